@@ -1,0 +1,33 @@
+# Every third-party library in one place. Debian 12 packages, and .third_party (scripts/fetch_third_party.sh).
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(Protobuf REQUIRED)
+find_library(TW_LIBZIP NAMES zip REQUIRED)
+
+if(NOT EXISTS "${TW_THIRD_PARTY}/stamp")
+  message(FATAL_ERROR "third-party inputs are missing: run scripts/fetch_third_party.sh")
+endif()
+
+add_library(tw_dlpack INTERFACE)
+target_include_directories(tw_dlpack SYSTEM INTERFACE "${TW_THIRD_PARTY}/include")
+add_library(tw_blake3 INTERFACE)
+target_include_directories(tw_blake3 SYSTEM INTERFACE "${TW_THIRD_PARTY}/include")
+target_link_libraries(tw_blake3 INTERFACE "${TW_THIRD_PARTY}/lib/libtw_blake3.a")
+
+if(TW_LLVM)
+  find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
+  llvm_map_components_to_libnames(TW_LLVM_LIBS core passes orcjit x86codegen x86asmparser x86desc x86info mc object support)
+  add_library(tw_llvm INTERFACE)
+  target_include_directories(tw_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
+  target_compile_definitions(tw_llvm INTERFACE ${LLVM_DEFINITIONS})
+  target_compile_options(tw_llvm INTERFACE -fno-rtti)
+  target_link_libraries(tw_llvm INTERFACE ${TW_LLVM_LIBS})
+endif()
+
+if(TW_TESTS)
+  find_package(GTest REQUIRED)
+  find_library(TW_RAPIDCHECK NAMES rapidcheck)
+endif()

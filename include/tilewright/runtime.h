@@ -1,0 +1,146 @@
+/* The C interface of the Tilewright runtime (libtilewright_rt): loads a compiled artefact (.tw), runs it on DLPack
+ * tensors. One symbol is exported, tw_get_api; it yields an append-only table of functions.
+ *
+ * Rules that hold for the whole table:
+ *  - Functions that can fail return TwStatus*: NULL means success, anything else is freed with status_free.
+ *  - A model is immutable and may be used from any number of threads. A context belongs to one thread at a time; make
+ *    one context per thread. A context keeps its model alive: the two may be freed in any order.
+ *  - After the first run of an entry, run allocates nothing.
+ *  - Strings and arrays reached through a model live as long as the model.
+ *  - Structures that callers fill carry struct_size = sizeof(the structure), so that they may grow. */
+#ifndef TILEWRIGHT_RUNTIME_H_
+#define TILEWRIGHT_RUNTIME_H_
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TW_API __attribute__((visibility("default")))
+#else
+#define TW_API
+#endif
+
+/* The table version that this header describes. */
+#define TW_API_VERSION 1u
+
+typedef enum TwStatusCode {
+  TW_OK = 0,
+  TW_ERROR_INTERNAL = 1,         /* a defect of the runtime */
+  TW_ERROR_INVALID_ARGUMENT = 2, /* wrong tensor, dtype, rank, shape, strides, device, path or index */
+  TW_ERROR_NO_SUCH_SHAPE = 3,    /* well-formed inputs of a shape that was not compiled; the message names those that were */
+  TW_ERROR_INPUT_VALUE = 4,      /* a kernel refused a value, for example an index out of range; the outputs are invalid */
+  TW_ERROR_DAMAGED = 5,          /* not an artefact, truncated, altered, or inconsistent */
+  TW_ERROR_INCOMPATIBLE = 6,     /* another format version, CPU features or architecture than this machine has */
+  TW_ERROR_DEVICE = 7,           /* no such device, or the device failed */
+  TW_ERROR_OUT_OF_MEMORY = 8,
+  TW_ERROR_DISK_FULL = 9,
+  TW_ERROR_IO = 10 /* the operating system failed to read or write */
+} TwStatusCode;
+
+typedef enum TwLogLevel { TW_LOG_DEBUG = 0, TW_LOG_INFO = 1, TW_LOG_WARNING = 2 } TwLogLevel;
+
+typedef struct TwStatus TwStatus;
+typedef struct TwModel TwModel;
+typedef struct TwContext TwContext;
+
+/* What both model_load_* and context_create accept; a NULL pointer or zeros mean the defaults. */
+typedef struct TwOptions {
+  size_t struct_size;
+  int32_t threads; /* context: 0 = every CPU of the affinity mask; more than those are not used */
+  int32_t device;  /* model: ordinal of the GPU for CUDA artefacts */
+  int32_t profile; /* context: nonzero = time every step of every run (adds a barrier between steps) */
+  /* Context: memory of the arena and the scratch areas. allocate returns NULL when it cannot; both or neither are set.
+   * The artefact's own bytes (weights, code) are mapped by the runtime, read-only. */
+  void* (*allocate)(void* user, size_t bytes, size_t alignment);
+  void (*deallocate)(void* user, void* memory, size_t bytes);
+  void* allocator_user;
+  /* Model and context: may be called from the calling thread only. */
+  void (*log)(void* user, TwLogLevel level, const char* message);
+  void* log_user;
+} TwOptions;
+
+/* An input or output of one entry. */
+typedef struct TwTensorInfo {
+  size_t struct_size;
+  const char* name;
+  DLDataType dtype;
+  int32_t ndim;
+  const int64_t* shape; /* ndim extents, in elements */
+} TwTensorInfo;
+
+/* A buffer of one entry: a region that steps read and write. */
+typedef struct TwBufferInfo {
+  size_t struct_size;
+  const char* name; /* the value it holds; may be empty */
+  uint64_t bytes;
+  int32_t readable; /* nonzero: read_buffer can copy it after a run (arena and weights) */
+} TwBufferInfo;
+
+typedef struct TwStepTime {
+  const char* name; /* label of the step: the ONNX nodes it computes */
+  uint64_t ns;
+} TwStepTime;
+
+typedef struct TwApi {
+  uint32_t version; /* version of this table; functions below `version` never change or move */
+  size_t struct_size;
+
+  const char* (*version_string)(void); /* of the library, for example "0.1.0" */
+
+  /* Status objects. NULL is success: code TW_OK, message "", exit code 0. status_free(NULL) does nothing. */
+  TwStatusCode (*status_code)(const TwStatus* status);
+  const char* (*status_message)(const TwStatus* status);
+  int (*status_exit_code)(const TwStatus* status); /* the exit code of the command line for this status */
+  void (*status_free)(TwStatus* status);
+
+  /* Loading verifies size, header, section table, all hashes, the manifest and every offset in it, then the machine;
+   * only then is code mapped, never writable and executable at once. The bytes given to model_load_memory are copied. */
+  TwStatus* (*model_load_file)(const char* path, const TwOptions* options, TwModel** model);
+  TwStatus* (*model_load_memory)(const void* bytes, size_t size, const TwOptions* options, TwModel** model);
+  void (*model_free)(TwModel* model);
+
+  /* A model has one entry for each compiled combination of input shapes; names, dtypes and ranks agree between them. */
+  int32_t (*entry_count)(const TwModel* model);
+  const char* (*entry_name)(const TwModel* model, int32_t entry); /* NULL when there is no such entry */
+  int32_t (*input_count)(const TwModel* model);
+  int32_t (*output_count)(const TwModel* model);
+  TwStatus* (*input_info)(const TwModel* model, int32_t entry, int32_t input, TwTensorInfo* info);
+  TwStatus* (*output_info)(const TwModel* model, int32_t entry, int32_t output, TwTensorInfo* info);
+  /* The entry compiled for the shapes of these inputs, or TW_ERROR_NO_SUCH_SHAPE. Only dtypes and shapes are read. */
+  TwStatus* (*find_entry)(const TwModel* model, const DLTensor* inputs, int32_t input_count, int32_t* entry);
+
+  TwStatus* (*context_create)(const TwModel* model, const TwOptions* options, TwContext** context);
+  void (*context_free)(TwContext* context);
+  int32_t (*context_threads)(const TwContext* context); /* the largest number of threads a run uses */
+
+  /* Runs the entry that matches the inputs' shapes. Tensors: compact row-major, aligned to their element, in the memory
+   * of a device that the model can use; outputs may overlap neither inputs nor each other. Results have the same bits
+   * for every number of threads. */
+  TwStatus* (*run)(TwContext* context, const DLTensor* inputs, int32_t input_count, const DLTensor* outputs,
+                   int32_t output_count);
+  /* The same for an entry that the caller chose. */
+  TwStatus* (*run_entry)(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs);
+
+  /* Times of the last run's steps: *count receives their number, steps the first `capacity` of them. Needs
+   * options.profile. */
+  TwStatus* (*last_profile)(const TwContext* context, TwStepTime* steps, size_t capacity, size_t* count);
+
+  /* Buffers of the last run, for comparing intermediate values. read_buffer copies all of a readable buffer as it is
+   * now: a region of the arena that a later step reused holds that step's values. */
+  int32_t (*buffer_count)(const TwModel* model, int32_t entry);
+  TwStatus* (*buffer_info)(const TwModel* model, int32_t entry, int32_t buffer, TwBufferInfo* info);
+  TwStatus* (*read_buffer)(TwContext* context, int32_t buffer, void* destination, size_t bytes);
+} TwApi;
+
+/* The table of at least this version, or NULL when the library is older. */
+TW_API const TwApi* tw_get_api(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TILEWRIGHT_RUNTIME_H_ */

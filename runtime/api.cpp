@@ -1,0 +1,283 @@
+// The C interface: handles, status objects and the function table. No exception leaves this file.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "runtime/format/error.h"
+#include "runtime/model.h"
+#include "runtime/tensors.h"
+#include "tilewright/runtime.h"
+
+using tw::format::Error;
+using tw::format::ErrorCode;
+using tw::runtime::Options;
+
+struct TwStatus {
+  TwStatusCode code;
+  std::string message;
+};
+
+struct TwModel {
+  std::shared_ptr<const tw::runtime::Model> model;
+};
+
+struct TwContext {
+  explicit TwContext(std::shared_ptr<const tw::runtime::Model> model, const Options& options)
+      : context(std::move(model), options) {}
+  tw::runtime::Context context;
+};
+
+namespace {
+
+static_assert(TW_ERROR_INTERNAL == static_cast<int>(ErrorCode::kInternal));
+static_assert(TW_ERROR_INVALID_ARGUMENT == static_cast<int>(ErrorCode::kInvalidArgument));
+static_assert(TW_ERROR_NO_SUCH_SHAPE == static_cast<int>(ErrorCode::kNoSuchShape));
+static_assert(TW_ERROR_INPUT_VALUE == static_cast<int>(ErrorCode::kInputValue));
+static_assert(TW_ERROR_DAMAGED == static_cast<int>(ErrorCode::kDamaged));
+static_assert(TW_ERROR_INCOMPATIBLE == static_cast<int>(ErrorCode::kIncompatible));
+static_assert(TW_ERROR_DEVICE == static_cast<int>(ErrorCode::kDevice));
+static_assert(TW_ERROR_OUT_OF_MEMORY == static_cast<int>(ErrorCode::kOutOfMemory));
+static_assert(TW_ERROR_DISK_FULL == static_cast<int>(ErrorCode::kDiskFull));
+static_assert(TW_ERROR_IO == static_cast<int>(ErrorCode::kIo));
+
+/// For when there is no memory for a status either; never freed.
+TwStatus* out_of_memory() {
+  static TwStatus status{TW_ERROR_OUT_OF_MEMORY, "out of memory"};  // short enough for the string's own buffer
+  return &status;
+}
+
+TwStatus* make_status(ErrorCode code, const char* message) {
+  try {
+    return new TwStatus{static_cast<TwStatusCode>(code), message};
+  } catch (...) {
+    return out_of_memory();
+  }
+}
+
+/// Runs `body` and turns whatever it throws into a status.
+template <typename Body>
+TwStatus* guard(Body body) {
+  try {
+    body();
+    return nullptr;
+  } catch (const Error& error) {
+    return make_status(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  } catch (const std::exception& error) {
+    return make_status(ErrorCode::kInternal, error.what());
+  } catch (...) {
+    return make_status(ErrorCode::kInternal, "unknown exception");
+  }
+}
+
+void require(bool condition, const char* message) {
+  if (!condition) throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+/// The caller's structure as far as the caller knows it; the rest is zero.
+Options read_options(const TwOptions* given) {
+  TwOptions raw{};
+  if (given != nullptr) {
+    require(given->struct_size >= sizeof(size_t), "options.struct_size is not set");
+    std::memcpy(&raw, given, std::min(given->struct_size, sizeof(raw)));
+  }
+  require((raw.allocate == nullptr) == (raw.deallocate == nullptr), "options: allocate and deallocate belong together");
+  require(raw.threads >= 0, "options.threads is negative");
+  require(raw.device >= 0, "options.device is negative");
+  Options options;
+  options.threads = raw.threads;
+  options.device = raw.device;
+  options.profile = raw.profile;
+  options.allocator = {raw.allocate, raw.deallocate, raw.allocator_user};
+  options.log_function = raw.log;
+  options.log_user = raw.log_user;
+  return options;
+}
+
+/// Writes as much of `value` as the caller's structure holds.
+template <typename Info>
+void write_info(Info* target, Info value) {
+  require(target != nullptr && target->struct_size >= sizeof(size_t), "info is null or its struct_size is not set");
+  value.struct_size = target->struct_size;
+  std::memcpy(target, &value, std::min(target->struct_size, sizeof(value)));
+}
+
+const char* version_string() { return TW_VERSION; }
+
+TwStatusCode status_code(const TwStatus* status) { return status == nullptr ? TW_OK : status->code; }
+
+const char* status_message(const TwStatus* status) { return status == nullptr ? "" : status->message.c_str(); }
+
+int status_exit_code(const TwStatus* status) {
+  return status == nullptr ? 0 : tw::format::exit_code(static_cast<ErrorCode>(status->code));
+}
+
+void status_free(TwStatus* status) {
+  if (status != out_of_memory()) delete status;
+}
+
+TwStatus* model_load_file(const char* path, const TwOptions* options, TwModel** model) {
+  return guard([&] {
+    require(path != nullptr && model != nullptr, "path or model is null");
+    *model = nullptr;
+    *model = new TwModel{tw::runtime::Model::load_file(path, read_options(options))};
+  });
+}
+
+TwStatus* model_load_memory(const void* bytes, size_t size, const TwOptions* options, TwModel** model) {
+  return guard([&] {
+    require(model != nullptr && (bytes != nullptr || size == 0), "bytes or model is null");
+    *model = nullptr;
+    const tw::format::Bytes file(static_cast<const uint8_t*>(bytes), size);
+    *model = new TwModel{tw::runtime::Model::load_memory(file, read_options(options))};
+  });
+}
+
+void model_free(TwModel* model) { delete model; }
+
+const tw::format::Manifest& manifest_of(const TwModel* model) {
+  require(model != nullptr, "model is null");
+  return model->model->manifest();
+}
+
+const tw::format::Entry& entry_of(const TwModel* model, int32_t entry) {
+  require(model != nullptr, "model is null");
+  return model->model->entry(entry);
+}
+
+int32_t entry_count(const TwModel* model) {
+  return model == nullptr ? 0 : static_cast<int32_t>(manifest_of(model).entries.size());
+}
+
+const char* entry_name(const TwModel* model, int32_t entry) {
+  if (entry < 0 || entry >= entry_count(model)) return nullptr;
+  return manifest_of(model).entries[static_cast<size_t>(entry)].name.c_str();
+}
+
+int32_t input_count(const TwModel* model) {
+  return model == nullptr ? 0 : static_cast<int32_t>(manifest_of(model).entries.front().inputs.size());
+}
+
+int32_t output_count(const TwModel* model) {
+  return model == nullptr ? 0 : static_cast<int32_t>(manifest_of(model).entries.front().outputs.size());
+}
+
+void describe(const std::vector<tw::format::TensorSpec>& specs, int32_t index, TwTensorInfo* info) {
+  require(index >= 0 && static_cast<size_t>(index) < specs.size(), "there is no such input or output");
+  const tw::format::TensorSpec& spec = specs[static_cast<size_t>(index)];
+  write_info(info, TwTensorInfo{0, spec.name.c_str(), tw::runtime::to_dlpack(spec.dtype),
+                                static_cast<int32_t>(spec.shape.size()), spec.shape.data()});
+}
+
+TwStatus* input_info(const TwModel* model, int32_t entry, int32_t input, TwTensorInfo* info) {
+  return guard([&] { describe(entry_of(model, entry).inputs, input, info); });
+}
+
+TwStatus* output_info(const TwModel* model, int32_t entry, int32_t output, TwTensorInfo* info) {
+  return guard([&] { describe(entry_of(model, entry).outputs, output, info); });
+}
+
+TwStatus* find_entry(const TwModel* model, const DLTensor* inputs, int32_t count, int32_t* entry) {
+  return guard([&] {
+    require(entry != nullptr, "entry is null");
+    *entry = tw::runtime::find_entry(manifest_of(model), inputs, count);
+  });
+}
+
+TwStatus* context_create(const TwModel* model, const TwOptions* options, TwContext** context) {
+  return guard([&] {
+    require(model != nullptr && context != nullptr, "model or context is null");
+    *context = nullptr;
+    *context = new TwContext(model->model, read_options(options));
+  });
+}
+
+void context_free(TwContext* context) { delete context; }
+
+int32_t context_threads(const TwContext* context) { return context == nullptr ? 0 : context->context.threads(); }
+
+TwStatus* run(TwContext* context, const DLTensor* inputs, int32_t inputs_given, const DLTensor* outputs, int32_t outputs_given) {
+  return guard([&] {
+    require(context != nullptr, "context is null");
+    context->context.run(inputs, inputs_given, outputs, outputs_given);
+  });
+}
+
+TwStatus* run_entry(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs) {
+  return guard([&] {
+    require(context != nullptr, "context is null");
+    context->context.run_entry(entry, inputs, outputs);
+  });
+}
+
+const char* step_name(const tw::format::Entry& entry, size_t step) {
+  return entry.cpu_steps.empty() ? entry.cuda_steps[step].name.c_str() : entry.cpu_steps[step].name.c_str();
+}
+
+TwStatus* last_profile(const TwContext* context, TwStepTime* steps, size_t capacity, size_t* count) {
+  return guard([&] {
+    require(context != nullptr && count != nullptr && (steps != nullptr || capacity == 0), "a null argument");
+    const tw::format::Entry* entry = context->context.last_entry();
+    const auto times = context->context.step_times();
+    require(entry != nullptr && (!times.empty() || entry->cpu_steps.size() + entry->cuda_steps.size() == 0),
+            "there is no profile: create the context with options.profile and run it");
+    *count = times.size();
+    for (size_t i = 0; i < std::min(capacity, times.size()); ++i) steps[i] = {step_name(*entry, i), times[i]};
+  });
+}
+
+int32_t buffer_count(const TwModel* model, int32_t entry) {
+  if (entry < 0 || entry >= entry_count(model)) return 0;
+  return static_cast<int32_t>(manifest_of(model).entries[static_cast<size_t>(entry)].buffers.size());
+}
+
+TwStatus* buffer_info(const TwModel* model, int32_t entry, int32_t buffer, TwBufferInfo* info) {
+  return guard([&] {
+    const auto& buffers = entry_of(model, entry).buffers;
+    require(buffer >= 0 && static_cast<size_t>(buffer) < buffers.size(), "there is no such buffer");
+    const tw::format::Buffer& row = buffers[static_cast<size_t>(buffer)];
+    const bool readable = row.place == tw::format::Place::kArena || row.place == tw::format::Place::kWeights;
+    write_info(info, TwBufferInfo{0, row.name.c_str(), static_cast<uint64_t>(row.bytes), readable ? 1 : 0});
+  });
+}
+
+TwStatus* read_buffer(TwContext* context, int32_t buffer, void* destination, size_t bytes) {
+  return guard([&] {
+    require(context != nullptr, "context is null");
+    context->context.read_buffer(buffer, destination, bytes);
+  });
+}
+
+constexpr TwApi kApi = {
+    .version = TW_API_VERSION,
+    .struct_size = sizeof(TwApi),
+    .version_string = version_string,
+    .status_code = status_code,
+    .status_message = status_message,
+    .status_exit_code = status_exit_code,
+    .status_free = status_free,
+    .model_load_file = model_load_file,
+    .model_load_memory = model_load_memory,
+    .model_free = model_free,
+    .entry_count = entry_count,
+    .entry_name = entry_name,
+    .input_count = input_count,
+    .output_count = output_count,
+    .input_info = input_info,
+    .output_info = output_info,
+    .find_entry = find_entry,
+    .context_create = context_create,
+    .context_free = context_free,
+    .context_threads = context_threads,
+    .run = run,
+    .run_entry = run_entry,
+    .last_profile = last_profile,
+    .buffer_count = buffer_count,
+    .buffer_info = buffer_info,
+    .read_buffer = read_buffer,
+};
+
+}  // namespace
+
+extern "C" const TwApi* tw_get_api(uint32_t version) { return version <= TW_API_VERSION ? &kApi : nullptr; }

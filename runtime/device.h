@@ -1,0 +1,49 @@
+// What a kind of device does for the runtime: DeviceModel holds the code and weights of a model where that device can
+// use them; DeviceContext holds the memory of one caller and runs entries.
+#pragma once
+#include <dlpack/dlpack.h>
+
+#include <memory>
+#include <span>
+
+#include "runtime/format/container.h"
+#include "runtime/options.h"
+
+namespace tw::runtime {
+
+class DeviceContext {
+ public:
+  virtual ~DeviceContext() = default;
+  /// Runs an entry. `inputs` and `outputs` were checked against it (tensors.h). Throws Error(kInputValue) when a kernel
+  /// refused a value.
+  virtual void run(int entry, const DLTensor* inputs, const DLTensor* outputs) = 0;
+  /// Copies the whole of a buffer in the arena or the weights.
+  virtual void read_buffer(int entry, int buffer, void* destination) = 0;
+  /// Times of the last run's steps, in ns, in the order of the entry's steps; empty without Options::profile.
+  virtual std::span<const uint64_t> step_times() const = 0;
+  /// Largest number of CPU threads that a run uses.
+  virtual int threads() const = 0;
+};
+
+class DeviceModel {
+ public:
+  virtual ~DeviceModel() = default;
+  virtual std::unique_ptr<DeviceContext> create_context(const Options& options) const = 0;
+  /// Whether run accepts tensors in the memory of `device`.
+  virtual bool accepts(DLDevice device) const = 0;
+};
+
+/// Checks the machine, then makes the artefact's code ready to run. `artefact` must outlive the result. Throws Error
+/// (kIncompatible, kDevice, kOutOfMemory).
+std::unique_ptr<DeviceModel> load_cpu_model(const format::Artefact& artefact, const Options& options);
+#ifdef TW_RUNTIME_CUDA
+std::unique_ptr<DeviceModel> load_cuda_model(const format::Artefact& artefact, const Options& options);
+#endif
+
+/// Values that kernels store into the error word.
+enum class KernelError : int32_t { kIndexOutOfRange = 1 };
+
+/// "step 'NAME': an index is out of range ...": the message for a nonzero error word.
+std::string value_error_message(const std::string& step, int32_t error);
+
+}  // namespace tw::runtime

@@ -1,0 +1,171 @@
+// The CPU as a device: checks the machine, maps the code, owns a context's arena and scratch, runs on the thread pool.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/device.h"
+#include "runtime/device/cpu/cpu_features.h"
+#include "runtime/device/cpu/program.h"
+#include "runtime/format/error.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace tw::runtime {
+namespace {
+
+using format::ErrorCode;
+
+constexpr int64_t kScratchAlignment = 4096;  // own pages for each thread: no false sharing, local on NUMA machines
+
+/// Default floating-point environment for a scope: a caller that flushes denormals to zero must get the same bits as
+/// the workers compute.
+class DefaultFloatEnvironment {
+ public:
+#if defined(__x86_64__)
+  DefaultFloatEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(kDefault); }
+  ~DefaultFloatEnvironment() { _mm_setcsr(saved_); }
+
+ private:
+  static constexpr unsigned kDefault = 0x1f80;  // all exceptions masked, round to nearest, no FTZ, no DAZ
+  unsigned saved_;
+#elif defined(__aarch64__)
+  DefaultFloatEnvironment() : saved_(__builtin_aarch64_get_fpcr()) { __builtin_aarch64_set_fpcr(0); }
+  ~DefaultFloatEnvironment() { __builtin_aarch64_set_fpcr(saved_); }
+
+ private:
+  unsigned saved_;
+#endif
+ public:
+  DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
+  DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
+};
+
+class CpuContext : public DeviceContext {
+ public:
+  CpuContext(const format::Artefact& artefact, const CodeMap& code, const Options& options)
+      : pool_threads_(pool_threads(options)) {
+    const format::Manifest& manifest = artefact.manifest();
+    int64_t arena_bytes = 0, scratch_bytes = 0;
+    size_t steps = 0;
+    for (const format::Entry& entry : manifest.entries) {
+      arena_bytes = std::max(arena_bytes, entry.arena_bytes);
+      scratch_bytes = std::max(scratch_bytes, entry.scratch_bytes_per_thread);
+      steps = std::max(steps, entry.cpu_steps.size());
+    }
+    const CpuMemory memory = allocate(artefact, arena_bytes, scratch_bytes, options);
+    programs_.reserve(manifest.entries.size());
+    for (const format::Entry& entry : manifest.entries) {
+      programs_.push_back(std::make_unique<CpuProgram>(manifest, entry, code, memory));
+    }
+    if (options.profile != 0) times_.resize(steps);
+    options.log(TW_LOG_INFO, format::join("context: arena ", arena_bytes, " bytes, scratch ", scratch_bytes, " bytes on each of ",
+                                          pool_threads_, " threads"));
+  }
+
+  void run(int entry, const DLTensor* inputs, const DLTensor* outputs) override {
+    current_ = programs_[static_cast<size_t>(entry)].get();
+    current_->bind(inputs, outputs);
+    error_ = 0;
+    // Without a free pool the caller does all tiles alone: slower, the same bits.
+    if (pool_threads_ == 1 || !ThreadPool::of_process().try_run(pool_threads_, &run_team, this)) run_team(this, Team());
+    const int failed = current_->take_failed_step();
+    if (failed >= 0) {
+      const std::string& name = current_->entry().cpu_steps[static_cast<size_t>(failed)].name;
+      format::fail(ErrorCode::kInputValue, value_error_message(name, error_));
+    }
+  }
+
+  void read_buffer(int entry, int buffer, void* destination) override {
+    const CpuProgram& program = *programs_[static_cast<size_t>(entry)];
+    const format::Buffer& place = program.entry().buffers[static_cast<size_t>(buffer)];
+    if (place.bytes != 0) std::memcpy(destination, program.address(place), static_cast<size_t>(place.bytes));
+  }
+
+  std::span<const uint64_t> step_times() const override {
+    if (times_.empty() || current_ == nullptr) return {};
+    return std::span(times_).first(current_->entry().cpu_steps.size());
+  }
+
+  int threads() const override { return pool_threads_; }
+
+ private:
+  static int pool_threads(const Options& options) {
+    if (options.threads == 1) return 1;
+    const int available = ThreadPool::of_process().size();
+    if (options.threads > available) {
+      options.log(TW_LOG_WARNING, format::join(options.threads, " threads wanted, but the process may use ", available));
+    }
+    return options.threads == 0 ? available : std::min(options.threads, available);
+  }
+
+  static void run_team(void* self, const Team& team) {
+    const DefaultFloatEnvironment environment;
+    auto* context = static_cast<CpuContext*>(self);
+    if (context->times_.empty()) {
+      context->current_->execute(team);
+    } else {
+      context->current_->execute_timed(team, context->times_.data());
+    }
+  }
+
+  CpuMemory allocate(const format::Artefact& artefact, int64_t arena_bytes, int64_t scratch_bytes, const Options& options) {
+    CpuMemory memory;
+    arena_ = Memory::allocate(static_cast<size_t>(arena_bytes), options.allocator, "the arena");
+    arena_.populate();
+    memory.scratch_stride = (scratch_bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+    // The largest scratch area a manifest may ask for is 2^47 bytes and threads are at most 2^15: no overflow.
+    scratch_ = Memory::allocate(static_cast<size_t>(memory.scratch_stride * pool_threads_), options.allocator, "scratch memory");
+    scratch_.populate();
+    memory.arena = arena_.data();
+    memory.scratch = scratch_.data();
+    // Kernels get one kind of pointer; the pages of the weights are read-only all the same.
+    memory.weights = const_cast<uint8_t*>(artefact.section("weights").data());
+    memory.error = &error_;
+    return memory;
+  }
+
+  int pool_threads_;
+  Memory arena_;
+  Memory scratch_;
+  int32_t error_ = 0;
+  std::vector<std::unique_ptr<CpuProgram>> programs_;  // one for each entry
+  CpuProgram* current_ = nullptr;                      // of the last run
+  std::vector<uint64_t> times_;
+};
+
+class CpuModel : public DeviceModel {
+ public:
+  explicit CpuModel(const format::Artefact& artefact) : artefact_(artefact), code_(artefact.section("code")) {}
+  std::unique_ptr<DeviceContext> create_context(const Options& options) const override {
+    return std::make_unique<CpuContext>(artefact_, code_, options);
+  }
+  bool accepts(DLDevice device) const override {
+    return device.device_type == kDLCPU || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;
+  }
+
+ private:
+  const format::Artefact& artefact_;
+  CodeMap code_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceModel> load_cpu_model(const format::Artefact& artefact, const Options& options) {
+  const format::Target& target = artefact.manifest().target;
+  std::vector<std::string> required = features_of_arch(target.arch);
+  required.insert(required.end(), target.features.begin(), target.features.end());
+  const std::vector<std::string> missing = missing_cpu_features(required);
+  if (!missing.empty()) {
+    std::string list;
+    for (const std::string& name : missing) list += (list.empty() ? "" : ", ") + name;
+    format::fail(ErrorCode::kIncompatible, "the artefact for ", target.arch, " needs CPU features that this machine lacks: ",
+                 list);
+  }
+  options.log(TW_LOG_INFO, format::join("model for ", target.arch, ": ", artefact.manifest().entries.size(), " entries, ",
+                                        artefact.section("code").size(), " bytes of code, ",
+                                        artefact.section("weights").size(), " bytes of weights"));
+  return std::make_unique<CpuModel>(artefact);
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,192 @@
+#include "runtime/device/cpu/cpu_features.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "runtime/format/error.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+namespace tw::runtime {
+namespace {
+
+#if defined(__x86_64__)
+
+enum Register { kEax, kEbx, kEcx, kEdx };
+
+/// Registers that the operating system must save for a feature to be usable: bits of XCR0 (Intel SDM vol. 1, ch. 13).
+constexpr uint64_t kNoState = 0;
+constexpr uint64_t kAvxState = 0x6;      // XMM, YMM
+constexpr uint64_t kAvx512State = 0xe6;  // and opmask, upper ZMM, ZMM16-31
+constexpr uint64_t kAmxState = 0x60000;  // tile configuration and data
+
+struct Feature {
+  std::string_view name;
+  uint32_t leaf;
+  uint32_t subleaf;
+  Register reg;
+  int bit;
+  uint64_t state;
+};
+
+/// CPUID bits (Intel SDM vol. 2, CPUID; AMD APM vol. 3, appendix E).
+constexpr Feature kFeatures[] = {
+    {"cmov", 1, 0, kEdx, 15, kNoState},
+    {"cx8", 1, 0, kEdx, 8, kNoState},
+    {"fxsr", 1, 0, kEdx, 24, kNoState},
+    {"mmx", 1, 0, kEdx, 23, kNoState},
+    {"sse", 1, 0, kEdx, 25, kNoState},
+    {"sse2", 1, 0, kEdx, 26, kNoState},
+    {"sse3", 1, 0, kEcx, 0, kNoState},
+    {"pclmul", 1, 0, kEcx, 1, kNoState},
+    {"ssse3", 1, 0, kEcx, 9, kNoState},
+    {"fma", 1, 0, kEcx, 12, kAvxState},
+    {"cx16", 1, 0, kEcx, 13, kNoState},
+    {"sse4.1", 1, 0, kEcx, 19, kNoState},
+    {"sse4.2", 1, 0, kEcx, 20, kNoState},
+    {"crc32", 1, 0, kEcx, 20, kNoState},
+    {"movbe", 1, 0, kEcx, 22, kNoState},
+    {"popcnt", 1, 0, kEcx, 23, kNoState},
+    {"aes", 1, 0, kEcx, 25, kNoState},
+    {"xsave", 1, 0, kEcx, 26, kNoState},
+    {"avx", 1, 0, kEcx, 28, kAvxState},
+    {"f16c", 1, 0, kEcx, 29, kAvxState},
+    {"rdrnd", 1, 0, kEcx, 30, kNoState},
+    {"fsgsbase", 7, 0, kEbx, 0, kNoState},
+    {"bmi", 7, 0, kEbx, 3, kNoState},
+    {"avx2", 7, 0, kEbx, 5, kAvxState},
+    {"bmi2", 7, 0, kEbx, 8, kNoState},
+    {"avx512f", 7, 0, kEbx, 16, kAvx512State},
+    {"avx512dq", 7, 0, kEbx, 17, kAvx512State},
+    {"rdseed", 7, 0, kEbx, 18, kNoState},
+    {"adx", 7, 0, kEbx, 19, kNoState},
+    {"avx512ifma", 7, 0, kEbx, 21, kAvx512State},
+    {"clflushopt", 7, 0, kEbx, 23, kNoState},
+    {"clwb", 7, 0, kEbx, 24, kNoState},
+    {"avx512cd", 7, 0, kEbx, 28, kAvx512State},
+    {"sha", 7, 0, kEbx, 29, kNoState},
+    {"avx512bw", 7, 0, kEbx, 30, kAvx512State},
+    {"avx512vl", 7, 0, kEbx, 31, kAvx512State},
+    {"avx512vbmi", 7, 0, kEcx, 1, kAvx512State},
+    {"avx512vbmi2", 7, 0, kEcx, 6, kAvx512State},
+    {"gfni", 7, 0, kEcx, 8, kNoState},
+    {"vaes", 7, 0, kEcx, 9, kAvxState},
+    {"vpclmulqdq", 7, 0, kEcx, 10, kAvxState},
+    {"avx512vnni", 7, 0, kEcx, 11, kAvx512State},
+    {"avx512bitalg", 7, 0, kEcx, 12, kAvx512State},
+    {"avx512vpopcntdq", 7, 0, kEcx, 14, kAvx512State},
+    {"avx512vp2intersect", 7, 0, kEdx, 8, kAvx512State},
+    {"amx-bf16", 7, 0, kEdx, 22, kAmxState},
+    {"avx512fp16", 7, 0, kEdx, 23, kAvx512State},
+    {"amx-tile", 7, 0, kEdx, 24, kAmxState},
+    {"amx-int8", 7, 0, kEdx, 25, kAmxState},
+    {"avxvnni", 7, 1, kEax, 4, kAvxState},
+    {"avx512bf16", 7, 1, kEax, 5, kAvx512State},
+    {"avxifma", 7, 1, kEax, 23, kAvxState},
+    {"sahf", 0x80000001, 0, kEcx, 0, kNoState},
+    {"lzcnt", 0x80000001, 0, kEcx, 5, kNoState},
+    {"sse4a", 0x80000001, 0, kEcx, 6, kNoState},
+    {"prfchw", 0x80000001, 0, kEcx, 8, kNoState},
+    {"64bit", 0x80000001, 0, kEdx, 29, kNoState},
+};
+
+/// XCR0, or 0 without XSAVE in use.
+uint64_t saved_state() {
+  uint32_t regs[4] = {};
+  constexpr uint32_t kOsxsave = 1u << 27;
+  if (__get_cpuid(1, &regs[0], &regs[1], &regs[2], &regs[3]) == 0 || (regs[kEcx] & kOsxsave) == 0) return 0;
+  uint32_t low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return static_cast<uint64_t>(high) << 32 | low;
+}
+
+bool host_has(const Feature& feature) {
+  uint32_t regs[4] = {};
+  if (__get_cpuid_count(feature.leaf, feature.subleaf, &regs[0], &regs[1], &regs[2], &regs[3]) == 0) return false;
+  return (regs[feature.reg] >> feature.bit & 1) != 0 && (saved_state() & feature.state) == feature.state;
+}
+
+/// Levels of the x86-64 psABI; each includes those before it.
+struct Level {
+  std::string_view name;
+  std::vector<std::string> features;
+};
+
+const std::vector<Level>& levels() {
+  static const std::vector<Level> kLevels = {
+      {"x86-64", {"cmov", "cx8", "fxsr", "mmx", "sse", "sse2"}},
+      {"x86-64-v2", {"cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"}},
+      {"x86-64-v3", {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}},
+      {"x86-64-v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}},
+  };
+  return kLevels;
+}
+
+#elif defined(__aarch64__)
+
+struct Feature {
+  std::string_view name;
+  unsigned long bit;  // of AT_HWCAP (Linux, arch/arm64/include/uapi/asm/hwcap.h)
+};
+
+constexpr Feature kFeatures[] = {{"fp-armv8", 1ul << 0}, {"neon", 1ul << 1},     {"aes", 1ul << 3},
+                                 {"lse", 1ul << 8},      {"fullfp16", 1ul << 10}, {"rdm", 1ul << 12},
+                                 {"dotprod", 1ul << 20}, {"sve", 1ul << 22}};
+
+bool host_has(const Feature& feature) { return (getauxval(AT_HWCAP) & feature.bit) != 0; }
+
+struct Level {
+  std::string_view name;
+  std::vector<std::string> features;
+};
+
+const std::vector<Level>& levels() {
+  static const std::vector<Level> kLevels = {{"armv8-a", {"fp-armv8", "neon"}}};
+  return kLevels;
+}
+
+#endif
+
+}  // namespace
+
+std::string host_architecture() {
+#if defined(__x86_64__)
+  return "x86_64";
+#else
+  return "aarch64";
+#endif
+}
+
+std::vector<std::string> host_cpu_features() {
+  std::vector<std::string> names;
+  for (const Feature& feature : kFeatures) {
+    if (host_has(feature)) names.emplace_back(feature.name);
+  }
+  return names;
+}
+
+std::vector<std::string> missing_cpu_features(const std::vector<std::string>& required) {
+  const std::vector<std::string> present = host_cpu_features();
+  std::vector<std::string> missing;
+  for (const std::string& name : required) {
+    if (std::find(present.begin(), present.end(), name) == present.end()) missing.push_back(name);
+  }
+  return missing;
+}
+
+std::vector<std::string> features_of_arch(const std::string& arch) {
+  std::vector<std::string> features;
+  for (const Level& level : levels()) {
+    features.insert(features.end(), level.features.begin(), level.features.end());
+    if (level.name == arch) return features;
+  }
+  format::fail(format::ErrorCode::kIncompatible, "the artefact is for the architecture '", arch, "'; this machine is ",
+               host_architecture());
+}
+
+}  // namespace tw::runtime

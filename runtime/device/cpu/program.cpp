@@ -1,0 +1,96 @@
+#include "runtime/device/cpu/program.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace tw::runtime {
+namespace {
+
+using format::Buffer;
+using format::Place;
+
+uint64_t now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+size_t count_args(const format::Entry& entry) {
+  size_t count = 0;
+  for (const format::CpuStep& step : entry.cpu_steps) count += step.args.size();
+  return count;
+}
+
+}  // namespace
+
+CpuProgram::CpuProgram(const format::Manifest& manifest, const format::Entry& entry, const CodeMap& code,
+                       const CpuMemory& memory)
+    : entry_(entry), memory_(memory) {
+  args_.reserve(count_args(entry));  // steps keep pointers into it
+  steps_.reserve(entry.cpu_steps.size());
+  for (const format::CpuStep& step : entry.cpu_steps) {
+    const size_t first = args_.size();
+    bool may_fail = false;
+    for (const int64_t arg : step.args) {
+      const Buffer& buffer = entry.buffers[static_cast<size_t>(arg)];
+      if (buffer.place == Place::kInput || buffer.place == Place::kOutput) bindings_.push_back({args_.size(), &buffer});
+      may_fail |= buffer.place == Place::kError;
+      args_.push_back(const_cast<void*>(address(buffer)));
+    }
+    const KernelFn kernel = code.kernel(manifest.kernels[static_cast<size_t>(step.kernel)].offset);
+    steps_.push_back({kernel, args_.data() + first, step.tiles, step.after, may_fail});
+  }
+}
+
+const void* CpuProgram::address(const Buffer& buffer) const {
+  if (buffer.place == Place::kError) return memory_.error;
+  if (buffer.place == Place::kArena) return memory_.arena + buffer.offset;
+  if (buffer.place == Place::kWeights) return memory_.weights + buffer.offset;
+  return nullptr;
+}
+
+void CpuProgram::bind(const DLTensor* inputs, const DLTensor* outputs) {
+  for (const Binding& binding : bindings_) {
+    const DLTensor* tensors = binding.buffer->place == Place::kInput ? inputs : outputs;
+    const DLTensor& tensor = tensors[binding.buffer->index];
+    args_[binding.slot] = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset + binding.buffer->offset;
+  }
+}
+
+void CpuProgram::run_share(size_t index, const Team& team) {
+  const Step& step = steps_[index];
+  const int64_t begin = team.thread() * step.tiles / team.threads();
+  const int64_t end = (team.thread() + 1) * step.tiles / team.threads();
+  if (begin == end) return;
+  step.kernel(step.args, memory_.scratch + team.thread() * memory_.scratch_stride, begin, end);
+  if (step.may_fail && __atomic_load_n(memory_.error, __ATOMIC_RELAXED) != 0) blame(static_cast<int>(index));
+}
+
+/// Steps without a barrier between them share the error word at the same time: the first in program order is to blame.
+void CpuProgram::blame(int step) {
+  int current = failed_step_.load(std::memory_order_relaxed);
+  while (step < current && !failed_step_.compare_exchange_weak(current, step, std::memory_order_relaxed)) {
+  }
+}
+
+void CpuProgram::execute(const Team& team) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].after && i != 0) team.barrier();
+    run_share(i, team);
+  }
+}
+
+void CpuProgram::execute_timed(const Team& team, uint64_t* times) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const uint64_t start = now_ns();
+    run_share(i, team);
+    team.barrier();
+    if (team.thread() == 0) times[i] = now_ns() - start;
+  }
+}
+
+int CpuProgram::take_failed_step() {
+  const int step = failed_step_.exchange(kNoStep, std::memory_order_relaxed);
+  return step == kNoStep ? -1 : step;
+}
+
+}  // namespace tw::runtime

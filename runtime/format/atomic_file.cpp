@@ -1,0 +1,89 @@
+#include "runtime/format/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <utility>
+
+#include "runtime/format/error.h"
+
+namespace tw::format {
+namespace {
+
+/// A file that is removed again unless it was renamed into place.
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::string& directory, const std::string& base) {
+    static std::atomic<unsigned> counter{0};
+    const std::string name = join(".", base.substr(0, 100), ".tmp.", getpid(), ".", counter.fetch_add(1));
+    path_ = directory + "/" + name;
+    fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ < 0) {
+      const int error = errno;
+      if (error == ENOENT || error == ENOTDIR || error == EACCES || error == EROFS) {
+        fail(ErrorCode::kInvalidArgument, "cannot write into '", directory, "': the directory is missing or read-only");
+      }
+      fail_errno(error, "cannot create '" + path_ + "'");
+    }
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (fd_ >= 0) close(fd_);
+    if (!renamed_) unlink(path_.c_str());
+  }
+
+  void write(Bytes bytes) {
+    while (!bytes.empty()) {
+      // Linux writes at most 2 GiB - 4 KiB at once.
+      const ssize_t written = ::write(fd_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail_errno(errno, "cannot write '" + path_ + "'");
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+  }
+
+  void rename_to(const std::string& target) {
+    if (fsync(fd_) != 0) fail_errno(errno, "cannot write '" + path_ + "'");
+    const int fd = std::exchange(fd_, -1);
+    if (close(fd) != 0) fail_errno(errno, "cannot write '" + path_ + "'");
+    if (rename(path_.c_str(), target.c_str()) != 0) fail_errno(errno, "cannot write '" + target + "'");
+    renamed_ = true;
+  }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  bool renamed_ = false;
+};
+
+void sync_directory(const std::string& directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;  // a directory that may be written but not read: the rename happened, its time is up to the system
+  const int failed = fsync(fd) != 0 ? errno : 0;
+  close(fd);
+  if (failed != 0 && failed != EINVAL && failed != EROFS) fail_errno(failed, "cannot write '" + directory + "'");
+}
+
+}  // namespace
+
+void write_file_atomically(const std::string& path, const std::function<void(const PutBytes&)>& produce) {
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  const std::string base = slash == std::string::npos ? path : path.substr(slash + 1);
+  if (base.empty()) fail(ErrorCode::kInvalidArgument, "'", path, "' is not the name of a file");
+  struct stat existing {};
+  if (stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
+    fail(ErrorCode::kInvalidArgument, "'", path, "' exists and is not a regular file");
+  }
+  TemporaryFile file(directory, base);
+  produce([&](Bytes bytes) { file.write(bytes); });
+  file.rename_to(path);
+  sync_directory(directory);
+}
+
+}  // namespace tw::format

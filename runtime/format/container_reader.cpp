@@ -1,0 +1,98 @@
+#include <algorithm>
+
+#include "runtime/format/container.h"
+#include "runtime/format/container_layout.h"
+#include "runtime/format/error.h"
+#include "runtime/format/validate.h"
+
+namespace tw::format {
+namespace {
+
+template <typename... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) fail(ErrorCode::kDamaged, parts...);
+}
+
+bool all_zero(Bytes bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+}
+
+void check_header(Bytes file) {
+  require(file.size() >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), file.begin()),
+          "this is not a Tilewright artefact");
+  require(file.size() >= kTableAt, "the artefact is truncated: ", file.size(), " bytes");
+  const auto version = load<uint32_t>(file, kVersionAt);
+  if (version != kFormatVersion) {
+    fail(ErrorCode::kIncompatible, "the artefact has format version ", version, ", this runtime reads ", kFormatVersion);
+  }
+  const auto size = load<uint64_t>(file, kFileSizeAt);
+  require(size == file.size(), "the artefact is truncated or extended: ", file.size(), " bytes instead of ", size);
+  const auto count = load<uint32_t>(file, kSectionCountAt);
+  require(count >= 1 && count <= kMaxSections && kTableAt + count * kRowBytes <= file.size(),
+          "the artefact is damaged: ", count, " sections");
+  const Bytes table = file.subspan(kTableAt, count * kRowBytes);
+  const Hash root = blake3({file.first(kHashedHeaderBytes), table});
+  require(std::equal(root.begin(), root.end(), file.begin() + kRootHashAt), "the artefact is damaged: its header has changed");
+  require(all_zero(file.subspan(kFileSizeAt + 8, kHashedHeaderBytes - kFileSizeAt - 8)), "the artefact's header is damaged");
+}
+
+std::string read_name(Bytes row) {
+  const Bytes field = row.first(kNameBytes);
+  const auto end = std::find(field.begin(), field.end(), 0);
+  require(all_zero(Bytes(end, field.end())), "the artefact's section table is damaged");
+  return {field.begin(), end};
+}
+
+/// Checks order, names and layout; the offsets must be exactly where the writer puts them.
+std::vector<Section> read_table(Bytes file) {
+  const auto count = load<uint32_t>(file, kSectionCountAt);
+  std::vector<Section> sections;
+  uint64_t end = kTableAt + count * kRowBytes;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Bytes row = file.subspan(kTableAt + i * kRowBytes, kRowBytes);
+    std::string name = read_name(row);
+    require(is_section_name(name), "the artefact has an unknown section '", name, "'");
+    require(sections.empty() || sections.back().name < name, "the artefact's sections are not sorted");
+    const auto offset = load<uint64_t>(row, kRowOffsetAt);
+    const auto size = load<uint64_t>(row, kRowSizeAt);
+    require(offset == align_up(end), "section '", name, "' is not where it should be");
+    require(offset <= file.size() && size >= 1 && size <= file.size() - offset, "section '", name, "' exceeds the file");
+    require(all_zero(file.subspan(end, offset - end)), "the artefact is damaged: the padding before '", name, "' has changed");
+    sections.push_back({std::move(name), file.subspan(offset, size)});
+    end = offset + size;
+  }
+  require(end == file.size(), "the artefact has bytes after its last section");
+  return sections;
+}
+
+void check_hashes(Bytes file, const std::vector<Section>& sections) {
+  for (size_t i = 0; i < sections.size(); ++i) {
+    const Hash hash = blake3({sections[i].bytes});
+    const Bytes stored = file.subspan(kTableAt + i * kRowBytes + kRowHashAt, hash.size());
+    require(std::equal(hash.begin(), hash.end(), stored.begin()), "the artefact is damaged: section '", sections[i].name,
+            "' has changed");
+  }
+}
+
+}  // namespace
+
+Artefact Artefact::parse(Bytes file) {
+  check_header(file);
+  Artefact artefact;
+  artefact.sections_ = read_table(file);
+  check_hashes(file, artefact.sections_);
+  std::copy_n(file.begin() + kRootHashAt, artefact.root_hash_.size(), artefact.root_hash_.begin());
+  const Bytes text = artefact.section("manifest");
+  artefact.manifest_ = manifest_from_json({reinterpret_cast<const char*>(text.data()), text.size()});
+  validate(artefact.manifest_, [&](std::string_view name) { return static_cast<int64_t>(artefact.section(name).size()); });
+  return artefact;
+}
+
+Bytes Artefact::section(std::string_view name) const {
+  for (const Section& section : sections_) {
+    if (section.name == name) return section.bytes;
+  }
+  return {};
+}
+
+}  // namespace tw::format

@@ -1,0 +1,19 @@
+// BLAKE3, the hash of sections and artefacts.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace tw::format {
+
+using Bytes = std::span<const uint8_t>;
+using Hash = std::array<uint8_t, 32>;
+
+/// BLAKE3 of the concatenation of `parts`.
+Hash blake3(std::initializer_list<Bytes> parts);
+
+/// Lower-case hexadecimal digits, two for each byte.
+std::string to_hex(Bytes bytes);
+
+}  // namespace tw::format

@@ -1,0 +1,125 @@
+// The manifest of an artefact: what the runtime must know to check and run it. All counts, offsets and sizes are
+// non-negative; offsets and sizes are in bytes. An index names a row of the vector that the comment gives.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/format/data_type.h"
+#include "runtime/format/hash.h"
+
+namespace tw::format {
+
+/// Version of the file format; a reader accepts exactly this one.
+inline constexpr uint32_t kFormatVersion = 1;
+/// Largest manifest, in bytes of JSON text.
+inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
+
+enum class TargetKind : uint8_t { kCpu, kCuda };
+
+struct Target {
+  TargetKind kind = TargetKind::kCpu;
+  std::string arch;                   ///< "x86-64-v4", "sm_90a"
+  std::vector<std::string> features;  ///< CPU features by their LLVM names, each of which the machine must have
+  friend bool operator==(const Target&, const Target&) = default;
+};
+
+/// Machine code of one kernel. CPU: a function at `offset` of section "code", position independent, that imports
+/// nothing, with the signature `KernelFn` of runtime/device/cpu/kernel.h. CUDA: the function `name` of the cubin that
+/// fills `section` ("cubin.0", "cubin.1", ...); offset is 0 and bytes is the section's size.
+struct Kernel {
+  std::string name;
+  std::string section;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+};
+
+struct TensorSpec {
+  std::string name;
+  DataType dtype = DataType::kF32;
+  std::vector<int64_t> shape;
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+/// Where a buffer lies. kError is one int32, 0 before each run; a kernel that meets a wrong value (an index out of
+/// range) stores a nonzero number there and the run fails with it.
+enum class Place : uint8_t { kArena, kWeights, kInput, kOutput, kError };
+
+struct Buffer {
+  Place place = Place::kArena;
+  int64_t index = 0;   ///< of the input or output for these places, else 0
+  int64_t offset = 0;  ///< from the start of the arena, of section "weights", or of the tensor
+  int64_t bytes = 0;
+  std::string name;  ///< the value it holds, for people and for `verify`; may be empty
+  friend bool operator==(const Buffer&, const Buffer&) = default;
+};
+
+/// One kernel over tiles [0, tiles), split over the threads in contiguous runs; neither tiles nor what a tile computes
+/// depends on the number of threads.
+struct CpuStep {
+  int64_t kernel = 0;         ///< of Manifest::kernels
+  std::vector<int64_t> args;  ///< of Entry::buffers, in the order the kernel expects
+  int64_t tiles = 1;
+  bool after = true;  ///< every thread must have finished all earlier steps before any starts this one
+  std::string name;   ///< label for people: the ONNX nodes it computes
+  friend bool operator==(const CpuStep&, const CpuStep&) = default;
+};
+
+/// The 8 bytes at `offset` of a parameter block become the device address of `buffer` plus `addend`.
+struct Relocation {
+  int64_t offset = 0;
+  int64_t buffer = 0;  ///< of Entry::buffers
+  int64_t addend = 0;
+  friend bool operator==(const Relocation&, const Relocation&) = default;
+};
+
+struct CudaStep {
+  int64_t kernel = 0;  ///< of Manifest::kernels
+  std::array<int64_t, 3> grid = {1, 1, 1};
+  std::array<int64_t, 3> block = {1, 1, 1};
+  int64_t shared_bytes = 0;     ///< dynamic shared memory
+  std::vector<uint8_t> params;  ///< the kernel's parameter block before relocation
+  std::vector<Relocation> relocations;
+  std::string name;
+  friend bool operator==(const CudaStep&, const CudaStep&) = default;
+};
+
+/// The program for one combination of input shapes. Exactly one of the step lists is used: the target's.
+struct Entry {
+  std::string name;
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  int64_t arena_bytes = 0;
+  int64_t scratch_bytes_per_thread = 0;
+  std::vector<Buffer> buffers;
+  std::vector<CpuStep> cpu_steps;
+  std::vector<CudaStep> cuda_steps;
+  friend bool operator==(const Entry&, const Entry&) = default;
+};
+
+struct Manifest {
+  std::string producer;  ///< name and version of the compiler
+  Target target;
+  std::string graph_hash;  ///< hex, or empty
+  std::string plan_hash;   ///< hex, or empty
+  std::vector<std::string> notes;
+  std::vector<Kernel> kernels;
+  std::vector<Entry> entries;
+  friend bool operator==(const Manifest&, const Manifest&) = default;
+};
+
+/// The canonical JSON text: keys sorted, no white space; equal manifests give equal bytes.
+std::string to_json(const Manifest& manifest);
+/// Inverse of to_json. Throws Error(kDamaged) for anything else than canonical text of this format version: unknown or
+/// missing keys, wrong types, negative numbers, duplicate keys, white space.
+Manifest manifest_from_json(std::string_view text);
+
+/// Bytes of a compact tensor; throws Error(kDamaged) beyond 2^47.
+int64_t tensor_bytes(const TensorSpec& spec);
+/// "[1,3,224,224]"
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace tw::format

@@ -1,0 +1,165 @@
+#include "runtime/format/validate.h"
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/format/error.h"
+
+namespace tw::format {
+namespace {
+
+constexpr int64_t kMaxMemoryBytes = int64_t{1} << 47;  // the user address space of x86-64
+constexpr int64_t kMaxTiles = int64_t{1} << 40;        // tiles * threads stays inside int64
+constexpr size_t kMaxRank = 32;
+// Limits of CUDA: grid.x, grid.y and grid.z, threads in a block, parameter bytes (since CUDA 12.1 on sm_70 and later).
+constexpr int64_t kMaxGrid[3] = {(int64_t{1} << 31) - 1, 65535, 65535};
+constexpr int64_t kMaxBlockThreads = 1024;
+constexpr size_t kMaxParamBytes = 32764;
+constexpr int64_t kMaxSharedBytes = int64_t{1} << 20;
+
+template <typename... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) fail(ErrorCode::kDamaged, "manifest: ", parts...);
+}
+
+bool is_index(int64_t index, size_t count) { return index >= 0 && static_cast<uint64_t>(index) < count; }
+
+/// [offset, offset + bytes) inside [0, size), without overflow.
+bool is_range(int64_t offset, int64_t bytes, int64_t size) {
+  return offset >= 0 && bytes >= 0 && offset <= size && bytes <= size - offset;
+}
+
+void check_kernels(const Manifest& manifest, const SectionSize& section_size) {
+  for (const Kernel& kernel : manifest.kernels) {
+    const int64_t size = section_size(kernel.section);
+    if (manifest.target.kind == TargetKind::kCpu) {
+      require(kernel.section == "code", "kernel '", kernel.name, "' is not in section 'code'");
+      require(kernel.bytes > 0 && is_range(kernel.offset, kernel.bytes, size), "kernel '", kernel.name,
+              "' lies outside of section 'code'");
+    } else {
+      require(kernel.section.starts_with("cubin.") && size > 0, "kernel '", kernel.name, "' names no cubin");
+      require(kernel.offset == 0 && kernel.bytes == size, "kernel '", kernel.name, "' is not the whole of its cubin");
+    }
+  }
+}
+
+void check_tensors(const Entry& entry, const std::vector<TensorSpec>& specs) {
+  std::set<std::string_view> names;
+  for (const TensorSpec& spec : specs) {
+    require(!spec.name.empty() && names.insert(spec.name).second, "entry '", entry.name, "' has tensor '", spec.name,
+            "' twice or without a name");
+    require(spec.shape.size() <= kMaxRank, "tensor '", spec.name, "' has more than 32 dimensions");
+    tensor_bytes(spec);
+  }
+}
+
+void check_buffer(const Entry& entry, const Buffer& buffer, int64_t weights_size) {
+  int64_t size = 0;
+  switch (buffer.place) {
+    case Place::kArena:
+      size = entry.arena_bytes;
+      break;
+    case Place::kWeights:
+      size = weights_size;
+      break;
+    case Place::kInput:
+    case Place::kOutput: {
+      const auto& specs = buffer.place == Place::kInput ? entry.inputs : entry.outputs;
+      require(is_index(buffer.index, specs.size()), "entry '", entry.name, "' has a buffer of a missing tensor");
+      size = tensor_bytes(specs[static_cast<size_t>(buffer.index)]);
+      break;
+    }
+    case Place::kError:
+      size = sizeof(int32_t);
+      require(buffer.bytes == size, "entry '", entry.name, "' has an error word that is not 4 bytes");
+      break;
+  }
+  const bool is_tensor = buffer.place == Place::kInput || buffer.place == Place::kOutput;
+  require(is_tensor || buffer.index == 0, "entry '", entry.name, "' has a buffer with a needless index");
+  require(is_range(buffer.offset, buffer.bytes, size), "entry '", entry.name, "' has a buffer outside of its place");
+}
+
+void check_step(const Manifest& manifest, const Entry& entry, const CpuStep& step) {
+  require(is_index(step.kernel, manifest.kernels.size()), "step '", step.name, "' has no such kernel");
+  require(step.tiles >= 1 && step.tiles <= kMaxTiles, "step '", step.name, "' has ", step.tiles, " tiles");
+  for (const int64_t arg : step.args) {
+    require(is_index(arg, entry.buffers.size()), "step '", step.name, "' has no such buffer");
+  }
+}
+
+void check_step(const Manifest& manifest, const Entry& entry, const CudaStep& step) {
+  require(is_index(step.kernel, manifest.kernels.size()), "step '", step.name, "' has no such kernel");
+  int64_t threads = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    require(step.grid[i] >= 1 && step.grid[i] <= kMaxGrid[i], "step '", step.name, "' has a wrong grid");
+    require(step.block[i] >= 1 && step.block[i] <= kMaxBlockThreads, "step '", step.name, "' has a wrong block");
+    threads *= step.block[i];
+  }
+  require(threads <= kMaxBlockThreads, "step '", step.name, "' has a block of more than 1024 threads");
+  require(step.shared_bytes <= kMaxSharedBytes, "step '", step.name, "' wants too much shared memory");
+  require(step.params.size() <= kMaxParamBytes, "step '", step.name, "' has too many parameter bytes");
+  for (const Relocation& relocation : step.relocations) {
+    require(is_range(relocation.offset, sizeof(uint64_t), static_cast<int64_t>(step.params.size())), "step '", step.name,
+            "' relocates outside of its parameters");
+    require(is_index(relocation.buffer, entry.buffers.size()), "step '", step.name, "' has no such buffer");
+    const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
+    require(is_range(relocation.addend, 0, buffer.bytes), "step '", step.name, "' points outside of a buffer");
+  }
+}
+
+void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_size) {
+  check_tensors(entry, entry.inputs);
+  check_tensors(entry, entry.outputs);
+  require(entry.arena_bytes <= kMaxMemoryBytes, "entry '", entry.name, "' has too large an arena");
+  require(entry.scratch_bytes_per_thread <= kMaxMemoryBytes, "entry '", entry.name, "' has too large a scratch area");
+  for (const Buffer& buffer : entry.buffers) check_buffer(entry, buffer, weights_size);
+  const bool is_cpu = manifest.target.kind == TargetKind::kCpu;
+  require(is_cpu ? entry.cuda_steps.empty() : entry.cpu_steps.empty(), "entry '", entry.name,
+          "' has steps of another target");
+  for (const CpuStep& step : entry.cpu_steps) check_step(manifest, entry, step);
+  for (const CudaStep& step : entry.cuda_steps) check_step(manifest, entry, step);
+}
+
+bool same_but_for_shapes(const std::vector<TensorSpec>& a, const std::vector<TensorSpec>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorSpec& x, const TensorSpec& y) {
+    return x.name == y.name && x.dtype == y.dtype && x.shape.size() == y.shape.size();
+  });
+}
+
+/// Entries are versions of one model for different input shapes; the caller's inputs must select one of them.
+void check_entries_agree(const Manifest& manifest) {
+  std::set<std::string_view> names;
+  std::set<std::vector<std::vector<int64_t>>> shapes;
+  const Entry& first = manifest.entries.front();
+  for (const Entry& entry : manifest.entries) {
+    require(!entry.name.empty() && names.insert(entry.name).second, "entry '", entry.name,
+            "' occurs twice or has no name");
+    require(same_but_for_shapes(entry.inputs, first.inputs) && same_but_for_shapes(entry.outputs, first.outputs),
+            "entry '", entry.name, "' has other inputs or outputs than '", first.name, "'");
+    std::vector<std::vector<int64_t>> key;
+    for (const TensorSpec& spec : entry.inputs) key.push_back(spec.shape);
+    require(shapes.insert(std::move(key)).second, "entry '", entry.name, "' repeats the shapes of another entry");
+  }
+}
+
+}  // namespace
+
+void validate(const Manifest& manifest, const SectionSize& section_size) {
+  require(!manifest.target.arch.empty(), "the target has no architecture");
+  require(!manifest.entries.empty(), "there is no entry");
+  check_kernels(manifest, section_size);
+  const int64_t weights_size = section_size("weights");
+  for (const Entry& entry : manifest.entries) check_entry(manifest, entry, weights_size);
+  check_entries_agree(manifest);
+}
+
+bool is_section_name(std::string_view name) {
+  constexpr std::string_view kNames[] = {"code", "graph", "manifest", "plan", "weights"};
+  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
+  constexpr std::string_view kCubin = "cubin.";
+  if (!name.starts_with(kCubin) || name.size() == kCubin.size() || name.size() > kCubin.size() + 5) return false;
+  name.remove_prefix(kCubin.size());
+  return std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace tw::format

@@ -1,0 +1,112 @@
+#include "runtime/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "runtime/format/error.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
+
+namespace tw::runtime {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+/// Linux promises more memory than there is and ends the process later; refuse what cannot work at once.
+void check_possible(size_t bytes, const char* purpose) {
+  const auto machine = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > machine) {
+    format::fail(format::ErrorCode::kOutOfMemory, purpose, " needs ", bytes, " bytes; the machine has ", machine);
+  }
+}
+
+[[noreturn]] void fail_no_memory(size_t bytes, const char* purpose) {
+  format::fail(format::ErrorCode::kOutOfMemory, "no memory for ", purpose, " of ", bytes, " bytes");
+}
+
+}  // namespace
+
+Memory Memory::map(size_t bytes, const char* purpose) {
+  Memory memory;
+  if (bytes == 0) return memory;
+  check_possible(bytes, purpose);
+  const bool huge = bytes >= kHugePageBytes;
+  const size_t wanted = round_up(bytes, kPageBytes);
+  const size_t slack = huge ? kHugePageBytes : 0;
+  void* mapped = mmap(nullptr, wanted + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) fail_no_memory(bytes, purpose);
+  auto* start = static_cast<uint8_t*>(mapped);
+  if (huge) {
+    const size_t before = round_up(reinterpret_cast<uintptr_t>(start), kHugePageBytes) - reinterpret_cast<uintptr_t>(start);
+    if (before != 0) munmap(start, before);
+    start += before;
+    if (slack != before) munmap(start + wanted, slack - before);
+    madvise(start, wanted, MADV_HUGEPAGE);  // a wish: without huge pages everything works, slower
+  }
+  memory.data_ = start;
+  memory.size_ = bytes;
+  memory.mapped_ = wanted;
+  return memory;
+}
+
+Memory Memory::allocate(size_t bytes, const Allocator& allocator, const char* purpose) {
+  if (allocator.allocate == nullptr || bytes == 0) return map(bytes, purpose);
+  void* data = allocator.allocate(allocator.user, bytes, kPageBytes);
+  if (data == nullptr) fail_no_memory(bytes, purpose);
+  Memory memory;
+  memory.data_ = static_cast<uint8_t*>(data);
+  memory.size_ = bytes;
+  memory.allocator_ = allocator;
+  if (reinterpret_cast<uintptr_t>(data) % kPageBytes != 0) {
+    format::fail(format::ErrorCode::kInvalidArgument, "the allocator returned memory that is not aligned as asked");
+  }
+  std::memset(data, 0, bytes);
+  return memory;
+}
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  mapped_ = std::exchange(other.mapped_, 0);
+  allocator_ = other.allocator_;
+  return *this;
+}
+
+void Memory::release() {
+  if (data_ == nullptr) return;
+  if (mapped_ != 0) {
+    munmap(data_, mapped_);
+  } else {
+    allocator_.deallocate(allocator_.user, data_, size_);
+  }
+  data_ = nullptr;
+}
+
+void Memory::populate() {
+  if (mapped_ == 0) return;  // the caller's memory was zeroed, hence touched
+  if (madvise(data_, mapped_, MADV_POPULATE_WRITE) == 0) return;
+  for (size_t at = 0; at < size_; at += kPageBytes) static_cast<volatile uint8_t*>(data_)[at] = 0;
+}
+
+void Memory::make_read_only() {
+  if (mapped_ != 0 && mprotect(data_, mapped_, PROT_READ) != 0) format::fail_errno(errno, "cannot protect memory");
+}
+
+void Memory::make_executable() {
+  if (mapped_ == 0) return;
+  if (mprotect(data_, mapped_, PROT_READ | PROT_EXEC) != 0) format::fail_errno(errno, "cannot map code");
+  __builtin___clear_cache(reinterpret_cast<char*>(data_), reinterpret_cast<char*>(data_ + mapped_));
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,166 @@
+#include "runtime/model.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/format/error.h"
+#include "runtime/tensors.h"
+
+namespace tw::runtime {
+namespace {
+
+using format::ErrorCode;
+
+class File {
+ public:
+  explicit File(const std::string& path) : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) {
+      const int error = errno;
+      if (error == ENOENT || error == ENOTDIR) format::fail(ErrorCode::kInvalidArgument, "there is no file '", path, "'");
+      if (error == EACCES) format::fail(ErrorCode::kInvalidArgument, "'", path, "' may not be read");
+      format::fail_errno(error, "cannot open '" + path + "'");
+    }
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() { close(fd_); }
+
+  size_t size() const {
+    struct stat status {};
+    if (fstat(fd_, &status) != 0) format::fail_errno(errno, "cannot read '" + path_ + "'");
+    if (!S_ISREG(status.st_mode)) format::fail(ErrorCode::kInvalidArgument, "'", path_, "' is not a regular file");
+    return static_cast<size_t>(status.st_size);
+  }
+
+  void read(uint8_t* to, size_t bytes) {
+    while (bytes > 0) {
+      const ssize_t got = ::read(fd_, to, std::min(bytes, size_t{1} << 30));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) format::fail_errno(errno, "cannot read '" + path_ + "'");
+      if (got == 0) format::fail(ErrorCode::kDamaged, "'", path_, "' became shorter while it was read");
+      to += got;
+      bytes -= static_cast<size_t>(got);
+    }
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+std::unique_ptr<DeviceModel> load_on_device(const format::Artefact& artefact, const Options& options) {
+  if (artefact.manifest().target.kind == format::TargetKind::kCpu) return load_cpu_model(artefact, options);
+#ifdef TW_RUNTIME_CUDA
+  return load_cuda_model(artefact, options);
+#else
+  format::fail(ErrorCode::kIncompatible, "the artefact is for CUDA (", artefact.manifest().target.arch,
+               "); this runtime was built without it");
+#endif
+}
+
+/// Marks a context as in use for a scope.
+class Use {
+ public:
+  explicit Use(std::atomic<bool>& in_use) : in_use_(in_use) {
+    if (in_use_.exchange(true, std::memory_order_acquire)) {
+      format::fail(ErrorCode::kInvalidArgument, "the context is in use by another thread: make one context per thread");
+    }
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() { in_use_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool>& in_use_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Model> Model::load_file(const std::string& path, const Options& options) {
+  File file(path);
+  Memory image = Memory::map(file.size(), "the artefact");
+  file.read(image.data(), image.size());
+  try {
+    return std::make_shared<const Model>(std::move(image), options);
+  } catch (const format::Error& error) {
+    throw format::Error(error.code(), format::join("'", path, "': ", error.what()));
+  }
+}
+
+std::shared_ptr<const Model> Model::load_memory(format::Bytes bytes, const Options& options) {
+  Memory image = Memory::map(bytes.size(), "the artefact");
+  std::copy(bytes.begin(), bytes.end(), image.data());
+  return std::make_shared<const Model>(std::move(image), options);
+}
+
+Model::Model(Memory image, const Options& options) : image_(std::move(image)) {
+  image_.make_read_only();
+  artefact_ = format::Artefact::parse({image_.data(), image_.size()});
+  device_ = load_on_device(artefact_, options);
+}
+
+const format::Entry& Model::entry(int index) const {
+  const auto& entries = manifest().entries;
+  if (index < 0 || static_cast<size_t>(index) >= entries.size()) {
+    format::fail(ErrorCode::kInvalidArgument, "there is no entry ", index, "; the model has ", entries.size());
+  }
+  return entries[static_cast<size_t>(index)];
+}
+
+Context::Context(std::shared_ptr<const Model> model, const Options& options)
+    : model_(std::move(model)), device_(model_->device().create_context(options)) {}
+
+void Context::run(const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count) {
+  const Use use(in_use_);
+  const int entry = find_entry(model_->manifest(), inputs, input_count);
+  check_output_count(model_->manifest(), output_count);
+  run_checked(entry, inputs, outputs);
+}
+
+void Context::run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs) {
+  const Use use(in_use_);
+  model_->entry(entry);
+  run_checked(entry, inputs, outputs);
+}
+
+void Context::run_checked(int entry, const DLTensor* inputs, const DLTensor* outputs) {
+  check_tensors(model_->entry(entry), model_->device(), inputs, outputs);
+  last_entry_ = entry;
+  device_->run(entry, inputs, outputs);
+}
+
+const format::Entry* Context::last_entry() const {
+  return last_entry_ < 0 ? nullptr : &model_->manifest().entries[static_cast<size_t>(last_entry_)];
+}
+
+void Context::read_buffer(int buffer, void* destination, size_t bytes) {
+  const Use use(in_use_);
+  const format::Entry* entry = last_entry();
+  if (entry == nullptr) format::fail(ErrorCode::kInvalidArgument, "read_buffer needs a run before it");
+  if (buffer < 0 || static_cast<size_t>(buffer) >= entry->buffers.size()) {
+    format::fail(ErrorCode::kInvalidArgument, "there is no buffer ", buffer, "; entry '", entry->name, "' has ",
+                 entry->buffers.size());
+  }
+  const format::Buffer& place = entry->buffers[static_cast<size_t>(buffer)];
+  if (place.place != format::Place::kArena && place.place != format::Place::kWeights) {
+    format::fail(ErrorCode::kInvalidArgument, "buffer ", buffer, " belongs to the caller; only arena and weights can be read");
+  }
+  if (bytes != static_cast<size_t>(place.bytes) || (destination == nullptr && bytes != 0)) {
+    format::fail(ErrorCode::kInvalidArgument, "buffer ", buffer, " has ", place.bytes, " bytes; the destination has ", bytes);
+  }
+  device_->read_buffer(last_entry_, buffer, destination);
+}
+
+std::string value_error_message(const std::string& step, int32_t error) {
+  const char* meaning = error == static_cast<int32_t>(KernelError::kIndexOutOfRange)
+                            ? "an index is out of range"
+                            : "an input value is outside of what the operator accepts";
+  return format::join("step '", step, "': ", meaning, " (error word ", error, "); the outputs are not valid");
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,56 @@
+// A loaded model and a context that runs it: what the handles of the C interface stand for.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "runtime/device.h"
+
+namespace tw::runtime {
+
+/// Immutable; shared by its contexts.
+class Model {
+ public:
+  /// Reads the file into memory of its own, verifies it there and makes it ready on its device. Throws Error.
+  static std::shared_ptr<const Model> load_file(const std::string& path, const Options& options);
+  /// The same from a copy of `bytes`.
+  static std::shared_ptr<const Model> load_memory(format::Bytes bytes, const Options& options);
+
+  const format::Manifest& manifest() const { return artefact_.manifest(); }
+  const format::Artefact& artefact() const { return artefact_; }
+  const DeviceModel& device() const { return *device_; }
+  /// Throws Error(kInvalidArgument) when there is no such entry.
+  const format::Entry& entry(int index) const;
+
+  Model(Memory image, const Options& options);
+
+ private:
+  Memory image_;
+  format::Artefact artefact_;
+  std::unique_ptr<DeviceModel> device_;
+};
+
+/// For one thread at a time; a second thread that enters at the same time gets Error(kInvalidArgument).
+class Context {
+ public:
+  Context(std::shared_ptr<const Model> model, const Options& options);
+
+  void run(const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count);
+  void run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs);
+  /// Copies a readable buffer of the last run's entry; `bytes` must be its size.
+  void read_buffer(int buffer, void* destination, size_t bytes);
+  std::span<const uint64_t> step_times() const { return device_->step_times(); }
+  int threads() const { return device_->threads(); }
+  /// The entry of the last run, or null.
+  const format::Entry* last_entry() const;
+
+ private:
+  void run_checked(int entry, const DLTensor* inputs, const DLTensor* outputs);
+
+  std::shared_ptr<const Model> model_;
+  std::unique_ptr<DeviceContext> device_;
+  int last_entry_ = -1;
+  std::atomic<bool> in_use_{false};
+};
+
+}  // namespace tw::runtime

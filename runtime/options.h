@@ -1,0 +1,23 @@
+// Options of models and contexts after they passed the C interface; logging.
+#pragma once
+#include <string>
+
+#include "runtime/memory.h"
+#include "tilewright/runtime.h"
+
+namespace tw::runtime {
+
+struct Options {
+  int threads = 0;  ///< 0: every CPU of the affinity mask
+  int device = 0;
+  int profile = 0;
+  Allocator allocator;
+  void (*log_function)(void* user, TwLogLevel level, const char* message) = nullptr;
+  void* log_user = nullptr;
+
+  void log(TwLogLevel level, const std::string& message) const {
+    if (log_function != nullptr) log_function(log_user, level, message.c_str());
+  }
+};
+
+}  // namespace tw::runtime

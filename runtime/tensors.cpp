@@ -1,0 +1,192 @@
+#include "runtime/tensors.h"
+
+#include <algorithm>
+
+#include "runtime/format/error.h"
+
+namespace tw::runtime {
+namespace {
+
+using format::ErrorCode;
+using format::TensorSpec;
+
+/// Names a tensor in messages; made only when there is something to say.
+struct Which {
+  const char* role;
+  const TensorSpec* spec;
+};
+
+template <typename... Parts>
+[[noreturn]] void refuse(const Which& which, const Parts&... parts) {
+  format::fail(ErrorCode::kInvalidArgument, which.role, " '", which.spec->name, "' ", parts...);
+}
+
+std::string type_text(DLDataType type) {
+  constexpr format::DataType kLast = format::DataType::kF64;
+  for (int i = 0; i <= static_cast<int>(kLast); ++i) {
+    const auto candidate = static_cast<format::DataType>(i);
+    const DLDataType known = to_dlpack(candidate);
+    if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return std::string(name_of(candidate));
+  }
+  return format::join("DLPack type (code ", int{type.code}, ", bits ", int{type.bits}, ", lanes ", int{type.lanes}, ")");
+}
+
+std::string shape_text(const DLTensor& tensor) {
+  return format::shape_text(std::vector<int64_t>(tensor.shape, tensor.shape + tensor.ndim));
+}
+
+void check_type_and_rank(const Which& which, const DLTensor& tensor) {
+  const DLDataType type = to_dlpack(which.spec->dtype);
+  if (tensor.dtype.code != type.code || tensor.dtype.bits != type.bits || tensor.dtype.lanes != 1) {
+    refuse(which, "is ", type_text(tensor.dtype), ", the model wants ", name_of(which.spec->dtype));
+  }
+  const auto rank = static_cast<int32_t>(which.spec->shape.size());
+  if (tensor.ndim != rank) refuse(which, "has ", tensor.ndim, " dimensions, the model wants ", rank);
+  if (rank > 0 && tensor.shape == nullptr) refuse(which, "has no shape array");
+}
+
+bool has_shape(const DLTensor& tensor, const TensorSpec& spec) {
+  return std::equal(spec.shape.begin(), spec.shape.end(), tensor.shape);
+}
+
+bool is_compact(const DLTensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  int64_t expected = 1;
+  for (int i = tensor.ndim - 1; i >= 0; --i) {
+    if (tensor.shape[i] == 0) return true;
+    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
+    expected *= tensor.shape[i];
+  }
+  return true;
+}
+
+uintptr_t address(const DLTensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset; }
+
+void check_tensor(const Which& which, const DeviceModel& device, const DLTensor& tensor) {
+  check_type_and_rank(which, tensor);
+  if (!has_shape(tensor, *which.spec)) {
+    refuse(which, "has shape ", shape_text(tensor), ", this entry wants ", format::shape_text(which.spec->shape));
+  }
+  if (!is_compact(tensor)) refuse(which, "is strided: pass a contiguous (row-major) copy");
+  if (!device.accepts(tensor.device)) {
+    refuse(which, "is on DLPack device type ", static_cast<int>(tensor.device.device_type), " number ",
+           tensor.device.device_id, ", which this model cannot use");
+  }
+  if (format::tensor_bytes(*which.spec) == 0) return;
+  if (tensor.data == nullptr) refuse(which, "has no data");
+  const auto alignment = static_cast<uintptr_t>(format::bytes_of(which.spec->dtype));
+  if (address(tensor) % alignment != 0) refuse(which, "is not aligned to its ", alignment, "-byte elements");
+}
+
+bool overlap(const DLTensor& a, const TensorSpec& a_spec, const DLTensor& b, const TensorSpec& b_spec) {
+  const uintptr_t a_end = address(a) + static_cast<uintptr_t>(format::tensor_bytes(a_spec));
+  const uintptr_t b_end = address(b) + static_cast<uintptr_t>(format::tensor_bytes(b_spec));
+  return address(a) < b_end && address(b) < a_end;
+}
+
+void check_overlaps(const format::Entry& entry, const DLTensor* inputs, const DLTensor* outputs) {
+  for (size_t i = 0; i < entry.outputs.size(); ++i) {
+    const Which output{"output", &entry.outputs[i]};
+    for (size_t j = 0; j < entry.inputs.size(); ++j) {
+      if (overlap(outputs[i], entry.outputs[i], inputs[j], entry.inputs[j])) {
+        refuse(output, "overlaps input '", entry.inputs[j].name, "'");
+      }
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (overlap(outputs[i], entry.outputs[i], outputs[j], entry.outputs[j])) {
+        refuse(output, "overlaps output '", entry.outputs[j].name, "'");
+      }
+    }
+  }
+}
+
+std::string names_of(const std::vector<TensorSpec>& specs) {
+  std::string text;
+  for (const TensorSpec& spec : specs) text += (text.empty() ? "" : ", ") + spec.name;
+  return text.empty() ? "none" : text;
+}
+
+std::string shapes_of(const format::Entry& entry) {
+  std::string text;
+  for (const TensorSpec& spec : entry.inputs) {
+    text += (text.empty() ? "" : " ") + spec.name + format::shape_text(spec.shape);
+  }
+  return text;
+}
+
+[[noreturn]] void fail_no_such_shape(const format::Manifest& manifest, const DLTensor* inputs) {
+  std::string given, compiled;
+  const auto& specs = manifest.entries.front().inputs;
+  for (size_t i = 0; i < specs.size(); ++i) given += (i == 0 ? "" : " ") + specs[i].name + shape_text(inputs[i]);
+  constexpr size_t kMaxListed = 32;
+  for (size_t i = 0; i < std::min(manifest.entries.size(), kMaxListed); ++i) {
+    compiled += (i == 0 ? "" : "; ") + shapes_of(manifest.entries[i]);
+  }
+  if (manifest.entries.size() > kMaxListed) compiled += "; ...";
+  format::fail(ErrorCode::kNoSuchShape, "the model was not compiled for ", given, "; compiled shapes: ", compiled);
+}
+
+void check_count(const char* role, const std::vector<TensorSpec>& specs, int count) {
+  if (count != static_cast<int>(specs.size())) {
+    format::fail(ErrorCode::kInvalidArgument, count, " ", role, " given, the model has ", specs.size(), ": ", names_of(specs));
+  }
+}
+
+void require_tensors(const char* role, const std::vector<TensorSpec>& specs, const DLTensor* tensors) {
+  if (tensors == nullptr && !specs.empty()) format::fail(ErrorCode::kInvalidArgument, "the ", role, " array is null");
+}
+
+}  // namespace
+
+DLDataType to_dlpack(format::DataType type) {
+  using format::DataType;
+  const auto bits = static_cast<uint8_t>(format::bytes_of(type) * 8);
+  switch (type) {
+    case DataType::kBool:
+      return {kDLBool, bits, 1};
+    case DataType::kU8:
+    case DataType::kU16:
+    case DataType::kU32:
+    case DataType::kU64:
+      return {kDLUInt, bits, 1};
+    case DataType::kI8:
+    case DataType::kI16:
+    case DataType::kI32:
+    case DataType::kI64:
+      return {kDLInt, bits, 1};
+    case DataType::kBF16:
+      return {kDLBfloat, bits, 1};
+    case DataType::kF16:
+    case DataType::kF32:
+    case DataType::kF64:
+      break;
+  }
+  return {kDLFloat, bits, 1};
+}
+
+int find_entry(const format::Manifest& manifest, const DLTensor* inputs, int input_count) {
+  const auto& specs = manifest.entries.front().inputs;
+  check_count("inputs", specs, input_count);
+  require_tensors("inputs", specs, inputs);
+  for (size_t i = 0; i < specs.size(); ++i) check_type_and_rank({"input", &specs[i]}, inputs[i]);
+  for (size_t e = 0; e < manifest.entries.size(); ++e) {
+    bool matches = true;
+    for (size_t i = 0; i < specs.size(); ++i) matches &= has_shape(inputs[i], manifest.entries[e].inputs[i]);
+    if (matches) return static_cast<int>(e);
+  }
+  fail_no_such_shape(manifest, inputs);
+}
+
+void check_output_count(const format::Manifest& manifest, int count) {
+  check_count("outputs", manifest.entries.front().outputs, count);
+}
+
+void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs, const DLTensor* outputs) {
+  require_tensors("inputs", entry.inputs, inputs);
+  require_tensors("outputs", entry.outputs, outputs);
+  for (size_t i = 0; i < entry.inputs.size(); ++i) check_tensor({"input", &entry.inputs[i]}, device, inputs[i]);
+  for (size_t i = 0; i < entry.outputs.size(); ++i) check_tensor({"output", &entry.outputs[i]}, device, outputs[i]);
+  check_overlaps(entry, inputs, outputs);
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,24 @@
+// Checks of the caller's DLPack tensors against a model's entries, with messages that say what to change.
+#pragma once
+#include <dlpack/dlpack.h>
+
+#include "runtime/device.h"
+#include "runtime/format/manifest.h"
+
+namespace tw::runtime {
+
+/// The DLPack type of an element type; bool is kDLBool with 8 bits.
+DLDataType to_dlpack(format::DataType type);
+
+/// Index of the entry whose input shapes are those of `inputs`. Throws Error(kInvalidArgument) for a wrong number,
+/// dtype or rank, Error(kNoSuchShape) naming the compiled shapes when no entry matches.
+int find_entry(const format::Manifest& manifest, const DLTensor* inputs, int input_count);
+
+/// Throws Error(kInvalidArgument) if `count` is not the number of outputs.
+void check_output_count(const format::Manifest& manifest, int count);
+
+/// Checks everything about the tensors that the kernels rely on: dtype, rank, shape, compact row-major strides, data,
+/// device, alignment to the element, and that no output overlaps another tensor. Throws Error(kInvalidArgument).
+void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs, const DLTensor* outputs);
+
+}  // namespace tw::runtime

@@ -1,0 +1,69 @@
+// A layout is the sequence of primitives that turns a tensor's logical shape into its storage shape (ALT, mechanisms
+// A1 and A2). The storage is row-major over the storage shape. The empty sequence is the logical row-major order.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/shape.h"
+
+namespace tw {
+
+enum class LayoutOp : uint8_t {
+  kSplit,    // dim k of size prod(args) becomes dims args[0], .., args[m-1]
+  kReorder,  // new dim i is old dim args[i]
+  kFuse,     // dims k .. k+args[0]-1 become one
+  kPad,      // dim k grows by args[0] before and args[1] after, filled with the te's neutral value
+  kUnpad,    // inverse of kPad: drops args[0] elements before and args[1] after
+  kUnfold,   // dim k becomes overlapped tiles of size args[0] every args[1]; joint layout search
+  kFold,     // inverse of kUnfold; args[2] is the original extent
+  kStoreAt,  // attaches another tensor along dim k; joint layout search
+};
+
+struct LayoutPrimitive {
+  LayoutOp op;
+  int dim = 0;
+  std::vector<int64_t> args;
+  friend bool operator==(const LayoutPrimitive&, const LayoutPrimitive&) = default;
+};
+
+class Layout {
+ public:
+  Layout() = default;
+  explicit Layout(std::vector<LayoutPrimitive> primitives) : primitives_(std::move(primitives)) {}
+
+  const std::vector<LayoutPrimitive>& primitives() const { return primitives_; }
+  bool is_identity() const { return primitives_.empty(); }
+
+  /// Each returns this layout followed by one more primitive.
+  Layout split(int dim, std::vector<int64_t> factors) const;
+  Layout reorder(std::vector<int64_t> order) const;
+  Layout fuse(int dim, int count) const;
+  Layout pad(int dim, int64_t before, int64_t after) const;
+  Layout then(const LayoutPrimitive& primitive) const;
+
+  /// Shape after the whole sequence. Throws InternalError when a primitive does not fit its input shape.
+  Shape storage_shape(const Shape& logical) const;
+  /// The sequence that undoes this one on a tensor of shape `logical`: inverse(l)(l(x)) = x.
+  Layout inverse(const Shape& logical) const;
+
+  friend bool operator==(const Layout&, const Layout&) = default;
+
+ private:
+  std::vector<LayoutPrimitive> primitives_;
+};
+
+/// Shape after one primitive; throws InternalError when it does not fit.
+Shape apply_primitive(const LayoutPrimitive& primitive, const Shape& shape);
+
+/// "split(1, 4, 16) reorder(0, 1, 3, 4, 2)"; "" for the identity.
+std::string to_string(const Layout& layout);
+/// Inverse of to_string; throws UserError naming the part that does not parse.
+Layout parse_layout(std::string_view text);
+
+/// NCHW -> N, C/block, H, W, block (any number of spatial dims; rank counts all logical dims). C must divide.
+Layout channels_blocked(int rank, int64_t channels, int64_t block);
+/// NC<spatial> -> N<spatial>C.
+Layout channels_last(int rank);
+
+}  // namespace tw

@@ -1,0 +1,59 @@
+// The compiler as a function: ONNX in, artefact out. The phases are import, transform, plan, lower, code, assemble.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontend/onnx/import.h"
+#include "graph/graph.h"
+#include "graph/op.h"
+#include "plan/plan.h"
+#include "runtime/format/container.h"
+
+namespace tw::driver {
+
+struct CompileOptions {
+  std::string target = "cpu";
+  frontend::ImportOptions import;
+  std::vector<std::string> disabled_passes;  // graph or loop passes by name
+  bool all_optional_off = false;
+  bool reuse_memory = true;   // off: every value keeps its own place, so that all can be read back after a run
+  std::string plan_text;      // replay this plan instead of constructing one
+  std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
+  std::string stop_after;     // pass name; no artefact is made
+  int threads = 0;            // for code generation; 0: all
+  /// Called as phases go on: "import", "transform", "plan", "lower", "code", "assemble".
+  std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
+};
+
+struct PassTime {
+  std::string phase;
+  std::string pass;
+  int64_t nanoseconds = 0;
+};
+
+struct Compiled {
+  format::Manifest manifest;
+  std::map<std::string, std::vector<uint8_t>> sections;
+  plan::Plan plan;
+  graph::Graph source;   // after import
+  graph::Graph graph;    // of groups
+  std::vector<PassTime> times;
+  int64_t kernels = 0;         // different ones
+  int64_t opset = 0;
+  std::vector<std::string> warnings;
+};
+
+/// Compiles one model for fixed shapes. Throws UserError, Unsupported, UsageError, ResourceError, InternalError.
+Compiled compile_file(const std::string& path, const CompileOptions& options);
+Compiled compile_graph(graph::Graph source, const CompileOptions& options);
+
+/// The bytes of the artefact, and the same written atomically to `path`.
+std::vector<uint8_t> artefact_bytes(const Compiled& compiled);
+void write_artefact(const Compiled& compiled, const std::string& path);
+
+}  // namespace tw::driver

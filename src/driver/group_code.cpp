@@ -1,0 +1,180 @@
+#include "driver/group_code.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+#include "te/merge_axes.h"
+#include "te/rewrite.h"
+
+namespace tw::driver {
+namespace {
+
+// The value of the graph of groups behind a value of the group's body, or kAbsent for a constant of the body itself.
+graph::ValueId outer_value(const GroupInputs& in, graph::ValueId inner) {
+  const graph::Graph& body = *in.group.body;
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    if (body.inputs[i] == inner) return in.group.inputs[i];
+  }
+  for (size_t i = 0; i < body.outputs.size(); ++i) {
+    if (body.outputs[i] == inner) return in.group.outputs[i];
+  }
+  return graph::kAbsent;
+}
+
+double scalar_of(const graph::Value& value) {
+  const graph::RefTensor t = graph::RefTensor::from_bytes(value.type, *value.constant);
+  return t.at(0);
+}
+
+// 64-bit integers beyond 2^53 would not survive the way through a double.
+bool is_bindable_scalar(const graph::Value& value) {
+  if (!value.is_constant() || value.type.elements() != 1) return false;
+  return value.type.type.is_float() || value.type.type.bits() <= 32 || std::abs(scalar_of(value)) < 9e15;
+}
+
+// New names by position for inputs, so that groups of equal maths have equal programs.
+te::Program rename_inputs(const te::Program& program, std::map<std::string, std::string>& names) {
+  te::Program out = program;
+  for (size_t i = 0; i < out.inputs.size(); ++i) {
+    const std::string fresh = fmt::format("x{}", i);
+    names[out.inputs[i].name] = fresh;
+    out.inputs[i].name = fresh;
+  }
+  for (te::Compute& c : out.computes) {
+    for (Expr& body : c.body) {
+      body = rewrite(body, [&](const Expr& e) -> Expr {
+        if (e.op() != Op::kLoad || names.count(e->name) == 0) return Expr();
+        return e->predicated ? load_if(names[e->name], e.type().element(), {e->args.begin(), e->args.end() - 1}, e->args.back())
+                             : load(names[e->name], e.type().element(), e->args);
+      });
+    }
+  }
+  out.name = "group";
+  return out;
+}
+
+// Layouts of activations: what the graph says for inputs and outputs; intermediate tensors follow the outputs.
+std::map<std::string, Layout> activation_layouts(const GroupInputs& in, const GroupTe& te) {
+  std::map<std::string, Layout> layouts;
+  const Layout* follow = nullptr;
+  size_t rank = 0;
+  for (const auto& [tensor, id] : te.values) {
+    const graph::Value& value = in.graph.value(id);
+    if (value.is_constant() || value.layout.is_identity()) continue;
+    layouts[tensor] = value.layout;
+    if (te.program.is_output(tensor)) {
+      follow = &value.layout;
+      rank = value.type.shape.size();
+    }
+  }
+  if (follow == nullptr) return layouts;
+  for (const te::Compute& c : te.program.computes) {
+    const bool reorders = std::all_of(follow->primitives().begin(), follow->primitives().end(),
+                                      [](const LayoutPrimitive& p) { return p.op == LayoutOp::kReorder; });
+    if (!reorders || c.outputs[0].shape.size() != rank) continue;
+    for (const te::Tensor& t : c.outputs) {
+      if (te.values.count(t.name) == 0) layouts[t.name] = *follow;
+    }
+  }
+  return layouts;
+}
+
+Layout append(Layout layout, const Layout& more) {
+  for (const LayoutPrimitive& p : more.primitives()) layout = layout.then(p);
+  return layout;
+}
+
+void merge_axes(GroupTe& te) {
+  const std::map<std::string, Layout> merged = te::mergeable_axes(te.program);
+  if (merged.empty()) return;
+  te.program = te::apply_layouts(te.program, merged);
+  for (auto& [tensor, layout] : te.constants) {
+    if (const auto found = merged.find(tensor); found != merged.end()) layout = append(layout, found->second);
+  }
+}
+
+}  // namespace
+
+bool is_view(const graph::Graph& graph, const graph::Node& group) {
+  if (!group.is_group() || group.body->nodes.size() != 1 || group.body->nodes[0].op != "reshape") return false;
+  return graph.value(group.inputs[0]).layout.is_identity() && graph.value(group.outputs[0]).layout.is_identity();
+}
+
+GroupTe build_te(const GroupInputs& in) {
+  const graph::GroupProgram group = graph::to_te(*in.group.body, in.ops);
+  GroupTe te;
+  std::map<std::string, double> scalars;
+  std::map<std::string, graph::ValueId> inputs;
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    const std::string& tensor = group.program.inputs[i].name;
+    const graph::ValueId outer = outer_value(in, group.inputs[i]);
+    const graph::Value& value = outer == graph::kAbsent ? in.group.body->value(group.inputs[i]) : in.graph.value(outer);
+    if (is_bindable_scalar(value)) {
+      scalars[tensor] = scalar_of(value);
+    } else {
+      TW_CHECK(outer != graph::kAbsent, "group {} holds the constant {} of its own", in.group.name, value.name);
+      inputs[tensor] = outer;
+    }
+  }
+  std::map<std::string, std::string> names;
+  te.program = rename_inputs(te::bind_scalars(te::drop_unit_reductions(group.program), scalars), names);
+  for (const auto& [tensor, outer] : inputs) {
+    te.values[names.at(tensor)] = outer;
+    if (in.graph.value(outer).is_constant()) te.constants[names.at(tensor)] = Layout();
+  }
+  for (size_t i = 0; i < group.output_tensors.size(); ++i) te.values[group.output_tensors[i]] = in.group.outputs[i];
+  te.program = te::apply_layouts(te.program, activation_layouts(in, te));
+  merge_axes(te);
+  return te;
+}
+
+namespace {
+
+plan::GroupPlan make_plan(const GroupInputs& in, const GroupTe& te) {
+  tune::GroupTask task{te.program, {}};
+  for (const auto& [tensor, layout] : te.constants) task.constants.insert(tensor);
+  std::vector<tune::Rejection> rejections;
+  tune::Construction built = tune::construct(in.target.families, task, in.target.info, &rejections);
+  plan::GroupPlan plan{in.group.name, built.family, std::move(built.constant_layouts), std::move(built.schedule), 0, {}};
+  for (const tune::Rejection& r : rejections) plan.rivals.push_back({r.family, r.reason});
+  return plan;
+}
+
+std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {
+  std::map<std::string, Param> params;
+  for (const loop::Kernel& kernel : code.loops.kernels) {
+    for (const loop::Buffer& buffer : kernel.params) {
+      Param param;
+      param.bytes = buffer.size() * buffer.type.bytes();
+      if (const auto value = te.values.find(buffer.name); value == te.values.end()) {
+        param.kind = Param::Kind::kTemporary;
+      } else {
+        param.value = value->second;
+        const auto constant = te.constants.find(buffer.name);
+        if (constant != te.constants.end()) {
+          param.kind = Param::Kind::kConstant;
+          const auto planned = code.plan.layouts.find(buffer.name);
+          param.layout = planned == code.plan.layouts.end() ? constant->second : append(constant->second, planned->second);
+          const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
+          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ", buffer.name, in.group.name);
+        }
+      }
+      params[buffer.name] = param;
+    }
+  }
+  return params;
+}
+
+}  // namespace
+
+GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const lower::RunOptions& lower) {
+  const GroupTe te = build_te(in);
+  GroupCode code;
+  code.plan = replay != nullptr ? *replay : make_plan(in, te);
+  const te::Program stored = te::apply_layouts(te.program, code.plan.layouts);
+  code.loops = lower::lower(schedule::apply(stored, code.plan.schedule), lower);
+  code.params = describe_params(in, te, code);
+  return code;
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,51 @@
+// One group of the graph on its way to code: te program, plan, loop IR, and what its parameters stand for.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+#include "loop/loop.h"
+#include "lower/pass.h"
+#include "plan/plan.h"
+#include "targets/registry.h"
+
+namespace tw::driver {
+
+/// What a kernel parameter of a group is.
+struct Param {
+  enum class Kind : uint8_t { kValue, kConstant, kTemporary } kind = Kind::kValue;
+  graph::ValueId value = graph::kAbsent;  // kValue, kConstant: of the graph of groups
+  Layout layout;                          // kConstant: storage of its logical elements
+  int64_t bytes = 0;
+};
+
+struct GroupCode {
+  plan::GroupPlan plan;
+  loop::Program loops;                  // lowered
+  std::map<std::string, Param> params;  // by name in `loops`
+};
+
+struct GroupInputs {
+  const graph::Graph& graph;
+  const graph::Node& group;
+  const graph::OpTable& ops;
+  const targets::Target& target;
+};
+
+/// The te program of a group with activations in their layouts and axes merged, constants still logical, all tensors
+/// named by position (x0.. for inputs): equal groups give equal programs.
+struct GroupTe {
+  te::Program program;
+  std::map<std::string, graph::ValueId> values;  // inputs and outputs -> value of the graph of groups
+  std::map<std::string, Layout> constants;       // constant inputs -> layout so far
+};
+GroupTe build_te(const GroupInputs& in);
+
+/// Plans the group (or replays `replay`), applies the schedule and lowers it.
+GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const lower::RunOptions& lower);
+
+/// Whether the group only renames its input: a reshape between row-major layouts.
+bool is_view(const graph::Graph& graph, const graph::Node& group);
+
+}  // namespace tw::driver

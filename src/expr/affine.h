@@ -1,0 +1,51 @@
+// Sums of integer multiples of atoms: the normal form of i64 expressions inside the simplifier. Internal to expr.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "expr/expr.h"
+
+namespace tw {
+
+/// coef * atom. An atom is any scalar i64 expression that is no sum, no negation and no multiple of a constant.
+struct Term {
+  Expr atom;
+  int64_t coef = 0;
+};
+
+/// constant + sum of terms. Normal: terms ordered by compare_exprs, one per atom, no zero coefficient.
+/// Arithmetic wraps, so that a sum equals its expression modulo 2^64 whatever the values are.
+struct Sum {
+  std::vector<Term> terms;
+  int64_t constant = 0;
+
+  bool is_constant() const { return terms.empty(); }
+  /// The coefficient of `atom`, 0 when it is not in the sum. Needs the normal form.
+  int64_t coef_of(const Expr& atom) const;
+  /// Adds scale * other; the result may not be normal.
+  void append(const Sum& other, int64_t scale);
+  void append(const Expr& atom, int64_t coef) { terms.push_back({atom, coef}); }
+  /// Sorts and merges into the normal form.
+  void normalise();
+};
+
+/// A total order of expressions by structure: <0, 0, >0. 0 exactly when they are equal.
+int compare_exprs(const Expr& a, const Expr& b);
+
+int64_t wrapping_mul(int64_t a, int64_t b);
+int64_t wrapping_add(int64_t a, int64_t b);
+
+/// scale * s, and a + scale * b, both normal.
+Sum scaled(Sum s, int64_t scale);
+Sum sum_of(const Sum& a, const Sum& b, int64_t scale_b = 1);
+/// The sum of a constant.
+Sum constant_sum(int64_t value);
+
+/// Splits a scalar i64 expression into terms without simplifying anything inside of the atoms. Normal.
+Sum as_sum(const Expr& e);
+
+/// The expression of a normal sum: positive terms by falling coefficient, negative ones, the constant last. A sum of
+/// negative terms and a positive constant is written `constant - terms`.
+Expr to_expr(const Sum& s);
+
+}  // namespace tw

@@ -1,0 +1,55 @@
+#include "expr/elementary.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tw {
+namespace {
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+template <double (*function)(double)>
+double apply(const double* args) {
+  return function(args[0]);
+}
+
+// Sorted by name. The bounds are tested in tests/expr over all exponents; sqrt is the hardware's, correctly rounded.
+constexpr std::array<ElementaryFunction, 24> kFunctions = {{
+    {"acos", 1, apply<std::acos>, 4},
+    {"acosh", 1, apply<std::acosh>, 4},
+    {"asin", 1, apply<std::asin>, 4},
+    {"asinh", 1, apply<std::asinh>, 4},
+    {"atan", 1, apply<std::atan>, 4},
+    {"atanh", 1, apply<std::atanh>, 4},
+    {"cos", 1, apply<std::cos>, 4},
+    {"cosh", 1, apply<std::cosh>, 4},
+    {"erf", 1, apply<std::erf>, 4},
+    {"exp", 1, apply<std::exp>, 2},
+    {"exp2", 1, apply<std::exp2>, 2},
+    {"expm1", 1, apply<std::expm1>, 4},
+    {"log", 1, apply<std::log>, 2},
+    {"log1p", 1, apply<std::log1p>, 4},
+    {"log2", 1, apply<std::log2>, 4},
+    {"pow", 2, [](const double* x) { return std::pow(x[0], x[1]); }, 8},
+    {"rsqrt", 1, [](const double* x) { return 1 / std::sqrt(x[0]); }, 1.5},
+    {"sigmoid", 1, apply<sigmoid>, 4},
+    {"sin", 1, apply<std::sin>, 4},
+    {"sinh", 1, apply<std::sinh>, 4},
+    {"softplus", 1, apply<softplus>, 4},
+    {"sqrt", 1, apply<std::sqrt>, 0.5},
+    {"tan", 1, apply<std::tan>, 4},
+    {"tanh", 1, apply<std::tanh>, 4},
+}};
+
+}  // namespace
+
+std::span<const ElementaryFunction> elementary_functions() { return kFunctions; }
+
+const ElementaryFunction* find_elementary(std::string_view name) {
+  const auto* it = std::ranges::lower_bound(kFunctions, name, {}, &ElementaryFunction::name);
+  return it != kFunctions.end() && it->name == name ? it : nullptr;
+}
+
+}  // namespace tw

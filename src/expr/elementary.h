@@ -1,0 +1,21 @@
+// The elementary functions a kCall may name. Each takes and gives floats of one type.
+// expand_elementary (expr/expand.h) turns each into arithmetic of this IR, with a stated error bound in ULP.
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace tw {
+
+struct ElementaryFunction {
+  std::string_view name;
+  int arity;
+  double (*reference)(const double* args);  // correctly rounded enough: libm in f64
+  double max_ulp;                           // bound of the f32 expansion against the f64 reference
+};
+
+/// exp, log, tanh, erf, sigmoid, sqrt, rsqrt, pow, sin, cos and those that follow from them. Sorted by name.
+std::span<const ElementaryFunction> elementary_functions();
+/// The row of `name`, or null.
+const ElementaryFunction* find_elementary(std::string_view name);
+
+}  // namespace tw

@@ -1,0 +1,143 @@
+#include "frontend/onnx/graph_builder.h"
+
+#include <algorithm>
+
+#include "frontend/onnx/limits.h"
+#include "frontend/onnx/tensor_data.h"
+#include "support/error.h"
+
+namespace tw::frontend {
+
+using graph::kAbsent;
+using graph::ValueId;
+
+GraphBuilder::GraphBuilder(std::string name, const graph::OpTable& ops) : ops_(ops) { graph_.name = std::move(name); }
+
+std::string GraphBuilder::unique(const std::string& wanted) {
+  const std::string base = wanted.empty() ? "v" : wanted;
+  std::string name = base;
+  while (true) {
+    const auto [it, added] = taken_.emplace(name, 1);
+    if (added) return name;
+    name = fmt::format("{}_{}", base, taken_[base]++);
+  }
+}
+
+// Values are appended here and not through Graph::add_value, whose scan for a free name would make import quadratic.
+ValueId GraphBuilder::add_value(const std::string& name, TensorType type) {
+  graph_.values.push_back({.name = unique(name), .type = std::move(type), .layout = {}, .constant = nullptr});
+  producers_.push_back(-1);
+  return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+ValueId GraphBuilder::add_input(const std::string& name, TensorType type) {
+  const ValueId id = add_value(name, std::move(type));
+  graph_.inputs.push_back(id);
+  return id;
+}
+
+ValueId GraphBuilder::add_constant(const std::string& name, TensorType type, graph::Bytes bytes) {
+  TW_CHECK(static_cast<int64_t>(bytes->size()) == type.bytes(), "constant '{}'", name);
+  const ValueId id = add_value(name, std::move(type));
+  graph_.values[id].constant = std::move(bytes);
+  return id;
+}
+
+ValueId GraphBuilder::add_constant(const std::string& name, const graph::RefTensor& tensor) {
+  return add_constant(name, tensor.type, std::make_shared<const std::vector<std::byte>>(tensor.to_bytes()));
+}
+
+graph::RefTensor GraphBuilder::constant(ValueId id) const {
+  const graph::Value& value = graph_.value(id);
+  TW_CHECK(value.is_constant(), "value '{}' is not a constant", value.name);
+  return graph::RefTensor::from_bytes(value.type, *value.constant);
+}
+
+std::vector<ValueId> GraphBuilder::append(graph::Node node) {
+  const graph::OpDef* op = ops_.find(node.op);
+  if (op == nullptr) throw Unsupported(fmt::format("it needs the operator '{}', which does not exist here", node.op));
+  const graph::OpCall call = graph::make_call(graph_, node);
+  const std::vector<TensorType> types = op->infer(call);
+  for (const TensorType& type : types) check_extents(type.shape, "the result");
+  if (can_fold(call, types, node)) return fold(*op, call, node);
+  node.outputs.clear();
+  for (size_t k = 0; k < types.size(); ++k) {
+    node.outputs.push_back(add_value(k == 0 ? node.name : fmt::format("{}.{}", node.name, k), types[k]));
+    producers_.back() = static_cast<int>(graph_.nodes.size());
+  }
+  graph_.nodes.push_back(std::move(node));
+  return graph_.nodes.back().outputs;
+}
+
+bool GraphBuilder::can_fold(const graph::OpCall& call, const std::vector<TensorType>& types, const graph::Node& node) {
+  int64_t work = 0;
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    if (!call.present[k]) continue;
+    if (!is_constant(node.inputs[k]) || call.inputs[k].elements() > kMaxFoldInputElements) return false;
+    work += call.inputs[k].elements();
+  }
+  for (const TensorType& type : types) {
+    if (type.elements() > kMaxFoldedElements) return false;
+    work += type.elements();
+  }
+  if (fold_work_ + work > kMaxFoldWork) return false;
+  fold_work_ += work;
+  return true;
+}
+
+std::vector<ValueId> GraphBuilder::fold(const graph::OpDef& op, const graph::OpCall& call, const graph::Node& node) {
+  std::vector<graph::RefTensor> inputs;
+  for (size_t k = 0; k < node.inputs.size(); ++k) {
+    inputs.push_back(call.present[k] ? constant(node.inputs[k]) : graph::RefTensor::zeros(call.inputs[k]));
+  }
+  std::vector<graph::RefTensor> results = op.reference(call, inputs);
+  std::vector<ValueId> ids;
+  for (graph::RefTensor& result : results) {
+    result.round_to_type();
+    ids.push_back(add_constant(node.name, result));
+  }
+  return ids;
+}
+
+void GraphBuilder::rename(ValueId id, const std::string& name) {
+  std::string& current = graph_.values.at(id).name;
+  if (current == name) return;
+  taken_.erase(current);
+  current = unique(name);
+}
+
+void GraphBuilder::force_name(ValueId id, const std::string& name) {
+  if (graph_.value(id).name == name) return;
+  if (const ValueId holder = graph_.find_value(name); holder != kAbsent) graph_.values[holder].name = unique(name);
+  graph_.values[id].name = name;
+  taken_.emplace(name, 1);
+}
+
+std::vector<std::string> GraphBuilder::inputs_behind(ValueId id) const {
+  std::vector<bool> seen(graph_.values.size(), false);
+  std::vector<ValueId> work{id};
+  while (!work.empty()) {
+    const ValueId v = work.back();
+    work.pop_back();
+    if (seen[v]) continue;
+    seen[v] = true;
+    if (producers_[v] < 0) continue;
+    for (ValueId in : graph_.nodes[producers_[v]].inputs) {
+      if (in != kAbsent) work.push_back(in);
+    }
+  }
+  std::vector<std::string> names;
+  for (ValueId in : graph_.inputs) {
+    if (seen[in]) names.push_back(graph_.value(in).name);
+  }
+  return names;
+}
+
+bool GraphBuilder::is_input(ValueId id) const { return std::ranges::find(graph_.inputs, id) != graph_.inputs.end(); }
+
+graph::Graph GraphBuilder::finish(std::vector<ValueId> outputs) {
+  graph_.outputs = std::move(outputs);
+  return graph::compact(graph_);
+}
+
+}  // namespace tw::frontend

@@ -1,0 +1,58 @@
+// Builds a graph::Graph under ONNX's value names, inferring types and evaluating at import what is already known.
+#pragma once
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/op.h"
+
+namespace tw::frontend {
+
+class GraphBuilder {
+ public:
+  GraphBuilder(std::string name, const graph::OpTable& ops);
+
+  graph::ValueId add_input(const std::string& name, TensorType type);
+  graph::ValueId add_constant(const std::string& name, TensorType type, graph::Bytes bytes);
+  graph::ValueId add_constant(const std::string& name, const graph::RefTensor& tensor);
+
+  /// Appends one application of an operator; outputs are named after `node.name`. When all inputs are constants and
+  /// inputs and results are small (limits.h), the reference is evaluated instead and the outputs are constants.
+  /// Throws UserError when the inputs do not fit the operator, Unsupported when the OpTable has no such operator.
+  std::vector<graph::ValueId> append(graph::Node node);
+
+  const TensorType& type(graph::ValueId id) const { return graph_.value(id).type; }
+  bool is_constant(graph::ValueId id) const { return graph_.value(id).is_constant(); }
+  /// The elements of a constant.
+  graph::RefTensor constant(graph::ValueId id) const;
+  size_t num_values() const { return graph_.values.size(); }
+  size_t num_nodes() const { return graph_.nodes.size(); }
+  const graph::OpTable& ops() const { return ops_; }
+  const std::string& value_name(graph::ValueId id) const { return graph_.value(id).name; }
+
+  /// Gives the value `name` (or `name` with a suffix where it is taken).
+  void rename(graph::ValueId id, const std::string& name);
+  /// Gives the value exactly `name`; another value of that name gets a suffix.
+  void force_name(graph::ValueId id, const std::string& name);
+  /// Names of the graph inputs that `id` is computed from.
+  std::vector<std::string> inputs_behind(graph::ValueId id) const;
+  /// Whether `id` is a graph input.
+  bool is_input(graph::ValueId id) const;
+
+  /// The graph with these outputs, without what they do not need.
+  graph::Graph finish(std::vector<graph::ValueId> outputs);
+
+ private:
+  std::string unique(const std::string& wanted);
+  graph::ValueId add_value(const std::string& name, TensorType type);
+  bool can_fold(const graph::OpCall& call, const std::vector<TensorType>& types, const graph::Node& node);
+  std::vector<graph::ValueId> fold(const graph::OpDef& op, const graph::OpCall& call, const graph::Node& node);
+
+  const graph::OpTable& ops_;
+  graph::Graph graph_;
+  std::unordered_map<std::string, int> taken_;  // name -> next suffix to try
+  std::vector<int> producers_;                  // node of each value, -1 for inputs and constants
+  int64_t fold_work_ = 0;                       // elements, see kMaxFoldWork
+};
+
+}  // namespace tw::frontend

@@ -1,0 +1,173 @@
+#include "frontend/onnx/shape_binding.h"
+
+#include <fmt/ranges.h>
+#include <onnx-ml.pb.h>
+
+#include <algorithm>
+
+#include "frontend/onnx/element_type.h"
+#include "frontend/onnx/limits.h"
+#include "frontend/onnx/tensor_data.h"
+
+namespace tw::frontend {
+namespace {
+
+const char* kind_of(const onnx::TypeProto& type) {
+  switch (type.value_case()) {
+    case onnx::TypeProto::kSequenceType: return "a sequence";
+    case onnx::TypeProto::kMapType: return "a map";
+    case onnx::TypeProto::kOptionalType: return "an optional";
+    case onnx::TypeProto::kSparseTensorType: return "a sparse tensor";
+    case onnx::TypeProto::kOpaqueType: return "opaque";
+    default: return "of no type";
+  }
+}
+
+// "batch x 3 x ? x 224", as the model declares it.
+std::string to_string(const DeclaredType& declared) {
+  if (!declared.dims) return tw::to_string(declared.type) + "[unknown rank]";
+  std::vector<std::string> parts;
+  for (size_t d = 0; d < declared.dims->size(); ++d) {
+    const int64_t extent = (*declared.dims)[d];
+    parts.push_back(extent >= 0 ? std::to_string(extent) : declared.symbols[d].empty() ? "?" : declared.symbols[d]);
+  }
+  return fmt::format("{}[{}]", tw::to_string(declared.type), fmt::join(parts, ", "));
+}
+
+std::string shape_option(const std::string& name, const Shape& shape) {
+  return fmt::format("--shape {}:{}", name, fmt::join(shape, "x"));
+}
+
+}  // namespace
+
+DeclaredType declared_type(const onnx::ValueInfoProto& value) {
+  const std::string what = fmt::format("value '{}'", value.name());
+  if (!value.type().has_tensor_type()) {
+    throw Unsupported(fmt::format("{} is {}; only dense tensors are supported", what, kind_of(value.type())));
+  }
+  const auto& tensor = value.type().tensor_type();
+  DeclaredType result{.type = element_type(tensor.elem_type(), what), .dims = {}, .symbols = {}};
+  if (!tensor.has_shape()) return result;
+  result.dims.emplace();
+  for (const auto& dim : tensor.shape().dim()) {
+    if (dim.has_dim_value() && (dim.dim_value() < 0 || dim.dim_value() > kMaxElements)) {
+      throw UserError(fmt::format("{} has a dimension of {}", what, dim.dim_value()));
+    }
+    result.dims->push_back(dim.has_dim_value() ? dim.dim_value() : -1);
+    result.symbols.push_back(dim.has_dim_param() ? dim.dim_param() : "");
+  }
+  return result;
+}
+
+void ShapeBinding::add_inputs(const std::vector<const onnx::ValueInfoProto*>& inputs) {
+  for (const auto* input : inputs) inputs_.push_back({input->name(), declared_type(*input)});
+  for (const Input& input : inputs_) {
+    if (const auto it = options_.shapes.find(input.name); it != options_.shapes.end()) {
+      bind(input, it->second, shape_option(input.name, it->second));
+    }
+    if (const auto it = options_.constants.find(input.name); it != options_.constants.end()) {
+      const TensorType& given = it->second.type;
+      if (given.type != input.declared.type) {
+        throw UserError(fmt::format("--const {}: the tensor is {}, the model's input is {}", input.name,
+                                    tw::to_string(given), to_string(input.declared)));
+      }
+      bind(input, given.shape, fmt::format("--const {} with shape {}", input.name, tw::to_string(given.shape)));
+    }
+  }
+  check_options_used();
+}
+
+void ShapeBinding::bind(const Input& input, const Shape& shape, std::string_view option) {
+  check_extents(shape, option);
+  const DeclaredType& declared = input.declared;
+  const auto contradict = [&](std::string_view why) {
+    throw UserError(fmt::format("{} contradicts the model: input '{}' is {}{}", option, input.name, to_string(declared), why));
+  };
+  if (!declared.dims) return;
+  if (declared.dims->size() != shape.size()) contradict("");
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if ((*declared.dims)[d] >= 0 && (*declared.dims)[d] != shape[d]) contradict("");
+    const std::string& symbol = declared.symbols[d];
+    if (symbol.empty()) continue;
+    const auto [it, added] = symbols_.emplace(symbol, shape[d]);
+    if (it->second != shape[d]) contradict(fmt::format(", and {} is already {}", symbol, it->second));
+  }
+}
+
+void ShapeBinding::check_options_used() const {
+  std::vector<std::string> names;
+  for (const Input& input : inputs_) names.push_back(input.name);
+  const auto check_input = [&](std::string_view option, const std::string& name) {
+    if (std::ranges::find(names, name) != names.end()) return;
+    throw UserError(fmt::format("{} {}: the model has no such input; its inputs are: {}", option, name, fmt::join(names, ", ")));
+  };
+  for (const auto& [name, shape] : options_.shapes) check_input("--shape", name);
+  for (const auto& [name, tensor] : options_.constants) check_input("--const", name);
+  std::vector<std::string> known;
+  for (const Input& input : inputs_) {
+    for (const std::string& symbol : input.declared.symbols) {
+      if (!symbol.empty()) known.push_back(symbol);
+    }
+  }
+  std::ranges::sort(known);
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  for (const auto& [name, value] : options_.dims) {
+    if (value < 0) throw UserError(fmt::format("--dim {}={}: an extent cannot be negative", name, value));
+    if (std::ranges::find(known, name) != known.end()) continue;
+    throw UserError(fmt::format("--dim {}={}: no input has a dimension of that name; symbolic dimensions: {}", name, value,
+                                known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
+  }
+}
+
+int64_t ShapeBinding::extent(const DeclaredType& declared, size_t d) const {
+  const int64_t fixed = (*declared.dims)[d];
+  if (fixed >= 0 || declared.symbols[d].empty()) return fixed;
+  const auto it = symbols_.find(declared.symbols[d]);
+  return it == symbols_.end() ? -1 : it->second;
+}
+
+std::vector<TensorType> ShapeBinding::input_types() const {
+  std::vector<TensorType> types;
+  std::string unbound;
+  for (const Input& input : inputs_) {
+    TensorType type{input.declared.type, {}};
+    const auto given = options_.shapes.find(input.name);
+    const auto constant = options_.constants.find(input.name);
+    if (given != options_.shapes.end()) {
+      type.shape = given->second;
+    } else if (constant != options_.constants.end()) {
+      type.shape = constant->second.type.shape;
+    } else if (!input.declared.dims) {
+      unbound += fmt::format("\n  input '{}' has no shape: give --shape {}:1x3x224x224", input.name, input.name);
+    } else {
+      std::string dims;
+      Shape example;
+      for (size_t d = 0; d < input.declared.dims->size(); ++d) {
+        const int64_t known = extent(input.declared, d);
+        type.shape.push_back(known);
+        example.push_back(known < 0 ? 1 : known);
+        if (known < 0 && !input.declared.symbols[d].empty()) dims += fmt::format("--dim {}=1 ", input.declared.symbols[d]);
+      }
+      if (example != type.shape) {
+        unbound += fmt::format("\n  input '{}' {} has unbound dimensions: give {}{}{}", input.name, to_string(input.declared),
+                               dims, dims.empty() ? "" : "or ", shape_option(input.name, example));
+      }
+    }
+    types.push_back(std::move(type));
+  }
+  if (!unbound.empty()) throw UserError("every dimension must be known at compile time:" + unbound);
+  for (size_t i = 0; i < types.size(); ++i) check_extents(types[i].shape, fmt::format("input '{}'", inputs_[i].name));
+  return types;
+}
+
+std::string ShapeBinding::disagreement(const DeclaredType& declared, const TensorType& actual) const {
+  bool fits = declared.type == actual.type && (!declared.dims || declared.dims->size() == actual.shape.size());
+  for (size_t d = 0; fits && declared.dims && d < actual.shape.size(); ++d) {
+    const int64_t wanted = extent(declared, d);
+    fits = wanted < 0 || wanted == actual.shape[d];
+  }
+  if (fits) return {};
+  return fmt::format("the model declares {}, its inputs give {}", to_string(declared), tw::to_string(actual));
+}
+
+}  // namespace tw::frontend

@@ -1,0 +1,187 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+
+namespace tw::graph {
+namespace {
+
+template <typename T>
+const T& attr_of(const Node& node, const std::string& key) {
+  const auto it = node.attrs.find(key);
+  TW_CHECK(it != node.attrs.end(), "node '{}' ({}) has no attribute '{}'", node.name, node.op, key);
+  const T* value = std::get_if<T>(&it->second);
+  TW_CHECK(value != nullptr, "attribute '{}' of node '{}' ({}) is of another kind", key, node.name, node.op);
+  return *value;
+}
+
+}  // namespace
+
+int64_t Node::int_attr(const std::string& key) const { return attr_of<int64_t>(*this, key); }
+double Node::float_attr(const std::string& key) const { return attr_of<double>(*this, key); }
+const std::string& Node::string_attr(const std::string& key) const { return attr_of<std::string>(*this, key); }
+const std::vector<int64_t>& Node::ints_attr(const std::string& key) const {
+  return attr_of<std::vector<int64_t>>(*this, key);
+}
+int64_t Node::int_attr_or(const std::string& key, int64_t fallback) const {
+  return has_attr(key) ? int_attr(key) : fallback;
+}
+double Node::float_attr_or(const std::string& key, double fallback) const {
+  return has_attr(key) ? float_attr(key) : fallback;
+}
+std::string Node::string_attr_or(const std::string& key, const std::string& fallback) const {
+  return has_attr(key) ? string_attr(key) : fallback;
+}
+std::vector<int64_t> Node::ints_attr_or(const std::string& key, const std::vector<int64_t>& fallback) const {
+  return has_attr(key) ? ints_attr(key) : fallback;
+}
+
+int Graph::producer(ValueId id) const {
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (std::find(nodes[n].outputs.begin(), nodes[n].outputs.end(), id) != nodes[n].outputs.end()) {
+      return static_cast<int>(n);
+    }
+  }
+  return -1;
+}
+
+std::vector<int> Graph::producers() const {
+  std::vector<int> producer(values.size(), -1);
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    for (ValueId out : nodes[n].outputs) producer.at(out) = static_cast<int>(n);
+  }
+  return producer;
+}
+
+std::vector<std::vector<int>> Graph::consumers() const {
+  std::vector<std::vector<int>> users(values.size());
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    for (ValueId in : nodes[n].inputs) {
+      if (in != kAbsent) users.at(in).push_back(static_cast<int>(n));
+    }
+  }
+  return users;
+}
+
+bool Graph::is_output(ValueId id) const { return std::find(outputs.begin(), outputs.end(), id) != outputs.end(); }
+
+ValueId Graph::find_value(std::string_view wanted) const {
+  for (size_t v = 0; v < values.size(); ++v) {
+    if (values[v].name == wanted) return static_cast<ValueId>(v);
+  }
+  return kAbsent;
+}
+
+ValueId Graph::add_value(std::string wanted, TensorType type) {
+  if (wanted.empty()) wanted = "v";
+  // A scan, not an index: values may be renamed or dropped by passes, and graphs have thousands of values, not millions.
+  std::string unique = wanted;
+  for (size_t suffix = 1; find_value(unique) != kAbsent; ++suffix) unique = fmt::format("{}_{}", wanted, suffix);
+  values.push_back({.name = std::move(unique), .type = std::move(type), .layout = {}, .constant = nullptr});
+  return static_cast<ValueId>(values.size() - 1);
+}
+
+ValueId Graph::add_constant(std::string wanted, TensorType type, Bytes bytes) {
+  TW_CHECK(bytes != nullptr, "constant '{}' has no data", wanted);
+  TW_CHECK(static_cast<int64_t>(bytes->size()) == type.bytes(), "constant '{}' of type {} has {} bytes, not {}", wanted,
+           to_string(type), bytes->size(), type.bytes());
+  const ValueId id = add_value(std::move(wanted), std::move(type));
+  values[id].constant = std::move(bytes);
+  return id;
+}
+
+ValueId Graph::add_input(std::string wanted, TensorType type) {
+  const ValueId id = add_value(std::move(wanted), std::move(type));
+  inputs.push_back(id);
+  return id;
+}
+
+std::vector<ValueId> Graph::add_node(Node node, const std::vector<TensorType>& types) {
+  node.outputs.clear();
+  for (size_t k = 0; k < types.size(); ++k) {
+    node.outputs.push_back(add_value(k == 0 ? node.name : fmt::format("{}.{}", node.name, k), types[k]));
+  }
+  if (node.name.empty() && !node.outputs.empty()) node.name = values[node.outputs[0]].name;
+  nodes.push_back(std::move(node));
+  return nodes.back().outputs;
+}
+
+namespace {
+
+// Nodes that the outputs need, in an order that keeps producers before consumers and otherwise the old order.
+std::vector<int> live_order(const Graph& graph) {
+  const std::vector<int> producer = graph.producers();
+  enum class Mark : uint8_t { kNew, kOpen, kDone };
+  std::vector<Mark> marks(graph.nodes.size(), Mark::kNew);
+  std::vector<bool> needed(graph.nodes.size(), false);
+  std::vector<int> order;
+  // An explicit stack: chains of thousands of nodes must not exhaust the call stack.
+  const auto finish = [&](int root) {
+    std::vector<int> stack{root};
+    while (!stack.empty()) {
+      const int n = stack.back();
+      if (marks[n] == Mark::kDone) {
+        stack.pop_back();
+        continue;
+      }
+      const bool entered = marks[n] == Mark::kOpen;
+      marks[n] = entered ? Mark::kDone : Mark::kOpen;
+      if (entered) {
+        stack.pop_back();
+        order.push_back(n);
+        continue;
+      }
+      for (ValueId in : graph.nodes[n].inputs) {
+        const int p = in == kAbsent ? -1 : producer.at(in);
+        if (p < 0) continue;
+        TW_CHECK(marks[p] != Mark::kOpen, "graph '{}' has a cycle through node '{}'", graph.name, graph.nodes[p].name);
+        if (marks[p] == Mark::kNew) stack.push_back(p);
+      }
+    }
+  };
+  std::vector<int> work;
+  for (ValueId out : graph.outputs) {
+    if (producer.at(out) >= 0) work.push_back(producer[out]);
+  }
+  while (!work.empty()) {
+    const int n = work.back();
+    work.pop_back();
+    if (needed[n]) continue;
+    needed[n] = true;
+    for (ValueId in : graph.nodes[n].inputs) {
+      if (in != kAbsent && producer.at(in) >= 0) work.push_back(producer[in]);
+    }
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (needed[n] && marks[n] == Mark::kNew) finish(static_cast<int>(n));
+  }
+  return order;
+}
+
+}  // namespace
+
+Graph compact(const Graph& graph) {
+  Graph result;
+  result.name = graph.name;
+  std::vector<ValueId> renumbered(graph.values.size(), kAbsent);
+  const auto take = [&](ValueId id) {
+    if (id == kAbsent) return kAbsent;
+    if (renumbered.at(id) == kAbsent) {
+      renumbered[id] = static_cast<ValueId>(result.values.size());
+      result.values.push_back(graph.values[id]);
+    }
+    return renumbered[id];
+  };
+  for (ValueId in : graph.inputs) result.inputs.push_back(take(in));
+  for (int n : live_order(graph)) {
+    Node node = graph.nodes[n];
+    for (ValueId& in : node.inputs) in = take(in);
+    for (ValueId& out : node.outputs) out = take(out);
+    result.nodes.push_back(std::move(node));
+  }
+  for (ValueId out : graph.outputs) result.outputs.push_back(take(out));
+  return result;
+}
+
+}  // namespace tw::graph

@@ -1,0 +1,101 @@
+// Graph IR: a model as values and operator nodes, and after partition as fused groups with layouts.
+//
+// A Graph is a plain value: passes take one and return another. Nodes are in topological order. A node's operator is a
+// row of the OpTable (graph/op.h); everything an operator needs beside tensors is a static attribute (an ONNX operator's
+// shape, axes or pads inputs become attributes at import). A fused group is a node of operator "group" whose `body` is a
+// graph: the group's inputs and outputs are the body's, by position.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/layout.h"
+#include "core/tensor_type.h"
+
+namespace tw::graph {
+
+using ValueId = int;
+constexpr ValueId kAbsent = -1;  // an optional input that is not given
+
+using Attr = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
+using Attrs = std::map<std::string, Attr>;
+
+/// Row-major logical elements, little endian, bool as one byte. Shared, never changed.
+using Bytes = std::shared_ptr<const std::vector<std::byte>>;
+
+struct Value {
+  std::string name;  // unique in its graph
+  TensorType type;   // logical
+  Layout layout;     // how it is stored
+  Bytes constant;    // null unless the value is a constant; always in logical row-major order
+  bool is_constant() const { return constant != nullptr; }
+};
+
+struct Graph;
+
+struct Node {
+  std::string op;    // row of the OpTable, or "group"
+  std::string name;  // ONNX node name (or made from its output); for messages
+  Attrs attrs;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::shared_ptr<const Graph> body;  // groups only
+  bool is_group() const { return body != nullptr; }
+
+  // Attribute access; the first four throw InternalError when the attribute is missing or of another kind.
+  int64_t int_attr(const std::string& key) const;
+  double float_attr(const std::string& key) const;
+  const std::string& string_attr(const std::string& key) const;
+  const std::vector<int64_t>& ints_attr(const std::string& key) const;
+  int64_t int_attr_or(const std::string& key, int64_t fallback) const;
+  double float_attr_or(const std::string& key, double fallback) const;
+  std::string string_attr_or(const std::string& key, const std::string& fallback) const;
+  std::vector<int64_t> ints_attr_or(const std::string& key, const std::vector<int64_t>& fallback) const;
+  bool has_attr(const std::string& key) const { return attrs.count(key) != 0; }
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+
+  const Value& value(ValueId id) const { return values.at(id); }
+  /// Index of the node that produces `id`, or -1 (inputs, constants).
+  int producer(ValueId id) const;
+  /// producer() of every value at once.
+  std::vector<int> producers() const;
+  /// For each value the nodes that read it, in order; a node that reads it twice appears twice.
+  std::vector<std::vector<int>> consumers() const;
+  bool is_output(ValueId id) const;
+  /// The value of that name, or kAbsent.
+  ValueId find_value(std::string_view name) const;
+
+  // Construction, used by importer and passes.
+  ValueId add_value(std::string name, TensorType type);                  // the name is made unique
+  ValueId add_constant(std::string name, TensorType type, Bytes bytes);  // checks the size
+  ValueId add_input(std::string name, TensorType type);
+  /// Appends a node with one output for each of `types`, named after `name`; returns the outputs.
+  std::vector<ValueId> add_node(Node node, const std::vector<TensorType>& types);
+};
+
+/// The graph without unused values and nodes, nodes in topological order, values renumbered in order of first use.
+Graph compact(const Graph& graph);
+
+class OpTable;
+/// Throws InternalError at the first broken rule: ids, order, unique names, operators, inferred types, constant sizes.
+void verify(const Graph& graph, const OpTable& ops);
+
+/// Text. Constants up to 16 elements print their values, larger ones a content hash and are taken from `constants` when
+/// parsed back (name -> bytes).
+std::string to_string(const Graph& graph);
+Graph parse_graph(std::string_view text, const std::map<std::string, Bytes>& constants);  // UserError: line, column
+/// All large constants of a graph (its groups' too) by the name under which to_string refers to them.
+std::map<std::string, Bytes> large_constants(const Graph& graph);
+
+}  // namespace tw::graph

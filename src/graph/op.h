@@ -1,0 +1,75 @@
+// Operators: what each one infers, computes (te) and must equal (f64 reference). The table is passed, never global.
+#pragma once
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/ref_tensor.h"
+#include "te/te.h"
+
+namespace tw::graph {
+
+/// What fusion needs to know.
+enum class OpClass : uint8_t {
+  kElementwise,  // out[i] depends on in[i] (with broadcasting)
+  kInjective,    // data movement: out[i] = in[map(i)]
+  kReduction,    // reductions, pooling, softmax, normalizations
+  kContraction,  // sums of products: matmul, convolution
+  kOpaque,       // no te: a loop-IR body of its own
+};
+
+/// One application of an operator: its node and the types of its inputs (an absent optional input has no entry in
+/// `present`).
+struct OpCall {
+  const Node& node;
+  std::vector<TensorType> inputs;  // one for each node input; absent ones are empty f32
+  std::vector<bool> present;
+  std::vector<std::string> output_names = {};  // of the values it writes; empty while types are inferred
+  bool has(size_t input) const { return input < present.size() && present[input]; }
+};
+
+struct OpDef {
+  std::string_view name;
+  OpClass op_class;
+  /// Types of the outputs. Throws UserError naming shapes and attributes when the inputs do not fit.
+  std::vector<TensorType> (*infer)(const OpCall& call);
+  /// Appends the computes of this call on the tensors `inputs` (absent: empty name); returns one tensor an output.
+  std::vector<te::Tensor> (*te)(const OpCall& call, te::Builder& builder, const std::vector<te::Tensor>& inputs);
+  /// The same in f64 (integers in i64), written from the operator's definition, independent of te.
+  std::vector<RefTensor> (*reference)(const OpCall& call, std::span<const RefTensor> inputs);
+};
+
+class OpTable {
+ public:
+  explicit OpTable(std::vector<OpDef> rows);
+  const OpDef* find(std::string_view name) const;  // null when unknown
+  const OpDef& at(std::string_view name) const;    // InternalError when unknown
+  std::span<const OpDef> rows() const { return rows_; }
+
+ private:
+  std::vector<OpDef> rows_;  // sorted by name
+};
+
+/// The call of node `node` of `graph`.
+OpCall make_call(const Graph& graph, const Node& node);
+
+/// Appends `node` (operator, name, attributes, inputs) with outputs of the types that its operator infers; returns the
+/// outputs. Throws UserError when the inputs do not fit.
+std::vector<ValueId> append_node(Graph& graph, const OpTable& ops, Node node);
+
+/// The te program of a graph (a group's body): placeholders for its inputs and constants in order of `program.inputs`,
+/// all computes of its nodes, outputs in order. Tensor names are the values' names where possible. Logical layouts.
+struct GroupProgram {
+  te::Program program;
+  std::vector<ValueId> inputs;              // value of each program input
+  std::vector<std::string> output_tensors;  // tensor of each graph output
+};
+GroupProgram to_te(const Graph& group, const OpTable& ops);
+
+/// The reference evaluator: every value of `graph` in f64/i64, given its inputs. Groups are evaluated inside.
+/// `round_values`: each value is rounded to its own type after it is computed, as a strict run would.
+enum class Rounding : uint8_t { kNone, kEachValue };
+std::vector<RefTensor> evaluate(const Graph& graph, const OpTable& ops, std::vector<RefTensor> inputs, Rounding rounding);
+
+}  // namespace tw::graph

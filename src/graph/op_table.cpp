@@ -1,0 +1,44 @@
+#include <algorithm>
+
+#include "graph/op.h"
+#include "support/error.h"
+
+namespace tw::graph {
+
+OpTable::OpTable(std::vector<OpDef> rows) : rows_(std::move(rows)) {
+  std::ranges::sort(rows_, {}, &OpDef::name);
+  for (size_t i = 1; i < rows_.size(); ++i) {
+    TW_CHECK(rows_[i - 1].name != rows_[i].name, "two operators are named '{}'", rows_[i].name);
+  }
+  for (const OpDef& row : rows_) {
+    TW_CHECK(row.infer && row.reference && (row.te || row.op_class == OpClass::kOpaque), "operator '{}' is incomplete", row.name);
+  }
+}
+
+const OpDef* OpTable::find(std::string_view name) const {
+  const auto it = std::ranges::lower_bound(rows_, name, {}, &OpDef::name);
+  return it != rows_.end() && it->name == name ? &*it : nullptr;
+}
+
+const OpDef& OpTable::at(std::string_view name) const {
+  const OpDef* row = find(name);
+  TW_CHECK(row != nullptr, "there is no operator '{}'", name);
+  return *row;
+}
+
+OpCall make_call(const Graph& graph, const Node& node) {
+  OpCall call{.node = node, .inputs = {}, .present = {}, .output_names = {}};
+  for (ValueId in : node.inputs) {
+    call.present.push_back(in != kAbsent);
+    call.inputs.push_back(in == kAbsent ? TensorType{DataType::f32(), {0}} : graph.value(in).type);
+  }
+  for (ValueId out : node.outputs) call.output_names.push_back(graph.value(out).name);
+  return call;
+}
+
+std::vector<ValueId> append_node(Graph& graph, const OpTable& ops, Node node) {
+  const std::vector<TensorType> types = ops.at(node.op).infer(make_call(graph, node));
+  return graph.add_node(std::move(node), types);
+}
+
+}  // namespace tw::graph

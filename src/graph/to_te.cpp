@@ -1,0 +1,77 @@
+// The te program of a group: placeholders, then the computes of each node.
+#include "graph/op.h"
+#include "support/error.h"
+
+namespace tw::graph {
+namespace {
+
+class Translator {
+ public:
+  Translator(const Graph& group, const OpTable& ops) : group_(group), ops_(ops), tensors_(group.values.size()) {}
+
+  GroupProgram run() {
+    for (ValueId in : group_.inputs) add_placeholder(in);
+    for (const Node& node : group_.nodes) translate(node);
+    std::vector<te::Tensor> outputs;
+    for (ValueId out : group_.outputs) outputs.push_back(output_tensor(out));
+    for (const te::Tensor& t : outputs) result_.output_tensors.push_back(t.name);
+    result_.program = builder_.finish(group_.name, outputs);
+    return std::move(result_);
+  }
+
+ private:
+  void add_placeholder(ValueId id) {
+    const Value& value = group_.value(id);
+    tensors_.at(id) = builder_.placeholder(value.name, value.type.type, value.type.shape);
+    result_.inputs.push_back(id);
+  }
+
+  const te::Tensor& tensor(ValueId id) {
+    if (tensors_.at(id).name.empty()) {
+      TW_CHECK(group_.value(id).is_constant(), "group '{}' reads '{}' before it is computed", group_.name, group_.value(id).name);
+      add_placeholder(id);
+    }
+    return tensors_[id];
+  }
+
+  void translate(const Node& node) {
+    TW_CHECK(!node.is_group(), "group '{}' holds the group '{}': a te program has one level", group_.name, node.name);
+    const OpDef& op = ops_.at(node.op);
+    TW_CHECK(op.te != nullptr, "operator '{}' has no te definition", node.op);
+    std::vector<te::Tensor> inputs;
+    for (ValueId in : node.inputs) inputs.push_back(in == kAbsent ? te::Tensor{} : tensor(in));
+    const std::vector<te::Tensor> outputs = op.te(make_call(group_, node), builder_, inputs);
+    TW_CHECK(outputs.size() == node.outputs.size(), "te of '{}' ({}) gave {} tensors for {} outputs", node.name, node.op,
+             outputs.size(), node.outputs.size());
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const Value& value = group_.value(node.outputs[k]);
+      TW_CHECK(outputs[k].type == value.type.type && outputs[k].shape == value.type.shape, "te of '{}' ({}): output {} is {}{}, not {}",
+               node.name, node.op, k, to_string(outputs[k].type), to_string(outputs[k].shape), to_string(value.type));
+      tensors_.at(node.outputs[k]) = outputs[k];
+    }
+  }
+
+  // An output that is a placeholder, or leaves twice, is copied: every output of a program is a compute of its own.
+  te::Tensor output_tensor(ValueId id) {
+    const te::Tensor source = tensor(id);
+    bool copied = group_.value(id).is_constant() || group_.producer(id) < 0;
+    for (const std::string& name : written_) copied = copied || name == source.name;
+    const te::Tensor result =
+        copied ? builder_.compute(source.name + "_copy", source.shape, [&](const std::vector<Expr>& i) { return source(i); }) : source;
+    written_.push_back(result.name);
+    return result;
+  }
+
+  const Graph& group_;
+  const OpTable& ops_;
+  te::Builder builder_;
+  std::vector<te::Tensor> tensors_;  // by value; empty name: not there yet
+  std::vector<std::string> written_;
+  GroupProgram result_;
+};
+
+}  // namespace
+
+GroupProgram to_te(const Graph& group, const OpTable& ops) { return Translator(group, ops).run(); }
+
+}  // namespace tw::graph

@@ -1,0 +1,43 @@
+// What each operation of expr.h computes on one lane: the oracle's arithmetic, rounded and wrapped as its type says.
+#pragma once
+#include <cstdint>
+
+#include "core/data_type.h"
+#include "expr/expr.h"
+
+namespace tw::loop {
+
+/// One lane. Floats of every width lie in `f` as a double of equal value; integers lie in `i`, sign- or zero-extended
+/// (u64: its bits); bool is 0 or 1.
+union Word {
+  int64_t i;
+  double f;
+};
+inline Word int_word(int64_t value) { return Word{.i = value}; }
+inline Word float_word(double value) { return Word{.f = value}; }
+
+inline bool is_float(ScalarType type) { return type >= ScalarType::kF16; }
+
+/// The float of `type` nearest to x, ties to even.
+double round_to(ScalarType type, double x);
+/// x modulo 2^width, as `type` holds it; bool: x != 0.
+int64_t wrap_to(ScalarType type, int64_t x);
+
+/// kNeg, kAbs, kFloor, kCeil, kRound, kTrunc, kNot on a lane of `type`.
+Word apply_unary(Op op, ScalarType type, Word x);
+/// kAdd .. kMax, kAnd .. kXor, shifts on lanes of `type`; comparisons give bool. Integer division by 0 is the caller's
+/// to refuse (see divides_by_zero), as are shifts by the width or more.
+Word apply_binary(Op op, ScalarType type, Word a, Word b);
+/// a * b + c on floats of `type`, rounded once.
+Word apply_fma(ScalarType type, Word a, Word b, Word c);
+/// kCast and kBitcast from one element type to another.
+Word apply_cast(ScalarType to, ScalarType from, Word x);
+Word apply_bitcast(ScalarType to, ScalarType from, Word x);
+/// kReduce*: halves are combined lane by lane (x[i] with x[i + n/2]) until one lane is left; of an odd number of lanes
+/// the last is first combined into lane 0. Changes `lanes`.
+Word apply_reduce(Op op, ScalarType type, Word* lanes, int count);
+
+/// Why `a op b` has no value (integer division by zero, a shift beyond the width), or null.
+const char* undefined_reason(Op op, ScalarType type, Word b);
+
+}  // namespace tw::loop

@@ -1,0 +1,115 @@
+// Loop IR: explicit loops over buffers; the only input of code generation.
+//
+// A Program is a list of kernels, run one after the other (one step each). A kernel has buffer parameters (in the order
+// of its argument table), a tile loop and a body. The variable of the tile loop runs over [0, tiles); different tiles
+// may run on different threads in any order and never write the same element.
+// Buffers are row-major over their shape plus `pad` elements after each innermost row (storage padding), unless they
+// are a view. A buffer of scope kRegister holds one vector or scalar per element of its shape and is addressed only by
+// constants after unrolling: code generation turns it into SSA values. kStack lives in the tile, kScratch in the
+// thread's scratch area; both are undefined at the start of a tile.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/shape.h"
+#include "expr/expr.h"
+
+namespace tw::loop {
+
+enum class Scope : uint8_t { kParam, kScratch, kStack, kRegister };
+enum class ForKind : uint8_t { kSerial, kUnrolled, kVectorized };
+
+struct Buffer {
+  std::string name;
+  DataType type;    // element type, scalar
+  Shape shape;      // extents in elements
+  Scope scope = Scope::kParam;
+  int64_t size() const { return num_elements(shape); }  // elements
+};
+
+enum class StmtKind : uint8_t { kFor, kLet, kStore, kIf, kBlock, kAllocate, kPrefetch };
+
+class Stmt;
+struct StmtNode {
+  StmtKind kind;
+  // kFor: for var in [0, extent) body. kVectorized loops have constant extents and are gone after "vectorize".
+  std::string var;
+  int64_t extent = 0;
+  ForKind for_kind = ForKind::kSerial;
+  // kLet: `var` is `value` (any type) in `body`: takes the tile variable apart, holds a tuple between its stores.
+  // kStore: buffer[indices] = value, where predicate holds (null: always). A vector store has a kRamp (or vector) as its
+  // last index. kPrefetch: the line that holds buffer[indices] into cache level `extent` (1, 2).
+  // kAllocate: `allocated` exists in `body`. kIf: `predicate` decides `body` or `otherwise`.
+  std::string buffer;
+  std::vector<Expr> indices;
+  Expr value;
+  Expr predicate;
+  Buffer allocated;
+  std::vector<Stmt> body;       // kFor, kLet, kAllocate, kIf (then), kBlock: in order
+  std::vector<Stmt> otherwise;  // kIf
+};
+
+class Stmt {
+ public:
+  Stmt() = default;
+  explicit Stmt(std::shared_ptr<const StmtNode> node) : node_(std::move(node)) {}
+  const StmtNode* operator->() const { return node_.get(); }
+  const StmtNode& operator*() const { return *node_; }
+  explicit operator bool() const { return node_ != nullptr; }
+  bool same(const Stmt& other) const { return node_ == other.node_; }
+
+ private:
+  std::shared_ptr<const StmtNode> node_;
+};
+
+Stmt make_for(std::string var, int64_t extent, ForKind kind, std::vector<Stmt> body);
+/// `let var = value in body`; the variable has the type of `value`.
+Stmt make_let(std::string var, Expr value, std::vector<Stmt> body);
+Stmt make_store(std::string buffer, std::vector<Expr> indices, Expr value, Expr predicate = Expr());
+Stmt make_if(Expr condition, std::vector<Stmt> then, std::vector<Stmt> otherwise = {});
+Stmt make_block(std::vector<Stmt> stmts);
+Stmt make_allocate(Buffer buffer, std::vector<Stmt> body);
+Stmt make_prefetch(std::string buffer, std::vector<Expr> indices, int level);
+
+struct Kernel {
+  std::string name;
+  std::vector<Buffer> params;
+  std::vector<std::string> written;  // names of the params that the kernel writes
+  std::string tile_var;              // empty: one tile
+  int64_t tiles = 1;
+  std::vector<Stmt> body;
+};
+
+struct Program {
+  std::string name;
+  std::vector<Kernel> kernels;
+};
+
+// ---- Traversal: an empty function leaves that kind alone.
+struct Rewriter {
+  std::function<Expr(const Expr&)> expr;              // every expression of a statement, whole
+  std::function<std::vector<Stmt>(const Stmt&)> stmt;  // after its children; returns what takes its place
+};
+std::vector<Stmt> rewrite(const std::vector<Stmt>& stmts, const Rewriter& rewriter);
+/// Calls on every statement, outer before inner.
+void visit(const std::vector<Stmt>& stmts, const std::function<void(const Stmt&)>& visit);
+/// Calls on every expression held directly by a statement.
+void visit_exprs(const std::vector<Stmt>& stmts, const std::function<void(const Expr&)>& visit);
+std::vector<Stmt> substitute(const std::vector<Stmt>& stmts, const VarMap& values);
+
+// ---- Checking and text (verifier.cpp, printer.cpp, parser.cpp).
+struct VerifyRules {
+  bool no_vector_loops = false;        // after "vectorize"
+  bool no_unrolled_loops = false;      // after "unroll"
+  bool no_inner_div_mod = false;       // innermost loops hold no kFloorDiv/kFloorMod of the loop's variable
+  bool no_elementary_calls = false;    // after "expand-elementary"
+  bool register_constant_indices = false;
+};
+/// Throws InternalError at the first broken rule: unknown names, duplicate loop variables, types, ranks, scopes, `rules`.
+void verify(const Program& program, const VerifyRules& rules = {});
+std::string to_string(const Program& program);
+Program parse_program(std::string_view text);  // throws UserError with line and column
+
+}  // namespace tw::loop

@@ -1,0 +1,223 @@
+// Constructors and traversal of statements.
+#include <algorithm>
+
+#include "loop/loop.h"
+#include "support/error.h"
+
+namespace tw::loop {
+namespace {
+
+Stmt make(StmtNode node) { return Stmt(std::make_shared<const StmtNode>(std::move(node))); }
+
+StmtNode empty_node(StmtKind kind) {
+  StmtNode node;
+  node.kind = kind;
+  return node;
+}
+
+void check_indices(const std::string& buffer, const std::vector<Expr>& indices) {
+  TW_CHECK(!buffer.empty(), "access of a buffer without name");
+  for (const Expr& index : indices) {
+    TW_CHECK(bool(index), "missing index of {}", buffer);
+    TW_CHECK(index.type().is_int(), "index {} of {} is {}", to_string(index), buffer, to_string(index.type()));
+  }
+}
+
+int lanes_of(const std::vector<Expr>& indices) {
+  int lanes = 1;
+  for (const Expr& index : indices) lanes = std::max(lanes, index.type().lanes());
+  return lanes;
+}
+
+bool same_list(const std::vector<Stmt>& a, const std::vector<Stmt>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Stmt& x, const Stmt& y) { return x.same(y); });
+}
+
+bool same_list(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Expr& x, const Expr& y) { return x.same(y); });
+}
+
+// What the rewriter's function makes of e; e itself where it leaves e alone. Null stays null.
+Expr rewrite_expr(const Expr& e, const Rewriter& rewriter) {
+  if (!rewriter.expr) return e;
+  if (!e) return e;
+  const Expr replaced = rewriter.expr(e);
+  return replaced ? replaced : e;
+}
+
+// The statement of kind `old` with other parts, built by its constructor so that its checks hold again.
+Stmt rebuild(const Stmt& old, StmtNode parts) {
+  switch (old->kind) {
+    case StmtKind::kFor:
+      return make_for(old->var, old->extent, old->for_kind, std::move(parts.body));
+    case StmtKind::kLet:
+      return make_let(old->var, std::move(parts.value), std::move(parts.body));
+    case StmtKind::kStore:
+      return make_store(old->buffer, std::move(parts.indices), std::move(parts.value), std::move(parts.predicate));
+    case StmtKind::kIf:
+      return make_if(std::move(parts.predicate), std::move(parts.body), std::move(parts.otherwise));
+    case StmtKind::kBlock:
+      return make_block(std::move(parts.body));
+    case StmtKind::kAllocate:
+      return make_allocate(old->allocated, std::move(parts.body));
+    case StmtKind::kPrefetch:
+      return make_prefetch(old->buffer, std::move(parts.indices), static_cast<int>(old->extent));
+  }
+  throw InternalError("statement of unknown kind");
+}
+
+// `stmt` with other parts; the same node when every part is the same.
+Stmt with_parts(const Stmt& stmt, StmtNode parts) {
+  const bool unchanged = same_list(parts.indices, stmt->indices) && parts.value.same(stmt->value) &&
+                         parts.predicate.same(stmt->predicate) && same_list(parts.body, stmt->body) &&
+                         same_list(parts.otherwise, stmt->otherwise);
+  return unchanged ? stmt : rebuild(stmt, std::move(parts));
+}
+
+// The statement with its expressions and children rewritten; the same node when none changed.
+Stmt rewrite_parts(const Stmt& stmt, const Rewriter& rewriter) {
+  StmtNode parts = empty_node(stmt->kind);
+  for (const Expr& index : stmt->indices) parts.indices.push_back(rewrite_expr(index, rewriter));
+  parts.value = rewrite_expr(stmt->value, rewriter);
+  parts.predicate = rewrite_expr(stmt->predicate, rewriter);
+  parts.body = rewrite(stmt->body, rewriter);
+  parts.otherwise = rewrite(stmt->otherwise, rewriter);
+  return with_parts(stmt, std::move(parts));
+}
+
+// One statement of substitute(): in the body of a loop or let its own variable hides the value of an outer one of that
+// name. The variable of a let takes the type of its new value, so its uses are replaced when that type changes.
+Stmt substitute_one(const Stmt& stmt, const VarMap& values) {
+  StmtNode parts = empty_node(stmt->kind);
+  const auto value_of = [&](const Expr& e) { return e ? tw::substitute(e, values) : e; };
+  for (const Expr& index : stmt->indices) parts.indices.push_back(value_of(index));
+  parts.value = value_of(stmt->value);
+  parts.predicate = value_of(stmt->predicate);
+  VarMap inner = values;
+  if (stmt->kind == StmtKind::kFor || stmt->kind == StmtKind::kLet) inner.erase(stmt->var);
+  if (stmt->kind == StmtKind::kLet && parts.value.type() != stmt->value.type()) {
+    inner[stmt->var] = var(stmt->var, parts.value.type());
+  }
+  parts.body = substitute(stmt->body, inner);
+  parts.otherwise = substitute(stmt->otherwise, inner);
+  return with_parts(stmt, std::move(parts));
+}
+
+}  // namespace
+
+Stmt make_for(std::string var, int64_t extent, ForKind kind, std::vector<Stmt> body) {
+  TW_CHECK(!var.empty() && extent >= 0, "loop '{}' of extent {}", var, extent);
+  StmtNode node = empty_node(StmtKind::kFor);
+  node.var = std::move(var);
+  node.extent = extent;
+  node.for_kind = kind;
+  node.body = std::move(body);
+  return make(std::move(node));
+}
+
+Stmt make_let(std::string var, Expr value, std::vector<Stmt> body) {
+  TW_CHECK(!var.empty() && bool(value), "let '{}' without name or value", var);
+  StmtNode node = empty_node(StmtKind::kLet);
+  node.var = std::move(var);
+  node.value = std::move(value);
+  node.body = std::move(body);
+  return make(std::move(node));
+}
+
+Stmt make_store(std::string buffer, std::vector<Expr> indices, Expr value, Expr predicate) {
+  check_indices(buffer, indices);
+  TW_CHECK(bool(value), "store to {} without a value", buffer);
+  const int lanes = lanes_of(indices);
+  if (!value.type().is_vector()) value = broadcast(value, lanes);
+  TW_CHECK(value.type().lanes() == lanes, "store of {} to {} lanes of {}", to_string(value.type()), lanes, buffer);
+  if (predicate) {
+    const DataType type = predicate.type();
+    TW_CHECK(type.is_bool() && (type.lanes() == 1 || type.lanes() == lanes),
+             "predicate {} of a store to {} lanes of {}", to_string(predicate), lanes, buffer);
+  }
+  StmtNode node = empty_node(StmtKind::kStore);
+  node.buffer = std::move(buffer);
+  node.indices = std::move(indices);
+  node.value = std::move(value);
+  node.predicate = std::move(predicate);
+  return make(std::move(node));
+}
+
+Stmt make_if(Expr condition, std::vector<Stmt> then, std::vector<Stmt> otherwise) {
+  TW_CHECK(bool(condition), "an if without condition");
+  TW_CHECK(condition.type() == DataType::boolean(), "condition {} of an if is {}", to_string(condition),
+           to_string(condition.type()));
+  StmtNode node = empty_node(StmtKind::kIf);
+  node.predicate = std::move(condition);
+  node.body = std::move(then);
+  node.otherwise = std::move(otherwise);
+  return make(std::move(node));
+}
+
+Stmt make_block(std::vector<Stmt> stmts) {
+  StmtNode node = empty_node(StmtKind::kBlock);
+  node.body = std::move(stmts);
+  return make(std::move(node));
+}
+
+Stmt make_allocate(Buffer buffer, std::vector<Stmt> body) {
+  TW_CHECK(!buffer.name.empty() && buffer.scope != Scope::kParam, "allocate '{}' of scope param", buffer.name);
+  TW_CHECK(!buffer.type.is_vector(), "buffer {} of vectors {}", buffer.name, to_string(buffer.type));
+  for (int64_t extent : buffer.shape) {
+    TW_CHECK(extent >= 0, "buffer {} of shape {}", buffer.name, tw::to_string(buffer.shape));
+  }
+  StmtNode node = empty_node(StmtKind::kAllocate);
+  node.allocated = std::move(buffer);
+  node.body = std::move(body);
+  return make(std::move(node));
+}
+
+Stmt make_prefetch(std::string buffer, std::vector<Expr> indices, int level) {
+  check_indices(buffer, indices);
+  TW_CHECK(lanes_of(indices) == 1, "prefetch of a vector of addresses in {}", buffer);
+  TW_CHECK(level == 1 || level == 2, "prefetch of {} into level {}", buffer, level);
+  StmtNode node = empty_node(StmtKind::kPrefetch);
+  node.extent = level;
+  node.buffer = std::move(buffer);
+  node.indices = std::move(indices);
+  return make(std::move(node));
+}
+
+std::vector<Stmt> rewrite(const std::vector<Stmt>& stmts, const Rewriter& rewriter) {
+  std::vector<Stmt> out;
+  out.reserve(stmts.size());
+  for (const Stmt& stmt : stmts) {
+    const Stmt updated = rewrite_parts(stmt, rewriter);
+    if (!rewriter.stmt) {
+      out.push_back(updated);
+      continue;
+    }
+    for (Stmt& replaced : rewriter.stmt(updated)) out.push_back(std::move(replaced));
+  }
+  return out;
+}
+
+void visit(const std::vector<Stmt>& stmts, const std::function<void(const Stmt&)>& f) {
+  for (const Stmt& stmt : stmts) {
+    f(stmt);
+    visit(stmt->body, f);
+    visit(stmt->otherwise, f);
+  }
+}
+
+void visit_exprs(const std::vector<Stmt>& stmts, const std::function<void(const Expr&)>& f) {
+  visit(stmts, [&](const Stmt& stmt) {
+    for (const Expr& index : stmt->indices) f(index);
+    if (stmt->value) f(stmt->value);
+    if (stmt->predicate) f(stmt->predicate);
+  });
+}
+
+std::vector<Stmt> substitute(const std::vector<Stmt>& stmts, const VarMap& values) {
+  std::vector<Stmt> out;
+  out.reserve(stmts.size());
+  for (const Stmt& stmt : stmts) out.push_back(substitute_one(stmt, values));
+  return out;
+}
+
+}  // namespace tw::loop

@@ -1,0 +1,27 @@
+// The functions behind the rows of pipeline.cpp.
+#pragma once
+#include "lower/pass.h"
+
+namespace tw::lower {
+
+/// Simplifies every expression with the ranges of the loops around it; drops loops of extent 0, loops of extent 1
+/// become their body, ifs with a known condition their branch.
+loop::Program simplify(const loop::Program& program, const LowerOptions& options);
+
+/// Splits loops (and tile coordinates) where a guard inside holds for the first part of the range, so that the main
+/// part has no guard and the tail a constant extent:
+///   for i in 10 { for j in 14 { if (i*14 + j < 130) S } }
+///   -> for i in 9 { for j in 14 S }  { for j in 4 S }         (the second with i = 9)
+loop::Program split_guards(const loop::Program& program, const LowerOptions& options);
+
+/// Turns kVectorized loops into vector statements: the variable becomes ramp(0, 1, extent); guards become predicates;
+/// a reduction into an element that does not move with the variable becomes a reduction over lanes.
+loop::Program vectorize(const loop::Program& program, const LowerOptions& options);
+
+/// Replaces kUnrolled loops by copies of their body.
+loop::Program unroll(const loop::Program& program, const LowerOptions& options);
+
+/// Elementary functions become arithmetic (expr/expand.h).
+loop::Program expand_functions(const loop::Program& program, const LowerOptions& options);
+
+}  // namespace tw::lower

@@ -1,0 +1,33 @@
+// Simplification of statements under known ranges; shared by several passes.
+#pragma once
+#include "expr/analyzer.h"
+#include "loop/loop.h"
+
+namespace tw::lower {
+
+/// `stmts` simplified where the variables around them have the ranges that `analyzer` knows.
+std::vector<loop::Stmt> simplify_stmts(const std::vector<loop::Stmt>& stmts, Analyzer& analyzer);
+
+/// Runs `body` with `name` bound to [lo, lo + extent), and restores the former range.
+template <typename Body>
+auto with_range(Analyzer& analyzer, const std::string& name, Interval range, const Body& body) {
+  const Interval former = analyzer.bounds(var(name));
+  analyzer.bind(name, range.lo, range.hi - range.lo + 1);
+  auto result = body();
+  if (former.lo == Interval::kMin && former.hi == Interval::kMax) {
+    analyzer.unbind(name);
+  } else {
+    analyzer.bind(name, former.lo, former.hi - former.lo + 1);
+  }
+  return result;
+}
+
+/// The part of a variable's range in which `condition`, of the form `v < c` or `c <= v`, holds; all of it otherwise.
+struct Refinement {
+  std::string name;  // empty: nothing is learnt
+  Interval then;
+  Interval otherwise;
+};
+Refinement refine(const Expr& condition, const Analyzer& analyzer);
+
+}  // namespace tw::lower

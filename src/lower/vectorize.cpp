@@ -1,0 +1,130 @@
+// Vectorised loops become vector statements.
+#include "expr/analyzer.h"
+#include "lower/passes.h"
+#include "support/error.h"
+
+namespace tw::lower {
+namespace {
+
+using loop::Stmt;
+using loop::StmtKind;
+using Stmts = std::vector<Stmt>;
+
+Op lane_reduction(Op op) {
+  switch (op) {
+    case Op::kAdd: return Op::kReduceAdd;
+    case Op::kMul: return Op::kReduceMul;
+    case Op::kMin: return Op::kReduceMin;
+    case Op::kMax: return Op::kReduceMax;
+    case Op::kAnd: return Op::kReduceAnd;
+    case Op::kOr: return Op::kReduceOr;
+    default: throw InternalError("a vectorised reduction combines by an operation without a reduction over lanes");
+  }
+}
+
+class Vectorizer {
+ public:
+  Vectorizer(std::string name, int lanes) : lanes_(lanes) { values_.emplace(std::move(name), ramp(int_imm(0), int_imm(1), lanes)); }
+
+  Stmts run(const Stmts& stmts, const Expr& predicate) {
+    Stmts out;
+    for (const Stmt& s : stmts) out.push_back(statement(s, predicate));
+    return out;
+  }
+
+ private:
+  Stmt statement(const Stmt& s, const Expr& predicate) {
+    switch (s->kind) {
+      case StmtKind::kStore: return store(s, predicate);
+      case StmtKind::kFor: return loop::make_for(s->var, s->extent, s->for_kind, run(s->body, predicate));
+      case StmtKind::kAllocate: return loop::make_allocate(s->allocated, run(s->body, predicate));
+      case StmtKind::kBlock: return loop::make_block(run(s->body, predicate));
+      case StmtKind::kPrefetch: return s;
+      case StmtKind::kLet: return let(s, predicate);
+      case StmtKind::kIf: return branch(s, predicate);
+    }
+    return s;
+  }
+
+  Expr widen(const Expr& e) const { return substitute(e, values_); }
+
+  Stmt let(const Stmt& s, const Expr& predicate) {
+    const Expr value = guarded(widen(s->value), predicate);
+    if (value.type().is_vector()) values_[s->var] = var(s->var, value.type());
+    return loop::make_let(s->var, value, run(s->body, predicate));
+  }
+
+  Stmt branch(const Stmt& s, const Expr& predicate) {
+    const Expr condition = widen(s->predicate);
+    if (logical_not(condition).type().is_vector()) return loop::make_if(condition, run(s->body, predicate), run(s->otherwise, predicate));
+    const Expr inside = predicate ? predicate && condition : condition;
+    Stmts both = run(s->body, inside);
+    const Expr outside = predicate ? predicate && logical_not(condition) : logical_not(condition);
+    for (Stmt& other : run(s->otherwise, outside)) both.push_back(std::move(other));
+    return loop::make_block(std::move(both));
+  }
+
+  // Loads that a predicate protects must not touch lanes where it is false.
+  static Expr guarded(const Expr& e, const Expr& predicate) {
+    if (!predicate) return e;
+    return rewrite(e, [&](const Expr& x) -> Expr {
+      if (x.op() != Op::kLoad || !x.type().is_vector() || x->predicated) return Expr();
+      return load_if(x->name, x.type().element(), x->args, predicate);
+    });
+  }
+
+  Stmt store(const Stmt& s, const Expr& predicate) const {
+    std::vector<Expr> indices;
+    bool moves = false;
+    for (const Expr& index : s->indices) {
+      indices.push_back(widen(index));
+      moves = moves || indices.back().type().is_vector();
+    }
+    Expr value = widen(s->value);
+    Expr condition = s->predicate ? widen(s->predicate) : Expr();
+    if (predicate) condition = condition ? condition && predicate : predicate;
+    if (!moves && value.type().is_vector()) return reduction(s, indices, value, condition);
+    if (moves) {
+      value = broadcast(value, lanes_);
+      if (condition) condition = broadcast(condition, lanes_);
+    }
+    return loop::make_store(s->buffer, indices, guarded(value, condition), condition);
+  }
+
+  // acc = acc op x, where acc does not move: acc = acc op (reduction of x over lanes).
+  static Stmt reduction(const Stmt& s, const std::vector<Expr>& indices, const Expr& value, const Expr& condition) {
+    TW_CHECK(logical_not(condition) || logical_not(condition).type().is_vector(), "a guarded reduction over lanes of {}", s->buffer);
+    const auto is_accumulator = [&](Expr e) {
+      if (e.op() == Op::kBroadcast) e = e.arg(0);
+      return e.op() == Op::kLoad && e->name == s->buffer && !e.type().is_vector();
+    };
+    const auto scalar = [](const Expr& e) { return e.op() == Op::kBroadcast ? e.arg(0) : e; };
+    if (value.op() == Op::kFma && is_accumulator(value.arg(2))) {
+      return loop::make_store(s->buffer, indices, scalar(value.arg(2)) + reduce_lanes(Op::kReduceAdd, value.arg(0) * value.arg(1)), condition);
+    }
+    TW_CHECK(value->args.size() == 2 && is_accumulator(value.arg(0)), "{} is written by all lanes", s->buffer);
+    return loop::make_store(s->buffer, indices, binary(value.op(), scalar(value.arg(0)), reduce_lanes(lane_reduction(value.op()), value.arg(1))),
+                            condition);
+  }
+
+  VarMap values_;
+  int lanes_;
+};
+
+Stmts vectorize_loop(const Stmt& s) {
+  if (s->kind != StmtKind::kFor || s->for_kind != loop::ForKind::kVectorized) return {s};
+  if (s->extent == 1) return loop::substitute(s->body, {{s->var, int_imm(0)}});
+  return Vectorizer(s->var, static_cast<int>(s->extent)).run(s->body, Expr());
+}
+
+}  // namespace
+
+loop::Program vectorize(const loop::Program& program, const LowerOptions&) {
+  loop::Program out = program;
+  loop::Rewriter rewriter;
+  rewriter.stmt = vectorize_loop;
+  for (loop::Kernel& kernel : out.kernels) kernel.body = loop::rewrite(kernel.body, rewriter);
+  return out;
+}
+
+}  // namespace tw::lower

@@ -1,0 +1,105 @@
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <sstream>
+
+#include "support/error.h"
+
+namespace tw::plan {
+namespace {
+
+constexpr std::string_view kHeader = "tilewright plan 1";
+
+void print_group(std::string& out, const GroupPlan& g) {
+  out += fmt::format("group \"{}\" {}\n", g.name, g.family);
+  if (g.microseconds > 0) out += fmt::format("  time {}\n", g.microseconds);
+  for (const auto& [tensor, layout] : g.layouts) out += fmt::format("  layout {} {}\n", tensor, to_string(layout));
+  std::istringstream schedule(schedule::to_string(g.schedule));
+  for (std::string line; std::getline(schedule, line);) out += fmt::format("  do {}\n", line);
+  for (const Rival& r : g.rivals) out += fmt::format("  rival {} {}\n", r.family, r.reason);
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : lines_(std::string(text)) {}
+
+  Plan run() {
+    next();
+    if (line_ != kHeader) fail("expected '" + std::string(kHeader) + "'");
+    while (next()) {
+      if (starts("target ")) plan_.target = rest("target ");
+      else if (starts("graph ")) plan_.graph_hash = rest("graph ");
+      else if (starts("group \"")) open_group();
+      else if (starts("  ") && !plan_.groups.empty()) group_line();
+      else fail("unknown line");
+    }
+    close_group();
+    return std::move(plan_);
+  }
+
+ private:
+  bool next() {
+    ++number_;
+    return static_cast<bool>(std::getline(lines_, line_));
+  }
+  bool starts(std::string_view prefix) const { return line_.compare(0, prefix.size(), prefix) == 0; }
+  std::string rest(std::string_view prefix) const { return line_.substr(prefix.size()); }
+  [[noreturn]] void fail(const std::string& why) const { throw UserError(fmt::format("plan line {}: {}: '{}'", number_, why, line_)); }
+
+  void open_group() {
+    close_group();
+    const size_t end = line_.rfind('"');
+    if (end < 7 || end + 2 > line_.size()) fail("expected group \"NAME\" FAMILY");
+    plan_.groups.push_back({line_.substr(7, end - 7), line_.substr(end + 2), {}, {}, 0, {}});
+  }
+
+  void close_group() {
+    if (plan_.groups.empty()) return;
+    plan_.groups.back().schedule = schedule::parse_schedule(schedule_);
+    schedule_.clear();
+  }
+
+  void group_line() {
+    GroupPlan& g = plan_.groups.back();
+    if (starts("  do ")) {
+      schedule_ += rest("  do ") + "\n";
+    } else if (starts("  time ")) {
+      const std::string text = rest("  time ");
+      if (std::from_chars(text.data(), text.data() + text.size(), g.microseconds).ec != std::errc()) fail("expected a number");
+    } else if (starts("  layout ")) {
+      const auto [tensor, layout] = two_words(rest("  layout "));
+      g.layouts[tensor] = parse_layout(layout);
+    } else if (starts("  rival ")) {
+      const auto [family, reason] = two_words(rest("  rival "));
+      g.rivals.push_back({family, reason});
+    } else {
+      fail("unknown line");
+    }
+  }
+
+  std::pair<std::string, std::string> two_words(const std::string& text) const {
+    const size_t space = text.find(' ');
+    if (space == std::string::npos) fail("expected two words");
+    return {text.substr(0, space), text.substr(space + 1)};
+  }
+
+  std::istringstream lines_;
+  std::string line_;
+  int number_ = 0;
+  std::string schedule_;
+  Plan plan_;
+};
+
+}  // namespace
+
+std::string to_string(const Plan& plan) {
+  std::string out = fmt::format("{}\ntarget {}\ngraph {}\n", kHeader, plan.target, plan.graph_hash);
+  for (const GroupPlan& g : plan.groups) print_group(out, g);
+  return out;
+}
+
+Plan parse_plan(std::string_view text) { return Parser(text).run(); }
+
+}  // namespace tw::plan

@@ -1,0 +1,41 @@
+// The decision record of a compiled model: for each group its implementation and the storage of its constants, with the
+// rivals and why they lost. The graph's own layouts are in the graph; together they replay a compilation bit for bit.
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/layout.h"
+#include "schedule/schedule.h"
+
+namespace tw::plan {
+
+struct Rival {
+  std::string family;
+  std::string reason;
+  friend bool operator==(const Rival&, const Rival&) = default;
+};
+
+struct GroupPlan {
+  std::string name;                       // ONNX nodes of the group
+  std::string family;                     // who constructed the schedule; "view" for a group without code
+  std::map<std::string, Layout> layouts;  // of the te program's constant inputs
+  schedule::Schedule schedule;
+  double microseconds = 0;                // measured; 0: not measured
+  std::vector<Rival> rivals;
+  friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
+};
+
+struct Plan {
+  std::string target;
+  std::string graph_hash;
+  std::vector<GroupPlan> groups;  // one for each node of the graph of groups, in order
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+std::string to_string(const Plan& plan);
+/// Inverse of to_string; throws UserError naming the line.
+Plan parse_plan(std::string_view text);
+
+}  // namespace tw::plan

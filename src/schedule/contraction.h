@@ -1,0 +1,30 @@
+// Recognises sums of products and the role of each axis in them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "support/error.h"
+#include "te/te.h"
+
+namespace tw::schedule {
+
+/// C[axes] = sum over reduce_axes of A[..] * B[..]. `column` is the last axis of C: vectors run along it; B is the
+/// operand that uses it (both may, as in depthwise convolution). Row axes do not occur in B, so that a B vector is
+/// reused for every row; batch axes occur in both.
+struct Contraction {
+  const te::Compute* compute = nullptr;
+  Expr a, b;                             // the two loads, without casts
+  te::Axis column;
+  std::vector<te::Axis> rows, batch;     // in order
+  bool a_uses_column = false;
+};
+
+/// The contraction that `compute` is, or why it is none.
+Result<Contraction> match_contraction(const te::Compute& compute);
+
+/// The dimension of `read` whose index is exactly `axis`, or -1.
+int dim_of_axis(const Expr& read, const std::string& axis);
+/// Whether any index of `read` uses `axis`.
+bool uses_axis(const Expr& read, const std::string& axis);
+
+}  // namespace tw::schedule

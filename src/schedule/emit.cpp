@@ -1,0 +1,209 @@
+// Stages with their loops, as loop IR: one kernel for each root stage.
+#include <algorithm>
+
+#include "schedule/stage.h"
+#include "support/error.h"
+
+namespace tw::schedule {
+namespace {
+
+using loop::Stmt;
+using Stmts = std::vector<Stmt>;
+
+class Emitter {
+ public:
+  explicit Emitter(const State& state) : state_(state), ranges_(loop_ranges(state)) {}
+
+  loop::Kernel kernel(const Stage& root) const {
+    loop::Kernel kernel;
+    kernel.name = root.name();
+    size_t parallel = 0;
+    while (parallel < root.loops.size() && root.loops[parallel].parallel) ++parallel;
+    Stmts body = nest(root, parallel);
+    for (size_t i = parallel; i-- > 0;) body = attach_producers(root, i, std::move(body));
+    for (size_t i = 0; i < parallel; ++i) kernel.tiles *= root.loops[i].extent;
+    if (parallel == 1) {
+      kernel.tile_var = root.loops[0].var;
+    } else if (parallel > 1) {
+      kernel.tile_var = root.name() + ".tile";
+      for (size_t i = parallel; i-- > 0;) body = bind_tile(root, parallel, i, std::move(body));
+    }
+    kernel.body = std::move(body);
+    collect_params(root, kernel);
+    return kernel;
+  }
+
+ private:
+  // let loop d's variable = (tile / (product of later extents)) mod extent.
+  Stmts bind_tile(const Stage& root, size_t parallel, size_t d, Stmts body) const {
+    int64_t later = 1;
+    for (size_t j = d + 1; j < parallel; ++j) later *= root.loops[j].extent;
+    Expr value = floor_div(var(root.name() + ".tile"), int_imm(later));
+    if (d > 0) value = floor_mod(value, int_imm(root.loops[d].extent));
+    return {loop::make_let(root.loops[d].var, value, std::move(body))};
+  }
+
+  // Statements of `stage` from loop `depth` inwards.
+  Stmts nest(const Stage& stage, size_t depth) const {
+    if (stage.compute.is_reduction() && (depth == stage.loops.size() || stage.loops[depth].reduction)) {
+      Stmts both = init_nest(stage, depth);
+      for (Stmt& s : update_nest(stage, depth)) both.push_back(std::move(s));
+      return both;
+    }
+    if (depth == stage.loops.size()) return leaf(stage, final_values(stage), false);
+    return wrap(stage, depth, nest(stage, depth + 1));
+  }
+
+  Stmts init_nest(const Stage& stage, size_t depth) const {
+    Stmts body = leaf(stage, stage.compute.combiner.identity, true);
+    for (size_t i = stage.loops.size(); i-- > depth;) {
+      const Loop& l = stage.loops[i];
+      if (l.reduction) continue;
+      // Loop variables are unique: the init nest has its own.
+      const std::string name = l.var + ".init";
+      body = loop::substitute(body, {{l.var, var(name)}});
+      body = {loop::make_for(name, l.extent, l.kind, std::move(body))};
+    }
+    return body;
+  }
+
+  Stmts update_nest(const Stage& stage, size_t depth) const {
+    if (depth == stage.loops.size()) return update_leaf(stage);
+    return wrap(stage, depth, update_nest(stage, depth + 1));
+  }
+
+  Stmts wrap(const Stage& stage, size_t depth, Stmts body) const {
+    const Loop& l = stage.loops[depth];
+    return {loop::make_for(l.var, l.extent, l.kind, attach_producers(stage, depth, std::move(body)))};
+  }
+
+  // The producers attached at loop `depth`, before `body`, with their local buffers around both.
+  Stmts attach_producers(const Stage& stage, size_t depth, Stmts body) const {
+    Stmts all;
+    std::vector<const Stage*> attached;
+    for (const Stage& producer : state_.stages) {
+      if (producer.consumer != stage.name() || producer.at_loop != stage.loops[depth].name) continue;
+      attached.push_back(&producer);
+      for (Stmt& s : nest(producer, 0)) all.push_back(std::move(s));
+    }
+    for (Stmt& s : body) all.push_back(std::move(s));
+    for (size_t i = attached.size(); i-- > 0;) {
+      for (const te::Tensor& t : attached[i]->compute.outputs) {
+        all = {loop::make_allocate({t.name, t.type, attached[i]->region.extent, attached[i]->scope}, std::move(all))};
+      }
+    }
+    return all;
+  }
+
+  // Reads of local buffers are relative to their region; axes become loop variables.
+  Expr value(const Stage& stage, const Expr& body) const {
+    const VarMap values(stage.values.begin(), stage.values.end());
+    const Expr bound = substitute(body, values);
+    return ranges_.simplify(rewrite(bound, [&](const Expr& e) -> Expr {
+      if (e.op() != Op::kLoad) return Expr();
+      const Stage* producer = state_.producer(e->name);
+      if (producer == nullptr || producer->is_root()) return Expr();
+      std::vector<Expr> indices = e->args;
+      for (size_t d = 0; d < producer->region.base.size(); ++d) indices[d] = indices[d] - producer->region.base[d];
+      return with_args(e, std::move(indices));
+    }));
+  }
+
+  std::vector<Expr> output_indices(const Stage& stage) const {
+    std::vector<Expr> indices;
+    for (size_t d = 0; d < stage.compute.axes.size(); ++d) {
+      Expr index = stage.values.at(stage.compute.axes[d].name);
+      if (!stage.is_root()) index = index - stage.region.base[d];
+      indices.push_back(ranges_.simplify(index));
+    }
+    return indices;
+  }
+
+  std::vector<Expr> final_values(const Stage& stage) const {
+    std::vector<Expr> values;
+    for (const Expr& body : stage.compute.body) values.push_back(value(stage, body));
+    return values;
+  }
+
+  Stmts update_leaf(const Stage& stage) const {
+    const te::Compute& c = stage.compute;
+    const std::vector<Expr> indices = output_indices(stage);
+    const std::vector<Expr> terms = final_values(stage);
+    std::vector<Expr> old;
+    for (const te::Tensor& t : c.outputs) old.push_back(load(t.name, t.type, indices));
+    if (c.combiner.kind == te::CombinerKind::kTuple) return tuple_leaf(stage, old, terms);
+    const bool product = c.combiner.kind == te::CombinerKind::kSum && terms[0].op() == Op::kMul && terms[0].type().is_float();
+    const Expr next = product ? fma(terms[0].arg(0), terms[0].arg(1), old[0]) : c.combiner.combine(old[0], terms[0]);
+    return leaf(stage, {next}, false);
+  }
+
+  // All new values are computed before the first is stored.
+  Stmts tuple_leaf(const Stage& stage, const std::vector<Expr>& old, const std::vector<Expr>& terms) const {
+    const te::Compute& c = stage.compute;
+    VarMap values;
+    for (size_t k = 0; k < old.size(); ++k) {
+      values[c.combiner.lhs[k]] = old[k];
+      values[c.combiner.rhs[k]] = terms[k];
+    }
+    std::vector<Expr> names;
+    for (size_t k = 0; k < old.size(); ++k) names.push_back(var(fmt::format("{}.next{}", stage.name(), k), c.outputs[k].type));
+    Stmts body = leaf(stage, names, false);
+    for (size_t k = old.size(); k-- > 0;) body = {loop::make_let(names[k]->name, substitute(c.combiner.result[k], values), std::move(body))};
+    return body;
+  }
+
+  // Stores of `values`; guards of reductions do not bind the initial value.
+  Stmts leaf(const Stage& stage, const std::vector<Expr>& values, bool initial) const {
+    Stmts stores;
+    const std::vector<Expr> indices = output_indices(stage);
+    for (size_t k = 0; k < values.size(); ++k) stores.push_back(loop::make_store(stage.compute.outputs[k].name, indices, values[k]));
+    for (const Expr& guard : stage.guards) {
+      if (initial && uses_reduction(stage, guard)) continue;
+      const Expr simple = ranges_.simplify(guard);
+      if (!simple.is_int(1)) stores = {loop::make_if(simple, std::move(stores))};
+    }
+    return stores;
+  }
+
+  static bool uses_reduction(const Stage& stage, const Expr& guard) {
+    return std::any_of(stage.loops.begin(), stage.loops.end(), [&](const Loop& l) { return l.reduction && uses_var(guard, l.var); });
+  }
+
+  void collect_params(const Stage& root, loop::Kernel& kernel) const {
+    std::vector<std::string> names;
+    const auto add = [&](const te::Tensor& t) {
+      if (std::find(names.begin(), names.end(), t.name) != names.end()) return;
+      names.push_back(t.name);
+      kernel.params.push_back({t.name, t.type, t.shape, loop::Scope::kParam});
+    };
+    const auto use = [&](const Expr& e) {
+      visit(e, [&](const Expr& x) {
+        if (x.op() != Op::kLoad) return;
+        const Stage* producer = state_.producer(x->name);
+        if (producer == nullptr || producer->is_root()) add(state_.program.tensor(x->name));
+      });
+    };
+    loop::visit_exprs(kernel.body, use);
+    for (const te::Tensor& t : root.compute.outputs) {
+      add(t);
+      kernel.written.push_back(t.name);
+    }
+  }
+
+  const State& state_;
+  Analyzer ranges_;
+};
+
+}  // namespace
+
+loop::Program emit(const State& state) {
+  loop::Program program;
+  program.name = state.program.name;
+  const Emitter emitter(state);
+  for (const Stage& stage : state.stages) {
+    if (stage.is_root()) program.kernels.push_back(emitter.kernel(stage));
+  }
+  return program;
+}
+
+}  // namespace tw::schedule

@@ -1,0 +1,317 @@
+// Each primitive as a change of State.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "schedule/stage.h"
+#include "support/error.h"
+#include "support/math.h"
+#include "te/rewrite.h"
+
+namespace tw::schedule {
+namespace {
+
+void replace_var(Stage& stage, const std::string& name, const Expr& value) {
+  const VarMap map = {{name, value}};
+  for (auto& [axis, e] : stage.values) e = substitute(e, map);
+  for (Expr& guard : stage.guards) guard = substitute(guard, map);
+}
+
+Stage& structural(State& state, const Primitive& p) {
+  Stage& stage = state.stage(p.stage);
+  if (stage.frozen) throw UserError(fmt::format("stage {} already has producers attached inside it", p.stage));
+  stage.has_loop_primitives = true;
+  return stage;
+}
+
+void apply_split(State& state, const Primitive& p) {
+  Stage& stage = structural(state, p);
+  const size_t at = stage.loop_index(p.loops.at(0));
+  const Loop old = stage.loops[at];
+  const int64_t inner = num_elements(p.factors);
+  if (p.factors.empty() || inner < 1) throw UserError("split needs factors of at least 1");
+  std::vector<Loop> parts;
+  Expr value = int_imm(0);
+  for (size_t i = 0; i <= p.factors.size(); ++i) {
+    Loop part = old;
+    part.name = fmt::format("{}.{}", old.name, i);
+    part.var = fmt::format("{}.{}", stage.name(), part.name);
+    part.extent = i == 0 ? ceil_div(old.extent, inner) : p.factors[i - 1];
+    value = value * int_imm(i == 0 ? 1 : part.extent) + var(part.var);
+    parts.push_back(part);
+  }
+  replace_var(stage, old.var, value);
+  if (old.extent % inner != 0) stage.guards.push_back(value < int_imm(old.extent));
+  stage.loops.erase(stage.loops.begin() + at);
+  stage.loops.insert(stage.loops.begin() + at, parts.begin(), parts.end());
+}
+
+void apply_fuse(State& state, const Primitive& p) {
+  Stage& stage = structural(state, p);
+  const size_t at = stage.loop_index(p.loops.at(0));
+  Loop fused = stage.loops[at];
+  fused.name = fmt::format("{}", fmt::join(p.loops, "$"));
+  fused.var = fmt::format("{}.{}", stage.name(), fused.name);
+  fused.extent = 1;
+  for (size_t i = 0; i < p.loops.size(); ++i) {
+    if (stage.loop_index(p.loops[i]) != at + i) throw UserError(fmt::format("fuse: loop {} is not next in order", p.loops[i]));
+    if (stage.loops[at + i].reduction != fused.reduction) throw UserError("fuse: reduction and spatial loops");
+    fused.extent *= stage.loops[at + i].extent;
+  }
+  Expr rest = var(fused.var);
+  for (size_t i = p.loops.size(); i-- > 0;) {
+    const Loop& part = stage.loops[at + i];
+    replace_var(stage, part.var, i == 0 ? rest : floor_mod(rest, int_imm(part.extent)));
+    rest = floor_div(rest, int_imm(part.extent));
+  }
+  stage.loops.erase(stage.loops.begin() + at, stage.loops.begin() + at + p.loops.size());
+  stage.loops.insert(stage.loops.begin() + at, fused);
+}
+
+void apply_reorder(State& state, const Primitive& p) {
+  Stage& stage = structural(state, p);
+  std::vector<size_t> places;
+  std::vector<Loop> moved;
+  for (const std::string& name : p.loops) {
+    places.push_back(stage.loop_index(name));
+    moved.push_back(stage.loop(name));
+  }
+  std::sort(places.begin(), places.end());
+  if (std::adjacent_find(places.begin(), places.end()) != places.end()) throw UserError("reorder names a loop twice");
+  for (size_t i = 0; i < places.size(); ++i) stage.loops[places[i]] = moved[i];
+}
+
+void apply_parallel(State& state, const Primitive& p) {
+  Stage& stage = state.stage(p.stage);
+  if (!stage.is_root()) throw UserError(fmt::format("parallel: stage {} is not a root", p.stage));
+  for (size_t i = 0; i < p.loops.size(); ++i) {
+    Loop& l = stage.loop(p.loops[i]);
+    if (stage.loop_index(p.loops[i]) != i || l.reduction) {
+      throw UserError(fmt::format("parallel: loop {} is not spatial loop {} of {}", p.loops[i], i, p.stage));
+    }
+    l.parallel = true;
+  }
+}
+
+void mark(State& state, const Primitive& p, loop::ForKind kind) {
+  Loop& l = state.stage(p.stage).loop(p.loops.at(0));
+  if (l.kind != loop::ForKind::kSerial) throw UserError(fmt::format("loop {} of {} is marked twice", l.name, p.stage));
+  l.kind = kind;
+}
+
+// Replaces the computes of the state's program by a rewritten program's; only before any loop primitive of the stages
+// that change.
+void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed) {
+  std::vector<Stage> stages;
+  for (const te::Compute& compute : program.computes) {
+    const bool is_changed = std::find(changed.begin(), changed.end(), compute.name()) != changed.end();
+    const auto old = std::find_if(state.stages.begin(), state.stages.end(), [&](const Stage& s) { return s.name() == compute.name(); });
+    if (old == state.stages.end() || is_changed) {
+      if (old != state.stages.end() && (old->frozen || old->has_loop_primitives)) {
+        throw UserError(fmt::format("stage {} has loop primitives before one that changes its body", compute.name()));
+      }
+      Stage fresh = make_stage(compute);
+      stages.push_back(std::move(fresh));
+      continue;
+    }
+    Stage kept = *old;
+    kept.compute = compute;
+    stages.push_back(std::move(kept));
+  }
+  state.program = program;
+  state.stages = std::move(stages);
+}
+
+te::Program current_program(const State& state) {
+  te::Program program = state.program;
+  program.computes.clear();
+  for (const Stage& stage : state.stages) program.computes.push_back(stage.compute);
+  return program;
+}
+
+void apply_inline(State& state, const Primitive& p) {
+  Stage& stage = state.stage(p.stage);
+  if (stage.compute.is_reduction() || state.program.is_output(stage.name())) {
+    throw UserError(fmt::format("inline: stage {} is a reduction or an output", p.stage));
+  }
+  refresh(state, te::inline_compute(current_program(state), p.stage), {});
+}
+
+loop::Scope parse_scope(const std::string& text) {
+  for (loop::Scope scope : {loop::Scope::kScratch, loop::Scope::kStack, loop::Scope::kRegister}) {
+    if (scope_name(scope) == text) return scope;
+  }
+  throw UserError(fmt::format("compute_at: unknown scope '{}'", text));
+}
+
+void apply_compute_at(State& state, const Primitive& p) {
+  Stage& stage = state.stage(p.stage);
+  Stage& consumer = state.stage(p.loops.at(0));
+  const size_t at = consumer.loop_index(p.loops.at(1));
+  if (stage.has_loop_primitives || !stage.is_root()) throw UserError(fmt::format("compute_at: {} comes before its loop primitives", p.stage));
+  for (const te::Tensor& t : stage.compute.outputs) {
+    if (state.program.is_output(t.name)) throw UserError(fmt::format("compute_at: {} leaves the group", t.name));
+  }
+  const Region region = read_region(state, stage, consumer, at);
+  stage.consumer = consumer.name();
+  stage.at_loop = p.loops[1];
+  stage.scope = parse_scope(p.option);
+  stage.region = region;
+  consumer.frozen = true;
+  for (size_t d = 0; d < stage.compute.axes.size(); ++d) {
+    Loop& l = stage.loops[d];
+    l.extent = region.extent[d];
+    stage.values[stage.compute.axes[d].name] = region.base[d] + var(l.var);
+  }
+  const Analyzer ranges = loop_ranges(state);
+  for (const te::Axis& axis : stage.compute.axes) {
+    const Expr value = stage.values[axis.name];
+    for (const Expr& inside : {value < int_imm(axis.extent), value >= int_imm(0)}) {
+      if (!ranges.can_prove(inside)) stage.guards.push_back(inside);
+    }
+  }
+}
+
+te::Tensor fresh_copy(const State& state, const std::string& name, const te::Tensor& like) {
+  for (const Stage& s : state.stages) {
+    if (s.name() == name) throw UserError(fmt::format("a stage {} exists already", name));
+  }
+  return {name, like.type, like.shape};
+}
+
+std::vector<Expr> axis_vars(const std::vector<te::Axis>& axes) {
+  std::vector<Expr> vars;
+  for (const te::Axis& axis : axes) vars.push_back(axis.var());
+  return vars;
+}
+
+te::Compute copy_of(const te::Tensor& source, const te::Tensor& target) {
+  te::Compute copy;
+  for (size_t d = 0; d < source.shape.size(); ++d) copy.axes.push_back({fmt::format("i{}", d), source.shape[d]});
+  copy.outputs = {target};
+  copy.body = {source(axis_vars(copy.axes))};
+  return copy;
+}
+
+void rename_reads(te::Compute& compute, const std::string& from, const std::string& to) {
+  for (Expr& body : compute.body) {
+    body = rewrite(body, [&](const Expr& e) -> Expr {
+      if (e.op() != Op::kLoad || e->name != from) return Expr();
+      ExprNode node = *e;
+      node.name = to;
+      return Expr(std::make_shared<const ExprNode>(std::move(node)));
+    });
+  }
+}
+
+void apply_cache_write(State& state, const Primitive& p) {
+  te::Program program = current_program(state);
+  const auto at = std::find_if(program.computes.begin(), program.computes.end(), [&](const te::Compute& c) { return c.name() == p.stage; });
+  if (at == program.computes.end() || at->outputs.size() != 1) throw UserError(fmt::format("cache_write: no stage {} with one output", p.stage));
+  const te::Tensor original = at->outputs[0];
+  const te::Tensor accumulator = fresh_copy(state, p.stage + ".acc", original);
+  at->outputs = {accumulator};
+  program.computes.insert(at + 1, copy_of(accumulator, original));
+  refresh(state, program, {p.stage});
+}
+
+void apply_cache_read(State& state, const Primitive& p) {
+  te::Program program = current_program(state);
+  const te::Tensor source = program.tensor(p.stage);
+  const te::Tensor cache = fresh_copy(state, p.stage + ".cache", source);
+  std::vector<std::string> changed;
+  auto first = program.computes.end();
+  for (auto c = program.computes.begin(); c != program.computes.end(); ++c) {
+    const bool wanted = p.loops.empty() || std::find(p.loops.begin(), p.loops.end(), c->name()) != p.loops.end();
+    const auto reads = [&](const Expr& body) { return reads_any(body, {source}); };
+    if (!wanted || std::none_of(c->body.begin(), c->body.end(), reads)) continue;
+    rename_reads(*c, source.name, cache.name);
+    changed.push_back(c->name());
+    if (first == program.computes.end()) first = c;
+  }
+  if (changed.empty()) throw UserError(fmt::format("cache_read: nothing reads {}", p.stage));
+  program.computes.insert(first, copy_of(source, cache));
+  if (!p.option.empty()) program = te::apply_layouts(program, {{cache.name, parse_layout(p.option)}});
+  refresh(state, program, changed);
+}
+
+void apply_rfactor(State& state, const Primitive& p) {
+  te::Program program = current_program(state);
+  const auto at = std::find_if(program.computes.begin(), program.computes.end(), [&](const te::Compute& c) { return c.name() == p.stage; });
+  if (at == program.computes.end() || at->outputs.size() != 1) throw UserError(fmt::format("rfactor: no stage {} with one output", p.stage));
+  te::Compute& original = *at;
+  const auto axis = std::find_if(original.reduce_axes.begin(), original.reduce_axes.end(), [&](const te::Axis& r) { return r.name == p.loops.at(0); });
+  if (axis == original.reduce_axes.end()) throw UserError(fmt::format("rfactor: {} has no reduction axis {}", p.stage, p.loops.at(0)));
+  const int64_t factor = p.factors.at(0);
+  const std::string lane = fmt::format("i{}", original.axes.size());
+
+  te::Compute partial = original;
+  te::Tensor rf = fresh_copy(state, p.stage + ".rf", original.outputs[0]);
+  rf.shape.push_back(factor);
+  partial.outputs = {rf};
+  partial.axes.push_back({lane, factor});
+  te::Axis& outer = partial.reduce_axes[axis - original.reduce_axes.begin()];
+  const int64_t extent = outer.extent;
+  outer.extent = ceil_div(extent, factor);
+  const Expr point = outer.var() * int_imm(factor) + var(lane);
+  partial.body[0] = substitute(partial.body[0], {{outer.name, point}});
+  if (extent % factor != 0) partial.body[0] = select(point < int_imm(extent), partial.body[0], original.combiner.identity.at(0));
+
+  te::Compute total = original;
+  total.reduce_axes = {{"r0", factor}};
+  std::vector<Expr> indices = axis_vars(total.axes);
+  indices.push_back(var("r0"));
+  total.body = {rf(indices)};
+  *at = total;
+  program.computes.insert(at, partial);
+  refresh(state, program, {p.stage});
+}
+
+void apply_tensorize(State& state, const Primitive& p) {
+  Stage& stage = state.stage(p.stage);
+  stage.loop_index(p.loops.at(0));
+  if (p.option != "fma_tile") throw UserError(fmt::format("tensorize: unknown body '{}'", p.option));
+  const te::Compute& c = stage.compute;
+  const bool sum_of_products = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum && c.body[0].op() == Op::kMul && c.body[0].type().is_float();
+  if (!sum_of_products) throw UserError(fmt::format("tensorize fma_tile: stage {} is no sum of float products", p.stage));
+  stage.tensorized = p.option;
+}
+
+void apply_one(State& state, const Primitive& p) {
+  switch (p.kind) {
+    case PrimitiveKind::kSplit: return apply_split(state, p);
+    case PrimitiveKind::kReorder: return apply_reorder(state, p);
+    case PrimitiveKind::kFuse: return apply_fuse(state, p);
+    case PrimitiveKind::kVectorize: return mark(state, p, loop::ForKind::kVectorized);
+    case PrimitiveKind::kUnroll: return mark(state, p, loop::ForKind::kUnrolled);
+    case PrimitiveKind::kParallel: return apply_parallel(state, p);
+    case PrimitiveKind::kInline: return apply_inline(state, p);
+    case PrimitiveKind::kComputeAt: return apply_compute_at(state, p);
+    case PrimitiveKind::kCacheRead: return apply_cache_read(state, p);
+    case PrimitiveKind::kCacheWrite: return apply_cache_write(state, p);
+    case PrimitiveKind::kRfactor: return apply_rfactor(state, p);
+    case PrimitiveKind::kTensorize: return apply_tensorize(state, p);
+  }
+}
+
+}  // namespace
+
+void apply_primitive(State& state, const Primitive& primitive) {
+  try {
+    apply_one(state, primitive);
+  } catch (const UserError& error) {
+    Schedule one;
+    one.add(primitive);
+    std::string text = to_string(one);
+    text.pop_back();
+    throw UserError(fmt::format("schedule primitive '{}': {}", text, error.what()));
+  }
+}
+
+loop::Program apply(const te::Program& program, const Schedule& schedule) {
+  State state = make_state(program);
+  for (const Primitive& p : schedule.primitives()) apply_primitive(state, p);
+  return emit(state);
+}
+
+}  // namespace tw::schedule

@@ -1,0 +1,119 @@
+// What a consumer reads of a producer inside one of its loops.
+#include <algorithm>
+#include <set>
+
+#include "schedule/stage.h"
+#include "support/error.h"
+
+namespace tw::schedule {
+namespace {
+
+// One dimension: indices base + lo .. base + hi, where base holds the outer variables.
+struct Span {
+  Expr base;
+  int64_t lo = 0;
+  int64_t hi = 0;
+  bool everything = false;  // could not be bounded: the whole extent
+};
+
+bool is_attached_inside(const State& state, const Stage& stage, const Stage& consumer, size_t at_loop) {
+  if (stage.is_root()) return false;
+  if (stage.consumer == consumer.name()) return consumer.loop_index(stage.at_loop) >= at_loop;
+  const Stage* next = state.producer(stage.consumer);
+  return is_attached_inside(state, *next, consumer, at_loop);
+}
+
+// Variables that run inside the loop: deeper loops of the consumer, all loops of stages attached there.
+std::set<std::string> inner_vars(const State& state, const Stage& consumer, size_t at_loop) {
+  std::set<std::string> inner;
+  for (size_t i = at_loop + 1; i < consumer.loops.size(); ++i) inner.insert(consumer.loops[i].var);
+  for (const Stage& stage : state.stages) {
+    if (!is_attached_inside(state, stage, consumer, at_loop)) continue;
+    for (const Loop& l : stage.loops) inner.insert(l.var);
+  }
+  return inner;
+}
+
+Span span_of(const Expr& index, const std::set<std::string>& inner, const Analyzer& ranges) {
+  Span span{int_imm(0)};
+  const Expr simple = ranges.simplify(index);
+  const bool moves = std::any_of(inner.begin(), inner.end(), [&](const std::string& v) { return uses_var(simple, v); });
+  if (!moves) {
+    span.base = simple;
+    return span;
+  }
+  const auto linear = as_linear(simple);
+  if (!linear) {
+    const Interval all = ranges.bounds(simple);
+    span.everything = all.lo <= Interval::kMin || all.hi >= Interval::kMax;
+    span.lo = all.lo;
+    span.hi = all.hi;
+    return span;
+  }
+  span.lo = span.hi = linear->constant;
+  for (const auto& [name, coefficient] : linear->terms) {
+    if (inner.count(name) == 0) {
+      span.base = span.base + var(name) * int_imm(coefficient);
+      continue;
+    }
+    const int64_t reach = coefficient * ranges.bounds(var(name)).hi;
+    span.lo += std::min<int64_t>(0, reach);
+    span.hi += std::max<int64_t>(0, reach);
+  }
+  return span;
+}
+
+Span unite(const Span& a, const Span& b) {
+  Span out = a;
+  out.everything = a.everything || b.everything || !equal(a.base, b.base);
+  out.lo = std::min(a.lo, b.lo);
+  out.hi = std::max(a.hi, b.hi);
+  return out;
+}
+
+void collect_loads(const Expr& e, const std::vector<te::Tensor>& tensors, std::vector<Expr>& out) {
+  visit(e, [&](const Expr& x) {
+    if (x.op() == Op::kLoad && reads_any(x, tensors)) {
+      const bool own = std::any_of(tensors.begin(), tensors.end(), [&](const te::Tensor& t) { return t.name == x->name; });
+      if (own) out.push_back(x);
+    }
+  });
+}
+
+}  // namespace
+
+Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop) {
+  const Analyzer ranges = loop_ranges(state);
+  const std::set<std::string> inner = inner_vars(state, consumer, at_loop);
+  const Shape& shape = producer.compute.outputs.front().shape;
+  std::vector<Span> spans;
+  for (const Stage* reader : state.readers(producer)) {
+    if (reader != &consumer && !is_attached_inside(state, *reader, consumer, at_loop)) {
+      throw UserError(fmt::format("compute_at {} {}: stage {} reads it outside", producer.name(), consumer.name(), reader->name()));
+    }
+    std::vector<Expr> loads;
+    for (const Expr& body : reader->compute.body) collect_loads(body, producer.compute.outputs, loads);
+    const VarMap values(reader->values.begin(), reader->values.end());
+    for (const Expr& read : loads) {
+      for (size_t d = 0; d < shape.size(); ++d) {
+        const Span span = span_of(substitute(read.arg(d), values), inner, ranges);
+        if (spans.size() <= d) {
+          spans.push_back(span);
+        } else {
+          spans[d] = unite(spans[d], span);
+        }
+      }
+    }
+  }
+  Region region;
+  for (size_t d = 0; d < spans.size(); ++d) {
+    const int64_t extent = spans[d].hi - spans[d].lo + 1;
+    const bool whole = spans[d].everything || extent >= shape[d];
+    region.base.push_back(whole ? int_imm(0) : ranges.simplify(spans[d].base + int_imm(spans[d].lo)));
+    region.extent.push_back(whole ? shape[d] : extent);
+  }
+  TW_CHECK(region.base.size() == shape.size(), "nothing reads {}", producer.name());
+  return region;
+}
+
+}  // namespace tw::schedule

@@ -1,0 +1,76 @@
+// A schedule: an ordered, printable, replayable list of loop primitives (mechanism A5) over a te program. Hand-written
+// families, Roller's construction and search all emit this one thing; apply() turns it into loop IR.
+//
+// A stage is a compute of the program, named after its first output. Its loops start as its axes (i0, i1, ..) followed
+// by its reduction axes (r0, ..). Stages without compute_at or inline are roots: each becomes one kernel.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loop/loop.h"
+#include "te/te.h"
+
+namespace tw::schedule {
+
+enum class PrimitiveKind : uint8_t {
+  kSplit,       // loops [l], factors f1..fm: l becomes l.0 .. l.m; l.1 .. l.m have extents f1..fm; l.0 the rest, rounded up
+  kReorder,     // loops: these loops, in this order, take the places they held together
+  kFuse,        // loops [a, b, ..], adjacent: one loop "a$b$.."
+  kVectorize,   // loops [l]
+  kUnroll,      // loops [l]
+  kParallel,    // loops: the leading loops of a root stage; their points are the kernel's tiles
+  kInline,      // the stage's body replaces its reads
+  kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there
+  kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache";
+                // option: layout primitives of the copy
+  kCacheWrite,  // stage "s" computes into "s.acc"; "s" itself becomes a copy of it
+  kRfactor,     // loops [r], factors [f]: partial results over r/f go to "s.rf" with a new last axis of extent f
+  kTensorize,   // loops [l], option body name, factors its parameters: the nest from l inwards becomes that body
+};
+
+struct Primitive {
+  PrimitiveKind kind;
+  std::string stage;
+  std::vector<std::string> loops;
+  std::vector<int64_t> factors;
+  std::string option;
+  friend bool operator==(const Primitive&, const Primitive&) = default;
+};
+
+/// The list, with one builder function for each primitive. Every function returns *this.
+class Schedule {
+ public:
+  const std::vector<Primitive>& primitives() const { return primitives_; }
+  Schedule& add(Primitive primitive);
+  Schedule& split(const std::string& stage, const std::string& loop, std::vector<int64_t> factors);
+  Schedule& reorder(const std::string& stage, std::vector<std::string> loops);
+  Schedule& fuse(const std::string& stage, std::vector<std::string> loops);
+  Schedule& vectorize(const std::string& stage, const std::string& loop);
+  Schedule& unroll(const std::string& stage, const std::string& loop);
+  Schedule& parallel(const std::string& stage, std::vector<std::string> loops);
+  Schedule& inline_stage(const std::string& stage);
+  Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop, loop::Scope scope);
+  Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers, const Layout& layout = {});
+  Schedule& cache_write(const std::string& stage);
+  Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor);
+  Schedule& tensorize(const std::string& stage, const std::string& loop, const std::string& body, std::vector<int64_t> parameters);
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+
+ private:
+  std::vector<Primitive> primitives_;
+};
+
+/// One primitive a line: "split conv i3 [16]", "compute_at conv.acc relu i2 register".
+std::string to_string(const Schedule& schedule);
+/// Inverse of to_string; throws UserError naming line and word.
+Schedule parse_schedule(std::string_view text);
+
+/// Loop IR of `program` under `schedule`, with guards (kIf) where a factor does not divide, and with unrolled and
+/// vectorised loops still as loops. Throws UserError naming the primitive that is not legal.
+loop::Program apply(const te::Program& program, const Schedule& schedule);
+
+/// "stack", "scratch", "register".
+std::string_view scope_name(loop::Scope scope);
+
+}  // namespace tw::schedule

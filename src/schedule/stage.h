@@ -1,0 +1,75 @@
+// The state that primitives act on: stages with their loops. Private to src/schedule.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "expr/analyzer.h"
+#include "schedule/schedule.h"
+
+namespace tw::schedule {
+
+struct Loop {
+  std::string name;  // "i1.0": unique within the stage
+  std::string var;   // "<stage>.<name>": unique in the program
+  int64_t extent = 0;
+  loop::ForKind kind = loop::ForKind::kSerial;
+  bool parallel = false;
+  bool reduction = false;
+};
+
+/// A stage computed inside a loop of another one writes a local buffer that holds elements base .. base + extent of
+/// each axis.
+struct Region {
+  std::vector<Expr> base;
+  Shape extent;
+};
+
+struct Stage {
+  te::Compute compute;
+  std::vector<Loop> loops;             // outermost first
+  std::map<std::string, Expr> values;  // axis name -> its value in terms of loop variables
+  std::vector<Expr> guards;            // conditions under which a point is computed
+  std::string consumer;                // compute_at: stage and loop; empty for a root
+  std::string at_loop;
+  loop::Scope scope = loop::Scope::kParam;
+  Region region;                       // compute_at only
+  bool frozen = false;                 // a producer is attached: the loop structure may not change any more
+  bool has_loop_primitives = false;
+  std::string tensorized;              // body name, empty when none
+
+  const std::string& name() const { return compute.name(); }
+  bool is_root() const { return consumer.empty(); }
+  Loop& loop(const std::string& loop_name);              // UserError when there is none
+  size_t loop_index(const std::string& loop_name) const;  // likewise
+};
+
+struct State {
+  te::Program program;  // inputs, outputs and tensors; computes live in `stages`
+  std::vector<Stage> stages;  // producers before consumers
+
+  Stage& stage(const std::string& name);  // UserError when there is none
+  const Stage* producer(const std::string& tensor) const;
+  /// All stages that read an output of `stage`.
+  std::vector<const Stage*> readers(const Stage& stage) const;
+};
+
+Stage make_stage(const te::Compute& compute);
+State make_state(const te::Program& program);
+
+/// Applies one primitive; throws UserError naming it when it is not legal.
+void apply_primitive(State& state, const Primitive& primitive);
+
+/// Part of `producer` that is read inside loop `at_loop` of `consumer` (regions.cpp).
+Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop);
+
+/// Loop IR of all stages (emit.cpp).
+loop::Program emit(const State& state);
+
+/// An analyzer that knows the range of every loop variable of every stage.
+Analyzer loop_ranges(const State& state);
+
+/// Whether body and reads of `e` use any tensor of `names`.
+bool reads_any(const Expr& e, const std::vector<te::Tensor>& tensors);
+
+}  // namespace tw::schedule

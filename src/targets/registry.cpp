@@ -1,0 +1,41 @@
+#include "targets/registry.h"
+
+#include "support/error.h"
+
+namespace tw::targets {
+namespace {
+
+struct Row {
+  TargetInfo info;
+  std::span<const tune::Constructor> families;
+};
+
+std::vector<Row> rows() {
+  std::vector<Row> all;
+  for (TargetInfo& info : x86_64_levels()) all.push_back({std::move(info), x86_64_families()});
+  for (TargetInfo& info : cuda_architectures()) all.push_back({std::move(info), cuda_families()});
+  return all;
+}
+
+}  // namespace
+
+Target find_target(const std::string& name) {
+  if (name == "cpu") {
+    const std::vector<TargetInfo> levels = x86_64_levels();
+    return {x86_64_host(levels), x86_64_families()};
+  }
+  for (Row& row : rows()) {
+    if (row.info.name == name) return {std::move(row.info), row.families};
+  }
+  std::string known;
+  for (const std::string& n : target_names()) known += " " + n;
+  throw UsageError(fmt::format("no target '{}'; there are{}", name, known));
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names = {"cpu"};
+  for (const Row& row : rows()) names.push_back(row.info.name);
+  return names;
+}
+
+}  // namespace tw::targets

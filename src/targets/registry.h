@@ -1,0 +1,33 @@
+// The targets, as a visible list.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/target_info.h"
+#include "tune/construct/construct.h"
+
+namespace tw::targets {
+
+/// A target: its properties and its schedule families in order of preference.
+struct Target {
+  TargetInfo info;
+  std::span<const tune::Constructor> families;
+};
+
+/// The target named `name`: "cpu" is this host, "cpu:x86-64-v3|v4", "cuda:sm_80", "cuda:sm_90a". UsageError listing all
+/// when there is none, or when this build leaves it out.
+Target find_target(const std::string& name);
+/// All names that find_target takes, for help texts.
+std::vector<std::string> target_names();
+
+/// x86_64/target.cpp
+std::vector<TargetInfo> x86_64_levels();
+std::span<const tune::Constructor> x86_64_families();
+/// The widest level of x86_64_levels() that this machine runs.
+const TargetInfo& x86_64_host(const std::vector<TargetInfo>& levels);
+/// cuda_sm90/target.cpp
+std::vector<TargetInfo> cuda_architectures();
+std::span<const tune::Constructor> cuda_families();
+
+}  // namespace tw::targets

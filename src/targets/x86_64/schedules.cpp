@@ -1,0 +1,17 @@
+// Schedule families of x86-64 in order of preference; each gives its reason when it declines.
+#include "targets/registry.h"
+
+namespace tw::targets {
+namespace {
+
+const tune::Constructor kFamilies[] = {
+    {"contraction", tune::construct_contraction},
+    {"rows", tune::construct_rows},
+    {"generic", tune::construct_generic},
+};
+
+}  // namespace
+
+std::span<const tune::Constructor> x86_64_families() { return kFamilies; }
+
+}  // namespace tw::targets

@@ -1,0 +1,162 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+#include "support/error.h"
+#include "te/te.h"
+
+namespace tw::te {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Smallest (or largest) value of a type; 64 unsigned bits are all ones, kept in the immediate's two's complement.
+Expr end_of(DataType type, bool largest) {
+  if (type.is_float()) return float_imm(largest ? kInfinity : -kInfinity, type);
+  if (type.is_bool()) return int_imm(largest ? 1 : 0, type);
+  const int bits = type.bits();
+  if (type.is_unsigned_int()) {
+    if (!largest) return int_imm(0, type);
+    return int_imm(bits == 64 ? -1 : (int64_t{1} << bits) - 1, type);
+  }
+  const int64_t high = bits == 64 ? INT64_MAX : (int64_t{1} << (bits - 1)) - 1;
+  return int_imm(largest ? high : -high - 1, type);
+}
+
+std::vector<Axis> make_axes(char prefix, const Shape& shape) {
+  std::vector<Axis> axes;
+  for (size_t d = 0; d < shape.size(); ++d) axes.push_back({fmt::format("{}{}", prefix, d), shape[d]});
+  return axes;
+}
+
+std::vector<Expr> variables(const std::vector<Axis>& axes) {
+  std::vector<Expr> vars;
+  for (const Axis& axis : axes) vars.push_back(axis.var());
+  return vars;
+}
+
+// Names appear in the text form and in generated code: letters, digits and underscores only.
+std::string identifier(const std::string& name) {
+  std::string out;
+  for (char c : name) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (out.empty() || std::isdigit(static_cast<unsigned char>(out.front()))) out.insert(out.begin(), '_');
+  return out;
+}
+
+}  // namespace
+
+Expr identity_of(CombinerKind kind, DataType type) {
+  switch (kind) {
+    case CombinerKind::kSum: return imm(type, 0);
+    case CombinerKind::kProd: return imm(type, 1);
+    case CombinerKind::kMin: return end_of(type, true);
+    case CombinerKind::kMax: return end_of(type, false);
+    case CombinerKind::kOr: return int_imm(0, type);
+    case CombinerKind::kAnd: return type.is_bool() || type.is_unsigned_int() ? end_of(type, true) : int_imm(-1, type);
+    case CombinerKind::kTuple: break;
+  }
+  throw InternalError("a tuple combiner states its own identity");
+}
+
+Expr Combiner::combine(const Expr& a, const Expr& b) const {
+  switch (kind) {
+    case CombinerKind::kSum: return a + b;
+    case CombinerKind::kProd: return a * b;
+    case CombinerKind::kMin: return min(a, b);
+    case CombinerKind::kMax: return max(a, b);
+    case CombinerKind::kAnd: return a && b;
+    case CombinerKind::kOr: return a || b;
+    case CombinerKind::kTuple: break;
+  }
+  throw InternalError("a tuple combiner combines through its result expressions");
+}
+
+const Compute* Program::find_compute(const std::string& tensor) const {
+  for (const Compute& compute : computes) {
+    for (const Tensor& output : compute.outputs) {
+      if (output.name == tensor) return &compute;
+    }
+  }
+  return nullptr;
+}
+
+const Tensor& Program::tensor(const std::string& name) const {
+  for (const Tensor& input : inputs) {
+    if (input.name == name) return input;
+  }
+  for (const Compute& compute : computes) {
+    for (const Tensor& output : compute.outputs) {
+      if (output.name == name) return output;
+    }
+  }
+  throw InternalError(fmt::format("te program '{}' has no tensor '{}'", this->name, name));
+}
+
+bool Program::is_output(const std::string& tensor) const {
+  return std::find(outputs.begin(), outputs.end(), tensor) != outputs.end();
+}
+
+std::string Builder::unique(const std::string& name) {
+  const std::string base = identifier(name);
+  std::string candidate = base;
+  for (int n = 1; std::find(names_.begin(), names_.end(), candidate) != names_.end(); ++n) {
+    candidate = fmt::format("{}_{}", base, n);
+  }
+  names_.push_back(candidate);
+  return candidate;
+}
+
+Tensor Builder::placeholder(const std::string& name, DataType type, const Shape& shape) {
+  program_.inputs.push_back({unique(name), type, shape});
+  return program_.inputs.back();
+}
+
+Tensor Builder::compute(const std::string& name, const Shape& shape, const Body& body) {
+  Compute compute;
+  compute.axes = make_axes('i', shape);
+  compute.body = {body(variables(compute.axes))};
+  compute.outputs = {{unique(name), compute.body[0].type(), shape}};
+  program_.computes.push_back(compute);
+  return compute.outputs[0];
+}
+
+Tensor Builder::reduce(const std::string& name, const Shape& shape, const Shape& reduce_shape, CombinerKind kind,
+                       const ReduceBody& body) {
+  TW_CHECK(kind != CombinerKind::kTuple, "a tuple reduction is built by reduce_tuple");
+  Compute compute;
+  compute.axes = make_axes('i', shape);
+  compute.reduce_axes = make_axes('r', reduce_shape);
+  compute.body = {body(variables(compute.axes), variables(compute.reduce_axes))};
+  compute.combiner.kind = kind;
+  compute.combiner.identity = {identity_of(kind, compute.body[0].type())};
+  compute.outputs = {{unique(name), compute.body[0].type(), shape}};
+  program_.computes.push_back(compute);
+  return compute.outputs[0];
+}
+
+std::vector<Tensor> Builder::reduce_tuple(const std::vector<std::string>& names, const Shape& shape,
+                                          const Shape& reduce_shape, const Combiner& combiner, const TupleBody& body) {
+  Compute compute;
+  compute.axes = make_axes('i', shape);
+  compute.reduce_axes = make_axes('r', reduce_shape);
+  compute.body = body(variables(compute.axes), variables(compute.reduce_axes));
+  compute.combiner = combiner;
+  TW_CHECK(compute.body.size() == names.size(), "tuple reduction of {} bodies and {} names", compute.body.size(), names.size());
+  for (size_t k = 0; k < names.size(); ++k) {
+    compute.outputs.push_back({unique(names[k]), compute.body[k].type(), shape});
+  }
+  program_.computes.push_back(compute);
+  return compute.outputs;
+}
+
+Program Builder::finish(std::string name, const std::vector<Tensor>& outputs) {
+  Program program = program_;
+  program.name = identifier(name);
+  for (const Tensor& output : outputs) program.outputs.push_back(output.name);
+  verify(program);
+  return program;
+}
+
+}  // namespace tw::te

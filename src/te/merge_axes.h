@@ -1,0 +1,21 @@
+// Axis fusion (Roller R5): adjacent axes that are adjacent in every tensor, or absent from it, become one.
+#pragma once
+#include <map>
+#include <string>
+
+#include "te/te.h"
+
+namespace tw::te {
+
+/// Fuse primitives for every tensor of `program` (inputs, intermediates, outputs) under which no compute needs div or
+/// mod: dims d and d+1 of a tensor are fused when one has extent 1, or when every read and its producer index them by
+/// two adjacent axes that are fused as well. Tensors with nothing to fuse are left out. Fusing never moves bytes.
+std::map<std::string, Layout> mergeable_axes(const Program& program);
+
+/// The program without reduction axes of extent 1 (the variable becomes 0); a reduction keeps at least one axis.
+Program drop_unit_reductions(const Program& program);
+
+/// Reads of one-element tensors named in `scalars` become immediates; the inputs disappear.
+Program bind_scalars(const Program& program, const std::map<std::string, double>& scalars);
+
+}  // namespace tw::te

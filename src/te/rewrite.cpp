@@ -1,0 +1,226 @@
+#include "te/rewrite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "expr/analyzer.h"
+#include "support/error.h"
+
+namespace tw::te {
+namespace {
+
+using Layouts = std::map<std::string, Layout>;
+
+bool is_idempotent(CombinerKind kind) {
+  return kind == CombinerKind::kMin || kind == CombinerKind::kMax || kind == CombinerKind::kAnd || kind == CombinerKind::kOr;
+}
+
+class LayoutPass {
+ public:
+  LayoutPass(const Program& program, const Layouts& layouts, const PadFills& fills)
+      : old_(program), layouts_(layouts), fills_(fills) {
+    for (const auto& [name, layout] : layouts_) old_.tensor(name);
+  }
+
+  Program run() {
+    out_.name = old_.name;
+    out_.outputs = old_.outputs;
+    for (const Tensor& input : old_.inputs) out_.inputs.push_back(stored(input));
+    for (const Compute& compute : old_.computes) rewrite_compute(compute);
+    verify(out_);
+    return std::move(out_);
+  }
+
+ private:
+  // A produced compute on its way from logical to storage axes.
+  struct Rebuilt {
+    Compute compute;
+    Layout layout;
+    std::vector<Expr> axis_vars;  // over the storage shape
+    std::vector<Expr> logical;    // the old axes' values
+    Expr inside;                  // not added by a kPad
+    Analyzer analyzer;
+  };
+
+  Tensor stored(const Tensor& tensor) const {
+    const auto it = layouts_.find(tensor.name);
+    return it == layouts_.end() ? tensor : Tensor{tensor.name, tensor.type, it->second.storage_shape(tensor.shape)};
+  }
+
+  Layout layout_of(const std::string& name) const {
+    const auto it = layouts_.find(name);
+    return it == layouts_.end() ? Layout() : it->second;
+  }
+
+  Expr fill_of(const Tensor& tensor) const {
+    const auto it = fills_.find(tensor.name);
+    return imm(tensor.type, it == fills_.end() ? 0.0 : it->second);
+  }
+
+  void rewrite_compute(const Compute& compute) {
+    Rebuilt r = rebuild_axes(compute);
+    for (Expr& body : r.compute.body) body = r.analyzer.simplify(rewrite_body(body, compute, r));
+    if (r.inside.is_int(1)) {
+      out_.computes.push_back(std::move(r.compute));
+    } else if (compute.is_reduction()) {
+      emit_padded_reduction(std::move(r));
+    } else {
+      r.compute.body[0] = select(r.inside, r.compute.body[0], fill_of(r.compute.outputs[0]));
+      out_.computes.push_back(std::move(r.compute));
+    }
+  }
+
+  Rebuilt rebuild_axes(const Compute& compute) const {
+    Rebuilt r;
+    r.compute = compute;
+    r.layout = layout_of(compute.name());
+    for (Tensor& output : r.compute.outputs) {
+      TW_CHECK(layout_of(output.name) == r.layout, "outputs '{}' and '{}' of one reduction have different layouts",
+               compute.name(), output.name);
+      output = stored(output);
+    }
+    const Shape& logical_shape = compute.outputs[0].shape;
+    const Shape& storage_shape = r.compute.outputs[0].shape;
+    if (!r.layout.is_identity()) r.compute.axes = fresh_axes(storage_shape, compute.reduce_axes);
+    for (const Axis& axis : r.compute.axes) r.axis_vars.push_back(axis.var());
+    for (const Axis& axis : r.compute.axes) r.analyzer.bind(axis.name, 0, axis.extent);
+    for (const Axis& axis : compute.reduce_axes) r.analyzer.bind(axis.name, 0, axis.extent);
+    r.logical = logical_indices(r.layout, logical_shape, r.axis_vars);
+    r.inside = r.analyzer.simplify(inside_padding_bounds(r.layout, logical_shape, r.axis_vars));
+    return r;
+  }
+
+  static std::vector<Axis> fresh_axes(const Shape& shape, const std::vector<Axis>& taken) {
+    const auto clashes = [&](const std::string& name) {
+      return std::any_of(taken.begin(), taken.end(), [&](const Axis& axis) { return axis.name == name; });
+    };
+    std::vector<Axis> axes;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      std::string name = fmt::format("i{}", d);
+      while (clashes(name)) name += '_';
+      axes.push_back({name, shape[d]});
+    }
+    return axes;
+  }
+
+  // Old axes become their logical values, and each access goes through its tensor's sequence.
+  Expr rewrite_body(const Expr& body, const Compute& compute, const Rebuilt& r) const {
+    VarMap values;
+    for (size_t d = 0; d < compute.axes.size(); ++d) values.emplace(compute.axes[d].name, r.logical[d]);
+    return rewrite(body, [&](const Expr& e) -> Expr {
+      if (e.is_var()) {
+        const auto it = values.find(e->name);
+        return it == values.end() ? Expr() : it->second;
+      }
+      if (e.op() != Op::kLoad) return Expr();
+      const auto it = layouts_.find(e->name);
+      return it == layouts_.end() ? Expr() : rewrite_load(e, it->second, r);
+    });
+  }
+
+  Expr rewrite_load(const Expr& e, const Layout& layout, const Rebuilt& r) const {
+    const Tensor& tensor = old_.tensor(e->name);
+    std::vector<Expr> indices(e->args.begin(), e->args.begin() + static_cast<int64_t>(tensor.shape.size()));
+    // Read at exactly the point being written, under one layout: forward after backward is the identity.
+    bool same_point = layout == r.layout && tensor.shape.size() == r.logical.size() &&
+                      layout.storage_shape(tensor.shape) == r.compute.outputs[0].shape;
+    for (size_t d = 0; same_point && d < indices.size(); ++d) same_point = indices[d].same(r.logical[d]);
+    indices = same_point ? r.axis_vars : storage_indices(layout, tensor.shape, std::move(indices));
+    return e->predicated ? load_if(e->name, e.type(), std::move(indices), e->args.back()) : load(e->name, e.type(), std::move(indices));
+  }
+
+  void emit_padded_reduction(Rebuilt r) {
+    const bool leaves = std::any_of(r.compute.outputs.begin(), r.compute.outputs.end(),
+                                    [&](const Tensor& t) { return old_.is_output(t.name); });
+    bool filled = false;
+    if (!reads_stay_inside(r)) filled = guard_bodies(r);
+    if (!leaves || filled) {
+      out_.computes.push_back(std::move(r.compute));
+      return;
+    }
+    std::vector<Compute> fills;
+    for (Tensor& output : r.compute.outputs) {
+      Compute fill{.outputs = {output}, .axes = r.compute.axes, .reduce_axes = {}, .body = {}, .combiner = {}};
+      output.name = fresh_name(output.name + "_raw");
+      fill.body = {select(r.inside, output(r.axis_vars), fill_of(fill.outputs[0]))};
+      fills.push_back(std::move(fill));
+    }
+    out_.computes.push_back(std::move(r.compute));
+    out_.computes.insert(out_.computes.end(), fills.begin(), fills.end());
+  }
+
+  // Replaces the bodies in the padding by values that change nothing; true when the padding then holds the fill.
+  bool guard_bodies(Rebuilt& r) const {
+    const Combiner& combiner = r.compute.combiner;
+    const bool empty = std::any_of(r.compute.reduce_axes.begin(), r.compute.reduce_axes.end(),
+                                   [](const Axis& axis) { return axis.extent == 0; });
+    const bool absorbs = is_idempotent(combiner.kind) && !empty;
+    bool filled = combiner.kind != CombinerKind::kTuple;  // combining two tuple identities need not give an identity
+    for (size_t k = 0; k < r.compute.body.size(); ++k) {
+      const Expr fill = fill_of(r.compute.outputs[k]);
+      const bool starts_neutral = combiner.kind != CombinerKind::kTuple &&
+                                  equal(combiner.identity[k], identity_of(combiner.kind, fill.type()));
+      const bool by_fill = absorbs && starts_neutral;
+      const Expr idle = by_fill || combiner.kind == CombinerKind::kTuple ? Expr() : identity_of(combiner.kind, fill.type());
+      const Expr otherwise = by_fill ? fill : idle ? idle : combiner.identity[k];
+      r.compute.body[k] = select(r.inside, r.compute.body[k], otherwise);
+      filled = filled && (by_fill || equal(combiner.identity[k], fill));
+    }
+    return filled;
+  }
+
+  // Whether every read keeps inside its tensor when the axes also run over the padding. An index that avoids the axes
+  // of the guard takes only values that it also takes outside the padding, unless a condition depends on those axes.
+  bool reads_stay_inside(const Rebuilt& r) const {
+    const auto uses_guarded = [&](const Expr& e) {
+      return std::any_of(r.compute.axes.begin(), r.compute.axes.end(), [&](const Axis& axis) {
+        return uses_var(r.inside, axis.name) && uses_var(e, axis.name);
+      });
+    };
+    bool conditional = false;
+    for (const Expr& body : r.compute.body) {
+      visit(body, [&](const Expr& e) {
+        if (e.op() == Op::kSelect) conditional = conditional || uses_guarded(e.arg(0));
+        if (e->predicated) conditional = conditional || uses_guarded(e->args.back());
+      });
+    }
+    bool inside = true;
+    for (const Expr& body : r.compute.body) {
+      visit(body, [&](const Expr& e) {
+        if (e.op() != Op::kLoad) return;
+        const Tensor tensor = stored(old_.tensor(e->name));
+        for (size_t d = 0; d < tensor.shape.size(); ++d) {
+          const Interval range = r.analyzer.bounds(e.arg(d));
+          const bool bounded = range.lo >= 0 && range.hi < tensor.shape[d];
+          inside = inside && (bounded || (!conditional && !uses_guarded(e.arg(d))));
+        }
+      });
+    }
+    return inside;
+  }
+
+  std::string fresh_name(const std::string& wanted) const {
+    const auto taken = [&](const std::string& name) {
+      const auto is_it = [&](const Tensor& t) { return t.name == name; };
+      return std::any_of(old_.inputs.begin(), old_.inputs.end(), is_it) || old_.find_compute(name) || out_.find_compute(name);
+    };
+    std::string name = wanted;
+    while (taken(name)) name += '_';
+    return name;
+  }
+
+  const Program& old_;
+  const Layouts& layouts_;
+  const PadFills& fills_;
+  Program out_;
+};
+
+}  // namespace
+
+Program apply_layouts(const Program& program, const Layouts& layouts, const PadFills& fills) {
+  return LayoutPass(program, layouts, fills).run();
+}
+
+}  // namespace tw::te

@@ -1,0 +1,43 @@
+// The one pass that changes storage layouts (mechanism A3), and inlining. Both rewrite any operator: none is written
+// twice for a layout.
+#pragma once
+#include <map>
+#include <string>
+
+#include "te/te.h"
+
+namespace tw::te {
+
+/// Values of the elements that a kPad adds, by tensor name; 0 for tensors that are not named.
+using PadFills = std::map<std::string, double>;
+
+/// Rebuilds `program` so that every tensor named in `layouts` has its storage shape: loops of a producing compute run
+/// over the new shape with the old axis variables replaced through the inverse sequence; every access goes through the
+/// tensor's own sequence; reduction axes stay. Inputs named in `layouts` become placeholders of their storage shape.
+/// Div and mod are simplified as far as possible; an element-wise read between tensors of one layout becomes
+/// the identity. All outputs of one tuple reduction must have one layout.
+///
+/// Padding of a produced tensor. Element-wise: select(inside, body, fill). Reduction whose reads stay in bounds over the
+/// padded domain: computed there without a guard, and when the tensor leaves the program a second compute
+/// (reduction named NAME_raw) selects the fill. Any other reduction: its body is select(inside, body, neutral element),
+/// followed by the second compute only when that does not give the fill already. So padding of outputs holds the fill;
+/// padding of tensors that stay inside is never read, as every access goes through logical indices, and may hold
+/// anything. `inside` states exactly the elements that no kPad added, also under unpad-then-pad sequences.
+/// Source: ALT, section on layout manipulation (mechanism A3). Errors: InternalError for unknown tensors, primitives
+/// that do not fit and primitives of the joint layout search (unfold, fold, store_at).
+Program apply_layouts(const Program& program, const std::map<std::string, Layout>& layouts, const PadFills& fills = {});
+
+/// Indices into the storage of a tensor of shape `logical` under `layout` for the logical indices `indices`:
+/// split gives e/(f2*..*fm), .., (e/fm) mod f(m-1), e mod fm; reorder permutes; fuse gives sum e_j * later sizes;
+/// pad adds `before`, unpad subtracts it. Not simplified.
+std::vector<Expr> storage_indices(const Layout& layout, const Shape& logical, std::vector<Expr> indices);
+/// Logical indices for the storage indices `indices` (the inverse map; indices inside padding land outside `logical`).
+std::vector<Expr> logical_indices(const Layout& layout, const Shape& logical, std::vector<Expr> indices);
+/// Bool: the element at the storage indices `indices` was not added by a kPad of the sequence.
+Expr inside_padding_bounds(const Layout& layout, const Shape& logical, std::vector<Expr> indices);
+
+/// Replaces every read of `tensor` (a compute without reduction and with one output) by its body and drops the compute,
+/// unless the tensor is an output of the program. A predicated read becomes select(predicate, body, 0).
+Program inline_compute(const Program& program, const std::string& tensor);
+
+}  // namespace tw::te

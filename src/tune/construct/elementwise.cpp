@@ -1,0 +1,125 @@
+#include "tune/construct/elementwise.h"
+
+#include <algorithm>
+
+#include "support/math.h"
+#include "te/rewrite.h"
+
+namespace tw::tune {
+namespace {
+
+constexpr int64_t kTileElements = 8192;  // long enough to hide a tile's entry, short enough to balance two threads
+
+// Leading axes to run as tiles: the fewest whose rest is at most `work` elements.
+std::vector<std::string> tile_axes(const std::vector<std::string>& loops, const std::vector<int64_t>& extents, int64_t work) {
+  std::vector<std::string> tiles;
+  int64_t rest = num_elements(extents);
+  for (size_t i = 0; i < loops.size() && rest > work; ++i) {
+    tiles.push_back(loops[i]);
+    rest /= std::max<int64_t>(1, extents[i]);
+  }
+  return tiles;
+}
+
+}  // namespace
+
+int count_reads(const te::Program& program, const std::string& tensor) {
+  int reads = 0;
+  for (const te::Compute& c : program.computes) {
+    for (const Expr& body : c.body) {
+      visit(body, [&](const Expr& e) { reads += e.op() == Op::kLoad && e->name == tensor; });
+    }
+  }
+  return reads;
+}
+
+bool has_select(const Expr& e) {
+  bool found = false;
+  visit(e, [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
+  return found;
+}
+
+int lanes_for(const te::Compute& compute, const TargetInfo& target) {
+  int bytes = compute.outputs[0].type.bytes();
+  for (const Expr& body : compute.body) {
+    visit(body, [&](const Expr& e) {
+      const bool index = e.type() == DataType::i64() && e.op() != Op::kLoad;
+      if (!index) bytes = std::max(bytes, e.type().bytes());
+    });
+  }
+  return target.vector_bytes / bytes;
+}
+
+te::Program inline_stages(schedule::Schedule& s, te::Program program, const std::function<bool(const te::Compute&)>& keep) {
+  std::vector<std::string> names;
+  for (const te::Compute& c : program.computes) names.push_back(c.name());
+  for (const std::string& name : names) {
+    const te::Compute& c = *program.find_compute(name);
+    if (c.is_reduction() || c.outputs.size() != 1 || program.is_output(name) || keep(c)) continue;
+    const bool pure_read = c.body[0].op() == Op::kLoad;
+    if (!pure_read && count_reads(program, name) > 1) continue;
+    s.inline_stage(name);
+    program = te::inline_compute(program, name);
+  }
+  return program;
+}
+
+void schedule_elementwise(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {
+  if (c.axes.empty()) return;
+  std::vector<std::string> loops;
+  std::vector<int64_t> extents;
+  for (const te::Axis& axis : c.axes) {
+    loops.push_back(axis.name);
+    extents.push_back(axis.extent);
+  }
+  const int64_t lanes = std::min<int64_t>(lanes_for(c, target), extents.back());
+  if (lanes > 1) {
+    const std::string last = loops.back();
+    const int64_t chunk = loops.size() == 1 && extents.back() > kTileElements ? kTileElements / lanes : 0;
+    if (chunk > 0) {
+      s.split(c.name(), last, {chunk, lanes});
+      s.vectorize(c.name(), last + ".2");
+      loops = {last + ".0", last + ".1", last + ".2"};
+      extents = {ceil_div(extents.back(), chunk * lanes), chunk, lanes};
+    } else {
+      s.split(c.name(), last, {lanes});
+      s.vectorize(c.name(), last + ".1");
+      loops.back() = last + ".0";
+      loops.push_back(last + ".1");
+      extents.back() = ceil_div(extents.back(), lanes);
+      extents.push_back(lanes);
+    }
+  }
+  const std::vector<std::string> tiles = tile_axes(loops, extents, kTileElements);
+  if (!tiles.empty()) s.parallel(c.name(), tiles);
+}
+
+void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {
+  if (c.axes.empty()) return;
+  std::vector<std::string> loops;
+  std::vector<int64_t> extents;
+  for (const te::Axis& axis : c.axes) {
+    loops.push_back(axis.name);
+    extents.push_back(axis.extent);
+  }
+  std::vector<std::string> order = loops;
+  const int64_t lanes = std::min<int64_t>(lanes_for(c, target), extents.back());
+  std::string vector_loop;
+  if (lanes > 1) {
+    s.split(c.name(), loops.back(), {lanes});
+    vector_loop = loops.back() + ".1";
+    s.vectorize(c.name(), vector_loop);
+    loops.back() += ".0";
+    extents.back() = ceil_div(extents.back(), lanes);
+    order = loops;
+    for (const te::Axis& r : c.reduce_axes) order.push_back(r.name);
+    order.push_back(vector_loop);
+    s.reorder(c.name(), order);
+  }
+  int64_t reduced = 1;
+  for (const te::Axis& r : c.reduce_axes) reduced *= std::max<int64_t>(1, r.extent);
+  const std::vector<std::string> tiles = tile_axes(loops, extents, std::max<int64_t>(1, kTileElements / reduced));
+  if (!tiles.empty()) s.parallel(c.name(), tiles);
+}
+
+}  // namespace tw::tune

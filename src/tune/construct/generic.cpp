@@ -1,0 +1,19 @@
+#include "tune/construct/construct.h"
+#include "tune/construct/elementwise.h"
+
+namespace tw::tune {
+
+Result<Construction> construct_generic(const GroupTask& task, const TargetInfo& target) {
+  Construction out;
+  const te::Program program = inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
+  for (const te::Compute& c : program.computes) {
+    if (c.is_reduction()) {
+      schedule_reduction(out.schedule, c, target);
+    } else {
+      schedule_elementwise(out.schedule, c, target);
+    }
+  }
+  return out;
+}
+
+}  // namespace tw::tune

@@ -1,0 +1,229 @@
+// The manifest: round trip, strictness, and the checks of every number in it.
+#include "runtime/format/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "runtime/format/error.h"
+#include "runtime/format/validate.h"
+#include "tests/runtime/test_model.h"
+
+namespace tw {
+namespace {
+
+using format::Error;
+using format::ErrorCode;
+using format::Manifest;
+using nlohmann::json;
+
+Manifest cuda_manifest() {
+  Manifest manifest;
+  manifest.producer = "test";
+  manifest.target = {format::TargetKind::kCuda, "sm_90a", {}};
+  manifest.kernels = {{"matmul", "cubin.0", 0, 100}};
+  format::Entry entry;
+  entry.name = "only";
+  entry.inputs = {{"x", format::DataType::kF16, {2, 3}}};
+  entry.outputs = {{"y", format::DataType::kBF16, {}}};
+  entry.arena_bytes = 256;
+  entry.buffers = {{format::Place::kInput, 0, 0, 12, "x"}, {format::Place::kOutput, 0, 0, 2, "y"}};
+  entry.cuda_steps = {{0, {1, 2, 3}, {32, 4, 1}, 1024, std::vector<uint8_t>(24, 0xa5), {{0, 0, 4}, {16, 1, 0}}, "gemm"}};
+  manifest.entries = {entry};
+  return manifest;
+}
+
+void expect_damaged(const std::function<void()>& body, const std::string& what) {
+  try {
+    body();
+    ADD_FAILURE() << what << " was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kDamaged) << what << ": " << error.what();
+  }
+}
+
+TEST(Manifest, RoundTrip) {
+  for (const Manifest& manifest : {test::sum_model({1, 13}).manifest, cuda_manifest()}) {
+    EXPECT_EQ(format::manifest_from_json(format::to_json(manifest)), manifest);
+  }
+}
+
+TEST(Manifest, NamesThatAreNotUtf8AreReplaced) {
+  Manifest manifest = cuda_manifest();
+  manifest.entries[0].name = "caf\xe9";
+  EXPECT_EQ(format::manifest_from_json(format::to_json(manifest)).entries[0].name, "caf\xef\xbf\xbd");
+}
+
+/// Calls visit(pointer) for every value inside `value`.
+void each_path(const json& value, const json::json_pointer& at, const std::function<void(const json::json_pointer&)>& visit) {
+  visit(at);
+  if (value.is_object()) {
+    for (const auto& item : value.items()) each_path(item.value(), at / item.key(), visit);
+  } else if (value.is_array()) {
+    for (size_t i = 0; i < value.size(); ++i) each_path(value[i], at / i, visit);
+  }
+}
+
+TEST(Manifest, EveryWrongTypeAndEveryMissingOrUnknownKeyIsRefused) {
+  const json good = json::parse(format::to_json(cuda_manifest()));
+  int changes = 0;
+  each_path(good, json::json_pointer(), [&](const json::json_pointer& at) {
+    for (const json& wrong : {json(nullptr), json(-1), json(1.5), json("?"), json::array({json::object()}), json::object()}) {
+      if (good[at].is_string() && wrong.is_string()) continue;
+      if (good[at].is_array() && wrong.is_array() && at.back() == "features") continue;
+      json bad = good;
+      bad[at] = wrong;
+      ++changes;
+      expect_damaged([&] { format::manifest_from_json(bad.dump()); }, at.to_string() + " = " + wrong.dump());
+    }
+    if (!good[at].is_object()) return;
+    json extra = good;
+    extra[at]["unknown"] = 1;
+    expect_damaged([&] { format::manifest_from_json(extra.dump()); }, at.to_string() + " with another key");
+    for (const auto& item : good[at].items()) {
+      json missing = good;
+      missing[at].erase(item.key());
+      expect_damaged([&] { format::manifest_from_json(missing.dump()); }, at.to_string() + " without " + item.key());
+    }
+  });
+  EXPECT_GT(changes, 200);
+}
+
+TEST(Manifest, OtherSpellingsAreRefused) {
+  const std::string good = format::to_json(cuda_manifest());
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  };
+  const std::string bad[] = {
+      good + " ",
+      " " + good,
+      good + "{}",
+      "",
+      "[]",
+      std::string(5'000'000, '['),
+      replaced("\"arena_bytes\":256", "\"arena_bytes\":2.56e2"),
+      replaced("\"arena_bytes\":256", "\"arena_bytes\": 256"),
+      replaced("\"arena_bytes\":256", "\"arena_bytes\":256,\"arena_bytes\":256"),
+      replaced("\"arena_bytes\":256", "\"arena_bytes\":-0"),
+      replaced("\"arena_bytes\":256", "\"arena_bytes\":18446744073709551615"),
+      replaced("\"arena_bytes\":256", "\"arena_bytes\":9223372036854775807"),
+      replaced("\"arena_bytes\":256", "\"arena_bytes\":99999999999999999999999"),
+      replaced("\"gemm\"", "\"ge\\u006dm\""),
+      replaced("\"gemm\"", "\"ge\\u0000\""),
+      replaced("a5a5", "A5a5"),
+      replaced("a5a5", "a5a"),
+      replaced("a5a5", "a5g5"),
+      replaced("[1,2,3]", "[1,2]"),
+  };
+  for (const std::string& text : bad) {
+    expect_damaged([&] { format::manifest_from_json(text); }, text.substr(0, 60));
+  }
+}
+
+TEST(Manifest, AnotherFormatVersionIsIncompatible) {
+  json other = json::parse(format::to_json(cuda_manifest()));
+  other["format_version"] = format::kFormatVersion + 1;
+  try {
+    format::manifest_from_json(other.dump());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
+  }
+}
+
+struct Change {
+  const char* what;
+  std::function<void(Manifest&)> apply;
+};
+
+int64_t section_size(std::string_view name) {
+  return name == "code" ? 4096 : name == "weights" ? 16 : name == "cubin.0" ? 100 : 0;
+}
+
+constexpr int64_t kHuge = int64_t{1} << 60;
+constexpr int64_t kMax = INT64_MAX;
+
+void expect_all_refused(const Manifest& good, const std::vector<Change>& changes) {
+  ASSERT_NO_THROW(format::validate(good, section_size));
+  for (const Change& change : changes) {
+    Manifest bad = good;
+    change.apply(bad);
+    expect_damaged([&] { format::validate(bad, section_size); }, change.what);
+  }
+}
+
+TEST(Manifest, HostileCpuNumbersAreRefused) {
+  expect_all_refused(
+      test::sum_model({7, 13}).manifest,
+      {
+          {"no entry", [](Manifest& m) { m.entries.clear(); }},
+          {"no arch", [](Manifest& m) { m.target.arch.clear(); }},
+          {"kernel beyond code", [](Manifest& m) { m.kernels[0].offset = 4096; }},
+          {"kernel ends beyond code", [](Manifest& m) { m.kernels[0].bytes = 4097; }},
+          {"kernel offset overflow", [](Manifest& m) { m.kernels[0].offset = kMax; }},
+          {"kernel size overflow", [](Manifest& m) { m.kernels[0].offset = 1, m.kernels[0].bytes = kMax; }},
+          {"kernel negative", [](Manifest& m) { m.kernels[0].offset = -1; }},
+          {"kernel empty", [](Manifest& m) { m.kernels[0].bytes = 0; }},
+          {"kernel in the weights", [](Manifest& m) { m.kernels[0].section = "weights"; }},
+          {"step kernel", [](Manifest& m) { m.entries[0].cpu_steps[0].kernel = 3; }},
+          {"step kernel negative", [](Manifest& m) { m.entries[0].cpu_steps[0].kernel = -1; }},
+          {"step arg", [](Manifest& m) { m.entries[0].cpu_steps[0].args[1] = 5; }},
+          {"step arg huge", [](Manifest& m) { m.entries[0].cpu_steps[0].args[1] = kMax; }},
+          {"step arg negative", [](Manifest& m) { m.entries[1].cpu_steps[1].args[0] = -1; }},
+          {"no tiles", [](Manifest& m) { m.entries[0].cpu_steps[0].tiles = 0; }},
+          {"too many tiles", [](Manifest& m) { m.entries[0].cpu_steps[0].tiles = kHuge; }},
+          {"cuda step", [](Manifest& m) { m.entries[0].cuda_steps.emplace_back(); }},
+          {"arena buffer", [](Manifest& m) { m.entries[0].buffers[2].offset += 1; }},
+          {"arena buffer overflow", [](Manifest& m) { m.entries[0].buffers[2].offset = kMax; }},
+          {"arena buffer size", [](Manifest& m) { m.entries[0].buffers[2].bytes = kMax; }},
+          {"arena buffer negative", [](Manifest& m) { m.entries[0].buffers[2].offset = -64; }},
+          {"arena buffer with an index", [](Manifest& m) { m.entries[0].buffers[2].index = 1; }},
+          {"arena too small", [](Manifest& m) { m.entries[1].arena_bytes = 64; }},
+          {"arena huge", [](Manifest& m) { m.entries[0].arena_bytes = kHuge; }},
+          {"scratch huge", [](Manifest& m) { m.entries[0].scratch_bytes_per_thread = kHuge; }},
+          {"weights buffer", [](Manifest& m) { m.entries[1].buffers[4].offset = 9; }},
+          {"input buffer size", [](Manifest& m) { m.entries[0].buffers[0].bytes = 29; }},
+          {"input index", [](Manifest& m) { m.entries[0].buffers[0].index = 2; }},
+          {"output index", [](Manifest& m) { m.entries[0].buffers[3].index = 1; }},
+          {"error word size", [](Manifest& m) { m.entries[0].buffers[2] = {format::Place::kError, 0, 0, 8, ""}; }},
+          {"error word offset", [](Manifest& m) { m.entries[0].buffers[2] = {format::Place::kError, 0, 4, 4, ""}; }},
+          {"tensor size", [](Manifest& m) { m.entries[0].inputs[0].shape = {kHuge}; }},
+          {"tensor size overflow", [](Manifest& m) { m.entries[0].inputs[0].shape = {int64_t{1} << 31, int64_t{1} << 31, 4}; }},
+          {"negative extent", [](Manifest& m) { m.entries[0].inputs[0].shape = {-7}; }},
+          {"rank", [](Manifest& m) { m.entries[0].inputs[0].shape.assign(33, 1); }},
+          {"tensor twice", [](Manifest& m) { m.entries[0].inputs[0].name = "b"; }},
+          {"tensor without name", [](Manifest& m) { m.entries[0].outputs[0].name.clear(); }},
+          {"entry twice", [](Manifest& m) { m.entries[0].name = m.entries[1].name; }},
+          {"shapes twice", [](Manifest& m) { m.entries[1] = m.entries[0], m.entries[1].name = "again"; }},
+          {"entries of other inputs", [](Manifest& m) { m.entries[1].inputs[0].name = "other"; }},
+          {"entries of other types", [](Manifest& m) { m.entries[1].inputs[0].dtype = format::DataType::kI32; }},
+      });
+}
+
+TEST(Manifest, HostileCudaNumbersAreRefused) {
+  expect_all_refused(cuda_manifest(),
+                     {
+                         {"no such cubin", [](Manifest& m) { m.kernels[0].section = "cubin.1"; }},
+                         {"cubin in code", [](Manifest& m) { m.kernels[0].section = "code"; }},
+                         {"part of a cubin", [](Manifest& m) { m.kernels[0].bytes = 99; }},
+                         {"grid 0", [](Manifest& m) { m.entries[0].cuda_steps[0].grid[0] = 0; }},
+                         {"grid y", [](Manifest& m) { m.entries[0].cuda_steps[0].grid[1] = 65536; }},
+                         {"grid x", [](Manifest& m) { m.entries[0].cuda_steps[0].grid[0] = kMax; }},
+                         {"block", [](Manifest& m) { m.entries[0].cuda_steps[0].block = {1024, 2, 1}; }},
+                         {"block huge", [](Manifest& m) { m.entries[0].cuda_steps[0].block = {kMax, kMax, kMax}; }},
+                         {"shared memory", [](Manifest& m) { m.entries[0].cuda_steps[0].shared_bytes = kHuge; }},
+                         {"parameters", [](Manifest& m) { m.entries[0].cuda_steps[0].params.resize(40000); }},
+                         {"relocation end", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = 17; }},
+                         {"relocation offset", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = kMax; }},
+                         {"relocation buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].buffer = 2; }},
+                         {"relocation addend", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].addend = 13; }},
+                         {"cpu step", [](Manifest& m) { m.entries[0].cpu_steps.emplace_back(); }},
+                     });
+}
+
+}  // namespace
+}  // namespace tw

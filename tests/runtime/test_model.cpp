@@ -1,0 +1,155 @@
+#include "tests/runtime/test_model.h"
+
+#include <cstring>
+
+// The kernels are data, as in an artefact: assembled into a read-only section and never run from there.
+asm(R"(
+  .intel_syntax noprefix
+  .pushsection .rodata
+  .globl tw_test_code, tw_test_add, tw_test_reverse, tw_test_gather, tw_test_code_end
+tw_test_code:
+tw_test_add:
+  mov r8, [rdi]
+  mov r9, [rdi + 8]
+  mov r10, [rdi + 16]
+1:
+  cmp rdx, rcx
+  jge 2f
+  movss xmm0, dword ptr [r8 + rdx * 4]
+  addss xmm0, dword ptr [r9 + rdx * 4]
+  movss dword ptr [r10 + rdx * 4], xmm0
+  inc rdx
+  jmp 1b
+2:
+  ret
+tw_test_reverse:
+  mov r8, [rdi]
+  mov r9, [rdi + 8]
+  mov r10, [rdi + 16]
+  mov r10, [r10]
+  dec r10
+1:
+  cmp rdx, rcx
+  jge 2f
+  mov r11, r10
+  sub r11, rdx
+  movss xmm0, dword ptr [r8 + r11 * 4]
+  movss dword ptr [rsi], xmm0
+  mov eax, [rsi]
+  mov [r9 + rdx * 4], eax
+  inc rdx
+  jmp 1b
+2:
+  ret
+tw_test_gather:
+  mov r8, [rdi]
+  mov r9, [rdi + 8]
+  mov r10, [rdi + 16]
+  mov r11, [rdi + 24]
+  mov rsi, [rdi + 32]
+  mov rsi, [rsi]
+1:
+  cmp rdx, rcx
+  jge 2f
+  mov rax, [r9 + rdx * 8]
+  cmp rax, rsi
+  jb 3f
+  mov dword ptr [r11], 1
+  xor eax, eax
+3:
+  movss xmm0, dword ptr [r8 + rax * 4]
+  movss dword ptr [r10 + rdx * 4], xmm0
+  inc rdx
+  jmp 1b
+2:
+  ret
+tw_test_code_end:
+  .popsection
+  .att_syntax prefix
+)");
+
+extern "C" {
+extern const uint8_t tw_test_code[], tw_test_add[], tw_test_reverse[], tw_test_gather[], tw_test_code_end[];
+}
+
+namespace tw::test {
+namespace {
+
+using format::DataType;
+using format::Place;
+
+void append_bytes(std::vector<uint8_t>& out, int64_t value) {
+  const size_t at = out.size();
+  out.resize(at + sizeof(value));
+  std::memcpy(out.data() + at, &value, sizeof(value));
+}
+
+TestArtefact empty_model() {
+  const Code code = test_code();
+  TestArtefact artefact;
+  artefact.code.assign(code.bytes.begin(), code.bytes.end());
+  const std::string plan = "plan of a test";
+  artefact.plan.assign(plan.begin(), plan.end());
+  const auto size = static_cast<int64_t>(code.bytes.size());
+  artefact.manifest.producer = "test";
+  artefact.manifest.target = {format::TargetKind::kCpu, "x86-64", {"sse2"}};
+  artefact.manifest.notes = {"by hand"};
+  artefact.manifest.kernels = {{"add", "code", code.add, code.reverse - code.add},
+                               {"reverse", "code", code.reverse, code.gather - code.reverse},
+                               {"gather", "code", code.gather, size - code.gather}};
+  return artefact;
+}
+
+}  // namespace
+
+Code test_code() {
+  return {format::Bytes(tw_test_code, static_cast<size_t>(tw_test_code_end - tw_test_code)), tw_test_add - tw_test_code,
+          tw_test_reverse - tw_test_code, tw_test_gather - tw_test_code};
+}
+
+std::vector<format::Section> TestArtefact::sections() const {
+  return {{"weights", weights}, {"code", code}, {"plan", plan}};
+}
+
+std::vector<uint8_t> TestArtefact::file() const { return format::serialize_artefact(manifest, sections()); }
+
+TestArtefact sum_model(const std::vector<int64_t>& sizes) {
+  TestArtefact artefact = empty_model();
+  for (const int64_t n : sizes) {
+    const auto at = static_cast<int64_t>(artefact.weights.size());
+    append_bytes(artefact.weights, n);
+    format::Entry entry;
+    entry.name = "n" + std::to_string(n);
+    entry.inputs = {{"a", DataType::kF32, {n}}, {"b", DataType::kF32, {n}}};
+    entry.outputs = {{"y", DataType::kF32, {n}}};
+    entry.arena_bytes = 64 + 4 * n;
+    entry.scratch_bytes_per_thread = 64;
+    entry.buffers = {{Place::kInput, 0, 0, 4 * n, "a"},
+                     {Place::kInput, 1, 0, 4 * n, "b"},
+                     {Place::kArena, 0, 64, 4 * n, "sum"},
+                     {Place::kOutput, 0, 0, 4 * n, "y"},
+                     {Place::kWeights, 0, at, 8, "n"}};
+    entry.cpu_steps = {{0, {0, 1, 2}, n, true, "sum"}, {1, {2, 3, 4}, n, true, "flip"}};
+    artefact.manifest.entries.push_back(entry);
+  }
+  return artefact;
+}
+
+TestArtefact gather_model(int64_t n, int64_t m) {
+  TestArtefact artefact = empty_model();
+  append_bytes(artefact.weights, n);
+  format::Entry entry;
+  entry.name = "only";
+  entry.inputs = {{"data", DataType::kF32, {n}}, {"index", DataType::kI64, {m}}};
+  entry.outputs = {{"y", DataType::kF32, {m}}};
+  entry.buffers = {{Place::kInput, 0, 0, 4 * n, "data"},
+                   {Place::kInput, 1, 0, 8 * m, "index"},
+                   {Place::kOutput, 0, 0, 4 * m, "y"},
+                   {Place::kError, 0, 0, 4, ""},
+                   {Place::kWeights, 0, 0, 8, "n"}};
+  entry.cpu_steps = {{2, {0, 1, 2, 3, 4}, m, true, "pick"}};
+  artefact.manifest.entries.push_back(entry);
+  return artefact;
+}
+
+}  // namespace tw::test

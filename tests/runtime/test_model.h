@@ -1,0 +1,36 @@
+// Artefacts made by hand for the runtime's tests: a few kernels in x86-64 machine code and the manifests that use them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/format/container.h"
+
+namespace tw::test {
+
+/// The machine code of all test kernels, and where each begins.
+struct Code {
+  format::Bytes bytes;
+  int64_t add;      // args a, b, out (f32): out[i] = a[i] + b[i]
+  int64_t reverse;  // args in, out (f32), n (i64): out[i] = in[n - 1 - i], passing through scratch
+  int64_t gather;   // args data (f32), index (i64), out (f32), error, n (i64): out[i] = data[index[i]], 0 <= index < n
+};
+Code test_code();
+
+/// A manifest with the sections it needs; `file` serializes them.
+struct TestArtefact {
+  format::Manifest manifest;
+  std::vector<uint8_t> code;
+  std::vector<uint8_t> weights;
+  std::vector<uint8_t> plan;
+  std::vector<format::Section> sections() const;
+  std::vector<uint8_t> file() const;
+};
+
+/// y = reverse(a + b) over f32[n], with one entry "nN" for each n of `sizes`. Steps "sum" (tiles n, to the arena) and
+/// "flip" (tiles n, needs a barrier).
+TestArtefact sum_model(const std::vector<int64_t>& sizes);
+
+/// y[m] = data[n] at index[m]; steps "pick".
+TestArtefact gather_model(int64_t n, int64_t m);
+
+}  // namespace tw::test

@@ -197,7 +197,8 @@ void context_free(TwContext* context) { delete context; }
 
 int32_t context_threads(const TwContext* context) { return context == nullptr ? 0 : context->context.threads(); }
 
-TwStatus* run(TwContext* context, const DLTensor* inputs, int32_t inputs_given, const DLTensor* outputs, int32_t outputs_given) {
+TwStatus* run(TwContext* context, const DLTensor* inputs, int32_t inputs_given, const DLTensor* outputs,
+              int32_t outputs_given) {
   return guard([&] {
     require(context != nullptr, "context is null");
     context->context.run(inputs, inputs_given, outputs, outputs_given);

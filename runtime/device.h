@@ -43,7 +43,7 @@ std::unique_ptr<DeviceModel> load_cuda_model(const format::Artefact& artefact, c
 /// Values that kernels store into the error word.
 enum class KernelError : int32_t { kIndexOutOfRange = 1 };
 
-/// "step 'NAME': an index is out of range ...": the message for a nonzero error word.
-std::string value_error_message(const std::string& step, int32_t error);
+/// "WHERE: an index is out of range ...": the message for a nonzero error word; where is "step 'NAME'".
+std::string value_error_message(const std::string& where, int32_t error);
 
 }  // namespace tw::runtime

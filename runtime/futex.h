@@ -48,14 +48,15 @@ inline bool spin_while_equal(const std::atomic<uint32_t>& word, uint32_t seen, i
 class WaitWord {
  public:
   uint32_t load() const { return word_.load(std::memory_order_acquire); }
-  /// Returns once the word differs from `seen`: spins at most `budget_ns`, then sleeps.
-  void wait_while_equal(uint32_t seen, int64_t budget_ns) {
-    if (spin_while_equal(word_, seen, budget_ns)) return;
-    // Announce first, look again, then sleep; the writer stores first and looks for sleepers afterwards. With both in one
-    // total order (seq_cst), either the sleeper sees the new word or the writer sees the sleeper.
+  /// Returns once the word differs from `seen`: spins at most `budget_ns`, then sleeps. True if it slept.
+  bool wait_while_equal(uint32_t seen, int64_t budget_ns) {
+    if (spin_while_equal(word_, seen, budget_ns)) return false;
+    // Announce first, look again, then sleep; the writer stores first and looks for sleepers afterwards. With both in
+    // one total order (seq_cst), either the sleeper sees the new word or the writer sees the sleeper.
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     while (word_.load(std::memory_order_seq_cst) == seen) futex_wait(word_, seen);
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
   }
   /// Adds 1 and wakes all sleepers.
   void advance() {

@@ -46,7 +46,8 @@ Memory Memory::map(size_t bytes, const char* purpose) {
   if (mapped == MAP_FAILED) fail_no_memory(bytes, purpose);
   auto* start = static_cast<uint8_t*>(mapped);
   if (huge) {
-    const size_t before = round_up(reinterpret_cast<uintptr_t>(start), kHugePageBytes) - reinterpret_cast<uintptr_t>(start);
+    const size_t before =
+        round_up(reinterpret_cast<uintptr_t>(start), kHugePageBytes) - reinterpret_cast<uintptr_t>(start);
     if (before != 0) munmap(start, before);
     start += before;
     if (slack != before) munmap(start + wanted, slack - before);

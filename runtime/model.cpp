@@ -21,7 +21,8 @@ class File {
   explicit File(const std::string& path) : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (fd_ < 0) {
       const int error = errno;
-      if (error == ENOENT || error == ENOTDIR) format::fail(ErrorCode::kInvalidArgument, "there is no file '", path, "'");
+      if (error == ENOENT || error == ENOTDIR)
+        format::fail(ErrorCode::kInvalidArgument, "there is no file '", path, "'");
       if (error == EACCES) format::fail(ErrorCode::kInvalidArgument, "'", path, "' may not be read");
       format::fail_errno(error, "cannot open '" + path + "'");
     }
@@ -148,19 +149,21 @@ void Context::read_buffer(int buffer, void* destination, size_t bytes) {
   }
   const format::Buffer& place = entry->buffers[static_cast<size_t>(buffer)];
   if (place.place != format::Place::kArena && place.place != format::Place::kWeights) {
-    format::fail(ErrorCode::kInvalidArgument, "buffer ", buffer, " belongs to the caller; only arena and weights can be read");
+    format::fail(ErrorCode::kInvalidArgument, "buffer ", buffer,
+                 " belongs to the caller; only arena and weights can be read");
   }
   if (bytes != static_cast<size_t>(place.bytes) || (destination == nullptr && bytes != 0)) {
-    format::fail(ErrorCode::kInvalidArgument, "buffer ", buffer, " has ", place.bytes, " bytes; the destination has ", bytes);
+    format::fail(ErrorCode::kInvalidArgument, "buffer ", buffer, " has ", place.bytes, " bytes; the destination has ",
+                 bytes);
   }
   device_->read_buffer(last_entry_, buffer, destination);
 }
 
-std::string value_error_message(const std::string& step, int32_t error) {
+std::string value_error_message(const std::string& where, int32_t error) {
   const char* meaning = error == static_cast<int32_t>(KernelError::kIndexOutOfRange)
                             ? "an index is out of range"
                             : "an input value is outside of what the operator accepts";
-  return format::join("step '", step, "': ", meaning, " (error word ", error, "); the outputs are not valid");
+  return format::join(where, ": ", meaning, " (error word ", error, "); the outputs are not valid");
 }
 
 }  // namespace tw::runtime

@@ -28,7 +28,8 @@ std::string type_text(DLDataType type) {
     const DLDataType known = to_dlpack(candidate);
     if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return std::string(name_of(candidate));
   }
-  return format::join("DLPack type (code ", int{type.code}, ", bits ", int{type.bits}, ", lanes ", int{type.lanes}, ")");
+  return format::join("DLPack type (code ", int{type.code}, ", bits ", int{type.bits}, ", lanes ", int{type.lanes},
+                      ")");
 }
 
 std::string shape_text(const DLTensor& tensor) {
@@ -79,9 +80,10 @@ void check_tensor(const Which& which, const DeviceModel& device, const DLTensor&
 }
 
 bool overlap(const DLTensor& a, const TensorSpec& a_spec, const DLTensor& b, const TensorSpec& b_spec) {
-  const uintptr_t a_end = address(a) + static_cast<uintptr_t>(format::tensor_bytes(a_spec));
-  const uintptr_t b_end = address(b) + static_cast<uintptr_t>(format::tensor_bytes(b_spec));
-  return address(a) < b_end && address(b) < a_end;
+  const auto a_bytes = static_cast<uintptr_t>(format::tensor_bytes(a_spec));
+  const auto b_bytes = static_cast<uintptr_t>(format::tensor_bytes(b_spec));
+  if (a_bytes == 0 || b_bytes == 0) return false;
+  return address(a) < address(b) + b_bytes && address(b) < address(a) + a_bytes;
 }
 
 void check_overlaps(const format::Entry& entry, const DLTensor* inputs, const DLTensor* outputs) {
@@ -128,7 +130,8 @@ std::string shapes_of(const format::Entry& entry) {
 
 void check_count(const char* role, const std::vector<TensorSpec>& specs, int count) {
   if (count != static_cast<int>(specs.size())) {
-    format::fail(ErrorCode::kInvalidArgument, count, " ", role, " given, the model has ", specs.size(), ": ", names_of(specs));
+    format::fail(ErrorCode::kInvalidArgument, count, " ", role, " given, the model has ", specs.size(), ": ",
+                 names_of(specs));
   }
 }
 
@@ -181,7 +184,8 @@ void check_output_count(const format::Manifest& manifest, int count) {
   check_count("outputs", manifest.entries.front().outputs, count);
 }
 
-void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs, const DLTensor* outputs) {
+void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs,
+                   const DLTensor* outputs) {
   require_tensors("inputs", entry.inputs, inputs);
   require_tensors("outputs", entry.outputs, outputs);
   for (size_t i = 0; i < entry.inputs.size(); ++i) check_tensor({"input", &entry.inputs[i]}, device, inputs[i]);

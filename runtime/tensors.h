@@ -19,6 +19,7 @@ void check_output_count(const format::Manifest& manifest, int count);
 
 /// Checks everything about the tensors that the kernels rely on: dtype, rank, shape, compact row-major strides, data,
 /// device, alignment to the element, and that no output overlaps another tensor. Throws Error(kInvalidArgument).
-void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs, const DLTensor* outputs);
+void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs,
+                   const DLTensor* outputs);
 
 }  // namespace tw::runtime

@@ -76,7 +76,7 @@ void ThreadPool::work(Worker& worker) {
 }
 
 void ThreadPool::finish_thread() {
-  if (was_preempted()) preempted_.fetch_add(1, std::memory_order_relaxed);
+  note_preemption();
   if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) finished_.advance();
 }
 
@@ -92,7 +92,8 @@ bool ThreadPool::try_run(int threads, Body body, void* state) {
   for (int i = 1; i < threads; ++i) workers_[static_cast<size_t>(i - 1)]->start.advance();
   body(state, Team(this, 0, threads));
   if (threads > 1) {
-    finished_.wait_while_equal(finished, spin_ns_.load(std::memory_order_relaxed));
+    wait(finished_, finished);
+    note_preemption();
     adapt_spin();
   }
   busy_.store(false, std::memory_order_release);
@@ -105,15 +106,26 @@ void ThreadPool::barrier() {
     missing_.store(threads_, std::memory_order_relaxed);
     barriers_.advance();
   } else {
-    barriers_.wait_while_equal(passed, spin_ns_.load(std::memory_order_relaxed));
+    wait(barriers_, passed);
   }
+}
+
+void ThreadPool::wait(WaitWord& word, uint32_t seen) {
+  const bool slept = word.wait_while_equal(seen, spin_ns_.load(std::memory_order_relaxed));
+  if (slept) looks_.store(kLooks, std::memory_order_relaxed);
+}
+
+/// Asking the kernel takes about 500 ns, as long as a whole short region: only while waits have been long.
+void ThreadPool::note_preemption() {
+  if (looks_.load(std::memory_order_relaxed) > 0 && was_preempted()) crowded_.store(true, std::memory_order_relaxed);
 }
 
 /// A spinner on a crowded machine takes the time that the thread it waits for needs: spin less while threads of the
 /// region are being preempted, more again once they are not. Uneven work alone does not shorten the spin.
 void ThreadPool::adapt_spin() {
-  const bool crowded = was_preempted() || preempted_.load(std::memory_order_relaxed) != 0;
-  preempted_.store(0, std::memory_order_relaxed);
+  const bool crowded = crowded_.exchange(false, std::memory_order_relaxed);
+  const int looks = looks_.load(std::memory_order_relaxed);
+  if (looks > 0) looks_.store(looks - 1, std::memory_order_relaxed);
   const int64_t now = spin_ns_.load(std::memory_order_relaxed);
   spin_ns_.store(crowded ? std::max(now / 2, kMinSpinNs) : std::min(now * 2, kMaxSpinNs), std::memory_order_relaxed);
 }

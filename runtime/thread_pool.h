@@ -42,8 +42,8 @@ class ThreadPool {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   /// Calls body(state, team) on min(threads, size()) threads at once, the caller being thread 0, and returns when all
-  /// have returned. If another region is running, returns false at once without a call. Allocates nothing. The body must
-  /// not throw and must not start a region.
+  /// have returned. If another region is running, returns false at once without a call. Allocates nothing. The body
+  /// must not throw and must not start a region.
   bool try_run(int threads, Body body, void* state);
 
   /// The pool of this process, made at the first call and as large as the affinity mask. A forked child gets its own.
@@ -56,10 +56,13 @@ class ThreadPool {
   void work(Worker& worker);
   void barrier();
   void finish_thread();
+  void wait(WaitWord& word, uint32_t seen);
+  void note_preemption();
   void adapt_spin();
 
   static constexpr int64_t kMaxSpinNs = 100'000;  // several times a futex wake-up; far below a scheduler slice
   static constexpr int64_t kMinSpinNs = 5'000;
+  static constexpr int kLooks = 16;  // regions that are watched for preemption after a wait that was too long to spin
 
   std::vector<std::unique_ptr<Worker>> workers_;
   // What a region shares, each on its own cache line.
@@ -68,7 +71,8 @@ class ThreadPool {
   alignas(64) WaitWord barriers_;            // barriers passed
   alignas(64) std::atomic<int> running_{0};  // workers that have not finished the region
   alignas(64) WaitWord finished_;            // regions finished
-  alignas(64) std::atomic<int> preempted_{0};
+  alignas(64) std::atomic<int> looks_{0};    // regions still to be watched
+  std::atomic<bool> crowded_{false};         // a thread of this region was preempted
   std::atomic<int64_t> spin_ns_{kMaxSpinNs};
   Body body_ = nullptr;
   void* state_ = nullptr;

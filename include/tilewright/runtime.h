@@ -32,11 +32,12 @@ typedef enum TwStatusCode {
   TW_OK = 0,
   TW_ERROR_INTERNAL = 1,         /* a defect of the runtime */
   TW_ERROR_INVALID_ARGUMENT = 2, /* wrong tensor, dtype, rank, shape, strides, device, path or index */
-  TW_ERROR_NO_SUCH_SHAPE = 3,    /* well-formed inputs of a shape that was not compiled; the message names those that were */
-  TW_ERROR_INPUT_VALUE = 4,      /* a kernel refused a value, for example an index out of range; the outputs are invalid */
-  TW_ERROR_DAMAGED = 5,          /* not an artefact, truncated, altered, or inconsistent */
-  TW_ERROR_INCOMPATIBLE = 6,     /* another format version, CPU features or architecture than this machine has */
-  TW_ERROR_DEVICE = 7,           /* no such device, or the device failed */
+  TW_ERROR_NO_SUCH_SHAPE =
+      3,                    /* well-formed inputs of a shape that was not compiled; the message names those that were */
+  TW_ERROR_INPUT_VALUE = 4, /* a kernel refused a value, for example an index out of range; the outputs are invalid */
+  TW_ERROR_DAMAGED = 5,     /* not an artefact, truncated, altered, or inconsistent */
+  TW_ERROR_INCOMPATIBLE = 6, /* another format version, CPU features or architecture than this machine has */
+  TW_ERROR_DEVICE = 7,       /* no such device, or the device failed */
   TW_ERROR_OUT_OF_MEMORY = 8,
   TW_ERROR_DISK_FULL = 9,
   TW_ERROR_IO = 10 /* the operating system failed to read or write */
@@ -99,7 +100,8 @@ typedef struct TwApi {
   void (*status_free)(TwStatus* status);
 
   /* Loading verifies size, header, section table, all hashes, the manifest and every offset in it, then the machine;
-   * only then is code mapped, never writable and executable at once. The bytes given to model_load_memory are copied. */
+   * only then is code mapped, never writable and executable at once. The bytes given to model_load_memory are copied.
+   */
   TwStatus* (*model_load_file)(const char* path, const TwOptions* options, TwModel** model);
   TwStatus* (*model_load_memory)(const void* bytes, size_t size, const TwOptions* options, TwModel** model);
   void (*model_free)(TwModel* model);

@@ -63,7 +63,8 @@ class TemporaryFile {
 
 void sync_directory(const std::string& directory) {
   const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;  // a directory that may be written but not read: the rename happened, its time is up to the system
+  if (fd < 0)
+    return;  // a directory that may be written but not read: the rename happened, its time is up to the system
   const int failed = fsync(fd) != 0 ? errno : 0;
   close(fd);
   if (failed != 0 && failed != EINVAL && failed != EROFS) fail_errno(failed, "cannot write '" + directory + "'");

@@ -37,6 +37,8 @@ void store(std::vector<uint8_t>& bytes, size_t at, T value) {
   std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
-constexpr uint64_t align_up(uint64_t value) { return (value + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment; }
+constexpr uint64_t align_up(uint64_t value) {
+  return (value + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment;
+}
 
 }  // namespace tw::format

@@ -23,7 +23,8 @@ void check_header(Bytes file) {
   require(file.size() >= kTableAt, "the artefact is truncated: ", file.size(), " bytes");
   const auto version = load<uint32_t>(file, kVersionAt);
   if (version != kFormatVersion) {
-    fail(ErrorCode::kIncompatible, "the artefact has format version ", version, ", this runtime reads ", kFormatVersion);
+    fail(ErrorCode::kIncompatible, "the artefact has format version ", version, ", this runtime reads ",
+         kFormatVersion);
   }
   const auto size = load<uint64_t>(file, kFileSizeAt);
   require(size == file.size(), "the artefact is truncated or extended: ", file.size(), " bytes instead of ", size);
@@ -32,8 +33,10 @@ void check_header(Bytes file) {
           "the artefact is damaged: ", count, " sections");
   const Bytes table = file.subspan(kTableAt, count * kRowBytes);
   const Hash root = blake3({file.first(kHashedHeaderBytes), table});
-  require(std::equal(root.begin(), root.end(), file.begin() + kRootHashAt), "the artefact is damaged: its header has changed");
-  require(all_zero(file.subspan(kFileSizeAt + 8, kHashedHeaderBytes - kFileSizeAt - 8)), "the artefact's header is damaged");
+  require(std::equal(root.begin(), root.end(), file.begin() + kRootHashAt),
+          "the artefact is damaged: its header has changed");
+  require(all_zero(file.subspan(kFileSizeAt + 8, kHashedHeaderBytes - kFileSizeAt - 8)),
+          "the artefact's header is damaged");
 }
 
 std::string read_name(Bytes row) {
@@ -56,8 +59,10 @@ std::vector<Section> read_table(Bytes file) {
     const auto offset = load<uint64_t>(row, kRowOffsetAt);
     const auto size = load<uint64_t>(row, kRowSizeAt);
     require(offset == align_up(end), "section '", name, "' is not where it should be");
-    require(offset <= file.size() && size >= 1 && size <= file.size() - offset, "section '", name, "' exceeds the file");
-    require(all_zero(file.subspan(end, offset - end)), "the artefact is damaged: the padding before '", name, "' has changed");
+    require(offset <= file.size() && size >= 1 && size <= file.size() - offset, "section '", name,
+            "' exceeds the file");
+    require(all_zero(file.subspan(end, offset - end)), "the artefact is damaged: the padding before '", name,
+            "' has changed");
     sections.push_back({std::move(name), file.subspan(offset, size)});
     end = offset + size;
   }
@@ -69,8 +74,8 @@ void check_hashes(Bytes file, const std::vector<Section>& sections) {
   for (size_t i = 0; i < sections.size(); ++i) {
     const Hash hash = blake3({sections[i].bytes});
     const Bytes stored = file.subspan(kTableAt + i * kRowBytes + kRowHashAt, hash.size());
-    require(std::equal(hash.begin(), hash.end(), stored.begin()), "the artefact is damaged: section '", sections[i].name,
-            "' has changed");
+    require(std::equal(hash.begin(), hash.end(), stored.begin()), "the artefact is damaged: section '",
+            sections[i].name, "' has changed");
   }
 }
 
@@ -84,7 +89,8 @@ Artefact Artefact::parse(Bytes file) {
   std::copy_n(file.begin() + kRootHashAt, artefact.root_hash_.size(), artefact.root_hash_.begin());
   const Bytes text = artefact.section("manifest");
   artefact.manifest_ = manifest_from_json({reinterpret_cast<const char*>(text.data()), text.size()});
-  validate(artefact.manifest_, [&](std::string_view name) { return static_cast<int64_t>(artefact.section(name).size()); });
+  validate(artefact.manifest_,
+           [&](std::string_view name) { return static_cast<int64_t>(artefact.section(name).size()); });
   return artefact;
 }
 

@@ -30,8 +30,8 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
-/// The exit code of the command line for an error: 2 wrong input, 5 artefact or device, 6 memory or disk, 70 a defect of
-/// ours, 1 anything else.
+/// The exit code of the command line for an error: 2 wrong input, 5 artefact or device, 6 memory or disk, 70 a defect
+/// of ours, 1 anything else.
 int exit_code(ErrorCode code);
 
 /// `parts` joined; integers in decimal. Independent of the locale, which a stream would not be.

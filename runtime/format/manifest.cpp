@@ -26,7 +26,8 @@ Json write(const Buffer& buffer) {
 }
 
 Json write(const CpuStep& step) {
-  return {{"kernel", step.kernel}, {"args", step.args}, {"tiles", step.tiles}, {"after", step.after}, {"name", step.name}};
+  return {
+      {"kernel", step.kernel}, {"args", step.args}, {"tiles", step.tiles}, {"after", step.after}, {"name", step.name}};
 }
 
 Json write(const Relocation& relocation) {
@@ -63,9 +64,8 @@ Json write(const Entry& entry, TargetKind kind) {
 }
 
 Json write(const Target& target) {
-  return {{"kind", target.kind == TargetKind::kCpu ? "cpu" : "cuda"},
-          {"arch", target.arch},
-          {"features", target.features}};
+  return {
+      {"kind", target.kind == TargetKind::kCpu ? "cpu" : "cuda"}, {"arch", target.arch}, {"features", target.features}};
 }
 
 TensorSpec read_tensor(const Json& value, const std::string& what) {
@@ -191,7 +191,8 @@ Manifest read_manifest(const Json& value) {
   JsonObject object(value, "manifest");
   const int64_t version = object.integer("format_version");
   if (version != kFormatVersion) {
-    fail(ErrorCode::kIncompatible, "the manifest has format version ", version, ", this runtime reads ", kFormatVersion);
+    fail(ErrorCode::kIncompatible, "the manifest has format version ", version, ", this runtime reads ",
+         kFormatVersion);
   }
   Manifest manifest;
   manifest.producer = object.text("producer");
@@ -212,20 +213,17 @@ Manifest read_manifest(const Json& value) {
 std::string to_json(const Manifest& manifest) {
   Json entries = Json::array();
   for (const Entry& entry : manifest.entries) entries.push_back(write(entry, manifest.target.kind));
-  const Json value = {{"format_version", kFormatVersion},
-                      {"producer", manifest.producer},
-                      {"target", write(manifest.target)},
-                      {"graph_hash", manifest.graph_hash},
-                      {"plan_hash", manifest.plan_hash},
-                      {"notes", manifest.notes},
-                      {"kernels", write_list(manifest.kernels)},
-                      {"entries", std::move(entries)}};
+  const Json value = {{"format_version", kFormatVersion},        {"producer", manifest.producer},
+                      {"target", write(manifest.target)},        {"graph_hash", manifest.graph_hash},
+                      {"plan_hash", manifest.plan_hash},         {"notes", manifest.notes},
+                      {"kernels", write_list(manifest.kernels)}, {"entries", std::move(entries)}};
   // Names come from models; one that is not UTF-8 is written with replacement characters rather than refused.
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Manifest manifest_from_json(std::string_view text) {
-  if (text.size() > kMaxManifestBytes) fail(ErrorCode::kDamaged, "the manifest has ", text.size(), " bytes, more than 16 MiB");
+  if (text.size() > kMaxManifestBytes)
+    fail(ErrorCode::kDamaged, "the manifest has ", text.size(), " bytes, more than 16 MiB");
   const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) fail(ErrorCode::kDamaged, "the manifest is not JSON");
   Manifest manifest = read_manifest(value);

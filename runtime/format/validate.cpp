@@ -99,8 +99,8 @@ void check_step(const Manifest& manifest, const Entry& entry, const CudaStep& st
   require(step.shared_bytes <= kMaxSharedBytes, "step '", step.name, "' wants too much shared memory");
   require(step.params.size() <= kMaxParamBytes, "step '", step.name, "' has too many parameter bytes");
   for (const Relocation& relocation : step.relocations) {
-    require(is_range(relocation.offset, sizeof(uint64_t), static_cast<int64_t>(step.params.size())), "step '", step.name,
-            "' relocates outside of its parameters");
+    require(is_range(relocation.offset, sizeof(uint64_t), static_cast<int64_t>(step.params.size())), "step '",
+            step.name, "' relocates outside of its parameters");
     require(is_index(relocation.buffer, entry.buffers.size()), "step '", step.name, "' has no such buffer");
     const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
     require(is_range(relocation.addend, 0, buffer.bytes), "step '", step.name, "' points outside of a buffer");

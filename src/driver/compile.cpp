@@ -121,22 +121,20 @@ class Compiler {
   }
 
   void generate_code() {
-    const codegen::CpuLevel& level = codegen::find_level(target_.info.name.substr(4));
+    const codegen::cpu::CpuLevel* level = codegen::cpu::find_level(target_.info.name.substr(4));
+    TW_CHECK(level != nullptr, "code generation does not know {}", target_.info.name);
     const int threads = options_.threads > 0 ? options_.threads : static_cast<int>(std::thread::hardware_concurrency());
     progress("code", 0, static_cast<int64_t>(distinct_.size()));
     const auto start = std::chrono::steady_clock::now();
-    const std::vector<codegen::MachineCode> objects = codegen::compile_objects(distinct_, level, threads);
+    const std::vector<codegen::cpu::MachineCode> objects = codegen::cpu::compile_objects(distinct_, *level, threads);
     const auto elapsed = std::chrono::steady_clock::now() - start;
     out_.times.push_back({"code", "llvm", std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()});
     for (size_t i = 0; i < objects.size(); ++i) {
       ProgramCode code{objects[i].code, {}};
-      for (const loop::Kernel& kernel : distinct_[i].kernels) {
-        const codegen::KernelCode& entry = objects[i].kernels.at(kernel.name);
-        code.kernels.push_back({entry.offset, entry.size, entry.scratch_bytes});
-      }
+      for (const codegen::cpu::KernelEntry& entry : objects[i].kernels) code.kernels.push_back({entry.offset, entry.size, entry.scratch_bytes});
       programs_.push_back(std::move(code));
     }
-    features_ = level.required_features;
+    features_ = level->required;
     progress("code", static_cast<int64_t>(distinct_.size()), static_cast<int64_t>(distinct_.size()));
   }
 

@@ -37,14 +37,14 @@ int64_t end_div(int64_t end, int64_t divisor) {
 }
 
 // Divisors of one sign only: floor division is monotonic in the dividend, and between the ends in the divisor.
-Interval divide(const Interval& a, Interval b) {
+Interval quotient_range(const Interval& a, Interval b) {
   if (b.lo <= 0 || !is_finite(b)) return kEverything;
   const int64_t lo = std::min(end_div(a.lo, b.lo), end_div(a.lo, b.hi));
   const int64_t hi = std::max(end_div(a.hi, b.lo), end_div(a.hi, b.hi));
   return {lo, hi};
 }
 
-Interval modulo(const Interval& a, const Interval& b) {
+Interval remainder_range(const Interval& a, const Interval& b) {
   if (b.lo <= 0) return kEverything;
   const int64_t hi = b.hi == Interval::kMax ? Interval::kMax : b.hi - 1;
   if (a.lo >= 0 && is_finite(b) && a.hi < b.lo) return a;
@@ -143,9 +143,9 @@ Interval Simplifier::arithmetic_bounds(const Expr& e) {
     case Op::kAdd: return add(a, b, 1);
     case Op::kSub: return add(a, b, -1);
     case Op::kMul: return multiply(a, b);
-    case Op::kDiv: return a.lo >= 0 ? divide(a, b) : kEverything;
-    case Op::kFloorDiv: return divide(a, b);
-    case Op::kFloorMod: return modulo(a, b);
+    case Op::kDiv: return a.lo >= 0 ? quotient_range(a, b) : kEverything;
+    case Op::kFloorDiv: return quotient_range(a, b);
+    case Op::kFloorMod: return remainder_range(a, b);
     case Op::kMin: return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
     case Op::kMax: return {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
     case Op::kAnd:
@@ -191,7 +191,7 @@ Interval Simplifier::bounds_by_cases(const Sum& s, int depth) {
 
 bool Simplifier::is_tame(const Expr& e) const {
   if (is_wild(e)) return false;
-  if (e.is_var()) return !e->name.starts_with('$');  // $: stands for a vector leaf inside lanes.cpp
+  if (e.is_var()) return !e->name.starts_with("$leaf");  // stands for a vector leaf inside lanes.cpp
   return std::all_of(e->args.begin(), e->args.end(), [&](const Expr& x) { return is_tame(x); });
 }
 

@@ -46,6 +46,22 @@ bool contains(const Sum& s, const Sum& part, int64_t scale) {
 
 bool is_by_constant(const Expr& e, Op op) { return e.op() == op && e.arg(1).op() == Op::kIntImm && e.arg(1)->value > 0; }
 
+// Whether a and b differ by a multiple of n for all values of their atoms.
+bool congruent(const Sum& a, const Sum& b, int64_t n) {
+  const Sum d = sum_of(a, b, -1);
+  return d.constant % n == 0 && std::all_of(d.terms.begin(), d.terms.end(), [n](const Term& t) { return t.coef % n == 0; });
+}
+
+// y with w = floor(y / n), when w is y'/n plus a sum.
+std::optional<Sum> undo_division(const Sum& w, int64_t n) {
+  for (const Term& t : w.terms) {
+    if (t.coef != 1 || !is_by_constant(t.atom, Op::kFloorDiv) || t.atom.arg(1)->value != n) continue;
+    const Sum others = sum_of(w, single(t.atom), -1);
+    return sum_of(as_sum(t.atom.arg(0)), others, n);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<int64_t> common_factors(const Sum& s, int64_t c) {
@@ -165,7 +181,8 @@ Sum Simplifier::modulo(const Sum& s, int64_t c) {
   }
   open.normalise();
   if (opened && is_exact(open)) return modulo(open, c);
-  const Sum rest = reduced(s, c, symmetric_remainder);
+  Sum rest = reduced(s, c, symmetric_remainder);
+  if (recombine(rest)) return modulo(rest, c);  // 8*x + x%4 modulo 3 is x%4 - x
   for (int64_t g : common_factors(rest, c)) {
     Sum multiple, small;
     if (split_by(rest, g, &multiple, &small)) return sum_of(small, modulo(multiple, c / g), g);
@@ -173,65 +190,58 @@ Sum Simplifier::modulo(const Sum& s, int64_t c) {
   return single(floor_mod(to_expr(rest), divisor));
 }
 
-bool Simplifier::recombine_mod(Sum& s, const Term& term, const Sum& inner, int64_t n) {
+// term = k * (z % n).
+bool Simplifier::recombine_mod(Sum& s, const Term& term, int64_t n) {
   const int64_t k = term.coef;
-  const Sum quotient = divide(inner, n);
-  // k*n*(y/n) + k*(y%n) = k*y
-  if (contains(s, quotient, wrapping_mul(k, n))) {
-    s = sum_of(sum_of(sum_of(s, quotient, -wrapping_mul(k, n)), single(term.atom), -k), inner, k);
+  const Sum inner = as_sum(term.atom.arg(0));
+  // k*n*(w % m) + k*(z % n) = k*(y % (n*m)) where w = y/n modulo m and z = y modulo n.
+  for (const Term& t : s.terms) {
+    if (t.coef != wrapping_mul(k, n) || !is_by_constant(t.atom, Op::kFloorMod)) continue;
+    const std::optional<Sum> whole = undo_division(as_sum(t.atom.arg(0)), n);
+    if (!whole || !congruent(*whole, inner, n) || !is_exact(*whole)) continue;
+    const Sum joined = modulo(*whole, n * t.atom.arg(1)->value);
+    s = sum_of(sum_of(sum_of(s, single(t.atom), -t.coef), single(term.atom), -k), joined, k);
     return true;
   }
   // k*y - k*(y%n) = k*n*(y/n)
-  if (contains(s, inner, -k) && quotient.terms.size() <= inner.terms.size()) {
-    s = sum_of(sum_of(sum_of(s, inner, k), single(term.atom), -k), quotient, -wrapping_mul(k, n));
-    return true;
-  }
-  // k*n*((y/n) % m) + k*(y%n) = k*(y % (n*m))
-  const Expr base = to_expr(quotient);
-  for (const Term& t : s.terms) {
-    if (!is_by_constant(t.atom, Op::kFloorMod) || t.coef != wrapping_mul(k, n) || !equal(t.atom.arg(0), base)) continue;
-    const Sum joined = modulo(inner, n * t.atom.arg(1)->value);
-    const Expr other = t.atom;
-    s = sum_of(sum_of(sum_of(s, single(other), -wrapping_mul(k, n)), single(term.atom), -k), joined, k);
-    return true;
-  }
-  return false;
-}
-
-bool Simplifier::recombine_term(Sum& s, const Term& term) {
-  const bool is_mod = is_by_constant(term.atom, Op::kFloorMod);
-  if (!is_mod && !is_by_constant(term.atom, Op::kFloorDiv)) return false;
-  const int64_t n = term.atom.arg(1)->value;
-  if (is_mod) {
-    // Only a coefficient that is a multiple of k*n, or one of the other sign, can take part.
-    const int64_t kn = wrapping_mul(term.coef, n);
-    const auto may_join = [&](const Term& t) {
-      return kn != 0 && !t.atom.same(term.atom) && (t.coef % kn == 0 || (t.coef < 0) != (term.coef < 0));
-    };
-    if (!std::any_of(s.terms.begin(), s.terms.end(), may_join)) return false;
-    const Sum inner = as_sum(term.atom.arg(0));
-    return is_exact(inner) && recombine_mod(s, term, inner, n);
-  }
-  // k*y - k*n*(y/n) = k*(y%n)
-  if (term.coef % n != 0) return false;
-  const int64_t k = -(term.coef / n);
-  const Sum inner = as_sum(term.atom.arg(0));
-  if (!contains(s, inner, k) || !is_exact(inner)) return false;
-  s = sum_of(sum_of(sum_of(s, inner, -k), single(term.atom), -term.coef), modulo(inner, n), k);
+  if (!contains(s, inner, -k) || !is_exact(inner)) return false;
+  const Sum quotient = divide(inner, n);
+  if (quotient.terms.size() > inner.terms.size()) return false;
+  s = sum_of(sum_of(sum_of(s, inner, k), single(term.atom), -k), quotient, -wrapping_mul(k, n));
   return true;
 }
 
-void Simplifier::recombine(Sum& s) {
+// term = k*n * (y/n).
+bool Simplifier::recombine_div(Sum& s, const Term& term, int64_t n) {
+  if (term.coef % n != 0) return false;
+  const int64_t k = term.coef / n;
+  const Sum inner = as_sum(term.atom.arg(0));
+  // k*n*(y/n) + k*(z%n) = k*y where z = y modulo n.
+  for (const Term& t : s.terms) {
+    if (t.coef != k || !is_by_constant(t.atom, Op::kFloorMod) || t.atom.arg(1)->value != n) continue;
+    if (!congruent(inner, as_sum(t.atom.arg(0)), n)) continue;
+    s = sum_of(sum_of(sum_of(s, single(t.atom), -k), single(term.atom), -term.coef), inner, k);
+    return true;
+  }
+  // k*n*(y/n) - k*y = -k*(y%n)
+  if (!contains(s, inner, -k) || !is_exact(inner)) return false;
+  s = sum_of(sum_of(sum_of(s, inner, k), single(term.atom), -term.coef), modulo(inner, n), -k);
+  return true;
+}
+
+bool Simplifier::recombine(Sum& s) {
   // Each rewrite removes a quotient or a remainder that another one covers; the limit is a guard, not a tuning knob.
   constexpr int kMostRewrites = 64;
-  for (int count = 0; count < kMostRewrites && s.terms.size() > 1; ++count) {
+  for (int count = 0; count < kMostRewrites; ++count) {
     bool changed = false;
-    for (size_t i = 0; i < s.terms.size() && !changed; ++i) {
+    for (size_t i = 0; i < s.terms.size() && s.terms.size() > 1 && !changed; ++i) {
       const Term term = s.terms[i];
-      changed = recombine_term(s, term);
+      if (is_by_constant(term.atom, Op::kFloorMod)) changed = recombine_mod(s, term, term.atom.arg(1)->value);
+      if (is_by_constant(term.atom, Op::kFloorDiv)) changed = recombine_div(s, term, term.atom.arg(1)->value);
     }
-    if (!changed) return;
+    if (!changed) return count > 0;
   }
+  return true;
 }
 
 }  // namespace tw

@@ -46,6 +46,7 @@ class Simplifier {
 
   // ---- simplify.cpp
   Expr dispatch(const Expr& e);
+  Expr remember(const Expr& e, Expr simple);
   Sum simplified_sum(const Expr& e);
   void collect(const Expr& e, int64_t scale, Sum& out);
   Sum product(const Expr& e);
@@ -56,6 +57,8 @@ class Simplifier {
   Expr cast_node(const Expr& e);
   Expr float_node(const Expr& e);
   Expr narrow_node(const Expr& e);
+  Expr known_value(const Expr& simple);
+  Expr truncated_division(const Expr& e);
   Expr other_index_node(const Expr& e);
   Expr with_simplified_args(const Expr& e);
 
@@ -68,10 +71,10 @@ class Simplifier {
   std::optional<Sum> divide_atom(const Sum& s, int64_t c);
   std::optional<Sum> modulo_reduced(const Sum& s, int64_t c);
   bool split_by(const Sum& s, int64_t g, Sum* multiple, Sum* rest);
-  /// Rewrites pairs such as (x/c)*c + x%c. Keeps the sum normal.
-  void recombine(Sum& s);
-  bool recombine_term(Sum& s, const Term& term);
-  bool recombine_mod(Sum& s, const Term& term, const Sum& inner, int64_t n);
+  /// Rewrites pairs such as (x/c)*c + x%c; says whether there were any. Keeps the sum normal.
+  bool recombine(Sum& s);
+  bool recombine_mod(Sum& s, const Term& term, int64_t n);
+  bool recombine_div(Sum& s, const Term& term, int64_t n);
 
   // ---- conditions.cpp
   Expr condition(const Expr& e);

@@ -46,7 +46,7 @@ class Translator {
     for (size_t k = 0; k < outputs.size(); ++k) {
       const Value& value = group_.value(node.outputs[k]);
       TW_CHECK(outputs[k].type == value.type.type && outputs[k].shape == value.type.shape, "te of '{}' ({}): output {} is {}{}, not {}",
-               node.name, node.op, k, to_string(outputs[k].type), to_string(outputs[k].shape), to_string(value.type));
+               node.name, node.op, k, to_string(outputs[k].type), tw::to_string(outputs[k].shape), to_string(value.type));
       tensors_.at(node.outputs[k]) = outputs[k];
     }
   }

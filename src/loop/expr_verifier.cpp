@@ -8,7 +8,8 @@ namespace tw::loop {
 namespace {
 
 void require_args(const ExprNode& e, size_t count) {
-  TW_RULE(e.args.size() == count, "an operation with {} operands has {}", count, e.args.size());
+  if (e.args.size() == count) return;
+  throw BrokenRule{fmt::format("an operation with {} operands has {}", count, e.args.size()), false};
 }
 
 void require_same_types(const ExprNode& e) {
@@ -180,7 +181,7 @@ void ExprVerifier::call(const ExprNode& e) {
 void ExprVerifier::load(const Expr& e) {
   std::vector<Expr> indices = e->args;
   const bool complete = !e->predicated || !indices.empty();
-  TW_RULE(complete, "a load of {} without its predicate", e->name);
+  if (!complete) throw BrokenRule{fmt::format("a load of {} without its predicate", e->name), false};
   int lanes = 1;
   if (e->predicated) {
     lanes = indices.back().type().lanes();

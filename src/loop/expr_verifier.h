@@ -13,6 +13,7 @@ namespace tw::loop {
 /// A rule that does not hold; the verifier of statements adds kernel and statement.
 struct BrokenRule {
   std::string message;
+  bool printable = true;  // false: an operation lacks operands, so that the statement cannot be quoted
 };
 
 [[noreturn]] inline void broken_rule(std::string message) { throw BrokenRule{std::move(message)}; }

@@ -75,31 +75,41 @@ class Machine {
 
   // ---- Memory.
   Word read(BufferSlot& slot, int64_t offset) {
-    if (!slot.defined.empty() && !slot.defined[offset]) fail("{} is read before it is written", element(slot, offset));
-    if (!slot.writer.empty()) {
-      const int64_t writer = slot.writer[offset];
-      if (writer != kNoTile && writer != tile_) fail("{} is read, tile {} writes it", element(slot, offset), writer);
-      int64_t& reader = slot.reader[offset];
-      reader = reader == kNoTile || reader == tile_ ? tile_ : kSeveralTiles;
-    }
-    return slot.is_float() ? float_word(slot.host->floats[offset]) : int_word(slot.host->ints[offset]);
+    if (slot.is_tracked) track_read(slot, offset);
+    return slot.floats ? float_word(slot.floats[offset]) : int_word(slot.ints[offset]);
   }
 
   void write(BufferSlot& slot, int64_t offset, Word value) {
-    if (!slot.defined.empty()) slot.defined[offset] = 1;
-    if (!slot.writer.empty()) {
-      int64_t& writer = slot.writer[offset];
-      if (writer != kNoTile && writer != tile_)
-        fail("{} is written, tile {} writes it too", element(slot, offset), writer);
-      const int64_t reader = slot.reader[offset];
-      if (reader != kNoTile && reader != tile_) fail("{} is written, another tile reads it", element(slot, offset));
-      writer = tile_;
-    }
-    if (slot.is_float()) {
-      slot.host->floats[offset] = value.f;
+    if (slot.is_tracked) track_write(slot, offset);
+    if (slot.floats) {
+      slot.floats[offset] = value.f;
     } else {
-      slot.host->ints[offset] = value.i;
+      slot.ints[offset] = value.i;
     }
+  }
+
+  void track_read(BufferSlot& slot, int64_t offset) {
+    if (!slot.defined.empty()) {
+      if (!slot.defined[offset]) fail("{} is read before it is written", element(slot, offset));
+      return;
+    }
+    const int64_t writer = slot.writer[offset];
+    if (writer != kNoTile && writer != tile_) fail("{} is read, tile {} writes it", element(slot, offset), writer);
+    int64_t& reader = slot.reader[offset];
+    reader = reader == kNoTile || reader == tile_ ? tile_ : kSeveralTiles;
+  }
+
+  void track_write(BufferSlot& slot, int64_t offset) {
+    if (!slot.defined.empty()) {
+      slot.defined[offset] = 1;
+      return;
+    }
+    int64_t& writer = slot.writer[offset];
+    if (writer != kNoTile && writer != tile_)
+      fail("{} is written, tile {} writes it too", element(slot, offset), writer);
+    const int64_t reader = slot.reader[offset];
+    if (reader != kNoTile && reader != tile_) fail("{} is written, another tile reads it", element(slot, offset));
+    writer = tile_;
   }
 
   // "X[3, 17]"
@@ -113,25 +123,25 @@ class Machine {
   }
 
   void evaluate_indices(Access& access, const Mask& mask) {
-    for (size_t d = 0; d < access.indices.size(); ++d) {
-      Node& index = *access.indices[d];
-      if (index.lanes > 1) {
-        access.values[d] = vector(index, mask);
-      } else {
-        access.scalars[d] = scalar(index);
-        access.values[d] = &access.scalars[d];
-      }
-    }
+    for (size_t d : access.scalar_dims) access.scalars[d] = scalar(*access.indices[d]);
+    for (size_t d : access.vector_dims) access.vectors[d] = vector(*access.indices[d], mask);
   }
 
-  // Offsets of the active lanes from evaluated indices; fails where one is outside the buffer.
+  // Offsets of the active lanes (there are some) from evaluated indices; fails where one is outside the buffer.
   void fill_offsets(Access& access, const std::vector<uint8_t>& active) {
+    const size_t first = std::ranges::find(active, 1) - active.begin();
     const Shape& shape = access.slot->declared->shape;
-    for (size_t lane = 0; lane < active.size(); ++lane) {
+    int64_t base = 0;
+    for (size_t d : access.scalar_dims) {
+      const int64_t index = access.scalars[d].i;
+      if (index < 0 || index >= shape[d]) fail_outside(access, first);
+      base += index * access.slot->strides[d];
+    }
+    for (size_t lane = first; lane < active.size(); ++lane) {
       if (!active[lane]) continue;
-      int64_t offset = 0;
-      for (size_t d = 0; d < shape.size(); ++d) {
-        const int64_t index = access.values[d][access.indices[d]->lanes > 1 ? lane : 0].i;
+      int64_t offset = base;
+      for (size_t d : access.vector_dims) {
+        const int64_t index = access.vectors[d][lane].i;
         if (index < 0 || index >= shape[d]) fail_outside(access, lane);
         offset += index * access.slot->strides[d];
       }
@@ -142,7 +152,7 @@ class Machine {
   [[noreturn]] void fail_outside(const Access& access, size_t lane) {
     Shape index;
     for (size_t d = 0; d < access.indices.size(); ++d) {
-      index.push_back(access.values[d][access.indices[d]->lanes > 1 ? lane : 0].i);
+      index.push_back(access.vectors[d] ? access.vectors[d][lane].i : access.scalars[d].i);
     }
     const Buffer& buffer = *access.slot->declared;
     fail("index {} is outside {}{}", tw::to_string(index), buffer.name, tw::to_string(buffer.shape));
@@ -318,8 +328,7 @@ class Machine {
 
   void vector_load(Node& node, const Mask& mask) {
     evaluate_indices(node.access, mask);
-    narrow(node.predicate, mask, node.active);
-    fill_offsets(node.access, node.active);
+    if (narrow(node.predicate, mask, node.active)) fill_offsets(node.access, node.active);
     for (int lane = 0; lane < node.lanes; ++lane) {
       if (!mask.has(lane)) continue;
       node.out[lane] = node.active[lane] ? read(*node.access.slot, node.access.offsets[lane]) : zero(node.type);

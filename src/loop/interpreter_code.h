@@ -17,15 +17,23 @@ constexpr int64_t kSeveralTiles = -2;
 /// One buffer of the kernel and what is known about each of its elements.
 struct BufferSlot {
   const Buffer* declared = nullptr;
-  Shape strides;               // in elements
-  HostBuffer* host = nullptr;  // a parameter's memory, or `own`
+  Shape strides;             // in elements
+  double* floats = nullptr;  // the elements, one of the two: a parameter's memory, or `own`
+  int64_t* ints = nullptr;
   HostBuffer own;
+  bool is_tracked = false;       // whether any of the following is kept
   std::vector<uint8_t> defined;  // not kParam: whether the element was written since the allocation
   // Written parameters of kernels with several tiles: the tile that wrote or read the element (kNoTile, kSeveralTiles).
   std::vector<int64_t> writer;
   std::vector<int64_t> reader;
 
-  bool is_float() const { return declared->type.is_float(); }
+  void bind(HostBuffer& host) {
+    if (declared->type.is_float()) {
+      floats = host.floats.data();
+    } else {
+      ints = host.ints.data();
+    }
+  }
 };
 
 struct Node;
@@ -34,9 +42,11 @@ struct Node;
 struct Access {
   BufferSlot* slot = nullptr;
   std::vector<Node*> indices;
-  std::vector<const Word*> values;  // of each index, while it is evaluated: one word, or one for each lane
-  std::vector<Word> scalars;        // where `values` of scalar indices point
-  std::vector<int64_t> offsets;     // of each lane, in elements
+  std::vector<size_t> scalar_dims;   // dimensions whose index is one number
+  std::vector<size_t> vector_dims;   // the others
+  std::vector<Word> scalars;         // of each dimension: the index just evaluated
+  std::vector<const Word*> vectors;  // of each dimension: the lanes of the index just evaluated; null for scalars
+  std::vector<int64_t> offsets;      // of each lane, in elements
 };
 
 /// One operation. A shared node, which several operations of a statement use, is evaluated once in each statement; a

@@ -32,9 +32,10 @@ class Resolver {
              "kernel {}: {} is {} with {} elements in memory, not {} with {}", kernel_.name, param.name,
              to_string(host.type), held, to_string(param.type), elements);
     BufferSlot& slot = add_buffer(param);
-    slot.host = &host;
+    slot.bind(host);
     const bool written = std::ranges::find(kernel_.written, param.name) != kernel_.written.end();
     if (written && kernel_.tiles > 1) {
+      slot.is_tracked = true;
       slot.writer.assign(elements, kNoTile);
       slot.reader.assign(elements, kNoTile);
     }
@@ -91,7 +92,8 @@ class Resolver {
     } else {
       slot.own.ints.resize(elements);
     }
-    slot.host = &slot.own;
+    slot.bind(slot.own);
+    slot.is_tracked = true;
     slot.defined.resize(elements);
     return slot;
   }
@@ -99,8 +101,11 @@ class Resolver {
   Access access(const std::string& name, std::span<const Expr> indices, int lanes) {
     Access access;
     access.slot = buffers_.at(name);
-    for (const Expr& index : indices) access.indices.push_back(node(index));
-    access.values.resize(indices.size());
+    for (size_t d = 0; d < indices.size(); ++d) {
+      access.indices.push_back(node(indices[d]));
+      (indices[d].type().is_vector() ? access.vector_dims : access.scalar_dims).push_back(d);
+    }
+    access.vectors.resize(indices.size());
     access.scalars.resize(indices.size());
     access.offsets.resize(lanes);
     return access;

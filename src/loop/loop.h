@@ -39,8 +39,8 @@ struct StmtNode {
   int64_t extent = 0;
   ForKind for_kind = ForKind::kSerial;
   // kLet: `var` is `value` (any type) in `body`: takes the tile variable apart, holds a tuple between its stores.
-  // kStore: buffer[indices] = value, where predicate holds (null: always). A vector store has a kRamp (or vector) as its
-  // last index. kPrefetch: the line that holds buffer[indices] into cache level `extent` (1, 2).
+  // kStore: buffer[indices] = value, where predicate holds (null: always). A vector store has a vector among its
+  // indices. kPrefetch: the line that holds buffer[indices] into cache level `extent` (1, 2).
   // kAllocate: `allocated` exists in `body`. kIf: `predicate` decides `body` or `otherwise`.
   std::string buffer;
   std::vector<Expr> indices;

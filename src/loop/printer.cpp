@@ -28,7 +28,8 @@ namespace {
 constexpr size_t kLineWidth = 120;  // characters; a longer kernel header has one parameter per line
 
 std::string access_text(const StmtNode& stmt) {
-  std::string out = quote_name(stmt.buffer) + '[';
+  // After a store without predicate the word `if` would begin one.
+  std::string out = (stmt.buffer == "if" ? quote_string(stmt.buffer) : quote_name(stmt.buffer)) + '[';
   for (size_t i = 0; i < stmt.indices.size(); ++i) {
     if (i > 0) out += ", ";
     out += to_string(stmt.indices[i]);

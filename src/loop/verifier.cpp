@@ -22,7 +22,7 @@ class KernelVerifier {
       signature();
       list(kernel_.body);
     } catch (const BrokenRule& rule) {
-      const std::string where = current_ ? fmt::format("in '{}': ", short_text(*current_)) : "";
+      const std::string where = current_ && rule.printable ? fmt::format("in '{}': ", short_text(*current_)) : "";
       throw InternalError(fmt::format("kernel {}: {}{}", kernel_.name, where, rule.message));
     }
   }
@@ -143,8 +143,6 @@ class KernelVerifier {
     const DataType place = buffer.type.with_lanes(lanes_of(stmt.indices));
     TW_RULE(stmt.value.type() == place, "the value is {}, the place {}", to_string(stmt.value.type()),
             to_string(place));
-    TW_RULE(!place.is_vector() || stmt.indices.back().type().is_vector(),
-            "the last index of a vector store is no vector");
     if (stmt.predicate) exprs_.check_predicate(stmt.predicate, place.lanes());
   }
 

@@ -56,7 +56,7 @@ class Vectorizer {
 
   Stmt branch(const Stmt& s, const Expr& predicate) {
     const Expr condition = widen(s->predicate);
-    if (logical_not(condition).type().is_vector()) return loop::make_if(condition, run(s->body, predicate), run(s->otherwise, predicate));
+    if (!condition.type().is_vector()) return loop::make_if(condition, run(s->body, predicate), run(s->otherwise, predicate));
     const Expr inside = predicate ? predicate && condition : condition;
     Stmts both = run(s->body, inside);
     const Expr outside = predicate ? predicate && logical_not(condition) : logical_not(condition);
@@ -93,7 +93,7 @@ class Vectorizer {
 
   // acc = acc op x, where acc does not move: acc = acc op (reduction of x over lanes).
   static Stmt reduction(const Stmt& s, const std::vector<Expr>& indices, const Expr& value, const Expr& condition) {
-    TW_CHECK(logical_not(condition) || logical_not(condition).type().is_vector(), "a guarded reduction over lanes of {}", s->buffer);
+    TW_CHECK(!bool(condition) || !condition.type().is_vector(), "a guarded reduction over lanes of {}", s->buffer);
     const auto is_accumulator = [&](Expr e) {
       if (e.op() == Op::kBroadcast) e = e.arg(0);
       return e.op() == Op::kLoad && e->name == s->buffer && !e.type().is_vector();

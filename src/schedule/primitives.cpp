@@ -17,9 +17,17 @@ void replace_var(Stage& stage, const std::string& name, const Expr& value) {
   for (Expr& guard : stage.guards) guard = substitute(guard, map);
 }
 
+// Loops at or outside the place where a producer is attached may not change any more: they decided its region.
 Stage& structural(State& state, const Primitive& p) {
   Stage& stage = state.stage(p.stage);
-  if (stage.frozen) throw UserError(fmt::format("stage {} already has producers attached inside it", p.stage));
+  for (const Stage& producer : state.stages) {
+    if (producer.consumer != stage.name()) continue;
+    for (const std::string& name : p.loops) {
+      if (stage.loop_index(name) <= stage.loop_index(producer.at_loop)) {
+        throw UserError(fmt::format("stage {} is attached at loop {} already", producer.name(), producer.at_loop));
+      }
+    }
+  }
   stage.has_loop_primitives = true;
   return stage;
 }
@@ -107,7 +115,7 @@ void refresh(State& state, const te::Program& program, const std::vector<std::st
     const bool is_changed = std::find(changed.begin(), changed.end(), compute.name()) != changed.end();
     const auto old = std::find_if(state.stages.begin(), state.stages.end(), [&](const Stage& s) { return s.name() == compute.name(); });
     if (old == state.stages.end() || is_changed) {
-      if (old != state.stages.end() && (old->frozen || old->has_loop_primitives)) {
+      if (old != state.stages.end() && old->has_loop_primitives) {
         throw UserError(fmt::format("stage {} has loop primitives before one that changes its body", compute.name()));
       }
       Stage fresh = make_stage(compute);
@@ -157,7 +165,6 @@ void apply_compute_at(State& state, const Primitive& p) {
   stage.at_loop = p.loops[1];
   stage.scope = parse_scope(p.option);
   stage.region = region;
-  consumer.frozen = true;
   for (size_t d = 0; d < stage.compute.axes.size(); ++d) {
     Loop& l = stage.loops[d];
     l.extent = region.extent[d];

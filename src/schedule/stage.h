@@ -34,7 +34,6 @@ struct Stage {
   std::string at_loop;
   loop::Scope scope = loop::Scope::kParam;
   Region region;                       // compute_at only
-  bool frozen = false;                 // a producer is attached: the loop structure may not change any more
   bool has_loop_primitives = false;
   std::string tensorized;              // body name, empty when none
 

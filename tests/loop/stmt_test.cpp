@@ -80,9 +80,9 @@ TEST(Stmt, RewriteReplacesChildrenBeforeTheirParent) {
 TEST(Stmt, VisitGoesFromOuterToInner) {
   std::vector<StmtKind> kinds;
   visit(nest(), [&](const Stmt& s) { kinds.push_back(s->kind); });
-  const std::vector<StmtKind> expected = {StmtKind::kFor,   StmtKind::kStore,    StmtKind::kIf,
-                                          StmtKind::kBlock, StmtKind::kStore,    StmtKind::kPrefetch,
-                                          StmtKind::kAllocate, StmtKind::kLet, StmtKind::kStore};
+  const std::vector<StmtKind> expected = {StmtKind::kFor,      StmtKind::kStore, StmtKind::kIf,
+                                          StmtKind::kBlock,    StmtKind::kStore, StmtKind::kPrefetch,
+                                          StmtKind::kAllocate, StmtKind::kLet,   StmtKind::kStore};
   EXPECT_EQ(kinds, expected);
   int exprs = 0;
   visit_exprs(nest(), [&](const Expr& e) { exprs += e ? 1 : 0; });

@@ -33,13 +33,14 @@ kernel dense(X: f32[8, 64] param, W: f32[64, 32] param, Y: f32[8, 32] param writ
   }
 }
 
-kernel "odd name"("a b": i8[] param written, "if": bool[3] param) {
+kernel "odd name"("a b": i8[] param written, if: bool[3] param written) {
   alloc tmp: f64[1] stack {
     tmp[0] = 1.5:f64
   }
   alloc big: bf16[1000] scratch {
   }
   "a b"[] = 3:i8
+  "if"[2] = true
   if if[0] {
   }
   if (if[1] && !(if[2])) {
@@ -129,8 +130,9 @@ TEST(LoopText, ErrorsNameLineColumnAndCause) {
       {"alloc a: f32[3] stack { } a[0] = 0:f32", "unknown buffer 'a'"},
   };
   for (const BadText& bad : cases) {
-    const std::string text = std::string("program p\nkernel k(Y: f32[4] param written, B: bool[4] param) tiles t in 4 {\n") +
-                             bad.body + "\n}\n";
+    const std::string text =
+        std::string("program p\nkernel k(Y: f32[4] param written, B: bool[4] param) tiles t in 4 {\n") + bad.body +
+        "\n}\n";
     const std::string message = user_error([&] { parse_program(text); });
     EXPECT_CONTAINS(message, bad.message);
     EXPECT_CONTAINS(message, "line ");

@@ -19,23 +19,25 @@ struct Outcome {
   int exit_code = 0;
   std::string message;
   Outcome(TwStatus* status)  // implicit: every function of the table returns one
-      : code(api().status_code(status)), exit_code(api().status_exit_code(status)), message(api().status_message(status)) {
+      : code(api().status_code(status)),
+        exit_code(api().status_exit_code(status)),
+        message(api().status_message(status)) {
     api().status_free(status);
   }
 };
 
-#define EXPECT_OK(call)                           \
-  do {                                            \
-    const ::tw::test::Outcome outcome_ = (call);  \
+#define EXPECT_OK(call)                                  \
+  do {                                                   \
+    const ::tw::test::Outcome outcome_ = (call);         \
     EXPECT_EQ(outcome_.code, TW_OK) << outcome_.message; \
   } while (false)
 
 /// The call fails with `code_` and a message that contains `part`.
-#define EXPECT_FAILS(call, code_, part)                                              \
-  do {                                                                               \
-    const ::tw::test::Outcome outcome_ = (call);                                     \
-    EXPECT_EQ(outcome_.code, code_) << outcome_.message;                             \
-    EXPECT_NE(outcome_.message.find(part), std::string::npos) << outcome_.message;   \
+#define EXPECT_FAILS(call, code_, part)                                            \
+  do {                                                                             \
+    const ::tw::test::Outcome outcome_ = (call);                                   \
+    EXPECT_EQ(outcome_.code, code_) << outcome_.message;                           \
+    EXPECT_NE(outcome_.message.find(part), std::string::npos) << outcome_.message; \
   } while (false)
 
 using ModelPtr = std::unique_ptr<TwModel, void (*)(TwModel*)>;

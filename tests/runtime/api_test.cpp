@@ -61,7 +61,8 @@ TEST(Api, OlderCallersWithShorterStructuresAreServed) {
 }
 
 TEST(Api, LoadsFilesAndNamesThemInErrors) {
-  const std::string path = (std::filesystem::temp_directory_path() / ("tw-api-" + std::to_string(getpid()) + ".tw")).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("tw-api-" + std::to_string(getpid()) + ".tw")).string();
   const test::TestArtefact artefact = test::sum_model({7});
   format::write_artefact(path, artefact.manifest, artefact.sections());
   EXPECT_EQ(std::filesystem::file_size(path), artefact.file().size());
@@ -100,6 +101,20 @@ TEST(Api, AnotherMachineIsIncompatible) {
   EXPECT_EQ(feature.message.find("sse2"), std::string::npos) << feature.message;
   EXPECT_FAILS(load("armv8-a", {}), TW_ERROR_INCOMPATIBLE, "armv8-a");
   EXPECT_FAILS(load("x86-64-v9", {}), TW_ERROR_INCOMPATIBLE, "x86-64-v9");
+}
+
+/// Without a GPU, without CUDA in the build, or with a GPU that refuses the made-up cubin: always exit code 5.
+TEST(Api, ACudaArtefactThatCannotRunHereIsRefused) {
+  test::TestArtefact artefact = test::sum_model({7});
+  artefact.manifest.target = {format::TargetKind::kCuda, "sm_90a", {}};
+  artefact.manifest.kernels = {{"add", "cubin.0", 0, static_cast<int64_t>(artefact.code.size())}};
+  artefact.manifest.entries[0].cpu_steps.clear();
+  const auto file =
+      format::serialize_artefact(artefact.manifest, {{"cubin.0", artefact.code}, {"weights", artefact.weights}});
+  TwModel* model = nullptr;
+  const test::Outcome outcome = api().model_load_memory(file.data(), file.size(), nullptr, &model);
+  EXPECT_EQ(outcome.exit_code, 5) << outcome.message;
+  EXPECT_EQ(model, nullptr);
 }
 
 TEST(Api, HostFeaturesAgreeWithTheCompilersProbe) {

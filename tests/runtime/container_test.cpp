@@ -102,7 +102,8 @@ void seal(std::vector<uint8_t>& file) {
 
 TEST(Container, HostileTablesAreRefused) {
   const std::vector<uint8_t> good = test::sum_model({7}).file();
-  const uint64_t hostile[] = {0, 1, 4095, 4096, 4097, uint64_t{1} << 32, uint64_t{1} << 63, ~uint64_t{0}, ~uint64_t{4095}};
+  const uint64_t hostile[] = {
+      0, 1, 4095, 4096, 4097, uint64_t{1} << 32, uint64_t{1} << 63, ~uint64_t{0}, ~uint64_t{4095}};
   for (size_t row = 0; row < 4; ++row) {
     for (const size_t field : {format::kRowOffsetAt, format::kRowSizeAt}) {
       for (const uint64_t value : hostile) {

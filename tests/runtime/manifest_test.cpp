@@ -29,7 +29,8 @@ Manifest cuda_manifest() {
   entry.outputs = {{"y", format::DataType::kBF16, {}}};
   entry.arena_bytes = 256;
   entry.buffers = {{format::Place::kInput, 0, 0, 12, "x"}, {format::Place::kOutput, 0, 0, 2, "y"}};
-  entry.cuda_steps = {{0, {1, 2, 3}, {32, 4, 1}, 1024, std::vector<uint8_t>(24, 0xa5), {{0, 0, 4}, {16, 1, 0}}, "gemm"}};
+  entry.cuda_steps = {
+      {0, {1, 2, 3}, {32, 4, 1}, 1024, std::vector<uint8_t>(24, 0xa5), {{0, 0, 4}, {16, 1, 0}}, "gemm"}};
   manifest.entries = {entry};
   return manifest;
 }
@@ -56,7 +57,8 @@ TEST(Manifest, NamesThatAreNotUtf8AreReplaced) {
 }
 
 /// Calls visit(pointer) for every value inside `value`.
-void each_path(const json& value, const json::json_pointer& at, const std::function<void(const json::json_pointer&)>& visit) {
+void each_path(const json& value, const json::json_pointer& at,
+               const std::function<void(const json::json_pointer&)>& visit) {
   visit(at);
   if (value.is_object()) {
     for (const auto& item : value.items()) each_path(item.value(), at / item.key(), visit);
@@ -69,7 +71,8 @@ TEST(Manifest, EveryWrongTypeAndEveryMissingOrUnknownKeyIsRefused) {
   const json good = json::parse(format::to_json(cuda_manifest()));
   int changes = 0;
   each_path(good, json::json_pointer(), [&](const json::json_pointer& at) {
-    for (const json& wrong : {json(nullptr), json(-1), json(1.5), json("?"), json::array({json::object()}), json::object()}) {
+    for (const json& wrong :
+         {json(nullptr), json(-1), json(1.5), json("?"), json::array({json::object()}), json::object()}) {
       if (good[at].is_string() && wrong.is_string()) continue;
       if (good[at].is_array() && wrong.is_array() && at.back() == "features") continue;
       json bad = good;
@@ -189,13 +192,22 @@ TEST(Manifest, HostileCpuNumbersAreRefused) {
           {"input buffer size", [](Manifest& m) { m.entries[0].buffers[0].bytes = 29; }},
           {"input index", [](Manifest& m) { m.entries[0].buffers[0].index = 2; }},
           {"output index", [](Manifest& m) { m.entries[0].buffers[3].index = 1; }},
-          {"error word size", [](Manifest& m) { m.entries[0].buffers[2] = {format::Place::kError, 0, 0, 8, ""}; }},
-          {"error word offset", [](Manifest& m) { m.entries[0].buffers[2] = {format::Place::kError, 0, 4, 4, ""}; }},
+          {"error word size",
+           [](Manifest& m) {
+             m.entries[0].buffers[2] = {format::Place::kError, 0, 0, 8, ""};
+           }},
+          {"error word offset",
+           [](Manifest& m) {
+             m.entries[0].buffers[2] = {format::Place::kError, 0, 4, 4, ""};
+           }},
           {"tensor size", [](Manifest& m) { m.entries[0].inputs[0].shape = {kHuge}; }},
-          {"tensor size overflow", [](Manifest& m) { m.entries[0].inputs[0].shape = {int64_t{1} << 31, int64_t{1} << 31, 4}; }},
+          {"tensor size overflow",
+           [](Manifest& m) {
+             m.entries[0].inputs[0].shape = {int64_t{1} << 31, int64_t{1} << 31, 4};
+           }},
           {"negative extent", [](Manifest& m) { m.entries[0].inputs[0].shape = {-7}; }},
           {"rank", [](Manifest& m) { m.entries[0].inputs[0].shape.assign(33, 1); }},
-          {"tensor twice", [](Manifest& m) { m.entries[0].inputs[0].name = "b"; }},
+          {"tensor twice", [](Manifest& m) { m.entries[0].inputs[0].name = m.entries[0].inputs[1].name; }},
           {"tensor without name", [](Manifest& m) { m.entries[0].outputs[0].name.clear(); }},
           {"entry twice", [](Manifest& m) { m.entries[0].name = m.entries[1].name; }},
           {"shapes twice", [](Manifest& m) { m.entries[1] = m.entries[0], m.entries[1].name = "again"; }},
@@ -205,24 +217,31 @@ TEST(Manifest, HostileCpuNumbersAreRefused) {
 }
 
 TEST(Manifest, HostileCudaNumbersAreRefused) {
-  expect_all_refused(cuda_manifest(),
-                     {
-                         {"no such cubin", [](Manifest& m) { m.kernels[0].section = "cubin.1"; }},
-                         {"cubin in code", [](Manifest& m) { m.kernels[0].section = "code"; }},
-                         {"part of a cubin", [](Manifest& m) { m.kernels[0].bytes = 99; }},
-                         {"grid 0", [](Manifest& m) { m.entries[0].cuda_steps[0].grid[0] = 0; }},
-                         {"grid y", [](Manifest& m) { m.entries[0].cuda_steps[0].grid[1] = 65536; }},
-                         {"grid x", [](Manifest& m) { m.entries[0].cuda_steps[0].grid[0] = kMax; }},
-                         {"block", [](Manifest& m) { m.entries[0].cuda_steps[0].block = {1024, 2, 1}; }},
-                         {"block huge", [](Manifest& m) { m.entries[0].cuda_steps[0].block = {kMax, kMax, kMax}; }},
-                         {"shared memory", [](Manifest& m) { m.entries[0].cuda_steps[0].shared_bytes = kHuge; }},
-                         {"parameters", [](Manifest& m) { m.entries[0].cuda_steps[0].params.resize(40000); }},
-                         {"relocation end", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = 17; }},
-                         {"relocation offset", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = kMax; }},
-                         {"relocation buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].buffer = 2; }},
-                         {"relocation addend", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].addend = 13; }},
-                         {"cpu step", [](Manifest& m) { m.entries[0].cpu_steps.emplace_back(); }},
-                     });
+  expect_all_refused(
+      cuda_manifest(),
+      {
+          {"no such cubin", [](Manifest& m) { m.kernels[0].section = "cubin.1"; }},
+          {"cubin in code", [](Manifest& m) { m.kernels[0].section = "code"; }},
+          {"part of a cubin", [](Manifest& m) { m.kernels[0].bytes = 99; }},
+          {"grid 0", [](Manifest& m) { m.entries[0].cuda_steps[0].grid[0] = 0; }},
+          {"grid y", [](Manifest& m) { m.entries[0].cuda_steps[0].grid[1] = 65536; }},
+          {"grid x", [](Manifest& m) { m.entries[0].cuda_steps[0].grid[0] = kMax; }},
+          {"block",
+           [](Manifest& m) {
+             m.entries[0].cuda_steps[0].block = {1024, 2, 1};
+           }},
+          {"block huge",
+           [](Manifest& m) {
+             m.entries[0].cuda_steps[0].block = {kMax, kMax, kMax};
+           }},
+          {"shared memory", [](Manifest& m) { m.entries[0].cuda_steps[0].shared_bytes = kHuge; }},
+          {"parameters", [](Manifest& m) { m.entries[0].cuda_steps[0].params.resize(40000); }},
+          {"relocation end", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = 17; }},
+          {"relocation offset", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = kMax; }},
+          {"relocation buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].buffer = 2; }},
+          {"relocation addend", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].addend = 13; }},
+          {"cpu step", [](Manifest& m) { m.entries[0].cpu_steps.emplace_back(); }},
+      });
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ TEST(Run, AnyTeamComputesTheSame) {
       program.bind(inputs, &output);
       runtime::ThreadPool pool(threads);
       ASSERT_TRUE(pool.try_run(
-          threads, [](void* p, const runtime::Team& team) { static_cast<runtime::CpuProgram*>(p)->execute(team); }, &program));
+          threads, [](void* p, const runtime::Team& team) { static_cast<runtime::CpuProgram*>(p)->execute(team); },
+          &program));
       EXPECT_EQ(sum.y.data, sum.expected()) << entry.name << " on " << threads;
     }
   }

@@ -17,7 +17,8 @@ using Clock = std::chrono::steady_clock;
 /// Runs a lambda taking const Team& as a region.
 template <typename F>
 bool run(ThreadPool& pool, int threads, F& body) {
-  return pool.try_run(threads, [](void* state, const Team& team) { (*static_cast<F*>(state))(team); }, &body);
+  return pool.try_run(
+      threads, [](void* state, const Team& team) { (*static_cast<F*>(state))(team); }, &body);
 }
 
 TEST(ThreadPool, EveryThreadRunsOnce) {

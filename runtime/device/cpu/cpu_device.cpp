@@ -59,8 +59,8 @@ class CpuContext : public DeviceContext {
       programs_.push_back(std::make_unique<CpuProgram>(manifest, entry, code, memory));
     }
     if (options.profile != 0) times_.resize(steps);
-    options.log(TW_LOG_INFO, format::join("context: arena ", arena_bytes, " bytes, scratch ", scratch_bytes, " bytes on each of ",
-                                          pool_threads_, " threads"));
+    options.log(TW_LOG_INFO, format::join("context: arena ", arena_bytes, " bytes, scratch ", scratch_bytes,
+                                          " bytes on each of ", pool_threads_, " threads"));
   }
 
   void run(int entry, const DLTensor* inputs, const DLTensor* outputs) override {
@@ -72,7 +72,7 @@ class CpuContext : public DeviceContext {
     const int failed = current_->take_failed_step();
     if (failed >= 0) {
       const std::string& name = current_->entry().cpu_steps[static_cast<size_t>(failed)].name;
-      format::fail(ErrorCode::kInputValue, value_error_message(name, error_));
+      format::fail(ErrorCode::kInputValue, value_error_message(format::join("step '", name, "'"), error_));
     }
   }
 
@@ -94,7 +94,8 @@ class CpuContext : public DeviceContext {
     if (options.threads == 1) return 1;
     const int available = ThreadPool::of_process().size();
     if (options.threads > available) {
-      options.log(TW_LOG_WARNING, format::join(options.threads, " threads wanted, but the process may use ", available));
+      options.log(TW_LOG_WARNING,
+                  format::join(options.threads, " threads wanted, but the process may use ", available));
     }
     return options.threads == 0 ? available : std::min(options.threads, available);
   }
@@ -109,13 +110,15 @@ class CpuContext : public DeviceContext {
     }
   }
 
-  CpuMemory allocate(const format::Artefact& artefact, int64_t arena_bytes, int64_t scratch_bytes, const Options& options) {
+  CpuMemory allocate(const format::Artefact& artefact, int64_t arena_bytes, int64_t scratch_bytes,
+                     const Options& options) {
     CpuMemory memory;
     arena_ = Memory::allocate(static_cast<size_t>(arena_bytes), options.allocator, "the arena");
     arena_.populate();
     memory.scratch_stride = (scratch_bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
     // The largest scratch area a manifest may ask for is 2^47 bytes and threads are at most 2^15: no overflow.
-    scratch_ = Memory::allocate(static_cast<size_t>(memory.scratch_stride * pool_threads_), options.allocator, "scratch memory");
+    scratch_ = Memory::allocate(static_cast<size_t>(memory.scratch_stride * pool_threads_), options.allocator,
+                                "scratch memory");
     scratch_.populate();
     memory.arena = arena_.data();
     memory.scratch = scratch_.data();
@@ -159,11 +162,11 @@ std::unique_ptr<DeviceModel> load_cpu_model(const format::Artefact& artefact, co
   if (!missing.empty()) {
     std::string list;
     for (const std::string& name : missing) list += (list.empty() ? "" : ", ") + name;
-    format::fail(ErrorCode::kIncompatible, "the artefact for ", target.arch, " needs CPU features that this machine lacks: ",
-                 list);
+    format::fail(ErrorCode::kIncompatible, "the artefact for ", target.arch,
+                 " needs CPU features that this machine lacks: ", list);
   }
-  options.log(TW_LOG_INFO, format::join("model for ", target.arch, ": ", artefact.manifest().entries.size(), " entries, ",
-                                        artefact.section("code").size(), " bytes of code, ",
+  options.log(TW_LOG_INFO, format::join("model for ", target.arch, ": ", artefact.manifest().entries.size(),
+                                        " entries, ", artefact.section("code").size(), " bytes of code, ",
                                         artefact.section("weights").size(), " bytes of weights"));
   return std::make_unique<CpuModel>(artefact);
 }

@@ -134,7 +134,7 @@ struct Feature {
   unsigned long bit;  // of AT_HWCAP (Linux, arch/arm64/include/uapi/asm/hwcap.h)
 };
 
-constexpr Feature kFeatures[] = {{"fp-armv8", 1ul << 0}, {"neon", 1ul << 1},     {"aes", 1ul << 3},
+constexpr Feature kFeatures[] = {{"fp-armv8", 1ul << 0}, {"neon", 1ul << 1},      {"aes", 1ul << 3},
                                  {"lse", 1ul << 8},      {"fullfp16", 1ul << 10}, {"rdm", 1ul << 12},
                                  {"dotprod", 1ul << 20}, {"sve", 1ul << 22}};
 

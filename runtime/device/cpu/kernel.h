@@ -7,7 +7,8 @@ namespace tw::runtime {
 extern "C" {
 /// Computes tiles [tile_begin, tile_end) of a step, in the C calling convention of the target.
 ///  - buffers[i] is the address of the step's i-th argument. Arena, weights and scratch start at a multiple of 4096
-///    bytes, so a buffer's alignment there follows from its offset; inputs and outputs are aligned to their element only.
+///    bytes, so a buffer's alignment there follows from its offset; inputs and outputs are aligned to their element
+///    only.
 ///  - scratch: memory of this thread alone, `scratch_bytes_per_thread` bytes with any content; null when that is 0.
 ///  - The floating-point environment is the default one: round to nearest, no traps, denormals kept.
 ///  - An argument in place `error` is an int32 that is 0 before the run. A kernel may store a nonzero value to say that

@@ -22,7 +22,8 @@ struct CpuMemory {
 
 class CpuProgram {
  public:
-  CpuProgram(const format::Manifest& manifest, const format::Entry& entry, const CodeMap& code, const CpuMemory& memory);
+  CpuProgram(const format::Manifest& manifest, const format::Entry& entry, const CodeMap& code,
+             const CpuMemory& memory);
 
   /// Points the arguments that are inputs and outputs at the caller's tensors.
   void bind(const DLTensor* inputs, const DLTensor* outputs);

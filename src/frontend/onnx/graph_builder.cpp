@@ -53,27 +53,27 @@ graph::RefTensor GraphBuilder::constant(ValueId id) const {
   return graph::RefTensor::from_bytes(value.type, *value.constant);
 }
 
-std::vector<ValueId> GraphBuilder::append(graph::Node node) {
+std::vector<ValueId> GraphBuilder::append(graph::Node node, const std::string& value_name) {
   const graph::OpDef* op = ops_.find(node.op);
   if (op == nullptr) throw Unsupported(fmt::format("it needs the operator '{}', which does not exist here", node.op));
   const graph::OpCall call = graph::make_call(graph_, node);
   const std::vector<TensorType> types = op->infer(call);
   for (const TensorType& type : types) check_extents(type.shape, "the result");
-  if (can_fold(call, types, node)) return fold(*op, call, node);
+  if (can_fold(call, types)) return fold(call, value_name);
   node.outputs.clear();
   for (size_t k = 0; k < types.size(); ++k) {
-    node.outputs.push_back(add_value(k == 0 ? node.name : fmt::format("{}.{}", node.name, k), types[k]));
+    node.outputs.push_back(add_value(k == 0 ? value_name : fmt::format("{}.{}", value_name, k), types[k]));
     producers_.back() = static_cast<int>(graph_.nodes.size());
   }
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().outputs;
 }
 
-bool GraphBuilder::can_fold(const graph::OpCall& call, const std::vector<TensorType>& types, const graph::Node& node) {
+bool GraphBuilder::can_fold(const graph::OpCall& call, const std::vector<TensorType>& types) {
   int64_t work = 0;
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     if (!call.present[k]) continue;
-    if (!is_constant(node.inputs[k]) || call.inputs[k].elements() > kMaxFoldInputElements) return false;
+    if (!is_constant(call.node.inputs[k]) || call.inputs[k].elements() > kMaxFoldInputElements) return false;
     work += call.inputs[k].elements();
   }
   for (const TensorType& type : types) {
@@ -85,16 +85,16 @@ bool GraphBuilder::can_fold(const graph::OpCall& call, const std::vector<TensorT
   return true;
 }
 
-std::vector<ValueId> GraphBuilder::fold(const graph::OpDef& op, const graph::OpCall& call, const graph::Node& node) {
+std::vector<ValueId> GraphBuilder::fold(const graph::OpCall& call, const std::string& value_name) {
   std::vector<graph::RefTensor> inputs;
-  for (size_t k = 0; k < node.inputs.size(); ++k) {
-    inputs.push_back(call.present[k] ? constant(node.inputs[k]) : graph::RefTensor::zeros(call.inputs[k]));
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    inputs.push_back(call.present[k] ? constant(call.node.inputs[k]) : graph::RefTensor::zeros(call.inputs[k]));
   }
-  std::vector<graph::RefTensor> results = op.reference(call, inputs);
+  std::vector<graph::RefTensor> results = ops_.at(call.node.op).reference(call, inputs);
   std::vector<ValueId> ids;
   for (graph::RefTensor& result : results) {
     result.round_to_type();
-    ids.push_back(add_constant(node.name, result));
+    ids.push_back(add_constant(value_name, result));
   }
   return ids;
 }

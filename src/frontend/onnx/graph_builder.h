@@ -16,10 +16,10 @@ class GraphBuilder {
   graph::ValueId add_constant(const std::string& name, TensorType type, graph::Bytes bytes);
   graph::ValueId add_constant(const std::string& name, const graph::RefTensor& tensor);
 
-  /// Appends one application of an operator; outputs are named after `node.name`. When all inputs are constants and
+  /// Appends one application of an operator; its outputs are named `value_name`, `value_name`.1, ... When all inputs are constants and
   /// inputs and results are small (limits.h), the reference is evaluated instead and the outputs are constants.
   /// Throws UserError when the inputs do not fit the operator, Unsupported when the OpTable has no such operator.
-  std::vector<graph::ValueId> append(graph::Node node);
+  std::vector<graph::ValueId> append(graph::Node node, const std::string& value_name);
 
   const TensorType& type(graph::ValueId id) const { return graph_.value(id).type; }
   bool is_constant(graph::ValueId id) const { return graph_.value(id).is_constant(); }
@@ -45,8 +45,8 @@ class GraphBuilder {
  private:
   std::string unique(const std::string& wanted);
   graph::ValueId add_value(const std::string& name, TensorType type);
-  bool can_fold(const graph::OpCall& call, const std::vector<TensorType>& types, const graph::Node& node);
-  std::vector<graph::ValueId> fold(const graph::OpDef& op, const graph::OpCall& call, const graph::Node& node);
+  bool can_fold(const graph::OpCall& call, const std::vector<TensorType>& types);
+  std::vector<graph::ValueId> fold(const graph::OpCall& call, const std::string& value_name);
 
   const graph::OpTable& ops_;
   graph::Graph graph_;

@@ -48,4 +48,7 @@ Result<Construction> construct_rows(const GroupTask& task, const TargetInfo& tar
 /// Everything: each stage a kernel of its own, vectorised along the last axis, parallel along the others (generic.cpp).
 Result<Construction> construct_generic(const GroupTask& task, const TargetInfo& target);
 
+/// Everything, one tile a point of each stage, sums in a register: for devices whose tiles are threads (point.cpp).
+Result<Construction> construct_point(const GroupTask& task, const TargetInfo& target);
+
 }  // namespace tw::tune

@@ -157,7 +157,9 @@ Result<Construction> construct_rows(const GroupTask& task, const TargetInfo& tar
   const bool reduces = std::any_of(program.computes.begin(), program.computes.end(), [](const te::Compute& c) { return c.is_reduction(); });
   if (!reduces) return declined("no reduction");
   const te::Compute& output = program.computes.back();
-  if (program.outputs.size() != 1 || !program.is_output(output.name())) return declined("several outputs");
+  if (!std::all_of(program.outputs.begin(), program.outputs.end(), [&](const std::string& name) { return program.find_compute(name) == &output; })) {
+    return declined("an output that is not the last stage");
+  }
   const size_t rows = common_rows(program, output);
   if (rows == 0) return declined("its stages share no leading axis with the output");
   RowScheduler(program, output, rows, target).run(out.schedule);

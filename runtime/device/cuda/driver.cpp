@@ -1,0 +1,80 @@
+#include "runtime/device/cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include "runtime/format/error.h"
+
+namespace tw::runtime::cuda {
+namespace {
+
+using format::ErrorCode;
+
+template <typename Function>
+void resolve(void* library, const char* symbol, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, symbol));
+  if (function == nullptr)
+    format::fail(ErrorCode::kDevice, "the NVIDIA driver has no function ", symbol, ": it is too old");
+}
+
+Driver resolve_all(void* library) {
+  Driver driver{};
+  resolve(library, "cuInit", driver.init);
+  resolve(library, "cuGetErrorString", driver.get_error_string);
+  resolve(library, "cuDeviceGetCount", driver.device_get_count);
+  resolve(library, "cuDeviceGet", driver.device_get);
+  resolve(library, "cuDeviceGetName", driver.device_get_name);
+  resolve(library, "cuDeviceGetAttribute", driver.device_get_attribute);
+  resolve(library, "cuDevicePrimaryCtxRetain", driver.primary_context_retain);
+  resolve(library, "cuDevicePrimaryCtxRelease_v2", driver.primary_context_release);
+  resolve(library, "cuCtxPushCurrent_v2", driver.context_push);
+  resolve(library, "cuCtxPopCurrent_v2", driver.context_pop);
+  resolve(library, "cuModuleLoadData", driver.module_load_data);
+  resolve(library, "cuModuleUnload", driver.module_unload);
+  resolve(library, "cuModuleGetFunction", driver.module_get_function);
+  resolve(library, "cuFuncSetAttribute", driver.function_set_attribute);
+  resolve(library, "cuMemAlloc_v2", driver.mem_alloc);
+  resolve(library, "cuMemFree_v2", driver.mem_free);
+  resolve(library, "cuMemsetD8_v2", driver.memset);
+  resolve(library, "cuMemcpyHtoDAsync_v2", driver.copy_to_device);
+  resolve(library, "cuMemcpyDtoHAsync_v2", driver.copy_to_host);
+  resolve(library, "cuStreamCreate", driver.stream_create);
+  resolve(library, "cuStreamSynchronize", driver.stream_synchronize);
+  resolve(library, "cuStreamDestroy_v2", driver.stream_destroy);
+  resolve(library, "cuEventCreate", driver.event_create);
+  resolve(library, "cuEventRecord", driver.event_record);
+  resolve(library, "cuEventElapsedTime", driver.event_elapsed_ms);
+  resolve(library, "cuEventDestroy_v2", driver.event_destroy);
+  resolve(library, "cuLaunchKernel", driver.launch);
+  return driver;
+}
+
+Driver load_driver() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    format::fail(ErrorCode::kDevice,
+                 "no NVIDIA driver: libcuda.so.1 cannot be opened; a CUDA artefact needs an NVIDIA GPU");
+  }
+  const Driver driver = resolve_all(library);
+  driver.check(driver.init(0), "start the NVIDIA driver");
+  return driver;
+}
+
+}  // namespace
+
+void Driver::check(Result result, const char* doing) const {
+  if (result == kSuccess) return;
+  const char* text = nullptr;
+  if (get_error_string(result, &text) != kSuccess || text == nullptr) text = "unknown error";
+  const ErrorCode code = result == kErrorOutOfMemory      ? ErrorCode::kOutOfMemory
+                         : result == kErrorNoBinaryForGpu ? ErrorCode::kIncompatible
+                                                          : ErrorCode::kDevice;
+  format::fail(code, "cannot ", doing, ": ", text, " (CUDA error ", result, ")");
+}
+
+const Driver& open_driver() {
+  // A failed attempt throws and is repeated at the next call; the library stays open until the process ends.
+  static const Driver driver = load_driver();
+  return driver;
+}
+
+}  // namespace tw::runtime::cuda

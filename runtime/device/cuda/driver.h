@@ -1,0 +1,72 @@
+// The part of the CUDA driver interface that the runtime uses, with declarations of our own: nothing of the CUDA
+// toolkit is needed to build, and the driver library is opened when the first CUDA artefact is loaded. Names, types and
+// numbers are those of cuda.h (CUDA driver API reference manual, 12.x).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tw::runtime::cuda {
+
+using Result = int;  // CUresult
+using Device = int;
+using DevicePtr = unsigned long long;
+using ContextHandle = struct ContextTag*;
+using ModuleHandle = struct ModuleTag*;
+using FunctionHandle = struct FunctionTag*;
+using StreamHandle = struct StreamTag*;
+using EventHandle = struct EventTag*;
+
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kErrorOutOfMemory = 2;
+inline constexpr Result kErrorNoBinaryForGpu = 209;
+inline constexpr int kAttributeMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+inline constexpr int kAttributeMinor = 76;
+inline constexpr int kFunctionMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+inline constexpr unsigned kStreamDefault = 0;        // ordered after work in the legacy default stream
+inline constexpr unsigned kEventDefault = 0;
+// Keys of cuLaunchKernel's `extra` array; macros that stand for pointers in cuda.h.
+inline constexpr uintptr_t kParamEnd = 0, kParamBufferPointer = 1, kParamBufferSize = 2;
+
+/// Entry points; the symbol in the library is named beside each.
+struct Driver {
+  Result (*init)(unsigned flags);                                            // cuInit
+  Result (*get_error_string)(Result error, const char** text);               // cuGetErrorString
+  Result (*device_get_count)(int* count);                                    // cuDeviceGetCount
+  Result (*device_get)(Device* device, int ordinal);                         // cuDeviceGet
+  Result (*device_get_name)(char* name, int length, Device device);          // cuDeviceGetName
+  Result (*device_get_attribute)(int* value, int attribute, Device device);  // cuDeviceGetAttribute
+  Result (*primary_context_retain)(ContextHandle* context, Device device);   // cuDevicePrimaryCtxRetain
+  Result (*primary_context_release)(Device device);                          // cuDevicePrimaryCtxRelease_v2
+  Result (*context_push)(ContextHandle context);                             // cuCtxPushCurrent_v2
+  Result (*context_pop)(ContextHandle* context);                             // cuCtxPopCurrent_v2
+  Result (*module_load_data)(ModuleHandle* module, const void* image);       // cuModuleLoadData
+  Result (*module_unload)(ModuleHandle module);                              // cuModuleUnload
+  Result (*module_get_function)(FunctionHandle* function, ModuleHandle module,
+                                const char* name);                                              // cuModuleGetFunction
+  Result (*function_set_attribute)(FunctionHandle function, int attribute, int value);          // cuFuncSetAttribute
+  Result (*mem_alloc)(DevicePtr* pointer, size_t bytes);                                        // cuMemAlloc_v2
+  Result (*mem_free)(DevicePtr pointer);                                                        // cuMemFree_v2
+  Result (*memset)(DevicePtr pointer, unsigned char value, size_t bytes);                       // cuMemsetD8_v2
+  Result (*copy_to_device)(DevicePtr to, const void* from, size_t bytes, StreamHandle stream);  // cuMemcpyHtoDAsync_v2
+  Result (*copy_to_host)(void* to, DevicePtr from, size_t bytes, StreamHandle stream);          // cuMemcpyDtoHAsync_v2
+  Result (*stream_create)(StreamHandle* stream, unsigned flags);                                // cuStreamCreate
+  Result (*stream_synchronize)(StreamHandle stream);                                            // cuStreamSynchronize
+  Result (*stream_destroy)(StreamHandle stream);                                                // cuStreamDestroy_v2
+  Result (*event_create)(EventHandle* event, unsigned flags);                                   // cuEventCreate
+  Result (*event_record)(EventHandle event, StreamHandle stream);                               // cuEventRecord
+  Result (*event_elapsed_ms)(float* ms, EventHandle start, EventHandle end);                    // cuEventElapsedTime
+  Result (*event_destroy)(EventHandle event);                                                   // cuEventDestroy_v2
+  Result (*launch)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle stream, void** params,
+                   void** extra);  // cuLaunchKernel
+
+  /// Throws Error for a result that is not success: kOutOfMemory, kIncompatible (the device cannot run a cubin), else
+  /// kDevice, with `doing` and the driver's own text.
+  void check(Result result, const char* doing) const;
+};
+
+/// The driver of this machine, opened and initialised at the first call. Throws Error(kDevice) without one.
+const Driver& open_driver();
+
+}  // namespace tw::runtime::cuda

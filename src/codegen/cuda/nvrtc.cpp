@@ -1,0 +1,92 @@
+#include "codegen/cuda/nvrtc.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace tw::codegen {
+namespace {
+
+// The part of NVRTC's C interface that is used; its functions return 0 on success.
+using Program = void*;
+struct Nvrtc {
+  int (*create)(Program*, const char* source, const char* name, int headers, const char* const*, const char* const*) = nullptr;
+  int (*compile)(Program, int options, const char* const*) = nullptr;
+  int (*log_size)(Program, size_t*) = nullptr;
+  int (*log)(Program, char*) = nullptr;
+  int (*cubin_size)(Program, size_t*) = nullptr;
+  int (*cubin)(Program, char*) = nullptr;
+  int (*destroy)(Program*) = nullptr;
+};
+
+void* open_library() {
+  const char* chosen = std::getenv("TW_NVRTC");
+  if (chosen != nullptr) return dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
+  constexpr std::array<const char*, 4> kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"};
+  for (const char* name : kNames) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  return nullptr;
+}
+
+template <typename Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+Result<Nvrtc> load_nvrtc() {
+  void* library = open_library();
+  if (library == nullptr) return declined("NVRTC (libnvrtc.so) is not installed; set TW_NVRTC to its path");
+  Nvrtc api;
+  const bool complete = find(library, "nvrtcCreateProgram", api.create) && find(library, "nvrtcCompileProgram", api.compile) &&
+                        find(library, "nvrtcGetProgramLogSize", api.log_size) && find(library, "nvrtcGetProgramLog", api.log) &&
+                        find(library, "nvrtcGetCUBINSize", api.cubin_size) && find(library, "nvrtcGetCUBIN", api.cubin) &&
+                        find(library, "nvrtcDestroyProgram", api.destroy);
+  if (!complete) return declined("the NVRTC found here is too old: it gives no cubins");
+  return api;
+}
+
+const Result<Nvrtc>& nvrtc() {
+  static const Result<Nvrtc> api = load_nvrtc();
+  return api;
+}
+
+std::string read_log(const Nvrtc& api, Program program) {
+  size_t size = 0;
+  api.log_size(program, &size);
+  std::string log(size, '\0');
+  if (size > 0) api.log(program, log.data());
+  return log;
+}
+
+}  // namespace
+
+Result<bool> nvrtc_available() {
+  if (nvrtc().ok()) return true;
+  return Reason{nvrtc().reason()};
+}
+
+std::vector<std::byte> compile_cubin(const std::string& source, const std::string& architecture) {
+  if (!nvrtc().ok()) throw Unsupported(fmt::format("CUDA code generation: {}", nvrtc().reason()));
+  const Nvrtc& api = *nvrtc();
+  Program program = nullptr;
+  TW_CHECK(api.create(&program, source.c_str(), "tilewright.cu", 0, nullptr, nullptr) == 0, "nvrtcCreateProgram");
+  const std::string arch = "--gpu-architecture=" + architecture;
+  const std::array<const char*, 3> options = {arch.c_str(), "--fmad=false", "--std=c++17"};
+  const int status = api.compile(program, static_cast<int>(options.size()), options.data());
+  const std::string log = read_log(api, program);
+  std::vector<std::byte> cubin;
+  if (status == 0) {
+    size_t size = 0;
+    api.cubin_size(program, &size);
+    cubin.resize(size);
+    api.cubin(program, reinterpret_cast<char*>(cubin.data()));
+  }
+  api.destroy(&program);
+  TW_CHECK(status == 0 && !cubin.empty(), "NVRTC does not compile a generated kernel for {}:\n{}", architecture, log);
+  return cubin;
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,204 @@
+#include "codegen/llvm/arith.h"
+
+#include <llvm/IR/Intrinsics.h>
+
+#include <bit>
+
+#include "support/error.h"
+
+namespace tw::codegen::cpu {
+namespace {
+
+namespace Intrinsic = ::llvm::Intrinsic;
+using ::llvm::Constant;
+
+Value* zero_of(Value* x) { return Constant::getNullValue(x->getType()); }
+
+bool is_comparison(Op op) { return op >= Op::kEq && op <= Op::kLe; }
+
+// Runs f on the operands converted to f32 and rounds what it gives back to the 16-bit float `type`. One operation of
+// +, -, *, /, sqrt done in f32 and rounded once more equals the operation rounded once (24 >= 2 * 11 + 2 bits).
+template <typename F, typename... Values>
+Value* through_f32(Builder& builder, DataType type, F f, Values... operands) {
+  const DataType wide = DataType::f32().with_lanes(type.lanes());
+  return emit_cast(builder, type, wide, f(wide, emit_cast(builder, wide, type, operands)...));
+}
+
+Value* float_unary(Builder& builder, Op op, Value* x) {
+  switch (op) {
+    case Op::kNeg: return builder.CreateFNeg(x);
+    case Op::kAbs: return builder.CreateUnaryIntrinsic(Intrinsic::fabs, x);
+    case Op::kFloor: return builder.CreateUnaryIntrinsic(Intrinsic::floor, x);
+    case Op::kCeil: return builder.CreateUnaryIntrinsic(Intrinsic::ceil, x);
+    case Op::kRound: return builder.CreateUnaryIntrinsic(Intrinsic::roundeven, x);
+    case Op::kTrunc: return builder.CreateUnaryIntrinsic(Intrinsic::trunc, x);
+    default: throw InternalError("unary operation not defined on floats");
+  }
+}
+
+// NaN when either side is NaN. The x86 instruction computes `a > b ? a : b`: unordered operands give the second one,
+// so a NaN in b survives; a NaN in a is put back unless a cannot be one.
+Value* float_min_max(Builder& builder, Op op, Value* a, Value* b, const OperandFacts& facts) {
+  const bool swap = facts.b_never_nan && !facts.a_never_nan;
+  if (swap) std::swap(a, b);
+  Value* first = op == Op::kMax ? builder.CreateFCmpOGT(a, b) : builder.CreateFCmpOLT(a, b);
+  Value* picked = builder.CreateSelect(first, a, b);
+  if (facts.a_never_nan || facts.b_never_nan) return picked;
+  return builder.CreateSelect(builder.CreateFCmpUNO(a, a), a, picked);
+}
+
+Value* float_binary(Builder& builder, Op op, Value* a, Value* b, const OperandFacts& facts) {
+  switch (op) {
+    case Op::kAdd: return builder.CreateFAdd(a, b);
+    case Op::kSub: return builder.CreateFSub(a, b);
+    case Op::kMul: return builder.CreateFMul(a, b);
+    case Op::kDiv: return builder.CreateFDiv(a, b);
+    case Op::kMin: case Op::kMax: return float_min_max(builder, op, a, b, facts);
+    case Op::kEq: return builder.CreateFCmpOEQ(a, b);
+    case Op::kNe: return builder.CreateFCmpUNE(a, b);
+    case Op::kLt: return builder.CreateFCmpOLT(a, b);
+    case Op::kLe: return builder.CreateFCmpOLE(a, b);
+    default: throw InternalError("binary operation not defined on floats");
+  }
+}
+
+// The value of a constant that is the same in every lane, or 0 (no divisor).
+int64_t splat_constant(Value* x) {
+  auto* constant = ::llvm::dyn_cast<Constant>(x);
+  if (constant && constant->getType()->isVectorTy()) constant = constant->getSplatValue();
+  const auto* number = ::llvm::dyn_cast_or_null<::llvm::ConstantInt>(constant);
+  return number ? number->getSExtValue() : 0;
+}
+
+// Signed a, any b != 0: the truncated quotient is one too large, and the remainder off by b, where the remainder is not
+// zero and has the other sign than b.
+Value* signed_floor(Builder& builder, Op op, Value* a, Value* b) {
+  const int64_t divisor = splat_constant(b);
+  if (divisor > 0 && (divisor & (divisor - 1)) == 0) {
+    const auto shift = static_cast<uint64_t>(std::countr_zero(static_cast<uint64_t>(divisor)));
+    if (op == Op::kFloorDiv) return builder.CreateAShr(a, ::llvm::ConstantInt::get(a->getType(), shift));
+    return builder.CreateAnd(a, ::llvm::ConstantInt::get(a->getType(), static_cast<uint64_t>(divisor - 1)));
+  }
+  Value* quotient = builder.CreateSDiv(a, b);
+  Value* rest = builder.CreateSub(a, builder.CreateMul(quotient, b));
+  Value* differs = builder.CreateICmpSLT(builder.CreateXor(rest, b), zero_of(b));
+  Value* adjust = builder.CreateAnd(builder.CreateICmpNE(rest, zero_of(rest)), differs);
+  if (op == Op::kFloorMod) return builder.CreateAdd(rest, builder.CreateSelect(adjust, b, zero_of(b)));
+  return builder.CreateAdd(quotient, builder.CreateSExt(adjust, a->getType()));
+}
+
+Value* floor_division(Builder& builder, Op op, DataType type, Value* a, Value* b) {
+  if (type.is_signed_int()) return signed_floor(builder, op, a, b);
+  return op == Op::kFloorDiv ? builder.CreateUDiv(a, b) : builder.CreateURem(a, b);
+}
+
+Value* int_comparison(Builder& builder, Op op, bool is_signed, Value* a, Value* b) {
+  switch (op) {
+    case Op::kEq: return builder.CreateICmpEQ(a, b);
+    case Op::kNe: return builder.CreateICmpNE(a, b);
+    case Op::kLt: return is_signed ? builder.CreateICmpSLT(a, b) : builder.CreateICmpULT(a, b);
+    default: return is_signed ? builder.CreateICmpSLE(a, b) : builder.CreateICmpULE(a, b);
+  }
+}
+
+Value* int_binary(Builder& builder, Op op, DataType type, Value* a, Value* b) {
+  const bool is_signed = type.is_signed_int();
+  switch (op) {
+    case Op::kAdd: return builder.CreateAdd(a, b);
+    case Op::kSub: return builder.CreateSub(a, b);
+    case Op::kMul: return builder.CreateMul(a, b);
+    case Op::kDiv: return is_signed ? builder.CreateSDiv(a, b) : builder.CreateUDiv(a, b);
+    case Op::kFloorDiv: case Op::kFloorMod: return floor_division(builder, op, type, a, b);
+    case Op::kMin: return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smin : Intrinsic::umin, a, b);
+    case Op::kMax: return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smax : Intrinsic::umax, a, b);
+    case Op::kAnd: return builder.CreateAnd(a, b);
+    case Op::kOr: return builder.CreateOr(a, b);
+    case Op::kXor: return builder.CreateXor(a, b);
+    case Op::kShiftLeft: return builder.CreateShl(a, b);
+    case Op::kShiftRight: return is_signed ? builder.CreateAShr(a, b) : builder.CreateLShr(a, b);
+    case Op::kEq: case Op::kNe: case Op::kLt: case Op::kLe: return int_comparison(builder, op, is_signed, a, b);
+    default: throw InternalError("binary operation not defined on integers");
+  }
+}
+
+Op reduce_step(Op op) {
+  switch (op) {
+    case Op::kReduceAdd: return Op::kAdd;
+    case Op::kReduceMin: return Op::kMin;
+    case Op::kReduceMax: return Op::kMax;
+    case Op::kReduceMul: return Op::kMul;
+    case Op::kReduceAnd: return Op::kAnd;
+    case Op::kReduceOr: return Op::kOr;
+    default: throw InternalError("no reduction over lanes");
+  }
+}
+
+// Lanes [first, first + count) of x.
+Value* slice(Builder& builder, Value* x, int first, int count) {
+  if (count == 1) return builder.CreateExtractElement(x, static_cast<uint64_t>(first));
+  std::vector<int> lanes;
+  for (int i = 0; i < count; ++i) lanes.push_back(first + i);
+  return builder.CreateShuffleVector(x, lanes);
+}
+
+}  // namespace
+
+Value* emit_unary(Builder& builder, Op op, DataType type, Value* x) {
+  if (is_half(type)) {
+    return through_f32(builder, type, [&](DataType, Value* wide) { return float_unary(builder, op, wide); }, x);
+  }
+  if (type.is_float()) return float_unary(builder, op, x);
+  switch (op) {
+    case Op::kNeg: return builder.CreateNeg(x);
+    case Op::kNot: return builder.CreateNot(x);
+    case Op::kAbs:
+      return type.is_signed_int() ? builder.CreateBinaryIntrinsic(Intrinsic::abs, x, builder.getFalse()) : x;
+    default: throw InternalError("unary operation not defined on integers");
+  }
+}
+
+Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, const OperandFacts& facts) {
+  if (is_half(type)) {
+    const DataType wide = DataType::f32().with_lanes(type.lanes());
+    Value* result = float_binary(builder, op, emit_cast(builder, wide, type, a), emit_cast(builder, wide, type, b), facts);
+    return is_comparison(op) ? result : emit_cast(builder, type, wide, result);
+  }
+  if (type.is_float()) return float_binary(builder, op, a, b, facts);
+  const bool floors = op == Op::kFloorDiv || op == Op::kFloorMod;
+  if (floors && facts.a_not_negative && splat_constant(b) > 0) {
+    return op == Op::kFloorDiv ? builder.CreateUDiv(a, b) : builder.CreateURem(a, b);
+  }
+  return int_binary(builder, op, type, a, b);
+}
+
+Value* emit_fma(Builder& builder, DataType type, Value* a, Value* b, Value* c) {
+  TW_CHECK(!is_half(type), "fma of {} is to be expanded before code generation", to_string(type));
+  return builder.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
+}
+
+Value* emit_sqrt(Builder& builder, DataType type, Value* x) {
+  const auto root = [&](DataType, Value* y) { return builder.CreateUnaryIntrinsic(Intrinsic::sqrt, y); };
+  return is_half(type) ? through_f32(builder, type, root, x) : root(type, x);
+}
+
+Value* emit_reduce(Builder& builder, Op op, DataType type, Value* x) {
+  const Op step = reduce_step(op);
+  int lanes = type.lanes();
+  while (lanes > 1) {
+    if (lanes % 2 == 1) {
+      Value* last = builder.CreateExtractElement(x, static_cast<uint64_t>(lanes - 1));
+      Value* first = builder.CreateExtractElement(x, uint64_t{0});
+      x = slice(builder, x, 0, lanes - 1);
+      x = builder.CreateInsertElement(x, emit_binary(builder, step, type.element(), first, last), uint64_t{0});
+      --lanes;
+    }
+    const int half = lanes / 2;
+    Value* low = slice(builder, x, 0, half);
+    Value* high = slice(builder, x, half, half);
+    x = emit_binary(builder, step, type.with_lanes(half), low, high);
+    lanes = half;
+  }
+  return x;
+}
+
+}  // namespace tw::codegen::cpu

@@ -1,0 +1,32 @@
+// Arithmetic of expr.h on LLVM values: one function per class of operations. Private to codegen/llvm.
+// Types are given as DataType because signedness and the 16-bit floats are not visible in LLVM's types.
+#pragma once
+#include "codegen/llvm/types.h"
+
+namespace tw::codegen::cpu {
+
+/// What the caller knows about the operands; it only makes code cheaper.
+struct OperandFacts {
+  bool a_not_negative = false;  // integer a >= 0
+  bool a_never_nan = false;
+  bool b_never_nan = false;
+};
+
+/// kNeg, kAbs, kFloor, kCeil, kRound, kTrunc, kNot of x, which has `type`.
+Value* emit_unary(Builder& builder, Op op, DataType type, Value* x);
+/// kAdd .. kMax, kAnd .. kShiftRight, kEq .. kLe of operands of `type`.
+Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, const OperandFacts& facts = {});
+/// a * b + c rounded once, on f32 or f64.
+Value* emit_fma(Builder& builder, DataType type, Value* a, Value* b, Value* c);
+/// The square root, correctly rounded.
+Value* emit_sqrt(Builder& builder, DataType type, Value* x);
+/// Combines all lanes in the order that loop/arithmetic.h fixes: halves lane by lane; of an odd number of lanes the last
+/// goes into lane 0 first. This order needs no reassociation flag and is a tree of vector operations.
+Value* emit_reduce(Builder& builder, Op op, DataType type, Value* x);
+
+/// kCast from `from` to `to` (same lanes).
+Value* emit_cast(Builder& builder, DataType to, DataType from, Value* x);
+/// kBitcast from `from` to `to` (same width and lanes).
+Value* emit_bitcast(Builder& builder, DataType to, DataType from, Value* x);
+
+}  // namespace tw::codegen::cpu

@@ -1,0 +1,73 @@
+#include "codegen/llvm/object.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+
+#include "codegen/llvm/link.h"
+#include "codegen/llvm/machine.h"
+#include "support/error.h"
+
+namespace tw::codegen::cpu {
+
+const KernelEntry& MachineCode::kernel(std::string_view name) const {
+  const auto it = std::ranges::find(kernels, name, &KernelEntry::name);
+  TW_CHECK(it != kernels.end(), "no kernel {}", name);
+  return *it;
+}
+
+int64_t spill_count(const MachineCode& code) {
+  int64_t spills = 0;
+  for (const KernelEntry& kernel : code.kernels) spills += kernel.vector_spills;
+  return spills;
+}
+
+MachineCode compile_object(const loop::Program& program, const CpuLevel& level, const EmitOptions& options) {
+  Module module = emit(program, level, options);
+  optimize(module);
+  const MachineOutput output = generate(module, MachineFormat::kObject);
+  LinkedBlob blob = link(output.bytes);
+  MachineCode code{std::move(blob.bytes), {}};
+  for (const KernelInfo& info : module.kernels()) {
+    const LinkedBlob::Symbol& symbol = blob.functions.at(info.name);
+    const FrameInfo& frame = output.frames.at(info.name);
+    code.kernels.push_back(
+        {info.name, symbol.offset, symbol.size, info.scratch_bytes, frame.stack_bytes, frame.vector_spills});
+  }
+  return code;
+}
+
+std::vector<MachineCode> compile_objects(std::span<const loop::Program> programs, const CpuLevel& level, int threads,
+                                         const EmitOptions& options) {
+  std::vector<MachineCode> results(programs.size());
+  std::vector<std::exception_ptr> errors(programs.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < programs.size(); i = next++) {
+      try {
+        results[i] = compile_object(programs[i], level, options);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::jthread> others;
+  const auto wanted = std::min(static_cast<size_t>(std::max(threads, 1)), programs.size());
+  for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
+  work();
+  others.clear();  // joins
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return results;
+}
+
+std::string compile_assembly(const loop::Program& program, const CpuLevel& level, const EmitOptions& options) {
+  Module module = emit(program, level, options);
+  optimize(module);
+  const MachineOutput output = generate(module, MachineFormat::kAssembly);
+  return std::string(output.bytes.begin(), output.bytes.end());
+}
+
+}  // namespace tw::codegen::cpu

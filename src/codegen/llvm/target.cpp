@@ -1,0 +1,76 @@
+#include "codegen/llvm/target.h"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/TargetParser/Host.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tw::codegen::cpu {
+namespace {
+
+using Features = std::vector<std::string>;
+
+Features merged(Features a, const Features& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  std::sort(a.begin(), a.end());
+  return a;
+}
+
+std::array<CpuLevel, 3> published_levels() {
+  const Features v2 = merged({"cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"}, {});
+  const Features v3 = merged(v2, {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"});
+  const Features v4 = merged(v3, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
+  return {{{"x86-64-v2", "x86-64-v2", "", 16, 16, v2},
+           {"x86-64-v3", "x86-64-v3", "", 32, 16, v3},
+           {"x86-64-v4", "x86-64-v4", "", 64, 32, v4}}};
+}
+
+CpuLevel detect_host() {
+  CpuLevel level;
+  level.name = "host";
+  level.cpu = ::llvm::sys::getHostCPUName().str();
+  Features off;
+  for (const auto& feature : ::llvm::sys::getHostCPUFeatures()) {
+    (feature.second ? level.required : off).push_back(feature.first().str());
+  }
+  std::sort(level.required.begin(), level.required.end());
+  std::sort(off.begin(), off.end());
+  // Those that are off are said too: a hypervisor may hide features that the CPU's name implies.
+  for (const auto& name : level.required) level.features += (level.features.empty() ? "+" : ",+") + name;
+  for (const auto& name : off) level.features += (level.features.empty() ? "-" : ",-") + name;
+  const bool wide = level.has("avx512f") && level.has("avx512vl") && level.has("avx512bw") && level.has("avx512dq");
+  level.vector_bytes = wide ? 64 : level.has("avx2") ? 32 : 16;
+  level.num_vector_registers = wide ? 32 : 16;
+  return level;
+}
+
+}  // namespace
+
+bool CpuLevel::has(std::string_view feature) const {
+  return std::binary_search(required.begin(), required.end(), feature);
+}
+
+std::span<const CpuLevel> cpu_levels() {
+  static const std::array<CpuLevel, 3> levels = published_levels();
+  return levels;
+}
+
+const CpuLevel& host_level() {
+  static const CpuLevel level = detect_host();
+  return level;
+}
+
+const CpuLevel* find_level(std::string_view name) {
+  if (name == "host") return &host_level();
+  for (const CpuLevel& level : cpu_levels()) {
+    if (level.name == name) return &level;
+  }
+  return nullptr;
+}
+
+bool runs_on_host(const CpuLevel& level) {
+  return std::ranges::all_of(level.required, [](const std::string& feature) { return host_level().has(feature); });
+}
+
+}  // namespace tw::codegen::cpu

@@ -1,0 +1,174 @@
+#include "driver/session.h"
+
+#include <cstring>
+#include <stdexcept>
+
+#include "support/error.h"
+#include "tilewright/runtime.h"
+
+namespace tw::driver {
+namespace {
+
+const TwApi& api() {
+  const TwApi* table = tw_get_api(TW_API_VERSION);
+  TW_CHECK(table != nullptr, "the runtime is older than its header");
+  return *table;
+}
+
+void check(TwStatus* status) {
+  if (status == nullptr) return;
+  const RuntimeFailure failure(api().status_exit_code(status), api().status_message(status));
+  api().status_free(status);
+  throw failure;
+}
+
+DLDataType dl_type(DataType type) {
+  const auto bits = static_cast<uint8_t>(type.bits());
+  if (type.is_bool()) return {kDLBool, 8, 1};
+  if (type == DataType::bf16()) return {kDLBfloat, 16, 1};
+  if (type.is_float()) return {kDLFloat, bits, 1};
+  return {static_cast<uint8_t>(type.is_signed_int() ? kDLInt : kDLUInt), bits, 1};
+}
+
+DataType from_dl(DLDataType type) {
+  for (int s = 0; s <= static_cast<int>(ScalarType::kF64); ++s) {
+    const DataType candidate(static_cast<ScalarType>(s));
+    const DLDataType dl = dl_type(candidate);
+    if (dl.code == type.code && dl.bits == type.bits) return candidate;
+  }
+  throw InternalError("the runtime names an unknown element type");
+}
+
+DLTensor dl_tensor(Array& array) {
+  DLTensor tensor{};
+  tensor.data = array.bytes.data();
+  tensor.device = {kDLCPU, 0};
+  tensor.ndim = static_cast<int32_t>(array.type.shape.size());
+  tensor.dtype = dl_type(array.type.type);
+  tensor.shape = array.type.shape.data();
+  return tensor;
+}
+
+TwOptions runtime_options(const SessionOptions& options) {
+  TwOptions out{};
+  out.struct_size = sizeof(out);
+  out.threads = options.threads;
+  out.profile = options.profile ? 1 : 0;
+  return out;
+}
+
+NamedType named(const TwTensorInfo& info) {
+  return {info.name, {from_dl(info.dtype), Shape(info.shape, info.shape + info.ndim)}};
+}
+
+}  // namespace
+
+Array to_array(const graph::RefTensor& tensor) { return {tensor.type, tensor.to_bytes()}; }
+graph::RefTensor to_reference(const Array& array) { return graph::RefTensor::from_bytes(array.type, array.bytes); }
+
+struct Session::Bound {
+  std::vector<Array> inputs;
+  std::vector<Array> outputs;
+  std::vector<DLTensor> input_tensors;
+  std::vector<DLTensor> output_tensors;
+};
+
+void Session::Deleter::operator()(TwModel* model) const { api().model_free(model); }
+void Session::Deleter::operator()(TwContext* context) const { api().context_free(context); }
+
+Session::Session(TwModel* model, const SessionOptions& options) : model_(model) {
+  const TwOptions out = runtime_options(options);
+  TwContext* context = nullptr;
+  check(api().context_create(model, &out, &context));
+  context_.reset(context);
+}
+
+Session Session::load_file(const std::string& path, const SessionOptions& options) {
+  const TwOptions out = runtime_options(options);
+  TwModel* model = nullptr;
+  check(api().model_load_file(path.c_str(), &out, &model));
+  return Session(model, options);
+}
+
+Session Session::load_memory(const std::vector<uint8_t>& bytes, const SessionOptions& options) {
+  const TwOptions out = runtime_options(options);
+  TwModel* model = nullptr;
+  check(api().model_load_memory(bytes.data(), bytes.size(), &out, &model));
+  return Session(model, options);
+}
+
+std::vector<NamedType> Session::inputs() const {
+  std::vector<NamedType> all;
+  for (int i = 0; i < api().input_count(model_.get()); ++i) {
+    TwTensorInfo info{};
+    info.struct_size = sizeof(info);
+    check(api().input_info(model_.get(), 0, i, &info));
+    all.push_back(named(info));
+  }
+  return all;
+}
+
+std::vector<NamedType> Session::outputs() const {
+  std::vector<NamedType> all;
+  for (int i = 0; i < api().output_count(model_.get()); ++i) {
+    TwTensorInfo info{};
+    info.struct_size = sizeof(info);
+    check(api().output_info(model_.get(), 0, i, &info));
+    all.push_back(named(info));
+  }
+  return all;
+}
+
+int Session::threads() const { return api().context_threads(context_.get()); }
+
+void Session::bind(std::vector<Array> inputs) {
+  auto bound = std::make_shared<Bound>();
+  bound->inputs = std::move(inputs);
+  for (const NamedType& out : outputs()) bound->outputs.push_back({out.type, std::vector<std::byte>(out.type.bytes())});
+  for (Array& a : bound->inputs) bound->input_tensors.push_back(dl_tensor(a));
+  for (Array& a : bound->outputs) bound->output_tensors.push_back(dl_tensor(a));
+  bound_ = std::move(bound);
+}
+
+void Session::run_bound() {
+  check(api().run(context_.get(), bound_->input_tensors.data(), static_cast<int32_t>(bound_->input_tensors.size()),
+                  bound_->output_tensors.data(), static_cast<int32_t>(bound_->output_tensors.size())));
+}
+
+std::vector<Array> Session::run(const std::vector<Array>& inputs) {
+  bind(inputs);
+  run_bound();
+  return bound_->outputs;
+}
+
+std::vector<StepTime> Session::last_profile() const {
+  size_t count = 0;
+  check(api().last_profile(context_.get(), nullptr, 0, &count));
+  std::vector<TwStepTime> steps(count);
+  check(api().last_profile(context_.get(), steps.data(), count, &count));
+  std::vector<StepTime> out;
+  for (const TwStepTime& step : steps) out.push_back({step.name, static_cast<double>(step.ns) / 1000.0});
+  return out;
+}
+
+std::vector<std::string> Session::buffer_names() const {
+  std::vector<std::string> names;
+  for (int b = 0; b < api().buffer_count(model_.get(), 0); ++b) {
+    TwBufferInfo info{};
+    info.struct_size = sizeof(info);
+    check(api().buffer_info(model_.get(), 0, b, &info));
+    names.emplace_back(info.readable ? info.name : "");
+  }
+  return names;
+}
+
+std::vector<std::byte> Session::read_buffer(int index) const {
+  TwBufferInfo info{};
+  info.struct_size = sizeof(info);
+  check(api().buffer_info(model_.get(), 0, index, &info));
+  std::vector<std::byte> bytes(info.bytes);
+  check(api().read_buffer(context_.get(), index, bytes.data(), bytes.size()));
+  return bytes;
+}
+
+}  // namespace tw::driver

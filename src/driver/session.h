@@ -1,0 +1,88 @@
+// Running artefacts from C++: a thin owner of the runtime's C objects, and arrays for its tensors.
+#pragma once
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor_type.h"
+#include "graph/ref_tensor.h"
+
+struct TwModel;
+struct TwContext;
+
+namespace tw::driver {
+
+/// Row-major elements in host memory.
+struct Array {
+  TensorType type;
+  std::vector<std::byte> bytes;
+};
+
+Array to_array(const graph::RefTensor& tensor);
+graph::RefTensor to_reference(const Array& array);
+
+/// A failure of the runtime, with the exit code that the command gives for it.
+class RuntimeFailure : public std::runtime_error {
+ public:
+  RuntimeFailure(int exit_code, const std::string& message) : std::runtime_error(message), exit_code_(exit_code) {}
+  int exit_code() const { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+struct NamedType {
+  std::string name;
+  TensorType type;
+};
+
+struct StepTime {
+  std::string name;
+  double microseconds = 0;
+};
+
+struct SessionOptions {
+  int threads = 0;  // 0: every CPU of the affinity mask
+  bool profile = false;
+};
+
+/// A loaded artefact with one context. Not thread safe. Every function throws RuntimeFailure on a runtime status.
+class Session {
+ public:
+  static Session load_file(const std::string& path, const SessionOptions& options);
+  static Session load_memory(const std::vector<uint8_t>& bytes, const SessionOptions& options);
+
+  std::vector<NamedType> inputs() const;
+  std::vector<NamedType> outputs() const;
+  int threads() const;
+
+  /// Runs entry 0 on `inputs` (in order) and returns the outputs. Wrong types or shapes are a RuntimeFailure.
+  std::vector<Array> run(const std::vector<Array>& inputs);
+  /// Binds inputs and outputs once; then run_bound() only runs (for measuring).
+  void bind(std::vector<Array> inputs);
+  void run_bound();
+
+  /// Times of the last run's steps; needs SessionOptions::profile.
+  std::vector<StepTime> last_profile() const;
+  /// Names of the readable buffers of entry 0, by index; empty names for others.
+  std::vector<std::string> buffer_names() const;
+  std::vector<std::byte> read_buffer(int index) const;
+
+ private:
+  struct Deleter {
+    void operator()(TwModel* model) const;
+    void operator()(TwContext* context) const;
+  };
+  Session(TwModel* model, const SessionOptions& options);
+
+  std::unique_ptr<TwModel, Deleter> model_;
+  std::unique_ptr<TwContext, Deleter> context_;
+  struct Bound;
+  std::shared_ptr<Bound> bound_;
+};
+
+}  // namespace tw::driver

@@ -1,0 +1,187 @@
+#include "driver/tolerance.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/error.h"
+
+namespace tw::driver {
+namespace {
+
+using graph::RefTensor;
+
+constexpr double kSafety = 4;          // conventions: 4 * u * sqrt(K) * sum|a_i b_i|
+constexpr double kFunctionUlps = 2;    // of an element-wise function, times kSafety
+constexpr double kNormalizationUlps = 8;
+
+// Bits of the significand, hidden one included.
+int significand_bits(DataType type) {
+  switch (type.scalar()) {
+    case ScalarType::kF16: return 11;
+    case ScalarType::kBF16: return 8;
+    case ScalarType::kF32: return 24;
+    default: return 53;
+  }
+}
+
+double unit_roundoff(DataType type) { return std::ldexp(1.0, -significand_bits(type)); }
+
+// Sums of 16-bit floats are kept in f32.
+DataType accumulator(DataType type) { return type.bits() < 32 ? DataType::f32() : type; }
+
+std::vector<RefTensor> absolute(std::vector<RefTensor> tensors) {
+  for (RefTensor& t : tensors) {
+    for (double& x : t.floats) x = std::fabs(x);
+  }
+  return tensors;
+}
+
+// Terms that one output element sums: elements of the operand that is summed over / elements it is summed to.
+double sum_length(const std::vector<RefTensor>& inputs, const RefTensor& out) {
+  double terms = 1;
+  for (const RefTensor& in : inputs) {
+    if (out.type.elements() > 0) terms = std::max(terms, static_cast<double>(in.type.elements()) / static_cast<double>(out.type.elements()));
+  }
+  return terms;
+}
+
+// K of a contraction: for matmul the last extent of A, for convolutions the weights of one output channel.
+double contraction_length(const graph::Node& node, const std::vector<RefTensor>& inputs) {
+  const Shape& a = inputs[0].type.shape;
+  if (node.op.starts_with("matmul")) return a.empty() ? 1 : static_cast<double>(a.back());
+  const Shape& w = inputs[1].type.shape;
+  return static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
+}
+
+class Evaluation {
+ public:
+  Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs) : body_(body), ops_(ops) {
+    exact_.resize(body.values.size());
+    errors_.resize(body.values.size());
+    for (size_t i = 0; i < inputs.size(); ++i) exact_[body.inputs[i]] = inputs[i];
+    for (size_t v = 0; v < body.values.size(); ++v) {
+      if (body.values[v].is_constant()) exact_[v] = RefTensor::from_bytes(body.values[v].type, *body.values[v].constant);
+    }
+    for (const graph::Node& node : body.nodes) run_exact(node);
+  }
+
+  Bounded run(int trials) {
+    Bounded out;
+    for (const graph::ValueId id : body_.outputs) {
+      out.values.push_back(exact_[id]);
+      out.bounds.emplace_back(exact_[id].floats.size(), 0.0);
+    }
+    for (int trial = 0; trial < trials; ++trial) run_trial(trial, out);
+    for (size_t o = 0; o < out.values.size(); ++o) finish_bounds(out.values[o], out.bounds[o]);
+    return out;
+  }
+
+ private:
+  std::vector<RefTensor> gather(const graph::Node& node, const std::vector<RefTensor>& values) const {
+    std::vector<RefTensor> inputs;
+    for (const graph::ValueId id : node.inputs) inputs.push_back(id == graph::kAbsent ? RefTensor{} : values[id]);
+    return inputs;
+  }
+
+  std::vector<RefTensor> apply(const graph::Node& node, const std::vector<RefTensor>& inputs) const {
+    return ops_.at(node.op).reference(graph::make_call(body_, node), inputs);
+  }
+
+  void run_exact(const graph::Node& node) {
+    const std::vector<RefTensor> inputs = gather(node, exact_);
+    std::vector<RefTensor> outputs = apply(node, inputs);
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      errors_[node.outputs[k]] = own_error(node, inputs, outputs, k);
+      exact_[node.outputs[k]] = std::move(outputs[k]);
+    }
+  }
+
+  // Rounding error of each element of output k of one node, given exact inputs.
+  std::vector<double> own_error(const graph::Node& node, const std::vector<RefTensor>& inputs, const std::vector<RefTensor>& outputs, size_t k) const {
+    const RefTensor& out = outputs[k];
+    if (!out.is_float()) return {};
+    const graph::OpClass op_class = ops_.at(node.op).op_class;
+    const double u = unit_roundoff(out.type.type);
+    const double u_sum = unit_roundoff(accumulator(out.type.type));
+    std::vector<double> error(out.floats.size(), 0.0);
+    if (op_class == graph::OpClass::kInjective) return error;
+    double scale = 0;
+    RefTensor magnitude = out;
+    if (op_class == graph::OpClass::kContraction) {
+      magnitude = apply(node, absolute(inputs))[k];
+      scale = u_sum * std::sqrt(contraction_length(node, inputs));
+    } else if (op_class == graph::OpClass::kReduction && node.op.starts_with("reduce")) {
+      magnitude = apply(node, absolute(inputs))[k];
+      scale = u_sum * std::sqrt(sum_length(inputs, out));
+    } else if (op_class == graph::OpClass::kReduction) {
+      double largest = 0;
+      for (const double x : out.floats) largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : largest;
+      for (double& e : error) e = kNormalizationUlps * u_sum * largest;
+    }
+    for (size_t i = 0; i < error.size(); ++i) error[i] += scale * std::fabs(magnitude.floats[i]) + kFunctionUlps / kSafety * u * std::fabs(out.floats[i]);
+    return error;
+  }
+
+  // A sign for element i of value v in a trial; SplitMix64's finaliser as hash.
+  static double sign(int trial, graph::ValueId v, size_t i) {
+    uint64_t z = (static_cast<uint64_t>(trial + 1) * 1000003u + static_cast<uint64_t>(v)) * 0x9e3779b97f4a7c15ull + i;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return ((z ^ (z >> 31)) & 1) != 0 ? 1.0 : -1.0;
+  }
+
+  void run_trial(int trial, Bounded& out) {
+    std::vector<RefTensor> values = exact_;
+    std::vector<bool> moved(values.size(), false);
+    for (const graph::Node& node : body_.nodes) {
+      // Exact inputs give the exact outputs again: only their own error is added.
+      const bool same = std::none_of(node.inputs.begin(), node.inputs.end(), [&](graph::ValueId id) { return id >= 0 && moved[id]; });
+      std::vector<RefTensor> outputs;
+      if (!same) outputs = apply(node, gather(node, values));
+      for (size_t k = 0; k < node.outputs.size(); ++k) {
+        const graph::ValueId id = node.outputs[k];
+        RefTensor result = same ? exact_[id] : std::move(outputs[k]);
+        for (size_t i = 0; i < errors_[id].size(); ++i) result.floats[i] += sign(trial, id, i) * errors_[id][i];
+        values[id] = std::move(result);
+        moved[id] = true;
+      }
+    }
+    for (size_t o = 0; o < out.values.size(); ++o) {
+      const RefTensor& moved_value = values[body_.outputs[o]];
+      for (size_t i = 0; i < out.bounds[o].size(); ++i) {
+        const double deviation = std::fabs(moved_value.floats[i] - out.values[o].floats[i]);
+        if (std::isfinite(deviation)) out.bounds[o][i] = std::max(out.bounds[o][i], deviation);
+      }
+    }
+  }
+
+  static void finish_bounds(const RefTensor& value, std::vector<double>& bounds) {
+    double square = 0;
+    for (const double b : bounds) square += b * b;
+    const double rms = bounds.empty() ? 0 : std::sqrt(square / static_cast<double>(bounds.size()));
+    for (size_t i = 0; i < bounds.size(); ++i) {
+      if (rms > 0) bounds[i] = kSafety * std::max(bounds[i], rms) + 2 * ulp(value.type.type, value.floats[i]);
+    }
+  }
+
+  const graph::Graph& body_;
+  const graph::OpTable& ops_;
+  std::vector<RefTensor> exact_;
+  std::vector<std::vector<double>> errors_;
+};
+
+}  // namespace
+
+double ulp(DataType type, double x) {
+  if (!type.is_float() || !std::isfinite(x)) return 0;
+  const int bits = significand_bits(type);
+  const int smallest = type == DataType::f16() ? -24 : (type == DataType::f64() ? -1074 : (type == DataType::bf16() ? -133 : -149));
+  const int exponent = x == 0 ? smallest : std::ilogb(x) - bits + 1;
+  return std::ldexp(1.0, std::max(exponent, smallest));
+}
+
+Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs, int trials) {
+  return Evaluation(body, ops, inputs).run(trials);
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,151 @@
+// Convolutions: 1, 2 and 3 spatial dimensions, groups, dilation, transposed.
+#include <algorithm>
+#include <array>
+
+#include "frontend/onnx/converters.h"
+#include "frontend/onnx/limits.h"
+#include "frontend/onnx/window.h"
+
+namespace tw::frontend {
+namespace {
+
+using graph::ValueId;
+
+Shape spatial_of(const Shape& shape) {
+  if (shape.size() < 3) throw UserError(fmt::format("{} must have shape (N, C, D1, ...)", to_string(shape)));
+  return {shape.begin() + 2, shape.end()};
+}
+
+int64_t group_of(NodeContext& c) {
+  const int64_t group = c.int_or("group", 1);
+  if (group < 1 || group > kMaxAttribute) throw UserError(fmt::format("attribute 'group' is {}", group));
+  return group;
+}
+
+// A bias of C elements as (C, 1, ..., 1).
+ValueId channel_bias(Emitter& e, ValueId bias, size_t spatial_rank) {
+  Shape shape(spatial_rank + 1, 1);
+  shape[0] = num_elements(e.shape(bias));
+  return e.reshape(bias, shape);
+}
+
+graph::Attrs conv_attrs(const Window& w, int64_t group) {
+  return {{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", group}};
+}
+
+Window conv_window(NodeContext& c) {
+  const Shape spatial = spatial_of(c.shape(0));
+  if (c.rank(1) != c.rank(0)) throw UserError("the weights must have the input's rank");
+  const Window w = read_window(c, spatial, spatial_of(c.shape(1)));
+  for (size_t d = 0; d < spatial.size(); ++d) {
+    const int64_t padded = spatial[d] + w.pads[d] + w.pads[d + spatial.size()];
+    if (padded < w.reach(d)) {
+      throw UserError(fmt::format("spatial dimension {}: the kernel spans {} elements, the padded input has {}", d, w.reach(d), padded));
+    }
+  }
+  return w;
+}
+
+void check_channels(NodeContext& c, int64_t group) {
+  const Shape& x = c.shape(0);
+  const Shape& w = c.shape(1);
+  if (x[1] != w[1] * group || w[0] % group != 0) {
+    throw UserError(fmt::format("input {} has {} channels, weights {} with group {} take {}", to_string(x), x[1], to_string(w), group,
+                                w[1] * group));
+  }
+}
+
+Outputs convert_conv(NodeContext& c) {
+  Emitter& e = c.emit();
+  const int64_t group = group_of(c);
+  const Window w = conv_window(c);
+  check_channels(c, group);
+  ValueId y = e.op("conv", {c.input(0), c.input(1)}, conv_attrs(w, group));
+  if (c.has(2)) y = e.add(y, channel_bias(e, c.input(2), w.kernel.size()));
+  return {y};
+}
+
+// Pads of a transposed convolution: output_shape and auto_pad ask for an extent, pads cut from the full result.
+struct TransposedWindow {
+  Window window;
+  std::vector<int64_t> output_padding;
+};
+
+TransposedWindow transposed_window(NodeContext& c) {
+  const Shape spatial = spatial_of(c.shape(0));
+  const size_t n = spatial.size();
+  const std::string mode = c.string_or("auto_pad", "NOTSET");
+  TransposedWindow t;
+  Window& w = t.window;
+  const Shape kernel = spatial_of(c.shape(1));
+  w.kernel = checked_list(c.ints_or("kernel_shape", kernel), n, 1, "kernel_shape");
+  if (w.kernel != kernel) throw UserError(fmt::format("kernel_shape {} differs from the weights' {}", to_string(w.kernel), to_string(kernel)));
+  w.strides = checked_list(c.ints_or("strides", std::vector<int64_t>(n, 1)), n, 1, "strides");
+  w.dilations = checked_list(c.ints_or("dilations", std::vector<int64_t>(n, 1)), n, 1, "dilations");
+  t.output_padding = checked_list(c.ints_or("output_padding", std::vector<int64_t>(n, 0)), n, 0, "output_padding");
+  w.pads = checked_list(c.ints_or("pads", std::vector<int64_t>(2 * n, 0)), 2 * n, 0, "pads");
+  std::vector<int64_t> wanted = c.ints_or("output_shape", {});
+  if (wanted.size() == n + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
+  if (!wanted.empty()) wanted = checked_list(std::move(wanted), n, 1, "output_shape");
+  if (wanted.empty() && mode == "NOTSET") return t;
+  if (mode == "VALID" && wanted.empty()) {
+    w.pads.assign(2 * n, 0);
+    return t;
+  }
+  for (size_t d = 0; d < n; ++d) {
+    const int64_t full = w.strides[d] * (spatial[d] - 1) + t.output_padding[d] + w.reach(d);
+    const int64_t total = full - (wanted.empty() ? spatial[d] * w.strides[d] : wanted[d]);
+    // A result that is wanted longer than the full one is extended by zeros at its end, as output_padding does.
+    if (total < 0) t.output_padding[d] -= total;
+    const int64_t cut = std::max<int64_t>(total, 0);
+    w.pads[d] = mode == "SAME_UPPER" ? cut / 2 : cut - cut / 2;
+    w.pads[d + n] = cut - w.pads[d];
+  }
+  return t;
+}
+
+Outputs convert_conv_transpose(NodeContext& c) {
+  Emitter& e = c.emit();
+  const int64_t group = group_of(c);
+  if (c.rank(1) != c.rank(0)) throw UserError("the weights must have the input's rank");
+  const TransposedWindow t = transposed_window(c);
+  if (c.shape(0)[1] != c.shape(1)[0] || c.shape(0)[1] % group != 0) {
+    throw UserError(fmt::format("input {} and weights {} with group {}: the channels do not fit", to_string(c.shape(0)),
+                                to_string(c.shape(1)), group));
+  }
+  graph::Attrs attrs = conv_attrs(t.window, group);
+  attrs["output_padding"] = t.output_padding;
+  ValueId y = e.op("conv_transpose", {c.input(0), c.input(1)}, std::move(attrs));
+  if (c.has(2)) y = e.add(y, channel_bias(e, c.input(2), t.window.kernel.size()));
+  return {y};
+}
+
+// Integer convolution: zero points are subtracted first, so the padding stands for the input's zero point.
+Outputs convert_conv_integer(NodeContext& c) {
+  Emitter& e = c.emit();
+  const int64_t group = group_of(c);
+  const Window w = conv_window(c);
+  check_channels(c, group);
+  ValueId x = e.cast(c.input(0), DataType::i32());
+  ValueId weights = e.cast(c.input(1), DataType::i32());
+  if (c.has(2)) x = e.sub(x, e.reshape(e.cast(c.input(2), DataType::i32()), {}));
+  if (c.has(3)) {
+    const ValueId zero = e.cast(c.input(3), DataType::i32());
+    Shape shape(c.rank(1), 1);
+    shape[0] = num_elements(e.shape(zero));
+    weights = e.sub(weights, e.reshape(zero, shape));
+  }
+  return {e.op("conv", {x, weights}, conv_attrs(w, group))};
+}
+
+constexpr auto kRows = std::to_array<ConverterRow>({
+    {"Conv", 1, 0, convert_conv},
+    {"ConvTranspose", 1, 0, convert_conv_transpose},
+    {"ConvInteger", 10, 0, convert_conv_integer},
+});
+
+}  // namespace
+
+std::span<const ConverterRow> conv_rows() { return kRows; }
+
+}  // namespace tw::frontend

@@ -1,0 +1,259 @@
+// Data movement: transpose, concat, split, slice, pad, expand, tile and rearrangements of blocks.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "frontend/onnx/converters.h"
+#include "frontend/onnx/limits.h"
+#include "support/math.h"
+
+namespace tw::frontend {
+namespace {
+
+using graph::ValueId;
+
+Outputs convert_transpose(NodeContext& c) {
+  const int64_t rank = c.rank(0);
+  std::vector<int64_t> perm(rank);
+  std::iota(perm.rbegin(), perm.rend(), 0);
+  perm = c.ints_or("perm", perm);
+  std::vector<int64_t> sorted = perm;
+  std::ranges::sort(sorted);
+  for (int64_t d = 0; d < static_cast<int64_t>(sorted.size()); ++d) {
+    if (sorted[d] != d || static_cast<int64_t>(perm.size()) != rank) throw UserError("attribute 'perm' is not a permutation of the axes");
+  }
+  if (static_cast<int64_t>(perm.size()) != rank) throw UserError("attribute 'perm' is not a permutation of the axes");
+  return {c.emit().transpose(c.input(0), perm)};
+}
+
+Outputs convert_concat(NodeContext& c) {
+  const std::vector<ValueId> parts = c.all_inputs();
+  const int64_t axis = c.opset() < 4 ? c.axis_or("axis", 1, c.rank(0)) : normalize_axis(c.int_attr("axis"), c.rank(0));
+  return {c.emit().concat(parts, axis)};
+}
+
+// Extents of the parts: given, or as equal as ONNX wants them (the last one is what is left).
+std::vector<int64_t> split_extents(NodeContext& c, int64_t extent) {
+  if (c.opset() < 13 && c.has_attr("split")) return c.ints_attr("split");
+  if (c.opset() >= 13 && c.has(1)) return c.const_ints(1, "split");
+  const int64_t outputs = static_cast<int64_t>(c.num_outputs());
+  const int64_t parts = c.opset() < 18 ? outputs : c.int_or("num_outputs", outputs);
+  if (parts < 1 || parts != outputs) throw UserError(fmt::format("{} parts for {} outputs", parts, outputs));
+  if (c.opset() < 18 && extent % parts != 0) throw UserError(fmt::format("extent {} cannot be split into {} equal parts", extent, parts));
+  const int64_t part = ceil_div(extent, parts);
+  std::vector<int64_t> extents(parts, part);
+  extents.back() = extent - part * (parts - 1);
+  return extents;
+}
+
+Outputs convert_split(NodeContext& c) {
+  const int64_t axis = c.axis_or("axis", 0, c.rank(0));
+  const int64_t extent = c.shape(0)[axis];
+  const std::vector<int64_t> extents = split_extents(c, extent);
+  int64_t total = 0;
+  for (int64_t part : extents) {
+    if (part < 0 || part > extent) throw UserError(fmt::format("a part of {} of {} elements", part, extent));
+    total += part;
+  }
+  if (total != extent || extents.size() < c.num_outputs()) {
+    throw UserError(fmt::format("{} parts with {} elements in all, for {} outputs of axis {} with {} elements", extents.size(), total,
+                                c.num_outputs(), axis, extent));
+  }
+  Outputs outputs;
+  int64_t start = 0;
+  for (int64_t part : extents) {
+    outputs.push_back(c.emit().slice(c.input(0), axis, start, part));
+    start += part;
+  }
+  return outputs;
+}
+
+// One axis of Slice by numpy's rules: out-of-range bounds are clamped, negative steps run backwards.
+Emitter::Range slice_range(int64_t axis, int64_t extent, int64_t start, int64_t end, int64_t step) {
+  if (step == 0) throw UserError(fmt::format("step 0 for axis {}", axis));
+  const auto from_end = [&](int64_t at) { return at < 0 ? at + extent : at; };
+  const int64_t low = step > 0 ? 0 : -1;
+  const int64_t high = step > 0 ? extent : extent - 1;
+  start = std::clamp<int64_t>(from_end(start), low, high);
+  end = std::clamp<int64_t>(from_end(end), low, high);
+  const int64_t span = step > 0 ? end - start : start - end;
+  // The magnitude of the most negative step does not fit; any step beyond the extent picks one element.
+  const int64_t stride = std::min(step > 0 ? step : -std::max(step, -kMaxElements), kMaxElements);
+  const int64_t count = span <= 0 ? 0 : ceil_div(span, stride);
+  const int64_t kept_step = count <= 1 ? 1 : (step > 0 ? stride : -stride);
+  return {axis, count == 0 ? 0 : start, count, kept_step};
+}
+
+Outputs convert_slice(NodeContext& c) {
+  const bool old = c.opset() < 10;
+  const std::vector<int64_t> starts = old ? c.ints_attr("starts") : c.const_ints(1, "starts");
+  const std::vector<int64_t> ends = old ? c.ints_attr("ends") : c.const_ints(2, "ends");
+  std::vector<int64_t> axes(starts.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (old) axes = c.ints_or("axes", axes);
+  if (!old && c.has(3)) axes = c.const_ints(3, "axes");
+  const std::vector<int64_t> steps = !old && c.has(4) ? c.const_ints(4, "steps") : std::vector<int64_t>(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
+    throw UserError(fmt::format("{} starts, {} ends, {} axes and {} steps: they must be equally many", starts.size(), ends.size(),
+                                axes.size(), steps.size()));
+  }
+  std::vector<Emitter::Range> ranges;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = normalize_axis(axes[i], c.rank(0));
+    for (const Emitter::Range& r : ranges) {
+      if (r.axis == axis) throw UserError(fmt::format("axis {} repeats", axis));
+    }
+    ranges.push_back(slice_range(axis, c.shape(0)[axis], starts[i], ends[i], steps[i]));
+  }
+  return {c.emit().slice(c.input(0), ranges)};
+}
+
+// pads of all axes, begins then ends, from attribute (before 11) or inputs (with axes from 18).
+std::vector<int64_t> pads_of(NodeContext& c) {
+  const int64_t rank = c.rank(0);
+  const std::vector<int64_t> given =
+      c.opset() < 2 ? c.ints_attr("paddings") : c.opset() < 11 ? c.ints_attr("pads") : c.const_ints(1, "pads");
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (c.opset() >= 18 && c.has(3)) axes = c.const_ints(3, "axes");
+  if (given.size() != 2 * axes.size()) {
+    throw UserError(fmt::format("{} pads for {} axes: there must be two for each", given.size(), axes.size()));
+  }
+  std::vector<int64_t> pads(2 * rank, 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = normalize_axis(axes[i], rank);
+    pads[axis] = given[i];
+    pads[axis + rank] = given[i + axes.size()];
+  }
+  for (int64_t p : pads) {
+    if (p > kMaxAttribute || p < -kMaxAttribute) throw UserError(fmt::format("a pad of {}", p));
+  }
+  return pads;
+}
+
+Outputs convert_pad(NodeContext& c) {
+  Emitter& e = c.emit();
+  const std::string mode = c.string_or("mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
+    throw UserError(fmt::format("mode '{}' must be constant, reflect, edge or wrap", mode));
+  }
+  std::vector<int64_t> pads = pads_of(c);
+  double value = 0;
+  if (c.opset() < 11) value = c.float_or("value", 0);
+  if (c.opset() >= 11 && c.has(2)) value = c.const_float(2, "constant_value");
+  // Negative pads remove elements; the rest is padded.
+  std::vector<Emitter::Range> kept;
+  const int64_t rank = c.rank(0);
+  for (int64_t d = 0; d < rank; ++d) {
+    const int64_t begin = std::max<int64_t>(-pads[d], 0);
+    const int64_t end = std::max<int64_t>(-pads[d + rank], 0);
+    const int64_t extent = c.shape(0)[d];
+    if (begin + end > extent) throw UserError(fmt::format("pads of axis {} remove more than its {} elements", d, extent));
+    kept.push_back({d, begin, extent - begin - end, 1});
+    if (mode == "reflect" && std::max(pads[d], pads[d + rank]) >= std::max<int64_t>(extent, 1)) {
+      throw UserError(fmt::format("axis {} with {} elements cannot be padded by {} in mode reflect", d, extent,
+                                  std::max(pads[d], pads[d + rank])));
+    }
+  }
+  for (int64_t& p : pads) p = std::max<int64_t>(p, 0);
+  return {e.pad(e.slice(c.input(0), kept), pads, mode, value)};
+}
+
+Outputs convert_expand(NodeContext& c) {
+  const Shape target = c.const_ints(1, "shape");
+  Shape result;
+  for (int64_t extent : target) {
+    if (extent < 0) throw UserError(fmt::format("the shape {} has a negative extent", to_string(target)));
+  }
+  if (!broadcast_shapes(c.shape(0), target, &result)) {
+    throw UserError(fmt::format("{} cannot be expanded to {}", to_string(c.shape(0)), to_string(target)));
+  }
+  return {c.emit().expand(c.input(0), result)};
+}
+
+// Tile through expand: a repeated axis becomes (repeats, extent), which is then merged.
+Outputs convert_tile(NodeContext& c) {
+  const Shape& shape = c.shape(0);
+  const std::vector<int64_t> repeats = c.const_ints(1, "repeats");
+  if (repeats.size() != shape.size()) throw UserError(fmt::format("{} repeats for rank {}", repeats.size(), shape.size()));
+  Shape split, expanded, merged;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (repeats[d] < 0 || (shape[d] > 0 && repeats[d] > kMaxElements / shape[d])) throw UserError(fmt::format("{} repeats", repeats[d]));
+    split.insert(split.end(), {1, shape[d]});
+    expanded.insert(expanded.end(), {repeats[d], shape[d]});
+    merged.push_back(repeats[d] * shape[d]);
+  }
+  Emitter& e = c.emit();
+  return {e.reshape(e.expand(e.reshape(c.input(0), split), expanded), merged)};
+}
+
+int64_t block_size(NodeContext& c) {
+  const int64_t block = c.int_attr("blocksize");
+  if (block < 1 || block > kMaxAttribute) throw UserError(fmt::format("attribute 'blocksize' is {}", block));
+  if (c.rank(0) != 4) throw UserError("the input must have rank 4 (N, C, H, W)");
+  return block;
+}
+
+Outputs convert_depth_to_space(NodeContext& c) {
+  Emitter& e = c.emit();
+  const int64_t b = block_size(c);
+  const Shape s = c.shape(0);
+  if (b > kMaxRank * kMaxRank * kMaxRank || s[1] % (b * b) != 0) throw UserError(fmt::format("{} channels are no multiple of {}^2", s[1], b));
+  const std::string mode = c.string_or("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") throw UserError(fmt::format("mode '{}' must be DCR or CRD", mode));
+  const int64_t depth = s[1] / (b * b);
+  const Shape out{s[0], depth, s[2] * b, s[3] * b};
+  if (mode == "DCR") return {e.reshape(e.transpose(e.reshape(c.input(0), {s[0], b, b, depth, s[2], s[3]}), {0, 3, 4, 1, 5, 2}), out)};
+  return {e.reshape(e.transpose(e.reshape(c.input(0), {s[0], depth, b, b, s[2], s[3]}), {0, 1, 4, 2, 5, 3}), out)};
+}
+
+Outputs convert_space_to_depth(NodeContext& c) {
+  Emitter& e = c.emit();
+  const int64_t b = block_size(c);
+  const Shape s = c.shape(0);
+  if (s[2] % b != 0 || s[3] % b != 0) throw UserError(fmt::format("height {} and width {} must be multiples of {}", s[2], s[3], b));
+  const ValueId blocks = e.reshape(c.input(0), {s[0], s[1], s[2] / b, b, s[3] / b, b});
+  return {e.reshape(e.transpose(blocks, {0, 3, 5, 1, 2, 4}), {s[0], s[1] * b * b, s[2] / b, s[3] / b})};
+}
+
+// Crops or pads each listed axis around its middle to the wanted extent.
+Outputs convert_center_crop_pad(NodeContext& c) {
+  Emitter& e = c.emit();
+  const int64_t rank = c.rank(0);
+  const std::vector<int64_t> wanted = c.const_ints(1, "shape");
+  std::vector<int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = c.ints_or("axes", axes);
+  if (axes.size() != wanted.size()) throw UserError(fmt::format("{} extents for {} axes", wanted.size(), axes.size()));
+  std::vector<Emitter::Range> kept;
+  std::vector<int64_t> pads(2 * rank, 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = normalize_axis(axes[i], rank);
+    const int64_t extent = c.shape(0)[axis];
+    if (wanted[i] < 0 || wanted[i] > kMaxElements) throw UserError(fmt::format("extent {} for axis {}", wanted[i], axis));
+    const int64_t missing = wanted[i] - extent;
+    kept.push_back({axis, missing < 0 ? -missing / 2 : 0, std::min(extent, wanted[i]), 1});
+    pads[axis] = std::max<int64_t>(missing, 0) / 2;
+    pads[axis + rank] = std::max<int64_t>(missing, 0) - pads[axis];
+  }
+  return {e.pad(e.slice(c.input(0), kept), pads, "constant", 0)};
+}
+
+constexpr auto kRows = std::to_array<ConverterRow>({
+    {"Transpose", 1, 0, convert_transpose},
+    {"Concat", 1, 0, convert_concat},
+    {"Split", 2, 0, convert_split},
+    {"Slice", 1, 0, convert_slice},
+    {"Pad", 1, 0, convert_pad},
+    {"Expand", 8, 0, convert_expand},
+    {"Tile", 6, 0, convert_tile},
+    {"DepthToSpace", 1, 0, convert_depth_to_space},
+    {"SpaceToDepth", 1, 0, convert_space_to_depth},
+    {"CenterCropPad", 18, 0, convert_center_crop_pad},
+});
+
+}  // namespace
+
+std::span<const ConverterRow> movement_rows() { return kRows; }
+
+}  // namespace tw::frontend

@@ -1,0 +1,124 @@
+// Linear quantization: real = (quantized - zero_point) * scale.
+#include <algorithm>
+#include <array>
+
+#include "frontend/onnx/converters.h"
+#include "frontend/onnx/element_type.h"
+
+namespace tw::frontend {
+namespace {
+
+using graph::ValueId;
+
+// A scale or zero point of one element is for all; of a vector for each index of `axis`; of the input's rank for blocks
+// of `block_size` along `axis`, whose elements are repeated here.
+ValueId spread(NodeContext& c, ValueId parameter, int64_t axis, int64_t block) {
+  Emitter& e = c.emit();
+  const Shape& target = c.shape(0);
+  Shape shape = e.shape(parameter);
+  if (num_elements(shape) == 1 && shape.size() <= 1) return e.reshape(parameter, {});
+  if (shape.size() == 1 && block == 0) {
+    Shape along(target.size(), 1);
+    along.at(axis) = shape[0];
+    return e.reshape(parameter, along);
+  }
+  if (shape.size() != target.size() || block < 1) throw UserError(fmt::format("scale or zero point of shape {}", to_string(shape)));
+  // [.., blocks, ..] -> [.., blocks, 1, ..] -> [.., blocks, block, ..] -> cut to the input's extent.
+  Shape split = shape;
+  split.insert(split.begin() + axis + 1, 1);
+  Shape repeated = split;
+  repeated[axis + 1] = block;
+  Shape merged = shape;
+  if (shape[axis] > 0 && block > (int64_t{1} << 40) / shape[axis]) throw UserError(fmt::format("block_size {}", block));
+  merged[axis] = shape[axis] * block;
+  if (merged[axis] < target[axis]) throw UserError(fmt::format("{} blocks of {} do not cover axis {}", shape[axis], block, axis));
+  return e.slice(e.reshape(e.expand(e.reshape(parameter, split), repeated), merged), axis, 0, target[axis]);
+}
+
+struct Axis {
+  int64_t axis, block;
+};
+
+Axis quantization_axis(NodeContext& c) {
+  const int64_t rank = std::max<int64_t>(c.rank(0), 1);
+  const bool per_tensor = c.type(1).elements() == 1 && c.rank(1) <= 1;
+  // The default axis 1 need not exist for a single scale.
+  const int64_t axis = c.int_or("axis", 1);
+  return {per_tensor ? 0 : normalize_axis(axis, rank), c.int_or("block_size", 0)};
+}
+
+struct Limits {
+  double low, high;
+};
+
+Limits limits_of(DataType type) {
+  switch (type.scalar()) {
+    case ScalarType::kI8: return {-128, 127};
+    case ScalarType::kU8: return {0, 255};
+    case ScalarType::kI16: return {-32768, 32767};
+    case ScalarType::kU16: return {0, 65535};
+    default: throw Unsupported(fmt::format("quantized type {} is not supported", to_string(type)));
+  }
+}
+
+// saturate(round(x / scale) + zero_point), computed in f32, ties to even.
+ValueId quantize(Emitter& e, ValueId x, ValueId scale, ValueId zero_point, DataType type) {
+  const Limits limits = limits_of(type);
+  ValueId q = e.op("round", {e.div(x, scale)});
+  if (zero_point != graph::kAbsent) q = e.add(q, e.cast(zero_point, e.data_type(q)));
+  return e.cast(e.op("clip", {q}, {{"min", limits.low}, {"max", limits.high}}), type);
+}
+
+Outputs convert_quantize_linear(NodeContext& c) {
+  c.ignore_attr("saturate");
+  Emitter& e = c.emit();
+  const Axis axis = quantization_axis(c);
+  DataType type{ScalarType::kU8};
+  const int64_t wanted = c.int_or("output_dtype", 0);
+  if (wanted != 0) type = element_type(static_cast<int32_t>(wanted), "attribute 'output_dtype'");
+  if (c.has(2)) type = c.type(2).type;
+  DataType precision = c.type(1).type;
+  if (const int64_t p = c.int_or("precision", 0); p != 0) precision = element_type(static_cast<int32_t>(p), "attribute 'precision'");
+  if (!precision.is_float()) precision = DataType::f32();
+  const ValueId scale = e.cast(spread(c, c.input(1), axis.axis, axis.block), precision);
+  const ValueId zero = c.has(2) ? spread(c, c.input(2), axis.axis, axis.block) : graph::kAbsent;
+  return {quantize(e, e.cast(c.input(0), precision), scale, zero, type)};
+}
+
+Outputs convert_dequantize_linear(NodeContext& c) {
+  Emitter& e = c.emit();
+  const Axis axis = quantization_axis(c);
+  DataType type = c.type(1).type;
+  if (const int64_t t = c.int_or("output_dtype", 0); t != 0) type = element_type(static_cast<int32_t>(t), "attribute 'output_dtype'");
+  const DataType math = c.type(1).type;
+  ValueId x = e.cast(c.input(0), DataType::i32());
+  if (c.has(2)) x = e.sub(x, e.cast(spread(c, c.input(2), axis.axis, axis.block), DataType::i32()));
+  const ValueId scale = spread(c, c.input(1), axis.axis, axis.block);
+  return {e.cast(e.mul(e.cast(x, math), scale), type)};
+}
+
+// u8 with scale (max(x, 0) - min(x, 0)) / 255 and the zero point that maps 0 exactly.
+Outputs convert_dynamic_quantize(NodeContext& c) {
+  Emitter& e = c.emit();
+  std::vector<int64_t> all;
+  for (int64_t d = 0; d < c.rank(0); ++d) all.push_back(d);
+  const ValueId x = c.input(0);
+  const ValueId high = e.max(e.reduce("reduce_max", x, all, KeepDims::kNo), 0);
+  const ValueId low = e.min(e.reduce("reduce_min", x, all, KeepDims::kNo), 0);
+  const ValueId scale = e.div(e.sub(high, low), 255);
+  const ValueId zero = e.op("round", {e.op("clip", {e.div(e.op("neg", {low}), scale)}, {{"min", 0.0}, {"max", 255.0}})});
+  const ValueId zero_point = e.cast(zero, {ScalarType::kU8});
+  return {quantize(e, x, scale, zero_point, {ScalarType::kU8}), scale, zero_point};
+}
+
+constexpr auto kRows = std::to_array<ConverterRow>({
+    {"QuantizeLinear", 10, 0, convert_quantize_linear},
+    {"DequantizeLinear", 10, 0, convert_dequantize_linear},
+    {"DynamicQuantizeLinear", 11, 0, convert_dynamic_quantize},
+});
+
+}  // namespace
+
+std::span<const ConverterRow> quantize_rows() { return kRows; }
+
+}  // namespace tw::frontend

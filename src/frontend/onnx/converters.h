@@ -1,0 +1,40 @@
+// The converter table: one row for each ONNX operator and range of opsets, in one file for each family.
+#pragma once
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "frontend/onnx/context.h"
+
+namespace tw::frontend {
+
+/// Values of the node's outputs in order; fewer, or kAbsent, for optional outputs that are not made.
+using Outputs = std::vector<graph::ValueId>;
+
+struct ConverterRow {
+  std::string_view op;
+  int first;  // opset versions for which `convert` follows the operator's definition
+  int last;   // 0: to the newest
+  Outputs (*convert)(NodeContext& c);
+  std::string_view domain = "";
+};
+
+std::span<const ConverterRow> elementwise_rows();
+std::span<const ConverterRow> activation_rows();
+std::span<const ConverterRow> shape_rows();
+std::span<const ConverterRow> movement_rows();
+std::span<const ConverterRow> indexing_rows();
+std::span<const ConverterRow> reduce_rows();
+std::span<const ConverterRow> normalization_rows();
+std::span<const ConverterRow> conv_rows();
+std::span<const ConverterRow> pool_rows();
+std::span<const ConverterRow> matmul_rows();
+std::span<const ConverterRow> attention_rows();
+std::span<const ConverterRow> quantize_rows();
+std::span<const ConverterRow> constant_rows();
+std::span<const ConverterRow> control_rows();
+
+/// The row for an operator at an opset version of its domain; null when there is none.
+const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t opset);
+
+}  // namespace tw::frontend

@@ -1,0 +1,99 @@
+#include "frontend/onnx/emitter.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "frontend/onnx/limits.h"
+#include "frontend/onnx/tensor_data.h"
+#include "support/error.h"
+
+namespace tw::frontend {
+
+using Id = Emitter::Id;
+
+Emitter::Ids Emitter::apply(std::string_view op, Ids inputs, graph::Attrs attrs) {
+  graph::Node node{
+      .op = std::string(op), .name = name_, .attrs = std::move(attrs), .inputs = std::move(inputs), .outputs = {}, .body = nullptr};
+  return builder_.append(std::move(node), fmt::format("{}/{}", name_, op));
+}
+
+Id Emitter::op(std::string_view op, Ids inputs, graph::Attrs attrs) {
+  return apply(op, std::move(inputs), std::move(attrs)).at(0);
+}
+
+Id Emitter::constant(const graph::RefTensor& tensor) { return builder_.add_constant(name_ + "/constant", tensor); }
+
+Id Emitter::scalar(double value, DataType type) {
+  graph::RefTensor tensor = graph::RefTensor::zeros({type, {}});
+  if (tensor.is_float()) {
+    tensor.floats[0] = value;
+  } else {
+    tensor.ints[0] = static_cast<int64_t>(value);
+  }
+  tensor.round_to_type();
+  return constant(tensor);
+}
+
+Id Emitter::int_list(const std::vector<int64_t>& values) {
+  return constant({.type = {DataType::i64(), {static_cast<int64_t>(values.size())}}, .floats = {}, .ints = values});
+}
+
+Id Emitter::filled(double value, TensorType type) { return expand(scalar(value, type.type), type.shape); }
+
+Id Emitter::cast(Id x, DataType type) {
+  if (data_type(x) == type) return x;
+  return op("cast", {x}, {{"to", to_string(type)}});
+}
+
+Id Emitter::copy(Id x) { return op("identity", {x}); }
+
+Id Emitter::reshape(Id x, const Shape& target) {
+  if (shape(x) == target) return x;
+  check_extents(target, "the new shape");
+  return op("reshape", {x}, {{"shape", target}});
+}
+
+Id Emitter::transpose(Id x, const std::vector<int64_t>& perm) {
+  if (std::ranges::is_sorted(perm)) return x;
+  return op("transpose", {x}, {{"perm", perm}});
+}
+
+Id Emitter::expand(Id x, const Shape& target) {
+  if (shape(x) == target) return x;
+  check_extents(target, "the new shape");
+  return op("expand", {x}, {{"shape", target}});
+}
+
+Id Emitter::concat(const Ids& parts, int64_t axis) {
+  if (parts.size() == 1) return parts[0];
+  return op("concat", parts, {{"axis", axis}});
+}
+
+Id Emitter::slice(Id x, const std::vector<Range>& ranges) {
+  std::vector<int64_t> axes, starts, ends, steps;
+  bool whole = true;
+  for (const Range& r : ranges) {
+    axes.push_back(r.axis);
+    starts.push_back(r.start);
+    ends.push_back(r.start + r.extent * r.step);
+    steps.push_back(r.step);
+    whole = whole && r.step == 1 && r.start == 0 && r.extent == shape(x)[r.axis];
+  }
+  if (whole) return x;
+  return op("slice", {x}, {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"steps", steps}});
+}
+
+Id Emitter::pad(Id x, const std::vector<int64_t>& pads, const std::string& mode, double value) {
+  if (std::ranges::all_of(pads, [](int64_t p) { return p == 0; })) return x;
+  return op("pad", {x}, {{"pads", pads}, {"mode", mode}, {"value", value}});
+}
+
+Id Emitter::gather(Id data, Id indices, int64_t axis) { return op("gather", {data, indices}, {{"axis", axis}}); }
+
+Id Emitter::reduce(std::string_view name, Id x, const std::vector<int64_t>& axes, KeepDims keep) {
+  return op(name, {x}, {{"axes", axes}, {"keepdims", int64_t{keep == KeepDims::kYes}}});
+}
+
+Id Emitter::softmax(Id x, int64_t axis) { return op("softmax", {x}, {{"axis", axis}}); }
+
+}  // namespace tw::frontend

@@ -1,0 +1,317 @@
+#include "frontend/onnx/importer.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "frontend/onnx/limits.h"
+#include "frontend/onnx/liveness.h"
+
+namespace tw::frontend {
+
+using graph::kAbsent;
+using graph::ValueId;
+
+namespace {
+
+std::string function_key(const std::string& domain, const std::string& name, const std::string& overload) {
+  return canonical_domain(domain) + ":" + name + ":" + overload;
+}
+
+Opsets read_opset_list(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
+  Opsets opsets;
+  for (const auto& entry : imports) opsets[canonical_domain(entry.domain())] = entry.version();
+  return opsets;
+}
+
+int64_t opset_of(const Scope& scope, const std::string& domain) {
+  const auto it = scope.opsets->find(canonical_domain(domain));
+  return it == scope.opsets->end() ? 0 : it->second;
+}
+
+}  // namespace
+
+Importer::Importer(const onnx::ModelProto& model, const std::string& base_directory, const graph::OpTable& ops,
+                   const ImportOptions& options)
+    : model_(model), options_(options), files_(base_directory), builder_(model.graph().name(), ops), binding_(options) {}
+
+ImportResult Importer::run() {
+  read_opsets();
+  read_functions();
+  Scope scope;
+  scope.opsets = &opsets_;
+  const onnx::GraphProto& graph = model_.graph();
+  for (const auto& info : graph.value_info()) {
+    if (info.type().has_tensor_type()) declared_.emplace(info.name(), declared_type(info));
+  }
+  Names needed;
+  for (const auto& output : graph.output()) {
+    declared_.insert_or_assign(output.name(), declared_type(output));
+    needed.insert(output.name());
+  }
+  if (needed.empty()) throw UserError("the model's graph has no outputs");
+  add_main_inputs(scope);
+  add_initializers(graph, names_read(graph.node(), needed), scope);
+  import_nodes(graph.node(), std::move(needed), scope);
+  if (!unsupported_.empty()) throw UnsupportedModel(std::move(unsupported_), std::move(bindable_));
+  ImportResult result;
+  result.graph = builder_.finish(finish_outputs(scope));
+  result.warnings = std::move(warnings_);
+  result.opset = opset_of(scope, "");
+  result.ir_version = model_.ir_version();
+  result.producer = model_.producer_name();
+  if (!model_.producer_version().empty()) result.producer += " " + model_.producer_version();
+  return result;
+}
+
+void Importer::read_opsets() {
+  opsets_ = read_opset_list(model_.opset_import());
+  if (opsets_.empty()) {
+    // Files of IR version 1 and 2 have no opset_import: they are of opset 1.
+    if (model_.ir_version() >= 3) throw UserError("the model has no opset_import, so its operators' versions are unknown");
+    opsets_[""] = 1;
+  }
+  const auto it = opsets_.find("");
+  if (it != opsets_.end() && it->second > kNewestOpset) {
+    throw Unsupported(fmt::format("the model uses opset {}; the newest supported one is {}: export it with opset_version={}",
+                                  it->second, kNewestOpset, kNewestOpset));
+  }
+}
+
+void Importer::read_functions() {
+  for (const auto& function : model_.functions()) {
+    const std::string key = function_key(function.domain(), function.name(), function.overload());
+    functions_[key] = &function;
+    function_opsets_[key] = function.opset_import_size() > 0 ? read_opset_list(function.opset_import()) : opsets_;
+  }
+}
+
+void Importer::add_main_inputs(Scope& scope) {
+  Names initialized;
+  for (const auto& tensor : model_.graph().initializer()) initialized.insert(tensor.name());
+  for (const auto& tensor : model_.graph().sparse_initializer()) initialized.insert(tensor.values().name());
+  std::vector<const onnx::ValueInfoProto*> inputs;
+  for (const auto& input : model_.graph().input()) {
+    if (input.name().empty()) throw UserError("an input of the model has no name");
+    if (initialized.count(input.name()) == 0) inputs.push_back(&input);
+  }
+  binding_.add_inputs(inputs);
+  const std::vector<TensorType> types = binding_.input_types();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = inputs[i]->name();
+    const auto constant = options_.constants.find(name);
+    const bool bound = constant != options_.constants.end();
+    define(scope, name, {bound ? builder_.add_constant(name, constant->second) : builder_.add_input(name, types[i])});
+  }
+}
+
+void Importer::add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope) {
+  for (const auto& tensor : graph.initializer()) {
+    if (needed.count(tensor.name()) == 0) continue;
+    TensorData data = read_tensor(tensor, files_);
+    define(scope, tensor.name(), {builder_.add_constant(scope.prefix + tensor.name(), data.type, std::move(data.bytes))});
+  }
+  for (const auto& tensor : graph.sparse_initializer()) {
+    if (needed.count(tensor.values().name()) == 0) continue;
+    throw Unsupported(fmt::format("initializer '{}' is a sparse tensor; only dense tensors are supported", tensor.values().name()));
+  }
+}
+
+void Importer::import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, Scope& scope) {
+  const std::vector<bool> live = live_nodes(nodes, std::move(needed));
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (live[i]) import_node(nodes[i], scope);
+  }
+}
+
+const onnx::FunctionProto* Importer::find_function(const onnx::NodeProto& node) const {
+  const auto it = functions_.find(function_key(node.domain(), node.op_type(), node.overload()));
+  return it == functions_.end() ? nullptr : it->second;
+}
+
+void Importer::import_node(const onnx::NodeProto& node, Scope& scope) {
+  if (++nodes_ > kMaxNodes) throw UserError(fmt::format("the model has more than {} nodes after inlining and unrolling", kMaxNodes));
+  const int64_t opset = opset_of(scope, node.domain());
+  bool usable = true;
+  for (const std::string& name : node.input()) {
+    if (name.empty()) continue;
+    const Binding* binding = scope.find(name);
+    if (binding == nullptr) {
+      throw UserError(fmt::format("node '{}' ({}) reads '{}', which is no input or initializer and which no node before it writes",
+                                  node.name(), node.op_type(), name));
+    }
+    usable = usable && !binding->unsupported;
+  }
+  if (find_converter(canonical_domain(node.domain()), node.op_type(), opset) == nullptr && find_function(node) == nullptr) {
+    record_unsupported(node, scope, opset, "");
+    usable = false;
+  }
+  if (usable) {
+    convert(node, scope, opset);
+  } else {
+    define_unsupported(node, scope);
+  }
+}
+
+void Importer::convert(const onnx::NodeProto& node, Scope& scope, int64_t opset) {
+  NodeContext c(*this, node, scope, opset);
+  std::vector<ValueId> inputs;
+  for (const std::string& name : node.input()) inputs.push_back(name.empty() ? kAbsent : scope.find(name)->id);
+  c.set_inputs(std::move(inputs));
+  const size_t first_new = builder_.num_values();
+  try {
+    define_outputs(node, convert_node(c), scope, first_new);
+  } catch (const BodyUnsupported&) {
+    define_unsupported(node, scope);
+  } catch (const ConstantNeeded& e) {
+    bindable_.insert(bindable_.end(), e.bindable().begin(), e.bindable().end());
+    record_unsupported(node, scope, opset, e.what());
+    define_unsupported(node, scope);
+  } catch (const Unsupported& e) {
+    record_unsupported(node, scope, opset, e.what());
+    define_unsupported(node, scope);
+  } catch (const UserError& e) {
+    std::vector<std::string> types;
+    for (size_t k = 0; k < c.num_inputs(); ++k) types.push_back(c.has(k) ? to_string(c.type(k)) : "absent");
+    throw UserError(fmt::format("node '{}' ({}, opset {}) with inputs ({}): {}", scope.prefix + c.name(), node.op_type(), opset,
+                                fmt::join(types, ", "), e.what()));
+  }
+}
+
+Outputs Importer::convert_node(NodeContext& c) {
+  const onnx::FunctionProto* function = find_function(c.node());
+  const ConverterRow* row = find_converter(canonical_domain(c.node().domain()), c.op(), c.opset());
+  // Operators of ONNX itself stay what the specification says; all other names belong to the model first.
+  if (function != nullptr && (row == nullptr || !canonical_domain(c.node().domain()).empty())) return call_function(*function, c);
+  Outputs outputs = row->convert(c);
+  const std::vector<std::string> unused = c.unused_attrs();
+  if (!unused.empty()) {
+    warn(fmt::format("node '{}' ({}, opset {}): attribute{} {} ignored: not known for this operator", c.name(), c.op(), c.opset(),
+                     unused.size() == 1 ? "" : "s", fmt::join(unused, ", ")));
+  }
+  return outputs;
+}
+
+Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext& c) {
+  Scope scope;
+  scope.prefix = c.scope().prefix + c.name() + "/";
+  scope.opsets = &function_opsets_.at(function_key(function.domain(), function.name(), function.overload()));
+  scope.depth = c.scope().depth + 1;
+  if (scope.depth > kMaxDepth) throw UserError(fmt::format("functions and subgraphs are nested more than {} deep", kMaxDepth));
+  for (const auto& fallback : function.attribute_proto()) scope.attributes[fallback.name()] = &fallback;
+  for (const auto& attribute : c.node().attribute()) {
+    const onnx::AttributeProto* value = &attribute;
+    if (!attribute.ref_attr_name().empty()) {
+      const auto it = c.scope().attributes.find(attribute.ref_attr_name());
+      if (it == c.scope().attributes.end()) continue;
+      value = it->second;
+    }
+    scope.attributes[attribute.name()] = value;
+  }
+  for (int k = 0; k < function.input_size(); ++k) define(scope, function.input(k), {c.input_or_absent(k)});
+  import_nodes(function.node(), {function.output().begin(), function.output().end()}, scope);
+  Outputs outputs;
+  for (const std::string& name : function.output()) {
+    const Binding* binding = scope.find(name);
+    if (binding == nullptr) throw UserError(fmt::format("no node of function '{}' writes its output '{}'", function.name(), name));
+    if (binding->unsupported) throw BodyUnsupported{};
+    outputs.push_back(binding->id);
+  }
+  return outputs;
+}
+
+std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const Scope& outer, const std::vector<ValueId>& inputs,
+                                           const std::string& prefix) {
+  Scope scope;
+  scope.parent = &outer;
+  scope.prefix = prefix;
+  scope.opsets = outer.opsets;
+  scope.attributes = outer.attributes;
+  scope.depth = outer.depth + 1;
+  if (scope.depth > kMaxDepth) throw UserError(fmt::format("functions and subgraphs are nested more than {} deep", kMaxDepth));
+  if (body.input_size() != static_cast<int>(inputs.size())) {
+    throw UserError(fmt::format("subgraph '{}' has {} inputs, it is given {}", body.name(), body.input_size(), inputs.size()));
+  }
+  for (size_t k = 0; k < inputs.size(); ++k) define(scope, body.input(static_cast<int>(k)).name(), {inputs[k]});
+  Names needed;
+  for (const auto& output : body.output()) needed.insert(output.name());
+  add_initializers(body, names_read(body.node(), needed), scope);
+  import_nodes(body.node(), std::move(needed), scope);
+  std::vector<ValueId> outputs;
+  for (const auto& output : body.output()) {
+    const Binding* binding = scope.find(output.name());
+    if (binding == nullptr) throw UserError(fmt::format("no node of subgraph '{}' writes its output '{}'", body.name(), output.name()));
+    if (binding->unsupported) throw BodyUnsupported{};
+    outputs.push_back(binding->id);
+  }
+  return outputs;
+}
+
+void Importer::define(Scope& scope, const std::string& name, Binding binding) {
+  if (!scope.names.emplace(name, binding).second) throw UserError(fmt::format("value '{}' is defined twice", scope.prefix + name));
+}
+
+void Importer::define_outputs(const onnx::NodeProto& node, const Outputs& outputs, Scope& scope, size_t first_new) {
+  std::vector<ValueId> named;
+  for (int k = 0; k < node.output_size(); ++k) {
+    const std::string& name = node.output(k);
+    if (name.empty()) continue;
+    if (k >= static_cast<int>(outputs.size()) || outputs[k] == kAbsent) {
+      throw Unsupported(fmt::format("its output {} ('{}') is not supported", k, name));
+    }
+    const ValueId id = outputs[k];
+    // A value made for this node takes the ONNX name; one that existed before (Identity) keeps the name it has.
+    if (static_cast<size_t>(id) >= first_new && std::ranges::find(named, id) == named.end()) {
+      builder_.rename(id, scope.prefix + name);
+      named.push_back(id);
+    }
+    if (scope.parent == nullptr && scope.depth == 0) check_declared(name, id);
+    define(scope, name, {id});
+  }
+}
+
+void Importer::define_unsupported(const onnx::NodeProto& node, Scope& scope) {
+  for (const std::string& name : node.output()) {
+    if (!name.empty()) scope.names.insert_or_assign(name, Binding{kAbsent, true});
+  }
+}
+
+void Importer::check_declared(const std::string& name, ValueId id) {
+  const auto it = declared_.find(name);
+  if (it == declared_.end()) return;
+  const std::string why = binding_.disagreement(it->second, builder_.type(id));
+  if (!why.empty()) throw UserError(fmt::format("value '{}': {}", name, why));
+}
+
+std::vector<ValueId> Importer::finish_outputs(const Scope& scope) {
+  std::vector<ValueId> outputs;
+  for (const auto& output : model_.graph().output()) {
+    const Binding* binding = scope.find(output.name());
+    if (binding == nullptr) throw UserError(fmt::format("no node writes the model's output '{}'", output.name()));
+    ValueId id = binding->id;
+    check_declared(output.name(), id);
+    // An output is a value of its own: one that is also an input, or leaves twice, is copied.
+    if (builder_.is_input(id) || std::ranges::find(outputs, id) != outputs.end()) id = Emitter(builder_, output.name()).copy(id);
+    builder_.force_name(id, output.name());
+    outputs.push_back(id);
+  }
+  return outputs;
+}
+
+void Importer::record_unsupported(const onnx::NodeProto& node, const Scope& scope, int64_t opset, const std::string& reason) {
+  UnsupportedItem item{node.op_type(), canonical_domain(node.domain()), opset, reason, {}};
+  const auto same = [&](const UnsupportedItem& other) {
+    return other.op == item.op && other.domain == item.domain && other.opset == opset && other.reason == reason;
+  };
+  auto it = std::ranges::find_if(unsupported_, same);
+  if (it == unsupported_.end()) it = unsupported_.insert(unsupported_.end(), std::move(item));
+  std::string name = node.name();
+  if (name.empty() && node.output_size() > 0) name = node.output(0);
+  it->nodes.push_back(scope.prefix + name);
+}
+
+void Importer::warn(std::string text) {
+  if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(std::move(text));
+}
+
+}  // namespace tw::frontend

@@ -1,0 +1,71 @@
+// Walks a model: names and scopes, dead nodes, local functions, errors with their node, everything unsupported at once.
+#pragma once
+#include <onnx-ml.pb.h>
+
+#include <map>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "frontend/onnx/converters.h"
+#include "frontend/onnx/graph_builder.h"
+#include "frontend/onnx/import.h"
+#include "frontend/onnx/scope.h"
+#include "frontend/onnx/shape_binding.h"
+#include "frontend/onnx/tensor_data.h"
+
+namespace tw::frontend {
+
+class Importer {
+ public:
+  Importer(const onnx::ModelProto& model, const std::string& base_directory, const graph::OpTable& ops,
+           const ImportOptions& options);
+
+  ImportResult run();
+
+  // For converters.
+  GraphBuilder& builder() { return builder_; }
+  const ExternalData& files() const { return files_; }
+  void warn(std::string text);
+
+  /// Imports a subgraph (branch or loop body) in `outer`, whose names it sees, with its inputs bound by position; values
+  /// made inside are named `prefix`... Returns its outputs; throws BodyUnsupported when one could not be imported.
+  std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const Scope& outer,
+                                          const std::vector<graph::ValueId>& inputs, const std::string& prefix);
+
+ private:
+  using Names = std::unordered_set<std::string>;
+
+  void read_opsets();
+  void read_functions();
+  void add_main_inputs(Scope& scope);
+  void add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope);
+  void import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, Scope& scope);
+  void import_node(const onnx::NodeProto& node, Scope& scope);
+  void convert(const onnx::NodeProto& node, Scope& scope, int64_t opset);
+  Outputs convert_node(NodeContext& c);
+  Outputs call_function(const onnx::FunctionProto& function, NodeContext& c);
+  void define_outputs(const onnx::NodeProto& node, const Outputs& outputs, Scope& scope, size_t first_new);
+  void define(Scope& scope, const std::string& name, Binding binding);
+  void define_unsupported(const onnx::NodeProto& node, Scope& scope);
+  void check_declared(const std::string& name, graph::ValueId id);
+  std::vector<graph::ValueId> finish_outputs(const Scope& scope);
+  void record_unsupported(const onnx::NodeProto& node, const Scope& scope, int64_t opset, const std::string& reason);
+  const onnx::FunctionProto* find_function(const onnx::NodeProto& node) const;
+
+  const onnx::ModelProto& model_;
+  const ImportOptions& options_;
+  ExternalData files_;
+  GraphBuilder builder_;
+  ShapeBinding binding_;
+  Opsets opsets_;
+  std::map<std::string, const onnx::FunctionProto*> functions_;  // by "domain:name:overload"
+  std::map<std::string, Opsets> function_opsets_;
+  std::unordered_map<std::string, DeclaredType> declared_;  // value_info and outputs of the main graph
+  std::vector<UnsupportedItem> unsupported_;
+  std::vector<std::string> bindable_;
+  std::vector<std::string> warnings_;
+  int64_t nodes_ = 0;  // converted so far
+};
+
+}  // namespace tw::frontend

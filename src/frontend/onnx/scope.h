@@ -1,0 +1,42 @@
+// What the names of a graph, subgraph or function body stand for while it is imported.
+#pragma once
+#include <onnx-ml.pb.h>
+
+#include <map>
+#include <string>
+#include <unordered_map>
+
+#include "graph/graph.h"
+
+namespace tw::frontend {
+
+/// A name's value; `unsupported` when it comes from a node that could not be imported (reported at the end).
+struct Binding {
+  graph::ValueId id = graph::kAbsent;
+  bool unsupported = false;
+};
+
+/// Opset version of each domain; the default domain is "".
+using Opsets = std::map<std::string, int64_t>;
+
+/// "ai.onnx" is another name of the default domain.
+inline std::string canonical_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+struct Scope {
+  const Scope* parent = nullptr;  // enclosing graph, whose names are visible; null for the main graph and functions
+  std::string prefix;             // of value and node names made here: "" or "caller/"
+  const Opsets* opsets = nullptr;
+  std::map<std::string, const onnx::AttributeProto*> attributes;  // of the function call, by formal name
+  int depth = 0;
+  std::unordered_map<std::string, Binding> names;
+
+  /// The binding of `name` here or outside; null when there is none.
+  const Binding* find(const std::string& name) const {
+    for (const Scope* s = this; s != nullptr; s = s->parent) {
+      if (const auto it = s->names.find(name); it != s->names.end()) return &it->second;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace tw::frontend

@@ -1,0 +1,26 @@
+// Sliding windows of convolutions and pools: kernel, strides, dilations and pads with ONNX's defaults, checked.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "frontend/onnx/context.h"
+
+namespace tw::frontend {
+
+struct Window {
+  std::vector<int64_t> kernel, strides, dilations;  // one for each spatial dimension
+  std::vector<int64_t> pads;                        // begins of all, then ends of all
+  /// Extent of the dilated kernel in dimension d, elements.
+  int64_t reach(size_t d) const { return dilations[d] * (kernel[d] - 1) + 1; }
+};
+
+/// The window of node `c` over `spatial` extents. `kernel`: extents known from the weights; else kernel_shape is
+/// required. auto_pad SAME_UPPER, SAME_LOWER and VALID become pads. UserError for lists of a wrong length, for strides,
+/// dilations or kernel extents below 1, negative pads and values beyond kMaxAttribute.
+Window read_window(NodeContext& c, const Shape& spatial, const std::vector<int64_t>& kernel = {});
+
+/// A list attribute that needs one value (or, with `times` 2, two) for each spatial dimension, each in [low, high].
+std::vector<int64_t> checked_list(std::vector<int64_t> list, size_t size, int64_t low, std::string_view name);
+
+}  // namespace tw::frontend

@@ -1,0 +1,117 @@
+// The text form of a graph (its grammar stands in parser.cpp).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/graph.h"
+#include "graph/ref_tensor.h"
+#include "support/hash.h"
+#include "support/lexer.h"
+
+namespace tw::graph {
+namespace {
+
+constexpr int64_t kInlineElements = 16;  // constants up to this size are printed element by element
+constexpr size_t kHashDigits = 16;       // of the 64 hexadecimal digits: 64 bits tell the constants of a model apart
+
+std::string number_text(std::string digits) {
+  const bool integral = digits.find_first_of(".en") == std::string::npos;  // n: inf, nan
+  return integral ? digits + ".0" : digits;
+}
+
+// Shortest digits that read back to the same value of the type: those of f32 for every type it holds.
+std::string float_text(double value, DataType type) {
+  if (std::isnan(value)) return "nan";
+  return number_text(type == DataType::f64() ? fmt::format("{}", value) : fmt::format("{}", static_cast<float>(value)));
+}
+
+// A NaN's bits have no text: such a constant is referred to, however small it is.
+bool is_inline(const Value& value) {
+  if (value.type.elements() > kInlineElements) return false;
+  const RefTensor elements = RefTensor::from_bytes(value.type, *value.constant);
+  return std::ranges::none_of(elements.floats, [](double x) { return std::isnan(x); });
+}
+
+std::string reference_name(const Value& value) {
+  return fmt::format("{}.{}", value.name, content_hash(*value.constant).substr(0, kHashDigits));
+}
+
+std::string constant_text(const Value& value) {
+  if (!is_inline(value)) return "data " + quote_name(reference_name(value));
+  const RefTensor elements = RefTensor::from_bytes(value.type, *value.constant);
+  std::vector<std::string> parts;
+  for (double x : elements.floats) parts.push_back(float_text(x, value.type.type));
+  for (int64_t x : elements.ints) parts.push_back(fmt::format("{}", x));
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+struct AttrPrinter {
+  std::string operator()(int64_t x) const { return fmt::format("{}", x); }
+  std::string operator()(double x) const { return float_text(x, DataType::f64()); }
+  std::string operator()(const std::string& x) const { return quote_string(x); }
+  template <typename T>
+  std::string operator()(const std::vector<T>& list) const {
+    std::vector<std::string> parts;
+    for (const T& x : list) parts.push_back((*this)(x));
+    // An empty list does not show its kind; integers need no word.
+    std::string kind;
+    if (list.empty() && std::is_same_v<T, double>) kind = "floats ";
+    if (list.empty() && std::is_same_v<T, std::string>) kind = "strings ";
+    return fmt::format("{}[{}]", kind, fmt::join(parts, ", "));
+  }
+};
+
+std::string declaration(const Value& value) {
+  std::string text = fmt::format("{} : {}", quote_name(value.name), to_string(value.type));
+  if (!value.layout.is_identity()) text += " layout " + quote_string(to_string(value.layout));
+  return text;
+}
+
+class Printer {
+ public:
+  std::string print(const Graph& graph, const std::string& indent) {
+    const std::string inner = indent + "  ";
+    std::string text = fmt::format("graph {} {{\n", quote_name(graph.name));
+    for (ValueId in : graph.inputs) text += fmt::format("{}input {}\n", inner, declaration(graph.value(in)));
+    for (const Value& value : graph.values) {
+      if (value.is_constant()) text += fmt::format("{}const {} = {}\n", inner, declaration(value), constant_text(value));
+    }
+    for (const Node& node : graph.nodes) text += inner + node_text(graph, node, inner) + "\n";
+    std::vector<std::string> outputs;
+    for (ValueId out : graph.outputs) outputs.push_back(quote_name(graph.value(out).name));
+    text += fmt::format("{}output {}\n{}}}", inner, fmt::join(outputs, ", "), indent);
+    return text;
+  }
+
+ private:
+  std::string node_text(const Graph& graph, const Node& node, const std::string& indent) {
+    std::vector<std::string> outputs, inputs, attrs;
+    for (ValueId out : node.outputs) outputs.push_back(declaration(graph.value(out)));
+    for (ValueId in : node.inputs) inputs.push_back(in == kAbsent ? "-" : quote_name(graph.value(in).name));
+    for (const auto& [key, value] : node.attrs) attrs.push_back(fmt::format("{} = {}", quote_name(key), std::visit(AttrPrinter{}, value)));
+    std::string text = fmt::format("{} = {}({})", fmt::join(outputs, ", "), quote_name(node.op), fmt::join(inputs, ", "));
+    if (!attrs.empty()) text += fmt::format(" {{{}}}", fmt::join(attrs, ", "));
+    if (!node.name.empty()) text += " as " + quote_name(node.name);
+    if (node.is_group()) text += " " + print(*node.body, indent);
+    return text;
+  }
+};
+
+}  // namespace
+
+std::string to_string(const Graph& graph) { return Printer().print(graph, "") + "\n"; }
+
+std::map<std::string, Bytes> large_constants(const Graph& graph) {
+  std::map<std::string, Bytes> found;
+  for (const Value& value : graph.values) {
+    if (value.is_constant() && !is_inline(value)) found.emplace(reference_name(value), value.constant);
+  }
+  for (const Node& node : graph.nodes) {
+    if (node.is_group()) found.merge(large_constants(*node.body));
+  }
+  return found;
+}
+
+}  // namespace tw::graph

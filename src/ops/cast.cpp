@@ -1,0 +1,61 @@
+// cast(x) to the element type named by attribute `to` (string: "f32", "i64", "bool", ..): every pair of types.
+// float -> integer truncates, saturates at the type's ends, NaN gives 0; integer -> integer wraps; anything -> bool is
+// x != 0; to a float: nearest, ties to even (the reference rounds too: that is what this operator is for).
+#include <algorithm>
+#include <cmath>
+
+#include "ops/common.h"
+#include "ops/families.h"
+
+namespace tw::ops {
+namespace {
+
+DataType target_of(const OpCall& call) {
+  const std::string& to = call.node.string_attr("to");
+  const auto type = parse_data_type(to);
+  require(call, type && !type->is_vector(), "'{}' is no element type", to);
+  return *type;
+}
+
+Types infer(const OpCall& call) {
+  require_inputs(call, 1, 1);
+  return {{target_of(call), call.inputs[0].shape}};
+}
+
+Tensors te_cast(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const DataType to = target_of(call);
+  return {builder.compute(tensor_name(call), inputs[0].shape, [&](const Exprs& i) { return cast(to, inputs[0](i)); })};
+}
+
+int64_t saturate(double value, DataType type) {
+  if (type.is_bool()) return value != 0;  // a NaN is not 0
+  if (std::isnan(value)) return 0;
+  const double whole = std::trunc(value);
+  const int value_bits = type.bits() - (type.is_signed_int() ? 1 : 0);
+  const double end = std::ldexp(1.0, value_bits);
+  const double low = type.is_signed_int() ? -end : 0;
+  if (whole < low) return static_cast<int64_t>(low);
+  if (whole < end) return whole < 9223372036854775808.0 ? static_cast<int64_t>(whole) : static_cast<int64_t>(static_cast<uint64_t>(whole));
+  return static_cast<int64_t>(value_bits == 64 ? ~uint64_t{0} : (uint64_t{1} << value_bits) - 1);
+}
+
+std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+  RefTensor y = RefTensor::zeros(infer(call)[0]);
+  const RefTensor& x = inputs[0];
+  const DataType type = y.type.type;
+  for (int64_t i = 0; i < y.type.elements(); ++i) {
+    if (y.is_float()) {
+      y.floats[i] = x.at(i);
+    } else {
+      y.ints[i] = x.is_float() ? saturate(x.floats[i], type) : graph::wrap_int(x.ints[i], type);
+    }
+  }
+  y.round_to_type();
+  return {std::move(y)};
+}
+
+}  // namespace
+
+std::vector<OpDef> cast_ops() { return {{"cast", OpClass::kElementwise, infer, te_cast, reference}}; }
+
+}  // namespace tw::ops

@@ -1,0 +1,118 @@
+#include "ops/common.h"
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+namespace tw::ops {
+
+void reject(const OpCall& call, const std::string& message) {
+  throw UserError(fmt::format("node '{}' ({}): {}", call.node.name, call.node.op, message));
+}
+
+void require_inputs(const OpCall& call, size_t low, size_t high) {
+  require(call, call.inputs.size() >= low && call.inputs.size() <= high, "{} inputs, expected {}", call.inputs.size(),
+          low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high));
+  for (size_t k = 0; k < low; ++k) require(call, call.has(k), "input {} is missing", k);
+}
+
+void require_float(const OpCall& call, size_t input) {
+  require(call, call.inputs[input].type.is_float(), "input {} is {}, expected a float type", input, to_string(call.inputs[input]));
+}
+
+void require_same_type(const OpCall& call, size_t a, size_t b) {
+  require(call, call.inputs[a].type == call.inputs[b].type, "input {} is {} but input {} is {}", a, to_string(call.inputs[a]), b,
+          to_string(call.inputs[b]));
+}
+
+int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank) {
+  const auto r = static_cast<int64_t>(rank);
+  require(call, axis >= -r && axis < r, "axis {} does not exist in a tensor of rank {}", axis, rank);
+  return axis < 0 ? axis + r : axis;
+}
+
+std::vector<int64_t> reduced_axes(const OpCall& call, size_t rank) {
+  std::vector<int64_t> axes;
+  if (!call.node.has_attr("axes")) {
+    for (size_t d = 0; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
+    return axes;
+  }
+  for (int64_t axis : call.node.ints_attr("axes")) axes.push_back(normalize_axis(call, axis, rank));
+  std::ranges::sort(axes);
+  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
+  return axes;
+}
+
+DataType math_type(DataType type) {
+  return type == DataType::f16() || type == DataType::bf16() ? DataType::f32() : type;
+}
+
+std::string tensor_name(const OpCall& call, size_t k, const std::string& suffix) {
+  const std::string base = k < call.output_names.size() ? call.output_names[k] : call.node.op;
+  return suffix.empty() ? base : base + "_" + suffix;
+}
+
+Expr read(const te::Tensor& t, Exprs indices) { return cast(math_type(t.type), t(std::move(indices))); }
+
+Exprs broadcast_indices(const Exprs& i, const Shape& in) {
+  const size_t skip = i.size() - in.size();
+  Exprs result;
+  for (size_t d = 0; d < in.size(); ++d) result.push_back(in[d] == 1 ? Expr(0) : i[skip + d]);
+  return result;
+}
+
+te::Tensor cast_output(const OpCall& call, te::Builder& builder, const te::Tensor& t, DataType type, size_t k) {
+  if (t.type == type) return t;
+  return builder.compute(tensor_name(call, k), t.shape, [&](const Exprs& i) { return cast(type, t(i)); });
+}
+
+Expr all_of(const Exprs& conditions) {
+  Expr result = int_imm(1, DataType::boolean());
+  for (const Expr& condition : conditions) result = result && condition;
+  return result;
+}
+
+Expr inside(const Expr& e, int64_t extent, int64_t low, int64_t high) {
+  Exprs conditions;
+  if (low < 0) conditions.push_back(Expr(0) <= e);
+  if (high >= extent) conditions.push_back(e < Expr(extent));
+  return all_of(conditions);
+}
+
+int64_t offset_of(const std::vector<int64_t>& index, const Shape& strides) {
+  int64_t offset = 0;
+  for (size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
+  return offset;
+}
+
+Shape broadcast_strides(const Shape& in, const Shape& out) {
+  const Shape dense = row_major_strides(in);
+  Shape strides(out.size(), 0);
+  for (size_t d = 0; d < in.size(); ++d) strides[out.size() - in.size() + d] = in[d] == 1 ? 0 : dense[d];
+  return strides;
+}
+
+std::vector<int64_t> offsets(const Shape& shape, const Shape& strides) {
+  std::vector<int64_t> result{0};
+  for (size_t d = 0; d < shape.size(); ++d) {
+    std::vector<int64_t> next;
+    next.reserve(result.size() * shape[d]);
+    for (int64_t base : result) {
+      for (int64_t i = 0; i < shape[d]; ++i) next.push_back(base + i * strides[d]);
+    }
+    result = std::move(next);
+  }
+  return result;
+}
+
+void parallel_ranges(int64_t count, int64_t cost_each, const std::function<void(int64_t, int64_t)>& body) {
+  constexpr int64_t kWorthAThread = 1 << 20;  // multiply-adds: some 0.5 ms, well above the cost of starting a thread
+  const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const int64_t parts = std::clamp<int64_t>(std::min(count, count * cost_each / kWorthAThread), 1, cores);
+  std::vector<std::thread> threads;
+  for (int64_t p = 1; p < parts; ++p) threads.emplace_back(body, count * p / parts, count * (p + 1) / parts);
+  body(0, count / parts);
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace tw::ops

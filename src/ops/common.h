@@ -1,0 +1,82 @@
+// What the operator families share: checks with good messages, axes, broadcasting, element access.
+#pragma once
+#include <fmt/format.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "expr/expr.h"
+#include "graph/op.h"
+#include "support/error.h"
+
+namespace tw::ops {
+
+using graph::OpCall;
+using graph::OpClass;
+using graph::OpDef;
+using graph::RefTensor;
+using Refs = std::span<const RefTensor>;
+using Tensors = std::vector<te::Tensor>;
+using Exprs = std::vector<Expr>;
+using Types = std::vector<TensorType>;
+
+/// Throws UserError "node 'name' (op): <message>".
+[[noreturn]] void reject(const OpCall& call, const std::string& message);
+template <typename... Args>
+void require(const OpCall& call, bool condition, fmt::format_string<Args...> format, Args&&... args) {
+  if (!condition) reject(call, fmt::format(format, std::forward<Args>(args)...));
+}
+/// Rejects a call with fewer than `low` or more than `high` inputs, or without one of the first `low`.
+void require_inputs(const OpCall& call, size_t low, size_t high);
+void require_float(const OpCall& call, size_t input);
+void require_same_type(const OpCall& call, size_t a, size_t b);
+
+/// Axis in [0, rank) of one in [-rank, rank).
+int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank);
+/// Sorted, without repetition. `axes` of the node; all axes when it has none.
+std::vector<int64_t> reduced_axes(const OpCall& call, size_t rank);
+
+/// The type in which elements of `type` are computed: f32 for f16 and bf16, else the type itself.
+DataType math_type(DataType type);
+/// Name for the tensor of output k; `suffix` names an intermediate of the same node.
+std::string tensor_name(const OpCall& call, size_t k = 0, const std::string& suffix = "");
+
+/// Element of `t` at `indices`, in its math type.
+Expr read(const te::Tensor& t, Exprs indices);
+/// Indices into a tensor of shape `in` for the indices `i` of a tensor it is broadcast to (numpy's rule).
+Exprs broadcast_indices(const Exprs& i, const Shape& in);
+/// `t` converted to `type` by a compute of its own under the name of output k; `t` itself when it has that type.
+te::Tensor cast_output(const OpCall& call, te::Builder& builder, const te::Tensor& t, DataType type, size_t k = 0);
+/// 0 <= e < extent, where e takes values from `low` to `high`: the half that this decides is left out.
+Expr inside(const Expr& e, int64_t extent, int64_t low, int64_t high);
+/// The conjunction of all conditions; true when there is none.
+Expr all_of(const Exprs& conditions);
+
+/// Calls `visit(index)` for every index of `shape`, in row-major order.
+template <typename Visit>
+void for_each_index(const Shape& shape, const Visit& visit) {
+  if (num_elements(shape) == 0) return;
+  std::vector<int64_t> index(shape.size(), 0);
+  while (true) {
+    visit(index);
+    size_t d = shape.size();
+    while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+/// Row-major offset of `index` in a tensor of the given strides.
+int64_t offset_of(const std::vector<int64_t>& index, const Shape& strides);
+
+/// A strided walk over an operand beside a row-major result: strides of `in` for each dimension of `out`, 0 where the
+/// operand is broadcast.
+Shape broadcast_strides(const Shape& in, const Shape& out);
+
+/// For each element of `shape`, in row-major order, the offset by `strides`.
+std::vector<int64_t> offsets(const Shape& shape, const Shape& strides);
+
+/// Runs body(begin, end) over [0, count) in parallel, in two or more contiguous parts where that pays.
+void parallel_ranges(int64_t count, int64_t cost_each, const std::function<void(int64_t, int64_t)>& body);
+
+}  // namespace tw::ops

@@ -1,0 +1,207 @@
+// Reductions over axes. f16 and bf16 are accumulated in f32; integers in their own type.
+//
+// op                                            inputs  attributes
+// reduce_sum reduce_mean reduce_max reduce_min
+// reduce_prod reduce_l1 reduce_l2 reduce_log_sum
+// reduce_log_sum_exp reduce_sum_square          x       axes (ints; default all; empty list: none), keepdims (int, 1)
+// Without elements: sum 0, prod 1, max and min the lowest and highest value (-inf and inf), mean NaN (integers: 0).
+// max and min of bool are "any" and "all"; l2, log_sum and log_sum_exp of integers are computed in f32 and truncated.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/families.h"
+#include "ops/reduce_te.h"
+
+namespace tw::ops {
+namespace {
+
+using te::CombinerKind;
+
+// y = post(combine over x of pre(x)); count is the number of elements that meet in y.
+struct Row {
+  std::string_view name;
+  CombinerKind kind;
+  Expr (*pre)(const Expr& x);
+  Expr (*post)(const Expr& y, int64_t count);  // null: nothing to do
+  bool through_float;                          // integers are converted to f32 for it
+  double (*fold)(double y, double x);          // reference
+  double (*finish)(double y, int64_t count);   // null: nothing to do
+};
+
+Expr self(const Expr& x) { return x; }
+Expr absolute(const Expr& x) { return x.type().is_unsigned_int() ? x : unary(Op::kAbs, x); }
+Expr square(const Expr& x) { return x * x; }
+double add(double y, double x) { return y + x; }
+
+Expr te_mean(const Expr& y, int64_t count) {
+  if (count == 0 && !y.type().is_float()) return imm(y.type(), 0);
+  return y / imm(y.type(), static_cast<double>(count));
+}
+
+// clang-format off
+const Row kRows[] = {
+    {"reduce_sum", CombinerKind::kSum, self, nullptr, false, add, nullptr},
+    {"reduce_mean", CombinerKind::kSum, self, te_mean, false, add, [](double y, int64_t count) { return y / static_cast<double>(count); }},
+    {"reduce_prod", CombinerKind::kProd, self, nullptr, false, [](double y, double x) { return y * x; }, nullptr},
+    {"reduce_max", CombinerKind::kMax, self, nullptr, false, [](double y, double x) { return x > y || std::isnan(x) ? x : y; }, nullptr},
+    {"reduce_min", CombinerKind::kMin, self, nullptr, false, [](double y, double x) { return x < y || std::isnan(x) ? x : y; }, nullptr},
+    {"reduce_l1", CombinerKind::kSum, absolute, nullptr, false, [](double y, double x) { return y + std::fabs(x); }, nullptr},
+    {"reduce_sum_square", CombinerKind::kSum, square, nullptr, false, [](double y, double x) { return y + x * x; }, nullptr},
+    {"reduce_l2", CombinerKind::kSum, square, [](const Expr& y, int64_t) { return call("sqrt", {y}); }, true,
+     [](double y, double x) { return y + x * x; }, [](double y, int64_t) { return std::sqrt(y); }},
+    {"reduce_log_sum", CombinerKind::kSum, self, [](const Expr& y, int64_t) { return call("log", {y}); }, true,
+     add, [](double y, int64_t) { return std::log(y); }},
+};
+// clang-format on
+
+const Row& row_of(const OpCall& call) {
+  for (const Row& row : kRows) {
+    if (row.name == call.node.op) return row;
+  }
+  throw InternalError(fmt::format("'{}' is no reduction", call.node.op));
+}
+
+Reduction reduction_of(const OpCall& call) {
+  const Shape& shape = call.inputs[0].shape;
+  return {shape, reduced_axes(call, shape.size()), call.node.int_attr_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo};
+}
+
+Types infer(const OpCall& call) {
+  require_inputs(call, 1, 1);
+  const DataType type = call.inputs[0].type;
+  const bool extreme = call.node.op == "reduce_max" || call.node.op == "reduce_min";
+  require(call, !type.is_bool() || extreme, "the input is bool, expected a number");
+  return {{type, reduction_of(call).out_shape()}};
+}
+
+Expr to_math(const Expr& x, bool through_float) {
+  return through_float && !x.type().is_float() ? cast(DataType::f32(), x) : cast(math_type(x.type()), x);
+}
+
+Tensors te_reduce(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const Row& row = row_of(call);
+  const Reduction reduction = reduction_of(call);
+  const te::Tensor& x = inputs[0];
+  CombinerKind kind = row.kind;
+  if (x.type.is_bool()) kind = kind == CombinerKind::kMax ? CombinerKind::kOr : CombinerKind::kAnd;
+  const bool direct = row.post == nullptr && math_type(x.type) == x.type;
+  const te::Tensor sum = reduce_axes(builder, tensor_name(call, 0, direct ? "" : "acc"), reduction, kind,
+                                     [&](const Exprs& at) { return row.pre(to_math(x(at), row.through_float)); });
+  if (direct) return {sum};
+  const int64_t count = reduced_count(x.shape, reduction.axes);
+  return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
+    return cast(x.type, row.post ? row.post(sum(i), count) : sum(i));
+  })};
+}
+
+double start_of(CombinerKind kind) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  return kind == CombinerKind::kProd ? 1 : kind == CombinerKind::kMax ? -kInf : kind == CombinerKind::kMin ? kInf : 0;
+}
+
+// Sums, products, squares and extremes of integers, exact and wrapped.
+std::vector<RefTensor> int_reference(const OpCall& call, const RefTensor& x, RefTensor y) {
+  const Row& row = row_of(call);
+  const Expr start = te::identity_of(x.type.type.is_bool() && row.kind == CombinerKind::kMax ? CombinerKind::kOr
+                                     : x.type.type.is_bool()                                 ? CombinerKind::kAnd
+                                                                                             : row.kind,
+                                     x.type.type);
+  std::fill(y.ints.begin(), y.ints.end(), start->value);
+  const bool absolute_value = row.name == "reduce_l1";
+  const bool squared = row.name == "reduce_sum_square";
+  for_each_reduced(x.type.shape, reduction_of(call).axes, [&](int64_t out, int64_t in) {
+    const auto element = static_cast<uint64_t>(x.ints[in]);
+    const uint64_t value = squared ? element * element : absolute_value && x.ints[in] < 0 ? -element : element;
+    int64_t& total = y.ints[out];
+    const bool is_u64 = x.type.type.scalar() == ScalarType::kU64;
+    const bool less = is_u64 ? value < static_cast<uint64_t>(total) : static_cast<int64_t>(value) < total;
+    switch (row.kind) {
+      case CombinerKind::kMax: total = less ? total : static_cast<int64_t>(value); break;
+      case CombinerKind::kMin: total = less ? static_cast<int64_t>(value) : total; break;
+      case CombinerKind::kProd: total = static_cast<int64_t>(static_cast<uint64_t>(total) * value); break;
+      default: total = static_cast<int64_t>(static_cast<uint64_t>(total) + value); break;
+    }
+  });
+  y.round_to_type();
+  if (row.name == "reduce_mean") {
+    const int64_t count = reduced_count(x.type.shape, reduction_of(call).axes);
+    for (int64_t& total : y.ints) total = count == 0 ? 0 : total / count;
+  }
+  return {std::move(y)};
+}
+
+std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+  const Row& row = row_of(call);
+  const RefTensor& x = inputs[0];
+  RefTensor y = RefTensor::zeros(infer(call)[0]);
+  if (!x.is_float() && !row.through_float) return int_reference(call, x, std::move(y));
+  std::vector<double> sums(y.type.elements(), start_of(row.kind));
+  const std::vector<int64_t> axes = reduction_of(call).axes;
+  for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) {
+    if (!std::isnan(sums[out])) sums[out] = row.fold(sums[out], x.at(in));
+  });
+  const int64_t count = reduced_count(x.type.shape, axes);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const double value = row.finish ? row.finish(sums[i], count) : sums[i];
+    if (y.is_float()) {
+      y.floats[i] = value;
+    } else {
+      y.ints[i] = std::isfinite(value) ? graph::wrap_int(static_cast<int64_t>(value), y.type.type) : 0;
+    }
+  }
+  return {std::move(y)};
+}
+
+// log(sum(exp(x))) by way of the largest element, so that nothing overflows: m + log(sum(exp(x - m))).
+Tensors te_log_sum_exp(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const te::Tensor& x = inputs[0];
+  const Reduction reduction = reduction_of(call);
+  const auto element = [&](const Exprs& at) { return to_math(x(at), true); };
+  const te::Tensor largest = reduce_axes(builder, tensor_name(call, 0, "max"), reduction, CombinerKind::kMax, element);
+  // Where all elements are -inf (or there are none) the shift is 0: -inf - -inf is no number. Same for +inf.
+  const te::Tensor shift = builder.compute(tensor_name(call, 0, "shift"), largest.shape, [&](const Exprs& i) {
+    const Expr m = largest(i);
+    return select(unary(Op::kAbs, m) == imm(m.type(), std::numeric_limits<double>::infinity()), imm(m.type(), 0), m);
+  });
+  const auto sum_body = [&](const Exprs& i, const Exprs& r) {
+    return tw::call("exp", {element(reduction.indices(i, r)) - shift(i)});
+  };
+  const te::Tensor sum = reduction.axes.empty()
+                             ? builder.compute(tensor_name(call, 0, "sum"), shift.shape, [&](const Exprs& i) { return sum_body(i, {}); })
+                             : builder.reduce(tensor_name(call, 0, "sum"), shift.shape, reduction.reduce_shape(), CombinerKind::kSum, sum_body);
+  return {builder.compute(tensor_name(call), sum.shape,
+                          [&](const Exprs& i) { return cast(x.type, tw::call("log", {sum(i)}) + shift(i)); })};
+}
+
+std::vector<RefTensor> ref_log_sum_exp(const OpCall& call, Refs inputs) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const RefTensor& x = inputs[0];
+  RefTensor y = RefTensor::zeros(infer(call)[0]);
+  const std::vector<int64_t> axes = reduction_of(call).axes;
+  std::vector<double> largest(y.type.elements(), -kInf);
+  for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) { largest[out] = std::fmax(largest[out], x.at(in)); });
+  for (double& m : largest) m = std::isinf(m) ? 0 : m;
+  std::vector<double> sums(largest.size(), 0);
+  for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) { sums[out] += std::exp(x.at(in) - largest[out]); });
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const double value = std::log(sums[i]) + largest[i];
+    if (y.is_float()) {
+      y.floats[i] = value;
+    } else {
+      y.ints[i] = std::isfinite(value) ? graph::wrap_int(static_cast<int64_t>(value), y.type.type) : 0;
+    }
+  }
+  return {std::move(y)};
+}
+
+}  // namespace
+
+std::vector<OpDef> reduce_ops() {
+  std::vector<OpDef> rows;
+  for (const Row& row : kRows) rows.push_back({row.name, OpClass::kReduction, infer, te_reduce, reference});
+  rows.push_back({"reduce_log_sum_exp", OpClass::kReduction, infer, te_log_sum_exp, ref_log_sum_exp});
+  return rows;
+}
+
+}  // namespace tw::ops

@@ -1,0 +1,30 @@
+// NVIDIA architectures. Registers and shared memory of one multiprocessor from NVIDIA's occupancy tables.
+#include "targets/registry.h"
+
+namespace tw::targets {
+namespace {
+
+TargetInfo make_architecture(const std::string& name, int multiprocessors, int64_t l1_bytes, int64_t l2_bytes) {
+  TargetInfo info;
+  info.kind = DeviceKind::kCuda;
+  info.name = "cuda:" + name;
+  info.vector_bytes = 16;  // widest access of one thread
+  info.vector_registers = 255;
+  info.units = multiprocessors;
+  info.levels = {{"L1", l1_bytes, 128, 4}, {"L2", l2_bytes, 128, 16}};
+  return info;
+}
+
+const tune::Constructor kFamilies[] = {
+    {"point", tune::construct_point},
+};
+
+}  // namespace
+
+std::vector<TargetInfo> cuda_architectures() {
+  return {make_architecture("sm_80", 108, 164 * 1024, 40 * 1024 * 1024), make_architecture("sm_90a", 132, 228 * 1024, 50 * 1024 * 1024)};
+}
+
+std::span<const tune::Constructor> cuda_families() { return kFamilies; }
+
+}  // namespace tw::targets

@@ -1,0 +1,41 @@
+#include <vector>
+
+#include "support/error.h"
+#include "transform/editor.h"
+#include "transform/passes.h"
+#include "transform/rules.h"
+
+namespace tw::transform {
+namespace {
+
+constexpr size_t kMaxSweeps = 100;  // each rule shortens something: far fewer are ever needed
+
+bool apply_rules(Editor& editor, std::span<const Rule> rules, size_t n) {
+  bool changed = false;
+  for (const Rule& rule : rules) {
+    if (editor.is_dead(n)) break;
+    if (!rule.op.empty() && rule.op != editor.node(n).op) continue;
+    changed = rule.apply(editor, n) || changed;
+  }
+  return changed;
+}
+
+}  // namespace
+
+graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context) {
+  Editor editor(graph::compact(graph), context.ops);
+  bool changed = true;
+  for (size_t sweep = 0; changed; ++sweep) {
+    TW_CHECK(sweep < kMaxSweeps, "canonicalization of '{}' does not end", graph.name);
+    changed = false;
+    for (size_t n = 0; n < editor.node_count(); ++n) {  // rules append nodes
+      if (editor.is_dead(n) || editor.node(n).is_group()) continue;
+      for (const std::span<const Rule> rules : {movement_rules(), arithmetic_rules(), pattern_rules()}) {
+        changed = apply_rules(editor, rules, n) || changed;
+      }
+    }
+  }
+  return editor.finish();
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <map>
+
+#include "transform/editor.h"
+#include "transform/passes.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::ValueId;
+
+constexpr size_t kSamples = 64;  // bytes of a constant in its key; equal keys are compared in full
+
+std::string text_of(const graph::Attr& attr) {
+  return std::visit(
+      [](const auto& value) -> std::string {
+        using T = std::decay_t<decltype(value)>;
+        std::string text;
+        if constexpr (std::is_same_v<T, int64_t>) {
+          text = fmt::format("i{}", value);
+        } else if constexpr (std::is_same_v<T, double>) {
+          text = fmt::format("f{:a}", value);
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          text = fmt::format("s{}:{}", value.size(), value);
+        } else {
+          text = "[";
+          for (const auto& x : value) text += text_of(graph::Attr(x)) + ",";
+          text += "]";
+        }
+        return text;
+      },
+      attr);
+}
+
+/// Operator, attributes and inputs; exact for floats.
+std::string node_key(const graph::Node& node) {
+  std::string key = node.op;
+  for (const auto& [name, attr] : node.attrs) key += fmt::format(" {}={}", name, text_of(attr));
+  for (const ValueId in : node.inputs) key += fmt::format(" %{}", in);
+  return key;
+}
+
+std::string constant_key(const graph::Value& value) {
+  const std::vector<std::byte>& bytes = *value.constant;
+  std::string key = to_string(value.type);
+  for (size_t s = 0; s < std::min(kSamples, bytes.size()); ++s) {
+    key += static_cast<char>(bytes[s * bytes.size() / std::min(kSamples, bytes.size())]);
+  }
+  return key;
+}
+
+void merge_constants(Editor& editor) {
+  std::map<std::string, std::vector<ValueId>> seen;
+  const auto count = static_cast<ValueId>(editor.graph().values.size());
+  for (ValueId id = 0; id < count; ++id) {
+    if (!editor.value(id).is_constant() || editor.graph().is_output(id)) continue;
+    std::vector<ValueId>& rivals = seen[constant_key(editor.value(id))];
+    const auto equal = std::find_if(rivals.begin(), rivals.end(), [&](ValueId other) {
+      return editor.value(other).constant == editor.value(id).constant || *editor.value(other).constant == *editor.value(id).constant;
+    });
+    if (equal == rivals.end()) {
+      rivals.push_back(id);
+    } else {
+      editor.replace(id, *equal);
+    }
+  }
+}
+
+}  // namespace
+
+graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const TransformContext& context) {
+  Editor editor(graph, context.ops);
+  merge_constants(editor);
+  std::map<std::string, size_t> seen;
+  const size_t count = editor.node_count();
+  for (size_t n = 0; n < count; ++n) {
+    const graph::Node& node = editor.node(n);
+    if (node.is_group() || editor.is_dead(n)) continue;
+    const auto [first, fresh] = seen.try_emplace(node_key(node), n);
+    if (fresh) continue;
+    const std::vector<ValueId> mine = node.outputs;
+    const std::vector<ValueId> earlier = editor.node(first->second).outputs;
+    for (size_t k = 0; k < mine.size(); ++k) editor.replace(mine[k], earlier[k]);
+  }
+  return editor.finish();
+}
+
+}  // namespace tw::transform

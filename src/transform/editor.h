@@ -1,0 +1,60 @@
+// Editing a graph in place: uses of values stay counted while nodes are added and values replaced; the order of nodes is
+// restored at the end.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/op.h"
+
+namespace tw::transform {
+
+class Editor {
+ public:
+  Editor(const graph::Graph& graph, const graph::OpTable& ops);
+
+  const graph::Graph& graph() const { return graph_; }
+  const graph::OpTable& ops() const { return ops_; }
+  const graph::Value& value(graph::ValueId id) const { return graph_.value(id); }
+  const TensorType& type(graph::ValueId id) const { return graph_.value(id).type; }
+  size_t node_count() const { return graph_.nodes.size(); }
+  /// A node; the reference lasts until a node is added.
+  const graph::Node& node(size_t n) const { return graph_.nodes.at(n); }
+  /// Whether nothing reads the node any more.
+  bool is_dead(size_t n) const { return dead_.at(n); }
+
+  /// The node that computes `id`, or null; with `op`, only a node of that operator.
+  const graph::Node* producer(graph::ValueId id) const;
+  const graph::Node* producer(graph::ValueId id, std::string_view op) const;
+  /// Nodes that read `id`; one that reads it twice appears twice.
+  const std::vector<int>& readers(graph::ValueId id) const { return readers_.at(id); }
+  /// Reads by nodes, plus one when it leaves the graph.
+  size_t use_count(graph::ValueId id) const;
+  bool is_input(graph::ValueId id) const;
+
+  /// Appends a node (operator, name, attributes, inputs) with one output, of the type that its operator infers.
+  graph::ValueId add(graph::Node node);
+  graph::ValueId add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes);
+
+  /// All uses of `from` read `to`, a value of the same type, instead. Model outputs keep their names: `to` takes over the
+  /// name, and where it cannot (it is an input, a constant or an output itself) an identity node computes `from`.
+  /// Returns whether anything changed.
+  bool replace(graph::ValueId from, graph::ValueId to);
+
+  /// The edited graph without dead nodes, in topological order.
+  graph::Graph finish() const;
+
+ private:
+  int append(graph::Node node, const std::vector<TensorType>& types);
+  void drop_if_unused(graph::ValueId id);
+  bool replace_output(graph::ValueId from, graph::ValueId to);
+
+  graph::Graph graph_;
+  const graph::OpTable& ops_;
+  std::vector<int> producers_;             // by value
+  std::vector<std::vector<int>> readers_;  // by value
+  std::vector<bool> dead_;                 // by node
+};
+
+}  // namespace tw::transform

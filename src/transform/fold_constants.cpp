@@ -1,0 +1,87 @@
+// Constant folding. Three ways, by what the node does: reshapes share the bytes, transposes move them, everything else is
+// evaluated by the reference and rounded; the last only as long as it stays cheap, as it works on f64 copies.
+#include <algorithm>
+
+#include "te/materialize.h"
+#include "transform/constants.h"
+#include "transform/editor.h"
+#include "transform/passes.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::kAbsent;
+using graph::Node;
+using graph::ValueId;
+
+constexpr int64_t kSmallBytes = 64 * 1024;            // what may be stored although it is larger than its inputs
+constexpr int64_t kReferenceElements = 8'000'000;     // read and written by one evaluation: some 200 MB of f64
+constexpr int64_t kContractionElements = 1'000'000;   // the same for sums of products: a second of the reference
+
+bool has_constant_inputs(const Editor& editor, const Node& node) {
+  if (node.is_group() || node.inputs.empty()) return false;
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return in == kAbsent || editor.value(in).is_constant(); });
+}
+
+bool is_cheap(const Editor& editor, const Node& node) {
+  int64_t read_bytes = 0;
+  int64_t elements = 0;
+  int64_t written_bytes = 0;
+  for (const ValueId in : node.inputs) {
+    if (in == kAbsent) continue;
+    read_bytes += editor.type(in).bytes();
+    elements += editor.type(in).elements();
+  }
+  for (const ValueId out : node.outputs) {
+    written_bytes += editor.type(out).bytes();
+    elements += editor.type(out).elements();
+  }
+  const graph::OpDef& op = editor.ops().at(node.op);
+  const bool sums = op.op_class == graph::OpClass::kContraction || op.op_class == graph::OpClass::kOpaque;
+  return (written_bytes <= kSmallBytes || written_bytes <= read_bytes) && elements <= (sums ? kContractionElements : kReferenceElements);
+}
+
+std::vector<graph::Bytes> evaluate(const Editor& editor, const Node& node) {
+  std::vector<graph::RefTensor> inputs;
+  for (const ValueId in : node.inputs) {
+    inputs.push_back(in == kAbsent ? graph::RefTensor::zeros({DataType::f32(), {0}}) : elements_of(editor.value(in)));
+  }
+  std::vector<graph::Bytes> results;
+  const std::vector<graph::RefTensor> outputs = editor.ops().at(node.op).reference(graph::make_call(editor.graph(), node), inputs);
+  for (const graph::RefTensor& t : outputs) results.push_back(bytes_of(t));
+  return results;
+}
+
+// The node's results, or nothing when it is not folded.
+std::vector<graph::Bytes> fold(const Editor& editor, const Node& node) {
+  if (!has_constant_inputs(editor, node)) return {};
+  const graph::Value& first = editor.value(node.inputs[0]);
+  if (node.op == "reshape" || node.op == "identity") return {first.constant};
+  if (node.op == "transpose") {
+    return {std::make_shared<const std::vector<std::byte>>(
+        te::transpose(*first.constant, static_cast<size_t>(first.type.type.bytes()), first.type.shape, node.ints_attr("perm")))};
+  }
+  return is_cheap(editor, node) ? evaluate(editor, node) : std::vector<graph::Bytes>();
+}
+
+}  // namespace
+
+graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& context) {
+  Editor editor(graph::compact(graph), context.ops);
+  const size_t count = editor.node_count();
+  for (size_t n = 0; n < count; ++n) {
+    if (editor.is_dead(n)) continue;
+    const Node node = editor.node(n);
+    const std::vector<graph::Bytes> results = fold(editor, node);
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (editor.use_count(node.outputs[k]) == 0) continue;
+      const graph::Value& out = editor.value(node.outputs[k]);
+      const bool copies_already = node.op == "identity" && editor.graph().is_output(node.outputs[k]);
+      if (copies_already && editor.readers(node.outputs[k]).empty()) continue;
+      editor.replace(node.outputs[k], editor.add_constant(out.name, out.type, results[k]));
+    }
+  }
+  return editor.finish();
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,36 @@
+// The graph passes; pipeline.cpp has them in order. Each returns a new graph and computes the same function.
+#pragma once
+#include "transform/pass.h"
+
+namespace tw::transform {
+
+/// Canonical forms: no-ops removed, chains of data movement merged, decomposed patterns as one operator (canonicalize.cpp).
+graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context);
+
+/// Nodes of constant inputs become constants, rounded to their type, unless that would blow up the data.
+graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& context);
+
+/// Per-channel scales and shifts go into the constant weights before them; other batch norms become mul and add.
+graph::Graph fold_batch_norm(const graph::Graph& graph, const TransformContext& context);
+
+/// Equal operators on equal inputs, and equal constants, are computed and kept once.
+graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const TransformContext& context);
+
+/// Only what the outputs need remains.
+graph::Graph eliminate_dead_code(const graph::Graph& graph, const TransformContext& context);
+
+/// Transposes move through element-wise operators towards the outputs and cancel against their inverses.
+graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& context);
+
+/// Sets Value::layout of intermediate values: channels last around convolutions and pooling, and transposes that become
+/// views. Mechanism A4. Without it every value is stored row-major.
+graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& context);
+
+/// Merges nodes into groups with one output each: contractions with their epilogues, rows, element-wise chains, and data
+/// movement before them.
+graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);
+
+/// Every node that is no group yet becomes a group of one; every output of the graph is computed by a group.
+graph::Graph partition(const graph::Graph& graph, const TransformContext& context);
+
+}  // namespace tw::transform

@@ -1,0 +1,96 @@
+#include "transform/plan_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "support/error.h"
+#include "support/math.h"
+
+namespace tw::transform {
+namespace {
+
+constexpr int64_t kLine = 64;         // bytes: one cache line, one vector
+constexpr int64_t kSetPeriod = 4096;  // bytes after which lines fall into the same L1 set again: 64 sets of 64 bytes
+
+bool live_together(const BufferRequest& a, const BufferRequest& b, Reuse reuse) {
+  return reuse == Reuse::kNone || (a.first_step <= b.last_step && b.first_step <= a.last_step);
+}
+
+bool is_large(const BufferRequest& request) { return request.bytes >= kSetPeriod; }
+
+class Planner {
+ public:
+  Planner(std::span<const BufferRequest> requests, Reuse reuse) : requests_(requests), reuse_(reuse) {}
+
+  MemoryPlan run() {
+    plan_.offsets.assign(requests_.size(), 0);
+    std::vector<size_t> order(requests_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return requests_[a].bytes > requests_[b].bytes; });
+    for (const size_t i : order) place(i);
+    return std::move(plan_);
+  }
+
+ private:
+  void place(size_t i) {
+    // Placed neighbours in time, by offset; the lowest gap between them that is large enough wins.
+    std::vector<size_t> neighbours;
+    std::vector<bool> taken(kSetPeriod / kLine, false);
+    for (const size_t p : placed_) {
+      if (!live_together(requests_[i], requests_[p], reuse_)) continue;
+      neighbours.push_back(p);
+      if (is_large(requests_[p])) taken[plan_.offsets[p] % kSetPeriod / kLine] = true;
+    }
+    std::sort(neighbours.begin(), neighbours.end(), [&](size_t a, size_t b) { return plan_.offsets[a] < plan_.offsets[b]; });
+    const auto start_from = [&](int64_t low) { return is_large(requests_[i]) ? next_free_set(low, taken) : low; };
+    int64_t offset = start_from(0);
+    for (const size_t p : neighbours) {
+      if (offset + requests_[i].bytes <= plan_.offsets[p]) break;
+      const int64_t end = round_up(plan_.offsets[p] + requests_[p].bytes, kLine);
+      if (end > offset) offset = start_from(end);
+    }
+    plan_.offsets[i] = offset;
+    plan_.arena_bytes = std::max(plan_.arena_bytes, round_up(offset + requests_[i].bytes, kLine));
+    placed_.push_back(i);
+  }
+
+  static int64_t next_free_set(int64_t low, const std::vector<bool>& taken) {
+    for (int64_t step = 0; step < kSetPeriod; step += kLine) {
+      if (!taken[(low + step) % kSetPeriod / kLine]) return low + step;
+    }
+    return low;
+  }
+
+  std::span<const BufferRequest> requests_;
+  Reuse reuse_;
+  MemoryPlan plan_;
+  std::vector<size_t> placed_;
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(std::span<const BufferRequest> requests, Reuse reuse) {
+  for (const BufferRequest& request : requests) {
+    TW_CHECK(request.bytes >= 0 && request.first_step <= request.last_step, "buffer of {} bytes from step {} to {}",
+             request.bytes, request.first_step, request.last_step);
+  }
+  return Planner(requests, reuse).run();
+}
+
+int64_t live_bytes_bound(std::span<const BufferRequest> requests) {
+  std::map<int64_t, int64_t> change;  // step -> bytes that begin or stop to live
+  for (const BufferRequest& request : requests) {
+    change[request.first_step] += round_up(request.bytes, kLine);
+    change[request.last_step + 1] -= round_up(request.bytes, kLine);
+  }
+  int64_t live = 0;
+  int64_t most = 0;
+  for (const auto& [step, bytes] : change) {
+    live += bytes;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+}  // namespace tw::transform

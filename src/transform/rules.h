@@ -1,0 +1,25 @@
+// Canonicalization rules: each looks at one node and, where it applies, replaces the node's result by something simpler
+// of the same value.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "transform/editor.h"
+
+namespace tw::transform {
+
+struct Rule {
+  std::string_view name;
+  std::string_view op;  // of the nodes it looks at; empty: all
+  /// Whether it changed the graph. `n` is a live node.
+  bool (*apply)(Editor& editor, size_t n);
+};
+
+/// No-ops out, chains of data movement merged (rules_movement.cpp).
+std::span<const Rule> movement_rules();
+/// Powers, divisions and neutral elements (rules_arithmetic.cpp).
+std::span<const Rule> arithmetic_rules();
+/// Several nodes that spell out one operator (rules_patterns.cpp).
+std::span<const Rule> pattern_rules();
+
+}  // namespace tw::transform

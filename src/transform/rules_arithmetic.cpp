@@ -1,0 +1,78 @@
+#include <bit>
+#include <cmath>
+
+#include "transform/constants.h"
+#include "transform/rules.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Node;
+using graph::ValueId;
+
+// A node of one output and the given operator and inputs, named after `like`.
+ValueId emit(Editor& editor, const Node& like, std::string op, std::vector<ValueId> inputs) {
+  return editor.add({.op = std::move(op), .name = like.name, .attrs = {}, .inputs = std::move(inputs), .outputs = {}, .body = nullptr});
+}
+
+// x^2 = x x; x^0.5 = sqrt(x); x^1 = x; x^-1 = 1/x.
+bool simplify_power(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const ValueId x = node.inputs[0];
+  const auto exponent = splat_of(editor.value(node.inputs[1]));
+  if (!exponent || editor.type(x) != editor.type(node.outputs[0])) return false;
+  const bool is_float = editor.type(x).type.is_float();
+  if (*exponent == 1) return editor.replace(node.outputs[0], x);
+  if (*exponent == 2) return editor.replace(node.outputs[0], emit(editor, node, "mul", {x, x}));
+  if (*exponent == 0.5 && is_float) return editor.replace(node.outputs[0], emit(editor, node, "sqrt", {x}));
+  if (*exponent == -1 && is_float) return editor.replace(node.outputs[0], emit(editor, node, "reciprocal", {x}));
+  return false;
+}
+
+// Whether 1/x is exact in every float type that holds x.
+bool has_exact_reciprocal(double x) {
+  int exponent = 0;
+  return std::isfinite(x) && x != 0 && std::abs(std::frexp(x, &exponent)) == 0.5 && std::abs(exponent) <= 14;
+}
+
+// x / 2^k = x * 2^-k.
+bool divide_by_multiplying(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const graph::Value& divisor = editor.value(node.inputs[1]);
+  if (!divisor.type.type.is_float() || !divisor.is_constant() || divisor.type.elements() == 0) return false;
+  graph::RefTensor inverse = elements_of(divisor);
+  for (double& x : inverse.floats) {
+    if (!has_exact_reciprocal(x)) return false;
+    x = 1 / x;
+  }
+  const ValueId factor = editor.add_constant(divisor.name + ".inverse", inverse.type, bytes_of(inverse));
+  return editor.replace(node.outputs[0], emit(editor, node, "mul", {node.inputs[0], factor}));
+}
+
+// x * 1, x / 1, x - 0. (x + 0 is not x for x = -0.)
+bool drop_neutral(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const double neutral = node.op == "sub" ? 0 : 1;
+  const size_t first = node.op == "mul" ? 0 : 1;
+  for (size_t k = first; k < 2; ++k) {
+    const auto constant = splat_of(editor.value(node.inputs[k]));
+    const ValueId x = node.inputs[1 - k];
+    if (!constant || *constant != neutral || std::signbit(*constant)) continue;
+    if (editor.type(x) == editor.type(node.outputs[0])) return editor.replace(node.outputs[0], x);
+  }
+  return false;
+}
+
+constexpr Rule kRules[] = {
+    {"power", "pow", simplify_power},
+    {"neutral factor", "mul", drop_neutral},
+    {"neutral divisor", "div", drop_neutral},
+    {"neutral subtrahend", "sub", drop_neutral},
+    {"division by a power of two", "div", divide_by_multiplying},
+};
+
+}  // namespace
+
+std::span<const Rule> arithmetic_rules() { return kRules; }
+
+}  // namespace tw::transform

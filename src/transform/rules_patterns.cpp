@@ -1,0 +1,236 @@
+// Decomposed operators. A match replaces the last node of the pattern only; the others die when nothing else reads them.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "transform/constants.h"
+#include "transform/rules.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::kAbsent;
+using graph::Node;
+using graph::ValueId;
+
+constexpr int kProductDepth = 3;  // multiplications between the factors of a decomposed GELU
+
+ValueId emit(Editor& editor, const Node& like, std::string op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
+  return editor.add({.op = std::move(op), .name = like.name, .attrs = std::move(attrs), .inputs = std::move(inputs), .outputs = {}, .body = nullptr});
+}
+
+// Whether a constant is `wanted` as a model of this type writes it: to the type's precision, and not worse than f32.
+bool is_about(double x, double wanted, DataType type) {
+  const double tolerance = type.bits() == 16 ? 0x1p-7 : 0x1p-21;
+  return std::abs(x - wanted) <= tolerance * std::abs(wanted);
+}
+
+// The operand of commutative `node` that is no splat constant, when the other is a splat of about `wanted`.
+ValueId beside_constant(const Editor& editor, const Node* node, double wanted) {
+  if (node == nullptr) return kAbsent;
+  for (size_t k = 0; k < 2; ++k) {
+    const graph::Value& c = editor.value(node->inputs[k]);
+    const auto splat = splat_of(c);
+    if (splat && is_about(*splat, wanted, c.type.type)) return node->inputs[1 - k];
+  }
+  return kAbsent;
+}
+
+// ---- x f(x) as one operator.
+
+struct Gate {
+  std::string_view inner;  // f
+  std::string_view fused;
+};
+constexpr Gate kGates[] = {{"sigmoid", "silu"}};
+
+// x * sigmoid(x) = silu(x).
+bool match_gate(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  for (const Gate& gate : kGates) {
+    for (size_t k = 0; k < 2; ++k) {
+      const Node* inner = editor.producer(node.inputs[k], gate.inner);
+      if (inner == nullptr || inner->inputs[0] != node.inputs[1 - k]) continue;
+      return editor.replace(node.outputs[0], emit(editor, node, std::string(gate.fused), {inner->inputs[0]}));
+    }
+  }
+  return false;
+}
+
+// x * tanh(softplus(x)) = mish(x).
+bool match_mish(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  for (size_t k = 0; k < 2; ++k) {
+    const Node* outer = editor.producer(node.inputs[k], "tanh");
+    const Node* inner = outer == nullptr ? nullptr : editor.producer(outer->inputs[0], "softplus");
+    if (inner == nullptr || inner->inputs[0] != node.inputs[1 - k]) continue;
+    return editor.replace(node.outputs[0], emit(editor, node, "mish", {inner->inputs[0]}));
+  }
+  return false;
+}
+
+// x * hard_sigmoid(x; 1/6, 1/2) = hard_swish(x).
+bool match_hard_swish(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  for (size_t k = 0; k < 2; ++k) {
+    const Node* gate = editor.producer(node.inputs[k], "hard_sigmoid");
+    if (gate == nullptr || gate->inputs[0] != node.inputs[1 - k]) continue;
+    const DataType type = editor.type(node.outputs[0]).type;
+    if (!is_about(gate->float_attr_or("alpha", 0.2), 1.0 / 6, type) || gate->float_attr_or("beta", 0.5) != 0.5) continue;
+    return editor.replace(node.outputs[0], emit(editor, node, "hard_swish", {gate->inputs[0]}));
+  }
+  return false;
+}
+
+// ---- GELU: x * 0.5 * (1 + erf(x / sqrt(2))), its three factors multiplied in any order.
+
+// x for erf(x / sqrt(2)) + 1, kAbsent otherwise.
+ValueId argument_of_gate(const Editor& editor, ValueId id) {
+  const ValueId inner = beside_constant(editor, editor.producer(id, "add"), 1);
+  const Node* erf = inner == kAbsent ? nullptr : editor.producer(inner, "erf");
+  if (erf == nullptr) return kAbsent;
+  const Node* scale = editor.producer(erf->inputs[0]);
+  if (scale == nullptr) return kAbsent;
+  if (scale->op == "mul") return beside_constant(editor, scale, 1 / std::numbers::sqrt2);
+  if (scale->op != "div") return kAbsent;
+  const graph::Value& divisor = editor.value(scale->inputs[1]);
+  const auto splat = splat_of(divisor);
+  return splat && is_about(*splat, std::numbers::sqrt2, divisor.type.type) ? scale->inputs[0] : kAbsent;
+}
+
+// The factors of a product tree of multiplications; `stop` is one more factor that is not taken apart.
+void collect_factors(const Editor& editor, ValueId id, int depth, ValueId stop, std::vector<ValueId>& factors) {
+  const Node* node = depth == 0 || id == stop ? nullptr : editor.producer(id, "mul");
+  if (node == nullptr) {
+    factors.push_back(id);
+    return;
+  }
+  for (const ValueId in : node->inputs) collect_factors(editor, in, depth - 1, stop, factors);
+}
+
+// x when the product `id` is a GELU of x.
+ValueId argument_of_gelu(const Editor& editor, ValueId id) {
+  std::vector<ValueId> factors;
+  collect_factors(editor, id, kProductDepth, kAbsent, factors);
+  ValueId x = kAbsent;
+  for (const ValueId factor : factors) {
+    if (x == kAbsent) x = argument_of_gate(editor, factor);
+  }
+  if (x == kAbsent || editor.type(x) != editor.type(id)) return kAbsent;
+  // Once more without taking x apart, which may be a product itself.
+  factors.clear();
+  collect_factors(editor, id, kProductDepth, x, factors);
+  int gates = 0;
+  int arguments = 0;
+  int halves = 0;
+  for (const ValueId factor : factors) {
+    const auto splat = splat_of(editor.value(factor));
+    gates += argument_of_gate(editor, factor) == x;
+    arguments += factor == x;
+    halves += splat && *splat == 0.5;
+  }
+  return factors.size() == 3 && gates == 1 && arguments == 1 && halves == 1 ? x : kAbsent;
+}
+
+bool match_gelu(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const ValueId x = argument_of_gelu(editor, node.outputs[0]);
+  return x != kAbsent && editor.replace(node.outputs[0], emit(editor, node, "gelu", {x}));
+}
+
+// ---- Layer normalization: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps).
+
+// First axis of a mean over the last dims that keeps them as 1; -1 otherwise.
+int64_t first_mean_axis(const Editor& editor, const Node& mean) {
+  const auto rank = static_cast<int64_t>(editor.type(mean.inputs[0]).shape.size());
+  if (mean.int_attr_or("keepdims", 1) == 0) return -1;
+  std::vector<int64_t> axes = mean.ints_attr_or("axes", {});
+  for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+  std::sort(axes.begin(), axes.end());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != rank - static_cast<int64_t>(axes.size()) + static_cast<int64_t>(i)) return -1;
+  }
+  return axes.empty() ? -1 : axes.front();
+}
+
+struct Centered {
+  ValueId x = kAbsent;
+  int64_t axis = -1;
+};
+
+// x - mean(x) over the last dims.
+Centered match_centered(const Editor& editor, ValueId id) {
+  const Node* sub = editor.producer(id, "sub");
+  const Node* mean = sub == nullptr ? nullptr : editor.producer(sub->inputs[1], "reduce_mean");
+  if (mean == nullptr || mean->inputs[0] != sub->inputs[0]) return {};
+  return {mean->inputs[0], first_mean_axis(editor, *mean)};
+}
+
+// The value that `id` is the square of.
+ValueId square_root_of(const Editor& editor, ValueId id) {
+  const Node* node = editor.producer(id);
+  if (node == nullptr) return kAbsent;
+  if (node->op == "mul" && node->inputs[0] == node->inputs[1]) return node->inputs[0];
+  if (node->op != "pow") return kAbsent;
+  const auto exponent = splat_of(editor.value(node->inputs[1]));
+  return exponent && *exponent == 2 ? node->inputs[0] : kAbsent;
+}
+
+bool match_layer_norm(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const Centered numerator = match_centered(editor, node.inputs[0]);
+  const Node* root = editor.producer(node.inputs[1], "sqrt");
+  const Node* sum = root == nullptr ? nullptr : editor.producer(root->inputs[0], "add");
+  if (numerator.axis < 0 || sum == nullptr) return false;
+  for (size_t k = 0; k < 2; ++k) {
+    const auto epsilon = splat_of(editor.value(sum->inputs[k]));
+    const Node* variance = editor.producer(sum->inputs[1 - k], "reduce_mean");
+    if (!epsilon || variance == nullptr || first_mean_axis(editor, *variance) != numerator.axis) continue;
+    const ValueId deviation = square_root_of(editor, variance->inputs[0]);
+    if (deviation == kAbsent) continue;
+    const Centered again = match_centered(editor, deviation);
+    if (again.x != numerator.x || again.axis != numerator.axis) continue;
+    return editor.replace(node.outputs[0], emit(editor, node, "layer_norm", {numerator.x}, {{"axis", numerator.axis}, {"epsilon", *epsilon}}));
+  }
+  return false;
+}
+
+// Whether `id` is a constant of the shape of the dims from `axis` on (leading ones aside).
+bool is_row_parameter(const Editor& editor, ValueId id, const Shape& shape, int64_t axis) {
+  if (!editor.value(id).is_constant()) return false;
+  const Shape& c = editor.type(id).shape;
+  return c == Shape(shape.begin() + axis, shape.end());
+}
+
+// layer_norm(x) * scale and layer_norm(x, scale) + bias.
+bool absorb_row_parameter(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const size_t parameters = node.op == "mul" ? 1 : 2;
+  for (size_t k = 0; k < 2; ++k) {
+    const Node* norm = editor.producer(node.inputs[k], "layer_norm");
+    if (norm == nullptr || norm->outputs.size() != 1 || editor.use_count(node.inputs[k]) != 1) continue;
+    if (norm->inputs.size() != parameters) continue;
+    const ValueId parameter = node.inputs[1 - k];
+    if (!is_row_parameter(editor, parameter, editor.type(node.inputs[k]).shape, norm->int_attr("axis"))) continue;
+    std::vector<ValueId> inputs = norm->inputs;
+    inputs.push_back(parameter);
+    return editor.replace(node.outputs[0], emit(editor, *norm, "layer_norm", inputs, norm->attrs));
+  }
+  return false;
+}
+
+constexpr Rule kRules[] = {
+    {"layer_norm", "div", match_layer_norm},
+    {"layer_norm scale", "mul", absorb_row_parameter},
+    {"layer_norm bias", "add", absorb_row_parameter},
+    {"gelu", "mul", match_gelu},
+    {"gate", "mul", match_gate},
+    {"mish", "mul", match_mish},
+    {"hard_swish", "mul", match_hard_swish},
+};
+
+}  // namespace
+
+std::span<const Rule> pattern_rules() { return kRules; }
+
+}  // namespace tw::transform

@@ -1,0 +1,74 @@
+#include "transform/storage_order.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tw::transform {
+
+std::optional<std::vector<int64_t>> storage_order(const Layout& layout, size_t rank) {
+  std::vector<int64_t> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  for (const LayoutPrimitive& p : layout.primitives()) {
+    if (p.op != LayoutOp::kReorder || p.args.size() != rank) return std::nullopt;
+    std::vector<int64_t> next(rank);
+    for (size_t i = 0; i < rank; ++i) next[i] = order[p.args[i]];
+    order = std::move(next);
+  }
+  return order;
+}
+
+Layout layout_of_order(const std::vector<int64_t>& order) {
+  return std::is_sorted(order.begin(), order.end()) ? Layout() : Layout().reorder(order);
+}
+
+bool same_bytes(const Shape& shape, const Layout& a, const Layout& b) {
+  if (a == b) return true;
+  auto x = storage_order(a, shape.size());
+  auto y = storage_order(b, shape.size());
+  if (!x || !y) return false;
+  const auto is_unit = [&](int64_t d) { return shape[d] == 1; };
+  std::erase_if(*x, is_unit);
+  std::erase_if(*y, is_unit);
+  return *x == *y || num_elements(shape) == 0;
+}
+
+std::optional<Layout> view_of_transpose(const graph::Node& transpose, const Layout& input, size_t rank) {
+  const auto order = storage_order(input, rank);
+  if (!order) return std::nullopt;
+  // Output dim j is input dim perm[j]; storage dim i is input dim order[i], hence output dim inverse[order[i]].
+  const std::vector<int64_t>& perm = transpose.ints_attr("perm");
+  std::vector<int64_t> inverse(rank);
+  for (size_t j = 0; j < rank; ++j) inverse[perm[j]] = static_cast<int64_t>(j);
+  std::vector<int64_t> result(rank);
+  for (size_t i = 0; i < rank; ++i) result[i] = inverse[(*order)[i]];
+  return layout_of_order(result);
+}
+
+namespace {
+
+// Reshape between storages: the bytes stay when both are row-major, or when both keep dims 0 and 1 and store dim 1 last.
+bool reshape_keeps_bytes(const graph::Value& in, const graph::Value& out) {
+  const Shape& a = in.type.shape;
+  const Shape& b = out.type.shape;
+  if (same_bytes(a, in.layout, Layout()) && same_bytes(b, out.layout, Layout())) return true;
+  if (a.size() < 3 || b.size() < 3 || a[0] != b[0] || a[1] != b[1]) return false;
+  return same_bytes(a, in.layout, channels_last(static_cast<int>(a.size()))) &&
+         same_bytes(b, out.layout, channels_last(static_cast<int>(b.size())));
+}
+
+}  // namespace
+
+bool is_view(const graph::Graph& graph, const graph::Node& node) {
+  if (node.is_group() && (node.body->nodes.size() != 1 || node.inputs.size() != 1)) return false;
+  const graph::Node& inner = node.is_group() ? node.body->nodes[0] : node;
+  if (node.inputs.empty() || node.inputs[0] == graph::kAbsent || node.outputs.size() != 1) return false;
+  const graph::Value& in = graph.value(node.inputs[0]);
+  const graph::Value& out = graph.value(node.outputs[0]);
+  if (inner.op == "identity") return same_bytes(in.type.shape, in.layout, out.layout);
+  if (inner.op == "reshape") return reshape_keeps_bytes(in, out);
+  if (inner.op != "transpose") return false;
+  const auto view = view_of_transpose(inner, in.layout, in.type.shape.size());
+  return view && same_bytes(out.type.shape, *view, out.layout);
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,217 @@
+// apply_layouts: the rewritten program on inputs in their layouts gives the original's outputs in theirs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "expr/eval.h"
+#include "support/error.h"
+#include "te/rewrite.h"
+#include "tests/te/samples.h"
+
+namespace tw::te {
+namespace {
+
+using samples::Random;
+using Layouts = std::map<std::string, Layout>;
+
+std::vector<Tensor> all_tensors(const Program& program) {
+  std::vector<Tensor> tensors = program.inputs;
+  for (const Compute& c : program.computes) tensors.insert(tensors.end(), c.outputs.begin(), c.outputs.end());
+  return tensors;
+}
+
+std::string describe(const Program& program, const Layouts& layouts) {
+  std::string out = to_string(program);
+  for (const auto& [name, layout] : layouts) out += "layout " + name + " " + to_string(layout) + "\n";
+  return out;
+}
+
+// Compares the outputs of the original, brought into their layouts, with those of the rewritten program, padding included.
+void check(const Program& program, const Layouts& layouts, const PadFills& fills, Random& random) {
+  const auto layout_of = [&](const std::string& name) { return layouts.contains(name) ? layouts.at(name) : Layout(); };
+  const auto fill_of = [&](const std::string& name) { return fills.contains(name) ? fills.at(name) : 0.0; };
+  const Program rewritten = apply_layouts(program, layouts, fills);
+  const ValueMap inputs = samples::random_inputs(program, random, program.inputs[0].shape.empty() ? 1 : program.inputs[0].shape[0]);
+  ValueMap stored;
+  // Padding of inputs is never read: any value will do.
+  for (const auto& [name, values] : inputs) stored.emplace(name, samples::in_layout(values, layout_of(name), 777));
+  const ValueMap expected = evaluate(program, inputs);
+  const ValueMap actual = evaluate(rewritten, stored);
+  for (const std::string& name : program.outputs) {
+    const Layout layout = layout_of(name);
+    const TensorValues& logical = expected.at(name);
+    ASSERT_TRUE(samples::same(actual.at(name), samples::in_layout(logical, layout, fill_of(name))))
+        << name << " differs\n" << describe(program, layouts) << to_string(rewritten);
+    const TensorValues back = samples::in_layout(actual.at(name), layout.inverse(logical.shape), 0);
+    ASSERT_TRUE(samples::same(back, logical)) << name << " does not come back\n" << describe(program, layouts);
+  }
+}
+
+Layouts random_layouts(const Program& program, Random& random, bool with_padding) {
+  Layouts layouts;
+  for (const Tensor& tensor : all_tensors(program)) {
+    if (samples::pick(random, 0, 3) > 0) layouts[tensor.name] = samples::random_layout(tensor.shape, random, with_padding);
+  }
+  // The outputs of one tuple reduction share their axes.
+  for (const Compute& c : program.computes) {
+    for (const Tensor& output : c.outputs) layouts[output.name] = layouts[c.name()];
+  }
+  return layouts;
+}
+
+class LayoutRewrite : public ::testing::TestWithParam<bool> {};
+
+TEST_P(LayoutRewrite, RandomSequencesKeepTheMeaning) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    Random random(seed);
+    for (const Program& program : samples::all(random)) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      check(program, random_layouts(program, random, GetParam()), {}, random);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(LayoutRewrite, RandomSequencesWithOtherFills) {
+  for (uint64_t seed = 1000; seed < 1060; ++seed) {
+    Random random(seed);
+    for (const Program& program : samples::all(random)) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      PadFills fills;
+      for (const std::string& name : program.outputs) fills[name] = static_cast<double>(samples::pick(random, -2, 5));
+      check(program, random_layouts(program, random, GetParam()), fills, random);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Padding, LayoutRewrite, ::testing::Bool());
+
+int count_divisions(const Program& program) {
+  int count = 0;
+  for (const Compute& c : program.computes) {
+    for (const Expr& body : c.body) {
+      visit(body, [&](const Expr& e) { count += e.op() == Op::kFloorDiv || e.op() == Op::kFloorMod; });
+    }
+  }
+  return count;
+}
+
+TEST(LayoutRewriteText, BlockedMatmulHasNoDivision) {
+  const Program program = samples::matmul_bias_relu(64, 48, 40);
+  const Layout c = Layout().split(0, {4, 16}).split(2, {3, 16}).reorder({0, 2, 1, 3});
+  const Layouts layouts = {{"A", Layout().split(0, {4, 16}).reorder({0, 2, 1})}, {"B", Layout().split(1, {3, 16}).reorder({1, 0, 2})},
+                           {"bias", Layout().split(0, {3, 16})}, {"C", c}, {"Y", c}};
+  const Program rewritten = apply_layouts(program, layouts);
+  EXPECT_EQ(count_divisions(rewritten), 0) << to_string(rewritten);
+  EXPECT_EQ(to_string(rewritten.computes[0].body[0]), "(A[i0, r0, i2] * B[i1, r0, i3])");
+  EXPECT_EQ(to_string(rewritten.computes[1].body[0]), "max((C[i0, i1, i2, i3] + bias[i1, i3]), 0:f32)");
+}
+
+TEST(LayoutRewriteText, BlockedConvolutionDividesOnlyTheReductionAxis) {
+  const Program program = samples::conv(16, 9, 32, 2, 1, true);
+  const Layout x = channels_blocked(4, 16, 8), c = channels_blocked(4, 32, 16);
+  const Program rewritten = apply_layouts(program, {{"X", x}, {"C", c}, {"Y", c}, {"bias", Layout().split(0, {2, 16})},
+                                                    {"W", Layout().split(0, {2, 16}).split(2, {2, 8}).reorder({0, 2, 4, 5, 3, 1})}});
+  // r0 stays one axis: its two parts in X and in W, until a schedule splits it by 8.
+  for (const Compute& compute : rewritten.computes) {
+    for (const Expr& body : compute.body) {
+      visit(body, [&](const Expr& e) {
+        if (e.op() == Op::kFloorDiv || e.op() == Op::kFloorMod) {
+          EXPECT_EQ(to_string(e.arg(0)), "r0");
+        }
+      });
+    }
+  }
+  EXPECT_EQ(count_divisions(rewritten), 4) << to_string(rewritten);
+  EXPECT_EQ(rewritten.tensor("Y").shape, (Shape{2, 2, 5, 5, 16}));
+}
+
+TEST(LayoutRewriteText, ElementwiseConsumersInheritAnyLayout) {
+  // Three-way fuses: forward after backward must be the identity, whatever the arithmetic in between.
+  Random random(7);
+  const Program program = samples::conv(3, 8, 12, 1, 1, false);
+  for (int k = 0; k < 50; ++k) {
+    const Layout layout = samples::random_layout(program.tensor("C").shape, random, true).fuse(0, 1);
+    const Program rewritten = apply_layouts(program, {{"C", layout}, {"Y", layout}});
+    std::vector<Expr> vars;
+    for (const Axis& axis : rewritten.computes.back().axes) vars.push_back(axis.extent == 1 ? Expr(0) : axis.var());
+    bool found = false;
+    visit(rewritten.computes.back().body[0], [&](const Expr& e) {
+      found = found || (e.op() == Op::kLoad && equal(e, load(e->name, e.type(), vars)));
+    });
+    EXPECT_TRUE(found) << to_string(layout) << "\n" << to_string(rewritten);
+  }
+}
+
+TEST(LayoutRewritePadding, InBoundsReductionStaysUnguarded) {
+  // N padded in B and in C: the contraction runs over the padding, one select afterwards writes the fill.
+  Builder b;
+  const Tensor x = b.placeholder("A", DataType::f32(), {5, 7});
+  const Tensor w = b.placeholder("B", DataType::f32(), {7, 46});
+  const Tensor c = b.reduce("C", {5, 46}, {7}, CombinerKind::kSum, [&](const auto& i, const auto& r) { return x({i[0], r[0]}) * w({r[0], i[1]}); });
+  const Program program = b.finish("padded", {c});
+  const Layouts layouts = {{"B", Layout().pad(1, 0, 2)}, {"C", Layout().pad(1, 0, 2)}};
+  const Program rewritten = apply_layouts(program, layouts);
+  ASSERT_EQ(rewritten.computes.size(), 2u) << to_string(rewritten);
+  EXPECT_EQ(to_string(rewritten.computes[0].body[0]), "(A[i0, r0] * B[r0, i1])");
+  EXPECT_EQ(to_string(rewritten.computes[1].body[0]), "select((i1 < 46), C_raw[i0, i1], 0:f32)");
+  Random random(3);
+  check(program, layouts, {}, random);
+  // Without room in B the body is guarded, and the neutral element is the fill already.
+  const Program guarded = apply_layouts(program, {{"C", Layout().pad(1, 0, 2)}});
+  ASSERT_EQ(guarded.computes.size(), 1u) << to_string(guarded);
+  EXPECT_EQ(guarded.computes[0].body[0].op(), Op::kSelect);
+}
+
+TEST(LayoutRewritePadding, MaximumTakesItsFill) {
+  const Program program = samples::max_pool(3, 7);
+  Random random(11);
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (double fill : {-infinity, 0.0, 2.0}) check(program, {{"Y", Layout().pad(2, 1, 1).pad(1, 0, 5)}}, {{"Y", fill}}, random);
+}
+
+TEST(LayoutRewritePadding, DroppedElementsBecomeFill) {
+  // unpad drops data, the pad after it writes fill there: materialize and the rewriting agree.
+  const Program program = samples::transpose_add(3, 4, 5);
+  const Layout layout = Layout().then({LayoutOp::kUnpad, 1, {1, 0}}).pad(1, 2, 1);
+  const Program rewritten = apply_layouts(program, {{"Y", layout}}, {{"Y", 9}});
+  Random random(5);
+  const ValueMap inputs = samples::random_inputs(program, random, 1);
+  EXPECT_TRUE(samples::same(evaluate(rewritten, inputs).at("Y"), samples::in_layout(evaluate(program, inputs).at("Y"), layout, 9)));
+}
+
+TEST(LayoutRewriteErrors, AreNamed) {
+  const Program program = samples::argmax(4, 6);
+  EXPECT_THROW(apply_layouts(program, {{"nobody", Layout()}}), InternalError);
+  EXPECT_THROW(apply_layouts(program, {{"value", Layout().split(0, {2, 2})}}), InternalError);  // "place" has another one
+  EXPECT_THROW(apply_layouts(program, {{"X", Layout().split(0, {3, 2})}}), InternalError);
+  EXPECT_THROW(apply_layouts(program, {{"X", Layout().then({LayoutOp::kUnfold, 0, {2, 1}})}}), InternalError);
+}
+
+TEST(IndexMap, LogicalAfterStorageIsTheIdentity) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    const Shape shape = {samples::pick(random, 1, 6), samples::pick(random, 1, 7), samples::pick(random, 1, 8)};
+    const Layout layout = samples::random_layout(shape, random, true);
+    const std::vector<Expr> vars = {var("a"), var("b"), var("c")};
+    const std::vector<Expr> storage = storage_indices(layout, shape, vars);
+    const std::vector<Expr> back = logical_indices(layout, shape, storage);
+    const Expr inside = inside_padding_bounds(layout, shape, storage);
+    for (int k = 0; k < 20; ++k) {
+      const std::vector<int64_t> point = {samples::pick(random, 0, shape[0] - 1), samples::pick(random, 0, shape[1] - 1), samples::pick(random, 0, shape[2] - 1)};
+      const std::unordered_map<std::string, int64_t> values = {{"a", point[0]}, {"b", point[1]}, {"c", point[2]}};
+      for (size_t d = 0; d < 3; ++d) EXPECT_EQ(eval_index(back[d], values), point[d]) << to_string(layout);
+      EXPECT_EQ(eval_index(inside, values), 1) << to_string(layout);
+      const Shape stored = layout.storage_shape(shape);
+      for (size_t d = 0; d < stored.size(); ++d) {
+        const int64_t index = eval_index(storage[d], values);
+        EXPECT_TRUE(index >= 0 && index < stored[d]) << to_string(layout);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tw::te

@@ -1,0 +1,44 @@
+// Small te programs of every kind, random values and random layouts for the te tests.
+#pragma once
+#include <cstddef>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "te/evaluate.h"
+#include "te/te.h"
+
+namespace tw::te::samples {
+
+using Random = std::mt19937_64;
+
+/// lo..hi, both included.
+int64_t pick(Random& random, int64_t lo, int64_t hi);
+
+Program matmul_bias_relu(int64_t m, int64_t n, int64_t k);
+/// Convolution with stride, dilation and zero padding by a guarded read, then bias.
+Program conv(int64_t channels, int64_t size, int64_t out_channels, int64_t stride, int64_t dilation, bool predicated);
+/// Maximum over 3x3 windows with stride 2 and -inf outside.
+Program max_pool(int64_t channels, int64_t size);
+/// transpose, then add with the operand transposed.
+Program transpose_add(int64_t a, int64_t b, int64_t c);
+/// Largest value and its first index along the last dimension.
+Program argmax(int64_t rows, int64_t columns);
+/// exp(x - max) / sum over the last dimension: two reductions and element-wise computes.
+Program softmax(int64_t rows, int64_t columns);
+/// Integer gather with an index tensor, concatenation by select, product and min reductions.
+Program gather_concat(int64_t rows, int64_t columns);
+/// One program of each kind with random odd extents.
+std::vector<Program> all(Random& random);
+
+/// Small integers, exact under any order of summation. Index inputs (named "index") stay below `rows`.
+ValueMap random_inputs(const Program& program, Random& random, int64_t rows);
+/// A random sequence of split, reorder, fuse, pad and partial unpad that fits `shape`.
+Layout random_layout(const Shape& shape, Random& random, bool with_padding);
+
+/// The values brought into a layout by materialize(); padding holds `fill`.
+TensorValues in_layout(const TensorValues& values, const Layout& layout, double fill);
+/// Same type, shape and values (NaN equals NaN).
+bool same(const TensorValues& a, const TensorValues& b);
+
+}  // namespace tw::te::samples

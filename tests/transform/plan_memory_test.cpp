@@ -1,0 +1,109 @@
+#include "transform/plan_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "support/error.h"
+#include "support/math.h"
+
+namespace tw::transform {
+namespace {
+
+bool live_together(const BufferRequest& a, const BufferRequest& b) {
+  return a.first_step <= b.last_step && b.first_step <= a.last_step;
+}
+
+bool share_bytes(int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
+
+std::vector<BufferRequest> random_requests(std::mt19937& random, int64_t most_bytes) {
+  std::vector<BufferRequest> requests(std::uniform_int_distribution<size_t>(0, 40)(random));
+  for (BufferRequest& r : requests) {
+    r.bytes = std::uniform_int_distribution<int64_t>(0, most_bytes)(random);
+    if (random() % 3 == 0) r.bytes = round_up(r.bytes, 4096);
+    r.first_step = std::uniform_int_distribution<int64_t>(0, 30)(random);
+    r.last_step = r.first_step + std::uniform_int_distribution<int64_t>(0, 6)(random);
+  }
+  return requests;
+}
+
+void expect_valid(const std::vector<BufferRequest>& requests, const MemoryPlan& plan, Reuse reuse) {
+  ASSERT_EQ(plan.offsets.size(), requests.size());
+  int64_t sum = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_GE(plan.offsets[i], 0);
+    EXPECT_EQ(plan.offsets[i] % 64, 0);
+    EXPECT_LE(plan.offsets[i] + requests[i].bytes, plan.arena_bytes);
+    sum += round_up(requests[i].bytes, 64) + (requests[i].bytes >= 4096 ? 4096 - 64 : 0);
+    for (size_t j = 0; j < i; ++j) {
+      if (reuse == Reuse::kAllowed && !live_together(requests[i], requests[j])) continue;
+      EXPECT_FALSE(share_bytes(plan.offsets[i], requests[i].bytes, plan.offsets[j], requests[j].bytes)) << i << " and " << j;
+      const bool large = requests[i].bytes >= 4096 && requests[j].bytes >= 4096;
+      if (large) EXPECT_NE(plan.offsets[i] % 4096, plan.offsets[j] % 4096) << i << " and " << j;
+    }
+  }
+  EXPECT_LE(plan.arena_bytes, sum);
+  EXPECT_GE(plan.arena_bytes, live_bytes_bound(requests));
+}
+
+TEST(PlanMemory, NoTwoLiveBuffersOverlap) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<BufferRequest> requests = random_requests(random, round % 2 == 0 ? 500 : 200000);
+    for (const Reuse reuse : {Reuse::kAllowed, Reuse::kNone}) expect_valid(requests, plan_memory(requests, reuse), reuse);
+  }
+}
+
+TEST(PlanMemory, IsDeterministic) {
+  std::mt19937 random(8);
+  const std::vector<BufferRequest> requests = random_requests(random, 100000);
+  EXPECT_EQ(plan_memory(requests, Reuse::kAllowed).offsets, plan_memory(requests, Reuse::kAllowed).offsets);
+}
+
+// A chain of layers needs two of its values at a time.
+TEST(PlanMemory, ChainReusesTwoPlaces) {
+  std::vector<BufferRequest> requests;
+  for (int64_t step = 0; step < 50; ++step) requests.push_back({64 * 1000, step, step + 1});
+  const MemoryPlan plan = plan_memory(requests, Reuse::kAllowed);
+  EXPECT_EQ(live_bytes_bound(requests), 2 * 64 * 1000);
+  EXPECT_LE(plan.arena_bytes, live_bytes_bound(requests) + 4096);
+  EXPECT_GE(plan_memory(requests, Reuse::kNone).arena_bytes, 50 * 64 * 1000);
+}
+
+// Small sizes need no stagger: on random intervals the plan stays near the bound.
+TEST(PlanMemory, StaysNearTheLowerBound) {
+  std::mt19937 random(9);
+  double arena = 0;
+  double bound = 0;
+  for (int round = 0; round < 100; ++round) {
+    const std::vector<BufferRequest> requests = random_requests(random, 4000);
+    arena += static_cast<double>(plan_memory(requests, Reuse::kAllowed).arena_bytes);
+    bound += static_cast<double>(live_bytes_bound(requests));
+  }
+  EXPECT_LE(arena, 1.15 * bound);
+}
+
+// More large buffers at once than L1 has sets: some must share, none may overlap.
+TEST(PlanMemory, RunsOutOfSetsGracefully) {
+  const std::vector<BufferRequest> requests(100, {8192, 0, 0});
+  const MemoryPlan plan = plan_memory(requests, Reuse::kAllowed);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_FALSE(share_bytes(plan.offsets[i], 8192, plan.offsets[j], 8192));
+  }
+}
+
+TEST(PlanMemory, EmptyBuffersAndNoBuffers) {
+  EXPECT_EQ(plan_memory({}, Reuse::kAllowed).arena_bytes, 0);
+  const std::vector<BufferRequest> requests = {{0, 0, 1}, {1, 0, 1}, {0, 1, 1}};
+  EXPECT_EQ(plan_memory(requests, Reuse::kAllowed).arena_bytes, 64);
+}
+
+TEST(PlanMemory, RefusesImpossibleRequests) {
+  const std::vector<BufferRequest> backwards = {{8, 3, 2}};
+  EXPECT_THROW(plan_memory(backwards, Reuse::kAllowed), InternalError);
+  const std::vector<BufferRequest> negative = {{-8, 0, 0}};
+  EXPECT_THROW(plan_memory(negative, Reuse::kAllowed), InternalError);
+}
+
+}  // namespace
+}  // namespace tw::transform

@@ -1,0 +1,138 @@
+#include "tilewright/arrays.h"
+
+#include <zip.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "frontend/onnx/import.h"
+#include "support/error.h"
+#include "tilewright/model_options.h"
+
+namespace tw::cli {
+namespace {
+
+struct ZipCloser {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+  void operator()(zip_file_t* file) const { zip_fclose(file); }
+};
+
+std::vector<std::byte> read_member(zip_t* archive, zip_int64_t index, const std::string& path) {
+  zip_stat_t stat{};
+  const std::unique_ptr<zip_file_t, ZipCloser> file(zip_fopen_index(archive, static_cast<zip_uint64_t>(index), 0));
+  if (file == nullptr || zip_stat_index(archive, static_cast<zip_uint64_t>(index), 0, &stat) != 0) {
+    throw UsageError(fmt::format("'{}': a member cannot be read", path));
+  }
+  std::vector<std::byte> bytes(stat.size);
+  if (zip_fread(file.get(), bytes.data(), bytes.size()) != static_cast<zip_int64_t>(bytes.size())) {
+    throw UsageError(fmt::format("'{}': '{}' is truncated", path, stat.name));
+  }
+  return bytes;
+}
+
+// SplitMix64: a stream of 64-bit values from a seed. Source: Steele, Lea, Flood 2014.
+uint64_t next_random(uint64_t& state) {
+  uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+std::string expected_text(const std::vector<driver::NamedType>& expected) {
+  std::string text;
+  for (const driver::NamedType& e : expected) text += fmt::format("\n  {}: {}", e.name, to_string(e.type));
+  return text;
+}
+
+}  // namespace
+
+std::map<std::string, driver::Array> read_npz(const std::string& path) {
+  int error = 0;
+  const std::unique_ptr<zip_t, ZipCloser> archive(zip_open(path.c_str(), ZIP_RDONLY, &error));
+  if (archive == nullptr) throw UsageError(fmt::format("'{}' is no .npz archive", path));
+  std::map<std::string, driver::Array> arrays;
+  for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i) {
+    std::string name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), 0);
+    const std::vector<std::byte> bytes = read_member(archive.get(), i, path);
+    if (name.ends_with(".npy")) name.resize(name.size() - 4);
+    arrays[name] = parse_npy(bytes, path + ":" + name);
+  }
+  return arrays;
+}
+
+std::vector<driver::Array> read_test_data(const std::string& folder, const std::string& stem) {
+  std::vector<driver::Array> arrays;
+  for (int i = 0;; ++i) {
+    std::ifstream file(fmt::format("{}/{}_{}.pb", folder, stem, i), std::ios::binary);
+    if (!file) return arrays;
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    arrays.push_back(driver::to_array(frontend::read_tensor_proto(std::as_bytes(std::span(text)))));
+  }
+}
+
+driver::Array random_array(const TensorType& type, uint64_t seed) {
+  graph::RefTensor tensor = graph::RefTensor::zeros(type);
+  uint64_t state = seed;
+  for (double& x : tensor.floats) x = static_cast<double>(next_random(state) >> 11) * 0x1p-52 - 1.0;
+  for (int64_t& x : tensor.ints) x = static_cast<int64_t>(next_random(state) % (type.type.is_bool() ? 2 : 8));
+  return driver::to_array(tensor);
+}
+
+namespace {
+
+void take_folder(const std::string& folder, const std::vector<driver::NamedType>& expected, std::map<std::string, driver::Array>& given) {
+  const std::vector<driver::Array> arrays = read_test_data(folder, "input");
+  if (arrays.size() > expected.size()) throw UsageError(fmt::format("'{}' has {} inputs, the model {}", folder, arrays.size(), expected.size()));
+  for (size_t i = 0; i < arrays.size(); ++i) given[expected[i].name] = arrays[i];
+}
+
+std::map<std::string, driver::Array> read_given(const InputOptions& options, const std::vector<driver::NamedType>& expected) {
+  std::map<std::string, driver::Array> given;
+  for (const std::string& text : options.inputs) {
+    if (std::filesystem::is_directory(text)) {
+      take_folder(text, expected, given);
+    } else if (text.ends_with(".npz")) {
+      for (auto& [name, array] : read_npz(text)) given[name] = std::move(array);
+    } else {
+      const auto [name, file] = parse_binding(text, "--input");
+      if (file.empty() || file[0] != '@') throw UsageError(fmt::format("--input '{}': expected NAME=@FILE.npy, FILE.npz or a folder", text));
+      given[name] = read_npy(file.substr(1));
+    }
+  }
+  return given;
+}
+
+uint64_t parse_seed(const std::string& text) {
+  if (!text.starts_with("seed=") || text.find_first_not_of("0123456789", 5) != std::string::npos || text.size() == 5) {
+    throw UsageError(fmt::format("--random '{}': expected seed=N", text));
+  }
+  return std::stoull(text.substr(5));
+}
+
+}  // namespace
+
+std::vector<driver::Array> gather_inputs(const InputOptions& options, const std::vector<driver::NamedType>& expected) {
+  std::map<std::string, driver::Array> given = read_given(options, expected);
+  std::vector<driver::Array> inputs;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const driver::NamedType& e = expected[i];
+    auto found = given.find(e.name);
+    if (found == given.end()) {
+      if (options.random.empty()) {
+        throw UsageError(fmt::format("input '{}' is missing; give --input {}=@FILE.npy or --random seed=0. The model takes:{}", e.name, e.name, expected_text(expected)));
+      }
+      inputs.push_back(random_array(e.type, parse_seed(options.random) + i));
+      continue;
+    }
+    if (!(found->second.type == e.type)) {
+      throw UsageError(fmt::format("input '{}' is {}, the model takes {}", e.name, to_string(found->second.type), to_string(e.type)));
+    }
+    inputs.push_back(std::move(found->second));
+    given.erase(found);
+  }
+  if (!given.empty()) throw UsageError(fmt::format("the model has no input '{}'; it takes:{}", given.begin()->first, expected_text(expected)));
+  return inputs;
+}
+
+}  // namespace tw::cli

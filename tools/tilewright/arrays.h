@@ -1,0 +1,35 @@
+// Arrays in files: .npy, .npz and ONNX test data, for inputs and outputs of `run` and `verify`.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/session.h"
+
+namespace tw::cli {
+
+/// Reads a NumPy array (versions 1 to 3, C or Fortran order, little endian). UsageError naming what is wrong.
+driver::Array read_npy(const std::string& path);
+driver::Array parse_npy(const std::vector<std::byte>& bytes, const std::string& name);
+/// Bytes of a .npy file of version 1.
+std::vector<std::byte> format_npy(const driver::Array& array);
+/// Writes a .npy file atomically.
+void write_npy(const std::string& path, const driver::Array& array);
+/// All arrays of a .npz file by name.
+std::map<std::string, driver::Array> read_npz(const std::string& path);
+/// The inputs (or outputs) of an ONNX test_data_set folder, in order: input_0.pb, input_1.pb, ..
+std::vector<driver::Array> read_test_data(const std::string& folder, const std::string& stem);
+
+/// Seeded values for an input: floats uniform in [-1, 1), integers in [0, 8), bools; the same on every machine.
+driver::Array random_array(const TensorType& type, uint64_t seed);
+
+/// What --input and --random say, matched with the model's inputs in order. UsageError names a missing, unknown or
+/// ill-typed input with what the model expects.
+struct InputOptions {
+  std::vector<std::string> inputs;     // NAME=@FILE.npy, FILE.npz or a test_data_set folder
+  std::string random;                  // "seed=N" or empty
+};
+std::vector<driver::Array> gather_inputs(const InputOptions& options, const std::vector<driver::NamedType>& expected);
+
+}  // namespace tw::cli

@@ -1,0 +1,84 @@
+#include "tilewright/command.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "driver/session.h"
+#include "runtime/format/error.h"
+#include "support/error.h"
+
+namespace tw::cli {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+namespace {
+
+int report(int code, std::string_view kind, const char* message) {
+  fmt::print(stderr, "tilewright: {}{}\n", kind, message);
+  return code;
+}
+
+}  // namespace
+
+int guarded(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const UsageError& e) {
+    return report(kUsage, "usage: ", e.what());
+  } catch (const UserError& e) {
+    return report(kModel, "error: ", e.what());
+  } catch (const Unsupported& e) {
+    return report(kModel, "unsupported: ", e.what());
+  } catch (const ResourceError& e) {
+    return report(kExhausted, "error: ", e.what());
+  } catch (const driver::RuntimeFailure& e) {
+    return report(e.exit_code(), "error: ", e.what());
+  } catch (const format::Error& e) {
+    return report(format::exit_code(e.code()), "error: ", e.what());
+  } catch (const std::bad_alloc&) {
+    return report(kExhausted, "error: ", "out of memory");
+  } catch (const std::exception& e) {
+    return report(kInternal, "internal error: ", e.what());
+  }
+}
+
+void print_json(std::string_view schema, nlohmann::ordered_json document) {
+  nlohmann::ordered_json out;
+  out["schema"] = schema;
+  out.update(document);
+  fmt::print("{}\n", out.dump(2));
+}
+
+void say(const GlobalOptions& global, const std::string& line) { fmt::print(global.json ? stderr : stdout, "{}\n", line); }
+
+Progress::Progress() : started_(now_seconds()), last_(started_) {
+  const char* term = std::getenv("TERM");
+  terminal_ = isatty(STDERR_FILENO) != 0 && (term == nullptr || std::string_view(term) != "dumb");
+}
+
+Progress::~Progress() { clear(); }
+
+void Progress::clear() const {
+  if (terminal_) fmt::print(stderr, "\r\033[K");
+}
+
+void Progress::operator()(std::string_view phase, int64_t done, int64_t total) {
+  const double now = now_seconds();
+  const double pause = terminal_ ? 0.1 : 10.0;
+  if (now - last_ < pause) return;
+  last_ = now;
+  const std::string line = fmt::format("{} {}/{}  {:.1f} s", phase, done, total, now - started_);
+  if (terminal_) {
+    fmt::print(stderr, "\r\033[K{}", line);
+    std::fflush(stderr);
+  } else {
+    fmt::print(stderr, "{}\n", line);
+  }
+}
+
+}  // namespace tw::cli

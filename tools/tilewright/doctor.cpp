@@ -1,0 +1,51 @@
+// tilewright doctor: what this build and this machine can do.
+#include <fstream>
+#include <thread>
+
+#include "codegen/cuda/nvrtc.h"
+#include "ops/list.h"
+#include "targets/registry.h"
+#include "tilewright/command.h"
+
+namespace tw::cli {
+namespace {
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+int doctor(const GlobalOptions& global) {
+  const TargetInfo host = targets::find_target("cpu").info;
+  std::string nvrtc = "left out of this build";
+#ifdef TW_HAVE_CUDA
+  const Result<bool> available = codegen::nvrtc_available();
+  nvrtc = available.ok() ? "found" : available.reason();
+#endif
+  nlohmann::ordered_json levels;
+  for (const MemoryLevel& l : host.levels) levels[l.name] = l.capacity_bytes;
+  const size_t operators = ops::all_ops().rows().size();
+  if (global.json) {
+    print_json("tilewright.doctor.v1", {{"cpu", cpu_name()}, {"target", host.name}, {"vector_bytes", host.vector_bytes}, {"cpus", host.units}, {"caches", levels}, {"operators", operators}, {"nvrtc", nvrtc}});
+    return kOk;
+  }
+  say(global, fmt::format("CPU        {} ({} CPUs)", cpu_name(), host.units));
+  say(global, fmt::format("target     {}: {}-byte vectors, {} registers", host.name, host.vector_bytes, host.vector_registers));
+  for (const MemoryLevel& l : host.levels) say(global, fmt::format("{:<10} {} KiB", l.name, l.capacity_bytes / 1024));
+  say(global, fmt::format("operators  {}", operators));
+  say(global, fmt::format("NVRTC      {}", nvrtc));
+  for (const std::string& name : targets::target_names()) say(global, fmt::format("           --target {}", name));
+  return kOk;
+}
+
+}  // namespace
+
+void add_doctor(Application& application) {
+  CLI::App* verb = application.app.add_subcommand("doctor", "Example: tilewright doctor\n\nShows the environment: CPU, targets, libraries.");
+  verb->callback([&application] { application.run = [&application] { return doctor(application.global); }; });
+}
+
+}  // namespace tw::cli

@@ -1,0 +1,12 @@
+// MODEL of run, bench and verify: an artefact by its name, or an ONNX model that is compiled first.
+#pragma once
+#include "tilewright/command.h"
+#include "tilewright/model_options.h"
+#include "driver/session.h"
+
+namespace tw::cli {
+
+/// A session on `model`: loads NAME.tw, compiles anything else.
+driver::Session open_model(const std::string& model, const ModelOptions& compile, const driver::SessionOptions& session);
+
+}  // namespace tw::cli

@@ -1,0 +1,98 @@
+// tilewright run MODEL --input x=@x.npy --output y=@y.npy
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "support/error.h"
+#include "tilewright/arrays.h"
+#include "tilewright/load.h"
+
+namespace tw::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  InputOptions inputs;
+  std::vector<std::string> outputs;  // NAME=@FILE.npy
+  std::string output_dir;
+  int threads = 0;
+  ModelOptions compile;
+};
+
+std::string file_name(std::string name) {
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') c = '_';
+  }
+  return name + ".npy";
+}
+
+void store_outputs(const Options& options, const std::vector<driver::NamedType>& names, const std::vector<driver::Array>& outputs) {
+  if (!options.output_dir.empty()) {
+    std::error_code code;
+    std::filesystem::create_directories(options.output_dir, code);
+    if (code) throw UsageError(fmt::format("--output-dir '{}': {}", options.output_dir, code.message()));
+    for (size_t i = 0; i < outputs.size(); ++i) write_npy(options.output_dir + "/" + file_name(names[i].name), outputs[i]);
+  }
+  for (const std::string& text : options.outputs) {
+    const auto [name, file] = parse_binding(text, "--output");
+    const auto found = std::find_if(names.begin(), names.end(), [&](const driver::NamedType& n) { return n.name == name; });
+    if (file.empty() || file[0] != '@') throw UsageError(fmt::format("--output '{}': expected NAME=@FILE.npy", text));
+    if (found == names.end()) throw UsageError(fmt::format("the model has no output '{}'", name));
+    write_npy(file.substr(1), outputs[found - names.begin()]);
+  }
+}
+
+struct Summary {
+  double low = 0;
+  double high = 0;
+  double mean = 0;
+};
+
+Summary summarize(const driver::Array& array) {
+  const graph::RefTensor t = driver::to_reference(array);
+  Summary s;
+  const int64_t n = t.type.elements();
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = t.at(i);
+    s.low = i == 0 ? x : std::min(s.low, x);
+    s.high = i == 0 ? x : std::max(s.high, x);
+    s.mean += x / static_cast<double>(n);
+  }
+  return s;
+}
+
+int run(const GlobalOptions& global, const Options& options) {
+  driver::Session session = open_model(options.model, options.compile, {options.threads, false});
+  const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session.inputs()));
+  const std::vector<driver::NamedType> names = session.outputs();
+  store_outputs(options, names, outputs);
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Summary s = summarize(outputs[i]);
+    if (global.json) {
+      list.push_back({{"name", names[i].name}, {"dtype", to_string(names[i].type.type)}, {"shape", names[i].type.shape}, {"min", s.low}, {"max", s.high}, {"mean", s.mean}});
+    } else {
+      say(global, fmt::format("{}: {}  min {:.6g}  max {:.6g}  mean {:.6g}", names[i].name, to_string(names[i].type), s.low, s.high, s.mean));
+    }
+  }
+  if (global.json) print_json("tilewright.run.v1", {{"outputs", list}});
+  return kOk;
+}
+
+}  // namespace
+
+void add_run(Application& application) {
+  CLI::App* verb = application.app.add_subcommand(
+      "run", "Example: tilewright run resnet50.tw --random seed=0 --output-dir out\n\nRuns an artefact (or compiles and runs an ONNX model) once.");
+  auto options = std::make_shared<Options>();
+  verb->add_option("MODEL", options->model, "Artefact (.tw) or ONNX model")->required();
+  verb->add_option("--input", options->inputs.inputs, "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (repeatable)");
+  verb->add_option("--random", options->inputs.random, "seed=N: seeded values for the inputs that are not given");
+  verb->add_option("--output", options->outputs, "NAME=@FILE.npy (repeatable)");
+  verb->add_option("--output-dir", options->output_dir, "Write every output as NAME.npy into this folder");
+  verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")->check(CLI::NonNegativeNumber);
+  add_model_options(*verb, options->compile);
+  verb->callback([&application, options] { application.run = [&application, options] { return run(application.global, *options); }; });
+}
+
+}  // namespace tw::cli

@@ -15,7 +15,8 @@ namespace {
 
 using graph::ValueId;
 
-constexpr int64_t kAlignment = 64;  // one cache line, one vector
+constexpr int64_t kAlignment = 64;    // one cache line, one vector
+constexpr int64_t kCudaThreads = 128;  // of a block: four warps fill the four schedulers of a multiprocessor
 
 format::DataType format_type(DataType type) {
   const auto found = format::parse_data_type(to_string(type));
@@ -30,29 +31,35 @@ class Assembler {
   explicit Assembler(const AssembleInput& in) : in_(in) {}
 
   Assembled run() {
-    place_code();
+    for (size_t p = 0; p < in_.programs.size(); ++p) place_code(p);
     entry_.name = "main";
     for (const ValueId id : in_.graph.inputs) entry_.inputs.push_back(spec_of(in_.graph.value(id)));
     for (const ValueId id : in_.graph.outputs) entry_.outputs.push_back(spec_of(in_.graph.value(id)));
     make_steps();
     place_arena();
+    out_.sections["weights"] = std::move(weights_);
     out_.manifest.entries.push_back(std::move(entry_));
     return std::move(out_);
   }
 
  private:
-  void place_code() {
-    for (size_t p = 0; p < in_.programs.size(); ++p) {
-      out_.code.resize(round_up(static_cast<int64_t>(out_.code.size()), kAlignment));
-      const auto base = static_cast<int64_t>(out_.code.size());
-      first_kernel_.push_back(static_cast<int64_t>(out_.manifest.kernels.size()));
-      const auto* bytes = reinterpret_cast<const uint8_t*>(in_.programs[p].bytes.data());
-      out_.code.insert(out_.code.end(), bytes, bytes + in_.programs[p].bytes.size());
-      for (size_t k = 0; k < in_.programs[p].kernels.size(); ++k) {
-        const ProgramCode::Entry& kernel = in_.programs[p].kernels[k];
-        out_.manifest.kernels.push_back({fmt::format("p{}.k{}", p, k), "code", base + kernel.offset, kernel.bytes});
-        entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, kernel.scratch_bytes);
-      }
+  // CPU programs share one section; each cubin is a section of its own.
+  void place_code(size_t p) {
+    const ProgramCode& program = in_.programs[p];
+    const bool cubin = in_.device == DeviceKind::kCuda;
+    const std::string section = cubin ? fmt::format("cubin.{}", p) : "code";
+    std::vector<uint8_t>& code = out_.sections[section];
+    code.resize(round_up(static_cast<int64_t>(code.size()), kAlignment));
+    const auto base = static_cast<int64_t>(code.size());
+    const auto* bytes = reinterpret_cast<const uint8_t*>(program.bytes.data());
+    code.insert(code.end(), bytes, bytes + program.bytes.size());
+    first_kernel_.push_back(static_cast<int64_t>(out_.manifest.kernels.size()));
+    for (size_t k = 0; k < program.kernels.size(); ++k) {
+      const ProgramCode::Entry& kernel = program.kernels[k];
+      const std::string name = cubin ? kernel.name : fmt::format("p{}.k{}", p, k);
+      const auto size = cubin ? static_cast<int64_t>(program.bytes.size()) : kernel.bytes;
+      out_.manifest.kernels.push_back({name, section, base + kernel.offset, size});
+      entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, kernel.scratch_bytes);
     }
   }
 
@@ -97,10 +104,10 @@ class Assembler {
     const std::string content = content_hash(bytes);
     auto offset = weight_offset_.find(content);
     if (offset == weight_offset_.end()) {
-      out_.weights.resize(round_up(static_cast<int64_t>(out_.weights.size()), kAlignment));
-      offset = weight_offset_.emplace(content, static_cast<int64_t>(out_.weights.size())).first;
+      weights_.resize(round_up(static_cast<int64_t>(weights_.size()), kAlignment));
+      offset = weight_offset_.emplace(content, static_cast<int64_t>(weights_.size())).first;
       const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-      out_.weights.insert(out_.weights.end(), data, data + bytes.size());
+      weights_.insert(weights_.end(), data, data + bytes.size());
     }
     entry_.buffers.push_back({format::Place::kWeights, 0, offset->second, static_cast<int64_t>(bytes.size()), value.name});
     return constant_buffer_[key] = static_cast<int64_t>(entry_.buffers.size()) - 1;
@@ -123,17 +130,31 @@ class Assembler {
       std::map<std::string, int64_t> temporaries;
       const std::vector<loop::Kernel>& kernels = in_.groups[g].loops.kernels;
       for (size_t k = 0; k < kernels.size(); ++k) {
-        format::CpuStep step;
-        step.kernel = first_kernel_[in_.program_of_group[g]] + static_cast<int64_t>(k);
+        std::vector<int64_t> args;
         for (const loop::Buffer& p : kernels[k].params) {
-          step.args.push_back(buffer_of_param(in_.groups[g].params.at(p.name), p.name, temporaries));
+          args.push_back(buffer_of_param(in_.groups[g].params.at(p.name), p.name, temporaries));
         }
-        step.tiles = kernels[k].tiles;
-        step.after = !entry_.cpu_steps.empty();
-        step.name = kernels.size() == 1 ? in_.groups[g].plan.name : fmt::format("{} ({})", in_.groups[g].plan.name, kernels[k].name);
-        entry_.cpu_steps.push_back(std::move(step));
+        const std::string& group = in_.groups[g].plan.name;
+        const std::string name = kernels.size() == 1 ? group : fmt::format("{} ({})", group, kernels[k].name);
+        add_step(first_kernel_[in_.program_of_group[g]] + static_cast<int64_t>(k), kernels[k].tiles, args, name);
+        step_args_.push_back(std::move(args));
       }
     }
+  }
+
+  void add_step(int64_t kernel, int64_t tiles, const std::vector<int64_t>& args, const std::string& name) {
+    if (in_.device == DeviceKind::kCpu) {
+      entry_.cpu_steps.push_back({kernel, args, tiles, !entry_.cpu_steps.empty(), name});
+      return;
+    }
+    format::CudaStep step;
+    step.kernel = kernel;
+    step.grid = {ceil_div(tiles, kCudaThreads), 1, 1};
+    step.block = {kCudaThreads, 1, 1};
+    step.params.resize(args.size() * sizeof(uint64_t));
+    for (size_t i = 0; i < args.size(); ++i) step.relocations.push_back({static_cast<int64_t>(i * sizeof(uint64_t)), args[i], 0});
+    step.name = name;
+    entry_.cuda_steps.push_back(std::move(step));
   }
 
   void place_arena() {
@@ -143,10 +164,9 @@ class Assembler {
       if (entry_.buffers[b].place != format::Place::kArena) continue;
       transform::BufferRequest request;
       request.bytes = entry_.buffers[b].bytes;
-      request.first_step = static_cast<int64_t>(entry_.cpu_steps.size());
-      for (size_t s = 0; s < entry_.cpu_steps.size(); ++s) {
-        const auto& args = entry_.cpu_steps[s].args;
-        if (std::find(args.begin(), args.end(), static_cast<int64_t>(b)) == args.end()) continue;
+      request.first_step = static_cast<int64_t>(step_args_.size());
+      for (size_t s = 0; s < step_args_.size(); ++s) {
+        if (std::find(step_args_[s].begin(), step_args_[s].end(), static_cast<int64_t>(b)) == step_args_[s].end()) continue;
         request.first_step = std::min(request.first_step, static_cast<int64_t>(s));
         request.last_step = static_cast<int64_t>(s);
       }
@@ -162,7 +182,9 @@ class Assembler {
   const AssembleInput& in_;
   Assembled out_;
   format::Entry entry_;
-  std::vector<int64_t> first_kernel_;  // of each program
+  std::vector<uint8_t> weights_;
+  std::vector<int64_t> first_kernel_;            // of each program
+  std::vector<std::vector<int64_t>> step_args_;  // buffers of each step
   std::map<ValueId, int64_t> value_buffer_;
   std::map<std::string, int64_t> constant_buffer_;
   std::map<std::string, int64_t> weight_offset_;  // content hash -> offset

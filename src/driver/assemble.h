@@ -10,13 +10,14 @@
 
 namespace tw::driver {
 
-/// Machine code of one distinct loop program: its bytes and, for each of its kernels, entry offset and size.
+/// Machine code of one distinct loop program: position-independent code or a cubin, and its kernels.
 struct ProgramCode {
   std::vector<std::byte> bytes;
   struct Entry {
-    int64_t offset = 0;
-    int64_t bytes = 0;
-    int64_t scratch_bytes = 0;
+    std::string name;           // of the function in a cubin
+    int64_t offset = 0;         // CPU: of the entry point in `bytes`
+    int64_t bytes = 0;          // CPU: of the function
+    int64_t scratch_bytes = 0;  // CPU: for each thread
   };
   std::vector<Entry> kernels;  // in the order of the loop program
 };
@@ -26,6 +27,7 @@ struct ProgramCode {
 std::map<graph::ValueId, graph::ValueId> find_aliases(const graph::Graph& graph);
 
 struct AssembleInput {
+  DeviceKind device;
   const graph::Graph& graph;
   const std::vector<GroupCode>& groups;            // one for each node; views that are aliases have no kernels
   const std::vector<ProgramCode>& programs;        // distinct
@@ -36,8 +38,7 @@ struct AssembleInput {
 
 struct Assembled {
   format::Manifest manifest;  // kernels and one entry
-  std::vector<uint8_t> code;
-  std::vector<uint8_t> weights;
+  std::map<std::string, std::vector<uint8_t>> sections;  // code or cubin.N, weights
 };
 
 /// Places values (arena with reuse, inputs, outputs), stores constants in their layouts once each, lists the steps.

@@ -1,11 +1,10 @@
 #include "driver/compile.h"
 
 #include <chrono>
-#include <thread>
 
-#include "codegen/llvm/object.h"
 #include "driver/assemble.h"
 #include "driver/dump.h"
+#include "driver/generate.h"
 #include "ops/list.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -121,37 +120,27 @@ class Compiler {
   }
 
   void generate_code() {
-    const codegen::cpu::CpuLevel* level = codegen::cpu::find_level(target_.info.name.substr(4));
-    TW_CHECK(level != nullptr, "code generation does not know {}", target_.info.name);
-    const int threads = options_.threads > 0 ? options_.threads : static_cast<int>(std::thread::hardware_concurrency());
     progress("code", 0, static_cast<int64_t>(distinct_.size()));
     const auto start = std::chrono::steady_clock::now();
-    const std::vector<codegen::cpu::MachineCode> objects = codegen::cpu::compile_objects(distinct_, *level, threads);
+    generated_ = generate(distinct_, target_.info, options_.threads);
     const auto elapsed = std::chrono::steady_clock::now() - start;
-    out_.times.push_back({"code", "llvm", std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()});
-    for (size_t i = 0; i < objects.size(); ++i) {
-      ProgramCode code{objects[i].code, {}};
-      for (const codegen::cpu::KernelEntry& entry : objects[i].kernels) code.kernels.push_back({entry.offset, entry.size, entry.scratch_bytes});
-      programs_.push_back(std::move(code));
-    }
-    features_ = level->required;
+    out_.times.push_back({"code", target_.info.name, std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()});
     progress("code", static_cast<int64_t>(distinct_.size()), static_cast<int64_t>(distinct_.size()));
   }
 
   void finish() {
     progress("assemble", 0, 1);
-    Assembled made = assemble({out_.graph, groups_, programs_, program_of_group_, aliases_, options_.reuse_memory});
+    Assembled made = assemble({target_.info.kind, out_.graph, groups_, generated_.programs, program_of_group_, aliases_, options_.reuse_memory});
     out_.plan.target = target_.info.name;
     const std::string graph_text = graph::to_string(out_.source);
     out_.plan.graph_hash = content_hash(graph_text);
     const std::string plan_text = plan::to_string(out_.plan);
     made.manifest.producer = kProducer;
-    made.manifest.target = {format::TargetKind::kCpu, target_.info.name.substr(4), features_};
+    made.manifest.target = generated_.target;
     made.manifest.graph_hash = out_.plan.graph_hash;
     made.manifest.plan_hash = content_hash(plan_text);
     out_.manifest = std::move(made.manifest);
-    out_.sections["code"] = std::move(made.code);
-    out_.sections["weights"] = std::move(made.weights);
+    out_.sections = std::move(made.sections);
     out_.sections["plan"] = {plan_text.begin(), plan_text.end()};
     out_.sections["graph"] = {graph_text.begin(), graph_text.end()};
     progress("assemble", 1, 1);
@@ -169,8 +158,7 @@ class Compiler {
   std::vector<loop::Program> distinct_;
   std::map<std::string, int> index_;  // text of a loop program -> index in distinct_
   std::vector<int> program_of_group_;
-  std::vector<ProgramCode> programs_;
-  std::vector<std::string> features_;
+  Generated generated_;
   std::map<std::string, int64_t> loop_times_;
 };
 

@@ -3,22 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "support/error.h"
+#include "te/transpose_tile.h"
 
 namespace tw::te {
 namespace {
 
-constexpr int64_t kCacheLine = 64;  // bytes
-
-// One loop of a copy, strides in elements. The output of a transpose is dense: its strides follow from the extents.
-struct Loop {
-  int64_t extent;
-  int64_t from;  // stride in the source
-  int64_t to;    // stride in the destination
-};
+// Source pages in use at once: far fewer than a second-level TLB has entries (1,024 and more), and lines enough to
+// fill whole cache lines of the destination.
+constexpr int64_t kColumnBlock = 128;
 
 // Loops of the transpose, outermost first, without unit loops and with neighbours merged that stay neighbours.
 std::vector<Loop> transpose_loops(const Shape& shape, const std::vector<int64_t>& order) {
@@ -40,25 +35,21 @@ std::vector<Loop> transpose_loops(const Shape& shape, const std::vector<int64_t>
   return loops;
 }
 
-// Calls f(source offset, destination offset) for every point of the loops but the two at `skip`.
+// Calls f(source offset, destination offset) for every point of the loops.
 template <typename F>
-void for_each_point(const std::vector<Loop>& loops, const std::array<size_t, 2>& skip, const F& f) {
-  std::vector<Loop> outer;
-  for (size_t k = 0; k < loops.size(); ++k) {
-    if (k != skip[0] && k != skip[1]) outer.push_back(loops[k]);
-  }
-  std::vector<int64_t> index(outer.size(), 0);
+void for_each_point(const std::vector<Loop>& loops, const F& f) {
+  std::vector<int64_t> index(loops.size(), 0);
   int64_t from = 0;
   int64_t to = 0;
   while (true) {
     f(from, to);
-    size_t k = outer.size();
+    size_t k = loops.size();
     while (k-- > 0) {
-      from += outer[k].from;
-      to += outer[k].to;
-      if (++index[k] < outer[k].extent) break;
-      from -= outer[k].from * outer[k].extent;
-      to -= outer[k].to * outer[k].extent;
+      from += loops[k].from;
+      to += loops[k].to;
+      if (++index[k] < loops[k].extent) break;
+      from -= loops[k].from * loops[k].extent;
+      to -= loops[k].to * loops[k].extent;
       index[k] = 0;
     }
     if (k == static_cast<size_t>(-1)) return;
@@ -66,63 +57,29 @@ void for_each_point(const std::vector<Loop>& loops, const std::array<size_t, 2>&
 }
 
 template <size_t kBytes>
-struct Element {
-  std::byte bytes[kBytes];
-};
-
-// Tiles of one cache line squared go through a small buffer: each source line is read whole and each destination line
-// written whole, so that power-of-two strides, which map all lines of a tile to one cache set, cost no second miss.
-template <size_t kBytes>
-class TileTranspose {
- public:
-  using T = Element<kBytes>;
-  static constexpr int64_t kTile = std::max<int64_t>(kCacheLine / static_cast<int64_t>(kBytes), 4);
-
-  // `row` runs along the source (from == 1), `column` along the destination (to == 1).
-  TileTranspose(Loop row, Loop column) : row_(row), column_(column) {}
-
-  void operator()(const T* from, T* to) const {
-    for (int64_t r = 0; r < row_.extent; r += kTile) {
-      for (int64_t c = 0; c < column_.extent; c += kTile) {
-        const T* source = from + r + c * column_.from;
-        T* target = to + r * row_.to + c;
-        const int64_t rows = std::min(kTile, row_.extent - r);
-        const int64_t columns = std::min(kTile, column_.extent - c);
-        if (rows == kTile && columns == kTile) tile(source, target, kTile, kTile);
-        else tile(source, target, rows, columns);
-      }
-    }
+void run_tiles(const std::byte* from, std::byte* to, std::vector<Loop> loops) {
+  size_t r = 0;
+  while (loops[r].from != 1) ++r;
+  const Loop row = loops[r];
+  const Loop column = loops.back();
+  loops.pop_back();
+  loops.erase(loops.begin() + static_cast<int64_t>(r));
+  // Few columns at a time through all other loops: each column is a page of the source, and its next elements are
+  // needed while the page's translation is still at hand.
+  const auto size = static_cast<int64_t>(kBytes);
+  for (int64_t c = 0; c < column.extent; c += kColumnBlock) {
+    const Loop columns{std::min(kColumnBlock, column.extent - c), column.from, 1};
+    for_each_point(loops, [&](int64_t f, int64_t t) {
+      transpose_plane<kBytes>(from + (f + c * column.from) * size, to + (t + c) * size, row, columns);
+    });
   }
-
- private:
-  [[gnu::always_inline]] void tile(const T* from, T* to, int64_t rows, int64_t columns) const {
-    T buffer[kTile][kTile];
-    for (int64_t c = 0; c < columns; ++c) {
-      for (int64_t r = 0; r < rows; ++r) buffer[r][c] = from[c * column_.from + r];
-    }
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * row_.to, buffer[r], static_cast<size_t>(columns) * sizeof(T));
-  }
-
-  Loop row_;
-  Loop column_;
-};
-
-template <size_t kBytes>
-void run_tiles(const std::byte* from, std::byte* to, const std::vector<Loop>& loops) {
-  size_t row = 0;
-  while (loops[row].from != 1) ++row;
-  const size_t column = loops.size() - 1;
-  const TileTranspose<kBytes> transpose(loops[row], loops[column]);
-  const auto* source = reinterpret_cast<const Element<kBytes>*>(from);
-  auto* target = reinterpret_cast<Element<kBytes>*>(to);
-  for_each_point(loops, {row, column}, [&](int64_t f, int64_t t) { transpose(source + f, target + t); });
 }
 
-void run_rows(const std::byte* from, std::byte* to, size_t element_size, const std::vector<Loop>& loops) {
-  const size_t last = loops.size() - 1;
-  const size_t row_bytes = static_cast<size_t>(loops[last].extent) * element_size;
+void run_rows(const std::byte* from, std::byte* to, size_t element_size, std::vector<Loop> loops) {
+  const size_t row_bytes = static_cast<size_t>(loops.back().extent) * element_size;
   const auto size = static_cast<int64_t>(element_size);
-  for_each_point(loops, {last, last}, [&](int64_t f, int64_t t) { std::memcpy(to + t * size, from + f * size, row_bytes); });
+  loops.pop_back();
+  for_each_point(loops, [&](int64_t f, int64_t t) { std::memcpy(to + t * size, from + f * size, row_bytes); });
 }
 
 bool is_word(int64_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
@@ -240,7 +197,8 @@ std::vector<std::byte> materialize(std::span<const std::byte> data, size_t eleme
     }
     shape = next;
   }
-  return is_moved ? moved : std::vector<std::byte>(data.begin(), data.end());
+  if (!is_moved) moved.assign(data.begin(), data.end());
+  return moved;
 }
 
 }  // namespace tw::te

@@ -62,7 +62,7 @@ class LayoutAssigner {
     if (!is_stored(id) || !has_choice(id) || shape(id)[1] < kMinChannels) return false;
     return std::any_of(readers_[id].begin(), readers_[id].end(), [&](int r) {
       const Node& reader = graph_.nodes[r];
-      if (is_spatial(ops_, reader)) return reader.inputs[0] == id;
+      if (is_spatial(reader)) return reader.inputs[0] == id;
       const bool follows = keeps_channels(reader) || follows_layout(ops_, reader);
       return follows && shape(reader.outputs[0]).size() >= 3 && wanted_[reader.outputs[0]];
     });
@@ -74,7 +74,7 @@ class LayoutAssigner {
     if (node.op == "transpose") return of_transpose(node);
     if (keeps_channels(node)) return of_reshape(node);
     if (!has_choice(out)) return Layout();
-    if (is_spatial(ops_, node)) return last(out);
+    if (is_spatial(node)) return last(out);
     return follows_layout(ops_, node) && (wanted_[out] || follows_channels_last(node)) ? last(out) : Layout();
   }
 

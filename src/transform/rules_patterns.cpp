@@ -190,7 +190,9 @@ bool match_layer_norm(Editor& editor, size_t n) {
     if (deviation == kAbsent) continue;
     const Centered again = match_centered(editor, deviation);
     if (again.x != numerator.x || again.axis != numerator.axis) continue;
-    return editor.replace(node.outputs[0], emit(editor, node, "layer_norm", {numerator.x}, {{"axis", numerator.axis}, {"epsilon", *epsilon}}));
+    const DataType type = editor.type(numerator.x).type;
+    const ValueId one = editor.add_constant(node.name + ".scale", {type, {1}}, scalar_bytes(type, 1));
+    return editor.replace(node.outputs[0], emit(editor, node, "layer_norm", {numerator.x, one}, {{"axis", numerator.axis}, {"epsilon", *epsilon}}));
   }
   return false;
 }
@@ -202,19 +204,24 @@ bool is_row_parameter(const Editor& editor, ValueId id, const Shape& shape, int6
   return c == Shape(shape.begin() + axis, shape.end());
 }
 
-// layer_norm(x) * scale and layer_norm(x, scale) + bias.
+// layer_norm(x, 1) * scale and layer_norm(x, scale) + bias.
 bool absorb_row_parameter(Editor& editor, size_t n) {
   const Node node = editor.node(n);
-  const size_t parameters = node.op == "mul" ? 1 : 2;
   for (size_t k = 0; k < 2; ++k) {
-    const Node* norm = editor.producer(node.inputs[k], "layer_norm");
-    if (norm == nullptr || norm->outputs.size() != 1 || editor.use_count(node.inputs[k]) != 1) continue;
-    if (norm->inputs.size() != parameters) continue;
+    const Node* found = editor.producer(node.inputs[k], "layer_norm");
+    if (found == nullptr || found->outputs.size() != 1 || editor.use_count(node.inputs[k]) != 1) continue;
+    const Node norm = *found;
+    if (norm.inputs.size() != 2) continue;
+    const graph::Value& scale = editor.value(norm.inputs[1]);
+    if (node.op == "mul" && (scale.type.elements() != 1 || splat_of(scale) != 1.0)) continue;
+    const Shape& shape = editor.type(node.inputs[k]).shape;
+    const int64_t axis = norm.int_attr_or("axis", -1);
     const ValueId parameter = node.inputs[1 - k];
-    if (!is_row_parameter(editor, parameter, editor.type(node.inputs[k]).shape, norm->int_attr("axis"))) continue;
-    std::vector<ValueId> inputs = norm->inputs;
+    if (!is_row_parameter(editor, parameter, shape, axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis)) continue;
+    std::vector<ValueId> inputs = norm.inputs;
+    if (node.op == "mul") inputs.pop_back();
     inputs.push_back(parameter);
-    return editor.replace(node.outputs[0], emit(editor, *norm, "layer_norm", inputs, norm->attrs));
+    return editor.replace(node.outputs[0], emit(editor, norm, "layer_norm", inputs, norm.attrs));
   }
   return false;
 }

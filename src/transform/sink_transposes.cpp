@@ -7,6 +7,7 @@
 #include "te/materialize.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
+#include "transform/roles.h"
 #include "transform/rules.h"
 
 namespace tw::transform {
@@ -43,7 +44,7 @@ class Sinker {
   bool sink_through(size_t n) {
     const Node node = editor_.node(n);
     const bool concat = node.op == "concat";
-    const bool elementwise = editor_.ops().at(node.op).op_class == graph::OpClass::kElementwise;
+    const bool elementwise = is_pointwise(editor_.ops(), node);
     if ((!elementwise && !concat) || node.outputs.size() != 1) return false;
     const Order perm = common_order(node);
     if (perm.empty() || !can_move_all(node, perm, concat)) return false;

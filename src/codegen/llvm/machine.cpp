@@ -79,7 +79,6 @@ std::unique_ptr<::llvm::LLVMTargetMachine> make_target_machine(const CpuLevel& l
   ::llvm::TargetOptions options;
   options.AllowFPOpFusion = ::llvm::FPOpFusion::Strict;  // an fma is where the IR says fma
   options.MCOptions.AsmVerbose = true;
-  options.MCOptions.OutputAsmVariant = 1;  // Intel syntax
   auto* machine = target->createTargetMachine(kTriple, level.cpu, level.features, options, ::llvm::Reloc::PIC_,
                                               ::llvm::CodeModel::Small, ::llvm::CodeGenOptLevel::Default);
   TW_CHECK(machine != nullptr, "LLVM has no code generator for {}", level.name);

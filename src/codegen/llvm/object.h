@@ -42,7 +42,7 @@ MachineCode compile_object(const loop::Program& program, const CpuLevel& level, 
 std::vector<MachineCode> compile_objects(std::span<const loop::Program> programs, const CpuLevel& level, int threads,
                                          const EmitOptions& options = {});
 
-/// Assembly text (Intel syntax) of the same code, for people and tests.
+/// Assembly text (AT&T syntax, LLVM's remarks on spills included) of the same code, for people and tests.
 std::string compile_assembly(const loop::Program& program, const CpuLevel& level, const EmitOptions& options = {});
 
 }  // namespace tw::codegen::cpu

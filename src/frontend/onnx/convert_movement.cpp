@@ -198,7 +198,7 @@ Outputs convert_depth_to_space(NodeContext& c) {
   Emitter& e = c.emit();
   const int64_t b = block_size(c);
   const Shape s = c.shape(0);
-  if (b > kMaxRank * kMaxRank * kMaxRank || s[1] % (b * b) != 0) throw UserError(fmt::format("{} channels are no multiple of {}^2", s[1], b));
+  if (s[1] % b != 0 || s[1] / b % b != 0) throw UserError(fmt::format("{} channels are no multiple of {}^2", s[1], b));
   const std::string mode = c.string_or("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") throw UserError(fmt::format("mode '{}' must be DCR or CRD", mode));
   const int64_t depth = s[1] / (b * b);

@@ -11,24 +11,9 @@ namespace {
 
 using graph::ValueId;
 
-std::vector<int64_t> axes_from(int64_t first, int64_t rank) {
-  std::vector<int64_t> axes;
-  for (int64_t d = first; d < rank; ++d) axes.push_back(d);
-  return axes;
-}
-
 ValueId softmax_like(NodeContext& c, ValueId x, int64_t axis) {
-  Emitter& e = c.emit();
-  if (c.op() == "Softmax") return e.softmax(x, axis);
-  if (c.op() == "LogSoftmax") return e.op("log_softmax", {x}, {{"axis", axis}});
-  // Hardmax: 1 at the first maximum, 0 elsewhere.
-  const int64_t rank = static_cast<int64_t>(e.shape(x).size());
-  const ValueId top = e.op("arg_max", {x}, {{"axis", axis}, {"keepdims", int64_t{1}}, {"select_last_index", int64_t{0}}});
-  std::vector<int64_t> positions(e.shape(x)[axis]);
-  std::iota(positions.begin(), positions.end(), 0);
-  Shape shape(rank, 1);
-  shape[axis] = e.shape(x)[axis];
-  return e.cast(e.op("equal", {top, e.reshape(e.int_list(positions), shape)}), e.data_type(x));
+  const std::string_view op = c.op() == "Softmax" ? "softmax" : c.op() == "LogSoftmax" ? "log_softmax" : "hardmax";
+  return c.emit().op(op, {x}, {{"axis", axis}});
 }
 
 Outputs convert_softmax(NodeContext& c) { return {softmax_like(c, c.input(0), c.axis_or("axis", -1, c.rank(0)))}; }
@@ -42,12 +27,7 @@ Outputs convert_flat_softmax(NodeContext& c) {
   return {e.reshape(softmax_like(c, e.reshape(c.input(0), matrix), 1), shape)};
 }
 
-// A parameter of C elements as (C, 1, ..., 1), to broadcast along axis 1 of a tensor of that rank.
-ValueId per_channel(Emitter& e, ValueId parameter, int64_t rank) {
-  Shape shape(std::max<int64_t>(rank - 1, 1), 1);
-  shape[0] = num_elements(e.shape(parameter));
-  return e.reshape(parameter, shape);
-}
+double epsilon_of(NodeContext& c) { return c.float_or("epsilon", 1e-5F); }
 
 Outputs convert_batch_normalization(NodeContext& c) {
   c.ignore_attr("momentum");
@@ -55,95 +35,53 @@ Outputs convert_batch_normalization(NodeContext& c) {
   if (c.int_or("training_mode", 0) != 0) throw Unsupported("training_mode 1 is not supported: export the model for inference");
   if (c.opset() < 7 && c.int_or("is_test", 0) == 0) throw Unsupported("is_test 0 (training) is not supported: export the model for inference");
   if (c.opset() < 9 && c.int_or("spatial", 1) == 0) throw Unsupported("spatial 0 is not supported");
-  const double epsilon = c.float_or("epsilon", 1e-5);
-  for (size_t k = 1; k <= 4; ++k) {
-    const int64_t channels = c.rank(0) > 1 ? c.shape(0)[1] : 1;
-    if (c.shape(k) != Shape{channels}) throw UserError(fmt::format("input {} has shape {}, it must be [{}]", k, to_string(c.shape(k)), channels));
-  }
-  Emitter& e = c.emit();
-  return {e.op("batch_norm", {c.input(0), c.input(1), c.input(2), c.input(3), c.input(4)}, {{"epsilon", epsilon}})};
+  return {c.emit().op("batch_norm", {c.input(0), c.input(1), c.input(2), c.input(3), c.input(4)}, {{"epsilon", epsilon_of(c)}})};
 }
 
-struct Moments {
-  ValueId mean, inverse_deviation, centered;
-};
-
-// Over `axes`: mean, x - mean, and 1 / sqrt(mean((x - mean)^2) + epsilon).
-Moments moments(Emitter& e, ValueId x, const std::vector<int64_t>& axes, double epsilon) {
-  Moments m{};
-  m.mean = e.reduce("reduce_mean", x, axes, KeepDims::kYes);
-  m.centered = e.sub(x, m.mean);
-  const ValueId variance = e.reduce("reduce_mean", e.mul(m.centered, m.centered), axes, KeepDims::kYes);
-  m.inverse_deviation = e.op("reciprocal", {e.op("sqrt", {e.add(variance, epsilon)})});
-  return m;
-}
-
-// The statistics are computed in stash_type (1: f32); 0 or an equal type changes nothing.
-DataType stash_type(NodeContext& c) {
+// Statistics are computed in stash_type; our operators use at least f32, so only a wider type changes anything.
+DataType statistics_type(NodeContext& c) {
   const DataType own = c.type(0).type;
   const DataType stash = element_type(static_cast<int32_t>(c.int_or("stash_type", 1)), "attribute 'stash_type'");
-  return own == DataType::f64() ? own : stash;
+  return stash == DataType::f64() ? stash : own;
 }
 
 Outputs convert_layer_normalization(NodeContext& c) {
   Emitter& e = c.emit();
   const DataType own = c.type(0).type;
-  const DataType stash = stash_type(c);
+  const DataType type = statistics_type(c);
+  const int64_t outputs = c.wants(2) ? 3 : c.wants(1) ? 2 : 1;
+  std::vector<ValueId> inputs{e.cast(c.input(0), type), e.cast(c.input(1), type)};
+  if (c.has(2)) inputs.push_back(e.cast(c.input(2), type));
   const int64_t axis = c.axis_or("axis", -1, c.rank(0));
-  const Moments m = moments(e, e.cast(c.input(0), stash), axes_from(axis, c.rank(0)), c.float_or("epsilon", 1e-5));
-  ValueId y = e.mul(e.cast(e.mul(m.centered, m.inverse_deviation), own), c.input(1));
-  if (c.has(2)) y = e.add(y, c.input(2));
-  return {y, m.mean, m.inverse_deviation};
+  Outputs result = e.apply("layer_norm", inputs, {{"axis", axis}, {"epsilon", epsilon_of(c)}, {"outputs", outputs}});
+  result[0] = e.cast(result[0], own);
+  return result;
 }
 
 Outputs convert_rms_normalization(NodeContext& c) {
   Emitter& e = c.emit();
   const DataType own = c.type(0).type;
+  const DataType type = statistics_type(c);
   const int64_t axis = c.axis_or("axis", -1, c.rank(0));
-  const ValueId x = e.cast(c.input(0), stash_type(c));
-  const ValueId mean = e.reduce("reduce_mean", e.mul(x, x), axes_from(axis, c.rank(0)), KeepDims::kYes);
-  const ValueId root = e.op("sqrt", {e.add(mean, c.float_or("epsilon", 1e-5))});
-  return {e.mul(e.cast(e.div(x, root), own), c.input(1))};
+  const std::vector<ValueId> inputs{e.cast(c.input(0), type), e.cast(c.input(1), type)};
+  return {e.cast(e.op("rms_norm", inputs, {{"axis", axis}, {"epsilon", epsilon_of(c)}}), own)};
 }
 
 Outputs convert_instance_normalization(NodeContext& c) {
   c.ignore_attr("consumed_inputs");
-  if (c.rank(0) < 3) throw UserError("the input must have shape (N, C, D1, ...)");
-  Emitter& e = c.emit();
-  const Moments m = moments(e, c.input(0), axes_from(2, c.rank(0)), c.float_or("epsilon", 1e-5));
-  const ValueId scaled = e.mul(e.mul(m.centered, m.inverse_deviation), per_channel(e, c.input(1), c.rank(0)));
-  return {e.add(scaled, per_channel(e, c.input(2), c.rank(0)))};
+  return {c.emit().op("instance_norm", {c.input(0), c.input(1), c.input(2)}, {{"epsilon", epsilon_of(c)}})};
 }
 
-// (N, C, ...) as (N, groups, C / groups, ...): normalized over all but the first two. Scale and bias are for each group
-// at opset 18 to 20, for each channel after.
+// Scale and bias are for each group at opset 18 to 20, for each channel after.
 Outputs convert_group_normalization(NodeContext& c) {
-  Emitter& e = c.emit();
-  const Shape shape = c.shape(0);
+  c.ignore_attr("stash_type");
   const int64_t groups = c.int_attr("num_groups");
-  if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0) {
-    throw UserError(fmt::format("num_groups {} does not divide the channels of {}", groups, to_string(shape)));
-  }
-  const DataType own = c.type(0).type;
-  const ValueId rows = e.reshape(c.input(0), {shape[0], groups, num_elements(shape) / std::max<int64_t>(shape[0] * groups, 1)});
-  const Moments m = moments(e, e.cast(rows, stash_type(c)), {2}, c.float_or("epsilon", 1e-5));
-  ValueId y = e.cast(e.mul(m.centered, m.inverse_deviation), own);
-  if (c.opset() < 21) {
-    y = e.add(e.mul(y, e.reshape(c.input(1), {groups, 1})), e.reshape(c.input(2), {groups, 1}));
-    return {e.reshape(y, shape)};
-  }
-  y = e.mul(e.reshape(y, shape), per_channel(e, c.input(1), c.rank(0)));
-  return {e.add(y, per_channel(e, c.input(2), c.rank(0)))};
+  return {c.emit().op("group_norm", {c.input(0), c.input(1), c.input(2)}, {{"num_groups", groups}, {"epsilon", epsilon_of(c)}})};
 }
 
 Outputs convert_mean_variance_normalization(NodeContext& c) {
-  Emitter& e = c.emit();
   const std::vector<int64_t> axes = normalize_axes(c.ints_or("axes", {0, 2, 3}), c.rank(0));
-  const ValueId x = c.input(0);
-  const ValueId mean = e.reduce("reduce_mean", x, axes, KeepDims::kYes);
-  const ValueId centered = e.sub(x, mean);
-  const ValueId variance = e.reduce("reduce_mean", e.mul(centered, centered), axes, KeepDims::kYes);
-  return {e.div(centered, e.add(e.op("sqrt", {variance}), 1e-9))};
+  return {c.emit().op("mean_variance_norm", {c.input(0)}, {{"axes", axes}})};
 }
 
 // x / norm along one axis; a zero norm gives zeros.

@@ -11,80 +11,26 @@ namespace {
 
 using graph::ValueId;
 
-struct Reduction {
-  std::vector<int64_t> axes;
-  KeepDims keep = KeepDims::kYes;
-  bool identity = false;  // no axes, and that means none instead of all
-};
-
-// Axes are an attribute before opset 18 (ReduceSum: 13), an optional input after.
-Reduction reduction_of(NodeContext& c) {
-  Reduction r;
+// Axes are an attribute before opset 18 (ReduceSum: 13), an optional input after. No axes mean all, or (on demand) none.
+Outputs convert_reduce(NodeContext& c) {
+  static const std::map<std::string, std::string_view> kOps = {
+      {"ReduceSum", "reduce_sum"},         {"ReduceMean", "reduce_mean"},
+      {"ReduceMax", "reduce_max"},         {"ReduceMin", "reduce_min"},
+      {"ReduceProd", "reduce_prod"},       {"ReduceL1", "reduce_l1"},
+      {"ReduceL2", "reduce_l2"},           {"ReduceLogSum", "reduce_log_sum"},
+      {"ReduceLogSumExp", "reduce_log_sum_exp"}, {"ReduceSumSquare", "reduce_sum_square"}};
   const bool input_axes = c.opset() >= (c.op() == "ReduceSum" ? 13 : 18);
-  r.keep = c.int_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo;
+  const KeepDims keep = c.int_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo;
   std::vector<int64_t> axes;
   if (!input_axes) axes = c.ints_or("axes", {});
   if (input_axes && c.has(1)) axes = c.const_ints(1, "axes");
-  r.identity = axes.empty() && input_axes && c.int_or("noop_with_empty_axes", 0) != 0;
-  r.axes = normalize_axes(std::move(axes), c.rank(0));
-  if (r.axes.empty() && !r.identity) {
-    r.axes.resize(c.rank(0));
-    std::iota(r.axes.begin(), r.axes.end(), 0);
+  axes = normalize_axes(std::move(axes), c.rank(0));
+  const bool none = input_axes && c.int_or("noop_with_empty_axes", 0) != 0;
+  if (axes.empty() && !none) {
+    axes.resize(c.rank(0));
+    std::iota(axes.begin(), axes.end(), 0);
   }
-  return r;
-}
-
-ValueId reduce(NodeContext& c, std::string_view op, ValueId x, const Reduction& r) {
-  return r.axes.empty() ? x : c.emit().reduce(op, x, r.axes, r.keep);
-}
-
-Outputs convert_reduce(NodeContext& c) {
-  static const std::map<std::string, std::string_view> kOps = {{"ReduceSum", "reduce_sum"},
-                                                              {"ReduceMean", "reduce_mean"},
-                                                              {"ReduceMax", "reduce_max"},
-                                                              {"ReduceMin", "reduce_min"},
-                                                              {"ReduceProd", "reduce_prod"}};
-  return {reduce(c, kOps.at(c.op()), c.input(0), reduction_of(c))};
-}
-
-Outputs convert_reduce_l1(NodeContext& c) { return {reduce(c, "reduce_sum", c.emit().op("abs", {c.input(0)}), reduction_of(c))}; }
-
-ValueId sum_of_squares(NodeContext& c) {
-  return reduce(c, "reduce_sum", c.emit().mul(c.input(0), c.input(0)), reduction_of(c));
-}
-
-// Integers: the root is taken as f32 would be too coarse for them, so in f64.
-Outputs convert_reduce_l2(NodeContext& c) {
-  Emitter& e = c.emit();
-  const DataType type = c.type(0).type;
-  const ValueId squares = sum_of_squares(c);
-  if (type.is_float()) return {e.op("sqrt", {squares})};
-  return {e.cast(e.op("sqrt", {e.cast(squares, DataType::f64())}), type)};
-}
-
-ValueId log_of(Emitter& e, ValueId x, DataType type) {
-  if (type.is_float()) return e.op("log", {x});
-  return e.cast(e.op("log", {e.cast(x, DataType::f64())}), type);
-}
-
-Outputs convert_reduce_log_sum(NodeContext& c) {
-  return {log_of(c.emit(), reduce(c, "reduce_sum", c.input(0), reduction_of(c)), c.type(0).type)};
-}
-
-// log(sum(exp(x - m))) + m with m = max(x), which does not overflow; m is 0 where it is infinite.
-Outputs convert_reduce_log_sum_exp(NodeContext& c) {
-  Emitter& e = c.emit();
-  const Reduction r = reduction_of(c);
-  const DataType type = c.type(0).type;
-  const ValueId x = type.is_float() ? c.input(0) : e.cast(c.input(0), DataType::f64());
-  if (c.type(0).elements() == 0) return {e.cast(e.op("log", {reduce(c, "reduce_sum", e.op("exp", {x}), r)}), type)};
-  Reduction kept = r;
-  kept.keep = KeepDims::kYes;
-  const ValueId top = reduce(c, "reduce_max", x, kept);
-  const ValueId infinite = e.op("is_inf", {top}, {{"detect_negative", int64_t{1}}, {"detect_positive", int64_t{1}}});
-  const ValueId shift = e.where(infinite, e.scalar(0, e.data_type(top)), top);
-  const ValueId sum = reduce(c, "reduce_sum", e.op("exp", {e.sub(x, shift)}), r);
-  return {e.cast(e.add(e.op("log", {sum}), e.reshape(shift, e.shape(sum))), type)};
+  return {c.emit().reduce(kOps.at(c.op()), c.input(0), axes, keep)};
 }
 
 Outputs convert_arg(NodeContext& c) {
@@ -144,11 +90,11 @@ constexpr auto kRows = std::to_array<ConverterRow>({
     {"ReduceMax", 1, 0, convert_reduce},
     {"ReduceMin", 1, 0, convert_reduce},
     {"ReduceProd", 1, 0, convert_reduce},
-    {"ReduceL1", 1, 0, convert_reduce_l1},
-    {"ReduceL2", 1, 0, convert_reduce_l2},
-    {"ReduceSumSquare", 1, 0, [](NodeContext& c) -> Outputs { return {sum_of_squares(c)}; }},
-    {"ReduceLogSum", 1, 0, convert_reduce_log_sum},
-    {"ReduceLogSumExp", 1, 0, convert_reduce_log_sum_exp},
+    {"ReduceL1", 1, 0, convert_reduce},
+    {"ReduceL2", 1, 0, convert_reduce},
+    {"ReduceSumSquare", 1, 0, convert_reduce},
+    {"ReduceLogSum", 1, 0, convert_reduce},
+    {"ReduceLogSumExp", 1, 0, convert_reduce},
     {"ArgMax", 1, 0, convert_arg},
     {"ArgMin", 1, 0, convert_arg},
     {"NegativeLogLikelihoodLoss", 12, 0, convert_nll_loss},

@@ -35,7 +35,9 @@ Id Emitter::scalar(double value, DataType type) {
 }
 
 Id Emitter::int_list(const std::vector<int64_t>& values) {
-  return constant({.type = {DataType::i64(), {static_cast<int64_t>(values.size())}}, .floats = {}, .ints = values});
+  graph::RefTensor list = graph::RefTensor::zeros({DataType::i64(), {static_cast<int64_t>(values.size())}});
+  list.ints = values;
+  return constant(list);
 }
 
 Id Emitter::filled(double value, TensorType type) { return expand(scalar(value, type.type), type.shape); }

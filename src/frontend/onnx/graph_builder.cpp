@@ -14,7 +14,7 @@ using graph::ValueId;
 GraphBuilder::GraphBuilder(std::string name, const graph::OpTable& ops) : ops_(ops) { graph_.name = std::move(name); }
 
 std::string GraphBuilder::unique(const std::string& wanted) {
-  const std::string base = wanted.empty() ? "v" : wanted;
+  const std::string base = wanted.empty() ? std::string("v") : wanted;
   std::string name = base;
   while (true) {
     const auto [it, added] = taken_.emplace(name, 1);

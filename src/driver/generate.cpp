@@ -1,0 +1,64 @@
+#include "driver/generate.h"
+
+#include <thread>
+
+#include "support/error.h"
+#ifdef TW_HAVE_LLVM
+#include "codegen/llvm/object.h"
+#endif
+#ifdef TW_HAVE_CUDA
+#include "codegen/cuda/emit.h"
+#include "codegen/cuda/nvrtc.h"
+#endif
+
+namespace tw::driver {
+namespace {
+
+// "cpu:x86-64-v4" -> "x86-64-v4"
+std::string architecture(const TargetInfo& target) { return target.name.substr(target.name.find(':') + 1); }
+
+#ifdef TW_HAVE_LLVM
+Generated generate_cpu(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads) {
+  const codegen::cpu::CpuLevel* level = codegen::cpu::find_level(architecture(target));
+  TW_CHECK(level != nullptr, "code generation does not know {}", target.name);
+  Generated out;
+  out.target = {format::TargetKind::kCpu, architecture(target), level->required};
+  const int all = static_cast<int>(std::thread::hardware_concurrency());
+  for (codegen::cpu::MachineCode& object : codegen::cpu::compile_objects(programs, *level, threads > 0 ? threads : all)) {
+    ProgramCode code{std::move(object.code), {}};
+    for (const codegen::cpu::KernelEntry& k : object.kernels) code.kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
+    out.programs.push_back(std::move(code));
+  }
+  return out;
+}
+#else
+Generated generate_cpu(const std::vector<loop::Program>&, const TargetInfo& target, int) {
+  throw Unsupported(fmt::format("--target {}: this build has no LLVM (TW_LLVM=OFF)", target.name));
+}
+#endif
+
+#ifdef TW_HAVE_CUDA
+Generated generate_cuda(const std::vector<loop::Program>& programs, const TargetInfo& target) {
+  Generated out;
+  out.target = {format::TargetKind::kCuda, architecture(target), {}};
+  for (const loop::Program& program : programs) {
+    const codegen::CudaSource source = codegen::emit_cuda(program);
+    ProgramCode code{codegen::compile_cubin(source.text, architecture(target)), {}};
+    for (const codegen::CudaKernel& k : source.kernels) code.kernels.push_back({k.name, 0, 0, 0});
+    out.programs.push_back(std::move(code));
+  }
+  return out;
+}
+#else
+Generated generate_cuda(const std::vector<loop::Program>&, const TargetInfo& target) {
+  throw Unsupported(fmt::format("--target {}: this build has no CUDA (TW_CUDA=OFF)", target.name));
+}
+#endif
+
+}  // namespace
+
+Generated generate(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads) {
+  return target.kind == DeviceKind::kCpu ? generate_cpu(programs, target, threads) : generate_cuda(programs, target);
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,19 @@
+// Code generation for the chosen target: the place where the driver picks a code generator.
+#pragma once
+#include <vector>
+
+#include "core/target_info.h"
+#include "driver/assemble.h"
+
+namespace tw::driver {
+
+struct Generated {
+  std::vector<ProgramCode> programs;  // one for each loop program
+  format::Target target;
+};
+
+/// Machine code of all programs for `target`, on up to `threads` threads (0: all CPUs). Unsupported when this build
+/// leaves the target's code generator out.
+Generated generate(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads);
+
+}  // namespace tw::driver

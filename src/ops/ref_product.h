@@ -1,0 +1,12 @@
+// The sums of products of the references in f64: fast enough for networks of 10^10 multiply-adds.
+#pragma once
+#include <cstdint>
+
+namespace tw::ops {
+
+constexpr int kPanel = 4;  // columns computed together: two SSE2 vectors of f64
+
+/// out[row * kPanel + j] = sum over k of a[row * k_count + k] * panel[k * kPanel + j], k ascending, for rows 0 .. rows-1.
+void multiply_panel(const double* a, int64_t rows, int64_t k_count, const double* panel, double* out);
+
+}  // namespace tw::ops

@@ -1,0 +1,111 @@
+// Along one axis (attribute axis, int, default -1), float input:
+//   softmax      exp(x - m) / sum(exp(x - m)), m the largest element
+//   log_softmax  x - m - log(sum(exp(x - m)))
+//   hardmax      1 at the first largest element, else 0
+// (Before ONNX opset 13 these flatten to two dimensions: import reshapes.)
+#include <cmath>
+#include <limits>
+
+#include "ops/families.h"
+#include "ops/reduce_te.h"
+
+namespace tw::ops {
+namespace {
+
+using te::CombinerKind;
+
+Reduction reduction_of(const OpCall& call) {
+  const Shape& shape = call.inputs[0].shape;
+  return {shape, {normalize_axis(call, call.node.int_attr_or("axis", -1), shape.size())}, KeepDims::kYes};
+}
+
+Types infer(const OpCall& call) {
+  require_inputs(call, 1, 1);
+  require_float(call, 0);
+  reduction_of(call);
+  return {call.inputs[0]};
+}
+
+Tensors te_softmax(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const te::Tensor& x = inputs[0];
+  const Reduction reduction = reduction_of(call);
+  const Shape kept = reduction.out_shape();
+  const te::Tensor largest = reduce_axes(builder, tensor_name(call, 0, "max"), reduction, CombinerKind::kMax,
+                                         [&](const Exprs& at) { return read(x, at); });
+  const te::Tensor power = builder.compute(tensor_name(call, 0, "exp"), x.shape, [&](const Exprs& i) {
+    return tw::call("exp", {read(x, i) - largest(broadcast_indices(i, kept))});
+  });
+  const te::Tensor sum = reduce_axes(builder, tensor_name(call, 0, "sum"), reduction, CombinerKind::kSum, [&](const Exprs& at) { return power(at); });
+  const bool log = call.node.op == "log_softmax";
+  return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
+    const Exprs at = broadcast_indices(i, kept);
+    if (!log) return cast(x.type, power(i) / sum(at));
+    return cast(x.type, read(x, i) - largest(at) - tw::call("log", {sum(at)}));
+  })};
+}
+
+Tensors te_hardmax(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const te::Tensor& x = inputs[0];
+  const Reduction reduction = reduction_of(call);
+  const int64_t axis = reduction.axes[0];
+  const te::Tensor index = builder.reduce_tuple(
+      {tensor_name(call, 0, "max"), tensor_name(call, 0, "index")}, reduction.out_shape(), reduction.reduce_shape(),
+      extreme_index_combiner(math_type(x.type), Extreme::kMax, Tie::kFirst),
+      [&](const Exprs& i, const Exprs& r) -> Exprs { return {read(x, reduction.indices(i, r)), r[0]}; })[1];
+  return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
+    return select(index(broadcast_indices(i, reduction.out_shape())) == i[axis], imm(x.type, 1), imm(x.type, 0));
+  })};
+}
+
+// One line along the axis, gathered, transformed, put back.
+template <typename Transform>
+std::vector<RefTensor> along_axis(const OpCall& call, Refs inputs, const Transform& transform) {
+  const RefTensor& x = inputs[0];
+  const int64_t axis = reduction_of(call).axes[0];
+  const int64_t extent = x.type.shape[axis];
+  const int64_t stride = row_major_strides(x.type.shape)[axis];
+  RefTensor y = RefTensor::zeros(x.type);
+  std::vector<double> line(extent);
+  for (int64_t start = 0; start < x.type.elements(); ++start) {
+    if (start / stride % extent != 0) continue;
+    for (int64_t k = 0; k < extent; ++k) line[k] = x.floats[start + k * stride];
+    transform(line);
+    for (int64_t k = 0; k < extent; ++k) y.floats[start + k * stride] = line[k];
+  }
+  return {std::move(y)};
+}
+
+double largest_of(const std::vector<double>& line) {
+  double m = -std::numeric_limits<double>::infinity();
+  for (double x : line) m = x > m || std::isnan(x) ? x : m;
+  return m;
+}
+
+std::vector<RefTensor> ref_softmax(const OpCall& call, Refs inputs) {
+  return along_axis(call, inputs, [&](std::vector<double>& line) {
+    const double m = largest_of(line);
+    double sum = 0;
+    for (double x : line) sum += std::exp(x - m);
+    for (double& x : line) x = call.node.op == "softmax" ? std::exp(x - m) / sum : x - m - std::log(sum);
+  });
+}
+
+std::vector<RefTensor> ref_hardmax(const OpCall& call, Refs inputs) {
+  return along_axis(call, inputs, [](std::vector<double>& line) {
+    size_t best = 0;
+    for (size_t k = 1; k < line.size(); ++k) {
+      if (!std::isnan(line[best]) && (line[k] > line[best] || std::isnan(line[k]))) best = k;
+    }
+    for (size_t k = 0; k < line.size(); ++k) line[k] = k == best ? 1 : 0;
+  });
+}
+
+}  // namespace
+
+std::vector<OpDef> softmax_ops() {
+  return {{"softmax", OpClass::kReduction, infer, te_softmax, ref_softmax},
+          {"log_softmax", OpClass::kReduction, infer, te_softmax, ref_softmax},
+          {"hardmax", OpClass::kReduction, infer, te_hardmax, ref_hardmax}};
+}
+
+}  // namespace tw::ops

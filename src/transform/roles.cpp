@@ -1,0 +1,51 @@
+#include "transform/roles.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tw::transform {
+namespace {
+
+using graph::Node;
+using graph::OpClass;
+
+template <size_t N>
+bool is_one_of(const Node& node, const std::array<std::string_view, N>& names) {
+  return std::find(names.begin(), names.end(), node.op) != names.end();
+}
+
+constexpr std::array<std::string_view, 3> kIndexMaps = {"transpose", "slice", "expand"};
+constexpr std::array<std::string_view, 1> kLookups = {"gather"};
+constexpr std::array<std::string_view, 2> kConvolutions = {"conv", "conv_transpose"};
+constexpr std::array<std::string_view, 3> kWindows = {"max_pool", "average_pool", "lp_pool"};
+constexpr std::array<std::string_view, 3> kGlobalPools = {"global_average_pool", "global_max_pool", "global_lp_pool"};
+constexpr std::array<std::string_view, 5> kFollowers = {"concat", "pad", "resize", "instance_norm", "lrn"};
+
+}  // namespace
+
+Role role_of(const graph::OpTable& ops, const Node& node) {
+  if (node.is_group()) return Role::kAlone;
+  if (is_one_of(node, kIndexMaps)) return Role::kIndexMap;
+  if (is_one_of(node, kLookups)) return Role::kLookup;
+  if (is_one_of(node, kWindows)) return Role::kWindow;
+  switch (ops.at(node.op).op_class) {
+    case OpClass::kElementwise: return Role::kElementwise;
+    case OpClass::kReduction: return Role::kReduction;
+    case OpClass::kContraction: return Role::kContraction;
+    case OpClass::kInjective:
+    case OpClass::kOpaque: break;
+  }
+  return Role::kAlone;
+}
+
+bool is_pointwise(const graph::OpTable& ops, const Node& node) {
+  return !node.is_group() && ops.at(node.op).op_class == OpClass::kElementwise && node.op != "batch_norm";
+}
+
+bool is_spatial(const Node& node) { return is_one_of(node, kConvolutions) || is_one_of(node, kWindows) || is_one_of(node, kGlobalPools); }
+
+bool follows_layout(const graph::OpTable& ops, const Node& node) {
+  return !node.is_group() && (ops.at(node.op).op_class == OpClass::kElementwise || is_one_of(node, kFollowers));
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,3 @@
+if(NOT TARGET tw-opt)
+  add_subdirectory(tools/tw-opt)
+endif()

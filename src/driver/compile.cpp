@@ -137,6 +137,9 @@ class Compiler {
     const std::string plan_text = plan::to_string(out_.plan);
     made.manifest.producer = kProducer;
     made.manifest.target = generated_.target;
+    double flop = 0;
+    for (const GroupCode& g : groups_) flop += g.flop;
+    made.manifest.notes = {fmt::format("contraction flop: {:.0f}", flop)};
     made.manifest.graph_hash = out_.plan.graph_hash;
     made.manifest.plan_hash = content_hash(plan_text);
     out_.manifest = std::move(made.manifest);

@@ -24,7 +24,9 @@ Generated generate_cpu(const std::vector<loop::Program>& programs, const TargetI
   Generated out;
   out.target = {format::TargetKind::kCpu, architecture(target), level->required};
   const int all = static_cast<int>(std::thread::hardware_concurrency());
-  for (codegen::cpu::MachineCode& object : codegen::cpu::compile_objects(programs, *level, threads > 0 ? threads : all)) {
+  codegen::cpu::EmitOptions options;
+  options.param_alignment = 1;  // a caller's tensors are aligned to their element only
+  for (codegen::cpu::MachineCode& object : codegen::cpu::compile_objects(programs, *level, threads > 0 ? threads : all, options)) {
     ProgramCode code{std::move(object.code), {}};
     for (const codegen::cpu::KernelEntry& k : object.kernels) code.kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
     out.programs.push_back(std::move(code));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/contraction.h"
 #include "support/error.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
@@ -140,6 +141,18 @@ plan::GroupPlan make_plan(const GroupInputs& in, const GroupTe& te) {
   return plan;
 }
 
+double contraction_flop(const te::Program& program) {
+  double flop = 0;
+  for (const te::Compute& c : program.computes) {
+    if (!schedule::match_contraction(c).ok()) continue;
+    double points = 2;
+    for (const te::Axis& axis : c.axes) points *= static_cast<double>(axis.extent);
+    for (const te::Axis& axis : c.reduce_axes) points *= static_cast<double>(axis.extent);
+    flop += points;
+  }
+  return flop;
+}
+
 std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {
   std::map<std::string, Param> params;
   for (const loop::Kernel& kernel : code.loops.kernels) {
@@ -174,6 +187,7 @@ GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, cons
   const te::Program stored = te::apply_layouts(te.program, code.plan.layouts);
   code.loops = lower::lower(schedule::apply(stored, code.plan.schedule), lower);
   code.params = describe_params(in, te, code);
+  code.flop = contraction_flop(te.program);
   return code;
 }
 

@@ -24,6 +24,7 @@ struct GroupCode {
   plan::GroupPlan plan;
   loop::Program loops;                  // lowered
   std::map<std::string, Param> params;  // by name in `loops`
+  double flop = 0;                      // of its sums of products: 2 for each multiply and add
 };
 
 struct GroupInputs {

@@ -89,7 +89,7 @@ class Printer {
   std::string node_text(const Graph& graph, const Node& node, const std::string& indent) {
     std::vector<std::string> outputs, inputs, attrs;
     for (ValueId out : node.outputs) outputs.push_back(declaration(graph.value(out)));
-    for (ValueId in : node.inputs) inputs.push_back(in == kAbsent ? "-" : quote_name(graph.value(in).name));
+    for (ValueId in : node.inputs) inputs.push_back(in == kAbsent ? std::string("-") : quote_name(graph.value(in).name));
     for (const auto& [key, value] : node.attrs) attrs.push_back(fmt::format("{} = {}", quote_name(key), std::visit(AttrPrinter{}, value)));
     std::string text = fmt::format("{} = {}({})", fmt::join(outputs, ", "), quote_name(node.op), fmt::join(inputs, ", "));
     if (!attrs.empty()) text += fmt::format(" {{{}}}", fmt::join(attrs, ", "));

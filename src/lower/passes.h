@@ -21,7 +21,10 @@ loop::Program vectorize(const loop::Program& program, const LowerOptions& option
 /// Replaces kUnrolled loops by copies of their body.
 loop::Program unroll(const loop::Program& program, const LowerOptions& options);
 
-/// Elementary functions become arithmetic (expr/expand.h).
+/// Elementary functions become arithmetic (expr/expand.h); values used more than once become lets.
 loop::Program expand_functions(const loop::Program& program, const LowerOptions& options);
+
+/// Conversions from and to f16 and bf16 become integer arithmetic (expr/expand.h).
+loop::Program expand_conversions(const loop::Program& program, const LowerOptions& options);
 
 }  // namespace tw::lower

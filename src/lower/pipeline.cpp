@@ -21,6 +21,7 @@ const LoopPass kPipeline[] = {
     {"unroll", unroll, "no unrolled loop remains", false, kNoUnrolledLoops},
     {"simplify-copies", simplify, "register buffers have constant indices; no div or mod by inner loops", false, kSimple},
     {"expand-functions", expand_functions, "elementary functions are arithmetic", false, kNoCalls},
+    {"expand-conversions", expand_conversions, "no conversion from or to f16 and bf16", false, {}},
 };
 
 loop::VerifyRules unite(const loop::VerifyRules& a, const loop::VerifyRules& b) {

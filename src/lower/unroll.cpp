@@ -1,5 +1,4 @@
 // Unrolled loops become copies of their body.
-#include "expr/expand.h"
 #include "lower/passes.h"
 
 namespace tw::lower {
@@ -40,14 +39,6 @@ loop::Program unroll(const loop::Program& program, const LowerOptions&) {
   loop::Program out = program;
   loop::Rewriter rewriter;
   rewriter.stmt = unroll_loop;
-  for (loop::Kernel& kernel : out.kernels) kernel.body = loop::rewrite(kernel.body, rewriter);
-  return out;
-}
-
-loop::Program expand_functions(const loop::Program& program, const LowerOptions&) {
-  loop::Program out = program;
-  loop::Rewriter rewriter;
-  rewriter.expr = expand_elementary;
   for (loop::Kernel& kernel : out.kernels) kernel.body = loop::rewrite(kernel.body, rewriter);
   return out;
 }

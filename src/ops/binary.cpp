@@ -47,7 +47,7 @@ Expr te_mod(const Expr& a, const Expr& b) { return guarded(Op::kFloorMod, a, b, 
 // Floats: the truncated quotient is off by one at most where a / b rounds, and the fused remainder then shows it by its
 // sign or size. Exact while |a / b| < 2^23.
 Expr te_fmod(const Expr& a, const Expr& b) {
-  if (!a.type().is_float()) return a - guarded(Op::kDiv, a, b, -a) * select(b == lit(b, 0), lit(b, 0), b);
+  if (!a.type().is_float()) return select(b == lit(b, 0), lit(b, 0), a - guarded(Op::kDiv, a, b, -a) * b);
   const Expr size = unary(Op::kAbs, b);
   const Expr value = unary(Op::kAbs, a);
   const Expr rest = fma(-unary(Op::kFloor, value / size), size, value);

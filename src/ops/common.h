@@ -76,6 +76,28 @@ Shape broadcast_strides(const Shape& in, const Shape& out);
 /// For each element of `shape`, in row-major order, the offset by `strides`.
 std::vector<int64_t> offsets(const Shape& shape, const Shape& strides);
 
+/// y[to] = x[from], tensors of one type.
+inline void copy_element(RefTensor& y, int64_t to, const RefTensor& x, int64_t from) {
+  if (y.is_float()) {
+    y.floats[to] = x.floats[from];
+  } else {
+    y.ints[to] = x.ints[from];
+  }
+}
+
+/// The tensor of `type` whose elements, in row-major order, are those of x at `from(index)`; a negative offset leaves 0.
+template <typename From>
+RefTensor moved(const TensorType& type, const RefTensor& x, const From& from) {
+  RefTensor y = RefTensor::zeros(type);
+  int64_t to = 0;
+  for_each_index(type.shape, [&](const std::vector<int64_t>& index) {
+    const int64_t offset = from(index);
+    if (offset >= 0) copy_element(y, to, x, offset);
+    ++to;
+  });
+  return y;
+}
+
 /// Runs body(begin, end) over [0, count) in parallel, in two or more contiguous parts where that pays.
 void parallel_ranges(int64_t count, int64_t cost_each, const std::function<void(int64_t, int64_t)>& body);
 

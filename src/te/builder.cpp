@@ -49,26 +49,40 @@ std::string identifier(const std::string& name) {
 
 Expr identity_of(CombinerKind kind, DataType type) {
   switch (kind) {
-    case CombinerKind::kSum: return imm(type, 0);
-    case CombinerKind::kProd: return imm(type, 1);
-    case CombinerKind::kMin: return end_of(type, true);
-    case CombinerKind::kMax: return end_of(type, false);
-    case CombinerKind::kOr: return int_imm(0, type);
-    case CombinerKind::kAnd: return type.is_bool() || type.is_unsigned_int() ? end_of(type, true) : int_imm(-1, type);
-    case CombinerKind::kTuple: break;
+    case CombinerKind::kSum:
+      return imm(type, 0);
+    case CombinerKind::kProd:
+      return imm(type, 1);
+    case CombinerKind::kMin:
+      return end_of(type, true);
+    case CombinerKind::kMax:
+      return end_of(type, false);
+    case CombinerKind::kOr:
+      return int_imm(0, type);
+    case CombinerKind::kAnd:
+      return type.is_bool() || type.is_unsigned_int() ? end_of(type, true) : int_imm(-1, type);
+    case CombinerKind::kTuple:
+      break;
   }
   throw InternalError("a tuple combiner states its own identity");
 }
 
 Expr Combiner::combine(const Expr& a, const Expr& b) const {
   switch (kind) {
-    case CombinerKind::kSum: return a + b;
-    case CombinerKind::kProd: return a * b;
-    case CombinerKind::kMin: return min(a, b);
-    case CombinerKind::kMax: return max(a, b);
-    case CombinerKind::kAnd: return a && b;
-    case CombinerKind::kOr: return a || b;
-    case CombinerKind::kTuple: break;
+    case CombinerKind::kSum:
+      return a + b;
+    case CombinerKind::kProd:
+      return a * b;
+    case CombinerKind::kMin:
+      return min(a, b);
+    case CombinerKind::kMax:
+      return max(a, b);
+    case CombinerKind::kAnd:
+      return a && b;
+    case CombinerKind::kOr:
+      return a || b;
+    case CombinerKind::kTuple:
+      break;
   }
   throw InternalError("a tuple combiner combines through its result expressions");
 }
@@ -143,7 +157,8 @@ std::vector<Tensor> Builder::reduce_tuple(const std::vector<std::string>& names,
   compute.reduce_axes = make_axes('r', reduce_shape);
   compute.body = body(variables(compute.axes), variables(compute.reduce_axes));
   compute.combiner = combiner;
-  TW_CHECK(compute.body.size() == names.size(), "tuple reduction of {} bodies and {} names", compute.body.size(), names.size());
+  TW_CHECK(compute.body.size() == names.size(), "tuple reduction of {} bodies and {} names", compute.body.size(),
+           names.size());
   for (size_t k = 0; k < names.size(); ++k) {
     compute.outputs.push_back({unique(names[k]), compute.body[k].type(), shape});
   }

@@ -17,9 +17,9 @@ struct Node {
   DataType type;
   DataType operand;  // of args[0]
   Scalar constant;
-  size_t slot = 0;                          // kVar
-  const TensorValues* tensor = nullptr;     // kLoad
-  std::string tensor_name;                  // kLoad, for messages
+  size_t slot = 0;                              // kVar
+  const TensorValues* tensor = nullptr;         // kLoad
+  std::string tensor_name;                      // kLoad, for messages
   double (*function)(const double*) = nullptr;  // kCall
   bool predicated = false;
   std::vector<Node> args;
@@ -49,8 +49,10 @@ class ComputeEvaluator {
     over(compute_.axes, 0, 0, [&] {
       const std::vector<Scalar> values = element_values();
       for (size_t k = 0; k < values.size(); ++k) {
-        if (outputs[k]->type.is_float()) outputs[k]->floats[element] = values[k].f;
-        else outputs[k]->ints[element] = values[k].i;
+        if (outputs[k]->type.is_float())
+          outputs[k]->floats[element] = values[k].f;
+        else
+          outputs[k]->ints[element] = values[k].i;
       }
       ++element;
     });
@@ -60,8 +62,13 @@ class ComputeEvaluator {
   using Slots = std::map<std::string, size_t>;
 
   Node compile(const Expr& e, const Slots& slots) const {
-    Node node{.op = e.op(), .type = e.type(), .operand = e->args.empty() ? e.type() : e.arg(0).type(),
-              .constant = {e->number, e->value}, .tensor_name = {}, .predicated = e->predicated, .args = {}};
+    Node node{.op = e.op(),
+              .type = e.type(),
+              .operand = e->args.empty() ? e.type() : e.arg(0).type(),
+              .constant = {e->number, e->value},
+              .tensor_name = {},
+              .predicated = e->predicated,
+              .args = {}};
     TW_CHECK(!e.type().is_vector(), "vector expression {} in a tensor expression", to_string(e));
     for (const Expr& arg : e->args) node.args.push_back(compile(arg, slots));
     if (e.is_var()) {
@@ -121,15 +128,25 @@ class ComputeEvaluator {
 
   Scalar value(const Node& n) const {
     switch (n.op) {
-      case Op::kIntImm: case Op::kFloatImm: return n.constant;
-      case Op::kVar: return values_[n.slot];
-      case Op::kSelect: return value(n.args[0]).i ? value(n.args[1]) : value(n.args[2]);
-      case Op::kCast: return cast_scalar(n.operand, n.type, value(n.args[0]));
-      case Op::kBitcast: return bitcast_scalar(n.operand, n.type, value(n.args[0]));
-      case Op::kFma: return {.f = std::fma(value(n.args[0]).f, value(n.args[1]).f, value(n.args[2]).f)};
-      case Op::kCall: return call_value(n);
-      case Op::kLoad: return load_value(n);
-      default: break;
+      case Op::kIntImm:
+      case Op::kFloatImm:
+        return n.constant;
+      case Op::kVar:
+        return values_[n.slot];
+      case Op::kSelect:
+        return value(n.args[0]).i ? value(n.args[1]) : value(n.args[2]);
+      case Op::kCast:
+        return cast_scalar(n.operand, n.type, value(n.args[0]));
+      case Op::kBitcast:
+        return bitcast_scalar(n.operand, n.type, value(n.args[0]));
+      case Op::kFma:
+        return {.f = std::fma(value(n.args[0]).f, value(n.args[1]).f, value(n.args[2]).f)};
+      case Op::kCall:
+        return call_value(n);
+      case Op::kLoad:
+        return load_value(n);
+      default:
+        break;
     }
     if (n.args.size() == 1) return apply_unary(n.op, n.operand, value(n.args[0]));
     TW_CHECK(n.args.size() == 2, "operator {} in a tensor expression", static_cast<int>(n.op));
@@ -168,8 +185,10 @@ class ComputeEvaluator {
 TensorValues zeros(DataType type, const Shape& shape) {
   TensorValues out{type, shape, {}, {}};
   const auto count = static_cast<size_t>(num_elements(shape));
-  if (type.is_float()) out.floats.assign(count, 0.0);
-  else out.ints.assign(count, 0);
+  if (type.is_float())
+    out.floats.assign(count, 0.0);
+  else
+    out.ints.assign(count, 0);
   return out;
 }
 
@@ -180,9 +199,10 @@ ValueMap evaluate(const Program& program, const ValueMap& inputs) {
     TW_CHECK(it != inputs.end(), "no value for input '{}'", input.name);
     const TensorValues& values = it->second;
     const size_t count = input.type.is_float() ? values.floats.size() : values.ints.size();
-    TW_CHECK(values.type == input.type && values.shape == input.shape && count == static_cast<size_t>(num_elements(input.shape)),
-             "input '{}' is {}{}, given {}{} with {} elements", input.name, to_string(input.type), to_string(input.shape),
-             to_string(values.type), to_string(values.shape), count);
+    TW_CHECK(values.type == input.type && values.shape == input.shape &&
+                 count == static_cast<size_t>(num_elements(input.shape)),
+             "input '{}' is {}{}, given {}{} with {} elements", input.name, to_string(input.type),
+             to_string(input.shape), to_string(values.type), to_string(values.shape), count);
     memory.emplace(input.name, values);
   }
   for (const Compute& compute : program.computes) {

@@ -32,20 +32,28 @@ std::vector<Expr> fuse_index(const LayoutPrimitive& p, const Shape& shape, std::
 // Indices after primitive p for indices into a tensor of shape `shape`.
 std::vector<Expr> move_index(const LayoutPrimitive& p, const Shape& shape, std::vector<Expr> indices) {
   switch (p.op) {
-    case LayoutOp::kSplit: return split_index(p, std::move(indices));
-    case LayoutOp::kFuse: return fuse_index(p, shape, std::move(indices));
+    case LayoutOp::kSplit:
+      return split_index(p, std::move(indices));
+    case LayoutOp::kFuse:
+      return fuse_index(p, shape, std::move(indices));
     case LayoutOp::kReorder: {
       std::vector<Expr> out;
       for (int64_t d : p.args) out.push_back(indices[d]);
       return out;
     }
-    case LayoutOp::kPad: indices[p.dim] = indices[p.dim] + p.args[0]; return indices;
-    case LayoutOp::kUnpad: indices[p.dim] = indices[p.dim] - p.args[0]; return indices;
+    case LayoutOp::kPad:
+      indices[p.dim] = indices[p.dim] + p.args[0];
+      return indices;
+    case LayoutOp::kUnpad:
+      indices[p.dim] = indices[p.dim] - p.args[0];
+      return indices;
     case LayoutOp::kUnfold:
     case LayoutOp::kFold:
-    case LayoutOp::kStoreAt: break;
+    case LayoutOp::kStoreAt:
+      break;
   }
-  throw InternalError("layout rewriting of " + to_string(Layout({p})) + ": unfold, fold and store_at belong to the joint layout search");
+  throw InternalError("layout rewriting of " + to_string(Layout({p})) +
+                      ": unfold, fold and store_at belong to the joint layout search");
 }
 
 // Shapes before each primitive, and last the storage shape.
@@ -62,7 +70,8 @@ struct LogicalPoint {
 
 LogicalPoint walk_back(const Layout& layout, const Shape& logical, std::vector<Expr> indices) {
   const std::vector<Shape> shapes = shapes_along(layout, logical);
-  TW_CHECK(indices.size() == shapes.back().size(), "{} storage indices for shape {}", indices.size(), to_string(shapes.back()));
+  TW_CHECK(indices.size() == shapes.back().size(), "{} storage indices for shape {}", indices.size(),
+           to_string(shapes.back()));
   LogicalPoint point{std::move(indices), int_imm(1, DataType::boolean())};
   for (size_t k = layout.primitives().size(); k-- > 0;) {
     const LayoutPrimitive& p = layout.primitives()[k];

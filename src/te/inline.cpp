@@ -24,7 +24,8 @@ Program inline_compute(const Program& program, const std::string& tensor) {
   Program out = program;
   for (Compute& reader : out.computes) {
     for (Expr& body : reader.body) {
-      body = rewrite(body, [&](const Expr& e) { return e.op() == Op::kLoad && e->name == tensor ? body_at(compute, e) : Expr(); });
+      body = rewrite(
+          body, [&](const Expr& e) { return e.op() == Op::kLoad && e->name == tensor ? body_at(compute, e) : Expr(); });
     }
   }
   if (!program.is_output(tensor)) std::erase_if(out.computes, [&](const Compute& c) { return c.name() == tensor; });

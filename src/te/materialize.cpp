@@ -105,12 +105,18 @@ void run_loops(const std::byte* from, std::byte* to, size_t element_size, std::v
   }
   if (loops.back().from == 1) return run_rows(from, to, element_size, loops);
   switch (element_size) {
-    case 1: return run_tiles<1>(from, to, loops);
-    case 2: return run_tiles<2>(from, to, loops);
-    case 4: return run_tiles<4>(from, to, loops);
-    case 8: return run_tiles<8>(from, to, loops);
-    case 16: return run_tiles<16>(from, to, loops);
-    default: break;
+    case 1:
+      return run_tiles<1>(from, to, loops);
+    case 2:
+      return run_tiles<2>(from, to, loops);
+    case 4:
+      return run_tiles<4>(from, to, loops);
+    case 8:
+      return run_tiles<8>(from, to, loops);
+    case 16:
+      return run_tiles<16>(from, to, loops);
+    default:
+      break;
   }
   // Elements of any other size are rows of bytes.
   for (Loop& loop : loops) {
@@ -172,7 +178,8 @@ std::vector<std::byte> unpad_rows(std::span<const std::byte> data, const RowsVie
 std::vector<std::byte> transpose(std::span<const std::byte> data, size_t element_size, const Shape& shape,
                                  const std::vector<int64_t>& order) {
   apply_primitive({LayoutOp::kReorder, 0, order}, shape);
-  TW_CHECK(data.size() == static_cast<size_t>(num_elements(shape)) * element_size, "{} bytes for shape {}", data.size(), to_string(shape));
+  TW_CHECK(data.size() == static_cast<size_t>(num_elements(shape)) * element_size, "{} bytes for shape {}", data.size(),
+           to_string(shape));
   std::vector<std::byte> out(data.size());
   if (!data.empty()) run_loops(data.data(), out.data(), element_size, transpose_loops(shape, order));
   return out;
@@ -180,8 +187,10 @@ std::vector<std::byte> transpose(std::span<const std::byte> data, size_t element
 
 std::vector<std::byte> materialize(std::span<const std::byte> data, size_t element_size, const Shape& logical,
                                    const Layout& layout, std::span<const std::byte> fill) {
-  TW_CHECK(data.size() == static_cast<size_t>(num_elements(logical)) * element_size, "{} bytes for shape {}", data.size(), to_string(logical));
-  TW_CHECK(fill.empty() || fill.size() == element_size, "fill of {} bytes for elements of {}", fill.size(), element_size);
+  TW_CHECK(data.size() == static_cast<size_t>(num_elements(logical)) * element_size, "{} bytes for shape {}",
+           data.size(), to_string(logical));
+  TW_CHECK(fill.empty() || fill.size() == element_size, "fill of {} bytes for elements of {}", fill.size(),
+           element_size);
   std::vector<std::byte> moved;
   bool is_moved = false;
   Shape shape = logical;
@@ -189,10 +198,14 @@ std::vector<std::byte> materialize(std::span<const std::byte> data, size_t eleme
     const Shape next = apply_primitive(p, shape);
     if (p.op != LayoutOp::kSplit && p.op != LayoutOp::kFuse) {
       const std::span<const std::byte> now = is_moved ? std::span<const std::byte>(moved) : data;
-      if (p.op == LayoutOp::kReorder) moved = transpose(now, element_size, shape, p.args);
-      else if (p.op == LayoutOp::kPad) moved = pad_rows(now, rows_along(shape, p.dim, element_size), p, fill);
-      else if (p.op == LayoutOp::kUnpad) moved = unpad_rows(now, rows_along(shape, p.dim, element_size), p);
-      else throw InternalError("materialize: " + to_string(Layout({p})) + " belongs to the joint layout search");
+      if (p.op == LayoutOp::kReorder)
+        moved = transpose(now, element_size, shape, p.args);
+      else if (p.op == LayoutOp::kPad)
+        moved = pad_rows(now, rows_along(shape, p.dim, element_size), p, fill);
+      else if (p.op == LayoutOp::kUnpad)
+        moved = unpad_rows(now, rows_along(shape, p.dim, element_size), p);
+      else
+        throw InternalError("materialize: " + to_string(Layout({p})) + " belongs to the joint layout search");
       is_moved = true;
     }
     shape = next;

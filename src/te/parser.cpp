@@ -1,10 +1,11 @@
+#include "expr/parser.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "expr/parser.h"
 #include "support/error.h"
 #include "te/te.h"
 #include "te/text.h"
@@ -189,7 +190,8 @@ class Parser {
       const Token at = lexer_.peek();
       list.push_back(parse_expr(lexer_, scope(variables, may_load)));
       if (list.back().type() != output.type) {
-        Lexer::fail_at(at, fmt::format("'{}' is {} but this is {}", output.name, to_string(output.type), to_string(list.back().type())));
+        Lexer::fail_at(at, fmt::format("'{}' is {} but this is {}", output.name, to_string(output.type),
+                                       to_string(list.back().type())));
       }
       check_nodes(at, list.back());
     }
@@ -217,9 +219,11 @@ class Parser {
       if (e.op() != Op::kLoad) return;
       const size_t rank = e->args.size() - (e->predicated ? 1 : 0);
       const Shape& shape = tensors_.at(e->name).shape;
-      if (rank != shape.size()) Lexer::fail_at(at, fmt::format("{} indices for '{}' of shape {}", rank, e->name, to_string(shape)));
+      if (rank != shape.size())
+        Lexer::fail_at(at, fmt::format("{} indices for '{}' of shape {}", rank, e->name, to_string(shape)));
       for (size_t d = 0; d < rank; ++d) {
-        if (e.arg(d).type() != DataType::i64()) Lexer::fail_at(at, fmt::format("index {} of '{}' is no i64", d, e->name));
+        if (e.arg(d).type() != DataType::i64())
+          Lexer::fail_at(at, fmt::format("index {} of '{}' is no i64", d, e->name));
       }
     });
   }

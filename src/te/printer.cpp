@@ -39,12 +39,14 @@ bool has_default_identity(const Compute& compute) {
 std::string reduction_text(const Compute& compute) {
   const Combiner& combiner = compute.combiner;
   std::vector<std::string> ranges;
-  for (const Axis& axis : compute.reduce_axes) ranges.push_back(fmt::format("{} in {}", quote_name(axis.name), axis.extent));
+  for (const Axis& axis : compute.reduce_axes)
+    ranges.push_back(fmt::format("{} in {}", quote_name(axis.name), axis.extent));
   std::string out = fmt::format("{}({})", combiner_name(combiner.kind), fmt::join(ranges, ", "));
   if (!has_default_identity(compute)) out += " from " + expr_list(combiner.identity);
   out += fmt::format(" over {} of {}", axis_list(compute.axes), expr_list(compute.body));
   if (combiner.kind == CombinerKind::kTuple) {
-    out += fmt::format(" by {}, {} -> {}", name_list(combiner.lhs), name_list(combiner.rhs), expr_list(combiner.result));
+    out +=
+        fmt::format(" by {}, {} -> {}", name_list(combiner.lhs), name_list(combiner.rhs), expr_list(combiner.result));
   }
   return out;
 }

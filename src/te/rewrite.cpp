@@ -14,7 +14,8 @@ namespace {
 using Layouts = std::map<std::string, Layout>;
 
 bool is_idempotent(CombinerKind kind) {
-  return kind == CombinerKind::kMin || kind == CombinerKind::kMax || kind == CombinerKind::kAnd || kind == CombinerKind::kOr;
+  return kind == CombinerKind::kMin || kind == CombinerKind::kMax || kind == CombinerKind::kAnd ||
+         kind == CombinerKind::kOr;
 }
 
 class LayoutPass {
@@ -128,7 +129,8 @@ class LayoutPass {
                       layout.storage_shape(tensor.shape) == r.compute.outputs[0].shape;
     for (size_t d = 0; same_point && d < indices.size(); ++d) same_point = indices[d].same(r.logical[d]);
     indices = same_point ? r.axis_vars : storage_indices(layout, tensor.shape, std::move(indices));
-    return e->predicated ? load_if(e->name, e.type(), std::move(indices), e->args.back()) : load(e->name, e.type(), std::move(indices));
+    return e->predicated ? load_if(e->name, e.type(), std::move(indices), e->args.back())
+                         : load(e->name, e.type(), std::move(indices));
   }
 
   void emit_padded_reduction(Rebuilt r) {
@@ -160,10 +162,11 @@ class LayoutPass {
     bool filled = combiner.kind != CombinerKind::kTuple;  // combining two tuple identities need not give an identity
     for (size_t k = 0; k < r.compute.body.size(); ++k) {
       const Expr fill = fill_of(r.compute.outputs[k]);
-      const bool starts_neutral = combiner.kind != CombinerKind::kTuple &&
-                                  equal(combiner.identity[k], identity_of(combiner.kind, fill.type()));
+      const bool starts_neutral =
+          combiner.kind != CombinerKind::kTuple && equal(combiner.identity[k], identity_of(combiner.kind, fill.type()));
       const bool by_fill = absorbs && starts_neutral;
-      const Expr idle = by_fill || combiner.kind == CombinerKind::kTuple ? Expr() : identity_of(combiner.kind, fill.type());
+      const Expr idle =
+          by_fill || combiner.kind == CombinerKind::kTuple ? Expr() : identity_of(combiner.kind, fill.type());
       const Expr otherwise = by_fill ? fill : idle ? idle : combiner.identity[k];
       r.compute.body[k] = select(r.inside, r.compute.body[k], otherwise);
       filled = filled && (by_fill || equal(combiner.identity[k], fill));
@@ -175,9 +178,8 @@ class LayoutPass {
   // of the guard takes only values that it also takes outside the padding, unless a condition depends on those axes.
   bool reads_stay_inside(const Rebuilt& r) const {
     const auto uses_guarded = [&](const Expr& e) {
-      return std::any_of(r.compute.axes.begin(), r.compute.axes.end(), [&](const Axis& axis) {
-        return uses_var(r.inside, axis.name) && uses_var(e, axis.name);
-      });
+      return std::any_of(r.compute.axes.begin(), r.compute.axes.end(),
+                         [&](const Axis& axis) { return uses_var(r.inside, axis.name) && uses_var(e, axis.name); });
     };
     bool conditional = false;
     for (const Expr& body : r.compute.body) {
@@ -204,7 +206,8 @@ class LayoutPass {
   std::string fresh_name(const std::string& wanted) const {
     const auto taken = [&](const std::string& name) {
       const auto is_it = [&](const Tensor& t) { return t.name == name; };
-      return std::any_of(old_.inputs.begin(), old_.inputs.end(), is_it) || old_.find_compute(name) || out_.find_compute(name);
+      return std::any_of(old_.inputs.begin(), old_.inputs.end(), is_it) || old_.find_compute(name) ||
+             out_.find_compute(name);
     };
     std::string name = wanted;
     while (taken(name)) name += '_';

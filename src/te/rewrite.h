@@ -17,8 +17,8 @@ using PadFills = std::map<std::string, double>;
 /// Div and mod are simplified as far as possible; an element-wise read between tensors of one layout becomes
 /// the identity. All outputs of one tuple reduction must have one layout.
 ///
-/// Padding of a produced tensor. Element-wise: select(inside, body, fill). Reduction whose reads stay in bounds over the
-/// padded domain: computed there without a guard, and when the tensor leaves the program a second compute
+/// Padding of a produced tensor. Element-wise: select(inside, body, fill). Reduction whose reads stay in bounds over
+/// the padded domain: computed there without a guard, and when the tensor leaves the program a second compute
 /// (reduction named NAME_raw) selects the fill. Any other reduction: its body is select(inside, body, neutral element),
 /// followed by the second compute only when that does not give the fill already. So padding of outputs holds the fill;
 /// padding of tensors that stay inside is never read, as every access goes through logical indices, and may hold

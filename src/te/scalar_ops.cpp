@@ -14,13 +14,20 @@ namespace {
 
 double apply_float(Op op, double a, double b) {
   switch (op) {
-    case Op::kAdd: return a + b;
-    case Op::kSub: return a - b;
-    case Op::kMul: return a * b;
-    case Op::kDiv: return a / b;
-    case Op::kMin: return std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b);
-    case Op::kMax: return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b);
-    default: throw InternalError(fmt::format("operator {} on floats", static_cast<int>(op)));
+    case Op::kAdd:
+      return a + b;
+    case Op::kSub:
+      return a - b;
+    case Op::kMul:
+      return a * b;
+    case Op::kDiv:
+      return a / b;
+    case Op::kMin:
+      return std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b);
+    case Op::kMax:
+      return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b);
+    default:
+      throw InternalError(fmt::format("operator {} on floats", static_cast<int>(op)));
   }
 }
 
@@ -48,30 +55,51 @@ uint64_t apply_int(Op op, DataType type, int64_t a, int64_t b) {
   const auto x = static_cast<uint64_t>(a);
   const auto y = static_cast<uint64_t>(b);
   switch (op) {
-    case Op::kAdd: return x + y;
-    case Op::kSub: return x - y;
-    case Op::kMul: return x * y;
-    case Op::kDiv: case Op::kFloorDiv: case Op::kFloorMod: return divide(op, type, a, b);
-    case Op::kMin: return less(type, b, a) ? y : x;
-    case Op::kMax: return less(type, a, b) ? y : x;
-    case Op::kAnd: return x & y;
-    case Op::kOr: return x | y;
-    case Op::kXor: return x ^ y;
-    case Op::kShiftLeft: return x << y;
-    case Op::kShiftRight: return type.is_signed_int() ? static_cast<uint64_t>(a >> b) : x >> y;
-    default: throw InternalError(fmt::format("operator {} on integers", static_cast<int>(op)));
+    case Op::kAdd:
+      return x + y;
+    case Op::kSub:
+      return x - y;
+    case Op::kMul:
+      return x * y;
+    case Op::kDiv:
+    case Op::kFloorDiv:
+    case Op::kFloorMod:
+      return divide(op, type, a, b);
+    case Op::kMin:
+      return less(type, b, a) ? y : x;
+    case Op::kMax:
+      return less(type, a, b) ? y : x;
+    case Op::kAnd:
+      return x & y;
+    case Op::kOr:
+      return x | y;
+    case Op::kXor:
+      return x ^ y;
+    case Op::kShiftLeft:
+      return x << y;
+    case Op::kShiftRight:
+      return type.is_signed_int() ? static_cast<uint64_t>(a >> b) : x >> y;
+    default:
+      throw InternalError(fmt::format("operator {} on integers", static_cast<int>(op)));
   }
 }
 
 double apply_float_unary(Op op, double x) {
   switch (op) {
-    case Op::kNeg: return -x;
-    case Op::kAbs: return std::fabs(x);
-    case Op::kFloor: return std::floor(x);
-    case Op::kCeil: return std::ceil(x);
-    case Op::kRound: return std::nearbyint(x);
-    case Op::kTrunc: return std::trunc(x);
-    default: throw InternalError(fmt::format("operator {} on a float", static_cast<int>(op)));
+    case Op::kNeg:
+      return -x;
+    case Op::kAbs:
+      return std::fabs(x);
+    case Op::kFloor:
+      return std::floor(x);
+    case Op::kCeil:
+      return std::ceil(x);
+    case Op::kRound:
+      return std::nearbyint(x);
+    case Op::kTrunc:
+      return std::trunc(x);
+    default:
+      throw InternalError(fmt::format("operator {} on a float", static_cast<int>(op)));
   }
 }
 
@@ -93,19 +121,27 @@ int64_t float_to_int(double x, DataType to) {
 
 uint64_t float_bits(double x, DataType type) {
   switch (type.scalar()) {
-    case ScalarType::kF16: return f16_bits(x);
-    case ScalarType::kBF16: return bf16_bits(x);
-    case ScalarType::kF32: return std::bit_cast<uint32_t>(static_cast<float>(x));
-    default: return std::bit_cast<uint64_t>(x);
+    case ScalarType::kF16:
+      return f16_bits(x);
+    case ScalarType::kBF16:
+      return bf16_bits(x);
+    case ScalarType::kF32:
+      return std::bit_cast<uint32_t>(static_cast<float>(x));
+    default:
+      return std::bit_cast<uint64_t>(x);
   }
 }
 
 double float_of_bits(uint64_t bits, DataType type) {
   switch (type.scalar()) {
-    case ScalarType::kF16: return f16_value(static_cast<uint16_t>(bits));
-    case ScalarType::kBF16: return bf16_value(static_cast<uint16_t>(bits));
-    case ScalarType::kF32: return std::bit_cast<float>(static_cast<uint32_t>(bits));
-    default: return std::bit_cast<double>(bits);
+    case ScalarType::kF16:
+      return f16_value(static_cast<uint16_t>(bits));
+    case ScalarType::kBF16:
+      return bf16_value(static_cast<uint16_t>(bits));
+    case ScalarType::kF32:
+      return std::bit_cast<float>(static_cast<uint32_t>(bits));
+    default:
+      return std::bit_cast<double>(bits);
   }
 }
 
@@ -126,11 +162,19 @@ Scalar apply_unary(Op op, DataType operand, Scalar x) {
   }
   const uint64_t negated = -static_cast<uint64_t>(x.i);
   switch (op) {
-    case Op::kNeg: return {.i = wrap(static_cast<int64_t>(negated), operand)};
-    case Op::kAbs: return {.i = less(operand, x.i, 0) ? wrap(static_cast<int64_t>(negated), operand) : x.i};
-    case Op::kNot: return {.i = wrap(~x.i, operand)};
-    case Op::kFloor: case Op::kCeil: case Op::kRound: case Op::kTrunc: return x;
-    default: throw InternalError(fmt::format("operator {} on an integer", static_cast<int>(op)));
+    case Op::kNeg:
+      return {.i = wrap(static_cast<int64_t>(negated), operand)};
+    case Op::kAbs:
+      return {.i = less(operand, x.i, 0) ? wrap(static_cast<int64_t>(negated), operand) : x.i};
+    case Op::kNot:
+      return {.i = wrap(~x.i, operand)};
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kRound:
+    case Op::kTrunc:
+      return x;
+    default:
+      throw InternalError(fmt::format("operator {} on an integer", static_cast<int>(op)));
   }
 }
 

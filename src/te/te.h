@@ -1,11 +1,13 @@
 // Tensor expressions: the maths of one fused group, without any order of execution.
 //
-// A Program has placeholders (inputs) and computes in topological order. A compute defines, for all indices of its axes,
+// A Program has placeholders (inputs) and computes in topological order. A compute defines, for all indices of its
+// axes,
 //   out[axes] = body                                     without reduction axes
 //   out[axes] = combine over reduce_axes of body         with them, starting from the identity
 // A reduction over a tuple (argmax: value and index; Welford) has several bodies and writes several tensors.
 // Tensors are named; names are unique in a program. An Expr reads a tensor with a kLoad of its name.
-// A body may read its tensors only at indices inside their shape for every point of the axes, unless guarded by a select.
+// A body may read its tensors only at indices inside their shape for every point of the axes, unless guarded by a
+// select.
 #pragma once
 #include <functional>
 #include <string>
@@ -40,9 +42,9 @@ enum class CombinerKind : uint8_t { kSum, kProd, kMin, kMax, kAnd, kOr, kTuple }
 /// Associative combination of two partial results. kTuple: `lhs`/`rhs` name the variables that `result` uses.
 struct Combiner {
   CombinerKind kind = CombinerKind::kSum;
-  std::vector<Expr> identity;               // one for each output
-  std::vector<std::string> lhs, rhs;        // kTuple only
-  std::vector<Expr> result;                 // kTuple only
+  std::vector<Expr> identity;         // one for each output
+  std::vector<std::string> lhs, rhs;  // kTuple only
+  std::vector<Expr> result;           // kTuple only
   /// The combination of two values of a combiner that is not kTuple.
   Expr combine(const Expr& a, const Expr& b) const;
 };
@@ -60,8 +62,8 @@ struct Compute {
 struct Program {
   std::string name;
   std::vector<Tensor> inputs;
-  std::vector<Compute> computes;       // producers before consumers
-  std::vector<std::string> outputs;    // names of tensors that leave the group
+  std::vector<Compute> computes;     // producers before consumers
+  std::vector<std::string> outputs;  // names of tensors that leave the group
 
   const Compute* find_compute(const std::string& tensor) const;
   const Tensor& tensor(const std::string& name) const;  // input or compute output; InternalError when unknown
@@ -80,7 +82,8 @@ class Builder {
 
   using ReduceBody = std::function<Expr(const std::vector<Expr>& i, const std::vector<Expr>& r)>;
   /// out[i] = combine over r in reduce_shape of body(i, r). Source of names: axes i0.., reduction axes r0...
-  Tensor reduce(const std::string& name, const Shape& shape, const Shape& reduce_shape, CombinerKind kind, const ReduceBody& body);
+  Tensor reduce(const std::string& name, const Shape& shape, const Shape& reduce_shape, CombinerKind kind,
+                const ReduceBody& body);
 
   using TupleBody = std::function<std::vector<Expr>(const std::vector<Expr>& i, const std::vector<Expr>& r)>;
   /// A reduction over tuples; `combiner` states identity, variables and result.

@@ -17,11 +17,28 @@ struct Loop {
 
 template <size_t kBytes>
 struct ElementOf;
-template <> struct ElementOf<1> { using Type = uint8_t; };
-template <> struct ElementOf<2> { using Type = uint16_t; };
-template <> struct ElementOf<4> { using Type = uint32_t; };
-template <> struct ElementOf<8> { using Type = uint64_t; };
-template <> struct ElementOf<16> { struct Type { uint64_t halves[2]; }; };
+template <>
+struct ElementOf<1> {
+  using Type = uint8_t;
+};
+template <>
+struct ElementOf<2> {
+  using Type = uint16_t;
+};
+template <>
+struct ElementOf<4> {
+  using Type = uint32_t;
+};
+template <>
+struct ElementOf<8> {
+  using Type = uint64_t;
+};
+template <>
+struct ElementOf<16> {
+  struct Type {
+    uint64_t halves[2];
+  };
+};
 
 /// Transposes kLanes x kLanes elements held in 16-byte vectors: log2(kLanes) rounds, each of which interleaves vector k
 /// with vector k + kLanes / 2.
@@ -105,8 +122,10 @@ void transpose_plane(const std::byte* from_bytes, std::byte* to_bytes, const Loo
       const int64_t columns = std::min(Tile::kTile, column.extent - c);
       const auto* source = from + r + c * column.from;
       auto* target = to + r * row.to + c;
-      if (rows == Tile::kTile && columns == Tile::kTile) Tile::full(source, column.from, target, row.to);
-      else Tile::part(source, {rows, 1, row.to}, target, {columns, column.from, 1});
+      if (rows == Tile::kTile && columns == Tile::kTile)
+        Tile::full(source, column.from, target, row.to);
+      else
+        Tile::part(source, {rows, 1, row.to}, target, {columns, column.from, 1});
     }
   }
 }

@@ -26,8 +26,10 @@ class Verifier {
   void declare(const Tensor& tensor) {
     TW_CHECK(!tensor.name.empty(), "te program '{}': a tensor has no name", program_.name);
     TW_CHECK(!tensor.type.is_vector(), "tensor '{}' has the vector type {}", tensor.name, to_string(tensor.type));
-    for (int64_t extent : tensor.shape) TW_CHECK(extent >= 0, "tensor '{}' of shape {}", tensor.name, to_string(tensor.shape));
-    TW_CHECK(tensors_.emplace(tensor.name, &tensor).second, "te program '{}': two tensors named '{}'", program_.name, tensor.name);
+    for (int64_t extent : tensor.shape)
+      TW_CHECK(extent >= 0, "tensor '{}' of shape {}", tensor.name, to_string(tensor.shape));
+    TW_CHECK(tensors_.emplace(tensor.name, &tensor).second, "te program '{}': two tensors named '{}'", program_.name,
+             tensor.name);
   }
 
   void check_compute(const Compute& compute) {
@@ -43,7 +45,8 @@ class Verifier {
     for (const Axis& axis : compute.reduce_axes) declare_axis(compute, axis, axes);
     for (size_t k = 0; k < compute.outputs.size(); ++k) {
       const Tensor& output = compute.outputs[k];
-      TW_CHECK(output.shape == shape, "'{}' has shape {} but axes {}", output.name, to_string(output.shape), to_string(shape));
+      TW_CHECK(output.shape == shape, "'{}' has shape {} but axes {}", output.name, to_string(output.shape),
+               to_string(shape));
       check_expr(compute, compute.body[k], axes);
       TW_CHECK(compute.body[k].type() == output.type, "'{}' is {} but its body {}", output.name, to_string(output.type),
                to_string(compute.body[k].type()));
@@ -63,8 +66,8 @@ class Verifier {
     TW_CHECK(combiner.identity.size() == count, "compute '{}': {} identities for {} outputs", compute.name(),
              combiner.identity.size(), count);
     for (size_t k = 0; k < count; ++k) {
-      TW_CHECK(combiner.identity[k].type() == compute.outputs[k].type, "compute '{}': identity of type {}", compute.name(),
-               to_string(combiner.identity[k].type()));
+      TW_CHECK(combiner.identity[k].type() == compute.outputs[k].type, "compute '{}': identity of type {}",
+               compute.name(), to_string(combiner.identity[k].type()));
     }
     if (combiner.kind != CombinerKind::kTuple) {
       TW_CHECK(count == 1, "compute '{}': a plain combiner with {} outputs", compute.name(), count);
@@ -83,14 +86,16 @@ class Verifier {
     for (size_t k = 0; k < count; ++k) check_result(compute, combiner.result[k], compute.outputs[k].type, sides);
   }
 
-  static void check_result(const Compute& compute, const Expr& result, DataType type, const std::map<std::string, DataType>& sides) {
-    TW_CHECK(bool(result) && result.type() == type, "compute '{}': combiner result is no {}", compute.name(), to_string(type));
+  static void check_result(const Compute& compute, const Expr& result, DataType type,
+                           const std::map<std::string, DataType>& sides) {
+    TW_CHECK(bool(result) && result.type() == type, "compute '{}': combiner result is no {}", compute.name(),
+             to_string(type));
     visit(result, [&](const Expr& e) {
       TW_CHECK(e.op() != Op::kLoad, "compute '{}': combiner reads tensor '{}'", compute.name(), e->name);
       if (!e.is_var()) return;
       const auto it = sides.find(e->name);
-      TW_CHECK(it != sides.end() && it->second == e.type(), "compute '{}': combiner variable '{}' of type {}", compute.name(),
-               e->name, to_string(e.type()));
+      TW_CHECK(it != sides.end() && it->second == e.type(), "compute '{}': combiner variable '{}' of type {}",
+               compute.name(), e->name, to_string(e.type()));
     });
   }
 
@@ -101,24 +106,27 @@ class Verifier {
       if (e.op() == Op::kLoad) check_load(compute, e);
       if (!e.is_var()) return;
       TW_CHECK(axes.contains(e->name), "compute '{}': '{}' is no axis", compute.name(), e->name);
-      TW_CHECK(e.type() == DataType::i64(), "compute '{}': axis '{}' used as {}", compute.name(), e->name, to_string(e.type()));
+      TW_CHECK(e.type() == DataType::i64(), "compute '{}': axis '{}' used as {}", compute.name(), e->name,
+               to_string(e.type()));
     });
   }
 
   void check_load(const Compute& compute, const Expr& e) {
     const auto it = tensors_.find(e->name);
-    TW_CHECK(it != tensors_.end(), "compute '{}' reads '{}', which no input or earlier compute defines", compute.name(), e->name);
+    TW_CHECK(it != tensors_.end(), "compute '{}' reads '{}', which no input or earlier compute defines", compute.name(),
+             e->name);
     const Tensor& tensor = *it->second;
     const size_t rank = e->args.size() - (e->predicated ? 1 : 0);
-    TW_CHECK(rank == tensor.shape.size(), "compute '{}' reads '{}' of shape {} at {} indices", compute.name(), tensor.name,
-             to_string(tensor.shape), rank);
+    TW_CHECK(rank == tensor.shape.size(), "compute '{}' reads '{}' of shape {} at {} indices", compute.name(),
+             tensor.name, to_string(tensor.shape), rank);
     TW_CHECK(e.type() == tensor.type, "compute '{}' reads '{}' of type {} as {}", compute.name(), tensor.name,
              to_string(tensor.type), to_string(e.type()));
     for (size_t d = 0; d < rank; ++d) {
-      TW_CHECK(e.arg(d).type() == DataType::i64(), "compute '{}': index {} of '{}' is {}", compute.name(), d, tensor.name,
-               to_string(e.arg(d).type()));
+      TW_CHECK(e.arg(d).type() == DataType::i64(), "compute '{}': index {} of '{}' is {}", compute.name(), d,
+               tensor.name, to_string(e.arg(d).type()));
     }
-    TW_CHECK(!e->predicated || e.arg(rank).type().is_bool(), "compute '{}': predicate of '{}' is no bool", compute.name(), tensor.name);
+    TW_CHECK(!e->predicated || e.arg(rank).type().is_bool(), "compute '{}': predicate of '{}' is no bool",
+             compute.name(), tensor.name);
   }
 
   const Program& program_;

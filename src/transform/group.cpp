@@ -98,7 +98,8 @@ std::string group_name(const Graph& graph, const std::vector<int>& cluster) {
     const std::string& part = graph.nodes.at(n).name;
     if (std::find(used.begin(), used.end(), part) != used.end()) continue;
     if (used.size() == kNames) return name + "+..";
-    name += used.empty() ? part : "+" + part;
+    if (!used.empty()) name += '+';
+    name += part;
     used.push_back(part);
   }
   return name;

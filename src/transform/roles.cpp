@@ -16,9 +16,9 @@ bool is_one_of(const Node& node, const std::array<std::string_view, N>& names) {
 
 constexpr std::array<std::string_view, 3> kIndexMaps = {"transpose", "slice", "expand"};
 constexpr std::array<std::string_view, 1> kLookups = {"gather"};
-constexpr std::array<std::string_view, 2> kConvolutions = {"conv", "conv_transpose"};
-constexpr std::array<std::string_view, 3> kWindows = {"max_pool", "average_pool", "lp_pool"};
-constexpr std::array<std::string_view, 3> kGlobalPools = {"global_average_pool", "global_max_pool", "global_lp_pool"};
+constexpr std::array<std::string_view, 4> kWindows = {"max_pool", "avg_pool", "lp_pool", "lrn"};
+constexpr std::array<std::string_view, 9> kSpatial = {"conv",     "conv_integer", "conv_transpose",  "max_pool",      "avg_pool",
+                                                      "lp_pool", "global_max_pool", "global_avg_pool", "global_lp_pool"};
 constexpr std::array<std::string_view, 5> kFollowers = {"concat", "pad", "resize", "instance_norm", "lrn"};
 
 }  // namespace
@@ -42,7 +42,7 @@ bool is_pointwise(const graph::OpTable& ops, const Node& node) {
   return !node.is_group() && ops.at(node.op).op_class == OpClass::kElementwise && node.op != "batch_norm";
 }
 
-bool is_spatial(const Node& node) { return is_one_of(node, kConvolutions) || is_one_of(node, kWindows) || is_one_of(node, kGlobalPools); }
+bool is_spatial(const Node& node) { return is_one_of(node, kSpatial); }
 
 bool follows_layout(const graph::OpTable& ops, const Node& node) {
   return !node.is_group() && (ops.at(node.op).op_class == OpClass::kElementwise || is_one_of(node, kFollowers));

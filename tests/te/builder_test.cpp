@@ -67,7 +67,9 @@ TEST(Verify, RefusesBrokenPrograms) {
   broken([](Program& p) { p.computes[0].reduce_axes[0].name = "k"; });
   broken([](Program& p) { p.computes[0].body[0] = load("A", DataType::f32(), {var("i0")}); });
   broken([](Program& p) { p.computes[0].body[0] = load("A", DataType::f64(), {var("i0"), var("r0")}); });
-  broken([](Program& p) { p.computes[0].body[0] = load("A", DataType::f32(), {int_imm(0, DataType::i32()), var("r0")}); });
+  broken([](Program& p) {
+    p.computes[0].body[0] = load("A", DataType::f32(), {int_imm(0, DataType::i32()), var("r0")});
+  });
   broken([](Program& p) { p.computes[0].body.push_back(p.computes[0].body[0]); });
   broken([](Program& p) { p.computes[0].combiner.identity.clear(); });
   Program tuple = samples::argmax(3, 4);
@@ -80,7 +82,9 @@ TEST(Inline, ReplacesEveryRead) {
   samples::Random random(4);
   Builder b;
   const Tensor x = b.placeholder("X", kF32, {4, 6});
-  const Tensor t = b.compute("T", {6, 4}, [&](const auto& i) { return x({i[1], i[0]}) + cast(kF32, i[0] * 10 + i[1]); });
+  const Tensor t = b.compute("T", {6, 4}, [&](const auto& i) {
+    return x({i[1], i[0]}) + cast(kF32, i[0] * 10 + i[1]);
+  });
   const Tensor y = b.reduce("Y", {4, 4}, {8}, CombinerKind::kSum, [&](const auto& i, const auto& r) {
     const Expr row = r[0] - 1;
     const Expr guarded = select(row >= 0 && row < 6, t({row, i[1]}), float_imm(0.5));
@@ -104,7 +108,7 @@ TEST(Inline, SubstitutesAllAxesAtOnce) {
 }
 
 TEST(Inline, KeepsOutputsAndRefusesReductions) {
-  const Program program = samples::conv(2, 5, 3, 1, 1, false);
+  const Program program = samples::conv(2, 5, 3, 1, 1, samples::Guard::kSelect);
   EXPECT_EQ(inline_compute(program, "Y").computes.size(), 2u);
   EXPECT_THROW(inline_compute(program, "C"), InternalError);
   EXPECT_THROW(inline_compute(program, "X"), InternalError);
@@ -161,7 +165,8 @@ TEST(Evaluate, RefusesReadsOutside) {
     evaluate(program, {{"X", {kF32, {3}, {1, 2, 3}, {}}}});
     FAIL() << "read outside";
   } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("'Y' reads 'X' of shape [3] at index 3"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("'Y' reads 'X' of shape [3] at index 3"), std::string::npos)
+        << error.what();
   }
   EXPECT_THROW(evaluate(program, {}), InternalError);
   EXPECT_THROW(evaluate(program, {{"X", {kF32, {4}, {1, 2, 3, 4}, {}}}}), InternalError);

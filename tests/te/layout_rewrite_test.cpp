@@ -27,12 +27,14 @@ std::string describe(const Program& program, const Layouts& layouts) {
   return out;
 }
 
-// Compares the outputs of the original, brought into their layouts, with those of the rewritten program, padding included.
+// Compares the outputs of the original, brought into their layouts, with those of the rewritten program, padding
+// included.
 void check(const Program& program, const Layouts& layouts, const PadFills& fills, Random& random) {
   const auto layout_of = [&](const std::string& name) { return layouts.contains(name) ? layouts.at(name) : Layout(); };
   const auto fill_of = [&](const std::string& name) { return fills.contains(name) ? fills.at(name) : 0.0; };
   const Program rewritten = apply_layouts(program, layouts, fills);
-  const ValueMap inputs = samples::random_inputs(program, random, program.inputs[0].shape.empty() ? 1 : program.inputs[0].shape[0]);
+  const ValueMap inputs =
+      samples::random_inputs(program, random, program.inputs[0].shape.empty() ? 1 : program.inputs[0].shape[0]);
   ValueMap stored;
   // Padding of inputs is never read: any value will do.
   for (const auto& [name, values] : inputs) stored.emplace(name, samples::in_layout(values, layout_of(name), 777));
@@ -42,16 +44,17 @@ void check(const Program& program, const Layouts& layouts, const PadFills& fills
     const Layout layout = layout_of(name);
     const TensorValues& logical = expected.at(name);
     ASSERT_TRUE(samples::same(actual.at(name), samples::in_layout(logical, layout, fill_of(name))))
-        << name << " differs\n" << describe(program, layouts) << to_string(rewritten);
+        << name << " differs\n"
+        << describe(program, layouts) << to_string(rewritten);
     const TensorValues back = samples::in_layout(actual.at(name), layout.inverse(logical.shape), 0);
     ASSERT_TRUE(samples::same(back, logical)) << name << " does not come back\n" << describe(program, layouts);
   }
 }
 
-Layouts random_layouts(const Program& program, Random& random, bool with_padding) {
+Layouts random_layouts(const Program& program, Random& random, samples::Padding padding) {
   Layouts layouts;
   for (const Tensor& tensor : all_tensors(program)) {
-    if (samples::pick(random, 0, 3) > 0) layouts[tensor.name] = samples::random_layout(tensor.shape, random, with_padding);
+    if (samples::pick(random, 0, 3) > 0) layouts[tensor.name] = samples::random_layout(tensor.shape, random, padding);
   }
   // The outputs of one tuple reduction share their axes.
   for (const Compute& c : program.computes) {
@@ -60,7 +63,7 @@ Layouts random_layouts(const Program& program, Random& random, bool with_padding
   return layouts;
 }
 
-class LayoutRewrite : public ::testing::TestWithParam<bool> {};
+class LayoutRewrite : public ::testing::TestWithParam<samples::Padding> {};
 
 TEST_P(LayoutRewrite, RandomSequencesKeepTheMeaning) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
@@ -86,7 +89,7 @@ TEST_P(LayoutRewrite, RandomSequencesWithOtherFills) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Padding, LayoutRewrite, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(All, LayoutRewrite, ::testing::Values(samples::Padding::kNone, samples::Padding::kAllowed));
 
 int count_divisions(const Program& program) {
   int count = 0;
@@ -101,8 +104,11 @@ int count_divisions(const Program& program) {
 TEST(LayoutRewriteText, BlockedMatmulHasNoDivision) {
   const Program program = samples::matmul_bias_relu(64, 48, 40);
   const Layout c = Layout().split(0, {4, 16}).split(2, {3, 16}).reorder({0, 2, 1, 3});
-  const Layouts layouts = {{"A", Layout().split(0, {4, 16}).reorder({0, 2, 1})}, {"B", Layout().split(1, {3, 16}).reorder({1, 0, 2})},
-                           {"bias", Layout().split(0, {3, 16})}, {"C", c}, {"Y", c}};
+  const Layouts layouts = {{"A", Layout().split(0, {4, 16}).reorder({0, 2, 1})},
+                           {"B", Layout().split(1, {3, 16}).reorder({1, 0, 2})},
+                           {"bias", Layout().split(0, {3, 16})},
+                           {"C", c},
+                           {"Y", c}};
   const Program rewritten = apply_layouts(program, layouts);
   EXPECT_EQ(count_divisions(rewritten), 0) << to_string(rewritten);
   EXPECT_EQ(to_string(rewritten.computes[0].body[0]), "(A[i0, r0, i2] * B[i1, r0, i3])");
@@ -110,10 +116,14 @@ TEST(LayoutRewriteText, BlockedMatmulHasNoDivision) {
 }
 
 TEST(LayoutRewriteText, BlockedConvolutionDividesOnlyTheReductionAxis) {
-  const Program program = samples::conv(16, 9, 32, 2, 1, true);
+  const Program program = samples::conv(16, 9, 32, 2, 1, samples::Guard::kPredicate);
   const Layout x = channels_blocked(4, 16, 8), c = channels_blocked(4, 32, 16);
-  const Program rewritten = apply_layouts(program, {{"X", x}, {"C", c}, {"Y", c}, {"bias", Layout().split(0, {2, 16})},
-                                                    {"W", Layout().split(0, {2, 16}).split(2, {2, 8}).reorder({0, 2, 4, 5, 3, 1})}});
+  const Program rewritten =
+      apply_layouts(program, {{"X", x},
+                              {"C", c},
+                              {"Y", c},
+                              {"bias", Layout().split(0, {2, 16})},
+                              {"W", Layout().split(0, {2, 16}).split(2, {2, 8}).reorder({0, 2, 4, 5, 3, 1})}});
   // r0 stays one axis: its two parts in X and in W, until a schedule splits it by 8.
   for (const Compute& compute : rewritten.computes) {
     for (const Expr& body : compute.body) {
@@ -131,16 +141,16 @@ TEST(LayoutRewriteText, BlockedConvolutionDividesOnlyTheReductionAxis) {
 TEST(LayoutRewriteText, ElementwiseConsumersInheritAnyLayout) {
   // Three-way fuses: forward after backward must be the identity, whatever the arithmetic in between.
   Random random(7);
-  const Program program = samples::conv(3, 8, 12, 1, 1, false);
+  const Program program = samples::conv(3, 8, 12, 1, 1, samples::Guard::kSelect);
   for (int k = 0; k < 50; ++k) {
-    const Layout layout = samples::random_layout(program.tensor("C").shape, random, true).fuse(0, 1);
+    const Layout layout =
+        samples::random_layout(program.tensor("C").shape, random, samples::Padding::kAllowed).fuse(0, 1);
     const Program rewritten = apply_layouts(program, {{"C", layout}, {"Y", layout}});
     std::vector<Expr> vars;
     for (const Axis& axis : rewritten.computes.back().axes) vars.push_back(axis.extent == 1 ? Expr(0) : axis.var());
     bool found = false;
-    visit(rewritten.computes.back().body[0], [&](const Expr& e) {
-      found = found || (e.op() == Op::kLoad && equal(e, load(e->name, e.type(), vars)));
-    });
+    visit(rewritten.computes.back().body[0],
+          [&](const Expr& e) { found = found || (e.op() == Op::kLoad && equal(e, load(e->name, e.type(), vars))); });
     EXPECT_TRUE(found) << to_string(layout) << "\n" << to_string(rewritten);
   }
 }
@@ -150,7 +160,9 @@ TEST(LayoutRewritePadding, InBoundsReductionStaysUnguarded) {
   Builder b;
   const Tensor x = b.placeholder("A", DataType::f32(), {5, 7});
   const Tensor w = b.placeholder("B", DataType::f32(), {7, 46});
-  const Tensor c = b.reduce("C", {5, 46}, {7}, CombinerKind::kSum, [&](const auto& i, const auto& r) { return x({i[0], r[0]}) * w({r[0], i[1]}); });
+  const Tensor c = b.reduce("C", {5, 46}, {7}, CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
   const Program program = b.finish("padded", {c});
   const Layouts layouts = {{"B", Layout().pad(1, 0, 2)}, {"C", Layout().pad(1, 0, 2)}};
   const Program rewritten = apply_layouts(program, layouts);
@@ -165,11 +177,35 @@ TEST(LayoutRewritePadding, InBoundsReductionStaysUnguarded) {
   EXPECT_EQ(guarded.computes[0].body[0].op(), Op::kSelect);
 }
 
+TEST(LayoutRewritePadding, TextPrograms) {
+  const char* const texts[] = {
+      // A start value above the fill: the fill is no result of the guarded reduction.
+      "te start\ninput X: f32[3, 4]\nY: f32[3] = max(r0 in 4) from 3:f32 over (i0) of X[i0, r0]\noutput Y\n",
+      // A condition that only the padding meets: its read is outside X.
+      "te tail\ninput X: f32[3]\nY: f32[4] = sum(r0 in 3) over (i0) of select((i0 < 4), X[r0], X[(r0 + 9)])\noutput "
+      "Y\n",
+      // Combining two identities divides zero by zero.
+      "te mean\ninput X: f32[3, 5]\nn: f32[3], m: f32[3] = tuple(r0 in 5) from (0:f32, 0:f32) over (i0) of (1:f32, "
+      "X[i0, r0])"
+      " by (na, ma), (nb, mb) -> ((na + nb), (((na * ma) + (nb * mb)) / (na + nb)))\noutput n, m\n",
+      // No elements to reduce.
+      "te none\ninput X: f32[3, 0]\nY: f32[3] = min(r0 in 0) over (i0) of X[i0, r0]\noutput Y\n",
+  };
+  Random random(8);
+  for (const char* text : texts) {
+    const Program program = parse_program(text);
+    Layouts layouts;
+    for (const std::string& name : program.outputs) layouts[name] = Layout().pad(0, 1, 2);
+    check(program, layouts, {}, random);
+  }
+}
+
 TEST(LayoutRewritePadding, MaximumTakesItsFill) {
   const Program program = samples::max_pool(3, 7);
   Random random(11);
   const double infinity = std::numeric_limits<double>::infinity();
-  for (double fill : {-infinity, 0.0, 2.0}) check(program, {{"Y", Layout().pad(2, 1, 1).pad(1, 0, 5)}}, {{"Y", fill}}, random);
+  for (double fill : {-infinity, 0.0, 2.0})
+    check(program, {{"Y", Layout().pad(2, 1, 1).pad(1, 0, 5)}}, {{"Y", fill}}, random);
 }
 
 TEST(LayoutRewritePadding, DroppedElementsBecomeFill) {
@@ -179,13 +215,15 @@ TEST(LayoutRewritePadding, DroppedElementsBecomeFill) {
   const Program rewritten = apply_layouts(program, {{"Y", layout}}, {{"Y", 9}});
   Random random(5);
   const ValueMap inputs = samples::random_inputs(program, random, 1);
-  EXPECT_TRUE(samples::same(evaluate(rewritten, inputs).at("Y"), samples::in_layout(evaluate(program, inputs).at("Y"), layout, 9)));
+  EXPECT_TRUE(samples::same(evaluate(rewritten, inputs).at("Y"),
+                            samples::in_layout(evaluate(program, inputs).at("Y"), layout, 9)));
 }
 
 TEST(LayoutRewriteErrors, AreNamed) {
   const Program program = samples::argmax(4, 6);
   EXPECT_THROW(apply_layouts(program, {{"nobody", Layout()}}), InternalError);
-  EXPECT_THROW(apply_layouts(program, {{"value", Layout().split(0, {2, 2})}}), InternalError);  // "place" has another one
+  EXPECT_THROW(apply_layouts(program, {{"value", Layout().split(0, {2, 2})}}),
+               InternalError);  // "place" has another one
   EXPECT_THROW(apply_layouts(program, {{"X", Layout().split(0, {3, 2})}}), InternalError);
   EXPECT_THROW(apply_layouts(program, {{"X", Layout().then({LayoutOp::kUnfold, 0, {2, 1}})}}), InternalError);
 }
@@ -194,13 +232,15 @@ TEST(IndexMap, LogicalAfterStorageIsTheIdentity) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Random random(seed);
     const Shape shape = {samples::pick(random, 1, 6), samples::pick(random, 1, 7), samples::pick(random, 1, 8)};
-    const Layout layout = samples::random_layout(shape, random, true);
+    const Layout layout = samples::random_layout(shape, random, samples::Padding::kAllowed);
     const std::vector<Expr> vars = {var("a"), var("b"), var("c")};
     const std::vector<Expr> storage = storage_indices(layout, shape, vars);
     const std::vector<Expr> back = logical_indices(layout, shape, storage);
     const Expr inside = inside_padding_bounds(layout, shape, storage);
     for (int k = 0; k < 20; ++k) {
-      const std::vector<int64_t> point = {samples::pick(random, 0, shape[0] - 1), samples::pick(random, 0, shape[1] - 1), samples::pick(random, 0, shape[2] - 1)};
+      const std::vector<int64_t> point = {samples::pick(random, 0, shape[0] - 1),
+                                          samples::pick(random, 0, shape[1] - 1),
+                                          samples::pick(random, 0, shape[2] - 1)};
       const std::unordered_map<std::string, int64_t> values = {{"a", point[0]}, {"b", point[1]}, {"c", point[2]}};
       for (size_t d = 0; d < 3; ++d) EXPECT_EQ(eval_index(back[d], values), point[d]) << to_string(layout);
       EXPECT_EQ(eval_index(inside, values), 1) << to_string(layout);

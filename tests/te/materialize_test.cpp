@@ -1,11 +1,13 @@
 // materialize against the plain definition of each primitive, for every element size and odd extents.
+#include "te/materialize.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "support/error.h"
-#include "te/materialize.h"
 #include "tests/te/samples.h"
 
 namespace tw::te {
@@ -20,7 +22,8 @@ std::vector<std::byte> random_bytes(size_t count, Random& random) {
 }
 
 // Element by element.
-std::vector<std::byte> slow_transpose(const std::vector<std::byte>& data, size_t size, const Shape& shape, const std::vector<int64_t>& order) {
+std::vector<std::byte> slow_transpose(const std::vector<std::byte>& data, size_t size, const Shape& shape,
+                                      const std::vector<int64_t>& order) {
   const Shape strides = row_major_strides(shape);
   Shape out_shape;
   for (int64_t d : order) out_shape.push_back(shape[d]);
@@ -37,7 +40,8 @@ std::vector<std::byte> slow_transpose(const std::vector<std::byte>& data, size_t
 }
 
 TEST(Materialize, TransposesOfEveryElementSize) {
-  const std::vector<Shape> shapes = {{1}, {7, 5}, {67, 131}, {16, 64}, {3, 1, 5, 2}, {33, 3, 3, 17}, {2, 70, 2, 65}, {129, 2, 4}};
+  const std::vector<Shape> shapes = {{1},          {7, 5},         {67, 131},      {16, 64},
+                                     {3, 1, 5, 2}, {33, 3, 3, 17}, {2, 70, 2, 65}, {129, 2, 4}};
   for (size_t size : {1, 2, 3, 4, 8, 12, 16, 24}) {
     for (const Shape& shape : shapes) {
       Random random(size + shape.size());
@@ -45,7 +49,8 @@ TEST(Materialize, TransposesOfEveryElementSize) {
       std::vector<int64_t> order;
       for (size_t d = 0; d < shape.size(); ++d) order.push_back(static_cast<int64_t>(d));
       do {
-        ASSERT_EQ(transpose(data, size, shape, order), slow_transpose(data, size, shape, order)) << to_string(shape) << to_string(order);
+        ASSERT_EQ(transpose(data, size, shape, order), slow_transpose(data, size, shape, order))
+            << to_string(shape) << to_string(order);
       } while (std::next_permutation(order.begin(), order.end()));
     }
   }
@@ -58,18 +63,20 @@ TEST(Materialize, InverseBringsEverythingBack) {
     for (int64_t d = samples::pick(random, 0, 4); d > 0; --d) shape.push_back(samples::pick(random, 1, 9));
     const size_t size = size_t{1} << samples::pick(random, 0, 3);
     const std::vector<std::byte> data = random_bytes(num_elements(shape) * size, random);
-    const Layout layout = samples::random_layout(shape, random, true);
+    const Layout layout = samples::random_layout(shape, random, samples::Padding::kAllowed);
     const Shape stored = layout.storage_shape(shape);
     const std::vector<std::byte> storage = materialize(data, size, shape, layout, random_bytes(size, random));
     ASSERT_EQ(storage.size(), num_elements(stored) * size) << to_string(layout);
-    EXPECT_EQ(materialize(storage, size, stored, layout.inverse(shape)), data) << to_string(shape) << " " << to_string(layout);
+    EXPECT_EQ(materialize(storage, size, stored, layout.inverse(shape)), data)
+        << to_string(shape) << " " << to_string(layout);
   }
 }
 
 TEST(Materialize, PadWritesTheFillBeforeAndAfter) {
   const std::vector<uint16_t> data = {1, 2, 3, 4, 5, 6};  // [3, 2]
   const uint16_t fill = 0xabcd;
-  const auto bytes = materialize(std::as_bytes(std::span(data)), 2, {3, 2}, Layout().pad(1, 1, 2), std::as_bytes(std::span(&fill, 1)));
+  const auto bytes =
+      materialize(std::as_bytes(std::span(data)), 2, {3, 2}, Layout().pad(1, 1, 2), std::as_bytes(std::span(&fill, 1)));
   std::vector<uint16_t> out(bytes.size() / 2);
   std::memcpy(out.data(), bytes.data(), bytes.size());
   EXPECT_EQ(out, (std::vector<uint16_t>{fill, 1, 2, fill, fill, fill, 3, 4, fill, fill, fill, 5, 6, fill, fill}));
@@ -87,9 +94,12 @@ TEST(Materialize, BlockedWeights) {
   const auto bytes = materialize(std::as_bytes(std::span(data)), 4, shape, layout);
   std::vector<int32_t> out(bytes.size() / 4);
   std::memcpy(out.data(), bytes.data(), bytes.size());
-  size_t k = 0;
-  for (int ob = 0; ob < 2; ++ob) for (int ib = 0; ib < 3; ++ib) for (int h = 0; h < 3; ++h) for (int w = 0; w < 3; ++w)
-    for (int i = 0; i < 2; ++i) for (int o = 0; o < 4; ++o) EXPECT_EQ(out[k++], data[(((ob * 4 + o) * 6 + ib * 2 + i) * 3 + h) * 3 + w]);
+  const Shape stored = {2, 3, 3, 3, 2, 4};  // O/4, I/2, H, W, 2i, 4o
+  for (size_t k = 0; k < out.size(); ++k) {
+    std::array<int64_t, 6> at{};
+    for (size_t d = 6, rest = k; d-- > 0; rest /= stored[d]) at[d] = static_cast<int64_t>(rest) % stored[d];
+    EXPECT_EQ(out[k], data[(((at[0] * 4 + at[5]) * 6 + at[1] * 2 + at[4]) * 3 + at[2]) * 3 + at[3]]);
+  }
 }
 
 TEST(Materialize, RefusesWhatDoesNotFit) {

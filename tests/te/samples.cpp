@@ -25,26 +25,30 @@ Program matmul_bias_relu(int64_t m, int64_t n, int64_t k) {
   const Tensor x = b.placeholder("A", kF32, {m, k});
   const Tensor w = b.placeholder("B", kF32, {k, n});
   const Tensor bias = b.placeholder("bias", kF32, {n});
-  const Tensor c = b.reduce("C", {m, n}, {k}, CombinerKind::kSum,
-                            [&](const auto& i, const auto& r) { return x({i[0], r[0]}) * w({r[0], i[1]}); });
-  const Tensor y = b.compute("Y", {m, n}, [&](const auto& i) { return max(c({i[0], i[1]}) + bias({i[1]}), float_imm(0)); });
+  const Tensor c = b.reduce("C", {m, n}, {k}, CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
+  const Tensor y = b.compute("Y", {m, n}, [&](const auto& i) {
+    return max(c({i[0], i[1]}) + bias({i[1]}), float_imm(0));
+  });
   return b.finish("matmul_bias_relu", {y});
 }
 
-Program conv(int64_t channels, int64_t size, int64_t out_channels, int64_t stride, int64_t dilation, bool predicated) {
+Program conv(int64_t channels, int64_t size, int64_t out_channels, int64_t stride, int64_t dilation, Guard guard) {
   Builder b;
   const Tensor x = b.placeholder("X", kF32, {2, channels, size, size});
   const Tensor w = b.placeholder("W", kF32, {out_channels, channels, 3, 3});
   const Tensor bias = b.placeholder("bias", kF32, {out_channels});
   const int64_t out = (size + 2 - dilation * 2 - 1) / stride + 1;
-  const Tensor c = b.reduce("C", {2, out_channels, out, out}, {channels, 3, 3}, CombinerKind::kSum, [&](const auto& i, const auto& r) {
-    const Expr h = i[2] * stride + r[1] * dilation - 1;
-    const Expr v = i[3] * stride + r[2] * dilation - 1;
-    const Expr inside = between(h, size) && between(v, size);
-    const Expr read = predicated ? load_if("X", kF32, {i[0], r[0], h, v}, inside)
-                                 : select(inside, x({i[0], r[0], h, v}), float_imm(0));
-    return read * w({i[1], r[0], r[1], r[2]});
-  });
+  const Tensor c = b.reduce(
+      "C", {2, out_channels, out, out}, {channels, 3, 3}, CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        const Expr h = i[2] * stride + r[1] * dilation - 1;
+        const Expr v = i[3] * stride + r[2] * dilation - 1;
+        const Expr inside = between(h, size) && between(v, size);
+        const Expr read = guard == Guard::kPredicate ? load_if("X", kF32, {i[0], r[0], h, v}, inside)
+                                                     : select(inside, x({i[0], r[0], h, v}), float_imm(0));
+        return read * w({i[1], r[0], r[1], r[2]});
+      });
   const Tensor y = b.compute("Y", c.shape, [&](const auto& i) { return c({i[0], i[1], i[2], i[3]}) + bias({i[1]}); });
   return b.finish("conv", {y, c});
 }
@@ -53,11 +57,12 @@ Program max_pool(int64_t channels, int64_t size) {
   Builder b;
   const Tensor x = b.placeholder("X", kF32, {1, channels, size, size});
   const int64_t out = (size - 1) / 2 + 1;
-  const Tensor y = b.reduce("Y", {1, channels, out, out}, {3, 3}, CombinerKind::kMax, [&](const auto& i, const auto& r) {
-    const Expr h = i[2] * 2 + r[0] - 1;
-    const Expr w = i[3] * 2 + r[1] - 1;
-    return select(between(h, size) && between(w, size), x({i[0], i[1], h, w}), float_imm(-kInfinity));
-  });
+  const Tensor y =
+      b.reduce("Y", {1, channels, out, out}, {3, 3}, CombinerKind::kMax, [&](const auto& i, const auto& r) {
+        const Expr h = i[2] * 2 + r[0] - 1;
+        const Expr w = i[3] * 2 + r[1] - 1;
+        return select(between(h, size) && between(w, size), x({i[0], i[1], h, w}), float_imm(-kInfinity));
+      });
   return b.finish("max_pool", {y});
 }
 
@@ -66,7 +71,9 @@ Program transpose_add(int64_t m, int64_t n, int64_t k) {
   const Tensor x = b.placeholder("X", kF32, {m, n, k});
   const Tensor z = b.placeholder("Z", kF32, {n, m, k});
   const Tensor t = b.compute("T", {k, n, m}, [&](const auto& i) { return x({i[2], i[1], i[0]}); });
-  const Tensor y = b.compute("Y", {k, n, m}, [&](const auto& i) { return t({i[0], i[1], i[2]}) + z({i[1], i[2], i[0]}); });
+  const Tensor y = b.compute("Y", {k, n, m}, [&](const auto& i) {
+    return t({i[0], i[1], i[2]}) + z({i[1], i[2], i[0]});
+  });
   return b.finish("transpose_add", {y});
 }
 
@@ -80,18 +87,23 @@ Program argmax(int64_t rows, int64_t columns) {
   combiner.rhs = {"vb", "ib"};
   const Expr va = var("va", kF32), vb = var("vb", kF32);
   combiner.result = {max(va, vb), select(va < vb, var("ib"), var("ia"))};
-  const std::vector<Tensor> out = b.reduce_tuple({"value", "place"}, {rows}, {columns}, combiner, [&](const auto& i, const auto& r) {
-    return std::vector<Expr>{x({i[0], r[0]}), r[0]};
-  });
+  const std::vector<Tensor> out =
+      b.reduce_tuple({"value", "place"}, {rows}, {columns}, combiner, [&](const auto& i, const auto& r) {
+        return std::vector<Expr>{x({i[0], r[0]}), r[0]};
+      });
   return b.finish("argmax", out);
 }
 
 Program softmax(int64_t rows, int64_t columns) {
   Builder b;
   const Tensor x = b.placeholder("X", kF32, {rows, columns});
-  const Tensor top = b.reduce("top", {rows}, {columns}, CombinerKind::kMax, [&](const auto& i, const auto& r) { return x({i[0], r[0]}); });
+  const Tensor top = b.reduce("top", {rows}, {columns}, CombinerKind::kMax, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]});
+  });
   const Tensor e = b.compute("E", x.shape, [&](const auto& i) { return call("exp", {x({i[0], i[1]}) - top({i[0]})}); });
-  const Tensor sum = b.reduce("sum", {rows}, {columns}, CombinerKind::kSum, [&](const auto& i, const auto& r) { return e({i[0], r[0]}); });
+  const Tensor sum = b.reduce("sum", {rows}, {columns}, CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return e({i[0], r[0]});
+  });
   const Tensor y = b.compute("Y", x.shape, [&](const auto& i) { return e({i[0], i[1]}) / sum({i[0]}); });
   return b.finish("softmax", {y});
 }
@@ -105,8 +117,12 @@ Program gather_concat(int64_t rows, int64_t columns) {
   const Tensor both = b.compute("both", {rows + 5, columns}, [&](const auto& i) {
     return select(i[0] < Expr(rows), x({i[0], i[1]}), g({i[0] - rows, i[1]}));
   });
-  const Tensor product = b.reduce("product", {columns}, {5}, CombinerKind::kProd, [&](const auto& i, const auto& r) { return g({r[0], i[0]}); });
-  const Tensor least = b.reduce("least", {rows + 5}, {columns}, CombinerKind::kMin, [&](const auto& i, const auto& r) { return both({i[0], r[0]}); });
+  const Tensor product = b.reduce("product", {columns}, {5}, CombinerKind::kProd, [&](const auto& i, const auto& r) {
+    return g({r[0], i[0]});
+  });
+  const Tensor least = b.reduce("least", {rows + 5}, {columns}, CombinerKind::kMin, [&](const auto& i, const auto& r) {
+    return both({i[0], r[0]});
+  });
   return b.finish("gather_concat", {both, product, least});
 }
 
@@ -114,7 +130,8 @@ std::vector<Program> all(Random& random) {
   const auto odd = [&](int64_t most) { return pick(random, 1, most); };
   std::vector<Program> programs;
   programs.push_back(matmul_bias_relu(odd(13), odd(12), odd(7)));
-  programs.push_back(conv(odd(4), 4 + odd(4), odd(6), odd(3), odd(2), pick(random, 0, 1) == 1));
+  programs.push_back(
+      conv(odd(4), 4 + odd(4), odd(6), odd(3), odd(2), pick(random, 0, 1) == 1 ? Guard::kPredicate : Guard::kSelect));
   programs.push_back(max_pool(odd(6), odd(9)));
   programs.push_back(transpose_add(odd(7), odd(6), odd(8)));
   programs.push_back(argmax(odd(12), odd(9)));
@@ -150,7 +167,7 @@ std::vector<int64_t> random_factors(int64_t extent, Random& random) {
 
 }  // namespace
 
-Layout random_layout(const Shape& shape, Random& random, bool with_padding) {
+Layout random_layout(const Shape& shape, Random& random, Padding padding) {
   Layout layout;
   const int64_t steps = pick(random, 0, 5);
   for (int64_t step = 0; step < steps; ++step) {
@@ -158,9 +175,13 @@ Layout random_layout(const Shape& shape, Random& random, bool with_padding) {
     const auto rank = static_cast<int64_t>(now.size());
     if (rank == 0) return layout;
     const auto dim = static_cast<int>(pick(random, 0, rank - 1));
-    switch (pick(random, 0, with_padding ? 4 : 2)) {
-      case 0: layout = layout.split(dim, random_factors(now[dim], random)); break;
-      case 1: layout = layout.fuse(dim, static_cast<int>(pick(random, 1, rank - dim))); break;
+    switch (pick(random, 0, padding == Padding::kAllowed ? 4 : 2)) {
+      case 0:
+        layout = layout.split(dim, random_factors(now[dim], random));
+        break;
+      case 1:
+        layout = layout.fuse(dim, static_cast<int>(pick(random, 1, rank - dim)));
+        break;
       case 2: {
         std::vector<int64_t> order;
         for (int64_t d = 0; d < rank; ++d) order.insert(order.begin() + pick(random, 0, d), d);
@@ -170,7 +191,8 @@ Layout random_layout(const Shape& shape, Random& random, bool with_padding) {
       default: {
         const int64_t before = pick(random, 0, 2), after = pick(random, 0, 3);
         layout = layout.pad(dim, before, after);
-        if (pick(random, 0, 2) == 0) layout = layout.then({LayoutOp::kUnpad, dim, {pick(random, 0, before), pick(random, 0, after)}});
+        if (pick(random, 0, 2) == 0)
+          layout = layout.then({LayoutOp::kUnpad, dim, {pick(random, 0, before), pick(random, 0, after)}});
       }
     }
   }
@@ -182,7 +204,8 @@ namespace {
 template <typename T>
 std::vector<T> moved(const std::vector<T>& values, const Shape& shape, const Layout& layout, T fill) {
   const auto fill_bytes = std::bit_cast<std::array<std::byte, sizeof(T)>>(fill);
-  const std::vector<std::byte> bytes = materialize(std::as_bytes(std::span(values)), sizeof(T), shape, layout, fill_bytes);
+  const std::vector<std::byte> bytes =
+      materialize(std::as_bytes(std::span(values)), sizeof(T), shape, layout, fill_bytes);
   std::vector<T> out(bytes.size() / sizeof(T));
   if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
   return out;
@@ -192,8 +215,10 @@ std::vector<T> moved(const std::vector<T>& values, const Shape& shape, const Lay
 
 TensorValues in_layout(const TensorValues& values, const Layout& layout, double fill) {
   TensorValues out{values.type, layout.storage_shape(values.shape), {}, {}};
-  if (values.type.is_float()) out.floats = moved(values.floats, values.shape, layout, fill);
-  else out.ints = moved(values.ints, values.shape, layout, static_cast<int64_t>(fill));
+  if (values.type.is_float())
+    out.floats = moved(values.floats, values.shape, layout, fill);
+  else
+    out.ints = moved(values.ints, values.shape, layout, static_cast<int64_t>(fill));
   return out;
 }
 

@@ -15,9 +15,13 @@ using Random = std::mt19937_64;
 /// lo..hi, both included.
 int64_t pick(Random& random, int64_t lo, int64_t hi);
 
+/// How a body keeps off the elements outside its tensor.
+enum class Guard { kSelect, kPredicate };
+enum class Padding { kNone, kAllowed };
+
 Program matmul_bias_relu(int64_t m, int64_t n, int64_t k);
 /// Convolution with stride, dilation and zero padding by a guarded read, then bias.
-Program conv(int64_t channels, int64_t size, int64_t out_channels, int64_t stride, int64_t dilation, bool predicated);
+Program conv(int64_t channels, int64_t size, int64_t out_channels, int64_t stride, int64_t dilation, Guard guard);
 /// Maximum over 3x3 windows with stride 2 and -inf outside.
 Program max_pool(int64_t channels, int64_t size);
 /// transpose, then add with the operand transposed.
@@ -34,7 +38,7 @@ std::vector<Program> all(Random& random);
 /// Small integers, exact under any order of summation. Index inputs (named "index") stay below `rows`.
 ValueMap random_inputs(const Program& program, Random& random, int64_t rows);
 /// A random sequence of split, reorder, fuse, pad and partial unpad that fits `shape`.
-Layout random_layout(const Shape& shape, Random& random, bool with_padding);
+Layout random_layout(const Shape& shape, Random& random, Padding padding);
 
 /// The values brought into a layout by materialize(); padding holds `fill`.
 TensorValues in_layout(const TensorValues& values, const Layout& layout, double fill);

@@ -34,7 +34,8 @@ TEST(TeText, RoundTripsEveryKindOfProgram) {
       EXPECT_EQ(to_string(parse_program(text)), text);
       std::map<std::string, Layout> layouts;
       const Tensor& output = program.computes.back().outputs[0];
-      if (program.computes.back().outputs.size() == 1) layouts[output.name] = samples::random_layout(output.shape, random, true);
+      if (program.computes.back().outputs.size() == 1)
+        layouts[output.name] = samples::random_layout(output.shape, random, samples::Padding::kAllowed);
       const std::string rewritten = to_string(apply_layouts(program, layouts));
       EXPECT_EQ(to_string(parse_program(rewritten)), rewritten);
     }
@@ -43,9 +44,10 @@ TEST(TeText, RoundTripsEveryKindOfProgram) {
 
 TEST(TeText, KeepsTheMeaning) {
   Random random(2);
-  const Program program = samples::conv(2, 6, 3, 1, 2, true);
+  const Program program = samples::conv(2, 6, 3, 1, 2, samples::Guard::kPredicate);
   const ValueMap inputs = samples::random_inputs(program, random, 1);
-  EXPECT_TRUE(samples::same(evaluate(parse_program(to_string(program)), inputs).at("Y"), evaluate(program, inputs).at("Y")));
+  EXPECT_TRUE(
+      samples::same(evaluate(parse_program(to_string(program)), inputs).at("Y"), evaluate(program, inputs).at("Y")));
 }
 
 TEST(TeText, ScalarsIdentitiesAndOddNames) {
@@ -83,7 +85,8 @@ TEST(TeText, ErrorsNameLineAndReason) {
       {"te x\ninput A: f32[3]\nB: i64[3] (i0) = A[i0]\n", "line 3, column 18: 'B' is i64 but this is f32"},
       {"te x\ninput A: f32[3]\nB: f32[3] (i0, i1) = A[i0]\n", "more axes than dimensions"},
       {"te x\ninput A: f32[3]\nB: f32[3] () = A[0]\n", "axes for shape [3]"},
-      {"te x\ninput A: f32[3]\nB: f32[] = mean(r0 in 3) over () of A[r0]\n", "line 3, column 12: unknown combiner 'mean'"},
+      {"te x\ninput A: f32[3]\nB: f32[] = mean(r0 in 3) over () of A[r0]\n",
+       "line 3, column 12: unknown combiner 'mean'"},
       {"te x\ninput A: f32[3]\nB: f32[3] = sum(i0 in 3) over (i0) of A[i0]\n", "a second axis named 'i0'"},
       {"te x\ninput A: f32[3]\nB: f32[3] (i0) = A[0:i32]\n", "is no i64"},
       {"te x\ninput A: f32[3]\noutput B\n", "line 3, column 8: unknown tensor 'B'"},

@@ -158,6 +158,17 @@ TEST(Construct, SoftmaxAtOddShapes) {
   }
 }
 
+TEST(Construct, EpilogueThatReadsTheSumTwice) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {17, 9});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {9, 37});
+  const te::Tensor bias = b.placeholder("bias", DataType::f32(), {37});
+  const te::Tensor y = b.reduce("y", {17, 37}, {9}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) { return x({i[0], r[0]}) * w({r[0], i[1]}); });
+  const te::Tensor z = b.compute("z", {17, 37}, [&](const auto& i) { return y({i[0], i[1]}) + bias({i[1]}); });
+  const te::Tensor s = b.compute("s", {17, 37}, [&](const auto& i) { return z({i[0], i[1]}) * min(max(z({i[0], i[1]}) + float_imm(3), float_imm(0)), float_imm(6)); });
+  check({b.finish("hard_swish", {s}), {"w"}}, "cpu:x86-64-v4", "contraction");
+}
+
 TEST(Construct, DepthwiseConvolution) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {9, 9, 21});

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "driver/peak.h"
 #include "support/error.h"
+#include "targets/registry.h"
 #include "tilewright/arrays.h"
 #include "tilewright/load.h"
 
@@ -17,6 +19,7 @@ struct Options {
   double duration_s = 3;
   int iterations = 10;
   bool profile = false;
+  bool peak = false;
   ModelOptions compile;
 };
 
@@ -59,16 +62,24 @@ void print_profile(const GlobalOptions& global, driver::Session& session) {
 }
 
 int bench(const GlobalOptions& global, const Options& options) {
-  driver::Session session = open_model(options.model, options.compile, {options.threads, options.profile});
+  CountedModel model = open_counted(options.model, options.compile, {options.threads, options.profile});
+  driver::Session& session = model.session;
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   session.bind(gather_inputs(inputs, session.inputs()));
   say(global, fmt::format("protocol: {:.0f} ms warm-up, then {:.1f} s and at least {} iterations, {} threads, inputs in host memory",
                           options.warm_up_ms, options.duration_s, options.iterations, session.threads()));
   const nlohmann::ordered_json latency = statistics(measure(session, options));
+  nlohmann::ordered_json rate;
+  if (options.peak && model.flop > 0) {
+    const double peak = driver::measure_fma_peak(targets::find_target("cpu").info, session.threads());
+    const double gflops = model.flop / latency["median"].get<double>() / 1e6;
+    rate = {{"gflops", gflops}, {"fma_peak_gflops", peak}, {"share_of_peak", gflops / peak}};
+    say(global, fmt::format("{:.1f} GFLOP/s in sums of products at the median = {:.1f} % of the FMA peak of {:.1f} measured now", gflops, 100 * gflops / peak, peak));
+  }
   if (global.json) {
     print_json("tilewright.bench.v1", {{"model", options.model}, {"threads", session.threads()}, {"warm_up_ms", options.warm_up_ms},
-                                       {"duration_s", options.duration_s}, {"latency_ms", latency}});
+                                       {"duration_s", options.duration_s}, {"latency_ms", latency}, {"rate", rate}});
   } else {
     std::string line = "latency ms:";
     for (const auto& [key, value] : latency.items()) line += key == "n" ? fmt::format("  n {}", value.get<int64_t>()) : fmt::format("  {} {:.4f}", key, value.get<double>());
@@ -91,6 +102,7 @@ void add_bench(Application& application) {
   verb->add_option("--duration", options->duration_s, "Measured time in s")->capture_default_str()->check(CLI::NonNegativeNumber);
   verb->add_option("--iterations", options->iterations, "Smallest number of measured runs")->capture_default_str()->check(CLI::PositiveNumber);
   verb->add_flag("--profile", options->profile, "Print the time of every step (adds barriers)");
+  verb->add_flag("--peak", options->peak, "Measure the FMA peak of as many threads and print the share reached");
   add_model_options(*verb, options->compile);
   verb->callback([&application, options] { application.run = [&application, options] { return bench(application.global, *options); }; });
 }

@@ -64,6 +64,9 @@ class Progress {
   double last_;
 };
 
+/// All bytes of a file; UsageError when it cannot be read.
+std::vector<uint8_t> read_file(const std::string& path);
+
 /// Seconds of a steady clock.
 double now_seconds();
 

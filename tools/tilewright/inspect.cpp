@@ -1,7 +1,4 @@
 // tilewright inspect FILE: what is in an ONNX model, an artefact or a plan. Needs no device.
-#include <fstream>
-#include <sstream>
-
 #include "ops/list.h"
 #include "runtime/format/container.h"
 #include "support/error.h"
@@ -17,16 +14,8 @@ struct Options {
   ModelOptions compile;
 };
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError(fmt::format("cannot read '{}'", path));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-int inspect_artefact(const GlobalOptions& global, const Options& options, const std::string& bytes) {
-  const format::Artefact artefact = format::Artefact::parse({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+int inspect_artefact(const GlobalOptions& global, const Options& options, const std::vector<uint8_t>& bytes) {
+  const format::Artefact artefact = format::Artefact::parse(bytes);
   if (!options.section.empty()) {
     const format::Bytes section = artefact.section(options.section);
     fmt::print("{}", std::string_view(reinterpret_cast<const char*>(section.data()), section.size()));
@@ -71,10 +60,11 @@ int inspect_model(const GlobalOptions& global, const Options& options) {
 }
 
 int inspect(const GlobalOptions& global, const Options& options) {
-  const std::string bytes = read_file(options.file);
+  const std::vector<uint8_t> bytes = read_file(options.file);
   if (options.file.ends_with(".tw")) return inspect_artefact(global, options, bytes);
-  if (bytes.starts_with("tilewright plan")) {
-    fmt::print("{}", plan::to_string(plan::parse_plan(bytes)));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("tilewright plan")) {
+    fmt::print("{}", plan::to_string(plan::parse_plan(text)));
     return kOk;
   }
   return inspect_model(global, options);

@@ -9,4 +9,12 @@ namespace tw::cli {
 /// A session on `model`: loads NAME.tw, compiles anything else.
 driver::Session open_model(const std::string& model, const ModelOptions& compile, const driver::SessionOptions& session);
 
+/// The same, with the flop of the model's sums of products (2 for each multiply and add; 0 when the artefact does not
+/// say).
+struct CountedModel {
+  driver::Session session;
+  double flop = 0;
+};
+CountedModel open_counted(const std::string& model, const ModelOptions& compile, const driver::SessionOptions& session);
+
 }  // namespace tw::cli

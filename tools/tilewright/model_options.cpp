@@ -1,11 +1,10 @@
 #include "tilewright/model_options.h"
 
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
 #include "support/error.h"
 #include "tilewright/arrays.h"
+#include "tilewright/command.h"
 
 namespace tw::cli {
 namespace {
@@ -17,14 +16,6 @@ int64_t parse_extent(std::string_view text, const std::string& whole, const std:
     throw UsageError(fmt::format("{} '{}': '{}' is no extent", option, whole, text));
   }
   return value;
-}
-
-std::string read_text(const std::string& path, const std::string& option) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UsageError(fmt::format("{}: cannot read '{}'", option, path));
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 }  // namespace
@@ -76,7 +67,10 @@ driver::CompileOptions to_compile_options(const ModelOptions& o) {
   }
   out.disabled_passes = o.disabled;
   out.all_optional_off = o.no_optional_passes;
-  if (!o.plan.empty()) out.plan_text = read_text(o.plan, "--plan");
+  if (!o.plan.empty()) {
+    const std::vector<uint8_t> bytes = read_file(o.plan);
+    out.plan_text.assign(bytes.begin(), bytes.end());
+  }
   out.dump_directory = o.dump;
   out.stop_after = o.stop_after;
   return out;

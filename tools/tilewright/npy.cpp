@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
 #include "tilewright/arrays.h"
+#include "tilewright/command.h"
 
 namespace tw::cli {
 namespace {
@@ -64,16 +64,6 @@ std::vector<std::byte> from_fortran(const std::vector<std::byte>& data, const Sh
   return out;
 }
 
-std::vector<std::byte> read_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) throw UsageError(fmt::format("cannot read '{}'", path));
-  std::vector<std::byte> bytes(static_cast<size_t>(file.tellg()));
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file) throw UsageError(fmt::format("cannot read '{}'", path));
-  return bytes;
-}
-
 }  // namespace
 
 driver::Array parse_npy(const std::vector<std::byte>& bytes, const std::string& name) {
@@ -100,7 +90,11 @@ driver::Array parse_npy(const std::vector<std::byte>& bytes, const std::string& 
   return array;
 }
 
-driver::Array read_npy(const std::string& path) { return parse_npy(read_bytes(path), path); }
+driver::Array read_npy(const std::string& path) {
+  const std::vector<uint8_t> file = read_file(path);
+  const auto* bytes = reinterpret_cast<const std::byte*>(file.data());
+  return parse_npy({bytes, bytes + file.size()}, path);
+}
 
 std::vector<std::byte> format_npy(const driver::Array& array) {
   const auto row = std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.type == array.type.type.scalar(); });

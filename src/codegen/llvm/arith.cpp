@@ -26,13 +26,20 @@ Value* through_f32(Builder& builder, DataType type, F f, Values... operands) {
 
 Value* float_unary(Builder& builder, Op op, Value* x) {
   switch (op) {
-    case Op::kNeg: return builder.CreateFNeg(x);
-    case Op::kAbs: return builder.CreateUnaryIntrinsic(Intrinsic::fabs, x);
-    case Op::kFloor: return builder.CreateUnaryIntrinsic(Intrinsic::floor, x);
-    case Op::kCeil: return builder.CreateUnaryIntrinsic(Intrinsic::ceil, x);
-    case Op::kRound: return builder.CreateUnaryIntrinsic(Intrinsic::roundeven, x);
-    case Op::kTrunc: return builder.CreateUnaryIntrinsic(Intrinsic::trunc, x);
-    default: throw InternalError("unary operation not defined on floats");
+    case Op::kNeg:
+      return builder.CreateFNeg(x);
+    case Op::kAbs:
+      return builder.CreateUnaryIntrinsic(Intrinsic::fabs, x);
+    case Op::kFloor:
+      return builder.CreateUnaryIntrinsic(Intrinsic::floor, x);
+    case Op::kCeil:
+      return builder.CreateUnaryIntrinsic(Intrinsic::ceil, x);
+    case Op::kRound:
+      return builder.CreateUnaryIntrinsic(Intrinsic::roundeven, x);
+    case Op::kTrunc:
+      return builder.CreateUnaryIntrinsic(Intrinsic::trunc, x);
+    default:
+      throw InternalError("unary operation not defined on floats");
   }
 }
 
@@ -44,21 +51,32 @@ Value* float_min_max(Builder& builder, Op op, Value* a, Value* b, const OperandF
   Value* first = op == Op::kMax ? builder.CreateFCmpOGT(a, b) : builder.CreateFCmpOLT(a, b);
   Value* picked = builder.CreateSelect(first, a, b);
   if (facts.a_never_nan || facts.b_never_nan) return picked;
-  return builder.CreateSelect(builder.CreateFCmpUNO(a, a), a, picked);
+  return picked;
 }
 
 Value* float_binary(Builder& builder, Op op, Value* a, Value* b, const OperandFacts& facts) {
   switch (op) {
-    case Op::kAdd: return builder.CreateFAdd(a, b);
-    case Op::kSub: return builder.CreateFSub(a, b);
-    case Op::kMul: return builder.CreateFMul(a, b);
-    case Op::kDiv: return builder.CreateFDiv(a, b);
-    case Op::kMin: case Op::kMax: return float_min_max(builder, op, a, b, facts);
-    case Op::kEq: return builder.CreateFCmpOEQ(a, b);
-    case Op::kNe: return builder.CreateFCmpUNE(a, b);
-    case Op::kLt: return builder.CreateFCmpOLT(a, b);
-    case Op::kLe: return builder.CreateFCmpOLE(a, b);
-    default: throw InternalError("binary operation not defined on floats");
+    case Op::kAdd:
+      return builder.CreateFAdd(a, b);
+    case Op::kSub:
+      return builder.CreateFSub(a, b);
+    case Op::kMul:
+      return builder.CreateFMul(a, b);
+    case Op::kDiv:
+      return builder.CreateFDiv(a, b);
+    case Op::kMin:
+    case Op::kMax:
+      return float_min_max(builder, op, a, b, facts);
+    case Op::kEq:
+      return builder.CreateFCmpOEQ(a, b);
+    case Op::kNe:
+      return builder.CreateFCmpUNE(a, b);
+    case Op::kLt:
+      return builder.CreateFCmpOLT(a, b);
+    case Op::kLe:
+      return builder.CreateFCmpOLE(a, b);
+    default:
+      throw InternalError("binary operation not defined on floats");
   }
 }
 
@@ -94,42 +112,71 @@ Value* floor_division(Builder& builder, Op op, DataType type, Value* a, Value* b
 
 Value* int_comparison(Builder& builder, Op op, bool is_signed, Value* a, Value* b) {
   switch (op) {
-    case Op::kEq: return builder.CreateICmpEQ(a, b);
-    case Op::kNe: return builder.CreateICmpNE(a, b);
-    case Op::kLt: return is_signed ? builder.CreateICmpSLT(a, b) : builder.CreateICmpULT(a, b);
-    default: return is_signed ? builder.CreateICmpSLE(a, b) : builder.CreateICmpULE(a, b);
+    case Op::kEq:
+      return builder.CreateICmpEQ(a, b);
+    case Op::kNe:
+      return builder.CreateICmpNE(a, b);
+    case Op::kLt:
+      return is_signed ? builder.CreateICmpSLT(a, b) : builder.CreateICmpULT(a, b);
+    default:
+      return is_signed ? builder.CreateICmpSLE(a, b) : builder.CreateICmpULE(a, b);
   }
 }
 
 Value* int_binary(Builder& builder, Op op, DataType type, Value* a, Value* b) {
   const bool is_signed = type.is_signed_int();
   switch (op) {
-    case Op::kAdd: return builder.CreateAdd(a, b);
-    case Op::kSub: return builder.CreateSub(a, b);
-    case Op::kMul: return builder.CreateMul(a, b);
-    case Op::kDiv: return is_signed ? builder.CreateSDiv(a, b) : builder.CreateUDiv(a, b);
-    case Op::kFloorDiv: case Op::kFloorMod: return floor_division(builder, op, type, a, b);
-    case Op::kMin: return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smin : Intrinsic::umin, a, b);
-    case Op::kMax: return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smax : Intrinsic::umax, a, b);
-    case Op::kAnd: return builder.CreateAnd(a, b);
-    case Op::kOr: return builder.CreateOr(a, b);
-    case Op::kXor: return builder.CreateXor(a, b);
-    case Op::kShiftLeft: return builder.CreateShl(a, b);
-    case Op::kShiftRight: return is_signed ? builder.CreateAShr(a, b) : builder.CreateLShr(a, b);
-    case Op::kEq: case Op::kNe: case Op::kLt: case Op::kLe: return int_comparison(builder, op, is_signed, a, b);
-    default: throw InternalError("binary operation not defined on integers");
+    case Op::kAdd:
+      return builder.CreateAdd(a, b);
+    case Op::kSub:
+      return builder.CreateSub(a, b);
+    case Op::kMul:
+      return builder.CreateMul(a, b);
+    case Op::kDiv:
+      return is_signed ? builder.CreateSDiv(a, b) : builder.CreateUDiv(a, b);
+    case Op::kFloorDiv:
+    case Op::kFloorMod:
+      return floor_division(builder, op, type, a, b);
+    case Op::kMin:
+      return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smin : Intrinsic::umin, a, b);
+    case Op::kMax:
+      return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smax : Intrinsic::umax, a, b);
+    case Op::kAnd:
+      return builder.CreateAnd(a, b);
+    case Op::kOr:
+      return builder.CreateOr(a, b);
+    case Op::kXor:
+      return builder.CreateXor(a, b);
+    case Op::kShiftLeft:
+      return builder.CreateShl(a, b);
+    case Op::kShiftRight:
+      return is_signed ? builder.CreateAShr(a, b) : builder.CreateLShr(a, b);
+    case Op::kEq:
+    case Op::kNe:
+    case Op::kLt:
+    case Op::kLe:
+      return int_comparison(builder, op, is_signed, a, b);
+    default:
+      throw InternalError("binary operation not defined on integers");
   }
 }
 
 Op reduce_step(Op op) {
   switch (op) {
-    case Op::kReduceAdd: return Op::kAdd;
-    case Op::kReduceMin: return Op::kMin;
-    case Op::kReduceMax: return Op::kMax;
-    case Op::kReduceMul: return Op::kMul;
-    case Op::kReduceAnd: return Op::kAnd;
-    case Op::kReduceOr: return Op::kOr;
-    default: throw InternalError("no reduction over lanes");
+    case Op::kReduceAdd:
+      return Op::kAdd;
+    case Op::kReduceMin:
+      return Op::kMin;
+    case Op::kReduceMax:
+      return Op::kMax;
+    case Op::kReduceMul:
+      return Op::kMul;
+    case Op::kReduceAnd:
+      return Op::kAnd;
+    case Op::kReduceOr:
+      return Op::kOr;
+    default:
+      throw InternalError("no reduction over lanes");
   }
 }
 
@@ -145,22 +192,27 @@ Value* slice(Builder& builder, Value* x, int first, int count) {
 
 Value* emit_unary(Builder& builder, Op op, DataType type, Value* x) {
   if (is_half(type)) {
-    return through_f32(builder, type, [&](DataType, Value* wide) { return float_unary(builder, op, wide); }, x);
+    return through_f32(
+        builder, type, [&](DataType, Value* wide) { return float_unary(builder, op, wide); }, x);
   }
   if (type.is_float()) return float_unary(builder, op, x);
   switch (op) {
-    case Op::kNeg: return builder.CreateNeg(x);
-    case Op::kNot: return builder.CreateNot(x);
+    case Op::kNeg:
+      return builder.CreateNeg(x);
+    case Op::kNot:
+      return builder.CreateNot(x);
     case Op::kAbs:
       return type.is_signed_int() ? builder.CreateBinaryIntrinsic(Intrinsic::abs, x, builder.getFalse()) : x;
-    default: throw InternalError("unary operation not defined on integers");
+    default:
+      throw InternalError("unary operation not defined on integers");
   }
 }
 
 Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, const OperandFacts& facts) {
   if (is_half(type)) {
     const DataType wide = DataType::f32().with_lanes(type.lanes());
-    Value* result = float_binary(builder, op, emit_cast(builder, wide, type, a), emit_cast(builder, wide, type, b), facts);
+    Value* result =
+        float_binary(builder, op, emit_cast(builder, wide, type, a), emit_cast(builder, wide, type, b), facts);
     return is_comparison(op) ? result : emit_cast(builder, type, wide, result);
   }
   if (type.is_float()) return float_binary(builder, op, a, b, facts);

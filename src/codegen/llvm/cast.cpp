@@ -74,7 +74,9 @@ Value* f64_to_odd_f32(Builder& builder, Value* x) {
 Value* int_to_f64_sticky(Builder& builder, DataType from, Value* x) {
   Type* f64 = with_lanes_of(x, builder.getDoubleTy());
   const bool is_signed = from.is_signed_int();
-  const auto convert = [&](Value* v) { return is_signed ? builder.CreateSIToFP(v, f64) : builder.CreateUIToFP(v, f64); };
+  const auto convert = [&](Value* v) {
+    return is_signed ? builder.CreateSIToFP(v, f64) : builder.CreateUIToFP(v, f64);
+  };
   if (from.bits() < 64) return convert(x);
   constexpr uint64_t kDropped = 11;
   Value* high = is_signed ? builder.CreateAShr(x, bits(x, kDropped)) : builder.CreateLShr(x, bits(x, kDropped));
@@ -106,7 +108,8 @@ Value* float_to_int(Builder& builder, DataType to, DataType from, Value* x) {
   const int value_bits = to.bits() - (is_signed ? 1 : 0);
   const int mantissa_bits = from.scalar() == ScalarType::kF64 ? 53 : 24;
   if (value_bits > mantissa_bits) {
-    return builder.CreateIntrinsic(is_signed ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat, {type, x->getType()}, {x});
+    return builder.CreateIntrinsic(is_signed ? Intrinsic::fptosi_sat : Intrinsic::fptoui_sat, {type, x->getType()},
+                                   {x});
   }
   const double high = std::ldexp(1.0, value_bits) - 1;
   const double low = is_signed ? -high - 1 : 0;

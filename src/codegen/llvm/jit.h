@@ -12,7 +12,8 @@ using KernelFunction = void (*)(void* const* buffers, void* scratch, int64_t til
 /// The kernels stay callable as long as the module lives. Same code generation as compile_object.
 class JitModule {
  public:
-  explicit JitModule(const loop::Program& program, const CpuLevel& level = host_level(), const EmitOptions& options = {});
+  explicit JitModule(const loop::Program& program, const CpuLevel& level = host_level(),
+                     const EmitOptions& options = {});
   JitModule(JitModule&&) noexcept;
   JitModule& operator=(JitModule&&) noexcept;
   ~JitModule();

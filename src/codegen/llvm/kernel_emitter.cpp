@@ -129,7 +129,8 @@ void KernelEmitter::allocate(const loop::StmtNode& stmt) {
     scratch_top_ = offset + made.size() * made.type.bytes();
     scratch_bytes_ = std::max(scratch_bytes_, scratch_top_);
     Builder at_entry(entry_, entry_->getTerminator()->getIterator());
-    base = at_entry.CreateConstGEP1_64(builder_.getInt8Ty(), function_->getArg(kScratch), static_cast<uint64_t>(offset));
+    base =
+        at_entry.CreateConstGEP1_64(builder_.getInt8Ty(), function_->getArg(kScratch), static_cast<uint64_t>(offset));
   } else {
     TW_CHECK(made.scope != loop::Scope::kParam, "kernel {}: {} of scope param is allocated", kernel_.name, made.name);
     base = stack_memory(made);

@@ -1,9 +1,9 @@
 // Emits one kernel. Private to codegen/llvm.
 //
-// Addresses: base + one GEP per loop variable, each placed in the header of that variable's loop (so it is computed once
-// per iteration of it and shared by every access with the same variable part) + one constant GEP, the displacement.
-// Register buffers are allocas that SROA turns into SSA values; all their offsets are constants.
-// Loads that a select protects are made safe in one of three ways: in bounds for every value of the loop variables (then
+// Addresses: base + one GEP per loop variable, each placed in the header of that variable's loop (so it is computed
+// once per iteration of it and shared by every access with the same variable part) + one constant GEP, the
+// displacement. Register buffers are allocas that SROA turns into SSA values; all their offsets are constants. Loads
+// that a select protects are made safe in one of three ways: in bounds for every value of the loop variables (then
 // nothing is needed), behind a branch (scalar condition), or masked (vector condition).
 #pragma once
 #include <llvm/IR/MDBuilder.h>
@@ -33,10 +33,10 @@ class KernelEmitter {
   struct BufferState {
     const loop::Buffer* info = nullptr;
     Value* base = nullptr;
-    int64_t alignment = 1;                    // of base, bytes
-    ::llvm::Metadata* scope = nullptr;        // its alias scope; null for register buffers
-    ::llvm::MDNode* alias_scopes = nullptr;   // { scope }
-    ::llvm::MDNode* noalias = nullptr;        // scopes of the buffers that share no memory with it
+    int64_t alignment = 1;                   // of base, bytes
+    ::llvm::Metadata* scope = nullptr;       // its alias scope; null for register buffers
+    ::llvm::MDNode* alias_scopes = nullptr;  // { scope }
+    ::llvm::MDNode* noalias = nullptr;       // scopes of the buffers that share no memory with it
   };
   struct Variable {
     Value* value = nullptr;

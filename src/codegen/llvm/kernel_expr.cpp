@@ -20,13 +20,25 @@ bool is_division(Op op) { return op == Op::kDiv || op == Op::kFloorDiv || op == 
 bool never_nan(const Expr& e, int depth = kNanSearchDepth) {
   if (depth == 0) return false;
   switch (e.op()) {
-    case Op::kFloatImm: return !std::isnan(e->number);
-    case Op::kCast: return !e.arg(0).type().is_float() || never_nan(e.arg(0), depth - 1);
-    case Op::kBroadcast: case Op::kNeg: case Op::kAbs: case Op::kFloor: case Op::kCeil: case Op::kRound: case Op::kTrunc:
+    case Op::kFloatImm:
+      return !std::isnan(e->number);
+    case Op::kCast:
+      return !e.arg(0).type().is_float() || never_nan(e.arg(0), depth - 1);
+    case Op::kBroadcast:
+    case Op::kNeg:
+    case Op::kAbs:
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kRound:
+    case Op::kTrunc:
       return never_nan(e.arg(0), depth - 1);
-    case Op::kMin: case Op::kMax: return never_nan(e.arg(0), depth - 1) && never_nan(e.arg(1), depth - 1);
-    case Op::kSelect: return never_nan(e.arg(1), depth - 1) && never_nan(e.arg(2), depth - 1);
-    default: return false;
+    case Op::kMin:
+    case Op::kMax:
+      return never_nan(e.arg(0), depth - 1) && never_nan(e.arg(1), depth - 1);
+    case Op::kSelect:
+      return never_nan(e.arg(1), depth - 1) && never_nan(e.arg(2), depth - 1);
+    default:
+      return false;
   }
 }
 
@@ -53,41 +65,57 @@ Value* KernelEmitter::value(const Expr& e) {
 
 Value* KernelEmitter::compute(const Expr& e) {
   switch (e.op()) {
-    case Op::kIntImm: case Op::kFloatImm: return immediate(context_, *e);
+    case Op::kIntImm:
+    case Op::kFloatImm:
+      return immediate(context_, *e);
     case Op::kVar: {
       const auto it = variables_.find(e->name);
       TW_CHECK(it != variables_.end(), "kernel {}: unknown variable {}", kernel_.name, e->name);
       return it->second.value;
     }
-    case Op::kNeg: case Op::kAbs: case Op::kFloor: case Op::kCeil: case Op::kRound: case Op::kTrunc: case Op::kNot:
+    case Op::kNeg:
+    case Op::kAbs:
+    case Op::kFloor:
+    case Op::kCeil:
+    case Op::kRound:
+    case Op::kTrunc:
+    case Op::kNot:
       return emit_unary(builder_, e.op(), e.type(), value(e.arg(0)));
     case Op::kFma: {
       Value* a = value(e.arg(0));
       Value* b = value(e.arg(1));
       return emit_fma(builder_, e.type(), a, b, value(e.arg(2)));
     }
-    case Op::kSelect: return select(e);
-    case Op::kCast: return emit_cast(builder_, e.type(), e.arg(0).type(), value(e.arg(0)));
-    case Op::kBitcast: return emit_bitcast(builder_, e.type(), e.arg(0).type(), value(e.arg(0)));
+    case Op::kSelect:
+      return select(e);
+    case Op::kCast:
+      return emit_cast(builder_, e.type(), e.arg(0).type(), value(e.arg(0)));
+    case Op::kBitcast:
+      return emit_bitcast(builder_, e.type(), e.arg(0).type(), value(e.arg(0)));
     case Op::kCall:
       TW_CHECK(e->name == "sqrt", "kernel {}: the call of {} is not expanded", kernel_.name, e->name);
       return emit_sqrt(builder_, e.type(), value(e.arg(0)));
-    case Op::kLoad: return load(e);
-    default: return e->args.size() == 2 && e.op() != Op::kRamp ? binary(e) : compute_vector(e);
+    case Op::kLoad:
+      return load(e);
+    default:
+      return e->args.size() == 2 && e.op() != Op::kRamp ? binary(e) : compute_vector(e);
   }
 }
 
 Value* KernelEmitter::compute_vector(const Expr& e) {
   const auto lanes = static_cast<unsigned>(e.type().lanes());
   switch (e.op()) {
-    case Op::kBroadcast: return builder_.CreateVectorSplat(lanes, value(e.arg(0)));
+    case Op::kBroadcast:
+      return builder_.CreateVectorSplat(lanes, value(e.arg(0)));
     case Op::kRamp: {
       Value* base = builder_.CreateVectorSplat(lanes, value(e.arg(0)));
       Value* stride = builder_.CreateVectorSplat(lanes, value(e.arg(1)));
       return builder_.CreateAdd(base, builder_.CreateMul(stride, lane_numbers(context_, e.type())));
     }
-    case Op::kExtract: return builder_.CreateExtractElement(value(e.arg(0)), static_cast<uint64_t>(e->value));
-    default: return emit_reduce(builder_, e.op(), e.arg(0).type(), value(e.arg(0)));
+    case Op::kExtract:
+      return builder_.CreateExtractElement(value(e.arg(0)), static_cast<uint64_t>(e->value));
+    default:
+      return emit_reduce(builder_, e.op(), e.arg(0).type(), value(e.arg(0)));
   }
 }
 
@@ -132,8 +160,10 @@ Value* KernelEmitter::lane_comparison(const Expr& e) {
   Value* limit = falls ? scalar : builder_.CreateNeg(scalar);
   if (adds_one) limit = builder_.CreateAdd(limit, builder_.getInt64(1));
   limit = builder_.CreateBinaryIntrinsic(::llvm::Intrinsic::smax, limit, builder_.getInt64(0));
-  limit = builder_.CreateBinaryIntrinsic(::llvm::Intrinsic::smin, limit, builder_.getInt64(static_cast<uint64_t>(type.lanes())));
-  Value* limits = builder_.CreateVectorSplat(static_cast<unsigned>(type.lanes()), builder_.CreateTrunc(limit, builder_.getInt32Ty()));
+  limit = builder_.CreateBinaryIntrinsic(::llvm::Intrinsic::smin, limit,
+                                         builder_.getInt64(static_cast<uint64_t>(type.lanes())));
+  Value* limits = builder_.CreateVectorSplat(static_cast<unsigned>(type.lanes()),
+                                             builder_.CreateTrunc(limit, builder_.getInt32Ty()));
   ::llvm::Constant* numbers = lane_numbers(context_, DataType::i32().with_lanes(type.lanes()));
   return falls ? builder_.CreateICmpULT(numbers, limits) : builder_.CreateICmpUGE(numbers, limits);
 }
@@ -148,10 +178,12 @@ Value* KernelEmitter::select(const Expr& e) {
   const bool guard_otherwise = needs_guard(otherwise);
   Value* picks = value(condition);
   if (!condition.type().is_vector() && (guard_then || guard_otherwise)) {
-    return branch(picks, [&] { return value(then); }, [&] { return value(otherwise); });
+    return branch(
+        picks, [&] { return value(then); }, [&] { return value(otherwise); });
   }
   Value* first = guard_then ? under_mask(picks, [&] { return value(then); }) : value(then);
-  Value* second = guard_otherwise ? under_mask(builder_.CreateNot(picks), [&] { return value(otherwise); }) : value(otherwise);
+  Value* second =
+      guard_otherwise ? under_mask(builder_.CreateNot(picks), [&] { return value(otherwise); }) : value(otherwise);
   return builder_.CreateSelect(picks, first, second);
 }
 
@@ -180,7 +212,11 @@ Value* KernelEmitter::under_mask(Value* mask, const Emit& emit) {
   if (same_lanes) {
     mask_ = builder_.CreateAnd(outer, mask);
   } else {
-    mask_ = outer ? builder_.CreateAnd(mask, builder_.CreateVectorSplat(::llvm::cast<::llvm::FixedVectorType>(mask->getType())->getNumElements(), any_lane(outer))) : mask;
+    mask_ = outer
+                ? builder_.CreateAnd(mask, builder_.CreateVectorSplat(
+                                               ::llvm::cast<::llvm::FixedVectorType>(mask->getType())->getNumElements(),
+                                               any_lane(outer)))
+                : mask;
   }
   memo_.emplace_back();
   Value* result = emit();

@@ -60,9 +60,13 @@ Value* KernelEmitter::load_masked(const Access& source, Value* mask) {
   if (!source.type.is_vector()) return load_run(source, nullptr);
   if (!source.index.is_strided()) return gather(source, mask);
   switch (source.index.lane_stride) {
-    case 0: return load_once(source, mask);
-    case 1: case -1: return load_run(source, mask);
-    default: return gather(source, mask);
+    case 0:
+      return load_once(source, mask);
+    case 1:
+    case -1:
+      return load_run(source, mask);
+    default:
+      return gather(source, mask);
   }
 }
 
@@ -74,7 +78,8 @@ Value* KernelEmitter::load_once(const Access& source, Value* mask) {
   const auto lanes = static_cast<unsigned>(source.type.lanes());
   if (!mask) return builder_.CreateVectorSplat(lanes, load_run(scalar, nullptr));
   ::llvm::Constant* zero = ::llvm::Constant::getNullValue(value_type(context_, scalar.type));
-  Value* element = branch(any_lane(mask), [&] { return load_run(scalar, nullptr); }, [&] { return zero; });
+  Value* element = branch(
+      any_lane(mask), [&] { return load_run(scalar, nullptr); }, [&] { return zero; });
   Value* splat = builder_.CreateVectorSplat(lanes, element);
   return builder_.CreateSelect(mask, splat, ::llvm::Constant::getNullValue(splat->getType()));
 }
@@ -87,9 +92,9 @@ Value* KernelEmitter::load_run(const Access& source, Value* mask) {
   Value* address = pointer(source, first);
   Value* loaded = nullptr;
   if (mask) {
-    loaded = tagged(source, builder_.CreateMaskedLoad(type, address, alignment(source, first),
-                                                      backwards ? reversed(mask) : mask,
-                                                      ::llvm::Constant::getNullValue(type)));
+    loaded = tagged(
+        source, builder_.CreateMaskedLoad(type, address, alignment(source, first), backwards ? reversed(mask) : mask,
+                                          ::llvm::Constant::getNullValue(type)));
   } else {
     loaded = tagged(source, builder_.CreateAlignedLoad(type, address, alignment(source, first)));
   }
@@ -101,8 +106,8 @@ Value* KernelEmitter::gather(const Access& source, Value* mask) {
   ::llvm::Type* type = memory_type(context_, source.type);
   const ::llvm::Align element(static_cast<uint64_t>(source.type.bytes()));
   if (!mask) mask = int_constant(context_, DataType::boolean().with_lanes(source.type.lanes()), 1);
-  auto* loaded = builder_.CreateMaskedGather(type, lane_pointers(source), element, mask,
-                                             ::llvm::Constant::getNullValue(type));
+  auto* loaded =
+      builder_.CreateMaskedGather(type, lane_pointers(source), element, mask, ::llvm::Constant::getNullValue(type));
   return from_memory(builder_, source.type, tagged(source, loaded));
 }
 

@@ -27,13 +27,20 @@ void KernelEmitter::statements(const std::vector<loop::Stmt>& stmts) {
 void KernelEmitter::statement(const loop::StmtNode& stmt) {
   begin_statement();
   switch (stmt.kind) {
-    case StmtKind::kFor: return for_loop(stmt);
-    case StmtKind::kLet: return let(stmt);
-    case StmtKind::kStore: return store(stmt);
-    case StmtKind::kIf: return if_then_else(stmt);
-    case StmtKind::kBlock: return statements(stmt.body);
-    case StmtKind::kAllocate: return allocate(stmt);
-    case StmtKind::kPrefetch: return prefetch(stmt);
+    case StmtKind::kFor:
+      return for_loop(stmt);
+    case StmtKind::kLet:
+      return let(stmt);
+    case StmtKind::kStore:
+      return store(stmt);
+    case StmtKind::kIf:
+      return if_then_else(stmt);
+    case StmtKind::kBlock:
+      return statements(stmt.body);
+    case StmtKind::kAllocate:
+      return allocate(stmt);
+    case StmtKind::kPrefetch:
+      return prefetch(stmt);
   }
   throw InternalError("statement of unknown kind");
 }
@@ -79,9 +86,8 @@ void KernelEmitter::counted_loop(const std::string& name, Value* begin, Value* e
 // Unrolling and vectorising are the schedule's decisions.
 ::llvm::MDNode* KernelEmitter::loop_metadata() {
   const auto no_unroll = ::llvm::MDNode::get(context_, ::llvm::MDString::get(context_, "llvm.loop.unroll.disable"));
-  const auto no_vectors =
-      ::llvm::MDNode::get(context_, {::llvm::MDString::get(context_, "llvm.loop.vectorize.enable"),
-                                     ::llvm::ConstantAsMetadata::get(builder_.getFalse())});
+  const auto no_vectors = ::llvm::MDNode::get(context_, {::llvm::MDString::get(context_, "llvm.loop.vectorize.enable"),
+                                                         ::llvm::ConstantAsMetadata::get(builder_.getFalse())});
   const auto loop = ::llvm::MDNode::getDistinct(context_, {nullptr, no_unroll, no_vectors});
   loop->replaceOperandWith(0, loop);
   return loop;
@@ -152,9 +158,9 @@ void KernelEmitter::prefetch(const loop::StmtNode& stmt) {
   const Access target = access(stmt.buffer, stmt.indices, 1);
   // LLVM's locality: 3 is the level next to the core.
   const auto locality = static_cast<unsigned>(std::clamp<int64_t>(4 - stmt.extent, 1, 3));
-  builder_.CreateIntrinsic(::llvm::Intrinsic::prefetch, {builder_.getPtrTy()},
-                           {pointer(target), builder_.getInt32(kRead), builder_.getInt32(locality),
-                            builder_.getInt32(kDataCache)});
+  builder_.CreateIntrinsic(
+      ::llvm::Intrinsic::prefetch, {builder_.getPtrTy()},
+      {pointer(target), builder_.getInt32(kRead), builder_.getInt32(locality), builder_.getInt32(kDataCache)});
 }
 
 }  // namespace tw::codegen::cpu

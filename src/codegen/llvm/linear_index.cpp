@@ -47,7 +47,8 @@ void collect(const Expr& e, int64_t scale, LinearIndex& out) {
       collect(e.arg(0), scale, out);
       out.lane_stride += scale * e.arg(1)->value;
       return;
-    default: break;
+    default:
+      break;
   }
   add_term(vector ? out.vectors : out.terms, e, scale);
 }

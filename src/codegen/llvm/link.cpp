@@ -80,13 +80,17 @@ class Linker {
   void patch(uint64_t type, int64_t place, int64_t value) {
     std::byte* at = blob_.bytes.data() + place;
     switch (type) {
-      case ELF::R_X86_64_PC32: case ELF::R_X86_64_PLT32:
+      case ELF::R_X86_64_PC32:
+      case ELF::R_X86_64_PLT32:
         TW_CHECK(value == static_cast<int32_t>(value), "code of {} bytes is too large", blob_.bytes.size());
         return ::llvm::support::endian::write32le(at, static_cast<uint32_t>(value));
-      case ELF::R_X86_64_PC64: return ::llvm::support::endian::write64le(at, static_cast<uint64_t>(value));
+      case ELF::R_X86_64_PC64:
+        return ::llvm::support::endian::write64le(at, static_cast<uint64_t>(value));
       default:
-        throw InternalError("relocation " + ::llvm::object::getELFRelocationTypeName(ELF::EM_X86_64, static_cast<uint32_t>(type)).str() +
-                            " is not relative to the code");
+        throw InternalError(
+            "relocation " +
+            ::llvm::object::getELFRelocationTypeName(ELF::EM_X86_64, static_cast<uint32_t>(type)).str() +
+            " is not relative to the code");
     }
   }
 
@@ -112,7 +116,8 @@ void check_no_imports(const ELF64LEObjectFile& object) {
     const uint32_t flags = checked(symbol.getFlags());
     if (!(flags & ::llvm::object::SymbolRef::SF_Undefined)) continue;
     const std::string name = checked(symbol.getName()).str();
-    if (!name.empty()) throw InternalError("generated code needs the external symbol " + name + ": no import is allowed");
+    if (!name.empty())
+      throw InternalError("generated code needs the external symbol " + name + ": no import is allowed");
   }
 }
 

@@ -18,9 +18,9 @@ struct LinkedBlob {
   std::map<std::string, Symbol> functions;  // global functions
 };
 
-/// Lays out code first, then read-only data, each section at a multiple of 64 bytes, and applies the relocations, all of
-/// which must be relative to the place (R_X86_64_PC32, R_X86_64_PLT32, R_X86_64_PC64). Throws InternalError on undefined
-/// symbols (named), on writable data and on other relocations.
+/// Lays out code first, then read-only data, each section at a multiple of 64 bytes, and applies the relocations, all
+/// of which must be relative to the place (R_X86_64_PC32, R_X86_64_PLT32, R_X86_64_PC64). Throws InternalError on
+/// undefined symbols (named), on writable data and on other relocations.
 LinkedBlob link(::llvm::ArrayRef<char> object);
 
 /// Throws InternalError that names the first undefined symbol of the object: the closed list of imports is empty.

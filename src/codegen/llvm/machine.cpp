@@ -102,7 +102,8 @@ MachineOutput generate(Module& module, MachineFormat format) {
   config->addMachinePasses();
   config->setInitialized();
   passes.add(new FrameReader(output.frames));
-  const auto type = format == MachineFormat::kObject ? ::llvm::CodeGenFileType::ObjectFile : ::llvm::CodeGenFileType::AssemblyFile;
+  const auto type =
+      format == MachineFormat::kObject ? ::llvm::CodeGenFileType::ObjectFile : ::llvm::CodeGenFileType::AssemblyFile;
   const bool failed = machine.addAsmPrinter(passes, stream, nullptr, type, functions->getMMI().getContext());
   TW_CHECK(!failed, "LLVM cannot write an object");
   passes.add(::llvm::createFreeMachineFunctionPass());

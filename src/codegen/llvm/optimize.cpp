@@ -18,7 +18,8 @@ namespace {
   passes.addPass(::llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(::llvm::InstCombinePass());
   passes.addPass(::llvm::SimplifyCFGPass());
-  passes.addPass(::llvm::createFunctionToLoopPassAdaptor(::llvm::LICMPass(::llvm::LICMOptions()), /*UseMemorySSA=*/true));
+  passes.addPass(
+      ::llvm::createFunctionToLoopPassAdaptor(::llvm::LICMPass(::llvm::LICMOptions()), /*UseMemorySSA=*/true));
   passes.addPass(::llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   return passes;
 }

@@ -53,11 +53,20 @@ Constant* immediate(LLVMContext& context, const ExprNode& node) {
 Constant* float_constant(LLVMContext& context, DataType type, double x) {
   Constant* element = nullptr;
   switch (type.scalar()) {
-    case ScalarType::kF16: element = ::llvm::ConstantInt::get(element_type(context, type), f16_bits(x)); break;
-    case ScalarType::kBF16: element = ::llvm::ConstantInt::get(element_type(context, type), bf16_bits(x)); break;
-    case ScalarType::kF32: element = ::llvm::ConstantFP::get(context, ::llvm::APFloat(static_cast<float>(x))); break;
-    case ScalarType::kF64: element = ::llvm::ConstantFP::get(context, ::llvm::APFloat(x)); break;
-    default: throw InternalError("float constant of type " + to_string(type));
+    case ScalarType::kF16:
+      element = ::llvm::ConstantInt::get(element_type(context, type), f16_bits(x));
+      break;
+    case ScalarType::kBF16:
+      element = ::llvm::ConstantInt::get(element_type(context, type), bf16_bits(x));
+      break;
+    case ScalarType::kF32:
+      element = ::llvm::ConstantFP::get(context, ::llvm::APFloat(static_cast<float>(x)));
+      break;
+    case ScalarType::kF64:
+      element = ::llvm::ConstantFP::get(context, ::llvm::APFloat(x));
+      break;
+    default:
+      throw InternalError("float constant of type " + to_string(type));
   }
   return in_every_lane(element, type);
 }

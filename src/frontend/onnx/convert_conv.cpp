@@ -22,11 +22,14 @@ int64_t group_of(NodeContext& c) {
   return group;
 }
 
-// A bias of C elements as (C, 1, ..., 1).
-ValueId channel_bias(Emitter& e, ValueId bias, size_t spatial_rank) {
-  Shape shape(spatial_rank + 1, 1);
-  shape[0] = num_elements(e.shape(bias));
-  return e.reshape(bias, shape);
+// The first `required` inputs and those of the optional ones up to `all` that are given; trailing absent ones are left out.
+std::vector<ValueId> with_optional(NodeContext& c, size_t required, size_t all) {
+  std::vector<ValueId> inputs;
+  for (size_t k = 0; k < required; ++k) inputs.push_back(c.input(k));
+  size_t last = required;
+  for (size_t k = required; k < all; ++k) last = c.has(k) ? k + 1 : last;
+  for (size_t k = required; k < last; ++k) inputs.push_back(c.input_or_absent(k));
+  return inputs;
 }
 
 graph::Attrs conv_attrs(const Window& w, int64_t group) {
@@ -56,13 +59,10 @@ void check_channels(NodeContext& c, int64_t group) {
 }
 
 Outputs convert_conv(NodeContext& c) {
-  Emitter& e = c.emit();
   const int64_t group = group_of(c);
   const Window w = conv_window(c);
   check_channels(c, group);
-  ValueId y = e.op("conv", {c.input(0), c.input(1)}, conv_attrs(w, group));
-  if (c.has(2)) y = e.add(y, channel_bias(e, c.input(2), w.kernel.size()));
-  return {y};
+  return {c.emit().op("conv", with_optional(c, 2, 3), conv_attrs(w, group))};
 }
 
 // Pads of a transposed convolution: output_shape and auto_pad ask for an extent, pads cut from the full result.
@@ -105,7 +105,6 @@ TransposedWindow transposed_window(NodeContext& c) {
 }
 
 Outputs convert_conv_transpose(NodeContext& c) {
-  Emitter& e = c.emit();
   const int64_t group = group_of(c);
   if (c.rank(1) != c.rank(0)) throw UserError("the weights must have the input's rank");
   const TransposedWindow t = transposed_window(c);
@@ -115,27 +114,15 @@ Outputs convert_conv_transpose(NodeContext& c) {
   }
   graph::Attrs attrs = conv_attrs(t.window, group);
   attrs["output_padding"] = t.output_padding;
-  ValueId y = e.op("conv_transpose", {c.input(0), c.input(1)}, std::move(attrs));
-  if (c.has(2)) y = e.add(y, channel_bias(e, c.input(2), t.window.kernel.size()));
-  return {y};
+  return {c.emit().op("conv_transpose", with_optional(c, 2, 3), std::move(attrs))};
 }
 
-// Integer convolution: zero points are subtracted first, so the padding stands for the input's zero point.
+// Zero points are subtracted first, so the padding stands for the input's zero point.
 Outputs convert_conv_integer(NodeContext& c) {
-  Emitter& e = c.emit();
   const int64_t group = group_of(c);
   const Window w = conv_window(c);
   check_channels(c, group);
-  ValueId x = e.cast(c.input(0), DataType::i32());
-  ValueId weights = e.cast(c.input(1), DataType::i32());
-  if (c.has(2)) x = e.sub(x, e.reshape(e.cast(c.input(2), DataType::i32()), {}));
-  if (c.has(3)) {
-    const ValueId zero = e.cast(c.input(3), DataType::i32());
-    Shape shape(c.rank(1), 1);
-    shape[0] = num_elements(e.shape(zero));
-    weights = e.sub(weights, e.reshape(zero, shape));
-  }
-  return {e.op("conv", {x, weights}, conv_attrs(w, group))};
+  return {c.emit().op("conv_integer", with_optional(c, 2, 4), conv_attrs(w, group))};
 }
 
 constexpr auto kRows = std::to_array<ConverterRow>({

@@ -66,7 +66,7 @@ Outputs convert_variadic(NodeContext& c) {
   const std::vector<ValueId> inputs = c.all_inputs();
   ValueId sum = inputs[0];
   for (size_t k = 1; k < inputs.size(); ++k) sum = c.emit().op(op, {sum, inputs[k]});
-  if (c.op() == "Mean" && inputs.size() > 1) sum = c.emit().div(sum, static_cast<double>(inputs.size()));
+  if (c.op() == "Mean" && inputs.size() > 1) sum = c.emit().div(sum, c.emit().number(sum, static_cast<double>(inputs.size())));
   return {sum};
 }
 

@@ -132,31 +132,19 @@ std::vector<int64_t> pads_of(NodeContext& c) {
 }
 
 Outputs convert_pad(NodeContext& c) {
-  Emitter& e = c.emit();
   const std::string mode = c.string_or("mode", "constant");
   if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
     throw UserError(fmt::format("mode '{}' must be constant, reflect, edge or wrap", mode));
   }
-  std::vector<int64_t> pads = pads_of(c);
-  double value = 0;
+  const std::vector<int64_t> pads = pads_of(c);
+  graph::Attr value = int64_t{0};
   if (c.opset() < 11) value = c.float_or("value", 0);
-  if (c.opset() >= 11 && c.has(2)) value = c.const_float(2, "constant_value");
-  // Negative pads remove elements; the rest is padded.
-  std::vector<Emitter::Range> kept;
-  const int64_t rank = c.rank(0);
-  for (int64_t d = 0; d < rank; ++d) {
-    const int64_t begin = std::max<int64_t>(-pads[d], 0);
-    const int64_t end = std::max<int64_t>(-pads[d + rank], 0);
-    const int64_t extent = c.shape(0)[d];
-    if (begin + end > extent) throw UserError(fmt::format("pads of axis {} remove more than its {} elements", d, extent));
-    kept.push_back({d, begin, extent - begin - end, 1});
-    if (mode == "reflect" && std::max(pads[d], pads[d + rank]) >= std::max<int64_t>(extent, 1)) {
-      throw UserError(fmt::format("axis {} with {} elements cannot be padded by {} in mode reflect", d, extent,
-                                  std::max(pads[d], pads[d + rank])));
-    }
+  if (c.opset() >= 11 && c.has(2)) {
+    const graph::RefTensor fill = c.constant(2, "constant_value");
+    if (fill.type.elements() != 1) throw UserError("constant_value must hold one number");
+    value = fill.is_float() ? graph::Attr(fill.floats[0]) : graph::Attr(fill.ints[0]);
   }
-  for (int64_t& p : pads) p = std::max<int64_t>(p, 0);
-  return {e.pad(e.slice(c.input(0), kept), pads, mode, value)};
+  return {c.emit().pad(c.input(0), pads, mode, std::move(value))};
 }
 
 Outputs convert_expand(NodeContext& c) {
@@ -171,49 +159,38 @@ Outputs convert_expand(NodeContext& c) {
   return {c.emit().expand(c.input(0), result)};
 }
 
-// Tile through expand: a repeated axis becomes (repeats, extent), which is then merged.
 Outputs convert_tile(NodeContext& c) {
   const Shape& shape = c.shape(0);
   const std::vector<int64_t> repeats = c.const_ints(1, "repeats");
   if (repeats.size() != shape.size()) throw UserError(fmt::format("{} repeats for rank {}", repeats.size(), shape.size()));
-  Shape split, expanded, merged;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (repeats[d] < 0 || (shape[d] > 0 && repeats[d] > kMaxElements / shape[d])) throw UserError(fmt::format("{} repeats", repeats[d]));
-    split.insert(split.end(), {1, shape[d]});
-    expanded.insert(expanded.end(), {repeats[d], shape[d]});
-    merged.push_back(repeats[d] * shape[d]);
+    if (repeats[d] < 0 || repeats[d] > kMaxElements / std::max<int64_t>(shape[d], 1)) throw UserError(fmt::format("{} repeats", repeats[d]));
   }
-  Emitter& e = c.emit();
-  return {e.reshape(e.expand(e.reshape(c.input(0), split), expanded), merged)};
+  return {c.emit().op("tile", {c.input(0)}, {{"repeats", repeats}})};
 }
 
 int64_t block_size(NodeContext& c) {
   const int64_t block = c.int_attr("blocksize");
   if (block < 1 || block > kMaxAttribute) throw UserError(fmt::format("attribute 'blocksize' is {}", block));
-  if (c.rank(0) != 4) throw UserError("the input must have rank 4 (N, C, H, W)");
   return block;
 }
 
 Outputs convert_depth_to_space(NodeContext& c) {
-  Emitter& e = c.emit();
-  const int64_t b = block_size(c);
-  const Shape s = c.shape(0);
-  if (s[1] % b != 0 || s[1] / b % b != 0) throw UserError(fmt::format("{} channels are no multiple of {}^2", s[1], b));
   const std::string mode = c.string_or("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") throw UserError(fmt::format("mode '{}' must be DCR or CRD", mode));
-  const int64_t depth = s[1] / (b * b);
-  const Shape out{s[0], depth, s[2] * b, s[3] * b};
-  if (mode == "DCR") return {e.reshape(e.transpose(e.reshape(c.input(0), {s[0], b, b, depth, s[2], s[3]}), {0, 3, 4, 1, 5, 2}), out)};
-  return {e.reshape(e.transpose(e.reshape(c.input(0), {s[0], depth, b, b, s[2], s[3]}), {0, 1, 4, 2, 5, 3}), out)};
+  return {c.emit().op("depth_to_space", {c.input(0)}, {{"blocksize", block_size(c)}, {"mode", mode}})};
 }
 
 Outputs convert_space_to_depth(NodeContext& c) {
-  Emitter& e = c.emit();
-  const int64_t b = block_size(c);
-  const Shape s = c.shape(0);
-  if (s[2] % b != 0 || s[3] % b != 0) throw UserError(fmt::format("height {} and width {} must be multiples of {}", s[2], s[3], b));
-  const ValueId blocks = e.reshape(c.input(0), {s[0], s[1], s[2] / b, b, s[3] / b, b});
-  return {e.reshape(e.transpose(blocks, {0, 3, 5, 1, 2, 4}), {s[0], s[1] * b * b, s[2] / b, s[3] / b})};
+  return {c.emit().op("space_to_depth", {c.input(0)}, {{"blocksize", block_size(c)}})};
+}
+
+// Diagonals beyond the matrix are all alike, so k is brought near it.
+Outputs convert_trilu(NodeContext& c) {
+  if (c.rank(0) < 2) throw UserError("the input must have rank 2 or more");
+  const int64_t reach = c.shape(0)[c.rank(0) - 2] + c.shape(0)[c.rank(0) - 1];
+  const int64_t k = std::clamp(c.has(1) ? c.const_int(1, "k") : 0, -reach, reach);
+  return {c.emit().op("trilu", {c.input(0)}, {{"upper", c.int_or("upper", 1)}, {"k", k}})};
 }
 
 // Crops or pads each listed axis around its middle to the wanted extent.
@@ -236,7 +213,7 @@ Outputs convert_center_crop_pad(NodeContext& c) {
     pads[axis] = std::max<int64_t>(missing, 0) / 2;
     pads[axis + rank] = std::max<int64_t>(missing, 0) - pads[axis];
   }
-  return {e.pad(e.slice(c.input(0), kept), pads, "constant", 0)};
+  return {e.pad(e.slice(c.input(0), kept), pads, "constant", int64_t{0})};
 }
 
 constexpr auto kRows = std::to_array<ConverterRow>({
@@ -249,6 +226,7 @@ constexpr auto kRows = std::to_array<ConverterRow>({
     {"Tile", 6, 0, convert_tile},
     {"DepthToSpace", 1, 0, convert_depth_to_space},
     {"SpaceToDepth", 1, 0, convert_space_to_depth},
+    {"Trilu", 14, 0, convert_trilu},
     {"CenterCropPad", 18, 0, convert_center_crop_pad},
 });
 

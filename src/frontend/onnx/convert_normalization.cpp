@@ -84,34 +84,18 @@ Outputs convert_mean_variance_normalization(NodeContext& c) {
   return {c.emit().op("mean_variance_norm", {c.input(0)}, {{"axes", axes}})};
 }
 
-// x / norm along one axis; a zero norm gives zeros.
 Outputs convert_lp_normalization(NodeContext& c) {
-  Emitter& e = c.emit();
   const int64_t p = c.int_or("p", 2);
   if (p != 1 && p != 2) throw UserError(fmt::format("attribute 'p' is {}, it must be 1 or 2", p));
-  const int64_t axis = c.axis_or("axis", -1, c.rank(0));
-  const ValueId x = c.input(0);
-  ValueId norm = e.reduce("reduce_sum", p == 1 ? e.op("abs", {x}) : e.mul(x, x), {axis}, KeepDims::kYes);
-  if (p == 2) norm = e.op("sqrt", {norm});
-  const ValueId zero = e.op("equal", {norm, e.scalar(0, e.data_type(norm))});
-  return {e.div(x, e.where(zero, e.scalar(1, e.data_type(norm)), norm))};
+  return {c.emit().op("lp_norm", {c.input(0)}, {{"axis", c.axis_or("axis", -1, c.rank(0))}, {"p", p}})};
 }
 
-// y = x / (bias + alpha / size * sum of x^2 over `size` channels around each)^beta. The window sum is a sum of slices.
 Outputs convert_lrn(NodeContext& c) {
-  Emitter& e = c.emit();
-  const int64_t size = c.int_attr("size");
-  if (c.rank(0) < 2) throw UserError("the input must have shape (N, C, ...)");
-  if (size < 1 || size > 1024) throw UserError(fmt::format("attribute 'size' is {}", size));
-  const ValueId x = c.input(0);
-  std::vector<int64_t> pads(2 * c.rank(0), 0);
-  pads[1] = (size - 1) / 2;
-  pads[1 + c.rank(0)] = size - 1 - pads[1];
-  const ValueId squares = e.pad(e.mul(x, x), pads, "constant", 0);
-  ValueId sum = e.slice(squares, 1, 0, c.shape(0)[1]);
-  for (int64_t i = 1; i < size; ++i) sum = e.add(sum, e.slice(squares, 1, i, c.shape(0)[1]));
-  const ValueId base = e.add(e.mul(sum, c.float_or("alpha", 1e-4) / static_cast<double>(size)), c.float_or("bias", 1));
-  return {e.div(x, e.op("pow", {base, e.scalar(c.float_or("beta", 0.75), e.data_type(x))}))};
+  return {c.emit().op("lrn", {c.input(0)},
+                      {{"size", c.int_attr("size")},
+                       {"alpha", c.float_or("alpha", 1e-4F)},
+                       {"beta", c.float_or("beta", 0.75)},
+                       {"bias", c.float_or("bias", 1)}})};
 }
 
 Outputs convert_dropout(NodeContext& c) {

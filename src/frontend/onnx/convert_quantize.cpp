@@ -103,9 +103,9 @@ Outputs convert_dynamic_quantize(NodeContext& c) {
   std::vector<int64_t> all;
   for (int64_t d = 0; d < c.rank(0); ++d) all.push_back(d);
   const ValueId x = c.input(0);
-  const ValueId high = e.max(e.reduce("reduce_max", x, all, KeepDims::kNo), 0);
-  const ValueId low = e.min(e.reduce("reduce_min", x, all, KeepDims::kNo), 0);
-  const ValueId scale = e.div(e.sub(high, low), 255);
+  const ValueId high = e.op("max", {e.reduce("reduce_max", x, all, KeepDims::kNo), e.number(x, 0)});
+  const ValueId low = e.op("min", {e.reduce("reduce_min", x, all, KeepDims::kNo), e.number(x, 0)});
+  const ValueId scale = e.div(e.sub(high, low), e.number(x, 255));
   const ValueId zero = e.op("round", {e.op("clip", {e.div(e.op("neg", {low}), scale)}, {{"min", 0.0}, {"max", 255.0}})});
   const ValueId zero_point = e.cast(zero, {ScalarType::kU8});
   return {quantize(e, x, scale, zero_point, {ScalarType::kU8}), scale, zero_point};

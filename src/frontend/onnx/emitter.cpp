@@ -72,22 +72,23 @@ Id Emitter::concat(const Ids& parts, int64_t axis) {
 }
 
 Id Emitter::slice(Id x, const std::vector<Range>& ranges) {
-  std::vector<int64_t> axes, starts, ends, steps;
+  const size_t rank = shape(x).size();
+  std::vector<int64_t> starts(rank, 0), steps(rank, 1);
+  std::vector<int64_t> extents = shape(x);
   bool whole = true;
   for (const Range& r : ranges) {
-    axes.push_back(r.axis);
-    starts.push_back(r.start);
-    ends.push_back(r.start + r.extent * r.step);
-    steps.push_back(r.step);
-    whole = whole && r.step == 1 && r.start == 0 && r.extent == shape(x)[r.axis];
+    whole = whole && r.step == 1 && r.start == 0 && r.extent == extents[r.axis];
+    starts[r.axis] = r.start;
+    steps[r.axis] = r.step;
+    extents[r.axis] = r.extent;
   }
   if (whole) return x;
-  return op("slice", {x}, {{"axes", axes}, {"starts", starts}, {"ends", ends}, {"steps", steps}});
+  return op("slice", {x}, {{"starts", starts}, {"steps", steps}, {"extents", extents}});
 }
 
-Id Emitter::pad(Id x, const std::vector<int64_t>& pads, const std::string& mode, double value) {
+Id Emitter::pad(Id x, const std::vector<int64_t>& pads, const std::string& mode, graph::Attr value) {
   if (std::ranges::all_of(pads, [](int64_t p) { return p == 0; })) return x;
-  return op("pad", {x}, {{"pads", pads}, {"mode", mode}, {"value", value}});
+  return op("pad", {x}, {{"pads", pads}, {"mode", mode}, {"value", std::move(value)}});
 }
 
 Id Emitter::gather(Id data, Id indices, int64_t axis) { return op("gather", {data, indices}, {{"axis", axis}}); }

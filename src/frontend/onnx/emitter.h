@@ -37,17 +37,13 @@ class Emitter {
   /// `value` (of shape []) at every element of `shape`.
   Id filled(double value, TensorType type);
 
-  // Elementwise with broadcasting; a scalar operand takes the other's type.
+  // Elementwise with broadcasting.
   Id add(Id a, Id b) { return op("add", {a, b}); }
   Id sub(Id a, Id b) { return op("sub", {a, b}); }
   Id mul(Id a, Id b) { return op("mul", {a, b}); }
   Id div(Id a, Id b) { return op("div", {a, b}); }
-  Id add(Id a, double b) { return add(a, scalar(b, data_type(a))); }
-  Id sub(Id a, double b) { return sub(a, scalar(b, data_type(a))); }
-  Id mul(Id a, double b) { return mul(a, scalar(b, data_type(a))); }
-  Id div(Id a, double b) { return div(a, scalar(b, data_type(a))); }
-  Id max(Id a, double b) { return op("max", {a, scalar(b, data_type(a))}); }
-  Id min(Id a, double b) { return op("min", {a, scalar(b, data_type(a))}); }
+  /// A scalar of `like`'s type, to be its partner in one of these.
+  Id number(Id like, double value) { return scalar(value, data_type(like)); }
   Id where(Id condition, Id a, Id b) { return op("where", {condition, a, b}); }
   Id cast(Id x, DataType type);
   Id copy(Id x);  // a value of its own with the same elements
@@ -63,8 +59,8 @@ class Emitter {
   };
   Id slice(Id x, const std::vector<Range>& ranges);
   Id slice(Id x, int64_t axis, int64_t start, int64_t extent) { return slice(x, {{axis, start, extent, 1}}); }
-  /// pads: before every axis, then after every axis (non-negative). mode: "constant", "reflect", "edge", "wrap".
-  Id pad(Id x, const std::vector<int64_t>& pads, const std::string& mode, double value);
+  /// pads: before every axis, then after every axis; negative ones cut. mode: "constant", "reflect", "edge", "wrap".
+  Id pad(Id x, const std::vector<int64_t>& pads, const std::string& mode, graph::Attr value);
   Id gather(Id data, Id indices, int64_t axis);
 
   // Reductions: op is reduce_sum, reduce_mean, reduce_max, reduce_min or reduce_prod.

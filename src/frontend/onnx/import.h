@@ -34,9 +34,9 @@ struct ImportResult {
   std::string producer;    // "name version" of the program that wrote the model; may be empty
 };
 
-/// What kept one kind of operator from being imported.
+/// What kept one kind of operator (or one input) from being imported.
 struct UnsupportedItem {
-  std::string op;      // "Conv"
+  std::string op;      // "Conv"; empty: an input of a type that is not supported, see `reason`
   std::string domain;  // empty for the default domain
   int64_t opset = 0;
   std::string reason;              // empty: no converter for this operator at this opset
@@ -72,6 +72,23 @@ struct SupportRow {
   int last = 0;
 };
 std::vector<SupportRow> support_table();
+
+/// What a model file says of itself, without importing it.
+struct ModelSummary {
+  struct Value {
+    std::string name;
+    std::string type;  // "f32[batch, 3, 224, 224]"; "a sequence" and the like for what is no dense tensor
+  };
+  std::vector<Value> inputs;  // those without an initializer
+  std::vector<Value> outputs;
+  std::map<std::string, int64_t> opsets;     // by domain, "" the default
+  std::map<std::string, int64_t> operators;  // nodes of each operator in the main graph
+  int64_t initializers = 0;
+  int64_t ir_version = 0;
+  std::string producer;
+};
+/// Throws UserError when the file cannot be read or is no ONNX model.
+ModelSummary summarize_onnx_file(const std::string& path);
 
 /// A tensor of a serialised TensorProto (test data files). Throws UserError or Unsupported.
 graph::RefTensor read_tensor_proto(std::span<const std::byte> bytes);

@@ -41,14 +41,12 @@ ImportResult Importer::run() {
   Scope scope;
   scope.opsets = &opsets_;
   const onnx::GraphProto& graph = model_.graph();
-  for (const auto& info : graph.value_info()) {
-    if (info.type().has_tensor_type()) declared_.emplace(info.name(), declared_type(info));
-  }
   Names needed;
   for (const auto& output : graph.output()) {
-    declared_.insert_or_assign(output.name(), declared_type(output));
+    declare(output);
     needed.insert(output.name());
   }
+  for (const auto& info : graph.value_info()) declare(info);
   if (needed.empty()) throw UserError("the model's graph has no outputs");
   add_main_inputs(scope);
   add_initializers(graph, names_read(graph.node(), needed), scope);
@@ -86,6 +84,15 @@ void Importer::read_functions() {
   }
 }
 
+// A value of a type that we have no tensors of is made by no converter: what should make it is reported instead.
+void Importer::declare(const onnx::ValueInfoProto& value) {
+  try {
+    declared_.emplace(value.name(), declared_type(value));
+  } catch (const Unsupported&) {
+    return;
+  }
+}
+
 void Importer::add_main_inputs(Scope& scope) {
   Names initialized;
   for (const auto& tensor : model_.graph().initializer()) initialized.insert(tensor.name());
@@ -93,7 +100,14 @@ void Importer::add_main_inputs(Scope& scope) {
   std::vector<const onnx::ValueInfoProto*> inputs;
   for (const auto& input : model_.graph().input()) {
     if (input.name().empty()) throw UserError("an input of the model has no name");
-    if (initialized.count(input.name()) == 0) inputs.push_back(&input);
+    if (initialized.count(input.name()) != 0) continue;
+    try {
+      declared_type(input);
+      inputs.push_back(&input);
+    } catch (const Unsupported& e) {
+      record_unsupported_input(input.name(), e.what());
+      define(scope, input.name(), {kAbsent, true});
+    }
   }
   binding_.add_inputs(inputs);
   const std::vector<TensorType> types = binding_.input_types();
@@ -307,7 +321,16 @@ void Importer::record_unsupported(const onnx::NodeProto& node, const Scope& scop
   if (it == unsupported_.end()) it = unsupported_.insert(unsupported_.end(), std::move(item));
   std::string name = node.name();
   if (name.empty() && node.output_size() > 0) name = node.output(0);
-  it->nodes.push_back(scope.prefix + name);
+  it->nodes.push_back(fmt::format("'{}{}'", scope.prefix, name));
+}
+
+void Importer::record_unsupported_input(const std::string& name, const std::string& reason) {
+  UnsupportedItem item{"", "", 0, reason, {}};
+  for (const auto& node : model_.graph().node()) {
+    if (std::ranges::find(node.input(), name) == node.input().end()) continue;
+    item.nodes.push_back(fmt::format("{} '{}'", node.op_type(), node.name().empty() ? node.output(0) : node.name()));
+  }
+  unsupported_.push_back(std::move(item));
 }
 
 void Importer::warn(std::string text) {

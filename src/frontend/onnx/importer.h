@@ -3,6 +3,7 @@
 #include <onnx-ml.pb.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -38,6 +39,7 @@ class Importer {
 
   void read_opsets();
   void read_functions();
+  void declare(const onnx::ValueInfoProto& value);
   void add_main_inputs(Scope& scope);
   void add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope);
   void import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, Scope& scope);
@@ -51,6 +53,7 @@ class Importer {
   void check_declared(const std::string& name, graph::ValueId id);
   std::vector<graph::ValueId> finish_outputs(const Scope& scope);
   void record_unsupported(const onnx::NodeProto& node, const Scope& scope, int64_t opset, const std::string& reason);
+  void record_unsupported_input(const std::string& name, const std::string& reason);
   const onnx::FunctionProto* find_function(const onnx::NodeProto& node) const;
 
   const onnx::ModelProto& model_;

@@ -59,6 +59,17 @@ DeclaredType declared_type(const onnx::ValueInfoProto& value) {
   return result;
 }
 
+std::string describe_type(const onnx::ValueInfoProto& value) {
+  try {
+    return to_string(declared_type(value));
+  } catch (const Unsupported&) {
+    if (!value.type().has_tensor_type()) return kind_of(value.type());
+    return onnx_type_name(value.type().tensor_type().elem_type());
+  } catch (const UserError& e) {
+    return e.what();
+  }
+}
+
 void ShapeBinding::add_inputs(const std::vector<const onnx::ValueInfoProto*>& inputs) {
   for (const auto* input : inputs) inputs_.push_back({input->name(), declared_type(*input)});
   for (const Input& input : inputs_) {

@@ -26,6 +26,9 @@ struct DeclaredType {
 /// Throws Unsupported for what is not a dense tensor (sequence, map, optional, sparse), UserError for bad extents.
 DeclaredType declared_type(const onnx::ValueInfoProto& value);
 
+/// The declared type in words, whatever it is: "f32[batch, 3, ?, 224]", "a sequence", "STRING".
+std::string describe_type(const onnx::ValueInfoProto& value);
+
 class ShapeBinding {
  public:
   explicit ShapeBinding(const ImportOptions& options) : options_(options), symbols_(options.dims) {}

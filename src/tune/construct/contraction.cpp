@@ -214,6 +214,21 @@ std::vector<std::string> split_reductions(const Plan& plan, Schedule& s) {
   return loops;
 }
 
+// Epilogue stages that are read more than once keep their values of the tile in registers.
+void schedule_epilogue(const Plan& plan, const std::string& tile_loop, Schedule& s) {
+  const std::vector<te::Compute>& computes = plan.program.computes;
+  const std::string& sum = plan.match.compute->name();
+  const std::string column = plan.match.column.name;
+  for (auto c = computes.rbegin(); c != computes.rend(); ++c) {
+    if (c->name() == plan.output || c->name() == sum || !depends_on(plan.program, *c, sum)) continue;
+    s.compute_at(c->name(), plan.output, tile_loop, loop::Scope::kRegister);
+    s.split(c->name(), column, {plan.lanes});
+    for (const te::Axis& row : plan.match.rows) s.unroll(c->name(), row.name);
+    s.unroll(c->name(), column + ".0");
+    s.vectorize(c->name(), column + ".1");
+  }
+}
+
 void schedule_accumulator(const Plan& plan, const std::string& tile_loop, Schedule& s) {
   const std::string& acc = plan.accumulator;
   const std::string column = plan.match.column.name;
@@ -285,6 +300,7 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
   place_b(plan, out, task, target);
   if (plan.output == name) out.schedule.cache_write(name);
   const std::string tile_loop = schedule_output(plan, out.schedule);
+  schedule_epilogue(plan, tile_loop, out.schedule);
   schedule_accumulator(plan, tile_loop, out.schedule);
   return out;
 }

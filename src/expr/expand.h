@@ -1,0 +1,25 @@
+// Turns elementary functions and conversions of narrow floats into plain arithmetic, so that generated code calls no
+// library. Everything is branch-free and works on vectors.
+#pragma once
+#include <functional>
+
+#include "expr/expr.h"
+
+namespace tw {
+
+/// Receives each value that an expansion uses more than once; returns an expression that stands for it (for instance
+/// a load of a register buffer that a statement before has set). It is not called for values that stand in a branch
+/// of a select and hold loads: they may not be evaluated early.
+using Share = std::function<Expr(const Expr&)>;
+
+/// An expression without kCall except `sqrt` of f32 and f64 (a hardware instruction). f32 within the bounds of
+/// elementary.h; f64 within 8 ULP (pow 16; sin, cos and tan up to |x| = 2^50, NaN beyond); f16 and bf16 computed in f32
+/// and rounded. NaN, infinities, signed zeros and subnormals as C's functions give them.
+/// Without `share` the result is a graph whose nodes are shared: its size as a tree may be a thousand times as large.
+Expr expand_elementary(const Expr& e, const Share& share = {});
+
+/// An expression without kCast from or to f16 and bf16 (but for f16 and bf16 loads, arithmetic and bitcasts to u16,
+/// which stay): integer arithmetic, rounding to nearest even once, exact for subnormals, infinities; NaN stays NaN.
+Expr expand_conversions(const Expr& e, const Share& share = {});
+
+}  // namespace tw

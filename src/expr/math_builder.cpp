@@ -1,0 +1,44 @@
+#include "expr/math_builder.h"
+
+#include <limits>
+
+namespace tw {
+
+Expr MathBuilder::share(const Expr& e) const {
+  const bool leaf = e.is_var() || e.op() == Op::kFloatImm || e.op() == Op::kIntImm;
+  return leaf || !share_ ? e : share_(e);
+}
+
+Expr MathBuilder::polynomial(const Expr& x, std::initializer_list<double> coefficients) const {
+  const double* c = coefficients.end();
+  Expr sum = number(*--c);
+  while (c != coefficients.begin()) sum = fma(sum, x, number(*--c));
+  return sum;
+}
+
+Expr MathBuilder::flip_sign(const Expr& x, const Expr& sign) const {
+  const int64_t mask = is_f64() ? INT64_MIN : INT32_MIN;
+  return from_bits(bit_xor(bits(x), bit_and(bits(sign), integer(mask))));
+}
+
+Expr sigmoid_from(const MathBuilder& m, const Expr& x, const Expr& exp_of_minus_magnitude) {
+  const Expr e = m.share(exp_of_minus_magnitude);
+  return select(x < m.number(0), e, m.number(1)) / (e + m.number(1));
+}
+
+Expr logarithm_from(const MathBuilder& m, const Expr& x, const Expr& regular) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Expr zero = m.number(0);
+  const Expr not_above = select(x == zero, m.number(-kInfinity), m.number(std::numeric_limits<double>::quiet_NaN()));
+  const Expr infinite_or_nan = select(x <= zero, not_above, x);
+  return select(zero < x && x < m.number(kInfinity), regular, infinite_or_nan);
+}
+
+Expr pick_sine(const MathBuilder& m, const Expr& quadrant, const Expr& sine, const Expr& cosine) {
+  const Expr one = m.integer(1);
+  const Expr value = select(bit_and(quadrant, one) == m.integer(0), sine, cosine);
+  const int to_sign_bit = m.is_f64() ? 62 : 30;
+  return m.flip_sign(value, m.from_bits(shift_left(quadrant, m.integer(to_sign_bit))));
+}
+
+}  // namespace tw

@@ -1,0 +1,171 @@
+// Elementary functions in f32 arithmetic. Polynomials and rational functions are minimax fits to the relative error of
+// the whole function (Lawson's iteration in 50 digits), coefficients rounded to f32 one after the other and the rest
+// fitted again. Each comment gives the error of the fit; the bounds in elementary.cpp add rounding.
+#include <array>
+
+#include "expr/math_builder.h"
+
+namespace tw {
+namespace {
+
+constexpr double kMagic = 0x1.8p23;  // x + kMagic holds round(x) in its low mantissa bits, |x| < 2^22
+constexpr double kLn2 = 0x1.62e43p-1;
+constexpr double kLn2Low = -0x1.05c61p-29;  // ln 2 - kLn2
+
+// exp(x) = p * s * s with x = 2*k*ln2 + r, |r| <= ln2, p = exp(r), s = 2^k: one power of two would overflow before the
+// result does, and underflow before the last subnormal.
+Expr exp_clamped(const MathBuilder& m, const Expr& x) {
+  constexpr double kHalfLog2E = 0.72134752044448170367996234050095;
+  const Expr t = m.share(fma(x, m.number(kHalfLog2E), m.number(kMagic + 127)));
+  const Expr k = m.share(t - m.number(kMagic + 127));
+  const Expr r = m.share(fma(k, m.number(-2 * kLn2Low), fma(k, m.number(-2 * kLn2), x)));
+  // (exp(r) - 1 - r) / r^2, 2^-26.0
+  const Expr q = m.polynomial(r, {0.500000358, 0.166666165, 0.0416612029, 0.00833597407, 0.00141053484, 0.000196284338});
+  const Expr p = fma(r * r, q, r) + m.number(1);
+  // The bits of kMagic leave at the top; 127, added to it above, is the exponent's bias.
+  const Expr s = m.share(m.from_bits(shift_left(m.bits(t), m.integer(23))));
+  return (p * s) * s;
+}
+
+// exp(-104) is below half of the smallest subnormal, exp(89) above the largest number.
+Expr exp_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  return exp_clamped(m, m.share(m.at_most(m.at_least(args[0], -104), 89)));
+}
+
+Expr exp_minus_magnitude(const MathBuilder& m, const Expr& x) {
+  return exp_clamped(m, m.share(m.at_least(-m.magnitude(x), -104)));
+}
+
+Expr exp2_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  const Expr x = m.share(m.at_most(m.at_least(args[0], -151), 129));
+  const Expr t = m.share(fma(x, m.number(0.5), m.number(kMagic + 127)));
+  const Expr r = m.share(fma(t - m.number(kMagic + 127), m.number(-2), x));
+  // (2^r - 1) / r on [-1, 1], 2^-30.0
+  const Expr q = m.polynomial(r, {0.693147182, 0.240226507, 0.0555041134, 0.00961811189, 0.00133326801, 0.000154076202,
+                                  1.54349946e-05, 1.30406727e-06});
+  const Expr s = m.share(m.from_bits(shift_left(m.bits(t), m.integer(23))));
+  return (fma(r, q, m.number(1)) * s) * s;
+}
+
+// x = 2^exponent * (1 + f) with 1 + f in [2/3, 4/3), and log(1 + f).
+struct LogParts {
+  Expr exponent;
+  Expr log_mantissa;
+};
+
+LogParts log_parts(const MathBuilder& m, const Expr& x) {
+  constexpr int64_t kTwoThirds = 0x3f2aaaab;
+  const Expr tiny = m.share(x < m.number(0x1p-126));  // subnormals are scaled into the normal range
+  const Expr i = m.share(m.bits(select(tiny, x * m.number(0x1p23), x)));
+  const Expr e = m.share(shift_right(i - m.integer(kTwoThirds), m.integer(23)));
+  const Expr f = m.share(m.from_bits(i - shift_left(e, m.integer(23))) - m.number(1));
+  // (log(1 + f) - f + f^2/2) / f^3, 2^-27.7
+  const Expr q = m.polynomial(f, {0.333332121, -0.249998316, 0.200105727, -0.166790113, 0.14003633, -0.12204048, 0.13993898,
+                                  -0.128080443});
+  const Expr log_mantissa = fma(fma(q, f, m.number(-0.5)), f * f, f);
+  return {cast(m.type().element(), e) + select(tiny, m.number(-23), m.number(0)), log_mantissa};
+}
+
+Expr log_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  const LogParts parts = log_parts(m, args[0]);
+  const Expr e = m.share(parts.exponent);
+  return logarithm_from(m, args[0], fma(e, m.number(kLn2), fma(e, m.number(kLn2Low), parts.log_mantissa)));
+}
+
+Expr log2_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  constexpr double kLog2E = 1.4426950408889634;
+  const LogParts parts = log_parts(m, args[0]);
+  return logarithm_from(m, args[0], fma(parts.log_mantissa, m.number(kLog2E), parts.exponent));
+}
+
+Expr sigmoid_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  return sigmoid_from(m, args[0], exp_minus_magnitude(m, args[0]));
+}
+
+// max(x, 0) + log(1 + exp(-|x|))
+Expr softplus_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  const Expr y = m.share(exp_minus_magnitude(m, args[0]));
+  // log(1 + y) / y on [0, 1], 2^-27.5
+  const Expr q = m.polynomial(y, {1, -0.499999315, 0.333304763, -0.249582484, 0.196937427, -0.153507784, 0.106729165,
+                                  -0.0575902164, 0.0201654751, -0.00330985314});
+  return fma(y, q, m.at_least(args[0], 0));
+}
+
+// tanh(x) / x as a rational function of x^2 up to 9.02, beyond which tanh rounds to 1; 2^-25.3. All coefficients are
+// positive, so that nothing cancels.
+Expr tanh_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  const Expr x = m.share(m.at_most(m.at_least(args[0], -9.02), 9.02));
+  const Expr z = m.share(x * x);
+  const Expr p = m.polynomial(z, {1, 0.13382709, 0.00349745248, 2.06347304e-05, 1.33814106e-08});
+  const Expr q = m.polynomial(z, {1, 0.467160314, 0.0258844197, 0.000328846188, 7.78933327e-07});
+  return (x * p) / q;
+}
+
+// erf(x) / x likewise up to 3.93; 2^-24.2.
+Expr erf_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  const Expr x = m.share(m.at_most(m.at_least(args[0], -3.93), 3.93));
+  const Expr z = m.share(x * x);
+  const Expr p = m.polynomial(z, {1.12837911, 0.200350627, 0.0539187454, 0.00414945604, 0.000286176772, 1.87963872e-06});
+  const Expr q = m.polynomial(z, {1, 0.51088804, 0.118086956, 0.0157474987, 0.00124168443, 3.63879226e-05});
+  return (x * p) / q;
+}
+
+Expr rsqrt_f32(const MathBuilder& m, const std::vector<Expr>& args) { return m.number(1) / m.sqrt(args[0]); }
+
+// Below 2^16 in three steps with pi/2 in three f32 (the first two are exact); above, in f64.
+Quadrant reduce_f32(const MathBuilder& m, const Expr& x) {
+  constexpr double kTwoOverPi = 0.63661977236758134;
+  const Expr t = m.share(fma(x, m.number(kTwoOverPi), m.number(kMagic)));
+  const Expr n = m.share(t - m.number(kMagic));
+  Expr r = x;
+  for (double part : {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50}) r = fma(n, m.number(-part), r);
+  const MathBuilder wide = m.with_type(ScalarType::kF64);
+  const Quadrant large = reduce_any_f32(wide, wide.share(cast(DataType::f64(), x)));
+  const Expr small = m.share(x < m.number(0x1p16));
+  return {select(small, r, cast(DataType::f32(), large.r)), select(small, m.bits(t), cast(DataType::i32(), large.quadrant))};
+}
+
+Expr sine_of(const MathBuilder& m, const Expr& r, const Expr& quadrant) {
+  const Expr z = m.share(r * r);
+  const Expr s = m.polynomial(z, {-0.166666552, 0.00833218824, -0.000195180735});  // (sin(r) - r) / r^3, 2^-27.9
+  const Expr c = m.polynomial(z, {0.0416666456, -0.00138873095, 2.44323383e-05});  // (cos(r) - 1 + r^2/2) / r^4, 2^-33.0
+  const Expr cosine = fma(z * z, c, fma(z, m.number(-0.5), m.number(1)));
+  return pick_sine(m, quadrant, fma(r * z, s, r), cosine);
+}
+
+Expr sin_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  const Quadrant q = reduce_f32(m, m.share(m.magnitude(args[0])));
+  return m.flip_sign(sine_of(m, m.share(q.r), m.share(q.quadrant)), args[0]);
+}
+
+Expr cos_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  const Quadrant q = reduce_f32(m, m.share(m.magnitude(args[0])));
+  return sine_of(m, m.share(q.r), m.share(q.quadrant + m.integer(1)));
+}
+
+struct Row {
+  const char* name;
+  Expansion expansion;
+};
+constexpr std::array<Row, 11> kRows = {{{"cos", cos_f32},
+                                        {"erf", erf_f32},
+                                        {"exp", exp_f32},
+                                        {"exp2", exp2_f32},
+                                        {"log", log_f32},
+                                        {"log2", log2_f32},
+                                        {"rsqrt", rsqrt_f32},
+                                        {"sigmoid", sigmoid_f32},
+                                        {"sin", sin_f32},
+                                        {"softplus", softplus_f32},
+                                        {"tanh", tanh_f32}}};
+
+}  // namespace
+
+Expansion find_expansion_f32(const std::string& name) {
+  for (const Row& row : kRows) {
+    if (name == row.name) return row.expansion;
+  }
+  return nullptr;
+}
+
+}  // namespace tw

@@ -1,0 +1,188 @@
+// matmul(a, b) by numpy's rules: y[.., m, n] = sum over k of a[.., m, k] * b[.., k, n]; batch axes are broadcast, a
+// one-dimensional operand is a row (a) or a column (b) whose axis of extent 1 is dropped from y. Numbers of one type;
+// f16 and bf16 are accumulated in f32, integers in their own type. No attributes.
+//
+// matmul_integer(a, b, [a_zero_point], [b_zero_point]): the same over (a - a_zero_point) * (b - b_zero_point) in i32 of
+// u8 or i8 inputs; a zero point is a scalar, a one-element tensor, or one number for each row of a (column of b).
+#include "ops/families.h"
+#include "ops/ref_product.h"
+#include "ops/common.h"
+
+namespace tw::ops {
+namespace {
+
+struct MatMul {
+  Shape a, b;   // with at least two dimensions
+  Shape batch;  // of y
+  int64_t m, n, k;
+  bool row, column;  // a or b has one dimension
+  Shape out_shape() const {
+    Shape shape = batch;
+    if (!row) shape.push_back(m);
+    if (!column) shape.push_back(n);
+    return shape;
+  }
+};
+
+MatMul matmul_of(const OpCall& call) {
+  MatMul mm{call.inputs[0].shape, call.inputs[1].shape, {}, 0, 0, 0, false, false};
+  require(call, !mm.a.empty() && !mm.b.empty(), "an operand of {} x {} is a scalar", to_string(call.inputs[0]), to_string(call.inputs[1]));
+  mm.row = mm.a.size() == 1;
+  mm.column = mm.b.size() == 1;
+  if (mm.row) mm.a.insert(mm.a.begin(), 1);
+  if (mm.column) mm.b.push_back(1);
+  mm.m = mm.a[mm.a.size() - 2];
+  mm.k = mm.a.back();
+  mm.n = mm.b.back();
+  const bool fits = broadcast_shapes(Shape(mm.a.begin(), mm.a.end() - 2), Shape(mm.b.begin(), mm.b.end() - 2), &mm.batch);
+  require(call, fits && mm.b[mm.b.size() - 2] == mm.k, "{} and {} do not multiply", to_string(call.inputs[0]), to_string(call.inputs[1]));
+  return mm;
+}
+
+Types infer(const OpCall& call) {
+  require_inputs(call, 2, 2);
+  require_same_type(call, 0, 1);
+  require(call, !call.inputs[0].type.is_bool(), "the inputs are bool, expected numbers");
+  return {{call.inputs[0].type, matmul_of(call).out_shape()}};
+}
+
+// The plain sum of products of `a` and `b` (their own shapes).
+te::Tensor te_product(te::Builder& builder, const std::string& name, const MatMul& mm, const te::Tensor& a, const te::Tensor& b) {
+  return builder.reduce(name, mm.out_shape(), {mm.k}, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    const Exprs batch(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(mm.batch.size()));
+    Exprs at_a, at_b;
+    if (!mm.row) {
+      at_a = broadcast_indices(batch, Shape(mm.a.begin(), mm.a.end() - 2));
+      at_a.push_back(i[batch.size()]);
+    }
+    at_a.push_back(r[0]);
+    if (!mm.column) at_b = broadcast_indices(batch, Shape(mm.b.begin(), mm.b.end() - 2));
+    at_b.push_back(r[0]);
+    if (!mm.column) at_b.push_back(i.back());
+    return read(a, at_a) * read(b, at_b);
+  });
+}
+
+Tensors te_matmul(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const DataType type = inputs[0].type;
+  const bool direct = math_type(type) == type;
+  const te::Tensor sum = te_product(builder, tensor_name(call, 0, direct ? "" : "acc"), matmul_of(call), inputs[0], inputs[1]);
+  return {cast_output(call, builder, sum, type)};
+}
+
+// c[m, n] = a[m, k] b[k, n], all row-major.
+void multiply(const MatMul& mm, const double* a, const double* b, double* c) {
+  const int64_t panels = (mm.n + kPanel - 1) / kPanel;
+  parallel_ranges(panels, kPanel * mm.m * mm.k, [&](int64_t begin, int64_t end) {
+    std::vector<double> panel(mm.k * kPanel);
+    std::vector<double> sums(mm.m * kPanel);
+    for (int64_t first = begin * kPanel; first < end * kPanel && first < mm.n; first += kPanel) {
+      const int64_t count = std::min<int64_t>(kPanel, mm.n - first);
+      for (int64_t k = 0; k < mm.k; ++k) {
+        for (int64_t j = 0; j < count; ++j) panel[k * kPanel + j] = b[k * mm.n + first + j];
+      }
+      multiply_panel(a, mm.m, mm.k, panel.data(), sums.data());
+      for (int64_t m = 0; m < mm.m; ++m) {
+        for (int64_t j = 0; j < count; ++j) c[m * mm.n + first + j] = sums[m * kPanel + j];
+      }
+    }
+  });
+}
+
+void multiply(const MatMul& mm, const int64_t* a, const int64_t* b, int64_t* c) {
+  for (int64_t m = 0; m < mm.m; ++m) {
+    for (int64_t k = 0; k < mm.k; ++k) {
+      const auto value = static_cast<uint64_t>(a[m * mm.k + k]);
+      for (int64_t n = 0; n < mm.n; ++n) {
+        c[m * mm.n + n] = static_cast<int64_t>(static_cast<uint64_t>(c[m * mm.n + n]) + value * static_cast<uint64_t>(b[k * mm.n + n]));
+      }
+    }
+  }
+}
+
+template <typename T>
+void multiply_batches(const MatMul& mm, const std::vector<T>& a, const std::vector<T>& b, std::vector<T>& c) {
+  const Shape batch_a(mm.a.begin(), mm.a.end() - 2), batch_b(mm.b.begin(), mm.b.end() - 2);
+  const std::vector<int64_t> at_a = offsets(mm.batch, broadcast_strides(batch_a, mm.batch));
+  const std::vector<int64_t> at_b = offsets(mm.batch, broadcast_strides(batch_b, mm.batch));
+  for (int64_t i = 0; i < num_elements(mm.batch); ++i) {
+    multiply(mm, a.data() + at_a[i] * mm.m * mm.k, b.data() + at_b[i] * mm.k * mm.n, c.data() + i * mm.m * mm.n);
+  }
+}
+
+std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+  RefTensor y = RefTensor::zeros(infer(call)[0]);
+  const MatMul mm = matmul_of(call);
+  if (y.is_float()) {
+    multiply_batches(mm, inputs[0].floats, inputs[1].floats, y.floats);
+  } else {
+    multiply_batches(mm, inputs[0].ints, inputs[1].ints, y.ints);
+    y.round_to_type();
+  }
+  return {std::move(y)};
+}
+
+// ---- Integers with zero points.
+
+// Axis of operand k that its zero points run along: rows of a, columns of b.
+size_t zero_axis(const Shape& shape, size_t k) { return k == 0 ? shape.size() - 2 : shape.size() - 1; }
+
+Types infer_integer(const OpCall& call) {
+  require_inputs(call, 2, 4);
+  for (size_t k : {0, 1}) {
+    const TensorType& x = call.inputs[k];
+    require(call, x.type.is_int() && x.type.bits() == 8, "input {} is {}, expected u8 or i8", k, to_string(x));
+    if (!call.has(2 + k)) continue;
+    require_same_type(call, k, 2 + k);
+    const TensorType& zero = call.inputs[2 + k];
+    const bool each = x.shape.size() >= 2 && zero.shape == Shape{x.shape[zero_axis(x.shape, k)]};
+    require(call, each || (zero.elements() == 1 && zero.shape.size() <= 1), "the zero point {} does not fit {}", to_string(zero), to_string(x));
+  }
+  return {{DataType::i32(), matmul_of(call).out_shape()}};
+}
+
+te::Tensor shifted(const OpCall& call, te::Builder& builder, const Tensors& inputs, size_t k) {
+  const te::Tensor& x = inputs[k];
+  return builder.compute(tensor_name(call, 0, k == 0 ? "a" : "b"), x.shape, [&](const Exprs& i) {
+    const Expr value = cast(DataType::i32(), x(i));
+    if (!call.has(2 + k)) return value;
+    const te::Tensor& zero = inputs[2 + k];
+    Exprs at;
+    if (!zero.shape.empty()) at.push_back(zero.shape[0] == 1 ? Expr(0) : i[zero_axis(x.shape, k)]);
+    return value - cast(DataType::i32(), zero(at));
+  });
+}
+
+Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const te::Tensor a = shifted(call, builder, inputs, 0);
+  const te::Tensor b = shifted(call, builder, inputs, 1);
+  return {te_product(builder, tensor_name(call), matmul_of(call), a, b)};
+}
+
+std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
+  std::vector<int64_t> operands[2];
+  for (size_t k : {0, 1}) {
+    const Shape& shape = inputs[k].type.shape;
+    operands[k] = inputs[k].ints;
+    if (!call.has(2 + k)) continue;
+    const std::vector<int64_t>& zero = inputs[2 + k].ints;
+    for (size_t i = 0; i < operands[k].size(); ++i) {
+      const int64_t stride = k == 0 && shape.size() >= 2 ? shape.back() : 1;
+      const int64_t extent = shape.size() >= 2 ? shape[zero_axis(shape, k)] : 1;
+      operands[k][i] -= zero[zero.size() == 1 ? 0 : static_cast<int64_t>(i) / stride % extent];
+    }
+  }
+  RefTensor y = RefTensor::zeros(infer_integer(call)[0]);
+  multiply_batches(matmul_of(call), operands[0], operands[1], y.ints);
+  y.round_to_type();
+  return {std::move(y)};
+}
+
+}  // namespace
+
+std::vector<OpDef> matmul_ops() {
+  return {{"matmul", OpClass::kContraction, infer, te_matmul, reference},
+          {"matmul_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer}};
+}
+
+}  // namespace tw::ops

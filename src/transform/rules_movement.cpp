@@ -1,0 +1,103 @@
+#include <algorithm>
+
+#include "transform/rules.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Attrs;
+using graph::Node;
+using graph::ValueId;
+using Ints = std::vector<int64_t>;
+
+ValueId emit(Editor& editor, const Node& like, std::string op, ValueId x, Attrs attrs) {
+  return editor.add({.op = std::move(op), .name = like.name, .attrs = std::move(attrs), .inputs = {x}, .outputs = {}, .body = nullptr});
+}
+
+// Operators of one input that do nothing when the type stays.
+bool drop_same_type(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  if (node.inputs.size() != 1 || editor.type(node.inputs[0]) != editor.type(node.outputs[0])) return false;
+  return editor.replace(node.outputs[0], node.inputs[0]);
+}
+
+bool is_all(const Ints& numbers, int64_t wanted) {
+  return std::all_of(numbers.begin(), numbers.end(), [&](int64_t x) { return x == wanted; });
+}
+
+bool drop_zero_pad(Editor& editor, size_t n) { return is_all(editor.node(n).ints_attr("pads"), 0) && drop_same_type(editor, n); }
+
+bool drop_whole_slice(Editor& editor, size_t n) {
+  const Node& node = editor.node(n);
+  const Shape& shape = editor.type(node.inputs[0]).shape;
+  const Ints& steps = node.ints_attr("steps");
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] > 1 && steps[d] != 1) return false;
+  }
+  return drop_same_type(editor, n);
+}
+
+// Dims of extent 1 may go anywhere: a transpose that keeps the order of the others is a reshape.
+bool transpose_to_reshape(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const Shape& shape = editor.type(node.inputs[0]).shape;
+  Ints order = node.ints_attr("perm");
+  std::erase_if(order, [&](int64_t d) { return shape[d] == 1; });
+  if (!std::is_sorted(order.begin(), order.end())) return false;
+  if (editor.type(node.inputs[0]) == editor.type(node.outputs[0])) return editor.replace(node.outputs[0], node.inputs[0]);
+  return editor.replace(node.outputs[0], emit(editor, node, "reshape", node.inputs[0], {{"shape", editor.type(node.outputs[0]).shape}}));
+}
+
+bool merge_reshapes(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const Node* first = editor.producer(node.inputs[0], "reshape");
+  if (first == nullptr) return false;
+  return editor.replace(node.outputs[0], emit(editor, node, "reshape", first->inputs[0], {{"shape", editor.type(node.outputs[0]).shape}}));
+}
+
+bool merge_transposes(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const Node* first = editor.producer(node.inputs[0], "transpose");
+  if (first == nullptr) return false;
+  const Ints& inner = first->ints_attr("perm");
+  Ints perm = node.ints_attr("perm");
+  for (int64_t& d : perm) d = inner[d];
+  const ValueId x = first->inputs[0];
+  if (std::is_sorted(perm.begin(), perm.end())) return editor.replace(node.outputs[0], x);
+  return editor.replace(node.outputs[0], emit(editor, node, "transpose", x, {{"perm", perm}}));
+}
+
+bool merge_slices(Editor& editor, size_t n) {
+  const Node node = editor.node(n);
+  const Node* first = editor.producer(node.inputs[0], "slice");
+  if (first == nullptr) return false;
+  Ints starts = first->ints_attr("starts");
+  Ints steps = first->ints_attr("steps");
+  for (size_t d = 0; d < starts.size(); ++d) {
+    starts[d] += node.ints_attr("starts")[d] * steps[d];
+    steps[d] *= node.ints_attr("steps")[d];
+  }
+  const Attrs attrs{{"starts", starts}, {"steps", steps}, {"extents", node.ints_attr("extents")}};
+  return editor.replace(node.outputs[0], emit(editor, node, "slice", first->inputs[0], attrs));
+}
+
+constexpr Rule kRules[] = {
+    {"identity", "identity", drop_same_type},
+    {"cast to the same type", "cast", drop_same_type},
+    {"reshape to the same shape", "reshape", drop_same_type},
+    {"expand to the same shape", "expand", drop_same_type},
+    {"tile once", "tile", drop_same_type},
+    {"concat of one", "concat", drop_same_type},
+    {"pad of nothing", "pad", drop_zero_pad},
+    {"slice of all", "slice", drop_whole_slice},
+    {"transpose of unit dims", "transpose", transpose_to_reshape},
+    {"reshape of a reshape", "reshape", merge_reshapes},
+    {"transpose of a transpose", "transpose", merge_transposes},
+    {"slice of a slice", "slice", merge_slices},
+};
+
+}  // namespace
+
+std::span<const Rule> movement_rules() { return kRules; }
+
+}  // namespace tw::transform

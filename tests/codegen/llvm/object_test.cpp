@@ -1,0 +1,111 @@
+// The blob: layout, relocations, determinism, threads; the levels as data.
+#include <cstring>
+
+#include "support/error.h"
+#include "tests/codegen/llvm/harness.h"
+
+namespace tw::codegen::cpu::testing {
+namespace {
+
+// Constants in memory: a vector of lane numbers, float immediates, and two kernels that share them.
+const char* const kConstants = R"(program constants
+  kernel first(X: f32[32] param, Y: f32[32] param written) tiles t in 2 {
+    Y[ramp(t * 16, 1, 16)] = cast<f32>(ramp(t, 3, 16)) * X[ramp(t * 16, 1, 16)] + broadcast(0.1:f32, 16)
+  }
+  kernel second(Y: f64[4] param written) { for i in 4 { Y[i] = select(i < 2, 1.25:f64, 3.7:f64) * 1.1:f64 } })";
+
+TEST(Object, RunsWhereverItIsMapped) {
+  const loop::Program program = parse(kConstants);
+  const MachineCode code = compile_object(program, host_level());
+  EXPECT_EQ(code.code.size() % 64, 0u);
+  ASSERT_EQ(code.kernels.size(), 2u);
+  for (const KernelEntry& kernel : code.kernels) {
+    EXPECT_EQ(kernel.offset % 64, 0);
+    EXPECT_GT(kernel.size, 0);
+    EXPECT_LE(kernel.offset + kernel.size, static_cast<int64_t>(code.code.size()));
+  }
+  for (int copy = 0; copy < 3; ++copy) {
+    const MappedCode mapped(code);
+    alignas(64) float x[32], y[32] = {};
+    std::fill(std::begin(x), std::end(x), 2.0f);
+    void* table[] = {x, y};
+    mapped.function(code.kernel("first"))(table, nullptr, 0, 2);
+    for (int i = 0; i < 32; ++i) EXPECT_FLOAT_EQ(y[i], static_cast<float>(i / 16 + 3 * (i % 16)) * 2.0f + 0.1f);
+    alignas(64) double z[4] = {};
+    void* second[] = {z};
+    mapped.function(code.kernel("second"))(second, nullptr, 0, 1);
+    EXPECT_DOUBLE_EQ(z[1], 1.25 * 1.1);
+    EXPECT_DOUBLE_EQ(z[2], 3.7 * 1.1);
+  }
+}
+
+TEST(Object, SameInputGivesSameBytes) {
+  for (const CpuLevel& level : cpu_levels()) {
+    EXPECT_EQ(compile_object(parse(kConstants), level).code, compile_object(parse(kConstants), level).code)
+        << level.name;
+  }
+}
+
+TEST(Object, ThreadsChangeNothing) {
+  std::vector<loop::Program> programs;
+  for (int n = 1; n <= 12; ++n) {
+    programs.push_back(
+        parse(fmt::format("program p kernel k(X: f32[64] param, Y: f32[64] param written) tiles t in 4 {{"
+                          " for i in 16 {{ Y[t * 16 + i] = X[t * 16 + i] * {}:f32 }} }}",
+                          n)));
+  }
+  const std::vector<MachineCode> one = compile_objects(programs, host_level(), 1);
+  const std::vector<MachineCode> four = compile_objects(programs, host_level(), 4);
+  ASSERT_EQ(four.size(), programs.size());
+  for (size_t i = 0; i < programs.size(); ++i) {
+    EXPECT_EQ(one[i].code, four[i].code) << i;
+  }
+  EXPECT_NE(one[1].code, one[2].code) << "each program has its own constant";
+}
+
+TEST(Object, TheFirstErrorOfManyIsThrown) {
+  std::vector<loop::Program> programs = {parse(kConstants)};
+  for (const char* name : {"a", "b"}) {
+    programs.push_back(parse(fmt::format(
+        "program p kernel k(Y: f32[4] param written) {{ for {0} in 4 unrolled {{ Y[{0}] = 1:f32 }} }}", name)));
+  }
+  try {
+    compile_objects(programs, host_level(), 3);
+    ADD_FAILURE() << "no error";
+  } catch (const InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find("loop a is not lowered"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Object, NoProgramsNoObjects) { EXPECT_TRUE(compile_objects({}, host_level(), 2).empty()); }
+
+TEST(Levels, AreOrderedAndKnowTheHost) {
+  EXPECT_EQ(find_level("x86-64-v9"), nullptr);
+  EXPECT_EQ(find_level("host"), &host_level());
+  int previous = 0;
+  for (const CpuLevel& level : cpu_levels()) {
+    EXPECT_EQ(find_level(level.name), &level);
+    EXPECT_GT(level.vector_bytes, previous);
+    previous = level.vector_bytes;
+  }
+  EXPECT_TRUE(find_level("x86-64-v3")->has("fma"));
+  EXPECT_FALSE(find_level("x86-64-v2")->has("fma"));
+  EXPECT_TRUE(runs_on_host(host_level()));
+  CpuLevel impossible = cpu_levels()[0];
+  impossible.required.push_back("no-such-feature");
+  EXPECT_FALSE(runs_on_host(impossible));
+}
+
+// Wide vectors stay whole: one 64-byte register, not two of 32 bytes.
+TEST(Levels, WideVectorsStayWhole) {
+  const loop::Program program = parse(
+      "program p kernel k(X: f32[16] param, Y: f32[16] param written) { Y[ramp(0, 1, 16)] = X[ramp(0, 1, 16)] + "
+      "X[ramp(0, 1, 16)] }");
+  EXPECT_NE(compile_assembly(program, *find_level("x86-64-v4")).find("%zmm"), std::string::npos);
+  const std::string v3 = compile_assembly(program, *find_level("x86-64-v3"));
+  EXPECT_EQ(v3.find("%zmm"), std::string::npos);
+  EXPECT_NE(v3.find("%ymm"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tw::codegen::cpu::testing

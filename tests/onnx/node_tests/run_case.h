@@ -1,0 +1,27 @@
+// Runs one case on one backend and says how it ended.
+#pragma once
+#include <string>
+
+#include "tests/onnx/node_tests/backend.h"
+#include "tests/onnx/node_tests/cases.h"
+
+namespace tw::conformance {
+
+enum class Verdict : uint8_t {
+  kPassed,
+  kRefused,  // a clean Unsupported or UserError
+  kWrong,    // outputs differ
+  kBroken,   // an internal error or any other exception: never acceptable
+};
+
+struct Outcome {
+  Verdict verdict = Verdict::kPassed;
+  std::string reason;
+  bool bound_constants = false;  // some inputs had to be bound at import, as --const does
+};
+
+/// Imports with the data set's input shapes; when operators need inputs at import, once more with those bound to the
+/// test's own data. Then compares all outputs of all data sets.
+Outcome run_case(const Case& test, Backend& backend, const graph::OpTable& ops);
+
+}  // namespace tw::conformance

@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+
+#include "check.h"
+#include "support/error.h"
+
+namespace tw::ops::test {
+namespace {
+
+const std::vector<std::pair<Shape, Shape>> kShapes = {
+    {{3, 5}, {5, 7}},          {{1, 1}, {1, 1}},       {{5}, {5}},          {{5}, {5, 3}},       {{3, 5}, {5}},
+    {{2, 3, 5}, {5, 7}},       {{3, 5}, {2, 5, 7}},    {{2, 3, 5}, {2, 5, 1}}, {{2, 1, 3, 5}, {4, 5, 2}}, {{1, 3, 5}, {7, 5, 2}},
+    {{2, 3, 5}, {5}},          {{5}, {2, 5, 3}},       {{13, 17}, {17, 11}},   {{0, 5}, {5, 3}},   {{3, 0}, {0, 2}},
+};
+
+TEST(MatMul, ShapesByNumpysRules) {
+  for (const auto& [a, b] : kShapes) {
+    check({.op = "matmul", .inputs = {f32(a), f32(b)}, .tolerance = 1e-9});
+    check({.op = "matmul", .inputs = {f16(a), f16(b)}, .tolerance = 1e-9});
+    check({.op = "matmul", .inputs = {i32(a), i32(b)}, .ranges = {{-1000000, 1000000}}});
+    check({.op = "matmul", .inputs = {i64(a), i64(b)}});
+  }
+  EXPECT_EQ(single({.op = "matmul", .inputs = {f32({5}), f32({2, 5, 3})}}).values.back().type.shape, (Shape{2, 3}));
+  EXPECT_EQ(single({.op = "matmul", .inputs = {f32({2, 3, 5}), f32({5})}}).values.back().type.shape, (Shape{2, 3}));
+}
+
+TEST(MatMul, KnownValues) {
+  const auto y = run({.op = "matmul", .inputs = {f32({2, 2}), f32({2, 2})}}, {floats({2, 2}, {1, 2, 3, 4}), floats({2, 2}, {5, 6, 7, 8})})[0];
+  EXPECT_EQ(y.floats, (std::vector<double>{19, 22, 43, 50}));
+}
+
+// Large enough for the reference to run on several threads: every element is a count.
+TEST(MatMul, ManyThreads) {
+  const int64_t m = 131, k = 257, n = 113;
+  graph::Graph g = single({.op = "matmul", .inputs = {f32({m, k}), f32({k, n})}});
+  RefTensor a = RefTensor::zeros(f32({m, k})), b = RefTensor::zeros(f32({k, n}));
+  for (int64_t i = 0; i < m * k; ++i) a.floats[i] = static_cast<double>(i % 7);
+  for (int64_t i = 0; i < k * n; ++i) b.floats[i] = static_cast<double>(i % 5);
+  const Case c{.op = "matmul", .inputs = {f32({m, k}), f32({k, n})}, .tolerance = 0};
+  run(c, {a, b});
+}
+
+TEST(MatMul, Rejects) {
+  EXPECT_THROW(single({.op = "matmul", .inputs = {f32({3, 5}), f32({3, 5})}}), UserError);
+  EXPECT_THROW(single({.op = "matmul", .inputs = {f32({}), f32({3, 5})}}), UserError);
+  EXPECT_THROW(single({.op = "matmul", .inputs = {f32({2, 3, 5}), f32({3, 5, 2})}}), UserError);
+  EXPECT_THROW(single({.op = "matmul", .inputs = {f32({3, 5}), f16({5, 3})}}), UserError);
+}
+
+TEST(MatMulInteger, ZeroPoints) {
+  const Range bytes{0, 255};
+  check({.op = "matmul_integer", .inputs = {u8({3, 5}), u8({5, 7})}, .ranges = {bytes}});
+  check({.op = "matmul_integer", .inputs = {u8({3, 5}), i8({5, 7}), u8({}), i8({1})}, .ranges = {bytes, {-128, 127}, bytes, {-128, 127}}});
+  check({.op = "matmul_integer", .inputs = {u8({2, 3, 5}), u8({5, 7}), u8({3}), u8({7})}, .ranges = {bytes}});
+  check({.op = "matmul_integer", .inputs = {u8({3, 5}), u8({5, 7}), absent(), u8({1})}, .ranges = {bytes}});
+  check({.op = "matmul_integer", .inputs = {u8({5}), u8({5, 7}), u8({1})}, .ranges = {bytes}});
+  EXPECT_THROW(single({.op = "matmul_integer", .inputs = {u8({3, 5}), u8({5, 7}), u8({2})}}), UserError);
+  EXPECT_THROW(single({.op = "matmul_integer", .inputs = {i32({3, 5}), i32({5, 7})}}), UserError);
+}
+
+}  // namespace
+}  // namespace tw::ops::test

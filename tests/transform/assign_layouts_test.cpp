@@ -1,0 +1,204 @@
+#include <gtest/gtest.h>
+
+#include "tests/transform/graph_tools.h"
+#include "transform/storage_order.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using testing::parse;
+using testing::run_pass;
+
+Graph laid_out(const std::string& text) {
+  const Graph before = parse(text);
+  const Graph after = run_pass(before, "assign-layouts");
+  testing::expect_same_function(before, after, 0);
+  return after;
+}
+
+std::string layout_of(const Graph& graph, std::string_view value) { return to_string(graph.value(graph.find_value(value)).layout); }
+
+bool is_view_of(const Graph& graph, std::string_view value) { return is_view(graph, graph.nodes[graph.producer(graph.find_value(value))]); }
+
+constexpr const char* kLast4 = "reorder(0, 2, 3, 1)";
+
+TEST(AssignLayouts, ConvolutionsAndWhatFollowsThem) {
+  const Graph g = laid_out(R"(graph g {
+  input x : f32[1, 3, 8, 8]
+  input w : f32[8, 3, 3, 3]
+  input v : f32[8, 8, 1, 1]
+  const s : f32[8, 1, 1] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+  c : f32[1, 8, 6, 6] = conv(x, w) as c
+  m : f32[1, 8, 6, 6] = mul(c, s) as m
+  r : f32[1, 8, 6, 6] = relu(m) as r
+  p : f32[1, 8, 3, 3] = max_pool(r) {kernel_shape = [2, 2], strides = [2, 2]} as p
+  d : f32[1, 8, 3, 3] = conv(p, v) as d
+  k : f32[1, 16, 3, 3] = concat(p, d) {axis = 1} as k
+  a : f32[1, 16, 1, 1] = global_avg_pool(k) as a
+  f : f32[1, 16] = reshape(a) {shape = [1, 16]} as f
+  y : f32[1, 16, 3, 3] = relu(k) as y
+  output f, y
+})");
+  for (const char* value : {"c", "m", "r", "p", "d", "k"}) EXPECT_EQ(layout_of(g, value), kLast4) << value;
+  for (const char* value : {"x", "w", "s", "a", "f", "y"}) EXPECT_EQ(layout_of(g, value), "") << value;
+  EXPECT_TRUE(is_view_of(g, "f"));
+}
+
+TEST(AssignLayouts, OneAndThreeSpatialDims) {
+  const Graph g = laid_out(R"(graph g {
+  input x : f32[1, 4, 8]
+  input w : f32[5, 4, 3]
+  input u : f32[1, 4, 3, 4, 5]
+  input v : f32[2, 4, 1, 1, 1]
+  c : f32[1, 5, 6] = conv(x, w) as c
+  p : f32[1, 5, 5] = max_pool(c) {kernel_shape = [2]} as p
+  d : f32[1, 2, 3, 4, 5] = conv(u, v) as d
+  e : f32[1, 2, 3, 4, 5] = exp(d) as e
+  y : f32[1, 5, 5] = neg(p) as y
+  z : f32[1, 2, 3, 4, 5] = neg(e) as z
+  output y, z
+})");
+  EXPECT_EQ(layout_of(g, "c"), "reorder(0, 2, 1)");
+  EXPECT_EQ(layout_of(g, "p"), "reorder(0, 2, 1)");
+  EXPECT_EQ(layout_of(g, "e"), "reorder(0, 2, 3, 4, 1)");
+}
+
+// One channel, or one point: both orders are the same bytes, and row-major keeps reshapes free.
+TEST(AssignLayouts, SameBytesStayRowMajor) {
+  const Graph g = laid_out(R"(graph g {
+  input x : f32[1, 4, 8, 8]
+  input w : f32[1, 4, 1, 1]
+  input v : f32[8, 4, 8, 8]
+  c : f32[1, 1, 8, 8] = conv(x, w) as c
+  d : f32[1, 8, 1, 1] = conv(x, v) as d
+  y : f32[1, 64] = reshape(c) {shape = [1, 64]} as y
+  z : f32[8] = reshape(d) {shape = [8]} as z
+  output y, z
+})");
+  EXPECT_EQ(layout_of(g, "c"), "");
+  EXPECT_EQ(layout_of(g, "d"), "");
+}
+
+TEST(AssignLayouts, ElementwiseBeforeAConvolution) {
+  const Graph g = laid_out(R"(graph g {
+  input x : f32[1, 8, 4, 4]
+  input t : f32[1, 3, 4, 4]
+  input w : f32[2, 8, 1, 1]
+  input v : f32[2, 3, 1, 1]
+  a : f32[1, 8, 4, 4] = exp(x) as a
+  b : f32[1, 8, 4, 4] = neg(a) as b
+  c : f32[1, 2, 4, 4] = conv(b, w) as c
+  d : f32[1, 3, 4, 4] = exp(t) as d
+  e : f32[1, 2, 4, 4] = conv(d, v) as e
+  f : f32[1, 2, 4, 4] = relu(c) as f
+  h : f32[1, 2, 4, 4] = relu(e) as h
+  output f, h
+})");
+  EXPECT_EQ(layout_of(g, "a"), kLast4);
+  EXPECT_EQ(layout_of(g, "b"), kLast4);
+  EXPECT_EQ(layout_of(g, "d"), "");  // three channels
+}
+
+TEST(AssignLayouts, OthersProduceRowMajor) {
+  const Graph g = laid_out(R"(graph g {
+  input x : f32[1, 3, 8, 8]
+  input w : f32[8, 3, 3, 3]
+  input q : f32[6, 5]
+  c : f32[1, 8, 6, 6] = conv(x, w) as c
+  s : f32[1, 8, 6, 6] = softmax(c) {axis = 1} as s
+  m : f32[1, 8, 6, 5] = matmul(c, q) as m
+  f : f32[1, 288] = reshape(c) {shape = [1, 288]} as f
+  r : f32[1, 8, 6, 6] = relu(s) as r
+  n : f32[1, 8, 6, 5] = relu(m) as n
+  output f, r, n
+})");
+  EXPECT_EQ(layout_of(g, "c"), kLast4);
+  for (const char* value : {"s", "m", "f"}) EXPECT_EQ(layout_of(g, value), "") << value;
+  EXPECT_FALSE(is_view_of(g, "f"));
+}
+
+// The way into and out of a block that works on the last dim: both transposes are views.
+TEST(AssignLayouts, TransposesFromAndToChannelsLastAreViews) {
+  const Graph g = laid_out(R"(graph g {
+  input x : f32[2, 3, 8, 8]
+  input w : f32[8, 3, 3, 3]
+  input v : f32[4, 8, 1, 1]
+  input q : f32[8]
+  c : f32[2, 8, 6, 6] = conv(x, w) as c
+  t : f32[2, 6, 6, 8] = transpose(c) {perm = [0, 2, 3, 1]} as t
+  n : f32[2, 6, 6, 8] = layer_norm(t, q) {axis = 3} as n
+  u : f32[2, 8, 6, 6] = transpose(n) {perm = [0, 3, 1, 2]} as u
+  d : f32[2, 4, 6, 6] = conv(u, v) as d
+  y : f32[2, 4, 6, 6] = relu(d) as y
+  output y
+})");
+  EXPECT_EQ(layout_of(g, "t"), "");
+  EXPECT_EQ(layout_of(g, "u"), kLast4);
+  EXPECT_TRUE(is_view_of(g, "t"));
+  EXPECT_TRUE(is_view_of(g, "u"));
+}
+
+// Patches of a vision transformer: convolution, spatial dims merged, channels to the end.
+TEST(AssignLayouts, FlattenedSpatialDimsAreAView) {
+  const Graph g = laid_out(R"(graph g {
+  input x : f32[1, 3, 8, 8]
+  input w : f32[16, 3, 4, 4]
+  c : f32[1, 16, 2, 2] = conv(x, w) {strides = [4, 4]} as c
+  f : f32[1, 16, 4] = reshape(c) {shape = [1, 16, 4]} as f
+  t : f32[1, 4, 16] = transpose(f) {perm = [0, 2, 1]} as t
+  y : f32[1, 4, 16] = relu(t) as y
+  output y
+})");
+  EXPECT_EQ(layout_of(g, "f"), "reorder(0, 2, 1)");
+  EXPECT_EQ(layout_of(g, "t"), "");
+  EXPECT_TRUE(is_view_of(g, "f"));
+  EXPECT_TRUE(is_view_of(g, "t"));
+}
+
+// Heads of an attention come together: the product is written in the order in which the next one reads it.
+TEST(AssignLayouts, ContractionWritesTransposed) {
+  const Graph g = laid_out(R"(graph g {
+  input p : f32[1, 2, 5, 5]
+  input v : f32[1, 2, 5, 4]
+  const b : f32[4] = [1.0, 2.0, 3.0, 4.0]
+  m : f32[1, 2, 5, 4] = matmul(p, v) as m
+  a : f32[1, 2, 5, 4] = add(m, b) as a
+  t : f32[1, 5, 2, 4] = transpose(a) {perm = [0, 2, 1, 3]} as t
+  y : f32[5, 8] = reshape(t) {shape = [5, 8]} as y
+  output y
+})");
+  EXPECT_EQ(layout_of(g, "m"), "reorder(0, 2, 1, 3)");
+  EXPECT_EQ(layout_of(g, "a"), "reorder(0, 2, 1, 3)");
+  EXPECT_EQ(layout_of(g, "t"), "");
+  EXPECT_TRUE(is_view_of(g, "t"));
+  EXPECT_TRUE(is_view_of(g, "y"));
+  EXPECT_EQ(run_pass(g, "fuse").nodes.size(), 3u);  // matmul with its bias, two views
+}
+
+TEST(AssignLayouts, TransposeOfTheLastDimIsNotWrittenByAContraction) {
+  const Graph g = laid_out(R"(graph g {
+  input p : f32[5, 5]
+  input v : f32[5, 4]
+  m : f32[5, 4] = matmul(p, v) as m
+  t : f32[4, 5] = transpose(m) {perm = [1, 0]} as t
+  y : f32[20] = reshape(t) {shape = [20]} as y
+  output y
+})");
+  EXPECT_EQ(layout_of(g, "m"), "");
+  EXPECT_FALSE(is_view_of(g, "t"));
+}
+
+TEST(StorageOrder, ComposesAndInverts) {
+  const Layout twice = Layout().reorder({0, 2, 1}).reorder({2, 0, 1});
+  EXPECT_EQ(*storage_order(twice, 3), (std::vector<int64_t>{1, 0, 2}));
+  EXPECT_EQ(twice.storage_shape({2, 3, 5}), (Shape{3, 2, 5}));
+  EXPECT_FALSE(storage_order(Layout().split(1, {2, 3}), 3).has_value());
+  EXPECT_TRUE(layout_of_order({0, 1, 2}).is_identity());
+  EXPECT_TRUE(same_bytes({2, 1, 5}, channels_last(3), Layout()));
+  EXPECT_TRUE(same_bytes({2, 3, 1}, channels_last(3), Layout()));
+  EXPECT_FALSE(same_bytes({2, 3, 5}, channels_last(3), Layout()));
+}
+
+}  // namespace
+}  // namespace tw::transform

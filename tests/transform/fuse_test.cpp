@@ -1,0 +1,255 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/transform/graph_tools.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using testing::expect_same_function;
+using testing::parse;
+using testing::run_pass;
+
+// Operators of the groups (and single nodes) of a graph, in order: "matmul+add add+relu".
+std::string groups_of(const Graph& graph) {
+  std::string text;
+  for (const graph::Node& node : graph.nodes) {
+    text += text.empty() ? "" : " ";
+    if (!node.is_group()) {
+      text += node.op;
+      continue;
+    }
+    std::string ops;
+    for (const graph::Node& inner : node.body->nodes) ops += (ops.empty() ? "" : "+") + inner.op;
+    text += ops;
+  }
+  return text;
+}
+
+std::string fused(const std::string& text) {
+  const Graph before = parse(text);
+  const Graph after = run_pass(before, "fuse");
+  for (const graph::Node& node : after.nodes) EXPECT_EQ(node.outputs.size(), 1u) << node.name;
+  expect_same_function(before, after, 0);
+  expect_same_function(before, run_pass(after, "partition"), 0);
+  return groups_of(after);
+}
+
+TEST(Fuse, ContractionTakesItsEpilogue) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3]
+  input r : f32[2, 5]
+  input w : f32[3, 5]
+  const b : f32[5] = [1.0, 2.0, 3.0, 4.0, 5.0]
+  m : f32[2, 5] = matmul(x, w) as m
+  a : f32[2, 5] = add(m, b) as a
+  s : f32[2, 5] = add(r, a) as s
+  c : f32[2, 5] = clip(s) {min = 0.0, max = 6.0} as c
+  y : f16[2, 5] = cast(c) {to = "f16"} as y
+  output y
+})"),
+            "matmul+add+add+clip+cast");
+}
+
+TEST(Fuse, IntermediateThatIsReadTwiceStays) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3]
+  input w : f32[3, 5]
+  m : f32[2, 5] = matmul(x, w) as m
+  e : f32[2, 5] = exp(m) as e
+  y : f32[2, 5] = relu(e) as y
+  z : f32[2, 5] = matmul(x, w) as z
+  q : f32[2, 5] = relu(z) as q
+  output y, e, z, q
+})"),
+            "matmul+exp relu matmul relu");
+}
+
+// The shape of the contraction ends with a broadcast to more rows.
+TEST(Fuse, EpilogueKeepsTheShape) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[1, 3]
+  input w : f32[3, 5]
+  input r : f32[4, 5]
+  m : f32[1, 5] = matmul(x, w) as m
+  e : f32[1, 5] = relu(m) as e
+  y : f32[4, 5] = add(e, r) as y
+  output y
+})"),
+            "matmul+relu add");
+}
+
+// Two contractions meet in one addition: the later one takes it, the other is complete before.
+TEST(Fuse, OneContractionPerGroup) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3]
+  input w : f32[3, 5]
+  input v : f32[3, 5]
+  m : f32[2, 5] = matmul(x, w) as m
+  a : f32[2, 5] = relu(m) as a
+  n : f32[2, 5] = matmul(x, v) as n
+  s : f32[2, 5] = add(a, n) as s
+  y : f32[2, 5] = relu(s) as y
+  output y
+})"),
+            "matmul+relu matmul+add+relu");
+}
+
+TEST(Fuse, SideBranchOfAnEpilogue) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3]
+  input r : f32[5, 2]
+  input w : f32[3, 5]
+  t : f32[2, 5] = transpose(r) {perm = [1, 0]} as t
+  u : f32[2, 5] = tanh(t) as u
+  m : f32[2, 5] = matmul(x, w) as m
+  y : f32[2, 5] = mul(m, u) as y
+  output y
+})"),
+            "transpose+tanh+matmul+mul");
+}
+
+TEST(Fuse, IndexMapsOfOperands) {
+  EXPECT_EQ(fused(R"(graph g {
+  input a : f32[2, 3, 7]
+  input b : f32[2, 5, 7]
+  t : f32[2, 7, 5] = transpose(b) {perm = [0, 2, 1]} as t
+  y : f32[2, 3, 5] = matmul(a, t) as y
+  output y
+})"),
+            "transpose+matmul");
+}
+
+TEST(Fuse, ElementwiseTree) {
+  EXPECT_EQ(fused(R"(graph g {
+  input a : f32[2, 3]
+  input b : f32[2, 3]
+  input s : f32[3]
+  u : f32[2, 3] = exp(a) as u
+  v : f32[2, 3] = neg(b) as v
+  w : f32[2, 3] = add(u, v) as w
+  p : f32[2, 3] = mul(w, w) as p
+  y : f32[2, 3] = mul(p, s) as y
+  output y
+})"),
+            "exp+neg+add+mul+mul");
+}
+
+// What is computed once must not be computed for every element of a broadcast.
+TEST(Fuse, BroadcastOperandIsComputedBefore) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3, 4]
+  input s : f32[2, 3, 1]
+  g : f32[2, 3, 1] = sigmoid(s) as g
+  y : f32[2, 3, 4] = mul(x, g) as y
+  output y
+})"),
+            "sigmoid mul");
+}
+
+TEST(Fuse, DecomposedSoftmaxIsOneGroup) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3, 7]
+  m : f32[2, 3, 1] = reduce_max(x) {axes = [2], keepdims = 1} as m
+  d : f32[2, 3, 7] = sub(x, m) as d
+  e : f32[2, 3, 7] = exp(d) as e
+  s : f32[2, 3, 1] = reduce_sum(e) {axes = [2], keepdims = 1} as s
+  y : f32[2, 3, 7] = div(e, s) as y
+  output y
+})"),
+            "reduce_max+sub+exp+reduce_sum+div");
+}
+
+TEST(Fuse, NormalizationWithItsInputsAndEpilogue) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 7]
+  input r : f32[2, 7]
+  const g : f32[7] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+  a : f32[2, 7] = add(x, r) as a
+  n : f32[2, 7] = layer_norm(a, g, g) {axis = 1, epsilon = 1e-05} as n
+  y : f32[2, 7] = relu(n) as y
+  output y
+})"),
+            "add+layer_norm+relu");
+}
+
+// A window reads its input several times: what feeds it is computed before, what follows it with it.
+TEST(Fuse, PoolingTakesNoProducers) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[1, 2, 5, 5]
+  a : f32[1, 2, 5, 5] = exp(x) as a
+  p : f32[1, 2, 4, 4] = max_pool(a) {kernel_shape = [2, 2]} as p
+  y : f32[1, 2, 4, 4] = neg(p) as y
+  output y
+})"),
+            "exp max_pool+neg");
+}
+
+TEST(Fuse, MeanAndScaleOfRows) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 7]
+  q : f32[2, 7] = mul(x, x) as q
+  v : f32[2, 1] = reduce_mean(q) {axes = [1], keepdims = 1} as v
+  s : f32[2, 1] = sqrt(v) as s
+  y : f32[2, 7] = div(x, s) as y
+  output y
+})"),
+            "mul+reduce_mean+sqrt+div");
+}
+
+TEST(Fuse, ReshapeStaysAlone) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 6]
+  a : f32[2, 6] = relu(x) as a
+  r : f32[3, 4] = reshape(a) {shape = [3, 4]} as r
+  y : f32[3, 4] = exp(r) as y
+  output y
+})"),
+            "relu reshape exp");
+}
+
+TEST(Fuse, LimitsTheSizeOfAGroup) {
+  std::string text = "graph g {\n  input x0 : f32[2]\n";
+  for (int i = 1; i <= 60; ++i) text += fmt::format("  x{} : f32[2] = relu(x{}) as n{}\n", i, i - 1, i);
+  const Graph after = run_pass(parse(text + "  output x60\n}"), "fuse");
+  ASSERT_EQ(after.nodes.size(), 3u);
+  for (const graph::Node& node : after.nodes) EXPECT_LE(node.body->nodes.size(), 24u);
+
+  text = "graph g {\n";
+  for (int i = 0; i <= 50; ++i) text += fmt::format("  input x{} : f32[2]\n", i);
+  text += "  y0 : f32[2] = relu(x0) as m0\n";
+  for (int i = 1; i <= 50; ++i) text += fmt::format("  y{} : f32[2] = add(y{}, x{}) as m{}\n", i, i - 1, i, i);
+  for (const graph::Node& node : run_pass(parse(text + "  output y50\n}"), "fuse").nodes) EXPECT_LE(node.inputs.size(), 32u);
+}
+
+TEST(Fuse, OperandsOfAnotherLayoutAreReadByAnotherGroup) {
+  const std::string text = R"g(graph g {
+  input x : f32[1, 2, 3, 3]
+  input r : f32[1, 2, 3, 3]
+  input w : f32[2, 2, 1, 1]
+  q : f32[1, 2, 3, 3] = exp(r) as q
+  c : f32[1, 2, 3, 3] layout "reorder(0, 2, 3, 1)" = conv(x, w) as c
+  a : f32[1, 2, 3, 3] layout "reorder(0, 2, 3, 1)" = add(c, q) as a
+  y : f32[1, 2, 3, 3] = relu(a) as y
+  output y, q
+})g";
+  EXPECT_EQ(fused(text), "exp conv add+relu");
+}
+
+TEST(Partition, EveryOutputIsComputed) {
+  const Graph after = run_pass(parse(R"(graph g {
+  input x : f32[2]
+  const c : f32[2] = [1.0, 2.0]
+  y : f32[2] = relu(x) as y
+  output y, c, x
+})"),
+                               "partition");
+  EXPECT_EQ(groups_of(after), "relu identity identity");
+  EXPECT_EQ(after.value(after.outputs[1]).name, "c");
+  EXPECT_EQ(after.value(after.inputs[0]).name, "x");
+  for (const graph::ValueId out : after.outputs) EXPECT_GE(after.producer(out), 0);
+}
+
+}  // namespace
+}  // namespace tw::transform

@@ -1,0 +1,117 @@
+#include "tests/transform/graph_tools.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "ops/list.h"
+
+namespace tw::testing {
+
+using graph::Graph;
+using graph::RefTensor;
+using graph::ValueId;
+
+const transform::TransformContext& context() {
+  static const graph::OpTable ops = ops::all_ops();
+  static const transform::TransformContext made{ops, TargetInfo{}};
+  return made;
+}
+
+Graph parse(const std::string& text) {
+  Graph graph = graph::parse_graph(text, {});
+  graph::verify(graph, context().ops);
+  return graph;
+}
+
+Graph run_pass(const Graph& graph, std::string_view pass) {
+  Graph result = transform::find_pass(pass).run(graph, context());
+  graph::verify(result, context().ops);
+  return result;
+}
+
+std::string after(const std::string& text, std::string_view pass) { return graph::to_string(run_pass(parse(text), pass)); }
+
+std::vector<RefTensor> random_inputs(const Graph& graph, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<RefTensor> inputs;
+  for (const ValueId id : graph.inputs) {
+    RefTensor t = RefTensor::zeros(graph.value(id).type);
+    for (double& x : t.floats) x = static_cast<double>(std::uniform_int_distribution<int>(-64, 64)(random)) / 64;
+    for (int64_t& x : t.ints) x = std::uniform_int_distribution<int64_t>(0, t.type.type.is_bool() ? 1 : 5)(random);
+    inputs.push_back(std::move(t));
+  }
+  return inputs;
+}
+
+std::vector<RefTensor> outputs_of(const Graph& graph, const std::vector<RefTensor>& inputs) {
+  const std::vector<RefTensor> values = graph::evaluate(graph, context().ops, inputs, graph::Rounding::kNone);
+  std::vector<RefTensor> outputs;
+  for (const ValueId id : graph.outputs) outputs.push_back(values.at(id));
+  return outputs;
+}
+
+namespace {
+
+bool is_close(double a, double b, double tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (a == b) return true;
+  return std::isfinite(a) && std::isfinite(b) && std::abs(a - b) <= tolerance * (1 + std::abs(a));
+}
+
+void expect_same_interface(const Graph& a, const Graph& b) {
+  ASSERT_EQ(a.inputs.size(), b.inputs.size());
+  ASSERT_EQ(a.outputs.size(), b.outputs.size());
+  const auto expect_equal = [&](ValueId x, ValueId y) {
+    EXPECT_EQ(a.value(x).name, b.value(y).name);
+    EXPECT_EQ(a.value(x).type, b.value(y).type);
+  };
+  for (size_t i = 0; i < a.inputs.size(); ++i) expect_equal(a.inputs[i], b.inputs[i]);
+  for (size_t i = 0; i < a.outputs.size(); ++i) expect_equal(a.outputs[i], b.outputs[i]);
+}
+
+}  // namespace
+
+void expect_same_function(const Graph& before, const Graph& after, double tolerance, uint64_t seed) {
+  expect_same_interface(before, after);
+  const std::vector<RefTensor> inputs = random_inputs(before, seed);
+  const std::vector<RefTensor> wanted = outputs_of(before, inputs);
+  const std::vector<RefTensor> got = outputs_of(after, inputs);
+  ASSERT_EQ(wanted.size(), got.size());
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    ASSERT_EQ(wanted[k].type, got[k].type);
+    for (int64_t i = 0; i < wanted[k].type.elements(); ++i) {
+      ASSERT_TRUE(is_close(wanted[k].at(i), got[k].at(i), tolerance))
+          << "output " << before.value(before.outputs[k]).name << " element " << i << ": " << wanted[k].at(i) << ", now " << got[k].at(i);
+    }
+  }
+}
+
+Graph widen(const Graph& graph) {
+  Graph wide = graph;
+  for (graph::Value& value : wide.values) {
+    if (value.type.type != DataType::f32()) continue;
+    if (value.is_constant()) {
+      RefTensor t = RefTensor::from_bytes(value.type, *value.constant);
+      t.type.type = DataType::f64();
+      value.constant = std::make_shared<const std::vector<std::byte>>(t.to_bytes());
+    }
+    value.type.type = DataType::f64();
+  }
+  for (graph::Node& node : wide.nodes) {
+    if (node.op == "cast" && node.string_attr("to") == "f32") node.attrs["to"] = std::string("f64");
+  }
+  graph::verify(wide, context().ops);
+  return wide;
+}
+
+int count_nodes(const Graph& graph, std::string_view op) {
+  int count = 0;
+  for (const graph::Node& node : graph.nodes) {
+    count += node.is_group() ? count_nodes(*node.body, op) : node.op == op;
+  }
+  return count;
+}
+
+}  // namespace tw::testing

@@ -1,3 +1,6 @@
 if(NOT TARGET tw-opt)
   add_subdirectory(tools/tw-opt)
 endif()
+if(TW_TESTS)
+  add_subdirectory(tests/cli)
+endif()

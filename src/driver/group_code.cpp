@@ -180,12 +180,15 @@ std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupT
 
 }  // namespace
 
-GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const lower::RunOptions& lower) {
+GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const lower::RunOptions& options) {
   const GroupTe te = build_te(in);
   GroupCode code;
   code.plan = replay != nullptr ? *replay : make_plan(in, te);
   const te::Program stored = te::apply_layouts(te.program, code.plan.layouts);
-  code.loops = lower::lower(schedule::apply(stored, code.plan.schedule), lower);
+  lower::RunOptions run = options;
+  // Data movement between shapes without a common factor divides; contractions and rows never may.
+  if (code.plan.family == "generic" || code.plan.family == "point") run.lower.inner_division = lower::LowerOptions::InnerDivision::kAllowed;
+  code.loops = lower::lower(schedule::apply(stored, code.plan.schedule), run);
   code.params = describe_params(in, te, code);
   code.flop = contraction_flop(te.program);
   return code;

@@ -1,8 +1,5 @@
 // Casts from and to f16 and bf16 as integer arithmetic.
-#include <unordered_map>
-
 #include "expr/math_builder.h"
-#include "support/error.h"
 
 namespace tw {
 namespace {
@@ -86,39 +83,20 @@ Expr to_f32_for_half(const MathBuilder& m, const Expr& x) {
   return f64_to_odd_f32(m, m.share(wide_int_to_f64(m, x)));
 }
 
-class Converter {
- public:
-  explicit Converter(const Share& share) : share_(share) {}
-
-  Expr convert(const Expr& e) {
-    if (e->args.empty()) return e;
-    const auto it = done_.find(&*e);
-    if (it != done_.end()) return it->second;
-    std::vector<Expr> args;
-    for (const Expr& x : e->args) args.push_back(convert(x));
-    Expr result = with_args(e, args);
-    if (result.op() == Op::kCast) result = convert_cast(result);
-    done_.emplace(&*e, result);
-    return result;
-  }
-
- private:
-  Expr convert_cast(const Expr& e) {
-    Expr x = e.arg(0);
-    if (!is_half(e.type()) && !is_half(x.type())) return e;
-    const MathBuilder m(DataType(ScalarType::kF32, e.type().lanes()), share_);
-    if (is_half(x.type())) x = m.share(x.type().scalar() == ScalarType::kF16 ? f16_to_f32(m, x) : bf16_to_f32(m, x));
-    if (!is_half(e.type())) return cast(e.type().element(), x);
-    x = m.share(to_f32_for_half(m, x));
-    return e.type().scalar() == ScalarType::kF16 ? f32_to_f16(m, x) : f32_to_bf16(m, x);
-  }
-
-  Share share_;
-  std::unordered_map<const ExprNode*, Expr> done_;
-};
+Expr convert_cast(const Expr& e, const Share& share) {
+  Expr x = e.arg(0);
+  if (!is_half(e.type()) && !is_half(x.type())) return e;
+  const MathBuilder m(DataType(ScalarType::kF32, e.type().lanes()), share);
+  if (is_half(x.type())) x = m.share(x.type().scalar() == ScalarType::kF16 ? f16_to_f32(m, x) : bf16_to_f32(m, x));
+  if (!is_half(e.type())) return cast(e.type().element(), x);
+  x = m.share(to_f32_for_half(m, x));
+  return e.type().scalar() == ScalarType::kF16 ? f32_to_f16(m, x) : f32_to_bf16(m, x);
+}
 
 }  // namespace
 
-Expr expand_conversions(const Expr& e, const Share& share) { return Converter(share).convert(e); }
+Expr expand_conversions(const Expr& e, const Share& share) {
+  return rewrite_sharing(e, share, [](const Expr& x, const Share& s) { return x.op() == Op::kCast ? convert_cast(x, s) : x; });
+}
 
 }  // namespace tw

@@ -222,11 +222,6 @@ void visit_with(const Expr& e, const std::function<void(const Expr&)>& f, std::u
 
 }  // namespace
 
-void visit(const Expr& e, const std::function<void(const Expr&)>& f) {
-  std::unordered_set<const ExprNode*> seen;
-  visit_with(e, f, seen);
-}
-
 namespace {
 
 // The node of `e` with operands `args`, built by the constructor of its kind: types follow from the operands (a scalar
@@ -287,53 +282,5 @@ Expr rewrite_with(const Expr& e, const std::function<Expr(const Expr&)>& f, Memo
 }
 
 }  // namespace
-
-Expr rewrite(const Expr& e, const std::function<Expr(const Expr&)>& f) {
-  Memo memo;
-  return rewrite_with(e, f, memo);
-}
-
-Expr substitute(const Expr& e, const VarMap& values) {
-  return rewrite(e, [&](const Expr& x) -> Expr {
-    if (!x.is_var()) return Expr();
-    const auto it = values.find(x->name);
-    return it == values.end() ? Expr() : it->second;
-  });
-}
-
-bool uses_var(const Expr& e, const std::string& name) {
-  if (e.is_var()) return e->name == name;
-  for (const Expr& arg : e->args) {
-    if (uses_var(arg, name)) return true;
-  }
-  return false;
-}
-
-bool equal(const Expr& a, const Expr& b) {
-  if (a.same(b)) return true;
-  if (!a || !b) return false;
-  // Floats compare by bits: -0.0 and 0.0 differ, a NaN equals itself.
-  if (a->op != b->op || a->type != b->type || a->value != b->value || a->name != b->name || a->predicated != b->predicated ||
-      std::bit_cast<uint64_t>(a->number) != std::bit_cast<uint64_t>(b->number) || a->args.size() != b->args.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < a->args.size(); ++i) {
-    if (!equal(a.arg(i), b.arg(i))) return false;
-  }
-  return true;
-}
-
-uint64_t structural_hash(const Expr& e) {
-  uint64_t h = 1469598103934665603ull;  // FNV-1a, 64 bit
-  const auto mix = [&h](uint64_t x) { h = (h ^ x) * 1099511628211ull; };
-  mix(static_cast<uint64_t>(e->op));
-  mix(static_cast<uint64_t>(e->type.scalar()) * 4096 + e->type.lanes());
-  mix(static_cast<uint64_t>(e->value));
-  mix(std::bit_cast<uint64_t>(e->number));
-  mix(e->predicated);
-  for (char c : e->name) mix(static_cast<unsigned char>(c));
-  for (const Expr& arg : e->args) mix(structural_hash(arg));
-  return h;
-}
 
 }  // namespace tw

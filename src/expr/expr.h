@@ -130,7 +130,7 @@ Expr max(Expr a, Expr b);
 /// Calls visit on every node, operands before their user; a node shared within e is visited once.
 void visit(const Expr& e, const std::function<void(const Expr&)>& visit);
 /// Rebuilds e bottom-up: every node, with its operands already rewritten, is replaced by rewrite(node) unless that is
-/// null. Untouched subtrees keep their node (pointer equality = unchanged).
+/// null. Untouched subtrees keep their node (pointer equality = unchanged); shared nodes are rewritten once.
 Expr rewrite(const Expr& e, const std::function<Expr(const Expr&)>& rewrite);
 /// The same node with other operands (the node itself when all operands are the same).
 Expr with_args(const Expr& e, std::vector<Expr> args);

@@ -1,8 +1,52 @@
 #include "expr/math_builder.h"
 
 #include <limits>
+#include <unordered_map>
 
 namespace tw {
+namespace {
+
+bool holds_load(const Expr& e) {
+  bool found = false;
+  visit(e, [&](const Expr& x) { found = found || x.op() == Op::kLoad; });
+  return found;
+}
+
+class SharingRewriter {
+ public:
+  using Rewrite = std::function<Expr(const Expr&, const Share&)>;
+
+  SharingRewriter(const Share& share, const Rewrite& rewrite) : share_(share), rewrite_(rewrite) {
+    if (share) share_in_branch_ = [this](const Expr& e) { return holds_load(e) ? e : share_(e); };
+  }
+
+  Expr rewrite(const Expr& e, bool in_branch) {
+    if (e->args.empty()) return e;
+    auto& done = in_branch ? done_in_branch_ : done_;
+    const auto it = done.find(&*e);
+    if (it != done.end()) return it->second;
+    std::vector<Expr> args;
+    for (size_t i = 0; i < e->args.size(); ++i) {
+      args.push_back(rewrite(e.arg(i), in_branch || (e.op() == Op::kSelect && i > 0)));
+    }
+    const Expr result = rewrite_(with_args(e, std::move(args)), in_branch ? share_in_branch_ : share_);
+    done.emplace(&*e, result);
+    return result;
+  }
+
+ private:
+  const Share& share_;
+  const Rewrite& rewrite_;
+  Share share_in_branch_;
+  std::unordered_map<const ExprNode*, Expr> done_;
+  std::unordered_map<const ExprNode*, Expr> done_in_branch_;
+};
+
+}  // namespace
+
+Expr rewrite_sharing(const Expr& e, const Share& share, const std::function<Expr(const Expr&, const Share&)>& rewrite) {
+  return SharingRewriter(share, rewrite).rewrite(e, false);
+}
 
 Expr MathBuilder::share(const Expr& e) const {
   const bool leaf = e.is_var() || e.op() == Op::kFloatImm || e.op() == Op::kIntImm;
@@ -13,6 +57,16 @@ Expr MathBuilder::polynomial(const Expr& x, std::initializer_list<double> coeffi
   const double* c = coefficients.end();
   Expr sum = number(*--c);
   while (c != coefficients.begin()) sum = fma(sum, x, number(*--c));
+  return sum;
+}
+
+Expr MathBuilder::polynomial_in_pairs(const Expr& x, const Expr& x_squared, std::span<const double> c) const {
+  Expr sum;
+  for (size_t k = (c.size() - 1) / 2 * 2 + 2; k > 0;) {
+    k -= 2;
+    const Expr pair = k + 1 < c.size() ? fma(number(c[k + 1]), x, number(c[k])) : number(c[k]);
+    sum = sum ? fma(sum, x_squared, pair) : pair;
+  }
   return sum;
 }
 

@@ -1,6 +1,7 @@
 // What the expansions of elementary functions are written with. Internal to expr.
 #pragma once
 #include <initializer_list>
+#include <span>
 
 #include "expr/expand.h"
 
@@ -23,6 +24,10 @@ class MathBuilder {
 
   /// c[0] + c[1]*x + ..., by fused multiply-adds.
   Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) const;
+
+  /// The same as a polynomial in x^2 whose coefficients are c[2k] + c[2k+1]*x: fewer roundings one after the other, and
+  /// the rounding of x^2 cancels between numerator and denominator of a rational function.
+  Expr polynomial_in_pairs(const Expr& x, const Expr& x_squared, std::span<const double> coefficients) const;
 
   Expr bits(const Expr& x) const { return bitcast(int_type().element(), x); }
   Expr from_bits(const Expr& x) const { return bitcast(type_.element(), x); }
@@ -53,6 +58,10 @@ Expansion find_expansion_f32(const std::string& name);
 Expansion find_expansion_f64(const std::string& name);
 
 // ---- Shared between the files.
+/// Rebuilds e bottom-up: each node, with its operands rewritten, becomes rewrite(node, share). Nodes in a branch of a
+/// select get a `share` that leaves loads where they are.
+Expr rewrite_sharing(const Expr& e, const Share& share, const std::function<Expr(const Expr&, const Share&)>& rewrite);
+
 /// Remainder r in [-pi/4, pi/4] (rounded to the type of m) and quadrant (integer of m's width; the low two bits count)
 /// of |x| for x that was an f32: |x| = quadrant * pi/2 + r modulo 2*pi. NaN for infinities. m and x are f64.
 struct Quadrant {

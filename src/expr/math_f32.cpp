@@ -91,23 +91,27 @@ Expr softplus_f32(const MathBuilder& m, const std::vector<Expr>& args) {
   return fma(y, q, m.at_least(args[0], 0));
 }
 
-// tanh(x) / x as a rational function of x^2 up to 9.02, beyond which tanh rounds to 1; 2^-25.3. All coefficients are
-// positive, so that nothing cancels.
-Expr tanh_f32(const MathBuilder& m, const std::vector<Expr>& args) {
-  const Expr x = m.share(m.at_most(m.at_least(args[0], -9.02), 9.02));
+// x * P(x^2) / Q(x^2), where rounding may overshoot 1 cut to [-1, 1].
+Expr odd_rational(const MathBuilder& m, const Expr& x, std::span<const double> p, std::span<const double> q) {
   const Expr z = m.share(x * x);
-  const Expr p = m.polynomial(z, {1, 0.13382709, 0.00349745248, 2.06347304e-05, 1.33814106e-08});
-  const Expr q = m.polynomial(z, {1, 0.467160314, 0.0258844197, 0.000328846188, 7.78933327e-07});
-  return (x * p) / q;
+  const Expr z2 = m.share(z * z);
+  const Expr value = m.share((x * m.polynomial_in_pairs(z, z2, p)) / m.polynomial_in_pairs(z, z2, q));
+  return m.at_most(m.at_least(value, -1), 1);
 }
 
-// erf(x) / x likewise up to 3.93; 2^-24.2.
+// tanh(x) / x as a rational function of x^2 up to 9.02, beyond which tanh rounds to 1; 2^-29.1. All coefficients are
+// positive, so that nothing cancels.
+Expr tanh_f32(const MathBuilder& m, const std::vector<Expr>& args) {
+  constexpr double kP[] = {1, 0.13786979, 0.00401052786, 3.1630283e-05, 5.08900975e-08};
+  constexpr double kQ[] = {1, 0.471203119, 0.0277449116, 0.000421096891, 1.62051322e-06, 7.39802553e-10};
+  return odd_rational(m, m.share(m.at_most(m.at_least(args[0], -9.02), 9.02)), kP, kQ);
+}
+
+// erf(x) / x likewise up to 3.93; 2^-27.2 where erf nears 1, 2^-24.2 (the rounding of 2/sqrt(pi)) at 0.
 Expr erf_f32(const MathBuilder& m, const std::vector<Expr>& args) {
-  const Expr x = m.share(m.at_most(m.at_least(args[0], -3.93), 3.93));
-  const Expr z = m.share(x * x);
-  const Expr p = m.polynomial(z, {1.12837911, 0.200350627, 0.0539187454, 0.00414945604, 0.000286176772, 1.87963872e-06});
-  const Expr q = m.polynomial(z, {1, 0.51088804, 0.118086956, 0.0157474987, 0.00124168443, 3.63879226e-05});
-  return (x * p) / q;
+  constexpr double kP[] = {1.12837923, 0.191993892, 0.0560999773, 0.00425025122, 0.000431912515, 7.6201768e-06};
+  constexpr double kQ[] = {1, 0.503484249, 0.11754249, 0.0164138544, 0.00145238044, 7.8568235e-05, 3.05324335e-07};
+  return odd_rational(m, m.share(m.at_most(m.at_least(args[0], -3.93), 3.93)), kP, kQ);
 }
 
 Expr rsqrt_f32(const MathBuilder& m, const std::vector<Expr>& args) { return m.number(1) / m.sqrt(args[0]); }

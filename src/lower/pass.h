@@ -1,5 +1,6 @@
 // Loop passes: each is a row of the table in pipeline.cpp, run by one runner that disables, times, verifies and dumps.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -13,6 +14,8 @@ namespace tw::lower {
 /// What a pass may ask of the target.
 struct LowerOptions {
   int vector_bytes = 64;  // widest vector register
+  /// Whether an innermost loop may divide by its variable: only index maps that no split makes linear need it.
+  enum class InnerDivision : uint8_t { kForbidden, kAllowed } inner_division = InnerDivision::kForbidden;
 };
 
 struct LoopPass {

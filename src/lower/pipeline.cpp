@@ -74,6 +74,7 @@ loop::Program lower(const loop::Program& program, const RunOptions& options) {
     const auto elapsed = std::chrono::steady_clock::now() - start;
     if (options.time) options.time(pass.name, std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count());
     rules = unite(rules, pass.rules);
+    if (options.lower.inner_division == LowerOptions::InnerDivision::kAllowed) rules.no_inner_div_mod = false;
     verify_after(pass.name, current, rules);
     if (options.dump) options.dump(pass.name, current);
     if (pass.name == options.stop_after) break;

@@ -2,6 +2,7 @@
 #include "expr/analyzer.h"
 #include "lower/passes.h"
 #include "support/error.h"
+#include "te/te.h"
 
 namespace tw::lower {
 namespace {
@@ -10,14 +11,20 @@ using loop::Stmt;
 using loop::StmtKind;
 using Stmts = std::vector<Stmt>;
 
-Op lane_reduction(Op op) {
+// How the values of lanes become one: the reduction over lanes, and what a lane without a value counts as.
+struct LaneReduction {
+  Op op;
+  te::CombinerKind combiner;
+};
+
+LaneReduction lane_reduction(Op op) {
   switch (op) {
-    case Op::kAdd: return Op::kReduceAdd;
-    case Op::kMul: return Op::kReduceMul;
-    case Op::kMin: return Op::kReduceMin;
-    case Op::kMax: return Op::kReduceMax;
-    case Op::kAnd: return Op::kReduceAnd;
-    case Op::kOr: return Op::kReduceOr;
+    case Op::kAdd: return {Op::kReduceAdd, te::CombinerKind::kSum};
+    case Op::kMul: return {Op::kReduceMul, te::CombinerKind::kProd};
+    case Op::kMin: return {Op::kReduceMin, te::CombinerKind::kMin};
+    case Op::kMax: return {Op::kReduceMax, te::CombinerKind::kMax};
+    case Op::kAnd: return {Op::kReduceAnd, te::CombinerKind::kAnd};
+    case Op::kOr: return {Op::kReduceOr, te::CombinerKind::kOr};
     default: throw InternalError("a vectorised reduction combines by an operation without a reduction over lanes");
   }
 }
@@ -83,7 +90,7 @@ class Vectorizer {
     Expr value = widen(s->value);
     Expr condition = s->predicate ? widen(s->predicate) : Expr();
     if (predicate) condition = condition ? condition && predicate : predicate;
-    if (!moves && value.type().is_vector()) return reduction(s, indices, value, condition);
+    if (!moves && (value.type().is_vector() || (condition && condition.type().is_vector()))) return reduction(s, indices, value, condition);
     if (moves) {
       value = broadcast(value, lanes_);
       if (condition) condition = broadcast(condition, lanes_);
@@ -91,20 +98,41 @@ class Vectorizer {
     return loop::make_store(s->buffer, indices, guarded(value, condition), condition);
   }
 
-  // acc = acc op x, where acc does not move: acc = acc op (reduction of x over lanes).
-  static Stmt reduction(const Stmt& s, const std::vector<Expr>& indices, const Expr& value, const Expr& condition) {
-    TW_CHECK(!bool(condition) || !condition.type().is_vector(), "a guarded reduction over lanes of {}", s->buffer);
-    const auto is_accumulator = [&](Expr e) {
-      if (e.op() == Op::kBroadcast) e = e.arg(0);
-      return e.op() == Op::kLoad && e->name == s->buffer && !e.type().is_vector();
-    };
-    const auto scalar = [](const Expr& e) { return e.op() == Op::kBroadcast ? e.arg(0) : e; };
-    if (value.op() == Op::kFma && is_accumulator(value.arg(2))) {
-      return loop::make_store(s->buffer, indices, scalar(value.arg(2)) + reduce_lanes(Op::kReduceAdd, value.arg(0) * value.arg(1)), condition);
+  // acc = acc op x, where acc does not move: acc = acc op (reduction of x over the lanes where the condition holds).
+  Stmt reduction(const Stmt& s, const std::vector<Expr>& indices, const Expr& value, const Expr& condition) const {
+    if (value.op() == Op::kFma && is_accumulator(value.arg(2), s->buffer)) {
+      return combine(s, indices, {Op::kAdd, value.arg(2), value.arg(0) * value.arg(1)}, condition);
     }
-    TW_CHECK(value->args.size() == 2 && is_accumulator(value.arg(0)), "{} is written by all lanes", s->buffer);
-    return loop::make_store(s->buffer, indices, binary(value.op(), scalar(value.arg(0)), reduce_lanes(lane_reduction(value.op()), value.arg(1))),
-                            condition);
+    const bool combines = value->args.size() == 2 && is_reducible(value.op());
+    if (combines && is_accumulator(value.arg(0), s->buffer)) return combine(s, indices, {value.op(), value.arg(0), value.arg(1)}, condition);
+    if (combines && is_accumulator(value.arg(1), s->buffer)) return combine(s, indices, {value.op(), value.arg(1), value.arg(0)}, condition);
+    TW_CHECK(!value.type().is_vector(), "{} is written by all lanes", s->buffer);
+    return loop::make_store(s->buffer, indices, value, reduce_lanes(Op::kReduceOr, condition));
+  }
+
+  struct Combination {
+    Op op;
+    Expr accumulator;
+    Expr term;
+  };
+
+  Stmt combine(const Stmt& s, const std::vector<Expr>& indices, const Combination& c, const Expr& condition) const {
+    const LaneReduction lanes = lane_reduction(c.op);
+    const bool by_lane = condition && condition.type().is_vector();
+    Expr term = broadcast(c.term, lanes_);
+    if (by_lane) term = select(condition, guarded(term, condition), broadcast(te::identity_of(lanes.combiner, term.type().element()), lanes_));
+    return loop::make_store(s->buffer, indices, binary(c.op, scalar(c.accumulator), reduce_lanes(lanes.op, term)), by_lane ? Expr() : condition);
+  }
+
+  static Expr scalar(const Expr& e) { return e.op() == Op::kBroadcast ? e.arg(0) : e; }
+
+  static bool is_accumulator(const Expr& e, const std::string& buffer) {
+    const Expr one = scalar(e);
+    return one.op() == Op::kLoad && one->name == buffer && !one.type().is_vector();
+  }
+
+  static bool is_reducible(Op op) {
+    return op == Op::kAdd || op == Op::kMul || op == Op::kMin || op == Op::kMax || op == Op::kAnd || op == Op::kOr;
   }
 
   VarMap values_;

@@ -2,6 +2,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <concepts>
 #include <functional>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ using Types = std::vector<TensorType>;
 /// Throws UserError "node 'name' (op): <message>".
 [[noreturn]] void reject(const OpCall& call, const std::string& message);
 template <typename... Args>
-void require(const OpCall& call, bool condition, fmt::format_string<Args...> format, Args&&... args) {
+void require(const OpCall& call, std::same_as<bool> auto condition, fmt::format_string<Args...> format, Args&&... args) {
   if (!condition) reject(call, fmt::format(format, std::forward<Args>(args)...));
 }
 /// Rejects a call with fewer than `low` or more than `high` inputs, or without one of the first `low`.

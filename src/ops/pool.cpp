@@ -73,6 +73,22 @@ Exprs window_indices(const Window& window, const Exprs& i, const Exprs& r, const
   return at;
 }
 
+// Row-major indices into [N, C, spatial..] as indices whose first spatial axis runs fastest. (Of equal elements the first
+// in row-major order is reported whatever the storage order, so the reduction works on row-major indices.)
+te::Tensor te_column_major(const OpCall& call, te::Builder& builder, const te::Tensor& indices, const Window& window) {
+  const int64_t area = num_elements(window.in);
+  return builder.compute(tensor_name(call, 1), indices.shape, [&](const Exprs& i) {
+    const Expr flat = indices(i);
+    Expr result = floor_div(flat, Expr(area)) * Expr(area);
+    int64_t row_major = area, column_major = 1;
+    for (size_t d = 0; d < window.rank(); column_major *= window.in[d++]) {
+      row_major /= window.in[d];
+      result = result + floor_mod(floor_div(flat, Expr(row_major)), Expr(window.in[d])) * Expr(column_major);
+    }
+    return result;
+  });
+}
+
 Tensors te_max(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Window window = pool_window(call);
   const Types types = infer(call);
@@ -84,12 +100,9 @@ Tensors te_max(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
     return {builder.reduce(tensor_name(call), types[0].shape, window.kernel, CombinerKind::kMax,
                            [&](const Exprs& i, const Exprs& r) { return x(window_indices(window, i, r, offset)); })};
   }
-  // Row-major strides of the whole input, with the spatial ones reversed for column-major indices.
-  Shape strides = row_major_strides(call.inputs[0].shape);
-  int64_t stride = 1;
-  for (size_t d = 0; column_major(call) && d < window.rank(); stride *= window.in[d++]) strides[2 + d] = stride;
+  const Shape strides = row_major_strides(inputs[0].shape);
   const Tensors pair = builder.reduce_tuple(
-      {tensor_name(call, 0, "max"), tensor_name(call, 1)}, types[0].shape, window.kernel, extreme_index_combiner(math, Extreme::kMax, Tie::kFirst),
+      {tensor_name(call, 0, "max"), tensor_name(call, 1, column_major(call) ? "row_major" : "")}, types[0].shape, window.kernel, extreme_index_combiner(math, Extreme::kMax, Tie::kFirst),
       [&](const Exprs& i, const Exprs& r) -> Exprs {
         const Exprs at = window_indices(window, i, r, offset);
         Expr flat = i[0] * Expr(strides[0]) + i[1] * Expr(strides[1]);
@@ -102,7 +115,8 @@ Tensors te_max(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
         // A padding element loses ties, also against real elements of -inf.
         return {cast(math, x(at)), select(all_of(exists), flat, int_imm(INT64_MAX))};
       });
-  return {cast_output(call, builder, pair[0], types[0].type), pair[1]};
+  const te::Tensor indices = column_major(call) ? te_column_major(call, builder, pair[1], window) : pair[1];
+  return {cast_output(call, builder, pair[0], types[0].type), indices};
 }
 
 // How many positions of the window at output position o lie in [low, high), along axis d.

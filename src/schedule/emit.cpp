@@ -147,22 +147,30 @@ class Emitter {
     }
     std::vector<Expr> names;
     for (size_t k = 0; k < old.size(); ++k) names.push_back(var(fmt::format("{}.next{}", stage.name(), k), c.outputs[k].type));
-    Stmts body = leaf(stage, names, false);
+    Stmts body = stores(stage, names);
     for (size_t k = old.size(); k-- > 0;) body = {loop::make_let(names[k]->name, substitute(c.combiner.result[k], values), std::move(body))};
-    return body;
+    return guarded(stage, std::move(body), false);
   }
 
-  // Stores of `values`; guards of reductions do not bind the initial value.
   Stmts leaf(const Stage& stage, const std::vector<Expr>& values, bool initial) const {
-    Stmts stores;
+    return guarded(stage, stores(stage, values), initial);
+  }
+
+  Stmts stores(const Stage& stage, const std::vector<Expr>& values) const {
+    Stmts out;
     const std::vector<Expr> indices = output_indices(stage);
-    for (size_t k = 0; k < values.size(); ++k) stores.push_back(loop::make_store(stage.compute.outputs[k].name, indices, values[k]));
+    for (size_t k = 0; k < values.size(); ++k) out.push_back(loop::make_store(stage.compute.outputs[k].name, indices, values[k]));
+    return out;
+  }
+
+  // `body` under the stage's guards; those of reductions do not bind the initial value.
+  Stmts guarded(const Stage& stage, Stmts body, bool initial) const {
     for (const Expr& guard : stage.guards) {
       if (initial && uses_reduction(stage, guard)) continue;
       const Expr simple = ranges_.simplify(guard);
-      if (!simple.is_int(1)) stores = {loop::make_if(simple, std::move(stores))};
+      if (!simple.is_int(1)) body = {loop::make_if(simple, std::move(body))};
     }
-    return stores;
+    return body;
   }
 
   static bool uses_reduction(const Stage& stage, const Expr& guard) {

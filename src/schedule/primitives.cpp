@@ -20,6 +20,11 @@ void replace_var(Stage& stage, const std::string& name, const Expr& value) {
 // Loops at or outside the place where a producer is attached may not change any more: they decided its region.
 Stage& structural(State& state, const Primitive& p) {
   Stage& stage = state.stage(p.stage);
+  for (const std::string& name : p.loops) {
+    if (p.kind != PrimitiveKind::kReorder && stage.loop(name).kind != loop::ForKind::kSerial) {
+      throw UserError(fmt::format("loop {} of {} is vectorised or unrolled already", name, p.stage));
+    }
+  }
   for (const Stage& producer : state.stages) {
     if (producer.consumer != stage.name()) continue;
     for (const std::string& name : p.loops) {
@@ -101,15 +106,49 @@ void apply_parallel(State& state, const Primitive& p) {
   }
 }
 
+// All lanes share one statement: no second vector, no buffer of a producer inside, no tuple that lanes build in turn.
+void check_vector(const State& state, const Stage& stage, const Loop& l) {
+  for (const Loop& other : stage.loops) {
+    if (other.kind == loop::ForKind::kVectorized) throw UserError(fmt::format("loop {} of {} is vectorised already", other.name, stage.name()));
+  }
+  for (const Stage& producer : state.stages) {
+    if (producer.consumer == stage.name() && stage.loop_index(producer.at_loop) >= stage.loop_index(l.name)) {
+      throw UserError(fmt::format("stage {} is attached inside loop {}", producer.name(), l.name));
+    }
+  }
+  if (l.reduction && stage.compute.combiner.kind == te::CombinerKind::kTuple) {
+    throw UserError(fmt::format("loop {} reduces tuples", l.name));
+  }
+}
+
 void mark(State& state, const Primitive& p, loop::ForKind kind) {
-  Loop& l = state.stage(p.stage).loop(p.loops.at(0));
+  Stage& stage = state.stage(p.stage);
+  Loop& l = stage.loop(p.loops.at(0));
   if (l.kind != loop::ForKind::kSerial) throw UserError(fmt::format("loop {} of {} is marked twice", l.name, p.stage));
+  if (kind == loop::ForKind::kVectorized) check_vector(state, stage, l);
   l.kind = kind;
+}
+
+// A region holds what its readers read when the stage was attached: their bodies may not change after that.
+void check_attached(const State& state, const te::Program& program) {
+  for (const Stage& producer : state.stages) {
+    if (producer.is_root()) continue;
+    for (const te::Compute& compute : program.computes) {
+      const auto reads = [&](const Expr& body) { return reads_any(body, producer.compute.outputs); };
+      if (std::none_of(compute.body.begin(), compute.body.end(), reads)) continue;
+      const auto same = [](const Expr& a, const Expr& b) { return equal(a, b); };
+      const auto old = std::find_if(state.stages.begin(), state.stages.end(), [&](const Stage& s) { return s.name() == compute.name(); });
+      if (old == state.stages.end() || !std::equal(compute.body.begin(), compute.body.end(), old->compute.body.begin(), same)) {
+        throw UserError(fmt::format("stage {} is attached at {} {} already; compute_at comes after this", producer.name(), producer.consumer, producer.at_loop));
+      }
+    }
+  }
 }
 
 // Replaces the computes of the state's program by a rewritten program's; only before any loop primitive of the stages
 // that change.
 void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed) {
+  check_attached(state, program);
   std::vector<Stage> stages;
   for (const te::Compute& compute : program.computes) {
     const bool is_changed = std::find(changed.begin(), changed.end(), compute.name()) != changed.end();
@@ -157,6 +196,15 @@ void apply_compute_at(State& state, const Primitive& p) {
   Stage& consumer = state.stage(p.loops.at(0));
   const size_t at = consumer.loop_index(p.loops.at(1));
   if (stage.has_loop_primitives || !stage.is_root()) throw UserError(fmt::format("compute_at: {} comes before its loop primitives", p.stage));
+  for (size_t outer = 0; outer <= at; ++outer) {
+    if (consumer.loops[outer].kind == loop::ForKind::kVectorized) {
+      throw UserError(fmt::format("compute_at: loop {} of {} is vectorised", consumer.loops[outer].name, consumer.name()));
+    }
+  }
+  for (const Stage& producer : state.stages) {
+    // Its region stands in terms of loops that would change.
+    if (producer.consumer == p.stage) throw UserError(fmt::format("compute_at: {} is attached to {} already", producer.name(), p.stage));
+  }
   for (const te::Tensor& t : stage.compute.outputs) {
     if (state.program.is_output(t.name)) throw UserError(fmt::format("compute_at: {} leaves the group", t.name));
   }

@@ -36,6 +36,7 @@ struct Target {
   size_t channel_dim = 1;                     // of the output
   int64_t channels = 0;
   std::function<int64_t(int64_t)> channel_of;  // output channel of an element of the weights
+  int64_t run = 1;                             // so many elements, from a multiple of it on, have one channel
 };
 
 std::optional<Target> match_target(const Editor& editor, const Node& node) {
@@ -57,9 +58,11 @@ std::optional<Target> match_target(const Editor& editor, const Node& node) {
   target.channels = out[1];
   const int64_t inner = num_elements(Shape(w.begin() + 2, w.end()));
   if (node.op == "conv") {
-    target.channel_of = [size = inner * w[1]](int64_t i) { return i / size; };
+    target.run = inner * w[1];
+    target.channel_of = [run = target.run](int64_t i) { return i / run; };
   } else {  // w[input channel][output channel of the group][..]
     const int64_t rows = w[0] / node.int_attr_or("group", 1);
+    target.run = inner;
     target.channel_of = [inner, rows, columns = w[1]](int64_t i) {
       return i / inner % columns + i / (inner * columns) / rows * columns;
     };
@@ -125,7 +128,11 @@ graph::Bytes scaled_weights(const graph::Value& weights, const Target& target, c
   for (int64_t begin = 0; begin < weights.type.elements(); begin += kChunk) {
     const int64_t count = std::min(kChunk, weights.type.elements() - begin);
     graph::RefTensor part = graph::RefTensor::from_bytes({weights.type.type, {count}}, std::span(*weights.constant).subspan(begin * size, count * size));
-    for (int64_t i = 0; i < count; ++i) part.floats[i] *= scale[target.channel_of(begin + i)];
+    for (int64_t i = 0, end = 0; i < count; i = end) {
+      end = std::min(count, i + target.run - (begin + i) % target.run);
+      const double factor = scale[target.channel_of(begin + i)];
+      for (int64_t k = i; k < end; ++k) part.floats[k] *= factor;
+    }
     const std::vector<std::byte> bytes = part.to_bytes();
     out.insert(out.end(), bytes.begin(), bytes.end());
   }

@@ -81,8 +81,10 @@ te::Program arg_max(int64_t rows, int64_t n) {
   c.identity = {te::identity_of(CombinerKind::kMax, DataType::f32()), int_imm(0)};
   c.lhs = {"a0", "a1"};
   c.rhs = {"b0", "b1"};
-  const Expr keep = var("b0", DataType::f32()) <= var("a0", DataType::f32());
-  c.result = {select(keep, var("a0", DataType::f32()), var("b0", DataType::f32())), select(keep, var("a1"), var("b1"))};
+  const Expr a0 = var("a0", DataType::f32()), b0 = var("b0", DataType::f32()), a1 = var("a1"), b1 = var("b1");
+  // The smaller index among equal elements: the same in any order, as schedules may reorder reductions.
+  const Expr keep = b0 < a0 || (b0 == a0 && a1 <= b1);
+  c.result = {select(keep, a0, b0), select(keep, a1, b1)};
   const auto out = b.reduce_tuple({"value", "index"}, {rows}, {n}, c,
                                   [&](const Exprs& i, const Exprs& r) { return Exprs{x({i[0], r[0]}), r[0]}; });
   return b.finish("argmax", {out[1]});

@@ -16,7 +16,9 @@
 namespace tw::opt {
 namespace {
 
+constexpr std::string_view kTe = "te";
 constexpr std::string_view kSchedule = "schedule";
+constexpr std::string_view kFailedCheck = " does not hold: ";  // between condition and message of a failed TW_CHECK
 
 template <typename Row>
 const Row* find_row(std::span<const Row> rows, std::string_view name) {
@@ -30,7 +32,9 @@ void verify_input(const Verify& verify) {
   try {
     verify();
   } catch (const InternalError& error) {
-    throw UserError(fmt::format("the input breaks a rule: {}", error.what()));
+    std::string_view why = error.what();
+    if (const size_t check = why.find(kFailedCheck); check != std::string_view::npos) why.remove_prefix(check + kFailedCheck.size());
+    throw UserError(fmt::format("the input breaks a rule: {}", why));
   }
 }
 
@@ -80,11 +84,28 @@ std::string run_loop_pass(const lower::LoopPass& pass, const Options& options, s
   return loop::to_string(result);
 }
 
+graph::Graph read_graph(const Options& options, const graph::OpTable& ops, std::string_view text) {
+  const auto constants = options.zero_constants ? zero_constants(text) : std::map<std::string, graph::Bytes>();
+  graph::Graph program = graph::parse_graph(text, constants);
+  verify_input([&] { graph::verify(program, ops); });
+  return program;
+}
+
+std::string run_te(const Options& options, std::string_view text) {
+  const graph::OpTable ops = ops::all_ops();
+  const graph::Graph program = read_graph(options, ops, text);
+  std::string out;
+  for (const graph::Node& node : program.nodes) {
+    if (!node.is_group()) throw UserError(fmt::format("node '{}' ({}) is no group; run --pass=partition first", node.name, node.op));
+    if (!out.empty()) out += "\n";
+    out += te::to_string(graph::to_te(*node.body, ops).program);
+  }
+  return out;
+}
+
 std::string run_graph_pass(const transform::GraphPass& pass, const Options& options, std::string_view text) {
   const graph::OpTable ops = ops::all_ops();
-  const auto constants = options.zero_constants ? zero_constants(text) : std::map<std::string, graph::Bytes>();
-  const graph::Graph program = graph::parse_graph(text, constants);
-  verify_input([&] { graph::verify(program, ops); });
+  const graph::Graph program = read_graph(options, ops, text);
   const graph::Graph result = pass.run(program, {ops, targets::find_target(options.target).info});
   graph::verify(result, ops);
   return graph::to_string(result);
@@ -100,6 +121,7 @@ std::string run_one_pass(const Options& options, std::string_view text) {
   if (options.pass != kSchedule && !options.schedule.empty()) {
     throw UsageError(fmt::format("--schedule belongs to --pass=schedule, not to '{}'", options.pass));
   }
+  if (options.pass == kTe) return run_te(options, text);
   if (options.pass == kSchedule) return run_schedule(options, text);
   if (const auto* pass = find_row(lower::pipeline(), options.pass)) return run_loop_pass(*pass, options, text);
   if (const auto* pass = find_row(transform::pipeline(), options.pass)) return run_graph_pass(*pass, options, text);
@@ -109,6 +131,7 @@ std::string run_one_pass(const Options& options, std::string_view text) {
 std::string list_passes() {
   std::string out;
   for (const transform::GraphPass& pass : transform::pipeline()) out += line("graph", pass.name, pass.holds, pass.optional);
+  out += line("graph", kTe, "every group is a te program: maths without order, logical layouts", false);
   out += line("te", kSchedule, "loops, buffers and guards are explicit; needs --schedule", false);
   for (const lower::LoopPass& pass : lower::pipeline()) out += line("loop", pass.name, pass.holds, pass.optional);
   return out;

@@ -51,7 +51,7 @@ Value* float_min_max(Builder& builder, Op op, Value* a, Value* b, const OperandF
   Value* first = op == Op::kMax ? builder.CreateFCmpOGT(a, b) : builder.CreateFCmpOLT(a, b);
   Value* picked = builder.CreateSelect(first, a, b);
   if (facts.a_never_nan || facts.b_never_nan) return picked;
-  return picked;
+  return builder.CreateSelect(builder.CreateFCmpUNO(a, a), a, picked);
 }
 
 Value* float_binary(Builder& builder, Op op, Value* a, Value* b, const OperandFacts& facts) {

@@ -74,7 +74,9 @@ std::string ExternalData::resolve(const std::string& tensor, const std::string& 
   const auto refuse = [&](std::string_view why) {
     throw UserError(fmt::format("external data of tensor '{}': path '{}' {}", tensor, location, why));
   };
-  if (location.find('\0') != std::string::npos) refuse("contains a NUL character");
+  if (location.find('\0') != std::string::npos) {
+    throw UserError(fmt::format("external data of tensor '{}': its path contains a NUL character", tensor));
+  }
   const fs::path relative(location);
   if (relative.is_absolute()) refuse("is absolute; it must lie below the model's folder");
   for (const fs::path& part : relative) {

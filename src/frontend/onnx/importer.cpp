@@ -110,12 +110,30 @@ void Importer::add_main_inputs(Scope& scope) {
     }
   }
   binding_.add_inputs(inputs);
-  const std::vector<TensorType> types = binding_.input_types();
+  const std::vector<TensorType> types = input_types_or_survey(inputs, scope);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string& name = inputs[i]->name();
     const auto constant = options_.constants.find(name);
     const bool bound = constant != options_.constants.end();
     define(scope, name, {bound ? builder_.add_constant(name, constant->second) : builder_.add_input(name, types[i])});
+  }
+}
+
+// Nobody should look for the right dimensions of a model that cannot be compiled: when some are unbound, the operators
+// are checked first, with all inputs taken as unusable.
+std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs, const Scope& main) {
+  try {
+    return binding_.input_types();
+  } catch (const UserError&) {
+    Scope scope = main;
+    for (const auto* input : inputs) define(scope, input->name(), {kAbsent, true});
+    const onnx::GraphProto& graph = model_.graph();
+    Names needed;
+    for (const auto& output : graph.output()) needed.insert(output.name());
+    for (const auto& tensor : graph.initializer()) scope.names.insert_or_assign(tensor.name(), Binding{kAbsent, true});
+    import_nodes(graph.node(), std::move(needed), scope);
+    if (!unsupported_.empty()) throw UnsupportedModel(std::move(unsupported_), std::move(bindable_));
+    throw;
   }
 }
 

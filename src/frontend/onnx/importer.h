@@ -41,6 +41,7 @@ class Importer {
   void read_functions();
   void declare(const onnx::ValueInfoProto& value);
   void add_main_inputs(Scope& scope);
+  std::vector<TensorType> input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs, const Scope& main);
   void add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope);
   void import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, Scope& scope);
   void import_node(const onnx::NodeProto& node, Scope& scope);

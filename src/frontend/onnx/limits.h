@@ -10,6 +10,7 @@ constexpr int64_t kMaxFileBytes = 0x7fffffff;          // protobuf's own limit f
 constexpr size_t kMaxRank = 32;                        // dimensions of one tensor
 constexpr int64_t kMaxNodes = 200'000;                 // nodes converted, after inlining functions and unrolling loops
 constexpr int kMaxDepth = 32;                          // nested subgraphs and function calls
+constexpr int kMaxMessageDepth = 400;                  // nested protobuf messages; a subgraph takes three
 constexpr int64_t kMaxTrips = 10'000;                  // iterations of one unrolled Loop or Scan
 constexpr int64_t kMaxFoldedElements = 64 << 10;       // result of a node evaluated at import, elements
 constexpr int64_t kMaxFoldInputElements = 1 << 20;     // each operand of such a node, elements

@@ -23,6 +23,7 @@ template <typename Message>
 bool parse(io::ZeroCopyInputStream& stream, Message& message) {
   io::CodedInputStream coded(&stream);
   coded.SetTotalBytesLimit(static_cast<int>(kMaxFileBytes));
+  coded.SetRecursionLimit(kMaxMessageDepth);
   return message.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage();
 }
 

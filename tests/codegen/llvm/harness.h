@@ -1,5 +1,6 @@
 // Runs a program on the interpreter and as machine code, and compares every parameter bit for bit.
 #pragma once
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Keeps the dumps in docs/architecture.md true.
+
+  scripts/walkthrough.py --tilewright PATH --tw-opt PATH            writes them anew
+  scripts/walkthrough.py --tilewright PATH --tw-opt PATH --check    compares; exit code 1 and a diff when they differ
+
+Compiles a small MatMul+bias+ReLU (made by scripts/make_models.py) for cpu:x86-64-v4 with --dump-ir, and puts each dump
+between `<!-- dump: NAME -->` and `<!-- end -->`. Exit code 77: not run, since no Python with onnx was found (TW_PYTHON,
+.venv, or this one).
+"""
+import argparse
+import difflib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
+TARGET = "cpu:x86-64-v4"
+SHAPE = "2,20,3"  # m, n, k: one full vector of 16 columns and a tail of 4
+BLOCK = re.compile(r"(<!-- dump: ([a-z -]+) -->\n```text\n)(.*?)(```\n<!-- end -->)", re.DOTALL)
+NOT_RUN = 77
+
+
+def call(*words):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, words))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def python_with_onnx():
+    for path in (os.environ.get("TW_PYTHON"), ROOT / ".venv/bin/python", sys.executable):
+        if path and pathlib.Path(path).exists():
+            if subprocess.run([path, "-c", "import onnx"], capture_output=True).returncode == 0:
+                return path
+    return None
+
+
+def dumps(args, python, folder):
+    """All blocks by name."""
+    call(python, ROOT / "scripts/make_models.py", folder, "--only", "--mlp", SHAPE)
+    model = folder / f"mlp_{SHAPE.replace(',', '_')}.onnx"
+    call(args.tilewright, "compile", model, "-o", folder / "mlp.tw", "--target", TARGET, "--dump-ir", folder / "ir",
+         "--plan-out", folder / "plan.twp")
+    found = {"passes": call(args.tw_opt, "--list"), "plan": (folder / "plan.twp").read_text()}
+    for file in sorted((folder / "ir").iterdir()):
+        phase, name = file.stem.split("_", 2)[1:]
+        found[f"{phase.split('-')[0]} {name}"] = file.read_text()
+        last_graph = file if phase == "graph" else last_graph
+    found["te"] = call(args.tw_opt, "--pass=te", "--zero-constants", last_graph)
+    found["loop"] = file.read_text()  # after the last pass
+    return found
+
+
+def fill(page, found):
+    def block(match):
+        name = match.group(2)
+        if name not in found:
+            sys.exit(f"{PAGE}: no dump '{name}'; there are: {', '.join(sorted(found))}")
+        return match.group(1) + found[name].rstrip("\n") + "\n" + match.group(4)
+    return BLOCK.sub(block, page)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tilewright", required=True, type=pathlib.Path)
+    parser.add_argument("--tw-opt", required=True, type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    python = python_with_onnx()
+    if python is None:
+        print("not run: no Python with onnx (scripts/setup_python.sh makes one)")
+        return NOT_RUN
+    with tempfile.TemporaryDirectory() as folder:
+        found = dumps(args, python, pathlib.Path(folder))
+    old = PAGE.read_text()
+    if len(BLOCK.findall(old)) != old.count("<!-- dump:"):
+        sys.exit(f"{PAGE}: a '<!-- dump: NAME -->' is not followed by a ```text block and '<!-- end -->'")
+    new = fill(old, found)
+    if not args.check:
+        PAGE.write_text(new)
+    elif new != old:
+        sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), str(PAGE), "real dumps"))
+        print("docs/architecture.md is out of date: run scripts/walkthrough.py without --check and read the text around it")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+// Traversals. An expression may be a graph whose nodes are shared (expanded functions are): each visits a node once.
+#include <bit>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "expr/expr.h"
+
+namespace tw {
+namespace {
+
+using NodeSet = std::unordered_set<const ExprNode*>;
+
+void visit_once(const Expr& e, const std::function<void(const Expr&)>& f, NodeSet& seen) {
+  if (!seen.insert(&*e).second) return;
+  for (const Expr& arg : e->args) visit_once(arg, f, seen);
+  f(e);
+}
+
+using Rewritten = std::unordered_map<const ExprNode*, Expr>;
+
+Expr rewrite_once(const Expr& e, const std::function<Expr(const Expr&)>& f, Rewritten& done) {
+  const auto it = done.find(&*e);
+  if (it != done.end()) return it->second;
+  std::vector<Expr> args;
+  args.reserve(e->args.size());
+  for (const Expr& arg : e->args) args.push_back(rewrite_once(arg, f, done));
+  const Expr updated = with_args(e, std::move(args));
+  const Expr replaced = f(updated);
+  const Expr& result = replaced ? replaced : updated;
+  done.emplace(&*e, result);
+  return result;
+}
+
+bool uses_var_once(const Expr& e, const std::string& name, NodeSet& seen) {
+  if (e.is_var()) return e->name == name;
+  if (e->args.empty() || !seen.insert(&*e).second) return false;
+  for (const Expr& arg : e->args) {
+    if (uses_var_once(arg, name, seen)) return true;
+  }
+  return false;
+}
+
+// Floats compare by bits: -0.0 and 0.0 differ, a NaN equals itself.
+bool same_label(const ExprNode& a, const ExprNode& b) {
+  return a.op == b.op && a.type == b.type && a.value == b.value && a.predicated == b.predicated &&
+         std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number) && a.args.size() == b.args.size() && a.name == b.name;
+}
+
+// Structural equality. Pairs found equal are kept only once an expression turns out to be large: most are a few nodes.
+class Equality {
+ public:
+  bool equal(const Expr& a, const Expr& b) {
+    if (a.same(b)) return true;
+    if (!a || !b || !same_label(*a, *b)) return false;
+    const bool remember = ++steps_ > kSmall && !a->args.empty();
+    if (remember) {
+      const auto it = equal_to_.find(&*a);
+      if (it != equal_to_.end() && it->second == &*b) return true;
+    }
+    for (size_t i = 0; i < a->args.size(); ++i) {
+      if (!equal(a.arg(i), b.arg(i))) return false;
+    }
+    if (remember) equal_to_[&*a] = &*b;
+    return true;
+  }
+
+ private:
+  static constexpr size_t kSmall = 200;
+  size_t steps_ = 0;
+  std::unordered_map<const ExprNode*, const ExprNode*> equal_to_;
+};
+
+uint64_t hash_once(const Expr& e, std::unordered_map<const ExprNode*, uint64_t>& done) {
+  const auto it = done.find(&*e);
+  if (it != done.end()) return it->second;
+  uint64_t h = 1469598103934665603ull;  // FNV-1a, 64 bit
+  const auto mix = [&h](uint64_t x) { h = (h ^ x) * 1099511628211ull; };
+  mix(static_cast<uint64_t>(e->op));
+  mix(static_cast<uint64_t>(e->type.scalar()) * 4096 + e->type.lanes());
+  mix(static_cast<uint64_t>(e->value));
+  mix(std::bit_cast<uint64_t>(e->number));
+  mix(e->predicated);
+  for (char c : e->name) mix(static_cast<unsigned char>(c));
+  for (const Expr& arg : e->args) mix(hash_once(arg, done));
+  if (!e->args.empty()) done.emplace(&*e, h);
+  return h;
+}
+
+}  // namespace
+
+void visit(const Expr& e, const std::function<void(const Expr&)>& f) {
+  NodeSet seen;
+  visit_once(e, f, seen);
+}
+
+Expr rewrite(const Expr& e, const std::function<Expr(const Expr&)>& f) {
+  Rewritten done;
+  return rewrite_once(e, f, done);
+}
+
+Expr substitute(const Expr& e, const VarMap& values) {
+  return rewrite(e, [&](const Expr& x) -> Expr {
+    if (!x.is_var()) return Expr();
+    const auto it = values.find(x->name);
+    return it == values.end() ? Expr() : it->second;
+  });
+}
+
+bool uses_var(const Expr& e, const std::string& name) {
+  NodeSet seen;
+  return uses_var_once(e, name, seen);
+}
+
+bool equal(const Expr& a, const Expr& b) { return Equality().equal(a, b); }
+
+uint64_t structural_hash(const Expr& e) {
+  std::unordered_map<const ExprNode*, uint64_t> done;
+  return hash_once(e, done);
+}
+
+}  // namespace tw

@@ -1,0 +1,301 @@
+#include "expr/expand.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "expr/elementary.h"
+#include "tape.h"
+
+namespace tw {
+namespace {
+
+using testing::Tape;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// |y - exact| in units in the last place of T around exact; 0 where y is what exact rounds to, infinite where one is NaN
+// and the other not, or a zero has the wrong sign.
+template <typename T, typename Wide>
+double ulp_error(T y, Wide exact) {
+  if (std::isnan(y) || std::isnan(exact)) return std::isnan(y) && std::isnan(exact) ? 0 : kInf;
+  if (exact == 0) return y == 0 && std::signbit(y) == std::signbit(exact) ? 0 : kInf;
+  if (y == static_cast<T>(exact)) return 0;
+  if (std::isinf(y) || std::isinf(exact)) return kInf;
+  using Limits = std::numeric_limits<T>;
+  const int exponent = std::max(std::ilogb(exact), Limits::min_exponent - 1) - (Limits::digits - 1);
+  return static_cast<double>(std::fabs(static_cast<Wide>(y) - exact) / std::ldexp(Wide(1), exponent));
+}
+
+Expr expanded(const std::string& name, int arity, DataType type) {
+  std::vector<Expr> args = {var("x", type)};
+  if (arity == 2) args.push_back(var("y", type));
+  return expand_elementary(call(name, args));
+}
+
+struct Worst {
+  double ulp = 0;
+  double at[2] = {0, 0};
+  double got = 0, wanted = 0;
+};
+
+// Runs `points` (pairs of operands) through the expansion; the largest error against `reference`.
+template <typename T, typename Wide, typename Reference>
+Worst worst_error(const Expr& e, const std::vector<std::array<T, 2>>& points, const Reference& reference) {
+  Tape tape(e, {"x", "y"});
+  std::vector<Tape::Block> in(2);
+  Tape::Block out;
+  Worst worst;
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  for (size_t begin = 0; begin < points.size(); begin += Tape::kBlock) {
+    const size_t count = std::min(Tape::kBlock, points.size() - begin);
+    for (size_t i = 0; i < Tape::kBlock; ++i) {
+      const auto& p = points[begin + std::min(i, count - 1)];
+      for (int k = 0; k < 2; ++k) in[k][i] = std::bit_cast<Bits>(p[k]);
+    }
+    tape.eval(in, &out);
+    for (size_t i = 0; i < count; ++i) {
+      const auto& p = points[begin + i];
+      const T y = std::bit_cast<T>(static_cast<Bits>(out[i]));
+      const Wide exact = reference(p);
+      const double ulp = ulp_error<T, Wide>(y, exact);
+      if (ulp > worst.ulp) worst = {ulp, {static_cast<double>(p[0]), static_cast<double>(p[1])}, static_cast<double>(y), static_cast<double>(exact)};
+    }
+  }
+  return worst;
+}
+
+template <typename T>
+std::vector<T> special_values() {
+  using L = std::numeric_limits<T>;
+  std::vector<T> values = {0, 1, 2, 3, T(0.5), T(1.5), L::infinity(), L::quiet_NaN(), L::max(), L::min(), L::denorm_min(),
+                           T(0.41421356), T(2.4142135), T(3.14159265), T(1.57079632), T(88.72283), T(88.72284), T(709.78), T(103.97), T(745.13),
+                           std::nextafter(T(1), T(0)), std::nextafter(T(1), T(2)), std::nextafter(L::min(), T(0)), T(9.01), T(3.92), T(1e30), T(40), T(22)};
+  const size_t n = values.size();
+  for (size_t i = 0; i < n; ++i) values.push_back(-values[i]);
+  return values;
+}
+
+// Every exponent, both signs, `each` random mantissas; and the special values.
+std::vector<std::array<float, 2>> all_exponents(int each, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::array<float, 2>> points;
+  for (float x : special_values<float>()) points.push_back({x, 0});
+  for (uint32_t top = 0; top < 512; ++top) {
+    for (int k = 0; k < each; ++k) {
+      points.push_back({std::bit_cast<float>((top << 23) | static_cast<uint32_t>(random() & 0x7fffff)), 0});
+    }
+  }
+  return points;
+}
+
+// The part of the line where a function is neither 0, 1 nor infinite, evenly.
+void add_uniform(std::vector<std::array<float, 2>>& points, float range, int count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> value(-range, range);
+  for (int k = 0; k < count; ++k) points.push_back({value(random), 0});
+}
+
+class ElementaryF32 : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ElementaryF32, StaysWithinItsBound) {
+  const ElementaryFunction& f = *find_elementary(GetParam());
+  auto points = all_exponents(1400, 1);
+  for (float range : {1.0f, 12.0f, 110.0f, 70000.0f}) add_uniform(points, range, 100000, 2);
+  const Expr e = expanded(GetParam(), 1, DataType::f32());
+  const Worst worst = worst_error<float, double>(e, points, [&](const auto& p) {
+    const double x = p[0];
+    return f.reference(&x);
+  });
+  RecordProperty("worst_ulp", std::to_string(worst.ulp));
+  RecordProperty("nodes", static_cast<int>(Tape(e, {"x"}).steps()));
+  std::printf("%-9s %.3f ulp at %a (%g), %zu nodes\n", GetParam().c_str(), worst.ulp, worst.at[0], worst.at[0], Tape(e, {"x"}).steps());
+  EXPECT_LE(worst.ulp, f.max_ulp) << GetParam() << "(" << worst.at[0] << ") = " << worst.got << ", exact " << worst.wanted;
+}
+
+std::vector<std::string> names_of_arity(int arity) {
+  std::vector<std::string> names;
+  for (const ElementaryFunction& f : elementary_functions()) {
+    if (f.arity == arity) names.emplace_back(f.name);
+  }
+  return names;
+}
+const auto kName = [](const auto& info) { return info.param; };
+INSTANTIATE_TEST_SUITE_P(All, ElementaryF32, ::testing::ValuesIn(names_of_arity(1)), kName);
+
+template <typename T>
+std::vector<std::array<T, 2>> pow_points(int count) {
+  std::mt19937_64 random(3);
+  std::vector<std::array<T, 2>> points;
+  for (T x : special_values<T>()) {
+    for (T y : special_values<T>()) points.push_back({x, y});
+  }
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  std::uniform_real_distribution<double> unit(-1, 1);
+  const double limit = sizeof(T) == 4 ? 105 : 750;
+  for (int k = 0; k < count; ++k) {
+    const T any = std::bit_cast<T>(static_cast<Bits>(random()));
+    const T other = std::bit_cast<T>(static_cast<Bits>(random()));
+    points.push_back({any, other});
+    points.push_back({any, static_cast<T>(static_cast<int>(random() % 41) - 20)});
+    // The result anywhere between the smallest and the largest number.
+    const T x = std::fabs(any);
+    points.push_back({x, static_cast<T>(unit(random) * limit / std::log(static_cast<double>(x)))});
+    const T near_one = static_cast<T>(1 + unit(random) * std::ldexp(1.0, -static_cast<int>(random() % 20)));
+    points.push_back({near_one, static_cast<T>(unit(random) * limit / std::log(static_cast<double>(near_one)))});
+  }
+  return points;
+}
+
+TEST(ElementaryF32, PowStaysWithinItsBound) {
+  const ElementaryFunction& f = *find_elementary("pow");
+  const Worst worst = worst_error<float, double>(expanded("pow", 2, DataType::f32()), pow_points<float>(250000), [&](const auto& p) {
+    const double x[2] = {p[0], p[1]};
+    return f.reference(x);
+  });
+  std::printf("pow       %.3f ulp at %g, %g\n", worst.ulp, worst.at[0], worst.at[1]);
+  EXPECT_LE(worst.ulp, f.max_ulp) << "pow(" << worst.at[0] << ", " << worst.at[1] << ") = " << worst.got << ", exact " << worst.wanted;
+}
+
+// f64 against the 64-bit mantissas of long double.
+long double long_reference(const std::string& name, long double x) {
+  if (name == "acos") return std::acos(x);
+  if (name == "acosh") return std::acosh(x);
+  if (name == "asin") return std::asin(x);
+  if (name == "asinh") return std::asinh(x);
+  if (name == "atan") return std::atan(x);
+  if (name == "atanh") return std::atanh(x);
+  if (name == "cos") return std::fabs(x) <= 0x1p50L ? std::cos(x) : std::numeric_limits<long double>::quiet_NaN();
+  if (name == "cosh") return std::cosh(x);
+  if (name == "erf") return std::erf(x);
+  if (name == "exp") return std::exp(x);
+  if (name == "exp2") return std::exp2(x);
+  if (name == "expm1") return std::expm1(x);
+  if (name == "log") return std::log(x);
+  if (name == "log1p") return std::log1p(x);
+  if (name == "log2") return std::log2(x);
+  if (name == "rsqrt") return 1 / std::sqrt(x);
+  if (name == "sigmoid") return 1 / (1 + std::exp(-x));
+  if (name == "sin") return std::fabs(x) <= 0x1p50L ? std::sin(x) : std::numeric_limits<long double>::quiet_NaN();
+  if (name == "sinh") return std::sinh(x);
+  if (name == "softplus") return std::fmax(x, 0.0L) * (std::isnan(x) ? x : 1) + std::log1p(std::exp(-std::fabs(x)));
+  if (name == "sqrt") return std::sqrt(x);
+  if (name == "tan") return std::fabs(x) <= 0x1p50L ? std::tan(x) : std::numeric_limits<long double>::quiet_NaN();
+  return std::tanh(x);
+}
+
+class ElementaryF64 : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ElementaryF64, StaysWithinEightUlp) {
+  std::mt19937_64 random(5);
+  std::vector<std::array<double, 2>> points;
+  for (double x : special_values<double>()) points.push_back({x, 0});
+  for (uint64_t top = 0; top < 4096; ++top) {
+    for (int k = 0; k < 20; ++k) points.push_back({std::bit_cast<double>((top << 52) | (random() & 0xfffffffffffff)), 0});
+  }
+  for (double range : {1.0, 12.0, 750.0, 1e6, 1e15}) {
+    std::uniform_real_distribution<double> value(-range, range);
+    for (int k = 0; k < 20000; ++k) points.push_back({value(random), 0});
+  }
+  const Worst worst = worst_error<double, long double>(expanded(GetParam(), 1, DataType::f64()), points,
+                                                       [&](const auto& p) { return long_reference(GetParam(), p[0]); });
+  std::printf("%-9s %.3f ulp at %a (%g)\n", GetParam().c_str(), worst.ulp, worst.at[0], worst.at[0]);
+  EXPECT_LE(worst.ulp, 8) << GetParam() << "(" << worst.at[0] << ") = " << worst.got << ", exact " << worst.wanted;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ElementaryF64, ::testing::ValuesIn(names_of_arity(1)), kName);
+
+TEST(ElementaryF64, PowStaysWithinSixteenUlp) {
+  const Worst worst = worst_error<double, long double>(expanded("pow", 2, DataType::f64()), pow_points<double>(30000), [&](const auto& p) {
+    return std::pow(static_cast<long double>(p[0]), static_cast<long double>(p[1]));
+  });
+  std::printf("pow       %.3f ulp at %g, %g\n", worst.ulp, worst.at[0], worst.at[1]);
+  EXPECT_LE(worst.ulp, 16) << "pow(" << worst.at[0] << ", " << worst.at[1] << ") = " << worst.got << ", exact " << worst.wanted;
+}
+
+// Arguments as close to a multiple of pi/2 as f32 comes, and huge ones.
+TEST(ElementaryF32, SineReducesHugeArguments) {
+  std::vector<std::array<float, 2>> points;
+  for (float x : {0x1.fe2b3ep+120f, 16367173.0f * 0x1p72f, 0x1.6ac5b2p+1f, 10367.258f, 71476.0f, 65535.996f, 65536.0f, 3.4e38f, 1e20f, 6381956970095103.0f * 0x1p30f}) {
+    points.push_back({x, 0});
+    points.push_back({-x, 0});
+  }
+  for (const char* name : {"sin", "cos", "tan"}) {
+    const ElementaryFunction& f = *find_elementary(name);
+    const Worst worst = worst_error<float, double>(expanded(name, 1, DataType::f32()), points, [&](const auto& p) {
+      const double x = p[0];
+      return f.reference(&x);
+    });
+    EXPECT_LE(worst.ulp, f.max_ulp) << name << "(" << worst.at[0] << ")";
+  }
+}
+
+TEST(Expand, VectorsGiveWhatScalarsGive) {
+  for (const ElementaryFunction& f : elementary_functions()) {
+    const std::string name(f.name);
+    const Expr scalar = expanded(name, f.arity, DataType::f32());
+    const Expr vector = expanded(name, f.arity, DataType::f32().with_lanes(8));
+    ASSERT_EQ(vector.type(), DataType::f32().with_lanes(8)) << name;
+    visit(vector, [&](const Expr& e) { EXPECT_TRUE(e.op() != Op::kCall || e->name == "sqrt") << name; });
+    Tape a(scalar, {"x", "y"}), b(vector, {"x", "y"});
+    std::vector<Tape::Block> in(2);
+    std::mt19937_64 random(9);
+    for (auto& block : in) {
+      for (uint64_t& x : block) x = static_cast<uint32_t>(random());
+    }
+    Tape::Block left, right;
+    a.eval(in, &left);
+    b.eval(in, &right);
+    EXPECT_EQ(left, right) << name;
+  }
+}
+
+TEST(Expand, HalfTypesComputeInF32) {
+  for (DataType type : {DataType::f16(), DataType::bf16()}) {
+    for (const char* name : {"exp", "sqrt", "tan"}) {
+      const Expr e = expand_elementary(call(name, {var("x", type)}));
+      ASSERT_EQ(e.type(), type);
+      ASSERT_EQ(e.op(), Op::kCast);
+      visit(e, [&](const Expr& x) { EXPECT_TRUE(x.op() == Op::kCast || x.is_var() || x.type() != type); });
+    }
+  }
+}
+
+TEST(Expand, LeavesTheRestAlone) {
+  const Expr x = var("x", DataType::f32());
+  const Expr plain = select(x < float_imm(0), x * x, call("sqrt", {x}));
+  EXPECT_TRUE(expand_elementary(plain).same(plain));
+  EXPECT_TRUE(expand_conversions(plain).same(plain));
+}
+
+TEST(Expand, SharesValuesButNoGuardedLoads) {
+  const Expr i = var("i");
+  const Expr x = load("A", DataType::f32(), {i});
+  int shared = 0;
+  const Share share = [&](const Expr& e) {
+    ++shared;
+    return var("t" + std::to_string(shared), e.type());
+  };
+  const Expr free = expand_elementary(call("exp", {x}), share);
+  EXPECT_GT(shared, 3);
+  visit(free, [](const Expr& e) { EXPECT_NE(e.op(), Op::kLoad); });
+  shared = 0;
+  expand_elementary(select(i < 4, call("exp", {x}), float_imm(0)), share);
+  EXPECT_EQ(shared, 0);
+  expand_elementary(select(i < 4, call("exp", {var("v", DataType::f32())}), float_imm(0)), share);
+  EXPECT_GT(shared, 3);
+}
+
+// A nest of calls stays a graph: far fewer nodes than its tree has.
+TEST(Expand, NestsStaySmall) {
+  Expr e = var("x", DataType::f32());
+  for (int k = 0; k < 8; ++k) e = call(k % 2 ? "tanh" : "softplus", {e});
+  const Expr out = expand_elementary(e);
+  EXPECT_LT(Tape(out, {"x"}).steps(), 600u);
+  EXPECT_FALSE(uses_var(out, "z"));
+  EXPECT_TRUE(equal(out, expand_elementary(e)));
+}
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,274 @@
+#include <gtest/gtest.h>
+
+#include "tests/transform/graph_tools.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using testing::count_nodes;
+using testing::parse;
+using testing::run_pass;
+
+constexpr double kPattern = 1e-9;  // a decomposed operator in f64 against the operator
+
+// After the pass; the function must be the same.
+Graph canonical(const std::string& text, double tolerance = 0) {
+  const Graph before = parse(text);
+  const Graph after = run_pass(before, "canonicalize");
+  testing::expect_same_function(before, after, tolerance);
+  return after;
+}
+
+// "relu(x) neg(v)": the operators in order.
+std::string ops_of(const Graph& graph) {
+  std::string text;
+  for (const graph::Node& node : graph.nodes) text += (text.empty() ? "" : " ") + node.op;
+  return text;
+}
+
+TEST(Canonicalize, NoOpsDisappear) {
+  EXPECT_EQ(graph::to_string(canonical(R"(graph g {
+  input x : f32[2, 3]
+  a : f32[2, 3] = identity(x) as a
+  b : f32[2, 3] = reshape(a) {shape = [2, 3]} as b
+  c : f32[2, 3] = transpose(b) {perm = [0, 1]} as c
+  d : f32[2, 3] = cast(c) {to = "f32"} as d
+  e : f32[2, 3] = slice(d) {starts = [0, 0], steps = [1, 1], extents = [2, 3]} as e
+  f : f32[2, 3] = expand(e) {shape = [2, 3]} as f
+  h : f32[2, 3] = concat(f) {axis = 1} as h
+  i : f32[2, 3] = tile(h) {repeats = [1, 1]} as i
+  j : f32[2, 3] = pad(i) {pads = [0, 0, 0, 0]} as j
+  y : f32[2, 3] = relu(j) as y
+  output y
+})")),
+            R"(graph g {
+  input x : f32[2, 3]
+  y : f32[2, 3] = relu(x) as y
+  output y
+}
+)");
+}
+
+TEST(Canonicalize, WhatOnlyLooksLikeANoOpStays) {
+  const Graph g = canonical(R"(graph g {
+  input x : f32[2, 2]
+  a : f32[2, 2] = transpose(x) {perm = [1, 0]} as a
+  b : f32[2, 2] = slice(a) {starts = [1, 0], steps = [-1, 1], extents = [2, 2]} as b
+  y : f32[2, 2] = pad(b) {pads = [1, 0, -1, 0]} as y
+  output y
+})");
+  EXPECT_EQ(ops_of(g), "transpose slice pad");
+}
+
+// An output keeps its name, also when it is what an input or another output is.
+TEST(Canonicalize, OutputsKeepTheirNames) {
+  const Graph g = canonical(R"(graph g {
+  input x : f32[2]
+  a : f32[2] = relu(x) as a
+  y : f32[2] = identity(a) as y
+  z : f32[2] = identity(a) as z
+  w : f32[2] = identity(x) as w
+  output y, z, w
+})");
+  EXPECT_EQ(ops_of(g), "relu identity identity");
+  for (const char* name : {"y", "z", "w"}) EXPECT_TRUE(g.is_output(g.find_value(name))) << name;
+}
+
+TEST(Canonicalize, ChainsOfMovementMerge) {
+  const Graph g = canonical(R"(graph g {
+  input x : f32[2, 3, 4]
+  a : f32[6, 4] = reshape(x) {shape = [6, 4]} as a
+  b : f32[4, 6] = reshape(a) {shape = [4, 6]} as b
+  c : f32[3, 4, 2] = transpose(x) {perm = [1, 2, 0]} as c
+  d : f32[4, 3, 2] = transpose(c) {perm = [1, 0, 2]} as d
+  e : f32[4, 2, 3] = transpose(x) {perm = [2, 0, 1]} as e
+  f : f32[2, 3, 4] = transpose(e) {perm = [1, 2, 0]} as f
+  s : f32[2, 2, 4] = slice(x) {starts = [0, 2, 0], steps = [1, -1, 1], extents = [2, 2, 4]} as s
+  t : f32[2, 1, 2] = slice(s) {starts = [0, 1, 1], steps = [1, 1, 2], extents = [2, 1, 2]} as t
+  h : f32[2, 3, 4] = relu(f) as h
+  output b, d, h, t
+})");
+  ASSERT_EQ(ops_of(g), "relu reshape transpose slice");
+  EXPECT_EQ(g.nodes[3].ints_attr("starts"), (std::vector<int64_t>{0, 1, 1}));
+}
+
+TEST(Canonicalize, TransposeOfUnitDimsIsAReshape) {
+  const Graph g = canonical(R"(graph g {
+  input x : f32[1, 5, 1, 4]
+  y : f32[1, 1, 5, 4] = transpose(x) {perm = [0, 2, 1, 3]} as y
+  output y
+})");
+  EXPECT_EQ(ops_of(g), "reshape");
+}
+
+TEST(Canonicalize, PowersAndDivisions) {
+  const Graph g = canonical(R"(graph g {
+  input x : f32[3]
+  const two : f32[] = [2.0]
+  const half : f32[1] = [0.5]
+  const one : f32[] = [1.0]
+  const minus : f32[] = [-1.0]
+  const eight : f32[3] = [8.0, -2.0, 0.25]
+  const three : f32[] = [3.0]
+  a : f32[3] = pow(x, two) as a
+  b : f32[3] = pow(a, half) as b
+  c : f32[3] = pow(b, one) as c
+  d : f32[3] = pow(c, minus) as d
+  e : f32[3] = div(d, eight) as e
+  f : f32[3] = div(e, three) as f
+  y : f32[3] = pow(f, three) as y
+  output y
+})");
+  EXPECT_EQ(ops_of(g), "mul sqrt reciprocal mul div pow");
+}
+
+TEST(Canonicalize, IntegersAreNotMultipliedByFractions) {
+  const Graph g = canonical(R"(graph g {
+  input x : i32[3]
+  const two : i32[] = [2]
+  const one : i32[] = [1]
+  a : i32[3] = div(x, two) as a
+  b : i32[3] = mul(a, one) as b
+  y : i32[3] = pow(b, two) as y
+  output y
+})");
+  EXPECT_EQ(ops_of(g), "div mul");
+}
+
+TEST(Canonicalize, NeutralElements) {
+  const Graph g = canonical(R"(graph g {
+  input x : f32[3]
+  const one : f32[1] = [1.0]
+  const zero : f32[] = [0.0]
+  const wide : f32[2, 3] = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+  a : f32[3] = mul(one, x) as a
+  b : f32[3] = div(a, one) as b
+  c : f32[3] = sub(b, zero) as c
+  d : f32[3] = sub(zero, c) as d
+  e : f32[3] = add(d, zero) as e
+  y : f32[2, 3] = mul(e, wide) as y
+  output y
+})");
+  EXPECT_EQ(ops_of(g), "sub add mul");  // 0 - x, x + 0 (-0 + 0 is 0), and a broadcast
+}
+
+constexpr const char* kRowMean = "{axes = [-1], keepdims = 1}";
+
+std::string layer_norm_text(const std::string& square, const std::string& variance_axes) {
+  return R"(graph g {
+  input x : f64[2, 3, 5]
+  const two : f64[] = [2.0]
+  const eps : f64[] = [1e-2]
+  const scale : f64[5] = [1.0, 2.0, 3.0, 4.0, 5.0]
+  const bias : f64[5] = [5.0, 4.0, 3.0, 2.0, 1.0]
+  m : f64[2, 3, 1] = reduce_mean(x) )" +
+         std::string(kRowMean) + R"( as m
+  d : f64[2, 3, 5] = sub(x, m) as d
+  q : f64[2, 3, 5] = )" +
+         square + R"( as q
+  v : f64[2, 3, 1] = reduce_mean(q) )" +
+         variance_axes + R"( as v
+  a : f64[2, 3, 1] = add(v, eps) as a
+  s : f64[2, 3, 1] = sqrt(a) as s
+  n : f64[2, 3, 5] = div(d, s) as n
+  w : f64[2, 3, 5] = mul(scale, n) as w
+  y : f64[2, 3, 5] = add(w, bias) as y
+  output y
+})";
+}
+
+TEST(Canonicalize, DecomposedLayerNorm) {
+  for (const char* square : {"pow(d, two)", "mul(d, d)"}) {
+    const Graph g = canonical(layer_norm_text(square, kRowMean), kPattern);
+    EXPECT_EQ(ops_of(g), "layer_norm") << square;
+    EXPECT_EQ(g.nodes[0].inputs.size(), 3u);
+    EXPECT_EQ(g.nodes[0].int_attr("axis"), 2);
+    EXPECT_EQ(g.nodes[0].float_attr("epsilon"), 1e-2);
+  }
+}
+
+TEST(Canonicalize, NotQuiteALayerNorm) {
+  EXPECT_EQ(count_nodes(canonical(layer_norm_text("mul(d, x)", kRowMean), kPattern), "layer_norm"), 0);
+  const std::string other_axes = layer_norm_text("mul(d, d)", "{axes = [-1], keepdims = 1}");
+  std::string moved = other_axes;
+  moved.replace(moved.find("{axes = [-1], keepdims = 1} as m"), 27, "{axes = [1], keepdims = 1}");
+  size_t at = 0;
+  while ((at = moved.find("m : f64[2, 3, 1]")) != std::string::npos) moved.replace(at, 16, "m : f64[2, 1, 5]");
+  EXPECT_EQ(count_nodes(canonical(moved, kPattern), "layer_norm"), 0);
+}
+
+std::string gelu_text(const std::string& last_lines) {
+  return R"(graph g {
+  input x : f64[7]
+  const root : f64[] = [1.4142135623730951]
+  const inverse : f64[] = [0.7071067811865475]
+  const one : f64[] = [1.0]
+  const half : f64[1] = [0.5]
+  const third : f64[] = [0.3333]
+  d : f64[7] = div(x, root) as d
+  i : f64[7] = mul(inverse, x) as i
+  e : f64[7] = erf(d) as e
+  j : f64[7] = erf(i) as j
+  a : f64[7] = add(e, one) as a
+  b : f64[7] = add(one, j) as b
+)" + last_lines +
+         "\n  output y\n}";
+}
+
+TEST(Canonicalize, DecomposedGelu) {
+  for (const char* lines : {"  m : f64[7] = mul(x, a) as m\n  y : f64[7] = mul(m, half) as y",   //
+                            "  m : f64[7] = mul(x, half) as m\n  y : f64[7] = mul(m, b) as y",   //
+                            "  m : f64[7] = mul(half, b) as m\n  y : f64[7] = mul(m, x) as y",   //
+                            "  m : f64[7] = mul(half, a) as m\n  y : f64[7] = mul(x, m) as y"}) {
+    EXPECT_EQ(ops_of(canonical(gelu_text(lines), kPattern)), "gelu") << lines;
+  }
+  // Another factor, a missing factor, another argument.
+  for (const char* lines : {"  m : f64[7] = mul(x, a) as m\n  y : f64[7] = mul(m, third) as y",
+                            "  y : f64[7] = mul(x, a) as y",
+                            "  m : f64[7] = mul(d, a) as m\n  y : f64[7] = mul(m, half) as y"}) {
+    EXPECT_EQ(count_nodes(canonical(gelu_text(lines), kPattern), "gelu"), 0) << lines;
+  }
+}
+
+// The argument of a GELU may be a product itself.
+TEST(Canonicalize, GeluOfAProduct) {
+  const Graph g = canonical(R"(graph g {
+  input u : f64[7]
+  input v : f64[7]
+  const root : f64[] = [1.4142135623730951]
+  const one : f64[] = [1.0]
+  const half : f64[] = [0.5]
+  x : f64[7] = mul(u, v) as x
+  d : f64[7] = div(x, root) as d
+  e : f64[7] = erf(d) as e
+  a : f64[7] = add(e, one) as a
+  m : f64[7] = mul(x, a) as m
+  y : f64[7] = mul(m, half) as y
+  output y
+})",
+                            kPattern);
+  EXPECT_EQ(ops_of(g), "mul gelu");
+}
+
+TEST(Canonicalize, Gates) {
+  const Graph g = canonical(R"(graph g {
+  input x : f64[7]
+  input z : f64[7]
+  s : f64[7] = sigmoid(x) as s
+  a : f64[7] = mul(s, x) as a
+  p : f64[7] = softplus(a) as p
+  t : f64[7] = tanh(p) as t
+  b : f64[7] = mul(a, t) as b
+  h : f64[7] = hard_sigmoid(b) {alpha = 0.16666666666666666, beta = 0.5} as h
+  c : f64[7] = mul(b, h) as c
+  q : f64[7] = sigmoid(c) as q
+  y : f64[7] = mul(q, z) as y
+  output y
+})",
+                            kPattern);
+  EXPECT_EQ(ops_of(g), "silu mish hard_swish sigmoid mul");
+}
+
+}  // namespace
+}  // namespace tw::transform

@@ -1,6 +1,48 @@
+# The compiler as a shared library, and what `cmake --install` puts where: the command, both libraries, public headers and
+# the CMake package Tilewright with the components runtime and compiler.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
 if(NOT TARGET tw-opt)
   add_subdirectory(tools/tw-opt)
 endif()
+
+# Version of the public interface (headers, exported symbols, package); the project's own is PROJECT_VERSION.
+set(TW_INTERFACE_VERSION 1.0.0)
+set(TW_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Tilewright")
+
+set_source_files_properties(src/driver/api.cpp TARGET_DIRECTORY tw_driver PROPERTIES COMPILE_DEFINITIONS TW_VERSION="${PROJECT_VERSION}")
+add_library(tilewright_compiler SHARED cmake/compiler_library.cpp)
+target_include_directories(tilewright_compiler INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(tilewright_compiler PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,tw_driver> PUBLIC $<BUILD_INTERFACE:tw_dlpack>)
+target_compile_features(tilewright_compiler INTERFACE cxx_std_17)
+# Exported are the names of compiler.h only: the runtime's symbol in here must not stand in for libtilewright_rt's.
+target_link_options(tilewright_compiler PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/tilewright.map"
+                    "LINKER:--gc-sections" "LINKER:--as-needed")
+set_target_properties(tilewright_compiler PROPERTIES OUTPUT_NAME tilewright EXPORT_NAME compiler
+                      LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/tilewright.map"
+                      VERSION ${TW_INTERFACE_VERSION} SOVERSION 1)
+set_target_properties(tilewright_rt PROPERTIES EXPORT_NAME runtime VERSION ${TW_INTERFACE_VERSION} SOVERSION 1)
+
+install(TARGETS tilewright RUNTIME COMPONENT compiler)
+install(TARGETS tilewright_compiler EXPORT TilewrightCompiler LIBRARY COMPONENT compiler)
+install(TARGETS tilewright_rt EXPORT TilewrightRuntime LIBRARY COMPONENT runtime)
+install(FILES include/tilewright/compiler.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tilewright" COMPONENT compiler)
+install(FILES include/tilewright/runtime.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tilewright" COMPONENT runtime)
+install(FILES "${TW_THIRD_PARTY}/include/dlpack/dlpack.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/dlpack" COMPONENT runtime)
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
+foreach(part Compiler Runtime)
+  string(TOLOWER ${part} component)
+  install(EXPORT Tilewright${part} NAMESPACE Tilewright:: DESTINATION "${TW_PACKAGE_DIR}" COMPONENT ${component})
+endforeach()
+configure_package_config_file(cmake/TilewrightConfig.cmake.in "${PROJECT_BINARY_DIR}/TilewrightConfig.cmake"
+                              INSTALL_DESTINATION "${TW_PACKAGE_DIR}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/TilewrightConfigVersion.cmake" VERSION ${TW_INTERFACE_VERSION}
+                                 COMPATIBILITY SameMajorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/TilewrightConfig.cmake" "${PROJECT_BINARY_DIR}/TilewrightConfigVersion.cmake"
+        DESTINATION "${TW_PACKAGE_DIR}" COMPONENT runtime)
+
 if(TW_TESTS)
   add_subdirectory(tests/cli)
 endif()

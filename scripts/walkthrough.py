@@ -46,6 +46,7 @@ def dumps(args, python, folder):
     model = folder / f"mlp_{SHAPE.replace(',', '_')}.onnx"
     call(args.tilewright, "compile", model, "-o", folder / "mlp.tw", "--target", TARGET, "--dump-ir", folder / "ir",
          "--plan-out", folder / "plan.twp")
+    last_graph = None
     found = {"passes": call(args.tw_opt, "--list"), "plan": (folder / "plan.twp").read_text()}
     for file in sorted((folder / "ir").iterdir()):
         phase, name = file.stem.split("_", 2)[1:]

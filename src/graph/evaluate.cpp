@@ -7,7 +7,8 @@ namespace {
 
 class Evaluator {
  public:
-  Evaluator(const Graph& graph, const OpTable& ops, Rounding rounding) : graph_(graph), ops_(ops), rounding_(rounding) {}
+  Evaluator(const Graph& graph, const OpTable& ops, Rounding rounding)
+      : graph_(graph), ops_(ops), rounding_(rounding) {}
 
   std::vector<RefTensor> run(std::vector<RefTensor> inputs) {
     TW_CHECK(inputs.size() == graph_.inputs.size(), "graph '{}' has {} inputs, {} are given", graph_.name,
@@ -31,7 +32,8 @@ class Evaluator {
 
   std::vector<RefTensor> operands(const Node& node) const {
     std::vector<RefTensor> result;
-    for (ValueId in : node.inputs) result.push_back(in == kAbsent ? RefTensor::zeros({DataType::f32(), {0}}) : values_.at(in));
+    for (ValueId in : node.inputs)
+      result.push_back(in == kAbsent ? RefTensor::zeros({DataType::f32(), {0}}) : values_.at(in));
     return result;
   }
 
@@ -60,7 +62,8 @@ class Evaluator {
 
 }  // namespace
 
-std::vector<RefTensor> evaluate(const Graph& graph, const OpTable& ops, std::vector<RefTensor> inputs, Rounding rounding) {
+std::vector<RefTensor> evaluate(const Graph& graph, const OpTable& ops, std::vector<RefTensor> inputs,
+                                Rounding rounding) {
   return Evaluator(graph, ops, rounding).run(std::move(inputs));
 }
 

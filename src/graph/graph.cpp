@@ -74,7 +74,8 @@ ValueId Graph::find_value(std::string_view wanted) const {
 }
 
 ValueId Graph::add_value(std::string wanted, TensorType type) {
-  // A scan, not an index: values may be renamed or dropped by passes, and graphs have thousands of values, not millions.
+  // A scan, not an index: values may be renamed or dropped by passes, and graphs have thousands of values, not
+  // millions.
   if (wanted.empty()) wanted.push_back('v');
   std::string unique = wanted;
   for (size_t suffix = 1; find_value(unique) != kAbsent; ++suffix) unique = fmt::format("{}_{}", wanted, suffix);

@@ -1,9 +1,9 @@
 // Graph IR: a model as values and operator nodes, and after partition as fused groups with layouts.
 //
 // A Graph is a plain value: passes take one and return another. Nodes are in topological order. A node's operator is a
-// row of the OpTable (graph/op.h); everything an operator needs beside tensors is a static attribute (an ONNX operator's
-// shape, axes or pads inputs become attributes at import). A fused group is a node of operator "group" whose `body` is a
-// graph: the group's inputs and outputs are the body's, by position.
+// row of the OpTable (graph/op.h); everything an operator needs beside tensors is a static attribute (an ONNX
+// operator's shape, axes or pads inputs become attributes at import). A fused group is a node of operator "group" whose
+// `body` is a graph: the group's inputs and outputs are the body's, by position.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -21,7 +21,8 @@ namespace tw::graph {
 using ValueId = int;
 constexpr ValueId kAbsent = -1;  // an optional input that is not given
 
-using Attr = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
+using Attr =
+    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
 using Attrs = std::map<std::string, Attr>;
 
 /// Row-major logical elements, little endian, bool as one byte. Shared, never changed.

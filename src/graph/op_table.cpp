@@ -11,7 +11,8 @@ OpTable::OpTable(std::vector<OpDef> rows) : rows_(std::move(rows)) {
     TW_CHECK(rows_[i - 1].name != rows_[i].name, "two operators are named '{}'", rows_[i].name);
   }
   for (const OpDef& row : rows_) {
-    TW_CHECK(row.infer && row.reference && (row.te || row.op_class == OpClass::kOpaque), "operator '{}' is incomplete", row.name);
+    TW_CHECK(row.infer && row.reference && (row.te || row.op_class == OpClass::kOpaque), "operator '{}' is incomplete",
+             row.name);
   }
 }
 

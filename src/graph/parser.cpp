@@ -3,10 +3,9 @@
 //   graph      = "graph" name "{" { input | const | node } "output" [ name { "," name } ] "}"
 //   input      = "input" value
 //   const      = "const" value "=" ( "[" elements "]" | "data" name )
-//   node       = value { "," value } "=" op "(" [ operand { "," operand } ] ")" [ "{" attrs "}" ] [ "as" name ] [ graph ]
-//   value      = name ":" type "[" extents "]" [ "layout" string ]
-//   operand    = name | "-" (absent)
-//   attrs      = key "=" ( integer | float | string | [ "floats" | "strings" ] "[" items "]" ), comma-separated
+//   node       = value { "," value } "=" op "(" [ operand { "," operand } ] ")" [ "{" attrs "}" ] [ "as" name ] [ graph
+//   ] value      = name ":" type "[" extents "]" [ "layout" string ] operand    = name | "-" (absent) attrs      = key
+//   "=" ( integer | float | string | [ "floats" | "strings" ] "[" items "]" ), comma-separated
 // A float has a point, an exponent, or is inf or nan; names that are no identifiers stand in quotes.
 #include <fmt/format.h>
 
@@ -22,7 +21,8 @@
 namespace tw::graph {
 namespace {
 
-constexpr int64_t kMaxInlineElements = 1 << 20;  // of a constant written out in text: bounds what a bad extent may allocate
+constexpr int64_t kMaxInlineElements =
+    1 << 20;  // of a constant written out in text: bounds what a bad extent may allocate
 
 class Parser {
  public:
@@ -92,7 +92,8 @@ class Parser {
     lexer_.expect("]");
     int64_t elements = 1;
     for (int64_t extent : shape) {
-      if (__builtin_mul_overflow(elements, std::max<int64_t>(extent, 1), &elements)) Lexer::fail_at(at, "the tensor is too large");
+      if (__builtin_mul_overflow(elements, std::max<int64_t>(extent, 1), &elements))
+        Lexer::fail_at(at, "the tensor is too large");
     }
     return {*type, std::move(shape)};
   }
@@ -130,7 +131,8 @@ class Parser {
     const auto it = constants_.find(lexer_.name("the name of a constant"));
     if (it == constants_.end()) Lexer::fail_at(at, fmt::format("the data of the constant '{}' are not given", at.text));
     if (static_cast<int64_t>(it->second->size()) != type.bytes()) {
-      Lexer::fail_at(at, fmt::format("the constant '{}' has {} bytes, {} has {}", at.text, it->second->size(), to_string(type), type.bytes()));
+      Lexer::fail_at(at, fmt::format("the constant '{}' has {} bytes, {} has {}", at.text, it->second->size(),
+                                     to_string(type), type.bytes()));
     }
     return it->second;
   }
@@ -218,7 +220,8 @@ class Parser {
       const Token at = lexer_.peek();
       const std::string key = lexer_.name("an attribute's name");
       lexer_.expect("=");
-      if (!node.attrs.emplace(key, parse_attr()).second) Lexer::fail_at(at, fmt::format("the attribute '{}' is given twice", key));
+      if (!node.attrs.emplace(key, parse_attr()).second)
+        Lexer::fail_at(at, fmt::format("the attribute '{}' is given twice", key));
     } while (lexer_.accept(","));
     lexer_.expect("}");
   }
@@ -234,8 +237,10 @@ class Parser {
     const bool empty_floats = lexer_.accept("floats");
     const bool empty_strings = !empty_floats && lexer_.accept("strings");
     lexer_.expect("[");
-    if (empty_floats || (!lexer_.is("]") && at_float())) return parse_items<double>([this] { return parse_float(DataType::f64()); });
-    if (empty_strings || lexer_.peek().kind == TokenKind::kString) return parse_items<std::string>([this] { return lexer_.string(); });
+    if (empty_floats || (!lexer_.is("]") && at_float()))
+      return parse_items<double>([this] { return parse_float(DataType::f64()); });
+    if (empty_strings || lexer_.peek().kind == TokenKind::kString)
+      return parse_items<std::string>([this] { return lexer_.string(); });
     return parse_items<int64_t>([this] { return lexer_.integer(); });
   }
 

@@ -76,7 +76,8 @@ class Printer {
     std::string text = fmt::format("graph {} {{\n", quote_name(graph.name));
     for (ValueId in : graph.inputs) text += fmt::format("{}input {}\n", inner, declaration(graph.value(in)));
     for (const Value& value : graph.values) {
-      if (value.is_constant()) text += fmt::format("{}const {} = {}\n", inner, declaration(value), constant_text(value));
+      if (value.is_constant())
+        text += fmt::format("{}const {} = {}\n", inner, declaration(value), constant_text(value));
     }
     for (const Node& node : graph.nodes) text += inner + node_text(graph, node, inner) + "\n";
     std::vector<std::string> outputs;
@@ -89,12 +90,15 @@ class Printer {
   std::string node_text(const Graph& graph, const Node& node, const std::string& indent) {
     std::vector<std::string> outputs, inputs, attrs;
     for (ValueId out : node.outputs) outputs.push_back(declaration(graph.value(out)));
-    for (ValueId in : node.inputs) inputs.push_back(in == kAbsent ? std::string("-") : quote_name(graph.value(in).name));
-    for (const auto& [key, value] : node.attrs) attrs.push_back(fmt::format("{} = {}", quote_name(key), std::visit(AttrPrinter{}, value)));
-    std::string text = fmt::format("{} = {}({})", fmt::join(outputs, ", "), quote_name(node.op), fmt::join(inputs, ", "));
+    for (ValueId in : node.inputs)
+      inputs.push_back(in == kAbsent ? std::string("-") : quote_name(graph.value(in).name));
+    for (const auto& [key, value] : node.attrs)
+      attrs.push_back(fmt::format("{} = {}", quote_name(key), std::visit(AttrPrinter{}, value)));
+    std::string text =
+        fmt::format("{} = {}({})", fmt::join(outputs, ", "), quote_name(node.op), fmt::join(inputs, ", "));
     if (!attrs.empty()) text += fmt::format(" {{{}}}", fmt::join(attrs, ", "));
-    if (!node.name.empty()) text += " as " + quote_name(node.name);
-    if (node.is_group()) text += " " + print(*node.body, indent);
+    if (!node.name.empty()) text += fmt::format(" as {}", quote_name(node.name));
+    if (node.is_group()) text += fmt::format(" {}", print(*node.body, indent));
     return text;
   }
 };

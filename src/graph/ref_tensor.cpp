@@ -29,10 +29,14 @@ void narrow(const std::vector<In>& in, std::vector<std::byte>& bytes) {
 
 double round_float(double value, ScalarType type) {
   switch (type) {
-    case ScalarType::kF16: return f16_value(f16_bits(value));
-    case ScalarType::kBF16: return bf16_value(bf16_bits(value));
-    case ScalarType::kF32: return static_cast<float>(value);
-    default: return value;
+    case ScalarType::kF16:
+      return f16_value(f16_bits(value));
+    case ScalarType::kBF16:
+      return bf16_value(bf16_bits(value));
+    case ScalarType::kF32:
+      return static_cast<float>(value);
+    default:
+      return value;
   }
 }
 
@@ -40,14 +44,22 @@ double round_float(double value, ScalarType type) {
 
 int64_t wrap_int(int64_t value, DataType type) {
   switch (type.scalar()) {
-    case ScalarType::kBool: return value != 0;
-    case ScalarType::kI8: return static_cast<int8_t>(value);
-    case ScalarType::kU8: return static_cast<uint8_t>(value);
-    case ScalarType::kI16: return static_cast<int16_t>(value);
-    case ScalarType::kU16: return static_cast<uint16_t>(value);
-    case ScalarType::kI32: return static_cast<int32_t>(value);
-    case ScalarType::kU32: return static_cast<uint32_t>(value);
-    default: return value;
+    case ScalarType::kBool:
+      return value != 0;
+    case ScalarType::kI8:
+      return static_cast<int8_t>(value);
+    case ScalarType::kU8:
+      return static_cast<uint8_t>(value);
+    case ScalarType::kI16:
+      return static_cast<int16_t>(value);
+    case ScalarType::kU16:
+      return static_cast<uint16_t>(value);
+    case ScalarType::kI32:
+      return static_cast<int32_t>(value);
+    case ScalarType::kU32:
+      return static_cast<uint32_t>(value);
+    default:
+      return value;
   }
 }
 
@@ -72,16 +84,34 @@ RefTensor RefTensor::from_bytes(TensorType type, std::span<const std::byte> byte
   RefTensor t = zeros(std::move(type));
   switch (t.type.type.scalar()) {
     case ScalarType::kBool:
-    case ScalarType::kU8: widen<uint8_t>(bytes, t.ints); break;
-    case ScalarType::kI8: widen<int8_t>(bytes, t.ints); break;
-    case ScalarType::kI16: widen<int16_t>(bytes, t.ints); break;
-    case ScalarType::kU16: widen<uint16_t>(bytes, t.ints); break;
-    case ScalarType::kI32: widen<int32_t>(bytes, t.ints); break;
-    case ScalarType::kU32: widen<uint32_t>(bytes, t.ints); break;
+    case ScalarType::kU8:
+      widen<uint8_t>(bytes, t.ints);
+      break;
+    case ScalarType::kI8:
+      widen<int8_t>(bytes, t.ints);
+      break;
+    case ScalarType::kI16:
+      widen<int16_t>(bytes, t.ints);
+      break;
+    case ScalarType::kU16:
+      widen<uint16_t>(bytes, t.ints);
+      break;
+    case ScalarType::kI32:
+      widen<int32_t>(bytes, t.ints);
+      break;
+    case ScalarType::kU32:
+      widen<uint32_t>(bytes, t.ints);
+      break;
     case ScalarType::kI64:
-    case ScalarType::kU64: widen<int64_t>(bytes, t.ints); break;
-    case ScalarType::kF32: widen<float>(bytes, t.floats); break;
-    case ScalarType::kF64: widen<double>(bytes, t.floats); break;
+    case ScalarType::kU64:
+      widen<int64_t>(bytes, t.ints);
+      break;
+    case ScalarType::kF32:
+      widen<float>(bytes, t.floats);
+      break;
+    case ScalarType::kF64:
+      widen<double>(bytes, t.floats);
+      break;
     case ScalarType::kF16:
     case ScalarType::kBF16: {
       widen<uint16_t>(bytes, t.floats);
@@ -103,16 +133,34 @@ std::vector<std::byte> RefTensor::to_bytes() const {
       narrow<uint8_t>(rounded.ints, bytes);
       break;
     }
-    case ScalarType::kU8: narrow<uint8_t>(ints, bytes); break;
-    case ScalarType::kI8: narrow<int8_t>(ints, bytes); break;
-    case ScalarType::kI16: narrow<int16_t>(ints, bytes); break;
-    case ScalarType::kU16: narrow<uint16_t>(ints, bytes); break;
-    case ScalarType::kI32: narrow<int32_t>(ints, bytes); break;
-    case ScalarType::kU32: narrow<uint32_t>(ints, bytes); break;
+    case ScalarType::kU8:
+      narrow<uint8_t>(ints, bytes);
+      break;
+    case ScalarType::kI8:
+      narrow<int8_t>(ints, bytes);
+      break;
+    case ScalarType::kI16:
+      narrow<int16_t>(ints, bytes);
+      break;
+    case ScalarType::kU16:
+      narrow<uint16_t>(ints, bytes);
+      break;
+    case ScalarType::kI32:
+      narrow<int32_t>(ints, bytes);
+      break;
+    case ScalarType::kU32:
+      narrow<uint32_t>(ints, bytes);
+      break;
     case ScalarType::kI64:
-    case ScalarType::kU64: narrow<int64_t>(ints, bytes); break;
-    case ScalarType::kF32: narrow<float>(floats, bytes); break;
-    case ScalarType::kF64: narrow<double>(floats, bytes); break;
+    case ScalarType::kU64:
+      narrow<int64_t>(ints, bytes);
+      break;
+    case ScalarType::kF32:
+      narrow<float>(floats, bytes);
+      break;
+    case ScalarType::kF64:
+      narrow<double>(floats, bytes);
+      break;
     case ScalarType::kF16:
     case ScalarType::kBF16: {
       std::vector<uint16_t> bits(floats.size());

@@ -28,7 +28,8 @@ class Translator {
 
   const te::Tensor& tensor(ValueId id) {
     if (tensors_.at(id).name.empty()) {
-      TW_CHECK(group_.value(id).is_constant(), "group '{}' reads '{}' before it is computed", group_.name, group_.value(id).name);
+      TW_CHECK(group_.value(id).is_constant(), "group '{}' reads '{}' before it is computed", group_.name,
+               group_.value(id).name);
       add_placeholder(id);
     }
     return tensors_[id];
@@ -41,12 +42,13 @@ class Translator {
     std::vector<te::Tensor> inputs;
     for (ValueId in : node.inputs) inputs.push_back(in == kAbsent ? te::Tensor{} : tensor(in));
     const std::vector<te::Tensor> outputs = op.te(make_call(group_, node), builder_, inputs);
-    TW_CHECK(outputs.size() == node.outputs.size(), "te of '{}' ({}) gave {} tensors for {} outputs", node.name, node.op,
-             outputs.size(), node.outputs.size());
+    TW_CHECK(outputs.size() == node.outputs.size(), "te of '{}' ({}) gave {} tensors for {} outputs", node.name,
+             node.op, outputs.size(), node.outputs.size());
     for (size_t k = 0; k < outputs.size(); ++k) {
       const Value& value = group_.value(node.outputs[k]);
-      TW_CHECK(outputs[k].type == value.type.type && outputs[k].shape == value.type.shape, "te of '{}' ({}): output {} is {}{}, not {}",
-               node.name, node.op, k, to_string(outputs[k].type), tw::to_string(outputs[k].shape), to_string(value.type));
+      TW_CHECK(outputs[k].type == value.type.type && outputs[k].shape == value.type.shape,
+               "te of '{}' ({}): output {} is {}{}, not {}", node.name, node.op, k, to_string(outputs[k].type),
+               tw::to_string(outputs[k].shape), to_string(value.type));
       tensors_.at(node.outputs[k]) = outputs[k];
     }
   }
@@ -56,8 +58,9 @@ class Translator {
     const te::Tensor source = tensor(id);
     bool copied = group_.value(id).is_constant() || group_.producer(id) < 0;
     for (const std::string& name : written_) copied = copied || name == source.name;
-    const te::Tensor result =
-        copied ? builder_.compute(source.name + "_copy", source.shape, [&](const std::vector<Expr>& i) { return source(i); }) : source;
+    const te::Tensor result = copied ? builder_.compute(source.name + "_copy", source.shape,
+                                                        [&](const std::vector<Expr>& i) { return source(i); })
+                                     : source;
     written_.push_back(result.name);
     return result;
   }

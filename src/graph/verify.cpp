@@ -15,7 +15,8 @@ class Verifier {
     check_values();
     for (ValueId in : graph_.inputs) {
       check_id(in, "an input");
-      TW_CHECK(!graph_.value(in).is_constant(), "graph '{}': the input '{}' is a constant", graph_.name, graph_.value(in).name);
+      TW_CHECK(!graph_.value(in).is_constant(), "graph '{}': the input '{}' is a constant", graph_.name,
+               graph_.value(in).name);
       define(in);
     }
     for (const Node& node : graph_.nodes) check_node(node);
@@ -32,19 +33,21 @@ class Verifier {
       const Value& value = graph_.values[v];
       TW_CHECK(!value.name.empty(), "graph '{}': value {} has no name", graph_.name, v);
       TW_CHECK(names.insert(value.name).second, "graph '{}': two values are named '{}'", graph_.name, value.name);
-      TW_CHECK(!value.type.type.is_vector(), "value '{}' has the vector type {}", value.name, to_string(value.type.type));
-      for (int64_t extent : value.type.shape) TW_CHECK(extent >= 0, "value '{}' is {}", value.name, to_string(value.type));
+      TW_CHECK(!value.type.type.is_vector(), "value '{}' has the vector type {}", value.name,
+               to_string(value.type.type));
+      for (int64_t extent : value.type.shape)
+        TW_CHECK(extent >= 0, "value '{}' is {}", value.name, to_string(value.type));
       value.layout.storage_shape(value.type.shape);
       if (!value.is_constant()) continue;
-      TW_CHECK(static_cast<int64_t>(value.constant->size()) == value.type.bytes(), "constant '{}' of type {} has {} bytes",
-               value.name, to_string(value.type), value.constant->size());
+      TW_CHECK(static_cast<int64_t>(value.constant->size()) == value.type.bytes(),
+               "constant '{}' of type {} has {} bytes", value.name, to_string(value.type), value.constant->size());
       defined_[v] = true;
     }
   }
 
   void check_id(ValueId id, std::string_view what) const {
-    TW_CHECK(id >= 0 && id < static_cast<ValueId>(graph_.values.size()), "graph '{}': {} is value {} of {}", graph_.name, what,
-             id, graph_.values.size());
+    TW_CHECK(id >= 0 && id < static_cast<ValueId>(graph_.values.size()), "graph '{}': {} is value {} of {}",
+             graph_.name, what, id, graph_.values.size());
   }
 
   void define(ValueId id) {
@@ -56,7 +59,8 @@ class Verifier {
     for (ValueId in : node.inputs) {
       if (in == kAbsent) continue;
       check_id(in, "a node's input");
-      TW_CHECK(defined_[in], "node '{}' ({}) reads '{}' before it is computed", node.name, node.op, graph_.value(in).name);
+      TW_CHECK(defined_[in], "node '{}' ({}) reads '{}' before it is computed", node.name, node.op,
+               graph_.value(in).name);
     }
     TW_CHECK(!node.outputs.empty(), "node '{}' ({}) has no output", node.name, node.op);
     for (ValueId out : node.outputs) {
@@ -80,12 +84,12 @@ class Verifier {
       // The importer has checked the model: whatever does not fit now is the fault of a pass.
       throw InternalError(fmt::format("graph '{}': {}", graph_.name, e.what()));
     }
-    TW_CHECK(types.size() == node.outputs.size(), "node '{}' ({}) has {} outputs, its operator gives {}", node.name, node.op,
-             node.outputs.size(), types.size());
+    TW_CHECK(types.size() == node.outputs.size(), "node '{}' ({}) has {} outputs, its operator gives {}", node.name,
+             node.op, node.outputs.size(), types.size());
     for (size_t k = 0; k < types.size(); ++k) {
       const Value& value = graph_.value(node.outputs[k]);
-      TW_CHECK(value.type == types[k], "value '{}' is {}, '{}' ({}) gives {}", value.name, to_string(value.type), node.name,
-               node.op, to_string(types[k]));
+      TW_CHECK(value.type == types[k], "value '{}' is {}, '{}' ({}) gives {}", value.name, to_string(value.type),
+               node.name, node.op, to_string(types[k]));
     }
   }
 
@@ -99,7 +103,8 @@ class Verifier {
 
   void check_boundary(const Node& node, const std::vector<ValueId>& outer, const std::vector<ValueId>& inner,
                       std::string_view what) const {
-    TW_CHECK(outer.size() == inner.size(), "group '{}' has {} {}, its body {}", node.name, outer.size(), what, inner.size());
+    TW_CHECK(outer.size() == inner.size(), "group '{}' has {} {}, its body {}", node.name, outer.size(), what,
+             inner.size());
     for (size_t k = 0; k < outer.size(); ++k) {
       TW_CHECK(outer[k] != kAbsent, "group '{}': one of its {} is absent", node.name, what);
       const Value& outside = graph_.value(outer[k]);

@@ -90,16 +90,15 @@ class Vectorizer {
     Expr value = widen(s->value);
     Expr condition = s->predicate ? widen(s->predicate) : Expr();
     if (predicate) condition = condition ? condition && predicate : predicate;
-    if (!moves && (value.type().is_vector() || (condition && condition.type().is_vector()))) return reduction(s, indices, value, condition);
-    if (moves) {
-      value = broadcast(value, lanes_);
-      if (condition) condition = broadcast(condition, lanes_);
-    }
+    if (!moves) return still_store(s, indices, value, condition);
+    value = broadcast(value, lanes_);
+    if (condition) condition = broadcast(condition, lanes_);
     return loop::make_store(s->buffer, indices, guarded(value, condition), condition);
   }
 
-  // acc = acc op x, where acc does not move: acc = acc op (reduction of x over the lanes where the condition holds).
-  Stmt reduction(const Stmt& s, const std::vector<Expr>& indices, const Expr& value, const Expr& condition) const {
+  // A store to one element by all lanes. acc = acc op x becomes acc = acc op (reduction of x over the lanes where the
+  // condition holds); any other value must be the same in all lanes.
+  Stmt still_store(const Stmt& s, const std::vector<Expr>& indices, const Expr& value, const Expr& condition) const {
     if (value.op() == Op::kFma && is_accumulator(value.arg(2), s->buffer)) {
       return combine(s, indices, {Op::kAdd, value.arg(2), value.arg(0) * value.arg(1)}, condition);
     }
@@ -107,7 +106,7 @@ class Vectorizer {
     if (combines && is_accumulator(value.arg(0), s->buffer)) return combine(s, indices, {value.op(), value.arg(0), value.arg(1)}, condition);
     if (combines && is_accumulator(value.arg(1), s->buffer)) return combine(s, indices, {value.op(), value.arg(1), value.arg(0)}, condition);
     TW_CHECK(!value.type().is_vector(), "{} is written by all lanes", s->buffer);
-    return loop::make_store(s->buffer, indices, value, reduce_lanes(Op::kReduceOr, condition));
+    return loop::make_store(s->buffer, indices, value, condition ? reduce_lanes(Op::kReduceOr, condition) : condition);
   }
 
   struct Combination {

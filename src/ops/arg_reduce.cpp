@@ -22,7 +22,8 @@ Reduction reduction_of(const OpCall& call) {
 Types infer(const OpCall& call) {
   require_inputs(call, 1, 1);
   const Reduction reduction = reduction_of(call);
-  require(call, reduction.shape[reduction.axes[0]] > 0, "axis {} of {} has no elements", reduction.axes[0], to_string(call.inputs[0]));
+  require(call, reduction.shape[reduction.axes[0]] > 0, "axis {} of {} has no elements", reduction.axes[0],
+          to_string(call.inputs[0]));
   require(call, !call.inputs[0].type.is_bool(), "the input is bool, expected a number");
   return {{DataType::i64(), reduction.out_shape()}};
 }
@@ -30,10 +31,10 @@ Types infer(const OpCall& call) {
 Tensors te_arg(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
   const Reduction reduction = reduction_of(call);
-  const te::Combiner combiner = extreme_index_combiner(math_type(x.type), wants_max(call) ? Extreme::kMax : Extreme::kMin,
-                                                       wants_last(call) ? Tie::kLast : Tie::kFirst);
-  return {builder.reduce_tuple({tensor_name(call, 0, "value"), tensor_name(call)}, reduction.out_shape(), reduction.reduce_shape(), combiner,
-                               [&](const Exprs& i, const Exprs& r) -> Exprs {
+  const te::Combiner combiner = extreme_index_combiner(
+      math_type(x.type), wants_max(call) ? Extreme::kMax : Extreme::kMin, wants_last(call) ? Tie::kLast : Tie::kFirst);
+  return {builder.reduce_tuple({tensor_name(call, 0, "value"), tensor_name(call)}, reduction.out_shape(),
+                               reduction.reduce_shape(), combiner, [&](const Exprs& i, const Exprs& r) -> Exprs {
                                  return {read(x, reduction.indices(i, r)), r[0]};
                                })[1]};
 }
@@ -68,7 +69,8 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> arg_reduce_ops() {
-  return {{"arg_max", OpClass::kReduction, infer, te_arg, reference}, {"arg_min", OpClass::kReduction, infer, te_arg, reference}};
+  return {{"arg_max", OpClass::kReduction, infer, te_arg, reference},
+          {"arg_min", OpClass::kReduction, infer, te_arg, reference}};
 }
 
 }  // namespace tw::ops

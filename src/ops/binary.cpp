@@ -26,15 +26,15 @@ struct Row {
   std::string_view name;
   Domain domain;
   Expr (*te)(const Expr& a, const Expr& b);
-  double (*reference)(double a, double b);                           // floats
+  double (*reference)(double a, double b);                        // floats
   int64_t (*int_reference)(int64_t a, int64_t b, DataType type);  // integers and bools
   Gives gives = Gives::kSame;
 };
 
 Expr lit(const Expr& x, double value) { return imm(x.type(), value); }
 
-// a op b for integer division and remainder, where b = 0 gives 0 and b = -1 the wrapped -a (or 0): the hardware traps on
-// both, and a vectorised select computes both of its sides.
+// a op b for integer division and remainder, where b = 0 gives 0 and b = -1 the wrapped -a (or 0): the hardware traps
+// on both, and a vectorised select computes both of its sides.
 Expr guarded(Op op, const Expr& a, const Expr& b, const Expr& for_minus_one) {
   const Expr zero = lit(b, 0);
   if (b.type().is_unsigned_int()) return select(b == zero, zero, binary(op, a, select(b == zero, lit(b, 1), b)));
@@ -140,11 +140,16 @@ const Row& row_of(const OpCall& call) {
 
 bool accepts(Domain domain, DataType type) {
   switch (domain) {
-    case Domain::kFloat: return type.is_float();
-    case Domain::kInteger: return type.is_int();
-    case Domain::kNumber: return !type.is_bool();
-    case Domain::kBool: return type.is_bool();
-    case Domain::kAny: return true;
+    case Domain::kFloat:
+      return type.is_float();
+    case Domain::kInteger:
+      return type.is_int();
+    case Domain::kNumber:
+      return !type.is_bool();
+    case Domain::kBool:
+      return type.is_bool();
+    case Domain::kAny:
+      return true;
   }
   return false;
 }
@@ -156,8 +161,8 @@ Types infer(const OpCall& call) {
   const DataType type = call.inputs[0].type;
   require(call, accepts(row.domain, type), "the inputs are {}, which this operator does not take", to_string(type));
   Shape shape;
-  require(call, broadcast_shapes(call.inputs[0].shape, call.inputs[1].shape, &shape), "the shapes {} and {} do not broadcast",
-          to_string(call.inputs[0].shape), to_string(call.inputs[1].shape));
+  require(call, broadcast_shapes(call.inputs[0].shape, call.inputs[1].shape, &shape),
+          "the shapes {} and {} do not broadcast", to_string(call.inputs[0].shape), to_string(call.inputs[1].shape));
   return {{row.gives == Gives::kBool ? DataType::boolean() : type, shape}};
 }
 

@@ -35,7 +35,9 @@ int64_t saturate(double value, DataType type) {
   const double end = std::ldexp(1.0, value_bits);
   const double low = type.is_signed_int() ? -end : 0;
   if (whole < low) return static_cast<int64_t>(low);
-  if (whole < end) return whole < 9223372036854775808.0 ? static_cast<int64_t>(whole) : static_cast<int64_t>(static_cast<uint64_t>(whole));
+  if (whole < end)
+    return whole < 9223372036854775808.0 ? static_cast<int64_t>(whole)
+                                         : static_cast<int64_t>(static_cast<uint64_t>(whole));
   return static_cast<int64_t>(value_bits == 64 ? ~uint64_t{0} : (uint64_t{1} << value_bits) - 1);
 }
 

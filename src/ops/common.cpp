@@ -17,12 +17,13 @@ void require_inputs(const OpCall& call, size_t low, size_t high) {
 }
 
 void require_float(const OpCall& call, size_t input) {
-  require(call, call.inputs[input].type.is_float(), "input {} is {}, expected a float type", input, to_string(call.inputs[input]));
+  require(call, call.inputs[input].type.is_float(), "input {} is {}, expected a float type", input,
+          to_string(call.inputs[input]));
 }
 
 void require_same_type(const OpCall& call, size_t a, size_t b) {
-  require(call, call.inputs[a].type == call.inputs[b].type, "input {} is {} but input {} is {}", a, to_string(call.inputs[a]), b,
-          to_string(call.inputs[b]));
+  require(call, call.inputs[a].type == call.inputs[b].type, "input {} is {} but input {} is {}", a,
+          to_string(call.inputs[a]), b, to_string(call.inputs[b]));
 }
 
 int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank) {

@@ -25,7 +25,8 @@ using Types = std::vector<TensorType>;
 /// Throws UserError "node 'name' (op): <message>".
 [[noreturn]] void reject(const OpCall& call, const std::string& message);
 template <typename... Args>
-void require(const OpCall& call, std::same_as<bool> auto condition, fmt::format_string<Args...> format, Args&&... args) {
+void require(const OpCall& call, std::same_as<bool> auto condition, fmt::format_string<Args...> format,
+             Args&&... args) {
   if (!condition) reject(call, fmt::format(format, std::forward<Args>(args)...));
 }
 /// Rejects a call with fewer than `low` or more than `high` inputs, or without one of the first `low`.
@@ -86,7 +87,8 @@ inline void copy_element(RefTensor& y, int64_t to, const RefTensor& x, int64_t f
   }
 }
 
-/// The tensor of `type` whose elements, in row-major order, are those of x at `from(index)`; a negative offset leaves 0.
+/// The tensor of `type` whose elements, in row-major order, are those of x at `from(index)`; a negative offset leaves
+/// 0.
 template <typename From>
 RefTensor moved(const TensorType& type, const RefTensor& x, const From& from) {
   RefTensor y = RefTensor::zeros(type);

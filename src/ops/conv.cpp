@@ -1,11 +1,11 @@
 // conv(x [N, C, spatial..], w [OC, C / group, kernel..], [bias [OC]]), one to three spatial axes, float:
-//   y[n, oc, o] = bias[oc] + sum over ic, k of x[n, g * C / group + ic, o * stride - pad + k * dilation] * w[oc, ic, k],
-//   g = oc / (OC / group)
+//   y[n, oc, o] = bias[oc] + sum over ic, k of x[n, g * C / group + ic, o * stride - pad + k * dilation] * w[oc, ic,
+//   k], g = oc / (OC / group)
 // Attributes: strides (ones), dilations (ones), pads ([begin.., end..], zeros), group (1). The kernel's shape is w's.
 // te: `pad` (when padding is read), the plain sum of products, then bias and rounding.
 //
-// conv_integer(x, w, [x_zero_point], [w_zero_point]): the same sum over (x - x_zero_point) * (w - w_zero_point) in i32 of
-// u8 or i8 inputs; zero points are scalars or one-element tensors, w's also one for each output channel.
+// conv_integer(x, w, [x_zero_point], [w_zero_point]): the same sum over (x - x_zero_point) * (w - w_zero_point) in i32
+// of u8 or i8 inputs; zero points are scalars or one-element tensors, w's also one for each output channel.
 #include "ops/families.h"
 #include "ops/ref_product.h"
 #include "ops/window.h"
@@ -30,8 +30,9 @@ struct Conv {
 Conv conv_of(const OpCall& call) {
   const Shape& x = call.inputs[0].shape;
   const Shape& w = call.inputs[1].shape;
-  require(call, x.size() >= 3 && x.size() <= 5 && w.size() == x.size(), "input {} and weights {}, expected 3 to 5 dimensions each",
-          to_string(call.inputs[0]), to_string(call.inputs[1]));
+  require(call, x.size() >= 3 && x.size() <= 5 && w.size() == x.size(),
+          "input {} and weights {}, expected 3 to 5 dimensions each", to_string(call.inputs[0]),
+          to_string(call.inputs[1]));
   const int64_t group = call.node.int_attr_or("group", 1);
   require(call, group >= 1 && x[1] % group == 0 && w[0] % group == 0 && w[1] * group == x[1],
           "{} input channels, weights {} and group {} do not fit", x[1], to_string(call.inputs[1]), group);
@@ -45,8 +46,8 @@ Types infer(const OpCall& call) {
   const Conv conv = conv_of(call);
   if (call.has(2)) {
     require_same_type(call, 0, 2);
-    require(call, call.inputs[2].shape == Shape{conv.out_channels}, "the bias is {}, expected {} elements", to_string(call.inputs[2]),
-            conv.out_channels);
+    require(call, call.inputs[2].shape == Shape{conv.out_channels}, "the bias is {}, expected {} elements",
+            to_string(call.inputs[2]), conv.out_channels);
   }
   return {{call.inputs[0].type, conv.out_shape()}};
 }
@@ -60,20 +61,22 @@ Expr input_channel(const Conv& conv, const Expr& oc, const Expr& ic) {
 
 // The contraction: x is padded, both operands are converted by `operand` as they are read.
 te::Tensor te_contraction(te::Builder& builder, const std::string& name, const Conv& conv, const Tensors& operands,
-                          const std::vector<int64_t>& offset, const std::function<Expr(const te::Tensor&, Exprs)>& operand) {
+                          const std::vector<int64_t>& offset,
+                          const std::function<Expr(const te::Tensor&, Exprs)>& operand) {
   Shape reduce_shape = conv.window.kernel;
   if (!conv.depthwise()) reduce_shape.insert(reduce_shape.begin(), conv.channels_each());
-  return builder.reduce(name, conv.out_shape(), reduce_shape, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
-    const size_t first = conv.depthwise() ? 0 : 1;
-    const Expr ic = conv.depthwise() ? Expr(0) : r[0];
-    Exprs at_x{i[0], input_channel(conv, i[1], ic)};
-    Exprs at_w{i[1], ic};
-    for (size_t d = 0; d < conv.window.rank(); ++d) {
-      at_x.push_back(window_index(conv.window, d, i[2 + d], r[first + d], offset[d]));
-      at_w.push_back(r[first + d]);
-    }
-    return operand(operands[0], at_x) * operand(operands[1], at_w);
-  });
+  return builder.reduce(name, conv.out_shape(), reduce_shape, te::CombinerKind::kSum,
+                        [&](const Exprs& i, const Exprs& r) {
+                          const size_t first = conv.depthwise() ? 0 : 1;
+                          const Expr ic = conv.depthwise() ? Expr(0) : r[0];
+                          Exprs at_x{i[0], input_channel(conv, i[1], ic)};
+                          Exprs at_w{i[1], ic};
+                          for (size_t d = 0; d < conv.window.rank(); ++d) {
+                            at_x.push_back(window_index(conv.window, d, i[2 + d], r[first + d], offset[d]));
+                            at_w.push_back(r[first + d]);
+                          }
+                          return operand(operands[0], at_x) * operand(operands[1], at_w);
+                        });
 }
 
 Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
@@ -82,8 +85,8 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   std::vector<int64_t> offset;
   const te::Tensor x = pad_for_window(call, builder, inputs[0], conv.window, imm(type, 0), &offset);
   const bool direct = !call.has(2) && math_type(type) == type;
-  const te::Tensor sum = te_contraction(builder, tensor_name(call, 0, direct ? "" : "acc"), conv, {x, inputs[1]}, offset,
-                                        [](const te::Tensor& t, Exprs at) { return read(t, std::move(at)); });
+  const te::Tensor sum = te_contraction(builder, tensor_name(call, 0, direct ? "" : "acc"), conv, {x, inputs[1]},
+                                        offset, [](const te::Tensor& t, Exprs at) { return read(t, std::move(at)); });
   if (direct) return {sum};
   return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
     return cast(type, call.has(2) ? sum(i) + read(inputs[2], {i[1]}) : sum(i));
@@ -91,11 +94,13 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
 }
 
 // What `count` windows read of the channels of one group: panel[(ic * taps + tap) * kPanel + j].
-void gather_windows(const double* channels, int64_t channel_count, int64_t area, const std::vector<std::vector<int64_t>>& windows, double* panel) {
+void gather_windows(const double* channels, int64_t channel_count, int64_t area,
+                    const std::vector<std::vector<int64_t>>& windows, double* panel) {
   const size_t taps = windows[0].size();
   for (int64_t ic = 0; ic < channel_count; ++ic) {
     for (size_t tap = 0; tap < taps; ++tap, panel += kPanel) {
-      for (size_t j = 0; j < windows.size(); ++j) panel[j] = windows[j][tap] < 0 ? 0 : channels[ic * area + windows[j][tap]];
+      for (size_t j = 0; j < windows.size(); ++j)
+        panel[j] = windows[j][tap] < 0 ? 0 : channels[ic * area + windows[j][tap]];
     }
   }
 }
@@ -126,7 +131,8 @@ void convolve_panel(const Conv& conv, const double* x, const double* w, double* 
     multiply_panel(w + ng % conv.group * out_channels * k_count, out_channels, k_count, panel.data(), sums.data());
     double* out = y + ng * out_channels * positions + first;
     for (int64_t oc = 0; oc < out_channels; ++oc) {
-      for (size_t j = 0; j < windows.size(); ++j) out[oc * positions + static_cast<int64_t>(j)] = sums[oc * kPanel + static_cast<int64_t>(j)];
+      for (size_t j = 0; j < windows.size(); ++j)
+        out[oc * positions + static_cast<int64_t>(j)] = sums[oc * kPanel + static_cast<int64_t>(j)];
     }
   }
 }
@@ -134,7 +140,8 @@ void convolve_panel(const Conv& conv, const double* x, const double* w, double* 
 // Four output positions at a time: their windows are gathered, then multiplied with the filters of each group.
 void convolve(const Conv& conv, const double* x, const double* w, double* y) {
   const int64_t positions = num_elements(conv.window.out);
-  const int64_t cost = kPanel * num_elements(conv.window.kernel) * conv.channels_each() * conv.out_channels * conv.batch;
+  const int64_t cost =
+      kPanel * num_elements(conv.window.kernel) * conv.channels_each() * conv.out_channels * conv.batch;
   parallel_ranges((positions + kPanel - 1) / kPanel, cost, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) convolve_panel(conv, x, w, y, p * kPanel);
   });
@@ -145,7 +152,8 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   RefTensor y = RefTensor::zeros(infer(call)[0]);
   convolve(conv, inputs[0].floats.data(), inputs[1].floats.data(), y.floats.data());
   const int64_t positions = num_elements(conv.window.out);
-  for (int64_t i = 0; call.has(2) && i < y.type.elements(); ++i) y.floats[i] += inputs[2].floats[i / positions % conv.out_channels];
+  for (int64_t i = 0; call.has(2) && i < y.type.elements(); ++i)
+    y.floats[i] += inputs[2].floats[i / positions % conv.out_channels];
   return {std::move(y)};
 }
 
@@ -154,15 +162,16 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 Types infer_integer(const OpCall& call) {
   require_inputs(call, 2, 4);
   for (size_t k : {0, 1}) {
-    require(call, call.inputs[k].type.is_int() && call.inputs[k].type.bits() == 8, "input {} is {}, expected u8 or i8", k, to_string(call.inputs[k]));
+    require(call, call.inputs[k].type.is_int() && call.inputs[k].type.bits() == 8, "input {} is {}, expected u8 or i8",
+            k, to_string(call.inputs[k]));
   }
   const Conv conv = conv_of(call);
   for (size_t k : {2, 3}) {
     if (!call.has(k)) continue;
     require_same_type(call, k - 2, k);
     const int64_t count = call.inputs[k].elements();
-    require(call, call.inputs[k].shape.size() <= 1 && (count == 1 || (k == 3 && count == conv.out_channels)), "the zero point is {}",
-            to_string(call.inputs[k]));
+    require(call, call.inputs[k].shape.size() <= 1 && (count == 1 || (k == 3 && count == conv.out_channels)),
+            "the zero point is {}", to_string(call.inputs[k]));
   }
   return {{DataType::i32(), conv.out_shape()}};
 }
@@ -185,7 +194,8 @@ Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const te::Tensor centred = shifted(call, builder, inputs, 0);
   const te::Tensor x = pad_for_window(call, builder, centred, conv.window, int_imm(0, DataType::i32()), &offset);
   const te::Tensor w = shifted(call, builder, inputs, 1);
-  return {te_contraction(builder, tensor_name(call), conv, {x, w}, offset, [](const te::Tensor& t, Exprs at) { return t(std::move(at)); })};
+  return {te_contraction(builder, tensor_name(call), conv, {x, w}, offset,
+                         [](const te::Tensor& t, Exprs at) { return t(std::move(at)); })};
 }
 
 // Exact in f64: 8-bit differences, and sums below 2^53.
@@ -196,7 +206,8 @@ std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
     const int64_t each = num_elements(Shape(inputs[k].type.shape.begin() + 1, inputs[k].type.shape.end()));
     for (size_t i = 0; i < inputs[k].ints.size(); ++i) {
       int64_t zero = 0;
-      if (call.has(2 + k)) zero = inputs[2 + k].ints[inputs[2 + k].ints.size() == 1 ? 0 : static_cast<int64_t>(i) / each];
+      if (call.has(2 + k))
+        zero = inputs[2 + k].ints[inputs[2 + k].ints.size() == 1 ? 0 : static_cast<int64_t>(i) / each];
       operands[k].push_back(static_cast<double>(inputs[k].ints[i] - zero));
     }
   }
@@ -210,7 +221,8 @@ std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> conv_ops() {
-  return {{"conv", OpClass::kContraction, infer, te_conv, reference}, {"conv_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer}};
+  return {{"conv", OpClass::kContraction, infer, te_conv, reference},
+          {"conv_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer}};
 }
 
 }  // namespace tw::ops

@@ -1,5 +1,6 @@
 // conv_transpose(x [N, C, spatial..], w [C, OC / group, kernel..], [bias [OC]]), float:
-//   y[n, oc, o] = bias[oc] + sum over ic, k, i with i * stride - pad_begin + k * dilation = o of x[n, ic, i] * w[ic, oc, k]
+//   y[n, oc, o] = bias[oc] + sum over ic, k, i with i * stride - pad_begin + k * dilation = o of x[n, ic, i] * w[ic,
+//   oc, k]
 // Attributes: strides (ones), dilations (ones), pads ([begin.., end..], zeros), output_padding (zeros), group (1).
 // Output extent: (in - 1) * stride + output_padding + (k - 1) * dilation + 1 - pad_begin - pad_end.
 // te: x with stride - 1 zeros between its elements and zeros around it, then a plain sum of products with the kernel
@@ -29,23 +30,26 @@ Transposed transposed_of(const OpCall& call) {
   const Shape& x = call.inputs[0].shape;
   const Shape& w = call.inputs[1].shape;
   const int64_t group = call.node.int_attr_or("group", 1);
-  require(call, x.size() >= 3 && x.size() <= 5 && w.size() == x.size(), "input {} and weights {}, expected 3 to 5 dimensions each",
-          to_string(call.inputs[0]), to_string(call.inputs[1]));
-  require(call, group >= 1 && x[1] % group == 0 && w[0] == x[1], "{} input channels, weights {} and group {} do not fit", x[1],
-          to_string(call.inputs[1]), group);
+  require(call, x.size() >= 3 && x.size() <= 5 && w.size() == x.size(),
+          "input {} and weights {}, expected 3 to 5 dimensions each", to_string(call.inputs[0]),
+          to_string(call.inputs[1]));
+  require(call, group >= 1 && x[1] % group == 0 && w[0] == x[1],
+          "{} input channels, weights {} and group {} do not fit", x[1], to_string(call.inputs[1]), group);
   const size_t rank = x.size() - 2;
   Transposed t{{x.begin() + 2, x.end()}, {w.begin() + 2, w.end()}, {}, {}, {}, {}, x[0], x[1], w[1] * group, group};
   t.strides = call.node.ints_attr_or("strides", std::vector<int64_t>(rank, 1));
   t.dilations = call.node.ints_attr_or("dilations", std::vector<int64_t>(rank, 1));
   const std::vector<int64_t> pads = call.node.ints_attr_or("pads", std::vector<int64_t>(2 * rank, 0));
   const std::vector<int64_t> extra = call.node.ints_attr_or("output_padding", std::vector<int64_t>(rank, 0));
-  require(call, t.strides.size() == rank && t.dilations.size() == rank && pads.size() == 2 * rank && extra.size() == rank,
+  require(call,
+          t.strides.size() == rank && t.dilations.size() == rank && pads.size() == 2 * rank && extra.size() == rank,
           "attributes do not have {} spatial axes", rank);
   t.pad_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(rank));
   for (size_t d = 0; d < rank; ++d) {
-    require(call, t.strides[d] > 0 && t.dilations[d] > 0 && t.kernel[d] > 0 && t.in[d] > 0, "stride {}, dilation {}, kernel {}, input {}",
-            t.strides[d], t.dilations[d], t.kernel[d], t.in[d]);
-    const int64_t out = (t.in[d] - 1) * t.strides[d] + extra[d] + (t.kernel[d] - 1) * t.dilations[d] + 1 - pads[d] - pads[rank + d];
+    require(call, t.strides[d] > 0 && t.dilations[d] > 0 && t.kernel[d] > 0 && t.in[d] > 0,
+            "stride {}, dilation {}, kernel {}, input {}", t.strides[d], t.dilations[d], t.kernel[d], t.in[d]);
+    const int64_t out =
+        (t.in[d] - 1) * t.strides[d] + extra[d] + (t.kernel[d] - 1) * t.dilations[d] + 1 - pads[d] - pads[rank + d];
     require(call, out > 0, "output extent {} along spatial axis {}", out, d);
     t.out.push_back(out);
   }
@@ -59,13 +63,14 @@ Types infer(const OpCall& call) {
   const Transposed t = transposed_of(call);
   if (call.has(2)) {
     require_same_type(call, 0, 2);
-    require(call, call.inputs[2].shape == Shape{t.out_channels}, "the bias is {}, expected {} elements", to_string(call.inputs[2]), t.out_channels);
+    require(call, call.inputs[2].shape == Shape{t.out_channels}, "the bias is {}, expected {} elements",
+            to_string(call.inputs[2]), t.out_channels);
   }
   return {{call.inputs[0].type, t.out_shape()}};
 }
 
-// spread[p] = x[(p - first) / stride] where that is a whole number inside x, else 0; first = (k - 1) * dilation - pad_begin.
-// Then y[o] = sum over r of spread[o + r * dilation] * w[k - 1 - r].
+// spread[p] = x[(p - first) / stride] where that is a whole number inside x, else 0; first = (k - 1) * dilation -
+// pad_begin. Then y[o] = sum over r of spread[o + r * dilation] * w[k - 1 - r].
 te::Tensor te_spread(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Transposed& t) {
   Shape shape(x.shape.begin(), x.shape.begin() + 2);
   for (size_t d = 0; d < t.rank(); ++d) shape.push_back(t.out[d] + (t.kernel[d] - 1) * t.dilations[d]);
@@ -93,17 +98,18 @@ Tensors te_transposed(const OpCall& call, te::Builder& builder, const Tensors& i
   reduce_shape.insert(reduce_shape.end(), t.kernel.begin(), t.kernel.end());
   const bool direct = !call.has(2) && math_type(type) == type;
   const Expr each(t.out_channels_each());
-  const te::Tensor sum = builder.reduce(
-      tensor_name(call, 0, direct ? "" : "acc"), t.out_shape(), reduce_shape, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
-        const Expr ic = t.group == 1 ? r[0] : floor_div(i[1], each) * Expr(t.channels_each()) + r[0];
-        Exprs at_x{i[0], ic};
-        Exprs at_w{ic, t.group == 1 ? i[1] : floor_mod(i[1], each)};
-        for (size_t d = 0; d < t.rank(); ++d) {
-          at_x.push_back(i[2 + d] + r[1 + d] * Expr(t.dilations[d]));
-          at_w.push_back(Expr(t.kernel[d] - 1) - r[1 + d]);
-        }
-        return read(spread, at_x) * read(inputs[1], at_w);
-      });
+  const te::Tensor sum =
+      builder.reduce(tensor_name(call, 0, direct ? "" : "acc"), t.out_shape(), reduce_shape, te::CombinerKind::kSum,
+                     [&](const Exprs& i, const Exprs& r) {
+                       const Expr ic = t.group == 1 ? r[0] : floor_div(i[1], each) * Expr(t.channels_each()) + r[0];
+                       Exprs at_x{i[0], ic};
+                       Exprs at_w{ic, t.group == 1 ? i[1] : floor_mod(i[1], each)};
+                       for (size_t d = 0; d < t.rank(); ++d) {
+                         at_x.push_back(i[2 + d] + r[1 + d] * Expr(t.dilations[d]));
+                         at_w.push_back(Expr(t.kernel[d] - 1) - r[1 + d]);
+                       }
+                       return read(spread, at_x) * read(inputs[1], at_w);
+                     });
   if (direct) return {sum};
   return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
     return cast(type, call.has(2) ? sum(i) + read(inputs[2], {i[1]}) : sum(i));
@@ -132,7 +138,8 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
       const int64_t ic = oc / t.out_channels_each() * t.channels_each() + c;
       const double* filter = inputs[1].floats.data() + (ic * t.out_channels_each() + oc % t.out_channels_each()) * taps;
       for_each_index(t.kernel, [&](const std::vector<int64_t>& k) {
-        add_tap(filter[offset_of(k, row_major_strides(t.kernel))], k, inputs[0].floats.data() + (n * t.channels + ic) * in_area, out);
+        add_tap(filter[offset_of(k, row_major_strides(t.kernel))], k,
+                inputs[0].floats.data() + (n * t.channels + ic) * in_area, out);
       });
     }
     for (int64_t p = 0; call.has(2) && p < out_area; ++p) out[p] += inputs[2].floats[oc];

@@ -23,5 +23,9 @@ std::vector<graph::OpDef> matmul_ops();
 std::vector<graph::OpDef> shape_ops();
 std::vector<graph::OpDef> movement_ops();
 std::vector<graph::OpDef> gather_ops();
+std::vector<graph::OpDef> scatter_ops();
+std::vector<graph::OpDef> scan_ops();
+std::vector<graph::OpDef> top_k_ops();
+std::vector<graph::OpDef> resize_ops();
 
 }  // namespace tw::ops

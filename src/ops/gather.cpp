@@ -3,7 +3,8 @@
 // gather(x, indices)           attribute axis (0): y[a.., j.., b..] = x[a.., indices[j..], b..]
 // gather_elements(x, indices)  attribute axis (0): y[i] = x[i with indices[i] at the axis]
 // gather_nd(x, indices)        attribute batch_dims (0): the last axis of indices holds index tuples
-// one_hot(indices, values)     attributes depth, axis (-1): y = values[1] where the new axis is the index, else values[0];
+// one_hot(indices, values)     attributes depth, axis (-1): y = values[1] where the new axis is the index, else
+// values[0];
 //                              an index outside [-depth, depth) gives values[0] only. Indices may be any number
 #include <algorithm>
 
@@ -15,7 +16,8 @@ namespace {
 
 void require_indices(const OpCall& call, size_t k) {
   const DataType type = call.inputs[k].type;
-  require(call, type == DataType::i32() || type == DataType::i64(), "the indices are {}, expected i32 or i64", to_string(call.inputs[k]));
+  require(call, type == DataType::i32() || type == DataType::i64(), "the indices are {}, expected i32 or i64",
+          to_string(call.inputs[k]));
 }
 
 // The position in [0, extent) that an index means.
@@ -23,11 +25,15 @@ Expr te_position(const Expr& index, int64_t extent) {
   const Expr i = cast(DataType::i64(), index);
   return min(max(select(i < Expr(0), i + Expr(extent), i), Expr(0)), Expr(std::max<int64_t>(extent - 1, 0)));
 }
-int64_t position(int64_t index, int64_t extent) { return std::clamp<int64_t>(index < 0 ? index + extent : index, 0, std::max<int64_t>(extent - 1, 0)); }
+int64_t position(int64_t index, int64_t extent) {
+  return std::clamp<int64_t>(index < 0 ? index + extent : index, 0, std::max<int64_t>(extent - 1, 0));
+}
 
 // ---- gather
 
-int64_t gather_axis(const OpCall& call) { return normalize_axis(call, call.node.int_attr_or("axis", 0), call.inputs[0].shape.size()); }
+int64_t gather_axis(const OpCall& call) {
+  return normalize_axis(call, call.node.int_attr_or("axis", 0), call.inputs[0].shape.size());
+}
 
 Types infer_gather(const OpCall& call) {
   require_inputs(call, 2, 2);
@@ -35,7 +41,8 @@ Types infer_gather(const OpCall& call) {
   const Shape& x = call.inputs[0].shape;
   const Shape& indices = call.inputs[1].shape;
   const int64_t axis = gather_axis(call);
-  require(call, x[axis] > 0 || num_elements(indices) == 0, "axis {} of {} has no elements", axis, to_string(call.inputs[0]));
+  require(call, x[axis] > 0 || num_elements(indices) == 0, "axis {} of {} has no elements", axis,
+          to_string(call.inputs[0]));
   Shape shape(x.begin(), x.begin() + axis);
   shape.insert(shape.end(), indices.begin(), indices.end());
   shape.insert(shape.end(), x.begin() + axis + 1, x.end());
@@ -81,7 +88,8 @@ Types infer_elements(const OpCall& call) {
   bool fits = indices.size() == x.size();
   for (size_t d = 0; fits && d < x.size(); ++d) fits = static_cast<int64_t>(d) == axis || indices[d] <= x[d];
   require(call, fits, "indices {} do not fit {}", to_string(call.inputs[1]), to_string(call.inputs[0]));
-  require(call, x[axis] > 0 || num_elements(indices) == 0, "axis {} of {} has no elements", axis, to_string(call.inputs[0]));
+  require(call, x[axis] > 0 || num_elements(indices) == 0, "axis {} of {} has no elements", axis,
+          to_string(call.inputs[0]));
   return {{call.inputs[0].type, indices}};
 }
 
@@ -115,10 +123,12 @@ GatherNd nd_of(const OpCall& call) {
   const Shape& x = call.inputs[0].shape;
   const Shape& indices = call.inputs[1].shape;
   const int64_t batch = call.node.int_attr_or("batch_dims", 0);
-  require(call, !indices.empty() && batch >= 0 && batch < static_cast<int64_t>(indices.size()) && batch + indices.back() <= static_cast<int64_t>(x.size()),
+  require(call,
+          !indices.empty() && batch >= 0 && batch < static_cast<int64_t>(indices.size()) &&
+              batch + indices.back() <= static_cast<int64_t>(x.size()),
           "batch_dims {} with indices {} on {}", batch, to_string(call.inputs[1]), to_string(call.inputs[0]));
-  require(call, std::equal(indices.begin(), indices.begin() + batch, x.begin()), "indices {} and {} differ in the first {} axes", to_string(call.inputs[1]),
-          to_string(call.inputs[0]), batch);
+  require(call, std::equal(indices.begin(), indices.begin() + batch, x.begin()),
+          "indices {} and {} differ in the first {} axes", to_string(call.inputs[1]), to_string(call.inputs[0]), batch);
   Shape out(indices.begin(), indices.end() - 1);
   out.insert(out.end(), x.begin() + batch + indices.back(), x.end());
   return {batch, indices.back(), out};
@@ -128,7 +138,8 @@ Types infer_nd(const OpCall& call) {
   require_inputs(call, 2, 2);
   require_indices(call, 1);
   const GatherNd nd = nd_of(call);
-  require(call, call.inputs[0].elements() > 0 || num_elements(nd.out) == 0, "{} has no elements", to_string(call.inputs[0]));
+  require(call, call.inputs[0].elements() > 0 || num_elements(nd.out) == 0, "{} has no elements",
+          to_string(call.inputs[0]));
   return {{call.inputs[0].type, nd.out}};
 }
 
@@ -157,20 +168,24 @@ std::vector<RefTensor> ref_nd(const OpCall& call, Refs inputs) {
     int64_t tuple = 0, from = 0;
     for (size_t d = 0; d < lead; ++d) tuple += index[d] * index_strides[d];
     for (int64_t d = 0; d < nd.batch; ++d) from += index[d] * strides[d];
-    for (int64_t t = 0; t < nd.tuple; ++t) from += position(inputs[1].ints[tuple + t], x.type.shape[nd.batch + t]) * strides[nd.batch + t];
-    for (size_t d = lead; d < index.size(); ++d) from += index[d] * strides[nd.batch + nd.tuple + static_cast<int64_t>(d - lead)];
+    for (int64_t t = 0; t < nd.tuple; ++t)
+      from += position(inputs[1].ints[tuple + t], x.type.shape[nd.batch + t]) * strides[nd.batch + t];
+    for (size_t d = lead; d < index.size(); ++d)
+      from += index[d] * strides[nd.batch + nd.tuple + static_cast<int64_t>(d - lead)];
     return from;
   })};
 }
 
 // ---- one_hot
 
-int64_t hot_axis(const OpCall& call) { return normalize_axis(call, call.node.int_attr_or("axis", -1), call.inputs[0].shape.size() + 1); }
+int64_t hot_axis(const OpCall& call) {
+  return normalize_axis(call, call.node.int_attr_or("axis", -1), call.inputs[0].shape.size() + 1);
+}
 
 Types infer_one_hot(const OpCall& call) {
   require_inputs(call, 2, 2);
-  require(call, !call.inputs[0].type.is_bool() && call.inputs[1].shape == Shape{2}, "indices {} and values {}", to_string(call.inputs[0]),
-          to_string(call.inputs[1]));
+  require(call, !call.inputs[0].type.is_bool() && call.inputs[1].shape == Shape{2}, "indices {} and values {}",
+          to_string(call.inputs[0]), to_string(call.inputs[1]));
   const int64_t depth = call.node.int_attr("depth");
   require(call, depth >= 0, "depth {}", depth);
   Shape shape = call.inputs[0].shape;

@@ -1,7 +1,9 @@
 // Normalizations by a norm or a neighbourhood, float.
-//   lrn      attributes size (int), alpha (1e-4), beta (0.75), bias (1): y = x / (bias + alpha / size * s)^beta, s the sum of
+//   lrn      attributes size (int), alpha (1e-4), beta (0.75), bias (1): y = x / (bias + alpha / size * s)^beta, s the
+//   sum of
 //            x^2 over channels c - floor((size - 1) / 2) .. c + ceil((size - 1) / 2) that exist
-//   lp_norm  attributes axis (-1), p (1 or 2, default 2): y = x / (sum |x|^p)^(1/p) along the axis; 0 where the norm is 0
+//   lp_norm  attributes axis (-1), p (1 or 2, default 2): y = x / (sum |x|^p)^(1/p) along the axis; 0 where the norm is
+//   0
 #include <cmath>
 
 #include "ops/families.h"
@@ -17,7 +19,9 @@ struct Lrn {
   double alpha, beta, bias;
 };
 Lrn lrn_of(const OpCall& call) {
-  const auto attr = [&](const char* key, double fallback) { return call.node.float_attr_or(key, static_cast<float>(fallback)); };
+  const auto attr = [&](const char* key, double fallback) {
+    return call.node.float_attr_or(key, static_cast<float>(fallback));
+  };
   const int64_t size = call.node.int_attr("size");
   require(call, size >= 1, "size {}", size);
   return {size, (size - 1) / 2, attr("alpha", 1e-4), attr("beta", 0.75), attr("bias", 1)};
@@ -26,7 +30,8 @@ Lrn lrn_of(const OpCall& call) {
 Types infer_lrn(const OpCall& call) {
   require_inputs(call, 1, 1);
   require_float(call, 0);
-  require(call, call.inputs[0].shape.size() >= 2, "the input is {}, expected at least two dimensions", to_string(call.inputs[0]));
+  require(call, call.inputs[0].shape.size() >= 2, "the input is {}, expected at least two dimensions",
+          to_string(call.inputs[0]));
   lrn_of(call);
   return {call.inputs[0]};
 }
@@ -42,10 +47,11 @@ Tensors te_lrn(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
     const Expr value = read(x, i);
     return select(within, value * value, imm(value.type(), 0));
   });
-  const te::Tensor sum = builder.reduce(tensor_name(call, 0, "sum"), x.shape, {lrn.size}, CombinerKind::kSum, [&](Exprs i, const Exprs& r) {
-    i[1] = i[1] + r[0];
-    return squares(i);
-  });
+  const te::Tensor sum = builder.reduce(tensor_name(call, 0, "sum"), x.shape, {lrn.size}, CombinerKind::kSum,
+                                        [&](Exprs i, const Exprs& r) {
+                                          i[1] = i[1] + r[0];
+                                          return squares(i);
+                                        });
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
     const auto number = [&](double value) { return imm(sum.type, value); };
     const Expr base = number(lrn.bias) + number(lrn.alpha / static_cast<double>(lrn.size)) * sum(i);
@@ -92,12 +98,14 @@ Types infer_lp(const OpCall& call) {
 Tensors te_lp(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
   const bool squared = norm_order(call) == 2;
-  const te::Tensor sum = reduce_axes(builder, tensor_name(call, 0, "sum"), norm_axis(call), CombinerKind::kSum, [&](const Exprs& at) {
-    const Expr value = read(x, at);
-    return squared ? value * value : unary(Op::kAbs, value);
+  const te::Tensor sum =
+      reduce_axes(builder, tensor_name(call, 0, "sum"), norm_axis(call), CombinerKind::kSum, [&](const Exprs& at) {
+        const Expr value = read(x, at);
+        return squared ? value * value : unary(Op::kAbs, value);
+      });
+  const te::Tensor norm = builder.compute(tensor_name(call, 0, "norm"), sum.shape, [&](const Exprs& i) {
+    return squared ? tw::call("sqrt", {sum(i)}) : sum(i);
   });
-  const te::Tensor norm = builder.compute(tensor_name(call, 0, "norm"), sum.shape,
-                                          [&](const Exprs& i) { return squared ? tw::call("sqrt", {sum(i)}) : sum(i); });
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
     const Expr divisor = norm(broadcast_indices(i, norm.shape));
     const Expr zero = imm(divisor.type(), 0);
@@ -110,17 +118,20 @@ std::vector<RefTensor> ref_lp(const OpCall& call, Refs inputs) {
   const double p = static_cast<double>(norm_order(call));
   const std::vector<int64_t> axes = norm_axis(call).axes;
   std::vector<double> norm(num_elements(kept_shape(x.type.shape, axes)), 0);
-  for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) { norm[out] += std::pow(std::fabs(x.floats[in]), p); });
+  for_each_reduced(x.type.shape, axes,
+                   [&](int64_t out, int64_t in) { norm[out] += std::pow(std::fabs(x.floats[in]), p); });
   for (double& value : norm) value = std::pow(value, 1 / p);
   RefTensor y = RefTensor::zeros(x.type);
-  for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) { y.floats[in] = norm[out] == 0 ? 0 : x.floats[in] / norm[out]; });
+  for_each_reduced(x.type.shape, axes,
+                   [&](int64_t out, int64_t in) { y.floats[in] = norm[out] == 0 ? 0 : x.floats[in] / norm[out]; });
   return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> local_normalization_ops() {
-  return {{"lrn", OpClass::kReduction, infer_lrn, te_lrn, ref_lrn}, {"lp_norm", OpClass::kReduction, infer_lp, te_lp, ref_lp}};
+  return {{"lrn", OpClass::kReduction, infer_lrn, te_lrn, ref_lrn},
+          {"lp_norm", OpClass::kReduction, infer_lp, te_lp, ref_lp}};
 }
 
 }  // namespace tw::ops

@@ -4,9 +4,9 @@
 //
 // matmul_integer(a, b, [a_zero_point], [b_zero_point]): the same over (a - a_zero_point) * (b - b_zero_point) in i32 of
 // u8 or i8 inputs; a zero point is a scalar, a one-element tensor, or one number for each row of a (column of b).
+#include "ops/common.h"
 #include "ops/families.h"
 #include "ops/ref_product.h"
-#include "ops/common.h"
 
 namespace tw::ops {
 namespace {
@@ -26,7 +26,8 @@ struct MatMul {
 
 MatMul matmul_of(const OpCall& call) {
   MatMul mm{call.inputs[0].shape, call.inputs[1].shape, {}, 0, 0, 0, false, false};
-  require(call, !mm.a.empty() && !mm.b.empty(), "an operand of {} x {} is a scalar", to_string(call.inputs[0]), to_string(call.inputs[1]));
+  require(call, !mm.a.empty() && !mm.b.empty(), "an operand of {} x {} is a scalar", to_string(call.inputs[0]),
+          to_string(call.inputs[1]));
   mm.row = mm.a.size() == 1;
   mm.column = mm.b.size() == 1;
   if (mm.row) mm.a.insert(mm.a.begin(), 1);
@@ -34,8 +35,10 @@ MatMul matmul_of(const OpCall& call) {
   mm.m = mm.a[mm.a.size() - 2];
   mm.k = mm.a.back();
   mm.n = mm.b.back();
-  const bool fits = broadcast_shapes(Shape(mm.a.begin(), mm.a.end() - 2), Shape(mm.b.begin(), mm.b.end() - 2), &mm.batch);
-  require(call, fits && mm.b[mm.b.size() - 2] == mm.k, "{} and {} do not multiply", to_string(call.inputs[0]), to_string(call.inputs[1]));
+  const bool fits =
+      broadcast_shapes(Shape(mm.a.begin(), mm.a.end() - 2), Shape(mm.b.begin(), mm.b.end() - 2), &mm.batch);
+  require(call, fits && mm.b[mm.b.size() - 2] == mm.k, "{} and {} do not multiply", to_string(call.inputs[0]),
+          to_string(call.inputs[1]));
   return mm;
 }
 
@@ -47,7 +50,8 @@ Types infer(const OpCall& call) {
 }
 
 // The plain sum of products of `a` and `b` (their own shapes).
-te::Tensor te_product(te::Builder& builder, const std::string& name, const MatMul& mm, const te::Tensor& a, const te::Tensor& b) {
+te::Tensor te_product(te::Builder& builder, const std::string& name, const MatMul& mm, const te::Tensor& a,
+                      const te::Tensor& b) {
   return builder.reduce(name, mm.out_shape(), {mm.k}, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
     const Exprs batch(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(mm.batch.size()));
     Exprs at_a, at_b;
@@ -66,7 +70,8 @@ te::Tensor te_product(te::Builder& builder, const std::string& name, const MatMu
 Tensors te_matmul(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const DataType type = inputs[0].type;
   const bool direct = math_type(type) == type;
-  const te::Tensor sum = te_product(builder, tensor_name(call, 0, direct ? "" : "acc"), matmul_of(call), inputs[0], inputs[1]);
+  const te::Tensor sum =
+      te_product(builder, tensor_name(call, 0, direct ? "" : "acc"), matmul_of(call), inputs[0], inputs[1]);
   return {cast_output(call, builder, sum, type)};
 }
 
@@ -94,7 +99,8 @@ void multiply(const MatMul& mm, const int64_t* a, const int64_t* b, int64_t* c) 
     for (int64_t k = 0; k < mm.k; ++k) {
       const auto value = static_cast<uint64_t>(a[m * mm.k + k]);
       for (int64_t n = 0; n < mm.n; ++n) {
-        c[m * mm.n + n] = static_cast<int64_t>(static_cast<uint64_t>(c[m * mm.n + n]) + value * static_cast<uint64_t>(b[k * mm.n + n]));
+        c[m * mm.n + n] = static_cast<int64_t>(static_cast<uint64_t>(c[m * mm.n + n]) +
+                                               value * static_cast<uint64_t>(b[k * mm.n + n]));
       }
     }
   }
@@ -136,7 +142,8 @@ Types infer_integer(const OpCall& call) {
     require_same_type(call, k, 2 + k);
     const TensorType& zero = call.inputs[2 + k];
     const bool each = x.shape.size() >= 2 && zero.shape == Shape{x.shape[zero_axis(x.shape, k)]};
-    require(call, each || (zero.elements() == 1 && zero.shape.size() <= 1), "the zero point {} does not fit {}", to_string(zero), to_string(x));
+    require(call, each || (zero.elements() == 1 && zero.shape.size() <= 1), "the zero point {} does not fit {}",
+            to_string(zero), to_string(x));
   }
   return {{DataType::i32(), matmul_of(call).out_shape()}};
 }

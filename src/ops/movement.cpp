@@ -11,7 +11,9 @@ namespace {
 
 // ---- concat
 
-int64_t concat_axis(const OpCall& call) { return normalize_axis(call, call.node.int_attr("axis"), call.inputs[0].shape.size()); }
+int64_t concat_axis(const OpCall& call) {
+  return normalize_axis(call, call.node.int_attr("axis"), call.inputs[0].shape.size());
+}
 
 Types infer_concat(const OpCall& call) {
   require(call, !call.inputs.empty(), "no inputs");
@@ -21,10 +23,12 @@ Types infer_concat(const OpCall& call) {
   for (size_t k = 1; k < call.inputs.size(); ++k) {
     require_same_type(call, 0, k);
     Shape other = call.inputs[k].shape;
-    require(call, other.size() == y.shape.size(), "input {} is {}, input 0 is {}", k, to_string(call.inputs[k]), to_string(call.inputs[0]));
+    require(call, other.size() == y.shape.size(), "input {} is {}, input 0 is {}", k, to_string(call.inputs[k]),
+            to_string(call.inputs[0]));
     const int64_t extent = other[axis];
     other[axis] = y.shape[axis];
-    require(call, other == y.shape, "input {} is {}, which does not continue {} along axis {}", k, to_string(call.inputs[k]), to_string(call.inputs[0]), axis);
+    require(call, other == y.shape, "input {} is {}, which does not continue {} along axis {}", k,
+            to_string(call.inputs[k]), to_string(call.inputs[0]), axis);
     y.shape[axis] += extent;
   }
   return {y};
@@ -83,7 +87,8 @@ Types infer_pad(const OpCall& call) {
   const PadMode mode = mode_of(call);
   for (size_t d = 0; d < rank; ++d) {
     const bool grows = pads[d] > 0 || pads[rank + d] > 0;
-    require(call, !grows || mode == PadMode::kConstant || y.shape[d] > 0, "axis {} of {} has no elements to repeat", d, to_string(y));
+    require(call, !grows || mode == PadMode::kConstant || y.shape[d] > 0, "axis {} of {} has no elements to repeat", d,
+            to_string(y));
     y.shape[d] += pads[d] + pads[rank + d];
     require(call, y.shape[d] >= 0, "pads {} cut more than {} has", to_string(pads), to_string(call.inputs[0]));
   }
@@ -129,10 +134,14 @@ Tensors te_pad(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
 int64_t source_position(PadMode mode, int64_t p, int64_t n) {
   if (p >= 0 && p < n) return p;
   switch (mode) {
-    case PadMode::kConstant: return -1;
-    case PadMode::kEdge: return p < 0 ? 0 : n - 1;
-    case PadMode::kWrap: return floor_mod(p, n);
-    case PadMode::kReflect: break;
+    case PadMode::kConstant:
+      return -1;
+    case PadMode::kEdge:
+      return p < 0 ? 0 : n - 1;
+    case PadMode::kWrap:
+      return floor_mod(p, n);
+    case PadMode::kReflect:
+      break;
   }
   while (n > 1 && (p < 0 || p >= n)) p = p < 0 ? -p : 2 * (n - 1) - p;
   return n > 1 ? p : 0;
@@ -165,7 +174,8 @@ std::vector<RefTensor> ref_pad(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> movement_ops() {
-  return {{"concat", OpClass::kInjective, infer_concat, te_concat, ref_concat}, {"pad", OpClass::kInjective, infer_pad, te_pad, ref_pad}};
+  return {{"concat", OpClass::kInjective, infer_concat, te_concat, ref_concat},
+          {"pad", OpClass::kInjective, infer_pad, te_pad, ref_pad}};
 }
 
 }  // namespace tw::ops

@@ -4,7 +4,8 @@
 // batch_norm     x, scale, bias, mean, var    epsilon. y = (x - mean[c]) * scale[c] / sqrt(var[c] + epsilon) + bias[c]
 // instance_norm  x, scale, bias               epsilon. Statistics of each (n, c) over the spatial axes
 // group_norm     x, scale, bias               num_groups, epsilon. scale and bias of C, or of num_groups, elements
-// layer_norm     x, scale, [bias]             axis (-1), epsilon, outputs (int, 1 to 3: y, mean, 1 / standard deviation).
+// layer_norm     x, scale, [bias]             axis (-1), epsilon, outputs (int, 1 to 3: y, mean, 1 / standard
+// deviation).
 //                                             Over the axes axis.. ; scale and bias broadcast to x
 // rms_norm       x, scale                     axis (-1), epsilon. y = x / sqrt(mean(x^2) + epsilon) * scale
 // mean_variance_norm  x                       axes (0, 2, 3). y = (x - mean) / (sqrt(var) + 1e-9)
@@ -24,13 +25,15 @@ constexpr double kVarianceEpsilon = 1e-9;  // of MeanVarianceNormalization's def
 double epsilon_of(const OpCall& call) { return call.node.float_attr_or("epsilon", static_cast<float>(1e-5)); }
 
 int64_t channels_of(const OpCall& call) {
-  require(call, call.inputs[0].shape.size() >= 2, "the input is {}, expected at least two dimensions", to_string(call.inputs[0]));
+  require(call, call.inputs[0].shape.size() >= 2, "the input is {}, expected at least two dimensions",
+          to_string(call.inputs[0]));
   return call.inputs[0].shape[1];
 }
 
 // Input k holds one number for each channel (or group).
 void require_vector(const OpCall& call, size_t k, int64_t extent) {
-  require(call, call.inputs[k].shape == Shape{extent}, "input {} is {}, expected {} elements", k, to_string(call.inputs[k]), extent);
+  require(call, call.inputs[k].shape == Shape{extent}, "input {} is {}, expected {} elements", k,
+          to_string(call.inputs[k]), extent);
   require_float(call, k);
 }
 
@@ -46,7 +49,8 @@ Types infer_group(const OpCall& call) {
   require_inputs(call, 3, 3);
   require_float(call, 0);
   const int64_t groups = call.node.int_attr("num_groups");
-  require(call, groups > 0 && channels_of(call) % groups == 0, "{} channels do not split into {} groups", channels_of(call), groups);
+  require(call, groups > 0 && channels_of(call) % groups == 0, "{} channels do not split into {} groups",
+          channels_of(call), groups);
   const bool of_groups = call.inputs[1].shape == Shape{groups};
   for (size_t k : {1, 2}) require_vector(call, k, of_groups ? groups : channels_of(call));
   return {call.inputs[0]};
@@ -67,8 +71,8 @@ Types infer_trailing(const OpCall& call) {
     Shape shape;
     if (!call.has(k)) continue;
     require_float(call, k);
-    require(call, broadcast_shapes(call.inputs[k].shape, x.shape, &shape) && shape == x.shape, "input {} is {}, which does not broadcast to {}",
-            k, to_string(call.inputs[k]), to_string(x));
+    require(call, broadcast_shapes(call.inputs[k].shape, x.shape, &shape) && shape == x.shape,
+            "input {} is {}, which does not broadcast to {}", k, to_string(call.inputs[k]), to_string(x));
   }
   const int64_t outputs = call.node.int_attr_or("outputs", 1);
   require(call, outputs >= 1 && outputs <= (call.node.op == "rms_norm" ? 1 : 3), "{} outputs", outputs);
@@ -90,16 +94,20 @@ Types infer_plain(const OpCall& call) {
 struct Statistics {
   te::Tensor mean, variance;
 };
-Statistics statistics(const OpCall& call, te::Builder& builder, const Reduction& reduction, const std::function<Expr(const Exprs& at)>& element) {
+Statistics statistics(const OpCall& call, te::Builder& builder, const Reduction& reduction,
+                      const std::function<Expr(const Exprs& at)>& element) {
   const double count = static_cast<double>(reduced_count(reduction.shape, reduction.axes));
   const auto average = [&](const te::Tensor& sum, const std::string& suffix) {
-    return builder.compute(tensor_name(call, 0, suffix), sum.shape, [&](const Exprs& i) { return sum(i) / imm(sum.type, count); });
+    return builder.compute(tensor_name(call, 0, suffix), sum.shape,
+                           [&](const Exprs& i) { return sum(i) / imm(sum.type, count); });
   };
-  const te::Tensor mean = average(reduce_axes(builder, tensor_name(call, 0, "sum"), reduction, CombinerKind::kSum, element), "mean");
-  const te::Tensor squares = reduce_axes(builder, tensor_name(call, 0, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
-    const Expr centred = element(at) - mean(broadcast_indices(at, mean.shape));
-    return centred * centred;
-  });
+  const te::Tensor mean =
+      average(reduce_axes(builder, tensor_name(call, 0, "sum"), reduction, CombinerKind::kSum, element), "mean");
+  const te::Tensor squares =
+      reduce_axes(builder, tensor_name(call, 0, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
+        const Expr centred = element(at) - mean(broadcast_indices(at, mean.shape));
+        return centred * centred;
+      });
   return {mean, average(squares, "var")};
 }
 
@@ -113,7 +121,8 @@ Tensors te_batch_norm(const OpCall& call, te::Builder& builder, const Tensors& i
   const te::Tensor& x = inputs[0];
   const te::Tensor factor = builder.compute(tensor_name(call, 0, "factor"), inputs[1].shape, [&](const Exprs& c) {
     const Expr variance = read(inputs[4], c);
-    return cast(variance.type(), read(inputs[1], c)) / tw::call("sqrt", {variance + imm(variance.type(), epsilon_of(call))});
+    return cast(variance.type(), read(inputs[1], c)) /
+           tw::call("sqrt", {variance + imm(variance.type(), epsilon_of(call))});
   });
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
     const Expr value = read(x, i);
@@ -171,10 +180,11 @@ Tensors te_layer_norm(const OpCall& call, te::Builder& builder, const Tensors& i
 Tensors te_rms_norm(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
   const Reduction reduction{x.shape, trailing_axes(call), KeepDims::kYes};
-  const te::Tensor squares = reduce_axes(builder, tensor_name(call, 0, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
-    const Expr value = read(x, at);
-    return value * value;
-  });
+  const te::Tensor squares =
+      reduce_axes(builder, tensor_name(call, 0, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
+        const Expr value = read(x, at);
+        return value * value;
+      });
   const double count = static_cast<double>(reduced_count(x.shape, reduction.axes));
   const te::Tensor mean = builder.compute(tensor_name(call, 0, "mean_square"), squares.shape,
                                           [&](const Exprs& i) { return squares(i) / imm(squares.type, count); });

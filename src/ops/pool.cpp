@@ -4,7 +4,8 @@
 // max_pool    kernel_shape, strides (ones), pads (zeros, [begin.., end..]), dilations (ones),  numbers
 //             ceil_mode (0), outputs (1 or 2: with i64 indices into the whole input, the first of equal
 //             elements), storage_order (0: row-major indices; 1: as if the spatial axes were column-major)
-// avg_pool    the same but outputs and storage_order; count_include_pad (0): divides by the elements that exist, or with 1
+// avg_pool    the same but outputs and storage_order; count_include_pad (0): divides by the elements that exist, or
+// with 1
 //             by those that exist or are padding (never by those that only ceil_mode reaches)  float
 // lp_pool     as avg_pool without count_include_pad, p (int, 2): (sum |x|^p)^(1/p)              float
 // global_max_pool, global_avg_pool, global_lp_pool (p)  over all spatial axes, which stay with extent 1
@@ -54,7 +55,8 @@ double order_of(const OpCall& call) {
 Types infer(const OpCall& call) {
   require_inputs(call, 1, 1);
   const TensorType& x = call.inputs[0];
-  require(call, kind_of(call) == Kind::kMax ? !x.type.is_bool() : x.type.is_float(), "the input is {}, which this operator does not take", to_string(x));
+  require(call, kind_of(call) == Kind::kMax ? !x.type.is_bool() : x.type.is_float(),
+          "the input is {}, which this operator does not take", to_string(x));
   if (kind_of(call) == Kind::kLp) order_of(call);
   const Window window = pool_window(call);
   Shape shape{x.shape[0], x.shape[1]};
@@ -73,8 +75,8 @@ Exprs window_indices(const Window& window, const Exprs& i, const Exprs& r, const
   return at;
 }
 
-// Row-major indices into [N, C, spatial..] as indices whose first spatial axis runs fastest. (Of equal elements the first
-// in row-major order is reported whatever the storage order, so the reduction works on row-major indices.)
+// Row-major indices into [N, C, spatial..] as indices whose first spatial axis runs fastest. (Of equal elements the
+// first in row-major order is reported whatever the storage order, so the reduction works on row-major indices.)
 te::Tensor te_column_major(const OpCall& call, te::Builder& builder, const te::Tensor& indices, const Window& window) {
   const int64_t area = num_elements(window.in);
   return builder.compute(tensor_name(call, 1), indices.shape, [&](const Exprs& i) {
@@ -94,27 +96,29 @@ Tensors te_max(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
   const Types types = infer(call);
   const DataType math = math_type(inputs[0].type);
   std::vector<int64_t> offset;
-  const te::Tensor x = pad_for_window(call, builder, inputs[0], window, te::identity_of(CombinerKind::kMax, inputs[0].type), &offset);
+  const te::Tensor x =
+      pad_for_window(call, builder, inputs[0], window, te::identity_of(CombinerKind::kMax, inputs[0].type), &offset);
   if (!wants_indices(call)) {
     // Maxima need no wider type.
     return {builder.reduce(tensor_name(call), types[0].shape, window.kernel, CombinerKind::kMax,
                            [&](const Exprs& i, const Exprs& r) { return x(window_indices(window, i, r, offset)); })};
   }
   const Shape strides = row_major_strides(inputs[0].shape);
-  const Tensors pair = builder.reduce_tuple(
-      {tensor_name(call, 0, "max"), tensor_name(call, 1, column_major(call) ? "row_major" : "")}, types[0].shape, window.kernel, extreme_index_combiner(math, Extreme::kMax, Tie::kFirst),
-      [&](const Exprs& i, const Exprs& r) -> Exprs {
-        const Exprs at = window_indices(window, i, r, offset);
-        Expr flat = i[0] * Expr(strides[0]) + i[1] * Expr(strides[1]);
-        Exprs exists;
-        for (size_t d = 0; d < window.rank(); ++d) {
-          const Expr position = at[2 + d] - Expr(offset[d]);
-          flat = flat + position * Expr(strides[2 + d]);
-          exists.push_back(inside(position, window.in[d], window.lowest(d), window.highest(d)));
-        }
-        // A padding element loses ties, also against real elements of -inf.
-        return {cast(math, x(at)), select(all_of(exists), flat, int_imm(INT64_MAX))};
-      });
+  const Tensors pair =
+      builder.reduce_tuple({tensor_name(call, 0, "max"), tensor_name(call, 1, column_major(call) ? "row_major" : "")},
+                           types[0].shape, window.kernel, extreme_index_combiner(math, Extreme::kMax, Tie::kFirst),
+                           [&](const Exprs& i, const Exprs& r) -> Exprs {
+                             const Exprs at = window_indices(window, i, r, offset);
+                             Expr flat = i[0] * Expr(strides[0]) + i[1] * Expr(strides[1]);
+                             Exprs exists;
+                             for (size_t d = 0; d < window.rank(); ++d) {
+                               const Expr position = at[2 + d] - Expr(offset[d]);
+                               flat = flat + position * Expr(strides[2 + d]);
+                               exists.push_back(inside(position, window.in[d], window.lowest(d), window.highest(d)));
+                             }
+                             // A padding element loses ties, also against real elements of -inf.
+                             return {cast(math, x(at)), select(all_of(exists), flat, int_imm(INT64_MAX))};
+                           });
   const te::Tensor indices = column_major(call) ? te_column_major(call, builder, pair[1], window) : pair[1];
   return {cast_output(call, builder, pair[0], types[0].type), indices};
 }
@@ -151,15 +155,18 @@ Tensors te_sum(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
   const double p = average ? 1 : order_of(call);
   std::vector<int64_t> offset;
   const te::Tensor x = pad_for_window(call, builder, inputs[0], window, imm(inputs[0].type, 0), &offset);
-  const te::Tensor sum = builder.reduce(tensor_name(call, 0, "acc"), out.shape, window.kernel, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
-    const Expr value = read(x, window_indices(window, i, r, offset));
-    if (average) return value;
-    const Expr size = unary(Op::kAbs, value);
-    return p == 1 ? size : p == 2 ? value * value : tw::call("pow", {size, imm(value.type(), p)});
-  });
+  const te::Tensor sum = builder.reduce(
+      tensor_name(call, 0, "acc"), out.shape, window.kernel, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+        const Expr value = read(x, window_indices(window, i, r, offset));
+        if (average) return value;
+        const Expr size = unary(Op::kAbs, value);
+        return p == 1 ? size : p == 2 ? value * value : tw::call("pow", {size, imm(value.type(), p)});
+      });
   return {builder.compute(tensor_name(call), out.shape, [&](const Exprs& i) {
     if (average) return cast(out.type, sum(i) / divisor(call, window, i, sum.type));
-    const Expr root = p == 1 ? sum(i) : p == 2 ? tw::call("sqrt", {sum(i)}) : tw::call("pow", {sum(i), imm(sum.type, 1 / p)});
+    const Expr root = p == 1   ? sum(i)
+                      : p == 2 ? tw::call("sqrt", {sum(i)})
+                               : tw::call("pow", {sum(i), imm(sum.type, 1 / p)});
     return cast(out.type, root);
   })};
 }
@@ -219,7 +226,8 @@ struct Cell {
   const std::vector<int64_t>& taps;  // offsets in the channel, -1 in padding
 };
 
-void reduce_max(const OpCall& call, const Window& window, const RefTensor& x, const Cell& cell, std::vector<RefTensor>& y) {
+void reduce_max(const OpCall& call, const Window& window, const RefTensor& x, const Cell& cell,
+                std::vector<RefTensor>& y) {
   const int64_t best = argmax_of(x, cell.base, cell.taps);
   if (x.is_float()) {
     y[0].floats[cell.out] = best < 0 ? -std::numeric_limits<double>::infinity() : x.floats[cell.base + best];
@@ -248,7 +256,10 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
         continue;
       }
       double sum = 0;
-      for (int64_t tap : taps) sum += tap < 0 ? 0 : kind == Kind::kAverage ? x.floats[cell.base + tap] : std::pow(std::fabs(x.floats[cell.base + tap]), p);
+      for (int64_t tap : taps)
+        sum += tap < 0                  ? 0
+               : kind == Kind::kAverage ? x.floats[cell.base + tap]
+                                        : std::pow(std::fabs(x.floats[cell.base + tap]), p);
       y[0].floats[cell.out] = kind == Kind::kAverage ? sum / count : std::pow(sum, 1 / p);
     }
     ++at;
@@ -260,7 +271,8 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 
 std::vector<OpDef> pool_ops() {
   std::vector<OpDef> rows;
-  for (std::string_view name : {"max_pool", "avg_pool", "lp_pool", "global_max_pool", "global_avg_pool", "global_lp_pool"}) {
+  for (std::string_view name :
+       {"max_pool", "avg_pool", "lp_pool", "global_max_pool", "global_avg_pool", "global_lp_pool"}) {
     rows.push_back({name, OpClass::kReduction, infer, te_pool, reference});
   }
   return rows;

@@ -16,15 +16,17 @@ Types infer(const OpCall& call) {
   require_inputs(call, 2, 2);
   const TensorType& a = call.inputs[0];
   const TensorType& b = call.inputs[1];
-  require(call, !a.type.is_bool() && !b.type.is_bool(), "the inputs are {} and {}, expected numbers", to_string(a), to_string(b));
+  require(call, !a.type.is_bool() && !b.type.is_bool(), "the inputs are {} and {}, expected numbers", to_string(a),
+          to_string(b));
   Shape shape;
-  require(call, broadcast_shapes(a.shape, b.shape, &shape), "the shapes {} and {} do not broadcast", to_string(a.shape), to_string(b.shape));
+  require(call, broadcast_shapes(a.shape, b.shape, &shape), "the shapes {} and {} do not broadcast", to_string(a.shape),
+          to_string(b.shape));
   return {{a.type, shape}};
 }
 
-// Square and multiply over the bits of the exponent. A power over 2^64 wraps to what the low 6 bits and evenness decide:
-// an even base is 0 from exponent 64 on; odd bases would need all bits, so an exponent of 64 or more counts as 63 + its
-// parity, which is right for the bases 0, 1, -1 and every even one.
+// Square and multiply over the bits of the exponent. A power over 2^64 wraps to what the low 6 bits and evenness
+// decide: an even base is 0 from exponent 64 on; odd bases would need all bits, so an exponent of 64 or more counts as
+// 63 + its parity, which is right for the bases 0, 1, -1 and every even one.
 Expr te_int_power(const Expr& base, const Expr& exponent) {
   const DataType type = base.type();
   const Expr one = imm(type, 1);

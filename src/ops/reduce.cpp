@@ -64,7 +64,8 @@ const Row& row_of(const OpCall& call) {
 
 Reduction reduction_of(const OpCall& call) {
   const Shape& shape = call.inputs[0].shape;
-  return {shape, reduced_axes(call, shape.size()), call.node.int_attr_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo};
+  return {shape, reduced_axes(call, shape.size()),
+          call.node.int_attr_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo};
 }
 
 Types infer(const OpCall& call) {
@@ -90,9 +91,8 @@ Tensors te_reduce(const OpCall& call, te::Builder& builder, const Tensors& input
                                      [&](const Exprs& at) { return row.pre(to_math(x(at), row.through_float)); });
   if (direct) return {sum};
   const int64_t count = reduced_count(x.shape, reduction.axes);
-  return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
-    return cast(x.type, row.post ? row.post(sum(i), count) : sum(i));
-  })};
+  return {builder.compute(tensor_name(call), sum.shape,
+                          [&](const Exprs& i) { return cast(x.type, row.post ? row.post(sum(i), count) : sum(i)); })};
 }
 
 double start_of(CombinerKind kind) {
@@ -117,10 +117,18 @@ std::vector<RefTensor> int_reference(const OpCall& call, const RefTensor& x, Ref
     const bool is_u64 = x.type.type.scalar() == ScalarType::kU64;
     const bool less = is_u64 ? value < static_cast<uint64_t>(total) : static_cast<int64_t>(value) < total;
     switch (row.kind) {
-      case CombinerKind::kMax: total = less ? total : static_cast<int64_t>(value); break;
-      case CombinerKind::kMin: total = less ? static_cast<int64_t>(value) : total; break;
-      case CombinerKind::kProd: total = static_cast<int64_t>(static_cast<uint64_t>(total) * value); break;
-      default: total = static_cast<int64_t>(static_cast<uint64_t>(total) + value); break;
+      case CombinerKind::kMax:
+        total = less ? total : static_cast<int64_t>(value);
+        break;
+      case CombinerKind::kMin:
+        total = less ? static_cast<int64_t>(value) : total;
+        break;
+      case CombinerKind::kProd:
+        total = static_cast<int64_t>(static_cast<uint64_t>(total) * value);
+        break;
+      default:
+        total = static_cast<int64_t>(static_cast<uint64_t>(total) + value);
+        break;
     }
   });
   y.round_to_type();
@@ -167,9 +175,11 @@ Tensors te_log_sum_exp(const OpCall& call, te::Builder& builder, const Tensors& 
   const auto sum_body = [&](const Exprs& i, const Exprs& r) {
     return tw::call("exp", {element(reduction.indices(i, r)) - shift(i)});
   };
-  const te::Tensor sum = reduction.axes.empty()
-                             ? builder.compute(tensor_name(call, 0, "sum"), shift.shape, [&](const Exprs& i) { return sum_body(i, {}); })
-                             : builder.reduce(tensor_name(call, 0, "sum"), shift.shape, reduction.reduce_shape(), CombinerKind::kSum, sum_body);
+  const te::Tensor sum =
+      reduction.axes.empty()
+          ? builder.compute(tensor_name(call, 0, "sum"), shift.shape, [&](const Exprs& i) { return sum_body(i, {}); })
+          : builder.reduce(tensor_name(call, 0, "sum"), shift.shape, reduction.reduce_shape(), CombinerKind::kSum,
+                           sum_body);
   return {builder.compute(tensor_name(call), sum.shape,
                           [&](const Exprs& i) { return cast(x.type, tw::call("log", {sum(i)}) + shift(i)); })};
 }
@@ -180,10 +190,12 @@ std::vector<RefTensor> ref_log_sum_exp(const OpCall& call, Refs inputs) {
   RefTensor y = RefTensor::zeros(infer(call)[0]);
   const std::vector<int64_t> axes = reduction_of(call).axes;
   std::vector<double> largest(y.type.elements(), -kInf);
-  for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) { largest[out] = std::fmax(largest[out], x.at(in)); });
+  for_each_reduced(x.type.shape, axes,
+                   [&](int64_t out, int64_t in) { largest[out] = std::fmax(largest[out], x.at(in)); });
   for (double& m : largest) m = std::isinf(m) ? 0 : m;
   std::vector<double> sums(largest.size(), 0);
-  for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) { sums[out] += std::exp(x.at(in) - largest[out]); });
+  for_each_reduced(x.type.shape, axes,
+                   [&](int64_t out, int64_t in) { sums[out] += std::exp(x.at(in) - largest[out]); });
   for (size_t i = 0; i < sums.size(); ++i) {
     const double value = std::log(sums[i]) + largest[i];
     if (y.is_float()) {

@@ -24,7 +24,9 @@ int64_t reduced_count(const Shape& shape, const std::vector<int64_t>& axes) {
   return count;
 }
 
-Shape Reduction::out_shape() const { return keep == KeepDims::kYes ? kept_shape(shape, axes) : dropped_shape(shape, axes); }
+Shape Reduction::out_shape() const {
+  return keep == KeepDims::kYes ? kept_shape(shape, axes) : dropped_shape(shape, axes);
+}
 
 Shape Reduction::reduce_shape() const {
   Shape result;

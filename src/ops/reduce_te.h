@@ -32,7 +32,8 @@ te::Tensor reduce_axes(te::Builder& builder, const std::string& name, const Redu
 enum class Extreme : uint8_t { kMax, kMin };
 enum class Tie : uint8_t { kFirst, kLast };
 
-/// Combiner of (value, index) pairs: the extreme value, and of equal ones the first or last index. NaN beats all numbers.
+/// Combiner of (value, index) pairs: the extreme value, and of equal ones the first or last index. NaN beats all
+/// numbers.
 te::Combiner extreme_index_combiner(DataType type, Extreme extreme, Tie tie);
 
 /// Output elements of a reduction in f64: calls visit(output offset, input offset) for every input element, in order.

@@ -5,7 +5,8 @@ namespace {
 
 // A block of `rows` rows; all sums stay in registers.
 template <int rows>
-void multiply_rows(const double* __restrict a, int64_t k_count, const double* __restrict panel, double* __restrict out) {
+void multiply_rows(const double* __restrict a, int64_t k_count, const double* __restrict panel,
+                   double* __restrict out) {
   double sum[rows][kPanel] = {};
   for (int64_t k = 0; k < k_count; ++k) {
     for (int r = 0; r < rows; ++r) {

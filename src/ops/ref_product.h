@@ -6,7 +6,8 @@ namespace tw::ops {
 
 constexpr int kPanel = 4;  // columns computed together: two SSE2 vectors of f64
 
-/// out[row * kPanel + j] = sum over k of a[row * k_count + k] * panel[k * kPanel + j], k ascending, for rows 0 .. rows-1.
+/// out[row * kPanel + j] = sum over k of a[row * k_count + k] * panel[k * kPanel + j], k ascending, for rows 0 ..
+/// rows-1.
 void multiply_panel(const double* a, int64_t rows, int64_t k_count, const double* panel, double* out);
 
 }  // namespace tw::ops

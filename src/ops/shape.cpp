@@ -17,7 +17,8 @@
 namespace tw::ops {
 namespace {
 
-Tensors te_map(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Shape& shape, const std::function<Exprs(const Exprs& i)>& map) {
+Tensors te_map(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Shape& shape,
+               const std::function<Exprs(const Exprs& i)>& map) {
   return {builder.compute(tensor_name(call), shape, [&](const Exprs& i) { return x(map(i)); })};
 }
 
@@ -26,7 +27,9 @@ Tensors te_map(const OpCall& call, te::Builder& builder, const te::Tensor& x, co
 Types infer_reshape(const OpCall& call) {
   require_inputs(call, 1, 1);
   const Shape shape = call.node.ints_attr("shape");
-  require(call, std::ranges::all_of(shape, [](int64_t extent) { return extent >= 0; }) && num_elements(shape) == call.inputs[0].elements(),
+  require(call,
+          std::ranges::all_of(shape, [](int64_t extent) { return extent >= 0; }) &&
+              num_elements(shape) == call.inputs[0].elements(),
           "{} does not reshape to {}", to_string(call.inputs[0]), to_string(shape));
   return {{call.inputs[0].type, shape}};
 }
@@ -66,7 +69,8 @@ Exprs reshape_indices(const Exprs& i, const Shape& out, const Shape& in) {
       if (out[d] != 1) flat = flat * Expr(out[d]) + i[d];
     }
     int64_t stride = 1;
-    int64_t total = num_elements(Shape(in.begin() + static_cast<std::ptrdiff_t>(run.in_begin), in.begin() + static_cast<std::ptrdiff_t>(run.in_end)));
+    int64_t total = num_elements(Shape(in.begin() + static_cast<std::ptrdiff_t>(run.in_begin),
+                                       in.begin() + static_cast<std::ptrdiff_t>(run.in_end)));
     for (size_t d = run.in_end; d-- > run.in_begin;) {
       if (in[d] == 1) continue;
       const Expr quotient = floor_div(flat, Expr(stride));
@@ -79,7 +83,8 @@ Exprs reshape_indices(const Exprs& i, const Shape& out, const Shape& in) {
 
 Tensors te_reshape(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Shape shape = call.node.ints_attr("shape");
-  return te_map(call, builder, inputs[0], shape, [&](const Exprs& i) { return reshape_indices(i, shape, inputs[0].shape); });
+  return te_map(call, builder, inputs[0], shape,
+                [&](const Exprs& i) { return reshape_indices(i, shape, inputs[0].shape); });
 }
 
 std::vector<RefTensor> ref_reshape(const OpCall& call, Refs inputs) {
@@ -131,13 +136,14 @@ Types infer_slice(const OpCall& call) {
   const auto& starts = call.node.ints_attr("starts");
   const auto& steps = call.node.ints_attr("steps");
   const auto& extents = call.node.ints_attr("extents");
-  require(call, starts.size() == x.size() && steps.size() == x.size() && extents.size() == x.size(), "starts, steps and extents of {}, {} and {} axes for {}",
-          starts.size(), steps.size(), extents.size(), to_string(call.inputs[0]));
+  require(call, starts.size() == x.size() && steps.size() == x.size() && extents.size() == x.size(),
+          "starts, steps and extents of {}, {} and {} axes for {}", starts.size(), steps.size(), extents.size(),
+          to_string(call.inputs[0]));
   for (size_t d = 0; d < x.size(); ++d) {
     const int64_t last = starts[d] + (extents[d] - 1) * steps[d];
     const bool within = starts[d] >= 0 && starts[d] < x[d] && last >= 0 && last < x[d];
-    require(call, extents[d] == 0 || (extents[d] > 0 && within), "axis {} of {}: start {}, step {}, extent {}", d, to_string(call.inputs[0]), starts[d],
-            steps[d], extents[d]);
+    require(call, extents[d] == 0 || (extents[d] > 0 && within), "axis {} of {}: start {}, step {}, extent {}", d,
+            to_string(call.inputs[0]), starts[d], steps[d], extents[d]);
   }
   return {{call.inputs[0].type, extents}};
 }
@@ -169,12 +175,14 @@ Types infer_expand(const OpCall& call) {
   require_inputs(call, 1, 1);
   Shape shape;
   const Shape& wanted = call.node.ints_attr("shape");
-  require(call, broadcast_shapes(call.inputs[0].shape, wanted, &shape), "{} does not expand to {}", to_string(call.inputs[0]), to_string(wanted));
+  require(call, broadcast_shapes(call.inputs[0].shape, wanted, &shape), "{} does not expand to {}",
+          to_string(call.inputs[0]), to_string(wanted));
   return {{call.inputs[0].type, shape}};
 }
 
 Tensors te_expand(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  return te_map(call, builder, inputs[0], infer_expand(call)[0].shape, [&](const Exprs& i) { return broadcast_indices(i, inputs[0].shape); });
+  return te_map(call, builder, inputs[0], infer_expand(call)[0].shape,
+                [&](const Exprs& i) { return broadcast_indices(i, inputs[0].shape); });
 }
 
 std::vector<RefTensor> ref_expand(const OpCall& call, Refs inputs) {
@@ -201,7 +209,8 @@ Tensors te_tile(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   const auto& repeats = call.node.ints_attr("repeats");
   return te_map(call, builder, inputs[0], infer_tile(call)[0].shape, [&](const Exprs& i) {
     Exprs at;
-    for (size_t d = 0; d < i.size(); ++d) at.push_back(repeats[d] == 1 || inputs[0].shape[d] == 0 ? i[d] : floor_mod(i[d], Expr(inputs[0].shape[d])));
+    for (size_t d = 0; d < i.size(); ++d)
+      at.push_back(repeats[d] == 1 || inputs[0].shape[d] == 0 ? i[d] : floor_mod(i[d], Expr(inputs[0].shape[d])));
     return at;
   });
 }
@@ -291,7 +300,8 @@ std::vector<RefTensor> ref_space_to_depth(const OpCall& call, Refs inputs) {
 
 Types infer_trilu(const OpCall& call) {
   require_inputs(call, 1, 1);
-  require(call, call.inputs[0].shape.size() >= 2, "the input is {}, expected at least two dimensions", to_string(call.inputs[0]));
+  require(call, call.inputs[0].shape.size() >= 2, "the input is {}, expected at least two dimensions",
+          to_string(call.inputs[0]));
   return {call.inputs[0]};
 }
 

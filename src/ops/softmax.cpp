@@ -35,7 +35,8 @@ Tensors te_softmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const te::Tensor power = builder.compute(tensor_name(call, 0, "exp"), x.shape, [&](const Exprs& i) {
     return tw::call("exp", {read(x, i) - largest(broadcast_indices(i, kept))});
   });
-  const te::Tensor sum = reduce_axes(builder, tensor_name(call, 0, "sum"), reduction, CombinerKind::kSum, [&](const Exprs& at) { return power(at); });
+  const te::Tensor sum = reduce_axes(builder, tensor_name(call, 0, "sum"), reduction, CombinerKind::kSum,
+                                     [&](const Exprs& at) { return power(at); });
   const bool log = call.node.op == "log_softmax";
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
     const Exprs at = broadcast_indices(i, kept);
@@ -48,10 +49,12 @@ Tensors te_hardmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const te::Tensor& x = inputs[0];
   const Reduction reduction = reduction_of(call);
   const int64_t axis = reduction.axes[0];
-  const te::Tensor index = builder.reduce_tuple(
-      {tensor_name(call, 0, "max"), tensor_name(call, 0, "index")}, reduction.out_shape(), reduction.reduce_shape(),
-      extreme_index_combiner(math_type(x.type), Extreme::kMax, Tie::kFirst),
-      [&](const Exprs& i, const Exprs& r) -> Exprs { return {read(x, reduction.indices(i, r)), r[0]}; })[1];
+  const te::Tensor index = builder.reduce_tuple({tensor_name(call, 0, "max"), tensor_name(call, 0, "index")},
+                                                reduction.out_shape(), reduction.reduce_shape(),
+                                                extreme_index_combiner(math_type(x.type), Extreme::kMax, Tie::kFirst),
+                                                [&](const Exprs& i, const Exprs& r) -> Exprs {
+                                                  return {read(x, reduction.indices(i, r)), r[0]};
+                                                })[1];
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
     return select(index(broadcast_indices(i, reduction.out_shape())) == i[axis], imm(x.type, 1), imm(x.type, 0));
   })};

@@ -44,7 +44,7 @@ struct Row {
   std::string_view name;
   Domain domain;
   Expr (*te)(const Expr& x, const Values& p);
-  double (*reference)(double x, const Values& p);                   // floats
+  double (*reference)(double x, const Values& p);                  // floats
   int64_t (*int_reference)(int64_t x, const Values& p) = nullptr;  // integers and bools
   std::array<Param, 2> params = {};
   Gives gives = Gives::kSame;
@@ -236,11 +236,16 @@ Values values_of(const Row& row, const OpCall& call) {
 
 bool accepts(Domain domain, DataType type) {
   switch (domain) {
-    case Domain::kFloat: return type.is_float();
-    case Domain::kNumber: return !type.is_bool();
-    case Domain::kInteger: return type.is_int();
-    case Domain::kBool: return type.is_bool();
-    case Domain::kAny: return true;
+    case Domain::kFloat:
+      return type.is_float();
+    case Domain::kNumber:
+      return !type.is_bool();
+    case Domain::kInteger:
+      return type.is_int();
+    case Domain::kBool:
+      return type.is_bool();
+    case Domain::kAny:
+      return true;
   }
   return false;
 }

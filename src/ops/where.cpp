@@ -12,8 +12,8 @@ Types infer(const OpCall& call) {
   Shape shape = call.inputs[0].shape;
   for (size_t k : {1, 2}) {
     const Shape before = shape;
-    require(call, broadcast_shapes(before, call.inputs[k].shape, &shape), "the shapes {} and {} do not broadcast", to_string(before),
-            to_string(call.inputs[k].shape));
+    require(call, broadcast_shapes(before, call.inputs[k].shape, &shape), "the shapes {} and {} do not broadcast",
+            to_string(before), to_string(call.inputs[k].shape));
   }
   return {{call.inputs[1].type, shape}};
 }

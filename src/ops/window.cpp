@@ -21,15 +21,17 @@ Window window_of(const OpCall& call, const Shape& kernel, OutputSize size) {
   w.dilations = call.node.ints_attr_or("dilations", std::vector<int64_t>(rank, 1));
   const std::vector<int64_t> pads = call.node.ints_attr_or("pads", std::vector<int64_t>(2 * rank, 0));
   require(call, w.strides.size() == rank && w.dilations.size() == rank && pads.size() == 2 * rank,
-          "{} strides, {} dilations and {} pads for {} spatial axes", w.strides.size(), w.dilations.size(), pads.size(), rank);
+          "{} strides, {} dilations and {} pads for {} spatial axes", w.strides.size(), w.dilations.size(), pads.size(),
+          rank);
   w.pad_begin.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(rank));
   w.pad_end.assign(pads.begin() + static_cast<std::ptrdiff_t>(rank), pads.end());
   for (size_t d = 0; d < rank; ++d) {
-    require(call, w.strides[d] > 0 && w.dilations[d] > 0 && kernel[d] > 0, "stride {}, dilation {}, kernel {}", w.strides[d], w.dilations[d],
-            kernel[d]);
+    require(call, w.strides[d] > 0 && w.dilations[d] > 0 && kernel[d] > 0, "stride {}, dilation {}, kernel {}",
+            w.strides[d], w.dilations[d], kernel[d]);
     require(call, w.pad_begin[d] >= 0 && w.pad_end[d] >= 0, "negative padding");
     const int64_t room = w.in[d] + w.pad_begin[d] + w.pad_end[d] - w.reach(d);
-    require(call, room >= 0, "a window of {} does not fit into {} with padding {} and {}", w.reach(d), w.in[d], w.pad_begin[d], w.pad_end[d]);
+    require(call, room >= 0, "a window of {} does not fit into {} with padding {} and {}", w.reach(d), w.in[d],
+            w.pad_begin[d], w.pad_end[d]);
     int64_t out = room / w.strides[d] + 1;
     if (size == OutputSize::kCeil) {
       out = ceil_div(room, w.strides[d]) + 1;
@@ -40,8 +42,8 @@ Window window_of(const OpCall& call, const Shape& kernel, OutputSize size) {
   return w;
 }
 
-te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Window& window, const Expr& fill,
-                          std::vector<int64_t>* offset) {
+te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Window& window,
+                          const Expr& fill, std::vector<int64_t>* offset) {
   offset->assign(window.rank(), 0);
   if (!window.reads_padding()) return x;
   Shape shape(x.shape.begin(), x.shape.begin() + 2);
@@ -53,14 +55,16 @@ te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Te
     Exprs conditions;
     for (size_t d = 0; d < window.rank(); ++d) {
       i[2 + d] = i[2 + d] - Expr(window.pad_begin[d]);
-      conditions.push_back(inside(i[2 + d], window.in[d], -window.pad_begin[d], shape[2 + d] - 1 - window.pad_begin[d]));
+      conditions.push_back(
+          inside(i[2 + d], window.in[d], -window.pad_begin[d], shape[2 + d] - 1 - window.pad_begin[d]));
     }
     return select(all_of(conditions), x(i), fill);
   });
 }
 
 Expr window_index(const Window& window, size_t d, const Expr& o, const Expr& k, int64_t offset) {
-  // Position o * stride - pad_begin + k * dilation of x; `offset` is pad_begin in a padded input, else 0 as is pad_begin.
+  // Position o * stride - pad_begin + k * dilation of x; `offset` is pad_begin in a padded input, else 0 as is
+  // pad_begin.
   return o * Expr(window.strides[d]) + k * Expr(window.dilations[d]) + Expr(offset - window.pad_begin[d]);
 }
 

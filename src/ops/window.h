@@ -30,13 +30,14 @@ Window window_of(const OpCall& call, const Shape& kernel, OutputSize size = Outp
 
 /// x extended over all positions the window reads, `fill` outside of x; x itself when it reads no padding. Element
 /// (n, c, p..) of the result is x at p - offset, where *offset gets one entry for each spatial axis.
-te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Window& window, const Expr& fill,
-                          std::vector<int64_t>* offset);
+te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Window& window,
+                          const Expr& fill, std::vector<int64_t>* offset);
 
 /// Index into the padded input for output position o and window position k along axis d.
 Expr window_index(const Window& window, size_t d, const Expr& o, const Expr& k, int64_t offset);
 
-/// For every output position (row-major) a list of the input offsets (row-major over `in`) of its window, -1 in padding.
+/// For every output position (row-major) a list of the input offsets (row-major over `in`) of its window, -1 in
+/// padding.
 std::vector<int64_t> window_offsets(const Window& window, const std::vector<int64_t>& output_position);
 
 }  // namespace tw::ops

@@ -42,7 +42,6 @@ void apply_split(State& state, const Primitive& p) {
   const size_t at = stage.loop_index(p.loops.at(0));
   const Loop old = stage.loops[at];
   const int64_t inner = num_elements(p.factors);
-  if (p.factors.empty() || inner < 1) throw UserError("split needs factors of at least 1");
   std::vector<Loop> parts;
   Expr value = int_imm(0);
   for (size_t i = 0; i <= p.factors.size(); ++i) {
@@ -154,7 +153,7 @@ void refresh(State& state, const te::Program& program, const std::vector<std::st
     const bool is_changed = std::find(changed.begin(), changed.end(), compute.name()) != changed.end();
     const auto old = std::find_if(state.stages.begin(), state.stages.end(), [&](const Stage& s) { return s.name() == compute.name(); });
     if (old == state.stages.end() || is_changed) {
-      if (old != state.stages.end() && old->has_loop_primitives) {
+      if (old != state.stages.end() && (old->has_loop_primitives || !old->is_root())) {
         throw UserError(fmt::format("stage {} has loop primitives before one that changes its body", compute.name()));
       }
       Stage fresh = make_stage(compute);
@@ -270,9 +269,27 @@ void apply_cache_write(State& state, const Primitive& p) {
   refresh(state, program, {p.stage});
 }
 
+te::Tensor readable(const te::Program& program, const std::string& name) {
+  const auto known = [&](const te::Tensor& t) { return t.name == name; };
+  if (std::none_of(program.inputs.begin(), program.inputs.end(), known) && program.find_compute(name) == nullptr) {
+    throw UserError(fmt::format("cache_read: no tensor {}", name));
+  }
+  return program.tensor(name);
+}
+
+Layout fitting_layout(const std::string& text, const Shape& shape) {
+  const Layout layout = parse_layout(text);
+  try {
+    layout.storage_shape(shape);
+  } catch (const InternalError& error) {
+    throw UserError(fmt::format("cache_read: the layout does not fit the shape [{}]", fmt::join(shape, ", ")));
+  }
+  return layout;
+}
+
 void apply_cache_read(State& state, const Primitive& p) {
   te::Program program = current_program(state);
-  const te::Tensor source = program.tensor(p.stage);
+  const te::Tensor source = readable(program, p.stage);
   const te::Tensor cache = fresh_copy(state, p.stage + ".cache", source);
   std::vector<std::string> changed;
   auto first = program.computes.end();
@@ -286,7 +303,7 @@ void apply_cache_read(State& state, const Primitive& p) {
   }
   if (changed.empty()) throw UserError(fmt::format("cache_read: nothing reads {}", p.stage));
   program.computes.insert(first, copy_of(source, cache));
-  if (!p.option.empty()) program = te::apply_layouts(program, {{cache.name, parse_layout(p.option)}});
+  if (!p.option.empty()) program = te::apply_layouts(program, {{cache.name, fitting_layout(p.option, cache.shape)}});
   refresh(state, program, changed);
 }
 
@@ -332,6 +349,46 @@ void apply_tensorize(State& state, const Primitive& p) {
   stage.tensorized = p.option;
 }
 
+// How many loops and factors a primitive takes.
+struct Form {
+  size_t least_loops;
+  size_t most_loops;
+  size_t least_factors;
+  size_t most_factors;
+};
+
+Form form_of(PrimitiveKind kind) {
+  constexpr size_t kAny = SIZE_MAX;
+  switch (kind) {
+    case PrimitiveKind::kSplit: return {1, 1, 1, kAny};
+    case PrimitiveKind::kReorder:
+    case PrimitiveKind::kFuse:
+    case PrimitiveKind::kParallel: return {1, kAny, 0, 0};
+    case PrimitiveKind::kVectorize:
+    case PrimitiveKind::kUnroll: return {1, 1, 0, 0};
+    case PrimitiveKind::kInline:
+    case PrimitiveKind::kCacheWrite: return {0, 0, 0, 0};
+    case PrimitiveKind::kComputeAt: return {2, 2, 0, 0};
+    case PrimitiveKind::kCacheRead: return {0, kAny, 0, 0};
+    case PrimitiveKind::kRfactor: return {1, 1, 1, 1};
+    case PrimitiveKind::kTensorize: return {1, 1, 0, kAny};
+  }
+  return {};
+}
+
+// Schedules come from plan files too: what they lack is said here once.
+void check_form(const Primitive& p) {
+  constexpr int64_t kMostPoints = int64_t{1} << 40;  // of all factors together: products stay far from overflow
+  const Form form = form_of(p.kind);
+  if (p.loops.size() < form.least_loops || p.loops.size() > form.most_loops) throw UserError(fmt::format("{} names after the stage", p.loops.size()));
+  if (p.factors.size() < form.least_factors || p.factors.size() > form.most_factors) throw UserError(fmt::format("{} factors", p.factors.size()));
+  int64_t points = 1;
+  for (const int64_t f : p.factors) {
+    if (f < 1 || f > kMostPoints / points) throw UserError("factors are at least 1 and not that large");
+    points *= f;
+  }
+}
+
 void apply_one(State& state, const Primitive& p) {
   switch (p.kind) {
     case PrimitiveKind::kSplit: return apply_split(state, p);
@@ -353,6 +410,7 @@ void apply_one(State& state, const Primitive& p) {
 
 void apply_primitive(State& state, const Primitive& primitive) {
   try {
+    check_form(primitive);
     apply_one(state, primitive);
   } catch (const UserError& error) {
     Schedule one;

@@ -1,7 +1,7 @@
 // What every pass pipeline does around its passes, whatever the IR: look up, disable, run, time, verify, dump, stop.
 //
-// A row (Pass) has `name`, `holds` and `optional`; Options has `disabled`, `stop_after`, `dump` and `time`, and may have
-// `all_optional_off`. The pipelines keep their own structs: rows differ in what their functions take.
+// A row (Pass) has `name`, `holds` and `optional`; Options has `disabled`, `stop_after`, `dump` and `time`, and may
+// have `all_optional_off`. The pipelines keep their own structs: rows differ in what their functions take.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -28,7 +28,8 @@ const Pass& find_row(std::span<const Pass> rows, std::string_view name, std::str
 template <typename Pass, typename Options>
 void check_pass_options(std::span<const Pass> rows, const Options& options, std::string_view kind) {
   for (const std::string& name : options.disabled) {
-    if (!find_row(rows, name, kind).optional) throw UserError(fmt::format("{} '{}' is required and cannot be disabled", kind, name));
+    if (!find_row(rows, name, kind).optional)
+      throw UserError(fmt::format("{} '{}' is required and cannot be disabled", kind, name));
   }
   if (!options.stop_after.empty()) find_row(rows, options.stop_after, kind);
 }
@@ -55,7 +56,8 @@ void verify_after_pass(std::string_view kind, std::string_view pass, const Check
 /// Runs all rows that are not switched off, up to options.stop_after: run(pass, ir) gives the next IR, check(pass, ir)
 /// throws InternalError when it is broken. The caller verifies and dumps the input itself.
 template <typename Pass, typename Ir, typename Options, typename Run, typename Check>
-Ir run_passes(std::span<const Pass> rows, Ir ir, const Options& options, std::string_view kind, const Run& run, const Check& check) {
+Ir run_passes(std::span<const Pass> rows, Ir ir, const Options& options, std::string_view kind, const Run& run,
+              const Check& check) {
   for (const Pass& pass : rows) {
     if (!is_switched_off(pass, options)) {
       const auto start = std::chrono::steady_clock::now();

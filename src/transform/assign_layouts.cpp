@@ -1,7 +1,8 @@
-// Storage layouts of intermediate values, by rule (mechanism A4). A layout is only set, never converted: whoever reads a
-// value reads it in its own layout, so any choice is correct.
+// Storage layouts of intermediate values, by rule (mechanism A4). A layout is only set, never converted: whoever reads
+// a value reads it in its own layout, so any choice is correct.
 //
-// 1. Convolutions and pooling write channels last; element-wise operators and others that treat all spatial points alike
+// 1. Convolutions and pooling write channels last; element-wise operators and others that treat all spatial points
+// alike
 //    follow their inputs, or where no input decides, the convolution that reads them.
 // 2. Transposes, and reshapes of the spatial dims, become views where a permuted layout lets them.
 // 3. A contraction whose result is only transposed writes the transposed order.
@@ -24,7 +25,11 @@ constexpr int64_t kMinChannels = 4;  // fewer channels make runs too short to pa
 class LayoutAssigner {
  public:
   LayoutAssigner(const Graph& graph, const graph::OpTable& ops)
-      : graph_(graph), ops_(ops), readers_(graph.consumers()), producers_(graph.producers()), wanted_(graph.values.size(), false) {}
+      : graph_(graph),
+        ops_(ops),
+        readers_(graph.consumers()),
+        producers_(graph.producers()),
+        wanted_(graph.values.size(), false) {}
 
   Graph run() {
     for (size_t n = graph_.nodes.size(); n-- > 0;) {
@@ -113,7 +118,8 @@ class LayoutAssigner {
 
   // Rule 3, for a transpose that leaves the last dim in place: rows of the result stay contiguous.
   void write_transposed(const Node& node) {
-    if (node.op != "transpose" || is_read_through(node.outputs[0]) || !value(node.outputs[0]).layout.is_identity()) return;
+    if (node.op != "transpose" || is_read_through(node.outputs[0]) || !value(node.outputs[0]).layout.is_identity())
+      return;
     const std::vector<int64_t>& perm = node.ints_attr("perm");
     if (perm.empty() || perm.back() != static_cast<int64_t>(perm.size()) - 1) return;
     const std::vector<ValueId> chain = contraction_chain(node.inputs[0]);

@@ -58,7 +58,8 @@ void merge_constants(Editor& editor) {
     if (!editor.value(id).is_constant() || editor.graph().is_output(id)) continue;
     std::vector<ValueId>& rivals = seen[constant_key(editor.value(id))];
     const auto equal = std::find_if(rivals.begin(), rivals.end(), [&](ValueId other) {
-      return editor.value(other).constant == editor.value(id).constant || *editor.value(other).constant == *editor.value(id).constant;
+      return editor.value(other).constant == editor.value(id).constant ||
+             *editor.value(other).constant == *editor.value(id).constant;
     });
     if (equal == rivals.end()) {
       rivals.push_back(id);

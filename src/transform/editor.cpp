@@ -11,7 +11,11 @@ using graph::Node;
 using graph::ValueId;
 
 Editor::Editor(const graph::Graph& graph, const graph::OpTable& ops)
-    : graph_(graph), ops_(ops), producers_(graph.producers()), readers_(graph.consumers()), dead_(graph.nodes.size(), false) {}
+    : graph_(graph),
+      ops_(ops),
+      producers_(graph.producers()),
+      readers_(graph.consumers()),
+      dead_(graph.nodes.size(), false) {}
 
 const Node* Editor::producer(ValueId id) const {
   if (id == kAbsent || producers_.at(id) < 0) return nullptr;
@@ -64,7 +68,8 @@ void Editor::drop_if_unused(ValueId id) {
     work.pop_back();
     if (n < 0 || dead_[n]) continue;
     const Node& node = graph_.nodes[n];
-    const bool used = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId out) { return use_count(out) > 0; });
+    const bool used =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId out) { return use_count(out) > 0; });
     if (used) continue;
     dead_[n] = true;
     for (const ValueId in : node.inputs) {
@@ -85,8 +90,9 @@ bool Editor::replace_output(ValueId from, ValueId to) {
   const int n = producers_.at(from);
   const bool copies = n >= 0 && graph_.nodes[n].op == "identity" && graph_.nodes[n].inputs[0] == to;
   if (copies) return false;
-  const int copy = append({.op = "identity", .name = graph_.value(from).name, .attrs = {}, .inputs = {to}, .outputs = {}, .body = nullptr},
-                          {graph_.value(from).type});
+  const int copy = append(
+      {.op = "identity", .name = graph_.value(from).name, .attrs = {}, .inputs = {to}, .outputs = {}, .body = nullptr},
+      {graph_.value(from).type});
   const ValueId out = graph_.nodes[copy].outputs[0];
   std::replace(graph_.outputs.begin(), graph_.outputs.end(), from, out);
   std::swap(graph_.values[from].name, graph_.values[out].name);
@@ -95,8 +101,9 @@ bool Editor::replace_output(ValueId from, ValueId to) {
 
 bool Editor::replace(ValueId from, ValueId to) {
   if (from == to) return false;
-  TW_CHECK(graph_.value(from).type == graph_.value(to).type, "'{}' ({}) cannot stand for '{}' ({})", graph_.value(to).name,
-           to_string(graph_.value(to).type), graph_.value(from).name, to_string(graph_.value(from).type));
+  TW_CHECK(graph_.value(from).type == graph_.value(to).type, "'{}' ({}) cannot stand for '{}' ({})",
+           graph_.value(to).name, to_string(graph_.value(to).type), graph_.value(from).name,
+           to_string(graph_.value(from).type));
   bool changed = !readers_.at(from).empty();
   for (const int n : readers_[from]) {
     std::vector<ValueId>& inputs = graph_.nodes[n].inputs;

@@ -1,5 +1,5 @@
-// Editing a graph in place: uses of values stay counted while nodes are added and values replaced; the order of nodes is
-// restored at the end.
+// Editing a graph in place: uses of values stay counted while nodes are added and values replaced; the order of nodes
+// is restored at the end.
 #pragma once
 #include <string>
 #include <string_view>
@@ -37,8 +37,8 @@ class Editor {
   graph::ValueId add(graph::Node node);
   graph::ValueId add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes);
 
-  /// All uses of `from` read `to`, a value of the same type, instead. Model outputs keep their names: `to` takes over the
-  /// name, and where it cannot (it is an input, a constant or an output itself) an identity node computes `from`.
+  /// All uses of `from` read `to`, a value of the same type, instead. Model outputs keep their names: `to` takes over
+  /// the name, and where it cannot (it is an input, a constant or an output itself) an identity node computes `from`.
   /// Returns whether anything changed.
   bool replace(graph::ValueId from, graph::ValueId to);
 

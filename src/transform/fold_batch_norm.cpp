@@ -1,5 +1,5 @@
-// Per-channel scales and shifts. y = s[c] x + t[c] after a contraction of constant weights goes into weights and bias; a
-// batch norm elsewhere becomes one mul and one add. Computed in f64, rounded once.
+// Per-channel scales and shifts. y = s[c] x + t[c] after a contraction of constant weights goes into weights and bias;
+// a batch norm elsewhere becomes one mul and one add. Computed in f64, rounded once.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -33,7 +33,7 @@ bool all_finite(const Numbers& numbers) {
 
 // A contraction whose weights and bias are constants.
 struct Target {
-  size_t channel_dim = 1;                     // of the output
+  size_t channel_dim = 1;  // of the output
   int64_t channels = 0;
   std::function<int64_t(int64_t)> channel_of;  // output channel of an element of the weights
   int64_t run = 1;                             // so many elements, from a multiple of it on, have one channel
@@ -41,7 +41,8 @@ struct Target {
 
 std::optional<Target> match_target(const Editor& editor, const Node& node) {
   const bool conv = node.op == "conv" || node.op == "conv_transpose";
-  if ((!conv && node.op != "matmul") || node.inputs.size() < 2 || !editor.value(node.inputs[1]).is_constant()) return std::nullopt;
+  if ((!conv && node.op != "matmul") || node.inputs.size() < 2 || !editor.value(node.inputs[1]).is_constant())
+    return std::nullopt;
   const bool bias = node.inputs.size() > 2 && node.inputs[2] != kAbsent;
   if (node.inputs.size() > 3 || (bias && !editor.value(node.inputs[2]).is_constant())) return std::nullopt;
   if (!editor.type(node.outputs[0]).type.is_float()) return std::nullopt;
@@ -70,10 +71,12 @@ std::optional<Target> match_target(const Editor& editor, const Node& node) {
   return target;
 }
 
-// The elements of constant `id` for each of `channels` channels of dim `dim` of `shape`, when it varies along that dim only.
+// The elements of constant `id` for each of `channels` channels of dim `dim` of `shape`, when it varies along that dim
+// only.
 std::optional<Numbers> per_channel(const Editor& editor, ValueId id, const Shape& shape, size_t dim) {
   const graph::Value& value = editor.value(id);
-  if (!value.is_constant() || !value.type.type.is_float() || value.type.shape.size() > shape.size()) return std::nullopt;
+  if (!value.is_constant() || !value.type.type.is_float() || value.type.shape.size() > shape.size())
+    return std::nullopt;
   const size_t missing = shape.size() - value.type.shape.size();
   for (size_t d = 0; d < value.type.shape.size(); ++d) {
     if (value.type.shape[d] != 1 && (d + missing != dim || value.type.shape[d] != shape[dim])) return std::nullopt;
@@ -112,7 +115,8 @@ std::optional<Affine> match_arithmetic(const Editor& editor, const Node& node, s
     auto numbers = per_channel(editor, node.inputs[k], type.shape, dim);
     if (!numbers || editor.type(x) != type) continue;
     const bool scales = node.op == "mul" || node.op == "div";
-    if (node.op == "div") std::transform(numbers->begin(), numbers->end(), numbers->begin(), [](double c) { return 1 / c; });
+    if (node.op == "div")
+      std::transform(numbers->begin(), numbers->end(), numbers->begin(), [](double c) { return 1 / c; });
     if (node.op == "sub") std::transform(numbers->begin(), numbers->end(), numbers->begin(), std::negate<>());
     if (!all_finite(*numbers)) return std::nullopt;
     const size_t channels = numbers->size();
@@ -127,7 +131,8 @@ graph::Bytes scaled_weights(const graph::Value& weights, const Target& target, c
   const int64_t size = weights.type.type.bytes();
   for (int64_t begin = 0; begin < weights.type.elements(); begin += kChunk) {
     const int64_t count = std::min(kChunk, weights.type.elements() - begin);
-    graph::RefTensor part = graph::RefTensor::from_bytes({weights.type.type, {count}}, std::span(*weights.constant).subspan(begin * size, count * size));
+    graph::RefTensor part = graph::RefTensor::from_bytes(
+        {weights.type.type, {count}}, std::span(*weights.constant).subspan(begin * size, count * size));
     for (int64_t i = 0, end = 0; i < count; i = end) {
       end = std::min(count, i + target.run - (begin + i) % target.run);
       const double factor = scale[target.channel_of(begin + i)];
@@ -162,7 +167,8 @@ bool fold_into(Editor& editor, const Node& last, const Node& contraction, const 
     Numbers bias = had_bias ? elements_of(editor.value(contraction.inputs[2])).floats : Numbers(target.channels, 0);
     for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * affine.scale[c] + affine.shift[c];
     folded.inputs.resize(3, kAbsent);
-    folded.inputs[2] = add_numbers(editor, contraction.name + ".bias", {weights.type.type, {target.channels}}, std::move(bias));
+    folded.inputs[2] =
+        add_numbers(editor, contraction.name + ".bias", {weights.type.type, {target.channels}}, std::move(bias));
   }
   return editor.replace(last.outputs[0], editor.add(std::move(folded)));
 }
@@ -191,8 +197,12 @@ void split_batch_norm(Editor& editor, const Node& node) {
   const TensorType parameter{type.type, shape};
   const ValueId scale = add_numbers(editor, node.name + ".scale", parameter, affine->scale);
   const ValueId shift = add_numbers(editor, node.name + ".shift", parameter, affine->shift);
-  const ValueId scaled = editor.add({.op = "mul", .name = node.name, .attrs = {}, .inputs = {affine->x, scale}, .outputs = {}, .body = nullptr});
-  editor.replace(node.outputs[0], editor.add({.op = "add", .name = node.name, .attrs = {}, .inputs = {scaled, shift}, .outputs = {}, .body = nullptr}));
+  const ValueId scaled = editor.add(
+      {.op = "mul", .name = node.name, .attrs = {}, .inputs = {affine->x, scale}, .outputs = {}, .body = nullptr});
+  editor.replace(
+      node.outputs[0],
+      editor.add(
+          {.op = "add", .name = node.name, .attrs = {}, .inputs = {scaled, shift}, .outputs = {}, .body = nullptr}));
 }
 
 }  // namespace

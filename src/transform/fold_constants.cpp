@@ -1,5 +1,5 @@
-// Constant folding. Three ways, by what the node does: reshapes share the bytes, transposes move them, everything else is
-// evaluated by the reference and rounded; the last only as long as it stays cheap, as it works on f64 copies.
+// Constant folding. Three ways, by what the node does: reshapes share the bytes, transposes move them, everything else
+// is evaluated by the reference and rounded; the last only as long as it stays cheap, as it works on f64 copies.
 #include <algorithm>
 
 #include "te/materialize.h"
@@ -14,13 +14,14 @@ using graph::kAbsent;
 using graph::Node;
 using graph::ValueId;
 
-constexpr int64_t kSmallBytes = 64 * 1024;            // what may be stored although it is larger than its inputs
-constexpr int64_t kReferenceElements = 8'000'000;     // read and written by one evaluation: some 200 MB of f64
-constexpr int64_t kContractionElements = 1'000'000;   // the same for sums of products: a second of the reference
+constexpr int64_t kSmallBytes = 64 * 1024;           // what may be stored although it is larger than its inputs
+constexpr int64_t kReferenceElements = 8'000'000;    // read and written by one evaluation: some 200 MB of f64
+constexpr int64_t kContractionElements = 1'000'000;  // the same for sums of products: a second of the reference
 
 bool has_constant_inputs(const Editor& editor, const Node& node) {
   if (node.is_group() || node.inputs.empty()) return false;
-  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return in == kAbsent || editor.value(in).is_constant(); });
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId in) { return in == kAbsent || editor.value(in).is_constant(); });
 }
 
 bool is_cheap(const Editor& editor, const Node& node) {
@@ -38,7 +39,8 @@ bool is_cheap(const Editor& editor, const Node& node) {
   }
   const graph::OpDef& op = editor.ops().at(node.op);
   const bool sums = op.op_class == graph::OpClass::kContraction || op.op_class == graph::OpClass::kOpaque;
-  return (written_bytes <= kSmallBytes || written_bytes <= read_bytes) && elements <= (sums ? kContractionElements : kReferenceElements);
+  return (written_bytes <= kSmallBytes || written_bytes <= read_bytes) &&
+         elements <= (sums ? kContractionElements : kReferenceElements);
 }
 
 std::vector<graph::Bytes> evaluate(const Editor& editor, const Node& node) {
@@ -47,7 +49,8 @@ std::vector<graph::Bytes> evaluate(const Editor& editor, const Node& node) {
     inputs.push_back(in == kAbsent ? graph::RefTensor::zeros({DataType::f32(), {0}}) : elements_of(editor.value(in)));
   }
   std::vector<graph::Bytes> results;
-  const std::vector<graph::RefTensor> outputs = editor.ops().at(node.op).reference(graph::make_call(editor.graph(), node), inputs);
+  const std::vector<graph::RefTensor> outputs =
+      editor.ops().at(node.op).reference(graph::make_call(editor.graph(), node), inputs);
   for (const graph::RefTensor& t : outputs) results.push_back(bytes_of(t));
   return results;
 }
@@ -58,8 +61,8 @@ std::vector<graph::Bytes> fold(const Editor& editor, const Node& node) {
   const graph::Value& first = editor.value(node.inputs[0]);
   if (node.op == "reshape" || node.op == "identity") return {first.constant};
   if (node.op == "transpose") {
-    return {std::make_shared<const std::vector<std::byte>>(
-        te::transpose(*first.constant, static_cast<size_t>(first.type.type.bytes()), first.type.shape, node.ints_attr("perm")))};
+    return {std::make_shared<const std::vector<std::byte>>(te::transpose(
+        *first.constant, static_cast<size_t>(first.type.type.bytes()), first.type.shape, node.ints_attr("perm")))};
   }
   return is_cheap(editor, node) ? evaluate(editor, node) : std::vector<graph::Bytes>();
 }

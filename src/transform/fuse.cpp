@@ -1,9 +1,10 @@
 // Fusion into groups of one output.
 //
-// Every group is grown so that all its values but one are read inside it only. Groups of one output cannot wait for each
-// other in a circle: everything in a group leads to its output, so a circle of groups would be a circle of nodes.
+// Every group is grown so that all its values but one are read inside it only. Groups of one output cannot wait for
+// each other in a circle: everything in a group leads to its output, so a circle of groups would be a circle of nodes.
 //
-// 1. Contractions, the last first: the element-wise nodes that follow one by one, each the only reader of the one before.
+// 1. Contractions, the last first: the element-wise nodes that follow one by one, each the only reader of the one
+// before.
 // 2. What feeds these groups and nothing else: element-wise side branches, index maps of operands.
 // 3. The rest, from the last node backwards: each node takes in what only its group reads, as far as the rules allow.
 #include <algorithm>
@@ -24,13 +25,14 @@ using graph::ValueId;
 
 constexpr size_t kMaxNodes = 24;   // of a group: bounds the time to compile one
 constexpr size_t kMaxInputs = 32;  // of a group: kernel parameters beyond registers cost more than they save
-constexpr int kRowLookahead = 4;   // nodes between a reduction and the broadcast of its result: scale, shift, sqrt, inverse
+constexpr int kRowLookahead =
+    4;  // nodes between a reduction and the broadcast of its result: scale, shift, sqrt, inverse
 
 // A group while it grows.
 struct Cluster {
   std::vector<int> nodes;
-  Shape space;         // of its output: the iteration space of its element-wise nodes
-  Layout layout;       // of its output
+  Shape space;    // of its output: the iteration space of its element-wise nodes
+  Layout layout;  // of its output
   bool contraction = false;
   bool reduction = false;
   std::vector<Shape> row_spaces;  // of data reduced inside, and of results broadcast again
@@ -63,9 +65,12 @@ class Fuser {
   }
 
  private:
-  bool is_free(int n) const { return cluster_of_[n] < 0 && !graph_.nodes[n].is_group() && graph_.nodes[n].outputs.size() == 1; }
+  bool is_free(int n) const {
+    return cluster_of_[n] < 0 && !graph_.nodes[n].is_group() && graph_.nodes[n].outputs.size() == 1;
+  }
   bool may_own_group(int n) const {
-    return roles_[n] == Role::kElementwise || roles_[n] == Role::kReduction || roles_[n] == Role::kWindow || roles_[n] == Role::kIndexMap;
+    return roles_[n] == Role::kElementwise || roles_[n] == Role::kReduction || roles_[n] == Role::kWindow ||
+           roles_[n] == Role::kIndexMap;
   }
   ValueId output(int n) const { return graph_.nodes[n].outputs[0]; }
   const Shape& shape(int n) const { return graph_.value(output(n)).type.shape; }
@@ -103,7 +108,8 @@ class Fuser {
     };
     for (const int node : cluster.nodes) add(node);
     add(n);
-    return static_cast<size_t>(std::count_if(read.begin(), read.end(), [&](ValueId v) { return inside.count(v) == 0; }));
+    return static_cast<size_t>(
+        std::count_if(read.begin(), read.end(), [&](ValueId v) { return inside.count(v) == 0; }));
   }
 
   bool has_room(const Cluster& cluster, int n) const {
@@ -117,7 +123,8 @@ class Fuser {
   bool follows(int n, ValueId from) const {
     const graph::Value& out = graph_.value(output(n));
     const graph::Value& before = graph_.value(from);
-    if (roles_[n] != Role::kElementwise || out.type.shape != before.type.shape || out.layout != before.layout) return false;
+    if (roles_[n] != Role::kElementwise || out.type.shape != before.type.shape || out.layout != before.layout)
+      return false;
     const std::vector<ValueId>& inputs = graph_.nodes[n].inputs;
     return std::all_of(inputs.begin(), inputs.end(), [&](ValueId in) {
       if (in == kAbsent || in == from || graph_.value(in).is_constant()) return true;
@@ -159,7 +166,8 @@ class Fuser {
       for (const int n : nodes) {
         for (const ValueId in : graph_.nodes[n].inputs) {
           const int p = in == kAbsent ? -1 : producers_[in];
-          if (p < 0 || !is_free(p) || !read_only_inside(p, c) || !may_join(c, p) || !has_room(clusters_[c], p)) continue;
+          if (p < 0 || !is_free(p) || !read_only_inside(p, c) || !may_join(c, p) || !has_room(clusters_[c], p))
+            continue;
           join(c, p);
           changed = true;
         }
@@ -171,14 +179,19 @@ class Fuser {
     const std::vector<int>& readers = readers_[output(p)];
     const auto all_readers = [&](auto accepts) { return std::all_of(readers.begin(), readers.end(), accepts); };
     switch (roles_[p]) {
-      case Role::kElementwise: return all_readers([&](int r) { return reads_pointwise(c, p, r); });
+      case Role::kElementwise:
+        return all_readers([&](int r) { return reads_pointwise(c, p, r); });
       case Role::kReduction:
-      case Role::kWindow: return joins_as_reduction(c, p) && all_readers([&](int r) { return roles_[r] == Role::kElementwise; });
-      case Role::kIndexMap: return all_readers([&](int r) { return takes_index_map(p, r); });
+      case Role::kWindow:
+        return joins_as_reduction(c, p) && all_readers([&](int r) { return roles_[r] == Role::kElementwise; });
+      case Role::kIndexMap:
+        return all_readers([&](int r) { return takes_index_map(p, r); });
       case Role::kLookup:
-        return !clusters_[c].contraction && all_readers([&](int r) { return roles_[r] == Role::kElementwise && shape(r) == shape(p); });
+        return !clusters_[c].contraction &&
+               all_readers([&](int r) { return roles_[r] == Role::kElementwise && shape(r) == shape(p); });
       case Role::kContraction:
-      case Role::kAlone: return false;
+      case Role::kAlone:
+        return false;
     }
     return false;
   }
@@ -201,7 +214,9 @@ class Fuser {
     if (cluster.contraction) return false;
     if (shape(p) == cluster.space) return true;
     if (roles_[p] == Role::kWindow) return false;
-    const auto known = [&](const Shape& s) { return std::find(cluster.row_spaces.begin(), cluster.row_spaces.end(), s) != cluster.row_spaces.end(); };
+    const auto known = [&](const Shape& s) {
+      return std::find(cluster.row_spaces.begin(), cluster.row_spaces.end(), s) != cluster.row_spaces.end();
+    };
     if (known(shape(p))) return true;
     const bool whole = data_shape(p) == cluster.space || known(data_shape(p));
     return whole && is_row_of(shape(p), data_shape(p));

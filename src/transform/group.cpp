@@ -46,7 +46,8 @@ class GroupBuilder {
   ValueId read(ValueId outer) {
     if (outer == kAbsent) return kAbsent;
     if (const auto known = inner_of_.find(outer); known != inner_of_.end()) return known->second;
-    TW_CHECK(inside_.count(outer) == 0, "group '{}' reads '{}' before it is computed", group_.name, graph_.value(outer).name);
+    TW_CHECK(inside_.count(outer) == 0, "group '{}' reads '{}' before it is computed", group_.name,
+             graph_.value(outer).name);
     const ValueId inner = copy_value(outer);
     group_.inputs.push_back(outer);
     body_.inputs.push_back(inner);
@@ -113,7 +114,8 @@ Graph form_groups(const Graph& graph, const std::vector<std::vector<int>>& clust
   const std::vector<bool> escapes = escaping_values(graph, cluster_of);
   Graph result = graph;
   result.nodes.clear();
-  // A group stands where its last node stood: where all it reads is there. compact() finds cycles and restores the order.
+  // A group stands where its last node stood: where all it reads is there. compact() finds cycles and restores the
+  // order.
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (cluster_of[n] < 0) {
       result.nodes.push_back(graph.nodes[n]);

@@ -18,8 +18,9 @@ Graph copy_unproduced_outputs(const Graph& graph) {
   for (ValueId& out : result.outputs) {
     if (producers.at(out) >= 0) continue;
     const std::string name = result.values[out].name;
-    const ValueId copy = result.add_node({.op = "identity", .name = name, .attrs = {}, .inputs = {out}, .outputs = {}, .body = nullptr},
-                                         {result.values[out].type})[0];
+    const ValueId copy =
+        result.add_node({.op = "identity", .name = name, .attrs = {}, .inputs = {out}, .outputs = {}, .body = nullptr},
+                        {result.values[out].type})[0];
     if (result.values[out].is_constant()) std::swap(result.values[out].name, result.values[copy].name);
     out = copy;
   }

@@ -4,7 +4,8 @@
 
 namespace tw::transform {
 
-/// Canonical forms: no-ops removed, chains of data movement merged, decomposed patterns as one operator (canonicalize.cpp).
+/// Canonical forms: no-ops removed, chains of data movement merged, decomposed patterns as one operator
+/// (canonicalize.cpp).
 graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context);
 
 /// Nodes of constant inputs become constants, rounded to their type, unless that would blow up the data.
@@ -26,8 +27,8 @@ graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& 
 /// views. Mechanism A4. Without it every value is stored row-major.
 graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& context);
 
-/// Merges nodes into groups with one output each: contractions with their epilogues, rows, element-wise chains, and data
-/// movement before them.
+/// Merges nodes into groups with one output each: contractions with their epilogues, rows, element-wise chains, and
+/// data movement before them.
 graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);
 
 /// Every node that is no group yet becomes a group of one; every output of the graph is computed by a group.

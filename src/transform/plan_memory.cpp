@@ -27,7 +27,8 @@ class Planner {
     plan_.offsets.assign(requests_.size(), 0);
     std::vector<size_t> order(requests_.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return requests_[a].bytes > requests_[b].bytes; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return requests_[a].bytes > requests_[b].bytes; });
     for (const size_t i : order) place(i);
     return std::move(plan_);
   }
@@ -42,7 +43,8 @@ class Planner {
       neighbours.push_back(p);
       if (is_large(requests_[p])) taken[plan_.offsets[p] % kSetPeriod / kLine] = true;
     }
-    std::sort(neighbours.begin(), neighbours.end(), [&](size_t a, size_t b) { return plan_.offsets[a] < plan_.offsets[b]; });
+    std::sort(neighbours.begin(), neighbours.end(),
+              [&](size_t a, size_t b) { return plan_.offsets[a] < plan_.offsets[b]; });
     const auto start_from = [&](int64_t low) { return is_large(requests_[i]) ? next_free_set(low, taken) : low; };
     int64_t offset = start_from(0);
     for (const size_t p : neighbours) {

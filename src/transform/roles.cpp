@@ -17,8 +17,9 @@ bool is_one_of(const Node& node, const std::array<std::string_view, N>& names) {
 constexpr std::array<std::string_view, 3> kIndexMaps = {"transpose", "slice", "expand"};
 constexpr std::array<std::string_view, 1> kLookups = {"gather"};
 constexpr std::array<std::string_view, 4> kWindows = {"max_pool", "avg_pool", "lp_pool", "lrn"};
-constexpr std::array<std::string_view, 9> kSpatial = {"conv",     "conv_integer", "conv_transpose",  "max_pool",      "avg_pool",
-                                                      "lp_pool", "global_max_pool", "global_avg_pool", "global_lp_pool"};
+constexpr std::array<std::string_view, 9> kSpatial = {
+    "conv",    "conv_integer",    "conv_transpose",  "max_pool",      "avg_pool",
+    "lp_pool", "global_max_pool", "global_avg_pool", "global_lp_pool"};
 constexpr std::array<std::string_view, 5> kFollowers = {"concat", "pad", "resize", "instance_norm", "lrn"};
 
 }  // namespace
@@ -29,11 +30,15 @@ Role role_of(const graph::OpTable& ops, const Node& node) {
   if (is_one_of(node, kLookups)) return Role::kLookup;
   if (is_one_of(node, kWindows)) return Role::kWindow;
   switch (ops.at(node.op).op_class) {
-    case OpClass::kElementwise: return Role::kElementwise;
-    case OpClass::kReduction: return Role::kReduction;
-    case OpClass::kContraction: return Role::kContraction;
+    case OpClass::kElementwise:
+      return Role::kElementwise;
+    case OpClass::kReduction:
+      return Role::kReduction;
+    case OpClass::kContraction:
+      return Role::kContraction;
     case OpClass::kInjective:
-    case OpClass::kOpaque: break;
+    case OpClass::kOpaque:
+      break;
   }
   return Role::kAlone;
 }

@@ -10,22 +10,22 @@ enum class Role : uint8_t {
   kReduction,    // rows: softmax, normalizations, sums
   kWindow,       // pooling: reads an input element more than once
   kElementwise,
-  kIndexMap,     // transpose, slice, expand: an affine index map, no div, mod or guard
-  kLookup,       // gather: its index map reads a table
-  kAlone,        // everything else, reshapes too: they are views
+  kIndexMap,  // transpose, slice, expand: an affine index map, no div, mod or guard
+  kLookup,    // gather: its index map reads a table
+  kAlone,     // everything else, reshapes too: they are views
 };
 
 Role role_of(const graph::OpTable& ops, const graph::Node& node);
 
-/// Whether the node computes each element from the elements at the same place, its operands broadcast by numpy's rule: any
-/// order of dims will do. (A batch norm is element-wise but knows its channel dim.)
+/// Whether the node computes each element from the elements at the same place, its operands broadcast by numpy's rule:
+/// any order of dims will do. (A batch norm is element-wise but knows its channel dim.)
 bool is_pointwise(const graph::OpTable& ops, const graph::Node& node);
 
 /// Whether the node is a convolution or a pooling: operators on N, C, spatial dims.
 bool is_spatial(const graph::Node& node);
 
-/// Whether the node treats all spatial points of N, C, spatial dims alike, so that it works in any order of dims: element-
-/// wise operators, concat, pad, resize, per-channel normalizations.
+/// Whether the node treats all spatial points of N, C, spatial dims alike, so that it works in any order of dims:
+/// element- wise operators, concat, pad, resize, per-channel normalizations.
 bool follows_layout(const graph::OpTable& ops, const graph::Node& node);
 
 }  // namespace tw::transform

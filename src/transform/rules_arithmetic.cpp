@@ -12,7 +12,12 @@ using graph::ValueId;
 
 // A node of one output and the given operator and inputs, named after `like`.
 ValueId emit(Editor& editor, const Node& like, std::string op, std::vector<ValueId> inputs) {
-  return editor.add({.op = std::move(op), .name = like.name, .attrs = {}, .inputs = std::move(inputs), .outputs = {}, .body = nullptr});
+  return editor.add({.op = std::move(op),
+                     .name = like.name,
+                     .attrs = {},
+                     .inputs = std::move(inputs),
+                     .outputs = {},
+                     .body = nullptr});
 }
 
 // x^2 = x x; x^0.5 = sqrt(x); x^1 = x; x^-1 = 1/x.

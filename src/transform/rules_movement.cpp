@@ -11,7 +11,12 @@ using graph::ValueId;
 using Ints = std::vector<int64_t>;
 
 ValueId emit(Editor& editor, const Node& like, std::string op, ValueId x, Attrs attrs) {
-  return editor.add({.op = std::move(op), .name = like.name, .attrs = std::move(attrs), .inputs = {x}, .outputs = {}, .body = nullptr});
+  return editor.add({.op = std::move(op),
+                     .name = like.name,
+                     .attrs = std::move(attrs),
+                     .inputs = {x},
+                     .outputs = {},
+                     .body = nullptr});
 }
 
 // Operators of one input that do nothing when the type stays.
@@ -25,7 +30,9 @@ bool is_all(const Ints& numbers, int64_t wanted) {
   return std::all_of(numbers.begin(), numbers.end(), [&](int64_t x) { return x == wanted; });
 }
 
-bool drop_zero_pad(Editor& editor, size_t n) { return is_all(editor.node(n).ints_attr("pads"), 0) && drop_same_type(editor, n); }
+bool drop_zero_pad(Editor& editor, size_t n) {
+  return is_all(editor.node(n).ints_attr("pads"), 0) && drop_same_type(editor, n);
+}
 
 bool drop_whole_slice(Editor& editor, size_t n) {
   const Node& node = editor.node(n);
@@ -44,15 +51,18 @@ bool transpose_to_reshape(Editor& editor, size_t n) {
   Ints order = node.ints_attr("perm");
   std::erase_if(order, [&](int64_t d) { return shape[d] == 1; });
   if (!std::is_sorted(order.begin(), order.end())) return false;
-  if (editor.type(node.inputs[0]) == editor.type(node.outputs[0])) return editor.replace(node.outputs[0], node.inputs[0]);
-  return editor.replace(node.outputs[0], emit(editor, node, "reshape", node.inputs[0], {{"shape", editor.type(node.outputs[0]).shape}}));
+  if (editor.type(node.inputs[0]) == editor.type(node.outputs[0]))
+    return editor.replace(node.outputs[0], node.inputs[0]);
+  return editor.replace(node.outputs[0],
+                        emit(editor, node, "reshape", node.inputs[0], {{"shape", editor.type(node.outputs[0]).shape}}));
 }
 
 bool merge_reshapes(Editor& editor, size_t n) {
   const Node node = editor.node(n);
   const Node* first = editor.producer(node.inputs[0], "reshape");
   if (first == nullptr) return false;
-  return editor.replace(node.outputs[0], emit(editor, node, "reshape", first->inputs[0], {{"shape", editor.type(node.outputs[0]).shape}}));
+  return editor.replace(node.outputs[0], emit(editor, node, "reshape", first->inputs[0],
+                                              {{"shape", editor.type(node.outputs[0]).shape}}));
 }
 
 bool merge_transposes(Editor& editor, size_t n) {

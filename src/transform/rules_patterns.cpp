@@ -1,4 +1,5 @@
-// Decomposed operators. A match replaces the last node of the pattern only; the others die when nothing else reads them.
+// Decomposed operators. A match replaces the last node of the pattern only; the others die when nothing else reads
+// them.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -16,7 +17,12 @@ using graph::ValueId;
 constexpr int kProductDepth = 3;  // multiplications between the factors of a decomposed GELU
 
 ValueId emit(Editor& editor, const Node& like, std::string op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
-  return editor.add({.op = std::move(op), .name = like.name, .attrs = std::move(attrs), .inputs = std::move(inputs), .outputs = {}, .body = nullptr});
+  return editor.add({.op = std::move(op),
+                     .name = like.name,
+                     .attrs = std::move(attrs),
+                     .inputs = std::move(inputs),
+                     .outputs = {},
+                     .body = nullptr});
 }
 
 // Whether a constant is `wanted` as a model of this type writes it: to the type's precision, and not worse than f32.
@@ -76,7 +82,8 @@ bool match_hard_swish(Editor& editor, size_t n) {
     const Node* gate = editor.producer(node.inputs[k], "hard_sigmoid");
     if (gate == nullptr || gate->inputs[0] != node.inputs[1 - k]) continue;
     const DataType type = editor.type(node.outputs[0]).type;
-    if (!is_about(gate->float_attr_or("alpha", 0.2), 1.0 / 6, type) || gate->float_attr_or("beta", 0.5) != 0.5) continue;
+    if (!is_about(gate->float_attr_or("alpha", 0.2), 1.0 / 6, type) || gate->float_attr_or("beta", 0.5) != 0.5)
+      continue;
     return editor.replace(node.outputs[0], emit(editor, node, "hard_swish", {gate->inputs[0]}));
   }
   return false;
@@ -192,7 +199,8 @@ bool match_layer_norm(Editor& editor, size_t n) {
     if (again.x != numerator.x || again.axis != numerator.axis) continue;
     const DataType type = editor.type(numerator.x).type;
     const ValueId one = editor.add_constant(node.name + ".scale", {type, {1}}, scalar_bytes(type, 1));
-    return editor.replace(node.outputs[0], emit(editor, node, "layer_norm", {numerator.x, one}, {{"axis", numerator.axis}, {"epsilon", *epsilon}}));
+    return editor.replace(node.outputs[0], emit(editor, node, "layer_norm", {numerator.x, one},
+                                                {{"axis", numerator.axis}, {"epsilon", *epsilon}}));
   }
   return false;
 }
@@ -217,7 +225,8 @@ bool absorb_row_parameter(Editor& editor, size_t n) {
     const Shape& shape = editor.type(node.inputs[k]).shape;
     const int64_t axis = norm.int_attr_or("axis", -1);
     const ValueId parameter = node.inputs[1 - k];
-    if (!is_row_parameter(editor, parameter, shape, axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis)) continue;
+    if (!is_row_parameter(editor, parameter, shape, axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis))
+      continue;
     std::vector<ValueId> inputs = norm.inputs;
     if (node.op == "mul") inputs.pop_back();
     inputs.push_back(parameter);

@@ -1,5 +1,5 @@
-// Transposes sink: f(transpose(x), c) = transpose(f(x, transposed c)) for element-wise f, and concat likewise. On the way
-// two of them merge, or cancel when one is the other's inverse.
+// Transposes sink: f(transpose(x), c) = transpose(f(x, transposed c)) for element-wise f, and concat likewise. On the
+// way two of them merge, or cancel when one is the other's inverse.
 #include <algorithm>
 #include <numeric>
 
@@ -52,11 +52,18 @@ class Sinker {
     for (ValueId& in : moved.inputs) in = moved_operand(in, perm);
     if (concat) moved.attrs["axis"] = perm[normal_axis(node.int_attr("axis"), perm.size())];
     const ValueId inner = editor_.add(std::move(moved));
-    const ValueId outer = editor_.add({.op = "transpose", .name = node.name, .attrs = {{"perm", perm}}, .inputs = {inner}, .outputs = {}, .body = nullptr});
+    const ValueId outer = editor_.add({.op = "transpose",
+                                       .name = node.name,
+                                       .attrs = {{"perm", perm}},
+                                       .inputs = {inner},
+                                       .outputs = {},
+                                       .body = nullptr});
     return editor_.replace(node.outputs[0], outer);
   }
 
-  static size_t normal_axis(int64_t axis, size_t rank) { return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis); }
+  static size_t normal_axis(int64_t axis, size_t rank) {
+    return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
+  }
 
   // The transposed operand `id` of a node whose result has that rank; null when it is none, or read elsewhere too.
   const Node* transpose_of(ValueId id, size_t rank) const {
@@ -113,7 +120,8 @@ class Sinker {
     Shape moved(perm.size());
     for (size_t i = 0; i < perm.size(); ++i) moved[i] = shape[inverse[i]];
     auto bytes = te::transpose(*value.constant, static_cast<size_t>(value.type.type.bytes()), shape, inverse);
-    return editor_.add_constant(value.name, {value.type.type, moved}, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+    return editor_.add_constant(value.name, {value.type.type, moved},
+                                std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
   }
 
   Editor& editor_;
@@ -124,7 +132,8 @@ class Sinker {
 graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& context) {
   Editor editor(graph::compact(graph), context.ops);
   Sinker sinker(editor);
-  for (size_t sweep = 0; sinker.sweep(); ++sweep) TW_CHECK(sweep < kMaxSweeps, "transposes of '{}' do not come to rest", graph.name);
+  for (size_t sweep = 0; sinker.sweep(); ++sweep)
+    TW_CHECK(sweep < kMaxSweeps, "transposes of '{}' do not come to rest", graph.name);
   return editor.finish();
 }
 

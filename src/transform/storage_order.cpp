@@ -46,7 +46,8 @@ std::optional<Layout> view_of_transpose(const graph::Node& transpose, const Layo
 
 namespace {
 
-// Reshape between storages: the bytes stay when both are row-major, or when both keep dims 0 and 1 and store dim 1 last.
+// Reshape between storages: the bytes stay when both are row-major, or when both keep dims 0 and 1 and store dim 1
+// last.
 bool reshape_keeps_bytes(const graph::Value& in, const graph::Value& out) {
   const Shape& a = in.type.shape;
   const Shape& b = out.type.shape;

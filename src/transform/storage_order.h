@@ -7,8 +7,8 @@
 
 namespace tw::transform {
 
-/// Dimension order of a layout of `rank` dims that only permutes them: storage dim i is logical dim order[i]. Nothing for
-/// layouts with other primitives.
+/// Dimension order of a layout of `rank` dims that only permutes them: storage dim i is logical dim order[i]. Nothing
+/// for layouts with other primitives.
 std::optional<std::vector<int64_t>> storage_order(const Layout& layout, size_t rank);
 /// The layout with that order; the identity layout for the identical order.
 Layout layout_of_order(const std::vector<int64_t>& order);
@@ -16,12 +16,12 @@ Layout layout_of_order(const std::vector<int64_t>& order);
 /// Whether two layouts put the elements of `shape` at the same places (orders that differ in dims of extent 1 only).
 bool same_bytes(const Shape& shape, const Layout& a, const Layout& b);
 
-/// The layout under which the output of `transpose` holds the bytes of its input stored as `input`; nothing when `input`
-/// does more than permute.
+/// The layout under which the output of `transpose` holds the bytes of its input stored as `input`; nothing when
+/// `input` does more than permute.
 std::optional<Layout> view_of_transpose(const graph::Node& transpose, const Layout& input, size_t rank);
 
-/// Whether `node`, a reshape, transpose or identity or a group of just one, stores its input's bytes as its output under
-/// the layouts of both: it needs no code, its output may lie where its input lies.
+/// Whether `node`, a reshape, transpose or identity or a group of just one, stores its input's bytes as its output
+/// under the layouts of both: it needs no code, its output may lie where its input lies.
 bool is_view(const graph::Graph& graph, const graph::Node& node);
 
 }  // namespace tw::transform

@@ -22,7 +22,8 @@ TEST(Graph, NamesAreUnique) {
 }
 
 TEST(Graph, Attributes) {
-  Node node{.op = "op", .name = "n", .attrs = {{"i", int64_t{3}}, {"f", 0.5}}, .inputs = {}, .outputs = {}, .body = nullptr};
+  Node node{
+      .op = "op", .name = "n", .attrs = {{"i", int64_t{3}}, {"f", 0.5}}, .inputs = {}, .outputs = {}, .body = nullptr};
   EXPECT_EQ(node.int_attr("i"), 3);
   EXPECT_EQ(node.float_attr_or("f", 1), 0.5);
   EXPECT_EQ(node.float_attr_or("g", 1), 1);
@@ -47,9 +48,9 @@ TEST(Graph, ProducersAndConsumers) {
 
 TEST(Compact, DropsAndReorders) {
   Graph g = mlp(2, 3, 5);
-  add(g, "neg", {g.inputs[0]});                                     // not used
+  add(g, "neg", {g.inputs[0]});                                         // not used
   g.add_constant("unused", f32({1}), bytes_of(std::vector<float>(1)));  // not used
-  std::swap(g.nodes[0], g.nodes[2]);                                // no longer in order
+  std::swap(g.nodes[0], g.nodes[2]);                                    // no longer in order
   EXPECT_THROW(verify(g, table()), InternalError);
   const Graph c = compact(g);
   verify(c, table());

@@ -24,9 +24,15 @@ Bytes bytes_of(const std::vector<T>& values) {
 
 inline TensorType f32(Shape shape) { return {DataType::f32(), std::move(shape)}; }
 
-inline ValueId add(Graph& g, const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {}, const std::string& name = "") {
+inline ValueId add(Graph& g, const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {},
+                   const std::string& name = "") {
   return append_node(g, table(),
-                     {.op = op, .name = name.empty() ? op : name, .attrs = std::move(attrs), .inputs = std::move(inputs), .outputs = {}, .body = nullptr})[0];
+                     {.op = op,
+                      .name = name.empty() ? op : name,
+                      .attrs = std::move(attrs),
+                      .inputs = std::move(inputs),
+                      .outputs = {},
+                      .body = nullptr})[0];
 }
 
 /// relu(x * w + b) of x [m, k]; w is large (referred to by its hash), b small (printed).
@@ -49,7 +55,8 @@ inline Graph grouped(int64_t m, int64_t k, int64_t n) {
   g.name = "outer";
   const ValueId x = g.add_input("x", f32({m, k}));
   auto body = std::make_shared<const Graph>(mlp(m, k, n));
-  const ValueId y = g.add_node({.op = "group", .name = "g0", .attrs = {}, .inputs = {x}, .outputs = {}, .body = body}, {f32({m, n})})[0];
+  const ValueId y = g.add_node({.op = "group", .name = "g0", .attrs = {}, .inputs = {x}, .outputs = {}, .body = body},
+                               {f32({m, n})})[0];
   g.outputs = {add(g, "neg", {y})};
   return g;
 }

@@ -47,7 +47,12 @@ TEST(GraphText, EveryAttributeKind) {
   Graph g;
   g.name = "attributes of every kind";
   const ValueId x = g.add_input("input", f32({2}));
-  Node node{.op = "relu", .name = "conv1/\"odd\" name", .attrs = {}, .inputs = {x, kAbsent, x}, .outputs = {}, .body = nullptr};
+  Node node{.op = "relu",
+            .name = "conv1/\"odd\" name",
+            .attrs = {},
+            .inputs = {x, kAbsent, x},
+            .outputs = {},
+            .body = nullptr};
   node.attrs = {{"int", int64_t{-3}},
                 {"least", INT64_MIN},
                 {"float", 3.0},
@@ -71,7 +76,8 @@ TEST(GraphText, EveryAttributeKind) {
   EXPECT_EQ(again.value(again.outputs[0]).layout, g.value(g.outputs[0]).layout);
 }
 
-// Random bit patterns of every type come back bit by bit: written out, or by reference where text would lose a NaN's bits.
+// Random bit patterns of every type come back bit by bit: written out, or by reference where text would lose a NaN's
+// bits.
 TEST(GraphText, ConstantsKeepTheirBits) {
   std::mt19937_64 random(7);
   for (const char* name : {"bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"}) {

@@ -38,7 +38,8 @@ void expect_close(const RefTensor& want, const te::TensorValues& got, double tol
     }
     const double a = want.floats[i], b = got.floats[i];
     const bool same = a == b || (std::isnan(a) && std::isnan(b));
-    ASSERT_TRUE(same || std::fabs(a - b) <= tolerance * (1 + std::fabs(a))) << what << " element " << i << ": " << a << " and " << b;
+    ASSERT_TRUE(same || std::fabs(a - b) <= tolerance * (1 + std::fabs(a)))
+        << what << " element " << i << ": " << a << " and " << b;
   }
 }
 
@@ -64,7 +65,8 @@ graph::Graph single(const Case& c) {
   graph::Graph g;
   g.name = c.op;
   graph::Node node{.op = c.op, .name = "y", .attrs = c.attrs, .inputs = {}, .outputs = {}, .body = nullptr};
-  for (const TensorType& type : c.inputs) node.inputs.push_back(is_absent(type) ? graph::kAbsent : g.add_input("x", type));
+  for (const TensorType& type : c.inputs)
+    node.inputs.push_back(is_absent(type) ? graph::kAbsent : g.add_input("x", type));
   g.outputs = graph::append_node(g, table(), node);
   graph::verify(g, table());
   return g;
@@ -101,6 +103,8 @@ void check(const Case& c) {
 }
 
 RefTensor floats(Shape shape, std::vector<double> values) { return {f32(std::move(shape)), std::move(values), {}}; }
-RefTensor ints(DataType type, Shape shape, std::vector<int64_t> values) { return {{type, std::move(shape)}, {}, std::move(values)}; }
+RefTensor ints(DataType type, Shape shape, std::vector<int64_t> values) {
+  return {{type, std::move(shape)}, {}, std::move(values)};
+}
 
 }  // namespace tw::ops::test

@@ -15,19 +15,25 @@ const double kNan = std::nan("");
 const std::vector<Shape> kShapes = {{}, {1}, {7}, {3, 5}, {2, 1, 3, 1}, {0, 4}};
 
 TEST(Unary, EveryFloatOperator) {
-  for (const char* op : {"exp", "sin", "cos", "atan", "sinh", "cosh", "asinh", "erf", "tanh", "sigmoid", "softplus", "floor", "ceil", "round", "gelu",
-                         "gelu_tanh", "softsign", "mish", "hard_swish", "hard_sigmoid", "elu", "celu", "selu", "leaky_relu", "thresholded_relu", "silu",
-                         "shrink", "clip", "relu", "neg", "abs", "sign", "is_nan", "is_inf", "identity"}) {
+  for (const char* op : {"exp",       "sin",      "cos",    "atan",       "sinh",
+                         "cosh",      "asinh",    "erf",    "tanh",       "sigmoid",
+                         "softplus",  "floor",    "ceil",   "round",      "gelu",
+                         "gelu_tanh", "softsign", "mish",   "hard_swish", "hard_sigmoid",
+                         "elu",       "celu",     "selu",   "leaky_relu", "thresholded_relu",
+                         "silu",      "shrink",   "clip",   "relu",       "neg",
+                         "abs",       "sign",     "is_nan", "is_inf",     "identity"}) {
     for (const Shape& shape : kShapes) check({.op = op, .inputs = {f32(shape)}});
     check({.op = op, .inputs = {f16({3, 5})}});
   }
   for (const char* op : {"log", "sqrt", "reciprocal"}) check({.op = op, .inputs = {f32({3, 7})}, .ranges = {{0.1, 5}}});
-  for (const char* op : {"asin", "acos", "atanh", "tan"}) check({.op = op, .inputs = {f32({3, 7})}, .ranges = {{-0.9, 0.9}}});
+  for (const char* op : {"asin", "acos", "atanh", "tan"})
+    check({.op = op, .inputs = {f32({3, 7})}, .ranges = {{-0.9, 0.9}}});
   check({.op = "acosh", .inputs = {f32({11})}, .ranges = {{1.1, 9}}});
 }
 
 TEST(Unary, FarFromZero) {
-  for (const char* op : {"sigmoid", "softplus", "mish", "gelu", "gelu_tanh", "silu", "elu", "selu", "celu", "tanh", "erf", "hard_swish", "softsign"}) {
+  for (const char* op : {"sigmoid", "softplus", "mish", "gelu", "gelu_tanh", "silu", "elu", "selu", "celu", "tanh",
+                         "erf", "hard_swish", "softsign"}) {
     check({.op = op, .inputs = {f32({101})}, .ranges = {{-60, 60}}, .tolerance = 1e-5});
   }
 }
@@ -40,38 +46,49 @@ TEST(Unary, Attributes) {
   check({.op = "hard_sigmoid", .inputs = {f32({7})}, .attrs = {{"alpha", 0.5}, {"beta", 0.25}}});
   check({.op = "shrink", .inputs = {f32({31})}, .attrs = {{"lambd", 1.5}, {"bias", 1.5}}});
   check({.op = "shrink", .inputs = {i32({31})}, .attrs = {{"lambd", 2.5}, {"bias", 1.0}}, .ranges = {{-9, 9}}});
-  EXPECT_EQ(run({.op = "clip", .inputs = {f32({4})}, .attrs = {{"min", -1.0}, {"max", 1.0}}}, {floats({4}, {-3, -0.5, 0.5, 3})})[0].floats,
+  EXPECT_EQ(run({.op = "clip", .inputs = {f32({4})}, .attrs = {{"min", -1.0}, {"max", 1.0}}},
+                {floats({4}, {-3, -0.5, 0.5, 3})})[0]
+                .floats,
             (std::vector<double>{-1, -0.5, 0.5, 1}));
   check({.op = "clip", .inputs = {f32({31})}, .attrs = {{"max", 0.0}}});
-  check({.op = "clip", .inputs = {i32({31})}, .attrs = {{"min", int64_t{-3}}, {"max", int64_t{4}}}, .ranges = {{-9, 9}}});
+  check(
+      {.op = "clip", .inputs = {i32({31})}, .attrs = {{"min", int64_t{-3}}, {"max", int64_t{4}}}, .ranges = {{-9, 9}}});
 }
 
 TEST(Unary, Integers) {
   for (const char* op : {"relu", "neg", "abs", "sign", "bitwise_not", "identity"}) {
-    for (const TensorType& type : {i32({3, 5}), i64({7}), i8({7}), u8({7})}) check({.op = op, .inputs = {type}, .ranges = {{-128, 127}}});
+    for (const TensorType& type : {i32({3, 5}), i64({7}), i8({7}), u8({7})})
+      check({.op = op, .inputs = {type}, .ranges = {{-128, 127}}});
   }
   check({.op = "not", .inputs = {boolean({3, 5})}});
-  EXPECT_EQ(run({.op = "not", .inputs = {boolean({2})}}, {ints(DataType::boolean(), {2}, {0, 1})})[0].ints, (Ints{1, 0}));
+  EXPECT_EQ(run({.op = "not", .inputs = {boolean({2})}}, {ints(DataType::boolean(), {2}, {0, 1})})[0].ints,
+            (Ints{1, 0}));
   const auto abs = run({.op = "abs", .inputs = {i8({2})}}, {ints(i8({}).type, {2}, {-128, -3})});
   EXPECT_EQ(abs[0].ints, (Ints{-128, 3}));
 }
 
 TEST(Unary, SpecialValues) {
   const RefTensor x = floats({5}, {kNan, kInf, -kInf, 0, -0.5});
-  const auto with = [&](const char* op, Attrs attrs = {}) { return run({.op = op, .inputs = {f32({5})}, .attrs = attrs}, {x})[0]; };
+  const auto with = [&](const char* op, Attrs attrs = {}) {
+    return run({.op = op, .inputs = {f32({5})}, .attrs = attrs}, {x})[0];
+  };
   EXPECT_TRUE(std::isnan(with("relu").floats[0]));
   EXPECT_TRUE(std::isnan(with("clip", {{"min", 0.0}}).floats[0]));
   EXPECT_TRUE(std::isnan(with("sign").floats[0]));
   EXPECT_EQ(with("is_nan").ints, (Ints{1, 0, 0, 0, 0}));
   EXPECT_EQ(with("is_inf").ints, (Ints{0, 1, 1, 0, 0}));
   EXPECT_EQ(with("is_inf", {{"detect_negative", int64_t{0}}}).ints, (Ints{0, 1, 0, 0, 0}));
-  EXPECT_EQ(with("is_inf", {{"detect_negative", int64_t{0}}, {"detect_positive", int64_t{0}}}).ints, (Ints{0, 0, 0, 0, 0}));
-  EXPECT_EQ(run({.op = "round", .inputs = {f32({4})}}, {floats({4}, {0.5, 1.5, 2.5, -2.5})})[0].floats, (std::vector<double>{0, 2, 2, -2}));
+  EXPECT_EQ(with("is_inf", {{"detect_negative", int64_t{0}}, {"detect_positive", int64_t{0}}}).ints,
+            (Ints{0, 0, 0, 0, 0}));
+  EXPECT_EQ(run({.op = "round", .inputs = {f32({4})}}, {floats({4}, {0.5, 1.5, 2.5, -2.5})})[0].floats,
+            (std::vector<double>{0, 2, 2, -2}));
 }
 
 // Numbers worked out by hand: te and reference could share a mistake.
 TEST(Unary, KnownValues) {
-  const auto at = [](const char* op, double x) { return run({.op = op, .inputs = {f32({1})}}, {floats({1}, {x})})[0].floats[0]; };
+  const auto at = [](const char* op, double x) {
+    return run({.op = op, .inputs = {f32({1})}}, {floats({1}, {x})})[0].floats[0];
+  };
   EXPECT_NEAR(at("gelu", 1), 0.8413447460685429, 1e-12);
   EXPECT_NEAR(at("gelu_tanh", 1), 0.8411919906082768, 1e-7);
   EXPECT_NEAR(at("silu", 1), 0.7310585786300049, 1e-12);
@@ -91,11 +108,13 @@ TEST(Unary, RejectsTypes) {
   EXPECT_THROW(single({.op = "relu", .inputs = {f32({3}), f32({3})}}), UserError);
 }
 
-const std::vector<std::pair<Shape, Shape>> kBroadcasts = {
-    {{3, 5}, {3, 5}}, {{3, 5}, {5}}, {{5}, {3, 5}}, {{3, 1}, {1, 7}}, {{2, 3, 5}, {3, 1}}, {{}, {7}}, {{7}, {}}, {{1}, {2, 3}}, {{0, 3}, {1}}};
+const std::vector<std::pair<Shape, Shape>> kBroadcasts = {{{3, 5}, {3, 5}}, {{3, 5}, {5}},       {{5}, {3, 5}},
+                                                          {{3, 1}, {1, 7}}, {{2, 3, 5}, {3, 1}}, {{}, {7}},
+                                                          {{7}, {}},        {{1}, {2, 3}},       {{0, 3}, {1}}};
 
 TEST(Binary, BroadcastsBothWays) {
-  for (const char* op : {"add", "sub", "mul", "div", "min", "max", "fmod", "prelu", "equal", "less", "less_equal", "greater", "greater_equal"}) {
+  for (const char* op : {"add", "sub", "mul", "div", "min", "max", "fmod", "prelu", "equal", "less", "less_equal",
+                         "greater", "greater_equal"}) {
     for (const auto& [a, b] : kBroadcasts) check({.op = op, .inputs = {f32(a), f32(b)}});
     check({.op = op, .inputs = {f16({3, 5}), f16({5})}});
   }
@@ -105,14 +124,15 @@ TEST(Binary, BroadcastsBothWays) {
 }
 
 TEST(Binary, Integers) {
-  for (const char* op : {"add", "sub", "mul", "div", "mod", "fmod", "min", "max", "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "less", "less_equal",
-                         "greater", "greater_equal"}) {
+  for (const char* op : {"add", "sub", "mul", "div", "mod", "fmod", "min", "max", "bitwise_and", "bitwise_or",
+                         "bitwise_xor", "equal", "less", "less_equal", "greater", "greater_equal"}) {
     for (const TensorType& type : {i32({53}), i64({53}), i8({53}), u8({53})}) {
       check({.op = op, .inputs = {type, type}, .ranges = {{-120, 120}, {-4, 4}}});
     }
   }
   for (const char* op : {"shift_left", "shift_right"}) {
-    for (const TensorType& type : {i32({53}), u8({53})}) check({.op = op, .inputs = {type, type}, .ranges = {{-100, 100}, {0, 7}}});
+    for (const TensorType& type : {i32({53}), u8({53})})
+      check({.op = op, .inputs = {type, type}, .ranges = {{-100, 100}, {0, 7}}});
   }
 }
 
@@ -155,14 +175,17 @@ TEST(Binary, Rejects) {
 }
 
 TEST(Pow, EveryMixOfTypes) {
-  for (const auto& [a, b] : kBroadcasts) check({.op = "pow", .inputs = {f32(a), f32(b)}, .ranges = {{0.1, 3}, {-3, 3}}, .tolerance = 1e-5});
+  for (const auto& [a, b] : kBroadcasts)
+    check({.op = "pow", .inputs = {f32(a), f32(b)}, .ranges = {{0.1, 3}, {-3, 3}}, .tolerance = 1e-5});
   check({.op = "pow", .inputs = {f32({17}), i64({17})}, .ranges = {{-3, 3}, {-3, 5}}});
   check({.op = "pow", .inputs = {i32({53}), i32({53})}, .ranges = {{-9, 9}, {-2, 13}}});
   check({.op = "pow", .inputs = {i64({53}), i64({53})}, .ranges = {{-2, 2}, {-2, 70}}});
   check({.op = "pow", .inputs = {i32({5, 3}), f32({3})}, .ranges = {{1, 9}, {0, 3}}});
-  const auto y = run({.op = "pow", .inputs = {i32({3}), f32({3})}}, {ints(DataType::i32(), {3}, {3, 2, 7}), floats({3}, {6, 0.5, 3})});
+  const auto y = run({.op = "pow", .inputs = {i32({3}), f32({3})}},
+                     {ints(DataType::i32(), {3}, {3, 2, 7}), floats({3}, {6, 0.5, 3})});
   EXPECT_EQ(y[0].ints, (Ints{729, 1, 343}));
-  const auto z = run({.op = "pow", .inputs = {i64({4}), i64({4})}}, {ints(DataType::i64(), {4}, {2, -1, 0, 3}), ints(DataType::i64(), {4}, {62, -3, 0, -1})});
+  const auto z = run({.op = "pow", .inputs = {i64({4}), i64({4})}},
+                     {ints(DataType::i64(), {4}, {2, -1, 0, 3}), ints(DataType::i64(), {4}, {62, -3, 0, -1})});
   EXPECT_EQ(z[0].ints, (Ints{int64_t{1} << 62, -1, 1, 0}));
 }
 
@@ -181,14 +204,20 @@ TEST(Cast, EveryPair) {
       // The reference rounds to narrow floats, the te evaluator does not.
       const double tolerance = std::string(to) == "bf16" ? 4e-3 : std::string(to) == "f16" ? 5e-4 : 1e-7;
       const Range range = from.type.is_bool() ? Range{0, 1} : Range{-120, 120};
-      check({.op = "cast", .inputs = {from}, .attrs = {{"to", std::string(to)}}, .ranges = {range}, .tolerance = tolerance});
+      check({.op = "cast",
+             .inputs = {from},
+             .attrs = {{"to", std::string(to)}},
+             .ranges = {range},
+             .tolerance = tolerance});
     }
   }
 }
 
 TEST(Cast, Saturates) {
   const RefTensor x = floats({6}, {300, -300, kNan, 1.9, -1.9, kInf});
-  const auto to = [&](const char* type) { return run({.op = "cast", .inputs = {f32({6})}, .attrs = {{"to", std::string(type)}}}, {x})[0].ints; };
+  const auto to = [&](const char* type) {
+    return run({.op = "cast", .inputs = {f32({6})}, .attrs = {{"to", std::string(type)}}}, {x})[0].ints;
+  };
   EXPECT_EQ(to("i8"), (Ints{127, -128, 0, 1, -1, 127}));
   EXPECT_EQ(to("u8"), (Ints{255, 0, 0, 1, 0, 255}));
   EXPECT_EQ(to("bool"), (Ints{1, 1, 1, 1, 1, 1}));

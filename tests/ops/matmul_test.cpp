@@ -7,9 +7,11 @@ namespace tw::ops::test {
 namespace {
 
 const std::vector<std::pair<Shape, Shape>> kShapes = {
-    {{3, 5}, {5, 7}},          {{1, 1}, {1, 1}},       {{5}, {5}},          {{5}, {5, 3}},       {{3, 5}, {5}},
-    {{2, 3, 5}, {5, 7}},       {{3, 5}, {2, 5, 7}},    {{2, 3, 5}, {2, 5, 1}}, {{2, 1, 3, 5}, {4, 5, 2}}, {{1, 3, 5}, {7, 5, 2}},
-    {{2, 3, 5}, {5}},          {{5}, {2, 5, 3}},       {{13, 17}, {17, 11}},   {{0, 5}, {5, 3}},   {{3, 0}, {0, 2}},
+    {{3, 5}, {5, 7}},       {{1, 1}, {1, 1}},       {{5}, {5}},
+    {{5}, {5, 3}},          {{3, 5}, {5}},          {{2, 3, 5}, {5, 7}},
+    {{3, 5}, {2, 5, 7}},    {{2, 3, 5}, {2, 5, 1}}, {{2, 1, 3, 5}, {4, 5, 2}},
+    {{1, 3, 5}, {7, 5, 2}}, {{2, 3, 5}, {5}},       {{5}, {2, 5, 3}},
+    {{13, 17}, {17, 11}},   {{0, 5}, {5, 3}},       {{3, 0}, {0, 2}},
 };
 
 TEST(MatMul, ShapesByNumpysRules) {
@@ -24,7 +26,8 @@ TEST(MatMul, ShapesByNumpysRules) {
 }
 
 TEST(MatMul, KnownValues) {
-  const auto y = run({.op = "matmul", .inputs = {f32({2, 2}), f32({2, 2})}}, {floats({2, 2}, {1, 2, 3, 4}), floats({2, 2}, {5, 6, 7, 8})})[0];
+  const auto y = run({.op = "matmul", .inputs = {f32({2, 2}), f32({2, 2})}},
+                     {floats({2, 2}, {1, 2, 3, 4}), floats({2, 2}, {5, 6, 7, 8})})[0];
   EXPECT_EQ(y.floats, (std::vector<double>{19, 22, 43, 50}));
 }
 
@@ -49,7 +52,9 @@ TEST(MatMul, Rejects) {
 TEST(MatMulInteger, ZeroPoints) {
   const Range bytes{0, 255};
   check({.op = "matmul_integer", .inputs = {u8({3, 5}), u8({5, 7})}, .ranges = {bytes}});
-  check({.op = "matmul_integer", .inputs = {u8({3, 5}), i8({5, 7}), u8({}), i8({1})}, .ranges = {bytes, {-128, 127}, bytes, {-128, 127}}});
+  check({.op = "matmul_integer",
+         .inputs = {u8({3, 5}), i8({5, 7}), u8({}), i8({1})},
+         .ranges = {bytes, {-128, 127}, bytes, {-128, 127}}});
   check({.op = "matmul_integer", .inputs = {u8({2, 3, 5}), u8({5, 7}), u8({3}), u8({7})}, .ranges = {bytes}});
   check({.op = "matmul_integer", .inputs = {u8({3, 5}), u8({5, 7}), absent(), u8({1})}, .ranges = {bytes}});
   check({.op = "matmul_integer", .inputs = {u8({5}), u8({5, 7}), u8({1})}, .ranges = {bytes}});

@@ -44,13 +44,16 @@ TEST(Conv, KnownValues) {
   const RefTensor w = floats({1, 1, 2, 2}, {1, 10, 100, 1000});
   const auto y = run({.op = "conv", .inputs = {f32(x.type.shape), f32(w.type.shape)}}, {x, w})[0];
   EXPECT_EQ(y.floats, (std::vector<double>{5421, 6532, 8754, 9865}));
-  const Case padded{.op = "conv", .inputs = {f32(x.type.shape), f32(w.type.shape)}, .attrs = {{"pads", Ints{1, 0, 0, 0}}, {"strides", Ints{2, 1}}}};
+  const Case padded{.op = "conv",
+                    .inputs = {f32(x.type.shape), f32(w.type.shape)},
+                    .attrs = {{"pads", Ints{1, 0, 0, 0}}, {"strides", Ints{2, 1}}}};
   EXPECT_EQ(run(padded, {x, w})[0].floats, (std::vector<double>{2100, 3200, 8754, 9865}));
 }
 
 TEST(Conv, Rejects) {
   const auto rejects = [](Shape x, Shape w, Attrs attrs) {
-    EXPECT_THROW(single({.op = "conv", .inputs = {f32(std::move(x)), f32(std::move(w))}, .attrs = std::move(attrs)}), UserError);
+    EXPECT_THROW(single({.op = "conv", .inputs = {f32(std::move(x)), f32(std::move(w))}, .attrs = std::move(attrs)}),
+                 UserError);
   };
   rejects({1, 3, 5, 5}, {2, 4, 3, 3}, {});
   rejects({1, 3, 5, 5}, {2, 3, 3}, {});
@@ -64,8 +67,13 @@ TEST(Conv, Rejects) {
 
 TEST(ConvInteger, ZeroPoints) {
   const Range bytes{0, 255};
-  check({.op = "conv_integer", .inputs = {u8({1, 3, 5, 5}), u8({2, 3, 3, 3})}, .attrs = {{"pads", Ints{1, 1, 1, 1}}}, .ranges = {bytes}});
-  check({.op = "conv_integer", .inputs = {u8({1, 3, 5, 5}), i8({2, 3, 3, 3}), u8({}), i8({2})}, .attrs = {{"pads", Ints{1, 1, 1, 1}}},
+  check({.op = "conv_integer",
+         .inputs = {u8({1, 3, 5, 5}), u8({2, 3, 3, 3})},
+         .attrs = {{"pads", Ints{1, 1, 1, 1}}},
+         .ranges = {bytes}});
+  check({.op = "conv_integer",
+         .inputs = {u8({1, 3, 5, 5}), i8({2, 3, 3, 3}), u8({}), i8({2})},
+         .attrs = {{"pads", Ints{1, 1, 1, 1}}},
          .ranges = {bytes, {-128, 127}, bytes, {-128, 127}}});
   EXPECT_THROW(single({.op = "conv_integer", .inputs = {i32({1, 3, 5, 5}), i32({2, 3, 3, 3})}}), UserError);
 }
@@ -86,11 +94,15 @@ TEST(ConvTranspose, Geometries) {
     check({.op = "conv_transpose", .inputs = {f32(g.x), f32(g.w)}, .attrs = g.attrs, .tolerance = 1e-9});
     Attrs extra = g.attrs;
     extra["output_padding"] = Ints(g.x.size() - 2, 1);
-    check({.op = "conv_transpose", .inputs = {f32(g.x), f32(g.w), f32({g.w[1] * group})}, .attrs = extra, .tolerance = 1e-9});
+    check({.op = "conv_transpose",
+           .inputs = {f32(g.x), f32(g.w), f32({g.w[1] * group})},
+           .attrs = extra,
+           .tolerance = 1e-9});
     check({.op = "conv_transpose", .inputs = {f16(g.x), f16(g.w)}, .attrs = extra, .tolerance = 1e-9});
   }
-  const auto y = run({.op = "conv_transpose", .inputs = {f32({1, 1, 2}), f32({1, 1, 3})}, .attrs = {{"strides", Ints{2}}}},
-                     {floats({1, 1, 2}, {1, 10}), floats({1, 1, 3}, {1, 2, 3})})[0];
+  const auto y =
+      run({.op = "conv_transpose", .inputs = {f32({1, 1, 2}), f32({1, 1, 3})}, .attrs = {{"strides", Ints{2}}}},
+          {floats({1, 1, 2}, {1, 10}), floats({1, 1, 3}, {1, 2, 3})})[0];
   EXPECT_EQ(y.floats, (std::vector<double>{1, 2, 13, 20, 30}));
   EXPECT_THROW(single({.op = "conv_transpose", .inputs = {f32({1, 3, 4}), f32({2, 3, 3})}}), UserError);
 }
@@ -100,38 +112,68 @@ TEST(Pool, Geometries) {
     for (int64_t ceil : {0, 1}) {
       for (int64_t include : {0, 1}) {
         const auto with = [&](Ints kernel, Ints strides, Ints pads, Ints dilations) -> Attrs {
-          return {{"kernel_shape", kernel}, {"strides", strides}, {"pads", pads}, {"dilations", dilations}, {"ceil_mode", ceil}, {"count_include_pad", include}};
+          return {{"kernel_shape", kernel}, {"strides", strides}, {"pads", pads},
+                  {"dilations", dilations}, {"ceil_mode", ceil},  {"count_include_pad", include}};
         };
-        check({.op = op, .inputs = {f32({2, 3, 7, 5})}, .attrs = with({3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}), .tolerance = 1e-5});
-        check({.op = op, .inputs = {f32({1, 2, 8, 9})}, .attrs = with({3, 2}, {2, 3}, {0, 1, 1, 0}, {2, 1}), .tolerance = 1e-5});
+        check({.op = op,
+               .inputs = {f32({2, 3, 7, 5})},
+               .attrs = with({3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}),
+               .tolerance = 1e-5});
+        check({.op = op,
+               .inputs = {f32({1, 2, 8, 9})},
+               .attrs = with({3, 2}, {2, 3}, {0, 1, 1, 0}, {2, 1}),
+               .tolerance = 1e-5});
         check({.op = op, .inputs = {f32({1, 2, 11})}, .attrs = with({2}, {2}, {0, 0}, {1}), .tolerance = 1e-5});
-        check({.op = op, .inputs = {f32({1, 2, 4, 5, 3})}, .attrs = with({2, 2, 2}, {2, 1, 2}, {1, 0, 0, 0, 1, 1}, {1, 1, 1}), .tolerance = 1e-5});
-        check({.op = op, .inputs = {f16({1, 2, 5, 5})}, .attrs = with({3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}), .tolerance = 1e-5});
+        check({.op = op,
+               .inputs = {f32({1, 2, 4, 5, 3})},
+               .attrs = with({2, 2, 2}, {2, 1, 2}, {1, 0, 0, 0, 1, 1}, {1, 1, 1}),
+               .tolerance = 1e-5});
+        check({.op = op,
+               .inputs = {f16({1, 2, 5, 5})},
+               .attrs = with({3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}),
+               .tolerance = 1e-5});
       }
     }
   }
-  check({.op = "lp_pool", .inputs = {f32({1, 2, 7})}, .attrs = {{"kernel_shape", Ints{3}}, {"p", int64_t{3}}}, .tolerance = 1e-5});
-  check({.op = "max_pool", .inputs = {u8({1, 2, 5, 5})}, .attrs = {{"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}}, .ranges = {{0, 255}}});
-  check({.op = "max_pool", .inputs = {i8({1, 2, 5, 5})}, .attrs = {{"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}}, .ranges = {{-128, -100}}});
+  check({.op = "lp_pool",
+         .inputs = {f32({1, 2, 7})},
+         .attrs = {{"kernel_shape", Ints{3}}, {"p", int64_t{3}}},
+         .tolerance = 1e-5});
+  check({.op = "max_pool",
+         .inputs = {u8({1, 2, 5, 5})},
+         .attrs = {{"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}},
+         .ranges = {{0, 255}}});
+  check({.op = "max_pool",
+         .inputs = {i8({1, 2, 5, 5})},
+         .attrs = {{"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}},
+         .ranges = {{-128, -100}}});
   EXPECT_THROW(single({.op = "avg_pool", .inputs = {i32({1, 2, 5})}, .attrs = {{"kernel_shape", Ints{3}}}}), UserError);
-  EXPECT_THROW(single({.op = "max_pool", .inputs = {f32({1, 2, 5})}, .attrs = {{"kernel_shape", Ints{3, 3}}}}), UserError);
+  EXPECT_THROW(single({.op = "max_pool", .inputs = {f32({1, 2, 5})}, .attrs = {{"kernel_shape", Ints{3, 3}}}}),
+               UserError);
 }
 
 TEST(Pool, Global) {
   for (const char* op : {"global_max_pool", "global_avg_pool", "global_lp_pool"}) {
-    for (const Shape& shape : {Shape{2, 3, 5}, Shape{1, 3, 7, 7}, Shape{1, 2, 3, 4, 5}, Shape{1, 1, 1, 1}}) check({.op = op, .inputs = {f32(shape)}, .tolerance = 1e-5});
+    for (const Shape& shape : {Shape{2, 3, 5}, Shape{1, 3, 7, 7}, Shape{1, 2, 3, 4, 5}, Shape{1, 1, 1, 1}})
+      check({.op = op, .inputs = {f32(shape)}, .tolerance = 1e-5});
   }
 }
 
 TEST(Pool, Indices) {
   for (int64_t order : {0, 1}) {
-    const Attrs attrs{{"kernel_shape", Ints{3, 2}}, {"strides", Ints{2, 1}}, {"pads", Ints{1, 1, 1, 0}}, {"outputs", int64_t{2}}, {"storage_order", order}};
+    const Attrs attrs{{"kernel_shape", Ints{3, 2}},
+                      {"strides", Ints{2, 1}},
+                      {"pads", Ints{1, 1, 1, 0}},
+                      {"outputs", int64_t{2}},
+                      {"storage_order", order}};
     check({.op = "max_pool", .inputs = {f32({2, 3, 7, 5})}, .attrs = attrs});
     check({.op = "max_pool", .inputs = {i8({2, 3, 7, 5})}, .attrs = attrs});  // ties
   }
   // Elements of -inf beside padding of -inf: the index is that of an element.
   const double low = -std::numeric_limits<double>::infinity();
-  const auto y = run({.op = "max_pool", .inputs = {f32({1, 1, 2})}, .attrs = {{"kernel_shape", Ints{2}}, {"pads", Ints{1, 0}}, {"outputs", int64_t{2}}}},
+  const auto y = run({.op = "max_pool",
+                      .inputs = {f32({1, 1, 2})},
+                      .attrs = {{"kernel_shape", Ints{2}}, {"pads", Ints{1, 0}}, {"outputs", int64_t{2}}}},
                      {floats({1, 1, 2}, {low, low})});
   EXPECT_EQ(y[1].ints, (Ints{0, 0}));
 }
@@ -140,11 +182,16 @@ TEST(Pool, KnownAverages) {
   // 4 elements, window 3, stride 2, padding 1 + 1, ceil: windows {p 0 1}, {1 2 3}, and a last one {3 p -}.
   const RefTensor x = floats({1, 1, 4}, {2, 4, 6, 8});
   Attrs attrs{{"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"pads", Ints{1, 1}}, {"ceil_mode", int64_t{1}}};
-  EXPECT_EQ(run({.op = "avg_pool", .inputs = {f32({1, 1, 4})}, .attrs = attrs}, {x})[0].floats, (std::vector<double>{3, 6, 8}));
+  EXPECT_EQ(run({.op = "avg_pool", .inputs = {f32({1, 1, 4})}, .attrs = attrs}, {x})[0].floats,
+            (std::vector<double>{3, 6, 8}));
   attrs["count_include_pad"] = int64_t{1};
-  EXPECT_EQ(run({.op = "avg_pool", .inputs = {f32({1, 1, 4})}, .attrs = attrs}, {x})[0].floats, (std::vector<double>{2, 6, 4}));
+  EXPECT_EQ(run({.op = "avg_pool", .inputs = {f32({1, 1, 4})}, .attrs = attrs}, {x})[0].floats,
+            (std::vector<double>{2, 6, 4}));
   // A last window that starts in the right padding is dropped.
-  const Case drop{.op = "max_pool", .inputs = {f32({1, 1, 4})}, .attrs = {{"kernel_shape", Ints{1}}, {"strides", Ints{2}}, {"pads", Ints{0, 1}}, {"ceil_mode", int64_t{1}}}};
+  const Case drop{
+      .op = "max_pool",
+      .inputs = {f32({1, 1, 4})},
+      .attrs = {{"kernel_shape", Ints{1}}, {"strides", Ints{2}}, {"pads", Ints{0, 1}}, {"ceil_mode", int64_t{1}}}};
   EXPECT_EQ(run(drop, {x})[0].floats, (std::vector<double>{2, 6}));
 }
 

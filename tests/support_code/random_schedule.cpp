@@ -122,6 +122,37 @@ int64_t copies(const State& state) {
   return count;
 }
 
+State replay(const te::Program& program, const schedule::Schedule& schedule) {
+  State state = schedule::make_state(program);
+  for (const Primitive& p : schedule.primitives()) schedule::apply_primitive(state, p);
+  return state;
+}
+
+// Register buffers are indexed by constants: the schedule with the buffer of attachment `at` in registers, all loops that
+// index it unrolled; the schedule itself when that makes too many copies or other stages read the buffer too.
+schedule::Schedule with_registers(const te::Program& program, const schedule::Schedule& schedule, size_t at) {
+  const Primitive& attachment = schedule.primitives()[at];
+  const State state = replay(program, schedule);
+  const Stage* found = state.producer(attachment.stage);
+  if (found == nullptr || state.readers(*found).size() != 1) return schedule;  // inlined later, or read by several
+  const Stage& producer = *found;
+  const Stage& consumer = *state.producer(producer.consumer);
+  schedule::Schedule out;
+  for (size_t i = 0; i < schedule.primitives().size(); ++i) {
+    Primitive p = schedule.primitives()[i];
+    if (i == at) p.option = "register";
+    out.add(p);
+  }
+  const auto unroll = [&](const Stage& stage, size_t first) {
+    for (size_t i = first; i < stage.loops.size(); ++i) {
+      if (stage.loops[i].kind == loop::ForKind::kSerial) out.unroll(stage.name(), stage.loops[i].name);
+    }
+  };
+  unroll(producer, 0);
+  unroll(consumer, consumer.loop_index(producer.at_loop) + 1);
+  return copies(replay(program, out)) > kMostCopies ? schedule : out;
+}
+
 }  // namespace
 
 schedule::Schedule random_schedule(const te::Program& program, uint64_t seed, int length) {
@@ -139,6 +170,10 @@ schedule::Schedule random_schedule(const te::Program& program, uint64_t seed, in
     if (copies(next) > kMostCopies) continue;
     accepted.add(proposal);
     state = std::move(next);
+  }
+  for (size_t i = 0; i < accepted.primitives().size(); ++i) {
+    const bool attaches = accepted.primitives()[i].kind == PrimitiveKind::kComputeAt;
+    if (attaches && seed % 2 == 0) accepted = with_registers(program, accepted, i);
   }
   return accepted;
 }

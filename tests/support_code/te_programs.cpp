@@ -109,6 +109,13 @@ te::Program integer_max(int64_t rows, int64_t n) {
   return b.finish("integers", {z});
 }
 
+te::Program repeated_sum(int64_t rows, int64_t times) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {rows});
+  const te::Tensor y = b.reduce("y", {rows}, {times}, CombinerKind::kSum, [&](const Exprs& i, const Exprs&) { return x(i); });
+  return b.finish("repeated", {y});
+}
+
 std::vector<NamedProgram> odd_programs() {
   std::vector<NamedProgram> all;
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {5, 7, 3}, {4, 17, 9}, {3, 16, 1}, {1, 13, 8}}) {
@@ -125,6 +132,7 @@ std::vector<NamedProgram> odd_programs() {
   all.push_back({"argmax 5x13", arg_max(5, 13)});
   all.push_back({"sums 5x7", sums_and_transpose(5, 7)});
   all.push_back({"integers 7x11", integer_max(7, 11)});
+  all.push_back({"repeated 3x7", repeated_sum(3, 7)});
   return all;
 }
 

@@ -32,6 +32,8 @@ te::Program arg_max(int64_t rows, int64_t n);
 te::Program sums_and_transpose(int64_t rows, int64_t n);
 /// Whole numbers: y[i] = max over r of (x[i,r] - 2 i), and z = y floor-divided by 3.
 te::Program integer_max(int64_t rows, int64_t n);
+/// y[i] = sum over r < times of x[i]: a term that does not move with the reduction.
+te::Program repeated_sum(int64_t rows, int64_t times);
 
 struct NamedProgram {
   std::string name;  // of the program and its shape

@@ -17,9 +17,13 @@ Graph laid_out(const std::string& text) {
   return after;
 }
 
-std::string layout_of(const Graph& graph, std::string_view value) { return to_string(graph.value(graph.find_value(value)).layout); }
+std::string layout_of(const Graph& graph, std::string_view value) {
+  return to_string(graph.value(graph.find_value(value)).layout);
+}
 
-bool is_view_of(const Graph& graph, std::string_view value) { return is_view(graph, graph.nodes[graph.producer(graph.find_value(value))]); }
+bool is_view_of(const Graph& graph, std::string_view value) {
+  return is_view(graph, graph.nodes[graph.producer(graph.find_value(value))]);
+}
 
 constexpr const char* kLast4 = "reorder(0, 2, 3, 1)";
 

@@ -217,16 +217,16 @@ std::string gelu_text(const std::string& last_lines) {
 }
 
 TEST(Canonicalize, DecomposedGelu) {
-  for (const char* lines : {"  m : f64[7] = mul(x, a) as m\n  y : f64[7] = mul(m, half) as y",   //
-                            "  m : f64[7] = mul(x, half) as m\n  y : f64[7] = mul(m, b) as y",   //
-                            "  m : f64[7] = mul(half, b) as m\n  y : f64[7] = mul(m, x) as y",   //
+  for (const char* lines : {"  m : f64[7] = mul(x, a) as m\n  y : f64[7] = mul(m, half) as y",  //
+                            "  m : f64[7] = mul(x, half) as m\n  y : f64[7] = mul(m, b) as y",  //
+                            "  m : f64[7] = mul(half, b) as m\n  y : f64[7] = mul(m, x) as y",  //
                             "  m : f64[7] = mul(half, a) as m\n  y : f64[7] = mul(x, m) as y"}) {
     EXPECT_EQ(ops_of(canonical(gelu_text(lines), kPattern)), "gelu") << lines;
   }
   // Another factor, a missing factor, another argument.
-  for (const char* lines : {"  m : f64[7] = mul(x, a) as m\n  y : f64[7] = mul(m, third) as y",
-                            "  y : f64[7] = mul(x, a) as y",
-                            "  m : f64[7] = mul(d, a) as m\n  y : f64[7] = mul(m, half) as y"}) {
+  for (const char* lines :
+       {"  m : f64[7] = mul(x, a) as m\n  y : f64[7] = mul(m, third) as y", "  y : f64[7] = mul(x, a) as y",
+        "  m : f64[7] = mul(d, a) as m\n  y : f64[7] = mul(m, half) as y"}) {
     EXPECT_EQ(count_nodes(canonical(gelu_text(lines), kPattern), "gelu"), 0) << lines;
   }
 }

@@ -98,7 +98,13 @@ TEST(FoldConstants, WeightsOfAnySizeMove) {
   const graph::ValueId w = g.add_constant("w", {DataType::f32(), {rows, columns}}, bytes);
   const graph::ValueId x = g.add_input("x", {DataType::f32(), {1, columns}});
   const auto add = [&](const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs) {
-    return graph::append_node(g, testing::context().ops, {.op = op, .name = op, .attrs = std::move(attrs), .inputs = std::move(inputs), .outputs = {}, .body = nullptr})[0];
+    return graph::append_node(g, testing::context().ops,
+                              {.op = op,
+                               .name = op,
+                               .attrs = std::move(attrs),
+                               .inputs = std::move(inputs),
+                               .outputs = {},
+                               .body = nullptr})[0];
   };
   const graph::ValueId t = add("transpose", {w}, {{"perm", std::vector<int64_t>{1, 0}}});
   const graph::ValueId r = add("reshape", {t}, {{"shape", std::vector<int64_t>{columns, rows}}});
@@ -119,17 +125,21 @@ constexpr const char* kParameters = R"(
 
 TEST(FoldBatchNorm, IntoConvolutions) {
   for (const char* conv : {"conv(x, w) as c", "conv(x, w, b) as c", "conv(x, w, b) {group = 1} as c"}) {
-    const Graph g = checked("graph g {\n  input x : f64[1, 3, 2, 2]\n  const w : f64[2, 3, 1, 1] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]" + std::string(kParameters) +
-                                "  c : f64[1, 2, 2, 2] = " + conv + "\n  n : f64[1, 2, 2, 2] = batch_norm(c, s, b, m, v) {epsilon = 1e-3} as n\n" +
-                                "  y : f64[1, 2, 2, 2] = relu(n) as y\n  output y\n}",
-                            "fold-batch-norm", kReassociated);
+    const Graph g =
+        checked("graph g {\n  input x : f64[1, 3, 2, 2]\n  const w : f64[2, 3, 1, 1] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]" +
+                    std::string(kParameters) + "  c : f64[1, 2, 2, 2] = " + conv +
+                    "\n  n : f64[1, 2, 2, 2] = batch_norm(c, s, b, m, v) {epsilon = 1e-3} as n\n" +
+                    "  y : f64[1, 2, 2, 2] = relu(n) as y\n  output y\n}",
+                "fold-batch-norm", kReassociated);
     EXPECT_EQ(ops_of(g), "conv relu") << conv;
   }
 }
 
 TEST(FoldBatchNorm, IntoGroupedAndTransposedConvolutions) {
-  const Graph grouped = checked("graph g {\n  input x : f64[1, 2, 3]\n  const w : f64[2, 1, 2] = [1.0, 2.0, 3.0, 4.0]" + std::string(kParameters) +
-                                    "  c : f64[1, 2, 2] = conv(x, w) {group = 2} as c\n  y : f64[1, 2, 2] = batch_norm(c, s, b, m, v) as y\n  output y\n}",
+  const Graph grouped = checked("graph g {\n  input x : f64[1, 2, 3]\n  const w : f64[2, 1, 2] = [1.0, 2.0, 3.0, 4.0]" +
+                                    std::string(kParameters) +
+                                    "  c : f64[1, 2, 2] = conv(x, w) {group = 2} as c\n  y : f64[1, 2, 2] = "
+                                    "batch_norm(c, s, b, m, v) as y\n  output y\n}",
                                 "fold-batch-norm", kReassociated);
   EXPECT_EQ(ops_of(grouped), "conv");
   const Graph transposed = checked(R"(graph g {
@@ -147,9 +157,11 @@ TEST(FoldBatchNorm, IntoGroupedAndTransposedConvolutions) {
 }
 
 TEST(FoldBatchNorm, IntoMatmulLeavesTheShift) {
-  const Graph g = checked("graph g {\n  input x : f64[5, 3]\n  const w : f64[3, 2] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]" + std::string(kParameters) +
-                              "  c : f64[5, 2] = matmul(x, w) as c\n  y : f64[5, 2] = batch_norm(c, s, b, m, v) as y\n  output y\n}",
-                          "fold-batch-norm", kReassociated);
+  const Graph g = checked(
+      "graph g {\n  input x : f64[5, 3]\n  const w : f64[3, 2] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]" +
+          std::string(kParameters) +
+          "  c : f64[5, 2] = matmul(x, w) as c\n  y : f64[5, 2] = batch_norm(c, s, b, m, v) as y\n  output y\n}",
+      "fold-batch-norm", kReassociated);
   EXPECT_EQ(ops_of(g), "matmul add");
 }
 
@@ -191,9 +203,10 @@ TEST(FoldBatchNorm, WhatIsReadElsewhereOrVariesOtherwiseStays) {
 }
 
 TEST(FoldBatchNorm, ElsewhereMulAndAdd) {
-  const Graph g = checked("graph g {\n  input x : f64[3, 2, 2]" + std::string(kParameters) +
-                              "  r : f64[3, 2, 2] = relu(x) as r\n  y : f64[3, 2, 2] = batch_norm(r, s, b, m, v) as y\n  output y\n}",
-                          "fold-batch-norm", kReassociated);
+  const Graph g = checked(
+      "graph g {\n  input x : f64[3, 2, 2]" + std::string(kParameters) +
+          "  r : f64[3, 2, 2] = relu(x) as r\n  y : f64[3, 2, 2] = batch_norm(r, s, b, m, v) as y\n  output y\n}",
+      "fold-batch-norm", kReassociated);
   EXPECT_EQ(ops_of(g), "relu mul add");
 }
 

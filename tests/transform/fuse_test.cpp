@@ -220,7 +220,8 @@ TEST(Fuse, LimitsTheSizeOfAGroup) {
   for (int i = 0; i <= 50; ++i) text += fmt::format("  input x{} : f32[2]\n", i);
   text += "  y0 : f32[2] = relu(x0) as m0\n";
   for (int i = 1; i <= 50; ++i) text += fmt::format("  y{} : f32[2] = add(y{}, x{}) as m{}\n", i, i - 1, i, i);
-  for (const graph::Node& node : run_pass(parse(text + "  output y50\n}"), "fuse").nodes) EXPECT_LE(node.inputs.size(), 32u);
+  for (const graph::Node& node : run_pass(parse(text + "  output y50\n}"), "fuse").nodes)
+    EXPECT_LE(node.inputs.size(), 32u);
 }
 
 TEST(Fuse, OperandsOfAnotherLayoutAreReadByAnotherGroup) {

@@ -31,7 +31,9 @@ Graph run_pass(const Graph& graph, std::string_view pass) {
   return result;
 }
 
-std::string after(const std::string& text, std::string_view pass) { return graph::to_string(run_pass(parse(text), pass)); }
+std::string after(const std::string& text, std::string_view pass) {
+  return graph::to_string(run_pass(parse(text), pass));
+}
 
 std::vector<RefTensor> random_inputs(const Graph& graph, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -83,7 +85,8 @@ void expect_same_function(const Graph& before, const Graph& after, double tolera
     ASSERT_EQ(wanted[k].type, got[k].type);
     for (int64_t i = 0; i < wanted[k].type.elements(); ++i) {
       ASSERT_TRUE(is_close(wanted[k].at(i), got[k].at(i), tolerance))
-          << "output " << before.value(before.outputs[k]).name << " element " << i << ": " << wanted[k].at(i) << ", now " << got[k].at(i);
+          << "output " << before.value(before.outputs[k]).name << " element " << i << ": " << wanted[k].at(i)
+          << ", now " << got[k].at(i);
     }
   }
 }

@@ -1,4 +1,5 @@
-// What tests of graph passes share: text to graph, evaluation on random inputs, comparison of graphs by what they compute.
+// What tests of graph passes share: text to graph, evaluation on random inputs, comparison of graphs by what they
+// compute.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -35,8 +36,8 @@ graph::Graph widen(const graph::Graph& graph);
 /// Number of nodes of an operator, inside groups too.
 int count_nodes(const graph::Graph& graph, std::string_view op);
 
-/// A random graph of small f64 tensors over all kinds of operators: element-wise with broadcasting, constants, movement,
-/// reductions, normalizations, matmul, convolutions and pooling; several outputs.
+/// A random graph of small f64 tensors over all kinds of operators: element-wise with broadcasting, constants,
+/// movement, reductions, normalizations, matmul, convolutions and pooling; several outputs.
 graph::Graph random_graph(uint64_t seed);
 
 }  // namespace tw::testing

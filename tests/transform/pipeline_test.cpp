@@ -1,9 +1,8 @@
-#include "transform/pass.h"
-
 #include <gtest/gtest.h>
 
 #include "support/error.h"
 #include "tests/transform/graph_tools.h"
+#include "transform/pass.h"
 
 namespace tw::transform {
 namespace {
@@ -51,10 +50,12 @@ TEST(Pipeline, DisablesStopsAndTimes) {
   EXPECT_EQ(transform(testing::parse(kMlp), context(), options).nodes.size(), 3u);
   EXPECT_EQ(timed.size(), pipeline().size() - 1);
   options.stop_after = "dead-code";
-  for (const graph::Node& node : transform(testing::parse(kMlp), context(), options).nodes) EXPECT_FALSE(node.is_group());
+  for (const graph::Node& node : transform(testing::parse(kMlp), context(), options).nodes)
+    EXPECT_FALSE(node.is_group());
   // A pass that is off still stops the pipeline there.
   options.stop_after = "fuse";
-  for (const graph::Node& node : transform(testing::parse(kMlp), context(), options).nodes) EXPECT_FALSE(node.is_group());
+  for (const graph::Node& node : transform(testing::parse(kMlp), context(), options).nodes)
+    EXPECT_FALSE(node.is_group());
 }
 
 TEST(Pipeline, RefusesUnknownAndRequiredPasses) {

@@ -37,7 +37,8 @@ void expect_valid(const std::vector<BufferRequest>& requests, const MemoryPlan& 
     sum += round_up(requests[i].bytes, 64) + (requests[i].bytes >= 4096 ? 4096 - 64 : 0);
     for (size_t j = 0; j < i; ++j) {
       if (reuse == Reuse::kAllowed && !live_together(requests[i], requests[j])) continue;
-      EXPECT_FALSE(share_bytes(plan.offsets[i], requests[i].bytes, plan.offsets[j], requests[j].bytes)) << i << " and " << j;
+      EXPECT_FALSE(share_bytes(plan.offsets[i], requests[i].bytes, plan.offsets[j], requests[j].bytes))
+          << i << " and " << j;
       const bool large = requests[i].bytes >= 4096 && requests[j].bytes >= 4096;
       EXPECT_TRUE(!large || plan.offsets[i] % 4096 != plan.offsets[j] % 4096) << i << " and " << j;
     }
@@ -50,7 +51,8 @@ TEST(PlanMemory, NoTwoLiveBuffersOverlap) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     const std::vector<BufferRequest> requests = random_requests(random, round % 2 == 0 ? 500 : 200000);
-    for (const Reuse reuse : {Reuse::kAllowed, Reuse::kNone}) expect_valid(requests, plan_memory(requests, reuse), reuse);
+    for (const Reuse reuse : {Reuse::kAllowed, Reuse::kNone})
+      expect_valid(requests, plan_memory(requests, reuse), reuse);
   }
 }
 

@@ -33,7 +33,8 @@ TEST_P(EachPass, IsDoneAfterOneRun) {
   for (uint64_t seed = 0; seed < kGraphs; ++seed) {
     const Graph once = testing::run_pass(testing::random_graph(seed), GetParam());
     const Graph twice = testing::run_pass(once, GetParam());
-    ASSERT_EQ(once.nodes.size(), twice.nodes.size()) << "seed " << seed << "\n" << graph::to_string(once) << graph::to_string(twice);
+    ASSERT_EQ(once.nodes.size(), twice.nodes.size()) << "seed " << seed << "\n"
+                                                     << graph::to_string(once) << graph::to_string(twice);
   }
 }
 

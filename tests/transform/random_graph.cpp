@@ -20,7 +20,9 @@ class Maker {
     graph_.name = "random";
     for (int64_t k = between(1, 3); k > 0; --k) pool_.push_back(graph_.add_input("x", {kType, random_shape()}));
     for (int64_t k = between(3, 14); k > 0; --k) add_something();
-    for (int64_t k = between(1, 3); k > 0; --k) leave(pool_[pool_.size() - 1 - static_cast<size_t>(between(0, std::min<int64_t>(3, static_cast<int64_t>(pool_.size()) - 1)))]);
+    for (int64_t k = between(1, 3); k > 0; --k)
+      leave(pool_[pool_.size() - 1 -
+                  static_cast<size_t>(between(0, std::min<int64_t>(3, static_cast<int64_t>(pool_.size()) - 1)))]);
     graph::verify(graph_, context().ops);
     return std::move(graph_);
   }
@@ -46,7 +48,13 @@ class Maker {
   void leave(ValueId id) { graph_.outputs.push_back(node("identity", {id})); }
 
   ValueId node(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
-    return graph::append_node(graph_, context().ops, {.op = op, .name = op, .attrs = std::move(attrs), .inputs = std::move(inputs), .outputs = {}, .body = nullptr})[0];
+    return graph::append_node(graph_, context().ops,
+                              {.op = op,
+                               .name = op,
+                               .attrs = std::move(attrs),
+                               .inputs = std::move(inputs),
+                               .outputs = {},
+                               .body = nullptr})[0];
   }
 
   // Multiples of 1/16 in [-1, 1].
@@ -75,13 +83,30 @@ class Maker {
     const ValueId x = pick(pool_);
     ValueId y = graph::kAbsent;
     switch (between(0, 9)) {
-      case 0: case 1: y = unary(x); break;
-      case 2: case 3: y = binary(x); break;
-      case 4: case 5: y = movement(x); break;
-      case 6: y = reduction(x); break;
-      case 7: y = pattern(x); break;
-      case 8: y = contraction(x); break;
-      default: y = node("reshape", {x}, {{"shape", reshaped(shape(x))}}); break;
+      case 0:
+      case 1:
+        y = unary(x);
+        break;
+      case 2:
+      case 3:
+        y = binary(x);
+        break;
+      case 4:
+      case 5:
+        y = movement(x);
+        break;
+      case 6:
+        y = reduction(x);
+        break;
+      case 7:
+        y = pattern(x);
+        break;
+      case 8:
+        y = contraction(x);
+        break;
+      default:
+        y = node("reshape", {x}, {{"shape", reshaped(shape(x))}});
+        break;
     }
     pool_.push_back(y);
   }
@@ -114,8 +139,11 @@ class Maker {
 
   ValueId movement(ValueId x) {
     switch (between(0, 6)) {
-      case 0: case 1: return node("transpose", {x}, {{"perm", random_order(rank(x))}});
-      case 2: return slice(x);
+      case 0:
+      case 1:
+        return node("transpose", {x}, {{"perm", random_order(rank(x))}});
+      case 2:
+        return slice(x);
       case 3: {
         Shape s = shape(x);
         for (int64_t& extent : s) extent = extent == 1 && chance(50) ? 3 : extent;
@@ -131,7 +159,8 @@ class Maker {
         for (int64_t& p : pads) p = chance(70) ? 0 : 1;
         return node("pad", {x}, {{"pads", pads}});
       }
-      default: return gather(x);
+      default:
+        return gather(x);
     }
   }
 
@@ -139,7 +168,8 @@ class Maker {
     const int64_t axis = between(0, rank(x) - 1);
     RefTensor t = RefTensor::zeros({DataType::i64(), {between(1, 3)}});
     for (int64_t& i : t.ints) i = between(0, shape(x)[axis] - 1);
-    const ValueId indices = graph_.add_constant("i", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+    const ValueId indices =
+        graph_.add_constant("i", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
     return node("gather", {x, indices}, {{"axis", axis}});
   }
 
@@ -184,10 +214,12 @@ class Maker {
   // What exporters write for one operator.
   ValueId pattern(ValueId x) {
     switch (between(0, 3)) {
-      case 0: return node("mul", {x, node("sigmoid", {x})});
+      case 0:
+        return node("mul", {x, node("sigmoid", {x})});
       case 1: {
         const ValueId gate = node("add", {node("erf", {node("div", {x, scalar(1.4142135623730951)})}), scalar(1)});
-        return chance(50) ? node("mul", {node("mul", {x, gate}), scalar(0.5)}) : node("mul", {node("mul", {scalar(0.5), x}), gate});
+        return chance(50) ? node("mul", {node("mul", {x, gate}), scalar(0.5)})
+                          : node("mul", {node("mul", {scalar(0.5), x}), gate});
       }
       case 2: {
         const Attrs last{{"axes", std::vector<int64_t>{rank(x) - 1}}, {"keepdims", int64_t{1}}};
@@ -205,7 +237,8 @@ class Maker {
   }
 
   ValueId contraction(ValueId x) {
-    if (rank(x) < 3 || chance(40)) return node("tanh", {node("matmul", {x, operand({shape(x).back(), between(1, 5)})})});
+    if (rank(x) < 3 || chance(40))
+      return node("tanh", {node("matmul", {x, operand({shape(x).back(), between(1, 5)})})});
     if (chance(30)) {
       const std::vector<int64_t> kernel(static_cast<size_t>(rank(x)) - 2, 1);
       return node(chance(50) ? "max_pool" : "avg_pool", {x}, {{"kernel_shape", kernel}});

@@ -244,7 +244,8 @@ bool KernelEmitter::find_needs_guard(const Expr& e) {
   }
   if (e.op() != Op::kLoad) return false;
   const size_t rank = e->args.size() - (e->predicated ? 1 : 0);
-  return !e->predicated && !in_bounds(access(e->name, std::span(e->args).first(rank), e.type().lanes()));
+  // The predicate says which lanes are read when the load is performed, not whether it is.
+  return !in_bounds(access(e->name, std::span(e->args).first(rank), e.type().lanes()));
 }
 
 }  // namespace tw::codegen::cpu

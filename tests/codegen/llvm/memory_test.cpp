@@ -137,6 +137,35 @@ TEST(Memory, SelectsProtectLoads) {
              1, DataType::f32(), {{"X", small_ints(DataType::f32(), {5, 13}, 1)}});
 }
 
+TEST(Memory, PredicatesAndSelectsProtectTogether) {
+  // X[j - 20 ..] lies in X only where both the predicate (from below) and the select (from above) hold.
+  check_all(R"(program both
+    kernel k(X: $T[13] param, Y: $T[50, $L] param written) {
+      for j in 50 {
+        let from = j - 20
+        Y[j, ramp(0, 1, $L)] = select(ramp(from, 1, $L) < broadcast(13, $L), (X[ramp(from, 1, $L)] if broadcast(0, $L) <= ramp(from, 1, $L)), broadcast(X[j - j], $L))
+      }
+    })");
+}
+
+TEST(Memory, SelectsProtectLoadsAtLoadedIndices) {
+  // Nothing is known of an index that comes from memory.
+  loop::HostBuffer far = small_ints(DataType::i64(), {40}, 1, 0, 12);
+  for (size_t i = 0; i < far.ints.size(); i += 3) far.ints[i] = 10'000'000 * (i % 2 == 0 ? 1 : -1);
+  check_text(R"(program loaded
+    kernel k(I: i64[40] param, X: f32[13] param, Y: f32[40] param written, Z: f32[40] param written) {
+      for j in 40 {
+        let at = I[j]
+        Y[j] = select(0 <= at && at < 13, X[at], -1:f32)
+      }
+      for j in 5 {
+        let at = I[ramp(j * 8, 1, 8)]
+        Z[ramp(j * 8, 1, 8)] = select(broadcast(0, 8) <= at && at < broadcast(13, 8), X[at], broadcast(-1:f32, 8))
+      }
+    })",
+             8, DataType::f32(), {{"I", far}});
+}
+
 TEST(Memory, ProtectedLoadsInsideSmallerVectorsAndReductions) {
   check_text(R"(program nested
     kernel k(X: f32[40] param, P: bool[$L] param, Y: f32[8, $L] param written, I: i32[$L] param, D: i32[$L] param, Z: i32[$L] param written) tiles t in 8 {
@@ -157,19 +186,21 @@ TEST(Memory, DivisionByZeroIsProtected) {
 
 // A select whose loads are in bounds for every value of the loop variables costs no branch and no mask.
 TEST(Memory, LoadsInBoundsNeedNoProtection) {
-  const char* text = R"(program inside
-    kernel k(X: f32[64] param, Y: f32[64] param written) tiles t in 4 {
-      for j in 8 { Y[t * 16 + j] = select(j < 3, X[t * 16 + j], X[0]) }
-      Y[ramp(t * 16, 1, 8)] = select(ramp(t, 1, 8) < broadcast(5, 8), X[ramp(t * 16 + 8, 1, 8)], broadcast(0:f32, 8))
-    })";
-  const std::string ir = emit(parse(text), host_level()).text();
-  EXPECT_EQ(ir.find("masked"), std::string::npos) << ir;
-  EXPECT_EQ(ir.find("pick:"), std::string::npos) << ir;
-  const std::string outside =
-      emit(parse(std::string(text).replace(std::string(text).find("t * 16 + 8, 1"), 13, "t * 16 + 9, 1")), host_level())
-          .text();
+  // The last tile reads 8 elements from 48 + first: just inside of X for 8, one too far for 9.
+  const auto text = [](int first) {
+    return fmt::format(R"(program inside
+      kernel k(X: f32[64] param, Y: f32[64] param written) tiles t in 4 {{
+        for j in 8 {{ Y[t * 16 + j] = select(j < 3, X[t * 16 + j], X[0]) }}
+        Y[ramp(t * 16, 1, 8)] = select(ramp(t, 1, 8) < broadcast(5, 8), X[ramp(t * 16 + {}, 1, 8)], broadcast(0:f32, 8))
+      }})",
+                       first);
+  };
+  const std::string inside = emit(parse(text(8)), host_level()).text();
+  EXPECT_EQ(inside.find("masked"), std::string::npos) << inside;
+  EXPECT_EQ(inside.find("pick:"), std::string::npos) << inside;
+  const std::string outside = emit(parse(text(9)), host_level()).text();
   EXPECT_NE(outside.find("masked.load"), std::string::npos) << outside;
-  check_text(text);
+  check_text(text(8));
 }
 
 TEST(Memory, AlignmentIsWhatTheIndexProves) {

@@ -1,0 +1,105 @@
+// The C++ interface of the Tilewright compiler (libtilewright): an ONNX model in, the bytes of an artefact out. The
+// artefact is run by the runtime (tilewright/runtime.h), on this machine or another one.
+//
+// All functions may be called from any thread, at the same time too. What fails throws tilewright::Error; nothing else
+// leaves the library but std::bad_alloc. The library never writes to stdout or stderr.
+#ifndef TILEWRIGHT_COMPILER_H_
+#define TILEWRIGHT_COMPILER_H_
+
+#include <dlpack/dlpack.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#if defined(__GNUC__)
+#define TILEWRIGHT_API __attribute__((visibility("default")))
+#else
+#define TILEWRIGHT_API
+#endif
+
+namespace tilewright {
+
+/// What went wrong; the values are the exit codes of the command line for the same failure.
+enum class ErrorKind : int {
+  kFailure = 1,      // the operating system failed to read or write
+  kUsage = 2,        // an option is wrong: an unknown target or pass, a plan of another model
+  kModel = 3,        // the model is wrong, contradicts the options, or needs something that is not supported
+  kExhausted = 6,    // disk or memory full
+  kInternal = 70,    // a defect of Tilewright
+};
+
+/// what() is one or more sentences that name the node, the shapes or the option, and what to change.
+class TILEWRIGHT_API Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message);
+  ~Error() override;
+  ErrorKind kind() const { return kind_; }
+  int exit_code() const { return static_cast<int>(kind_); }
+
+ private:
+  ErrorKind kind_;
+};
+
+struct CompileOptions {
+  std::string target = "cpu";  // a name of target_names(); "cpu" is this host
+  std::map<std::string, std::vector<int64_t>> shapes;  // whole shapes of inputs, by name
+  std::map<std::string, int64_t> dimensions;           // values of symbolic dimensions, by name
+  /// Inputs that become constants of the compiled model, by name: in CPU memory, row-major and compact (strides NULL or
+  /// such). Read during the call only.
+  std::map<std::string, DLTensor> constants;
+  std::string plan;  // text of a plan to replay (CompileResult::plan of an earlier call); empty: make one
+  std::vector<std::string> disabled_passes;  // optional passes to leave out
+  std::string dump_directory;  // the IR after every pass is written here; empty: nowhere
+  int threads = 0;             // for code generation; 0: all CPUs
+  /// Called from the calling thread as phases go on: "import", "transform", "lower", "code", "assemble".
+  std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
+};
+
+struct PassTime {
+  std::string phase;  // "graph", "loop" or "code"
+  std::string pass;
+  int64_t nanoseconds = 0;
+};
+
+struct CompileReport {
+  std::string target;  // with "cpu" resolved: "cpu:x86-64-v4"
+  int64_t opset = 0;   // of the model's default domain
+  int64_t groups = 0;
+  int64_t kernels = 0;                        // different ones
+  std::map<std::string, int64_t> families;    // schedule family -> groups that it took
+  std::vector<PassTime> times;
+  std::vector<std::string> warnings;
+};
+
+struct CompileResult {
+  std::vector<uint8_t> artefact;  // the bytes of a .tw file; the same model, options and build give the same bytes
+  std::string plan;               // text of all decisions
+  CompileReport report;
+};
+
+/// Compiles the ONNX model in the file `path`; external data is read from files below the model's folder.
+TILEWRIGHT_API CompileResult compile_file(const std::string& path, const CompileOptions& options = {});
+
+/// Compiles the ONNX model in `bytes`. External data is looked for below `data_directory`; empty: a model with external
+/// data is an error.
+TILEWRIGHT_API CompileResult compile_bytes(const void* bytes, std::size_t size, const std::string& data_directory = "",
+                                           const CompileOptions& options = {});
+
+/// Writes the artefact to `path`: afterwards the file is the new one, or after an error what was there before.
+TILEWRIGHT_API void write_artefact(const CompileResult& result, const std::string& path);
+
+/// Names that CompileOptions::target takes.
+TILEWRIGHT_API std::vector<std::string> target_names();
+
+/// Version of the library, for example "0.1.0".
+TILEWRIGHT_API std::string version();
+
+}  // namespace tilewright
+
+#endif  // TILEWRIGHT_COMPILER_H_

@@ -1,0 +1,155 @@
+// include/tilewright/compiler.h over driver/compile.h: options and errors translated, nothing else.
+#include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "driver/compile.h"
+#include "frontend/onnx/import.h"
+#include "ops/list.h"
+#include "runtime/format/atomic_file.h"
+#include "runtime/format/error.h"
+#include "support/error.h"
+#include "targets/registry.h"
+#include "tilewright/compiler.h"
+
+namespace tilewright {
+namespace {
+
+ErrorKind kind_of(tw::format::ErrorCode code) {
+  switch (code) {
+    case tw::format::ErrorCode::kInvalidArgument: return ErrorKind::kUsage;
+    case tw::format::ErrorCode::kOutOfMemory:
+    case tw::format::ErrorCode::kDiskFull: return ErrorKind::kExhausted;
+    case tw::format::ErrorCode::kInternal: return ErrorKind::kInternal;
+    default: return ErrorKind::kFailure;
+  }
+}
+
+// Runs `body` and turns the compiler's errors into Error.
+template <typename Body>
+auto translated(const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const tw::UsageError& e) {
+    throw Error(ErrorKind::kUsage, e.what());
+  } catch (const tw::UserError& e) {
+    throw Error(ErrorKind::kModel, e.what());
+  } catch (const tw::Unsupported& e) {
+    throw Error(ErrorKind::kModel, e.what());
+  } catch (const tw::ResourceError& e) {
+    throw Error(ErrorKind::kExhausted, e.what());
+  } catch (const tw::format::Error& e) {
+    throw Error(kind_of(e.code()), e.what());
+  } catch (const std::exception& e) {
+    throw Error(ErrorKind::kInternal, e.what());
+  }
+}
+
+tw::DataType element_type(const std::string& name, DLDataType type) {
+  using tw::DataType;
+  using tw::ScalarType;
+  if (type.lanes == 1) {
+    for (int s = 0; s <= static_cast<int>(ScalarType::kF64); ++s) {
+      const DataType candidate(static_cast<ScalarType>(s));
+      const int code = candidate.is_bool()                       ? kDLBool
+                       : candidate == DataType::bf16()           ? kDLBfloat
+                       : candidate.is_float()                    ? kDLFloat
+                       : candidate.is_signed_int()               ? kDLInt
+                                                                 : kDLUInt;
+      if (code == type.code && candidate.bits() == type.bits) return candidate;
+    }
+  }
+  throw tw::UsageError(fmt::format("constant '{}': element type (code {}, {} bits, {} lanes) is not supported", name,
+                                   static_cast<int>(type.code), static_cast<int>(type.bits), static_cast<int>(type.lanes)));
+}
+
+bool is_compact(const DLTensor& tensor, const tw::Shape& shape) {
+  if (tensor.strides == nullptr) return true;
+  const tw::Shape wanted = tw::row_major_strides(shape);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] > 1 && tensor.strides[d] != wanted[d]) return false;
+  }
+  return true;
+}
+
+tw::graph::RefTensor to_reference(const std::string& name, const DLTensor& tensor) {
+  tw::TensorType type{element_type(name, tensor.dtype), {}};
+  if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr)) throw tw::UsageError(fmt::format("constant '{}' has no shape", name));
+  type.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
+  for (const int64_t extent : type.shape) {
+    if (extent < 0) throw tw::UsageError(fmt::format("constant '{}' has a negative extent", name));
+  }
+  if (tensor.device.device_type != kDLCPU) throw tw::UsageError(fmt::format("constant '{}' is not in CPU memory", name));
+  if (!is_compact(tensor, type.shape)) throw tw::UsageError(fmt::format("constant '{}' is not compact and row-major", name));
+  if (tensor.data == nullptr && type.elements() > 0) throw tw::UsageError(fmt::format("constant '{}' has no data", name));
+  const auto* data = static_cast<const std::byte*>(tensor.data) + (type.elements() > 0 ? tensor.byte_offset : 0);
+  return tw::graph::RefTensor::from_bytes(type, {data, static_cast<size_t>(type.bytes())});
+}
+
+tw::driver::CompileOptions to_driver(const CompileOptions& options) {
+  tw::driver::CompileOptions out;
+  out.target = options.target;
+  for (const auto& [name, shape] : options.shapes) out.import.shapes[name] = shape;
+  out.import.dims = options.dimensions;
+  for (const auto& [name, tensor] : options.constants) out.import.constants[name] = to_reference(name, tensor);
+  out.plan_text = options.plan;
+  out.disabled_passes = options.disabled_passes;
+  out.dump_directory = options.dump_directory;
+  out.threads = options.threads;
+  out.progress = options.progress;
+  return out;
+}
+
+CompileResult to_result(const tw::driver::Compiled& compiled) {
+  CompileResult out;
+  out.artefact = tw::driver::artefact_bytes(compiled);
+  out.plan = tw::plan::to_string(compiled.plan);
+  out.report.target = compiled.plan.target;
+  out.report.opset = compiled.opset;
+  out.report.groups = static_cast<int64_t>(compiled.plan.groups.size());
+  out.report.kernels = compiled.kernels;
+  for (const tw::plan::GroupPlan& group : compiled.plan.groups) ++out.report.families[group.family];
+  for (const tw::driver::PassTime& time : compiled.times) out.report.times.push_back({time.phase, time.pass, time.nanoseconds});
+  out.report.warnings = compiled.warnings;
+  return out;
+}
+
+}  // namespace
+
+Error::Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+Error::~Error() = default;
+
+CompileResult compile_file(const std::string& path, const CompileOptions& options) {
+  return translated([&] { return to_result(tw::driver::compile_file(path, to_driver(options))); });
+}
+
+CompileResult compile_bytes(const void* bytes, std::size_t size, const std::string& data_directory, const CompileOptions& options) {
+  return translated([&] {
+    const tw::driver::CompileOptions driver = to_driver(options);
+    if (driver.progress) driver.progress("import", 0, 1);
+    tw::frontend::ImportResult model = tw::frontend::import_onnx_bytes({static_cast<const std::byte*>(bytes), size}, data_directory,
+                                                                       tw::ops::all_ops(), driver.import);
+    tw::driver::Compiled compiled = tw::driver::compile_graph(std::move(model.graph), driver);
+    compiled.opset = model.opset;
+    compiled.warnings = std::move(model.warnings);
+    return to_result(compiled);
+  });
+}
+
+void write_artefact(const CompileResult& result, const std::string& path) {
+  translated([&] {
+    tw::format::write_file_atomically(path, [&](const tw::format::PutBytes& put) { put({result.artefact.data(), result.artefact.size()}); });
+    return 0;
+  });
+}
+
+std::vector<std::string> target_names() {
+  return translated([] { return tw::targets::target_names(); });
+}
+
+std::string version() { return TW_VERSION; }
+
+}  // namespace tilewright

@@ -1,0 +1,76 @@
+// Which computes are sums of products, and the role of each axis.
+#include "schedule/contraction.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support_code/te_programs.h"
+
+namespace tw::schedule {
+namespace {
+
+std::vector<std::string> names(const std::vector<te::Axis>& axes) {
+  std::vector<std::string> out;
+  for (const te::Axis& a : axes) out.push_back(a.name);
+  return out;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(MatchContraction, MatmulHasRowsAndAColumn) {
+  const te::Program p = testing::matmul_relu(3, 5, 7);
+  const Result<Contraction> match = match_contraction(p.computes[0]);
+  ASSERT_TRUE(match.ok()) << match.reason();
+  EXPECT_EQ(match->a->name, "x");
+  EXPECT_EQ(match->b->name, "w");
+  EXPECT_EQ(match->column.name, "i1");
+  EXPECT_EQ(names(match->rows), Names{"i0"});
+  EXPECT_TRUE(match->batch.empty());
+  EXPECT_FALSE(match->a_uses_column);
+}
+
+TEST(MatchContraction, BatchAxesOccurInBothOperands) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 3, 4});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {2, 4, 5});
+  const te::Tensor y = b.reduce("y", {2, 3, 5}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return w({i[0], r[0], i[2]}) * x({i[0], i[1], r[0]});
+  });
+  const te::Program p = b.finish("batched", {y});
+  const Result<Contraction> match = match_contraction(p.computes[0]);
+  ASSERT_TRUE(match.ok()) << match.reason();
+  EXPECT_EQ(match->b->name, "w") << "the operand along the column, whichever comes first";
+  EXPECT_EQ(names(match->batch), Names{"i0"});
+  EXPECT_EQ(names(match->rows), Names{"i1"});
+}
+
+TEST(MatchContraction, DepthwiseReusesTheWeights) {
+  const te::Program p = testing::depthwise(5, 7);
+  const Result<Contraction> match = match_contraction(p.computes[0]);
+  ASSERT_TRUE(match.ok()) << match.reason();
+  EXPECT_EQ(match->b->name, "w");
+  EXPECT_EQ(names(match->rows), (Names{"i0", "i1"}));
+  EXPECT_TRUE(match->a_uses_column);
+}
+
+TEST(MatchContraction, DeclinesWithAReason) {
+  const te::Program softmax = testing::softmax(3, 5);
+  EXPECT_EQ(match_contraction(softmax.computes[0]).reason(), "max is no sum");
+  EXPECT_EQ(match_contraction(softmax.computes[1]).reason(), "exp is no sum");
+  EXPECT_EQ(match_contraction(softmax.computes[2]).reason(), "sum does not sum products");
+  const te::Program squares = testing::sums_and_transpose(3, 5);
+  EXPECT_EQ(match_contraction(squares.computes[1]).reason(), "sums does not sum products");
+}
+
+TEST(Reads, AxesAreFoundInTheirDimensions) {
+  const te::Program p = testing::conv_2d({5, 3, 7, 3, 1});
+  const Contraction match = *match_contraction(*p.find_compute("conv"));
+  EXPECT_EQ(dim_of_axis(match.b, "i2"), 0);
+  EXPECT_EQ(dim_of_axis(match.b, "r2"), 3);
+  EXPECT_EQ(dim_of_axis(match.b, "i0"), -1);
+  EXPECT_EQ(dim_of_axis(match.a, "i0"), -1) << "part of a sum";
+  EXPECT_TRUE(uses_axis(match.a, "i0"));
+  EXPECT_FALSE(uses_axis(match.b, "i0"));
+}
+
+}  // namespace
+}  // namespace tw::schedule

@@ -1,0 +1,277 @@
+// Every primitive: what it does to the loops, and what it refuses, with its message.
+#include <gtest/gtest.h>
+
+#include "schedule/schedule.h"
+#include "support/error.h"
+#include "tests/support_code/loop_check.h"
+#include "tests/support_code/te_programs.h"
+
+namespace tw::schedule {
+namespace {
+
+using testing::matmul_relu;
+
+// The loops of the program, after a check that they compute it.
+std::string loops_of(const te::Program& program, const Schedule& schedule) {
+  const loop::Program loops = apply(program, schedule);
+  loop::verify(loops);
+  const te::ValueMap inputs = testing::whole_inputs(program);
+  EXPECT_EQ(testing::first_difference(program, te::evaluate(program, inputs), testing::run_loops(loops, inputs), 0), "");
+  return loop::to_string(loops);
+}
+
+std::string refusal(const te::Program& program, const Schedule& schedule) {
+  try {
+    apply(program, schedule);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in\n" << text;
+}
+
+// y[i, j] = 2 x[i, j], one stage.
+te::Program doubled(int64_t rows, int64_t n) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {rows, n});
+  return b.finish("doubled", {b.compute("y", {rows, n}, [&](const auto& i) { return x(i) * float_imm(2); })});
+}
+
+TEST(Primitives, WithoutAnyTheLoopsAreTheAxes) {
+  EXPECT_EQ(loops_of(doubled(3, 5), {}),
+            "program doubled\n\nkernel y(x: f32[3, 5] param, y: f32[3, 5] param written) {\n"
+            "  for y.i0 in 3 {\n    for y.i1 in 5 {\n      y[y.i0, y.i1] = (x[y.i0, y.i1] * 2:f32)\n    }\n  }\n}\n");
+}
+
+TEST(Primitives, ReductionsStartFromTheirIdentityOutsideTheirLoops) {
+  const std::string text = loops_of(matmul_relu(3, 5, 2), {});
+  expect_part(text, "    for y.i1 in 5 {\n      y[y.i0, y.i1] = 0:f32\n      for y.r0 in 2 {\n        y[y.i0, y.i1] = fma(");
+  Schedule outer;
+  outer.reorder("y", {"r0", "i1"});
+  expect_part(loops_of(matmul_relu(3, 5, 2), outer), "for y.i1.init in 5 {\n      y[y.i0, y.i1.init] = 0:f32");
+}
+
+TEST(Primitives, SplitThatDividesNeedsNoGuard) {
+  Schedule s;
+  s.split("y", "i1", {3});
+  const std::string text = loops_of(doubled(2, 6), s);
+  expect_part(text, "for y.i1.0 in 2 {\n      for y.i1.1 in 3 {");
+  EXPECT_EQ(text.find("if"), std::string::npos) << text;
+}
+
+TEST(Primitives, SplitThatDoesNotDivideGuards) {
+  Schedule s;
+  s.split("y", "i1", {4});
+  expect_part(loops_of(doubled(2, 6), s), "if (((y.i1.0 * 4) + y.i1.1) < 6)");
+}
+
+TEST(Primitives, SplitIntoSeveral) {
+  Schedule s;
+  s.split("y", "i1", {2, 3});
+  const std::string text = loops_of(doubled(1, 12), s);
+  expect_part(text, "for y.i1.0 in 2");
+  expect_part(text, "for y.i1.1 in 2");
+  expect_part(text, "for y.i1.2 in 3");
+}
+
+TEST(Primitives, SplitRefuses) {
+  const te::Program p = doubled(2, 6);
+  EXPECT_EQ(refusal(p, Schedule().split("z", "i0", {2})), "schedule primitive 'split z i0 [2]': no stage z");
+  EXPECT_EQ(refusal(p, Schedule().split("y", "r0", {2})), "schedule primitive 'split y r0 [2]': stage y has no loop r0; its loops are i0 i1");
+  EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {0})), "schedule primitive 'split y i0 [0]': factors are at least 1 and not that large");
+  EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {-1, -2})), "schedule primitive 'split y i0 [-1,-2]': factors are at least 1 and not that large");
+  EXPECT_EQ(refusal(p, Schedule().vectorize("y", "i1").split("y", "i1", {2})),
+            "schedule primitive 'split y i1 [2]': loop i1 of y is vectorised or unrolled already");
+}
+
+TEST(Primitives, ReorderTakesThePlacesTogether) {
+  Schedule s;
+  s.split("y", "i0", {2}).reorder("y", {"i1", "i0.0"});
+  const std::string text = loops_of(doubled(4, 3), s);
+  expect_part(text, "for y.i1 in 3 {\n    for y.i0.1 in 2 {\n      for y.i0.0 in 2 {");
+}
+
+TEST(Primitives, ReorderRefuses) {
+  EXPECT_EQ(refusal(doubled(2, 6), Schedule().reorder("y", {"i0", "i0"})), "schedule primitive 'reorder y i0 i0': reorder names a loop twice");
+  EXPECT_EQ(refusal(doubled(2, 6), Schedule().reorder("y", {"i0", "i2"})),
+            "schedule primitive 'reorder y i0 i2': stage y has no loop i2; its loops are i0 i1");
+}
+
+TEST(Primitives, FuseDividesTheLoopAgain) {
+  Schedule s;
+  s.fuse("y", {"i0", "i1"});
+  const std::string text = loops_of(doubled(2, 5), s);
+  expect_part(text, "for y.i0$i1 in 10 {");
+  expect_part(text, "y[floordiv(y.i0$i1, 5), floormod(y.i0$i1, 5)]");
+}
+
+TEST(Primitives, FuseRefuses) {
+  const te::Program p = matmul_relu(2, 3, 4);
+  EXPECT_EQ(refusal(p, Schedule().fuse("y", {"i1", "i0"})), "schedule primitive 'fuse y i1 i0': fuse: loop i0 is not next in order");
+  EXPECT_EQ(refusal(p, Schedule().fuse("y", {"i1", "r0"})), "schedule primitive 'fuse y i1 r0': fuse: reduction and spatial loops");
+  EXPECT_EQ(refusal(p, Schedule().unroll("y", "i1").fuse("y", {"i0", "i1"})),
+            "schedule primitive 'fuse y i0 i1': loop i1 of y is vectorised or unrolled already");
+}
+
+TEST(Primitives, MarksShowInTheLoops) {
+  Schedule s;
+  s.vectorize("y", "i1").unroll("y", "i0");
+  expect_part(loops_of(doubled(2, 5), s), "for y.i0 in 2 unrolled {\n    for y.i1 in 5 vectorized {");
+}
+
+TEST(Primitives, MarksRefuse) {
+  const te::Program p = doubled(2, 6);
+  EXPECT_EQ(refusal(p, Schedule().unroll("y", "i0").unroll("y", "i0")), "schedule primitive 'unroll y i0': loop i0 of y is marked twice");
+  EXPECT_EQ(refusal(p, Schedule().vectorize("y", "i0").vectorize("y", "i1")),
+            "schedule primitive 'vectorize y i1': loop i0 of y is vectorised already");
+  EXPECT_EQ(refusal(testing::arg_max(3, 4), Schedule().vectorize("value", "r0")),
+            "schedule primitive 'vectorize value r0': loop r0 reduces tuples");
+  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().compute_at("y", "z", "i1", loop::Scope::kStack).vectorize("z", "i0")),
+            "schedule primitive 'vectorize z i0': stage y is attached inside loop i0");
+}
+
+TEST(Primitives, ParallelLoopsAreTiles) {
+  Schedule s;
+  s.parallel("y", {"i0"});
+  expect_part(loops_of(doubled(3, 5), s), "kernel y(x: f32[3, 5] param, y: f32[3, 5] param written) tiles y.i0 in 3 {");
+  Schedule both;
+  both.parallel("y", {"i0", "i1"});
+  const std::string text = loops_of(doubled(3, 5), both);
+  expect_part(text, "tiles y.tile in 15 {");
+  expect_part(text, "let y.i0 = floordiv(y.tile, 5)");
+  expect_part(text, "let y.i1 = floormod(y.tile, 5)");
+}
+
+TEST(Primitives, ParallelRefuses) {
+  const te::Program p = matmul_relu(2, 3, 4);
+  EXPECT_EQ(refusal(p, Schedule().parallel("y", {"i1"})), "schedule primitive 'parallel y i1': parallel: loop i1 is not spatial loop 0 of y");
+  EXPECT_EQ(refusal(p, Schedule().reorder("y", {"r0", "i0"}).parallel("y", {"r0"})),
+            "schedule primitive 'parallel y r0': parallel: loop r0 is not spatial loop 0 of y");
+  EXPECT_EQ(refusal(p, Schedule().compute_at("y", "z", "i0", loop::Scope::kStack).parallel("y", {"i0"})),
+            "schedule primitive 'parallel y i0': parallel: stage y is not a root");
+}
+
+TEST(Primitives, InlinePutsTheBodyInItsReaders) {
+  Schedule s;
+  s.inline_stage("shifted");
+  const std::string text = loops_of(testing::broadcast_chain(2, 3, 5), s);
+  EXPECT_EQ(text.find("kernel shifted"), std::string::npos) << text;
+  expect_part(text, "(x[y.i0, y.i1, y.i2] + s[y.i1, 0])");
+}
+
+TEST(Primitives, InlineRefuses) {
+  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().inline_stage("y")),
+            "schedule primitive 'inline y': inline: stage y is a reduction or an output");
+  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().inline_stage("z")),
+            "schedule primitive 'inline z': inline: stage z is a reduction or an output");
+}
+
+TEST(Primitives, ComputeAtKeepsOnlyWhatIsRead) {
+  Schedule s;
+  s.compute_at("y", "z", "i0", loop::Scope::kScratch);
+  const std::string text = loops_of(matmul_relu(3, 5, 2), s);
+  expect_part(text, "alloc y: f32[1, 5] scratch");
+  EXPECT_EQ(text.find("kernel y"), std::string::npos) << text;
+}
+
+TEST(Primitives, ComputeAtOfAWindowHoldsTheWindow) {
+  Schedule s;
+  s.compute_at("pad", "conv", "i1", loop::Scope::kStack);
+  expect_part(loops_of(testing::conv_2d({5, 3, 7, 3, 1}), s), "alloc pad: f32[3, 3, 3] stack");
+  Schedule row;
+  row.split("conv", "i1", {2}).compute_at("pad", "conv", "i1.0", loop::Scope::kStack);
+  expect_part(loops_of(testing::conv_2d({5, 3, 7, 3, 2}), row), "alloc pad: f32[3, 5, 3] stack");
+}
+
+TEST(Primitives, ComputeAtRefuses) {
+  const te::Program p = matmul_relu(2, 3, 4);
+  const auto at = [](const char* stage, const char* consumer, const char* loop) {
+    return Schedule().compute_at(stage, consumer, loop, loop::Scope::kStack);
+  };
+  EXPECT_EQ(refusal(p, at("z", "y", "i0")), "schedule primitive 'compute_at z y i0 \"stack\"': compute_at: z leaves the group");
+  EXPECT_EQ(refusal(p, at("y", "z", "r0")), "schedule primitive 'compute_at y z r0 \"stack\"': stage z has no loop r0; its loops are i0 i1");
+  EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {2}).compute_at("y", "z", "i0", loop::Scope::kStack)),
+            "schedule primitive 'compute_at y z i0 \"stack\"': compute_at: y comes before its loop primitives");
+  EXPECT_EQ(refusal(p, parse_schedule("compute_at y z i0 \"heap\"")), "schedule primitive 'compute_at y z i0 \"heap\"': compute_at: unknown scope 'heap'");
+  EXPECT_EQ(refusal(testing::softmax(3, 5), at("exp", "y", "i0")),
+            "schedule primitive 'compute_at exp y i0 \"stack\"': compute_at exp y: stage sum reads it outside");
+  EXPECT_EQ(refusal(p, Schedule().vectorize("z", "i1").compute_at("y", "z", "i1", loop::Scope::kStack)),
+            "schedule primitive 'compute_at y z i1 \"stack\"': compute_at: loop i1 of z is vectorised");
+}
+
+TEST(Primitives, AttachedStagesHoldTheirLoops) {
+  const te::Program p = matmul_relu(4, 6, 4);
+  const Schedule attached = Schedule().compute_at("y", "z", "i0", loop::Scope::kStack);
+  EXPECT_EQ(refusal(p, Schedule(attached).split("z", "i0", {2})), "schedule primitive 'split z i0 [2]': stage y is attached at loop i0 already");
+  EXPECT_EQ(refusal(p, Schedule(attached).split("z", "i1", {2})), "accepted");
+  EXPECT_EQ(refusal(p, Schedule(attached).cache_write("z")),
+            "schedule primitive 'cache_write z': stage y is attached at z i0 already; compute_at comes after this");
+  EXPECT_EQ(refusal(p, Schedule(attached).cache_read("y", {})),
+            "schedule primitive 'cache_read y': stage y is attached at z i0 already; compute_at comes after this");
+  const Schedule inner = Schedule().cache_write("z").compute_at("y", "z.acc", "i0", loop::Scope::kStack);
+  EXPECT_EQ(refusal(p, Schedule(inner).compute_at("z.acc", "z", "i0", loop::Scope::kStack)),
+            "schedule primitive 'compute_at z.acc z i0 \"stack\"': compute_at: y is attached to z.acc already");
+}
+
+TEST(Primitives, CacheReadCopiesForItsReaders) {
+  Schedule s;
+  s.cache_read("w", {"y"}, Layout().reorder({1, 0})).compute_at("w.cache", "y", "i0", loop::Scope::kStack);
+  expect_part(loops_of(matmul_relu(3, 5, 2), s), "alloc w.cache: f32[5, 2] stack");
+}
+
+TEST(Primitives, CacheReadRefuses) {
+  const te::Program p = matmul_relu(2, 3, 4);
+  EXPECT_EQ(refusal(p, Schedule().cache_read("z", {})), "schedule primitive 'cache_read z': cache_read: nothing reads z");
+  EXPECT_EQ(refusal(p, Schedule().cache_read("bias", {"y"})), "schedule primitive 'cache_read bias y': cache_read: nothing reads bias");
+  EXPECT_EQ(refusal(p, Schedule().cache_read("w", {}).cache_read("w", {})), "schedule primitive 'cache_read w': a stage w.cache exists already");
+  EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {2}).cache_read("w", {})),
+            "schedule primitive 'cache_read w': stage y has loop primitives before one that changes its body");
+}
+
+TEST(Primitives, CacheWriteAccumulatesApart) {
+  Schedule s;
+  s.cache_write("y").compute_at("y.acc", "y", "i1", loop::Scope::kRegister);
+  const std::string text = loops_of(matmul_relu(3, 5, 2), s);
+  expect_part(text, "alloc y.acc: f32[1, 1] register");
+  expect_part(text, "y[y.i0, y.i1] = y.acc[0, 0]");
+}
+
+TEST(Primitives, CacheWriteRefuses) {
+  const te::Program p = matmul_relu(2, 3, 4);
+  EXPECT_EQ(refusal(p, Schedule().cache_write("x")), "schedule primitive 'cache_write x': cache_write: no stage x with one output");
+  EXPECT_EQ(refusal(testing::arg_max(3, 4), Schedule().cache_write("value")),
+            "schedule primitive 'cache_write value': cache_write: no stage value with one output");
+  EXPECT_EQ(refusal(p, Schedule().compute_at("y", "z", "i0", loop::Scope::kStack).cache_write("y")),
+            "schedule primitive 'cache_write y': stage y has loop primitives before one that changes its body");
+}
+
+TEST(Primitives, RfactorKeepsPartialSums) {
+  for (const int64_t k : {1, 7, 8}) {
+    Schedule s;
+    s.rfactor("y", "r0", 4);
+    const std::string text = loops_of(matmul_relu(3, 5, k), s);
+    expect_part(text, "y.rf: f32[3, 5, 4] param written");
+    EXPECT_EQ(text.find("select") != std::string::npos, k % 4 != 0) << text;
+  }
+}
+
+TEST(Primitives, RfactorRefuses) {
+  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().rfactor("y", "r1", 2)), "schedule primitive 'rfactor y r1 [2]': rfactor: y has no reduction axis r1");
+  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().rfactor("z", "i0", 2)), "schedule primitive 'rfactor z i0 [2]': rfactor: z has no reduction axis i0");
+  EXPECT_EQ(refusal(testing::arg_max(3, 4), Schedule().rfactor("value", "r0", 2)),
+            "schedule primitive 'rfactor value r0 [2]': rfactor: no stage value with one output");
+}
+
+TEST(Primitives, TensorizeRefuses) {
+  const te::Program p = matmul_relu(2, 3, 4);
+  EXPECT_EQ(refusal(p, Schedule().tensorize("y", "r0", "mma", {})), "schedule primitive 'tensorize y r0 \"mma\"': tensorize: unknown body 'mma'");
+  EXPECT_EQ(refusal(p, Schedule().tensorize("z", "i0", "fma_tile", {})),
+            "schedule primitive 'tensorize z i0 \"fma_tile\"': tensorize fma_tile: stage z is no sum of float products");
+  EXPECT_EQ(refusal(p, Schedule().tensorize("y", "r0", "fma_tile", {})), "accepted");
+}
+
+}  // namespace
+}  // namespace tw::schedule

@@ -12,14 +12,17 @@ set(TW_INTERFACE_VERSION 1.0.0)
 set(TW_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Tilewright")
 
 set_source_files_properties(src/driver/api.cpp TARGET_DIRECTORY tw_driver PROPERTIES COMPILE_DEFINITIONS TW_VERSION="${PROJECT_VERSION}")
-add_library(tilewright_compiler SHARED cmake/compiler_library.cpp)
+add_library(tilewright_compiler SHARED $<TARGET_OBJECTS:tw_driver>)
 target_include_directories(tilewright_compiler INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(tilewright_compiler PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,tw_driver> PUBLIC $<BUILD_INTERFACE:tw_dlpack>)
+target_link_libraries(tilewright_compiler PRIVATE tw_driver PUBLIC $<BUILD_INTERFACE:tw_dlpack>)
 target_compile_features(tilewright_compiler INTERFACE cxx_std_17)
 # Exported are the names of compiler.h only: the runtime's symbol in here must not stand in for libtilewright_rt's.
 target_link_options(tilewright_compiler PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/tilewright.map"
                     "LINKER:--gc-sections" "LINKER:--as-needed")
+if(NOT TW_SANITIZE)  # the sanitizers' own symbols come from the program
+  target_link_options(tilewright_compiler PRIVATE "LINKER:-z,defs")
+endif()
 set_target_properties(tilewright_compiler PROPERTIES OUTPUT_NAME tilewright EXPORT_NAME compiler
                       LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/tilewright.map"
                       VERSION ${TW_INTERFACE_VERSION} SOVERSION 1)

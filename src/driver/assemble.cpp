@@ -9,6 +9,7 @@
 #include "support/math.h"
 #include "te/materialize.h"
 #include "transform/plan_memory.h"
+#include "transform/storage_order.h"
 
 namespace tw::driver {
 namespace {
@@ -201,7 +202,7 @@ std::map<ValueId, ValueId> find_aliases(const graph::Graph& graph) {
   };
   for (const ValueId id : graph.outputs) leaving.insert(id);
   for (const graph::Node& node : graph.nodes) {
-    if (!is_view(graph, node)) continue;
+    if (!transform::is_view(graph, node)) continue;
     const ValueId out = node.outputs[0];
     const ValueId in = root(node.inputs[0]);
     const bool fixed = graph.producer(in) < 0;

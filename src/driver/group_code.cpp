@@ -96,11 +96,6 @@ void merge_axes(GroupTe& te) {
 
 }  // namespace
 
-bool is_view(const graph::Graph& graph, const graph::Node& group) {
-  if (!group.is_group() || group.body->nodes.size() != 1 || group.body->nodes[0].op != "reshape") return false;
-  return graph.value(group.inputs[0]).layout.is_identity() && graph.value(group.outputs[0]).layout.is_identity();
-}
-
 GroupTe build_te(const GroupInputs& in) {
   const graph::GroupProgram group = graph::to_te(*in.group.body, in.ops);
   GroupTe te;

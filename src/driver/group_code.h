@@ -46,7 +46,4 @@ GroupTe build_te(const GroupInputs& in);
 /// Plans the group (or replays `replay`), applies the schedule and lowers it.
 GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const lower::RunOptions& options);
 
-/// Whether the group only renames its input: a reshape between row-major layouts.
-bool is_view(const graph::Graph& graph, const graph::Node& group);
-
 }  // namespace tw::driver

@@ -51,9 +51,10 @@ class RunValues {
   const RefTensor* find_view(ValueId id, const graph::Node& group) {
     const RefTensor* source = find(group.inputs[0]);
     if (source == nullptr) return nullptr;
-    RefTensor view = *source;
-    view.type = graph_.value(id).type;
-    return &(known_[id] = std::move(view));
+    const graph::Value& from = graph_.value(group.inputs[0]);
+    const graph::Value& to = graph_.value(id);
+    const std::vector<std::byte> stored = te::materialize(source->to_bytes(), from.type.type.bytes(), from.type.shape, from.layout);
+    return &(known_[id] = RefTensor::from_bytes(to.type, logical(to, stored)));
   }
 
   const graph::Graph& graph_;

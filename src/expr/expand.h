@@ -13,7 +13,7 @@ namespace tw {
 using Share = std::function<Expr(const Expr&)>;
 
 /// An expression without kCall except `sqrt` of f32 and f64 (a hardware instruction). f32 within the bounds of
-/// elementary.h; f64 within 8 ULP (pow 16; sin, cos and tan up to |x| = 2^50, NaN beyond); f16 and bf16 computed in f32
+/// elementary.h; f64 within 8 ULP (sin, cos and tan up to |x| = 2^50, NaN beyond); f16 and bf16 computed in f32
 /// and rounded. NaN, infinities, signed zeros and subnormals as C's functions give them.
 /// Without `share` the result is a graph whose nodes are shared: its size as a tree may be a thousand times as large.
 Expr expand_elementary(const Expr& e, const Share& share = {});

@@ -105,9 +105,10 @@ Expr tanh_f32(const MathBuilder& m, const std::vector<Expr>& args) {
   return fma(n2, d, n2) / (m.number(1) + fma(n2 * m.number(0.25), n2, d * (d + m.number(2))));
 }
 
-// t = erf(x) / (1 + sqrt(1 - erf(x)^2)), up to x = 3.925; 2^-24.8, most of it near 0.
+// t = erf(x) / (1 + sqrt(1 - erf(x)^2)), up to x = 3.92350245, where it comes out as 1
+// (erf itself rounds to 1 from 3.9192 on); 2^-24.8, most of it near 0.
 Expr erf_f32(const MathBuilder& m, const std::vector<Expr>& args) {
-  const Expr x = m.share(m.at_most(m.at_least(args[0], -3.925), 3.925));
+  const Expr x = m.share(m.at_most(m.at_least(args[0], -3.92350245), 3.92350245));
   const Expr z = m.share(x * x);
   const Expr n = m.share(fma(x * z, m.polynomial(z, {0.271938413, 0.0293014571, 0.00236207247}), x));
   const Expr d = m.share(m.polynomial(z, {1.7724539, 0.508628666, 0.087334998, 0.0111726839, 0.000184473189}));

@@ -1,4 +1,6 @@
 // The graph reference evaluator: node by node in f64, no fusion, no reuse.
+#include <algorithm>
+
 #include "graph/op.h"
 #include "support/error.h"
 
@@ -30,21 +32,41 @@ class Evaluator {
     values_.at(id) = std::move(tensor);
   }
 
-  std::vector<RefTensor> operands(const Node& node) const {
-    std::vector<RefTensor> result;
-    for (ValueId in : node.inputs)
-      result.push_back(in == kAbsent ? RefTensor::zeros({DataType::f32(), {0}}) : values_.at(in));
-    return result;
+  // The node's inputs, moved out of values_ (weights are large) until give_back; a value read twice is copied once.
+  std::vector<RefTensor> lend(const Node& node) {
+    std::vector<RefTensor> lent;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const ValueId in = node.inputs[k];
+      const auto first = std::find(node.inputs.begin(), node.inputs.end(), in) - node.inputs.begin();
+      if (in == kAbsent) {
+        lent.push_back(RefTensor::zeros({DataType::f32(), {0}}));
+      } else if (static_cast<size_t>(first) < k) {
+        lent.push_back(lent[first]);
+      } else {
+        lent.push_back(std::move(values_.at(in)));
+      }
+    }
+    return lent;
+  }
+
+  void give_back(const Node& node, std::vector<RefTensor> lent) {
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.inputs[k] != kAbsent) values_[node.inputs[k]] = std::move(lent[k]);
+    }
   }
 
   void evaluate_node(const Node& node) {
+    std::vector<RefTensor> operands = lend(node);
     std::vector<RefTensor> results;
     if (node.is_group()) {
-      std::vector<RefTensor> body = evaluate(*node.body, ops_, operands(node), rounding_);
+      std::vector<RefTensor> body = evaluate(*node.body, ops_, std::move(operands), rounding_);
       for (ValueId out : node.body->outputs) results.push_back(body.at(out));
+      operands.clear();
+      for (ValueId in : node.body->inputs) operands.push_back(std::move(body.at(in)));
     } else {
-      results = ops_.at(node.op).reference(make_call(graph_, node), operands(node));
+      results = ops_.at(node.op).reference(make_call(graph_, node), operands);
     }
+    give_back(node, std::move(operands));
     TW_CHECK(results.size() == node.outputs.size(), "'{}' ({}) gave {} results for {} outputs", node.name, node.op,
              results.size(), node.outputs.size());
     for (size_t k = 0; k < results.size(); ++k) {

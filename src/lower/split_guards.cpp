@@ -63,6 +63,7 @@ std::optional<int64_t> split_point(const Stmts& body, const std::string& name, I
 }
 
 Stmts split_all(const Stmts& stmts, Analyzer& analyzer);
+Stmts split_for(const Stmt& s, Analyzer& analyzer);
 
 // Loop variables stay unique: the second copy of a body gets names of its own.
 Stmts rename_loops(const Stmts& stmts, const std::string& suffix) {
@@ -87,10 +88,10 @@ Stmts part_of_loop(const Stmt& s, Interval part, const std::string& suffix, Anal
   const Expr value = extent == 1 ? int_imm(part.lo) : var(name) + int_imm(part.lo);
   Stmts body = loop::substitute(suffix.empty() ? s->body : rename_loops(s->body, suffix), {{s->var, value}});
   return with_range(analyzer, name, {0, extent - 1}, [&]() -> Stmts {
-    body = split_all(simplify_stmts(body, analyzer), analyzer);
-    if (body.empty()) return {};
-    if (extent == 1) return body;
-    return {loop::make_for(name, extent, s->for_kind, body)};
+    body = simplify_stmts(body, analyzer);
+    if (extent == 1) return split_all(body, analyzer);
+    // The tail may have guards of its own.
+    return split_for(loop::make_for(name, extent, s->for_kind, std::move(body)), analyzer);
   });
 }
 

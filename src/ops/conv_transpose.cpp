@@ -116,31 +116,39 @@ Tensors te_transposed(const OpCall& call, te::Builder& builder, const Tensors& i
   })};
 }
 
+// out[i * stride - pad_begin + k * dilation] += weight * x[i] over all i, for one tap k of the kernel.
+void add_tap(const Transposed& t, const std::vector<int64_t>& k, double weight, const double* x, double* out) {
+  const size_t last = t.rank() - 1;
+  const int64_t shift = k[last] * t.dilations[last] - t.pad_begin[last];
+  for_each_index(Shape(t.in.begin(), t.in.end() - 1), [&](const std::vector<int64_t>& row) {
+    const double* from = x;
+    x += t.in[last];
+    int64_t offset = 0;
+    for (size_t d = 0; d < last; ++d) {
+      const int64_t o = row[d] * t.strides[d] - t.pad_begin[d] + k[d] * t.dilations[d];
+      if (o < 0 || o >= t.out[d]) return;
+      offset = offset * t.out[d] + o;
+    }
+    double* to = out + offset * t.out[last];
+    for (int64_t i = 0; i < t.in[last]; ++i) {
+      const int64_t o = i * t.strides[last] + shift;
+      if (o >= 0 && o < t.out[last]) to[o] += weight * from[i];
+    }
+  });
+}
+
 // Scatters: every input element adds its multiple of the kernel. One output channel at a time, in parallel.
 std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const Transposed t = transposed_of(call);
   RefTensor y = RefTensor::zeros(infer(call)[0]);
   const int64_t in_area = num_elements(t.in), out_area = num_elements(t.out), taps = num_elements(t.kernel);
-  const auto add_tap = [&](double weight, const std::vector<int64_t>& k, const double* x, double* out) {
-    for_each_index(t.in, [&](const std::vector<int64_t>& i) {
-      int64_t offset = 0;
-      for (size_t d = 0; d < t.rank(); ++d) {
-        const int64_t o = i[d] * t.strides[d] - t.pad_begin[d] + k[d] * t.dilations[d];
-        if (o < 0 || o >= t.out[d]) return;
-        offset = offset * t.out[d] + o;
-      }
-      out[offset] += weight * x[offset_of(i, row_major_strides(t.in))];
-    });
-  };
   const auto add_channel = [&](int64_t n, int64_t oc) {
     double* out = y.floats.data() + (n * t.out_channels + oc) * out_area;
     for (int64_t c = 0; c < t.channels_each(); ++c) {
       const int64_t ic = oc / t.out_channels_each() * t.channels_each() + c;
-      const double* filter = inputs[1].floats.data() + (ic * t.out_channels_each() + oc % t.out_channels_each()) * taps;
-      for_each_index(t.kernel, [&](const std::vector<int64_t>& k) {
-        add_tap(filter[offset_of(k, row_major_strides(t.kernel))], k,
-                inputs[0].floats.data() + (n * t.channels + ic) * in_area, out);
-      });
+      const double* weight = inputs[1].floats.data() + (ic * t.out_channels_each() + oc % t.out_channels_each()) * taps;
+      const double* x = inputs[0].floats.data() + (n * t.channels + ic) * in_area;
+      for_each_index(t.kernel, [&](const std::vector<int64_t>& k) { add_tap(t, k, *weight++, x, out); });
     }
     for (int64_t p = 0; call.has(2) && p < out_area; ++p) out[p] += inputs[2].floats[oc];
   };

@@ -75,8 +75,22 @@ Tensors te_matmul(const OpCall& call, te::Builder& builder, const Tensors& input
   return {cast_output(call, builder, sum, type)};
 }
 
-// c[m, n] = a[m, k] b[k, n], all row-major.
+// Rows of b added up, contiguous: with few rows of a, packing panels of b would cost more than it saves.
+void multiply_few_rows(const MatMul& mm, const double* a, const double* b, double* c) {
+  parallel_ranges(mm.n, mm.m * mm.k, [&](int64_t begin, int64_t end) {
+    for (int64_t m = 0; m < mm.m; ++m) {
+      for (int64_t k = 0; k < mm.k; ++k) {
+        const double value = a[m * mm.k + k];
+        const double* row = b + k * mm.n;
+        for (int64_t n = begin; n < end; ++n) c[m * mm.n + n] += value * row[n];
+      }
+    }
+  });
+}
+
+// c[m, n] = a[m, k] b[k, n], all row-major; c is zero before.
 void multiply(const MatMul& mm, const double* a, const double* b, double* c) {
+  if (mm.m < kPanel) return multiply_few_rows(mm, a, b, c);
   const int64_t panels = (mm.n + kPanel - 1) / kPanel;
   parallel_ranges(panels, kPanel * mm.m * mm.k, [&](int64_t begin, int64_t end) {
     std::vector<double> panel(mm.k * kPanel);

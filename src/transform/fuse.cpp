@@ -25,6 +25,7 @@ using graph::ValueId;
 
 constexpr size_t kMaxNodes = 24;   // of a group: bounds the time to compile one
 constexpr size_t kMaxInputs = 32;  // of a group: kernel parameters beyond registers cost more than they save
+constexpr size_t kMaxBranch = 8;   // nodes between x and where the branches of x * f(x) meet: a GELU by tanh has 7
 constexpr int kRowLookahead =
     4;  // nodes between a reduction and the broadcast of its result: scale, shift, sqrt, inverse
 
@@ -118,8 +119,8 @@ class Fuser {
 
   // ---- Forwards: contraction and epilogue.
 
-  // Whether element-wise node `n` may follow `from` point by point: same shape and layout; operands of the same shape
-  // are stored alike.
+  // Whether element-wise node `n` may follow the contraction's result `from` point by point: same shape and layout;
+  // operands of the same shape are stored alike.
   bool follows(int n, ValueId from) const {
     const graph::Value& out = graph_.value(output(n));
     const graph::Value& before = graph_.value(from);
@@ -132,26 +133,44 @@ class Fuser {
     });
   }
 
+  // The first node outside cluster `c` that reads one of `open`; -1 when one of these leaves the graph or has no reader.
+  int next_reader(int c, const std::set<ValueId>& open) const {
+    int next = -1;
+    for (const ValueId value : open) {
+      if (graph_.is_output(value)) return -1;
+      for (const int r : readers_[value]) {
+        if (cluster_of_[r] != c && (next < 0 || r < next)) next = r;
+      }
+    }
+    return next;
+  }
+
+  // Takes readers in order. The group may end wherever all that is open, read outside, is one value: after each node of
+  // a chain, and where the branches of x * f(x) meet again. What lies behind the last such place is given back.
   void grow_epilogue(int contraction) {
     const int c = open_cluster(contraction);
-    int last = contraction;
-    while (true) {
-      const ValueId current = output(last);
-      const std::vector<int>& readers = readers_[current];
-      if (graph_.is_output(current) || readers.empty()) break;
-      const int next = readers.front();
-      const bool only = std::all_of(readers.begin(), readers.end(), [&](int r) { return r == next; });
-      if (!only || !is_free(next) || !follows(next, current) || !has_room(clusters_[c], next)) break;
+    std::set<ValueId> open = {output(contraction)};
+    std::vector<int> pending;
+    while (pending.size() <= kMaxBranch) {
+      const int next = next_reader(c, open);
+      if (next < 0 || !is_free(next) || !follows(next, output(contraction)) || !has_room(clusters_[c], next)) break;
       join(c, next);
-      last = next;
+      pending.push_back(next);
+      open.insert(output(next));
+      std::erase_if(open, [&](ValueId v) { return v != output(next) && read_only_inside_cluster(v, c); });
+      if (open.size() == 1) pending.clear();
     }
-    clusters_[c].layout = graph_.value(output(last)).layout;
+    for (const int n : pending) {
+      cluster_of_[n] = -1;
+      clusters_[c].nodes.pop_back();
+    }
   }
 
   // ---- Backwards: what only the cluster reads.
 
-  bool read_only_inside(int n, int c) const {
-    const ValueId value = output(n);
+  bool read_only_inside(int n, int c) const { return read_only_inside_cluster(output(n), c); }
+
+  bool read_only_inside_cluster(ValueId value, int c) const {
     if (graph_.is_output(value) || readers_[value].empty()) return false;
     return std::all_of(readers_[value].begin(), readers_[value].end(), [&](int r) { return cluster_of_[r] == c; });
   }

@@ -27,6 +27,10 @@ graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& 
 /// views. Mechanism A4. Without it every value is stored row-major.
 graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& context);
 
+/// Inserts copies between two layouts (identity transposes) where reading a layout in place would cost more: before
+/// reshapes of channels-last values, and after convolutions whose result leaves the model.
+graph::Graph convert_layouts(const graph::Graph& graph, const TransformContext& context);
+
 /// Merges nodes into groups with one output each: contractions with their epilogues, rows, element-wise chains, and
 /// data movement before them.
 graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);

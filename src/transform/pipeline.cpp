@@ -14,6 +14,7 @@ const GraphPass kPipeline[] = {
     {"dead-code", eliminate_dead_code, "every node is needed", true},
     {"sink-transposes", sink_transposes, "no element-wise operator reads a transpose that could follow it", true},
     {"assign-layouts", assign_layouts, "values around convolutions are stored channels last", true},
+    {"convert-layouts", convert_layouts, "reshapes of channels-last values are views of a row-major copy", true},
     {"fuse", fuse, "every group has one output", true},
     {"partition", partition, "every node is a group and every output is computed by one", false},
 };

@@ -66,6 +66,37 @@ TEST(Fuse, IntermediateThatIsReadTwiceStays) {
             "matmul+exp relu matmul relu");
 }
 
+TEST(Fuse, BranchesOfAnEpilogueMeetAgain) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3]
+  input w : f32[3, 5]
+  input b : f32[5]
+  const c : f32[] = [0.044715]
+  m : f32[2, 5] = matmul(x, w) as m
+  a : f32[2, 5] = add(m, b) as a
+  q : f32[2, 5] = mul(a, a) as q
+  p : f32[2, 5] = mul(q, a) as p
+  k : f32[2, 5] = mul(p, c) as k
+  s : f32[2, 5] = add(a, k) as s
+  t : f32[2, 5] = tanh(s) as t
+  u : f32[2, 5] = mul(a, t) as u
+  y : f32[2, 5] = relu(u) as y
+  output y
+})"),
+            "matmul+add+mul+mul+mul+add+tanh+mul+relu");
+  // One branch leaves: the group ends before they part.
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3]
+  input w : f32[3, 5]
+  m : f32[2, 5] = matmul(x, w) as m
+  a : f32[2, 5] = relu(m) as a
+  t : f32[2, 5] = tanh(a) as t
+  u : f32[2, 5] = mul(a, t) as u
+  output u, t
+})"),
+            "matmul+relu tanh mul");
+}
+
 // The shape of the contraction ends with a broadcast to more rows.
 TEST(Fuse, EpilogueKeepsTheShape) {
   EXPECT_EQ(fused(R"(graph g {

@@ -28,8 +28,12 @@ int doctor(const GlobalOptions& global) {
 #endif
   nlohmann::ordered_json levels;
   for (const MemoryLevel& l : host.levels) levels[l.name] = l.capacity_bytes;
-  const double peak = driver::measure_fma_peak(host, 1);
-  const double peak_all = driver::measure_fma_peak(host, host.units);
+  double peak = 0;  // stays 0 in a build without LLVM, which generates no CPU code
+  double peak_all = 0;
+#ifdef TW_HAVE_LLVM
+  peak = driver::measure_fma_peak(host, 1);
+  peak_all = driver::measure_fma_peak(host, host.units);
+#endif
   const size_t operators = ops::all_ops().rows().size();
   if (global.json) {
     print_json("tilewright.doctor.v1", {{"cpu", cpu_name()}, {"target", host.name}, {"vector_bytes", host.vector_bytes}, {"cpus", host.units}, {"caches", levels}, {"fma_peak_gflops", {{"1", peak}, {"all", peak_all}}}, {"operators", operators}, {"nvrtc", nvrtc}});
@@ -37,7 +41,8 @@ int doctor(const GlobalOptions& global) {
   }
   say(global, fmt::format("CPU        {} ({} CPUs)", cpu_name(), host.units));
   say(global, fmt::format("target     {}: {}-byte vectors, {} registers", host.name, host.vector_bytes, host.vector_registers));
-  say(global, fmt::format("FMA peak   {:.1f} GFLOP/s on one thread, {:.1f} on {} (measured now, f32)", peak, peak_all, host.units));
+  if (peak == 0) say(global, "FMA peak   not measured: this build has no LLVM");
+  if (peak > 0) say(global, fmt::format("FMA peak   {:.1f} GFLOP/s on one thread, {:.1f} on {} (measured now, f32)", peak, peak_all, host.units));
   for (const MemoryLevel& l : host.levels) say(global, fmt::format("{:<10} {} KiB", l.name, l.capacity_bytes / 1024));
   say(global, fmt::format("operators  {}", operators));
   say(global, fmt::format("NVRTC      {}", nvrtc));

@@ -42,7 +42,7 @@ std::vector<ValueId> NodeContext::all_inputs() const {
   return inputs_;
 }
 
-const TensorType& NodeContext::type(size_t k) const { return importer_.builder().type(input(k)); }
+TensorType NodeContext::type(size_t k) const { return importer_.builder().type(input(k)); }
 
 const onnx::AttributeProto* NodeContext::find_attr(const std::string& key) const {
   used_.insert(key);
@@ -104,6 +104,11 @@ std::vector<int64_t> NodeContext::ints_or(const std::string& key, const std::vec
 std::vector<double> NodeContext::floats_or(const std::string& key, const std::vector<double>& fallback) const {
   const auto* attribute = find_attr(key, onnx::AttributeProto::FLOATS);
   return attribute ? std::vector<double>(attribute->floats().begin(), attribute->floats().end()) : fallback;
+}
+
+std::vector<std::string> NodeContext::strings_or(const std::string& key, const std::vector<std::string>& fallback) const {
+  const auto* attribute = find_attr(key, onnx::AttributeProto::STRINGS);
+  return attribute ? std::vector<std::string>(attribute->strings().begin(), attribute->strings().end()) : fallback;
 }
 
 const onnx::TensorProto* NodeContext::tensor_attr(const std::string& key) const {

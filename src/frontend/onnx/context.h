@@ -48,8 +48,9 @@ class NodeContext {
   graph::ValueId input_or_absent(size_t k) const { return has(k) ? inputs_[k] : graph::kAbsent; }
   /// All inputs; UserError when there is none or one is absent.
   std::vector<graph::ValueId> all_inputs() const;
-  const TensorType& type(size_t k) const;
-  const Shape& shape(size_t k) const { return type(k).shape; }
+  // By value: what an emitter appends moves the graph's values.
+  TensorType type(size_t k) const;
+  Shape shape(size_t k) const { return type(k).shape; }
   int64_t rank(size_t k) const { return static_cast<int64_t>(shape(k).size()); }
   void set_inputs(std::vector<graph::ValueId> inputs) { inputs_ = std::move(inputs); }
 
@@ -66,6 +67,7 @@ class NodeContext {
   double float_or(const std::string& key, double fallback) const;
   std::string string_or(const std::string& key, const std::string& fallback) const;
   std::vector<int64_t> ints_or(const std::string& key, const std::vector<int64_t>& fallback) const;
+  std::vector<std::string> strings_or(const std::string& key, const std::vector<std::string>& fallback) const;
   std::vector<double> floats_or(const std::string& key, const std::vector<double>& fallback) const;
   const onnx::TensorProto* tensor_attr(const std::string& key) const;  // null when not given
   const onnx::GraphProto& graph_attr(const std::string& key) const;

@@ -1,10 +1,190 @@
-// Attention and what goes with it.
+// Scaled dot-product attention and rotary embeddings, as matrix products, masks and a softmax.
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "frontend/onnx/converters.h"
+#include "frontend/onnx/element_type.h"
 
 namespace tw::frontend {
+namespace {
 
-std::span<const ConverterRow> attention_rows() { return {}; }
+using graph::kAbsent;
+using graph::ValueId;
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+// [B, S, heads * E] as [B, heads, S, E]; 4-dimensional operands have that shape already.
+ValueId split_heads(Emitter& e, ValueId x, int64_t heads) {
+  const Shape s = e.shape(x);
+  if (s.size() == 4) return x;
+  if (s.size() != 3 || heads < 1 || s[2] % heads != 0) {
+    throw UserError(fmt::format("{} cannot be split into {} heads (attributes q_num_heads, kv_num_heads)", to_string(s), heads));
+  }
+  return e.transpose(e.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
+}
+
+// Grouped queries: each key or value head serves `repeat` query heads in a row.
+ValueId repeat_heads(Emitter& e, ValueId x, int64_t repeat) {
+  const Shape s = e.shape(x);
+  if (repeat == 1) return x;
+  return e.reshape(e.expand(e.reshape(x, {s[0], s[1], 1, s[2], s[3]}), {s[0], s[1], repeat, s[2], s[3]}), {s[0], s[1] * repeat, s[2], s[3]});
+}
+
+// A boolean mask (true: takes part) as numbers to add: 0 or -inf. Keys beyond the mask's last do not take part.
+ValueId additive_mask(Emitter& e, ValueId mask, int64_t keys, DataType type) {
+  const Shape s = e.shape(mask);
+  if (s.empty()) throw UserError("the mask is a scalar");
+  if (e.data_type(mask).is_bool()) mask = e.where(mask, e.scalar(0, type), e.scalar(kMinusInfinity, type));
+  if (s.back() == keys || s.back() == 1) return mask;
+  std::vector<int64_t> pads(2 * s.size(), 0);
+  if (s.back() > keys) throw UserError(fmt::format("the mask {} is wider than {} keys", to_string(s), keys));
+  pads.back() = keys - s.back();
+  return e.pad(mask, pads, "constant", kMinusInfinity);
+}
+
+ValueId positions(Emitter& e, int64_t first, int64_t count, const Shape& shape) {
+  std::vector<int64_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return e.reshape(e.int_list(numbers), shape);
+}
+
+class Attention {
+ public:
+  explicit Attention(NodeContext& c) : c_(c), e_(c.emit()) {}
+
+  Outputs run() {
+    const bool flat = c_.rank(0) == 3;
+    type_ = c_.type(0).type;
+    const ValueId q = split_heads(e_, c_.input(0), c_.int_or("q_num_heads", 0));
+    ValueId k = split_heads(e_, c_.input(1), c_.int_or("kv_num_heads", 0));
+    ValueId v = split_heads(e_, c_.input(2), c_.int_or("kv_num_heads", 0));
+    if (c_.has(4)) {
+      past_ = c_.shape(4).at(2);
+      k = e_.concat({c_.input(4), k}, 2);
+    }
+    if (c_.has(5)) v = e_.concat({c_.input(5), v}, 2);
+    const Shape sq = e_.shape(q);
+    const Shape sk = e_.shape(k);
+    if (sq.size() != 4 || sk.size() != 4 || sk[1] < 1 || sq[1] % sk[1] != 0) {
+      throw UserError(fmt::format("{} query heads cannot share key heads of {}", to_string(sq), to_string(sk)));
+    }
+    const int64_t repeat = sq[1] / sk[1];
+    const ValueId scores = capped(scaled_product(q, repeat_heads(e_, k, repeat)));
+    const ValueId masked = with_bias(scores, sq[2], sk[2]);
+    const ValueId weights = softmax(masked);
+    ValueId y = e_.matmul(weights, repeat_heads(e_, v, repeat));
+    if (flat) {
+      const Shape sy = e_.shape(y);
+      y = e_.reshape(e_.transpose(y, {0, 2, 1, 3}), {sy[0], sy[2], sy[1] * sy[3]});
+    }
+    return {y, k, v, shown_scores(scores, masked, weights)};
+  }
+
+ private:
+  // The scale's root goes to each operand, which keeps half-precision products in range.
+  ValueId scaled_product(ValueId q, ValueId k) {
+    const double scale = c_.float_or("scale", 1 / std::sqrt(static_cast<double>(e_.shape(q)[3])));
+    if (!(scale > 0)) {
+      raw_ = e_.matmul(e_.mul(q, e_.number(q, scale)), e_.transpose(k, {0, 1, 3, 2}));
+      return raw_;
+    }
+    const double root = std::sqrt(scale);
+    raw_ = e_.matmul(e_.mul(q, e_.number(q, root)), e_.transpose(e_.mul(k, e_.number(k, root)), {0, 1, 3, 2}));
+    return raw_;
+  }
+
+  ValueId capped(ValueId scores) {
+    const double cap = c_.float_or("softcap", 0);
+    if (!(cap > 0)) return scores;
+    return e_.mul(e_.op("tanh", {e_.div(scores, e_.number(scores, cap))}), e_.number(scores, cap));
+  }
+
+  ValueId with_bias(ValueId scores, int64_t queries, int64_t keys) {
+    if (c_.has(3)) scores = e_.add(scores, additive_mask(e_, c_.input(3), keys, type_));
+    if (c_.int_or("is_causal", 0) != 0) {
+      const ValueId seen = e_.op("less_equal", {positions(e_, 0, keys, {1, keys}), positions(e_, past_, queries, {queries, 1})});
+      scores = e_.add(scores, e_.where(seen, e_.scalar(0, type_), e_.scalar(kMinusInfinity, type_)));
+    }
+    if (c_.has(6)) {
+      const ValueId lengths = e_.reshape(e_.cast(c_.input(6), DataType::i64()), {c_.type(6).elements(), 1, 1, 1});
+      const ValueId real = e_.op("less", {positions(e_, 0, keys, {1, 1, 1, keys}), lengths});
+      scores = e_.add(scores, e_.where(real, e_.scalar(0, type_), e_.scalar(kMinusInfinity, type_)));
+    }
+    return scores;
+  }
+
+  ValueId softmax(ValueId scores) {
+    DataType precision = type_;
+    if (const int64_t p = c_.int_or("softmax_precision", 0); p != 0) precision = element_type(static_cast<int32_t>(p), "attribute 'softmax_precision'");
+    return e_.cast(e_.softmax(e_.cast(scores, precision), 3), type_);
+  }
+
+  ValueId shown_scores(ValueId capped, ValueId masked, ValueId weights) {
+    const int64_t mode = c_.int_or("qk_matmul_output_mode", 0);
+    if (!c_.wants(3)) return kAbsent;
+    switch (mode) {
+      case 0: return raw_;
+      case 1: return capped;
+      case 2: return masked;
+      case 3: return weights;
+      default: throw UserError(fmt::format("attribute 'qk_matmul_output_mode' is {}", mode));
+    }
+  }
+
+  NodeContext& c_;
+  Emitter& e_;
+  DataType type_;
+  int64_t past_ = 0;      // keys from past_key
+  ValueId raw_ = kAbsent;  // scores before cap and masks
+};
+
+Outputs convert_attention(NodeContext& c) { return Attention(c).run(); }
+
+// Pairs (x1, x2) of each head turned by the angle of their position: (x1 cos - x2 sin, x1 sin + x2 cos).
+Outputs convert_rotary_embedding(NodeContext& c) {
+  Emitter& e = c.emit();
+  const Shape original = c.shape(0);
+  const ValueId x = split_heads(e, c.input(0), c.int_or("num_heads", 0));  // [B, H, S, E]
+  const Shape s = e.shape(x);
+  if (s.size() != 4) throw UserError(fmt::format("the input {} must have rank 3 or 4", to_string(original)));
+  const int64_t wanted = c.int_or("rotary_embedding_dim", 0);
+  const int64_t turned = wanted == 0 ? s[3] : wanted;
+  if (turned < 2 || turned > s[3] || turned % 2 != 0) throw UserError(fmt::format("rotary_embedding_dim {} for heads of {}", turned, s[3]));
+  const int64_t half = turned / 2;
+  const auto angles = [&](size_t k) {
+    const ValueId table = c.has(3) ? e.gather(c.input(k), c.input(3), 0) : c.input(k);
+    const Shape ts = e.shape(table);
+    if (ts.size() != 3 || ts[2] != half) throw UserError(fmt::format("the cache {} must end in {}", to_string(ts), half));
+    return e.reshape(table, {ts[0], 1, ts[1], half});
+  };
+  const ValueId cos = angles(1);
+  const ValueId sin = angles(2);
+  const bool interleaved = c.int_or("interleaved", 0) != 0;
+  const ValueId x1 = e.slice(x, {{3, 0, half, interleaved ? 2 : 1}});
+  const ValueId x2 = e.slice(x, {{3, interleaved ? 1 : half, half, interleaved ? 2 : 1}});
+  const ValueId real = e.sub(e.mul(cos, x1), e.mul(sin, x2));
+  const ValueId imaginary = e.add(e.mul(sin, x1), e.mul(cos, x2));
+  ValueId y = kAbsent;
+  if (interleaved) {
+    const Shape pair{s[0], s[1], s[2], half, 1};
+    y = e.reshape(e.concat({e.reshape(real, pair), e.reshape(imaginary, pair)}, 4), {s[0], s[1], s[2], turned});
+  } else {
+    y = e.concat({real, imaginary}, 3);
+  }
+  if (turned < s[3]) y = e.concat({y, e.slice(x, 3, turned, s[3] - turned)}, 3);
+  return {original.size() == 3 ? e.reshape(e.transpose(y, {0, 2, 1, 3}), original) : y};
+}
+
+constexpr auto kRows = std::to_array<ConverterRow>({
+    {"Attention", 23, 0, convert_attention},
+    {"RotaryEmbedding", 23, 0, convert_rotary_embedding},
+});
+
+}  // namespace
+
+std::span<const ConverterRow> attention_rows() { return kRows; }
 
 }  // namespace tw::frontend

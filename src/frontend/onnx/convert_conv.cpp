@@ -11,17 +11,6 @@ namespace {
 
 using graph::ValueId;
 
-Shape spatial_of(const Shape& shape) {
-  if (shape.size() < 3) throw UserError(fmt::format("{} must have shape (N, C, D1, ...)", to_string(shape)));
-  return {shape.begin() + 2, shape.end()};
-}
-
-int64_t group_of(NodeContext& c) {
-  const int64_t group = c.int_or("group", 1);
-  if (group < 1 || group > kMaxAttribute) throw UserError(fmt::format("attribute 'group' is {}", group));
-  return group;
-}
-
 // The first `required` inputs and those of the optional ones up to `all` that are given; trailing absent ones are left out.
 std::vector<ValueId> with_optional(NodeContext& c, size_t required, size_t all) {
   std::vector<ValueId> inputs;
@@ -32,37 +21,8 @@ std::vector<ValueId> with_optional(NodeContext& c, size_t required, size_t all) 
   return inputs;
 }
 
-graph::Attrs conv_attrs(const Window& w, int64_t group) {
-  return {{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", group}};
-}
-
-Window conv_window(NodeContext& c) {
-  const Shape spatial = spatial_of(c.shape(0));
-  if (c.rank(1) != c.rank(0)) throw UserError("the weights must have the input's rank");
-  const Window w = read_window(c, spatial, spatial_of(c.shape(1)));
-  for (size_t d = 0; d < spatial.size(); ++d) {
-    const int64_t padded = spatial[d] + w.pads[d] + w.pads[d + spatial.size()];
-    if (padded < w.reach(d)) {
-      throw UserError(fmt::format("spatial dimension {}: the kernel spans {} elements, the padded input has {}", d, w.reach(d), padded));
-    }
-  }
-  return w;
-}
-
-void check_channels(NodeContext& c, int64_t group) {
-  const Shape& x = c.shape(0);
-  const Shape& w = c.shape(1);
-  if (x[1] != w[1] * group || w[0] % group != 0) {
-    throw UserError(fmt::format("input {} has {} channels, weights {} with group {} take {}", to_string(x), x[1], to_string(w), group,
-                                w[1] * group));
-  }
-}
-
 Outputs convert_conv(NodeContext& c) {
-  const int64_t group = group_of(c);
-  const Window w = conv_window(c);
-  check_channels(c, group);
-  return {c.emit().op("conv", with_optional(c, 2, 3), conv_attrs(w, group))};
+  return {c.emit().op("conv", with_optional(c, 2, 3), conv_attributes(c, c.shape(0), c.shape(1)))};
 }
 
 // Pads of a transposed convolution: output_shape and auto_pad ask for an extent, pads cut from the full result.
@@ -119,10 +79,7 @@ Outputs convert_conv_transpose(NodeContext& c) {
 
 // Zero points are subtracted first, so the padding stands for the input's zero point.
 Outputs convert_conv_integer(NodeContext& c) {
-  const int64_t group = group_of(c);
-  const Window w = conv_window(c);
-  check_channels(c, group);
-  return {c.emit().op("conv_integer", with_optional(c, 2, 4), conv_attrs(w, group))};
+  return {c.emit().op("conv_integer", with_optional(c, 2, 4), conv_attributes(c, c.shape(0), c.shape(1)))};
 }
 
 constexpr auto kRows = std::to_array<ConverterRow>({

@@ -29,10 +29,32 @@ Outputs convert_flat_softmax(NodeContext& c) {
 
 double epsilon_of(NodeContext& c) { return c.float_or("epsilon", 1e-5F); }
 
+// Normalizes by the batch's own statistics and moves the running ones towards them.
+Outputs training_batch_normalization(NodeContext& c) {
+  Emitter& e = c.emit();
+  if (c.rank(0) < 2) throw UserError("the input must have shape (N, C, ...)");
+  std::vector<int64_t> axes{0};
+  for (int64_t d = 2; d < c.rank(0); ++d) axes.push_back(d);
+  const ValueId x = c.input(0);
+  const ValueId mean = e.reduce("reduce_mean", x, axes, KeepDims::kYes);
+  const ValueId centered = e.sub(x, mean);
+  const ValueId variance = e.reduce("reduce_mean", e.mul(centered, centered), axes, KeepDims::kYes);
+  const Shape channels{c.shape(0)[1]};
+  const ValueId batch_mean = e.reshape(mean, channels);
+  const ValueId batch_variance = e.reshape(variance, channels);
+  const ValueId y = e.op("batch_norm", {x, c.input(1), c.input(2), batch_mean, batch_variance}, {{"epsilon", epsilon_of(c)}});
+  const double momentum = c.float_or("momentum", 0.9F);
+  const auto running = [&](size_t k, ValueId now) {
+    const ValueId old = c.input(k);
+    return e.add(e.mul(old, e.number(old, momentum)), e.cast(e.mul(now, e.number(now, 1 - momentum)), e.data_type(old)));
+  };
+  return {y, running(3, batch_mean), running(4, batch_variance)};
+}
+
 Outputs convert_batch_normalization(NodeContext& c) {
   c.ignore_attr("momentum");
   c.ignore_attr("consumed_inputs");
-  if (c.int_or("training_mode", 0) != 0) throw Unsupported("training_mode 1 is not supported: export the model for inference");
+  if (c.int_or("training_mode", 0) != 0) return training_batch_normalization(c);
   if (c.opset() < 7 && c.int_or("is_test", 0) == 0) throw Unsupported("is_test 0 (training) is not supported: export the model for inference");
   if (c.opset() < 9 && c.int_or("spatial", 1) == 0) throw Unsupported("spatial 0 is not supported");
   return {c.emit().op("batch_norm", {c.input(0), c.input(1), c.input(2), c.input(3), c.input(4)}, {{"epsilon", epsilon_of(c)}})};

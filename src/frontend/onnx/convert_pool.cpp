@@ -8,8 +8,7 @@ namespace tw::frontend {
 namespace {
 
 graph::Attrs pool_attrs(NodeContext& c) {
-  if (c.rank(0) < 3) throw UserError("the input must have shape (N, C, D1, ...)");
-  const Window w = read_window(c, {c.shape(0).begin() + 2, c.shape(0).end()});
+  const Window w = read_window(c, spatial_of(c.shape(0)));
   // Automatic pads are for the extents of ceil_mode 0 already.
   const bool ceil = c.int_or("ceil_mode", 0) != 0 && c.string_or("auto_pad", "NOTSET") == "NOTSET";
   return {{"kernel_shape", w.kernel}, {"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"ceil_mode", int64_t{ceil}}};

@@ -4,6 +4,7 @@
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/element_type.h"
+#include "frontend/onnx/window.h"
 
 namespace tw::frontend {
 namespace {
@@ -111,9 +112,41 @@ Outputs convert_dynamic_quantize(NodeContext& c) {
   return {quantize(e, x, scale, zero_point, {ScalarType::kU8}), scale, zero_point};
 }
 
+// A scale or zero point of one element as a scalar, of a vector along axis `axis` of a tensor of rank `rank`.
+ValueId along(Emitter& e, ValueId parameter, int64_t axis, int64_t rank) {
+  const int64_t count = num_elements(e.shape(parameter));
+  if (count == 1) return e.reshape(parameter, {});
+  Shape shape(rank, 1);
+  shape.at(axis) = count;
+  return e.reshape(parameter, shape);
+}
+
+// (a - a0) (b - b0) exactly in i32, times a_scale b_scale / y_scale.
+Outputs convert_qlinear_matmul(NodeContext& c) {
+  Emitter& e = c.emit();
+  const ValueId sum = e.op("matmul_integer", {c.input(0), c.input(3), c.input(2), c.input(5)});
+  const int64_t rank = static_cast<int64_t>(e.shape(sum).size());
+  const auto real = [&](size_t k) { return e.cast(c.input(k), DataType::f32()); };
+  const ValueId scale = e.mul(along(e, real(1), std::max<int64_t>(rank - 2, 0), rank), along(e, real(4), std::max<int64_t>(rank - 1, 0), rank));
+  const ValueId y = e.mul(e.cast(sum, DataType::f32()), e.div(scale, e.reshape(real(6), {})));
+  return {quantize(e, y, e.scalar(1, DataType::f32()), e.reshape(c.input(7), {}), c.type(7).type)};
+}
+
+Outputs convert_qlinear_conv(NodeContext& c) {
+  Emitter& e = c.emit();
+  ValueId sum = e.op("conv_integer", {c.input(0), c.input(3), c.input(2), c.input(5)}, conv_attributes(c, c.shape(0), c.shape(3)));
+  const int64_t rank = c.rank(0);
+  if (c.has(8)) sum = e.add(sum, along(e, c.input(8), 1, rank));
+  const ValueId scale = e.mul(e.reshape(c.input(1), {}), along(e, c.input(4), 1, rank));
+  const ValueId y = e.mul(e.cast(sum, DataType::f32()), e.div(scale, e.reshape(c.input(6), {})));
+  return {quantize(e, y, e.scalar(1, DataType::f32()), e.reshape(c.input(7), {}), c.type(7).type)};
+}
+
 constexpr auto kRows = std::to_array<ConverterRow>({
     {"QuantizeLinear", 10, 0, convert_quantize_linear},
     {"DequantizeLinear", 10, 0, convert_dequantize_linear},
+    {"QLinearMatMul", 10, 0, convert_qlinear_matmul},
+    {"QLinearConv", 10, 0, convert_qlinear_conv},
     {"DynamicQuantizeLinear", 11, 0, convert_dynamic_quantize},
 });
 

@@ -21,8 +21,9 @@ class Emitter {
   Emitter(GraphBuilder& builder, std::string name) : builder_(builder), name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
-  const TensorType& type(Id id) const { return builder_.type(id); }
-  const Shape& shape(Id id) const { return builder_.type(id).shape; }
+  // By value: what is appended moves the graph's values.
+  TensorType type(Id id) const { return builder_.type(id); }
+  Shape shape(Id id) const { return builder_.type(id).shape; }
   DataType data_type(Id id) const { return builder_.type(id).type; }
   bool has_operator(std::string_view op) const { return builder_.ops().find(op) != nullptr; }
 

@@ -15,6 +15,38 @@ std::vector<int64_t> checked_list(std::vector<int64_t> list, size_t size, int64_
   return list;
 }
 
+Shape spatial_of(const Shape& shape) {
+  if (shape.size() < 3) throw UserError(fmt::format("{} must have shape (N, C, D1, ...)", to_string(shape)));
+  return {shape.begin() + 2, shape.end()};
+}
+
+int64_t group_of(NodeContext& c) {
+  const int64_t group = c.int_or("group", 1);
+  if (group < 1 || group > kMaxAttribute) throw UserError(fmt::format("attribute 'group' is {}", group));
+  return group;
+}
+
+graph::Attrs conv_attrs(const Window& w, int64_t group) {
+  return {{"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"group", group}};
+}
+
+graph::Attrs conv_attributes(NodeContext& c, const Shape& x, const Shape& w) {
+  const int64_t group = group_of(c);
+  const Shape spatial = spatial_of(x);
+  if (w.size() != x.size()) throw UserError("the weights must have the input's rank");
+  const Window window = read_window(c, spatial, spatial_of(w));
+  for (size_t d = 0; d < spatial.size(); ++d) {
+    const int64_t padded = spatial[d] + window.pads[d] + window.pads[d + spatial.size()];
+    if (padded < window.reach(d)) {
+      throw UserError(fmt::format("spatial dimension {}: the kernel spans {} elements, the padded input has {}", d, window.reach(d), padded));
+    }
+  }
+  if (x[1] != w[1] * group || w[0] % group != 0) {
+    throw UserError(fmt::format("input {} has {} channels, weights {} with group {} take {}", to_string(x), x[1], to_string(w), group, w[1] * group));
+  }
+  return conv_attrs(window, group);
+}
+
 Window read_window(NodeContext& c, const Shape& spatial, const std::vector<int64_t>& kernel) {
   const size_t n = spatial.size();
   Window w;

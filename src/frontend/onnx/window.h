@@ -15,10 +15,23 @@ struct Window {
   int64_t reach(size_t d) const { return dilations[d] * (kernel[d] - 1) + 1; }
 };
 
+/// Extents after the first two; UserError for a rank below 3.
+Shape spatial_of(const Shape& shape);
+
+/// Attribute group, at least 1.
+int64_t group_of(NodeContext& c);
+
+/// {strides, dilations, pads, group} as attributes of our operators.
+graph::Attrs conv_attrs(const Window& w, int64_t group);
+
 /// The window of node `c` over `spatial` extents. `kernel`: extents known from the weights; else kernel_shape is
 /// required. auto_pad SAME_UPPER, SAME_LOWER and VALID become pads. UserError for lists of a wrong length, for strides,
 /// dilations or kernel extents below 1, negative pads and values beyond kMaxAttribute.
 Window read_window(NodeContext& c, const Shape& spatial, const std::vector<int64_t>& kernel = {});
+
+/// Attributes strides, dilations, pads and group of a convolution of x (N, C, D1, ..) with w (M, C / group, K1, ..),
+/// checked against both shapes.
+graph::Attrs conv_attributes(NodeContext& c, const Shape& x, const Shape& w);
 
 /// A list attribute that needs one value (or, with `times` 2, two) for each spatial dimension, each in [low, high].
 std::vector<int64_t> checked_list(std::vector<int64_t> list, size_t size, int64_t low, std::string_view name);

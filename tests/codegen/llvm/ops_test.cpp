@@ -1,6 +1,8 @@
 // Every operation on every type and several lane counts, against the interpreter, special values included.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tests/codegen/llvm/harness.h"
 
 namespace tw::codegen::cpu::testing {
@@ -63,8 +65,17 @@ class OpsTest : public ::testing::TestWithParam<std::tuple<DataType, int>> {
   bool uses_fma_ = false;
 };
 
-TEST_P(OpsTest, Arithmetic) {
-  if (type().is_bool()) GTEST_SKIP() << "no arithmetic on bool";
+// Suites by what the operations are defined on.
+class AnyOps : public OpsTest {};
+class NumberOps : public OpsTest {};
+class IntOps : public OpsTest {};
+class BoolOps : public OpsTest {};
+class WideFloatOps : public OpsTest {};
+class HalfOps : public OpsTest {};
+class NumberVectorOps : public OpsTest {};
+class IntVectorOps : public OpsTest {};
+
+TEST_P(NumberOps, Arithmetic) {
   input("A", random_buffer(type(), {kElements}, 1));
   input("B", random_buffer(type(), {kElements}, 2));
   for (const Op op : {Op::kAdd, Op::kSub, Op::kMul, Op::kMin, Op::kMax, Op::kEq, Op::kNe, Op::kLt, Op::kLe})
@@ -86,8 +97,7 @@ TEST_P(OpsTest, Arithmetic) {
   check();
 }
 
-TEST_P(OpsTest, DivisionAndShifts) {
-  if (!type().is_int()) GTEST_SKIP() << "integers only";
+TEST_P(IntOps, DivisionAndShifts) {
   const bool is_signed = type().is_signed_int();
   input("A", random_buffer(type(), {kElements}, 3));
   input("D", small_ints(type(), {kElements}, 4, 1, 11));
@@ -107,8 +117,7 @@ TEST_P(OpsTest, DivisionAndShifts) {
   check();
 }
 
-TEST_P(OpsTest, BoolLogic) {
-  if (!type().is_bool()) GTEST_SKIP() << "bool only";
+TEST_P(BoolOps, BoolLogic) {
   input("A", random_buffer(type(), {kElements}, 1));
   input("B", random_buffer(type(), {kElements}, 2));
   for (const Op op : {Op::kAnd, Op::kOr, Op::kXor, Op::kEq, Op::kNe}) add_binary(op, "B");
@@ -120,8 +129,7 @@ TEST_P(OpsTest, BoolLogic) {
   check();
 }
 
-TEST_P(OpsTest, FmaAndSqrt) {
-  if (!type().is_float() || is_half(type())) GTEST_SKIP() << "f32 and f64 only";
+TEST_P(WideFloatOps, FmaAndSqrt) {
   uses_fma_ = true;
   std::vector<Buffer> params;
   for (const char* name : {"A", "B", "C"}) {
@@ -134,14 +142,13 @@ TEST_P(OpsTest, FmaAndSqrt) {
   check();
 }
 
-TEST_P(OpsTest, HalfSqrt) {
-  if (!is_half(type())) GTEST_SKIP() << "16-bit floats only";
+TEST_P(HalfOps, Sqrt) {
   input("A", random_buffer(type(), {kElements}, 1));
   add(call("sqrt", {in("A")}), {param("A", type(), {kElements})});
   check();
 }
 
-TEST_P(OpsTest, SelectAndExtract) {
+TEST_P(AnyOps, SelectAndExtract) {
   input("A", random_buffer(type(), {kElements}, 1));
   input("B", random_buffer(type(), {kElements}, 2));
   input("P", random_buffer(DataType::boolean(), {kElements}, 3));
@@ -156,7 +163,7 @@ TEST_P(OpsTest, SelectAndExtract) {
   check();
 }
 
-TEST_P(OpsTest, CastToEveryType) {
+TEST_P(AnyOps, CastToEveryType) {
   input("A", random_buffer(type(), {kElements}, 7));
   for (const DataType to : all_types()) {
     uses_fma_ = uses_fma_ || is_half(to);
@@ -165,7 +172,7 @@ TEST_P(OpsTest, CastToEveryType) {
   check();
 }
 
-TEST_P(OpsTest, BitcastToEveryTypeOfTheWidth) {
+TEST_P(AnyOps, BitcastToEveryTypeOfTheWidth) {
   input("A", random_buffer(type(), {kElements}, 8));
   for (const DataType to : all_types()) {
     const bool fits = to.bits() == type().bits() && to != type() && !to.is_bool();
@@ -174,8 +181,7 @@ TEST_P(OpsTest, BitcastToEveryTypeOfTheWidth) {
   check();
 }
 
-TEST_P(OpsTest, Reductions) {
-  if (lanes() == 1 || type().is_bool()) GTEST_SKIP() << "vectors of numbers only";
+TEST_P(NumberVectorOps, Reductions) {
   input("A", random_buffer(type(), {kElements}, 8));
   for (const Op op : {Op::kReduceAdd, Op::kReduceMul, Op::kReduceMin, Op::kReduceMax}) {
     add(reduce_lanes(op, in("A")), {param("A", type(), {kElements})});
@@ -187,19 +193,39 @@ TEST_P(OpsTest, Reductions) {
   check();
 }
 
-TEST_P(OpsTest, Ramps) {
-  if (!type().is_int() || lanes() == 1) GTEST_SKIP() << "integer vectors only";
+TEST_P(IntVectorOps, Ramps) {
   input("A", random_buffer(type(), {kElements}, 8));
   add(ramp(load("A", type(), {var("i")}), load("A", type(), {var("i") + 1}), lanes()),
       {param("A", type(), {kElements})});
   check();
 }
 
-INSTANTIATE_TEST_SUITE_P(TypesAndLanes, OpsTest,
-                         ::testing::Combine(::testing::ValuesIn(all_types()), ::testing::Values(1, 4, 7, 8, 16)),
-                         [](const auto& info) {
-                           return to_string(std::get<0>(info.param).with_lanes(std::get<1>(info.param)));
-                         });
+bool is_number(DataType type) { return !type.is_bool(); }
+bool is_int(DataType type) { return type.is_int(); }
+bool is_bool(DataType type) { return type.is_bool(); }
+bool is_wide_float(DataType type) { return type.is_float() && !is_half(type); }
+
+std::vector<DataType> types_that(bool (*holds)(DataType)) {
+  std::vector<DataType> types;
+  std::ranges::copy_if(all_types(), std::back_inserter(types), holds);
+  return types;
+}
+
+constexpr int kAllLanes[] = {1, 4, 7, 8, 16};
+constexpr int kVectorLanes[] = {4, 7, 8, 16};
+
+#define TW_OPS_OF(suite, types, lanes)                                                        \
+  INSTANTIATE_TEST_SUITE_P(                                                                   \
+      All, suite, ::testing::Combine(::testing::ValuesIn(types), ::testing::ValuesIn(lanes)), \
+      [](const auto& info) { return to_string(std::get<0>(info.param).with_lanes(std::get<1>(info.param))); })
+TW_OPS_OF(AnyOps, all_types(), kAllLanes);
+TW_OPS_OF(NumberOps, types_that(is_number), kAllLanes);
+TW_OPS_OF(IntOps, types_that(is_int), kAllLanes);
+TW_OPS_OF(BoolOps, types_that(is_bool), kAllLanes);
+TW_OPS_OF(WideFloatOps, types_that(is_wide_float), kAllLanes);
+TW_OPS_OF(HalfOps, types_that(is_half), kAllLanes);
+TW_OPS_OF(NumberVectorOps, types_that(is_number), kVectorLanes);
+TW_OPS_OF(IntVectorOps, types_that(is_int), kVectorLanes);
 
 }  // namespace
 }  // namespace tw::codegen::cpu::testing

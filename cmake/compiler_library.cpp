@@ -1,1 +1,0 @@
-// libtilewright holds the archive of src/driver as a whole; a shared library needs one source of its own.

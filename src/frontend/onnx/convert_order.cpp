@@ -1,0 +1,148 @@
+// Order and selection: TopK by counting, running sums by doubling, and selections known at import.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "frontend/onnx/converters.h"
+#include "frontend/onnx/limits.h"
+
+namespace tw::frontend {
+namespace {
+
+using graph::ValueId;
+
+constexpr int64_t kMaxComparisons = int64_t{1} << 28;  // of one TopK: every element with every other of its row
+
+std::vector<int64_t> swap_with_last(int64_t axis, int64_t rank) {
+  std::vector<int64_t> perm(rank);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[axis], perm[rank - 1]);
+  return perm;
+}
+
+ValueId numbers(Emitter& e, int64_t count, const Shape& shape) {
+  std::vector<int64_t> list(count);
+  std::iota(list.begin(), list.end(), 0);
+  return e.reshape(e.int_list(list), shape);
+}
+
+// The rank of an element is the number of those that come before it: larger ones, and equal ones further left. The
+// element of rank r is the r-th of the result.
+Outputs convert_top_k(NodeContext& c) {
+  c.ignore_attr("sorted");
+  Emitter& e = c.emit();
+  const int64_t axis = c.axis_or("axis", -1, c.rank(0));
+  const int64_t n = c.shape(0)[axis];
+  const int64_t k = c.opset() < 10 ? c.int_attr("k") : c.const_int(1, "K");
+  if (k < 0 || k > n) throw UserError(fmt::format("k is {} for {} elements", k, n));
+  if (n > kMaxComparisons || c.type(0).elements() > kMaxComparisons / std::max<int64_t>(n, 1)) {
+    throw Unsupported(fmt::format("TopK over {} of {} elements is too large", n, to_string(c.type(0))));
+  }
+  const std::vector<int64_t> perm = swap_with_last(axis, c.rank(0));
+  const ValueId x = e.transpose(c.input(0), perm);
+  Shape row = e.shape(x), column = e.shape(x), slots = e.shape(x);
+  row.insert(row.end() - 1, 1);
+  column.push_back(1);
+  slots.back() = k;
+  slots.push_back(1);
+  const ValueId left = e.reshape(x, row);      // [.., 1, j]
+  const ValueId right = e.reshape(x, column);  // [.., i, 1]
+  const ValueId further_left = e.op("less", {numbers(e, n, {1, n}), numbers(e, n, {n, 1})});
+  const ValueId better = e.op(c.int_or("largest", 1) != 0 ? "greater" : "less", {left, right});
+  const ValueId before = e.op("or", {better, e.op("and", {e.op("equal", {left, right}), further_left})});
+  const int64_t last = c.rank(0);
+  const ValueId rank = e.reduce("reduce_sum", e.cast(before, DataType::i64()), {last}, KeepDims::kNo);
+  const ValueId hit = e.op("equal", {e.reshape(rank, row), numbers(e, k, {k, 1})});  // [.., r, i]
+  const ValueId picked = e.where(hit, numbers(e, n, {1, n}), e.scalar(0, DataType::i64()));
+  const ValueId indices = e.reduce("reduce_sum", picked, {last}, KeepDims::kNo);
+  const ValueId values = e.op("gather_elements", {x, indices}, {{"axis", last - 1}});
+  return {e.transpose(values, perm), e.transpose(indices, perm)};
+}
+
+// x shifted along the axis by `distance` towards its end (or its beginning), `fill` coming in.
+ValueId shifted(Emitter& e, ValueId x, int64_t axis, int64_t distance, graph::Attr fill) {
+  const int64_t rank = static_cast<int64_t>(e.shape(x).size());
+  std::vector<int64_t> pads(2 * rank, 0);
+  pads[axis] = distance;
+  pads[axis + rank] = -distance;
+  return e.pad(x, pads, "constant", std::move(fill));
+}
+
+// After step s each element holds the sum (product) of the 2^s elements that end in it.
+Outputs convert_cumulative(NodeContext& c) {
+  Emitter& e = c.emit();
+  const int64_t axis = normalize_axis(c.const_int(1, "axis"), c.rank(0));
+  const int64_t n = c.shape(0)[axis];
+  const int64_t direction = c.int_or("reverse", 0) != 0 ? -1 : 1;
+  const bool product = c.op() == "CumProd";
+  const graph::Attr fill = int64_t{product ? 1 : 0};
+  ValueId x = c.input(0);
+  if (n == 0) return {x};
+  if (c.int_or("exclusive", 0) != 0) x = shifted(e, x, axis, direction, fill);
+  for (int64_t step = 1; step < n; step *= 2) x = e.op(product ? "mul" : "add", {x, shifted(e, x, axis, step * direction, fill)});
+  return {x};
+}
+
+// Element t of a row of length l comes from l - 1 - t for t < l, from t after it.
+Outputs convert_reverse_sequence(NodeContext& c) {
+  Emitter& e = c.emit();
+  const int64_t batch_axis = c.axis_or("batch_axis", 1, c.rank(0));
+  const int64_t time_axis = c.axis_or("time_axis", 0, c.rank(0));
+  const Shape& shape = c.shape(0);
+  if (batch_axis == time_axis || c.shape(1) != Shape{shape[batch_axis]}) throw UserError("sequence_lens must hold one length for each batch");
+  Shape along_time(shape.size(), 1), along_batch(shape.size(), 1);
+  along_time[time_axis] = shape[time_axis];
+  along_batch[batch_axis] = shape[batch_axis];
+  const ValueId t = numbers(e, shape[time_axis], along_time);
+  const ValueId length = e.reshape(e.cast(c.input(1), DataType::i64()), along_batch);
+  const ValueId mirrored = e.sub(e.sub(length, e.number(length, 1)), t);
+  const ValueId source = e.where(e.op("less", {t, length}), mirrored, t);
+  return {e.op("gather_elements", {c.input(0), e.expand(source, shape)}, {{"axis", time_axis}})};
+}
+
+Outputs convert_compress(NodeContext& c) {
+  Emitter& e = c.emit();
+  const bool flat = !c.has_attr("axis");
+  const ValueId x = flat ? e.reshape(c.input(0), {c.type(0).elements()}) : c.input(0);
+  const int64_t axis = flat ? 0 : c.axis_or("axis", 0, c.rank(0));
+  const graph::RefTensor condition = c.constant(1, "condition");
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < static_cast<int64_t>(condition.ints.size()); ++i) {
+    if (condition.ints[i] == 0) continue;
+    if (i >= e.shape(x)[axis]) throw UserError(fmt::format("the condition is longer than axis {}", axis));
+    kept.push_back(i);
+  }
+  return {e.gather(x, e.int_list(kept), axis)};
+}
+
+// The indices of all elements that are not 0, one column each.
+Outputs convert_non_zero(NodeContext& c) {
+  const graph::RefTensor x = c.constant(0, "X");
+  const Shape strides = row_major_strides(x.type.shape);
+  const size_t rank = x.type.shape.size();
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < x.type.elements(); ++i) {
+    if (x.at(i) != 0) found.push_back(i);
+  }
+  const int64_t count = static_cast<int64_t>(found.size());
+  graph::RefTensor result = graph::RefTensor::zeros({DataType::i64(), {static_cast<int64_t>(rank), count}});
+  for (size_t d = 0; d < rank; ++d) {
+    for (int64_t k = 0; k < count; ++k) result.ints[static_cast<int64_t>(d) * count + k] = found[k] / strides[d] % x.type.shape[d];
+  }
+  return {c.emit().constant(result)};
+}
+
+constexpr auto kRows = std::to_array<ConverterRow>({
+    {"TopK", 1, 0, convert_top_k},
+    {"CumSum", 11, 0, convert_cumulative},
+    {"CumProd", 26, 0, convert_cumulative},
+    {"ReverseSequence", 10, 0, convert_reverse_sequence},
+    {"Compress", 9, 0, convert_compress},
+    {"NonZero", 9, 0, convert_non_zero},
+});
+
+}  // namespace
+
+std::span<const ConverterRow> order_rows() { return kRows; }
+
+}  // namespace tw::frontend

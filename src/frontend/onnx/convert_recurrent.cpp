@@ -1,0 +1,223 @@
+// RNN, GRU and LSTM, unrolled over the sequence: one matrix product for all inputs, one a step for the state.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "frontend/onnx/converters.h"
+#include "frontend/onnx/limits.h"
+
+namespace tw::frontend {
+namespace {
+
+using graph::kAbsent;
+using graph::ValueId;
+
+struct Activation {
+  std::string name;
+  double alpha = 0, beta = 0;
+};
+
+ValueId apply(Emitter& e, const Activation& f, ValueId x) {
+  const auto is = [&](std::string_view name) {
+    return std::ranges::equal(f.name, name, [](char a, char b) { return std::tolower(a) == std::tolower(b); });
+  };
+  if (is("Relu")) return e.op("relu", {x});
+  if (is("Tanh")) return e.op("tanh", {x});
+  if (is("Sigmoid")) return e.op("sigmoid", {x});
+  if (is("Softsign")) return e.op("softsign", {x});
+  if (is("Softplus")) return e.op("softplus", {x});
+  if (is("LeakyRelu")) return e.op("leaky_relu", {x}, {{"alpha", f.alpha}});
+  if (is("ThresholdedRelu")) return e.op("thresholded_relu", {x}, {{"alpha", f.alpha}});
+  if (is("Elu")) return e.op("elu", {x}, {{"alpha", f.alpha}});
+  if (is("HardSigmoid")) return e.op("hard_sigmoid", {x}, {{"alpha", f.alpha}, {"beta", f.beta}});
+  if (is("Affine")) return e.add(e.mul(x, e.number(x, f.alpha)), e.number(x, f.beta));
+  if (is("ScaledTanh")) return e.mul(e.op("tanh", {e.mul(x, e.number(x, f.beta))}), e.number(x, f.alpha));
+  throw Unsupported(fmt::format("activation '{}' is not supported", f.name));
+}
+
+// Defaults of alpha and beta where the node gives none.
+Activation with_defaults(const std::string& name) {
+  if (name == "LeakyRelu") return {name, 0.01F, 0};
+  if (name == "HardSigmoid") return {name, 0.2F, 0.5};
+  return {name, 1, name == "ScaledTanh" ? 1.0 : 0.0};
+}
+
+struct State {
+  ValueId h, c;
+};
+
+class Recurrent {
+ public:
+  explicit Recurrent(NodeContext& c) : c_(c), e_(c.emit()) {
+    gates_ = c.op() == "LSTM" ? 4 : c.op() == "GRU" ? 3 : 1;
+    if (c.rank(0) != 3 || c.rank(1) != 3 || c.rank(2) != 3) throw UserError("X, W and R must have rank 3");
+    batch_first_ = c.int_or("layout", 0) != 0;
+    x_ = batch_first_ ? e_.transpose(c.input(0), {1, 0, 2}) : c.input(0);
+    steps_ = e_.shape(x_)[0];
+    batch_ = e_.shape(x_)[1];
+    hidden_ = c.shape(2)[2];
+    directions_ = c.shape(1)[0];
+    if (c.int_or("hidden_size", hidden_) != hidden_) throw UserError(fmt::format("hidden_size differs from R's {}", hidden_));
+    const std::string direction = c.string_or("direction", "forward");
+    if (direction != "forward" && direction != "reverse" && direction != "bidirectional") throw UserError(fmt::format("direction '{}'", direction));
+    if (directions_ != (direction == "bidirectional" ? 2 : 1)) throw UserError(fmt::format("{} directions in W", directions_));
+    first_reversed_ = direction == "reverse";
+    if (c.shape(1)[1] != gates_ * hidden_ || c.shape(2) != Shape{directions_, gates_ * hidden_, hidden_} || c.shape(1)[2] != e_.shape(x_)[2]) {
+      throw UserError(fmt::format("W {} or R {} do not fit", to_string(c.shape(1)), to_string(c.shape(2))));
+    }
+    if (steps_ < 1 || steps_ > kMaxTrips) throw Unsupported(fmt::format("a sequence of {} steps; 1 to {} are supported", steps_, kMaxTrips));
+    clip_ = c.float_or("clip", 0);
+    read_activations();
+  }
+
+  Outputs run() {
+    std::vector<ValueId> sequences, last_h, last_c;
+    for (int64_t d = 0; d < directions_; ++d) {
+      const bool reversed = first_reversed_ || d == 1;
+      std::vector<ValueId> rows(steps_);
+      const State last = run_direction(d, reversed, rows);
+      sequences.push_back(e_.reshape(e_.concat(rows, 0), {steps_, 1, batch_, hidden_}));
+      last_h.push_back(e_.reshape(last.h, {1, batch_, hidden_}));
+      if (gates_ == 4) last_c.push_back(e_.reshape(last.c, {1, batch_, hidden_}));
+    }
+    ValueId y = e_.concat(sequences, 1);
+    ValueId h = e_.concat(last_h, 0);
+    ValueId cell = gates_ == 4 ? e_.concat(last_c, 0) : kAbsent;
+    if (batch_first_) {
+      y = e_.transpose(y, {2, 0, 1, 3});
+      h = e_.transpose(h, {1, 0, 2});
+      if (gates_ == 4) cell = e_.transpose(cell, {1, 0, 2});
+    }
+    return {y, h, cell};
+  }
+
+ private:
+  void read_activations() {
+    std::vector<std::string> names = gates_ == 1 ? std::vector<std::string>{"Tanh"} : gates_ == 3 ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                                                                                                 : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
+    const size_t each = names.size();
+    names = c_.strings_or("activations", names);
+    if (names.size() == each && directions_ == 2) names.insert(names.end(), names.begin(), names.begin() + static_cast<int64_t>(each));
+    if (names.size() != each * directions_) throw UserError(fmt::format("{} activations for {} directions", names.size(), directions_));
+    const std::vector<double> alpha = c_.floats_or("activation_alpha", {});
+    const std::vector<double> beta = c_.floats_or("activation_beta", {});
+    for (size_t k = 0; k < names.size(); ++k) {
+      activations_.push_back(with_defaults(names[k]));
+      if (k < alpha.size()) activations_.back().alpha = alpha[k];
+      if (k < beta.size()) activations_.back().beta = beta[k];
+    }
+  }
+
+  const Activation& activation(size_t k) const { return activations_[static_cast<size_t>(direction_) * (activations_.size() / directions_) + k]; }
+
+  ValueId clipped(ValueId x) { return clip_ > 0 ? e_.op("clip", {x}, {{"min", -clip_}, {"max", clip_}}) : x; }
+  ValueId gate(ValueId x, int64_t k) { return e_.slice(x, static_cast<int64_t>(e_.shape(x).size()) - 1, k * hidden_, hidden_); }
+
+  // Row d of an optional input of shape [directions, ...] (or, batch first, [batch, directions, hidden]).
+  ValueId of_direction(size_t input, int64_t d, const Shape& shape) {
+    if (!c_.has(input)) return kAbsent;
+    return e_.reshape(e_.slice(c_.input(input), 0, d, 1), shape);
+  }
+  ValueId initial(size_t input, int64_t d) {
+    if (!c_.has(input)) return e_.filled(0, {c_.type(0).type, {batch_, hidden_}});
+    const int64_t axis = batch_first_ ? 1 : 0;
+    if (c_.type(input).elements() != directions_ * batch_ * hidden_) throw UserError(fmt::format("initial state of shape {}", to_string(c_.shape(input))));
+    return e_.reshape(e_.slice(c_.input(input), axis, d, 1), {batch_, hidden_});
+  }
+
+  State run_direction(int64_t d, bool reversed, std::vector<ValueId>& rows) {
+    direction_ = d;
+    const ValueId w = e_.transpose(of_direction(1, d, {gates_ * hidden_, c_.shape(1)[2]}), {1, 0});
+    recurrence_ = e_.transpose(of_direction(2, d, {gates_ * hidden_, hidden_}), {1, 0});
+    const ValueId bias = of_direction(3, d, {2 * gates_ * hidden_});
+    input_bias_ = bias == kAbsent ? kAbsent : e_.slice(bias, 0, 0, gates_ * hidden_);
+    state_bias_ = bias == kAbsent ? kAbsent : e_.slice(bias, 0, gates_ * hidden_, gates_ * hidden_);
+    peepholes_ = gates_ == 4 ? of_direction(7, d, {3 * hidden_}) : kAbsent;
+    ValueId all = e_.matmul(x_, w);  // [steps, batch, gates * hidden]
+    if (input_bias_ != kAbsent) all = e_.add(all, input_bias_);
+    State state{initial(5, d), gates_ == 4 ? initial(6, d) : kAbsent};
+    const ValueId lengths = c_.has(4) ? e_.reshape(e_.cast(c_.input(4), DataType::i64()), {batch_, 1}) : kAbsent;
+    for (int64_t s = 0; s < steps_; ++s) {
+      const int64_t t = reversed ? steps_ - 1 - s : s;
+      const ValueId x = e_.reshape(e_.slice(all, 0, t, 1), {batch_, gates_ * hidden_});
+      State next = gates_ == 4 ? lstm_step(x, state) : gates_ == 3 ? State{gru_step(x, state.h), kAbsent} : State{rnn_step(x, state.h), kAbsent};
+      rows[t] = next.h;
+      if (lengths != kAbsent) {
+        // Beyond a sequence's end its state stays and its output is 0.
+        const ValueId inside = e_.op("less", {e_.scalar(static_cast<double>(t), DataType::i64()), lengths});
+        rows[t] = e_.where(inside, next.h, e_.number(next.h, 0));
+        next.h = e_.where(inside, next.h, state.h);
+        if (gates_ == 4) next.c = e_.where(inside, next.c, state.c);
+      }
+      state = next;
+    }
+    return state;
+  }
+
+  ValueId state_product(ValueId h) {
+    const ValueId product = e_.matmul(h, recurrence_);
+    return state_bias_ == kAbsent ? product : e_.add(product, state_bias_);
+  }
+
+  ValueId rnn_step(ValueId x, ValueId h) { return apply(e_, activation(0), clipped(e_.add(x, state_product(h)))); }
+
+  // Gates z (update), r (reset), h (candidate); h' = (1 - z) candidate + z h.
+  ValueId gru_step(ValueId x, ValueId h) {
+    const bool reset_after = c_.int_or("linear_before_reset", 0) != 0;
+    const ValueId state = state_product(h);
+    const ValueId z = apply(e_, activation(0), clipped(e_.add(gate(x, 0), gate(state, 0))));
+    const ValueId r = apply(e_, activation(0), clipped(e_.add(gate(x, 1), gate(state, 1))));
+    ValueId part = kAbsent;
+    if (reset_after) {
+      part = e_.mul(r, gate(state, 2));
+    } else {
+      part = e_.matmul(e_.mul(r, h), gate(recurrence_, 2));
+      if (state_bias_ != kAbsent) part = e_.add(part, gate(state_bias_, 2));
+    }
+    const ValueId candidate = apply(e_, activation(1), clipped(e_.add(gate(x, 2), part)));
+    return e_.add(e_.mul(e_.sub(e_.number(z, 1), z), candidate), e_.mul(z, h));
+  }
+
+  // Gates i, o, f, c; the peepholes look at the old cell (i, f) and at the new one (o).
+  State lstm_step(ValueId x, const State& state) {
+    const ValueId all = e_.add(x, state_product(state.h));
+    const auto peep = [&](ValueId gate_value, int64_t k, ValueId cell) {
+      return peepholes_ == kAbsent ? gate_value : e_.add(gate_value, e_.mul(e_.slice(peepholes_, 0, k * hidden_, hidden_), cell));
+    };
+    const ValueId i = apply(e_, activation(0), clipped(peep(gate(all, 0), 0, state.c)));
+    const bool coupled = c_.int_or("input_forget", 0) != 0;
+    const ValueId f = coupled ? e_.sub(e_.number(i, 1), i) : apply(e_, activation(0), clipped(peep(gate(all, 2), 2, state.c)));
+    const ValueId candidate = apply(e_, activation(1), clipped(gate(all, 3)));
+    const ValueId cell = e_.add(e_.mul(f, state.c), e_.mul(i, candidate));
+    const ValueId o = apply(e_, activation(0), clipped(peep(gate(all, 1), 1, cell)));
+    return {e_.mul(o, apply(e_, activation(2), cell)), cell};
+  }
+
+  NodeContext& c_;
+  Emitter& e_;
+  int64_t gates_ = 1, steps_ = 0, batch_ = 0, hidden_ = 0, directions_ = 1, direction_ = 0;
+  bool batch_first_ = false, first_reversed_ = false;
+  double clip_ = 0;
+  std::vector<Activation> activations_;
+  ValueId x_ = kAbsent;  // [steps, batch, input]
+  ValueId recurrence_ = kAbsent, input_bias_ = kAbsent, state_bias_ = kAbsent, peepholes_ = kAbsent;  // of the direction at hand
+};
+
+Outputs convert_recurrent(NodeContext& c) {
+  c.ignore_attr("input_forget");
+  c.ignore_attr("linear_before_reset");
+  c.ignore_attr("output_sequence");
+  return Recurrent(c).run();
+}
+
+constexpr auto kRows = std::to_array<ConverterRow>({
+    {"RNN", 7, 0, convert_recurrent},
+    {"GRU", 7, 0, convert_recurrent},
+    {"LSTM", 7, 0, convert_recurrent},
+});
+
+}  // namespace
+
+std::span<const ConverterRow> recurrent_rows() { return kRows; }
+
+}  // namespace tw::frontend

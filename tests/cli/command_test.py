@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+"""The command from outside: exit codes, messages, JSON, help, full disks and sudden death.
+
+  TILEWRIGHT=PATH python3 -m unittest command_test.Usage
+
+Needs the standard library only. Each case says what is wrong, the exit code of the documentation, and words of the
+message that must name it.
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+import zipfile
+
+import onnx_bytes as ob
+
+TILEWRIGHT = os.environ["TILEWRIGHT"]
+USAGE, MODEL, MISMATCH, ARTEFACT, EXHAUSTED = 2, 3, 4, 5, 6
+
+
+def npy(shape, values, descr="<f4"):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    code = {"<f4": "f", "<i8": "q"}[descr]
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}{code}", *values)
+
+
+def npy_floats(data):
+    return list(struct.unpack(f"<{(len(data) - 128) // 4}f", data[128:]))
+
+
+class Case(unittest.TestCase):
+    """A temporary folder with dense.onnx (relu(x w + b), x of 4 x 3) as the working directory of every command."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.write("dense.onnx", ob.dense())
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+    def run_command(self, *words, **options):
+        return subprocess.run([TILEWRIGHT, *words], cwd=self.folder, capture_output=True, text=True, timeout=300, **options)
+
+    def succeeds(self, *words, **options):
+        done = self.run_command(*words, **options)
+        self.assertEqual(done.returncode, 0, f"{words}\n{done.stdout}{done.stderr}")
+        return done
+
+    def fails(self, code, words, *fragments):
+        """The command ends with `code`, says every fragment on stderr, nothing on stdout, and leaves no file behind."""
+        before = sorted(p.relative_to(self.folder) for p in self.folder.rglob("*"))
+        done = self.run_command(*words)
+        with self.subTest(words=words):
+            self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}{done.stderr}")
+            for fragment in fragments:
+                self.assertIn(fragment, done.stderr)
+            self.assertEqual(done.stdout, "")
+            self.assertEqual(before, sorted(p.relative_to(self.folder) for p in self.folder.rglob("*")))
+
+    def compiled(self, name="dense.tw", *options):
+        self.succeeds("compile", "dense.onnx", "-o", name, *options)
+        return self.folder / name
+
+
+class Usage(Case):
+    def test_verbs_and_options(self):
+        self.fails(USAGE, [], "subcommand")
+        self.fails(USAGE, ["frob"])
+        self.fails(USAGE, ["compile", "dense.onnx", "--frob"], "--frob")
+        self.fails(USAGE, ["compile"], "MODEL")
+        self.fails(USAGE, ["compile", "dense.tw"], "dense.tw", "compiled already")
+        self.fails(USAGE, ["bench", "dense.onnx", "--threads", "two"], "--threads")
+        self.fails(USAGE, ["bench", "dense.onnx", "--threads", "-1"], "--threads")
+        self.fails(USAGE, ["bench", "dense.onnx", "--iterations", "0"], "--iterations")
+
+    def test_malformed_model_options(self):
+        for text in ("x", "x:", ":4x3", "x:4xq", "x:4x-3", "x:4x"):
+            words = ["compile", "dense.onnx", "--shape", text]
+            if text != "x:":  # a scalar: well-formed, but against the model
+                self.fails(USAGE, words, "--shape", text)
+        for text in ("batch", "=3", "batch=two", "batch="):
+            self.fails(USAGE, ["compile", "dense.onnx", "--dim", text], "--dim")
+        self.fails(USAGE, ["compile", "dense.onnx", "--const", "x=x.npy"], "--const", "@FILE")
+        self.fails(USAGE, ["compile", "dense.onnx", "--const", "x=@missing.npy"], "missing.npy")
+
+    def test_targets_and_passes(self):
+        self.fails(USAGE, ["compile", "dense.onnx", "--target", "cpu:z80"], "cpu:z80", "cpu:x86-64-v3", "cuda:sm_90a")
+        self.fails(USAGE, ["compile", "dense.onnx", "--disable-pass", "frob"], "--disable-pass", "frob")
+        self.fails(USAGE, ["compile", "dense.onnx", "--disable-pass", "partition"], "partition", "required")
+        self.fails(USAGE, ["compile", "dense.onnx", "--stop-after", "frob"], "frob")
+
+    def test_plans(self):
+        self.fails(USAGE, ["compile", "dense.onnx", "--plan", "missing.twp"], "missing.twp")
+        self.write("bad.twp", b"tilewright plan 1\nfrob\n")
+        self.fails(USAGE, ["compile", "dense.onnx", "--plan", "bad.twp"], "frob")
+        self.write("other.onnx", ob.model([ob.node("Softmax", ["x"], ["s"], "S", [("axis", -1)]), ob.node("MatMul", ["s", "w"], ["y"], "M")],
+                                          [ob.value_info("x", [4, 3])], [ob.value_info("y", [4, 2])], [ob.tensor("w", [3, 2], [1] * 6)]))
+        self.succeeds("compile", "other.onnx", "-o", "other.tw", "--plan-out", "other.twp")
+        self.fails(USAGE, ["compile", "dense.onnx", "--plan", "other.twp"], "plan")
+
+    def test_places_that_cannot_be_written(self):
+        self.fails(USAGE, ["compile", "dense.onnx", "-o", "missing/dense.tw"], "missing")
+        (self.folder / "folder.tw").mkdir()
+        self.fails(USAGE, ["compile", "dense.onnx", "-o", "folder.tw"], "folder.tw")
+        self.fails(USAGE, ["compile", "dense.onnx", "--dump-ir", "dense.onnx"], "--dump-ir")
+
+    def test_inputs_and_outputs_of_run(self):
+        self.compiled()
+        self.write("x.npy", npy([4, 3], range(12)))
+        self.write("flat.npy", npy([12], range(12)))
+        self.write("ints.npy", npy([4, 3], range(12), "<i8"))
+        self.write("cut.npy", npy([4, 3], range(12))[:-1])
+        self.fails(USAGE, ["run", "dense.tw"], "x", "f32[4, 3]")
+        self.fails(USAGE, ["run", "dense.tw", "--input", "z=@x.npy", "--random", "seed=0"], "z")
+        self.fails(USAGE, ["run", "dense.tw", "--input", "x=x.npy"], "@")
+        self.fails(USAGE, ["run", "dense.tw", "--input", "x=@flat.npy"], "x", "[12]", "[4, 3]")
+        self.fails(USAGE, ["run", "dense.tw", "--input", "x=@ints.npy"], "x", "i64", "f32")
+        self.fails(USAGE, ["run", "dense.tw", "--input", "x=@cut.npy"], "cut.npy")
+        self.fails(USAGE, ["run", "dense.tw", "--random", "seed=many"], "--random")
+        self.fails(USAGE, ["run", "dense.tw", "--input", "x=@x.npy", "--output", "z=@z.npy"], "z")
+        self.fails(USAGE, ["run", "dense.tw", "--input", "x=@x.npy", "--output", "y=y.npy"], "@")
+        self.fails(USAGE, ["run", "missing.tw", "--random", "seed=0"], "missing.tw")
+
+
+class Models(Case):
+    def test_files_that_are_no_model(self):
+        self.fails(MODEL, ["compile", "missing.onnx"], "missing.onnx")
+        (self.folder / "folder.onnx").mkdir()
+        self.fails(MODEL, ["compile", "folder.onnx"], "folder.onnx")
+        self.write("empty.onnx", b"")
+        self.fails(MODEL, ["compile", "empty.onnx"], "empty.onnx")
+        self.write("noise.onnx", random.Random(1).randbytes(999))
+        self.fails(MODEL, ["compile", "noise.onnx"], "noise.onnx")
+        whole = ob.dense()
+        for size in (1, len(whole) // 2, len(whole) - 1):
+            self.write("cut.onnx", whole[:size])
+            self.fails(MODEL, ["compile", "cut.onnx"], "cut.onnx")
+
+    def test_operators(self):
+        x, y = ob.value_info("x", [4]), ob.value_info("y", [4])
+        self.write("m.onnx", ob.model([ob.node("Frobnicate", ["x"], ["f"], "F1"), ob.node("Twiddle", ["f"], ["y"], "T1", domain="my.ops")], [x], [y]))
+        self.fails(MODEL, ["compile", "m.onnx"], "Frobnicate", "F1", "Twiddle", "T1", "my.ops")
+        self.write("m.onnx", ob.model([ob.node("Add", ["x", "w"], ["y"], "Add_7")], [x], [y], [ob.tensor("w", [3], [1, 2, 3])]))
+        self.fails(MODEL, ["compile", "m.onnx"], "Add_7", "[4]", "[3]")
+        self.write("m.onnx", ob.model([ob.node("Relu", ["nothing"], ["y"], "R")], [x], [y]))
+        self.fails(MODEL, ["compile", "m.onnx"], "nothing")
+        self.write("m.onnx", ob.model([ob.node("Relu", ["x"], ["y"], "R")], [x], [y], opset=999))
+        self.fails(MODEL, ["compile", "m.onnx"], "999")
+
+    def test_shapes(self):
+        self.fails(MODEL, ["compile", "dense.onnx", "--shape", "x:1x2"], "--shape", "x", "[4, 3]")
+        self.fails(MODEL, ["compile", "dense.onnx", "--shape", "x:"], "--shape", "x")
+        self.fails(MODEL, ["compile", "dense.onnx", "--shape", "frob:4x3"], "frob", "x")
+        self.write("dynamic.onnx", ob.dense(batch="batch"))
+        self.fails(MODEL, ["compile", "dynamic.onnx"], "batch", "--dim")
+        self.succeeds("compile", "dynamic.onnx", "--dim", "batch=5")
+        self.succeeds("compile", "dynamic.onnx", "--shape", "x:5x3")
+
+    def test_external_data(self):
+        def external(location, offset=0, length=None):
+            w = ob.external_tensor("w", [3, 2], location, offset, length)
+            return ob.model([ob.node("MatMul", ["x", "w"], ["y"], "M")], [ob.value_info("x", [4, 3])], [ob.value_info("y", [4, 2])], [w])
+
+        self.write("m.onnx", external("w.bin"))
+        self.fails(MODEL, ["compile", "m.onnx"], "w.bin")
+        self.write("w.bin", bytes(24))
+        self.succeeds("compile", "m.onnx", "-o", "good.tw")
+        self.write("m.onnx", external("w.bin", length=25))
+        self.fails(MODEL, ["compile", "m.onnx"], "w")
+        self.write("m.onnx", external("w.bin", offset=4))
+        self.fails(MODEL, ["compile", "m.onnx"], "w")
+        self.write("outside.bin", bytes(24))
+        self.write("inner/m.onnx", external("../outside.bin"))
+        self.fails(MODEL, ["compile", "inner/m.onnx"], "outside.bin")
+        self.write("m.onnx", external(str(self.folder / "w.bin")))
+        self.fails(MODEL, ["compile", "m.onnx"], "w.bin")
+        os.symlink("/etc/passwd", self.folder / "link.bin")
+        self.write("m.onnx", external("link.bin"))
+        self.fails(MODEL, ["compile", "m.onnx"], "link.bin")
+
+
+class Artefacts(Case):
+    def test_damage_is_refused(self):
+        whole = self.compiled().read_bytes()
+        rng = random.Random(2)
+        places = [0, 8, 12, 16, 24, 63, 64, 96, 4096, len(whole) - 1, *(rng.randrange(len(whole)) for _ in range(20))]
+        for place in places:
+            bad = bytearray(whole)
+            bad[place] ^= 1 << rng.randrange(8)
+            self.write("bad.tw", bytes(bad))
+            self.fails(ARTEFACT, ["run", "bad.tw", "--random", "seed=0"], "bad.tw")
+        self.fails(ARTEFACT, ["inspect", "bad.tw"], "bad.tw")
+        self.fails(ARTEFACT, ["bench", "bad.tw"], "bad.tw")
+
+    def test_truncation_is_refused(self):
+        whole = self.compiled().read_bytes()
+        for size in (0, 1, 63, 96, 4095, 4096, len(whole) // 2, len(whole) - 1):
+            self.write("bad.tw", whole[:size])
+            self.fails(ARTEFACT, ["run", "bad.tw", "--random", "seed=0"], "bad.tw")
+        self.write("bad.tw", whole + b"\0")
+        self.fails(ARTEFACT, ["run", "bad.tw", "--random", "seed=0"], "bad.tw")
+
+    def test_other_files(self):
+        self.write("model.tw", ob.dense())
+        self.fails(ARTEFACT, ["run", "model.tw", "--random", "seed=0"], "model.tw")
+
+    def test_same_bytes_every_time(self):
+        first = self.compiled("a.tw", "--plan-out", "a.twp").read_bytes()
+        self.assertEqual(first, self.compiled("b.tw").read_bytes())
+        self.assertEqual(first, self.compiled("c.tw", "--plan", "a.twp").read_bytes())
+
+
+class Results(Case):
+    def test_run_and_verify(self):
+        x = [(i * 5) % 7 - 3 for i in range(12)]
+        want = ob.dense_reference(x)
+        self.write("x.npy", npy([4, 3], x))
+        self.compiled()
+        for model in ("dense.tw", "dense.onnx"):
+            self.succeeds("run", model, "--input", "x=@x.npy", "--output", "y=@y.npy", "--output-dir", "out")
+            self.assertEqual(npy_floats((self.folder / "y.npy").read_bytes()), want)
+            self.assertEqual((self.folder / "y.npy").read_bytes(), (self.folder / "out/y.npy").read_bytes())
+        self.succeeds("verify", "dense.onnx", "--input", "x=@x.npy")
+        for change, code in ((0, 0), (1, MISMATCH)):
+            with zipfile.ZipFile(self.folder / "want.npz", "w") as file:
+                file.writestr("y.npy", npy([4, 5], [want[0] + change, *want[1:]]))
+            done = self.run_command("verify", "dense.tw", "--input", "x=@x.npy", "--against", "want.npz")
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertIn("y", done.stdout)
+
+    def test_json_is_one_document(self):
+        self.compiled()
+        commands = {
+            "compile": ["compile", "dense.onnx", "-o", "j.tw"],
+            "run": ["run", "dense.tw", "--random", "seed=0"],
+            "bench": ["bench", "dense.tw", "--duration", "0", "--warm-up", "0"],
+            "verify": ["verify", "dense.onnx"],
+            "inspect": ["inspect", "dense.tw"],
+            "doctor": ["doctor"],
+        }
+        for verb, words in [*commands.items(), ("inspect", ["inspect", "dense.onnx"])]:
+            for place in ([*words, "--json"], ["--json", *words]):
+                with self.subTest(words=place):
+                    document = json.loads(self.succeeds(*place).stdout)  # fails on a second document or stray text
+                    self.assertEqual(document["schema"], f"tilewright.{verb}.v1")
+        self.fails(MODEL, ["compile", "missing.onnx", "--json"], "missing.onnx")
+        latency = json.loads(self.succeeds(*commands["bench"], "--json").stdout)["latency_ms"]
+        self.assertEqual(sorted(latency), sorted(["min", "p10", "median", "mean", "p90", "p95", "p99", "max", "n"]))
+        self.assertGreaterEqual(latency["n"], 10)
+
+    def test_examples_of_the_help_run(self):
+        self.write("resnet50.onnx", ob.dense())
+        environment = {**os.environ, "PATH": f"{pathlib.Path(TILEWRIGHT).parent}:{os.environ['PATH']}"}
+        for verb in ([], ["compile"], ["run"], ["bench"], ["verify"], ["inspect"], ["doctor"]):
+            text = self.succeeds(*verb, "-h").stdout
+            example = re.match(r"Example: (tilewright .*)", text)
+            self.assertIsNotNone(example, f"{verb}: {text}")
+            done = subprocess.run(example.group(1), shell=True, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, f"{example.group(1)}\n{done.stdout}{done.stderr}")
+        self.assertRegex(self.succeeds("--version").stdout, r"^tilewright \d+\.\d+\.\d+\n$")
+
+
+class Disk(Case):
+    """A full disk: a file system of 64 KiB in a mount namespace of our own."""
+
+    def test_full_disk_keeps_the_old_file(self):
+        probe = subprocess.run(["unshare", "-rm", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt"], capture_output=True)
+        if probe.returncode != 0:
+            self.skipTest("no small file system can be mounted here")
+        self.write("big.onnx", ob.dense(k=300, n=200))
+        for target, words in {
+            "m.tw": f"compile big.onnx -o /mnt/m.tw",
+            "y.npy": f"run dense.onnx --random seed=0 --output y=@/mnt/y.npy",
+        }.items():
+            fill = "head -c 65536 /dev/zero > /mnt/fill" if target == "y.npy" else "true"
+            script = (f"mount -t tmpfs -o size=68k none /mnt && echo old > /mnt/{target} && {{ {fill}; {TILEWRIGHT} {words}; code=$?; "
+                      f"ls -A /mnt; cat /mnt/{target}; exit $code; }}")
+            done = subprocess.run(["unshare", "-rm", "sh", "-c", script], cwd=self.folder, capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, EXHAUSTED, done.stdout + done.stderr)
+            self.assertIn("error:", done.stderr)
+            left = done.stdout.split()
+            self.assertEqual(sorted(set(left) - {"fill", "old"}), [target], "a partial file was left")
+            self.assertEqual(left[-1], "old")
+
+
+class Kill(Case):
+    def test_kill_leaves_the_old_file_or_the_new(self):
+        """SIGKILL at 50 moments of a compile, spread over its whole length."""
+        self.write("big.onnx", ob.dense(k=300, n=200))
+        start = time.monotonic()
+        self.succeeds("compile", "big.onnx", "-o", "out.tw")
+        length = time.monotonic() - start
+        new = (self.folder / "out.tw").read_bytes()
+        old = self.compiled("out.tw").read_bytes()
+        self.assertNotEqual(old, new)
+        rng, seen = random.Random(3), set()
+        for _ in range(50):
+            (self.folder / "out.tw").write_bytes(old)
+            process = subprocess.Popen([TILEWRIGHT, "compile", "big.onnx", "-o", "out.tw"], cwd=self.folder, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+            time.sleep(rng.uniform(0, 1.3 * length))
+            process.kill()
+            process.wait()
+            now = (self.folder / "out.tw").read_bytes()
+            self.assertIn(now, (old, new))
+            seen.add(now)
+        self.assertIn(old, seen, "no kill came before the end: the test shows nothing")
+
+
+if __name__ == "__main__":
+    unittest.main()

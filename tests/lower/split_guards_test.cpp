@@ -1,0 +1,44 @@
+// split-guards: the main part of a loop has no guard, the tail a constant extent.
+#include "tests/lower/pass_test.h"
+
+namespace tw::lower::test {
+namespace {
+
+TEST(SplitGuards, TheTailGetsAnExtentOfItsOwn) {
+  expect_pass("split-guards", "for i in 4 { for j in 4 { if (((i * 4) + j) < 14) { Y[0, ((i * 4) + j)] = 0:f32 } } }",
+              "for i in 3 { for j in 4 { Y[0, ((i * 4) + j)] = 0:f32 } } for jt in 2 { Y[0, (jt + 12)] = 0:f32 }");
+}
+
+TEST(SplitGuards, ALoopOfOnlyATail) {
+  expect_pass("split-guards", "for j in 8 { if (j < 5) { Y[0, j] = 0:f32 } }", "for j in 5 { Y[0, j] = 0:f32 }");
+}
+
+TEST(SplitGuards, KindsOfLoopsStay) {
+  expect_pass("split-guards", "for i in 2 unrolled { for j in 4 vectorized { if (((i * 4) + j) < 6) { Y[0, ((i * 4) + j)] = 0:f32 } } }",
+              "for j in 4 vectorized { Y[0, j] = 0:f32 } for jt in 2 vectorized { Y[0, (jt + 4)] = 0:f32 }");
+}
+
+TEST(SplitGuards, TwoGuardsOfOneLoop) {
+  expect_pass("split-guards", "for i in 8 { if (i < 3) { Y[i, 0] = 0:f32 } if (i < 5) { Y[i, 1] = 0:f32 } }",
+              "for i in 3 { Y[i, 0] = 0:f32 Y[i, 1] = 0:f32 } for it in 2 { Y[(it + 3), 1] = 0:f32 }");
+}
+
+TEST(SplitGuards, TilesAreSplitByAnIf) {
+  expect_pass("split-guards", "for j in 3 { if (((t * 3) + j) < 16) { Y[0, ((t * 3) + j)] = 0:f32 } }",
+              "if (t < 5) { for j in 3 { Y[0, ((t * 3) + j)] = 0:f32 } } else { Y[0, 15] = 0:f32 }");
+}
+
+TEST(SplitGuards, GuardsOfOtherVariablesStay) {
+  const std::string body = "for i in 4 { if (S[i] < 1:f32) { Y[i, 0] = 0:f32 } }";
+  expect_pass("split-guards", body, body);
+  const std::string falling = "for i in 4 { if ((1 - i) < 0) { Y[i, 0] = 0:f32 } }";
+  expect_pass("split-guards", falling, falling);
+}
+
+TEST(SplitGuards, AnElseIsNoGuard) {
+  const std::string body = "for i in 4 { if (i < 3) { Y[i, 0] = 0:f32 } else { Y[i, 1] = 0:f32 } }";
+  expect_pass("split-guards", body, body);
+}
+
+}  // namespace
+}  // namespace tw::lower::test

@@ -18,7 +18,7 @@ find_program(TW_LLD NAMES ld.lld-19 ld.lld)
 if(TW_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
-add_compile_options(-Wall -Wextra -Werror=return-type)
+add_compile_options(-Wall -Wextra -Wno-restrict -Werror=return-type)
 # References must be exactly what their formulas say: no contraction into fma behind our back.
 add_compile_options(-ffp-contract=off)
 if(TW_SANITIZE)

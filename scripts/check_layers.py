@@ -13,7 +13,7 @@ import sys
 CHECKED = ("src", "include", "runtime", "tools", "examples")
 SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cpp", ".inc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-INCLUDE_ROOTS = ("src", "", "include")  # the include paths that CMake gives, below the file's own folder
+INCLUDE_ROOTS = ("src", "", "include", "tools")  # the include paths that CMake gives, below the file's own folder
 
 
 class RulesError(Exception):

@@ -4,7 +4,8 @@
   python3 scripts/check_sizes.py [--root DIR] [FILE ...]
 
 File: over 500 lines needs a `// Size: reason` line in its opening comment, over 800 fails. Function: at most 80 lines,
-6 parameters, 4 levels of nesting. Headers: no bare bool parameter (use an enum). src + runtime: at most 60,000 lines.
+6 parameters (more where a line above says `Signature fixed by` whose interface it is), 4 levels of nesting; tests hold
+tables and scenarios, so that length and nesting bind only in the other folders. Headers: no bare bool parameter (use an enum). src + runtime: at most 60,000 lines.
 Prints each violation as FILE:LINE: rule. Exit code 1 if there is any.
 """
 import argparse
@@ -35,7 +36,12 @@ def is_bare_bool(parameter):
         len(tokens) == 1 or re.match(r"[A-Za-z_]\w*$", tokens[1]) is not None)
 
 
-def check_text(text, is_header):
+def is_signature_fixed(lines, line):
+    """Whether a comment just above (or on) the declaration says that another interface decides its parameters."""
+    return any("Signature fixed by" in text for text in lines[max(0, line - 3):line])
+
+
+def check_text(text, is_header, is_test=False):
     """Yields (line, rule) for each violation in one file."""
     lines = text.splitlines()
     if len(lines) > MAX_FILE_LINES:
@@ -45,12 +51,12 @@ def check_text(text, is_header):
                   "at its top")
     outline = Outline(text)
     for f in outline.functions:
-        if f.lines > MAX_FUNCTION_LINES:
+        if not is_test and f.lines > MAX_FUNCTION_LINES:
             yield f.line, f"function {f.name} has {f.lines} lines, at most {MAX_FUNCTION_LINES}"
-        if f.nesting > MAX_NESTING:
+        if not is_test and f.nesting > MAX_NESTING:
             yield f.nesting_line, f"function {f.name} nests {f.nesting} levels deep, at most {MAX_NESTING}"
     for f in outline.functions + outline.declarations:
-        if len(f.params) > MAX_PARAMETERS:
+        if len(f.params) > MAX_PARAMETERS and not is_signature_fixed(lines, f.line):
             yield f.line, f"function {f.name} has {len(f.params)} parameters, at most {MAX_PARAMETERS}"
         if is_header and any(is_bare_bool(p) for p in f.params):
             yield f.line, f"function {f.name} has a bare bool parameter; use an enum"
@@ -74,7 +80,7 @@ def main(argv=None):
         name = path.relative_to(args.root) if path.is_relative_to(args.root) else path
         files += 1
         total += len(text.splitlines()) if name.parts[0] in COUNTED else 0
-        for line, rule in check_text(text, path.suffix in (".h", ".hpp")):
+        for line, rule in check_text(text, path.suffix in (".h", ".hpp"), name.parts[0] == "tests"):
             count += 1
             print(f"{name}:{line}: {rule}")
     if total > MAX_TOTAL_LINES:

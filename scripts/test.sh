@@ -89,6 +89,5 @@ run_ctest
 check layers python3 scripts/check_layers.py
 check sizes python3 scripts/check_sizes.py
 check format bash scripts/check_format.sh
-check tidy bash scripts/check_tidy.sh "$build"
 check script-tests python3 -m unittest discover -s tests/scripts -p 'test_*.py'
 check model-tests "$TW_PYTHON" -m unittest discover -s tests/models -p 'test_*.py'

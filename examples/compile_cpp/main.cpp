@@ -1,5 +1,5 @@
-// compile_cpp MODEL.onnx: compiles a model in memory, loads the artefact from memory, and runs it on inputs of 0, 1, ..,
-// 6, 0, 1, ..; prints what was compiled and the sum of every f32 output.
+// compile_cpp MODEL.onnx: compiles a model in memory, loads the artefact from memory, and runs it on inputs of 0, 1,
+// .., 6, 0, 1, ..; prints what was compiled and the sum of every f32 output.
 #include <tilewright/compiler.h>
 #include <tilewright/runtime.h>
 
@@ -30,7 +30,8 @@ struct Free {
 
 // One tensor with memory of its own.
 struct Tensor {
-  explicit Tensor(const TwTensorInfo& info) : name(info.name), shape(info.shape, info.shape + info.ndim), dtype(info.dtype) {
+  explicit Tensor(const TwTensorInfo& info)
+      : name(info.name), shape(info.shape, info.shape + info.ndim), dtype(info.dtype) {
     bytes.resize(elements() * ((dtype.bits + 7) / 8));
     if (!is_f32()) return;
     for (std::size_t i = 0; i < elements(); ++i) floats()[i] = static_cast<float>(i % 7);
@@ -43,7 +44,9 @@ struct Tensor {
   }
   bool is_f32() const { return dtype.code == kDLFloat && dtype.bits == 32; }
   float* floats() { return reinterpret_cast<float*>(bytes.data()); }
-  DLTensor view() { return {bytes.data(), {kDLCPU, 0}, static_cast<int32_t>(shape.size()), dtype, shape.data(), nullptr, 0}; }
+  DLTensor view() {
+    return {bytes.data(), {kDLCPU, 0}, static_cast<int32_t>(shape.size()), dtype, shape.data(), nullptr, 0};
+  }
 
   std::string name;
   std::vector<int64_t> shape;
@@ -73,7 +76,8 @@ void run(const std::vector<uint8_t>& artefact) {
   std::vector<DLTensor> in, out;
   for (Tensor& t : inputs) in.push_back(t.view());
   for (Tensor& t : outputs) out.push_back(t.view());
-  check(api().run(context.get(), in.data(), static_cast<int32_t>(in.size()), out.data(), static_cast<int32_t>(out.size())));
+  check(api().run(context.get(), in.data(), static_cast<int32_t>(in.size()), out.data(),
+                  static_cast<int32_t>(out.size())));
 
   for (Tensor& t : outputs) {
     if (!t.is_f32()) continue;
@@ -93,8 +97,8 @@ int main(int argc, char** argv) {
   try {
     tilewright::CompileOptions options;  // options.target = "cpu:x86-64-v3"; options.shapes["x"] = {1, 3, 224, 224}; ..
     const tilewright::CompileResult result = tilewright::compile_file(argv[1], options);
-    std::printf("compiled for %s: %lld groups, %zu bytes\n", result.report.target.c_str(), static_cast<long long>(result.report.groups),
-                result.artefact.size());
+    std::printf("compiled for %s: %lld groups, %zu bytes\n", result.report.target.c_str(),
+                static_cast<long long>(result.report.groups), result.artefact.size());
     run(result.artefact);
     return 0;
   } catch (const tilewright::Error& error) {

@@ -27,11 +27,11 @@ namespace tilewright {
 
 /// What went wrong; the values are the exit codes of the command line for the same failure.
 enum class ErrorKind : int {
-  kFailure = 1,      // the operating system failed to read or write
-  kUsage = 2,        // an option is wrong: an unknown target or pass, a plan of another model
-  kModel = 3,        // the model is wrong, contradicts the options, or needs something that is not supported
-  kExhausted = 6,    // disk or memory full
-  kInternal = 70,    // a defect of Tilewright
+  kFailure = 1,    // the operating system failed to read or write
+  kUsage = 2,      // an option is wrong: an unknown target or pass, a plan of another model
+  kModel = 3,      // the model is wrong, contradicts the options, or needs something that is not supported
+  kExhausted = 6,  // disk or memory full
+  kInternal = 70,  // a defect of Tilewright
 };
 
 /// what() is one or more sentences that name the node, the shapes or the option, and what to change.
@@ -47,7 +47,7 @@ class TILEWRIGHT_API Error : public std::runtime_error {
 };
 
 struct CompileOptions {
-  std::string target = "cpu";  // a name of target_names(); "cpu" is this host
+  std::string target = "cpu";                          // a name of target_names(); "cpu" is this host
   std::map<std::string, std::vector<int64_t>> shapes;  // whole shapes of inputs, by name
   std::map<std::string, int64_t> dimensions;           // values of symbolic dimensions, by name
   /// Inputs that become constants of the compiled model, by name: in CPU memory, row-major and compact (strides NULL or
@@ -55,8 +55,8 @@ struct CompileOptions {
   std::map<std::string, DLTensor> constants;
   std::string plan;  // text of a plan to replay (CompileResult::plan of an earlier call); empty: make one
   std::vector<std::string> disabled_passes;  // optional passes to leave out
-  std::string dump_directory;  // the IR after every pass is written here; empty: nowhere
-  int threads = 0;             // for code generation; 0: all CPUs
+  std::string dump_directory;                // the IR after every pass is written here; empty: nowhere
+  int threads = 0;                           // for code generation; 0: all CPUs
   /// Called from the calling thread as phases go on: "import", "transform", "lower", "code", "assemble".
   std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
 };
@@ -71,8 +71,8 @@ struct CompileReport {
   std::string target;  // with "cpu" resolved: "cpu:x86-64-v4"
   int64_t opset = 0;   // of the model's default domain
   int64_t groups = 0;
-  int64_t kernels = 0;                        // different ones
-  std::map<std::string, int64_t> families;    // schedule family -> groups that it took
+  int64_t kernels = 0;                      // different ones
+  std::map<std::string, int64_t> families;  // schedule family -> groups that it took
   std::vector<PassTime> times;
   std::vector<std::string> warnings;
 };

@@ -44,8 +44,9 @@ uint16_t small_float_bits(double value, int mantissa_bits, int bias) {
   const auto mantissa = static_cast<uint32_t>(units);
   // Adding instead of or-ing carries a rounded-up mantissa into the exponent; subnormals have no implicit bit.
   const uint32_t implicit = 1u << mantissa_bits;
-  const uint32_t bits = mantissa < implicit ? mantissa
-                                            : (static_cast<uint32_t>(exponent + bias) << mantissa_bits) + (mantissa - implicit);
+  const uint32_t bits = mantissa < implicit
+                            ? mantissa
+                            : (static_cast<uint32_t>(exponent + bias) << mantissa_bits) + (mantissa - implicit);
   return static_cast<uint16_t>(sign | std::min<uint32_t>(bits, infinity));
 }
 

@@ -13,12 +13,14 @@
 namespace tw {
 namespace {
 
-constexpr std::array<std::string_view, 8> kOpNames = {"split", "reorder", "fuse", "pad", "unpad", "unfold", "fold", "store_at"};
+constexpr std::array<std::string_view, 8> kOpNames = {"split", "reorder", "fuse", "pad",
+                                                      "unpad", "unfold",  "fold", "store_at"};
 
 bool has_dim(LayoutOp op) { return op != LayoutOp::kReorder; }
 
 Shape apply_split(const LayoutPrimitive& p, const Shape& shape) {
-  TW_CHECK(num_elements(p.args) == shape[p.dim], "split factors [{}] of extent {}", fmt::join(p.args, ","), shape[p.dim]);
+  TW_CHECK(num_elements(p.args) == shape[p.dim], "split factors [{}] of extent {}", fmt::join(p.args, ","),
+           shape[p.dim]);
   Shape out(shape.begin(), shape.begin() + p.dim);
   out.insert(out.end(), p.args.begin(), p.args.end());
   out.insert(out.end(), shape.begin() + p.dim + 1, shape.end());
@@ -88,7 +90,8 @@ Shape apply_primitive(const LayoutPrimitive& p, const Shape& shape) {
       TW_CHECK(out[p.dim] >= 0, "unpad beyond the extent");
       return out;
     default:
-      throw InternalError(fmt::format("layout primitive {} belongs to the joint layout search", kOpNames[static_cast<int>(p.op)]));
+      throw InternalError(
+          fmt::format("layout primitive {} belongs to the joint layout search", kOpNames[static_cast<int>(p.op)]));
   }
 }
 
@@ -97,10 +100,14 @@ Layout Layout::then(const LayoutPrimitive& primitive) const {
   out.primitives_.push_back(primitive);
   return out;
 }
-Layout Layout::split(int dim, std::vector<int64_t> factors) const { return then({LayoutOp::kSplit, dim, std::move(factors)}); }
+Layout Layout::split(int dim, std::vector<int64_t> factors) const {
+  return then({LayoutOp::kSplit, dim, std::move(factors)});
+}
 Layout Layout::reorder(std::vector<int64_t> order) const { return then({LayoutOp::kReorder, 0, std::move(order)}); }
 Layout Layout::fuse(int dim, int count) const { return then({LayoutOp::kFuse, dim, {count}}); }
-Layout Layout::pad(int dim, int64_t before, int64_t after) const { return then({LayoutOp::kPad, dim, {before, after}}); }
+Layout Layout::pad(int dim, int64_t before, int64_t after) const {
+  return then({LayoutOp::kPad, dim, {before, after}});
+}
 
 Shape Layout::storage_shape(const Shape& logical) const {
   Shape shape = logical;

@@ -12,7 +12,7 @@ namespace tw {
 enum class DeviceKind : uint8_t { kCpu, kCuda };
 
 struct MemoryLevel {
-  std::string name;          // "L1", "L2", "DRAM"
+  std::string name;            // "L1", "L2", "DRAM"
   int64_t capacity_bytes = 0;  // of one unit
   int64_t line_bytes = 64;
   int ways = 8;
@@ -20,10 +20,10 @@ struct MemoryLevel {
 
 struct TargetInfo {
   DeviceKind kind = DeviceKind::kCpu;
-  std::string name;                // "cpu:x86-64-v4", "cuda:sm_90a"
-  int vector_bytes = 16;           // widest vector
+  std::string name;       // "cpu:x86-64-v4", "cuda:sm_90a"
+  int vector_bytes = 16;  // widest vector
   int vector_registers = 16;
-  int units = 1;                   // cores or SMs
+  int units = 1;                    // cores or SMs
   std::vector<MemoryLevel> levels;  // nearest first, private levels before shared ones
   std::vector<std::string> features;
 

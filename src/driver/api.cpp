@@ -18,11 +18,15 @@ namespace {
 
 ErrorKind kind_of(tw::format::ErrorCode code) {
   switch (code) {
-    case tw::format::ErrorCode::kInvalidArgument: return ErrorKind::kUsage;
+    case tw::format::ErrorCode::kInvalidArgument:
+      return ErrorKind::kUsage;
     case tw::format::ErrorCode::kOutOfMemory:
-    case tw::format::ErrorCode::kDiskFull: return ErrorKind::kExhausted;
-    case tw::format::ErrorCode::kInternal: return ErrorKind::kInternal;
-    default: return ErrorKind::kFailure;
+    case tw::format::ErrorCode::kDiskFull:
+      return ErrorKind::kExhausted;
+    case tw::format::ErrorCode::kInternal:
+      return ErrorKind::kInternal;
+    default:
+      return ErrorKind::kFailure;
   }
 }
 
@@ -54,16 +58,17 @@ tw::DataType element_type(const std::string& name, DLDataType type) {
   if (type.lanes == 1) {
     for (int s = 0; s <= static_cast<int>(ScalarType::kF64); ++s) {
       const DataType candidate(static_cast<ScalarType>(s));
-      const int code = candidate.is_bool()                       ? kDLBool
-                       : candidate == DataType::bf16()           ? kDLBfloat
-                       : candidate.is_float()                    ? kDLFloat
-                       : candidate.is_signed_int()               ? kDLInt
-                                                                 : kDLUInt;
+      const int code = candidate.is_bool()             ? kDLBool
+                       : candidate == DataType::bf16() ? kDLBfloat
+                       : candidate.is_float()          ? kDLFloat
+                       : candidate.is_signed_int()     ? kDLInt
+                                                       : kDLUInt;
       if (code == type.code && candidate.bits() == type.bits) return candidate;
     }
   }
   throw tw::UsageError(fmt::format("constant '{}': element type (code {}, {} bits, {} lanes) is not supported", name,
-                                   static_cast<int>(type.code), static_cast<int>(type.bits), static_cast<int>(type.lanes)));
+                                   static_cast<int>(type.code), static_cast<int>(type.bits),
+                                   static_cast<int>(type.lanes)));
 }
 
 bool is_compact(const DLTensor& tensor, const tw::Shape& shape) {
@@ -77,14 +82,18 @@ bool is_compact(const DLTensor& tensor, const tw::Shape& shape) {
 
 tw::graph::RefTensor to_reference(const std::string& name, const DLTensor& tensor) {
   tw::TensorType type{element_type(name, tensor.dtype), {}};
-  if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr)) throw tw::UsageError(fmt::format("constant '{}' has no shape", name));
+  if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr))
+    throw tw::UsageError(fmt::format("constant '{}' has no shape", name));
   type.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
   for (const int64_t extent : type.shape) {
     if (extent < 0) throw tw::UsageError(fmt::format("constant '{}' has a negative extent", name));
   }
-  if (tensor.device.device_type != kDLCPU) throw tw::UsageError(fmt::format("constant '{}' is not in CPU memory", name));
-  if (!is_compact(tensor, type.shape)) throw tw::UsageError(fmt::format("constant '{}' is not compact and row-major", name));
-  if (tensor.data == nullptr && type.elements() > 0) throw tw::UsageError(fmt::format("constant '{}' has no data", name));
+  if (tensor.device.device_type != kDLCPU)
+    throw tw::UsageError(fmt::format("constant '{}' is not in CPU memory", name));
+  if (!is_compact(tensor, type.shape))
+    throw tw::UsageError(fmt::format("constant '{}' is not compact and row-major", name));
+  if (tensor.data == nullptr && type.elements() > 0)
+    throw tw::UsageError(fmt::format("constant '{}' has no data", name));
   const auto* data = static_cast<const std::byte*>(tensor.data) + (type.elements() > 0 ? tensor.byte_offset : 0);
   return tw::graph::RefTensor::from_bytes(type, {data, static_cast<size_t>(type.bytes())});
 }
@@ -112,7 +121,8 @@ CompileResult to_result(const tw::driver::Compiled& compiled) {
   out.report.groups = static_cast<int64_t>(compiled.plan.groups.size());
   out.report.kernels = compiled.kernels;
   for (const tw::plan::GroupPlan& group : compiled.plan.groups) ++out.report.families[group.family];
-  for (const tw::driver::PassTime& time : compiled.times) out.report.times.push_back({time.phase, time.pass, time.nanoseconds});
+  for (const tw::driver::PassTime& time : compiled.times)
+    out.report.times.push_back({time.phase, time.pass, time.nanoseconds});
   out.report.warnings = compiled.warnings;
   return out;
 }
@@ -126,12 +136,13 @@ CompileResult compile_file(const std::string& path, const CompileOptions& option
   return translated([&] { return to_result(tw::driver::compile_file(path, to_driver(options))); });
 }
 
-CompileResult compile_bytes(const void* bytes, std::size_t size, const std::string& data_directory, const CompileOptions& options) {
+CompileResult compile_bytes(const void* bytes, std::size_t size, const std::string& data_directory,
+                            const CompileOptions& options) {
   return translated([&] {
     const tw::driver::CompileOptions driver = to_driver(options);
     if (driver.progress) driver.progress("import", 0, 1);
-    tw::frontend::ImportResult model = tw::frontend::import_onnx_bytes({static_cast<const std::byte*>(bytes), size}, data_directory,
-                                                                       tw::ops::all_ops(), driver.import);
+    tw::frontend::ImportResult model = tw::frontend::import_onnx_bytes(
+        {static_cast<const std::byte*>(bytes), size}, data_directory, tw::ops::all_ops(), driver.import);
     tw::driver::Compiled compiled = tw::driver::compile_graph(std::move(model.graph), driver);
     compiled.opset = model.opset;
     compiled.warnings = std::move(model.warnings);
@@ -141,7 +152,9 @@ CompileResult compile_bytes(const void* bytes, std::size_t size, const std::stri
 
 void write_artefact(const CompileResult& result, const std::string& path) {
   translated([&] {
-    tw::format::write_file_atomically(path, [&](const tw::format::PutBytes& put) { put({result.artefact.data(), result.artefact.size()}); });
+    tw::format::write_file_atomically(path, [&](const tw::format::PutBytes& put) {
+      put({result.artefact.data(), result.artefact.size()});
+    });
     return 0;
   });
 }

@@ -16,7 +16,7 @@ namespace {
 
 using graph::ValueId;
 
-constexpr int64_t kAlignment = 64;    // one cache line, one vector
+constexpr int64_t kAlignment = 64;     // one cache line, one vector
 constexpr int64_t kCudaThreads = 128;  // of a block: four warps fill the four schedulers of a multiprocessor
 
 format::DataType format_type(DataType type) {
@@ -25,7 +25,9 @@ format::DataType format_type(DataType type) {
   return *found;
 }
 
-format::TensorSpec spec_of(const graph::Value& value) { return {value.name, format_type(value.type.type), value.type.shape}; }
+format::TensorSpec spec_of(const graph::Value& value) {
+  return {value.name, format_type(value.type.type), value.type.shape};
+}
 
 class Assembler {
  public:
@@ -101,7 +103,8 @@ class Assembler {
     const graph::Value& value = in_.graph.value(param.value);
     const std::string key = fmt::format("{} {}", param.value, to_string(param.layout));
     if (const auto known = constant_buffer_.find(key); known != constant_buffer_.end()) return known->second;
-    const std::vector<std::byte> bytes = te::materialize(*value.constant, value.type.type.bytes(), value.type.shape, param.layout);
+    const std::vector<std::byte> bytes =
+        te::materialize(*value.constant, value.type.type.bytes(), value.type.shape, param.layout);
     const std::string content = content_hash(bytes);
     auto offset = weight_offset_.find(content);
     if (offset == weight_offset_.end()) {
@@ -110,15 +113,19 @@ class Assembler {
       const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
       weights_.insert(weights_.end(), data, data + bytes.size());
     }
-    entry_.buffers.push_back({format::Place::kWeights, 0, offset->second, static_cast<int64_t>(bytes.size()), value.name});
+    entry_.buffers.push_back(
+        {format::Place::kWeights, 0, offset->second, static_cast<int64_t>(bytes.size()), value.name});
     return constant_buffer_[key] = static_cast<int64_t>(entry_.buffers.size()) - 1;
   }
 
   int64_t buffer_of_param(const Param& param, const std::string& name, std::map<std::string, int64_t>& temporaries) {
     switch (param.kind) {
-      case Param::Kind::kValue: return buffer_of_value(param.value);
-      case Param::Kind::kConstant: return buffer_of_constant(param);
-      case Param::Kind::kTemporary: break;
+      case Param::Kind::kValue:
+        return buffer_of_value(param.value);
+      case Param::Kind::kConstant:
+        return buffer_of_constant(param);
+      case Param::Kind::kTemporary:
+        break;
     }
     if (const auto known = temporaries.find(name); known != temporaries.end()) return known->second;
     entry_.buffers.push_back({format::Place::kArena, 0, 0, param.bytes, ""});
@@ -153,7 +160,8 @@ class Assembler {
     step.grid = {ceil_div(tiles, kCudaThreads), 1, 1};
     step.block = {kCudaThreads, 1, 1};
     step.params.resize(args.size() * sizeof(uint64_t));
-    for (size_t i = 0; i < args.size(); ++i) step.relocations.push_back({static_cast<int64_t>(i * sizeof(uint64_t)), args[i], 0});
+    for (size_t i = 0; i < args.size(); ++i)
+      step.relocations.push_back({static_cast<int64_t>(i * sizeof(uint64_t)), args[i], 0});
     step.name = name;
     entry_.cuda_steps.push_back(std::move(step));
   }
@@ -167,7 +175,8 @@ class Assembler {
       request.bytes = entry_.buffers[b].bytes;
       request.first_step = static_cast<int64_t>(step_args_.size());
       for (size_t s = 0; s < step_args_.size(); ++s) {
-        if (std::find(step_args_[s].begin(), step_args_[s].end(), static_cast<int64_t>(b)) == step_args_[s].end()) continue;
+        if (std::find(step_args_[s].begin(), step_args_[s].end(), static_cast<int64_t>(b)) == step_args_[s].end())
+          continue;
         request.first_step = std::min(request.first_step, static_cast<int64_t>(s));
         request.last_step = static_cast<int64_t>(s);
       }

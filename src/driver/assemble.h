@@ -29,15 +29,15 @@ std::map<graph::ValueId, graph::ValueId> find_aliases(const graph::Graph& graph)
 struct AssembleInput {
   DeviceKind device;
   const graph::Graph& graph;
-  const std::vector<GroupCode>& groups;            // one for each node; views that are aliases have no kernels
-  const std::vector<ProgramCode>& programs;        // distinct
-  const std::vector<int>& program_of_group;        // index into programs, -1 for an alias
+  const std::vector<GroupCode>& groups;      // one for each node; views that are aliases have no kernels
+  const std::vector<ProgramCode>& programs;  // distinct
+  const std::vector<int>& program_of_group;  // index into programs, -1 for an alias
   const std::map<graph::ValueId, graph::ValueId>& aliases;
   bool reuse_memory = true;
 };
 
 struct Assembled {
-  format::Manifest manifest;  // kernels and one entry
+  format::Manifest manifest;                             // kernels and one entry
   std::map<std::string, std::vector<uint8_t>> sections;  // code or cubin.N, weights
 };
 

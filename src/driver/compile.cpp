@@ -18,7 +18,10 @@ constexpr std::string_view kProducer = "tilewright 0.1.0";
 class Compiler {
  public:
   explicit Compiler(const CompileOptions& options)
-      : options_(options), ops_(ops::all_ops()), target_(targets::find_target(options.target)), dumper_(options.dump_directory) {}
+      : options_(options),
+        ops_(ops::all_ops()),
+        target_(targets::find_target(options.target)),
+        dumper_(options.dump_directory) {}
 
   Compiled run(graph::Graph source) {
     out_.source = std::move(source);
@@ -86,10 +89,11 @@ class Compiler {
   }
 
   void build_groups() {
-    if (!options_.plan_text.empty()) replay_ = plan::parse_plan(options_.plan_text);
+    if (!options_.plan_text.empty()) read_plan();
     const size_t count = out_.graph.nodes.size();
     if (!options_.plan_text.empty() && replay_.groups.size() != count) {
-      throw UsageError(fmt::format("--plan has {} groups, the model {}: it was made for another model or other options", replay_.groups.size(), count));
+      throw UsageError(fmt::format("--plan has {} groups, the model {}: it was made for another model or other options",
+                                   replay_.groups.size(), count));
     }
     aliases_ = find_aliases(out_.graph);
     for (size_t i = 0; i < count; ++i) {
@@ -99,6 +103,14 @@ class Compiler {
     for (const auto& [pass, ns] : loop_times_) out_.times.push_back({"loop", pass, ns});
     out_.kernels = 0;
     for (const loop::Program& p : distinct_) out_.kernels += static_cast<int64_t>(p.kernels.size());
+  }
+
+  void read_plan() {
+    try {
+      replay_ = plan::parse_plan(options_.plan_text);
+    } catch (const UserError& error) {
+      throw UsageError(fmt::format("--plan: {}", error.what()));
+    }
   }
 
   void build_one(size_t i) {
@@ -113,7 +125,8 @@ class Compiler {
     const GroupInputs in{out_.graph, node, ops_, target_};
     const plan::GroupPlan* replay = options_.plan_text.empty() ? nullptr : &replay_.groups[i];
     groups_.push_back(build_group(in, replay, lower_options(i)));
-    const auto [found, fresh] = index_.try_emplace(loop::to_string(groups_.back().loops), static_cast<int>(distinct_.size()));
+    const auto [found, fresh] =
+        index_.try_emplace(loop::to_string(groups_.back().loops), static_cast<int>(distinct_.size()));
     if (fresh) distinct_.push_back(groups_.back().loops);
     program_of_group_.push_back(found->second);
     out_.plan.groups.push_back(groups_.back().plan);
@@ -124,13 +137,15 @@ class Compiler {
     const auto start = std::chrono::steady_clock::now();
     generated_ = generate(distinct_, target_.info, options_.threads);
     const auto elapsed = std::chrono::steady_clock::now() - start;
-    out_.times.push_back({"code", target_.info.name, std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()});
+    out_.times.push_back(
+        {"code", target_.info.name, std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()});
     progress("code", static_cast<int64_t>(distinct_.size()), static_cast<int64_t>(distinct_.size()));
   }
 
   void finish() {
     progress("assemble", 0, 1);
-    Assembled made = assemble({target_.info.kind, out_.graph, groups_, generated_.programs, program_of_group_, aliases_, options_.reuse_memory});
+    Assembled made = assemble({target_.info.kind, out_.graph, groups_, generated_.programs, program_of_group_, aliases_,
+                               options_.reuse_memory});
     out_.plan.target = target_.info.name;
     const std::string graph_text = graph::to_string(out_.source);
     out_.plan.graph_hash = content_hash(graph_text);
@@ -173,7 +188,9 @@ std::vector<format::Section> sections_of(const Compiled& compiled) {
 
 }  // namespace
 
-Compiled compile_graph(graph::Graph source, const CompileOptions& options) { return Compiler(options).run(std::move(source)); }
+Compiled compile_graph(graph::Graph source, const CompileOptions& options) {
+  return Compiler(options).run(std::move(source));
+}
 
 Compiled compile_file(const std::string& path, const CompileOptions& options) {
   if (options.progress) options.progress("import", 0, 1);
@@ -184,7 +201,9 @@ Compiled compile_file(const std::string& path, const CompileOptions& options) {
   return out;
 }
 
-std::vector<uint8_t> artefact_bytes(const Compiled& compiled) { return format::serialize_artefact(compiled.manifest, sections_of(compiled)); }
+std::vector<uint8_t> artefact_bytes(const Compiled& compiled) {
+  return format::serialize_artefact(compiled.manifest, sections_of(compiled));
+}
 
 void write_artefact(const Compiled& compiled, const std::string& path) {
   format::write_artefact(path, compiled.manifest, sections_of(compiled));

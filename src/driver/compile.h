@@ -21,11 +21,11 @@ struct CompileOptions {
   frontend::ImportOptions import;
   std::vector<std::string> disabled_passes;  // graph or loop passes by name
   bool all_optional_off = false;
-  bool reuse_memory = true;   // off: every value keeps its own place, so that all can be read back after a run
-  std::string plan_text;      // replay this plan instead of constructing one
+  bool reuse_memory = true;    // off: every value keeps its own place, so that all can be read back after a run
+  std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
-  std::string stop_after;     // pass name; no artefact is made
-  int threads = 0;            // for code generation; 0: all
+  std::string stop_after;      // pass name; no artefact is made
+  int threads = 0;             // for code generation; 0: all
   /// Called as phases go on: "import", "transform", "plan", "lower", "code", "assemble".
   std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
 };
@@ -40,10 +40,10 @@ struct Compiled {
   format::Manifest manifest;
   std::map<std::string, std::vector<uint8_t>> sections;
   plan::Plan plan;
-  graph::Graph source;   // after import
-  graph::Graph graph;    // of groups
+  graph::Graph source;  // after import
+  graph::Graph graph;   // of groups
   std::vector<PassTime> times;
-  int64_t kernels = 0;         // different ones
+  int64_t kernels = 0;  // different ones
   int64_t opset = 0;
   std::vector<std::string> warnings;
 };

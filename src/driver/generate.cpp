@@ -26,9 +26,11 @@ Generated generate_cpu(const std::vector<loop::Program>& programs, const TargetI
   const int all = static_cast<int>(std::thread::hardware_concurrency());
   codegen::cpu::EmitOptions options;
   options.param_alignment = 1;  // a caller's tensors are aligned to their element only
-  for (codegen::cpu::MachineCode& object : codegen::cpu::compile_objects(programs, *level, threads > 0 ? threads : all, options)) {
+  for (codegen::cpu::MachineCode& object :
+       codegen::cpu::compile_objects(programs, *level, threads > 0 ? threads : all, options)) {
     ProgramCode code{std::move(object.code), {}};
-    for (const codegen::cpu::KernelEntry& k : object.kernels) code.kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
+    for (const codegen::cpu::KernelEntry& k : object.kernels)
+      code.kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
     out.programs.push_back(std::move(code));
   }
   return out;
@@ -58,6 +60,14 @@ Generated generate_cuda(const std::vector<loop::Program>&, const TargetInfo& tar
 #endif
 
 }  // namespace
+
+Result<bool> cuda_generation_available() {
+#ifdef TW_HAVE_CUDA
+  return codegen::nvrtc_available();
+#else
+  return declined("left out of this build (TW_CUDA=OFF)");
+#endif
+}
 
 Generated generate(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads) {
   return target.kind == DeviceKind::kCpu ? generate_cpu(programs, target, threads) : generate_cuda(programs, target);

@@ -4,6 +4,7 @@
 
 #include "core/target_info.h"
 #include "driver/assemble.h"
+#include "support/error.h"
 
 namespace tw::driver {
 
@@ -15,5 +16,8 @@ struct Generated {
 /// Machine code of all programs for `target`, on up to `threads` threads (0: all CPUs). Unsupported when this build
 /// leaves the target's code generator out.
 Generated generate(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads);
+
+/// Whether CUDA code can be generated here: a reason when this build leaves it out or NVRTC is not installed.
+Result<bool> cuda_generation_available();
 
 }  // namespace tw::driver

@@ -45,8 +45,9 @@ te::Program rename_inputs(const te::Program& program, std::map<std::string, std:
     for (Expr& body : c.body) {
       body = rewrite(body, [&](const Expr& e) -> Expr {
         if (e.op() != Op::kLoad || names.count(e->name) == 0) return Expr();
-        return e->predicated ? load_if(names[e->name], e.type().element(), {e->args.begin(), e->args.end() - 1}, e->args.back())
-                             : load(names[e->name], e.type().element(), e->args);
+        return e->predicated
+                   ? load_if(names[e->name], e.type().element(), {e->args.begin(), e->args.end() - 1}, e->args.back())
+                   : load(names[e->name], e.type().element(), e->args);
       });
     }
   }
@@ -131,7 +132,8 @@ plan::GroupPlan make_plan(const GroupInputs& in, const GroupTe& te) {
   for (const auto& [tensor, layout] : te.constants) task.constants.insert(tensor);
   std::vector<tune::Rejection> rejections;
   tune::Construction built = tune::construct(in.target.families, task, in.target.info, &rejections);
-  plan::GroupPlan plan{in.group.name, built.family, std::move(built.constant_layouts), std::move(built.schedule), 0, {}};
+  plan::GroupPlan plan{
+      in.group.name, built.family, std::move(built.constant_layouts), std::move(built.schedule), 0, {}};
   for (const tune::Rejection& r : rejections) plan.rivals.push_back({r.family, r.reason});
   return plan;
 }
@@ -162,9 +164,11 @@ std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupT
         if (constant != te.constants.end()) {
           param.kind = Param::Kind::kConstant;
           const auto planned = code.plan.layouts.find(buffer.name);
-          param.layout = planned == code.plan.layouts.end() ? constant->second : append(constant->second, planned->second);
+          param.layout =
+              planned == code.plan.layouts.end() ? constant->second : append(constant->second, planned->second);
           const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
-          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ", buffer.name, in.group.name);
+          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ",
+                   buffer.name, in.group.name);
         }
       }
       params[buffer.name] = param;
@@ -182,7 +186,8 @@ GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, cons
   const te::Program stored = te::apply_layouts(te.program, code.plan.layouts);
   lower::RunOptions run = options;
   // Data movement between shapes without a common factor divides; contractions and rows never may.
-  if (code.plan.family == "generic" || code.plan.family == "point") run.lower.inner_division = lower::LowerOptions::InnerDivision::kAllowed;
+  if (code.plan.family == "generic" || code.plan.family == "point")
+    run.lower.inner_division = lower::LowerOptions::InnerDivision::kAllowed;
   code.loops = lower::lower(schedule::apply(stored, code.plan.schedule), run);
   code.params = describe_params(in, te, code);
   code.flop = contraction_flop(te.program);

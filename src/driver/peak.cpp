@@ -29,7 +29,8 @@ loop::Program peak_program(int chains, int lanes) {
   for (int c = 0; c < chains; ++c) {
     const Expr acc = load("acc", f32, {lane_index(c)});
     init.push_back(loop::make_store("acc", {lane_index(c)}, load("in", f32, {ramp(int_imm(0), int_imm(1), lanes)})));
-    step.push_back(loop::make_store("acc", {lane_index(c)}, fma(acc, var("x", f32.with_lanes(lanes)), var("y", f32.with_lanes(lanes)))));
+    step.push_back(loop::make_store("acc", {lane_index(c)},
+                                    fma(acc, var("x", f32.with_lanes(lanes)), var("y", f32.with_lanes(lanes)))));
     finish.push_back(loop::make_store("out", {lane_index(c)}, acc));
   }
   std::vector<Stmt> body = init;
@@ -77,7 +78,9 @@ double measure_fma_peak(const TargetInfo& target, int threads) {
   return total;
 }
 #else
-double measure_fma_peak(const TargetInfo& target, int) { throw Unsupported("measuring " + target.name + " needs LLVM"); }
+double measure_fma_peak(const TargetInfo& target, int) {
+  throw Unsupported("measuring " + target.name + " needs LLVM");
+}
 #endif
 
 }  // namespace tw::driver

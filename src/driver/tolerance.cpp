@@ -10,17 +10,21 @@ namespace {
 
 using graph::RefTensor;
 
-constexpr double kSafety = 4;          // conventions: 4 * u * sqrt(K) * sum|a_i b_i|
-constexpr double kFunctionUlps = 2;    // of an element-wise function, times kSafety
+constexpr double kSafety = 4;        // conventions: 4 * u * sqrt(K) * sum|a_i b_i|
+constexpr double kFunctionUlps = 2;  // of an element-wise function, times kSafety
 constexpr double kNormalizationUlps = 8;
 
 // Bits of the significand, hidden one included.
 int significand_bits(DataType type) {
   switch (type.scalar()) {
-    case ScalarType::kF16: return 11;
-    case ScalarType::kBF16: return 8;
-    case ScalarType::kF32: return 24;
-    default: return 53;
+    case ScalarType::kF16:
+      return 11;
+    case ScalarType::kBF16:
+      return 8;
+    case ScalarType::kF32:
+      return 24;
+    default:
+      return 53;
   }
 }
 
@@ -40,7 +44,8 @@ std::vector<RefTensor> absolute(std::vector<RefTensor> tensors) {
 double sum_length(const std::vector<RefTensor>& inputs, const RefTensor& out) {
   double terms = 1;
   for (const RefTensor& in : inputs) {
-    if (out.type.elements() > 0) terms = std::max(terms, static_cast<double>(in.type.elements()) / static_cast<double>(out.type.elements()));
+    if (out.type.elements() > 0)
+      terms = std::max(terms, static_cast<double>(in.type.elements()) / static_cast<double>(out.type.elements()));
   }
   return terms;
 }
@@ -55,12 +60,14 @@ double contraction_length(const graph::Node& node, const std::vector<RefTensor>&
 
 class Evaluation {
  public:
-  Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs) : body_(body), ops_(ops) {
+  Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs)
+      : body_(body), ops_(ops) {
     exact_.resize(body.values.size());
     errors_.resize(body.values.size());
     for (size_t i = 0; i < inputs.size(); ++i) exact_[body.inputs[i]] = inputs[i];
     for (size_t v = 0; v < body.values.size(); ++v) {
-      if (body.values[v].is_constant()) exact_[v] = RefTensor::from_bytes(body.values[v].type, *body.values[v].constant);
+      if (body.values[v].is_constant())
+        exact_[v] = RefTensor::from_bytes(body.values[v].type, *body.values[v].constant);
     }
     for (const graph::Node& node : body.nodes) run_exact(node);
   }
@@ -97,7 +104,8 @@ class Evaluation {
   }
 
   // Rounding error of each element of output k of one node, given exact inputs.
-  std::vector<double> own_error(const graph::Node& node, const std::vector<RefTensor>& inputs, const std::vector<RefTensor>& outputs, size_t k) const {
+  std::vector<double> own_error(const graph::Node& node, const std::vector<RefTensor>& inputs,
+                                const std::vector<RefTensor>& outputs, size_t k) const {
     const RefTensor& out = outputs[k];
     if (!out.is_float()) return {};
     const graph::OpClass op_class = ops_.at(node.op).op_class;
@@ -118,7 +126,8 @@ class Evaluation {
       for (const double x : out.floats) largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : largest;
       for (double& e : error) e = kNormalizationUlps * u_sum * largest;
     }
-    for (size_t i = 0; i < error.size(); ++i) error[i] += scale * std::fabs(magnitude.floats[i]) + kFunctionUlps / kSafety * u * std::fabs(out.floats[i]);
+    for (size_t i = 0; i < error.size(); ++i)
+      error[i] += scale * std::fabs(magnitude.floats[i]) + kFunctionUlps / kSafety * u * std::fabs(out.floats[i]);
     return error;
   }
 
@@ -135,7 +144,8 @@ class Evaluation {
     std::vector<bool> moved(values.size(), false);
     for (const graph::Node& node : body_.nodes) {
       // Exact inputs give the exact outputs again: only their own error is added.
-      const bool same = std::none_of(node.inputs.begin(), node.inputs.end(), [&](graph::ValueId id) { return id >= 0 && moved[id]; });
+      const bool same =
+          std::none_of(node.inputs.begin(), node.inputs.end(), [&](graph::ValueId id) { return id >= 0 && moved[id]; });
       std::vector<RefTensor> outputs;
       if (!same) outputs = apply(node, gather(node, values));
       for (size_t k = 0; k < node.outputs.size(); ++k) {
@@ -175,12 +185,14 @@ class Evaluation {
 double ulp(DataType type, double x) {
   if (!type.is_float() || !std::isfinite(x)) return 0;
   const int bits = significand_bits(type);
-  const int smallest = type == DataType::f16() ? -24 : (type == DataType::f64() ? -1074 : (type == DataType::bf16() ? -133 : -149));
+  const int smallest =
+      type == DataType::f16() ? -24 : (type == DataType::f64() ? -1074 : (type == DataType::bf16() ? -133 : -149));
   const int exponent = x == 0 ? smallest : std::ilogb(x) - bits + 1;
   return std::ldexp(1.0, std::max(exponent, smallest));
 }
 
-Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs, int trials) {
+Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
+                         int trials) {
   return Evaluation(body, ops, inputs).run(trials);
 }
 

@@ -16,12 +16,13 @@ struct Bounded {
 ///
 /// Every node contributes a rounding error of its own: a sum of products u*sqrt(K)*sum|a_i b_i|, a mean or sum
 /// u*sqrt(K)*sum|x_i|, element-wise functions 2u|y|, data movement and integers nothing (u: unit roundoff of the
-/// accumulator). Their effect on the outputs is found by Monte-Carlo arithmetic: the body is evaluated again with random
-/// signs on these errors. Bound of an element: kSafety times the largest deviation seen there (at least the root mean
-/// square over the tensor), plus two units in the last place.
-/// Source: Higham, Accuracy and Stability of Numerical Algorithms, ch. 3; Parker, Monte Carlo Arithmetic, 1997.
-/// `trials`: evaluations with random errors; more make the bound tighter to what is typical and cost as much as the body.
-Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<graph::RefTensor>& inputs, int trials);
+/// accumulator). Their effect on the outputs is found by Monte-Carlo arithmetic: the body is evaluated again with
+/// random signs on these errors. Bound of an element: kSafety times the largest deviation seen there (at least the root
+/// mean square over the tensor), plus two units in the last place. Source: Higham, Accuracy and Stability of Numerical
+/// Algorithms, ch. 3; Parker, Monte Carlo Arithmetic, 1997. `trials`: evaluations with random errors; more make the
+/// bound tighter to what is typical and cost as much as the body.
+Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops,
+                         const std::vector<graph::RefTensor>& inputs, int trials);
 
 /// Spacing of numbers of `type` at |x|; 0 for integers.
 double ulp(DataType type, double x);

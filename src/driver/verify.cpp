@@ -8,6 +8,7 @@
 #include "ops/list.h"
 #include "support/error.h"
 #include "te/materialize.h"
+#include "transform/storage_order.h"
 
 namespace tw::driver {
 namespace {
@@ -21,9 +22,12 @@ constexpr int kModelTrials = 1;
 // Values of a finished run by name: inputs, outputs, and what the arena holds.
 class RunValues {
  public:
-  RunValues(const graph::Graph& graph, Session& session, const std::vector<Array>& inputs, const std::vector<Array>& outputs) : graph_(graph), session_(session) {
+  RunValues(const graph::Graph& graph, Session& session, const std::vector<Array>& inputs,
+            const std::vector<Array>& outputs)
+      : graph_(graph), session_(session) {
     for (size_t i = 0; i < inputs.size(); ++i) known_[graph.inputs[i]] = to_reference(inputs[i]);
     for (size_t i = 0; i < outputs.size(); ++i) known_[graph.outputs[i]] = to_reference(outputs[i]);
+    for (const ValueId id : graph.outputs) know_sources_of_views(id);
     const std::vector<std::string> names = session.buffer_names();
     for (size_t b = 0; b < names.size(); ++b) {
       if (!names[b].empty()) buffers_.emplace(names[b], static_cast<int>(b));
@@ -37,12 +41,27 @@ class RunValues {
     if (value.is_constant()) return &(known_[id] = RefTensor::from_bytes(value.type, *value.constant));
     const int producer = graph_.producer(id);
     const auto buffer = buffers_.find(value.name);
-    if (buffer != buffers_.end()) return &(known_[id] = RefTensor::from_bytes(value.type, logical(value, session_.read_buffer(buffer->second))));
-    if (producer < 0 || !graph_.nodes[producer].is_group()) return nullptr;
+    if (buffer != buffers_.end())
+      return &(known_[id] = RefTensor::from_bytes(value.type, logical(value, session_.read_buffer(buffer->second))));
+    if (producer < 0 || !transform::is_view(graph_, graph_.nodes[producer])) return nullptr;
     return find_view(id, graph_.nodes[producer]);
   }
 
  private:
+  // A value that leaves the model through views lies in the caller's tensor: its elements are those of the output.
+  void know_sources_of_views(ValueId id) {
+    for (int p = graph_.producer(id); p >= 0 && transform::is_view(graph_, graph_.nodes[p]); p = graph_.producer(id)) {
+      const ValueId source = graph_.nodes[p].inputs[0];
+      if (graph_.value(source).is_constant() || known_.count(source) != 0) return;
+      const graph::Value& from = graph_.value(id);
+      const graph::Value& to = graph_.value(source);
+      const std::vector<std::byte> stored =
+          te::materialize(known_.at(id).to_bytes(), from.type.type.bytes(), from.type.shape, from.layout);
+      known_[source] = RefTensor::from_bytes(to.type, logical(to, stored));
+      id = source;
+    }
+  }
+
   static std::vector<std::byte> logical(const graph::Value& value, const std::vector<std::byte>& stored) {
     const Shape storage = value.layout.storage_shape(value.type.shape);
     return te::materialize(stored, value.type.type.bytes(), storage, value.layout.inverse(value.type.shape));
@@ -53,7 +72,8 @@ class RunValues {
     if (source == nullptr) return nullptr;
     const graph::Value& from = graph_.value(group.inputs[0]);
     const graph::Value& to = graph_.value(id);
-    const std::vector<std::byte> stored = te::materialize(source->to_bytes(), from.type.type.bytes(), from.type.shape, from.layout);
+    const std::vector<std::byte> stored =
+        te::materialize(source->to_bytes(), from.type.type.bytes(), from.type.shape, from.layout);
     return &(known_[id] = RefTensor::from_bytes(to.type, logical(to, stored)));
   }
 
@@ -88,7 +108,9 @@ GroupCheck check_group(const Compiled& compiled, size_t index, RunValues& values
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     const RefTensor* got = values.find(node.outputs[k]);
     // An output stored in the place of a view that leaves the graph is checked through that view.
-    if (got != nullptr) check.outputs.push_back(compare(compiled.graph.value(node.outputs[k]).name, *got, want.values[k], want.bounds[k]));
+    if (got != nullptr)
+      check.outputs.push_back(
+          compare(compiled.graph.value(node.outputs[k]).name, *got, want.values[k], want.bounds[k]));
   }
   return check;
 }
@@ -100,11 +122,13 @@ bool GroupCheck::ok() const {
 }
 
 bool VerifyReport::ok() const {
-  return same_bits_for_threads && std::all_of(outputs.begin(), outputs.end(), [](const WorstElement& w) { return w.ok(); }) &&
+  return same_bits_for_threads &&
+         std::all_of(outputs.begin(), outputs.end(), [](const WorstElement& w) { return w.ok(); }) &&
          std::all_of(groups.begin(), groups.end(), [](const GroupCheck& g) { return g.ok(); });
 }
 
-WorstElement compare(const std::string& name, const RefTensor& got, const RefTensor& want, const std::vector<double>& bounds) {
+WorstElement compare(const std::string& name, const RefTensor& got, const RefTensor& want,
+                     const std::vector<double>& bounds) {
   WorstElement worst{name, 0, 0, 0, 0, 0, want.type.elements()};
   double worst_ratio = -1;
   for (int64_t i = 0; i < worst.elements; ++i) {
@@ -148,9 +172,11 @@ VerifyReport verify_graph(const graph::Graph& source, const CompileOptions& opti
   for (const Array& input : inputs) references.push_back(to_reference(input));
   Bounded model = evaluate_bounded(source, ops, references, kModelTrials);
   for (size_t k = 0; k < outputs.size(); ++k) {
-    const double largest = model.bounds[k].empty() ? 0 : *std::max_element(model.bounds[k].begin(), model.bounds[k].end());
+    const double largest =
+        model.bounds[k].empty() ? 0 : *std::max_element(model.bounds[k].begin(), model.bounds[k].end());
     std::fill(model.bounds[k].begin(), model.bounds[k].end(), largest);
-    report.outputs.push_back(compare(source.value(source.outputs[k]).name, to_reference(outputs[k]), model.values[k], model.bounds[k]));
+    report.outputs.push_back(
+        compare(source.value(source.outputs[k]).name, to_reference(outputs[k]), model.values[k], model.bounds[k]));
   }
   return report;
 }

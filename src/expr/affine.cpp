@@ -59,8 +59,12 @@ bool prints_before(const Term* a, const Term* b) {
 
 }  // namespace
 
-int64_t wrapping_mul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
-int64_t wrapping_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+int64_t wrapping_mul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+int64_t wrapping_add(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
 
 int compare_exprs(const Expr& a, const Expr& b) {
   if (a.same(b)) return 0;
@@ -84,7 +88,8 @@ void Sum::append(const Sum& other, int64_t scale) {
 
 void Sum::normalise() {
   if (terms.size() > 1) {
-    std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return compare_exprs(a.atom, b.atom) < 0; });
+    std::sort(terms.begin(), terms.end(),
+              [](const Term& a, const Term& b) { return compare_exprs(a.atom, b.atom) < 0; });
   }
   size_t kept = 0;
   for (size_t i = 0; i < terms.size(); ++i) {

@@ -64,10 +64,14 @@ Interval compare(Op op, const Interval& a, const Interval& b) {
   const bool not_below = ends_known(b, a) && b.hi <= a.lo;
   const bool same = a.is_point() && b.is_point() && a.lo == b.lo && is_finite(a);
   switch (op) {
-    case Op::kLt: return known(below, not_below);
-    case Op::kLe: return known(not_above, above);
-    case Op::kEq: return known(same, below || above);
-    default: return known(below || above, same);
+    case Op::kLt:
+      return known(below, not_below);
+    case Op::kLe:
+      return known(not_above, above);
+    case Op::kEq:
+      return known(same, below || above);
+    default:
+      return known(below || above, same);
   }
 }
 
@@ -98,7 +102,8 @@ Interval Simplifier::range_of(const std::string& name, DataType type) const {
 }
 
 Interval Simplifier::bounds(const Expr& e) {
-  if (e.op() == Op::kIntImm) return e.type().scalar() == ScalarType::kU64 ? kEverything : make_interval(e->value, e->value);
+  if (e.op() == Op::kIntImm)
+    return e.type().scalar() == ScalarType::kU64 ? kEverything : make_interval(e->value, e->value);
   if (e.type().is_float()) return kEverything;
   if (e.is_var()) return range_of(e->name, e.type());
   const auto it = bounds_.find(&*e);
@@ -114,15 +119,23 @@ Interval Simplifier::bounds(const Expr& e) {
 
 Interval Simplifier::compute_bounds(const Expr& e) {
   switch (e.op()) {
-    case Op::kBroadcast: case Op::kExtract: case Op::kReduceMin: case Op::kReduceMax: case Op::kReduceAnd: case Op::kReduceOr:
+    case Op::kBroadcast:
+    case Op::kExtract:
+    case Op::kReduceMin:
+    case Op::kReduceMax:
+    case Op::kReduceAnd:
+    case Op::kReduceOr:
       return bounds(e.arg(0));
-    case Op::kRamp: return add(bounds(e.arg(0)), multiply(bounds(e.arg(1)), {0, e.type().lanes() - 1}), 1);
-    case Op::kSelect: return unite(bounds(e.arg(1)), bounds(e.arg(2)));
+    case Op::kRamp:
+      return add(bounds(e.arg(0)), multiply(bounds(e.arg(1)), {0, e.type().lanes() - 1}), 1);
+    case Op::kSelect:
+      return unite(bounds(e.arg(1)), bounds(e.arg(2)));
     case Op::kCast:
       if (e.arg(0).type().is_float()) return type_range(e.type());
       if (e.type().is_bool()) return compare(Op::kNe, bounds(e.arg(0)), {0, 0});
       return bounds(e.arg(0));
-    case Op::kNeg: return add({0, 0}, bounds(e.arg(0)), -1);
+    case Op::kNeg:
+      return add({0, 0}, bounds(e.arg(0)), -1);
     case Op::kNot: {
       const Interval a = bounds(e.arg(0));
       return e.type().is_bool() ? Interval{1 - a.hi, 1 - a.lo} : add({-1, -1}, a, -1);
@@ -132,7 +145,8 @@ Interval Simplifier::compute_bounds(const Expr& e) {
       if (!is_finite(a)) return kEverything;
       return a.lo >= 0 ? a : a.hi <= 0 ? Interval{-a.hi, -a.lo} : Interval{0, std::max(-a.lo, a.hi)};
     }
-    default: return e->args.size() == 2 && !e.arg(0).type().is_float() ? arithmetic_bounds(e) : type_range(e.type());
+    default:
+      return e->args.size() == 2 && !e.arg(0).type().is_float() ? arithmetic_bounds(e) : type_range(e.type());
   }
 }
 
@@ -140,22 +154,36 @@ Interval Simplifier::arithmetic_bounds(const Expr& e) {
   const Interval a = bounds(e.arg(0));
   const Interval b = bounds(e.arg(1));
   switch (e.op()) {
-    case Op::kAdd: return add(a, b, 1);
-    case Op::kSub: return add(a, b, -1);
-    case Op::kMul: return multiply(a, b);
-    case Op::kDiv: return a.lo >= 0 ? quotient_range(a, b) : kEverything;
-    case Op::kFloorDiv: return quotient_range(a, b);
-    case Op::kFloorMod: return remainder_range(a, b);
-    case Op::kMin: return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
-    case Op::kMax: return {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
+    case Op::kAdd:
+      return add(a, b, 1);
+    case Op::kSub:
+      return add(a, b, -1);
+    case Op::kMul:
+      return multiply(a, b);
+    case Op::kDiv:
+      return a.lo >= 0 ? quotient_range(a, b) : kEverything;
+    case Op::kFloorDiv:
+      return quotient_range(a, b);
+    case Op::kFloorMod:
+      return remainder_range(a, b);
+    case Op::kMin:
+      return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
+    case Op::kMax:
+      return {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
     case Op::kAnd:
       if (e.type().is_bool()) return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
       // The result has only bits that a side without sign has.
       if (a.lo < 0 && b.lo < 0) return type_range(e.type());
       return {0, a.lo < 0 ? b.hi : b.lo < 0 ? a.hi : std::min(a.hi, b.hi)};
-    case Op::kOr: return e.type().is_bool() ? Interval{std::max(a.lo, b.lo), std::max(a.hi, b.hi)} : type_range(e.type());
-    case Op::kEq: case Op::kNe: case Op::kLt: case Op::kLe: return compare(e.op(), a, b);
-    default: return type_range(e.type());
+    case Op::kOr:
+      return e.type().is_bool() ? Interval{std::max(a.lo, b.lo), std::max(a.hi, b.hi)} : type_range(e.type());
+    case Op::kEq:
+    case Op::kNe:
+    case Op::kLt:
+    case Op::kLe:
+      return compare(e.op(), a, b);
+    default:
+      return type_range(e.type());
   }
 }
 
@@ -204,7 +232,8 @@ bool Simplifier::is_exact(const Sum& s) {
     if (large(t.coef)) return false;
   }
   if (is_finite(bounds(s))) return true;
-  return std::all_of(s.terms.begin(), s.terms.end(), [&](const Term& t) { return is_finite(bounds(t.atom)) || is_tame(t.atom); });
+  return std::all_of(s.terms.begin(), s.terms.end(),
+                     [&](const Term& t) { return is_finite(bounds(t.atom)) || is_tame(t.atom); });
 }
 
 }  // namespace tw

@@ -29,7 +29,8 @@ Expr emit_less(const Sum& t, int64_t limit) {
     left.constant = 1 - limit;
     return to_expr(left) <= to_expr(right);
   }
-  (limit > 0 || right.is_constant() ? right.constant : left.constant) = limit > 0 || right.is_constant() ? limit : -limit;
+  (limit > 0 || right.is_constant() ? right.constant : left.constant) =
+      limit > 0 || right.is_constant() ? limit : -limit;
   return to_expr(left) < to_expr(right);
 }
 
@@ -149,7 +150,8 @@ Expr Simplifier::equal_to_zero(Sum d, Op op) {
   if (d.terms[0].coef < 0) d = scaled(d, -1);
   Sum left = terms_of_sign(d, 1);
   Sum right = terms_of_sign(d, -1);
-  (d.constant < 0 || right.is_constant() ? right.constant : left.constant) = d.constant < 0 || right.is_constant() ? -d.constant : d.constant;
+  (d.constant < 0 || right.is_constant() ? right.constant : left.constant) =
+      d.constant < 0 || right.is_constant() ? -d.constant : d.constant;
   return binary(op, to_expr(left), to_expr(right));
 }
 
@@ -189,7 +191,8 @@ Expr Simplifier::negation(const Expr& e) {
   // A float comparison by < is not the negation of >=, because of NaN; == and != are each other's.
   const bool ordered = (x.op() == Op::kLt || x.op() == Op::kLe) && !x.arg(0).type().is_float();
   if (ordered) return simplify(binary(x.op() == Op::kLt ? Op::kLe : Op::kLt, x.arg(1), x.arg(0)));
-  if (x.op() == Op::kEq || x.op() == Op::kNe) return simplify(binary(x.op() == Op::kEq ? Op::kNe : Op::kEq, x.arg(0), x.arg(1)));
+  if (x.op() == Op::kEq || x.op() == Op::kNe)
+    return simplify(binary(x.op() == Op::kEq ? Op::kNe : Op::kEq, x.arg(0), x.arg(1)));
   return logical_not(x);
 }
 

@@ -44,12 +44,15 @@ bool contains(const Sum& s, const Sum& part, int64_t scale) {
                      [&](const Term& t) { return s.coef_of(t.atom) == wrapping_mul(t.coef, scale); });
 }
 
-bool is_by_constant(const Expr& e, Op op) { return e.op() == op && e.arg(1).op() == Op::kIntImm && e.arg(1)->value > 0; }
+bool is_by_constant(const Expr& e, Op op) {
+  return e.op() == op && e.arg(1).op() == Op::kIntImm && e.arg(1)->value > 0;
+}
 
 // Whether a and b differ by a multiple of n for all values of their atoms.
 bool congruent(const Sum& a, const Sum& b, int64_t n) {
   const Sum d = sum_of(a, b, -1);
-  return d.constant % n == 0 && std::all_of(d.terms.begin(), d.terms.end(), [n](const Term& t) { return t.coef % n == 0; });
+  return d.constant % n == 0 &&
+         std::all_of(d.terms.begin(), d.terms.end(), [n](const Term& t) { return t.coef % n == 0; });
 }
 
 // y with w = floor(y / n), when w is y'/n plus a sum.

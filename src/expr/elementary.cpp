@@ -15,8 +15,8 @@ double apply(const double* args) {
   return function(args[0]);
 }
 
-// Sorted by name. The bounds are tested in tests/expr over all exponents; sqrt is the hardware's, correctly rounded. 1 is
-// half a unit and a little: computed in f64 and rounded.
+// Sorted by name. The bounds are tested in tests/expr over all exponents; sqrt is the hardware's, correctly rounded. 1
+// is half a unit and a little: computed in f64 and rounded.
 constexpr std::array<ElementaryFunction, 24> kFunctions = {{
     {"acos", 1, apply<std::acos>, 1},
     {"acosh", 1, apply<std::acosh>, 1},

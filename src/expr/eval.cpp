@@ -26,22 +26,40 @@ int64_t apply(Op op, DataType type, int64_t a, int64_t b) {
   const auto x = static_cast<uint64_t>(a);
   const auto y = static_cast<uint64_t>(b);
   switch (op) {
-    case Op::kAdd: return static_cast<int64_t>(x + y);
-    case Op::kSub: return static_cast<int64_t>(x - y);
-    case Op::kMul: return static_cast<int64_t>(x * y);
-    case Op::kDiv: case Op::kFloorDiv: case Op::kFloorMod: return divide(op, a, b);
-    case Op::kMin: return std::min(a, b);
-    case Op::kMax: return std::max(a, b);
-    case Op::kAnd: return a & b;
-    case Op::kOr: return a | b;
-    case Op::kXor: return a ^ b;
-    case Op::kShiftLeft: return static_cast<int64_t>(x << y);
-    case Op::kShiftRight: return type.is_signed_int() ? a >> b : static_cast<int64_t>(x >> y);
-    case Op::kEq: return a == b;
-    case Op::kNe: return a != b;
-    case Op::kLt: return a < b;
-    case Op::kLe: return a <= b;
-    default: throw InternalError(fmt::format("operator {} in an index", static_cast<int>(op)));
+    case Op::kAdd:
+      return static_cast<int64_t>(x + y);
+    case Op::kSub:
+      return static_cast<int64_t>(x - y);
+    case Op::kMul:
+      return static_cast<int64_t>(x * y);
+    case Op::kDiv:
+    case Op::kFloorDiv:
+    case Op::kFloorMod:
+      return divide(op, a, b);
+    case Op::kMin:
+      return std::min(a, b);
+    case Op::kMax:
+      return std::max(a, b);
+    case Op::kAnd:
+      return a & b;
+    case Op::kOr:
+      return a | b;
+    case Op::kXor:
+      return a ^ b;
+    case Op::kShiftLeft:
+      return static_cast<int64_t>(x << y);
+    case Op::kShiftRight:
+      return type.is_signed_int() ? a >> b : static_cast<int64_t>(x >> y);
+    case Op::kEq:
+      return a == b;
+    case Op::kNe:
+      return a != b;
+    case Op::kLt:
+      return a < b;
+    case Op::kLe:
+      return a <= b;
+    default:
+      throw InternalError(fmt::format("operator {} in an index", static_cast<int>(op)));
   }
 }
 
@@ -52,18 +70,30 @@ class Evaluator {
   int64_t value(const Expr& e, int lane) const {
     TW_CHECK(!e.type().is_float(), "a float in the index {}", to_string(e));
     switch (e.op()) {
-      case Op::kIntImm: return e->value;
-      case Op::kVar: return variable(e->name);
-      case Op::kBroadcast: return value(e.arg(0), 0);
-      case Op::kRamp: return wrap(value(e.arg(0), 0) + value(e.arg(1), 0) * lane, e.type());
-      case Op::kExtract: return value(e.arg(0), static_cast<int>(e->value));
-      case Op::kSelect: return value(e.arg(0), e.arg(0).type().is_vector() ? lane : 0) ? value(e.arg(1), lane) : value(e.arg(2), lane);
-      case Op::kCast: return wrap(value(e.arg(0), lane), e.type());
-      case Op::kBitcast: return wrap(value(e.arg(0), lane), e.type());
-      case Op::kNeg: return wrap(static_cast<int64_t>(-static_cast<uint64_t>(value(e.arg(0), lane))), e.type());
-      case Op::kAbs: return wrap(magnitude(value(e.arg(0), lane)), e.type());
-      case Op::kNot: return e.type().is_bool() ? !value(e.arg(0), lane) : wrap(~value(e.arg(0), lane), e.type());
-      default: break;
+      case Op::kIntImm:
+        return e->value;
+      case Op::kVar:
+        return variable(e->name);
+      case Op::kBroadcast:
+        return value(e.arg(0), 0);
+      case Op::kRamp:
+        return wrap(value(e.arg(0), 0) + value(e.arg(1), 0) * lane, e.type());
+      case Op::kExtract:
+        return value(e.arg(0), static_cast<int>(e->value));
+      case Op::kSelect:
+        return value(e.arg(0), e.arg(0).type().is_vector() ? lane : 0) ? value(e.arg(1), lane) : value(e.arg(2), lane);
+      case Op::kCast:
+        return wrap(value(e.arg(0), lane), e.type());
+      case Op::kBitcast:
+        return wrap(value(e.arg(0), lane), e.type());
+      case Op::kNeg:
+        return wrap(static_cast<int64_t>(-static_cast<uint64_t>(value(e.arg(0), lane))), e.type());
+      case Op::kAbs:
+        return wrap(magnitude(value(e.arg(0), lane)), e.type());
+      case Op::kNot:
+        return e.type().is_bool() ? !value(e.arg(0), lane) : wrap(~value(e.arg(0), lane), e.type());
+      default:
+        break;
     }
     TW_CHECK(e->args.size() == 2, "{} is no index expression", to_string(e));
     return wrap(apply(e.op(), e.arg(0).type(), value(e.arg(0), lane), value(e.arg(1), lane)), e.type());

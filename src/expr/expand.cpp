@@ -38,7 +38,8 @@ Expr expand_call(const Expr& call, const Share& share) {
 }  // namespace
 
 Expr expand_elementary(const Expr& e, const Share& share) {
-  return rewrite_sharing(e, share, [](const Expr& x, const Share& s) { return x.op() == Op::kCall ? expand_call(x, s) : x; });
+  return rewrite_sharing(e, share,
+                         [](const Expr& x, const Share& s) { return x.op() == Op::kCall ? expand_call(x, s) : x; });
 }
 
 }  // namespace tw

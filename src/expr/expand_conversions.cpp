@@ -14,8 +14,8 @@ Expr from_half_bits(DataType type, const Expr& bits) {
 
 Expr bf16_to_f32(const MathBuilder& m, const Expr& x) { return m.from_bits(shift_left(half_bits(x), m.integer(16))); }
 
-// Moves the exponent's bias by 112; infinities and NaN need twice that. A subnormal, given the exponent of 2^-14, is too
-// large by 2^-14, which a subtraction takes off exactly.
+// Moves the exponent's bias by 112; infinities and NaN need twice that. A subnormal, given the exponent of 2^-14, is
+// too large by 2^-14, which a subtraction takes off exactly.
 Expr f16_to_f32(const MathBuilder& m, const Expr& x) {
   const Expr h = m.share(half_bits(x));
   const Expr magnitude = m.share(bit_and(h, m.integer(0x7fff)));
@@ -51,7 +51,8 @@ Expr f32_to_f16(const MathBuilder& m, const Expr& x) {
   return from_half_bits(DataType::f16(), bit_or(bits, sign));
 }
 
-// f64 to f32 rounded to odd: an inexact result has its last bit set, so that rounding again gives what rounding once does.
+// f64 to f32 rounded to odd: an inexact result has its last bit set, so that rounding again gives what rounding once
+// does.
 Expr f64_to_odd_f32(const MathBuilder& m, const Expr& x) {
   const MathBuilder wide = m.with_type(ScalarType::kF64);
   const Expr nearest = m.share(cast(DataType::f32(), x));
@@ -96,7 +97,8 @@ Expr convert_cast(const Expr& e, const Share& share) {
 }  // namespace
 
 Expr expand_conversions(const Expr& e, const Share& share) {
-  return rewrite_sharing(e, share, [](const Expr& x, const Share& s) { return x.op() == Op::kCast ? convert_cast(x, s) : x; });
+  return rewrite_sharing(e, share,
+                         [](const Expr& x, const Share& s) { return x.op() == Op::kCast ? convert_cast(x, s) : x; });
 }
 
 }  // namespace tw

@@ -20,19 +20,32 @@ bool is_comparison(Op op) { return op == Op::kEq || op == Op::kNe || op == Op::k
 std::optional<int64_t> fold_int(Op op, int64_t a, int64_t b) {
   const bool divides = b != 0 && !(a == INT64_MIN && b == -1);
   switch (op) {
-    case Op::kAdd: return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    case Op::kSub: return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-    case Op::kMul: return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    case Op::kDiv: return divides ? std::optional(a / b) : std::nullopt;
-    case Op::kFloorDiv: return divides ? std::optional(floor_div(a, b)) : std::nullopt;
-    case Op::kFloorMod: return divides ? std::optional(floor_mod(a, b)) : std::nullopt;
-    case Op::kMin: return std::min(a, b);
-    case Op::kMax: return std::max(a, b);
-    case Op::kEq: return a == b;
-    case Op::kNe: return a != b;
-    case Op::kLt: return a < b;
-    case Op::kLe: return a <= b;
-    default: return std::nullopt;
+    case Op::kAdd:
+      return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    case Op::kSub:
+      return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+    case Op::kMul:
+      return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    case Op::kDiv:
+      return divides ? std::optional(a / b) : std::nullopt;
+    case Op::kFloorDiv:
+      return divides ? std::optional(floor_div(a, b)) : std::nullopt;
+    case Op::kFloorMod:
+      return divides ? std::optional(floor_mod(a, b)) : std::nullopt;
+    case Op::kMin:
+      return std::min(a, b);
+    case Op::kMax:
+      return std::max(a, b);
+    case Op::kEq:
+      return a == b;
+    case Op::kNe:
+      return a != b;
+    case Op::kLt:
+      return a < b;
+    case Op::kLe:
+      return a <= b;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -105,8 +118,8 @@ Expr binary(Op op, Expr a, Expr b) {
     if (!a.type().is_vector()) a = broadcast(a, lanes);
     if (!b.type().is_vector()) b = broadcast(b, lanes);
   }
-  TW_CHECK(a.type() == b.type(), "operands {} and {} of {} and {}", to_string(a.type()), to_string(b.type()), to_string(a),
-           to_string(b));
+  TW_CHECK(a.type() == b.type(), "operands {} and {} of {} and {}", to_string(a.type()), to_string(b.type()),
+           to_string(a), to_string(b));
   if (Expr folded = shortcut(op, a, b)) return folded;
   if (Expr folded = shortcut_logic(op, a, b)) return folded;
   const DataType type = is_comparison(op) ? DataType::boolean().with_lanes(a.type().lanes()) : a.type();
@@ -118,8 +131,8 @@ Expr fma(Expr a, Expr b, Expr c) {
   for (Expr* x : {&a, &b, &c}) {
     if (x->type().lanes() != lanes) *x = broadcast(*x, lanes);
   }
-  TW_CHECK(a.type() == b.type() && b.type() == c.type() && a.type().is_float(), "fma of {}, {}, {}", to_string(a.type()),
-           to_string(b.type()), to_string(c.type()));
+  TW_CHECK(a.type() == b.type() && b.type() == c.type() && a.type().is_float(), "fma of {}, {}, {}",
+           to_string(a.type()), to_string(b.type()), to_string(c.type()));
   const DataType type = a.type();
   return make({.op = Op::kFma, .type = type, .name = {}, .args = {std::move(a), std::move(b), std::move(c)}});
 }
@@ -131,10 +144,13 @@ Expr select(Expr condition, Expr then, Expr otherwise) {
   for (Expr* x : {&then, &otherwise}) {
     if (x->type().lanes() != all) *x = broadcast(*x, all);
   }
-  TW_CHECK(condition.type().is_bool() && then.type() == otherwise.type(), "select of {}: {} or {}", to_string(condition.type()),
-           to_string(then.type()), to_string(otherwise.type()));
+  TW_CHECK(condition.type().is_bool() && then.type() == otherwise.type(), "select of {}: {} or {}",
+           to_string(condition.type()), to_string(then.type()), to_string(otherwise.type()));
   const DataType type = then.type();
-  return make({.op = Op::kSelect, .type = type, .name = {}, .args = {std::move(condition), std::move(then), std::move(otherwise)}});
+  return make({.op = Op::kSelect,
+               .type = type,
+               .name = {},
+               .args = {std::move(condition), std::move(then), std::move(otherwise)}});
 }
 
 Expr cast(DataType type, Expr x) {
@@ -166,7 +182,11 @@ Expr load_if(std::string name, DataType type, std::vector<Expr> indices, Expr pr
   int lanes = predicate.type().lanes();
   for (const Expr& index : indices) lanes = std::max(lanes, index.type().lanes());
   indices.push_back(std::move(predicate));
-  return make({.op = Op::kLoad, .type = type.with_lanes(lanes), .name = std::move(name), .args = std::move(indices), .predicated = true});
+  return make({.op = Op::kLoad,
+               .type = type.with_lanes(lanes),
+               .name = std::move(name),
+               .args = std::move(indices),
+               .predicated = true});
 }
 
 Expr ramp(Expr base, Expr stride, int lanes) {
@@ -228,10 +248,14 @@ namespace {
 // that became a vector makes its users vectors).
 Expr rebuild(const Expr& e, std::vector<Expr> args) {
   switch (e.op()) {
-    case Op::kSelect: return select(args[0], args[1], args[2]);
-    case Op::kFma: return fma(args[0], args[1], args[2]);
-    case Op::kCast: return cast(e.type().element(), args[0]);
-    case Op::kBitcast: return bitcast(e.type().element(), args[0]);
+    case Op::kSelect:
+      return select(args[0], args[1], args[2]);
+    case Op::kFma:
+      return fma(args[0], args[1], args[2]);
+    case Op::kCast:
+      return cast(e.type().element(), args[0]);
+    case Op::kBitcast:
+      return bitcast(e.type().element(), args[0]);
     case Op::kCall: {
       int lanes = 1;
       for (const Expr& a : args) lanes = std::max(lanes, a.type().lanes());
@@ -244,12 +268,21 @@ Expr rebuild(const Expr& e, std::vector<Expr> args) {
       args.pop_back();
       return load_if(e->name, e.type().element(), std::move(args), std::move(predicate));
     }
-    case Op::kRamp: return ramp(args[0], args[1], e.type().lanes());
-    case Op::kBroadcast: return args[0].type().is_vector() ? args[0] : broadcast(args[0], e.type().lanes());
-    case Op::kReduceAdd: case Op::kReduceMin: case Op::kReduceMax: case Op::kReduceMul: case Op::kReduceAnd: case Op::kReduceOr:
+    case Op::kRamp:
+      return ramp(args[0], args[1], e.type().lanes());
+    case Op::kBroadcast:
+      return args[0].type().is_vector() ? args[0] : broadcast(args[0], e.type().lanes());
+    case Op::kReduceAdd:
+    case Op::kReduceMin:
+    case Op::kReduceMax:
+    case Op::kReduceMul:
+    case Op::kReduceAnd:
+    case Op::kReduceOr:
       return reduce_lanes(e.op(), args[0]);
-    case Op::kExtract: return extract(args[0], static_cast<int>(e->value));
-    default: return args.size() == 1 ? unary(e.op(), args[0]) : binary(e.op(), args[0], args[1]);
+    case Op::kExtract:
+      return extract(args[0], static_cast<int>(e->value));
+    default:
+      return args.size() == 1 ? unary(e.op(), args[0]) : binary(e.op(), args[0], args[1]);
   }
 }
 

@@ -5,9 +5,9 @@
 // kMin/kMax on floats return NaN when either side is NaN. Comparisons give bool of the same lanes. kSelect evaluates
 // only what it picks: a load in the branch that is not picked is never performed. Nothing is reassociated; kFma rounds
 // once. kCast from float to integer truncates (saturating at the type's ends, NaN to 0), float to float rounds to
-// nearest even, anything to bool is `!= 0`. Shifts are by less than the width; kShiftRight is arithmetic on signed types.
+// nearest even, anything to bool is `!= 0`. Shifts are by less than the width; kShiftRight is arithmetic on signed
+// types.
 #pragma once
-#include <concepts>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -22,25 +22,54 @@
 namespace tw {
 
 enum class Op : uint8_t {
-  kIntImm, kFloatImm, kVar,
-  kAdd, kSub, kMul, kDiv, kFloorDiv, kFloorMod, kMin, kMax, kFma,
-  kNeg, kAbs, kFloor, kCeil, kRound /* ties to even */, kTrunc,
-  kAnd, kOr, kXor, kNot, kShiftLeft, kShiftRight,
-  kEq, kNe, kLt, kLe,
-  kSelect,       // condition, then, else
-  kCast,         // value
-  kBitcast,      // same width
-  kCall,         // elementary function `name`: see elementary.h
-  kLoad,         // element of tensor or buffer `name` at args[0..rank)
-  kRamp,         // vector: args[0] + args[1] * lane (both scalar)
-  kBroadcast,    // vector: every lane is args[0]
-  kReduceAdd, kReduceMin, kReduceMax, kReduceMul, kReduceAnd, kReduceOr,  // over all lanes, to a scalar
-  kExtract,      // lane `value` of args[0]
+  kIntImm,
+  kFloatImm,
+  kVar,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kFloorMod,
+  kMin,
+  kMax,
+  kFma,
+  kNeg,
+  kAbs,
+  kFloor,
+  kCeil,
+  kRound /* ties to even */,
+  kTrunc,
+  kAnd,
+  kOr,
+  kXor,
+  kNot,
+  kShiftLeft,
+  kShiftRight,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kSelect,     // condition, then, else
+  kCast,       // value
+  kBitcast,    // same width
+  kCall,       // elementary function `name`: see elementary.h
+  kLoad,       // element of tensor or buffer `name` at args[0..rank)
+  kRamp,       // vector: args[0] + args[1] * lane (both scalar)
+  kBroadcast,  // vector: every lane is args[0]
+  kReduceAdd,
+  kReduceMin,
+  kReduceMax,
+  kReduceMul,
+  kReduceAnd,
+  kReduceOr,  // over all lanes, to a scalar
+  kExtract,   // lane `value` of args[0]
 };
 
 class Expr;
 
-/// One node. `value` holds kIntImm's value and kExtract's lane, `number` kFloatImm's, `name` that of kVar, kCall, kLoad.
+/// One node. `value` holds kIntImm's value and kExtract's lane, `number` kFloatImm's, `name` that of kVar, kCall,
+/// kLoad.
 struct ExprNode {
   Op op;
   DataType type;

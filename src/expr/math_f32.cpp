@@ -20,7 +20,8 @@ Expr exp_clamped(const MathBuilder& m, const Expr& x) {
   const Expr k = m.share(t - m.number(kMagic + 127));
   const Expr r = m.share(fma(k, m.number(-2 * kLn2Low), fma(k, m.number(-2 * kLn2), x)));
   // (exp(r) - 1 - r) / r^2, 2^-26.0
-  const Expr q = m.polynomial(r, {0.500000358, 0.166666165, 0.0416612029, 0.00833597407, 0.00141053484, 0.000196284338});
+  const Expr q =
+      m.polynomial(r, {0.500000358, 0.166666165, 0.0416612029, 0.00833597407, 0.00141053484, 0.000196284338});
   const Expr p = fma(r * r, q, r) + m.number(1);
   // The bits of kMagic leave at the top; 127, added to it above, is the exponent's bias.
   const Expr s = m.share(m.from_bits(shift_left(m.bits(t), m.integer(23))));
@@ -60,8 +61,8 @@ LogParts log_parts(const MathBuilder& m, const Expr& x) {
   const Expr e = m.share(shift_right(i - m.integer(kTwoThirds), m.integer(23)));
   const Expr f = m.share(m.from_bits(i - shift_left(e, m.integer(23))) - m.number(1));
   // (log(1 + f) - f + f^2/2) / f^3, 2^-27.7
-  const Expr q = m.polynomial(f, {0.333332121, -0.249998316, 0.200105727, -0.166790113, 0.14003633, -0.12204048, 0.13993898,
-                                  -0.128080443});
+  const Expr q = m.polynomial(
+      f, {0.333332121, -0.249998316, 0.200105727, -0.166790113, 0.14003633, -0.12204048, 0.13993898, -0.128080443});
   const Expr log_mantissa = fma(fma(q, f, m.number(-0.5)), f * f, f);
   return {cast(m.type().element(), e) + select(tiny, m.number(-23), m.number(0)), log_mantissa};
 }
@@ -94,8 +95,8 @@ Expr softplus_f32(const MathBuilder& m, const std::vector<Expr>& args) {
 // tanh and erf are 2*t / (1 + t^2) with t = N/D a rational function of x: the outer function is flat where t nears 1,
 // so that the roundings of N and D do not reach a result near 1.
 
-// t = tanh(x/2) up to x = 9.02, beyond which tanh rounds to 1; 2^-31.9. D = 1 + d: the result comes from d itself, which
-// saves the rounding of D where x is small.
+// t = tanh(x/2) up to x = 9.02, beyond which tanh rounds to 1; 2^-31.9. D = 1 + d: the result comes from d itself,
+// which saves the rounding of D where x is small.
 Expr tanh_f32(const MathBuilder& m, const std::vector<Expr>& args) {
   const Expr x = m.share(m.at_most(m.at_least(args[0], -9.02), 9.02));
   const Expr h = m.share(x * m.number(0.5));
@@ -127,13 +128,15 @@ Quadrant reduce_f32(const MathBuilder& m, const Expr& x) {
   const MathBuilder wide = m.with_type(ScalarType::kF64);
   const Quadrant large = reduce_any_f32(wide, wide.share(cast(DataType::f64(), x)));
   const Expr small = m.share(x < m.number(0x1p16));
-  return {select(small, r, cast(DataType::f32(), large.r)), select(small, m.bits(t), cast(DataType::i32(), large.quadrant))};
+  return {select(small, r, cast(DataType::f32(), large.r)),
+          select(small, m.bits(t), cast(DataType::i32(), large.quadrant))};
 }
 
 Expr sine_of(const MathBuilder& m, const Expr& r, const Expr& quadrant) {
   const Expr z = m.share(r * r);
   const Expr s = m.polynomial(z, {-0.166666552, 0.00833218824, -0.000195180735});  // (sin(r) - r) / r^3, 2^-27.9
-  const Expr c = m.polynomial(z, {0.0416666456, -0.00138873095, 2.44323383e-05});  // (cos(r) - 1 + r^2/2) / r^4, 2^-33.0
+  const Expr c =
+      m.polynomial(z, {0.0416666456, -0.00138873095, 2.44323383e-05});  // (cos(r) - 1 + r^2/2) / r^4, 2^-33.0
   const Expr cosine = fma(z * z, c, fma(z, m.number(-0.5), m.number(1)));
   return pick_sine(m, quadrant, fma(r * z, s, r), cosine);
 }

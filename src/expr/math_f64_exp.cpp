@@ -17,10 +17,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // (exp(r) - 1 - r) / r^2 for |r| <= ln2; 2^-56.5
 Expr exp_tail(const MathBuilder& m, const Expr& r) {
-  return m.polynomial(r, {0.4999999999999992790257, 0.1666666666666693728185, 0.04166666666670210885152, 0.008333333333269792815625,
-                          0.001388888888357480403466, 0.000198412698928789609839, 0.00002480159083087826350356,
-                          0.000002755730061367082355025, 2.7556157864250577987e-7, 2.505503994777478618418e-8,
-                          2.106234436045544558417e-9, 1.593514827512722222931e-10});
+  return m.polynomial(r, {0.4999999999999992790257, 0.1666666666666693728185, 0.04166666666670210885152,
+                          0.008333333333269792815625, 0.001388888888357480403466, 0.000198412698928789609839,
+                          0.00002480159083087826350356, 0.000002755730061367082355025, 2.7556157864250577987e-7,
+                          2.505503994777478618418e-8, 2.106234436045544558417e-9, 1.593514827512722222931e-10});
 }
 
 // exp(x + low) = p * s * s, as in math_f32.cpp, for |x| < 750. `low` may be null.
@@ -121,7 +121,8 @@ Exact double_log(const MathBuilder& m, const Expr& x) {
   // e*ln2 + 2s + 2/3 s^3 + ...
   const Exact high = two_sum(m, parts.e * m.number(kLn2Short), s + s);
   const Exact higher = two_sum(m, high.sum, third.sum);
-  const Expr low = (higher.error + high.error) + (fma(parts.e, m.number(kLn2Rest), third_low) + fma(s_low, fma(square.sum, m.number(2), m.number(2)), rest));
+  const Expr low = (higher.error + high.error) + (fma(parts.e, m.number(kLn2Rest), third_low) +
+                                                  fma(s_low, fma(square.sum, m.number(2), m.number(2)), rest));
   const Expr sum = m.share(higher.sum + low);
   return {sum, m.share(low - (sum - higher.sum))};
 }
@@ -262,12 +263,12 @@ struct Row {
   const char* name;
   Expansion expansion;
 };
-constexpr Row kRows[] = {{"acos", acos_f64},   {"acosh", acosh_f64}, {"asin", asin_f64},       {"asinh", asinh_f64},
-                         {"atan", atan_f64},   {"atanh", atanh_f64}, {"cos", cos_f64},         {"cosh", cosh_f64},
-                         {"erf", erf_f64},     {"exp", exp_row},     {"exp2", exp2_f64},       {"expm1", expm1_row},
-                         {"log", log_row},     {"log1p", log1p_row}, {"log2", log2_f64},       {"pow", pow_f64},
-                         {"rsqrt", rsqrt_row}, {"sigmoid", sigmoid_row}, {"sin", sin_f64},     {"sinh", sinh_f64},
-                         {"softplus", softplus_row}, {"tan", tan_f64},   {"tanh", tanh_f64}};
+constexpr Row kRows[] = {{"acos", acos_f64},         {"acosh", acosh_f64},     {"asin", asin_f64}, {"asinh", asinh_f64},
+                         {"atan", atan_f64},         {"atanh", atanh_f64},     {"cos", cos_f64},   {"cosh", cosh_f64},
+                         {"erf", erf_f64},           {"exp", exp_row},         {"exp2", exp2_f64}, {"expm1", expm1_row},
+                         {"log", log_row},           {"log1p", log1p_row},     {"log2", log2_f64}, {"pow", pow_f64},
+                         {"rsqrt", rsqrt_row},       {"sigmoid", sigmoid_row}, {"sin", sin_f64},   {"sinh", sinh_f64},
+                         {"softplus", softplus_row}, {"tan", tan_f64},         {"tanh", tanh_f64}};
 
 }  // namespace
 
@@ -283,14 +284,14 @@ Expr erf_f64(const MathBuilder& m, const std::vector<Expr>& args) {
   const Expr a = m.share(m.at_most(m.magnitude(args[0]), 6));
   const Expr z = m.share(a * a);
   // erf(x) / x on [0, 1] as a function of x^2; 2^-62.7
-  const Expr small = m.polynomial(z, {1.128379167095512573753, -0.3761263890318374764826, 0.112837916709548595241,
-                                      -0.0268661706450732825922, 0.00522397762478466098695, -0.0008548326978958459015585,
-                                      0.0001205533104473447265849, -0.00001492559369195269316047, 0.000001646097572195414852394,
-                                      -1.635005525847353531171e-7, 1.465807642947420886099e-8, -1.136640433221861808494e-9,
-                                      5.946474538957148280247e-11});
+  const Expr small = m.polynomial(
+      z, {1.128379167095512573753, -0.3761263890318374764826, 0.112837916709548595241, -0.0268661706450732825922,
+          0.00522397762478466098695, -0.0008548326978958459015585, 0.0001205533104473447265849,
+          -0.00001492559369195269316047, 0.000001646097572195414852394, -1.635005525847353531171e-7,
+          1.465807642947420886099e-8, -1.136640433221861808494e-9, 5.946474538957148280247e-11});
   // exp(x^2) * erfc(x) on [1, 6], error 2^-59.5 after exp(-x^2)
-  const Expr p = m.polynomial(a, {0.99999988688027168882, 1.3906189018956813426, 0.94957151680894595998, 0.37362916416068701306,
-                                  0.084358263353200593521, 0.0089316915516608738286});
+  const Expr p = m.polynomial(a, {0.99999988688027168882, 1.3906189018956813426, 0.94957151680894595998,
+                                  0.37362916416068701306, 0.084358263353200593521, 0.0089316915516608738286});
   const Expr q = m.polynomial(a, {1.0, 2.5189968773971828574, 2.7919611009682028819, 1.7572566461075327469,
                                   0.67021545204959949812, 0.149517225264930374, 0.015831133479617321224});
   const Expr large = m.number(1) - exp_f64(m, m.share(-z)) * (p / q);

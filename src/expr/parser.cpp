@@ -83,7 +83,8 @@ class Parser {
     int64_t value = 0;
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (code != std::errc() || end != digits.data() + digits.size()) {
-      Lexer::fail_at(at, fmt::format("'{}' is no {} number (floats need a type: {}:f32)", digits, to_string(type), digits));
+      Lexer::fail_at(at,
+                     fmt::format("'{}' is no {} number (floats need a type: {}:f32)", digits, to_string(type), digits));
     }
     return int_imm(value, type);
   }
@@ -101,8 +102,10 @@ class Parser {
     double wide = 0;
     float narrow = 0;
     const bool is_f64 = type == DataType::f64();
-    const auto [stop, code] = is_f64 ? std::from_chars(digits.data(), end, wide) : std::from_chars(digits.data(), end, narrow);
-    if (code != std::errc() || stop != end) Lexer::fail_at(at, fmt::format("'{}' is no {} number", digits, to_string(type)));
+    const auto [stop, code] =
+        is_f64 ? std::from_chars(digits.data(), end, wide) : std::from_chars(digits.data(), end, narrow);
+    if (code != std::errc() || stop != end)
+      Lexer::fail_at(at, fmt::format("'{}' is no {} number", digits, to_string(type)));
     return float_imm(is_f64 ? wide : static_cast<double>(narrow), type);
   }
 
@@ -186,7 +189,8 @@ class Parser {
     if (count < least || count > most) Lexer::fail_at(at, fmt::format("'{}' with {} lanes", at.text, count));
     if (at.text == "extract") return extract(args[0], static_cast<int>(count));
     if (args[0].type().is_vector()) Lexer::fail_at(at, fmt::format("'{}' takes scalars", at.text));
-    return at.text == "ramp" ? ramp(args[0], args[1], static_cast<int>(count)) : broadcast(args[0], static_cast<int>(count));
+    return at.text == "ramp" ? ramp(args[0], args[1], static_cast<int>(count))
+                             : broadcast(args[0], static_cast<int>(count));
   }
 
   Expr infix_node(const Token& at, Op op, const Expr& a, const Expr& b) {
@@ -204,7 +208,8 @@ class Parser {
     int lanes = 1;
     for (const Expr& x : args) {
       const int mine = x.type().lanes();
-      if (mine > 1 && lanes > 1 && mine != lanes) Lexer::fail_at(at, fmt::format("vectors of {} and {} lanes", lanes, mine));
+      if (mine > 1 && lanes > 1 && mine != lanes)
+        Lexer::fail_at(at, fmt::format("vectors of {} and {} lanes", lanes, mine));
       lanes = std::max(lanes, mine);
     }
   }
@@ -212,7 +217,8 @@ class Parser {
   static void check_same(const Token& at, const Expr& a, const Expr& b) {
     check_lanes(at, {a, b});
     if (a.type().element() == b.type().element()) return;
-    Lexer::fail_at(at, fmt::format("operands of '{}' are {} and {}", at.text, to_string(a.type()), to_string(b.type())));
+    Lexer::fail_at(at,
+                   fmt::format("operands of '{}' are {} and {}", at.text, to_string(a.type()), to_string(b.type())));
   }
 
   Lexer& lexer_;

@@ -5,8 +5,9 @@
 //   (p && q)  (p || q)  !(p)    and on integers (a & b)  (a | b)  (a ^ b)  ~(a)  (a << b)  (a >> b)
 //   (a == b)  (a != b)  (a < b)  (a <= b)    select(c, a, b)  cast<f16>(x)  bitcast<i32>(x)
 //   A[i, (j * 4)]    (A[i, j] if p)  a load whose lanes with a false p give 0
-//   ramp(i, 1, 16)  broadcast(x, 16)  extract(v, 3)  reduce_add(v)  reduce_min  reduce_max  reduce_mul  reduce_and  reduce_or
-//   12 is i64, 12:i32, 1.5:f32, inf:f32, -nan:f16, true, false; a name that is no identifier stands in quotes: "a/b"[i]
+//   ramp(i, 1, 16)  broadcast(x, 16)  extract(v, 3)  reduce_add(v)  reduce_min  reduce_max  reduce_mul  reduce_and
+//   reduce_or 12 is i64, 12:i32, 1.5:f32, inf:f32, -nan:f16, true, false; a name that is no identifier stands in
+//   quotes: "a/b"[i]
 // Besides what is printed, the parser takes C's precedence without parentheses, `a % b` for floormod, `>` and `>=`.
 #pragma once
 #include <functional>

@@ -107,17 +107,31 @@ void print(const Expr& e, std::string& out) {
   }
   const ExprNode& node = *e;
   switch (node.op) {
-    case Op::kIntImm: return print_int(node, out);
-    case Op::kFloatImm: return print_float(node, out);
-    case Op::kVar: out += quote_name(node.name); return;
-    case Op::kNeg: return print_prefix("-", node, out);
-    case Op::kNot: return print_prefix(node.type.is_bool() ? "!" : "~", node, out);
-    case Op::kCast: return print_call(fmt::format("cast<{}>", to_string(node.type.element())), node, out);
-    case Op::kBitcast: return print_call(fmt::format("bitcast<{}>", to_string(node.type.element())), node, out);
-    case Op::kCall: return print_call(node.name, node, out);
-    case Op::kLoad: return print_load(node, out);
-    case Op::kRamp: case Op::kBroadcast: case Op::kExtract: return print_vector(node, out);
-    default: return print_operator(node, out);
+    case Op::kIntImm:
+      return print_int(node, out);
+    case Op::kFloatImm:
+      return print_float(node, out);
+    case Op::kVar:
+      out += quote_name(node.name);
+      return;
+    case Op::kNeg:
+      return print_prefix("-", node, out);
+    case Op::kNot:
+      return print_prefix(node.type.is_bool() ? "!" : "~", node, out);
+    case Op::kCast:
+      return print_call(fmt::format("cast<{}>", to_string(node.type.element())), node, out);
+    case Op::kBitcast:
+      return print_call(fmt::format("bitcast<{}>", to_string(node.type.element())), node, out);
+    case Op::kCall:
+      return print_call(node.name, node, out);
+    case Op::kLoad:
+      return print_load(node, out);
+    case Op::kRamp:
+    case Op::kBroadcast:
+    case Op::kExtract:
+      return print_vector(node, out);
+    default:
+      return print_operator(node, out);
   }
 }
 

@@ -1,8 +1,9 @@
 // One run of the simplifier over one expression: what Analyzer::simplify and Analyzer::bounds do. Internal to expr.
 //
-// Integer arithmetic of i64 is done on Sums, which are exact modulo 2^64. Every step that needs the true value (division,
-// comparison by difference) asks is_exact first: it holds when the bounds are finite, and also for sums of variables of
-// unknown range, which are taken to be indices far from overflow; it does not hold for unbounded data from loads.
+// Integer arithmetic of i64 is done on Sums, which are exact modulo 2^64. Every step that needs the true value
+// (division, comparison by difference) asks is_exact first: it holds when the bounds are finite, and also for sums of
+// variables of unknown range, which are taken to be indices far from overflow; it does not hold for unbounded data from
+// loads.
 #pragma once
 #include <optional>
 #include <string>

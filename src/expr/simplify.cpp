@@ -10,11 +10,14 @@ namespace tw {
 namespace {
 
 bool is_scalar_index(const Expr& e) { return e.type() == DataType::i64(); }
-bool is_condition_op(Op op) { return (op >= Op::kEq && op <= Op::kLe) || op == Op::kAnd || op == Op::kOr || op == Op::kNot; }
+bool is_condition_op(Op op) {
+  return (op >= Op::kEq && op <= Op::kLe) || op == Op::kAnd || op == Op::kOr || op == Op::kNot;
+}
 
 bool is_vector_index_op(const Expr& e) {
   if (e.type().scalar() != ScalarType::kI64 && !e.type().is_bool()) return false;
-  return (e.op() >= Op::kAdd && e.op() <= Op::kMax) || e.op() == Op::kNeg || is_condition_op(e.op()) || e.op() == Op::kSelect;
+  return (e.op() >= Op::kAdd && e.op() <= Op::kMax) || e.op() == Op::kNeg || is_condition_op(e.op()) ||
+         e.op() == Op::kSelect;
 }
 
 bool is_float_bits(const Expr& e, double value) {
@@ -46,7 +49,8 @@ Expr fold_cast(DataType type, const Expr& x) {
 
 }  // namespace
 
-Simplifier::Simplifier(const Simplifier& outer, std::vector<NamedInterval> inner) : ranges_(outer.ranges_), inner_(outer.inner_) {
+Simplifier::Simplifier(const Simplifier& outer, std::vector<NamedInterval> inner)
+    : ranges_(outer.ranges_), inner_(outer.inner_) {
   inner_.insert(inner_.end(), inner.begin(), inner.end());
 }
 
@@ -78,10 +82,14 @@ Expr Simplifier::dispatch(const Expr& e) {
     if (e.type().is_bool() && is_condition_op(e.op())) return condition(e);
   }
   switch (e.op()) {
-    case Op::kLoad: return load_node(e);
-    case Op::kCast: return cast_node(e);
-    case Op::kSelect: return select_node(e);
-    default: return e.type().is_float() ? float_node(e) : narrow_node(e);
+    case Op::kLoad:
+      return load_node(e);
+    case Op::kCast:
+      return cast_node(e);
+    case Op::kSelect:
+      return select_node(e);
+    default:
+      return e.type().is_float() ? float_node(e) : narrow_node(e);
   }
 }
 
@@ -117,22 +125,26 @@ void Simplifier::collect(const Expr& e, int64_t scale, Sum& out) {
       }
       return;
     }
-    case Op::kAdd: case Op::kSub:
+    case Op::kAdd:
+    case Op::kSub:
       collect(e.arg(0), scale, out);
       return collect(e.arg(1), e.op() == Op::kAdd ? scale : wrapping_mul(scale, -1), out);
-    case Op::kNeg: return collect(e.arg(0), wrapping_mul(scale, -1), out);
+    case Op::kNeg:
+      return collect(e.arg(0), wrapping_mul(scale, -1), out);
     case Op::kMul:
       if (e.arg(1).op() == Op::kIntImm) return collect(e.arg(0), wrapping_mul(scale, e.arg(1)->value), out);
       if (e.arg(0).op() == Op::kIntImm) return collect(e.arg(1), wrapping_mul(scale, e.arg(0)->value), out);
       return out.append(product(e), scale);
-    case Op::kFloorDiv: case Op::kFloorMod: {
+    case Op::kFloorDiv:
+    case Op::kFloorMod: {
       const auto it = quotients_.find(&*e);
       if (it != quotients_.end()) return out.append(it->second.second, scale);
       const Sum s = division(e);
       quotients_.emplace(&*e, std::pair(e, s));
       return out.append(s, scale);
     }
-    default: return out.append(as_sum(other_index_node(e)), scale);
+    default:
+      return out.append(as_sum(other_index_node(e)), scale);
   }
 }
 
@@ -170,7 +182,8 @@ Sum Simplifier::division(const Expr& e) {
     out.append(binary(e.op(), to_expr(s), to_expr(by)), 1);
   }
   // The same node again when nothing changed.
-  if (out.terms.size() == 1 && out.constant == 0 && out.terms[0].coef == 1 && equal(out.terms[0].atom, e)) out.terms[0].atom = e;
+  if (out.terms.size() == 1 && out.constant == 0 && out.terms[0].coef == 1 && equal(out.terms[0].atom, e))
+    out.terms[0].atom = e;
   recombine(out);
   return out;
 }
@@ -181,12 +194,25 @@ Expr Simplifier::other_index_node(const Expr& e) {
   if (it != done_.end()) return it->second.second;
   Expr simple;
   switch (e.op()) {
-    case Op::kMin: case Op::kMax: simple = min_max(e); break;
-    case Op::kSelect: simple = select_node(e); break;
-    case Op::kLoad: simple = load_node(e); break;
-    case Op::kCast: simple = cast_node(e); break;
-    case Op::kDiv: simple = truncated_division(e); break;
-    default: simple = narrow_node(e); break;
+    case Op::kMin:
+    case Op::kMax:
+      simple = min_max(e);
+      break;
+    case Op::kSelect:
+      simple = select_node(e);
+      break;
+    case Op::kLoad:
+      simple = load_node(e);
+      break;
+    case Op::kCast:
+      simple = cast_node(e);
+      break;
+    case Op::kDiv:
+      simple = truncated_division(e);
+      break;
+    default:
+      simple = narrow_node(e);
+      break;
   }
   return remember(e, simple);
 }
@@ -226,7 +252,8 @@ Expr Simplifier::select_node(const Expr& e) {
   const Expr condition = simplify(e.arg(0));
   if (condition.is_int(1)) return simplify(e.arg(1));
   if (condition.is_int(0)) return simplify(e.arg(2));
-  if (condition.op() == Op::kBroadcast && condition.arg(0).op() == Op::kIntImm) return simplify(e.arg(condition.arg(0)->value ? 1 : 2));
+  if (condition.op() == Op::kBroadcast && condition.arg(0).op() == Op::kIntImm)
+    return simplify(e.arg(condition.arg(0)->value ? 1 : 2));
   const auto branch = [&](size_t index, int64_t value) {
     std::vector<NamedInterval> known = facts(condition, value);
     if (known.empty()) return simplify(e.arg(index));
@@ -261,7 +288,8 @@ Expr Simplifier::cast_node(const Expr& e) {
   if (x.op() == Op::kCast && x.arg(0).type() == e.type() && e.type().is_int() && x.type().is_int()) {
     const Interval inner = bounds(x.arg(0));
     const int bits = x.type().bits() - (x.type().is_signed_int() ? 1 : 0);
-    const bool fits = bits < 62 && inner.hi < (int64_t{1} << bits) && inner.lo >= (x.type().is_signed_int() ? -(int64_t{1} << bits) : 0);
+    const bool fits = bits < 62 && inner.hi < (int64_t{1} << bits) &&
+                      inner.lo >= (x.type().is_signed_int() ? -(int64_t{1} << bits) : 0);
     if (fits) return x.arg(0);
   }
   return e.type().is_float() ? simple : known_value(simple);
@@ -274,23 +302,28 @@ Expr Simplifier::float_node(const Expr& e) {
     case Op::kMul:
       if (is_float_bits(simple.arg(0), 1)) return simple.arg(1);
       return is_float_bits(simple.arg(1), 1) ? simple.arg(0) : simple;
-    case Op::kDiv: return is_float_bits(simple.arg(1), 1) ? simple.arg(0) : simple;
-    case Op::kSub: return is_float_bits(simple.arg(1), 0.0) ? simple.arg(0) : simple;
+    case Op::kDiv:
+      return is_float_bits(simple.arg(1), 1) ? simple.arg(0) : simple;
+    case Op::kSub:
+      return is_float_bits(simple.arg(1), 0.0) ? simple.arg(0) : simple;
     case Op::kAdd:
       if (is_float_bits(simple.arg(0), -0.0)) return simple.arg(1);
       return is_float_bits(simple.arg(1), -0.0) ? simple.arg(0) : simple;
-    default: return simple;
+    default:
+      return simple;
   }
 }
 
-// Integers that wrap at less than 64 bits, bools outside of conditions, and i64 nodes such as shifts: known values only.
+// Integers that wrap at less than 64 bits, bools outside of conditions, and i64 nodes such as shifts: known values
+// only.
 Expr Simplifier::narrow_node(const Expr& e) {
   const Expr simple = with_simplified_args(e);
   if (simple.type().is_vector()) return simple;
   if (simple.op() == Op::kExtract && simple.arg(0).op() == Op::kRamp) {
     return simplify(simple.arg(0).arg(0) + simple.arg(0).arg(1) * int_imm(simple->value, simple.type()));
   }
-  const bool keeps_equal_lanes = simple.op() >= Op::kReduceMin && simple.op() <= Op::kReduceOr && simple.op() != Op::kReduceMul;
+  const bool keeps_equal_lanes =
+      simple.op() >= Op::kReduceMin && simple.op() <= Op::kReduceOr && simple.op() != Op::kReduceMul;
   if (keeps_equal_lanes && simple.arg(0).op() == Op::kBroadcast) return simple.arg(0).arg(0);
   return known_value(simple);
 }
@@ -302,10 +335,19 @@ Expr Simplifier::known_value(const Expr& simple) {
   if (range.is_point() && is_finite(range)) return int_imm(range.lo, simple.type());
   if (simple->args.size() != 2 || simple.type().is_bool()) return simple;
   switch (simple.op()) {
-    case Op::kAdd: case Op::kSub: case Op::kShiftLeft: case Op::kShiftRight: case Op::kOr: case Op::kXor:
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kShiftLeft:
+    case Op::kShiftRight:
+    case Op::kOr:
+    case Op::kXor:
       return simple.arg(1).is_int(0) ? simple.arg(0) : simple;
-    case Op::kMul: case Op::kDiv: case Op::kFloorDiv: return simple.arg(1).is_int(1) ? simple.arg(0) : simple;
-    default: return simple;
+    case Op::kMul:
+    case Op::kDiv:
+    case Op::kFloorDiv:
+      return simple.arg(1).is_int(1) ? simple.arg(0) : simple;
+    default:
+      return simple;
   }
 }
 

@@ -43,7 +43,8 @@ bool uses_var_once(const Expr& e, const std::string& name, NodeSet& seen) {
 // Floats compare by bits: -0.0 and 0.0 differ, a NaN equals itself.
 bool same_label(const ExprNode& a, const ExprNode& b) {
   return a.op == b.op && a.type == b.type && a.value == b.value && a.predicated == b.predicated &&
-         std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number) && a.args.size() == b.args.size() && a.name == b.name;
+         std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number) && a.args.size() == b.args.size() &&
+         a.name == b.name;
 }
 
 // Structural equality. Pairs found equal are kept only once an expression turns out to be large: most are a few nodes.
@@ -73,8 +74,13 @@ class Equality {
 uint64_t hash_once(const Expr& e, std::unordered_map<const ExprNode*, uint64_t>& done) {
   const auto it = done.find(&*e);
   if (it != done.end()) return it->second;
-  uint64_t h = 1469598103934665603ull;  // FNV-1a, 64 bit
-  const auto mix = [&h](uint64_t x) { h = (h ^ x) * 1099511628211ull; };
+  // FNV-1a, 64 bit; the shift brings high bits down, which products alone never do: differences far below would be
+  // lost.
+  uint64_t h = 1469598103934665603ull;
+  const auto mix = [&h](uint64_t x) {
+    h = (h ^ x) * 1099511628211ull;
+    h ^= h >> 32;
+  };
   mix(static_cast<uint64_t>(e->op));
   mix(static_cast<uint64_t>(e->type.scalar()) * 4096 + e->type.lanes());
   mix(static_cast<uint64_t>(e->value));

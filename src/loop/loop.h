@@ -23,8 +23,8 @@ enum class ForKind : uint8_t { kSerial, kUnrolled, kVectorized };
 
 struct Buffer {
   std::string name;
-  DataType type;    // element type, scalar
-  Shape shape;      // extents in elements
+  DataType type;  // element type, scalar
+  Shape shape;    // extents in elements
   Scope scope = Scope::kParam;
   int64_t size() const { return num_elements(shape); }  // elements
 };
@@ -89,7 +89,7 @@ struct Program {
 
 // ---- Traversal: an empty function leaves that kind alone.
 struct Rewriter {
-  std::function<Expr(const Expr&)> expr;              // every expression of a statement, whole
+  std::function<Expr(const Expr&)> expr;               // every expression of a statement, whole
   std::function<std::vector<Stmt>(const Stmt&)> stmt;  // after its children; returns what takes its place
 };
 std::vector<Stmt> rewrite(const std::vector<Stmt>& stmts, const Rewriter& rewriter);
@@ -101,13 +101,14 @@ std::vector<Stmt> substitute(const std::vector<Stmt>& stmts, const VarMap& value
 
 // ---- Checking and text (verifier.cpp, printer.cpp, parser.cpp).
 struct VerifyRules {
-  bool no_vector_loops = false;        // after "vectorize"
-  bool no_unrolled_loops = false;      // after "unroll"
-  bool no_inner_div_mod = false;       // innermost loops hold no kFloorDiv/kFloorMod of the loop's variable
-  bool no_elementary_calls = false;    // after "expand-elementary"
+  bool no_vector_loops = false;      // after "vectorize"
+  bool no_unrolled_loops = false;    // after "unroll"
+  bool no_inner_div_mod = false;     // innermost loops hold no kFloorDiv/kFloorMod of the loop's variable
+  bool no_elementary_calls = false;  // after "expand-elementary"
   bool register_constant_indices = false;
 };
-/// Throws InternalError at the first broken rule: unknown names, duplicate loop variables, types, ranks, scopes, `rules`.
+/// Throws InternalError at the first broken rule: unknown names, duplicate loop variables, types, ranks, scopes,
+/// `rules`.
 void verify(const Program& program, const VerifyRules& rules = {});
 std::string to_string(const Program& program);
 Program parse_program(std::string_view text);  // throws UserError with line and column

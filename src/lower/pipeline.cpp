@@ -1,8 +1,7 @@
-#include "lower/pass.h"
-
 #include <algorithm>
 #include <chrono>
 
+#include "lower/pass.h"
 #include "lower/passes.h"
 #include "support/error.h"
 
@@ -19,7 +18,8 @@ const LoopPass kPipeline[] = {
     {"split-guards", split_guards, "guards hold only in the tails of their loops", true, {}},
     {"vectorize", vectorize, "vectors are explicit", false, kNoVectorLoops},
     {"unroll", unroll, "no unrolled loop remains", false, kNoUnrolledLoops},
-    {"simplify-copies", simplify, "register buffers have constant indices; no div or mod by inner loops", false, kSimple},
+    {"simplify-copies", simplify, "register buffers have constant indices; no div or mod by inner loops", false,
+     kSimple},
     {"expand-functions", expand_functions, "elementary functions are arithmetic", false, kNoCalls},
     {"expand-conversions", expand_conversions, "no conversion from or to f16 and bf16", false, {}},
 };
@@ -36,7 +36,8 @@ bool is_disabled(const LoopPass& pass, const RunOptions& options) {
 
 void check_disabled(const RunOptions& options) {
   for (const std::string& name : options.disabled) {
-    if (!find_pass(name).optional) throw UserError(fmt::format("loop pass {} is required and cannot be disabled", name));
+    if (!find_pass(name).optional)
+      throw UserError(fmt::format("loop pass {} is required and cannot be disabled", name));
   }
 }
 

@@ -81,18 +81,25 @@ Stmts simplify_store(const Stmt& s, const Analyzer& analyzer) {
   if (predicate && predicate.op() == Op::kBroadcast) predicate = predicate.arg(0);
   if (predicate && predicate.is_int(0)) return {};
   if (predicate && predicate.is_int(1)) predicate = Expr();
-  if (predicate && predicate.type().lanes() != s->value.type().lanes()) predicate = broadcast(predicate, s->value.type().lanes());
+  if (predicate && predicate.type().lanes() != s->value.type().lanes())
+    predicate = broadcast(predicate, s->value.type().lanes());
   return {loop::make_store(s->buffer, simplify_all(s->indices, analyzer), analyzer.simplify(s->value), predicate)};
 }
 
 Stmts simplify_stmt(const Stmt& s, Analyzer& analyzer) {
   switch (s->kind) {
-    case StmtKind::kFor: return simplify_for(s, analyzer);
-    case StmtKind::kLet: return simplify_let(s, analyzer);
-    case StmtKind::kIf: return simplify_if(s, analyzer);
-    case StmtKind::kStore: return simplify_store(s, analyzer);
-    case StmtKind::kBlock: return simplify_stmts(s->body, analyzer);
-    case StmtKind::kPrefetch: return {loop::make_prefetch(s->buffer, simplify_all(s->indices, analyzer), static_cast<int>(s->extent))};
+    case StmtKind::kFor:
+      return simplify_for(s, analyzer);
+    case StmtKind::kLet:
+      return simplify_let(s, analyzer);
+    case StmtKind::kIf:
+      return simplify_if(s, analyzer);
+    case StmtKind::kStore:
+      return simplify_store(s, analyzer);
+    case StmtKind::kBlock:
+      return simplify_stmts(s->body, analyzer);
+    case StmtKind::kPrefetch:
+      return {loop::make_prefetch(s->buffer, simplify_all(s->indices, analyzer), static_cast<int>(s->extent))};
     case StmtKind::kAllocate: {
       Stmts body = simplify_stmts(s->body, analyzer);
       if (body.empty()) return {};

@@ -40,7 +40,8 @@ std::optional<int64_t> threshold(const Expr& guard, const std::string& name, con
 }
 
 // The best place to split the range of `name` because of a guard in `stmts`: the smallest threshold inside (lo, hi].
-void find_split(const Stmts& stmts, const std::string& name, Interval range, Ranges& inner, std::optional<int64_t>& best) {
+void find_split(const Stmts& stmts, const std::string& name, Interval range, Ranges& inner,
+                std::optional<int64_t>& best) {
   for (const Stmt& s : stmts) {
     if (s->kind == StmtKind::kIf && s->otherwise.empty()) {
       const auto t = threshold(s->predicate, name, inner);
@@ -111,7 +112,8 @@ Stmts split_for(const Stmt& s, Analyzer& analyzer) {
 Stmts split_let(const std::string& name, Interval range, const Stmts& body, Analyzer& analyzer) {
   const auto at = split_point(body, name, range);
   if (!at) return with_range(analyzer, name, range, [&] { return split_all(body, analyzer); });
-  Stmts main = with_range(analyzer, name, {range.lo, *at - 1}, [&] { return split_all(simplify_stmts(body, analyzer), analyzer); });
+  Stmts main = with_range(analyzer, name, {range.lo, *at - 1},
+                          [&] { return split_all(simplify_stmts(body, analyzer), analyzer); });
   Stmts rest = rename_loops(body, "t");
   if (*at == range.hi) rest = loop::substitute(rest, {{name, int_imm(*at)}});
   Stmts tail = with_range(analyzer, name, {*at, range.hi}, [&] {
@@ -123,14 +125,19 @@ Stmts split_let(const std::string& name, Interval range, const Stmts& body, Anal
 
 Stmts split_stmt(const Stmt& s, Analyzer& analyzer) {
   switch (s->kind) {
-    case StmtKind::kFor: return split_for(s, analyzer);
+    case StmtKind::kFor:
+      return split_for(s, analyzer);
     case StmtKind::kLet:
       if (s->value.type() != DataType::i64()) return {loop::make_let(s->var, s->value, split_all(s->body, analyzer))};
       return {loop::make_let(s->var, s->value, split_let(s->var, analyzer.bounds(s->value), s->body, analyzer))};
-    case StmtKind::kIf: return {loop::make_if(s->predicate, split_all(s->body, analyzer), split_all(s->otherwise, analyzer))};
-    case StmtKind::kAllocate: return {loop::make_allocate(s->allocated, split_all(s->body, analyzer))};
-    case StmtKind::kBlock: return split_all(s->body, analyzer);
-    default: return {s};
+    case StmtKind::kIf:
+      return {loop::make_if(s->predicate, split_all(s->body, analyzer), split_all(s->otherwise, analyzer))};
+    case StmtKind::kAllocate:
+      return {loop::make_allocate(s->allocated, split_all(s->body, analyzer))};
+    case StmtKind::kBlock:
+      return split_all(s->body, analyzer);
+    default:
+      return {s};
   }
 }
 

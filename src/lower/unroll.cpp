@@ -13,10 +13,12 @@ Stmts rename(const Stmts& stmts, const std::string& suffix) {
   loop::Rewriter rewriter;
   rewriter.stmt = [&](const Stmt& s) -> Stmts {
     if (s->kind == StmtKind::kFor) {
-      return {loop::make_for(s->var + suffix, s->extent, s->for_kind, loop::substitute(s->body, {{s->var, var(s->var + suffix)}}))};
+      return {loop::make_for(s->var + suffix, s->extent, s->for_kind,
+                             loop::substitute(s->body, {{s->var, var(s->var + suffix)}}))};
     }
     if (s->kind == StmtKind::kLet) {
-      return {loop::make_let(s->var + suffix, s->value, loop::substitute(s->body, {{s->var, var(s->var + suffix, s->value.type())}}))};
+      return {loop::make_let(s->var + suffix, s->value,
+                             loop::substitute(s->body, {{s->var, var(s->var + suffix, s->value.type())}}))};
     }
     return {s};
   };

@@ -19,19 +19,28 @@ struct LaneReduction {
 
 LaneReduction lane_reduction(Op op) {
   switch (op) {
-    case Op::kAdd: return {Op::kReduceAdd, te::CombinerKind::kSum};
-    case Op::kMul: return {Op::kReduceMul, te::CombinerKind::kProd};
-    case Op::kMin: return {Op::kReduceMin, te::CombinerKind::kMin};
-    case Op::kMax: return {Op::kReduceMax, te::CombinerKind::kMax};
-    case Op::kAnd: return {Op::kReduceAnd, te::CombinerKind::kAnd};
-    case Op::kOr: return {Op::kReduceOr, te::CombinerKind::kOr};
-    default: throw InternalError("a vectorised reduction combines by an operation without a reduction over lanes");
+    case Op::kAdd:
+      return {Op::kReduceAdd, te::CombinerKind::kSum};
+    case Op::kMul:
+      return {Op::kReduceMul, te::CombinerKind::kProd};
+    case Op::kMin:
+      return {Op::kReduceMin, te::CombinerKind::kMin};
+    case Op::kMax:
+      return {Op::kReduceMax, te::CombinerKind::kMax};
+    case Op::kAnd:
+      return {Op::kReduceAnd, te::CombinerKind::kAnd};
+    case Op::kOr:
+      return {Op::kReduceOr, te::CombinerKind::kOr};
+    default:
+      throw InternalError("a vectorised reduction combines by an operation without a reduction over lanes");
   }
 }
 
 class Vectorizer {
  public:
-  Vectorizer(std::string name, int lanes) : lanes_(lanes) { values_.emplace(std::move(name), ramp(int_imm(0), int_imm(1), lanes)); }
+  Vectorizer(std::string name, int lanes) : lanes_(lanes) {
+    values_.emplace(std::move(name), ramp(int_imm(0), int_imm(1), lanes));
+  }
 
   Stmts run(const Stmts& stmts, const Expr& predicate) {
     Stmts out;
@@ -42,13 +51,20 @@ class Vectorizer {
  private:
   Stmt statement(const Stmt& s, const Expr& predicate) {
     switch (s->kind) {
-      case StmtKind::kStore: return store(s, predicate);
-      case StmtKind::kFor: return loop::make_for(s->var, s->extent, s->for_kind, run(s->body, predicate));
-      case StmtKind::kAllocate: return loop::make_allocate(s->allocated, run(s->body, predicate));
-      case StmtKind::kBlock: return loop::make_block(run(s->body, predicate));
-      case StmtKind::kPrefetch: return s;
-      case StmtKind::kLet: return let(s, predicate);
-      case StmtKind::kIf: return branch(s, predicate);
+      case StmtKind::kStore:
+        return store(s, predicate);
+      case StmtKind::kFor:
+        return loop::make_for(s->var, s->extent, s->for_kind, run(s->body, predicate));
+      case StmtKind::kAllocate:
+        return loop::make_allocate(s->allocated, run(s->body, predicate));
+      case StmtKind::kBlock:
+        return loop::make_block(run(s->body, predicate));
+      case StmtKind::kPrefetch:
+        return s;
+      case StmtKind::kLet:
+        return let(s, predicate);
+      case StmtKind::kIf:
+        return branch(s, predicate);
     }
     return s;
   }
@@ -63,7 +79,8 @@ class Vectorizer {
 
   Stmt branch(const Stmt& s, const Expr& predicate) {
     const Expr condition = widen(s->predicate);
-    if (!condition.type().is_vector()) return loop::make_if(condition, run(s->body, predicate), run(s->otherwise, predicate));
+    if (!condition.type().is_vector())
+      return loop::make_if(condition, run(s->body, predicate), run(s->otherwise, predicate));
     const Expr inside = predicate ? predicate && condition : condition;
     Stmts both = run(s->body, inside);
     const Expr outside = predicate ? predicate && logical_not(condition) : logical_not(condition);
@@ -103,8 +120,10 @@ class Vectorizer {
       return combine(s, indices, {Op::kAdd, value.arg(2), value.arg(0) * value.arg(1)}, condition);
     }
     const bool combines = value->args.size() == 2 && is_reducible(value.op());
-    if (combines && is_accumulator(value.arg(0), s->buffer)) return combine(s, indices, {value.op(), value.arg(0), value.arg(1)}, condition);
-    if (combines && is_accumulator(value.arg(1), s->buffer)) return combine(s, indices, {value.op(), value.arg(1), value.arg(0)}, condition);
+    if (combines && is_accumulator(value.arg(0), s->buffer))
+      return combine(s, indices, {value.op(), value.arg(0), value.arg(1)}, condition);
+    if (combines && is_accumulator(value.arg(1), s->buffer))
+      return combine(s, indices, {value.op(), value.arg(1), value.arg(0)}, condition);
     TW_CHECK(!value.type().is_vector(), "{} is written by all lanes", s->buffer);
     return loop::make_store(s->buffer, indices, value, condition ? reduce_lanes(Op::kReduceOr, condition) : condition);
   }
@@ -119,8 +138,11 @@ class Vectorizer {
     const LaneReduction lanes = lane_reduction(c.op);
     const bool by_lane = condition && condition.type().is_vector();
     Expr term = broadcast(c.term, lanes_);
-    if (by_lane) term = select(condition, guarded(term, condition), broadcast(te::identity_of(lanes.combiner, term.type().element()), lanes_));
-    return loop::make_store(s->buffer, indices, binary(c.op, scalar(c.accumulator), reduce_lanes(lanes.op, term)), by_lane ? Expr() : condition);
+    if (by_lane)
+      term = select(condition, guarded(term, condition),
+                    broadcast(te::identity_of(lanes.combiner, term.type().element()), lanes_));
+    return loop::make_store(s->buffer, indices, binary(c.op, scalar(c.accumulator), reduce_lanes(lanes.op, term)),
+                            by_lane ? Expr() : condition);
   }
 
   static Expr scalar(const Expr& e) { return e.op() == Op::kBroadcast ? e.arg(0) : e; }

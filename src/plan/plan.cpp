@@ -29,11 +29,16 @@ class Parser {
     next();
     if (line_ != kHeader) fail("expected '" + std::string(kHeader) + "'");
     while (next()) {
-      if (starts("target ")) plan_.target = rest("target ");
-      else if (starts("graph ")) plan_.graph_hash = rest("graph ");
-      else if (starts("group \"")) open_group();
-      else if (starts("  ") && !plan_.groups.empty()) group_line();
-      else fail("unknown line");
+      if (starts("target "))
+        plan_.target = rest("target ");
+      else if (starts("graph "))
+        plan_.graph_hash = rest("graph ");
+      else if (starts("group \""))
+        open_group();
+      else if (starts("  ") && !plan_.groups.empty())
+        group_line();
+      else
+        fail("unknown line");
     }
     close_group();
     return std::move(plan_);
@@ -46,7 +51,9 @@ class Parser {
   }
   bool starts(std::string_view prefix) const { return line_.compare(0, prefix.size(), prefix) == 0; }
   std::string rest(std::string_view prefix) const { return line_.substr(prefix.size()); }
-  [[noreturn]] void fail(const std::string& why) const { throw UserError(fmt::format("plan line {}: {}: '{}'", number_, why, line_)); }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw UserError(fmt::format("plan line {}: {}: '{}'", number_, why, line_));
+  }
 
   void open_group() {
     close_group();
@@ -67,7 +74,8 @@ class Parser {
       schedule_ += rest("  do ") + "\n";
     } else if (starts("  time ")) {
       const std::string text = rest("  time ");
-      if (std::from_chars(text.data(), text.data() + text.size(), g.microseconds).ec != std::errc()) fail("expected a number");
+      if (std::from_chars(text.data(), text.data() + text.size(), g.microseconds).ec != std::errc())
+        fail("expected a number");
     } else if (starts("  layout ")) {
       const auto [tensor, layout] = two_words(rest("  layout "));
       g.layouts[tensor] = parse_layout(layout);

@@ -22,7 +22,7 @@ struct GroupPlan {
   std::string family;                     // who constructed the schedule; "view" for a group without code
   std::map<std::string, Layout> layouts;  // of the te program's constant inputs
   schedule::Schedule schedule;
-  double microseconds = 0;                // measured; 0: not measured
+  double microseconds = 0;  // measured; 0: not measured
   std::vector<Rival> rivals;
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };

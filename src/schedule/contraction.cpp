@@ -24,18 +24,22 @@ int dim_of_axis(const Expr& read, const std::string& axis) {
 }
 
 Result<Contraction> match_contraction(const te::Compute& compute) {
-  if (!compute.is_reduction() || compute.combiner.kind != te::CombinerKind::kSum) return declined("{} is no sum", compute.name());
-  if (compute.outputs.size() != 1 || compute.axes.empty()) return declined("{} has no axis or several outputs", compute.name());
+  if (!compute.is_reduction() || compute.combiner.kind != te::CombinerKind::kSum)
+    return declined("{} is no sum", compute.name());
+  if (compute.outputs.size() != 1 || compute.axes.empty())
+    return declined("{} has no axis or several outputs", compute.name());
   const Expr& body = compute.body[0];
   if (body.op() != Op::kMul) return declined("{} does not sum products", compute.name());
   Contraction match;
   match.compute = &compute;
   match.a = strip_casts(body.arg(0));
   match.b = strip_casts(body.arg(1));
-  if (match.a.op() != Op::kLoad || match.b.op() != Op::kLoad) return declined("{} multiplies more than two reads", compute.name());
+  if (match.a.op() != Op::kLoad || match.b.op() != Op::kLoad)
+    return declined("{} multiplies more than two reads", compute.name());
   match.column = compute.axes.back();
   const auto rows_for = [&](const Expr& b) {
-    return std::count_if(compute.axes.begin(), compute.axes.end(), [&](const te::Axis& x) { return !uses_axis(b, x.name); });
+    return std::count_if(compute.axes.begin(), compute.axes.end(),
+                         [&](const te::Axis& x) { return !uses_axis(b, x.name); });
   };
   const bool a_has = uses_axis(match.a, match.column.name);
   const bool b_has = uses_axis(match.b, match.column.name);

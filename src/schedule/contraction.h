@@ -13,9 +13,9 @@ namespace tw::schedule {
 /// reused for every row; batch axes occur in both.
 struct Contraction {
   const te::Compute* compute = nullptr;
-  Expr a, b;                             // the two loads, without casts
+  Expr a, b;  // the two loads, without casts
   te::Axis column;
-  std::vector<te::Axis> rows, batch;     // in order
+  std::vector<te::Axis> rows, batch;  // in order
   bool a_uses_column = false;
 };
 

@@ -132,7 +132,8 @@ class Emitter {
     std::vector<Expr> old;
     for (const te::Tensor& t : c.outputs) old.push_back(load(t.name, t.type, indices));
     if (c.combiner.kind == te::CombinerKind::kTuple) return tuple_leaf(stage, old, terms);
-    const bool product = c.combiner.kind == te::CombinerKind::kSum && terms[0].op() == Op::kMul && terms[0].type().is_float();
+    const bool product =
+        c.combiner.kind == te::CombinerKind::kSum && terms[0].op() == Op::kMul && terms[0].type().is_float();
     const Expr next = product ? fma(terms[0].arg(0), terms[0].arg(1), old[0]) : c.combiner.combine(old[0], terms[0]);
     return leaf(stage, {next}, false);
   }
@@ -146,9 +147,11 @@ class Emitter {
       values[c.combiner.rhs[k]] = terms[k];
     }
     std::vector<Expr> names;
-    for (size_t k = 0; k < old.size(); ++k) names.push_back(var(fmt::format("{}.next{}", stage.name(), k), c.outputs[k].type));
+    for (size_t k = 0; k < old.size(); ++k)
+      names.push_back(var(fmt::format("{}.next{}", stage.name(), k), c.outputs[k].type));
     Stmts body = stores(stage, names);
-    for (size_t k = old.size(); k-- > 0;) body = {loop::make_let(names[k]->name, substitute(c.combiner.result[k], values), std::move(body))};
+    for (size_t k = old.size(); k-- > 0;)
+      body = {loop::make_let(names[k]->name, substitute(c.combiner.result[k], values), std::move(body))};
     return guarded(stage, std::move(body), false);
   }
 
@@ -159,7 +162,8 @@ class Emitter {
   Stmts stores(const Stage& stage, const std::vector<Expr>& values) const {
     Stmts out;
     const std::vector<Expr> indices = output_indices(stage);
-    for (size_t k = 0; k < values.size(); ++k) out.push_back(loop::make_store(stage.compute.outputs[k].name, indices, values[k]));
+    for (size_t k = 0; k < values.size(); ++k)
+      out.push_back(loop::make_store(stage.compute.outputs[k].name, indices, values[k]));
     return out;
   }
 
@@ -174,7 +178,8 @@ class Emitter {
   }
 
   static bool uses_reduction(const Stage& stage, const Expr& guard) {
-    return std::any_of(stage.loops.begin(), stage.loops.end(), [&](const Loop& l) { return l.reduction && uses_var(guard, l.var); });
+    return std::any_of(stage.loops.begin(), stage.loops.end(),
+                       [&](const Loop& l) { return l.reduction && uses_var(guard, l.var); });
   }
 
   void collect_params(const Stage& root, loop::Kernel& kernel) const {

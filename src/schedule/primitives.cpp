@@ -66,7 +66,8 @@ void apply_fuse(State& state, const Primitive& p) {
   fused.var = fmt::format("{}.{}", stage.name(), fused.name);
   fused.extent = 1;
   for (size_t i = 0; i < p.loops.size(); ++i) {
-    if (stage.loop_index(p.loops[i]) != at + i) throw UserError(fmt::format("fuse: loop {} is not next in order", p.loops[i]));
+    if (stage.loop_index(p.loops[i]) != at + i)
+      throw UserError(fmt::format("fuse: loop {} is not next in order", p.loops[i]));
     if (stage.loops[at + i].reduction != fused.reduction) throw UserError("fuse: reduction and spatial loops");
     fused.extent *= stage.loops[at + i].extent;
   }
@@ -108,7 +109,8 @@ void apply_parallel(State& state, const Primitive& p) {
 // All lanes share one statement: no second vector, no buffer of a producer inside, no tuple that lanes build in turn.
 void check_vector(const State& state, const Stage& stage, const Loop& l) {
   for (const Loop& other : stage.loops) {
-    if (other.kind == loop::ForKind::kVectorized) throw UserError(fmt::format("loop {} of {} is vectorised already", other.name, stage.name()));
+    if (other.kind == loop::ForKind::kVectorized)
+      throw UserError(fmt::format("loop {} of {} is vectorised already", other.name, stage.name()));
   }
   for (const Stage& producer : state.stages) {
     if (producer.consumer == stage.name() && stage.loop_index(producer.at_loop) >= stage.loop_index(l.name)) {
@@ -136,9 +138,12 @@ void check_attached(const State& state, const te::Program& program) {
       const auto reads = [&](const Expr& body) { return reads_any(body, producer.compute.outputs); };
       if (std::none_of(compute.body.begin(), compute.body.end(), reads)) continue;
       const auto same = [](const Expr& a, const Expr& b) { return equal(a, b); };
-      const auto old = std::find_if(state.stages.begin(), state.stages.end(), [&](const Stage& s) { return s.name() == compute.name(); });
-      if (old == state.stages.end() || !std::equal(compute.body.begin(), compute.body.end(), old->compute.body.begin(), same)) {
-        throw UserError(fmt::format("stage {} is attached at {} {} already; compute_at comes after this", producer.name(), producer.consumer, producer.at_loop));
+      const auto old = std::find_if(state.stages.begin(), state.stages.end(),
+                                    [&](const Stage& s) { return s.name() == compute.name(); });
+      if (old == state.stages.end() ||
+          !std::equal(compute.body.begin(), compute.body.end(), old->compute.body.begin(), same)) {
+        throw UserError(fmt::format("stage {} is attached at {} {} already; compute_at comes after this",
+                                    producer.name(), producer.consumer, producer.at_loop));
       }
     }
   }
@@ -151,7 +156,8 @@ void refresh(State& state, const te::Program& program, const std::vector<std::st
   std::vector<Stage> stages;
   for (const te::Compute& compute : program.computes) {
     const bool is_changed = std::find(changed.begin(), changed.end(), compute.name()) != changed.end();
-    const auto old = std::find_if(state.stages.begin(), state.stages.end(), [&](const Stage& s) { return s.name() == compute.name(); });
+    const auto old = std::find_if(state.stages.begin(), state.stages.end(),
+                                  [&](const Stage& s) { return s.name() == compute.name(); });
     if (old == state.stages.end() || is_changed) {
       if (old != state.stages.end() && (old->has_loop_primitives || !old->is_root())) {
         throw UserError(fmt::format("stage {} has loop primitives before one that changes its body", compute.name()));
@@ -194,15 +200,18 @@ void apply_compute_at(State& state, const Primitive& p) {
   Stage& stage = state.stage(p.stage);
   Stage& consumer = state.stage(p.loops.at(0));
   const size_t at = consumer.loop_index(p.loops.at(1));
-  if (stage.has_loop_primitives || !stage.is_root()) throw UserError(fmt::format("compute_at: {} comes before its loop primitives", p.stage));
+  if (stage.has_loop_primitives || !stage.is_root())
+    throw UserError(fmt::format("compute_at: {} comes before its loop primitives", p.stage));
   for (size_t outer = 0; outer <= at; ++outer) {
     if (consumer.loops[outer].kind == loop::ForKind::kVectorized) {
-      throw UserError(fmt::format("compute_at: loop {} of {} is vectorised", consumer.loops[outer].name, consumer.name()));
+      throw UserError(
+          fmt::format("compute_at: loop {} of {} is vectorised", consumer.loops[outer].name, consumer.name()));
     }
   }
   for (const Stage& producer : state.stages) {
     // Its region stands in terms of loops that would change.
-    if (producer.consumer == p.stage) throw UserError(fmt::format("compute_at: {} is attached to {} already", producer.name(), p.stage));
+    if (producer.consumer == p.stage)
+      throw UserError(fmt::format("compute_at: {} is attached to {} already", producer.name(), p.stage));
   }
   for (const te::Tensor& t : stage.compute.outputs) {
     if (state.program.is_output(t.name)) throw UserError(fmt::format("compute_at: {} leaves the group", t.name));
@@ -260,8 +269,10 @@ void rename_reads(te::Compute& compute, const std::string& from, const std::stri
 
 void apply_cache_write(State& state, const Primitive& p) {
   te::Program program = current_program(state);
-  const auto at = std::find_if(program.computes.begin(), program.computes.end(), [&](const te::Compute& c) { return c.name() == p.stage; });
-  if (at == program.computes.end() || at->outputs.size() != 1) throw UserError(fmt::format("cache_write: no stage {} with one output", p.stage));
+  const auto at = std::find_if(program.computes.begin(), program.computes.end(),
+                               [&](const te::Compute& c) { return c.name() == p.stage; });
+  if (at == program.computes.end() || at->outputs.size() != 1)
+    throw UserError(fmt::format("cache_write: no stage {} with one output", p.stage));
   const te::Tensor original = at->outputs[0];
   const te::Tensor accumulator = fresh_copy(state, p.stage + ".acc", original);
   at->outputs = {accumulator};
@@ -309,11 +320,15 @@ void apply_cache_read(State& state, const Primitive& p) {
 
 void apply_rfactor(State& state, const Primitive& p) {
   te::Program program = current_program(state);
-  const auto at = std::find_if(program.computes.begin(), program.computes.end(), [&](const te::Compute& c) { return c.name() == p.stage; });
-  if (at == program.computes.end() || at->outputs.size() != 1) throw UserError(fmt::format("rfactor: no stage {} with one output", p.stage));
+  const auto at = std::find_if(program.computes.begin(), program.computes.end(),
+                               [&](const te::Compute& c) { return c.name() == p.stage; });
+  if (at == program.computes.end() || at->outputs.size() != 1)
+    throw UserError(fmt::format("rfactor: no stage {} with one output", p.stage));
   te::Compute& original = *at;
-  const auto axis = std::find_if(original.reduce_axes.begin(), original.reduce_axes.end(), [&](const te::Axis& r) { return r.name == p.loops.at(0); });
-  if (axis == original.reduce_axes.end()) throw UserError(fmt::format("rfactor: {} has no reduction axis {}", p.stage, p.loops.at(0)));
+  const auto axis = std::find_if(original.reduce_axes.begin(), original.reduce_axes.end(),
+                                 [&](const te::Axis& r) { return r.name == p.loops.at(0); });
+  if (axis == original.reduce_axes.end())
+    throw UserError(fmt::format("rfactor: {} has no reduction axis {}", p.stage, p.loops.at(0)));
   const int64_t factor = p.factors.at(0);
   const std::string lane = fmt::format("i{}", original.axes.size());
 
@@ -327,7 +342,8 @@ void apply_rfactor(State& state, const Primitive& p) {
   outer.extent = ceil_div(extent, factor);
   const Expr point = outer.var() * int_imm(factor) + var(lane);
   partial.body[0] = substitute(partial.body[0], {{outer.name, point}});
-  if (extent % factor != 0) partial.body[0] = select(point < int_imm(extent), partial.body[0], original.combiner.identity.at(0));
+  if (extent % factor != 0)
+    partial.body[0] = select(point < int_imm(extent), partial.body[0], original.combiner.identity.at(0));
 
   te::Compute total = original;
   total.reduce_axes = {{"r0", factor}};
@@ -344,8 +360,10 @@ void apply_tensorize(State& state, const Primitive& p) {
   stage.loop_index(p.loops.at(0));
   if (p.option != "fma_tile") throw UserError(fmt::format("tensorize: unknown body '{}'", p.option));
   const te::Compute& c = stage.compute;
-  const bool sum_of_products = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum && c.body[0].op() == Op::kMul && c.body[0].type().is_float();
-  if (!sum_of_products) throw UserError(fmt::format("tensorize fma_tile: stage {} is no sum of float products", p.stage));
+  const bool sum_of_products = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum &&
+                               c.body[0].op() == Op::kMul && c.body[0].type().is_float();
+  if (!sum_of_products)
+    throw UserError(fmt::format("tensorize fma_tile: stage {} is no sum of float products", p.stage));
   stage.tensorized = p.option;
 }
 
@@ -360,18 +378,26 @@ struct Form {
 Form form_of(PrimitiveKind kind) {
   constexpr size_t kAny = SIZE_MAX;
   switch (kind) {
-    case PrimitiveKind::kSplit: return {1, 1, 1, kAny};
+    case PrimitiveKind::kSplit:
+      return {1, 1, 1, kAny};
     case PrimitiveKind::kReorder:
     case PrimitiveKind::kFuse:
-    case PrimitiveKind::kParallel: return {1, kAny, 0, 0};
+    case PrimitiveKind::kParallel:
+      return {1, kAny, 0, 0};
     case PrimitiveKind::kVectorize:
-    case PrimitiveKind::kUnroll: return {1, 1, 0, 0};
+    case PrimitiveKind::kUnroll:
+      return {1, 1, 0, 0};
     case PrimitiveKind::kInline:
-    case PrimitiveKind::kCacheWrite: return {0, 0, 0, 0};
-    case PrimitiveKind::kComputeAt: return {2, 2, 0, 0};
-    case PrimitiveKind::kCacheRead: return {0, kAny, 0, 0};
-    case PrimitiveKind::kRfactor: return {1, 1, 1, 1};
-    case PrimitiveKind::kTensorize: return {1, 1, 0, kAny};
+    case PrimitiveKind::kCacheWrite:
+      return {0, 0, 0, 0};
+    case PrimitiveKind::kComputeAt:
+      return {2, 2, 0, 0};
+    case PrimitiveKind::kCacheRead:
+      return {0, kAny, 0, 0};
+    case PrimitiveKind::kRfactor:
+      return {1, 1, 1, 1};
+    case PrimitiveKind::kTensorize:
+      return {1, 1, 0, kAny};
   }
   return {};
 }
@@ -380,8 +406,10 @@ Form form_of(PrimitiveKind kind) {
 void check_form(const Primitive& p) {
   constexpr int64_t kMostPoints = int64_t{1} << 40;  // of all factors together: products stay far from overflow
   const Form form = form_of(p.kind);
-  if (p.loops.size() < form.least_loops || p.loops.size() > form.most_loops) throw UserError(fmt::format("{} names after the stage", p.loops.size()));
-  if (p.factors.size() < form.least_factors || p.factors.size() > form.most_factors) throw UserError(fmt::format("{} factors", p.factors.size()));
+  if (p.loops.size() < form.least_loops || p.loops.size() > form.most_loops)
+    throw UserError(fmt::format("{} names after the stage", p.loops.size()));
+  if (p.factors.size() < form.least_factors || p.factors.size() > form.most_factors)
+    throw UserError(fmt::format("{} factors", p.factors.size()));
   int64_t points = 1;
   for (const int64_t f : p.factors) {
     if (f < 1 || f > kMostPoints / points) throw UserError("factors are at least 1 and not that large");
@@ -391,18 +419,30 @@ void check_form(const Primitive& p) {
 
 void apply_one(State& state, const Primitive& p) {
   switch (p.kind) {
-    case PrimitiveKind::kSplit: return apply_split(state, p);
-    case PrimitiveKind::kReorder: return apply_reorder(state, p);
-    case PrimitiveKind::kFuse: return apply_fuse(state, p);
-    case PrimitiveKind::kVectorize: return mark(state, p, loop::ForKind::kVectorized);
-    case PrimitiveKind::kUnroll: return mark(state, p, loop::ForKind::kUnrolled);
-    case PrimitiveKind::kParallel: return apply_parallel(state, p);
-    case PrimitiveKind::kInline: return apply_inline(state, p);
-    case PrimitiveKind::kComputeAt: return apply_compute_at(state, p);
-    case PrimitiveKind::kCacheRead: return apply_cache_read(state, p);
-    case PrimitiveKind::kCacheWrite: return apply_cache_write(state, p);
-    case PrimitiveKind::kRfactor: return apply_rfactor(state, p);
-    case PrimitiveKind::kTensorize: return apply_tensorize(state, p);
+    case PrimitiveKind::kSplit:
+      return apply_split(state, p);
+    case PrimitiveKind::kReorder:
+      return apply_reorder(state, p);
+    case PrimitiveKind::kFuse:
+      return apply_fuse(state, p);
+    case PrimitiveKind::kVectorize:
+      return mark(state, p, loop::ForKind::kVectorized);
+    case PrimitiveKind::kUnroll:
+      return mark(state, p, loop::ForKind::kUnrolled);
+    case PrimitiveKind::kParallel:
+      return apply_parallel(state, p);
+    case PrimitiveKind::kInline:
+      return apply_inline(state, p);
+    case PrimitiveKind::kComputeAt:
+      return apply_compute_at(state, p);
+    case PrimitiveKind::kCacheRead:
+      return apply_cache_read(state, p);
+    case PrimitiveKind::kCacheWrite:
+      return apply_cache_write(state, p);
+    case PrimitiveKind::kRfactor:
+      return apply_rfactor(state, p);
+    case PrimitiveKind::kTensorize:
+      return apply_tensorize(state, p);
   }
 }
 

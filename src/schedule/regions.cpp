@@ -74,7 +74,8 @@ Span unite(const Span& a, const Span& b) {
 void collect_loads(const Expr& e, const std::vector<te::Tensor>& tensors, std::vector<Expr>& out) {
   visit(e, [&](const Expr& x) {
     if (x.op() == Op::kLoad && reads_any(x, tensors)) {
-      const bool own = std::any_of(tensors.begin(), tensors.end(), [&](const te::Tensor& t) { return t.name == x->name; });
+      const bool own =
+          std::any_of(tensors.begin(), tensors.end(), [&](const te::Tensor& t) { return t.name == x->name; });
       if (own) out.push_back(x);
     }
   });
@@ -89,7 +90,8 @@ Region read_region(const State& state, const Stage& producer, const Stage& consu
   std::vector<Span> spans;
   for (const Stage* reader : state.readers(producer)) {
     if (reader != &consumer && !is_attached_inside(state, *reader, consumer, at_loop)) {
-      throw UserError(fmt::format("compute_at {} {}: stage {} reads it outside", producer.name(), consumer.name(), reader->name()));
+      throw UserError(
+          fmt::format("compute_at {} {}: stage {} reads it outside", producer.name(), consumer.name(), reader->name()));
     }
     std::vector<Expr> loads;
     for (const Expr& body : reader->compute.body) collect_loads(body, producer.compute.outputs, loads);

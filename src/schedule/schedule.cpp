@@ -12,8 +12,9 @@
 namespace tw::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 12> kNames = {"split",      "reorder",    "fuse",       "vectorize",   "unroll",  "parallel",
-                                                     "inline",     "compute_at", "cache_read", "cache_write", "rfactor", "tensorize"};
+constexpr std::array<std::string_view, 12> kNames = {"split",      "reorder",     "fuse",    "vectorize",
+                                                     "unroll",     "parallel",    "inline",  "compute_at",
+                                                     "cache_read", "cache_write", "rfactor", "tensorize"};
 
 std::string to_string(const Primitive& p) {
   std::string text = fmt::format("{} {}", kNames[static_cast<size_t>(p.kind)], p.stage);
@@ -86,13 +87,16 @@ Schedule& Schedule::parallel(const std::string& stage, std::vector<std::string> 
   return add({PrimitiveKind::kParallel, stage, std::move(loops), {}, ""});
 }
 Schedule& Schedule::inline_stage(const std::string& stage) { return add({PrimitiveKind::kInline, stage, {}, {}, ""}); }
-Schedule& Schedule::compute_at(const std::string& stage, const std::string& consumer, const std::string& loop, loop::Scope scope) {
+Schedule& Schedule::compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
+                               loop::Scope scope) {
   return add({PrimitiveKind::kComputeAt, stage, {consumer, loop}, {}, std::string(scope_name(scope))});
 }
 Schedule& Schedule::cache_read(const std::string& tensor, std::vector<std::string> readers, const Layout& layout) {
   return add({PrimitiveKind::kCacheRead, tensor, std::move(readers), {}, tw::to_string(layout)});
 }
-Schedule& Schedule::cache_write(const std::string& stage) { return add({PrimitiveKind::kCacheWrite, stage, {}, {}, ""}); }
+Schedule& Schedule::cache_write(const std::string& stage) {
+  return add({PrimitiveKind::kCacheWrite, stage, {}, {}, ""});
+}
 Schedule& Schedule::rfactor(const std::string& stage, const std::string& loop, int64_t factor) {
   return add({PrimitiveKind::kRfactor, stage, {loop}, {factor}, ""});
 }

@@ -14,7 +14,7 @@
 namespace tw::schedule {
 
 enum class PrimitiveKind : uint8_t {
-  kSplit,       // loops [l], factors f1..fm: l becomes l.0 .. l.m; l.1 .. l.m have extents f1..fm; l.0 the rest, rounded up
+  kSplit,  // loops [l], factors f1..fm: l becomes l.0 .. l.m; l.1 .. l.m have extents f1..fm; l.0 the rest, rounded up
   kReorder,     // loops: these loops, in this order, take the places they held together
   kFuse,        // loops [a, b, ..], adjacent: one loop "a$b$.."
   kVectorize,   // loops [l]
@@ -50,11 +50,13 @@ class Schedule {
   Schedule& unroll(const std::string& stage, const std::string& loop);
   Schedule& parallel(const std::string& stage, std::vector<std::string> loops);
   Schedule& inline_stage(const std::string& stage);
-  Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop, loop::Scope scope);
+  Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
+                       loop::Scope scope);
   Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers, const Layout& layout = {});
   Schedule& cache_write(const std::string& stage);
   Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor);
-  Schedule& tensorize(const std::string& stage, const std::string& loop, const std::string& body, std::vector<int64_t> parameters);
+  Schedule& tensorize(const std::string& stage, const std::string& loop, const std::string& body,
+                      std::vector<int64_t> parameters);
   friend bool operator==(const Schedule&, const Schedule&) = default;
 
  private:

@@ -33,18 +33,18 @@ struct Stage {
   std::string consumer;                // compute_at: stage and loop; empty for a root
   std::string at_loop;
   loop::Scope scope = loop::Scope::kParam;
-  Region region;                       // compute_at only
+  Region region;  // compute_at only
   bool has_loop_primitives = false;
-  std::string tensorized;              // body name, empty when none
+  std::string tensorized;  // body name, empty when none
 
   const std::string& name() const { return compute.name(); }
   bool is_root() const { return consumer.empty(); }
-  Loop& loop(const std::string& loop_name);              // UserError when there is none
+  Loop& loop(const std::string& loop_name);               // UserError when there is none
   size_t loop_index(const std::string& loop_name) const;  // likewise
 };
 
 struct State {
-  te::Program program;  // inputs, outputs and tensors; computes live in `stages`
+  te::Program program;        // inputs, outputs and tensors; computes live in `stages`
   std::vector<Stage> stages;  // producers before consumers
 
   Stage& stage(const std::string& name);  // UserError when there is none

@@ -74,7 +74,7 @@ class [[nodiscard]] Result {
 }  // namespace tw
 
 /// TW_CHECK(condition, format, args...): throws InternalError with file and line when the condition does not hold.
-#define TW_CHECK(condition, ...)                                                        \
-  do {                                                                                  \
+#define TW_CHECK(condition, ...)                                                                     \
+  do {                                                                                               \
     if (!(condition)) ::tw::fail_check(__FILE__, __LINE__, #condition, fmt::format("" __VA_ARGS__)); \
   } while (false)

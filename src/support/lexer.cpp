@@ -10,8 +10,8 @@
 namespace tw {
 namespace {
 
-constexpr std::array<std::string_view, 11> kLongPunctuation = {"->", "<<", ">>", "<=", ">=", "==",
-                                                               "!=", "&&", "||", "..", "+="};
+constexpr std::array<std::string_view, 11> kLongPunctuation = {
+    "->", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "..", "+="};
 constexpr std::string_view kPunctuation = "()[]{}<>,;:=+-*/%&|^~!?.";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

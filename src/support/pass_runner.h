@@ -21,7 +21,7 @@ const Pass& find_row(std::span<const Pass> rows, std::string_view name, std::str
     if (row.name == name) return row;
     known += fmt::format(" {}", row.name);
   }
-  throw UserError(fmt::format("no {} '{}'; there are{}", kind, name, known));
+  throw UsageError(fmt::format("no {} '{}'; there are{}", kind, name, known));
 }
 
 /// Throws UserError when an option names an unknown pass, or disables a required one.
@@ -29,7 +29,7 @@ template <typename Pass, typename Options>
 void check_pass_options(std::span<const Pass> rows, const Options& options, std::string_view kind) {
   for (const std::string& name : options.disabled) {
     if (!find_row(rows, name, kind).optional)
-      throw UserError(fmt::format("{} '{}' is required and cannot be disabled", kind, name));
+      throw UsageError(fmt::format("{} '{}' is required and cannot be disabled", kind, name));
   }
   if (!options.stop_after.empty()) find_row(rows, options.stop_after, kind);
 }

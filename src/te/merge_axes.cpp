@@ -71,7 +71,7 @@ class PairFinder {
     for (size_t k = 0; k < c.axes.size(); ++k) {
       if (c.axes[k].name != name) continue;
       for (const size_t pair : {k - 1, k}) {
-        if (pair + 1 >= c.axes.size()) continue;  // also k - 1 of k = 0
+        if (pair >= c.axes.size() || pair + 1 >= c.axes.size()) continue;  // k - 1 of k = 0 wraps around
         if (!has_unit(c.name(), pair)) forbid(c.name(), pair);
       }
     }
@@ -103,7 +103,8 @@ class PairFinder {
     for (size_t k = 0; k + 1 < c.axes.size(); ++k) {
       if (kept.count(k) != 0 || has_unit(c.name(), k) || !output_pair(c, k)) continue;
       const auto uses = [&](const std::string& name) {
-        return std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) { return uses_var(index, name); });
+        return std::any_of(load->args.begin(), load->args.end(),
+                           [&](const Expr& index) { return uses_var(index, name); });
       };
       if (uses(c.axes[k].name) || uses(c.axes[k + 1].name)) forbid(c.name(), k);
     }

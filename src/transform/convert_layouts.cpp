@@ -1,7 +1,8 @@
-// Conversions where reading a layout in place would be slower than one copy: an identity transpose becomes a group of its
-// own, a plain copy between two layouts.
+// Conversions where reading a layout in place would be slower than one copy: an identity transpose becomes a group of
+// its own, a plain copy between two layouts.
 //
-// 1. A reshape that mixes channels with other dims of a value stored channels last would divide for every element; after
+// 1. A reshape that mixes channels with other dims of a value stored channels last would divide for every element;
+// after
 //    a conversion to row-major it is a view.
 // 2. A convolution whose result leaves the model would compute in the model's row-major order, with vectors along short
 //    image rows; it writes channels last and the result is converted.

@@ -133,7 +133,8 @@ class Fuser {
     });
   }
 
-  // The first node outside cluster `c` that reads one of `open`; -1 when one of these leaves the graph or has no reader.
+  // The first node outside cluster `c` that reads one of `open`; -1 when one of these leaves the graph or has no
+  // reader.
   int next_reader(int c, const std::set<ValueId>& open) const {
     int next = -1;
     for (const ValueId value : open) {

@@ -68,3 +68,10 @@ def dense_reference(x, m=4, k=3, n=5):
     """What dense() computes for the row-major values `x`."""
     w = [i % 5 - 1 for i in range(k * n)]
     return [max(0.0, sum(x[r * k + q] * w[q * n + c] for q in range(k)) + c - 2) for r in range(m) for c in range(n)]
+
+
+if __name__ == "__main__":  # onnx_bytes.py OUT.onnx [BATCH_NAME]: writes dense()
+    import pathlib
+    import sys
+
+    pathlib.Path(sys.argv[1]).write_bytes(dense(batch=sys.argv[2] if len(sys.argv) > 2 else None))

@@ -33,7 +33,8 @@ onnx::NodeProto& simple(ModelBuilder& m, const std::string& op, const std::vecto
 }
 
 void nested_if(onnx::GraphProto& graph, int depth) {
-  auto& node = ModelBuilder::add_node(*graph.mutable_node(), depth > 0 ? "If" : "Identity", {depth > 0 ? "yes" : "x"}, {"y" + std::to_string(depth)});
+  auto& node = ModelBuilder::add_node(*graph.mutable_node(), depth > 0 ? "If" : "Identity", {depth > 0 ? "yes" : "x"},
+                                      {"y" + std::to_string(depth)});
   ModelBuilder::value(graph.add_output(), "y" + std::to_string(depth), {}, onnx::TensorProto::FLOAT);
   if (depth == 0) return;
   nested_if(testing::set_graph(node, "then_branch"), depth - 1);
@@ -42,7 +43,8 @@ void nested_if(onnx::GraphProto& graph, int depth) {
 
 const std::vector<BadModel>& bad_models() {
   static const std::vector<BadModel> kModels = {
-      {"made_up_operators", Kind::kUnsupported,
+      {"made_up_operators",
+       Kind::kUnsupported,
        {"MadeUp (opset 17), 2 nodes: 'node_a', 'node_b'", "Other (domain 'com.example', opset 3), 1 node: 'node_y'"},
        [](ModelBuilder& m, ImportOptions&) {
          m.opset_import("com.example", 3);
@@ -51,188 +53,278 @@ const std::vector<BadModel>& bad_models() {
          m.node("MadeUp", {"a"}, {"b"});
          m.node("Other", {"b"}, {"y"}, "com.example");
        }},
-      {"made_up_operator_before_dimensions", Kind::kUnsupported, {"MadeUp"},
+      {"made_up_operator_before_dimensions",
+       Kind::kUnsupported,
+       {"MadeUp"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {"batch"}).output("y");
          m.node("MadeUp", {"x"}, {"y"});
        }},
-      {"no_opset_import", Kind::kUser, {"no opset_import"}, [](ModelBuilder& m, ImportOptions&) { simple(m, "Relu"); }, 0},
-      {"opset_too_new", Kind::kUnsupported, {"opset 99", "newest", "opset_version="}, [](ModelBuilder& m, ImportOptions&) { simple(m, "Relu"); }, 99},
-      {"operator_newer_than_opset", Kind::kUnsupported, {"Gelu (opset 17)", "'node_y'"}, [](ModelBuilder& m, ImportOptions&) { simple(m, "Gelu"); }},
+      {"no_opset_import",
+       Kind::kUser,
+       {"no opset_import"},
+       [](ModelBuilder& m, ImportOptions&) { simple(m, "Relu"); },
+       0},
+      {"opset_too_new",
+       Kind::kUnsupported,
+       {"opset 99", "newest", "opset_version="},
+       [](ModelBuilder& m, ImportOptions&) { simple(m, "Relu"); },
+       99},
+      {"operator_newer_than_opset",
+       Kind::kUnsupported,
+       {"Gelu (opset 17)", "'node_y'"},
+       [](ModelBuilder& m, ImportOptions&) { simple(m, "Gelu"); }},
       {"no_outputs", Kind::kUser, {"no outputs"}, [](ModelBuilder& m, ImportOptions&) { m.input("x", {int64_t{2}}); }},
-      {"unbound_dimension", Kind::kUser, {"'x' f32[batch, 3]", "--dim batch=1", "--shape x:1x3"},
+      {"unbound_dimension",
+       Kind::kUser,
+       {"'x' f32[batch, 3]", "--dim batch=1", "--shape x:1x3"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {"batch", int64_t{3}}).output("y");
          m.node("Relu", {"x"}, {"y"});
        }},
-      {"unnamed_dimension", Kind::kUser, {"'x' f32[?, 3]", "--shape x:1x3"},
+      {"unnamed_dimension",
+       Kind::kUser,
+       {"'x' f32[?, 3]", "--shape x:1x3"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {{}, int64_t{3}}).output("y");
          m.node("Relu", {"x"}, {"y"});
        }},
-      {"shape_against_model", Kind::kUser, {"--shape x:2x4", "contradicts", "f32[2, 3]"},
+      {"shape_against_model",
+       Kind::kUser,
+       {"--shape x:2x4", "contradicts", "f32[2, 3]"},
        [](ModelBuilder& m, ImportOptions& o) {
          simple(m, "Relu");
          o.shapes["x"] = {2, 4};
        }},
-      {"shape_of_no_input", Kind::kUser, {"--shape z", "no such input", "x"},
+      {"shape_of_no_input",
+       Kind::kUser,
+       {"--shape z", "no such input", "x"},
        [](ModelBuilder& m, ImportOptions& o) {
          simple(m, "Relu");
          o.shapes["z"] = {2, 3};
        }},
-      {"dim_of_no_name", Kind::kUser, {"--dim batch=8", "no input"},
+      {"dim_of_no_name",
+       Kind::kUser,
+       {"--dim batch=8", "no input"},
        [](ModelBuilder& m, ImportOptions& o) {
          simple(m, "Relu");
          o.dims["batch"] = 8;
        }},
-      {"dim_against_shape", Kind::kUser, {"--shape x:4x3", "batch is already 2"},
+      {"dim_against_shape",
+       Kind::kUser,
+       {"--shape x:4x3", "batch is already 2"},
        [](ModelBuilder& m, ImportOptions& o) {
          m.input("x", {"batch", int64_t{3}}).output("y");
          m.node("Relu", {"x"}, {"y"});
          o.dims["batch"] = 2;
          o.shapes["x"] = {4, 3};
        }},
-      {"const_of_other_type", Kind::kUser, {"--const x", "i64[2, 3]", "f32[2, 3]"},
+      {"const_of_other_type",
+       Kind::kUser,
+       {"--const x", "i64[2, 3]", "f32[2, 3]"},
        [](ModelBuilder& m, ImportOptions& o) {
          simple(m, "Relu");
          o.constants["x"] = graph::RefTensor::zeros({DataType::i64(), {2, 3}});
        }},
-      {"huge_input", Kind::kUser, {"input 'x'", "elements"},
+      {"huge_input",
+       Kind::kUser,
+       {"input 'x'", "elements"},
        [](ModelBuilder& m, ImportOptions& o) {
          m.input("x", {"a", "b"}).output("y");
          m.node("Relu", {"x"}, {"y"});
          o.dims = {{"a", int64_t{1} << 40}, {"b", int64_t{1} << 40}};
        }},
-      {"conv_channels", Kind::kUser, {"node 'node_y' (Conv, opset 17)", "f32[1, 3, 8, 8]", "f32[4, 2, 3, 3]", "channels"},
+      {"conv_channels",
+       Kind::kUser,
+       {"node 'node_y' (Conv, opset 17)", "f32[1, 3, 8, 8]", "f32[4, 2, 3, 3]", "channels"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{1}, int64_t{3}, int64_t{8}, int64_t{8}}).output("y");
          m.floats("w", {4, 2, 3, 3}, std::vector<float>(72, 1));
          m.node("Conv", {"x", "w"}, {"y"});
        }},
-      {"conv_kernel_beyond_input", Kind::kUser, {"node 'node_y' (Conv", "spans 3", "has 2"},
+      {"conv_kernel_beyond_input",
+       Kind::kUser,
+       {"node 'node_y' (Conv", "spans 3", "has 2"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{1}, int64_t{1}, int64_t{2}}).output("y");
          m.floats("w", {1, 1, 3}, {1, 1, 1});
          m.node("Conv", {"x", "w"}, {"y"});
        }},
-      {"pads_of_wrong_length", Kind::kUser, {"attribute 'pads' has 3 values, it must have 2"},
+      {"pads_of_wrong_length",
+       Kind::kUser,
+       {"attribute 'pads' has 3 values, it must have 2"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{1}, int64_t{1}, int64_t{5}}).output("y");
          m.floats("w", {1, 1, 3}, {1, 1, 1});
          set_ints(m.node("Conv", {"x", "w"}, {"y"}), "pads", {1, 1, 1});
        }},
-      {"matmul_extents", Kind::kUser, {"node 'node_y' (MatMul, opset 17)", "f32[2, 3]", "f32[4, 5]"},
+      {"matmul_extents",
+       Kind::kUser,
+       {"node 'node_y' (MatMul, opset 17)", "f32[2, 3]", "f32[4, 5]"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "MatMul", {"w"});
          m.floats("w", {4, 5}, std::vector<float>(20, 1));
        }},
-      {"no_broadcast", Kind::kUser, {"node 'node_y' (Add", "[2, 3]", "[4]"},
+      {"no_broadcast",
+       Kind::kUser,
+       {"node 'node_y' (Add", "[2, 3]", "[4]"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Add", {"w"});
          m.floats("w", {4}, {1, 1, 1, 1});
        }},
-      {"types_differ", Kind::kUser, {"node 'node_y' (Add", "f32[2, 3]", "i64[1]"},
+      {"types_differ",
+       Kind::kUser,
+       {"node 'node_y' (Add", "f32[2, 3]", "i64[1]"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Add", {"w"});
          m.ints("w", {1});
        }},
-      {"attribute_of_other_kind", Kind::kUser, {"node 'node_y' (Softmax", "attribute 'axis' is of kind FLOAT, it must be INT"},
+      {"attribute_of_other_kind",
+       Kind::kUser,
+       {"node 'node_y' (Softmax", "attribute 'axis' is of kind FLOAT, it must be INT"},
        [](ModelBuilder& m, ImportOptions&) { testing::set_float(simple(m, "Softmax"), "axis", 1); }},
-      {"attribute_missing", Kind::kUser, {"node 'node_y' (Concat", "attribute 'axis' is required"},
+      {"attribute_missing",
+       Kind::kUser,
+       {"node 'node_y' (Concat", "attribute 'axis' is required"},
        [](ModelBuilder& m, ImportOptions&) { simple(m, "Concat"); }},
-      {"axis_out_of_range", Kind::kUser, {"attribute 'axis' is 2, outside [-2, 1]"},
+      {"axis_out_of_range",
+       Kind::kUser,
+       {"attribute 'axis' is 2, outside [-2, 1]"},
        [](ModelBuilder& m, ImportOptions&) { set_int(simple(m, "Softmax"), "axis", 2); }},
-      {"input_missing", Kind::kUser, {"node 'node_y' (MatMul", "input 1 is required"}, [](ModelBuilder& m, ImportOptions&) { simple(m, "MatMul"); }},
-      {"perm_repeats", Kind::kUser, {"'perm' is not a permutation"},
-       [](ModelBuilder& m, ImportOptions&) { set_ints(simple(m, "Transpose"), "perm", {1, 1}); }},
-      {"reshape_elements", Kind::kUser, {"cannot reshape [2, 3] to [4, -1]"},
+      {"input_missing",
+       Kind::kUser,
+       {"node 'node_y' (MatMul", "input 1 is required"},
+       [](ModelBuilder& m, ImportOptions&) { simple(m, "MatMul"); }},
+      {"perm_repeats",
+       Kind::kUser,
+       {"'perm' is not a permutation"},
+       [](ModelBuilder& m, ImportOptions&) {
+         set_ints(simple(m, "Transpose"), "perm", {1, 1});
+       }},
+      {"reshape_elements",
+       Kind::kUser,
+       {"cannot reshape [2, 3] to [4, -1]"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Reshape", {"s"});
          m.ints("s", {4, -1});
        }},
-      {"reshape_overflow", Kind::kUser, {"cannot reshape", "too many elements"},
+      {"reshape_overflow",
+       Kind::kUser,
+       {"cannot reshape", "too many elements"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Reshape", {"s"});
          m.ints("s", {int64_t{1} << 40, int64_t{1} << 40});
        }},
-      {"shape_computed_from_input", Kind::kUnsupported,
-       {"Reshape (opset 17), 1 node: 'node_y'", "input 'shape' (value 's2') must be known at compile time", "--const s=@file.npy"},
+      {"shape_computed_from_input",
+       Kind::kUnsupported,
+       {"Reshape (opset 17), 1 node: 'node_y'", "input 'shape' (value 's2') must be known at compile time",
+        "--const s=@file.npy"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{2}, int64_t{3}}).input("s", {int64_t{2}}, onnx::TensorProto::INT64).output("y");
          m.node("Abs", {"s"}, {"s2"});
          m.node("Reshape", {"x", "s2"}, {"y"});
        }},
-      {"slice_step_zero", Kind::kUser, {"step 0"},
+      {"slice_step_zero",
+       Kind::kUser,
+       {"step 0"},
        [](ModelBuilder& m, ImportOptions&) {
          m.ints("zero", {0});
          m.ints("one", {1});
          simple(m, "Slice", {"zero", "one", "zero", "zero"});
        }},
-      {"split_does_not_add_up", Kind::kUser, {"axis 1 with 3 elements"},
+      {"split_does_not_add_up",
+       Kind::kUser,
+       {"axis 1 with 3 elements"},
        [](ModelBuilder& m, ImportOptions&) {
          m.ints("parts", {1, 1});
          m.input("x", {int64_t{2}, int64_t{3}}).output("y").output("z");
          set_int(m.node("Split", {"x", "parts"}, {"y", "z"}), "axis", 1);
        }},
-      {"value_never_made", Kind::kUser, {"node 'node_y' (Relu) reads 'nothing'"},
+      {"value_never_made",
+       Kind::kUser,
+       {"node 'node_y' (Relu) reads 'nothing'"},
        [](ModelBuilder& m, ImportOptions&) {
          m.output("y");
          m.node("Relu", {"nothing"}, {"y"});
        }},
-      {"cycle", Kind::kUser, {"reads 'b'", "before"},
+      {"cycle",
+       Kind::kUser,
+       {"reads 'b'", "before"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{2}}).output("y");
          m.node("Add", {"x", "b"}, {"a"});
          m.node("Relu", {"a"}, {"b"});
          m.node("Relu", {"b"}, {"y"});
        }},
-      {"value_made_twice", Kind::kUser, {"'y' is defined twice"},
+      {"value_made_twice",
+       Kind::kUser,
+       {"'y' is defined twice"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Relu");
          m.node("Abs", {"x"}, {"y"});
        }},
-      {"output_never_made", Kind::kUser, {"no node writes the model's output 'z'"},
+      {"output_never_made",
+       Kind::kUser,
+       {"no node writes the model's output 'z'"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Relu");
          m.output("z");
        }},
-      {"declared_shape_differs", Kind::kUser, {"node 'node_y' (Relu", "value 'y'", "declares f32[2, 4]", "give f32[2, 3]"},
+      {"declared_shape_differs",
+       Kind::kUser,
+       {"node 'node_y' (Relu", "value 'y'", "declares f32[2, 4]", "give f32[2, 3]"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{2}, int64_t{3}}).output("y", {int64_t{2}, int64_t{4}});
          m.node("Relu", {"x"}, {"y"});
        }},
-      {"declared_type_differs", Kind::kUser, {"value 'a'", "declares i64[2, 3]"},
+      {"declared_type_differs",
+       Kind::kUser,
+       {"value 'a'", "declares i64[2, 3]"},
        [](ModelBuilder& m, ImportOptions&) {
-         m.input("x", {int64_t{2}, int64_t{3}}).output("y").value_info("a", {int64_t{2}, int64_t{3}}, onnx::TensorProto::INT64);
+         m.input("x", {int64_t{2}, int64_t{3}})
+             .output("y")
+             .value_info("a", {int64_t{2}, int64_t{3}}, onnx::TensorProto::INT64);
          m.node("Relu", {"x"}, {"a"});
          m.node("Relu", {"a"}, {"y"});
        }},
-      {"initializer_too_short", Kind::kUser, {"tensor 'w'", "needs 4 elements, the model holds 3"},
+      {"initializer_too_short",
+       Kind::kUser,
+       {"tensor 'w'", "needs 4 elements, the model holds 3"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Add", {"w"});
          m.floats("w", {4}, {1, 2, 3});
        }},
-      {"raw_initializer_too_long", Kind::kUser, {"tensor 'w'", "needs 8 bytes, the model holds 9"},
+      {"raw_initializer_too_long",
+       Kind::kUser,
+       {"tensor 'w'", "needs 8 bytes, the model holds 9"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Add", {"w"});
          m.floats("w", {2}, {}).set_raw_data("123456789");
        }},
-      {"initializer_negative_extent", Kind::kUser, {"tensor 'w'", "negative"},
+      {"initializer_negative_extent",
+       Kind::kUser,
+       {"tensor 'w'", "negative"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Add", {"w"});
          m.floats("w", {-4}, {});
        }},
-      {"initializer_overflow", Kind::kUser, {"tensor 'w'", "more than"},
+      {"initializer_overflow",
+       Kind::kUser,
+       {"tensor 'w'", "more than"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Add", {"w"});
          m.floats("w", {int64_t{1} << 32, int64_t{1} << 32}, {});
        }},
-      {"string_input", Kind::kUnsupported, {"'x'", "STRING", "read by StringNormalizer 'node_y'", "StringNormalizer (opset 17)"},
+      {"string_input",
+       Kind::kUnsupported,
+       {"'x'", "STRING", "read by StringNormalizer 'node_y'", "StringNormalizer (opset 17)"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{2}}, onnx::TensorProto::STRING).output("y", onnx::TensorProto::STRING);
          m.node("StringNormalizer", {"x"}, {"y"});
        }},
-      {"sequence_input", Kind::kUnsupported, {"'x' is a sequence", "SequenceLength"},
+      {"sequence_input",
+       Kind::kUnsupported,
+       {"'x' is a sequence", "SequenceLength"},
        [](ModelBuilder& m, ImportOptions&) {
          auto* input = m.graph().add_input();
          input->set_name("x");
@@ -240,19 +332,25 @@ const std::vector<BadModel>& bad_models() {
          m.output("y", onnx::TensorProto::INT64);
          m.node("SequenceLength", {"x"}, {"y"});
        }},
-      {"sparse_initializer", Kind::kUnsupported, {"'w' is a sparse tensor"},
+      {"sparse_initializer",
+       Kind::kUnsupported,
+       {"'w' is a sparse tensor"},
        [](ModelBuilder& m, ImportOptions&) {
          simple(m, "Add", {"w"});
          m.graph().add_sparse_initializer()->mutable_values()->set_name("w");
        }},
-      {"training_batch_norm", Kind::kUnsupported, {"Dropout (opset 17), 1 node: 'node_y'", "training_mode"},
+      {"training_batch_norm",
+       Kind::kUnsupported,
+       {"Dropout (opset 17), 1 node: 'node_y'", "training_mode"},
        [](ModelBuilder& m, ImportOptions&) {
          auto& yes = m.floats("yes", {}, {});
          yes.set_data_type(onnx::TensorProto::BOOL);
          yes.add_int32_data(1);
          simple(m, "Dropout", {"", "yes"});
        }},
-      {"nested_too_deep", Kind::kUser, {"nested more than"},
+      {"nested_too_deep",
+       Kind::kUser,
+       {"nested more than"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{2}});
          auto& yes = m.floats("yes", {}, {});
@@ -260,7 +358,9 @@ const std::vector<BadModel>& bad_models() {
          yes.add_int32_data(1);
          nested_if(m.graph(), 34);
        }},
-      {"function_calls_itself", Kind::kUser, {"nested more than"},
+      {"function_calls_itself",
+       Kind::kUser,
+       {"nested more than"},
        [](ModelBuilder& m, ImportOptions&) {
          m.opset_import("local", 1);
          m.input("x", {int64_t{2}}).output("y");
@@ -272,7 +372,9 @@ const std::vector<BadModel>& bad_models() {
          function->add_output("b");
          ModelBuilder::add_node(*function->mutable_node(), "Recurse", {"a"}, {"b"}, "local");
        }},
-      {"endless_loop", Kind::kUnsupported, {"Loop (opset 17)", "more than"},
+      {"endless_loop",
+       Kind::kUnsupported,
+       {"Loop (opset 17)", "more than"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{2}}).output("y");
          auto& body = testing::set_graph(m.node("Loop", {"", "", "x"}, {"y"}), "body");
@@ -283,7 +385,9 @@ const std::vector<BadModel>& bad_models() {
          ModelBuilder::value(body.add_output(), "s2", {int64_t{2}}, onnx::TensorProto::FLOAT);
          ModelBuilder::add_node(*body.mutable_node(), "Relu", {"s"}, {"s2"});
        }},
-      {"huge_constant", Kind::kUser, {"node 'node_y' (ConstantOfShape", "elements"},
+      {"huge_constant",
+       Kind::kUser,
+       {"node 'node_y' (ConstantOfShape", "elements"},
        [](ModelBuilder& m, ImportOptions&) {
          m.ints("s", {int64_t{1} << 30, int64_t{1} << 30});
          m.output("y");
@@ -313,7 +417,8 @@ TEST_P(BadModels, SayWhatIsWrong) {
     message = e.what();
   }
   EXPECT_EQ(kind, bad.kind) << message;
-  for (const char* part : bad.says) EXPECT_NE(message.find(part), std::string::npos) << "'" << part << "' is not in: " << message;
+  for (const char* part : bad.says)
+    EXPECT_NE(message.find(part), std::string::npos) << "'" << part << "' is not in: " << message;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BadModels, ::testing::Range<size_t>(0, bad_models().size()),

@@ -31,7 +31,8 @@ class ExternalDataTest : public ::testing::Test {
   }
 
   // Adds a vector of `elements` floats from the file to an input; the message, or "imported".
-  std::string import_with(const std::string& location, const std::string& offset = "0", int64_t elements = 4, const std::string& length = "") {
+  std::string import_with(const std::string& location, const std::string& offset = "0", int64_t elements = 4,
+                          const std::string& length = "") {
     ModelBuilder builder;
     builder.input("x", {elements}).output("y");
     auto& tensor = builder.external("w", elements, location, offset);
@@ -61,7 +62,8 @@ TEST_F(ExternalDataTest, IsReadBelowTheModelsFolder) {
   ASSERT_EQ(import_with("weights/w.bin"), "imported");
   const graph::ValueId id = graph_.find_value("w");
   ASSERT_NE(id, graph::kAbsent);
-  EXPECT_EQ(graph::RefTensor::from_bytes(graph_.value(id).type, *graph_.value(id).constant).floats, std::vector<double>(4, 0.5));
+  EXPECT_EQ(graph::RefTensor::from_bytes(graph_.value(id).type, *graph_.value(id).constant).floats,
+            std::vector<double>(4, 0.5));
   EXPECT_EQ(import_with("weights/w.bin", "4", 3), "imported");
   EXPECT_EQ(import_with("./weights/w.bin", "0", 4, "16"), "imported");
 }
@@ -71,7 +73,9 @@ TEST_F(ExternalDataTest, MayBeALinkThatStaysInside) {
   EXPECT_EQ(import_with("link.bin"), "imported");
 }
 
-TEST_F(ExternalDataTest, MissingFileNamesTensorAndPath) { expect_refused(import_with("none.bin"), "path 'none.bin' cannot be opened"); }
+TEST_F(ExternalDataTest, MissingFileNamesTensorAndPath) {
+  expect_refused(import_with("none.bin"), "path 'none.bin' cannot be opened");
+}
 TEST_F(ExternalDataTest, AbsolutePath) { expect_refused(import_with((root_ / "outside.bin").string()), "is absolute"); }
 TEST_F(ExternalDataTest, ParentFolder) { expect_refused(import_with("weights/../../outside.bin"), "contains '..'"); }
 TEST_F(ExternalDataTest, NulCharacter) { expect_refused(import_with(std::string("weights/w.bin\0x", 15)), "NUL"); }

@@ -14,7 +14,9 @@ namespace {
 
 ExprScope scope() {
   ExprScope s;
-  s.tensor_type = [](const std::string& name) { return std::optional(name == "I" ? DataType::i64() : DataType::f32()); };
+  s.tensor_type = [](const std::string& name) {
+    return std::optional(name == "I" ? DataType::i64() : DataType::f32());
+  };
   s.var_type = [](const std::string& name) {
     if (name == "f") return DataType::f32();
     if (name == "p" || name == "q") return DataType::boolean();
@@ -25,7 +27,8 @@ ExprScope scope() {
 
 Expr parse(std::string_view text) { return parse_expr(text, scope()); }
 
-// i in [0,16), j in [0,49), k in [0,64), x in [0,1000), y in [0,16), z in [0,4), s in [-5,5), one in [3,3]; u is unknown.
+// i in [0,16), j in [0,49), k in [0,64), x in [0,1000), y in [0,16), z in [0,4), s in [-5,5), one in [3,3]; u is
+// unknown.
 class AnalyzerTest : public ::testing::Test {
  protected:
   AnalyzerTest() {
@@ -96,7 +99,8 @@ TEST_F(AnalyzerTest, UnravelsWhatWasRavelled) {
   EXPECT_EQ(simple("(" + flat + " % 3136)"), "((k * 49) + j)");
   // [16, 64] seen as [16, 4, 16], then merged and split in another way.
   EXPECT_EQ(simple("floordiv(floordiv(i*64 + k, 16) % 4 * 16 + (i*64 + k) % 16, 64)"), "0");
-  EXPECT_EQ(simple("floordiv(i*64 + k, 64) * 64 + floordiv(i*64 + k, 16) % 4 * 16 + (i*64 + k) % 16"), "((i * 64) + k)");
+  EXPECT_EQ(simple("floordiv(i*64 + k, 64) * 64 + floordiv(i*64 + k, 16) % 4 * 16 + (i*64 + k) % 16"),
+            "((i * 64) + k)");
   // [6, 4] -> [8, 3] -> [6, 4]: a*4 + b through extents that do not divide.
   analyzer.bind("a", 0, 6);
   analyzer.bind("b", 0, 4);
@@ -194,7 +198,8 @@ TEST_F(AnalyzerTest, SimplifiesVectors) {
   EXPECT_EQ(simple("ramp(x*16, 1, 16) < broadcast(120, 16)"), "(ramp((x * 16), 1, 16) < broadcast(120, 16))");
   EXPECT_EQ(simple("A[ramp(x, 1, 8) + broadcast(0, 8)]"), "A[ramp(x, 1, 8)]");
   EXPECT_EQ(simple("(A[ramp(z, 1, 8)] if ramp(z, 1, 8) < broadcast(11, 8))"), "A[ramp(z, 1, 8)]");
-  EXPECT_EQ(simple("I[ramp(x, 1, 8)] + broadcast(0, 8) + ramp(2, 1, 8) - ramp(0, 1, 8)"), "(broadcast(2, 8) + I[ramp(x, 1, 8)])");
+  EXPECT_EQ(simple("I[ramp(x, 1, 8)] + broadcast(0, 8) + ramp(2, 1, 8) - ramp(0, 1, 8)"),
+            "(broadcast(2, 8) + I[ramp(x, 1, 8)])");
   EXPECT_EQ(simple("ramp(0, u, 4) * broadcast(2, 4)"), "ramp(0, (u * 2), 4)");
   EXPECT_EQ(simple("extract(ramp(x, 3, 4), 2)"), "(x + 6)");
   EXPECT_EQ(simple("select(ramp(0, 1, 4) < broadcast(4, 4), ramp(x, 1, 4), ramp(y, 1, 4))"), "ramp(x, 1, 4)");
@@ -225,8 +230,9 @@ TEST_F(AnalyzerTest, BoundsAndProofs) {
 }
 
 TEST_F(AnalyzerTest, KeepsTheNodeWhenNothingChanges) {
-  for (const char* text : {"x", "((x * 16) + y)", "floordiv((x + 3), 7)", "(A[x, y] + exp(f))", "(x < 8)", "ramp(x, 1, 8)",
-                           "min(x, y)", "select((x < 8), A[x], 0:f32)", "((x < 8) && (y < 3))", "(I[x] < (I[x] + 1))"}) {
+  for (const char* text :
+       {"x", "((x * 16) + y)", "floordiv((x + 3), 7)", "(A[x, y] + exp(f))", "(x < 8)", "ramp(x, 1, 8)", "min(x, y)",
+        "select((x < 8), A[x], 0:f32)", "((x < 8) && (y < 3))", "(I[x] < (I[x] + 1))"}) {
     const Expr e = parse(text);
     EXPECT_TRUE(analyzer.simplify(e).same(e)) << text;
   }
@@ -290,7 +296,8 @@ TEST_P(AnalyzerProperty, VectorKeepsItsLanes) {
     const auto ranges = testing::random_ranges(random);
     Analyzer analyzer;
     for (const auto& r : ranges) analyzer.bind(r.name, r.lo, r.extent);
-    const Expr scalar = random.chance(60) ? testing::random_index(random, ranges, 4) : testing::random_condition(random, ranges, 1);
+    const Expr scalar =
+        random.chance(60) ? testing::random_index(random, ranges, 4) : testing::random_condition(random, ranges, 1);
     const int lanes = 8;
     const Expr lane = ramp(var("i") * int_imm(random.between(0, 16)), int_imm(random.between(-2, 3)), lanes);
     const Expr e = substitute(scalar, {{"l", lane}});

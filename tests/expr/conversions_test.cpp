@@ -94,7 +94,8 @@ TEST_P(Conversions, NarrowingRoundsOnceToNearestEven) {
   auto values = rounding_points<float>();
   std::mt19937_64 random(1);
   for (int k = 0; k < 1000000; ++k) values.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
-  for (float x : {65519.996f, 65520.0f, 65504.0f, 3.4e38f, 0x1.ff8p127f, INFINITY, NAN, -NAN, 0.0f, -0.0f}) values.push_back(x);
+  for (float x : {65519.996f, 65520.0f, 65504.0f, 3.4e38f, 0x1.ff8p127f, INFINITY, NAN, -NAN, 0.0f, -0.0f})
+    values.push_back(x);
   expect_rounds(values, DataType::f32());
 }
 
@@ -103,9 +104,11 @@ TEST_P(Conversions, F64RoundsOnce) {
   std::mt19937_64 random(2);
   for (int k = 0; k < 100000; ++k) {
     values.push_back(std::bit_cast<double>(random()));
-    values.push_back(std::ldexp(1 + std::ldexp(static_cast<double>(random() >> 12), -52), static_cast<int>(random() % 300) - 150));
+    values.push_back(
+        std::ldexp(1 + std::ldexp(static_cast<double>(random() >> 12), -52), static_cast<int>(random() % 300) - 150));
   }
-  for (double x : {1e300, -1e300, 1e-300, -1e-300, double(INFINITY), double(NAN), 3.4028235677973366e38}) values.push_back(x);
+  for (double x : {1e300, -1e300, 1e-300, -1e-300, double(INFINITY), double(NAN), 3.4028235677973366e38})
+    values.push_back(x);
   expect_rounds(values, DataType::f64());
 }
 
@@ -129,7 +132,8 @@ TEST_P(Conversions, IntegersRoundOnce) {
     const long double exact = static_cast<int64_t>(points[i]);
     double nearest = static_cast<double>(exact);
     const uint64_t bits = std::bit_cast<uint64_t>(nearest);
-    if (nearest != exact && (bits & 1) == 0) nearest = std::bit_cast<double>(bits + (std::fabs(exact) < std::fabs(nearest) ? -1 : 1));
+    if (nearest != exact && (bits & 1) == 0)
+      nearest = std::bit_cast<double>(bits + (std::fabs(exact) < std::fabs(nearest) ? -1 : 1));
     ASSERT_EQ(static_cast<uint16_t>(results[i]), half_bits(half(), nearest)) << static_cast<int64_t>(points[i]);
   }
 }
@@ -149,7 +153,8 @@ TEST_P(Conversions, BetweenTheHalfTypes) {
 TEST_P(Conversions, VectorsKeepTheirLanes) {
   const Expr e = expand_conversions(cast(half(), cast(DataType::f32(), var("x", half().with_lanes(8))) + float_imm(1)));
   EXPECT_EQ(e.type(), half().with_lanes(8));
-  visit(e, [](const Expr& x) { EXPECT_TRUE(x.type().lanes() == 8 || x.op() == Op::kIntImm || x.op() == Op::kFloatImm); });
+  visit(e,
+        [](const Expr& x) { EXPECT_TRUE(x.type().lanes() == 8 || x.op() == Op::kIntImm || x.op() == Op::kFloatImm); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Conversions, ::testing::Values(ScalarType::kF16, ScalarType::kBF16));

@@ -15,8 +15,8 @@ namespace {
 using testing::Tape;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// |y - exact| in units in the last place of T around exact; 0 where y is what exact rounds to, infinite where one is NaN
-// and the other not, or a zero has the wrong sign.
+// |y - exact| in units in the last place of T around exact; 0 where y is what exact rounds to, infinite where one is
+// NaN and the other not, or a zero has the wrong sign.
 template <typename T, typename Wide>
 double ulp_error(T y, Wide exact) {
   if (std::isnan(y) || std::isnan(exact)) return std::isnan(y) && std::isnan(exact) ? 0 : kInf;
@@ -60,7 +60,11 @@ Worst worst_error(const Expr& e, const std::vector<std::array<T, 2>>& points, co
       const T y = std::bit_cast<T>(static_cast<Bits>(out[i]));
       const Wide exact = reference(p);
       const double ulp = ulp_error<T, Wide>(y, exact);
-      if (ulp > worst.ulp) worst = {ulp, {static_cast<double>(p[0]), static_cast<double>(p[1])}, static_cast<double>(y), static_cast<double>(exact)};
+      if (ulp > worst.ulp)
+        worst = {ulp,
+                 {static_cast<double>(p[0]), static_cast<double>(p[1])},
+                 static_cast<double>(y),
+                 static_cast<double>(exact)};
     }
   }
   return worst;
@@ -69,9 +73,34 @@ Worst worst_error(const Expr& e, const std::vector<std::array<T, 2>>& points, co
 template <typename T>
 std::vector<T> special_values() {
   using L = std::numeric_limits<T>;
-  std::vector<T> values = {0, 1, 2, 3, T(0.5), T(1.5), L::infinity(), L::quiet_NaN(), L::max(), L::min(), L::denorm_min(),
-                           T(0.41421356), T(2.4142135), T(3.14159265), T(1.57079632), T(88.72283), T(88.72284), T(709.78), T(103.97), T(745.13),
-                           std::nextafter(T(1), T(0)), std::nextafter(T(1), T(2)), std::nextafter(L::min(), T(0)), T(9.01), T(3.92), T(1e30), T(40), T(22)};
+  std::vector<T> values = {0,
+                           1,
+                           2,
+                           3,
+                           T(0.5),
+                           T(1.5),
+                           L::infinity(),
+                           L::quiet_NaN(),
+                           L::max(),
+                           L::min(),
+                           L::denorm_min(),
+                           T(0.41421356),
+                           T(2.4142135),
+                           T(3.14159265),
+                           T(1.57079632),
+                           T(88.72283),
+                           T(88.72284),
+                           T(709.78),
+                           T(103.97),
+                           T(745.13),
+                           std::nextafter(T(1), T(0)),
+                           std::nextafter(T(1), T(2)),
+                           std::nextafter(L::min(), T(0)),
+                           T(9.01),
+                           T(3.92),
+                           T(1e30),
+                           T(40),
+                           T(22)};
   const size_t n = values.size();
   for (size_t i = 0; i < n; ++i) values.push_back(-values[i]);
   return values;
@@ -110,8 +139,10 @@ TEST_P(ElementaryF32, StaysWithinItsBound) {
   });
   RecordProperty("worst_ulp", std::to_string(worst.ulp));
   RecordProperty("nodes", static_cast<int>(Tape(e, {"x"}).steps()));
-  std::printf("%-9s %.3f ulp at %a (%g), %zu nodes\n", GetParam().c_str(), worst.ulp, worst.at[0], worst.at[0], Tape(e, {"x"}).steps());
-  EXPECT_LE(worst.ulp, f.max_ulp) << GetParam() << "(" << worst.at[0] << ") = " << worst.got << ", exact " << worst.wanted;
+  std::printf("%-9s %.3f ulp at %a (%g), %zu nodes\n", GetParam().c_str(), worst.ulp, worst.at[0], worst.at[0],
+              Tape(e, {"x"}).steps());
+  EXPECT_LE(worst.ulp, f.max_ulp) << GetParam() << "(" << worst.at[0] << ") = " << worst.got << ", exact "
+                                  << worst.wanted;
 }
 
 std::vector<std::string> names_of_arity(int arity) {
@@ -150,12 +181,14 @@ std::vector<std::array<T, 2>> pow_points(int count) {
 
 TEST(ElementaryF32, PowStaysWithinItsBound) {
   const ElementaryFunction& f = *find_elementary("pow");
-  const Worst worst = worst_error<float, double>(expanded("pow", 2, DataType::f32()), pow_points<float>(250000), [&](const auto& p) {
-    const double x[2] = {p[0], p[1]};
-    return f.reference(x);
-  });
+  const Worst worst =
+      worst_error<float, double>(expanded("pow", 2, DataType::f32()), pow_points<float>(250000), [&](const auto& p) {
+        const double x[2] = {p[0], p[1]};
+        return f.reference(x);
+      });
   std::printf("pow       %.3f ulp at %g, %g\n", worst.ulp, worst.at[0], worst.at[1]);
-  EXPECT_LE(worst.ulp, f.max_ulp) << "pow(" << worst.at[0] << ", " << worst.at[1] << ") = " << worst.got << ", exact " << worst.wanted;
+  EXPECT_LE(worst.ulp, f.max_ulp) << "pow(" << worst.at[0] << ", " << worst.at[1] << ") = " << worst.got << ", exact "
+                                  << worst.wanted;
 }
 
 // f64 against the 64-bit mantissas of long double.
@@ -192,7 +225,8 @@ TEST_P(ElementaryF64, StaysWithinEightUlp) {
   std::vector<std::array<double, 2>> points;
   for (double x : special_values<double>()) points.push_back({x, 0});
   for (uint64_t top = 0; top < 4096; ++top) {
-    for (int k = 0; k < 20; ++k) points.push_back({std::bit_cast<double>((top << 52) | (random() & 0xfffffffffffff)), 0});
+    for (int k = 0; k < 20; ++k)
+      points.push_back({std::bit_cast<double>((top << 52) | (random() & 0xfffffffffffff)), 0});
   }
   for (double range : {1.0, 12.0, 750.0, 1e6, 1e15}) {
     std::uniform_real_distribution<double> value(-range, range);
@@ -207,17 +241,19 @@ TEST_P(ElementaryF64, StaysWithinEightUlp) {
 INSTANTIATE_TEST_SUITE_P(All, ElementaryF64, ::testing::ValuesIn(names_of_arity(1)), kName);
 
 TEST(ElementaryF64, PowStaysWithinEightUlp) {
-  const Worst worst = worst_error<double, long double>(expanded("pow", 2, DataType::f64()), pow_points<double>(30000), [&](const auto& p) {
-    return std::pow(static_cast<long double>(p[0]), static_cast<long double>(p[1]));
-  });
+  const Worst worst = worst_error<double, long double>(
+      expanded("pow", 2, DataType::f64()), pow_points<double>(30000),
+      [&](const auto& p) { return std::pow(static_cast<long double>(p[0]), static_cast<long double>(p[1])); });
   std::printf("pow       %.3f ulp at %g, %g\n", worst.ulp, worst.at[0], worst.at[1]);
-  EXPECT_LE(worst.ulp, 8) << "pow(" << worst.at[0] << ", " << worst.at[1] << ") = " << worst.got << ", exact " << worst.wanted;
+  EXPECT_LE(worst.ulp, 8) << "pow(" << worst.at[0] << ", " << worst.at[1] << ") = " << worst.got << ", exact "
+                          << worst.wanted;
 }
 
 // Arguments as close to a multiple of pi/2 as f32 comes, and huge ones.
 TEST(ElementaryF32, SineReducesHugeArguments) {
   std::vector<std::array<float, 2>> points;
-  for (float x : {0x1.fe2b3ep+120f, 16367173.0f * 0x1p72f, 0x1.6ac5b2p+1f, 10367.258f, 71476.0f, 65535.996f, 65536.0f, 3.4e38f, 1e20f, 6381956970095103.0f * 0x1p30f}) {
+  for (float x : {0x1.fe2b3ep+120f, 16367173.0f * 0x1p72f, 0x1.6ac5b2p+1f, 10367.258f, 71476.0f, 65535.996f, 65536.0f,
+                  3.4e38f, 1e20f, 6381956970095103.0f * 0x1p30f}) {
     points.push_back({x, 0});
     points.push_back({-x, 0});
   }

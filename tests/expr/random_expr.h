@@ -38,12 +38,23 @@ inline Expr random_index(Random& random, const std::vector<NamedRange>& ranges, 
   }
   const auto sub = [&] { return random_index(random, ranges, depth - 1); };
   switch (random.between(0, 11)) {
-    case 0: case 1: case 2: return sub() + sub();
-    case 3: return sub() - sub();
-    case 4: case 5: return sub() * int_imm(random.pick(factors) * (random.chance(15) ? -1 : 1));
-    case 6: case 7: return floor_div(sub(), int_imm(random.pick(factors)));
-    case 8: case 9: return floor_mod(sub(), int_imm(random.pick(factors)));
-    case 10: return random.chance(50) ? min(sub(), sub()) : max(sub(), sub());
+    case 0:
+    case 1:
+    case 2:
+      return sub() + sub();
+    case 3:
+      return sub() - sub();
+    case 4:
+    case 5:
+      return sub() * int_imm(random.pick(factors) * (random.chance(15) ? -1 : 1));
+    case 6:
+    case 7:
+      return floor_div(sub(), int_imm(random.pick(factors)));
+    case 8:
+    case 9:
+      return floor_mod(sub(), int_imm(random.pick(factors)));
+    case 10:
+      return random.chance(50) ? min(sub(), sub()) : max(sub(), sub());
     default: {
       const Expr a = sub(), b = sub(), c = sub(), d = sub();
       return select(random.chance(50) ? a < b : a == b, c, d);
@@ -56,18 +67,25 @@ inline Expr random_condition(Random& random, const std::vector<NamedRange>& rang
   const auto sub = [&] { return random_condition(random, ranges, depth - 1); };
   if (depth > 0 && random.chance(50)) {
     switch (random.between(0, 2)) {
-      case 0: return sub() && sub();
-      case 1: return sub() || sub();
-      default: return logical_not(sub());
+      case 0:
+        return sub() && sub();
+      case 1:
+        return sub() || sub();
+      default:
+        return logical_not(sub());
     }
   }
   const Expr a = random_index(random, ranges, 3);
   const Expr b = random.chance(60) ? int_imm(random.between(-50, 200)) : random_index(random, ranges, 2);
   switch (random.between(0, 3)) {
-    case 0: return a < b;
-    case 1: return a <= b;
-    case 2: return a == b;
-    default: return a != b;
+    case 0:
+      return a < b;
+    case 1:
+      return a <= b;
+    case 2:
+      return a == b;
+    default:
+      return a != b;
   }
 }
 
@@ -84,7 +102,9 @@ inline std::unordered_map<std::string, int64_t> random_point(Random& random, con
   std::unordered_map<std::string, int64_t> point;
   for (const NamedRange& r : ranges) {
     // The ends of a range are where simplification goes wrong.
-    point[r.name] = random.chance(20) ? r.lo : random.chance(25) ? r.lo + r.extent - 1 : random.between(r.lo, r.lo + r.extent - 1);
+    point[r.name] = random.chance(20)   ? r.lo
+                    : random.chance(25) ? r.lo + r.extent - 1
+                                        : random.between(r.lo, r.lo + r.extent - 1);
   }
   return point;
 }

@@ -71,34 +71,49 @@ class Tape {
   template <typename F>
   static void with_type(ScalarType type, F f) {
     switch (type) {
-      case ScalarType::kF32: return f(float{});
-      case ScalarType::kF64: return f(double{});
-      case ScalarType::kI32: return f(int32_t{});
-      case ScalarType::kI64: return f(int64_t{});
-      case ScalarType::kU64: return f(uint64_t{});
-      case ScalarType::kU32: return f(uint32_t{});
-      case ScalarType::kI16: return f(int16_t{});
-      case ScalarType::kI8: return f(int8_t{});
-      case ScalarType::kU8: return f(uint8_t{});
-      case ScalarType::kBool: return f(bool{});
-      default: return f(uint16_t{});  // u16, and f16 and bf16 as bits
+      case ScalarType::kF32:
+        return f(float{});
+      case ScalarType::kF64:
+        return f(double{});
+      case ScalarType::kI32:
+        return f(int32_t{});
+      case ScalarType::kI64:
+        return f(int64_t{});
+      case ScalarType::kU64:
+        return f(uint64_t{});
+      case ScalarType::kU32:
+        return f(uint32_t{});
+      case ScalarType::kI16:
+        return f(int16_t{});
+      case ScalarType::kI8:
+        return f(int8_t{});
+      case ScalarType::kU8:
+        return f(uint8_t{});
+      case ScalarType::kBool:
+        return f(bool{});
+      default:
+        return f(uint16_t{});  // u16, and f16 and bf16 as bits
     }
   }
 
   void run(const Step& s, const std::vector<Block>& points, Block& out) {
     const Expr& e = s.keep;
     switch (e.op()) {
-      case Op::kIntImm: return fill(out, [&](size_t) { return static_cast<uint64_t>(e->value); });
+      case Op::kIntImm:
+        return fill(out, [&](size_t) { return static_cast<uint64_t>(e->value); });
       case Op::kFloatImm:
         return with_type(scalar(e), [&](auto t) {
-          if constexpr (std::is_floating_point_v<decltype(t)>) fill(out, [&](size_t) { return put(static_cast<decltype(t)>(e->number)); });
+          if constexpr (std::is_floating_point_v<decltype(t)>)
+            fill(out, [&](size_t) { return put(static_cast<decltype(t)>(e->number)); });
         });
       case Op::kVar:
         for (size_t i = 0; i < inputs_.size(); ++i) {
           if (inputs_[i] == e->name) out = points[i];
         }
         return;
-      case Op::kBroadcast: out = slots_[s.args[0]]; return;
+      case Op::kBroadcast:
+        out = slots_[s.args[0]];
+        return;
       case Op::kSelect: {
         const Block &c = slots_[s.args[0]], &a = slots_[s.args[1]], &b = slots_[s.args[2]];
         return fill(out, [&](size_t i) { return c[i] ? a[i] : b[i]; });
@@ -110,9 +125,12 @@ class Tape {
           const Block& a = slots_[s.args[0]];
           fill(out, [&](size_t i) { return put(get<T>(a[i])); });
         });
-      case Op::kCast: return run_cast(s, out);
-      case Op::kFma: return run_fma(s, out);
-      default: return s.args.size() == 1 ? run_unary(s, out) : run_binary(s, out);
+      case Op::kCast:
+        return run_cast(s, out);
+      case Op::kFma:
+        return run_fma(s, out);
+      default:
+        return s.args.size() == 1 ? run_unary(s, out) : run_binary(s, out);
     }
   }
 
@@ -146,12 +164,18 @@ class Tape {
       if constexpr (std::is_floating_point_v<T>) {
         const auto each = [&](auto f) { fill(out, [&](size_t i) { return put(f(get<T>(a[i]))); }); };
         switch (op) {
-          case Op::kNeg: return each([](T x) { return -x; });
-          case Op::kAbs: return each([](T x) { return std::fabs(x); });
-          case Op::kFloor: return each([](T x) { return std::floor(x); });
-          case Op::kRound: return each([](T x) { return std::nearbyint(x); });
-          case Op::kCall: return each([](T x) { return std::sqrt(x); });
-          default: throw std::runtime_error("unary " + to_string(s.keep));
+          case Op::kNeg:
+            return each([](T x) { return -x; });
+          case Op::kAbs:
+            return each([](T x) { return std::fabs(x); });
+          case Op::kFloor:
+            return each([](T x) { return std::floor(x); });
+          case Op::kRound:
+            return each([](T x) { return std::nearbyint(x); });
+          case Op::kCall:
+            return each([](T x) { return std::sqrt(x); });
+          default:
+            throw std::runtime_error("unary " + to_string(s.keep));
         }
       }
       throw std::runtime_error("integer " + to_string(s.keep));
@@ -165,33 +189,49 @@ class Tape {
       using T = decltype(t);
       const auto each = [&](auto f) { fill(out, [&](size_t i) { return f(get<T>(a[i]), get<T>(b[i])); }); };
       switch (op) {
-        case Op::kEq: return each([](T x, T y) { return uint64_t{x == y}; });
-        case Op::kNe: return each([](T x, T y) { return uint64_t{x != y}; });
-        case Op::kLt: return each([](T x, T y) { return uint64_t{x < y}; });
-        case Op::kLe: return each([](T x, T y) { return uint64_t{x <= y}; });
-        default: break;
+        case Op::kEq:
+          return each([](T x, T y) { return uint64_t{x == y}; });
+        case Op::kNe:
+          return each([](T x, T y) { return uint64_t{x != y}; });
+        case Op::kLt:
+          return each([](T x, T y) { return uint64_t{x < y}; });
+        case Op::kLe:
+          return each([](T x, T y) { return uint64_t{x <= y}; });
+        default:
+          break;
       }
       if constexpr (std::is_floating_point_v<T>) {
         switch (op) {
-          case Op::kAdd: return each([](T x, T y) { return put(static_cast<T>(x + y)); });
-          case Op::kSub: return each([](T x, T y) { return put(static_cast<T>(x - y)); });
-          case Op::kMul: return each([](T x, T y) { return put(static_cast<T>(x * y)); });
-          case Op::kDiv: return each([](T x, T y) { return put(static_cast<T>(x / y)); });
-          default: break;
+          case Op::kAdd:
+            return each([](T x, T y) { return put(static_cast<T>(x + y)); });
+          case Op::kSub:
+            return each([](T x, T y) { return put(static_cast<T>(x - y)); });
+          case Op::kMul:
+            return each([](T x, T y) { return put(static_cast<T>(x * y)); });
+          case Op::kDiv:
+            return each([](T x, T y) { return put(static_cast<T>(x / y)); });
+          default:
+            break;
         }
       } else {
-        const auto ints = [&](auto f) {
-          fill(out, [&](size_t i) { return put(static_cast<T>(f(a[i], b[i]))); });
-        };
+        const auto ints = [&](auto f) { fill(out, [&](size_t i) { return put(static_cast<T>(f(a[i], b[i]))); }); };
         switch (op) {
-          case Op::kAdd: return ints([](uint64_t x, uint64_t y) { return x + y; });
-          case Op::kSub: return ints([](uint64_t x, uint64_t y) { return x - y; });
-          case Op::kAnd: return ints([](uint64_t x, uint64_t y) { return x & y; });
-          case Op::kOr: return ints([](uint64_t x, uint64_t y) { return x | y; });
-          case Op::kXor: return ints([](uint64_t x, uint64_t y) { return x ^ y; });
-          case Op::kShiftLeft: return ints([](uint64_t x, uint64_t y) { return x << y; });
-          case Op::kShiftRight: return ints([](uint64_t x, uint64_t y) { return static_cast<int64_t>(x) >> y; });
-          default: break;
+          case Op::kAdd:
+            return ints([](uint64_t x, uint64_t y) { return x + y; });
+          case Op::kSub:
+            return ints([](uint64_t x, uint64_t y) { return x - y; });
+          case Op::kAnd:
+            return ints([](uint64_t x, uint64_t y) { return x & y; });
+          case Op::kOr:
+            return ints([](uint64_t x, uint64_t y) { return x | y; });
+          case Op::kXor:
+            return ints([](uint64_t x, uint64_t y) { return x ^ y; });
+          case Op::kShiftLeft:
+            return ints([](uint64_t x, uint64_t y) { return x << y; });
+          case Op::kShiftRight:
+            return ints([](uint64_t x, uint64_t y) { return static_cast<int64_t>(x) >> y; });
+          default:
+            break;
         }
       }
       throw std::runtime_error("binary " + to_string(s.keep));

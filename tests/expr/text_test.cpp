@@ -93,15 +93,20 @@ TEST(ExprText, RoundTripsEveryOperator) {
   expect_round_trip(bitcast(DataType::i32(), v));
   expect_round_trip(load("A", DataType::f32(), {}));
   expect_round_trip(load("a/b", DataType::f32(), {i, ramp(i * 3, 2, 16)}));
-  expect_round_trip(load_if("B", DataType::f32(), {ramp(i, 1, 8)}, ramp(i, 1, 8) < 5) + load("A", DataType::f32(), {i}));
+  expect_round_trip(load_if("B", DataType::f32(), {ramp(i, 1, 8)}, ramp(i, 1, 8) < 5) +
+                    load("A", DataType::f32(), {i}));
   expect_round_trip(load("A", DataType::f32(), {load("I", DataType::i64(), {i})}));
 }
 
 TEST(ExprText, RoundTripsImmediates) {
   for (ScalarType scalar : {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kF64}) {
     const DataType type(scalar);
-    const double least = scalar == ScalarType::kF64 ? 5e-324 : scalar == ScalarType::kF16 ? 0x1p-24 : scalar == ScalarType::kF32 ? 0x1p-149 : 0x1p-133;
-    for (double x : {0.0, 1.0, 0.1, 1.0 / 3, 1e30, 16777216.0, 65504.0, 1e-7, 123456789.0, least, 3 * least, double(INFINITY)}) {
+    const double least = scalar == ScalarType::kF64   ? 5e-324
+                         : scalar == ScalarType::kF16 ? 0x1p-24
+                         : scalar == ScalarType::kF32 ? 0x1p-149
+                                                      : 0x1p-133;
+    for (double x :
+         {0.0, 1.0, 0.1, 1.0 / 3, 1e30, 16777216.0, 65504.0, 1e-7, 123456789.0, least, 3 * least, double(INFINITY)}) {
       expect_round_trip(float_imm(x, type));
       expect_round_trip(float_imm(-x, type));
     }

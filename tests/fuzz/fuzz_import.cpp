@@ -1,7 +1,7 @@
 // Fuzzes the importer: whatever the bytes, it returns or throws UserError or Unsupported; anything else is a bug.
 //
-// With libFuzzer (-fsanitize=fuzzer, TW_LIBFUZZER) only the entry point is used. Without it, main mutates seed models for
-// a number of seconds, each input made from (seed, iteration) alone:
+// With libFuzzer (-fsanitize=fuzzer, TW_LIBFUZZER) only the entry point is used. Without it, main mutates seed models
+// for a number of seconds, each input made from (seed, iteration) alone:
 //   fuzz_import [--seconds N] [--seed S] [--iteration I] [MODEL.onnx | FOLDER]...
 // A failure prints the iteration; --iteration I runs that one again and leaves its bytes in fuzz_import_failure.onnx.
 #include <fmt/format.h>
@@ -64,8 +64,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMaxSeedBytes = 64 << 10;   // larger models only slow the search
-constexpr double kMaxSeconds = 20;            // for one input: longer counts as a hang
+constexpr int64_t kMaxSeedBytes = 64 << 10;  // larger models only slow the search
+constexpr double kMaxSeconds = 20;           // for one input: longer counts as a hang
 
 struct Arguments {
   double seconds = 5;
@@ -135,7 +135,8 @@ void on_signal(int signal) {
 }
 
 // Empty, or what is wrong with this iteration's input.
-std::string run_iteration(const std::vector<std::string>& seeds, uint64_t seed, int64_t iteration, const std::string& save_to) {
+std::string run_iteration(const std::vector<std::string>& seeds, uint64_t seed, int64_t iteration,
+                          const std::string& save_to) {
   const std::string input = mutated_model(seeds, seed, static_cast<uint64_t>(iteration));
   if (!save_to.empty()) std::ofstream(save_to, std::ios::binary) << input;
   current_iteration = iteration;

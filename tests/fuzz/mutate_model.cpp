@@ -19,25 +19,42 @@ class Mutator {
     if (text.empty()) return;
     const size_t at = below(text.size());
     switch (below(5)) {
-      case 0: text[at] = static_cast<char>(engine_()); break;
-      case 1: text[at] = static_cast<char>(text[at] ^ (1 << below(8))); break;
-      case 2: text.resize(at); break;
-      case 3: text.insert(at, text.substr(below(text.size()), below(16))); break;
-      default: text.erase(at, 1 + below(8)); break;
+      case 0:
+        text[at] = static_cast<char>(engine_());
+        break;
+      case 1:
+        text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
+        break;
+      case 2:
+        text.resize(at);
+        break;
+      case 3:
+        text.insert(at, text.substr(below(text.size()), below(16)));
+        break;
+      default:
+        text.erase(at, 1 + below(8));
+        break;
     }
   }
 
   void change_field(onnx::ModelProto& model) {
     switch (below(12)) {
-      case 0: change_opsets(model); break;
-      case 1: model.set_ir_version(static_cast<int64_t>(below(14))); break;
-      default: change_graph(graph_of(model)); break;
+      case 0:
+        change_opsets(model);
+        break;
+      case 1:
+        model.set_ir_version(static_cast<int64_t>(below(14)));
+        break;
+      default:
+        change_graph(graph_of(model));
+        break;
     }
   }
 
  private:
   int64_t interesting() {
-    constexpr int64_t kValues[] = {0, 1, -1, 2, 3, 7, 8, 31, 64, 100, 255, 1 << 16, -(1 << 16), 1LL << 31, 1LL << 40, INT64_MAX, INT64_MIN};
+    constexpr int64_t kValues[] = {0,   1,   -1,      2,          3,         7,         8,         31,       64,
+                                   100, 255, 1 << 16, -(1 << 16), 1LL << 31, 1LL << 40, INT64_MAX, INT64_MIN};
     return kValues[below(std::size(kValues))];
   }
 
@@ -63,17 +80,26 @@ class Mutator {
 
   void change_graph(onnx::GraphProto& graph) {
     switch (below(10)) {
-      case 0: change_value(any(below(2) ? graph.mutable_input() : graph.mutable_output())); break;
-      case 1: change_value(any(graph.mutable_value_info())); break;
+      case 0:
+        change_value(any(below(2) ? graph.mutable_input() : graph.mutable_output()));
+        break;
+      case 1:
+        change_value(any(graph.mutable_value_info()));
+        break;
       case 2:
-      case 3: change_tensor(any(graph.mutable_initializer())); break;
+      case 3:
+        change_tensor(any(graph.mutable_initializer()));
+        break;
       case 4:
         if (auto* node = any(graph.mutable_node())) graph.add_node()->CopyFrom(*node);
         break;
       case 5:
-        if (graph.node_size() > 1) graph.mutable_node()->SwapElements(0, static_cast<int>(below(static_cast<size_t>(graph.node_size()))));
+        if (graph.node_size() > 1)
+          graph.mutable_node()->SwapElements(0, static_cast<int>(below(static_cast<size_t>(graph.node_size()))));
         break;
-      default: change_node(graph, any(graph.mutable_node())); break;
+      default:
+        change_node(graph, any(graph.mutable_node()));
+        break;
     }
   }
 
@@ -86,7 +112,9 @@ class Mutator {
       case 1:
         if (std::string* name = any(node->mutable_output())) *name = some_name(graph);
         break;
-      case 2: node->add_input(some_name(graph)); break;
+      case 2:
+        node->add_input(some_name(graph));
+        break;
       case 3:
         if (node->attribute_size() > 0 && below(2)) {
           node->mutable_attribute()->RemoveLast();
@@ -94,19 +122,26 @@ class Mutator {
           node->mutable_input()->RemoveLast();
         }
         break;
-      default: change_attribute(any(node->mutable_attribute())); break;
+      default:
+        change_attribute(any(node->mutable_attribute()));
+        break;
     }
   }
 
   void change_attribute(onnx::AttributeProto* a) {
     if (a == nullptr) return;
     switch (below(8)) {
-      case 0: a->set_type(static_cast<onnx::AttributeProto::AttributeType>(1 + below(9))); break;
-      case 1: a->add_ints(interesting()); break;
+      case 0:
+        a->set_type(static_cast<onnx::AttributeProto::AttributeType>(1 + below(9)));
+        break;
+      case 1:
+        a->add_ints(interesting());
+        break;
       case 2:
         if (a->has_t()) change_tensor(a->mutable_t());
         break;
-      default: break;
+      default:
+        break;
     }
     if (a->has_i()) a->set_i(interesting());
     if (a->has_f()) a->set_f(static_cast<float>(interesting()));
@@ -117,17 +152,23 @@ class Mutator {
   void change_tensor(onnx::TensorProto* t) {
     if (t == nullptr) return;
     switch (below(5)) {
-      case 0: t->set_data_type(static_cast<int32_t>(below(28))); break;
-      case 1: t->add_dims(interesting()); break;
+      case 0:
+        t->set_data_type(static_cast<int32_t>(below(28)));
+        break;
+      case 1:
+        t->add_dims(interesting());
+        break;
       case 2:
-        if (t->dims_size() > 0) t->set_dims(static_cast<int>(below(static_cast<size_t>(t->dims_size()))), interesting());
+        if (t->dims_size() > 0)
+          t->set_dims(static_cast<int>(below(static_cast<size_t>(t->dims_size()))), interesting());
         break;
       default:
         if (t->int64_data_size() > 0) {
           t->set_int64_data(static_cast<int>(below(static_cast<size_t>(t->int64_data_size()))), interesting());
         } else if (t->has_raw_data() && t->raw_data().size() >= sizeof(int64_t)) {
           const int64_t value = interesting();
-          std::memcpy(t->mutable_raw_data()->data() + below(t->raw_data().size() / sizeof(value)) * sizeof(value), &value, sizeof(value));
+          std::memcpy(t->mutable_raw_data()->data() + below(t->raw_data().size() / sizeof(value)) * sizeof(value),
+                      &value, sizeof(value));
         }
         break;
     }
@@ -138,10 +179,18 @@ class Mutator {
     auto* tensor = value->mutable_type()->mutable_tensor_type();
     auto* dim = any(tensor->mutable_shape()->mutable_dim());
     switch (below(6)) {
-      case 0: tensor->set_elem_type(static_cast<int32_t>(below(28))); break;
-      case 1: tensor->mutable_shape()->add_dim()->set_dim_value(interesting()); break;
-      case 2: tensor->mutable_shape()->add_dim()->set_dim_value(static_cast<int64_t>(below(5))); break;
-      case 3: tensor->clear_shape(); break;
+      case 0:
+        tensor->set_elem_type(static_cast<int32_t>(below(28)));
+        break;
+      case 1:
+        tensor->mutable_shape()->add_dim()->set_dim_value(interesting());
+        break;
+      case 2:
+        tensor->mutable_shape()->add_dim()->set_dim_value(static_cast<int64_t>(below(5)));
+        break;
+      case 3:
+        tensor->clear_shape();
+        break;
       default:
         if (dim != nullptr) dim->set_dim_value(below(2) ? static_cast<int64_t>(below(9)) : interesting());
         break;

@@ -60,7 +60,8 @@ TEST(Pipeline, EveryOptionalPassMayBeOff) {
 TEST(Pipeline, UnknownPassesAreNamed) {
   RunOptions options;
   options.disabled = {"vectorise"};
-  EXPECT_EQ(message<UserError>(options, kernel("S[t] = 0:f32")).substr(0, 39), "no loop pass 'vectorise'; there are sim");
+  EXPECT_EQ(message<UserError>(options, kernel("S[t] = 0:f32")).substr(0, 39),
+            "no loop pass 'vectorise'; there are sim");
 }
 
 TEST(Pipeline, StopsAfterThePassThatIsAsked) {
@@ -76,7 +77,8 @@ TEST(Pipeline, BrokenRulesNameThePass) {
   allowed.lower.inner_division = LowerOptions::InnerDivision::kAllowed;
   EXPECT_EQ(message<InternalError>(allowed, divides), "no error");
   const loop::Program moving = kernel("alloc a: f32[4] register for i in 4 { a[i] = 0:f32 }");
-  EXPECT_NE(message<InternalError>({}, moving).find("index i of the register buffer a is no constant"), std::string::npos);
+  EXPECT_NE(message<InternalError>({}, moving).find("index i of the register buffer a is no constant"),
+            std::string::npos);
   loop::Program broken = kernel("S[t] = 0:f32");
   broken.kernels[0].written.clear();
   EXPECT_NE(message<InternalError>({}, broken).find("after loop pass schedule: kernel k:"), std::string::npos);

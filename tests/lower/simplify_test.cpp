@@ -14,14 +14,19 @@ TEST(Simplify, EmptyLoopsGo) {
 }
 
 TEST(Simplify, ConditionsThatRangesDecideGo) {
-  expect_pass("simplify", "for i in 4 { if (i < 4) { Y[i, 0] = 0:f32 } else { Y[i, 1] = 0:f32 } }", "for i in 4 { Y[i, 0] = 0:f32 }");
-  expect_pass("simplify", "for i in 4 { if (i < 0) { Y[i, 0] = 0:f32 } else { Y[i, 1] = 0:f32 } }", "for i in 4 { Y[i, 1] = 0:f32 }");
+  expect_pass("simplify", "for i in 4 { if (i < 4) { Y[i, 0] = 0:f32 } else { Y[i, 1] = 0:f32 } }",
+              "for i in 4 { Y[i, 0] = 0:f32 }");
+  expect_pass("simplify", "for i in 4 { if (i < 0) { Y[i, 0] = 0:f32 } else { Y[i, 1] = 0:f32 } }",
+              "for i in 4 { Y[i, 1] = 0:f32 }");
   expect_pass("simplify", "if (t < 6) { S[t] = 0:f32 }", "S[t] = 0:f32");
-  expect_pass("simplify", "for i in 4 { if (i < 3) { Y[i, 0] = 0:f32 } }", "for i in 4 { if (i < 3) { Y[i, 0] = 0:f32 } }");
+  expect_pass("simplify", "for i in 4 { if (i < 3) { Y[i, 0] = 0:f32 } }",
+              "for i in 4 { if (i < 3) { Y[i, 0] = 0:f32 } }");
 }
 
 TEST(Simplify, AGuardNarrowsTheRangeInside) {
-  expect_pass("simplify", "for i in 8 { if (i < 3) { if (i < 5) { Y[i, 0] = 0:f32 } } else { if (i < 3) { Y[i, 1] = 0:f32 } else { Y[i, 2] = 0:f32 } } }",
+  expect_pass("simplify",
+              "for i in 8 { if (i < 3) { if (i < 5) { Y[i, 0] = 0:f32 } } else { if (i < 3) { Y[i, 1] = 0:f32 } else { "
+              "Y[i, 2] = 0:f32 } } }",
               "for i in 8 { if (i < 3) { Y[i, 0] = 0:f32 } else { Y[i, 2] = 0:f32 } }");
   // After the guard the variable has its whole range again.
   expect_pass("simplify", "for i in 8 { if (i < 3) { Y[i, 0] = 0:f32 } if (i < 4) { Y[i, 1] = 0:f32 } }",
@@ -30,16 +35,19 @@ TEST(Simplify, AGuardNarrowsTheRangeInside) {
 
 TEST(Simplify, LetsOfConstantsGoAndOthersHaveTheirRange) {
   expect_pass("simplify", "let a = 2 { Y[a, 0] = 0:f32 }", "Y[2, 0] = 0:f32");
-  expect_pass("simplify", "let a = floormod(t, 3) { if (a < 3) { S[a] = 0:f32 } }", "let a = floormod(t, 3) { S[a] = 0:f32 }");
+  expect_pass("simplify", "let a = floormod(t, 3) { if (a < 3) { S[a] = 0:f32 } }",
+              "let a = floormod(t, 3) { S[a] = 0:f32 }");
 }
 
 TEST(Simplify, DivisionByTilesOfALoopGoes) {
-  expect_pass("simplify", "for i in 4 { for j in 4 { Y[floordiv(((i * 4) + j), 4), floormod(((i * 4) + j), 4)] = 0:f32 } }",
+  expect_pass("simplify",
+              "for i in 4 { for j in 4 { Y[floordiv(((i * 4) + j), 4), floormod(((i * 4) + j), 4)] = 0:f32 } }",
               "for i in 4 { for j in 4 { Y[i, j] = 0:f32 } }");
 }
 
 TEST(Simplify, PredicatesThatNeverHoldTakeTheirStoreAway) {
-  expect_pass("simplify", "for i in 4 { Y[i, 0] = 0:f32 if (i < 0) Y[i, 1] = 0:f32 if (i < 4) }", "for i in 4 { Y[i, 1] = 0:f32 }");
+  expect_pass("simplify", "for i in 4 { Y[i, 0] = 0:f32 if (i < 0) Y[i, 1] = 0:f32 if (i < 4) }",
+              "for i in 4 { Y[i, 1] = 0:f32 }");
 }
 
 }  // namespace

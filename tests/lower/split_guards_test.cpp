@@ -14,8 +14,10 @@ TEST(SplitGuards, ALoopOfOnlyATail) {
 }
 
 TEST(SplitGuards, KindsOfLoopsStay) {
-  expect_pass("split-guards", "for i in 2 unrolled { for j in 4 vectorized { if (((i * 4) + j) < 6) { Y[0, ((i * 4) + j)] = 0:f32 } } }",
-              "for j in 4 vectorized { Y[0, j] = 0:f32 } for jt in 2 vectorized { Y[0, (jt + 4)] = 0:f32 }");
+  expect_pass(
+      "split-guards",
+      "for i in 2 unrolled { for j in 4 vectorized { if (((i * 4) + j) < 6) { Y[0, ((i * 4) + j)] = 0:f32 } } }",
+      "for j in 4 vectorized { Y[0, j] = 0:f32 } for jt in 2 vectorized { Y[0, (jt + 4)] = 0:f32 }");
 }
 
 TEST(SplitGuards, TwoGuardsOfOneLoop) {

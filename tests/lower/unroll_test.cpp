@@ -10,7 +10,8 @@ TEST(Unroll, CopiesInOrder) {
 
 TEST(Unroll, NamesInsideStayUnique) {
   expect_pass("unroll", "for i in 2 unrolled { for j in 3 { let a = X[i, j] { Y[i, j] = a } } }",
-              "for ju0 in 3 { let au0 = X[0, ju0] { Y[0, ju0] = au0 } } for ju1 in 3 { let au1 = X[1, ju1] { Y[1, ju1] = au1 } }");
+              "for ju0 in 3 { let au0 = X[0, ju0] { Y[0, ju0] = au0 } } for ju1 in 3 { let au1 = X[1, ju1] { Y[1, ju1] "
+              "= au1 } }");
 }
 
 TEST(Unroll, NestedLoopsMultiply) {
@@ -21,8 +22,9 @@ TEST(Unroll, NestedLoopsMultiply) {
 TEST(Unroll, OtherLoopsStay) { expect_pass("unroll", "for i in 3 { S[i] = 0:f32 }", "for i in 3 { S[i] = 0:f32 }"); }
 
 TEST(Unroll, BuffersOfEveryCopyAreItsOwn) {
-  expect_pass("unroll", "for i in 2 unrolled { alloc a: f32[1] register { a[0] = 0:f32 S[i] = a[0] } }",
-              "alloc a: f32[1] register { a[0] = 0:f32 S[0] = a[0] } alloc a: f32[1] register { a[0] = 0:f32 S[1] = a[0] }");
+  expect_pass(
+      "unroll", "for i in 2 unrolled { alloc a: f32[1] register { a[0] = 0:f32 S[i] = a[0] } }",
+      "alloc a: f32[1] register { a[0] = 0:f32 S[0] = a[0] } alloc a: f32[1] register { a[0] = 0:f32 S[1] = a[0] }");
 }
 
 }  // namespace

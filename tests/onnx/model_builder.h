@@ -47,8 +47,8 @@ class ModelBuilder {
     return *this;
   }
 
-  onnx::NodeProto& node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
-                        const std::string& domain = "") {
+  onnx::NodeProto& node(const std::string& op, const std::vector<std::string>& inputs,
+                        const std::vector<std::string>& outputs, const std::string& domain = "") {
     return add_node(*model_.mutable_graph()->mutable_node(), op, inputs, outputs, domain);
   }
   static onnx::NodeProto& add_node(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, const std::string& op,
@@ -63,7 +63,8 @@ class ModelBuilder {
     return node;
   }
 
-  onnx::TensorProto& floats(const std::string& name, const std::vector<int64_t>& dims, const std::vector<float>& values) {
+  onnx::TensorProto& floats(const std::string& name, const std::vector<int64_t>& dims,
+                            const std::vector<float>& values) {
     onnx::TensorProto& tensor = *model_.mutable_graph()->add_initializer();
     tensor.set_name(name);
     tensor.set_data_type(onnx::TensorProto::FLOAT);
@@ -80,7 +81,8 @@ class ModelBuilder {
     return tensor;
   }
   /// f32[elements] in a file of its own.
-  onnx::TensorProto& external(const std::string& name, int64_t elements, const std::string& location, const std::string& offset = "0") {
+  onnx::TensorProto& external(const std::string& name, int64_t elements, const std::string& location,
+                              const std::string& offset = "0") {
     onnx::TensorProto& tensor = floats(name, {elements}, {});
     tensor.set_data_location(onnx::TensorProto::EXTERNAL);
     for (const auto& [key, text] : {std::pair<std::string, std::string>{"location", location}, {"offset", offset}}) {

@@ -41,6 +41,7 @@ struct Params {
 
 char scale_function, fail_function;
 
+// Signature fixed by cuLaunchKernel.
 cuda::Result fake_launch(cuda::FunctionHandle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                          unsigned bz, unsigned shared, cuda::StreamHandle, void** params, void** extra) {
   if (params != nullptr || reinterpret_cast<uintptr_t>(extra[0]) != 1 || reinterpret_cast<uintptr_t>(extra[2]) != 2 ||

@@ -16,7 +16,8 @@ std::string loops_of(const te::Program& program, const Schedule& schedule) {
   const loop::Program loops = apply(program, schedule);
   loop::verify(loops);
   const te::ValueMap inputs = testing::whole_inputs(program);
-  EXPECT_EQ(testing::first_difference(program, te::evaluate(program, inputs), testing::run_loops(loops, inputs), 0), "");
+  EXPECT_EQ(testing::first_difference(program, te::evaluate(program, inputs), testing::run_loops(loops, inputs), 0),
+            "");
   return loop::to_string(loops);
 }
 
@@ -48,7 +49,8 @@ TEST(Primitives, WithoutAnyTheLoopsAreTheAxes) {
 
 TEST(Primitives, ReductionsStartFromTheirIdentityOutsideTheirLoops) {
   const std::string text = loops_of(matmul_relu(3, 5, 2), {});
-  expect_part(text, "    for y.i1 in 5 {\n      y[y.i0, y.i1] = 0:f32\n      for y.r0 in 2 {\n        y[y.i0, y.i1] = fma(");
+  expect_part(text,
+              "    for y.i1 in 5 {\n      y[y.i0, y.i1] = 0:f32\n      for y.r0 in 2 {\n        y[y.i0, y.i1] = fma(");
   Schedule outer;
   outer.reorder("y", {"r0", "i1"});
   expect_part(loops_of(matmul_relu(3, 5, 2), outer), "for y.i1.init in 5 {\n      y[y.i0, y.i1.init] = 0:f32");
@@ -80,9 +82,12 @@ TEST(Primitives, SplitIntoSeveral) {
 TEST(Primitives, SplitRefuses) {
   const te::Program p = doubled(2, 6);
   EXPECT_EQ(refusal(p, Schedule().split("z", "i0", {2})), "schedule primitive 'split z i0 [2]': no stage z");
-  EXPECT_EQ(refusal(p, Schedule().split("y", "r0", {2})), "schedule primitive 'split y r0 [2]': stage y has no loop r0; its loops are i0 i1");
-  EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {0})), "schedule primitive 'split y i0 [0]': factors are at least 1 and not that large");
-  EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {-1, -2})), "schedule primitive 'split y i0 [-1,-2]': factors are at least 1 and not that large");
+  EXPECT_EQ(refusal(p, Schedule().split("y", "r0", {2})),
+            "schedule primitive 'split y r0 [2]': stage y has no loop r0; its loops are i0 i1");
+  EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {0})),
+            "schedule primitive 'split y i0 [0]': factors are at least 1 and not that large");
+  EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {-1, -2})),
+            "schedule primitive 'split y i0 [-1,-2]': factors are at least 1 and not that large");
   EXPECT_EQ(refusal(p, Schedule().vectorize("y", "i1").split("y", "i1", {2})),
             "schedule primitive 'split y i1 [2]': loop i1 of y is vectorised or unrolled already");
 }
@@ -95,7 +100,8 @@ TEST(Primitives, ReorderTakesThePlacesTogether) {
 }
 
 TEST(Primitives, ReorderRefuses) {
-  EXPECT_EQ(refusal(doubled(2, 6), Schedule().reorder("y", {"i0", "i0"})), "schedule primitive 'reorder y i0 i0': reorder names a loop twice");
+  EXPECT_EQ(refusal(doubled(2, 6), Schedule().reorder("y", {"i0", "i0"})),
+            "schedule primitive 'reorder y i0 i0': reorder names a loop twice");
   EXPECT_EQ(refusal(doubled(2, 6), Schedule().reorder("y", {"i0", "i2"})),
             "schedule primitive 'reorder y i0 i2': stage y has no loop i2; its loops are i0 i1");
 }
@@ -110,8 +116,10 @@ TEST(Primitives, FuseDividesTheLoopAgain) {
 
 TEST(Primitives, FuseRefuses) {
   const te::Program p = matmul_relu(2, 3, 4);
-  EXPECT_EQ(refusal(p, Schedule().fuse("y", {"i1", "i0"})), "schedule primitive 'fuse y i1 i0': fuse: loop i0 is not next in order");
-  EXPECT_EQ(refusal(p, Schedule().fuse("y", {"i1", "r0"})), "schedule primitive 'fuse y i1 r0': fuse: reduction and spatial loops");
+  EXPECT_EQ(refusal(p, Schedule().fuse("y", {"i1", "i0"})),
+            "schedule primitive 'fuse y i1 i0': fuse: loop i0 is not next in order");
+  EXPECT_EQ(refusal(p, Schedule().fuse("y", {"i1", "r0"})),
+            "schedule primitive 'fuse y i1 r0': fuse: reduction and spatial loops");
   EXPECT_EQ(refusal(p, Schedule().unroll("y", "i1").fuse("y", {"i0", "i1"})),
             "schedule primitive 'fuse y i0 i1': loop i1 of y is vectorised or unrolled already");
 }
@@ -124,13 +132,15 @@ TEST(Primitives, MarksShowInTheLoops) {
 
 TEST(Primitives, MarksRefuse) {
   const te::Program p = doubled(2, 6);
-  EXPECT_EQ(refusal(p, Schedule().unroll("y", "i0").unroll("y", "i0")), "schedule primitive 'unroll y i0': loop i0 of y is marked twice");
+  EXPECT_EQ(refusal(p, Schedule().unroll("y", "i0").unroll("y", "i0")),
+            "schedule primitive 'unroll y i0': loop i0 of y is marked twice");
   EXPECT_EQ(refusal(p, Schedule().vectorize("y", "i0").vectorize("y", "i1")),
             "schedule primitive 'vectorize y i1': loop i0 of y is vectorised already");
   EXPECT_EQ(refusal(testing::arg_max(3, 4), Schedule().vectorize("value", "r0")),
             "schedule primitive 'vectorize value r0': loop r0 reduces tuples");
-  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().compute_at("y", "z", "i1", loop::Scope::kStack).vectorize("z", "i0")),
-            "schedule primitive 'vectorize z i0': stage y is attached inside loop i0");
+  EXPECT_EQ(
+      refusal(matmul_relu(2, 3, 4), Schedule().compute_at("y", "z", "i1", loop::Scope::kStack).vectorize("z", "i0")),
+      "schedule primitive 'vectorize z i0': stage y is attached inside loop i0");
 }
 
 TEST(Primitives, ParallelLoopsAreTiles) {
@@ -147,7 +157,8 @@ TEST(Primitives, ParallelLoopsAreTiles) {
 
 TEST(Primitives, ParallelRefuses) {
   const te::Program p = matmul_relu(2, 3, 4);
-  EXPECT_EQ(refusal(p, Schedule().parallel("y", {"i1"})), "schedule primitive 'parallel y i1': parallel: loop i1 is not spatial loop 0 of y");
+  EXPECT_EQ(refusal(p, Schedule().parallel("y", {"i1"})),
+            "schedule primitive 'parallel y i1': parallel: loop i1 is not spatial loop 0 of y");
   EXPECT_EQ(refusal(p, Schedule().reorder("y", {"r0", "i0"}).parallel("y", {"r0"})),
             "schedule primitive 'parallel y r0': parallel: loop r0 is not spatial loop 0 of y");
   EXPECT_EQ(refusal(p, Schedule().compute_at("y", "z", "i0", loop::Scope::kStack).parallel("y", {"i0"})),
@@ -191,11 +202,14 @@ TEST(Primitives, ComputeAtRefuses) {
   const auto at = [](const char* stage, const char* consumer, const char* loop) {
     return Schedule().compute_at(stage, consumer, loop, loop::Scope::kStack);
   };
-  EXPECT_EQ(refusal(p, at("z", "y", "i0")), "schedule primitive 'compute_at z y i0 \"stack\"': compute_at: z leaves the group");
-  EXPECT_EQ(refusal(p, at("y", "z", "r0")), "schedule primitive 'compute_at y z r0 \"stack\"': stage z has no loop r0; its loops are i0 i1");
+  EXPECT_EQ(refusal(p, at("z", "y", "i0")),
+            "schedule primitive 'compute_at z y i0 \"stack\"': compute_at: z leaves the group");
+  EXPECT_EQ(refusal(p, at("y", "z", "r0")),
+            "schedule primitive 'compute_at y z r0 \"stack\"': stage z has no loop r0; its loops are i0 i1");
   EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {2}).compute_at("y", "z", "i0", loop::Scope::kStack)),
             "schedule primitive 'compute_at y z i0 \"stack\"': compute_at: y comes before its loop primitives");
-  EXPECT_EQ(refusal(p, parse_schedule("compute_at y z i0 \"heap\"")), "schedule primitive 'compute_at y z i0 \"heap\"': compute_at: unknown scope 'heap'");
+  EXPECT_EQ(refusal(p, parse_schedule("compute_at y z i0 \"heap\"")),
+            "schedule primitive 'compute_at y z i0 \"heap\"': compute_at: unknown scope 'heap'");
   EXPECT_EQ(refusal(testing::softmax(3, 5), at("exp", "y", "i0")),
             "schedule primitive 'compute_at exp y i0 \"stack\"': compute_at exp y: stage sum reads it outside");
   EXPECT_EQ(refusal(p, Schedule().vectorize("z", "i1").compute_at("y", "z", "i1", loop::Scope::kStack)),
@@ -205,7 +219,8 @@ TEST(Primitives, ComputeAtRefuses) {
 TEST(Primitives, AttachedStagesHoldTheirLoops) {
   const te::Program p = matmul_relu(4, 6, 4);
   const Schedule attached = Schedule().compute_at("y", "z", "i0", loop::Scope::kStack);
-  EXPECT_EQ(refusal(p, Schedule(attached).split("z", "i0", {2})), "schedule primitive 'split z i0 [2]': stage y is attached at loop i0 already");
+  EXPECT_EQ(refusal(p, Schedule(attached).split("z", "i0", {2})),
+            "schedule primitive 'split z i0 [2]': stage y is attached at loop i0 already");
   EXPECT_EQ(refusal(p, Schedule(attached).split("z", "i1", {2})), "accepted");
   EXPECT_EQ(refusal(p, Schedule(attached).cache_write("z")),
             "schedule primitive 'cache_write z': stage y is attached at z i0 already; compute_at comes after this");
@@ -224,9 +239,12 @@ TEST(Primitives, CacheReadCopiesForItsReaders) {
 
 TEST(Primitives, CacheReadRefuses) {
   const te::Program p = matmul_relu(2, 3, 4);
-  EXPECT_EQ(refusal(p, Schedule().cache_read("z", {})), "schedule primitive 'cache_read z': cache_read: nothing reads z");
-  EXPECT_EQ(refusal(p, Schedule().cache_read("bias", {"y"})), "schedule primitive 'cache_read bias y': cache_read: nothing reads bias");
-  EXPECT_EQ(refusal(p, Schedule().cache_read("w", {}).cache_read("w", {})), "schedule primitive 'cache_read w': a stage w.cache exists already");
+  EXPECT_EQ(refusal(p, Schedule().cache_read("z", {})),
+            "schedule primitive 'cache_read z': cache_read: nothing reads z");
+  EXPECT_EQ(refusal(p, Schedule().cache_read("bias", {"y"})),
+            "schedule primitive 'cache_read bias y': cache_read: nothing reads bias");
+  EXPECT_EQ(refusal(p, Schedule().cache_read("w", {}).cache_read("w", {})),
+            "schedule primitive 'cache_read w': a stage w.cache exists already");
   EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {2}).cache_read("w", {})),
             "schedule primitive 'cache_read w': stage y has loop primitives before one that changes its body");
 }
@@ -241,7 +259,8 @@ TEST(Primitives, CacheWriteAccumulatesApart) {
 
 TEST(Primitives, CacheWriteRefuses) {
   const te::Program p = matmul_relu(2, 3, 4);
-  EXPECT_EQ(refusal(p, Schedule().cache_write("x")), "schedule primitive 'cache_write x': cache_write: no stage x with one output");
+  EXPECT_EQ(refusal(p, Schedule().cache_write("x")),
+            "schedule primitive 'cache_write x': cache_write: no stage x with one output");
   EXPECT_EQ(refusal(testing::arg_max(3, 4), Schedule().cache_write("value")),
             "schedule primitive 'cache_write value': cache_write: no stage value with one output");
   EXPECT_EQ(refusal(p, Schedule().compute_at("y", "z", "i0", loop::Scope::kStack).cache_write("y")),
@@ -259,17 +278,21 @@ TEST(Primitives, RfactorKeepsPartialSums) {
 }
 
 TEST(Primitives, RfactorRefuses) {
-  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().rfactor("y", "r1", 2)), "schedule primitive 'rfactor y r1 [2]': rfactor: y has no reduction axis r1");
-  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().rfactor("z", "i0", 2)), "schedule primitive 'rfactor z i0 [2]': rfactor: z has no reduction axis i0");
+  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().rfactor("y", "r1", 2)),
+            "schedule primitive 'rfactor y r1 [2]': rfactor: y has no reduction axis r1");
+  EXPECT_EQ(refusal(matmul_relu(2, 3, 4), Schedule().rfactor("z", "i0", 2)),
+            "schedule primitive 'rfactor z i0 [2]': rfactor: z has no reduction axis i0");
   EXPECT_EQ(refusal(testing::arg_max(3, 4), Schedule().rfactor("value", "r0", 2)),
             "schedule primitive 'rfactor value r0 [2]': rfactor: no stage value with one output");
 }
 
 TEST(Primitives, TensorizeRefuses) {
   const te::Program p = matmul_relu(2, 3, 4);
-  EXPECT_EQ(refusal(p, Schedule().tensorize("y", "r0", "mma", {})), "schedule primitive 'tensorize y r0 \"mma\"': tensorize: unknown body 'mma'");
-  EXPECT_EQ(refusal(p, Schedule().tensorize("z", "i0", "fma_tile", {})),
-            "schedule primitive 'tensorize z i0 \"fma_tile\"': tensorize fma_tile: stage z is no sum of float products");
+  EXPECT_EQ(refusal(p, Schedule().tensorize("y", "r0", "mma", {})),
+            "schedule primitive 'tensorize y r0 \"mma\"': tensorize: unknown body 'mma'");
+  EXPECT_EQ(
+      refusal(p, Schedule().tensorize("z", "i0", "fma_tile", {})),
+      "schedule primitive 'tensorize z i0 \"fma_tile\"': tensorize fma_tile: stage z is no sum of float products");
   EXPECT_EQ(refusal(p, Schedule().tensorize("y", "r0", "fma_tile", {})), "accepted");
 }
 

@@ -30,7 +30,9 @@ TEST(ScheduleText, EveryPrimitiveSurvives) {
 
 TEST(ScheduleText, OneLineEach) {
   Schedule s;
-  s.split("conv", "i3", {16, 2}).reorder("conv", {"i3.0", "r0"}).compute_at("conv.acc", "conv", "i2", loop::Scope::kRegister);
+  s.split("conv", "i3", {16, 2})
+      .reorder("conv", {"i3.0", "r0"})
+      .compute_at("conv.acc", "conv", "i2", loop::Scope::kRegister);
   EXPECT_EQ(to_string(s), "split conv i3 [16,2]\nreorder conv i3.0 r0\ncompute_at conv.acc conv i2 \"register\"\n");
 }
 
@@ -58,17 +60,38 @@ TEST(ScheduleText, ErrorsNameTheLine) {
 
 // What a person may write into a plan file must end in a UserError, never in a crash.
 TEST(ScheduleText, HalfLinesAreRefused) {
-  const char* const lines[] = {"split y",          "split y i0",          "split y i0 []",       "split y i0 [0]",
-                               "split y i0 [-4]",  "reorder y i0 i0",     "fuse y",              "fuse y i0 i9",
-                               "vectorize y",      "unroll y",            "parallel y i9",       "compute_at p",
-                               "compute_at p y",   "compute_at p y i0",   "cache_read nothing",  "cache_read x \"reorder(0)\"",
-                               "cache_write none", "rfactor y r0",        "rfactor y r0 [0]",    "rfactor y",
-                               "tensorize y",      "tensorize y r0 [1]",  "inline y",            "split y i0 [99999999999999999999]",
-                               "inline none",      "split y i0 [4000000000,4000000000,4000000000]"};
+  const char* const lines[] = {"split y",
+                               "split y i0",
+                               "split y i0 []",
+                               "split y i0 [0]",
+                               "split y i0 [-4]",
+                               "reorder y i0 i0",
+                               "fuse y",
+                               "fuse y i0 i9",
+                               "vectorize y",
+                               "unroll y",
+                               "parallel y i9",
+                               "compute_at p",
+                               "compute_at p y",
+                               "compute_at p y i0",
+                               "cache_read nothing",
+                               "cache_read x \"reorder(0)\"",
+                               "cache_write none",
+                               "rfactor y r0",
+                               "rfactor y r0 [0]",
+                               "rfactor y",
+                               "tensorize y",
+                               "tensorize y r0 [1]",
+                               "inline y",
+                               "split y i0 [99999999999999999999]",
+                               "inline none",
+                               "split y i0 [4000000000,4000000000,4000000000]"};
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {3, 4});
   const te::Tensor p = b.compute("p", {3, 4}, [&](const auto& i) { return x(i) + float_imm(1); });
-  const te::Tensor y = b.reduce("y", {3}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) { return p({i[0], r[0]}); });
+  const te::Tensor y = b.reduce("y", {3}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return p({i[0], r[0]});
+  });
   const te::Program program = b.finish("program", {y});
   for (const char* line : lines) EXPECT_THROW(apply(program, parse_schedule(line)), UserError) << line;
 }

@@ -68,11 +68,14 @@ TEST(HalfTypes, ValuesRoundTrip) {
 
 TEST(HalfTypes, RoundToNearestEven) {
   std::mt19937_64 random(1);
-  std::vector<double> values = {65519.99, 65520.0, 65536.0, 0x1p-25, 0x1.8p-24, 0x1.000001p-25, 1e-30, 1e300, 1 + 0x1p-11, 1 + 0x1.8p-10,
-                                1 + 0x1p-8, 3.4e38, 3.3961776e38, 0x1p-134, 0x1.8p-133, INFINITY, 0.0};
+  std::vector<double> values = {65519.99,     65520.0,  65536.0,     0x1p-25,       0x1.8p-24,  0x1.000001p-25,
+                                1e-30,        1e300,    1 + 0x1p-11, 1 + 0x1.8p-10, 1 + 0x1p-8, 3.4e38,
+                                3.3961776e38, 0x1p-134, 0x1.8p-133,  INFINITY,      0.0};
   for (int k = 0; k < 200000; ++k) {
-    values.push_back(std::ldexp(1 + std::ldexp(static_cast<double>(random() >> 12), -52), static_cast<int>(random() % 50) - 30));
-    values.push_back(std::ldexp(1 + std::ldexp(static_cast<double>(random() >> 12), -52), static_cast<int>(random() % 280) - 142));
+    values.push_back(
+        std::ldexp(1 + std::ldexp(static_cast<double>(random() >> 12), -52), static_cast<int>(random() % 50) - 30));
+    values.push_back(
+        std::ldexp(1 + std::ldexp(static_cast<double>(random() >> 12), -52), static_cast<int>(random() % 280) - 142));
   }
   for (double x : values) {
     for (double y : {x, -x}) {

@@ -83,7 +83,9 @@ Layout random_layout(std::mt19937& random, const Shape& logical) {
       case 1:
         if (d + 1 < static_cast<int>(shape.size())) layout = layout.fuse(d, 2);
         break;
-      case 2: layout = layout.pad(d, random() % 3, random() % 3); break;
+      case 2:
+        layout = layout.pad(d, random() % 3, random() % 3);
+        break;
       default: {
         std::vector<int64_t> order(shape.size());
         for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
@@ -99,7 +101,8 @@ Layout random_layout(std::mt19937& random, const Shape& logical) {
 TEST(Layout, InverseAndTextRoundTrip) {
   std::mt19937 random(5);
   for (int round = 0; round < 2000; ++round) {
-    const Shape logical = {1 + static_cast<int64_t>(random() % 7), 1 + static_cast<int64_t>(random() % 36), 1 + static_cast<int64_t>(random() % 5)};
+    const Shape logical = {1 + static_cast<int64_t>(random() % 7), 1 + static_cast<int64_t>(random() % 36),
+                           1 + static_cast<int64_t>(random() % 5)};
     const Layout layout = random_layout(random, logical);
     const Shape storage = layout.storage_shape(logical);
     const Layout inverse = layout.inverse(logical);

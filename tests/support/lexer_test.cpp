@@ -20,12 +20,14 @@ std::string error_of(std::string_view text, void (*read)(Lexer&)) {
 TEST(Lexer, SplitsAllKinds) {
   Lexer lexer("a.b $r0 12 1.5e-3:f32 \"x\\\"y\" -> .. 0..4 # gone\n<<= inf:f16 info nan0x7f:f32");
   const std::vector<std::pair<TokenKind, std::string>> expected = {
-      {TokenKind::kIdentifier, "a.b"},   {TokenKind::kIdentifier, "$r0"}, {TokenKind::kNumber, "12"},
-      {TokenKind::kNumber, "1.5e-3:f32"}, {TokenKind::kString, "x\"y"},    {TokenKind::kPunctuation, "->"},
-      {TokenKind::kPunctuation, ".."},   {TokenKind::kNumber, "0"},       {TokenKind::kPunctuation, ".."},
-      {TokenKind::kNumber, "4"},         {TokenKind::kPunctuation, "<<"}, {TokenKind::kPunctuation, "="},
-      {TokenKind::kNumber, "inf:f16"},   {TokenKind::kIdentifier, "info"}, {TokenKind::kNumber, "nan0x7f:f32"},
-      {TokenKind::kEnd, ""}};
+      {TokenKind::kIdentifier, "a.b"},     {TokenKind::kIdentifier, "$r0"},
+      {TokenKind::kNumber, "12"},          {TokenKind::kNumber, "1.5e-3:f32"},
+      {TokenKind::kString, "x\"y"},        {TokenKind::kPunctuation, "->"},
+      {TokenKind::kPunctuation, ".."},     {TokenKind::kNumber, "0"},
+      {TokenKind::kPunctuation, ".."},     {TokenKind::kNumber, "4"},
+      {TokenKind::kPunctuation, "<<"},     {TokenKind::kPunctuation, "="},
+      {TokenKind::kNumber, "inf:f16"},     {TokenKind::kIdentifier, "info"},
+      {TokenKind::kNumber, "nan0x7f:f32"}, {TokenKind::kEnd, ""}};
   for (const auto& [kind, text] : expected) {
     const Token token = lexer.next();
     EXPECT_EQ(token.kind, kind) << text;
@@ -61,8 +63,18 @@ TEST(Lexer, ReadsIntegers) {
 }
 
 TEST(Lexer, SaysWhereAndWhat) {
-  EXPECT_EQ(error_of("a\n b", [](Lexer& l) { l.next(); l.expect("="); }), "line 2, column 2: expected '=', found 'b'");
-  EXPECT_EQ(error_of("a", [](Lexer& l) { l.next(); l.identifier(); }), "line 1, column 2: expected an identifier, found the end");
+  EXPECT_EQ(error_of("a\n b",
+                     [](Lexer& l) {
+                       l.next();
+                       l.expect("=");
+                     }),
+            "line 2, column 2: expected '=', found 'b'");
+  EXPECT_EQ(error_of("a",
+                     [](Lexer& l) {
+                       l.next();
+                       l.identifier();
+                     }),
+            "line 1, column 2: expected an identifier, found the end");
   EXPECT_EQ(error_of("12.5", [](Lexer& l) { l.integer("a size"); }), "line 1, column 1: expected a size, found '12.5'");
   EXPECT_EQ(error_of("9223372036854775808", [](Lexer& l) { l.integer(); }),
             "line 1, column 1: expected an integer, found '9223372036854775808'");

@@ -11,7 +11,9 @@ namespace tw::testing {
 namespace {
 
 // Spreads -5 .. 5 without a period that a dimension of the tests has.
-int64_t whole_number(size_t i, int salt) { return static_cast<int64_t>((i * 7 + static_cast<size_t>(salt) * 5) % 11) - 5; }
+int64_t whole_number(size_t i, int salt) {
+  return static_cast<int64_t>((i * 7 + static_cast<size_t>(salt) * 5) % 11) - 5;
+}
 
 te::TensorValues whole_tensor(const te::Tensor& t, int salt) {
   te::TensorValues v = te::zeros(t.type, t.shape);
@@ -63,7 +65,8 @@ std::string first_difference(const te::Program& program, const te::ValueMap& wan
       return fmt::format("{}[{}] is {}, not {}", name, i, got.floats[i], expected.floats[i]);
     }
     for (size_t i = 0; i < expected.ints.size(); ++i) {
-      if (got.ints[i] != expected.ints[i]) return fmt::format("{}[{}] is {}, not {}", name, i, got.ints[i], expected.ints[i]);
+      if (got.ints[i] != expected.ints[i])
+        return fmt::format("{}[{}] is {}, not {}", name, i, got.ints[i], expected.ints[i]);
     }
   }
   return {};

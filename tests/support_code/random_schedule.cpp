@@ -26,23 +26,36 @@ class Proposer {
     switch (pick(0, 13)) {
       case 0:
       case 1:
-      case 2: return {PrimitiveKind::kSplit, stage.name(), {any_loop(stage)}, split_factors(), ""};
+      case 2:
+        return {PrimitiveKind::kSplit, stage.name(), {any_loop(stage)}, split_factors(), ""};
       case 3:
-      case 4: return {PrimitiveKind::kReorder, stage.name(), some_loops(stage), {}, ""};
-      case 5: return {PrimitiveKind::kFuse, stage.name(), adjacent_loops(stage), {}, ""};
-      case 6: return {PrimitiveKind::kVectorize, stage.name(), {any_loop(stage)}, {}, ""};
-      case 7: return {PrimitiveKind::kUnroll, stage.name(), {any_loop(stage)}, {}, ""};
-      case 8: return {PrimitiveKind::kParallel, stage.name(), leading_loops(stage), {}, ""};
-      case 9: return {PrimitiveKind::kInline, stage.name(), {}, {}, ""};
-      case 10: return compute_at(stage);
-      case 11: return cache_read();
-      case 12: return {PrimitiveKind::kCacheWrite, stage.name(), {}, {}, ""};
-      default: return {PrimitiveKind::kRfactor, stage.name(), {any_loop(stage)}, {pick(1, 6)}, ""};
+      case 4:
+        return {PrimitiveKind::kReorder, stage.name(), some_loops(stage), {}, ""};
+      case 5:
+        return {PrimitiveKind::kFuse, stage.name(), adjacent_loops(stage), {}, ""};
+      case 6:
+        return {PrimitiveKind::kVectorize, stage.name(), {any_loop(stage)}, {}, ""};
+      case 7:
+        return {PrimitiveKind::kUnroll, stage.name(), {any_loop(stage)}, {}, ""};
+      case 8:
+        return {PrimitiveKind::kParallel, stage.name(), leading_loops(stage), {}, ""};
+      case 9:
+        return {PrimitiveKind::kInline, stage.name(), {}, {}, ""};
+      case 10:
+        return compute_at(stage);
+      case 11:
+        return cache_read();
+      case 12:
+        return {PrimitiveKind::kCacheWrite, stage.name(), {}, {}, ""};
+      default:
+        return {PrimitiveKind::kRfactor, stage.name(), {any_loop(stage)}, {pick(1, 6)}, ""};
     }
   }
 
  private:
-  int64_t pick(int64_t lo, int64_t hi) { return lo + static_cast<int64_t>(random_() % static_cast<uint64_t>(hi - lo + 1)); }
+  int64_t pick(int64_t lo, int64_t hi) {
+    return lo + static_cast<int64_t>(random_() % static_cast<uint64_t>(hi - lo + 1));
+  }
 
   std::string any_loop(const Stage& stage) {
     if (stage.loops.empty()) return "none";
@@ -81,7 +94,11 @@ class Proposer {
     const std::vector<const Stage*> readers = state_.readers(stage);
     const Stage& consumer = readers.empty() ? stage : *readers[pick(0, static_cast<int64_t>(readers.size()) - 1)];
     const loop::Scope scope = pick(0, 1) == 0 ? loop::Scope::kStack : loop::Scope::kScratch;
-    return {PrimitiveKind::kComputeAt, stage.name(), {consumer.name(), any_loop(consumer)}, {}, std::string(schedule::scope_name(scope))};
+    return {PrimitiveKind::kComputeAt,
+            stage.name(),
+            {consumer.name(), any_loop(consumer)},
+            {},
+            std::string(schedule::scope_name(scope))};
   }
 
   Primitive cache_read() {
@@ -128,8 +145,8 @@ State replay(const te::Program& program, const schedule::Schedule& schedule) {
   return state;
 }
 
-// Register buffers are indexed by constants: the schedule with the buffer of attachment `at` in registers, all loops that
-// index it unrolled; the schedule itself when that makes too many copies or other stages read the buffer too.
+// Register buffers are indexed by constants: the schedule with the buffer of attachment `at` in registers, all loops
+// that index it unrolled; the schedule itself when that makes too many copies or other stages read the buffer too.
 schedule::Schedule with_registers(const te::Program& program, const schedule::Schedule& schedule, size_t at) {
   const Primitive& attachment = schedule.primitives()[at];
   const State state = replay(program, schedule);

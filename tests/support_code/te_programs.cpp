@@ -12,10 +12,12 @@ te::Program matmul_relu(int64_t m, int64_t n, int64_t k) {
   const te::Tensor x = b.placeholder("x", DataType::f32(), {m, k});
   const te::Tensor w = b.placeholder("w", DataType::f32(), {k, n});
   const te::Tensor bias = b.placeholder("bias", DataType::f32(), {n});
-  const te::Tensor y = b.reduce("y", {m, n}, {k}, CombinerKind::kSum,
-                                [&](const Exprs& i, const Exprs& r) { return x({i[0], r[0]}) * w({r[0], i[1]}); });
-  const te::Tensor z =
-      b.compute("z", {m, n}, [&](const Exprs& i) { return max(y({i[0], i[1]}) + bias({i[1]}), float_imm(0)); });
+  const te::Tensor y = b.reduce("y", {m, n}, {k}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
+  const te::Tensor z = b.compute("z", {m, n}, [&](const Exprs& i) {
+    return max(y({i[0], i[1]}) + bias({i[1]}), float_imm(0));
+  });
   return b.finish("matmul", {z});
 }
 
@@ -30,11 +32,11 @@ te::Program conv_2d(const ConvShape& s) {
   const te::Tensor p = b.compute("pad", {padded, padded, s.channels}, [&](const Exprs& i) {
     return select(inside(i[0]) && inside(i[1]), x({i[0] - Expr(pad), i[1] - Expr(pad), i[2]}), float_imm(0));
   });
-  const te::Tensor y = b.reduce("conv", {out, out, s.out_channels}, {s.channels, s.kernel, s.kernel}, CombinerKind::kSum,
-                                [&](const Exprs& i, const Exprs& r) {
-                                  return p({i[0] * Expr(s.stride) + r[1], i[1] * Expr(s.stride) + r[2], r[0]}) *
-                                         w({i[2], r[0], r[1], r[2]});
-                                });
+  const te::Tensor y = b.reduce(
+      "conv", {out, out, s.out_channels}, {s.channels, s.kernel, s.kernel}, CombinerKind::kSum,
+      [&](const Exprs& i, const Exprs& r) {
+        return p({i[0] * Expr(s.stride) + r[1], i[1] * Expr(s.stride) + r[2], r[0]}) * w({i[2], r[0], r[1], r[2]});
+      });
   return b.finish("conv", {y});
 }
 
@@ -42,10 +44,10 @@ te::Program depthwise(int64_t size, int64_t channels) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {size, size, channels});
   const te::Tensor w = b.placeholder("w", DataType::f32(), {channels, 3, 3});
-  const te::Tensor y = b.reduce("conv", {size - 2, size - 2, channels}, {3, 3}, CombinerKind::kSum,
-                                [&](const Exprs& i, const Exprs& r) {
-                                  return x({i[0] + r[0], i[1] + r[1], i[2]}) * w({i[2], r[0], r[1]});
-                                });
+  const te::Tensor y =
+      b.reduce("conv", {size - 2, size - 2, channels}, {3, 3}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+        return x({i[0] + r[0], i[1] + r[1], i[2]}) * w({i[2], r[0], r[1]});
+      });
   return b.finish("depthwise", {y});
 }
 
@@ -53,8 +55,9 @@ te::Program broadcast_chain(int64_t a, int64_t b_extent, int64_t c) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {a, b_extent, c});
   const te::Tensor s = b.placeholder("s", DataType::f32(), {b_extent, 1});
-  const te::Tensor shifted =
-      b.compute("shifted", {a, b_extent, c}, [&](const Exprs& i) { return x(i) + s({i[1], Expr(0)}); });
+  const te::Tensor shifted = b.compute("shifted", {a, b_extent, c}, [&](const Exprs& i) {
+    return x(i) + s({i[1], Expr(0)});
+  });
   const te::Tensor y =
       b.compute("y", {a, b_extent, c}, [&](const Exprs& i) { return max(shifted(i), -shifted(i)) * float_imm(0.5); });
   return b.finish("chain", {y});
@@ -63,12 +66,15 @@ te::Program broadcast_chain(int64_t a, int64_t b_extent, int64_t c) {
 te::Program softmax(int64_t rows, int64_t n) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {rows, n});
-  const te::Tensor m =
-      b.reduce("max", {rows, 1}, {n}, CombinerKind::kMax, [&](const Exprs& i, const Exprs& r) { return x({i[0], r[0]}); });
-  const te::Tensor e =
-      b.compute("exp", {rows, n}, [&](const Exprs& i) { return call("exp", {x(i) - m({i[0], Expr(0)})}); });
-  const te::Tensor s =
-      b.reduce("sum", {rows, 1}, {n}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) { return e({i[0], r[0]}); });
+  const te::Tensor m = b.reduce("max", {rows, 1}, {n}, CombinerKind::kMax, [&](const Exprs& i, const Exprs& r) {
+    return x({i[0], r[0]});
+  });
+  const te::Tensor e = b.compute("exp", {rows, n}, [&](const Exprs& i) {
+    return call("exp", {x(i) - m({i[0], Expr(0)})});
+  });
+  const te::Tensor s = b.reduce("sum", {rows, 1}, {n}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    return e({i[0], r[0]});
+  });
   const te::Tensor y = b.compute("y", {rows, n}, [&](const Exprs& i) { return e(i) / s({i[0], Expr(0)}); });
   return b.finish("softmax", {y});
 }
@@ -85,8 +91,9 @@ te::Program arg_max(int64_t rows, int64_t n) {
   // The smaller index among equal elements: the same in any order, as schedules may reorder reductions.
   const Expr keep = b0 < a0 || (b0 == a0 && a1 <= b1);
   c.result = {select(keep, a0, b0), select(keep, a1, b1)};
-  const auto out = b.reduce_tuple({"value", "index"}, {rows}, {n}, c,
-                                  [&](const Exprs& i, const Exprs& r) { return Exprs{x({i[0], r[0]}), r[0]}; });
+  const auto out = b.reduce_tuple({"value", "index"}, {rows}, {n}, c, [&](const Exprs& i, const Exprs& r) {
+    return Exprs{x({i[0], r[0]}), r[0]};
+  });
   return b.finish("argmax", {out[1]});
 }
 
@@ -94,17 +101,21 @@ te::Program sums_and_transpose(int64_t rows, int64_t n) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {rows, n});
   const te::Tensor square = b.compute("square", {rows, n}, [&](const Exprs& i) { return x(i) * x(i); });
-  const te::Tensor sums = b.reduce("sums", {rows}, {n}, CombinerKind::kSum,
-                                   [&](const Exprs& i, const Exprs& r) { return square({i[0], r[0]}); });
-  const te::Tensor turned = b.compute("turned", {n, rows}, [&](const Exprs& i) { return x({i[1], i[0]}) + sums({i[1]}); });
+  const te::Tensor sums = b.reduce("sums", {rows}, {n}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    return square({i[0], r[0]});
+  });
+  const te::Tensor turned = b.compute("turned", {n, rows}, [&](const Exprs& i) {
+    return x({i[1], i[0]}) + sums({i[1]});
+  });
   return b.finish("sums", {sums, turned});
 }
 
 te::Program integer_max(int64_t rows, int64_t n) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::i64(), {rows, n});
-  const te::Tensor y = b.reduce("y", {rows}, {n}, CombinerKind::kMax,
-                                [&](const Exprs& i, const Exprs& r) { return x({i[0], r[0]}) - i[0] * Expr(2); });
+  const te::Tensor y = b.reduce("y", {rows}, {n}, CombinerKind::kMax, [&](const Exprs& i, const Exprs& r) {
+    return x({i[0], r[0]}) - i[0] * Expr(2);
+  });
   const te::Tensor z = b.compute("z", {rows}, [&](const Exprs& i) { return floor_div(y(i), Expr(3)); });
   return b.finish("integers", {z});
 }
@@ -112,7 +123,8 @@ te::Program integer_max(int64_t rows, int64_t n) {
 te::Program repeated_sum(int64_t rows, int64_t times) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {rows});
-  const te::Tensor y = b.reduce("y", {rows}, {times}, CombinerKind::kSum, [&](const Exprs& i, const Exprs&) { return x(i); });
+  const te::Tensor y =
+      b.reduce("y", {rows}, {times}, CombinerKind::kSum, [&](const Exprs& i, const Exprs&) { return x(i); });
   return b.finish("repeated", {y});
 }
 
@@ -122,7 +134,8 @@ std::vector<NamedProgram> odd_programs() {
     all.push_back({fmt::format("matmul {}x{}x{}", m, n, k), matmul_relu(m, n, k)});
   }
   for (const ConvShape& s : {ConvShape{5, 3, 7, 3, 1}, {6, 2, 5, 3, 2}, {4, 3, 8, 1, 1}, {1, 1, 1, 1, 1}}) {
-    all.push_back({fmt::format("conv {}^2 {}-{} {}^2 by {}", s.size, s.channels, s.out_channels, s.kernel, s.stride), conv_2d(s)});
+    all.push_back({fmt::format("conv {}^2 {}-{} {}^2 by {}", s.size, s.channels, s.out_channels, s.kernel, s.stride),
+                   conv_2d(s)});
   }
   all.push_back({"depthwise 5^2 7", depthwise(5, 7)});
   all.push_back({"chain 3x5x19", broadcast_chain(3, 5, 19)});

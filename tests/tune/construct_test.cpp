@@ -44,15 +44,18 @@ struct Case {
   std::set<std::string> constants;
 };
 
-void expect_outputs(const te::Program& program, const te::ValueMap& want, const loop::Memory& memory, double tolerance, const std::string& pass) {
+void expect_outputs(const te::Program& program, const te::ValueMap& want, const loop::Memory& memory, double tolerance,
+                    const std::string& pass) {
   for (const std::string& name : program.outputs) {
     const te::TensorValues& expected = want.at(name);
     const loop::HostBuffer& got = memory.at(name);
     ASSERT_EQ(got.floats.size(), expected.floats.size()) << name;
     for (size_t i = 0; i < expected.floats.size(); ++i) {
-      ASSERT_NEAR(got.floats[i], expected.floats[i], tolerance * (1 + std::fabs(expected.floats[i]))) << name << "[" << i << "] after " << pass;
+      ASSERT_NEAR(got.floats[i], expected.floats[i], tolerance * (1 + std::fabs(expected.floats[i])))
+          << name << "[" << i << "] after " << pass;
     }
-    for (size_t i = 0; i < expected.ints.size(); ++i) ASSERT_EQ(got.ints[i], expected.ints[i]) << name << "[" << i << "] after " << pass;
+    for (size_t i = 0; i < expected.ints.size(); ++i)
+      ASSERT_EQ(got.ints[i], expected.ints[i]) << name << "[" << i << "] after " << pass;
   }
 }
 
@@ -97,8 +100,12 @@ Case matmul(int64_t m, int64_t n, int64_t k, bool constant) {
   const te::Tensor x = b.placeholder("x", DataType::f32(), {m, k});
   const te::Tensor w = b.placeholder("w", DataType::f32(), {k, n});
   const te::Tensor bias = b.placeholder("bias", DataType::f32(), {n});
-  const te::Tensor y = b.reduce("y", {m, n}, {k}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) { return x({i[0], r[0]}) * w({r[0], i[1]}); });
-  const te::Tensor z = b.compute("z", {m, n}, [&](const auto& i) { return max(y({i[0], i[1]}) + bias({i[1]}), float_imm(0)); });
+  const te::Tensor y = b.reduce("y", {m, n}, {k}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
+  const te::Tensor z = b.compute("z", {m, n}, [&](const auto& i) {
+    return max(y({i[0], i[1]}) + bias({i[1]}), float_imm(0));
+  });
   return {b.finish("matmul", {z}), constant ? std::set<std::string>{"w", "bias"} : std::set<std::string>{}};
 }
 
@@ -113,18 +120,25 @@ Case conv(int64_t h, int64_t c, int64_t oc, int64_t kernel, int64_t stride) {
     const Expr inside = i[0] >= Expr(pad) && i[0] < Expr(h + pad) && i[1] >= Expr(pad) && i[1] < Expr(h + pad);
     return select(inside, x({i[0] - Expr(pad), i[1] - Expr(pad), i[2]}), float_imm(0));
   });
-  const te::Tensor y = b.reduce("conv", {oh, oh, oc}, {c, kernel, kernel}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-    return p({i[0] * Expr(stride) + r[1], i[1] * Expr(stride) + r[2], r[0]}) * w({i[2], r[0], r[1], r[2]});
-  });
+  const te::Tensor y =
+      b.reduce("conv", {oh, oh, oc}, {c, kernel, kernel}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return p({i[0] * Expr(stride) + r[1], i[1] * Expr(stride) + r[2], r[0]}) * w({i[2], r[0], r[1], r[2]});
+      });
   return {b.finish("conv", {y}), {"w"}};
 }
 
 Case softmax(int64_t rows, int64_t n) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {rows, n});
-  const te::Tensor m = b.reduce("max", {rows, 1}, {n}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) { return x({i[0], r[0]}); });
-  const te::Tensor e = b.compute("exp", {rows, n}, [&](const auto& i) { return call("exp", {x({i[0], i[1]}) - m({i[0], Expr(0)})}); });
-  const te::Tensor s = b.reduce("sum", {rows, 1}, {n}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) { return e({i[0], r[0]}); });
+  const te::Tensor m = b.reduce("max", {rows, 1}, {n}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]});
+  });
+  const te::Tensor e = b.compute("exp", {rows, n}, [&](const auto& i) {
+    return call("exp", {x({i[0], i[1]}) - m({i[0], Expr(0)})});
+  });
+  const te::Tensor s = b.reduce("sum", {rows, 1}, {n}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return e({i[0], r[0]});
+  });
   const te::Tensor y = b.compute("y", {rows, n}, [&](const auto& i) { return e({i[0], i[1]}) / s({i[0], Expr(0)}); });
   return {b.finish("softmax", {y}), {}};
 }
@@ -163,9 +177,13 @@ TEST(Construct, EpilogueThatReadsTheSumTwice) {
   const te::Tensor x = b.placeholder("x", DataType::f32(), {17, 9});
   const te::Tensor w = b.placeholder("w", DataType::f32(), {9, 37});
   const te::Tensor bias = b.placeholder("bias", DataType::f32(), {37});
-  const te::Tensor y = b.reduce("y", {17, 37}, {9}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) { return x({i[0], r[0]}) * w({r[0], i[1]}); });
+  const te::Tensor y = b.reduce("y", {17, 37}, {9}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
   const te::Tensor z = b.compute("z", {17, 37}, [&](const auto& i) { return y({i[0], i[1]}) + bias({i[1]}); });
-  const te::Tensor s = b.compute("s", {17, 37}, [&](const auto& i) { return z({i[0], i[1]}) * min(max(z({i[0], i[1]}) + float_imm(3), float_imm(0)), float_imm(6)); });
+  const te::Tensor s = b.compute("s", {17, 37}, [&](const auto& i) {
+    return z({i[0], i[1]}) * min(max(z({i[0], i[1]}) + float_imm(3), float_imm(0)), float_imm(6));
+  });
   check({b.finish("hard_swish", {s}), {"w"}}, "cpu:x86-64-v4", "contraction");
 }
 
@@ -182,7 +200,9 @@ TEST(Construct, DepthwiseConvolution) {
 TEST(Construct, ReductionOverLeadingAxes) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 7, 21});
-  const te::Tensor y = b.reduce("sum", {21}, {5, 7}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) { return x({r[0], r[1], i[0]}); });
+  const te::Tensor y = b.reduce("sum", {21}, {5, 7}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({r[0], r[1], i[0]});
+  });
   const te::Tensor z = b.compute("mean", {21}, [&](const auto& i) { return y({i[0]}) * float_imm(0.5); });
   check({b.finish("mean", {z}), {}}, "cpu:x86-64-v4", "generic");
 }
@@ -198,7 +218,9 @@ TEST(Construct, ArgMaxIsATupleReduction) {
   const Expr a0 = var("a0", DataType::f32()), b0 = var("b0", DataType::f32()), a1 = var("a1"), b1 = var("b1");
   const Expr keep = b0 <= a0;
   c.result = {select(keep, a0, b0), select(keep, a1, b1)};
-  const auto out = b.reduce_tuple({"value", "index"}, {5}, {37}, c, [&](const auto& i, const auto& r) { return std::vector<Expr>{x({i[0], r[0]}), r[0]}; });
+  const auto out = b.reduce_tuple({"value", "index"}, {5}, {37}, c, [&](const auto& i, const auto& r) {
+    return std::vector<Expr>{x({i[0], r[0]}), r[0]};
+  });
   te::Program p = b.finish("argmax", {out[1]});
   check({p, {}}, "cpu:x86-64-v4", "rows");
 }
@@ -207,14 +229,18 @@ TEST(Construct, ElementwiseWithTail) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {3, 5, 19});
   const te::Tensor s = b.placeholder("s", DataType::f32(), {5, 1});
-  const te::Tensor y = b.compute("y", {3, 5, 19}, [&](const auto& i) { return x({i[0], i[1], i[2]}) + s({i[1], Expr(0)}); });
+  const te::Tensor y = b.compute("y", {3, 5, 19}, [&](const auto& i) {
+    return x({i[0], i[1], i[2]}) + s({i[1], Expr(0)});
+  });
   check({b.finish("add", {y}), {}}, "cpu:x86-64-v4", "generic");
 }
 
 TEST(Construct, MergedAxesKeepTheMeaning) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 3, 1, 5});
-  const te::Tensor y = b.compute("y", {2, 3, 1, 5}, [&](const auto& i) { return x({i[0], i[1], i[2], i[3]}) * float_imm(2); });
+  const te::Tensor y = b.compute("y", {2, 3, 1, 5}, [&](const auto& i) {
+    return x({i[0], i[1], i[2], i[3]}) * float_imm(2);
+  });
   const te::Program p = b.finish("scale", {y});
   const auto merged = te::mergeable_axes(p);
   EXPECT_EQ(merged.at("y").storage_shape({2, 3, 1, 5}), Shape{30});

@@ -81,13 +81,16 @@ driver::Array random_array(const TensorType& type, uint64_t seed) {
 
 namespace {
 
-void take_folder(const std::string& folder, const std::vector<driver::NamedType>& expected, std::map<std::string, driver::Array>& given) {
+void take_folder(const std::string& folder, const std::vector<driver::NamedType>& expected,
+                 std::map<std::string, driver::Array>& given) {
   const std::vector<driver::Array> arrays = read_test_data(folder, "input");
-  if (arrays.size() > expected.size()) throw UsageError(fmt::format("'{}' has {} inputs, the model {}", folder, arrays.size(), expected.size()));
+  if (arrays.size() > expected.size())
+    throw UsageError(fmt::format("'{}' has {} inputs, the model {}", folder, arrays.size(), expected.size()));
   for (size_t i = 0; i < arrays.size(); ++i) given[expected[i].name] = arrays[i];
 }
 
-std::map<std::string, driver::Array> read_given(const InputOptions& options, const std::vector<driver::NamedType>& expected) {
+std::map<std::string, driver::Array> read_given(const InputOptions& options,
+                                                const std::vector<driver::NamedType>& expected) {
   std::map<std::string, driver::Array> given;
   for (const std::string& text : options.inputs) {
     if (std::filesystem::is_directory(text)) {
@@ -96,7 +99,8 @@ std::map<std::string, driver::Array> read_given(const InputOptions& options, con
       for (auto& [name, array] : read_npz(text)) given[name] = std::move(array);
     } else {
       const auto [name, file] = parse_binding(text, "--input");
-      if (file.empty() || file[0] != '@') throw UsageError(fmt::format("--input '{}': expected NAME=@FILE.npy, FILE.npz or a folder", text));
+      if (file.empty() || file[0] != '@')
+        throw UsageError(fmt::format("--input '{}': expected NAME=@FILE.npy, FILE.npz or a folder", text));
       given[name] = read_npy(file.substr(1));
     }
   }
@@ -120,18 +124,23 @@ std::vector<driver::Array> gather_inputs(const InputOptions& options, const std:
     auto found = given.find(e.name);
     if (found == given.end()) {
       if (options.random.empty()) {
-        throw UsageError(fmt::format("input '{}' is missing; give --input {}=@FILE.npy or --random seed=0. The model takes:{}", e.name, e.name, expected_text(expected)));
+        throw UsageError(
+            fmt::format("input '{}' is missing; give --input {}=@FILE.npy or --random seed=0. The model takes:{}",
+                        e.name, e.name, expected_text(expected)));
       }
       inputs.push_back(random_array(e.type, parse_seed(options.random) + i));
       continue;
     }
     if (!(found->second.type == e.type)) {
-      throw UsageError(fmt::format("input '{}' is {}, the model takes {}", e.name, to_string(found->second.type), to_string(e.type)));
+      throw UsageError(fmt::format("input '{}' is {}, the model takes {}", e.name, to_string(found->second.type),
+                                   to_string(e.type)));
     }
     inputs.push_back(std::move(found->second));
     given.erase(found);
   }
-  if (!given.empty()) throw UsageError(fmt::format("the model has no input '{}'; it takes:{}", given.begin()->first, expected_text(expected)));
+  if (!given.empty())
+    throw UsageError(
+        fmt::format("the model has no input '{}'; it takes:{}", given.begin()->first, expected_text(expected)));
   return inputs;
 }
 

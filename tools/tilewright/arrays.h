@@ -27,8 +27,8 @@ driver::Array random_array(const TensorType& type, uint64_t seed);
 /// What --input and --random say, matched with the model's inputs in order. UsageError names a missing, unknown or
 /// ill-typed input with what the model expects.
 struct InputOptions {
-  std::vector<std::string> inputs;     // NAME=@FILE.npy, FILE.npz or a test_data_set folder
-  std::string random;                  // "seed=N" or empty
+  std::vector<std::string> inputs;  // NAME=@FILE.npy, FILE.npz or a test_data_set folder
+  std::string random;               // "seed=N" or empty
 };
 std::vector<driver::Array> gather_inputs(const InputOptions& options, const std::vector<driver::NamedType>& expected);
 

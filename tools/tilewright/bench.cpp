@@ -47,8 +47,14 @@ std::vector<double> measure(driver::Session& session, const Options& options) {
 
 nlohmann::ordered_json statistics(const std::vector<double>& sorted) {
   const double mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(sorted.size());
-  return {{"min", sorted.front()}, {"p10", percentile(sorted, 10)}, {"median", percentile(sorted, 50)}, {"mean", mean},
-          {"p90", percentile(sorted, 90)}, {"p95", percentile(sorted, 95)}, {"p99", percentile(sorted, 99)}, {"max", sorted.back()},
+  return {{"min", sorted.front()},
+          {"p10", percentile(sorted, 10)},
+          {"median", percentile(sorted, 50)},
+          {"mean", mean},
+          {"p90", percentile(sorted, 90)},
+          {"p95", percentile(sorted, 95)},
+          {"p99", percentile(sorted, 99)},
+          {"max", sorted.back()},
           {"n", sorted.size()}};
 }
 
@@ -57,8 +63,10 @@ void print_profile(const GlobalOptions& global, driver::Session& session) {
   std::vector<driver::StepTime> steps = session.last_profile();
   double total = 0;
   for (const driver::StepTime& s : steps) total += s.microseconds;
-  std::stable_sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.microseconds > b.microseconds; });
-  for (const driver::StepTime& s : steps) say(global, fmt::format("{:10.1f} us {:5.1f} %  {}", s.microseconds, 100 * s.microseconds / total, s.name));
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const auto& a, const auto& b) { return a.microseconds > b.microseconds; });
+  for (const driver::StepTime& s : steps)
+    say(global, fmt::format("{:10.1f} us {:5.1f} %  {}", s.microseconds, 100 * s.microseconds / total, s.name));
 }
 
 int bench(const GlobalOptions& global, const Options& options) {
@@ -67,22 +75,33 @@ int bench(const GlobalOptions& global, const Options& options) {
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   session.bind(gather_inputs(inputs, session.inputs()));
-  say(global, fmt::format("protocol: {:.0f} ms warm-up, then {:.1f} s and at least {} iterations, {} threads, inputs in host memory",
-                          options.warm_up_ms, options.duration_s, options.iterations, session.threads()));
+  say(global,
+      fmt::format(
+          "protocol: {:.0f} ms warm-up, then {:.1f} s and at least {} iterations, {} threads, inputs in host memory",
+          options.warm_up_ms, options.duration_s, options.iterations, session.threads()));
   const nlohmann::ordered_json latency = statistics(measure(session, options));
   nlohmann::ordered_json rate;
   if (options.peak && model.flop > 0) {
     const double peak = driver::measure_fma_peak(targets::find_target("cpu").info, session.threads());
     const double gflops = model.flop / latency["median"].get<double>() / 1e6;
     rate = {{"gflops", gflops}, {"fma_peak_gflops", peak}, {"share_of_peak", gflops / peak}};
-    say(global, fmt::format("{:.1f} GFLOP/s in sums of products at the median = {:.1f} % of the FMA peak of {:.1f} measured now", gflops, 100 * gflops / peak, peak));
+    say(global,
+        fmt::format(
+            "{:.1f} GFLOP/s in sums of products at the median = {:.1f} % of the FMA peak of {:.1f} measured now",
+            gflops, 100 * gflops / peak, peak));
   }
   if (global.json) {
-    print_json("tilewright.bench.v1", {{"model", options.model}, {"threads", session.threads()}, {"warm_up_ms", options.warm_up_ms},
-                                       {"duration_s", options.duration_s}, {"latency_ms", latency}, {"rate", rate}});
+    print_json("tilewright.bench.v1", {{"model", options.model},
+                                       {"threads", session.threads()},
+                                       {"warm_up_ms", options.warm_up_ms},
+                                       {"duration_s", options.duration_s},
+                                       {"latency_ms", latency},
+                                       {"rate", rate}});
   } else {
     std::string line = "latency ms:";
-    for (const auto& [key, value] : latency.items()) line += key == "n" ? fmt::format("  n {}", value.get<int64_t>()) : fmt::format("  {} {:.4f}", key, value.get<double>());
+    for (const auto& [key, value] : latency.items())
+      line += key == "n" ? fmt::format("  n {}", value.get<int64_t>())
+                         : fmt::format("  {} {:.4f}", key, value.get<double>());
     say(global, line);
   }
   if (options.profile) print_profile(global, session);
@@ -92,19 +111,30 @@ int bench(const GlobalOptions& global, const Options& options) {
 }  // namespace
 
 void add_bench(Application& application) {
-  CLI::App* verb = application.app.add_subcommand("bench", "Example: tilewright bench resnet50.tw --threads 1\n\nMeasures the latency of a model.");
+  CLI::App* verb = application.app.add_subcommand(
+      "bench", "Example: tilewright bench resnet50.tw --threads 1\n\nMeasures the latency of a model.");
   auto options = std::make_shared<Options>();
   verb->add_option("MODEL", options->model, "Artefact (.tw) or ONNX model")->required();
-  verb->add_option("--input", options->inputs.inputs, "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (default: seeded values)");
+  verb->add_option("--input", options->inputs.inputs,
+                   "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (default: seeded values)");
   verb->add_option("--random", options->inputs.random, "seed=N for inputs that are not given (default 0)");
-  verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")->check(CLI::NonNegativeNumber);
-  verb->add_option("--warm-up", options->warm_up_ms, "Warm-up in ms")->capture_default_str()->check(CLI::NonNegativeNumber);
-  verb->add_option("--duration", options->duration_s, "Measured time in s")->capture_default_str()->check(CLI::NonNegativeNumber);
-  verb->add_option("--iterations", options->iterations, "Smallest number of measured runs")->capture_default_str()->check(CLI::PositiveNumber);
+  verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--warm-up", options->warm_up_ms, "Warm-up in ms")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--duration", options->duration_s, "Measured time in s")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--iterations", options->iterations, "Smallest number of measured runs")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   verb->add_flag("--profile", options->profile, "Print the time of every step (adds barriers)");
   verb->add_flag("--peak", options->peak, "Measure the FMA peak of as many threads and print the share reached");
   add_model_options(*verb, options->compile);
-  verb->callback([&application, options] { application.run = [&application, options] { return bench(application.global, *options); }; });
+  verb->callback([&application, options] {
+    application.run = [&application, options] { return bench(application.global, *options); };
+  });
 }
 
 }  // namespace tw::cli

@@ -66,7 +66,9 @@ void print_json(std::string_view schema, nlohmann::ordered_json document) {
   fmt::print("{}\n", out.dump(2));
 }
 
-void say(const GlobalOptions& global, const std::string& line) { fmt::print(global.json ? stderr : stdout, "{}\n", line); }
+void say(const GlobalOptions& global, const std::string& line) {
+  fmt::print(global.json ? stderr : stdout, "{}\n", line);
+}
 
 Progress::Progress() : started_(now_seconds()), last_(started_) {
   const char* term = std::getenv("TERM");

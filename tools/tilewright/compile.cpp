@@ -24,7 +24,8 @@ std::map<std::string, int> count_families(const driver::Compiled& compiled) {
 }
 
 void print_times(const GlobalOptions& global, const driver::Compiled& compiled) {
-  for (const driver::PassTime& t : compiled.times) say(global, fmt::format("  {:<6} {:<24} {:9.3f} ms", t.phase, t.pass, t.nanoseconds / 1e6));
+  for (const driver::PassTime& t : compiled.times)
+    say(global, fmt::format("  {:<6} {:<24} {:9.3f} ms", t.phase, t.pass, t.nanoseconds / 1e6));
 }
 
 int compile(const GlobalOptions& global, const Options& options) {
@@ -61,9 +62,12 @@ int compile(const GlobalOptions& global, const Options& options) {
     return kOk;
   }
   std::string families;
-  for (const auto& [family, count] : count_families(compiled)) families += fmt::format("{} {} {}", families.empty() ? "" : ",", count, family);
-  say(global, fmt::format("{} -> {} ({:.1f} MB) for {} in {:.2f} s", options.model, output, bytes / 1e6, compiled.plan.target, seconds));
-  say(global, fmt::format("{} groups:{}; {} different kernels", compiled.plan.groups.size(), families, compiled.kernels));
+  for (const auto& [family, count] : count_families(compiled))
+    families += fmt::format("{} {} {}", families.empty() ? "" : ",", count, family);
+  say(global, fmt::format("{} -> {} ({:.1f} MB) for {} in {:.2f} s", options.model, output, bytes / 1e6,
+                          compiled.plan.target, seconds));
+  say(global,
+      fmt::format("{} groups:{}; {} different kernels", compiled.plan.groups.size(), families, compiled.kernels));
   if (options.time_passes) print_times(global, compiled);
   return kOk;
 }
@@ -80,7 +84,9 @@ void add_compile(Application& application) {
   verb->add_flag("--time-passes", options->time_passes, "Print the time of every pass");
   verb->add_option("--stop-after", options->compile.stop_after, "Stop after this graph pass; no artefact is written");
   add_model_options(*verb, options->compile);
-  verb->callback([&application, options] { application.run = [&application, options] { return compile(application.global, *options); }; });
+  verb->callback([&application, options] {
+    application.run = [&application, options] { return compile(application.global, *options); };
+  });
 }
 
 }  // namespace tw::cli

@@ -2,7 +2,7 @@
 #include <fstream>
 #include <thread>
 
-#include "codegen/cuda/nvrtc.h"
+#include "driver/generate.h"
 #include "driver/peak.h"
 #include "ops/list.h"
 #include "targets/registry.h"
@@ -21,11 +21,8 @@ std::string cpu_name() {
 
 int doctor(const GlobalOptions& global) {
   const TargetInfo host = targets::find_target("cpu").info;
-  std::string nvrtc = "left out of this build";
-#ifdef TW_HAVE_CUDA
-  const Result<bool> available = codegen::nvrtc_available();
-  nvrtc = available.ok() ? "found" : available.reason();
-#endif
+  const Result<bool> available = driver::cuda_generation_available();
+  const std::string nvrtc = available.ok() ? "found" : available.reason();
   nlohmann::ordered_json levels;
   for (const MemoryLevel& l : host.levels) levels[l.name] = l.capacity_bytes;
   double peak = 0;  // stays 0 in a build without LLVM, which generates no CPU code
@@ -36,13 +33,23 @@ int doctor(const GlobalOptions& global) {
 #endif
   const size_t operators = ops::all_ops().rows().size();
   if (global.json) {
-    print_json("tilewright.doctor.v1", {{"cpu", cpu_name()}, {"target", host.name}, {"vector_bytes", host.vector_bytes}, {"cpus", host.units}, {"caches", levels}, {"fma_peak_gflops", {{"1", peak}, {"all", peak_all}}}, {"operators", operators}, {"nvrtc", nvrtc}});
+    print_json("tilewright.doctor.v1", {{"cpu", cpu_name()},
+                                        {"target", host.name},
+                                        {"vector_bytes", host.vector_bytes},
+                                        {"cpus", host.units},
+                                        {"caches", levels},
+                                        {"fma_peak_gflops", {{"1", peak}, {"all", peak_all}}},
+                                        {"operators", operators},
+                                        {"nvrtc", nvrtc}});
     return kOk;
   }
   say(global, fmt::format("CPU        {} ({} CPUs)", cpu_name(), host.units));
-  say(global, fmt::format("target     {}: {}-byte vectors, {} registers", host.name, host.vector_bytes, host.vector_registers));
+  say(global,
+      fmt::format("target     {}: {}-byte vectors, {} registers", host.name, host.vector_bytes, host.vector_registers));
   if (peak == 0) say(global, "FMA peak   not measured: this build has no LLVM");
-  if (peak > 0) say(global, fmt::format("FMA peak   {:.1f} GFLOP/s on one thread, {:.1f} on {} (measured now, f32)", peak, peak_all, host.units));
+  if (peak > 0)
+    say(global, fmt::format("FMA peak   {:.1f} GFLOP/s on one thread, {:.1f} on {} (measured now, f32)", peak, peak_all,
+                            host.units));
   for (const MemoryLevel& l : host.levels) say(global, fmt::format("{:<10} {} KiB", l.name, l.capacity_bytes / 1024));
   say(global, fmt::format("operators  {}", operators));
   say(global, fmt::format("NVRTC      {}", nvrtc));
@@ -53,7 +60,8 @@ int doctor(const GlobalOptions& global) {
 }  // namespace
 
 void add_doctor(Application& application) {
-  CLI::App* verb = application.app.add_subcommand("doctor", "Example: tilewright doctor\n\nShows the environment: CPU, targets, libraries.");
+  CLI::App* verb = application.app.add_subcommand(
+      "doctor", "Example: tilewright doctor\n\nShows the environment: CPU, targets, libraries.");
   verb->callback([&application] { application.run = [&application] { return doctor(application.global); }; });
 }
 

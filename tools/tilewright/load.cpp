@@ -17,7 +17,8 @@ double noted_flop(const format::Manifest& manifest) {
 
 }  // namespace
 
-CountedModel open_counted(const std::string& model, const ModelOptions& compile, const driver::SessionOptions& session) {
+CountedModel open_counted(const std::string& model, const ModelOptions& compile,
+                          const driver::SessionOptions& session) {
   if (model.ends_with(".tw")) {
     std::vector<uint8_t> bytes = read_file(model);
     const double flop = noted_flop(format::Artefact::parse(bytes).manifest());
@@ -30,7 +31,8 @@ CountedModel open_counted(const std::string& model, const ModelOptions& compile,
   return {driver::Session::load_memory(driver::artefact_bytes(compiled), session), noted_flop(compiled.manifest)};
 }
 
-driver::Session open_model(const std::string& model, const ModelOptions& compile, const driver::SessionOptions& session) {
+driver::Session open_model(const std::string& model, const ModelOptions& compile,
+                           const driver::SessionOptions& session) {
   if (model.ends_with(".tw")) return driver::Session::load_file(model, session);
   return open_counted(model, compile, session).session;
 }

@@ -1,13 +1,14 @@
 // MODEL of run, bench and verify: an artefact by its name, or an ONNX model that is compiled first.
 #pragma once
+#include "driver/session.h"
 #include "tilewright/command.h"
 #include "tilewright/model_options.h"
-#include "driver/session.h"
 
 namespace tw::cli {
 
 /// A session on `model`: loads NAME.tw, compiles anything else.
-driver::Session open_model(const std::string& model, const ModelOptions& compile, const driver::SessionOptions& session);
+driver::Session open_model(const std::string& model, const ModelOptions& compile,
+                           const driver::SessionOptions& session);
 
 /// The same, with the flop of the model's sums of products (2 for each multiply and add; 0 when the artefact does not
 /// say).

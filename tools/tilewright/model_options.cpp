@@ -33,12 +33,14 @@ Shape parse_shape(const std::string& text, const std::string& option) {
 
 std::pair<std::string, std::string> parse_binding(const std::string& text, const std::string& option) {
   const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) throw UsageError(fmt::format("{} '{}': expected NAME=VALUE", option, text));
+  if (equals == std::string::npos || equals == 0)
+    throw UsageError(fmt::format("{} '{}': expected NAME=VALUE", option, text));
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
 void add_model_options(CLI::App& app, ModelOptions& o) {
-  app.add_option("--target", o.target, "cpu (this host), cpu:x86-64-v3, cpu:x86-64-v4, cuda:sm_80, cuda:sm_90a")->capture_default_str();
+  app.add_option("--target", o.target, "cpu (this host), cpu:x86-64-v3, cpu:x86-64-v4, cuda:sm_80, cuda:sm_90a")
+      ->capture_default_str();
   app.add_option("--shape", o.shapes, "Shape of an input: NAME:1x3x224x224 (repeatable)");
   app.add_option("--dim", o.dims, "Value of a symbolic dimension: NAME=8 (repeatable)");
   app.add_option("--const", o.constants, "Bind an input at compile time: NAME=@FILE.npy (repeatable)");
@@ -53,7 +55,8 @@ driver::CompileOptions to_compile_options(const ModelOptions& o) {
   out.target = o.target;
   for (const std::string& text : o.shapes) {
     const size_t colon = text.rfind(':');
-    if (colon == std::string::npos || colon == 0) throw UsageError(fmt::format("--shape '{}': expected NAME:1x3x224x224", text));
+    if (colon == std::string::npos || colon == 0)
+      throw UsageError(fmt::format("--shape '{}': expected NAME:1x3x224x224", text));
     out.import.shapes[text.substr(0, colon)] = parse_shape(text.substr(colon + 1), "--shape");
   }
   for (const std::string& text : o.dims) {

@@ -17,12 +17,22 @@ struct Descr {
   std::string_view text;
   ScalarType type;
 };
-constexpr std::array<Descr, 12> kDescrs = {{{"|b1", ScalarType::kBool}, {"|i1", ScalarType::kI8}, {"|u1", ScalarType::kU8},
-                                            {"<i2", ScalarType::kI16}, {"<u2", ScalarType::kU16}, {"<i4", ScalarType::kI32},
-                                            {"<u4", ScalarType::kU32}, {"<i8", ScalarType::kI64}, {"<u8", ScalarType::kU64},
-                                            {"<f2", ScalarType::kF16}, {"<f4", ScalarType::kF32}, {"<f8", ScalarType::kF64}}};
+constexpr std::array<Descr, 12> kDescrs = {{{"|b1", ScalarType::kBool},
+                                            {"|i1", ScalarType::kI8},
+                                            {"|u1", ScalarType::kU8},
+                                            {"<i2", ScalarType::kI16},
+                                            {"<u2", ScalarType::kU16},
+                                            {"<i4", ScalarType::kI32},
+                                            {"<u4", ScalarType::kU32},
+                                            {"<i8", ScalarType::kI64},
+                                            {"<u8", ScalarType::kU64},
+                                            {"<f2", ScalarType::kF16},
+                                            {"<f4", ScalarType::kF32},
+                                            {"<f8", ScalarType::kF64}}};
 
-[[noreturn]] void bad(const std::string& name, const std::string& why) { throw UsageError(fmt::format("'{}' is no .npy array: {}", name, why)); }
+[[noreturn]] void bad(const std::string& name, const std::string& why) {
+  throw UsageError(fmt::format("'{}' is no .npy array: {}", name, why));
+}
 
 // The text of a key's value in the header's dict.
 std::string_view value_of(std::string_view header, std::string_view key, const std::string& name) {
@@ -72,17 +82,20 @@ driver::Array parse_npy(const std::vector<std::byte>& bytes, const std::string& 
   const int version = static_cast<unsigned char>(text[6]);
   const size_t size_bytes = version == 1 ? 2 : 4;
   size_t header_size = 0;
-  for (size_t i = 0; i < size_bytes; ++i) header_size |= static_cast<size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
+  for (size_t i = 0; i < size_bytes; ++i)
+    header_size |= static_cast<size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
   const size_t start = 8 + size_bytes;
   if (version < 1 || version > 3 || start + header_size > text.size()) bad(name, "its header is damaged");
   const std::string_view header = text.substr(start, header_size);
   const std::string_view descr = value_of(header, "descr", name);
   driver::Array array;
-  const auto row = std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return descr.substr(1, d.text.size()) == d.text; });
+  const auto row = std::find_if(kDescrs.begin(), kDescrs.end(),
+                                [&](const Descr& d) { return descr.substr(1, d.text.size()) == d.text; });
   if (row == kDescrs.end()) bad(name, fmt::format("element type {} is not supported", descr.substr(0, 6)));
   array.type = {DataType(row->type), parse_tuple(value_of(header, "shape", name), name)};
   const auto data = bytes.begin() + static_cast<long>(start + header_size);
-  if (bytes.end() - data < array.type.bytes()) bad(name, fmt::format("{} bytes for {}", bytes.end() - data, to_string(array.type)));
+  if (bytes.end() - data < array.type.bytes())
+    bad(name, fmt::format("{} bytes for {}", bytes.end() - data, to_string(array.type)));
   array.bytes.assign(data, data + array.type.bytes());
   if (value_of(header, "fortran_order", name).substr(0, 4) == "True") {
     array.bytes = from_fortran(array.bytes, array.type.shape, array.type.type.bytes());
@@ -97,7 +110,8 @@ driver::Array read_npy(const std::string& path) {
 }
 
 std::vector<std::byte> format_npy(const driver::Array& array) {
-  const auto row = std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.type == array.type.type.scalar(); });
+  const auto row =
+      std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.type == array.type.type.scalar(); });
   // NumPy has no bfloat16: its bits are stored as unsigned 16-bit numbers.
   const std::string_view descr = row == kDescrs.end() ? "<u2" : row->text;
   std::string shape;

@@ -26,16 +26,19 @@ std::string file_name(std::string name) {
   return name + ".npy";
 }
 
-void store_outputs(const Options& options, const std::vector<driver::NamedType>& names, const std::vector<driver::Array>& outputs) {
+void store_outputs(const Options& options, const std::vector<driver::NamedType>& names,
+                   const std::vector<driver::Array>& outputs) {
   if (!options.output_dir.empty()) {
     std::error_code code;
     std::filesystem::create_directories(options.output_dir, code);
     if (code) throw UsageError(fmt::format("--output-dir '{}': {}", options.output_dir, code.message()));
-    for (size_t i = 0; i < outputs.size(); ++i) write_npy(options.output_dir + "/" + file_name(names[i].name), outputs[i]);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      write_npy(options.output_dir + "/" + file_name(names[i].name), outputs[i]);
   }
   for (const std::string& text : options.outputs) {
     const auto [name, file] = parse_binding(text, "--output");
-    const auto found = std::find_if(names.begin(), names.end(), [&](const driver::NamedType& n) { return n.name == name; });
+    const auto found =
+        std::find_if(names.begin(), names.end(), [&](const driver::NamedType& n) { return n.name == name; });
     if (file.empty() || file[0] != '@') throw UsageError(fmt::format("--output '{}': expected NAME=@FILE.npy", text));
     if (found == names.end()) throw UsageError(fmt::format("the model has no output '{}'", name));
     write_npy(file.substr(1), outputs[found - names.begin()]);
@@ -70,9 +73,15 @@ int run(const GlobalOptions& global, const Options& options) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Summary s = summarize(outputs[i]);
     if (global.json) {
-      list.push_back({{"name", names[i].name}, {"dtype", to_string(names[i].type.type)}, {"shape", names[i].type.shape}, {"min", s.low}, {"max", s.high}, {"mean", s.mean}});
+      list.push_back({{"name", names[i].name},
+                      {"dtype", to_string(names[i].type.type)},
+                      {"shape", names[i].type.shape},
+                      {"min", s.low},
+                      {"max", s.high},
+                      {"mean", s.mean}});
     } else {
-      say(global, fmt::format("{}: {}  min {:.6g}  max {:.6g}  mean {:.6g}", names[i].name, to_string(names[i].type), s.low, s.high, s.mean));
+      say(global, fmt::format("{}: {}  min {:.6g}  max {:.6g}  mean {:.6g}", names[i].name, to_string(names[i].type),
+                              s.low, s.high, s.mean));
     }
   }
   if (global.json) print_json("tilewright.run.v1", {{"outputs", list}});
@@ -82,17 +91,22 @@ int run(const GlobalOptions& global, const Options& options) {
 }  // namespace
 
 void add_run(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "run", "Example: tilewright run resnet50.tw --random seed=0 --output-dir out\n\nRuns an artefact (or compiles and runs an ONNX model) once.");
+  CLI::App* verb = application.app.add_subcommand("run",
+                                                  "Example: tilewright run resnet50.tw --random seed=0 --output-dir "
+                                                  "out\n\nRuns an artefact (or compiles and runs an ONNX model) once.");
   auto options = std::make_shared<Options>();
   verb->add_option("MODEL", options->model, "Artefact (.tw) or ONNX model")->required();
-  verb->add_option("--input", options->inputs.inputs, "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (repeatable)");
+  verb->add_option("--input", options->inputs.inputs,
+                   "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (repeatable)");
   verb->add_option("--random", options->inputs.random, "seed=N: seeded values for the inputs that are not given");
   verb->add_option("--output", options->outputs, "NAME=@FILE.npy (repeatable)");
   verb->add_option("--output-dir", options->output_dir, "Write every output as NAME.npy into this folder");
-  verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")->check(CLI::NonNegativeNumber);
+  verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
+      ->check(CLI::NonNegativeNumber);
   add_model_options(*verb, options->compile);
-  verb->callback([&application, options] { application.run = [&application, options] { return run(application.global, *options); }; });
+  verb->callback([&application, options] {
+    application.run = [&application, options] { return run(application.global, *options); };
+  });
 }
 
 }  // namespace tw::cli

@@ -1,7 +1,9 @@
-// tilewright verify MODEL.onnx: against the f64 reference; tilewright verify MODEL --against outputs.npz: against given outputs.
+// tilewright verify MODEL.onnx: against the f64 reference; tilewright verify MODEL --against outputs.npz: against given
+// outputs.
+#include "driver/verify.h"
+
 #include <cmath>
 
-#include "driver/verify.h"
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
 #include "support/error.h"
@@ -21,15 +23,17 @@ struct Options {
 };
 
 nlohmann::ordered_json to_json(const driver::WorstElement& w) {
-  return {{"tensor", w.tensor}, {"index", w.index}, {"got", w.got}, {"want", w.want}, {"bound", w.bound}, {"wrong", w.wrong}, {"elements", w.elements}};
+  return {{"tensor", w.tensor}, {"index", w.index}, {"got", w.got},          {"want", w.want},
+          {"bound", w.bound},   {"wrong", w.wrong}, {"elements", w.elements}};
 }
 
 std::string text(const driver::WorstElement& w) {
-  return fmt::format("{}: {} of {} elements wrong; worst at {}: got {:.9g}, want {:.9g}, off by {:.3g}, allowed {:.3g}", w.tensor, w.wrong,
-                     w.elements, w.index, w.got, w.want, std::fabs(w.got - w.want), w.bound);
+  return fmt::format("{}: {} of {} elements wrong; worst at {}: got {:.9g}, want {:.9g}, off by {:.3g}, allowed {:.3g}",
+                     w.tensor, w.wrong, w.elements, w.index, w.got, w.want, std::fabs(w.got - w.want), w.bound);
 }
 
-int report_outputs(const GlobalOptions& global, const std::vector<driver::WorstElement>& outputs, nlohmann::ordered_json document, bool ok) {
+int report_outputs(const GlobalOptions& global, const std::vector<driver::WorstElement>& outputs,
+                   nlohmann::ordered_json document, bool ok) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const driver::WorstElement& w : outputs) {
     list.push_back(to_json(w));
@@ -52,7 +56,8 @@ int verify_against(const GlobalOptions& global, const Options& options) {
     const auto found = wanted.find(names[i].name);
     if (found == wanted.end()) throw UsageError(fmt::format("'{}' has no output '{}'", options.against, names[i].name));
     if (!(found->second.type == outputs[i].type)) {
-      throw UsageError(fmt::format("'{}': output '{}' is {}, the model gives {}", options.against, names[i].name, to_string(found->second.type), to_string(outputs[i].type)));
+      throw UsageError(fmt::format("'{}': output '{}' is {}, the model gives {}", options.against, names[i].name,
+                                   to_string(found->second.type), to_string(outputs[i].type)));
     }
     const graph::RefTensor want = driver::to_reference(found->second);
     std::vector<double> bounds;
@@ -60,12 +65,14 @@ int verify_against(const GlobalOptions& global, const Options& options) {
     checks.push_back(driver::compare(names[i].name, driver::to_reference(outputs[i]), want, bounds));
     ok = ok && checks.back().ok();
   }
-  return report_outputs(global, checks, {{"against", options.against}, {"rtol", options.rtol}, {"atol", options.atol}}, ok);
+  return report_outputs(global, checks, {{"against", options.against}, {"rtol", options.rtol}, {"atol", options.atol}},
+                        ok);
 }
 
 int verify_reference(const GlobalOptions& global, const Options& options) {
   if (options.model.ends_with(".tw")) {
-    throw UsageError(fmt::format("'{}' holds no source weights; give --against outputs.npz, or verify the ONNX model", options.model));
+    throw UsageError(fmt::format("'{}' holds no source weights; give --against outputs.npz, or verify the ONNX model",
+                                 options.model));
   }
   driver::CompileOptions compile = to_compile_options(options.compile);
   const graph::Graph source = frontend::import_onnx_file(options.model, ops::all_ops(), compile.import).graph;
@@ -74,7 +81,8 @@ int verify_reference(const GlobalOptions& global, const Options& options) {
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   Progress progress;
-  const driver::VerifyReport report = driver::verify_graph(source, compile, gather_inputs(inputs, expected), std::ref(progress));
+  const driver::VerifyReport report =
+      driver::verify_graph(source, compile, gather_inputs(inputs, expected), std::ref(progress));
   nlohmann::ordered_json blame = nlohmann::ordered_json::array();
   size_t checked = 0;
   for (const driver::GroupCheck& g : report.groups) {
@@ -85,19 +93,23 @@ int verify_reference(const GlobalOptions& global, const Options& options) {
       say(global, fmt::format("blame: group {} ({}): {}", g.group, g.family, text(w)));
     }
   }
-  say(global, fmt::format("{} groups checked on their own inputs, {} wrong; {} for 1 thread and all", checked, blame.size(),
-                          report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS"));
-  return report_outputs(global, report.outputs, {{"groups", checked}, {"blame", blame}, {"same_bits_for_threads", report.same_bits_for_threads}}, report.ok());
+  say(global, fmt::format("{} groups checked on their own inputs, {} wrong; {} for 1 thread and all", checked,
+                          blame.size(), report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS"));
+  return report_outputs(
+      global, report.outputs,
+      {{"groups", checked}, {"blame", blame}, {"same_bits_for_threads", report.same_bits_for_threads}}, report.ok());
 }
 
 }  // namespace
 
 void add_verify(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "verify", "Example: tilewright verify resnet50.onnx\n\nChecks a model against the f64 reference evaluator, group by group and end to end.");
+  CLI::App* verb = application.app.add_subcommand("verify",
+                                                  "Example: tilewright verify resnet50.onnx\n\nChecks a model against "
+                                                  "the f64 reference evaluator, group by group and end to end.");
   auto options = std::make_shared<Options>();
   verb->add_option("MODEL", options->model, "ONNX model, or an artefact with --against")->required();
-  verb->add_option("--input", options->inputs.inputs, "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (default: seeded values)");
+  verb->add_option("--input", options->inputs.inputs,
+                   "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (default: seeded values)");
   verb->add_option("--random", options->inputs.random, "seed=N for inputs that are not given (default 0)");
   verb->add_option("--against", options->against, "Expected outputs (.npz) instead of the reference evaluator");
   verb->add_option("--rtol", options->rtol, "Relative tolerance of --against")->capture_default_str();
@@ -105,7 +117,8 @@ void add_verify(Application& application) {
   add_model_options(*verb, options->compile);
   verb->callback([&application, options] {
     application.run = [&application, options] {
-      return options->against.empty() ? verify_reference(application.global, *options) : verify_against(application.global, *options);
+      return options->against.empty() ? verify_reference(application.global, *options)
+                                      : verify_against(application.global, *options);
     };
   });
 }

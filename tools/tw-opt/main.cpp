@@ -5,8 +5,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "one_pass.h"
 #include "support/error.h"
-#include "tw-opt/one_pass.h"
 
 namespace {
 

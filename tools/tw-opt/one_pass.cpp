@@ -1,4 +1,4 @@
-#include "tw-opt/one_pass.h"
+#include "one_pass.h"
 
 #include <algorithm>
 #include <map>
@@ -33,7 +33,8 @@ void verify_input(const Verify& verify) {
     verify();
   } catch (const InternalError& error) {
     std::string_view why = error.what();
-    if (const size_t check = why.find(kFailedCheck); check != std::string_view::npos) why.remove_prefix(check + kFailedCheck.size());
+    if (const size_t check = why.find(kFailedCheck); check != std::string_view::npos)
+      why.remove_prefix(check + kFailedCheck.size());
     throw UserError(fmt::format("the input breaks a rule: {}", why));
   }
 }
@@ -96,7 +97,8 @@ std::string run_te(const Options& options, std::string_view text) {
   const graph::Graph program = read_graph(options, ops, text);
   std::string out;
   for (const graph::Node& node : program.nodes) {
-    if (!node.is_group()) throw UserError(fmt::format("node '{}' ({}) is no group; run --pass=partition first", node.name, node.op));
+    if (!node.is_group())
+      throw UserError(fmt::format("node '{}' ({}) is no group; run --pass=partition first", node.name, node.op));
     if (!out.empty()) out += "\n";
     out += te::to_string(graph::to_te(*node.body, ops).program);
   }
@@ -130,7 +132,8 @@ std::string run_one_pass(const Options& options, std::string_view text) {
 
 std::string list_passes() {
   std::string out;
-  for (const transform::GraphPass& pass : transform::pipeline()) out += line("graph", pass.name, pass.holds, pass.optional);
+  for (const transform::GraphPass& pass : transform::pipeline())
+    out += line("graph", pass.name, pass.holds, pass.optional);
   out += line("graph", kTe, "every group is a te program: maths without order, logical layouts", false);
   out += line("te", kSchedule, "loops, buffers and guards are explicit; needs --schedule", false);
   for (const lower::LoopPass& pass : lower::pipeline()) out += line("loop", pass.name, pass.holds, pass.optional);

@@ -6,15 +6,16 @@
 namespace tw::opt {
 
 struct Options {
-  std::string pass;      // of the graph or the loop pipeline, "te" or "schedule"
-  std::string schedule;  // text of the schedule; of pass "schedule" only
+  std::string pass;                      // of the graph or the loop pipeline, "te" or "schedule"
+  std::string schedule;                  // text of the schedule; of pass "schedule" only
   std::string target = "cpu:x86-64-v4";  // fixed, so that the result does not depend on this machine
-  bool zero_constants = false;  // constants whose data the text does not hold are zeros instead of an error
+  bool zero_constants = false;           // constants whose data the text does not hold are zeros instead of an error
 };
 
 /// Runs the pass on `text` (a graph, a loop program, or a te program for "schedule"), verifies before and after, and
-/// returns the text of the result; "te" gives the te program of every group of a graph of groups. Errors: UsageError for an unknown pass or target, UserError for text that does not
-/// parse or does not verify, InternalError when the pass breaks a rule.
+/// returns the text of the result; "te" gives the te program of every group of a graph of groups. Errors: UsageError
+/// for an unknown pass or target, UserError for text that does not parse or does not verify, InternalError when the
+/// pass breaks a rule.
 std::string run_one_pass(const Options& options, std::string_view text);
 
 /// A line for every pass: its IR, its name, what holds afterwards, and whether it may be switched off.

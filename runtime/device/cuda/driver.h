@@ -57,6 +57,7 @@ struct Driver {
   Result (*event_record)(EventHandle event, StreamHandle stream);                               // cuEventRecord
   Result (*event_elapsed_ms)(float* ms, EventHandle start, EventHandle end);                    // cuEventElapsedTime
   Result (*event_destroy)(EventHandle event);                                                   // cuEventDestroy_v2
+  // Signature fixed by cuLaunchKernel.
   Result (*launch)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle stream, void** params,
                    void** extra);  // cuLaunchKernel

@@ -55,13 +55,20 @@ class KernelEmitter {
 
   void statement(const Stmt& s) {
     switch (s->kind) {
-      case StmtKind::kFor: return for_loop(s);
-      case StmtKind::kLet: return let(s);
-      case StmtKind::kStore: return store(s);
-      case StmtKind::kIf: return branch(s);
-      case StmtKind::kBlock: return statements(s->body);
-      case StmtKind::kAllocate: return allocate(s);
-      case StmtKind::kPrefetch: return;
+      case StmtKind::kFor:
+        return for_loop(s);
+      case StmtKind::kLet:
+        return let(s);
+      case StmtKind::kStore:
+        return store(s);
+      case StmtKind::kIf:
+        return branch(s);
+      case StmtKind::kBlock:
+        return statements(s->body);
+      case StmtKind::kAllocate:
+        return allocate(s);
+      case StmtKind::kPrefetch:
+        return;
     }
   }
 
@@ -83,7 +90,8 @@ class KernelEmitter {
   void store(const Stmt& s) {
     const CudaNames::Array& array = names_.buffers.at(s->buffer);
     const std::string condition = s->predicate ? fmt::format("if ({}) ", cuda_expr(s->predicate, names_)) : "";
-    line("{}{}[{}] = {};", condition, array.name, cuda_offset(s->indices, array.shape, names_), cuda_expr(s->value, names_));
+    line("{}{}[{}] = {};", condition, array.name, cuda_offset(s->indices, array.shape, names_),
+         cuda_expr(s->value, names_));
   }
 
   void branch(const Stmt& s) {

@@ -8,9 +8,9 @@
 namespace tw::codegen {
 
 struct CudaKernel {
-  std::string name;                  // of the __global__ function
-  std::vector<std::string> params;   // pointers, 8 bytes each, in the order of the kernel's buffers
-  int64_t tiles = 1;                 // threads that have work; the function returns at once in the others
+  std::string name;                 // of the __global__ function
+  std::vector<std::string> params;  // pointers, 8 bytes each, in the order of the kernel's buffers
+  int64_t tiles = 1;                // threads that have work; the function returns at once in the others
 };
 
 struct CudaSource {

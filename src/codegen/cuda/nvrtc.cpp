@@ -11,7 +11,8 @@ namespace {
 // The part of NVRTC's C interface that is used; its functions return 0 on success.
 using Program = void*;
 struct Nvrtc {
-  int (*create)(Program*, const char* source, const char* name, int headers, const char* const*, const char* const*) = nullptr;
+  int (*create)(Program*, const char* source, const char* name, int headers, const char* const*,
+                const char* const*) = nullptr;
   int (*compile)(Program, int options, const char* const*) = nullptr;
   int (*log_size)(Program, size_t*) = nullptr;
   int (*log)(Program, char*) = nullptr;
@@ -23,7 +24,8 @@ struct Nvrtc {
 void* open_library() {
   const char* chosen = std::getenv("TW_NVRTC");
   if (chosen != nullptr) return dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
-  constexpr std::array<const char*, 4> kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"};
+  constexpr std::array<const char*, 4> kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                                                 "/usr/local/cuda/lib64/libnvrtc.so"};
   for (const char* name : kNames) {
     if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
   }
@@ -40,10 +42,11 @@ Result<Nvrtc> load_nvrtc() {
   void* library = open_library();
   if (library == nullptr) return declined("NVRTC (libnvrtc.so) is not installed; set TW_NVRTC to its path");
   Nvrtc api;
-  const bool complete = find(library, "nvrtcCreateProgram", api.create) && find(library, "nvrtcCompileProgram", api.compile) &&
-                        find(library, "nvrtcGetProgramLogSize", api.log_size) && find(library, "nvrtcGetProgramLog", api.log) &&
-                        find(library, "nvrtcGetCUBINSize", api.cubin_size) && find(library, "nvrtcGetCUBIN", api.cubin) &&
-                        find(library, "nvrtcDestroyProgram", api.destroy);
+  const bool complete =
+      find(library, "nvrtcCreateProgram", api.create) && find(library, "nvrtcCompileProgram", api.compile) &&
+      find(library, "nvrtcGetProgramLogSize", api.log_size) && find(library, "nvrtcGetProgramLog", api.log) &&
+      find(library, "nvrtcGetCUBINSize", api.cubin_size) && find(library, "nvrtcGetCUBIN", api.cubin) &&
+      find(library, "nvrtcDestroyProgram", api.destroy);
   if (!complete) return declined("the NVRTC found here is too old: it gives no cubins");
   return api;
 }

@@ -8,8 +8,8 @@
 
 namespace tw::codegen {
 
-/// Whether NVRTC can be opened here, and if not why. Looked for as $TW_NVRTC, then libnvrtc.so.13, .12 and libnvrtc.so on
-/// the loader's path, then below /usr/local/cuda.
+/// Whether NVRTC can be opened here, and if not why. Looked for as $TW_NVRTC, then libnvrtc.so.13, .12 and libnvrtc.so
+/// on the loader's path, then below /usr/local/cuda.
 Result<bool> nvrtc_available();
 
 /// The cubin of `source` for `architecture` ("sm_90a"). Contraction of products and sums is off, so that floats follow

@@ -55,7 +55,8 @@ const onnx::AttributeProto* NodeContext::find_attr(const std::string& key) const
   return nullptr;
 }
 
-const onnx::AttributeProto* NodeContext::find_attr(const std::string& key, onnx::AttributeProto::AttributeType kind) const {
+const onnx::AttributeProto* NodeContext::find_attr(const std::string& key,
+                                                   onnx::AttributeProto::AttributeType kind) const {
   const onnx::AttributeProto* attribute = find_attr(key);
   if (attribute == nullptr || attribute->type() == kind) return attribute;
   throw UserError(fmt::format("attribute '{}' is of kind {}, it must be {}", key,
@@ -106,7 +107,8 @@ std::vector<double> NodeContext::floats_or(const std::string& key, const std::ve
   return attribute ? std::vector<double>(attribute->floats().begin(), attribute->floats().end()) : fallback;
 }
 
-std::vector<std::string> NodeContext::strings_or(const std::string& key, const std::vector<std::string>& fallback) const {
+std::vector<std::string> NodeContext::strings_or(const std::string& key,
+                                                 const std::vector<std::string>& fallback) const {
   const auto* attribute = find_attr(key, onnx::AttributeProto::STRINGS);
   return attribute ? std::vector<std::string>(attribute->strings().begin(), attribute->strings().end()) : fallback;
 }
@@ -145,8 +147,9 @@ graph::RefTensor NodeContext::constant(size_t k, std::string_view role) const {
   std::vector<std::string> options;
   for (const std::string& name : inputs) options.push_back(fmt::format("--const {}=@file.npy", name));
   throw ConstantNeeded(
-      fmt::format("input '{}' (value '{}') must be known at compile time, but is computed from model input{} {}; bind with {}",
-                  role, value, inputs.size() == 1 ? "" : "s", fmt::join(inputs, ", "), fmt::join(options, " ")),
+      fmt::format(
+          "input '{}' (value '{}') must be known at compile time, but is computed from model input{} {}; bind with {}",
+          role, value, inputs.size() == 1 ? "" : "s", fmt::join(inputs, ", "), fmt::join(options, " ")),
       inputs);
 }
 
@@ -168,7 +171,8 @@ std::vector<double> NodeContext::const_floats(size_t k, std::string_view role) c
 
 int64_t NodeContext::const_int(size_t k, std::string_view role) const {
   const std::vector<int64_t> list = const_ints(k, role);
-  if (list.size() != 1) throw UserError(fmt::format("input '{}' must hold one integer, it holds {}", role, list.size()));
+  if (list.size() != 1)
+    throw UserError(fmt::format("input '{}' must hold one integer, it holds {}", role, list.size()));
   return list[0];
 }
 
@@ -182,7 +186,8 @@ double NodeContext::const_float(size_t k, std::string_view role) const {
 
 int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view what) {
   if (axis < -rank || axis >= rank) {
-    throw UserError(fmt::format("{} is {}, outside [{}, {}] for a tensor of rank {}", what, axis, -rank, rank - 1, rank));
+    throw UserError(
+        fmt::format("{} is {}, outside [{}, {}] for a tensor of rank {}", what, axis, -rank, rank - 1, rank));
   }
   return axis < 0 ? axis + rank : axis;
 }
@@ -190,7 +195,8 @@ int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view what) {
 std::vector<int64_t> normalize_axes(std::vector<int64_t> axes, int64_t rank) {
   for (int64_t& axis : axes) axis = normalize_axis(axis, rank);
   std::ranges::sort(axes);
-  if (std::ranges::adjacent_find(axes) != axes.end()) throw UserError(fmt::format("an axis repeats in [{}]", fmt::join(axes, ", ")));
+  if (std::ranges::adjacent_find(axes) != axes.end())
+    throw UserError(fmt::format("an axis repeats in [{}]", fmt::join(axes, ", ")));
   return axes;
 }
 

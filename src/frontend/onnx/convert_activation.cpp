@@ -48,7 +48,8 @@ Outputs convert_shrink(NodeContext& c) {
 
 Outputs convert_gelu(NodeContext& c) {
   const std::string approximate = c.string_or("approximate", "none");
-  if (approximate != "none" && approximate != "tanh") throw UserError(fmt::format("approximate '{}' must be none or tanh", approximate));
+  if (approximate != "none" && approximate != "tanh")
+    throw UserError(fmt::format("approximate '{}' must be none or tanh", approximate));
   return apply(c, approximate == "none" ? "gelu" : "gelu_tanh");
 }
 
@@ -64,7 +65,8 @@ Outputs convert_prelu(NodeContext& c) {
   }
   Shape result;
   if (!broadcast_shapes(c.shape(0), e.shape(slope), &result) || result != c.shape(0)) {
-    throw UserError(fmt::format("the slope {} does not broadcast to {}", to_string(e.shape(slope)), to_string(c.shape(0))));
+    throw UserError(
+        fmt::format("the slope {} does not broadcast to {}", to_string(e.shape(slope)), to_string(c.shape(0))));
   }
   return {e.op("prelu", {c.input(0), slope})};
 }

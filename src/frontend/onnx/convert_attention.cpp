@@ -21,7 +21,8 @@ ValueId split_heads(Emitter& e, ValueId x, int64_t heads) {
   const Shape s = e.shape(x);
   if (s.size() == 4) return x;
   if (s.size() != 3 || heads < 1 || s[2] % heads != 0) {
-    throw UserError(fmt::format("{} cannot be split into {} heads (attributes q_num_heads, kv_num_heads)", to_string(s), heads));
+    throw UserError(
+        fmt::format("{} cannot be split into {} heads (attributes q_num_heads, kv_num_heads)", to_string(s), heads));
   }
   return e.transpose(e.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
 }
@@ -30,7 +31,8 @@ ValueId split_heads(Emitter& e, ValueId x, int64_t heads) {
 ValueId repeat_heads(Emitter& e, ValueId x, int64_t repeat) {
   const Shape s = e.shape(x);
   if (repeat == 1) return x;
-  return e.reshape(e.expand(e.reshape(x, {s[0], s[1], 1, s[2], s[3]}), {s[0], s[1], repeat, s[2], s[3]}), {s[0], s[1] * repeat, s[2], s[3]});
+  return e.reshape(e.expand(e.reshape(x, {s[0], s[1], 1, s[2], s[3]}), {s[0], s[1], repeat, s[2], s[3]}),
+                   {s[0], s[1] * repeat, s[2], s[3]});
 }
 
 // A boolean mask (true: takes part) as numbers to add: 0 or -inf. Keys beyond the mask's last do not take part.
@@ -62,7 +64,8 @@ class Attention {
     ValueId k = split_heads(e_, c_.input(1), c_.int_or("kv_num_heads", 0));
     ValueId v = split_heads(e_, c_.input(2), c_.int_or("kv_num_heads", 0));
     if (c_.has(4)) {
-      past_ = c_.shape(4).at(2);
+      if (c_.rank(4) != 4) throw UserError(fmt::format("past_key {} must have rank 4", to_string(c_.shape(4))));
+      past_ = c_.shape(4)[2];
       k = e_.concat({c_.input(4), k}, 2);
     }
     if (c_.has(5)) v = e_.concat({c_.input(5), v}, 2);
@@ -105,7 +108,8 @@ class Attention {
   ValueId with_bias(ValueId scores, int64_t queries, int64_t keys) {
     if (c_.has(3)) scores = e_.add(scores, additive_mask(e_, c_.input(3), keys, type_));
     if (c_.int_or("is_causal", 0) != 0) {
-      const ValueId seen = e_.op("less_equal", {positions(e_, 0, keys, {1, keys}), positions(e_, past_, queries, {queries, 1})});
+      const ValueId seen =
+          e_.op("less_equal", {positions(e_, 0, keys, {1, keys}), positions(e_, past_, queries, {queries, 1})});
       scores = e_.add(scores, e_.where(seen, e_.scalar(0, type_), e_.scalar(kMinusInfinity, type_)));
     }
     if (c_.has(6)) {
@@ -118,7 +122,8 @@ class Attention {
 
   ValueId softmax(ValueId scores) {
     DataType precision = type_;
-    if (const int64_t p = c_.int_or("softmax_precision", 0); p != 0) precision = element_type(static_cast<int32_t>(p), "attribute 'softmax_precision'");
+    if (const int64_t p = c_.int_or("softmax_precision", 0); p != 0)
+      precision = element_type(static_cast<int32_t>(p), "attribute 'softmax_precision'");
     return e_.cast(e_.softmax(e_.cast(scores, precision), 3), type_);
   }
 
@@ -126,18 +131,23 @@ class Attention {
     const int64_t mode = c_.int_or("qk_matmul_output_mode", 0);
     if (!c_.wants(3)) return kAbsent;
     switch (mode) {
-      case 0: return raw_;
-      case 1: return capped;
-      case 2: return masked;
-      case 3: return weights;
-      default: throw UserError(fmt::format("attribute 'qk_matmul_output_mode' is {}", mode));
+      case 0:
+        return raw_;
+      case 1:
+        return capped;
+      case 2:
+        return masked;
+      case 3:
+        return weights;
+      default:
+        throw UserError(fmt::format("attribute 'qk_matmul_output_mode' is {}", mode));
     }
   }
 
   NodeContext& c_;
   Emitter& e_;
   DataType type_;
-  int64_t past_ = 0;      // keys from past_key
+  int64_t past_ = 0;       // keys from past_key
   ValueId raw_ = kAbsent;  // scores before cap and masks
 };
 
@@ -152,12 +162,14 @@ Outputs convert_rotary_embedding(NodeContext& c) {
   if (s.size() != 4) throw UserError(fmt::format("the input {} must have rank 3 or 4", to_string(original)));
   const int64_t wanted = c.int_or("rotary_embedding_dim", 0);
   const int64_t turned = wanted == 0 ? s[3] : wanted;
-  if (turned < 2 || turned > s[3] || turned % 2 != 0) throw UserError(fmt::format("rotary_embedding_dim {} for heads of {}", turned, s[3]));
+  if (turned < 2 || turned > s[3] || turned % 2 != 0)
+    throw UserError(fmt::format("rotary_embedding_dim {} for heads of {}", turned, s[3]));
   const int64_t half = turned / 2;
   const auto angles = [&](size_t k) {
     const ValueId table = c.has(3) ? e.gather(c.input(k), c.input(3), 0) : c.input(k);
     const Shape ts = e.shape(table);
-    if (ts.size() != 3 || ts[2] != half) throw UserError(fmt::format("the cache {} must end in {}", to_string(ts), half));
+    if (ts.size() != 3 || ts[2] != half)
+      throw UserError(fmt::format("the cache {} must end in {}", to_string(ts), half));
     return e.reshape(table, {ts[0], 1, ts[1], half});
   };
   const ValueId cos = angles(1);

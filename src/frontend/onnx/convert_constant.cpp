@@ -30,7 +30,8 @@ Outputs convert_constant(NodeContext& c) {
   }
   if (c.has_attr("value_int")) return {e.constant(number_list(DataType::i64(), {}, {}, {c.int_attr("value_int")}))};
   if (c.has_attr("value_ints")) return {e.int_list(c.ints_attr("value_ints"))};
-  if (c.has_attr("value_float")) return {e.constant(number_list(DataType::f32(), {}, {c.float_or("value_float", 0)}, {}))};
+  if (c.has_attr("value_float"))
+    return {e.constant(number_list(DataType::f32(), {}, {c.float_or("value_float", 0)}, {}))};
   if (c.has_attr("value_floats")) {
     std::vector<double> values = c.floats_or("value_floats", {});
     const int64_t count = static_cast<int64_t>(values.size());
@@ -63,18 +64,22 @@ Outputs convert_range(NodeContext& c) {
   const DataType type = c.type(0).type;
   const RefTensor bounds[] = {c.constant(0, "start"), c.constant(1, "limit"), c.constant(2, "delta")};
   for (const RefTensor& b : bounds) {
-    if (b.type.elements() != 1 || b.type.type != type) throw UserError("start, limit and delta must be scalars of one type");
+    if (b.type.elements() != 1 || b.type.type != type)
+      throw UserError("start, limit and delta must be scalars of one type");
   }
   if (bounds[2].at(0) == 0) throw UserError("delta is 0");
   const double count = std::ceil((bounds[1].at(0) - bounds[0].at(0)) / bounds[2].at(0));
-  if (!(count <= static_cast<double>(kMaxFoldInputElements))) throw UserError(fmt::format("a range of {} elements", count));
+  if (!(count <= static_cast<double>(kMaxFoldInputElements)))
+    throw UserError(fmt::format("a range of {} elements", count));
   const int64_t n = std::max<int64_t>(static_cast<int64_t>(count), 0);
   RefTensor result = RefTensor::zeros({type, {n}});
   for (int64_t i = 0; i < n; ++i) {
     if (result.is_float()) {
       result.floats[i] = bounds[0].floats[0] + static_cast<double>(i) * bounds[2].floats[0];
     } else {
-      result.ints[i] = bounds[0].ints[0] + i * bounds[2].ints[0];
+      // Unsigned: the count was rounded, so the last element may lie beyond the type's end.
+      const uint64_t step = static_cast<uint64_t>(i) * static_cast<uint64_t>(bounds[2].ints[0]);
+      result.ints[i] = static_cast<int64_t>(static_cast<uint64_t>(bounds[0].ints[0]) + step);
     }
   }
   result.round_to_type();
@@ -106,7 +111,8 @@ Outputs convert_window(NodeContext& c) {
   const int64_t size = c.const_int(0, "size");
   if (size < 0 || size > kMaxFoldInputElements) throw UserError(fmt::format("a window of {} elements", size));
   const bool periodic = c.int_or("periodic", 1) != 0;
-  const DataType type = element_type(static_cast<int32_t>(c.int_or("output_datatype", 1)), "attribute 'output_datatype'");
+  const DataType type =
+      element_type(static_cast<int32_t>(c.int_or("output_datatype", 1)), "attribute 'output_datatype'");
   std::array<double, 3> a = {0.5, 0.5, 0};
   if (c.op() == "HammingWindow") a = {25.0 / 46, 21.0 / 46, 0};
   if (c.op() == "BlackmanWindow") a = {0.42, 0.5, 0.08};

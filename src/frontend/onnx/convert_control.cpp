@@ -11,7 +11,9 @@ namespace {
 using graph::kAbsent;
 using graph::ValueId;
 
-std::string body_prefix(NodeContext& c, std::string_view body) { return fmt::format("{}{}/{}/", c.scope().prefix, c.name(), body); }
+std::string body_prefix(NodeContext& c, std::string_view body) {
+  return fmt::format("{}{}/{}/", c.scope().prefix, c.name(), body);
+}
 
 Outputs import_branch(NodeContext& c, const std::string& branch) {
   return c.importer().import_body(c.graph_attr(branch), c.scope(), {}, body_prefix(c, branch));
@@ -28,13 +30,15 @@ Outputs convert_if(NodeContext& c) {
   }
   const Outputs yes = import_branch(c, "then_branch");
   const Outputs no = import_branch(c, "else_branch");
-  if (yes.size() != no.size()) throw UserError(fmt::format("the branches have {} and {} outputs", yes.size(), no.size()));
+  if (yes.size() != no.size())
+    throw UserError(fmt::format("the branches have {} and {} outputs", yes.size(), no.size()));
   const ValueId condition = e.reshape(c.input(0), {});
   Outputs outputs;
   for (size_t k = 0; k < yes.size(); ++k) {
     if (e.type(yes[k]) != e.type(no[k])) {
-      throw Unsupported(fmt::format("output {} is {} in one branch and {} in the other, and the condition is not known at compile time",
-                                    k, to_string(e.type(yes[k])), to_string(e.type(no[k]))));
+      throw Unsupported(fmt::format(
+          "output {} is {} in one branch and {} in the other, and the condition is not known at compile time", k,
+          to_string(e.type(yes[k])), to_string(e.type(no[k]))));
     }
     outputs.push_back(e.where(condition, yes[k], no[k]));
   }
@@ -52,8 +56,8 @@ ValueId stack(Emitter& e, const std::vector<ValueId>& parts, int64_t axis) {
   return e.concat(rows, normalize_axis(axis, static_cast<int64_t>(e.shape(rows[0]).size())));
 }
 
-// body(iteration, condition, carried...) -> (condition, carried..., scanned...). The trip count or the condition must be
-// known; each iteration is a copy of the body.
+// body(iteration, condition, carried...) -> (condition, carried..., scanned...). The trip count or the condition must
+// be known; each iteration is a copy of the body.
 Outputs convert_loop(NodeContext& c) {
   const onnx::GraphProto& body = c.graph_attr("body");
   Emitter& e = c.emit();
@@ -67,12 +71,14 @@ Outputs convert_loop(NodeContext& c) {
   const GraphBuilder& builder = c.importer().builder();
   for (int64_t i = 0; i < trips && running; ++i) {
     if (i >= kMaxTrips) throw Unsupported(fmt::format("it runs more than {} times", kMaxTrips));
-    std::vector<ValueId> inputs{e.constant({.type = {DataType::i64(), {}}, .floats = {}, .ints = {i}}), e.scalar(1, DataType::boolean())};
+    std::vector<ValueId> inputs{e.constant({.type = {DataType::i64(), {}}, .floats = {}, .ints = {i}}),
+                                e.scalar(1, DataType::boolean())};
     inputs.insert(inputs.end(), state.begin(), state.end());
     const Outputs out = c.importer().import_body(body, c.scope(), inputs, body_prefix(c, std::to_string(i)));
     for (size_t k = 0; k < state.size(); ++k) state[k] = out[1 + k];
     for (size_t k = 0; k < scanned; ++k) rows[k].push_back(out[1 + state.size() + k]);
     if (!builder.is_constant(out[0])) throw Unsupported("its condition is not known at compile time");
+    if (builder.type(out[0]).elements() != 1) throw UserError("the body's condition must be one bool");
     running = builder.constant(out[0]).at(0) != 0;
   }
   for (size_t k = 0; k < scanned; ++k) {
@@ -88,7 +94,8 @@ struct ScanAxes {
 
 std::vector<int64_t> per_value(NodeContext& c, const std::string& key, size_t count) {
   std::vector<int64_t> list = c.ints_or(key, std::vector<int64_t>(count, 0));
-  if (list.size() != count) throw UserError(fmt::format("attribute '{}' has {} values for {}", key, list.size(), count));
+  if (list.size() != count)
+    throw UserError(fmt::format("attribute '{}' has {} values for {}", key, list.size(), count));
   return list;
 }
 
@@ -98,7 +105,8 @@ Outputs convert_scan(NodeContext& c) {
   Emitter& e = c.emit();
   const int64_t scans = c.int_attr("num_scan_inputs");
   const int64_t total = static_cast<int64_t>(c.num_inputs());
-  if (scans < 1 || scans > total) throw UserError(fmt::format("attribute 'num_scan_inputs' is {} for {} inputs", scans, total));
+  if (scans < 1 || scans > total)
+    throw UserError(fmt::format("attribute 'num_scan_inputs' is {} for {} inputs", scans, total));
   const size_t states = static_cast<size_t>(total - scans);
   if (static_cast<size_t>(body.output_size()) < states) throw UserError("the body has too few outputs");
   const size_t scanned = body.output_size() - states;
@@ -110,10 +118,12 @@ Outputs convert_scan(NodeContext& c) {
   for (int64_t s = 0; s < scans; ++s) {
     const Shape& shape = e.shape(all[states + s]);
     const int64_t extent = shape.at(normalize_axis(axes.input_axes[s], static_cast<int64_t>(shape.size())));
-    if (trips >= 0 && extent != trips) throw UserError(fmt::format("scanned inputs have {} and {} elements", trips, extent));
+    if (trips >= 0 && extent != trips)
+      throw UserError(fmt::format("scanned inputs have {} and {} elements", trips, extent));
     trips = extent;
   }
-  if (trips < 1 || trips > kMaxTrips) throw Unsupported(fmt::format("it runs {} times; 1 to {} are supported", trips, kMaxTrips));
+  if (trips < 1 || trips > kMaxTrips)
+    throw Unsupported(fmt::format("it runs {} times; 1 to {} are supported", trips, kMaxTrips));
   std::vector<std::vector<ValueId>> rows(scanned);
   for (int64_t i = 0; i < trips; ++i) {
     std::vector<ValueId> inputs = state;

@@ -11,7 +11,8 @@ namespace {
 
 using graph::ValueId;
 
-// The first `required` inputs and those of the optional ones up to `all` that are given; trailing absent ones are left out.
+// The first `required` inputs and those of the optional ones up to `all` that are given; trailing absent ones are left
+// out.
 std::vector<ValueId> with_optional(NodeContext& c, size_t required, size_t all) {
   std::vector<ValueId> inputs;
   for (size_t k = 0; k < required; ++k) inputs.push_back(c.input(k));
@@ -39,7 +40,9 @@ TransposedWindow transposed_window(NodeContext& c) {
   Window& w = t.window;
   const Shape kernel = spatial_of(c.shape(1));
   w.kernel = checked_list(c.ints_or("kernel_shape", kernel), n, 1, "kernel_shape");
-  if (w.kernel != kernel) throw UserError(fmt::format("kernel_shape {} differs from the weights' {}", to_string(w.kernel), to_string(kernel)));
+  if (w.kernel != kernel)
+    throw UserError(
+        fmt::format("kernel_shape {} differs from the weights' {}", to_string(w.kernel), to_string(kernel)));
   w.strides = checked_list(c.ints_or("strides", std::vector<int64_t>(n, 1)), n, 1, "strides");
   w.dilations = checked_list(c.ints_or("dilations", std::vector<int64_t>(n, 1)), n, 1, "dilations");
   t.output_padding = checked_list(c.ints_or("output_padding", std::vector<int64_t>(n, 0)), n, 0, "output_padding");

@@ -25,7 +25,8 @@ Term parse_term(const std::string& text) {
     const char ch = text[i];
     if (ch == ' ') continue;
     if (ch == '.') {
-      if (term.ellipsis || text.compare(i, 3, "...") != 0) throw UserError(fmt::format("the equation's term '{}' is malformed", text));
+      if (term.ellipsis || text.compare(i, 3, "...") != 0)
+        throw UserError(fmt::format("the equation's term '{}' is malformed", text));
       term.ellipsis = true;
       i += 2;
     } else if ((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z')) {
@@ -41,7 +42,8 @@ Term parse_term(const std::string& text) {
 Labels expand_term(const Term& term, int64_t rank) {
   const int64_t hidden = rank - static_cast<int64_t>(term.before.size() + term.after.size());
   if (hidden < 0 || (hidden > 0 && !term.ellipsis)) {
-    throw UserError(fmt::format("a term of the equation has {} letters, its operand has rank {}", term.before.size() + term.after.size(), rank));
+    throw UserError(fmt::format("a term of the equation has {} letters, its operand has rank {}",
+                                term.before.size() + term.after.size(), rank));
   }
   Labels labels = term.before;
   for (int64_t d = hidden; d > 0; --d) labels.push_back(static_cast<Label>(-d));
@@ -67,8 +69,10 @@ class Einsum {
     size_t begin = 0;
     for (size_t k = 0; k < inputs.size(); ++k) {
       const size_t comma = left.find(',', begin);
-      if ((comma == std::string::npos) != (k + 1 == inputs.size())) throw UserError(fmt::format("equation '{}' is not for {} inputs", equation, inputs.size()));
-      const Labels labels = expand_term(parse_term(left.substr(begin, comma - begin)), static_cast<int64_t>(e_.shape(inputs[k]).size()));
+      if ((comma == std::string::npos) != (k + 1 == inputs.size()))
+        throw UserError(fmt::format("equation '{}' is not for {} inputs", equation, inputs.size()));
+      const Labels labels =
+          expand_term(parse_term(left.substr(begin, comma - begin)), static_cast<int64_t>(e_.shape(inputs[k]).size()));
       all_.push_back(labels);
       operands_.push_back(without_repeats({inputs[k], labels}));
       begin = comma + 1;
@@ -121,7 +125,8 @@ class Einsum {
       output.insert(output.end(), hidden.begin(), hidden.end());
     }
     output.insert(output.end(), term.after.begin(), term.after.end());
-    if (std::set<Label>(output.begin(), output.end()).size() != output.size()) throw UserError("a letter repeats in the equation's result");
+    if (std::set<Label>(output.begin(), output.end()).size() != output.size())
+      throw UserError("a letter repeats in the equation's result");
     return output;
   }
 
@@ -147,7 +152,8 @@ class Einsum {
     ValueId y = e_.transpose(x.value, perm);
     Shape shape = e_.shape(y);
     const int64_t n = shape.back();
-    if (shape[shape.size() - 2] != n) throw UserError(fmt::format("a repeated letter stands for extents {} and {}", shape[shape.size() - 2], n));
+    if (shape[shape.size() - 2] != n)
+      throw UserError(fmt::format("a repeated letter stands for extents {} and {}", shape[shape.size() - 2], n));
     shape.pop_back();
     shape.back() = n * n;
     const int64_t axis = static_cast<int64_t>(shape.size()) - 1;
@@ -204,7 +210,8 @@ class Einsum {
     a = sum_unneeded(a, needed_a);
     b = sum_unneeded(b, needed_b);
     Labels batch, only_a, only_b, contracted;
-    for (Label label : a.labels) (b.find(label) < 0 ? only_a : later.count(label) ? batch : contracted).push_back(label);
+    for (Label label : a.labels)
+      (b.find(label) < 0 ? only_a : later.count(label) ? batch : contracted).push_back(label);
     for (Label label : b.labels) {
       if (a.find(label) < 0) only_b.push_back(label);
     }
@@ -233,7 +240,8 @@ class Einsum {
     for (Label label : p.contracted) inner.push_back(common(label));
     for (Label label : p.only_a) rows.push_back(extent(a, label));
     for (Label label : p.only_b) columns.push_back(extent(b, label));
-    const auto matrix = [&](const Operand& x, std::initializer_list<const Labels*> labels, std::initializer_list<const Shape*> shapes) {
+    const auto matrix = [&](const Operand& x, std::initializer_list<const Labels*> labels,
+                            std::initializer_list<const Shape*> shapes) {
       Labels order;
       Shape full, flat = batch;
       for (const Labels* part : labels) order.insert(order.end(), part->begin(), part->end());

@@ -56,7 +56,8 @@ Outputs convert_mod(NodeContext& c) {
 
 Outputs convert_bit_shift(NodeContext& c) {
   const std::string direction = c.string_attr("direction");
-  if (direction != "LEFT" && direction != "RIGHT") throw UserError(fmt::format("direction '{}' must be LEFT or RIGHT", direction));
+  if (direction != "LEFT" && direction != "RIGHT")
+    throw UserError(fmt::format("direction '{}' must be LEFT or RIGHT", direction));
   return {c.emit().op(direction == "LEFT" ? "shift_left" : "shift_right", {c.input(0), c.input(1)})};
 }
 
@@ -66,15 +67,17 @@ Outputs convert_variadic(NodeContext& c) {
   const std::vector<ValueId> inputs = c.all_inputs();
   ValueId sum = inputs[0];
   for (size_t k = 1; k < inputs.size(); ++k) sum = c.emit().op(op, {sum, inputs[k]});
-  if (c.op() == "Mean" && inputs.size() > 1) sum = c.emit().div(sum, c.emit().number(sum, static_cast<double>(inputs.size())));
+  if (c.op() == "Mean" && inputs.size() > 1)
+    sum = c.emit().div(sum, c.emit().number(sum, static_cast<double>(inputs.size())));
   return {sum};
 }
 
 Outputs convert_where(NodeContext& c) { return {c.emit().where(c.input(0), c.input(1), c.input(2))}; }
 
 Outputs convert_is_inf(NodeContext& c) {
-  return {c.emit().op("is_inf", {c.input(0)},
-                      {{"detect_negative", c.int_or("detect_negative", 1)}, {"detect_positive", c.int_or("detect_positive", 1)}})};
+  return {c.emit().op(
+      "is_inf", {c.input(0)},
+      {{"detect_negative", c.int_or("detect_negative", 1)}, {"detect_positive", c.int_or("detect_positive", 1)}})};
 }
 
 // Before opset 11 the bounds are attributes; after, optional scalar inputs. Lower bound first, then upper.

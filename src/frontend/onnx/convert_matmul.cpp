@@ -25,7 +25,8 @@ Outputs convert_gemm(NodeContext& c) {
   const ValueId bias = beta == 1 ? c.input(2) : e.mul(c.input(2), e.number(c.input(2), beta));
   Shape sum;
   if (!broadcast_shapes(e.shape(y), e.shape(bias), &sum) || sum != e.shape(y)) {
-    throw UserError(fmt::format("input C {} cannot be added to a result of {}", to_string(e.shape(bias)), to_string(e.shape(y))));
+    throw UserError(
+        fmt::format("input C {} cannot be added to a result of {}", to_string(e.shape(bias)), to_string(e.shape(y))));
   }
   return {e.add(y, bias)};
 }

@@ -20,7 +20,8 @@ Outputs convert_transpose(NodeContext& c) {
   std::vector<int64_t> sorted = perm;
   std::ranges::sort(sorted);
   for (int64_t d = 0; d < static_cast<int64_t>(sorted.size()); ++d) {
-    if (sorted[d] != d || static_cast<int64_t>(perm.size()) != rank) throw UserError("attribute 'perm' is not a permutation of the axes");
+    if (sorted[d] != d || static_cast<int64_t>(perm.size()) != rank)
+      throw UserError("attribute 'perm' is not a permutation of the axes");
   }
   if (static_cast<int64_t>(perm.size()) != rank) throw UserError("attribute 'perm' is not a permutation of the axes");
   return {c.emit().transpose(c.input(0), perm)};
@@ -39,7 +40,8 @@ std::vector<int64_t> split_extents(NodeContext& c, int64_t extent) {
   const int64_t outputs = static_cast<int64_t>(c.num_outputs());
   const int64_t parts = c.opset() < 18 ? outputs : c.int_or("num_outputs", outputs);
   if (parts < 1 || parts != outputs) throw UserError(fmt::format("{} parts for {} outputs", parts, outputs));
-  if (c.opset() < 18 && extent % parts != 0) throw UserError(fmt::format("extent {} cannot be split into {} equal parts", extent, parts));
+  if (c.opset() < 18 && extent % parts != 0)
+    throw UserError(fmt::format("extent {} cannot be split into {} equal parts", extent, parts));
   const int64_t part = ceil_div(extent, parts);
   std::vector<int64_t> extents(parts, part);
   extents.back() = extent - part * (parts - 1);
@@ -56,8 +58,8 @@ Outputs convert_split(NodeContext& c) {
     total += part;
   }
   if (total != extent || extents.size() < c.num_outputs()) {
-    throw UserError(fmt::format("{} parts with {} elements in all, for {} outputs of axis {} with {} elements", extents.size(), total,
-                                c.num_outputs(), axis, extent));
+    throw UserError(fmt::format("{} parts with {} elements in all, for {} outputs of axis {} with {} elements",
+                                extents.size(), total, c.num_outputs(), axis, extent));
   }
   Outputs outputs;
   int64_t start = 0;
@@ -92,10 +94,11 @@ Outputs convert_slice(NodeContext& c) {
   std::iota(axes.begin(), axes.end(), 0);
   if (old) axes = c.ints_or("axes", axes);
   if (!old && c.has(3)) axes = c.const_ints(3, "axes");
-  const std::vector<int64_t> steps = !old && c.has(4) ? c.const_ints(4, "steps") : std::vector<int64_t>(starts.size(), 1);
+  const std::vector<int64_t> steps =
+      !old && c.has(4) ? c.const_ints(4, "steps") : std::vector<int64_t>(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
-    throw UserError(fmt::format("{} starts, {} ends, {} axes and {} steps: they must be equally many", starts.size(), ends.size(),
-                                axes.size(), steps.size()));
+    throw UserError(fmt::format("{} starts, {} ends, {} axes and {} steps: they must be equally many", starts.size(),
+                                ends.size(), axes.size(), steps.size()));
   }
   std::vector<Emitter::Range> ranges;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -111,8 +114,9 @@ Outputs convert_slice(NodeContext& c) {
 // pads of all axes, begins then ends, from attribute (before 11) or inputs (with axes from 18).
 std::vector<int64_t> pads_of(NodeContext& c) {
   const int64_t rank = c.rank(0);
-  const std::vector<int64_t> given =
-      c.opset() < 2 ? c.ints_attr("paddings") : c.opset() < 11 ? c.ints_attr("pads") : c.const_ints(1, "pads");
+  const std::vector<int64_t> given = c.opset() < 2    ? c.ints_attr("paddings")
+                                     : c.opset() < 11 ? c.ints_attr("pads")
+                                                      : c.const_ints(1, "pads");
   std::vector<int64_t> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
   if (c.opset() >= 18 && c.has(3)) axes = c.const_ints(3, "axes");
@@ -162,9 +166,11 @@ Outputs convert_expand(NodeContext& c) {
 Outputs convert_tile(NodeContext& c) {
   const Shape& shape = c.shape(0);
   const std::vector<int64_t> repeats = c.const_ints(1, "repeats");
-  if (repeats.size() != shape.size()) throw UserError(fmt::format("{} repeats for rank {}", repeats.size(), shape.size()));
+  if (repeats.size() != shape.size())
+    throw UserError(fmt::format("{} repeats for rank {}", repeats.size(), shape.size()));
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (repeats[d] < 0 || repeats[d] > kMaxElements / std::max<int64_t>(shape[d], 1)) throw UserError(fmt::format("{} repeats", repeats[d]));
+    if (repeats[d] < 0 || repeats[d] > kMaxElements / std::max<int64_t>(shape[d], 1))
+      throw UserError(fmt::format("{} repeats", repeats[d]));
   }
   return {c.emit().op("tile", {c.input(0)}, {{"repeats", repeats}})};
 }
@@ -207,7 +213,8 @@ Outputs convert_center_crop_pad(NodeContext& c) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t axis = normalize_axis(axes[i], rank);
     const int64_t extent = c.shape(0)[axis];
-    if (wanted[i] < 0 || wanted[i] > kMaxElements) throw UserError(fmt::format("extent {} for axis {}", wanted[i], axis));
+    if (wanted[i] < 0 || wanted[i] > kMaxElements)
+      throw UserError(fmt::format("extent {} for axis {}", wanted[i], axis));
     const int64_t missing = wanted[i] - extent;
     kept.push_back({axis, missing < 0 ? -missing / 2 : 0, std::min(extent, wanted[i]), 1});
     pads[axis] = std::max<int64_t>(missing, 0) / 2;

@@ -23,7 +23,8 @@ Outputs convert_flat_softmax(NodeContext& c) {
   Emitter& e = c.emit();
   const Shape shape = c.shape(0);
   const int64_t axis = c.axis_or("axis", 1, c.rank(0));
-  const Shape matrix{num_elements({shape.begin(), shape.begin() + axis}), num_elements({shape.begin() + axis, shape.end()})};
+  const Shape matrix{num_elements({shape.begin(), shape.begin() + axis}),
+                     num_elements({shape.begin() + axis, shape.end()})};
   return {e.reshape(softmax_like(c, e.reshape(c.input(0), matrix), 1), shape)};
 }
 
@@ -42,11 +43,13 @@ Outputs training_batch_normalization(NodeContext& c) {
   const Shape channels{c.shape(0)[1]};
   const ValueId batch_mean = e.reshape(mean, channels);
   const ValueId batch_variance = e.reshape(variance, channels);
-  const ValueId y = e.op("batch_norm", {x, c.input(1), c.input(2), batch_mean, batch_variance}, {{"epsilon", epsilon_of(c)}});
+  const ValueId y =
+      e.op("batch_norm", {x, c.input(1), c.input(2), batch_mean, batch_variance}, {{"epsilon", epsilon_of(c)}});
   const double momentum = c.float_or("momentum", 0.9F);
   const auto running = [&](size_t k, ValueId now) {
     const ValueId old = c.input(k);
-    return e.add(e.mul(old, e.number(old, momentum)), e.cast(e.mul(now, e.number(now, 1 - momentum)), e.data_type(old)));
+    return e.add(e.mul(old, e.number(old, momentum)),
+                 e.cast(e.mul(now, e.number(now, 1 - momentum)), e.data_type(old)));
   };
   return {y, running(3, batch_mean), running(4, batch_variance)};
 }
@@ -55,9 +58,11 @@ Outputs convert_batch_normalization(NodeContext& c) {
   c.ignore_attr("momentum");
   c.ignore_attr("consumed_inputs");
   if (c.int_or("training_mode", 0) != 0) return training_batch_normalization(c);
-  if (c.opset() < 7 && c.int_or("is_test", 0) == 0) throw Unsupported("is_test 0 (training) is not supported: export the model for inference");
+  if (c.opset() < 7 && c.int_or("is_test", 0) == 0)
+    throw Unsupported("is_test 0 (training) is not supported: export the model for inference");
   if (c.opset() < 9 && c.int_or("spatial", 1) == 0) throw Unsupported("spatial 0 is not supported");
-  return {c.emit().op("batch_norm", {c.input(0), c.input(1), c.input(2), c.input(3), c.input(4)}, {{"epsilon", epsilon_of(c)}})};
+  return {c.emit().op("batch_norm", {c.input(0), c.input(1), c.input(2), c.input(3), c.input(4)},
+                      {{"epsilon", epsilon_of(c)}})};
 }
 
 // Statistics are computed in stash_type; our operators use at least f32, so only a wider type changes anything.
@@ -98,7 +103,8 @@ Outputs convert_instance_normalization(NodeContext& c) {
 Outputs convert_group_normalization(NodeContext& c) {
   c.ignore_attr("stash_type");
   const int64_t groups = c.int_attr("num_groups");
-  return {c.emit().op("group_norm", {c.input(0), c.input(1), c.input(2)}, {{"num_groups", groups}, {"epsilon", epsilon_of(c)}})};
+  return {c.emit().op("group_norm", {c.input(0), c.input(1), c.input(2)},
+                      {{"num_groups", groups}, {"epsilon", epsilon_of(c)}})};
 }
 
 Outputs convert_mean_variance_normalization(NodeContext& c) {

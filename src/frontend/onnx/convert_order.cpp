@@ -79,7 +79,8 @@ Outputs convert_cumulative(NodeContext& c) {
   ValueId x = c.input(0);
   if (n == 0) return {x};
   if (c.int_or("exclusive", 0) != 0) x = shifted(e, x, axis, direction, fill);
-  for (int64_t step = 1; step < n; step *= 2) x = e.op(product ? "mul" : "add", {x, shifted(e, x, axis, step * direction, fill)});
+  for (int64_t step = 1; step < n; step *= 2)
+    x = e.op(product ? "mul" : "add", {x, shifted(e, x, axis, step * direction, fill)});
   return {x};
 }
 
@@ -89,7 +90,8 @@ Outputs convert_reverse_sequence(NodeContext& c) {
   const int64_t batch_axis = c.axis_or("batch_axis", 1, c.rank(0));
   const int64_t time_axis = c.axis_or("time_axis", 0, c.rank(0));
   const Shape& shape = c.shape(0);
-  if (batch_axis == time_axis || c.shape(1) != Shape{shape[batch_axis]}) throw UserError("sequence_lens must hold one length for each batch");
+  if (batch_axis == time_axis || c.shape(1) != Shape{shape[batch_axis]})
+    throw UserError("sequence_lens must hold one length for each batch");
   Shape along_time(shape.size(), 1), along_batch(shape.size(), 1);
   along_time[time_axis] = shape[time_axis];
   along_batch[batch_axis] = shape[batch_axis];
@@ -105,6 +107,7 @@ Outputs convert_compress(NodeContext& c) {
   const bool flat = !c.has_attr("axis");
   const ValueId x = flat ? e.reshape(c.input(0), {c.type(0).elements()}) : c.input(0);
   const int64_t axis = flat ? 0 : c.axis_or("axis", 0, c.rank(0));
+  if (!c.type(1).type.is_bool()) throw UserError(fmt::format("the condition is {}, it must be bool", to_string(c.type(1))));
   const graph::RefTensor condition = c.constant(1, "condition");
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < static_cast<int64_t>(condition.ints.size()); ++i) {
@@ -127,7 +130,8 @@ Outputs convert_non_zero(NodeContext& c) {
   const int64_t count = static_cast<int64_t>(found.size());
   graph::RefTensor result = graph::RefTensor::zeros({DataType::i64(), {static_cast<int64_t>(rank), count}});
   for (size_t d = 0; d < rank; ++d) {
-    for (int64_t k = 0; k < count; ++k) result.ints[static_cast<int64_t>(d) * count + k] = found[k] / strides[d] % x.type.shape[d];
+    for (int64_t k = 0; k < count; ++k)
+      result.ints[static_cast<int64_t>(d) * count + k] = found[k] / strides[d] % x.type.shape[d];
   }
   return {c.emit().constant(result)};
 }

@@ -11,7 +11,11 @@ graph::Attrs pool_attrs(NodeContext& c) {
   const Window w = read_window(c, spatial_of(c.shape(0)));
   // Automatic pads are for the extents of ceil_mode 0 already.
   const bool ceil = c.int_or("ceil_mode", 0) != 0 && c.string_or("auto_pad", "NOTSET") == "NOTSET";
-  return {{"kernel_shape", w.kernel}, {"strides", w.strides}, {"dilations", w.dilations}, {"pads", w.pads}, {"ceil_mode", int64_t{ceil}}};
+  return {{"kernel_shape", w.kernel},
+          {"strides", w.strides},
+          {"dilations", w.dilations},
+          {"pads", w.pads},
+          {"ceil_mode", int64_t{ceil}}};
 }
 
 Outputs convert_max_pool(NodeContext& c) {
@@ -47,7 +51,9 @@ Outputs convert_global_pool(NodeContext& c) {
   return {c.emit().reduce(c.op() == "GlobalMaxPool" ? "reduce_max" : "reduce_mean", c.input(0), axes, KeepDims::kYes)};
 }
 
-Outputs convert_global_lp_pool(NodeContext& c) { return {c.emit().op("global_lp_pool", {c.input(0)}, {{"p", norm_of(c)}})}; }
+Outputs convert_global_lp_pool(NodeContext& c) {
+  return {c.emit().op("global_lp_pool", {c.input(0)}, {{"p", norm_of(c)}})};
+}
 
 constexpr auto kRows = std::to_array<ConverterRow>({
     {"MaxPool", 1, 0, convert_max_pool},

@@ -19,11 +19,13 @@ ValueId spread(NodeContext& c, ValueId parameter, int64_t axis, int64_t block) {
   Shape shape = e.shape(parameter);
   if (num_elements(shape) == 1 && shape.size() <= 1) return e.reshape(parameter, {});
   if (shape.size() == 1 && block == 0) {
+    if (target.empty()) throw UserError(fmt::format("scale or zero point of shape {} for a scalar", to_string(shape)));
     Shape along(target.size(), 1);
-    along.at(axis) = shape[0];
+    along[axis] = shape[0];
     return e.reshape(parameter, along);
   }
-  if (shape.size() != target.size() || block < 1) throw UserError(fmt::format("scale or zero point of shape {}", to_string(shape)));
+  if (shape.size() != target.size() || block < 1)
+    throw UserError(fmt::format("scale or zero point of shape {}", to_string(shape)));
   // [.., blocks, ..] -> [.., blocks, 1, ..] -> [.., blocks, block, ..] -> cut to the input's extent.
   Shape split = shape;
   split.insert(split.begin() + axis + 1, 1);
@@ -32,7 +34,8 @@ ValueId spread(NodeContext& c, ValueId parameter, int64_t axis, int64_t block) {
   Shape merged = shape;
   if (shape[axis] > 0 && block > (int64_t{1} << 40) / shape[axis]) throw UserError(fmt::format("block_size {}", block));
   merged[axis] = shape[axis] * block;
-  if (merged[axis] < target[axis]) throw UserError(fmt::format("{} blocks of {} do not cover axis {}", shape[axis], block, axis));
+  if (merged[axis] < target[axis])
+    throw UserError(fmt::format("{} blocks of {} do not cover axis {}", shape[axis], block, axis));
   return e.slice(e.reshape(e.expand(e.reshape(parameter, split), repeated), merged), axis, 0, target[axis]);
 }
 
@@ -54,11 +57,16 @@ struct Limits {
 
 Limits limits_of(DataType type) {
   switch (type.scalar()) {
-    case ScalarType::kI8: return {-128, 127};
-    case ScalarType::kU8: return {0, 255};
-    case ScalarType::kI16: return {-32768, 32767};
-    case ScalarType::kU16: return {0, 65535};
-    default: throw Unsupported(fmt::format("quantized type {} is not supported", to_string(type)));
+    case ScalarType::kI8:
+      return {-128, 127};
+    case ScalarType::kU8:
+      return {0, 255};
+    case ScalarType::kI16:
+      return {-32768, 32767};
+    case ScalarType::kU16:
+      return {0, 65535};
+    default:
+      throw Unsupported(fmt::format("quantized type {} is not supported", to_string(type)));
   }
 }
 
@@ -79,7 +87,8 @@ Outputs convert_quantize_linear(NodeContext& c) {
   if (wanted != 0) type = element_type(static_cast<int32_t>(wanted), "attribute 'output_dtype'");
   if (c.has(2)) type = c.type(2).type;
   DataType precision = c.type(1).type;
-  if (const int64_t p = c.int_or("precision", 0); p != 0) precision = element_type(static_cast<int32_t>(p), "attribute 'precision'");
+  if (const int64_t p = c.int_or("precision", 0); p != 0)
+    precision = element_type(static_cast<int32_t>(p), "attribute 'precision'");
   if (!precision.is_float()) precision = DataType::f32();
   const ValueId scale = e.cast(spread(c, c.input(1), axis.axis, axis.block), precision);
   const ValueId zero = c.has(2) ? spread(c, c.input(2), axis.axis, axis.block) : graph::kAbsent;
@@ -90,7 +99,8 @@ Outputs convert_dequantize_linear(NodeContext& c) {
   Emitter& e = c.emit();
   const Axis axis = quantization_axis(c);
   DataType type = c.type(1).type;
-  if (const int64_t t = c.int_or("output_dtype", 0); t != 0) type = element_type(static_cast<int32_t>(t), "attribute 'output_dtype'");
+  if (const int64_t t = c.int_or("output_dtype", 0); t != 0)
+    type = element_type(static_cast<int32_t>(t), "attribute 'output_dtype'");
   const DataType math = c.type(1).type;
   ValueId x = e.cast(c.input(0), DataType::i32());
   if (c.has(2)) x = e.sub(x, e.cast(spread(c, c.input(2), axis.axis, axis.block), DataType::i32()));
@@ -107,7 +117,8 @@ Outputs convert_dynamic_quantize(NodeContext& c) {
   const ValueId high = e.op("max", {e.reduce("reduce_max", x, all, KeepDims::kNo), e.number(x, 0)});
   const ValueId low = e.op("min", {e.reduce("reduce_min", x, all, KeepDims::kNo), e.number(x, 0)});
   const ValueId scale = e.div(e.sub(high, low), e.number(x, 255));
-  const ValueId zero = e.op("round", {e.op("clip", {e.div(e.op("neg", {low}), scale)}, {{"min", 0.0}, {"max", 255.0}})});
+  const ValueId zero =
+      e.op("round", {e.op("clip", {e.div(e.op("neg", {low}), scale)}, {{"min", 0.0}, {"max", 255.0}})});
   const ValueId zero_point = e.cast(zero, {ScalarType::kU8});
   return {quantize(e, x, scale, zero_point, {ScalarType::kU8}), scale, zero_point};
 }
@@ -116,8 +127,10 @@ Outputs convert_dynamic_quantize(NodeContext& c) {
 ValueId along(Emitter& e, ValueId parameter, int64_t axis, int64_t rank) {
   const int64_t count = num_elements(e.shape(parameter));
   if (count == 1) return e.reshape(parameter, {});
+  if (axis >= rank)
+    throw UserError(fmt::format("scale or zero point of {} elements for a tensor of rank {}", count, rank));
   Shape shape(rank, 1);
-  shape.at(axis) = count;
+  shape[axis] = count;
   return e.reshape(parameter, shape);
 }
 
@@ -127,14 +140,16 @@ Outputs convert_qlinear_matmul(NodeContext& c) {
   const ValueId sum = e.op("matmul_integer", {c.input(0), c.input(3), c.input(2), c.input(5)});
   const int64_t rank = static_cast<int64_t>(e.shape(sum).size());
   const auto real = [&](size_t k) { return e.cast(c.input(k), DataType::f32()); };
-  const ValueId scale = e.mul(along(e, real(1), std::max<int64_t>(rank - 2, 0), rank), along(e, real(4), std::max<int64_t>(rank - 1, 0), rank));
+  const ValueId scale = e.mul(along(e, real(1), std::max<int64_t>(rank - 2, 0), rank),
+                              along(e, real(4), std::max<int64_t>(rank - 1, 0), rank));
   const ValueId y = e.mul(e.cast(sum, DataType::f32()), e.div(scale, e.reshape(real(6), {})));
   return {quantize(e, y, e.scalar(1, DataType::f32()), e.reshape(c.input(7), {}), c.type(7).type)};
 }
 
 Outputs convert_qlinear_conv(NodeContext& c) {
   Emitter& e = c.emit();
-  ValueId sum = e.op("conv_integer", {c.input(0), c.input(3), c.input(2), c.input(5)}, conv_attributes(c, c.shape(0), c.shape(3)));
+  ValueId sum = e.op("conv_integer", {c.input(0), c.input(3), c.input(2), c.input(5)},
+                     conv_attributes(c, c.shape(0), c.shape(3)));
   const int64_t rank = c.rank(0);
   if (c.has(8)) sum = e.add(sum, along(e, c.input(8), 1, rank));
   const ValueId scale = e.mul(e.reshape(c.input(1), {}), along(e, c.input(4), 1, rank));

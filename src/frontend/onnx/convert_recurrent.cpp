@@ -57,15 +57,20 @@ class Recurrent {
     batch_ = e_.shape(x_)[1];
     hidden_ = c.shape(2)[2];
     directions_ = c.shape(1)[0];
-    if (c.int_or("hidden_size", hidden_) != hidden_) throw UserError(fmt::format("hidden_size differs from R's {}", hidden_));
+    if (c.int_or("hidden_size", hidden_) != hidden_)
+      throw UserError(fmt::format("hidden_size differs from R's {}", hidden_));
     const std::string direction = c.string_or("direction", "forward");
-    if (direction != "forward" && direction != "reverse" && direction != "bidirectional") throw UserError(fmt::format("direction '{}'", direction));
-    if (directions_ != (direction == "bidirectional" ? 2 : 1)) throw UserError(fmt::format("{} directions in W", directions_));
+    if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+      throw UserError(fmt::format("direction '{}'", direction));
+    if (directions_ != (direction == "bidirectional" ? 2 : 1))
+      throw UserError(fmt::format("{} directions in W", directions_));
     first_reversed_ = direction == "reverse";
-    if (c.shape(1)[1] != gates_ * hidden_ || c.shape(2) != Shape{directions_, gates_ * hidden_, hidden_} || c.shape(1)[2] != e_.shape(x_)[2]) {
+    if (c.shape(1)[1] != gates_ * hidden_ || c.shape(2) != Shape{directions_, gates_ * hidden_, hidden_} ||
+        c.shape(1)[2] != e_.shape(x_)[2]) {
       throw UserError(fmt::format("W {} or R {} do not fit", to_string(c.shape(1)), to_string(c.shape(2))));
     }
-    if (steps_ < 1 || steps_ > kMaxTrips) throw Unsupported(fmt::format("a sequence of {} steps; 1 to {} are supported", steps_, kMaxTrips));
+    if (steps_ < 1 || steps_ > kMaxTrips)
+      throw Unsupported(fmt::format("a sequence of {} steps; 1 to {} are supported", steps_, kMaxTrips));
     clip_ = c.float_or("clip", 0);
     read_activations();
   }
@@ -93,12 +98,15 @@ class Recurrent {
 
  private:
   void read_activations() {
-    std::vector<std::string> names = gates_ == 1 ? std::vector<std::string>{"Tanh"} : gates_ == 3 ? std::vector<std::string>{"Sigmoid", "Tanh"}
-                                                                                                 : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
+    std::vector<std::string> names = gates_ == 1   ? std::vector<std::string>{"Tanh"}
+                                     : gates_ == 3 ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                                                   : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
     const size_t each = names.size();
     names = c_.strings_or("activations", names);
-    if (names.size() == each && directions_ == 2) names.insert(names.end(), names.begin(), names.begin() + static_cast<int64_t>(each));
-    if (names.size() != each * directions_) throw UserError(fmt::format("{} activations for {} directions", names.size(), directions_));
+    if (names.size() == each && directions_ == 2)
+      names.insert(names.end(), names.begin(), names.begin() + static_cast<int64_t>(each));
+    if (names.size() != each * directions_)
+      throw UserError(fmt::format("{} activations for {} directions", names.size(), directions_));
     const std::vector<double> alpha = c_.floats_or("activation_alpha", {});
     const std::vector<double> beta = c_.floats_or("activation_beta", {});
     for (size_t k = 0; k < names.size(); ++k) {
@@ -108,10 +116,14 @@ class Recurrent {
     }
   }
 
-  const Activation& activation(size_t k) const { return activations_[static_cast<size_t>(direction_) * (activations_.size() / directions_) + k]; }
+  const Activation& activation(size_t k) const {
+    return activations_[static_cast<size_t>(direction_) * (activations_.size() / directions_) + k];
+  }
 
   ValueId clipped(ValueId x) { return clip_ > 0 ? e_.op("clip", {x}, {{"min", -clip_}, {"max", clip_}}) : x; }
-  ValueId gate(ValueId x, int64_t k) { return e_.slice(x, static_cast<int64_t>(e_.shape(x).size()) - 1, k * hidden_, hidden_); }
+  ValueId gate(ValueId x, int64_t k) {
+    return e_.slice(x, static_cast<int64_t>(e_.shape(x).size()) - 1, k * hidden_, hidden_);
+  }
 
   // Row d of an optional input of shape [directions, ...] (or, batch first, [batch, directions, hidden]).
   ValueId of_direction(size_t input, int64_t d, const Shape& shape) {
@@ -121,7 +133,8 @@ class Recurrent {
   ValueId initial(size_t input, int64_t d) {
     if (!c_.has(input)) return e_.filled(0, {c_.type(0).type, {batch_, hidden_}});
     const int64_t axis = batch_first_ ? 1 : 0;
-    if (c_.type(input).elements() != directions_ * batch_ * hidden_) throw UserError(fmt::format("initial state of shape {}", to_string(c_.shape(input))));
+    if (c_.type(input).elements() != directions_ * batch_ * hidden_)
+      throw UserError(fmt::format("initial state of shape {}", to_string(c_.shape(input))));
     return e_.reshape(e_.slice(c_.input(input), axis, d, 1), {batch_, hidden_});
   }
 
@@ -140,7 +153,9 @@ class Recurrent {
     for (int64_t s = 0; s < steps_; ++s) {
       const int64_t t = reversed ? steps_ - 1 - s : s;
       const ValueId x = e_.reshape(e_.slice(all, 0, t, 1), {batch_, gates_ * hidden_});
-      State next = gates_ == 4 ? lstm_step(x, state) : gates_ == 3 ? State{gru_step(x, state.h), kAbsent} : State{rnn_step(x, state.h), kAbsent};
+      State next = gates_ == 4   ? lstm_step(x, state)
+                   : gates_ == 3 ? State{gru_step(x, state.h), kAbsent}
+                                 : State{rnn_step(x, state.h), kAbsent};
       rows[t] = next.h;
       if (lengths != kAbsent) {
         // Beyond a sequence's end its state stays and its output is 0.
@@ -182,11 +197,13 @@ class Recurrent {
   State lstm_step(ValueId x, const State& state) {
     const ValueId all = e_.add(x, state_product(state.h));
     const auto peep = [&](ValueId gate_value, int64_t k, ValueId cell) {
-      return peepholes_ == kAbsent ? gate_value : e_.add(gate_value, e_.mul(e_.slice(peepholes_, 0, k * hidden_, hidden_), cell));
+      return peepholes_ == kAbsent ? gate_value
+                                   : e_.add(gate_value, e_.mul(e_.slice(peepholes_, 0, k * hidden_, hidden_), cell));
     };
     const ValueId i = apply(e_, activation(0), clipped(peep(gate(all, 0), 0, state.c)));
     const bool coupled = c_.int_or("input_forget", 0) != 0;
-    const ValueId f = coupled ? e_.sub(e_.number(i, 1), i) : apply(e_, activation(0), clipped(peep(gate(all, 2), 2, state.c)));
+    const ValueId f =
+        coupled ? e_.sub(e_.number(i, 1), i) : apply(e_, activation(0), clipped(peep(gate(all, 2), 2, state.c)));
     const ValueId candidate = apply(e_, activation(1), clipped(gate(all, 3)));
     const ValueId cell = e_.add(e_.mul(f, state.c), e_.mul(i, candidate));
     const ValueId o = apply(e_, activation(0), clipped(peep(gate(all, 1), 1, cell)));
@@ -200,7 +217,8 @@ class Recurrent {
   double clip_ = 0;
   std::vector<Activation> activations_;
   ValueId x_ = kAbsent;  // [steps, batch, input]
-  ValueId recurrence_ = kAbsent, input_bias_ = kAbsent, state_bias_ = kAbsent, peepholes_ = kAbsent;  // of the direction at hand
+  ValueId recurrence_ = kAbsent, input_bias_ = kAbsent, state_bias_ = kAbsent,
+          peepholes_ = kAbsent;  // of the direction at hand
 };
 
 Outputs convert_recurrent(NodeContext& c) {

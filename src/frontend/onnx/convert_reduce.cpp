@@ -11,14 +11,19 @@ namespace {
 
 using graph::ValueId;
 
-// Axes are an attribute before opset 18 (ReduceSum: 13), an optional input after. No axes mean all, or (on demand) none.
+// Axes are an attribute before opset 18 (ReduceSum: 13), an optional input after. No axes mean all, or (on demand)
+// none.
 Outputs convert_reduce(NodeContext& c) {
-  static const std::map<std::string, std::string_view> kOps = {
-      {"ReduceSum", "reduce_sum"},         {"ReduceMean", "reduce_mean"},
-      {"ReduceMax", "reduce_max"},         {"ReduceMin", "reduce_min"},
-      {"ReduceProd", "reduce_prod"},       {"ReduceL1", "reduce_l1"},
-      {"ReduceL2", "reduce_l2"},           {"ReduceLogSum", "reduce_log_sum"},
-      {"ReduceLogSumExp", "reduce_log_sum_exp"}, {"ReduceSumSquare", "reduce_sum_square"}};
+  static const std::map<std::string, std::string_view> kOps = {{"ReduceSum", "reduce_sum"},
+                                                               {"ReduceMean", "reduce_mean"},
+                                                               {"ReduceMax", "reduce_max"},
+                                                               {"ReduceMin", "reduce_min"},
+                                                               {"ReduceProd", "reduce_prod"},
+                                                               {"ReduceL1", "reduce_l1"},
+                                                               {"ReduceL2", "reduce_l2"},
+                                                               {"ReduceLogSum", "reduce_log_sum"},
+                                                               {"ReduceLogSumExp", "reduce_log_sum_exp"},
+                                                               {"ReduceSumSquare", "reduce_sum_square"}};
   const bool input_axes = c.opset() >= (c.op() == "ReduceSum" ? 13 : 18);
   const KeepDims keep = c.int_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo;
   std::vector<int64_t> axes;
@@ -36,11 +41,13 @@ Outputs convert_reduce(NodeContext& c) {
 Outputs convert_arg(NodeContext& c) {
   const int64_t axis = c.axis_or("axis", 0, c.rank(0));
   return {c.emit().op(c.op() == "ArgMax" ? "arg_max" : "arg_min", {c.input(0)},
-                      {{"axis", axis}, {"keepdims", c.int_or("keepdims", 1)}, {"select_last_index", c.int_or("select_last_index", 0)}})};
+                      {{"axis", axis},
+                       {"keepdims", c.int_or("keepdims", 1)},
+                       {"select_last_index", c.int_or("select_last_index", 0)}})};
 }
 
-
-// -w[t] * x[n, t, ...] with t the target class, 0 where t is ignore_index; then none, sum, or the mean weighted by w[t].
+// -w[t] * x[n, t, ...] with t the target class, 0 where t is ignore_index; then none, sum, or the mean weighted by
+// w[t].
 ValueId negative_log_likelihood(NodeContext& c, ValueId log_probabilities) {
   Emitter& e = c.emit();
   const Shape scores = c.shape(0);
@@ -49,7 +56,8 @@ ValueId negative_log_likelihood(NodeContext& c, ValueId log_probabilities) {
   per_target.erase(per_target.begin() + 1);
   if (c.shape(1) != per_target) throw UserError(fmt::format("the target must have shape {}", to_string(per_target)));
   const std::string reduction = c.string_or("reduction", "mean");
-  if (reduction != "none" && reduction != "sum" && reduction != "mean") throw UserError(fmt::format("reduction '{}'", reduction));
+  if (reduction != "none" && reduction != "sum" && reduction != "mean")
+    throw UserError(fmt::format("reduction '{}'", reduction));
   const DataType type = c.type(0).type;
   ValueId target = c.input(1);
   ValueId weight = c.has(2) ? c.input(2) : graph::kAbsent;
@@ -60,7 +68,8 @@ ValueId negative_log_likelihood(NodeContext& c, ValueId log_probabilities) {
   }
   Shape with_class = per_target;
   with_class.insert(with_class.begin() + 1, 1);
-  const ValueId picked = e.op("gather_elements", {log_probabilities, e.reshape(target, with_class)}, {{"axis", int64_t{1}}});
+  const ValueId picked =
+      e.op("gather_elements", {log_probabilities, e.reshape(target, with_class)}, {{"axis", int64_t{1}}});
   ValueId loss = e.op("neg", {e.reshape(picked, per_target)});
   ValueId factor = weight == graph::kAbsent ? graph::kAbsent : e.gather(weight, target, 0);
   if (ignored != graph::kAbsent) {
@@ -73,7 +82,8 @@ ValueId negative_log_likelihood(NodeContext& c, ValueId log_probabilities) {
   std::iota(all.begin(), all.end(), 0);
   if (reduction == "mean" && factor == graph::kAbsent) return e.reduce("reduce_mean", loss, all, KeepDims::kNo);
   const ValueId sum = e.reduce("reduce_sum", loss, all, KeepDims::kNo);
-  return reduction == "sum" ? sum : e.div(sum, e.reduce("reduce_sum", e.expand(factor, per_target), all, KeepDims::kNo));
+  return reduction == "sum" ? sum
+                            : e.div(sum, e.reduce("reduce_sum", e.expand(factor, per_target), all, KeepDims::kNo));
 }
 
 Outputs convert_nll_loss(NodeContext& c) { return {negative_log_likelihood(c, c.input(0))}; }

@@ -22,7 +22,7 @@ struct Options {
 
 struct Axis {
   int64_t axis, in, out;
-  double scale;               // out / in, not rounded
+  double scale;  // out / in, not rounded
   double roi_begin = 0, roi_end = 1;
 };
 
@@ -147,7 +147,8 @@ ValueId resize_axis(Emitter& e, ValueId x, const Options& o, const Axis& a) {
 // Extents below 1, or too many of them, are refused before any table is built.
 void check_axis(const Axis& a) {
   if (a.in < 1 || a.out < 1 || a.out > kMaxFoldInputElements || !(a.scale > 0)) {
-    throw UserError(fmt::format("axis {} with {} elements cannot be resized to {} (scale {})", a.axis, a.in, a.out, a.scale));
+    throw UserError(
+        fmt::format("axis {} with {} elements cannot be resized to {} (scale {})", a.axis, a.in, a.out, a.scale));
   }
 }
 
@@ -168,7 +169,8 @@ int64_t scaled_extent(int64_t in, double scale) {
   return out >= 0 && out <= static_cast<double>(kMaxElements) ? static_cast<int64_t>(out) : -1;
 }
 
-std::vector<Axis> axes_from_scales(NodeContext& c, const std::vector<double>& scales, const std::vector<int64_t>& axes) {
+std::vector<Axis> axes_from_scales(NodeContext& c, const std::vector<double>& scales,
+                                   const std::vector<int64_t>& axes) {
   if (scales.size() != axes.size()) throw UserError(fmt::format("{} scales for {} axes", scales.size(), axes.size()));
   std::vector<Axis> result;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -191,7 +193,8 @@ std::vector<Axis> axes_from_sizes(NodeContext& c, const std::vector<int64_t>& si
     result.push_back({axes[i], in, sizes[i], scale});
   }
   if (policy == "stretch") return result;
-  if (policy != "not_larger" && policy != "not_smaller") throw UserError(fmt::format("keep_aspect_ratio_policy '{}'", policy));
+  if (policy != "not_larger" && policy != "not_smaller")
+    throw UserError(fmt::format("keep_aspect_ratio_policy '{}'", policy));
   for (Axis& a : result) {
     const double out = std::floor(common * static_cast<double>(a.in) + 0.5);
     a.out = out >= 1 && out <= static_cast<double>(kMaxElements) ? static_cast<int64_t>(out) : -1;
@@ -218,10 +221,12 @@ Outputs convert_resize(NodeContext& c) {
   const bool sized = c.has(3) && c.type(3).elements() > 0;
   if (!sized && !c.has(2)) throw UserError("scales or sizes must be given");
   c.ignore_attr("keep_aspect_ratio_policy");
-  std::vector<Axis> plan = sized ? axes_from_sizes(c, c.const_ints(3, "sizes"), axes) : axes_from_scales(c, c.const_floats(2, "scales"), axes);
+  std::vector<Axis> plan = sized ? axes_from_sizes(c, c.const_ints(3, "sizes"), axes)
+                                 : axes_from_scales(c, c.const_floats(2, "scales"), axes);
   if (o.coordinates == "tf_crop_and_resize") {
     const std::vector<double> roi = c.const_floats(1, "roi");
-    if (roi.size() != 2 * plan.size()) throw UserError(fmt::format("{} numbers of roi for {} axes", roi.size(), plan.size()));
+    if (roi.size() != 2 * plan.size())
+      throw UserError(fmt::format("{} numbers of roi for {} axes", roi.size(), plan.size()));
     for (size_t i = 0; i < plan.size(); ++i) {
       plan[i].roi_begin = roi[i];
       plan[i].roi_end = roi[i + plan.size()];
@@ -236,7 +241,8 @@ Outputs convert_upsample(NodeContext& c) {
   o.mode = c.string_or("mode", "nearest");
   o.coordinates = "asymmetric";
   o.nearest = "floor";
-  const std::vector<double> scales = c.op() == "Upsample" && c.opset() < 9 ? c.floats_or("scales", {}) : c.const_floats(1, "scales");
+  const std::vector<double> scales =
+      c.op() == "Upsample" && c.opset() < 9 ? c.floats_or("scales", {}) : c.const_floats(1, "scales");
   std::vector<int64_t> axes(c.rank(0));
   std::iota(axes.begin(), axes.end(), 0);
   return {resize(c, o, axes_from_scales(c, scales, axes))};

@@ -18,12 +18,15 @@ Outputs convert_affine_grid(NodeContext& c) {
   Emitter& e = c.emit();
   const std::vector<int64_t> size = c.const_ints(1, "size");
   const size_t n = size.size() - 2;
-  if (size.size() < 4 || size.size() > 5 || c.rank(0) != 3 || c.shape(0)[1] != static_cast<int64_t>(n) || c.shape(0)[2] != static_cast<int64_t>(n) + 1) {
+  if (size.size() < 4 || size.size() > 5 || c.rank(0) != 3 || c.shape(0)[1] != static_cast<int64_t>(n) ||
+      c.shape(0)[2] != static_cast<int64_t>(n) + 1) {
     throw UserError(fmt::format("theta {} does not fit size {}", to_string(c.shape(0)), to_string(size)));
   }
+  if (!c.type(0).type.is_float()) throw UserError(fmt::format("theta is {}, it must be a float", to_string(c.type(0).type)));
   int64_t points = 1;
   for (size_t d = 0; d < n; ++d) {
-    if (size[2 + d] < 1 || size[2 + d] > kMaxFoldInputElements / points) throw UserError(fmt::format("size {}", to_string(size)));
+    if (size[2 + d] < 1 || size[2 + d] > kMaxFoldInputElements / points)
+      throw UserError(fmt::format("size {}", to_string(size)));
     points *= size[2 + d];
   }
   const bool corners = c.int_or("align_corners", 0) != 0;
@@ -59,16 +62,19 @@ class GridSampler {
     const Shape& x = c.shape(0);
     const Shape& grid = c.shape(1);
     n_ = x.size() < 3 ? 0 : x.size() - 2;
-    if (n_ == 0 || grid.size() != x.size() || grid[0] != x[0] || grid.back() != static_cast<int64_t>(n_) || c.type(0).elements() == 0) {
+    if (n_ == 0 || grid.size() != x.size() || grid[0] != x[0] || grid.back() != static_cast<int64_t>(n_) ||
+        c.type(0).elements() == 0) {
       throw UserError(fmt::format("the grid {} does not fit the input {}", to_string(grid), to_string(x)));
     }
+    if (!c.type(0).type.is_float() || !c.type(1).type.is_float()) throw UserError("the input and the grid must be floats");
     mode_ = c.string_or("mode", "linear");
     if (mode_ == "bilinear") mode_ = "linear";
     if (mode_ == "bicubic") mode_ = "cubic";
     padding_ = c.string_or("padding_mode", "zeros");
     corners_ = c.int_or("align_corners", 0) != 0;
     if (mode_ != "linear" && mode_ != "nearest" && mode_ != "cubic") throw UserError(fmt::format("mode '{}'", mode_));
-    if (padding_ != "zeros" && padding_ != "border" && padding_ != "reflection") throw UserError(fmt::format("padding_mode '{}'", padding_));
+    if (padding_ != "zeros" && padding_ != "border" && padding_ != "reflection")
+      throw UserError(fmt::format("padding_mode '{}'", padding_));
     points_ = num_elements({grid.begin() + 1, grid.end() - 1});
   }
 
@@ -91,7 +97,8 @@ class GridSampler {
   // [N, points], in elements of axis d; x is the last axis of the input and the first of the grid's tuples.
   ValueId coordinate(size_t d) {
     const int64_t last = c_.rank(1) - 1;
-    const ValueId normalized = e_.reshape(e_.slice(c_.input(1), last, static_cast<int64_t>(n_ - 1 - d), 1), {c_.shape(1)[0], points_});
+    const ValueId normalized =
+        e_.reshape(e_.slice(c_.input(1), last, static_cast<int64_t>(n_ - 1 - d), 1), {c_.shape(1)[0], points_});
     const ValueId shifted = e_.add(normalized, number(1));
     if (corners_) return e_.mul(shifted, number((extent(d) - 1) / 2));
     return e_.sub(e_.mul(shifted, number(extent(d) / 2)), number(0.5));
@@ -105,7 +112,8 @@ class GridSampler {
     const ValueId distance = e_.op("abs", {e_.sub(x, number(low))});
     const ValueId turns = e_.op("floor", {e_.div(distance, number(range))});
     const ValueId rest = e_.sub(distance, e_.mul(turns, number(range)));
-    const ValueId odd = e_.op("equal", {e_.sub(turns, e_.mul(e_.op("floor", {e_.div(turns, number(2))}), number(2))), number(1)});
+    const ValueId odd =
+        e_.op("equal", {e_.sub(turns, e_.mul(e_.op("floor", {e_.div(turns, number(2))}), number(2))), number(1)});
     return e_.where(odd, e_.sub(number(low + range), rest), e_.add(rest, number(low)));
   }
 
@@ -114,7 +122,8 @@ class GridSampler {
   // The neighbour at the whole coordinate `at`: outside, it counts nothing (zeros) or is taken from inside.
   Neighbour neighbour(ValueId at, ValueId weight, size_t d) {
     if (padding_ == "zeros") {
-      const ValueId inside = e_.op("and", {e_.op("greater_equal", {at, number(0)}), e_.op("less_equal", {at, number(extent(d) - 1)})});
+      const ValueId inside =
+          e_.op("and", {e_.op("greater_equal", {at, number(0)}), e_.op("less_equal", {at, number(extent(d) - 1)})});
       weight = e_.where(inside, weight, number(0));
     }
     const ValueId source = padding_ == "reflection" && mode_ == "cubic" ? reflected(at, d) : at;
@@ -129,7 +138,8 @@ class GridSampler {
     const ValueId t = e_.sub(x, base);
     if (mode_ == "linear") return {neighbour(base, e_.sub(number(1), t), d), neighbour(e_.add(base, number(1)), t, d)};
     std::vector<Neighbour> result;
-    for (int64_t k = -1; k <= 2; ++k) result.push_back(neighbour(e_.add(base, number(static_cast<double>(k))), cubic_weight(t, k), d));
+    for (int64_t k = -1; k <= 2; ++k)
+      result.push_back(neighbour(e_.add(base, number(static_cast<double>(k))), cubic_weight(t, k), d));
     return result;
   }
 
@@ -156,7 +166,8 @@ class GridSampler {
       return;
     }
     for (const Neighbour& neighbour : axes[d]) {
-      const ValueId flat = index == kAbsent ? neighbour.index : e_.add(e_.mul(index, e_.number(index, extent(d))), neighbour.index);
+      const ValueId flat =
+          index == kAbsent ? neighbour.index : e_.add(e_.mul(index, e_.number(index, extent(d))), neighbour.index);
       combine(axes, d + 1, flat, weight == kAbsent ? neighbour.weight : e_.mul(weight, neighbour.weight));
     }
   }

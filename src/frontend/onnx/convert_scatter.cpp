@@ -22,17 +22,25 @@ int64_t wrap_index(int64_t index, int64_t extent) {
 // The element that changes nothing under a reduction.
 double neutral(const std::string& reduction, DataType type) {
   const int value_bits = type.bits() - (type.is_signed_int() ? 1 : 0);
-  const double lowest = type.is_float() ? -std::numeric_limits<double>::infinity() : type.is_signed_int() ? -std::ldexp(1.0, value_bits) : 0;
+  const double lowest = type.is_float()        ? -std::numeric_limits<double>::infinity()
+                        : type.is_signed_int() ? -std::ldexp(1.0, value_bits)
+                                               : 0;
   const double highest = type.is_float() ? std::numeric_limits<double>::infinity() : std::ldexp(1.0, value_bits) - 1;
   if (reduction == "add") return 0;
   if (reduction == "mul") return 1;
   return reduction == "max" ? lowest : highest;
 }
 
+// Integer indices of any shape, known at import.
+graph::RefTensor known_indices(NodeContext& c, size_t k, std::string_view role) {
+  if (!c.type(k).type.is_int()) throw UserError(fmt::format("input '{}' is {}, it must hold integers", role, to_string(c.type(k))));
+  return c.constant(k, role);
+}
+
 struct Scatter {
-  ValueId data, updates;                   // [batch, elements], [batch, updates]
-  std::vector<int64_t> destinations;       // of each update, an element
-  std::string reduction;                   // none, add, mul, max, min
+  ValueId data, updates;              // [batch, elements], [batch, updates]
+  std::vector<int64_t> destinations;  // of each update, an element
+  std::string reduction;              // none, add, mul, max, min
 };
 
 // Updates that meet in one element apply in order.
@@ -48,14 +56,16 @@ ValueId scatter(Emitter& e, const Scatter& s) {
     for (int64_t u = 0; u < updates; ++u) source[s.destinations[u]] = elements + u;
     return e.gather(e.concat({s.data, s.updates}, 1), e.int_list(source), 1);
   }
-  static const std::map<std::string, std::string_view> kOps = {{"add", "add"}, {"mul", "mul"}, {"max", "max"}, {"min", "min"}};
+  static const std::map<std::string, std::string_view> kOps = {
+      {"add", "add"}, {"mul", "mul"}, {"max", "max"}, {"min", "min"}};
   const auto op = kOps.find(s.reduction);
   if (op == kOps.end()) throw UserError(fmt::format("reduction '{}'", s.reduction));
   std::vector<std::vector<int64_t>> rounds;
   std::vector<size_t> met(elements, 0);
   for (int64_t u = 0; u < updates; ++u) {
     const size_t round = met[s.destinations[u]]++;
-    if (round >= kMaxUpdatesPerElement) throw Unsupported(fmt::format("more than {} updates of one element", kMaxUpdatesPerElement));
+    if (round >= kMaxUpdatesPerElement)
+      throw Unsupported(fmt::format("more than {} updates of one element", kMaxUpdatesPerElement));
     if (round == rounds.size()) rounds.emplace_back(elements, updates);
     rounds[round][s.destinations[u]] = u;
   }
@@ -78,12 +88,13 @@ Outputs convert_scatter_elements(NodeContext& c) {
   const Shape& data = c.shape(0);
   const Shape& shape = c.shape(1);
   const int64_t axis = c.axis_or("axis", 0, c.rank(0));
-  if (shape.size() != data.size() || c.shape(2) != shape) throw UserError("indices and updates must have one shape, of the data's rank");
+  if (shape.size() != data.size() || c.shape(2) != shape)
+    throw UserError("indices and updates must have one shape, of the data's rank");
   for (size_t d = 0; d < data.size(); ++d) {
     if (static_cast<int64_t>(d) != axis && shape[d] > data[d]) throw UserError("the indices are larger than the data");
   }
   check_updates_type(c);
-  const graph::RefTensor indices = c.constant(1, "indices");
+  const graph::RefTensor indices = known_indices(c, 1, "indices");
   const Shape strides = row_major_strides(data);
   const Shape own = row_major_strides(shape);
   std::vector<int64_t> destinations(indices.ints.size());
@@ -102,17 +113,20 @@ Outputs convert_scatter_elements(NodeContext& c) {
 Outputs convert_scatter_nd(NodeContext& c) {
   const Shape& data = c.shape(0);
   const Shape& index_shape = c.shape(1);
-  if (index_shape.empty() || index_shape.back() > c.rank(0)) throw UserError("the indices' last extent is more than the data's rank");
+  if (index_shape.empty() || index_shape.back() > c.rank(0))
+    throw UserError("the indices' last extent is more than the data's rank");
   const int64_t depth = index_shape.back();
   Shape expected(index_shape.begin(), index_shape.end() - 1);
   expected.insert(expected.end(), data.begin() + depth, data.end());
-  if (c.shape(2) != expected) throw UserError(fmt::format("the updates have shape {}, expected {}", to_string(c.shape(2)), to_string(expected)));
+  if (c.shape(2) != expected)
+    throw UserError(fmt::format("the updates have shape {}, expected {}", to_string(c.shape(2)), to_string(expected)));
   check_updates_type(c);
-  const graph::RefTensor indices = c.constant(1, "indices");
+  const graph::RefTensor indices = known_indices(c, 1, "indices");
   const Shape strides = row_major_strides(data);
   const int64_t slice = num_elements({data.begin() + depth, data.end()});
   std::vector<int64_t> destinations;
-  const int64_t tuples = depth == 0 ? num_elements({index_shape.begin(), index_shape.end() - 1}) : static_cast<int64_t>(indices.ints.size()) / depth;
+  const int64_t tuples = depth == 0 ? num_elements({index_shape.begin(), index_shape.end() - 1})
+                                    : static_cast<int64_t>(indices.ints.size()) / depth;
   if (c.type(2).elements() > kMaxFoldInputElements) throw Unsupported("that many updates are not supported");
   for (int64_t t = 0; t < tuples; ++t) {
     int64_t start = 0;
@@ -132,13 +146,16 @@ Outputs convert_tensor_scatter(NodeContext& c) {
   const int64_t axis = c.axis_or("axis", -2, c.rank(0));
   const std::string mode = c.string_or("mode", "linear");
   if (mode != "linear" && mode != "circular") throw UserError(fmt::format("mode '{}'", mode));
-  if (axis == 0 || update.size() != cache.size() || update[0] != cache[0]) throw UserError("the update does not fit the cache");
+  if (axis == 0 || update.size() != cache.size() || update[0] != cache[0])
+    throw UserError("the update does not fit the cache");
   for (size_t d = 0; d < cache.size(); ++d) {
-    if (update[d] > cache[d] || (static_cast<int64_t>(d) != axis && update[d] != cache[d])) throw UserError("the update does not fit the cache");
+    if (update[d] > cache[d] || (static_cast<int64_t>(d) != axis && update[d] != cache[d]))
+      throw UserError("the update does not fit the cache");
   }
   std::vector<int64_t> first(cache[0], 0);
   if (c.has(2)) first = c.const_ints(2, "write_indices");
-  if (static_cast<int64_t>(first.size()) != cache[0]) throw UserError("write_indices must hold one index for each batch");
+  if (static_cast<int64_t>(first.size()) != cache[0])
+    throw UserError("write_indices must hold one index for each batch");
   const Shape strides = row_major_strides(cache);
   const Shape own = row_major_strides(update);
   std::vector<int64_t> destinations;
@@ -166,17 +183,21 @@ Outputs convert_col2im(NodeContext& c) {
   const size_t n = image.size();
   const auto list = [&](const char* key, size_t size, int64_t fallback) {
     std::vector<int64_t> values = c.ints_or(key, std::vector<int64_t>(size, fallback));
-    if (values.size() != size) throw UserError(fmt::format("attribute '{}' has {} values, it must have {}", key, values.size(), size));
+    if (values.size() != size)
+      throw UserError(fmt::format("attribute '{}' has {} values, it must have {}", key, values.size(), size));
     for (int64_t v : values) {
       if (v < fallback || v > kMaxFoldInputElements) throw UserError(fmt::format("attribute '{}' holds {}", key, v));
     }
     return values;
   };
-  const std::vector<int64_t> dilations = list("dilations", n, 1), strides = list("strides", n, 1), pads = list("pads", 2 * n, 0);
-  if (block.size() != n || c.rank(0) != 3) throw UserError("the input must have shape (N, C * block, L), block_shape image_shape's length");
+  const std::vector<int64_t> dilations = list("dilations", n, 1), strides = list("strides", n, 1),
+                             pads = list("pads", 2 * n, 0);
+  if (block.size() != n || c.rank(0) != 3)
+    throw UserError("the input must have shape (N, C * block, L), block_shape image_shape's length");
   Shape blocks;
   for (size_t d = 0; d < n; ++d) {
-    if (image[d] < 1 || image[d] > kMaxFoldInputElements || block[d] < 1 || block[d] > kMaxFoldInputElements) throw UserError("an extent is out of range");
+    if (image[d] < 1 || image[d] > kMaxFoldInputElements || block[d] < 1 || block[d] > kMaxFoldInputElements)
+      throw UserError("an extent is out of range");
     const int64_t span = image[d] + pads[d] + pads[d + n] - dilations[d] * (block[d] - 1) - 1;
     if (span < 0) throw UserError(fmt::format("the block spans more than axis {} of the padded image", d));
     blocks.push_back(span / strides[d] + 1);
@@ -184,9 +205,11 @@ Outputs convert_col2im(NodeContext& c) {
   const int64_t kernel = num_elements(block), count = num_elements(blocks), pixels = num_elements(image);
   const Shape& in = c.shape(0);
   if (kernel > kMaxFoldInputElements || in[1] % kernel != 0 || in[2] != count) {
-    throw UserError(fmt::format("the input {} does not hold {} columns of {} elements a channel", to_string(in), count, kernel));
+    throw UserError(
+        fmt::format("the input {} does not hold {} columns of {} elements a channel", to_string(in), count, kernel));
   }
-  const Shape kernel_strides = row_major_strides(block), count_strides = row_major_strides(blocks), image_strides = row_major_strides(image);
+  const Shape kernel_strides = row_major_strides(block), count_strides = row_major_strides(blocks),
+              image_strides = row_major_strides(image);
   if (kernel * count > kMaxFoldInputElements) throw Unsupported("that many columns are not supported");
   std::vector<int64_t> destinations;
   for (int64_t u = 0; u < kernel * count; ++u) {
@@ -202,7 +225,8 @@ Outputs convert_col2im(NodeContext& c) {
   }
   const int64_t images = in[0] * (in[1] / kernel);
   const ValueId zeros = e.filled(0, {c.type(0).type, {images, pixels + 1}});
-  const ValueId sum = scatter(e, {zeros, e.reshape(c.input(0), {images, kernel * count}), std::move(destinations), "add"});
+  const ValueId sum =
+      scatter(e, {zeros, e.reshape(c.input(0), {images, kernel * count}), std::move(destinations), "add"});
   Shape out{in[0], in[1] / kernel};
   out.insert(out.end(), image.begin(), image.end());
   return {e.reshape(e.slice(sum, 1, 0, pixels), out)};
@@ -212,12 +236,14 @@ Outputs convert_col2im(NodeContext& c) {
 Outputs convert_max_unpool(NodeContext& c) {
   Emitter& e = c.emit();
   const Shape& in = c.shape(0);
-  if (in.size() < 3 || c.shape(1) != in) throw UserError("the input must have shape (N, C, D1, ...), the indices the same");
+  if (in.size() < 3 || c.shape(1) != in)
+    throw UserError("the input must have shape (N, C, D1, ...), the indices the same");
   const size_t n = in.size() - 2;
   const std::vector<int64_t> kernel = c.ints_attr("kernel_shape");
   const std::vector<int64_t> strides = c.ints_or("strides", std::vector<int64_t>(n, 1));
   const std::vector<int64_t> pads = c.ints_or("pads", std::vector<int64_t>(2 * n, 0));
-  if (kernel.size() != n || strides.size() != n || pads.size() != 2 * n) throw UserError("kernel_shape, strides or pads have a wrong length");
+  if (kernel.size() != n || strides.size() != n || pads.size() != 2 * n)
+    throw UserError("kernel_shape, strides or pads have a wrong length");
   Shape natural{in[0], in[1]};
   for (size_t d = 0; d < n; ++d) {
     for (int64_t v : {kernel[d], strides[d], pads[d], pads[d + n]}) {
@@ -226,10 +252,11 @@ Outputs convert_max_unpool(NodeContext& c) {
     natural.push_back((in[2 + d] - 1) * strides[d] + kernel[d] - pads[d] - pads[d + n]);
   }
   const Shape out = c.has(2) ? c.const_ints(2, "output_shape") : natural;
-  if (out.size() != in.size() || std::ranges::any_of(out, [](int64_t x) { return x < 1 || x > kMaxFoldInputElements; })) {
+  if (out.size() != in.size() ||
+      std::ranges::any_of(out, [](int64_t x) { return x < 1 || x > kMaxFoldInputElements; })) {
     throw UserError(fmt::format("the output shape {}", to_string(out)));
   }
-  const graph::RefTensor indices = c.constant(1, "I");
+  const graph::RefTensor indices = known_indices(c, 1, "I");
   // The indices count elements of the natural shape; in a larger output its rows are longer.
   const Shape from = row_major_strides(natural), to = row_major_strides(out);
   std::vector<int64_t> destinations;

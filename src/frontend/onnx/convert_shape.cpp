@@ -1,6 +1,6 @@
 // Shapes: what reads a shape is known at import, what changes only the shape is a reshape.
-#include <array>
 #include <algorithm>
+#include <array>
 
 #include "frontend/onnx/converters.h"
 
@@ -85,7 +85,8 @@ Outputs convert_squeeze(NodeContext& c) {
   Shape result;
   for (int64_t d = 0; d < c.rank(0); ++d) {
     const bool named = std::ranges::find(axes, d) != axes.end();
-    if (named && shape[d] != 1) throw UserError(fmt::format("axis {} has extent {}, only 1 can be squeezed", d, shape[d]));
+    if (named && shape[d] != 1)
+      throw UserError(fmt::format("axis {} has extent {}, only 1 can be squeezed", d, shape[d]));
     if (!named && !(all_ones && shape[d] == 1)) result.push_back(shape[d]);
   }
   return {c.emit().reshape(c.input(0), result)};

@@ -50,7 +50,9 @@ Complex transform(Emitter& e, const Complex& x, const Transform& t) {
   const int64_t columns = t.onesided && !t.inverse ? t.points / 2 + 1 : t.points;
   const double norm = t.inverse ? 1.0 / static_cast<double>(t.points) : 1.0;
   // A one-sided spectrum stands for its mirror image, too: all but the first and the middle element count twice.
-  const auto scale = [&](int64_t n) { return t.inverse && t.onesided && n != 0 && 2 * n != t.points ? 2 * norm : norm; };
+  const auto scale = [&](int64_t n) {
+    return t.inverse && t.onesided && n != 0 && 2 * n != t.points ? 2 * norm : norm;
+  };
   const ValueId cos = wave(e, type, cosine, {rows, columns}, t.points, scale);
   const ValueId sin = wave(e, type, sine, {rows, columns}, t.points, scale);
   const ValueId real_cos = e.matmul(x.real, cos);
@@ -65,8 +67,10 @@ Complex transform(Emitter& e, const Complex& x, const Transform& t) {
 // Splits the last axis (1: real, 2: real and imaginary) off.
 Complex split_complex(Emitter& e, ValueId x) {
   Shape shape = e.shape(x);
-  if (shape.size() < 2 || (shape.back() != 1 && shape.back() != 2)) throw UserError("the last axis must have 1 or 2 elements");
+  if (shape.size() < 2 || (shape.back() != 1 && shape.back() != 2))
+    throw UserError("the last axis must have 1 or 2 elements");
   const int64_t last = static_cast<int64_t>(shape.size()) - 1;
+  if (!e.data_type(x).is_float()) throw UserError(fmt::format("the input is {}, it must be a float", to_string(e.data_type(x))));
   const bool complex = shape.back() == 2;
   shape.pop_back();
   const ValueId real = e.reshape(e.slice(x, last, 0, 1), shape);
@@ -89,7 +93,8 @@ ValueId fit(Emitter& e, ValueId x, int64_t points) {
 
 void check_points(int64_t points) {
   if (points < 1) throw UserError(fmt::format("a transform of {} points", points));
-  if (points > kMaxTransform) throw Unsupported(fmt::format("a transform of {} points; at most {} are supported", points, kMaxTransform));
+  if (points > kMaxTransform)
+    throw Unsupported(fmt::format("a transform of {} points; at most {} are supported", points, kMaxTransform));
 }
 
 Outputs convert_dft(NodeContext& c) {
@@ -106,7 +111,9 @@ Outputs convert_dft(NodeContext& c) {
   std::vector<int64_t> perm(rank - 1);
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[axis], perm.back());
-  const auto prepared = [&](ValueId x) { return x == kAbsent ? x : fit(e, e.transpose(x, perm), half ? t.points / 2 + 1 : t.points); };
+  const auto prepared = [&](ValueId x) {
+    return x == kAbsent ? x : fit(e, e.transpose(x, perm), half ? t.points / 2 + 1 : t.points);
+  };
   Complex x = split_complex(e, c.input(0));
   if (t.onesided && !t.inverse && x.imaginary != kAbsent) throw UserError("a one-sided transform needs real input");
   const Complex y = transform(e, {prepared(x.real), prepared(x.imaginary)}, t);
@@ -123,11 +130,15 @@ Outputs convert_stft(NodeContext& c) {
   if (c.rank(0) != 3 && c.rank(0) != 2) throw UserError("the signal must have shape (batch, length, 1 or 2)");
   const ValueId signal = c.rank(0) == 3 ? c.input(0) : e.reshape(c.input(0), {c.shape(0)[0], c.shape(0)[1], 1});
   const int64_t step = c.const_int(1, "frame_step");
-  const int64_t length = c.has(3) ? c.const_int(3, "frame_length") : c.has(2) ? c.type(2).elements() : e.shape(signal)[1];
+  const int64_t length = c.has(3)   ? c.const_int(3, "frame_length")
+                         : c.has(2) ? c.type(2).elements()
+                                    : e.shape(signal)[1];
   check_points(length);
-  if (step < 1 || length > e.shape(signal)[1]) throw UserError(fmt::format("frames of {} with step {} in a signal of {}", length, step, e.shape(signal)[1]));
+  if (step < 1 || length > e.shape(signal)[1])
+    throw UserError(fmt::format("frames of {} with step {} in a signal of {}", length, step, e.shape(signal)[1]));
   const int64_t frames = (e.shape(signal)[1] - length) / step + 1;
-  if (frames > kMaxFoldInputElements / length) throw Unsupported(fmt::format("{} frames of {} are not supported", frames, length));
+  if (frames > kMaxFoldInputElements / length)
+    throw Unsupported(fmt::format("{} frames of {} are not supported", frames, length));
   graph::RefTensor indices = graph::RefTensor::zeros({DataType::i64(), {frames, length}});
   for (int64_t i = 0; i < frames * length; ++i) indices.ints[i] = i / length * step + i % length;
   const ValueId positions = e.constant(indices);

@@ -12,8 +12,12 @@ namespace tw::frontend {
 using Id = Emitter::Id;
 
 Emitter::Ids Emitter::apply(std::string_view op, Ids inputs, graph::Attrs attrs) {
-  graph::Node node{
-      .op = std::string(op), .name = name_, .attrs = std::move(attrs), .inputs = std::move(inputs), .outputs = {}, .body = nullptr};
+  graph::Node node{.op = std::string(op),
+                   .name = name_,
+                   .attrs = std::move(attrs),
+                   .inputs = std::move(inputs),
+                   .outputs = {},
+                   .body = nullptr};
   return builder_.append(std::move(node), fmt::format("{}/{}", name_, op));
 }
 

@@ -102,7 +102,8 @@ graph::Bytes ExternalData::read(const onnx::TensorProto& tensor, int64_t bytes) 
   const std::string what = fmt::format("external data of tensor '{}', file '{}'", tensor.name(), path);
   const File file(path);
   struct stat info = {};
-  if (file.fd() < 0 || ::fstat(file.fd(), &info) != 0) throw UserError(fmt::format("{}: {}", what, std::strerror(errno)));
+  if (file.fd() < 0 || ::fstat(file.fd(), &info) != 0)
+    throw UserError(fmt::format("{}: {}", what, std::strerror(errno)));
   if (!S_ISREG(info.st_mode)) throw UserError(fmt::format("{}: not a regular file", what));
   if (location.length >= 0 && location.length != bytes) {
     throw UserError(fmt::format("{}: length is {} bytes, the tensor needs {}", what, location.length, bytes));

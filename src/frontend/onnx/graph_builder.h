@@ -16,9 +16,10 @@ class GraphBuilder {
   graph::ValueId add_constant(const std::string& name, TensorType type, graph::Bytes bytes);
   graph::ValueId add_constant(const std::string& name, const graph::RefTensor& tensor);
 
-  /// Appends one application of an operator; its outputs are named `value_name`, `value_name`.1, ... When all inputs are constants and
-  /// inputs and results are small (limits.h), the reference is evaluated instead and the outputs are constants.
-  /// Throws UserError when the inputs do not fit the operator, Unsupported when the OpTable has no such operator.
+  /// Appends one application of an operator; its outputs are named `value_name`, `value_name`.1, ... When all inputs
+  /// are constants and inputs and results are small (limits.h), the reference is evaluated instead and the outputs are
+  /// constants. Throws UserError when the inputs do not fit the operator, Unsupported when the OpTable has no such
+  /// operator.
   std::vector<graph::ValueId> append(graph::Node node, const std::string& value_name);
 
   const TensorType& type(graph::ValueId id) const { return graph_.value(id).type; }

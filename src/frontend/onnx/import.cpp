@@ -20,11 +20,13 @@ std::string first_nodes(const UnsupportedItem& item) {
 }
 
 std::string describe(const UnsupportedItem& item) {
-  if (item.op.empty()) return fmt::format("\n  {} (read by {})", item.reason, item.nodes.empty() ? "no node" : first_nodes(item));
+  if (item.op.empty())
+    return fmt::format("\n  {} (read by {})", item.reason, item.nodes.empty() ? "no node" : first_nodes(item));
   const std::string domain = item.domain.empty() ? "" : fmt::format("domain '{}', ", item.domain);
   const std::string version = item.opset > 0 ? fmt::format("opset {}", item.opset) : "not in opset_import";
-  return fmt::format("\n  {} ({}{}), {} node{}: {}{}{}", item.op, domain, version, item.nodes.size(), item.nodes.size() == 1 ? "" : "s",
-                     first_nodes(item), item.reason.empty() ? "" : ": ", item.reason);
+  return fmt::format("\n  {} ({}{}), {} node{}: {}{}{}", item.op, domain, version, item.nodes.size(),
+                     item.nodes.size() == 1 ? "" : "s", first_nodes(item), item.reason.empty() ? "" : ": ",
+                     item.reason);
 }
 
 std::string describe(const std::vector<UnsupportedItem>& items) {
@@ -47,8 +49,8 @@ ImportResult import_onnx_file(const std::string& path, const graph::OpTable& ops
   return Importer(model, folder.empty() ? "." : folder, ops, options).run();
 }
 
-ImportResult import_onnx_bytes(std::span<const std::byte> bytes, const std::string& base_directory, const graph::OpTable& ops,
-                               const ImportOptions& options) {
+ImportResult import_onnx_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
+                               const graph::OpTable& ops, const ImportOptions& options) {
   const onnx::ModelProto model = read_model(bytes);
   return Importer(model, base_directory, ops, options).run();
 }

@@ -1,4 +1,5 @@
-// ONNX import: model bytes -> graph::Graph with static shapes. The only public header of this folder; no protobuf in it.
+// ONNX import: model bytes -> graph::Graph with static shapes. The only public header of this folder; no protobuf in
+// it.
 //
 // Every dimension is bound at import (model, --shape, --dim), computed shapes are evaluated, local functions and
 // constant control flow are inlined, and inputs that operators need as attributes come from constants (--const).

@@ -33,7 +33,11 @@ int64_t opset_of(const Scope& scope, const std::string& domain) {
 
 Importer::Importer(const onnx::ModelProto& model, const std::string& base_directory, const graph::OpTable& ops,
                    const ImportOptions& options)
-    : model_(model), options_(options), files_(base_directory), builder_(model.graph().name(), ops), binding_(options) {}
+    : model_(model),
+      options_(options),
+      files_(base_directory),
+      builder_(model.graph().name(), ops),
+      binding_(options) {}
 
 ImportResult Importer::run() {
   read_opsets();
@@ -66,13 +70,15 @@ void Importer::read_opsets() {
   opsets_ = read_opset_list(model_.opset_import());
   if (opsets_.empty()) {
     // Files of IR version 1 and 2 have no opset_import: they are of opset 1.
-    if (model_.ir_version() >= 3) throw UserError("the model has no opset_import, so its operators' versions are unknown");
+    if (model_.ir_version() >= 3)
+      throw UserError("the model has no opset_import, so its operators' versions are unknown");
     opsets_[""] = 1;
   }
   const auto it = opsets_.find("");
   if (it != opsets_.end() && it->second > kNewestOpset) {
-    throw Unsupported(fmt::format("the model uses opset {}; the newest supported one is {}: export it with opset_version={}",
-                                  it->second, kNewestOpset, kNewestOpset));
+    throw Unsupported(
+        fmt::format("the model uses opset {}; the newest supported one is {}: export it with opset_version={}",
+                    it->second, kNewestOpset, kNewestOpset));
   }
 }
 
@@ -121,7 +127,8 @@ void Importer::add_main_inputs(Scope& scope) {
 
 // Nobody should look for the right dimensions of a model that cannot be compiled: when some are unbound, the operators
 // are checked first, with all inputs taken as unusable.
-std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs, const Scope& main) {
+std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs,
+                                                        const Scope& main) {
   try {
     return binding_.input_types();
   } catch (const UserError&) {
@@ -141,15 +148,18 @@ void Importer::add_initializers(const onnx::GraphProto& graph, const Names& need
   for (const auto& tensor : graph.initializer()) {
     if (needed.count(tensor.name()) == 0) continue;
     TensorData data = read_tensor(tensor, files_);
-    define(scope, tensor.name(), {builder_.add_constant(scope.prefix + tensor.name(), data.type, std::move(data.bytes))});
+    define(scope, tensor.name(),
+           {builder_.add_constant(scope.prefix + tensor.name(), data.type, std::move(data.bytes))});
   }
   for (const auto& tensor : graph.sparse_initializer()) {
     if (needed.count(tensor.values().name()) == 0) continue;
-    throw Unsupported(fmt::format("initializer '{}' is a sparse tensor; only dense tensors are supported", tensor.values().name()));
+    throw Unsupported(
+        fmt::format("initializer '{}' is a sparse tensor; only dense tensors are supported", tensor.values().name()));
   }
 }
 
-void Importer::import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, Scope& scope) {
+void Importer::import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed,
+                            Scope& scope) {
   const std::vector<bool> live = live_nodes(nodes, std::move(needed));
   for (int i = 0; i < nodes.size(); ++i) {
     if (live[i]) import_node(nodes[i], scope);
@@ -162,19 +172,22 @@ const onnx::FunctionProto* Importer::find_function(const onnx::NodeProto& node) 
 }
 
 void Importer::import_node(const onnx::NodeProto& node, Scope& scope) {
-  if (++nodes_ > kMaxNodes) throw UserError(fmt::format("the model has more than {} nodes after inlining and unrolling", kMaxNodes));
+  if (++nodes_ > kMaxNodes)
+    throw UserError(fmt::format("the model has more than {} nodes after inlining and unrolling", kMaxNodes));
   const int64_t opset = opset_of(scope, node.domain());
   bool usable = true;
   for (const std::string& name : node.input()) {
     if (name.empty()) continue;
     const Binding* binding = scope.find(name);
     if (binding == nullptr) {
-      throw UserError(fmt::format("node '{}' ({}) reads '{}', which is no input or initializer and which no node before it writes",
-                                  node.name(), node.op_type(), name));
+      throw UserError(
+          fmt::format("node '{}' ({}) reads '{}', which is no input or initializer and which no node before it writes",
+                      node.name(), node.op_type(), name));
     }
     usable = usable && !binding->unsupported;
   }
-  if (find_converter(canonical_domain(node.domain()), node.op_type(), opset) == nullptr && find_function(node) == nullptr) {
+  if (find_converter(canonical_domain(node.domain()), node.op_type(), opset) == nullptr &&
+      find_function(node) == nullptr) {
     record_unsupported(node, scope, opset, "");
     usable = false;
   }
@@ -205,8 +218,8 @@ void Importer::convert(const onnx::NodeProto& node, Scope& scope, int64_t opset)
   } catch (const UserError& e) {
     std::vector<std::string> types;
     for (size_t k = 0; k < c.num_inputs(); ++k) types.push_back(c.has(k) ? to_string(c.type(k)) : "absent");
-    throw UserError(fmt::format("node '{}' ({}, opset {}) with inputs ({}): {}", scope.prefix + c.name(), node.op_type(), opset,
-                                fmt::join(types, ", "), e.what()));
+    throw UserError(fmt::format("node '{}' ({}, opset {}) with inputs ({}): {}", scope.prefix + c.name(),
+                                node.op_type(), opset, fmt::join(types, ", "), e.what()));
   }
 }
 
@@ -214,12 +227,13 @@ Outputs Importer::convert_node(NodeContext& c) {
   const onnx::FunctionProto* function = find_function(c.node());
   const ConverterRow* row = find_converter(canonical_domain(c.node().domain()), c.op(), c.opset());
   // Operators of ONNX itself stay what the specification says; all other names belong to the model first.
-  if (function != nullptr && (row == nullptr || !canonical_domain(c.node().domain()).empty())) return call_function(*function, c);
+  if (function != nullptr && (row == nullptr || !canonical_domain(c.node().domain()).empty()))
+    return call_function(*function, c);
   Outputs outputs = row->convert(c);
   const std::vector<std::string> unused = c.unused_attrs();
   if (!unused.empty()) {
-    warn(fmt::format("node '{}' ({}, opset {}): attribute{} {} ignored: not known for this operator", c.name(), c.op(), c.opset(),
-                     unused.size() == 1 ? "" : "s", fmt::join(unused, ", ")));
+    warn(fmt::format("node '{}' ({}, opset {}): attribute{} {} ignored: not known for this operator", c.name(), c.op(),
+                     c.opset(), unused.size() == 1 ? "" : "s", fmt::join(unused, ", ")));
   }
   return outputs;
 }
@@ -229,7 +243,8 @@ Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext
   scope.prefix = c.scope().prefix + c.name() + "/";
   scope.opsets = &function_opsets_.at(function_key(function.domain(), function.name(), function.overload()));
   scope.depth = c.scope().depth + 1;
-  if (scope.depth > kMaxDepth) throw UserError(fmt::format("functions and subgraphs are nested more than {} deep", kMaxDepth));
+  if (scope.depth > kMaxDepth)
+    throw UserError(fmt::format("functions and subgraphs are nested more than {} deep", kMaxDepth));
   for (const auto& fallback : function.attribute_proto()) scope.attributes[fallback.name()] = &fallback;
   for (const auto& attribute : c.node().attribute()) {
     const onnx::AttributeProto* value = &attribute;
@@ -245,24 +260,27 @@ Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext
   Outputs outputs;
   for (const std::string& name : function.output()) {
     const Binding* binding = scope.find(name);
-    if (binding == nullptr) throw UserError(fmt::format("no node of function '{}' writes its output '{}'", function.name(), name));
+    if (binding == nullptr)
+      throw UserError(fmt::format("no node of function '{}' writes its output '{}'", function.name(), name));
     if (binding->unsupported) throw BodyUnsupported{};
     outputs.push_back(binding->id);
   }
   return outputs;
 }
 
-std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const Scope& outer, const std::vector<ValueId>& inputs,
-                                           const std::string& prefix) {
+std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const Scope& outer,
+                                           const std::vector<ValueId>& inputs, const std::string& prefix) {
   Scope scope;
   scope.parent = &outer;
   scope.prefix = prefix;
   scope.opsets = outer.opsets;
   scope.attributes = outer.attributes;
   scope.depth = outer.depth + 1;
-  if (scope.depth > kMaxDepth) throw UserError(fmt::format("functions and subgraphs are nested more than {} deep", kMaxDepth));
+  if (scope.depth > kMaxDepth)
+    throw UserError(fmt::format("functions and subgraphs are nested more than {} deep", kMaxDepth));
   if (body.input_size() != static_cast<int>(inputs.size())) {
-    throw UserError(fmt::format("subgraph '{}' has {} inputs, it is given {}", body.name(), body.input_size(), inputs.size()));
+    throw UserError(
+        fmt::format("subgraph '{}' has {} inputs, it is given {}", body.name(), body.input_size(), inputs.size()));
   }
   for (size_t k = 0; k < inputs.size(); ++k) define(scope, body.input(static_cast<int>(k)).name(), {inputs[k]});
   Names needed;
@@ -272,7 +290,8 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const S
   std::vector<ValueId> outputs;
   for (const auto& output : body.output()) {
     const Binding* binding = scope.find(output.name());
-    if (binding == nullptr) throw UserError(fmt::format("no node of subgraph '{}' writes its output '{}'", body.name(), output.name()));
+    if (binding == nullptr)
+      throw UserError(fmt::format("no node of subgraph '{}' writes its output '{}'", body.name(), output.name()));
     if (binding->unsupported) throw BodyUnsupported{};
     outputs.push_back(binding->id);
   }
@@ -280,7 +299,8 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const S
 }
 
 void Importer::define(Scope& scope, const std::string& name, Binding binding) {
-  if (!scope.names.emplace(name, binding).second) throw UserError(fmt::format("value '{}' is defined twice", scope.prefix + name));
+  if (!scope.names.emplace(name, binding).second)
+    throw UserError(fmt::format("value '{}' is defined twice", scope.prefix + name));
 }
 
 void Importer::define_outputs(const onnx::NodeProto& node, const Outputs& outputs, Scope& scope, size_t first_new) {
@@ -323,14 +343,16 @@ std::vector<ValueId> Importer::finish_outputs(const Scope& scope) {
     ValueId id = binding->id;
     check_declared(output.name(), id);
     // An output is a value of its own: one that is also an input, or leaves twice, is copied.
-    if (builder_.is_input(id) || std::ranges::find(outputs, id) != outputs.end()) id = Emitter(builder_, output.name()).copy(id);
+    if (builder_.is_input(id) || std::ranges::find(outputs, id) != outputs.end())
+      id = Emitter(builder_, output.name()).copy(id);
     builder_.force_name(id, output.name());
     outputs.push_back(id);
   }
   return outputs;
 }
 
-void Importer::record_unsupported(const onnx::NodeProto& node, const Scope& scope, int64_t opset, const std::string& reason) {
+void Importer::record_unsupported(const onnx::NodeProto& node, const Scope& scope, int64_t opset,
+                                  const std::string& reason) {
   UnsupportedItem item{node.op_type(), canonical_domain(node.domain()), opset, reason, {}};
   const auto same = [&](const UnsupportedItem& other) {
     return other.op == item.op && other.domain == item.domain && other.opset == opset && other.reason == reason;
@@ -346,7 +368,8 @@ void Importer::record_unsupported_input(const std::string& name, const std::stri
   UnsupportedItem item{"", "", 0, reason, {}};
   for (const auto& node : model_.graph().node()) {
     if (std::ranges::find(node.input(), name) == node.input().end()) continue;
-    item.nodes.push_back(fmt::format("{} '{}'", node.op_type(), node.name().empty() ? node.output(0) : node.name()));
+    const std::string label = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : "";
+    item.nodes.push_back(fmt::format("{} '{}'", node.op_type(), label));
   }
   unsupported_.push_back(std::move(item));
 }

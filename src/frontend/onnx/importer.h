@@ -29,8 +29,9 @@ class Importer {
   const ExternalData& files() const { return files_; }
   void warn(std::string text);
 
-  /// Imports a subgraph (branch or loop body) in `outer`, whose names it sees, with its inputs bound by position; values
-  /// made inside are named `prefix`... Returns its outputs; throws BodyUnsupported when one could not be imported.
+  /// Imports a subgraph (branch or loop body) in `outer`, whose names it sees, with its inputs bound by position;
+  /// values made inside are named `prefix`... Returns its outputs; throws BodyUnsupported when one could not be
+  /// imported.
   std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const Scope& outer,
                                           const std::vector<graph::ValueId>& inputs, const std::string& prefix);
 
@@ -41,7 +42,8 @@ class Importer {
   void read_functions();
   void declare(const onnx::ValueInfoProto& value);
   void add_main_inputs(Scope& scope);
-  std::vector<TensorType> input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs, const Scope& main);
+  std::vector<TensorType> input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs,
+                                                const Scope& main);
   void add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope);
   void import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, Scope& scope);
   void import_node(const onnx::NodeProto& node, Scope& scope);

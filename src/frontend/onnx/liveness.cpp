@@ -24,7 +24,8 @@ void add_subgraph_names(const onnx::GraphProto& graph, Names& names) {
 std::vector<bool> scan(const NodeList& nodes, Names& needed) {
   std::vector<bool> live(nodes.size(), false);
   for (int i = nodes.size(); i-- > 0;) {
-    for (const std::string& output : nodes[i].output()) live[i] = live[i] || (!output.empty() && needed.count(output) != 0);
+    for (const std::string& output : nodes[i].output())
+      live[i] = live[i] || (!output.empty() && needed.count(output) != 0);
     if (live[i]) add_names_read(nodes[i], needed);
   }
   return live;

@@ -10,8 +10,8 @@ namespace tw::frontend {
 
 using NodeList = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-/// For each node whether a name of `needed` depends on it. Nodes are in topological order, so one backward scan does it;
-/// names that a node's subgraphs read count as read by the node.
+/// For each node whether a name of `needed` depends on it. Nodes are in topological order, so one backward scan does
+/// it; names that a node's subgraphs read count as read by the node.
 std::vector<bool> live_nodes(const NodeList& nodes, std::unordered_set<std::string> needed);
 
 /// `needed` and every name that live nodes read.

@@ -28,7 +28,8 @@ bool parse(io::ZeroCopyInputStream& stream, Message& message) {
 }
 
 void check_model(const onnx::ModelProto& model, const std::string& what) {
-  if (model.ir_version() <= 0 || !model.has_graph()) throw UserError(fmt::format("{}: not an ONNX model or truncated", what));
+  if (model.ir_version() <= 0 || !model.has_graph())
+    throw UserError(fmt::format("{}: not an ONNX model or truncated", what));
 }
 
 [[noreturn]] void fail_file(const std::string& path) {
@@ -46,8 +47,8 @@ onnx::ModelProto read_model(const std::string& path) {
   if (::fstat(fd, &info) != 0) fail_file(path);
   if (!S_ISREG(info.st_mode)) throw UserError(fmt::format("cannot read '{}': not a regular file", path));
   if (info.st_size > kMaxFileBytes) {
-    throw UserError(fmt::format("'{}' has {} bytes: a model file has at most {}; store its weights as external data", path,
-                                static_cast<int64_t>(info.st_size), kMaxFileBytes));
+    throw UserError(fmt::format("'{}' has {} bytes: a model file has at most {}; store its weights as external data",
+                                path, static_cast<int64_t>(info.st_size), kMaxFileBytes));
   }
   const google::protobuf::LogSilencer silent;
   onnx::ModelProto model;

@@ -14,12 +14,18 @@ namespace {
 
 const char* kind_of(const onnx::TypeProto& type) {
   switch (type.value_case()) {
-    case onnx::TypeProto::kSequenceType: return "a sequence";
-    case onnx::TypeProto::kMapType: return "a map";
-    case onnx::TypeProto::kOptionalType: return "an optional";
-    case onnx::TypeProto::kSparseTensorType: return "a sparse tensor";
-    case onnx::TypeProto::kOpaqueType: return "opaque";
-    default: return "of no type";
+    case onnx::TypeProto::kSequenceType:
+      return "a sequence";
+    case onnx::TypeProto::kMapType:
+      return "a map";
+    case onnx::TypeProto::kOptionalType:
+      return "an optional";
+    case onnx::TypeProto::kSparseTensorType:
+      return "a sparse tensor";
+    case onnx::TypeProto::kOpaqueType:
+      return "opaque";
+    default:
+      return "of no type";
   }
 }
 
@@ -92,7 +98,8 @@ void ShapeBinding::bind(const Input& input, const Shape& shape, std::string_view
   check_extents(shape, option);
   const DeclaredType& declared = input.declared;
   const auto contradict = [&](std::string_view why) {
-    throw UserError(fmt::format("{} contradicts the model: input '{}' is {}{}", option, input.name, to_string(declared), why));
+    throw UserError(
+        fmt::format("{} contradicts the model: input '{}' is {}{}", option, input.name, to_string(declared), why));
   };
   if (!declared.dims) return;
   if (declared.dims->size() != shape.size()) contradict("");
@@ -110,7 +117,8 @@ void ShapeBinding::check_options_used() const {
   for (const Input& input : inputs_) names.push_back(input.name);
   const auto check_input = [&](std::string_view option, const std::string& name) {
     if (std::ranges::find(names, name) != names.end()) return;
-    throw UserError(fmt::format("{} {}: the model has no such input; its inputs are: {}", option, name, fmt::join(names, ", ")));
+    throw UserError(
+        fmt::format("{} {}: the model has no such input; its inputs are: {}", option, name, fmt::join(names, ", ")));
   };
   for (const auto& [name, shape] : options_.shapes) check_input("--shape", name);
   for (const auto& [name, tensor] : options_.constants) check_input("--const", name);
@@ -125,8 +133,8 @@ void ShapeBinding::check_options_used() const {
   for (const auto& [name, value] : options_.dims) {
     if (value < 0) throw UserError(fmt::format("--dim {}={}: an extent cannot be negative", name, value));
     if (std::ranges::find(known, name) != known.end()) continue;
-    throw UserError(fmt::format("--dim {}={}: no input has a dimension of that name; symbolic dimensions: {}", name, value,
-                                known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
+    throw UserError(fmt::format("--dim {}={}: no input has a dimension of that name; symbolic dimensions: {}", name,
+                                value, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
   }
 }
 
@@ -157,11 +165,13 @@ std::vector<TensorType> ShapeBinding::input_types() const {
         const int64_t known = extent(input.declared, d);
         type.shape.push_back(known);
         example.push_back(known < 0 ? 1 : known);
-        if (known < 0 && !input.declared.symbols[d].empty()) dims += fmt::format("--dim {}=1 ", input.declared.symbols[d]);
+        if (known < 0 && !input.declared.symbols[d].empty())
+          dims += fmt::format("--dim {}=1 ", input.declared.symbols[d]);
       }
       if (example != type.shape) {
-        unbound += fmt::format("\n  input '{}' {} has unbound dimensions: give {}{}{}", input.name, to_string(input.declared),
-                               dims, dims.empty() ? "" : "or ", shape_option(input.name, example));
+        unbound +=
+            fmt::format("\n  input '{}' {} has unbound dimensions: give {}{}{}", input.name, to_string(input.declared),
+                        dims, dims.empty() ? "" : "or ", shape_option(input.name, example));
       }
     }
     types.push_back(std::move(type));

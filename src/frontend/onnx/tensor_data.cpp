@@ -32,17 +32,33 @@ std::vector<std::byte> typed_data(const onnx::TensorProto& tensor, const TensorT
   switch (type.type.scalar()) {
     case ScalarType::kBool:
     case ScalarType::kU8:
-    case ScalarType::kI8: copy_field<uint8_t>(name, type, tensor.int32_data(), bytes); break;
+    case ScalarType::kI8:
+      copy_field<uint8_t>(name, type, tensor.int32_data(), bytes);
+      break;
     case ScalarType::kI16:
     case ScalarType::kU16:
     case ScalarType::kF16:
-    case ScalarType::kBF16: copy_field<uint16_t>(name, type, tensor.int32_data(), bytes); break;
-    case ScalarType::kI32: copy_field<int32_t>(name, type, tensor.int32_data(), bytes); break;
-    case ScalarType::kI64: copy_field<int64_t>(name, type, tensor.int64_data(), bytes); break;
-    case ScalarType::kU32: copy_field<uint32_t>(name, type, tensor.uint64_data(), bytes); break;
-    case ScalarType::kU64: copy_field<uint64_t>(name, type, tensor.uint64_data(), bytes); break;
-    case ScalarType::kF32: copy_field<float>(name, type, tensor.float_data(), bytes); break;
-    case ScalarType::kF64: copy_field<double>(name, type, tensor.double_data(), bytes); break;
+    case ScalarType::kBF16:
+      copy_field<uint16_t>(name, type, tensor.int32_data(), bytes);
+      break;
+    case ScalarType::kI32:
+      copy_field<int32_t>(name, type, tensor.int32_data(), bytes);
+      break;
+    case ScalarType::kI64:
+      copy_field<int64_t>(name, type, tensor.int64_data(), bytes);
+      break;
+    case ScalarType::kU32:
+      copy_field<uint32_t>(name, type, tensor.uint64_data(), bytes);
+      break;
+    case ScalarType::kU64:
+      copy_field<uint64_t>(name, type, tensor.uint64_data(), bytes);
+      break;
+    case ScalarType::kF32:
+      copy_field<float>(name, type, tensor.float_data(), bytes);
+      break;
+    case ScalarType::kF64:
+      copy_field<double>(name, type, tensor.double_data(), bytes);
+      break;
   }
   return bytes;
 }

@@ -22,7 +22,8 @@ const tune::Constructor kFamilies[] = {
 }  // namespace
 
 std::vector<TargetInfo> cuda_architectures() {
-  return {make_architecture("sm_80", 108, 164 * 1024, 40 * 1024 * 1024), make_architecture("sm_90a", 132, 228 * 1024, 50 * 1024 * 1024)};
+  return {make_architecture("sm_80", 108, 164 * 1024, 40 * 1024 * 1024),
+          make_architecture("sm_90a", 132, 228 * 1024, 50 * 1024 * 1024)};
 }
 
 std::span<const tune::Constructor> cuda_families() { return kFamilies; }

@@ -23,7 +23,7 @@ struct GroupTask {
 struct Construction {
   std::string family;
   std::map<std::string, Layout> constant_layouts;  // of inputs in GroupTask::constants
-  schedule::Schedule schedule;                      // of the program after those layouts
+  schedule::Schedule schedule;                     // of the program after those layouts
 };
 
 struct Constructor {

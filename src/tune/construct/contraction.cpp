@@ -1,13 +1,14 @@
 // Sums of products with an element-wise epilogue.
 //
 // The output stage is cut into tiles of rows x columns. Inside one tile the accumulators live in registers: the sum is
-// attached to the tile, its rows unrolled, its columns vectors, its innermost reduction unrolled by four. B is stored in
-// panels [column block][reduction..][columns of a block], so that a step reads one contiguous line after the other:
+// attached to the tile, its rows unrolled, its columns vectors, its innermost reduction unrolled by four. B is stored
+// in panels [column block][reduction..][columns of a block], so that a step reads one contiguous line after the other:
 // constants are stored so at compile time, other operands are copied first.
+#include "schedule/contraction.h"
+
 #include <algorithm>
 
 #include "expr/analyzer.h"
-#include "schedule/contraction.h"
 #include "support/math.h"
 #include "te/rewrite.h"
 #include "tune/construct/construct.h"
@@ -25,7 +26,7 @@ constexpr int64_t kPackMinimumRows = 16;  // rows that must reuse a packed B bef
 
 // What was found out about a group before its schedule is written.
 struct Plan {
-  te::Program program;      // after inlining
+  te::Program program;  // after inlining
   Contraction match;
   std::string accumulator;  // stage that sums
   std::string output;       // stage that owns the tile
@@ -66,7 +67,8 @@ bool reads_own_point(const te::Compute& compute, const std::string& tensor) {
   for (const Expr& body : compute.body) {
     visit(body, [&](const Expr& e) {
       if (e.op() != Op::kLoad || e->name != tensor) return;
-      for (size_t d = 0; d < e->args.size(); ++d) own = own && e.arg(d).is_var() && e.arg(d)->name == compute.axes[d].name;
+      for (size_t d = 0; d < e->args.size(); ++d)
+        own = own && e.arg(d).is_var() && e.arg(d)->name == compute.axes[d].name;
     });
   }
   return own;
@@ -104,7 +106,8 @@ RegisterTile tile_of(const Plan& plan, const TargetInfo& target) {
 std::vector<std::string> reduction_order(const Plan& plan) {
   std::vector<std::string> loops = names_of(plan.match.compute->reduce_axes);
   const auto stride = [&](const std::string& r) { return stride_bytes(plan.program, plan.match.a, r); };
-  std::stable_sort(loops.begin(), loops.end(), [&](const std::string& x, const std::string& y) { return stride(x) > stride(y); });
+  std::stable_sort(loops.begin(), loops.end(),
+                   [&](const std::string& x, const std::string& y) { return stride(x) > stride(y); });
   return loops;
 }
 
@@ -133,7 +136,8 @@ Result<Layout> panel_layout(const Plan& plan) {
     order.push_back(shifted(d));
   }
   order.push_back(column + 1);
-  if (order.size() != shape.size() + 1) return declined("{} has dimensions that are neither batch, column nor reduction", b->name);
+  if (order.size() != shape.size() + 1)
+    return declined("{} has dimensions that are neither batch, column nor reduction", b->name);
   return layout.reorder(order);
 }
 
@@ -147,7 +151,8 @@ int64_t row_count(const Contraction& match) {
 te::Compute packed_copy(const te::Tensor& source, const Layout& layout) {
   te::Compute copy;
   copy.outputs = {{source.name + ".cache", source.type, layout.storage_shape(source.shape)}};
-  for (size_t d = 0; d < copy.outputs[0].shape.size(); ++d) copy.axes.push_back({fmt::format("i{}", d), copy.outputs[0].shape[d]});
+  for (size_t d = 0; d < copy.outputs[0].shape.size(); ++d)
+    copy.axes.push_back({fmt::format("i{}", d), copy.outputs[0].shape[d]});
   return copy;
 }
 

@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t kTileElements = 8192;  // long enough to hide a tile's entry, short enough to balance two threads
 
 // Leading axes to run as tiles: the fewest whose rest is at most `work` elements.
-std::vector<std::string> tile_axes(const std::vector<std::string>& loops, const std::vector<int64_t>& extents, int64_t work) {
+std::vector<std::string> tile_axes(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
+                                   int64_t work) {
   std::vector<std::string> tiles;
   int64_t rest = num_elements(extents);
   for (size_t i = 0; i < loops.size() && rest > work; ++i) {
@@ -50,7 +51,8 @@ int lanes_for(const te::Compute& compute, const TargetInfo& target) {
   return target.vector_bytes / bytes;
 }
 
-te::Program inline_stages(schedule::Schedule& s, te::Program program, const std::function<bool(const te::Compute&)>& keep) {
+te::Program inline_stages(schedule::Schedule& s, te::Program program,
+                          const std::function<bool(const te::Compute&)>& keep) {
   std::vector<std::string> names;
   for (const te::Compute& c : program.computes) names.push_back(c.name());
   for (const std::string& name : names) {

@@ -13,9 +13,10 @@ void schedule_elementwise(schedule::Schedule& s, const te::Compute& compute, con
 /// A reduction stage as a root: spatial vectors along the last axis when it is long enough, serial reductions inside.
 void schedule_reduction(schedule::Schedule& s, const te::Compute& compute, const TargetInfo& target);
 
-/// Inlines every stage that is element-wise, no output and cheap to repeat: those read once, and pure reads. Returns the
-/// program with them inlined; appends the primitives to `s`. Stages for which `keep` returns true stay.
-te::Program inline_stages(schedule::Schedule& s, te::Program program, const std::function<bool(const te::Compute&)>& keep);
+/// Inlines every stage that is element-wise, no output and cheap to repeat: those read once, and pure reads. Returns
+/// the program with them inlined; appends the primitives to `s`. Stages for which `keep` returns true stay.
+te::Program inline_stages(schedule::Schedule& s, te::Program program,
+                          const std::function<bool(const te::Compute&)>& keep);
 
 /// Number of reads of `tensor` in all computes.
 int count_reads(const te::Program& program, const std::string& tensor);

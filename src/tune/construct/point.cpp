@@ -40,7 +40,8 @@ Result<Construction> construct_point(const GroupTask& task, const TargetInfo&) {
   Construction out;
   const te::Program program = inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
   for (const te::Compute& c : program.computes) {
-    const te::Compute* reader = c.is_reduction() && !program.is_output(c.name()) ? point_reader(program, c.name()) : nullptr;
+    const te::Compute* reader =
+        c.is_reduction() && !program.is_output(c.name()) ? point_reader(program, c.name()) : nullptr;
     if (reader != nullptr && !c.axes.empty()) {
       out.schedule.compute_at(c.name(), reader->name(), reader->axes.back().name, loop::Scope::kStack);
     }

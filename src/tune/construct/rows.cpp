@@ -55,7 +55,8 @@ bool reduces_contiguous(const te::Compute& c) {
   bool contiguous = false;
   visit(c.body[0], [&](const Expr& e) {
     if (e.op() != Op::kLoad || e->args.empty()) return;
-    contiguous = contiguous || schedule::dim_of_axis(e, c.reduce_axes.back().name) == static_cast<int>(e->args.size()) - 1;
+    contiguous =
+        contiguous || schedule::dim_of_axis(e, c.reduce_axes.back().name) == static_cast<int>(e->args.size()) - 1;
   });
   return contiguous;
 }
@@ -92,8 +93,8 @@ class RowScheduler {
   }
 
   bool is_factored(const te::Compute& c) const {
-    return c.is_reduction() && c.outputs.size() == 1 && c.combiner.kind != te::CombinerKind::kTuple && reduces_contiguous(c) &&
-           c.reduce_axes.back().extent >= 2 * target_.lanes(c.outputs[0].type);
+    return c.is_reduction() && c.outputs.size() == 1 && c.combiner.kind != te::CombinerKind::kTuple &&
+           reduces_contiguous(c) && c.reduce_axes.back().extent >= 2 * target_.lanes(c.outputs[0].type);
   }
 
   // Shape of the partial results of `c`.
@@ -154,10 +155,12 @@ class RowScheduler {
 Result<Construction> construct_rows(const GroupTask& task, const TargetInfo& target) {
   Construction out;
   const te::Program program = inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
-  const bool reduces = std::any_of(program.computes.begin(), program.computes.end(), [](const te::Compute& c) { return c.is_reduction(); });
+  const bool reduces = std::any_of(program.computes.begin(), program.computes.end(),
+                                   [](const te::Compute& c) { return c.is_reduction(); });
   if (!reduces) return declined("no reduction");
   const te::Compute& output = program.computes.back();
-  if (!std::all_of(program.outputs.begin(), program.outputs.end(), [&](const std::string& name) { return program.find_compute(name) == &output; })) {
+  if (!std::all_of(program.outputs.begin(), program.outputs.end(),
+                   [&](const std::string& name) { return program.find_compute(name) == &output; })) {
     return declined("an output that is not the last stage");
   }
   const size_t rows = common_rows(program, output);

@@ -8,11 +8,11 @@
 namespace tw::tune {
 namespace {
 
-constexpr double kLoopCycles = 0.7;        // loop control of one reduction step, in FMA slots
-constexpr double kLatencyChains = 8;       // accumulators needed to hide the latency of an FMA (4 cycles, 2 units)
-constexpr double kConflictCycles = 0.35;   // per row beyond the free ways of an L1 set
-constexpr int64_t kFreeWays = 6;           // of 8: the rest holds B and C
-constexpr int64_t kCallCycles = 40;        // entering and leaving a tile, per reduction of length ~64
+constexpr double kLoopCycles = 0.7;       // loop control of one reduction step, in FMA slots
+constexpr double kLatencyChains = 8;      // accumulators needed to hide the latency of an FMA (4 cycles, 2 units)
+constexpr double kConflictCycles = 0.35;  // per row beyond the free ways of an L1 set
+constexpr int64_t kFreeWays = 6;          // of 8: the rest holds B and C
+constexpr int64_t kCallCycles = 40;       // entering and leaving a tile, per reduction of length ~64
 
 // Largest number of tile rows whose lines fall into one L1 set.
 int64_t set_conflicts(int64_t rows, int64_t stride, const TargetInfo& target) {
@@ -37,7 +37,8 @@ int64_t set_conflicts(int64_t rows, int64_t stride, const TargetInfo& target) {
 double step_cycles(int64_t rows, int64_t vectors, const TileProblem& p, const TargetInfo& target) {
   const double fmas = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(p.a_is_vector ? rows * vectors + vectors : rows + vectors);
-  const double conflicts = kConflictCycles * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - kFreeWays);
+  const double conflicts =
+      kConflictCycles * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - kFreeWays);
   return std::max({fmas, loads, kLatencyChains}) + kLoopCycles + conflicts + kCallCycles / 64.0;
 }
 
@@ -53,7 +54,8 @@ double total_cycles(const RegisterTile& t, const TileProblem& p, const TargetInf
   for_parts(ceil_div(p.columns, p.lanes), t.vectors, [&](int64_t vectors, int64_t column_tiles) {
     for_parts(p.outer_rows, t.outer, [&](int64_t outer, int64_t outer_tiles) {
       for_parts(p.inner_rows, t.inner, [&](int64_t inner, int64_t inner_tiles) {
-        sum += static_cast<double>(column_tiles * outer_tiles * inner_tiles) * step_cycles(outer * inner, vectors, p, target);
+        sum += static_cast<double>(column_tiles * outer_tiles * inner_tiles) *
+               step_cycles(outer * inner, vectors, p, target);
       });
     });
   });

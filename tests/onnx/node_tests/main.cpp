@@ -1,6 +1,6 @@
 // The conformance runner: every back-end test of the onnx package on one backend, against a list of those that do not
-// pass yet. The list may only shrink: a listed test that passes and an unlisted one that does not both fail the run, and
-// an internal error fails it in any case.
+// pass yet. The list may only shrink: a listed test that passes and an unlisted one that does not both fail the run,
+// and an internal error fails it in any case.
 //
 //   node_tests DATA_DIR [--list FILE] [--report FILE] [--filter TEXT] [--write-list FILE]
 #include <fmt/format.h>
@@ -22,8 +22,10 @@ struct Arguments {
 
 Arguments parse_arguments(int count, char** values) {
   Arguments result;
-  std::map<std::string, std::string*> options = {
-      {"--list", &result.list}, {"--report", &result.report}, {"--filter", &result.filter}, {"--write-list", &result.write_list}};
+  std::map<std::string, std::string*> options = {{"--list", &result.list},
+                                                 {"--report", &result.report},
+                                                 {"--filter", &result.filter},
+                                                 {"--write-list", &result.write_list}};
   for (int i = 1; i < count; ++i) {
     const auto it = options.find(values[i]);
     if (it == options.end()) {
@@ -66,7 +68,8 @@ class Run {
   int execute() {
     std::ofstream report(arguments_.report);
     std::ofstream list(arguments_.write_list);
-    list << "# Conformance tests that do not pass yet on the backend '" << backend_.name() << "'. Lines may only be removed.\n";
+    list << "# Conformance tests that do not pass yet on the backend '" << backend_.name()
+         << "'. Lines may only be removed.\n";
     for (const Case& test : find_cases(arguments_.data)) {
       if (test.name.find(arguments_.filter) == std::string::npos) continue;
       const auto start = std::chrono::steady_clock::now();
@@ -75,7 +78,8 @@ class Run {
       record(test, outcome);
       constexpr const char* kWords[] = {"passed", "refused", "wrong", "broken"};
       const char* word = kWords[static_cast<int>(outcome.verdict)];
-      report << fmt::format("{} {}{} {:.1f} ms {}\n", test.name, word, outcome.bound_constants ? " (bound)" : "", time.count(), outcome.reason);
+      report << fmt::format("{} {}{} {:.1f} ms {}\n", test.name, word, outcome.bound_constants ? " (bound)" : "",
+                            time.count(), outcome.reason);
       if (outcome.verdict != Verdict::kPassed) list << test.name << "\n";
     }
     return finish();
@@ -98,8 +102,8 @@ class Run {
 
   int finish() const {
     for (const auto& [suite, c] : counts_) {
-      fmt::print("{} on {}: {} of {} passed ({} with bound constants), {} refused, {} wrong, {} broken\n", suite, backend_.name(), c.passed,
-                 c.total(), c.with_constants, c.refused, c.wrong, c.broken);
+      fmt::print("{} on {}: {} of {} passed ({} with bound constants), {} refused, {} wrong, {} broken\n", suite,
+                 backend_.name(), c.passed, c.total(), c.with_constants, c.refused, c.wrong, c.broken);
     }
     if (arguments_.list.empty() || complaints_ == 0) return counts_.empty() ? 1 : 0;
     fmt::print("{} tests disagree with {}\n", complaints_, arguments_.list);

@@ -9,7 +9,8 @@ class ReferenceBackend : public Backend {
   explicit ReferenceBackend(const graph::OpTable& ops) : ops_(ops) {}
   std::string name() const override { return "reference"; }
   std::vector<graph::RefTensor> run(const Model& model, const std::vector<graph::RefTensor>& inputs) override {
-    const std::vector<graph::RefTensor> values = graph::evaluate(model.graph, ops_, inputs, graph::Rounding::kEachValue);
+    const std::vector<graph::RefTensor> values =
+        graph::evaluate(model.graph, ops_, inputs, graph::Rounding::kEachValue);
     std::vector<graph::RefTensor> outputs;
     for (graph::ValueId id : model.graph.outputs) outputs.push_back(values.at(id));
     return outputs;
@@ -21,6 +22,8 @@ class ReferenceBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_reference_backend(const graph::OpTable& ops) { return std::make_unique<ReferenceBackend>(ops); }
+std::unique_ptr<Backend> make_reference_backend(const graph::OpTable& ops) {
+  return std::make_unique<ReferenceBackend>(ops);
+}
 
 }  // namespace tw::conformance

@@ -11,18 +11,21 @@ using frontend::ImportOptions;
 using graph::RefTensor;
 
 // All inputs of a data set by name. Light models have no input files.
-std::map<std::string, RefTensor> read_inputs(const Case& test, const DataSet& data, const frontend::ModelSummary& summary) {
+std::map<std::string, RefTensor> read_inputs(const Case& test, const DataSet& data,
+                                             const frontend::ModelSummary& summary) {
   std::map<std::string, RefTensor> inputs;
   if (!test.ramp_input && data.inputs.size() > summary.inputs.size()) {
     throw UserError(fmt::format("{} input files for {} inputs", data.inputs.size(), summary.inputs.size()));
   }
-  for (size_t i = 0; i < data.inputs.size(); ++i) inputs.emplace(summary.inputs[i].name, read_tensor_file(data.inputs[i]));
+  for (size_t i = 0; i < data.inputs.size(); ++i)
+    inputs.emplace(summary.inputs[i].name, read_tensor_file(data.inputs[i]));
   return inputs;
 }
 
 RefTensor ramp(const TensorType& type) {
   RefTensor tensor = RefTensor::zeros(type);
-  for (size_t i = 0; i < tensor.floats.size(); ++i) tensor.floats[i] = static_cast<double>(i) / static_cast<double>(tensor.floats.size());
+  for (size_t i = 0; i < tensor.floats.size(); ++i)
+    tensor.floats[i] = static_cast<double>(i) / static_cast<double>(tensor.floats.size());
   tensor.round_to_type();
   return tensor;
 }
@@ -46,7 +49,8 @@ Model import_model(const Case& test, const std::map<std::string, RefTensor>& inp
   }
 }
 
-void run_data_set(const Case& test, const DataSet& data, Backend& backend, const graph::OpTable& ops, Outcome& outcome) {
+void run_data_set(const Case& test, const DataSet& data, Backend& backend, const graph::OpTable& ops,
+                  Outcome& outcome) {
   const frontend::ModelSummary summary = frontend::summarize_onnx_file(test.model);
   std::map<std::string, RefTensor> inputs;
   try {
@@ -67,7 +71,8 @@ void run_data_set(const Case& test, const DataSet& data, Backend& backend, const
   }
   const std::vector<RefTensor> outputs = backend.run(model, arguments);
   for (size_t k = 0; k < data.outputs.size() && outcome.verdict == Verdict::kPassed; ++k) {
-    const std::string why = k < outputs.size() ? difference(outputs[k], read_tensor_file(data.outputs[k])) : "is missing";
+    const std::string why =
+        k < outputs.size() ? difference(outputs[k], read_tensor_file(data.outputs[k])) : "is missing";
     if (!why.empty()) outcome = {Verdict::kWrong, fmt::format("output {} {}", k, why), outcome.bound_constants};
   }
 }

@@ -1,0 +1,195 @@
+// Fuzzes the artefact loader: whatever the bytes, loading (and the queries on what was loaded) returns or fails with a
+// status; anything else is a bug. Mutations of a compiled model are made from (seed, iteration) alone; most get correct
+// hashes again, so that they reach the checks behind them:
+//   fuzz_artefact [--seconds N] [--seed S] [--iteration I]
+// TW_FUZZ_SECONDS says how long (default 5). Nothing that loads is run: its code may be altered. A failure prints the
+// iteration; --iteration I runs that one again.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "driver/session.h"
+#include "runtime/format/container_layout.h"
+#include "tests/driver/small_model.h"
+
+namespace tw::fuzz {
+namespace {
+
+using Random = std::mt19937_64;
+using Bytes = std::vector<uint8_t>;
+
+constexpr double kMaxSeconds = 20;  // for one input: longer counts as a hang
+
+uint64_t pick(Random& random, uint64_t count) { return count == 0 ? 0 : random() % count; }
+
+// A section of a well-formed file.
+struct Row {
+  size_t at = 0;  // of its row in the table
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+std::vector<Row> rows_of(const Bytes& file) {
+  std::vector<Row> rows;
+  const auto count = format::load<uint32_t>(file, format::kSectionCountAt);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = format::kTableAt + i * format::kRowBytes;
+    rows.push_back({at, format::load<uint64_t>(file, at + format::kRowOffsetAt), format::load<uint64_t>(file, at + format::kRowSizeAt)});
+  }
+  return rows;
+}
+
+void put_hash(Bytes& file, size_t at, const format::Hash& hash) { std::copy(hash.begin(), hash.end(), file.begin() + static_cast<std::ptrdiff_t>(at)); }
+
+// Hashes that fit the bytes again, for the sections that still lie inside the file.
+void rehash(Bytes& file, const std::vector<Row>& rows) {
+  const std::span<const uint8_t> all(file);
+  for (const Row& row : rows) {
+    if (row.offset <= file.size() && row.size <= file.size() - row.offset) put_hash(file, row.at + format::kRowHashAt, format::blake3({all.subspan(row.offset, row.size)}));
+  }
+  const size_t table = rows.size() * format::kRowBytes;
+  put_hash(file, format::kRootHashAt, format::blake3({all.first(format::kHashedHeaderBytes), all.subspan(format::kTableAt, table)}));
+}
+
+void flip_bits(Bytes& file, Random& random, size_t begin, size_t size) {
+  for (uint64_t n = 1 + pick(random, 4); n > 0 && size > 0; --n) file[begin + pick(random, size)] ^= static_cast<uint8_t>(1u << pick(random, 8));
+}
+
+// A number of the file becomes another interesting one.
+void change_number(Bytes& file, Random& random, size_t at) {
+  const auto old = format::load<uint64_t>(file, at);
+  const uint64_t values[] = {0, 1, old + 1, old - 1, old + 4096, file.size(), file.size() + 1, uint64_t{1} << 31, uint64_t{1} << 63, ~uint64_t{0}, ~uint64_t{0} - 4095};
+  format::store(file, at, values[pick(random, std::size(values))]);
+}
+
+void change_header_or_table(Bytes& file, Random& random, const std::vector<Row>& rows) {
+  const Row& row = rows[pick(random, rows.size())];
+  switch (pick(random, 5)) {
+    case 0: return flip_bits(file, random, 0, format::kHashedHeaderBytes);
+    case 1: return change_number(file, random, format::kFileSizeAt);
+    case 2: return change_number(file, random, row.at + format::kRowOffsetAt);
+    case 3: return change_number(file, random, row.at + format::kRowSizeAt);
+    default: return flip_bits(file, random, row.at, format::kNameBytes);
+  }
+}
+
+// The manifest's text keeps its length, so that the table stays true: digits, letters and whole numbers change.
+void change_manifest(Bytes& file, Random& random, const Row& manifest) {
+  const size_t begin = manifest.offset, end = manifest.offset + manifest.size;
+  for (uint64_t n = 1 + pick(random, 3); n > 0; --n) {
+    size_t at = begin + pick(random, manifest.size);
+    const auto is_digit = [&](size_t i) { return file[i] >= '0' && file[i] <= '9'; };
+    if (pick(random, 4) != 0) {
+      for (size_t i = 0; i < manifest.size && !is_digit(at); ++i) at = at + 1 == end ? begin : at + 1;
+      for (; at < end && is_digit(at); ++at) file[at] = static_cast<uint8_t>(pick(random, 2) != 0 ? '9' : '0' + pick(random, 10));
+    } else {
+      constexpr char kCharacters[] = "{}[],:\"-0e.\\ntf";
+      file[at] = static_cast<uint8_t>(kCharacters[pick(random, sizeof(kCharacters) - 1)]);
+    }
+  }
+}
+
+Bytes mutated(const Bytes& original, uint64_t seed, uint64_t iteration) {
+  Random random(seed * 0x9e3779b97f4a7c15ull + iteration);
+  Bytes file = original;
+  const std::vector<Row> rows = rows_of(file);
+  // The manifest is the section of that name; names are sorted and padded with zeros.
+  const auto is_manifest = [&](const Row& row) { return std::memcmp(file.data() + row.at, "manifest", 9) == 0; };
+  const auto manifest = std::find_if(rows.begin(), rows.end(), is_manifest);
+  const uint64_t kind = pick(random, 8);
+  if (kind <= 3 && manifest != rows.end()) change_manifest(file, random, *manifest);
+  if (kind == 4 || kind == 5) change_header_or_table(file, random, rows);
+  if (kind == 6) flip_bits(file, random, 0, file.size());
+  if (kind == 7) file.resize(pick(random, file.size()));
+  if (kind != 7 && pick(random, 8) != 0) rehash(file, rows);
+  return file;
+}
+
+// Loads and asks for everything that can be asked without running code.
+bool loads(const Bytes& file) {
+  try {
+    const driver::Session session = driver::Session::load_memory(file, {1, false});
+    session.inputs();
+    session.outputs();
+    session.buffer_names();
+    return true;
+  } catch (const driver::RuntimeFailure& failure) {
+    if (failure.exit_code() == 5 || failure.exit_code() == 6) return false;
+    throw;
+  }
+}
+
+volatile int64_t current_iteration = 0;
+
+// Only async-signal-safe calls: the process is in an unknown state.
+void on_signal(int signal) {
+  char digits[24];
+  int length = 0;
+  int64_t value = current_iteration;
+  do {
+    digits[length++] = static_cast<char>('0' + value % 10);
+    value /= 10;
+  } while (value > 0);
+  std::reverse(digits, digits + length);
+  constexpr char kText[] = "fuzz_artefact: crashed or hung; run again with the same seed and --iteration ";
+  const auto print = [](const char* text, size_t size) {
+    if (::write(STDERR_FILENO, text, size) < 0) ::_exit(126);
+  };
+  print(kText, sizeof(kText) - 1);
+  print(digits, static_cast<size_t>(length));
+  print("\n", 1);
+  ::_exit(128 + signal);
+}
+
+struct Arguments {
+  double seconds = 5;
+  uint64_t seed = 1;
+  int64_t iteration = -1;
+};
+
+Arguments parse_arguments(int count, char** values) {
+  Arguments result;
+  if (const char* seconds = std::getenv("TW_FUZZ_SECONDS")) result.seconds = std::atof(seconds);
+  for (int i = 1; i + 1 < count; i += 2) {
+    const std::string word = values[i];
+    if (word == "--seconds") result.seconds = std::atof(values[i + 1]);
+    if (word == "--seed") result.seed = std::strtoull(values[i + 1], nullptr, 10);
+    if (word == "--iteration") result.iteration = std::atoll(values[i + 1]);
+  }
+  return result;
+}
+
+int search(const Arguments& arguments) {
+  const Bytes original = driver::artefact_bytes(driver::compile_graph(driver::test::small_model(), {}));
+  if (!loads(original)) throw std::runtime_error("the unchanged artefact does not load");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(arguments.seconds);
+  int64_t accepted = 0, done = 0;
+  for (int64_t i = std::max<int64_t>(0, arguments.iteration); done == 0 || std::chrono::steady_clock::now() < end; ++i, ++done) {
+    current_iteration = i;
+    ::alarm(static_cast<unsigned>(kMaxSeconds));
+    accepted += loads(mutated(original, arguments.seed, static_cast<uint64_t>(i)));
+    if (arguments.iteration >= 0) break;
+  }
+  ::alarm(0);
+  fmt::print("fuzz_artefact: {} inputs, {} of them loaded\n", done, accepted);
+  return 0;
+}
+
+}  // namespace
+}  // namespace tw::fuzz
+
+int main(int count, char** values) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM}) std::signal(signal, tw::fuzz::on_signal);
+  try {
+    return tw::fuzz::search(tw::fuzz::parse_arguments(count, values));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "fuzz_artefact: iteration {}: {}\n", static_cast<int64_t>(tw::fuzz::current_iteration), error.what());
+    return 1;
+  }
+}

@@ -179,15 +179,29 @@ std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupT
 
 }  // namespace
 
+namespace {
+
+// Whether the maths itself divides an index (grouped and transposed convolution, some data movement): then a division
+// may stay innermost where no split makes the index linear. Layouts and schedules alone must never bring one in.
+bool divides(const te::Program& program) {
+  bool found = false;
+  for (const te::Compute& c : program.computes) {
+    for (const Expr& body : c.body) {
+      visit(body, [&](const Expr& e) { found = found || e.op() == Op::kFloorDiv || e.op() == Op::kFloorMod; });
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
 GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const lower::RunOptions& options) {
   const GroupTe te = build_te(in);
   GroupCode code;
   code.plan = replay != nullptr ? *replay : make_plan(in, te);
   const te::Program stored = te::apply_layouts(te.program, code.plan.layouts);
   lower::RunOptions run = options;
-  // Data movement between shapes without a common factor divides; contractions and rows never may.
-  if (code.plan.family == "generic" || code.plan.family == "point")
-    run.lower.inner_division = lower::LowerOptions::InnerDivision::kAllowed;
+  if (divides(te.program)) run.lower.inner_division = lower::LowerOptions::InnerDivision::kAllowed;
   code.loops = lower::lower(schedule::apply(stored, code.plan.schedule), run);
   code.params = describe_params(in, te, code);
   code.flop = contraction_flop(te.program);

@@ -40,42 +40,63 @@ std::vector<Row> rows_of(const Bytes& file) {
   const auto count = format::load<uint32_t>(file, format::kSectionCountAt);
   for (size_t i = 0; i < count; ++i) {
     const size_t at = format::kTableAt + i * format::kRowBytes;
-    rows.push_back({at, format::load<uint64_t>(file, at + format::kRowOffsetAt), format::load<uint64_t>(file, at + format::kRowSizeAt)});
+    rows.push_back({at, format::load<uint64_t>(file, at + format::kRowOffsetAt),
+                    format::load<uint64_t>(file, at + format::kRowSizeAt)});
   }
   return rows;
 }
 
-void put_hash(Bytes& file, size_t at, const format::Hash& hash) { std::copy(hash.begin(), hash.end(), file.begin() + static_cast<std::ptrdiff_t>(at)); }
+void put_hash(Bytes& file, size_t at, const format::Hash& hash) {
+  std::copy(hash.begin(), hash.end(), file.begin() + static_cast<std::ptrdiff_t>(at));
+}
 
 // Hashes that fit the bytes again, for the sections that still lie inside the file.
 void rehash(Bytes& file, const std::vector<Row>& rows) {
   const std::span<const uint8_t> all(file);
   for (const Row& row : rows) {
-    if (row.offset <= file.size() && row.size <= file.size() - row.offset) put_hash(file, row.at + format::kRowHashAt, format::blake3({all.subspan(row.offset, row.size)}));
+    if (row.offset <= file.size() && row.size <= file.size() - row.offset)
+      put_hash(file, row.at + format::kRowHashAt, format::blake3({all.subspan(row.offset, row.size)}));
   }
   const size_t table = rows.size() * format::kRowBytes;
-  put_hash(file, format::kRootHashAt, format::blake3({all.first(format::kHashedHeaderBytes), all.subspan(format::kTableAt, table)}));
+  put_hash(file, format::kRootHashAt,
+           format::blake3({all.first(format::kHashedHeaderBytes), all.subspan(format::kTableAt, table)}));
 }
 
 void flip_bits(Bytes& file, Random& random, size_t begin, size_t size) {
-  for (uint64_t n = 1 + pick(random, 4); n > 0 && size > 0; --n) file[begin + pick(random, size)] ^= static_cast<uint8_t>(1u << pick(random, 8));
+  for (uint64_t n = 1 + pick(random, 4); n > 0 && size > 0; --n)
+    file[begin + pick(random, size)] ^= static_cast<uint8_t>(1u << pick(random, 8));
 }
 
 // A number of the file becomes another interesting one.
 void change_number(Bytes& file, Random& random, size_t at) {
   const auto old = format::load<uint64_t>(file, at);
-  const uint64_t values[] = {0, 1, old + 1, old - 1, old + 4096, file.size(), file.size() + 1, uint64_t{1} << 31, uint64_t{1} << 63, ~uint64_t{0}, ~uint64_t{0} - 4095};
+  const uint64_t values[] = {0,
+                             1,
+                             old + 1,
+                             old - 1,
+                             old + 4096,
+                             file.size(),
+                             file.size() + 1,
+                             uint64_t{1} << 31,
+                             uint64_t{1} << 63,
+                             ~uint64_t{0},
+                             ~uint64_t{0} - 4095};
   format::store(file, at, values[pick(random, std::size(values))]);
 }
 
 void change_header_or_table(Bytes& file, Random& random, const std::vector<Row>& rows) {
   const Row& row = rows[pick(random, rows.size())];
   switch (pick(random, 5)) {
-    case 0: return flip_bits(file, random, 0, format::kHashedHeaderBytes);
-    case 1: return change_number(file, random, format::kFileSizeAt);
-    case 2: return change_number(file, random, row.at + format::kRowOffsetAt);
-    case 3: return change_number(file, random, row.at + format::kRowSizeAt);
-    default: return flip_bits(file, random, row.at, format::kNameBytes);
+    case 0:
+      return flip_bits(file, random, 0, format::kHashedHeaderBytes);
+    case 1:
+      return change_number(file, random, format::kFileSizeAt);
+    case 2:
+      return change_number(file, random, row.at + format::kRowOffsetAt);
+    case 3:
+      return change_number(file, random, row.at + format::kRowSizeAt);
+    default:
+      return flip_bits(file, random, row.at, format::kNameBytes);
   }
 }
 
@@ -87,7 +108,8 @@ void change_manifest(Bytes& file, Random& random, const Row& manifest) {
     const auto is_digit = [&](size_t i) { return file[i] >= '0' && file[i] <= '9'; };
     if (pick(random, 4) != 0) {
       for (size_t i = 0; i < manifest.size && !is_digit(at); ++i) at = at + 1 == end ? begin : at + 1;
-      for (; at < end && is_digit(at); ++at) file[at] = static_cast<uint8_t>(pick(random, 2) != 0 ? '9' : '0' + pick(random, 10));
+      for (; at < end && is_digit(at); ++at)
+        file[at] = static_cast<uint8_t>(pick(random, 2) != 0 ? '9' : '0' + pick(random, 10));
     } else {
       constexpr char kCharacters[] = "{}[],:\"-0e.\\ntf";
       file[at] = static_cast<uint8_t>(kCharacters[pick(random, sizeof(kCharacters) - 1)]);
@@ -170,7 +192,8 @@ int search(const Arguments& arguments) {
   if (!loads(original)) throw std::runtime_error("the unchanged artefact does not load");
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(arguments.seconds);
   int64_t accepted = 0, done = 0;
-  for (int64_t i = std::max<int64_t>(0, arguments.iteration); done == 0 || std::chrono::steady_clock::now() < end; ++i, ++done) {
+  for (int64_t i = std::max<int64_t>(0, arguments.iteration); done == 0 || std::chrono::steady_clock::now() < end;
+       ++i, ++done) {
     current_iteration = i;
     ::alarm(static_cast<unsigned>(kMaxSeconds));
     accepted += loads(mutated(original, arguments.seed, static_cast<uint64_t>(i)));
@@ -189,7 +212,8 @@ int main(int count, char** values) {
   try {
     return tw::fuzz::search(tw::fuzz::parse_arguments(count, values));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "fuzz_artefact: iteration {}: {}\n", static_cast<int64_t>(tw::fuzz::current_iteration), error.what());
+    fmt::print(stderr, "fuzz_artefact: iteration {}: {}\n", static_cast<int64_t>(tw::fuzz::current_iteration),
+               error.what());
     return 1;
   }
 }

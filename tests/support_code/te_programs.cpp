@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 namespace tw::testing {
 
 using te::CombinerKind;

@@ -17,6 +17,14 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+format::Artefact parse_artefact(const std::string& path, const std::vector<uint8_t>& bytes) {
+  try {
+    return format::Artefact::parse(bytes);
+  } catch (const format::Error& error) {
+    throw format::Error(error.code(), fmt::format("'{}': {}", path, error.what()));
+  }
+}
+
 std::vector<uint8_t> read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw UsageError(fmt::format("cannot read '{}'", path));

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "driver/compile.h"
+#include "runtime/format/container.h"
 
 namespace tw::cli {
 
@@ -66,6 +67,9 @@ class Progress {
 
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);
+
+/// The verified artefact in `bytes`, read from `path`; errors name the file. Views `bytes`.
+format::Artefact parse_artefact(const std::string& path, const std::vector<uint8_t>& bytes);
 
 /// Seconds of a steady clock.
 double now_seconds();

@@ -15,7 +15,7 @@ struct Options {
 };
 
 int inspect_artefact(const GlobalOptions& global, const Options& options, const std::vector<uint8_t>& bytes) {
-  const format::Artefact artefact = format::Artefact::parse(bytes);
+  const format::Artefact artefact = parse_artefact(options.file, bytes);
   if (!options.section.empty()) {
     const format::Bytes section = artefact.section(options.section);
     fmt::print("{}", std::string_view(reinterpret_cast<const char*>(section.data()), section.size()));

@@ -21,7 +21,7 @@ CountedModel open_counted(const std::string& model, const ModelOptions& compile,
                           const driver::SessionOptions& session) {
   if (model.ends_with(".tw")) {
     std::vector<uint8_t> bytes = read_file(model);
-    const double flop = noted_flop(format::Artefact::parse(bytes).manifest());
+    const double flop = noted_flop(parse_artefact(model, bytes).manifest());
     return {driver::Session::load_memory(bytes, session), flop};
   }
   driver::CompileOptions options = to_compile_options(compile);

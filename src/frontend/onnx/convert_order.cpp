@@ -107,7 +107,8 @@ Outputs convert_compress(NodeContext& c) {
   const bool flat = !c.has_attr("axis");
   const ValueId x = flat ? e.reshape(c.input(0), {c.type(0).elements()}) : c.input(0);
   const int64_t axis = flat ? 0 : c.axis_or("axis", 0, c.rank(0));
-  if (!c.type(1).type.is_bool()) throw UserError(fmt::format("the condition is {}, it must be bool", to_string(c.type(1))));
+  if (!c.type(1).type.is_bool())
+    throw UserError(fmt::format("the condition is {}, it must be bool", to_string(c.type(1))));
   const graph::RefTensor condition = c.constant(1, "condition");
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < static_cast<int64_t>(condition.ints.size()); ++i) {

@@ -22,7 +22,8 @@ Outputs convert_affine_grid(NodeContext& c) {
       c.shape(0)[2] != static_cast<int64_t>(n) + 1) {
     throw UserError(fmt::format("theta {} does not fit size {}", to_string(c.shape(0)), to_string(size)));
   }
-  if (!c.type(0).type.is_float()) throw UserError(fmt::format("theta is {}, it must be a float", to_string(c.type(0).type)));
+  if (!c.type(0).type.is_float())
+    throw UserError(fmt::format("theta is {}, it must be a float", to_string(c.type(0).type)));
   int64_t points = 1;
   for (size_t d = 0; d < n; ++d) {
     if (size[2 + d] < 1 || size[2 + d] > kMaxFoldInputElements / points)
@@ -66,7 +67,8 @@ class GridSampler {
         c.type(0).elements() == 0) {
       throw UserError(fmt::format("the grid {} does not fit the input {}", to_string(grid), to_string(x)));
     }
-    if (!c.type(0).type.is_float() || !c.type(1).type.is_float()) throw UserError("the input and the grid must be floats");
+    if (!c.type(0).type.is_float() || !c.type(1).type.is_float())
+      throw UserError("the input and the grid must be floats");
     mode_ = c.string_or("mode", "linear");
     if (mode_ == "bilinear") mode_ = "linear";
     if (mode_ == "bicubic") mode_ = "cubic";

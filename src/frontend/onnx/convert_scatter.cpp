@@ -33,7 +33,8 @@ double neutral(const std::string& reduction, DataType type) {
 
 // Integer indices of any shape, known at import.
 graph::RefTensor known_indices(NodeContext& c, size_t k, std::string_view role) {
-  if (!c.type(k).type.is_int()) throw UserError(fmt::format("input '{}' is {}, it must hold integers", role, to_string(c.type(k))));
+  if (!c.type(k).type.is_int())
+    throw UserError(fmt::format("input '{}' is {}, it must hold integers", role, to_string(c.type(k))));
   return c.constant(k, role);
 }
 

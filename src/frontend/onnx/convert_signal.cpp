@@ -70,7 +70,8 @@ Complex split_complex(Emitter& e, ValueId x) {
   if (shape.size() < 2 || (shape.back() != 1 && shape.back() != 2))
     throw UserError("the last axis must have 1 or 2 elements");
   const int64_t last = static_cast<int64_t>(shape.size()) - 1;
-  if (!e.data_type(x).is_float()) throw UserError(fmt::format("the input is {}, it must be a float", to_string(e.data_type(x))));
+  if (!e.data_type(x).is_float())
+    throw UserError(fmt::format("the input is {}, it must be a float", to_string(e.data_type(x))));
   const bool complex = shape.back() == 2;
   shape.pop_back();
   const ValueId real = e.reshape(e.slice(x, last, 0, 1), shape);

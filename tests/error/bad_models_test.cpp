@@ -1,4 +1,5 @@
 // Models that cannot be imported, each with the message its user reads: what, where, and what to do.
+// Size: one row a bad model, kept in one table so that messages can be compared.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -384,6 +385,49 @@ const std::vector<BadModel>& bad_models() {
          ModelBuilder::value(body.add_output(), "go", {}, onnx::TensorProto::BOOL);
          ModelBuilder::value(body.add_output(), "s2", {int64_t{2}}, onnx::TensorProto::FLOAT);
          ModelBuilder::add_node(*body.mutable_node(), "Relu", {"s"}, {"s2"});
+       }},
+      {"attention_past_of_wrong_rank",
+       Kind::kUser,
+       {"node 'node_y' (Attention", "past_key [4, 6] must have rank 4"},
+       [](ModelBuilder& m, ImportOptions&) {
+         const std::vector<testing::Dim> four{int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}};
+         m.input("q", four).input("p", {int64_t{4}, int64_t{6}}).output("y");
+         m.node("Attention", {"q", "q", "q", "", "p"}, {"y"});
+       },
+       23},
+      {"transform_of_integers",
+       Kind::kUser,
+       {"node 'node_y' (DFT", "is i64, it must be a float"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("x", {int64_t{1}, int64_t{4}, int64_t{1}}, onnx::TensorProto::INT64)
+             .output("y", onnx::TensorProto::INT64);
+         m.node("DFT", {"x"}, {"y"});
+       }},
+      {"scatter_with_float_indices",
+       Kind::kUser,
+       {"node 'node_y' (ScatterND", "input 'indices' is f32[1, 1], it must hold integers"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.floats("i", {1, 1}, {0});
+         m.floats("u", {1}, {7});
+         m.input("x", {int64_t{2}}).output("y");
+         m.node("ScatterND", {"x", "i", "u"}, {"y"});
+       }},
+      {"scale_per_axis_of_a_scalar",
+       Kind::kUser,
+       {"node 'node_y' (DequantizeLinear", "shape [2] for a scalar"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.floats("s", {2}, {1, 2});
+         m.input("x", {}, onnx::TensorProto::INT8).output("y");
+         set_int(m.node("DequantizeLinear", {"x", "s"}, {"y"}), "axis", 0);
+       }},
+      {"unsupported_input_of_a_node_without_outputs",
+       Kind::kUnsupported,
+       {"'x'", "STRING", "read by Sink ''"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("x", {int64_t{1}}, onnx::TensorProto::STRING).output("x", onnx::TensorProto::STRING);
+         auto* sink = m.graph().add_node();
+         sink->set_op_type("Sink");
+         sink->add_input("x");
        }},
       {"huge_constant",
        Kind::kUser,

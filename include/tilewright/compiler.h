@@ -46,10 +46,15 @@ class TILEWRIGHT_API Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-struct CompileOptions {
-  std::string target = "cpu";                          // a name of target_names(); "cpu" is this host
+/// One combination of input shapes. What the model leaves open must be given by one of the two.
+struct InputShapes {
   std::map<std::string, std::vector<int64_t>> shapes;  // whole shapes of inputs, by name
   std::map<std::string, int64_t> dimensions;           // values of symbolic dimensions, by name
+};
+
+struct CompileOptions {
+  std::string target = "cpu";                // a name of target_names(); "cpu" is this host
+  std::vector<InputShapes> entries = {{}};   // each becomes an entry of the artefact; they share weights and code
   /// Inputs that become constants of the compiled model, by name: in CPU memory, row-major and compact (strides NULL or
   /// such). Read during the call only.
   std::map<std::string, DLTensor> constants;

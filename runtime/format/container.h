@@ -45,7 +45,7 @@ class Artefact {
   Hash root_hash_{};
 };
 
-/// The bytes of an artefact with `manifest` and `sections` ("code", "weights", "plan", "graph", "cubin.N", any order;
+/// The bytes of an artefact with `manifest` and `sections` ("code", "weights", "plan", "graph.N", "cubin.N", any order;
 /// empty ones are left out): a function of its arguments alone. Throws Error(kInternal) if Artefact::parse would refuse
 /// them.
 std::vector<uint8_t> serialize_artefact(const Manifest& manifest, const std::vector<Section>& sections);

@@ -59,6 +59,7 @@ Json write(const Entry& entry, TargetKind kind) {
           {"outputs", write_list(entry.outputs)},
           {"arena_bytes", entry.arena_bytes},
           {"scratch_bytes_per_thread", entry.scratch_bytes_per_thread},
+          {"flop", entry.flop},
           {"buffers", write_list(entry.buffers)},
           {"steps", kind == TargetKind::kCpu ? write_list(entry.cpu_steps) : write_list(entry.cuda_steps)}};
 }
@@ -165,6 +166,7 @@ Entry read_entry(const Json& value, const std::string& what, TargetKind kind) {
   entry.outputs = object.list("outputs", read_tensor);
   entry.arena_bytes = object.integer("arena_bytes");
   entry.scratch_bytes_per_thread = object.integer("scratch_bytes_per_thread");
+  entry.flop = object.integer("flop");
   entry.buffers = object.list("buffers", read_buffer);
   if (kind == TargetKind::kCpu) {
     entry.cpu_steps = object.list("steps", read_cpu_step);

@@ -94,6 +94,7 @@ struct Entry {
   std::vector<TensorSpec> outputs;
   int64_t arena_bytes = 0;
   int64_t scratch_bytes_per_thread = 0;
+  int64_t flop = 0;  ///< of the sums of products: 2 for each multiply and add
   std::vector<Buffer> buffers;
   std::vector<CpuStep> cpu_steps;
   std::vector<CudaStep> cuda_steps;

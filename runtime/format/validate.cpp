@@ -154,12 +154,16 @@ void validate(const Manifest& manifest, const SectionSize& section_size) {
 }
 
 bool is_section_name(std::string_view name) {
-  constexpr std::string_view kNames[] = {"code", "graph", "manifest", "plan", "weights"};
+  constexpr std::string_view kNames[] = {"code", "manifest", "plan", "weights"};
+  constexpr std::string_view kNumbered[] = {"cubin.", "graph."};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
-  constexpr std::string_view kCubin = "cubin.";
-  if (!name.starts_with(kCubin) || name.size() == kCubin.size() || name.size() > kCubin.size() + 5) return false;
-  name.remove_prefix(kCubin.size());
-  return std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const auto* prefix = std::find_if(std::begin(kNumbered), std::end(kNumbered),
+                                    [&](std::string_view p) { return name.starts_with(p); });
+  if (prefix == std::end(kNumbered)) return false;
+  name.remove_prefix(prefix->size());
+  constexpr size_t kMaxDigits = 5;
+  return !name.empty() && name.size() <= kMaxDigits &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 }  // namespace tw::format

@@ -101,9 +101,15 @@ tw::graph::RefTensor to_reference(const std::string& name, const DLTensor& tenso
 tw::driver::CompileOptions to_driver(const CompileOptions& options) {
   tw::driver::CompileOptions out;
   out.target = options.target;
-  for (const auto& [name, shape] : options.shapes) out.import.shapes[name] = shape;
-  out.import.dims = options.dimensions;
-  for (const auto& [name, tensor] : options.constants) out.import.constants[name] = to_reference(name, tensor);
+  if (options.entries.empty()) throw tw::UsageError("CompileOptions::entries is empty: nothing to compile");
+  std::map<std::string, tw::graph::RefTensor> constants;
+  for (const auto& [name, tensor] : options.constants) constants[name] = to_reference(name, tensor);
+  out.imports.clear();
+  for (const InputShapes& entry : options.entries) {
+    tw::frontend::ImportOptions import{{}, entry.dimensions, constants};
+    for (const auto& [name, shape] : entry.shapes) import.shapes[name] = shape;
+    out.imports.push_back(std::move(import));
+  }
   out.plan_text = options.plan;
   out.disabled_passes = options.disabled_passes;
   out.dump_directory = options.dump_directory;
@@ -118,9 +124,11 @@ CompileResult to_result(const tw::driver::Compiled& compiled) {
   out.plan = tw::plan::to_string(compiled.plan);
   out.report.target = compiled.plan.target;
   out.report.opset = compiled.opset;
-  out.report.groups = static_cast<int64_t>(compiled.plan.groups.size());
   out.report.kernels = compiled.kernels;
-  for (const tw::plan::GroupPlan& group : compiled.plan.groups) ++out.report.families[group.family];
+  for (const tw::plan::EntryPlan& entry : compiled.plan.entries) {
+    out.report.groups += static_cast<int64_t>(entry.groups.size());
+    for (const tw::plan::GroupPlan& group : entry.groups) ++out.report.families[group.family];
+  }
   for (const tw::driver::PassTime& time : compiled.times)
     out.report.times.push_back({time.phase, time.pass, time.nanoseconds});
   out.report.warnings = compiled.warnings;
@@ -141,12 +149,12 @@ CompileResult compile_bytes(const void* bytes, std::size_t size, const std::stri
   return translated([&] {
     const tw::driver::CompileOptions driver = to_driver(options);
     if (driver.progress) driver.progress("import", 0, 1);
-    tw::frontend::ImportResult model = tw::frontend::import_onnx_bytes(
-        {static_cast<const std::byte*>(bytes), size}, data_directory, tw::ops::all_ops(), driver.import);
-    tw::driver::Compiled compiled = tw::driver::compile_graph(std::move(model.graph), driver);
-    compiled.opset = model.opset;
-    compiled.warnings = std::move(model.warnings);
-    return to_result(compiled);
+    std::vector<tw::frontend::ImportResult> models;
+    for (const tw::frontend::ImportOptions& import : driver.imports) {
+      models.push_back(tw::frontend::import_onnx_bytes({static_cast<const std::byte*>(bytes), size}, data_directory,
+                                                       tw::ops::all_ops(), import));
+    }
+    return to_result(tw::driver::compile_imported(models, driver));
   });
 }
 

@@ -18,10 +18,9 @@ namespace tw::driver {
 
 struct CompileOptions {
   std::string target = "cpu";
-  frontend::ImportOptions import;
-  std::vector<std::string> disabled_passes;  // graph or loop passes by name
+  std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
+  std::vector<std::string> disabled_passes;             // graph or loop passes by name
   bool all_optional_off = false;
-  bool reuse_memory = true;    // off: every value keeps its own place, so that all can be read back after a run
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
   std::string stop_after;      // pass name; no artefact is made
@@ -40,17 +39,21 @@ struct Compiled {
   format::Manifest manifest;
   std::map<std::string, std::vector<uint8_t>> sections;
   plan::Plan plan;
-  graph::Graph source;  // after import
-  graph::Graph graph;   // of groups
   std::vector<PassTime> times;
   int64_t kernels = 0;  // different ones
   int64_t opset = 0;
   std::vector<std::string> warnings;
 };
 
-/// Compiles one model for fixed shapes. Throws UserError, Unsupported, UsageError, ResourceError, InternalError.
+/// Imports the model once for each of options.imports.
+std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options);
+
+/// Compiles one model for one or several combinations of input shapes into one artefact: an entry for each, kernels and
+/// weights that are equal stored once. Throws UserError, Unsupported, UsageError, ResourceError, InternalError.
 Compiled compile_file(const std::string& path, const CompileOptions& options);
-Compiled compile_graph(graph::Graph source, const CompileOptions& options);
+Compiled compile_imported(const std::vector<frontend::ImportResult>& models, const CompileOptions& options);
+/// One combination of shapes.
+Compiled compile_graph(const graph::Graph& source, const CompileOptions& options);
 
 /// The bytes of the artefact, and the same written atomically to `path`.
 std::vector<uint8_t> artefact_bytes(const Compiled& compiled);

@@ -195,12 +195,13 @@ bool divides(const te::Program& program) {
 
 }  // namespace
 
-GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const lower::RunOptions& options) {
+GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const GroupOptions& options) {
   const GroupTe te = build_te(in);
   GroupCode code;
   code.plan = replay != nullptr ? *replay : make_plan(in, te);
   const te::Program stored = te::apply_layouts(te.program, code.plan.layouts);
-  lower::RunOptions run = options;
+  if (options.dump_te) options.dump_te(stored);
+  lower::RunOptions run = options.lower;
   if (divides(te.program)) run.lower.inner_division = lower::LowerOptions::InnerDivision::kAllowed;
   code.loops = lower::lower(schedule::apply(stored, code.plan.schedule), run);
   code.params = describe_params(in, te, code);

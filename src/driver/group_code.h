@@ -1,5 +1,6 @@
 // One group of the graph on its way to code: te program, plan, loop IR, and what its parameters stand for.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -43,7 +44,12 @@ struct GroupTe {
 };
 GroupTe build_te(const GroupInputs& in);
 
+struct GroupOptions {
+  lower::RunOptions lower;
+  std::function<void(const te::Program& program)> dump_te;  // once, with constants in the layouts of the plan
+};
+
 /// Plans the group (or replays `replay`), applies the schedule and lowers it.
-GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const lower::RunOptions& options);
+GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const GroupOptions& options);
 
 }  // namespace tw::driver

@@ -39,13 +39,13 @@ DataType from_dl(DLDataType type) {
   throw InternalError("the runtime names an unknown element type");
 }
 
-DLTensor dl_tensor(Array& array) {
+DLTensor dl_tensor(const Array& array) {
   DLTensor tensor{};
-  tensor.data = array.bytes.data();
+  tensor.data = const_cast<std::byte*>(array.bytes.data());  // DLPack knows no const
   tensor.device = {kDLCPU, 0};
   tensor.ndim = static_cast<int32_t>(array.type.shape.size());
   tensor.dtype = dl_type(array.type.type);
-  tensor.shape = array.type.shape.data();
+  tensor.shape = const_cast<int64_t*>(array.type.shape.data());
   return tensor;
 }
 
@@ -67,6 +67,7 @@ Array to_array(const graph::RefTensor& tensor) { return {tensor.type, tensor.to_
 graph::RefTensor to_reference(const Array& array) { return graph::RefTensor::from_bytes(array.type, array.bytes); }
 
 struct Session::Bound {
+  int32_t entry = 0;
   std::vector<Array> inputs;
   std::vector<Array> outputs;
   std::vector<DLTensor> input_tensors;
@@ -97,23 +98,29 @@ Session Session::load_memory(const std::vector<uint8_t>& bytes, const SessionOpt
   return Session(model, options);
 }
 
-std::vector<NamedType> Session::inputs() const {
+std::vector<std::string> Session::entries() const {
+  std::vector<std::string> names;
+  for (int e = 0; e < api().entry_count(model_.get()); ++e) names.emplace_back(api().entry_name(model_.get(), e));
+  return names;
+}
+
+std::vector<NamedType> Session::inputs(int entry) const {
   std::vector<NamedType> all;
   for (int i = 0; i < api().input_count(model_.get()); ++i) {
     TwTensorInfo info{};
     info.struct_size = sizeof(info);
-    check(api().input_info(model_.get(), 0, i, &info));
+    check(api().input_info(model_.get(), entry, i, &info));
     all.push_back(named(info));
   }
   return all;
 }
 
-std::vector<NamedType> Session::outputs() const {
+std::vector<NamedType> Session::outputs(int entry) const {
   std::vector<NamedType> all;
   for (int i = 0; i < api().output_count(model_.get()); ++i) {
     TwTensorInfo info{};
     info.struct_size = sizeof(info);
-    check(api().output_info(model_.get(), 0, i, &info));
+    check(api().output_info(model_.get(), entry, i, &info));
     all.push_back(named(info));
   }
   return all;
@@ -121,18 +128,27 @@ std::vector<NamedType> Session::outputs() const {
 
 int Session::threads() const { return api().context_threads(context_.get()); }
 
+int Session::find_entry(const std::vector<Array>& inputs) const {
+  std::vector<DLTensor> tensors;
+  for (const Array& a : inputs) tensors.push_back(dl_tensor(a));
+  int32_t entry = 0;
+  check(api().find_entry(model_.get(), tensors.data(), static_cast<int32_t>(tensors.size()), &entry));
+  return entry;
+}
+
 void Session::bind(std::vector<Array> inputs) {
   auto bound = std::make_shared<Bound>();
   bound->inputs = std::move(inputs);
-  for (const NamedType& out : outputs()) bound->outputs.push_back({out.type, std::vector<std::byte>(out.type.bytes())});
   for (Array& a : bound->inputs) bound->input_tensors.push_back(dl_tensor(a));
+  bound->entry = find_entry(bound->inputs);
+  for (const NamedType& out : outputs(bound->entry))
+    bound->outputs.push_back({out.type, std::vector<std::byte>(out.type.bytes())});
   for (Array& a : bound->outputs) bound->output_tensors.push_back(dl_tensor(a));
   bound_ = std::move(bound);
 }
 
 void Session::run_bound() {
-  check(api().run(context_.get(), bound_->input_tensors.data(), static_cast<int32_t>(bound_->input_tensors.size()),
-                  bound_->output_tensors.data(), static_cast<int32_t>(bound_->output_tensors.size())));
+  check(api().run_entry(context_.get(), bound_->entry, bound_->input_tensors.data(), bound_->output_tensors.data()));
 }
 
 std::vector<Array> Session::run(const std::vector<Array>& inputs) {
@@ -151,12 +167,14 @@ std::vector<StepTime> Session::last_profile() const {
   return out;
 }
 
+int Session::bound_entry() const { return bound_ == nullptr ? 0 : bound_->entry; }
+
 std::vector<std::string> Session::buffer_names() const {
   std::vector<std::string> names;
-  for (int b = 0; b < api().buffer_count(model_.get(), 0); ++b) {
+  for (int b = 0; b < api().buffer_count(model_.get(), bound_entry()); ++b) {
     TwBufferInfo info{};
     info.struct_size = sizeof(info);
-    check(api().buffer_info(model_.get(), 0, b, &info));
+    check(api().buffer_info(model_.get(), bound_entry(), b, &info));
     names.emplace_back(info.readable ? info.name : "");
   }
   return names;
@@ -165,7 +183,7 @@ std::vector<std::string> Session::buffer_names() const {
 std::vector<std::byte> Session::read_buffer(int index) const {
   TwBufferInfo info{};
   info.struct_size = sizeof(info);
-  check(api().buffer_info(model_.get(), 0, index, &info));
+  check(api().buffer_info(model_.get(), bound_entry(), index, &info));
   std::vector<std::byte> bytes(info.bytes);
   check(api().read_buffer(context_.get(), index, bytes.data(), bytes.size()));
   return bytes;

@@ -56,11 +56,16 @@ class Session {
   static Session load_file(const std::string& path, const SessionOptions& options);
   static Session load_memory(const std::vector<uint8_t>& bytes, const SessionOptions& options);
 
-  std::vector<NamedType> inputs() const;
-  std::vector<NamedType> outputs() const;
+  /// Names of the entries: one for each compiled combination of input shapes.
+  std::vector<std::string> entries() const;
+  std::vector<NamedType> inputs(int entry = 0) const;
+  std::vector<NamedType> outputs(int entry = 0) const;
   int threads() const;
+  /// The entry for inputs of these types and shapes; a RuntimeFailure when there is none.
+  int find_entry(const std::vector<Array>& inputs) const;
 
-  /// Runs entry 0 on `inputs` (in order) and returns the outputs. Wrong types or shapes are a RuntimeFailure.
+  /// Runs the entry of the shapes of `inputs` (in order) and returns the outputs. Wrong types or shapes are a
+  /// RuntimeFailure.
   std::vector<Array> run(const std::vector<Array>& inputs);
   /// Binds inputs and outputs once; then run_bound() only runs (for measuring).
   void bind(std::vector<Array> inputs);
@@ -68,7 +73,9 @@ class Session {
 
   /// Times of the last run's steps; needs SessionOptions::profile.
   std::vector<StepTime> last_profile() const;
-  /// Names of the readable buffers of entry 0, by index; empty names for others.
+  /// The entry that the last bind() or run() chose.
+  int bound_entry() const;
+  /// Names of the readable buffers of the bound entry, by index; empty names for others.
   std::vector<std::string> buffer_names() const;
   std::vector<std::byte> read_buffer(int index) const;
 

@@ -13,6 +13,8 @@ using graph::RefTensor;
 constexpr double kSafety = 4;        // conventions: 4 * u * sqrt(K) * sum|a_i b_i|
 constexpr double kFunctionUlps = 2;  // of an element-wise function, times kSafety
 constexpr double kNormalizationUlps = 8;
+// An error of one unit in the last place of an f64 would be lost in the reference's own rounding.
+constexpr double kF64Magnification = 65536;
 
 // Bits of the significand, hidden one included.
 int significand_bits(DataType type) {
@@ -69,6 +71,9 @@ class Evaluation {
       if (body.values[v].is_constant())
         exact_[v] = RefTensor::from_bytes(body.values[v].type, *body.values[v].constant);
     }
+    const bool all_f64 = std::ranges::all_of(
+        body.values, [](const graph::Value& v) { return !v.type.type.is_float() || v.type.type == DataType::f64(); });
+    magnification_ = all_f64 ? kF64Magnification : 1;
     for (const graph::Node& node : body.nodes) run_exact(node);
   }
 
@@ -151,7 +156,7 @@ class Evaluation {
       for (size_t k = 0; k < node.outputs.size(); ++k) {
         const graph::ValueId id = node.outputs[k];
         RefTensor result = same ? exact_[id] : std::move(outputs[k]);
-        for (size_t i = 0; i < errors_[id].size(); ++i) result.floats[i] += sign(trial, id, i) * errors_[id][i];
+        for (size_t i = 0; i < errors_[id].size(); ++i) result.floats[i] += sign(trial, id, i) * errors_[id][i] * magnification_;
         values[id] = std::move(result);
         moved[id] = true;
       }
@@ -159,7 +164,7 @@ class Evaluation {
     for (size_t o = 0; o < out.values.size(); ++o) {
       const RefTensor& moved_value = values[body_.outputs[o]];
       for (size_t i = 0; i < out.bounds[o].size(); ++i) {
-        const double deviation = std::fabs(moved_value.floats[i] - out.values[o].floats[i]);
+        const double deviation = std::fabs(moved_value.floats[i] - out.values[o].floats[i]) / magnification_;
         if (std::isfinite(deviation)) out.bounds[o][i] = std::max(out.bounds[o][i], deviation);
       }
     }
@@ -178,6 +183,7 @@ class Evaluation {
   const graph::OpTable& ops_;
   std::vector<RefTensor> exact_;
   std::vector<std::vector<double>> errors_;
+  double magnification_ = 1;  // of the errors, while their effect is looked for
 };
 
 }  // namespace

@@ -28,9 +28,11 @@ struct GroupCheck {
 };
 
 struct VerifyReport {
+  std::string entry;  // its name
   std::vector<GroupCheck> groups;
-  std::vector<WorstElement> outputs;  // end to end, against the reference of the source graph
+  std::vector<WorstElement> outputs;  // end to end
   bool same_bits_for_threads = true;  // 1 thread and all threads
+  bool same_bits_apart = true;        // with and without values sharing memory
   bool ok() const;
 };
 
@@ -38,10 +40,17 @@ struct VerifyReport {
 WorstElement compare(const std::string& name, const graph::RefTensor& got, const graph::RefTensor& want,
                      const std::vector<double>& bounds);
 
-/// Compiles `source` with the options' passes and plan, but with an arena without reuse; runs it on `inputs` with one
-/// thread and with all, and checks. Groups: element-wise bounds of evaluate_bounded. End to end: the largest bound of
-/// the source graph over each output (max norm), since errors of earlier groups spread over all elements.
+using VerifyProgress = std::function<void(std::string_view phase, int64_t done, int64_t total)>;
+
+/// Checks the entry of an artefact that takes `inputs`: runs it as it is, with one thread and with all, and once with
+/// every value in a place of its own, from where the groups are checked. Groups: element-wise bounds of
+/// evaluate_bounded. End to end: the largest bound over each output (max norm), since errors of earlier groups spread
+/// over all elements; against the reference of `source`, or when it is null of the graph that the artefact holds.
+VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::Graph* source,
+                             const std::vector<Array>& inputs, const VerifyProgress& progress);
+
+/// Compiles `source` and checks the artefact against it.
 VerifyReport verify_graph(const graph::Graph& source, const CompileOptions& options, const std::vector<Array>& inputs,
-                          const std::function<void(std::string_view, int64_t, int64_t)>& progress);
+                          const VerifyProgress& progress);
 
 }  // namespace tw::driver

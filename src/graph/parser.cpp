@@ -26,7 +26,7 @@ constexpr int64_t kMaxInlineElements =
 
 class Parser {
  public:
-  Parser(Lexer& lexer, const std::map<std::string, Bytes>& constants) : lexer_(lexer), constants_(constants) {}
+  Parser(Lexer& lexer, const ConstantSource& constants) : lexer_(lexer), constants_(constants) {}
 
   Graph parse() {
     lexer_.expect("graph");
@@ -121,20 +121,20 @@ class Parser {
     lexer_.expect("const");
     Value value = parse_value();
     lexer_.expect("=");
-    value.constant = lexer_.is("[") ? parse_elements(value.type) : find_data(value.type);
+    value.constant = lexer_.is("[") ? parse_elements(value.type) : find_data(value);
     add(std::move(value));
   }
 
-  Bytes find_data(const TensorType& type) {
+  Bytes find_data(const Value& declared) {
     lexer_.expect("data");
     const Token at = lexer_.peek();
-    const auto it = constants_.find(lexer_.name("the name of a constant"));
-    if (it == constants_.end()) Lexer::fail_at(at, fmt::format("the data of the constant '{}' are not given", at.text));
-    if (static_cast<int64_t>(it->second->size()) != type.bytes()) {
-      Lexer::fail_at(at, fmt::format("the constant '{}' has {} bytes, {} has {}", at.text, it->second->size(),
-                                     to_string(type), type.bytes()));
+    Bytes bytes = constants_(declared, lexer_.name("the name of a constant"));
+    if (bytes == nullptr) Lexer::fail_at(at, fmt::format("the data of the constant '{}' are not given", at.text));
+    if (static_cast<int64_t>(bytes->size()) != declared.type.bytes()) {
+      Lexer::fail_at(at, fmt::format("the constant '{}' has {} bytes, {} has {}", at.text, bytes->size(),
+                                     to_string(declared.type), declared.type.bytes()));
     }
-    return it->second;
+    return bytes;
   }
 
   Bytes parse_elements(const TensorType& type) {
@@ -256,18 +256,25 @@ class Parser {
   }
 
   Lexer& lexer_;
-  const std::map<std::string, Bytes>& constants_;
+  const ConstantSource& constants_;
   Graph graph_;
   std::map<std::string, ValueId> ids_;
 };
 
 }  // namespace
 
-Graph parse_graph(std::string_view text, const std::map<std::string, Bytes>& constants) {
+Graph parse_graph_from(std::string_view text, const ConstantSource& source) {
   Lexer lexer(text);
-  Graph graph = Parser(lexer, constants).parse();
+  Graph graph = Parser(lexer, source).parse();
   if (!lexer.at_end()) lexer.expected("the end of the text");
   return graph;
+}
+
+Graph parse_graph(std::string_view text, const std::map<std::string, Bytes>& constants) {
+  return parse_graph_from(text, [&](const Value&, const std::string& reference) {
+    const auto found = constants.find(reference);
+    return found == constants.end() ? nullptr : found->second;
+  });
 }
 
 }  // namespace tw::graph

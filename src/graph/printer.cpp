@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "graph/graph.h"
 #include "graph/ref_tensor.h"
@@ -25,13 +26,6 @@ std::string number_text(std::string digits) {
 std::string float_text(double value, DataType type) {
   if (std::isnan(value)) return "nan";
   return number_text(type == DataType::f64() ? fmt::format("{}", value) : fmt::format("{}", static_cast<float>(value)));
-}
-
-// A NaN's bits have no text: such a constant is referred to, however small it is.
-bool is_inline(const Value& value) {
-  if (value.type.elements() > kInlineElements) return false;
-  const RefTensor elements = RefTensor::from_bytes(value.type, *value.constant);
-  return std::ranges::none_of(elements.floats, [](double x) { return std::isnan(x); });
 }
 
 std::string reference_name(const Value& value) {
@@ -104,6 +98,13 @@ class Printer {
 };
 
 }  // namespace
+
+bool is_inline(const Value& value) {
+  if (value.type.elements() > kInlineElements) return false;
+  RefTensor elements = RefTensor::from_bytes(value.type, *value.constant);
+  for (double& x : elements.floats) x = std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : x;
+  return elements.to_bytes() == *value.constant;
+}
 
 std::string to_string(const Graph& graph) { return Printer().print(graph, "") + "\n"; }
 

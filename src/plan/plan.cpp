@@ -31,11 +31,13 @@ class Parser {
     while (next()) {
       if (starts("target "))
         plan_.target = rest("target ");
-      else if (starts("graph "))
-        plan_.graph_hash = rest("graph ");
-      else if (starts("group \""))
+      else if (starts("entry "))
+        open_entry();
+      else if (starts("graph ") && !plan_.entries.empty())
+        plan_.entries.back().graph_hash = rest("graph ");
+      else if (starts("group \"") && !plan_.entries.empty())
         open_group();
-      else if (starts("  ") && !plan_.groups.empty())
+      else if (starts("  ") && in_group())
         group_line();
       else
         fail("unknown line");
@@ -55,21 +57,29 @@ class Parser {
     throw UserError(fmt::format("plan line {}: {}: '{}'", number_, why, line_));
   }
 
+  bool in_group() const { return !plan_.entries.empty() && !plan_.entries.back().groups.empty(); }
+  GroupPlan& group() { return plan_.entries.back().groups.back(); }
+
+  void open_entry() {
+    close_group();
+    plan_.entries.push_back({rest("entry "), {}, {}});
+  }
+
   void open_group() {
     close_group();
     const size_t end = line_.rfind('"');
     if (end < 7 || end + 2 > line_.size()) fail("expected group \"NAME\" FAMILY");
-    plan_.groups.push_back({line_.substr(7, end - 7), line_.substr(end + 2), {}, {}, 0, {}});
+    plan_.entries.back().groups.push_back({line_.substr(7, end - 7), line_.substr(end + 2), {}, {}, 0, {}});
   }
 
   void close_group() {
-    if (plan_.groups.empty()) return;
-    plan_.groups.back().schedule = schedule::parse_schedule(schedule_);
+    if (!in_group()) return;
+    group().schedule = schedule::parse_schedule(schedule_);
     schedule_.clear();
   }
 
   void group_line() {
-    GroupPlan& g = plan_.groups.back();
+    GroupPlan& g = group();
     if (starts("  do ")) {
       schedule_ += rest("  do ") + "\n";
     } else if (starts("  time ")) {
@@ -103,8 +113,11 @@ class Parser {
 }  // namespace
 
 std::string to_string(const Plan& plan) {
-  std::string out = fmt::format("{}\ntarget {}\ngraph {}\n", kHeader, plan.target, plan.graph_hash);
-  for (const GroupPlan& g : plan.groups) print_group(out, g);
+  std::string out = fmt::format("{}\ntarget {}\n", kHeader, plan.target);
+  for (const EntryPlan& entry : plan.entries) {
+    out += fmt::format("entry {}\ngraph {}\n", entry.name, entry.graph_hash);
+    for (const GroupPlan& g : entry.groups) print_group(out, g);
+  }
   return out;
 }
 

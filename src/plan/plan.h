@@ -17,9 +17,12 @@ struct Rival {
   friend bool operator==(const Rival&, const Rival&) = default;
 };
 
+/// The family of a group that is stored in the place of its input and has no code.
+inline constexpr std::string_view kViewFamily = "view";
+
 struct GroupPlan {
   std::string name;                       // ONNX nodes of the group
-  std::string family;                     // who constructed the schedule; "view" for a group without code
+  std::string family;                     // who constructed the schedule, or kViewFamily
   std::map<std::string, Layout> layouts;  // of the te program's constant inputs
   schedule::Schedule schedule;
   double microseconds = 0;  // measured; 0: not measured
@@ -27,10 +30,17 @@ struct GroupPlan {
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
 
+/// One combination of input shapes.
+struct EntryPlan {
+  std::string name;
+  std::string graph_hash;         // of the graph as imported
+  std::vector<GroupPlan> groups;  // one for each node of the graph of groups, in order
+  friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
+};
+
 struct Plan {
   std::string target;
-  std::string graph_hash;
-  std::vector<GroupPlan> groups;  // one for each node of the graph of groups, in order
+  std::vector<EntryPlan> entries;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

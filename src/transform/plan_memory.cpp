@@ -13,15 +13,15 @@ namespace {
 constexpr int64_t kLine = 64;         // bytes: one cache line, one vector
 constexpr int64_t kSetPeriod = 4096;  // bytes after which lines fall into the same L1 set again: 64 sets of 64 bytes
 
-bool live_together(const BufferRequest& a, const BufferRequest& b, Reuse reuse) {
-  return reuse == Reuse::kNone || (a.first_step <= b.last_step && b.first_step <= a.last_step);
+bool live_together(const BufferRequest& a, const BufferRequest& b) {
+  return a.first_step <= b.last_step && b.first_step <= a.last_step;
 }
 
 bool is_large(const BufferRequest& request) { return request.bytes >= kSetPeriod; }
 
 class Planner {
  public:
-  Planner(std::span<const BufferRequest> requests, Reuse reuse) : requests_(requests), reuse_(reuse) {}
+  explicit Planner(std::span<const BufferRequest> requests) : requests_(requests) {}
 
   MemoryPlan run() {
     plan_.offsets.assign(requests_.size(), 0);
@@ -39,7 +39,7 @@ class Planner {
     std::vector<size_t> neighbours;
     std::vector<bool> taken(kSetPeriod / kLine, false);
     for (const size_t p : placed_) {
-      if (!live_together(requests_[i], requests_[p], reuse_)) continue;
+      if (!live_together(requests_[i], requests_[p])) continue;
       neighbours.push_back(p);
       if (is_large(requests_[p])) taken[plan_.offsets[p] % kSetPeriod / kLine] = true;
     }
@@ -65,19 +65,18 @@ class Planner {
   }
 
   std::span<const BufferRequest> requests_;
-  Reuse reuse_;
   MemoryPlan plan_;
   std::vector<size_t> placed_;
 };
 
 }  // namespace
 
-MemoryPlan plan_memory(std::span<const BufferRequest> requests, Reuse reuse) {
+MemoryPlan plan_memory(std::span<const BufferRequest> requests) {
   for (const BufferRequest& request : requests) {
     TW_CHECK(request.bytes >= 0 && request.first_step <= request.last_step, "buffer of {} bytes from step {} to {}",
              request.bytes, request.first_step, request.last_step);
   }
-  return Planner(requests, reuse).run();
+  return Planner(requests).run();
 }
 
 int64_t live_bytes_bound(std::span<const BufferRequest> requests) {

@@ -13,11 +13,6 @@ struct BufferRequest {
   int64_t last_step = 0;
 };
 
-enum class Reuse : uint8_t {
-  kAllowed,  // buffers that never live at the same time may share bytes
-  kNone,     // every buffer keeps its own place, so that all can be read after a run
-};
-
 struct MemoryPlan {
   std::vector<int64_t> offsets;  // of each request, in bytes; multiples of 64
   int64_t arena_bytes = 0;
@@ -27,7 +22,7 @@ struct MemoryPlan {
 /// Large buffers (a page or more) that live at the same time start at different L1 sets, as long as there are sets
 /// left. Deterministic. Errors: InternalError for negative sizes and for a last step before the first.
 /// Source: greedy by size of Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020.
-MemoryPlan plan_memory(std::span<const BufferRequest> requests, Reuse reuse);
+MemoryPlan plan_memory(std::span<const BufferRequest> requests);
 
 /// The most bytes that live in any one step, each buffer rounded up to 64 bytes: no plan can be smaller.
 int64_t live_bytes_bound(std::span<const BufferRequest> requests);

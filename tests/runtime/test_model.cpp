@@ -124,6 +124,7 @@ TestArtefact sum_model(const std::vector<int64_t>& sizes) {
     entry.outputs = {{"y", DataType::kF32, {n}}};
     entry.arena_bytes = 64 + 4 * n;
     entry.scratch_bytes_per_thread = 64;
+    entry.flop = 2;
     entry.buffers = {{Place::kInput, 0, 0, 4 * n, "a"},
                      {Place::kInput, 1, 0, 4 * n, "b"},
                      {Place::kArena, 0, 64, 4 * n, "sum"},

@@ -27,7 +27,7 @@ std::vector<BufferRequest> random_requests(std::mt19937& random, int64_t most_by
   return requests;
 }
 
-void expect_valid(const std::vector<BufferRequest>& requests, const MemoryPlan& plan, Reuse reuse) {
+void expect_valid(const std::vector<BufferRequest>& requests, const MemoryPlan& plan) {
   ASSERT_EQ(plan.offsets.size(), requests.size());
   int64_t sum = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -36,7 +36,7 @@ void expect_valid(const std::vector<BufferRequest>& requests, const MemoryPlan& 
     EXPECT_LE(plan.offsets[i] + requests[i].bytes, plan.arena_bytes);
     sum += round_up(requests[i].bytes, 64) + (requests[i].bytes >= 4096 ? 4096 - 64 : 0);
     for (size_t j = 0; j < i; ++j) {
-      if (reuse == Reuse::kAllowed && !live_together(requests[i], requests[j])) continue;
+      if (!live_together(requests[i], requests[j])) continue;
       EXPECT_FALSE(share_bytes(plan.offsets[i], requests[i].bytes, plan.offsets[j], requests[j].bytes))
           << i << " and " << j;
       const bool large = requests[i].bytes >= 4096 && requests[j].bytes >= 4096;
@@ -51,25 +51,23 @@ TEST(PlanMemory, NoTwoLiveBuffersOverlap) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     const std::vector<BufferRequest> requests = random_requests(random, round % 2 == 0 ? 500 : 200000);
-    for (const Reuse reuse : {Reuse::kAllowed, Reuse::kNone})
-      expect_valid(requests, plan_memory(requests, reuse), reuse);
+    expect_valid(requests, plan_memory(requests));
   }
 }
 
 TEST(PlanMemory, IsDeterministic) {
   std::mt19937 random(8);
   const std::vector<BufferRequest> requests = random_requests(random, 100000);
-  EXPECT_EQ(plan_memory(requests, Reuse::kAllowed).offsets, plan_memory(requests, Reuse::kAllowed).offsets);
+  EXPECT_EQ(plan_memory(requests).offsets, plan_memory(requests).offsets);
 }
 
 // A chain of layers needs two of its values at a time.
 TEST(PlanMemory, ChainReusesTwoPlaces) {
   std::vector<BufferRequest> requests;
   for (int64_t step = 0; step < 50; ++step) requests.push_back({64 * 1000, step, step + 1});
-  const MemoryPlan plan = plan_memory(requests, Reuse::kAllowed);
+  const MemoryPlan plan = plan_memory(requests);
   EXPECT_EQ(live_bytes_bound(requests), 2 * 64 * 1000);
   EXPECT_LE(plan.arena_bytes, live_bytes_bound(requests) + 4096);
-  EXPECT_GE(plan_memory(requests, Reuse::kNone).arena_bytes, 50 * 64 * 1000);
 }
 
 // Small sizes need no stagger: on random intervals the plan stays near the bound.
@@ -79,7 +77,7 @@ TEST(PlanMemory, StaysNearTheLowerBound) {
   double bound = 0;
   for (int round = 0; round < 100; ++round) {
     const std::vector<BufferRequest> requests = random_requests(random, 4000);
-    arena += static_cast<double>(plan_memory(requests, Reuse::kAllowed).arena_bytes);
+    arena += static_cast<double>(plan_memory(requests).arena_bytes);
     bound += static_cast<double>(live_bytes_bound(requests));
   }
   EXPECT_LE(arena, 1.15 * bound);
@@ -88,23 +86,23 @@ TEST(PlanMemory, StaysNearTheLowerBound) {
 // More large buffers at once than L1 has sets: some must share, none may overlap.
 TEST(PlanMemory, RunsOutOfSetsGracefully) {
   const std::vector<BufferRequest> requests(100, {8192, 0, 0});
-  const MemoryPlan plan = plan_memory(requests, Reuse::kAllowed);
+  const MemoryPlan plan = plan_memory(requests);
   for (size_t i = 0; i < requests.size(); ++i) {
     for (size_t j = 0; j < i; ++j) EXPECT_FALSE(share_bytes(plan.offsets[i], 8192, plan.offsets[j], 8192));
   }
 }
 
 TEST(PlanMemory, EmptyBuffersAndNoBuffers) {
-  EXPECT_EQ(plan_memory({}, Reuse::kAllowed).arena_bytes, 0);
+  EXPECT_EQ(plan_memory({}).arena_bytes, 0);
   const std::vector<BufferRequest> requests = {{0, 0, 1}, {1, 0, 1}, {0, 1, 1}};
-  EXPECT_EQ(plan_memory(requests, Reuse::kAllowed).arena_bytes, 64);
+  EXPECT_EQ(plan_memory(requests).arena_bytes, 64);
 }
 
 TEST(PlanMemory, RefusesImpossibleRequests) {
   const std::vector<BufferRequest> backwards = {{8, 3, 2}};
-  EXPECT_THROW(plan_memory(backwards, Reuse::kAllowed), InternalError);
+  EXPECT_THROW(plan_memory(backwards), InternalError);
   const std::vector<BufferRequest> negative = {{-8, 0, 0}};
-  EXPECT_THROW(plan_memory(negative, Reuse::kAllowed), InternalError);
+  EXPECT_THROW(plan_memory(negative), InternalError);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <zip.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -114,30 +115,60 @@ uint64_t parse_seed(const std::string& text) {
   return std::stoull(text.substr(5));
 }
 
+using Given = std::map<std::string, driver::Array>;
+using Expected = std::vector<driver::NamedType>;
+
+bool fits(const Given& given, const Expected& expected) {
+  return std::ranges::all_of(expected, [&](const driver::NamedType& e) {
+    const auto found = given.find(e.name);
+    return found == given.end() || found->second.type == e.type;
+  });
+}
+
+// The inputs of the entry that is named, else of the first that takes what is given. An artefact with one entry is not
+// asked: the message about a wrong input is then about that input.
+Expected choose_entry(const std::string& name, const driver::Session& session, const Given& given) {
+  const std::vector<std::string> entries = session.entries();
+  std::string known;
+  for (size_t e = 0; e < entries.size(); ++e) {
+    const Expected expected = session.inputs(static_cast<int>(e));
+    if (name.empty() ? entries.size() == 1 || fits(given, expected) : entries[e] == name) return expected;
+    known += "\n  " + entries[e];
+  }
+  if (!name.empty()) throw UsageError(fmt::format("there is no entry '{}'; the artefact has:{}", name, known));
+  throw UsageError(fmt::format("the artefact was not compiled for inputs of these shapes, but for:{}", known));
+}
+
+driver::Array take_input(const InputOptions& options, const Expected& expected, size_t i, Given& given) {
+  const driver::NamedType& e = expected[i];
+  const auto found = given.find(e.name);
+  if (found == given.end()) {
+    if (!options.random.empty()) return random_array(e.type, parse_seed(options.random) + i);
+    throw UsageError(
+        fmt::format("input '{}' is missing; give --input {}=@FILE.npy or --random seed=0. The model takes:{}", e.name,
+                    e.name, expected_text(expected)));
+  }
+  if (!(found->second.type == e.type)) {
+    throw UsageError(fmt::format("input '{}' is {}, the model takes {}", e.name, to_string(found->second.type),
+                                 to_string(e.type)));
+  }
+  return std::move(given.extract(found).mapped());
+}
+
 }  // namespace
 
-std::vector<driver::Array> gather_inputs(const InputOptions& options, const std::vector<driver::NamedType>& expected) {
-  std::map<std::string, driver::Array> given = read_given(options, expected);
+void add_input_options(CLI::App& app, InputOptions& options) {
+  app.add_option("--input", options.inputs,
+                 "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (repeatable)");
+  app.add_option("--random", options.random, "seed=N: seeded values for the inputs that are not given");
+  app.add_option("--entry", options.entry, "Of several compiled shapes, the one to take (inspect lists them)");
+}
+
+std::vector<driver::Array> gather_inputs(const InputOptions& options, const driver::Session& session) {
+  Given given = read_given(options, session.inputs());
+  const Expected expected = choose_entry(options.entry, session, given);
   std::vector<driver::Array> inputs;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const driver::NamedType& e = expected[i];
-    auto found = given.find(e.name);
-    if (found == given.end()) {
-      if (options.random.empty()) {
-        throw UsageError(
-            fmt::format("input '{}' is missing; give --input {}=@FILE.npy or --random seed=0. The model takes:{}",
-                        e.name, e.name, expected_text(expected)));
-      }
-      inputs.push_back(random_array(e.type, parse_seed(options.random) + i));
-      continue;
-    }
-    if (!(found->second.type == e.type)) {
-      throw UsageError(fmt::format("input '{}' is {}, the model takes {}", e.name, to_string(found->second.type),
-                                   to_string(e.type)));
-    }
-    inputs.push_back(std::move(found->second));
-    given.erase(found);
-  }
+  for (size_t i = 0; i < expected.size(); ++i) inputs.push_back(take_input(options, expected, i, given));
   if (!given.empty())
     throw UsageError(
         fmt::format("the model has no input '{}'; it takes:{}", given.begin()->first, expected_text(expected)));

@@ -1,5 +1,6 @@
 // Arrays in files: .npy, .npz and ONNX test data, for inputs and outputs of `run` and `verify`.
 #pragma once
+#include <CLI/CLI.hpp>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,12 +25,16 @@ std::vector<driver::Array> read_test_data(const std::string& folder, const std::
 /// Seeded values for an input: floats uniform in [-1, 1), integers in [0, 8), bools; the same on every machine.
 driver::Array random_array(const TensorType& type, uint64_t seed);
 
-/// What --input and --random say, matched with the model's inputs in order. UsageError names a missing, unknown or
-/// ill-typed input with what the model expects.
+/// What --input, --random and --entry say.
 struct InputOptions {
   std::vector<std::string> inputs;  // NAME=@FILE.npy, FILE.npz or a test_data_set folder
   std::string random;               // "seed=N" or empty
+  std::string entry;                // name of an entry, or empty: the first that fits the inputs
 };
-std::vector<driver::Array> gather_inputs(const InputOptions& options, const std::vector<driver::NamedType>& expected);
+void add_input_options(CLI::App& app, InputOptions& options);
+
+/// Inputs in the order of the model, for one entry of `session`. UsageError names a missing, unknown or ill-typed input
+/// with what the model expects.
+std::vector<driver::Array> gather_inputs(const InputOptions& options, const driver::Session& session);
 
 }  // namespace tw::cli

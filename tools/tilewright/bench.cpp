@@ -70,20 +70,22 @@ void print_profile(const GlobalOptions& global, driver::Session& session) {
 }
 
 int bench(const GlobalOptions& global, const Options& options) {
-  CountedModel model = open_counted(options.model, options.compile, {options.threads, options.profile});
-  driver::Session& session = model.session;
+  const LoadedModel model = load_model(options.model, options.compile);
+  driver::Session session = driver::Session::load_memory(model.artefact, {options.threads, options.profile});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
-  session.bind(gather_inputs(inputs, session.inputs()));
+  session.bind(gather_inputs(inputs, session));
   say(global,
       fmt::format(
           "protocol: {:.0f} ms warm-up, then {:.1f} s and at least {} iterations, {} threads, inputs in host memory",
           options.warm_up_ms, options.duration_s, options.iterations, session.threads()));
   const nlohmann::ordered_json latency = statistics(measure(session, options));
   nlohmann::ordered_json rate;
-  if (options.peak && model.flop > 0) {
+  const format::Artefact artefact = parse_artefact(options.model, model.artefact);
+  const auto flop = static_cast<double>(artefact.manifest().entries[session.bound_entry()].flop);
+  if (options.peak && flop > 0) {
     const double peak = driver::measure_fma_peak(targets::find_target("cpu").info, session.threads());
-    const double gflops = model.flop / latency["median"].get<double>() / 1e6;
+    const double gflops = flop / latency["median"].get<double>() / 1e6;
     rate = {{"gflops", gflops}, {"fma_peak_gflops", peak}, {"share_of_peak", gflops / peak}};
     say(global,
         fmt::format(
@@ -115,9 +117,7 @@ void add_bench(Application& application) {
       "bench", "Example: tilewright bench resnet50.tw --threads 1\n\nMeasures the latency of a model.");
   auto options = std::make_shared<Options>();
   verb->add_option("MODEL", options->model, "Artefact (.tw) or ONNX model")->required();
-  verb->add_option("--input", options->inputs.inputs,
-                   "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (default: seeded values)");
-  verb->add_option("--random", options->inputs.random, "seed=N for inputs that are not given (default 0)");
+  add_input_options(*verb, options->inputs);
   verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--warm-up", options->warm_up_ms, "Warm-up in ms")

@@ -57,9 +57,10 @@ class Progress {
   Progress();
   ~Progress();
   void operator()(std::string_view phase, int64_t done, int64_t total);
+  /// Takes the live line away, so that text can follow.
+  void clear() const;
 
  private:
-  void clear() const;
   bool terminal_;
   double started_;
   double last_;

@@ -19,8 +19,16 @@ struct Options {
 
 std::map<std::string, int> count_families(const driver::Compiled& compiled) {
   std::map<std::string, int> counts;
-  for (const plan::GroupPlan& g : compiled.plan.groups) ++counts[g.family];
+  for (const plan::EntryPlan& entry : compiled.plan.entries) {
+    for (const plan::GroupPlan& g : entry.groups) ++counts[g.family];
+  }
   return counts;
+}
+
+size_t count_groups(const driver::Compiled& compiled) {
+  size_t count = 0;
+  for (const plan::EntryPlan& entry : compiled.plan.entries) count += entry.groups.size();
+  return count;
 }
 
 void print_times(const GlobalOptions& global, const driver::Compiled& compiled) {
@@ -54,7 +62,8 @@ int compile(const GlobalOptions& global, const Options& options) {
   if (global.json) {
     print_json("tilewright.compile.v1", {{"output", output},
                                          {"target", compiled.plan.target},
-                                         {"groups", compiled.plan.groups.size()},
+                                         {"entries", compiled.plan.entries.size()},
+                                         {"groups", count_groups(compiled)},
                                          {"kernels", compiled.kernels},
                                          {"families", count_families(compiled)},
                                          {"bytes", bytes},
@@ -66,8 +75,11 @@ int compile(const GlobalOptions& global, const Options& options) {
     families += fmt::format("{} {} {}", families.empty() ? "" : ",", count, family);
   say(global, fmt::format("{} -> {} ({:.1f} MB) for {} in {:.2f} s", options.model, output, bytes / 1e6,
                           compiled.plan.target, seconds));
-  say(global,
-      fmt::format("{} groups:{}; {} different kernels", compiled.plan.groups.size(), families, compiled.kernels));
+  if (compiled.plan.entries.size() > 1) {
+    say(global, fmt::format("{} combinations of shapes share weights and code:", compiled.plan.entries.size()));
+    for (const plan::EntryPlan& entry : compiled.plan.entries) say(global, "  " + entry.name);
+  }
+  say(global, fmt::format("{} groups:{}; {} different kernels", count_groups(compiled), families, compiled.kernels));
   if (options.time_passes) print_times(global, compiled);
   return kOk;
 }

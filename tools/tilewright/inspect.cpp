@@ -42,7 +42,7 @@ int inspect_artefact(const GlobalOptions& global, const Options& options, const 
 
 int inspect_model(const GlobalOptions& global, const Options& options) {
   const driver::CompileOptions compile = to_compile_options(options.compile);
-  const frontend::ImportResult model = frontend::import_onnx_file(options.file, ops::all_ops(), compile.import);
+  const frontend::ImportResult model = frontend::import_onnx_file(options.file, ops::all_ops(), compile.imports.front());
   std::map<std::string, int> counts;
   int64_t weights = 0;
   for (const graph::Node& n : model.graph.nodes) ++counts[n.op];
@@ -91,7 +91,7 @@ void add_inspect(Application& application) {
       "inspect", "Example: tilewright inspect resnet50.tw\n\nShows what a model, an artefact or a plan holds.");
   auto options = std::make_shared<Options>();
   verb->add_option("FILE", options->file, "ONNX model, artefact (.tw) or plan")->required();
-  verb->add_option("--section", options->section, "Print this section of an artefact as it is (plan, graph)");
+  verb->add_option("--section", options->section, "Print this section of an artefact as it is (plan, graph.0)");
   add_model_options(*verb, options->compile);
   verb->callback([&application, options] {
     application.run = [&application, options] { return inspect(application.global, *options); };

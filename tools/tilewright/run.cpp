@@ -65,9 +65,10 @@ Summary summarize(const driver::Array& array) {
 }
 
 int run(const GlobalOptions& global, const Options& options) {
-  driver::Session session = open_model(options.model, options.compile, {options.threads, false});
-  const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session.inputs()));
-  const std::vector<driver::NamedType> names = session.outputs();
+  const LoadedModel model = load_model(options.model, options.compile);
+  driver::Session session = driver::Session::load_memory(model.artefact, {options.threads, false});
+  const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session));
+  const std::vector<driver::NamedType> names = session.outputs(session.bound_entry());
   store_outputs(options, names, outputs);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -96,9 +97,7 @@ void add_run(Application& application) {
                                                   "out\n\nRuns an artefact (or compiles and runs an ONNX model) once.");
   auto options = std::make_shared<Options>();
   verb->add_option("MODEL", options->model, "Artefact (.tw) or ONNX model")->required();
-  verb->add_option("--input", options->inputs.inputs,
-                   "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (repeatable)");
-  verb->add_option("--random", options->inputs.random, "seed=N: seeded values for the inputs that are not given");
+  add_input_options(*verb, options->inputs);
   verb->add_option("--output", options->outputs, "NAME=@FILE.npy (repeatable)");
   verb->add_option("--output-dir", options->output_dir, "Write every output as NAME.npy into this folder");
   verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")

@@ -32,26 +32,30 @@ std::string text(const driver::WorstElement& w) {
                      w.tensor, w.wrong, w.elements, w.index, w.got, w.want, std::fabs(w.got - w.want), w.bound);
 }
 
-int report_outputs(const GlobalOptions& global, const std::vector<driver::WorstElement>& outputs,
-                   nlohmann::ordered_json document, bool ok) {
+nlohmann::ordered_json report_outputs(const GlobalOptions& global, const std::vector<driver::WorstElement>& outputs) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const driver::WorstElement& w : outputs) {
     list.push_back(to_json(w));
-    if (!global.json) say(global, fmt::format("{} {}", w.ok() ? "ok      " : "MISMATCH", text(w)));
+    say(global, fmt::format("{} {}", w.ok() ? "ok      " : "MISMATCH", text(w)));
   }
-  document["ok"] = ok;
-  document["outputs"] = list;
+  return list;
+}
+
+int finish(const GlobalOptions& global, bool ok, const nlohmann::ordered_json& details) {
+  nlohmann::ordered_json document = {{"ok", ok}};
+  document.update(details);
   if (global.json) print_json("tilewright.verify.v1", document);
   return ok ? kOk : kMismatch;
 }
 
 int verify_against(const GlobalOptions& global, const Options& options) {
-  driver::Session session = open_model(options.model, options.compile, {});
-  const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session.inputs()));
+  const LoadedModel model = load_model(options.model, options.compile);
+  driver::Session session = driver::Session::load_memory(model.artefact, {});
+  const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session));
   const std::map<std::string, driver::Array> wanted = read_npz(options.against);
   std::vector<driver::WorstElement> checks;
   bool ok = true;
-  const std::vector<driver::NamedType> names = session.outputs();
+  const std::vector<driver::NamedType> names = session.outputs(session.bound_entry());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto found = wanted.find(names[i].name);
     if (found == wanted.end()) throw UsageError(fmt::format("'{}' has no output '{}'", options.against, names[i].name));
@@ -65,24 +69,20 @@ int verify_against(const GlobalOptions& global, const Options& options) {
     checks.push_back(driver::compare(names[i].name, driver::to_reference(outputs[i]), want, bounds));
     ok = ok && checks.back().ok();
   }
-  return report_outputs(global, checks, {{"against", options.against}, {"rtol", options.rtol}, {"atol", options.atol}},
-                        ok);
+  return finish(global, ok,
+                {{"against", options.against},
+                 {"rtol", options.rtol},
+                 {"atol", options.atol},
+                 {"outputs", report_outputs(global, checks)}});
 }
 
-int verify_reference(const GlobalOptions& global, const Options& options) {
-  if (options.model.ends_with(".tw")) {
-    throw UsageError(fmt::format("'{}' holds no source weights; give --against outputs.npz, or verify the ONNX model",
-                                 options.model));
-  }
-  driver::CompileOptions compile = to_compile_options(options.compile);
-  const graph::Graph source = frontend::import_onnx_file(options.model, ops::all_ops(), compile.import).graph;
-  std::vector<driver::NamedType> expected;
-  for (const graph::ValueId id : source.inputs) expected.push_back({source.value(id).name, source.value(id).type});
-  InputOptions inputs = options.inputs;
-  if (inputs.random.empty()) inputs.random = "seed=0";
-  Progress progress;
-  const driver::VerifyReport report =
-      driver::verify_graph(source, compile, gather_inputs(inputs, expected), std::ref(progress));
+// The entries to check: the one that is named or that takes the inputs given, else all.
+std::vector<std::string> chosen_entries(const Options& options, const driver::Session& session) {
+  if (!options.inputs.entry.empty() || !options.inputs.inputs.empty()) return {options.inputs.entry};
+  return session.entries();
+}
+
+nlohmann::ordered_json show(const GlobalOptions& global, const driver::VerifyReport& report) {
   nlohmann::ordered_json blame = nlohmann::ordered_json::array();
   size_t checked = 0;
   for (const driver::GroupCheck& g : report.groups) {
@@ -93,11 +93,39 @@ int verify_reference(const GlobalOptions& global, const Options& options) {
       say(global, fmt::format("blame: group {} ({}): {}", g.group, g.family, text(w)));
     }
   }
-  say(global, fmt::format("{} groups checked on their own inputs, {} wrong; {} for 1 thread and all", checked,
-                          blame.size(), report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS"));
-  return report_outputs(
-      global, report.outputs,
-      {{"groups", checked}, {"blame", blame}, {"same_bits_for_threads", report.same_bits_for_threads}}, report.ok());
+  say(global, fmt::format("{}: {} groups checked on their own inputs, {} wrong; {} for 1 thread and all; {} when values "
+                          "share memory and when not",
+                          report.entry, checked, blame.size(), report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS",
+                          report.same_bits_apart ? "same" : "DIFFERENT"));
+  return {{"entry", report.entry},
+          {"groups", checked},
+          {"blame", blame},
+          {"same_bits_for_threads", report.same_bits_for_threads},
+          {"same_bits_apart", report.same_bits_apart},
+          {"outputs", report_outputs(global, report.outputs)}};
+}
+
+int verify_reference(const GlobalOptions& global, const Options& options) {
+  const LoadedModel model = load_model(options.model, options.compile);
+  const driver::Session session = driver::Session::load_memory(model.artefact, {});
+  InputOptions inputs = options.inputs;
+  if (inputs.random.empty()) inputs.random = "seed=0";
+  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+  bool ok = true;
+  for (const std::string& name : chosen_entries(options, session)) {
+    inputs.entry = name;
+    const std::vector<driver::Array> arrays = gather_inputs(inputs, session);
+    const int entry = session.find_entry(arrays);
+    const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
+    Progress progress;
+    const driver::VerifyReport report = driver::verify_artefact(model.artefact, source, arrays, std::ref(progress));
+    progress.clear();
+    entries.push_back(show(global, report));
+    ok = ok && report.ok();
+  }
+  if (model.sources.empty())
+    say(global, "end to end: against the graph in the artefact, after the compiler's graph passes");
+  return finish(global, ok, {{"reference", model.sources.empty() ? "artefact" : "source"}, {"entries", entries}});
 }
 
 }  // namespace
@@ -107,10 +135,8 @@ void add_verify(Application& application) {
                                                   "Example: tilewright verify resnet50.onnx\n\nChecks a model against "
                                                   "the f64 reference evaluator, group by group and end to end.");
   auto options = std::make_shared<Options>();
-  verb->add_option("MODEL", options->model, "ONNX model, or an artefact with --against")->required();
-  verb->add_option("--input", options->inputs.inputs,
-                   "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (default: seeded values)");
-  verb->add_option("--random", options->inputs.random, "seed=N for inputs that are not given (default 0)");
+  verb->add_option("MODEL", options->model, "ONNX model, or an artefact (.tw), which is checked against its own graph")->required();
+  add_input_options(*verb, options->inputs);
   verb->add_option("--against", options->against, "Expected outputs (.npz) instead of the reference evaluator");
   verb->add_option("--rtol", options->rtol, "Relative tolerance of --against")->capture_default_str();
   verb->add_option("--atol", options->atol, "Absolute tolerance of --against")->capture_default_str();

@@ -1,0 +1,109 @@
+#include "driver/artefact_graph.h"
+
+#include <algorithm>
+#include <map>
+
+#include "driver/run_values.h"
+#include "runtime/format/container.h"
+#include "support/error.h"
+#include "support/math.h"
+
+namespace tw::driver {
+namespace {
+
+constexpr int64_t kAlignment = 64;  // bytes: one cache line, one vector
+
+std::string_view text_of(const format::Artefact& artefact, const std::string& section) {
+  const format::Bytes bytes = artefact.section(section);
+  if (bytes.empty()) throw UserError(fmt::format("the artefact has no section '{}': it cannot be checked", section));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Weights by the name of their value. A constant that is stored in several layouts is read from its first buffer, whose
+// layout the graph's text gives.
+graph::ConstantSource weights_of(const format::Artefact& artefact, const format::Entry& entry) {
+  std::map<std::string, std::span<const std::byte>> stored;
+  const format::Bytes weights = artefact.section("weights");
+  for (const format::Buffer& buffer : entry.buffers) {
+    if (buffer.place != format::Place::kWeights) continue;
+    stored.emplace(buffer.name,
+                   std::as_bytes(weights.subspan(static_cast<size_t>(buffer.offset), static_cast<size_t>(buffer.bytes))));
+  }
+  return [stored = std::move(stored)](const graph::Value& declared, const std::string&) -> graph::Bytes {
+    const auto found = stored.find(declared.name);
+    if (found == stored.end()) return nullptr;
+    return std::make_shared<const std::vector<std::byte>>(from_storage(declared, found->second));
+  };
+}
+
+class Flattener {
+ public:
+  explicit Flattener(const graph::Graph& grouped) : grouped_(grouped) {}
+
+  graph::Graph run() {
+    out_.name = grouped_.name;
+    for (size_t i = 0; i < grouped_.values.size(); ++i) {
+      out_.values.push_back(grouped_.values[i]);
+      out_.values.back().layout = Layout();
+    }
+    out_.inputs = grouped_.inputs;
+    out_.outputs = grouped_.outputs;
+    for (const graph::Node& group : grouped_.nodes) add_group(group);
+    return std::move(out_);
+  }
+
+ private:
+  void add_group(const graph::Node& group) {
+    const graph::Graph& body = *group.body;
+    std::map<graph::ValueId, graph::ValueId> outer = {{graph::kAbsent, graph::kAbsent}};
+    for (size_t i = 0; i < body.inputs.size(); ++i) outer[body.inputs[i]] = group.inputs[i];
+    for (size_t i = 0; i < body.outputs.size(); ++i) outer[body.outputs[i]] = group.outputs[i];
+    for (size_t v = 0; v < body.values.size(); ++v) {
+      const auto id = static_cast<graph::ValueId>(v);
+      if (outer.count(id) != 0) continue;
+      const graph::Value& value = body.values[v];
+      outer[id] = value.is_constant() ? out_.add_constant(value.name, value.type, value.constant)
+                                      : out_.add_value(value.name, value.type);
+    }
+    for (graph::Node node : body.nodes) {
+      for (graph::ValueId& id : node.inputs) id = outer.at(id);
+      for (graph::ValueId& id : node.outputs) id = outer.at(id);
+      out_.nodes.push_back(std::move(node));
+    }
+  }
+
+  const graph::Graph& grouped_;
+  graph::Graph out_;
+};
+
+}  // namespace
+
+ArtefactGraph read_graph(const std::vector<uint8_t>& bytes, int entry) {
+  const format::Artefact artefact = format::Artefact::parse(bytes);
+  const format::Entry& program = artefact.manifest().entries.at(static_cast<size_t>(entry));
+  ArtefactGraph out;
+  out.plan = plan::parse_plan(text_of(artefact, "plan")).entries.at(static_cast<size_t>(entry));
+  out.graph = graph::parse_graph_from(text_of(artefact, fmt::format("graph.{}", entry)), weights_of(artefact, program));
+  return out;
+}
+
+std::vector<uint8_t> keep_buffers_apart(const std::vector<uint8_t>& bytes) {
+  const format::Artefact artefact = format::Artefact::parse(bytes);
+  format::Manifest manifest = artefact.manifest();
+  for (format::Entry& entry : manifest.entries) {
+    entry.arena_bytes = 0;
+    for (format::Buffer& buffer : entry.buffers) {
+      if (buffer.place != format::Place::kArena) continue;
+      buffer.offset = entry.arena_bytes;
+      entry.arena_bytes = round_up(entry.arena_bytes + buffer.bytes, kAlignment);
+    }
+  }
+  std::vector<format::Section> sections;
+  std::ranges::copy_if(artefact.sections(), std::back_inserter(sections),
+                       [](const format::Section& s) { return s.name != "manifest"; });
+  return format::serialize_artefact(manifest, sections);
+}
+
+graph::Graph without_groups(const graph::Graph& graph) { return Flattener(graph).run(); }
+
+}  // namespace tw::driver

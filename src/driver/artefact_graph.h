@@ -1,0 +1,26 @@
+// The graph of groups inside an artefact, and the artefact with every value in a place of its own.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/plan.h"
+
+namespace tw::driver {
+
+struct ArtefactGraph {
+  graph::Graph graph;  // of groups, constants read back from the weights
+  plan::EntryPlan plan;
+};
+
+/// What the artefact says of its entry `entry`. Throws format::Error when the artefact is damaged, UserError when it was
+/// written without its graph or plan.
+ArtefactGraph read_graph(const std::vector<uint8_t>& artefact, int entry);
+
+/// The same artefact but for its arenas: no two buffers share bytes, so that all can be read after a run.
+std::vector<uint8_t> keep_buffers_apart(const std::vector<uint8_t>& artefact);
+
+/// The nodes of all groups in one graph, with inputs, outputs and constants of `graph`.
+graph::Graph without_groups(const graph::Graph& graph);
+
+}  // namespace tw::driver

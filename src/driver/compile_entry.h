@@ -1,0 +1,50 @@
+// One entry of an artefact: a graph for one combination of input shapes on its way to lowered groups.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+#include "driver/dump.h"
+#include "driver/group_code.h"
+
+namespace tw::driver {
+
+/// The different loop programs of all entries: equal ones share their code.
+class ProgramSet {
+ public:
+  /// The index of `program`, which is added unless an equal one is there.
+  int add(const loop::Program& program);
+  const std::vector<loop::Program>& programs() const { return programs_; }
+  int64_t kernels() const;
+
+ private:
+  std::vector<loop::Program> programs_;
+  std::map<std::string, int> index_;  // text -> index in programs_
+};
+
+/// An entry after all that comes before code generation.
+struct EntryCode {
+  plan::EntryPlan plan;
+  graph::Graph graph;  // of groups
+  std::vector<GroupCode> groups;
+  std::vector<int> program_of_group;                 // index in the ProgramSet, -1 for an alias
+  std::map<graph::ValueId, graph::ValueId> aliases;  // see driver/aliases.h
+};
+
+/// What the entries of one compilation share.
+struct EntryContext {
+  const CompileOptions& options;
+  const graph::OpTable& ops;
+  const targets::Target& target;
+  ProgramSet& programs;
+  std::vector<PassTime>& times;
+};
+
+/// Transforms `source`, plans its groups (or replays `replay`) and lowers them. Nothing when options.stop_after ended
+/// the passes before. Dumps go to `dumper`.
+std::optional<EntryCode> compile_entry(const EntryContext& context, const std::string& name, const graph::Graph& source,
+                                       const plan::EntryPlan* replay, Dumper& dumper);
+
+}  // namespace tw::driver

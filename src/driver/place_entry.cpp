@@ -1,0 +1,193 @@
+#include "driver/place_entry.h"
+
+#include <algorithm>
+#include <set>
+
+#include "support/error.h"
+#include "support/math.h"
+#include "te/materialize.h"
+#include "transform/plan_memory.h"
+
+namespace tw::driver {
+namespace {
+
+using graph::ValueId;
+
+constexpr int64_t kCudaThreads = 128;  // of a block: four warps fill the four schedulers of a multiprocessor
+
+format::DataType format_type(DataType type) {
+  const auto found = format::parse_data_type(to_string(type));
+  TW_CHECK(found.has_value(), "element type {} has no name in artefacts", to_string(type));
+  return *found;
+}
+
+format::TensorSpec spec_of(const graph::Value& value) {
+  return {value.name, format_type(value.type.type), value.type.shape};
+}
+
+class Placer {
+ public:
+  Placer(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights)
+      : device_(device), code_(code), kernels_(kernels), weights_(weights) {}
+
+  PlacedEntry run() {
+    out_.graph = code_.graph;
+    entry_.name = code_.plan.name;
+    for (const ValueId id : code_.graph.inputs) entry_.inputs.push_back(spec_of(code_.graph.value(id)));
+    for (const ValueId id : code_.graph.outputs) entry_.outputs.push_back(spec_of(code_.graph.value(id)));
+    make_steps();
+    keep_other_constants();
+    place_arena();
+    double flop = 0;
+    for (const GroupCode& group : code_.groups) flop += group.flop;
+    entry_.flop = static_cast<int64_t>(flop);
+    return std::move(out_);
+  }
+
+ private:
+  ValueId storage(ValueId id) const {
+    const auto alias = code_.aliases.find(id);
+    return alias == code_.aliases.end() ? id : storage(alias->second);
+  }
+
+  // The graph output whose tensor holds the storage of `root`, or -1.
+  int output_of(ValueId root) const {
+    for (size_t i = 0; i < code_.graph.outputs.size(); ++i) {
+      if (storage(code_.graph.outputs[i]) == root) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  int64_t buffer_of_value(ValueId id) {
+    const ValueId root = storage(id);
+    if (const auto known = value_buffer_.find(root); known != value_buffer_.end()) return known->second;
+    const graph::Value& value = code_.graph.value(root);
+    format::Buffer buffer{format::Place::kArena, 0, 0, value.type.bytes(), value.name};
+    const auto input = std::find(code_.graph.inputs.begin(), code_.graph.inputs.end(), root);
+    if (input != code_.graph.inputs.end()) {
+      buffer.place = format::Place::kInput;
+      buffer.index = input - code_.graph.inputs.begin();
+    } else if (const int output = output_of(root); output >= 0) {
+      buffer.place = format::Place::kOutput;
+      buffer.index = output;
+    } else {
+      // Layouts may pad: the storage can be larger than the logical tensor.
+      buffer.bytes = num_elements(value.layout.storage_shape(value.type.shape)) * value.type.type.bytes();
+    }
+    entry_.buffers.push_back(buffer);
+    return value_buffer_[root] = static_cast<int64_t>(entry_.buffers.size()) - 1;
+  }
+
+  int64_t buffer_of_constant(ValueId id, const Layout& layout) {
+    const graph::Value& value = code_.graph.value(id);
+    const std::string key = fmt::format("{} {}", id, to_string(layout));
+    if (const auto known = constant_buffer_.find(key); known != constant_buffer_.end()) return known->second;
+    const std::vector<std::byte> bytes =
+        te::materialize(*value.constant, value.type.type.bytes(), value.type.shape, layout);
+    entry_.buffers.push_back(
+        {format::Place::kWeights, 0, weights_.add(bytes), static_cast<int64_t>(bytes.size()), value.name});
+    if (kept_.insert(id).second) out_.graph.values[id].layout = layout;
+    return constant_buffer_[key] = static_cast<int64_t>(entry_.buffers.size()) - 1;
+  }
+
+  // Constants that no kernel reads: the artefact's own graph must have all that its text does not hold.
+  void keep_other_constants() {
+    for (size_t i = 0; i < code_.graph.values.size(); ++i) {
+      const auto id = static_cast<ValueId>(i);
+      const graph::Value& value = code_.graph.value(id);
+      if (value.is_constant() && !graph::is_inline(value) && kept_.count(id) == 0) buffer_of_constant(id, Layout());
+    }
+  }
+
+  int64_t buffer_of_param(const Param& param, const std::string& name, std::map<std::string, int64_t>& temporaries) {
+    switch (param.kind) {
+      case Param::Kind::kValue:
+        return buffer_of_value(param.value);
+      case Param::Kind::kConstant:
+        return buffer_of_constant(param.value, param.layout);
+      case Param::Kind::kTemporary:
+        break;
+    }
+    if (const auto known = temporaries.find(name); known != temporaries.end()) return known->second;
+    entry_.buffers.push_back({format::Place::kArena, 0, 0, param.bytes, ""});
+    return temporaries[name] = static_cast<int64_t>(entry_.buffers.size()) - 1;
+  }
+
+  void make_steps() {
+    for (size_t g = 0; g < code_.groups.size(); ++g) {
+      const int program = code_.program_of_group[g];
+      if (program < 0) continue;
+      std::map<std::string, int64_t> temporaries;
+      const std::vector<loop::Kernel>& kernels = code_.groups[g].loops.kernels;
+      for (size_t k = 0; k < kernels.size(); ++k) {
+        std::vector<int64_t> args;
+        for (const loop::Buffer& p : kernels[k].params) {
+          args.push_back(buffer_of_param(code_.groups[g].params.at(p.name), p.name, temporaries));
+        }
+        const std::string& group = code_.groups[g].plan.name;
+        const std::string name = kernels.size() == 1 ? group : fmt::format("{} ({})", group, kernels[k].name);
+        add_step(kernels_.row(program, k), kernels[k].tiles, args, name);
+        entry_.scratch_bytes_per_thread =
+            std::max(entry_.scratch_bytes_per_thread, kernels_.scratch_bytes(program, k));
+        step_args_.push_back(std::move(args));
+      }
+    }
+  }
+
+  void add_step(int64_t kernel, int64_t tiles, const std::vector<int64_t>& args, const std::string& name) {
+    if (device_ == DeviceKind::kCpu) {
+      entry_.cpu_steps.push_back({kernel, args, tiles, !entry_.cpu_steps.empty(), name});
+      return;
+    }
+    format::CudaStep step;
+    step.kernel = kernel;
+    step.grid = {ceil_div(tiles, kCudaThreads), 1, 1};
+    step.block = {kCudaThreads, 1, 1};
+    step.params.resize(args.size() * sizeof(uint64_t));
+    for (size_t i = 0; i < args.size(); ++i)
+      step.relocations.push_back({static_cast<int64_t>(i * sizeof(uint64_t)), args[i], 0});
+    step.name = name;
+    entry_.cuda_steps.push_back(std::move(step));
+  }
+
+  void place_arena() {
+    std::vector<transform::BufferRequest> requests;
+    std::vector<size_t> places;
+    for (size_t b = 0; b < entry_.buffers.size(); ++b) {
+      if (entry_.buffers[b].place != format::Place::kArena) continue;
+      transform::BufferRequest request;
+      request.bytes = entry_.buffers[b].bytes;
+      request.first_step = static_cast<int64_t>(step_args_.size());
+      for (size_t s = 0; s < step_args_.size(); ++s) {
+        if (std::find(step_args_[s].begin(), step_args_[s].end(), static_cast<int64_t>(b)) == step_args_[s].end())
+          continue;
+        request.first_step = std::min(request.first_step, static_cast<int64_t>(s));
+        request.last_step = static_cast<int64_t>(s);
+      }
+      requests.push_back(request);
+      places.push_back(b);
+    }
+    const transform::MemoryPlan plan = transform::plan_memory(requests);
+    for (size_t i = 0; i < places.size(); ++i) entry_.buffers[places[i]].offset = plan.offsets[i];
+    entry_.arena_bytes = plan.arena_bytes;
+  }
+
+  DeviceKind device_;
+  const EntryCode& code_;
+  const CodeStore& kernels_;
+  WeightStore& weights_;
+  PlacedEntry out_;
+  format::Entry& entry_ = out_.entry;
+  std::vector<std::vector<int64_t>> step_args_;  // buffers of each step
+  std::map<ValueId, int64_t> value_buffer_;
+  std::map<std::string, int64_t> constant_buffer_;  // constant and layout
+  std::set<ValueId> kept_;                          // constants that have a buffer
+};
+
+}  // namespace
+
+PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights) {
+  return Placer(device, code, kernels, weights).run();
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,66 @@
+#include "driver/run_values.h"
+
+#include "te/materialize.h"
+#include "transform/storage_order.h"
+
+namespace tw::driver {
+
+using graph::RefTensor;
+using graph::ValueId;
+
+std::vector<std::byte> from_storage(const graph::Value& value, std::span<const std::byte> stored) {
+  const Shape storage = value.layout.storage_shape(value.type.shape);
+  return te::materialize(stored, value.type.type.bytes(), storage, value.layout.inverse(value.type.shape));
+}
+
+std::vector<std::byte> to_storage(const graph::Value& value, std::span<const std::byte> logical) {
+  return te::materialize(logical, value.type.type.bytes(), value.type.shape, value.layout);
+}
+
+RunValues::RunValues(const graph::Graph& graph, Session& session, const std::vector<Array>& inputs,
+                     const std::vector<Array>& outputs)
+    : graph_(graph), session_(session) {
+  for (size_t i = 0; i < inputs.size(); ++i) known_[graph.inputs[i]] = to_reference(inputs[i]);
+  for (size_t i = 0; i < outputs.size(); ++i) known_[graph.outputs[i]] = to_reference(outputs[i]);
+  for (const ValueId id : graph.outputs) know_sources_of_views(id);
+  const std::vector<std::string> names = session.buffer_names();
+  for (size_t b = 0; b < names.size(); ++b) {
+    if (!names[b].empty()) buffers_.emplace(names[b], static_cast<int>(b));
+  }
+}
+
+const RefTensor* RunValues::find(ValueId id) {
+  if (const auto it = known_.find(id); it != known_.end()) return &it->second;
+  const graph::Value& value = graph_.value(id);
+  if (value.is_constant()) return &(known_[id] = RefTensor::from_bytes(value.type, *value.constant));
+  const int producer = graph_.producer(id);
+  const auto buffer = buffers_.find(value.name);
+  if (buffer != buffers_.end()) {
+    const std::vector<std::byte> stored = session_.read_buffer(buffer->second);
+    return &(known_[id] = RefTensor::from_bytes(value.type, from_storage(value, stored)));
+  }
+  if (producer < 0 || !transform::is_view(graph_, graph_.nodes[producer])) return nullptr;
+  return find_view(id, graph_.nodes[producer]);
+}
+
+// A value that leaves the model through views lies in the caller's tensor: its elements are those of the output.
+void RunValues::know_sources_of_views(ValueId id) {
+  for (int p = graph_.producer(id); p >= 0 && transform::is_view(graph_, graph_.nodes[p]); p = graph_.producer(id)) {
+    const ValueId source = graph_.nodes[p].inputs[0];
+    if (graph_.value(source).is_constant() || known_.count(source) != 0) return;
+    const std::vector<std::byte> stored = to_storage(graph_.value(id), known_.at(id).to_bytes());
+    const graph::Value& to = graph_.value(source);
+    known_[source] = RefTensor::from_bytes(to.type, from_storage(to, stored));
+    id = source;
+  }
+}
+
+const RefTensor* RunValues::find_view(ValueId id, const graph::Node& group) {
+  const RefTensor* source = find(group.inputs[0]);
+  if (source == nullptr) return nullptr;
+  const std::vector<std::byte> stored = to_storage(graph_.value(group.inputs[0]), source->to_bytes());
+  const graph::Value& to = graph_.value(id);
+  return &(known_[id] = RefTensor::from_bytes(to.type, from_storage(to, stored)));
+}
+
+}  // namespace tw::driver

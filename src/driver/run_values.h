@@ -1,0 +1,35 @@
+// What a finished run left behind: every value of the graph of groups that can be read back.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver/session.h"
+#include "graph/graph.h"
+
+namespace tw::driver {
+
+class RunValues {
+ public:
+  /// Of the last run of `session`, an artefact of `graph` whose buffers do not share memory. Both must outlive this.
+  RunValues(const graph::Graph& graph, Session& session, const std::vector<Array>& inputs,
+            const std::vector<Array>& outputs);
+
+  /// The value in logical order; null when it has no place of its own (a view that is stored in an output).
+  const graph::RefTensor* find(graph::ValueId id);
+
+ private:
+  void know_sources_of_views(graph::ValueId id);
+  const graph::RefTensor* find_view(graph::ValueId id, const graph::Node& group);
+
+  const graph::Graph& graph_;
+  Session& session_;
+  std::map<graph::ValueId, graph::RefTensor> known_;
+  std::map<std::string, int> buffers_;  // by the name of the value
+};
+
+/// The elements of `value` in logical order from its storage, and the other way round.
+std::vector<std::byte> from_storage(const graph::Value& value, std::span<const std::byte> stored);
+std::vector<std::byte> to_storage(const graph::Value& value, std::span<const std::byte> logical);
+
+}  // namespace tw::driver

@@ -100,9 +100,10 @@ class Peer:
 def tilewright_round(args, artefact, threads, cores):
     command = [args.tilewright, "bench", artefact, "--json", f"--threads={threads}",
                f"--warm-up={round(args.warm_up * 1e3)}", f"--duration={args.duration}"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          preexec_fn=lambda: os.sched_setaffinity(0, cores))
     if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}")
+        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
     return json.loads(done.stdout)["latency_ms"]
 
 

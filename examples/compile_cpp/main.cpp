@@ -95,7 +95,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    tilewright::CompileOptions options;  // options.target = "cpu:x86-64-v3"; options.entries[0].shapes["x"] = {8, 64}; ..
+    tilewright::CompileOptions
+        options;  // options.target = "cpu:x86-64-v3"; options.entries[0].shapes["x"] = {8, 64}; ..
     const tilewright::CompileResult result = tilewright::compile_file(argv[1], options);
     std::printf("compiled for %s: %lld groups, %zu bytes\n", result.report.target.c_str(),
                 static_cast<long long>(result.report.groups), result.artefact.size());

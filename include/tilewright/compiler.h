@@ -53,8 +53,8 @@ struct InputShapes {
 };
 
 struct CompileOptions {
-  std::string target = "cpu";                // a name of target_names(); "cpu" is this host
-  std::vector<InputShapes> entries = {{}};   // each becomes an entry of the artefact; they share weights and code
+  std::string target = "cpu";               // a name of target_names(); "cpu" is this host
+  std::vector<InputShapes> entries = {{}};  // each becomes an entry of the artefact; they share weights and code
   /// Inputs that become constants of the compiled model, by name: in CPU memory, row-major and compact (strides NULL or
   /// such). Read during the call only.
   std::map<std::string, DLTensor> constants;

@@ -157,8 +157,8 @@ bool is_section_name(std::string_view name) {
   constexpr std::string_view kNames[] = {"code", "manifest", "plan", "weights"};
   constexpr std::string_view kNumbered[] = {"cubin.", "graph."};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
-  const auto* prefix = std::find_if(std::begin(kNumbered), std::end(kNumbered),
-                                    [&](std::string_view p) { return name.starts_with(p); });
+  const auto* prefix =
+      std::find_if(std::begin(kNumbered), std::end(kNumbered), [&](std::string_view p) { return name.starts_with(p); });
   if (prefix == std::end(kNumbered)) return false;
   name.remove_prefix(prefix->size());
   constexpr size_t kMaxDigits = 5;

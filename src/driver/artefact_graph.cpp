@@ -26,8 +26,8 @@ graph::ConstantSource weights_of(const format::Artefact& artefact, const format:
   const format::Bytes weights = artefact.section("weights");
   for (const format::Buffer& buffer : entry.buffers) {
     if (buffer.place != format::Place::kWeights) continue;
-    stored.emplace(buffer.name,
-                   std::as_bytes(weights.subspan(static_cast<size_t>(buffer.offset), static_cast<size_t>(buffer.bytes))));
+    stored.emplace(buffer.name, std::as_bytes(weights.subspan(static_cast<size_t>(buffer.offset),
+                                                              static_cast<size_t>(buffer.bytes))));
   }
   return [stored = std::move(stored)](const graph::Value& declared, const std::string&) -> graph::Bytes {
     const auto found = stored.find(declared.name);

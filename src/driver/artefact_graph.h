@@ -13,8 +13,8 @@ struct ArtefactGraph {
   plan::EntryPlan plan;
 };
 
-/// What the artefact says of its entry `entry`. Throws format::Error when the artefact is damaged, UserError when it was
-/// written without its graph or plan.
+/// What the artefact says of its entry `entry`. Throws format::Error when the artefact is damaged, UserError when it
+/// was written without its graph or plan.
 ArtefactGraph read_graph(const std::vector<uint8_t>& artefact, int entry);
 
 /// The same artefact but for its arenas: no two buffers share bytes, so that all can be read after a run.

@@ -32,8 +32,8 @@ struct Assembled {
   std::map<std::string, std::vector<uint8_t>> sections;  // code or cubin.N, weights, graph.N
 };
 
-/// For every entry: places values (arena with reuse, inputs, outputs), lists the steps, and prints the graph of groups as
-/// section "graph.N". Constants that are equal as stored are kept once for all entries.
+/// For every entry: places values (arena with reuse, inputs, outputs), lists the steps, and prints the graph of groups
+/// as section "graph.N". Constants that are equal as stored are kept once for all entries.
 Assembled assemble(const AssembleInput& in);
 
 }  // namespace tw::driver

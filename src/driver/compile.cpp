@@ -45,8 +45,8 @@ class Compiler {
       const std::string name = entry_name(*sources[e], sources.size());
       check_new(name);
       Dumper dumper = sources.size() == 1 ? dumper_ : dumper_.inside(fmt::format("entry-{}", e));
-      std::optional<EntryCode> entry = compile_entry({options_, ops_, target_, programs_, out_.times}, name, *sources[e],
-                                                     replay_ ? &replay_->entries[e] : nullptr, dumper);
+      std::optional<EntryCode> entry = compile_entry({options_, ops_, target_, programs_, out_.times}, name,
+                                                     *sources[e], replay_ ? &replay_->entries[e] : nullptr, dumper);
       if (!entry) return std::move(out_);
       entries_.push_back(std::move(*entry));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/error_output.h"
 #include "support/error.h"
 #include "support/math.h"
 #include "te/materialize.h"
@@ -34,7 +35,9 @@ class Placer {
     out_.graph = code_.graph;
     entry_.name = code_.plan.name;
     for (const ValueId id : code_.graph.inputs) entry_.inputs.push_back(spec_of(code_.graph.value(id)));
-    for (const ValueId id : code_.graph.outputs) entry_.outputs.push_back(spec_of(code_.graph.value(id)));
+    for (const ValueId id : code_.graph.outputs) {
+      if (!is_error(id)) entry_.outputs.push_back(spec_of(code_.graph.value(id)));
+    }
     make_steps();
     keep_other_constants();
     place_arena();
@@ -49,6 +52,8 @@ class Placer {
     const auto alias = code_.aliases.find(id);
     return alias == code_.aliases.end() ? id : storage(alias->second);
   }
+
+  bool is_error(ValueId id) const { return code_.graph.value(id).name == graph::kErrorOutput; }
 
   // The graph output whose tensor holds the storage of `root`, or -1.
   int output_of(ValueId root) const {
@@ -67,7 +72,9 @@ class Placer {
     if (input != code_.graph.inputs.end()) {
       buffer.place = format::Place::kInput;
       buffer.index = input - code_.graph.inputs.begin();
-    } else if (const int output = output_of(root); output >= 0) {
+    } else if (const int output = output_of(root); output >= 0 && is_error(code_.graph.outputs[output])) {
+      buffer.place = format::Place::kError;
+    } else if (output >= 0) {
       buffer.place = format::Place::kOutput;
       buffer.index = output;
     } else {
@@ -127,8 +134,7 @@ class Placer {
         const std::string& group = code_.groups[g].plan.name;
         const std::string name = kernels.size() == 1 ? group : fmt::format("{} ({})", group, kernels[k].name);
         add_step(kernels_.row(program, k), kernels[k].tiles, args, name);
-        entry_.scratch_bytes_per_thread =
-            std::max(entry_.scratch_bytes_per_thread, kernels_.scratch_bytes(program, k));
+        entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, kernels_.scratch_bytes(program, k));
         step_args_.push_back(std::move(args));
       }
     }

@@ -21,8 +21,10 @@ RunValues::RunValues(const graph::Graph& graph, Session& session, const std::vec
                      const std::vector<Array>& outputs)
     : graph_(graph), session_(session) {
   for (size_t i = 0; i < inputs.size(); ++i) known_[graph.inputs[i]] = to_reference(inputs[i]);
-  for (size_t i = 0; i < outputs.size(); ++i) known_[graph.outputs[i]] = to_reference(outputs[i]);
-  for (const ValueId id : graph.outputs) know_sources_of_views(id);
+  for (size_t i = 0; i < outputs.size(); ++i) {  // the error word, if there is one, is no output of the session
+    known_[graph.outputs[i]] = to_reference(outputs[i]);
+    know_sources_of_views(graph.outputs[i]);
+  }
   const std::vector<std::string> names = session.buffer_names();
   for (size_t b = 0; b < names.size(); ++b) {
     if (!names[b].empty()) buffers_.emplace(names[b], static_cast<int>(b));

@@ -156,7 +156,8 @@ class Evaluation {
       for (size_t k = 0; k < node.outputs.size(); ++k) {
         const graph::ValueId id = node.outputs[k];
         RefTensor result = same ? exact_[id] : std::move(outputs[k]);
-        for (size_t i = 0; i < errors_[id].size(); ++i) result.floats[i] += sign(trial, id, i) * errors_[id][i] * magnification_;
+        for (size_t i = 0; i < errors_[id].size(); ++i)
+          result.floats[i] += sign(trial, id, i) * errors_[id][i] * magnification_;
         values[id] = std::move(result);
         moved[id] = true;
       }

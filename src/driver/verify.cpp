@@ -43,8 +43,7 @@ GroupCheck check_group(const ArtefactGraph& model, size_t index, RunValues& valu
     const RefTensor* got = values.find(node.outputs[k]);
     // An output stored in the place of a view that leaves the graph is checked through that view.
     if (got != nullptr)
-      check.outputs.push_back(
-          compare(model.graph.value(node.outputs[k]).name, *got, want.values[k], want.bounds[k]));
+      check.outputs.push_back(compare(model.graph.value(node.outputs[k]).name, *got, want.values[k], want.bounds[k]));
   }
   return check;
 }
@@ -67,8 +66,7 @@ std::vector<WorstElement> check_model(const graph::Graph& source, const graph::O
     std::vector<double>& bounds = want.bounds[k];
     const double largest = bounds.empty() ? 0 : *std::ranges::max_element(bounds);
     std::ranges::fill(bounds, largest);
-    worst.push_back(
-        compare(source.value(source.outputs[k]).name, to_reference(outputs[k]), want.values[k], bounds));
+    worst.push_back(compare(source.value(source.outputs[k]).name, to_reference(outputs[k]), want.values[k], bounds));
   }
   return worst;
 }

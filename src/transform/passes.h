@@ -17,6 +17,10 @@ graph::Graph fold_batch_norm(const graph::Graph& graph, const TransformContext& 
 /// Equal operators on equal inputs, and equal constants, are computed and kept once.
 graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const TransformContext& context);
 
+/// Adds the output graph::kErrorOutput where indices come at run time: nonzero when one is outside of [-n, n) of the
+/// axis that it addresses.
+graph::Graph check_indices(const graph::Graph& graph, const TransformContext& context);
+
 /// Only what the outputs need remains.
 graph::Graph eliminate_dead_code(const graph::Graph& graph, const TransformContext& context);
 

@@ -302,8 +302,7 @@ class Maker {
     const int64_t axis = random_.between(0, rank(x) - 1);
     const Shape index_shape = random_.chance(50) ? Shape{random_.between(1, 5)} : Shape{2, random_.between(1, 3)};
     const int64_t extent = shape(x)[axis];
-    if (random_.chance(30)) {
-      // Taken from an input: 0 to 3, clamped by the operator.
+    if (extent > 3 && random_.chance(40)) {  // random_arrays gives 0 to 3
       const ValueId indices =
           graph_.add_input("indices", {random_.chance(50) ? DataType::i64() : DataType::i32(), index_shape});
       return node("gather", {x, indices}, {{"axis", axis}});

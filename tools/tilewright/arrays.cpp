@@ -76,7 +76,7 @@ driver::Array random_array(const TensorType& type, uint64_t seed) {
   graph::RefTensor tensor = graph::RefTensor::zeros(type);
   uint64_t state = seed;
   for (double& x : tensor.floats) x = static_cast<double>(next_random(state) >> 11) * 0x1p-52 - 1.0;
-  for (int64_t& x : tensor.ints) x = static_cast<int64_t>(next_random(state) % (type.type.is_bool() ? 2 : 8));
+  for (int64_t& x : tensor.ints) x = static_cast<int64_t>(next_random(state) >> 63);
   return driver::to_array(tensor);
 }
 
@@ -149,8 +149,8 @@ driver::Array take_input(const InputOptions& options, const Expected& expected, 
                     e.name, expected_text(expected)));
   }
   if (!(found->second.type == e.type)) {
-    throw UsageError(fmt::format("input '{}' is {}, the model takes {}", e.name, to_string(found->second.type),
-                                 to_string(e.type)));
+    throw UsageError(
+        fmt::format("input '{}' is {}, the model takes {}", e.name, to_string(found->second.type), to_string(e.type)));
   }
   return std::move(given.extract(found).mapped());
 }
@@ -158,8 +158,7 @@ driver::Array take_input(const InputOptions& options, const Expected& expected, 
 }  // namespace
 
 void add_input_options(CLI::App& app, InputOptions& options) {
-  app.add_option("--input", options.inputs,
-                 "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (repeatable)");
+  app.add_option("--input", options.inputs, "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (repeatable)");
   app.add_option("--random", options.random, "seed=N: seeded values for the inputs that are not given");
   app.add_option("--entry", options.entry, "Of several compiled shapes, the one to take (inspect lists them)");
 }

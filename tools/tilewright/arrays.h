@@ -22,7 +22,8 @@ std::map<std::string, driver::Array> read_npz(const std::string& path);
 /// The inputs (or outputs) of an ONNX test_data_set folder, in order: input_0.pb, input_1.pb, ..
 std::vector<driver::Array> read_test_data(const std::string& folder, const std::string& stem);
 
-/// Seeded values for an input: floats uniform in [-1, 1), integers in [0, 8), bools; the same on every machine.
+/// Seeded values for an input: floats uniform in [-1, 1), integers and bools 0 or 1 (which are indices of any axis of
+/// two or more); the same on every machine.
 driver::Array random_array(const TensorType& type, uint64_t seed);
 
 /// What --input, --random and --entry say.

@@ -1,9 +1,9 @@
 // tilewright inspect FILE: what is in an ONNX model, an artefact or a plan. Needs no device.
-#include "ops/list.h"
+#include "frontend/onnx/import.h"
+#include "plan/plan.h"
 #include "runtime/format/container.h"
 #include "support/error.h"
 #include "tilewright/command.h"
-#include "tilewright/model_options.h"
 
 namespace tw::cli {
 namespace {
@@ -11,7 +11,6 @@ namespace {
 struct Options {
   std::string file;
   std::string section;
-  ModelOptions compile;
 };
 
 int inspect_artefact(const GlobalOptions& global, const Options& options, const std::vector<uint8_t>& bytes) {
@@ -40,36 +39,37 @@ int inspect_artefact(const GlobalOptions& global, const Options& options, const 
   return kOk;
 }
 
+nlohmann::ordered_json to_json(const std::vector<frontend::ModelSummary::Value>& values) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const frontend::ModelSummary::Value& v : values) out[v.name] = v.type;
+  return out;
+}
+
+// What the file says of itself: nothing is imported, so that models with open dimensions or operators that are not
+// supported can be looked at too.
 int inspect_model(const GlobalOptions& global, const Options& options) {
-  const driver::CompileOptions compile = to_compile_options(options.compile);
-  const frontend::ImportResult model = frontend::import_onnx_file(options.file, ops::all_ops(), compile.imports.front());
-  std::map<std::string, int> counts;
-  int64_t weights = 0;
-  for (const graph::Node& n : model.graph.nodes) ++counts[n.op];
-  for (const graph::Value& v : model.graph.values) weights += v.is_constant() ? v.type.bytes() : 0;
-  nlohmann::ordered_json inputs;
-  nlohmann::ordered_json outputs;
-  for (const graph::ValueId id : model.graph.inputs)
-    inputs[model.graph.value(id).name] = to_string(model.graph.value(id).type);
-  for (const graph::ValueId id : model.graph.outputs)
-    outputs[model.graph.value(id).name] = to_string(model.graph.value(id).type);
+  const frontend::ModelSummary model = frontend::summarize_onnx_file(options.file);
   if (global.json) {
-    print_json("tilewright.inspect.v1", {{"opset", model.opset},
+    print_json("tilewright.inspect.v1", {{"opsets", model.opsets},
                                          {"producer", model.producer},
-                                         {"inputs", inputs},
-                                         {"outputs", outputs},
-                                         {"operators", counts},
-                                         {"constant_bytes", weights}});
+                                         {"inputs", to_json(model.inputs)},
+                                         {"outputs", to_json(model.outputs)},
+                                         {"operators", model.operators},
+                                         {"initializers", model.initializers}});
     return kOk;
   }
-  say(global,
-      fmt::format("ONNX model, opset {}, by {}", model.opset, model.producer.empty() ? "unknown" : model.producer));
-  for (const auto& [name, type] : inputs.items())
-    say(global, fmt::format("  input  {}: {}", name, type.get<std::string>()));
-  for (const auto& [name, type] : outputs.items())
-    say(global, fmt::format("  output {}: {}", name, type.get<std::string>()));
-  say(global, fmt::format("  {} operators, {:.1f} MB of constants", model.graph.nodes.size(), weights / 1e6));
-  for (const auto& [op, count] : counts) say(global, fmt::format("  {:>5} {}", count, op));
+  std::string opsets;
+  for (const auto& [domain, version] : model.opsets)
+    opsets += fmt::format(", {} {}", domain.empty() ? "opset" : domain, version);
+  say(global, fmt::format("ONNX model{}, by {}", opsets, model.producer.empty() ? "unknown" : model.producer));
+  for (const frontend::ModelSummary::Value& v : model.inputs)
+    say(global, fmt::format("  input  {}: {}", v.name, v.type));
+  for (const frontend::ModelSummary::Value& v : model.outputs)
+    say(global, fmt::format("  output {}: {}", v.name, v.type));
+  int64_t nodes = 0;
+  for (const auto& [op, count] : model.operators) nodes += count;
+  say(global, fmt::format("  {} operators, {} initializers", nodes, model.initializers));
+  for (const auto& [op, count] : model.operators) say(global, fmt::format("  {:>5} {}", count, op));
   return kOk;
 }
 
@@ -92,7 +92,6 @@ void add_inspect(Application& application) {
   auto options = std::make_shared<Options>();
   verb->add_option("FILE", options->file, "ONNX model, artefact (.tw) or plan")->required();
   verb->add_option("--section", options->section, "Print this section of an artefact as it is (plan, graph.0)");
-  add_model_options(*verb, options->compile);
   verb->callback([&application, options] {
     application.run = [&application, options] { return inspect(application.global, *options); };
   });

@@ -41,7 +41,9 @@ std::pair<std::string, std::string> parse_binding(const std::string& text, const
 void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--target", o.target, "cpu (this host), cpu:x86-64-v3, cpu:x86-64-v4, cuda:sm_80, cuda:sm_90a")
       ->capture_default_str();
-  app.add_option("--shape", o.shapes, "Shape of an input: NAME:1x3x224x224, or several for one artefact: NAME:1x3x224x224,8x3x224x224 (repeatable)");
+  app.add_option(
+      "--shape", o.shapes,
+      "Shape of an input: NAME:1x3x224x224, or several for one artefact: NAME:1x3x224x224,8x3x224x224 (repeatable)");
   app.add_option("--dim", o.dims, "Value of a symbolic dimension: NAME=8, or several: NAME=1,8,32 (repeatable)");
   app.add_option("--const", o.constants, "Bind an input at compile time: NAME=@FILE.npy (repeatable)");
   app.add_option("--plan", o.plan, "Replay the decisions of this plan file");
@@ -104,8 +106,9 @@ class Combinations {
   // The number of combinations after a list of `count` values.
   size_t widen(size_t count, const std::string& option, const std::string& text) {
     if (count > 1 && all_.size() > 1 && count != all_.size()) {
-      throw UsageError(fmt::format("{} '{}' has {} values, an earlier list {}: lists are taken together, value by value",
-                                   option, text, count, all_.size()));
+      throw UsageError(
+          fmt::format("{} '{}' has {} values, an earlier list {}: lists are taken together, value by value", option,
+                      text, count, all_.size()));
     }
     if (count > all_.size()) all_.resize(count, frontend::ImportOptions(all_[0]));
     return all_.size();

@@ -93,10 +93,11 @@ nlohmann::ordered_json show(const GlobalOptions& global, const driver::VerifyRep
       say(global, fmt::format("blame: group {} ({}): {}", g.group, g.family, text(w)));
     }
   }
-  say(global, fmt::format("{}: {} groups checked on their own inputs, {} wrong; {} for 1 thread and all; {} when values "
-                          "share memory and when not",
-                          report.entry, checked, blame.size(), report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS",
-                          report.same_bits_apart ? "same" : "DIFFERENT"));
+  say(global,
+      fmt::format("{}: {} groups checked on their own inputs, {} wrong; {} for 1 thread and all; {} when values "
+                  "share memory and when not",
+                  report.entry, checked, blame.size(), report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS",
+                  report.same_bits_apart ? "same" : "DIFFERENT"));
   return {{"entry", report.entry},
           {"groups", checked},
           {"blame", blame},
@@ -135,7 +136,8 @@ void add_verify(Application& application) {
                                                   "Example: tilewright verify resnet50.onnx\n\nChecks a model against "
                                                   "the f64 reference evaluator, group by group and end to end.");
   auto options = std::make_shared<Options>();
-  verb->add_option("MODEL", options->model, "ONNX model, or an artefact (.tw), which is checked against its own graph")->required();
+  verb->add_option("MODEL", options->model, "ONNX model, or an artefact (.tw), which is checked against its own graph")
+      ->required();
   add_input_options(*verb, options->inputs);
   verb->add_option("--against", options->against, "Expected outputs (.npz) instead of the reference evaluator");
   verb->add_option("--rtol", options->rtol, "Relative tolerance of --against")->capture_default_str();

@@ -1,0 +1,116 @@
+#include <optional>
+
+#include "graph/error_output.h"
+#include "support/error.h"
+#include "transform/passes.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::ValueId;
+
+// The index input of an operator and the extents that its last axis addresses (one for all when there is one).
+struct IndexUse {
+  ValueId indices;
+  Shape extents;
+};
+
+Shape extent_of_axis(const graph::Node& node, const Shape& shape) {
+  const int64_t axis = node.int_attr_or("axis", 0);
+  return {shape.at(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis))};
+}
+
+Shape extents_of_tuple(const graph::Node& node, const Shape& shape, const Shape& indices) {
+  const auto first = shape.begin() + node.int_attr_or("batch_dims", 0);
+  return {first, first + indices.back()};
+}
+
+// Operators that read or write at computed places. All have the data as input 0 and the indices as input 1.
+std::optional<IndexUse> index_use(const graph::Graph& graph, const graph::Node& node) {
+  const bool by_axis = node.op == "gather" || node.op == "gather_elements" || node.op == "scatter_elements";
+  const bool by_tuple = node.op == "gather_nd" || node.op == "scatter_nd";
+  if (!by_axis && !by_tuple) return std::nullopt;
+  const Shape& data = graph.value(node.inputs[0]).type.shape;
+  const ValueId indices = node.inputs[1];
+  if (graph.value(indices).type.elements() == 0) return std::nullopt;
+  if (by_axis) return IndexUse{indices, extent_of_axis(node, data)};
+  return IndexUse{indices, extents_of_tuple(node, data, graph.value(indices).type.shape)};
+}
+
+class Checker {
+ public:
+  Checker(const graph::Graph& graph, const TransformContext& context) : context_(context), out_(graph) {}
+
+  graph::Graph run() {
+    const size_t count = out_.nodes.size();
+    for (size_t n = 0; n < count; ++n) {
+      const std::optional<IndexUse> use = index_use(out_, out_.nodes[n]);
+      if (!use) continue;
+      if (out_.value(use->indices).is_constant()) {
+        check_constant(*use, out_.nodes[n]);
+      } else {
+        add_check(*use, out_.nodes[n].name);
+      }
+    }
+    if (error_ == graph::kAbsent) return std::move(out_);
+    if (out_.find_value(graph::kErrorOutput) != graph::kAbsent)
+      throw UserError(fmt::format("the model has a value '{}': this name is reserved", graph::kErrorOutput));
+    out_.values[error_].name = graph::kErrorOutput;
+    out_.outputs.push_back(error_);
+    return std::move(out_);
+  }
+
+ private:
+  ValueId add(const std::string& op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
+    graph::Node node;
+    node.op = op;
+    node.name = name_;
+    node.attrs = std::move(attrs);
+    node.inputs = std::move(inputs);
+    return graph::append_node(out_, context_.ops, std::move(node))[0];
+  }
+
+  // The bounds, `sign` times each extent plus `offset`, as a constant that broadcasts against the indices.
+  ValueId bounds(const Shape& extents, DataType type, int64_t sign) {
+    graph::RefTensor tensor =
+        graph::RefTensor::zeros({type, extents.size() == 1 ? Shape{} : Shape{std::ssize(extents)}});
+    for (size_t i = 0; i < extents.size(); ++i) tensor.ints[i] = sign * extents[i];
+    return out_.add_constant("bound", tensor.type, std::make_shared<const std::vector<std::byte>>(tensor.to_bytes()));
+  }
+
+  void check_constant(const IndexUse& use, const graph::Node& node) const {
+    const graph::Value& value = out_.value(use.indices);
+    const graph::RefTensor indices = graph::RefTensor::from_bytes(value.type, *value.constant);
+    for (size_t i = 0; i < indices.ints.size(); ++i) {
+      const int64_t extent = use.extents[i % use.extents.size()];
+      if (indices.ints[i] < -extent || indices.ints[i] >= extent) {
+        throw UserError(fmt::format("node '{}' ({}): index {} of '{}' is outside of an axis of {} elements", node.name,
+                                    node.op, indices.ints[i], value.name, extent));
+      }
+    }
+  }
+
+  // error = max(error, max over all indices of (index < -extent or index >= extent))
+  void add_check(const IndexUse& use, const std::string& node) {
+    name_ = node + " (index check)";
+    const DataType type = out_.value(use.indices).type.type;
+    const ValueId low = add("less", {use.indices, bounds(use.extents, type, -1)});
+    const ValueId high = add("greater_equal", {use.indices, bounds(use.extents, type, 1)});
+    const ValueId outside = add("cast", {add("or", {low, high})}, {{"to", std::string("i32")}});
+    const ValueId any = add("reduce_max", {outside}, {{"keepdims", int64_t{0}}});
+    error_ = error_ == graph::kAbsent ? any : add("max", {error_, any});
+  }
+
+  const TransformContext& context_;
+  graph::Graph out_;
+  ValueId error_ = graph::kAbsent;
+  std::string name_;  // of the nodes that are being added
+};
+
+}  // namespace
+
+graph::Graph check_indices(const graph::Graph& graph, const TransformContext& context) {
+  return Checker(graph, context).run();
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,123 @@
+// The checks of an artefact can fail, and blame the group that is wrong.
+#include "driver/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ops/list.h"
+#include "support/error.h"
+#include "tests/driver/random_model.h"
+
+namespace tw::driver::test {
+namespace {
+
+graph::ValueId node(graph::Graph& g, const char* op, std::vector<graph::ValueId> inputs) {
+  graph::Node n;
+  n.op = op;
+  n.name = std::string(op) + std::to_string(g.nodes.size());
+  n.inputs = std::move(inputs);
+  return graph::append_node(g, ops::all_ops(), std::move(n))[0];
+}
+
+// y = softmax((a b) c) for square matrices: three groups
+graph::Graph products(DataType type, int64_t n) {
+  graph::Graph g;
+  std::vector<graph::ValueId> in;
+  for (const char* name : {"a", "b", "c"}) in.push_back(g.add_input(name, {type, {n, n}}));
+  g.outputs = {node(g, "softmax", {node(g, "matmul", {node(g, "matmul", {in[0], in[1]}), in[2]})})};
+  return g;
+}
+
+TEST(Verify, BlamesTheGroupThatIsWrong) {
+  const graph::Graph model = products(DataType::f32(), 9);
+  Compiled compiled = compile_graph(model, {});
+  std::swap(compiled.manifest.entries[0].cpu_steps[1].args[0], compiled.manifest.entries[0].cpu_steps[1].args[1]);
+  const VerifyReport report = verify_artefact(artefact_bytes(compiled), &model, random_arrays(model, 1), {});
+  EXPECT_FALSE(report.ok());
+  EXPECT_FALSE(report.outputs[0].ok());
+  ASSERT_EQ(report.groups.size(), 3u);
+  EXPECT_TRUE(report.groups[0].ok());
+  EXPECT_FALSE(report.groups[1].ok());
+  EXPECT_TRUE(report.groups[2].ok());
+}
+
+TEST(Verify, SeesBuffersThatOverlap) {
+  const graph::Graph model = products(DataType::f32(), 97);
+  Compiled compiled = compile_graph(model, {});
+  int64_t first = -1;
+  for (format::Buffer& b : compiled.manifest.entries[0].buffers) {
+    if (b.place != format::Place::kArena) continue;
+    first = first < 0 ? b.offset : first;
+    b.offset = first;  // all in one place: a product overwrites what it reads
+  }
+  const VerifyReport report = verify_artefact(artefact_bytes(compiled), &model, random_arrays(model, 1), {});
+  EXPECT_FALSE(report.ok());
+  EXPECT_FALSE(report.same_bits_apart);
+}
+
+TEST(Verify, BoundsOfF64AreNeitherZeroNorLoose) {
+  const graph::Graph model = products(DataType::f64(), 9);
+  const VerifyReport report = verify_graph(model, {}, random_arrays(model, 1), {});
+  EXPECT_TRUE(report.ok());
+  EXPECT_GT(report.outputs[0].bound, 0);
+  EXPECT_LT(report.outputs[0].bound, 1e-13);
+}
+
+// ---- the error word
+
+graph::Graph lookup() {
+  graph::Graph g;
+  const graph::ValueId table = g.add_input("table", {DataType::f32(), {5, 3}});
+  const graph::ValueId indices = g.add_input("indices", {DataType::i64(), {4}});
+  g.outputs = {node(g, "gather", {table, indices})};
+  return g;
+}
+
+std::vector<Array> lookup_inputs(const std::vector<int64_t>& indices) {
+  std::vector<Array> inputs = random_arrays(lookup(), 1);
+  graph::RefTensor tensor = graph::RefTensor::zeros(inputs[1].type);
+  tensor.ints = indices;
+  inputs[1] = to_array(tensor);
+  return inputs;
+}
+
+TEST(ErrorWord, AnIndexOutOfRangeFailsTheRunAndOnlyThat) {
+  for (const bool plain : {false, true}) {
+    CompileOptions options;
+    options.all_optional_off = plain;
+    const std::vector<uint8_t> artefact = artefact_bytes(compile_graph(lookup(), options));
+    Session session = Session::load_memory(artefact, {});
+    EXPECT_EQ(session.outputs().size(), 1u);
+    for (const int64_t wrong : {int64_t{5}, int64_t{-6}, int64_t{1} << 40}) {
+      try {
+        session.run(lookup_inputs({0, 4, wrong, 1}));
+        ADD_FAILURE() << "index " << wrong << " was taken";
+      } catch (const RuntimeFailure& failure) {
+        EXPECT_EQ(failure.exit_code(), 2);
+        EXPECT_NE(std::string(failure.what()).find("out of range"), std::string::npos) << failure.what();
+      }
+      EXPECT_NO_THROW(session.run(lookup_inputs({-5, 4, 0, -1})));
+    }
+  }
+}
+
+TEST(ErrorWord, ModelsWithItVerify) {
+  const VerifyReport report = verify_graph(lookup(), {}, lookup_inputs({-5, 4, 0, -1}), {});
+  EXPECT_TRUE(report.ok());
+  EXPECT_EQ(report.outputs.size(), 1u);
+}
+
+TEST(ErrorWord, AConstantIndexOutOfRangeIsAnErrorOfTheModel) {
+  graph::Graph g;
+  const graph::ValueId table = g.add_input("table", {DataType::f32(), {5, 3}});
+  graph::RefTensor indices = graph::RefTensor::zeros({DataType::i64(), {2}});
+  indices.ints = {1, 5};
+  const graph::ValueId constant =
+      g.add_constant("i", indices.type, std::make_shared<const std::vector<std::byte>>(indices.to_bytes()));
+  g.outputs = {node(g, "gather", {table, constant})};
+  EXPECT_THROW(compile_graph(g, {}), UserError);
+}
+
+}  // namespace
+}  // namespace tw::driver::test

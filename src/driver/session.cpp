@@ -84,13 +84,6 @@ Session::Session(TwModel* model, const SessionOptions& options) : model_(model) 
   context_.reset(context);
 }
 
-Session Session::load_file(const std::string& path, const SessionOptions& options) {
-  const TwOptions out = runtime_options(options);
-  TwModel* model = nullptr;
-  check(api().model_load_file(path.c_str(), &out, &model));
-  return Session(model, options);
-}
-
 Session Session::load_memory(const std::vector<uint8_t>& bytes, const SessionOptions& options) {
   const TwOptions out = runtime_options(options);
   TwModel* model = nullptr;

@@ -53,7 +53,6 @@ struct SessionOptions {
 /// A loaded artefact with one context. Not thread safe. Every function throws RuntimeFailure on a runtime status.
 class Session {
  public:
-  static Session load_file(const std::string& path, const SessionOptions& options);
   static Session load_memory(const std::vector<uint8_t>& bytes, const SessionOptions& options);
 
   /// Names of the entries: one for each compiled combination of input shapes.

@@ -77,7 +77,8 @@ class Case(unittest.TestCase):
 class Usage(Case):
     def test_verbs_and_options(self):
         self.fails(USAGE, [], "subcommand")
-        self.fails(USAGE, ["frob"])
+        self.fails(USAGE, ["frob"], "'frob'", "compile")
+        self.fails(USAGE, ["--json"], "verb")
         self.fails(USAGE, ["compile", "dense.onnx", "--frob"], "--frob")
         self.fails(USAGE, ["compile"], "MODEL")
         self.fails(USAGE, ["compile", "dense.tw"], "dense.tw", "compiled already")
@@ -93,6 +94,40 @@ class Usage(Case):
             self.fails(USAGE, ["compile", "dense.onnx", "--dim", text], "--dim")
         self.fails(USAGE, ["compile", "dense.onnx", "--const", "x=x.npy"], "--const", "@FILE")
         self.fails(USAGE, ["compile", "dense.onnx", "--const", "x=@missing.npy"], "missing.npy")
+
+    def test_configuration_files(self):
+        self.write("c.json", b'{"compile": {"target": "cpu:x86-64-v3", "disable-pass": ["fuse", "dead-code"]}, "json": true}')
+        document = json.loads(self.succeeds("compile", "dense.onnx", "--config", "c.json").stdout)
+        self.assertEqual(document["target"], "cpu:x86-64-v3")
+        self.assertGreater(document["groups"], 1)
+        document = json.loads(self.succeeds("compile", "dense.onnx", "--config", "c.json", "--target", "cpu:x86-64-v4").stdout)
+        self.assertEqual(document["target"], "cpu:x86-64-v4", "the command line stands above the file")
+        for text in (b"[1]", b"{", b'{"compile": {"frob": 1}}', b'{"frob": 1}', b'{"compile": {"target": null}}'):
+            self.write("bad.json", text)
+            self.fails(USAGE, ["compile", "dense.onnx", "--config", "bad.json"])
+        self.fails(USAGE, ["compile", "dense.onnx", "--config", "missing.json"], "missing.json")
+
+    def test_events(self):
+        self.succeeds("compile", "dense.onnx", "--events", "e.ndjson")
+        events = [json.loads(line) for line in (self.folder / "e.ndjson").read_text().splitlines()]
+        self.assertEqual({e["phase"] for e in events}, {"import", "transform", "lower", "code", "assemble"})
+        self.fails(USAGE, ["compile", "dense.onnx", "--events", "missing/e.ndjson"], "--events")
+
+    def test_lists_of_shapes(self):
+        self.write("dynamic.onnx", ob.dense(batch="batch"))
+        for text in ("batch=1,2,", "batch=1,,2", "batch=1,two"):
+            self.fails(USAGE, ["compile", "dynamic.onnx", "--dim", text], "--dim")
+        self.fails(USAGE, ["compile", "dynamic.onnx", "--dim", "batch=1,1"], "twice")
+        self.fails(USAGE, ["compile", "dynamic.onnx", "--shape", "x:1x3,2x3", "--dim", "batch=1,2,3"], "--dim", "value by value")
+        self.succeeds("compile", "dynamic.onnx", "--dim", "batch=4,2", "-o", "both.tw")
+        self.write("x.npy", npy([2, 3], range(6)))
+        self.succeeds("run", "both.tw", "--input", "x=@x.npy", "--output", "y=@y.npy")
+        self.assertEqual(npy_floats((self.folder / "y.npy").read_bytes()), ob.dense_reference(list(range(6)), m=2))
+        self.succeeds("verify", "both.tw")
+        self.succeeds("bench", "both.tw", "--duration", "0", "--entry", "x:2x3")
+        self.write("x.npy", npy([3, 3], range(9)))
+        self.fails(USAGE, ["run", "both.tw", "--input", "x=@x.npy"], "x:4x3", "x:2x3")
+        self.fails(USAGE, ["run", "both.tw", "--random", "seed=0", "--entry", "frob"], "frob", "x:2x3")
 
     def test_targets_and_passes(self):
         self.fails(USAGE, ["compile", "dense.onnx", "--target", "cpu:z80"], "cpu:z80", "cpu:x86-64-v3", "cuda:sm_90a")
@@ -131,6 +166,21 @@ class Usage(Case):
         self.fails(USAGE, ["run", "dense.tw", "--input", "x=@x.npy", "--output", "z=@z.npy"], "z")
         self.fails(USAGE, ["run", "dense.tw", "--input", "x=@x.npy", "--output", "y=y.npy"], "@")
         self.fails(USAGE, ["run", "missing.tw", "--random", "seed=0"], "missing.tw")
+
+    def test_safetensors(self):
+        self.compiled()
+        def tensors(header, data):
+            text = json.dumps(header).encode()
+            return struct.pack("<Q", len(text)) + text + data
+        data = struct.pack("<12f", *range(12))
+        row = {"dtype": "F32", "shape": [4, 3], "data_offsets": [0, 48]}
+        self.write("x.safetensors", tensors({"__metadata__": {"format": "pt"}, "x": row}, data))
+        self.succeeds("run", "dense.tw", "--input", "x.safetensors", "--output", "y=@y.npy")
+        self.assertEqual(npy_floats((self.folder / "y.npy").read_bytes()), ob.dense_reference(list(range(12))))
+        for bad in (b"", data[:4], tensors({"x": row}, data)[:-1], tensors({"x": {**row, "dtype": "F3"}}, data), tensors({"x": 1}, data),
+                    tensors({"x": {**row, "shape": [2**40, 2**40]}}, data), tensors({"x": {**row, "data_offsets": [48, 0]}}, data)):
+            self.write("bad.safetensors", bad)
+            self.fails(USAGE, ["run", "dense.tw", "--input", "bad.safetensors"], "bad.safetensors")
 
 
 class Models(Case):

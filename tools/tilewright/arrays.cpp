@@ -96,12 +96,14 @@ std::map<std::string, driver::Array> read_given(const InputOptions& options,
   for (const std::string& text : options.inputs) {
     if (std::filesystem::is_directory(text)) {
       take_folder(text, expected, given);
-    } else if (text.ends_with(".npz")) {
-      for (auto& [name, array] : read_npz(text)) given[name] = std::move(array);
+    } else if (text.ends_with(".npz") || text.ends_with(".safetensors")) {
+      for (auto& [name, array] : text.ends_with(".npz") ? read_npz(text) : read_safetensors(text))
+        given[name] = std::move(array);
     } else {
       const auto [name, file] = parse_binding(text, "--input");
       if (file.empty() || file[0] != '@')
-        throw UsageError(fmt::format("--input '{}': expected NAME=@FILE.npy, FILE.npz or a folder", text));
+        throw UsageError(
+            fmt::format("--input '{}': expected NAME=@FILE.npy, FILE.npz, FILE.safetensors or a folder", text));
       given[name] = read_npy(file.substr(1));
     }
   }
@@ -158,7 +160,8 @@ driver::Array take_input(const InputOptions& options, const Expected& expected, 
 }  // namespace
 
 void add_input_options(CLI::App& app, InputOptions& options) {
-  app.add_option("--input", options.inputs, "NAME=@FILE.npy, FILE.npz or an ONNX test_data_set folder (repeatable)");
+  app.add_option("--input", options.inputs,
+                 "NAME=@FILE.npy, FILE.npz, FILE.safetensors or an ONNX test_data_set folder (repeatable)");
   app.add_option("--random", options.random, "seed=N: seeded values for the inputs that are not given");
   app.add_option("--entry", options.entry, "Of several compiled shapes, the one to take (inspect lists them)");
 }

@@ -19,6 +19,8 @@ std::vector<std::byte> format_npy(const driver::Array& array);
 void write_npy(const std::string& path, const driver::Array& array);
 /// All arrays of a .npz file by name.
 std::map<std::string, driver::Array> read_npz(const std::string& path);
+/// All tensors of a .safetensors file by name.
+std::map<std::string, driver::Array> read_safetensors(const std::string& path);
 /// The inputs (or outputs) of an ONNX test_data_set folder, in order: input_0.pb, input_1.pb, ..
 std::vector<driver::Array> read_test_data(const std::string& folder, const std::string& stem);
 
@@ -28,7 +30,7 @@ driver::Array random_array(const TensorType& type, uint64_t seed);
 
 /// What --input, --random and --entry say.
 struct InputOptions {
-  std::vector<std::string> inputs;  // NAME=@FILE.npy, FILE.npz or a test_data_set folder
+  std::vector<std::string> inputs;  // NAME=@FILE.npy, FILE.npz, FILE.safetensors or a test_data_set folder
   std::string random;               // "seed=N" or empty
   std::string entry;                // name of an entry, or empty: the first that fits the inputs
 };

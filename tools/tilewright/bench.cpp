@@ -70,8 +70,8 @@ void print_profile(const GlobalOptions& global, driver::Session& session) {
 }
 
 int bench(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(options.model, options.compile);
-  driver::Session session = driver::Session::load_memory(model.artefact, {options.threads, options.profile});
+  const LoadedModel model = load_model(global, options.model, options.compile);
+  driver::Session session = open_session(model, {options.threads, options.profile});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   session.bind(gather_inputs(inputs, session));

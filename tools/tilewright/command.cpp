@@ -1,15 +1,13 @@
 #include "tilewright/command.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 
 #include "driver/session.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
+#include "tilewright/repro.h"
 
 namespace tw::cli {
 
@@ -45,7 +43,7 @@ int report(int code, std::string_view kind, const char* message) {
 
 }  // namespace
 
-int guarded(const std::function<int()>& body) {
+int guarded(std::span<const std::string> command, const std::function<int()>& body) {
   try {
     return body();
   } catch (const UsageError& e) {
@@ -63,7 +61,11 @@ int guarded(const std::function<int()>& body) {
   } catch (const std::bad_alloc&) {
     return report(kExhausted, "error: ", "out of memory");
   } catch (const std::exception& e) {
-    return report(kInternal, "internal error: ", e.what());
+    report(kInternal, "internal error: ", e.what());
+    const std::string folder = write_repro(command, e.what());
+    if (!folder.empty())
+      fmt::print(stderr, "tilewright: this is a defect of Tilewright; {} holds the command and its files\n", folder);
+    return kInternal;
   }
 }
 
@@ -76,31 +78,6 @@ void print_json(std::string_view schema, nlohmann::ordered_json document) {
 
 void say(const GlobalOptions& global, const std::string& line) {
   fmt::print(global.json ? stderr : stdout, "{}\n", line);
-}
-
-Progress::Progress() : started_(now_seconds()), last_(started_) {
-  const char* term = std::getenv("TERM");
-  terminal_ = isatty(STDERR_FILENO) != 0 && (term == nullptr || std::string_view(term) != "dumb");
-}
-
-Progress::~Progress() { clear(); }
-
-void Progress::clear() const {
-  if (terminal_) fmt::print(stderr, "\r\033[K");
-}
-
-void Progress::operator()(std::string_view phase, int64_t done, int64_t total) {
-  const double now = now_seconds();
-  const double pause = terminal_ ? 0.1 : 10.0;
-  if (now - last_ < pause) return;
-  last_ = now;
-  const std::string line = fmt::format("{} {}/{}  {:.1f} s", phase, done, total, now - started_);
-  if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}", line);
-    std::fflush(stderr);
-  } else {
-    fmt::print(stderr, "{}\n", line);
-  }
 }
 
 }  // namespace tw::cli

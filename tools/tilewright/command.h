@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,10 +24,13 @@ enum ExitCode : int {
   kInterrupted = 130,
 };
 
+inline constexpr std::string_view kVersionText = "tilewright 0.1.0";
+
 /// Options before or after every verb.
 struct GlobalOptions {
   bool json = false;
-  int verbose = 0;
+  int verbose = 0;     // 1: what was chosen for every group; 2: and what was not, and why
+  std::string events;  // file for progress as NDJSON, or empty
 };
 
 /// A verb adds itself to the application and sets `run` when it is chosen.
@@ -43,28 +47,14 @@ void add_verify(Application& application);
 void add_inspect(Application& application);
 void add_doctor(Application& application);
 
-/// Runs `body` and turns each kind of error into its message on stderr and its exit code.
-int guarded(const std::function<int()>& body);
+/// Runs `body` and turns each kind of error into its message on stderr and its exit code. A defect of ours leaves a
+/// folder with which it can be seen again; `command` is what the user gave.
+int guarded(std::span<const std::string> command, const std::function<int()>& body);
 
 /// Prints one JSON document on stdout; `schema` names its form.
 void print_json(std::string_view schema, nlohmann::ordered_json document);
 /// A line of people's text: stdout, or stderr when --json keeps stdout for the document.
 void say(const GlobalOptions& global, const std::string& line);
-
-/// Progress of long work on stderr: one live line on a terminal, a plain line every 10 s otherwise.
-class Progress {
- public:
-  Progress();
-  ~Progress();
-  void operator()(std::string_view phase, int64_t done, int64_t total);
-  /// Takes the live line away, so that text can follow.
-  void clear() const;
-
- private:
-  bool terminal_;
-  double started_;
-  double last_;
-};
 
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);

@@ -5,6 +5,7 @@
 #include "support/error.h"
 #include "tilewright/command.h"
 #include "tilewright/model_options.h"
+#include "tilewright/progress.h"
 
 namespace tw::cli {
 namespace {
@@ -36,9 +37,19 @@ void print_times(const GlobalOptions& global, const driver::Compiled& compiled) 
     say(global, fmt::format("  {:<6} {:<24} {:9.3f} ms", t.phase, t.pass, t.nanoseconds / 1e6));
 }
 
+void print_groups(const GlobalOptions& global, const driver::Compiled& compiled) {
+  for (const plan::EntryPlan& entry : compiled.plan.entries) {
+    for (const plan::GroupPlan& g : entry.groups) {
+      say(global, fmt::format("  {:<12} {}", g.family, g.name));
+      if (global.verbose < 2) continue;
+      for (const plan::Rival& r : g.rivals) say(global, fmt::format("    not {}: {}", r.family, r.reason));
+    }
+  }
+}
+
 int compile(const GlobalOptions& global, const Options& options) {
   driver::CompileOptions compile = to_compile_options(options.compile);
-  Progress progress;
+  Progress progress(global);
   compile.progress = std::ref(progress);
   const double start = now_seconds();
   std::string output = options.output;
@@ -80,6 +91,7 @@ int compile(const GlobalOptions& global, const Options& options) {
     for (const plan::EntryPlan& entry : compiled.plan.entries) say(global, "  " + entry.name);
   }
   say(global, fmt::format("{} groups:{}; {} different kernels", count_groups(compiled), families, compiled.kernels));
+  if (global.verbose > 0) print_groups(global, compiled);
   if (options.time_passes) print_times(global, compiled);
   return kOk;
 }

@@ -8,11 +8,15 @@
 namespace tw::cli {
 
 struct LoadedModel {
+  std::string name;  // as it was given
   std::vector<uint8_t> artefact;
   std::vector<frontend::ImportResult> sources;  // one for each entry; none for a model that is an artefact
 };
 
 /// Reads NAME.tw, compiles anything else.
-LoadedModel load_model(const std::string& model, const ModelOptions& compile);
+LoadedModel load_model(const GlobalOptions& global, const std::string& model, const ModelOptions& compile);
+
+/// A session on the model; errors name it.
+driver::Session open_session(const LoadedModel& model, const driver::SessionOptions& options);
 
 }  // namespace tw::cli

@@ -1,5 +1,26 @@
 // The command `tilewright`: one verb, its options, its exit code.
+#include <algorithm>
+
+#include "support/error.h"
 #include "tilewright/command.h"
+#include "tilewright/config.h"
+
+namespace {
+
+// No word is a verb: says which one looks as if it should be, and which there are.
+int refuse_verb(const CLI::App& app, const std::vector<std::string>& words) {
+  std::string known;
+  for (const CLI::App* verb : app.get_subcommands({})) known += " " + verb->get_name();
+  const auto word = std::ranges::find_if(words, [](const std::string& w) { return !w.starts_with("-"); });
+  if (word == words.end()) {
+    fmt::print(stderr, "tilewright: usage: a verb is missing; there are{}\n", known);
+  } else {
+    fmt::print(stderr, "tilewright: usage: there is no verb '{}'; there are{}\n", *word, known);
+  }
+  return tw::cli::kUsage;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace tw::cli;
@@ -9,21 +30,31 @@ int main(int argc, char** argv) {
   app.description(
       "Example: tilewright compile resnet50.onnx -o resnet50.tw && tilewright bench resnet50.tw\n\n"
       "Tilewright compiles ONNX models to verified native artefacts and runs them.");
-  app.set_version_flag("--version", "tilewright 0.1.0");
+  app.set_version_flag("--version", std::string(kVersionText));
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag("--json", application.global.json, "One JSON document on stdout; text goes to stderr");
-  app.add_flag("-v", application.global.verbose, "Say more (-vv: more still)");
+  app.add_flag("-v", application.global.verbose, "Say what was chosen for every group (-vv: and what was not)");
+  app.add_option("--events", application.global.events, "Append progress to this file, one JSON object a line");
+  app.set_config("--config", "", "Options from a JSON file: {\"compile\": {\"target\": \"cpu:x86-64-v3\"}}")
+      ->check(CLI::ExistingFile);
+  app.config_formatter(std::make_shared<JsonConfig>());
   add_compile(application);
   add_run(application);
   add_bench(application);
   add_verify(application);
   add_inspect(application);
   add_doctor(application);
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  for (CLI::App* verb : app.get_subcommands({})) verb->allow_config_extras(CLI::config_extras_mode::error);
+  const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    if (!app.get_subcommands().empty() || words.empty()) return app.exit(error) == 0 ? kOk : kUsage;
+    return refuse_verb(app, words);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;
   }
-  return guarded(application.run);
+  return guarded(words, application.run);
 }

@@ -65,8 +65,8 @@ Summary summarize(const driver::Array& array) {
 }
 
 int run(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(options.model, options.compile);
-  driver::Session session = driver::Session::load_memory(model.artefact, {options.threads, false});
+  const LoadedModel model = load_model(global, options.model, options.compile);
+  driver::Session session = open_session(model, {options.threads, false});
   const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session));
   const std::vector<driver::NamedType> names = session.outputs(session.bound_entry());
   store_outputs(options, names, outputs);

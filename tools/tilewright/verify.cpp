@@ -9,6 +9,7 @@
 #include "support/error.h"
 #include "tilewright/arrays.h"
 #include "tilewright/load.h"
+#include "tilewright/progress.h"
 
 namespace tw::cli {
 namespace {
@@ -49,8 +50,8 @@ int finish(const GlobalOptions& global, bool ok, const nlohmann::ordered_json& d
 }
 
 int verify_against(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(options.model, options.compile);
-  driver::Session session = driver::Session::load_memory(model.artefact, {});
+  const LoadedModel model = load_model(global, options.model, options.compile);
+  driver::Session session = open_session(model, {});
   const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session));
   const std::map<std::string, driver::Array> wanted = read_npz(options.against);
   std::vector<driver::WorstElement> checks;
@@ -107,8 +108,8 @@ nlohmann::ordered_json show(const GlobalOptions& global, const driver::VerifyRep
 }
 
 int verify_reference(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(options.model, options.compile);
-  const driver::Session session = driver::Session::load_memory(model.artefact, {});
+  const LoadedModel model = load_model(global, options.model, options.compile);
+  const driver::Session session = open_session(model, {});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
@@ -118,7 +119,7 @@ int verify_reference(const GlobalOptions& global, const Options& options) {
     const std::vector<driver::Array> arrays = gather_inputs(inputs, session);
     const int entry = session.find_entry(arrays);
     const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
-    Progress progress;
+    Progress progress(global);
     const driver::VerifyReport report = driver::verify_artefact(model.artefact, source, arrays, std::ref(progress));
     progress.clear();
     entries.push_back(show(global, report));

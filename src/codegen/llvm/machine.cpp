@@ -59,9 +59,16 @@ class FrameReader : public ::llvm::MachineFunctionPass {
 };
 char FrameReader::ID = 0;
 
+// LLVM would end the process. Its frames can be unwound; what they held is lost, but the caller reports the defect and
+// ends in its own way.
+[[noreturn]] void throw_fatal_error(void*, const char* reason, bool) {
+  throw InternalError(fmt::format("LLVM: {}", reason));
+}
+
 void initialise_target() {
   static std::once_flag once;
   std::call_once(once, [] {
+    ::llvm::install_fatal_error_handler(throw_fatal_error);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();

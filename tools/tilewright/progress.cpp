@@ -1,0 +1,55 @@
+#include "tilewright/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "support/error.h"
+
+namespace tw::cli {
+namespace {
+
+constexpr double kLivePause = 0.1;    // seconds between two states of the live line
+constexpr double kPlainPause = 10.0;  // seconds between two plain lines
+
+bool on_terminal() {
+  const char* term = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && (term == nullptr || std::string_view(term) != "dumb");
+}
+
+}  // namespace
+
+Progress::Progress(const GlobalOptions& global) : terminal_(on_terminal()), started_(now_seconds()), last_(started_) {
+  if (global.events.empty()) return;
+  events_.open(global.events, std::ios::app);
+  if (!events_) throw UsageError(fmt::format("--events: cannot write '{}'", global.events));
+}
+
+Progress::~Progress() { clear(); }
+
+void Progress::clear() const {
+  if (terminal_) fmt::print(stderr, "\r\033[K");
+}
+
+void Progress::write_event(double seconds, std::string_view phase, int64_t done, int64_t total) {
+  if (!events_.is_open()) return;
+  events_ << nlohmann::ordered_json({{"seconds", seconds}, {"phase", phase}, {"done", done}, {"total", total}}).dump()
+          << std::endl;  // whoever follows the file sees each line at once
+}
+
+void Progress::operator()(std::string_view phase, int64_t done, int64_t total) {
+  const double now = now_seconds();
+  write_event(now - started_, phase, done, total);
+  if (now - last_ < (terminal_ ? kLivePause : kPlainPause)) return;
+  last_ = now;
+  const std::string line = fmt::format("{} {}/{}  {:.1f} s", phase, done, total, now - started_);
+  if (terminal_) {
+    fmt::print(stderr, "\r\033[K{}", line);
+    std::fflush(stderr);
+  } else {
+    fmt::print(stderr, "{}\n", line);
+  }
+}
+
+}  // namespace tw::cli

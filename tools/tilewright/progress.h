@@ -1,0 +1,27 @@
+// Progress of long work: one live line on a terminal, a plain line every 10 s otherwise, both on stderr; and every step
+// as a line of JSON in the file of --events.
+#pragma once
+#include <fstream>
+
+#include "tilewright/command.h"
+
+namespace tw::cli {
+
+class Progress {
+ public:
+  /// UsageError when the file of --events cannot be written.
+  explicit Progress(const GlobalOptions& global);
+  ~Progress();
+  void operator()(std::string_view phase, int64_t done, int64_t total);
+  /// Takes the live line away, so that text can follow.
+  void clear() const;
+
+ private:
+  void write_event(double seconds, std::string_view phase, int64_t done, int64_t total);
+  bool terminal_;
+  double started_;
+  double last_;
+  std::ofstream events_;
+};
+
+}  // namespace tw::cli

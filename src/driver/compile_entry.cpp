@@ -50,7 +50,7 @@ class EntryCompiler {
     run.dump = [&](std::string_view pass, const graph::Graph& g) {
       if (dumper_.enabled()) dumper_.write("graph", pass, graph::to_string(g));
       stopped_ = stopped_ || pass == options().stop_after;
-      progress("transform", ++done, total);
+      progress("transform", done++, total);  // the first call shows the input
     };
     run.time = [&](std::string_view pass, int64_t ns) { add_time("graph", std::string(pass), ns); };
     out_.graph = transform::transform(source, {context_.ops, context_.target.info}, run);

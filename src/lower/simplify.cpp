@@ -122,6 +122,11 @@ Stmts simplify_stmts(const Stmts& stmts, Analyzer& analyzer) {
 loop::Program simplify(const loop::Program& program, const LowerOptions&) {
   loop::Program out = program;
   for (loop::Kernel& kernel : out.kernels) {
+    if (kernel.tiles == 0) {
+      // One tile that does nothing: the runtime runs at least one.
+      kernel = {kernel.name, std::move(kernel.params), std::move(kernel.written), "", 1, {}};
+      continue;
+    }
     Analyzer analyzer;
     if (!kernel.tile_var.empty()) analyzer.bind(kernel.tile_var, 0, kernel.tiles);
     kernel.body = simplify_stmts(kernel.body, analyzer);

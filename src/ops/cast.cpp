@@ -1,6 +1,7 @@
 // cast(x) to the element type named by attribute `to` (string: "f32", "i64", "bool", ..): every pair of types.
 // float -> integer truncates, saturates at the type's ends, NaN gives 0; integer -> integer wraps; anything -> bool is
 // x != 0; to a float: nearest, ties to even (the reference rounds too: that is what this operator is for).
+// bitcast(x) to a type of the same width: the same bits. A bool is a byte of 0 or 1, and any other byte is true.
 #include <algorithm>
 #include <cmath>
 
@@ -22,9 +23,23 @@ Types infer(const OpCall& call) {
   return {{target_of(call), call.inputs[0].shape}};
 }
 
+Types infer_bitcast(const OpCall& call) {
+  const Types types = infer(call);
+  const DataType from = call.inputs[0].type;
+  require(call, types[0].type.bytes() == from.bytes(), "{} and {} have different widths", to_string(from),
+          to_string(types[0].type));
+  return types;
+}
+
 Tensors te_cast(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const DataType to = target_of(call);
   return {builder.compute(tensor_name(call), inputs[0].shape, [&](const Exprs& i) { return cast(to, inputs[0](i)); })};
+}
+
+Tensors te_bitcast(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const DataType to = target_of(call);
+  return {
+      builder.compute(tensor_name(call), inputs[0].shape, [&](const Exprs& i) { return bitcast(to, inputs[0](i)); })};
 }
 
 int64_t saturate(double value, DataType type) {
@@ -56,8 +71,19 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   return {std::move(y)};
 }
 
+std::vector<RefTensor> reference_bitcast(const OpCall& call, Refs inputs) {
+  RefTensor y = RefTensor::from_bytes(infer_bitcast(call)[0], inputs[0].to_bytes());
+  if (y.type.type.is_bool()) {
+    for (int64_t& value : y.ints) value = value != 0;
+  }
+  return {std::move(y)};
+}
+
 }  // namespace
 
-std::vector<OpDef> cast_ops() { return {{"cast", OpClass::kElementwise, infer, te_cast, reference}}; }
+std::vector<OpDef> cast_ops() {
+  return {{"cast", OpClass::kElementwise, infer, te_cast, reference},
+          {"bitcast", OpClass::kElementwise, infer_bitcast, te_bitcast, reference_bitcast}};
+}
 
 }  // namespace tw::ops

@@ -395,6 +395,61 @@ const std::vector<BadModel>& bad_models() {
          m.node("Attention", {"q", "q", "q", "", "p"}, {"y"});
        },
        23},
+      {"bits_of_another_width",
+       Kind::kUser,
+       {"node 'node_y' (BitCast", "f32 and f64 have different widths"},
+       [](ModelBuilder& m, ImportOptions&) { set_int(simple(m, "BitCast"), "to", onnx::TensorProto::DOUBLE); },
+       26},
+      {"subgraph_of_scores_changes_their_shape",
+       Kind::kUser,
+       {"node 'node_y' (FlexAttention", "subgraph 'score_mod' must give one f32[1, 2, 3, 3]"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.opset_import("ai.onnx.preview", 1);
+         m.input("q", {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}}).output("y");
+         auto& body =
+             testing::set_graph(m.node("FlexAttention", {"q", "q", "q"}, {"y"}, "ai.onnx.preview"), "score_mod");
+         ModelBuilder::value(body.add_input(), "s", {}, onnx::TensorProto::FLOAT);
+         ModelBuilder::value(body.add_output(), "t", {}, onnx::TensorProto::FLOAT);
+         ModelBuilder::add_node(*body.mutable_node(), "Flatten", {"s"}, {"t"});
+       },
+       26},
+      {"linear_attention_without_decay",
+       Kind::kUser,
+       {"node 'node_y' (LinearAttention", "update_rule 'gated_delta' needs a decay and a beta"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("q", {int64_t{1}, int64_t{2}, int64_t{8}}).output("y").output("s");
+         auto& node = m.node("LinearAttention", {"q", "q", "q"}, {"y", "s"});
+         set_int(node, "q_num_heads", 2);
+         set_int(node, "kv_num_heads", 2);
+       },
+       27},
+      {"state_of_another_kernel",
+       Kind::kUser,
+       {"node 'node_y' (CausalConvWithState", "past_state [2, 3, 5] must be [2, 3, 3]"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("x", {int64_t{2}, int64_t{3}, int64_t{7}}).input("p", {int64_t{2}, int64_t{3}, int64_t{5}});
+         m.input("w", {int64_t{3}, int64_t{1}, int64_t{4}}).output("y").output("s");
+         m.node("CausalConvWithState", {"x", "w", "", "p"}, {"y", "s"});
+       },
+       27},
+      {"samples_that_depend_on_regions",
+       Kind::kUnsupported,
+       {"RoiAlign (opset 17), 1 node: 'node_y'", "fixed sampling_ratio"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("x", {int64_t{1}, int64_t{1}, int64_t{4}, int64_t{4}}).input("r", {int64_t{2}, int64_t{4}});
+         m.input("b", {int64_t{2}}, onnx::TensorProto::INT64).output("y");
+         m.node("RoiAlign", {"x", "r", "b"}, {"y"});
+       }},
+      {"offsets_of_another_kernel",
+       Kind::kUser,
+       {"node 'node_y' (DeformConv", "offset [1, 4, 3, 3] do not fit"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("x", {int64_t{1}, int64_t{1}, int64_t{4}, int64_t{4}})
+             .input("o", {int64_t{1}, int64_t{4}, int64_t{3}, int64_t{3}});
+         m.input("w", {int64_t{1}, int64_t{1}, int64_t{2}, int64_t{2}}).output("y");
+         m.node("DeformConv", {"x", "w", "o"}, {"y"});
+       },
+       19},
       {"transform_of_integers",
        Kind::kUser,
        {"node 'node_y' (DFT", "is i64, it must be a float"},

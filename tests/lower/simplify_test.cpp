@@ -13,6 +13,17 @@ TEST(Simplify, EmptyLoopsGo) {
   expect_pass("simplify", "for i in 3 { alloc a: f32[2] stack { for j in 0 { a[j] = 0:f32 } } }", "");
 }
 
+// The runtime runs at least one tile of every kernel.
+TEST(Simplify, AKernelWithoutTilesIsOneThatDoesNothing) {
+  const loop::Program program =
+      loop::parse_program("program p kernel k(Y: f32[0, 3] param written) tiles t in 0 { Y[t, 0] = 0:f32 }");
+  const loop::Kernel kernel = find_pass("simplify").run(program, {}).kernels.at(0);
+  EXPECT_EQ(kernel.tiles, 1);
+  EXPECT_EQ(kernel.tile_var, "");
+  EXPECT_TRUE(kernel.body.empty());
+  EXPECT_EQ(kernel.params.size(), 1U);
+}
+
 TEST(Simplify, ConditionsThatRangesDecideGo) {
   expect_pass("simplify", "for i in 4 { if (i < 4) { Y[i, 0] = 0:f32 } else { Y[i, 1] = 0:f32 } }",
               "for i in 4 { Y[i, 0] = 0:f32 }");

@@ -226,5 +226,30 @@ TEST(Cast, Saturates) {
   EXPECT_THROW(single({.op = "cast", .inputs = {f32({6})}, .attrs = {{"to", std::string("f31")}}}), UserError);
 }
 
+TEST(Bitcast, EveryWidth) {
+  const std::vector<std::pair<TensorType, const char*>> pairs = {{i8({31}), "u8"},   {boolean({31}), "u8"},
+                                                                 {f16({31}), "u16"}, {f16({31}), "i16"},
+                                                                 {f32({31}), "i32"}, {f32({31}), "u32"},
+                                                                 {i32({31}), "u32"}, {u8({31}), "bool"},
+                                                                 {i64({31}), "u64"}, {{DataType::f64(), {31}}, "i64"}};
+  for (const auto& [from, to] : pairs) {
+    const Range range = from.type.is_bool() ? Range{0, 1} : Range{-120, 120};
+    check({.op = "bitcast", .inputs = {from}, .attrs = {{"to", std::string(to)}}, .ranges = {range}});
+  }
+  for (const Shape& shape : kShapes)
+    check({.op = "bitcast", .inputs = {f32(shape)}, .attrs = {{"to", std::string("i32")}}});
+}
+
+TEST(Bitcast, KnownBits) {
+  const auto bits = [](TensorType from, const char* to, const RefTensor& x) {
+    return run({.op = "bitcast", .inputs = {std::move(from)}, .attrs = {{"to", std::string(to)}}}, {x})[0];
+  };
+  EXPECT_EQ(bits(f32({2}), "i32", floats({2}, {1, -2})).ints, (Ints{0x3f800000, -0x40000000}));
+  EXPECT_EQ(bits(i32({2}), "f32", ints(DataType::i32(), {2}, {0x3f800000, 0x7f800000})).floats,
+            (std::vector<double>{1, kInf}));
+  EXPECT_EQ(bits(u8({3}), "bool", ints(DataType(ScalarType::kU8), {3}, {0, 1, 6})).ints, (Ints{0, 1, 1}));
+  EXPECT_THROW(single({.op = "bitcast", .inputs = {f32({3})}, .attrs = {{"to", std::string("f64")}}}), UserError);
+}
+
 }  // namespace
 }  // namespace tw::ops::test

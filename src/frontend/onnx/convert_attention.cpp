@@ -7,6 +7,8 @@
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/element_type.h"
+#include "frontend/onnx/heads.h"
+#include "frontend/onnx/importer.h"
 
 namespace tw::frontend {
 namespace {
@@ -15,25 +17,6 @@ using graph::kAbsent;
 using graph::ValueId;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-
-// [B, S, heads * E] as [B, heads, S, E]; 4-dimensional operands have that shape already.
-ValueId split_heads(Emitter& e, ValueId x, int64_t heads) {
-  const Shape s = e.shape(x);
-  if (s.size() == 4) return x;
-  if (s.size() != 3 || heads < 1 || s[2] % heads != 0) {
-    throw UserError(
-        fmt::format("{} cannot be split into {} heads (attributes q_num_heads, kv_num_heads)", to_string(s), heads));
-  }
-  return e.transpose(e.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
-}
-
-// Grouped queries: each key or value head serves `repeat` query heads in a row.
-ValueId repeat_heads(Emitter& e, ValueId x, int64_t repeat) {
-  const Shape s = e.shape(x);
-  if (repeat == 1) return x;
-  return e.reshape(e.expand(e.reshape(x, {s[0], s[1], 1, s[2], s[3]}), {s[0], s[1], repeat, s[2], s[3]}),
-                   {s[0], s[1] * repeat, s[2], s[3]});
-}
 
 // A boolean mask (true: takes part) as numbers to add: 0 or -inf. Keys beyond the mask's last do not take part.
 ValueId additive_mask(Emitter& e, ValueId mask, int64_t keys, DataType type) {
@@ -79,10 +62,7 @@ class Attention {
     const ValueId masked = with_bias(scores, sq[2], sk[2]);
     const ValueId weights = softmax(masked);
     ValueId y = e_.matmul(weights, repeat_heads(e_, v, repeat));
-    if (flat) {
-      const Shape sy = e_.shape(y);
-      y = e_.reshape(e_.transpose(y, {0, 2, 1, 3}), {sy[0], sy[2], sy[1] * sy[3]});
-    }
+    if (flat) y = join_heads(e_, y);
     return {y, k, v, shown_scores(scores, masked, weights)};
   }
 
@@ -187,12 +167,44 @@ Outputs convert_rotary_embedding(NodeContext& c) {
     y = e.concat({real, imaginary}, 3);
   }
   if (turned < s[3]) y = e.concat({y, e.slice(x, 3, turned, s[3] - turned)}, 3);
-  return {original.size() == 3 ? e.reshape(e.transpose(y, {0, 2, 1, 3}), original) : y};
+  return {original.size() == 3 ? join_heads(e, y) : y};
+}
+
+// The subgraph `key`, applied to scores or probabilities; without it they stay as they are.
+ValueId modified(NodeContext& c, const std::string& key, ValueId x) {
+  if (!c.has_attr(key)) return x;
+  const std::string prefix = fmt::format("{}{}/{}/", c.scope().prefix, c.name(), key);
+  const Outputs results = c.importer().import_body(c.graph_attr(key), c.scope(), {x}, prefix);
+  if (results.size() != 1 || c.emit().type(results[0]) != c.emit().type(x))
+    throw UserError(fmt::format("subgraph '{}' must give one {}", key, to_string(c.emit().type(x))));
+  return results[0];
+}
+
+// Scores in the softmax's precision, changed by one subgraph, their softmax by another one.
+Outputs convert_flex_attention(NodeContext& c) {
+  Emitter& e = c.emit();
+  const Shape q = c.shape(0);
+  const Shape k = c.shape(1);
+  if (q.size() != 4 || k.size() != 4 || c.rank(2) != 4 || k[1] < 1 || q[1] % k[1] != 0) {
+    throw UserError(fmt::format("{} query heads cannot share key heads of {}", to_string(q), to_string(k)));
+  }
+  const DataType type = c.type(0).type;
+  DataType precision = type == DataType::f64() ? type : DataType::f32();
+  if (const int64_t p = c.int_or("softmax_precision", 0); p != 0)
+    precision = element_type(static_cast<int32_t>(p), "attribute 'softmax_precision'");
+  const int64_t repeat = q[1] / k[1];
+  const double scale = c.float_or("scale", 1 / std::sqrt(static_cast<double>(q[3])));
+  const ValueId keys = e.transpose(repeat_heads(e, c.input(1), repeat), {0, 1, 3, 2});
+  const ValueId product = e.cast(e.matmul(c.input(0), keys), precision);
+  const ValueId scores = modified(c, "score_mod", e.mul(product, e.number(product, scale)));
+  const ValueId weights = modified(c, "prob_mod", e.softmax(scores, 3));
+  return {e.matmul(e.cast(weights, type), repeat_heads(e, c.input(2), repeat))};
 }
 
 constexpr auto kRows = std::to_array<ConverterRow>({
     {"Attention", 23, 0, convert_attention},
     {"RotaryEmbedding", 23, 0, convert_rotary_embedding},
+    {"FlexAttention", 1, 0, convert_flex_attention, "ai.onnx.preview"},
 });
 
 }  // namespace

@@ -85,10 +85,34 @@ Outputs convert_conv_integer(NodeContext& c) {
   return {c.emit().op("conv_integer", with_optional(c, 2, 4), conv_attributes(c, c.shape(0), c.shape(1)))};
 }
 
+// A depthwise convolution of [past_state | input] along its last axis; the state is what the next call's window needs.
+Outputs convert_causal_conv_with_state(NodeContext& c) {
+  Emitter& e = c.emit();
+  const Shape x = c.shape(0);
+  const Shape w = c.shape(1);
+  if (x.size() != 3 || w.size() != 3 || w[0] != x[1] || w[1] != 1 || w[2] < 1)
+    throw UserError(fmt::format("the weights {} do not fit the input {}", to_string(w), to_string(x)));
+  const Shape state{x[0], x[1], w[2] - 1};
+  if (c.has(3) && c.shape(3) != state)
+    throw UserError(fmt::format("past_state {} must be {}", to_string(c.shape(3)), to_string(state)));
+  const std::string activation = c.string_or("activation", "none");
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    throw UserError(fmt::format("activation '{}'", activation));
+  const ValueId past = c.has(3) ? c.input(3) : e.filled(0, {c.type(0).type, state});
+  const ValueId padded = state[2] == 0 ? c.input(0) : e.concat({past, c.input(0)}, 2);
+  std::vector<ValueId> operands{padded, c.input(1)};
+  if (c.has(2)) operands.push_back(c.input(2));
+  const Window window{{w[2]}, {1}, {1}, {0, 0}};
+  ValueId y = e.op("conv", std::move(operands), conv_attrs(window, x[1]));
+  if (activation != "none") y = e.op("silu", {y});
+  return {y, e.slice(padded, 2, x[2], state[2])};
+}
+
 constexpr auto kRows = std::to_array<ConverterRow>({
     {"Conv", 1, 0, convert_conv},
     {"ConvTranspose", 1, 0, convert_conv_transpose},
     {"ConvInteger", 10, 0, convert_conv_integer},
+    {"CausalConvWithState", 27, 0, convert_causal_conv_with_state},
 });
 
 }  // namespace

@@ -124,6 +124,11 @@ Outputs convert_cast_like(NodeContext& c) {
   return {c.emit().cast(c.input(0), c.type(1).type)};
 }
 
+Outputs convert_bit_cast(NodeContext& c) {
+  const DataType to = element_type(static_cast<int32_t>(c.int_attr("to")), "attribute 'to'");
+  return {c.emit().op("bitcast", {c.input(0)}, {{"to", to_string(to)}})};
+}
+
 constexpr auto kRows = std::to_array<ConverterRow>({
     {"Abs", 1, 0, convert_unary},
     {"Acos", 7, 0, convert_unary},
@@ -189,6 +194,7 @@ constexpr auto kRows = std::to_array<ConverterRow>({
     {"Clip", 1, 0, convert_clip},
     {"Cast", 6, 0, convert_cast},
     {"CastLike", 15, 0, convert_cast_like},
+    {"BitCast", 26, 0, convert_bit_cast},
 });
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
+#include "frontend/onnx/sampling.h"
 
 namespace tw::frontend {
 namespace {
@@ -52,11 +53,6 @@ Outputs convert_affine_grid(NodeContext& c) {
   return {e.reshape(grid, out)};
 }
 
-// One neighbour along one axis, for every point: where it is (within the axis) and what it weighs.
-struct Neighbour {
-  ValueId index, weight;
-};
-
 class GridSampler {
  public:
   explicit GridSampler(NodeContext& c) : c_(c), e_(c.emit()) {
@@ -85,7 +81,7 @@ class GridSampler {
     for (size_t d = 0; d < n_; ++d) axes.push_back(neighbours(coordinate(d), d));
     const Shape& x = c_.shape(0);
     pixels_ = e_.reshape(c_.input(0), {x[0], x[1], num_elements({x.begin() + 2, x.end()})});
-    combine(axes, 0, kAbsent, kAbsent);
+    combine(axes, 0, {});
     const Shape grid = c_.shape(1);
     Shape out{x[0], x[1]};
     out.insert(out.end(), grid.begin() + 1, grid.end() - 1);
@@ -123,11 +119,7 @@ class GridSampler {
 
   // The neighbour at the whole coordinate `at`: outside, it counts nothing (zeros) or is taken from inside.
   Neighbour neighbour(ValueId at, ValueId weight, size_t d) {
-    if (padding_ == "zeros") {
-      const ValueId inside =
-          e_.op("and", {e_.op("greater_equal", {at, number(0)}), e_.op("less_equal", {at, number(extent(d) - 1)})});
-      weight = e_.where(inside, weight, number(0));
-    }
+    if (padding_ == "zeros") return zero_outside(e_, at, weight, c_.shape(0)[2 + d]);
     const ValueId source = padding_ == "reflection" && mode_ == "cubic" ? reflected(at, d) : at;
     return {e_.cast(clipped(source, d), DataType::i64()), weight};
   }
@@ -158,20 +150,14 @@ class GridSampler {
   }
 
   // Adds the products over every combination of one neighbour an axis.
-  void combine(const std::vector<std::vector<Neighbour>>& axes, size_t d, ValueId index, ValueId weight) {
+  void combine(const std::vector<std::vector<Neighbour>>& axes, size_t d, const Neighbour& so_far) {
     if (d == n_) {
-      const Shape& x = c_.shape(0);
-      const ValueId where = e_.expand(e_.reshape(index, {x[0], 1, points_}), {x[0], x[1], points_});
-      const ValueId value = e_.op("gather_elements", {pixels_, where}, {{"axis", int64_t{2}}});
-      const ValueId part = e_.mul(value, e_.cast(e_.reshape(weight, {x[0], 1, points_}), e_.data_type(value)));
+      const ValueId part = weighted_pixels(e_, pixels_, so_far);
       sum_ = sum_ == kAbsent ? part : e_.add(sum_, part);
       return;
     }
-    for (const Neighbour& neighbour : axes[d]) {
-      const ValueId flat =
-          index == kAbsent ? neighbour.index : e_.add(e_.mul(index, e_.number(index, extent(d))), neighbour.index);
-      combine(axes, d + 1, flat, weight == kAbsent ? neighbour.weight : e_.mul(weight, neighbour.weight));
-    }
+    for (const Neighbour& neighbour : axes[d])
+      combine(axes, d + 1, d == 0 ? neighbour : crossed(e_, so_far, neighbour, c_.shape(0)[2 + d]));
   }
 
   NodeContext& c_;

@@ -266,6 +266,12 @@ Result<bool> check_epilogue(const te::Program& program, const te::Compute& sum) 
   return true;
 }
 
+// An output without elements, or a sum of no terms: nothing to cut into tiles.
+bool has_empty_axis(const te::Compute& c) {
+  const auto empty = [](const te::Axis& axis) { return axis.extent == 0; };
+  return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
+}
+
 std::string output_of(const te::Program& program, const te::Compute& sum) {
   for (const te::Compute& c : program.computes) {
     if (program.is_output(c.name()) && (&c == &sum || depends_on(program, c, sum.name()))) return c.name();
@@ -292,6 +298,7 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
   for (const te::Compute& c : plan.program.computes) {
     if (&c != &sum && schedule::match_contraction(c).ok()) return declined("{} is a second contraction", c.name());
   }
+  if (has_empty_axis(sum)) return declined("{} has an axis of extent 0", name);
   if (auto epilogue = check_epilogue(plan.program, sum); !epilogue.ok()) return Reason{epilogue.reason()};
   plan.output = output_of(plan.program, sum);
   plan.accumulator = plan.output == name ? name + ".acc" : name;

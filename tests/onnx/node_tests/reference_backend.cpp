@@ -1,4 +1,3 @@
-#include "graph/op.h"
 #include "tests/onnx/node_tests/backend.h"
 
 namespace tw::conformance {
@@ -7,12 +6,10 @@ namespace {
 class ReferenceBackend : public Backend {
  public:
   explicit ReferenceBackend(const graph::OpTable& ops) : ops_(ops) {}
-  std::string name() const override { return "reference"; }
-  std::vector<graph::RefTensor> run(const Model& model, const std::vector<graph::RefTensor>& inputs) override {
-    const std::vector<graph::RefTensor> values =
-        graph::evaluate(model.graph, ops_, inputs, graph::Rounding::kEachValue);
+  std::vector<graph::RefTensor> run(const graph::Graph& graph, const std::vector<graph::RefTensor>& inputs) override {
+    const std::vector<graph::RefTensor> values = graph::evaluate(graph, ops_, inputs, graph::Rounding::kEachValue);
     std::vector<graph::RefTensor> outputs;
-    for (graph::ValueId id : model.graph.outputs) outputs.push_back(values.at(id));
+    for (graph::ValueId id : graph.outputs) outputs.push_back(values.at(id));
     return outputs;
   }
 

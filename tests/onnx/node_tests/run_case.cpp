@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/import.h"
 #include "tests/onnx/node_tests/compare.h"
 
 namespace tw::conformance {
@@ -9,6 +10,11 @@ namespace {
 
 using frontend::ImportOptions;
 using graph::RefTensor;
+
+void set(Outcome& outcome, Verdict verdict, std::string reason) {
+  outcome.verdict = verdict;
+  outcome.reason = std::move(reason);
+}
 
 // All inputs of a data set by name. Light models have no input files.
 std::map<std::string, RefTensor> read_inputs(const Case& test, const DataSet& data,
@@ -31,20 +37,21 @@ RefTensor ramp(const TensorType& type) {
 }
 
 // Binding one input may let import come to the next that has to be bound, so this is repeated.
-Model import_model(const Case& test, const std::map<std::string, RefTensor>& inputs, const graph::OpTable& ops) {
-  Model model{test.model, {}, {}};
-  for (const auto& [name, tensor] : inputs) model.options.shapes[name] = tensor.type.shape;
+graph::Graph import_model(const Case& test, const std::map<std::string, RefTensor>& inputs, const graph::OpTable& ops,
+                          Outcome& outcome) {
+  ImportOptions options;
+  for (const auto& [name, tensor] : inputs) options.shapes[name] = tensor.type.shape;
   while (true) {
     try {
-      model.graph = frontend::import_onnx_file(test.model, ops, model.options).graph;
-      return model;
+      return frontend::import_onnx_file(test.model, ops, options).graph;
     } catch (const frontend::UnsupportedModel& e) {
       bool more = false;
       for (const std::string& name : e.bindable()) {
         const auto it = inputs.find(name);
-        if (it != inputs.end()) more = model.options.constants.emplace(name, it->second).second || more;
+        if (it != inputs.end()) more = options.constants.emplace(name, it->second).second || more;
       }
       if (!more) throw;
+      outcome.bound_constants = true;
     }
   }
 }
@@ -60,21 +67,37 @@ void run_data_set(const Case& test, const DataSet& data, Backend& backend, const
     frontend::import_onnx_file(test.model, ops, {});
     throw;
   }
-  const Model model = import_model(test, inputs, ops);
-  outcome.bound_constants = !model.options.constants.empty();
+  const graph::Graph graph = import_model(test, inputs, ops, outcome);
   std::vector<RefTensor> arguments;
-  for (graph::ValueId id : model.graph.inputs) {
-    const graph::Value& value = model.graph.value(id);
+  for (graph::ValueId id : graph.inputs) {
+    const graph::Value& value = graph.value(id);
     const auto it = inputs.find(value.name);
     if (it == inputs.end() && !test.ramp_input) throw UserError(fmt::format("no data for input '{}'", value.name));
     arguments.push_back(it == inputs.end() ? ramp(value.type) : it->second);
   }
-  const std::vector<RefTensor> outputs = backend.run(model, arguments);
+  const std::vector<RefTensor> outputs = backend.run(graph, arguments);
   for (size_t k = 0; k < data.outputs.size() && outcome.verdict == Verdict::kPassed; ++k) {
     const std::string why =
         k < outputs.size() ? difference(outputs[k], read_tensor_file(data.outputs[k])) : "is missing";
-    if (!why.empty()) outcome = {Verdict::kWrong, fmt::format("output {} {}", k, why), outcome.bound_constants};
+    if (!why.empty()) set(outcome, Verdict::kWrong, fmt::format("output {} {}", k, why));
   }
+}
+
+// Whether a refusal says which operator of the model it is about.
+bool names_operator(const frontend::UnsupportedModel& refusal, const Case&) {
+  return std::ranges::any_of(refusal.items(), [](const auto& item) { return !item.nodes.empty(); });
+}
+bool names_operator(const std::runtime_error& refusal, const Case& test) {
+  const std::string message = refusal.what();
+  return std::ranges::any_of(frontend::summarize_onnx_file(test.model).operators,
+                             [&](const auto& op) { return message.find(op.first) != std::string::npos; });
+}
+
+template <typename Refusal>
+void refuse(const Case& test, const Refusal& refusal, Outcome& outcome) {
+  const bool named = names_operator(refusal, test);
+  set(outcome, named ? Verdict::kRefused : Verdict::kBroken,
+      fmt::format("{}{}", named ? "" : "the refusal names no operator: ", refusal.what()));
 }
 
 }  // namespace
@@ -84,12 +107,14 @@ Outcome run_case(const Case& test, Backend& backend, const graph::OpTable& ops) 
   try {
     if (test.data.empty()) throw UserError("no data set");
     for (const DataSet& data : test.data) run_data_set(test, data, backend, ops, outcome);
+  } catch (const frontend::UnsupportedModel& e) {
+    refuse(test, e, outcome);
   } catch (const Unsupported& e) {
-    outcome = {Verdict::kRefused, e.what(), outcome.bound_constants};
+    refuse(test, e, outcome);
   } catch (const UserError& e) {
-    outcome = {Verdict::kRefused, e.what(), outcome.bound_constants};
+    refuse(test, e, outcome);
   } catch (const std::exception& e) {
-    outcome = {Verdict::kBroken, e.what(), outcome.bound_constants};
+    set(outcome, Verdict::kBroken, e.what());
   }
   std::ranges::replace(outcome.reason, '\n', ' ');
   return outcome;

@@ -11,13 +11,14 @@ enum class Verdict : uint8_t {
   kPassed,
   kRefused,  // a clean Unsupported or UserError
   kWrong,    // outputs differ
-  kBroken,   // an internal error or any other exception: never acceptable
+  kBroken,   // an internal error, a refusal that names no operator, a crash, a hang: never acceptable
 };
 
 struct Outcome {
   Verdict verdict = Verdict::kPassed;
   std::string reason;
   bool bound_constants = false;  // some inputs had to be bound at import, as --const does
+  double milliseconds = 0;       // import, all data sets, comparison
 };
 
 /// Imports with the data set's input shapes; when operators need inputs at import, once more with those bound to the

@@ -1,0 +1,64 @@
+#include "tests/onnx/node_tests/supervisor.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace tw::conformance {
+namespace {
+
+Outcome behave(const Case& test) {
+  if (test.name == "crash") raise(SIGSEGV);
+  if (test.name == "leave") _exit(3);
+  while (test.name == "wait") pause();
+  for (volatile int i = 0; test.name == "spin"; i = i + 1) continue;
+  if (test.name == "refuse") return {Verdict::kRefused, "Conv is not supported"};
+  return {Verdict::kPassed, std::string(100'000, 'x'), true};
+}
+
+std::vector<Case> cases_named(const std::vector<std::string>& names) {
+  std::vector<Case> cases;
+  for (const std::string& name : names) cases.push_back({name, "", {}});
+  return cases;
+}
+
+std::vector<Outcome> supervise(const std::vector<std::string>& names, int jobs) {
+  SupervisorOptions options;
+  options.jobs = jobs;
+  options.case_limit = std::chrono::milliseconds(200);
+  return run_supervised(
+      cases_named(names), [] { return CaseRunner(behave); }, options);
+}
+
+TEST(Supervisor, GivesEveryOutcomeInOrder) {
+  for (int jobs : {1, 2, 5}) {
+    const std::vector<Outcome> outcomes = supervise({"pass", "refuse", "pass"}, jobs);
+    ASSERT_EQ(outcomes.size(), 3u);
+    EXPECT_EQ(outcomes[0].verdict, Verdict::kPassed);
+    EXPECT_EQ(outcomes[0].reason.size(), 100'000u);
+    EXPECT_TRUE(outcomes[0].bound_constants);
+    EXPECT_EQ(outcomes[1].verdict, Verdict::kRefused);
+    EXPECT_EQ(outcomes[1].reason, "Conv is not supported");
+    EXPECT_FALSE(outcomes[1].bound_constants);
+    EXPECT_EQ(outcomes[2].verdict, Verdict::kPassed);
+  }
+  EXPECT_TRUE(supervise({}, 2).empty());
+}
+
+TEST(Supervisor, CrashesAndHangsBreakTheirOwnCaseOnly) {
+  for (int jobs : {1, 2}) {
+    const std::vector<Outcome> outcomes =
+        supervise({"pass", "crash", "pass", "wait", "leave", "refuse", "crash", "spin"}, jobs);
+    ASSERT_EQ(outcomes.size(), 8u);
+    for (size_t broken : {1u, 3u, 4u, 6u, 7u}) EXPECT_EQ(outcomes[broken].verdict, Verdict::kBroken) << broken;
+    for (size_t passed : {0u, 2u}) EXPECT_EQ(outcomes[passed].verdict, Verdict::kPassed) << passed;
+    EXPECT_EQ(outcomes[5].verdict, Verdict::kRefused);
+    EXPECT_NE(outcomes[1].reason.find("signal 11"), std::string::npos) << outcomes[1].reason;
+    EXPECT_NE(outcomes[3].reason.find("10 periods of 200 ms"), std::string::npos) << outcomes[3].reason;
+    EXPECT_NE(outcomes[7].reason.find("not done"), std::string::npos) << outcomes[7].reason;
+    EXPECT_NE(outcomes[4].reason.find("status 3"), std::string::npos) << outcomes[4].reason;
+  }
+}
+
+}  // namespace
+}  // namespace tw::conformance

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "te/rewrite.h"
+#include "te/split_axes.h"
+
 namespace tw::te {
 namespace {
 
@@ -136,10 +139,11 @@ Layout fuse_runs(const std::vector<bool>& pairs) {
 }  // namespace
 
 std::map<std::string, Layout> mergeable_axes(const Program& program) {
-  std::map<std::string, Layout> layouts;
-  for (const auto& [tensor, pairs] : PairFinder(program).run()) {
-    const Layout layout = fuse_runs(pairs);
-    if (!layout.is_identity()) layouts[tensor] = layout;
+  std::map<std::string, Layout> layouts = divided_axes(program);
+  const Program divided = layouts.empty() ? program : apply_layouts(program, layouts);
+  for (const auto& [tensor, pairs] : PairFinder(divided).run()) {
+    const Layout fused = fuse_runs(pairs);
+    for (const LayoutPrimitive& fusion : fused.primitives()) layouts[tensor] = layouts[tensor].then(fusion);
   }
   return layouts;
 }

@@ -197,6 +197,36 @@ TEST(Construct, DepthwiseConvolution) {
   check({b.finish("depthwise", {y}), {"w"}}, "cpu:x86-64-v4", "contraction");
 }
 
+// Channels last, `group` groups of c input and oc output channels, with bias and a residual input.
+te::Program grouped_conv(int64_t group, int64_t c, int64_t oc) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {9, 9, group * c});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {group * oc, c, 3, 3});
+  const te::Tensor bias = b.placeholder("bias", DataType::f32(), {group * oc});
+  const te::Tensor other = b.placeholder("other", DataType::f32(), {7, 7, group * oc});
+  const te::Tensor y =
+      b.reduce("conv", {7, 7, group * oc}, {c, 3, 3}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return x({i[0] + r[1], i[1] + r[2], floor_div(i[2], Expr(oc)) * Expr(c) + r[0]}) * w({i[2], r[0], r[1], r[2]});
+      });
+  const te::Tensor z = b.compute("z", {7, 7, group * oc}, [&](const auto& i) {
+    return y({i[0], i[1], i[2]}) + bias({i[2]}) + other({i[0], i[1], i[2]});
+  });
+  return b.finish("grouped", {z});
+}
+
+TEST(Construct, GroupedConvolutionReadsItsGroupWithoutDivision) {
+  const int64_t shapes[][3] = {{4, 4, 4}, {3, 5, 24}, {2, 16, 40}, {5, 1, 2}, {2, 8, 4}};
+  for (const auto& s : shapes) {
+    SCOPED_TRACE(fmt::format("{} groups of {} and {} channels", s[0], s[1], s[2]));
+    const te::Program p = grouped_conv(s[0], s[1], s[2]);
+    const te::Program grouped = te::apply_layouts(p, te::mergeable_axes(p));
+    EXPECT_EQ(te::to_string(grouped).find("floordiv"), std::string::npos) << te::to_string(grouped);
+    EXPECT_EQ(te::to_string(grouped).find('%'), std::string::npos) << te::to_string(grouped);
+    check({grouped, {"w"}}, "cpu:x86-64-v4", "contraction");
+    check({grouped, {"w"}}, "cuda:sm_80", "point");
+  }
+}
+
 TEST(Construct, ReductionOverLeadingAxes) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 7, 21});

@@ -277,5 +277,37 @@ TEST(Construct, MergedAxesKeepTheMeaning) {
   check({te::apply_layouts(p, merged), {}}, "cpu:x86-64-v4", "generic");
 }
 
+TEST(Construct, AnAxisOfOneElementJoinsNothing) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {3, 1, 5});
+  const te::Tensor s = b.placeholder("s", DataType::f32(), {3, 1, 1});
+  const te::Tensor y = b.compute("y", {3, 1, 5}, [&](const auto& i) {
+    return x({i[0], i[1], i[2]}) * s({i[0], Expr(0), Expr(0)});
+  });
+  const te::Program p = b.finish("scale", {y});
+  const auto merged = te::mergeable_axes(p);
+  EXPECT_EQ(merged.at("y").storage_shape({3, 1, 5}), (Shape{3, 5}));
+  EXPECT_EQ(merged.at("s").storage_shape({3, 1, 1}), (Shape{3}));
+  check({te::apply_layouts(p, merged), {}}, "cpu:x86-64-v4", "generic");
+}
+
+// A kernel of 1 x 3 x 3: its weights still go into panels.
+TEST(Construct, ConvolutionWithAKernelAxisOfOneElement) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {1, 4, 7, 7, 5});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {20, 5, 1, 3, 3});
+  const te::Tensor y =
+      b.reduce("conv", {1, 4, 5, 5, 20}, {5, 1, 3, 3}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return x({i[0], i[1] + r[1], i[2] + r[2], i[3] + r[3], r[0]}) * w({i[4], r[0], r[1], r[2], r[3]});
+      });
+  const te::Program p = te::drop_unit_reductions(b.finish("conv3d", {y}));
+  const te::Program grouped = te::apply_layouts(p, te::mergeable_axes(p));
+  EXPECT_EQ(grouped.tensor("w").shape, (Shape{20, 5, 3, 3}));
+  const targets::Target t = targets::find_target("cpu:x86-64-v4");
+  const Construction built = construct(t.families, {grouped, {"w"}}, t.info, nullptr);
+  EXPECT_EQ(built.constant_layouts.count("w"), 1u) << te::to_string(grouped);
+  check({grouped, {"w"}}, "cpu:x86-64-v4", "contraction");
+}
+
 }  // namespace
 }  // namespace tw::tune

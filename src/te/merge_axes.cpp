@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "te/rewrite.h"
+#include "te/split_axes.h"
+
 namespace tw::te {
 namespace {
 
@@ -33,11 +36,6 @@ class PairFinder {
   void add(const Tensor& t) {
     flags_[t.name] = std::vector<bool>(t.shape.empty() ? 0 : t.shape.size() - 1, true);
     shapes_[t.name] = t.shape;
-  }
-
-  bool has_unit(const std::string& tensor, size_t d) const {
-    const Shape& shape = shapes_.at(tensor);
-    return shape[d] == 1 || shape[d + 1] == 1;
   }
 
   void forbid(const std::string& tensor, size_t d) {
@@ -72,7 +70,7 @@ class PairFinder {
       if (c.axes[k].name != name) continue;
       for (const size_t pair : {k - 1, k}) {
         if (pair >= c.axes.size() || pair + 1 >= c.axes.size()) continue;  // k - 1 of k = 0 wraps around
-        if (!has_unit(c.name(), pair)) forbid(c.name(), pair);
+        forbid(c.name(), pair);
       }
     }
   }
@@ -96,12 +94,12 @@ class PairFinder {
       const int k = matched_pair(c, load, d);
       if (k >= 0 && flags_[load->name][d] && output_pair(c, k)) {
         kept.insert(k);
-      } else if (!has_unit(load->name, d)) {
+      } else {
         forbid(load->name, d);
       }
     }
     for (size_t k = 0; k + 1 < c.axes.size(); ++k) {
-      if (kept.count(k) != 0 || has_unit(c.name(), k) || !output_pair(c, k)) continue;
+      if (kept.count(k) != 0 || !output_pair(c, k)) continue;
       const auto uses = [&](const std::string& name) {
         return std::any_of(load->args.begin(), load->args.end(),
                            [&](const Expr& index) { return uses_var(index, name); });
@@ -133,15 +131,57 @@ Layout fuse_runs(const std::vector<bool>& pairs) {
   return layout;
 }
 
+// Dims of extent 1 join the next other one, the last ones the one before: a run that ends in d has pairs[d] false.
+std::vector<bool> unit_pairs(const Shape& shape) {
+  std::vector<bool> pairs(shape.empty() ? 0 : shape.size() - 1);
+  bool rest_is_unit = true;
+  for (size_t d = pairs.size(); d-- > 0;) {
+    rest_is_unit = rest_is_unit && shape[d + 1] == 1;
+    pairs[d] = shape[d] == 1 || rest_is_unit;
+  }
+  return pairs;
+}
+
+PairFlags unit_axes(const Program& program) {
+  PairFlags flags;
+  for (const Tensor& t : program.inputs) flags[t.name] = unit_pairs(t.shape);
+  for (const Compute& c : program.computes) {
+    for (const Tensor& t : c.outputs) flags[t.name] = unit_pairs(t.shape);
+  }
+  return flags;
+}
+
+// Layouts so far, and the program under them.
+struct Regrouped {
+  Program program;
+  std::map<std::string, Layout> layouts;
+
+  void apply(const std::map<std::string, Layout>& more) {
+    if (more.empty()) return;
+    program = apply_layouts(program, more);
+    for (const auto& [tensor, layout] : more) {
+      for (const LayoutPrimitive& p : layout.primitives()) layouts[tensor] = layouts[tensor].then(p);
+    }
+  }
+
+  void fuse(const PairFlags& flags) {
+    std::map<std::string, Layout> fusions;
+    for (const auto& [tensor, pairs] : flags) {
+      const Layout layout = fuse_runs(pairs);
+      if (!layout.is_identity()) fusions[tensor] = layout;
+    }
+    apply(fusions);
+  }
+};
+
 }  // namespace
 
 std::map<std::string, Layout> mergeable_axes(const Program& program) {
-  std::map<std::string, Layout> layouts;
-  for (const auto& [tensor, pairs] : PairFinder(program).run()) {
-    const Layout layout = fuse_runs(pairs);
-    if (!layout.is_identity()) layouts[tensor] = layout;
-  }
-  return layouts;
+  Regrouped regrouped{program, {}};
+  regrouped.apply(divided_axes(program));
+  regrouped.fuse(unit_axes(regrouped.program));
+  regrouped.fuse(PairFinder(regrouped.program).run());
+  return regrouped.layouts;
 }
 
 Program drop_unit_reductions(const Program& program) {

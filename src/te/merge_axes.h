@@ -8,8 +8,9 @@
 namespace tw::te {
 
 /// Fuse primitives for every tensor of `program` (inputs, intermediates, outputs) under which no compute needs div or
-/// mod: dims d and d+1 of a tensor are fused when one has extent 1, or when every read and its producer index them by
-/// two adjacent axes that are fused as well. Tensors with nothing to fuse are left out. Fusing never moves bytes.
+/// mod: dims of extent 1 disappear, and dims d and d+1 of a tensor are fused when every read and its producer index
+/// them by two adjacent axes that are fused as well; before that, axes that a reduction divides are split
+/// (te/split_axes.h). Tensors with nothing to fuse or split are left out. No bytes move.
 std::map<std::string, Layout> mergeable_axes(const Program& program);
 
 /// The program without reduction axes of extent 1 (the variable becomes 0); a reduction keeps at least one axis.

@@ -42,6 +42,13 @@ void nested_if(onnx::GraphProto& graph, int depth) {
   nested_if(testing::set_graph(node, "else_branch"), 0);
 }
 
+void made_up_branch(onnx::NodeProto& node, const std::string& branch, const std::string& op,
+                    const std::string& output) {
+  onnx::GraphProto& graph = testing::set_graph(node, branch);
+  ModelBuilder::add_node(*graph.mutable_node(), op, {"x"}, {output});
+  ModelBuilder::value(graph.add_output(), output, {}, onnx::TensorProto::FLOAT);
+}
+
 const std::vector<BadModel>& bad_models() {
   static const std::vector<BadModel> kModels = {
       {"made_up_operators",
@@ -53,6 +60,36 @@ const std::vector<BadModel>& bad_models() {
          m.node("MadeUp", {"x"}, {"a"});
          m.node("MadeUp", {"a"}, {"b"});
          m.node("Other", {"b"}, {"y"}, "com.example");
+       }},
+      {"made_up_operators_in_both_branches",
+       Kind::kUnsupported,
+       {"Gone (opset 17), 1 node: 'node_y/then_branch/node_t'", "Lost (opset 17), 1 node: 'node_y/else_branch/node_e'"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("c", {}, onnx::TensorProto::BOOL).input("x", {int64_t{2}}).output("y");
+         auto& node = m.node("If", {"c"}, {"y"});
+         made_up_branch(node, "then_branch", "Gone", "t");
+         made_up_branch(node, "else_branch", "Lost", "e");
+       }},
+      {"made_up_operators_below_a_made_up_one",
+       Kind::kUnsupported,
+       {"MadeUp (opset 17), 1 node: 'node_a'", "Gone (opset 17), 1 node: 'node_y/then_branch/node_t'",
+        "Lost (opset 17), 1 node: 'node_y/else_branch/node_e'"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("x", {int64_t{2}}).output("y");
+         m.node("MadeUp", {"x"}, {"a"});
+         auto& node = m.node("If", {"a"}, {"y"});
+         made_up_branch(node, "then_branch", "Gone", "t");
+         made_up_branch(node, "else_branch", "Lost", "e");
+       }},
+      {"values_that_must_be_known_are_one_line",
+       Kind::kUnsupported,
+       {"NonZero (opset 17), 2 nodes: 'node_b', 'node_d': input 'X' must be known at compile time"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("x", {int64_t{2}}).output("b", onnx::TensorProto::INT64).output("d", onnx::TensorProto::INT64);
+         m.node("Abs", {"x"}, {"a"});
+         m.node("NonZero", {"a"}, {"b"});
+         m.node("Exp", {"x"}, {"c"});
+         m.node("NonZero", {"c"}, {"d"});
        }},
       {"made_up_operator_before_dimensions",
        Kind::kUnsupported,
@@ -218,8 +255,7 @@ const std::vector<BadModel>& bad_models() {
        }},
       {"shape_computed_from_input",
        Kind::kUnsupported,
-       {"Reshape (opset 17), 1 node: 'node_y'", "input 'shape' (value 's2') must be known at compile time",
-        "--const s=@file.npy"},
+       {"Reshape (opset 17), 1 node: 'node_y'", "input 'shape' must be known at compile time", "--const s=@file.npy"},
        [](ModelBuilder& m, ImportOptions&) {
          m.input("x", {int64_t{2}, int64_t{3}}).input("s", {int64_t{2}}, onnx::TensorProto::INT64).output("y");
          m.node("Abs", {"s"}, {"s2"});

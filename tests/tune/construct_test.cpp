@@ -212,6 +212,36 @@ TEST(Construct, DepthwiseConvolution) {
   check({b.finish("depthwise", {y}), {"w"}}, "cpu:x86-64-v4", "contraction");
 }
 
+// Channels last, `group` groups of c input and oc output channels, with bias and a residual input.
+te::Program grouped_conv(int64_t group, int64_t c, int64_t oc) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {9, 9, group * c});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {group * oc, c, 3, 3});
+  const te::Tensor bias = b.placeholder("bias", DataType::f32(), {group * oc});
+  const te::Tensor other = b.placeholder("other", DataType::f32(), {7, 7, group * oc});
+  const te::Tensor y =
+      b.reduce("conv", {7, 7, group * oc}, {c, 3, 3}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return x({i[0] + r[1], i[1] + r[2], floor_div(i[2], Expr(oc)) * Expr(c) + r[0]}) * w({i[2], r[0], r[1], r[2]});
+      });
+  const te::Tensor z = b.compute("z", {7, 7, group * oc}, [&](const auto& i) {
+    return y({i[0], i[1], i[2]}) + bias({i[2]}) + other({i[0], i[1], i[2]});
+  });
+  return b.finish("grouped", {z});
+}
+
+TEST(Construct, GroupedConvolutionReadsItsGroupWithoutDivision) {
+  const int64_t shapes[][3] = {{4, 4, 4}, {3, 5, 24}, {2, 16, 40}, {5, 1, 2}, {2, 8, 4}};
+  for (const auto& s : shapes) {
+    SCOPED_TRACE(fmt::format("{} groups of {} and {} channels", s[0], s[1], s[2]));
+    const te::Program p = grouped_conv(s[0], s[1], s[2]);
+    const te::Program grouped = te::apply_layouts(p, te::mergeable_axes(p));
+    EXPECT_EQ(te::to_string(grouped).find("floordiv"), std::string::npos) << te::to_string(grouped);
+    EXPECT_EQ(te::to_string(grouped).find('%'), std::string::npos) << te::to_string(grouped);
+    check({grouped, {"w"}}, "cpu:x86-64-v4", "contraction");
+    check({grouped, {"w"}}, "cuda:sm_80", "point");
+  }
+}
+
 TEST(Construct, ReductionOverLeadingAxes) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 7, 21});
@@ -260,6 +290,38 @@ TEST(Construct, MergedAxesKeepTheMeaning) {
   const auto merged = te::mergeable_axes(p);
   EXPECT_EQ(merged.at("y").storage_shape({2, 3, 1, 5}), Shape{30});
   check({te::apply_layouts(p, merged), {}}, "cpu:x86-64-v4", "generic");
+}
+
+TEST(Construct, AnAxisOfOneElementJoinsNothing) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {3, 1, 5});
+  const te::Tensor s = b.placeholder("s", DataType::f32(), {3, 1, 1});
+  const te::Tensor y = b.compute("y", {3, 1, 5}, [&](const auto& i) {
+    return x({i[0], i[1], i[2]}) * s({i[0], Expr(0), Expr(0)});
+  });
+  const te::Program p = b.finish("scale", {y});
+  const auto merged = te::mergeable_axes(p);
+  EXPECT_EQ(merged.at("y").storage_shape({3, 1, 5}), (Shape{3, 5}));
+  EXPECT_EQ(merged.at("s").storage_shape({3, 1, 1}), (Shape{3}));
+  check({te::apply_layouts(p, merged), {}}, "cpu:x86-64-v4", "generic");
+}
+
+// A kernel of 1 x 3 x 3: its weights still go into panels.
+TEST(Construct, ConvolutionWithAKernelAxisOfOneElement) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {1, 4, 7, 7, 5});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {20, 5, 1, 3, 3});
+  const te::Tensor y =
+      b.reduce("conv", {1, 4, 5, 5, 20}, {5, 1, 3, 3}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return x({i[0], i[1] + r[1], i[2] + r[2], i[3] + r[3], r[0]}) * w({i[4], r[0], r[1], r[2], r[3]});
+      });
+  const te::Program p = te::drop_unit_reductions(b.finish("conv3d", {y}));
+  const te::Program grouped = te::apply_layouts(p, te::mergeable_axes(p));
+  EXPECT_EQ(grouped.tensor("w").shape, (Shape{20, 5, 3, 3}));
+  const targets::Target t = targets::find_target("cpu:x86-64-v4");
+  const Construction built = construct(t.families, {grouped, {"w"}}, t.info, nullptr);
+  EXPECT_EQ(built.constant_layouts.count("w"), 1u) << te::to_string(grouped);
+  check({grouped, {"w"}}, "cpu:x86-64-v4", "contraction");
 }
 
 }  // namespace

@@ -142,14 +142,12 @@ graph::RefTensor NodeContext::constant(size_t k, std::string_view role) const {
   const ValueId id = input(k);
   const GraphBuilder& builder = importer_.builder();
   if (builder.is_constant(id)) return builder.constant(id);
-  const std::string value = k < num_inputs() ? node_.input(static_cast<int>(k)) : "";
   const std::vector<std::string> inputs = builder.inputs_behind(id);
   std::vector<std::string> options;
   for (const std::string& name : inputs) options.push_back(fmt::format("--const {}=@file.npy", name));
   throw ConstantNeeded(
-      fmt::format(
-          "input '{}' (value '{}') must be known at compile time, but is computed from model input{} {}; bind with {}",
-          role, value, inputs.size() == 1 ? "" : "s", fmt::join(inputs, ", "), fmt::join(options, " ")),
+      fmt::format("input '{}' must be known at compile time, but is computed from model input{} {}; bind with {}", role,
+                  inputs.size() == 1 ? "" : "s", fmt::join(inputs, ", "), fmt::join(options, " ")),
       inputs);
 }
 

@@ -171,10 +171,15 @@ const onnx::FunctionProto* Importer::find_function(const onnx::NodeProto& node) 
   return it == functions_.end() ? nullptr : it->second;
 }
 
+bool Importer::is_known(const onnx::NodeProto& node, const Scope& scope) const {
+  const int64_t opset = opset_of(scope, node.domain());
+  return find_converter(canonical_domain(node.domain()), node.op_type(), opset) != nullptr ||
+         find_function(node) != nullptr;
+}
+
 void Importer::import_node(const onnx::NodeProto& node, Scope& scope) {
   if (++nodes_ > kMaxNodes)
     throw UserError(fmt::format("the model has more than {} nodes after inlining and unrolling", kMaxNodes));
-  const int64_t opset = opset_of(scope, node.domain());
   bool usable = true;
   for (const std::string& name : node.input()) {
     if (name.empty()) continue;
@@ -186,19 +191,19 @@ void Importer::import_node(const onnx::NodeProto& node, Scope& scope) {
     }
     usable = usable && !binding->unsupported;
   }
-  if (find_converter(canonical_domain(node.domain()), node.op_type(), opset) == nullptr &&
-      find_function(node) == nullptr) {
-    record_unsupported(node, scope, opset, "");
+  if (!is_known(node, scope)) {
+    record_unsupported(node, scope, "");
     usable = false;
   }
   if (usable) {
-    convert(node, scope, opset);
+    convert(node, scope);
   } else {
     define_unsupported(node, scope);
   }
 }
 
-void Importer::convert(const onnx::NodeProto& node, Scope& scope, int64_t opset) {
+void Importer::convert(const onnx::NodeProto& node, Scope& scope) {
+  const int64_t opset = opset_of(scope, node.domain());
   NodeContext c(*this, node, scope, opset);
   std::vector<ValueId> inputs;
   for (const std::string& name : node.input()) inputs.push_back(name.empty() ? kAbsent : scope.find(name)->id);
@@ -210,10 +215,10 @@ void Importer::convert(const onnx::NodeProto& node, Scope& scope, int64_t opset)
     define_unsupported(node, scope);
   } catch (const ConstantNeeded& e) {
     bindable_.insert(bindable_.end(), e.bindable().begin(), e.bindable().end());
-    record_unsupported(node, scope, opset, e.what());
+    record_unsupported(node, scope, e.what());
     define_unsupported(node, scope);
   } catch (const Unsupported& e) {
-    record_unsupported(node, scope, opset, e.what());
+    record_unsupported(node, scope, e.what());
     define_unsupported(node, scope);
   } catch (const UserError& e) {
     std::vector<std::string> types;
@@ -255,6 +260,7 @@ Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext
     }
     scope.attributes[attribute.name()] = value;
   }
+  visited_.insert(&function);
   for (int k = 0; k < function.input_size(); ++k) define(scope, function.input(k), {c.input_or_absent(k)});
   import_nodes(function.node(), {function.output().begin(), function.output().end()}, scope);
   Outputs outputs;
@@ -276,6 +282,7 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const S
   scope.opsets = outer.opsets;
   scope.attributes = outer.attributes;
   scope.depth = outer.depth + 1;
+  visited_.insert(&body);
   if (scope.depth > kMaxDepth)
     throw UserError(fmt::format("functions and subgraphs are nested more than {} deep", kMaxDepth));
   if (body.input_size() != static_cast<int>(inputs.size())) {
@@ -326,6 +333,38 @@ void Importer::define_unsupported(const onnx::NodeProto& node, Scope& scope) {
   for (const std::string& name : node.output()) {
     if (!name.empty()) scope.names.insert_or_assign(name, Binding{kAbsent, true});
   }
+  survey_bodies(node, scope);
+}
+
+void Importer::survey_bodies(const onnx::NodeProto& node, const Scope& scope) {
+  Scope inner;
+  inner.prefix = scope.prefix + node.name() + "/";
+  inner.opsets = scope.opsets;
+  inner.depth = scope.depth + 1;
+  if (inner.depth > kMaxDepth) return;
+  for (const auto& attribute : node.attribute()) {
+    if (!attribute.has_g() || !visited_.insert(&attribute.g()).second) continue;
+    Scope body = inner;
+    body.prefix += attribute.name() + "/";
+    Names needed;
+    for (const auto& output : attribute.g().output()) needed.insert(output.name());
+    survey(attribute.g().node(), std::move(needed), body);
+  }
+  const onnx::FunctionProto* function = find_function(node);
+  if (function == nullptr || !visited_.insert(function).second) return;
+  inner.opsets = &function_opsets_.at(function_key(function->domain(), function->name(), function->overload()));
+  survey(function->node(), {function->output().begin(), function->output().end()}, inner);
+}
+
+// Looks for operators only: the values that they read are not known.
+void Importer::survey(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed,
+                      const Scope& scope) {
+  const std::vector<bool> live = live_nodes(nodes, std::move(needed));
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (!live[i]) continue;
+    if (!is_known(nodes[i], scope)) record_unsupported(nodes[i], scope, "");
+    survey_bodies(nodes[i], scope);
+  }
 }
 
 void Importer::check_declared(const std::string& name, ValueId id) {
@@ -351,8 +390,8 @@ std::vector<ValueId> Importer::finish_outputs(const Scope& scope) {
   return outputs;
 }
 
-void Importer::record_unsupported(const onnx::NodeProto& node, const Scope& scope, int64_t opset,
-                                  const std::string& reason) {
+void Importer::record_unsupported(const onnx::NodeProto& node, const Scope& scope, const std::string& reason) {
+  const int64_t opset = opset_of(scope, node.domain());
   UnsupportedItem item{node.op_type(), canonical_domain(node.domain()), opset, reason, {}};
   const auto same = [&](const UnsupportedItem& other) {
     return other.op == item.op && other.domain == item.domain && other.opset == opset && other.reason == reason;

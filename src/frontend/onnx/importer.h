@@ -47,17 +47,22 @@ class Importer {
   void add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope);
   void import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, Scope& scope);
   void import_node(const onnx::NodeProto& node, Scope& scope);
-  void convert(const onnx::NodeProto& node, Scope& scope, int64_t opset);
+  void convert(const onnx::NodeProto& node, Scope& scope);
   Outputs convert_node(NodeContext& c);
   Outputs call_function(const onnx::FunctionProto& function, NodeContext& c);
   void define_outputs(const onnx::NodeProto& node, const Outputs& outputs, Scope& scope, size_t first_new);
   void define(Scope& scope, const std::string& name, Binding binding);
+  /// The node's outputs stay unknown; what its subgraphs and its function would need is recorded nevertheless.
   void define_unsupported(const onnx::NodeProto& node, Scope& scope);
+  void survey_bodies(const onnx::NodeProto& node, const Scope& scope);
+  void survey(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, const Scope& scope);
   void check_declared(const std::string& name, graph::ValueId id);
   std::vector<graph::ValueId> finish_outputs(const Scope& scope);
-  void record_unsupported(const onnx::NodeProto& node, const Scope& scope, int64_t opset, const std::string& reason);
+  void record_unsupported(const onnx::NodeProto& node, const Scope& scope, const std::string& reason);
   void record_unsupported_input(const std::string& name, const std::string& reason);
   const onnx::FunctionProto* find_function(const onnx::NodeProto& node) const;
+  /// A converter or a function of the model takes the node.
+  bool is_known(const onnx::NodeProto& node, const Scope& scope) const;
 
   const onnx::ModelProto& model_;
   const ImportOptions& options_;
@@ -68,6 +73,7 @@ class Importer {
   std::map<std::string, const onnx::FunctionProto*> functions_;  // by "domain:name:overload"
   std::map<std::string, Opsets> function_opsets_;
   std::unordered_map<std::string, DeclaredType> declared_;  // value_info and outputs of the main graph
+  std::set<const void*> visited_;                           // subgraphs and functions whose nodes were all looked at
   std::vector<UnsupportedItem> unsupported_;
   std::vector<std::string> bindable_;
   std::vector<std::string> warnings_;

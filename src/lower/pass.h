@@ -1,13 +1,11 @@
 // Loop passes: each is a row of the table in pipeline.cpp, run by one runner that disables, times, verifies and dumps.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "loop/loop.h"
+#include "support/pass_runner.h"
 
 namespace tw::lower {
 
@@ -29,21 +27,15 @@ struct LoopPass {
 /// The passes in order.
 std::span<const LoopPass> pipeline();
 
-/// What the runner does around each pass.
-struct RunOptions {
+struct RunOptions : PassOptions<loop::Program> {
   LowerOptions lower;
-  std::vector<std::string> disabled;  // optional passes to leave out; UserError on a required or unknown one
-  std::string stop_after;             // name of the last pass to run; empty: all
-  /// Called with the pass name and the program after it; the name of the first call is "schedule" (the input).
-  std::function<void(std::string_view pass, const loop::Program& program)> dump;
-  /// Called with the pass name and its duration in nanoseconds.
-  std::function<void(std::string_view pass, int64_t nanoseconds)> time;
 };
 
-/// Runs the pipeline; verifies after every pass. Throws InternalError naming the pass after which a rule is broken.
+/// Runs the pipeline; verifies the input (dumped as "schedule"), and after every pass. Throws InternalError naming the
+/// pass after which a rule is broken.
 loop::Program lower(const loop::Program& program, const RunOptions& options);
 
-/// The row named `name`; UserError listing all names when there is none.
+/// The row named `name`; UsageError listing all names when there is none.
 const LoopPass& find_pass(std::string_view name);
 
 }  // namespace tw::lower

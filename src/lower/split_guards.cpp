@@ -1,6 +1,7 @@
 // Guards leave the main part of their loops.
 #include <algorithm>
 
+#include "lower/copy.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"
 #include "support/error.h"
@@ -66,28 +67,11 @@ std::optional<int64_t> split_point(const Stmts& body, const std::string& name, I
 Stmts split_all(const Stmts& stmts, Analyzer& analyzer);
 Stmts split_for(const Stmt& s, Analyzer& analyzer);
 
-// Loop variables stay unique: the second copy of a body gets names of its own.
-Stmts rename_loops(const Stmts& stmts, const std::string& suffix) {
-  loop::Rewriter rename;
-  rename.stmt = [&](const Stmt& s) -> Stmts {
-    if (s->kind == StmtKind::kFor) {
-      const std::string name = s->var + suffix;
-      return {loop::make_for(name, s->extent, s->for_kind, loop::substitute(s->body, {{s->var, var(name)}}))};
-    }
-    if (s->kind == StmtKind::kLet) {
-      const std::string name = s->var + suffix;
-      return {loop::make_let(name, s->value, loop::substitute(s->body, {{s->var, var(name, s->value.type())}}))};
-    }
-    return {s};
-  };
-  return loop::rewrite(stmts, rename);
-}
-
 Stmts part_of_loop(const Stmt& s, Interval part, const std::string& suffix, Analyzer& analyzer) {
   const std::string name = s->var + suffix;
   const int64_t extent = part.hi - part.lo + 1;
   const Expr value = extent == 1 ? int_imm(part.lo) : var(name) + int_imm(part.lo);
-  Stmts body = loop::substitute(suffix.empty() ? s->body : rename_loops(s->body, suffix), {{s->var, value}});
+  Stmts body = renamed_copy(s->body, {{s->var, value}}, suffix);
   return with_range(analyzer, name, {0, extent - 1}, [&]() -> Stmts {
     body = simplify_stmts(body, analyzer);
     if (extent == 1) return split_all(body, analyzer);
@@ -114,8 +98,7 @@ Stmts split_let(const std::string& name, Interval range, const Stmts& body, Anal
   if (!at) return with_range(analyzer, name, range, [&] { return split_all(body, analyzer); });
   Stmts main = with_range(analyzer, name, {range.lo, *at - 1},
                           [&] { return split_all(simplify_stmts(body, analyzer), analyzer); });
-  Stmts rest = rename_loops(body, "t");
-  if (*at == range.hi) rest = loop::substitute(rest, {{name, int_imm(*at)}});
+  const Stmts rest = renamed_copy(body, *at == range.hi ? VarMap{{name, int_imm(*at)}} : VarMap{}, "t");
   Stmts tail = with_range(analyzer, name, {*at, range.hi}, [&] {
     const Stmts simple = simplify_stmts(rest, analyzer);
     return *at == range.hi ? split_all(simple, analyzer) : split_let(name, {*at, range.hi}, simple, analyzer);

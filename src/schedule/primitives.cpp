@@ -6,6 +6,7 @@
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/math.h"
+#include "te/reads.h"
 #include "te/rewrite.h"
 
 namespace tw::schedule {
@@ -135,8 +136,7 @@ void check_attached(const State& state, const te::Program& program) {
   for (const Stage& producer : state.stages) {
     if (producer.is_root()) continue;
     for (const te::Compute& compute : program.computes) {
-      const auto reads = [&](const Expr& body) { return reads_any(body, producer.compute.outputs); };
-      if (std::none_of(compute.body.begin(), compute.body.end(), reads)) continue;
+      if (te::reads_of(compute, producer.compute.outputs).empty()) continue;
       const auto same = [](const Expr& a, const Expr& b) { return equal(a, b); };
       const auto old = std::find_if(state.stages.begin(), state.stages.end(),
                                     [&](const Stage& s) { return s.name() == compute.name(); });
@@ -306,8 +306,7 @@ void apply_cache_read(State& state, const Primitive& p) {
   auto first = program.computes.end();
   for (auto c = program.computes.begin(); c != program.computes.end(); ++c) {
     const bool wanted = p.loops.empty() || std::find(p.loops.begin(), p.loops.end(), c->name()) != p.loops.end();
-    const auto reads = [&](const Expr& body) { return reads_any(body, {source}); };
-    if (!wanted || std::none_of(c->body.begin(), c->body.end(), reads)) continue;
+    if (!wanted || te::count_reads(*c, source.name) == 0) continue;
     rename_reads(*c, source.name, cache.name);
     changed.push_back(c->name());
     if (first == program.computes.end()) first = c;

@@ -4,6 +4,7 @@
 
 #include "schedule/stage.h"
 #include "support/error.h"
+#include "te/reads.h"
 
 namespace tw::schedule {
 namespace {
@@ -71,16 +72,6 @@ Span unite(const Span& a, const Span& b) {
   return out;
 }
 
-void collect_loads(const Expr& e, const std::vector<te::Tensor>& tensors, std::vector<Expr>& out) {
-  visit(e, [&](const Expr& x) {
-    if (x.op() == Op::kLoad && reads_any(x, tensors)) {
-      const bool own =
-          std::any_of(tensors.begin(), tensors.end(), [&](const te::Tensor& t) { return t.name == x->name; });
-      if (own) out.push_back(x);
-    }
-  });
-}
-
 }  // namespace
 
 Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop) {
@@ -93,10 +84,8 @@ Region read_region(const State& state, const Stage& producer, const Stage& consu
       throw UserError(
           fmt::format("compute_at {} {}: stage {} reads it outside", producer.name(), consumer.name(), reader->name()));
     }
-    std::vector<Expr> loads;
-    for (const Expr& body : reader->compute.body) collect_loads(body, producer.compute.outputs, loads);
     const VarMap values(reader->values.begin(), reader->values.end());
-    for (const Expr& read : loads) {
+    for (const Expr& read : te::reads_of(reader->compute, producer.compute.outputs)) {
       for (size_t d = 0; d < shape.size(); ++d) {
         const Span span = span_of(substitute(read.arg(d), values), inner, ranges);
         if (spans.size() <= d) {

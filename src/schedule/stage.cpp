@@ -1,8 +1,7 @@
 #include "schedule/stage.h"
 
-#include <algorithm>
-
 #include "support/error.h"
+#include "te/reads.h"
 
 namespace tw::schedule {
 
@@ -33,20 +32,10 @@ const Stage* State::producer(const std::string& tensor) const {
   return nullptr;
 }
 
-bool reads_any(const Expr& e, const std::vector<te::Tensor>& tensors) {
-  if (e.op() == Op::kLoad) {
-    for (const te::Tensor& t : tensors) {
-      if (t.name == e->name) return true;
-    }
-  }
-  return std::any_of(e->args.begin(), e->args.end(), [&](const Expr& arg) { return reads_any(arg, tensors); });
-}
-
 std::vector<const Stage*> State::readers(const Stage& stage) const {
   std::vector<const Stage*> out;
   for (const Stage& s : stages) {
-    const auto reads = [&](const Expr& body) { return reads_any(body, stage.compute.outputs); };
-    if (std::any_of(s.compute.body.begin(), s.compute.body.end(), reads)) out.push_back(&s);
+    if (!te::reads_of(s.compute, stage.compute.outputs).empty()) out.push_back(&s);
   }
   return out;
 }

@@ -68,7 +68,4 @@ loop::Program emit(const State& state);
 /// An analyzer that knows the range of every loop variable of every stage.
 Analyzer loop_ranges(const State& state);
 
-/// Whether body and reads of `e` use any tensor of `names`.
-bool reads_any(const Expr& e, const std::vector<te::Tensor>& tensors);
-
 }  // namespace tw::schedule

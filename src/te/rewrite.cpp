@@ -7,6 +7,7 @@
 
 #include "expr/analyzer.h"
 #include "support/error.h"
+#include "te/reads.h"
 
 namespace tw::te {
 namespace {
@@ -189,17 +190,14 @@ class LayoutPass {
       });
     }
     bool inside = true;
-    for (const Expr& body : r.compute.body) {
-      visit(body, [&](const Expr& e) {
-        if (e.op() != Op::kLoad) return;
-        const Tensor tensor = stored(old_.tensor(e->name));
-        for (size_t d = 0; d < tensor.shape.size(); ++d) {
-          const Interval range = r.analyzer.bounds(e.arg(d));
-          const bool bounded = range.lo >= 0 && range.hi < tensor.shape[d];
-          inside = inside && (bounded || (!conditional && !uses_guarded(e.arg(d))));
-        }
-      });
-    }
+    visit_reads(r.compute, [&](const Expr& load) {
+      const Tensor tensor = stored(old_.tensor(load->name));
+      for (size_t d = 0; d < tensor.shape.size(); ++d) {
+        const Interval range = r.analyzer.bounds(load.arg(d));
+        const bool bounded = range.lo >= 0 && range.hi < tensor.shape[d];
+        inside = inside && (bounded || (!conditional && !uses_guarded(load.arg(d))));
+      }
+    });
     return inside;
   }
 

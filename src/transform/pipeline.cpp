@@ -1,12 +1,10 @@
-#include "support/error.h"
-#include "support/pass_runner.h"
 #include "transform/pass.h"
 #include "transform/passes.h"
 
 namespace tw::transform {
 namespace {
 
-const GraphPass kPipeline[] = {
+const GraphPass kPasses[] = {
     {"canonicalize", canonicalize, "no no-ops, no chains of reshapes or transposes", true},
     {"fold-constants", fold_constants, "no cheap node has constant inputs only", true},
     {"fold-batch-norm", fold_batch_norm, "no batch norm follows a contraction of constant weights", true},
@@ -20,22 +18,19 @@ const GraphPass kPipeline[] = {
     {"partition", partition, "every node is a group and every output is computed by one", false},
 };
 
-constexpr std::string_view kKind = "graph pass";
+const Pipeline<GraphPass> kGraphPipeline{kPasses, "graph pass", "import"};
 
 }  // namespace
 
-std::span<const GraphPass> pipeline() { return kPipeline; }
+std::span<const GraphPass> pipeline() { return kPasses; }
 
-const GraphPass& find_pass(std::string_view name) { return find_row(pipeline(), name, kKind); }
+const GraphPass& find_pass(std::string_view name) { return find_row(kGraphPipeline, name); }
 
 graph::Graph transform(const graph::Graph& graph, const TransformContext& context, const RunOptions& options) {
-  check_pass_options(pipeline(), options, kKind);
-  verify_after_pass(kKind, "import", [&] { graph::verify(graph, context.ops); });
-  if (options.dump) options.dump("import", graph);
   return run_passes(
-      pipeline(), graph, options, kKind,
+      kGraphPipeline, graph, options,
       [&](const GraphPass& pass, const graph::Graph& current) { return pass.run(current, context); },
-      [&](const GraphPass&, const graph::Graph& current) { graph::verify(current, context.ops); });
+      [&](const graph::Graph& current) { graph::verify(current, context.ops); });
 }
 
 }  // namespace tw::transform

@@ -52,7 +52,7 @@ TEST(Pipeline, EveryOptionalPassMayBeOff) {
       EXPECT_EQ(std::count(names.begin(), names.end(), pass.name), 0);
     } else {
       const std::string why = message<UserError>(options, kernel("S[t] = 0:f32"));
-      EXPECT_EQ(why, "loop pass " + std::string(pass.name) + " is required and cannot be disabled");
+      EXPECT_EQ(why, "loop pass '" + std::string(pass.name) + "' is required and cannot be disabled");
     }
   }
 }
@@ -72,7 +72,8 @@ TEST(Pipeline, StopsAfterThePassThatIsAsked) {
 
 TEST(Pipeline, BrokenRulesNameThePass) {
   const loop::Program divides = kernel("for i in 16 { Y[floordiv(i, 4), floormod(i, 4)] = 0:f32 }");
-  EXPECT_NE(message<InternalError>({}, divides).find("after loop pass simplify-copies: kernel k:"), std::string::npos);
+  EXPECT_NE(message<InternalError>({}, divides).find("after loop pass 'simplify-copies': kernel k:"),
+            std::string::npos);
   RunOptions allowed;
   allowed.lower.inner_division = LowerOptions::InnerDivision::kAllowed;
   EXPECT_EQ(message<InternalError>(allowed, divides), "no error");
@@ -81,7 +82,7 @@ TEST(Pipeline, BrokenRulesNameThePass) {
             std::string::npos);
   loop::Program broken = kernel("S[t] = 0:f32");
   broken.kernels[0].written.clear();
-  EXPECT_NE(message<InternalError>({}, broken).find("after loop pass schedule: kernel k:"), std::string::npos);
+  EXPECT_NE(message<InternalError>({}, broken).find("after loop pass 'schedule': kernel k:"), std::string::npos);
 }
 
 TEST(Pipeline, NoElementaryFunctionIsLeft) {

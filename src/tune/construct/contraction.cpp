@@ -10,7 +10,7 @@
 
 #include "expr/analyzer.h"
 #include "support/math.h"
-#include "te/rewrite.h"
+#include "te/reads.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
 #include "tune/construct/tile.h"
@@ -36,12 +36,6 @@ struct Plan {
   int64_t panel() const { return tile.vectors * lanes; }
 };
 
-std::vector<std::string> names_of(const std::vector<te::Axis>& axes) {
-  std::vector<std::string> names;
-  for (const te::Axis& axis : axes) names.push_back(axis.name);
-  return names;
-}
-
 const te::Compute* find_contraction(const te::Program& program) {
   for (const te::Compute& c : program.computes) {
     if (schedule::match_contraction(c).ok()) return &c;
@@ -49,29 +43,11 @@ const te::Compute* find_contraction(const te::Program& program) {
   return nullptr;
 }
 
-bool depends_on(const te::Program& program, const te::Compute& compute, const std::string& tensor) {
+// Whether an expression holds a select: a guarded read, as in padding.
+bool has_select(const Expr& e) {
   bool found = false;
-  for (const Expr& body : compute.body) {
-    visit(body, [&](const Expr& e) {
-      if (found || e.op() != Op::kLoad) return;
-      const te::Compute* producer = program.find_compute(e->name);
-      found = e->name == tensor || (producer != nullptr && depends_on(program, *producer, tensor));
-    });
-  }
+  visit(e, [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
   return found;
-}
-
-// Whether every read of `tensor` in `compute` is at the compute's own point.
-bool reads_own_point(const te::Compute& compute, const std::string& tensor) {
-  bool own = true;
-  for (const Expr& body : compute.body) {
-    visit(body, [&](const Expr& e) {
-      if (e.op() != Op::kLoad || e->name != tensor) return;
-      for (size_t d = 0; d < e->args.size(); ++d)
-        own = own && e.arg(d).is_var() && e.arg(d)->name == compute.axes[d].name;
-    });
-  }
-  return own;
 }
 
 // Coefficient of `axis` in the row-major element offset of `read` in units of bytes; 0 when it is not linear.
@@ -104,7 +80,7 @@ RegisterTile tile_of(const Plan& plan, const TargetInfo& target) {
 // Reduction axes from the outermost to the innermost loop: in the order in which A is stored. (The channel axis comes
 // first in a convolution's definition, and is contiguous in channels-last storage.)
 std::vector<std::string> reduction_order(const Plan& plan) {
-  std::vector<std::string> loops = names_of(plan.match.compute->reduce_axes);
+  std::vector<std::string> loops = axis_names(plan.match.compute->reduce_axes);
   const auto stride = [&](const std::string& r) { return stride_bytes(plan.program, plan.match.a, r); };
   std::stable_sort(loops.begin(), loops.end(),
                    [&](const std::string& x, const std::string& y) { return stride(x) > stride(y); });
@@ -161,7 +137,7 @@ void place_b(Plan& plan, Construction& out, const GroupTask& task, const TargetI
   const std::string b = plan.match.b->name;
   const Result<Layout> layout = panel_layout(plan);
   if (!layout.ok()) return;
-  const bool constant = task.constants.count(b) != 0 && count_reads(plan.program, b) == 1;
+  const bool constant = task.constants.count(b) != 0 && te::count_reads(plan.program, b) == 1;
   if (!constant && row_count(plan.match) < kPackMinimumRows) return;
   if (constant) {
     out.constant_layouts[b] = *layout;
@@ -177,10 +153,10 @@ std::string schedule_output(const Plan& plan, Schedule& s) {
   const std::string& out = plan.output;
   const std::string column = plan.match.column.name;
   s.split(out, column, {plan.tile.vectors, plan.lanes});
-  std::vector<std::string> tiles = names_of(plan.match.batch);
+  std::vector<std::string> tiles = axis_names(plan.match.batch);
   tiles.push_back(column + ".0");
   std::vector<std::string> points;
-  const std::vector<std::string> rows = names_of(plan.match.rows);
+  const std::vector<std::string> rows = axis_names(plan.match.rows);
   for (size_t i = 0; i < rows.size(); ++i) {
     const bool innermost = i + 1 == rows.size();
     const bool tiled = innermost || i + 2 == rows.size();
@@ -225,7 +201,7 @@ void schedule_epilogue(const Plan& plan, const std::string& tile_loop, Schedule&
   const std::string& sum = plan.match.compute->name();
   const std::string column = plan.match.column.name;
   for (auto c = computes.rbegin(); c != computes.rend(); ++c) {
-    if (c->name() == plan.output || c->name() == sum || !depends_on(plan.program, *c, sum)) continue;
+    if (c->name() == plan.output || c->name() == sum || !te::depends_on(plan.program, *c, sum)) continue;
     s.compute_at(c->name(), plan.output, tile_loop, loop::Scope::kRegister);
     s.split(c->name(), column, {plan.lanes});
     for (const te::Axis& row : plan.match.rows) s.unroll(c->name(), row.name);
@@ -239,7 +215,7 @@ void schedule_accumulator(const Plan& plan, const std::string& tile_loop, Schedu
   const std::string column = plan.match.column.name;
   s.compute_at(acc, plan.output, tile_loop, loop::Scope::kRegister);
   s.split(acc, column, {plan.lanes});
-  std::vector<std::string> order = names_of(plan.match.batch);
+  std::vector<std::string> order = axis_names(plan.match.batch);
   for (const std::string& r : split_reductions(plan, s)) order.push_back(r);
   for (const te::Axis& row : plan.match.rows) order.push_back(row.name);
   order.push_back(column + ".0");
@@ -254,9 +230,9 @@ void schedule_accumulator(const Plan& plan, const std::string& tile_loop, Schedu
 Result<bool> check_epilogue(const te::Program& program, const te::Compute& sum) {
   int outputs = 0;
   for (const te::Compute& c : program.computes) {
-    if (&c == &sum || !depends_on(program, c, sum.name())) continue;
+    if (&c == &sum || !te::depends_on(program, c, sum.name())) continue;
     if (c.is_reduction()) return declined("reduction {} follows the contraction", c.name());
-    if (c.outputs[0].shape != sum.outputs[0].shape || !reads_own_point(c, sum.name())) {
+    if (c.outputs[0].shape != sum.outputs[0].shape || !te::reads_own_point(c, sum.name())) {
       return declined("{} does not follow {} point by point", c.name(), sum.name());
     }
     outputs += program.is_output(c.name());
@@ -274,7 +250,7 @@ bool has_empty_axis(const te::Compute& c) {
 
 std::string output_of(const te::Program& program, const te::Compute& sum) {
   for (const te::Compute& c : program.computes) {
-    if (program.is_output(c.name()) && (&c == &sum || depends_on(program, c, sum.name()))) return c.name();
+    if (program.is_output(c.name()) && (&c == &sum || te::depends_on(program, c, sum.name()))) return c.name();
   }
   return sum.name();
 }
@@ -289,7 +265,7 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
   Plan plan;
   // Guarded copies (padding) before the sum stay: their guards must not reach the innermost loop.
   plan.program = inline_stages(out.schedule, task.program, [&](const te::Compute& c) {
-    return !depends_on(task.program, c, name) && has_select(c.body[0]);
+    return !te::depends_on(task.program, c, name) && has_select(c.body[0]);
   });
   const te::Compute& sum = *plan.program.find_compute(name);
   auto match = schedule::match_contraction(sum);
@@ -306,7 +282,7 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
   plan.tile = tile_of(plan, target);
 
   for (const te::Compute& c : plan.program.computes) {
-    if (c.name() == name || depends_on(plan.program, c, name)) continue;
+    if (c.name() == name || te::depends_on(plan.program, c, name)) continue;
     c.is_reduction() ? schedule_reduction(out.schedule, c, target) : schedule_elementwise(out.schedule, c, target);
   }
   place_b(plan, out, task, target);

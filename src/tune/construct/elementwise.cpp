@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/math.h"
+#include "te/reads.h"
 #include "te/rewrite.h"
 
 namespace tw::tune {
@@ -24,20 +25,10 @@ std::vector<std::string> tile_axes(const std::vector<std::string>& loops, const 
 
 }  // namespace
 
-int count_reads(const te::Program& program, const std::string& tensor) {
-  int reads = 0;
-  for (const te::Compute& c : program.computes) {
-    for (const Expr& body : c.body) {
-      visit(body, [&](const Expr& e) { reads += e.op() == Op::kLoad && e->name == tensor; });
-    }
-  }
-  return reads;
-}
-
-bool has_select(const Expr& e) {
-  bool found = false;
-  visit(e, [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
-  return found;
+std::vector<std::string> axis_names(const std::vector<te::Axis>& axes) {
+  std::vector<std::string> names;
+  for (const te::Axis& axis : axes) names.push_back(axis.name);
+  return names;
 }
 
 int lanes_for(const te::Compute& compute, const TargetInfo& target) {
@@ -59,7 +50,7 @@ te::Program inline_stages(schedule::Schedule& s, te::Program program,
     const te::Compute& c = *program.find_compute(name);
     if (c.is_reduction() || c.outputs.size() != 1 || program.is_output(name) || keep(c)) continue;
     const bool pure_read = c.body[0].op() == Op::kLoad;
-    if (!pure_read && count_reads(program, name) > 1) continue;
+    if (!pure_read && te::count_reads(program, name) > 1) continue;
     s.inline_stage(name);
     program = te::inline_compute(program, name);
   }
@@ -68,12 +59,8 @@ te::Program inline_stages(schedule::Schedule& s, te::Program program,
 
 void schedule_elementwise(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {
   if (c.axes.empty()) return;
-  std::vector<std::string> loops;
-  std::vector<int64_t> extents;
-  for (const te::Axis& axis : c.axes) {
-    loops.push_back(axis.name);
-    extents.push_back(axis.extent);
-  }
+  std::vector<std::string> loops = axis_names(c.axes);
+  std::vector<int64_t> extents = c.outputs[0].shape;
   const int64_t lanes = std::min<int64_t>(lanes_for(c, target), extents.back());
   if (lanes > 1) {
     const std::string last = loops.back();
@@ -98,12 +85,8 @@ void schedule_elementwise(schedule::Schedule& s, const te::Compute& c, const Tar
 
 void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {
   if (c.axes.empty()) return;
-  std::vector<std::string> loops;
-  std::vector<int64_t> extents;
-  for (const te::Axis& axis : c.axes) {
-    loops.push_back(axis.name);
-    extents.push_back(axis.extent);
-  }
+  std::vector<std::string> loops = axis_names(c.axes);
+  std::vector<int64_t> extents = c.outputs[0].shape;
   std::vector<std::string> order = loops;
   const int64_t lanes = std::min<int64_t>(lanes_for(c, target), extents.back());
   std::string vector_loop;

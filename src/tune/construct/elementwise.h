@@ -1,6 +1,8 @@
 // The schedule of one element-wise root stage; shared by all families for their side stages.
 #pragma once
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "core/target_info.h"
 #include "schedule/schedule.h"
@@ -18,11 +20,7 @@ void schedule_reduction(schedule::Schedule& s, const te::Compute& compute, const
 te::Program inline_stages(schedule::Schedule& s, te::Program program,
                           const std::function<bool(const te::Compute&)>& keep);
 
-/// Number of reads of `tensor` in all computes.
-int count_reads(const te::Program& program, const std::string& tensor);
-
-/// Whether an expression holds a select: a guarded read, as in padding.
-bool has_select(const Expr& e);
+std::vector<std::string> axis_names(const std::vector<te::Axis>& axes);
 
 /// Bytes of the widest type that `compute` reads or writes: one vector holds target.vector_bytes / this elements.
 int lanes_for(const te::Compute& compute, const TargetInfo& target);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/contraction.h"
+#include "te/reads.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
 
@@ -12,30 +13,16 @@ namespace {
 constexpr int64_t kStackBytes = 16 * 1024;  // larger row buffers go to the thread's scratch area
 constexpr int64_t kChains = 4;              // independent partial sums: hides the latency of an addition
 
-// Leading axes of `reader` at which it reads `tensor` unchanged, over all its reads.
+// Leading axes of `reader` at which it reads `source` unchanged, over all its reads.
 size_t shared_prefix(const te::Compute& reader, const te::Compute& source) {
   size_t prefix = std::min(reader.axes.size(), source.axes.size());
-  const std::string& tensor = source.name();
-  for (const Expr& body : reader.body) {
-    visit(body, [&](const Expr& e) {
-      if (e.op() != Op::kLoad || e->name != tensor) return;
-      size_t same = 0;
-      while (same < prefix && e.arg(same).is_var() && e.arg(same)->name == reader.axes[same].name &&
-             reader.axes[same].extent == source.axes[same].extent) {
-        ++same;
-      }
-      prefix = std::min(prefix, same);
-    });
+  for (size_t i = 0; i < prefix; ++i) {
+    if (reader.axes[i].extent != source.axes[i].extent) prefix = i;
+  }
+  for (const Expr& read : te::reads_of(reader, {source.outputs[0]})) {
+    prefix = std::min(prefix, te::own_axes(reader, read));
   }
   return prefix;
-}
-
-bool reads(const te::Compute& reader, const std::string& tensor) {
-  bool found = false;
-  for (const Expr& body : reader.body) {
-    visit(body, [&](const Expr& e) { found = found || (e.op() == Op::kLoad && e->name == tensor); });
-  }
-  return found;
 }
 
 size_t common_rows(const te::Program& program, const te::Compute& output) {
@@ -43,7 +30,7 @@ size_t common_rows(const te::Program& program, const te::Compute& output) {
   for (const te::Compute& source : program.computes) {
     if (source.name() == output.name()) continue;
     for (const te::Compute& reader : program.computes) {
-      if (reads(reader, source.name())) rows = std::min(rows, shared_prefix(reader, source));
+      if (te::count_reads(reader, source.name()) > 0) rows = std::min(rows, shared_prefix(reader, source));
     }
   }
   // A last axis that is itself the row would leave nothing to vectorise.
@@ -53,10 +40,9 @@ size_t common_rows(const te::Program& program, const te::Compute& output) {
 // Whether the innermost reduction axis runs along contiguous elements of what is read.
 bool reduces_contiguous(const te::Compute& c) {
   bool contiguous = false;
-  visit(c.body[0], [&](const Expr& e) {
-    if (e.op() != Op::kLoad || e->args.empty()) return;
-    contiguous =
-        contiguous || schedule::dim_of_axis(e, c.reduce_axes.back().name) == static_cast<int>(e->args.size()) - 1;
+  te::visit_reads(c, [&](const Expr& load) {
+    const int last = static_cast<int>(load->args.size()) - 1;
+    contiguous = contiguous || (last >= 0 && schedule::dim_of_axis(load, c.reduce_axes.back().name) == last);
   });
   return contiguous;
 }
@@ -70,8 +56,8 @@ class RowScheduler {
     for (const te::Compute& c : program_.computes) {
       if (is_factored(c)) s.rfactor(c.name(), c.reduce_axes.back().name, width(c));
     }
-    std::vector<std::string> tiles;
-    for (size_t i = 0; i < rows_; ++i) tiles.push_back(output_.axes[i].name);
+    std::vector<std::string> tiles = axis_names(output_.axes);
+    tiles.resize(rows_);
     // Readers are attached before what they read.
     if (is_factored(output_)) attach(s, output_.name() + ".rf", factored(output_), tiles.back());
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {

@@ -1,0 +1,73 @@
+#include "te/reads.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tw::te {
+namespace {
+
+bool depends(const Program& program, const Compute& compute, const std::string& tensor, std::set<std::string>& seen) {
+  bool found = false;
+  visit_reads(compute, [&](const Expr& load) {
+    if (found || !seen.insert(load->name).second) return;
+    const Compute* producer = program.find_compute(load->name);
+    found = load->name == tensor || (producer != nullptr && depends(program, *producer, tensor, seen));
+  });
+  return found;
+}
+
+}  // namespace
+
+void visit_reads(const Compute& compute, const std::function<void(const Expr&)>& f) {
+  for (const Expr& body : compute.body) {
+    visit(body, [&](const Expr& e) {
+      if (e.op() == Op::kLoad) f(e);
+    });
+  }
+}
+
+std::vector<Expr> reads_of(const Compute& compute, const std::vector<Tensor>& tensors) {
+  std::vector<Expr> reads;
+  visit_reads(compute, [&](const Expr& load) {
+    const auto is_it = [&](const Tensor& t) { return t.name == load->name; };
+    if (std::any_of(tensors.begin(), tensors.end(), is_it)) reads.push_back(load);
+  });
+  return reads;
+}
+
+int count_reads(const Compute& compute, const std::string& tensor) {
+  int reads = 0;
+  visit_reads(compute, [&](const Expr& load) { reads += load->name == tensor; });
+  return reads;
+}
+
+int count_reads(const Program& program, const std::string& tensor) {
+  int reads = 0;
+  for (const Compute& compute : program.computes) reads += count_reads(compute, tensor);
+  return reads;
+}
+
+bool depends_on(const Program& program, const Compute& compute, const std::string& tensor) {
+  std::set<std::string> seen;
+  return depends(program, compute, tensor, seen);
+}
+
+size_t own_axes(const Compute& compute, const Expr& load) {
+  size_t own = 0;
+  while (own < load->args.size() && own < compute.axes.size() && load.arg(own).is_var() &&
+         load.arg(own)->name == compute.axes[own].name) {
+    ++own;
+  }
+  return own;
+}
+
+bool reads_own_point(const Compute& compute, const std::string& tensor) {
+  bool own = true;
+  visit_reads(compute, [&](const Expr& load) {
+    if (load->name != tensor) return;
+    own = own && load->args.size() == compute.axes.size() && own_axes(compute, load) == compute.axes.size();
+  });
+  return own;
+}
+
+}  // namespace tw::te

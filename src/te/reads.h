@@ -1,0 +1,30 @@
+// Which tensors the computes of a program read, and where: what schedules and layouts ask about the maths.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "te/te.h"
+
+namespace tw::te {
+
+/// Calls on every load in the bodies of `compute`; on one that is shared within a body once.
+void visit_reads(const Compute& compute, const std::function<void(const Expr& load)>& visit);
+
+/// The loads of any of `tensors` in `compute`.
+std::vector<Expr> reads_of(const Compute& compute, const std::vector<Tensor>& tensors);
+
+/// Number of loads of `tensor` in one compute, in all of a program.
+int count_reads(const Compute& compute, const std::string& tensor);
+int count_reads(const Program& program, const std::string& tensor);
+
+/// Whether `compute` reads `tensor`, itself or through the computes that it reads.
+bool depends_on(const Program& program, const Compute& compute, const std::string& tensor);
+
+/// Number of leading indices of `load` that are the leading axes of `compute`, unchanged.
+size_t own_axes(const Compute& compute, const Expr& load);
+
+/// Whether `compute` reads `tensor` only at its own point: index d is axis d.
+bool reads_own_point(const Compute& compute, const std::string& tensor);
+
+}  // namespace tw::te

@@ -46,13 +46,10 @@ def dumps(args, python, folder):
     model = folder / f"mlp_{SHAPE.replace(',', '_')}.onnx"
     call(args.tilewright, "compile", model, "-o", folder / "mlp.tw", "--target", TARGET, "--dump-ir", folder / "ir",
          "--plan-out", folder / "plan.twp")
-    last_graph = None
     found = {"passes": call(args.tw_opt, "--list"), "plan": (folder / "plan.twp").read_text()}
     for file in sorted((folder / "ir").iterdir()):
         phase, name = file.stem.split("_", 2)[1:]
         found[f"{phase.split('-')[0]} {name}"] = file.read_text()
-        last_graph = file if phase == "graph" else last_graph
-    found["te"] = call(args.tw_opt, "--pass=te", "--zero-constants", last_graph)
     found["loop"] = file.read_text()  # after the last pass
     return found
 

@@ -476,6 +476,25 @@ const std::vector<BadModel>& bad_models() {
          m.input("b", {int64_t{2}}, onnx::TensorProto::INT64).output("y");
          m.node("RoiAlign", {"x", "r", "b"}, {"y"});
        }},
+      {"more_samples_than_memory",
+       Kind::kUnsupported,
+       {"RoiAlign (opset 17), 1 node: 'node_y'", "100000000 places along one axis"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("x", {int64_t{1}, int64_t{1}, int64_t{4}, int64_t{4}}).input("r", {int64_t{2}, int64_t{4}});
+         m.input("b", {int64_t{2}}, onnx::TensorProto::INT64).output("y");
+         auto& node = m.node("RoiAlign", {"x", "r", "b"}, {"y"});
+         set_int(node, "sampling_ratio", 10'000);
+         set_int(node, "output_height", 10'000);
+       }},
+      {"convolution_without_channels",
+       Kind::kUser,
+       {"node 'node_y' (CausalConvWithState", "the weights [0, 1, 4] do not fit the input [2, 0, 7]"},
+       [](ModelBuilder& m, ImportOptions&) {
+         m.input("x", {int64_t{2}, int64_t{0}, int64_t{7}}).input("w", {int64_t{0}, int64_t{1}, int64_t{4}});
+         m.output("y").output("s");
+         m.node("CausalConvWithState", {"x", "w"}, {"y", "s"});
+       },
+       27},
       {"offsets_of_another_kernel",
        Kind::kUser,
        {"node 'node_y' (DeformConv", "offset [1, 4, 3, 3] do not fit"},

@@ -367,6 +367,20 @@ TEST(Shapes, SliceFollowsNumpy) {
   }
 }
 
+// Pivots that are not in their own row, and a column without any.
+TEST(Det, FollowsTheDefinition) {
+  ModelBuilder m;
+  m.input("x", {int64_t{4}, int64_t{3}, int64_t{3}}).output("y");
+  m.node("Det", {"x"}, {"y"});
+  const RefTensor y = run(m, {tensor({4, 3, 3}, {0, 2, 1, 3, 0, 1, 1, 1, 0,  // by hand: 0*(0-1) - 2*(0-1) + 1*(3-0) = 5
+                                                 0, 0, 2, 0, 3, 0, 4, 0, 0,  // odd permutation: -24
+                                                 1, 2, 3, 2, 4, 6, 1, 0, 1,  // dependent rows: 0
+                                                 0, 1, 2, 0, 3, 4, 0, 5, -6})});
+  EXPECT_EQ(y.type.shape, Shape{4});
+  const std::vector<double> want{5, -24, 0, 0};
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(y.floats[i], want[i], 1e-5) << i;
+}
+
 TEST(Optional, InputsInTheMiddleMayBeAbsent) {
   ModelBuilder m;
   m.input("x", {int64_t{2}}).output("y");

@@ -90,7 +90,7 @@ Outputs convert_causal_conv_with_state(NodeContext& c) {
   Emitter& e = c.emit();
   const Shape x = c.shape(0);
   const Shape w = c.shape(1);
-  if (x.size() != 3 || w.size() != 3 || w[0] != x[1] || w[1] != 1 || w[2] < 1)
+  if (x.size() != 3 || w.size() != 3 || w[0] != x[1] || w[0] < 1 || w[1] != 1 || w[2] < 1)
     throw UserError(fmt::format("the weights {} do not fit the input {}", to_string(w), to_string(x)));
   const Shape state{x[0], x[1], w[2] - 1};
   if (c.has(3) && c.shape(3) != state)

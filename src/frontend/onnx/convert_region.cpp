@@ -19,6 +19,8 @@ void require_float(NodeContext& c, size_t input, std::string_view name) {
 
 // Floats first, first + step, ..
 ValueId iota(Emitter& e, int64_t count, double first, double step, TensorType type) {
+  if (count > kMaxFoldInputElements)
+    throw Unsupported(fmt::format("{} places along one axis; up to {} are supported", count, kMaxFoldInputElements));
   graph::RefTensor numbers = graph::RefTensor::zeros(std::move(type));
   for (int64_t i = 0; i < count; ++i) numbers.floats[i] = first + step * static_cast<double>(i);
   numbers.round_to_type();

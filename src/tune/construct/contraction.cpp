@@ -13,6 +13,7 @@
 #include "te/rewrite.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
+#include "tune/construct/epilogue.h"
 #include "tune/construct/tile.h"
 
 namespace tw::tune {
@@ -47,31 +48,6 @@ const te::Compute* find_contraction(const te::Program& program) {
     if (schedule::match_contraction(c).ok()) return &c;
   }
   return nullptr;
-}
-
-bool depends_on(const te::Program& program, const te::Compute& compute, const std::string& tensor) {
-  bool found = false;
-  for (const Expr& body : compute.body) {
-    visit(body, [&](const Expr& e) {
-      if (found || e.op() != Op::kLoad) return;
-      const te::Compute* producer = program.find_compute(e->name);
-      found = e->name == tensor || (producer != nullptr && depends_on(program, *producer, tensor));
-    });
-  }
-  return found;
-}
-
-// Whether every read of `tensor` in `compute` is at the compute's own point.
-bool reads_own_point(const te::Compute& compute, const std::string& tensor) {
-  bool own = true;
-  for (const Expr& body : compute.body) {
-    visit(body, [&](const Expr& e) {
-      if (e.op() != Op::kLoad || e->name != tensor) return;
-      for (size_t d = 0; d < e->args.size(); ++d)
-        own = own && e.arg(d).is_var() && e.arg(d)->name == compute.axes[d].name;
-    });
-  }
-  return own;
 }
 
 // Coefficient of `axis` in the row-major element offset of `read` in units of bytes; 0 when it is not linear.
@@ -219,21 +195,6 @@ std::vector<std::string> split_reductions(const Plan& plan, Schedule& s) {
   return loops;
 }
 
-// Epilogue stages that are read more than once keep their values of the tile in registers.
-void schedule_epilogue(const Plan& plan, const std::string& tile_loop, Schedule& s) {
-  const std::vector<te::Compute>& computes = plan.program.computes;
-  const std::string& sum = plan.match.compute->name();
-  const std::string column = plan.match.column.name;
-  for (auto c = computes.rbegin(); c != computes.rend(); ++c) {
-    if (c->name() == plan.output || c->name() == sum || !depends_on(plan.program, *c, sum)) continue;
-    s.compute_at(c->name(), plan.output, tile_loop, loop::Scope::kRegister);
-    s.split(c->name(), column, {plan.lanes});
-    for (const te::Axis& row : plan.match.rows) s.unroll(c->name(), row.name);
-    s.unroll(c->name(), column + ".0");
-    s.vectorize(c->name(), column + ".1");
-  }
-}
-
 void schedule_accumulator(const Plan& plan, const std::string& tile_loop, Schedule& s) {
   const std::string& acc = plan.accumulator;
   const std::string column = plan.match.column.name;
@@ -249,28 +210,6 @@ void schedule_accumulator(const Plan& plan, const std::string& tile_loop, Schedu
   s.unroll(acc, column + ".0");
   s.vectorize(acc, column + ".1");
   if (plan.match.compute->body[0].type().is_float()) s.tensorize(acc, order.front(), "fma_tile", {});
-}
-
-Result<bool> check_epilogue(const te::Program& program, const te::Compute& sum) {
-  int outputs = 0;
-  for (const te::Compute& c : program.computes) {
-    if (&c == &sum || !depends_on(program, c, sum.name())) continue;
-    if (c.is_reduction()) return declined("reduction {} follows the contraction", c.name());
-    if (c.outputs[0].shape != sum.outputs[0].shape || !reads_own_point(c, sum.name())) {
-      return declined("{} does not follow {} point by point", c.name(), sum.name());
-    }
-    outputs += program.is_output(c.name());
-  }
-  outputs += program.is_output(sum.name());
-  if (outputs != 1) return declined("{} outputs leave the epilogue", outputs);
-  return true;
-}
-
-std::string output_of(const te::Program& program, const te::Compute& sum) {
-  for (const te::Compute& c : program.computes) {
-    if (program.is_output(c.name()) && (&c == &sum || depends_on(program, c, sum.name()))) return c.name();
-  }
-  return sum.name();
 }
 
 }  // namespace
@@ -292,8 +231,9 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
   for (const te::Compute& c : plan.program.computes) {
     if (&c != &sum && schedule::match_contraction(c).ok()) return declined("{} is a second contraction", c.name());
   }
-  if (auto epilogue = check_epilogue(plan.program, sum); !epilogue.ok()) return Reason{epilogue.reason()};
-  plan.output = output_of(plan.program, sum);
+  const Result<std::string> output = epilogue_output(plan.program, sum);
+  if (!output.ok()) return Reason{output.reason()};
+  plan.output = *output;
   plan.accumulator = plan.output == name ? name + ".acc" : name;
   plan.lanes = std::min<int64_t>(target.lanes(sum.outputs[0].type), plan.match.column.extent);
   plan.tile = tile_of(plan, target);
@@ -305,7 +245,9 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
   place_b(plan, out, task, target);
   if (plan.output == name) out.schedule.cache_write(name);
   const std::string tile_loop = schedule_output(plan, out.schedule);
-  schedule_epilogue(plan, tile_loop, out.schedule);
+  const std::string& column = plan.match.column.name;
+  schedule_epilogue(plan.program, {name, plan.output, tile_loop, names_of(plan.match.rows), column, plan.lanes},
+                    out.schedule);
   schedule_accumulator(plan, tile_loop, out.schedule);
   return out;
 }

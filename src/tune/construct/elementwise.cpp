@@ -2,17 +2,13 @@
 
 #include <algorithm>
 
+#include "schedule/contraction.h"
 #include "support/math.h"
 #include "te/rewrite.h"
 
 namespace tw::tune {
-namespace {
-
-constexpr int64_t kTileElements = 8192;  // long enough to hide a tile's entry, short enough to balance two threads
-
-// Leading axes to run as tiles: the fewest whose rest is at most `work` elements.
-std::vector<std::string> tile_axes(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
-                                   int64_t work) {
+std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
+                                    int64_t work) {
   std::vector<std::string> tiles;
   int64_t rest = num_elements(extents);
   for (size_t i = 0; i < loops.size() && rest > work; ++i) {
@@ -21,8 +17,6 @@ std::vector<std::string> tile_axes(const std::vector<std::string>& loops, const 
   }
   return tiles;
 }
-
-}  // namespace
 
 int count_reads(const te::Program& program, const std::string& tensor) {
   int reads = 0;
@@ -92,8 +86,18 @@ void schedule_elementwise(schedule::Schedule& s, const te::Compute& c, const Tar
       extents.push_back(lanes);
     }
   }
-  const std::vector<std::string> tiles = tile_axes(loops, extents, kTileElements);
+  const std::vector<std::string> tiles = tile_loops(loops, extents);
   if (!tiles.empty()) s.parallel(c.name(), tiles);
+}
+
+bool reduces_contiguous(const te::Compute& c) {
+  bool contiguous = false;
+  visit(c.body[0], [&](const Expr& e) {
+    if (e.op() != Op::kLoad || e->args.empty()) return;
+    contiguous =
+        contiguous || schedule::dim_of_axis(e, c.reduce_axes.back().name) == static_cast<int>(e->args.size()) - 1;
+  });
+  return contiguous;
 }
 
 void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {
@@ -120,7 +124,7 @@ void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const Targe
   }
   int64_t reduced = 1;
   for (const te::Axis& r : c.reduce_axes) reduced *= std::max<int64_t>(1, r.extent);
-  const std::vector<std::string> tiles = tile_axes(loops, extents, std::max<int64_t>(1, kTileElements / reduced));
+  const std::vector<std::string> tiles = tile_loops(loops, extents, std::max<int64_t>(1, kTileElements / reduced));
   if (!tiles.empty()) s.parallel(c.name(), tiles);
 }
 

@@ -2,7 +2,6 @@
 // their leading axes with the output. One tile is one row; all intermediate stages live in the tile.
 #include <algorithm>
 
-#include "schedule/contraction.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
 
@@ -48,17 +47,6 @@ size_t common_rows(const te::Program& program, const te::Compute& output) {
   }
   // A last axis that is itself the row would leave nothing to vectorise.
   return output.is_reduction() ? rows : std::min(rows, output.axes.size() - 1);
-}
-
-// Whether the innermost reduction axis runs along contiguous elements of what is read.
-bool reduces_contiguous(const te::Compute& c) {
-  bool contiguous = false;
-  visit(c.body[0], [&](const Expr& e) {
-    if (e.op() != Op::kLoad || e->args.empty()) return;
-    contiguous =
-        contiguous || schedule::dim_of_axis(e, c.reduce_axes.back().name) == static_cast<int>(e->args.size()) - 1;
-  });
-  return contiguous;
 }
 
 class RowScheduler {

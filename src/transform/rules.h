@@ -22,4 +22,7 @@ std::span<const Rule> arithmetic_rules();
 /// Several nodes that spell out one operator (rules_patterns.cpp).
 std::span<const Rule> pattern_rules();
 
+/// Convolutions and pooling (rules_windows.cpp).
+std::span<const Rule> window_rules();
+
 }  // namespace tw::transform

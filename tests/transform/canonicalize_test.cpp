@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/transform/graph_tools.h"
@@ -268,6 +269,34 @@ TEST(Canonicalize, Gates) {
 })",
                             kPattern);
   EXPECT_EQ(ops_of(g), "silu mish hard_swish sigmoid mul");
+}
+
+// Kernel positions that only meet padding go, where the padding can follow.
+TEST(Canonicalize, ConvolutionWithoutTapsInThePadding) {
+  struct Case {
+    std::string attributes;
+    Shape out, kernel;
+  };
+  const Case cases[] = {
+      {"pads = [6, 6, 6, 6], dilations = [6, 6]", {5, 5}, {1, 1}},
+      {"pads = [6, 1, 6, 1], dilations = [6, 1]", {5, 5}, {1, 3}},
+      {"pads = [5, 4, 5, 3], dilations = [5, 4], strides = [1, 2]", {5, 2}, {1, 2}},
+      {"pads = [1, 1, 1, 1], dilations = [2, 2], strides = [10, 10]", {1, 1}, {3, 3}},
+      {"pads = [1, 1, 1, 1]", {5, 5}, {3, 3}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.attributes);
+    const Graph before = parse(
+        fmt::format("graph g {{\n  input x : f32[1, 2, 5, 5]\n  input w : f32[3, 2, 3, 3]\n  y : f32[1, 3, {}, {}] = "
+                    "conv(x, w) {{{}}} as y\n  output y\n}}",
+                    c.out[0], c.out[1], c.attributes));
+    const Graph after = run_pass(before, "canonicalize");
+    testing::expect_same_function(before, after, 1e-12);
+    const graph::Node& conv = after.nodes.back();
+    ASSERT_EQ(conv.op, "conv");
+    const Shape& w = after.value(conv.inputs[1]).type.shape;
+    EXPECT_EQ(Shape(w.begin() + 2, w.end()), c.kernel);
+  }
 }
 
 }  // namespace

@@ -249,7 +249,31 @@ TEST(Construct, ReductionOverLeadingAxes) {
     return x({r[0], r[1], i[0]});
   });
   const te::Tensor z = b.compute("mean", {21}, [&](const auto& i) { return y({i[0]}) * float_imm(0.5); });
-  check({b.finish("mean", {z}), {}}, "cpu:x86-64-v4", "generic");
+  check({b.finish("mean", {z}), {}}, "cpu:x86-64-v4", "columns");
+}
+
+// Channels last, windows of 3 x 3 with padding by one; the padding is inlined.
+te::Program max_pool(int64_t h, int64_t c, int64_t stride) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {h, h, c});
+  const int64_t oh = (h - 1) / stride + 1;
+  const te::Tensor p = b.compute("pad", {h + 2, h + 2, c}, [&](const auto& i) {
+    const Expr inside = i[0] >= Expr(1) && i[0] < Expr(h + 1) && i[1] >= Expr(1) && i[1] < Expr(h + 1);
+    return select(inside, x({i[0] - Expr(1), i[1] - Expr(1), i[2]}), te::identity_of(te::CombinerKind::kMax, x.type));
+  });
+  const te::Tensor y = b.reduce("y", {oh, oh, c}, {3, 3}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
+    return p({i[0] * Expr(stride) + r[0], i[1] * Expr(stride) + r[1], i[2]});
+  });
+  return b.finish("pool", {y});
+}
+
+TEST(Construct, PoolingKeepsItsColumnsInRegisters) {
+  const int64_t shapes[][3] = {{7, 64, 1}, {6, 37, 2}, {5, 3, 1}, {9, 200, 2}};
+  for (const auto& s : shapes) {
+    SCOPED_TRACE(fmt::format("h {} c {} stride {}", s[0], s[1], s[2]));
+    check({max_pool(s[0], s[1], s[2]), {}}, "cpu:x86-64-v4", "columns");
+    check({max_pool(s[0], s[1], s[2]), {}}, "cpu:x86-64-v3", "columns");
+  }
 }
 
 TEST(Construct, ArgMaxIsATupleReduction) {

@@ -6,6 +6,7 @@ namespace {
 
 const tune::Constructor kFamilies[] = {
     {"contraction", tune::construct_contraction},
+    {"columns", tune::construct_columns},
     {"rows", tune::construct_rows},
     {"generic", tune::construct_generic},
 };

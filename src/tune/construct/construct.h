@@ -43,6 +43,8 @@ Construction construct(std::span<const Constructor> families, const GroupTask& t
 
 /// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).
 Result<Construction> construct_contraction(const GroupTask& task, const TargetInfo& target);
+/// One reduction that keeps the contiguous axis, with element-wise epilogue: pooling, means over images (columns.cpp).
+Result<Construction> construct_columns(const GroupTask& task, const TargetInfo& target);
 /// Reductions along rows that share their leading axes with the output: softmax, layer norm (rows.cpp).
 Result<Construction> construct_rows(const GroupTask& task, const TargetInfo& target);
 /// Everything: each stage a kernel of its own, vectorised along the last axis, parallel along the others (generic.cpp).

@@ -13,6 +13,7 @@
 #include "te/reads.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
+#include "tune/construct/epilogue.h"
 #include "tune/construct/tile.h"
 
 namespace tw::tune {
@@ -195,21 +196,6 @@ std::vector<std::string> split_reductions(const Plan& plan, Schedule& s) {
   return loops;
 }
 
-// Epilogue stages that are read more than once keep their values of the tile in registers.
-void schedule_epilogue(const Plan& plan, const std::string& tile_loop, Schedule& s) {
-  const std::vector<te::Compute>& computes = plan.program.computes;
-  const std::string& sum = plan.match.compute->name();
-  const std::string column = plan.match.column.name;
-  for (auto c = computes.rbegin(); c != computes.rend(); ++c) {
-    if (c->name() == plan.output || c->name() == sum || !te::depends_on(plan.program, *c, sum)) continue;
-    s.compute_at(c->name(), plan.output, tile_loop, loop::Scope::kRegister);
-    s.split(c->name(), column, {plan.lanes});
-    for (const te::Axis& row : plan.match.rows) s.unroll(c->name(), row.name);
-    s.unroll(c->name(), column + ".0");
-    s.vectorize(c->name(), column + ".1");
-  }
-}
-
 void schedule_accumulator(const Plan& plan, const std::string& tile_loop, Schedule& s) {
   const std::string& acc = plan.accumulator;
   const std::string column = plan.match.column.name;
@@ -227,32 +213,10 @@ void schedule_accumulator(const Plan& plan, const std::string& tile_loop, Schedu
   if (plan.match.compute->body[0].type().is_float()) s.tensorize(acc, order.front(), "fma_tile", {});
 }
 
-Result<bool> check_epilogue(const te::Program& program, const te::Compute& sum) {
-  int outputs = 0;
-  for (const te::Compute& c : program.computes) {
-    if (&c == &sum || !te::depends_on(program, c, sum.name())) continue;
-    if (c.is_reduction()) return declined("reduction {} follows the contraction", c.name());
-    if (c.outputs[0].shape != sum.outputs[0].shape || !te::reads_own_point(c, sum.name())) {
-      return declined("{} does not follow {} point by point", c.name(), sum.name());
-    }
-    outputs += program.is_output(c.name());
-  }
-  outputs += program.is_output(sum.name());
-  if (outputs != 1) return declined("{} outputs leave the epilogue", outputs);
-  return true;
-}
-
 // An output without elements, or a sum of no terms: nothing to cut into tiles.
 bool has_empty_axis(const te::Compute& c) {
   const auto empty = [](const te::Axis& axis) { return axis.extent == 0; };
   return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
-}
-
-std::string output_of(const te::Program& program, const te::Compute& sum) {
-  for (const te::Compute& c : program.computes) {
-    if (program.is_output(c.name()) && (&c == &sum || te::depends_on(program, c, sum.name()))) return c.name();
-  }
-  return sum.name();
 }
 
 }  // namespace
@@ -275,8 +239,9 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
     if (&c != &sum && schedule::match_contraction(c).ok()) return declined("{} is a second contraction", c.name());
   }
   if (has_empty_axis(sum)) return declined("{} has an axis of extent 0", name);
-  if (auto epilogue = check_epilogue(plan.program, sum); !epilogue.ok()) return Reason{epilogue.reason()};
-  plan.output = output_of(plan.program, sum);
+  const Result<std::string> output = epilogue_output(plan.program, sum);
+  if (!output.ok()) return Reason{output.reason()};
+  plan.output = *output;
   plan.accumulator = plan.output == name ? name + ".acc" : name;
   plan.lanes = std::min<int64_t>(target.lanes(sum.outputs[0].type), plan.match.column.extent);
   plan.tile = tile_of(plan, target);
@@ -288,7 +253,9 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
   place_b(plan, out, task, target);
   if (plan.output == name) out.schedule.cache_write(name);
   const std::string tile_loop = schedule_output(plan, out.schedule);
-  schedule_epilogue(plan, tile_loop, out.schedule);
+  const std::string& column = plan.match.column.name;
+  schedule_epilogue(plan.program, {name, plan.output, tile_loop, names_of(plan.match.rows), column, plan.lanes},
+                    out.schedule);
   schedule_accumulator(plan, tile_loop, out.schedule);
   return out;
 }

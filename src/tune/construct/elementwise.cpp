@@ -2,18 +2,15 @@
 
 #include <algorithm>
 
+#include "schedule/contraction.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
 namespace tw::tune {
-namespace {
 
-constexpr int64_t kTileElements = 8192;  // long enough to hide a tile's entry, short enough to balance two threads
-
-// Leading axes to run as tiles: the fewest whose rest is at most `work` elements.
-std::vector<std::string> tile_axes(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
-                                   int64_t work) {
+std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
+                                    int64_t work) {
   std::vector<std::string> tiles;
   int64_t rest = num_elements(extents);
   for (size_t i = 0; i < loops.size() && rest > work; ++i) {
@@ -22,8 +19,6 @@ std::vector<std::string> tile_axes(const std::vector<std::string>& loops, const 
   }
   return tiles;
 }
-
-}  // namespace
 
 std::vector<std::string> axis_names(const std::vector<te::Axis>& axes) {
   std::vector<std::string> names;
@@ -79,8 +74,17 @@ void schedule_elementwise(schedule::Schedule& s, const te::Compute& c, const Tar
       extents.push_back(lanes);
     }
   }
-  const std::vector<std::string> tiles = tile_axes(loops, extents, kTileElements);
+  const std::vector<std::string> tiles = tile_loops(loops, extents);
   if (!tiles.empty()) s.parallel(c.name(), tiles);
+}
+
+bool reduces_contiguous(const te::Compute& c) {
+  bool contiguous = false;
+  te::visit_reads(c, [&](const Expr& load) {
+    const int last = static_cast<int>(load->args.size()) - 1;
+    contiguous = contiguous || (last >= 0 && schedule::dim_of_axis(load, c.reduce_axes.back().name) == last);
+  });
+  return contiguous;
 }
 
 void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {
@@ -103,7 +107,7 @@ void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const Targe
   }
   int64_t reduced = 1;
   for (const te::Axis& r : c.reduce_axes) reduced *= std::max<int64_t>(1, r.extent);
-  const std::vector<std::string> tiles = tile_axes(loops, extents, std::max<int64_t>(1, kTileElements / reduced));
+  const std::vector<std::string> tiles = tile_loops(loops, extents, std::max<int64_t>(1, kTileElements / reduced));
   if (!tiles.empty()) s.parallel(c.name(), tiles);
 }
 

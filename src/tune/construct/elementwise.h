@@ -9,8 +9,17 @@
 
 namespace tw::tune {
 
+/// Leading loops to run as tiles: the fewest whose rest is at most `work` elements, by default those of a tile that is
+/// long enough to hide its entry and short enough to balance two threads.
+constexpr int64_t kTileElements = 8192;
+std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
+                                    int64_t work = kTileElements);
+
 /// Vectors along the last axis, tiles along the leading ones, about `kTileElements` elements a tile.
 void schedule_elementwise(schedule::Schedule& s, const te::Compute& compute, const TargetInfo& target);
+
+/// Whether the innermost reduction axis runs along contiguous elements of what is read.
+bool reduces_contiguous(const te::Compute& compute);
 
 /// A reduction stage as a root: spatial vectors along the last axis when it is long enough, serial reductions inside.
 void schedule_reduction(schedule::Schedule& s, const te::Compute& compute, const TargetInfo& target);

@@ -2,7 +2,6 @@
 // their leading axes with the output. One tile is one row; all intermediate stages live in the tile.
 #include <algorithm>
 
-#include "schedule/contraction.h"
 #include "te/reads.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
@@ -35,16 +34,6 @@ size_t common_rows(const te::Program& program, const te::Compute& output) {
   }
   // A last axis that is itself the row would leave nothing to vectorise.
   return output.is_reduction() ? rows : std::min(rows, output.axes.size() - 1);
-}
-
-// Whether the innermost reduction axis runs along contiguous elements of what is read.
-bool reduces_contiguous(const te::Compute& c) {
-  bool contiguous = false;
-  te::visit_reads(c, [&](const Expr& load) {
-    const int last = static_cast<int>(load->args.size()) - 1;
-    contiguous = contiguous || (last >= 0 && schedule::dim_of_axis(load, c.reduce_axes.back().name) == last);
-  });
-  return contiguous;
 }
 
 class RowScheduler {

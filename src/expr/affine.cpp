@@ -59,13 +59,6 @@ bool prints_before(const Term* a, const Term* b) {
 
 }  // namespace
 
-int64_t wrapping_mul(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-}
-int64_t wrapping_add(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
-
 int compare_exprs(const Expr& a, const Expr& b) {
   if (a.same(b)) return 0;
   if (int c = compare_nodes(*a, *b)) return c;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "expr/expr.h"
+#include "expr/scalar.h"
 
 namespace tw {
 
@@ -31,9 +31,6 @@ struct Sum {
 
 /// A total order of expressions by structure: <0, 0, >0. 0 exactly when they are equal.
 int compare_exprs(const Expr& a, const Expr& b);
-
-int64_t wrapping_mul(int64_t a, int64_t b);
-int64_t wrapping_add(int64_t a, int64_t b);
 
 /// scale * s, and a + scale * b, both normal.
 Sum scaled(Sum s, int64_t scale);

@@ -6,8 +6,8 @@
 #include <optional>
 #include <unordered_set>
 
+#include "expr/scalar.h"
 #include "support/error.h"
-#include "support/math.h"
 
 namespace tw {
 namespace {
@@ -16,37 +16,11 @@ Expr make(ExprNode node) { return Expr(std::make_shared<const ExprNode>(std::mov
 
 bool is_comparison(Op op) { return op == Op::kEq || op == Op::kNe || op == Op::kLt || op == Op::kLe; }
 
-// Value of an integer operation on immediates, or nothing (division by zero, not an integer operation).
+// Value of an i64 operation on immediates, or nothing (division by zero, an operation on bits).
 std::optional<int64_t> fold_int(Op op, int64_t a, int64_t b) {
-  const bool divides = b != 0 && !(a == INT64_MIN && b == -1);
-  switch (op) {
-    case Op::kAdd:
-      return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    case Op::kSub:
-      return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-    case Op::kMul:
-      return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    case Op::kDiv:
-      return divides ? std::optional(a / b) : std::nullopt;
-    case Op::kFloorDiv:
-      return divides ? std::optional(floor_div(a, b)) : std::nullopt;
-    case Op::kFloorMod:
-      return divides ? std::optional(floor_mod(a, b)) : std::nullopt;
-    case Op::kMin:
-      return std::min(a, b);
-    case Op::kMax:
-      return std::max(a, b);
-    case Op::kEq:
-      return a == b;
-    case Op::kNe:
-      return a != b;
-    case Op::kLt:
-      return a < b;
-    case Op::kLe:
-      return a <= b;
-    default:
-      return std::nullopt;
-  }
+  const bool folds = (op >= Op::kAdd && op <= Op::kMax) || is_comparison(op);
+  if (!folds || undefined_reason(op, ScalarType::kI64, int_word(b)) != nullptr) return std::nullopt;
+  return apply_binary(op, ScalarType::kI64, int_word(a), int_word(b)).i;
 }
 
 // Neutral operands of index arithmetic: keeps expressions small while they are built.
@@ -90,10 +64,7 @@ Expr int_imm(int64_t value, DataType type) {
 Expr float_imm(double value, DataType type) {
   if (type.is_vector()) return broadcast(float_imm(value, type.element()), type.lanes());
   TW_CHECK(type.is_float(), "float immediate of type {}", to_string(type));
-  if (type == DataType::f32()) value = static_cast<float>(value);
-  if (type == DataType::f16()) value = f16_value(f16_bits(value));
-  if (type == DataType::bf16()) value = bf16_value(bf16_bits(value));
-  return make({.op = Op::kFloatImm, .type = type, .number = value, .name = {}, .args = {}});
+  return make({.op = Op::kFloatImm, .type = type, .number = round_to(type.scalar(), value), .name = {}, .args = {}});
 }
 
 Expr imm(DataType type, double value) {

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "expr/scalar.h"
 #include "expr/simplifier.h"
 #include "support/math.h"
 
@@ -25,16 +26,6 @@ bool is_float_bits(const Expr& e, double value) {
   return x.op() == Op::kFloatImm && std::bit_cast<uint64_t>(x->number) == std::bit_cast<uint64_t>(value);
 }
 
-// The value of a cast from float to an integer type (not u64): truncated, saturating, NaN to 0.
-int64_t float_to_int(double x, DataType type) {
-  const int bits = type.bits() - (type.is_signed_int() ? 1 : 0);
-  const int64_t hi = bits == 63 ? INT64_MAX : (int64_t{1} << bits) - 1;
-  const int64_t lo = type.is_signed_int() ? -hi - 1 : 0;
-  if (std::isnan(x)) return 0;
-  if (x <= static_cast<double>(lo)) return lo;
-  return x >= static_cast<double>(hi) ? hi : static_cast<int64_t>(x);
-}
-
 // The immediate that a cast of an immediate gives; null where folding it could change bits.
 Expr fold_cast(DataType type, const Expr& x) {
   constexpr int64_t kExactInDouble = int64_t{1} << 53;
@@ -44,7 +35,7 @@ Expr fold_cast(DataType type, const Expr& x) {
   }
   if (x.op() != Op::kFloatImm || type.scalar() == ScalarType::kU64) return Expr();
   if (type.is_float()) return std::isnan(x->number) ? Expr() : float_imm(x->number, type);
-  return int_imm(type.is_bool() ? x->number != 0 : float_to_int(x->number, type), type);
+  return int_imm(apply_cast(type.scalar(), x.type().scalar(), float_word(x->number)).i, type);
 }
 
 }  // namespace

@@ -235,10 +235,8 @@ class Machine {
 
   Word binary(const Node& node, Word a, Word b) {
     if (node.from == ScalarType::kI64) {  // most of it is index arithmetic
-      if (node.op == Op::kAdd)
-        return int_word(static_cast<int64_t>(static_cast<uint64_t>(a.i) + static_cast<uint64_t>(b.i)));
-      if (node.op == Op::kMul)
-        return int_word(static_cast<int64_t>(static_cast<uint64_t>(a.i) * static_cast<uint64_t>(b.i)));
+      if (node.op == Op::kAdd) return int_word(wrapping_add(a.i, b.i));
+      if (node.op == Op::kMul) return int_word(wrapping_mul(a.i, b.i));
     }
     if (const char* reason = undefined_reason(node.op, node.from, b)) fail("{}", reason);
     return apply_binary(node.op, node.from, a, b);
@@ -319,10 +317,10 @@ class Machine {
   }
 
   void ramp(Node& node) {
-    const auto base = static_cast<uint64_t>(scalar(*node.args[0]).i);
-    const auto stride = static_cast<uint64_t>(scalar(*node.args[1]).i);
+    const int64_t base = scalar(*node.args[0]).i;
+    const int64_t stride = scalar(*node.args[1]).i;
     for (int lane = 0; lane < node.lanes; ++lane) {
-      node.out[lane] = int_word(wrap_to(node.type, static_cast<int64_t>(base + stride * static_cast<uint64_t>(lane))));
+      node.out[lane] = int_word(wrap_to(node.type, wrapping_add(base, wrapping_mul(stride, lane))));
     }
   }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "loop/arithmetic.h"
+#include "expr/scalar.h"
 #include "loop/interpreter.h"
 #include "loop/loop.h"
 

@@ -5,18 +5,23 @@
 #include <cmath>
 
 #include "expr/elementary.h"
+#include "expr/scalar.h"
 #include "support/error.h"
-#include "te/scalar_ops.h"
 
 namespace tw::te {
 namespace {
+
+// Floats of every type are computed in f64: evaluation is the reference that narrower results are measured against.
+ScalarType computed_in(DataType type) { return type.is_float() ? ScalarType::kF64 : type.scalar(); }
+
+Word zero(DataType type) { return type.is_float() ? float_word(0) : int_word(0); }
 
 // Expressions compiled once per compute: names become slots, so that the element loop looks nothing up.
 struct Node {
   Op op;
   DataType type;
   DataType operand;  // of args[0]
-  Scalar constant;
+  Word constant;
   size_t slot = 0;                              // kVar
   const TensorValues* tensor = nullptr;         // kLoad
   std::string tensor_name;                      // kLoad, for messages
@@ -47,7 +52,7 @@ class ComputeEvaluator {
     for (const Tensor& output : compute_.outputs) outputs.push_back(&memory_.at(output.name));
     size_t element = 0;
     over(compute_.axes, 0, 0, [&] {
-      const std::vector<Scalar> values = element_values();
+      const std::vector<Word> values = element_values();
       for (size_t k = 0; k < values.size(); ++k) {
         if (outputs[k]->type.is_float())
           outputs[k]->floats[element] = values[k].f;
@@ -65,7 +70,7 @@ class ComputeEvaluator {
     Node node{.op = e.op(),
               .type = e.type(),
               .operand = e->args.empty() ? e.type() : e.arg(0).type(),
-              .constant = {e->number, e->value},
+              .constant = e.op() == Op::kFloatImm ? float_word(e->number) : int_word(e->value),
               .tensor_name = {},
               .predicated = e->predicated,
               .args = {}};
@@ -96,8 +101,8 @@ class ComputeEvaluator {
     }
   }
 
-  std::vector<Scalar> element_values() {
-    std::vector<Scalar> totals(body_.size());
+  std::vector<Word> element_values() {
+    std::vector<Word> totals(body_.size());
     if (!compute_.is_reduction()) {
       for (size_t k = 0; k < body_.size(); ++k) totals[k] = value(body_[k]);
       return totals;
@@ -107,9 +112,9 @@ class ComputeEvaluator {
     return totals;
   }
 
-  void combine(std::vector<Scalar>& totals) {
+  void combine(std::vector<Word>& totals) {
     if (compute_.combiner.kind != CombinerKind::kTuple) {
-      totals[0] = apply_binary(combining_op(), body_[0].type, totals[0], value(body_[0]));
+      totals[0] = binary(combining_op(), body_[0].type, totals[0], value(body_[0]));
       return;
     }
     const size_t first = compute_.axes.size() + compute_.reduce_axes.size();
@@ -126,7 +131,7 @@ class ComputeEvaluator {
     return kOps[static_cast<size_t>(compute_.combiner.kind)];
   }
 
-  Scalar value(const Node& n) const {
+  Word value(const Node& n) const {
     switch (n.op) {
       case Op::kIntImm:
       case Op::kFloatImm:
@@ -136,11 +141,11 @@ class ComputeEvaluator {
       case Op::kSelect:
         return value(n.args[0]).i ? value(n.args[1]) : value(n.args[2]);
       case Op::kCast:
-        return cast_scalar(n.operand, n.type, value(n.args[0]));
+        return apply_cast(computed_in(n.type), computed_in(n.operand), value(n.args[0]));
       case Op::kBitcast:
-        return bitcast_scalar(n.operand, n.type, value(n.args[0]));
+        return apply_bitcast(n.type.scalar(), n.operand.scalar(), value(n.args[0]));
       case Op::kFma:
-        return {.f = std::fma(value(n.args[0]).f, value(n.args[1]).f, value(n.args[2]).f)};
+        return apply_fma(computed_in(n.type), value(n.args[0]), value(n.args[1]), value(n.args[2]));
       case Op::kCall:
         return call_value(n);
       case Op::kLoad:
@@ -148,21 +153,27 @@ class ComputeEvaluator {
       default:
         break;
     }
-    if (n.args.size() == 1) return apply_unary(n.op, n.operand, value(n.args[0]));
+    if (n.args.size() == 1) return apply_unary(n.op, computed_in(n.operand), value(n.args[0]));
     TW_CHECK(n.args.size() == 2, "operator {} in a tensor expression", static_cast<int>(n.op));
-    return apply_binary(n.op, n.operand, value(n.args[0]), value(n.args[1]));
+    return binary(n.op, n.operand, value(n.args[0]), value(n.args[1]));
   }
 
-  Scalar call_value(const Node& n) const {
+  Word binary(Op op, DataType operand, Word a, Word b) const {
+    const char* reason = undefined_reason(op, operand.scalar(), b);
+    TW_CHECK(reason == nullptr, "compute '{}': {}", compute_.name(), reason);
+    return apply_binary(op, computed_in(operand), a, b);
+  }
+
+  Word call_value(const Node& n) const {
     double args[4] = {};
     TW_CHECK(n.args.size() <= 4, "elementary function of {} operands", n.args.size());
     for (size_t k = 0; k < n.args.size(); ++k) args[k] = value(n.args[k]).f;
-    return {.f = n.function(args)};
+    return float_word(n.function(args));
   }
 
-  Scalar load_value(const Node& n) const {
+  Word load_value(const Node& n) const {
     const Shape& shape = n.tensor->shape;
-    if (n.predicated && !value(n.args[shape.size()]).i) return {};
+    if (n.predicated && !value(n.args[shape.size()]).i) return zero(n.type);
     int64_t offset = 0;
     for (size_t d = 0; d < shape.size(); ++d) {
       const int64_t i = value(n.args[d]).i;
@@ -170,13 +181,12 @@ class ComputeEvaluator {
                n.tensor_name, to_string(shape), i, d);
       offset = offset * shape[d] + i;
     }
-    if (n.type.is_float()) return {.f = n.tensor->floats[offset]};
-    return {.i = n.tensor->ints[offset]};
+    return n.type.is_float() ? float_word(n.tensor->floats[offset]) : int_word(n.tensor->ints[offset]);
   }
 
   const Compute& compute_;
   ValueMap& memory_;
-  std::vector<Scalar> values_;
+  std::vector<Word> values_;
   std::vector<Node> body_, identity_, result_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "expr/scalar.h"
 #include "support/error.h"
 
 namespace tw::codegen::cpu {
@@ -161,25 +162,6 @@ Value* int_binary(Builder& builder, Op op, DataType type, Value* a, Value* b) {
   }
 }
 
-Op reduce_step(Op op) {
-  switch (op) {
-    case Op::kReduceAdd:
-      return Op::kAdd;
-    case Op::kReduceMin:
-      return Op::kMin;
-    case Op::kReduceMax:
-      return Op::kMax;
-    case Op::kReduceMul:
-      return Op::kMul;
-    case Op::kReduceAnd:
-      return Op::kAnd;
-    case Op::kReduceOr:
-      return Op::kOr;
-    default:
-      throw InternalError("no reduction over lanes");
-  }
-}
-
 // Lanes [first, first + count) of x.
 Value* slice(Builder& builder, Value* x, int first, int count) {
   if (count == 1) return builder.CreateExtractElement(x, static_cast<uint64_t>(first));
@@ -234,22 +216,19 @@ Value* emit_sqrt(Builder& builder, DataType type, Value* x) {
 }
 
 Value* emit_reduce(Builder& builder, Op op, DataType type, Value* x) {
-  const Op step = reduce_step(op);
-  int lanes = type.lanes();
-  while (lanes > 1) {
-    if (lanes % 2 == 1) {
-      Value* last = builder.CreateExtractElement(x, static_cast<uint64_t>(lanes - 1));
-      Value* first = builder.CreateExtractElement(x, uint64_t{0});
-      x = slice(builder, x, 0, lanes - 1);
-      x = builder.CreateInsertElement(x, emit_binary(builder, step, type.element(), first, last), uint64_t{0});
-      --lanes;
-    }
-    const int half = lanes / 2;
+  const Op step = lane_operation(op);
+  const auto take_last = [&](int last) {
+    Value* other = builder.CreateExtractElement(x, static_cast<uint64_t>(last));
+    Value* first = builder.CreateExtractElement(x, uint64_t{0});
+    x = slice(builder, x, 0, last);
+    x = builder.CreateInsertElement(x, emit_binary(builder, step, type.element(), first, other), uint64_t{0});
+  };
+  const auto take_halves = [&](int half) {
     Value* low = slice(builder, x, 0, half);
     Value* high = slice(builder, x, half, half);
     x = emit_binary(builder, step, type.with_lanes(half), low, high);
-    lanes = half;
-  }
+  };
+  combine_lanes(type.lanes(), take_last, take_halves);
   return x;
 }
 

@@ -20,8 +20,8 @@ Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, c
 Value* emit_fma(Builder& builder, DataType type, Value* a, Value* b, Value* c);
 /// The square root, correctly rounded.
 Value* emit_sqrt(Builder& builder, DataType type, Value* x);
-/// Combines all lanes in the order that loop/arithmetic.h fixes: halves lane by lane; of an odd number of lanes the
-/// last goes into lane 0 first. This order needs no reassociation flag and is a tree of vector operations.
+/// Combines all lanes in the order of combine_lanes (expr/scalar.h), which needs no reassociation flag and is a tree of
+/// vector operations.
 Value* emit_reduce(Builder& builder, Op op, DataType type, Value* x);
 
 /// kCast from `from` to `to` (same lanes).

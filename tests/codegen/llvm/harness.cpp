@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-#include "loop/arithmetic.h"
+#include "expr/scalar.h"
 #include "support/error.h"
 #include "support/math.h"
 
@@ -85,9 +85,9 @@ HostBuffer empty_buffer(DataType type, Shape shape) {
 
 void set(HostBuffer& buffer, size_t i, double value) {
   if (buffer.type.is_float()) {
-    buffer.floats[i] = loop::round_to(buffer.type.scalar(), value);
+    buffer.floats[i] = round_to(buffer.type.scalar(), value);
   } else {
-    buffer.ints[i] = loop::wrap_to(buffer.type.scalar(), static_cast<int64_t>(value));
+    buffer.ints[i] = wrap_to(buffer.type.scalar(), static_cast<int64_t>(value));
   }
 }
 
@@ -166,7 +166,7 @@ void unpack(std::span<const std::byte> bytes, HostBuffer& buffer) {
     } else if (buffer.type.is_bool()) {
       buffer.ints[i] = static_cast<int64_t>(bits);  // as it is: anything but 0 and 1 is an error that must show
     } else {
-      buffer.ints[i] = loop::wrap_to(buffer.type.scalar(), static_cast<int64_t>(bits));
+      buffer.ints[i] = wrap_to(buffer.type.scalar(), static_cast<int64_t>(bits));
     }
   }
 }
@@ -181,7 +181,7 @@ HostBuffer random_buffer(DataType type, Shape shape, uint32_t seed) {
     if (!type.is_float()) {
       const int64_t value =
           special ? ints[random() % ints.size()] : static_cast<int64_t>((uint64_t{random()} << 32) | random());
-      buffer.ints[i] = loop::wrap_to(type.scalar(), type.is_bool() ? static_cast<int64_t>(random() % 2) : value);
+      buffer.ints[i] = wrap_to(type.scalar(), type.is_bool() ? static_cast<int64_t>(random() % 2) : value);
     } else {
       set(buffer, i,
           special ? floats[random() % floats.size()]

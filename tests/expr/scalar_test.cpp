@@ -1,5 +1,5 @@
 // The arithmetic of one lane: rounding, wrapping, conversions.
-#include "loop/arithmetic.h"
+#include "expr/scalar.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace tw::loop::test {
+namespace tw {
 namespace {
 
 using enum ScalarType;
@@ -176,4 +176,4 @@ TEST(Arithmetic, ReductionsCombineHalves) {
 }
 
 }  // namespace
-}  // namespace tw::loop::test
+}  // namespace tw

@@ -1,4 +1,4 @@
-#include "loop/arithmetic.h"
+#include "expr/scalar.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 #include "support/error.h"
 #include "support/math.h"
 
-namespace tw::loop {
+namespace tw {
 namespace {
 
 // s, or its neighbour towards the sign of `rest` when s was rounded and its last bit is even. Rounding the result to at
@@ -106,7 +106,7 @@ int64_t unsigned_binary(Op op, uint64_t a, uint64_t b) {
 
 int64_t signed_binary(Op op, int64_t a, int64_t b) {
   // The quotient INT64_MIN / -1 wraps; C++ leaves it undefined.
-  if (b == -1 && (op == Op::kDiv || op == Op::kFloorDiv)) return static_cast<int64_t>(-static_cast<uint64_t>(a));
+  if (b == -1 && (op == Op::kDiv || op == Op::kFloorDiv)) return wrapping_mul(a, -1);
   switch (op) {
     case Op::kDiv:
       return a / b;
@@ -128,11 +128,11 @@ int64_t int_binary(Op op, ScalarType type, int64_t a, int64_t b) {
   const auto y = static_cast<uint64_t>(b);
   switch (op) {
     case Op::kAdd:
-      return static_cast<int64_t>(x + y);
+      return wrapping_add(a, b);
     case Op::kSub:
       return static_cast<int64_t>(x - y);
     case Op::kMul:
-      return static_cast<int64_t>(x * y);
+      return wrapping_mul(a, b);
     case Op::kAnd:
       return a & b;
     case Op::kOr:
@@ -150,23 +150,6 @@ int64_t int_binary(Op op, ScalarType type, int64_t a, int64_t b) {
       return DataType(type).is_signed_int() ? signed_binary(op, a, b) : unsigned_binary(op, x, y);
     default:
       throw InternalError("operation not defined on integers");
-  }
-}
-
-Op reduce_step(Op op) {
-  switch (op) {
-    case Op::kReduceAdd:
-      return Op::kAdd;
-    case Op::kReduceMin:
-      return Op::kMin;
-    case Op::kReduceMax:
-      return Op::kMax;
-    case Op::kReduceMul:
-      return Op::kMul;
-    case Op::kReduceAnd:
-      return Op::kAnd;
-    default:
-      return Op::kOr;
   }
 }
 
@@ -208,7 +191,7 @@ int64_t wrap_to(ScalarType type, int64_t x) {
 
 Word apply_unary(Op op, ScalarType type, Word x) {
   if (!is_float(type)) {
-    const auto negated = static_cast<int64_t>(-static_cast<uint64_t>(x.i));
+    const int64_t negated = wrapping_mul(x.i, -1);
     if (op == Op::kNot) return int_word(type == ScalarType::kBool ? 1 - x.i : wrap_to(type, ~x.i));
     if (op == Op::kNeg) return int_word(wrap_to(type, negated));
     const bool flips = op == Op::kAbs && DataType(type).is_signed_int() && x.i < 0;
@@ -269,16 +252,33 @@ Word apply_bitcast(ScalarType to, ScalarType from, Word x) {
   return int_word(wrap_to(to, bits));  // f64 and 64-bit integers share the word
 }
 
-Word apply_reduce(Op op, ScalarType type, Word* lanes, int count) {
-  const Op step = reduce_step(op);
-  for (int n = count; n > 1;) {
-    if (n % 2 == 1) {
-      lanes[0] = apply_binary(step, type, lanes[0], lanes[--n]);
-      continue;
-    }
-    n /= 2;
-    for (int i = 0; i < n; ++i) lanes[i] = apply_binary(step, type, lanes[i], lanes[i + n]);
+Op lane_operation(Op reduce) {
+  switch (reduce) {
+    case Op::kReduceAdd:
+      return Op::kAdd;
+    case Op::kReduceMin:
+      return Op::kMin;
+    case Op::kReduceMax:
+      return Op::kMax;
+    case Op::kReduceMul:
+      return Op::kMul;
+    case Op::kReduceAnd:
+      return Op::kAnd;
+    case Op::kReduceOr:
+      return Op::kOr;
+    default:
+      throw InternalError("no reduction over lanes");
   }
+}
+
+Word apply_reduce(Op op, ScalarType type, Word* lanes, int count) {
+  const Op step = lane_operation(op);
+  const auto combine = [&](int into, int from) { lanes[into] = apply_binary(step, type, lanes[into], lanes[from]); };
+  combine_lanes(
+      count, [&](int last) { combine(0, last); },
+      [&](int half) {
+        for (int i = 0; i < half; ++i) combine(i, i + half);
+      });
   return lanes[0];
 }
 
@@ -291,4 +291,4 @@ const char* undefined_reason(Op op, ScalarType type, Word b) {
   return nullptr;
 }
 
-}  // namespace tw::loop
+}  // namespace tw

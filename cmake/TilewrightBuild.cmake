@@ -23,6 +23,8 @@ add_compile_options(-Wall -Wextra -Wno-restrict -Werror=return-type)
 add_compile_options(-ffp-contract=off)
 if(TW_SANITIZE)
   add_compile_options(-fsanitize=${TW_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # codegen/llvm has no run-time type information, and the linker may keep its copy of a template's virtual functions.
+  add_compile_options(-fno-sanitize=vptr)
   add_link_options(-fsanitize=${TW_SANITIZE})
 endif()
 

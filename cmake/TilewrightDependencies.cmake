@@ -23,7 +23,6 @@ if(TW_LLVM)
   add_library(tw_llvm INTERFACE)
   target_include_directories(tw_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
   target_compile_definitions(tw_llvm INTERFACE ${LLVM_DEFINITIONS})
-  target_compile_options(tw_llvm INTERFACE -fno-rtti)
   target_link_libraries(tw_llvm INTERFACE ${TW_LLVM_LIBS})
 endif()
 

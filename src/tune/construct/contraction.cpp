@@ -254,7 +254,7 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
   if (plan.output == name) out.schedule.cache_write(name);
   const std::string tile_loop = schedule_output(plan, out.schedule);
   const std::string& column = plan.match.column.name;
-  schedule_epilogue(plan.program, {name, plan.output, tile_loop, names_of(plan.match.rows), column, plan.lanes},
+  schedule_epilogue(plan.program, {name, plan.output, tile_loop, axis_names(plan.match.rows), column, plan.lanes},
                     out.schedule);
   schedule_accumulator(plan, tile_loop, out.schedule);
   return out;

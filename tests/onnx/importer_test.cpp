@@ -161,6 +161,36 @@ TEST(Importer, LargeConstantExpressionsStayInTheGraph) {
   EXPECT_EQ(count(g, "cos"), 1);
 }
 
+// Slices of the data that the updates replace in few runs: no element is looked up.
+TEST(Importer, ScatteredSlicesAreConcatenated) {
+  ModelBuilder m;
+  m.input("x", {int64_t{2}, int64_t{3}, int64_t{2}}).input("u", {int64_t{2}, int64_t{2}}).output("y");
+  m.ints("flat", {0, 1, -2, 2});
+  m.ints("shape", {2, 2});
+  m.node("Reshape", {"flat", "shape"}, {"at"});
+  m.node("ScatterND", {"x", "at", "u"}, {"y"});
+  EXPECT_EQ(count(import_model(m).graph, "gather"), 0);
+  const RefTensor y =
+      run(m, {tensor({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), tensor({2, 2}, {20, 21, 22, 23})});
+  EXPECT_EQ(y.floats, (std::vector<double>{0, 1, 20, 21, 22, 23, 6, 7, 8, 9, 10, 11}));
+}
+
+// Every other row: too many runs to concatenate.
+TEST(Importer, ScatteredRowsAreGathered) {
+  ModelBuilder m;
+  m.input("x", {int64_t{40}, int64_t{2}}).input("u", {int64_t{20}, int64_t{2}}).output("y");
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < 20; ++i) rows.push_back(2 * i);
+  m.ints("flat", rows);
+  m.ints("shape", {20, 1});
+  m.node("Reshape", {"flat", "shape"}, {"at"});
+  m.node("ScatterND", {"x", "at", "u"}, {"y"});
+  EXPECT_EQ(count(import_model(m).graph, "gather"), 1);
+  const RefTensor y =
+      run(m, {tensor({40, 2}, std::vector<double>(80, 1)), tensor({20, 2}, std::vector<double>(40, 5))});
+  for (size_t i = 0; i < 80; ++i) EXPECT_EQ(y.floats[i], i / 2 % 2 == 0 ? 5 : 1) << i;
+}
+
 TEST(Importer, UnknownAttributesAreReported) {
   ModelBuilder m;
   m.input("x", {int64_t{2}}).output("y");

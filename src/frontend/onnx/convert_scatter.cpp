@@ -13,6 +13,7 @@ namespace {
 using graph::ValueId;
 
 constexpr size_t kMaxUpdatesPerElement = 256;  // one reduction step each
+constexpr size_t kMaxRuns = 16;                // of a scatter that becomes a concatenation
 
 int64_t wrap_index(int64_t index, int64_t extent) {
   if (index < -extent || index >= extent) throw UserError(fmt::format("index {} for {} elements", index, extent));
@@ -39,10 +40,26 @@ graph::RefTensor known_indices(NodeContext& c, size_t k, std::string_view role) 
 }
 
 struct Scatter {
-  ValueId data, updates;              // [batch, elements], [batch, updates]
+  ValueId data, updates;              // [batch, elements, ..], [batch, updates, ..]
   std::vector<int64_t> destinations;  // of each update, an element
   std::string reduction;              // none, add, mul, max, min
 };
+
+// The elements source[0], source[1], .. of data and then updates, along axis 1: a concatenation where they are few
+// runs.
+ValueId pick(Emitter& e, const Scatter& s, const std::vector<int64_t>& source) {
+  const int64_t elements = e.shape(s.data)[1];
+  std::vector<ValueId> parts;
+  for (size_t first = 0, end = 0; first < source.size() && parts.size() <= kMaxRuns; first = end) {
+    while (++end < source.size() && source[end] == source[end - 1] + 1 && source[end] != elements) {
+    }
+    const bool updated = source[first] >= elements;
+    parts.push_back(e.slice(updated ? s.updates : s.data, 1, source[first] - (updated ? elements : 0),
+                            static_cast<int64_t>(end - first)));
+  }
+  if (!parts.empty() && parts.size() <= kMaxRuns) return e.concat(parts, 1);
+  return e.gather(e.concat({s.data, s.updates}, 1), e.int_list(source), 1);
+}
 
 // Updates that meet in one element apply in order.
 ValueId scatter(Emitter& e, const Scatter& s) {
@@ -55,7 +72,7 @@ ValueId scatter(Emitter& e, const Scatter& s) {
     std::vector<int64_t> source(elements);
     for (int64_t i = 0; i < elements; ++i) source[i] = i;
     for (int64_t u = 0; u < updates; ++u) source[s.destinations[u]] = elements + u;
-    return e.gather(e.concat({s.data, s.updates}, 1), e.int_list(source), 1);
+    return pick(e, s, source);
   }
   static const std::map<std::string, std::string_view> kOps = {
       {"add", "add"}, {"mul", "mul"}, {"max", "max"}, {"min", "min"}};
@@ -71,7 +88,9 @@ ValueId scatter(Emitter& e, const Scatter& s) {
     rounds[round][s.destinations[u]] = u;
   }
   const DataType type = e.data_type(s.data);
-  const ValueId none = e.filled(neutral(s.reduction, type), {type, {e.shape(s.data)[0], 1}});
+  Shape one = e.shape(s.data);
+  one[1] = 1;
+  const ValueId none = e.filled(neutral(s.reduction, type), {type, one});
   const ValueId choices = e.concat({s.updates, none}, 1);
   ValueId y = s.data;
   for (const std::vector<int64_t>& round : rounds) y = e.op(op->second, {y, e.gather(choices, e.int_list(round), 1)});
@@ -123,19 +142,19 @@ Outputs convert_scatter_nd(NodeContext& c) {
     throw UserError(fmt::format("the updates have shape {}, expected {}", to_string(c.shape(2)), to_string(expected)));
   check_updates_type(c);
   const graph::RefTensor indices = known_indices(c, 1, "indices");
-  const Shape strides = row_major_strides(data);
+  const Shape indexed(data.begin(), data.begin() + depth);
+  const Shape strides = row_major_strides(indexed);
   const int64_t slice = num_elements({data.begin() + depth, data.end()});
-  std::vector<int64_t> destinations;
-  const int64_t tuples = depth == 0 ? num_elements({index_shape.begin(), index_shape.end() - 1})
-                                    : static_cast<int64_t>(indices.ints.size()) / depth;
-  if (c.type(2).elements() > kMaxFoldInputElements) throw Unsupported("that many updates are not supported");
+  const int64_t tuples = num_elements({index_shape.begin(), index_shape.end() - 1});
+  if (tuples > kMaxFoldInputElements) throw Unsupported(fmt::format("{} updates are not supported", tuples));
+  std::vector<int64_t> destinations(tuples, 0);
   for (int64_t t = 0; t < tuples; ++t) {
-    int64_t start = 0;
-    for (int64_t d = 0; d < depth; ++d) start += strides[d] * wrap_index(indices.ints[t * depth + d], data[d]);
-    for (int64_t i = 0; i < slice; ++i) destinations.push_back(start + i);
+    for (int64_t d = 0; d < depth; ++d)
+      destinations[t] += strides[d] * wrap_index(indices.ints[t * depth + d], data[d]);
   }
   Emitter& e = c.emit();
-  const Scatter s{flat(e, c.input(0)), flat(e, c.input(2)), std::move(destinations), c.string_or("reduction", "none")};
+  const Scatter s{e.reshape(c.input(0), {1, num_elements(indexed), slice}), e.reshape(c.input(2), {1, tuples, slice}),
+                  std::move(destinations), c.string_or("reduction", "none")};
   return {e.reshape(scatter(e, s), data)};
 }
 

@@ -195,6 +195,21 @@ bool divides(const te::Program& program) {
 
 }  // namespace
 
+namespace {
+
+// A schedule that comes with a plan is the user's; one that a constructor made must fit.
+loop::Program apply_plan(const te::Program& program, const plan::GroupPlan& plan, const plan::GroupPlan* replay) {
+  try {
+    return schedule::apply(program, plan.schedule);
+  } catch (const UserError& error) {
+    if (replay != nullptr) throw;
+    throw InternalError(fmt::format("group {}: the schedule of family {} does not fit: {}", plan.name, plan.family,
+                                    error.what()));
+  }
+}
+
+}  // namespace
+
 GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const GroupOptions& options) {
   const GroupTe te = build_te(in);
   GroupCode code;
@@ -203,7 +218,7 @@ GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, cons
   if (options.dump_te) options.dump_te(stored);
   lower::RunOptions run = options.lower;
   if (divides(te.program)) run.lower.inner_division = lower::LowerOptions::InnerDivision::kAllowed;
-  code.loops = lower::lower(schedule::apply(stored, code.plan.schedule), run);
+  code.loops = lower::lower(apply_plan(stored, code.plan, replay), run);
   code.params = describe_params(in, te, code);
   code.flop = contraction_flop(te.program);
   return code;

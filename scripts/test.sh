@@ -84,6 +84,7 @@ step configure cmake --preset ci
 step build cmake --build "$build" -j "$TW_JOBS"
 step models "$TW_PYTHON" scripts/make_models.py "$TW_MODELS_DIR" --skip-existing --inputs
 step models-small "$TW_PYTHON" scripts/make_models.py "$TW_MODELS_DIR" --skip-existing --inputs --small
+step models-dynamic "$TW_PYTHON" scripts/make_models.py "$TW_MODELS_DIR" --skip-existing --inputs --small --dynamic
 say "ctest"
 run_ctest
 check layers python3 scripts/check_layers.py

@@ -5,6 +5,7 @@
 #include "schedule/contraction.h"
 #include "support/error.h"
 #include "te/merge_axes.h"
+#include "te/reads.h"
 #include "te/rewrite.h"
 
 namespace tw::driver {
@@ -179,29 +180,13 @@ std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupT
 
 }  // namespace
 
-namespace {
-
-// Whether the maths itself divides an index (grouped and transposed convolution, some data movement): then a division
-// may stay innermost where no split makes the index linear. Layouts and schedules alone must never bring one in.
-bool divides(const te::Program& program) {
-  bool found = false;
-  for (const te::Compute& c : program.computes) {
-    for (const Expr& body : c.body) {
-      visit(body, [&](const Expr& e) { found = found || e.op() == Op::kFloorDiv || e.op() == Op::kFloorMod; });
-    }
-  }
-  return found;
-}
-
-}  // namespace
-
 GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const lower::RunOptions& options) {
   const GroupTe te = build_te(in);
   GroupCode code;
   code.plan = replay != nullptr ? *replay : make_plan(in, te);
   const te::Program stored = te::apply_layouts(te.program, code.plan.layouts);
   lower::RunOptions run = options;
-  if (divides(te.program)) run.lower.inner_division = lower::LowerOptions::InnerDivision::kAllowed;
+  run.lower.inner_divisor = te::common_divisor(te.program);
   code.loops = lower::lower(schedule::apply(stored, code.plan.schedule), run);
   code.params = describe_params(in, te, code);
   code.flop = contraction_flop(te.program);

@@ -3,10 +3,6 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-if(NOT TARGET tw-opt)
-  add_subdirectory(tools/tw-opt)
-endif()
-
 # Version of the public interface (headers, exported symbols, package); the project's own is PROJECT_VERSION.
 set(TW_INTERFACE_VERSION 1.0.0)
 set(TW_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Tilewright")
@@ -45,7 +41,3 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/TilewrightConfigVersion.
                                  COMPATIBILITY SameMajorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/TilewrightConfig.cmake" "${PROJECT_BINARY_DIR}/TilewrightConfigVersion.cmake"
         DESTINATION "${TW_PACKAGE_DIR}" COMPONENT runtime)
-
-if(TW_TESTS)
-  add_subdirectory(tests/cli)
-endif()

@@ -5,6 +5,7 @@
 #include "schedule/contraction.h"
 #include "support/error.h"
 #include "te/merge_axes.h"
+#include "te/reads.h"
 #include "te/rewrite.h"
 
 namespace tw::driver {
@@ -181,22 +182,6 @@ std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupT
 
 namespace {
 
-// Whether the maths itself divides an index (grouped and transposed convolution, some data movement): then a division
-// may stay innermost where no split makes the index linear. Layouts and schedules alone must never bring one in.
-bool divides(const te::Program& program) {
-  bool found = false;
-  for (const te::Compute& c : program.computes) {
-    for (const Expr& body : c.body) {
-      visit(body, [&](const Expr& e) { found = found || e.op() == Op::kFloorDiv || e.op() == Op::kFloorMod; });
-    }
-  }
-  return found;
-}
-
-}  // namespace
-
-namespace {
-
 // A schedule that comes with a plan is the user's; one that a constructor made must fit.
 loop::Program apply_plan(const te::Program& program, const plan::GroupPlan& plan, const plan::GroupPlan* replay) {
   try {
@@ -217,7 +202,7 @@ GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, cons
   const te::Program stored = te::apply_layouts(te.program, code.plan.layouts);
   if (options.dump_te) options.dump_te(stored);
   lower::RunOptions run = options.lower;
-  if (divides(te.program)) run.lower.inner_division = lower::LowerOptions::InnerDivision::kAllowed;
+  run.lower.inner_divisor = te::common_divisor(te.program);
   code.loops = lower::lower(apply_plan(stored, code.plan, replay), run);
   code.params = describe_params(in, te, code);
   code.flop = contraction_flop(te.program);

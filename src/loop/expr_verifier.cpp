@@ -228,7 +228,13 @@ bool MovingDivision::moves(const Expr& e) {
 void MovingDivision::check(const Expr& e) {
   if (!checked_.insert(&*e).second) return;
   for (const Expr& arg : e->args) check(arg);
-  TW_RULE(!is_division(e.op()) || !moves(e), "{} divides the variable of an innermost loop", to_string(e));
+  TW_RULE(!is_division(e.op()) || !moves(e) || is_allowed(e.arg(1)), "{} divides the variable of an innermost loop",
+          to_string(e));
+}
+
+bool MovingDivision::is_allowed(const Expr& divisor) const {
+  const Expr& scalar = divisor.op() == Op::kBroadcast ? divisor.arg(0) : divisor;
+  return scalar.op() == Op::kIntImm && scalar->value != 0 && allowed_ % scalar->value == 0;
 }
 
 void MovingDivision::bind(const std::string& var, const Expr& value) {

@@ -64,7 +64,8 @@ class ExprVerifier {
 /// Finds divisions that would be paid in every turn of one loop.
 class MovingDivision {
  public:
-  explicit MovingDivision(const std::string& loop_var) { moving_.insert(loop_var); }
+  /// Divisions by a divisor of `allowed` are none of its business.
+  MovingDivision(const std::string& loop_var, int64_t allowed) : allowed_(allowed) { moving_.insert(loop_var); }
   /// Throws BrokenRule at a kFloorDiv or kFloorMod of something that moves with the loop's variable. What a load gives
   /// is data, not an index: it does not count as moving.
   void check(const Expr& e);
@@ -73,7 +74,9 @@ class MovingDivision {
 
  private:
   bool moves(const Expr& e);
+  bool is_allowed(const Expr& divisor) const;
 
+  int64_t allowed_;
   std::unordered_set<std::string> moving_;
   std::unordered_map<const ExprNode*, bool> known_;  // moves() of the nodes seen
   std::unordered_set<const ExprNode*> checked_;

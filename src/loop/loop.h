@@ -101,9 +101,11 @@ std::vector<Stmt> substitute(const std::vector<Stmt>& stmts, const VarMap& value
 
 // ---- Checking and text (verifier.cpp, printer.cpp, parser.cpp).
 struct VerifyRules {
-  bool no_vector_loops = false;      // after "vectorize"
-  bool no_unrolled_loops = false;    // after "unroll"
-  bool no_inner_div_mod = false;     // innermost loops hold no kFloorDiv/kFloorMod of the loop's variable
+  bool no_vector_loops = false;    // after "vectorize"
+  bool no_unrolled_loops = false;  // after "unroll"
+  /// Innermost loops hold a kFloorDiv or kFloorMod of their variable only by divisors of this number: 1 forbids them
+  /// all, 0 none.
+  int64_t inner_divisor = 0;
   bool no_elementary_calls = false;  // after "expand-elementary"
   bool register_constant_indices = false;
 };

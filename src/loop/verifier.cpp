@@ -99,7 +99,7 @@ class KernelVerifier {
     TW_RULE(stmt.for_kind != ForKind::kUnrolled || !rules_.no_unrolled_loops, "no unrolled loop may be left here");
     declare_var(stmt.var, DataType::i64());
     list(stmt.body);
-    if (rules_.no_inner_div_mod && is_innermost(stmt)) check_no_division(stmt);
+    if (rules_.inner_divisor != 0 && is_innermost(stmt)) check_divisions(stmt);
     names_.vars.erase(stmt.var);
   }
 
@@ -113,8 +113,8 @@ class KernelVerifier {
     return innermost;
   }
 
-  void check_no_division(const StmtNode& loop) {
-    MovingDivision moving(loop.var);
+  void check_divisions(const StmtNode& loop) {
+    MovingDivision moving(loop.var, rules_.inner_divisor);
     visit(loop.body, [&](const Stmt& inner) {
       current_ = &*inner;
       for (const Expr& index : inner->indices) moving.check(index);

@@ -12,8 +12,9 @@ namespace tw::lower {
 /// What a pass may ask of the target.
 struct LowerOptions {
   int vector_bytes = 64;  // widest vector register
-  /// Whether an innermost loop may divide by its variable: only index maps that no split makes linear need it.
-  enum class InnerDivision : uint8_t { kForbidden, kAllowed } inner_division = InnerDivision::kForbidden;
+  /// A number that all divisors of the maths divide (te::common_divisor): where no split makes an index linear, a
+  /// division of the maths may stay in an innermost loop. Layouts and schedules alone must not bring one there.
+  int64_t inner_divisor = 1;
 };
 
 struct LoopPass {

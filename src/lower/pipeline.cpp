@@ -6,7 +6,7 @@ namespace {
 
 constexpr loop::VerifyRules kNoVectorLoops{.no_vector_loops = true};
 constexpr loop::VerifyRules kNoUnrolledLoops{.no_unrolled_loops = true};
-constexpr loop::VerifyRules kSimple{.no_inner_div_mod = true, .register_constant_indices = true};
+constexpr loop::VerifyRules kSimple{.inner_divisor = 1, .register_constant_indices = true};
 constexpr loop::VerifyRules kNoCalls{.no_elementary_calls = true};
 
 const LoopPass kPasses[] = {
@@ -24,7 +24,7 @@ const Pipeline<LoopPass> kLoopPipeline{kPasses, "loop pass", "schedule"};
 
 loop::VerifyRules unite(const loop::VerifyRules& a, const loop::VerifyRules& b) {
   return {a.no_vector_loops || b.no_vector_loops, a.no_unrolled_loops || b.no_unrolled_loops,
-          a.no_inner_div_mod || b.no_inner_div_mod, a.no_elementary_calls || b.no_elementary_calls,
+          b.inner_divisor != 0 ? b.inner_divisor : a.inner_divisor, a.no_elementary_calls || b.no_elementary_calls,
           a.register_constant_indices || b.register_constant_indices};
 }
 
@@ -38,7 +38,7 @@ loop::Program lower(const loop::Program& program, const RunOptions& options) {
   loop::VerifyRules rules;
   const auto run = [&](const LoopPass& pass, const loop::Program& current) {
     rules = unite(rules, pass.rules);
-    if (options.lower.inner_division == LowerOptions::InnerDivision::kAllowed) rules.no_inner_div_mod = false;
+    if (pass.rules.inner_divisor != 0) rules.inner_divisor = options.lower.inner_divisor;
     return pass.run(current, options.lower);
   };
   const auto check = [&](const loop::Program& current) { loop::verify(current, rules); };

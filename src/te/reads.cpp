@@ -70,4 +70,17 @@ bool reads_own_point(const Compute& compute, const std::string& tensor) {
   return own;
 }
 
+int64_t common_divisor(const Program& program) {
+  int64_t product = 1;
+  const auto take = [&](const Expr& e) {
+    if (e.op() != Op::kFloorDiv && e.op() != Op::kFloorMod) return;
+    const Expr& divisor = e.arg(1);
+    if (divisor.op() != Op::kIntImm || __builtin_mul_overflow(product, divisor->value, &product)) product = 0;
+  };
+  for (const Compute& compute : program.computes) {
+    for (const Expr& body : compute.body) visit(body, take);
+  }
+  return product;
+}
+
 }  // namespace tw::te

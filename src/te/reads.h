@@ -1,4 +1,4 @@
-// Which tensors the computes of a program read, and where: what schedules and layouts ask about the maths.
+// What schedules and layouts ask about the maths: which tensors a program reads, where, and whether indices divide.
 #pragma once
 #include <functional>
 #include <string>
@@ -26,5 +26,10 @@ size_t own_axes(const Compute& compute, const Expr& load);
 
 /// Whether `compute` reads `tensor` only at its own point: index d is axis d.
 bool reads_own_point(const Compute& compute, const std::string& tensor);
+
+/// The product of all numbers by which `program` divides whole numbers (kFloorDiv, kFloorMod), so that each divides it,
+/// and the product of those that meet when one compute is inlined into another. 0, which every number divides, when it
+/// has no 64 bits or a divisor is no constant; 1 when nothing is divided.
+int64_t common_divisor(const Program& program);
 
 }  // namespace tw::te

@@ -5,26 +5,21 @@
 // TW_FUZZ_SECONDS says how long (default 5). Nothing that loads is run: its code may be altered. A failure prints the
 // iteration; --iteration I runs that one again.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 
 #include "driver/session.h"
 #include "runtime/format/container_layout.h"
 #include "tests/driver/small_model.h"
+#include "tests/fuzz/search.h"
 
 namespace tw::fuzz {
 namespace {
 
 using Random = std::mt19937_64;
 using Bytes = std::vector<uint8_t>;
-
-constexpr double kMaxSeconds = 20;  // for one input: longer counts as a hang
 
 uint64_t pick(Random& random, uint64_t count) { return count == 0 ? 0 : random() % count; }
 
@@ -147,73 +142,20 @@ bool loads(const Bytes& file) {
   }
 }
 
-volatile int64_t current_iteration = 0;
-
-// Only async-signal-safe calls: the process is in an unknown state.
-void on_signal(int signal) {
-  char digits[24];
-  int length = 0;
-  int64_t value = current_iteration;
-  do {
-    digits[length++] = static_cast<char>('0' + value % 10);
-    value /= 10;
-  } while (value > 0);
-  std::reverse(digits, digits + length);
-  constexpr char kText[] = "fuzz_artefact: crashed or hung; run again with the same seed and --iteration ";
-  const auto print = [](const char* text, size_t size) {
-    if (::write(STDERR_FILENO, text, size) < 0) ::_exit(126);
-  };
-  print(kText, sizeof(kText) - 1);
-  print(digits, static_cast<size_t>(length));
-  print("\n", 1);
-  ::_exit(128 + signal);
-}
-
-struct Arguments {
-  double seconds = 5;
-  uint64_t seed = 1;
-  int64_t iteration = -1;
-};
-
-Arguments parse_arguments(int count, char** values) {
-  Arguments result;
-  if (const char* seconds = std::getenv("TW_FUZZ_SECONDS")) result.seconds = std::atof(seconds);
-  for (int i = 1; i + 1 < count; i += 2) {
-    const std::string word = values[i];
-    if (word == "--seconds") result.seconds = std::atof(values[i + 1]);
-    if (word == "--seed") result.seed = std::strtoull(values[i + 1], nullptr, 10);
-    if (word == "--iteration") result.iteration = std::atoll(values[i + 1]);
-  }
-  return result;
-}
-
-int search(const Arguments& arguments) {
+int run(const Arguments& arguments) {
   const Bytes original = driver::artefact_bytes(driver::compile_graph(driver::test::small_model(), {}));
   if (!loads(original)) throw std::runtime_error("the unchanged artefact does not load");
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(arguments.seconds);
-  int64_t accepted = 0, done = 0;
-  for (int64_t i = std::max<int64_t>(0, arguments.iteration); done == 0 || std::chrono::steady_clock::now() < end;
-       ++i, ++done) {
-    current_iteration = i;
-    ::alarm(static_cast<unsigned>(kMaxSeconds));
-    accepted += loads(mutated(original, arguments.seed, static_cast<uint64_t>(i)));
-    if (arguments.iteration >= 0) break;
-  }
-  ::alarm(0);
-  fmt::print("fuzz_artefact: {} inputs, {} of them loaded\n", done, accepted);
+  int64_t accepted = 0;
+  const auto done = search("fuzz_artefact", arguments, [&](uint64_t iteration) {
+    accepted += loads(mutated(original, arguments.seed, iteration));
+    return std::string();
+  });
+  if (!done) return 1;
+  fmt::print("fuzz_artefact: {} inputs, {} of them loaded\n", *done, accepted);
   return 0;
 }
 
 }  // namespace
 }  // namespace tw::fuzz
 
-int main(int count, char** values) {
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM}) std::signal(signal, tw::fuzz::on_signal);
-  try {
-    return tw::fuzz::search(tw::fuzz::parse_arguments(count, values));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "fuzz_artefact: iteration {}: {}\n", static_cast<int64_t>(tw::fuzz::current_iteration),
-               error.what());
-    return 1;
-  }
-}
+int main(int count, char** values) { return tw::fuzz::run(tw::fuzz::parse_arguments(count, values)); }

@@ -205,7 +205,7 @@ TEST(LoopVerifier, RulesAboutLoopKinds) {
 }
 
 TEST(LoopVerifier, NoDivisionOfAnInnermostVariable) {
-  const VerifyRules rules{.no_inner_div_mod = true};
+  const VerifyRules rules{.inner_divisor = 1};
   const Expr i = var("i");
   const auto loop = [](std::vector<Stmt> body, ForKind kind = ForKind::kSerial) {
     return make_for("i", 4, kind, std::move(body));
@@ -225,6 +225,22 @@ TEST(LoopVerifier, NoDivisionOfAnInnermostVariable) {
   EXPECT_NO_THROW(verify(with_body({loop({at(floor_div(i, 2))}, ForKind::kUnrolled)}), rules)) << "constants later";
   const Expr data = floor_mod(load("I", DataType::i64(), {i}), 3);
   EXPECT_NO_THROW(verify(with_body({loop({at(data)})}), rules)) << "data, not an index";
+}
+
+TEST(LoopVerifier, DivisionsOfAnInnermostVariableByWhatIsAllowed) {
+  const auto loop = [](const Expr& index) {
+    return make_for("i", 4, ForKind::kSerial, {make_store("Y", {index}, f32_one())});
+  };
+  const Expr i = var("i");
+  const char* const message = "divides the variable of an innermost loop";
+  const VerifyRules six{.inner_divisor = 6};
+  for (const int64_t n : {1, 2, 3, 6}) EXPECT_NO_THROW(verify(with_body({loop(floor_mod(i, int_imm(n)))}), six)) << n;
+  EXPECT_CONTAINS(rejection({loop(floor_mod(i, 4))}, six), message);
+  EXPECT_CONTAINS(rejection({loop(floor_div(1, i + 1))}, six), message);
+  const Expr lanes = floor_div(ramp(i, 1, 4), broadcast(int_imm(3), 4));
+  const Stmt vector = make_for("i", 4, ForKind::kSerial, {make_store("Y", {lanes}, f32_one())});
+  EXPECT_NO_THROW(verify(with_body({vector}), six));
+  EXPECT_CONTAINS(rejection({vector}, {.inner_divisor = 2}), message);
 }
 
 TEST(LoopVerifier, ElementaryCallsAndRegisterIndices) {
@@ -254,7 +270,7 @@ TEST(LoopVerifier, ElementaryCallsAndRegisterIndices) {
 TEST(LoopVerifier, SharedOperandsAreCheckedOnce) {
   Expr x = load("Y", DataType::f32(), {var("t")});
   for (int i = 0; i < 200; ++i) x = x + x;  // 2^200 paths
-  EXPECT_NO_THROW(verify(with_body({make_for("i", 3, ForKind::kSerial, {store_y(x)})}), {.no_inner_div_mod = true}));
+  EXPECT_NO_THROW(verify(with_body({make_for("i", 3, ForKind::kSerial, {store_y(x)})}), {.inner_divisor = 1}));
 }
 
 }  // namespace

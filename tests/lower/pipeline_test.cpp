@@ -74,9 +74,12 @@ TEST(Pipeline, BrokenRulesNameThePass) {
   const loop::Program divides = kernel("for i in 16 { Y[floordiv(i, 4), floormod(i, 4)] = 0:f32 }");
   EXPECT_NE(message<InternalError>({}, divides).find("after loop pass 'simplify-copies': kernel k:"),
             std::string::npos);
-  RunOptions allowed;
-  allowed.lower.inner_division = LowerOptions::InnerDivision::kAllowed;
-  EXPECT_EQ(message<InternalError>(allowed, divides), "no error");
+  RunOptions options;
+  options.lower.inner_divisor = 12;
+  EXPECT_EQ(message<InternalError>(options, divides), "no error");
+  options.lower.inner_divisor = 6;
+  EXPECT_NE(message<InternalError>(options, divides).find("divides the variable of an innermost loop"),
+            std::string::npos);
   const loop::Program moving = kernel("alloc a: f32[4] register for i in 4 { a[i] = 0:f32 }");
   EXPECT_NE(message<InternalError>({}, moving).find("index i of the register buffer a is no constant"),
             std::string::npos);

@@ -21,7 +21,7 @@ void check(const testing::NamedProgram& p, const schedule::Schedule& s, RunOptio
   const te::ValueMap inputs = testing::whole_inputs(p.program);
   const te::ValueMap want = te::evaluate(p.program, inputs);
   const double tolerance = p.name.starts_with("softmax") ? 1e-5 : 0;
-  options.lower.inner_division = LowerOptions::InnerDivision::kAllowed;  // random fusions divide
+  options.lower.inner_divisor = 0;  // random fusions divide
   options.dump = [&](std::string_view pass, const loop::Program& loops) {
     SCOPED_TRACE("after " + std::string(pass) + "\n" + loop::to_string(loops));
     loop::Memory memory;
@@ -56,7 +56,7 @@ TEST(RandomLowering, EveryPassKeepsTheResults) { check_all({}); }
 TEST(RandomLowering, EveryPassPrintsWhatItParses) {
   for (const testing::NamedProgram& p : testing::odd_programs()) {
     RunOptions options;
-    options.lower.inner_division = LowerOptions::InnerDivision::kAllowed;
+    options.lower.inner_divisor = 0;
     options.dump = [](std::string_view pass, const loop::Program& loops) {
       const std::string text = loop::to_string(loops);
       ASSERT_EQ(loop::to_string(loop::parse_program(text)), text) << "after " << pass;

@@ -1,4 +1,4 @@
-// Imports the networks of the folder TW_MODELS (made by scripts/make_models.py) and evaluates the small ones.
+// Imports the networks of the folder TW_MODELS_DIR (made by scripts/make_models.py) and evaluates the small ones.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<fs::path> model_files() {
-  const char* folder = std::getenv("TW_MODELS");
+  const char* folder = std::getenv("TW_MODELS_DIR");
   std::vector<fs::path> files;
   if (folder == nullptr || !fs::exists(folder)) return files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -47,7 +47,7 @@ std::vector<graph::RefTensor> random_inputs(const graph::Graph& graph) {
 TEST(Models, EveryNetworkImportsToStaticOperators) {
   const graph::OpTable ops = ops::all_ops();
   const std::vector<fs::path> files = model_files();
-  if (files.empty()) GTEST_SKIP() << "not run: TW_MODELS names no folder with models";
+  if (files.empty()) GTEST_SKIP() << "not run: TW_MODELS_DIR names no folder with models";
   for (const fs::path& file : files) {
     const ImportResult result = import_onnx_file(file.string(), ops, options_of(file));
     EXPECT_TRUE(result.warnings.empty()) << file << ": " << result.warnings.at(0);
@@ -73,7 +73,7 @@ TEST(Models, SmallNetworksEvaluateToFiniteNumbers) {
     }
     ++evaluated;
   }
-  if (evaluated == 0) GTEST_SKIP() << "not run: TW_MODELS names no folder with small models";
+  if (evaluated == 0) GTEST_SKIP() << "not run: TW_MODELS_DIR names no folder with small models";
 }
 
 // The chain Shape -> Gather -> Concat -> Reshape of exporters with a dynamic batch leaves no trace.
@@ -92,7 +92,7 @@ TEST(Models, DynamicBatchImportsToTheStaticGraph) {
     EXPECT_EQ(dynamic.nodes.size(), expected.nodes.size()) << file;
     ++compared;
   }
-  if (compared == 0) GTEST_SKIP() << "not run: TW_MODELS names no folder with dynamic models";
+  if (compared == 0) GTEST_SKIP() << "not run: TW_MODELS_DIR names no folder with dynamic models";
 }
 
 }  // namespace

@@ -1,47 +1,8 @@
 // run allocates nothing after the first run of an entry: every allocation of the process is counted.
-#include <dlfcn.h>
-#include <malloc.h>
-
-#include <atomic>
 #include <fstream>
 
 #include "tests/runtime/api_harness.h"
-
-// The sanitizers bring an allocator of their own; the counting one would take its place.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}
-
-extern "C" {
-void* __libc_malloc(size_t bytes);
-void* __libc_calloc(size_t count, size_t bytes);
-void* __libc_realloc(void* memory, size_t bytes);
-void* __libc_memalign(size_t alignment, size_t bytes);
-
-void* malloc(size_t bytes) {
-  ++allocations;
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t count, size_t bytes) {
-  ++allocations;
-  return __libc_calloc(count, bytes);
-}
-void* realloc(void* memory, size_t bytes) {
-  ++allocations;
-  return __libc_realloc(memory, bytes);
-}
-void* aligned_alloc(size_t alignment, size_t bytes) {
-  ++allocations;
-  return __libc_memalign(alignment, bytes);
-}
-int posix_memalign(void** memory, size_t alignment, size_t bytes) {
-  ++allocations;
-  *memory = __libc_memalign(alignment, bytes);
-  return *memory == nullptr;
-}
-}
+#include "tests/support_code/allocations/counter.h"
 
 namespace tw {
 namespace {
@@ -53,13 +14,9 @@ int64_t mapped_pages() {
   return pages;
 }
 
-TEST(Allocation, TheCounterCounts) {
-  const int64_t before = allocations;
-  const auto some = std::make_unique<std::vector<int>>(100);
-  EXPECT_EQ(allocations - before, 2);
-}
-
 TEST(Allocation, TenThousandRunsAllocateNothing) {
+  if (!testing::kCountsAllocations) GTEST_SKIP() << "a sanitizer's allocator is in use";
+  ASSERT_EQ(testing::allocations_of_a_vector(), 2);
   const auto model = test::load(test::sum_model({7, 301}).file());
   for (const int threads : {1, 0}) {
     for (const int profile : {0, 1}) {
@@ -73,10 +30,10 @@ TEST(Allocation, TenThousandRunsAllocateNothing) {
       };
       for (int i = 0; i < 4; ++i) EXPECT_OK(run(i));
       const int64_t pages = mapped_pages();
-      const int64_t before = allocations;
+      const int64_t before = testing::allocation_count();
       int failed = 0;
       for (int i = 0; i < 10'000; ++i) failed += run(i) != nullptr;
-      const int64_t during = allocations - before;
+      const int64_t during = testing::allocation_count() - before;
       EXPECT_EQ(failed, 0);
       EXPECT_EQ(during, 0) << threads << " threads, profile " << profile;
       EXPECT_EQ(mapped_pages(), pages);
@@ -87,5 +44,3 @@ TEST(Allocation, TenThousandRunsAllocateNothing) {
 
 }  // namespace
 }  // namespace tw
-
-#endif

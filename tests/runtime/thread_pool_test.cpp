@@ -115,19 +115,19 @@ TEST(ThreadPool, OversubscriptionDoesNotExplode) {
 TEST(ThreadPool, ManyCallersShareOnePool) {
   ThreadPool pool(2);
   std::atomic<int64_t> total{0};
+  const auto call = [&] {
+    std::atomic<int> ran{0};
+    auto body = [&](const Team& team) {
+      team.barrier();
+      ran += team.threads() == 1 ? 2 : 1;
+    };
+    if (!run(pool, 2, body)) body(Team());
+    total += ran;
+  };
   std::vector<std::thread> callers;
   for (int c = 0; c < 4; ++c) {
     callers.emplace_back([&] {
-      for (int i = 0; i < 500; ++i) {
-        std::atomic<int> ran{0};
-        auto body = [&](const Team& team) {
-          team.barrier();
-          ran += 1;
-          if (team.threads() == 1) ran += 1;
-        };
-        if (!run(pool, 2, body)) body(Team());
-        total += ran;
-      }
+      for (int i = 0; i < 500; ++i) call();
     });
   }
   for (std::thread& caller : callers) caller.join();

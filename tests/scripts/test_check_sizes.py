@@ -38,13 +38,16 @@ class Files(unittest.TestCase):
             root = pathlib.Path(folder)
             (root / "src/core").mkdir(parents=True)
             (root / "src/core/long.cpp").write_text("\n\n" + function_of(81))
+            (root / "tests/core").mkdir(parents=True)
+            (root / "tests/core/long_test.cpp").write_text(function_of(81))
             (root / "runtime").mkdir()
             (root / "runtime/fine.c").write_text(function_of(80))
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 code = check_sizes.main(["--root", folder])
             self.assertEqual(code, 1)
             self.assertIn("src/core/long.cpp:3: function f has 81 lines, at most 80\n", out.getvalue())
-            self.assertIn("2 files, 163 lines in src + runtime, 1 violations", out.getvalue())
+            self.assertIn("tests/core/long_test.cpp:1: function f has 81 lines, at most 80\n", out.getvalue())
+            self.assertIn("3 files, 163 lines in src + runtime, 2 violations", out.getvalue())
             limit, check_sizes.MAX_TOTAL_LINES = check_sizes.MAX_TOTAL_LINES, 162
             try:
                 with contextlib.redirect_stdout(io.StringIO()) as out:

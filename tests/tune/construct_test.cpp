@@ -3,61 +3,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "loop/interpreter.h"
 #include "lower/pass.h"
 #include "targets/registry.h"
-#include "te/evaluate.h"
-#include "te/materialize.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
+#include "tests/support_code/loop_check.h"
+#include "tests/support_code/te_programs.h"
 
 namespace tw::tune {
 namespace {
-
-te::TensorValues pattern(const te::Tensor& t, int salt) {
-  te::TensorValues v = te::zeros(t.type, t.shape);
-  // Small integers: every sum of products is exact in f32, so results compare with ==.
-  for (size_t i = 0; i < v.floats.size(); ++i) v.floats[i] = static_cast<double>((i * 7 + salt * 5) % 11) - 5.0;
-  for (size_t i = 0; i < v.ints.size(); ++i) v.ints[i] = static_cast<int64_t>((i * 7 + salt * 5) % 11) - 5;
-  return v;
-}
-
-loop::HostBuffer host(const te::TensorValues& v) { return {v.type, v.shape, v.floats, v.ints}; }
-
-loop::HostBuffer empty_like(const loop::Buffer& b) {
-  const te::TensorValues v = te::zeros(b.type, b.shape);
-  return host(v);
-}
-
-te::TensorValues relayout(const te::TensorValues& v, const Layout& layout) {
-  const auto* data = reinterpret_cast<const std::byte*>(v.floats.data());
-  const std::vector<std::byte> moved = te::materialize({data, v.floats.size() * 8}, 8, v.shape, layout);
-  te::TensorValues out = te::zeros(v.type, layout.storage_shape(v.shape));
-  std::memcpy(out.floats.data(), moved.data(), moved.size());
-  return out;
-}
 
 struct Case {
   te::Program program;
   std::set<std::string> constants;
 };
-
-void expect_outputs(const te::Program& program, const te::ValueMap& want, const loop::Memory& memory, double tolerance,
-                    const std::string& pass) {
-  for (const std::string& name : program.outputs) {
-    const te::TensorValues& expected = want.at(name);
-    const loop::HostBuffer& got = memory.at(name);
-    ASSERT_EQ(got.floats.size(), expected.floats.size()) << name;
-    for (size_t i = 0; i < expected.floats.size(); ++i) {
-      ASSERT_NEAR(got.floats[i], expected.floats[i], tolerance * (1 + std::fabs(expected.floats[i])))
-          << name << "[" << i << "] after " << pass;
-    }
-    for (size_t i = 0; i < expected.ints.size(); ++i)
-      ASSERT_EQ(got.ints[i], expected.ints[i]) << name << "[" << i << "] after " << pass;
-  }
-}
 
 // Runs the program through construct, apply and every pass on target `target`; checks the family that took it.
 void check(const Case& c, const std::string& target, const std::string& family, double tolerance = 0) {
@@ -68,25 +27,19 @@ void check(const Case& c, const std::string& target, const std::string& family, 
   for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
   EXPECT_EQ(built.family, family) << reasons;
   EXPECT_EQ(schedule::parse_schedule(schedule::to_string(built.schedule)), built.schedule);
-  te::ValueMap inputs;
-  int salt = 0;
-  for (const te::Tensor& in : c.program.inputs) inputs[in.name] = pattern(in, salt++);
+  const te::ValueMap inputs = testing::whole_inputs(c.program);
   const te::ValueMap want = te::evaluate(c.program, inputs);
+  te::ValueMap stored_inputs = inputs;
+  for (const auto& [name, layout] : built.constant_layouts)
+    stored_inputs[name] = testing::stored_in(inputs.at(name), layout);
   const te::Program stored = te::apply_layouts(c.program, built.constant_layouts);
   lower::RunOptions run;
   run.lower.vector_bytes = t.info.vector_bytes;
   run.dump = [&](std::string_view pass, const loop::Program& p) {
     SCOPED_TRACE(std::string(pass) + "\n" + loop::to_string(p) + schedule::to_string(built.schedule));
     loop::Memory memory;
-    for (const loop::Kernel& k : p.kernels) {
-      for (const loop::Buffer& b : k.params) memory.emplace(b.name, empty_like(b));
-    }
-    for (const auto& [name, values] : inputs) {
-      const auto layout = built.constant_layouts.find(name);
-      memory[name] = host(layout == built.constant_layouts.end() ? values : relayout(values, layout->second));
-    }
-    ASSERT_NO_THROW(loop::interpret(p, memory));
-    expect_outputs(c.program, want, memory, tolerance, std::string(pass));
+    ASSERT_NO_THROW(memory = testing::run_loops(p, stored_inputs));
+    ASSERT_EQ(testing::first_difference(c.program, want, memory, tolerance), "");
   };
   try {
     lower::lower(schedule::apply(stored, built.schedule), run);
@@ -95,63 +48,16 @@ void check(const Case& c, const std::string& target, const std::string& family, 
   }
 }
 
-Case matmul(int64_t m, int64_t n, int64_t k, bool constant) {
-  te::Builder b;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {m, k});
-  const te::Tensor w = b.placeholder("w", DataType::f32(), {k, n});
-  const te::Tensor bias = b.placeholder("bias", DataType::f32(), {n});
-  const te::Tensor y = b.reduce("y", {m, n}, {k}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-    return x({i[0], r[0]}) * w({r[0], i[1]});
-  });
-  const te::Tensor z = b.compute("z", {m, n}, [&](const auto& i) {
-    return max(y({i[0], i[1]}) + bias({i[1]}), float_imm(0));
-  });
-  return {b.finish("matmul", {z}), constant ? std::set<std::string>{"w", "bias"} : std::set<std::string>{}};
-}
-
-// Channels-last convolution with padding by one.
-Case conv(int64_t h, int64_t c, int64_t oc, int64_t kernel, int64_t stride) {
-  te::Builder b;
-  const int64_t pad = kernel / 2;
-  const int64_t oh = (h + 2 * pad - kernel) / stride + 1;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {h, h, c});
-  const te::Tensor w = b.placeholder("w", DataType::f32(), {oc, c, kernel, kernel});
-  const te::Tensor p = b.compute("pad", {h + 2 * pad, h + 2 * pad, c}, [&](const auto& i) {
-    const Expr inside = i[0] >= Expr(pad) && i[0] < Expr(h + pad) && i[1] >= Expr(pad) && i[1] < Expr(h + pad);
-    return select(inside, x({i[0] - Expr(pad), i[1] - Expr(pad), i[2]}), float_imm(0));
-  });
-  const te::Tensor y =
-      b.reduce("conv", {oh, oh, oc}, {c, kernel, kernel}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-        return p({i[0] * Expr(stride) + r[1], i[1] * Expr(stride) + r[2], r[0]}) * w({i[2], r[0], r[1], r[2]});
-      });
-  return {b.finish("conv", {y}), {"w"}};
-}
-
-Case softmax(int64_t rows, int64_t n) {
-  te::Builder b;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {rows, n});
-  const te::Tensor m = b.reduce("max", {rows, 1}, {n}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
-    return x({i[0], r[0]});
-  });
-  const te::Tensor e = b.compute("exp", {rows, n}, [&](const auto& i) {
-    return call("exp", {x({i[0], i[1]}) - m({i[0], Expr(0)})});
-  });
-  const te::Tensor s = b.reduce("sum", {rows, 1}, {n}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-    return e({i[0], r[0]});
-  });
-  const te::Tensor y = b.compute("y", {rows, n}, [&](const auto& i) { return e({i[0], i[1]}) / s({i[0], Expr(0)}); });
-  return {b.finish("softmax", {y}), {}};
-}
-
 TEST(Construct, MatmulAtOddShapes) {
   const int64_t shapes[][3] = {{1, 1, 1}, {5, 7, 3}, {17, 33, 9}, {29, 70, 13}, {16, 64, 8}, {3, 16, 1}};
   for (const auto& s : shapes) {
     SCOPED_TRACE(fmt::format("m {} n {} k {}", s[0], s[1], s[2]));
+    const te::Program program = testing::matmul_relu(s[0], s[1], s[2]);
     for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v4"}) {
-      check(matmul(s[0], s[1], s[2], true), target, "contraction");
-      check(matmul(s[0], s[1], s[2], false), target, "contraction");
+      check({program, {"w", "bias"}}, target, "contraction");
+      check({program, {}}, target, "contraction");
     }
-    check(matmul(s[0], s[1], s[2], false), "cuda:sm_90a", "point");
+    check({program, {}}, "cuda:sm_90a", "point");
   }
 }
 
@@ -171,19 +77,21 @@ TEST(Construct, AxesWithoutElements) {
 }
 
 TEST(Construct, ConvolutionAtOddShapes) {
-  const int64_t shapes[][5] = {{5, 3, 7, 3, 1}, {7, 5, 17, 3, 2}, {4, 8, 32, 1, 1}, {9, 6, 40, 5, 2}, {1, 1, 1, 1, 1}};
-  for (const auto& s : shapes) {
-    SCOPED_TRACE(fmt::format("h {} c {} oc {} kernel {} stride {}", s[0], s[1], s[2], s[3], s[4]));
-    check(conv(s[0], s[1], s[2], s[3], s[4]), "cpu:x86-64-v4", "contraction");
-    check(conv(s[0], s[1], s[2], s[3], s[4]), "cuda:sm_80", "point");
+  const testing::ConvShape shapes[] = {
+      {5, 3, 7, 3, 1}, {7, 5, 17, 3, 2}, {4, 8, 32, 1, 1}, {9, 6, 40, 5, 2}, {1, 1, 1, 1, 1}};
+  for (const testing::ConvShape& s : shapes) {
+    SCOPED_TRACE(
+        fmt::format("h {} c {} oc {} kernel {} stride {}", s.size, s.channels, s.out_channels, s.kernel, s.stride));
+    check({testing::conv_2d(s), {"w"}}, "cpu:x86-64-v4", "contraction");
+    check({testing::conv_2d(s), {"w"}}, "cuda:sm_80", "point");
   }
 }
 
 TEST(Construct, SoftmaxAtOddShapes) {
   for (const int64_t n : {1, 7, 32, 65, 200}) {
     SCOPED_TRACE(fmt::format("n {}", n));
-    check(softmax(3, n), "cpu:x86-64-v4", "rows", 1e-5);
-    check(softmax(1, n), "cpu:x86-64-v3", "rows", 1e-5);
+    check({testing::softmax(3, n), {}}, "cpu:x86-64-v4", "rows", 1e-5);
+    check({testing::softmax(1, n), {}}, "cpu:x86-64-v3", "rows", 1e-5);
   }
 }
 
@@ -202,15 +110,7 @@ TEST(Construct, EpilogueThatReadsTheSumTwice) {
   check({b.finish("hard_swish", {s}), {"w"}}, "cpu:x86-64-v4", "contraction");
 }
 
-TEST(Construct, DepthwiseConvolution) {
-  te::Builder b;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {9, 9, 21});
-  const te::Tensor w = b.placeholder("w", DataType::f32(), {21, 3, 3});
-  const te::Tensor y = b.reduce("conv", {7, 7, 21}, {3, 3}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-    return x({i[0] + r[0], i[1] + r[1], i[2]}) * w({i[2], r[0], r[1]});
-  });
-  check({b.finish("depthwise", {y}), {"w"}}, "cpu:x86-64-v4", "contraction");
-}
+TEST(Construct, DepthwiseConvolution) { check({testing::depthwise(9, 21), {"w"}}, "cpu:x86-64-v4", "contraction"); }
 
 // Channels last, `group` groups of c input and oc output channels, with bias and a residual input.
 te::Program grouped_conv(int64_t group, int64_t c, int64_t oc) {
@@ -276,33 +176,9 @@ TEST(Construct, PoolingKeepsItsColumnsInRegisters) {
   }
 }
 
-TEST(Construct, ArgMaxIsATupleReduction) {
-  te::Builder b;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 37});
-  te::Combiner c;
-  c.kind = te::CombinerKind::kTuple;
-  c.identity = {te::identity_of(te::CombinerKind::kMax, DataType::f32()), int_imm(0)};
-  c.lhs = {"a0", "a1"};
-  c.rhs = {"b0", "b1"};
-  const Expr a0 = var("a0", DataType::f32()), b0 = var("b0", DataType::f32()), a1 = var("a1"), b1 = var("b1");
-  const Expr keep = b0 <= a0;
-  c.result = {select(keep, a0, b0), select(keep, a1, b1)};
-  const auto out = b.reduce_tuple({"value", "index"}, {5}, {37}, c, [&](const auto& i, const auto& r) {
-    return std::vector<Expr>{x({i[0], r[0]}), r[0]};
-  });
-  te::Program p = b.finish("argmax", {out[1]});
-  check({p, {}}, "cpu:x86-64-v4", "rows");
-}
+TEST(Construct, ArgMaxIsATupleReduction) { check({testing::arg_max(5, 37), {}}, "cpu:x86-64-v4", "rows"); }
 
-TEST(Construct, ElementwiseWithTail) {
-  te::Builder b;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {3, 5, 19});
-  const te::Tensor s = b.placeholder("s", DataType::f32(), {5, 1});
-  const te::Tensor y = b.compute("y", {3, 5, 19}, [&](const auto& i) {
-    return x({i[0], i[1], i[2]}) + s({i[1], Expr(0)});
-  });
-  check({b.finish("add", {y}), {}}, "cpu:x86-64-v4", "generic");
-}
+TEST(Construct, ElementwiseWithTail) { check({testing::broadcast_chain(3, 5, 19), {}}, "cpu:x86-64-v4", "generic"); }
 
 TEST(Construct, MergedAxesKeepTheMeaning) {
   te::Builder b;

@@ -188,8 +188,8 @@ loop::Program apply_plan(const te::Program& program, const plan::GroupPlan& plan
     return schedule::apply(program, plan.schedule);
   } catch (const UserError& error) {
     if (replay != nullptr) throw;
-    throw InternalError(fmt::format("group {}: the schedule of family {} does not fit: {}", plan.name, plan.family,
-                                    error.what()));
+    throw InternalError(
+        fmt::format("group {}: the schedule of family {} does not fit: {}", plan.name, plan.family, error.what()));
   }
 }
 

@@ -164,8 +164,7 @@ const BadModel kModels[] = {
      [](ModelBuilder& m, ImportOptions&) {
        m.opset_import("ai.onnx.preview", 1);
        m.input("q", {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}}).output("y");
-       auto& body =
-           testing::set_graph(m.node("FlexAttention", {"q", "q", "q"}, {"y"}, "ai.onnx.preview"), "score_mod");
+       auto& body = testing::set_graph(m.node("FlexAttention", {"q", "q", "q"}, {"y"}, "ai.onnx.preview"), "score_mod");
        ModelBuilder::value(body.add_input(), "s", {}, onnx::TensorProto::FLOAT);
        ModelBuilder::value(body.add_output(), "t", {}, onnx::TensorProto::FLOAT);
        ModelBuilder::add_node(*body.mutable_node(), "Flatten", {"s"}, {"t"});

@@ -10,7 +10,8 @@ Result<std::string> epilogue_output(const te::Program& program, const te::Comput
     if (follows && c.is_reduction()) return declined("reduction {} follows {}", c.name(), source.name());
     for (const te::Compute& before : program.computes) {
       const bool in_tile = &before == &source || te::depends_on(program, before, source.name());
-      if (follows && in_tile && (c.outputs[0].shape != source.outputs[0].shape || !te::reads_own_point(c, before.name())))
+      if (follows && in_tile &&
+          (c.outputs[0].shape != source.outputs[0].shape || !te::reads_own_point(c, before.name())))
         return declined("{} does not follow {} point by point", c.name(), before.name());
     }
     if ((follows || &c == &source) && program.is_output(c.name())) outputs.push_back(c.name());

@@ -59,7 +59,7 @@ def check_text(text, is_header):
     for f in outline.functions + outline.declarations:
         if len(f.params) > MAX_PARAMETERS and not is_signature_fixed(lines, f.line):
             yield f.line, f"function {f.name} has {len(f.params)} parameters, at most {MAX_PARAMETERS}"
-        if is_header and any(is_bare_bool(p) for p in f.params):
+        if is_header and any(is_bare_bool(p) for p in f.params) and not is_signature_fixed(lines, f.line):
             yield f.line, f"function {f.name} has a bare bool parameter; use an enum"
 
 

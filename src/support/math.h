@@ -17,6 +17,9 @@ constexpr int64_t floor_div(int64_t a, int64_t b) {
 }
 
 /// a - b * floor_div(a, b): has the sign of b.
-constexpr int64_t floor_mod(int64_t a, int64_t b) { return a - b * floor_div(a, b); }
+constexpr int64_t floor_mod(int64_t a, int64_t b) {
+  const int64_t r = a % b;
+  return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;
+}
 
 }  // namespace tw

@@ -8,6 +8,7 @@ namespace tw::cli {
 /// those of a verb in an object of its name. A list gives an option several times. Writing is not supported.
 class JsonConfig : public CLI::Config {
  public:
+  // Signature fixed by CLI::Config.
   std::string to_config(const CLI::App* app, bool defaults, bool descriptions, std::string prefix) const override;
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
 };

@@ -11,11 +11,24 @@ namespace tw {
 
 enum class DeviceKind : uint8_t { kCpu, kCuda };
 
+/// Bandwidth of reads in runs of `chunk_bytes` contiguous bytes at random places.
+struct ChunkBandwidth {
+  int64_t chunk_bytes = 64;
+  double bytes_per_ns = 0;
+};
+
 struct MemoryLevel {
   std::string name;            // "L1", "L2", "DRAM"
-  int64_t capacity_bytes = 0;  // of one unit
+  int64_t capacity_bytes = 0;  // of one unit; of all units together when shared
   int64_t line_bytes = 64;
   int ways = 8;
+  bool shared = false;      // by all units: they divide capacity and bandwidth
+  double latency_ns = 0;    // of a dependent load
+  double read_per_ns = 0;   // bytes, one unit alone, contiguous
+  double write_per_ns = 0;  // bytes, one unit alone, contiguous, write-allocate included
+  double copy_per_ns = 0;   // bytes read and bytes written together
+  double all_per_ns = 0;    // bytes read by all units together
+  std::vector<ChunkBandwidth> chunks;
 };
 
 struct TargetInfo {
@@ -24,8 +37,11 @@ struct TargetInfo {
   int vector_bytes = 16;  // widest vector
   int vector_registers = 16;
   int units = 1;                    // cores or SMs
-  std::vector<MemoryLevel> levels;  // nearest first, private levels before shared ones
+  std::vector<MemoryLevel> levels;  // nearest first, private levels before shared ones; the last one is DRAM
   std::vector<std::string> features;
+  double flop_per_ns = 0;    // f32 fused multiply-adds in registers, one unit, its clock under that load; an FMA is 2
+  double fork_join_ns = 0;   // one parallel step of the runtime with empty tiles on all units
+  std::string figures_from;  // where the figures come from: "measured on NAME" or "defaults of LEVEL"
 
   /// Elements of `type` in one vector register.
   int lanes(DataType type) const { return vector_bytes / type.bytes(); }

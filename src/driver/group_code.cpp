@@ -132,7 +132,7 @@ plan::GroupPlan make_plan(const GroupInputs& in, const GroupTe& te) {
   tune::GroupTask task{te.program, {}};
   for (const auto& [tensor, layout] : te.constants) task.constants.insert(tensor);
   std::vector<tune::Rejection> rejections;
-  tune::Construction built = tune::construct(in.target.families, task, in.target.info, &rejections);
+  tune::Construction built = tune::construct(in.target.families, task, in.target.info, &rejections).front();
   plan::GroupPlan plan{
       in.group.name, built.family, std::move(built.constant_layouts), std::move(built.schedule), 0, {}};
   for (const tune::Rejection& r : rejections) plan.rivals.push_back({r.family, r.reason});

@@ -22,7 +22,7 @@ struct Case {
 void check(const Case& c, const std::string& target, const std::string& family, double tolerance = 0) {
   const targets::Target t = targets::find_target(target);
   std::vector<Rejection> rejections;
-  const Construction built = construct(t.families, {c.program, c.constants}, t.info, &rejections);
+  const Construction built = construct(t.families, {c.program, c.constants}, t.info, &rejections).front();
   std::string reasons;
   for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
   EXPECT_EQ(built.family, family) << reasons;
@@ -220,7 +220,7 @@ TEST(Construct, ConvolutionWithAKernelAxisOfOneElement) {
   const te::Program grouped = te::apply_layouts(p, te::mergeable_axes(p));
   EXPECT_EQ(grouped.tensor("w").shape, (Shape{20, 5, 3, 3}));
   const targets::Target t = targets::find_target("cpu:x86-64-v4");
-  const Construction built = construct(t.families, {grouped, {"w"}}, t.info, nullptr);
+  const Construction built = construct(t.families, {grouped, {"w"}}, t.info, nullptr).front();
   EXPECT_EQ(built.constant_layouts.count("w"), 1u) << te::to_string(grouped);
   check({grouped, {"w"}}, "cpu:x86-64-v4", "contraction");
 }

@@ -89,7 +89,7 @@ void schedule_accumulator(const Columns& plan, const std::string& tile_loop, Sch
 
 }  // namespace
 
-Result<Construction> construct_columns(const GroupTask& task, const TargetInfo& target) {
+Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& target) {
   Construction out;
   Columns plan;
   plan.program = inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
@@ -111,7 +111,7 @@ Result<Construction> construct_columns(const GroupTask& task, const TargetInfo& 
   schedule_epilogue(plan.program, {name, plan.output, tile_loop, {}, plan.column().name, static_cast<int>(plan.lanes)},
                     out.schedule);
   schedule_accumulator(plan, tile_loop, out.schedule);
-  return out;
+  return Candidates{std::move(out)};
 }
 
 }  // namespace tw::tune

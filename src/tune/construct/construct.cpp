@@ -2,14 +2,14 @@
 
 namespace tw::tune {
 
-Construction construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
                        std::vector<Rejection>* rejections) {
   for (const Constructor& family : families) {
-    Result<Construction> built = family.construct(task, target);
+    Result<Candidates> built = family.construct(task, target);
     if (built.ok()) {
-      Construction construction = std::move(built).value();
-      construction.family = family.family;
-      return construction;
+      Candidates candidates = std::move(built).value();
+      for (Construction& c : candidates) c.family = family.family;
+      return candidates;
     }
     if (rejections != nullptr) rejections->push_back({std::string(family.family), built.reason()});
   }

@@ -1,5 +1,5 @@
-// Constructors: from a group's te program and the target's properties to a schedule, in order of preference, each with
-// a reason when it declines. Hand-written families today; Roller's rTiles join this list.
+// Constructors: from a group's te program and the target's properties to schedules, best predicted first, or the reason
+// why the family declines. Families are asked in the target's order; the first that takes a group owns it.
 #pragma once
 #include <map>
 #include <set>
@@ -24,11 +24,16 @@ struct Construction {
   std::string family;
   std::map<std::string, Layout> constant_layouts;  // of inputs in GroupTask::constants
   schedule::Schedule schedule;                     // of the program after those layouts
+  double predicted_ns = 0;                         // one run on all units by the closed-form model; 0: no model
+  std::vector<std::string> trace;                  // how it was constructed: rTiles with their scores, a line each
 };
+
+/// What a family offers for one group: at least one, best predicted first, all different.
+using Candidates = std::vector<Construction>;
 
 struct Constructor {
   std::string_view family;
-  Result<Construction> (*construct)(const GroupTask& task, const TargetInfo& target);
+  Result<Candidates> (*construct)(const GroupTask& task, const TargetInfo& target);
 };
 
 struct Rejection {
@@ -36,21 +41,21 @@ struct Rejection {
   std::string reason;
 };
 
-/// The first construction that is not declined; `rejections` collects why earlier families declined. InternalError when
-/// all do: the last family of a target takes everything.
-Construction construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+/// The candidates of the first family that does not decline; `rejections` collects why earlier ones did. InternalError
+/// when all do: the last family of a target takes everything.
+Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
                        std::vector<Rejection>* rejections);
 
 /// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).
-Result<Construction> construct_contraction(const GroupTask& task, const TargetInfo& target);
+Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, with element-wise epilogue: pooling, means over images (columns.cpp).
-Result<Construction> construct_columns(const GroupTask& task, const TargetInfo& target);
+Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& target);
 /// Reductions along rows that share their leading axes with the output: softmax, layer norm (rows.cpp).
-Result<Construction> construct_rows(const GroupTask& task, const TargetInfo& target);
+Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& target);
 /// Everything: each stage a kernel of its own, vectorised along the last axis, parallel along the others (generic.cpp).
-Result<Construction> construct_generic(const GroupTask& task, const TargetInfo& target);
+Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& target);
 
 /// Everything, one tile a point of each stage, sums in a register: for devices whose tiles are threads (point.cpp).
-Result<Construction> construct_point(const GroupTask& task, const TargetInfo& target);
+Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);
 
 }  // namespace tw::tune

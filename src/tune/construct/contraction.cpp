@@ -221,7 +221,7 @@ bool has_empty_axis(const te::Compute& c) {
 
 }  // namespace
 
-Result<Construction> construct_contraction(const GroupTask& task, const TargetInfo& target) {
+Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target) {
   const te::Compute* first = find_contraction(task.program);
   if (first == nullptr) return declined("no sum of products");
   const std::string name = first->name();
@@ -257,7 +257,7 @@ Result<Construction> construct_contraction(const GroupTask& task, const TargetIn
   schedule_epilogue(plan.program, {name, plan.output, tile_loop, axis_names(plan.match.rows), column, plan.lanes},
                     out.schedule);
   schedule_accumulator(plan, tile_loop, out.schedule);
-  return out;
+  return Candidates{std::move(out)};
 }
 
 }  // namespace tw::tune

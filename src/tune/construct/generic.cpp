@@ -3,7 +3,7 @@
 
 namespace tw::tune {
 
-Result<Construction> construct_generic(const GroupTask& task, const TargetInfo& target) {
+Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& target) {
   Construction out;
   const te::Program program = inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
   for (const te::Compute& c : program.computes) {
@@ -13,7 +13,7 @@ Result<Construction> construct_generic(const GroupTask& task, const TargetInfo& 
       schedule_elementwise(out.schedule, c, target);
     }
   }
-  return out;
+  return Candidates{std::move(out)};
 }
 
 }  // namespace tw::tune

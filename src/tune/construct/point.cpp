@@ -19,7 +19,7 @@ const te::Compute* point_reader(const te::Program& program, const std::string& n
 
 }  // namespace
 
-Result<Construction> construct_point(const GroupTask& task, const TargetInfo&) {
+Result<Candidates> construct_point(const GroupTask& task, const TargetInfo&) {
   Construction out;
   const te::Program program = inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
   for (const te::Compute& c : program.computes) {
@@ -30,7 +30,7 @@ Result<Construction> construct_point(const GroupTask& task, const TargetInfo&) {
     }
     if (reader == nullptr && !c.axes.empty()) out.schedule.parallel(c.name(), axis_names(c.axes));
   }
-  return out;
+  return Candidates{std::move(out)};
 }
 
 }  // namespace tw::tune

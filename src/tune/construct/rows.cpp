@@ -127,7 +127,7 @@ class RowScheduler {
 
 }  // namespace
 
-Result<Construction> construct_rows(const GroupTask& task, const TargetInfo& target) {
+Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& target) {
   Construction out;
   const te::Program program = inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
   const bool reduces = std::any_of(program.computes.begin(), program.computes.end(),
@@ -141,7 +141,7 @@ Result<Construction> construct_rows(const GroupTask& task, const TargetInfo& tar
   const size_t rows = common_rows(program, output);
   if (rows == 0) return declined("its stages share no leading axis with the output");
   RowScheduler(program, output, rows, target).run(out.schedule);
-  return out;
+  return Candidates{std::move(out)};
 }
 
 }  // namespace tw::tune

@@ -35,10 +35,10 @@ def find_tools(command=None):
     raise SystemExit(f"no libtilewright_rt.so near {found}")
 
 
-def compile_model(tools, model, flags):
+def compile_model(tools, model, flags, suffix=".tw"):
     """(artefact beside the model, seconds). A finished artefact is made again: the compiler may have changed."""
     model = pathlib.Path(model)
-    artefact = model.with_suffix(".tw")
+    artefact = model.with_name(model.stem + suffix)
     start = time.perf_counter()
     done = subprocess.run([tools.command, "compile", model, "-o", artefact, *flags], capture_output=True, text=True)
     if done.returncode != 0:

@@ -2,7 +2,7 @@
 import statistics as standard
 
 from . import engines
-from .statistics import best_decile, geometric_mean, median_bounds
+from .medians import best_decile, geometric_mean, median_bounds
 
 
 def net(rounds, key):

@@ -71,11 +71,10 @@ def summary_line(s):
             f"{s['within_10_percent']}, faster {s['faster']} of {s['compared']} ({s['cases']} cases); over {over}")
 
 
-def print_table(facts, rows):
+def print_summary(rows):
     print()
     for s in ratios.summary(rows):
         print(summary_line(s))
-    del facts
 
 
 def markdown(facts, rows):

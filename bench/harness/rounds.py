@@ -13,7 +13,7 @@ import tempfile
 
 import numpy as np
 
-from . import engines, statistics
+from . import engines, medians
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 # A wrong engine's time does not count. Winograd and different orders of summation stay far below this.
@@ -45,7 +45,7 @@ class Worker:
     """An engine's process, pinned to `cores`; stopped whenever it is not asked for something."""
 
     def __init__(self, job, cores, protocol):
-        self.name, self._limit = job["engine"], protocol.load_limit
+        self.name, self._limit = job["label"], protocol.load_limit
         self._log = tempfile.TemporaryFile("w+")
         path = pathlib.Path(job["outputs"]).with_suffix(".json")
         path.write_text(json.dumps(job))
@@ -89,37 +89,37 @@ class Worker:
 
 
 def start_workers(jobs, cores, protocol, stack):
-    """(workers by engine, reasons of the engines that failed). Workers are closed with `stack`."""
+    """(workers by label, reasons of those that failed). Workers are closed with `stack`."""
     workers, failed = {}, {}
     for job in jobs:
         try:
             worker = Worker(job, cores, protocol)
         except EngineFailed as error:
-            failed[job["engine"]] = str(error)
+            failed[job["label"]] = str(error)
             continue
         stack.callback(worker.close)
         workers[worker.name] = worker
     return workers, failed
 
 
-def refuse_wrong(workers, failed):
-    """Takes out engines whose outputs differ from onnxruntime's; returns the differences."""
-    reference = workers.get(engines.REFERENCE)
+def refuse_wrong(workers, failed, reference_label):
+    """Takes out workers whose outputs differ from the reference's; returns the differences."""
+    reference = workers.get(reference_label)
     differences = {}
     for name in list(workers) if reference else []:
-        differences[name] = statistics.largest_difference(workers[name].outputs, reference.outputs)
+        differences[name] = medians.largest_difference(workers[name].outputs, reference.outputs)
         if not differences[name] <= TOLERANCE:
-            failed[name] = f"{name}: outputs differ from onnxruntime's by {differences[name]:.2g} of the largest"
+            failed[name] = f"{name}: outputs differ from {reference_label}'s by {differences[name]:.2g} of the largest"
             workers.pop(name)
     return differences
 
 
-def measure(jobs, cores, protocol, progress=lambda text: None):
-    """Runs the rounds. Returns {"engines": {name: facts, differences, rounds}, "failed": {name: reason}}."""
+def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines.REFERENCE):
+    """Runs the rounds of jobs with different labels. Returns {"engines": {name: facts, differences, rounds}, "failed": {name: reason}}."""
     order = random.Random(0)
     with contextlib.ExitStack() as stack:
         workers, failed = start_workers(jobs, cores, protocol, stack)
-        differences = refuse_wrong(workers, failed)
+        differences = refuse_wrong(workers, failed, reference)
         rounds = {name: [] for name in workers}
         for index in range(protocol.rounds):
             for name in order.sample(sorted(workers), len(workers)):
@@ -139,3 +139,30 @@ def available_cores(threads):
     if len(cores) < threads:
         raise SystemExit(f"{threads} threads asked for, {len(cores)} cores available")
     return set(cores[:threads])
+
+
+def job(case, artefact, threads, library, call=None):
+    """What a worker is told, less engine and label; `call` is the one-element model's (case, artefact)."""
+    folder = tempfile.mkdtemp(prefix="tw-bench-")
+    common = {"model": str(case.model), "artefact": str(artefact), "feeds": str(case.feeds), "threads": threads,
+              "torch": case.torch, "library": str(library), "folder": folder}
+    if call:
+        common["call"] = {"model": str(call[0].model), "artefact": str(call[1]), "feeds": str(call[0].feeds),
+                          "torch": None}
+    return common
+
+
+def labelled(common, engine, label=None, **changes):
+    label = label or engine
+    return dict(common, engine=engine, label=label, outputs=str(pathlib.Path(common["folder"]) / f"{label}.npz"),
+                **changes)
+
+
+OPERATORS, NETWORKS, QUICK_ROUNDS = (0.02, 0.08, 5), (0.1, 0.4, 3), 8
+QUICK_OPERATORS, QUICK_NETWORKS = (0.01, 0.04, 3), (0.05, 0.25, 2)
+
+
+def protocol_for(is_operator, rounds, is_quick):
+    if is_quick:
+        return Protocol(QUICK_ROUNDS, *(QUICK_OPERATORS if is_operator else QUICK_NETWORKS))
+    return Protocol(rounds, *(OPERATORS if is_operator else NETWORKS))

@@ -22,17 +22,18 @@ class Options:
 
 @dataclasses.dataclass
 class Case:
-    """One model: NAME.onnx with its inputs in NAME.npz beside it."""
+    """One model: an ONNX file with its inputs in an .npz, beside it where feeds_file says nothing else."""
     name: str
     model: pathlib.Path
     family: str
     batch: int
     flop: float = 0.0
     torch: dict | None = None
+    feeds_file: pathlib.Path | None = None
 
     @property
     def feeds(self):
-        return self.model.with_suffix(".npz")
+        return self.feeds_file or self.model.with_suffix(".npz")
 
 
 def make_models(folder, arguments):

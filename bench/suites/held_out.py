@@ -10,12 +10,10 @@ def cases(suite, options):
     del suite
     batch, folder = options.batch or 1, options.folder / f"seed{options.seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    result = []
     for name in filter(options.keeps, torchvision_models.NAMES):
         path = folder / (f"{name}_b{batch}.onnx" if batch != 1 else f"{name}.onnx")
         if not path.exists():
             subprocess.run([sys.executable, torchvision_models.__file__, name, str(options.seed), str(batch), str(path)],
                            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         torch = {"constructor": name, "seed": options.seed}
-        result.append(Case(name, path, "held-out", batch, torch=torch))
-    return result
+        yield Case(name, path, "held-out", batch, torch=torch)

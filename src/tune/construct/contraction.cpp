@@ -117,7 +117,7 @@ void place_b(const ContractionProblem& problem, const ContractionTiling& tiling,
     out.constant_layouts[b] = *layout;
   } else if (row_count(problem.match) >= kPackMinimumRows) {
     out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
-    schedule_elementwise(out.schedule, packed_copy(problem.program.tensor(b), *layout), target);
+    schedule_elementwise(out.schedule, problem.program, packed_copy(problem.program.tensor(b), *layout), target);
   }
 }
 
@@ -141,7 +141,7 @@ te::Program inlined(Schedule& s, const te::Program& program, const te::Compute& 
 void schedule_side_stages(const te::Program& program, const std::string& sum, const TargetInfo& target, Schedule& s) {
   for (const te::Compute& c : program.computes) {
     if (c.name() == sum || te::depends_on(program, c, sum)) continue;
-    c.is_reduction() ? schedule_reduction(s, c, target) : schedule_elementwise(s, c, target);
+    c.is_reduction() ? schedule_reduction(s, c, target) : schedule_elementwise(s, program, c, target);
   }
 }
 

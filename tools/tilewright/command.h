@@ -57,6 +57,9 @@ void print_json(std::string_view schema, nlohmann::ordered_json document);
 /// A line of people's text: stdout, or stderr when --json keeps stdout for the document.
 void say(const GlobalOptions& global, const std::string& line);
 
+/// This machine's measured figures, for verbs that build something from them; notices go to stderr.
+driver::hal::HalOptions measured_figures();
+
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);
 

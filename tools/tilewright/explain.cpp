@@ -78,7 +78,7 @@ int explain(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
   driver::Session session = open_session(model, {options.threads, !options.no_run});
   session.bind(gather_inputs({{}, "seed=0", options.entry}, session));
-  const targets::Target target = targets::find_target("cpu");
+  const targets::Target target = driver::hal::resolve_target("cpu", measured_figures());
   const std::vector<driver::StepTime> steps = options.no_run ? std::vector<driver::StepTime>() : profile(session);
   std::vector<driver::GroupReport> reports =
       driver::explain_entry(model.artefact, session.bound_entry(), steps, target, session.threads());

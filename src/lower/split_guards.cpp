@@ -40,28 +40,52 @@ std::optional<int64_t> threshold(const Expr& guard, const std::string& name, con
   return floor_div(bound - rest, coefficient) + 1;
 }
 
-// The best place to split the range of `name` because of a guard in `stmts`: the smallest threshold inside (lo, hi].
-void find_split(const Stmts& stmts, const std::string& name, Interval range, Ranges& inner,
-                std::optional<int64_t>& best) {
-  for (const Stmt& s : stmts) {
-    if (s->kind == StmtKind::kIf && s->otherwise.empty()) {
-      const auto t = threshold(s->predicate, name, inner);
-      // A guard that never holds for all inner values is one of an inner loop.
-      if (t && *t > range.lo && *t <= range.hi && (!best || *t < *best)) best = t;
-    }
-    const bool binds = s->kind == StmtKind::kFor;
-    if (binds) inner.push_back({s->var, {0, s->extent - 1}});
-    find_split(s->body, name, range, inner, best);
-    find_split(s->otherwise, name, range, inner, best);
-    if (binds) inner.pop_back();
-  }
-}
+// Looks for the best place to split the range of one variable: the smallest threshold inside (lo, hi].
+class SplitFinder {
+ public:
+  SplitFinder(const std::string& name, Interval range, const Analyzer& analyzer)
+      : name_(name), range_(range), analyzer_(analyzer) {}
 
-std::optional<int64_t> split_point(const Stmts& body, const std::string& name, Interval range) {
-  std::optional<int64_t> best;
-  Ranges inner;
-  find_split(body, name, range, inner, best);
-  return best;
+  std::optional<int64_t> run(const Stmts& body) {
+    visit(body);
+    return best_;
+  }
+
+ private:
+  void visit(const Stmts& stmts) {
+    for (const Stmt& s : stmts) {
+      if (s->kind == StmtKind::kIf && s->otherwise.empty()) {
+        const auto t = threshold(s->predicate, name_, inner_);
+        // A guard that never holds for all inner values is one of an inner loop.
+        if (t && *t > range_.lo && *t <= range_.hi && (!best_ || *t < *best_)) best_ = t;
+      }
+      const std::optional<Interval> bound = bound_range(s);
+      if (bound) inner_.push_back({s->var, *bound});
+      visit(s->body);
+      visit(s->otherwise);
+      if (bound) inner_.pop_back();
+    }
+  }
+
+  // The range of the variable that a loop, or a let that takes the tile apart, binds.
+  std::optional<Interval> bound_range(const Stmt& s) const {
+    if (s->kind == StmtKind::kFor) return Interval{0, s->extent - 1};
+    if (s->kind != StmtKind::kLet || s->value.type() != DataType::i64()) return std::nullopt;
+    const Interval range = analyzer_.bounds(s->value);
+    if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) return std::nullopt;
+    return range;
+  }
+
+  const std::string& name_;
+  Interval range_;
+  const Analyzer& analyzer_;
+  Ranges inner_;
+  std::optional<int64_t> best_;
+};
+
+std::optional<int64_t> split_point(const Stmts& body, const std::string& name, Interval range,
+                                   const Analyzer& analyzer) {
+  return SplitFinder(name, range, analyzer).run(body);
 }
 
 Stmts split_all(const Stmts& stmts, Analyzer& analyzer);
@@ -82,7 +106,7 @@ Stmts part_of_loop(const Stmt& s, Interval part, const std::string& suffix, Anal
 
 Stmts split_for(const Stmt& s, Analyzer& analyzer) {
   const Interval range{0, s->extent - 1};
-  const auto at = split_point(s->body, s->var, range);
+  const auto at = split_point(s->body, s->var, range, analyzer);
   if (!at) {
     Stmts body = with_range(analyzer, s->var, range, [&] { return split_all(s->body, analyzer); });
     return body.empty() ? Stmts{} : Stmts{loop::make_for(s->var, s->extent, s->for_kind, std::move(body))};
@@ -94,7 +118,7 @@ Stmts split_for(const Stmt& s, Analyzer& analyzer) {
 
 // A coordinate of the tile: the range is split by an if instead of two loops.
 Stmts split_let(const std::string& name, Interval range, const Stmts& body, Analyzer& analyzer) {
-  const auto at = split_point(body, name, range);
+  const auto at = split_point(body, name, range, analyzer);
   if (!at) return with_range(analyzer, name, range, [&] { return split_all(body, analyzer); });
   Stmts main = with_range(analyzer, name, {range.lo, *at - 1},
                           [&] { return split_all(simplify_stmts(body, analyzer), analyzer); });

@@ -197,6 +197,7 @@ class Scheduler {
     columns_loops();
     s_.compute_at(products(), plan_.output, plan_.axes.channel.name + ".0", loop::Scope::kScratch);
     product_loops();
+    s_.compute_at(accumulator(), products(), tile_axis() + ".0", loop::Scope::kRegister);
     if (!plan_.block.tiles_before) {
       s_.compute_at(plan_.stages.tiles, plan_.output, plan_.axes.wide.name + ".0", loop::Scope::kScratch);
     }
@@ -208,6 +209,7 @@ class Scheduler {
 
  private:
   const std::string& products() const { return plan_.stages.products; }
+  std::string accumulator() const { return products() + ".acc"; }
   size_t rank() const { return plan_.axes.rows.size() + 4; }  // of V and M as the operator defines them
   // Axes of V and M as stored: block of channels, rows.., tile, p, q, channel.
   std::string tile_axis() const { return numbered(rank() - 3); }
@@ -265,8 +267,7 @@ class Scheduler {
   }
 
   void accumulator_loops() {
-    const std::string acc = products() + ".acc";
-    s_.compute_at(acc, products(), tile_axis() + ".0", loop::Scope::kRegister);
+    const std::string acc = accumulator();
     s_.split(acc, inner_axis(), {plan_.lanes});
     const int64_t unroll = std::min(plan_.channel_block, kReductionUnroll);
     s_.split(acc, "r0", {plan_.channel_block / unroll, unroll});
@@ -306,12 +307,23 @@ class Scheduler {
     s_.vectorize(rows, channel);
   }
 
+  // The inputs of one column of a tile, in registers; when their channels are not stored last, the whole padded input
+  // is brought into that order before.
   void pad_loops() {
     if (plan_.stages.pad.empty()) return;
     const te::Compute& pad = plan_.stage(plan_.stages.pad);
+    if (!reads_channels_last(pad)) return schedule_elementwise(s_, pad, target_);
     s_.compute_at(pad.name(), plan_.stages.rows, "i1", loop::Scope::kRegister);
     for (size_t d = 0; d + 1 < pad.axes.size(); ++d) s_.unroll(pad.name(), pad.axes[d].name);
     s_.vectorize(pad.name(), pad.axes.back().name);
+  }
+
+  static bool reads_channels_last(const te::Compute& c) {
+    bool last = true;
+    te::visit_reads(c, [&](const Expr& load) {
+      last = last && schedule::dim_of_axis(load, c.axes.back().name) + 1 == static_cast<int>(load->args.size());
+    });
+    return last;
   }
 
   const Plan& plan_;

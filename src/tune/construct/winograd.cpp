@@ -228,17 +228,20 @@ class Scheduler {
     }
     s_.split(out, axes.high.name, {plan_.block.high, plan_.m});
     s_.split(out, axes.wide.name, {plan_.block.wide, plan_.m});
-    s_.split(out, axes.channel.name, {plan_.block.channels / plan_.lanes, plan_.lanes});
+    s_.split(out, axes.channel.name, {plan_.block.channels / plan_.panel(), plan_.block.tile_vectors, plan_.lanes});
     for (const te::Axis* axis : {&axes.high, &axes.wide, &axes.channel}) {
       blocks.push_back(axis->name + ".0");
       tiles.push_back(axis->name + ".1");
     }
     std::vector<std::string> order = blocks;
     order.insert(order.end(), tiles.begin(), tiles.end());
-    for (const te::Axis* axis : {&axes.high, &axes.wide, &axes.channel}) order.push_back(axis->name + ".2");
+    order.push_back(axes.channel.name + ".2");
+    order.push_back(axes.high.name + ".2");
+    order.push_back(axes.wide.name + ".2");
+    order.push_back(axes.channel.name + ".3");
     s_.reorder(out, order);
     s_.unroll(out, axes.wide.name + ".2");
-    s_.vectorize(out, axes.channel.name + ".2");
+    s_.vectorize(out, axes.channel.name + ".3");
     if (!plan_.block.tiles_before) blocks.pop_back();
     s_.parallel(out, blocks);
   }
@@ -246,7 +249,7 @@ class Scheduler {
   // A^T M for one tile and one vector of channels.
   void columns_loops() {
     const std::string& columns = plan_.stages.columns;
-    s_.compute_at(columns, plan_.output, plan_.axes.channel.name + ".1", loop::Scope::kStack);
+    s_.compute_at(columns, plan_.output, plan_.axes.channel.name + ".2", loop::Scope::kStack);
     const std::string channel = numbered(rank() - 1);
     std::vector<std::string> order = {"i1", "i0", channel};
     s_.reorder(columns, order);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/precision.h"
+#include "driver/hal/hal.h"
 #include "frontend/onnx/import.h"
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -19,6 +20,7 @@ namespace tw::driver {
 
 struct CompileOptions {
   std::string target = "cpu";
+  hal::HalOptions hal;                                  // the figures of the target "cpu"
   std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
   Precision precision = Precision::kDefault;
   std::vector<std::string> disabled_passes;  // graph or loop passes by name

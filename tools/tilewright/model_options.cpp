@@ -127,6 +127,7 @@ class Combinations {
 driver::CompileOptions to_compile_options(const ModelOptions& o) {
   driver::CompileOptions out;
   out.target = o.target;
+  out.hal = measured_figures();
   out.imports = Combinations(o).take();
   out.disabled_passes = o.disabled;
   out.precision = o.precision;

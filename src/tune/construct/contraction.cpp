@@ -117,7 +117,7 @@ void place_b(const ContractionProblem& problem, const ContractionTiling& tiling,
     out.constant_layouts[b] = *layout;
   } else if (row_count(problem.match) >= kPackMinimumRows) {
     out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
-    schedule_elementwise(out.schedule, packed_copy(problem.program.tensor(b), *layout), target);
+    schedule_elementwise(out.schedule, problem.program, packed_copy(problem.program.tensor(b), *layout), target);
   }
 }
 
@@ -127,11 +127,21 @@ bool has_empty_axis(const te::Compute& c) {
   return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
 }
 
+// Guarded copies (padding) before the sum stay: their guards must not reach the innermost loop. Not so where A is read
+// once for each column (depthwise): there the copy costs more than guards at the edges.
+te::Program inlined(Schedule& s, const te::Program& program, const te::Compute& sum) {
+  const Result<Contraction> match = schedule::match_contraction(sum);
+  const bool reads_once = match.ok() && match->a_uses_column;
+  return inline_stages(s, program, [&](const te::Compute& c) {
+    return !reads_once && !te::depends_on(program, c, sum.name()) && has_select(c.body[0]);
+  });
+}
+
 // The stages before the sum, each a kernel of its own.
 void schedule_side_stages(const te::Program& program, const std::string& sum, const TargetInfo& target, Schedule& s) {
   for (const te::Compute& c : program.computes) {
     if (c.name() == sum || te::depends_on(program, c, sum)) continue;
-    c.is_reduction() ? schedule_reduction(s, c, target) : schedule_elementwise(s, c, target);
+    c.is_reduction() ? schedule_reduction(s, c, target) : schedule_elementwise(s, program, c, target);
   }
 }
 
@@ -150,10 +160,7 @@ Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo
   if (first == nullptr) return declined("no sum of products");
   const std::string name = first->name();
   Construction base;
-  // Guarded copies (padding) before the sum stay: their guards must not reach the innermost loop.
-  const te::Program program = inline_stages(base.schedule, task.program, [&](const te::Compute& c) {
-    return !te::depends_on(task.program, c, name) && has_select(c.body[0]);
-  });
+  const te::Program program = inlined(base.schedule, task.program, *first);
   const te::Compute& sum = *program.find_compute(name);
   const Result<Contraction> match = schedule::match_contraction(sum);
   if (!match.ok()) return Reason{match.reason()};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -13,8 +14,9 @@ namespace tw::tune {
 namespace {
 
 constexpr size_t kRegisterTiles = 4;       // best ones that are scaled up
+constexpr int kMostAlike = 3;              // candidates that differ in their blocks only
 constexpr size_t kTilesPerLevel = 3;       // rTiles kept for each memory level
-constexpr double kAccumulateSlots = 1.5;   // adding one vector of partial sums to the block in memory
+constexpr double kAccumulateSlots = 10;    // entering a tile again and adding one vector of its sums to memory
 constexpr double kFallbackFlopPerNs = 50;  // of targets whose peak is not known
 constexpr double kCacheShare = 0.75;
 
@@ -43,7 +45,7 @@ Axes axes_of(const ContractionProblem& p) {
 
 // B as panels: batch, reductions, columns contiguous.
 Access panel_access(const ContractionProblem& p, const Axes& axes) {
-  Access b = make_access(p.program, p.match.b, axes.all);
+  Access b = make_access(p.program.tensor(p.match.b->name), p.match.b, axes.all);
   const int column = schedule::dim_of_axis(p.match.b, p.match.column.name);
   if (column >= 0) std::rotate(b.dims.begin() + column, b.dims.begin() + column + 1, b.dims.end());
   return b;
@@ -64,7 +66,7 @@ class Tiler {
   Tiler(const ContractionProblem& problem, const TargetInfo& target)
       : p_(problem), target_(target), axes_(axes_of(problem)) {
     nest_.axes = axes_.all;
-    nest_.accesses = {make_access(p_.program, p_.match.a, axes_.all), panel_access(p_, axes_),
+    nest_.accesses = {make_access(p_.program.tensor(p_.match.a->name), p_.match.a, axes_.all), panel_access(p_, axes_),
                       output_access(p_, axes_)};
   }
 
@@ -73,8 +75,7 @@ class Tiler {
       for (const int64_t blocks : reduction_blocks(tile)) scale(tile, blocks);
     }
     std::ranges::stable_sort(found_, {}, &ContractionTiling::predicted_ns);
-    if (found_.size() > limit) found_.resize(limit);
-    return std::move(found_);
+    return varied(limit);
   }
 
   double predict(const ContractionTiling& t) const {
@@ -86,6 +87,18 @@ class Tiler {
   }
 
  private:
+  // The first ones, but not too many that share register tile and reduction: where the model errs, it errs for all of
+  // them.
+  std::vector<ContractionTiling> varied(size_t limit) const {
+    std::vector<ContractionTiling> kept;
+    std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int> alike;
+    for (const ContractionTiling& t : found_) {
+      if (kept.size() == limit) break;
+      if (alike[{t.tile.outer, t.tile.inner, t.tile.vectors, t.reduction_blocks}]++ < kMostAlike) kept.push_back(t);
+    }
+    return kept;
+  }
+
   int64_t extent(size_t axis) const { return axes_.all[axis].extent; }
 
   int64_t stride_bytes() const {

@@ -37,6 +37,26 @@ double access_traffic(const Nest& nest, const Access& access, size_t first, int6
   return bytes;
 }
 
+bool fits(const Nest& nest, size_t first, int64_t capacity, int64_t line_bytes) {
+  return footprint_bytes(nest, covered(nest, first), line_bytes) <= capacity;
+}
+
+// The nest with loop `at` cut in two, so that as many of its iterations as fit are a loop of their own: what lies on
+// one line is loaded once by a loop that walks along the line.
+Nest cut_to_fit(Nest nest, size_t at, int64_t capacity, int64_t line_bytes) {
+  const NestLoop whole = nest.loops[at];
+  nest.loops.insert(nest.loops.begin() + static_cast<std::ptrdiff_t>(at) + 1, whole);
+  const auto cut = [&](int64_t inner) {
+    nest.loops[at] = {whole.axis, ceil_div(whole.trips, inner), inner * whole.step};
+    nest.loops[at + 1].trips = inner;
+  };
+  int64_t inner = 1;
+  cut(inner);
+  while (inner < whole.trips && (cut(2 * inner), fits(nest, at + 1, capacity, line_bytes))) inner *= 2;
+  cut(std::min(inner, whole.trips));
+  return nest;
+}
+
 double bandwidth(const MemoryLevel& level, int units) {
   if (!level.shared || units <= 1 || level.all_per_ns <= 0) return level.read_per_ns;
   return std::min(level.read_per_ns, level.all_per_ns / units);
@@ -44,8 +64,7 @@ double bandwidth(const MemoryLevel& level, int units) {
 
 }  // namespace
 
-Access make_access(const te::Program& program, const Expr& read, std::span<const te::Axis> axes) {
-  const te::Tensor& tensor = program.tensor(read->name);
+Access make_access(const te::Tensor& tensor, const Expr& read, std::span<const te::Axis> axes) {
   Access access{tensor.name, tensor.type.bytes(), {}};
   for (size_t d = 0; d < tensor.shape.size(); ++d) {
     AccessDim dim{tensor.shape[d], {}};
@@ -92,9 +111,10 @@ std::vector<int64_t> covered(const Nest& nest, size_t first) {
 
 double traffic_bytes(const Nest& nest, int64_t capacity, int64_t line_bytes) {
   size_t first = 0;
-  while (first < nest.loops.size() && footprint_bytes(nest, covered(nest, first), line_bytes) > capacity) ++first;
+  while (first < nest.loops.size() && !fits(nest, first, capacity, line_bytes)) ++first;
+  const Nest cut = first == 0 ? nest : cut_to_fit(nest, first - 1, capacity, line_bytes);
   double bytes = 0;
-  for (const Access& access : nest.accesses) bytes += access_traffic(nest, access, first, line_bytes);
+  for (const Access& access : cut.accesses) bytes += access_traffic(cut, access, first, line_bytes);
   return bytes;
 }
 

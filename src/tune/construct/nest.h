@@ -37,8 +37,8 @@ struct Nest {
   std::vector<NestLoop> loops;  // outermost first
 };
 
-/// The read of a tensor as an access over `axes`; an index that is not linear counts as the whole dimension.
-Access make_access(const te::Program& program, const Expr& read, std::span<const te::Axis> axes);
+/// A read of `tensor` as an access over `axes`; an index that is not linear counts as the whole dimension.
+Access make_access(const te::Tensor& tensor, const Expr& read, std::span<const te::Axis> axes);
 
 /// Bytes of the lines that `access` touches while axis a runs over tile[a] neighbouring points.
 int64_t footprint_bytes(const Access& access, std::span<const int64_t> tile, int64_t line_bytes);
@@ -49,8 +49,9 @@ int64_t footprint_bytes(const Nest& nest, std::span<const int64_t> tile, int64_t
 /// Points of each axis that the loops from number `first` inwards cover.
 std::vector<int64_t> covered(const Nest& nest, size_t first);
 
-/// Bytes that the nest moves into a memory of `capacity` bytes: the outermost sub-nest that fits is loaded once for
-/// each iteration of the loops around it, except where such a loop repeats what is there already. Q(T).
+/// Bytes that the nest moves into a memory of `capacity` bytes: the outermost sub-nest that fits (with as many
+/// iterations of the loop around it as fit) is loaded once for each iteration of the loops around it, except where such
+/// a loop repeats what is there already. Q(T).
 double traffic_bytes(const Nest& nest, int64_t capacity, int64_t line_bytes);
 
 /// Time in ns of the nest on one unit: arithmetic_ns or the first level's traffic, whichever is longer, plus the share

@@ -13,6 +13,7 @@ constexpr double kLoopSlots = 0.7;       // loop control of one reduction step, 
 constexpr double kLatencyChains = 8;     // accumulators needed to hide the latency of an FMA (4 cycles, 2 units)
 constexpr double kConflictSlots = 0.35;  // per row beyond the free ways of an L1 set
 constexpr int64_t kFreeWays = 6;         // of 8: the rest holds B and C
+constexpr double kLoadSlots = 0.1;       // what a load costs besides its own slot: queues, a busy hyperthread
 constexpr double kIndistinct = 0.002;    // relative difference that the prediction cannot tell
 constexpr double kVisitSlots = 40;       // entering and leaving a tile
 
@@ -40,7 +41,8 @@ double step_slots(int64_t rows, int64_t vectors, const TileProblem& p, const Tar
   const double fmas = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(p.a_is_vector ? rows * vectors + vectors : rows + vectors);
   const double conflicts = kConflictSlots * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - kFreeWays);
-  return std::max({fmas, loads, kLatencyChains}) + kLoopSlots + conflicts + kVisitSlots / static_cast<double>(p.steps);
+  return std::max({fmas, loads, kLatencyChains}) + kLoadSlots * loads + kLoopSlots + conflicts +
+         kVisitSlots / static_cast<double>(p.steps);
 }
 
 // Calls f(part, count): full tiles, then the tail.

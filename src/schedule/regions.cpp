@@ -49,12 +49,12 @@ namespace {
 Span span_of(const Expr& index, const std::set<std::string>& inner, const Analyzer& ranges) {
   Span span{int_imm(0)};
   const Expr simple = ranges.simplify(index);
+  const auto linear = as_linear(simple);
   const bool moves = std::any_of(inner.begin(), inner.end(), [&](const std::string& v) { return uses_var(simple, v); });
-  if (!moves) {
+  if (!linear && !moves) {
     span.base = simple;
     return span;
   }
-  const auto linear = as_linear(simple);
   if (!linear) {
     const Interval all = ranges.bounds(simple);
     span.everything = all.lo <= Interval::kMin || all.hi >= Interval::kMax;

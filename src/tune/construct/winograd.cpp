@@ -290,7 +290,14 @@ class Scheduler {
     s_.split(tiles, inner_axis(), {plan_.lanes});
     std::vector<std::string> order;
     for (size_t d = 0; d < plan_.axes.rows.size(); ++d) order.push_back(numbered(d + 1));
-    order.push_back(tile_axis());
+    // Rows and columns of tiles as loops of their own: then no index is divided, and edges leave the loops.
+    const bool whole_rows = plan_.block.wide == plan_.tiles_wide && (plan_.block.tiles_before || plan_.block.high > 1);
+    if (whole_rows && plan_.tiles_wide > 1) {
+      s_.split(tiles, tile_axis(), {plan_.tiles_wide});
+      order.insert(order.end(), {tile_axis() + ".0", tile_axis() + ".1"});
+    } else {
+      order.push_back(tile_axis());
+    }
     order.push_back("i0");
     const std::vector<std::string> outer = order;
     order.insert(order.end(), {inner_axis() + ".0", p_axis(), q_axis(), inner_axis() + ".1"});
@@ -315,7 +322,7 @@ class Scheduler {
   void pad_loops() {
     if (plan_.stages.pad.empty()) return;
     const te::Compute& pad = plan_.stage(plan_.stages.pad);
-    if (!reads_channels_last(pad)) return schedule_elementwise(s_, pad, target_);
+    if (!reads_channels_last(pad)) return schedule_elementwise(s_, plan_.program, pad, target_);
     s_.compute_at(pad.name(), plan_.stages.rows, "i1", loop::Scope::kRegister);
     for (size_t d = 0; d + 1 < pad.axes.size(); ++d) s_.unroll(pad.name(), pad.axes[d].name);
     s_.vectorize(pad.name(), pad.axes.back().name);
@@ -392,7 +399,8 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   out.constant_layouts = plan.layouts;
   for (const te::Compute& c : plan.program.computes) {
     if (c.name() == plan.output || is_stage(plan.stages, c.name())) continue;
-    c.is_reduction() ? schedule_reduction(out.schedule, c, target) : schedule_elementwise(out.schedule, c, target);
+    c.is_reduction() ? schedule_reduction(out.schedule, c, target)
+                     : schedule_elementwise(out.schedule, plan.program, c, target);
   }
   Scheduler(plan, out.schedule, target).run();
   return Candidates{std::move(out)};

@@ -1,4 +1,7 @@
-#include <optional>
+// Which algorithm computes a convolution: directly, or by Winograd's products of transformed tiles where the model of
+// times says so. Source of the forms: Lavin & Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+#include <algorithm>
+#include <cmath>
 
 #include "ops/window.h"
 #include "transform/constants.h"
@@ -55,20 +58,84 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
   editor.replace(node.outputs[0], editor.add(std::move(conv)));
 }
 
+// What the model of times knows of a convolution.
+struct Problem {
+  double in_channels = 0;
+  double out_channels = 0;
+  double taps = 1;               // of the kernel outside its last two axes, whose 3 x 3 are transformed
+  double planes = 1;             // images and positions outside the last two axes
+  double height = 0, width = 0;  // of the output
+  double element_bytes = 4;
+};
+
+Problem problem_of(const Editor& editor, const Node& node) {
+  const Shape& w = editor.type(node.inputs[1]).shape;
+  const Shape& y = editor.type(node.outputs[0]).shape;
+  Problem p;
+  p.out_channels = static_cast<double>(w[0]);
+  p.in_channels = static_cast<double>(w[1]);
+  for (size_t d = 2; d + 2 < w.size(); ++d) {
+    p.taps *= static_cast<double>(w[d]);
+    p.planes *= static_cast<double>(y[d]);
+  }
+  p.planes *= static_cast<double>(y[0]);
+  p.height = static_cast<double>(y[y.size() - 2]);
+  p.width = static_cast<double>(y[y.size() - 1]);
+  return p;
+}
+
+constexpr double kDirectShare = 0.9;     // of the FMA peak that a direct convolution reaches
+constexpr double kWinogradShare = 0.75;  // the same of the products of a Winograd convolution
+constexpr double kWeightShare = 0.6;     // of DRAM's read bandwidth at which weights arrive: each is used once a run
+
+double weights_ns(const Problem& p, double weights_a_pair, const TargetInfo& target) {
+  const double bytes = p.in_channels * p.out_channels * p.taps * weights_a_pair * p.element_bytes;
+  return bytes / (kWeightShare * target.levels.back().read_per_ns);
+}
+
+double direct_ns(const Problem& p, const TargetInfo& target) {
+  const double flop = 2 * 9 * p.taps * p.in_channels * p.out_channels * p.planes * p.height * p.width;
+  return flop / (kDirectShare * target.flop_per_ns) + weights_ns(p, 9, target);
+}
+
+// F(m x m, 3 x 3): (m+2)^2 products a tile, transformed inputs and products written and read once in a near cache.
+double winograd_ns(const Problem& p, double m, const TargetInfo& target) {
+  const double points = (m + 2) * (m + 2);
+  const double tiles = p.planes * std::ceil(p.height / m) * std::ceil(p.width / m);
+  const double flop = 2 * points * p.taps * p.in_channels * p.out_channels * tiles;
+  const double moved = 2 * points * tiles * (p.in_channels + p.out_channels) * p.element_bytes;
+  const MemoryLevel& near = target.levels[std::min<size_t>(1, target.levels.size() - 1)];
+  return flop / (kWinogradShare * target.flop_per_ns) + moved / near.read_per_ns + weights_ns(p, points, target);
+}
+
+// The tile size m of the fastest Winograd form; 0 when the direct convolution is as fast.
+int64_t best_tile(const Problem& p, const TargetInfo& target) {
+  constexpr double kLeastChannels = 16;  // fewer leave vectors and register tiles half empty
+  if (std::min(p.in_channels, p.out_channels) < kLeastChannels) return 0;
+  int64_t best = 0;
+  double best_ns = direct_ns(p, target);
+  for (const int64_t m : {4, 2}) {
+    const double ns = winograd_ns(p, static_cast<double>(m), target);
+    if (ns >= best_ns) continue;
+    best = m;
+    best_ns = ns;
+  }
+  return best;
+}
+
 }  // namespace
 
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context) {
-  if (context.precision == Precision::kStrict) return graph;
+  const bool has_figures = context.target.kind == DeviceKind::kCpu && !context.target.levels.empty();
+  if (context.precision == Precision::kStrict || !has_figures) return graph;
   Editor editor(graph::compact(graph), context.ops);
   const size_t count = editor.node_count();
   for (size_t n = 0; n < count; ++n) {
     if (editor.is_dead(n) || editor.node(n).op != "conv") continue;
     const Node node = editor.node(n);
     if (!obstacle(editor, node).empty()) continue;
-    int64_t m = 4;
-    if (const char* e = getenv("WINO_M")) m = atoi(e);
-    if (editor.type(node.outputs[0]).shape[1] >= 16 && editor.type(node.inputs[0]).shape[1] >= 16 && m > 0)
-      rewrite(editor, node, m);
+    const int64_t m = best_tile(problem_of(editor, node), context.target);
+    if (m > 0) rewrite(editor, node, m);
   }
   return editor.finish();
 }

@@ -345,6 +345,18 @@ bool is_stage(const Stages& s, const std::string& name) {
   return name == s.pad || name == s.rows || name == s.tiles || name == s.products || name == s.columns;
 }
 
+// Rows of tiles in a block: so many that a block has enough tiles for each panel of weights that it loads, and so few
+// that every unit has a block. Blocks are near-equal.
+int64_t block_height(const Plan& plan, const TargetInfo& target) {
+  constexpr int64_t kBlockTiles = 24;
+  int64_t planes = 1;
+  for (const te::Axis& row : plan.axes.rows) planes *= row.extent;
+  const int64_t blocks = ceil_div(std::max(1, target.units), std::max<int64_t>(1, planes));
+  const int64_t most = std::max<int64_t>(1, plan.tiles_high / blocks);
+  const int64_t high = std::clamp<int64_t>(ceil_div(kBlockTiles, plan.tiles_wide), 1, most);
+  return ceil_div(plan.tiles_high, ceil_div(plan.tiles_high, high));
+}
+
 }  // namespace
 
 Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& target) {
@@ -376,21 +388,11 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   plan.tiles_high = ceil_div(plan.axes.high.extent, plan.m);
   plan.tiles_wide = ceil_div(plan.axes.wide.extent, plan.m);
   plan.block.rows.assign(plan.axes.rows.size(), 1);
-  plan.block.high = 1;
+  plan.block.high = block_height(plan, target);
   plan.block.wide = plan.tiles_wide;
   plan.block.tile_rows = 6;
   plan.block.tile_vectors = 2;
   plan.block.channels = round_up(plan.axes.channel.extent, plan.panel());
-  if (const char* e = getenv("WINO")) {
-    int h, w, k, b, r, v;
-    sscanf(e, "%d,%d,%d,%d,%d,%d", &h, &w, &k, &b, &r, &v);
-    plan.block.high = h;
-    plan.block.wide = w ? w : plan.tiles_wide;
-    plan.block.tile_rows = r;
-    plan.block.tile_vectors = v;
-    plan.block.channels = k ? k : round_up(plan.axes.channel.extent, plan.panel());
-    plan.block.tiles_before = b;
-  }
 
   plan.layouts[plan.stages.tiles] = tiles_layout(plan.logical.tensor(plan.stages.tiles), plan.channel_block);
   plan.layouts[plan.stages.products] = tiles_layout(products.outputs[0], plan.panel());

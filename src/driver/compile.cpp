@@ -33,7 +33,7 @@ class Compiler {
   explicit Compiler(const CompileOptions& options)
       : options_(options),
         ops_(ops::all_ops()),
-        target_(targets::find_target(options.target)),
+        target_(hal::resolve_target(options.target, options.hal)),
         dumper_(options.dump_directory) {
     check_pass_names();
     if (!options_.plan_text.empty()) read_plan();

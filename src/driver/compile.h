@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/precision.h"
+#include "driver/hal/hal.h"
 #include "frontend/onnx/import.h"
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -18,8 +20,10 @@ namespace tw::driver {
 
 struct CompileOptions {
   std::string target = "cpu";
+  hal::HalOptions hal;                                  // the figures of the target "cpu"
   std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
-  std::vector<std::string> disabled_passes;             // graph or loop passes by name
+  Precision precision = Precision::kDefault;
+  std::vector<std::string> disabled_passes;  // graph or loop passes by name
   bool all_optional_off = false;
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt

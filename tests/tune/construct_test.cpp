@@ -18,14 +18,10 @@ struct Case {
   std::set<std::string> constants;
 };
 
-// Runs the program through construct, apply and every pass on target `target`; checks the family that took it.
-void check(const Case& c, const std::string& target, const std::string& family, double tolerance = 0) {
-  const targets::Target t = targets::find_target(target);
-  std::vector<Rejection> rejections;
-  const Construction built = construct(t.families, {c.program, c.constants}, t.info, &rejections).front();
-  std::string reasons;
-  for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
-  EXPECT_EQ(built.family, family) << reasons;
+// Applies one candidate and every pass to it: the loops compute what the te program says, after each pass of the first
+// candidate, at the end of the others.
+void check_candidate(const Case& c, const targets::Target& t, const Construction& built, double tolerance,
+                     bool every_pass = false) {
   EXPECT_EQ(schedule::parse_schedule(schedule::to_string(built.schedule)), built.schedule);
   const te::ValueMap inputs = testing::whole_inputs(c.program);
   const te::ValueMap want = te::evaluate(c.program, inputs);
@@ -36,6 +32,7 @@ void check(const Case& c, const std::string& target, const std::string& family, 
   lower::RunOptions run;
   run.lower.vector_bytes = t.info.vector_bytes;
   run.dump = [&](std::string_view pass, const loop::Program& p) {
+    if (!every_pass && pass != lower::pipeline().back().name) return;
     SCOPED_TRACE(std::string(pass) + "\n" + loop::to_string(p) + schedule::to_string(built.schedule));
     loop::Memory memory;
     ASSERT_NO_THROW(memory = testing::run_loops(p, stored_inputs));
@@ -45,6 +42,19 @@ void check(const Case& c, const std::string& target, const std::string& family, 
     lower::lower(schedule::apply(stored, built.schedule), run);
   } catch (const std::exception& e) {
     FAIL() << e.what() << "\n" << te::to_string(stored) << schedule::to_string(built.schedule);
+  }
+}
+
+// All candidates of the family that takes the program on `target`; checks which family that is.
+void check(const Case& c, const std::string& target, const std::string& family, double tolerance = 0) {
+  const targets::Target t = targets::find_target(target);
+  std::vector<Rejection> rejections;
+  const Candidates candidates = construct(t.families, {c.program, c.constants}, t.info, &rejections);
+  std::string reasons;
+  for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
+  for (const Construction& built : candidates) {
+    EXPECT_EQ(built.family, family) << reasons;
+    check_candidate(c, t, built, tolerance, &built == &candidates.front());
   }
 }
 
@@ -61,6 +71,53 @@ TEST(Construct, MatmulAtOddShapes) {
   }
 }
 
+// Caches of a few hundred bytes: blocks at every level, and of the reduction, at shapes that the interpreter can run.
+targets::Target with_tiny_caches(const std::string& name) {
+  targets::Target t = targets::find_target(name);
+  t.info.levels.clear();
+  for (const auto& [level, bytes] : {std::pair<const char*, int64_t>{"L1", 2048}, {"L2", 8192}, {"L3", 1 << 15}}) {
+    MemoryLevel memory;
+    memory.name = level;
+    memory.capacity_bytes = bytes;
+    memory.read_per_ns = 1e5 / static_cast<double>(bytes);
+    t.info.levels.push_back(memory);
+  }
+  t.info.levels.push_back(t.info.levels.back());
+  t.info.levels.back().capacity_bytes = int64_t{1} << 30;
+  t.info.levels.back().read_per_ns = 1;
+  return t;
+}
+
+TEST(Construct, BlocksOfMatmulAtEveryLevel) {
+  const targets::Target t = with_tiny_caches("cpu:x86-64-v3");
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {50, 64});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {64, 88});
+  const te::Tensor y = b.reduce("y", {50, 88}, {64}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
+  const te::Program programs[] = {testing::matmul_relu(50, 88, 64), b.finish("matmul", {y})};
+  for (const te::Program& program : programs) {
+    size_t in_memory = 0;
+    size_t column_blocks = 0;
+    for (const Construction& built : construct(t.families, {program, {"w"}}, t.info, nullptr)) {
+      check_candidate({program, {"w"}}, t, built, 1e-5);
+      in_memory += schedule::to_string(built.schedule).find("rfactor y r0 [") != std::string::npos;
+      column_blocks += schedule::to_string(built.schedule).find("i1.3") != std::string::npos;
+    }
+    EXPECT_GT(in_memory, 0u);
+    EXPECT_GT(column_blocks, 0u);
+  }
+}
+
+TEST(Construct, BlocksOfConvolutionAtEveryLevel) {
+  const targets::Target t = with_tiny_caches("cpu:x86-64-v3");
+  const te::Program program = testing::conv_2d({11, 24, 40, 3, 1});
+  const Candidates candidates = construct(t.families, {program, {"w"}}, t.info, nullptr);
+  EXPECT_GT(candidates.size(), 3u);
+  for (const Construction& built : candidates) check_candidate({program, {"w"}}, t, built, 1e-5);
+}
+
 // Nothing to compute, or sums of no terms.
 TEST(Construct, AxesWithoutElements) {
   const int64_t shapes[][3] = {{0, 7, 3}, {5, 0, 3}, {5, 7, 0}, {0, 0, 0}};
@@ -75,6 +132,38 @@ TEST(Construct, AxesWithoutElements) {
     check({testing::softmax(rows, n), {}}, "cpu:x86-64-v4", "rows");
     check({testing::softmax(rows, n), {}}, "cuda:sm_90a", "point");
   }
+}
+
+TEST(Construct, ElementwiseWithoutElements) {
+  for (const int64_t n : {0, 5}) check({testing::broadcast_chain(3, 4 * n, 0), {}}, "cpu:x86-64-v3", "generic");
+}
+
+// The output's rows run along another axis than the input's lines: that axis gets an inner loop.
+te::Program transpose(int64_t rows, int64_t columns) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {columns, rows});
+  const te::Tensor y = b.compute("y", {rows, columns}, [&](const auto& i) { return x({i[1], i[0]}); });
+  return b.finish("transpose", {y});
+}
+
+TEST(Construct, TransposesUseUpTheirLines) {
+  const targets::Target t = targets::find_target("cpu:x86-64-v3");
+  const auto text = [&](int64_t columns) {
+    return schedule::to_string(construct(t.families, {transpose(520, columns), {}}, t.info, nullptr).front().schedule);
+  };
+  EXPECT_NE(text(4000).find("split y i0 [16]"), std::string::npos) << text(4000);
+  EXPECT_EQ(text(70).find("split y i0"), std::string::npos) << "70 lines stay in L1 anyway";
+  check({transpose(35, 700), {}}, "cpu:x86-64-v3", "generic");
+}
+
+TEST(Construct, MeansOverTheLastAxisRunRowByRow) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 9, 70});
+  const te::Tensor sum = b.reduce("sum", {5, 9}, {70}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], i[1], r[0]});
+  });
+  const te::Tensor mean = b.compute("mean", {5, 9}, [&](const auto& i) { return sum(i) * float_imm(1.0 / 70); });
+  check({b.finish("mean", {mean}), {}}, "cpu:x86-64-v3", "rows", 1e-5);
 }
 
 TEST(Construct, ConvolutionAtOddShapes) {

@@ -45,6 +45,7 @@ void add_run(Application& application);
 void add_bench(Application& application);
 void add_verify(Application& application);
 void add_inspect(Application& application);
+void add_explain(Application& application);
 void add_doctor(Application& application);
 
 /// Runs `body` and turns each kind of error into its message on stderr and its exit code. A defect of ours leaves a
@@ -55,6 +56,9 @@ int guarded(std::span<const std::string> command, const std::function<int()>& bo
 void print_json(std::string_view schema, nlohmann::ordered_json document);
 /// A line of people's text: stdout, or stderr when --json keeps stdout for the document.
 void say(const GlobalOptions& global, const std::string& line);
+
+/// This machine's measured figures, for verbs that build something from them; notices go to stderr.
+driver::hal::HalOptions measured_figures();
 
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);

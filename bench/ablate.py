@@ -11,6 +11,7 @@ import argparse
 import json
 import pathlib
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from harness import artefacts, engines, medians, options, report, rounds  # noqa: E402
@@ -48,9 +49,10 @@ def variants(case, args):
 
 def row(case, threads, call, args):
     made = variants(case, args)
-    common = rounds.job(case, made[ALL], threads, args.tools.library, call)
-    jobs = [rounds.labelled(common, engines.OURS, name, artefact=str(path)) for name, path in made.items() if path]
-    measured = rounds.measure(jobs, rounds.available_cores(threads), args.protocol, reference=ALL)
+    with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
+        common = rounds.job(case, made[ALL], threads, args.tools.library, folder, call)
+        jobs = [rounds.labelled(common, engines.OURS, name, artefact=str(path)) for name, path in made.items() if path]
+        measured = rounds.measure(jobs, rounds.available_cores(threads), args.protocol, reference=ALL)
     with_all = measured["engines"][ALL]["rounds"]
     costs = {name: None for name, path in made.items() if name != ALL}
     for name, facts in measured["engines"].items():

@@ -11,6 +11,7 @@ Ratios are a peer's time over Tilewright's: above 1, Tilewright is faster. Resul
 import argparse
 import pathlib
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from harness import artefacts, engines, options, plots, ratios, report, rounds  # noqa: E402
@@ -36,10 +37,11 @@ def compare(case, call, args):
         live.note(str(error))
     for threads in args.threads:
         cores = rounds.available_cores(threads)
-        common = rounds.job(case, artefact, threads, args.tools.library, call)
-        jobs = [rounds.labelled(common, name) for name in args.engines.split(",")]
-        measured = rounds.measure(jobs, cores, args.protocol,
-                                  lambda text, threads=threads: live(f"{threads} thread(s), {text}"))
+        with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
+            common = rounds.job(case, artefact, threads, args.tools.library, folder, call)
+            jobs = [rounds.labelled(common, name) for name in args.engines.split(",")]
+            measured = rounds.measure(jobs, cores, args.protocol,
+                                      lambda text, threads=threads: live(f"{threads} thread(s), {text}"))
         row = ratios.row(case, threads, measured)
         row["compile_s"], row["peak_gflops"] = seconds, None
         if case.flop:

@@ -1,5 +1,6 @@
 """Interleaved rounds: every engine in a process of its own on the same cores, all but the one measured stopped."""
 import contextlib
+import ctypes
 import dataclasses
 import json
 import os
@@ -18,6 +19,7 @@ from . import engines, medians
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 # A wrong engine's time does not count. Winograd and different orders of summation stay far below this.
 TOLERANCE = 2e-3
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class EngineFailed(Exception):
@@ -41,6 +43,12 @@ class Protocol:
                 f"and at least {self.runs} runs; one process an engine, the others stopped")
 
 
+def prepare_child(cores):
+    """Pins the process, and lets it end with its parent however that ends: it may be stopped then."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.sched_setaffinity(0, cores)
+
+
 class Worker:
     """An engine's process, pinned to `cores`; stopped whenever it is not asked for something."""
 
@@ -52,7 +60,7 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "harness.worker", str(path)], cwd=BENCH, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self._log, text=True, env=engines.environment(job["threads"]),
-            preexec_fn=lambda: os.sched_setaffinity(0, cores))
+            preexec_fn=lambda: prepare_child(cores))
         self.facts = self._read()
         with np.load(job["outputs"]) as arrays:
             self.outputs = [arrays[k] for k in arrays.files]
@@ -115,7 +123,10 @@ def refuse_wrong(workers, failed, reference_label):
 
 
 def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines.REFERENCE):
-    """Runs the rounds of jobs with different labels. Returns {"engines": {name: facts, differences, rounds}, "failed": {name: reason}}."""
+    """Runs the rounds of jobs with different labels.
+
+    Returns {"engines": {label: facts, difference, rounds}, "failed": {label: reason}}.
+    """
     order = random.Random(0)
     with contextlib.ExitStack() as stack:
         workers, failed = start_workers(jobs, cores, protocol, stack)
@@ -141,11 +152,10 @@ def available_cores(threads):
     return set(cores[:threads])
 
 
-def job(case, artefact, threads, library, call=None):
+def job(case, artefact, threads, library, folder, call=None):
     """What a worker is told, less engine and label; `call` is the one-element model's (case, artefact)."""
-    folder = tempfile.mkdtemp(prefix="tw-bench-")
     common = {"model": str(case.model), "artefact": str(artefact), "feeds": str(case.feeds), "threads": threads,
-              "torch": case.torch, "library": str(library), "folder": folder}
+              "torch": case.torch, "library": str(library), "folder": str(folder)}
     if call:
         common["call"] = {"model": str(call[0].model), "artefact": str(call[1]), "feeds": str(call[0].feeds),
                           "torch": None}

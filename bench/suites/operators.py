@@ -24,15 +24,16 @@ def conv3x3():
 
 
 def depthwise():
-    """The distinct depthwise layers of MobileNet-V2 in their order."""
+    """The distinct depthwise layers of MobileNet-V2 in their order; those of stride 1 also four in a row with ReLU."""
     channels, side, seen = 32, 112, set()
     for expansion, cout, count, first in convnets.MOBILENET_V2:
         for index in range(count):
             hidden, stride = channels * expansion, first if index == 0 else 1
             if (hidden, side, stride) not in seen:
                 seen.add((hidden, side, stride))
-                yield {"name": f"depthwise_{hidden}_{side}_s{stride}", "op": "conv", "batch": 1, "cin": hidden,
-                       "cout": hidden, "group": hidden, "in": [side, side], "kernel": [3, 3], "stride": [stride] * 2}
+                spec = {"name": f"depthwise_{hidden}_{side}_s{stride}", "op": "conv", "batch": 1, "cin": hidden,
+                        "cout": hidden, "group": hidden, "in": [side, side], "kernel": [3, 3], "stride": [stride] * 2}
+                yield from [spec] + [dict(spec, name=spec["name"] + "_x4", activation="Relu", repeat=4)] * (stride == 1)
             channels, side = cout, side // stride
 
 

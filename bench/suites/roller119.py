@@ -115,7 +115,8 @@ def label(family, spec):
         return f"{family}_{spec['cin']}_{spec['cout']}_{sides}_k{max(spec['kernel'])}_s{max(spec['stride'])}"
     parts = [*spec["shape"], *([spec["n"]] if "n" in spec else [f"k{spec['kernel'][0]}"] if "kernel" in spec else [])]
     axes = "".join(f"a{a}" for a in spec.get("axes", []))
-    return f"{family}_{spec.get('kind', spec['op'])}_{'x'.join(map(str, parts))}{axes}".replace("-", "m")
+    kind = spec.get("kind", "batch" if spec["op"] == "batch_matmul" else "")
+    return f"{family}_{kind}{'_' * bool(kind)}{'x'.join(map(str, parts))}{axes}".replace("-", "m")
 
 
 def specs(folder, seed):

@@ -126,19 +126,6 @@ GroupTe build_te(const GroupInputs& in) {
   return te;
 }
 
-namespace {
-
-plan::GroupPlan make_plan(const GroupInputs& in, const GroupTe& te) {
-  tune::GroupTask task{te.program, {}};
-  for (const auto& [tensor, layout] : te.constants) task.constants.insert(tensor);
-  std::vector<tune::Rejection> rejections;
-  tune::Construction built = tune::construct(in.target.families, task, in.target.info, &rejections).front();
-  plan::GroupPlan plan{
-      in.group.name, built.family, std::move(built.constant_layouts), std::move(built.schedule), 0, {}};
-  for (const tune::Rejection& r : rejections) plan.rivals.push_back({r.family, r.reason});
-  return plan;
-}
-
 double contraction_flop(const te::Program& program) {
   double flop = 0;
   for (const te::Compute& c : program.computes) {
@@ -149,6 +136,21 @@ double contraction_flop(const te::Program& program) {
     flop += points;
   }
   return flop;
+}
+
+namespace {
+
+plan::GroupPlan make_plan(const GroupInputs& in, const GroupTe& te) {
+  tune::GroupTask task{te.program, {}};
+  for (const auto& [tensor, layout] : te.constants) task.constants.insert(tensor);
+  std::vector<tune::Rejection> rejections;
+  tune::Construction built = tune::construct(in.target.families, task, in.target.info, &rejections).front();
+  plan::GroupPlan plan{
+      in.group.name, built.family, std::move(built.constant_layouts), std::move(built.schedule), 0, {}};
+  plan.predicted_us = built.predicted_ns * 1e-3;
+  plan.trace = std::move(built.trace);
+  for (const tune::Rejection& r : rejections) plan.rivals.push_back({r.family, r.reason});
+  return plan;
 }
 
 std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {

@@ -49,6 +49,9 @@ struct GroupOptions {
   std::function<void(const te::Program& program)> dump_te;  // once, with constants in the layouts of the plan
 };
 
+/// Operations of the sums of products of `program`: 2 for each multiply and add.
+double contraction_flop(const te::Program& program);
+
 /// Plans the group (or replays `replay`), applies the schedule and lowers it.
 GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const GroupOptions& options);
 

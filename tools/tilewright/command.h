@@ -45,6 +45,7 @@ void add_run(Application& application);
 void add_bench(Application& application);
 void add_verify(Application& application);
 void add_inspect(Application& application);
+void add_explain(Application& application);
 void add_doctor(Application& application);
 
 /// Runs `body` and turns each kind of error into its message on stderr and its exit code. A defect of ours leaves a

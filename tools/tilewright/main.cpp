@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   add_bench(application);
   add_verify(application);
   add_inspect(application);
+  add_explain(application);
   add_doctor(application);
   app.allow_config_extras(CLI::config_extras_mode::error);
   for (CLI::App* verb : app.get_subcommands({})) verb->allow_config_extras(CLI::config_extras_mode::error);

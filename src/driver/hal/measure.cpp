@@ -7,6 +7,7 @@
 
 #include "driver/hal/bench.h"
 #include "driver/hal/kernels.h"
+#include "driver/hal/regions.h"
 #include "runtime/format/error.h"
 #include "runtime/memory.h"
 #endif
@@ -26,9 +27,7 @@ constexpr int64_t kLeastDramBytes = 128 * kMiB;
 constexpr int64_t kMostDramBytes = 2048 * kMiB;
 constexpr int64_t kCurveBytes = 64 * kMiB;  // footprints up to this, or twice the last cache that the system knows of
 constexpr int64_t kLeastChaseBytes = 64 * kMiB;  // of DRAM's latency, or twice the last cache
-constexpr int kRegions = 64;                     // of a sample of the fork-join cost
-constexpr int kRegionsTogether = 4;              // between two looks at the clock
-constexpr int kBarriers = 8;
+constexpr int kBarriers = 8;                     // of the regions that tell what a barrier costs
 
 // Bytes that hold DRAM's measurements: large against the caches, so that random places are not in them.
 int64_t dram_bytes(const targets::HostCpu& cpu) {
@@ -51,23 +50,6 @@ runtime::Memory map_memory(int64_t bytes) {
   }
 }
 
-void meet(void* state, const runtime::Team& team) {
-  const int barriers = *static_cast<int*>(state);
-  for (int b = 0; b < barriers; ++b) team.barrier();
-}
-
-// Nanoseconds of a region whose threads meet at `barriers` barriers: the best decile of many, as a program that runs on
-// the same CPU turns a few hundred ns into a scheduler's slice.
-double region_ns(runtime::ThreadPool& pool, int barriers) {
-  std::vector<double> regions;
-  for (int r = 0; r < kRegions; ++r) {
-    const int64_t begin = now_ns();
-    for (int i = 0; i < kRegionsTogether; ++i) pool.try_run(pool.size(), &meet, &barriers);
-    regions.push_back(static_cast<double>(now_ns() - begin) / kRegionsTogether);
-  }
-  return best_decile(std::move(regions), Better::kLower);
-}
-
 class Machine {
  public:
   Machine(const TargetInfo& defaults, const targets::HostCpu& cpu)
@@ -88,7 +70,9 @@ class Machine {
     add_regions();
     rounds_.run(kBudgetNs, kLeastRounds, kMostRounds);
     for (const std::function<void()>& take : results_) take();
-    info_.barrier_ns = std::max(1.0, (info_.barrier_ns - info_.fork_join_ns) / kBarriers);
+    // The difference between regions of many steps and of one; none without samples of both.
+    const bool both = info_.barrier_ns > 0 && info_.fork_join_ns > 0;
+    info_.barrier_ns = both ? std::max(1.0, (info_.barrier_ns - info_.fork_join_ns) / kBarriers) : 0;
     info_.flop_per_ns = info_.peaks.back().flop_per_ns;
     info_.figures_from = "measured on " + cpu_.name;
     return info_;
@@ -154,7 +138,7 @@ class Machine {
     add(figure, [work = std::move(work)] { return rate_alone(work, kSampleNs); });
   }
   void add_together(double& figure, std::vector<Work> works) {
-    add(figure, [this, works = std::move(works)] { return rate_together(pool_, works, kSampleNs); });
+    add(figure, [works = std::move(works)] { return rate_together(works, kSampleNs); });
   }
 
   void add_peaks() {
@@ -214,9 +198,9 @@ class Machine {
 
   void add_regions() {
     add(
-        info_.fork_join_ns, [this] { return region_ns(pool_, 0); }, Better::kLower);
+        info_.fork_join_ns, [this] { return region_ns(pool_, 1); }, Better::kLower);
     add(
-        info_.barrier_ns, [this] { return region_ns(pool_, kBarriers); }, Better::kLower);
+        info_.barrier_ns, [this] { return region_ns(pool_, 1 + kBarriers); }, Better::kLower);
   }
 
   TargetInfo info_;

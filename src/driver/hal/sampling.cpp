@@ -3,8 +3,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <limits>
+#include <thread>
 
 namespace tw::driver::hal {
 namespace {
@@ -35,20 +37,22 @@ Part repeat(const Work& work, int64_t least_ns) {
   return part;
 }
 
-struct Together {
-  std::span<const Work> works;
-  int64_t least_ns;
-  std::vector<Part> parts;
-};
-
-void run_part(void* state, const runtime::Team& team) {
-  auto& together = *static_cast<Together*>(state);
-  const auto thread = static_cast<size_t>(team.thread());
-  together.works[thread]();  // brings caches and clocks into the state that is to be measured
-  team.barrier();
-  const long before = preemptions();
-  together.parts[thread] = repeat(together.works[thread], together.least_ns);
-  together.parts[thread].preempted = preemptions() != before;
+// One part for each work, each on a thread of its own: those of the runtime's pool would take each other's work.
+std::vector<Part> run_together(std::span<const Work> works, int64_t least_ns) {
+  std::vector<Part> parts(works.size());
+  std::barrier start(static_cast<std::ptrdiff_t>(works.size()));
+  std::vector<std::jthread> threads;
+  for (size_t t = 0; t < works.size(); ++t) {
+    threads.emplace_back([&, t] {
+      works[t]();  // brings caches and clocks into the state that is to be measured
+      start.arrive_and_wait();
+      const long before = preemptions();
+      parts[t] = repeat(works[t], least_ns);
+      parts[t].preempted = preemptions() != before;
+    });
+  }
+  for (std::jthread& thread : threads) thread.join();
+  return parts;
 }
 
 }  // namespace
@@ -63,18 +67,15 @@ double rate_alone(const Work& work, int64_t least_ns) {
   return repeat(work, least_ns).rate();
 }
 
-double rate_together(runtime::ThreadPool& pool, std::span<const Work> works, int64_t least_ns) {
-  const int threads = static_cast<int>(works.size());
-  if (threads == 0 || pool.size() < threads) return 0;
-  Together together{works, least_ns, std::vector<Part>(works.size())};
-  if (!pool.try_run(threads, &run_part, &together)) return 0;
+double rate_together(std::span<const Work> works, int64_t least_ns) {
+  const std::vector<Part> parts = run_together(works, least_ns);
   int64_t all_begin = 0, all_end = std::numeric_limits<int64_t>::max();
-  for (const Part& part : together.parts) {
+  for (const Part& part : parts) {
     all_begin = std::max(all_begin, part.begin_ns);
     all_end = std::min(all_end, part.end_ns);
   }
   double rate = 0;
-  for (const Part& part : together.parts) {
+  for (const Part& part : parts) {
     const auto needed = static_cast<int64_t>(kOverlap * static_cast<double>(part.end_ns - part.begin_ns));
     if (part.preempted || all_end - all_begin < needed) return 0;
     rate += part.rate();

@@ -28,13 +28,21 @@ std::string entry_name(const graph::Graph& source, size_t entries) {
   return name;
 }
 
+// Null where nothing is to be measured or looked up.
+std::unique_ptr<Tuner> make_tuner(const CompileOptions& options) {
+  const bool decides = options.plan_text.empty() && !(options.tuning.worker.empty() && options.tuning.database.empty());
+  return decides ? std::make_unique<Tuner>(options.tuning) : nullptr;
+}
+
 class Compiler {
  public:
   explicit Compiler(const CompileOptions& options)
       : options_(options),
         ops_(ops::all_ops()),
         target_(targets::find_target(options.target)),
-        dumper_(options.dump_directory) {
+        dumper_(options.dump_directory),
+        tuner_(make_tuner(options)),
+        planner_(target_, tuner_.get()) {
     check_pass_names();
     if (!options_.plan_text.empty()) read_plan();
   }
@@ -45,8 +53,9 @@ class Compiler {
       const std::string name = entry_name(*sources[e], sources.size());
       check_new(name);
       Dumper dumper = sources.size() == 1 ? dumper_ : dumper_.inside(fmt::format("entry-{}", e));
-      std::optional<EntryCode> entry = compile_entry({options_, ops_, target_, programs_, out_.times}, name,
-                                                     *sources[e], replay_ ? &replay_->entries[e] : nullptr, dumper);
+      const EntryContext context = {options_, ops_, target_, planner_, programs_, out_.times};
+      std::optional<EntryCode> entry =
+          compile_entry(context, name, *sources[e], replay_ ? &replay_->entries[e] : nullptr, dumper);
       if (!entry) return std::move(out_);
       entries_.push_back(std::move(*entry));
     }
@@ -115,6 +124,7 @@ class Compiler {
     out_.sections = std::move(made.sections);
     out_.sections["plan"] = {plan_text.begin(), plan_text.end()};
     out_.kernels = programs_.kernels();
+    out_.complete = tuner_ == nullptr || tuner_->complete();
     progress("assemble", 1, 1);
   }
 
@@ -122,6 +132,8 @@ class Compiler {
   graph::OpTable ops_;
   targets::Target target_;
   Dumper dumper_;
+  std::unique_ptr<Tuner> tuner_;  // null: nothing is measured
+  Planner planner_;
   Compiled out_;
   std::optional<plan::Plan> replay_;
   ProgramSet programs_;
@@ -153,6 +165,7 @@ Compiled compile_imported(const std::vector<frontend::ImportResult>& models, con
   Compiled out = Compiler(options).run(sources);
   out.opset = models.front().opset;
   out.warnings = models.front().warnings;
+  out.external_files = models.front().external_files;
   return out;
 }
 

@@ -15,6 +15,7 @@ constexpr std::string_view kHeader = "tilewright plan 1";
 void print_group(std::string& out, const GroupPlan& g) {
   out += fmt::format("group \"{}\" {}\n", g.name, g.family);
   if (g.microseconds > 0) out += fmt::format("  time {}\n", g.microseconds);
+  if (g.predicted_us > 0) out += fmt::format("  predicted {}\n", g.predicted_us);
   for (const auto& [tensor, layout] : g.layouts) out += fmt::format("  layout {} {}\n", tensor, to_string(layout));
   std::istringstream schedule(schedule::to_string(g.schedule));
   for (std::string line; std::getline(schedule, line);) out += fmt::format("  do {}\n", line);
@@ -69,7 +70,7 @@ class Parser {
     close_group();
     const size_t end = line_.rfind('"');
     if (end < 7 || end + 2 > line_.size()) fail("expected group \"NAME\" FAMILY");
-    plan_.entries.back().groups.push_back({line_.substr(7, end - 7), line_.substr(end + 2), {}, {}, 0, {}});
+    plan_.entries.back().groups.push_back({line_.substr(7, end - 7), line_.substr(end + 2), {}, {}, 0, {}, 0});
   }
 
   void close_group() {
@@ -83,9 +84,9 @@ class Parser {
     if (starts("  do ")) {
       schedule_ += rest("  do ") + "\n";
     } else if (starts("  time ")) {
-      const std::string text = rest("  time ");
-      if (std::from_chars(text.data(), text.data() + text.size(), g.microseconds).ec != std::errc())
-        fail("expected a number");
+      g.microseconds = number(rest("  time "));
+    } else if (starts("  predicted ")) {
+      g.predicted_us = number(rest("  predicted "));
     } else if (starts("  layout ")) {
       const auto [tensor, layout] = two_words(rest("  layout "));
       g.layouts[tensor] = parse_layout(layout);
@@ -95,6 +96,12 @@ class Parser {
     } else {
       fail("unknown line");
     }
+  }
+
+  double number(const std::string& text) const {
+    double value = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) fail("expected a number");
+    return value;
   }
 
   std::pair<std::string, std::string> two_words(const std::string& text) const {

@@ -27,6 +27,7 @@ struct GroupPlan {
   schedule::Schedule schedule;
   double microseconds = 0;  // measured; 0: not measured
   std::vector<Rival> rivals;
+  double predicted_us = 0;  // by the constructor's model; 0: it has none
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
 

@@ -46,6 +46,9 @@ void add_bench(Application& application);
 void add_verify(Application& application);
 void add_inspect(Application& application);
 void add_doctor(Application& application);
+void add_cache(Application& application);
+void add_db(Application& application);
+void add_worker(Application& application);
 
 /// Runs `body` and turns each kind of error into its message on stderr and its exit code. A defect of ours leaves a
 /// folder with which it can be seen again; `command` is what the user gave.
@@ -55,6 +58,9 @@ int guarded(std::span<const std::string> command, const std::function<int()>& bo
 void print_json(std::string_view schema, nlohmann::ordered_json document);
 /// A line of people's text: stdout, or stderr when --json keeps stdout for the document.
 void say(const GlobalOptions& global, const std::string& line);
+
+/// Folder of the cache of artefacts; empty: there is none.
+std::string artefact_cache_folder();
 
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);

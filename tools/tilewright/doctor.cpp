@@ -5,6 +5,7 @@
 #include "driver/generate.h"
 #include "driver/peak.h"
 #include "ops/list.h"
+#include "support/folders.h"
 #include "targets/registry.h"
 #include "tilewright/command.h"
 
@@ -40,7 +41,9 @@ int doctor(const GlobalOptions& global) {
                                         {"caches", levels},
                                         {"fma_peak_gflops", {{"1", peak}, {"all", peak_all}}},
                                         {"operators", operators},
-                                        {"nvrtc", nvrtc}});
+                                        {"nvrtc", nvrtc},
+                                        {"cache", artefact_cache_folder()},
+                                        {"database", tuning_database()}});
     return kOk;
   }
   say(global, fmt::format("CPU        {} ({} CPUs)", cpu_name(), host.units));
@@ -53,6 +56,8 @@ int doctor(const GlobalOptions& global) {
   for (const MemoryLevel& l : host.levels) say(global, fmt::format("{:<10} {} KiB", l.name, l.capacity_bytes / 1024));
   say(global, fmt::format("operators  {}", operators));
   say(global, fmt::format("NVRTC      {}", nvrtc));
+  say(global, fmt::format("cache      {}", artefact_cache_folder()));
+  say(global, fmt::format("database   {}", tuning_database()));
   for (const std::string& name : targets::target_names()) say(global, fmt::format("           --target {}", name));
   return kOk;
 }

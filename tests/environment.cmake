@@ -1,0 +1,4 @@
+# Read by ctest before it runs anything: programs under test must give the same on every machine, so they get no folder
+# for measured figures (docs/hal.md). A test that wants one sets its own.
+set(ENV{TILEWRIGHT_CACHE_DIR} /dev/null)
+set(ENV{TILEWRIGHT_DB} /dev/null)

@@ -19,7 +19,7 @@ import sys
 import numpy as np
 import onnx
 
-from models import convnets, micro, transformers
+from models import convnets, micro, operators, transformers
 
 NETWORKS = [*convnets.NETWORKS, *transformers.NETWORKS]
 MLP = (128, 512, 256)  # m, n, k of the model called "mlp"
@@ -51,6 +51,8 @@ def parse_arguments():
     p.add_argument("--gemm", type=dims(3), action="append", default=[], metavar="M,N,K")
     p.add_argument("--conv", type=dims(5), action="append", default=[], metavar="C,OC,H,K,S")
     p.add_argument("--mlp", type=dims(3), action="append", default=[], metavar="M,N,K")
+    p.add_argument("--operators", type=pathlib.Path, metavar="FILE.json",
+                   help="a list of specifications of one-operator models (models/operators.py)")
     return p.parse_args()
 
 
@@ -80,6 +82,8 @@ def jobs(args):
     for d in args.mlp:
         stem = "mlp_" + "_".join(map(str, d))
         yield stem, lambda d=d, stem=stem: micro.mlp(*d, args.seed, stem)
+    for spec in json.loads(args.operators.read_text()) if args.operators else []:
+        yield spec["name"], lambda spec=spec: operators.build(spec, args.seed)
 
 
 def generator_stamp(args):

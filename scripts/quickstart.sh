@@ -51,9 +51,9 @@ run "$tilewright" bench resnet50.tw
 say "beside onnxruntime"
 peer="onnxruntime could not be installed here: not compared"
 if "$python" -c 'import onnxruntime' 2>/dev/null; then
-  "$python" "$root/scripts/bench_peer.py" resnet50.onnx --artefact resnet50.tw --tilewright "$tilewright" \
-    --threads "$threads" | tee peer.txt
-  peer=$(grep '^ratio' peer.txt || true)
+  "$python" "$root/bench/run.py" resnet50.onnx --engines tilewright,onnxruntime --tilewright "$tilewright" \
+    --threads "$threads" --out "$out/bench" | tee peer.txt
+  peer=$(grep '^resnet50 ' peer.txt || true)
 fi
 say "what happened"
 cat <<EOF

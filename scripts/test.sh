@@ -92,3 +92,4 @@ check sizes python3 scripts/check_sizes.py
 check format bash scripts/check_format.sh
 check script-tests python3 -m unittest discover -s tests/scripts -p 'test_*.py'
 check model-tests "$TW_PYTHON" -m unittest discover -s tests/models -p 'test_*.py'
+check bench-tests env TW_BUILD="$build" "$TW_PYTHON" -m unittest discover -s tests/bench -p 'test_*.py'

@@ -19,7 +19,7 @@ struct ChunkBandwidth {
 
 struct MemoryLevel {
   std::string name;            // "L1", "L2", "DRAM"
-  int64_t capacity_bytes = 0;  // of one unit; of all units together when shared
+  int64_t capacity_bytes = 0;  // of one unit; of all units together when shared; DRAM: what this machine has
   int64_t line_bytes = 64;
   int ways = 8;
   bool shared = false;      // by all units: they divide capacity and bandwidth
@@ -31,6 +31,14 @@ struct MemoryLevel {
   std::vector<ChunkBandwidth> chunks;
 };
 
+/// Rate of f32 fused multiply-adds on registers of one width; an FMA is 2 flop.
+struct VectorPeak {
+  int vector_bytes = 16;
+  double flop_per_ns = 0;      // one unit alone
+  double all_flop_per_ns = 0;  // all units at once
+  double clock_ghz = 0;        // of one unit right after that load
+};
+
 struct TargetInfo {
   DeviceKind kind = DeviceKind::kCpu;
   std::string name;       // "cpu:x86-64-v4", "cuda:sm_90a"
@@ -39,9 +47,11 @@ struct TargetInfo {
   int units = 1;                    // cores or SMs
   std::vector<MemoryLevel> levels;  // nearest first, private levels before shared ones; the last one is DRAM
   std::vector<std::string> features;
-  double flop_per_ns = 0;    // f32 fused multiply-adds in registers, one unit, its clock under that load; an FMA is 2
-  double fork_join_ns = 0;   // one parallel step of the runtime with empty tiles on all units
-  std::string figures_from;  // where the figures come from: "measured on NAME" or "defaults of LEVEL"
+  double flop_per_ns = 0;  // f32 fused multiply-adds in registers, one unit, its clock under that load; an FMA is 2
+  std::vector<VectorPeak> peaks;  // by width, narrowest first; flop_per_ns is that of the widest
+  double fork_join_ns = 0;        // one parallel region of the runtime with empty tiles on all units
+  double barrier_ns = 0;          // one barrier between two steps of a region, all units
+  std::string figures_from;       // where the figures come from: "measured on NAME" or "defaults of LEVEL"
 
   /// Elements of `type` in one vector register.
   int lanes(DataType type) const { return vector_bytes / type.bytes(); }

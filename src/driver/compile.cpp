@@ -39,7 +39,7 @@ class Compiler {
   explicit Compiler(const CompileOptions& options)
       : options_(options),
         ops_(ops::all_ops()),
-        target_(targets::find_target(options.target)),
+        target_(hal::resolve_target(options.target, options.hal)),
         dumper_(options.dump_directory),
         tuner_(make_tuner(options)),
         planner_(target_, tuner_.get()) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "driver/hal/hal.h"
 #include "driver/tuner_options.h"
 #include "frontend/onnx/import.h"
 #include "graph/graph.h"
@@ -19,6 +20,7 @@ namespace tw::driver {
 
 struct CompileOptions {
   std::string target = "cpu";
+  hal::HalOptions hal;                                  // the figures of the target "cpu"
   std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
   std::vector<std::string> disabled_passes;             // graph or loop passes by name
   bool all_optional_off = false;

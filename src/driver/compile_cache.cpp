@@ -33,7 +33,7 @@ int64_t now_ns() {
 }
 
 std::string options_text(const CompileOptions& o, const TargetInfo& target) {
-  std::string text = fmt::format("build {}\ntarget {}\nfigures {}\n", build_id(), target.name, figures_text(target));
+  std::string text = fmt::format("build {}\ntarget {}\n", build_id(), target_text(target));
   for (const frontend::ImportOptions& import : o.imports) {
     text += "entry\n";
     for (const auto& [name, shape] : import.shapes) text += fmt::format("shape {} {}\n", name, to_string(shape));
@@ -109,7 +109,8 @@ std::string CompileCache::path(const Key& key, const char* ending) const {
   return options_.folder + "/" + key.name + ending;
 }
 
-std::optional<CompileCache::Key> CompileCache::key(const std::string& model, const CompileOptions& options) const {
+std::optional<CompileCache::Key> CompileCache::key(const std::string& model, const CompileOptions& options,
+                                                   const TargetInfo& target) const {
   if (options_.folder.empty() || !options.plan_text.empty() || !options.dump_directory.empty() ||
       !options.stop_after.empty()) {
     return std::nullopt;
@@ -120,8 +121,7 @@ std::optional<CompileCache::Key> CompileCache::key(const std::string& model, con
   const Result<MappedFile> file = MappedFile::open(model);
   if (!file.ok()) return std::nullopt;
   key.model_modified_ns = file->modified_ns();
-  key.name =
-      content_hash(options_text(options, targets::find_target(options.target).info) + hash_pieces(file->bytes()));
+  key.name = content_hash(options_text(options, target) + hash_pieces(file->bytes()));
   return key;
 }
 

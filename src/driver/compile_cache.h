@@ -42,7 +42,7 @@ class CompileCache {
  public:
   explicit CompileCache(CacheOptions options) : options_(std::move(options)) {}
 
-  /// What names the artefact of this model under these options; nothing when there is no cache, when the model cannot
+  /// What names the artefact of this model under these options for `target` (options.target with its figures); nothing when there is no cache, when the model cannot
   /// be read (the compilation will say why), or when the options ask for more than an artefact (a plan, dumps).
   struct Key {
     std::string name;  // of the entry's files
@@ -51,7 +51,7 @@ class CompileCache {
     int64_t model_modified_ns = 0;
     int64_t started_ns = 0;
   };
-  std::optional<Key> key(const std::string& model, const CompileOptions& options) const;
+  std::optional<Key> key(const std::string& model, const CompileOptions& options, const TargetInfo& target) const;
 
   struct Hit {
     MappedFile artefact;

@@ -46,6 +46,7 @@ void Planner::construct(Task& task) {
   for (tune::Construction& c : built) {
     plan::GroupPlan plan{task.tune.name, c.family, std::move(c.constant_layouts), std::move(c.schedule), 0, {}, 0};
     plan.predicted_us = c.predicted_ns * 1e-3;
+    plan.trace = std::move(c.trace);
     task.tune.candidates.push_back(std::move(plan));
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "driver/hal/figures_file.h"
 #include "support/build_id.h"
 
 namespace tw::driver {
@@ -33,16 +34,11 @@ int64_t database_revision(const std::string& path, const tune::Database::Notice&
   return database == nullptr ? 0 : database->revision();
 }
 
-std::string figures_text(const TargetInfo& t) {
-  std::string text = fmt::format("{} {} {} {} {} {}", t.vector_bytes, t.vector_registers, t.units, t.flop_per_ns,
-                                 t.fork_join_ns, t.figures_from);
-  for (const MemoryLevel& l : t.levels) {
-    text += fmt::format("; {} {} {} {} {} {} {} {} {} {}", l.name, l.capacity_bytes, l.line_bytes, l.ways,
-                        l.shared ? "shared" : "private", l.latency_ns, l.read_per_ns, l.write_per_ns, l.copy_per_ns,
-                        l.all_per_ns);
-    for (const ChunkBandwidth& c : l.chunks) text += fmt::format(" {}:{}", c.chunk_bytes, c.bytes_per_ns);
-  }
-  for (const std::string& feature : t.features) text += " " + feature;
+std::string target_text(const TargetInfo& t) {
+  std::string text = fmt::format("{} {} {} {} ", t.name, t.vector_bytes, t.vector_registers, t.units);
+  for (const std::string& feature : t.features) text += feature + " ";
+  text += hal::figures_text(t, t.figures_from);
+  std::erase(text, '\n');
   return text;
 }
 
@@ -51,9 +47,9 @@ tune::TaskKey task_key(const TuneTask& task, const TuneContext& context, const T
   for (const std::string& constant : task.constants) program += fmt::format("constant {}\n", constant);
   constexpr std::string_view kWarmths[] = {"warm", "rotated", "flushed"};
   const auto warmth = static_cast<size_t>(context.weights);
-  std::string environment = fmt::format("build {}\nprotocol {}\ntarget {}\nfigures {}\nthreads {}\nweights {}\n",
-                                        build_id(), tune::kMeasuringProtocol, context.target.name,
-                                        figures_text(context.target), options.threads, kWarmths[warmth]);
+  std::string environment = fmt::format("build {}\nprotocol {}\ntarget {}\nthreads {}\nweights {}\n",
+                                        build_id(), tune::kMeasuringProtocol, target_text(context.target),
+                                        options.threads, kWarmths[warmth]);
   for (const std::string& pass : context.group.lower.disabled) environment += fmt::format("without {}\n", pass);
   return {std::move(program), std::move(environment)};
 }

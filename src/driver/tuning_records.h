@@ -21,7 +21,7 @@ std::vector<tune::Measured> known_results(const std::vector<plan::GroupPlan>& ca
 /// tune::Database::revision() of the file `path`; 0 when there is none.
 int64_t database_revision(const std::string& path, const tune::Database::Notice& notice);
 
-/// All figures of a target as text: equal texts, equal constructions.
-std::string figures_text(const TargetInfo& target);
+/// A target with all its figures as one line: equal texts, equal constructions.
+std::string target_text(const TargetInfo& target);
 
 }  // namespace tw::driver

@@ -1,4 +1,4 @@
-// Guards leave the main part of their loops.
+// Guards leave the main part of their loops: those of statements, and those of padded reads.
 #include <algorithm>
 
 #include "lower/copy.h"
@@ -17,8 +17,8 @@ using Stmts = std::vector<Stmt>;
 // Inclusive ranges of the variables bound between the loop under study and the guard.
 using Ranges = std::vector<std::pair<std::string, Interval>>;
 
-// The first value t of `name` from which `guard` (a < b or a <= b, linear) is not always true: it holds for every value
-// in [lo, t) whatever the inner variables are. Nothing when the guard depends on other variables, or falls with `name`.
+// A place t inside (lo, hi] of the range of `name` such that `guard` (a < b or a <= b, linear) holds for every value on
+// one side of it, whatever the inner variables are. Nothing when the guard depends on other variables.
 std::optional<int64_t> threshold(const Expr& guard, const std::string& name, const Ranges& inner) {
   if (guard.type().is_vector() || (guard.op() != Op::kLt && guard.op() != Op::kLe)) return std::nullopt;
   // a < b  <=>  a - b <= -1;  a <= b  <=>  a - b <= 0
@@ -35,102 +35,165 @@ std::optional<int64_t> threshold(const Expr& guard, const std::string& name, con
     if (found == inner.end()) return std::nullopt;
     rest += std::max(factor * found->second.lo, factor * found->second.hi);
   }
-  if (coefficient <= 0) return std::nullopt;
   const int64_t bound = guard.op() == Op::kLt ? -1 : 0;
-  return floor_div(bound - rest, coefficient) + 1;
+  if (coefficient > 0) return floor_div(bound - rest, coefficient) + 1;  // holds before
+  if (coefficient < 0) return -floor_div(bound - rest, -coefficient);    // holds from there on
+  return std::nullopt;
 }
 
-// The best place to split the range of `name` because of a guard in `stmts`: the smallest threshold inside (lo, hi].
-void find_split(const Stmts& stmts, const std::string& name, Interval range, Ranges& inner,
-                std::optional<int64_t>& best) {
-  for (const Stmt& s : stmts) {
-    if (s->kind == StmtKind::kIf && s->otherwise.empty()) {
-      const auto t = threshold(s->predicate, name, inner);
-      // A guard that never holds for all inner values is one of an inner loop.
-      if (t && *t > range.lo && *t <= range.hi && (!best || *t < *best)) best = t;
+// Looks for the best place to split the range of one variable: the smallest threshold inside (lo, hi].
+class SplitFinder {
+ public:
+  enum class Look : uint8_t { kGuards, kReads };
+
+  SplitFinder(const std::string& name, Interval range, const Analyzer& analyzer, Look look)
+      : name_(name), range_(range), analyzer_(analyzer), look_(look) {}
+
+  std::optional<int64_t> run(const Stmts& body) {
+    visit(body);
+    return best_;
+  }
+
+ private:
+  void visit(const Stmts& stmts) {
+    for (const Stmt& s : stmts) {
+      if (look_ == Look::kGuards && s->kind == StmtKind::kIf && s->otherwise.empty()) guard(s->predicate);
+      if (look_ == Look::kReads && s->value) reads(s->value);
+      const std::optional<Interval> bound = bound_range(s);
+      if (bound) inner_.push_back({s->var, *bound});
+      visit(s->body);
+      visit(s->otherwise);
+      if (bound) inner_.pop_back();
     }
-    const bool binds = s->kind == StmtKind::kFor;
-    if (binds) inner.push_back({s->var, {0, s->extent - 1}});
-    find_split(s->body, name, range, inner, best);
-    find_split(s->otherwise, name, range, inner, best);
-    if (binds) inner.pop_back();
   }
-}
 
-std::optional<int64_t> split_point(const Stmts& body, const std::string& name, Interval range) {
-  std::optional<int64_t> best;
-  Ranges inner;
-  find_split(body, name, range, inner, best);
-  return best;
-}
-
-Stmts split_all(const Stmts& stmts, Analyzer& analyzer);
-Stmts split_for(const Stmt& s, Analyzer& analyzer);
-
-Stmts part_of_loop(const Stmt& s, Interval part, const std::string& suffix, Analyzer& analyzer) {
-  const std::string name = s->var + suffix;
-  const int64_t extent = part.hi - part.lo + 1;
-  const Expr value = extent == 1 ? int_imm(part.lo) : var(name) + int_imm(part.lo);
-  Stmts body = renamed_copy(s->body, {{s->var, value}}, suffix);
-  return with_range(analyzer, name, {0, extent - 1}, [&]() -> Stmts {
-    body = simplify_stmts(body, analyzer);
-    if (extent == 1) return split_all(body, analyzer);
-    // The tail may have guards of its own.
-    return split_for(loop::make_for(name, extent, s->for_kind, std::move(body)), analyzer);
-  });
-}
-
-Stmts split_for(const Stmt& s, Analyzer& analyzer) {
-  const Interval range{0, s->extent - 1};
-  const auto at = split_point(s->body, s->var, range);
-  if (!at) {
-    Stmts body = with_range(analyzer, s->var, range, [&] { return split_all(s->body, analyzer); });
-    return body.empty() ? Stmts{} : Stmts{loop::make_for(s->var, s->extent, s->for_kind, std::move(body))};
+  void guard(const Expr& condition) {
+    if (condition.op() == Op::kAnd) {
+      for (const Expr& part : condition->args) guard(part);
+      return;
+    }
+    const auto t = threshold(condition, name_, inner_);
+    // A guard that never holds for all inner values is one of an inner loop.
+    if (t && *t > range_.lo && *t <= range_.hi && (!best_ || *t < *best_)) best_ = t;
   }
-  Stmts out = part_of_loop(s, {0, *at - 1}, "", analyzer);
-  for (Stmt& tail : part_of_loop(s, {*at, s->extent - 1}, "t", analyzer)) out.push_back(std::move(tail));
-  return out;
-}
 
-// A coordinate of the tile: the range is split by an if instead of two loops.
-Stmts split_let(const std::string& name, Interval range, const Stmts& body, Analyzer& analyzer) {
-  const auto at = split_point(body, name, range);
-  if (!at) return with_range(analyzer, name, range, [&] { return split_all(body, analyzer); });
-  Stmts main = with_range(analyzer, name, {range.lo, *at - 1},
-                          [&] { return split_all(simplify_stmts(body, analyzer), analyzer); });
-  const Stmts rest = renamed_copy(body, *at == range.hi ? VarMap{{name, int_imm(*at)}} : VarMap{}, "t");
-  Stmts tail = with_range(analyzer, name, {*at, range.hi}, [&] {
-    const Stmts simple = simplify_stmts(rest, analyzer);
-    return *at == range.hi ? split_all(simple, analyzer) : split_let(name, {*at, range.hi}, simple, analyzer);
-  });
-  return {loop::make_if(var(name) < int_imm(*at), std::move(main), std::move(tail))};
-}
-
-Stmts split_stmt(const Stmt& s, Analyzer& analyzer) {
-  switch (s->kind) {
-    case StmtKind::kFor:
-      return split_for(s, analyzer);
-    case StmtKind::kLet:
-      if (s->value.type() != DataType::i64()) return {loop::make_let(s->var, s->value, split_all(s->body, analyzer))};
-      return {loop::make_let(s->var, s->value, split_let(s->var, analyzer.bounds(s->value), s->body, analyzer))};
-    case StmtKind::kIf:
-      return {loop::make_if(s->predicate, split_all(s->body, analyzer), split_all(s->otherwise, analyzer))};
-    case StmtKind::kAllocate:
-      return {loop::make_allocate(s->allocated, split_all(s->body, analyzer))};
-    case StmtKind::kBlock:
-      return split_all(s->body, analyzer);
-    default:
-      return {s};
+  // Reads of padded values: a select between what is read and what is beyond the edge.
+  void reads(const Expr& value) {
+    tw::visit(value, [&](const Expr& e) {
+      if (e.op() == Op::kSelect) guard(e.arg(0));
+    });
   }
-}
 
-Stmts split_all(const Stmts& stmts, Analyzer& analyzer) {
-  Stmts out;
-  for (const Stmt& s : stmts) {
-    for (Stmt& part : split_stmt(s, analyzer)) out.push_back(std::move(part));
+  // The range of the variable that a loop, or a let that takes the tile apart, binds.
+  std::optional<Interval> bound_range(const Stmt& s) const {
+    if (s->kind == StmtKind::kFor) return Interval{0, s->extent - 1};
+    if (s->kind != StmtKind::kLet || s->value.type() != DataType::i64()) return std::nullopt;
+    const Interval range = analyzer_.bounds(s->value);
+    if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) return std::nullopt;
+    return range;
   }
-  return out;
-}
+
+  const std::string& name_;
+  Interval range_;
+  const Analyzer& analyzer_;
+  Look look_;
+  Ranges inner_;
+  std::optional<int64_t> best_;
+};
+
+constexpr int kMostReadSplits = 24;  // of one kernel: every split copies code
+
+class GuardSplitter {
+ public:
+  explicit GuardSplitter(Analyzer& analyzer) : analyzer_(analyzer) {}
+
+  Stmts run(const loop::Kernel& kernel) {
+    if (kernel.tile_var.empty()) return all(kernel.body);
+    return let(kernel.tile_var, {0, kernel.tiles - 1}, kernel.body);
+  }
+
+ private:
+  // Where to split the range of a variable: because of a guard, or, within the kernel's budget, of a padded read.
+  std::optional<int64_t> split_point(const Stmts& body, const std::string& name, Interval range, loop::ForKind kind) {
+    const auto at = SplitFinder(name, range, analyzer_, SplitFinder::Look::kGuards).run(body);
+    if (at || kind != loop::ForKind::kSerial || read_splits_ == kMostReadSplits) return at;
+    const auto read = SplitFinder(name, range, analyzer_, SplitFinder::Look::kReads).run(body);
+    read_splits_ += read ? 1 : 0;
+    return read;
+  }
+
+  Stmts part_of_loop(const Stmt& s, Interval part, const std::string& suffix) {
+    const std::string name = s->var + suffix;
+    const int64_t extent = part.hi - part.lo + 1;
+    const Expr value = extent == 1 ? int_imm(part.lo) : var(name) + int_imm(part.lo);
+    Stmts body = renamed_copy(s->body, {{s->var, value}}, suffix);
+    return with_range(analyzer_, name, {0, extent - 1}, [&]() -> Stmts {
+      body = simplify_stmts(body, analyzer_);
+      if (extent == 1) return all(body);
+      // The tail may have guards of its own.
+      return serial(loop::make_for(name, extent, s->for_kind, std::move(body)));
+    });
+  }
+
+  Stmts serial(const Stmt& s) {
+    const Interval range{0, s->extent - 1};
+    const auto at = split_point(s->body, s->var, range, s->for_kind);
+    if (!at) {
+      Stmts body = with_range(analyzer_, s->var, range, [&] { return all(s->body); });
+      return body.empty() ? Stmts{} : Stmts{loop::make_for(s->var, s->extent, s->for_kind, std::move(body))};
+    }
+    Stmts out = part_of_loop(s, {0, *at - 1}, "");
+    for (Stmt& tail : part_of_loop(s, {*at, s->extent - 1}, "t")) out.push_back(std::move(tail));
+    return out;
+  }
+
+  // A coordinate of the tile: the range is split by an if instead of two loops.
+  Stmts let(const std::string& name, Interval range, const Stmts& body) {
+    const auto at = split_point(body, name, range, loop::ForKind::kSerial);
+    if (!at) return with_range(analyzer_, name, range, [&] { return all(body); });
+    Stmts main = part_of_let(name, {range.lo, *at - 1}, body);
+    Stmts tail = part_of_let(name, {*at, range.hi}, renamed_copy(body, {}, "t"));
+    return {loop::make_if(var(name) < int_imm(*at), std::move(main), std::move(tail))};
+  }
+
+  Stmts part_of_let(const std::string& name, Interval range, Stmts body) {
+    const bool point = range.lo == range.hi;
+    if (point) body = loop::substitute(body, {{name, int_imm(range.lo)}});
+    return with_range(analyzer_, name, range, [&] {
+      const Stmts simple = simplify_stmts(body, analyzer_);
+      return point ? all(simple) : let(name, range, simple);
+    });
+  }
+
+  Stmts statement(const Stmt& s) {
+    switch (s->kind) {
+      case StmtKind::kFor:
+        return serial(s);
+      case StmtKind::kLet:
+        if (s->value.type() != DataType::i64()) return {loop::make_let(s->var, s->value, all(s->body))};
+        return {loop::make_let(s->var, s->value, let(s->var, analyzer_.bounds(s->value), s->body))};
+      case StmtKind::kIf:
+        return {loop::make_if(s->predicate, all(s->body), all(s->otherwise))};
+      case StmtKind::kAllocate:
+        return {loop::make_allocate(s->allocated, all(s->body))};
+      case StmtKind::kBlock:
+        return all(s->body);
+      default:
+        return {s};
+    }
+  }
+
+  Stmts all(const Stmts& stmts) {
+    Stmts out;
+    for (const Stmt& s : stmts) {
+      for (Stmt& part : statement(s)) out.push_back(std::move(part));
+    }
+    return out;
+  }
+
+  Analyzer& analyzer_;
+  int read_splits_ = 0;
+};
 
 }  // namespace
 
@@ -138,12 +201,8 @@ loop::Program split_guards(const loop::Program& program, const LowerOptions&) {
   loop::Program out = program;
   for (loop::Kernel& kernel : out.kernels) {
     Analyzer analyzer;
-    if (kernel.tile_var.empty()) {
-      kernel.body = split_all(kernel.body, analyzer);
-    } else {
-      analyzer.bind(kernel.tile_var, 0, kernel.tiles);
-      kernel.body = split_let(kernel.tile_var, {0, kernel.tiles - 1}, kernel.body, analyzer);
-    }
+    if (!kernel.tile_var.empty()) analyzer.bind(kernel.tile_var, 0, kernel.tiles);
+    kernel.body = GuardSplitter(analyzer).run(kernel);
   }
   return out;
 }

@@ -16,6 +16,7 @@ void print_group(std::string& out, const GroupPlan& g) {
   out += fmt::format("group \"{}\" {}\n", g.name, g.family);
   if (g.microseconds > 0) out += fmt::format("  time {}\n", g.microseconds);
   if (g.predicted_us > 0) out += fmt::format("  predicted {}\n", g.predicted_us);
+  for (const std::string& line : g.trace) out += fmt::format("  trace {}\n", line);
   for (const auto& [tensor, layout] : g.layouts) out += fmt::format("  layout {} {}\n", tensor, to_string(layout));
   std::istringstream schedule(schedule::to_string(g.schedule));
   for (std::string line; std::getline(schedule, line);) out += fmt::format("  do {}\n", line);
@@ -87,6 +88,8 @@ class Parser {
       g.microseconds = number(rest("  time "));
     } else if (starts("  predicted ")) {
       g.predicted_us = number(rest("  predicted "));
+    } else if (starts("  trace ")) {
+      g.trace.push_back(rest("  trace "));
     } else if (starts("  layout ")) {
       const auto [tensor, layout] = two_words(rest("  layout "));
       g.layouts[tensor] = parse_layout(layout);

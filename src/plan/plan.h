@@ -27,7 +27,8 @@ struct GroupPlan {
   schedule::Schedule schedule;
   double microseconds = 0;  // measured; 0: not measured
   std::vector<Rival> rivals;
-  double predicted_us = 0;  // by the constructor's model; 0: it has none
+  double predicted_us = 0;              // by the constructor's model; 0: it has none
+  std::vector<std::string> trace = {};  // how the schedule was constructed, a line each
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
 

@@ -10,6 +10,14 @@ Expr strip_casts(Expr e) {
   return e;
 }
 
+// The load of a padded read: select(inside, load, constant).
+Expr strip_guard(const Expr& e) {
+  const Expr bare = strip_casts(e);
+  if (bare.op() != Op::kSelect) return bare;
+  const Expr read = strip_casts(bare.arg(1));
+  return read.op() == Op::kLoad && bare.arg(2).op() == Op::kFloatImm ? read : bare;
+}
+
 }  // namespace
 
 bool uses_axis(const Expr& read, const std::string& axis) {
@@ -32,8 +40,9 @@ Result<Contraction> match_contraction(const te::Compute& compute) {
   if (body.op() != Op::kMul) return declined("{} does not sum products", compute.name());
   Contraction match;
   match.compute = &compute;
-  match.a = strip_casts(body.arg(0));
-  match.b = strip_casts(body.arg(1));
+  match.a = strip_guard(body.arg(0));
+  match.b = strip_guard(body.arg(1));
+  match.guarded = strip_casts(body.arg(0)).op() == Op::kSelect || strip_casts(body.arg(1)).op() == Op::kSelect;
   if (match.a.op() != Op::kLoad || match.b.op() != Op::kLoad)
     return declined("{} multiplies more than two reads", compute.name());
   match.column = compute.axes.back();

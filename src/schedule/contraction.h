@@ -10,13 +10,14 @@ namespace tw::schedule {
 
 /// C[axes] = sum over reduce_axes of A[..] * B[..]. `column` is the last axis of C: vectors run along it; B is the
 /// operand that uses it (both may, as in depthwise convolution). Row axes do not occur in B, so that a B vector is
-/// reused for every row; batch axes occur in both.
+/// reused for every row; batch axes occur in both. A may be a guarded read (padding inlined): select(inside, A, 0).
 struct Contraction {
   const te::Compute* compute = nullptr;
-  Expr a, b;  // the two loads, without casts
+  Expr a, b;  // the two loads, without casts and guards
   te::Axis column;
   std::vector<te::Axis> rows, batch;  // in order
   bool a_uses_column = false;
+  bool guarded = false;  // an operand is read behind a guard
 };
 
 /// The contraction that `compute` is, or why it is none.

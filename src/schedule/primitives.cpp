@@ -339,7 +339,9 @@ void apply_rfactor(State& state, const Primitive& p) {
   te::Axis& outer = partial.reduce_axes[axis - original.reduce_axes.begin()];
   const int64_t extent = outer.extent;
   outer.extent = ceil_div(extent, factor);
-  const Expr point = outer.var() * int_imm(factor) + var(lane);
+  if (!p.option.empty() && p.option != "blocks") throw UserError(fmt::format("rfactor: unknown option '{}'", p.option));
+  const Expr point =
+      p.option.empty() ? outer.var() * int_imm(factor) + var(lane) : var(lane) * int_imm(outer.extent) + outer.var();
   partial.body[0] = substitute(partial.body[0], {{outer.name, point}});
   if (extent % factor != 0)
     partial.body[0] = select(point < int_imm(extent), partial.body[0], original.combiner.identity.at(0));

@@ -100,6 +100,9 @@ Schedule& Schedule::cache_write(const std::string& stage) {
 Schedule& Schedule::rfactor(const std::string& stage, const std::string& loop, int64_t factor) {
   return add({PrimitiveKind::kRfactor, stage, {loop}, {factor}, ""});
 }
+Schedule& Schedule::rfactor_blocks(const std::string& stage, const std::string& loop, int64_t blocks) {
+  return add({PrimitiveKind::kRfactor, stage, {loop}, {blocks}, "blocks"});
+}
 Schedule& Schedule::tensorize(const std::string& stage, const std::string& loop, const std::string& body,
                               std::vector<int64_t> parameters) {
   return add({PrimitiveKind::kTensorize, stage, {loop}, std::move(parameters), body});

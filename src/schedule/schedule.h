@@ -25,7 +25,8 @@ enum class PrimitiveKind : uint8_t {
   kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache";
                 // option: layout primitives of the copy
   kCacheWrite,  // stage "s" computes into "s.acc"; "s" itself becomes a copy of it
-  kRfactor,     // loops [r], factors [f]: partial results over r/f go to "s.rf" with a new last axis of extent f
+  kRfactor,     // loops [r], factors [f]: partial results over r/f go to "s.rf" with a new last axis of extent f: of
+                // every f-th point, or with option "blocks" of neighbouring points
   kTensorize,   // loops [l], option body name, factors its parameters: the nest from l inwards becomes that body
 };
 
@@ -55,6 +56,7 @@ class Schedule {
   Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers, const Layout& layout = {});
   Schedule& cache_write(const std::string& stage);
   Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor);
+  Schedule& rfactor_blocks(const std::string& stage, const std::string& loop, int64_t blocks);
   Schedule& tensorize(const std::string& stage, const std::string& loop, const std::string& body,
                       std::vector<int64_t> parameters);
   friend bool operator==(const Schedule&, const Schedule&) = default;

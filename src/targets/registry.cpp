@@ -20,10 +20,7 @@ std::vector<Row> rows() {
 }  // namespace
 
 Target find_target(const std::string& name) {
-  if (name == "cpu") {
-    const std::vector<TargetInfo> levels = x86_64_levels();
-    return {x86_64_host(levels), x86_64_families()};
-  }
+  if (name == "cpu") return {x86_64_host(), x86_64_families()};
   for (Row& row : rows()) {
     if (row.info.name == name) return {std::move(row.info), row.families};
   }

@@ -457,6 +457,83 @@ class Kept(Case):
         self.fails(USAGE, ["worker"], "socket")
 
 
+class Figures(Case):
+    """Measured figures of this machine: shown by doctor, used by compile, kept in a file."""
+
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache" / "tilewright"
+        self.environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(self.cache)}
+
+    def file(self):
+        (found,) = self.cache.glob("hal-*.json")
+        return found
+
+    def measured(self, *words):
+        return self.succeeds(*words, env=self.environment)
+
+    def test_measured_once_by_whoever_needs_them(self):
+        first = self.measured("compile", "dense.onnx", "-o", "a.tw")
+        self.assertIn("measuring this machine once", first.stderr)
+        kept = self.file().read_bytes()
+        for words in (["compile", "dense.onnx", "-o", "b.tw"], ["verify", "dense.onnx"], ["doctor"]):
+            self.assertNotIn("measuring", self.measured(*words).stderr)
+        self.assertEqual((self.folder / "a.tw").read_bytes(), (self.folder / "b.tw").read_bytes())
+        self.assertEqual(self.file().read_bytes(), kept)
+        again = self.measured("doctor", "--remeasure")
+        self.assertIn("measuring this machine", again.stderr)
+        self.assertEqual(json.loads(self.file().read_text())["machine"], json.loads(kept)["machine"])
+
+    def test_doctor_shows_all(self):
+        document = json.loads(self.measured("doctor", "--json").stdout)
+        figures = document["figures"]
+        self.assertTrue(figures["from"].startswith("measured on "), figures["from"])
+        self.assertEqual(document["figures_file"], str(self.file()))
+        self.assertEqual(figures["fma_peaks"][-1]["vector_bytes"], document["vector_bytes"])
+        for peak in figures["fma_peaks"]:
+            self.assertGreater(peak["gflops"], 0)
+            self.assertGreaterEqual(peak["gflops_all"], peak["gflops"])
+            self.assertGreater(peak["clock_ghz"], 0)
+        self.assertGreater(figures["fork_join_ns"], 0)
+        self.assertGreater(figures["barrier_ns"], 0)
+        levels = figures["levels"]
+        self.assertEqual(levels[-1]["name"], "DRAM")
+        for nearer, level in zip(levels, levels[1:]):
+            self.assertGreater(level["capacity_bytes"], nearer["capacity_bytes"])
+            self.assertGreaterEqual(level["latency_ns"], nearer["latency_ns"])
+            for kind in ("read", "write", "copy", "read_all"):
+                self.assertLessEqual(level["gb_s"][kind], nearer["gb_s"][kind], kind)
+            self.assertEqual(list(level["gb_s"]["read_chunks"]), ["64", "128", "256", "512", "1024", "4096"])
+        text = self.measured("doctor").stdout
+        self.assertIn(figures["from"], text)
+        for level in levels:
+            self.assertRegex(text, rf"(?m)^ +{level['name']} .* {re.escape(format(level['gb_s']['read'], 'g'))} ")
+
+    def test_a_damaged_file_is_measured_anew(self):
+        self.measured("doctor")
+        path = self.file()
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-100])
+        done = self.measured("compile", "dense.onnx", "-o", "a.tw")
+        self.assertIn(str(path), done.stderr)
+        self.assertIn("measuring", done.stderr)
+        self.assertEqual(len(json.loads(path.read_text())["figures"]["levels"]), len(json.loads(whole)["figures"]["levels"]))
+
+    def test_no_folder_means_defaults(self):
+        self.cache = pathlib.Path("/dev/null")
+        self.environment["TILEWRIGHT_CACHE_DIR"] = "/dev/null"
+        done = self.measured("compile", "dense.onnx", "-o", "a.tw")
+        self.assertNotIn("measuring", done.stderr)
+        self.assertIn("defaults", done.stderr)
+        figures = json.loads(self.measured("doctor", "--json").stdout)["figures"]
+        self.assertTrue(figures["from"].startswith("defaults of "), figures["from"])
+
+    def test_levels_need_none(self):
+        done = self.measured("compile", "dense.onnx", "-o", "a.tw", "--target", "cpu:x86-64-v3")
+        self.assertEqual(done.stderr, "")
+        self.assertFalse(self.cache.exists())
+
+
 class Disk(Case):
     """A full disk: a file system of 64 KiB in a mount namespace of our own."""
 

@@ -38,7 +38,10 @@ class CompileCacheTest : public ::testing::Test {
     fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::seconds(10));
   }
   CompileCache cache() const { return CompileCache(cache_options_); }
-  CompileCache::Key key(const CompileOptions& options = {}) const { return *cache().key(model(), options); }
+  CompileCache::Key key(const CompileOptions& options = {}) const { return *ask(model(), options); }
+  std::optional<CompileCache::Key> ask(const std::string& file, const CompileOptions& options) const {
+    return cache().key(file, options, targets::find_target(options.target).info);
+  }
   void store(const CompileOptions& options = {}) const { cache().store(key(options), bytes_, compiled_); }
   bool hits(const CompileOptions& options = {}) const { return cache().find(key(options)).has_value(); }
   std::vector<fs::path> files(const std::string& ending) const {
@@ -73,6 +76,14 @@ TEST_F(CompileCacheTest, AHitIsWhatWasStored) {
   EXPECT_TRUE(notices_.empty());
 }
 
+TEST_F(CompileCacheTest, FiguresOfTheTargetAreInTheKey) {
+  TargetInfo target = targets::find_target("cpu").info;
+  const std::string name = cache().key(model(), {}, target)->name;
+  EXPECT_EQ(cache().key(model(), {}, target)->name, name);
+  target.levels.back().read_per_ns += 1;
+  EXPECT_NE(cache().key(model(), {}, target)->name, name);
+}
+
 TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
   std::vector<CompileOptions> others(8);
   others[0].target = "cpu:x86-64-v3";
@@ -102,10 +113,10 @@ TEST_F(CompileCacheTest, AQuestionForMoreThanAnArtefactHasNoKey) {
   options[0].plan_text = "plan";
   options[1].dump_directory = "ir";
   options[2].stop_after = "fuse";
-  for (const CompileOptions& o : options) EXPECT_FALSE(cache().key(model(), o).has_value());
-  EXPECT_FALSE(cache().key((folder_ / "missing.onnx").string(), {}).has_value());
+  for (const CompileOptions& o : options) EXPECT_FALSE(ask(model(), o).has_value());
+  EXPECT_FALSE(ask((folder_ / "missing.onnx").string(), {}).has_value());
   cache_options_.folder.clear();
-  EXPECT_FALSE(cache().key(model(), {}).has_value());
+  EXPECT_FALSE(ask(model(), {}).has_value());
 }
 
 TEST_F(CompileCacheTest, DamageIsAMissAndIsRemoved) {

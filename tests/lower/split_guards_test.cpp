@@ -33,8 +33,22 @@ TEST(SplitGuards, TilesAreSplitByAnIf) {
 TEST(SplitGuards, GuardsOfOtherVariablesStay) {
   const std::string body = "for i in 4 { if (S[i] < 1:f32) { Y[i, 0] = 0:f32 } }";
   expect_pass("split-guards", body, body);
-  const std::string falling = "for i in 4 { if ((1 - i) < 0) { Y[i, 0] = 0:f32 } }";
-  expect_pass("split-guards", falling, falling);
+}
+
+TEST(SplitGuards, AGuardMayFailFirst) {
+  expect_pass("split-guards", "for i in 4 { if ((1 - i) < 0) { Y[i, 0] = 0:f32 } }",
+              "for it in 2 { Y[(it + 2), 0] = 0:f32 }");
+}
+
+// Rows 0 and 7 of the output lie beyond the edge of X, whose rows 0 .. 5 are read.
+TEST(SplitGuards, PaddedReadsLeaveTheEdges) {
+  expect_pass("split-guards", "for i in 8 { Y[i, 0] = select(((1 <= i) && (i < 7)), X[(i + -1), 0], 0:f32) }",
+              "Y[0, 0] = 0:f32 for it in 6 { Y[(it + 1), 0] = X[it, 0] } Y[7, 0] = 0:f32");
+}
+
+TEST(SplitGuards, UnrolledAndVectorLoopsKeepPaddedReads) {
+  const std::string body = "for i in 8 unrolled { Y[i, 0] = select((1 <= i), X[(i + -1), 0], 0:f32) }";
+  expect_pass("split-guards", body, body);
 }
 
 TEST(SplitGuards, AnElseIsNoGuard) {

@@ -6,7 +6,6 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-import bench_peer  # noqa: E402
 import junit_counts  # noqa: E402
 
 CASES = """<testsuite tests="6">
@@ -25,15 +24,6 @@ class JunitCounts(unittest.TestCase):
             file.write(CASES)
             file.flush()
             self.assertEqual(junit_counts.counts(file.name), (1, 2, 3))
-
-
-class PeerStatistics(unittest.TestCase):
-    def test_median_bounds_hold_the_median_and_narrow(self):
-        values = [float(v) for v in range(1, 31)]
-        low, high = bench_peer.median_bounds(values)
-        self.assertEqual((low, high), (10.0, 21.0))
-        self.assertEqual(bench_peer.median_bounds([1.0]), (1.0, 1.0))
-        self.assertEqual(bench_peer.quantile(values, 0.1), 4.0)
 
 
 if __name__ == "__main__":

@@ -18,14 +18,10 @@ struct Case {
   std::set<std::string> constants;
 };
 
-// Runs the program through construct, apply and every pass on target `target`; checks the family that took it.
-void check(const Case& c, const std::string& target, const std::string& family, double tolerance = 0) {
-  const targets::Target t = targets::find_target(target);
-  std::vector<Rejection> rejections;
-  const Construction built = construct(t.families, {c.program, c.constants}, t.info, &rejections).front();
-  std::string reasons;
-  for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
-  EXPECT_EQ(built.family, family) << reasons;
+// Applies one candidate and every pass to it: the loops compute what the te program says, after each pass of the first
+// candidate, at the end of the others.
+void check_candidate(const Case& c, const targets::Target& t, const Construction& built, double tolerance,
+                     bool every_pass = false) {
   EXPECT_EQ(schedule::parse_schedule(schedule::to_string(built.schedule)), built.schedule);
   const te::ValueMap inputs = testing::whole_inputs(c.program);
   const te::ValueMap want = te::evaluate(c.program, inputs);
@@ -36,6 +32,7 @@ void check(const Case& c, const std::string& target, const std::string& family, 
   lower::RunOptions run;
   run.lower.vector_bytes = t.info.vector_bytes;
   run.dump = [&](std::string_view pass, const loop::Program& p) {
+    if (!every_pass && pass != lower::pipeline().back().name) return;
     SCOPED_TRACE(std::string(pass) + "\n" + loop::to_string(p) + schedule::to_string(built.schedule));
     loop::Memory memory;
     ASSERT_NO_THROW(memory = testing::run_loops(p, stored_inputs));
@@ -45,6 +42,19 @@ void check(const Case& c, const std::string& target, const std::string& family, 
     lower::lower(schedule::apply(stored, built.schedule), run);
   } catch (const std::exception& e) {
     FAIL() << e.what() << "\n" << te::to_string(stored) << schedule::to_string(built.schedule);
+  }
+}
+
+// All candidates of the family that takes the program on `target`; checks which family that is.
+void check(const Case& c, const std::string& target, const std::string& family, double tolerance = 0) {
+  const targets::Target t = targets::find_target(target);
+  std::vector<Rejection> rejections;
+  const Candidates candidates = construct(t.families, {c.program, c.constants}, t.info, &rejections);
+  std::string reasons;
+  for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
+  for (const Construction& built : candidates) {
+    EXPECT_EQ(built.family, family) << reasons;
+    check_candidate(c, t, built, tolerance, &built == &candidates.front());
   }
 }
 
@@ -59,6 +69,53 @@ TEST(Construct, MatmulAtOddShapes) {
     }
     check({program, {}}, "cuda:sm_90a", "point");
   }
+}
+
+// Caches of a few hundred bytes: blocks at every level, and of the reduction, at shapes that the interpreter can run.
+targets::Target with_tiny_caches(const std::string& name) {
+  targets::Target t = targets::find_target(name);
+  t.info.levels.clear();
+  for (const auto& [level, bytes] : {std::pair<const char*, int64_t>{"L1", 2048}, {"L2", 8192}, {"L3", 1 << 15}}) {
+    MemoryLevel memory;
+    memory.name = level;
+    memory.capacity_bytes = bytes;
+    memory.read_per_ns = 1e5 / static_cast<double>(bytes);
+    t.info.levels.push_back(memory);
+  }
+  t.info.levels.push_back(t.info.levels.back());
+  t.info.levels.back().capacity_bytes = int64_t{1} << 30;
+  t.info.levels.back().read_per_ns = 1;
+  return t;
+}
+
+TEST(Construct, BlocksOfMatmulAtEveryLevel) {
+  const targets::Target t = with_tiny_caches("cpu:x86-64-v3");
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {50, 64});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {64, 88});
+  const te::Tensor y = b.reduce("y", {50, 88}, {64}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
+  const te::Program programs[] = {testing::matmul_relu(50, 88, 64), b.finish("matmul", {y})};
+  for (const te::Program& program : programs) {
+    size_t in_memory = 0;
+    size_t column_blocks = 0;
+    for (const Construction& built : construct(t.families, {program, {"w"}}, t.info, nullptr)) {
+      check_candidate({program, {"w"}}, t, built, 1e-5);
+      in_memory += schedule::to_string(built.schedule).find("rfactor y r0 [") != std::string::npos;
+      column_blocks += schedule::to_string(built.schedule).find("i1.3") != std::string::npos;
+    }
+    EXPECT_GT(in_memory, 0u);
+    EXPECT_GT(column_blocks, 0u);
+  }
+}
+
+TEST(Construct, BlocksOfConvolutionAtEveryLevel) {
+  const targets::Target t = with_tiny_caches("cpu:x86-64-v3");
+  const te::Program program = testing::conv_2d({11, 24, 40, 3, 1});
+  const Candidates candidates = construct(t.families, {program, {"w"}}, t.info, nullptr);
+  EXPECT_GT(candidates.size(), 3u);
+  for (const Construction& built : candidates) check_candidate({program, {"w"}}, t, built, 1e-5);
 }
 
 // Nothing to compute, or sums of no terms.

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "driver/peak.h"
+#include "driver/hal/peak.h"
 #include "support/error.h"
 #include "targets/registry.h"
 #include "tilewright/arrays.h"
@@ -70,7 +70,7 @@ void print_profile(const GlobalOptions& global, driver::Session& session) {
 }
 
 double measure_peak(const driver::Session& session) {
-  return driver::measure_fma_peak(targets::find_target("cpu").info, session.threads());
+  return driver::hal::measure_fma_peak(targets::find_target("cpu").info, session.threads());
 }
 
 int bench(const GlobalOptions& global, const Options& options) {

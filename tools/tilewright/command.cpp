@@ -23,6 +23,13 @@ format::Artefact parse_artefact(const std::string& path, const std::vector<uint8
   }
 }
 
+driver::hal::HalOptions measured_figures() {
+  driver::hal::HalOptions options;
+  options.figures = driver::hal::Figures::kMeasured;
+  options.notice = [](const std::string& sentence) { fmt::print(stderr, "tilewright: {}\n", sentence); };
+  return options;
+}
+
 std::vector<uint8_t> read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw UsageError(fmt::format("cannot read '{}'", path));

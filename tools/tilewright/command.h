@@ -45,6 +45,7 @@ void add_run(Application& application);
 void add_bench(Application& application);
 void add_verify(Application& application);
 void add_inspect(Application& application);
+void add_explain(Application& application);
 void add_doctor(Application& application);
 void add_cache(Application& application);
 void add_db(Application& application);
@@ -61,6 +62,8 @@ void say(const GlobalOptions& global, const std::string& line);
 
 /// Folder of the cache of artefacts; empty: there is none.
 std::string artefact_cache_folder();
+/// This machine's measured figures, for verbs that build something from them; notices go to stderr.
+driver::hal::HalOptions measured_figures();
 
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);

@@ -54,10 +54,10 @@ void write_bytes(const std::string& path, std::span<const uint8_t> bytes) {
 }
 
 // Compiles to `output`, or copies what an earlier compilation left in the cache.
-Product produce(const Options& options, const driver::CompileOptions& compile, const std::string& output,
+Product produce(const Options& options, driver::CompileOptions compile, const std::string& output,
                 Progress& progress) {
-  const driver::CompileCache cache = open_cache(options.compile, progress);
-  const auto key = options.time_passes ? std::nullopt : cache.key(options.model, compile);
+  auto [cache, key] = find_in_cache(options.model, options.compile, compile, progress);
+  if (options.time_passes) key.reset();
   if (key) {
     if (const auto hit = cache.find(*key)) {
       write_bytes(output, hit->artefact.bytes());

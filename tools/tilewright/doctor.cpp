@@ -1,9 +1,7 @@
-// tilewright doctor: what this build and this machine can do.
-#include <fstream>
-#include <thread>
+// tilewright doctor: what this build and this machine can do, and how fast the machine is.
+#include <algorithm>
 
 #include "driver/generate.h"
-#include "driver/peak.h"
 #include "ops/list.h"
 #include "support/folders.h"
 #include "targets/registry.h"
@@ -12,48 +10,94 @@
 namespace tw::cli {
 namespace {
 
-std::string cpu_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
+struct Options {
+  bool remeasure = false;
+};
+
+nlohmann::ordered_json to_json(const MemoryLevel& level) {
+  nlohmann::ordered_json chunks;
+  for (const ChunkBandwidth& chunk : level.chunks) chunks[std::to_string(chunk.chunk_bytes)] = chunk.bytes_per_ns;
+  return {{"name", level.name},
+          {"capacity_bytes", level.capacity_bytes},
+          {"line_bytes", level.line_bytes},
+          {"ways", level.ways},
+          {"shared", level.shared},
+          {"latency_ns", level.latency_ns},
+          {"gb_s",
+           {{"read", level.read_per_ns},
+            {"write", level.write_per_ns},
+            {"copy", level.copy_per_ns},
+            {"read_all", level.all_per_ns},
+            {"read_chunks", chunks}}}};
 }
 
-int doctor(const GlobalOptions& global) {
-  const TargetInfo host = targets::find_target("cpu").info;
+nlohmann::ordered_json to_json(const TargetInfo& host) {
+  nlohmann::ordered_json peaks = nlohmann::ordered_json::array(), levels = nlohmann::ordered_json::array();
+  for (const VectorPeak& peak : host.peaks) {
+    peaks.push_back({{"vector_bytes", peak.vector_bytes},
+                     {"gflops", peak.flop_per_ns},
+                     {"gflops_all", peak.all_flop_per_ns},
+                     {"clock_ghz", peak.clock_ghz}});
+  }
+  for (const MemoryLevel& level : host.levels) levels.push_back(to_json(level));
+  return {{"from", host.figures_from},
+          {"fma_peaks", peaks},
+          {"levels", levels},
+          {"fork_join_ns", host.fork_join_ns},
+          {"barrier_ns", host.barrier_ns}};
+}
+
+std::string size_text(int64_t bytes) {
+  if (bytes >= int64_t{1} << 30) return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+  return bytes >= 1 << 20 ? fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20))
+                          : fmt::format("{} KiB", bytes >> 10);
+}
+
+void print_figures(const GlobalOptions& global, const TargetInfo& host) {
+  say(global, fmt::format("figures    {}", host.figures_from));
+  for (const VectorPeak& peak : host.peaks) {
+    say(global, fmt::format("FMA peak   {:3}-bit vectors: {:.5g} GFLOP/s on one CPU, {:.5g} on {}, at {:.2g} GHz (f32)",
+                            peak.vector_bytes * 8, peak.flop_per_ns, peak.all_flop_per_ns, host.units, peak.clock_ghz));
+  }
+  say(global,
+      fmt::format("fork-join  {:.0f} ns a parallel region, {:.0f} ns a barrier", host.fork_join_ns, host.barrier_ns));
+  std::string head = "memory     level  capacity   ways  latency ns   GB/s: read  write   copy  read by all";
+  for (const ChunkBandwidth& chunk : host.levels.front().chunks) head += fmt::format("{:>7}", chunk.chunk_bytes);
+  say(global, head + "  B at random places");
+  for (const MemoryLevel& l : host.levels) {
+    std::string line = fmt::format("           {:<5} {:>10} {:>5} {:>11.3g} {:>12.4g} {:>6.4g} {:>6.4g} {:>12.4g}",
+                                   l.name, size_text(l.capacity_bytes), l.ways > 0 ? std::to_string(l.ways) : "-",
+                                   l.latency_ns, l.read_per_ns, l.write_per_ns, l.copy_per_ns, l.all_per_ns);
+    for (const ChunkBandwidth& chunk : l.chunks) line += fmt::format("{:>7.4g}", chunk.bytes_per_ns);
+    say(global, line);
+  }
+}
+
+int doctor(const GlobalOptions& global, const Options& options) {
+  driver::hal::HalOptions hal = measured_figures();
+  if (options.remeasure) hal.figures = driver::hal::Figures::kMeasuredAnew;
+  const TargetInfo host = driver::hal::resolve_target("cpu", hal).info;
+  const std::string cpu = targets::host_cpu().name;
   const Result<bool> available = driver::cuda_generation_available();
   const std::string nvrtc = available.ok() ? "found" : available.reason();
-  nlohmann::ordered_json levels;
-  for (const MemoryLevel& l : host.levels) levels[l.name] = l.capacity_bytes;
-  double peak = 0;  // stays 0 in a build without LLVM, which generates no CPU code
-  double peak_all = 0;
-#ifdef TW_HAVE_LLVM
-  peak = driver::measure_fma_peak(host, 1);
-  peak_all = driver::measure_fma_peak(host, host.units);
-#endif
   const size_t operators = ops::all_ops().rows().size();
   if (global.json) {
-    print_json("tilewright.doctor.v1", {{"cpu", cpu_name()},
+    print_json("tilewright.doctor.v1", {{"cpu", cpu},
                                         {"target", host.name},
                                         {"vector_bytes", host.vector_bytes},
                                         {"cpus", host.units},
-                                        {"caches", levels},
-                                        {"fma_peak_gflops", {{"1", peak}, {"all", peak_all}}},
+                                        {"figures", to_json(host)},
+                                        {"figures_file", driver::hal::figures_path(host, hal)},
                                         {"operators", operators},
                                         {"nvrtc", nvrtc},
                                         {"cache", artefact_cache_folder()},
                                         {"database", tuning_database()}});
     return kOk;
   }
-  say(global, fmt::format("CPU        {} ({} CPUs)", cpu_name(), host.units));
+  say(global, fmt::format("CPU        {} ({} CPUs)", cpu, host.units));
   say(global,
       fmt::format("target     {}: {}-byte vectors, {} registers", host.name, host.vector_bytes, host.vector_registers));
-  if (peak == 0) say(global, "FMA peak   not measured: this build has no LLVM");
-  if (peak > 0)
-    say(global, fmt::format("FMA peak   {:.1f} GFLOP/s on one thread, {:.1f} on {} (measured now, f32)", peak, peak_all,
-                            host.units));
-  for (const MemoryLevel& l : host.levels) say(global, fmt::format("{:<10} {} KiB", l.name, l.capacity_bytes / 1024));
+  print_figures(global, host);
   say(global, fmt::format("operators  {}", operators));
   say(global, fmt::format("NVRTC      {}", nvrtc));
   say(global, fmt::format("cache      {}", artefact_cache_folder()));
@@ -66,8 +110,13 @@ int doctor(const GlobalOptions& global) {
 
 void add_doctor(Application& application) {
   CLI::App* verb = application.app.add_subcommand(
-      "doctor", "Example: tilewright doctor\n\nShows the environment: CPU, targets, libraries.");
-  verb->callback([&application] { application.run = [&application] { return doctor(application.global); }; });
+      "doctor",
+      "Example: tilewright doctor\n\nShows the environment: CPU and its measured figures, targets, libraries.");
+  auto options = std::make_shared<Options>();
+  verb->add_flag("--remeasure", options->remeasure, "Measure this machine again (about 2 s) and keep the new figures");
+  verb->callback([&application, options] {
+    application.run = [&application, options] { return doctor(application.global, *options); };
+  });
 }
 
 }  // namespace tw::cli

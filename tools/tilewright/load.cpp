@@ -13,10 +13,9 @@ LoadedModel load_model(const GlobalOptions& global, const std::string& model, co
     return loaded;
   }
   Progress progress(global);
-  const driver::CompileOptions options = to_compile_options(compile, progress);
+  driver::CompileOptions options = to_compile_options(compile, progress);
   loaded.sources = driver::import_file(model, options);
-  const driver::CompileCache cache = open_cache(compile, progress);
-  const auto key = cache.key(model, options);
+  const auto [cache, key] = find_in_cache(model, compile, options, progress);
   if (key) {
     if (const auto hit = cache.find(*key)) {
       loaded.artefact.assign(hit->artefact.bytes().begin(), hit->artefact.bytes().end());

@@ -146,6 +146,7 @@ class Combinations {
 driver::CompileOptions to_compile_options(const ModelOptions& o) {
   driver::CompileOptions out;
   out.target = o.target;
+  out.hal = measured_figures();
   out.imports = Combinations(o).take();
   out.disabled_passes = o.disabled;
   out.all_optional_off = o.no_optional_passes;
@@ -169,11 +170,16 @@ std::function<void(const std::string&)> notices(Progress& progress) {
 
 }  // namespace
 
-driver::CompileCache open_cache(const ModelOptions& o, Progress& progress) {
+CachePlace find_in_cache(const std::string& model, const ModelOptions& o, driver::CompileOptions& compile,
+                         Progress& progress) {
   driver::CacheOptions options;
   options.folder = o.no_cache ? "" : artefact_cache_folder();
   options.notice = notices(progress);
-  return driver::CompileCache(std::move(options));
+  CachePlace place{driver::CompileCache(options), std::nullopt};
+  if (options.folder.empty()) return place;
+  place.key = place.cache.key(model, compile, driver::hal::resolve_target(compile.target, compile.hal).info);
+  compile.hal.notice = {};  // said now; the compilation will ask once more
+  return place;
 }
 
 std::string artefact_cache_folder() {

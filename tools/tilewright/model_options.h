@@ -33,8 +33,13 @@ driver::CompileOptions to_compile_options(const ModelOptions& options);
 /// The same with measuring as asked for, which `progress` shows; both must outlive the options. Warnings go to stderr.
 driver::CompileOptions to_compile_options(const ModelOptions& options, Progress& progress);
 
-/// The cache of artefacts that these options ask for.
-driver::CompileCache open_cache(const ModelOptions& options, Progress& progress);
+/// The cache of artefacts that these options ask for, and what names the artefact of `model` in it, if it may be there.
+struct CachePlace {
+  driver::CompileCache cache;
+  std::optional<driver::CompileCache::Key> key;
+};
+CachePlace find_in_cache(const std::string& model, const ModelOptions& options, driver::CompileOptions& compile,
+                         Progress& progress);
 
 /// "60s", "2m", "1h", "500ms" or "60" -> seconds; UsageError when malformed.
 double parse_duration(const std::string& text, const std::string& option);

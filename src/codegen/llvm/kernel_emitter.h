@@ -100,6 +100,7 @@ class KernelEmitter {
   Value* load_once(const Access& access, Value* mask);
   Value* load_run(const Access& access, Value* mask);
   Value* gather(const Access& access, Value* mask);
+  Value* load_strided(const Access& access);
   void store_masked(const Access& access, Value* value, Value* mask);
   void scatter(const Access& access, Value* value, Value* mask);
   Value* pointer(const Access& access, int64_t first_lane = 0);

@@ -66,8 +66,20 @@ Value* KernelEmitter::load_masked(const Access& source, Value* mask) {
     case -1:
       return load_run(source, mask);
     default:
-      return gather(source, mask);
+      return mask ? gather(source, mask) : load_strided(source);
   }
+}
+
+// One load a lane: on x86 cores the gather instruction takes two to three times as long as the loads it stands for.
+Value* KernelEmitter::load_strided(const Access& source) {
+  ::llvm::Type* type = memory_type(context_, source.type);
+  ::llvm::Type* element = memory_type(context_, source.type.element());
+  Value* loaded = ::llvm::PoisonValue::get(type);
+  for (int lane = 0; lane < source.type.lanes(); ++lane) {
+    auto* one = builder_.CreateAlignedLoad(element, pointer(source, lane), alignment(source, lane));
+    loaded = builder_.CreateInsertElement(loaded, tagged(source, one), static_cast<uint64_t>(lane));
+  }
+  return from_memory(builder_, source.type, loaded);
 }
 
 // One element for all lanes.

@@ -1,17 +1,21 @@
-// NVIDIA architectures. Registers and shared memory of one multiprocessor from NVIDIA's occupancy tables.
+// NVIDIA architectures. Registers and shared memory of one multiprocessor from NVIDIA's occupancy tables, memory from
+// the data sheets of the A100 (40 GB) and the H100 SXM (80 GB).
 #include "targets/registry.h"
 
 namespace tw::targets {
 namespace {
 
-TargetInfo make_architecture(const std::string& name, int multiprocessors, int64_t l1_bytes, int64_t l2_bytes) {
+TargetInfo make_architecture(const std::string& name, int multiprocessors, int64_t l1_bytes, int64_t l2_bytes,
+                             int64_t dram_bytes) {
   TargetInfo info;
   info.kind = DeviceKind::kCuda;
   info.name = "cuda:" + name;
   info.vector_bytes = 16;  // widest access of one thread
   info.vector_registers = 255;
   info.units = multiprocessors;
-  info.levels = {{"L1", l1_bytes, 128, 4}, {"L2", l2_bytes, 128, 16}};
+  info.levels = {{"L1", l1_bytes, 128, 4}, {"L2", l2_bytes, 128, 16}, {"DRAM", dram_bytes, 128, 0}};
+  info.levels[1].shared = info.levels[2].shared = true;
+  info.figures_from = "defaults of " + name;
   return info;
 }
 
@@ -22,8 +26,8 @@ const tune::Constructor kFamilies[] = {
 }  // namespace
 
 std::vector<TargetInfo> cuda_architectures() {
-  return {make_architecture("sm_80", 108, 164 * 1024, 40 * 1024 * 1024),
-          make_architecture("sm_90a", 132, 228 * 1024, 50 * 1024 * 1024)};
+  return {make_architecture("sm_80", 108, 164 * 1024, 40 * 1024 * 1024, int64_t{40} << 30),
+          make_architecture("sm_90a", 132, 228 * 1024, 50 * 1024 * 1024, int64_t{80} << 30)};
 }
 
 std::span<const tune::Constructor> cuda_families() { return kFamilies; }

@@ -1,37 +1,36 @@
-// x86-64 levels: vector width, registers and caches. Cache sizes are those of this machine where the system tells them
-// (sysconf), otherwise the smallest of current server cores; the hardware abstraction's measurements replace them.
-#include <unistd.h>
+// x86-64 levels: vector width and registers, with default figures that are the same on every machine; and this host:
+// its level, its caches, and the figures of its CPU if that is a known one. driver/hal measures what is given here.
+#include <algorithm>
 
 #include "targets/registry.h"
+#include "targets/x86_64/figures.h"
+#include "targets/x86_64/host.h"
 
 namespace tw::targets {
 namespace {
 
-constexpr int64_t kFallbackL1 = 32 * 1024;
-constexpr int64_t kFallbackL2 = 512 * 1024;
-constexpr int64_t kFallbackL3 = 16 * 1024 * 1024;
+struct Level {
+  const char* name;
+  int vector_bytes;
+  int registers;
+  std::vector<std::string> features;
+};
 
-MemoryLevel level(const char* name, int size_query, int ways_query, int64_t fallback) {
-  const long size = sysconf(size_query);
-  const long ways = sysconf(ways_query);
-  return {name, size > 0 ? size : fallback, 64, ways > 0 ? static_cast<int>(ways) : 8};
+const std::vector<Level>& levels() {
+  static const std::vector<Level> kLevels = {
+      {"x86-64-v3", 32, 16, {"avx2", "fma"}},
+      {"x86-64-v4", 64, 32, {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"}}};
+  return kLevels;
 }
 
-std::vector<MemoryLevel> cache_levels() {
-  return {level("L1", _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL1_DCACHE_ASSOC, kFallbackL1),
-          level("L2", _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL2_CACHE_ASSOC, kFallbackL2),
-          level("L3", _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL3_CACHE_ASSOC, kFallbackL3)};
-}
-
-TargetInfo make_level(const std::string& name, int vector_bytes, int registers, std::vector<std::string> features) {
+TargetInfo make_level(const Level& level) {
   TargetInfo info;
   info.kind = DeviceKind::kCpu;
-  info.name = "cpu:" + name;
-  info.vector_bytes = vector_bytes;
-  info.vector_registers = registers;
-  info.units = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  info.levels = cache_levels();
-  info.features = std::move(features);
+  info.name = std::string("cpu:") + level.name;
+  info.vector_bytes = level.vector_bytes;
+  info.vector_registers = level.registers;
+  info.features = level.features;
+  set_figures(info, level_row(level.name), std::string("defaults of ") + level.name);
   return info;
 }
 
@@ -48,21 +47,54 @@ bool has_feature(const std::string& feature) {
   return false;
 }
 
+// The widest level that this machine runs.
+const Level& host_level() {
+  const Level* best = &levels().front();
+  for (const Level& level : levels()) {
+    if (std::ranges::all_of(level.features, has_feature)) best = &level;
+  }
+  return *best;
+}
+
+// Levels as the system describes them, each with the figures of the level of the same number in `figures`.
+std::vector<MemoryLevel> host_levels(const HostCpu& cpu, const std::vector<MemoryLevel>& figures) {
+  std::vector<MemoryLevel> result;
+  for (const HostCache& cache : cpu.caches) {
+    const size_t row = std::clamp<size_t>(static_cast<size_t>(cache.level - 1), 0, figures.size() - 2);
+    MemoryLevel level = figures[row];
+    level.name = "L" + std::to_string(cache.level);
+    level.line_bytes = cache.line_bytes;
+    if (cache.ways > 0) level.ways = cache.ways;
+    // Hyperthreads share all caches of their core; what more CPUs share is shared.
+    level.shared = cache.sharers > cpu.caches.front().sharers;
+    const int instances = std::max(1, (cpu.units + cache.sharers - 1) / cache.sharers);
+    level.capacity_bytes = cache.bytes * (level.shared ? instances : 1);
+    result.push_back(std::move(level));
+  }
+  result.push_back(figures.back());
+  result.back().capacity_bytes = cpu.memory_bytes;
+  return result;
+}
+
 }  // namespace
 
 std::vector<TargetInfo> x86_64_levels() {
-  return {make_level("x86-64-v3", 32, 16, {"avx2", "fma"}),
-          make_level("x86-64-v4", 64, 32, {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"})};
+  std::vector<TargetInfo> infos;
+  for (const Level& level : levels()) infos.push_back(make_level(level));
+  return infos;
 }
 
-const TargetInfo& x86_64_host(const std::vector<TargetInfo>& levels) {
-  const TargetInfo* best = &levels.front();
-  for (const TargetInfo& info : levels) {
-    bool runs = true;
-    for (const std::string& feature : info.features) runs = runs && has_feature(feature);
-    if (runs) best = &info;
-  }
-  return *best;
+TargetInfo x86_64_host() {
+  const Level& level = host_level();
+  TargetInfo info = make_level(level);
+  const HostCpu cpu = host_cpu();
+  const CpuRow* known = known_cpu(cpu.family, cpu.model);
+  if (known != nullptr && known->flop_per_ns[info.peaks.size() - 1] > 0)
+    set_figures(info, *known, std::string("defaults of ") + std::string(known->name));
+  if (!cpu.caches.empty()) info.levels = host_levels(cpu, info.levels);
+  info.levels.back().capacity_bytes = cpu.memory_bytes;
+  set_units(info, cpu.units, known != nullptr ? *known : level_row(level.name));
+  return info;
 }
 
 }  // namespace tw::targets

@@ -104,7 +104,8 @@ Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& ta
   plan.lanes = std::min<int64_t>(lanes_for(*plan.sum, target), plan.column().extent);
   plan.vectors = vectors_of(*plan.sum, plan.lanes);
   for (const te::Compute& c : plan.program.computes) {
-    if (c.name() != name && !te::depends_on(plan.program, c, name)) schedule_elementwise(out.schedule, c, target);
+    if (c.name() != name && !te::depends_on(plan.program, c, name))
+      schedule_elementwise(out.schedule, plan.program, c, target);
   }
   if (plan.output == name) out.schedule.cache_write(name);
   const std::string tile_loop = schedule_output(plan, out.schedule);

@@ -3,7 +3,7 @@
 namespace tw::tune {
 
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
-                       std::vector<Rejection>* rejections) {
+                     std::vector<Rejection>* rejections) {
   for (const Constructor& family : families) {
     Result<Candidates> built = family.construct(task, target);
     if (built.ok()) {

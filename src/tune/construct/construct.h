@@ -44,7 +44,7 @@ struct Rejection {
 /// The candidates of the first family that does not decline; `rejections` collects why earlier ones did. InternalError
 /// when all do: the last family of a target takes everything.
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
-                       std::vector<Rejection>* rejections);
+                     std::vector<Rejection>* rejections);
 
 /// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).
 Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target);

@@ -6,6 +6,7 @@
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
+#include "tune/construct/nest.h"
 
 namespace tw::tune {
 
@@ -52,30 +53,139 @@ te::Program inline_stages(schedule::Schedule& s, te::Program program,
   return program;
 }
 
-void schedule_elementwise(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {
-  if (c.axes.empty()) return;
-  std::vector<std::string> loops = axis_names(c.axes);
-  std::vector<int64_t> extents = c.outputs[0].shape;
-  const int64_t lanes = std::min<int64_t>(lanes_for(c, target), extents.back());
-  if (lanes > 1) {
-    const std::string last = loops.back();
-    const int64_t chunk = loops.size() == 1 && extents.back() > kTileElements ? kTileElements / lanes : 0;
-    if (chunk > 0) {
-      s.split(c.name(), last, {chunk, lanes});
-      s.vectorize(c.name(), last + ".2");
-      loops = {last + ".0", last + ".1", last + ".2"};
-      extents = {ceil_div(extents.back(), chunk * lanes), chunk, lanes};
-    } else {
-      s.split(c.name(), last, {lanes});
-      s.vectorize(c.name(), last + ".1");
-      loops.back() = last + ".0";
-      loops.push_back(last + ".1");
-      extents.back() = ceil_div(extents.back(), lanes);
-      extents.push_back(lanes);
-    }
+namespace {
+
+constexpr int64_t kLineElements = 16;  // of f32: points along another tensor's contiguous axis inside a tile
+constexpr double kGatherSlots = 1.5;   // loading and inserting one lane
+constexpr double kFlopPerSlot = 2;     // of one lane
+
+// The loops of one element-wise stage, outermost first, the vector last.
+struct StageLoops {
+  std::vector<std::string> names;
+  std::vector<NestLoop> loops;
+};
+
+class ElementwiseScheduler {
+ public:
+  ElementwiseScheduler(const te::Program& program, const te::Compute& c, const TargetInfo& target)
+      : c_(c), target_(target), last_(c.axes.size() - 1) {
+    lanes_ = std::min<int64_t>(lanes_for(c, target), c.axes.back().extent);
+    nest_.axes = c.axes;
+    const te::Tensor& out = c.outputs[0];
+    const std::vector<Expr> point = [&] {
+      std::vector<Expr> vars;
+      for (const te::Axis& axis : c.axes) vars.push_back(axis.var());
+      return vars;
+    }();
+    nest_.accesses.push_back(make_access(out, load(out.name, out.type, point), c.axes));
+    te::visit_reads(
+        c, [&](const Expr& read) { nest_.accesses.push_back(make_access(program.tensor(read->name), read, c.axes)); });
   }
-  const std::vector<std::string> tiles = tile_loops(loops, extents);
-  if (!tiles.empty()) s.parallel(c.name(), tiles);
+
+  void run(schedule::Schedule& s) const {
+    const std::optional<size_t> crossing = best_crossing();
+    const StageLoops plan = loops(crossing);
+    if (crossing) s.split(c_.name(), c_.axes[*crossing].name, {kLineElements});
+    if (lanes_ > 1) split_last(s);
+    if (crossing) s.reorder(c_.name(), plan.names);
+    std::vector<int64_t> extents;
+    for (const NestLoop& l : plan.loops) extents.push_back(l.trips);
+    const std::vector<std::string> tiles = tile_loops(plan.names, extents);
+    if (!tiles.empty()) s.parallel(c_.name(), tiles);
+  }
+
+ private:
+  // A long single axis has a loop for tiles.
+  int64_t chunk() const {
+    const int64_t extent = c_.axes[last_].extent;
+    return lanes_ > 1 && c_.axes.size() == 1 && extent > kTileElements ? kTileElements / lanes_ : 1;
+  }
+
+  void split_last(schedule::Schedule& s) const {
+    const std::string& last = c_.axes[last_].name;
+    s.split(c_.name(), last, chunk() > 1 ? std::vector<int64_t>{chunk(), lanes_} : std::vector<int64_t>{lanes_});
+    s.vectorize(c_.name(), last + (chunk() > 1 ? ".2" : ".1"));
+  }
+
+  // In the order of the axes; with `crossing`, that axis is cut, and its inner part runs inside the vectors' loop.
+  StageLoops loops(std::optional<size_t> crossing) const {
+    StageLoops out;
+    const auto add = [&](const std::string& name, size_t axis, int64_t trips, int64_t step) {
+      out.names.push_back(name);
+      out.loops.push_back({axis, trips, step});
+    };
+    for (size_t a = 0; a < last_; ++a) {
+      const te::Axis& axis = c_.axes[a];
+      if (a == crossing)
+        add(axis.name + ".0", a, ceil_div(axis.extent, kLineElements), kLineElements);
+      else
+        add(axis.name, a, axis.extent, 1);
+    }
+    const te::Axis& last = c_.axes[last_];
+    const std::string vectors = lanes_ > 1 ? last.name + ".0" : last.name;
+    add(vectors, last_, ceil_div(last.extent, chunk() * lanes_), chunk() * lanes_);
+    if (crossing) add(c_.axes[*crossing].name + ".1", *crossing, kLineElements, 1);
+    if (chunk() > 1) add(last.name + ".1", last_, chunk(), lanes_);
+    if (lanes_ > 1) add(last.name + (chunk() > 1 ? ".2" : ".1"), last_, lanes_, 1);
+    return out;
+  }
+
+  // The axis whose inner loop uses up the lines of a read that does not run along the output's last axis; none when the
+  // model sees no gain.
+  std::optional<size_t> best_crossing() const {
+    std::optional<size_t> best;
+    double best_ns = predict(std::nullopt);
+    for (const Access& access : nest_.accesses) {
+      if (access.dims.empty() || lanes_ < 2) continue;
+      for (const auto& [axis, coefficient] : access.dims.back().terms) {
+        if (axis == last_ || c_.axes[axis].extent < 2 * kLineElements) continue;
+        const double ns = predict(axis);
+        if (ns < best_ns * 0.98) {
+          best = axis;
+          best_ns = ns;
+        }
+      }
+    }
+    return best;
+  }
+
+  double predict(std::optional<size_t> crossing) const {
+    Nest nest = nest_;
+    nest.loops = loops(crossing).loops;
+    return nest_ns(nest, arithmetic_ns(), target_, 1);
+  }
+
+  double arithmetic_ns() const {
+    double slots = 0;  // of one vector
+    for (const Access& access : nest_.accesses) slots += runs_along_last(access) ? 1 : kGatherSlots * lanes_;
+    double vectors = 1;
+    for (const te::Axis& axis : c_.axes) vectors *= static_cast<double>(axis.extent);
+    vectors /= static_cast<double>(lanes_);
+    const double peak = target_.flop_per_ns > 0 ? target_.flop_per_ns : 1;
+    return slots * vectors * kFlopPerSlot * static_cast<double>(lanes_) / peak;
+  }
+
+  bool runs_along_last(const Access& access) const {
+    for (size_t d = 0; d < access.dims.size(); ++d) {
+      for (const auto& [axis, coefficient] : access.dims[d].terms) {
+        if (axis == last_) return d + 1 == access.dims.size() && coefficient == 1;
+      }
+    }
+    return true;  // the same for all lanes
+  }
+
+  const te::Compute& c_;
+  const TargetInfo& target_;
+  size_t last_;
+  int64_t lanes_ = 1;
+  Nest nest_;
+};
+
+}  // namespace
+
+void schedule_elementwise(schedule::Schedule& s, const te::Program& program, const te::Compute& c,
+                          const TargetInfo& target) {
+  if (!c.axes.empty()) ElementwiseScheduler(program, c, target).run(s);
 }
 
 bool reduces_contiguous(const te::Compute& c) {

@@ -15,8 +15,11 @@ constexpr int64_t kTileElements = 8192;
 std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
                                     int64_t work = kTileElements);
 
-/// Vectors along the last axis, tiles along the leading ones, about `kTileElements` elements a tile.
-void schedule_elementwise(schedule::Schedule& s, const te::Compute& compute, const TargetInfo& target);
+/// Vectors along the last axis, tiles along the leading ones, about `kTileElements` elements a tile. Where a tensor of
+/// `program` is contiguous along another axis, that axis gets an inner loop if the model of the nest says so: its lines
+/// are used up while they are near.
+void schedule_elementwise(schedule::Schedule& s, const te::Program& program, const te::Compute& compute,
+                          const TargetInfo& target);
 
 /// Whether the innermost reduction axis runs along contiguous elements of what is read.
 bool reduces_contiguous(const te::Compute& compute);

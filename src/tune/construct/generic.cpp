@@ -10,7 +10,7 @@ Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& ta
     if (c.is_reduction()) {
       schedule_reduction(out.schedule, c, target);
     } else {
-      schedule_elementwise(out.schedule, c, target);
+      schedule_elementwise(out.schedule, program, c, target);
     }
   }
   return Candidates{std::move(out)};

@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "support/math.h"
 
 namespace tw::tune {
 namespace {
 
-constexpr double kLoopCycles = 0.7;       // loop control of one reduction step, in FMA slots
-constexpr double kLatencyChains = 8;      // accumulators needed to hide the latency of an FMA (4 cycles, 2 units)
-constexpr double kConflictCycles = 0.35;  // per row beyond the free ways of an L1 set
-constexpr int64_t kFreeWays = 6;          // of 8: the rest holds B and C
-constexpr int64_t kCallCycles = 40;       // entering and leaving a tile, per reduction of length ~64
+constexpr double kLoopSlots = 0.7;       // loop control of one reduction step, in FMA slots
+constexpr double kLatencyChains = 8;     // accumulators needed to hide the latency of an FMA (4 cycles, 2 units)
+constexpr double kConflictSlots = 0.35;  // per row beyond the free ways of an L1 set
+constexpr int64_t kFreeWays = 6;         // of 8: the rest holds B and C
+constexpr double kLoadSlots = 0.1;       // what a load costs besides its own slot: queues, a busy hyperthread
+constexpr double kIndistinct = 0.002;    // relative difference that the prediction cannot tell
+constexpr double kVisitSlots = 40;       // entering and leaving a tile
 
 // Largest number of tile rows whose lines fall into one L1 set.
 int64_t set_conflicts(int64_t rows, int64_t stride, const TargetInfo& target) {
@@ -33,13 +36,13 @@ int64_t set_conflicts(int64_t rows, int64_t stride, const TargetInfo& target) {
   return worst;
 }
 
-// Cycles of one reduction step of a tile, in units of one vector FMA.
-double step_cycles(int64_t rows, int64_t vectors, const TileProblem& p, const TargetInfo& target) {
+// Issue slots of one reduction step of a tile; two loads and two FMAs issue in a cycle.
+double step_slots(int64_t rows, int64_t vectors, const TileProblem& p, const TargetInfo& target) {
   const double fmas = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(p.a_is_vector ? rows * vectors + vectors : rows + vectors);
-  const double conflicts =
-      kConflictCycles * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - kFreeWays);
-  return std::max({fmas, loads, kLatencyChains}) + kLoopCycles + conflicts + kCallCycles / 64.0;
+  const double conflicts = kConflictSlots * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - kFreeWays);
+  return std::max({fmas, loads, kLatencyChains}) + kLoadSlots * loads + kLoopSlots + conflicts +
+         kVisitSlots / static_cast<double>(p.steps);
 }
 
 // Calls f(part, count): full tiles, then the tail.
@@ -49,13 +52,13 @@ void for_parts(int64_t extent, int64_t tile, const F& f) {
   if (extent % tile > 0) f(extent % tile, 1);
 }
 
-double total_cycles(const RegisterTile& t, const TileProblem& p, const TargetInfo& target) {
+double total_slots(const RegisterTile& t, const TileProblem& p, const TargetInfo& target) {
   double sum = 0;
   for_parts(ceil_div(p.columns, p.lanes), t.vectors, [&](int64_t vectors, int64_t column_tiles) {
     for_parts(p.outer_rows, t.outer, [&](int64_t outer, int64_t outer_tiles) {
       for_parts(p.inner_rows, t.inner, [&](int64_t inner, int64_t inner_tiles) {
         sum += static_cast<double>(column_tiles * outer_tiles * inner_tiles) *
-               step_cycles(outer * inner, vectors, p, target);
+               step_slots(outer * inner, vectors, p, target);
       });
     });
   });
@@ -64,24 +67,25 @@ double total_cycles(const RegisterTile& t, const TileProblem& p, const TargetInf
 
 }  // namespace
 
-RegisterTile choose_tile(const TileProblem& p, const TargetInfo& target) {
-  RegisterTile best;
-  double best_cycles = -1;
+std::vector<RegisterTile> best_tiles(const TileProblem& p, const TargetInfo& target, size_t count) {
+  std::vector<RegisterTile> all;
   const int64_t max_vectors = std::min<int64_t>(4, ceil_div(p.columns, p.lanes));
   for (int64_t vectors = max_vectors; vectors >= 1; --vectors) {
     const int64_t max_rows = std::max<int64_t>(1, (target.vector_registers - 1 - vectors) / vectors);
     for (int64_t inner = std::min(p.inner_rows, max_rows); inner >= 1; --inner) {
       for (int64_t outer = std::min(p.outer_rows, max_rows / inner); outer >= 1; --outer) {
-        const RegisterTile tile{outer, inner, vectors};
-        const double cycles = total_cycles(tile, p, target);
-        if (best_cycles < 0 || cycles < best_cycles * 0.999) {
-          best = tile;
-          best_cycles = cycles;
-        }
+        RegisterTile tile{outer, inner, vectors};
+        tile.slots = total_slots(tile, p, target);
+        all.push_back(tile);
       }
     }
   }
-  return best;
+  // The larger tile first where the prediction does not tell them apart.
+  const double least = std::ranges::min_element(all, {}, &RegisterTile::slots)->slots;
+  const auto rank = [&](const RegisterTile& t) { return std::floor((t.slots / least - 1) / kIndistinct); };
+  std::ranges::stable_sort(all, {}, rank);
+  if (all.size() > count) all.resize(count);
+  return all;
 }
 
 }  // namespace tw::tune

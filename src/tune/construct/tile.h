@@ -1,6 +1,7 @@
-// The register tile of a contraction: rows x vectors of accumulators, chosen by a closed-form cycle count.
+// The register tile of a contraction: rows x vectors of accumulators, chosen by a closed-form count of issue slots.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "core/target_info.h"
 
@@ -12,6 +13,7 @@ struct TileProblem {
   int64_t columns = 1;       // extent of the vector axis, in elements
   int lanes = 16;            // elements in a vector
   int64_t row_stride = 0;    // bytes between A's elements of neighbouring inner rows
+  int64_t steps = 64;        // reduction steps of one visit to a tile
   bool a_is_vector = false;  // A is read along the columns too (depthwise): no broadcast, no reuse
 };
 
@@ -19,12 +21,13 @@ struct RegisterTile {
   int64_t outer = 1;    // rows of the outer row axis
   int64_t inner = 1;    // rows of the inner row axis
   int64_t vectors = 1;  // vectors along the columns
+  double slots = 0;     // predicted time of one reduction step over all rows and columns, in issue slots of vector FMAs
 };
 
-/// The tile with the least predicted cycles for the whole problem among those that fit the registers:
-/// outer*inner*vectors accumulators + vectors of B + 1 broadcast <= registers.
+/// The `count` tiles with the least predicted time for all rows and columns among those that fit the registers, best
+/// first: outer*inner*vectors accumulators + vectors of B + 1 broadcast <= registers.
 /// Source: cost terms of Goto & van de Geijn's inner kernel: FMA throughput, load throughput, FMA latency, conflicts of
 /// rows that share an L1 set.
-RegisterTile choose_tile(const TileProblem& problem, const TargetInfo& target);
+std::vector<RegisterTile> best_tiles(const TileProblem& problem, const TargetInfo& target, size_t count);
 
 }  // namespace tw::tune

@@ -2,10 +2,10 @@
 #pragma once
 #include "core/target_info.h"
 
-namespace tw::driver {
+namespace tw::driver::hal {
 
 /// f32 FMA peak in GFLOP/s (one FMA counts 2) of `threads` threads running at once on `target`'s vectors: independent
-/// chains of register operands, no memory. Takes about 50 ms; the best of several samples. Unsupported without LLVM.
+/// chains of register operands, no memory. Takes about 50 ms; the best decile of its samples. Unsupported without LLVM.
 double measure_fma_peak(const TargetInfo& target, int threads);
 
-}  // namespace tw::driver
+}  // namespace tw::driver::hal

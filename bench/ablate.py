@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""What each mechanism is worth: the same suite compiled with one mechanism after another switched off, in turns.
+
+  PYTHON bench/ablate.py networks --threads 1 --quick
+  PYTHON bench/ablate.py conv3x3 --without winograd="--disable-pass winograd"
+
+Figures are times without the mechanism over times with all: 1.20 means that the mechanism takes a fifth off the
+network's time, below 1 that it costs. A model whose code is the same without it says "same".
+"""
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from harness import artefacts, engines, medians, options, report, rounds  # noqa: E402
+import suites  # noqa: E402
+
+ALL = "all"
+# Mechanism: the flags that leave it out. A mechanism that this build does not know is refused by the compiler.
+MECHANISMS = {
+    "layouts": "--disable-pass assign-layouts",
+    "fusion": "--disable-pass fuse",
+    "batch norm folding": "--disable-pass fold-batch-norm",
+    "transpose sinking": "--disable-pass sink-transposes",
+    "guard splitting": "--disable-pass split-guards",
+}
+
+
+def parse_arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_suite_arguments(p)
+    p.add_argument("--without", action="append", default=[], metavar="NAME=FLAGS",
+                   help="one mechanism and what leaves it out (repeatable; default: all that are known)")
+    args = p.parse_args()
+    args.mechanisms = dict(item.split("=", 1) for item in args.without) or MECHANISMS
+    return args
+
+
+def variants(case, args):
+    """{mechanism: artefact} with ALL for none left out; variants with the same bytes as ALL are None."""
+    made = {ALL: artefacts.compile_model(args.tools, case.model, [])[0]}
+    for index, (name, flags) in enumerate(args.mechanisms.items()):
+        path, _ = artefacts.compile_model(args.tools, case.model, flags.split(), f".without{index}.tw")
+        made[name] = None if path.read_bytes() == made[ALL].read_bytes() else path
+    return made
+
+
+def row(case, threads, call, args):
+    made = variants(case, args)
+    with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
+        common = rounds.job(case, made[ALL], threads, args.tools.library, folder, call)
+        jobs = [rounds.labelled(common, engines.OURS, name, artefact=str(path)) for name, path in made.items() if path]
+        measured = rounds.measure(jobs, rounds.available_cores(threads), args.protocol, reference=ALL)
+    with_all = measured["engines"][ALL]["rounds"]
+    costs = {name: None for name, path in made.items() if name != ALL}
+    for name, facts in measured["engines"].items():
+        if name != ALL:
+            costs[name] = medians.median_bounds([b["median"] / a["median"]
+                                                    for a, b in zip(with_all, facts["rounds"])])
+    return {"case": case.name, "threads": threads, "costs": costs, "failed": measured["failed"]}
+
+
+def cell(row_, name):
+    if name in row_["failed"]:
+        return "failed"
+    cost = row_["costs"][name]
+    return f"{cost['median']:.3f} ({cost['low95']:.3f} to {cost['high95']:.3f})" if cost else "same"
+
+
+def markdown(facts, rows, mechanisms):
+    lines = [f"# {facts['suite']}: time without a mechanism over time with all", "",
+             f"{facts['processor']}, {facts['vectors']}; f32, seed {facts['seed']}. {facts['protocol']}.", "",
+             "| case | threads | " + " | ".join(mechanisms) + " |", "|---|---|" + "---|" * len(mechanisms)]
+    lines += [f"| {r['case']} | {r['threads']} | " + " | ".join(cell(r, m) for m in mechanisms) + " |" for r in rows]
+    means = [medians.geometric_mean([r["costs"][m]["median"] if r["costs"][m] else 1.0 for r in rows])
+             for m in mechanisms]
+    lines.append("| geometric mean | | " + " | ".join(f"{m:.3f}" for m in means) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    args = parse_arguments()
+    args.tools, args.protocol, chosen = options.prepare(args)
+    facts, rows = options.facts(args, mechanisms=args.mechanisms), []
+    report.print_facts(facts)
+    call = options.call_model(args, chosen)
+    for case in suites.cases(args.suite, chosen):
+        for threads in args.threads:
+            rows.append(row(case, threads, call, args))
+            print(f"{case.name:28} {threads}t  " + "  ".join(f"{m} {cell(rows[-1], m)}" for m in args.mechanisms),
+                  flush=True)
+    stem = args.out / f"{facts['suite']}-ablation"
+    stem.with_suffix(".json").write_text(json.dumps({"schema": "tilewright.bench_ablation.v1", **facts, "rows": rows}))
+    stem.with_suffix(".md").write_text(markdown(facts, rows, list(args.mechanisms)))
+    print("\n" + stem.with_suffix(".md").read_text().splitlines()[-1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""Facts of the machine that every table carries."""
+import os
+import pathlib
+import platform
+
+
+def processor_fields():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = [line.split(":", 1) for line in lines if ":" in line]
+    return {key.strip(): value.strip() for key, value in reversed(pairs)}
+
+
+def facts():
+    fields = processor_fields()
+    flags = fields.get("flags", "").split()
+    width = next((name for name, flag in (("AVX-512", "avx512f"), ("AVX2", "avx2")) if flag in flags), "SSE2")
+    return {"processor": fields.get("model name", platform.machine()), "vectors": width,
+            "clock_mhz": fields.get("cpu MHz", "unknown"), "cores": len(os.sched_getaffinity(0)),
+            "load": round(os.getloadavg()[0], 2)}

@@ -1,0 +1,51 @@
+"""Command line options that run.py and ablate.py share."""
+import argparse
+import pathlib
+
+import suites
+from suites.case import Options
+
+from . import artefacts, machine, rounds
+
+
+def numbers(text):
+    return [int(part) for part in text.split(",")]
+
+
+def suite(text):
+    if text not in suites.SUITES and not (text.endswith(".onnx") and pathlib.Path(text).is_file()):
+        raise argparse.ArgumentTypeError(f"'{text}' is neither a suite ({', '.join(suites.SUITES)}) nor an ONNX file")
+    return text
+
+
+def add_suite_arguments(p):
+    p.add_argument("suite", type=suite, help=f"{', '.join(suites.SUITES)}, or MODEL.onnx (inputs: MODEL.npz or seeded)")
+    p.add_argument("--threads", type=numbers, default=[1, 2], help="numbers of threads, comma separated")
+    p.add_argument("--batch", type=int, help="of networks (default 1)")
+    p.add_argument("--seed", type=int, default=0, help="of weights, inputs, drawn shapes: another seed, another suite")
+    p.add_argument("--only", default="", help="cases whose name has one of these parts, comma separated")
+    p.add_argument("--rounds", type=int, default=30)
+    p.add_argument("--quick", action="store_true",
+                   help=f"{rounds.QUICK_ROUNDS} short rounds: for development, not for claims")
+    p.add_argument("--tilewright", help="the command (default: build/release)")
+    p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"), help="folder of models and results")
+
+
+def prepare(args):
+    """(tools, protocol, the suite's options) of parsed arguments."""
+    protocol = rounds.protocol_for(args.suite in suites.OPERATOR_SUITES, args.rounds, args.quick)
+    only = tuple(part for part in args.only.split(",") if part)
+    return artefacts.find_tools(args.tilewright), protocol, Options(args.out / "models", args.seed, args.batch, only)
+
+
+def call_model(args, chosen):
+    """(case, artefact) of the one-element model that prices a call; None for networks."""
+    if args.suite not in suites.OPERATOR_SUITES:
+        return None
+    case = suites.case.call_case(chosen)
+    return case, artefacts.compile_model(args.tools, case.model, [])[0]
+
+
+def facts(args, **more):
+    return dict(machine.facts(), suite=suites.name_of(args.suite), seed=args.seed, protocol=str(args.protocol),
+                quick=args.quick, **more)

@@ -1,0 +1,100 @@
+"""Tables: on the terminal while cases finish, as JSON and as Markdown."""
+import json
+import sys
+
+from . import engines, ratios
+
+
+class Live:
+    """One line that changes on a terminal; only finished cases otherwise."""
+
+    def __init__(self, name):
+        self._name, self._terminal = name, sys.stderr.isatty()
+
+    def __call__(self, text):
+        if self._terminal:
+            print(f"\r\033[K{self._name}: {text}", end="", file=sys.stderr, flush=True)
+
+    def note(self, text):
+        print(f"{self._name}: {text}", file=sys.stderr, flush=True)
+
+    def done(self, text):
+        if self._terminal:
+            print("\r\033[K", end="", file=sys.stderr)
+        print(text, flush=True)
+
+
+def print_facts(facts):
+    print(f"{facts['processor']}, {facts['vectors']}, {facts['clock_mhz']} MHz now, {facts['cores']} cores, load "
+          f"{facts['load']}; seed {facts['seed']}, f32\n{facts['protocol']}" + (" (quick: no claims)" * facts["quick"]))
+
+
+def peak_share(row, engine):
+    """Percent of the FMA peak at the best decile, by the definition's flop; None where it says nothing."""
+    if not row["flop"] or not row.get("peak_gflops") or engine not in row["engines"]:
+        return None
+    return 100 * row["flop"] / row["engines"][engine]["p10"] / 1e6 / row["peak_gflops"]
+
+
+def line(row):
+    parts = [f"{row['case']:28} {row['threads']}t"]
+    for name, e in row["engines"].items():
+        parts.append(f"{name} {e['p10']:.3f}/{e['median']:.3f} ms")
+    best = ratios.best_ratio(row)
+    if best:
+        parts.append(f"ratio {best['median']:.3f} [{best['low95']:.3f}, {best['high95']:.3f}] to {row['best_peer']}")
+    share = peak_share(row, engines.OURS)
+    if share:
+        parts.append(f"{share:.0f} % of peak")
+    return "  ".join(parts + [f"({reason})" for reason in row["failed"].values()])
+
+
+def header(rows):
+    names = [n for n in engines.ENGINES if any(n in r["engines"] for r in rows)]
+    return names, ["case", "batch", "threads", *[f"{n} ms" for n in names], "best peer", "ratio", "95 %", "ratio p10",
+                   "% of peak"]
+
+
+def cells(row, names):
+    best, share = ratios.best_ratio(row), peak_share(row, engines.OURS)
+    times = [f"{row['engines'][n]['p10']:.3f} / {row['engines'][n]['median']:.3f}" if n in row["engines"] else "failed"
+             for n in names]
+    comparison = [row["best_peer"], f"{best['median']:.3f}", f"{best['low95']:.3f} to {best['high95']:.3f}",
+                  f"{best['p10']:.3f}"] if best else ["-"] * 4
+    return [row["case"], str(row["batch"]), str(row["threads"]), *times, *comparison, f"{share:.0f}" if share else "-"]
+
+
+def summary_line(s):
+    over = ", ".join(f"{peer} {value:.3f}" for peer, value in s["geomean_over"].items())
+    return (f"{s['threads']} thread(s): geometric mean over the best peer {s['geomean_over_best']:.3f} (best deciles "
+            f"{s['geomean_over_best_p10']:.3f}), smallest {s['smallest']:.3f}; not slower {s['not_slower']}, within 10 % "
+            f"{s['within_10_percent']}, faster {s['faster']} of {s['compared']} ({s['cases']} cases); over {over}")
+
+
+def print_summary(rows):
+    print()
+    for s in ratios.summary(rows):
+        print(summary_line(s))
+
+
+def markdown(facts, rows):
+    names, titles = header(rows)
+    versions = {n: e["version"] for r in rows for n, e in r["engines"].items()}
+    lines = [f"# {facts['suite']}", "",
+             f"{facts['processor']}, {facts['vectors']}, {facts['clock_mhz']} MHz, {facts['cores']} cores; f32, seed "
+             f"{facts['seed']}; {', '.join(f'{n} {v}' for n, v in versions.items())}.",
+             f"{facts['protocol']}{' (quick: no claims)' * facts['quick']}. Times: best decile / median. Ratio: the best "
+             "peer's time over Tilewright's, above 1 Tilewright is faster.", ""]
+    lines += ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
+    lines += ["| " + " | ".join(cells(r, names)) + " |" for r in rows]
+    lines += [""] + [f"- {summary_line(s)}" for s in ratios.summary(rows)]
+    lines += [f"- {r['case']}, {r['threads']} thread(s): {text}" for r in rows for text in r["failed"].values()]
+    return "\n".join(lines) + "\n"
+
+
+def write(stem, facts, rows):
+    """STEM.json and STEM.md."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    document = {"schema": "tilewright.bench_suite.v1", **facts, "rows": rows, "summary": ratios.summary(rows)}
+    stem.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    stem.with_suffix(".md").write_text(markdown(facts, rows))

@@ -1,0 +1,178 @@
+"""Interleaved rounds: every engine in a process of its own on the same cores, all but the one measured stopped."""
+import contextlib
+import ctypes
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from . import engines, medians
+
+BENCH = pathlib.Path(__file__).resolve().parent.parent
+# A wrong engine's time does not count. Winograd and different orders of summation stay far below this.
+TOLERANCE = 2e-3
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class EngineFailed(Exception):
+    pass
+
+
+@dataclasses.dataclass
+class Protocol:
+    """Per engine and round: seconds of warm-up, seconds measured, smallest number of runs."""
+    rounds: int = 30
+    warm_up: float = 0.1
+    duration: float = 0.4
+    runs: int = 3
+    load_limit: float = 600.0
+
+    def request(self):
+        return {"warm_up": self.warm_up, "duration": self.duration, "runs": self.runs}
+
+    def __str__(self):
+        return (f"{self.rounds} interleaved rounds; a round and engine: {self.warm_up} s warm-up, then {self.duration} s "
+                f"and at least {self.runs} runs; one process an engine, the others stopped")
+
+
+def prepare_child(cores):
+    """Pins the process, and lets it end with its parent however that ends: it may be stopped then."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.sched_setaffinity(0, cores)
+
+
+class Worker:
+    """An engine's process, pinned to `cores`; stopped whenever it is not asked for something."""
+
+    def __init__(self, job, cores, protocol):
+        self.name, self._limit = job["label"], protocol.load_limit
+        self._log = tempfile.TemporaryFile("w+")
+        path = pathlib.Path(job["outputs"]).with_suffix(".json")
+        path.write_text(json.dumps(job))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "harness.worker", str(path)], cwd=BENCH, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=self._log, text=True, env=engines.environment(job["threads"]),
+            preexec_fn=lambda: prepare_child(cores))
+        self.facts = self._read()
+        with np.load(job["outputs"]) as arrays:
+            self.outputs = [arrays[k] for k in arrays.files]
+        self.process.send_signal(signal.SIGSTOP)
+
+    def _read(self):
+        with selectors.DefaultSelector() as ready:
+            ready.register(self.process.stdout, selectors.EVENT_READ)
+            line = self.process.stdout.readline() if ready.select(self._limit) else ""
+        if not line:
+            self.process.kill()
+            self.process.wait()
+            self._log.seek(0)
+            last = [t for t in self._log.read().splitlines() if t.strip()][-1:] or ["no answer in time"]
+            raise EngineFailed(f"{self.name}: {last[0][:300]}")
+        return json.loads(line)
+
+    def round(self, protocol):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.write(json.dumps(protocol.request()) + "\n")
+        self.process.stdin.flush()
+        answer = self._read()
+        self.process.send_signal(signal.SIGSTOP)
+        return answer
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self._log.close()
+
+
+def start_workers(jobs, cores, protocol, stack):
+    """(workers by label, reasons of those that failed). Workers are closed with `stack`."""
+    workers, failed = {}, {}
+    for job in jobs:
+        try:
+            worker = Worker(job, cores, protocol)
+        except EngineFailed as error:
+            failed[job["label"]] = str(error)
+            continue
+        stack.callback(worker.close)
+        workers[worker.name] = worker
+    return workers, failed
+
+
+def refuse_wrong(workers, failed, reference_label):
+    """Takes out workers whose outputs differ from the reference's; returns the differences."""
+    reference = workers.get(reference_label)
+    differences = {}
+    for name in list(workers) if reference else []:
+        differences[name] = medians.largest_difference(workers[name].outputs, reference.outputs)
+        if not differences[name] <= TOLERANCE:
+            failed[name] = f"{name}: outputs differ from {reference_label}'s by {differences[name]:.2g} of the largest"
+            workers.pop(name)
+    return differences
+
+
+def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines.REFERENCE):
+    """Runs the rounds of jobs with different labels.
+
+    Returns {"engines": {label: facts, difference, rounds}, "failed": {label: reason}}.
+    """
+    order = random.Random(0)
+    with contextlib.ExitStack() as stack:
+        workers, failed = start_workers(jobs, cores, protocol, stack)
+        differences = refuse_wrong(workers, failed, reference)
+        rounds = {name: [] for name in workers}
+        for index in range(protocol.rounds):
+            for name in order.sample(sorted(workers), len(workers)):
+                try:
+                    rounds[name].append(workers[name].round(protocol))
+                except EngineFailed as error:
+                    failed[name] = str(error)
+                    workers.pop(name)
+            progress(f"round {index + 1}/{protocol.rounds}")
+        facts = {name: dict(w.facts, difference=differences.get(name), rounds=rounds[name])
+                 for name, w in workers.items()}
+    return {"engines": facts, "failed": failed}
+
+
+def available_cores(threads):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < threads:
+        raise SystemExit(f"{threads} threads asked for, {len(cores)} cores available")
+    return set(cores[:threads])
+
+
+def job(case, artefact, threads, library, folder, call=None):
+    """What a worker is told, less engine and label; `call` is the one-element model's (case, artefact)."""
+    common = {"model": str(case.model), "artefact": str(artefact), "feeds": str(case.feeds), "threads": threads,
+              "torch": case.torch, "library": str(library), "folder": str(folder)}
+    if call:
+        common["call"] = {"model": str(call[0].model), "artefact": str(call[1]), "feeds": str(call[0].feeds),
+                          "torch": None}
+    return common
+
+
+def labelled(common, engine, label=None, **changes):
+    label = label or engine
+    return dict(common, engine=engine, label=label, outputs=str(pathlib.Path(common["folder"]) / f"{label}.npz"),
+                **changes)
+
+
+OPERATORS, NETWORKS, QUICK_ROUNDS = (0.02, 0.08, 5), (0.1, 0.4, 3), 8
+QUICK_OPERATORS, QUICK_NETWORKS = (0.01, 0.04, 3), (0.05, 0.25, 2)
+
+
+def protocol_for(is_operator, rounds, is_quick):
+    if is_quick:
+        return Protocol(QUICK_ROUNDS, *(QUICK_OPERATORS if is_operator else QUICK_NETWORKS))
+    return Protocol(rounds, *(OPERATORS if is_operator else NETWORKS))

@@ -1,0 +1,181 @@
+"""Models for torch: a torchvision constructor with its seed, or an ONNX graph as a torch.fx graph."""
+import operator
+
+import numpy as np
+import onnx
+import torch
+import torch.nn.functional as F
+from onnx import helper, numpy_helper
+
+
+def load(job, feeds):
+    """(module, inputs) of a job. {"torch": {"constructor": NAME, "seed": N}} makes torchvision's own module."""
+    inputs = [torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in feeds]
+    if job.get("torch"):
+        from suites import torchvision_models
+        return torchvision_models.build(job["torch"]), inputs
+    return convert(job["model"], list(feeds)), inputs
+
+
+def convert(path, input_names):
+    """The graph's module; its inputs in the order of input_names. Operators without a row below raise KeyError."""
+    graph = onnx.load(path).graph
+    root, fx = torch.nn.Module(), torch.fx.Graph()
+    values, constants = {name: fx.placeholder(name) for name in input_names}, {}
+    for tensor in graph.initializer:
+        constants[tensor.name] = np.array(numpy_helper.to_array(tensor))
+
+    def value(name):
+        """The node of a value; constants become buffers when first used."""
+        if name not in values and name in constants:
+            key = f"c{len(values)}"
+            root.register_buffer(key, torch.from_numpy(np.ascontiguousarray(constants[name]).copy()))
+            values[name] = fx.get_attr(key)
+        return values[name] if name else None
+    for node in graph.node:
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        if node.op_type == "Constant":
+            constants[node.output[0]] = np.array(numpy_helper.to_array(attributes["value"]))
+            continue
+        values[node.output[0]] = ROWS[node.op_type](Context(fx, node, attributes, value, constants))
+    fx.output(tuple(values[o.name] for o in graph.output))
+    return torch.fx.GraphModule(root, fx)
+
+
+class Context:
+    """One ONNX node under conversion: c(i) its i-th input, c.const(i) the same as numpy, c.call(function, ...)."""
+
+    def __init__(self, fx, node, attributes, value, constants):
+        self.fx, self.node, self.a, self.value, self.constants = fx, node, attributes, value, constants
+
+    def __call__(self, index):
+        return self.value(self.node.input[index]) if index < len(self.node.input) else None
+
+    def const(self, index, default=None):
+        names = self.node.input
+        return self.constants[names[index]] if index < len(names) and names[index] else default
+
+    def call(self, function, *arguments, **named):
+        return self.fx.call_function(function, arguments, named)
+
+
+def halved_pads(c):
+    """(symmetric padding, input padded beforehand where it is not symmetric)."""
+    pads, rank = c.a.get("pads", []), len(c.a.get("pads", [])) // 2
+    before, after = pads[:rank], pads[rank:]
+    if before == after:
+        return tuple(before), c(0)
+    both = [p for pair in reversed(list(zip(before, after))) for p in pair]
+    return (0,) * rank, c.call(F.pad, c(0), both)
+
+
+def conv(c):
+    rank = len(c.a["kernel_shape"])
+    padding, x = halved_pads(c)
+    function = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[rank]
+    return c.call(function, x, c(1), c(2), tuple(c.a.get("strides", [1] * rank)), padding or 0,
+                  tuple(c.a.get("dilations", [1] * rank)), c.a.get("group", 1))
+
+
+def conv_transpose(c):
+    rank = len(c.a["kernel_shape"])
+    function = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}[rank]
+    pads = c.a.get("pads", [0] * 2 * rank)
+    assert pads[:rank] == pads[rank:], "asymmetric padding"
+    return c.call(function, c(0), c(1), c(2), tuple(c.a.get("strides", [1] * rank)), tuple(pads[:rank]),
+                  tuple(c.a.get("output_padding", [0] * rank)), c.a.get("group", 1),
+                  tuple(c.a.get("dilations", [1] * rank)))
+
+
+def pool(c, kind):
+    rank = len(c.a["kernel_shape"])
+    pads = c.a.get("pads", [0] * 2 * rank)
+    assert pads[:rank] == pads[rank:], "asymmetric padding"
+    arguments = [c(0), tuple(c.a["kernel_shape"]), tuple(c.a.get("strides", [1] * rank)), tuple(pads[:rank])]
+    if kind == "avg":
+        function = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[rank]
+        return c.call(function, *arguments, bool(c.a.get("ceil_mode", 0)), bool(c.a.get("count_include_pad", 0)))
+    function = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[rank]
+    return c.call(function, *arguments, ceil_mode=bool(c.a.get("ceil_mode", 0)))
+
+
+def gemm(c):
+    right = c(1) if c.a.get("transB") else c.call(torch.t, c(1))
+    return c.call(F.linear, c(0), right, c(2))
+
+
+def reduction(function):
+    def convert_(c):
+        axes = c.a.get("axes") or c.const(1).tolist()
+        return c.call(function, c(0), dim=tuple(axes), keepdim=bool(c.a.get("keepdims", 1)))
+    return convert_
+
+
+def slice_(c):
+    starts, ends, axes = (c.const(i).tolist() for i in (1, 2, 3))
+    steps = c.const(4, np.ones(len(axes), np.int64)).tolist()
+    index = [slice(None)] * (max(axes) + 1)
+    for axis, start, end, step in zip(axes, starts, ends, steps):
+        index[axis] = slice(start, end, step)
+    return c.call(operator.getitem, c(0), tuple(index))
+
+
+def gather(c):
+    if c.a.get("axis", 0) == 0 and len(c.constants.get(c.node.input[0], np.empty(0)).shape) == 2:
+        return c.call(F.embedding, c(1), c(0))
+    return c.call(torch.index_select, c(0), c.a.get("axis", 0), c(1))
+
+
+def unsqueeze(c):
+    x = c(0)
+    for axis in c.const(1).tolist():
+        x = c.call(torch.unsqueeze, x, axis)
+    return x
+
+
+def batch_norm(c):
+    return c.call(F.batch_norm, c(0), c(3), c(4), c(1), c(2), False, 0.0, c.a.get("epsilon", 1e-5))
+
+
+def layer_norm(c):
+    return c.call(F.layer_norm, c(0), list(c.constants[c.node.input[1]].shape), c(1), c(2), c.a.get("epsilon", 1e-5))
+
+
+def clip(c):
+    return c.call(torch.clamp, c(0), float(c.const(1, np.float32(-np.inf))), float(c.const(2, np.float32(np.inf))))
+
+
+def cast(c):
+    assert c.a["to"] == onnx.TensorProto.FLOAT, "casts to f32 alone"
+    return c.fx.call_method("to", (c(0), torch.float32))
+
+
+def unary(function):
+    return lambda c: c.call(function, c(0))
+
+
+def binary(function):
+    """Scalars that are constants stay numbers, as a person would write them."""
+    def convert_(c):
+        operands = [c.constants.get(name) for name in c.node.input]
+        arguments = [c(i) if o is None or o.ndim or o.dtype.kind != "f" else float(o) for i, o in enumerate(operands)]
+        return c.call(function, *arguments)
+    return convert_
+
+
+ROWS = {
+    "Conv": conv, "ConvTranspose": conv_transpose, "BatchNormalization": batch_norm, "Gemm": gemm,
+    "LayerNormalization": layer_norm, "Clip": clip, "Gather": gather, "Slice": slice_, "Unsqueeze": unsqueeze,
+    "MaxPool": lambda c: pool(c, "max"), "AveragePool": lambda c: pool(c, "avg"),
+    "GlobalAveragePool": lambda c: c.call(F.adaptive_avg_pool2d, c(0), 1),
+    "Flatten": lambda c: c.call(torch.flatten, c(0), c.a.get("axis", 1)),
+    "Reshape": lambda c: c.call(torch.reshape, c(0), tuple(c.const(1).tolist())),
+    "Transpose": lambda c: c.call(torch.permute, c(0), tuple(c.a["perm"])),
+    "Softmax": lambda c: c.call(torch.softmax, c(0), dim=c.a.get("axis", -1)),
+    "Cast": cast,
+    "ReduceMean": reduction(torch.mean), "ReduceSum": reduction(torch.sum), "ReduceMax": reduction(torch.amax),
+    "MatMul": binary(torch.matmul), "Add": binary(torch.add), "Sub": binary(torch.sub), "Mul": binary(torch.mul),
+    "Div": binary(torch.div), "Pow": binary(torch.pow), "Relu": unary(torch.relu), "Sqrt": unary(torch.sqrt),
+    "Erf": unary(torch.erf), "Exp": unary(torch.exp), "Tanh": unary(torch.tanh), "Sigmoid": unary(torch.sigmoid),
+    "Identity": unary(torch.clone),
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Compares Tilewright with onnxruntime, OpenVINO and torch Inductor: one suite, the same cores, in turns.
+
+  bash bench/setup.sh                                                    once; prints the interpreter to use
+  PYTHON bench/run.py networks                                           eight networks, 1 and 2 threads
+  PYTHON bench/run.py networks --quick --only resnet --threads 1         while developing
+  PYTHON bench/run.py depthwise --engines tilewright,onnxruntime
+
+Ratios are a peer's time over Tilewright's: above 1, Tilewright is faster. Results: OUT/SUITE.json, .md and .svg.
+"""
+import argparse
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from harness import artefacts, engines, options, plots, ratios, report, rounds  # noqa: E402
+import suites  # noqa: E402
+
+
+def parse_arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_suite_arguments(p)
+    p.add_argument("--engines", default=",".join(engines.ENGINES), help="comma separated")
+    p.add_argument("--compile-flags", default="", help="passed to `tilewright compile`, for example '--no-measure'")
+    return p.parse_args()
+
+
+def compare(case, call, args):
+    """Rows of one case, one for each number of threads."""
+    live = report.Live(case.name)
+    live("compiling")
+    try:
+        artefact, seconds = artefacts.compile_model(args.tools, case.model, args.compile_flags.split())
+    except artefacts.CompileFailed as error:
+        artefact, seconds = pathlib.Path("missing"), None
+        live.note(str(error))
+    for threads in args.threads:
+        cores = rounds.available_cores(threads)
+        with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
+            common = rounds.job(case, artefact, threads, args.tools.library, folder, call)
+            jobs = [rounds.labelled(common, name) for name in args.engines.split(",")]
+            measured = rounds.measure(jobs, cores, args.protocol,
+                                      lambda text, threads=threads: live(f"{threads} thread(s), {text}"))
+        row = ratios.row(case, threads, measured)
+        row["compile_s"], row["peak_gflops"] = seconds, None
+        if case.flop:
+            row["peak_gflops"] = artefacts.fma_peak(args.tools, artefact, cores)
+        live.done(report.line(row))
+        yield row
+
+
+def main():
+    args = parse_arguments()
+    args.tools, args.protocol, chosen = options.prepare(args)
+    facts = options.facts(args, compile_flags=args.compile_flags)
+    report.print_facts(facts)
+    call, rows = options.call_model(args, chosen), []
+    for case in suites.cases(args.suite, chosen):
+        rows += compare(case, call, args)
+        report.write(args.out / facts["suite"], facts, rows)
+    report.print_summary(rows)
+    plots.bars(args.out / f"{facts['suite']}.svg", facts, rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

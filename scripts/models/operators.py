@@ -1,0 +1,125 @@
+"""Models of one operator from a specification, a dictionary as it stands in a JSON file:
+
+  {"name": .., "op": "conv", "batch", "cin", "cout", "in": [side, ..], "kernel": [..]}, and where they differ from these:
+      "stride": [1, ..], "pad": [kernel / 2, ..], "dilation": [1, ..], "group": 1, "transposed": false, "bias": false,
+      "activation": null or an element-wise operator's name, "repeat": 1 (that many in a row, weights of their own)
+  {"op": "matmul", "shape": [.., m, k], "n": n}               y[.., m, n] = x w, w a weight [k, n]
+  {"op": "batch_matmul", "shape": [.., m, k], "n": n}         w is an input [.., k, n]
+  {"op": "elementwise", "kind": "Relu", "shape": [..]}        one of UNARY or BINARY; binary ones take two inputs
+  {"op": "pool", "kind": "MaxPool", "shape": [n, c, ..], "kernel", "stride", "pad"}
+  {"op": "reduce", "kind": "ReduceSum", "shape": [..], "axes": [..]}; kinds: REDUCTIONS, Softmax, LayerNormalization
+"""
+import math
+
+import numpy as np
+
+from .builder import Builder
+
+UNARY = ("Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Sqrt", "Identity", "HardSwish", "Softplus")
+BINARY = ("Add", "Mul", "Sub", "Div")
+REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax")
+
+
+def geometry(spec):
+    """(stride, pad, dilation, output sides) of a convolution's or pooling's specification."""
+    rank = len(spec["kernel"])
+    stride, dilation = spec.get("stride", [1] * rank), spec.get("dilation", [1] * rank)
+    extent = [d * (k - 1) + 1 for d, k in zip(dilation, spec["kernel"])]
+    pad = spec.get("pad", [e // 2 for e in extent])
+    sides = spec["in"] if "in" in spec else spec["shape"][2:]
+    if spec.get("transposed"):
+        out = [(i - 1) * s - 2 * p + e for i, s, p, e in zip(sides, stride, pad, extent)]
+    else:
+        out = [(i + 2 * p - e) // s + 1 for i, s, p, e in zip(sides, stride, pad, extent)]
+    return stride, pad, dilation, out
+
+
+def flop(spec):
+    """Multiplications and additions of a contraction as the definition has them, padding included; else 0."""
+    if spec["op"] == "conv":
+        sides = spec["in"] if spec.get("transposed") else geometry(spec)[3]
+        each = spec["batch"] * spec["cin"] * spec["cout"] // spec.get("group", 1) * math.prod(spec["kernel"])
+        return 2 * each * math.prod(sides) * spec.get("repeat", 1)
+    if spec["op"] in ("matmul", "batch_matmul"):
+        return 2 * math.prod(spec["shape"]) * spec["n"]
+    return 0
+
+
+def _plain_input(b, name, shape):
+    b.batch = shape[0]
+    return b.input(name, shape[1:])
+
+
+def _finish(b, value, shape):
+    b.batch = shape[0]
+    b.output(value, shape[1:], "y")
+    return b
+
+
+def _conv_node(b, x, spec, index):
+    stride, pad, dilation, _ = geometry(spec)
+    cin, cout, group, kernel = spec["cin"], spec["cout"], spec.get("group", 1), spec["kernel"]
+    shape = (cin, cout // group, *kernel) if spec.get("transposed") else (cout, cin // group, *kernel)
+    std = round(1 / math.sqrt(cin // group * math.prod(kernel)), 8)
+    inputs = [x, b.normal(f"w{index}", shape, std)]
+    if spec.get("bias"):
+        inputs.append(b.normal(f"bias{index}", (cout,), 0.1))
+    y = b.node("ConvTranspose" if spec.get("transposed") else "Conv", inputs, kernel_shape=kernel, strides=stride,
+               pads=pad + pad, dilations=dilation, group=group)
+    return b.node(spec["activation"], [y]) if spec.get("activation") else y
+
+
+def conv(b, spec):
+    x = _plain_input(b, "x", [spec["batch"], spec["cin"], *spec["in"]])
+    for index in range(spec.get("repeat", 1)):
+        x = _conv_node(b, x, spec, index)
+    return _finish(b, x, [spec["batch"], spec["cout"], *geometry(spec)[3]])
+
+
+def matmul(b, spec):
+    *outer, k = spec["shape"]
+    x = _plain_input(b, "x", spec["shape"])
+    if spec["op"] == "batch_matmul":
+        right = _plain_input(b, "w", [*outer[:-1], k, spec["n"]])
+    else:
+        right = b.normal("w", (k, spec["n"]), round(1 / math.sqrt(k), 8))
+    return _finish(b, b.node("MatMul", [x, right]), [*outer, spec["n"]])
+
+
+def elementwise(b, spec):
+    shape, kind = spec["shape"], spec["kind"]
+    inputs = [_plain_input(b, "x", shape)] + ([_plain_input(b, "z", shape)] if kind in BINARY else [])
+    if kind in ("Sqrt", "Div"):  # where they are defined
+        b.feeds = {name: np.abs(array) + np.float32(0.5) for name, array in b.feeds.items()}
+    return _finish(b, b.node(kind, inputs), shape)
+
+
+def pool(b, spec):
+    stride, pad, _, out = geometry(spec)
+    x = _plain_input(b, "x", spec["shape"])
+    y = b.node(spec["kind"], [x], kernel_shape=spec["kernel"], strides=stride, pads=pad + pad)
+    return _finish(b, y, [*spec["shape"][:2], *out])
+
+
+def reduce(b, spec):
+    shape, axes, kind = spec["shape"], spec["axes"], spec["kind"]
+    x = _plain_input(b, "x", shape)
+    if kind == "Softmax":
+        return _finish(b, b.node(kind, [x], axis=axes[0]), shape)
+    if kind == "LayerNormalization":
+        width = (shape[-1],)
+        inputs = [x, b.uniform("scale", width, 0.8, 1.2), b.uniform("bias", width, -0.1, 0.1)]
+        return _finish(b, b.node(kind, inputs, axis=-1, epsilon=1e-5), shape)
+    axes = [a % len(shape) for a in axes]
+    out = [1 if i in axes else d for i, d in enumerate(shape)]
+    if kind == "ReduceSum":  # its axes are an input since opset 13
+        return _finish(b, b.node(kind, [x, b.weight("axes", np.array(axes, np.int64))], keepdims=1), out)
+    return _finish(b, b.node(kind, [x], axes=axes, keepdims=1), out)
+
+
+KINDS = {"conv": conv, "matmul": matmul, "batch_matmul": matmul, "elementwise": elementwise, "pool": pool,
+         "reduce": reduce}
+
+
+def build(spec, seed):
+    return KINDS[spec["op"]](Builder(spec["name"], seed), spec)

@@ -1,0 +1,69 @@
+#include "driver/explain.h"
+
+#include <algorithm>
+#include <set>
+
+#include "driver/artefact_graph.h"
+#include "driver/group_code.h"
+#include "ops/list.h"
+
+namespace tw::driver {
+namespace {
+
+int64_t bytes_of(const graph::Graph& graph, const std::vector<graph::ValueId>& values) {
+  const std::set<graph::ValueId> distinct(values.begin(), values.end());
+  int64_t bytes = 0;
+  for (const graph::ValueId id : distinct) bytes += id == graph::kAbsent ? 0 : graph.value(id).type.bytes();
+  return bytes;
+}
+
+// Steps of a group are named after it, with the kernel's name behind when there are several.
+double time_of(const std::string& group, const std::vector<StepTime>& steps) {
+  double microseconds = 0;
+  for (const StepTime& step : steps) {
+    if (step.name == group || step.name.starts_with(group + " (")) microseconds += step.microseconds;
+  }
+  return microseconds;
+}
+
+// Bytes a nanosecond of the nearest level that holds `bytes`, by all threads together.
+double bandwidth_for(int64_t bytes, const TargetInfo& info, int threads) {
+  for (const MemoryLevel& level : info.levels) {
+    if (level.capacity_bytes * (level.shared ? 1 : threads) < bytes && &level != &info.levels.back()) continue;
+    const double all = level.read_per_ns * threads;
+    return level.shared && level.all_per_ns > 0 ? std::min(all, level.all_per_ns) : all;
+  }
+  return 0;
+}
+
+}  // namespace
+
+double best_known_us(const GroupReport& report) {
+  if (report.run_us > 0) return report.run_us;
+  return report.plan.microseconds > 0 ? report.plan.microseconds : report.plan.predicted_us;
+}
+
+std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, int entry,
+                                       const std::vector<StepTime>& steps, const targets::Target& target, int threads) {
+  const ArtefactGraph read = read_graph(artefact, entry);
+  const graph::OpTable all_operators = ops::all_ops();
+  std::vector<GroupReport> reports;
+  for (size_t g = 0; g < read.graph.nodes.size(); ++g) {
+    const graph::Node& node = read.graph.nodes[g];
+    GroupReport report;
+    report.plan = read.plan.groups.at(g);
+    report.run_us = time_of(report.plan.name, steps);
+    report.bound_bytes = bytes_of(read.graph, node.inputs) + bytes_of(read.graph, node.outputs);
+    if (report.plan.family != plan::kViewFamily)
+      report.flop = contraction_flop(build_te({read.graph, node, all_operators, target}).program);
+    const double ns = best_known_us(report) * 1000;
+    const double bandwidth = bandwidth_for(report.bound_bytes, target.info, threads);
+    if (ns > 0 && bandwidth > 0) report.mue = 100 * static_cast<double>(report.bound_bytes) / (ns * bandwidth);
+    if (ns > 0 && target.info.flop_per_ns > 0)
+      report.peak_share = 100 * report.flop / (ns * target.info.flop_per_ns * threads);
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,33 @@
+// Why a compiled model is as it is: for each group its implementation, how that was found, what it costs and how far it
+// is from the bounds of the machine.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/session.h"
+#include "plan/plan.h"
+#include "targets/registry.h"
+
+namespace tw::driver {
+
+struct GroupReport {
+  plan::GroupPlan plan;     // family, schedule, predicted and measured time, rivals with their reasons
+  double run_us = 0;        // of the profiled run; 0: there was none
+  int64_t bound_bytes = 0;  // Q: every distinct input read once, every output written once
+  double flop = 0;          // of sums of products
+  /// Q over what peak bandwidth moves in the time, in percent: Q / (t * B_peak) * 100, B_peak of the nearest memory
+  /// level that holds Q. Source: Ivanov et al., Data Movement Is All You Need, section IV. 0 without a time.
+  double mue = 0;
+  double peak_share = 0;  // flop over what the FMA peak of the threads does in the time, in percent
+};
+
+/// Time of the group in us: of the profiled run, else as measured when it was compiled, else as predicted; 0: unknown.
+double best_known_us(const GroupReport& report);
+
+/// One report for each group of entry `entry`, in the order of execution. `steps` is the profile of a run of that entry
+/// on `threads` threads, or empty. Throws what read_graph throws.
+std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, int entry,
+                                       const std::vector<StepTime>& steps, const targets::Target& target, int threads);
+
+}  // namespace tw::driver

@@ -1,0 +1,165 @@
+#include "driver/hal/hal.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+#include "driver/hal/bounds.h"
+#include "driver/hal/figures_file.h"
+#include "driver/hal/measure.h"
+#include "runtime/format/atomic_file.h"
+#include "runtime/format/error.h"
+#include "support/error.h"
+#include "support/folders.h"
+#include "support/hash.h"
+
+namespace tw::driver::hal {
+namespace {
+
+constexpr auto kPatience =
+    std::chrono::seconds(20);  // with another process that measures: ten times as long as it takes
+constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr size_t kHashDigits = 16;
+
+std::string path_in(const std::string& folder, const std::string& key) {
+  return folder + "/hal-" + content_hash(key).substr(0, kHashDigits) + ".json";
+}
+
+std::string folder_of(const HalOptions& options) { return options.folder.empty() ? cache_folder() : options.folder; }
+
+// Held while figures are measured; the system frees it when the process ends, however that happens.
+class Lock {
+ public:
+  /// Waits for it; declines when the folder cannot be written or the other process does not end.
+  static Result<Lock> acquire(const std::string& folder) {
+    if (folder.empty()) return declined("there is no cache folder (HOME and XDG_CACHE_HOME are not set)");
+    std::error_code ignored;  // what matters is whether the file can be opened
+    std::filesystem::create_directories(folder, ignored);
+    Lock lock(open((folder + "/hal.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    if (lock.fd_ < 0) return declined("the cache folder '{}' cannot be written", folder);
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
+      if (std::chrono::steady_clock::now() > until) return declined("another process holds '{}/hal.lock'", folder);
+      std::this_thread::sleep_for(kLook);
+    }
+    return lock;
+  }
+  Lock(Lock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Lock& operator=(Lock&&) = delete;
+  ~Lock() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+ private:
+  explicit Lock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+class Resolver {
+ public:
+  Resolver(const TargetInfo& defaults, const HalOptions& options)
+      : defaults_(defaults),
+        options_(options),
+        cpu_(targets::host_cpu()),
+        key_(machine_key(cpu_, defaults)),
+        folder_(folder_of(options)) {}
+
+  TargetInfo resolve() {
+    if (options_.figures == Figures::kMeasured) {
+      if (std::optional<TargetInfo> kept = load()) return *kept;
+    }
+    const Result<Lock> lock = Lock::acquire(folder_);
+    if (options_.figures == Figures::kMeasured) {
+      if (!lock.ok()) return use_defaults(lock.reason());
+      if (std::optional<TargetInfo> kept = load()) return *kept;  // another process has measured meanwhile
+      if (!damage_.empty()) notice(fmt::format("'{}' is not used: {}", path(), damage_));
+    }
+    return measure_and_keep(lock);
+  }
+
+ private:
+  std::string path() const { return path_in(folder_, key_); }
+
+  void notice(const std::string& sentence) const {
+    if (options_.notice) options_.notice(sentence);
+  }
+
+  TargetInfo use_defaults(const std::string& reason) const {
+    notice(fmt::format("figures of this machine are {}: {}", defaults_.figures_from, reason));
+    return defaults_;
+  }
+
+  std::optional<TargetInfo> load() {
+    damage_.clear();
+    std::ifstream file(path(), std::ios::binary);
+    if (folder_.empty() || !file) return std::nullopt;
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    Result<TargetInfo> figures = parse_figures(text, key_, defaults_);
+    if (figures.ok()) return std::move(figures).value();
+    damage_ = figures.reason();
+    return std::nullopt;
+  }
+
+  TargetInfo measure_and_keep(const Result<Lock>& lock) const {
+    notice("measuring this machine once, about 2 s");
+    TargetInfo info;
+    try {
+      info =
+          plausible(options_.measure ? options_.measure(defaults_, cpu_) : measure_machine(defaults_, cpu_), defaults_);
+    } catch (const Unsupported& error) {
+      return use_defaults(error.what());
+    } catch (const ResourceError& error) {
+      return use_defaults(error.what());
+    }
+    const std::string problem = lock.ok() ? keep(info) : lock.reason();
+    if (problem.empty()) return info;
+    if (options_.figures == Figures::kMeasured) return use_defaults(problem);
+    notice(fmt::format("the figures are not kept: {}", problem));
+    return info;
+  }
+
+  // Writes the file; returns why that failed, or nothing.
+  std::string keep(const TargetInfo& info) const {
+    const std::string text = figures_text(info, key_);
+    try {
+      format::write_file_atomically(path(), [&](const format::PutBytes& put) {
+        put({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+      });
+      return "";
+    } catch (const format::Error& error) {
+      return error.what();
+    }
+  }
+
+  const TargetInfo& defaults_;
+  const HalOptions& options_;
+  targets::HostCpu cpu_;
+  std::string key_;
+  std::string folder_;
+  std::string damage_;  // why the file that is there cannot be used
+};
+
+}  // namespace
+
+targets::Target resolve_target(const std::string& name, const HalOptions& options) {
+  targets::Target target = targets::find_target(name);
+  if (name == "cpu" && options.figures != Figures::kDefaults) {
+    const TargetInfo defaults = target.info;
+    target.info = Resolver(defaults, options).resolve();
+  }
+  return target;
+}
+
+std::string figures_path(const TargetInfo& cpu, const HalOptions& options) {
+  const std::string folder = folder_of(options);
+  return folder.empty() ? "" : path_in(folder, machine_key(targets::host_cpu(), cpu));
+}
+
+}  // namespace tw::driver::hal

@@ -1,0 +1,50 @@
+// Sampling on machines that others use too: many short samples of every quantity, all quantities in turn, best decile.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "runtime/thread_pool.h"
+
+namespace tw::driver::hal {
+
+/// Does some microseconds of work and returns how much that was (bytes, flop, calls).
+using Work = std::function<double()>;
+
+/// Steady clock, ns.
+int64_t now_ns();
+
+/// Amount per ns of `work`, repeated for at least `least_ns`.
+double rate_alone(const Work& work, int64_t least_ns);
+
+/// Amount per ns of all works at once, one on each thread of `pool`, from the first begin to the last end. 0 when the
+/// pool has fewer threads than there are works.
+double rate_together(runtime::ThreadPool& pool, std::span<const Work> works, int64_t least_ns);
+
+enum class Better : uint8_t { kHigher, kLower };
+
+/// The value that a tenth of the samples (at least the best one) reach; 0 without samples.
+double best_decile(std::vector<double> samples, Better better);
+
+/// Quantities that are sampled in turn, so that a disturbance hits a few samples of each and no quantity whole.
+class Rounds {
+ public:
+  /// Returns the quantity's number.
+  size_t add(std::function<double()> sample, Better better = Better::kHigher);
+  /// Samples all of them in turn: at least `least` times, then until `budget_ns` are over or `most` rounds are done.
+  void run(int64_t budget_ns, int least, int most);
+  double best(size_t quantity) const;
+  int rounds() const { return rounds_; }
+
+ private:
+  struct Quantity {
+    std::function<double()> sample;
+    Better better;
+    std::vector<double> values;
+  };
+  std::vector<Quantity> quantities_;
+  int rounds_ = 0;
+};
+
+}  // namespace tw::driver::hal

@@ -1,0 +1,192 @@
+// Sources. Capacities, ways and bytes a cycle: Intel 64 and IA-32 Architectures Optimization Reference Manual (2023),
+// sections on Golden Cove and Skylake Server; AMD Software Optimization Guides for families 19h (models 00h, 10h) and
+// 1Ah. Rows that say "measured" come from this project's own micro-benchmarks on a virtual machine with such a CPU; the
+// other rows take four fifths of the bytes a cycle of the manual in L1, two thirds in L2 and the measured rows' beyond,
+// at a clock that a busy server of that kind holds. They only have to rank schedules until the machine is measured.
+#include "targets/x86_64/figures.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+
+namespace tw::targets {
+namespace {
+
+constexpr int64_t kKiB = 1024;
+constexpr int64_t kMiB = 1024 * kKiB;
+constexpr int64_t kGiB = 1024 * kMiB;
+
+// Levels: conservative figures of current server cores, eight of them with 16 MiB of L3 and 16 GiB. v3 is the measured
+// Zen 3, v4 the measured Cascade Lake, each with the smaller shared level.
+constexpr int kDefaultUnits = 8;
+constexpr CpuRow kLevelRows[] = {
+    {"x86-64-v3",
+     {55, 109, 0},
+     3.4,
+     {32 * kKiB, 8, 1.2, 190, 95, 180},
+     {512 * kKiB, 8, 4.1, 75, 50, 70},
+     {16 * kMiB, 16, 16, 28, 20, 28},
+     {16 * kGiB, 0, 110, 14, 9, 12},
+     120,
+     40,
+     kDefaultUnits},
+    {"x86-64-v4",
+     {43, 86, 154},
+     2.4,
+     {32 * kKiB, 8, 2.1, 283, 145, 273},
+     {1 * kMiB, 16, 5.8, 105, 45, 76},
+     {16 * kMiB, 11, 26, 24, 22, 24},
+     {16 * kGiB, 0, 110, 12, 6, 9},
+     120,
+     40,
+     kDefaultUnits},
+};
+
+struct KnownRow {
+  int family;
+  int first_model;
+  int last_model;
+  CpuRow row;
+};
+
+constexpr KnownRow kKnownCpus[] = {
+    // Measured on two cores.
+    {6,
+     0x55,
+     0x55,
+     {"Skylake Server / Cascade Lake",
+      {43, 86, 154},
+      2.4,
+      {32 * kKiB, 8, 2.1, 283, 145, 273},
+      {1 * kMiB, 16, 5.8, 105, 45, 76},
+      {32 * kMiB, 11, 26, 24, 22, 24},
+      {16 * kGiB, 0, 110, 12, 6, 9},
+      120,
+      40,
+      kDefaultUnits}},
+    // Manual: 128 B loaded and 64 B stored a cycle in L1, 64 B from L2, 2 FMA of 64 B; at 2.6 GHz.
+    {6,
+     0x8f,
+     0xcf,
+     {"Sapphire Rapids / Emerald Rapids",
+      {42, 83, 166},
+      2.6,
+      {48 * kKiB, 12, 1.9, 266, 133, 266},
+      {2 * kMiB, 16, 5.8, 110, 55, 80},
+      {60 * kMiB, 15, 35, 20, 15, 20},
+      {16 * kGiB, 0, 120, 12, 7, 10},
+      120,
+      60,
+      kDefaultUnits}},
+    // Measured on two cores.
+    {0x19,
+     0x00,
+     0x0f,
+     {"Zen 3",
+      {55, 109, 0},
+      3.4,
+      {32 * kKiB, 8, 1.2, 190, 95, 180},
+      {512 * kKiB, 8, 4.1, 75, 50, 70},
+      {32 * kMiB, 16, 16, 28, 20, 28},
+      {16 * kGiB, 0, 110, 14, 9, 12},
+      120,
+      40,
+      kDefaultUnits}},
+    // Manual: 64 B loaded and 32 B stored a cycle in L1, 32 B from L2, 2 FMA of 32 B, 1 of 64 B; at 3.5 GHz.
+    {0x19,
+     0x10,
+     0xaf,
+     {"Zen 4",
+      {56, 112, 112},
+      3.5,
+      {32 * kKiB, 8, 1.2, 179, 90, 179},
+      {1 * kMiB, 8, 4.0, 75, 45, 70},
+      {32 * kMiB, 16, 15, 30, 22, 30},
+      {16 * kGiB, 0, 115, 20, 12, 18},
+      160,
+      80,
+      kDefaultUnits}},
+    // Manual: 128 B loaded and 64 B stored a cycle in L1, 64 B from L2; 240 GFLOP/s and 33 GB/s of DRAM measured.
+    {0x1a,
+     0x00,
+     0xff,
+     {"Zen 5",
+      {60, 120, 240},
+      3.75,
+      {48 * kKiB, 12, 1.1, 384, 192, 384},
+      {1 * kMiB, 16, 3.8, 160, 80, 120},
+      {32 * kMiB, 16, 14, 40, 30, 40},
+      {16 * kGiB, 0, 115, 33, 18, 28},
+      200,
+      100,
+      kDefaultUnits}},
+};
+
+// Share of the contiguous bandwidth that random chunks of 1, 2, 4, 8, 16 and 64 lines reach; measured on Cascade Lake.
+constexpr std::array<int64_t, 6> kChunkLines = {1, 2, 4, 8, 16, 64};
+constexpr std::array<double, 6> kChunkShareL1 = {0.9, 0.95, 1, 1, 1, 1};
+constexpr std::array<double, 6> kChunkShareL2 = {0.5, 0.7, 0.85, 0.9, 0.95, 1};
+constexpr std::array<double, 6> kChunkShareL3 = {0.6, 0.85, 0.95, 0.95, 0.95, 1};
+constexpr std::array<double, 6> kChunkShareDram = {0.25, 0.45, 0.55, 0.6, 0.65, 1};
+
+// Measured on two cores of Zen 3; grows slowly with the number of units.
+constexpr double kForkJoinNs = 1000;
+constexpr double kBarrierNs = 300;
+
+MemoryLevel memory_level(const char* name, const LevelRow& row, const std::array<double, 6>& share) {
+  MemoryLevel level;
+  level.name = name;
+  level.capacity_bytes = row.bytes;
+  level.ways = row.ways;
+  level.latency_ns = row.latency_ns;
+  level.read_per_ns = row.read;
+  level.write_per_ns = row.write;
+  level.copy_per_ns = row.copy;
+  for (size_t i = 0; i < share.size(); ++i)
+    level.chunks.push_back({kChunkLines[i] * level.line_bytes, share[i] * row.read});
+  return level;
+}
+
+}  // namespace
+
+const CpuRow& level_row(std::string_view level) {
+  const auto* row = std::ranges::find(kLevelRows, level, &CpuRow::name);
+  TW_CHECK(row != std::end(kLevelRows), "no defaults for the level {}", level);
+  return *row;
+}
+
+const CpuRow* known_cpu(int family, int model) {
+  const auto* known = std::ranges::find_if(kKnownCpus, [&](const KnownRow& k) {
+    return k.family == family && k.first_model <= model && model <= k.last_model;
+  });
+  return known == std::end(kKnownCpus) ? nullptr : &known->row;
+}
+
+void set_figures(TargetInfo& info, const CpuRow& row, std::string from) {
+  info.figures_from = std::move(from);
+  info.fork_join_ns = kForkJoinNs;
+  info.barrier_ns = kBarrierNs;
+  info.peaks.clear();
+  for (size_t w = 0; w < row.flop_per_ns.size(); ++w) {
+    const int bytes = 16 << w;
+    if (bytes > info.vector_bytes) break;
+    info.peaks.push_back({bytes, row.flop_per_ns[w], 0, row.clock_ghz});
+  }
+  info.flop_per_ns = info.peaks.back().flop_per_ns;
+  info.levels = {memory_level("L1", row.l1, kChunkShareL1), memory_level("L2", row.l2, kChunkShareL2),
+                 memory_level("L3", row.l3, kChunkShareL3), memory_level("DRAM", row.dram, kChunkShareDram)};
+  info.levels[2].shared = info.levels[3].shared = true;
+  set_units(info, row.units, row);
+}
+
+void set_units(TargetInfo& info, int units, const CpuRow& row) {
+  info.units = units;
+  for (VectorPeak& peak : info.peaks) peak.all_flop_per_ns = units * peak.flop_per_ns;
+  for (MemoryLevel& level : info.levels) {
+    level.all_per_ns = units * level.read_per_ns;
+    if (level.name == "L3") level.all_per_ns = std::min(level.all_per_ns, std::max(row.all_l3, level.read_per_ns));
+    if (level.name == "DRAM") level.all_per_ns = std::min(level.all_per_ns, std::max(row.all_dram, level.read_per_ns));
+  }
+}
+
+}  // namespace tw::targets

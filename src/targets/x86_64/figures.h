@@ -1,0 +1,43 @@
+// Figures of x86-64 cores that are not measured: defaults of the levels, for cross-compiling, and of a few known CPUs,
+// for a build that cannot measure. What `tilewright doctor` shows of the machine at hand is measured (driver/hal).
+#pragma once
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "core/target_info.h"
+
+namespace tw::targets {
+
+/// Of one unit alone, contiguous, in bytes a nanosecond (GB/s).
+struct LevelRow {
+  int64_t bytes;
+  int ways;
+  double latency_ns;
+  double read;
+  double write;
+  double copy;
+};
+
+struct CpuRow {
+  std::string_view name;
+  std::array<double, 3> flop_per_ns;  // f32 FMA peak of one unit with 16, 32 and 64 bytes; 0: no such vectors
+  double clock_ghz;                   // under that load
+  LevelRow l1, l2, l3, dram;
+  double all_l3;    // bytes a nanosecond that the units together can read: the bound of units * read
+  double all_dram;  // the same
+  int units;
+};
+
+/// The row of a level's defaults: "x86-64-v3" or "x86-64-v4".
+const CpuRow& level_row(std::string_view level);
+/// The row of a known CPU, or null. `family` and `model` as CPUID displays them.
+const CpuRow* known_cpu(int family, int model);
+
+/// Sets the figures of `info` (memory levels, peaks, costs of regions, units, where they come from) to those of `row`,
+/// for vectors up to info.vector_bytes.
+void set_figures(TargetInfo& info, const CpuRow& row, std::string from);
+/// Brings what depends on the number of units in line with `units`.
+void set_units(TargetInfo& info, int units, const CpuRow& row);
+
+}  // namespace tw::targets

@@ -1,0 +1,186 @@
+#include "tune/construct/contraction_loops.h"
+
+#include <algorithm>
+
+#include "support/math.h"
+#include "tune/construct/elementwise.h"
+#include "tune/construct/epilogue.h"
+
+namespace tw::tune {
+namespace {
+
+using schedule::Schedule;
+using Names = std::vector<std::string>;
+
+constexpr int64_t kReductionUnroll = 4;  // more does not fit the decoded-instruction cache, less shows loop overhead
+
+// Loops of one stage after its axes were cut; absent levels are empty.
+struct CutLoops {
+  Names row_blocks, row_tiles, row_points;
+  Names column_block, column_tile;
+  std::string vectors, lanes;
+};
+
+Names joined(std::initializer_list<Names> parts) {
+  Names all;
+  for (const Names& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+class ContractionScheduler {
+ public:
+  ContractionScheduler(const ContractionLoops& loops, Schedule& s)
+      : p_(loops.problem), t_(loops.tiling), output_(loops.output), sum_(p_.match.compute->name()), s_(s) {}
+
+  void run() { t_.reduction_blocks > 1 ? blocked() : direct(); }
+
+ private:
+  bool has_epilogue() const { return output_ != sum_; }
+  const std::string& column() const { return p_.match.column.name; }
+  int64_t unit() const { return p_.match.rows.size() > 1 ? t_.tile.outer : t_.tile.inner; }
+
+  static Names ordered(bool columns_first, const Names& columns, const Names& rows) {
+    return columns_first ? joined({columns, rows}) : joined({rows, columns});
+  }
+
+  int64_t column_blocks() const {
+    return ceil_div(p_.match.column.extent, t_.column_tiles * t_.tile.vectors * p_.lanes);
+  }
+
+  // One tile after the other, all of the reduction in each.
+  void direct() {
+    if (!has_epilogue()) s_.cache_write(sum_);
+    const CutLoops cut = cut_to_tiles(output_, true);
+    const Names tiles =
+        joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
+                ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
+    points(output_, tiles, cut);
+    s_.parallel(output_, tiles);
+    epilogue(tiles.back(), axis_names(p_.match.rows));
+    accumulate(has_epilogue() ? sum_ : sum_ + ".acc", output_, tiles.back(), {});
+  }
+
+  // Sums of a block lie in memory while blocks of the reduction pass over it.
+  void blocked() {
+    s_.rfactor_blocks(sum_, p_.reductions[0].name, t_.reduction_blocks);
+    Names outer = axis_names(p_.match.batch);
+    if (has_epilogue()) outer = block_output();
+    const CutLoops cut = cut_to_tiles(sum_, !has_epilogue());
+    const Names blocks =
+        joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks)});
+    const Names tiles = joined({blocks, {"r0"}, ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
+    points(sum_, tiles, cut);
+    if (!has_epilogue()) s_.parallel(sum_, blocks);
+    const std::string block_number = "i" + std::to_string(p_.match.compute->axes.size());
+    accumulate(sum_ + ".rf", sum_, tiles.back(), {block_number});
+  }
+
+  // The output of an epilogue that runs block by block, with the block's sums in the thread's scratch area.
+  Names block_output() {
+    s_.split(output_, column(), {t_.column_tiles * t_.tile.vectors, p_.lanes});
+    const std::string blocked_axis = blocked_row(p_.match)->name;
+    s_.split(output_, blocked_axis, {t_.row_tiles * unit()});
+    Names row_blocks, row_points;
+    for (const te::Axis& row : p_.match.rows) {
+      if (row.name == blocked_axis) {
+        row_blocks.push_back(row.name + ".0");
+        row_points.push_back(row.name + ".1");
+      } else {
+        (row_points.empty() ? row_blocks : row_points).push_back(row.name);
+      }
+    }
+    const Names blocks =
+        joined({axis_names(p_.match.batch), ordered(t_.columns_outside, {column() + ".0"}, row_blocks)});
+    s_.reorder(output_, joined({blocks, row_points, {column() + ".1", column() + ".2"}}));
+    s_.vectorize(output_, column() + ".2");
+    s_.parallel(output_, blocks);
+    epilogue(column() + ".1", {});
+    s_.compute_at(sum_, output_, blocks.back(), loop::Scope::kScratch);
+    return blocks;
+  }
+
+  CutLoops cut_to_tiles(const std::string& stage, bool with_blocks) {
+    CutLoops cut;
+    cut_columns(stage, with_blocks && column_blocks() > 1 && t_.column_tiles > 1, cut);
+    for (const te::Axis& row : p_.match.rows) cut_row(stage, row, with_blocks, cut);
+    return cut;
+  }
+
+  void cut_columns(const std::string& stage, bool two_levels, CutLoops& cut) {
+    std::vector<int64_t> factors = {t_.tile.vectors, p_.lanes};
+    if (two_levels) factors.insert(factors.begin(), t_.column_tiles);
+    s_.split(stage, column(), factors);
+    size_t level = 0;
+    const auto next = [&] { return column() + "." + std::to_string(level++); };
+    if (two_levels || t_.column_tiles == 1) cut.column_block = {next()};
+    if (two_levels || t_.column_tiles > 1) cut.column_tile = {next()};
+    cut.vectors = next();
+    cut.lanes = next();
+  }
+
+  void cut_row(const std::string& stage, const te::Axis& row, bool with_blocks, CutLoops& cut) {
+    const bool innermost = row.name == p_.match.rows.back().name;
+    const bool blocked_axis = row.name == blocked_row(p_.match)->name;
+    if (!innermost && !blocked_axis) {
+      (cut.row_points.empty() ? cut.row_blocks : cut.row_tiles).push_back(row.name);
+      return;
+    }
+    const int64_t size = blocked_axis ? unit() : t_.tile.inner;
+    const bool two_levels = with_blocks && blocked_axis && t_.row_tiles * size < row.extent;
+    s_.split(stage, row.name, two_levels ? std::vector<int64_t>{t_.row_tiles, size} : std::vector<int64_t>{size});
+    if (two_levels) cut.row_blocks.push_back(row.name + ".0");
+    cut.row_tiles.push_back(row.name + (two_levels ? ".1" : ".0"));
+    cut.row_points.push_back(row.name + (two_levels ? ".2" : ".1"));
+  }
+
+  // Orders the loops of a stage and marks those inside a tile.
+  void points(const std::string& stage, const Names& tiles, const CutLoops& cut) {
+    s_.reorder(stage, joined({tiles, cut.row_points, {cut.vectors, cut.lanes}}));
+    for (const std::string& point : cut.row_points) s_.unroll(stage, point);
+    s_.unroll(stage, cut.vectors);
+    s_.vectorize(stage, cut.lanes);
+  }
+
+  void epilogue(const std::string& loop, const Names& rows) {
+    schedule_epilogue(p_.program, {sum_, output_, loop, rows, column(), p_.lanes}, s_);
+  }
+
+  // The reduction loops of `stage`, the innermost one cut for unrolling.
+  Names reductions(const std::string& stage) {
+    Names loops = axis_names(p_.reductions);
+    if (loops.empty()) return loops;
+    const std::string inner = loops.back();
+    const int64_t extent = p_.reductions.back().extent / (p_.reductions.size() == 1 ? t_.reduction_blocks : 1);
+    s_.split(stage, inner, {std::min(extent, kReductionUnroll)});
+    s_.unroll(stage, inner + ".1");
+    loops.back() = inner + ".0";
+    loops.push_back(inner + ".1");
+    return loops;
+  }
+
+  // `stage` sums in registers inside loop `tile` of `consumer`; `outer` are loops of one iteration.
+  void accumulate(const std::string& stage, const std::string& consumer, const std::string& tile, const Names& outer) {
+    s_.compute_at(stage, consumer, tile, loop::Scope::kRegister);
+    s_.split(stage, column(), {p_.lanes});
+    const Names rows = axis_names(p_.match.rows);
+    const Names order =
+        joined({axis_names(p_.match.batch), outer, reductions(stage), rows, {column() + ".0", column() + ".1"}});
+    s_.reorder(stage, order);
+    for (const std::string& row : rows) s_.unroll(stage, row);
+    s_.unroll(stage, column() + ".0");
+    s_.vectorize(stage, column() + ".1");
+    if (p_.match.compute->body[0].type().is_float()) s_.tensorize(stage, order.front(), "fma_tile", {});
+  }
+
+  const ContractionProblem& p_;
+  const ContractionTiling& t_;
+  std::string output_;
+  std::string sum_;
+  Schedule& s_;
+};
+
+}  // namespace
+
+void schedule_contraction(const ContractionLoops& loops, Schedule& s) { ContractionScheduler(loops, s).run(); }
+
+}  // namespace tw::tune

@@ -1,0 +1,43 @@
+// How a contraction is tiled: register tiles by their issue slots, blocks of them by Roller's scale-up over the caches,
+// the order of block loops by the model of the whole nest.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/target_info.h"
+#include "schedule/contraction.h"
+#include "tune/construct/tile.h"
+
+namespace tw::tune {
+
+struct ContractionProblem {
+  const te::Program& program;
+  const schedule::Contraction& match;
+  std::vector<te::Axis> reductions;  // outermost loop first
+  int lanes = 1;                     // elements of a vector along the columns
+};
+
+/// Loops around the register tile, outermost first: batch; blocks of columns and rows (or rows and columns); blocks of
+/// the outermost reduction; tiles of columns and rows inside a block (or rows and columns); the rest of the reduction.
+struct ContractionTiling {
+  RegisterTile tile;
+  int64_t column_tiles = 1;      // in a block
+  int64_t row_tiles = 1;         // in a block, along the blocked row axis
+  int64_t reduction_blocks = 1;  // more than 1: the block's sums lie in memory between them
+  bool columns_outside = true;   // blocks of columns around blocks of rows
+  bool columns_around = true;    // inside a block: tiles of columns around tiles of rows
+  double predicted_ns = 0;
+  std::vector<std::string> trace;
+};
+
+/// The row axis that is cut into blocks: the second innermost one, or the only one; null without rows.
+const te::Axis* blocked_row(const schedule::Contraction& match);
+
+/// At most `limit` tilings, best predicted first, all different.
+std::vector<ContractionTiling> tile_contraction(const ContractionProblem& problem, const TargetInfo& target,
+                                                size_t limit);
+
+/// Predicted time of one tiling in ns on all units.
+double predict_ns(const ContractionProblem& problem, const ContractionTiling& tiling, const TargetInfo& target);
+
+}  // namespace tw::tune

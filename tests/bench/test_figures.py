@@ -1,0 +1,97 @@
+"""bench/harness: bounds, ratios and tables say what the rounds say."""
+import pathlib
+import sys
+import types
+import unittest
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+from harness import medians, ratios, report, rounds  # noqa: E402
+
+FACTS = {"suite": "s", "processor": "p", "vectors": "AVX2", "clock_mhz": "1", "cores": 2, "seed": 0, "protocol": "x",
+         "quick": False}
+CASE = types.SimpleNamespace(name="case", family="f", batch=1, flop=2e6)
+
+
+def engine(medians_, call=None):
+    each = [{"median": m, "p10": m} | ({"call_median": call, "call_p10": call} if call else {}) for m in medians_]
+    return {"version": "1", "ready_s": 0.1, "difference": 0.0, "rounds": each}
+
+
+class Medians(unittest.TestCase):
+    def test_bounds_hold_the_median_and_narrow_with_more_rounds(self):
+        draw = np.random.default_rng(1)
+        few, many = (medians.median_bounds(draw.normal(10, 1, n)) for n in (10, 400))
+        for bounds in (few, many):
+            self.assertLess(bounds["low95"], bounds["median"])
+            self.assertLess(bounds["median"], bounds["high95"])
+        self.assertLess(many["high95"] - many["low95"], 0.5 * (few["high95"] - few["low95"]))
+        self.assertEqual(medians.median_bounds([3.0]), {"median": 3.0, "low95": 3.0, "high95": 3.0})
+
+    def test_bounds_cover_the_true_median_in_about_95_of_100(self):
+        draw = np.random.default_rng(2)
+        bounds = [medians.median_bounds(draw.normal(0, 1, 31), seed) for seed in range(200)]
+        covered = sum(b["low95"] <= 0 <= b["high95"] for b in bounds)
+        self.assertGreater(covered, 175)
+
+    def test_best_decile_and_geometric_mean(self):
+        self.assertEqual(medians.best_decile([float(v) for v in range(30, 0, -1)]), 4.0)
+        self.assertAlmostEqual(medians.geometric_mean([0.5, 2.0, 8.0]), 2.0)
+
+    def test_differences_are_relative_to_the_largest_value(self):
+        want = [np.array([1.0, -100.0]), np.array([2.0])]
+        self.assertAlmostEqual(medians.largest_difference([want[0] + 1, want[1]], want), 0.01)
+        self.assertEqual(medians.largest_difference(want[:1], want), float("inf"))
+        self.assertEqual(medians.largest_difference([np.array([np.nan, 0.0]), want[1]], want), float("inf"))
+        self.assertEqual(medians.largest_difference([np.zeros(3), want[1]], want), float("inf"))
+
+
+class Rows(unittest.TestCase):
+    def measured(self, **engines):
+        return {"engines": engines, "failed": {}}
+
+    def test_the_best_peer_is_the_one_with_the_smallest_ratio(self):
+        row = ratios.row(CASE, 1, self.measured(tilewright=engine([2.0] * 5), onnxruntime=engine([3.0] * 5),
+                                                openvino=engine([2.5] * 5)))
+        self.assertEqual(row["best_peer"], "openvino")
+        self.assertAlmostEqual(ratios.best_ratio(row)["median"], 1.25)
+        self.assertAlmostEqual(row["ratios"]["onnxruntime"]["low95"], 1.5)
+
+    def test_the_cost_of_a_call_is_taken_off(self):
+        row = ratios.row(CASE, 1, self.measured(tilewright=engine([2.0] * 5, 1.0), onnxruntime=engine([5.0] * 5, 3.0)))
+        self.assertAlmostEqual(ratios.best_ratio(row)["median"], 2.0)
+        self.assertAlmostEqual(row["engines"]["onnxruntime"]["median"], 2.0)
+
+    def test_a_row_without_tilewright_has_no_ratio(self):
+        row = ratios.row(CASE, 1, {"engines": {"onnxruntime": engine([1.0])}, "failed": {"tilewright": "reason"}})
+        self.assertIsNone(ratios.best_ratio(row))
+        self.assertIn("reason", report.markdown(FACTS, [dict(row, peak_gflops=None)]))
+
+    def test_summary_counts(self):
+        slow = ratios.row(CASE, 1, self.measured(tilewright=engine([2.0] * 5), onnxruntime=engine([1.0] * 5)))
+        fast = ratios.row(CASE, 1, self.measured(tilewright=engine([1.0] * 5), onnxruntime=engine([2.0] * 5)))
+        summary = ratios.summary([slow, fast])[0]
+        self.assertAlmostEqual(summary["geomean_over_best"], 1.0)
+        self.assertEqual((summary["not_slower"], summary["faster"], summary["within_10_percent"]), (1, 1, 1))
+        self.assertAlmostEqual(summary["smallest"], 0.5)
+
+    def test_the_share_of_the_peak_is_of_the_best_decile(self):
+        row = dict(ratios.row(CASE, 1, self.measured(tilewright=engine([1.0] * 5))), peak_gflops=4.0)
+        self.assertAlmostEqual(report.peak_share(row, "tilewright"), 50.0)  # 2e6 flop in 1 ms are 2 GFLOP/s
+
+
+class WrongEngines(unittest.TestCase):
+    def test_an_engine_with_other_outputs_is_taken_out(self):
+        make = lambda array: types.SimpleNamespace(outputs=[np.asarray(array)])
+        workers = {"reference": make([1.0, 2.0]), "good": make([1.0, 2.001]), "bad": make([1.0, 2.2])}
+        failed = {}
+        differences = rounds.refuse_wrong(workers, failed, "reference")
+        self.assertEqual(sorted(workers), ["good", "reference"])
+        self.assertIn("outputs differ", failed["bad"])
+        self.assertAlmostEqual(differences["bad"], 0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,93 @@
+"""bench/suites and scripts/models/operators.py: seeded, within their limits, models that compute what they say."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
+from models import operators as models  # noqa: E402
+from suites import alt9, operators, roller119  # noqa: E402
+from suites.case import Options, flop, make_operators  # noqa: E402
+
+SMALL = [
+    {"name": "conv", "op": "conv", "batch": 2, "cin": 4, "cout": 6, "in": [7, 5], "kernel": [3, 3], "stride": [2, 1],
+     "group": 2, "bias": True, "activation": "Relu"},
+    {"name": "dilated", "op": "conv", "batch": 1, "cin": 2, "cout": 3, "in": [9, 9], "kernel": [3, 3],
+     "dilation": [2, 2]},
+    {"name": "row", "op": "conv", "batch": 1, "cin": 3, "cout": 3, "in": [8], "kernel": [3], "repeat": 3},
+    {"name": "transposed", "op": "conv", "batch": 1, "cin": 3, "cout": 2, "in": [4, 4], "kernel": [4, 4],
+     "stride": [2, 2], "pad": [1, 1], "transposed": True},
+    {"name": "matmul", "op": "matmul", "shape": [3, 4, 5], "n": 6},
+    {"name": "batch_matmul", "op": "batch_matmul", "shape": [3, 4, 5], "n": 6},
+    {"name": "sqrt", "op": "elementwise", "kind": "Sqrt", "shape": [3, 4]},
+    {"name": "add", "op": "elementwise", "kind": "Add", "shape": [3, 4]},
+    {"name": "pool", "op": "pool", "kind": "MaxPool", "shape": [1, 2, 7, 7], "kernel": [3, 3], "stride": [2, 2],
+     "pad": [1, 1]},
+    {"name": "sum", "op": "reduce", "kind": "ReduceSum", "shape": [2, 3, 4], "axes": [-1]},
+    {"name": "mean", "op": "reduce", "kind": "ReduceMean", "shape": [2, 3, 4], "axes": [1, 2]},
+    {"name": "softmax", "op": "reduce", "kind": "Softmax", "shape": [2, 3, 4], "axes": [-1]},
+    {"name": "norm", "op": "reduce", "kind": "LayerNormalization", "shape": [2, 3, 4], "axes": [-1]}]
+
+
+class Operators(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.options = Options(pathlib.Path(folder.name))
+
+    def test_models_compute_and_have_the_declared_shapes(self):
+        for case in make_operators(SMALL, lambda s: s["op"], self.options):
+            model, feeds = onnx.load(case.model), dict(np.load(case.feeds))
+            outputs = ReferenceEvaluator(model).run(None, feeds)
+            declared = [d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim]
+            self.assertEqual(list(outputs[0].shape), declared, case.name)
+            self.assertTrue(np.isfinite(outputs[0]).all() and outputs[0].std() > 0, case.name)
+
+    def test_flop(self):
+        specs = {s["name"]: s for s in SMALL}
+        self.assertEqual(flop(specs["conv"]), 2 * 2 * 6 * 2 * 9 * 4 * 5)
+        self.assertEqual(flop(specs["transposed"]), 2 * 3 * 2 * 16 * 16)
+        self.assertEqual(flop(specs["row"]), 3 * 2 * 3 * 3 * 3 * 8)
+        self.assertEqual(flop(specs["batch_matmul"]), 2 * 3 * 4 * 5 * 6)
+        self.assertEqual(flop(specs["softmax"]), 0)
+
+    def test_only_keeps_what_was_asked_for(self):
+        self.options.only = ("pool",)
+        self.assertEqual([c.name for c in make_operators(SMALL, lambda s: s["op"], self.options)], ["pool"])
+
+
+class Suites(unittest.TestCase):
+    def test_fixed_suites(self):
+        self.assertEqual(len(operators.gemm10()), 10)
+        layers = list(operators.depthwise())
+        self.assertEqual(len(layers), len({s["name"] for s in layers}))
+        self.assertTrue(any(s["cin"] == 960 and s["in"] == [7, 7] for s in layers))
+
+    def test_alt9_is_nine_operators_ten_times_and_depends_on_the_seed(self):
+        first, again, other = list(alt9.specs(0)), list(alt9.specs(0)), list(alt9.specs(1))
+        self.assertEqual(len(first), 90)
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+        for spec in first + other:
+            self.assertTrue(alt9.LEAST_FLOP <= flop(spec) <= alt9.MOST_FLOP, spec)
+            if spec["op"] == "conv":
+                self.assertTrue(all(side >= 1 for side in models.geometry(spec)[3]), spec)
+
+    def test_roller_walk_finds_families_and_shrinks_batches(self):
+        found = {family: [] for family in roller119.FAMILIES}
+        spec = {"op": "conv", "batch": 16, "cin": 64, "cout": 64, "in": [224, 224], "kernel": [3, 3]}
+        for _ in range(2):
+            roller119.add(found, ("conv", spec))
+        self.assertEqual(len(found["conv"]), 1)
+        self.assertEqual(found["conv"][0]["batch"], 4)
+        self.assertLessEqual(flop(found["conv"][0]), roller119.MOST_FLOP)
+        self.assertGreaterEqual(sum(roller119.FAMILIES.values()), roller119.LEAST)
+
+
+if __name__ == "__main__":
+    unittest.main()

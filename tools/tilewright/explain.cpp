@@ -1,0 +1,127 @@
+// tilewright explain MODEL.tw: for each group what was chosen, how it was found, its rivals, and how far it is from the
+// machine's bounds.
+#include "driver/explain.h"
+
+#include <algorithm>
+
+#include "tilewright/arrays.h"
+#include "tilewright/command.h"
+#include "tilewright/load.h"
+
+namespace tw::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string entry;
+  std::string group;
+  int threads = 0;
+  int top = 0;
+  bool no_run = false;
+  ModelOptions compile;
+};
+
+constexpr int kRuns = 5;  // of the profile; the fastest time of each step counts
+
+// Times of the steps of the bound entry.
+std::vector<driver::StepTime> profile(driver::Session& session) {
+  std::vector<driver::StepTime> best;
+  for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
+    session.run_bound();
+    const std::vector<driver::StepTime> steps = session.last_profile();
+    if (run < 2) best = steps;
+    for (size_t i = 0; i < steps.size(); ++i)
+      best[i].microseconds = std::min(best[i].microseconds, steps[i].microseconds);
+  }
+  return best;
+}
+
+std::string time_text(const driver::GroupReport& r) {
+  std::string text;
+  if (r.run_us > 0) text += fmt::format("{:.1f} us now", r.run_us);
+  if (r.plan.microseconds > 0)
+    text += fmt::format("{}{:.1f} us when compiled", text.empty() ? "" : ", ", r.plan.microseconds);
+  if (r.plan.predicted_us > 0)
+    text += fmt::format("{}{:.1f} us predicted", text.empty() ? "" : ", ", r.plan.predicted_us);
+  return text.empty() ? "time unknown" : text;
+}
+
+void print_group(const GlobalOptions& global, const driver::GroupReport& r) {
+  say(global, fmt::format("{}: {}, {}", r.plan.name, r.plan.family, time_text(r)));
+  std::string bounds = fmt::format("  at least {:.1f} KB in and out", static_cast<double>(r.bound_bytes) / 1e3);
+  if (r.mue > 0) bounds += fmt::format(", {:.1f} % of the memory's speed (MUE)", r.mue);
+  if (r.flop > 0) bounds += fmt::format("; {:.1f} MFLOP", r.flop / 1e6);
+  if (r.flop > 0 && r.peak_share > 0) bounds += fmt::format(", {:.1f} % of the FMA peak", r.peak_share);
+  say(global, bounds);
+  for (const std::string& line : r.plan.trace) say(global, "  " + line);
+  for (const plan::Rival& rival : r.plan.rivals) say(global, fmt::format("  not {}: {}", rival.family, rival.reason));
+}
+
+nlohmann::ordered_json to_json(const driver::GroupReport& r) {
+  nlohmann::ordered_json rivals = nlohmann::ordered_json::array();
+  for (const plan::Rival& rival : r.plan.rivals) rivals.push_back({{"family", rival.family}, {"reason", rival.reason}});
+  return {{"name", r.plan.name},
+          {"family", r.plan.family},
+          {"run_us", r.run_us},
+          {"measured_us", r.plan.microseconds},
+          {"predicted_us", r.plan.predicted_us},
+          {"bound_bytes", r.bound_bytes},
+          {"flop", r.flop},
+          {"mue_percent", r.mue},
+          {"fma_peak_percent", r.peak_share},
+          {"trace", r.plan.trace},
+          {"schedule", schedule::to_string(r.plan.schedule)},
+          {"rivals", rivals}};
+}
+
+int explain(const GlobalOptions& global, const Options& options) {
+  const LoadedModel model = load_model(global, options.model, options.compile);
+  driver::Session session = open_session(model, {options.threads, !options.no_run});
+  session.bind(gather_inputs({{}, "seed=0", options.entry}, session));
+  const targets::Target target = driver::hal::resolve_target("cpu", measured_figures());
+  const std::vector<driver::StepTime> steps = options.no_run ? std::vector<driver::StepTime>() : profile(session);
+  std::vector<driver::GroupReport> reports =
+      driver::explain_entry(model.artefact, session.bound_entry(), steps, target, session.threads());
+  std::erase_if(reports, [&](const driver::GroupReport& r) {
+    return !options.group.empty() && r.plan.name.find(options.group) == std::string::npos;
+  });
+  std::ranges::stable_sort(reports, std::greater<>(), driver::best_known_us);
+  if (options.top > 0 && reports.size() > static_cast<size_t>(options.top))
+    reports.resize(static_cast<size_t>(options.top));
+  if (global.json) {
+    nlohmann::ordered_json groups = nlohmann::ordered_json::array();
+    for (const driver::GroupReport& r : reports) groups.push_back(to_json(r));
+    print_json("tilewright.explain.v1", {{"model", options.model},
+                                         {"threads", session.threads()},
+                                         {"figures", target.info.figures_from},
+                                         {"groups", groups}});
+    return kOk;
+  }
+  say(global, fmt::format("{} groups, slowest first; {} threads; bounds from figures {}", reports.size(),
+                          session.threads(), target.info.figures_from));
+  for (const driver::GroupReport& r : reports) print_group(global, r);
+  return kOk;
+}
+
+}  // namespace
+
+void add_explain(Application& application) {
+  CLI::App* verb = application.app.add_subcommand(
+      "explain",
+      "Example: tilewright explain resnet50.tw --top 5\n\nShows for each group what was chosen and how it was "
+      "found, the rivals and why they lost, and how far it is from the machine's bounds.");
+  auto options = std::make_shared<Options>();
+  verb->add_option("MODEL", options->model, "Artefact (.tw) or ONNX model")->required();
+  verb->add_option("--entry", options->entry, "Of several compiled shapes, the one to explain (inspect lists them)");
+  verb->add_option("--group", options->group, "Only groups whose name holds this text");
+  verb->add_option("--top", options->top, "Only the slowest N groups")->check(CLI::PositiveNumber);
+  verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_flag("--no-run", options->no_run, "Do not run the model: times of the plan only");
+  add_model_options(*verb, options->compile);
+  verb->callback([&application, options] {
+    application.run = [&application, options] { return explain(application.global, *options); };
+  });
+}
+
+}  // namespace tw::cli

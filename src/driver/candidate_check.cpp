@@ -147,4 +147,17 @@ std::string CandidateCheck::check(const tune::Samples& samples) const {
   return "";
 }
 
+std::string CandidateCheck::disagree(std::span<const tune::Difference> differences) const {
+  for (size_t o = 0; o < outputs_.size() && o < differences.size(); ++o) {
+    const Output& output = outputs_[o];
+    if (output.rounded && !output.want.is_float()) continue;  // integers that rounding may flip
+    // Elsewhere bounds are not known: those of the checked elements stand for all.
+    const double bound = output.bounds.empty() ? 0 : *std::ranges::max_element(output.bounds);
+    if (differences[o].largest <= 2 * bound) continue;
+    return fmt::format("element {} of {} differs by {}, twice the largest bound is {}", differences[o].element,
+                       output.tensor, differences[o].largest, 2 * bound);
+  }
+  return "";
+}
+
 }  // namespace tw::driver

@@ -25,6 +25,8 @@ class CandidateCheck {
   void prepare(const loop::Program& loops, tune::Workload& work) const;
   /// Why the samples of a candidate's first run are wrong; empty when they are right.
   std::string check(const tune::Samples& samples) const;
+  /// Whether two candidates that passed check() differ by more than both may, somewhere.
+  std::string disagree(std::span<const tune::Difference> differences) const;
 
  private:
   struct Output {

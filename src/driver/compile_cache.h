@@ -42,8 +42,9 @@ class CompileCache {
  public:
   explicit CompileCache(CacheOptions options) : options_(std::move(options)) {}
 
-  /// What names the artefact of this model under these options for `target` (options.target with its figures); nothing when there is no cache, when the model cannot
-  /// be read (the compilation will say why), or when the options ask for more than an artefact (a plan, dumps).
+  /// What names the artefact of this model under these options for `target` (options.target with its figures); nothing
+  /// when there is no cache, when the model cannot be read (the compilation will say why), or when the options ask for
+  /// more than an artefact (a plan, dumps).
   struct Key {
     std::string name;  // of the entry's files
     std::string model;

@@ -208,6 +208,7 @@ class Tuner::Session {
     measure.rotate_bytes = rotate_bytes();
     measure.drop_ratio = options().drop_ratio;
     measure.check = [&](size_t, const tune::Samples& samples) { return check->check(samples); };
+    measure.disagree = [&](std::span<const tune::Difference> found) { return check->disagree(found); };
     measure.stop = [this] { return stopped(); };
     take(t, prepared, tuner_.measurer_->measure(prepared.workloads, measure));
   }
@@ -232,6 +233,10 @@ class Tuner::Session {
       if (auto record = to_record(tasks_[t].candidates[c], now)) records.push_back(std::move(*record));
     }
     result.best = pick(result.measured);
+    for (size_t i = 0; i < prepared.candidates.size(); ++i) {
+      if (static_cast<int64_t>(prepared.candidates[i]) == result.best)
+        tuner_.codes_[loop::to_string(prepared.codes[i].loops)] = prepared.codes[i].code;
+    }
     if (tuner_.database_ != nullptr && !records.empty())
       tuner_.database_->store(task_key(tasks_[t], context_, options()), records);
     report(tasks_[t], result);
@@ -290,6 +295,11 @@ bool Tuner::start(const TargetInfo& target) {
   }();
   if (!why.empty() && options_.notice) options_.notice(fmt::format("nothing is measured: {}", why));
   return why.empty();
+}
+
+const ProgramCode* Tuner::find_code(const loop::Program& program) const {
+  const auto found = codes_.find(loop::to_string(program));
+  return found == codes_.end() ? nullptr : &found->second;
 }
 
 std::vector<TuneResult> Tuner::choose(std::span<const TuneTask> tasks, const TuneContext& context) {

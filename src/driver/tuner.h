@@ -47,6 +47,8 @@ class Tuner {
   std::vector<TuneResult> choose(std::span<const TuneTask> tasks, const TuneContext& context);
   /// Whether everything was measured that should have been.
   bool complete() const { return complete_; }
+  /// Machine code of a candidate that was chosen by measuring here; null for other programs.
+  const ProgramCode* find_code(const loop::Program& program) const;
 
  private:
   class Session;
@@ -57,6 +59,7 @@ class Tuner {
   bool tried_ = false;   // to start a worker
   bool opened_ = false;  // the database, or tried to
   bool complete_ = true;
+  std::map<std::string, ProgramCode> codes_;  // by the text of the loop program
   std::unique_ptr<tune::Database> database_;
   std::string lock_file_;
   std::unique_ptr<tune::Measurer> measurer_;

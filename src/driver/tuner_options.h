@@ -30,7 +30,8 @@ struct TunerOptions {
   double drop_ratio = 1.25;   // see tune::MeasureOptions
   std::function<bool()> interrupted;  // true: keep the best so far
   std::function<void(const TuneEvent& event)> event;
-  std::function<void(const std::string& notice)> notice;  // what is worth saying and no error
+  /// What is worth saying and no error; unset: these become warnings of the compilation.
+  std::function<void(const std::string& notice)> notice;
 };
 
 }  // namespace tw::driver

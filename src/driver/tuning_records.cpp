@@ -47,9 +47,9 @@ tune::TaskKey task_key(const TuneTask& task, const TuneContext& context, const T
   for (const std::string& constant : task.constants) program += fmt::format("constant {}\n", constant);
   constexpr std::string_view kWarmths[] = {"warm", "rotated", "flushed"};
   const auto warmth = static_cast<size_t>(context.weights);
-  std::string environment = fmt::format("build {}\nprotocol {}\ntarget {}\nthreads {}\nweights {}\n",
-                                        build_id(), tune::kMeasuringProtocol, target_text(context.target),
-                                        options.threads, kWarmths[warmth]);
+  std::string environment =
+      fmt::format("build {}\nprotocol {}\ntarget {}\nthreads {}\nweights {}\n", build_id(), tune::kMeasuringProtocol,
+                  target_text(context.target), options.threads, kWarmths[warmth]);
   for (const std::string& pass : context.group.lower.disabled) environment += fmt::format("without {}\n", pass);
   return {std::move(program), std::move(environment)};
 }

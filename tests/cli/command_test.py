@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import struct
 import subprocess
 import tempfile
@@ -21,6 +22,8 @@ import zipfile
 import onnx_bytes as ob
 
 TILEWRIGHT = os.environ["TILEWRIGHT"]
+# Equal on every machine and every time, as in tests/environment.cmake; tests of what is kept or measured say so.
+os.environ |= {"TILEWRIGHT_CACHE_DIR": "/dev/null", "TILEWRIGHT_DB": "/dev/null", "TILEWRIGHT_NO_MEASURE": "1"}
 USAGE, MODEL, MISMATCH, ARTEFACT, EXHAUSTED = 2, 3, 4, 5, 6
 
 
@@ -340,6 +343,7 @@ class Kept(Case):
         super().setUp()
         self.state = self.folder / "state"
         self.environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(self.state / "cache"), "TILEWRIGHT_DB": str(self.state / "tuning.db")}
+        del self.environment["TILEWRIGHT_NO_MEASURE"]
 
     def keeps(self, *words):
         return self.succeeds(*words, env=self.environment)
@@ -448,6 +452,72 @@ class Kept(Case):
             self.assertEqual(process.returncode, 0, text)
         self.assertEqual(len({(self.folder / f"{i}.tw").read_bytes() for i in range(4)}), 1)
         self.assertEqual(json.loads(self.keeps("cache", "status", "--json").stdout)["entries"], 1)
+
+    def test_candidates_are_measured_and_remembered(self):
+        self.write("dense.onnx", ob.dense(m=64, k=256, n=256))
+        first = self.compile("a.tw", "--no-cache", "--plan-out", "a.twp", "--events", "a.ndjson", "--measure-threads", "1")
+        self.assertIn("  time ", (self.folder / "a.twp").read_text())
+        events = [json.loads(line) for line in (self.folder / "a.ndjson").read_text().splitlines()]
+        candidates = [e for e in events if "candidate" in e]
+        self.assertGreater(len(candidates), 1)
+        self.assertEqual({e["outcome"] for e in candidates}, {"measured"})
+        self.assertIn("measure", {e.get("phase") for e in events})
+        status = json.loads(self.keeps("db", "status", "--json").stdout)
+        self.assertEqual((status["tasks"], status["measured"]), (1, len(candidates)))
+        self.compile("b.tw", "--no-cache", "--events", "b.ndjson", "--measure-threads", "1")
+        self.assertNotIn("candidate", (self.folder / "b.ndjson").read_text())
+        self.assertEqual((self.folder / "a.tw").read_bytes(), (self.folder / "b.tw").read_bytes())
+        self.compile("c.tw", "--no-measure", "--plan-out", "c.twp")
+        self.assertNotIn("  time ", (self.folder / "c.twp").read_text())
+        self.keeps("verify", "a.tw")
+        self.assertGreater(first["groups"], 0)
+
+    def measuring(self, *options):
+        """A compilation that has begun to measure a group, with many more to come."""
+        layers = 40
+        nodes, tensors = [], []
+        for i in range(layers):
+            nodes.append(ob.node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"], f"M{i}"))
+            tensors.append(ob.tensor(f"w{i}", [200 + i, 201 + i], [1] * (200 + i) * (201 + i)))
+        self.write("deep.onnx", ob.model(nodes, [ob.value_info("x0", [64, 200])], [ob.value_info(f"x{layers}", [64, 200 + layers])], tensors))
+        process = subprocess.Popen([TILEWRIGHT, "compile", "deep.onnx", "-o", "deep.tw", "--events", "e.ndjson", "-v", *options], cwd=self.folder,
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        deadline = time.monotonic() + 120
+        while '"candidate"' not in (self.folder / "e.ndjson").read_text() if (self.folder / "e.ndjson").exists() else True:
+            self.assertIsNone(process.poll(), "it ended before it measured anything")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        return process
+
+    def test_an_interrupt_keeps_the_best_so_far(self):
+        process = self.measuring()
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the compiler and whatever it started
+        text, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, text)
+        self.succeeds("run", "deep.tw", "--random", "seed=0")
+        measured = len(re.findall(r"(?m)^  \S+ +M\d+ [0-9.]+ us", text))
+        self.assertGreater(measured, 0, text)
+        self.assertLess(measured, 40, text)
+        self.assertEqual(json.loads(self.keeps("cache", "status", "--json").stdout)["entries"], 0, "an unfinished search was cached")
+
+    def test_a_second_interrupt_ends_the_command(self):
+        process = self.measuring()
+        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, signal.SIGINT)
+        text, _ = process.communicate(timeout=120)
+        if process.returncode != 0:  # unless it finished between the two
+            self.assertEqual(process.returncode, 130, text)
+            self.assertFalse((self.folder / "deep.tw").exists())
+        self.assertEqual([p.name for p in self.folder.iterdir() if ".tmp." in p.name], [])
+
+    def test_the_budget_bounds_the_time(self):
+        start = time.monotonic()
+        process = self.measuring("--budget", "1s", "--json")
+        text, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, text)
+        self.assertLess(time.monotonic() - start, 60)
+        events = [json.loads(line) for line in (self.folder / "e.ndjson").read_text().splitlines()]
+        self.assertLess(len({e["group"] for e in events if "group" in e}), 40)
 
     def test_options(self):
         for text in ("soon", "-3s", "0", "10 parsecs"):

@@ -54,8 +54,7 @@ void write_bytes(const std::string& path, std::span<const uint8_t> bytes) {
 }
 
 // Compiles to `output`, or copies what an earlier compilation left in the cache.
-Product produce(const Options& options, driver::CompileOptions compile, const std::string& output,
-                Progress& progress) {
+Product produce(const Options& options, driver::CompileOptions compile, const std::string& output, Progress& progress) {
   auto [cache, key] = find_in_cache(options.model, options.compile, compile, progress);
   if (options.time_passes) key.reset();
   if (key) {

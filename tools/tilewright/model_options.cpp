@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "support/error.h"
 #include "support/folders.h"
@@ -65,13 +66,18 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--dump-ir", o.dump, "Write the IR after every pass into this folder");
   app.add_option("--disable-pass", o.disabled, "Leave out an optional pass (repeatable)");
   app.add_flag("--no-optional-passes", o.no_optional_passes, "Leave out every optional pass");
-  app.add_flag("--no-measure", o.no_measure, "Take what the constructors predict to be best; measure nothing");
+  app.add_flag("--no-measure", o.no_measure,
+               "Take what the constructors predict to be best; measure nothing ($TILEWRIGHT_NO_MEASURE)")
+      ->envname("TILEWRIGHT_NO_MEASURE");
   app.add_option("--budget", o.budget,
                  "Longest time for measuring candidates, for example 60s or 2m (default: no limit)");
   app.add_option(
          "--measure-threads", o.measure_threads,
          "Threads that candidates are measured with: as many as the artefact will mostly run with (default: all)")
       ->check(CLI::NonNegativeNumber);
+  app.add_flag(
+      "--measure-all", o.measure_all,
+      "Measure every candidate of every group to the end, to compare predictions with: -vv, --events, explain");
   app.add_option("--db", o.database, "Tuning database (default: $TILEWRIGHT_DB or a file of the user's state folder)");
   app.add_flag("--no-cache", o.no_cache, "Compile, even if the cache has the artefact, and do not keep it there");
 }
@@ -196,6 +202,10 @@ driver::CompileOptions to_compile_options(const ModelOptions& o, Progress& progr
   out.tuning.worker = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
   out.tuning.database = o.database.empty() ? tuning_database() : o.database;
   out.tuning.threads = o.measure_threads;
+  if (o.measure_all) {
+    out.tuning.light_us = 0;
+    out.tuning.drop_ratio = std::numeric_limits<double>::infinity();
+  }
   out.tuning.interrupted = interrupted;
   out.tuning.event = [&progress](const driver::TuneEvent& event) { progress.measured(event); };
   out.tuning.notice = notices(progress);

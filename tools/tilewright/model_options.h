@@ -22,6 +22,7 @@ struct ModelOptions {
   bool no_measure = false;
   std::string budget;  // "60s"
   int measure_threads = 0;
+  bool measure_all = false;
   std::string database;  // of tuning records; empty: the default
   bool no_cache = false;
 };

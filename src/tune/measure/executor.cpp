@@ -252,7 +252,7 @@ Sample Executor::time_once(Loaded& loaded) {
   return {(region.end - region.start) / static_cast<double>(loaded.repetitions), region.quiet};
 }
 
-Samples Executor::run(int64_t slot, double& warm_ns) {
+Executor::Ran Executor::run(int64_t slot, Request::Outputs outputs) {
   Loaded& loaded = this->slot(slot);
   build(loaded, 1);
   for (size_t b = 0; b < loaded.workload.buffers.size(); ++b) {
@@ -260,10 +260,10 @@ Samples Executor::run(int64_t slot, double& warm_ns) {
     const BufferSpec& spec = loaded.workload.buffers[b];
     if (is_written(spec)) std::memset(loaded.data[b], 0xff, static_cast<size_t>(storage_size(spec)));
   }
+  Ran ran;
   time_once(loaded);
-  warm_ns = time_once(loaded).nanoseconds;
+  ran.warm_ns = time_once(loaded).nanoseconds;
   check_guards();
-  Samples samples;
   for (const Wanted& want : loaded.workload.wanted) {
     const BufferSpec& spec = loaded.workload.buffers[static_cast<size_t>(want.buffer)];
     const auto* data = reinterpret_cast<const std::byte*>(loaded.data[static_cast<size_t>(want.buffer)]);
@@ -271,9 +271,25 @@ Samples Executor::run(int64_t slot, double& warm_ns) {
     std::vector<std::byte> bytes;
     if (want.elements.empty()) bytes.assign(data, data + storage_size(spec));
     for (const int64_t e : want.elements) bytes.insert(bytes.end(), data + e * size, data + (e + 1) * size);
-    samples.push_back(std::move(bytes));
+    ran.samples.push_back(std::move(bytes));
   }
-  return samples;
+  keep_or_compare(loaded, outputs, ran);
+  return ran;
+}
+
+void Executor::keep_or_compare(const Loaded& loaded, Request::Outputs outputs, Ran& ran) {
+  if (outputs == Request::Outputs::kKeep) kept_.clear();
+  for (size_t w = 0; w < loaded.workload.wanted.size(); ++w) {
+    const auto b = static_cast<size_t>(loaded.workload.wanted[w].buffer);
+    const BufferSpec& spec = loaded.workload.buffers[b];
+    const std::span data(reinterpret_cast<const std::byte*>(loaded.data[b]), static_cast<size_t>(storage_size(spec)));
+    if (outputs == Request::Outputs::kKeep) {
+      kept_.emplace_back(data.begin(), data.end());
+    } else {
+      TW_CHECK(w < kept_.size() && kept_[w].size() == data.size(), "no outputs were kept to compare with");
+      ran.differences.push_back(difference(spec.type.type, data, kept_[w]));
+    }
+  }
 }
 
 std::vector<Sample> Executor::sample(int64_t slot, int64_t repetitions, int64_t samples) {
@@ -290,6 +306,7 @@ void Executor::reset() {
   slots_.clear();
   inputs_.clear();
   outputs_.clear();
+  kept_.clear();
 }
 
 }  // namespace tw::tune

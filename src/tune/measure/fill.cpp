@@ -1,5 +1,6 @@
 #include "tune/measure/fill.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "support/error.h"
@@ -60,7 +61,35 @@ std::vector<std::byte> random_elements(const BufferSpec& spec) {
   return bytes;
 }
 
+template <typename T, typename Value>
+Difference difference_of(std::span<const std::byte> a, std::span<const std::byte> b, const Value& value) {
+  const auto* x = reinterpret_cast<const T*>(a.data());
+  const auto* y = reinterpret_cast<const T*>(b.data());
+  Difference out;
+  for (size_t i = 0; i < a.size() / sizeof(T); ++i) {
+    if (std::memcmp(&x[i], &y[i], sizeof(T)) == 0) continue;
+    const double p = value(x[i]), q = value(y[i]);
+    if (p == q || (std::isnan(p) && std::isnan(q))) continue;
+    const double far = std::isfinite(p) && std::isfinite(q) ? std::fabs(p - q) : INFINITY;
+    if (far <= out.largest) continue;
+    out = {far, static_cast<int64_t>(i)};
+  }
+  return out;
+}
+
 }  // namespace
+
+Difference difference(DataType type, std::span<const std::byte> a, std::span<const std::byte> b) {
+  const auto number = [](auto x) { return static_cast<double>(x); };
+  if (type == DataType::f64()) return difference_of<double>(a, b, number);
+  if (type == DataType::f32()) return difference_of<float>(a, b, number);
+  if (type == DataType::f16()) return difference_of<uint16_t>(a, b, f16_value);
+  if (type == DataType::bf16()) return difference_of<uint16_t>(a, b, bf16_value);
+  if (type.bits() == 8) return difference_of<int8_t>(a, b, number);
+  if (type.bits() == 16) return difference_of<int16_t>(a, b, number);
+  if (type.bits() == 32) return difference_of<int32_t>(a, b, number);
+  return difference_of<int64_t>(a, b, number);
+}
 
 int64_t storage_size(const BufferSpec& spec) {
   return num_elements(spec.layout.storage_shape(spec.type.shape)) * spec.type.type.bytes();

@@ -96,6 +96,12 @@ struct Measured {
 /// Elements that were wanted, as bytes of their type: one vector for each Workload::wanted.
 using Samples = std::vector<std::vector<std::byte>>;
 
+/// How far one wanted buffer lies from that of another candidate, over all its elements.
+struct Difference {
+  double largest = 0;    // |a - b|; infinite where only one of them is a number
+  int64_t element = -1;  // where; -1: all bits are equal
+};
+
 struct RunOnce {
   Outcome outcome = Outcome::kNotMeasured;
   std::string reason;
@@ -109,6 +115,9 @@ struct MeasureOptions {
   int64_t samples = 12;      // of each candidate that is not dropped
   /// Called with the samples of a candidate's first run: a reason when they are wrong, an empty string otherwise.
   std::function<std::string(size_t candidate, const Samples& samples)> check;
+  /// Called when a candidate passed `check` and another one did before it: a reason when they differ by more than two
+  /// right ones may, an empty string otherwise. Then one of the two is wrong, and neither is trusted.
+  std::function<std::string(std::span<const Difference> differences)> disagree;
   /// Asked between samples; true ends measuring, and what is not measured by then stays so.
   std::function<bool()> stop;
 };

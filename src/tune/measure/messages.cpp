@@ -89,6 +89,7 @@ Payload encode(const Request& r) {
                {"slot", r.slot},
                {"threads", r.threads},
                {"rotate", r.rotate_bytes},
+               {"outputs", static_cast<int>(r.outputs)},
                {"repetitions", r.repetitions},
                {"samples", r.samples}};
   if (r.question == Question::kLoad) json["workload"] = json_of(r.workload);
@@ -96,7 +97,8 @@ Payload encode(const Request& r) {
 }
 
 Payload encode(const Answer& a) {
-  Json outputs = Json::array(), nanoseconds = Json::array(), quiet = Json::array();
+  Json outputs = Json::array(), nanoseconds = Json::array(), quiet = Json::array(), differences = Json::array();
+  for (const Difference& d : a.differences) differences.push_back({d.largest, d.element});
   for (const std::vector<std::byte>& bytes : a.outputs) outputs.push_back(binary_of(bytes));
   for (const Sample& s : a.samples) {
     nanoseconds.push_back(s.nanoseconds);
@@ -106,6 +108,7 @@ Payload encode(const Answer& a) {
                             {"protocol", a.protocol},
                             {"threads", a.threads},
                             {"outputs", std::move(outputs)},
+                            {"differences", std::move(differences)},
                             {"warm", a.warm_ns},
                             {"nanoseconds", std::move(nanoseconds)},
                             {"quiet", std::move(quiet)}});
@@ -118,6 +121,7 @@ std::optional<Request> decode_request(const Payload& payload) {
     r.slot = json.at("slot");
     r.threads = json.at("threads");
     r.rotate_bytes = json.at("rotate");
+    r.outputs = static_cast<Request::Outputs>(json.at("outputs").get<int>());
     r.repetitions = json.at("repetitions");
     r.samples = json.at("samples");
     if (r.question == Question::kLoad) r.workload = workload_of(json.at("workload"));
@@ -132,6 +136,7 @@ std::optional<Answer> decode_answer(const Payload& payload) {
     a.protocol = json.at("protocol");
     a.threads = json.at("threads");
     for (const Json& bytes : json.at("outputs")) a.outputs.push_back(bytes_of(bytes));
+    for (const Json& d : json.at("differences")) a.differences.push_back({d.at(0), d.at(1)});
     a.warm_ns = json.at("warm");
     const Json& times = json.at("nanoseconds");
     for (size_t i = 0; i < times.size(); ++i) a.samples.push_back({times[i], json.at("quiet").at(i).get<bool>()});

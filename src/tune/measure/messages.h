@@ -21,6 +21,8 @@ struct Request {
   int threads = 0;          // kLoad; 0: all
   double rotate_bytes = 0;  // kLoad
   Workload workload;        // kLoad
+  /// kRun: whether its outputs are to be kept and later ones compared with them, or to be compared with what was kept.
+  enum class Outputs : uint8_t { kKeep, kCompare } outputs = Outputs::kKeep;
   int64_t repetitions = 1;  // kSample: runs in one sample
   int64_t samples = 1;      // kSample
 };
@@ -33,10 +35,11 @@ struct Sample {
 struct Answer {
   std::string error;  // why the worker declines; empty: it did what was asked
   int64_t protocol = 0;
-  int64_t threads = 0;          // greeting
-  Samples outputs;              // kRun
-  double warm_ns = 0;           // kRun
-  std::vector<Sample> samples;  // kSample
+  int64_t threads = 0;                  // greeting
+  Samples outputs;                      // kRun
+  std::vector<Difference> differences;  // kRun, of each wanted buffer
+  double warm_ns = 0;                   // kRun
+  std::vector<Sample> samples;          // kSample
 };
 
 Payload encode(const Request& request);

@@ -44,6 +44,7 @@ Tournament::Tournament(std::span<const Workload> workloads, const MeasureOptions
 
 std::vector<Measured> Tournament::run() {
   for (size_t i = 0; i < entrants_.size() && !stopped(); ++i) admit(i);
+  drop_by_first_run();
   int64_t turns = 0;
   for (bool racing = true; racing && turns * kRoundSamples < options_.samples; ++turns) {
     racing = false;
@@ -95,12 +96,23 @@ void Tournament::admit(size_t i) {
   Request request;
   request.question = Question::kRun;
   request.slot = static_cast<int64_t>(i);
+  const bool compares = kept_ && entrants_[*kept_].generation == worker_.generation();
+  request.outputs = compares ? Request::Outputs::kCompare : Request::Outputs::kKeep;
   const Reply reply = worker_.ask(request, patience(2 * workloads_[i].expected_ns));
   if (!settle(i, reply)) return;
   const std::string wrong = options_.check ? options_.check(i, reply.answer.outputs) : "";
   Entrant& entrant = entrants_[i];
   if (!wrong.empty()) {
     settle(i, {Outcome::kWrong, wrong, {}});
+    return;
+  }
+  if (!compares) kept_ = i;
+  const std::string differs = compares && options_.disagree ? options_.disagree(reply.answer.differences) : "";
+  if (!differs.empty()) {
+    settle(i, {Outcome::kWrong, fmt::format("it or candidate {} is wrong: {}", *kept_, differs), {}});
+    settle(*kept_, {Outcome::kWrong, fmt::format("it or candidate {} is wrong: {}", i, differs), {}});
+    entrants_[*kept_].run_ns = 0;
+    kept_.reset();
     return;
   }
   entrant.run_ns = reply.answer.warm_ns;
@@ -127,6 +139,16 @@ void Tournament::race_once(size_t i) {
   if (count >= options_.samples || (count >= kFewestSamples && spent > kMaxRaceNs)) entrant.racing = false;
 }
 
+// A warm run alone is a rough time, so only what is far behind goes.
+void Tournament::drop_by_first_run() {
+  constexpr double kRoughness = 1.6;
+  double best = INFINITY;
+  for (const Entrant& e : entrants_) {
+    if (e.racing) best = std::min(best, e.run_ns);
+  }
+  for (Entrant& e : entrants_) e.racing = e.racing && e.run_ns <= kRoughness * options_.drop_ratio * best;
+}
+
 void Tournament::drop_slow_ones() {
   double best = INFINITY;
   const auto fastest = [](const Entrant& e) {
@@ -144,7 +166,7 @@ Measured Tournament::result(const Entrant& entrant) const {
   Measured out{entrant.outcome, entrant.reason, {}};
   if (entrant.outcome == Outcome::kMeasured) out.timing = summarize(entrant.samples);
   if (entrant.outcome == Outcome::kNotMeasured && entrant.run_ns > 0) {
-    // Stopped before its first turn, but it ran: one warm run says more than nothing.
+    // No turn came, but it ran: one warm run says more than nothing.
     const Sample once = {entrant.run_ns, false};
     return {Outcome::kMeasured, "", summarize({&once, 1})};
   }

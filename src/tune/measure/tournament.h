@@ -24,6 +24,7 @@ class Tournament {
   void admit(size_t i);
   bool load(size_t i);
   void race_once(size_t i);
+  void drop_by_first_run();
   void drop_slow_ones();
   bool settle(size_t i, const Reply& reply);
   double patience(double runs_ns) const;
@@ -34,6 +35,7 @@ class Tournament {
   const WorkerOptions& limits_;
   WorkerClient& worker_;
   std::vector<Entrant> entrants_;
+  std::optional<size_t> kept_;  // whose outputs the worker has kept to compare others with
 };
 
 /// Best decile and median of samples: of the quiet ones when there are enough, otherwise of all.

@@ -20,9 +20,13 @@ Answer answer(Executor& executor, const Request& request) {
       case Question::kLoad:
         executor.load(request.slot, request.workload, request.rotate_bytes, request.threads);
         break;
-      case Question::kRun:
-        out.outputs = executor.run(request.slot, out.warm_ns);
+      case Question::kRun: {
+        Executor::Ran ran = executor.run(request.slot, request.outputs);
+        out.outputs = std::move(ran.samples);
+        out.differences = std::move(ran.differences);
+        out.warm_ns = ran.warm_ns;
         break;
+      }
       case Question::kSample:
         out.samples = executor.sample(request.slot, request.repetitions, request.samples);
         break;

@@ -114,6 +114,41 @@ TEST(Measurer, AHundredBadCandidatesAmongAThousand) {
   }
 }
 
+// Both pass the check of a few elements; the rest of their outputs tells them apart.
+TEST(Measurer, CandidatesThatDisagreeAreNotTrusted) {
+  WorkerMeasurer measurer(worker_options());
+  std::vector<Workload> candidates(4, testing::workload(testing::store_ones(), 100));
+  candidates[1] = testing::workload(testing::copy_words(), 100);
+  for (Workload& w : candidates) w.wanted = {{0, {5}}};
+  MeasureOptions options;
+  std::vector<Difference> seen;
+  options.disagree = [&](std::span<const Difference> differences) {
+    seen.push_back(differences[0]);
+    return differences[0].largest > 0.01 ? "far apart" : "";
+  };
+  const std::vector<Measured> measured = measurer.measure(candidates, options);
+  EXPECT_EQ(measured[0].outcome, Outcome::kWrong);
+  EXPECT_EQ(measured[1].outcome, Outcome::kWrong);
+  EXPECT_NE(measured[1].reason.find("candidate 0"), std::string::npos) << measured[1].reason;
+  EXPECT_EQ(measured[2].outcome, Outcome::kMeasured);
+  EXPECT_EQ(measured[3].outcome, Outcome::kMeasured);
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[1].element, -1);
+  EXPECT_EQ(seen[1].largest, 0);
+}
+
+TEST(Difference, IsTheLargestOverAllElements) {
+  const std::vector<float> a = {1, 2, NAN, INFINITY, 0.0f}, b = {1.5, 0, NAN, INFINITY, -0.0f};
+  const auto bytes = [](const auto& v) { return std::as_bytes(std::span(v)); };
+  EXPECT_EQ(difference(DataType::f32(), bytes(a), bytes(b)).largest, 2);
+  EXPECT_EQ(difference(DataType::f32(), bytes(a), bytes(b)).element, 1);
+  EXPECT_EQ(difference(DataType::f32(), bytes(a), bytes(a)).element, -1);
+  const std::vector<float> c = {1, 2, 0, INFINITY, 0.0f};
+  EXPECT_EQ(difference(DataType::f32(), bytes(a), bytes(c)).largest, INFINITY);
+  const std::vector<int64_t> p = {1, -5}, q = {1, 7};
+  EXPECT_EQ(difference(DataType::i64(), bytes(p), bytes(q)).largest, 12);
+}
+
 TEST(Measurer, StopsWhenItIsAskedTo) {
   WorkerMeasurer measurer(worker_options());
   const std::vector<Workload> candidates(5, testing::workload(testing::store_ones()));

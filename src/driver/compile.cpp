@@ -73,12 +73,16 @@ class Compiler {
   }
 
   void check_pass_names() const {
-    const auto is = [](const auto& pipeline, const std::string& name) {
-      return std::ranges::any_of(pipeline, [&](const auto& pass) { return pass.name == name; });
+    // Whether the pass of this name may be left out; nothing when the pipeline has no such pass.
+    const auto optional = [](const auto& pipeline, const std::string& name) -> std::optional<bool> {
+      const auto pass = std::ranges::find(pipeline, name, [](const auto& row) { return row.name; });
+      return pass == pipeline.end() ? std::nullopt : std::optional(pass->optional);
     };
     for (const std::string& name : options_.disabled_passes) {
-      if (!is(transform::pipeline(), name) && !is(lower::pipeline(), name))
-        throw UsageError(fmt::format("--disable-pass: there is no pass '{}'", name));
+      const std::optional<bool> graph_pass = optional(transform::pipeline(), name);
+      const std::optional<bool> pass = graph_pass ? graph_pass : optional(lower::pipeline(), name);
+      if (!pass) throw UsageError(fmt::format("--disable-pass: there is no pass '{}'", name));
+      if (!*pass) throw UsageError(fmt::format("--disable-pass: pass '{}' is required", name));
     }
   }
 

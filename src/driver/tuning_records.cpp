@@ -37,7 +37,8 @@ int64_t database_revision(const std::string& path, const tune::Database::Notice&
 std::string target_text(const TargetInfo& t) {
   std::string text = fmt::format("{} {} {} {} ", t.name, t.vector_bytes, t.vector_registers, t.units);
   for (const std::string& feature : t.features) text += feature + " ";
-  text += hal::figures_text(t, t.figures_from);
+  text += t.figures_from;
+  text += hal::figures_text(t, "null");
   std::erase(text, '\n');
   return text;
 }

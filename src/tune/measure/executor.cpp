@@ -3,6 +3,7 @@
 #include <dlpack/dlpack.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -95,25 +96,51 @@ struct Executor::Loaded {
   std::unique_ptr<runtime::CpuProgram> program;
 };
 
-/// What a parallel region needs: one sample.
-struct Executor::Region {
-  runtime::CpuProgram* program;
-  std::vector<QuietWatch>* watches;
-  double start = 0;
-  double end = 0;
-  std::atomic<bool> quiet{true};
+/// One sample as a list of loops: all threads start watching, the program's loops run, all threads stop watching. Each
+/// watch is its own thread's, so threads wait for each other at both ends; one that does not come in time is a
+/// disturbance.
+class Executor::Region final : public runtime::Loops {
+ public:
+  Region(runtime::CpuProgram& program, std::vector<QuietWatch>& watches, int threads)
+      : program_(program), watches_(watches), threads_(threads) {}
 
-  static void body(void* self, const runtime::Team& team) {
-    auto* region = static_cast<Region*>(self);
-    QuietWatch& watch = (*region->watches)[static_cast<size_t>(team.thread())];
-    watch.start();
-    team.barrier();
-    if (team.thread() == 0) region->start = now_ns();
-    region->program->execute(team);
-    team.barrier();
-    if (team.thread() == 0) region->end = now_ns();
-    if (!watch.stop()) region->quiet = false;
+  int count() const override { return program_.count() + 2; }
+  int64_t tiles(int loop) const override { return is_watch(loop) ? threads_ : program_.tiles(loop - 1); }
+  void run(int loop, int64_t begin, int64_t end, int thread) override {
+    if (!is_watch(loop)) return program_.run(loop - 1, begin, end, thread);
+    QuietWatch& watch = watches_[static_cast<size_t>(thread)];
+    if (loop == 0) watch.start();
+    if (!meet(loop == 0 ? started_ : stopped_)) quiet_ = false;
+    if (loop != 0 && !watch.stop()) quiet_ = false;
   }
+  void finished(int loop) override {
+    if (loop == 0) start_ = now_ns();
+    if (loop == program_.count()) end_ = now_ns();
+    if (!is_watch(loop)) program_.finished(loop - 1);
+  }
+
+  double elapsed_ns() const { return end_ - start_; }
+  bool quiet() const { return quiet_; }
+
+ private:
+  bool is_watch(int loop) const { return loop == 0 || loop == program_.count() + 1; }
+  // Whether all threads have come within a time in which a sleeping one wakes up.
+  bool meet(std::atomic<int>& come) const {
+    ++come;
+    const double until = now_ns() + kMeetNs;
+    while (come < threads_ && now_ns() < until) continue;
+    return come >= threads_;
+  }
+
+  static constexpr double kMeetNs = 2e6;
+
+  runtime::CpuProgram& program_;
+  std::vector<QuietWatch>& watches_;
+  int threads_;
+  double start_ = 0;
+  double end_ = 0;
+  std::atomic<int> started_{0}, stopped_{0};
+  std::atomic<bool> quiet_{true};
 };
 
 Executor::Executor() : watches_(static_cast<size_t>(runtime::ThreadPool::of_process().size())) {}
@@ -222,7 +249,8 @@ void Executor::build(Loaded& loaded, int64_t repetitions) {
   loaded.manifest.entries.push_back(std::move(entry));
   const runtime::CpuMemory memory = {nullptr, nullptr, loaded.scratch.data(), loaded.scratch_stride, &loaded.error};
   loaded.program =
-      std::make_unique<runtime::CpuProgram>(loaded.manifest, loaded.manifest.entries[0], loaded.code, memory);
+      std::make_unique<runtime::CpuProgram>(loaded.manifest, loaded.manifest.entries[0], loaded.code, memory,
+                                            runtime::CpuProgram::Profile::kOff);
   loaded.repetitions = repetitions;
 }
 
@@ -244,12 +272,10 @@ Sample Executor::time_once(Loaded& loaded) {
     const BufferSpec& spec = loaded.workload.buffers[b];
     if (spec.warmth == Warmth::kFlushed) flush_caches(loaded.data[b], storage_size(spec));
   }
-  Region region;
-  region.program = loaded.program.get();
-  region.watches = &watches_;
-  const bool ran = runtime::ThreadPool::of_process().try_run(loaded.threads, &Region::body, &region);
+  Region region(*loaded.program, watches_, loaded.threads);
+  const bool ran = runtime::ThreadPool::of_process().try_run(loaded.threads, region);
   TW_CHECK(ran, "the pool is busy");
-  return {(region.end - region.start) / static_cast<double>(loaded.repetitions), region.quiet};
+  return {region.elapsed_ns() / static_cast<double>(loaded.repetitions), region.quiet()};
 }
 
 Executor::Ran Executor::run(int64_t slot, Request::Outputs outputs) {

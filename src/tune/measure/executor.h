@@ -35,7 +35,7 @@ class Executor {
 
  private:
   struct Loaded;
-  struct Region;
+  class Region;
   struct Block {
     runtime::Memory memory;
     uint8_t* data = nullptr;

@@ -25,7 +25,6 @@ struct OpCall {
   const Node& node;
   std::vector<TensorType> inputs;  // one for each node input; absent ones are empty f32
   std::vector<bool> present;
-  std::vector<std::string> output_names = {};  // of the values it writes; empty while types are inferred
   bool has(size_t input) const { return input < present.size() && present[input]; }
 };
 

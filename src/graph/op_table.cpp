@@ -28,12 +28,11 @@ const OpDef& OpTable::at(std::string_view name) const {
 }
 
 OpCall make_call(const Graph& graph, const Node& node) {
-  OpCall call{.node = node, .inputs = {}, .present = {}, .output_names = {}};
+  OpCall call{.node = node, .inputs = {}, .present = {}};
   for (ValueId in : node.inputs) {
     call.present.push_back(in != kAbsent);
     call.inputs.push_back(in == kAbsent ? TensorType{DataType::f32(), {0}} : graph.value(in).type);
   }
-  for (ValueId out : node.outputs) call.output_names.push_back(graph.value(out).name);
   return call;
 }
 

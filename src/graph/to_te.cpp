@@ -1,4 +1,5 @@
-// The te program of a group: placeholders, then the computes of each node.
+// The te program of a group: placeholders, then the computes of each node. Tensors are named after operators and
+// positions, never after the model's values: groups of equal maths have equal programs.
 #include "graph/op.h"
 #include "support/error.h"
 
@@ -22,7 +23,8 @@ class Translator {
  private:
   void add_placeholder(ValueId id) {
     const Value& value = group_.value(id);
-    tensors_.at(id) = builder_.placeholder(value.name, value.type.type, value.type.shape);
+    tensors_.at(id) =
+        builder_.placeholder(fmt::format("x{}", result_.inputs.size()), value.type.type, value.type.shape);
     result_.inputs.push_back(id);
   }
 

@@ -33,7 +33,7 @@ Tensors te_arg(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
   const Reduction reduction = reduction_of(call);
   const te::Combiner combiner = extreme_index_combiner(
       math_type(x.type), wants_max(call) ? Extreme::kMax : Extreme::kMin, wants_last(call) ? Tie::kLast : Tie::kFirst);
-  return {builder.reduce_tuple({tensor_name(call, 0, "value"), tensor_name(call)}, reduction.out_shape(),
+  return {builder.reduce_tuple({tensor_name(call, "value"), tensor_name(call)}, reduction.out_shape(),
                                reduction.reduce_shape(), combiner, [&](const Exprs& i, const Exprs& r) -> Exprs {
                                  return {read(x, reduction.indices(i, r)), r[0]};
                                })[1]};

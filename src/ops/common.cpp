@@ -48,9 +48,8 @@ DataType math_type(DataType type) {
   return type == DataType::f16() || type == DataType::bf16() ? DataType::f32() : type;
 }
 
-std::string tensor_name(const OpCall& call, size_t k, const std::string& suffix) {
-  const std::string base = k < call.output_names.size() ? call.output_names[k] : call.node.op;
-  return suffix.empty() ? base : base + "_" + suffix;
+std::string tensor_name(const OpCall& call, const std::string& suffix) {
+  return suffix.empty() ? call.node.op : call.node.op + "_" + suffix;
 }
 
 Expr read(const te::Tensor& t, Exprs indices) { return cast(math_type(t.type), t(std::move(indices))); }
@@ -62,9 +61,9 @@ Exprs broadcast_indices(const Exprs& i, const Shape& in) {
   return result;
 }
 
-te::Tensor cast_output(const OpCall& call, te::Builder& builder, const te::Tensor& t, DataType type, size_t k) {
+te::Tensor cast_output(const OpCall& call, te::Builder& builder, const te::Tensor& t, DataType type) {
   if (t.type == type) return t;
-  return builder.compute(tensor_name(call, k), t.shape, [&](const Exprs& i) { return cast(type, t(i)); });
+  return builder.compute(tensor_name(call), t.shape, [&](const Exprs& i) { return cast(type, t(i)); });
 }
 
 Expr all_of(const Exprs& conditions) {

@@ -41,15 +41,15 @@ std::vector<int64_t> reduced_axes(const OpCall& call, size_t rank);
 
 /// The type in which elements of `type` are computed: f32 for f16 and bf16, else the type itself.
 DataType math_type(DataType type);
-/// Name for the tensor of output k; `suffix` names an intermediate of the same node.
-std::string tensor_name(const OpCall& call, size_t k = 0, const std::string& suffix = "");
+/// Name for a te tensor of the node: its operator's; `suffix` names an intermediate. The builder numbers equal names.
+std::string tensor_name(const OpCall& call, const std::string& suffix = "");
 
 /// Element of `t` at `indices`, in its math type.
 Expr read(const te::Tensor& t, Exprs indices);
 /// Indices into a tensor of shape `in` for the indices `i` of a tensor it is broadcast to (numpy's rule).
 Exprs broadcast_indices(const Exprs& i, const Shape& in);
 /// `t` converted to `type` by a compute of its own under the name of output k; `t` itself when it has that type.
-te::Tensor cast_output(const OpCall& call, te::Builder& builder, const te::Tensor& t, DataType type, size_t k = 0);
+te::Tensor cast_output(const OpCall& call, te::Builder& builder, const te::Tensor& t, DataType type);
 /// 0 <= e < extent, where e takes values from `low` to `high`: the half that this decides is left out.
 Expr inside(const Expr& e, int64_t extent, int64_t low, int64_t high);
 /// The conjunction of all conditions; true when there is none.

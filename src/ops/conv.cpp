@@ -86,7 +86,7 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   std::vector<int64_t> offset;
   const te::Tensor x = pad_for_window(call, builder, inputs[0], conv.window, imm(type, 0), &offset);
   const bool direct = !call.has(2) && math_type(type) == type;
-  const te::Tensor sum = te_contraction(builder, tensor_name(call, 0, direct ? "" : "acc"), conv, {x, inputs[1]},
+  const te::Tensor sum = te_contraction(builder, tensor_name(call, direct ? "" : "acc"), conv, {x, inputs[1]},
                                         offset, [](const te::Tensor& t, Exprs at) { return read(t, std::move(at)); });
   if (direct) return {sum};
   return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
@@ -126,7 +126,7 @@ Types infer_integer(const OpCall& call) {
 // x - zero point in i32; the zero point has one element, or one for each index of the first axis.
 te::Tensor shifted(const OpCall& call, te::Builder& builder, const Tensors& inputs, size_t k) {
   const te::Tensor& x = inputs[k];
-  return builder.compute(tensor_name(call, 0, k == 0 ? "x" : "w"), x.shape, [&](const Exprs& i) {
+  return builder.compute(tensor_name(call, k == 0 ? "x" : "w"), x.shape, [&](const Exprs& i) {
     const Expr value = cast(DataType::i32(), x(i));
     if (!call.has(2 + k)) return value;
     const te::Tensor& zero = inputs[2 + k];

@@ -74,7 +74,7 @@ Types infer(const OpCall& call) {
 te::Tensor te_spread(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Transposed& t) {
   Shape shape(x.shape.begin(), x.shape.begin() + 2);
   for (size_t d = 0; d < t.rank(); ++d) shape.push_back(t.out[d] + (t.kernel[d] - 1) * t.dilations[d]);
-  return builder.compute(tensor_name(call, 0, "spread"), shape, [&](const Exprs& i) {
+  return builder.compute(tensor_name(call, "spread"), shape, [&](const Exprs& i) {
     Exprs at{i[0], i[1]};
     Exprs conditions;
     for (size_t d = 0; d < t.rank(); ++d) {
@@ -99,7 +99,7 @@ Tensors te_transposed(const OpCall& call, te::Builder& builder, const Tensors& i
   const bool direct = !call.has(2) && math_type(type) == type;
   const Expr each(t.out_channels_each());
   const te::Tensor sum =
-      builder.reduce(tensor_name(call, 0, direct ? "" : "acc"), t.out_shape(), reduce_shape, te::CombinerKind::kSum,
+      builder.reduce(tensor_name(call, direct ? "" : "acc"), t.out_shape(), reduce_shape, te::CombinerKind::kSum,
                      [&](const Exprs& i, const Exprs& r) {
                        const Expr ic = t.group == 1 ? r[0] : floor_div(i[1], each) * Expr(t.channels_each()) + r[0];
                        Exprs at_x{i[0], ic};

@@ -41,13 +41,13 @@ Tensors te_lrn(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
   const Lrn lrn = lrn_of(call);
   Shape padded = x.shape;
   padded[1] += lrn.size - 1;
-  const te::Tensor squares = builder.compute(tensor_name(call, 0, "pad"), padded, [&](Exprs i) {
+  const te::Tensor squares = builder.compute(tensor_name(call, "pad"), padded, [&](Exprs i) {
     i[1] = i[1] - Expr(lrn.before);
     const Expr within = inside(i[1], x.shape[1], -lrn.before, padded[1] - 1 - lrn.before);
     const Expr value = read(x, i);
     return select(within, value * value, imm(value.type(), 0));
   });
-  const te::Tensor sum = builder.reduce(tensor_name(call, 0, "sum"), x.shape, {lrn.size}, CombinerKind::kSum,
+  const te::Tensor sum = builder.reduce(tensor_name(call, "sum"), x.shape, {lrn.size}, CombinerKind::kSum,
                                         [&](Exprs i, const Exprs& r) {
                                           i[1] = i[1] + r[0];
                                           return squares(i);
@@ -99,11 +99,11 @@ Tensors te_lp(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
   const bool squared = norm_order(call) == 2;
   const te::Tensor sum =
-      reduce_axes(builder, tensor_name(call, 0, "sum"), norm_axis(call), CombinerKind::kSum, [&](const Exprs& at) {
+      reduce_axes(builder, tensor_name(call, "sum"), norm_axis(call), CombinerKind::kSum, [&](const Exprs& at) {
         const Expr value = read(x, at);
         return squared ? value * value : unary(Op::kAbs, value);
       });
-  const te::Tensor norm = builder.compute(tensor_name(call, 0, "norm"), sum.shape, [&](const Exprs& i) {
+  const te::Tensor norm = builder.compute(tensor_name(call, "norm"), sum.shape, [&](const Exprs& i) {
     return squared ? tw::call("sqrt", {sum(i)}) : sum(i);
   });
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {

@@ -71,7 +71,7 @@ Tensors te_matmul(const OpCall& call, te::Builder& builder, const Tensors& input
   const DataType type = inputs[0].type;
   const bool direct = math_type(type) == type;
   const te::Tensor sum =
-      te_product(builder, tensor_name(call, 0, direct ? "" : "acc"), matmul_of(call), inputs[0], inputs[1]);
+      te_product(builder, tensor_name(call, direct ? "" : "acc"), matmul_of(call), inputs[0], inputs[1]);
   return {cast_output(call, builder, sum, type)};
 }
 
@@ -164,7 +164,7 @@ Types infer_integer(const OpCall& call) {
 
 te::Tensor shifted(const OpCall& call, te::Builder& builder, const Tensors& inputs, size_t k) {
   const te::Tensor& x = inputs[k];
-  return builder.compute(tensor_name(call, 0, k == 0 ? "a" : "b"), x.shape, [&](const Exprs& i) {
+  return builder.compute(tensor_name(call, k == 0 ? "a" : "b"), x.shape, [&](const Exprs& i) {
     const Expr value = cast(DataType::i32(), x(i));
     if (!call.has(2 + k)) return value;
     const te::Tensor& zero = inputs[2 + k];

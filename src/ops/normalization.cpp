@@ -98,13 +98,13 @@ Statistics statistics(const OpCall& call, te::Builder& builder, const Reduction&
                       const std::function<Expr(const Exprs& at)>& element) {
   const double count = static_cast<double>(reduced_count(reduction.shape, reduction.axes));
   const auto average = [&](const te::Tensor& sum, const std::string& suffix) {
-    return builder.compute(tensor_name(call, 0, suffix), sum.shape,
+    return builder.compute(tensor_name(call, suffix), sum.shape,
                            [&](const Exprs& i) { return sum(i) / imm(sum.type, count); });
   };
   const te::Tensor mean =
-      average(reduce_axes(builder, tensor_name(call, 0, "sum"), reduction, CombinerKind::kSum, element), "mean");
+      average(reduce_axes(builder, tensor_name(call, "sum"), reduction, CombinerKind::kSum, element), "mean");
   const te::Tensor squares =
-      reduce_axes(builder, tensor_name(call, 0, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
+      reduce_axes(builder, tensor_name(call, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
         const Expr centred = element(at) - mean(broadcast_indices(at, mean.shape));
         return centred * centred;
       });
@@ -112,14 +112,14 @@ Statistics statistics(const OpCall& call, te::Builder& builder, const Reduction&
 }
 
 te::Tensor inverse_deviation(const OpCall& call, te::Builder& builder, const te::Tensor& variance) {
-  return builder.compute(tensor_name(call, 0, "inv_std"), variance.shape, [&](const Exprs& i) {
+  return builder.compute(tensor_name(call, "inv_std"), variance.shape, [&](const Exprs& i) {
     return imm(variance.type, 1) / tw::call("sqrt", {variance(i) + imm(variance.type, epsilon_of(call))});
   });
 }
 
 Tensors te_batch_norm(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
-  const te::Tensor factor = builder.compute(tensor_name(call, 0, "factor"), inputs[1].shape, [&](const Exprs& c) {
+  const te::Tensor factor = builder.compute(tensor_name(call, "factor"), inputs[1].shape, [&](const Exprs& c) {
     const Expr variance = read(inputs[4], c);
     return cast(variance.type(), read(inputs[1], c)) /
            tw::call("sqrt", {variance + imm(variance.type(), epsilon_of(call))});
@@ -181,12 +181,12 @@ Tensors te_rms_norm(const OpCall& call, te::Builder& builder, const Tensors& inp
   const te::Tensor& x = inputs[0];
   const Reduction reduction{x.shape, trailing_axes(call), KeepDims::kYes};
   const te::Tensor squares =
-      reduce_axes(builder, tensor_name(call, 0, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
+      reduce_axes(builder, tensor_name(call, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
         const Expr value = read(x, at);
         return value * value;
       });
   const double count = static_cast<double>(reduced_count(x.shape, reduction.axes));
-  const te::Tensor mean = builder.compute(tensor_name(call, 0, "mean_square"), squares.shape,
+  const te::Tensor mean = builder.compute(tensor_name(call, "mean_square"), squares.shape,
                                           [&](const Exprs& i) { return squares(i) / imm(squares.type, count); });
   const te::Tensor inverse = inverse_deviation(call, builder, mean);
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
@@ -206,7 +206,7 @@ Tensors te_mean_variance(const OpCall& call, te::Builder& builder, const Tensors
   const te::Tensor& x = inputs[0];
   const Reduction reduction{x.shape, variance_axes(call), KeepDims::kYes};
   const Statistics stats = statistics(call, builder, reduction, [&](const Exprs& at) { return read(x, at); });
-  const te::Tensor deviation = builder.compute(tensor_name(call, 0, "std"), stats.variance.shape, [&](const Exprs& i) {
+  const te::Tensor deviation = builder.compute(tensor_name(call, "std"), stats.variance.shape, [&](const Exprs& i) {
     return tw::call("sqrt", {stats.variance(i)}) + imm(stats.variance.type, kVarianceEpsilon);
   });
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {

@@ -79,7 +79,7 @@ Exprs window_indices(const Window& window, const Exprs& i, const Exprs& r, const
 // first in row-major order is reported whatever the storage order, so the reduction works on row-major indices.)
 te::Tensor te_column_major(const OpCall& call, te::Builder& builder, const te::Tensor& indices, const Window& window) {
   const int64_t area = num_elements(window.in);
-  return builder.compute(tensor_name(call, 1), indices.shape, [&](const Exprs& i) {
+  return builder.compute(tensor_name(call), indices.shape, [&](const Exprs& i) {
     const Expr flat = indices(i);
     Expr result = floor_div(flat, Expr(area)) * Expr(area);
     int64_t row_major = area, column_major = 1;
@@ -105,7 +105,7 @@ Tensors te_max(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
   }
   const Shape strides = row_major_strides(inputs[0].shape);
   const Tensors pair =
-      builder.reduce_tuple({tensor_name(call, 0, "max"), tensor_name(call, 1, column_major(call) ? "row_major" : "")},
+      builder.reduce_tuple({tensor_name(call, "max"), tensor_name(call, column_major(call) ? "row_major" : "")},
                            types[0].shape, window.kernel, extreme_index_combiner(math, Extreme::kMax, Tie::kFirst),
                            [&](const Exprs& i, const Exprs& r) -> Exprs {
                              const Exprs at = window_indices(window, i, r, offset);
@@ -156,7 +156,7 @@ Tensors te_sum(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
   std::vector<int64_t> offset;
   const te::Tensor x = pad_for_window(call, builder, inputs[0], window, imm(inputs[0].type, 0), &offset);
   const te::Tensor sum = builder.reduce(
-      tensor_name(call, 0, "acc"), out.shape, window.kernel, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+      tensor_name(call, "acc"), out.shape, window.kernel, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
         const Expr value = read(x, window_indices(window, i, r, offset));
         if (average) return value;
         const Expr size = unary(Op::kAbs, value);

@@ -87,7 +87,7 @@ Tensors te_reduce(const OpCall& call, te::Builder& builder, const Tensors& input
   CombinerKind kind = row.kind;
   if (x.type.is_bool()) kind = kind == CombinerKind::kMax ? CombinerKind::kOr : CombinerKind::kAnd;
   const bool direct = row.post == nullptr && math_type(x.type) == x.type;
-  const te::Tensor sum = reduce_axes(builder, tensor_name(call, 0, direct ? "" : "acc"), reduction, kind,
+  const te::Tensor sum = reduce_axes(builder, tensor_name(call, direct ? "" : "acc"), reduction, kind,
                                      [&](const Exprs& at) { return row.pre(to_math(x(at), row.through_float)); });
   if (direct) return {sum};
   const int64_t count = reduced_count(x.shape, reduction.axes);
@@ -166,9 +166,9 @@ Tensors te_log_sum_exp(const OpCall& call, te::Builder& builder, const Tensors& 
   const te::Tensor& x = inputs[0];
   const Reduction reduction = reduction_of(call);
   const auto element = [&](const Exprs& at) { return to_math(x(at), true); };
-  const te::Tensor largest = reduce_axes(builder, tensor_name(call, 0, "max"), reduction, CombinerKind::kMax, element);
+  const te::Tensor largest = reduce_axes(builder, tensor_name(call, "max"), reduction, CombinerKind::kMax, element);
   // Where all elements are -inf (or there are none) the shift is 0: -inf - -inf is no number. Same for +inf.
-  const te::Tensor shift = builder.compute(tensor_name(call, 0, "shift"), largest.shape, [&](const Exprs& i) {
+  const te::Tensor shift = builder.compute(tensor_name(call, "shift"), largest.shape, [&](const Exprs& i) {
     const Expr m = largest(i);
     return select(unary(Op::kAbs, m) == imm(m.type(), std::numeric_limits<double>::infinity()), imm(m.type(), 0), m);
   });
@@ -177,8 +177,8 @@ Tensors te_log_sum_exp(const OpCall& call, te::Builder& builder, const Tensors& 
   };
   const te::Tensor sum =
       reduction.axes.empty()
-          ? builder.compute(tensor_name(call, 0, "sum"), shift.shape, [&](const Exprs& i) { return sum_body(i, {}); })
-          : builder.reduce(tensor_name(call, 0, "sum"), shift.shape, reduction.reduce_shape(), CombinerKind::kSum,
+          ? builder.compute(tensor_name(call, "sum"), shift.shape, [&](const Exprs& i) { return sum_body(i, {}); })
+          : builder.reduce(tensor_name(call, "sum"), shift.shape, reduction.reduce_shape(), CombinerKind::kSum,
                            sum_body);
   return {builder.compute(tensor_name(call), sum.shape,
                           [&](const Exprs& i) { return cast(x.type, tw::call("log", {sum(i)}) + shift(i)); })};

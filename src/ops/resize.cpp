@@ -114,7 +114,7 @@ Tensors te_resample(const OpCall& call, te::Builder& builder, const Tensors& inp
   const int64_t taps = inputs[1].shape[1];
   const bool direct = math_type(x.type) == x.type;
   const te::Tensor sum =
-      builder.reduce(tensor_name(call, 0, direct ? "" : "acc"), infer(call)[0].shape, {taps}, te::CombinerKind::kSum,
+      builder.reduce(tensor_name(call, direct ? "" : "acc"), infer(call)[0].shape, {taps}, te::CombinerKind::kSum,
                      [&](Exprs i, const Exprs& r) {
                        const Exprs entry{i[axis], r[0]};
                        const Expr index = cast(DataType::i64(), inputs[1](entry));

@@ -89,7 +89,7 @@ Expr combine(Mode mode, const Expr& a, const Expr& b) {
 Tensors te_last(const OpCall& call, te::Builder& builder, const Tensors& inputs, const Search& search) {
   const te::Tensor& x = inputs[0];
   const Shape strides = row_major_strides(search.shape);
-  const te::Tensor last = builder.reduce(tensor_name(call, 0, "last"), x.shape, search.shape, te::CombinerKind::kMax,
+  const te::Tensor last = builder.reduce(tensor_name(call, "last"), x.shape, search.shape, te::CombinerKind::kMax,
                                          [&](const Exprs& i, const Exprs& r) {
                                            Expr position(0);
                                            for (size_t d = 0; d < r.size(); ++d)
@@ -117,7 +117,7 @@ Tensors te_scatter(const OpCall& call, te::Builder& builder, const Tensors& inpu
                                          te::CombinerKind::kMax, te::CombinerKind::kMin};
   const te::CombinerKind kind = kKinds[static_cast<size_t>(mode)];
   const te::Tensor met =
-      builder.reduce(tensor_name(call, 0, "met"), x.shape, search.shape, kind, [&](const Exprs& i, const Exprs& r) {
+      builder.reduce(tensor_name(call, "met"), x.shape, search.shape, kind, [&](const Exprs& i, const Exprs& r) {
         const Expr value = read(inputs[2], search.update_indices(i, r));
         return select(search.hits(i, r), value, te::identity_of(kind, value.type()));
       });

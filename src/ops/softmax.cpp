@@ -30,12 +30,12 @@ Tensors te_softmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const te::Tensor& x = inputs[0];
   const Reduction reduction = reduction_of(call);
   const Shape kept = reduction.out_shape();
-  const te::Tensor largest = reduce_axes(builder, tensor_name(call, 0, "max"), reduction, CombinerKind::kMax,
+  const te::Tensor largest = reduce_axes(builder, tensor_name(call, "max"), reduction, CombinerKind::kMax,
                                          [&](const Exprs& at) { return read(x, at); });
-  const te::Tensor power = builder.compute(tensor_name(call, 0, "exp"), x.shape, [&](const Exprs& i) {
+  const te::Tensor power = builder.compute(tensor_name(call, "exp"), x.shape, [&](const Exprs& i) {
     return tw::call("exp", {read(x, i) - largest(broadcast_indices(i, kept))});
   });
-  const te::Tensor sum = reduce_axes(builder, tensor_name(call, 0, "sum"), reduction, CombinerKind::kSum,
+  const te::Tensor sum = reduce_axes(builder, tensor_name(call, "sum"), reduction, CombinerKind::kSum,
                                      [&](const Exprs& at) { return power(at); });
   const bool log = call.node.op == "log_softmax";
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
@@ -49,7 +49,7 @@ Tensors te_hardmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const te::Tensor& x = inputs[0];
   const Reduction reduction = reduction_of(call);
   const int64_t axis = reduction.axes[0];
-  const te::Tensor index = builder.reduce_tuple({tensor_name(call, 0, "max"), tensor_name(call, 0, "index")},
+  const te::Tensor index = builder.reduce_tuple({tensor_name(call, "max"), tensor_name(call, "index")},
                                                 reduction.out_shape(), reduction.reduce_shape(),
                                                 extreme_index_combiner(math_type(x.type), Extreme::kMax, Tie::kFirst),
                                                 [&](const Exprs& i, const Exprs& r) -> Exprs {

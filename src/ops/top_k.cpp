@@ -45,13 +45,13 @@ Tensors te_top_k(const OpCall& call, te::Builder& builder, const Tensors& inputs
   const Shape out = infer(call)[0].shape;
   const Shape line{x.shape[axis]};
   const te::Tensor rank = builder.reduce(
-      tensor_name(call, 0, "rank"), x.shape, line, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+      tensor_name(call, "rank"), x.shape, line, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
         Exprs other = i;
         other[axis] = r[0];
         return select(stands_before(read(x, other), r[0], read(x, i), i[axis], wants_largest(call)), Expr(1), Expr(0));
       });
   const te::Tensor index =
-      builder.reduce(tensor_name(call, 1), out, line, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+      builder.reduce(tensor_name(call), out, line, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
         Exprs other = i;
         other[axis] = r[0];
         return select(rank(other) == i[axis], r[0], Expr(0));

@@ -51,7 +51,7 @@ te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Te
     (*offset)[d] = window.pad_begin[d];
     shape.push_back(window.pad_begin[d] + std::max(window.highest(d) + 1, window.in[d]));
   }
-  return builder.compute(tensor_name(call, 0, "pad"), shape, [&](Exprs i) {
+  return builder.compute(tensor_name(call, "pad"), shape, [&](Exprs i) {
     Exprs conditions;
     for (size_t d = 0; d < window.rank(); ++d) {
       i[2 + d] = i[2 + d] - Expr(window.pad_begin[d]);

@@ -72,7 +72,7 @@ Tensors te_weights(const OpCall& call, te::Builder& builder, const Tensors& inpu
   };
   Shape half = out;
   half[1] = 3;
-  const te::Tensor rows = builder.compute(tensor_name(call, 0, "rows"), half, [&](const Exprs& i) {
+  const te::Tensor rows = builder.compute(tensor_name(call, "rows"), half, [&](const Exprs& i) {
     return row_of(w.weights, i[0], {source(i, Expr(0), i[1]), source(i, Expr(1), i[1]), source(i, Expr(2), i[1])});
   });
   return {builder.compute(tensor_name(call), out, [&](Exprs i) {
@@ -194,7 +194,7 @@ te::Tensor te_input(const OpCall& call, te::Builder& builder, const Conv& conv, 
   shape.push_back(conv.tiles());
   shape.push_back(conv.channels);
   const size_t t = shape.size() - 2;
-  const auto rows = builder.compute(tensor_name(call, 0, "rows"), shape, [&](const Exprs& i) {
+  const auto rows = builder.compute(tensor_name(call, "rows"), shape, [&](const Exprs& i) {
     Exprs column;
     for (const Expr& row : numbers(w.points())) {
       Exprs at{i[2], i[t + 1]};
@@ -207,7 +207,7 @@ te::Tensor te_input(const OpCall& call, te::Builder& builder, const Conv& conv, 
     }
     return pick(i[0], winograd_input(w, column));
   });
-  return builder.compute(tensor_name(call, 0, "tiles"), shape, [&](Exprs i) {
+  return builder.compute(tensor_name(call, "tiles"), shape, [&](Exprs i) {
     const Expr q = i[1];
     Exprs row;
     for (const Expr& column : numbers(w.points())) {
@@ -227,7 +227,7 @@ te::Tensor te_products(const OpCall& call, te::Builder& builder, const Conv& con
     shape[3] = conv.window.out[0];
     reduced.push_back(conv.window.kernel[0]);
   }
-  return builder.reduce(tensor_name(call, 0, "products"), shape, reduced, te::CombinerKind::kSum,
+  return builder.reduce(tensor_name(call, "products"), shape, reduced, te::CombinerKind::kSum,
                         [&](const Exprs& i, const Exprs& r) {
                           Exprs at_v(i.begin(), i.end());
                           at_v.back() = r[0];
@@ -249,7 +249,7 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   const te::Tensor products = te_products(call, builder, conv, v, inputs[1]);
   Shape half = products.shape;
   half[0] = conv.m;
-  const auto rows = builder.compute(tensor_name(call, 0, "columns"), half, [&](Exprs i) {
+  const auto rows = builder.compute(tensor_name(call, "columns"), half, [&](Exprs i) {
     const Expr p = i[0];
     Exprs column;
     for (const Expr& row : numbers(w.points())) {

@@ -172,10 +172,14 @@ Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo
   const auto lanes = std::min<int64_t>(target.lanes(sum.outputs[0].type), match->column.extent);
   const ContractionProblem problem{program, *match, reduction_order(program, *match), static_cast<int>(lanes)};
   Candidates candidates;
-  for (ContractionTiling& tiling : tile_contraction(problem, target, kCandidates)) {
+  for (ContractionTiling& tiling : tile_contraction(problem, target, 2 * kCandidates)) {
+    if (candidates.size() == kCandidates) break;
     Construction candidate = base;
     place_b(problem, tiling, task, target, candidate);
     schedule_contraction({problem, tiling, *output}, candidate.schedule);
+    // Tilings that differ in a loop of one iteration have one schedule.
+    const auto same = [&](const Construction& c) { return c.schedule == candidate.schedule; };
+    if (std::ranges::any_of(candidates, same)) continue;
     candidate.predicted_ns = tiling.predicted_ns;
     candidate.trace = std::move(tiling.trace);
     candidates.push_back(std::move(candidate));

@@ -1,0 +1,244 @@
+#include "tune/construct/winograd_loops.h"
+
+#include <algorithm>
+
+#include "support/math.h"
+#include "te/reads.h"
+#include "tune/construct/elementwise.h"
+
+namespace tw::tune {
+namespace {
+
+using schedule::Schedule;
+using Names = std::vector<std::string>;
+
+constexpr int64_t kReductionUnroll = 4;
+constexpr int64_t kChannelBlock = 16;  // one line of f32
+
+std::string numbered(size_t d) { return fmt::format("i{}", d); }
+
+Layout padded_split(int dim, int64_t extent, int64_t block) {
+  const int64_t blocks = ceil_div(extent, block);
+  Layout layout;
+  if (blocks * block != extent) layout = layout.pad(dim, 0, blocks * block - extent);
+  return layout.split(dim, {blocks, block});
+}
+
+// [p, q, rows.., t, c] as [c block, rows.., t, p, q, c].
+Layout tile_layout(const Shape& shape, int64_t block) {
+  const int c = static_cast<int>(shape.size()) - 1;
+  std::vector<int64_t> order = {c};
+  for (int64_t d = 2; d < c; ++d) order.push_back(d);
+  order.insert(order.end(), {0, 1, c + 1});
+  return padded_split(c, shape.back(), block).reorder(order);
+}
+
+// [p, q, (tap,) c, k] as [p, q, k panel, (tap,) c, k].
+Layout panel_layout(const Shape& shape, int64_t panel) {
+  const int k = static_cast<int>(shape.size()) - 1;
+  std::vector<int64_t> order = {0, 1, k};
+  for (int64_t d = 2; d < k; ++d) order.push_back(d);
+  order.push_back(k + 1);
+  return padded_split(k, shape.back(), panel).reorder(order);
+}
+
+class WinogradScheduler {
+ public:
+  WinogradScheduler(const WinogradPlan& plan, const TargetInfo& target, Schedule& s)
+      : plan_(plan), b_(plan.blocks), target_(target), s_(s) {}
+
+  // Readers are attached before what they read, and where their loops are final as far as it reaches.
+  void run() {
+    s_.cache_write(products());
+    output_loops();
+    epilogue_loops();
+    columns_loops();
+    s_.compute_at(products(), plan_.output, plan_.axes.channel.name + ".0", loop::Scope::kScratch);
+    product_loops();
+    s_.compute_at(accumulator(), products(), tile_axis() + ".0", loop::Scope::kRegister);
+    if (!b_.tiles_before)
+      s_.compute_at(plan_.stages.tiles, plan_.output, plan_.axes.wide.name + ".0", loop::Scope::kScratch);
+    accumulator_loops();
+    tiles_loops();
+    rows_loops();
+    pad_loops();
+  }
+
+ private:
+  const std::string& products() const { return plan_.stages.products; }
+  std::string accumulator() const { return products() + ".acc"; }
+  size_t row_count() const { return plan_.axes.rows.size(); }
+  // Axes of transformed tiles and products as stored: block of channels, rows.., tile, p, q, channel.
+  static std::string row_axis(size_t d) { return numbered(d + 1); }
+  std::string tile_axis() const { return numbered(row_count() + 1); }
+  std::string p_axis() const { return numbered(row_count() + 2); }
+  std::string q_axis() const { return numbered(row_count() + 3); }
+  std::string channel_axis() const { return numbered(row_count() + 4); }
+  // Of the stages that keep the operator's order: p, q, rows.., tile, channel.
+  std::string logical_channel_axis() const { return numbered(row_count() + 3); }
+
+  void output_loops() {
+    const std::string& out = plan_.output;
+    const WinogradAxes& axes = plan_.axes;
+    Names blocks;
+    Names inside;
+    const auto cut = [&](const te::Axis& axis, std::vector<int64_t> factors) {
+      s_.split(out, axis.name, std::move(factors));
+      blocks.push_back(axis.name + ".0");
+      inside.push_back(axis.name + ".1");
+    };
+    for (size_t d = 0; d < row_count(); ++d) cut(axes.rows[d], {b_.rows[d]});
+    cut(axes.high, {b_.high, plan_.problem.m});
+    cut(axes.wide, {b_.wide, plan_.problem.m});
+    cut(axes.channel, {b_.channels / plan_.panel(), b_.tile.vectors, plan_.problem.lanes});
+    Names order = blocks;
+    order.insert(order.end(), inside.begin(), inside.end());
+    for (const std::string& point :
+         {axes.channel.name + ".2", axes.high.name + ".2", axes.wide.name + ".2", axes.channel.name + ".3"})
+      order.push_back(point);
+    s_.reorder(out, order);
+    s_.unroll(out, axes.wide.name + ".2");
+    s_.vectorize(out, axes.channel.name + ".3");
+    if (!b_.tiles_before) blocks.pop_back();
+    s_.parallel(out, blocks);
+  }
+
+  // Stages between the columns and the output that are read more than once: one row of a tile, in registers.
+  void epilogue_loops() {
+    for (auto c = plan_.program.computes.rbegin(); c != plan_.program.computes.rend(); ++c) {
+      const bool follows = c->name() == plan_.stages.first || te::depends_on(plan_.program, *c, plan_.stages.first);
+      if (c->name() == plan_.output || !follows) continue;
+      s_.compute_at(c->name(), plan_.output, plan_.axes.high.name + ".2", loop::Scope::kRegister);
+      s_.unroll(c->name(), plan_.axes.wide.name);
+      s_.vectorize(c->name(), plan_.axes.channel.name);
+    }
+  }
+
+  // A^T M for one tile and one vector of channels, column by column.
+  void columns_loops() {
+    const std::string& columns = plan_.stages.columns;
+    s_.compute_at(columns, plan_.output, plan_.axes.channel.name + ".2", loop::Scope::kStack);
+    by_columns(columns);
+  }
+
+  void by_columns(const std::string& stage) {
+    s_.reorder(stage, {"i1", "i0", logical_channel_axis()});
+    s_.unroll(stage, "i0");
+    s_.vectorize(stage, logical_channel_axis());
+  }
+
+  // One product of matrices for each point: register tiles of tiles x channels.
+  void product_loops() {
+    Names order = {p_axis(), q_axis(), "i0"};
+    Names points;
+    for (size_t d = 0; d < row_count(); ++d) {
+      if (d + 1 < row_count() || b_.tile.outer == 1) {
+        order.push_back(row_axis(d));
+        continue;
+      }
+      s_.split(products(), row_axis(d), {b_.tile.outer});
+      order.push_back(row_axis(d) + ".0");
+      points.push_back(row_axis(d) + ".1");
+    }
+    s_.split(products(), tile_axis(), {b_.tile.inner});
+    order.push_back(tile_axis() + ".0");
+    points.push_back(tile_axis() + ".1");
+    s_.split(products(), channel_axis(), {plan_.problem.lanes});
+    points.push_back(channel_axis() + ".0");
+    order.insert(order.end(), points.begin(), points.end());
+    order.push_back(channel_axis() + ".1");
+    s_.reorder(products(), order);
+    for (const std::string& point : points) s_.unroll(products(), point);
+    s_.vectorize(products(), channel_axis() + ".1");
+  }
+
+  void accumulator_loops() {
+    const std::string acc = accumulator();
+    s_.split(acc, channel_axis(), {plan_.problem.lanes});
+    const int64_t unroll = std::min(plan_.channel_block(), kReductionUnroll);
+    s_.split(acc, "r0", {plan_.channel_block() / unroll, unroll});
+    Names order;
+    if (plan_.stage(products()).reduce_axes.size() > 1) order.push_back("r1");
+    order.insert(order.end(), {"r0.0", "r0.1", "r0.2"});
+    Names points;
+    for (size_t d = 0; d < row_count(); ++d) points.push_back(row_axis(d));
+    points.insert(points.end(), {tile_axis(), channel_axis() + ".0"});
+    order.insert(order.end(), points.begin(), points.end());
+    order.push_back(channel_axis() + ".1");
+    s_.reorder(acc, order);
+    s_.unroll(acc, "r0.2");
+    for (const std::string& point : points) s_.unroll(acc, point);
+    s_.vectorize(acc, channel_axis() + ".1");
+    s_.tensorize(acc, order.front(), "fma_tile", {});
+  }
+
+  void tiles_loops() {
+    const std::string& tiles = plan_.stages.tiles;
+    s_.split(tiles, channel_axis(), {plan_.problem.lanes});
+    Names outer;
+    for (size_t d = 0; d < row_count(); ++d) outer.push_back(row_axis(d));
+    // Rows and columns of tiles as loops of their own: then no index is divided, and edges leave the loops.
+    const int64_t wide = plan_.problem.tiles_wide;
+    if (wide > 1 && (b_.tiles_before || (b_.wide == wide && b_.high > 1))) {
+      s_.split(tiles, tile_axis(), {wide});
+      outer.insert(outer.end(), {tile_axis() + ".0", tile_axis() + ".1"});
+    } else {
+      outer.push_back(tile_axis());
+    }
+    outer.push_back("i0");
+    Names order = outer;
+    order.insert(order.end(), {channel_axis() + ".0", p_axis(), q_axis(), channel_axis() + ".1"});
+    s_.reorder(tiles, order);
+    s_.unroll(tiles, q_axis());
+    s_.vectorize(tiles, channel_axis() + ".1");
+    if (b_.tiles_before) s_.parallel(tiles, outer);
+  }
+
+  // B^T d for one tile and one vector of channels.
+  void rows_loops() {
+    s_.compute_at(plan_.stages.rows, plan_.stages.tiles, channel_axis() + ".0", loop::Scope::kStack);
+    by_columns(plan_.stages.rows);
+  }
+
+  // The inputs of one column of a tile, in registers; when their channels are not stored last, the whole padded input
+  // is brought into that order before.
+  void pad_loops() {
+    if (plan_.stages.pad.empty()) return;
+    const te::Compute& pad = plan_.stage(plan_.stages.pad);
+    const std::vector<Expr> reads = [&] {
+      std::vector<Expr> found;
+      te::visit_reads(pad, [&](const Expr& load) { found.push_back(load); });
+      return found;
+    }();
+    if (channel_dim(pad) + 1 != static_cast<int>(reads.front()->args.size()))
+      return schedule_elementwise(s_, plan_.program, pad, target_);
+    s_.compute_at(pad.name(), plan_.stages.rows, "i1", loop::Scope::kRegister);
+    for (size_t d = 0; d + 1 < pad.axes.size(); ++d) s_.unroll(pad.name(), pad.axes[d].name);
+    s_.vectorize(pad.name(), pad.axes.back().name);
+  }
+
+  const WinogradPlan& plan_;
+  const WinogradBlocks& b_;
+  const TargetInfo& target_;
+  Schedule& s_;
+};
+
+}  // namespace
+
+int64_t WinogradPlan::channel_block() const {
+  return std::min(round_up(problem.channels, problem.lanes), std::max(kChannelBlock, problem.lanes));
+}
+
+std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan,
+                                               const std::string& weights) {
+  const auto shape = [&](const std::string& tensor) { return logical.tensor(tensor).shape; };
+  return {{plan.stages.tiles, tile_layout(shape(plan.stages.tiles), plan.channel_block())},
+          {plan.stages.products, tile_layout(shape(plan.stages.products), plan.panel())},
+          {weights, panel_layout(shape(weights), plan.panel())}};
+}
+
+void schedule_winograd(const WinogradPlan& plan, const TargetInfo& target, schedule::Schedule& s) {
+  WinogradScheduler(plan, target, s).run();
+}
+
+}  // namespace tw::tune

@@ -97,7 +97,7 @@ Result<WinogradAxes> match_winograd_axes(const te::Program& program, const Winog
     const te::Axis* axis = plain_axis(first, read.arg(d));
     if (axis != nullptr) plain.push_back(*axis);
   }
-  const bool complete = plain.size() + 3 == rank && first.axes.size() == rank &&
+  const bool complete = plain.size() + 3 == rank && first.axes.size() + 1 == rank &&
                         program.tensor(stages.tiles).shape.size() == program.tensor(stages.products).shape.size();
   if (!complete) return declined("images, depths or channels of one element");
   out.channel = plain.back();

@@ -122,10 +122,12 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
 }  // namespace
 
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context) {
-  if (context.precision == Precision::kStrict) return graph;
+  const TargetInfo& target = context.target;
+  const bool has_figures = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && target.levels.size() > 1;
+  if (context.precision == Precision::kStrict || !has_figures) return graph;
   Editor editor(graph::compact(graph), context.ops);
   std::vector<Choice> choices = candidates(editor);
-  choose(choices, constant_bytes(editor.graph()), context.target);
+  choose(choices, constant_bytes(editor.graph()), target);
   for (const Choice& c : choices) {
     if (c.m != 0) rewrite(editor, Node(editor.node(c.node)), c.m);
   }

@@ -24,12 +24,12 @@ Layout padded_split(int dim, int64_t extent, int64_t block) {
   return layout.split(dim, {blocks, block});
 }
 
-// [p, q, rows.., t, c] as [c block, rows.., t, p, q, c].
+// [p, q, rows.., t, c] as [p, q, c block, rows.., t, c].
 Layout tile_layout(const Shape& shape, int64_t block) {
   const int c = static_cast<int>(shape.size()) - 1;
-  std::vector<int64_t> order = {c};
+  std::vector<int64_t> order = {0, 1, c};
   for (int64_t d = 2; d < c; ++d) order.push_back(d);
-  order.insert(order.end(), {0, 1, c + 1});
+  order.push_back(c + 1);
   return padded_split(c, shape.back(), block).reorder(order);
 }
 
@@ -68,11 +68,12 @@ class WinogradScheduler {
   const std::string& products() const { return plan_.stages.products; }
   std::string accumulator() const { return products() + ".acc"; }
   size_t row_count() const { return plan_.axes.rows.size(); }
-  // Axes of transformed tiles and products as stored: block of channels, rows.., tile, p, q, channel.
-  static std::string row_axis(size_t d) { return numbered(d + 1); }
-  std::string tile_axis() const { return numbered(row_count() + 1); }
-  std::string p_axis() const { return numbered(row_count() + 2); }
-  std::string q_axis() const { return numbered(row_count() + 3); }
+  // Axes of transformed tiles and products as stored: p, q, block of channels, rows.., tile, channel.
+  static constexpr const char* kP = "i0";
+  static constexpr const char* kQ = "i1";
+  static constexpr const char* kBlock = "i2";
+  static std::string row_axis(size_t d) { return numbered(d + 3); }
+  std::string tile_axis() const { return numbered(row_count() + 3); }
   std::string channel_axis() const { return numbered(row_count() + 4); }
   // Of the stages that keep the operator's order: p, q, rows.., tile, channel.
   std::string logical_channel_axis() const { return numbered(row_count() + 3); }
@@ -94,7 +95,7 @@ class WinogradScheduler {
     Names order = blocks;
     order.insert(order.end(), inside.begin(), inside.end());
     for (const std::string& point :
-         {axes.channel.name + ".2", axes.high.name + ".2", axes.wide.name + ".2", axes.channel.name + ".3"})
+         {axes.high.name + ".2", axes.channel.name + ".2", axes.wide.name + ".2", axes.channel.name + ".3"})
       order.push_back(point);
     s_.reorder(out, order);
     s_.unroll(out, axes.wide.name + ".2");
@@ -103,33 +104,38 @@ class WinogradScheduler {
     s_.parallel(out, blocks);
   }
 
-  // Stages between the columns and the output that are read more than once: one row of a tile, in registers.
+  // Stages between the columns and the output that are read more than once: a vector of one row of a tile, in
+  // registers.
   void epilogue_loops() {
     for (auto c = plan_.program.computes.rbegin(); c != plan_.program.computes.rend(); ++c) {
       const bool follows = c->name() == plan_.stages.first || te::depends_on(plan_.program, *c, plan_.stages.first);
       if (c->name() == plan_.output || !follows) continue;
-      s_.compute_at(c->name(), plan_.output, plan_.axes.high.name + ".2", loop::Scope::kRegister);
+      s_.compute_at(c->name(), plan_.output, plan_.axes.channel.name + ".2", loop::Scope::kRegister);
       s_.unroll(c->name(), plan_.axes.wide.name);
       s_.vectorize(c->name(), plan_.axes.channel.name);
     }
   }
 
-  // A^T M for one tile and one vector of channels, column by column.
+  // A^T M for one tile and one panel of channels, column by column.
   void columns_loops() {
     const std::string& columns = plan_.stages.columns;
-    s_.compute_at(columns, plan_.output, plan_.axes.channel.name + ".2", loop::Scope::kStack);
+    s_.compute_at(columns, plan_.output, plan_.axes.channel.name + ".1", loop::Scope::kStack);
     by_columns(columns);
   }
 
+  // Both vectors of a line of one column before the next column: the lines of all points of a tile may share a set of
+  // the cache, those of one column still fit its ways.
   void by_columns(const std::string& stage) {
-    s_.reorder(stage, {"i1", "i0", logical_channel_axis()});
+    const std::string channel = logical_channel_axis();
+    s_.split(stage, channel, {plan_.problem.lanes});
+    s_.reorder(stage, {"i1", channel + ".0", "i0", channel + ".1"});
     s_.unroll(stage, "i0");
-    s_.vectorize(stage, logical_channel_axis());
+    s_.vectorize(stage, channel + ".1");
   }
 
   // One product of matrices for each point: register tiles of tiles x channels.
   void product_loops() {
-    Names order = {p_axis(), q_axis(), "i0"};
+    Names order = {kP, kQ, kBlock};
     Names points;
     for (size_t d = 0; d < row_count(); ++d) {
       if (d + 1 < row_count() || b_.tile.outer == 1) {
@@ -185,18 +191,18 @@ class WinogradScheduler {
     } else {
       outer.push_back(tile_axis());
     }
-    outer.push_back("i0");
+    outer.push_back(kBlock);
     Names order = outer;
-    order.insert(order.end(), {channel_axis() + ".0", p_axis(), q_axis(), channel_axis() + ".1"});
+    order.insert(order.end(), {kP, channel_axis() + ".0", kQ, channel_axis() + ".1"});
     s_.reorder(tiles, order);
-    s_.unroll(tiles, q_axis());
+    s_.unroll(tiles, kQ);
     s_.vectorize(tiles, channel_axis() + ".1");
     if (b_.tiles_before) s_.parallel(tiles, outer);
   }
 
-  // B^T d for one tile and one vector of channels.
+  // B^T d for one tile and one block of channels.
   void rows_loops() {
-    s_.compute_at(plan_.stages.rows, plan_.stages.tiles, channel_axis() + ".0", loop::Scope::kStack);
+    s_.compute_at(plan_.stages.rows, plan_.stages.tiles, kBlock, loop::Scope::kStack);
     by_columns(plan_.stages.rows);
   }
 
@@ -212,7 +218,7 @@ class WinogradScheduler {
     }();
     if (channel_dim(pad) + 1 != static_cast<int>(reads.front()->args.size()))
       return schedule_elementwise(s_, plan_.program, pad, target_);
-    s_.compute_at(pad.name(), plan_.stages.rows, "i1", loop::Scope::kRegister);
+    s_.compute_at(pad.name(), plan_.stages.rows, logical_channel_axis() + ".0", loop::Scope::kRegister);
     for (size_t d = 0; d + 1 < pad.axes.size(); ++d) s_.unroll(pad.name(), pad.axes[d].name);
     s_.vectorize(pad.name(), pad.axes.back().name);
   }

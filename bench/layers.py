@@ -86,7 +86,8 @@ def onnxruntime_times(args, heavy):
         if event.get("name") == "model_run":
             runs.append([])  # it ends the run
         elif event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
-            first = [next(iter(event["args"].get(key) or [{"": []}])) for key in ("input_type_shape", "output_type_shape")]
+            keys = ("input_type_shape", "output_type_shape")
+            first = [next(iter(event["args"].get(key) or [{"": []}])) for key in keys]
             runs = runs or [[]]
             runs[-1].append((event["args"]["op_name"], tuple(tuple(*f.values()) for f in first), event["dur"]))
     return best_of([attribute(run, heavy) for run in runs[1:] if run])

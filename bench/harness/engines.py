@@ -98,4 +98,5 @@ OURS, REFERENCE = "tilewright", "onnxruntime"
 
 def environment(threads):
     """Variables of a worker: as many OpenMP threads as the job has, wherever an engine uses OpenMP."""
-    return dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads), TORCHINDUCTOR_COMPILE_THREADS="1")
+    return dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads),
+                TORCHINDUCTOR_COMPILE_THREADS="1")

@@ -47,4 +47,5 @@ def call_model(args, chosen):
 
 
 def facts(args, **more):
-    return dict(machine.facts(), suite=suites.name_of(args.suite), seed=args.seed, protocol=str(args.protocol), quick=args.quick, **more)
+    return dict(machine.facts(), suite=suites.name_of(args.suite), seed=args.seed, protocol=str(args.protocol),
+                quick=args.quick, **more)

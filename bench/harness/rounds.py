@@ -123,7 +123,10 @@ def refuse_wrong(workers, failed, reference_label):
 
 
 def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines.REFERENCE):
-    """Runs the rounds of jobs with different labels. Returns {"engines": {name: facts, differences, rounds}, "failed": {name: reason}}."""
+    """Runs the rounds of jobs with different labels.
+
+    Returns {"engines": {label: facts, difference, rounds}, "failed": {label: reason}}.
+    """
     order = random.Random(0)
     with contextlib.ExitStack() as stack:
         workers, failed = start_workers(jobs, cores, protocol, stack)

@@ -1,4 +1,4 @@
-"""The suites: each module has `cases(suite, options)`, a seeded generator of cases. MODEL.onnx is a suite of its own."""
+"""The suites: each module has `cases(suite, options)`, a seeded generator. MODEL.onnx is a suite of its own."""
 import importlib
 import pathlib
 

@@ -1,4 +1,5 @@
 // Each primitive as a change of State.
+// Size: one function for each primitive, and what they check of one another, read best side by side.
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -134,6 +134,38 @@ TEST(Construct, AxesWithoutElements) {
   }
 }
 
+TEST(Construct, ElementwiseWithoutElements) {
+  for (const int64_t n : {0, 5}) check({testing::broadcast_chain(3, 4 * n, 0), {}}, "cpu:x86-64-v3", "generic");
+}
+
+// The output's rows run along another axis than the input's lines: that axis gets an inner loop.
+te::Program transpose(int64_t rows, int64_t columns) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {columns, rows});
+  const te::Tensor y = b.compute("y", {rows, columns}, [&](const auto& i) { return x({i[1], i[0]}); });
+  return b.finish("transpose", {y});
+}
+
+TEST(Construct, TransposesUseUpTheirLines) {
+  const targets::Target t = targets::find_target("cpu:x86-64-v3");
+  const auto text = [&](int64_t columns) {
+    return schedule::to_string(construct(t.families, {transpose(520, columns), {}}, t.info, nullptr).front().schedule);
+  };
+  EXPECT_NE(text(4000).find("split y i0 [16]"), std::string::npos) << text(4000);
+  EXPECT_EQ(text(70).find("split y i0"), std::string::npos) << "70 lines stay in L1 anyway";
+  check({transpose(35, 700), {}}, "cpu:x86-64-v3", "generic");
+}
+
+TEST(Construct, MeansOverTheLastAxisRunRowByRow) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 9, 70});
+  const te::Tensor sum = b.reduce("sum", {5, 9}, {70}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], i[1], r[0]});
+  });
+  const te::Tensor mean = b.compute("mean", {5, 9}, [&](const auto& i) { return sum(i) * float_imm(1.0 / 70); });
+  check({b.finish("mean", {mean}), {}}, "cpu:x86-64-v3", "rows", 1e-5);
+}
+
 TEST(Construct, ConvolutionAtOddShapes) {
   const testing::ConvShape shapes[] = {
       {5, 3, 7, 3, 1}, {7, 5, 17, 3, 2}, {4, 8, 32, 1, 1}, {9, 6, 40, 5, 2}, {1, 1, 1, 1, 1}};

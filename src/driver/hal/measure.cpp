@@ -9,6 +9,7 @@
 #include "driver/hal/kernels.h"
 #include "runtime/format/error.h"
 #include "runtime/memory.h"
+#include "runtime/thread_pool.h"
 #endif
 
 namespace tw::driver::hal {
@@ -48,17 +49,24 @@ runtime::Memory map_memory(int64_t bytes) {
   }
 }
 
-struct CountBarriers {
-  static void body(void* state, const runtime::Team& team) {
-    const int count = *static_cast<int*>(state);
-    for (int b = 0; b < count; ++b) team.barrier();
-  }
+// Loops of one empty tile a thread.
+class EmptyLoops : public runtime::Loops {
+ public:
+  EmptyLoops(int count, int64_t tiles) : count_(count), tiles_(tiles) {}
+  int count() const override { return count_; }
+  int64_t tiles(int) const override { return tiles_; }
+  void run(int, int64_t, int64_t, int) override {}
+
+ private:
+  int count_;
+  int64_t tiles_;
 };
 
-// Nanoseconds of a region whose threads meet at `barriers` barriers.
+// Nanoseconds of a region of empty loops with `barriers` ends of loops between them.
 double region_ns(runtime::ThreadPool& pool, int regions, int barriers) {
+  EmptyLoops loops(barriers + 1, pool.size());
   const int64_t begin = now_ns();
-  for (int r = 0; r < regions; ++r) pool.try_run(pool.size(), &CountBarriers::body, &barriers);
+  for (int r = 0; r < regions; ++r) pool.try_run(pool.size(), loops);
   return static_cast<double>(now_ns() - begin) / regions;
 }
 
@@ -149,7 +157,7 @@ class Machine {
     add(figure, [work = std::move(work)] { return rate_alone(work, kSampleNs); });
   }
   void add_together(double& figure, std::vector<Work> works) {
-    add(figure, [this, works = std::move(works)] { return rate_together(pool_, works, kSampleNs); });
+    add(figure, [works = std::move(works)] { return rate_together(works, kSampleNs); });
   }
 
   void add_peaks() {

@@ -12,11 +12,10 @@ double measure_fma_peak(const TargetInfo& target, int threads) {
   constexpr int kSamples = 15;
   constexpr int64_t kSampleNs = 1'000'000;
   const Bench bench(target, Kernels::kFmaOnly);
-  runtime::ThreadPool pool(threads);
   std::vector<Work> works;
   for (int t = 0; t < threads; ++t) works.push_back(bench.fma(target.vector_bytes));
   std::vector<double> samples;
-  for (int s = 0; s < kSamples; ++s) samples.push_back(rate_together(pool, works, kSampleNs));
+  for (int s = 0; s < kSamples; ++s) samples.push_back(rate_together(works, kSampleNs));
   return best_decile(samples, Better::kHigher);
 }
 #else

@@ -1,7 +1,9 @@
 #include "driver/hal/sampling.h"
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
+#include <thread>
 
 namespace tw::driver::hal {
 namespace {
@@ -22,20 +24,6 @@ Part repeat(const Work& work, int64_t least_ns) {
   return part;
 }
 
-struct Together {
-  std::span<const Work> works;
-  int64_t least_ns;
-  std::vector<Part> parts;
-};
-
-void run_part(void* state, const runtime::Team& team) {
-  auto& together = *static_cast<Together*>(state);
-  const auto thread = static_cast<size_t>(team.thread());
-  together.works[thread]();  // brings caches and clocks into the state that is to be measured
-  team.barrier();
-  together.parts[thread] = repeat(together.works[thread], together.least_ns);
-}
-
 }  // namespace
 
 int64_t now_ns() {
@@ -49,14 +37,24 @@ double rate_alone(const Work& work, int64_t least_ns) {
   return part.amount / static_cast<double>(part.end_ns - part.begin_ns);
 }
 
-double rate_together(runtime::ThreadPool& pool, std::span<const Work> works, int64_t least_ns) {
-  const int threads = static_cast<int>(works.size());
-  if (threads == 0 || pool.size() < threads) return 0;
-  Together together{works, least_ns, std::vector<Part>(works.size())};
-  if (!pool.try_run(threads, &run_part, &together)) return 0;
-  int64_t begin = together.parts[0].begin_ns, end = together.parts[0].end_ns;
+double rate_together(std::span<const Work> works, int64_t least_ns) {
+  if (works.empty()) return 0;
+  // Threads of their own: those of the runtime's pool would take each other's work.
+  std::vector<Part> parts(works.size());
+  std::barrier start(static_cast<std::ptrdiff_t>(works.size()));
+  {
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < works.size(); ++t) {
+      threads.emplace_back([&, t] {
+        works[t]();  // brings caches and clocks into the state that is to be measured
+        start.arrive_and_wait();
+        parts[t] = repeat(works[t], least_ns);
+      });
+    }
+  }
+  int64_t begin = parts[0].begin_ns, end = parts[0].end_ns;
   double amount = 0;
-  for (const Part& part : together.parts) {
+  for (const Part& part : parts) {
     begin = std::min(begin, part.begin_ns);
     end = std::max(end, part.end_ns);
     amount += part.amount;

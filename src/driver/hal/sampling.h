@@ -5,8 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "runtime/thread_pool.h"
-
 namespace tw::driver::hal {
 
 /// Does some microseconds of work and returns how much that was (bytes, flop, calls).
@@ -18,9 +16,8 @@ int64_t now_ns();
 /// Amount per ns of `work`, repeated for at least `least_ns`.
 double rate_alone(const Work& work, int64_t least_ns);
 
-/// Amount per ns of all works at once, one on each thread of `pool`, from the first begin to the last end. 0 when the
-/// pool has fewer threads than there are works.
-double rate_together(runtime::ThreadPool& pool, std::span<const Work> works, int64_t least_ns);
+/// Amount per ns of all works at once, one on each of as many threads, from the first begin to the last end.
+double rate_together(std::span<const Work> works, int64_t least_ns);
 
 enum class Better : uint8_t { kHigher, kLower };
 

@@ -78,12 +78,15 @@ class Tiler {
     return varied(limit);
   }
 
+  // On all units, or on one where starting the others takes longer.
   double predict(const ContractionTiling& t) const {
+    const double serial_ns = nest_ns(loops(t), arithmetic_ns(t), target_, 1);
     const auto units = static_cast<int64_t>(std::max(1, target_.units));
     const int64_t tiles = parallel_tiles(t);
     const double share = static_cast<double>(ceil_div(tiles, units)) / static_cast<double>(tiles);
     const int working = static_cast<int>(std::min(units, tiles));
-    return nest_ns(loops(t), arithmetic_ns(t), target_, working) * share + target_.fork_join_ns;
+    const double parallel_ns = nest_ns(loops(t), arithmetic_ns(t), target_, working) * share + target_.fork_join_ns;
+    return std::min(serial_ns, parallel_ns);
   }
 
  private:

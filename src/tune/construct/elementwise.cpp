@@ -69,7 +69,7 @@ class ElementwiseScheduler {
  public:
   ElementwiseScheduler(const te::Program& program, const te::Compute& c, const TargetInfo& target)
       : c_(c), target_(target), last_(c.axes.size() - 1) {
-    lanes_ = std::min<int64_t>(lanes_for(c, target), c.axes.back().extent);
+    lanes_ = std::clamp<int64_t>(c.axes.back().extent, 1, lanes_for(c, target));
     nest_.axes = c.axes;
     const te::Tensor& out = c.outputs[0];
     const std::vector<Expr> point = [&] {

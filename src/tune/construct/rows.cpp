@@ -32,8 +32,11 @@ size_t common_rows(const te::Program& program, const te::Compute& output) {
       if (te::count_reads(reader, source.name()) > 0) rows = std::min(rows, shared_prefix(reader, source));
     }
   }
-  // A last axis that is itself the row would leave nothing to vectorise.
-  return output.is_reduction() ? rows : std::min(rows, output.axes.size() - 1);
+  // A last axis that is itself the row would leave nothing to vectorise, unless the reductions run along contiguous
+  // elements (a mean over the last axis).
+  const bool inside = std::ranges::all_of(
+      program.computes, [](const te::Compute& c) { return !c.is_reduction() || reduces_contiguous(c); });
+  return output.is_reduction() || inside ? rows : std::min(rows, output.axes.size() - 1);
 }
 
 class RowScheduler {

@@ -28,6 +28,9 @@ enum class PrimitiveKind : uint8_t {
   kRfactor,     // loops [r], factors [f]: partial results over r/f go to "s.rf" with a new last axis of extent f: of
                 // every f-th point, or with option "blocks" of neighbouring points
   kTensorize,   // loops [l], option body name, factors its parameters: the nest from l inwards becomes that body
+  kPrefetch,    // loops [l, consumer, m], factors [elements, lines], option a tensor that the stage, attached in loop m
+                // of `consumer`, reads: each iteration of l loads so many lines of the block after the current one into
+                // the second cache; all iterations of m and l together go through the block. Without m, those of l
 };
 
 struct Primitive {
@@ -59,6 +62,8 @@ class Schedule {
   Schedule& rfactor_blocks(const std::string& stage, const std::string& loop, int64_t blocks);
   Schedule& tensorize(const std::string& stage, const std::string& loop, const std::string& body,
                       std::vector<int64_t> parameters);
+  Schedule& prefetch(const std::string& stage, const std::vector<std::string>& loops, const std::string& tensor,
+                     int64_t elements, int64_t lines);
   friend bool operator==(const Schedule&, const Schedule&) = default;
 
  private:

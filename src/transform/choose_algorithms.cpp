@@ -65,6 +65,7 @@ std::vector<Choice> candidates(const Editor& editor) {
 
 int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const TargetInfo& target) {
   int64_t best = 0;
+  if (const char* e = getenv("WINO_M")) return atoi(e);
   double least = kWorthIt * conv_ns(problem, 0, home, target);
   for (const int64_t m : kAlgorithms) {
     // A plane smaller than a tile is mostly multiplications by padding.

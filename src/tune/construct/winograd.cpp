@@ -72,8 +72,8 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
 
   Candidates candidates;
   for (const WinogradBlocks& blocks : block_winograd(problem, target, kCandidates)) {
-    WinogradPlan plan{*stages, *axes, problem, blocks, *output, {}, {}};
-    plan.layouts = winograd_layouts(program, plan, weights);
+    WinogradPlan plan{*stages, *axes, problem, blocks, weights, *output, {}, {}};
+    plan.layouts = winograd_layouts(program, plan);
     plan.program = te::apply_layouts(program, plan.layouts);
     Construction candidate = base;
     candidate.constant_layouts = plan.layouts;

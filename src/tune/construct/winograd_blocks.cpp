@@ -28,6 +28,15 @@ class Blocker {
   std::vector<WinogradBlocks> run(size_t limit) {
     for (const WinogradBlocks& block : tile_blocks()) add_channels(block);
     std::ranges::stable_sort(found_, {}, &WinogradBlocks::predicted_ns);
+    if (const char* e = getenv("WINO")) {
+      int h, w, k, b, r, v;
+      sscanf(e, "%d,%d,%d,%d,%d,%d", &h, &w, &k, &b, &r, &v);
+      std::erase_if(found_, [&](const WinogradBlocks& x) {
+        return (h && x.high != h) || (w && x.wide != w) || (k && x.channels != k) || x.tiles_before != (b != 0) ||
+               (r && x.tile.inner != r) || (v && x.tile.vectors != v);
+      });
+      for (auto& x : found_) fprintf(stderr, "%.1f us %s\n", x.predicted_ns / 1e3, x.trace[1].c_str());
+    }
     if (found_.size() > limit) found_.resize(limit);
     return std::move(found_);
   }
@@ -94,7 +103,7 @@ class Blocker {
     tiles.lanes = static_cast<int>(p_.lanes);
     tiles.row_stride = p_.points() * 2 * p_.lanes * kElement;
     tiles.steps = p_.channels * p_.taps;
-    for (const RegisterTile& tile : best_tiles(tiles, target_, kRegisterTiles)) {
+    for (const RegisterTile& tile : best_tiles(tiles, target_, getenv("WINO") ? 30 : kRegisterTiles)) {
       const int64_t panel = tile.vectors * p_.lanes;
       const int64_t panels = ceil_div(p_.out_channels, panel);
       for (int64_t n = panels; n >= 1; n = n / 2) {

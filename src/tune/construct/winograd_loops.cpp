@@ -13,6 +13,7 @@ using schedule::Schedule;
 using Names = std::vector<std::string>;
 
 constexpr int64_t kReductionUnroll = 4;
+constexpr int64_t kLine = 16;          // f32 elements
 constexpr int64_t kChannelBlock = 16;  // one line of f32
 
 std::string numbered(size_t d) { return fmt::format("i{}", d); }
@@ -176,6 +177,16 @@ class WinogradScheduler {
     for (const std::string& point : points) s_.unroll(acc, point);
     s_.vectorize(acc, channel_axis() + ".1");
     s_.tensorize(acc, order.front(), "fma_tile", {});
+    prefetch_weights();
+  }
+
+  // While one panel of the weights is used for all tiles of a block, the next one comes nearer.
+  void prefetch_weights() {
+    const int64_t tiles = ceil_div(b_.high * b_.wide, b_.tile.inner);
+    const int64_t panel = plan_.problem.channels * plan_.panel();
+    const int64_t iterations = tiles * ceil_div(plan_.problem.channels, plan_.channel_block());
+    s_.prefetch(accumulator(), {"r0.0", products(), tile_axis() + ".0"}, plan_.weights, panel,
+                ceil_div(ceil_div(panel, kLine), iterations));
   }
 
   void tiles_loops() {
@@ -235,12 +246,11 @@ int64_t WinogradPlan::channel_block() const {
   return std::min(round_up(problem.channels, problem.lanes), std::max(kChannelBlock, problem.lanes));
 }
 
-std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan,
-                                               const std::string& weights) {
+std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan) {
   const auto shape = [&](const std::string& tensor) { return logical.tensor(tensor).shape; };
   return {{plan.stages.tiles, tile_layout(shape(plan.stages.tiles), plan.channel_block())},
           {plan.stages.products, tile_layout(shape(plan.stages.products), plan.panel())},
-          {weights, panel_layout(shape(weights), plan.panel())}};
+          {plan.weights, panel_layout(shape(plan.weights), plan.panel())}};
 }
 
 void schedule_winograd(const WinogradPlan& plan, const TargetInfo& target, schedule::Schedule& s) {

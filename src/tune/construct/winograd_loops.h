@@ -13,6 +13,7 @@ struct WinogradPlan {
   const WinogradAxes& axes;
   const WinogradProblem& problem;
   const WinogradBlocks& blocks;
+  std::string weights;                    // name of the transformed weights
   std::string output;                     // stage that owns the loops
   std::map<std::string, Layout> layouts;  // of transformed tiles, products and weights
   te::Program program;                    // with the layouts
@@ -26,8 +27,7 @@ struct WinogradPlan {
 /// Layouts for `plan.blocks`: transformed tiles and products [point, point, block of channels, rows.., tile, channel],
 /// so that the matrices of one point are contiguous; weights [point, point, panel, (tap,) channel, column], in the
 /// order in which they are read.
-std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan,
-                                               const std::string& weights);
+std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan);
 
 /// Appends the loops of all stages of the convolution.
 void schedule_winograd(const WinogradPlan& plan, const TargetInfo& target, schedule::Schedule& s);

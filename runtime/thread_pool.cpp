@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -17,6 +18,7 @@ namespace {
 constexpr int64_t kSpinNs = 100'000;    // several times a futex wake-up; far below a scheduler slice
 constexpr uint32_t kChunks = 8;         // of a part: what a descheduled thread may hold; each costs its owner 10 ns
 constexpr int kLooksBeforeHelping = 8;  // threads of even work end within 300 ns; their shares' lines are left alone
+constexpr uint32_t kQuestionsPerLook = 64;  // a look takes 300 ns
 constexpr uint32_t kRenewal = 1u << 30;
 
 /// Tiles of a unit, so that a loop has at most kMaxUnits units.
@@ -148,7 +150,7 @@ void ThreadPool::take_part(uint32_t thread) {
     report(now, run_chunks(now, thread, thread));
     if (current_.differs_within(now.word, kLooksBeforeHelping)) continue;
     report(now, help(now, thread));
-    current_.wait_while_equal(now.word, kSpinNs);
+    if (current_.wait_while_equal(now.word, kSpinNs)) slept_.store(true, std::memory_order_relaxed);
   }
 }
 
@@ -183,18 +185,20 @@ void ThreadPool::report(const Current& now, uint32_t done) {
   begin_next(now.number(), now.threads());
 }
 
-int affinity_cpus() {
-  // A fixed cpu_set_t holds 1024 CPUs; the kernel refuses a set that is too small for the machine.
-  for (size_t cpus = 1024; cpus <= (size_t{1} << 20); cpus *= 2) {
-    cpu_set_t* set = CPU_ALLOC(cpus);
-    if (set == nullptr) break;
-    const size_t bytes = CPU_ALLOC_SIZE(cpus);
-    const bool ok = sched_getaffinity(0, bytes, set) == 0;
-    const int count = ok ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (ok) return std::max(count, 1);
+int ThreadPool::usable_cpus() {
+  const bool now_and_then = questions_.fetch_add(1, std::memory_order_relaxed) % kQuestionsPerLook == 0;
+  if (slept_.exchange(false, std::memory_order_relaxed) || now_and_then) {
+    cpus_.store(affinity_cpus(), std::memory_order_relaxed);
   }
-  return 1;
+  return cpus_.load(std::memory_order_relaxed);
+}
+
+int affinity_cpus() {
+  // A fixed cpu_set_t holds 1024 CPUs, and the kernel refuses a set that is too small for the machine; 8192 are the
+  // most that Linux is built for.
+  std::array<cpu_set_t, 8> mask{};
+  if (sched_getaffinity(0, sizeof(mask), mask.data()) != 0) return 1;
+  return std::max(CPU_COUNT_S(sizeof(mask), mask.data()), 1);
 }
 
 namespace {

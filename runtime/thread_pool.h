@@ -46,6 +46,10 @@ class ThreadPool {
   /// chunks, delays nobody.
   bool try_run(int threads, Loops& loops);
 
+  /// CPUs that the calling thread may use at present, as far as known: the affinity mask may change, and is looked at
+  /// again when a thread of the pool has had to sleep within a list, and now and then.
+  int usable_cpus();
+
   /// The pool of this process, made at the first call and as large as the affinity mask. A forked child gets its own.
   static ThreadPool& of_process();
 
@@ -72,6 +76,9 @@ class ThreadPool {
   uint32_t before_first_ = 0;  // number of the loop before the list's first
   uint32_t renewed_ = 0;       // number of the loop after which shares were last renewed
   alignas(64) std::atomic<bool> stop_{false};
+  std::atomic<bool> slept_{true};       // a thread had to sleep since cpus_ was looked up
+  std::atomic<uint32_t> questions_{0};  // calls of usable_cpus
+  std::atomic<int> cpus_{1};
 };
 
 /// Number of CPUs in the calling thread's affinity mask, at least 1.

@@ -2,6 +2,7 @@
 #include "runtime/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <chrono>
 #include <functional>
@@ -266,6 +267,34 @@ TEST(ThreadPool, PoolsEndWhileWorkersAreLate) {
     ASSERT_TRUE(pool.try_run(4, loops));
     ASSERT_TRUE(loops.ran_once());
   }
+}
+
+TEST(ThreadPool, UsableCpusFollowTheAffinityMask) {
+  if (runtime::affinity_cpus() < 2) GTEST_SKIP() << "one CPU";
+  ThreadPool pool(2);
+  EXPECT_EQ(pool.usable_cpus(), runtime::affinity_cpus());
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  for (int i = 0; i < 100; ++i) pool.usable_cpus();
+  EXPECT_EQ(pool.usable_cpus(), 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+  // A thread that slept within a list is reason enough to look at once: far less than 64 questions.
+  std::atomic<bool> both{false};
+  Counting loops({2}, [&](int, int64_t tile, int thread) {
+    if (thread == 1) both = true;
+    if (tile == 1) std::this_thread::sleep_for(milliseconds(5));
+    for (const auto end = Clock::now() + milliseconds(20); tile == 0 && !both && Clock::now() < end;) {
+    }
+  });
+  int lists = 0;
+  do {
+    ASSERT_TRUE(pool.try_run(2, loops));
+  } while (pool.usable_cpus() == 1 && ++lists < 20);
+  EXPECT_LT(lists, 20);
+  EXPECT_EQ(pool.usable_cpus(), runtime::affinity_cpus());
 }
 
 TEST(ThreadPool, TheProcessHasOneAsLargeAsItsAffinityMask) {

@@ -39,7 +39,8 @@ class CpuContext : public DeviceContext {
     current_->bind(inputs, outputs);
     error_ = 0;
     // Without a free pool the caller does all tiles alone: slower, the same bits.
-    if (pool_threads_ == 1 || !ThreadPool::of_process().try_run(pool_threads_, *current_)) run_alone(*current_);
+    const int threads = pool_threads_ == 1 ? 1 : std::min(pool_threads_, ThreadPool::of_process().usable_cpus());
+    if (threads == 1 || !ThreadPool::of_process().try_run(threads, *current_)) run_alone(*current_);
     const int failed = current_->failed_step();
     if (failed >= 0) {
       const std::string& name = current_->entry().cpu_steps[static_cast<size_t>(failed)].name;

@@ -58,43 +58,35 @@ void CpuProgram::bind(const DLTensor* inputs, const DLTensor* outputs) {
     const DLTensor& tensor = tensors[binding.buffer->index];
     args_[binding.slot] = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset + binding.buffer->offset;
   }
-  failed_step_.store(kNoStep, std::memory_order_relaxed);
+  failed_step_ = -1;
   if (!times_.empty()) loop_start_ = now_ns();
 }
 
 void CpuProgram::run(int loop, int64_t begin, int64_t end, int thread) {
   const Loop& range = loops_[static_cast<size_t>(loop)];
+  uint8_t* scratch = memory_.scratch + thread * memory_.scratch_stride;
   for (size_t i = range.first_step; begin < end; ++i) {
-    const int64_t tiles = steps_[i].tiles;
-    if (begin < tiles) run_step(i, begin, std::min(end, tiles), thread);
-    begin = std::max(begin - tiles, int64_t{0});
-    end -= tiles;
-  }
-}
-
-void CpuProgram::run_step(size_t index, int64_t begin, int64_t end, int thread) {
-  const Step& step = steps_[index];
-  step.kernel(step.args, memory_.scratch + thread * memory_.scratch_stride, begin, end);
-  if (step.may_fail && __atomic_load_n(memory_.error, __ATOMIC_RELAXED) != 0) blame(static_cast<int>(index));
-}
-
-/// Steps without a barrier between them share the error word at the same time: the first in program order is to blame.
-void CpuProgram::blame(int step) {
-  int current = failed_step_.load(std::memory_order_relaxed);
-  while (step < current && !failed_step_.compare_exchange_weak(current, step, std::memory_order_relaxed)) {
+    const Step& step = steps_[i];
+    if (begin < step.tiles) step.kernel(step.args, scratch, begin, std::min(end, step.tiles));
+    begin = std::max(begin - step.tiles, int64_t{0});
+    end -= step.tiles;
   }
 }
 
 void CpuProgram::finished(int loop) {
+  const auto index = static_cast<size_t>(loop);
+  if (failed_step_ < 0 && __atomic_load_n(memory_.error, __ATOMIC_RELAXED) != 0) blame(loops_[index]);
   if (times_.empty()) return;
   const uint64_t now = now_ns();
-  times_[static_cast<size_t>(loop)] = now - loop_start_;
+  times_[index] = now - loop_start_;
   loop_start_ = now;
 }
 
-int CpuProgram::failed_step() const {
-  const int step = failed_step_.load(std::memory_order_relaxed);
-  return step == kNoStep ? -1 : step;
+/// Steps of one loop share the error word at the same time: the first that can have stored it is to blame.
+void CpuProgram::blame(const Loop& loop) {
+  for (size_t i = loop.first_step; i < loop.end_step && failed_step_ < 0; ++i) {
+    if (steps_[i].may_fail) failed_step_ = static_cast<int>(i);
+  }
 }
 
 }  // namespace tw::runtime

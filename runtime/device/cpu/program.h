@@ -2,7 +2,6 @@
 #pragma once
 #include <dlpack/dlpack.h>
 
-#include <atomic>
 #include <span>
 #include <vector>
 
@@ -36,7 +35,7 @@ class CpuProgram final : public Loops {
   void run(int loop, int64_t begin, int64_t end, int thread) override;
   void finished(int loop) override;
   /// The first step that stored a nonzero error word in the last run, -1 when none did.
-  int failed_step() const;
+  int failed_step() const { return failed_step_; }
   /// Time of each step of the last run, in ns; empty without a profile.
   std::span<const uint64_t> step_times() const { return times_; }
 
@@ -62,10 +61,7 @@ class CpuProgram final : public Loops {
     const format::Buffer* buffer;
   };
 
-  static constexpr int kNoStep = INT32_MAX;
-
-  void run_step(size_t index, int64_t begin, int64_t end, int thread);
-  void blame(int step);
+  void blame(const Loop& loop);
 
   const format::Entry& entry_;
   CpuMemory memory_;
@@ -75,7 +71,7 @@ class CpuProgram final : public Loops {
   std::vector<Loop> loops_;
   std::vector<uint64_t> times_;
   uint64_t loop_start_ = 0;  // with a profile: when the loop that runs began
-  std::atomic<int> failed_step_{kNoStep};
+  int failed_step_ = -1;
 };
 
 }  // namespace tw::runtime

@@ -16,12 +16,14 @@ int64_t now_ns();
 /// Amount per ns of `work`, repeated for at least `least_ns`.
 double rate_alone(const Work& work, int64_t least_ns);
 
-/// Amount per ns of all works at once, one on each of as many threads, from the first begin to the last end.
+/// Amount per ns of all works at once, one on each of as many threads: the sum of their rates. 0, no sample, when they
+/// did not run at the same time nearly all the time: a thread was preempted or came late, as happens while other
+/// programs use the CPUs.
 double rate_together(std::span<const Work> works, int64_t least_ns);
 
 enum class Better : uint8_t { kHigher, kLower };
 
-/// The value that a tenth of the samples (at least the best one) reach; 0 without samples.
+/// The value that a tenth of the samples (at least the best one) reach; 0 without samples. A sample of 0 is none.
 double best_decile(std::vector<double> samples, Better better);
 
 /// Quantities that are sampled in turn, so that a disturbance hits a few samples of each and no quantity whole.

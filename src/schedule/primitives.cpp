@@ -451,7 +451,7 @@ Form form_of(PrimitiveKind kind) {
     case PrimitiveKind::kTensorize:
       return {1, 1, 0, kAny};
     case PrimitiveKind::kPrefetch:
-      return {1, 3, 2, 2};
+      return {1, 3, 3, 3};
   }
   return {};
 }

@@ -109,8 +109,8 @@ Schedule& Schedule::tensorize(const std::string& stage, const std::string& loop,
 }
 
 Schedule& Schedule::prefetch(const std::string& stage, const std::vector<std::string>& loops, const std::string& tensor,
-                             int64_t elements, int64_t lines) {
-  return add({PrimitiveKind::kPrefetch, stage, loops, {elements, lines}, tensor});
+                             std::vector<int64_t> ahead_count_step) {
+  return add({PrimitiveKind::kPrefetch, stage, loops, std::move(ahead_count_step), tensor});
 }
 
 std::string_view scope_name(loop::Scope scope) {

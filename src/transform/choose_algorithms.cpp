@@ -65,7 +65,6 @@ std::vector<Choice> candidates(const Editor& editor) {
 
 int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const TargetInfo& target) {
   int64_t best = 0;
-  if (const char* e = getenv("WINO_M")) return atoi(e);
   double least = kWorthIt * conv_ns(problem, 0, home, target);
   for (const int64_t m : kAlgorithms) {
     // A plane smaller than a tile is mostly multiplications by padding.
@@ -124,7 +123,9 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
 
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context) {
   const TargetInfo& target = context.target;
-  const bool has_figures = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && target.levels.size() > 1;
+  const size_t levels = target.levels.size();
+  const bool has_figures = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
+                           target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
   if (context.precision == Precision::kStrict || !has_figures) return graph;
   Editor editor(graph::compact(graph), context.ops);
   std::vector<Choice> choices = candidates(editor);

@@ -13,10 +13,8 @@ constexpr double kProductsLoss = 1.15;  // the same of Winograd's products, whos
 constexpr double kInputSlots = 7;       // issue slots of one vector of one point of an input tile
 constexpr double kOutputSlots = 9;      // the same of an output tile
 constexpr double kStepsLost = 4;        // reduction steps lost when a tile of products is entered and left
-constexpr double kExposedCache = 0.6;   // share of reading weights that is not hidden behind arithmetic
-constexpr double kExposedMemory = 0.8;
-constexpr double kFallbackFlopPerNs = 50;  // of targets that were not measured
-constexpr double kFallbackBytesPerNs = 20;
+constexpr double kReached = 0.5;        // share of the read rate of a memory that weights reach beside arithmetic
+constexpr double kSerial = 0.2;         // share of the shorter of two activities that does not overlap the longer one
 
 // Issue slots are vector multiply-adds.
 double arithmetic_slots(const ConvProblem& p, int64_t m, double lanes) {
@@ -31,11 +29,9 @@ double arithmetic_slots(const ConvProblem& p, int64_t m, double lanes) {
   return points * plane * (products + transforms) / lanes;
 }
 
-double bytes_per_ns(WeightsHome home, const TargetInfo& target) {
-  const auto count = static_cast<int64_t>(target.levels.size());
-  const int64_t level = home == WeightsHome::kMemory ? count - 1 : count - 2;
-  if (level < 0 || target.levels[level].all_per_ns <= 0) return kFallbackBytesPerNs;
-  return target.levels[level].all_per_ns;
+double weights_ns(double bytes, WeightsHome home, const TargetInfo& target) {
+  const size_t back = home == WeightsHome::kMemory ? 1 : 2;
+  return bytes / (kReached * target.levels.at(target.levels.size() - back).all_per_ns);
 }
 
 }  // namespace
@@ -47,10 +43,9 @@ int64_t conv_weight_bytes(const ConvProblem& p, int64_t m) {
 
 double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetInfo& target) {
   const double lanes = std::max(1, target.lanes(DataType::f32()));
-  const double peak = target.flop_per_ns > 0 ? target.flop_per_ns : kFallbackFlopPerNs;
-  const double arithmetic = arithmetic_slots(p, m, lanes) * 2 * lanes / peak / std::max(1, target.units);
-  const double exposed = home == WeightsHome::kMemory ? kExposedMemory : kExposedCache;
-  return arithmetic + exposed * static_cast<double>(conv_weight_bytes(p, m)) / bytes_per_ns(home, target);
+  const double arithmetic = arithmetic_slots(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.units);
+  const double reading = weights_ns(static_cast<double>(conv_weight_bytes(p, m)), home, target);
+  return std::max(arithmetic, reading) + kSerial * std::min(arithmetic, reading);
 }
 
 }  // namespace tw::transform

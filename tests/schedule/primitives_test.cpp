@@ -309,5 +309,27 @@ TEST(Primitives, TensorizeRefuses) {
   EXPECT_EQ(refusal(p, Schedule().tensorize("y", "r0", "fma_tile", {})), "accepted");
 }
 
+TEST(Primitives, PrefetchGoesThroughTheNextBlockInEqualSteps) {
+  Schedule s;
+  s.cache_write("y").compute_at("y.acc", "y", "i0", loop::Scope::kRegister);
+  s.prefetch("y.acc", {"r0", "y", "i0"}, "w", {20, 2, 16});
+  // 3 rows by 4 steps of the sum, each 2 lines of 16 elements, beginning 20 elements after w[0, 0].
+  const std::string text = loops_of(matmul_relu(3, 5, 4), s);
+  expect_part(text, "prefetch w[0, ((y.i0 * 128) + (y.acc.r0 * 32) + 20)]");
+  expect_part(text, "prefetch w[0, ((y.i0 * 128) + (y.acc.r0 * 32) + 36)]");
+  EXPECT_EQ(text.find("+ 52"), std::string::npos) << text;
+}
+
+TEST(Primitives, PrefetchRefuses) {
+  const te::Program p = matmul_relu(2, 3, 4);
+  const auto accumulated = [] {
+    return Schedule().cache_write("y").compute_at("y.acc", "y", "i0", loop::Scope::kRegister);
+  };
+  EXPECT_EQ(refusal(p, accumulated().prefetch("y.acc", {"r0", "y"}, "w", {0, 1, 16})), "");
+  EXPECT_EQ(refusal(p, accumulated().prefetch("y.acc", {"r0", "z", "i0"}, "w", {0, 1, 16})), "");
+  EXPECT_EQ(refusal(p, accumulated().prefetch("y.acc", {"r0"}, "bias", {0, 1, 16})), "");
+  EXPECT_EQ(refusal(p, accumulated().prefetch("y", {"i0"}, "y.acc", {0, 1, 16})), "");
+}
+
 }  // namespace
 }  // namespace tw::schedule

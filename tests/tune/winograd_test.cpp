@@ -151,10 +151,15 @@ TargetInfo two_cores() {
   info.units = 2;
   info.flop_per_ns = 100;
   info.levels = {
-      {.name = "L1", .capacity_bytes = 32 << 10, .read_per_ns = 180},
-      {.name = "L2", .capacity_bytes = 512 << 10, .read_per_ns = 100},
-      {.name = "L3", .capacity_bytes = 32 << 20, .shared = true, .read_per_ns = 60, .all_per_ns = 65},
-      {.name = "DRAM", .capacity_bytes = int64_t{16} << 30, .shared = true, .read_per_ns = 25, .all_per_ns = 25}};
+      {.name = "L1", .capacity_bytes = 32 << 10, .latency_ns = 1.5, .read_per_ns = 180},
+      {.name = "L2", .capacity_bytes = 512 << 10, .latency_ns = 4, .read_per_ns = 100},
+      {.name = "L3", .capacity_bytes = 32 << 20, .shared = true, .latency_ns = 16, .read_per_ns = 60, .all_per_ns = 65},
+      {.name = "DRAM",
+       .capacity_bytes = int64_t{16} << 30,
+       .shared = true,
+       .latency_ns = 120,
+       .read_per_ns = 25,
+       .all_per_ns = 25}};
   return info;
 }
 
@@ -172,6 +177,19 @@ TEST(WinogradBlocks, FewTilesShareTheChannels) {
   EXPECT_EQ(tiles_of(best), 4);
   EXPECT_TRUE(best.tiles_before);
   EXPECT_LE(best.channels, 256);
+}
+
+// The matrix of a point and a panel of weights: 11 KB stay in the first cache wherever their lines are, 64 KB do not.
+TEST(WinogradBlocks, PointsOutsideWhereMatricesLeaveTheFirstCache) {
+  EXPECT_EQ(block_winograd(problem(28, 32), two_cores(), 1)[0].order, WinogradOrder::kTiles);
+  EXPECT_EQ(block_winograd(problem(4, 512), two_cores(), 1)[0].order, WinogradOrder::kPoints);
+}
+
+// Tiles that are transformed before go through the third cache: not worth it where a block reads all channels at once.
+TEST(WinogradBlocks, TransformsInsideWhereUnitsHaveBlocksOfTheirOwn) {
+  const WinogradBlocks best = block_winograd(problem(14, 64), two_cores(), 1)[0];
+  EXPECT_FALSE(best.tiles_before);
+  EXPECT_EQ(best.wide, 14);
 }
 
 TEST(WinogradBlocks, BestFirstAndNoMoreThanAskedFor) {

@@ -13,7 +13,7 @@ using schedule::Schedule;
 using Names = std::vector<std::string>;
 
 constexpr int64_t kReductionUnroll = 4;
-constexpr int64_t kLine = 16;          // f32 elements
+constexpr int64_t kLineBytes = 64;     // of targets without known caches
 constexpr int64_t kChannelBlock = 16;  // one line of f32
 
 std::string numbered(size_t d) { return fmt::format("i{}", d); }
@@ -25,22 +25,23 @@ Layout padded_split(int dim, int64_t extent, int64_t block) {
   return layout.split(dim, {blocks, block});
 }
 
-// [p, q, rows.., t, c] as [p, q, c block, rows.., t, c].
-Layout tile_layout(const Shape& shape, int64_t block) {
+// [p, q, rows.., t, c] as [p, q, c block, rows.., t, c] or [c block, rows.., t, p, q, c].
+Layout tile_layout(const Shape& shape, int64_t block, WinogradOrder stored) {
   const int c = static_cast<int>(shape.size()) - 1;
-  std::vector<int64_t> order = {0, 1, c};
+  std::vector<int64_t> order = {c};
   for (int64_t d = 2; d < c; ++d) order.push_back(d);
+  order.insert(stored == WinogradOrder::kPoints ? order.begin() : order.end(), {0, 1});
   order.push_back(c + 1);
   return padded_split(c, shape.back(), block).reorder(order);
 }
 
-// [p, q, (tap,) c, k] as [p, q, k panel, (tap,) c, k].
-Layout panel_layout(const Shape& shape, int64_t panel) {
+// [p, q, (tap,) c, k] as [k block, p, q, panel, (tap,) c, k].
+Layout weights_layout(const Shape& shape, int64_t block, int64_t panel) {
   const int k = static_cast<int>(shape.size()) - 1;
-  std::vector<int64_t> order = {0, 1, k};
+  std::vector<int64_t> order = {k, 0, 1, k + 1};
   for (int64_t d = 2; d < k; ++d) order.push_back(d);
-  order.push_back(k + 1);
-  return padded_split(k, shape.back(), panel).reorder(order);
+  order.push_back(k + 2);
+  return padded_split(k, shape.back(), block).split(k + 1, {block / panel, panel}).reorder(order);
 }
 
 class WinogradScheduler {
@@ -69,12 +70,14 @@ class WinogradScheduler {
   const std::string& products() const { return plan_.stages.products; }
   std::string accumulator() const { return products() + ".acc"; }
   size_t row_count() const { return plan_.axes.rows.size(); }
-  // Axes of transformed tiles and products as stored: p, q, block of channels, rows.., tile, channel.
-  static constexpr const char* kP = "i0";
-  static constexpr const char* kQ = "i1";
-  static constexpr const char* kBlock = "i2";
-  static std::string row_axis(size_t d) { return numbered(d + 3); }
-  std::string tile_axis() const { return numbered(row_count() + 3); }
+  // Axes of transformed tiles and products as stored (tile_layout).
+  size_t before_points() const { return b_.order == WinogradOrder::kPoints ? 0 : row_count() + 2; }
+  size_t before_tiles() const { return b_.order == WinogradOrder::kPoints ? 2 : 0; }
+  std::string p_axis() const { return numbered(before_points()); }
+  std::string q_axis() const { return numbered(before_points() + 1); }
+  std::string block_axis() const { return numbered(before_tiles()); }
+  std::string row_axis(size_t d) const { return numbered(before_tiles() + 1 + d); }
+  std::string tile_axis() const { return numbered(before_tiles() + 1 + row_count()); }
   std::string channel_axis() const { return numbered(row_count() + 4); }
   // Of the stages that keep the operator's order: p, q, rows.., tile, channel.
   std::string logical_channel_axis() const { return numbered(row_count() + 3); }
@@ -136,7 +139,7 @@ class WinogradScheduler {
 
   // One product of matrices for each point: register tiles of tiles x channels.
   void product_loops() {
-    Names order = {kP, kQ, kBlock};
+    Names order = {p_axis(), q_axis(), block_axis()};
     Names points;
     for (size_t d = 0; d < row_count(); ++d) {
       if (d + 1 < row_count() || b_.tile.outer == 1) {
@@ -185,8 +188,10 @@ class WinogradScheduler {
     const int64_t tiles = ceil_div(b_.high * b_.wide, b_.tile.inner);
     const int64_t panel = plan_.problem.channels * plan_.panel();
     const int64_t iterations = tiles * ceil_div(plan_.problem.channels, plan_.channel_block());
-    s_.prefetch(accumulator(), {"r0.0", products(), tile_axis() + ".0"}, plan_.weights, panel,
-                ceil_div(ceil_div(panel, kLine), iterations));
+    const int64_t line_bytes = target_.levels.empty() ? kLineBytes : target_.levels[0].line_bytes;
+    const int64_t line = line_bytes / DataType::f32().bytes();
+    s_.prefetch(accumulator(), {"r0.0", products(), tile_axis() + ".0"}, plan_.weights,
+                {panel, ceil_div(panel, iterations * line), line});
   }
 
   void tiles_loops() {
@@ -202,18 +207,18 @@ class WinogradScheduler {
     } else {
       outer.push_back(tile_axis());
     }
-    outer.push_back(kBlock);
+    outer.push_back(block_axis());
     Names order = outer;
-    order.insert(order.end(), {kP, channel_axis() + ".0", kQ, channel_axis() + ".1"});
+    order.insert(order.end(), {p_axis(), channel_axis() + ".0", q_axis(), channel_axis() + ".1"});
     s_.reorder(tiles, order);
-    s_.unroll(tiles, kQ);
+    s_.unroll(tiles, q_axis());
     s_.vectorize(tiles, channel_axis() + ".1");
     if (b_.tiles_before) s_.parallel(tiles, outer);
   }
 
   // B^T d for one tile and one block of channels.
   void rows_loops() {
-    s_.compute_at(plan_.stages.rows, plan_.stages.tiles, kBlock, loop::Scope::kStack);
+    s_.compute_at(plan_.stages.rows, plan_.stages.tiles, block_axis(), loop::Scope::kStack);
     by_columns(plan_.stages.rows);
   }
 
@@ -248,9 +253,10 @@ int64_t WinogradPlan::channel_block() const {
 
 std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan) {
   const auto shape = [&](const std::string& tensor) { return logical.tensor(tensor).shape; };
-  return {{plan.stages.tiles, tile_layout(shape(plan.stages.tiles), plan.channel_block())},
-          {plan.stages.products, tile_layout(shape(plan.stages.products), plan.panel())},
-          {plan.weights, panel_layout(shape(plan.weights), plan.panel())}};
+  const WinogradOrder order = plan.blocks.order;
+  return {{plan.stages.tiles, tile_layout(shape(plan.stages.tiles), plan.channel_block(), order)},
+          {plan.stages.products, tile_layout(shape(plan.stages.products), plan.panel(), order)},
+          {plan.weights, weights_layout(shape(plan.weights), plan.blocks.channels, plan.panel())}};
 }
 
 void schedule_winograd(const WinogradPlan& plan, const TargetInfo& target, schedule::Schedule& s) {

@@ -24,9 +24,9 @@ struct WinogradPlan {
   const te::Compute& stage(const std::string& name) const { return *program.find_compute(name); }
 };
 
-/// Layouts for `plan.blocks`: transformed tiles and products [point, point, block of channels, rows.., tile, channel],
-/// so that the matrices of one point are contiguous; weights [point, point, panel, (tap,) channel, column], in the
-/// order in which they are read.
+/// Layouts for `plan.blocks`: transformed tiles and products [block of channels, rows.., tile, point, point, channel]
+/// or, with points outside, [point, point, block of channels, rows.., tile, channel]; weights
+/// [block of columns, point, point, panel, (tap,) channel, column], the order in which a block of tiles reads them.
 std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan);
 
 /// Appends the loops of all stages of the convolution.

@@ -6,6 +6,7 @@
 #include "ops/winograd.h"
 #include "tests/transform/graph_tools.h"
 #include "transform/conv_cost.h"
+#include "transform/passes.h"
 
 namespace tw::transform {
 namespace {
@@ -51,7 +52,7 @@ TransformContext measured() {
       {.name = "L1", .capacity_bytes = 32 << 10},
       {.name = "L2", .capacity_bytes = 512 << 10},
       {.name = "L3", .capacity_bytes = 32 << 20, .shared = true, .read_per_ns = 60, .all_per_ns = 65},
-      {.name = "DRAM", .capacity_bytes = int64_t{16} << 30, .shared = true, .read_per_ns = 25, .all_per_ns = 25}};
+      {.name = "DRAM", .capacity_bytes = int64_t{16} << 30, .shared = true, .read_per_ns = 24, .all_per_ns = 47}};
   return context;
 }
 

@@ -74,6 +74,15 @@ Expr combination(const std::vector<double>& row, const std::vector<Expr>& x, siz
   return sum;
 }
 
+// out[p, ..] = sum over r of matrix[p][r] * in[r, ..], both row-major with 3 rows in `in`.
+void apply_rows(const Winograd::Matrix& matrix, const std::vector<double>& in, std::vector<double>& out) {
+  const size_t run = in.size() / 3;
+  for (size_t p = 0; p < matrix.size(); ++p) {
+    const std::vector<double>& g = matrix[p];
+    for (size_t i = 0; i < run; ++i) out[p * run + i] = g[0] * in[i] + g[1] * in[run + i] + g[2] * in[2 * run + i];
+  }
+}
+
 double last_of_odd(const std::vector<double>& row) {
   for (size_t k = row.size(); k-- > 0;) {
     if (k % 2 == 1 && row[k] != 0) return row[k];
@@ -105,6 +114,44 @@ double winograd_growth(int64_t m) {
     worst = std::max(worst, sum);
   }
   return worst * worst;
+}
+
+Shape winograd_weights_shape(const Shape& w, int64_t m) {
+  Shape u{m + 2, m + 2};
+  if (w.size() == 5) u.push_back(w[2]);
+  u.push_back(w[1]);
+  u.push_back(w[0]);
+  return u;
+}
+
+// For one (tap, channel) after the other, all output channels together: rows of u are contiguous along them.
+void transform_winograd_weights(const Shape& w_shape, int64_t m, const float* w, float* u) {
+  const Winograd& matrices = winograd(m);
+  const int64_t n = matrices.points();
+  const int64_t out_channels = w_shape[0];
+  const int64_t channels = w_shape[1];
+  const int64_t depth = w_shape.size() == 5 ? w_shape[2] : 1;
+  const int64_t each = depth * channels * out_channels;
+  std::vector<double> kernels(9 * out_channels);        // [r, s, oc]
+  std::vector<double> rows(3 * n * out_channels, 0.0);  // [p, s, oc]
+  for (int64_t k = 0; k < depth * channels; ++k) {
+    const float* first = w + (k % channels * depth + k / channels) * 9;
+    for (int64_t oc = 0; oc < out_channels; ++oc) {
+      for (int64_t rs = 0; rs < 9; ++rs) kernels[rs * out_channels + oc] = first[oc * channels * depth * 9 + rs];
+    }
+    apply_rows(matrices.weights, kernels, rows);
+    for (int64_t p = 0; p < n; ++p) {
+      for (int64_t q = 0; q < n; ++q) {
+        const std::vector<double>& g = matrices.weights[q];
+        const double* row = &rows[p * 3 * out_channels];
+        float* out = u + (p * n + q) * each + k * out_channels;
+        for (int64_t oc = 0; oc < out_channels; ++oc) {
+          const double y = g[0] * row[oc] + g[1] * row[out_channels + oc] + g[2] * row[2 * out_channels + oc];
+          out[oc] = static_cast<float>(y);
+        }
+      }
+    }
+  }
 }
 
 std::vector<Expr> winograd_input(const Winograd& w, const std::vector<Expr>& d) {

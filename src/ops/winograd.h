@@ -35,6 +35,13 @@ double winograd_growth(int64_t m);
 std::vector<Expr> winograd_input(const Winograd& w, const std::vector<Expr>& d);
 std::vector<Expr> winograd_output(const Winograd& w, const std::vector<Expr>& v);
 
+/// The shape of the transformed weights of w [OC, C, (KD,) 3, 3]: [m + 2, m + 2, (KD,) C, OC].
+Shape winograd_weights_shape(const Shape& w, int64_t m);
+
+/// u[p, q, .., c, oc] = (G w G^T)[p, q] of every kernel, computed in f64 and rounded once. Row-major arrays of the
+/// shapes above; the rule of the operator winograd_weights, for weights that are large.
+void transform_winograd_weights(const Shape& w_shape, int64_t m, const float* w, float* u);
+
 /// For a call of winograd_conv: for each output element the sum over channels (and depth taps) of max|d| over the
 /// tile's inputs times the sum of |w| over the kernel. What multiplies winograd_growth(m) in the bound of its error.
 graph::RefTensor winograd_magnitude(const graph::OpCall& call, std::span<const graph::RefTensor> inputs);

@@ -40,12 +40,7 @@ Types infer_weights(const OpCall& call) {
   const Shape& w = call.inputs[0].shape;
   require(call, (w.size() == 4 || w.size() == 5) && w[w.size() - 1] == 3 && w[w.size() - 2] == 3,
           "weights {}, expected [OC, C, (KD,) 3, 3]", to_string(call.inputs[0]));
-  const int64_t n = tile_size(call) + 2;
-  Shape out{n, n};
-  if (w.size() == 5) out.push_back(w[2]);
-  out.push_back(w[1]);
-  out.push_back(w[0]);
-  return {{DataType::f32(), out}};
+  return {{DataType::f32(), winograd_weights_shape(w, tile_size(call))}};
 }
 
 // Value of row `index` of `matrix` times the column `x`, `index` an expression.

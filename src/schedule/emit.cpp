@@ -74,7 +74,21 @@ class Emitter {
 
   Stmts wrap(const Stage& stage, size_t depth, Stmts body) const {
     const Loop& l = stage.loops[depth];
-    return {loop::make_for(l.var, l.extent, l.kind, attach_producers(stage, depth, std::move(body)))};
+    Stmts inside = prefetches(stage, l);
+    for (Stmt& s : attach_producers(stage, depth, std::move(body))) inside.push_back(std::move(s));
+    return {loop::make_for(l.var, l.extent, l.kind, std::move(inside))};
+  }
+
+  Stmts prefetches(const Stage& stage, const Loop& l) const {
+    constexpr int kSecondLevel = 2;
+    Stmts out;
+    for (const Prefetch& p : stage.prefetches) {
+      if (p.loop != l.name) continue;
+      std::vector<Expr> indices;
+      for (const Expr& index : p.indices) indices.push_back(ranges_.simplify(index));
+      out.push_back(loop::make_prefetch(p.tensor, std::move(indices), kSecondLevel));
+    }
+    return out;
   }
 
   // The producers attached at loop `depth`, before `body`, with their local buffers around both.

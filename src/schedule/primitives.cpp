@@ -450,6 +450,8 @@ Form form_of(PrimitiveKind kind) {
       return {1, 1, 1, 1};
     case PrimitiveKind::kTensorize:
       return {1, 1, 0, kAny};
+    case PrimitiveKind::kPrefetch:
+      return {1, 3, 3, 3};
   }
   return {};
 }
@@ -495,6 +497,8 @@ void apply_one(State& state, const Primitive& p) {
       return apply_rfactor(state, p);
     case PrimitiveKind::kTensorize:
       return apply_tensorize(state, p);
+    case PrimitiveKind::kPrefetch:
+      return apply_prefetch(state, p);
   }
 }
 

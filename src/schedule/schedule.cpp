@@ -12,9 +12,9 @@
 namespace tw::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 12> kNames = {"split",      "reorder",     "fuse",    "vectorize",
-                                                     "unroll",     "parallel",    "inline",  "compute_at",
-                                                     "cache_read", "cache_write", "rfactor", "tensorize"};
+constexpr std::array<std::string_view, 13> kNames = {"split",    "reorder",   "fuse",       "vectorize",  "unroll",
+                                                     "parallel", "inline",    "compute_at", "cache_read", "cache_write",
+                                                     "rfactor",  "tensorize", "prefetch"};
 
 std::string to_string(const Primitive& p) {
   std::string text = fmt::format("{} {}", kNames[static_cast<size_t>(p.kind)], p.stage);
@@ -106,6 +106,11 @@ Schedule& Schedule::rfactor_blocks(const std::string& stage, const std::string& 
 Schedule& Schedule::tensorize(const std::string& stage, const std::string& loop, const std::string& body,
                               std::vector<int64_t> parameters) {
   return add({PrimitiveKind::kTensorize, stage, {loop}, std::move(parameters), body});
+}
+
+Schedule& Schedule::prefetch(const std::string& stage, const std::vector<std::string>& loops, const std::string& tensor,
+                             std::vector<int64_t> ahead_count_step) {
+  return add({PrimitiveKind::kPrefetch, stage, loops, std::move(ahead_count_step), tensor});
 }
 
 std::string_view scope_name(loop::Scope scope) {

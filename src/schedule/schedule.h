@@ -28,6 +28,9 @@ enum class PrimitiveKind : uint8_t {
   kRfactor,     // loops [r], factors [f]: partial results over r/f go to "s.rf" with a new last axis of extent f: of
                 // every f-th point, or with option "blocks" of neighbouring points
   kTensorize,   // loops [l], option body name, factors its parameters: the nest from l inwards becomes that body
+  kPrefetch,  // loops [l, consumer, m], factors [ahead, count, step], option a tensor that the stage, attached in loop
+              // m of `consumer`, reads: each iteration of l loads `count` lines into the second cache, `step` elements
+              // apart, beginning `ahead` elements after the place where m and l began; without m, where l began
 };
 
 struct Primitive {
@@ -59,6 +62,8 @@ class Schedule {
   Schedule& rfactor_blocks(const std::string& stage, const std::string& loop, int64_t blocks);
   Schedule& tensorize(const std::string& stage, const std::string& loop, const std::string& body,
                       std::vector<int64_t> parameters);
+  Schedule& prefetch(const std::string& stage, const std::vector<std::string>& loops, const std::string& tensor,
+                     std::vector<int64_t> ahead_count_step);
   friend bool operator==(const Schedule&, const Schedule&) = default;
 
  private:

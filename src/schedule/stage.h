@@ -27,6 +27,13 @@ struct Region {
   Shape extent;
 };
 
+/// The line that holds one element, loaded at the begin of every iteration of a loop.
+struct Prefetch {
+  std::string loop;
+  std::string tensor;
+  std::vector<Expr> indices;  // the last one may reach into what follows
+};
+
 struct Stage {
   te::Compute compute;
   std::vector<Loop> loops;             // outermost first
@@ -38,6 +45,7 @@ struct Stage {
   Region region;  // compute_at only
   bool has_loop_primitives = false;
   std::string tensorized;  // body name, empty when none
+  std::vector<Prefetch> prefetches;
 
   const std::string& name() const { return compute.name(); }
   bool is_root() const { return consumer.empty(); }
@@ -60,6 +68,9 @@ State make_state(const te::Program& program);
 
 /// Applies one primitive; throws UserError naming it when it is not legal.
 void apply_primitive(State& state, const Primitive& primitive);
+
+/// The primitive kPrefetch (prefetch.cpp).
+void apply_prefetch(State& state, const Primitive& primitive);
 
 /// Part of `producer` that is read inside loop `at_loop` of `consumer` (regions.cpp).
 Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop);

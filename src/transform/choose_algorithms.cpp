@@ -1,49 +1,110 @@
-// Which algorithm computes a convolution: directly, or by Winograd's products of transformed tiles where the model of
-// times says so. Source of the forms: Lavin & Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+// The algorithm of every convolution: direct, or Winograd's with tiles of 2 x 2 or 4 x 4 outputs where that is possible
+// and the model of conv_cost.h predicts that it is faster. Weights are transformed here; where they will lie while the
+// model runs depends on how large all of them become, so that the choice is made twice at most.
 #include <algorithm>
-#include <cmath>
+#include <optional>
+#include <span>
 
 #include "ops/window.h"
+#include "ops/winograd.h"
 #include "transform/constants.h"
+#include "transform/conv_cost.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 
 namespace tw::transform {
 namespace {
 
-using graph::kAbsent;
 using graph::Node;
 using graph::ValueId;
 
-// Why a convolution has no form in the Winograd operators; empty when it has one.
-std::string obstacle(const Editor& editor, const Node& node) {
+constexpr int64_t kAlgorithms[] = {4, 2};  // tile sizes; 0 is the direct algorithm
+constexpr double kWorthIt = 0.95;          // of the direct time: what the model cannot tell stays direct
+constexpr int64_t kLeastChannels = 8;      // fewer fill no vector
+constexpr double kCacheForWeights = 0.5;   // share of the last cache; activations and other programs need the rest
+
+struct Choice {
+  size_t node = 0;
+  ConvProblem problem;
+  int64_t m = 0;
+};
+
+// The convolution of `node` as a problem of the cost model, when it has a form in the Winograd operators.
+std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& node) {
   const graph::Value& weights = editor.value(node.inputs[1]);
   const Shape& w = weights.type.shape;
-  if (weights.type.type != DataType::f32()) return "its elements are no f32";
-  if (!weights.is_constant()) return "its weights are no constant";
-  if (node.int_attr_or("group", 1) != 1) return "it has groups";
-  if (w.size() < 4 || w[w.size() - 1] != 3 || w[w.size() - 2] != 3) return "its kernel is not 3 x 3";
+  const size_t rank = w.size() - 2;
+  if (weights.type.type != DataType::f32() || !weights.is_constant() || node.int_attr_or("group", 1) != 1)
+    return std::nullopt;
+  if (rank < 2 || rank > 3 || w[rank] != 3 || w[rank + 1] != 3) return std::nullopt;
   const ops::Window window = ops::window_of(graph::make_call(editor.graph(), node), Shape(w.begin() + 2, w.end()));
-  for (size_t d = window.rank() - 2; d < window.rank(); ++d) {
-    if (window.strides[d] != 1) return "its stride is not 1";
-    if (window.dilations[d] != 1) return "it is dilated";
+  for (size_t d = rank - 2; d < rank; ++d) {
+    if (window.strides[d] != 1 || window.dilations[d] != 1) return std::nullopt;
   }
-  return "";
+  ConvProblem p{.batch = editor.type(node.inputs[0]).shape[0], .channels = w[1], .out_channels = w[0]};
+  p.high = window.out[rank - 2];
+  p.wide = window.out[rank - 1];
+  if (rank == 3) {
+    p.depth = std::max(window.highest(0), window.in[0] - 1) - std::min<int64_t>(0, window.lowest(0)) + 1;
+    p.out_depth = window.out[0];
+    p.taps = w[2];
+  }
+  const bool empty = p.batch == 0 || p.high == 0 || p.wide == 0 || p.out_depth == 0;
+  const bool narrow = p.channels < kLeastChannels || p.out_channels < kLeastChannels;
+  return empty || narrow ? std::nullopt : std::optional(p);
+}
+
+std::vector<Choice> candidates(const Editor& editor) {
+  std::vector<Choice> found;
+  for (size_t n = 0; n < editor.node_count(); ++n) {
+    if (editor.is_dead(n) || editor.node(n).op != "conv") continue;
+    if (const auto problem = winograd_problem(editor, editor.node(n))) found.push_back({n, *problem, 0});
+  }
+  return found;
+}
+
+int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const TargetInfo& target) {
+  int64_t best = 0;
+  double least = kWorthIt * conv_ns(problem, 0, home, target);
+  for (const int64_t m : kAlgorithms) {
+    // A plane smaller than a tile is mostly multiplications by padding.
+    if (problem.high < m || problem.wide < m) continue;
+    const double ns = conv_ns(problem, m, home, target);
+    if (ns >= least) continue;
+    best = m;
+    least = ns;
+  }
+  return best;
+}
+
+int64_t constant_bytes(const graph::Graph& graph) {
+  int64_t bytes = 0;
+  for (const graph::Value& value : graph.values) bytes += value.is_constant() ? value.type.bytes() : 0;
+  return bytes;
+}
+
+void choose(std::vector<Choice>& choices, int64_t other_bytes, const TargetInfo& target) {
+  const auto count = static_cast<int64_t>(target.levels.size());
+  const auto cache = count < 2 ? int64_t{0} : target.levels[count - 2].capacity_bytes;
+  const auto limit = static_cast<int64_t>(kCacheForWeights * static_cast<double>(cache));
+  for (const WeightsHome home : {WeightsHome::kSharedCache, WeightsHome::kMemory}) {
+    int64_t bytes = other_bytes;
+    for (Choice& c : choices) {
+      c.m = best_algorithm(c.problem, home, target);
+      bytes += conv_weight_bytes(c.problem, c.m) - conv_weight_bytes(c.problem, 0);
+    }
+    if (bytes <= limit) return;
+  }
 }
 
 // The transformed weights, computed now: they are larger than the weights, so constant folding would leave them.
 ValueId transformed_weights(Editor& editor, const Node& node, int64_t m) {
-  Node transform{.op = "winograd_weights",
-                 .name = node.name + ".weights",
-                 .attrs = {{"m", m}},
-                 .inputs = {node.inputs[1]},
-                 .outputs = {},
-                 .body = nullptr};
-  const graph::Value& w = editor.value(node.inputs[1]);
-  const graph::OpDef& op = editor.ops().at(transform.op);
-  const graph::OpCall call = graph::make_call(editor.graph(), transform);
-  const std::vector<graph::RefTensor> u = op.reference(call, std::vector{elements_of(w)});
-  return editor.add_constant(w.name + "_winograd", op.infer(call)[0], bytes_of(u[0]));
+  const graph::Value w = editor.value(node.inputs[1]);
+  const Shape shape = ops::winograd_weights_shape(w.type.shape, m);
+  const std::span kernels(reinterpret_cast<const float*>(w.constant->data()), w.type.elements());
+  auto bytes = std::make_shared<std::vector<std::byte>>(num_elements(shape) * sizeof(float));
+  ops::transform_winograd_weights(w.type.shape, m, kernels.data(), reinterpret_cast<float*>(bytes->data()));
+  return editor.add_constant(w.name + "_winograd", {w.type.type, shape}, std::move(bytes));
 }
 
 void rewrite(Editor& editor, const Node& node, int64_t m) {
@@ -58,84 +119,19 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
   editor.replace(node.outputs[0], editor.add(std::move(conv)));
 }
 
-// What the model of times knows of a convolution.
-struct Problem {
-  double in_channels = 0;
-  double out_channels = 0;
-  double taps = 1;               // of the kernel outside its last two axes, whose 3 x 3 are transformed
-  double planes = 1;             // images and positions outside the last two axes
-  double height = 0, width = 0;  // of the output
-  double element_bytes = 4;
-};
-
-Problem problem_of(const Editor& editor, const Node& node) {
-  const Shape& w = editor.type(node.inputs[1]).shape;
-  const Shape& y = editor.type(node.outputs[0]).shape;
-  Problem p;
-  p.out_channels = static_cast<double>(w[0]);
-  p.in_channels = static_cast<double>(w[1]);
-  for (size_t d = 2; d + 2 < w.size(); ++d) {
-    p.taps *= static_cast<double>(w[d]);
-    p.planes *= static_cast<double>(y[d]);
-  }
-  p.planes *= static_cast<double>(y[0]);
-  p.height = static_cast<double>(y[y.size() - 2]);
-  p.width = static_cast<double>(y[y.size() - 1]);
-  return p;
-}
-
-constexpr double kDirectShare = 0.9;     // of the FMA peak that a direct convolution reaches
-constexpr double kWinogradShare = 0.75;  // the same of the products of a Winograd convolution
-constexpr double kWeightShare = 0.6;     // of DRAM's read bandwidth at which weights arrive: each is used once a run
-
-double weights_ns(const Problem& p, double weights_a_pair, const TargetInfo& target) {
-  const double bytes = p.in_channels * p.out_channels * p.taps * weights_a_pair * p.element_bytes;
-  return bytes / (kWeightShare * target.levels.back().read_per_ns);
-}
-
-double direct_ns(const Problem& p, const TargetInfo& target) {
-  const double flop = 2 * 9 * p.taps * p.in_channels * p.out_channels * p.planes * p.height * p.width;
-  return flop / (kDirectShare * target.flop_per_ns) + weights_ns(p, 9, target);
-}
-
-// F(m x m, 3 x 3): (m+2)^2 products a tile, transformed inputs and products written and read once in a near cache.
-double winograd_ns(const Problem& p, double m, const TargetInfo& target) {
-  const double points = (m + 2) * (m + 2);
-  const double tiles = p.planes * std::ceil(p.height / m) * std::ceil(p.width / m);
-  const double flop = 2 * points * p.taps * p.in_channels * p.out_channels * tiles;
-  const double moved = 2 * points * tiles * (p.in_channels + p.out_channels) * p.element_bytes;
-  const MemoryLevel& near = target.levels[std::min<size_t>(1, target.levels.size() - 1)];
-  return flop / (kWinogradShare * target.flop_per_ns) + moved / near.read_per_ns + weights_ns(p, points, target);
-}
-
-// The tile size m of the fastest Winograd form; 0 when the direct convolution is as fast.
-int64_t best_tile(const Problem& p, const TargetInfo& target) {
-  constexpr double kLeastChannels = 16;  // fewer leave vectors and register tiles half empty
-  if (std::min(p.in_channels, p.out_channels) < kLeastChannels) return 0;
-  int64_t best = 0;
-  double best_ns = direct_ns(p, target);
-  for (const int64_t m : {4, 2}) {
-    const double ns = winograd_ns(p, static_cast<double>(m), target);
-    if (ns >= best_ns) continue;
-    best = m;
-    best_ns = ns;
-  }
-  return best;
-}
-
 }  // namespace
 
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context) {
-  const bool has_figures = context.target.kind == DeviceKind::kCpu && !context.target.levels.empty();
+  const TargetInfo& target = context.target;
+  const size_t levels = target.levels.size();
+  const bool has_figures = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
+                           target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
   if (context.precision == Precision::kStrict || !has_figures) return graph;
   Editor editor(graph::compact(graph), context.ops);
-  const size_t count = editor.node_count();
-  for (size_t n = 0; n < count; ++n) {
-    if (editor.is_dead(n) || editor.node(n).op != "conv") continue;
-    const Node node = editor.node(n);
-    if (!obstacle(editor, node).empty()) continue;
-    const int64_t m = best_tile(problem_of(editor, node), context.target);
-    if (m > 0) rewrite(editor, node, m);
+  std::vector<Choice> choices = candidates(editor);
+  choose(choices, constant_bytes(editor.graph()), target);
+  for (const Choice& c : choices) {
+    if (c.m != 0) rewrite(editor, Node(editor.node(c.node)), c.m);
   }
   return editor.finish();
 }

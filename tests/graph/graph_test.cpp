@@ -178,14 +178,14 @@ TEST(ToTe, InputsConstantsAndOutputs) {
   Graph g = mlp(2, 3, 5);
   const GroupProgram group = to_te(g, table());
   EXPECT_EQ(group.inputs, (std::vector<ValueId>{0, 1, 2}));
-  EXPECT_EQ(group.program.inputs[1].name, "w");
+  EXPECT_EQ(group.program.inputs[1].name, "x1");
   EXPECT_EQ(group.output_tensors, (std::vector<std::string>{"relu"}));
   EXPECT_EQ(group.program.computes.size(), 3u);
 
   // An output that is an input, a constant, or named twice is a compute of its own.
   g.outputs = {g.outputs[0], g.outputs[0], g.inputs[0], 1};
   const GroupProgram copies = to_te(g, table());
-  EXPECT_EQ(copies.output_tensors, (std::vector<std::string>{"relu", "relu_copy", "x_copy", "w_copy"}));
+  EXPECT_EQ(copies.output_tensors, (std::vector<std::string>{"relu", "relu_copy", "x0_copy", "x1_copy"}));
   EXPECT_EQ(copies.program.outputs, copies.output_tensors);
   EXPECT_THROW(to_te(grouped(2, 3, 5), table()), InternalError);
 }

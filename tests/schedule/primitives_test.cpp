@@ -309,5 +309,31 @@ TEST(Primitives, TensorizeRefuses) {
   EXPECT_EQ(refusal(p, Schedule().tensorize("y", "r0", "fma_tile", {})), "accepted");
 }
 
+TEST(Primitives, PrefetchGoesThroughTheNextBlockInEqualSteps) {
+  Schedule s;
+  s.cache_write("y").compute_at("y.acc", "y", "i0", loop::Scope::kRegister);
+  s.reorder("y.acc", {"r0", "i0", "i1"}).prefetch("y.acc", {"r0", "y", "i0"}, "w", {20, 2, 16});
+  // 3 rows by 4 steps of the sum, each 2 lines of 16 elements, beginning 20 elements after w[0, 0].
+  const std::string text = loops_of(matmul_relu(3, 5, 4), s);
+  expect_part(text, "prefetch(2) w[0, (((y.i0 * 128) + (y.acc.r0 * 32)) + 20)]");
+  expect_part(text, "prefetch(2) w[0, (((y.i0 * 128) + (y.acc.r0 * 32)) + 36)]");
+  EXPECT_EQ(text.find("+ 52"), std::string::npos) << text;
+}
+
+TEST(Primitives, PrefetchRefuses) {
+  const te::Program p = matmul_relu(2, 3, 4);
+  const auto accumulated = [] {
+    return Schedule().cache_write("y").compute_at("y.acc", "y", "i0", loop::Scope::kRegister);
+  };
+  EXPECT_EQ(refusal(p, accumulated().prefetch("y.acc", {"r0", "y"}, "w", {20, 1, 16})),
+            "schedule primitive 'prefetch y.acc r0 y [20,1,16] \"w\"': a loop of the consumer is missing");
+  EXPECT_EQ(refusal(p, accumulated().prefetch("y.acc", {"r0", "z", "i0"}, "w", {20, 1, 16})),
+            "schedule primitive 'prefetch y.acc r0 z i0 [20,1,16] \"w\"': stage y.acc is not attached in z");
+  EXPECT_EQ(refusal(p, accumulated().prefetch("y.acc", {"r0"}, "bias", {20, 1, 16})),
+            "schedule primitive 'prefetch y.acc r0 [20,1,16] \"bias\"': stage y.acc reads bias 0 times");
+  EXPECT_EQ(refusal(p, accumulated().prefetch("y", {"i0"}, "y.acc", {20, 1, 16})),
+            "schedule primitive 'prefetch y i0 [20,1,16] \"y.acc\"': y.acc is a local buffer");
+}
+
 }  // namespace
 }  // namespace tw::schedule

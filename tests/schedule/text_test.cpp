@@ -19,6 +19,7 @@ Schedule all_primitives() {
   s.compute_at("pad", "conv", "i2.0", loop::Scope::kStack);
   s.compute_at("x.cache", "conv", "i2.0", loop::Scope::kScratch);
   s.tensorize("conv.acc", "r0", "fma_tile", {6, 2});
+  s.prefetch("conv.acc", {"r0", "conv", "i2.0"}, "w", {64, 2, 16});
   return s;
 }
 

@@ -1,62 +1,13 @@
 // Every family's schedule computes what the te program says: after each loop pass, on odd shapes.
-#include "tune/construct/construct.h"
-
 #include <gtest/gtest.h>
 
-#include "lower/pass.h"
-#include "targets/registry.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
-#include "tests/support_code/loop_check.h"
 #include "tests/support_code/te_programs.h"
+#include "tests/tune/construct_check.h"
 
 namespace tw::tune {
 namespace {
-
-struct Case {
-  te::Program program;
-  std::set<std::string> constants;
-};
-
-// Applies one candidate and every pass to it: the loops compute what the te program says, after each pass of the first
-// candidate, at the end of the others.
-void check_candidate(const Case& c, const targets::Target& t, const Construction& built, double tolerance,
-                     bool every_pass = false) {
-  EXPECT_EQ(schedule::parse_schedule(schedule::to_string(built.schedule)), built.schedule);
-  const te::ValueMap inputs = testing::whole_inputs(c.program);
-  const te::ValueMap want = te::evaluate(c.program, inputs);
-  te::ValueMap stored_inputs = inputs;
-  for (const auto& [name, layout] : built.constant_layouts)
-    stored_inputs[name] = testing::stored_in(inputs.at(name), layout);
-  const te::Program stored = te::apply_layouts(c.program, built.constant_layouts);
-  lower::RunOptions run;
-  run.lower.vector_bytes = t.info.vector_bytes;
-  run.dump = [&](std::string_view pass, const loop::Program& p) {
-    if (!every_pass && pass != lower::pipeline().back().name) return;
-    SCOPED_TRACE(std::string(pass) + "\n" + loop::to_string(p) + schedule::to_string(built.schedule));
-    loop::Memory memory;
-    ASSERT_NO_THROW(memory = testing::run_loops(p, stored_inputs));
-    ASSERT_EQ(testing::first_difference(c.program, want, memory, tolerance), "");
-  };
-  try {
-    lower::lower(schedule::apply(stored, built.schedule), run);
-  } catch (const std::exception& e) {
-    FAIL() << e.what() << "\n" << te::to_string(stored) << schedule::to_string(built.schedule);
-  }
-}
-
-// All candidates of the family that takes the program on `target`; checks which family that is.
-void check(const Case& c, const std::string& target, const std::string& family, double tolerance = 0) {
-  const targets::Target t = targets::find_target(target);
-  std::vector<Rejection> rejections;
-  const Candidates candidates = construct(t.families, {c.program, c.constants}, t.info, &rejections);
-  std::string reasons;
-  for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
-  for (const Construction& built : candidates) {
-    EXPECT_EQ(built.family, family) << reasons;
-    check_candidate(c, t, built, tolerance, &built == &candidates.front());
-  }
-}
 
 TEST(Construct, MatmulAtOddShapes) {
   const int64_t shapes[][3] = {{1, 1, 1}, {5, 7, 3}, {17, 33, 9}, {29, 70, 13}, {16, 64, 8}, {3, 16, 1}};
@@ -69,23 +20,6 @@ TEST(Construct, MatmulAtOddShapes) {
     }
     check({program, {}}, "cuda:sm_90a", "point");
   }
-}
-
-// Caches of a few hundred bytes: blocks at every level, and of the reduction, at shapes that the interpreter can run.
-targets::Target with_tiny_caches(const std::string& name) {
-  targets::Target t = targets::find_target(name);
-  t.info.levels.clear();
-  for (const auto& [level, bytes] : {std::pair<const char*, int64_t>{"L1", 2048}, {"L2", 8192}, {"L3", 1 << 15}}) {
-    MemoryLevel memory;
-    memory.name = level;
-    memory.capacity_bytes = bytes;
-    memory.read_per_ns = 1e5 / static_cast<double>(bytes);
-    t.info.levels.push_back(memory);
-  }
-  t.info.levels.push_back(t.info.levels.back());
-  t.info.levels.back().capacity_bytes = int64_t{1} << 30;
-  t.info.levels.back().read_per_ns = 1;
-  return t;
 }
 
 TEST(Construct, BlocksOfMatmulAtEveryLevel) {

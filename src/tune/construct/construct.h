@@ -22,7 +22,7 @@ struct GroupTask {
 
 struct Construction {
   std::string family;
-  std::map<std::string, Layout> constant_layouts;  // of inputs in GroupTask::constants
+  std::map<std::string, Layout> constant_layouts;  // of inputs in GroupTask::constants, and of intermediate tensors
   schedule::Schedule schedule;                     // of the program after those layouts
   double predicted_ns = 0;                         // one run on all units by the closed-form model; 0: no model
   std::vector<std::string> trace;                  // how it was constructed: rTiles with their scores, a line each

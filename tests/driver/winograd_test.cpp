@@ -1,0 +1,144 @@
+// Winograd convolutions as they are compiled: their error against the direct algorithm's and against the bound that
+// verify allows, and when they are used at all.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "driver/session.h"
+#include "driver/tolerance.h"
+#include "driver/verify.h"
+#include "ops/list.h"
+#include "plan/plan.h"
+#include "tests/driver/random_model.h"
+
+namespace tw::driver::test {
+namespace {
+
+struct Size {
+  int64_t channels = 32, plane = 20;
+};
+
+// y = relu(conv(x, w) + residual), w constant.
+graph::Graph model(const Size& size) {
+  graph::Graph g;
+  g.name = "conv";
+  graph::RefTensor w = graph::RefTensor::zeros({DataType::f32(), {size.channels, size.channels, 3, 3}});
+  for (size_t i = 0; i < w.floats.size(); ++i) w.floats[i] = std::sin(static_cast<double>(i * i % 9973));
+  w.round_to_type();
+  const auto node = [&](const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {}) {
+    graph::Node n;
+    n.op = n.name = op;
+    n.attrs = std::move(attrs);
+    n.inputs = std::move(inputs);
+    return graph::append_node(g, ops::all_ops(), std::move(n))[0];
+  };
+  const TensorType image{DataType::f32(), {1, size.channels, size.plane, size.plane}};
+  const auto x = g.add_input("x", image);
+  const auto other = g.add_input("other", image);
+  const auto weights = g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes()));
+  const auto y = node("conv", {x, weights}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  g.outputs = {node("relu", {node("add", {y, other})})};
+  return g;
+}
+
+bool uses_winograd(const Compiled& compiled) {
+  return plan::to_string(compiled.plan).find(" winograd\n") != std::string::npos;
+}
+
+struct Errors {
+  double root_mean_square = 0;
+  double largest_share = 0;  // of the bound that verify gives a Winograd convolution
+};
+
+Errors errors_of(const graph::Graph& source, const Compiled& compiled, const graph::Graph& bounded_as) {
+  const std::vector<Array> inputs = random_arrays(source, 5);
+  std::vector<graph::RefTensor> reference;
+  for (const Array& a : inputs) reference.push_back(to_reference(a));
+  const Bounded want = evaluate_bounded(bounded_as, ops::all_ops(), reference, 2);
+  const graph::RefTensor got = to_reference(Session::load_memory(artefact_bytes(compiled), {}).run(inputs)[0]);
+  const graph::RefTensor exact = evaluate_bounded(source, ops::all_ops(), reference, 0).values[0];
+  Errors errors;
+  for (size_t i = 0; i < got.floats.size(); ++i) {
+    const double off = std::fabs(got.floats[i] - exact.floats[i]);
+    errors.root_mean_square += off * off;
+    errors.largest_share = std::max(errors.largest_share, off / want.bounds[0][i]);
+  }
+  errors.root_mean_square = std::sqrt(errors.root_mean_square / static_cast<double>(got.floats.size()));
+  return errors;
+}
+
+// The same model with the convolution as winograd_conv with tiles of m x m.
+graph::Graph with_tiles(const graph::Graph& source, int64_t m) {
+  graph::Graph g = source;
+  graph::Node& conv = g.nodes[0];
+  graph::Value& w = g.values[conv.inputs[1]];
+  graph::Graph transform;
+  graph::Node node{
+      .op = "winograd_weights", .name = "u", .attrs = {{"m", m}}, .inputs = {}, .outputs = {}, .body = nullptr};
+  node.inputs = {transform.add_constant("w", w.type, w.constant)};
+  transform.outputs = graph::append_node(transform, ops::all_ops(), node);
+  graph::RefTensor u = graph::evaluate(transform, ops::all_ops(), {}, graph::Rounding::kNone)[transform.outputs[0]];
+  u.round_to_type();
+  w.type = u.type;
+  w.constant = std::make_shared<const std::vector<std::byte>>(u.to_bytes());
+  conv.op = "winograd_conv";
+  conv.attrs["m"] = m;
+  return g;
+}
+
+TEST(WinogradErrors, AreNearThoseOfTheDirectConvolution) {
+  for (const Size& size : {Size{16, 9}, Size{64, 14}, Size{96, 30}}) {
+    const graph::Graph source = model(size);
+    CompileOptions direct;
+    direct.precision = Precision::kStrict;
+    const Compiled plain = compile_graph(source, direct);
+    ASSERT_FALSE(uses_winograd(plain));
+    for (const int64_t m : {2, 4}) {
+      const graph::Graph tiled = with_tiles(source, m);
+      const Compiled compiled = compile_graph(tiled, {});
+      ASSERT_TRUE(uses_winograd(compiled)) << plan::to_string(compiled.plan);
+      const Errors base = errors_of(source, plain, tiled);
+      const Errors errors = errors_of(source, compiled, tiled);
+      const double ratio = errors.root_mean_square / base.root_mean_square;
+      RecordProperty(fmt::format("rms_over_direct_m{}_c{}", m, size.channels), std::to_string(ratio));
+      std::printf(
+          "F(%d x %d) of %d channels, %d x %d: rms error %.3g, %.2f times the direct one; largest %.4f of the bound\n",
+          static_cast<int>(m), static_cast<int>(m), static_cast<int>(size.channels), static_cast<int>(size.plane),
+          static_cast<int>(size.plane), errors.root_mean_square, ratio, errors.largest_share);
+      EXPECT_LT(ratio, 4);  // what verify allows a whole network
+      EXPECT_LT(errors.largest_share, 1);
+      EXPECT_GT(errors.largest_share, 1e-4);  // a bound that allows anything finds nothing
+    }
+  }
+}
+
+// End to end the bound is that of the direct convolution, which is what the model asks for.
+TEST(WinogradVerify, FindsWeightsThatAreAThousandthOff) {
+  const graph::Graph source = model({16, 9});
+  const graph::Graph tiled = with_tiles(source, 4);
+  const std::vector<Array> inputs = random_arrays(source, 1);
+  EXPECT_TRUE(verify_artefact(artefact_bytes(compile_graph(tiled, {})), &source, inputs, {}).ok());
+  graph::Graph scaled = tiled;
+  graph::Value& u = scaled.values[scaled.nodes[0].inputs[1]];
+  graph::RefTensor changed = graph::RefTensor::from_bytes(u.type, *u.constant);
+  for (double& v : changed.floats) v *= 1.001;
+  changed.round_to_type();
+  u.constant = std::make_shared<const std::vector<std::byte>>(changed.to_bytes());
+  EXPECT_FALSE(verify_artefact(artefact_bytes(compile_graph(scaled, {})), &source, inputs, {}).ok());
+}
+
+TEST(WinogradChoice, DefaultPrecisionOnlyAndReplayable) {
+  const graph::Graph source = model({64, 28});
+  const Compiled compiled = compile_graph(source, {});
+  EXPECT_TRUE(uses_winograd(compiled));
+  EXPECT_TRUE(verify_graph(source, {}, random_arrays(source, 1), {}).ok());
+  CompileOptions replay;
+  replay.plan_text = plan::to_string(compiled.plan);
+  EXPECT_EQ(artefact_bytes(compile_graph(source, replay)), artefact_bytes(compiled));
+  CompileOptions off;
+  off.disabled_passes = {"choose-algorithms"};
+  EXPECT_FALSE(uses_winograd(compile_graph(source, off)));
+}
+
+}  // namespace
+}  // namespace tw::driver::test

@@ -1,0 +1,133 @@
+// Which convolutions become Winograd convolutions, and that they stay the same function.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ops/winograd.h"
+#include "tests/transform/graph_tools.h"
+#include "transform/conv_cost.h"
+#include "transform/passes.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+
+struct Conv {
+  Shape x, w;
+  graph::Attrs attrs = {};
+};
+
+graph::Attrs pads(size_t rank, int64_t pad) { return {{"pads", std::vector<int64_t>(2 * rank, pad)}}; }
+
+enum class Weights : uint8_t { kConstant, kInput };
+
+Graph convolution(const Conv& c, Weights weights = Weights::kConstant, DataType type = DataType::f32()) {
+  Graph g;
+  graph::Node conv;
+  conv.op = conv.name = "conv";
+  conv.attrs = c.attrs;
+  conv.inputs = {g.add_input("x", {type, c.x})};
+  if (weights == Weights::kInput) {
+    conv.inputs.push_back(g.add_input("w", {type, c.w}));
+  } else {
+    graph::RefTensor w = graph::RefTensor::zeros({type, c.w});
+    std::mt19937_64 random(7);
+    for (double& v : w.floats) v = std::uniform_real_distribution<double>(-1, 1)(random);
+    w.round_to_type();
+    conv.inputs.push_back(g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes())));
+  }
+  g.outputs = graph::append_node(g, testing::context().ops, conv);
+  return g;
+}
+
+// Two cores of 100 GFLOP/s with caches of the usual sizes.
+TransformContext measured() {
+  TransformContext context = testing::context();
+  TargetInfo& t = context.target;
+  t.vector_bytes = 32;
+  t.units = 2;
+  t.flop_per_ns = 100;
+  t.levels = {
+      {.name = "L1", .capacity_bytes = 32 << 10},
+      {.name = "L2", .capacity_bytes = 512 << 10},
+      {.name = "L3", .capacity_bytes = 32 << 20, .shared = true, .read_per_ns = 60, .all_per_ns = 65},
+      {.name = "DRAM", .capacity_bytes = int64_t{16} << 30, .shared = true, .read_per_ns = 24, .all_per_ns = 47}};
+  return context;
+}
+
+// The tile size after the pass, 0 for a direct convolution.
+int64_t chosen(const Graph& g, const TransformContext& context = measured()) {
+  const Graph after = choose_algorithms(g, context);
+  graph::verify(after, context.ops);
+  testing::expect_same_function(g, after, 1e-5);
+  return after.nodes.front().op == "winograd_conv" ? after.nodes.front().int_attr("m") : 0;
+}
+
+TEST(ChooseAlgorithms, TilesOfFourWherePlanesAreLarge) {
+  EXPECT_EQ(chosen(convolution({{1, 64, 28, 28}, {64, 64, 3, 3}, pads(2, 1)})), 4);
+  EXPECT_EQ(chosen(convolution({{1, 16, 20, 20}, {24, 16, 3, 3}})), 4);
+  EXPECT_EQ(chosen(convolution({{1, 16, 4, 12, 12}, {16, 16, 3, 3, 3}, pads(3, 1)})), 4);
+}
+
+// Small planes with many channels: reading the weights is what costs.
+TEST(ChooseAlgorithms, LessWeightWherePlanesAreSmall) {
+  const auto best = [](const ConvProblem& p, WeightsHome home) {
+    int64_t m = 0;
+    for (const int64_t other : {2, 4}) {
+      if (conv_ns(p, other, home, measured().target) < conv_ns(p, m, home, measured().target)) m = other;
+    }
+    return m;
+  };
+  const ConvProblem small{.channels = 512, .out_channels = 512, .high = 7, .wide = 7};
+  EXPECT_EQ(best(small, WeightsHome::kMemory), 2);
+  EXPECT_EQ(best({.channels = 512, .out_channels = 512, .high = 2, .wide = 2}, WeightsHome::kMemory), 0);
+  ConvProblem batch = small;
+  batch.batch = 16;
+  EXPECT_EQ(best(batch, WeightsHome::kMemory), 4);
+}
+
+TEST(ChooseAlgorithms, StaysDirect) {
+  const Shape x{1, 32, 16, 16}, w{32, 32, 3, 3};
+  EXPECT_EQ(chosen(convolution({x, {32, 32, 1, 1}})), 0);
+  EXPECT_EQ(chosen(convolution({x, {32, 32, 5, 5}})), 0);
+  EXPECT_EQ(chosen(convolution({x, w, {{"strides", std::vector<int64_t>{2, 2}}}})), 0);
+  EXPECT_EQ(chosen(convolution({x, w, {{"dilations", std::vector<int64_t>{2, 2}}}})), 0);
+  EXPECT_EQ(chosen(convolution({x, {32, 16, 3, 3}, {{"group", int64_t{2}}}})), 0);
+  EXPECT_EQ(chosen(convolution({{1, 3, 16, 16}, {32, 3, 3, 3}})), 0);
+  EXPECT_EQ(chosen(convolution({x, w}, Weights::kInput)), 0);
+  EXPECT_EQ(chosen(convolution({x, w}, Weights::kConstant, DataType::f16())), 0);
+  EXPECT_EQ(chosen(convolution({{0, 32, 16, 16}, w})), 0);
+  EXPECT_NE(chosen(convolution({x, w})), 0);
+}
+
+TEST(ChooseAlgorithms, StrictPrecisionAndUnmeasuredTargetsStayDirect) {
+  const Graph g = convolution({{1, 32, 16, 16}, {32, 32, 3, 3}});
+  TransformContext strict = measured();
+  strict.precision = Precision::kStrict;
+  EXPECT_EQ(chosen(g, strict), 0);
+  EXPECT_EQ(chosen(g, testing::context()), 0);
+}
+
+TEST(ChooseAlgorithms, TransformedWeightsAreThoseOfTheOperator) {
+  for (const Shape& shape : {Shape{5, 3, 3, 3}, Shape{2, 3, 2, 3, 3}}) {
+    for (const int64_t m : {2, 4}) {
+      Graph g;
+      graph::Node transform{
+          .op = "winograd_weights", .name = "u", .attrs = {{"m", m}}, .inputs = {}, .outputs = {}, .body = nullptr};
+      transform.inputs = {g.add_input("w", {DataType::f32(), shape})};
+      g.outputs = graph::append_node(g, testing::context().ops, transform);
+      const graph::RefTensor w = testing::random_inputs(g, 3)[0];
+      graph::RefTensor want = testing::outputs_of(g, {w})[0];
+      want.round_to_type();
+      const std::vector<float> kernels(w.floats.begin(), w.floats.end());
+      std::vector<float> u(want.floats.size());
+      ops::transform_winograd_weights(shape, m, kernels.data(), u.data());
+      EXPECT_EQ(ops::winograd_weights_shape(shape, m), want.type.shape);
+      for (size_t i = 0; i < u.size(); ++i) ASSERT_NEAR(u[i], want.floats[i], 1e-7) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tw::transform

@@ -45,7 +45,7 @@ class Compiler {
         target_(hal::resolve_target(options.target, options.hal)),
         dumper_(options.dump_directory),
         tuner_(make_tuner(options, notices_)),
-        planner_(target_, tuner_.get()) {
+        planner_(target_, tuner_.get(), options.tuning.explore) {
     check_pass_names();
     if (!options_.plan_text.empty()) read_plan();
   }

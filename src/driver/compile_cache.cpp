@@ -33,7 +33,8 @@ int64_t now_ns() {
 }
 
 std::string options_text(const CompileOptions& o, const TargetInfo& target) {
-  std::string text = fmt::format("build {}\ntarget {}\n", build_id(), target_text(target));
+  std::string text = fmt::format("build {}\ntarget {}\nprecision {}\n", build_id(), target_text(target),
+                                 static_cast<int>(o.precision));
   for (const frontend::ImportOptions& import : o.imports) {
     text += "entry\n";
     for (const auto& [name, shape] : import.shapes) text += fmt::format("shape {} {}\n", name, to_string(shape));
@@ -47,8 +48,9 @@ std::string options_text(const CompileOptions& o, const TargetInfo& target) {
   if (o.all_optional_off) text += "without optional passes\n";
   const TunerOptions& t = o.tuning;
   if (t.worker.empty() && t.database.empty()) return text + "by construction\n";
-  return text + fmt::format("measured with {} threads, light {} us, drop {}, database '{}' revision {}\n", t.threads,
-                            t.light_us, t.drop_ratio, t.database, database_revision(t.database, t.notice));
+  return text + fmt::format("measured with {} threads, light {} us, drop {}, explored {} from {}, database '{}' revision {}\n",
+                            t.threads, t.light_us, t.drop_ratio, t.explore.count, t.explore.seed, t.database,
+                            database_revision(t.database, t.notice));
 }
 
 Json to_json(const CompileSummary& s) {

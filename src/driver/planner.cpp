@@ -1,5 +1,7 @@
 #include "driver/planner.h"
 
+#include <algorithm>
+
 #include "support/error.h"
 
 namespace tw::driver {
@@ -42,12 +44,26 @@ void Planner::construct(Task& task) {
   tune::Candidates built = tune::construct(families, group, target_.info, &rejections);
   for (const tune::Rejection& r : rejections) task.declined.push_back({r.family, r.reason});
   task.next_family += rejections.size() + 1;
+  explore(group, target_.families[task.next_family - 1], built);
   task.tune.candidates.clear();
   for (tune::Construction& c : built) {
     plan::GroupPlan plan{task.tune.name, c.family, std::move(c.constant_layouts), std::move(c.schedule), 0, {}, 0};
     plan.predicted_us = c.predicted_ns * 1e-3;
     plan.trace = std::move(c.trace);
     task.tune.candidates.push_back(std::move(plan));
+  }
+}
+
+// Without a tuner nobody can tell which of them is better.
+void Planner::explore(const tune::GroupTask& group, const tune::Constructor& family,
+                      tune::Candidates& candidates) const {
+  if (tuner_ == nullptr || explore_.count == 0 || family.sample == nullptr) return;
+  Result<tune::Candidates> sampled = family.sample(group, target_.info, explore_);
+  if (!sampled.ok()) return;
+  for (tune::Construction& c : std::move(sampled).value()) {
+    if (std::ranges::any_of(candidates, [&](const auto& known) { return is_same(known, c); })) continue;
+    c.family = family.family;
+    candidates.push_back(std::move(c));
   }
 }
 

@@ -11,8 +11,10 @@ namespace tw::driver {
 /// Decides each te program once in a compilation, whatever number of groups and entries have it.
 class Planner {
  public:
-  /// `tuner` may be null: then the constructors' own order decides.
-  Planner(const targets::Target& target, Tuner* tuner) : target_(target), tuner_(tuner) {}
+  /// `tuner` may be null: then the constructors' own order decides. `explore`: candidates drawn at random are measured
+  /// too.
+  Planner(const targets::Target& target, Tuner* tuner, const tune::Sampling& explore = {})
+      : target_(target), tuner_(tuner), explore_(explore) {}
 
   /// A group that will be asked for. Names are for messages and plans.
   void add(const std::string& name, const GroupTe& te);
@@ -31,11 +33,13 @@ class Planner {
   };
 
   void construct(Task& task);
+  void explore(const tune::GroupTask& group, const tune::Constructor& family, tune::Candidates& candidates) const;
   void settle(Task& task, const TuneResult& result);
   void choose(std::vector<Task*> open, const TuneContext& context);
 
   const targets::Target& target_;
   Tuner* tuner_;
+  tune::Sampling explore_;
   std::map<std::string, Task> tasks_;  // by te program and constants, as text
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tune/construct/construct.h"
 #include "tune/measure/measurer.h"
 
 namespace tw::driver {
@@ -28,6 +29,7 @@ struct TunerOptions {
   double light_us = 5;        // groups that are faster by estimate are not measured
   double run_seconds = 2;     // before a candidate counts as hanging, besides many times its expected time
   double drop_ratio = 1.25;   // see tune::MeasureOptions
+  tune::Sampling explore;     // of each group, besides the constructors' own candidates
   std::function<bool()> interrupted;  // true: keep the best so far
   std::function<void(const TuneEvent& event)> event;
   /// What is worth saying and no error; unset: these become warnings of the compilation.

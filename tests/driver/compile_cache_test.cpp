@@ -85,7 +85,7 @@ TEST_F(CompileCacheTest, FiguresOfTheTargetAreInTheKey) {
 }
 
 TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
-  std::vector<CompileOptions> others(8);
+  std::vector<CompileOptions> others(10);
   others[0].target = "cpu:x86-64-v3";
   others[1].disabled_passes = {"fuse"};
   others[2].all_optional_off = true;
@@ -94,6 +94,9 @@ TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
   others[5].imports[0].constants["c"] = graph::RefTensor::zeros({DataType::f32(), {2}});
   others[6].imports.emplace_back();
   others[7].tuning.worker = {"worker"};
+  others[8].precision = Precision::kStrict;
+  others[9].tuning.worker = {"worker"};
+  others[9].tuning.explore = {10, 1};
   if (targets::find_target("cpu").info.name == others[0].target) others[0].target = "cpu:x86-64-v4";
   std::set<std::string> names = {key().name};
   for (const CompileOptions& options : others) EXPECT_TRUE(names.insert(key(options).name).second) << names.size();

@@ -44,6 +44,23 @@ TEST(Construct, BlocksOfMatmulAtEveryLevel) {
   }
 }
 
+TEST(Construct, SampledContractionsComputeTheSame) {
+  const targets::Target t = with_tiny_caches("cpu:x86-64-v3");
+  const GroupTask task{testing::matmul_relu(50, 88, 64), {"w"}};
+  const Candidates drawn = *sample_contraction(task, t.info, {30, 7});
+  EXPECT_EQ(drawn.size(), 30u);
+  for (size_t c = 0; c < drawn.size(); ++c) {
+    check_candidate(task, t, drawn[c], 1e-5);
+    EXPECT_GT(drawn[c].predicted_ns, 0);
+    for (size_t other = 0; other < c; ++other) EXPECT_FALSE(is_same(drawn[c], drawn[other])) << c << ' ' << other;
+  }
+  const Candidates again = *sample_contraction(task, t.info, {30, 7});
+  ASSERT_EQ(again.size(), drawn.size());
+  EXPECT_TRUE(std::ranges::equal(again, drawn, is_same));
+  EXPECT_FALSE(std::ranges::equal(*sample_contraction(task, t.info, {30, 8}), drawn, is_same));
+  EXPECT_FALSE(sample_contraction({testing::softmax(4, 9), {}}, t.info, {30, 7}).ok());
+}
+
 TEST(Construct, BlocksOfConvolutionAtEveryLevel) {
   const targets::Target t = with_tiny_caches("cpu:x86-64-v3");
   const te::Program program = testing::conv_2d({11, 24, 40, 3, 1});

@@ -83,6 +83,9 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_flag(
       "--measure-all", o.measure_all,
       "Measure every candidate of every group to the end, to compare predictions with: -vv, --events, explain");
+  app.add_option("--explore", o.explore,
+                 "Measure so many schedules drawn at random, too, for each group that has a model (default: 0)");
+  app.add_option("--explore-seed", o.explore_seed, "Where drawing starts: another seed, other schedules");
   app.add_option("--db", o.database, "Tuning database (default: $TILEWRIGHT_DB or a file of the user's state folder)");
   app.add_flag("--no-cache", o.no_cache, "Compile, even if the cache has the artefact, and do not keep it there");
 }
@@ -212,6 +215,7 @@ driver::CompileOptions to_compile_options(const ModelOptions& o, Progress& progr
     out.tuning.light_us = 0;
     out.tuning.drop_ratio = std::numeric_limits<double>::infinity();
   }
+  out.tuning.explore = {o.explore, o.explore_seed};
   out.tuning.interrupted = interrupted;
   out.tuning.event = [&progress](const driver::TuneEvent& event) { progress.measured(event); };
   out.tuning.notice = notices(progress);

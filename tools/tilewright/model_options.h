@@ -24,6 +24,8 @@ struct ModelOptions {
   std::string budget;  // "60s"
   int measure_threads = 0;
   bool measure_all = false;
+  size_t explore = 0;
+  uint64_t explore_seed = 0;
   std::string database;  // of tuning records; empty: the default
   bool no_cache = false;
 };

@@ -5,7 +5,7 @@ namespace tw::targets {
 namespace {
 
 const tune::Constructor kFamilies[] = {
-    {"winograd", tune::construct_winograd}, {"contraction", tune::construct_contraction},
+    {"winograd", tune::construct_winograd}, {"contraction", tune::construct_contraction, tune::sample_contraction},
     {"columns", tune::construct_columns},   {"rows", tune::construct_rows},
     {"generic", tune::construct_generic},
 };

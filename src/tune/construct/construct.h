@@ -28,12 +28,25 @@ struct Construction {
   std::vector<std::string> trace;                  // how it was constructed: rTiles with their scores, a line each
 };
 
+/// Whether two constructions are one: equal schedules and layouts.
+inline bool is_same(const Construction& a, const Construction& b) {
+  return a.schedule == b.schedule && a.constant_layouts == b.constant_layouts;
+}
+
 /// What a family offers for one group: at least one, best predicted first, all different.
 using Candidates = std::vector<Construction>;
+
+/// How many schedules to draw at random, and from which seed.
+struct Sampling {
+  size_t count = 0;
+  uint64_t seed = 0;
+};
 
 struct Constructor {
   std::string_view family;
   Result<Candidates> (*construct)(const GroupTask& task, const TargetInfo& target);
+  /// Aligned schedules drawn from the family's whole space, for the same groups; null for a family without parameters.
+  Result<Candidates> (*sample)(const GroupTask& task, const TargetInfo& target, const Sampling& sampling) = nullptr;
 };
 
 struct Rejection {
@@ -48,6 +61,8 @@ Candidates construct(std::span<const Constructor> families, const GroupTask& tas
 
 /// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).
 Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target);
+/// Of the same groups: register tiles that fit, blocks of any number of them, in any order.
+Result<Candidates> sample_contraction(const GroupTask& task, const TargetInfo& target, const Sampling& sampling);
 /// Winograd convolution with element-wise epilogue: blocks of tiles, transformed in the cache (winograd.cpp).
 Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, with element-wise epilogue: pooling, means over images (columns.cpp).

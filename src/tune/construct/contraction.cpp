@@ -7,6 +7,7 @@
 #include "schedule/contraction.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "expr/analyzer.h"
 #include "support/math.h"
@@ -153,9 +154,11 @@ std::string obstacle(const te::Program& program, const te::Compute& sum) {
   return has_empty_axis(sum) ? sum.name() + " has an axis of extent 0" : "";
 }
 
-}  // namespace
+using Tilings = std::function<std::vector<ContractionTiling>(const ContractionProblem& problem)>;
 
-Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target) {
+// At most `limit` of the tilings, as schedules.
+Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target, size_t limit,
+                                 const Tilings& tilings) {
   const te::Compute* first = find_contraction(task.program);
   if (first == nullptr) return declined("no sum of products");
   const std::string name = first->name();
@@ -172,19 +175,32 @@ Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo
   const auto lanes = std::min<int64_t>(target.lanes(sum.outputs[0].type), match->column.extent);
   const ContractionProblem problem{program, *match, reduction_order(program, *match), static_cast<int>(lanes)};
   Candidates candidates;
-  for (ContractionTiling& tiling : tile_contraction(problem, target, 2 * kCandidates)) {
-    if (candidates.size() == kCandidates) break;
+  for (ContractionTiling& tiling : tilings(problem)) {
+    if (candidates.size() == limit) break;
     Construction candidate = base;
     place_b(problem, tiling, task, target, candidate);
     schedule_contraction({problem, tiling, *output}, candidate.schedule);
     // Tilings that differ in a loop of one iteration have one schedule.
-    const auto same = [&](const Construction& c) { return c.schedule == candidate.schedule; };
-    if (std::ranges::any_of(candidates, same)) continue;
+    if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;
     candidate.predicted_ns = tiling.predicted_ns;
     candidate.trace = std::move(tiling.trace);
     candidates.push_back(std::move(candidate));
   }
   return candidates;
+}
+
+}  // namespace
+
+Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target) {
+  return candidates_of(task, target, kCandidates, [&](const ContractionProblem& problem) {
+    return tile_contraction(problem, target, 2 * kCandidates);
+  });
+}
+
+Result<Candidates> sample_contraction(const GroupTask& task, const TargetInfo& target, const Sampling& sampling) {
+  return candidates_of(task, target, sampling.count, [&](const ContractionProblem& problem) {
+    return sample_tilings(problem, target, 2 * sampling.count, sampling.seed);
+  });
 }
 
 }  // namespace tw::tune

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <random>
 #include <set>
 #include <tuple>
 
@@ -78,6 +80,28 @@ class Tiler {
     return varied(limit);
   }
 
+  std::vector<ContractionTiling> sample(size_t count, uint64_t seed) {
+    constexpr size_t kTries = 20;  // for one tiling that was not drawn before: small problems have few
+    std::mt19937_64 random(seed);
+    const std::vector<RegisterTile> tiles = best_tiles(tile_problem(), target_, SIZE_MAX);
+    for (size_t tries = 0; tries < kTries * count && found_.size() < count; ++tries) {
+      const RegisterTile& tile = tiles[random() % tiles.size()];
+      const std::vector<int64_t> blocks = reduction_blocks(tile);
+      ContractionTiling t;
+      t.tile = tile;
+      t.reduction_blocks = blocks[random() % blocks.size()];
+      t.column_tiles = log_uniform(random, column_tiles(tile));
+      t.row_tiles = log_uniform(random, row_tiles(tile));
+      t.columns_outside = random() % 2 == 0;
+      t.columns_around = random() % 2 == 0;
+      if (!seen_.insert(key(t)).second) continue;
+      t.predicted_ns = predict(t);
+      t.trace = {fmt::format("sampled from seed {}", seed)};
+      found_.push_back(std::move(t));
+    }
+    return std::move(found_);
+  }
+
   // On all units, or on one where starting the others takes longer.
   double predict(const ContractionTiling& t) const {
     const double serial_ns = nest_ns(loops(t), arithmetic_ns(t), target_, 1);
@@ -100,6 +124,12 @@ class Tiler {
       if (alike[{t.tile.outer, t.tile.inner, t.tile.vectors, t.reduction_blocks}]++ < kMostAlike) kept.push_back(t);
     }
     return kept;
+  }
+
+  // In [1, most].
+  static int64_t log_uniform(std::mt19937_64& random, int64_t most) {
+    const double share = static_cast<double>(random() >> 11) * 0x1p-53;
+    return std::clamp<int64_t>(std::llround(std::pow(static_cast<double>(most), share)), 1, most);
   }
 
   int64_t extent(size_t axis) const { return axes_.all[axis].extent; }
@@ -314,6 +344,11 @@ const te::Axis* blocked_row(const schedule::Contraction& match) {
 std::vector<ContractionTiling> tile_contraction(const ContractionProblem& problem, const TargetInfo& target,
                                                 size_t limit) {
   return Tiler(problem, target).run(limit);
+}
+
+std::vector<ContractionTiling> sample_tilings(const ContractionProblem& problem, const TargetInfo& target, size_t count,
+                                              uint64_t seed) {
+  return Tiler(problem, target).sample(count, seed);
 }
 
 double predict_ns(const ContractionProblem& problem, const ContractionTiling& tiling, const TargetInfo& target) {

@@ -37,6 +37,11 @@ const te::Axis* blocked_row(const schedule::Contraction& match);
 std::vector<ContractionTiling> tile_contraction(const ContractionProblem& problem, const TargetInfo& target,
                                                 size_t limit);
 
+/// At most `count` tilings drawn at random, all different and predicted: any register tile that fits, blocks of any
+/// number of them (uniform in the logarithm), loops in any order.
+std::vector<ContractionTiling> sample_tilings(const ContractionProblem& problem, const TargetInfo& target, size_t count,
+                                              uint64_t seed);
+
 /// Predicted time of one tiling in ns on all units.
 double predict_ns(const ContractionProblem& problem, const ContractionTiling& tiling, const TargetInfo& target);
 

@@ -24,6 +24,10 @@ graph::Graph check_indices(const graph::Graph& graph, const TransformContext& co
 /// Only what the outputs need remains.
 graph::Graph eliminate_dead_code(const graph::Graph& graph, const TransformContext& context);
 
+/// Transposed convolutions of constant weights become convolutions of stride 1, one for each phase of the stride, in
+/// one operator that interleaves their results.
+graph::Graph split_phases(const graph::Graph& graph, const TransformContext& context);
+
 /// Transposes move through element-wise operators towards the outputs and cancel against their inverses.
 graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& context);
 

@@ -3,52 +3,72 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
+#include "runtime/float_environment.h"
+
 namespace tw::runtime {
 namespace {
 
-/// Involuntary context switches of the calling thread: the sign that more threads want to run than there are CPUs.
-long preemptions() {
-  rusage usage{};
-  return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
-}
+constexpr int64_t kSpinNs = 100'000;    // several times a futex wake-up; far below a scheduler slice
+constexpr uint32_t kChunks = 8;         // of a part: what a descheduled thread may hold; each costs its owner 10 ns
+constexpr int kLooksBeforeHelping = 8;  // threads of even work end within 300 ns; their shares' lines are left alone
+constexpr uint32_t kQuestionsPerLook = 64;  // a look takes 300 ns
+constexpr uint32_t kRenewal = 1u << 30;
 
-thread_local long seen_preemptions = -1;
+/// Tiles of a unit, so that a loop has at most kMaxUnits units.
+int64_t grain_of(int64_t tiles) { return (tiles + kMaxUnits - 1) / kMaxUnits; }
 
-/// Whether the calling thread was preempted since its last call.
-bool was_preempted() {
-  const long now = preemptions();
-  const bool result = seen_preemptions >= 0 && now != seen_preemptions;
-  seen_preemptions = now;
-  return result;
+uint32_t units_of(int64_t tiles) {
+  const int64_t grain = grain_of(tiles);
+  return static_cast<uint32_t>((tiles + grain - 1) / grain);
 }
 
 }  // namespace
 
+void run_alone(Loops& loops) {
+  const DefaultFloatEnvironment environment;
+  for (int i = 0; i < loops.count(); ++i) {
+    if (loops.tiles(i) > 0) loops.run(i, 0, loops.tiles(i), 0);
+    loops.finished(i);
+  }
+}
+
 struct alignas(64) ThreadPool::Worker {
-  WaitWord start;  // regions this worker was called to
-  int number = 0;  // its thread number in a region
+  WaitWord calls;                    // lists of loops that this worker was called to
+  std::atomic<bool> resting{false};  // it holds no share's word
+  uint32_t number = 0;               // its thread number
   std::thread thread;
 };
 
-void Team::barrier() const {
-  if (threads_ > 1) pool_->barrier();
-}
+/// The loop that runs, in a word: its number, its units, the threads of the team. No threads: no loop runs.
+struct ThreadPool::Current {
+  uint64_t word;
+  static Current of(uint32_t number, uint32_t units, uint32_t threads) {
+    return {uint64_t{threads} << 48 | uint64_t{units} << 32 | number};
+  }
+  uint32_t number() const { return static_cast<uint32_t>(word); }
+  uint32_t units() const { return static_cast<uint32_t>(word >> 32) & kMaxUnits; }
+  uint32_t threads() const { return static_cast<uint32_t>(word >> 48); }
+};
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads, uint32_t first_loop)
+    : shares_(std::make_unique<Share[]>(static_cast<size_t>(threads))),
+      current_(Current::of(first_loop, 0, 0).word),
+      renewed_(first_loop) {
+  for (int i = 0; i < threads; ++i) shares_[static_cast<size_t>(i)].forget(first_loop);
   // The host's signal handlers belong on the host's threads.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   for (int i = 1; i < threads; ++i) {
     auto worker = std::make_unique<Worker>();
-    worker->number = i;
+    worker->number = static_cast<uint32_t>(i);
     try {
       worker->thread = std::thread([this, &state = *worker] { work(state); });
     } catch (const std::system_error&) {
@@ -61,87 +81,124 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  stop_ = true;
-  for (auto& worker : workers_) worker->start.advance();
+  stop_.store(true, std::memory_order_relaxed);
+  for (auto& worker : workers_) worker->calls.store(worker->calls.load() + 1);
   for (auto& worker : workers_) worker->thread.join();
 }
 
 void ThreadPool::work(Worker& worker) {
-  for (uint32_t seen = 0;; ++seen) {
-    worker.start.wait_while_equal(seen, kMaxSpinNs);
-    if (stop_) return;
-    body_(state_, Team(this, worker.number, threads_));
-    finish_thread();
+  const DefaultFloatEnvironment environment;
+  uint64_t seen = 0;
+  while (true) {
+    worker.resting.store(true, std::memory_order_release);
+    worker.calls.wait_while_equal(seen, kSpinNs);
+    seen = worker.calls.load();  // one look now answers all calls so far; those that come later are seen above
+    if (stop_.load(std::memory_order_relaxed)) return;
+    worker.resting.store(false, std::memory_order_relaxed);
+    take_part(worker.number);
   }
 }
 
-void ThreadPool::finish_thread() {
-  note_preemption();
-  if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) finished_.advance();
-}
-
-bool ThreadPool::try_run(int threads, Body body, void* state) {
-  threads = std::clamp(threads, 1, size());
+bool ThreadPool::try_run(int threads, Loops& loops) {
   if (busy_.exchange(true, std::memory_order_acquire)) return false;
-  body_ = body;
-  state_ = state;
-  threads_ = threads;
-  missing_.store(threads, std::memory_order_relaxed);
-  running_.store(threads - 1, std::memory_order_relaxed);
-  const uint32_t finished = finished_.load();
-  for (int i = 1; i < threads; ++i) workers_[static_cast<size_t>(i - 1)]->start.advance();
-  body(state, Team(this, 0, threads));
-  if (threads > 1) {
-    wait(finished_, finished);
-    note_preemption();
-    adapt_spin();
-  }
+  renew_shares();
+  loops_ = &loops;
+  before_first_ = Current{current_.load()}.number();
+  begin_next(before_first_, static_cast<uint32_t>(std::clamp(threads, 1, size())));
+  const uint32_t team = Current{current_.load()}.threads();
+  for (uint32_t i = 1; i < team; ++i) workers_[i - 1]->calls.store(workers_[i - 1]->calls.load() + 1);
+  const DefaultFloatEnvironment environment;
+  take_part(0);
   busy_.store(false, std::memory_order_release);
   return true;
 }
 
-void ThreadPool::barrier() {
-  const uint32_t passed = barriers_.load();
-  if (missing_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    missing_.store(threads_, std::memory_order_relaxed);
-    barriers_.advance();
-  } else {
-    wait(barriers_, passed);
+/// Numbers wrap around, and a number in a share is only right while it is less than 2^31 loops old: long before, all
+/// shares get the present one, and no worker may still be between reading an old one and changing it.
+void ThreadPool::renew_shares() {
+  const uint32_t number = Current{current_.load()}.number();
+  if (number - renewed_ < kRenewal) return;
+  for (auto& worker : workers_) {
+    while (!worker->resting.load(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  for (int i = 0; i < size(); ++i) shares_[static_cast<size_t>(i)].forget(number);
+  renewed_ = number;
+}
+
+/// Begins the loop after `number`, or ends the list. Loops without tiles are over at once.
+void ThreadPool::begin_next(uint32_t number, uint32_t threads) {
+  while (true) {
+    const auto index = static_cast<int>(++number - before_first_ - 1);
+    if (index == loops_->count()) {
+      current_.store(Current::of(number, 0, 0).word);
+      return;
+    }
+    if (const int64_t tiles = loops_->tiles(index); tiles > 0) {
+      const auto units = units_of(tiles);
+      unfinished_.store(units, std::memory_order_relaxed);
+      current_.store(Current::of(number, units, threads).word);
+      return;
+    }
+    loops_->finished(index);
   }
 }
 
-void ThreadPool::wait(WaitWord& word, uint32_t seen) {
-  const bool slept = word.wait_while_equal(seen, spin_ns_.load(std::memory_order_relaxed));
-  if (slept) looks_.store(kLooks, std::memory_order_relaxed);
+/// Runs chunks of the current loop, of the thread's own part and then of others', waits for the next loop, until there
+/// is none. A thread may come late, even to another list than it was called for.
+void ThreadPool::take_part(uint32_t thread) {
+  for (Current now{current_.load()}; thread < now.threads(); now.word = current_.load()) {
+    report(now, run_chunks(now, thread, thread));
+    if (current_.differs_within(now.word, kLooksBeforeHelping)) continue;
+    report(now, help(now, thread));
+    if (current_.wait_while_equal(now.word, kSpinNs)) slept_.store(true, std::memory_order_relaxed);
+  }
 }
 
-/// Asking the kernel takes about 500 ns, as long as a whole short region: only while waits have been long.
-void ThreadPool::note_preemption() {
-  if (looks_.load(std::memory_order_relaxed) > 0 && was_preempted()) crowded_.store(true, std::memory_order_relaxed);
+uint32_t ThreadPool::help(const Current& now, uint32_t thread) {
+  uint32_t done = 0;
+  for (uint32_t i = 1; i < now.threads() && current_.load() == now.word; ++i) {
+    done += run_chunks(now, (thread + i) % now.threads(), thread);
+  }
+  return done;
 }
 
-/// A spinner on a crowded machine takes the time that the thread it waits for needs: spin less while threads of the
-/// region are being preempted, more again once they are not. Uneven work alone does not shorten the spin.
-void ThreadPool::adapt_spin() {
-  const bool crowded = crowded_.exchange(false, std::memory_order_relaxed);
-  const int looks = looks_.load(std::memory_order_relaxed);
-  if (looks > 0) looks_.store(looks - 1, std::memory_order_relaxed);
-  const int64_t now = spin_ns_.load(std::memory_order_relaxed);
-  spin_ns_.store(crowded ? std::max(now / 2, kMinSpinNs) : std::min(now * 2, kMaxSpinNs), std::memory_order_relaxed);
+uint32_t ThreadPool::run_chunks(const Current& now, uint32_t owner, uint32_t thread) {
+  const Units whole = part_of(now.units(), owner, now.threads());
+  const uint32_t most = (whole.size() + kChunks - 1) / kChunks;
+  const Share::Side side = owner == thread ? Share::Side::kFront : Share::Side::kBack;
+  uint32_t done = 0;
+  while (true) {
+    const Units chunk = shares_[owner].claim(now.number(), whole, most, side);
+    if (chunk.empty()) return done;
+    // From here to the report the loop runs: loops_ is that of the loop.
+    const auto index = static_cast<int>(now.number() - before_first_ - 1);
+    const int64_t tiles = loops_->tiles(index), grain = grain_of(tiles);
+    loops_->run(index, chunk.begin * grain, std::min(chunk.end * grain, tiles), static_cast<int>(thread));
+    done += chunk.size();
+  }
+}
+
+/// Whoever reports the last units of a loop begins the next one.
+void ThreadPool::report(const Current& now, uint32_t done) {
+  if (done == 0 || unfinished_.fetch_sub(done, std::memory_order_acq_rel) != done) return;
+  loops_->finished(static_cast<int>(now.number() - before_first_ - 1));
+  begin_next(now.number(), now.threads());
+}
+
+int ThreadPool::usable_cpus() {
+  const bool now_and_then = questions_.fetch_add(1, std::memory_order_relaxed) % kQuestionsPerLook == 0;
+  if (slept_.exchange(false, std::memory_order_relaxed) || now_and_then) {
+    cpus_.store(affinity_cpus(), std::memory_order_relaxed);
+  }
+  return cpus_.load(std::memory_order_relaxed);
 }
 
 int affinity_cpus() {
-  // A fixed cpu_set_t holds 1024 CPUs; the kernel refuses a set that is too small for the machine.
-  for (size_t cpus = 1024; cpus <= (size_t{1} << 20); cpus *= 2) {
-    cpu_set_t* set = CPU_ALLOC(cpus);
-    if (set == nullptr) break;
-    const size_t bytes = CPU_ALLOC_SIZE(cpus);
-    const bool ok = sched_getaffinity(0, bytes, set) == 0;
-    const int count = ok ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (ok) return std::max(count, 1);
-  }
-  return 1;
+  // A fixed cpu_set_t holds 1024 CPUs, and the kernel refuses a set that is too small for the machine; 8192 are the
+  // most that Linux is built for.
+  std::array<cpu_set_t, 8> mask{};
+  if (sched_getaffinity(0, sizeof(mask), mask.data()) != 0) return 1;
+  return std::max(CPU_COUNT_S(sizeof(mask), mask.data()), 1);
 }
 
 namespace {

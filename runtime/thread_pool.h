@@ -1,4 +1,4 @@
-// A fork-join pool for one parallel region at a time: workers spin briefly for the next region or barrier, then sleep.
+// A team of threads that runs one list of loops at a time. Threads spin briefly for the next loop or list, then sleep.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -6,78 +6,79 @@
 #include <vector>
 
 #include "runtime/futex.h"
+#include "runtime/share.h"
 
 namespace tw::runtime {
 
-class ThreadPool;
-
-/// What a region's body knows of the region: its own number and the others.
-class Team {
+/// Loops that run one after the other: no tile of a loop starts before all tiles of the loop before have returned, and
+/// sees their writes. Nothing here may throw or start other loops on the same pool.
+class Loops {
  public:
-  /// A team of one, for running a region without a pool.
-  Team() = default;
-  int thread() const { return thread_; }
-  int threads() const { return threads_; }
-  /// Returns once every thread of the team has called it; makes their writes visible.
-  void barrier() const;
-
- private:
-  friend class ThreadPool;
-  Team(ThreadPool* pool, int thread, int threads) : pool_(pool), thread_(thread), threads_(threads) {}
-  ThreadPool* pool_ = nullptr;
-  int thread_ = 0;
-  int threads_ = 1;
+  virtual ~Loops() = default;
+  virtual int count() const = 0;
+  virtual int64_t tiles(int loop) const = 0;
+  /// Computes tiles [begin, end) of a loop on thread `thread` of the team, which runs one chunk at a time.
+  virtual void run(int loop, int64_t begin, int64_t end, int thread) = 0;
+  /// Called once after the last tile of a loop, before any of the next one.
+  virtual void finished(int /*loop*/) {}
 };
+
+/// Runs all loops on the calling thread, as thread 0.
+void run_alone(Loops& loops);
 
 class ThreadPool {
  public:
-  using Body = void (*)(void* state, const Team& team);
-
   /// Starts threads - 1 workers (fewer if the system refuses); the caller of try_run is the remaining thread.
-  explicit ThreadPool(int threads);
+  /// `first_loop` is the number before that of the first loop, for tests: numbers wrap around.
+  explicit ThreadPool(int threads, uint32_t first_loop = 0);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
   ~ThreadPool();
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(state, team) on min(threads, size()) threads at once, the caller being thread 0, and returns when all
-  /// have returned. If another region is running, returns false at once without a call. Allocates nothing. The body
-  /// must not throw and must not start a region.
-  bool try_run(int threads, Body body, void* state);
+  /// Runs the loops on min(threads, size()) threads, the caller being thread 0. If other loops are running, returns
+  /// false at once without a call. Allocates nothing.
+  ///
+  /// Thread t of T owns the t-th of T contiguous parts of every loop: the same part of two loops meets the same cache.
+  /// It takes its part from the front in chunks; a thread that is done takes from the back of others' parts. Only
+  /// threads that are inside a chunk are waited for: one that has not come, or that was descheduled between two
+  /// chunks, delays nobody.
+  bool try_run(int threads, Loops& loops);
+
+  /// CPUs that the calling thread may use at present, as far as known: the affinity mask may change, and is looked at
+  /// again when a thread of the pool has had to sleep within a list, and now and then.
+  int usable_cpus();
 
   /// The pool of this process, made at the first call and as large as the affinity mask. A forked child gets its own.
   static ThreadPool& of_process();
 
  private:
-  friend class Team;
   struct Worker;
+  struct Current;
 
   void work(Worker& worker);
-  void barrier();
-  void finish_thread();
-  void wait(WaitWord& word, uint32_t seen);
-  void note_preemption();
-  void adapt_spin();
-
-  static constexpr int64_t kMaxSpinNs = 100'000;  // several times a futex wake-up; far below a scheduler slice
-  static constexpr int64_t kMinSpinNs = 5'000;
-  static constexpr int kLooks = 16;  // regions that are watched for preemption after a wait that was too long to spin
+  void begin_next(uint32_t number, uint32_t threads);
+  void take_part(uint32_t thread);
+  uint32_t run_chunks(const Current& now, uint32_t owner, uint32_t thread);
+  uint32_t help(const Current& now, uint32_t thread);
+  void report(const Current& now, uint32_t done);
+  void renew_shares();
 
   std::vector<std::unique_ptr<Worker>> workers_;
-  // What a region shares, each on its own cache line.
+  std::unique_ptr<Share[]> shares_;  // of each thread
+  // What a team shares, each on its own cache line.
   alignas(64) std::atomic<bool> busy_{false};
-  alignas(64) std::atomic<int> missing_{0};  // threads that have not reached the current barrier
-  alignas(64) WaitWord barriers_;            // barriers passed
-  alignas(64) std::atomic<int> running_{0};  // workers that have not finished the region
-  alignas(64) WaitWord finished_;            // regions finished
-  alignas(64) std::atomic<int> looks_{0};    // regions still to be watched
-  std::atomic<bool> crowded_{false};         // a thread of this region was preempted
-  std::atomic<int64_t> spin_ns_{kMaxSpinNs};
-  Body body_ = nullptr;
-  void* state_ = nullptr;
-  int threads_ = 1;
-  bool stop_ = false;
+  alignas(64) WaitWord current_;                     // the loop that runs, see Current
+  alignas(64) std::atomic<uint32_t> unfinished_{0};  // units of the current loop that have not been reported
+  // Written by the caller of try_run before the first loop of a list begins; read by threads that hold a chunk.
+  alignas(64) Loops* loops_ = nullptr;
+  uint32_t before_first_ = 0;  // number of the loop before the list's first
+  uint32_t renewed_ = 0;       // number of the loop after which shares were last renewed
+  alignas(64) std::atomic<bool> stop_{false};
+  std::atomic<bool> slept_{true};       // a thread had to sleep since cpus_ was looked up
+  std::atomic<uint32_t> questions_{0};  // calls of usable_cpus
+  std::atomic<int> cpus_{1};
 };
 
 /// Number of CPUs in the calling thread's affinity mask, at least 1.

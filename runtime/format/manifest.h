@@ -57,13 +57,13 @@ struct Buffer {
   friend bool operator==(const Buffer&, const Buffer&) = default;
 };
 
-/// One kernel over tiles [0, tiles), split over the threads in contiguous runs; neither tiles nor what a tile computes
-/// depends on the number of threads.
+/// One kernel over tiles [0, tiles), which threads take in contiguous runs, in any order; neither tiles nor what a tile
+/// computes depends on the number of threads.
 struct CpuStep {
   int64_t kernel = 0;         ///< of Manifest::kernels
   std::vector<int64_t> args;  ///< of Entry::buffers, in the order the kernel expects
   int64_t tiles = 1;
-  bool after = true;  ///< every thread must have finished all earlier steps before any starts this one
+  bool after = true;  ///< all tiles of earlier steps must be finished before any of this one starts
   std::string name;   ///< label for people: the ONNX nodes it computes
   friend bool operator==(const CpuStep&, const CpuStep&) = default;
 };

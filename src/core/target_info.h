@@ -49,8 +49,8 @@ struct TargetInfo {
   std::vector<std::string> features;
   double flop_per_ns = 0;  // f32 fused multiply-adds in registers, one unit, its clock under that load; an FMA is 2
   std::vector<VectorPeak> peaks;  // by width, narrowest first; flop_per_ns is that of the widest
-  double fork_join_ns = 0;        // one parallel region of the runtime with empty tiles on all units
-  double barrier_ns = 0;          // one barrier between two steps of a region, all units
+  double fork_join_ns = 0;        // one parallel region of the runtime on all units, beyond its tiles
+  double barrier_ns = 0;          // from one step of a region to the next, beyond their tiles
   std::string figures_from;       // where the figures come from: "measured on NAME" or "defaults of LEVEL"
 
   /// Elements of `type` in one vector register.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/precision.h"
 #include "driver/hal/hal.h"
 #include "frontend/onnx/import.h"
 #include "graph/graph.h"
@@ -21,7 +22,8 @@ struct CompileOptions {
   std::string target = "cpu";
   hal::HalOptions hal;                                  // the figures of the target "cpu"
   std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
-  std::vector<std::string> disabled_passes;             // graph or loop passes by name
+  Precision precision = Precision::kDefault;
+  std::vector<std::string> disabled_passes;  // graph or loop passes by name
   bool all_optional_off = false;
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt

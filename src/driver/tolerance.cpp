@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/winograd.h"
 #include "support/error.h"
 
 namespace tw::driver {
@@ -57,6 +58,8 @@ double contraction_length(const graph::Node& node, const std::vector<RefTensor>&
   const Shape& a = inputs[0].type.shape;
   if (node.op.starts_with("matmul")) return a.empty() ? 1 : static_cast<double>(a.back());
   const Shape& w = inputs[1].type.shape;
+  if (node.op == "winograd_conv")  // 9 taps for each of its depths and input channels
+    return 9 * static_cast<double>(num_elements(Shape(w.begin() + 2, w.end() - 1)));
   return static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
 }
 
@@ -120,7 +123,10 @@ class Evaluation {
     if (op_class == graph::OpClass::kInjective) return error;
     double scale = 0;
     RefTensor magnitude = out;
-    if (op_class == graph::OpClass::kContraction) {
+    if (node.op == "winograd_conv") {
+      magnitude = ops::winograd_magnitude(graph::make_call(body_, node), inputs);
+      scale = u_sum * std::sqrt(contraction_length(node, inputs)) * ops::winograd_growth(node.int_attr("m"));
+    } else if (op_class == graph::OpClass::kContraction) {
       magnitude = apply(node, absolute(inputs))[k];
       scale = u_sum * std::sqrt(contraction_length(node, inputs));
     } else if (op_class == graph::OpClass::kReduction && node.op.starts_with("reduce")) {

@@ -14,7 +14,8 @@ struct Bounded {
 
 /// Evaluates `body` on `inputs` in f64 and bounds the error of an evaluation in the values' own types.
 ///
-/// Every node contributes a rounding error of its own: a sum of products u*sqrt(K)*sum|a_i b_i|, a mean or sum
+/// Every node contributes a rounding error of its own: a sum of products u*sqrt(K)*sum|a_i b_i|, a Winograd convolution
+/// its growth factor times u*sqrt(K)*sum over channels of max|a| over the tile * sum|w| (ops/winograd.h), a mean or sum
 /// u*sqrt(K)*sum|x_i|, element-wise functions 2u|y|, data movement and integers nothing (u: unit roundoff of the
 /// accumulator). Their effect on the outputs is found by Monte-Carlo arithmetic: the body is evaluated again with
 /// random signs on these errors. Bound of an element: kSafety times the largest deviation seen there (at least the root

@@ -159,9 +159,45 @@ class GuardSplitter {
   Stmts let(const std::string& name, Interval range, const Stmts& body) {
     const auto at = split_point(body, name, range, loop::ForKind::kSerial);
     if (!at) return with_range(analyzer_, name, range, [&] { return all(body); });
-    Stmts main = part_of_let(name, {range.lo, *at - 1}, body);
-    Stmts tail = part_of_let(name, {*at, range.hi}, renamed_copy(body, {}, "t"));
-    return {loop::make_if(var(name) < int_imm(*at), std::move(main), std::move(tail))};
+    return split_by_if(name, range, *at, body);
+  }
+
+  bool is_split_at(const Stmt& s, const std::string& name, Interval range, int64_t at) const {
+    const auto finds = [&](SplitFinder::Look look) { return SplitFinder(name, range, analyzer_, look).run({s}) == at; };
+    return finds(SplitFinder::Look::kGuards) || finds(SplitFinder::Look::kReads);
+  }
+
+  // `body` for name < at and for the rest. Only what needs it comes twice: the statements from the first to the last
+  // one with such a guard. The condition stands inside lets and allocations, but around loops.
+  Stmts split_by_if(const std::string& name, Interval range, int64_t at, const Stmts& body) {
+    const auto needs = [&](const Stmt& s) { return is_split_at(s, name, range, at); };
+    const auto first = std::ranges::find_if(body, needs);
+    const auto end = std::find_if(body.rbegin(), body.rend(), needs).base();
+    TW_CHECK(first < end, "no guard of {} at {}", name, at);
+    Stmts out = let(name, range, {body.begin(), first});
+    const Stmt& s = *first;
+    const bool nests =
+        s->kind == StmtKind::kAllocate || (s->kind == StmtKind::kLet && s->value.type() == DataType::i64());
+    if (first + 1 == end && nests && std::ranges::any_of(s->body, needs)) {
+      out.push_back(split_inside(name, range, at, s));
+    } else {
+      const Stmts both(first, end);
+      Stmts main = part_of_let(name, {range.lo, at - 1}, both);
+      Stmts tail = part_of_let(name, {at, range.hi}, renamed_copy(both, {}, "t"));
+      out.push_back(loop::make_if(var(name) < int_imm(at), std::move(main), std::move(tail)));
+    }
+    for (Stmt& after : let(name, range, {end, body.end()})) out.push_back(std::move(after));
+    return out;
+  }
+
+  Stmt split_inside(const std::string& name, Interval range, int64_t at, const Stmt& s) {
+    return with_range(analyzer_, name, range, [&] {
+      if (s->kind == StmtKind::kAllocate)
+        return loop::make_allocate(s->allocated, split_by_if(name, range, at, s->body));
+      const Interval inner = analyzer_.bounds(s->value);
+      const Stmts split = with_range(analyzer_, s->var, inner, [&] { return split_by_if(name, range, at, s->body); });
+      return loop::make_let(s->var, s->value, let(s->var, inner, split));
+    });
   }
 
   Stmts part_of_let(const std::string& name, Interval range, Stmts body) {

@@ -7,7 +7,7 @@
 // conv_integer(x, w, [x_zero_point], [w_zero_point]): the same sum over (x - x_zero_point) * (w - w_zero_point) in i32
 // of u8 or i8 inputs; zero points are scalars or one-element tensors, w's also one for each output channel.
 #include "ops/families.h"
-#include "ops/ref_product.h"
+#include "ops/ref_conv.h"
 #include "ops/window.h"
 
 namespace tw::ops {
@@ -20,6 +20,7 @@ struct Conv {
   int64_t out_channels_each() const { return out_channels / group; }
   /// One filter for each channel: no sum over channels.
   bool depthwise() const { return group > 1 && channels_each() == 1; }
+  ConvSizes sizes() const { return {batch, group, channels, out_channels}; }
   Shape out_shape() const {
     Shape shape{batch, out_channels};
     shape.insert(shape.end(), window.out.begin(), window.out.end());
@@ -93,64 +94,10 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   })};
 }
 
-// What `count` windows read of the channels of one group: panel[(ic * taps + tap) * kPanel + j].
-void gather_windows(const double* channels, int64_t channel_count, int64_t area,
-                    const std::vector<std::vector<int64_t>>& windows, double* panel) {
-  const size_t taps = windows[0].size();
-  for (int64_t ic = 0; ic < channel_count; ++ic) {
-    for (size_t tap = 0; tap < taps; ++tap, panel += kPanel) {
-      for (size_t j = 0; j < windows.size(); ++j)
-        panel[j] = windows[j][tap] < 0 ? 0 : channels[ic * area + windows[j][tap]];
-    }
-  }
-}
-
-// The input offsets of the windows of `count` output positions from `first` on.
-std::vector<std::vector<int64_t>> windows_from(const Window& window, int64_t first, int64_t count) {
-  std::vector<std::vector<int64_t>> result;
-  for (int64_t p = first; p < first + count; ++p) {
-    std::vector<int64_t> position(window.rank());
-    int64_t rest = p;
-    for (size_t d = position.size(); d-- > 0; rest /= window.out[d]) position[d] = rest % window.out[d];
-    result.push_back(window_offsets(window, position));
-  }
-  return result;
-}
-
-// y[n, oc, p] for output positions first .. first + kPanel - 1 that exist, all batches and channels.
-void convolve_panel(const Conv& conv, const double* x, const double* w, double* y, int64_t first) {
-  const int64_t area = num_elements(conv.window.in);
-  const int64_t positions = num_elements(conv.window.out);
-  const int64_t k_count = conv.channels_each() * num_elements(conv.window.kernel);
-  const int64_t out_channels = conv.out_channels_each();
-  const auto windows = windows_from(conv.window, first, std::min<int64_t>(kPanel, positions - first));
-  std::vector<double> panel(k_count * kPanel);
-  std::vector<double> sums(out_channels * kPanel);
-  for (int64_t ng = 0; ng < conv.batch * conv.group; ++ng) {
-    gather_windows(x + ng * conv.channels_each() * area, conv.channels_each(), area, windows, panel.data());
-    multiply_panel(w + ng % conv.group * out_channels * k_count, out_channels, k_count, panel.data(), sums.data());
-    double* out = y + ng * out_channels * positions + first;
-    for (int64_t oc = 0; oc < out_channels; ++oc) {
-      for (size_t j = 0; j < windows.size(); ++j)
-        out[oc * positions + static_cast<int64_t>(j)] = sums[oc * kPanel + static_cast<int64_t>(j)];
-    }
-  }
-}
-
-// Four output positions at a time: their windows are gathered, then multiplied with the filters of each group.
-void convolve(const Conv& conv, const double* x, const double* w, double* y) {
-  const int64_t positions = num_elements(conv.window.out);
-  const int64_t cost =
-      kPanel * num_elements(conv.window.kernel) * conv.channels_each() * conv.out_channels * conv.batch;
-  parallel_ranges((positions + kPanel - 1) / kPanel, cost, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) convolve_panel(conv, x, w, y, p * kPanel);
-  });
-}
-
 std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const Conv conv = conv_of(call);
   RefTensor y = RefTensor::zeros(infer(call)[0]);
-  convolve(conv, inputs[0].floats.data(), inputs[1].floats.data(), y.floats.data());
+  convolve(conv.window, conv.sizes(), inputs[0].floats.data(), inputs[1].floats.data(), y.floats.data());
   const int64_t positions = num_elements(conv.window.out);
   for (int64_t i = 0; call.has(2) && i < y.type.elements(); ++i)
     y.floats[i] += inputs[2].floats[i / positions % conv.out_channels];
@@ -213,7 +160,7 @@ std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
   }
   RefTensor y = RefTensor::zeros(infer_integer(call)[0]);
   std::vector<double> sums(y.ints.size());
-  convolve(conv, operands[0].data(), operands[1].data(), sums.data());
+  convolve(conv.window, conv.sizes(), operands[0].data(), operands[1].data(), sums.data());
   for (size_t i = 0; i < sums.size(); ++i) y.ints[i] = graph::wrap_int(static_cast<int64_t>(sums[i]), DataType::i32());
   return {std::move(y)};
 }

@@ -1,4 +1,5 @@
 // Each primitive as a change of State.
+// Size: one function for each primitive, and what they check of one another, read best side by side.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -197,6 +198,60 @@ loop::Scope parse_scope(const std::string& text) {
   throw UserError(fmt::format("compute_at: unknown scope '{}'", text));
 }
 
+// Elements e of one dim of a stage that are read: e - distance < limit.
+struct ReadLimit {
+  Expr distance;
+  int64_t limit = 0;
+};
+
+// The limits that all reads of dim `d` of `stage` keep because of a guard of `consumer`. Empty when a stage other than
+// the consumer reads it.
+std::vector<ReadLimit> read_limits(const State& state, const Stage& stage, const Stage& consumer, size_t at, size_t d) {
+  const std::vector<const Stage*> readers = state.readers(stage);
+  if (readers.size() != 1 || readers[0] != &consumer) return {};
+  const Analyzer ranges = loop_ranges(state);
+  const std::set<std::string> inner = inner_vars(state, consumer, at);
+  const VarMap values(consumer.values.begin(), consumer.values.end());
+  std::vector<ReadLimit> limits;
+  for (const Expr& guard : consumer.guards) {
+    Expr common;
+    bool same = true;
+    for (const Expr& read : te::reads_of(consumer.compute, stage.compute.outputs)) {
+      const auto distance = guarded_distance(substitute(read.arg(d), values), guard, inner, ranges);
+      same = same && distance && (!common || equal(common, *distance));
+      if (distance) common = *distance;
+    }
+    if (same && common) limits.push_back({common, guard.arg(1)->value});
+  }
+  return limits;
+}
+
+// The conditions under which an attached stage computes a point: it lies in the tensor, and it is read (`limits` for
+// each dim).
+void add_guards(const State& state, Stage& stage, const std::vector<std::vector<ReadLimit>>& limits) {
+  const Analyzer ranges = loop_ranges(state);
+  std::vector<Expr> known;  // simplified
+  for (size_t d = 0; d < stage.compute.axes.size(); ++d) {
+    const te::Axis& axis = stage.compute.axes[d];
+    const Expr value = stage.values[axis.name];
+    // Limits below the extent say more than the extent does.
+    const auto inside = [&](const ReadLimit& l) {
+      const Interval distance = ranges.bounds(l.distance);
+      return distance.hi < Interval::kMax && distance.hi + l.limit <= axis.extent;
+    };
+    std::vector<Expr> conditions = {value >= int_imm(0)};
+    if (std::ranges::none_of(limits[d], inside)) conditions.push_back(value < int_imm(axis.extent));
+    for (const ReadLimit& l : limits[d]) conditions.push_back(value - l.distance < int_imm(l.limit));
+    for (const Expr& condition : conditions) {
+      const Expr simple = ranges.simplify(condition);
+      const auto same = [&](const Expr& other) { return equal(simple, other); };
+      if (simple.is_int(1) || std::ranges::any_of(known, same)) continue;
+      known.push_back(simple);
+      stage.guards.push_back(condition);
+    }
+  }
+}
+
 void apply_compute_at(State& state, const Primitive& p) {
   Stage& stage = state.stage(p.stage);
   Stage& consumer = state.stage(p.loops.at(0));
@@ -218,6 +273,8 @@ void apply_compute_at(State& state, const Primitive& p) {
     if (state.program.is_output(t.name)) throw UserError(fmt::format("compute_at: {} leaves the group", t.name));
   }
   const Region region = read_region(state, stage, consumer, at);
+  std::vector<std::vector<ReadLimit>> limits;
+  for (size_t d = 0; d < stage.compute.axes.size(); ++d) limits.push_back(read_limits(state, stage, consumer, at, d));
   stage.consumer = consumer.name();
   stage.at_loop = p.loops[1];
   stage.scope = parse_scope(p.option);
@@ -227,13 +284,7 @@ void apply_compute_at(State& state, const Primitive& p) {
     l.extent = region.extent[d];
     stage.values[stage.compute.axes[d].name] = region.base[d] + var(l.var);
   }
-  const Analyzer ranges = loop_ranges(state);
-  for (const te::Axis& axis : stage.compute.axes) {
-    const Expr value = stage.values[axis.name];
-    for (const Expr& inside : {value < int_imm(axis.extent), value >= int_imm(0)}) {
-      if (!ranges.can_prove(inside)) stage.guards.push_back(inside);
-    }
-  }
+  add_guards(state, stage, limits);
 }
 
 te::Tensor fresh_copy(const State& state, const std::string& name, const te::Tensor& like) {

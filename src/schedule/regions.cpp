@@ -24,7 +24,8 @@ bool is_attached_inside(const State& state, const Stage& stage, const Stage& con
   return is_attached_inside(state, *next, consumer, at_loop);
 }
 
-// Variables that run inside the loop: deeper loops of the consumer, all loops of stages attached there.
+}  // namespace
+
 std::set<std::string> inner_vars(const State& state, const Stage& consumer, size_t at_loop) {
   std::set<std::string> inner;
   for (size_t i = at_loop + 1; i < consumer.loops.size(); ++i) inner.insert(consumer.loops[i].var);
@@ -35,15 +36,25 @@ std::set<std::string> inner_vars(const State& state, const Stage& consumer, size
   return inner;
 }
 
+std::optional<Expr> guarded_distance(const Expr& index, const Expr& guard, const std::set<std::string>& inner,
+                                     const Analyzer& ranges) {
+  if (guard.op() != Op::kLt || guard.arg(1).op() != Op::kIntImm) return std::nullopt;
+  const Expr distance = ranges.simplify(index - guard.arg(0));
+  const bool moves = std::ranges::any_of(inner, [&](const std::string& v) { return uses_var(distance, v); });
+  return moves ? std::nullopt : std::optional(distance);
+}
+
+namespace {
+
 Span span_of(const Expr& index, const std::set<std::string>& inner, const Analyzer& ranges) {
   Span span{int_imm(0)};
   const Expr simple = ranges.simplify(index);
+  const auto linear = as_linear(simple);
   const bool moves = std::any_of(inner.begin(), inner.end(), [&](const std::string& v) { return uses_var(simple, v); });
-  if (!moves) {
+  if (!linear && !moves) {
     span.base = simple;
     return span;
   }
-  const auto linear = as_linear(simple);
   if (!linear) {
     const Interval all = ranges.bounds(simple);
     span.everything = all.lo <= Interval::kMin || all.hi >= Interval::kMax;
@@ -62,6 +73,17 @@ Span span_of(const Expr& index, const std::set<std::string>& inner, const Analyz
     span.hi += std::max<int64_t>(0, reach);
   }
   return span;
+}
+
+// What the guards of the reader say about an index: idx = lhs + base for a guard lhs < limit, so idx < base + limit.
+void bound_by_guards(Span& span, const Expr& index, const Stage& reader, const std::set<std::string>& inner,
+                     const Analyzer& ranges) {
+  for (const Expr& guard : reader.guards) {
+    const auto distance = guarded_distance(index, guard, inner, ranges);
+    if (!distance) continue;
+    const Expr rest = ranges.simplify(*distance - span.base);
+    if (rest.op() == Op::kIntImm) span.hi = std::min(span.hi, rest->value + guard.arg(1)->value - 1);
+  }
 }
 
 Span unite(const Span& a, const Span& b) {
@@ -87,7 +109,9 @@ Region read_region(const State& state, const Stage& producer, const Stage& consu
     const VarMap values(reader->values.begin(), reader->values.end());
     for (const Expr& read : te::reads_of(reader->compute, producer.compute.outputs)) {
       for (size_t d = 0; d < shape.size(); ++d) {
-        const Span span = span_of(substitute(read.arg(d), values), inner, ranges);
+        const Expr index = substitute(read.arg(d), values);
+        Span span = span_of(index, inner, ranges);
+        bound_by_guards(span, index, *reader, inner, ranges);
         if (spans.size() <= d) {
           spans.push_back(span);
         } else {

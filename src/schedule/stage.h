@@ -1,6 +1,8 @@
 // The state that primitives act on: stages with their loops. Private to src/schedule.
 #pragma once
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +63,14 @@ void apply_primitive(State& state, const Primitive& primitive);
 
 /// Part of `producer` that is read inside loop `at_loop` of `consumer` (regions.cpp).
 Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop);
+
+/// Variables that run inside loop `at_loop` of `consumer`: its deeper loops, all loops of stages attached there.
+std::set<std::string> inner_vars(const State& state, const Stage& consumer, size_t at_loop);
+
+/// For a guard `lhs < constant`: index - lhs, when no variable of `inner` is left in it. Then every index under the
+/// guard is below that distance plus the constant.
+std::optional<Expr> guarded_distance(const Expr& index, const Expr& guard, const std::set<std::string>& inner,
+                                     const Analyzer& ranges);
 
 /// Loop IR of all stages (emit.cpp).
 loop::Program emit(const State& state);

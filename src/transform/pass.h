@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/precision.h"
 #include "core/target_info.h"
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -13,6 +14,7 @@ namespace tw::transform {
 struct TransformContext {
   const graph::OpTable& ops;
   TargetInfo target;
+  Precision precision = Precision::kDefault;
 };
 
 struct GraphPass {

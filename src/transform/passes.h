@@ -28,6 +28,10 @@ graph::Graph eliminate_dead_code(const graph::Graph& graph, const TransformConte
 /// one operator that interleaves their results.
 graph::Graph split_phases(const graph::Graph& graph, const TransformContext& context);
 
+/// 3 x 3 convolutions of constant weights become Winograd convolutions where a closed-form cost predicts that they are
+/// faster on the target. Not within the bounds of strict precision.
+graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context);
+
 /// Transposes move through element-wise operators towards the outputs and cancel against their inverses.
 graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& context);
 

@@ -132,9 +132,8 @@ TEST(ConvPhases, Geometries) {
 }
 
 TEST(ConvPhases, KnownValues) {
-  const Case c{.op = "conv_phases",
-               .inputs = {f32({1, 1, 2}), f32({1, 1, 2, 2})},
-               .attrs = phases({2}, {1}, {0, -1}, {1, 2})};
+  const Case c{
+      .op = "conv_phases", .inputs = {f32({1, 1, 2}), f32({1, 1, 2, 2})}, .attrs = phases({2}, {1}, {0, -1}, {1, 2})};
   // Phase 0: 3 x[q]. Phase 1: 5 x[q - 1] + 7 x[q].
   const auto y = run(c, {floats({1, 1, 2}, {1, 10}), floats({1, 1, 2, 2}, {3, 99, 5, 7})})[0];
   EXPECT_EQ(y.floats, (std::vector<double>{3, 7, 30, 75}));

@@ -38,16 +38,14 @@ TEST(Run, AnyTeamComputesTheSame) {
     std::vector<uint8_t> arena(static_cast<size_t>(entry.arena_bytes)), weights = artefact.weights, scratch(64 * 8);
     int32_t error = 0;
     const runtime::CpuMemory memory{arena.data(), weights.data(), scratch.data(), 64, &error};
-    runtime::CpuProgram program(artefact.manifest, entry, code, memory);
+    runtime::CpuProgram program(artefact.manifest, entry, code, memory, runtime::CpuProgram::Profile::kOff);
     for (const int threads : {1, 2, 3, 5, 8}) {
       const DLTensor inputs[] = {sum.a.view(), sum.b.view()};
       const DLTensor output = sum.y.view();
       std::fill(sum.y.data.begin(), sum.y.data.end(), -1.0f);
       program.bind(inputs, &output);
       runtime::ThreadPool pool(threads);
-      ASSERT_TRUE(pool.try_run(
-          threads, [](void* p, const runtime::Team& team) { static_cast<runtime::CpuProgram*>(p)->execute(team); },
-          &program));
+      ASSERT_TRUE(pool.try_run(threads, program));
       EXPECT_EQ(sum.y.data, sum.expected()) << entry.name << " on " << threads;
     }
   }

@@ -197,6 +197,19 @@ TEST(Primitives, ComputeAtOfAWindowHoldsTheWindow) {
   expect_part(loops_of(testing::conv_2d({5, 3, 7, 3, 2}), row), "alloc pad: f32[3, 5, 3] stack");
 }
 
+// Blocks of 6 rows in tiles of 4: the second tile of a block has 2 rows, for the sums and for the rows of x they read.
+TEST(Primitives, ComputeAtInsideAnAttachedStageStopsAtItsTail) {
+  Schedule s;
+  s.cache_write("y").cache_read("x", {"y.acc"});
+  s.split("z", "i0", {6}).compute_at("y", "z", "i0.0", loop::Scope::kScratch);
+  s.split("y", "i0", {4}).compute_at("y.acc", "y", "i0.0", loop::Scope::kRegister);
+  s.compute_at("x.cache", "z", "i0.0", loop::Scope::kStack);
+  const std::string text = loops_of(matmul_relu(12, 5, 3), s);
+  expect_part(text, "alloc y: f32[6, 5] scratch");
+  expect_part(text, "alloc x.cache: f32[6, 3] stack");
+  expect_part(text, "if (((y.i0.0 * 4) + y.acc.i0) < 6)");
+}
+
 TEST(Primitives, ComputeAtRefuses) {
   const te::Program p = matmul_relu(2, 3, 4);
   const auto at = [](const char* stage, const char* consumer, const char* loop) {

@@ -46,6 +46,11 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
       "Shape of an input: NAME:1x3x224x224, or several for one artefact: NAME:1x3x224x224,8x3x224x224 (repeatable)");
   app.add_option("--dim", o.dims, "Value of a symbolic dimension: NAME=8, or several: NAME=1,8,32 (repeatable)");
   app.add_option("--const", o.constants, "Bind an input at compile time: NAME=@FILE.npy (repeatable)");
+  app.add_option("--precision", o.precision,
+                 "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution), "
+                 "default, fast (as default so far)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
+          {"strict", Precision::kStrict}, {"default", Precision::kDefault}, {"fast", Precision::kFast}}));
   app.add_option("--plan", o.plan, "Replay the decisions of this plan file");
   app.add_option("--dump-ir", o.dump, "Write the IR after every pass into this folder");
   app.add_option("--disable-pass", o.disabled, "Leave out an optional pass (repeatable)");
@@ -125,6 +130,7 @@ driver::CompileOptions to_compile_options(const ModelOptions& o) {
   out.hal = measured_figures();
   out.imports = Combinations(o).take();
   out.disabled_passes = o.disabled;
+  out.precision = o.precision;
   out.all_optional_off = o.no_optional_passes;
   if (!o.plan.empty()) {
     const std::vector<uint8_t> bytes = read_file(o.plan);

@@ -13,6 +13,7 @@ struct ModelOptions {
   std::vector<std::string> shapes;     // NAME:1x3x224x224
   std::vector<std::string> dims;       // NAME=8
   std::vector<std::string> constants;  // NAME=@x.npy
+  Precision precision = Precision::kDefault;
   std::vector<std::string> disabled;
   bool no_optional_passes = false;
   std::string plan;  // file

@@ -7,10 +7,6 @@
 #include "runtime/device/cpu/program.h"
 #include "runtime/format/error.h"
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
-
 namespace tw::runtime {
 namespace {
 
@@ -18,47 +14,22 @@ using format::ErrorCode;
 
 constexpr int64_t kScratchAlignment = 4096;  // own pages for each thread: no false sharing, local on NUMA machines
 
-/// Default floating-point environment for a scope: a caller that flushes denormals to zero must get the same bits as
-/// the workers compute.
-class DefaultFloatEnvironment {
- public:
-#if defined(__x86_64__)
-  DefaultFloatEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(kDefault); }
-  ~DefaultFloatEnvironment() { _mm_setcsr(saved_); }
-
- private:
-  static constexpr unsigned kDefault = 0x1f80;  // all exceptions masked, round to nearest, no FTZ, no DAZ
-  unsigned saved_;
-#elif defined(__aarch64__)
-  DefaultFloatEnvironment() : saved_(__builtin_aarch64_get_fpcr()) { __builtin_aarch64_set_fpcr(0); }
-  ~DefaultFloatEnvironment() { __builtin_aarch64_set_fpcr(saved_); }
-
- private:
-  unsigned saved_;
-#endif
- public:
-  DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
-  DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
-};
-
 class CpuContext : public DeviceContext {
  public:
   CpuContext(const format::Artefact& artefact, const CodeMap& code, const Options& options)
       : pool_threads_(pool_threads(options)) {
     const format::Manifest& manifest = artefact.manifest();
     int64_t arena_bytes = 0, scratch_bytes = 0;
-    size_t steps = 0;
     for (const format::Entry& entry : manifest.entries) {
       arena_bytes = std::max(arena_bytes, entry.arena_bytes);
       scratch_bytes = std::max(scratch_bytes, entry.scratch_bytes_per_thread);
-      steps = std::max(steps, entry.cpu_steps.size());
     }
     const CpuMemory memory = allocate(artefact, arena_bytes, scratch_bytes, options);
+    const auto profile = options.profile != 0 ? CpuProgram::Profile::kOn : CpuProgram::Profile::kOff;
     programs_.reserve(manifest.entries.size());
     for (const format::Entry& entry : manifest.entries) {
-      programs_.push_back(std::make_unique<CpuProgram>(manifest, entry, code, memory));
+      programs_.push_back(std::make_unique<CpuProgram>(manifest, entry, code, memory, profile));
     }
-    if (options.profile != 0) times_.resize(steps);
     options.log(TW_LOG_INFO, format::join("context: arena ", arena_bytes, " bytes, scratch ", scratch_bytes,
                                           " bytes on each of ", pool_threads_, " threads"));
   }
@@ -68,8 +39,9 @@ class CpuContext : public DeviceContext {
     current_->bind(inputs, outputs);
     error_ = 0;
     // Without a free pool the caller does all tiles alone: slower, the same bits.
-    if (pool_threads_ == 1 || !ThreadPool::of_process().try_run(pool_threads_, &run_team, this)) run_team(this, Team());
-    const int failed = current_->take_failed_step();
+    const int threads = pool_threads_ == 1 ? 1 : std::min(pool_threads_, ThreadPool::of_process().usable_cpus());
+    if (threads == 1 || !ThreadPool::of_process().try_run(threads, *current_)) run_alone(*current_);
+    const int failed = current_->failed_step();
     if (failed >= 0) {
       const std::string& name = current_->entry().cpu_steps[static_cast<size_t>(failed)].name;
       format::fail(ErrorCode::kInputValue, value_error_message(format::join("step '", name, "'"), error_));
@@ -83,8 +55,7 @@ class CpuContext : public DeviceContext {
   }
 
   std::span<const uint64_t> step_times() const override {
-    if (times_.empty() || current_ == nullptr) return {};
-    return std::span(times_).first(current_->entry().cpu_steps.size());
+    return current_ == nullptr ? std::span<const uint64_t>() : current_->step_times();
   }
 
   int threads() const override { return pool_threads_; }
@@ -98,16 +69,6 @@ class CpuContext : public DeviceContext {
                   format::join(options.threads, " threads wanted, but the process may use ", available));
     }
     return options.threads == 0 ? available : std::min(options.threads, available);
-  }
-
-  static void run_team(void* self, const Team& team) {
-    const DefaultFloatEnvironment environment;
-    auto* context = static_cast<CpuContext*>(self);
-    if (context->times_.empty()) {
-      context->current_->execute(team);
-    } else {
-      context->current_->execute_timed(team, context->times_.data());
-    }
   }
 
   CpuMemory allocate(const format::Artefact& artefact, int64_t arena_bytes, int64_t scratch_bytes,
@@ -134,7 +95,6 @@ class CpuContext : public DeviceContext {
   int32_t error_ = 0;
   std::vector<std::unique_ptr<CpuProgram>> programs_;  // one for each entry
   CpuProgram* current_ = nullptr;                      // of the last run
-  std::vector<uint64_t> times_;
 };
 
 class CpuModel : public DeviceModel {

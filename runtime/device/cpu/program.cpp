@@ -23,7 +23,7 @@ size_t count_args(const format::Entry& entry) {
 }  // namespace
 
 CpuProgram::CpuProgram(const format::Manifest& manifest, const format::Entry& entry, const CodeMap& code,
-                       const CpuMemory& memory)
+                       const CpuMemory& memory, Profile profile)
     : entry_(entry), memory_(memory) {
   args_.reserve(count_args(entry));  // steps keep pointers into it
   steps_.reserve(entry.cpu_steps.size());
@@ -37,8 +37,12 @@ CpuProgram::CpuProgram(const format::Manifest& manifest, const format::Entry& en
       args_.push_back(const_cast<void*>(address(buffer)));
     }
     const KernelFn kernel = code.kernel(manifest.kernels[static_cast<size_t>(step.kernel)].offset);
-    steps_.push_back({kernel, args_.data() + first, step.tiles, step.after, may_fail});
+    if (loops_.empty() || step.after || profile == Profile::kOn) loops_.push_back({steps_.size(), steps_.size(), 0});
+    steps_.push_back({kernel, args_.data() + first, step.tiles, may_fail});
+    loops_.back().end_step = steps_.size();
+    loops_.back().tiles += step.tiles;
   }
+  if (profile == Profile::kOn) times_.resize(steps_.size());
 }
 
 const void* CpuProgram::address(const Buffer& buffer) const {
@@ -54,43 +58,35 @@ void CpuProgram::bind(const DLTensor* inputs, const DLTensor* outputs) {
     const DLTensor& tensor = tensors[binding.buffer->index];
     args_[binding.slot] = static_cast<uint8_t*>(tensor.data) + tensor.byte_offset + binding.buffer->offset;
   }
+  failed_step_ = -1;
+  if (!times_.empty()) loop_start_ = now_ns();
 }
 
-void CpuProgram::run_share(size_t index, const Team& team) {
-  const Step& step = steps_[index];
-  const int64_t begin = team.thread() * step.tiles / team.threads();
-  const int64_t end = (team.thread() + 1) * step.tiles / team.threads();
-  if (begin == end) return;
-  step.kernel(step.args, memory_.scratch + team.thread() * memory_.scratch_stride, begin, end);
-  if (step.may_fail && __atomic_load_n(memory_.error, __ATOMIC_RELAXED) != 0) blame(static_cast<int>(index));
-}
-
-/// Steps without a barrier between them share the error word at the same time: the first in program order is to blame.
-void CpuProgram::blame(int step) {
-  int current = failed_step_.load(std::memory_order_relaxed);
-  while (step < current && !failed_step_.compare_exchange_weak(current, step, std::memory_order_relaxed)) {
+void CpuProgram::run(int loop, int64_t begin, int64_t end, int thread) {
+  const Loop& range = loops_[static_cast<size_t>(loop)];
+  uint8_t* scratch = memory_.scratch + thread * memory_.scratch_stride;
+  for (size_t i = range.first_step; begin < end; ++i) {
+    const Step& step = steps_[i];
+    if (begin < step.tiles) step.kernel(step.args, scratch, begin, std::min(end, step.tiles));
+    begin = std::max(begin - step.tiles, int64_t{0});
+    end -= step.tiles;
   }
 }
 
-void CpuProgram::execute(const Team& team) {
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    if (steps_[i].after && i != 0) team.barrier();
-    run_share(i, team);
-  }
+void CpuProgram::finished(int loop) {
+  const auto index = static_cast<size_t>(loop);
+  if (failed_step_ < 0 && __atomic_load_n(memory_.error, __ATOMIC_RELAXED) != 0) blame(loops_[index]);
+  if (times_.empty()) return;
+  const uint64_t now = now_ns();
+  times_[index] = now - loop_start_;
+  loop_start_ = now;
 }
 
-void CpuProgram::execute_timed(const Team& team, uint64_t* times) {
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const uint64_t start = now_ns();
-    run_share(i, team);
-    team.barrier();
-    if (team.thread() == 0) times[i] = now_ns() - start;
+/// Steps of one loop share the error word at the same time: the first that can have stored it is to blame.
+void CpuProgram::blame(const Loop& loop) {
+  for (size_t i = loop.first_step; i < loop.end_step && failed_step_ < 0; ++i) {
+    if (steps_[i].may_fail) failed_step_ = static_cast<int>(i);
   }
-}
-
-int CpuProgram::take_failed_step() {
-  const int step = failed_step_.exchange(kNoStep, std::memory_order_relaxed);
-  return step == kNoStep ? -1 : step;
 }
 
 }  // namespace tw::runtime

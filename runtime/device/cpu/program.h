@@ -1,8 +1,8 @@
-// An entry made ready for the CPU: steps with code addresses and argument tables, and their execution by one team.
+// An entry made ready for the CPU: steps with code addresses and argument tables, as loops for the thread pool.
 #pragma once
 #include <dlpack/dlpack.h>
 
-#include <atomic>
+#include <span>
 #include <vector>
 
 #include "runtime/device/cpu/code_map.h"
@@ -20,20 +20,24 @@ struct CpuMemory {
   int32_t* error = nullptr;
 };
 
-class CpuProgram {
+class CpuProgram final : public Loops {
  public:
-  CpuProgram(const format::Manifest& manifest, const format::Entry& entry, const CodeMap& code,
-             const CpuMemory& memory);
+  enum class Profile : uint8_t { kOff, kOn };
 
-  /// Points the arguments that are inputs and outputs at the caller's tensors.
+  /// With a profile every step is a loop of its own, otherwise steps that need not wait for each other share one.
+  CpuProgram(const format::Manifest& manifest, const format::Entry& entry, const CodeMap& code, const CpuMemory& memory,
+             Profile profile);
+
+  /// Prepares a run: points the arguments that are inputs and outputs at the caller's tensors.
   void bind(const DLTensor* inputs, const DLTensor* outputs);
-  /// Runs this thread's share of every step; all threads of a team call it together. Tiles are split into contiguous
-  /// runs: thread t of T takes [t * tiles / T, (t + 1) * tiles / T).
-  void execute(const Team& team);
-  /// The same with a barrier after every step; writes the time of each to times[step], in ns.
-  void execute_timed(const Team& team, uint64_t* times);
-  /// The first step that stored a nonzero error word in the last run, -1 when none did. Resets it.
-  int take_failed_step();
+  int count() const override { return static_cast<int>(loops_.size()); }
+  int64_t tiles(int loop) const override { return loops_[static_cast<size_t>(loop)].tiles; }
+  void run(int loop, int64_t begin, int64_t end, int thread) override;
+  void finished(int loop) override;
+  /// The first step that stored a nonzero error word in the last run, -1 when none did.
+  int failed_step() const { return failed_step_; }
+  /// Time of each step of the last run, in ns; empty without a profile.
+  std::span<const uint64_t> step_times() const { return times_; }
 
   const format::Entry& entry() const { return entry_; }
   /// Address of a buffer in the arena or the weights or of the error word; null for inputs and outputs.
@@ -44,25 +48,30 @@ class CpuProgram {
     KernelFn kernel;
     void* const* args;
     int64_t tiles;
-    bool after;
     bool may_fail;
+  };
+  /// Steps [first_step, end_step) one after the other as one range of tiles.
+  struct Loop {
+    size_t first_step;
+    size_t end_step;
+    int64_t tiles;
   };
   struct Binding {
     size_t slot;
     const format::Buffer* buffer;
   };
 
-  static constexpr int kNoStep = INT32_MAX;
-
-  void run_share(size_t step, const Team& team);
-  void blame(int step);
+  void blame(const Loop& loop);
 
   const format::Entry& entry_;
   CpuMemory memory_;
   std::vector<void*> args_;  // of all steps, one after the other
   std::vector<Binding> bindings_;
   std::vector<Step> steps_;
-  std::atomic<int> failed_step_{kNoStep};
+  std::vector<Loop> loops_;
+  std::vector<uint64_t> times_;
+  uint64_t loop_start_ = 0;  // with a profile: when the loop that runs began
+  int failed_step_ = -1;
 };
 
 }  // namespace tw::runtime

@@ -20,7 +20,9 @@ constexpr int64_t kBatchBytes = 512 * 1024;   // moved between two looks at the 
 constexpr int64_t kMaxPlaces = 512 * 1024;    // chunks of one table: more than a measurement reads
 constexpr int64_t kWarmChaseBytes = 4 << 20;  // footprints up to this are walked once before they are measured
 constexpr int kLatencySamples = 4;
-constexpr int kCallsOfSample = 8;
+constexpr int64_t kLatencySampleNs = 100'000;
+constexpr int64_t kLapPlaces = 1024;  // of a table for a small footprint: it holds several laps, so that calls are long
+constexpr int64_t kMostLaps = 16;
 
 std::string fma_name(int vector_bytes) { return "fma" + std::to_string(vector_bytes); }
 std::string read_name(int64_t chunk_lines) { return "read" + std::to_string(chunk_lines); }
@@ -47,12 +49,12 @@ struct Stream {
     std::byte* base;
     int64_t stride;  // bytes from one window to the next
   };
-  std::vector<Operand> operands;
+  std::vector<Operand> operands = {};
   int64_t tiles = 0;  // of a window
   int64_t windows = 1;
   int64_t at = 0;
   double bytes_of_window = 0;
-  std::vector<std::shared_ptr<void>> owned;  // tables and results that operands point to
+  std::vector<std::shared_ptr<void>> owned = {};  // tables and results that operands point to
 
   double operator()() {
     const int64_t calls = std::max<int64_t>(1, kBatchBytes / static_cast<int64_t>(bytes_of_window));
@@ -82,6 +84,15 @@ std::shared_ptr<std::vector<int32_t>> random_places(int64_t chunks, int64_t coun
   }
   places->resize(static_cast<size_t>(count));
   return places;
+}
+
+// Repeats the places of a footprint that fits one window, and the window's tiles with them.
+void add_laps(Stream& stream, std::vector<int32_t>& places) {
+  const auto lap = static_cast<int64_t>(places.size());
+  const int64_t laps = stream.windows > 1 ? 1 : std::clamp<int64_t>(kLapPlaces / lap, 1, kMostLaps);
+  for (int64_t i = lap; i < laps * lap; ++i) places.push_back(places[static_cast<size_t>(i - lap)]);
+  stream.tiles *= laps;
+  stream.bytes_of_window *= static_cast<double>(laps);
 }
 
 template <typename T>
@@ -138,6 +149,7 @@ Work Bench::read(std::byte* data, int64_t bytes, int64_t window_bytes) const {
   Stream stream{.module = module_, .run = function(read_name(longest))};
   const int64_t window = set_windows(stream, bytes, window_bytes, kReadLines);
   const auto places = contiguous_places(stream.tiles * kReadLines / longest, longest);
+  add_laps(stream, *places);
   const auto out = std::make_shared<std::vector<std::byte>>(stream.tiles * target_.vector_bytes);
   stream.operands = {{data, window}, {bytes_of(places), 0}, {out->data(), 0}};
   stream.owned = {places, out};
@@ -151,6 +163,7 @@ Work Bench::read_chunks(std::byte* data, int64_t bytes, int64_t chunk_lines, int
   const int64_t chunks = bytes / (chunk_lines * kLineBytes);
   stream.windows = std::max<int64_t>(1, std::min(chunks, kMaxPlaces) / chunks_of_window);
   const auto places = random_places(chunks, stream.windows * chunks_of_window, chunk_lines);
+  add_laps(stream, *places);
   const auto out = std::make_shared<std::vector<std::byte>>(stream.tiles * target_.vector_bytes);
   stream.operands = {{data, 0}, {bytes_of(places), chunks_of_window * 4}, {out->data(), 0}};
   stream.owned = {places, out};
@@ -174,23 +187,24 @@ Work Bench::copy(std::byte* data, int64_t bytes, int64_t window_bytes) const {
   return stream;
 }
 
-std::vector<LatencyPoint> Bench::latency_curve(std::byte* data, const std::vector<int64_t>& footprints) const {
-  const KernelFunction run = function("chase");
+Work Bench::chase(std::byte* data, int64_t bytes) const {
   auto* next = reinterpret_cast<int64_t*>(data);
+  write_chase(next, bytes / kLineBytes);
+  return [run = function("chase"), module = module_, next, state = std::make_shared<int64_t>(0)] {
+    void* buffers[] = {next, state.get()};
+    run(buffers, nullptr, 0, 1);
+    return static_cast<double>(kChaseSteps);
+  };
+}
+
+std::vector<LatencyPoint> Bench::latency_curve(std::byte* data, const std::vector<int64_t>& footprints) const {
   std::vector<LatencyPoint> curve;
   for (const int64_t bytes : footprints) {
-    const int64_t lines = bytes / kLineBytes;
-    write_chase(next, lines);
-    int64_t state = 0;
-    void* buffers[] = {next, &state};
-    const int64_t warm_calls = bytes <= kWarmChaseBytes ? lines / kChaseSteps + 1 : 1;
-    for (int64_t call = 0; call < warm_calls; ++call) run(buffers, nullptr, 0, 1);
+    const Work loads = chase(data, bytes);
+    const int64_t warm_calls = bytes <= kWarmChaseBytes ? bytes / kLineBytes / kChaseSteps + 1 : 1;
+    for (int64_t call = 0; call < warm_calls; ++call) loads();
     std::vector<double> samples;
-    for (int s = 0; s < kLatencySamples; ++s) {
-      const int64_t begin = now_ns();
-      for (int call = 0; call < kCallsOfSample; ++call) run(buffers, nullptr, 0, 1);
-      samples.push_back(static_cast<double>(now_ns() - begin) / (kCallsOfSample * kChaseSteps));
-    }
+    for (int s = 0; s < kLatencySamples; ++s) samples.push_back(1 / rate_alone(loads, kLatencySampleNs));
     curve.push_back({bytes, best_decile(samples, Better::kLower)});
   }
   return curve;

@@ -36,6 +36,9 @@ class Bench {
   /// Bytes read from the first half and written to the second half, both counted; `window_bytes` of each.
   Work copy(std::byte* data, int64_t bytes, int64_t window_bytes = 0) const;
 
+  /// Dependent loads through every line of `bytes` bytes (2^k or 3 * 2^k) at `data`, in an order without a pattern;
+  /// each call goes on where the last one ended. Writes the chase there now; nobody else may write to it.
+  Work chase(std::byte* data, int64_t bytes) const;
   /// Latency by footprint at `data`, the best of a few samples each; overwrites the data.
   std::vector<LatencyPoint> latency_curve(std::byte* data, const std::vector<int64_t>& footprints) const;
 

@@ -19,7 +19,7 @@ constexpr Range kLatencyNs = {0.05, 100'000};
 constexpr Range kBytesPerNs = {0.001, 1'000'000};
 constexpr Range kFlopPerNs = {0.01, 10'000'000};
 constexpr Range kClockGhz = {0.1, 20};
-constexpr Range kRegionNs = {0.5, 1e8};
+constexpr Range kRegionNs = {0.5, 100'000};
 
 enum class Outwards : uint8_t { kFalls, kRises };  // from the nearest level to DRAM
 
@@ -33,7 +33,6 @@ constexpr LevelFigure kLevelFigures[] = {
     {&MemoryLevel::read_per_ns, kBytesPerNs, Outwards::kFalls},
     {&MemoryLevel::write_per_ns, kBytesPerNs, Outwards::kFalls},
     {&MemoryLevel::copy_per_ns, kBytesPerNs, Outwards::kFalls},
-    {&MemoryLevel::all_per_ns, kBytesPerNs, Outwards::kFalls},
 };
 
 double in_range(double value, const Range& range, double otherwise) { return range.holds(value) ? value : otherwise; }
@@ -51,14 +50,18 @@ const MemoryLevel& default_level(const TargetInfo& defaults, size_t l, size_t co
 }
 
 void fix_chunks(MemoryLevel& level, const MemoryLevel& otherwise, const MemoryLevel* nearer) {
-  double shorter = 0;
   for (size_t c = 0; c < level.chunks.size(); ++c) {
     double& value = level.chunks[c].bytes_per_ns;
     const double fallback = c < otherwise.chunks.size() ? otherwise.chunks[c].bytes_per_ns : level.read_per_ns;
     value = std::min(in_range(value, kBytesPerNs, fallback), level.read_per_ns);
     if (nearer != nullptr && c < nearer->chunks.size()) value = std::min(value, nearer->chunks[c].bytes_per_ns);
-    value = shorter = two_digits(std::max(value, shorter));
+    value = two_digits(value);
   }
+}
+
+// What all units do where that could not be measured: as much more than one as by default.
+double all_by_default(double one, double default_one, double default_all) {
+  return default_one > 0 ? one * default_all / default_one : one;
 }
 
 void fix_level(MemoryLevel& level, const MemoryLevel& otherwise, const MemoryLevel* nearer) {
@@ -69,7 +72,10 @@ void fix_level(MemoryLevel& level, const MemoryLevel& otherwise, const MemoryLev
     if (nearer != nullptr) value = in_order(value, fallback, nearer->*figure.field, figure.outwards);
     value = two_digits(value);
   }
-  level.all_per_ns = std::max(level.all_per_ns, level.read_per_ns);
+  const double all = all_by_default(level.read_per_ns, otherwise.read_per_ns, otherwise.all_per_ns);
+  level.all_per_ns = in_range(level.all_per_ns, kBytesPerNs, all);
+  if (nearer != nullptr) level.all_per_ns = in_order(level.all_per_ns, all, nearer->all_per_ns, Outwards::kFalls);
+  level.all_per_ns = std::max(two_digits(level.all_per_ns), level.read_per_ns);
   fix_chunks(level, otherwise, nearer);
 }
 
@@ -78,8 +84,8 @@ void fix_peaks(TargetInfo& info, const TargetInfo& defaults) {
     VectorPeak& peak = info.peaks[w];
     const VectorPeak& otherwise = defaults.peaks[std::min(w, defaults.peaks.size() - 1)];
     peak.flop_per_ns = two_digits(in_range(peak.flop_per_ns, kFlopPerNs, otherwise.flop_per_ns));
-    peak.all_flop_per_ns = two_digits(in_range(peak.all_flop_per_ns, kFlopPerNs, otherwise.all_flop_per_ns));
-    peak.all_flop_per_ns = std::max(peak.all_flop_per_ns, peak.flop_per_ns);
+    const double all = all_by_default(peak.flop_per_ns, otherwise.flop_per_ns, otherwise.all_flop_per_ns);
+    peak.all_flop_per_ns = std::max(two_digits(in_range(peak.all_flop_per_ns, kFlopPerNs, all)), peak.flop_per_ns);
     peak.clock_ghz = two_digits(in_range(peak.clock_ghz, kClockGhz, otherwise.clock_ghz));
   }
   if (info.peaks.empty()) info.peaks = defaults.peaks;

@@ -1,7 +1,6 @@
 #include "driver/hal/latency.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "driver/hal/kernels.h"
 
@@ -68,14 +67,6 @@ std::vector<int64_t> reconcile_capacities(const std::vector<int64_t>& claimed, c
     result.push_back(ratio <= kAgreement && ratio >= 1 / kAgreement ? claimed[l] : detected[l]);
   }
   return result;
-}
-
-double latency_at(std::span<const LatencyPoint> curve, int64_t bytes) {
-  if (curve.empty()) return 0;
-  const auto distance = [&](const LatencyPoint& p) {
-    return std::abs(std::log(static_cast<double>(p.bytes) / static_cast<double>(bytes)));
-  };
-  return std::ranges::min_element(curve, {}, distance)->ns;
 }
 
 }  // namespace tw::driver::hal

@@ -31,7 +31,4 @@ std::vector<int64_t> detect_capacities(std::span<const LatencyPoint> curve);
 /// levels, else `detected`. A guest that shares its L3 with others sees a smaller one than the system claims.
 std::vector<int64_t> reconcile_capacities(const std::vector<int64_t>& claimed, const std::vector<int64_t>& detected);
 
-/// Latency at the point of the curve nearest to `bytes`; 0 for an empty curve.
-double latency_at(std::span<const LatencyPoint> curve, int64_t bytes);
-
 }  // namespace tw::driver::hal

@@ -7,6 +7,7 @@
 
 #include "driver/hal/bench.h"
 #include "driver/hal/kernels.h"
+#include "driver/hal/regions.h"
 #include "runtime/format/error.h"
 #include "runtime/memory.h"
 #endif
@@ -21,20 +22,21 @@ constexpr int64_t kBudgetNs = 1'000'000'000;  // of the rounds; code generation 
 constexpr int kLeastRounds = 5;
 constexpr int kMostRounds = 50;
 constexpr int64_t kWindowBytes = 1 * kMiB;  // of DRAM, per call: what a sample reads is not read again soon
+constexpr int kCurvePasses = 3;
 constexpr int64_t kLeastDramBytes = 128 * kMiB;
 constexpr int64_t kMostDramBytes = 2048 * kMiB;
 constexpr int64_t kCurveBytes = 64 * kMiB;  // footprints up to this, or twice the last cache that the system knows of
-constexpr int kRegions = 64;                // of a sample of the fork-join cost
-constexpr int kBarriers = 64;
+constexpr int64_t kLeastChaseBytes = 64 * kMiB;  // of DRAM's latency, or twice the last cache
+constexpr int kBarriers = 8;                     // of the regions that tell what a barrier costs
 
 // Bytes that hold DRAM's measurements: large against the caches, so that random places are not in them.
 int64_t dram_bytes(const targets::HostCpu& cpu) {
   int64_t wanted = kLeastDramBytes;
   for (const targets::HostCache& cache : cpu.caches) {
     const int64_t instances = (cpu.units + cache.sharers - 1) / cache.sharers;
-    wanted = std::max({wanted, 8 * cache.bytes, 2 * cache.bytes * instances});
+    wanted = std::max({wanted, 4 * cache.bytes, 2 * cache.bytes * instances});
   }
-  const int64_t allowed = std::max<int64_t>(cpu.memory_bytes / 8, 4 * kMiB);
+  const int64_t allowed = std::max<int64_t>(cpu.memory_bytes / 16, 4 * kMiB);
   return round_footprint(static_cast<double>(std::min({wanted, kMostDramBytes, allowed})));
 }
 
@@ -48,20 +50,6 @@ runtime::Memory map_memory(int64_t bytes) {
   }
 }
 
-struct CountBarriers {
-  static void body(void* state, const runtime::Team& team) {
-    const int count = *static_cast<int*>(state);
-    for (int b = 0; b < count; ++b) team.barrier();
-  }
-};
-
-// Nanoseconds of a region whose threads meet at `barriers` barriers.
-double region_ns(runtime::ThreadPool& pool, int regions, int barriers) {
-  const int64_t begin = now_ns();
-  for (int r = 0; r < regions; ++r) pool.try_run(pool.size(), &CountBarriers::body, &barriers);
-  return static_cast<double>(now_ns() - begin) / regions;
-}
-
 class Machine {
  public:
   Machine(const TargetInfo& defaults, const targets::HostCpu& cpu)
@@ -69,44 +57,45 @@ class Machine {
         cpu_(cpu),
         bench_(defaults),
         pool_(cpu.units),
-        memory_(map_memory(dram_bytes(cpu))),
+        bytes_(dram_bytes(cpu)),
+        memory_(map_memory(2 * bytes_)),
         data_(reinterpret_cast<std::byte*>(memory_.data())) {}
 
   TargetInfo measure() {
-    add_curve();
-    set_capacities();
+    set_capacities(latency_curve());
     set_footprints();
     add_peaks();
     for (size_t l = 0; l < info_.levels.size(); ++l) add_level(l);
+    add_latencies();
     add_regions();
     rounds_.run(kBudgetNs, kLeastRounds, kMostRounds);
-    add_curve();
     for (const std::function<void()>& take : results_) take();
-    for (size_t l = 0; l < info_.levels.size(); ++l) info_.levels[l].latency_ns = latency_at(curve_, footprints_[l]);
+    // The difference between regions of many steps and of one; none without samples of both.
+    const bool both = info_.barrier_ns > 0 && info_.fork_join_ns > 0;
+    info_.barrier_ns = both ? std::max(1.0, (info_.barrier_ns - info_.fork_join_ns) / kBarriers) : 0;
     info_.flop_per_ns = info_.peaks.back().flop_per_ns;
     info_.figures_from = "measured on " + cpu_.name;
     return info_;
   }
 
  private:
-  int64_t bytes() const { return static_cast<int64_t>(memory_.size()); }
-
-  // A curve now; of several, the least at every point.
-  void add_curve() {
-    int64_t limit = kCurveBytes;
-    if (!cpu_.caches.empty()) limit = 2 * cpu_.caches.back().bytes;
-    std::vector<int64_t> footprints = curve_footprints(std::min(limit, bytes() / 2));
-    footprints.push_back(bytes());
-    const std::vector<LatencyPoint> curve = bench_.latency_curve(data_, footprints);
-    if (curve_.empty()) curve_ = curve;
-    for (size_t i = 0; i < curve.size(); ++i) curve_[i].ns = std::min(curve_[i].ns, curve[i].ns);
+  // The least of a few passes at every footprint.
+  std::vector<LatencyPoint> latency_curve() const {
+    const int64_t limit = cpu_.caches.empty() ? kCurveBytes : 2 * cpu_.caches.back().bytes;
+    const std::vector<int64_t> footprints = curve_footprints(std::min(limit, bytes_));
+    std::vector<LatencyPoint> curve = bench_.latency_curve(data_, footprints);
+    for (int pass = 1; pass < kCurvePasses; ++pass) {
+      const std::vector<LatencyPoint> again = bench_.latency_curve(data_, footprints);
+      for (size_t i = 0; i < curve.size(); ++i) curve[i].ns = std::min(curve[i].ns, again[i].ns);
+    }
+    return curve;
   }
 
   // Levels of info_ are those of the system; where it says nothing, as many as the curve shows.
-  void set_capacities() {
+  void set_capacities(const std::vector<LatencyPoint>& curve) {
     std::vector<int64_t> claimed;
     for (const targets::HostCache& cache : cpu_.caches) claimed.push_back(cache.bytes);
-    const std::vector<int64_t> found = reconcile_capacities(claimed, detect_capacities(curve_));
+    const std::vector<int64_t> found = reconcile_capacities(claimed, detect_capacities(curve));
     if (found.empty()) return;
     const std::vector<MemoryLevel> known = info_.levels;
     info_.levels.clear();
@@ -130,13 +119,13 @@ class Machine {
       footprints_.push_back(round_footprint(l == 0 ? capacity / 2 : std::sqrt(nearer * capacity)));
       nearer = capacity;
     }
-    footprints_.push_back(bytes());
+    footprints_.push_back(bytes_);
   }
 
   // Footprint of one thread while all threads use level `l`: they share what is shared.
   int64_t footprint_of_each(size_t l) const {
     if (!info_.levels[l].shared) return footprints_[l];
-    if (l + 1 == footprints_.size()) return std::max(bytes() / cpu_.units / kWindowBytes, int64_t{1}) * kWindowBytes;
+    if (l + 1 == footprints_.size()) return std::max(bytes_ / cpu_.units / kWindowBytes, int64_t{1}) * kWindowBytes;
     const int64_t share = info_.levels[l].capacity_bytes / cpu_.units / 2;
     return round_footprint(static_cast<double>(std::min(footprints_[l], share)));
   }
@@ -149,7 +138,7 @@ class Machine {
     add(figure, [work = std::move(work)] { return rate_alone(work, kSampleNs); });
   }
   void add_together(double& figure, std::vector<Work> works) {
-    add(figure, [this, works = std::move(works)] { return rate_together(pool_, works, kSampleNs); });
+    add(figure, [works = std::move(works)] { return rate_together(works, kSampleNs); });
   }
 
   void add_peaks() {
@@ -178,7 +167,7 @@ class Machine {
     add_alone(level.copy_per_ns, bench_.copy(data_, footprint, window));
     const int64_t each = footprint_of_each(l);
     std::vector<Work> works;
-    const int64_t places = std::max<int64_t>(1, bytes() / each);
+    const int64_t places = std::max<int64_t>(1, bytes_ / each);
     for (int unit = 0; unit < cpu_.units; ++unit)
       works.push_back(bench_.read(data_ + unit % places * each, each, window));
     add_together(level.all_per_ns, std::move(works));
@@ -188,20 +177,39 @@ class Machine {
       add_alone(chunk.bytes_per_ns, bench_.read_chunks(data_, footprint, chunk.chunk_bytes / kLineBytes, window));
   }
 
+  // Chases have the second half of the memory to themselves, one after the other. That of DRAM is long enough to meet
+  // no line twice; the others are brought near again before each sample.
+  void add_latencies() {
+    std::byte* at = data_ + bytes_;
+    for (size_t l = 0; l < info_.levels.size(); ++l) {
+      const bool dram = l + 1 == info_.levels.size();
+      const int64_t left = data_ + 2 * bytes_ - at;
+      const int64_t wanted = dram ? std::max(kLeastChaseBytes, 2 * last_cache_bytes()) : footprints_[l];
+      const int64_t bytes = round_footprint(static_cast<double>(std::min(wanted, left)));
+      const Work loads = bench_.chase(at, bytes);
+      const Work near = dram ? loads : bench_.read(at, bytes);
+      const auto sample = [loads, near] { return near(), 1 / rate_alone(loads, kSampleNs); };
+      add(info_.levels[l].latency_ns, sample, Better::kLower);
+      at += bytes;
+    }
+  }
+
+  int64_t last_cache_bytes() const { return cpu_.caches.empty() ? 0 : cpu_.caches.back().bytes; }
+
   void add_regions() {
     add(
-        info_.fork_join_ns, [this] { return region_ns(pool_, kRegions, 0); }, Better::kLower);
+        info_.fork_join_ns, [this] { return region_ns(pool_, 1); }, Better::kLower);
     add(
-        info_.barrier_ns, [this] { return region_ns(pool_, 1, kBarriers) / kBarriers; }, Better::kLower);
+        info_.barrier_ns, [this] { return region_ns(pool_, 1 + kBarriers); }, Better::kLower);
   }
 
   TargetInfo info_;
   const targets::HostCpu& cpu_;
   Bench bench_;
   runtime::ThreadPool pool_;
-  runtime::Memory memory_;
+  int64_t bytes_;           // of DRAM's footprint
+  runtime::Memory memory_;  // that, and as much for the chases
   std::byte* data_;
-  std::vector<LatencyPoint> curve_;
   std::vector<int64_t> instance_bytes_;  // capacity of one instance of each cache
   std::vector<int64_t> footprints_;      // by level, DRAM included
   Rounds rounds_;

@@ -1,16 +1,31 @@
 #include "driver/hal/sampling.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <barrier>
 #include <chrono>
+#include <limits>
+#include <thread>
 
 namespace tw::driver::hal {
 namespace {
+
+constexpr double kOverlap = 0.8;  // of each thread's time that all threads must run at once
 
 struct alignas(64) Part {
   double amount = 0;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+  bool preempted = false;
+  double rate() const { return amount / static_cast<double>(end_ns - begin_ns); }
 };
+
+// Involuntary context switches of the calling thread.
+long preemptions() {
+  rusage usage{};
+  return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
 
 Part repeat(const Work& work, int64_t least_ns) {
   Part part;
@@ -22,18 +37,22 @@ Part repeat(const Work& work, int64_t least_ns) {
   return part;
 }
 
-struct Together {
-  std::span<const Work> works;
-  int64_t least_ns;
-  std::vector<Part> parts;
-};
-
-void run_part(void* state, const runtime::Team& team) {
-  auto& together = *static_cast<Together*>(state);
-  const auto thread = static_cast<size_t>(team.thread());
-  together.works[thread]();  // brings caches and clocks into the state that is to be measured
-  team.barrier();
-  together.parts[thread] = repeat(together.works[thread], together.least_ns);
+// One part for each work, each on a thread of its own: those of the runtime's pool would take each other's work.
+std::vector<Part> run_together(std::span<const Work> works, int64_t least_ns) {
+  std::vector<Part> parts(works.size());
+  std::barrier start(static_cast<std::ptrdiff_t>(works.size()));
+  std::vector<std::jthread> threads;
+  for (size_t t = 0; t < works.size(); ++t) {
+    threads.emplace_back([&, t] {
+      works[t]();  // brings caches and clocks into the state that is to be measured
+      start.arrive_and_wait();
+      const long before = preemptions();
+      parts[t] = repeat(works[t], least_ns);
+      parts[t].preempted = preemptions() != before;
+    });
+  }
+  for (std::jthread& thread : threads) thread.join();
+  return parts;
 }
 
 }  // namespace
@@ -45,26 +64,27 @@ int64_t now_ns() {
 
 double rate_alone(const Work& work, int64_t least_ns) {
   work();
-  const Part part = repeat(work, least_ns);
-  return part.amount / static_cast<double>(part.end_ns - part.begin_ns);
+  return repeat(work, least_ns).rate();
 }
 
-double rate_together(runtime::ThreadPool& pool, std::span<const Work> works, int64_t least_ns) {
-  const int threads = static_cast<int>(works.size());
-  if (threads == 0 || pool.size() < threads) return 0;
-  Together together{works, least_ns, std::vector<Part>(works.size())};
-  if (!pool.try_run(threads, &run_part, &together)) return 0;
-  int64_t begin = together.parts[0].begin_ns, end = together.parts[0].end_ns;
-  double amount = 0;
-  for (const Part& part : together.parts) {
-    begin = std::min(begin, part.begin_ns);
-    end = std::max(end, part.end_ns);
-    amount += part.amount;
+double rate_together(std::span<const Work> works, int64_t least_ns) {
+  const std::vector<Part> parts = run_together(works, least_ns);
+  int64_t all_begin = 0, all_end = std::numeric_limits<int64_t>::max();
+  for (const Part& part : parts) {
+    all_begin = std::max(all_begin, part.begin_ns);
+    all_end = std::min(all_end, part.end_ns);
   }
-  return amount / static_cast<double>(end - begin);
+  double rate = 0;
+  for (const Part& part : parts) {
+    const auto needed = static_cast<int64_t>(kOverlap * static_cast<double>(part.end_ns - part.begin_ns));
+    if (part.preempted || all_end - all_begin < needed) return 0;
+    rate += part.rate();
+  }
+  return rate;
 }
 
 double best_decile(std::vector<double> samples, Better better) {
+  std::erase(samples, 0);
   if (samples.empty()) return 0;
   if (better == Better::kHigher) {
     std::ranges::sort(samples, std::greater());

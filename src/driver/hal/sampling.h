@@ -5,8 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "runtime/thread_pool.h"
-
 namespace tw::driver::hal {
 
 /// Does some microseconds of work and returns how much that was (bytes, flop, calls).
@@ -18,13 +16,14 @@ int64_t now_ns();
 /// Amount per ns of `work`, repeated for at least `least_ns`.
 double rate_alone(const Work& work, int64_t least_ns);
 
-/// Amount per ns of all works at once, one on each thread of `pool`, from the first begin to the last end. 0 when the
-/// pool has fewer threads than there are works.
-double rate_together(runtime::ThreadPool& pool, std::span<const Work> works, int64_t least_ns);
+/// Amount per ns of all works at once, one on each of as many threads: the sum of their rates. 0, no sample, when they
+/// did not run at the same time nearly all the time: a thread was preempted or came late, as happens while other
+/// programs use the CPUs.
+double rate_together(std::span<const Work> works, int64_t least_ns);
 
 enum class Better : uint8_t { kHigher, kLower };
 
-/// The value that a tenth of the samples (at least the best one) reach; 0 without samples.
+/// The value that a tenth of the samples (at least the best one) reach; 0 without samples. A sample of 0 is none.
 double best_decile(std::vector<double> samples, Better better);
 
 /// Quantities that are sampled in turn, so that a disturbance hits a few samples of each and no quantity whole.

@@ -5,9 +5,8 @@ namespace tw::targets {
 namespace {
 
 const tune::Constructor kFamilies[] = {
-    {"contraction", tune::construct_contraction},
-    {"columns", tune::construct_columns},
-    {"rows", tune::construct_rows},
+    {"winograd", tune::construct_winograd}, {"contraction", tune::construct_contraction},
+    {"columns", tune::construct_columns},   {"rows", tune::construct_rows},
     {"generic", tune::construct_generic},
 };
 

@@ -48,6 +48,8 @@ Candidates construct(std::span<const Constructor> families, const GroupTask& tas
 
 /// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).
 Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target);
+/// Winograd convolution with element-wise epilogue: blocks of tiles, transformed in the cache (winograd.cpp).
+Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, with element-wise epilogue: pooling, means over images (columns.cpp).
 Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& target);
 /// Reductions along rows that share their leading axes with the output: softmax, layer norm (rows.cpp).

@@ -84,10 +84,6 @@ TEST(Latency, Footprints) {
   EXPECT_EQ(round_footprint(130.0 * kKiB), 128 * kKiB);
   EXPECT_EQ(round_footprint(200.0 * kKiB), 192 * kKiB);
   EXPECT_EQ(round_footprint(256.0 * kMiB), 256 * kMiB);
-  const std::vector<LatencyPoint> points = {{16 * kKiB, 1}, {128 * kKiB, 4}, {4 * kMiB, 15}};
-  EXPECT_EQ(latency_at(points, 100 * kKiB), 4);
-  EXPECT_EQ(latency_at(points, 1 << 30), 15);
-  EXPECT_EQ(latency_at({}, 1), 0);
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "driver/hal/bounds.h"
+#include "driver/hal/regions.h"
 #include "driver/hal/sampling.h"
 #include "tests/driver/hal/sample.h"
 #ifdef TW_HAVE_LLVM
@@ -21,11 +24,40 @@ namespace {
 
 TEST(Sampling, BestDecile) {
   std::vector<double> samples(20);
-  for (size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<double>(i);
-  EXPECT_EQ(best_decile(samples, Better::kHigher), 17);
-  EXPECT_EQ(best_decile(samples, Better::kLower), 2);
+  for (size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<double>(i + 1);
+  EXPECT_EQ(best_decile(samples, Better::kHigher), 18);
+  EXPECT_EQ(best_decile(samples, Better::kLower), 3);
   EXPECT_EQ(best_decile({5}, Better::kLower), 5);
   EXPECT_EQ(best_decile({}, Better::kLower), 0);
+}
+
+TEST(Sampling, ZeroIsNoSample) {
+  EXPECT_EQ(best_decile({0, 7, 0}, Better::kLower), 7);
+  EXPECT_EQ(best_decile({0, 0}, Better::kHigher), 0);
+}
+
+TEST(Sampling, TogetherAddsTheRates) {
+  const auto work = [] {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return 100'000.0;
+  };
+  const std::vector<Work> works(2, work);
+  double rate = 0;
+  for (int attempt = 0; attempt < 100 && rate == 0; ++attempt) rate = rate_together(works, 2'000'000);
+  EXPECT_GT(rate, 0.02) << "two works of at most 1 a ns each";
+  EXPECT_LT(rate, 2.01);
+  EXPECT_EQ(rate_together({}, 1), 0);
+}
+
+// Whoever holds the CPUs meanwhile: a list of regions costs less than its tiles again, or there is no sample.
+TEST(Regions, CostLittle) {
+  runtime::ThreadPool pool(2);
+  double ns = 0;
+  for (int attempt = 0; attempt < 100 && ns == 0; ++attempt) ns = region_ns(pool, 1);
+  EXPECT_LT(ns, 1'000'000);
+  runtime::ThreadPool alone(1);
+  EXPECT_GT(region_ns(alone, 1), 0);
+  EXPECT_LT(region_ns(alone, 1), 1000);
 }
 
 TEST(Sampling, RoundsTakeTurns) {
@@ -130,7 +162,6 @@ TEST(Measure, ThisMachine) {
     EXPECT_GT(level.read_per_ns, 0) << level.name;
     EXPECT_GT(level.write_per_ns, 0) << level.name;
     EXPECT_GT(level.copy_per_ns, 0) << level.name;
-    EXPECT_GT(level.all_per_ns, 0) << level.name;
     ASSERT_EQ(level.chunks.size(), 6u);
     for (const ChunkBandwidth& chunk : level.chunks) EXPECT_GT(chunk.bytes_per_ns, 0) << level.name;
   }
@@ -139,8 +170,7 @@ TEST(Measure, ThisMachine) {
   EXPECT_GT(raw.levels.front().read_per_ns, 2 * raw.levels.back().read_per_ns);
   for (const VectorPeak& peak : raw.peaks) EXPECT_GT(peak.flop_per_ns, 0);
   EXPECT_GT(raw.flop_per_ns, 1.2 * raw.peaks.front().flop_per_ns) << "wider vectors do more";
-  EXPECT_GT(raw.fork_join_ns, 0);
-  EXPECT_GT(raw.barrier_ns, 0);
+  EXPECT_GE(raw.fork_join_ns, 0);
   const TargetInfo info = plausible(raw, defaults);
   for (size_t l = 1; l < info.levels.size(); ++l) {
     EXPECT_LE(info.levels[l].read_per_ns, info.levels[l - 1].read_per_ns);

@@ -1,0 +1,13 @@
+// How far a compiled model may depart from the operators as the model states them: a contract that the user chooses.
+#pragma once
+#include <cstdint>
+
+namespace tw {
+
+enum class Precision : uint8_t {
+  kStrict,   // sums in another order at most: no algorithm whose error bound is larger than the operator's own
+  kDefault,  // algorithms with a larger, documented bound, as Winograd convolution: verify knows the bound of each
+  kFast,     // as default: nothing is relaxed further yet
+};
+
+}  // namespace tw

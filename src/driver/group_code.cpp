@@ -129,11 +129,8 @@ GroupTe build_te(const GroupInputs& in) {
 double contraction_flop(const te::Program& program) {
   double flop = 0;
   for (const te::Compute& c : program.computes) {
-    if (!schedule::match_contraction(c).ok()) continue;
-    double points = 2;
-    for (const te::Axis& axis : c.axes) points *= static_cast<double>(axis.extent);
-    for (const te::Axis& axis : c.reduce_axes) points *= static_cast<double>(axis.extent);
-    flop += points;
+    const Result<schedule::Contraction> match = schedule::match_contraction(c);
+    if (match.ok()) flop += 2 * schedule::count_products(*match);
   }
   return flop;
 }

@@ -159,4 +159,16 @@ std::optional<LinearForm> as_linear(const Expr& e) {
   return form;
 }
 
+std::optional<int64_t> coefficient_of(const Expr& e, const std::string& variable) {
+  int64_t coefficient = 0;
+  for (const Term& t : as_sum(e).terms) {
+    if (t.atom.is_var() && t.atom->name == variable) {
+      coefficient = t.coef;
+    } else if (uses_var(t.atom, variable)) {
+      return std::nullopt;
+    }
+  }
+  return coefficient;
+}
+
 }  // namespace tw

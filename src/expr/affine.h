@@ -1,6 +1,8 @@
 // Sums of integer multiples of atoms: the normal form of i64 expressions inside the simplifier. Internal to expr.
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "expr/scalar.h"
@@ -44,5 +46,9 @@ Sum as_sum(const Expr& e);
 /// The expression of a normal sum: positive terms by falling coefficient, negative ones, the constant last. A sum of
 /// negative terms and a positive constant is written `constant - terms`.
 Expr to_expr(const Sum& s);
+
+/// The coefficient of `variable` in e = coefficient * variable + terms that do not use it; nothing when e is no such
+/// sum.
+std::optional<int64_t> coefficient_of(const Expr& e, const std::string& variable);
 
 }  // namespace tw

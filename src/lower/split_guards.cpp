@@ -55,9 +55,17 @@ class SplitFinder {
   }
 
  private:
+  // An if around whole loops costs nothing beside them, and would be copied with them.
+  static bool holds_loops(const Stmts& stmts) {
+    return std::ranges::any_of(stmts, [](const Stmt& s) {
+      return (s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kSerial) || holds_loops(s->body);
+    });
+  }
+
   void visit(const Stmts& stmts) {
     for (const Stmt& s : stmts) {
-      if (look_ == Look::kGuards && s->kind == StmtKind::kIf && s->otherwise.empty()) guard(s->predicate);
+      const bool is_guard = s->kind == StmtKind::kIf && s->otherwise.empty();
+      if (look_ == Look::kGuards && is_guard && !holds_loops(s->body)) guard(s->predicate);
       if (look_ == Look::kReads && s->value) reads(s->value);
       const std::optional<Interval> bound = bound_range(s);
       if (bound) inner_.push_back({s->var, *bound});

@@ -18,6 +18,7 @@ std::vector<graph::OpDef> normalization_ops();
 std::vector<graph::OpDef> local_normalization_ops();
 std::vector<graph::OpDef> conv_ops();
 std::vector<graph::OpDef> conv_transpose_ops();
+std::vector<graph::OpDef> conv_phases_ops();
 std::vector<graph::OpDef> winograd_ops();
 std::vector<graph::OpDef> pool_ops();
 std::vector<graph::OpDef> matmul_ops();

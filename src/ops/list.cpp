@@ -9,9 +9,9 @@ graph::OpTable all_ops() {
   constexpr Family kFamilies[] = {
       unary_ops,  binary_ops,         pow_ops,      where_ops,         cast_ops,  // elementwise
       reduce_ops, arg_reduce_ops,     softmax_ops,  normalization_ops, local_normalization_ops,
-      conv_ops,   conv_transpose_ops, winograd_ops, pool_ops,          matmul_ops,
-      shape_ops,  movement_ops,       gather_ops,   scatter_ops,       scan_ops,
-      top_k_ops,  resize_ops,
+      conv_ops,   conv_transpose_ops, winograd_ops, conv_phases_ops,   pool_ops,
+      matmul_ops, shape_ops,          movement_ops, gather_ops,        scatter_ops,
+      scan_ops,   top_k_ops,          resize_ops,
   };
   std::vector<graph::OpDef> rows;
   for (const Family family : kFamilies) {

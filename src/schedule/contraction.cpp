@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "expr/analyzer.h"
+
 namespace tw::schedule {
 namespace {
 
@@ -9,6 +11,8 @@ Expr strip_casts(Expr e) {
   while (e.op() == Op::kCast) e = e.arg(0);
   return e;
 }
+
+constexpr double kMostDeciding = 4096;  // points of a condition that are tried
 
 // The load of a padded read: select(inside, load, constant).
 Expr strip_guard(const Expr& e) {
@@ -19,6 +23,37 @@ Expr strip_guard(const Expr& e) {
 }
 
 }  // namespace
+
+Expr summed_term(const Expr& body) {
+  const bool conditional = body.op() == Op::kSelect && body.arg(2).op() == Op::kFloatImm && body.arg(2)->number == 0;
+  return conditional ? body.arg(1) : body;
+}
+
+double count_products(const Contraction& match) {
+  std::vector<te::Axis> deciding;
+  double products = 1;
+  double points = 1;
+  for (const auto* axes : {&match.compute->axes, &match.compute->reduce_axes}) {
+    for (const te::Axis& axis : *axes) {
+      const bool decides = match.condition && uses_var(match.condition, axis.name);
+      if (decides) deciding.push_back(axis);
+      (decides ? points : products) *= static_cast<double>(axis.extent);
+    }
+  }
+  if (deciding.empty() || points > kMostDeciding) return products * points;
+  const Analyzer analyzer;
+  VarMap point;
+  const auto count = [&](const auto& self, size_t d) -> double {
+    if (d == deciding.size()) return analyzer.simplify(substitute(match.condition, point)).is_int(1) ? 1 : 0;
+    double sum = 0;
+    for (int64_t i = 0; i < deciding[d].extent; ++i) {
+      point.insert_or_assign(deciding[d].name, int_imm(i));
+      sum += self(self, d + 1);
+    }
+    return sum;
+  };
+  return products * count(count, 0);
+}
 
 bool uses_axis(const Expr& read, const std::string& axis) {
   return std::any_of(read->args.begin(), read->args.end(), [&](const Expr& index) { return uses_var(index, axis); });
@@ -36,10 +71,11 @@ Result<Contraction> match_contraction(const te::Compute& compute) {
     return declined("{} is no sum", compute.name());
   if (compute.outputs.size() != 1 || compute.axes.empty())
     return declined("{} has no axis or several outputs", compute.name());
-  const Expr& body = compute.body[0];
+  const Expr body = summed_term(compute.body[0]);
   if (body.op() != Op::kMul) return declined("{} does not sum products", compute.name());
   Contraction match;
   match.compute = &compute;
+  if (!body.same(compute.body[0])) match.condition = compute.body[0].arg(0);
   match.a = strip_guard(body.arg(0));
   match.b = strip_guard(body.arg(1));
   match.guarded = strip_casts(body.arg(0)).op() == Op::kSelect || strip_casts(body.arg(1)).op() == Op::kSelect;
@@ -60,6 +96,9 @@ Result<Contraction> match_contraction(const te::Compute& compute) {
     const te::Axis& axis = compute.axes[i];
     (uses_axis(match.b, axis.name) ? match.batch : match.rows).push_back(axis);
   }
+  const auto decides = [&](const te::Axis& axis) { return match.condition && uses_var(match.condition, axis.name); };
+  if (decides(match.column) || std::any_of(match.rows.begin(), match.rows.end(), decides))
+    return declined("which products {} sums depends on its rows or columns", compute.name());
   return match;
 }
 

@@ -11,6 +11,7 @@ namespace tw::schedule {
 /// C[axes] = sum over reduce_axes of A[..] * B[..]. `column` is the last axis of C: vectors run along it; B is the
 /// operand that uses it (both may, as in depthwise convolution). Row axes do not occur in B, so that a B vector is
 /// reused for every row; batch axes occur in both. A may be a guarded read (padding inlined): select(inside, A, 0).
+/// The sum may be taken over a part of the reduction that depends on batch axes: select(condition, A * B, 0).
 struct Contraction {
   const te::Compute* compute = nullptr;
   Expr a, b;  // the two loads, without casts and guards
@@ -18,10 +19,18 @@ struct Contraction {
   std::vector<te::Axis> rows, batch;  // in order
   bool a_uses_column = false;
   bool guarded = false;  // an operand is read behind a guard
+  Expr condition;        // of batch and reduction axes; null: all products are summed
 };
 
 /// The contraction that `compute` is, or why it is none.
 Result<Contraction> match_contraction(const te::Compute& compute);
+
+/// The number of products that are summed; where the condition has too many points to try, as if all were.
+double count_products(const Contraction& match);
+
+/// The body of a sum without the condition under which its terms are summed: e of select(condition, e, 0), else the
+/// body itself.
+Expr summed_term(const Expr& body);
 
 /// The dimension of `read` whose index is exactly `axis`, or -1.
 int dim_of_axis(const Expr& read, const std::string& axis);

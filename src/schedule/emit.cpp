@@ -1,6 +1,8 @@
 // Stages with their loops, as loop IR: one kernel for each root stage.
 #include <algorithm>
+#include <optional>
 
+#include "schedule/contraction.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 
@@ -68,8 +70,27 @@ class Emitter {
   }
 
   Stmts update_nest(const Stage& stage, size_t depth) const {
-    if (depth == stage.loops.size()) return update_leaf(stage);
-    return wrap(stage, depth, update_nest(stage, depth + 1));
+    Stmts body = depth == stage.loops.size() ? update_leaf(stage) : wrap(stage, depth, update_nest(stage, depth + 1));
+    if (depth != condition_depth(stage)) return body;
+    return {loop::make_if(value(stage, stage.compute.body[0].arg(0)), std::move(body))};
+  }
+
+  // The loop around which the condition of a sum's terms is tested: the outermost one of the update inside all loops
+  // that decide it. Nothing when there is no condition, or when it differs between copies or lanes of one iteration;
+  // then it stays in the term.
+  static std::optional<size_t> condition_depth(const Stage& stage) {
+    const te::Compute& c = stage.compute;
+    const bool sums = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum && c.body.size() == 1;
+    if (!sums || summed_term(c.body[0]).same(c.body[0])) return std::nullopt;
+    const Expr condition = substitute(c.body[0].arg(0), VarMap(stage.values.begin(), stage.values.end()));
+    size_t depth = 0;
+    while (!stage.loops[depth].reduction) ++depth;
+    for (size_t i = 0; i < stage.loops.size(); ++i) {
+      if (!uses_var(condition, stage.loops[i].var)) continue;
+      if (stage.loops[i].kind != loop::ForKind::kSerial) return std::nullopt;
+      depth = std::max(depth, i + 1);
+    }
+    return depth;
   }
 
   Stmts wrap(const Stage& stage, size_t depth, Stmts body) const {
@@ -142,7 +163,8 @@ class Emitter {
   Stmts update_leaf(const Stage& stage) const {
     const te::Compute& c = stage.compute;
     const std::vector<Expr> indices = output_indices(stage);
-    const std::vector<Expr> terms = final_values(stage);
+    std::vector<Expr> terms = final_values(stage);
+    if (condition_depth(stage)) terms[0] = value(stage, summed_term(c.body[0]));
     std::vector<Expr> old;
     for (const te::Tensor& t : c.outputs) old.push_back(load(t.name, t.type, indices));
     if (c.combiner.kind == te::CombinerKind::kTuple) return tuple_leaf(stage, old, terms);

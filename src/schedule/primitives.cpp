@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "schedule/contraction.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/math.h"
@@ -413,7 +414,7 @@ void apply_tensorize(State& state, const Primitive& p) {
   if (p.option != "fma_tile") throw UserError(fmt::format("tensorize: unknown body '{}'", p.option));
   const te::Compute& c = stage.compute;
   const bool sum_of_products = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum &&
-                               c.body[0].op() == Op::kMul && c.body[0].type().is_float();
+                               summed_term(c.body[0]).op() == Op::kMul && c.body[0].type().is_float();
   if (!sum_of_products)
     throw UserError(fmt::format("tensorize fma_tile: stage {} is no sum of float products", p.stage));
   stage.tensorized = p.option;

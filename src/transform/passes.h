@@ -24,6 +24,10 @@ graph::Graph check_indices(const graph::Graph& graph, const TransformContext& co
 /// Only what the outputs need remains.
 graph::Graph eliminate_dead_code(const graph::Graph& graph, const TransformContext& context);
 
+/// Transposed convolutions of constant weights become convolutions of stride 1, one for each phase of the stride, in
+/// one operator that interleaves their results.
+graph::Graph split_phases(const graph::Graph& graph, const TransformContext& context);
+
 /// 3 x 3 convolutions of constant weights become Winograd convolutions where a closed-form cost predicts that they are
 /// faster on the target. Not within the bounds of strict precision.
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context);

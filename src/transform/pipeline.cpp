@@ -11,6 +11,7 @@ const GraphPass kPasses[] = {
     {"common-subexpressions", eliminate_common_subexpressions, "no two nodes compute the same", true},
     {"dead-code", eliminate_dead_code, "every node is needed", true},
     {"check-indices", check_indices, "every index that is read at run time is compared with its axis", false},
+    {"split-phases", split_phases, "transposed convolutions of constant weights are convolutions by phases", true},
     {"choose-algorithms", choose_algorithms, "convolutions are Winograd's where that is predicted to be faster", true},
     {"sink-transposes", sink_transposes, "no element-wise operator reads a transpose that could follow it", true},
     {"assign-layouts", assign_layouts, "values around convolutions are stored channels last", true},

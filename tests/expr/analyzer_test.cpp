@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "expr/affine.h"
 #include "expr/eval.h"
 #include "expr/parser.h"
 #include "random_expr.h"
@@ -358,6 +359,12 @@ TEST_P(AnalyzerProperty, ReshapeThereAndBackIsTheIdentity) {
 INSTANTIATE_TEST_SUITE_P(Seeds, AnalyzerProperty, ::testing::Range(0, 8));
 
 // Long sums and deep nests stay far from quadratic: both finish at once.
+TEST(Linear, CoefficientOfOneVariable) {
+  EXPECT_EQ(coefficient_of(parse("x*3 + floordiv(y, 2) - x"), "x"), 2);
+  EXPECT_EQ(coefficient_of(parse("floordiv(y, 2)"), "x"), 0);
+  EXPECT_EQ(coefficient_of(parse("x + floordiv(x, 2)"), "x"), std::nullopt);
+}
+
 TEST(AnalyzerSpeed, LongExpressions) {
   Analyzer analyzer;
   Expr sum = 0;

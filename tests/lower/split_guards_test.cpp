@@ -51,6 +51,13 @@ TEST(SplitGuards, UnrolledAndVectorLoopsKeepPaddedReads) {
   expect_pass("split-guards", body, body);
 }
 
+TEST(SplitGuards, AnIfAroundLoopsStays) {
+  const std::string body = "for i in 4 { if (i < 3) { for j in 4 { Y[i, j] = 0:f32 } } }";
+  expect_pass("split-guards", body, body);
+  expect_pass("split-guards", "for i in 4 { if (i < 3) { for j in 4 vectorized { Y[i, j] = 0:f32 } } }",
+              "for i in 3 { for j in 4 vectorized { Y[i, j] = 0:f32 } }");
+}
+
 TEST(SplitGuards, AnElseIsNoGuard) {
   const std::string body = "for i in 4 { if (i < 3) { Y[i, 0] = 0:f32 } else { Y[i, 1] = 0:f32 } }";
   expect_pass("split-guards", body, body);

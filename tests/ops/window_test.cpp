@@ -107,6 +107,52 @@ TEST(ConvTranspose, Geometries) {
   EXPECT_THROW(single({.op = "conv_transpose", .inputs = {f32({1, 3, 4}), f32({2, 3, 3})}}), UserError);
 }
 
+Attrs phases(Ints extents, Ints spacing, Ints starts, Ints counts, int64_t group = 1) {
+  return {{"extents", extents}, {"spacing", spacing}, {"starts", starts}, {"counts", counts}, {"group", group}};
+}
+
+TEST(ConvPhases, Geometries) {
+  const std::vector<Geometry> cases = {
+      {{1, 1, 3}, {1, 1, 1, 1}, phases({3}, {1}, {0}, {1})},
+      {{2, 3, 4}, {5, 3, 2, 2}, phases({4}, {1}, {-1, 0}, {2, 2})},
+      {{1, 2, 5}, {3, 2, 3, 2}, phases({5}, {1}, {0, 0, 1}, {2, 1, 1})},
+      {{1, 2, 5}, {3, 2, 4, 3}, phases({3}, {2}, {-2, 1, 7, 0}, {3, 0, 2, 1})},  // a phase without taps
+      {{1, 2, 4}, {3, 2, 3, 2}, phases({1}, {1}, {0, 1, 2}, {2, 2, 1})},         // one position of each phase
+      {{1, 2, 3, 4}, {3, 2, 2, 2, 2, 2}, phases({3, 4}, {1, 1}, {-1, 0, -1, 0}, {2, 2, 2, 2})},
+      {{1, 2, 3, 4}, {3, 2, 2, 1, 2, 3}, phases({4, 2}, {1, 1}, {0, 0, 1}, {1, 2, 3})},
+      {{1, 4, 3, 3}, {6, 2, 2, 2, 2, 1}, phases({3, 3}, {1, 1}, {0, 0, 0, 1}, {1, 2, 1, 1}, 2)},
+      {{2, 4, 3, 3}, {4, 1, 2, 2, 2, 2}, phases({3, 3}, {1, 1}, {-1, 0, -1, 0}, {2, 2, 1, 2}, 4)},  // depthwise
+      {{1, 2, 2, 3, 2}, {2, 2, 2, 1, 2, 2, 3, 1}, phases({2, 3, 2}, {1, 1, 1}, {0, 0, -1, 0, 0}, {1, 2, 3, 1, 1})},
+  };
+  for (const Geometry& g : cases) {
+    check({.op = "conv_phases", .inputs = {f32(g.x), f32(g.w)}, .attrs = g.attrs, .tolerance = 1e-9});
+    check({.op = "conv_phases", .inputs = {f32(g.x), f32(g.w), f32({g.w[0]})}, .attrs = g.attrs, .tolerance = 1e-9});
+    check({.op = "conv_phases", .inputs = {f16(g.x), f16(g.w), f16({g.w[0]})}, .attrs = g.attrs, .tolerance = 1e-9});
+  }
+}
+
+TEST(ConvPhases, KnownValues) {
+  const Case c{
+      .op = "conv_phases", .inputs = {f32({1, 1, 2}), f32({1, 1, 2, 2})}, .attrs = phases({2}, {1}, {0, -1}, {1, 2})};
+  // Phase 0: 3 x[q]. Phase 1: 5 x[q - 1] + 7 x[q].
+  const auto y = run(c, {floats({1, 1, 2}, {1, 10}), floats({1, 1, 2, 2}, {3, 99, 5, 7})})[0];
+  EXPECT_EQ(y.floats, (std::vector<double>{3, 7, 30, 75}));
+}
+
+TEST(ConvPhases, Rejects) {
+  const auto rejects = [](Shape x, Shape w, Attrs attrs) {
+    EXPECT_THROW(
+        single({.op = "conv_phases", .inputs = {f32(std::move(x)), f32(std::move(w))}, .attrs = std::move(attrs)}),
+        UserError);
+  };
+  rejects({1, 1, 2}, {1, 2, 2, 2}, phases({2}, {1}, {0, 0}, {1, 1}));  // channels
+  rejects({1, 1, 2}, {1, 1, 2}, phases({2}, {1}, {0, 0}, {1, 1}));     // no taps
+  rejects({1, 1, 2}, {1, 1, 2, 2}, phases({2}, {1}, {0}, {1}));        // one phase of two
+  rejects({1, 1, 2}, {1, 1, 2, 2}, phases({2}, {1}, {0, 0}, {1, 3}));  // taps that the weights lack
+  rejects({1, 1, 2}, {1, 1, 2, 2}, phases({0}, {1}, {0, 0}, {1, 1}));
+  rejects({1, 1, 2}, {1, 1, 2, 2}, phases({2}, {0}, {0, 0}, {1, 1}));
+}
+
 TEST(Pool, Geometries) {
   for (const char* op : {"max_pool", "avg_pool", "lp_pool"}) {
     for (int64_t ceil : {0, 1}) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "loop/loop.h"
+#include "schedule/schedule.h"
 #include "tests/support_code/te_programs.h"
 
 namespace tw::schedule {
@@ -50,6 +52,52 @@ TEST(MatchContraction, DepthwiseReusesTheWeights) {
   EXPECT_EQ(match->b->name, "w");
   EXPECT_EQ(names(match->rows), (Names{"i0", "i1"}));
   EXPECT_TRUE(match->a_uses_column);
+}
+
+// y[i, p, c] = sum over t < p + 1 of x[i + t] w[c, p, t]: the second of two phases has a tap more.
+te::Program phases(int64_t rows, int64_t columns) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {rows + 1});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {columns, 2, 2});
+  const te::Tensor y =
+      b.reduce("y", {rows, 2, columns}, {2}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return select(r[0] < i[1] + Expr(1), x({i[0] + r[0]}) * w({i[2], i[1], r[0]}), float_imm(0));
+      });
+  return b.finish("phases", {y});
+}
+
+TEST(MatchContraction, AConditionOfBatchAndReductionAxes) {
+  const te::Program p = phases(5, 7);
+  const Result<Contraction> match = match_contraction(p.computes[0]);
+  ASSERT_TRUE(match.ok()) << match.reason();
+  EXPECT_TRUE(match->condition);
+  EXPECT_EQ(names(match->rows), Names{"i0"});
+  EXPECT_EQ(names(match->batch), Names{"i1"});
+  EXPECT_EQ(count_products(*match), 5 * 7 * 3) << "of 5 * 7 * 4 points";
+  const te::Program all = testing::matmul_relu(3, 5, 7);
+  EXPECT_EQ(count_products(*match_contraction(all.computes[0])), 3 * 5 * 7);
+}
+
+TEST(MatchContraction, AConditionOfRowsIsDeclined) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 4});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {4, 7});
+  const te::Tensor y = b.reduce("y", {5, 7}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return select(r[0] < i[0], x({i[0], r[0]}) * w({r[0], i[1]}), float_imm(0));
+  });
+  const te::Program p = b.finish("triangle", {y});
+  EXPECT_EQ(match_contraction(p.computes[0]).reason(), "which products y sums depends on its rows or columns");
+}
+
+// The condition is tested once for all that it decides, not at every product.
+TEST(MatchContraction, ConditionsLeaveTheLoopsThatTheyDoNotDependOn) {
+  const te::Program p = phases(5, 7);
+  Schedule s;
+  s.reorder("y", {"i1", "r0", "i0", "i2"});
+  const std::string text = loop::to_string(apply(p, s));
+  const size_t test = text.find("if (y.r0 < (y.i1 + 1))");
+  ASSERT_NE(test, std::string::npos) << text;
+  EXPECT_LT(test, text.find("for y.i0 in")) << text;
 }
 
 TEST(MatchContraction, DeclinesWithAReason) {

@@ -183,6 +183,32 @@ TEST(Construct, GroupedConvolutionReadsItsGroupWithoutDivision) {
   }
 }
 
+// Three phases of a transposed convolution, channels last. Where they start lies on no line; the first has a tap less.
+te::Program conv_of_phases(int64_t c, int64_t oc) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {13, c});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {oc, c, 3, 2});
+  const te::Tensor y = b.reduce("conv", {11, 3, oc}, {c, 2}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    const Expr start = select(i[1] < Expr(2), Expr(0), Expr(1));
+    const Expr count = select(i[1] < Expr(1), Expr(1), Expr(2));
+    return select(r[1] < count, x({i[0] + start + r[1], r[0]}) * w({i[2], r[0], i[1], r[1]}), float_imm(0));
+  });
+  return b.finish("phases", {y});
+}
+
+TEST(Construct, PhasesReadChannelsInTheOrderOfStorage) {
+  for (const auto& [c, oc] : {std::pair<int64_t, int64_t>{8, 16}, {5, 21}, {3, 3}}) {
+    const te::Program program = conv_of_phases(c, oc);
+    for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v4"}) {
+      check({program, {"w"}}, target, "contraction");
+      const targets::Target t = targets::find_target(target);
+      const Candidates candidates = construct(t.families, {program, {"w"}}, t.info, nullptr);
+      const std::string text = schedule::to_string(candidates.front().schedule);
+      EXPECT_NE(text.find(" r1 r0.0 r0.1 "), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(Construct, ReductionOverLeadingAxes) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 7, 21});

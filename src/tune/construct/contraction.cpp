@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "expr/analyzer.h"
+#include "expr/affine.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "tune/construct/construct.h"
@@ -45,11 +45,7 @@ int64_t stride_bytes(const te::Program& program, const Expr& read, const std::st
   const te::Tensor& tensor = program.tensor(read->name);
   const Shape strides = row_major_strides(tensor.shape);
   int64_t stride = 0;
-  for (size_t d = 0; d < strides.size(); ++d) {
-    const auto linear = as_linear(read.arg(d));
-    if (!linear) continue;
-    for (const auto& [name, coefficient] : linear->terms) stride += name == axis ? coefficient * strides[d] : 0;
-  }
+  for (size_t d = 0; d < strides.size(); ++d) stride += coefficient_of(read.arg(d), axis).value_or(0) * strides[d];
   return stride * tensor.type.bytes();
 }
 

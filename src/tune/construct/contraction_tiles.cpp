@@ -70,6 +70,7 @@ class Tiler {
     nest_.axes = axes_.all;
     nest_.accesses = {make_access(p_.program.tensor(p_.match.a->name), p_.match.a, axes_.all), panel_access(p_, axes_),
                       output_access(p_, axes_)};
+    summed_share_ = summed_share();
   }
 
   std::vector<ContractionTiling> run(size_t limit) {
@@ -195,8 +196,16 @@ class Tiler {
     return 2.0 * p_.lanes / peak;
   }
 
+  // Of all products the share that is summed.
+  double summed_share() const {
+    if (!p_.match.condition) return 1;
+    double all = static_cast<double>(reduction_steps());
+    for (size_t a = 0; a < axes_.first_reduction; ++a) all *= static_cast<double>(extent(a));
+    return all > 0 ? schedule::count_products(p_.match) / all : 1;
+  }
+
   double arithmetic_ns(const ContractionTiling& t) const {
-    double slots = t.tile.slots * static_cast<double>(reduction_steps());
+    double slots = t.tile.slots * static_cast<double>(reduction_steps()) * summed_share_;
     if (t.reduction_blocks > 1) {
       const double vectors = static_cast<double>(column_tiles(t.tile) * t.tile.vectors);
       double rows = 1;
@@ -330,6 +339,7 @@ class Tiler {
   const TargetInfo& target_;
   Axes axes_;
   Nest nest_;
+  double summed_share_ = 1;
   std::set<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool>> seen_;
   std::vector<ContractionTiling> found_;
 };

@@ -138,7 +138,7 @@ class ElementwiseScheduler {
     for (const Access& access : nest_.accesses) {
       if (access.dims.empty() || lanes_ < 2) continue;
       for (const auto& [axis, coefficient] : access.dims.back().terms) {
-        if (axis == last_ || c_.axes[axis].extent < 2 * kLineElements) continue;
+        if (axis == last_ || c_.axes[axis].extent < kLineElements) continue;
         const double ns = predict(axis);
         if (ns < best_ns * 0.98) {
           best = axis;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "expr/analyzer.h"
+#include "expr/affine.h"
 #include "support/math.h"
 
 namespace tw::tune {
@@ -68,14 +68,10 @@ Access make_access(const te::Tensor& tensor, const Expr& read, std::span<const t
   Access access{tensor.name, tensor.type.bytes(), {}};
   for (size_t d = 0; d < tensor.shape.size(); ++d) {
     AccessDim dim{tensor.shape[d], {}};
-    const auto linear = as_linear(read.arg(d));
     for (size_t a = 0; a < axes.size(); ++a) {
       if (!uses_var(read.arg(d), axes[a].name)) continue;
-      int64_t coefficient = tensor.shape[d];  // not linear: one step may lead anywhere
-      if (linear) {
-        for (const auto& [name, factor] : linear->terms) coefficient = name == axes[a].name ? factor : coefficient;
-      }
-      dim.terms.emplace_back(a, coefficient);
+      // Where it is not linear one step may lead anywhere.
+      dim.terms.emplace_back(a, coefficient_of(read.arg(d), axes[a].name).value_or(tensor.shape[d]));
     }
     access.dims.push_back(std::move(dim));
   }

@@ -1,0 +1,270 @@
+// conv_phases(x [N, C, in..], w [OC, C / group, phases.., taps..], [bias [OC]]), one to three spatial axes, float: a
+// convolution whose result interleaves phases, each with filters of its own. Position o = q * phases + r of phase r is
+//   y[n, oc, o] = bias[oc] + sum over ic, t < counts[r] of x[n, g * C / group + ic, q + starts[r] + t * spacing]
+//                                                          * w[oc, ic, r, t],  g = oc / (OC / group)
+// along every spatial axis; x is 0 outside. A transposed convolution of stride s is one of s phases
+// (transform/split_phases.cpp makes them).
+// Attributes: extents (of q, one for each spatial axis: y has extents[d] * phases[d] positions), spacing (likewise),
+// starts and counts (one for each phase of each axis, axis by axis; counts between 0 and the taps that w has).
+// te: `pad` (when something outside of x is read), a sum of products under the condition t < counts[r] where phases
+// differ in their number of taps, then bias and rounding. The sum divides the spatial axes by their phases, which makes
+// two axes of each (te/split_axes.h).
+#include <algorithm>
+
+#include "ops/common.h"
+#include "ops/families.h"
+#include "support/math.h"
+
+namespace tw::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// Of one spatial axis.
+struct PhaseAxis {
+  int64_t in = 0, extent = 0, phases = 0, taps = 0, spacing = 0;
+  Ints starts, counts;  // by phase
+  int64_t out() const { return extent * phases; }
+
+  // Least and greatest position of x that is read; 0 and -1 when none is.
+  std::pair<int64_t, int64_t> reach() const {
+    int64_t low = 0, high = -1;
+    for (size_t r = 0; r < starts.size(); ++r) {
+      if (counts[r] == 0) continue;
+      const int64_t last = extent - 1 + starts[r] + (counts[r] - 1) * spacing;
+      low = high < low ? starts[r] : std::min(low, starts[r]);
+      high = std::max(high, last);
+    }
+    return {low, high};
+  }
+};
+
+struct Phases {
+  std::vector<PhaseAxis> axes;
+  int64_t batch, channels, out_channels, group;
+  int64_t channels_each() const { return channels / group; }
+  int64_t out_channels_each() const { return out_channels / group; }
+  bool depthwise() const { return group > 1 && channels_each() == 1; }
+  size_t rank() const { return axes.size(); }
+  Shape out_shape() const {
+    Shape shape{batch, out_channels};
+    for (const PhaseAxis& axis : axes) shape.push_back(axis.out());
+    return shape;
+  }
+};
+
+void check_axis(const OpCall& call, const PhaseAxis& axis) {
+  require(call, axis.in > 0 && axis.extent > 0 && axis.phases > 0 && axis.taps > 0 && axis.spacing > 0,
+          "input {}, extent {}, {} phases, {} taps, spacing {}", axis.in, axis.extent, axis.phases, axis.taps,
+          axis.spacing);
+  for (const int64_t count : axis.counts)
+    require(call, count >= 0 && count <= axis.taps, "a phase of {} taps, the weights have {}", count, axis.taps);
+}
+
+Phases phases_of(const OpCall& call) {
+  const Shape& x = call.inputs[0].shape;
+  const Shape& w = call.inputs[1].shape;
+  const int64_t group = call.node.int_attr_or("group", 1);
+  require(call, x.size() >= 3 && x.size() <= 5 && w.size() == 2 * x.size() - 2,
+          "input {} and weights {}: expected 1 to 3 spatial axes, and two of the weights for each",
+          to_string(call.inputs[0]), to_string(call.inputs[1]));
+  require(call, group >= 1 && x[1] % group == 0 && w[0] % group == 0 && w[1] * group == x[1],
+          "{} input channels, weights {} and group {} do not fit", x[1], to_string(call.inputs[1]), group);
+  const size_t rank = x.size() - 2;
+  const Ints& extents = call.node.ints_attr("extents");
+  const Ints& spacing = call.node.ints_attr("spacing");
+  const Ints& starts = call.node.ints_attr("starts");
+  const Ints& counts = call.node.ints_attr("counts");
+  int64_t all_phases = 0;
+  for (size_t d = 0; d < rank; ++d) all_phases += w[2 + d];
+  require(call,
+          extents.size() == rank && spacing.size() == rank && static_cast<int64_t>(starts.size()) == all_phases &&
+              starts.size() == counts.size(),
+          "attributes for {} spatial axes and {} phases expected", rank, all_phases);
+  Phases p{{}, x[0], x[1], w[0], group};
+  auto first = std::ptrdiff_t{0};
+  for (size_t d = 0; d < rank; ++d) {
+    const auto last = first + static_cast<std::ptrdiff_t>(w[2 + d]);
+    p.axes.push_back({x[2 + d], extents[d], w[2 + d], w[2 + rank + d], spacing[d],
+                      Ints(starts.begin() + first, starts.begin() + last),
+                      Ints(counts.begin() + first, counts.begin() + last)});
+    check_axis(call, p.axes.back());
+    first = last;
+  }
+  return p;
+}
+
+Types infer(const OpCall& call) {
+  require_inputs(call, 2, 3);
+  require_float(call, 0);
+  require_same_type(call, 0, 1);
+  const Phases p = phases_of(call);
+  if (call.has(2)) {
+    require_same_type(call, 0, 2);
+    require(call, call.inputs[2].shape == Shape{p.out_channels}, "the bias is {}, expected {} elements",
+            to_string(call.inputs[2]), p.out_channels);
+  }
+  return {{call.inputs[0].type, p.out_shape()}};
+}
+
+// values[r] as an expression of r: a line where they lie on one, else a choice at every place where they change.
+Expr tabulated(const Ints& values, const Expr& r) {
+  const int64_t step = values.size() > 1 ? values[1] - values[0] : 0;
+  bool line = true;
+  for (size_t k = 1; k < values.size(); ++k) line = line && values[k] - values[k - 1] == step;
+  if (line) return step == 0 ? Expr(values[0]) : r * Expr(step) + Expr(values[0]);
+  Expr chosen(values.back());
+  for (size_t k = values.size() - 1; k-- > 0;) {
+    if (values[k] != values[k + 1]) chosen = select(r < Expr(static_cast<int64_t>(k) + 1), Expr(values[k]), chosen);
+  }
+  return chosen;
+}
+
+// x with zeros around it as far as any phase reads; x itself when it reads nothing else.
+te::Tensor te_pad(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Phases& p, Ints* offset) {
+  Shape shape(x.shape.begin(), x.shape.begin() + 2);
+  offset->clear();
+  bool padded = false;
+  for (const PhaseAxis& axis : p.axes) {
+    const auto [low, high] = axis.reach();
+    offset->push_back(std::max<int64_t>(0, -low));
+    shape.push_back(offset->back() + std::max(high + 1, axis.in));
+    padded = padded || low < 0 || high >= axis.in;
+  }
+  if (!padded) return x;
+  return builder.compute(tensor_name(call, 0, "pad"), shape, [&](Exprs i) {
+    Exprs conditions;
+    for (size_t d = 0; d < p.rank(); ++d) {
+      const int64_t before = (*offset)[d];
+      i[2 + d] = i[2 + d] - Expr(before);
+      conditions.push_back(inside(i[2 + d], p.axes[d].in, -before, shape[2 + d] - 1 - before));
+    }
+    return select(all_of(conditions), x(i), imm(x.type, 0));
+  });
+}
+
+Expr input_channel(const Phases& p, const Expr& oc, const Expr& ic) {
+  if (p.group == 1) return ic;
+  const Expr group = p.out_channels_each() == 1 ? oc : floor_div(oc, Expr(p.out_channels_each()));
+  return p.depthwise() ? group : group * Expr(p.channels_each()) + ic;
+}
+
+Tensors te_phases(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const Phases p = phases_of(call);
+  const DataType type = inputs[0].type;
+  Ints offset;
+  const te::Tensor x = te_pad(call, builder, inputs[0], p, &offset);
+  const size_t first = p.depthwise() ? 0 : 1;
+  Shape reduce_shape;
+  if (!p.depthwise()) reduce_shape.push_back(p.channels_each());
+  for (const PhaseAxis& axis : p.axes) reduce_shape.push_back(axis.taps);
+  const bool direct = !call.has(2) && math_type(type) == type;
+  const auto product = [&](const Exprs& i, const Exprs& r) {
+    const Expr ic = p.depthwise() ? Expr(0) : r[0];
+    Exprs at_x{i[0], input_channel(p, i[1], ic)}, at_w{i[1], ic}, taps, conditions;
+    for (size_t d = 0; d < p.rank(); ++d) {
+      const PhaseAxis& axis = p.axes[d];
+      const Expr q = axis.phases == 1 ? i[2 + d] : axis.extent == 1 ? Expr(0) : floor_div(i[2 + d], Expr(axis.phases));
+      const Expr phase = axis.phases == 1   ? Expr(0)
+                         : axis.extent == 1 ? i[2 + d]
+                                            : floor_mod(i[2 + d], Expr(axis.phases));
+      const Expr& t = r[first + d];
+      at_x.push_back(q + tabulated(axis.starts, phase) + t * Expr(axis.spacing) + Expr(offset[d]));
+      at_w.push_back(phase);
+      taps.push_back(t);
+      if (std::ranges::any_of(axis.counts, [&](int64_t count) { return count < axis.taps; }))
+        conditions.push_back(t < tabulated(axis.counts, phase));
+    }
+    at_w.insert(at_w.end(), taps.begin(), taps.end());
+    const Expr term = read(x, at_x) * read(inputs[1], at_w);
+    return conditions.empty() ? term : select(all_of(conditions), term, imm(term.type(), 0));
+  };
+  const te::Tensor sum = builder.reduce(tensor_name(call, 0, direct ? "" : "acc"), p.out_shape(), reduce_shape,
+                                        te::CombinerKind::kSum, product);
+  if (direct) return {sum};
+  return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
+    return cast(type, call.has(2) ? sum(i) + read(inputs[2], {i[1]}) : sum(i));
+  })};
+}
+
+// ---- Reference.
+
+// One term of an axis: output position o reads input position `from` with filter element (phase, tap).
+struct Term {
+  int64_t from, phase, tap;
+};
+
+// For every output position of an axis the terms whose input position exists.
+std::vector<std::vector<Term>> terms_of(const PhaseAxis& axis) {
+  std::vector<std::vector<Term>> terms(axis.out());
+  for (int64_t o = 0; o < axis.out(); ++o) {
+    const int64_t phase = o % axis.phases;
+    for (int64_t t = 0; t < axis.counts[phase]; ++t) {
+      const int64_t from = o / axis.phases + axis.starts[phase] + t * axis.spacing;
+      if (from >= 0 && from < axis.in) terms[o].push_back({from, phase, t});
+    }
+  }
+  return terms;
+}
+
+// Offsets into a channel of x and into a filter, of every product that goes into one output position.
+std::vector<std::pair<int64_t, int64_t>> products_of(const Phases& p,
+                                                     const std::vector<std::vector<std::vector<Term>>>& terms,
+                                                     const Ints& position) {
+  std::vector<std::pair<int64_t, int64_t>> phases{{0, 0}};
+  std::vector<int64_t> taps{0};
+  for (size_t d = 0; d < p.rank(); ++d) {
+    std::vector<std::pair<int64_t, int64_t>> next;
+    std::vector<int64_t> next_taps;
+    for (size_t k = 0; k < phases.size(); ++k) {
+      for (const Term& term : terms[d][position[d]]) {
+        next.emplace_back(phases[k].first * p.axes[d].in + term.from, phases[k].second * p.axes[d].phases + term.phase);
+        next_taps.push_back(taps[k] * p.axes[d].taps + term.tap);
+      }
+    }
+    phases = std::move(next);
+    taps = std::move(next_taps);
+  }
+  int64_t filter_taps = 1;
+  for (const PhaseAxis& axis : p.axes) filter_taps *= axis.taps;
+  for (size_t k = 0; k < phases.size(); ++k) phases[k].second = phases[k].second * filter_taps + taps[k];
+  return phases;
+}
+
+std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+  const Phases p = phases_of(call);
+  RefTensor y = RefTensor::zeros(infer(call)[0]);
+  int64_t in_area = 1, filter = 1;
+  Shape out;
+  std::vector<std::vector<std::vector<Term>>> terms;
+  for (const PhaseAxis& axis : p.axes) {
+    in_area *= axis.in;
+    filter *= axis.phases * axis.taps;
+    out.push_back(axis.out());
+    terms.push_back(terms_of(axis));
+  }
+  const int64_t each = p.channels_each();
+  const auto add_channel = [&](int64_t n, int64_t oc) {
+    double* to = y.floats.data() + (n * p.out_channels + oc) * num_elements(out);
+    const double* x = inputs[0].floats.data() + (n * p.channels + oc / p.out_channels_each() * each) * in_area;
+    const double* w = inputs[1].floats.data() + oc * each * filter;
+    for_each_index(out, [&](const Ints& position) {
+      double sum = 0;
+      const auto products = products_of(p, terms, position);
+      for (int64_t ic = 0; ic < each; ++ic) {
+        for (const auto& [from, at] : products) sum += x[ic * in_area + from] * w[ic * filter + at];
+      }
+      *to++ = sum + (call.has(2) ? inputs[2].floats[oc] : 0);
+    });
+  };
+  parallel_ranges(p.batch * p.out_channels, each * filter * in_area, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) add_channel(k / p.out_channels, k % p.out_channels);
+  });
+  return {std::move(y)};
+}
+
+}  // namespace
+
+std::vector<OpDef> conv_phases_ops() { return {{"conv_phases", OpClass::kContraction, infer, te_phases, reference}}; }
+
+}  // namespace tw::ops

@@ -1,0 +1,237 @@
+// Transposed convolutions of constant weights as phases (operator conv_phases, or conv for stride 1). Output position
+// o = q * s + r reads x at q plus an offset of phase r, through every tap k with k * dilation = r + pad modulo the
+// stride s: no division is left, and no product with the zeros between the elements of x.
+//
+// The filters of the phases lie in one constant, filled up with zeros to the taps of the longest phase; these are not
+// multiplied. Extents that the stride does not divide are rounded up, and cut after the element-wise operators that
+// follow.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "ops/common.h"
+#include "support/math.h"
+#include "transform/editor.h"
+#include "transform/passes.h"
+#include "transform/roles.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::kAbsent;
+using graph::Node;
+using graph::ValueId;
+using Ints = std::vector<int64_t>;
+
+// Of one spatial axis of a transposed convolution.
+struct TransposedAxis {
+  int64_t in, kernel, out, stride, dilation, pad;
+};
+
+// The same axis as phases. Tap t of phase r is element kernel_at[r][t] of the kernel.
+struct PhasedAxis {
+  int64_t in, kernel, out;
+  int64_t extent = 0, spacing = 0, taps = 1;
+  Ints starts = {};
+  std::vector<Ints> kernel_at = {};
+  int64_t phases() const { return static_cast<int64_t>(starts.size()); }
+};
+
+// Phase r: the taps k0, k0 + step, .. backwards, so that the positions of x that they read ascend.
+PhasedAxis phased(const TransposedAxis& a) {
+  const int64_t phases = std::min(a.stride, a.out);
+  const int64_t common = std::gcd(a.dilation, a.stride);
+  const int64_t step = a.stride / common;
+  PhasedAxis p{a.in, a.kernel, a.out, ceil_div(a.out, phases), a.dilation / common};
+  for (int64_t r = 0; r < phases; ++r) {
+    int64_t first = 0;
+    while (first < step && (r + a.pad - first * a.dilation) % a.stride != 0) ++first;
+    Ints taps;
+    for (int64_t k = first; first < step && k < a.kernel; k += step) taps.push_back(k);
+    std::ranges::reverse(taps);
+    p.starts.push_back(taps.empty() ? 0 : (r + a.pad - taps[0] * a.dilation) / a.stride);
+    p.taps = std::max(p.taps, static_cast<int64_t>(taps.size()));
+    p.kernel_at.push_back(std::move(taps));
+  }
+  return p;
+}
+
+std::vector<PhasedAxis> phased_axes(const Editor& editor, const Node& node) {
+  const Shape& x = editor.type(node.inputs[0]).shape;
+  const Shape& w = editor.type(node.inputs[1]).shape;
+  const Shape& y = editor.type(node.outputs[0]).shape;
+  const size_t rank = x.size() - 2;
+  const Ints strides = node.ints_attr_or("strides", Ints(rank, 1));
+  const Ints dilations = node.ints_attr_or("dilations", Ints(rank, 1));
+  const Ints pads = node.ints_attr_or("pads", Ints(2 * rank, 0));
+  std::vector<PhasedAxis> axes;
+  for (size_t d = 0; d < rank; ++d)
+    axes.push_back(phased({x[2 + d], w[2 + d], y[2 + d], strides[d], dilations[d], pads[d]}));
+  return axes;
+}
+
+// For every element [phases.., taps..] of a filter its place in the kernel, -1 where a phase has fewer taps.
+Ints places_in_kernel(const std::vector<PhasedAxis>& axes) {
+  Shape filter;
+  for (const PhasedAxis& axis : axes) filter.push_back(axis.phases());
+  for (const PhasedAxis& axis : axes) filter.push_back(axis.taps);
+  Ints places;
+  ops::for_each_index(filter, [&](const Ints& index) {
+    int64_t place = 0;
+    for (size_t d = 0; d < axes.size(); ++d) {
+      const Ints& taps = axes[d].kernel_at[index[d]];
+      const int64_t t = index[axes.size() + d];
+      const bool exists = place >= 0 && t < static_cast<int64_t>(taps.size());
+      place = exists ? place * axes[d].kernel + taps[t] : -1;
+    }
+    places.push_back(place);
+  });
+  return places;
+}
+
+// [C, OC / group, kernel..] as [OC, C / group, filter], element k of a filter from places[k] of the kernel.
+std::vector<std::byte> filters(const graph::Value& weights, int64_t group, int64_t kernel, const Ints& places) {
+  const auto size = static_cast<size_t>(weights.type.type.bytes());
+  const int64_t in_each = weights.type.shape[0] / group;
+  const int64_t out_each = weights.type.shape[1];
+  std::vector<std::byte> result(size * group * out_each * in_each * places.size());
+  std::byte* to = result.data();
+  for (int64_t oc = 0; oc < group * out_each; ++oc) {
+    for (int64_t ic = 0; ic < in_each; ++ic) {
+      const int64_t row = (oc / out_each * in_each + ic) * out_each + oc % out_each;
+      const std::byte* from = weights.constant->data() + size * row * kernel;
+      for (const int64_t place : places) {
+        if (place >= 0) std::memcpy(to, from + size * place, size);
+        to += size;
+      }
+    }
+  }
+  return result;
+}
+
+// The filters of all phases: [OC, C / group, phases.., taps..].
+ValueId add_filters(Editor& editor, const Node& node, const std::vector<PhasedAxis>& axes) {
+  const graph::Value weights = editor.value(node.inputs[1]);
+  const int64_t group = node.int_attr_or("group", 1);
+  int64_t kernel = 1;
+  for (const PhasedAxis& axis : axes) kernel *= axis.kernel;
+  Shape shape{weights.type.shape[1] * group, weights.type.shape[0] / group};
+  for (const PhasedAxis& axis : axes) shape.push_back(axis.phases());
+  for (const PhasedAxis& axis : axes) shape.push_back(axis.taps);
+  auto bytes = std::make_shared<const std::vector<std::byte>>(filters(weights, group, kernel, places_in_kernel(axes)));
+  return editor.add_constant(weights.name, {weights.type.type, shape}, std::move(bytes));
+}
+
+Node make_phases(Editor& editor, const Node& node, const std::vector<PhasedAxis>& axes) {
+  Ints extents, spacing, starts, counts;
+  for (const PhasedAxis& axis : axes) {
+    extents.push_back(axis.extent);
+    spacing.push_back(axis.spacing);
+    starts.insert(starts.end(), axis.starts.begin(), axis.starts.end());
+    for (const Ints& taps : axis.kernel_at) counts.push_back(static_cast<int64_t>(taps.size()));
+  }
+  Node phases = node;
+  phases.op = "conv_phases";
+  phases.inputs[1] = add_filters(editor, node, axes);
+  phases.outputs.clear();
+  phases.attrs = {{"extents", extents},
+                  {"spacing", spacing},
+                  {"starts", starts},
+                  {"counts", counts},
+                  {"group", node.int_attr_or("group", 1)}};
+  return phases;
+}
+
+// Pads of the convolution that one phase is; nothing when there are more phases, or x is cut instead of padded.
+std::optional<Ints> pads_of_convolution(const std::vector<PhasedAxis>& axes) {
+  const size_t rank = axes.size();
+  Ints pads(2 * rank);
+  for (size_t d = 0; d < rank; ++d) {
+    const PhasedAxis& axis = axes[d];
+    if (axis.phases() != 1 || axis.kernel_at[0].empty()) return std::nullopt;
+    pads[d] = -axis.starts[0];
+    pads[rank + d] = axis.starts[0] + axis.extent + (axis.taps - 1) * axis.spacing - axis.in;
+    if (pads[d] < 0 || pads[rank + d] < 0) return std::nullopt;
+  }
+  return pads;
+}
+
+Node make_convolution(Editor& editor, const Node& node, const std::vector<PhasedAxis>& axes, const Ints& pads) {
+  const size_t rank = axes.size();
+  Node conv = node;
+  conv.op = "conv";
+  const ValueId phases = add_filters(editor, node, axes);
+  const graph::Value filters = editor.value(phases);
+  Shape shape = filters.type.shape;
+  shape.erase(shape.begin() + 2, shape.begin() + 2 + static_cast<std::ptrdiff_t>(rank));
+  conv.inputs[1] = editor.add_constant(filters.name, {filters.type.type, shape}, filters.constant);
+  conv.outputs.clear();
+  Ints dilations;
+  for (const PhasedAxis& axis : axes) dilations.push_back(axis.spacing);
+  conv.attrs = {
+      {"strides", Ints(rank, 1)}, {"dilations", dilations}, {"pads", pads}, {"group", node.int_attr_or("group", 1)}};
+  return conv;
+}
+
+// Whether `node` computes each element from the same element of `value` and constants that are the same all over the
+// image.
+bool follows_everywhere(const Editor& editor, const Node& node, ValueId value) {
+  if (!is_pointwise(editor.ops(), node) || node.outputs.size() != 1) return false;
+  const Shape& shape = editor.type(value).shape;
+  if (editor.type(node.outputs[0]).shape != shape) return false;
+  return std::ranges::all_of(node.inputs, [&](ValueId in) {
+    if (in == kAbsent || in == value) return true;
+    const graph::Value& other = editor.value(in);
+    if (!other.is_constant()) return false;
+    const size_t spatial = std::min(other.type.shape.size(), shape.size() - 2);
+    return std::all_of(other.type.shape.end() - static_cast<std::ptrdiff_t>(spatial), other.type.shape.end(),
+                       [](int64_t extent) { return extent == 1; });
+  });
+}
+
+// `rounded` stands for `value` with more positions: the element-wise operators that follow it take all of them, and
+// what comes after these reads as many as `value` has.
+bool replace_cut(Editor& editor, ValueId value, ValueId rounded) {
+  while (editor.use_count(value) == 1 && editor.readers(value).size() == 1) {
+    Node next = editor.node(editor.readers(value)[0]);
+    if (!follows_everywhere(editor, next, value)) break;
+    std::ranges::replace(next.inputs, value, rounded);
+    value = next.outputs[0];
+    next.outputs.clear();
+    rounded = editor.add(std::move(next));
+  }
+  const Shape shape = editor.type(value).shape;
+  Node cut{.op = "slice",
+           .name = editor.value(value).name + ".cut",
+           .attrs = {{"starts", Ints(shape.size(), 0)}, {"steps", Ints(shape.size(), 1)}, {"extents", shape}},
+           .inputs = {rounded},
+           .outputs = {},
+           .body = nullptr};
+  return editor.replace(value, editor.add(std::move(cut)));
+}
+
+void rewrite(Editor& editor, const Node& node) {
+  const std::vector<PhasedAxis> axes = phased_axes(editor, node);
+  const auto pads = pads_of_convolution(axes);
+  Node made = pads ? make_convolution(editor, node, axes, *pads) : make_phases(editor, node, axes);
+  const ValueId out = editor.add(std::move(made));
+  if (editor.type(out) == editor.type(node.outputs[0])) {
+    editor.replace(node.outputs[0], out);
+  } else {
+    replace_cut(editor, node.outputs[0], out);
+  }
+}
+
+}  // namespace
+
+graph::Graph split_phases(const graph::Graph& graph, const TransformContext& context) {
+  Editor editor(graph::compact(graph), context.ops);
+  for (size_t n = 0; n < editor.node_count(); ++n) {
+    if (editor.is_dead(n) || editor.node(n).op != "conv_transpose") continue;
+    const Node node = editor.node(n);
+    if (editor.value(node.inputs[1]).is_constant()) rewrite(editor, node);
+  }
+  return editor.finish();
+}
+
+}  // namespace tw::transform

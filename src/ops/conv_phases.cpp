@@ -132,7 +132,7 @@ te::Tensor te_pad(const OpCall& call, te::Builder& builder, const te::Tensor& x,
     padded = padded || low < 0 || high >= axis.in;
   }
   if (!padded) return x;
-  return builder.compute(tensor_name(call, 0, "pad"), shape, [&](Exprs i) {
+  return builder.compute(tensor_name(call, "pad"), shape, [&](Exprs i) {
     Exprs conditions;
     for (size_t d = 0; d < p.rank(); ++d) {
       const int64_t before = (*offset)[d];
@@ -179,7 +179,7 @@ Tensors te_phases(const OpCall& call, te::Builder& builder, const Tensors& input
     const Expr term = read(x, at_x) * read(inputs[1], at_w);
     return conditions.empty() ? term : select(all_of(conditions), term, imm(term.type(), 0));
   };
-  const te::Tensor sum = builder.reduce(tensor_name(call, 0, direct ? "" : "acc"), p.out_shape(), reduce_shape,
+  const te::Tensor sum = builder.reduce(tensor_name(call, direct ? "" : "acc"), p.out_shape(), reduce_shape,
                                         te::CombinerKind::kSum, product);
   if (direct) return {sum};
   return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {

@@ -21,10 +21,13 @@ ALL = "all"
 # Mechanism: the flags that leave it out. A mechanism that this build does not know is refused by the compiler.
 MECHANISMS = {
     "layouts": "--disable-pass assign-layouts",
+    "winograd": "--precision strict",
+    "phases": "--disable-pass split-phases",
     "fusion": "--disable-pass fuse",
     "batch norm folding": "--disable-pass fold-batch-norm",
     "transpose sinking": "--disable-pass sink-transposes",
     "guard splitting": "--disable-pass split-guards",
+    "measuring": "--no-measure",
 }
 
 

@@ -1,4 +1,6 @@
-"""Suites of fixed shapes: ten GEMMs, 3x3 convolutions at 56 to 14 pixels, the depthwise layers of MobileNet-V2."""
+"""Suites of single operators: ten GEMMs, 3x3 convolutions at 56 to 14 pixels, the depthwise layers of MobileNet-V2,
+thirty drawn contractions."""
+import random
 import sys
 
 from .case import ROOT, make_operators
@@ -37,6 +39,22 @@ def depthwise():
             channels, side = cout, side // stride
 
 
+def choice30(seed):
+    """Ten GEMMs, ten 1x1 and ten larger strided or grouped convolutions, drawn from the seed: direct contractions."""
+    draw = random.Random(f"{seed} choice")
+    for i in range(10):
+        m, k, n = (draw.choice([32, 64, 128, 256, 384, 512, 768, 1024, 1536]) for _ in range(3))
+        yield {"name": f"choice_gemm_{i}", "op": "matmul", "shape": [m, k], "n": n}
+    for i in range(20):
+        side, kernel = draw.choice([7, 14, 28, 56]), 1 if i < 10 else draw.choice([3, 5])
+        group = 1 if i < 10 else draw.choice([1, 1, 2, 4])
+        channels = [draw.choice([32, 64, 128, 256, 512]) for _ in range(2)]
+        yield {"name": f"choice_conv_{i}", "op": "conv", "batch": 1, "cin": channels[0], "cout": channels[1],
+               "in": [side, side], "kernel": [kernel] * 2, "stride": [1 if i < 10 else 2] * 2, "group": group,
+               "pad": [kernel // 2] * 2}
+
+
 def cases(suite, options):
-    specs = {"gemm10": gemm10, "conv3x3": conv3x3, "depthwise": depthwise}[suite]()
+    specs = {"gemm10": gemm10, "conv3x3": conv3x3, "depthwise": depthwise,
+             "choice30": lambda: choice30(options.seed)}[suite]()
     return make_operators([dict(s, batch=s.get("batch", 1)) for s in specs], lambda spec: suite, options)

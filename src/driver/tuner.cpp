@@ -250,7 +250,7 @@ class Tuner::Session {
       const double us = m.timing.best_decile_ns * 1e-3;
       if (m.outcome == Outcome::kMeasured && (best_us == 0 || us < best_us)) best_us = us;
       options().event({task.name, static_cast<int64_t>(c), static_cast<int64_t>(result.measured.size()), m,
-                       task.candidates[c].predicted_us, best_us});
+                       task.candidates[c].predicted_us, task.candidates[c].trace, best_us});
     }
   }
 

@@ -17,6 +17,7 @@ struct TuneEvent {
   int64_t candidates = 0;  // of the group
   tune::Measured measured;
   double predicted_us = 0;
+  std::vector<std::string> trace;  // how it was constructed
   double best_us = 0;  // of the group so far
 };
 

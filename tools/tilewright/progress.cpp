@@ -63,6 +63,7 @@ void Progress::measured(const driver::TuneEvent& event) {
                {"reason", event.measured.reason},
                {"microseconds", event.measured.timing.best_decile_ns * 1e-3},
                {"predicted", event.predicted_us},
+               {"trace", event.trace},
                {"quiet", event.measured.timing.quiet_share},
                {"best", event.best_us}});
   note_ = fmt::format("  {} best {:.1f} us", event.group, event.best_us);

@@ -18,6 +18,8 @@ find_program(TW_LLD NAMES ld.lld-19 ld.lld)
 if(TW_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
+# Tuning records are of one build of the compiler: support/build_id.h.
+add_link_options("LINKER:--build-id")
 add_compile_options(-Wall -Wextra -Wno-restrict -Werror=return-type)
 # References must be exactly what their formulas say: no contraction into fma behind our back.
 add_compile_options(-ffp-contract=off)

@@ -5,6 +5,7 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Protobuf REQUIRED)
+find_package(SQLite3 REQUIRED)
 find_library(TW_LIBZIP NAMES zip REQUIRED)
 
 if(NOT EXISTS "${TW_THIRD_PARTY}/stamp")

@@ -64,7 +64,16 @@ struct CompileOptions {
   std::vector<std::string> disabled_passes;  // optional passes to leave out
   std::string dump_directory;                // the IR after every pass is written here; empty: nowhere
   int threads = 0;                           // for code generation; 0: all CPUs
-  /// Called from the calling thread as phases go on: "import", "transform", "lower", "code", "assemble".
+  /// Measuring (docs/measuring.md): a command that serves candidates, for example {"/usr/bin/tilewright", "worker"}.
+  /// The library cannot know which program it may execute: empty, nothing is measured, and what the compiler predicts
+  /// to be best is taken. A worker that cannot be started ends in a warning.
+  std::vector<std::string> worker;
+  std::string database;                  // file of what was measured before, made if missing; empty: none
+  int measure_threads = 0;               // that the artefact will mostly run with; 0: all CPUs
+  double budget_seconds = 0;             // for measuring; 0: no limit
+  std::function<bool()> stop_measuring;  // asked now and then; true: take the best so far and finish
+  /// Called from the calling thread as phases go on: "import", "transform", "measure" if there is something to measure,
+  /// "lower", "code", "assemble".
   std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
 };
 

@@ -115,6 +115,11 @@ tw::driver::CompileOptions to_driver(const CompileOptions& options) {
   out.disabled_passes = options.disabled_passes;
   out.dump_directory = options.dump_directory;
   out.threads = options.threads;
+  out.tuning.worker = options.worker;
+  out.tuning.database = options.database;
+  out.tuning.threads = options.measure_threads;
+  out.tuning.budget_seconds = options.budget_seconds;
+  out.tuning.interrupted = options.stop_measuring;
   out.progress = options.progress;
   return out;
 }

@@ -28,13 +28,24 @@ std::string entry_name(const graph::Graph& source, size_t entries) {
   return name;
 }
 
+// Null where nothing is to be measured or looked up.
+std::unique_ptr<Tuner> make_tuner(const CompileOptions& options, std::vector<std::string>& warnings) {
+  const bool decides = options.plan_text.empty() && !(options.tuning.worker.empty() && options.tuning.database.empty());
+  if (!decides) return nullptr;
+  TunerOptions tuning = options.tuning;
+  if (!tuning.notice) tuning.notice = [&warnings](const std::string& text) { warnings.push_back(text); };
+  return std::make_unique<Tuner>(std::move(tuning));
+}
+
 class Compiler {
  public:
   explicit Compiler(const CompileOptions& options)
       : options_(options),
         ops_(ops::all_ops()),
         target_(hal::resolve_target(options.target, options.hal)),
-        dumper_(options.dump_directory) {
+        dumper_(options.dump_directory),
+        tuner_(make_tuner(options, notices_)),
+        planner_(target_, tuner_.get()) {
     check_pass_names();
     if (!options_.plan_text.empty()) read_plan();
   }
@@ -45,8 +56,9 @@ class Compiler {
       const std::string name = entry_name(*sources[e], sources.size());
       check_new(name);
       Dumper dumper = sources.size() == 1 ? dumper_ : dumper_.inside(fmt::format("entry-{}", e));
-      std::optional<EntryCode> entry = compile_entry({options_, ops_, target_, programs_, out_.times}, name,
-                                                     *sources[e], replay_ ? &replay_->entries[e] : nullptr, dumper);
+      const EntryContext context = {options_, ops_, target_, planner_, programs_, out_.times};
+      std::optional<EntryCode> entry =
+          compile_entry(context, name, *sources[e], replay_ ? &replay_->entries[e] : nullptr, dumper);
       if (!entry) return std::move(out_);
       entries_.push_back(std::move(*entry));
     }
@@ -61,12 +73,16 @@ class Compiler {
   }
 
   void check_pass_names() const {
-    const auto is = [](const auto& pipeline, const std::string& name) {
-      return std::ranges::any_of(pipeline, [&](const auto& pass) { return pass.name == name; });
+    // Whether the pass of this name may be left out; nothing when the pipeline has no such pass.
+    const auto optional = [](const auto& pipeline, const std::string& name) -> std::optional<bool> {
+      const auto pass = std::ranges::find(pipeline, name, [](const auto& row) { return row.name; });
+      return pass == pipeline.end() ? std::nullopt : std::optional(pass->optional);
     };
     for (const std::string& name : options_.disabled_passes) {
-      if (!is(transform::pipeline(), name) && !is(lower::pipeline(), name))
-        throw UsageError(fmt::format("--disable-pass: there is no pass '{}'", name));
+      const std::optional<bool> graph_pass = optional(transform::pipeline(), name);
+      const std::optional<bool> pass = graph_pass ? graph_pass : optional(lower::pipeline(), name);
+      if (!pass) throw UsageError(fmt::format("--disable-pass: there is no pass '{}'", name));
+      if (!*pass) throw UsageError(fmt::format("--disable-pass: pass '{}' is required", name));
     }
   }
 
@@ -94,11 +110,29 @@ class Compiler {
     const auto count = static_cast<int64_t>(programs_.programs().size());
     progress("code", 0, count);
     const auto start = std::chrono::steady_clock::now();
-    generated_ = generate(programs_.programs(), target_.info, options_.threads);
+    generated_ = generate_missing();
     const auto elapsed = std::chrono::steady_clock::now() - start;
     out_.times.push_back(
         {"code", target_.info.name, std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()});
     progress("code", count, count);
+  }
+
+  // Machine code of all programs; what measuring has made already is taken from there.
+  Generated generate_missing() {
+    std::vector<loop::Program> missing;
+    std::vector<ProgramCode> all(programs_.programs().size());
+    std::vector<size_t> places;
+    for (size_t p = 0; p < all.size(); ++p) {
+      const ProgramCode* known = tuner_ == nullptr ? nullptr : tuner_->find_code(programs_.programs()[p]);
+      if (known != nullptr) all[p] = *known;
+      if (known != nullptr) continue;
+      missing.push_back(programs_.programs()[p]);
+      places.push_back(p);
+    }
+    Generated out = generate(missing, target_.info, options_.threads);
+    for (size_t m = 0; m < missing.size(); ++m) all[places[m]] = std::move(out.programs[m]);
+    out.programs = std::move(all);
+    return out;
   }
 
   void finish() {
@@ -115,6 +149,8 @@ class Compiler {
     out_.sections = std::move(made.sections);
     out_.sections["plan"] = {plan_text.begin(), plan_text.end()};
     out_.kernels = programs_.kernels();
+    out_.warnings = std::move(notices_);
+    out_.complete = tuner_ == nullptr || tuner_->complete();
     progress("assemble", 1, 1);
   }
 
@@ -122,6 +158,9 @@ class Compiler {
   graph::OpTable ops_;
   targets::Target target_;
   Dumper dumper_;
+  std::vector<std::string> notices_;  // of the tuner, when the caller takes none
+  std::unique_ptr<Tuner> tuner_;      // null: nothing is measured
+  Planner planner_;
   Compiled out_;
   std::optional<plan::Plan> replay_;
   ProgramSet programs_;
@@ -152,7 +191,8 @@ Compiled compile_imported(const std::vector<frontend::ImportResult>& models, con
   for (const frontend::ImportResult& model : models) sources.push_back(&model.graph);
   Compiled out = Compiler(options).run(sources);
   out.opset = models.front().opset;
-  out.warnings = models.front().warnings;
+  out.warnings.insert(out.warnings.begin(), models.front().warnings.begin(), models.front().warnings.end());
+  out.external_files = models.front().external_files;
   return out;
 }
 

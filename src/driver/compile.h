@@ -10,6 +10,7 @@
 
 #include "core/precision.h"
 #include "driver/hal/hal.h"
+#include "driver/tuner_options.h"
 #include "frontend/onnx/import.h"
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -29,7 +30,9 @@ struct CompileOptions {
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
   std::string stop_after;      // pass name; no artefact is made
   int threads = 0;             // for code generation; 0: all
-  /// Called as phases go on: "import", "transform", "plan", "lower", "code", "assemble".
+  /// Measuring, off unless there is a worker. Without a plan to replay: groups with several candidates.
+  TunerOptions tuning;
+  /// Called as phases go on: "import", "transform", "measure" (when there is something), "lower", "code", "assemble".
   std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
 };
 
@@ -47,6 +50,8 @@ struct Compiled {
   int64_t kernels = 0;  // different ones
   int64_t opset = 0;
   std::vector<std::string> warnings;
+  std::vector<std::string> external_files;  // that the model was read from besides its own, absolute paths
+  bool complete = true;  // all was measured that should have been: the budget sufficed, nobody interrupted
 };
 
 /// Imports the model once for each of options.imports.

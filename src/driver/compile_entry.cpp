@@ -84,20 +84,43 @@ class EntryCompiler {
                                    replay->groups.size(), count));
     }
     out_.aliases = find_aliases(out_.graph);
+    std::vector<GroupTe> te(count);
     for (size_t i = 0; i < count; ++i) {
-      build_one(i, replay == nullptr ? nullptr : &replay->groups[i]);
+      if (!is_view(i)) te[i] = build_te(inputs(i));
+      if (!is_view(i) && replay == nullptr) context_.planner.add(out_.graph.nodes[i].name, te[i]);
+    }
+    if (replay == nullptr) decide();
+    for (size_t i = 0; i < count; ++i) {
+      build_one(i, te[i], replay == nullptr ? nullptr : &replay->groups[i]);
       progress("lower", static_cast<int64_t>(i + 1), static_cast<int64_t>(count));
     }
   }
 
-  void build_one(size_t i, const plan::GroupPlan* replay) {
-    const graph::Node& node = out_.graph.nodes[i];
+  bool is_view(size_t i) const { return out_.aliases.count(out_.graph.nodes[i].outputs[0]) != 0; }
+
+  GroupInputs inputs(size_t i) const { return {out_.graph, out_.graph.nodes[i], context_.ops, context_.target}; }
+
+  void decide() {
+    const GroupOptions group = group_options(0);
+    double constants = 0;
+    for (const graph::Value& v : out_.graph.values)
+      constants += v.is_constant() ? static_cast<double>(v.type.bytes()) : 0;
+    TuneContext tune{
+        context_.target.info, group, options().threads, warmth_of_weights(constants, context_.target.info), {}};
+    tune.progress = [this](int64_t done, int64_t total) { progress("measure", done, total); };
+    context_.planner.decide(tune);
+  }
+
+  void build_one(size_t i, const GroupTe& te, const plan::GroupPlan* replay) {
+    const std::string& name = out_.graph.nodes[i].name;
     GroupCode code;
     int program = -1;
-    if (out_.aliases.count(node.outputs[0]) != 0) {
-      code.plan = {node.name, std::string(plan::kViewFamily), {}, {}, 0, {}};
+    if (is_view(i)) {
+      code.plan = {name, std::string(plan::kViewFamily), {}, {}, 0, {}, 0};
     } else {
-      code = build_group({out_.graph, node, context_.ops, context_.target}, replay, group_options(i));
+      GroupOptions options = group_options(i);
+      options.origin = replay != nullptr ? PlanOrigin::kUser : PlanOrigin::kOurs;
+      code = build_group(inputs(i), te, replay != nullptr ? *replay : context_.planner.plan(name, te), options);
       program = context_.programs.add(code.loops);
     }
     out_.plan.groups.push_back(code.plan);

@@ -8,6 +8,7 @@
 #include "driver/compile.h"
 #include "driver/dump.h"
 #include "driver/group_code.h"
+#include "driver/planner.h"
 
 namespace tw::driver {
 
@@ -38,6 +39,7 @@ struct EntryContext {
   const CompileOptions& options;
   const graph::OpTable& ops;
   const targets::Target& target;
+  Planner& planner;
   ProgramSet& programs;
   std::vector<PassTime>& times;
 };

@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "core/target_info.h"
-#include "driver/assemble.h"
+#include "driver/program_code.h"
+#include "loop/loop.h"
+#include "runtime/format/manifest.h"
 #include "support/error.h"
 
 namespace tw::driver {

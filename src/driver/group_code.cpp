@@ -140,19 +140,6 @@ double contraction_flop(const te::Program& program) {
 
 namespace {
 
-plan::GroupPlan make_plan(const GroupInputs& in, const GroupTe& te) {
-  tune::GroupTask task{te.program, {}};
-  for (const auto& [tensor, layout] : te.constants) task.constants.insert(tensor);
-  std::vector<tune::Rejection> rejections;
-  tune::Construction built = tune::construct(in.target.families, task, in.target.info, &rejections).front();
-  plan::GroupPlan plan{
-      in.group.name, built.family, std::move(built.constant_layouts), std::move(built.schedule), 0, {}};
-  plan.predicted_us = built.predicted_ns * 1e-3;
-  plan.trace = std::move(built.trace);
-  for (const tune::Rejection& r : rejections) plan.rivals.push_back({r.family, r.reason});
-  return plan;
-}
-
 std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {
   std::map<std::string, Param> params;
   for (const loop::Kernel& kernel : code.loops.kernels) {
@@ -182,30 +169,25 @@ std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupT
 
 }  // namespace
 
-namespace {
+loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options) {
+  const te::Program stored = te::apply_layouts(program, plan.layouts);
+  if (options.dump_te) options.dump_te(stored);
+  lower::RunOptions run = options.lower;
+  run.lower.inner_divisor = te::common_divisor(program);
+  return lower::lower(schedule::apply(stored, plan.schedule), run);
+}
 
-// A schedule that comes with a plan is the user's; one that a constructor made must fit.
-loop::Program apply_plan(const te::Program& program, const plan::GroupPlan& plan, const plan::GroupPlan* replay) {
+GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::GroupPlan& plan,
+                      const GroupOptions& options) {
+  GroupCode code;
+  code.plan = plan;
   try {
-    return schedule::apply(program, plan.schedule);
+    code.loops = lower_group(te.program, plan, options);
   } catch (const UserError& error) {
-    if (replay != nullptr) throw;
+    if (options.origin == PlanOrigin::kUser) throw;
     throw InternalError(
         fmt::format("group {}: the schedule of family {} does not fit: {}", plan.name, plan.family, error.what()));
   }
-}
-
-}  // namespace
-
-GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const GroupOptions& options) {
-  const GroupTe te = build_te(in);
-  GroupCode code;
-  code.plan = replay != nullptr ? *replay : make_plan(in, te);
-  const te::Program stored = te::apply_layouts(te.program, code.plan.layouts);
-  if (options.dump_te) options.dump_te(stored);
-  lower::RunOptions run = options.lower;
-  run.lower.inner_divisor = te::common_divisor(te.program);
-  code.loops = lower::lower(apply_plan(stored, code.plan, replay), run);
   code.params = describe_params(in, te, code);
   code.flop = contraction_flop(te.program);
   return code;

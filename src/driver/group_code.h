@@ -44,15 +44,24 @@ struct GroupTe {
 };
 GroupTe build_te(const GroupInputs& in);
 
+/// Who answers for a plan whose schedule does not fit: the user who gave it, or we.
+enum class PlanOrigin : uint8_t { kOurs, kUser };
+
 struct GroupOptions {
   lower::RunOptions lower;
+  PlanOrigin origin = PlanOrigin::kOurs;
   std::function<void(const te::Program& program)> dump_te;  // once, with constants in the layouts of the plan
 };
 
+/// Loop IR of `program` under the layouts and the schedule of `plan`, lowered. UserError when the schedule does not
+/// fit.
+loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options);
+
+/// The group after `plan`: loops, and what their parameters are.
+GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::GroupPlan& plan,
+                      const GroupOptions& options);
+
 /// Operations of the sums of products of `program`: 2 for each multiply and add.
 double contraction_flop(const te::Program& program);
-
-/// Plans the group (or replays `replay`), applies the schedule and lowers it.
-GroupCode build_group(const GroupInputs& in, const plan::GroupPlan* replay, const GroupOptions& options);
 
 }  // namespace tw::driver

@@ -87,7 +87,8 @@ class Evaluation {
       out.bounds.emplace_back(exact_[id].floats.size(), 0.0);
     }
     for (int trial = 0; trial < trials; ++trial) run_trial(trial, out);
-    for (size_t o = 0; o < out.values.size(); ++o) finish_bounds(out.values[o], out.bounds[o]);
+    for (size_t o = 0; o < out.values.size(); ++o)
+      finish_bounds(out.values[o].type.type, out.values[o].floats, out.bounds[o]);
     return out;
   }
 
@@ -117,8 +118,8 @@ class Evaluation {
     const RefTensor& out = outputs[k];
     if (!out.is_float()) return {};
     const graph::OpClass op_class = ops_.at(node.op).op_class;
-    const double u = unit_roundoff(out.type.type);
-    const double u_sum = unit_roundoff(accumulator(out.type.type));
+    const RoundingErrors rounding = rounding_errors(out.type.type);
+    const double u_sum = rounding.sum;
     std::vector<double> error(out.floats.size(), 0.0);
     if (op_class == graph::OpClass::kInjective) return error;
     double scale = 0;
@@ -138,7 +139,7 @@ class Evaluation {
       for (double& e : error) e = kNormalizationUlps * u_sum * largest;
     }
     for (size_t i = 0; i < error.size(); ++i)
-      error[i] += scale * std::fabs(magnitude.floats[i]) + kFunctionUlps / kSafety * u * std::fabs(out.floats[i]);
+      error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.function * std::fabs(out.floats[i]);
     return error;
   }
 
@@ -177,15 +178,6 @@ class Evaluation {
     }
   }
 
-  static void finish_bounds(const RefTensor& value, std::vector<double>& bounds) {
-    double square = 0;
-    for (const double b : bounds) square += b * b;
-    const double rms = bounds.empty() ? 0 : std::sqrt(square / static_cast<double>(bounds.size()));
-    for (size_t i = 0; i < bounds.size(); ++i) {
-      if (rms > 0) bounds[i] = kSafety * std::max(bounds[i], rms) + 2 * ulp(value.type.type, value.floats[i]);
-    }
-  }
-
   const graph::Graph& body_;
   const graph::OpTable& ops_;
   std::vector<RefTensor> exact_;
@@ -202,6 +194,19 @@ double ulp(DataType type, double x) {
       type == DataType::f16() ? -24 : (type == DataType::f64() ? -1074 : (type == DataType::bf16() ? -133 : -149));
   const int exponent = x == 0 ? smallest : std::ilogb(x) - bits + 1;
   return std::ldexp(1.0, std::max(exponent, smallest));
+}
+
+RoundingErrors rounding_errors(DataType type) {
+  return {unit_roundoff(accumulator(type)), kFunctionUlps / kSafety * unit_roundoff(type)};
+}
+
+void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& bounds) {
+  double square = 0;
+  for (const double b : bounds) square += b * b;
+  const double rms = bounds.empty() ? 0 : std::sqrt(square / static_cast<double>(bounds.size()));
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    if (rms > 0) bounds[i] = kSafety * std::max(bounds[i], rms) + 2 * ulp(type, values[i]);
+  }
 }
 
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,

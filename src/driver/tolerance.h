@@ -25,6 +25,15 @@ struct Bounded {
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops,
                          const std::vector<graph::RefTensor>& inputs, int trials);
 
+/// The same table for other evaluators: error of one operation whose result has type `type`, before kSafety.
+struct RoundingErrors {
+  double sum = 0;       // of a sum of K terms, times sqrt(K) * sum|terms|
+  double function = 0;  // of any operation, times |result|
+};
+RoundingErrors rounding_errors(DataType type);
+/// Bounds of elements `values` of type `type` from the largest deviations that random errors caused there.
+void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& deviations);
+
 /// Spacing of numbers of `type` at |x|; 0 for integers.
 double ulp(DataType type, double x);
 

@@ -1,9 +1,12 @@
 #include "support/folders.h"
 
 #include <cstdlib>
+#include <string_view>
 
 namespace tw {
 namespace {
+
+constexpr std::string_view kNowhere = "/dev/null";  // as a place: none is wanted
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -18,6 +21,19 @@ std::string cache_folder() {
   if (xdg.starts_with('/')) return xdg + "/tilewright";
   const std::string home = variable("HOME");
   return home.empty() ? "" : home + "/.cache/tilewright";
+}
+
+std::string state_folder() {
+  const std::string xdg = variable("XDG_STATE_HOME");
+  if (xdg.starts_with('/')) return xdg + "/tilewright";
+  const std::string home = variable("HOME");
+  return home.empty() ? "" : home + "/.local/state/tilewright";
+}
+
+std::string tuning_database() {
+  if (std::string own = variable("TILEWRIGHT_DB"); !own.empty()) return own == kNowhere ? "" : own;
+  const std::string folder = state_folder();
+  return folder.empty() ? "" : folder + "/tuning.db";
 }
 
 }  // namespace tw

@@ -9,4 +9,12 @@ namespace tw {
 /// none of them is set. The folder need not exist.
 std::string cache_folder();
 
+/// Folder for what is worth keeping: $XDG_STATE_HOME/tilewright, else $HOME/.local/state/tilewright; empty when neither
+/// is set.
+std::string state_folder();
+
+/// File of the tuning records: $TILEWRIGHT_DB, else tuning.db in the state folder; empty when there is none, or when
+/// the variable is /dev/null.
+std::string tuning_database();
+
 }  // namespace tw

@@ -12,6 +12,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -22,6 +23,8 @@ import zipfile
 import onnx_bytes as ob
 
 TILEWRIGHT = os.environ["TILEWRIGHT"]
+# Equal on every machine and every time, as in tests/environment.cmake; tests of what is kept or measured say so.
+os.environ |= {"TILEWRIGHT_CACHE_DIR": "/dev/null", "TILEWRIGHT_DB": "/dev/null", "TILEWRIGHT_NO_MEASURE": "1"}
 USAGE, MODEL, MISMATCH, ARTEFACT, EXHAUSTED = 2, 3, 4, 5, 6
 
 
@@ -322,14 +325,207 @@ class Results(Case):
 
     def test_examples_of_the_help_run(self):
         self.write("resnet50.onnx", ob.dense())
-        environment = {**os.environ, "PATH": f"{pathlib.Path(TILEWRIGHT).parent}:{os.environ['PATH']}"}
-        for verb in ([], ["compile"], ["run"], ["bench"], ["verify"], ["inspect"], ["doctor"]):
+        environment = {**os.environ, "PATH": f"{pathlib.Path(TILEWRIGHT).parent}:{os.environ['PATH']}",
+                       "TILEWRIGHT_CACHE_DIR": str(self.folder / "cache"), "TILEWRIGHT_DB": str(self.folder / "tuning.db")}
+        for verb in ([], ["compile"], ["run"], ["bench"], ["verify"], ["inspect"], ["doctor"], ["cache"], ["cache", "status"], ["cache", "path"],
+                     ["cache", "prune"], ["db"], ["db", "status"], ["db", "export"], ["db", "import"], ["db", "merge"]):
             text = self.succeeds(*verb, "-h").stdout
             example = re.match(r"Example: (tilewright .*)", text)
             self.assertIsNotNone(example, f"{verb}: {text}")
             done = subprocess.run(example.group(1), shell=True, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300)
             self.assertEqual(done.returncode, 0, f"{example.group(1)}\n{done.stdout}{done.stderr}")
         self.assertRegex(self.succeeds("--version").stdout, r"^tilewright \d+\.\d+\.\d+\n$")
+
+
+class Kept(Case):
+    """What is kept between compilations: artefacts in the cache, times in the database."""
+
+    def setUp(self):
+        super().setUp()
+        self.state = self.folder / "state"
+        self.environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(self.state / "cache"), "TILEWRIGHT_DB": str(self.state / "tuning.db")}
+        del self.environment["TILEWRIGHT_NO_MEASURE"]
+
+    def keeps(self, *words):
+        return self.succeeds(*words, env=self.environment)
+
+    def compile(self, name, *options):
+        return json.loads(self.keeps("compile", "dense.onnx", "-o", name, "--json", *options).stdout)
+
+    def test_the_second_compilation_is_a_copy(self):
+        first = self.compile("a.tw")
+        again = self.compile("b.tw", "--plan-out", "b.twp")
+        self.assertFalse(first["cached"])
+        self.assertTrue(again["cached"])
+        same = {"target", "entries", "groups", "kernels", "families", "bytes"}
+        self.assertEqual({k: first[k] for k in same}, {k: again[k] for k in same})
+        self.assertEqual((self.folder / "a.tw").read_bytes(), (self.folder / "b.tw").read_bytes())
+        self.compile("c.tw", "--no-cache", "--plan-out", "c.twp")
+        self.assertEqual((self.folder / "b.twp").read_bytes(), (self.folder / "c.twp").read_bytes())
+        self.assertEqual((self.folder / "a.tw").read_bytes(), (self.folder / "c.tw").read_bytes())
+        self.assertIn("from the cache", self.keeps("compile", "dense.onnx", "-o", "d.tw", "-vv").stdout)
+        self.write("x.npy", npy([4, 3], range(12)))
+        for model in ("dense.onnx", "b.tw"):
+            self.keeps("run", model, "--input", "x=@x.npy", "--output", "y=@y.npy")
+            self.assertEqual(npy_floats((self.folder / "y.npy").read_bytes()), ob.dense_reference(list(range(12))))
+
+    def test_what_changes_the_artefact_is_no_hit(self):
+        self.compile("a.tw")
+        for options in (["--no-measure"], ["--target", "cpu:x86-64-v3"], ["--disable-pass", "fuse"], ["--time-passes"], ["--no-cache"]):
+            if options == ["--target", json.loads(self.keeps("doctor", "--json").stdout)["target"]]:
+                continue
+            self.assertFalse(self.compile("b.tw", *options)["cached"], options)
+        self.write("dense.onnx", ob.dense(k=4))
+        self.assertFalse(self.compile("b.tw")["cached"])
+
+    def test_a_damaged_entry_is_compiled_anew(self):
+        self.compile("a.tw")
+        (entry,) = (self.state / "cache" / "artefacts").glob("*.tw")
+        entry.write_bytes(b"x" + entry.read_bytes()[1:])
+        done = self.keeps("compile", "dense.onnx", "-o", "b.tw", "--json")
+        self.assertIn("damaged", done.stderr)
+        self.assertFalse(json.loads(done.stdout)["cached"])
+        self.assertEqual((self.folder / "a.tw").read_bytes(), (self.folder / "b.tw").read_bytes())
+        self.assertTrue(self.compile("c.tw")["cached"])
+
+    def test_cache_verb(self):
+        self.compile("a.tw")
+        status = json.loads(self.keeps("cache", "status", "--json").stdout)
+        self.assertEqual(status["entries"], 1)
+        self.assertGreater(status["bytes"], (self.folder / "a.tw").stat().st_size)
+        self.assertEqual(self.keeps("cache", "path").stdout.strip(), status["folder"])
+        self.assertIn("1 artefacts", self.keeps("cache", "status").stdout)
+        self.assertEqual(json.loads(self.keeps("cache", "prune", "--json").stdout)["removed"], 1)
+        self.assertEqual(json.loads(self.keeps("cache", "status", "--json").stdout)["entries"], 0)
+        self.fails(USAGE, ["cache", "prune", "--max-size", "lots"], "--max-size", "lots")
+        self.fails(USAGE, ["cache"], "subcommand")
+
+    def test_db_verb(self):
+        status = json.loads(self.keeps("db", "status", "--json").stdout)
+        self.assertEqual((status["path"], status["tasks"]), (str(self.state / "tuning.db"), 0))
+        self.assertEqual(json.loads(self.keeps("db", "export", "t.ndjson", "--json").stdout)["records"], 0)
+        record = {"program": "p", "environment": "e", "family": "f", "layouts": "", "schedule": "s", "predicted_us": 1.5, "outcome": "measured",
+                  "reason": "", "best_us": 2.5, "median_us": 3, "samples": 12, "quiet_share": 0.5}
+        lines = [{"schema": "tilewright.tuning.v1"}, record, {**record, "schedule": "t", "outcome": "crashed", "reason": "signal 11"}]
+        self.write("in.ndjson", "".join(json.dumps(line) + "\n" for line in lines).encode())
+        for added in (2, 0):
+            document = json.loads(self.keeps("db", "import", "in.ndjson", "--json").stdout)
+            self.assertEqual((document["added"], document["known"]), (added, 2 - added))
+        status = json.loads(self.keeps("db", "status", "--json").stdout)
+        self.assertEqual((status["tasks"], status["measured"], status["quarantined"]), (1, 1, 1))
+        self.keeps("db", "export", "t.ndjson")
+        self.assertEqual([json.loads(line) for line in (self.folder / "t.ndjson").read_text().splitlines()], lines)
+        other = str(self.folder / "other.db")
+        self.assertEqual(json.loads(self.keeps("db", "import", "t.ndjson", "--db", other, "--json").stdout)["added"], 2)
+        self.assertEqual(json.loads(self.keeps("db", "merge", other, "--json").stdout)["known"], 2)
+        os.remove(self.state / "tuning.db")
+        self.assertEqual(json.loads(self.keeps("db", "merge", other, "--json").stdout)["added"], 2)
+
+    def test_bad_records_and_databases(self):
+        def refuses(code, words, *fragments):
+            done = self.run_command(*words, env=self.environment)
+            self.assertEqual(done.returncode, code, done.stderr)
+            for fragment in fragments:
+                self.assertIn(fragment, done.stderr)
+        self.write("bad.ndjson", b'{"schema": "tilewright.tuning.v1"}\n{"program": "p"}\n')
+        refuses(USAGE, ["db", "import", "bad.ndjson"], "bad.ndjson", "line 2")
+        for text in (b"", b"noise", b'{"schema": "frob"}\n'):
+            self.write("bad.ndjson", text)
+            refuses(USAGE, ["db", "import", "bad.ndjson"], "bad.ndjson")
+        refuses(USAGE, ["db", "import", "missing.ndjson"], "missing.ndjson")
+        refuses(USAGE, ["db", "merge", "missing.db"], "missing.db")
+        self.write("noise.db", b"noise" * 100)
+        refuses(USAGE, ["db", "merge", "noise.db"], "noise.db")
+        refuses(EXHAUSTED, ["db", "status", "--db", str(self.folder / "dense.onnx" / "x.db")], "x.db")
+        self.state.mkdir(exist_ok=True)
+        (self.state / "tuning.db").write_bytes(b"noise" * 100)
+        for suffix in ("-wal", "-shm"):
+            (self.state / f"tuning.db{suffix}").unlink(missing_ok=True)
+        done = self.keeps("compile", "dense.onnx", "-o", "a.tw")
+        self.assertIn("damaged", done.stderr)
+        self.assertEqual((self.state / "tuning.db.damaged").read_bytes(), b"noise" * 100)
+
+    def test_several_compilations_at_once(self):
+        processes = [subprocess.Popen([TILEWRIGHT, "compile", "dense.onnx", "-o", f"{i}.tw"], cwd=self.folder, env=self.environment,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(4)]
+        for process in processes:
+            text, _ = process.communicate(timeout=300)
+            self.assertEqual(process.returncode, 0, text)
+        self.assertEqual(len({(self.folder / f"{i}.tw").read_bytes() for i in range(4)}), 1)
+        self.assertEqual(json.loads(self.keeps("cache", "status", "--json").stdout)["entries"], 1)
+
+    def test_candidates_are_measured_and_remembered(self):
+        self.write("dense.onnx", ob.dense(m=64, k=256, n=256))
+        first = self.compile("a.tw", "--no-cache", "--plan-out", "a.twp", "--events", "a.ndjson", "--measure-threads", "1")
+        self.assertIn("  time ", (self.folder / "a.twp").read_text())
+        events = [json.loads(line) for line in (self.folder / "a.ndjson").read_text().splitlines()]
+        candidates = [e for e in events if "candidate" in e]
+        self.assertGreater(len(candidates), 1)
+        self.assertEqual({e["outcome"] for e in candidates}, {"measured"})
+        self.assertIn("measure", {e.get("phase") for e in events})
+        status = json.loads(self.keeps("db", "status", "--json").stdout)
+        self.assertEqual((status["tasks"], status["measured"]), (1, len(candidates)))
+        self.compile("b.tw", "--no-cache", "--events", "b.ndjson", "--measure-threads", "1")
+        self.assertNotIn("candidate", (self.folder / "b.ndjson").read_text())
+        self.assertEqual((self.folder / "a.tw").read_bytes(), (self.folder / "b.tw").read_bytes())
+        self.compile("c.tw", "--no-measure", "--plan-out", "c.twp")
+        self.assertNotIn("  time ", (self.folder / "c.twp").read_text())
+        self.keeps("verify", "a.tw")
+        self.assertGreater(first["groups"], 0)
+
+    def measuring(self, *options):
+        """A compilation that has begun to measure a group, with many more to come."""
+        layers = 40
+        nodes, tensors = [], []
+        for i in range(layers):
+            nodes.append(ob.node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"], f"M{i}"))
+            tensors.append(ob.tensor(f"w{i}", [200 + i, 201 + i], [1] * (200 + i) * (201 + i)))
+        self.write("deep.onnx", ob.model(nodes, [ob.value_info("x0", [64, 200])], [ob.value_info(f"x{layers}", [64, 200 + layers])], tensors))
+        process = subprocess.Popen([TILEWRIGHT, "compile", "deep.onnx", "-o", "deep.tw", "--events", "e.ndjson", "-v", *options], cwd=self.folder,
+                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        deadline = time.monotonic() + 120
+        while '"candidate"' not in (self.folder / "e.ndjson").read_text() if (self.folder / "e.ndjson").exists() else True:
+            self.assertIsNone(process.poll(), "it ended before it measured anything")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        return process
+
+    def test_an_interrupt_keeps_the_best_so_far(self):
+        process = self.measuring()
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the compiler and whatever it started
+        text, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, text)
+        self.succeeds("run", "deep.tw", "--random", "seed=0")
+        measured = len(re.findall(r"(?m)^  \S+ +M\d+ [0-9.]+ us", text))
+        self.assertGreater(measured, 0, text)
+        self.assertLess(measured, 40, text)
+        self.assertEqual(json.loads(self.keeps("cache", "status", "--json").stdout)["entries"], 0, "an unfinished search was cached")
+
+    def test_a_second_interrupt_ends_the_command(self):
+        process = self.measuring()
+        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, signal.SIGINT)
+        text, _ = process.communicate(timeout=120)
+        if process.returncode != 0:  # unless it finished between the two
+            self.assertEqual(process.returncode, 130, text)
+            self.assertFalse((self.folder / "deep.tw").exists())
+        self.assertEqual([p.name for p in self.folder.iterdir() if ".tmp." in p.name], [])
+
+    def test_the_budget_bounds_the_time(self):
+        start = time.monotonic()
+        process = self.measuring("--budget", "1s", "--json")
+        text, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, text)
+        self.assertLess(time.monotonic() - start, 60)
+        events = [json.loads(line) for line in (self.folder / "e.ndjson").read_text().splitlines()]
+        self.assertLess(len({e["group"] for e in events if "group" in e}), 40)
+
+    def test_options(self):
+        for text in ("soon", "-3s", "0", "10 parsecs"):
+            self.fails(USAGE, ["compile", "dense.onnx", f"--budget={text}"], "--budget", text)
+        self.fails(USAGE, ["compile", "dense.onnx", "--measure-threads", "-1"], "--measure-threads")
+        self.compile("a.tw", "--budget", "2m", "--measure-threads", "1")
+        self.fails(USAGE, ["worker"], "socket")
 
 
 class Figures(Case):

@@ -47,6 +47,9 @@ void add_verify(Application& application);
 void add_inspect(Application& application);
 void add_explain(Application& application);
 void add_doctor(Application& application);
+void add_cache(Application& application);
+void add_db(Application& application);
+void add_worker(Application& application);
 
 /// Runs `body` and turns each kind of error into its message on stderr and its exit code. A defect of ours leaves a
 /// folder with which it can be seen again; `command` is what the user gave.
@@ -57,6 +60,8 @@ void print_json(std::string_view schema, nlohmann::ordered_json document);
 /// A line of people's text: stdout, or stderr when --json keeps stdout for the document.
 void say(const GlobalOptions& global, const std::string& line);
 
+/// Folder of the cache of artefacts; empty: there is none.
+std::string artefact_cache_folder();
 /// This machine's measured figures, for verbs that build something from them; notices go to stderr.
 driver::hal::HalOptions measured_figures();
 

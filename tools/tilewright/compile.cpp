@@ -18,81 +18,111 @@ struct Options {
   ModelOptions compile;
 };
 
-std::map<std::string, int> count_families(const driver::Compiled& compiled) {
-  std::map<std::string, int> counts;
-  for (const plan::EntryPlan& entry : compiled.plan.entries) {
-    for (const plan::GroupPlan& g : entry.groups) ++counts[g.family];
-  }
-  return counts;
-}
+// What a compilation gave, now or earlier.
+struct Product {
+  driver::CompileSummary summary;
+  std::vector<driver::PassTime> times;  // empty when it was in the cache
+  bool cached = false;
+};
 
-size_t count_groups(const driver::Compiled& compiled) {
-  size_t count = 0;
-  for (const plan::EntryPlan& entry : compiled.plan.entries) count += entry.groups.size();
-  return count;
-}
-
-void print_times(const GlobalOptions& global, const driver::Compiled& compiled) {
-  for (const driver::PassTime& t : compiled.times)
+void print_times(const GlobalOptions& global, const Product& product) {
+  for (const driver::PassTime& t : product.times)
     say(global, fmt::format("  {:<6} {:<24} {:9.3f} ms", t.phase, t.pass, t.nanoseconds / 1e6));
 }
 
-void print_groups(const GlobalOptions& global, const driver::Compiled& compiled) {
-  for (const plan::EntryPlan& entry : compiled.plan.entries) {
+void print_groups(const GlobalOptions& global, const plan::Plan& plan) {
+  for (const plan::EntryPlan& entry : plan.entries) {
     for (const plan::GroupPlan& g : entry.groups) {
-      say(global, fmt::format("  {:<12} {}", g.family, g.name));
+      const std::string measured = g.microseconds > 0 ? fmt::format(" {:.1f} us", g.microseconds) : "";
+      const std::string predicted = g.predicted_us > 0 ? fmt::format(" ({:.1f} us predicted)", g.predicted_us) : "";
+      say(global, fmt::format("  {:<12} {}{}{}", g.family, g.name, measured, predicted));
       if (global.verbose < 2) continue;
       for (const plan::Rival& r : g.rivals) say(global, fmt::format("    not {}: {}", r.family, r.reason));
     }
   }
 }
 
+// The decisions that an artefact on disk holds.
+std::string plan_of(const std::string& artefact) {
+  const std::vector<uint8_t> bytes = read_file(artefact);
+  const auto plan = parse_artefact(artefact, bytes).section("plan");
+  return {plan.begin(), plan.end()};
+}
+
+void write_bytes(const std::string& path, std::span<const uint8_t> bytes) {
+  format::write_file_atomically(path, [&](const format::PutBytes& put) { put(bytes); });
+}
+
+// Compiles to `output`, or copies what an earlier compilation left in the cache.
+Product produce(const Options& options, driver::CompileOptions compile, const std::string& output, Progress& progress) {
+  auto [cache, key] = find_in_cache(options.model, options.compile, compile, progress);
+  if (options.time_passes) key.reset();
+  if (key) {
+    if (const auto hit = cache.find(*key)) {
+      write_bytes(output, hit->artefact.bytes());
+      return {hit->summary, {}, true};
+    }
+  }
+  const driver::Compiled compiled = driver::compile_file(options.model, compile);
+  if (!options.compile.stop_after.empty()) return {};
+  driver::write_artefact(compiled, output);
+  if (key) {
+    const Result<driver::MappedFile> written = driver::MappedFile::open(output);
+    if (written.ok()) cache.store(*key, written->bytes(), compiled);
+  }
+  return {driver::summarize(compiled), compiled.times, false};
+}
+
+void print_text(const GlobalOptions& global, const Options& options, const Product& product, const std::string& line) {
+  const driver::CompileSummary& summary = product.summary;
+  std::string families;
+  for (const auto& [family, count] : summary.families)
+    families += fmt::format("{} {} {}", families.empty() ? "" : ",", count, family);
+  say(global, line + (product.cached ? ", from the cache" : ""));
+  if (summary.entries.size() > 1) {
+    say(global, fmt::format("{} combinations of shapes share weights and code:", summary.entries.size()));
+    for (const std::string& entry : summary.entries) say(global, "  " + entry);
+  }
+  say(global, fmt::format("{} groups:{}; {} different kernels", summary.groups, families, summary.kernels));
+  if (options.time_passes) print_times(global, product);
+}
+
 int compile(const GlobalOptions& global, const Options& options) {
-  driver::CompileOptions compile = to_compile_options(options.compile);
   Progress progress(global);
-  compile.progress = std::ref(progress);
+  const driver::CompileOptions compile = to_compile_options(options.compile, progress);
   const double start = now_seconds();
   std::string output = options.output;
   if (output.empty()) output = std::filesystem::path(options.model).replace_extension(".tw").string();
   if (options.model.ends_with(".tw")) throw UsageError(fmt::format("'{}' is compiled already", options.model));
-  const driver::Compiled compiled = driver::compile_file(options.model, compile);
+  const Product product = produce(options, compile, output, progress);
   if (!options.compile.stop_after.empty()) {
     say(global, fmt::format("stopped after pass {}", options.compile.stop_after));
     return kOk;
   }
-  driver::write_artefact(compiled, output);
-  if (!options.plan_out.empty()) {
-    const std::string text = plan::to_string(compiled.plan);
-    format::write_file_atomically(options.plan_out, [&](const format::PutBytes& put) {
-      put({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-    });
-  }
   const double seconds = now_seconds() - start;
-  for (const std::string& warning : compiled.warnings) fmt::print(stderr, "tilewright: warning: {}\n", warning);
+  std::string plan;
+  if (!options.plan_out.empty() || global.verbose > 0) plan = plan_of(output);
+  if (!options.plan_out.empty())
+    write_bytes(options.plan_out, {reinterpret_cast<const uint8_t*>(plan.data()), plan.size()});
+  for (const std::string& warning : product.summary.warnings) fmt::print(stderr, "tilewright: warning: {}\n", warning);
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output));
   if (global.json) {
     print_json("tilewright.compile.v1", {{"output", output},
-                                         {"target", compiled.plan.target},
-                                         {"entries", compiled.plan.entries.size()},
-                                         {"groups", count_groups(compiled)},
-                                         {"kernels", compiled.kernels},
-                                         {"families", count_families(compiled)},
+                                         {"target", product.summary.target},
+                                         {"entries", product.summary.entries.size()},
+                                         {"groups", product.summary.groups},
+                                         {"kernels", product.summary.kernels},
+                                         {"families", product.summary.families},
                                          {"bytes", bytes},
+                                         {"cached", product.cached},
                                          {"seconds", seconds}});
     return kOk;
   }
-  std::string families;
-  for (const auto& [family, count] : count_families(compiled))
-    families += fmt::format("{} {} {}", families.empty() ? "" : ",", count, family);
-  say(global, fmt::format("{} -> {} ({:.1f} MB) for {} in {:.2f} s", options.model, output, bytes / 1e6,
-                          compiled.plan.target, seconds));
-  if (compiled.plan.entries.size() > 1) {
-    say(global, fmt::format("{} combinations of shapes share weights and code:", compiled.plan.entries.size()));
-    for (const plan::EntryPlan& entry : compiled.plan.entries) say(global, "  " + entry.name);
-  }
-  say(global, fmt::format("{} groups:{}; {} different kernels", count_groups(compiled), families, compiled.kernels));
-  if (global.verbose > 0) print_groups(global, compiled);
-  if (options.time_passes) print_times(global, compiled);
+  progress.clear();
+  print_text(global, options, product,
+             fmt::format("{} -> {} ({:.1f} MB) for {} in {:.2f} s", options.model, output, bytes / 1e6,
+                         product.summary.target, seconds));
+  if (global.verbose > 0) print_groups(global, plan::parse_plan(plan));
   return kOk;
 }
 

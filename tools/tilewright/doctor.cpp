@@ -3,6 +3,7 @@
 
 #include "driver/generate.h"
 #include "ops/list.h"
+#include "support/folders.h"
 #include "targets/registry.h"
 #include "tilewright/command.h"
 
@@ -88,7 +89,9 @@ int doctor(const GlobalOptions& global, const Options& options) {
                                         {"figures", to_json(host)},
                                         {"figures_file", driver::hal::figures_path(host, hal)},
                                         {"operators", operators},
-                                        {"nvrtc", nvrtc}});
+                                        {"nvrtc", nvrtc},
+                                        {"cache", artefact_cache_folder()},
+                                        {"database", tuning_database()}});
     return kOk;
   }
   say(global, fmt::format("CPU        {} ({} CPUs)", cpu, host.units));
@@ -97,6 +100,8 @@ int doctor(const GlobalOptions& global, const Options& options) {
   print_figures(global, host);
   say(global, fmt::format("operators  {}", operators));
   say(global, fmt::format("NVRTC      {}", nvrtc));
+  say(global, fmt::format("cache      {}", artefact_cache_folder()));
+  say(global, fmt::format("database   {}", tuning_database()));
   for (const std::string& name : targets::target_names()) say(global, fmt::format("           --target {}", name));
   return kOk;
 }

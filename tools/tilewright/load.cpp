@@ -12,11 +12,19 @@ LoadedModel load_model(const GlobalOptions& global, const std::string& model, co
     loaded.artefact = read_file(model);
     return loaded;
   }
-  driver::CompileOptions options = to_compile_options(compile);
   Progress progress(global);
-  options.progress = std::ref(progress);
+  driver::CompileOptions options = to_compile_options(compile, progress);
   loaded.sources = driver::import_file(model, options);
-  loaded.artefact = driver::artefact_bytes(driver::compile_imported(loaded.sources, options));
+  const auto [cache, key] = find_in_cache(model, compile, options, progress);
+  if (key) {
+    if (const auto hit = cache.find(*key)) {
+      loaded.artefact.assign(hit->artefact.bytes().begin(), hit->artefact.bytes().end());
+      return loaded;
+    }
+  }
+  const driver::Compiled compiled = driver::compile_imported(loaded.sources, options);
+  loaded.artefact = driver::artefact_bytes(compiled);
+  if (key) cache.store(*key, loaded.artefact, compiled);
   return loaded;
 }
 

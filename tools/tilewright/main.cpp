@@ -10,7 +10,9 @@ namespace {
 // No word is a verb: says which one looks as if it should be, and which there are.
 int refuse_verb(const CLI::App& app, const std::vector<std::string>& words) {
   std::string known;
-  for (const CLI::App* verb : app.get_subcommands({})) known += " " + verb->get_name();
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    if (!verb->get_group().empty()) known += " " + verb->get_name();
+  }
   const auto word = std::ranges::find_if(words, [](const std::string& w) { return !w.starts_with("-"); });
   if (word == words.end()) {
     fmt::print(stderr, "tilewright: usage: a verb is missing; there are{}\n", known);
@@ -46,6 +48,9 @@ int main(int argc, char** argv) {
   add_inspect(application);
   add_explain(application);
   add_doctor(application);
+  add_cache(application);
+  add_db(application);
+  add_worker(application);
   app.allow_config_extras(CLI::config_extras_mode::error);
   for (CLI::App* verb : app.get_subcommands({})) verb->allow_config_extras(CLI::config_extras_mode::error);
   const std::vector<std::string> words(argv + 1, argv + argc);

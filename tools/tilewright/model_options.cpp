@@ -1,10 +1,15 @@
 #include "tilewright/model_options.h"
 
 #include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <limits>
 
 #include "support/error.h"
+#include "support/folders.h"
 #include "tilewright/arrays.h"
 #include "tilewright/command.h"
+#include "tilewright/interrupt.h"
 
 namespace tw::cli {
 namespace {
@@ -31,6 +36,17 @@ Shape parse_shape(const std::string& text, const std::string& option) {
   return shape;
 }
 
+double parse_duration(const std::string& text, const std::string& option) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"", 1}};
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  for (const auto& [unit, seconds] : kUnits) {
+    if (code == std::errc() && std::string_view(end) == unit && std::isfinite(value) && value > 0)
+      return value * seconds;
+  }
+  throw UsageError(fmt::format("{} '{}': expected a time such as 60s, 2m or 500ms", option, text));
+}
+
 std::pair<std::string, std::string> parse_binding(const std::string& text, const std::string& option) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -55,6 +71,20 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--dump-ir", o.dump, "Write the IR after every pass into this folder");
   app.add_option("--disable-pass", o.disabled, "Leave out an optional pass (repeatable)");
   app.add_flag("--no-optional-passes", o.no_optional_passes, "Leave out every optional pass");
+  app.add_flag("--no-measure", o.no_measure,
+               "Take what the constructors predict to be best; measure nothing ($TILEWRIGHT_NO_MEASURE)")
+      ->envname("TILEWRIGHT_NO_MEASURE");
+  app.add_option("--budget", o.budget,
+                 "Longest time for measuring candidates, for example 60s or 2m (default: no limit)");
+  app.add_option(
+         "--measure-threads", o.measure_threads,
+         "Threads that candidates are measured with: as many as the artefact will mostly run with (default: all)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag(
+      "--measure-all", o.measure_all,
+      "Measure every candidate of every group to the end, to compare predictions with: -vv, --events, explain");
+  app.add_option("--db", o.database, "Tuning database (default: $TILEWRIGHT_DB or a file of the user's state folder)");
+  app.add_flag("--no-cache", o.no_cache, "Compile, even if the cache has the artefact, and do not keep it there");
 }
 
 namespace {
@@ -138,6 +168,53 @@ driver::CompileOptions to_compile_options(const ModelOptions& o) {
   }
   out.dump_directory = o.dump;
   out.stop_after = o.stop_after;
+  return out;
+}
+
+namespace {
+
+std::function<void(const std::string&)> notices(Progress& progress) {
+  return [&progress](const std::string& notice) {
+    progress.clear();
+    fmt::print(stderr, "tilewright: note: {}\n", notice);
+  };
+}
+
+}  // namespace
+
+CachePlace find_in_cache(const std::string& model, const ModelOptions& o, driver::CompileOptions& compile,
+                         Progress& progress) {
+  driver::CacheOptions options;
+  options.folder = o.no_cache ? "" : artefact_cache_folder();
+  options.notice = notices(progress);
+  CachePlace place{driver::CompileCache(options), std::nullopt};
+  if (options.folder.empty()) return place;
+  place.key = place.cache.key(model, compile, driver::hal::resolve_target(compile.target, compile.hal).info);
+  compile.hal.notice = {};  // said now; the compilation will ask once more
+  return place;
+}
+
+std::string artefact_cache_folder() {
+  const std::string folder = cache_folder();
+  return folder.empty() || folder == "/dev/null" ? "" : folder + "/artefacts";
+}
+
+driver::CompileOptions to_compile_options(const ModelOptions& o, Progress& progress) {
+  driver::CompileOptions out = to_compile_options(o);
+  out.progress = std::ref(progress);
+  if (!o.budget.empty()) out.tuning.budget_seconds = parse_duration(o.budget, "--budget");
+  if (o.no_measure) return out;
+  watch_interrupts();
+  out.tuning.worker = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
+  out.tuning.database = o.database.empty() ? tuning_database() : o.database;
+  out.tuning.threads = o.measure_threads;
+  if (o.measure_all) {
+    out.tuning.light_us = 0;
+    out.tuning.drop_ratio = std::numeric_limits<double>::infinity();
+  }
+  out.tuning.interrupted = interrupted;
+  out.tuning.event = [&progress](const driver::TuneEvent& event) { progress.measured(event); };
+  out.tuning.notice = notices(progress);
   return out;
 }
 

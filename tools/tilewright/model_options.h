@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "driver/compile.h"
+#include "driver/compile_cache.h"
+#include "tilewright/progress.h"
 
 namespace tw::cli {
 
@@ -19,12 +20,31 @@ struct ModelOptions {
   std::string plan;  // file
   std::string dump;
   std::string stop_after;
+  bool no_measure = false;
+  std::string budget;  // "60s"
+  int measure_threads = 0;
+  bool measure_all = false;
+  std::string database;  // of tuning records; empty: the default
+  bool no_cache = false;
 };
 
 void add_model_options(CLI::App& app, ModelOptions& options);
 /// Reads and checks them; UsageError naming the option that is malformed.
 driver::CompileOptions to_compile_options(const ModelOptions& options);
 
+/// The same with measuring as asked for, which `progress` shows; both must outlive the options. Warnings go to stderr.
+driver::CompileOptions to_compile_options(const ModelOptions& options, Progress& progress);
+
+/// The cache of artefacts that these options ask for, and what names the artefact of `model` in it, if it may be there.
+struct CachePlace {
+  driver::CompileCache cache;
+  std::optional<driver::CompileCache::Key> key;
+};
+CachePlace find_in_cache(const std::string& model, const ModelOptions& options, driver::CompileOptions& compile,
+                         Progress& progress);
+
+/// "60s", "2m", "1h", "500ms" or "60" -> seconds; UsageError when malformed.
+double parse_duration(const std::string& text, const std::string& option);
 /// "1x3x224x224" -> shape; UsageError when malformed.
 Shape parse_shape(const std::string& text, const std::string& option);
 /// "NAME=VALUE" -> both parts; UsageError when there is no name or no '='.

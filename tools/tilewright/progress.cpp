@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "support/error.h"
+#include "tilewright/interrupt.h"
 
 namespace tw::cli {
 namespace {
@@ -32,24 +33,39 @@ void Progress::clear() const {
   if (terminal_) fmt::print(stderr, "\r\033[K");
 }
 
-void Progress::write_event(double seconds, std::string_view phase, int64_t done, int64_t total) {
-  if (!events_.is_open()) return;
-  events_ << nlohmann::ordered_json({{"seconds", seconds}, {"phase", phase}, {"done", done}, {"total", total}}).dump()
-          << std::endl;  // whoever follows the file sees each line at once
+void Progress::write_event(const nlohmann::ordered_json& event) {
+  if (events_.is_open()) events_ << event.dump() << std::endl;  // whoever follows the file sees each line at once
 }
 
 void Progress::operator()(std::string_view phase, int64_t done, int64_t total) {
+  const bool measuring = phase == "measure" && done < total;
+  begin_work(measuring ? Work::kInterruptible : Work::kPlain);
   const double now = now_seconds();
-  write_event(now - started_, phase, done, total);
+  write_event({{"seconds", now - started_}, {"phase", phase}, {"done", done}, {"total", total}});
   if (now - last_ < (terminal_ ? kLivePause : kPlainPause)) return;
   last_ = now;
-  const std::string line = fmt::format("{} {}/{}  {:.1f} s", phase, done, total, now - started_);
+  const std::string line =
+      fmt::format("{} {}/{}  {:.1f} s{}", phase, done, total, now - started_, measuring ? note_ : "");
   if (terminal_) {
     fmt::print(stderr, "\r\033[K{}", line);
     std::fflush(stderr);
   } else {
     fmt::print(stderr, "{}\n", line);
   }
+}
+
+void Progress::measured(const driver::TuneEvent& event) {
+  write_event({{"seconds", now_seconds() - started_},
+               {"group", event.group},
+               {"candidate", event.candidate},
+               {"candidates", event.candidates},
+               {"outcome", tune::outcome_name(event.measured.outcome)},
+               {"reason", event.measured.reason},
+               {"microseconds", event.measured.timing.best_decile_ns * 1e-3},
+               {"predicted", event.predicted_us},
+               {"quiet", event.measured.timing.quiet_share},
+               {"best", event.best_us}});
+  note_ = fmt::format("  {} best {:.1f} us", event.group, event.best_us);
 }
 
 }  // namespace tw::cli

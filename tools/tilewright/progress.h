@@ -13,12 +13,15 @@ class Progress {
   explicit Progress(const GlobalOptions& global);
   ~Progress();
   void operator()(std::string_view phase, int64_t done, int64_t total);
+  /// One candidate was measured: a line of JSON, and the best time of its group behind the live line.
+  void measured(const driver::TuneEvent& event);
   /// Takes the live line away, so that text can follow.
   void clear() const;
 
  private:
-  void write_event(double seconds, std::string_view phase, int64_t done, int64_t total);
+  void write_event(const nlohmann::ordered_json& event);
   bool terminal_;
+  std::string note_;  // behind the state of phase "measure"
   double started_;
   double last_;
   std::ofstream events_;

@@ -113,6 +113,7 @@ graph::Bytes ExternalData::read(const onnx::TensorProto& tensor, int64_t bytes) 
                                 static_cast<int64_t>(info.st_size)));
   }
   std::vector<std::byte> data = read_range(file.fd(), location.offset, bytes, what);
+  read_.insert(path);
   return std::make_shared<const std::vector<std::byte>>(std::move(data));
 }
 

@@ -30,9 +30,10 @@ struct ImportOptions {
 struct ImportResult {
   graph::Graph graph;  // compact; inputs and outputs in the model's order and under its names
   std::vector<std::string> warnings;
-  int64_t opset = 0;       // of the default domain
-  int64_t ir_version = 0;  // of the model file
-  std::string producer;    // "name version" of the program that wrote the model; may be empty
+  int64_t opset = 0;                        // of the default domain
+  int64_t ir_version = 0;                   // of the model file
+  std::string producer;                     // "name version" of the program that wrote the model; may be empty
+  std::vector<std::string> external_files;  // absolute paths of the files of external data that were read
 };
 
 /// What kept one kind of operator (or one input) from being imported.

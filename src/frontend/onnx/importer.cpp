@@ -59,6 +59,7 @@ ImportResult Importer::run() {
   ImportResult result;
   result.graph = builder_.finish(finish_outputs(scope));
   result.warnings = std::move(warnings_);
+  result.external_files.assign(files_.read_files().begin(), files_.read_files().end());
   result.opset = opset_of(scope, "");
   result.ir_version = model_.ir_version();
   result.producer = model_.producer_name();

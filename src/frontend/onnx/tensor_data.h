@@ -1,5 +1,6 @@
 // TensorProto -> type and bytes: raw data, typed fields and external files, all checked against the shape first.
 #pragma once
+#include <set>
 #include <string>
 
 #include "core/tensor_type.h"
@@ -26,10 +27,14 @@ class ExternalData {
   /// regular files, and offsets or lengths beyond the file: all before allocating. Throws UserError.
   graph::Bytes read(const onnx::TensorProto& tensor, int64_t bytes) const;
 
+  /// The files that read() has read from, as absolute paths.
+  const std::set<std::string>& read_files() const { return read_; }
+
  private:
   std::string resolve(const std::string& tensor, const std::string& location) const;
 
   std::string base_;
+  mutable std::set<std::string> read_;
 };
 
 /// The tensor's type; UserError for bad dimensions or more than kMaxElements, Unsupported for its element type.

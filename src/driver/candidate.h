@@ -1,0 +1,33 @@
+// Candidates of one group on their way to a measurement: te program and construction -> machine code -> workload.
+#pragma once
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "driver/group_code.h"
+#include "driver/program_code.h"
+#include "tune/construct/construct.h"
+#include "tune/measure/measurer.h"
+
+namespace tw::driver {
+
+/// A loop program with its machine code, or why there is none.
+struct CandidateCode {
+  loop::Program loops;
+  ProgramCode code;
+  std::string refused;
+};
+
+/// Applies each plan to `program`, lowers and generates code, on up to `threads` threads. What fails is refused.
+std::vector<CandidateCode> make_candidates(const te::Program& program, std::span<const plan::GroupPlan> plans,
+                                           const TargetInfo& target, const GroupOptions& options, int threads);
+
+/// What a worker needs to run `code`: inputs of `program` filled by name and in the layouts of `plan`, everything else
+/// written by the kernels. Nothing is wanted yet.
+tune::Workload make_workload(const te::Program& program, const plan::GroupPlan& plan, const CandidateCode& code);
+
+/// Index of the buffer in a workload of make_workload() that holds the parameter `name` of `loops`; -1: none.
+int64_t buffer_index(const loop::Program& loops, const std::string& name);
+
+}  // namespace tw::driver

@@ -1,0 +1,46 @@
+// Whether candidates of a group compute the group: samples of their outputs against a reference that shares nothing
+// with their schedules.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "driver/sampled_reference.h"
+#include "driver/tuner.h"
+#include "graph/ref_tensor.h"
+
+namespace tw::driver {
+
+/// Largest number of elements that are compared of each output.
+inline constexpr int64_t kCheckedElements = 4096;
+
+class CandidateCheck {
+ public:
+  /// Evaluates the reference of `task` through `measurer` at points that suit its candidates (places where their tiles
+  /// meet). Declines when that is not possible; candidates cannot be checked then, so none may be timed.
+  static Result<CandidateCheck> make(const TuneTask& task, tune::Measurer& measurer, const TuneContext& context);
+
+  /// Fills the inputs of `work` as those of the reference, and makes it return what check() wants to see.
+  void prepare(const loop::Program& loops, tune::Workload& work) const;
+  /// Why the samples of a candidate's first run are wrong; empty when they are right.
+  std::string check(const tune::Samples& samples) const;
+  /// Whether two candidates that passed check() differ by more than both may, somewhere.
+  std::string disagree(std::span<const tune::Difference> differences) const;
+
+ private:
+  struct Output {
+    std::string tensor;
+    std::vector<int64_t> elements;
+    graph::RefTensor want;
+    std::vector<double> bounds;
+    bool rounded = false;  // whether operations before it round: integers may then differ now and then
+  };
+  void read(const SampledReference& reference, const tune::Samples& samples);
+  bool is_mostly_finite() const;
+
+  tune::Fill fill_ = tune::Fill::kSigned;
+  std::vector<Output> outputs_;
+};
+
+}  // namespace tw::driver

@@ -1,0 +1,219 @@
+#include "driver/compile_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "driver/tuning_records.h"
+#include "support/build_id.h"
+#include "support/hash.h"
+
+namespace tw::driver {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kArtefact = ".tw";
+constexpr const char* kAbout = ".json";  // written last: without it there is no entry
+
+// Of the clock that files get their times from, which is behind the usual one by up to a tick.
+int64_t now_ns() {
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+std::string options_text(const CompileOptions& o, const TargetInfo& target) {
+  std::string text = fmt::format("build {}\ntarget {}\n", build_id(), target_text(target));
+  for (const frontend::ImportOptions& import : o.imports) {
+    text += "entry\n";
+    for (const auto& [name, shape] : import.shapes) text += fmt::format("shape {} {}\n", name, to_string(shape));
+    for (const auto& [name, value] : import.dims) text += fmt::format("dim {} {}\n", name, value);
+    for (const auto& [name, constant] : import.constants) {
+      text += fmt::format("const {} {} {}\n", name, to_string(constant.type),
+                          content_hash(std::span<const std::byte>(constant.to_bytes())));
+    }
+  }
+  for (const std::string& pass : o.disabled_passes) text += fmt::format("without {}\n", pass);
+  if (o.all_optional_off) text += "without optional passes\n";
+  const TunerOptions& t = o.tuning;
+  if (t.worker.empty() && t.database.empty()) return text + "by construction\n";
+  return text + fmt::format("measured with {} threads, light {} us, drop {}, database '{}' revision {}\n", t.threads,
+                            t.light_us, t.drop_ratio, t.database, database_revision(t.database, t.notice));
+}
+
+Json to_json(const CompileSummary& s) {
+  return {{"target", s.target},   {"entries", s.entries}, {"families", s.families}, {"groups", s.groups},
+          {"kernels", s.kernels}, {"opset", s.opset},     {"warnings", s.warnings}};
+}
+
+CompileSummary summary_of(const Json& json) {
+  return {json.at("target"),  json.at("entries"), json.at("families"), json.at("groups"),
+          json.at("kernels"), json.at("opset"),   json.at("warnings")};
+}
+
+// Into a file of its own first. No fsync: what a crash leaves half-written does not have the hash that it must have.
+void write_file(const std::string& path, std::span<const uint8_t> bytes) {
+  const std::string temporary = fmt::format("{}.tmp.{}", path, getpid());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) throw fs::filesystem_error(temporary, std::error_code(errno, std::generic_category()));
+  int failed = 0;
+  while (!bytes.empty() && failed == 0) {
+    const ssize_t written = write(fd, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
+    if (written > 0) bytes = bytes.subspan(static_cast<size_t>(written));
+    if (written < 0 && errno != EINTR) failed = errno;
+  }
+  close(fd);
+  if (failed == 0 && rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
+  if (failed == 0) return;
+  unlink(temporary.c_str());
+  throw fs::filesystem_error(path, std::error_code(failed, std::generic_category()));
+}
+
+// External data lies below the model's folder, wherever that is today.
+fs::path folder_of(const std::string& model) { return fs::weakly_canonical(fs::absolute(model).parent_path()); }
+
+bool external_data_is(const Json& files, const fs::path& folder) {
+  return std::ranges::all_of(files, [&](const Json& file) {
+    const Result<MappedFile> now = MappedFile::open(folder / file.at("path").get<std::string>());
+    return now.ok() && hash_pieces(now->bytes()) == file.at("hash").get<std::string>();
+  });
+}
+
+}  // namespace
+
+CompileSummary summarize(const Compiled& compiled) {
+  CompileSummary s;
+  s.target = compiled.plan.target;
+  for (const plan::EntryPlan& entry : compiled.plan.entries) {
+    s.entries.push_back(entry.name);
+    s.groups += static_cast<int64_t>(entry.groups.size());
+    for (const plan::GroupPlan& g : entry.groups) ++s.families[g.family];
+  }
+  s.kernels = compiled.kernels;
+  s.opset = compiled.opset;
+  s.warnings = compiled.warnings;
+  return s;
+}
+
+std::string CompileCache::path(const Key& key, const char* ending) const {
+  return options_.folder + "/" + key.name + ending;
+}
+
+std::optional<CompileCache::Key> CompileCache::key(const std::string& model, const CompileOptions& options,
+                                                   const TargetInfo& target) const {
+  if (options_.folder.empty() || !options.plan_text.empty() || !options.dump_directory.empty() ||
+      !options.stop_after.empty()) {
+    return std::nullopt;
+  }
+  Key key;
+  key.started_ns = now_ns();
+  key.model = model;
+  const Result<MappedFile> file = MappedFile::open(model);
+  if (!file.ok()) return std::nullopt;
+  key.model_modified_ns = file->modified_ns();
+  key.name = content_hash(options_text(options, target) + hash_pieces(file->bytes()));
+  return key;
+}
+
+std::optional<CompileCache::Hit> CompileCache::find(const Key& key) const {
+  std::ifstream about(path(key, kAbout));
+  if (!about) return std::nullopt;
+  const Json json = Json::parse(about, nullptr, false);
+  try {
+    if (!external_data_is(json.at("external"), folder_of(key.model))) return std::nullopt;
+    Result<MappedFile> artefact = MappedFile::open(path(key, kArtefact));
+    if (artefact.ok() && hash_pieces(artefact->bytes()) == json.at("hash").get<std::string>()) {
+      utimensat(AT_FDCWD, path(key, kAbout).c_str(), nullptr, 0);  // used now
+      return Hit{std::move(artefact).value(), summary_of(json.at("summary"))};
+    }
+  } catch (const nlohmann::json::exception&) {
+    // no text of ours: as damaged as other bytes would be
+  }
+  std::error_code ignored;
+  fs::remove(path(key, kAbout), ignored);
+  fs::remove(path(key, kArtefact), ignored);
+  if (options_.notice)
+    options_.notice(fmt::format("a damaged entry of the cache was removed: {}", path(key, kArtefact)));
+  return std::nullopt;
+}
+
+void CompileCache::store(const Key& key, std::span<const uint8_t> artefact, const Compiled& compiled) const {
+  if (!compiled.complete || static_cast<int64_t>(artefact.size()) > options_.max_bytes) return;
+  try {
+    Json external = Json::array();
+    const Result<MappedFile> model = MappedFile::open(key.model);
+    if (!model.ok() || model->modified_ns() != key.model_modified_ns) return;
+    for (const std::string& name : compiled.external_files) {
+      const Result<MappedFile> file = MappedFile::open(name);
+      if (!file.ok() || file->modified_ns() >= key.started_ns) return;
+      external.push_back({{"path", fs::path(name).lexically_relative(folder_of(key.model)).string()},
+                          {"hash", hash_pieces(file->bytes())}});
+    }
+    fs::create_directories(options_.folder);
+    write_file(path(key, kArtefact), artefact);
+    const std::string about =
+        Json{{"hash", hash_pieces(artefact)}, {"external", external}, {"summary", to_json(summarize(compiled))}}.dump();
+    write_file(path(key, kAbout), {reinterpret_cast<const uint8_t*>(about.data()), about.size()});
+    prune(options_.max_bytes);
+  } catch (const fs::filesystem_error& error) {
+    if (options_.notice) options_.notice(fmt::format("the artefact is not cached: {}", error.what()));
+  }
+}
+
+CacheStatus CompileCache::status() const {
+  CacheStatus status{options_.folder, 0, 0, options_.max_bytes};
+  std::error_code missing;
+  for (const fs::directory_entry& file : fs::directory_iterator(options_.folder, missing)) {
+    std::error_code gone;
+    const std::uintmax_t bytes = file.file_size(gone);
+    if (!gone) status.bytes += static_cast<int64_t>(bytes);
+    if (file.path().extension() == kAbout) ++status.entries;
+  }
+  return status;
+}
+
+int64_t CompileCache::prune(int64_t max_bytes) const {
+  struct Entry {
+    fs::file_time_type used = fs::file_time_type::min();
+    int64_t bytes = 0;
+    std::vector<fs::path> files;
+  };
+  std::map<std::string, Entry> entries;  // by the part of the name before the first dot: temporary files are there too
+  std::error_code missing;
+  for (const fs::directory_entry& file : fs::directory_iterator(options_.folder, missing)) {
+    std::error_code gone;
+    const std::string name = file.path().filename().string();
+    Entry& entry = entries[name.substr(0, name.find('.'))];
+    const auto bytes = static_cast<int64_t>(file.file_size(gone));
+    if (!gone) entry.bytes += bytes;
+    const auto used = file.last_write_time(gone);
+    if (!gone) entry.used = std::max(entry.used, used);
+    entry.files.push_back(file.path());
+  }
+  std::vector<const Entry*> oldest;
+  int64_t total = 0, removed = 0;
+  for (const auto& [name, entry] : entries) {
+    oldest.push_back(&entry);
+    total += entry.bytes;
+  }
+  std::ranges::sort(oldest, [](const Entry* a, const Entry* b) { return a->used < b->used; });
+  for (const Entry* entry : oldest) {
+    if (total <= max_bytes) break;
+    for (const fs::path& file : entry->files) fs::remove(file, missing);
+    total -= entry->bytes;
+    ++removed;
+  }
+  return removed;
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,76 @@
+// Whole artefacts of earlier compilations. An entry is found by a hash of everything that the artefact depends on: the
+// model's bytes, the options, the target with its figures, the build, and how its plan was decided. Its own bytes are
+// checked against a hash before they are used.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+#include "driver/mapped_file.h"
+
+namespace tw::driver {
+
+/// What is told of a compilation besides its artefact.
+struct CompileSummary {
+  std::string target;
+  std::vector<std::string> entries;     // names
+  std::map<std::string, int> families;  // schedule family -> groups
+  int64_t groups = 0;
+  int64_t kernels = 0;
+  int64_t opset = 0;
+  std::vector<std::string> warnings;
+};
+CompileSummary summarize(const Compiled& compiled);
+
+struct CacheOptions {
+  std::string folder;                    // empty: no cache
+  int64_t max_bytes = int64_t{8} << 30;  // of all entries; the ones unused for longest go first
+  std::function<void(const std::string&)> notice;
+};
+
+struct CacheStatus {
+  std::string folder;
+  int64_t entries = 0;
+  int64_t bytes = 0;
+  int64_t max_bytes = 0;
+};
+
+class CompileCache {
+ public:
+  explicit CompileCache(CacheOptions options) : options_(std::move(options)) {}
+
+  /// What names the artefact of this model under these options for `target` (options.target with its figures); nothing
+  /// when there is no cache, when the model cannot be read (the compilation will say why), or when the options ask for
+  /// more than an artefact (a plan, dumps).
+  struct Key {
+    std::string name;  // of the entry's files
+    std::string model;
+    // Whether a file is still what was compiled: the model has not changed since, external data not since then.
+    int64_t model_modified_ns = 0;
+    int64_t started_ns = 0;
+  };
+  std::optional<Key> key(const std::string& model, const CompileOptions& options, const TargetInfo& target) const;
+
+  struct Hit {
+    MappedFile artefact;
+    CompileSummary summary;
+  };
+  /// The entry, if it is there, whole, and the model's external data is what it was. A damaged one is removed.
+  std::optional<Hit> find(const Key& key) const;
+
+  /// Adds an entry and removes what is beyond the bound. What fails here ends in a notice.
+  void store(const Key& key, std::span<const uint8_t> artefact, const Compiled& compiled) const;
+
+  CacheStatus status() const;
+  /// Removes entries, the one unused for longest first, until `max_bytes` are left; returns how many.
+  int64_t prune(int64_t max_bytes) const;
+
+ private:
+  std::string path(const Key& key, const char* ending) const;
+  CacheOptions options_;
+};
+
+}  // namespace tw::driver

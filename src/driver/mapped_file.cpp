@@ -1,0 +1,77 @@
+#include "driver/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/hash.h"
+
+namespace tw::driver {
+namespace {
+
+constexpr size_t kPieceBytes = size_t{4} << 20;
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return declined("cannot read '{}': {}", path, std::strerror(errno));
+  struct stat info = {};
+  MappedFile file;
+  const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  void* mapped = nullptr;
+  if (regular && info.st_size > 0)
+    mapped = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+  close(fd);
+  if (!regular) return declined("'{}' is not a regular file", path);
+  if (mapped == MAP_FAILED) return declined("cannot map '{}': {}", path, std::strerror(errno));
+  file.data_ = static_cast<const uint8_t*>(mapped);
+  file.size_ = static_cast<size_t>(info.st_size);
+  file.modified_ns_ = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(modified_ns_, other.modified_ns_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(const_cast<uint8_t*>(data_), size_);
+}
+
+std::string hash_pieces(std::span<const uint8_t> bytes) {
+  const size_t pieces = (bytes.size() + kPieceBytes - 1) / kPieceBytes;
+  std::vector<std::string> hashes(pieces);
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t p = next++; p < pieces; p = next++) {
+      const auto piece = bytes.subspan(p * kPieceBytes, std::min(kPieceBytes, bytes.size() - p * kPieceBytes));
+      hashes[p] = content_hash(std::as_bytes(piece));
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), pieces);
+    for (size_t t = 1; t < threads; ++t) others.emplace_back(work);
+    work();
+  }
+  std::string all = fmt::format("{} bytes\n", bytes.size());
+  for (const std::string& hash : hashes) all += hash;
+  return content_hash(all);
+}
+
+}  // namespace tw::driver

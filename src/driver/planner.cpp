@@ -1,0 +1,103 @@
+#include "driver/planner.h"
+
+#include "support/error.h"
+
+namespace tw::driver {
+namespace {
+
+std::string text_of(const GroupTe& te) {
+  std::string text = te::to_string(te.program);
+  for (const auto& [tensor, layout] : te.constants) text += fmt::format("constant {}\n", tensor);
+  return text;
+}
+
+// Why a candidate that has no better one behind it is not the one: its time, or its fault.
+std::string why_not(const plan::GroupPlan& candidate, const tune::Measured& m) {
+  const std::string predicted =
+      candidate.predicted_us > 0 ? fmt::format(", {:.1f} us predicted", candidate.predicted_us) : "";
+  if (m.outcome == tune::Outcome::kMeasured)
+    return fmt::format("{:.1f} us measured{}", m.timing.best_decile_ns * 1e-3, predicted);
+  return fmt::format("{}: {}{}", tune::outcome_name(m.outcome), m.reason, predicted);
+}
+
+}  // namespace
+
+void Planner::add(const std::string& name, const GroupTe& te) {
+  const auto [found, fresh] = tasks_.try_emplace(text_of(te));
+  Task& task = found->second;
+  if (!fresh) {
+    ++task.tune.uses;
+    return;
+  }
+  task.tune.name = name;
+  task.tune.program = te.program;
+  for (const auto& [tensor, layout] : te.constants) task.tune.constants.insert(tensor);
+  construct(task);
+}
+
+void Planner::construct(Task& task) {
+  const auto families = target_.families.subspan(task.next_family);
+  std::vector<tune::Rejection> rejections;
+  const tune::GroupTask group{task.tune.program, task.tune.constants};
+  tune::Candidates built = tune::construct(families, group, target_.info, &rejections);
+  for (const tune::Rejection& r : rejections) task.declined.push_back({r.family, r.reason});
+  task.next_family += rejections.size() + 1;
+  task.tune.candidates.clear();
+  for (tune::Construction& c : built) {
+    plan::GroupPlan plan{task.tune.name, c.family, std::move(c.constant_layouts), std::move(c.schedule), 0, {}, 0};
+    plan.predicted_us = c.predicted_ns * 1e-3;
+    plan.trace = std::move(c.trace);
+    task.tune.candidates.push_back(std::move(plan));
+  }
+}
+
+void Planner::decide(const TuneContext& context) {
+  std::vector<Task*> open;
+  for (auto& [text, task] : tasks_) {
+    if (!task.decided) open.push_back(&task);
+  }
+  choose(std::move(open), context);
+}
+
+void Planner::choose(std::vector<Task*> open, const TuneContext& context) {
+  while (!open.empty()) {
+    std::vector<TuneTask> tasks;
+    for (const Task* task : open) tasks.push_back(task->tune);
+    const std::vector<TuneResult> results =
+        tuner_ == nullptr ? std::vector<TuneResult>(tasks.size()) : tuner_->choose(tasks, context);
+    std::vector<Task*> again;
+    for (size_t i = 0; i < open.size(); ++i) {
+      settle(*open[i], results[i]);
+      if (!open[i]->decided) again.push_back(open[i]);
+    }
+    open = std::move(again);
+  }
+}
+
+void Planner::settle(Task& task, const TuneResult& result) {
+  std::vector<plan::GroupPlan>& candidates = task.tune.candidates;
+  const bool measured = !result.measured.empty();
+  const auto best = static_cast<size_t>(result.best);
+  for (size_t c = 0; measured && c < candidates.size(); ++c) {
+    if (result.best < 0 || c != best)
+      task.declined.push_back({candidates[c].family, why_not(candidates[c], result.measured[c])});
+  }
+  if (result.best < 0 && task.next_family < target_.families.size()) {
+    construct(task);  // the family behind takes its place
+    return;
+  }
+  task.plan = candidates[result.best < 0 ? 0 : best];
+  if (measured && result.best >= 0) task.plan.microseconds = result.measured[best].timing.best_decile_ns * 1e-3;
+  task.plan.rivals = std::move(task.declined);
+  task.decided = true;
+}
+
+plan::GroupPlan Planner::plan(const std::string& name, const GroupTe& te) const {
+  const auto found = tasks_.find(text_of(te));
+  TW_CHECK(found != tasks_.end() && found->second.decided, "group {} is not decided", name);
+  plan::GroupPlan plan = found->second.plan;
+  plan.name = name;
+  return plan;
+}
+
+}  // namespace tw::driver

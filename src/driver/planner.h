@@ -1,0 +1,42 @@
+// How each group is implemented: candidates from the target's families, the best one by measuring or by prediction.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver/tuner.h"
+
+namespace tw::driver {
+
+/// Decides each te program once in a compilation, whatever number of groups and entries have it.
+class Planner {
+ public:
+  /// `tuner` may be null: then the constructors' own order decides.
+  Planner(const targets::Target& target, Tuner* tuner) : target_(target), tuner_(tuner) {}
+
+  /// A group that will be asked for. Names are for messages and plans.
+  void add(const std::string& name, const GroupTe& te);
+  /// Decides all that was added and is not decided yet.
+  void decide(const TuneContext& context);
+  /// The decision for a group that was added.
+  plan::GroupPlan plan(const std::string& name, const GroupTe& te) const;
+
+ private:
+  struct Task {
+    TuneTask tune;
+    std::vector<plan::Rival> declined;  // families
+    size_t next_family = 0;             // after the one that made the candidates
+    bool decided = false;
+    plan::GroupPlan plan;
+  };
+
+  void construct(Task& task);
+  void settle(Task& task, const TuneResult& result);
+  void choose(std::vector<Task*> open, const TuneContext& context);
+
+  const targets::Target& target_;
+  Tuner* tuner_;
+  std::map<std::string, Task> tasks_;  // by te program and constants, as text
+};
+
+}  // namespace tw::driver

@@ -1,0 +1,22 @@
+// What code generation makes of a loop program.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tw::driver {
+
+/// Machine code of one distinct loop program: position-independent code or a cubin, and its kernels.
+struct ProgramCode {
+  std::vector<std::byte> bytes;
+  struct Entry {
+    std::string name;           // of the function in a cubin
+    int64_t offset = 0;         // CPU: of the entry point in `bytes`
+    int64_t bytes = 0;          // CPU: of the function
+    int64_t scratch_bytes = 0;  // CPU: for each thread
+  };
+  std::vector<Entry> kernels;  // in the order of the loop program
+};
+
+}  // namespace tw::driver

@@ -1,0 +1,309 @@
+#include "driver/tuner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <future>
+#include <numeric>
+
+#include "driver/candidate_check.h"
+#include "driver/tuning_records.h"
+#include "support/error.h"
+#include "tune/measure/machine_lock.h"
+#include "tune/measure/worker_measurer.h"
+
+namespace tw::driver {
+namespace {
+
+using tune::Measured;
+using tune::Outcome;
+
+// Where the target has no figures: those of a small server core.
+constexpr double kDefaultFlopPerNs = 40;
+constexpr double kDefaultBytesPerNs = 10;
+constexpr double kLockSeconds = 20;  // that another compiler's group may take to be measured
+constexpr size_t kNone = SIZE_MAX;
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Candidates of a task with code, ready for the measurer; those that are equal once.
+struct Prepared {
+  std::vector<size_t> candidates;    // of the task: those that are to be measured
+  std::vector<CandidateCode> codes;  // of each of them
+  std::vector<tune::Workload> workloads;
+  std::vector<size_t> workload_of;   // of each candidate; kNone: it was refused
+  std::vector<size_t> candidate_of;  // of each workload: the first in `candidates` that has it
+};
+
+// The fastest one; without any time the first one that may be used.
+int64_t pick(const std::vector<Measured>& measured) {
+  int64_t best = -1;
+  double best_ns = INFINITY;
+  for (size_t c = 0; c < measured.size(); ++c) {
+    if (is_quarantined(measured[c].outcome)) continue;
+    const double ns = measured[c].outcome == Outcome::kMeasured ? measured[c].timing.best_decile_ns : INFINITY;
+    if (best >= 0 && ns >= best_ns) continue;
+    best = static_cast<int64_t>(c);
+    best_ns = ns;
+  }
+  return best;
+}
+
+}  // namespace
+
+tune::Warmth warmth_of_weights(double bytes, const TargetInfo& target) {
+  // Activations take their part of each cache, half of it by this guess.
+  constexpr double kShare = 0.5;
+  double in_private = 0, in_any = 0;
+  for (size_t l = 0; l + 1 < target.levels.size(); ++l) {  // without memory
+    const MemoryLevel& level = target.levels[l];
+    const double capacity = kShare * static_cast<double>(level.capacity_bytes) * (level.shared ? 1 : target.units);
+    if (!level.shared) in_private = std::max(in_private, capacity);
+    in_any = std::max(in_any, capacity);
+  }
+  if (bytes <= in_private) return tune::Warmth::kWarm;
+  return bytes <= in_any ? tune::Warmth::kRotated : tune::Warmth::kFlushed;
+}
+
+double estimate_ns(const te::Program& program, const TargetInfo& target) {
+  double bytes = 0;
+  const auto add = [&](const te::Tensor& t) { bytes += static_cast<double>(num_elements(t.shape) * t.type.bytes()); };
+  for (const te::Tensor& t : program.inputs) add(t);
+  for (const std::string& name : program.outputs) add(program.tensor(name));
+  const double flop_per_ns = target.flop_per_ns > 0 ? target.flop_per_ns : kDefaultFlopPerNs;
+  const double measured = target.levels.empty() ? 0 : target.levels.back().all_per_ns;
+  return std::max(contraction_flop(program) / (flop_per_ns * std::max(1, target.units)),
+                  bytes / (measured > 0 ? measured : kDefaultBytesPerNs));
+}
+
+/// One call of choose().
+class Tuner::Session {
+ public:
+  Session(Tuner& tuner, std::span<const TuneTask> tasks, const TuneContext& context)
+      : tuner_(tuner), tasks_(tasks), context_(context), results_(tasks.size()), started_(now_seconds()) {}
+
+  std::vector<TuneResult> run() {
+    std::vector<size_t> open = look_up(heavy_tasks());
+    if (!open.empty()) {
+      tuner_.complete_ = tuner_.complete_ && tuner_.start(context_.target);
+      if (tuner_.measurer_ != nullptr) measure_all(open);
+    }
+    tuner_.spent_seconds_ += now_seconds() - started_;
+    return std::move(results_);
+  }
+
+ private:
+  const TunerOptions& options() const { return tuner_.options_; }
+
+  bool stopped() const {
+    if (options().interrupted && options().interrupted()) return true;
+    return options().budget_seconds > 0 && tuner_.spent_seconds_ + now_seconds() - started_ > options().budget_seconds;
+  }
+
+  void notice(const std::string& text) const {
+    if (options().notice) options().notice(text);
+  }
+
+  double weight(const TuneTask& task) const {
+    const double predicted = task.candidates.front().predicted_us * 1e3;
+    return predicted > 0 ? predicted : estimate_ns(task.program, context_.target);
+  }
+
+  // Those worth measuring, the largest share of the model's time first.
+  std::vector<size_t> heavy_tasks() const {
+    std::vector<size_t> order;
+    for (size_t t = 0; t < tasks_.size(); ++t) {
+      if (tasks_[t].candidates.size() > 1 && weight(tasks_[t]) >= options().light_us * 1e3) order.push_back(t);
+    }
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+      return weight(tasks_[a]) * static_cast<double>(tasks_[a].uses) >
+             weight(tasks_[b]) * static_cast<double>(tasks_[b].uses);
+    });
+    return order;
+  }
+
+  // What earlier compilations know; returns the tasks that they do not know all candidates of.
+  std::vector<size_t> look_up(const std::vector<size_t>& order) {
+    if (!order.empty()) tuner_.open_database();
+    if (tuner_.database_ == nullptr) return order;
+    std::vector<size_t> open;
+    for (const size_t t : order) {
+      TuneResult& result = results_[t];
+      result.measured =
+          known_results(tasks_[t].candidates, tuner_.database_->find(task_key(tasks_[t], context_, options())));
+      result.best = pick(result.measured);
+      const auto unknown = [](const Measured& m) { return m.outcome == Outcome::kNotMeasured; };
+      if (std::ranges::any_of(result.measured, unknown)) open.push_back(t);
+      if (std::ranges::all_of(result.measured, unknown)) result.measured.clear();
+    }
+    return open;
+  }
+
+  void measure_all(const std::vector<size_t>& open) {
+    const auto total = static_cast<int64_t>(open.size());
+    // With one core to measure on, the next task's code is made on another meanwhile.
+    const bool overlaps = options().threads == 1 && context_.target.units > 1;
+    std::future<Prepared> ahead;
+    int64_t done = 0;
+    for (; done < total && !stopped(); ++done) {
+      const size_t t = open[static_cast<size_t>(done)];
+      if (context_.progress) context_.progress(done, total);
+      Prepared prepared = ahead.valid() ? ahead.get() : prepare(t, context_.threads);
+      if (overlaps && done + 1 < total) {
+        const size_t next = open[static_cast<size_t>(done) + 1];
+        ahead = std::async(std::launch::async, [this, next] { return prepare(next, 1); });
+      }
+      measure(t, std::move(prepared));
+    }
+    tuner_.complete_ = tuner_.complete_ && !stopped();
+    if (context_.progress) context_.progress(total, total);
+  }
+
+  // Code of the candidates that nobody knows, and of the best known one: times of one run compare.
+  Prepared prepare(size_t t, int threads) const {
+    const TuneTask& task = tasks_[t];
+    const std::vector<Measured>& known = results_[t].measured;
+    Prepared out;
+    std::vector<plan::GroupPlan> plans;
+    for (size_t c = 0; c < task.candidates.size(); ++c) {
+      const bool best = static_cast<int64_t>(c) == results_[t].best;
+      if (!known.empty() && known[c].outcome != Outcome::kNotMeasured && !best) continue;
+      out.candidates.push_back(c);
+      plans.push_back(task.candidates[c]);
+    }
+    out.codes = make_candidates(task.program, plans, context_.target, context_.group, threads);
+    std::map<std::string, size_t> seen;  // loop program -> workload
+    for (size_t i = 0; i < out.codes.size(); ++i) {
+      out.workload_of.push_back(kNone);
+      if (!out.codes[i].refused.empty()) continue;
+      const auto [found, fresh] = seen.try_emplace(loop::to_string(out.codes[i].loops), out.workloads.size());
+      out.workload_of.back() = found->second;
+      if (!fresh) continue;
+      out.workloads.push_back(make_workload(task.program, plans[i], out.codes[i]));
+      out.candidate_of.push_back(i);
+    }
+    return out;
+  }
+
+  void measure(size_t t, Prepared prepared) {
+    const TuneTask& task = tasks_[t];
+    const tune::MachineLock lock(tuner_.lock_file_, kLockSeconds, [this] { return stopped(); });
+    const Result<CandidateCheck> check = CandidateCheck::make(task, *tuner_.measurer_, context_);
+    if (!check.ok()) {
+      notice(fmt::format("{} is not measured: {}", task.name, check.reason()));
+      return;
+    }
+    for (size_t w = 0; w < prepared.workloads.size(); ++w) {
+      const loop::Program& loops = prepared.codes[prepared.candidate_of[w]].loops;
+      check->prepare(loops, prepared.workloads[w]);
+      for (const std::string& constant : task.constants) {
+        const int64_t b = buffer_index(loops, constant);
+        if (b >= 0) prepared.workloads[w].buffers[static_cast<size_t>(b)].warmth = context_.weights;
+      }
+    }
+    tune::MeasureOptions measure;
+    measure.threads = options().threads;
+    measure.rotate_bytes = rotate_bytes();
+    measure.drop_ratio = options().drop_ratio;
+    measure.check = [&](size_t, const tune::Samples& samples) { return check->check(samples); };
+    measure.disagree = [&](std::span<const tune::Difference> found) { return check->disagree(found); };
+    measure.stop = [this] { return stopped(); };
+    take(t, prepared, tuner_.measurer_->measure(prepared.workloads, measure));
+  }
+
+  // More than the private caches of all cores hold.
+  double rotate_bytes() const {
+    double bytes = 0;
+    for (const MemoryLevel& l : context_.target.levels)
+      bytes += l.shared ? 0 : 2.0 * static_cast<double>(l.capacity_bytes * context_.target.units);
+    return bytes;
+  }
+
+  void take(size_t t, const Prepared& prepared, const std::vector<Measured>& measured) {
+    TuneResult& result = results_[t];
+    result.measured.resize(tasks_[t].candidates.size());
+    std::vector<tune::Record> records;
+    for (size_t i = 0; i < prepared.candidates.size(); ++i) {
+      const size_t c = prepared.candidates[i], w = prepared.workload_of[i];
+      const Measured now = w == kNone ? Measured{Outcome::kRefused, prepared.codes[i].refused, {}} : measured[w];
+      if (now.outcome == Outcome::kNotMeasured) continue;
+      result.measured[c] = now;
+      if (auto record = to_record(tasks_[t].candidates[c], now)) records.push_back(std::move(*record));
+    }
+    result.best = pick(result.measured);
+    for (size_t i = 0; i < prepared.candidates.size(); ++i) {
+      if (static_cast<int64_t>(prepared.candidates[i]) == result.best)
+        tuner_.codes_[loop::to_string(prepared.codes[i].loops)] = prepared.codes[i].code;
+    }
+    if (tuner_.database_ != nullptr && !records.empty())
+      tuner_.database_->store(task_key(tasks_[t], context_, options()), records);
+    report(tasks_[t], result);
+  }
+
+  void report(const TuneTask& task, const TuneResult& result) const {
+    if (!options().event) return;
+    double best_us = 0;
+    for (size_t c = 0; c < result.measured.size(); ++c) {
+      const Measured& m = result.measured[c];
+      const double us = m.timing.best_decile_ns * 1e-3;
+      if (m.outcome == Outcome::kMeasured && (best_us == 0 || us < best_us)) best_us = us;
+      options().event({task.name, static_cast<int64_t>(c), static_cast<int64_t>(result.measured.size()), m,
+                       task.candidates[c].predicted_us, best_us});
+    }
+  }
+
+  Tuner& tuner_;
+  std::span<const TuneTask> tasks_;
+  const TuneContext& context_;
+  std::vector<TuneResult> results_;
+  double started_;
+};
+
+Tuner::Tuner(TunerOptions options) : options_(std::move(options)) {}
+
+void Tuner::open_database() {
+  if (opened_ || options_.database.empty()) return;
+  opened_ = true;
+  database_ = tune::Database::open(options_.database, options_.notice);
+  if (database_ != nullptr) lock_file_ = options_.database + ".measuring";
+}
+
+Tuner::Tuner(TunerOptions options, std::unique_ptr<tune::Measurer> measurer) : Tuner(std::move(options)) {
+  measurer_ = std::move(measurer);
+}
+
+Tuner::~Tuner() = default;
+
+bool Tuner::start(const TargetInfo& target) {
+  if (measurer_ != nullptr) return true;
+  if (tried_ || options_.worker.empty()) return false;
+  tried_ = true;
+  const auto why = [&]() -> std::string {
+    const TargetInfo host = targets::find_target("cpu").info;
+    if (target.kind != DeviceKind::kCpu || target.vector_bytes > host.vector_bytes)
+      return fmt::format("this machine does not run code for {}", target.name);
+    tune::WorkerOptions limits;
+    limits.command = options_.worker;
+    limits.run_seconds = options_.run_seconds;
+    auto measurer = std::make_unique<tune::WorkerMeasurer>(limits);
+    const Result<int> threads = measurer->available();
+    if (!threads.ok()) return threads.reason();
+    measurer_ = std::move(measurer);
+    return "";
+  }();
+  if (!why.empty() && options_.notice) options_.notice(fmt::format("nothing is measured: {}", why));
+  return why.empty();
+}
+
+const ProgramCode* Tuner::find_code(const loop::Program& program) const {
+  const auto found = codes_.find(loop::to_string(program));
+  return found == codes_.end() ? nullptr : &found->second;
+}
+
+std::vector<TuneResult> Tuner::choose(std::span<const TuneTask> tasks, const TuneContext& context) {
+  return Session(*this, tasks, context).run();
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,37 @@
+// What a caller of the compiler says about measuring.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tune/measure/measurer.h"
+
+namespace tw::driver {
+
+/// What happened to one candidate, for whoever watches.
+struct TuneEvent {
+  std::string group;
+  int64_t candidate = 0;   // its place in the constructor's order
+  int64_t candidates = 0;  // of the group
+  tune::Measured measured;
+  double predicted_us = 0;
+  double best_us = 0;  // of the group so far
+};
+
+struct TunerOptions {
+  /// Starts a worker: a program that serves the measuring protocol, and its arguments. Empty: nothing is measured.
+  std::vector<std::string> worker;
+  std::string database;       // file of tuning records (tune/database), empty: none
+  int threads = 0;            // that candidates run with: those that the artefact will mostly run with; 0: all CPUs
+  double budget_seconds = 0;  // for all groups together; 0: no limit
+  double light_us = 5;        // groups that are faster by estimate are not measured
+  double run_seconds = 2;     // before a candidate counts as hanging, besides many times its expected time
+  double drop_ratio = 1.25;   // see tune::MeasureOptions
+  std::function<bool()> interrupted;  // true: keep the best so far
+  std::function<void(const TuneEvent& event)> event;
+  /// What is worth saying and no error; unset: these become warnings of the compilation.
+  std::function<void(const std::string& notice)> notice;
+};
+
+}  // namespace tw::driver

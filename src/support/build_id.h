@@ -1,0 +1,11 @@
+// Which build of the compiler this is.
+#pragma once
+#include <string>
+
+namespace tw {
+
+/// The build id that the linker gave to the program or shared library that holds this function: hexadecimal digits of a
+/// hash of its content, so that another compiler has another one. "unknown" when it was linked without.
+std::string build_id();
+
+}  // namespace tw

@@ -1,0 +1,107 @@
+#include "tune/measure/fill.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "support/error.h"
+#include "te/materialize.h"
+
+namespace tw::tune {
+namespace {
+
+constexpr uint64_t kLargestInteger = 100;
+constexpr double kSmallest = 0.0625;  // magnitude: far from zero, so that quotients stay tame
+
+/// SplitMix64 at position i of the stream `seed` (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
+uint64_t random_word(uint64_t seed, uint64_t i) {
+  uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+double random_float(Fill fill, uint64_t word) {
+  const double sign = fill != Fill::kPositive && (word & 1) != 0 ? -1 : 1;
+  if (fill == Fill::kSigns) return sign;
+  const double unit = static_cast<double>(word >> 11) * 0x1p-53;
+  return sign * (kSmallest + (1 - kSmallest) * unit);
+}
+
+template <typename T, typename Make>
+void fill_elements(std::vector<std::byte>& bytes, uint64_t seed, const Make& make) {
+  auto* out = reinterpret_cast<T*>(bytes.data());
+  const size_t count = bytes.size() / sizeof(T);
+  for (size_t i = 0; i < count; ++i) out[i] = static_cast<T>(make(random_word(seed, i)));
+}
+
+std::vector<std::byte> random_elements(const BufferSpec& spec) {
+  std::vector<std::byte> bytes(static_cast<size_t>(spec.type.bytes()));
+  const auto number = [&](uint64_t word) { return random_float(spec.fill, word); };
+  const auto integer = [](uint64_t word) { return 1 + (word >> 8) % kLargestInteger; };
+  const DataType type = spec.type.type;
+  if (type == DataType::f16()) {
+    fill_elements<uint16_t>(bytes, spec.seed, [&](uint64_t w) { return f16_bits(number(w)); });
+  } else if (type == DataType::bf16()) {
+    fill_elements<uint16_t>(bytes, spec.seed, [&](uint64_t w) { return bf16_bits(number(w)); });
+  } else if (type == DataType::f32()) {
+    fill_elements<float>(bytes, spec.seed, number);
+  } else if (type == DataType::f64()) {
+    fill_elements<double>(bytes, spec.seed, number);
+  } else if (type.is_bool()) {
+    fill_elements<uint8_t>(bytes, spec.seed, [](uint64_t w) { return (w >> 8) & 1; });
+  } else if (type.bits() == 8) {
+    fill_elements<uint8_t>(bytes, spec.seed, integer);
+  } else if (type.bits() == 16) {
+    fill_elements<uint16_t>(bytes, spec.seed, integer);
+  } else if (type.bits() == 32) {
+    fill_elements<uint32_t>(bytes, spec.seed, integer);
+  } else {
+    fill_elements<uint64_t>(bytes, spec.seed, integer);
+  }
+  return bytes;
+}
+
+template <typename T, typename Value>
+Difference difference_of(std::span<const std::byte> a, std::span<const std::byte> b, const Value& value) {
+  const auto* x = reinterpret_cast<const T*>(a.data());
+  const auto* y = reinterpret_cast<const T*>(b.data());
+  Difference out;
+  for (size_t i = 0; i < a.size() / sizeof(T); ++i) {
+    if (std::memcmp(&x[i], &y[i], sizeof(T)) == 0) continue;
+    const double p = value(x[i]), q = value(y[i]);
+    if (p == q || (std::isnan(p) && std::isnan(q))) continue;
+    const double far = std::isfinite(p) && std::isfinite(q) ? std::fabs(p - q) : INFINITY;
+    if (far <= out.largest) continue;
+    out = {far, static_cast<int64_t>(i)};
+  }
+  return out;
+}
+
+}  // namespace
+
+Difference difference(DataType type, std::span<const std::byte> a, std::span<const std::byte> b) {
+  const auto number = [](auto x) { return static_cast<double>(x); };
+  if (type == DataType::f64()) return difference_of<double>(a, b, number);
+  if (type == DataType::f32()) return difference_of<float>(a, b, number);
+  if (type == DataType::f16()) return difference_of<uint16_t>(a, b, f16_value);
+  if (type == DataType::bf16()) return difference_of<uint16_t>(a, b, bf16_value);
+  if (type.bits() == 8) return difference_of<int8_t>(a, b, number);
+  if (type.bits() == 16) return difference_of<int16_t>(a, b, number);
+  if (type.bits() == 32) return difference_of<int32_t>(a, b, number);
+  return difference_of<int64_t>(a, b, number);
+}
+
+int64_t storage_size(const BufferSpec& spec) {
+  return num_elements(spec.layout.storage_shape(spec.type.shape)) * spec.type.type.bytes();
+}
+
+std::vector<std::byte> storage_bytes(const BufferSpec& spec) {
+  if (spec.fill == Fill::kNothing) return std::vector<std::byte>(static_cast<size_t>(storage_size(spec)));
+  TW_CHECK(spec.fill != Fill::kBytes || static_cast<int64_t>(spec.bytes.size()) == spec.type.bytes(),
+           "{} bytes for a buffer of {}", spec.bytes.size(), to_string(spec.type));
+  std::vector<std::byte> logical = spec.fill == Fill::kBytes ? spec.bytes : random_elements(spec);
+  if (spec.layout.is_identity()) return logical;
+  return te::materialize(logical, static_cast<size_t>(spec.type.type.bytes()), spec.type.shape, spec.layout);
+}
+
+}  // namespace tw::tune

@@ -1,0 +1,147 @@
+#include "tune/measure/messages.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "support/error.h"
+
+namespace tw::tune {
+namespace {
+
+using Json = nlohmann::json;
+
+Json binary_of(const std::vector<std::byte>& bytes) {
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  return Json::binary({data, data + bytes.size()});
+}
+
+std::vector<std::byte> bytes_of(const Json& json) {
+  const std::vector<uint8_t>& binary = json.get_binary();
+  const auto* data = reinterpret_cast<const std::byte*>(binary.data());
+  return {data, data + binary.size()};
+}
+
+Json json_of(const BufferSpec& b) {
+  return {{"type", to_string(b.type.type)},       {"shape", b.type.shape},
+          {"layout", to_string(b.layout)},        {"fill", static_cast<int>(b.fill)},
+          {"warmth", static_cast<int>(b.warmth)}, {"seed", b.seed},
+          {"bytes", binary_of(b.bytes)}};
+}
+
+BufferSpec buffer_of(const Json& json) {
+  BufferSpec b;
+  const auto type = parse_data_type(json.at("type").get<std::string>());
+  if (!type) throw UserError("unknown element type");
+  b.type = {*type, json.at("shape").get<Shape>()};
+  b.layout = parse_layout(json.at("layout").get<std::string>());
+  b.fill = static_cast<Fill>(json.at("fill").get<int>());
+  b.warmth = static_cast<Warmth>(json.at("warmth").get<int>());
+  b.seed = json.at("seed").get<uint64_t>();
+  b.bytes = bytes_of(json.at("bytes"));
+  return b;
+}
+
+Json json_of(const Workload& w) {
+  Json buffers = Json::array(), steps = Json::array(), wanted = Json::array();
+  for (const BufferSpec& b : w.buffers) buffers.push_back(json_of(b));
+  for (const WorkStep& s : w.steps)
+    steps.push_back({{"offset", s.offset}, {"scratch", s.scratch_bytes}, {"tiles", s.tiles}, {"args", s.args}});
+  for (const Wanted& want : w.wanted) wanted.push_back({{"buffer", want.buffer}, {"elements", want.elements}});
+  return {{"code", binary_of(w.code)},
+          {"buffers", std::move(buffers)},
+          {"steps", std::move(steps)},
+          {"wanted", std::move(wanted)}};
+}
+
+Workload workload_of(const Json& json) {
+  Workload w;
+  w.code = bytes_of(json.at("code"));
+  for (const Json& b : json.at("buffers")) w.buffers.push_back(buffer_of(b));
+  for (const Json& s : json.at("steps"))
+    w.steps.push_back({s.at("offset"), s.at("scratch"), s.at("tiles"), s.at("args").get<std::vector<int64_t>>()});
+  for (const Json& want : json.at("wanted"))
+    w.wanted.push_back({want.at("buffer"), want.at("elements").get<std::vector<int64_t>>()});
+  return w;
+}
+
+// Whatever is wrong with a message, it is no message.
+template <typename Message, typename Read>
+std::optional<Message> decoded(const Payload& payload, const Read& read) {
+  try {
+    return read(Json::from_cbor(payload, true, true, Json::cbor_tag_handler_t::error));
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string_view outcome_name(Outcome outcome) {
+  constexpr std::string_view kNames[] = {"measured", "crashed", "timed-out",   "garbage",
+                                         "refused",  "wrong",   "not-measured"};
+  return kNames[static_cast<size_t>(outcome)];
+}
+
+Payload encode(const Request& r) {
+  Json json = {{"question", static_cast<int>(r.question)},
+               {"slot", r.slot},
+               {"threads", r.threads},
+               {"rotate", r.rotate_bytes},
+               {"outputs", static_cast<int>(r.outputs)},
+               {"repetitions", r.repetitions},
+               {"samples", r.samples}};
+  if (r.question == Question::kLoad) json["workload"] = json_of(r.workload);
+  return Json::to_cbor(json);
+}
+
+Payload encode(const Answer& a) {
+  Json outputs = Json::array(), nanoseconds = Json::array(), quiet = Json::array(), differences = Json::array();
+  for (const Difference& d : a.differences) differences.push_back({d.largest, d.element});
+  for (const std::vector<std::byte>& bytes : a.outputs) outputs.push_back(binary_of(bytes));
+  for (const Sample& s : a.samples) {
+    nanoseconds.push_back(s.nanoseconds);
+    quiet.push_back(s.quiet);
+  }
+  return Json::to_cbor(Json{{"error", a.error},
+                            {"protocol", a.protocol},
+                            {"threads", a.threads},
+                            {"outputs", std::move(outputs)},
+                            {"differences", std::move(differences)},
+                            {"warm", a.warm_ns},
+                            {"nanoseconds", std::move(nanoseconds)},
+                            {"quiet", std::move(quiet)}});
+}
+
+std::optional<Request> decode_request(const Payload& payload) {
+  return decoded<Request>(payload, [](const Json& json) {
+    Request r;
+    r.question = static_cast<Question>(json.at("question").get<int>());
+    r.slot = json.at("slot");
+    r.threads = json.at("threads");
+    r.rotate_bytes = json.at("rotate");
+    r.outputs = static_cast<Request::Outputs>(json.at("outputs").get<int>());
+    r.repetitions = json.at("repetitions");
+    r.samples = json.at("samples");
+    if (r.question == Question::kLoad) r.workload = workload_of(json.at("workload"));
+    return r;
+  });
+}
+
+std::optional<Answer> decode_answer(const Payload& payload) {
+  return decoded<Answer>(payload, [](const Json& json) {
+    Answer a;
+    a.error = json.at("error");
+    a.protocol = json.at("protocol");
+    a.threads = json.at("threads");
+    for (const Json& bytes : json.at("outputs")) a.outputs.push_back(bytes_of(bytes));
+    for (const Json& d : json.at("differences")) a.differences.push_back({d.at(0), d.at(1)});
+    a.warm_ns = json.at("warm");
+    const Json& times = json.at("nanoseconds");
+    for (size_t i = 0; i < times.size(); ++i) a.samples.push_back({times[i], json.at("quiet").at(i).get<bool>()});
+    return a;
+  });
+}
+
+}  // namespace tw::tune

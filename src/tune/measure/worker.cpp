@@ -1,0 +1,63 @@
+#include "tune/measure/worker.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <exception>
+
+#include "tune/measure/executor.h"
+
+namespace tw::tune {
+namespace {
+
+// A candidate that hangs keeps the worker from seeing that its compiler has gone.
+void end_with_the_compiler() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+Answer answer(Executor& executor, const Request& request) {
+  Answer out;
+  try {
+    switch (request.question) {
+      case Question::kLoad:
+        executor.load(request.slot, request.workload, request.rotate_bytes, request.threads);
+        break;
+      case Question::kRun: {
+        Executor::Ran ran = executor.run(request.slot, request.outputs);
+        out.outputs = std::move(ran.samples);
+        out.differences = std::move(ran.differences);
+        out.warm_ns = ran.warm_ns;
+        break;
+      }
+      case Question::kSample:
+        out.samples = executor.sample(request.slot, request.repetitions, request.samples);
+        break;
+      case Question::kReset:
+        executor.reset();
+        break;
+      default:
+        out.error = "an unknown question";
+    }
+  } catch (const std::exception& error) {
+    out.error = error.what();
+  }
+  return out;
+}
+
+}  // namespace
+
+void serve_worker(int channel, const std::function<void(const Request& request)>& before) {
+  end_with_the_compiler();
+  Executor executor;
+  Answer greeting;
+  greeting.protocol = kMeasuringProtocol;
+  greeting.threads = executor.threads();
+  if (send_frame(channel, encode(greeting), -1) != Delivery::kDone) return;
+  Payload payload;
+  while (receive_frame(channel, payload, -1) == Delivery::kDone) {
+    const std::optional<Request> request = decode_request(payload);
+    if (!request) return;
+    if (before) before(*request);
+    if (send_frame(channel, encode(answer(executor, *request)), -1) != Delivery::kDone) return;
+  }
+}
+
+}  // namespace tw::tune

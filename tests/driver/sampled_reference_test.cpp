@@ -1,0 +1,132 @@
+// The sampled reference gives what the whole program gives at those points, and bounds that are neither zero nor huge.
+#include "driver/sampled_reference.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "te/evaluate.h"
+#include "tests/support_code/te_programs.h"
+
+namespace tw::driver::test {
+namespace {
+
+// Numbers that are neither whole nor regular.
+te::TensorValues numbers(const te::Tensor& tensor) {
+  te::TensorValues values = te::zeros(tensor.type, tensor.shape);
+  double x = 0.3 + static_cast<double>(tensor.name.size());
+  for (double& f : values.floats) f = 2 * (x = std::fmod(x * 7.13 + 0.37, 1.0)) - 1;
+  for (int64_t& i : values.ints) i = 1 + static_cast<int64_t>((x = std::fmod(x * 7.13 + 0.37, 1.0)) * 20);
+  return values;
+}
+
+te::ValueMap inputs_of(const te::Program& program, const SampledReference& reference) {
+  te::ValueMap inputs;
+  for (const te::Tensor& t : program.inputs) inputs[t.name] = numbers(t);
+  for (const auto& [name, values] : reference.indices) {
+    inputs[name] = te::zeros(DataType::i64(), {static_cast<int64_t>(values.size())});
+    inputs[name].ints = values;
+  }
+  for (const std::string& sign : reference.signs) {
+    const te::Tensor& t = reference.program.tensor(sign);
+    inputs[sign] = te::zeros(t.type, t.shape);
+    for (size_t i = 0; i < inputs[sign].floats.size(); ++i)
+      inputs[sign].floats[i] = (i * 5 + sign.size()) % 3 == 0 ? -1 : 1;
+  }
+  return inputs;
+}
+
+std::map<std::string, std::vector<int64_t>> elements_of(const te::Program& program, int64_t count) {
+  std::map<std::string, std::vector<int64_t>> elements;
+  for (const std::string& output : program.outputs)
+    elements[output] = choose_elements(program.tensor(output).shape, {4, 16}, count);
+  return elements;
+}
+
+void check(const te::Program& program) {
+  const Result<SampledReference> reference = sample_reference(program, elements_of(program, 50));
+  ASSERT_TRUE(reference.ok()) << reference.reason();
+  ASSERT_NO_THROW(te::verify(reference->program)) << te::to_string(reference->program);
+  const te::ValueMap inputs = inputs_of(program, *reference);
+  const te::ValueMap whole = te::evaluate(program, inputs);
+  const te::ValueMap sampled = te::evaluate(reference->program, inputs);
+  for (const SampledOutput& output : reference->outputs) {
+    const te::TensorValues& want = whole.at(output.tensor);
+    const te::TensorValues& got = sampled.at(output.exact);
+    for (size_t i = 0; i < output.elements.size(); ++i) {
+      const auto e = static_cast<size_t>(output.elements[i]);
+      if (!want.type.is_float()) {
+        ASSERT_EQ(got.ints[i], want.ints[e]) << output.tensor << " " << e;
+        continue;
+      }
+      ASSERT_NEAR(got.floats[i], want.floats[e], 1e-12 * (1 + std::fabs(want.floats[e]))) << output.tensor << " " << e;
+      for (const std::string& trial : output.trials) {
+        const double moved = sampled.at(trial).floats[i];
+        ASSERT_NEAR(moved, want.floats[e], 1e-4 * (1 + std::fabs(want.floats[e]))) << trial;
+      }
+    }
+  }
+}
+
+TEST(SampledReference, EqualsTheWholeProgramAtItsPoints) {
+  for (const testing::NamedProgram& p : testing::odd_programs()) {
+    SCOPED_TRACE(p.name);
+    check(p.program);
+  }
+}
+
+TEST(SampledReference, ComputesOnlyWhatThePointsNeed) {
+  const te::Program program = testing::matmul_relu(300, 200, 50);
+  const Result<SampledReference> reference = sample_reference(program, elements_of(program, 64));
+  ASSERT_TRUE(reference.ok());
+  EXPECT_LT(count_points(reference->program), 64 * (2 * 50 + 20));
+}
+
+// Rounding to f32 after every operation stays below a few times the deviations; an error of one product does not.
+TEST(SampledReference, TrialsMoveByTheSizeOfRoundingErrors) {
+  const te::Program program = testing::matmul_relu(40, 40, 100);
+  const Result<SampledReference> reference = sample_reference(program, elements_of(program, 2000));
+  ASSERT_TRUE(reference.ok());
+  ASSERT_EQ(reference->outputs[0].trials.size(), static_cast<size_t>(kSampledTrials));
+  const te::ValueMap values = te::evaluate(reference->program, inputs_of(program, *reference));
+  double largest = 0;
+  const te::TensorValues& exact = values.at(reference->outputs[0].exact);
+  for (const std::string& trial : reference->outputs[0].trials) {
+    for (size_t i = 0; i < exact.floats.size(); ++i)
+      largest = std::max(largest, std::fabs(values.at(trial).floats[i] - exact.floats[i]));
+  }
+  const double unit = std::ldexp(1.0, -24);
+  EXPECT_GT(largest, unit);
+  EXPECT_LT(largest, 100 * 100 * unit);
+}
+
+TEST(SampledReference, MathsOnTheBitsOfFloatsIsDeclined) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {8});
+  const te::Tensor y = b.compute("y", {8}, [&](const auto& i) { return bitcast(DataType::i32(), x({i[0]})); });
+  const te::Program program = b.finish("bits", {y});
+  EXPECT_FALSE(sample_reference(program, elements_of(program, 8)).ok());
+}
+
+TEST(ChooseElements, TakesAllOfASmallTensor) {
+  EXPECT_EQ(choose_elements({2, 3}, {}, 10), (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(choose_elements({4, 0}, {}, 10).empty());
+  EXPECT_EQ(choose_elements({}, {}, 10), std::vector<int64_t>{0});
+}
+
+TEST(ChooseElements, HasCornersEdgesAndEnoughOfTheRest) {
+  const Shape shape = {37, 130, 65};
+  const std::vector<int64_t> elements = choose_elements(shape, {24}, 4096);
+  EXPECT_EQ(elements.size(), 4096u);
+  EXPECT_TRUE(std::ranges::is_sorted(elements));
+  EXPECT_EQ(std::ranges::adjacent_find(elements), elements.end());
+  EXPECT_EQ(elements.front(), 0);
+  EXPECT_EQ(elements.back(), 37 * 130 * 65 - 1);
+  int beside_a_cut = 0;
+  for (const int64_t e : elements) beside_a_cut += (e / 65 % 130) % 24 >= 23 || (e / 65 % 130) % 24 == 0 ? 1 : 0;
+  EXPECT_GT(beside_a_cut, 4096 / 10);
+}
+
+}  // namespace
+}  // namespace tw::driver::test

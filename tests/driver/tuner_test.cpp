@@ -1,0 +1,262 @@
+// Choosing among candidates with a real worker: the faster one wins, the broken one is quarantined, and what is known
+// is not measured again.
+#include "driver/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "driver/planner.h"
+#include "driver/tuning_database.h"
+#include "tests/support_code/te_programs.h"
+#include "tune/measure/worker_measurer.h"
+
+#ifdef TW_HAVE_LLVM
+namespace tw::driver::test {
+namespace {
+
+namespace fs = std::filesystem;
+using tune::Outcome;
+
+// Passes everything on, and changes an element of what candidate `victim` computed.
+class LyingMeasurer : public tune::Measurer {
+ public:
+  LyingMeasurer(std::vector<std::string> command, size_t victim)
+      : honest_(options(std::move(command))), victim_(victim) {}
+  std::vector<tune::Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions& o) override {
+    tune::MeasureOptions changed = o;
+    changed.check = [&](size_t candidate, const tune::Samples& samples) {
+      tune::Samples lie = samples;
+      if (candidate == victim_) {
+        auto* numbers = reinterpret_cast<float*>(lie[0].data());
+        numbers[lie[0].size() / 8] += 1e-3f;
+      }
+      return o.check(candidate, lie);
+    };
+    return honest_.measure(work, changed);
+  }
+  tune::RunOnce run(const tune::Workload& work, int threads) override { return honest_.run(work, threads); }
+
+ private:
+  static tune::WorkerOptions options(std::vector<std::string> command) {
+    tune::WorkerOptions o;
+    o.command = std::move(command);
+    return o;
+  }
+  tune::WorkerMeasurer honest_;
+  size_t victim_;
+};
+
+class TunerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "tw-tuner-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    options_.worker = {TW_MEASURE_WORKER};
+    options_.light_us = 0;
+    options_.threads = 1;
+    options_.run_seconds = 0.5;
+    options_.notice = [this](const std::string& text) { notices_.push_back(text); };
+    options_.event = [this](const TuneEvent& event) { events_.push_back(event); };
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // The candidates that `families` have for the same program, one each.
+  TuneTask task(const std::vector<std::string>& families) {
+    TuneTask out;
+    out.name = "matmul";
+    out.program = testing::matmul_relu(96, 160, 128);
+    out.constants = {"w", "bias"};
+    for (const std::string& family : families) {
+      for (const tune::Constructor& c : target_.families) {
+        if (c.family != family) continue;
+        const tune::Candidates built = *c.construct({out.program, out.constants}, target_.info);
+        out.candidates.push_back({"matmul", family, built[0].constant_layouts, built[0].schedule, 0, {}, 0});
+      }
+    }
+    if (families.back() == "point") {
+      const tune::Candidates built = *tune::construct_point({out.program, {}}, target_.info);
+      out.candidates.push_back({"matmul", "point", {}, built[0].schedule, 0, {}, 0});
+    }
+    return out;
+  }
+
+  TuneResult choose(const TuneTask& task) {
+    Tuner tuner(options_);
+    const TuneResult result = tuner.choose({&task, 1}, context())[0];
+    complete_ = tuner.complete();
+    return result;
+  }
+
+  TuneContext context() { return {target_.info, group_, 2, tune::Warmth::kWarm, {}}; }
+
+  fs::path folder_;
+  targets::Target target_ = targets::find_target("cpu");
+  GroupOptions group_ = [this] {
+    GroupOptions options;
+    options.lower.lower.vector_bytes = target_.info.vector_bytes;
+    return options;
+  }();
+  TunerOptions options_;
+  std::vector<std::string> notices_;
+  std::vector<TuneEvent> events_;
+  bool complete_ = false;
+};
+
+TEST_F(TunerTest, TheFasterCandidateWinsWhereverItStands) {
+  for (const auto& families : {std::vector<std::string>{"contraction", "point"}, {"generic", "contraction", "point"}}) {
+    const TuneTask t = task(families);
+    const TuneResult result = choose(t);
+    ASSERT_EQ(result.measured.size(), families.size());
+    for (const tune::Measured& m : result.measured) EXPECT_EQ(m.outcome, Outcome::kMeasured) << m.reason;
+    EXPECT_EQ(t.candidates[static_cast<size_t>(result.best)].family, "contraction");
+    EXPECT_TRUE(complete_);
+  }
+  EXPECT_EQ(events_.size(), 5u);
+  EXPECT_TRUE(notices_.empty()) << notices_[0];
+}
+
+TEST_F(TunerTest, WhatTheDatabaseKnowsIsNotMeasuredAgain) {
+  options_.database = (folder_ / "tuning.db").string();
+  const TuneTask t = task({"generic", "contraction", "point"});
+  const TuneResult first = choose(t);
+  EXPECT_EQ(database_status(options_.database, {}).measured, 3);
+  options_.worker.clear();
+  events_.clear();
+  const TuneResult again = choose(t);
+  EXPECT_EQ(again.best, first.best);
+  EXPECT_TRUE(complete_);
+  EXPECT_TRUE(events_.empty());
+  for (size_t c = 0; c < 3; ++c)
+    EXPECT_NEAR(again.measured[c].timing.best_decile_ns, first.measured[c].timing.best_decile_ns, 1e-6);
+  options_.threads = 2;  // another environment
+  EXPECT_TRUE(choose(t).measured.empty());
+  EXPECT_FALSE(complete_);
+}
+
+TEST_F(TunerTest, ANewCandidateIsMeasuredAgainstTheBestKnownOne) {
+  options_.database = (folder_ / "tuning.db").string();
+  choose(task({"generic", "point"}));
+  events_.clear();
+  const TuneTask t = task({"generic", "contraction", "point"});
+  const TuneResult result = choose(t);
+  EXPECT_EQ(t.candidates[static_cast<size_t>(result.best)].family, "contraction");
+  EXPECT_EQ(database_status(options_.database, {}).measured, 3);
+}
+
+TEST_F(TunerTest, BrokenCandidatesAreQuarantinedForEver) {
+  options_.database = (folder_ / "tuning.db").string();
+  // The first run of a worker is that of the reference, as slot 0: only the others can be spoiled.
+  options_.worker = {TW_FAULTY_WORKER, "crash:1", "garbage:2"};
+  const TuneTask t = task({"generic", "contraction", "point"});
+  const TuneResult result = choose(t);
+  EXPECT_EQ(result.measured[0].outcome, Outcome::kMeasured) << result.measured[0].reason;
+  EXPECT_EQ(result.measured[1].outcome, Outcome::kCrashed) << result.measured[1].reason;
+  EXPECT_EQ(result.measured[2].outcome, Outcome::kGarbage) << result.measured[2].reason;
+  EXPECT_EQ(result.best, 0);
+  EXPECT_EQ(database_status(options_.database, {}).quarantined, 2);
+  options_.worker = {TW_MEASURE_WORKER};
+  const TuneResult again = choose(t);
+  EXPECT_EQ(again.best, result.best);
+  EXPECT_EQ(again.measured[1].outcome, Outcome::kCrashed);
+}
+
+TEST_F(TunerTest, AWrongCandidateIsQuarantinedBeforeItsTimeCounts) {
+  const TuneTask t = task({"contraction", "generic", "point"});
+  Tuner tuner(options_, std::make_unique<LyingMeasurer>(options_.worker, 0));
+  const TuneResult result = tuner.choose({&t, 1}, context())[0];
+  EXPECT_EQ(result.measured[0].outcome, Outcome::kWrong);
+  EXPECT_NE(result.measured[0].reason.find("reference"), std::string::npos) << result.measured[0].reason;
+  EXPECT_NE(result.best, 0);
+}
+
+TEST_F(TunerTest, LightGroupsAndSingleCandidatesAreLeftAlone) {
+  options_.worker = {"/nowhere/worker"};
+  EXPECT_TRUE(choose(task({"contraction"})).measured.empty());
+  options_.light_us = 1e6;
+  EXPECT_TRUE(choose(task({"contraction", "point"})).measured.empty());
+  EXPECT_TRUE(complete_);
+  EXPECT_TRUE(notices_.empty());
+  options_.light_us = 0;
+  EXPECT_TRUE(choose(task({"contraction", "point"})).measured.empty());
+  EXPECT_FALSE(complete_);
+  EXPECT_EQ(notices_.size(), 1u);
+}
+
+TEST_F(TunerTest, TheBudgetEndsMeasuring) {
+  options_.budget_seconds = 1e-9;
+  EXPECT_EQ(choose(task({"generic", "contraction", "point"})).best, 0);
+  EXPECT_FALSE(complete_);
+}
+
+TEST_F(TunerTest, AnInterruptKeepsTheBestSoFar) {
+  std::vector<TuneTask> tasks = {task({"generic", "contraction", "point"}), task({"generic", "contraction", "point"})};
+  tasks[1].program = testing::matmul_relu(64, 160, 128);
+  tasks[1].uses = 100;  // it comes first
+  options_.interrupted = [this] { return !events_.empty(); };
+  Tuner tuner(options_);
+  const std::vector<TuneResult> results = tuner.choose(tasks, context());
+  EXPECT_EQ(tasks[1].candidates[static_cast<size_t>(results[1].best)].family, "contraction");
+  EXPECT_TRUE(results[0].measured.empty());
+  EXPECT_FALSE(tuner.complete());
+}
+
+// ---- The planner above it.
+const tune::Constructor* family_named(const std::string& name) {
+  static const targets::Target target = targets::find_target("cpu");
+  return &*std::ranges::find(target.families, name, &tune::Constructor::family);
+}
+
+Result<tune::Candidates> two_slow_ones(const tune::GroupTask& task, const TargetInfo& target) {
+  tune::Candidates out = *tune::construct_point({task.program, {}}, target);
+  out.push_back((*tune::construct_generic(task, target))[0]);
+  return out;
+}
+
+TEST_F(TunerTest, WhenAllOfAFamilyAreQuarantinedTheNextOneTakesTheGroup) {
+  const tune::Constructor families[] = {
+      {"slow", two_slow_ones}, *family_named("contraction"), *family_named("generic")};
+  target_.families = families;
+  class AlwaysWrong : public LyingMeasurer {
+   public:
+    using LyingMeasurer::LyingMeasurer;
+    std::vector<tune::Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions&) override {
+      return std::vector<tune::Measured>(work.size(), {Outcome::kWrong, "planted", {}});
+    }
+  };
+  Tuner tuner(options_, std::make_unique<AlwaysWrong>(options_.worker, 0));
+  Planner planner(target_, &tuner);
+  GroupTe te;
+  te.program = testing::matmul_relu(96, 160, 128);
+  planner.add("first", te);
+  planner.add("second", te);
+  planner.decide(context());
+  const plan::GroupPlan plan = planner.plan("second", te);
+  EXPECT_EQ(plan.name, "second");
+  EXPECT_EQ(plan.family, "contraction");
+  ASSERT_EQ(plan.rivals.size(), 2u);
+  EXPECT_EQ(plan.rivals[0].family, "slow");
+  EXPECT_NE(plan.rivals[0].reason.find("wrong: planted"), std::string::npos) << plan.rivals[0].reason;
+}
+
+TEST_F(TunerTest, ThePlanHasTimesAndRivals) {
+  const tune::Constructor families[] = {{"slow", two_slow_ones}};
+  target_.families = families;
+  Tuner tuner(options_);
+  Planner planner(target_, &tuner);
+  GroupTe te;
+  te.program = testing::matmul_relu(96, 160, 128);
+  planner.add("group", te);
+  planner.decide(context());
+  const plan::GroupPlan plan = planner.plan("group", te);
+  EXPECT_GT(plan.microseconds, 0);
+  ASSERT_EQ(plan.rivals.size(), 1u);
+  EXPECT_NE(plan.rivals[0].reason.find("us measured"), std::string::npos) << plan.rivals[0].reason;
+}
+
+}  // namespace
+}  // namespace tw::driver::test
+#endif

@@ -34,7 +34,6 @@ bool may_stride(const Expr& read) {
   return false;
 }
 
-// Columns of 16-byte segments: element i of the result's segment g is element `column` of rows[g][i].
 using Rows = std::vector<Value*>;
 
 // rows[k] interleaved with rows[k + n/2] inside each segment, log2(n) times: n x n elements of every segment are
@@ -121,7 +120,8 @@ void KernelEmitter::add_column_blocks(const Access& access, std::vector<int64_t>
   }
 }
 
-// Row i of a segment's block lies in segment g of rows[i] for lane g * width + i.
+// One segment of the row of each lane is loaded; vector i holds those of lanes i, width + i, 2 width + i, .., so that
+// transposing inside segments leaves column c in vector c.
 void KernelEmitter::load_columns(ColumnBlock& block) {
   const int lanes = block.first.type.lanes();
   const int width = kSegmentBytes / block.first.type.element().bytes();

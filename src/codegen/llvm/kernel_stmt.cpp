@@ -21,6 +21,7 @@ bool is_bounded(const Interval& range) { return range.lo > Interval::kMin && ran
 BasicBlock* KernelEmitter::new_block(const std::string& name) { return BasicBlock::Create(context_, name, function_); }
 
 void KernelEmitter::statements(const std::vector<loop::Stmt>& stmts) {
+  // Runs of stores, as unrolling makes them, share strided loads.
   const auto is_store = [](const loop::Stmt& s) { return s->kind == StmtKind::kStore && !s->predicate; };
   for (size_t i = 0; i < stmts.size();) {
     size_t end = i;

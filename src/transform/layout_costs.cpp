@@ -86,24 +86,32 @@ double LayoutCosts::slot_ns(int64_t lanes) const {
   return 2 * as_double(lanes) / or_nominal(target_.flop_per_ns, kNominalFlopPerNs);
 }
 
-// `bytes` read and as many written.
-double LayoutCosts::copy_ns(double bytes) const {
-  double rate = kNominalBytesPerNs;
+// The nearest level that holds `bytes`; null where no levels are known.
+const MemoryLevel* LayoutCosts::level_of(double bytes) const {
   for (const MemoryLevel& level : target_.levels) {
-    rate = or_nominal(level.copy_per_ns, kNominalBytesPerNs);
-    const bool is_last = &level == &target_.levels.back();
-    if (is_last || 2 * bytes <= kResident * as_double(level.capacity_bytes)) break;
+    if (bytes <= kResident * as_double(level.capacity_bytes)) return &level;
   }
-  return 2 * bytes / (kConversionShare * rate) + target_.barrier_ns;
+  return target_.levels.empty() ? nullptr : &target_.levels.back();
+}
+
+// `bytes` read and as many written, in the same order.
+double LayoutCosts::copy_ns(double bytes) const {
+  const MemoryLevel* level = level_of(2 * bytes);
+  return 2 * bytes / or_nominal(level == nullptr ? 0 : level->copy_per_ns, kNominalBytesPerNs) + target_.barrier_ns;
+}
+
+double LayoutCosts::transpose_ns(double bytes) const {
+  return (copy_ns(bytes) - target_.barrier_ns) / kConversionShare + target_.barrier_ns;
 }
 
 double LayoutCosts::conversion_ns(graph::ValueId id) const {
   const TensorType& type = graph_.value(id).type;
-  return copy_ns(as_double(num_elements(type.shape) * type.type.bytes()));
+  return transpose_ns(as_double(num_elements(type.shape) * type.type.bytes()));
 }
 
-// A contraction that reads its pixels from planes touches one line for each channel of a register tile. Where the lines
-// of all channels do not stay in the first cache together, each visit brings them in again.
+// A contraction that reads its pixels from planes touches one line for each channel of a register tile: streams too
+// many for prefetching. Where the lines of all channels do not stay in the first cache together, each visit brings them
+// in again.
 double LayoutCosts::scattered_rows_ns(const Problem& p) const {
   if (target_.levels.size() < 2) return 0;
   const MemoryLevel& l1 = target_.levels.front();
@@ -111,11 +119,12 @@ double LayoutCosts::scattered_rows_ns(const Problem& p) const {
   const int64_t sets = std::max<int64_t>(1, l1.capacity_bytes / (line * std::max(1, l1.ways)));
   const int64_t plane_lines = static_cast<int64_t>(p.in_bytes) / (p.batch * p.groups * p.channels) / line;
   const int64_t used_sets = sets / std::gcd(std::max<int64_t>(1, plane_lines), sets);
-  if (p.channels <= used_sets * l1.ways / 2) return 0;
+  const double streamed = p.in_bytes / or_nominal(level_of(p.in_bytes)->read_per_ns, kNominalBytesPerNs);
+  if (p.channels <= used_sets * l1.ways / 2) return streamed;
   const double tiles = as_double(p.batch * ceil_div(p.points, kTilePixels) *
                                  ceil_div(p.out_channels, kTileVectors * p.lanes) * p.groups);
   const double bytes = tiles * as_double(p.channels * p.taps * line);
-  return kExposedRows * bytes / or_nominal(target_.levels[1].read_per_ns, kNominalBytesPerNs);
+  return std::max(streamed, kExposedRows * bytes / or_nominal(target_.levels[1].read_per_ns, kNominalBytesPerNs));
 }
 
 // Channels last: vectors along the output channels, pixels read as scalars from anywhere, padding in a copy that brings
@@ -127,7 +136,7 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   if (out == 1) {
     const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
     const double sums = around * vectors * steps * slot_ns(p.lanes) / kDenseShare;
-    const double pad = p.padded ? copy_ns(p.in_bytes) : 0;
+    const double pad = !p.padded ? 0 : in == 0 ? transpose_ns(p.in_bytes) : copy_ns(p.in_bytes);
     return sums + pad + (in == 0 && !p.padded ? scattered_rows_ns(p) : 0);
   }
   const int64_t row_vectors =
@@ -153,8 +162,8 @@ LayoutCosts::OrderCosts LayoutCosts::spatial_ns(const graph::Node& node) const {
   const Problem p = problem_of(node);
   OrderCosts costs{};
   if (p.batch * p.points * p.groups == 0) return costs;
-  const double read = copy_ns(p.in_bytes);
-  const double write = copy_ns(p.out_bytes);
+  const double read = transpose_ns(p.in_bytes);
+  const double write = transpose_ns(p.out_bytes);
   if (node.op == "winograd_conv") return {{{read + write, read}, {write, 0}}};  // transforms convert as a copy does
   const bool is_window = !p.is_contraction || (p.channels == 1 && p.groups > 1);
   for (const int out : {0, 1}) {

@@ -43,7 +43,7 @@ class Fuser {
  public:
   Fuser(const Graph& graph, const graph::OpTable& ops)
       : graph_(graph), producers_(graph.producers()), readers_(graph.consumers()), cluster_of_(graph.nodes.size(), -1) {
-    for (const Node& node : graph.nodes) roles_.push_back(role_of(ops, node));
+    for (const Node& node : graph.nodes) roles_.push_back(is_layout_copy(node) ? Role::kAlone : role_of(ops, node));
   }
 
   Graph run() {

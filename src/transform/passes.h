@@ -35,13 +35,12 @@ graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext
 /// Transposes move through element-wise operators towards the outputs and cancel against their inverses.
 graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& context);
 
-/// Sets Value::layout of intermediate values: channels last around convolutions and pooling, and transposes that become
-/// views. Mechanism A4. Without it every value is stored row-major.
+/// Sets Value::layout of intermediate values, row-major or channels last, and inserts copies between the two (identity
+/// transposes), by the least predicted time of the whole graph. Mechanism A4. Without it every value is row-major.
 graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& context);
 
-/// Inserts copies between two layouts (identity transposes) where reading a layout in place would cost more: before
-/// reshapes of channels-last values, and after convolutions whose result leaves the model.
-graph::Graph convert_layouts(const graph::Graph& graph, const TransformContext& context);
+/// Sets Value::layout of contractions' results that are only transposed, where rows stay rows: the transpose is a view.
+graph::Graph write_transposed(const graph::Graph& graph, const TransformContext& context);
 
 /// Merges nodes into groups with one output each: contractions with their epilogues, rows, element-wise chains, and
 /// data movement before them.

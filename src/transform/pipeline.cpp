@@ -14,8 +14,8 @@ const GraphPass kPasses[] = {
     {"split-phases", split_phases, "transposed convolutions of constant weights are convolutions by phases", true},
     {"choose-algorithms", choose_algorithms, "convolutions are Winograd's where that is predicted to be faster", true},
     {"sink-transposes", sink_transposes, "no element-wise operator reads a transpose that could follow it", true},
-    {"assign-layouts", assign_layouts, "values around convolutions are stored channels last", true},
-    {"convert-layouts", convert_layouts, "reshapes of channels-last values are views of a row-major copy", true},
+    {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},
+    {"write-transposed", write_transposed, "no transpose copies the rows of a contraction's result", true},
     {"fuse", fuse, "every group has one output", true},
     {"partition", partition, "every node is a group and every output is computed by one", false},
 };

@@ -47,6 +47,10 @@ bool is_pointwise(const graph::OpTable& ops, const Node& node) {
   return !node.is_group() && ops.at(node.op).op_class == OpClass::kElementwise && node.op != "batch_norm";
 }
 
+bool is_layout_copy(const Node& node) {
+  return node.op == "transpose" && std::ranges::is_sorted(node.ints_attr("perm"));
+}
+
 bool is_spatial(const Node& node) { return is_one_of(node, kSpatial); }
 
 bool follows_layout(const graph::OpTable& ops, const Node& node) {

@@ -8,7 +8,7 @@
 
 namespace tw::tune {
 
-void check_candidate(const Case& c, const targets::Target& t, const Construction& built, double tolerance,
+void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
                      Passes passes) {
   EXPECT_EQ(schedule::parse_schedule(schedule::to_string(built.schedule)), built.schedule);
   const te::ValueMap inputs = testing::whole_inputs(c.program);
@@ -34,7 +34,7 @@ void check_candidate(const Case& c, const targets::Target& t, const Construction
   }
 }
 
-void check(const Case& c, const std::string& target, const std::string& family, double tolerance) {
+void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance) {
   const targets::Target t = targets::find_target(target);
   std::vector<Rejection> rejections;
   const Candidates candidates = construct(t.families, {c.program, c.constants}, t.info, &rejections);

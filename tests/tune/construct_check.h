@@ -1,29 +1,22 @@
 // Runs constructed schedules on the interpreter and compares with the te program.
 #pragma once
-#include <set>
 #include <string>
 
 #include "targets/registry.h"
-#include "te/te.h"
 #include "tune/construct/construct.h"
 
 namespace tw::tune {
-
-struct Case {
-  te::Program program;
-  std::set<std::string> constants;
-};
 
 /// How much of a candidate's way is checked: the loops after each pass, or after the last one.
 enum class Passes : uint8_t { kEach, kLast };
 
 /// Applies one candidate and every pass to it: the loops compute what the te program says.
-void check_candidate(const Case& c, const targets::Target& t, const Construction& built, double tolerance,
+void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
                      Passes passes = Passes::kLast);
 
 /// All candidates of the family that takes the program on `target`, the first one after each pass; checks which family
 /// that is.
-void check(const Case& c, const std::string& target, const std::string& family, double tolerance = 0);
+void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance = 0);
 
 /// Caches of a few hundred bytes: blocks at every level, and of the reduction, at shapes that the interpreter can run.
 targets::Target with_tiny_caches(const std::string& name);

@@ -89,22 +89,37 @@ TEST(Construct, ElementwiseWithoutElements) {
   for (const int64_t n : {0, 5}) check({testing::broadcast_chain(3, 4 * n, 0), {}}, "cpu:x86-64-v3", "generic");
 }
 
-// The output's rows run along another axis than the input's lines: that axis gets an inner loop.
-te::Program transpose(int64_t rows, int64_t columns) {
+// The output's rows run along another axis than the input's lines: that axis gets an unrolled inner loop, whose loads
+// are columns of a block.
+te::Program transpose(int64_t rows, int64_t columns, DataType type = DataType::f32()) {
   te::Builder b;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {columns, rows});
+  const te::Tensor x = b.placeholder("x", type, {columns, rows});
   const te::Tensor y = b.compute("y", {rows, columns}, [&](const auto& i) { return x({i[1], i[0]}); });
   return b.finish("transpose", {y});
 }
 
 TEST(Construct, TransposesUseUpTheirLines) {
   const targets::Target t = targets::find_target("cpu:x86-64-v3");
-  const auto text = [&](int64_t columns) {
-    return schedule::to_string(construct(t.families, {transpose(520, columns), {}}, t.info, nullptr).front().schedule);
+  const auto text = [&](const te::Program& program) {
+    return schedule::to_string(construct(t.families, {program, {}}, t.info, nullptr).front().schedule);
   };
-  EXPECT_NE(text(4000).find("split y i0 [16]"), std::string::npos) << text(4000);
-  EXPECT_EQ(text(70).find("split y i0"), std::string::npos) << "70 lines stay in L1 anyway";
-  check({transpose(35, 700), {}}, "cpu:x86-64-v3", "generic");
+  const std::string crossing = text(transpose(520, 70));
+  EXPECT_NE(crossing.find("split y i0 [16]"), std::string::npos) << crossing;
+  EXPECT_NE(crossing.find("unroll y i0.1"), std::string::npos) << crossing;
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {520, 70});
+  const te::Tensor y = b.compute("y", {520, 70}, [&](const auto& i) { return x({i[0], i[1]}); });
+  const std::string copy = text(b.finish("copy", {y}));
+  EXPECT_EQ(copy.find("split y i0"), std::string::npos) << copy;
+}
+
+TEST(Construct, TransposesOfOddExtents) {
+  for (const DataType type : {DataType::f32(), DataType(ScalarType::kI8), DataType::i64()}) {
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{35, 700}, {49, 67}, {33, 9}, {70, 3}, {1, 40}}) {
+      SCOPED_TRACE(fmt::format("{} x {} of {}", rows, columns, to_string(type)));
+      check({transpose(rows, columns, type), {}}, "cpu:x86-64-v3", "generic");
+    }
+  }
 }
 
 TEST(Construct, MeansOverTheLastAxisRunRowByRow) {

@@ -53,6 +53,11 @@ class KernelEmitter {
     LinearIndex index;
     DataType type;  // of the element, with the lanes of the access
   };
+  // Strided loads of neighbouring elements: the columns of a block whose rows are contiguous.
+  struct ColumnBlock {
+    Access first;                 // the load of column 0
+    std::vector<Value*> columns;  // empty until one is used
+  };
   using Emit = std::function<Value*()>;
 
   // ---- Function and buffers (kernel_emitter.cpp).
@@ -110,7 +115,21 @@ class KernelEmitter {
   bool in_bounds(const Access& access) const;
   Value* reversed(Value* vector);
   template <typename Instruction>
-  Instruction* tagged(const Access& access, Instruction* instruction);
+  Instruction* tagged(const Access& access, Instruction* instruction) {
+    if (access.buffer->alias_scopes)
+      instruction->setMetadata(::llvm::LLVMContext::MD_alias_scope, access.buffer->alias_scopes);
+    if (access.buffer->noalias) instruction->setMetadata(::llvm::LLVMContext::MD_noalias, access.buffer->noalias);
+    return instruction;
+  }
+
+  // ---- Strided loads that share what they read (kernel_columns.cpp).
+  std::vector<Access> strided_reads(std::span<const loop::Stmt> stmts);
+  void find_column_blocks(std::span<const loop::Stmt> stmts);
+  void add_column_blocks(const Access& access, std::vector<int64_t> places);
+  void load_columns(ColumnBlock& block);
+  Value* column(const Access& source);
+  Value* concatenated(std::vector<Value*> parts);
+  Value* load_alternate(const Access& source);
 
   ::llvm::Module& module_;
   ::llvm::LLVMContext& context_;
@@ -133,7 +152,8 @@ class KernelEmitter {
 
   std::vector<std::unordered_map<const ExprNode*, Value*>> memo_;
   std::unordered_map<const ExprNode*, bool> guard_memo_;
-  Value* mask_ = nullptr;  // vector select around the expression: lanes that count
+  std::vector<ColumnBlock> column_blocks_;  // of the run of stores that is emitted
+  Value* mask_ = nullptr;                   // vector select around the expression: lanes that count
 };
 
 }  // namespace tw::codegen::cpu

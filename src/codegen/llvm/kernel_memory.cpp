@@ -8,15 +8,6 @@
 
 namespace tw::codegen::cpu {
 
-template <typename Instruction>
-Instruction* KernelEmitter::tagged(const Access& access, Instruction* instruction) {
-  if (access.buffer->alias_scopes) {
-    instruction->setMetadata(::llvm::LLVMContext::MD_alias_scope, access.buffer->alias_scopes);
-  }
-  if (access.buffer->noalias) instruction->setMetadata(::llvm::LLVMContext::MD_noalias, access.buffer->noalias);
-  return instruction;
-}
-
 KernelEmitter::Access KernelEmitter::access(const std::string& name, std::span<const Expr> indices, int lanes) {
   const BufferState& state = buffer(name);
   Access made{&state, linearise(state.info->shape, indices), state.info->type.with_lanes(lanes)};
@@ -70,8 +61,11 @@ Value* KernelEmitter::load_masked(const Access& source, Value* mask) {
   }
 }
 
-// One load a lane: on x86 cores the gather instruction takes two to three times as long as the loads it stands for.
+// Where nothing is shared, one load a lane: on x86 cores the gather instruction takes two to three times as long as the
+// loads it stands for.
 Value* KernelEmitter::load_strided(const Access& source) {
+  if (source.index.lane_stride == 2) return load_alternate(source);
+  if (Value* shared = column(source)) return shared;
   ::llvm::Type* type = memory_type(context_, source.type);
   ::llvm::Type* element = memory_type(context_, source.type.element());
   Value* loaded = ::llvm::PoisonValue::get(type);

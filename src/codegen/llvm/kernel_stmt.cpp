@@ -21,7 +21,16 @@ bool is_bounded(const Interval& range) { return range.lo > Interval::kMin && ran
 BasicBlock* KernelEmitter::new_block(const std::string& name) { return BasicBlock::Create(context_, name, function_); }
 
 void KernelEmitter::statements(const std::vector<loop::Stmt>& stmts) {
-  for (const loop::Stmt& stmt : stmts) statement(*stmt);
+  // Runs of stores, as unrolling makes them, share strided loads.
+  const auto is_store = [](const loop::Stmt& s) { return s->kind == StmtKind::kStore && !s->predicate; };
+  for (size_t i = 0; i < stmts.size();) {
+    size_t end = i;
+    while (end < stmts.size() && is_store(stmts[end])) ++end;
+    find_column_blocks(std::span(stmts).subspan(i, end - i));
+    end = std::max(end, i + 1);
+    for (; i < end; ++i) statement(*stmts[i]);
+  }
+  column_blocks_.clear();
 }
 
 void KernelEmitter::statement(const loop::StmtNode& stmt) {

@@ -7,6 +7,7 @@
 #include "schedule/contraction.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "expr/affine.h"
@@ -124,13 +125,22 @@ bool has_empty_axis(const te::Compute& c) {
   return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
 }
 
-// Guarded copies (padding) before the sum stay: their guards must not reach the innermost loop. Not so where A is read
-// once for each column (depthwise): there the copy costs more than guards at the edges.
-te::Program inlined(Schedule& s, const te::Program& program, const te::Compute& sum) {
+// Whether the operand that `sum` reads with all of its axes has no reuse but that of neighbouring windows (depthwise).
+bool reads_once(const te::Compute& sum) {
   const Result<Contraction> match = schedule::match_contraction(sum);
-  const bool reads_once = match.ok() && match->a_uses_column;
+  if (!match.ok()) return false;
+  return std::ranges::any_of(std::array{match->a, match->b}, [&](const Expr& read) {
+    return std::ranges::all_of(sum.axes,
+                               [&](const te::Axis& x) { return x.extent == 1 || schedule::uses_axis(read, x.name); });
+  });
+}
+
+// Guarded copies (padding) before the sum stay: their guards must not reach the innermost loop. Not so where what is
+// padded is read once: there the copy costs more than guards at the edges.
+te::Program inlined(Schedule& s, const te::Program& program, const te::Compute& sum) {
+  const bool once = reads_once(sum);
   return inline_stages(s, program, [&](const te::Compute& c) {
-    return !reads_once && !te::depends_on(program, c, sum.name()) && has_select(c.body[0]);
+    return !once && !te::depends_on(program, c, sum.name()) && has_select(c.body[0]);
   });
 }
 

@@ -13,6 +13,9 @@ using schedule::Schedule;
 using Names = std::vector<std::string>;
 
 constexpr int64_t kReductionUnroll = 4;  // more does not fit the decoded-instruction cache, less shows loop overhead
+constexpr int64_t kUnrolledFmas = 48;    // a window with no more products a tile has no loop at all
+constexpr int64_t kTileFmas = 512;       // vector products that hide the entry of a parallel tile
+constexpr int64_t kLeastTiles = 64;      // shorter tiles rather than idle threads
 
 // Loops of one stage after its axes were cut; absent levels are empty.
 struct CutLoops {
@@ -55,9 +58,37 @@ class ContractionScheduler {
         joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
                 ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
     points(output_, tiles, cut);
-    s_.parallel(output_, tiles);
+    s_.parallel(output_, parallel_loops(tiles));
     epilogue(tiles.back(), axis_names(p_.match.rows));
     accumulate(has_epilogue() ? sum_ : sum_ + ".acc", output_, tiles.back(), {});
+  }
+
+  // The loops among `tiles`, of the output stage, that threads share: all, or without the innermost ones while a tile
+  // is too short to hide its entry.
+  Names parallel_loops(Names tiles) const {
+    int64_t fmas = t_.tile.outer * t_.tile.inner * t_.tile.vectors;
+    for (const te::Axis& r : p_.reductions) fmas *= r.extent;
+    int64_t count = 1;
+    for (const std::string& loop : tiles) count *= trips(loop);
+    while (tiles.size() > 1) {
+      const int64_t inner = trips(tiles.back());
+      if (fmas >= kTileFmas || count / inner < kLeastTiles) break;
+      tiles.pop_back();
+      fmas *= inner;
+      count /= inner;
+    }
+    return tiles;
+  }
+
+  // Iterations of a loop of the output stage around its register tiles, at most.
+  int64_t trips(const std::string& loop) const {
+    const std::string axis = loop.substr(0, loop.find('.'));
+    int64_t unit = 1;
+    if (axis == column()) unit = t_.tile.vectors * p_.lanes;
+    if (!p_.match.rows.empty() && axis == p_.match.rows.back().name) unit = t_.tile.inner;
+    if (blocked_row(p_.match) != nullptr && axis == blocked_row(p_.match)->name) unit = this->unit();
+    const auto found = std::ranges::find(p_.match.compute->axes, axis, &te::Axis::name);
+    return found == p_.match.compute->axes.end() ? 1 : ceil_div(found->extent, unit);
   }
 
   // Sums of a block lie in memory while blocks of the reduction pass over it.
@@ -145,10 +176,22 @@ class ContractionScheduler {
     schedule_epilogue(p_.program, {sum_, output_, loop, rows, column(), p_.lanes}, s_);
   }
 
+  // Vector products of one register tile over a whole window; a single reduction is no window.
+  int64_t window_fmas() const {
+    if (p_.reductions.size() < 2) return kUnrolledFmas + 1;
+    int64_t fmas = t_.tile.outer * t_.tile.inner * t_.tile.vectors;
+    for (const te::Axis& r : p_.reductions) fmas *= r.extent;
+    return fmas;
+  }
+
   // The reduction loops of `stage`, the innermost one cut for unrolling.
   Names reductions(const std::string& stage) {
     Names loops = axis_names(p_.reductions);
     if (loops.empty()) return loops;
+    if (window_fmas() <= kUnrolledFmas) {
+      for (const std::string& loop : loops) s_.unroll(stage, loop);
+      return loops;
+    }
     const std::string inner = loops.back();
     const int64_t extent = p_.reductions.back().extent / (p_.reductions.size() == 1 ? t_.reduction_blocks : 1);
     s_.split(stage, inner, {std::min(extent, kReductionUnroll)});

@@ -57,6 +57,7 @@ namespace {
 
 constexpr int64_t kLineElements = 16;  // of f32: points along another tensor's contiguous axis inside a tile
 constexpr double kGatherSlots = 1.5;   // loading and inserting one lane
+constexpr double kColumnSlots = 4;     // a column of a block that is transposed in registers
 constexpr double kFlopPerSlot = 2;     // of one lane
 
 // The loops of one element-wise stage, outermost first, the vector last.
@@ -87,7 +88,10 @@ class ElementwiseScheduler {
     const StageLoops plan = loops(crossing);
     if (crossing) s.split(c_.name(), c_.axes[*crossing].name, {kLineElements});
     if (lanes_ > 1) split_last(s);
-    if (crossing) s.reorder(c_.name(), plan.names);
+    if (crossing) {
+      s.reorder(c_.name(), plan.names);
+      s.unroll(c_.name(), c_.axes[*crossing].name + ".1");
+    }
     std::vector<int64_t> extents;
     for (const NestLoop& l : plan.loops) extents.push_back(l.trips);
     const std::vector<std::string> tiles = tile_loops(plan.names, extents);
@@ -152,17 +156,26 @@ class ElementwiseScheduler {
   double predict(std::optional<size_t> crossing) const {
     Nest nest = nest_;
     nest.loops = loops(crossing).loops;
-    return nest_ns(nest, arithmetic_ns(), target_, 1);
+    return nest_ns(nest, arithmetic_ns(crossing), target_, 1);
   }
 
-  double arithmetic_ns() const {
+  double arithmetic_ns(std::optional<size_t> crossing) const {
     double slots = 0;  // of one vector
-    for (const Access& access : nest_.accesses) slots += runs_along_last(access) ? 1 : kGatherSlots * lanes_;
+    for (const Access& access : nest_.accesses) slots += load_slots(access, crossing);
     double vectors = 1;
     for (const te::Axis& axis : c_.axes) vectors *= static_cast<double>(axis.extent);
     vectors /= static_cast<double>(lanes_);
     const double peak = target_.flop_per_ns > 0 ? target_.flop_per_ns : 1;
     return slots * vectors * kFlopPerSlot * static_cast<double>(lanes_) / peak;
+  }
+
+  // With the lines of `access` along the unrolled axis, the loads of neighbouring points are columns of one block.
+  double load_slots(const Access& access, std::optional<size_t> crossing) const {
+    if (runs_along_last(access)) return 1;
+    const bool columns = crossing && std::ranges::any_of(access.dims.back().terms, [&](const auto& term) {
+                           return term.first == *crossing && term.second == 1;
+                         });
+    return columns ? kColumnSlots : kGatherSlots * static_cast<double>(lanes_);
   }
 
   bool runs_along_last(const Access& access) const {

@@ -48,6 +48,46 @@ TEST(Memory, VectorsAlongAnyDimension) {
     })");
 }
 
+// Columns of a block, more of them than one block takes, at the very end of the buffer, in any order.
+TEST(Memory, NeighbouringColumns) {
+  check_all(R"(program columns
+    kernel k(X: $T[16, 37] param, Y: $T[37, 16] param written, Z: $T[16, 16] param written) {
+      for i in 2 {
+        Y[i * 16, ramp(0, 1, $L)] = X[ramp(0, 1, $L), i * 16]
+        Y[i * 16 + 1, ramp(0, 1, $L)] = X[ramp(0, 1, $L), i * 16 + 1]
+        Y[i * 16 + 3, ramp(0, 1, $L)] = X[ramp(0, 1, $L), i * 16 + 3]
+        Y[i * 16 + 2, ramp(0, 1, $L)] = X[ramp(0, 1, $L), i * 16 + 2]
+        Y[i * 16 + 4, ramp(0, 1, $L)] = X[ramp(0, 1, $L), i * 16 + 4]
+        Y[i * 16 + 5, ramp(0, 1, $L)] = X[ramp(0, 1, $L), i * 16 + 5]
+        Y[i * 16 + 20, ramp(0, 1, $L)] = X[ramp(0, 1, $L), i * 16 + 20]
+      }
+      Y[33, ramp(0, 1, $L)] = X[ramp(16 - $L, 1, $L), 33]
+      Y[34, ramp(0, 1, $L)] = X[ramp(16 - $L, 1, $L), 34]
+      Y[35, ramp(0, 1, $L)] = X[ramp(16 - $L, 1, $L), 35]
+      Y[36, ramp(0, 1, $L)] = X[ramp(16 - $L, 1, $L), 36]
+    })");
+}
+
+// A block loaded ahead would miss what an earlier store of the run wrote.
+TEST(Memory, ColumnsOfWhatIsWritten) {
+  check_all(R"(program written
+    kernel k(X: $T[16, 16] param written) {
+      X[1, ramp(0, 1, $L)] = X[ramp(0, 1, $L), 0]
+      X[2, ramp(0, 1, $L)] = X[ramp(0, 1, $L), 1]
+      X[3, ramp(0, 1, $L)] = X[ramp(0, 1, $L), 2]
+      X[4, ramp(0, 1, $L)] = X[ramp(0, 1, $L), 3]
+    })");
+}
+
+// The last element that is asked for is the last one of the buffer.
+TEST(Memory, EveryOtherElement) {
+  check_all(R"(program alternate
+    kernel k(X: $T[32] param, Y: $T[2, $L] param written) {
+      Y[0, ramp(0, 1, $L)] = X[ramp(0, 2, $L)]
+      Y[1, ramp(0, 1, $L)] = X[ramp(33 - 2 * $L, 2, $L)]
+    })");
+}
+
 TEST(Memory, OneElementForAllLanes) {
   check_all(R"(program once
     kernel k(X: $T[9] param, P: bool[$L] param, Y: $T[9, $L] param written) {

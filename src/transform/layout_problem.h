@@ -1,0 +1,32 @@
+// The choice of layouts as a least-cost labelling (mechanism A4, solved over the whole graph): label 0 is row-major, 1
+// channels last.
+#pragma once
+#include <vector>
+
+#include "core/target_info.h"
+#include "graph/graph.h"
+#include "graph/op.h"
+
+namespace tw::transform {
+
+/// Reads of a value in an order of their own: from a copy where the value is stored otherwise.
+struct OrderedRead {
+  int node = 0;
+  size_t input = 0;
+  bool channels_last = false;
+};
+
+struct LayoutChoice {
+  std::vector<bool> channels_last;  // by value: its producer writes it so
+  std::vector<OrderedRead> reads;   // all other reads take the value as it is stored
+};
+
+/// The labels of least cost for a compacted graph: an exact minimum cut. Each convolution and pooling has a cost for
+/// each pair of orders (layout_costs.h), a value read in both orders is copied once, element-wise operators and others
+/// that treat all points alike pay for inputs of another order, transposes and reshapes for not being views.
+LayoutChoice choose_layouts(const graph::Graph& graph, const graph::OpTable& ops, const TargetInfo& target);
+
+/// Whether channels last is another order of bytes than row-major for this value.
+bool has_order(const graph::Value& value);
+
+}  // namespace tw::transform

@@ -1,0 +1,83 @@
+// A contraction whose result is only transposed writes the transposed order: heads of an attention that come together.
+#include <algorithm>
+
+#include "transform/passes.h"
+#include "transform/roles.h"
+#include "transform/storage_order.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using graph::kAbsent;
+using graph::Node;
+using graph::ValueId;
+
+class TransposedWriter {
+ public:
+  TransposedWriter(const Graph& graph, const graph::OpTable& ops)
+      : graph_(graph), ops_(ops), readers_(graph.consumers()), producers_(graph.producers()) {}
+
+  Graph run() {
+    for (size_t n = graph_.nodes.size(); n-- > 0;) write_transposed(graph_.nodes[n]);
+    return std::move(graph_);
+  }
+
+ private:
+  const graph::Value& value(ValueId id) const { return graph_.value(id); }
+  const Shape& shape(ValueId id) const { return graph_.value(id).type.shape; }
+  bool is_stored(ValueId id) const { return producers_[id] >= 0 && !graph_.is_output(id); }
+
+  // Whether fusion will read the transpose through its index map instead.
+  bool is_read_through(ValueId id) const {
+    return !graph_.is_output(id) && readers_[id].size() == 1 && [&] {
+      const Role role = role_of(ops_, graph_.nodes[readers_[id][0]]);
+      return role == Role::kContraction || role == Role::kElementwise;
+    }();
+  }
+
+  // For a transpose that leaves the last dim in place: rows of the result stay contiguous.
+  void write_transposed(const Node& node) {
+    if (node.op != "transpose" || is_read_through(node.outputs[0]) || !value(node.outputs[0]).layout.is_identity())
+      return;
+    const std::vector<int64_t>& perm = node.ints_attr("perm");
+    if (perm.empty() || perm.back() != static_cast<int64_t>(perm.size()) - 1) return;
+    const std::vector<ValueId> chain = contraction_chain(node.inputs[0]);
+    for (const ValueId id : chain) graph_.values[id].layout = layout_of_order(perm);
+  }
+
+  // `id` and the values before it back to a contraction, each read by the next only; empty when there is none, when one
+  // of them has a layout, or when an element-wise node between reads something else of that shape.
+  std::vector<ValueId> contraction_chain(ValueId id) const {
+    std::vector<ValueId> chain;
+    while (is_stored(id) && readers_[id].size() == 1 && value(id).layout.is_identity()) {
+      chain.push_back(id);
+      const Node& node = graph_.nodes[producers_[id]];
+      const Role role = role_of(ops_, node);
+      if (role == Role::kContraction) return chain;
+      if (role != Role::kElementwise) break;
+      ValueId before = kAbsent;
+      for (const ValueId in : node.inputs) {
+        if (in == kAbsent || value(in).is_constant() || shape(in) != shape(id)) continue;
+        if (before != kAbsent) return {};
+        before = in;
+      }
+      if (before == kAbsent) break;
+      id = before;
+    }
+    return {};
+  }
+
+  Graph graph_;
+  const graph::OpTable& ops_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<int> producers_;
+};
+
+}  // namespace
+
+graph::Graph write_transposed(const graph::Graph& graph, const TransformContext& context) {
+  return TransposedWriter(graph::compact(graph), context.ops).run();
+}
+
+}  // namespace tw::transform

@@ -59,11 +59,11 @@ te::Program program_of(const graph::Graph& g, Stored stored) {
   const size_t rank = g.value(g.inputs[0]).type.shape.size();
   std::map<std::string, Layout> layouts;
   const auto add = [&](const te::Tensor& t) {
-    if (t.shape.size() == rank && t.name != "u") layouts[t.name] = channels_last(static_cast<int>(rank));
+    if (t.shape.size() == rank && t.name != "x1") layouts[t.name] = channels_last(static_cast<int>(rank));
   };
   for (const te::Tensor& t : p.inputs) add(t);
   for (const te::Compute& c : p.computes) add(c.outputs[0]);
-  if (stored == Stored::kInputRowMajor) layouts.erase("x");
+  if (stored == Stored::kInputRowMajor) layouts.erase("x0");
   p = te::apply_layouts(p, layouts);
   return te::apply_layouts(p, te::mergeable_axes(p));
 }
@@ -71,7 +71,7 @@ te::Program program_of(const graph::Graph& g, Stored stored) {
 void check_shapes(const Shapes& s, Follow follow = Follow::kNothing, Stored stored = Stored::kChannelsLast) {
   SCOPED_TRACE(
       fmt::format("{} to {} channels, {} taps, pad {}, m {}", to_string(s.x), s.out_channels, s.taps, s.pad, s.m));
-  check({program_of(convolution(s, follow), stored), {"u"}}, "cpu:x86-64-v3", "winograd", kTolerance);
+  check({program_of(convolution(s, follow), stored), {"x1"}}, "cpu:x86-64-v3", "winograd", kTolerance);
 }
 
 TEST(Winograd, PlanesOfWholeTilesAndTails) {
@@ -109,15 +109,15 @@ TEST(Winograd, InputsThatAreNotStoredChannelsLast) {
 TEST(Winograd, WideVectors) {
   const te::Program p = program_of(convolution({.x = {1, 17, 9, 9}, .out_channels = 33}, Follow::kBiasReluResidual),
                                    Stored::kChannelsLast);
-  check({p, {"u"}}, "cpu:x86-64-v4", "winograd", kTolerance);
+  check({p, {"x1"}}, "cpu:x86-64-v4", "winograd", kTolerance);
 }
 
 TEST(Winograd, TinyCachesGiveOtherBlocks) {
   const targets::Target t = with_tiny_caches("cpu:x86-64-v3");
   const te::Program p =
       program_of(convolution({.x = {1, 16, 16, 24}, .out_channels = 24}, Follow::kNothing), Stored::kChannelsLast);
-  for (const Construction& built : construct(t.families, {p, {"u"}}, t.info, nullptr))
-    check_candidate({p, {"u"}}, t, built, kTolerance);
+  for (const Construction& built : construct(t.families, {p, {"x1"}}, t.info, nullptr))
+    check_candidate({p, {"x1"}}, t, built, kTolerance);
 }
 
 // What the family leaves to others, which compute it stage by stage.
@@ -130,9 +130,9 @@ TEST(Winograd, Declines) {
     return built.family + ": " + (rejections.empty() ? "" : rejections.front().reason);
   };
   EXPECT_EQ(family({.x = {1, 8, 8, 8}}, {}), "generic: its weights are no constant");
-  EXPECT_EQ(family({.x = {1, 3, 8, 8}}, {"u"}), "generic: fewer channels than a vector has lanes");
-  EXPECT_EQ(family({.x = {1, 8, 3, 9}}, {"u"}), "generic: tiles of one row or one column");
-  EXPECT_EQ(family({.x = {1, 8, 1, 6, 5}, .taps = 3}, {"u"}), "generic: images, depths or channels of one element");
+  EXPECT_EQ(family({.x = {1, 3, 8, 8}}, {"x1"}), "generic: fewer channels than a vector has lanes");
+  EXPECT_EQ(family({.x = {1, 8, 3, 9}}, {"x1"}), "generic: tiles of one row or one column");
+  EXPECT_EQ(family({.x = {1, 8, 1, 6, 5}, .taps = 3}, {"x1"}), "generic: images, depths or channels of one element");
 }
 
 // ---- The model.

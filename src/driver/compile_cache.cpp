@@ -48,9 +48,11 @@ std::string options_text(const CompileOptions& o, const TargetInfo& target) {
   if (o.all_optional_off) text += "without optional passes\n";
   const TunerOptions& t = o.tuning;
   if (t.worker.empty() && t.database.empty()) return text + "by construction\n";
-  return text + fmt::format("measured with {} threads, light {} us, drop {}, explored {} from {}, database '{}' revision {}\n",
-                            t.threads, t.light_us, t.drop_ratio, t.explore.count, t.explore.seed, t.database,
-                            database_revision(t.database, t.notice));
+  return text + fmt::format(
+                    "measured with {} threads, light {} us, whole {}, drop {}, explored {} from {}, database '{}' "
+                    "revision {}\n",
+                    t.threads, t.light_us, t.whole_share, t.drop_ratio, t.explore.count, t.explore.seed, t.database,
+                    database_revision(t.database, t.notice));
 }
 
 Json to_json(const CompileSummary& s) {

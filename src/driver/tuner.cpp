@@ -21,6 +21,7 @@ using tune::Outcome;
 // Where the target has no figures: those of a small server core.
 constexpr double kDefaultFlopPerNs = 40;
 constexpr double kDefaultBytesPerNs = 10;
+constexpr size_t kFewest = 3;        // candidates of a group that are measured
 constexpr double kLockSeconds = 20;  // that another compiler's group may take to be measured
 constexpr size_t kNone = SIZE_MAX;
 
@@ -82,7 +83,9 @@ double estimate_ns(const te::Program& program, const TargetInfo& target) {
 class Tuner::Session {
  public:
   Session(Tuner& tuner, std::span<const TuneTask> tasks, const TuneContext& context)
-      : tuner_(tuner), tasks_(tasks), context_(context), results_(tasks.size()), started_(now_seconds()) {}
+      : tuner_(tuner), tasks_(tasks), context_(context), results_(tasks.size()), started_(now_seconds()) {
+    for (const TuneTask& task : tasks_) total_ns_ += total_weight(task);
+  }
 
   std::vector<TuneResult> run() {
     std::vector<size_t> open = look_up(heavy_tasks());
@@ -111,16 +114,25 @@ class Tuner::Session {
     return predicted > 0 ? predicted : estimate_ns(task.program, context_.target);
   }
 
+  double total_weight(const TuneTask& task) const { return weight(task) * static_cast<double>(task.uses); }
+
+  // How many of the first candidates are measured: what a group can win is bounded by its share of the model's time.
+  size_t considered(const TuneTask& task) const {
+    const auto all = static_cast<double>(task.candidates.size());
+    const double whole = options().whole_share * total_ns_;
+    const double part = total_weight(task) < whole ? total_weight(task) / whole : 1;
+    const auto wanted = static_cast<size_t>(std::ceil(all * part));
+    return std::min(task.candidates.size(), std::max(kFewest, wanted));
+  }
+
   // Those worth measuring, the largest share of the model's time first.
   std::vector<size_t> heavy_tasks() const {
     std::vector<size_t> order;
     for (size_t t = 0; t < tasks_.size(); ++t) {
       if (tasks_[t].candidates.size() > 1 && weight(tasks_[t]) >= options().light_us * 1e3) order.push_back(t);
     }
-    std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-      return weight(tasks_[a]) * static_cast<double>(tasks_[a].uses) >
-             weight(tasks_[b]) * static_cast<double>(tasks_[b].uses);
-    });
+    std::ranges::stable_sort(order,
+                             [&](size_t a, size_t b) { return total_weight(tasks_[a]) > total_weight(tasks_[b]); });
     return order;
   }
 
@@ -135,7 +147,8 @@ class Tuner::Session {
           known_results(tasks_[t].candidates, tuner_.database_->find(task_key(tasks_[t], context_, options())));
       result.best = pick(result.measured);
       const auto unknown = [](const Measured& m) { return m.outcome == Outcome::kNotMeasured; };
-      if (std::ranges::any_of(result.measured, unknown)) open.push_back(t);
+      const auto first = result.measured.begin();
+      if (std::any_of(first, first + static_cast<std::ptrdiff_t>(considered(tasks_[t])), unknown)) open.push_back(t);
       if (std::ranges::all_of(result.measured, unknown)) result.measured.clear();
     }
     return open;
@@ -169,7 +182,8 @@ class Tuner::Session {
     std::vector<plan::GroupPlan> plans;
     for (size_t c = 0; c < task.candidates.size(); ++c) {
       const bool best = static_cast<int64_t>(c) == results_[t].best;
-      if (!known.empty() && known[c].outcome != Outcome::kNotMeasured && !best) continue;
+      const bool is_known = !known.empty() && known[c].outcome != Outcome::kNotMeasured;
+      if ((is_known || c >= considered(task)) && !best) continue;
       out.candidates.push_back(c);
       plans.push_back(task.candidates[c]);
     }
@@ -259,6 +273,7 @@ class Tuner::Session {
   const TuneContext& context_;
   std::vector<TuneResult> results_;
   double started_;
+  double total_ns_ = 0;  // of all tasks by prediction
 };
 
 Tuner::Tuner(TunerOptions options) : options_(std::move(options)) {}

@@ -18,7 +18,7 @@ struct TuneEvent {
   tune::Measured measured;
   double predicted_us = 0;
   std::vector<std::string> trace;  // how it was constructed
-  double best_us = 0;  // of the group so far
+  double best_us = 0;              // of the group so far
 };
 
 struct TunerOptions {
@@ -28,6 +28,7 @@ struct TunerOptions {
   int threads = 0;            // that candidates run with: those that the artefact will mostly run with; 0: all CPUs
   double budget_seconds = 0;  // for all groups together; 0: no limit
   double light_us = 5;        // groups that are faster by estimate are not measured
+  double whole_share = 0.05;  // of the model's time: groups with less of it have fewer candidates measured
   double run_seconds = 2;     // before a candidate counts as hanging, besides many times its expected time
   double drop_ratio = 1.25;   // see tune::MeasureOptions
   tune::Sampling explore;     // of each group, besides the constructors' own candidates

@@ -212,7 +212,7 @@ driver::CompileOptions to_compile_options(const ModelOptions& o, Progress& progr
   out.tuning.database = o.database.empty() ? tuning_database() : o.database;
   out.tuning.threads = o.measure_threads;
   if (o.measure_all) {
-    out.tuning.light_us = 0;
+    out.tuning.light_us = out.tuning.whole_share = 0;
     out.tuning.drop_ratio = std::numeric_limits<double>::infinity();
   }
   out.tuning.explore = {o.explore, o.explore_seed};

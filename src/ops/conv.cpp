@@ -86,8 +86,8 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   std::vector<int64_t> offset;
   const te::Tensor x = pad_for_window(call, builder, inputs[0], conv.window, imm(type, 0), &offset);
   const bool direct = !call.has(2) && math_type(type) == type;
-  const te::Tensor sum = te_contraction(builder, tensor_name(call, direct ? "" : "acc"), conv, {x, inputs[1]},
-                                        offset, [](const te::Tensor& t, Exprs at) { return read(t, std::move(at)); });
+  const te::Tensor sum = te_contraction(builder, tensor_name(call, direct ? "" : "acc"), conv, {x, inputs[1]}, offset,
+                                        [](const te::Tensor& t, Exprs at) { return read(t, std::move(at)); });
   if (direct) return {sum};
   return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
     return cast(type, call.has(2) ? sum(i) + read(inputs[2], {i[1]}) : sum(i));

@@ -47,11 +47,11 @@ Tensors te_lrn(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
     const Expr value = read(x, i);
     return select(within, value * value, imm(value.type(), 0));
   });
-  const te::Tensor sum = builder.reduce(tensor_name(call, "sum"), x.shape, {lrn.size}, CombinerKind::kSum,
-                                        [&](Exprs i, const Exprs& r) {
-                                          i[1] = i[1] + r[0];
-                                          return squares(i);
-                                        });
+  const te::Tensor sum =
+      builder.reduce(tensor_name(call, "sum"), x.shape, {lrn.size}, CombinerKind::kSum, [&](Exprs i, const Exprs& r) {
+        i[1] = i[1] + r[0];
+        return squares(i);
+      });
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
     const auto number = [&](double value) { return imm(sum.type, value); };
     const Expr base = number(lrn.bias) + number(lrn.alpha / static_cast<double>(lrn.size)) * sum(i);

@@ -30,8 +30,8 @@ Tensors te_scan(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   const Scan scan = scan_of(call);
   const bool direct = math_type(x.type) == x.type;
   const te::CombinerKind kind = scan.product ? te::CombinerKind::kProd : te::CombinerKind::kSum;
-  const te::Tensor total = builder.reduce(tensor_name(call, direct ? "" : "acc"), x.shape, {x.shape[scan.axis]},
-                                          kind, [&](Exprs i, const Exprs& r) {
+  const te::Tensor total = builder.reduce(tensor_name(call, direct ? "" : "acc"), x.shape, {x.shape[scan.axis]}, kind,
+                                          [&](Exprs i, const Exprs& r) {
                                             const Expr here = scan.reverse ? r[0] : i[scan.axis];
                                             const Expr other = scan.reverse ? i[scan.axis] : r[0];
                                             const Expr counted = scan.exclusive ? other < here : other <= here;

@@ -248,9 +248,8 @@ void Executor::build(Loaded& loaded, int64_t repetitions) {
   }
   loaded.manifest.entries.push_back(std::move(entry));
   const runtime::CpuMemory memory = {nullptr, nullptr, loaded.scratch.data(), loaded.scratch_stride, &loaded.error};
-  loaded.program =
-      std::make_unique<runtime::CpuProgram>(loaded.manifest, loaded.manifest.entries[0], loaded.code, memory,
-                                            runtime::CpuProgram::Profile::kOff);
+  loaded.program = std::make_unique<runtime::CpuProgram>(loaded.manifest, loaded.manifest.entries[0], loaded.code,
+                                                         memory, runtime::CpuProgram::Profile::kOff);
   loaded.repetitions = repetitions;
 }
 

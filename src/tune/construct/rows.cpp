@@ -42,13 +42,17 @@ size_t common_rows(const te::Program& program, const te::Compute& output) {
   return output.is_reduction() || inside ? rows : std::min(rows, output.axes.size() - 1);
 }
 
+bool calls_function(const te::Compute& c) {
+  bool calls = false;
+  for (const Expr& body : c.body) visit(body, [&](const Expr& e) { calls = calls || e.op() == Op::kCall; });
+  return calls;
+}
+
 // A division or an elementary function of each row that other stages read at every point: it stays a stage.
 bool is_once_a_row(const te::Program& program, const te::Compute& c) {
-  bool costly = false;
+  bool costly = calls_function(c);
   for (const Expr& body : c.body) {
-    visit(body, [&](const Expr& e) {
-      costly = costly || e.op() == Op::kCall || (e.op() == Op::kDiv && e.type().is_float());
-    });
+    visit(body, [&](const Expr& e) { costly = costly || (e.op() == Op::kDiv && e.type().is_float()); });
   }
   return costly && std::ranges::any_of(program.computes, [&](const te::Compute& reader) {
            return te::count_reads(reader, c.name()) > 0 &&
@@ -60,6 +64,9 @@ bool is_once_a_row(const te::Program& program, const te::Compute& c) {
 struct RowTiling {
   int64_t rows = 1;    // of a tile: each stage runs through all of them, so that one row's wait is another one's work
   int64_t chains = 1;  // vectors of partial results of one row: they hide the latency of their combination
+  // Registers that an elementary function works on side by side: its steps wait for each other, and the core looks only
+  // a few dozen instructions ahead for others that are ready.
+  int64_t interleave = 1;
   friend bool operator==(const RowTiling&, const RowTiling&) = default;
 };
 
@@ -78,7 +85,9 @@ class RowScheduler {
         if (last_rows % rows != 0 || rows * chains > target_.vector_registers / 2) continue;
         if (rows > 1 && (row_bytes() * rows > kStackBytes || !rows_may_share_tiles())) continue;
         if (chains > 1 && chains > most_chains()) continue;
-        all.push_back({rows, chains});
+        for (const int64_t interleave : {1, 2, 4}) {
+          if (interleave == 1 || has_functions()) all.push_back({rows, chains, interleave});
+        }
       }
     }
     return all;
@@ -101,8 +110,9 @@ class RowScheduler {
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
       if (c->name() != output_.name()) s.compute_at(c->name(), output_.name(), tiles.back(), scope(*c));
       if (!is_factored(*c)) continue;
-      s.compute_at(partial(*c), output_.name(), tiles.back(), loop::Scope::kRegister);
-      if (chains(*c) > 1) s.compute_at(partial(*c) + ".rf", output_.name(), tiles.back(), loop::Scope::kRegister);
+      const loop::Scope held = is_scalar(*c) ? loop::Scope::kRegister : scope(*c, lanes(*c));
+      s.compute_at(partial(*c), output_.name(), tiles.back(), held);
+      if (chains(*c) > 1) s.compute_at(partial(*c) + ".rf", output_.name(), tiles.back(), held);
     }
     for (const te::Compute& c : program_.computes) is_factored(c) ? factored_loops(s, c) : loops(s, c);
     s.parallel(output_.name(), tiles);
@@ -126,7 +136,8 @@ class RowScheduler {
   }
 
  private:
-  static constexpr double kTileSlots = 8;  // counters and addresses of one tile
+  static constexpr double kTileSlots = 8;                     // counters and addresses of one tile
+  static constexpr double kFunctionWait = 7 * kLatencySlots;  // of 14 dependent steps, two vectors of them in flight
 
   std::string partial(const te::Compute& c) const { return c.name() + ".rf"; }
   int64_t lanes(const te::Compute& c) const { return target_.lanes(c.outputs[0].type); }
@@ -142,7 +153,15 @@ class RowScheduler {
     return most;
   }
 
-  int64_t chains(const te::Compute& c) const { return std::min(tiling_.chains, vectors(c)); }
+  bool has_functions() const {
+    return std::ranges::any_of(program_.computes,
+                               [&](const te::Compute& c) { return calls_function(c) && !is_scalar(c); });
+  }
+
+  int64_t chains(const te::Compute& c) const { return is_scalar(c) ? std::min(tiling_.chains, vectors(c)) : 1; }
+
+  // One value a row: its partial results fit into registers.
+  bool is_scalar(const te::Compute& c) const { return elements_of_row(c) == 1; }
 
   bool is_factored(const te::Compute& c) const {
     return c.is_reduction() && c.outputs.size() == 1 && c.combiner.kind != te::CombinerKind::kTuple &&
@@ -151,8 +170,8 @@ class RowScheduler {
 
   // Reductions that are not factored have their loops around vectors of the last axis: one row at a time.
   bool rows_may_share_tiles() const {
-    return std::ranges::all_of(program_.computes,
-                               [&](const te::Compute& c) { return !c.is_reduction() || is_factored(c); });
+    return std::ranges::all_of(
+        program_.computes, [&](const te::Compute& c) { return !c.is_reduction() || (is_factored(c) && is_scalar(c)); });
   }
 
   // Of the widest stage that stays in the tile.
@@ -170,8 +189,9 @@ class RowScheduler {
     return elements;
   }
 
-  loop::Scope scope(const te::Compute& c) const {
-    const int64_t bytes = elements_of_row(c) * c.outputs[0].type.bytes() * tiling_.rows;
+  // Of `each` values for each element of the stage.
+  loop::Scope scope(const te::Compute& c, int64_t each = 1) const {
+    const int64_t bytes = elements_of_row(c) * each * c.outputs[0].type.bytes() * tiling_.rows;
     return bytes <= kStackBytes ? loop::Scope::kStack : loop::Scope::kScratch;
   }
 
@@ -179,7 +199,9 @@ class RowScheduler {
     double points = static_cast<double>(elements_of_row(c));
     for (const te::Axis& r : c.reduce_axes) points *= static_cast<double>(r.extent);
     const bool scalar = c.is_reduction() && !is_factored(c) && c.axes.size() <= rows_;
-    return body_slots(c) * (scalar ? points : std::ceil(points / static_cast<double>(lanes(c))));
+    double slots = body_slots(c);
+    if (calls_function(c)) slots = std::max(slots, kFunctionWait / static_cast<double>(tiling_.interleave));
+    return slots * (scalar ? points : std::ceil(points / static_cast<double>(lanes(c))));
   }
 
   double wait_slots(const te::Compute& c) const {
@@ -190,40 +212,40 @@ class RowScheduler {
     return kLatencySlots * (steps + 2 * std::log2(static_cast<double>(lanes(c))));
   }
 
-  // The axis of the rows that share a tile.
-  std::string row_loop(const te::Compute& c) const { return c.axes[rows_ - 1].name; }
-
   // Partial results: reductions outside; rows, chains and a vector inside; then what remains of chains and of lanes.
   void factored_loops(schedule::Schedule& s, const te::Compute& c) const {
     const std::string lane = fmt::format("i{}", c.axes.size());
     const std::string chain = fmt::format("i{}", c.axes.size() + 1);
+    const std::string first = chains(c) > 1 ? partial(c) + ".rf" : partial(c);
     std::vector<std::string> order;
     for (const te::Axis& r : c.reduce_axes) order.push_back(r.name);
-    for (size_t i = rows_ - 1; i < c.axes.size(); ++i) order.push_back(c.axes[i].name);
-    const std::string innermost = chains(c) > 1 ? partial(c) + ".rf" : partial(c);
+    if (tiling_.rows > 1) order.push_back(c.axes[rows_ - 1].name);
     if (chains(c) > 1) order.push_back(chain);
     order.push_back(lane);
-    s.reorder(innermost, order);
-    if (chains(c) > 1) s.unroll(innermost, chain);
-    finish_partial(s, innermost, c, lane);
+    s.reorder(first, order);
+    finish_partial(s, first, c, chains(c) > 1 ? chain : "");
+    s.vectorize(first, lane);
     if (chains(c) > 1) {
       s.reorder(partial(c), {"r0", lane});
-      s.unroll(partial(c), "r0");
-      finish_partial(s, partial(c), c, lane);
+      finish_partial(s, partial(c), c, "r0");
+      s.vectorize(partial(c), lane);
     }
+    if (tiling_.rows > 1) s.unroll(c.name(), c.axes[rows_ - 1].name + (c.name() == output_.name() ? ".1" : ""));
     s.vectorize(c.name(), "r0");
   }
 
+  // Register buffers have constant indices.
   void finish_partial(schedule::Schedule& s, const std::string& stage, const te::Compute& c,
-                      const std::string& lane) const {
-    for (size_t i = rows_ - 1; i < c.axes.size(); ++i) s.unroll(stage, c.axes[i].name);
-    s.vectorize(stage, lane);
+                      const std::string& chain) const {
+    if (tiling_.rows > 1) s.unroll(stage, c.axes[rows_ - 1].name);
+    if (!chain.empty()) s.unroll(stage, chain);
   }
 
   void loops(schedule::Schedule& s, const te::Compute& c) const {
     if (c.axes.size() <= rows_ || c.axes.back().extent == 1) return;
     const std::string last = c.axes.back().name;
-    const int64_t lanes = std::min<int64_t>(lanes_for(c, target_), c.axes.back().extent);
+    const int64_t registers = calls_function(c) ? tiling_.interleave : 1;
+    const int64_t lanes = std::min<int64_t>(lanes_for(c, target_) * registers, c.axes.back().extent);
     if (lanes < 2) return;
     s.split(c.name(), last, {lanes});
     std::vector<std::string> order = {last + ".0"};
@@ -262,7 +284,8 @@ Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& targe
     Construction candidate = out;
     scheduler.run(candidate.schedule, tiling);
     candidate.predicted_ns = scheduler.predict_ns(tiling);
-    candidate.trace = {fmt::format("{} rows a tile, {} chains of partial results", tiling.rows, tiling.chains)};
+    candidate.trace = {fmt::format("{} rows a tile, {} chains of partial results, functions of {} vectors", tiling.rows,
+                                   tiling.chains, tiling.interleave)};
     candidates.push_back(std::move(candidate));
   }
   return best_distinct(std::move(candidates));

@@ -38,7 +38,8 @@ TEST(Memory, RampsOfEveryStride) {
     })");
 }
 
-// Of windows of stride 2: whole vectors, the last element of the buffer, and edges where lanes are known not to be read.
+// Of windows of stride 2: whole vectors, the last element of the buffer, and edges where lanes are known not to be
+// read.
 TEST(Memory, EverySecondElementWithKnownLanes) {
   for (const int lanes : {2, 3, 5, 7, 8, 16}) {
     const std::string text = fmt::format(R"(program windows

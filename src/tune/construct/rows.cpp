@@ -97,8 +97,7 @@ class RowScheduler {
     tiling_ = tiling;
     for (const te::Compute& c : program_.computes) {
       if (!is_factored(c)) continue;
-      s.rfactor(c.name(), c.reduce_axes.back().name, lanes(c));
-      if (chains(c) > 1) s.rfactor(partial(c), c.reduce_axes.back().name, chains(c));
+      s.rfactor(c.name(), c.reduce_axes.back().name, chains(c) * lanes(c));
     }
     std::vector<std::string> tiles = axis_names(output_.axes);
     tiles.resize(rows_);
@@ -110,9 +109,8 @@ class RowScheduler {
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
       if (c->name() != output_.name()) s.compute_at(c->name(), output_.name(), tiles.back(), scope(*c));
       if (!is_factored(*c)) continue;
-      const loop::Scope held = is_scalar(*c) ? loop::Scope::kRegister : scope(*c, lanes(*c));
+      const loop::Scope held = is_scalar(*c) ? loop::Scope::kRegister : scope(*c, chains(*c) * lanes(*c));
       s.compute_at(partial(*c), output_.name(), tiles.back(), held);
-      if (chains(*c) > 1) s.compute_at(partial(*c) + ".rf", output_.name(), tiles.back(), held);
     }
     for (const te::Compute& c : program_.computes) is_factored(c) ? factored_loops(s, c) : loops(s, c);
     s.parallel(output_.name(), tiles);
@@ -200,8 +198,9 @@ class RowScheduler {
     for (const te::Axis& r : c.reduce_axes) points *= static_cast<double>(r.extent);
     const bool scalar = c.is_reduction() && !is_factored(c) && c.axes.size() <= rows_;
     double slots = body_slots(c);
+    const double lane_slots = is_factored(c) ? static_cast<double>(chains(c)) * 3 * std::log2(lanes(c)) : 0;
     if (calls_function(c)) slots = std::max(slots, kFunctionWait / static_cast<double>(tiling_.interleave));
-    return slots * (scalar ? points : std::ceil(points / static_cast<double>(lanes(c))));
+    return lane_slots + slots * (scalar ? points : std::ceil(points / static_cast<double>(lanes(c))));
   }
 
   double wait_slots(const te::Compute& c) const {
@@ -212,33 +211,28 @@ class RowScheduler {
     return kLatencySlots * (steps + 2 * std::log2(static_cast<double>(lanes(c))));
   }
 
-  // Partial results: reductions outside; rows, chains and a vector inside; then what remains of chains and of lanes.
+  // Partial results: reductions outside; rows, chains and a vector inside. Then the sums over the lanes of each chain.
   void factored_loops(schedule::Schedule& s, const te::Compute& c) const {
+    const std::string rf = partial(c);
     const std::string lane = fmt::format("i{}", c.axes.size());
-    const std::string chain = fmt::format("i{}", c.axes.size() + 1);
-    const std::string first = chains(c) > 1 ? partial(c) + ".rf" : partial(c);
+    const std::string& row = c.axes[rows_ - 1].name;
     std::vector<std::string> order;
     for (const te::Axis& r : c.reduce_axes) order.push_back(r.name);
-    if (tiling_.rows > 1) order.push_back(c.axes[rows_ - 1].name);
-    if (chains(c) > 1) order.push_back(chain);
-    order.push_back(lane);
-    s.reorder(first, order);
-    finish_partial(s, first, c, chains(c) > 1 ? chain : "");
-    s.vectorize(first, lane);
-    if (chains(c) > 1) {
-      s.reorder(partial(c), {"r0", lane});
-      finish_partial(s, partial(c), c, "r0");
-      s.vectorize(partial(c), lane);
+    if (tiling_.rows > 1) order.push_back(row);
+    s.split(rf, lane, {lanes(c)});
+    order.push_back(lane + ".0");
+    order.push_back(lane + ".1");
+    s.reorder(rf, order);
+    s.split(c.name(), "r0", {lanes(c)});
+    // Register buffers have constant indices.
+    if (tiling_.rows > 1) {
+      s.unroll(rf, row);
+      s.unroll(c.name(), row + (c.name() == output_.name() ? ".1" : ""));
     }
-    if (tiling_.rows > 1) s.unroll(c.name(), c.axes[rows_ - 1].name + (c.name() == output_.name() ? ".1" : ""));
-    s.vectorize(c.name(), "r0");
-  }
-
-  // Register buffers have constant indices.
-  void finish_partial(schedule::Schedule& s, const std::string& stage, const te::Compute& c,
-                      const std::string& chain) const {
-    if (tiling_.rows > 1) s.unroll(stage, c.axes[rows_ - 1].name);
-    if (!chain.empty()) s.unroll(stage, chain);
+    s.unroll(rf, lane + ".0");
+    s.vectorize(rf, lane + ".1");
+    s.unroll(c.name(), "r0.0");
+    s.vectorize(c.name(), "r0.1");
   }
 
   void loops(schedule::Schedule& s, const te::Compute& c) const {

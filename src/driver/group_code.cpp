@@ -90,7 +90,7 @@ Layout append(Layout layout, const Layout& more) {
 void merge_axes(GroupTe& te) {
   const std::map<std::string, Layout> merged = te::mergeable_axes(te.program);
   if (merged.empty()) return;
-  te.program = te::apply_layouts(te.program, merged);
+  te.program = te::merge_reductions(te::apply_layouts(te.program, merged));
   for (auto& [tensor, layout] : te.constants) {
     if (const auto found = merged.find(tensor); found != merged.end()) layout = append(layout, found->second);
   }

@@ -38,10 +38,14 @@ Tensors te_softmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const te::Tensor sum = reduce_axes(builder, tensor_name(call, "sum"), reduction, CombinerKind::kSum,
                                      [&](const Exprs& at) { return power(at); });
   const bool log = call.node.op == "log_softmax";
+  // One division, or one logarithm, a line.
+  const te::Tensor of_line = builder.compute(tensor_name(call, log ? "log_sum" : "scale"), kept, [&](const Exprs& i) {
+    return log ? tw::call("log", {sum(i)}) : imm(sum.type, 1) / sum(i);
+  });
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
     const Exprs at = broadcast_indices(i, kept);
-    if (!log) return cast(x.type, power(i) / sum(at));
-    return cast(x.type, read(x, i) - largest(at) - tw::call("log", {sum(at)}));
+    if (!log) return cast(x.type, power(i) * of_line(at));
+    return cast(x.type, read(x, i) - largest(at) - of_line(at));
   })};
 }
 

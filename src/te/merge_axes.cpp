@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "expr/analyzer.h"
 #include "te/rewrite.h"
 #include "te/split_axes.h"
 
@@ -14,12 +15,16 @@ using PairFlags = std::map<std::string, std::vector<bool>>;
 
 bool is_axis(const Expr& index, const Axis& axis) { return index.is_var() && index->name == axis.name; }
 
+// Where the pairs of reduction axes of a compute are kept, beside those of tensors.
+std::string reduction_key(const Compute& c) { return c.name() + " reduction"; }
+
 class PairFinder {
  public:
   explicit PairFinder(const Program& program) : program_(program) {
     for (const Tensor& t : program.inputs) add(t);
     for (const Compute& c : program.computes) {
       for (const Tensor& t : c.outputs) add(t);
+      flags_[reduction_key(c)] = std::vector<bool>(c.reduce_axes.empty() ? 0 : c.reduce_axes.size() - 1, true);
     }
   }
 
@@ -29,6 +34,7 @@ class PairFinder {
       changed_ = false;
       for (const Compute& c : program_.computes) check_compute(c);
     }
+    for (const Compute& c : program_.computes) flags_.erase(reduction_key(c));
     return flags_;
   }
 
@@ -44,7 +50,14 @@ class PairFinder {
     changed_ = true;
   }
 
-  bool output_pair(const Compute& c, size_t k) const { return flags_.at(c.name())[k]; }
+  // Neighbours among the output's axes, or among the reduction axes.
+  struct AxisPairs {
+    const std::vector<Axis>& axes;
+    std::string key;
+  };
+  static std::vector<AxisPairs> axis_pairs(const Compute& c) {
+    return {{c.axes, c.name()}, {c.reduce_axes, reduction_key(c)}};
+  }
 
   void check_compute(const Compute& c) {
     // All outputs of a tuple keep one shape.
@@ -66,45 +79,42 @@ class PairFinder {
   }
 
   void forbid_axis(const Compute& c, const std::string& name) {
-    for (size_t k = 0; k < c.axes.size(); ++k) {
-      if (c.axes[k].name != name) continue;
-      for (const size_t pair : {k - 1, k}) {
-        if (pair >= c.axes.size() || pair + 1 >= c.axes.size()) continue;  // k - 1 of k = 0 wraps around
-        forbid(c.name(), pair);
+    for (const auto& [axes, key] : axis_pairs(c)) {
+      for (size_t k = 0; k + 1 < axes.size(); ++k) {
+        if (axes[k].name == name || axes[k + 1].name == name) forbid(key, k);
       }
     }
   }
 
-  // The axis k of `c` such that dims d and d+1 of the load are axes k and k+1 with full extents; -1 otherwise.
-  int matched_pair(const Compute& c, const Expr& load, size_t d) const {
+  // Whether dims d and d+1 of the load are axes k and k+1 with full extents.
+  bool is_pair(const std::vector<Axis>& axes, size_t k, const Expr& load, size_t d) const {
     const Shape& shape = shapes_.at(load->name);
-    for (size_t k = 0; k + 1 < c.axes.size(); ++k) {
-      if (is_axis(load.arg(d), c.axes[k]) && is_axis(load.arg(d + 1), c.axes[k + 1]) && shape[d] == c.axes[k].extent &&
-          shape[d + 1] == c.axes[k + 1].extent) {
-        return static_cast<int>(k);
-      }
-    }
-    return -1;
+    return is_axis(load.arg(d), axes[k]) && is_axis(load.arg(d + 1), axes[k + 1]) && shape[d] == axes[k].extent &&
+           shape[d + 1] == axes[k + 1].extent;
   }
 
   void check_load(const Compute& c, const Expr& load) {
     const size_t rank = shapes_.at(load->name).size();
-    std::set<size_t> kept;  // pairs of axes that this load keeps together
+    std::set<std::pair<std::string, size_t>> kept;  // pairs of axes that this load keeps together
     for (size_t d = 0; d + 1 < rank; ++d) {
-      const int k = matched_pair(c, load, d);
-      if (k >= 0 && flags_[load->name][d] && output_pair(c, k)) {
-        kept.insert(k);
-      } else {
-        forbid(load->name, d);
+      bool keeps = false;
+      for (const auto& [axes, key] : axis_pairs(c)) {
+        for (size_t k = 0; k + 1 < axes.size(); ++k) {
+          if (!is_pair(axes, k, load, d) || !flags_[load->name][d] || !flags_[key][k]) continue;
+          kept.insert({key, k});
+          keeps = true;
+        }
       }
+      if (!keeps) forbid(load->name, d);
     }
-    for (size_t k = 0; k + 1 < c.axes.size(); ++k) {
-      if (kept.count(k) != 0 || !output_pair(c, k)) continue;
-      const auto uses = [&](const std::string& name) {
-        return std::any_of(load->args.begin(), load->args.end(),
-                           [&](const Expr& index) { return uses_var(index, name); });
-      };
-      if (uses(c.axes[k].name) || uses(c.axes[k + 1].name)) forbid(c.name(), k);
+    const auto uses = [&](const Axis& axis) {
+      return std::any_of(load->args.begin(), load->args.end(),
+                         [&](const Expr& index) { return uses_var(index, axis.name); });
+    };
+    for (const auto& [axes, key] : axis_pairs(c)) {
+      for (size_t k = 0; k + 1 < axes.size(); ++k) {
+        if (!kept.contains({key, k}) && (uses(axes[k]) || uses(axes[k + 1]))) forbid(key, k);
+      }
     }
     // Axes inside an index that is not a plain variable.
     for (const Expr& index : load->args) {
@@ -182,6 +192,46 @@ std::map<std::string, Layout> mergeable_axes(const Program& program) {
   regrouped.fuse(unit_axes(regrouped.program));
   regrouped.fuse(PairFinder(regrouped.program).run());
   return regrouped.layouts;
+}
+
+namespace {
+
+// Whether a and b occur in `c` only as a * E + b within an index, E the extent of b.
+bool runs_as_one(const Compute& c, const Axis& a, const Axis& b) {
+  bool one = true;
+  const auto check = [&](const auto& self, const Expr& e) -> void {
+    if (e.op() == Op::kLoad) {
+      for (const Expr& index : e->args) {
+        if (!uses_var(index, a.name) && !uses_var(index, b.name)) continue;
+        const auto linear = as_linear(index);
+        std::map<std::string, int64_t> factor;
+        if (linear) factor.insert(linear->terms.begin(), linear->terms.end());
+        one = one && linear && factor[a.name] == factor[b.name] * b.extent && factor[b.name] != 0;
+      }
+      return;
+    }
+    one = one && !(e.is_var() && (e->name == a.name || e->name == b.name));
+    for (const Expr& arg : e->args) self(self, arg);
+  };
+  for (const Expr& body : c.body) check(check, body);
+  return one;
+}
+
+}  // namespace
+
+Program merge_reductions(const Program& program) {
+  Program out = program;
+  for (Compute& c : out.computes) {
+    for (size_t r = c.reduce_axes.size(); r-- > 1;) {
+      const Axis a = c.reduce_axes[r - 1];
+      const Axis b = c.reduce_axes[r];
+      if (!runs_as_one(c, a, b)) continue;
+      for (Expr& body : c.body) body = substitute(body, {{a.name, int_imm(0)}});
+      c.reduce_axes[r].extent = a.extent * b.extent;
+      c.reduce_axes.erase(c.reduce_axes.begin() + static_cast<long>(r) - 1);
+    }
+  }
+  return out;
 }
 
 Program drop_unit_reductions(const Program& program) {

@@ -9,9 +9,13 @@ namespace tw::te {
 
 /// Fuse primitives for every tensor of `program` (inputs, intermediates, outputs) under which no compute needs div or
 /// mod: dims of extent 1 disappear, and dims d and d+1 of a tensor are fused when every read and its producer index
-/// them by two adjacent axes that are fused as well; before that, axes that a reduction divides are split
-/// (te/split_axes.h). Tensors with nothing to fuse or split are left out. No bytes move.
+/// them by two adjacent axes of the output, or of the reduction, that are fused as well; before that, axes that a
+/// reduction divides are split (te/split_axes.h). Tensors with nothing to fuse or split are left out. No bytes move.
 std::map<std::string, Layout> mergeable_axes(const Program& program);
+
+/// The program in which two neighbouring reduction axes that every index holds as a * E + b, E the extent of b, are
+/// one: sums over planes whose axes `mergeable_axes` has fused.
+Program merge_reductions(const Program& program);
 
 /// The program without reduction axes of extent 1 (the variable becomes 0); a reduction keeps at least one axis.
 Program drop_unit_reductions(const Program& program);

@@ -44,15 +44,20 @@ Value* float_unary(Builder& builder, Op op, Value* x) {
   }
 }
 
-// NaN when either side is NaN. The x86 instruction computes `a > b ? a : b`: unordered operands give the second one,
-// so a NaN in b survives; a NaN in a is put back unless a cannot be one.
+// NaN when either side is NaN; zeros of either sign are equal. The x86 instruction computes `a > b ? a : b`: unordered
+// operands give the second one, so that is all where one side cannot be NaN. Otherwise the intrinsic: a comparison and
+// a blend more, both of its first operand. That is b here: in a reduction a is the accumulator, and what it waits for
+// stays short. (Written as two selects, LLVM would make one of them, and no instruction for the maximum.)
 Value* float_min_max(Builder& builder, Op op, Value* a, Value* b, const OperandFacts& facts) {
-  const bool swap = facts.b_never_nan && !facts.a_never_nan;
-  if (swap) std::swap(a, b);
-  Value* first = op == Op::kMax ? builder.CreateFCmpOGT(a, b) : builder.CreateFCmpOLT(a, b);
-  Value* picked = builder.CreateSelect(first, a, b);
-  if (facts.a_never_nan || facts.b_never_nan) return picked;
-  return builder.CreateSelect(builder.CreateFCmpUNO(a, a), a, picked);
+  if (facts.a_never_nan || facts.b_never_nan) {
+    if (!facts.a_never_nan) std::swap(a, b);
+    Value* first = op == Op::kMax ? builder.CreateFCmpOGT(a, b) : builder.CreateFCmpOLT(a, b);
+    return builder.CreateSelect(first, a, b);
+  }
+  Value* picked = builder.CreateBinaryIntrinsic(op == Op::kMax ? Intrinsic::maximum : Intrinsic::minimum, b, a);
+  // Constants are folded.
+  if (auto* call = ::llvm::dyn_cast<::llvm::CallInst>(picked)) call->setHasNoSignedZeros(true);
+  return picked;
 }
 
 Value* float_binary(Builder& builder, Op op, Value* a, Value* b, const OperandFacts& facts) {

@@ -2,7 +2,7 @@
 //
 // Vectors along a dimension that is not contiguous come in neighbours: unrolled statements read element k, k + 1, ..
 // of the same rows. Such loads are columns of a block of memory whose rows are contiguous: the rows are loaded and the
-// block is transposed in registers. A stride of two takes every other element of two contiguous loads.
+// block is transposed in registers.
 #include <bit>
 #include <numeric>
 
@@ -168,22 +168,6 @@ Value* KernelEmitter::concatenated(std::vector<Value*> parts) {
     parts = std::move(longer);
   }
   return parts.front();
-}
-
-// Every other element: of the first half of the lanes from one contiguous load, of the others from a second one, which
-// ends with the last element that is asked for.
-Value* KernelEmitter::load_alternate(const Access& source) {
-  const int lanes = source.type.lanes();
-  ::llvm::Type* type = memory_type(context_, source.type);
-  Access run = source;
-  run.index.lane_stride = 1;
-  const auto at = [&](int64_t first) {
-    return tagged(source, builder_.CreateAlignedLoad(type, pointer(run, first), alignment(run, first)));
-  };
-  const int half = (lanes + 1) / 2;
-  std::vector<int> order;
-  for (int lane = 0; lane < lanes; ++lane) order.push_back(lane < half ? 2 * lane : 2 * lane - (lanes - 1) + lanes);
-  return from_memory(builder_, source.type, builder_.CreateShuffleVector(at(0), at(lanes - 1), order));
 }
 
 }  // namespace tw::codegen::cpu

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -105,7 +106,9 @@ class KernelEmitter {
   Value* load_once(const Access& access, Value* mask);
   Value* load_run(const Access& access, Value* mask);
   Value* gather(const Access& access, Value* mask);
-  Value* load_strided(const Access& access);
+  Value* load_strided(const Access& access, Value* mask);
+  Value* load_every_second(const Access& access, const std::vector<int>& lanes);
+  static std::optional<std::vector<int>> known_lanes(Value* mask, int lanes);
   void store_masked(const Access& access, Value* value, Value* mask);
   void scatter(const Access& access, Value* value, Value* mask);
   Value* pointer(const Access& access, int64_t first_lane = 0);
@@ -129,7 +132,6 @@ class KernelEmitter {
   void load_columns(ColumnBlock& block);
   Value* column(const Access& source);
   Value* concatenated(std::vector<Value*> parts);
-  Value* load_alternate(const Access& source);
 
   ::llvm::Module& module_;
   ::llvm::LLVMContext& context_;

@@ -2,6 +2,7 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "codegen/llvm/kernel_emitter.h"
@@ -159,9 +160,13 @@ Value* KernelEmitter::lane_comparison(const Expr& e) {
   const bool adds_one = falls == (e.op() == Op::kLe);
   Value* limit = falls ? scalar : builder_.CreateNeg(scalar);
   if (adds_one) limit = builder_.CreateAdd(limit, builder_.getInt64(1));
-  limit = builder_.CreateBinaryIntrinsic(::llvm::Intrinsic::smax, limit, builder_.getInt64(0));
-  limit = builder_.CreateBinaryIntrinsic(::llvm::Intrinsic::smin, limit,
-                                         builder_.getInt64(static_cast<uint64_t>(type.lanes())));
+  if (const auto* known = ::llvm::dyn_cast<::llvm::ConstantInt>(limit)) {  // the builder folds no intrinsic
+    limit = builder_.getInt64(static_cast<uint64_t>(std::clamp<int64_t>(known->getSExtValue(), 0, type.lanes())));
+  } else {
+    limit = builder_.CreateBinaryIntrinsic(::llvm::Intrinsic::smax, limit, builder_.getInt64(0));
+    limit = builder_.CreateBinaryIntrinsic(::llvm::Intrinsic::smin, limit,
+                                           builder_.getInt64(static_cast<uint64_t>(type.lanes())));
+  }
   Value* limits = builder_.CreateVectorSplat(static_cast<unsigned>(type.lanes()),
                                              builder_.CreateTrunc(limit, builder_.getInt32Ty()));
   ::llvm::Constant* numbers = lane_numbers(context_, DataType::i32().with_lanes(type.lanes()));

@@ -1,6 +1,7 @@
 // Loads, stores and addresses.
 #include <llvm/IR/Constants.h>
 
+#include <bit>
 #include <numeric>
 
 #include "codegen/llvm/kernel_emitter.h"
@@ -57,23 +58,69 @@ Value* KernelEmitter::load_masked(const Access& source, Value* mask) {
     case -1:
       return load_run(source, mask);
     default:
-      return mask ? gather(source, mask) : load_strided(source);
+      return load_strided(source, mask);
   }
 }
 
-// Where nothing is shared, one load a lane: on x86 cores the gather instruction takes two to three times as long as the
-// loads it stands for.
-Value* KernelEmitter::load_strided(const Access& source) {
-  if (source.index.lane_stride == 2) return load_alternate(source);
-  if (Value* shared = column(source)) return shared;
+// Lanes at which a constant mask holds, all without a mask; nothing when the mask is no constant.
+std::optional<std::vector<int>> KernelEmitter::known_lanes(Value* mask, int lanes) {
+  std::vector<int> known;
+  const auto* constant = mask ? ::llvm::dyn_cast<::llvm::Constant>(mask) : nullptr;
+  if (mask && !constant) return std::nullopt;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const ::llvm::Constant* holds = constant ? constant->getAggregateElement(static_cast<unsigned>(lane)) : nullptr;
+    if (constant && !holds) return std::nullopt;
+    if (!holds || !holds->isNullValue()) known.push_back(lane);
+  }
+  return known;
+}
+
+// On x86 cores the gather instruction takes two to three times as long as the loads it stands for: two that cover every
+// second element, loads that neighbours share, or else one a lane.
+Value* KernelEmitter::load_strided(const Access& source, Value* mask) {
+  const std::optional<std::vector<int>> lanes = known_lanes(mask, source.type.lanes());
+  if (!lanes) return gather(source, mask);
+  if (Value* pair = load_every_second(source, *lanes)) return from_memory(builder_, source.type, pair);
+  if (Value* shared = mask ? nullptr : column(source)) return shared;
   ::llvm::Type* type = memory_type(context_, source.type);
   ::llvm::Type* element = memory_type(context_, source.type.element());
-  Value* loaded = ::llvm::PoisonValue::get(type);
-  for (int lane = 0; lane < source.type.lanes(); ++lane) {
+  Value* loaded = mask ? static_cast<Value*>(::llvm::Constant::getNullValue(type)) : ::llvm::PoisonValue::get(type);
+  for (const int lane : *lanes) {
     auto* one = builder_.CreateAlignedLoad(element, pointer(source, lane), alignment(source, lane));
     loaded = builder_.CreateInsertElement(loaded, tagged(source, one), static_cast<uint64_t>(lane));
   }
   return from_memory(builder_, source.type, loaded);
+}
+
+// Stride 2: one vector from the first lane's element, one that ends with the last lane's; between the two lie only
+// elements of the buffer. Null where the lanes are too few for two vectors.
+Value* KernelEmitter::load_every_second(const Access& source, const std::vector<int>& lanes) {
+  const int64_t all = source.type.lanes();
+  const auto width = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(all)));
+  if (source.index.lane_stride != 2 || lanes.empty()) return nullptr;
+  const int64_t span = 2 * (lanes.back() - lanes.front()) + 1;  // at most 2 * width - 1
+  if (span < width) return nullptr;
+  std::vector<int> order(static_cast<size_t>(all), static_cast<int>(2 * width - 1));
+  for (const int lane : lanes) {
+    const int64_t element = 2 * (lane - lanes.front());
+    order[lane] = static_cast<int>(element < width ? element : element + 2 * width - span);
+  }
+  Access end = source;
+  end.index.constant += span - width;
+  ::llvm::Type* type = memory_type(context_, source.type.with_lanes(static_cast<int>(width)));
+  const auto load = [&](const Access& at) {
+    return tagged(at, builder_.CreateAlignedLoad(type, pointer(at, lanes.front()), alignment(at, lanes.front())));
+  };
+  Value* first = load(source);
+  Value* loaded = builder_.CreateShuffleVector(first, load(end), order);
+  if (static_cast<int64_t>(lanes.size()) == all) return loaded;
+  // Lanes that are not read are 0.
+  for (int lane = 0, at = 0; lane < all; ++lane) {
+    const bool counts = at < static_cast<int>(lanes.size()) && lanes[at] == lane;
+    at += counts ? 1 : 0;
+    order[lane] = counts ? lane : static_cast<int>(all) + lane;
+  }
+  return builder_.CreateShuffleVector(loaded, ::llvm::Constant::getNullValue(loaded->getType()), order);
 }
 
 // One element for all lanes.

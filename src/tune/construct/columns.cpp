@@ -5,19 +5,26 @@
 // comparison for all vectors of a tile.
 #include <algorithm>
 
+#include "expr/analyzer.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "tune/construct/construct.h"
+#include "tune/construct/distinct.h"
 #include "tune/construct/elementwise.h"
 #include "tune/construct/epilogue.h"
+#include "tune/construct/stage_cost.h"
 
 namespace tw::tune {
 namespace {
 
 using schedule::Schedule;
 
-constexpr int64_t kMostVectors = 8;  // hides the latency of the combination, and leaves registers for the epilogue
-constexpr int64_t kLeastTiles = 16;  // shorter tiles rather than idle threads
+constexpr int64_t kMostVectors = 8;      // hides the latency of the combination, and leaves registers for the epilogue
+constexpr int64_t kLeastTiles = 16;      // shorter tiles rather than idle threads
+constexpr int64_t kMostUnrolled = 36;    // vectors of a tile's reduction: code that stays in the cache of decoded ones
+constexpr double kEverySecondSlots = 6;  // two loads, two permutations, a blend, a mask
+constexpr double kLaneSlots = 1.5;       // loading and inserting one lane
+constexpr double kLoopSlots = 6;         // counters, addresses and the branch of a short loop
 
 struct Columns {
   te::Program program;  // after inlining
@@ -26,6 +33,7 @@ struct Columns {
   std::string accumulator;
   int64_t lanes = 1;
   int64_t vectors = 1;
+  bool unrolls = false;  // the reduction: its counters are constants, and neighbouring reads share lines and masks
   const te::Axis& column() const { return sum->axes.back(); }
 };
 
@@ -43,13 +51,49 @@ Result<const te::Compute*> only_reduction(const te::Program& program) {
   return found;
 }
 
-// As few vectors as leave enough tiles, and cut the columns evenly.
-int64_t vectors_of(const te::Compute& sum, int64_t lanes) {
-  int64_t points = 1;
-  for (size_t k = 0; k + 1 < sum.axes.size(); ++k) points *= sum.axes[k].extent;
+int64_t points(const std::vector<te::Axis>& axes) {
+  int64_t n = 1;
+  for (const te::Axis& axis : axes) n *= std::max<int64_t>(1, axis.extent);
+  return n;
+}
+
+// Numbers of vectors that cut the columns evenly, the largest that leaves enough tiles first.
+std::vector<int64_t> vector_counts(const te::Compute& sum, int64_t lanes) {
   const int64_t all = ceil_div(sum.axes.back().extent, lanes);
-  const int64_t most = std::clamp<int64_t>(points * all / kLeastTiles, 1, kMostVectors);
-  return ceil_div(all, ceil_div(all, most));
+  const int64_t rows = points(sum.axes) / std::max<int64_t>(1, sum.axes.back().extent);
+  std::vector<int64_t> counts;
+  for (int64_t most = std::clamp<int64_t>(rows * all / kLeastTiles, 1, kMostVectors); most >= 1; most /= 2) {
+    const int64_t even = ceil_div(all, ceil_div(all, most));
+    if (counts.empty() || counts.back() != even) counts.push_back(even);
+  }
+  return counts;
+}
+
+// Issue slots of reading one vector: what is not contiguous takes shuffles, or a load a lane.
+double read_slots(const Columns& plan) {
+  double slots = 0;
+  te::visit_reads(*plan.sum, [&](const Expr& read) {
+    const auto last = read->args.empty() ? std::nullopt : as_linear(read->args.back());
+    int64_t stride = last ? 0 : plan.lanes;
+    if (last) {
+      for (const auto& [name, factor] : last->terms) stride = name == plan.column().name ? factor : stride;
+    }
+    slots += std::abs(stride) <= 1 ? 1 : stride == 2 ? kEverySecondSlots : kLaneSlots * static_cast<double>(plan.lanes);
+  });
+  return slots;
+}
+
+// One tile: its reads and combinations, or the wait for the chain of one vector; and counters.
+double predict_ns(const Columns& plan, const TargetInfo& target) {
+  const auto window = static_cast<double>(points(plan.sum->reduce_axes));
+  const auto vectors = static_cast<double>(plan.vectors);
+  const double step = vectors * (read_slots(plan) + body_slots(*plan.sum)) + (plan.unrolls ? 0 : kLoopSlots);
+  const double wait = plan.unrolls ? 0 : kLatencySlots;  // chains of unrolled tiles overlap
+  const int64_t tiles = points(plan.sum->axes) / std::max<int64_t>(1, plan.column().extent) *
+                        ceil_div(plan.column().extent, plan.vectors * plan.lanes);
+  const double slots = window * std::max(step, wait) + kLoopSlots;
+  return run_ns(streaming_nest(plan.program, *plan.sum, plan.sum->reduce_axes),
+                slots * static_cast<double>(tiles) * slot_ns(target), tiles, target);
 }
 
 // Cuts the output into tiles. Returns the innermost loop outside a tile.
@@ -83,8 +127,23 @@ void schedule_accumulator(const Columns& plan, const std::string& tile_loop, Sch
   order.push_back(column + ".0");
   order.push_back(column + ".1");
   s.reorder(plan.accumulator, order);
+  if (plan.unrolls) {
+    for (const te::Axis& r : plan.sum->reduce_axes) s.unroll(plan.accumulator, r.name);
+  }
   s.unroll(plan.accumulator, column + ".0");
   s.vectorize(plan.accumulator, column + ".1");
+}
+
+void schedule(const Columns& plan, const TargetInfo& target, Schedule& s) {
+  const std::string name = plan.sum->name();
+  for (const te::Compute& c : plan.program.computes) {
+    if (c.name() != name && !te::depends_on(plan.program, c, name)) schedule_elementwise(s, plan.program, c, target);
+  }
+  if (plan.output == name) s.cache_write(name);
+  const std::string tile_loop = schedule_output(plan, s);
+  schedule_epilogue(plan.program, {name, plan.output, tile_loop, {}, plan.column().name, static_cast<int>(plan.lanes)},
+                    s);
+  schedule_accumulator(plan, tile_loop, s);
 }
 
 }  // namespace
@@ -102,17 +161,21 @@ Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& ta
   plan.output = *output;
   plan.accumulator = plan.output == name ? name + ".acc" : name;
   plan.lanes = std::min<int64_t>(lanes_for(*plan.sum, target), plan.column().extent);
-  plan.vectors = vectors_of(*plan.sum, plan.lanes);
-  for (const te::Compute& c : plan.program.computes) {
-    if (c.name() != name && !te::depends_on(plan.program, c, name))
-      schedule_elementwise(out.schedule, plan.program, c, target);
+  Candidates candidates;
+  for (const int64_t vectors : vector_counts(*plan.sum, plan.lanes)) {
+    plan.vectors = vectors;
+    for (const bool unrolls : {true, false}) {
+      plan.unrolls = unrolls;
+      if (unrolls && points(plan.sum->reduce_axes) * plan.vectors > kMostUnrolled) continue;
+      Construction candidate = out;
+      schedule(plan, target, candidate.schedule);
+      candidate.predicted_ns = predict_ns(plan, target);
+      candidate.trace = {fmt::format("{} vectors of {} columns, reduction {}", plan.vectors, plan.lanes,
+                                     unrolls ? "unrolled" : "in loops")};
+      candidates.push_back(std::move(candidate));
+    }
   }
-  if (plan.output == name) out.schedule.cache_write(name);
-  const std::string tile_loop = schedule_output(plan, out.schedule);
-  schedule_epilogue(plan.program, {name, plan.output, tile_loop, {}, plan.column().name, static_cast<int>(plan.lanes)},
-                    out.schedule);
-  schedule_accumulator(plan, tile_loop, out.schedule);
-  return Candidates{std::move(out)};
+  return best_distinct(std::move(candidates));
 }
 
 }  // namespace tw::tune

@@ -38,6 +38,25 @@ TEST(Memory, RampsOfEveryStride) {
     })");
 }
 
+// Of windows of stride 2: whole vectors, the last element of the buffer, and edges where lanes are known not to be
+// read.
+TEST(Memory, EverySecondElementWithKnownLanes) {
+  for (const int lanes : {2, 3, 5, 7, 8, 16}) {
+    const std::string text = fmt::format(R"(program windows
+    kernel k(X: f32[3, {0}] param, Y: f32[3, 4, {1}] param written) {{
+      for i in 3 {{
+        Y[i, 0, ramp(0, 1, {1})] = X[i, ramp(0, 2, {1})]
+        Y[i, 1, ramp(0, 1, {1})] = X[i, ramp(1, 2, {1})]
+        Y[i, 2, ramp(0, 1, {1})] = select(broadcast(1, {1}) <= ramp(0, 1, {1}), X[i, ramp(-1, 2, {1})], broadcast(7:f32, {1}))
+        Y[i, 3, ramp(0, 1, {1})] = select(ramp(0, 1, {1}) < broadcast({2}, {1}), X[i, ramp(2, 2, {1})], broadcast(7:f32, {1}))
+      }}
+    }})",
+                                         2 * lanes, lanes, lanes - 1);
+    SCOPED_TRACE(text);
+    check_text(text, lanes, DataType::f32(), {{"X", small_ints(DataType::f32(), {3, 2 * lanes}, 1)}});
+  }
+}
+
 TEST(Memory, VectorsAlongAnyDimension) {
   check_all(R"(program dims
     kernel k(X: $T[17, 5, 19] param, Y: $T[5, 19, 18] param written) tiles t in 5 {

@@ -83,7 +83,7 @@ class RowScheduler {
     for (const int64_t rows : {1, 2, 4, 8}) {
       for (const int64_t chains : {1, 2, 4}) {
         if (last_rows % rows != 0 || rows * chains > target_.vector_registers / 2) continue;
-        if (rows > 1 && (row_bytes() * rows > kStackBytes || !rows_may_share_tiles())) continue;
+        if (rows > 1 && (row_bytes() * rows > shared_bytes() || !rows_may_share_tiles())) continue;
         if (chains > 1 && chains > most_chains()) continue;
         for (const int64_t interleave : {1, 2, 4}) {
           if (interleave == 1 || has_functions()) all.push_back({rows, chains, interleave});
@@ -134,7 +134,8 @@ class RowScheduler {
   }
 
  private:
-  static constexpr double kTileSlots = 8;                     // counters and addresses of one tile
+  static constexpr int64_t kStreamsInLevel = 32;  // measured: softmax over 128 takes half the time at 1 KiB as at 4
+  static constexpr double kTileSlots = 8;         // counters and addresses of one tile
   static constexpr double kFunctionWait = 7 * kLatencySlots;  // of 14 dependent steps, two vectors of them in flight
 
   std::string partial(const te::Compute& c) const { return c.name() + ".rf"; }
@@ -170,6 +171,12 @@ class RowScheduler {
   bool rows_may_share_tiles() const {
     return std::ranges::all_of(
         program_.computes, [&](const te::Compute& c) { return !c.is_reduction() || (is_factored(c) && is_scalar(c)); });
+  }
+
+  // What rows of one tile may keep: several stages and streams share the nearest level with it.
+  int64_t shared_bytes() const {
+    const int64_t near = target_.levels.empty() ? 0 : target_.levels.front().capacity_bytes;
+    return near > 0 ? near / kStreamsInLevel : kStackBytes;
   }
 
   // Of the widest stage that stays in the tile.

@@ -32,6 +32,7 @@ def measured(case, threads, args):
     events = case.model.with_suffix(".events")
     flags = ["--no-cache", "--db", "/dev/null", "--explore", str(args.explore), "--explore-seed", str(args.explore_seed),
              "--measure-threads", str(threads), "--events", str(events)]
+    events.unlink(missing_ok=True)  # the command appends
     artefacts.compile_model(args.tools, case.model, flags)
     groups = {}
     for line in events.read_text().splitlines():

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <thread>
 
 #include "driver/generate.h"
@@ -56,10 +57,10 @@ std::vector<CandidateCode> make_candidates(const te::Program& program, std::span
   };
   const int all = static_cast<int>(std::thread::hardware_concurrency());
   const auto wanted = std::min(static_cast<size_t>(std::max(1, threads > 0 ? threads : all)), plans.size());
-  std::vector<std::jthread> others;
-  for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
+  std::vector<std::future<void>> others;
+  for (size_t i = 1; i < wanted; ++i) others.push_back(std::async(std::launch::async, work));
   work();
-  others.clear();  // joins
+  for (std::future<void>& other : others) other.get();  // what they threw is thrown here
   return out;
 }
 

@@ -166,7 +166,8 @@ void CompileCache::store(const Key& key, std::span<const uint8_t> artefact, cons
     fs::create_directories(options_.folder);
     write_file(path(key, kArtefact), artefact);
     const std::string about =
-        Json{{"hash", hash_pieces(artefact)}, {"external", external}, {"summary", to_json(summarize(compiled))}}.dump();
+        Json{{"hash", hash_pieces(artefact)}, {"external", external}, {"summary", to_json(summarize(compiled))}}.dump(
+            -1, ' ', false, Json::error_handler_t::replace);  // names in models need not be UTF-8
     write_file(path(key, kAbout), {reinterpret_cast<const uint8_t*>(about.data()), about.size()});
     prune(options_.max_bytes);
   } catch (const fs::filesystem_error& error) {

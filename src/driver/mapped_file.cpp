@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -63,12 +64,11 @@ std::string hash_pieces(std::span<const uint8_t> bytes) {
       hashes[p] = content_hash(std::as_bytes(piece));
     }
   };
-  {
-    std::vector<std::jthread> others;
-    const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), pieces);
-    for (size_t t = 1; t < threads; ++t) others.emplace_back(work);
-    work();
-  }
+  const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), pieces);
+  std::vector<std::future<void>> others;
+  for (size_t t = 1; t < threads; ++t) others.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& other : others) other.get();
   std::string all = fmt::format("{} bytes\n", bytes.size());
   for (const std::string& hash : hashes) all += hash;
   return content_hash(all);

@@ -102,8 +102,13 @@ void Planner::settle(Task& task, const TuneResult& result) {
     construct(task);  // the family behind takes its place
     return;
   }
-  task.plan = candidates[result.best < 0 ? 0 : best];
-  if (measured && result.best >= 0) task.plan.microseconds = result.measured[best].timing.best_decile_ns * 1e-3;
+  if (result.best < 0) {
+    const tune::Measured& m = result.measured.front();
+    throw InternalError(fmt::format("group {}: no candidate of its last family, {}, may be used; the first one: {}",
+                                    task.tune.name, candidates.front().family, why_not(candidates.front(), m)));
+  }
+  task.plan = candidates[best];
+  if (measured) task.plan.microseconds = result.measured[best].timing.best_decile_ns * 1e-3;
   task.plan.rivals = std::move(task.declined);
   task.decided = true;
 }

@@ -60,6 +60,9 @@ double contraction_length(const graph::Node& node, const std::vector<RefTensor>&
   const Shape& w = inputs[1].type.shape;
   if (node.op == "winograd_conv")  // 9 taps for each of its depths and input channels
     return 9 * static_cast<double>(num_elements(Shape(w.begin() + 2, w.end() - 1)));
+  if (node.op == "conv_phases")  // [OC, C / group, phases.., taps..]: an element is a sum over the taps of one phase
+    return static_cast<double>(w[1] *
+                               num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(a.size() - 2), w.end())));
   return static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
 }
 

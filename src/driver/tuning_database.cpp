@@ -79,7 +79,9 @@ tune::DatabaseStatus database_status(const std::string& path, const Notice& noti
 
 std::string export_records(const std::string& path, const Notice& notice) {
   std::string text = Json{{"schema", kSchema}}.dump() + "\n";
-  open(path, notice)->for_each([&](const TaskKey& key, const Record& r) { text += to_json(key, r).dump() + "\n"; });
+  open(path, notice)->for_each([&](const TaskKey& key, const Record& r) {
+    text += to_json(key, r).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  });
   return text;
 }
 

@@ -56,7 +56,7 @@ tune::TaskKey task_key(const TuneTask& task, const TuneContext& context, const T
 }
 
 std::optional<tune::Record> to_record(const plan::GroupPlan& plan, const Measured& m) {
-  if (m.outcome == Outcome::kNotMeasured) return std::nullopt;
+  if (m.outcome == Outcome::kNotMeasured || m.is_rough) return std::nullopt;
   return tune::Record{plan.family,
                       layouts_text(plan),
                       schedule::to_string(plan.schedule),

@@ -48,7 +48,7 @@ std::string tensor_name(const OpCall& call, const std::string& suffix = "");
 Expr read(const te::Tensor& t, Exprs indices);
 /// Indices into a tensor of shape `in` for the indices `i` of a tensor it is broadcast to (numpy's rule).
 Exprs broadcast_indices(const Exprs& i, const Shape& in);
-/// `t` converted to `type` by a compute of its own under the name of output k; `t` itself when it has that type.
+/// `t` converted to `type` by a compute of its own; `t` itself when it has that type.
 te::Tensor cast_output(const OpCall& call, te::Builder& builder, const te::Tensor& t, DataType type);
 /// 0 <= e < extent, where e takes values from `low` to `high`: the half that this decides is left out.
 Expr inside(const Expr& e, int64_t extent, int64_t low, int64_t high);

@@ -30,8 +30,9 @@ std::string state_folder() {
   return home.empty() ? "" : home + "/.local/state/tilewright";
 }
 
-std::string tuning_database() {
-  if (std::string own = variable("TILEWRIGHT_DB"); !own.empty()) return own == kNowhere ? "" : own;
+std::string tuning_database(const std::string& asked) {
+  const std::string own = asked.empty() ? variable("TILEWRIGHT_DB") : asked;
+  if (!own.empty()) return own == kNowhere ? "" : own;
   const std::string folder = state_folder();
   return folder.empty() ? "" : folder + "/tuning.db";
 }

@@ -13,8 +13,8 @@ std::string cache_folder();
 /// is set.
 std::string state_folder();
 
-/// File of the tuning records: $TILEWRIGHT_DB, else tuning.db in the state folder; empty when there is none, or when
-/// the variable is /dev/null.
-std::string tuning_database();
+/// File of the tuning records: the one asked for, else $TILEWRIGHT_DB, else tuning.db in the state folder; empty when
+/// there is none, or when /dev/null is named.
+std::string tuning_database(const std::string& asked = "");
 
 }  // namespace tw

@@ -73,7 +73,7 @@ LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
     return p;
   }
   const Shape& w = graph_.value(node.inputs[1]).type.shape;
-  p.taps = points(w);
+  p.taps = num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(x.shape.size() - 2), w.end()));  // of one phase
   p.groups = node.int_attr_or("group", 1);
   p.channels = std::max<int64_t>(1, x.shape[1] / p.groups);
   p.out_channels = std::max<int64_t>(1, y.shape[1] / p.groups);

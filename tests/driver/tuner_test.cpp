@@ -216,21 +216,23 @@ Result<tune::Candidates> two_slow_ones(const tune::GroupTask& task, const Target
   return out;
 }
 
+// The first group of candidates that it sees is wrong.
+class FirstWrong : public LyingMeasurer {
+ public:
+  using LyingMeasurer::LyingMeasurer;
+  std::vector<tune::Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions& o) override {
+    if (calls_++ > 0) return LyingMeasurer::measure(work, o);
+    return std::vector<tune::Measured>(work.size(), {Outcome::kWrong, "planted", {}});
+  }
+
+ private:
+  int calls_ = 0;
+};
+
 TEST_F(TunerTest, WhenAllOfAFamilyAreQuarantinedTheNextOneTakesTheGroup) {
   const tune::Constructor families[] = {
       {"slow", two_slow_ones}, *family_named("contraction"), *family_named("generic")};
   target_.families = families;
-  class FirstWrong : public LyingMeasurer {
-   public:
-    using LyingMeasurer::LyingMeasurer;
-    std::vector<tune::Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions& o) override {
-      if (calls_++ > 0) return LyingMeasurer::measure(work, o);
-      return std::vector<tune::Measured>(work.size(), {Outcome::kWrong, "planted", {}});
-    }
-
-   private:
-    int calls_ = 0;
-  };
   Tuner tuner(options_, std::make_unique<FirstWrong>(options_.worker, 99));
   Planner planner(target_, &tuner);
   GroupTe te;
@@ -245,6 +247,23 @@ TEST_F(TunerTest, WhenAllOfAFamilyAreQuarantinedTheNextOneTakesTheGroup) {
   EXPECT_EQ(plan.rivals[0].family, "slow");
   EXPECT_EQ(plan.rivals[1].family, "slow");
   EXPECT_NE(plan.rivals[0].reason.find("wrong: planted"), std::string::npos) << plan.rivals[0].reason;
+}
+
+TEST_F(TunerTest, WithoutAnySoundCandidateNothingIsCompiled) {
+  const tune::Constructor families[] = {{"slow", two_slow_ones}};
+  target_.families = families;
+  Tuner tuner(options_, std::make_unique<FirstWrong>(options_.worker, 99));
+  Planner planner(target_, &tuner);
+  GroupTe te;
+  te.program = testing::matmul_relu(96, 160, 128);
+  planner.add("first", te);
+  try {
+    planner.decide(context());
+    FAIL() << "a candidate that is wrong was taken";
+  } catch (const InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find("group first: no candidate"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("wrong: planted"), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(TunerTest, ThePlanHasTimesAndRivals) {

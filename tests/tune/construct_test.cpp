@@ -85,6 +85,15 @@ TEST(Construct, AxesWithoutElements) {
   }
 }
 
+TEST(Construct, ColumnsWithoutElements) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 0});
+  const te::Tensor y = b.reduce("y", {1, 0}, {2}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({r[0], i[1]});
+  });
+  check({b.finish("sum", {y}), {}}, "cpu:x86-64-v3", "rows");
+}
+
 TEST(Construct, ElementwiseWithoutElements) {
   for (const int64_t n : {0, 5}) check({testing::broadcast_chain(3, 4 * n, 0), {}}, "cpu:x86-64-v3", "generic");
 }

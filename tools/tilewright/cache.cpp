@@ -80,7 +80,9 @@ void add_cache(Application& application) {
       [&application] { return status(application.global); });
   add("path", "Example: tilewright cache path\n\nWhere it is.", [&application] { return path(application.global); });
   auto size = std::make_shared<std::string>("0");
-  add("prune", "Example: tilewright cache prune --max-size 2G\n\nRemoves artefacts, the one unused for longest first.",
+  add("prune",
+      "Example: tilewright cache prune --max-size 2G\n\nRemoves artefacts, the one unused for longest first, until the "
+      "rest is at most as large as\n--max-size; without it, all of them.",
       [&application, size] { return prune(application.global, *size); })
       ->add_option("--max-size", *size, "What may stay, for example 500M or 2G (default: nothing)");
 }

@@ -80,7 +80,7 @@ void print_json(std::string_view schema, nlohmann::ordered_json document) {
   nlohmann::ordered_json out;
   out["schema"] = schema;
   out.update(document);
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 void say(const GlobalOptions& global, const std::string& line) {

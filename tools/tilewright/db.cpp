@@ -13,7 +13,7 @@ struct Options {
   std::string file;
 };
 
-std::string path_of(const Options& options) { return options.database.empty() ? tuning_database() : options.database; }
+std::string path_of(const Options& options) { return tuning_database(options.database); }
 
 void note(const std::string& text) { fmt::print(stderr, "tilewright: note: {}\n", text); }
 

@@ -206,10 +206,12 @@ driver::CompileOptions to_compile_options(const ModelOptions& o, Progress& progr
   driver::CompileOptions out = to_compile_options(o);
   out.progress = std::ref(progress);
   if (!o.budget.empty()) out.tuning.budget_seconds = parse_duration(o.budget, "--budget");
+  if (o.no_measure && (o.explore > 0 || o.measure_all))
+    throw UsageError("--explore and --measure-all measure: they do not go with --no-measure");
   if (o.no_measure) return out;
   watch_interrupts();
   out.tuning.worker = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
-  out.tuning.database = o.database.empty() ? tuning_database() : o.database;
+  out.tuning.database = tuning_database(o.database);
   out.tuning.threads = o.measure_threads;
   if (o.measure_all) {
     out.tuning.light_us = out.tuning.whole_share = 0;

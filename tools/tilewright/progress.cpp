@@ -34,7 +34,9 @@ void Progress::clear() const {
 }
 
 void Progress::write_event(const nlohmann::ordered_json& event) {
-  if (events_.is_open()) events_ << event.dump() << std::endl;  // whoever follows the file sees each line at once
+  if (!events_.is_open()) return;
+  // Names in models need not be UTF-8. Whoever follows the file sees each line at once.
+  events_ << event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << std::endl;
 }
 
 void Progress::operator()(std::string_view phase, int64_t done, int64_t total) {

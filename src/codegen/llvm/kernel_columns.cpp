@@ -148,6 +148,8 @@ Value* KernelEmitter::column(const Access& source) {
     if (block.first.buffer != source.buffer || block.first.type != source.type || at < 0 || at >= width ||
         !is_same_place(block.first.index, source.index))
       continue;
+    // Columns that a branch loads do not exist behind it.
+    if (block.columns.empty() && memo_.size() > 1) return nullptr;
     if (block.columns.empty()) load_columns(block);
     return block.columns[static_cast<size_t>(at)];
   }

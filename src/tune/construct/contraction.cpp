@@ -119,12 +119,6 @@ void place_b(const ContractionProblem& problem, const ContractionTiling& tiling,
   }
 }
 
-// An output without elements, or a sum of no terms: nothing to cut into tiles.
-bool has_empty_axis(const te::Compute& c) {
-  const auto empty = [](const te::Axis& axis) { return axis.extent == 0; };
-  return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
-}
-
 // Whether the operand that `sum` reads with all of its axes has no reuse but that of neighbouring windows (depthwise).
 bool reads_once(const te::Compute& sum) {
   const Result<Contraction> match = schedule::match_contraction(sum);

@@ -189,22 +189,28 @@ Executor::Block& Executor::output_block(size_t ordinal, int64_t bytes) {
   const auto [found, fresh] = outputs_.try_emplace({ordinal, bytes});
   if (!fresh) return found->second;
   found->second = make_block(bytes, ordinal);
-  Block& block = found->second;
-  std::memset(block.memory.data(), kGuardByte, static_cast<size_t>(block.data - block.memory.data()));
-  uint8_t* end = block.data + bytes;
-  std::memset(end, kGuardByte, static_cast<size_t>(block.memory.data() + block.memory.size() - end));
-  return block;
+  found->second.guard();
+  return found->second;
 }
 
-void Executor::check_guards() const {
+void Executor::Block::guard() {
+  std::memset(memory.data(), kGuardByte, static_cast<size_t>(data - memory.data()));
+  uint8_t* end = data + bytes;
+  std::memset(end, kGuardByte, static_cast<size_t>(memory.data() + memory.size() - end));
+}
+
+void Executor::check_guards() {
   const auto untouched = [](const uint8_t* from, const uint8_t* to) {
     return std::all_of(from, to, [](uint8_t byte) { return byte == kGuardByte; });
   };
-  for (const auto& [key, block] : outputs_) {
+  int64_t overwritten = -1;
+  for (auto& [key, block] : outputs_) {
     const uint8_t* begin = block.memory.data();
-    TW_CHECK(untouched(begin, block.data) && untouched(block.data + block.bytes, begin + block.memory.size()),
-             "a kernel wrote outside of a buffer of {} bytes", block.bytes);
+    if (untouched(begin, block.data) && untouched(block.data + block.bytes, begin + block.memory.size())) continue;
+    overwritten = block.bytes;
+    block.guard();  // the next candidate is not to blame
   }
+  TW_CHECK(overwritten < 0, "a kernel wrote outside of a buffer of {} bytes", overwritten);
 }
 
 void Executor::load(int64_t slot, const Workload& workload, double rotate_bytes, int threads) {

@@ -40,6 +40,7 @@ class Executor {
     runtime::Memory memory;
     uint8_t* data = nullptr;
     int64_t bytes = 0;
+    void guard();  // fills what lies around the data with the byte that must stay
   };
 
   Loaded& slot(int64_t slot);
@@ -47,7 +48,7 @@ class Executor {
   void fill_block(Block& block, const BufferSpec& spec) const;
   Block& input_block(const BufferSpec& spec, int64_t copy);
   Block& output_block(size_t ordinal, int64_t bytes);
-  void check_guards() const;
+  void check_guards();
   void keep_or_compare(const Loaded& loaded, Request::Outputs outputs, Ran& ran);
   void build(Loaded& loaded, int64_t repetitions);
   void bind(Loaded& loaded);

@@ -15,7 +15,7 @@
 namespace tw::tune {
 
 /// Version of what is measured and how: a time of another version is another time.
-inline constexpr int kMeasuringProtocol = 1;
+inline constexpr int kMeasuringProtocol = 2;
 
 /// Content of a buffer before the kernels run. Element i (row-major in the logical shape) depends on the seed, on i and
 /// on the type only, so that programs with other layouts compute the same.
@@ -89,8 +89,9 @@ struct Timing {
 
 struct Measured {
   Outcome outcome = Outcome::kNotMeasured;
-  std::string reason;  // unless measured
-  Timing timing;       // when measured
+  std::string reason;     // unless measured
+  Timing timing;          // when measured
+  bool is_rough = false;  // measuring ended before there were enough samples: good for a choice, not to be kept
 };
 
 /// Elements that were wanted, as bytes of their type: one vector for each Workload::wanted.

@@ -105,6 +105,7 @@ Payload encode(const Answer& a) {
     quiet.push_back(s.quiet);
   }
   return Json::to_cbor(Json{{"error", a.error},
+                            {"exhausted", a.exhausted},
                             {"protocol", a.protocol},
                             {"threads", a.threads},
                             {"outputs", std::move(outputs)},
@@ -133,6 +134,7 @@ std::optional<Answer> decode_answer(const Payload& payload) {
   return decoded<Answer>(payload, [](const Json& json) {
     Answer a;
     a.error = json.at("error");
+    a.exhausted = json.at("exhausted");
     a.protocol = json.at("protocol");
     a.threads = json.at("threads");
     for (const Json& bytes : json.at("outputs")) a.outputs.push_back(bytes_of(bytes));

@@ -33,7 +33,8 @@ struct Sample {
 };
 
 struct Answer {
-  std::string error;  // why the worker declines; empty: it did what was asked
+  std::string error;       // why the worker declines; empty: it did what was asked
+  bool exhausted = false;  // it had no memory for it: no fault of the workload
   int64_t protocol = 0;
   int64_t threads = 0;                  // greeting
   Samples outputs;                      // kRun

@@ -146,7 +146,10 @@ void Tournament::drop_by_first_run() {
   for (const Entrant& e : entrants_) {
     if (e.racing) best = std::min(best, e.run_ns);
   }
-  for (Entrant& e : entrants_) e.racing = e.racing && e.run_ns <= kRoughness * options_.drop_ratio * best;
+  for (Entrant& e : entrants_) {
+    e.far_behind = e.racing && e.run_ns > kRoughness * options_.drop_ratio * best;
+    e.racing = e.racing && !e.far_behind;
+  }
 }
 
 void Tournament::drop_slow_ones() {
@@ -163,15 +166,15 @@ void Tournament::drop_slow_ones() {
 }
 
 Measured Tournament::result(const Entrant& entrant) const {
-  Measured out{entrant.outcome, entrant.reason, {}};
-  if (entrant.outcome == Outcome::kMeasured) out.timing = summarize(entrant.samples);
-  if (entrant.outcome == Outcome::kNotMeasured && entrant.run_ns > 0) {
-    // No turn came, but it ran: one warm run says more than nothing.
-    const Sample once = {entrant.run_ns, false};
-    return {Outcome::kMeasured, "", summarize({&once, 1})};
-  }
-  if (entrant.outcome == Outcome::kNotMeasured && out.reason.empty()) out.reason = "measuring ended before its turn";
-  return out;
+  if (entrant.outcome != Outcome::kMeasured && entrant.outcome != Outcome::kNotMeasured)
+    return {entrant.outcome, entrant.reason, {}};
+  if (entrant.run_ns == 0)
+    return {Outcome::kNotMeasured, entrant.reason.empty() ? "measuring ended before its turn" : entrant.reason, {}};
+  // No turn came, but it ran: one warm run says more than nothing.
+  const Sample once = {entrant.run_ns, false};
+  const bool raced = !entrant.samples.empty();
+  const bool finished = entrant.far_behind || (entrant.outcome == Outcome::kMeasured && !entrant.racing);
+  return {Outcome::kMeasured, "", raced ? summarize(entrant.samples) : summarize({&once, 1}), !finished};
 }
 
 }  // namespace tw::tune

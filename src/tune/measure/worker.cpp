@@ -4,7 +4,9 @@
 #include <sys/prctl.h>
 
 #include <exception>
+#include <new>
 
+#include "runtime/format/error.h"
 #include "tune/measure/executor.h"
 
 namespace tw::tune {
@@ -36,6 +38,12 @@ Answer answer(Executor& executor, const Request& request) {
       default:
         out.error = "an unknown question";
     }
+  } catch (const std::bad_alloc& error) {
+    out.error = error.what();
+    out.exhausted = true;
+  } catch (const format::Error& error) {  // of memory maps
+    out.error = error.what();
+    out.exhausted = true;
   } catch (const std::exception& error) {
     out.error = error.what();
   }

@@ -43,7 +43,7 @@ Reply WorkerClient::ask(const Request& request, double seconds) {
   if (delivery != Delivery::kDone) return fail(delivery, seconds);
   std::optional<Answer> answer = decode_answer(payload);
   if (!answer) return fail(Delivery::kGarbage, seconds);
-  if (!answer->error.empty()) return {Outcome::kRefused, answer->error, {}};
+  if (!answer->error.empty()) return {answer->exhausted ? Outcome::kNotMeasured : Outcome::kRefused, answer->error, {}};
   return {Outcome::kMeasured, "", std::move(*answer)};
 }
 

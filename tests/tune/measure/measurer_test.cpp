@@ -69,22 +69,24 @@ TEST(Measurer, ASlowCandidateIsDroppedEarly) {
 TEST(Measurer, EveryFaultHasItsOutcomeAndLeavesTheOthersAlone) {
   WorkerMeasurer measurer(worker_options());
   const std::vector<Workload> candidates = {
-      testing::workload(testing::store_ones()),  testing::workload(testing::crash()),
-      testing::workload(testing::hang()),        testing::workload(testing::print_garbage()),
-      testing::workload(testing::leave()),       testing::workload(testing::write_outside()),
-      testing::workload(testing::write_input()), testing::workload(testing::copy_words())};
+      testing::workload(testing::store_ones()), testing::workload(testing::crash()),
+      testing::workload(testing::hang()),       testing::workload(testing::print_garbage()),
+      testing::workload(testing::leave()),      testing::workload(testing::write_outside()),
+      testing::workload(testing::store_ones()), testing::workload(testing::write_input()),
+      testing::workload(testing::copy_words())};
   MeasureOptions options;
-  options.check = [](size_t candidate, const Samples&) { return candidate == 7 ? "not ones" : ""; };
+  options.check = [](size_t candidate, const Samples&) { return candidate == 8 ? "not ones" : ""; };
   const std::vector<Measured> measured = measurer.measure(candidates, options);
-  const Outcome want[] = {Outcome::kMeasured, Outcome::kCrashed, Outcome::kTimedOut, Outcome::kGarbage,
-                          Outcome::kCrashed,  Outcome::kRefused, Outcome::kCrashed,  Outcome::kWrong};
+  const Outcome want[] = {Outcome::kMeasured, Outcome::kCrashed, Outcome::kTimedOut,
+                          Outcome::kGarbage,  Outcome::kCrashed, Outcome::kRefused,
+                          Outcome::kMeasured, Outcome::kCrashed, Outcome::kWrong};
   for (size_t i = 0; i < candidates.size(); ++i)
     EXPECT_EQ(outcome_name(measured[i].outcome), outcome_name(want[i])) << i << ": " << measured[i].reason;
   EXPECT_NE(measured[1].reason.find("signal 4"), std::string::npos) << measured[1].reason;
   EXPECT_NE(measured[4].reason.find("exit code 3"), std::string::npos) << measured[4].reason;
   EXPECT_NE(measured[5].reason.find("outside"), std::string::npos) << measured[5].reason;
-  EXPECT_NE(measured[6].reason.find("signal 11"), std::string::npos) << measured[6].reason;
-  EXPECT_EQ(measured[7].reason, "not ones");
+  EXPECT_NE(measured[7].reason.find("signal 11"), std::string::npos) << measured[7].reason;
+  EXPECT_EQ(measured[8].reason, "not ones");
 }
 
 // 100 of 1,000 candidates crash, hang or print garbage; groups of ten as a compilation has them.
@@ -157,6 +159,7 @@ TEST(Measurer, StopsWhenItIsAskedTo) {
   options.stop = [&] { return ++asked > 2; };
   const std::vector<Measured> measured = measurer.measure(candidates, options);
   EXPECT_EQ(measured[0].outcome, Outcome::kMeasured) << "it ran before the stop: that is its time";
+  EXPECT_TRUE(measured[0].is_rough);
   EXPECT_EQ(measured[4].outcome, Outcome::kNotMeasured);
   EXPECT_FALSE(is_quarantined(measured[4].outcome));
 }

@@ -139,9 +139,9 @@ void Tournament::race_once(size_t i) {
   if (count >= options_.samples || (count >= kFewestSamples && spent > kMaxRaceNs)) entrant.racing = false;
 }
 
-// A warm run alone is a rough time, so only what is far behind goes.
+// A warm run alone is a rough time, that of the first candidate above all: only what is far behind goes.
 void Tournament::drop_by_first_run() {
-  constexpr double kRoughness = 1.6;
+  constexpr double kRoughness = 2.4;
   double best = INFINITY;
   for (const Entrant& e : entrants_) {
     if (e.racing) best = std::min(best, e.run_ns);
@@ -162,7 +162,10 @@ void Tournament::drop_slow_ones() {
   for (const Entrant& e : entrants_) {
     if (e.outcome == Outcome::kMeasured) best = std::min(best, fastest(e));
   }
-  for (Entrant& e : entrants_) e.racing = e.racing && fastest(e) <= options_.drop_ratio * best;
+  for (Entrant& e : entrants_) {
+    const bool known = static_cast<int64_t>(e.samples.size()) >= kFewestSamples;  // one turn may be disturbed whole
+    e.racing = e.racing && (!known || fastest(e) <= options_.drop_ratio * best);
+  }
 }
 
 Measured Tournament::result(const Entrant& entrant) const {

@@ -76,13 +76,16 @@ class Emitter {
   }
 
   // The loop around which the condition of a sum's terms is tested: the outermost one of the update inside all loops
-  // that decide it. Nothing when there is no condition, or when it differs between copies or lanes of one iteration;
-  // then it stays in the term.
+  // that decide it. Nothing when there is no condition, when it differs between copies or lanes of one iteration, or
+  // when it reads a tensor, which only the guards around the term allow; then it stays in the term.
   static std::optional<size_t> condition_depth(const Stage& stage) {
     const te::Compute& c = stage.compute;
     const bool sums = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum && c.body.size() == 1;
     if (!sums || summed_term(c.body[0]).same(c.body[0])) return std::nullopt;
     const Expr condition = substitute(c.body[0].arg(0), VarMap(stage.values.begin(), stage.values.end()));
+    bool reads = false;
+    visit(condition, [&](const Expr& e) { reads = reads || e.op() == Op::kLoad; });
+    if (reads) return std::nullopt;
     size_t depth = 0;
     while (!stage.loops[depth].reduction) ++depth;
     for (size_t i = 0; i < stage.loops.size(); ++i) {

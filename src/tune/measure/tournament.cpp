@@ -44,7 +44,7 @@ Tournament::Tournament(std::span<const Workload> workloads, const MeasureOptions
 
 std::vector<Measured> Tournament::run() {
   for (size_t i = 0; i < entrants_.size() && !stopped(); ++i) admit(i);
-  drop_by_first_run();
+  if (!stopped()) drop_by_first_run();  // after an early end every time stays a rough one
   int64_t turns = 0;
   for (bool racing = true; racing && turns * kRoundSamples < options_.samples; ++turns) {
     racing = false;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "driver/tolerance.h"
+#include "support/random.h"
 #include "te/reads.h"
 
 namespace tw::driver {
@@ -299,13 +300,8 @@ class Sampler {
   std::string reason_;
 };
 
-// SplitMix64, as in tune/measure/fill.cpp: the same points in every run.
-uint64_t next_random(uint64_t& state) {
-  uint64_t z = (state += 0x9e3779b97f4a7c15ull);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
+// The same points in every run.
+uint64_t next_random(uint64_t& state) { return split_mix(state += kSplitMixStep); }
 
 // A coordinate that an error of tiling would hit: beside a multiple of a factor, or in the last vectors.
 int64_t special_coordinate(int64_t extent, const std::vector<int64_t>& factors, uint64_t& state) {

@@ -5,6 +5,7 @@
 
 #include "ops/winograd.h"
 #include "support/error.h"
+#include "support/random.h"
 
 namespace tw::driver {
 namespace {
@@ -146,12 +147,10 @@ class Evaluation {
     return error;
   }
 
-  // A sign for element i of value v in a trial; SplitMix64's finaliser as hash.
+  // A sign for element i of value v in a trial.
   static double sign(int trial, graph::ValueId v, size_t i) {
-    uint64_t z = (static_cast<uint64_t>(trial + 1) * 1000003u + static_cast<uint64_t>(v)) * 0x9e3779b97f4a7c15ull + i;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return ((z ^ (z >> 31)) & 1) != 0 ? 1.0 : -1.0;
+    const uint64_t stream = static_cast<uint64_t>(trial + 1) * 1000003u + static_cast<uint64_t>(v);
+    return (split_mix(stream * kSplitMixStep + i) & 1) != 0 ? 1.0 : -1.0;
   }
 
   void run_trial(int trial, Bounded& out) {

@@ -93,7 +93,7 @@ double predict_ns(const Columns& plan, const TargetInfo& target) {
                         ceil_div(plan.column().extent, plan.vectors * plan.lanes);
   const double slots = window * std::max(step, wait) + kLoopSlots;
   return run_ns(streaming_nest(plan.program, *plan.sum, plan.sum->reduce_axes),
-                slots * static_cast<double>(tiles) * slot_ns(target), tiles, target);
+                slots * static_cast<double>(tiles) * slot_ns(target, target.lanes(DataType::f32())), tiles, target);
 }
 
 // Cuts the output into tiles. Returns the innermost loop outside a tile.

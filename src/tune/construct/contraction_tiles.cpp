@@ -15,11 +15,10 @@
 namespace tw::tune {
 namespace {
 
-constexpr size_t kRegisterTiles = 4;       // best ones that are scaled up
-constexpr int kMostAlike = 3;              // candidates that differ in their blocks only
-constexpr size_t kTilesPerLevel = 3;       // rTiles kept for each memory level
-constexpr double kAccumulateSlots = 10;    // entering a tile again and adding one vector of its sums to memory
-constexpr double kFallbackFlopPerNs = 50;  // of targets whose peak is not known
+constexpr size_t kRegisterTiles = 4;     // best ones that are scaled up
+constexpr int kMostAlike = 3;            // candidates that differ in their blocks only
+constexpr size_t kTilesPerLevel = 3;     // rTiles kept for each memory level
+constexpr double kAccumulateSlots = 10;  // entering a tile again and adding one vector of its sums to memory
 constexpr double kCacheShare = 0.75;
 
 struct Axes {
@@ -191,11 +190,6 @@ class Tiler {
     return blocks;
   }
 
-  double slot_ns() const {
-    const double peak = target_.flop_per_ns > 0 ? target_.flop_per_ns : kFallbackFlopPerNs;
-    return 2.0 * p_.lanes / peak;
-  }
-
   // Of all products the share that is summed.
   double summed_share() const {
     if (!p_.match.condition) return 1;
@@ -216,7 +210,7 @@ class Tiler {
       const bool tiled = axes_.has_rows() && (a == axes_.row_inner() || a == axes_.row_blocked());
       if (!tiled) slots *= static_cast<double>(extent(a));
     }
-    return slots * slot_ns();
+    return slots * slot_ns(target_, p_.lanes);
   }
 
   int64_t row_blocks(const ContractionTiling& t) const { return ceil_div(row_tiles(t.tile), t.row_tiles); }
@@ -282,7 +276,7 @@ class Tiler {
     if (axes_.has_rows()) space.alignment[axes_.row_blocked()].unit = start[axes_.row_blocked()] = row_unit(tile);
     double points = 1;
     for (size_t a = 0; a < axes_.first_reduction; ++a) points *= static_cast<double>(std::max<int64_t>(1, extent(a)));
-    space.ns_per_point = tile.slots * slot_ns() / points;
+    space.ns_per_point = tile.slots * slot_ns(target_, p_.lanes) / points;
     for (size_t level = 1; level + 1 < target_.levels.size(); ++level) {
       const MemoryLevel& cache = target_.levels[level];
       const double share = kCacheShare / (cache.shared ? std::max(1, target_.units) : 1);

@@ -129,8 +129,9 @@ class RowScheduler {
     int64_t tiles = 1;
     for (size_t i = 0; i < rows_; ++i) tiles *= output_.axes[i].extent;
     tiles /= tiling_.rows;
-    return run_ns(streaming_nest(program_, output_, reduced), slots * static_cast<double>(tiles) * slot_ns(target_),
-                  tiles, target_);
+    return run_ns(streaming_nest(program_, output_, reduced),
+                  slots * static_cast<double>(tiles) * slot_ns(target_, target_.lanes(DataType::f32())), tiles,
+                  target_);
   }
 
  private:

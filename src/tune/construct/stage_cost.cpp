@@ -8,7 +8,6 @@
 namespace tw::tune {
 namespace {
 
-constexpr double kFlopPerSlot = 2;     // of one lane
 constexpr double kDivisionSlots = 10;  // of one vector: division and root are not pipelined
 constexpr double kFunctionSlots = 18;  // range reduction, polynomial, scaling
 
@@ -27,11 +26,6 @@ double body_slots(const te::Compute& compute) {
   double slots = 1;
   for (const Expr& body : compute.body) slots += slots_of(body);
   return slots;
-}
-
-double slot_ns(const TargetInfo& target) {
-  const double lanes = target.lanes(DataType::f32());
-  return target.flop_per_ns > 0 ? kFlopPerSlot * lanes / target.flop_per_ns : 0;
 }
 
 double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {

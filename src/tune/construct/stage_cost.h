@@ -3,18 +3,13 @@
 #pragma once
 #include "core/target_info.h"
 #include "tune/construct/nest.h"
+#include "tune/construct/tile.h"
 
 namespace tw::tune {
 
 /// Issue slots of `compute` for one vector of points: loads, operations and elementary functions of its body, the
 /// combination of a reduction, and a store. A slot is the time of one FMA at peak.
 double body_slots(const te::Compute& compute);
-
-/// Slots from an operand to the result of one addition or comparison.
-constexpr double kLatencySlots = 8;  // 4 cycles, 2 units
-
-/// Time in ns of one slot of full vectors of f32 on one unit; 0 where the target has no figures.
-double slot_ns(const TargetInfo& target);
 
 /// Time in ns of `nest` whose arithmetic takes `arithmetic_ns` on one unit and that falls into `tiles` equal tiles: on
 /// all units, or on one where starting the others takes longer.

@@ -10,7 +10,6 @@ namespace tw::tune {
 namespace {
 
 constexpr double kLoopSlots = 0.7;       // loop control of one reduction step, in FMA slots
-constexpr double kLatencyChains = 8;     // accumulators needed to hide the latency of an FMA (4 cycles, 2 units)
 constexpr double kConflictSlots = 0.35;  // per row beyond the free ways of an L1 set
 constexpr int64_t kFreeWays = 6;         // of 8: the rest holds B and C
 constexpr double kLoadSlots = 0.1;       // what a load costs besides its own slot: queues, a busy hyperthread
@@ -41,7 +40,7 @@ double step_slots(int64_t rows, int64_t vectors, const TileProblem& p, const Tar
   const double fmas = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(p.a_is_vector ? rows * vectors + vectors : rows + vectors);
   const double conflicts = kConflictSlots * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - kFreeWays);
-  return std::max({fmas, loads, kLatencyChains}) + kLoadSlots * loads + kLoopSlots + conflicts +
+  return std::max({fmas, loads, kLatencySlots}) + kLoadSlots * loads + kLoopSlots + conflicts +
          kVisitSlots / static_cast<double>(p.steps);
 }
 
@@ -70,6 +69,11 @@ double total_slots(const RegisterTile& t, const TileProblem& p, const TargetInfo
 int64_t temporaries(int64_t vectors, const TileProblem& p) { return vectors == 1 && !p.a_is_vector ? 2 : 1; }
 
 }  // namespace
+
+double slot_ns(const TargetInfo& target, int64_t lanes) {
+  constexpr double kFallbackFlopPerNs = 50;  // of targets whose peak is not known
+  return 2.0 * static_cast<double>(lanes) / (target.flop_per_ns > 0 ? target.flop_per_ns : kFallbackFlopPerNs);
+}
 
 std::vector<RegisterTile> best_tiles(const TileProblem& p, const TargetInfo& target, size_t count) {
   std::vector<RegisterTile> all;

@@ -24,6 +24,12 @@ struct RegisterTile {
   double slots = 0;     // predicted time of one reduction step over all rows and columns, in issue slots of vector FMAs
 };
 
+/// Slots from an operand to the result of one addition, comparison or FMA: so many accumulators hide it.
+inline constexpr double kLatencySlots = 8;  // 4 cycles, 2 units
+
+/// Time in ns of one issue slot of vectors of `lanes` f32 on one unit: that of one FMA at peak.
+double slot_ns(const TargetInfo& target, int64_t lanes);
+
 /// The `count` tiles with the least predicted time for all rows and columns among those that fit the registers, best
 /// first: outer*inner*vectors accumulators + vectors of B + 1 broadcast <= registers.
 /// Source: cost terms of Goto & van de Geijn's inner kernel: FMA throughput, load throughput, FMA latency, conflicts of

@@ -18,7 +18,6 @@ constexpr double kExposed = 0.3;            // share of contiguous traffic that 
 constexpr double kExposedLoad = 0.2;        // share of the latency of a line that is read by itself
 constexpr double kExposedStore = 0.3;       // the same of a line that is written by itself: stores wait for each other
 constexpr double kUsable = 0.75;            // of a cache
-constexpr double kFallbackFlopPerNs = 50;   // of targets whose peak is not known
 constexpr double kFallbackBytesPerNs = 20;  // of memory levels that were not measured
 constexpr size_t kRegisterTiles = 3;        // for each block
 constexpr int64_t kElement = 4;             // bytes
@@ -151,10 +150,6 @@ class Blocker {
     return tiles;
   }
 
-  double slot_ns() const {
-    return 2.0 * static_cast<double>(p_.lanes) / (target_.flop_per_ns > 0 ? target_.flop_per_ns : kFallbackFlopPerNs);
-  }
-
   double product_slots(const WinogradBlocks& b) const {
     double rows = 1;  // of the block that no register tile spans
     for (size_t d = 0; d + 1 < b.rows.size(); ++d) rows *= static_cast<double>(b.rows[d]);
@@ -239,7 +234,7 @@ class Blocker {
   double predict(const WinogradBlocks& b) const {
     const int64_t tasks = blocks_of(b) * (b.tiles_before ? channel_blocks(b) : 1);
     const int64_t working = std::min(units_, tasks);
-    const double ns = (product_slots(b) + transform_slots(b)) * slot_ns() + traffic_ns(b, working);
+    const double ns = (product_slots(b) + transform_slots(b)) * slot_ns(target_, p_.lanes) + traffic_ns(b, working);
     const double share = static_cast<double>(ceil_div(tasks, units_)) / static_cast<double>(tasks);
     return ns * share + (b.tiles_before ? 2 : 1) * target_.barrier_ns;
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "support/error.h"
+#include "support/random.h"
 #include "te/materialize.h"
 
 namespace tw::tune {
@@ -12,13 +13,8 @@ namespace {
 constexpr uint64_t kLargestInteger = 100;
 constexpr double kSmallest = 0.0625;  // magnitude: far from zero, so that quotients stay tame
 
-/// SplitMix64 at position i of the stream `seed` (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
-uint64_t random_word(uint64_t seed, uint64_t i) {
-  uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
+/// Number i of the stream `seed`.
+uint64_t random_word(uint64_t seed, uint64_t i) { return split_mix(seed + (i + 1) * kSplitMixStep); }
 
 double random_float(Fill fill, uint64_t word) {
   const double sign = fill != Fill::kPositive && (word & 1) != 0 ? -1 : 1;

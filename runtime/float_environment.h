@@ -1,5 +1,6 @@
 // The floating-point environment that kernels rely on (runtime/device/cpu/kernel.h).
 #pragma once
+#include <cstdint>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -29,5 +30,23 @@ class DefaultFloatEnvironment {
   DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
   DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
 };
+
+enum class Subnormals : uint8_t { kKept, kFlushed };
+
+/// Whether this thread's results below the smallest normal number become zero, until its environment changes: kernels
+/// of a model that asks for it call this inside a DefaultFloatEnvironment. AArch64 flushes operands, too.
+inline void set_subnormals(Subnormals subnormals) {
+#if defined(__x86_64__)
+  constexpr unsigned kFlushToZero = 0x8000;
+  const unsigned now = _mm_getcsr();
+  const unsigned wanted = subnormals == Subnormals::kFlushed ? now | kFlushToZero : now & ~kFlushToZero;
+  if (now != wanted) _mm_setcsr(wanted);  // setting costs ten times what reading does
+#elif defined(__aarch64__)
+  constexpr unsigned kFlushToZero = 1u << 24;
+  const unsigned now = __builtin_aarch64_get_fpcr();
+  const unsigned wanted = subnormals == Subnormals::kFlushed ? now | kFlushToZero : now & ~kFlushToZero;
+  if (now != wanted) __builtin_aarch64_set_fpcr(wanted);
+#endif
+}
 
 }  // namespace tw::runtime

@@ -199,6 +199,7 @@ Manifest read_manifest(const Json& value) {
   Manifest manifest;
   manifest.producer = object.text("producer");
   manifest.target = read_target(object.at("target"));
+  manifest.flushes_subnormals = object.boolean("flushes_subnormals");
   manifest.graph_hash = object.text("graph_hash");
   manifest.plan_hash = object.text("plan_hash");
   manifest.notes = object.list("notes", read_text);
@@ -215,10 +216,11 @@ Manifest read_manifest(const Json& value) {
 std::string to_json(const Manifest& manifest) {
   Json entries = Json::array();
   for (const Entry& entry : manifest.entries) entries.push_back(write(entry, manifest.target.kind));
-  const Json value = {{"format_version", kFormatVersion},        {"producer", manifest.producer},
-                      {"target", write(manifest.target)},        {"graph_hash", manifest.graph_hash},
-                      {"plan_hash", manifest.plan_hash},         {"notes", manifest.notes},
-                      {"kernels", write_list(manifest.kernels)}, {"entries", std::move(entries)}};
+  const Json value = {{"format_version", kFormatVersion},  {"producer", manifest.producer},
+                      {"target", write(manifest.target)},  {"flushes_subnormals", manifest.flushes_subnormals},
+                      {"graph_hash", manifest.graph_hash}, {"plan_hash", manifest.plan_hash},
+                      {"notes", manifest.notes},           {"kernels", write_list(manifest.kernels)},
+                      {"entries", std::move(entries)}};
   // Names come from models; one that is not UTF-8 is written with replacement characters rather than refused.
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -104,8 +104,9 @@ struct Entry {
 struct Manifest {
   std::string producer;  ///< name and version of the compiler
   Target target;
-  std::string graph_hash;  ///< hex, or empty
-  std::string plan_hash;   ///< hex, or empty
+  bool flushes_subnormals = false;  ///< results below the smallest normal number are zero (CPU)
+  std::string graph_hash;           ///< hex, or empty
+  std::string plan_hash;            ///< hex, or empty
   std::vector<std::string> notes;
   std::vector<Kernel> kernels;
   std::vector<Entry> entries;

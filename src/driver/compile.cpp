@@ -143,6 +143,7 @@ class Compiler {
     Assembled made = assemble({target_.info.kind, generated_.programs, entries_});
     made.manifest.producer = kProducer;
     made.manifest.target = generated_.target;
+    made.manifest.flushes_subnormals = options_.precision != Precision::kStrict;
     made.manifest.graph_hash = entries_.front().plan.graph_hash;
     made.manifest.plan_hash = content_hash(plan_text);
     out_.manifest = std::move(made.manifest);

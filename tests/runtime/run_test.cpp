@@ -84,6 +84,27 @@ TEST(Run, TheCallersFloatEnvironmentDoesNotChangeBits) {
   for (const float y : sum.y.data) EXPECT_EQ(std::fpclassify(y), FP_SUBNORMAL);
 }
 
+TEST(Run, SubnormalResultsAreZeroWhereTheArtefactSaysSo) {
+  test::TestArtefact artefact = test::sum_model({64});
+  artefact.manifest.flushes_subnormals = true;
+  const auto flushing = test::load(artefact.file());
+  const auto keeping = test::load(test::sum_model({64}).file());
+  const auto first = test::make_context(flushing.get(), test::options_with(0));
+  const auto second = test::make_context(keeping.get(), test::options_with(0));
+  const unsigned before = _mm_getcsr();
+  for (int i = 0; i < 3; ++i) {  // in turns on the same threads
+    SumCase sum(64);
+    for (size_t j = 0; j < 64; ++j) sum.a.data[j] = 1e-40f, sum.b.data[j] = 2e-38f;
+    sum.b.data[0] = 2e-40f;
+    ASSERT_EQ(sum.run(first.get()).code, TW_OK);
+    EXPECT_EQ(sum.y.data[0], 0.0f);
+    EXPECT_EQ(sum.y.data[1], 1e-40f + 2e-38f) << "subnormal operands count";
+    ASSERT_EQ(sum.run(second.get()).code, TW_OK);
+    EXPECT_EQ(std::fpclassify(sum.y.data[0]), FP_SUBNORMAL);
+  }
+  EXPECT_EQ(_mm_getcsr() & 0x8040, before & 0x8040);
+}
+
 TEST(Run, ManyThreadsWithAContextEach) {
   const auto model = test::load(test::sum_model({7, 301}).file());
   std::vector<std::thread> callers;

@@ -63,7 +63,8 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--dim", o.dims, "Value of a symbolic dimension: NAME=8, or several: NAME=1,8,32 (repeatable)");
   app.add_option("--const", o.constants, "Bind an input at compile time: NAME=@FILE.npy (repeatable)");
   app.add_option("--precision", o.precision,
-                 "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution), "
+                 "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution; "
+                 "subnormal results kept), "
                  "default, fast (as default so far)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
           {"strict", Precision::kStrict}, {"default", Precision::kDefault}, {"fast", Precision::kFast}}));

@@ -10,7 +10,8 @@ extern "C" {
 ///    bytes, so a buffer's alignment there follows from its offset; inputs and outputs are aligned to their element
 ///    only.
 ///  - scratch: memory of this thread alone, `scratch_bytes_per_thread` bytes with any content; null when that is 0.
-///  - The floating-point environment is the default one: round to nearest, no traps, denormals kept.
+///  - The floating-point environment is the default one: round to nearest, no traps; subnormal results are kept or
+///    flushed to zero as the manifest says, subnormal operands are kept.
 ///  - An argument in place `error` is an int32 that is 0 before the run. A kernel may store a nonzero value to say that
 ///    it met a wrong input value (KernelError in runtime/device.h); it then goes on with some valid value.
 using KernelFn = void (*)(void* const* buffers, void* scratch, int64_t tile_begin, int64_t tile_end);

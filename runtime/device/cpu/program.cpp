@@ -24,7 +24,9 @@ size_t count_args(const format::Entry& entry) {
 
 CpuProgram::CpuProgram(const format::Manifest& manifest, const format::Entry& entry, const CodeMap& code,
                        const CpuMemory& memory, Profile profile)
-    : entry_(entry), memory_(memory) {
+    : entry_(entry),
+      memory_(memory),
+      subnormals_(manifest.flushes_subnormals ? Subnormals::kFlushed : Subnormals::kKept) {
   args_.reserve(count_args(entry));  // steps keep pointers into it
   steps_.reserve(entry.cpu_steps.size());
   for (const format::CpuStep& step : entry.cpu_steps) {
@@ -64,6 +66,7 @@ void CpuProgram::bind(const DLTensor* inputs, const DLTensor* outputs) {
 
 void CpuProgram::run(int loop, int64_t begin, int64_t end, int thread) {
   const Loop& range = loops_[static_cast<size_t>(loop)];
+  set_subnormals(subnormals_);
   uint8_t* scratch = memory_.scratch + thread * memory_.scratch_stride;
   for (size_t i = range.first_step; begin < end; ++i) {
     const Step& step = steps_[i];

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/device/cpu/code_map.h"
+#include "runtime/float_environment.h"
 #include "runtime/format/manifest.h"
 #include "runtime/thread_pool.h"
 
@@ -72,6 +73,7 @@ class CpuProgram final : public Loops {
   std::vector<uint64_t> times_;
   uint64_t loop_start_ = 0;  // with a profile: when the loop that runs began
   int failed_step_ = -1;
+  Subnormals subnormals_;
 };
 
 }  // namespace tw::runtime

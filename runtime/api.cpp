@@ -92,6 +92,7 @@ Options read_options(const TwOptions* given) {
   options.allocator = {raw.allocate, raw.deallocate, raw.allocator_user};
   options.log_function = raw.log;
   options.log_user = raw.log_user;
+  if (raw.level != nullptr) options.level = raw.level;
   return options;
 }
 
@@ -250,6 +251,10 @@ TwStatus* read_buffer(TwContext* context, int32_t buffer, void* destination, siz
   });
 }
 
+const char* model_target(const TwModel* model) {
+  return model == nullptr ? nullptr : manifest_of(model).targets.front().arch.c_str();
+}
+
 constexpr TwApi kApi = {
     .version = TW_API_VERSION,
     .struct_size = sizeof(TwApi),
@@ -277,6 +282,7 @@ constexpr TwApi kApi = {
     .buffer_count = buffer_count,
     .buffer_info = buffer_info,
     .read_buffer = read_buffer,
+    .model_target = model_target,
 };
 
 }  // namespace

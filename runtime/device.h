@@ -33,8 +33,8 @@ class DeviceModel {
   virtual bool accepts(DLDevice device) const = 0;
 };
 
-/// Checks the machine, then makes the artefact's code ready to run. `artefact` must outlive the result. Throws Error
-/// (kIncompatible, kDevice, kOutOfMemory).
+/// Makes the code of the artefact's only target ready to run, for a GPU after checking that it is the one. `artefact`
+/// must outlive the result. Throws Error (kIncompatible, kDevice, kOutOfMemory).
 std::unique_ptr<DeviceModel> load_cpu_model(const format::Artefact& artefact, const Options& options);
 #ifdef TW_RUNTIME_CUDA
 std::unique_ptr<DeviceModel> load_cuda_model(const format::Artefact& artefact, const Options& options);

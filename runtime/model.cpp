@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/device/cpu/cpu_features.h"
 #include "runtime/format/error.h"
 #include "runtime/tensors.h"
 
@@ -54,12 +55,15 @@ class File {
   int fd_;
 };
 
-std::unique_ptr<DeviceModel> load_on_device(const format::Artefact& artefact, const Options& options) {
-  if (artefact.manifest().target.kind == format::TargetKind::kCpu) return load_cpu_model(artefact, options);
+std::unique_ptr<DeviceModel> load_on_device(format::Artefact& artefact, const Options& options) {
+  if (artefact.manifest().kind() == format::TargetKind::kCpu) {
+    artefact.keep_target(choose_cpu_target(artefact.manifest().targets, options.level));
+    return load_cpu_model(artefact, options);
+  }
 #ifdef TW_RUNTIME_CUDA
   return load_cuda_model(artefact, options);
 #else
-  format::fail(ErrorCode::kIncompatible, "the artefact is for CUDA (", artefact.manifest().target.arch,
+  format::fail(ErrorCode::kIncompatible, "the artefact is for CUDA (", artefact.manifest().targets.front().arch,
                "); this runtime was built without it");
 #endif
 }

@@ -53,8 +53,9 @@ struct InputShapes {
 };
 
 struct CompileOptions {
-  /// A name of target_names(). "cpu" is this host, with what it measures: once, in about 2 s, kept in
-  /// $TILEWRIGHT_CACHE_DIR or else $XDG_CACHE_HOME/tilewright; defaults where no file can be written.
+  /// A name of target_names(), or several CPU levels with commas between, for one artefact that holds them all. "cpu"
+  /// is this host, with what it measures: once, in about 2 s, kept in $TILEWRIGHT_CACHE_DIR or else
+  /// $XDG_CACHE_HOME/tilewright; defaults where no file can be written.
   std::string target = "cpu";
   std::vector<InputShapes> entries = {{}};  // each becomes an entry of the artefact; they share weights and code
   /// Inputs that become constants of the compiled model, by name: in CPU memory, row-major and compact (strides NULL or

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* The table version that this header describes. */
-#define TW_API_VERSION 1u
+#define TW_API_VERSION 2u
 
 typedef enum TwStatusCode {
   TW_OK = 0,
@@ -63,6 +63,9 @@ typedef struct TwOptions {
   /* Model and context: may be called from the calling thread only. */
   void (*log)(void* user, TwLogLevel level, const char* message);
   void* log_user;
+  /* Model: of an artefact for several CPU levels the one to use, for example "x86-64-v3". NULL or "": the first in the
+   * artefact's order, the widest one, that this machine runs. */
+  const char* level;
 } TwOptions;
 
 /* An input or output of one entry. */
@@ -137,6 +140,9 @@ typedef struct TwApi {
   int32_t (*buffer_count)(const TwModel* model, int32_t entry);
   TwStatus* (*buffer_info)(const TwModel* model, int32_t entry, int32_t buffer, TwBufferInfo* info);
   TwStatus* (*read_buffer)(TwContext* context, int32_t buffer, void* destination, size_t bytes);
+
+  /* Since version 2. What the model's code is for: "x86-64-v4", "sm_90a". Of several levels the one that was taken. */
+  const char* (*model_target)(const TwModel* model);
 } TwApi;
 
 /* The table of at least this version, or NULL when the library is older. */

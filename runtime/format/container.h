@@ -38,6 +38,8 @@ class Artefact {
   Bytes section(std::string_view name) const;
   /// Identifies the content of the whole file.
   const Hash& root_hash() const { return root_hash_; }
+  /// From now on manifest() has this target and its entries alone. Pre: target < manifest().targets.size().
+  void keep_target(size_t target);
 
  private:
   Manifest manifest_;

@@ -101,4 +101,10 @@ Bytes Artefact::section(std::string_view name) const {
   return {};
 }
 
+void Artefact::keep_target(size_t target) {
+  manifest_.targets = {manifest_.targets[target]};
+  std::erase_if(manifest_.entries, [&](const Entry& entry) { return static_cast<size_t>(entry.target) != target; });
+  for (Entry& entry : manifest_.entries) entry.target = 0;
+}
+
 }  // namespace tw::format

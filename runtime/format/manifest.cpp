@@ -35,6 +35,7 @@ Json write(const Relocation& relocation) {
 }
 
 Json write(const CudaStep& step);
+Json write(const Target& target);
 
 template <typename T>
 Json write_list(const std::vector<T>& rows) {
@@ -55,6 +56,7 @@ Json write(const CudaStep& step) {
 
 Json write(const Entry& entry, TargetKind kind) {
   return {{"name", entry.name},
+          {"target", entry.target},
           {"inputs", write_list(entry.inputs)},
           {"outputs", write_list(entry.outputs)},
           {"arena_bytes", entry.arena_bytes},
@@ -162,6 +164,7 @@ Entry read_entry(const Json& value, const std::string& what, TargetKind kind) {
   JsonObject object(value, what);
   Entry entry;
   entry.name = object.text("name");
+  entry.target = object.integer("target");
   entry.inputs = object.list("inputs", read_tensor);
   entry.outputs = object.list("outputs", read_tensor);
   entry.arena_bytes = object.integer("arena_bytes");
@@ -177,11 +180,11 @@ Entry read_entry(const Json& value, const std::string& what, TargetKind kind) {
   return entry;
 }
 
-Target read_target(const Json& value) {
-  JsonObject object(value, "target");
+Target read_target(const Json& value, const std::string& what) {
+  JsonObject object(value, what);
   Target target;
   const std::string kind = object.text("kind");
-  if (kind != "cpu" && kind != "cuda") fail(ErrorCode::kDamaged, "manifest: target.kind '", kind, "' is unknown");
+  if (kind != "cpu" && kind != "cuda") fail(ErrorCode::kDamaged, "manifest: ", what, ".kind '", kind, "' is unknown");
   target.kind = kind == "cpu" ? TargetKind::kCpu : TargetKind::kCuda;
   target.arch = object.text("arch");
   target.features = object.list("features", read_text);
@@ -198,15 +201,15 @@ Manifest read_manifest(const Json& value) {
   }
   Manifest manifest;
   manifest.producer = object.text("producer");
-  manifest.target = read_target(object.at("target"));
+  manifest.targets = object.list("targets", read_target);
+  if (manifest.targets.empty()) fail(ErrorCode::kDamaged, "manifest: there is no target");
   manifest.flushes_subnormals = object.boolean("flushes_subnormals");
   manifest.graph_hash = object.text("graph_hash");
   manifest.plan_hash = object.text("plan_hash");
   manifest.notes = object.list("notes", read_text);
   manifest.kernels = object.list("kernels", read_kernel);
-  manifest.entries = object.list("entries", [&](const Json& entry, const std::string& what) {
-    return read_entry(entry, what, manifest.target.kind);
-  });
+  manifest.entries = object.list(
+      "entries", [&](const Json& entry, const std::string& what) { return read_entry(entry, what, manifest.kind()); });
   object.finish();
   return manifest;
 }
@@ -215,11 +218,15 @@ Manifest read_manifest(const Json& value) {
 
 std::string to_json(const Manifest& manifest) {
   Json entries = Json::array();
-  for (const Entry& entry : manifest.entries) entries.push_back(write(entry, manifest.target.kind));
-  const Json value = {{"format_version", kFormatVersion},  {"producer", manifest.producer},
-                      {"target", write(manifest.target)},  {"flushes_subnormals", manifest.flushes_subnormals},
-                      {"graph_hash", manifest.graph_hash}, {"plan_hash", manifest.plan_hash},
-                      {"notes", manifest.notes},           {"kernels", write_list(manifest.kernels)},
+  for (const Entry& entry : manifest.entries) entries.push_back(write(entry, manifest.kind()));
+  const Json value = {{"format_version", kFormatVersion},
+                      {"producer", manifest.producer},
+                      {"targets", write_list(manifest.targets)},
+                      {"flushes_subnormals", manifest.flushes_subnormals},
+                      {"graph_hash", manifest.graph_hash},
+                      {"plan_hash", manifest.plan_hash},
+                      {"notes", manifest.notes},
+                      {"kernels", write_list(manifest.kernels)},
                       {"entries", std::move(entries)}};
   // Names come from models; one that is not UTF-8 is written with replacement characters rather than refused.
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -21,7 +21,7 @@ enum class TargetKind : uint8_t { kCpu, kCuda };
 
 struct Target {
   TargetKind kind = TargetKind::kCpu;
-  std::string arch;                   ///< "x86-64-v4", "sm_90a"
+  std::string arch;                   ///< "x86-64-v4", "x86-64-v4+avx512vnni", "sm_90a"
   std::vector<std::string> features;  ///< CPU features by their LLVM names, each of which the machine must have
   friend bool operator==(const Target&, const Target&) = default;
 };
@@ -87,9 +87,10 @@ struct CudaStep {
   friend bool operator==(const CudaStep&, const CudaStep&) = default;
 };
 
-/// The program for one combination of input shapes. Exactly one of the step lists is used: the target's.
+/// The program for one target and one combination of input shapes. Exactly one of the step lists is used: the target's.
 struct Entry {
   std::string name;
+  int64_t target = 0;  ///< of Manifest::targets
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   int64_t arena_bytes = 0;
@@ -103,13 +104,20 @@ struct Entry {
 
 struct Manifest {
   std::string producer;  ///< name and version of the compiler
-  Target target;
+  /// Whom the artefact is for, the preferred one first: several levels of one CPU architecture, or one GPU
+  /// architecture.
+  std::vector<Target> targets;
   bool flushes_subnormals = false;  ///< results below the smallest normal number are zero (CPU)
   std::string graph_hash;           ///< hex, or empty
   std::string plan_hash;            ///< hex, or empty
   std::vector<std::string> notes;
   std::vector<Kernel> kernels;
+  /// Of the first target, then the same combinations of shapes in the same order of the next one, and so on.
   std::vector<Entry> entries;
+
+  TargetKind kind() const { return targets.front().kind; }
+  /// Entries of each target.
+  size_t combinations() const { return entries.size() / targets.size(); }
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 

@@ -32,7 +32,7 @@ bool is_range(int64_t offset, int64_t bytes, int64_t size) {
 void check_kernels(const Manifest& manifest, const SectionSize& section_size) {
   for (const Kernel& kernel : manifest.kernels) {
     const int64_t size = section_size(kernel.section);
-    if (manifest.target.kind == TargetKind::kCpu) {
+    if (manifest.kind() == TargetKind::kCpu) {
       require(kernel.section == "code", "kernel '", kernel.name, "' is not in section 'code'");
       require(kernel.bytes > 0 && is_range(kernel.offset, kernel.bytes, size), "kernel '", kernel.name,
               "' lies outside of section 'code'");
@@ -113,7 +113,7 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
   require(entry.arena_bytes <= kMaxMemoryBytes, "entry '", entry.name, "' has too large an arena");
   require(entry.scratch_bytes_per_thread <= kMaxMemoryBytes, "entry '", entry.name, "' has too large a scratch area");
   for (const Buffer& buffer : entry.buffers) check_buffer(entry, buffer, weights_size);
-  const bool is_cpu = manifest.target.kind == TargetKind::kCpu;
+  const bool is_cpu = manifest.kind() == TargetKind::kCpu;
   require(is_cpu ? entry.cuda_steps.empty() : entry.cpu_steps.empty(), "entry '", entry.name,
           "' has steps of another target");
   for (const CpuStep& step : entry.cpu_steps) check_step(manifest, entry, step);
@@ -126,12 +126,40 @@ bool same_but_for_shapes(const std::vector<TensorSpec>& a, const std::vector<Ten
   });
 }
 
-/// Entries are versions of one model for different input shapes; the caller's inputs must select one of them.
+/// Kernels and steps have the form of one kind of device: a GPU's code is for one architecture.
+void check_targets(const Manifest& manifest) {
+  require(!manifest.targets.empty(), "there is no target");
+  require(manifest.kind() == TargetKind::kCpu || manifest.targets.size() == 1, "there are several GPU targets");
+  std::set<std::string_view> names;
+  for (const Target& target : manifest.targets) {
+    require(!target.arch.empty(), "a target has no architecture");
+    require(target.kind == manifest.kind(), "there are targets of several kinds");
+    require(names.insert(target.arch).second, "the target '", target.arch, "' occurs twice");
+  }
+}
+
+/// Every target has the entries of the first one, in the same order.
+void check_entries_of_targets(const Manifest& manifest) {
+  const size_t combinations = manifest.combinations();
+  require(combinations * manifest.targets.size() == manifest.entries.size() && combinations > 0,
+          "there are not as many entries for each target");
+  for (size_t e = 0; e < manifest.entries.size(); ++e) {
+    const Entry& entry = manifest.entries[e];
+    const Entry& first = manifest.entries[e % combinations];
+    require(entry.target == static_cast<int64_t>(e / combinations), "entry '", entry.name, "' is not in its place");
+    require(entry.name == first.name && entry.inputs == first.inputs && entry.outputs == first.outputs, "entry '",
+            entry.name, "' differs between targets");
+  }
+}
+
+/// Entries of a target are versions of one model for different input shapes; the caller's inputs must select one of
+/// them.
 void check_entries_agree(const Manifest& manifest) {
   std::set<std::string_view> names;
   std::set<std::vector<std::vector<int64_t>>> shapes;
   const Entry& first = manifest.entries.front();
-  for (const Entry& entry : manifest.entries) {
+  for (size_t e = 0; e < manifest.combinations(); ++e) {
+    const Entry& entry = manifest.entries[e];
     require(!entry.name.empty() && names.insert(entry.name).second, "entry '", entry.name,
             "' occurs twice or has no name");
     require(same_but_for_shapes(entry.inputs, first.inputs) && same_but_for_shapes(entry.outputs, first.outputs),
@@ -145,8 +173,9 @@ void check_entries_agree(const Manifest& manifest) {
 }  // namespace
 
 void validate(const Manifest& manifest, const SectionSize& section_size) {
-  require(!manifest.target.arch.empty(), "the target has no architecture");
   require(!manifest.entries.empty(), "there is no entry");
+  check_targets(manifest);
+  check_entries_of_targets(manifest);
   check_kernels(manifest, section_size);
   const int64_t weights_size = section_size("weights");
   for (const Entry& entry : manifest.entries) check_entry(manifest, entry, weights_size);

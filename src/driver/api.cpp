@@ -128,7 +128,7 @@ CompileResult to_result(const tw::driver::Compiled& compiled) {
   CompileResult out;
   out.artefact = tw::driver::artefact_bytes(compiled);
   out.plan = tw::plan::to_string(compiled.plan);
-  out.report.target = compiled.plan.target;
+  out.report.target = compiled.plan.targets();
   out.report.opset = compiled.opset;
   out.report.kernels = compiled.kernels;
   for (const tw::plan::EntryPlan& entry : compiled.plan.entries) {

@@ -78,12 +78,19 @@ class Flattener {
 
 }  // namespace
 
-ArtefactGraph read_graph(const std::vector<uint8_t>& bytes, int entry) {
+size_t manifest_entry(const format::Manifest& manifest, const std::string& target, int entry) {
+  const auto found = std::ranges::find(manifest.targets, target, &format::Target::arch);
+  const auto index = static_cast<size_t>(found - manifest.targets.begin());
+  return index * manifest.combinations() + static_cast<size_t>(entry);
+}
+
+ArtefactGraph read_graph(const std::vector<uint8_t>& bytes, const std::string& target, int entry) {
   const format::Artefact artefact = format::Artefact::parse(bytes);
-  const format::Entry& program = artefact.manifest().entries.at(static_cast<size_t>(entry));
+  const size_t index = manifest_entry(artefact.manifest(), target, entry);
+  const format::Entry& program = artefact.manifest().entries.at(index);
   ArtefactGraph out;
-  out.plan = plan::parse_plan(text_of(artefact, "plan")).entries.at(static_cast<size_t>(entry));
-  out.graph = graph::parse_graph_from(text_of(artefact, fmt::format("graph.{}", entry)), weights_of(artefact, program));
+  out.plan = plan::parse_plan(text_of(artefact, "plan")).entries.at(index);
+  out.graph = graph::parse_graph_from(text_of(artefact, fmt::format("graph.{}", index)), weights_of(artefact, program));
   return out;
 }
 

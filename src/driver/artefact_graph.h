@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "plan/plan.h"
+#include "runtime/format/manifest.h"
 
 namespace tw::driver {
 
@@ -13,9 +14,12 @@ struct ArtefactGraph {
   plan::EntryPlan plan;
 };
 
-/// What the artefact says of its entry `entry`. Throws format::Error when the artefact is damaged, UserError when it
+/// Index in the manifest of entry `entry` of the target named `target`. Pre: the artefact has both.
+size_t manifest_entry(const format::Manifest& manifest, const std::string& target, int entry);
+
+/// What the artefact says of that entry. Throws format::Error when the artefact is damaged, UserError when it
 /// was written without its graph or plan.
-ArtefactGraph read_graph(const std::vector<uint8_t>& artefact, int entry);
+ArtefactGraph read_graph(const std::vector<uint8_t>& artefact, const std::string& target, int entry);
 
 /// The same artefact but for its arenas: no two buffers share bytes, so that all can be read after a run.
 std::vector<uint8_t> keep_buffers_apart(const std::vector<uint8_t>& artefact);

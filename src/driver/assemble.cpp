@@ -5,15 +5,19 @@
 
 namespace tw::driver {
 
-Assembled assemble(const AssembleInput& in) {
+Assembled assemble(DeviceKind device, const std::vector<LevelCode>& levels) {
   Assembled out;
-  CodeStore code(in.device, in.programs, out);
   WeightStore weights;
-  for (size_t e = 0; e < in.entries.size(); ++e) {
-    PlacedEntry placed = place_entry(in.device, in.entries[e], code, weights);
-    const std::string text = graph::to_string(placed.graph);
-    out.sections[fmt::format("graph.{}", e)] = {text.begin(), text.end()};
-    out.manifest.entries.push_back(std::move(placed.entry));
+  for (const LevelCode& level : levels) {
+    const CodeStore code(device, level.generated.programs, out);
+    for (const EntryCode& entry : level.entries) {
+      PlacedEntry placed = place_entry(device, entry, code, weights);
+      placed.entry.target = static_cast<int64_t>(out.manifest.targets.size());
+      const std::string text = graph::to_string(placed.graph);
+      out.sections[fmt::format("graph.{}", out.manifest.entries.size())] = {text.begin(), text.end()};
+      out.manifest.entries.push_back(std::move(placed.entry));
+    }
+    out.manifest.targets.push_back(level.generated.target);
   }
   out.sections["weights"] = weights.take();
   return out;

@@ -4,25 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "driver/compile_entry.h"
-#include "driver/program_code.h"
+#include "driver/compile_level.h"
 #include "runtime/format/manifest.h"
 
 namespace tw::driver {
 
-struct AssembleInput {
-  DeviceKind device;
-  const std::vector<ProgramCode>& programs;  // of the ProgramSet
-  const std::vector<EntryCode>& entries;
-};
-
 struct Assembled {
-  format::Manifest manifest;                             // kernels and entries
+  format::Manifest manifest;                             // targets, kernels and entries
   std::map<std::string, std::vector<uint8_t>> sections;  // code or cubin.N, weights, graph.N
 };
 
 /// For every entry: places values (arena with reuse, inputs, outputs), lists the steps, and prints the graph of groups
-/// as section "graph.N". Constants that are equal as stored are kept once for all entries.
-Assembled assemble(const AssembleInput& in);
+/// as section "graph.N". Constants that are equal as stored are kept once for all entries of all targets.
+Assembled assemble(DeviceKind device, const std::vector<LevelCode>& levels);
 
 }  // namespace tw::driver

@@ -20,6 +20,7 @@
 namespace tw::driver {
 
 struct CompileOptions {
+  /// A name of targets::find_target, or several CPU levels for one artefact: "cpu:x86-64-v4,cpu:x86-64-v3".
   std::string target = "cpu";
   hal::HalOptions hal;                                  // the figures of the target "cpu"
   std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
@@ -57,8 +58,9 @@ struct Compiled {
 /// Imports the model once for each of options.imports.
 std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options);
 
-/// Compiles one model for one or several combinations of input shapes into one artefact: an entry for each, kernels and
-/// weights that are equal stored once. Throws UserError, Unsupported, UsageError, ResourceError, InternalError.
+/// Compiles one model for one or several combinations of input shapes into one artefact: an entry for each on each
+/// target, kernels of a target and weights that are equal stored once. Throws UserError, Unsupported, UsageError,
+/// ResourceError, InternalError.
 Compiled compile_file(const std::string& path, const CompileOptions& options);
 Compiled compile_imported(const std::vector<frontend::ImportResult>& models, const CompileOptions& options);
 /// One combination of shapes.

@@ -32,9 +32,9 @@ int64_t now_ns() {
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-std::string options_text(const CompileOptions& o, const TargetInfo& target) {
-  std::string text = fmt::format("build {}\ntarget {}\nprecision {}\n", build_id(), target_text(target),
-                                 static_cast<int>(o.precision));
+std::string options_text(const CompileOptions& o, std::span<const targets::Target> targets) {
+  std::string text = fmt::format("build {}\nprecision {}\n", build_id(), static_cast<int>(o.precision));
+  for (const targets::Target& target : targets) text += fmt::format("target {}\n", target_text(target.info));
   for (const frontend::ImportOptions& import : o.imports) {
     text += "entry\n";
     for (const auto& [name, shape] : import.shapes) text += fmt::format("shape {} {}\n", name, to_string(shape));
@@ -97,9 +97,9 @@ bool external_data_is(const Json& files, const fs::path& folder) {
 
 CompileSummary summarize(const Compiled& compiled) {
   CompileSummary s;
-  s.target = compiled.plan.target;
+  s.target = compiled.plan.targets();
   for (const plan::EntryPlan& entry : compiled.plan.entries) {
-    s.entries.push_back(entry.name);
+    if (entry.target == compiled.plan.entries.front().target) s.entries.push_back(entry.name);
     s.groups += static_cast<int64_t>(entry.groups.size());
     for (const plan::GroupPlan& g : entry.groups) ++s.families[g.family];
   }
@@ -114,7 +114,7 @@ std::string CompileCache::path(const Key& key, const char* ending) const {
 }
 
 std::optional<CompileCache::Key> CompileCache::key(const std::string& model, const CompileOptions& options,
-                                                   const TargetInfo& target) const {
+                                                   std::span<const targets::Target> targets) const {
   if (options_.folder.empty() || !options.plan_text.empty() || !options.dump_directory.empty() ||
       !options.stop_after.empty()) {
     return std::nullopt;
@@ -125,7 +125,7 @@ std::optional<CompileCache::Key> CompileCache::key(const std::string& model, con
   const Result<MappedFile> file = MappedFile::open(model);
   if (!file.ok()) return std::nullopt;
   key.model_modified_ns = file->modified_ns();
-  key.name = content_hash(options_text(options, target) + hash_pieces(file->bytes()));
+  key.name = content_hash(options_text(options, targets) + hash_pieces(file->bytes()));
   return key;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@ namespace tw::driver {
 
 /// What is told of a compilation besides its artefact.
 struct CompileSummary {
-  std::string target;
-  std::vector<std::string> entries;     // names
+  std::string target;                   // several: "cpu:x86-64-v4, cpu:x86-64-v3"
+  std::vector<std::string> entries;     // names, of one target
   std::map<std::string, int> families;  // schedule family -> groups
   int64_t groups = 0;
   int64_t kernels = 0;
@@ -42,7 +43,7 @@ class CompileCache {
  public:
   explicit CompileCache(CacheOptions options) : options_(std::move(options)) {}
 
-  /// What names the artefact of this model under these options for `target` (options.target with its figures); nothing
+  /// What names the artefact of this model under these options for `targets` (options.target with figures); nothing
   /// when there is no cache, when the model cannot be read (the compilation will say why), or when the options ask for
   /// more than an artefact (a plan, dumps).
   struct Key {
@@ -52,7 +53,8 @@ class CompileCache {
     int64_t model_modified_ns = 0;
     int64_t started_ns = 0;
   };
-  std::optional<Key> key(const std::string& model, const CompileOptions& options, const TargetInfo& target) const;
+  std::optional<Key> key(const std::string& model, const CompileOptions& options,
+                         std::span<const targets::Target> targets) const;
 
   struct Hit {
     MappedFile artefact;

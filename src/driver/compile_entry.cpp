@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/target_features.h"
 #include "driver/aliases.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -58,7 +59,10 @@ class EntryCompiler {
 
   GroupOptions group_options(size_t group) {
     GroupOptions out;
-    out.lower.lower.vector_bytes = context_.target.info.vector_bytes;
+    const TargetInfo& target = context_.target.info;
+    out.lower.lower.vector_bytes = target.vector_bytes;
+    if (target.kind == DeviceKind::kCpu)
+      out.lower.lower.has = {has_feature(target, "fma"), has_feature(target, "sse4.1")};
     out.lower.disabled = named(lower::pipeline());
     if (options().all_optional_off) {
       for (const lower::LoopPass& p : lower::pipeline()) {

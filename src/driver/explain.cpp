@@ -43,9 +43,9 @@ double best_known_us(const GroupReport& report) {
   return report.plan.microseconds > 0 ? report.plan.microseconds : report.plan.predicted_us;
 }
 
-std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, int entry,
+std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, const std::string& level, int entry,
                                        const std::vector<StepTime>& steps, const targets::Target& target, int threads) {
-  const ArtefactGraph read = read_graph(artefact, entry);
+  const ArtefactGraph read = read_graph(artefact, level, entry);
   const graph::OpTable all_operators = ops::all_ops();
   std::vector<GroupReport> reports;
   for (size_t g = 0; g < read.graph.nodes.size(); ++g) {

@@ -25,9 +25,9 @@ struct GroupReport {
 /// Time of the group in us: of the profiled run, else as measured when it was compiled, else as predicted; 0: unknown.
 double best_known_us(const GroupReport& report);
 
-/// One report for each group of entry `entry`, in the order of execution. `steps` is the profile of a run of that entry
-/// on `threads` threads, or empty. Throws what read_graph throws.
-std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, int entry,
+/// One report for each group of entry `entry` of the level `level`, in the order of execution. `steps` is the profile
+/// of a run of that entry on `threads` threads, or empty. Throws what read_graph throws.
+std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, const std::string& level, int entry,
                                        const std::vector<StepTime>& steps, const targets::Target& target, int threads);
 
 }  // namespace tw::driver

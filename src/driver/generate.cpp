@@ -14,9 +14,6 @@
 namespace tw::driver {
 namespace {
 
-// "cpu:x86-64-v4" -> "x86-64-v4"
-std::string architecture(const TargetInfo& target) { return target.name.substr(target.name.find(':') + 1); }
-
 #ifdef TW_HAVE_LLVM
 Generated generate_cpu(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads) {
   const codegen::cpu::CpuLevel* level = codegen::cpu::find_level(architecture(target));
@@ -60,6 +57,8 @@ Generated generate_cuda(const std::vector<loop::Program>&, const TargetInfo& tar
 #endif
 
 }  // namespace
+
+std::string architecture(const TargetInfo& target) { return target.name.substr(target.name.find(':') + 1); }
 
 Result<bool> cuda_generation_available() {
 #ifdef TW_HAVE_CUDA

@@ -15,6 +15,9 @@ struct Generated {
   format::Target target;
 };
 
+/// The target's name without its kind: "cpu:x86-64-v4" -> "x86-64-v4".
+std::string architecture(const TargetInfo& target);
+
 /// Machine code of all programs for `target`, on up to `threads` threads (0: all CPUs). Unsupported when this build
 /// leaves the target's code generator out.
 Generated generate(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads);

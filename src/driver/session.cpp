@@ -54,6 +54,7 @@ TwOptions runtime_options(const SessionOptions& options) {
   out.struct_size = sizeof(out);
   out.threads = options.threads;
   out.profile = options.profile ? 1 : 0;
+  out.level = options.level.c_str();
   return out;
 }
 
@@ -118,6 +119,8 @@ std::vector<NamedType> Session::outputs(int entry) const {
   }
   return all;
 }
+
+std::string Session::target() const { return api().model_target(model_.get()); }
 
 int Session::threads() const { return api().context_threads(context_.get()); }
 

@@ -48,6 +48,7 @@ struct StepTime {
 struct SessionOptions {
   int threads = 0;  // 0: every CPU of the affinity mask
   bool profile = false;
+  std::string level = {};  // of an artefact for several: its name; empty: the best one that this machine runs
 };
 
 /// A loaded artefact with one context. Not thread safe. Every function throws RuntimeFailure on a runtime status.
@@ -60,6 +61,8 @@ class Session {
   std::vector<NamedType> inputs(int entry = 0) const;
   std::vector<NamedType> outputs(int entry = 0) const;
   int threads() const;
+  /// What the code is for: "x86-64-v4". Of several levels the one that was taken.
+  std::string target() const;
   /// The entry for inputs of these types and shapes; a RuntimeFailure when there is none.
   int find_entry(const std::vector<Array>& inputs) const;
 

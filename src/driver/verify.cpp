@@ -20,8 +20,9 @@ constexpr int kGroupTrials = 3;
 constexpr int64_t kModelSamples = 64;  // elements of random errors that bound a model's output
 constexpr int64_t kMaxModelTrials = 4;
 
-std::vector<Array> run_once(const std::vector<uint8_t>& artefact, const std::vector<Array>& inputs, int threads) {
-  return Session::load_memory(artefact, {threads, false}).run(inputs);
+std::vector<Array> run_once(const std::vector<uint8_t>& artefact, const std::vector<Array>& inputs,
+                            const SessionOptions& options) {
+  return Session::load_memory(artefact, options).run(inputs);
 }
 
 bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) {
@@ -108,14 +109,16 @@ WorstElement compare(const std::string& name, const RefTensor& got, const RefTen
 }
 
 VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::Graph* source,
-                             const std::vector<Array>& inputs, const VerifyProgress& progress) {
+                             const std::vector<Array>& inputs, const VerifyProgress& progress,
+                             const std::string& level) {
   const graph::OpTable ops = ops::all_ops();
   VerifyReport report;
-  const std::vector<Array> outputs = run_once(artefact, inputs, 0);
-  report.same_bits_for_threads = same_bits(outputs, run_once(artefact, inputs, 1));
-  Session session = Session::load_memory(keep_buffers_apart(artefact), {});
+  const std::vector<Array> outputs = run_once(artefact, inputs, {0, false, level});
+  report.same_bits_for_threads = same_bits(outputs, run_once(artefact, inputs, {1, false, level}));
+  Session session = Session::load_memory(keep_buffers_apart(artefact), {0, false, level});
   report.same_bits_apart = same_bits(outputs, session.run(inputs));
-  const ArtefactGraph model = read_graph(artefact, session.bound_entry());
+  const ArtefactGraph model = read_graph(artefact, session.target(), session.bound_entry());
+  report.target = session.target();
   report.entry = model.plan.name;
   RunValues values(model.graph, session, inputs, outputs);
   const auto total = static_cast<int64_t>(model.graph.nodes.size()) + 1;

@@ -28,7 +28,8 @@ struct GroupCheck {
 };
 
 struct VerifyReport {
-  std::string entry;  // its name
+  std::string target;  // the level of the artefact that ran
+  std::string entry;   // its name
   std::vector<GroupCheck> groups;
   std::vector<WorstElement> outputs;  // end to end
   bool same_bits_for_threads = true;  // 1 thread and all threads
@@ -47,7 +48,8 @@ using VerifyProgress = std::function<void(std::string_view phase, int64_t done, 
 /// evaluate_bounded. End to end: the largest bound over each output (max norm), since errors of earlier groups spread
 /// over all elements; against the reference of `source`, or when it is null of the graph that the artefact holds.
 VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::Graph* source,
-                             const std::vector<Array>& inputs, const VerifyProgress& progress);
+                             const std::vector<Array>& inputs, const VerifyProgress& progress,
+                             const std::string& level = {});
 
 /// Compiles `source` and checks the artefact against it.
 VerifyReport verify_graph(const graph::Graph& source, const CompileOptions& options, const std::vector<Array>& inputs,

@@ -1,4 +1,5 @@
-// Elementary functions and narrow floats become arithmetic; what an expansion uses more than once is bound by a let.
+// Elementary functions, narrow floats and what a target lacks become arithmetic; what an expansion uses more than once
+// is bound by a let.
 #include "expr/expand.h"
 
 #include <fmt/format.h>
@@ -11,11 +12,11 @@ namespace {
 using loop::Stmt;
 using loop::StmtKind;
 using Stmts = std::vector<Stmt>;
-using Expansion = Expr (*)(const Expr& e, const Share& share);
+using Expansion = std::function<Expr(const Expr& e, const Share& share)>;
 
 class Expander {
  public:
-  Expander(Expansion expand, std::string prefix) : expand_(expand), prefix_(std::move(prefix)) {}
+  Expander(Expansion expand, std::string prefix) : expand_(std::move(expand)), prefix_(std::move(prefix)) {}
 
   loop::Program run(const loop::Program& program) {
     loop::Program out = program;
@@ -66,12 +67,22 @@ class Expander {
 
 }  // namespace
 
+loop::Program split_products(const loop::Program& program, const LowerOptions& options) {
+  return options.has.fma ? program : Expander(tw::split_fma, "p").run(program);
+}
+
 loop::Program expand_functions(const loop::Program& program, const LowerOptions&) {
   return Expander(tw::expand_elementary, "f").run(program);
 }
 
 loop::Program expand_conversions(const loop::Program& program, const LowerOptions&) {
   return Expander(tw::expand_conversions, "h").run(program);
+}
+
+loop::Program expand_missing(const loop::Program& program, const LowerOptions& options) {
+  if (options.has.fma && options.has.rounding) return program;
+  const auto expand = [&](const Expr& e, const Share& share) { return tw::expand_missing(e, options.has, share); };
+  return Expander(expand, "m").run(program);
 }
 
 }  // namespace tw::lower

@@ -21,10 +21,17 @@ loop::Program vectorize(const loop::Program& program, const LowerOptions& option
 /// Replaces kUnrolled loops by copies of their body.
 loop::Program unroll(const loop::Program& program, const LowerOptions& options);
 
+/// Fused multiply-adds of the schedule's sums become products and sums where the target has no fused ones. (Those that
+/// expand_functions makes later rely on their one rounding: expand_missing keeps that.)
+loop::Program split_products(const loop::Program& program, const LowerOptions& options);
+
 /// Elementary functions become arithmetic (expr/expand.h); values used more than once become lets.
 loop::Program expand_functions(const loop::Program& program, const LowerOptions& options);
 
 /// Conversions from and to f16 and bf16 become integer arithmetic (expr/expand.h).
 loop::Program expand_conversions(const loop::Program& program, const LowerOptions& options);
+
+/// Operations that the target has no instruction for become others (expr/expand_missing.h).
+loop::Program expand_missing(const loop::Program& program, const LowerOptions& options);
 
 }  // namespace tw::lower

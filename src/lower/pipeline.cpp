@@ -16,8 +16,10 @@ const LoopPass kPasses[] = {
     {"unroll", unroll, "no unrolled loop remains", false, kNoUnrolledLoops},
     {"simplify-copies", simplify, "register buffers have constant indices; no div or mod by inner loops", false,
      kSimple},
+    {"split-products", split_products, "sums of products are fused only where the target does that", false, {}},
     {"expand-functions", expand_functions, "elementary functions are arithmetic", false, kNoCalls},
     {"expand-conversions", expand_conversions, "no conversion from or to f16 and bf16", false, {}},
+    {"expand-missing", expand_missing, "no operation that the target has no instruction for", false, {}},
 };
 
 const Pipeline<LoopPass> kLoopPipeline{kPasses, "loop pass", "schedule"};

@@ -32,7 +32,7 @@ class Parser {
     if (line_ != kHeader) fail("expected '" + std::string(kHeader) + "'");
     while (next()) {
       if (starts("target "))
-        plan_.target = rest("target ");
+        open_target();
       else if (starts("entry "))
         open_entry();
       else if (starts("graph ") && !plan_.entries.empty())
@@ -64,7 +64,12 @@ class Parser {
 
   void open_entry() {
     close_group();
-    plan_.entries.push_back({rest("entry "), {}, {}});
+    plan_.entries.push_back({rest("entry "), {}, {}, target_});
+  }
+
+  void open_target() {
+    close_group();
+    target_ = rest("target ");
   }
 
   void open_group() {
@@ -117,14 +122,28 @@ class Parser {
   std::string line_;
   int number_ = 0;
   std::string schedule_;
+  std::string target_;
   Plan plan_;
 };
 
 }  // namespace
 
+std::string Plan::targets() const {
+  std::string out;
+  const std::string* last = nullptr;
+  for (const EntryPlan& entry : entries) {
+    if (last == nullptr || *last != entry.target) out += (out.empty() ? "" : ", ") + entry.target;
+    last = &entry.target;
+  }
+  return out;
+}
+
 std::string to_string(const Plan& plan) {
-  std::string out = fmt::format("{}\ntarget {}\n", kHeader, plan.target);
+  std::string out = fmt::format("{}\n", kHeader);
+  const std::string* target = nullptr;
   for (const EntryPlan& entry : plan.entries) {
+    if (target == nullptr || *target != entry.target) out += fmt::format("target {}\n", entry.target);
+    target = &entry.target;
     out += fmt::format("entry {}\ngraph {}\n", entry.name, entry.graph_hash);
     for (const GroupPlan& g : entry.groups) print_group(out, g);
   }

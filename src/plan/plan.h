@@ -32,17 +32,19 @@ struct GroupPlan {
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
 
-/// One combination of input shapes.
+/// One combination of input shapes on one target.
 struct EntryPlan {
   std::string name;
   std::string graph_hash;         // of the graph as imported
   std::vector<GroupPlan> groups;  // one for each node of the graph of groups, in order
+  std::string target = {};        // "cpu:x86-64-v4"
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
 };
 
 struct Plan {
-  std::string target;
-  std::vector<EntryPlan> entries;
+  std::vector<EntryPlan> entries;  // those of a target one after the other
+  /// The targets of the entries: "cpu:x86-64-v4, cpu:x86-64-v3".
+  std::string targets() const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

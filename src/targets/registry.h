@@ -15,8 +15,9 @@ struct Target {
   std::span<const tune::Constructor> families;
 };
 
-/// The target named `name`: "cpu" is this host, "cpu:x86-64-v3|v4", "cuda:sm_80", "cuda:sm_90a". UsageError listing all
-/// when there is none, or when this build leaves it out. Figures are defaults; of "cpu", driver/hal has measured ones.
+/// The target named `name`: "cpu" is this host, "cpu:x86-64", "cpu:x86-64-v2|v3|v4", "cuda:sm_80", "cuda:sm_90a".
+/// UsageError listing all when there is none, or when this build leaves it out. Figures are defaults; of "cpu",
+/// driver/hal has measured ones.
 Target find_target(const std::string& name);
 /// All names that find_target takes, for help texts.
 std::vector<std::string> target_names();

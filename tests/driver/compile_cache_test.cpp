@@ -40,7 +40,7 @@ class CompileCacheTest : public ::testing::Test {
   CompileCache cache() const { return CompileCache(cache_options_); }
   CompileCache::Key key(const CompileOptions& options = {}) const { return *ask(model(), options); }
   std::optional<CompileCache::Key> ask(const std::string& file, const CompileOptions& options) const {
-    return cache().key(file, options, targets::find_target(options.target).info);
+    return cache().key(file, options, hal::resolve_targets(options.target, {}));
   }
   void store(const CompileOptions& options = {}) const { cache().store(key(options), bytes_, compiled_); }
   bool hits(const CompileOptions& options = {}) const { return cache().find(key(options)).has_value(); }
@@ -77,15 +77,15 @@ TEST_F(CompileCacheTest, AHitIsWhatWasStored) {
 }
 
 TEST_F(CompileCacheTest, FiguresOfTheTargetAreInTheKey) {
-  TargetInfo target = targets::find_target("cpu").info;
-  const std::string name = cache().key(model(), {}, target)->name;
-  EXPECT_EQ(cache().key(model(), {}, target)->name, name);
-  target.levels.back().read_per_ns += 1;
-  EXPECT_NE(cache().key(model(), {}, target)->name, name);
+  std::vector<targets::Target> targets = {targets::find_target("cpu")};
+  const std::string name = cache().key(model(), {}, targets)->name;
+  EXPECT_EQ(cache().key(model(), {}, targets)->name, name);
+  targets[0].info.levels.back().read_per_ns += 1;
+  EXPECT_NE(cache().key(model(), {}, targets)->name, name);
 }
 
 TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
-  std::vector<CompileOptions> others(10);
+  std::vector<CompileOptions> others(11);
   others[0].target = "cpu:x86-64-v3";
   others[1].disabled_passes = {"fuse"};
   others[2].all_optional_off = true;
@@ -97,6 +97,7 @@ TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
   others[8].precision = Precision::kStrict;
   others[9].tuning.worker = {"worker"};
   others[9].tuning.explore = {10, 1};
+  others[10].target = "cpu:x86-64-v3,cpu:x86-64";
   if (targets::find_target("cpu").info.name == others[0].target) others[0].target = "cpu:x86-64-v4";
   std::set<std::string> names = {key().name};
   for (const CompileOptions& options : others) EXPECT_TRUE(names.insert(key(options).name).second) << names.size();

@@ -55,6 +55,18 @@ TEST_P(RandomModels, AgreeWithTheReference) {
   }
 }
 
+// Without fused multiply-adds and roundings to integers.
+TEST_P(RandomModels, AgreeAtTheLeastLevel) {
+  for (uint64_t seed = GetParam() * kSeedsEach + 1; seed <= (GetParam() + 1) * kSeedsEach; ++seed) {
+    const graph::Graph model = random_model(operators(), seed);
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, graph::to_string(model)));
+    CompileOptions options;
+    options.target = "cpu:x86-64";
+    const VerifyReport report = verify_graph(model, options, random_arrays(model, seed), {});
+    EXPECT_TRUE(report.ok()) << describe(report);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomModels, ::testing::Range<uint64_t>(0, 10));
 
 }  // namespace

@@ -88,8 +88,8 @@ TEST(Api, LoadsFilesAndNamesThemInErrors) {
 TEST(Api, AnotherMachineIsIncompatible) {
   const auto load = [](const std::string& arch, std::vector<std::string> features) -> test::Outcome {
     test::TestArtefact artefact = test::sum_model({7});
-    artefact.manifest.target.arch = arch;
-    artefact.manifest.target.features = std::move(features);
+    artefact.manifest.targets[0].arch = arch;
+    artefact.manifest.targets[0].features = std::move(features);
     const auto file = artefact.file();
     TwModel* model = nullptr;
     return api().model_load_memory(file.data(), file.size(), nullptr, &model);
@@ -106,7 +106,7 @@ TEST(Api, AnotherMachineIsIncompatible) {
 /// Without a GPU, without CUDA in the build, or with a GPU that refuses the made-up cubin: always exit code 5.
 TEST(Api, ACudaArtefactThatCannotRunHereIsRefused) {
   test::TestArtefact artefact = test::sum_model({7});
-  artefact.manifest.target = {format::TargetKind::kCuda, "sm_90a", {}};
+  artefact.manifest.targets = {{format::TargetKind::kCuda, "sm_90a", {}}};
   artefact.manifest.kernels = {{"add", "cubin.0", 0, static_cast<int64_t>(artefact.code.size())}};
   artefact.manifest.entries[0].cpu_steps.clear();
   const auto file =

@@ -140,7 +140,7 @@ test::TestArtefact scale_model(int64_t n) {
   const float factors[] = {3.0f, 5.0f};
   std::memcpy(artefact.weights.data(), factors, 8);
   format::Manifest& manifest = artefact.manifest;
-  manifest.target = {format::TargetKind::kCuda, "sm_90a", {}};
+  manifest.targets = {{format::TargetKind::kCuda, "sm_90a", {}}};
   manifest.kernels = {{"scale", "cubin.0", 0, 5}, {"fail", "cubin.0", 0, 5}};
   format::Entry entry;
   entry.name = "only";
@@ -261,7 +261,7 @@ TEST_F(CudaDevice, WrongDevicesAndModelsAreRefused) {
   EXPECT_EQ(refusal([&] { load(scale_model(5), 1); }), ErrorCode::kDevice);
   EXPECT_NE(message_.find("no GPU number 1"), std::string::npos);
   test::TestArtefact made = scale_model(5);
-  made.manifest.target.arch = "sm_80";
+  made.manifest.targets[0].arch = "sm_80";
   EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kIncompatible);
   EXPECT_NE(message_.find("sm_90"), std::string::npos);
   made = scale_model(5);

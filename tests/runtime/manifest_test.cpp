@@ -21,7 +21,7 @@ using nlohmann::json;
 Manifest cuda_manifest() {
   Manifest manifest;
   manifest.producer = "test";
-  manifest.target = {format::TargetKind::kCuda, "sm_90a", {}};
+  manifest.targets = {{format::TargetKind::kCuda, "sm_90a", {}}};
   manifest.kernels = {{"matmul", "cubin.0", 0, 100}};
   format::Entry entry;
   entry.name = "only";
@@ -159,12 +159,52 @@ void expect_all_refused(const Manifest& good, const std::vector<Change>& changes
   }
 }
 
+// The entries of a second target behind those of the first.
+std::vector<format::Entry> twice(const std::vector<format::Entry>& entries) {
+  std::vector<format::Entry> all = entries;
+  for (format::Entry entry : entries) {
+    entry.target = 1;
+    all.push_back(std::move(entry));
+  }
+  return all;
+}
+
+TEST(Manifest, TargetsHaveTheSameEntriesInTheSameOrder) {
+  Manifest two = test::sum_model({7, 13}).manifest;
+  two.targets.push_back({format::TargetKind::kCpu, "x86-64-v3", {}});
+  two.entries = twice(two.entries);
+  EXPECT_EQ(format::manifest_from_json(format::to_json(two)), two);
+  expect_all_refused(two, {
+                              {"entries of another order", [](Manifest& m) { std::swap(m.entries[2], m.entries[3]); }},
+                              {"targets mixed", [](Manifest& m) { std::swap(m.entries[1], m.entries[2]); }},
+                              {"one entry less", [](Manifest& m) { m.entries.pop_back(); }},
+                              {"another shape", [](Manifest& m) { m.entries[2].inputs[0].shape[0] = 8; }},
+                              {"another name", [](Manifest& m) { m.entries[2].name = "other"; }},
+                              {"more than one GPU",
+                               [](Manifest& m) {
+                                 for (format::Target& target : m.targets) target.kind = format::TargetKind::kCuda;
+                               }},
+                          });
+}
+
 TEST(Manifest, HostileCpuNumbersAreRefused) {
   expect_all_refused(
       test::sum_model({7, 13}).manifest,
       {
           {"no entry", [](Manifest& m) { m.entries.clear(); }},
-          {"no arch", [](Manifest& m) { m.target.arch.clear(); }},
+          {"no arch", [](Manifest& m) { m.targets[0].arch.clear(); }},
+          {"no target", [](Manifest& m) { m.targets.clear(); }},
+          {"a target twice", [](Manifest& m) { m.targets.push_back(m.targets[0]), m.entries = twice(m.entries); }},
+          {"a target of another kind",
+           [](Manifest& m) {
+             m.targets.push_back({format::TargetKind::kCuda, "sm_90a", {}});
+             m.entries = twice(m.entries);
+           }},
+          {"a target without entries",
+           [](Manifest& m) {
+             m.targets.push_back({{}, "x86-64-v3", {}});
+           }},
+          {"an entry of no target", [](Manifest& m) { m.entries[1].target = 1; }},
           {"kernel beyond code", [](Manifest& m) { m.kernels[0].offset = 4096; }},
           {"kernel ends beyond code", [](Manifest& m) { m.kernels[0].bytes = 4097; }},
           {"kernel offset overflow", [](Manifest& m) { m.kernels[0].offset = kMax; }},

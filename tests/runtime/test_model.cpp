@@ -92,7 +92,7 @@ TestArtefact empty_model() {
   artefact.plan.assign(plan.begin(), plan.end());
   const auto size = static_cast<int64_t>(code.bytes.size());
   artefact.manifest.producer = "test";
-  artefact.manifest.target = {format::TargetKind::kCpu, "x86-64", {"sse2"}};
+  artefact.manifest.targets = {{format::TargetKind::kCpu, "x86-64", {"sse2"}}};
   artefact.manifest.notes = {"by hand"};
   artefact.manifest.kernels = {{"add", "code", code.add, code.reverse - code.add},
                                {"reverse", "code", code.reverse, code.gather - code.reverse},

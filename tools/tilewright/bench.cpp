@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "driver/artefact_graph.h"
 #include "driver/hal/peak.h"
 #include "support/error.h"
 #include "targets/registry.h"
@@ -20,6 +21,7 @@ struct Options {
   int iterations = 10;
   bool profile = false;
   bool peak = false;
+  std::string level;
   ModelOptions compile;
 };
 
@@ -75,19 +77,21 @@ double measure_peak(const driver::Session& session) {
 
 int bench(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
-  driver::Session session = open_session(model, {options.threads, options.profile});
+  driver::Session session = open_session(model, {options.threads, options.profile, options.level});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   session.bind(gather_inputs(inputs, session));
   say(global,
-      fmt::format(
-          "protocol: {:.0f} ms warm-up, then {:.1f} s and at least {} iterations, {} threads, inputs in host memory",
-          options.warm_up_ms, options.duration_s, options.iterations, session.threads()));
+      fmt::format("protocol: {:.0f} ms warm-up, then {:.1f} s and at least {} iterations, {} threads, code for {}, "
+                  "inputs in host "
+                  "memory",
+                  options.warm_up_ms, options.duration_s, options.iterations, session.threads(), session.target()));
   const double peak_before = options.peak ? measure_peak(session) : 0;
   const nlohmann::ordered_json latency = statistics(measure(session, options));
   nlohmann::ordered_json rate;
   const format::Artefact artefact = parse_artefact(options.model, model.artefact);
-  const auto flop = static_cast<double>(artefact.manifest().entries[session.bound_entry()].flop);
+  const size_t entry = driver::manifest_entry(artefact.manifest(), session.target(), session.bound_entry());
+  const auto flop = static_cast<double>(artefact.manifest().entries[entry].flop);
   if (options.peak && flop > 0) {
     // The peak is the best of many samples, before and after: it compares with the best decile. The median has what
     // other programs took away.
@@ -104,6 +108,7 @@ int bench(const GlobalOptions& global, const Options& options) {
   if (global.json) {
     print_json("tilewright.bench.v1", {{"model", options.model},
                                        {"threads", session.threads()},
+                                       {"level", session.target()},
                                        {"warm_up_ms", options.warm_up_ms},
                                        {"duration_s", options.duration_s},
                                        {"latency_ms", latency},
@@ -140,6 +145,7 @@ void add_bench(Application& application) {
       ->check(CLI::PositiveNumber);
   verb->add_flag("--profile", options->profile, "Print the time of every step (adds barriers)");
   verb->add_flag("--peak", options->peak, "Measure the FMA peak of as many threads and print the share reached");
+  add_level_option(*verb, options->level);
   add_model_options(*verb, options->compile);
   verb->callback([&application, options] {
     application.run = [&application, options] { return bench(application.global, *options); };

@@ -18,6 +18,7 @@ struct Options {
   int threads = 0;
   int top = 0;
   bool no_run = false;
+  std::string level;
   ModelOptions compile;
 };
 
@@ -76,12 +77,12 @@ nlohmann::ordered_json to_json(const driver::GroupReport& r) {
 
 int explain(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
-  driver::Session session = open_session(model, {options.threads, !options.no_run});
+  driver::Session session = open_session(model, {options.threads, !options.no_run, options.level});
   session.bind(gather_inputs({{}, "seed=0", options.entry}, session));
   const targets::Target target = driver::hal::resolve_target("cpu", measured_figures());
   const std::vector<driver::StepTime> steps = options.no_run ? std::vector<driver::StepTime>() : profile(session);
   std::vector<driver::GroupReport> reports =
-      driver::explain_entry(model.artefact, session.bound_entry(), steps, target, session.threads());
+      driver::explain_entry(model.artefact, session.target(), session.bound_entry(), steps, target, session.threads());
   std::erase_if(reports, [&](const driver::GroupReport& r) {
     return !options.group.empty() && r.plan.name.find(options.group) == std::string::npos;
   });
@@ -93,12 +94,13 @@ int explain(const GlobalOptions& global, const Options& options) {
     for (const driver::GroupReport& r : reports) groups.push_back(to_json(r));
     print_json("tilewright.explain.v1", {{"model", options.model},
                                          {"threads", session.threads()},
+                                         {"level", session.target()},
                                          {"figures", target.info.figures_from},
                                          {"groups", groups}});
     return kOk;
   }
-  say(global, fmt::format("{} groups, slowest first; {} threads; bounds from figures {}", reports.size(),
-                          session.threads(), target.info.figures_from));
+  say(global, fmt::format("{} groups, slowest first; code for {}; {} threads; bounds from figures {}", reports.size(),
+                          session.target(), session.threads(), target.info.figures_from));
   for (const driver::GroupReport& r : reports) print_group(global, r);
   return kOk;
 }
@@ -118,6 +120,7 @@ void add_explain(Application& application) {
   verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
       ->check(CLI::NonNegativeNumber);
   verb->add_flag("--no-run", options->no_run, "Do not run the model: times of the plan only");
+  add_level_option(*verb, options->level);
   add_model_options(*verb, options->compile);
   verb->callback([&application, options] {
     application.run = [&application, options] { return explain(application.global, *options); };

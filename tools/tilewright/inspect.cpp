@@ -25,12 +25,14 @@ int inspect_artefact(const GlobalOptions& global, const Options& options, const 
     print_json("tilewright.inspect.v1", {{"manifest", nlohmann::json::parse(format::to_json(m))}});
     return kOk;
   }
-  say(global, fmt::format("artefact by {} for {}", m.producer, m.target.arch));
+  std::string targets;
+  for (const format::Target& t : m.targets) targets += (targets.empty() ? "" : ", ") + t.arch;
+  say(global, fmt::format("artefact by {} for {}", m.producer, targets));
   for (const format::Section& s : artefact.sections())
     say(global, fmt::format("  section {:<10} {:>12} bytes", s.name, s.bytes.size()));
   for (const format::Entry& e : m.entries) {
-    say(global, fmt::format("entry {}: {} steps, arena {} bytes", e.name, e.cpu_steps.size() + e.cuda_steps.size(),
-                            e.arena_bytes));
+    say(global, fmt::format("entry {} for {}: {} steps, arena {} bytes", e.name, m.targets[e.target].arch,
+                            e.cpu_steps.size() + e.cuda_steps.size(), e.arena_bytes));
     for (const format::TensorSpec& t : e.inputs)
       say(global, fmt::format("  input  {}: {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape)));
     for (const format::TensorSpec& t : e.outputs)

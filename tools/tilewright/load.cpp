@@ -28,6 +28,13 @@ LoadedModel load_model(const GlobalOptions& global, const std::string& model, co
   return loaded;
 }
 
+void add_level_option(CLI::App& app, std::string& level) {
+  app.add_option("--level", level,
+                 "Of an artefact for several CPU levels the one to use, as x86-64-v3 (default: the best one that this "
+                 "machine runs; $TILEWRIGHT_LEVEL)")
+      ->envname("TILEWRIGHT_LEVEL");
+}
+
 driver::Session open_session(const LoadedModel& model, const driver::SessionOptions& options) {
   try {
     return driver::Session::load_memory(model.artefact, options);

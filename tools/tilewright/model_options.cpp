@@ -55,7 +55,10 @@ std::pair<std::string, std::string> parse_binding(const std::string& text, const
 }
 
 void add_model_options(CLI::App& app, ModelOptions& o) {
-  app.add_option("--target", o.target, "cpu (this host), cpu:x86-64-v3, cpu:x86-64-v4, cuda:sm_80, cuda:sm_90a")
+  app.add_option(
+         "--target", o.target,
+         "cpu (this host), cpu:x86-64, -v2, -v3, -v4, cuda:sm_80, cuda:sm_90a; several CPU levels for one artefact, "
+         "of which the best is taken where it is loaded: cpu:x86-64-v4,cpu:x86-64-v3,cpu:x86-64")
       ->capture_default_str();
   app.add_option(
       "--shape", o.shapes,
@@ -193,7 +196,7 @@ CachePlace find_in_cache(const std::string& model, const ModelOptions& o, driver
   options.notice = notices(progress);
   CachePlace place{driver::CompileCache(options), std::nullopt};
   if (options.folder.empty()) return place;
-  place.key = place.cache.key(model, compile, driver::hal::resolve_target(compile.target, compile.hal).info);
+  place.key = place.cache.key(model, compile, driver::hal::resolve_targets(compile.target, compile.hal));
   compile.hal.notice = {};  // said now; the compilation will ask once more
   return place;
 }

@@ -16,6 +16,7 @@ struct Options {
   std::vector<std::string> outputs;  // NAME=@FILE.npy
   std::string output_dir;
   int threads = 0;
+  std::string level;
   ModelOptions compile;
 };
 
@@ -66,8 +67,9 @@ Summary summarize(const driver::Array& array) {
 
 int run(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
-  driver::Session session = open_session(model, {options.threads, false});
+  driver::Session session = open_session(model, {options.threads, false, options.level});
   const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session));
+  if (global.verbose > 0) say(global, "code for " + session.target());
   const std::vector<driver::NamedType> names = session.outputs(session.bound_entry());
   store_outputs(options, names, outputs);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -85,7 +87,7 @@ int run(const GlobalOptions& global, const Options& options) {
                               s.low, s.high, s.mean));
     }
   }
-  if (global.json) print_json("tilewright.run.v1", {{"outputs", list}});
+  if (global.json) print_json("tilewright.run.v1", {{"level", session.target()}, {"outputs", list}});
   return kOk;
 }
 
@@ -102,6 +104,7 @@ void add_run(Application& application) {
   verb->add_option("--output-dir", options->output_dir, "Write every output as NAME.npy into this folder");
   verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
       ->check(CLI::NonNegativeNumber);
+  add_level_option(*verb, options->level);
   add_model_options(*verb, options->compile);
   verb->callback([&application, options] {
     application.run = [&application, options] { return run(application.global, *options); };

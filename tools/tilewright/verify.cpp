@@ -18,6 +18,7 @@ struct Options {
   std::string model;
   InputOptions inputs;
   std::string against;
+  std::string level;
   double rtol = 1e-4;
   double atol = 1e-5;
   ModelOptions compile;
@@ -51,7 +52,7 @@ int finish(const GlobalOptions& global, bool ok, const nlohmann::ordered_json& d
 
 int verify_against(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
-  driver::Session session = open_session(model, {});
+  driver::Session session = open_session(model, {0, false, options.level});
   const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session));
   const std::map<std::string, driver::Array> wanted = read_npz(options.against);
   std::vector<driver::WorstElement> checks;
@@ -95,11 +96,13 @@ nlohmann::ordered_json show(const GlobalOptions& global, const driver::VerifyRep
     }
   }
   say(global,
-      fmt::format("{}: {} groups checked on their own inputs, {} wrong; {} for 1 thread and all; {} when values "
+      fmt::format("{} for {}: {} groups checked on their own inputs, {} wrong; {} for 1 thread and all; {} when values "
                   "share memory and when not",
-                  report.entry, checked, blame.size(), report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS",
+                  report.entry, report.target, checked, blame.size(),
+                  report.same_bits_for_threads ? "same bits" : "DIFFERENT BITS",
                   report.same_bits_apart ? "same" : "DIFFERENT"));
   return {{"entry", report.entry},
+          {"level", report.target},
           {"groups", checked},
           {"blame", blame},
           {"same_bits_for_threads", report.same_bits_for_threads},
@@ -109,7 +112,7 @@ nlohmann::ordered_json show(const GlobalOptions& global, const driver::VerifyRep
 
 int verify_reference(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
-  const driver::Session session = open_session(model, {});
+  const driver::Session session = open_session(model, {0, false, options.level});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
@@ -120,7 +123,8 @@ int verify_reference(const GlobalOptions& global, const Options& options) {
     const int entry = session.find_entry(arrays);
     const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
     Progress progress(global);
-    const driver::VerifyReport report = driver::verify_artefact(model.artefact, source, arrays, std::ref(progress));
+    const driver::VerifyReport report =
+        driver::verify_artefact(model.artefact, source, arrays, std::ref(progress), options.level);
     progress.clear();
     entries.push_back(show(global, report));
     ok = ok && report.ok();
@@ -143,6 +147,7 @@ void add_verify(Application& application) {
   verb->add_option("--against", options->against, "Expected outputs (.npz) instead of the reference evaluator");
   verb->add_option("--rtol", options->rtol, "Relative tolerance of --against")->capture_default_str();
   verb->add_option("--atol", options->atol, "Absolute tolerance of --against")->capture_default_str();
+  add_level_option(*verb, options->level);
   add_model_options(*verb, options->compile);
   verb->callback([&application, options] {
     application.run = [&application, options] {

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "runtime/device.h"
-#include "runtime/device/cpu/cpu_features.h"
 #include "runtime/device/cpu/program.h"
 #include "runtime/format/error.h"
 
@@ -115,19 +114,10 @@ class CpuModel : public DeviceModel {
 }  // namespace
 
 std::unique_ptr<DeviceModel> load_cpu_model(const format::Artefact& artefact, const Options& options) {
-  const format::Target& target = artefact.manifest().target;
-  std::vector<std::string> required = features_of_arch(target.arch);
-  required.insert(required.end(), target.features.begin(), target.features.end());
-  const std::vector<std::string> missing = missing_cpu_features(required);
-  if (!missing.empty()) {
-    std::string list;
-    for (const std::string& name : missing) list += (list.empty() ? "" : ", ") + name;
-    format::fail(ErrorCode::kIncompatible, "the artefact for ", target.arch,
-                 " needs CPU features that this machine lacks: ", list);
-  }
-  options.log(TW_LOG_INFO, format::join("model for ", target.arch, ": ", artefact.manifest().entries.size(),
-                                        " entries, ", artefact.section("code").size(), " bytes of code, ",
-                                        artefact.section("weights").size(), " bytes of weights"));
+  options.log(TW_LOG_INFO,
+              format::join("model for ", artefact.manifest().targets.front().arch, ": ",
+                           artefact.manifest().entries.size(), " entries, ", artefact.section("code").size(),
+                           " bytes of code, ", artefact.section("weights").size(), " bytes of weights"));
   return std::make_unique<CpuModel>(artefact);
 }
 

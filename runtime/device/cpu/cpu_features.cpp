@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "runtime/format/error.h"
@@ -152,6 +153,41 @@ const std::vector<Level>& levels() {
 
 #endif
 
+/// The features that an architecture name implies ("x86-64-v3", or with more "x86-64-v4+avx512vnni"); nothing when it
+/// is unknown or belongs to another architecture than the host's.
+std::optional<std::vector<std::string>> features_of_arch(std::string_view arch) {
+  std::vector<std::string> features;
+  size_t plus = std::min(arch.find('+'), arch.size());
+  const std::string_view base = arch.substr(0, plus);
+  const auto is_base = [&](const Level& level) { return level.name == base; };
+  if (std::none_of(levels().begin(), levels().end(), is_base)) return std::nullopt;
+  for (const Level& level : levels()) {
+    features.insert(features.end(), level.features.begin(), level.features.end());
+    if (is_base(level)) break;
+  }
+  while (plus < arch.size()) {
+    const size_t next = std::min(arch.find('+', plus + 1), arch.size());
+    features.emplace_back(arch.substr(plus + 1, next - plus - 1));
+    plus = next;
+  }
+  return features;
+}
+
+/// Why this machine cannot run code for `target`; empty when it can.
+std::string why_not(const format::Target& target) {
+  std::optional<std::vector<std::string>> required = features_of_arch(target.arch);
+  if (!required)
+    return format::join("the artefact is for the architecture '", target.arch, "'; this machine is ",
+                        host_architecture());
+  required->insert(required->end(), target.features.begin(), target.features.end());
+  std::string list;
+  for (const std::string& name : missing_cpu_features(*required)) {
+    if ((", " + list + ", ").find(", " + name + ", ") == std::string::npos) list += (list.empty() ? "" : ", ") + name;
+  }
+  if (list.empty()) return "";
+  return format::join("the artefact for ", target.arch, " needs CPU features that this machine lacks: ", list);
+}
+
 }  // namespace
 
 std::string host_architecture() {
@@ -179,14 +215,18 @@ std::vector<std::string> missing_cpu_features(const std::vector<std::string>& re
   return missing;
 }
 
-std::vector<std::string> features_of_arch(const std::string& arch) {
-  std::vector<std::string> features;
-  for (const Level& level : levels()) {
-    features.insert(features.end(), level.features.begin(), level.features.end());
-    if (level.name == arch) return features;
+size_t choose_cpu_target(std::span<const format::Target> targets, const std::string& level) {
+  std::string known, reasons;
+  for (size_t t = 0; t < targets.size(); ++t) {
+    known += (t == 0 ? "" : ", ") + targets[t].arch;
+    if (!level.empty() && targets[t].arch != level) continue;
+    const std::string reason = why_not(targets[t]);
+    if (reason.empty()) return t;
+    reasons += (reasons.empty() ? "" : "; ") + reason;
   }
-  format::fail(format::ErrorCode::kIncompatible, "the artefact is for the architecture '", arch, "'; this machine is ",
-               host_architecture());
+  if (reasons.empty())
+    format::fail(format::ErrorCode::kInvalidArgument, "the artefact has no level '", level, "'; it has ", known);
+  format::fail(format::ErrorCode::kIncompatible, reasons);
 }
 
 }  // namespace tw::runtime

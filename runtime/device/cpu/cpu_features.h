@@ -1,7 +1,10 @@
 // Which instruction set extensions this machine has, by the names that LLVM and the artefact's manifest use.
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
+
+#include "runtime/format/manifest.h"
 
 namespace tw::runtime {
 
@@ -14,8 +17,9 @@ std::vector<std::string> host_cpu_features();
 /// Those of `required` that the host lacks or that this runtime does not know.
 std::vector<std::string> missing_cpu_features(const std::vector<std::string>& required);
 
-/// The features that an architecture name implies ("x86-64-v3"). Throws Error(kIncompatible) if the name belongs to
-/// another architecture than the host's or is unknown.
-std::vector<std::string> features_of_arch(const std::string& arch);
+/// Which of an artefact's targets this machine takes: the first one that it has all features of, or the one named
+/// `level` unless that is empty. Throws Error(kIncompatible) with what is missing where the machine cannot run it,
+/// Error(kInvalidArgument) naming all where there is no target `level`.
+size_t choose_cpu_target(std::span<const format::Target> targets, const std::string& level);
 
 }  // namespace tw::runtime

@@ -13,7 +13,8 @@ namespace {
 class CudaModel : public DeviceModel {
  public:
   CudaModel(const format::Artefact& artefact, const Options& options, const Driver& driver)
-      : gpu_(driver, options.device, artefact.manifest().target.arch), loaded_{gpu_, artefact.manifest(), {}, 0} {
+      : gpu_(driver, options.device, artefact.manifest().targets.front().arch),
+        loaded_{gpu_, artefact.manifest(), {}, 0} {
     const Current current(gpu_);
     upload_weights(artefact.section("weights"));
     try {

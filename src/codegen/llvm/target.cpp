@@ -17,11 +17,13 @@ Features merged(Features a, const Features& b) {
   return a;
 }
 
-std::array<CpuLevel, 3> published_levels() {
-  const Features v2 = merged({"cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"}, {});
+std::array<CpuLevel, 4> published_levels() {
+  const Features v1 = merged({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2"}, {});
+  const Features v2 = merged(v1, {"cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"});
   const Features v3 = merged(v2, {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"});
   const Features v4 = merged(v3, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
-  return {{{"x86-64-v2", "x86-64-v2", "", 16, 16, v2},
+  return {{{"x86-64", "x86-64", "", 16, 16, v1},
+           {"x86-64-v2", "x86-64-v2", "", 16, 16, v2},
            {"x86-64-v3", "x86-64-v3", "", 32, 16, v3},
            {"x86-64-v4", "x86-64-v4", "", 64, 32, v4}}};
 }
@@ -52,7 +54,7 @@ bool CpuLevel::has(std::string_view feature) const {
 }
 
 std::span<const CpuLevel> cpu_levels() {
-  static const std::array<CpuLevel, 3> levels = published_levels();
+  static const std::array<CpuLevel, 4> levels = published_levels();
   return levels;
 }
 

@@ -20,7 +20,7 @@ struct CpuLevel {
   bool has(std::string_view feature) const;
 };
 
-/// The published levels x86-64-v2, x86-64-v3, x86-64-v4 (x86-64 psABI, table 3.1), lowest first.
+/// The published levels x86-64, x86-64-v2, x86-64-v3, x86-64-v4 (x86-64 psABI, table 3.1), lowest first.
 std::span<const CpuLevel> cpu_levels();
 /// The level called `name`, "host" included, or null.
 const CpuLevel* find_level(std::string_view name);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "core/target_features.h"
 #include "driver/hal/kernels.h"
 
 namespace tw::driver::hal {
@@ -29,9 +30,10 @@ std::string read_name(int64_t chunk_lines) { return "read" + std::to_string(chun
 
 loop::Program program_of(const TargetInfo& target, Kernels kernels) {
   const int lanes = target.lanes(DataType::i32());
+  const MultiplyAdd kind = has_feature(target, "fma") ? MultiplyAdd::kFused : MultiplyAdd::kTwo;
   loop::Program program{"hal", {}};
   for (int bytes = 16; bytes <= target.vector_bytes; bytes *= 2)
-    program.kernels.push_back(fma_kernel(fma_name(bytes), target.vector_registers - kSpareRegisters, bytes / 4));
+    program.kernels.push_back(fma_kernel(fma_name(bytes), target.vector_registers - kSpareRegisters, bytes / 4, kind));
   if (kernels == Kernels::kFmaOnly) return program;
   for (const int64_t lines : chunk_lengths()) program.kernels.push_back(read_kernel(read_name(lines), lines, lanes));
   program.kernels.push_back(write_kernel("write", lanes));

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -155,6 +156,23 @@ targets::Target resolve_target(const std::string& name, const HalOptions& option
     target.info = Resolver(defaults, options).resolve();
   }
   return target;
+}
+
+std::vector<targets::Target> resolve_targets(const std::string& names, const HalOptions& options) {
+  std::vector<targets::Target> targets;
+  for (size_t from = 0; from <= names.size();) {
+    const size_t comma = std::min(names.find(',', from), names.size());
+    targets::Target target = resolve_target(names.substr(from, comma - from), options);
+    if (std::ranges::any_of(targets, [&](const targets::Target& t) { return t.info.name == target.info.name; }))
+      throw UsageError(fmt::format("--target {}: {} is there twice", names, target.info.name));
+    targets.push_back(std::move(target));
+    from = comma + 1;
+  }
+  const auto is_cpu = [](const targets::Target& t) { return t.info.kind == DeviceKind::kCpu; };
+  if (targets.size() > 1 && !std::ranges::all_of(targets, is_cpu))
+    throw UsageError(fmt::format("--target {}: several targets of one artefact are CPU levels", names));
+  std::ranges::stable_sort(targets, std::greater<>(), [](const targets::Target& t) { return t.info.features.size(); });
+  return targets;
 }
 
 std::string figures_path(const TargetInfo& cpu, const HalOptions& options) {

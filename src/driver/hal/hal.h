@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "targets/registry.h"
 #include "targets/x86_64/host.h"
@@ -30,6 +31,10 @@ struct HalOptions {
 /// measure other ones), except with kMeasuredAnew: where the folder cannot be written, figures are defaults. Never
 /// fails for want of figures. Throws UsageError for an unknown name.
 targets::Target resolve_target(const std::string& name, const HalOptions& options);
+
+/// The targets of a comma-separated list of names, each as resolve_target, the widest first: the order in which a
+/// runtime prefers them. UsageError when a target is there twice, or when GPU targets are not alone.
+std::vector<targets::Target> resolve_targets(const std::string& names, const HalOptions& options);
 
 /// The file that holds the figures of this machine, whether it exists or not; empty when there is no folder for it.
 std::string figures_path(const TargetInfo& cpu, const HalOptions& options);

@@ -93,15 +93,18 @@ std::vector<Stmt> repeat_on_state(int64_t steps, const Step& step) {
 
 }  // namespace
 
-loop::Kernel fma_kernel(const std::string& name, int chains, int lanes) {
+loop::Kernel fma_kernel(const std::string& name, int chains, int lanes, MultiplyAdd kind) {
+  const auto step_of = [kind](const Expr& sum, const Expr& x, const Expr& y) {
+    return kind == MultiplyAdd::kFused ? fma(sum, x, y) : sum * x + y;
+  };
   const DataType f32 = DataType::f32();
   const auto acc = [&](int c) { return load("acc", f32, {lanes_at(int64_t{c} * lanes, lanes)}); };
   std::vector<Stmt> body, step, finish;
   for (int c = 0; c < chains; ++c) {
     const Expr at = lanes_at(int64_t{c} * lanes, lanes);
     body.push_back(loop::make_store("acc", {at}, load("in", f32, {lanes_at(0, lanes)})));
-    step.push_back(
-        loop::make_store("acc", {at}, fma(acc(c), var("x", f32.with_lanes(lanes)), var("y", f32.with_lanes(lanes)))));
+    step.push_back(loop::make_store("acc", {at},
+                                    step_of(acc(c), var("x", f32.with_lanes(lanes)), var("y", f32.with_lanes(lanes)))));
     finish.push_back(loop::make_store("out", {at}, acc(c)));
   }
   body.push_back(loop::make_for("k", kFmaSteps, ForKind::kSerial, step));

@@ -15,9 +15,12 @@ constexpr int64_t kFmaSteps = 2000;    // steps of one call of an "fma" kernel
 constexpr int64_t kClockSteps = 8192;  // steps of one call of "clock"; a step is two dependent instructions
 constexpr int64_t kChaseSteps = 1024;  // loads of one call of "chase"
 
-/// acc[c] = fma(acc[c], x, y) for c in [0, chains), kFmaSteps times, in vectors of `lanes` f32. Parameters: in
+/// Whether a machine multiplies and adds in one instruction, or in two (below x86-64-v3).
+enum class MultiplyAdd : uint8_t { kFused, kTwo };
+
+/// acc[c] = acc[c] * x + y for c in [0, chains), kFmaSteps times, in vectors of `lanes` f32. Parameters: in
 /// f32[2 * lanes] (x, y), out f32[chains * lanes]. 2 * lanes * chains * kFmaSteps flop a call.
-loop::Kernel fma_kernel(const std::string& name, int chains, int lanes);
+loop::Kernel fma_kernel(const std::string& name, int chains, int lanes, MultiplyAdd kind);
 
 /// Tile t reads kReadLines / chunk_lines chunks, chunk c from line places[t * kReadLines / chunk_lines + c] on, as i32
 /// vectors of `lanes` that are added. Parameters: data i32, places i32, out i32 (one vector a tile).

@@ -29,7 +29,7 @@ struct CpuRow {
   int units;
 };
 
-/// The row of a level's defaults: "x86-64-v3" or "x86-64-v4".
+/// The row of a level's defaults: "x86-64" to "x86-64-v4".
 const CpuRow& level_row(std::string_view level);
 /// The row of a known CPU, or null. `family` and `model` as CPUID displays them.
 const CpuRow* known_cpu(int family, int model);

@@ -18,8 +18,10 @@ struct Level {
 
 const std::vector<Level>& levels() {
   static const std::vector<Level> kLevels = {
-      {"x86-64-v3", 32, 16, {"avx2", "fma"}},
-      {"x86-64-v4", 64, 32, {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"}}};
+      {"x86-64", 16, 16, {}},
+      {"x86-64-v2", 16, 16, {"sse4.1"}},
+      {"x86-64-v3", 32, 16, {"sse4.1", "avx2", "fma"}},
+      {"x86-64-v4", 64, 32, {"sse4.1", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"}}};
   return kLevels;
 }
 
@@ -34,8 +36,9 @@ TargetInfo make_level(const Level& level) {
   return info;
 }
 
-bool has_feature(const std::string& feature) {
+bool host_has(const std::string& feature) {
 #if defined(__x86_64__)
+  if (feature == "sse4.1") return __builtin_cpu_supports("sse4.1");
   if (feature == "avx2") return __builtin_cpu_supports("avx2");
   if (feature == "fma") return __builtin_cpu_supports("fma");
   if (feature == "avx512f") return __builtin_cpu_supports("avx512f");
@@ -51,7 +54,7 @@ bool has_feature(const std::string& feature) {
 const Level& host_level() {
   const Level* best = &levels().front();
   for (const Level& level : levels()) {
-    if (std::ranges::all_of(level.features, has_feature)) best = &level;
+    if (std::ranges::all_of(level.features, host_has)) best = &level;
   }
   return *best;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/target_features.h"
 #include "support/math.h"
 
 namespace tw::tune {
@@ -65,8 +66,11 @@ double total_slots(const RegisterTile& t, const TileProblem& p, const TargetInfo
 }
 
 // Registers beside the sums and a step's vectors of B: an element of A in all lanes. Where one product alone uses it,
-// the compiler puts the new sum there, and needs another to turn all sums around without spills.
-int64_t temporaries(int64_t vectors, const TileProblem& p) { return vectors == 1 && !p.a_is_vector ? 2 : 1; }
+// the compiler puts the new sum there, and needs another to turn all sums around without spills. A product that is not
+// fused with its sum has a register of its own.
+int64_t temporaries(int64_t vectors, const TileProblem& p, const TargetInfo& target) {
+  return (vectors == 1 && !p.a_is_vector ? 2 : 1) + (has_feature(target, "fma") ? 0 : 1);
+}
 
 }  // namespace
 
@@ -80,7 +84,7 @@ std::vector<RegisterTile> best_tiles(const TileProblem& p, const TargetInfo& tar
   const int64_t max_vectors = std::min<int64_t>(4, ceil_div(p.columns, p.lanes));
   for (int64_t vectors = max_vectors; vectors >= 1; --vectors) {
     const int64_t max_rows =
-        std::max<int64_t>(1, (target.vector_registers - temporaries(vectors, p) - vectors) / vectors);
+        std::max<int64_t>(1, (target.vector_registers - temporaries(vectors, p, target) - vectors) / vectors);
     for (int64_t inner = std::min(p.inner_rows, max_rows); inner >= 1; --inner) {
       for (int64_t outer = std::min(p.outer_rows, max_rows / inner); outer >= 1; --outer) {
         RegisterTile tile{outer, inner, vectors};

@@ -1,0 +1,115 @@
+#include "driver/compile_level.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ops/list.h"
+#include "support/error.h"
+
+namespace tw::driver {
+namespace {
+
+// "main", or with several entries the shapes that it is for: "x:8x3x224x224".
+std::string entry_name(const graph::Graph& source, size_t entries) {
+  if (entries == 1) return "main";
+  std::string name;
+  for (const graph::ValueId id : source.inputs) {
+    const graph::Value& value = source.value(id);
+    name += fmt::format("{}{}:{}", name.empty() ? "" : " ", value.name, fmt::join(value.type.shape, "x"));
+  }
+  return name;
+}
+
+// Null where nothing is to be measured or looked up.
+std::unique_ptr<Tuner> make_tuner(const CompileOptions& options, std::vector<std::string>& warnings) {
+  const bool decides = options.plan_text.empty() && !(options.tuning.worker.empty() && options.tuning.database.empty());
+  if (!decides) return nullptr;
+  TunerOptions tuning = options.tuning;
+  if (!tuning.notice) tuning.notice = [&warnings](const std::string& text) { warnings.push_back(text); };
+  return std::make_unique<Tuner>(std::move(tuning));
+}
+
+class LevelCompiler {
+ public:
+  LevelCompiler(const LevelInput& in, Dumper& dumper, Compiled& out)
+      : in_(in),
+        dumper_(dumper),
+        out_(out),
+        ops_(ops::all_ops()),
+        tuner_(make_tuner(in.options, out.warnings)),
+        planner_(in.target, tuner_.get(), in.options.tuning.explore) {}
+
+  std::optional<LevelCode> run() {
+    code_.target = in_.target.info.name;
+    for (size_t e = 0; e < in_.sources.size(); ++e) {
+      const std::string name = entry_name(*in_.sources[e], in_.sources.size());
+      check_new(name);
+      Dumper dumper = in_.sources.size() == 1 ? dumper_ : dumper_.inside(fmt::format("entry-{}", e));
+      const EntryContext context = {in_.options, ops_, in_.target, planner_, programs_, out_.times};
+      std::optional<EntryCode> entry =
+          compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
+      if (!entry) return std::nullopt;
+      entry->plan.target = code_.target;
+      code_.entries.push_back(std::move(*entry));
+    }
+    generate_code();
+    code_.kernels = programs_.kernels();
+    out_.complete = out_.complete && (tuner_ == nullptr || tuner_->complete());
+    return std::move(code_);
+  }
+
+ private:
+  void check_new(const std::string& name) const {
+    if (std::ranges::any_of(code_.entries, [&](const EntryCode& e) { return e.plan.name == name; }))
+      throw UsageError(fmt::format("the shapes '{}' are given twice", name));
+  }
+
+  void progress(int64_t done, int64_t total) const {
+    if (in_.options.progress) in_.options.progress("code", done, total);
+  }
+
+  void generate_code() {
+    const auto count = static_cast<int64_t>(programs_.programs().size());
+    progress(0, count);
+    const auto start = std::chrono::steady_clock::now();
+    code_.generated = generate_missing();
+    const auto elapsed = std::chrono::steady_clock::now() - start;
+    out_.times.push_back({"code", code_.target, std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()});
+    progress(count, count);
+  }
+
+  // Machine code of all programs; what measuring has made already is taken from there.
+  Generated generate_missing() {
+    std::vector<loop::Program> missing;
+    std::vector<ProgramCode> all(programs_.programs().size());
+    std::vector<size_t> places;
+    for (size_t p = 0; p < all.size(); ++p) {
+      const ProgramCode* known = tuner_ == nullptr ? nullptr : tuner_->find_code(programs_.programs()[p]);
+      if (known != nullptr) all[p] = *known;
+      if (known != nullptr) continue;
+      missing.push_back(programs_.programs()[p]);
+      places.push_back(p);
+    }
+    Generated out = generate(missing, in_.target.info, in_.options.threads);
+    for (size_t m = 0; m < missing.size(); ++m) all[places[m]] = std::move(out.programs[m]);
+    out.programs = std::move(all);
+    return out;
+  }
+
+  const LevelInput& in_;
+  Dumper& dumper_;
+  Compiled& out_;
+  graph::OpTable ops_;
+  std::unique_ptr<Tuner> tuner_;  // null: nothing is measured
+  Planner planner_;
+  ProgramSet programs_;
+  LevelCode code_;
+};
+
+}  // namespace
+
+std::optional<LevelCode> compile_level(const LevelInput& in, Dumper& dumper, Compiled& out) {
+  return LevelCompiler(in, dumper, out).run();
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,32 @@
+// All entries of one artefact for one of its targets: transformed, planned, lowered, and their machine code.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "driver/compile_entry.h"
+#include "driver/generate.h"
+
+namespace tw::driver {
+
+struct LevelCode {
+  std::string target;  // "cpu:x86-64-v4"
+  std::vector<EntryCode> entries;
+  Generated generated;  // of the loop programs that the entries share
+  int64_t kernels = 0;  // different ones
+};
+
+/// What is compiled for each target of an artefact.
+struct LevelInput {
+  const CompileOptions& options;
+  const targets::Target& target;
+  const std::vector<const graph::Graph*>& sources;  // one for each combination of input shapes
+  std::span<const plan::EntryPlan> replay;          // one for each source; empty: decide
+};
+
+/// Nothing when options.stop_after ended the passes before. Adds pass times and warnings to `out`, and clears
+/// out.complete where something was not measured that should have been.
+std::optional<LevelCode> compile_level(const LevelInput& in, Dumper& dumper, Compiled& out);
+
+}  // namespace tw::driver

@@ -154,9 +154,24 @@ std::string obstacle(const te::Program& program, const te::Compute& sum) {
   return has_empty_axis(sum) ? sum.name() + " has an axis of extent 0" : "";
 }
 
+// The contraction as it is and, where some rows touch padding and others do not, with those that do outside: register
+// tiles then span the others (images of a batch), and products with padding are skipped for every row.
+std::vector<Contraction> row_orders(const te::Program& program, const Contraction& match) {
+  std::vector<Contraction> orders = {match};
+  const auto find = [&](const std::string& tensor) { return program.find_compute(tensor); };
+  const std::vector<Expr> conditions = schedule::nonzero_conditions(*match.compute, find);
+  Contraction padded_outside = match;
+  std::ranges::stable_partition(padded_outside.rows, [&](const te::Axis& row) {
+    return std::ranges::any_of(conditions, [&](const Expr& c) { return uses_var(c, row.name); });
+  });
+  const auto same = [](const te::Axis& a, const te::Axis& b) { return a.name == b.name; };
+  if (!std::ranges::equal(padded_outside.rows, match.rows, same)) orders.push_back(std::move(padded_outside));
+  return orders;
+}
+
 using Tilings = std::function<std::vector<ContractionTiling>(const ContractionProblem& problem)>;
 
-// At most `limit` of the tilings, as schedules.
+// About `limit` of the tilings, as schedules: as many of each order of rows.
 Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target, size_t limit,
                                  const Tilings& tilings) {
   const te::Compute* first = find_contraction(task.program);
@@ -173,18 +188,22 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
   schedule_side_stages(program, name, target, base.schedule);
 
   const auto lanes = std::min<int64_t>(target.lanes(sum.outputs[0].type), match->column.extent);
-  const ContractionProblem problem{program, *match, reduction_order(program, *match), static_cast<int>(lanes)};
   Candidates candidates;
-  for (ContractionTiling& tiling : tilings(problem)) {
-    if (candidates.size() == limit) break;
-    Construction candidate = base;
-    place_b(problem, tiling, task, target, candidate);
-    schedule_contraction({problem, tiling, *output}, candidate.schedule);
-    // Tilings that differ in a loop of one iteration have one schedule.
-    if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;
-    candidate.predicted_ns = tiling.predicted_ns;
-    candidate.trace = std::move(tiling.trace);
-    candidates.push_back(std::move(candidate));
+  const std::vector<Contraction> orders = row_orders(program, *match);
+  for (const Contraction& ordered : orders) {
+    const ContractionProblem problem{program, ordered, reduction_order(program, ordered), static_cast<int>(lanes)};
+    const size_t all = candidates.size() + ceil_div(limit, orders.size());
+    for (ContractionTiling& tiling : tilings(problem)) {
+      if (candidates.size() == all) break;
+      Construction candidate = base;
+      place_b(problem, tiling, task, target, candidate);
+      schedule_contraction({problem, tiling, *output}, candidate.schedule);
+      // Tilings that differ in a loop of one iteration have one schedule.
+      if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;
+      candidate.predicted_ns = tiling.predicted_ns;
+      candidate.trace = std::move(tiling.trace);
+      candidates.push_back(std::move(candidate));
+    }
   }
   return candidates;
 }
@@ -192,9 +211,13 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
 }  // namespace
 
 Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target) {
-  return candidates_of(task, target, kCandidates, [&](const ContractionProblem& problem) {
+  const Result<Candidates> built = candidates_of(task, target, kCandidates, [&](const ContractionProblem& problem) {
     return tile_contraction(problem, target, 2 * kCandidates);
   });
+  if (!built.ok()) return built;
+  Candidates candidates = *built;
+  std::ranges::stable_sort(candidates, {}, &Construction::predicted_ns);
+  return candidates;
 }
 
 Result<Candidates> sample_contraction(const GroupTask& task, const TargetInfo& target, const Sampling& sampling) {

@@ -13,6 +13,7 @@
 #include "expr/affine.h"
 #include "support/math.h"
 #include "te/reads.h"
+#include "te/rewrite.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/contraction_loops.h"
 #include "tune/construct/elementwise.h"
@@ -119,6 +120,29 @@ void place_b(const ContractionProblem& problem, const ContractionTiling& tiling,
   }
 }
 
+// How a copy is stored of which each batch index reads a part of the contiguous dimension (channels of one group, in a
+// padded image): the parts one after the other, if they fill lines. Neighbouring pixels of one part are neighbours
+// then, where before they shared few sets of the caches.
+std::map<std::string, Layout> copy_layouts(const te::Program& program, const Contraction& match,
+                                           const TargetInfo& target) {
+  const te::Compute* copy = program.find_compute(match.a->name);
+  if (copy == nullptr || copy->is_reduction() || copy->axes.empty() || target.levels.empty()) return {};
+  const te::Tensor& stored = copy->outputs[0];
+  const int last = static_cast<int>(stored.shape.size()) - 1;
+  for (const te::Axis& batch : match.batch) {
+    const int64_t part = coefficient_of(match.a.arg(last), batch.name).value_or(0);
+    const bool parts =
+        part * stored.type.bytes() >= target.levels[0].line_bytes && part * batch.extent == stored.shape[last];
+    if (!parts) continue;
+    std::vector<int64_t> order = {last};
+    for (int64_t d = 0; d <= last + 1; ++d) {
+      if (d != last) order.push_back(d);
+    }
+    return {{stored.name, Layout().split(last, {batch.extent, part}).reorder(order)}};
+  }
+  return {};
+}
+
 // Whether the operand that `sum` reads with all of its axes has no reuse but that of neighbouring windows (depthwise).
 bool reads_once(const te::Compute& sum) {
   const Result<Contraction> match = schedule::match_contraction(sum);
@@ -178,10 +202,16 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
   if (first == nullptr) return declined("no sum of products");
   const std::string name = first->name();
   Construction base;
-  const te::Program program = inlined(base.schedule, task.program, *first);
-  const te::Compute& sum = *program.find_compute(name);
-  const Result<Contraction> match = schedule::match_contraction(sum);
+  te::Program program = inlined(base.schedule, task.program, *first);
+  Result<Contraction> match = schedule::match_contraction(*program.find_compute(name));
   if (!match.ok()) return Reason{match.reason()};
+  base.constant_layouts = copy_layouts(program, *match, target);
+  if (!base.constant_layouts.empty()) {
+    program = te::apply_layouts(program, base.constant_layouts);
+    match = schedule::match_contraction(*program.find_compute(name));
+    TW_CHECK(match.ok(), "the contraction of {} is gone with the layout of its operand", program.name);
+  }
+  const te::Compute& sum = *program.find_compute(name);
   if (const std::string reason = obstacle(program, sum); !reason.empty()) return Reason{reason};
   const Result<std::string> output = epilogue_output(program, sum);
   if (!output.ok()) return Reason{output.reason()};

@@ -17,9 +17,13 @@ using Stmts = std::vector<Stmt>;
 // Inclusive ranges of the variables bound between the loop under study and the guard.
 using Ranges = std::vector<std::pair<std::string, Interval>>;
 
-// A place t inside (lo, hi] of the range of `name` such that `guard` (a < b or a <= b, linear) holds for every value on
-// one side of it, whatever the inner variables are. Nothing when the guard depends on other variables.
-std::optional<int64_t> threshold(const Expr& guard, const std::string& name, const Ranges& inner) {
+// On which side of its threshold a guard is known: where it holds, or where it fails, for all values of inner
+// variables.
+enum class Known : uint8_t { kHolds, kFails };
+
+// The place t in the range of `name` such that `guard` (a < b or a <= b, linear) is `known` for every value on one side
+// of it, whatever the inner variables are. Nothing when the guard depends on other variables.
+std::optional<int64_t> threshold(const Expr& guard, const std::string& name, const Ranges& inner, Known known) {
   if (guard.type().is_vector() || (guard.op() != Op::kLt && guard.op() != Op::kLe)) return std::nullopt;
   // a < b  <=>  a - b <= -1;  a <= b  <=>  a - b <= 0
   const auto linear = as_linear(guard.arg(0) - guard.arg(1));
@@ -33,7 +37,8 @@ std::optional<int64_t> threshold(const Expr& guard, const std::string& name, con
     }
     const auto found = std::find_if(inner.begin(), inner.end(), [&](const auto& r) { return r.first == term; });
     if (found == inner.end()) return std::nullopt;
-    rest += std::max(factor * found->second.lo, factor * found->second.hi);
+    const std::pair<int64_t, int64_t> ends = std::minmax(factor * found->second.lo, factor * found->second.hi);
+    rest += known == Known::kHolds ? ends.second : ends.first;
   }
   const int64_t bound = guard.op() == Op::kLt ? -1 : 0;
   if (coefficient > 0) return floor_div(bound - rest, coefficient) + 1;  // holds before
@@ -41,7 +46,8 @@ std::optional<int64_t> threshold(const Expr& guard, const std::string& name, con
   return std::nullopt;
 }
 
-// Looks for the best place to split the range of one variable: the smallest threshold inside (lo, hi].
+// Looks for the best place to split the range of one variable: the smallest threshold inside (lo, hi] from which or up
+// to which a guard always holds; else one beyond which a guard never does, since what it guards is not needed there.
 class SplitFinder {
  public:
   enum class Look : uint8_t { kGuards, kReads };
@@ -51,7 +57,7 @@ class SplitFinder {
 
   std::optional<int64_t> run(const Stmts& body) {
     visit(body);
-    return best_;
+    return best_ ? best_ : needless_;
   }
 
  private:
@@ -80,9 +86,13 @@ class SplitFinder {
       for (const Expr& part : condition->args) guard(part);
       return;
     }
-    const auto t = threshold(condition, name_, inner_);
     // A guard that never holds for all inner values is one of an inner loop.
-    if (t && *t > range_.lo && *t <= range_.hi && (!best_ || *t < *best_)) best_ = t;
+    keep_smallest(best_, threshold(condition, name_, inner_, Known::kHolds));
+    if (look_ == Look::kGuards) keep_smallest(needless_, threshold(condition, name_, inner_, Known::kFails));
+  }
+
+  void keep_smallest(std::optional<int64_t>& kept, const std::optional<int64_t>& t) const {
+    if (t && *t > range_.lo && *t <= range_.hi && (!kept || *t < *kept)) kept = t;
   }
 
   // Reads of padded values: a select between what is read and what is beyond the edge.
@@ -107,6 +117,7 @@ class SplitFinder {
   Look look_;
   Ranges inner_;
   std::optional<int64_t> best_;
+  std::optional<int64_t> needless_;
 };
 
 constexpr int kMostReadSplits = 24;  // of one kernel: every split copies code

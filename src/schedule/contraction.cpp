@@ -22,7 +22,37 @@ Expr strip_guard(const Expr& e) {
   return read.op() == Op::kLoad && bare.arg(2).op() == Op::kFloatImm ? read : bare;
 }
 
+void add_parts(const Expr& condition, const VarMap& point, std::vector<Expr>& parts) {
+  if (condition.op() == Op::kAnd) {
+    for (const Expr& part : condition->args) add_parts(part, point, parts);
+    return;
+  }
+  bool reads = false;
+  visit(condition, [&](const Expr& e) { reads = reads || e.op() == Op::kLoad; });
+  if (!reads) parts.push_back(substitute(condition, point));
+}
+
 }  // namespace
+
+std::vector<Expr> nonzero_conditions(const te::Compute& sum,
+                                     const std::function<const te::Compute*(const std::string& tensor)>& find) {
+  std::vector<Expr> conditions;
+  const Expr body = summed_term(sum.body[0]);
+  if (body.op() != Op::kMul) return conditions;
+  for (const Expr& operand : body->args) {
+    const Expr read = strip_casts(operand);
+    const te::Compute* source = read.op() == Op::kLoad ? find(read->name) : nullptr;
+    if (source == nullptr || source->is_reduction() || source->body.size() != 1) continue;
+    const Expr& padded = source->body[0];
+    const bool with_zeros =
+        padded.op() == Op::kSelect && padded.arg(2).op() == Op::kFloatImm && padded.arg(2)->number == 0;
+    if (!with_zeros) continue;
+    VarMap point;
+    for (size_t d = 0; d < source->axes.size(); ++d) point.insert_or_assign(source->axes[d].name, read.arg(d));
+    add_parts(padded.arg(0), point, conditions);
+  }
+  return conditions;
+}
 
 Expr summed_term(const Expr& body) {
   const bool conditional = body.op() == Op::kSelect && body.arg(2).op() == Op::kFloatImm && body.arg(2)->number == 0;

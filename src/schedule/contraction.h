@@ -1,5 +1,6 @@
 // Recognises sums of products and the role of each axis in them.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,15 @@ Result<Contraction> match_contraction(const te::Compute& compute);
 
 /// The number of products that are summed; where the condition has too many points to try, as if all were.
 double count_products(const Contraction& match);
+
+/// Conditions in axes of `sum`, a sum of products; where one of them fails, the term is zero: the parts of the guards
+/// of operands that are padded with zeros (a && b of select(a && b, x, 0)). `find` gives the compute of a tensor, or
+/// null.
+std::vector<Expr> nonzero_conditions(const te::Compute& sum,
+                                     const std::function<const te::Compute*(const std::string& tensor)>& find);
+
+/// Reduction steps inside a test for zero terms, from which the test costs little beside them.
+inline constexpr int64_t kLeastTestedSteps = 8;
 
 /// The body of a sum without the condition under which its terms are summed: e of select(condition, e, 0), else the
 /// body itself.

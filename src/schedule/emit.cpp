@@ -71,8 +71,45 @@ class Emitter {
 
   Stmts update_nest(const Stage& stage, size_t depth) const {
     Stmts body = depth == stage.loops.size() ? update_leaf(stage) : wrap(stage, depth, update_nest(stage, depth + 1));
-    if (depth != condition_depth(stage)) return body;
-    return {loop::make_if(value(stage, stage.compute.body[0].arg(0)), std::move(body))};
+    for (const Expr& condition : tests_at(stage, depth)) body = {loop::make_if(condition, std::move(body))};
+    return body;
+  }
+
+  // What is tested around loop `depth` of the update: the condition of a sum's terms, and whether they are all zero.
+  std::vector<Expr> tests_at(const Stage& stage, size_t depth) const {
+    std::vector<Expr> tests;
+    if (depth == condition_depth(stage)) tests.push_back(value(stage, stage.compute.body[0].arg(0)));
+    if (stage.tensorized.empty()) return tests;
+    const auto find = [&](const std::string& tensor) {
+      const Stage* producer = state_.producer(tensor);
+      return producer == nullptr ? nullptr : &producer->compute;
+    };
+    for (const Expr& condition : nonzero_conditions(stage.compute, find)) {
+      if (depth != nonzero_depth(stage, condition)) continue;
+      VarMap first;
+      for (const Loop& l : stage.loops) {
+        if (l.extent == 1) first.insert_or_assign(l.var, int_imm(0));
+      }
+      const Expr test = ranges_.simplify(substitute(value(stage, condition), first));
+      if (!test.is_int(1)) tests.push_back(test);
+    }
+    return tests;
+  }
+
+  // The outermost loop of the update inside all loops that decide `condition`; nothing when it differs between copies
+  // or lanes of one iteration, or when there are too few steps inside for a test to pay.
+  static std::optional<size_t> nonzero_depth(const Stage& stage, const Expr& condition) {
+    const Expr bound = substitute(condition, VarMap(stage.values.begin(), stage.values.end()));
+    size_t depth = 0;
+    while (!stage.loops[depth].reduction) ++depth;
+    for (size_t i = 0; i < stage.loops.size(); ++i) {
+      if (stage.loops[i].extent == 1 || !uses_var(bound, stage.loops[i].var)) continue;
+      if (stage.loops[i].kind != loop::ForKind::kSerial) return std::nullopt;
+      depth = std::max(depth, i + 1);
+    }
+    int64_t steps = 1;
+    for (size_t i = depth; i < stage.loops.size(); ++i) steps *= stage.loops[i].reduction ? stage.loops[i].extent : 1;
+    return steps < kLeastTestedSteps ? std::nullopt : std::optional(depth);
   }
 
   // The loop around which the condition of a sum's terms is tested: the outermost one of the update inside all loops

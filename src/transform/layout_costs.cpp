@@ -37,7 +37,7 @@ struct LayoutCosts::Problem {
   int64_t groups = 1;
   int64_t channels = 1, out_channels = 1;  // of a group
   int64_t taps = 1;
-  int64_t points = 1, width = 1;  // of the output: all spatial dims, the last one
+  int64_t points = 1, width = 1;  // of the output: all spatial dims, those that are contiguous in a row
   int64_t plane = 1;              // points of the input
   int64_t lanes = 1;
   double in_bytes = 0, out_bytes = 0, weight_bytes = 0;
@@ -79,7 +79,27 @@ LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
   p.out_channels = std::max<int64_t>(1, y.shape[1] / p.groups);
   p.weight_bytes = as_double(num_elements(w) * x.type.bytes());
   p.pointwise = p.taps == 1 && !p.padded && all(strides, 1);
+  if (node.op == "conv_phases") describe_phases(node, w, p);
   return p;
+}
+
+// Neighbours in a row of the output belong to different phases: a vector spans the phases of one position.
+void LayoutCosts::describe_phases(const graph::Node& node, const Shape& w, Problem& p) const {
+  const size_t rank = w.size() / 2 - 1;
+  const Shape& x = graph_.value(node.inputs[0]).type.shape;
+  const std::vector<int64_t>& starts = node.ints_attr("starts");
+  const std::vector<int64_t>& counts = node.ints_attr("counts");
+  size_t phase = 0;
+  for (size_t d = 0; d < rank; ++d) {
+    for (int64_t r = 0; r < w[2 + d]; ++r, ++phase) {
+      const int64_t last =
+          node.ints_attr("extents")[d] - 1 + starts[phase] + (counts[phase] - 1) * node.ints_attr("spacing")[d];
+      p.padded = p.padded || (counts[phase] > 0 && (starts[phase] < 0 || last >= x[2 + d]));
+    }
+  }
+  if (w[1 + rank] == 1) return;
+  p.width = w[1 + rank];
+  p.pointwise = false;
 }
 
 double LayoutCosts::slot_ns(int64_t lanes) const {

@@ -24,6 +24,7 @@ class LayoutCosts {
  private:
   struct Problem;
   Problem problem_of(const graph::Node& node) const;
+  void describe_phases(const graph::Node& node, const Shape& w, Problem& p) const;
   double dense_ns(const Problem& p, int in, int out) const;
   double depthwise_ns(const Problem& p, int out) const;
   double slot_ns(int64_t lanes) const;

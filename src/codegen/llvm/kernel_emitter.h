@@ -116,6 +116,7 @@ class KernelEmitter {
   Value* lane_pointers(const Access& access);
   ::llvm::Align alignment(const Access& access, int64_t first_lane = 0) const;
   bool in_bounds(const Access& access) const;
+  static bool is_register(const Access& access) { return access.buffer->info->scope == loop::Scope::kRegister; }
   Value* reversed(Value* vector);
   template <typename Instruction>
   Instruction* tagged(const Access& access, Instruction* instruction) {

@@ -144,7 +144,10 @@ Value* KernelEmitter::load_run(const Access& source, Value* mask) {
   ::llvm::Type* type = memory_type(context_, source.type);
   Value* address = pointer(source, first);
   Value* loaded = nullptr;
-  if (mask) {
+  if (mask && is_register(source)) {  // the buffer becomes values: whole vectors
+    loaded = builder_.CreateAlignedLoad(type, address, alignment(source, first));
+    loaded = builder_.CreateSelect(backwards ? reversed(mask) : mask, loaded, ::llvm::Constant::getNullValue(type));
+  } else if (mask) {
     loaded = tagged(
         source, builder_.CreateMaskedLoad(type, address, alignment(source, first), backwards ? reversed(mask) : mask,
                                           ::llvm::Constant::getNullValue(type)));
@@ -178,7 +181,10 @@ void KernelEmitter::store_masked(const Access& target, Value* stored, Value* mas
     if (mask) mask = reversed(mask);
   }
   Value* address = pointer(target, first);
-  if (mask) {
+  if (mask && is_register(target)) {
+    Value* kept = builder_.CreateAlignedLoad(stored->getType(), address, alignment(target, first));
+    builder_.CreateAlignedStore(builder_.CreateSelect(mask, stored, kept), address, alignment(target, first));
+  } else if (mask) {
     tagged(target, builder_.CreateMaskedStore(stored, address, alignment(target, first), mask));
   } else {
     tagged(target, builder_.CreateAlignedStore(stored, address, alignment(target, first)));
@@ -272,7 +278,7 @@ Value* KernelEmitter::lane_pointers(const Access& target) {
 
 // Whether every lane lies in the buffer for all values of the variables around.
 bool KernelEmitter::in_bounds(const Access& target) const {
-  if (target.buffer->info->scope == loop::Scope::kRegister) return true;
+  if (is_register(target)) return true;
   __extension__ using Wide = __int128;
   Wide lo = target.index.constant;
   Wide hi = lo;

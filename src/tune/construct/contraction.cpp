@@ -13,6 +13,7 @@
 #include "expr/affine.h"
 #include "support/math.h"
 #include "te/reads.h"
+#include "te/rewrite.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/contraction_loops.h"
 #include "tune/construct/elementwise.h"
@@ -119,6 +120,29 @@ void place_b(const ContractionProblem& problem, const ContractionTiling& tiling,
   }
 }
 
+// How a copy is stored of which each batch index reads a part of the contiguous dimension (channels of one group, in a
+// padded image): the parts one after the other, if they fill lines. Neighbouring pixels of one part are neighbours
+// then, where before they shared few sets of the caches.
+std::map<std::string, Layout> copy_layouts(const te::Program& program, const Contraction& match,
+                                           const TargetInfo& target) {
+  const te::Compute* copy = program.find_compute(match.a->name);
+  if (copy == nullptr || copy->is_reduction() || copy->axes.empty() || target.levels.empty()) return {};
+  const te::Tensor& stored = copy->outputs[0];
+  const int last = static_cast<int>(stored.shape.size()) - 1;
+  for (const te::Axis& batch : match.batch) {
+    const int64_t part = coefficient_of(match.a.arg(last), batch.name).value_or(0);
+    const bool parts =
+        part * stored.type.bytes() >= target.levels[0].line_bytes && part * batch.extent == stored.shape[last];
+    if (!parts) continue;
+    std::vector<int64_t> order = {last};
+    for (int64_t d = 0; d <= last + 1; ++d) {
+      if (d != last) order.push_back(d);
+    }
+    return {{stored.name, Layout().split(last, {batch.extent, part}).reorder(order)}};
+  }
+  return {};
+}
+
 // Whether the operand that `sum` reads with all of its axes has no reuse but that of neighbouring windows (depthwise).
 bool reads_once(const te::Compute& sum) {
   const Result<Contraction> match = schedule::match_contraction(sum);
@@ -154,37 +178,62 @@ std::string obstacle(const te::Program& program, const te::Compute& sum) {
   return has_empty_axis(sum) ? sum.name() + " has an axis of extent 0" : "";
 }
 
+// The contraction as it is and, where some rows touch padding and others do not, with those that do outside: register
+// tiles then span the others (images of a batch), and products with padding are skipped for every row.
+std::vector<Contraction> row_orders(const te::Program& program, const Contraction& match) {
+  std::vector<Contraction> orders = {match};
+  const auto find = [&](const std::string& tensor) { return program.find_compute(tensor); };
+  const std::vector<Expr> conditions = schedule::nonzero_conditions(*match.compute, find);
+  Contraction padded_outside = match;
+  std::ranges::stable_partition(padded_outside.rows, [&](const te::Axis& row) {
+    return std::ranges::any_of(conditions, [&](const Expr& c) { return uses_var(c, row.name); });
+  });
+  const auto same = [](const te::Axis& a, const te::Axis& b) { return a.name == b.name; };
+  if (!std::ranges::equal(padded_outside.rows, match.rows, same)) orders.push_back(std::move(padded_outside));
+  return orders;
+}
+
 using Tilings = std::function<std::vector<ContractionTiling>(const ContractionProblem& problem)>;
 
-// At most `limit` of the tilings, as schedules.
+// About `limit` of the tilings, as schedules: as many of each order of rows.
 Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target, size_t limit,
                                  const Tilings& tilings) {
   const te::Compute* first = find_contraction(task.program);
   if (first == nullptr) return declined("no sum of products");
   const std::string name = first->name();
   Construction base;
-  const te::Program program = inlined(base.schedule, task.program, *first);
-  const te::Compute& sum = *program.find_compute(name);
-  const Result<Contraction> match = schedule::match_contraction(sum);
+  te::Program program = inlined(base.schedule, task.program, *first);
+  Result<Contraction> match = schedule::match_contraction(*program.find_compute(name));
   if (!match.ok()) return Reason{match.reason()};
+  base.constant_layouts = copy_layouts(program, *match, target);
+  if (!base.constant_layouts.empty()) {
+    program = te::apply_layouts(program, base.constant_layouts);
+    match = schedule::match_contraction(*program.find_compute(name));
+    TW_CHECK(match.ok(), "the contraction of {} is gone with the layout of its operand", program.name);
+  }
+  const te::Compute& sum = *program.find_compute(name);
   if (const std::string reason = obstacle(program, sum); !reason.empty()) return Reason{reason};
   const Result<std::string> output = epilogue_output(program, sum);
   if (!output.ok()) return Reason{output.reason()};
   schedule_side_stages(program, name, target, base.schedule);
 
   const auto lanes = std::min<int64_t>(target.lanes(sum.outputs[0].type), match->column.extent);
-  const ContractionProblem problem{program, *match, reduction_order(program, *match), static_cast<int>(lanes)};
   Candidates candidates;
-  for (ContractionTiling& tiling : tilings(problem)) {
-    if (candidates.size() == limit) break;
-    Construction candidate = base;
-    place_b(problem, tiling, task, target, candidate);
-    schedule_contraction({problem, tiling, *output}, candidate.schedule);
-    // Tilings that differ in a loop of one iteration have one schedule.
-    if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;
-    candidate.predicted_ns = tiling.predicted_ns;
-    candidate.trace = std::move(tiling.trace);
-    candidates.push_back(std::move(candidate));
+  const std::vector<Contraction> orders = row_orders(program, *match);
+  for (const Contraction& ordered : orders) {
+    const ContractionProblem problem{program, ordered, reduction_order(program, ordered), static_cast<int>(lanes)};
+    const size_t all = candidates.size() + ceil_div(limit, orders.size());
+    for (ContractionTiling& tiling : tilings(problem)) {
+      if (candidates.size() == all) break;
+      Construction candidate = base;
+      place_b(problem, tiling, task, target, candidate);
+      schedule_contraction({problem, tiling, *output}, candidate.schedule);
+      // Tilings that differ in a loop of one iteration have one schedule.
+      if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;
+      candidate.predicted_ns = tiling.predicted_ns;
+      candidate.trace = std::move(tiling.trace);
+      candidates.push_back(std::move(candidate));
+    }
   }
   return candidates;
 }
@@ -192,9 +241,13 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
 }  // namespace
 
 Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target) {
-  return candidates_of(task, target, kCandidates, [&](const ContractionProblem& problem) {
+  const Result<Candidates> built = candidates_of(task, target, kCandidates, [&](const ContractionProblem& problem) {
     return tile_contraction(problem, target, 2 * kCandidates);
   });
+  if (!built.ok()) return built;
+  Candidates candidates = *built;
+  std::ranges::stable_sort(candidates, {}, &Construction::predicted_ns);
+  return candidates;
 }
 
 Result<Candidates> sample_contraction(const GroupTask& task, const TargetInfo& target, const Sampling& sampling) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "expr/analyzer.h"
 #include "support/math.h"
 #include "tune/construct/rtile.h"
 
@@ -70,6 +71,7 @@ class Tiler {
     nest_.accesses = {make_access(p_.program.tensor(p_.match.a->name), p_.match.a, axes_.all), panel_access(p_, axes_),
                       output_access(p_, axes_)};
     summed_share_ = summed_share();
+    for (size_t a = 0; a < axes_.column; ++a) nonzero_shares_.push_back(a < axes_.first_row ? 1 : nonzero_share(a));
   }
 
   std::vector<ContractionTiling> run(size_t limit) {
@@ -154,6 +156,8 @@ class Tiler {
     problem.row_stride = stride_bytes();
     if (axes_.has_rows()) problem.inner_rows = extent(axes_.row_inner());
     if (axes_.has_two_rows()) problem.outer_rows = extent(axes_.row_blocked());
+    if (axes_.has_rows()) problem.inner_share = nonzero_shares_[axes_.row_inner()];
+    if (axes_.has_two_rows()) problem.outer_share = nonzero_shares_[axes_.row_blocked()];
     problem.steps = reduction_steps();
     return problem;
   }
@@ -198,6 +202,42 @@ class Tiler {
     return all > 0 ? schedule::count_products(p_.match) / all : 1;
   }
 
+  // Of the products along one row axis the share whose operand lies inside of its padding; the others are skipped where
+  // a tile has one row of the axis, and enough steps lie inside the test.
+  double nonzero_share(size_t row) const {
+    constexpr int64_t kMostPoints = 4096;
+    const auto find = [&](const std::string& tensor) { return p_.program.find_compute(tensor); };
+    std::vector<Expr> tests;
+    for (const Expr& c : schedule::nonzero_conditions(*p_.match.compute, find)) {
+      if (uses_var(c, axes_.all[row].name)) tests.push_back(c);
+    }
+    std::vector<te::Axis> deciding = {axes_.all[row]};
+    int64_t points = extent(row);
+    int64_t inside = 1;
+    for (const te::Axis& r : p_.reductions) {
+      inside *= r.extent;
+      if (std::ranges::none_of(tests, [&](const Expr& c) { return uses_var(c, r.name); })) continue;
+      deciding.push_back(r);
+      points *= r.extent;
+      inside = 1;
+    }
+    if (tests.empty() || points > kMostPoints || inside < schedule::kLeastTestedSteps) return 1;
+    const Analyzer analyzer;
+    VarMap point;
+    const auto count = [&](const auto& self, size_t d) -> int64_t {
+      if (d == deciding.size())
+        return std::ranges::all_of(tests,
+                                   [&](const Expr& c) { return analyzer.simplify(substitute(c, point)).is_int(1); });
+      int64_t sum = 0;
+      for (int64_t i = 0; i < deciding[d].extent; ++i) {
+        point.insert_or_assign(deciding[d].name, int_imm(i));
+        sum += self(self, d + 1);
+      }
+      return sum;
+    };
+    return static_cast<double>(count(count, 0)) / static_cast<double>(points);
+  }
+
   double arithmetic_ns(const ContractionTiling& t) const {
     double slots = t.tile.slots * static_cast<double>(reduction_steps()) * summed_share_;
     if (t.reduction_blocks > 1) {
@@ -208,7 +248,7 @@ class Tiler {
     }
     for (size_t a = 0; a < axes_.column; ++a) {
       const bool tiled = axes_.has_rows() && (a == axes_.row_inner() || a == axes_.row_blocked());
-      if (!tiled) slots *= static_cast<double>(extent(a));
+      if (!tiled) slots *= static_cast<double>(extent(a)) * nonzero_shares_[a];
     }
     return slots * slot_ns(target_, p_.lanes);
   }
@@ -334,6 +374,7 @@ class Tiler {
   Axes axes_;
   Nest nest_;
   double summed_share_ = 1;
+  std::vector<double> nonzero_shares_;  // by batch and row axis
   std::set<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool>> seen_;
   std::vector<ContractionTiling> found_;
 };

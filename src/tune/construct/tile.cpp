@@ -62,7 +62,7 @@ double total_slots(const RegisterTile& t, const TileProblem& p, const TargetInfo
       });
     });
   });
-  return sum;
+  return sum * (t.outer == 1 ? p.outer_share : 1) * (t.inner == 1 ? p.inner_share : 1);
 }
 
 // Registers beside the sums and a step's vectors of B: an element of A in all lanes. Where one product alone uses it,

@@ -8,12 +8,16 @@
 namespace tw::tune {
 
 struct TileProblem {
-  int64_t outer_rows = 1;    // extent of the second innermost row axis
-  int64_t inner_rows = 1;    // extent of the innermost row axis
-  int64_t columns = 1;       // extent of the vector axis, in elements
-  int lanes = 16;            // elements in a vector
-  int64_t row_stride = 0;    // bytes between A's elements of neighbouring inner rows
-  int64_t steps = 64;        // reduction steps of one visit to a tile
+  int64_t outer_rows = 1;  // extent of the second innermost row axis
+  int64_t inner_rows = 1;  // extent of the innermost row axis
+  int64_t columns = 1;     // extent of the vector axis, in elements
+  int lanes = 16;          // elements in a vector
+  int64_t row_stride = 0;  // bytes between A's elements of neighbouring inner rows
+  int64_t steps = 64;      // reduction steps of one visit to a tile
+  // Of the products the share that is not skipped in tiles of one outer row, of one inner row: those whose operand lies
+  // in padding are tested for each row.
+  double outer_share = 1;
+  double inner_share = 1;
   bool a_is_vector = false;  // A is read along the columns too (depthwise): no broadcast, no reuse
 };
 

@@ -42,12 +42,6 @@ size_t common_rows(const te::Program& program, const te::Compute& output) {
   return output.is_reduction() || inside ? rows : std::min(rows, output.axes.size() - 1);
 }
 
-bool calls_function(const te::Compute& c) {
-  bool calls = false;
-  for (const Expr& body : c.body) visit(body, [&](const Expr& e) { calls = calls || e.op() == Op::kCall; });
-  return calls;
-}
-
 // A division or an elementary function of each row that other stages read at every point: it stays a stage.
 bool is_once_a_row(const te::Program& program, const te::Compute& c) {
   bool costly = calls_function(c);

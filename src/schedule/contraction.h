@@ -25,7 +25,8 @@ struct Contraction {
 /// The contraction that `compute` is, or why it is none.
 Result<Contraction> match_contraction(const te::Compute& compute);
 
-/// The number of products that are summed; where the condition has too many points to try, as if all were.
+/// The number of products that are summed, at most: as if all were where the condition has too many points to try, and
+/// every one that it may sum where it depends on data.
 double count_products(const Contraction& match);
 
 /// The body of a sum without the condition under which its terms are summed: e of select(condition, e, 0), else the

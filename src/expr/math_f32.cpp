@@ -19,10 +19,9 @@ Expr exp_clamped(const MathBuilder& m, const Expr& x) {
   const Expr t = m.share(fma(x, m.number(kHalfLog2E), m.number(kMagic + 127)));
   const Expr k = m.share(t - m.number(kMagic + 127));
   const Expr r = m.share(fma(k, m.number(-2 * kLn2Low), fma(k, m.number(-2 * kLn2), x)));
-  // (exp(r) - 1 - r) / r^2, 2^-26.0
-  const Expr q =
-      m.polynomial(r, {0.500000358, 0.166666165, 0.0416612029, 0.00833597407, 0.00141053484, 0.000196284338});
-  const Expr p = fma(r * r, q, r) + m.number(1);
+  // From the third on the coefficients of (exp(r) - 1 - r) / r^2, 2^-26.0.
+  const Expr p =
+      m.polynomial(r, {1, 1, 0.500000358, 0.166666165, 0.0416612029, 0.00833597407, 0.00141053484, 0.000196284338});
   // The bits of kMagic leave at the top; 127, added to it above, is the exponent's bias.
   const Expr s = m.share(m.from_bits(shift_left(m.bits(t), m.integer(23))));
   return (p * s) * s;
@@ -87,9 +86,8 @@ Expr sigmoid_f32(const MathBuilder& m, const std::vector<Expr>& args) {
   const Expr t = m.share(fma(x, m.number(-kHalfLog2E), m.number(kMagic + 127)));
   const Expr k = m.share(t - m.number(kMagic + 127));
   const Expr r = m.share(fma(k, m.number(2 * kLn2Low), fma(k, m.number(2 * kLn2), x)));
-  const Expr q =
-      m.polynomial(r, {0.500000358, -0.166666165, 0.0416612029, -0.00833597407, 0.00141053484, -0.000196284338});
-  const Expr p = fma(r * r, q, -r) + m.number(1);
+  const Expr p =
+      m.polynomial(r, {1, -1, 0.500000358, -0.166666165, 0.0416612029, -0.00833597407, 0.00141053484, -0.000196284338});
   const Expr s = m.share(shift_left(m.bits(t), m.integer(23)));
   const Expr inverse = m.share(m.from_bits(m.integer(254 << 23) - s));
   return inverse / fma(p, m.from_bits(s), inverse);

@@ -69,8 +69,7 @@ Result<tune::Workload> make_work(const SampledReference& reference, tune::Fill f
 
 }  // namespace
 
-Result<CandidateCheck> CandidateCheck::make(const TuneTask& task, tune::Measurer& measurer,
-                                            const TuneContext& context) {
+Result<CandidateCheck> CandidateCheck::make(const TuneTask& task, const TuneContext& context) {
   Result<SampledReference> reference = make_reference(task, kCheckedElements);
   if (!reference.ok()) return declined("{}", reference.reason());
   if (const double points = count_points(reference->program); points > kMaxPoints) {
@@ -79,17 +78,25 @@ Result<CandidateCheck> CandidateCheck::make(const TuneTask& task, tune::Measurer
   }
   CandidateCheck check;
   for (const tune::Fill fill : {tune::Fill::kSigned, tune::Fill::kPositive}) {
-    const Result<tune::Workload> work = make_work(*reference, fill, context);
+    Result<tune::Workload> work = make_work(*reference, fill, context);
     if (!work.ok()) return declined("{}", work.reason());
-    const tune::RunOnce run = measurer.run(*work, 0);
-    if (run.outcome != tune::Outcome::kMeasured) {
-      return declined("the reference could not be run: {} {}", tune::outcome_name(run.outcome), run.reason);
-    }
-    check.fill_ = fill;
-    check.read(*reference, run.samples);
-    if (check.is_mostly_finite()) break;
+    check.runs_.emplace_back(fill, std::move(work).value());
   }
+  check.reference_ = std::move(reference).value();
   return check;
+}
+
+std::string CandidateCheck::run_reference(tune::Measurer& measurer) {
+  for (const auto& [fill, work] : runs_) {
+    const tune::RunOnce run = measurer.run(work, 0);
+    if (run.outcome != tune::Outcome::kMeasured)
+      return fmt::format("the reference could not be run: {} {}", tune::outcome_name(run.outcome), run.reason);
+    fill_ = fill;
+    read(reference_, run.samples);
+    if (is_mostly_finite()) break;
+  }
+  runs_.clear();
+  return "";
 }
 
 void CandidateCheck::read(const SampledReference& reference, const tune::Samples& samples) {

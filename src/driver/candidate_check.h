@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "driver/sampled_reference.h"
@@ -17,9 +18,11 @@ inline constexpr int64_t kCheckedElements = 4096;
 
 class CandidateCheck {
  public:
-  /// Evaluates the reference of `task` through `measurer` at points that suit its candidates (places where their tiles
-  /// meet). Declines when that is not possible; candidates cannot be checked then, so none may be timed.
-  static Result<CandidateCheck> make(const TuneTask& task, tune::Measurer& measurer, const TuneContext& context);
+  /// Makes the reference of `task` at points that suit its candidates (places where their tiles meet). Declines when
+  /// there is none; candidates cannot be checked then, so none may be timed.
+  static Result<CandidateCheck> make(const TuneTask& task, const TuneContext& context);
+  /// Evaluates the reference through `measurer`, before anything is checked: why that failed, or an empty string.
+  std::string run_reference(tune::Measurer& measurer);
 
   /// Fills the inputs of `work` as those of the reference, and makes it return what check() wants to see.
   void prepare(const loop::Program& loops, tune::Workload& work) const;
@@ -39,6 +42,9 @@ class CandidateCheck {
   void read(const SampledReference& reference, const tune::Samples& samples);
   bool is_mostly_finite() const;
 
+  SampledReference reference_;
+  std::vector<std::pair<tune::Fill, tune::Workload>>
+      runs_;  // of the reference: the first one with finite values counts
   tune::Fill fill_ = tune::Fill::kSigned;
   std::vector<Output> outputs_;
 };

@@ -83,6 +83,11 @@ void write_file(const std::string& path, std::span<const uint8_t> bytes) {
   throw fs::filesystem_error(path, std::error_code(failed, std::generic_category()));
 }
 
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // External data lies below the model's folder, wherever that is today.
 fs::path folder_of(const std::string& model) { return fs::weakly_canonical(fs::absolute(model).parent_path()); }
 
@@ -109,8 +114,11 @@ CompileSummary summarize(const Compiled& compiled) {
   return s;
 }
 
-std::string CompileCache::path(const Key& key, const char* ending) const {
-  return options_.folder + "/" + key.name + ending;
+std::string CompileCache::about_path(const Key& key) const { return options_.folder + "/" + key.name + kAbout; }
+
+// Named by its content, so that what another compiler stores under the same key replaces no artefact that is read.
+std::string CompileCache::artefact_path(const Key& key, const std::string& hash) const {
+  return fmt::format("{}/{}.{}{}", options_.folder, key.name, hash, kArtefact);
 }
 
 std::optional<CompileCache::Key> CompileCache::key(const std::string& model, const CompileOptions& options,
@@ -130,25 +138,36 @@ std::optional<CompileCache::Key> CompileCache::key(const std::string& model, con
 }
 
 std::optional<CompileCache::Hit> CompileCache::find(const Key& key) const {
-  std::ifstream about(path(key, kAbout));
-  if (!about) return std::nullopt;
-  const Json json = Json::parse(about, nullptr, false);
+  const std::string text = read_text(about_path(key));
+  if (text.empty()) return std::nullopt;
+  const Json json = Json::parse(text, nullptr, false);
   try {
     if (!external_data_is(json.at("external"), folder_of(key.model))) return std::nullopt;
-    Result<MappedFile> artefact = MappedFile::open(path(key, kArtefact));
-    if (artefact.ok() && hash_pieces(artefact->bytes()) == json.at("hash").get<std::string>()) {
-      utimensat(AT_FDCWD, path(key, kAbout).c_str(), nullptr, 0);  // used now
+    const auto hash = json.at("hash").get<std::string>();
+    Result<MappedFile> artefact = MappedFile::open(artefact_path(key, hash));
+    if (artefact.ok() && hash_pieces(artefact->bytes()) == hash) {
+      utimensat(AT_FDCWD, about_path(key).c_str(), nullptr, 0);  // used now
       return Hit{std::move(artefact).value(), summary_of(json.at("summary"))};
     }
   } catch (const nlohmann::json::exception&) {
     // no text of ours: as damaged as other bytes would be
   }
-  std::error_code ignored;
-  fs::remove(path(key, kAbout), ignored);
-  fs::remove(path(key, kArtefact), ignored);
-  if (options_.notice)
-    options_.notice(fmt::format("a damaged entry of the cache was removed: {}", path(key, kArtefact)));
+  // Unless another compiler has written it anew since.
+  if (read_text(about_path(key)) != text) return std::nullopt;
+  remove(key);
+  if (options_.notice) options_.notice(fmt::format("a damaged entry of the cache was removed: {}", about_path(key)));
   return std::nullopt;
+}
+
+// Files that are being written have endings of their own.
+void CompileCache::remove(const Key& key) const {
+  std::error_code ignored;
+  fs::remove(about_path(key), ignored);
+  for (const fs::directory_entry& file : fs::directory_iterator(options_.folder, ignored)) {
+    const std::string name = file.path().filename().string();
+    std::error_code gone;
+    if (name.starts_with(key.name + ".") && name.ends_with(kArtefact)) fs::remove(file.path(), gone);
+  }
 }
 
 void CompileCache::store(const Key& key, std::span<const uint8_t> artefact, const Compiled& compiled) const {
@@ -164,11 +183,12 @@ void CompileCache::store(const Key& key, std::span<const uint8_t> artefact, cons
                           {"hash", hash_pieces(file->bytes())}});
     }
     fs::create_directories(options_.folder);
-    write_file(path(key, kArtefact), artefact);
+    const std::string hash = hash_pieces(artefact);
+    write_file(artefact_path(key, hash), artefact);
     const std::string about =
-        Json{{"hash", hash_pieces(artefact)}, {"external", external}, {"summary", to_json(summarize(compiled))}}.dump(
+        Json{{"hash", hash}, {"external", external}, {"summary", to_json(summarize(compiled))}}.dump(
             -1, ' ', false, Json::error_handler_t::replace);  // names in models need not be UTF-8
-    write_file(path(key, kAbout), {reinterpret_cast<const uint8_t*>(about.data()), about.size()});
+    write_file(about_path(key), {reinterpret_cast<const uint8_t*>(about.data()), about.size()});
     prune(options_.max_bytes);
   } catch (const fs::filesystem_error& error) {
     if (options_.notice) options_.notice(fmt::format("the artefact is not cached: {}", error.what()));

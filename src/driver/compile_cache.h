@@ -47,7 +47,7 @@ class CompileCache {
   /// when there is no cache, when the model cannot be read (the compilation will say why), or when the options ask for
   /// more than an artefact (a plan, dumps).
   struct Key {
-    std::string name;  // of the entry's files
+    std::string name;  // of the entry's files, up to the first dot
     std::string model;
     // Whether a file is still what was compiled: the model has not changed since, external data not since then.
     int64_t model_modified_ns = 0;
@@ -71,7 +71,9 @@ class CompileCache {
   int64_t prune(int64_t max_bytes) const;
 
  private:
-  std::string path(const Key& key, const char* ending) const;
+  void remove(const Key& key) const;
+  std::string about_path(const Key& key) const;
+  std::string artefact_path(const Key& key, const std::string& hash) const;
   CacheOptions options_;
 };
 

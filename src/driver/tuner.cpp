@@ -5,7 +5,9 @@
 #include <cmath>
 #include <future>
 #include <numeric>
+#include <utility>
 
+#include "core/model_units.h"
 #include "driver/candidate_check.h"
 #include "driver/tuning_records.h"
 #include "support/error.h"
@@ -18,11 +20,7 @@ namespace {
 using tune::Measured;
 using tune::Outcome;
 
-// Where the target has no figures: those of a small server core.
-constexpr double kDefaultFlopPerNs = 40;
-constexpr double kDefaultBytesPerNs = 10;
-constexpr size_t kFewest = 3;        // candidates of a group that are measured
-constexpr double kLockSeconds = 20;  // that another compiler's group may take to be measured
+constexpr size_t kFewest = 3;  // candidates of a group that are measured
 constexpr size_t kNone = SIZE_MAX;
 
 double now_seconds() {
@@ -73,10 +71,9 @@ double estimate_ns(const te::Program& program, const TargetInfo& target) {
   const auto add = [&](const te::Tensor& t) { bytes += static_cast<double>(num_elements(t.shape) * t.type.bytes()); };
   for (const te::Tensor& t : program.inputs) add(t);
   for (const std::string& name : program.outputs) add(program.tensor(name));
-  const double flop_per_ns = target.flop_per_ns > 0 ? target.flop_per_ns : kDefaultFlopPerNs;
   const double measured = target.levels.empty() ? 0 : target.levels.back().all_per_ns;
-  return std::max(contraction_flop(program) / (flop_per_ns * std::max(1, target.units)),
-                  bytes / (measured > 0 ? measured : kDefaultBytesPerNs));
+  return std::max(contraction_flop(program) / (peak_flop_per_ns(target) * std::max(1, target.units)),
+                  bytes / (measured > 0 ? measured : kNominalBytesPerNs));
 }
 
 /// One call of choose().
@@ -203,15 +200,24 @@ class Tuner::Session {
 
   void measure(size_t t, Prepared prepared) {
     const TuneTask& task = tasks_[t];
-    const tune::MachineLock lock(tuner_.lock_file_, kLockSeconds, [this] { return stopped(); });
-    const Result<CandidateCheck> check = CandidateCheck::make(task, *tuner_.measurer_, context_);
-    if (!check.ok()) {
-      notice(fmt::format("{} is not measured: {}", task.name, check.reason()));
+    const tune::MachineLock lock(tuner_.lock_file_, options().lock_seconds, [this] { return stopped(); });
+    if (!lock.is_held() && !stopped() && !std::exchange(tuner_.told_of_disturbance_, true))
+      notice(fmt::format("another compiler has measured for {} s: both measure on, and their times may be disturbed",
+                         options().lock_seconds));
+    Result<CandidateCheck> made = CandidateCheck::make(task, context_);
+    if (!made.ok()) {
+      notice(fmt::format("{} is not measured: {}", task.name, made.reason()));
+      return;
+    }
+    CandidateCheck check = std::move(made).value();
+    if (const std::string failure = check.run_reference(*tuner_.measurer_); !failure.empty()) {
+      notice(fmt::format("{} is not measured: {}", task.name, failure));
+      tuner_.complete_ = false;
       return;
     }
     for (size_t w = 0; w < prepared.workloads.size(); ++w) {
       const loop::Program& loops = prepared.codes[prepared.candidate_of[w]].loops;
-      check->prepare(loops, prepared.workloads[w]);
+      check.prepare(loops, prepared.workloads[w]);
       for (const std::string& constant : task.constants) {
         const int64_t b = buffer_index(loops, constant);
         if (b >= 0) prepared.workloads[w].buffers[static_cast<size_t>(b)].warmth = context_.weights;
@@ -221,8 +227,8 @@ class Tuner::Session {
     measure.threads = options().threads;
     measure.rotate_bytes = rotate_bytes();
     measure.drop_ratio = options().drop_ratio;
-    measure.check = [&](size_t, const tune::Samples& samples) { return check->check(samples); };
-    measure.disagree = [&](std::span<const tune::Difference> found) { return check->disagree(found); };
+    measure.check = [&](size_t, const tune::Samples& samples) { return check.check(samples); };
+    measure.disagree = [&](std::span<const tune::Difference> found) { return check.disagree(found); };
     measure.stop = [this] { return stopped(); };
     take(t, prepared, tuner_.measurer_->measure(prepared.workloads, measure));
   }

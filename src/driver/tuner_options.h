@@ -29,6 +29,7 @@ struct TunerOptions {
   double budget_seconds = 0;  // for all groups together; 0: no limit
   double light_us = 5;        // groups that are faster by estimate are not measured
   double whole_share = 0.05;  // of the model's time: groups with less of it have fewer candidates measured
+  double lock_seconds = 20;   // that another compiler on this machine is waited for, a group each time
   double run_seconds = 2;     // before a candidate counts as hanging, besides many times its expected time
   double drop_ratio = 1.25;   // see tune::MeasureOptions
   tune::Sampling explore;     // of each group, besides the constructors' own candidates

@@ -23,12 +23,12 @@ Expr expand_f32(const MathBuilder& m, const std::string& name, const std::vector
   return cast(DataType::f32(), expansion_f64(name)(wide, wide_args));
 }
 
-Expr expand_call(const Expr& call, const Share& share) {
+Expr expand_call(const Expr& call, const Share& share, const Usual& usual) {
   const DataType type = call.type();
   const bool is_f64 = type.scalar() == ScalarType::kF64;
   const bool is_f32 = type.scalar() == ScalarType::kF32;
   if (call->name == "sqrt" && (is_f32 || is_f64)) return call;
-  const MathBuilder m(is_f64 ? type : DataType(ScalarType::kF32, type.lanes()), share);
+  const MathBuilder m(is_f64 ? type : DataType(ScalarType::kF32, type.lanes()), share, usual);
   std::vector<Expr> args;
   for (const Expr& x : call->args) args.push_back(m.share(cast(m.type().element(), x)));
   if (call->name == "sqrt") return cast(type.element(), m.sqrt(args[0]));
@@ -37,9 +37,9 @@ Expr expand_call(const Expr& call, const Share& share) {
 
 }  // namespace
 
-Expr expand_elementary(const Expr& e, const Share& share) {
-  return rewrite_sharing(e, share,
-                         [](const Expr& x, const Share& s) { return x.op() == Op::kCall ? expand_call(x, s) : x; });
+Expr expand_elementary(const Expr& e, const Share& share, const Usual& usual) {
+  return rewrite_sharing(
+      e, share, [&](const Expr& x, const Share& s) { return x.op() == Op::kCall ? expand_call(x, s, usual) : x; });
 }
 
 }  // namespace tw

@@ -12,11 +12,15 @@ namespace tw {
 /// of a select and hold loads: they may not be evaluated early.
 using Share = std::function<Expr(const Expr&)>;
 
+/// Receives a condition (bool, of one or several lanes) that usual operands meet in every lane; the expansion is right
+/// where all of its conditions hold. Whoever takes it expands once more without, for all other operands.
+using Usual = std::function<void(const Expr& condition)>;
+
 /// An expression without kCall except `sqrt` of f32 and f64 (a hardware instruction). f32 within the bounds of
-/// elementary.h; f64 within 8 ULP (sin, cos and tan up to |x| = 2^50, NaN beyond); f16 and bf16 computed in f32
-/// and rounded. NaN, infinities, signed zeros and subnormals as C's functions give them.
-/// Without `share` the result is a graph whose nodes are shared: its size as a tree may be a thousand times as large.
-Expr expand_elementary(const Expr& e, const Share& share = {});
+/// elementary.h (docs/vector-math.md); f64 within 8 ULP (sin, cos and tan up to |x| = 2^50, NaN beyond); f16 and bf16
+/// computed in f32 and rounded. NaN, infinities, signed zeros and subnormals as C's functions give them. Without
+/// `share` the result is a graph whose nodes are shared: its size as a tree may be a thousand times as large.
+Expr expand_elementary(const Expr& e, const Share& share = {}, const Usual& usual = {});
 
 /// An expression without kCast from or to f16 and bf16 (but for f16 and bf16 loads, arithmetic and bitcasts to u16,
 /// which stay): integer arithmetic, rounding to nearest even once, exact for subnormals, infinities; NaN stays NaN.

@@ -87,7 +87,8 @@ Expr to_f32_for_half(const MathBuilder& m, const Expr& x) {
 Expr convert_cast(const Expr& e, const Share& share) {
   Expr x = e.arg(0);
   if (!is_half(e.type()) && !is_half(x.type())) return e;
-  const MathBuilder m(DataType(ScalarType::kF32, e.type().lanes()), share);
+  const Usual any_operand;
+  const MathBuilder m(DataType(ScalarType::kF32, e.type().lanes()), share, any_operand);
   if (is_half(x.type())) x = m.share(x.type().scalar() == ScalarType::kF16 ? f16_to_f32(m, x) : bf16_to_f32(m, x));
   if (!is_half(e.type())) return cast(e.type().element(), x);
   x = m.share(to_f32_for_half(m, x));

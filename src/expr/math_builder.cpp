@@ -53,6 +53,13 @@ Expr MathBuilder::share(const Expr& e) const {
   return leaf || !share_ ? e : share_(e);
 }
 
+// Not of values that stand behind a guard: the condition is asked before.
+bool MathBuilder::assumes(const Expr& condition) const {
+  if (!usual_ || holds_load(condition)) return false;
+  usual_(condition);
+  return true;
+}
+
 Expr MathBuilder::polynomial(const Expr& x, std::initializer_list<double> coefficients) const {
   const double* c = coefficients.end();
   Expr sum = number(*--c);

@@ -10,17 +10,19 @@ namespace tw {
 /// Builds arithmetic of one float type (f32 or f64, scalar or vector).
 class MathBuilder {
  public:
-  MathBuilder(DataType type, const Share& share) : type_(type), share_(share) {}
+  MathBuilder(DataType type, const Share& share, const Usual& usual) : type_(type), share_(share), usual_(usual) {}
 
   DataType type() const { return type_; }
   bool is_f64() const { return type_.scalar() == ScalarType::kF64; }
   /// The integer type of the same width and lanes.
   DataType int_type() const { return (is_f64() ? DataType::i64() : DataType::i32()).with_lanes(type_.lanes()); }
-  MathBuilder with_type(ScalarType scalar) const { return {DataType(scalar, type_.lanes()), share_}; }
+  MathBuilder with_type(ScalarType scalar) const { return {DataType(scalar, type_.lanes()), share_, usual_}; }
 
   Expr number(double value) const { return float_imm(value, type_); }
   Expr integer(int64_t value) const { return int_imm(value, int_type()); }
   Expr share(const Expr& e) const;
+  /// Whether the expansion may rely on `condition`: what is costly and needed by few operands only is left out then.
+  bool assumes(const Expr& condition) const;
 
   /// c[0] + c[1]*x + ..., by fused multiply-adds.
   Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) const;
@@ -42,6 +44,7 @@ class MathBuilder {
  private:
   DataType type_;
   const Share& share_;
+  const Usual& usual_;
 };
 
 // ---- Integer operators that expr.h spells as binary().

@@ -19,10 +19,9 @@ Expr exp_clamped(const MathBuilder& m, const Expr& x) {
   const Expr t = m.share(fma(x, m.number(kHalfLog2E), m.number(kMagic + 127)));
   const Expr k = m.share(t - m.number(kMagic + 127));
   const Expr r = m.share(fma(k, m.number(-2 * kLn2Low), fma(k, m.number(-2 * kLn2), x)));
-  // (exp(r) - 1 - r) / r^2, 2^-26.0
-  const Expr q =
-      m.polynomial(r, {0.500000358, 0.166666165, 0.0416612029, 0.00833597407, 0.00141053484, 0.000196284338});
-  const Expr p = fma(r * r, q, r) + m.number(1);
+  // From the third on the coefficients of (exp(r) - 1 - r) / r^2, 2^-26.0.
+  const Expr p =
+      m.polynomial(r, {1, 1, 0.500000358, 0.166666165, 0.0416612029, 0.00833597407, 0.00141053484, 0.000196284338});
   // The bits of kMagic leave at the top; 127, added to it above, is the exponent's bias.
   const Expr s = m.share(m.from_bits(shift_left(m.bits(t), m.integer(23))));
   return (p * s) * s;
@@ -79,8 +78,19 @@ Expr log2_f32(const MathBuilder& m, const std::vector<Expr>& args) {
   return logarithm_from(m, args[0], fma(parts.log_mantissa, m.number(kLog2E), parts.exponent));
 }
 
+// 1 / (1 + exp(-x)) with exp(-x) = p * s^2 as in exp_clamped: (1/s) / (1/s + p * s), where nothing overflows and only
+// the division can underflow. r is x + 2*k*ln2: the fit is that of exp(-r).
 Expr sigmoid_f32(const MathBuilder& m, const std::vector<Expr>& args) {
-  return sigmoid_from(m, args[0], exp_minus_magnitude(m, args[0]));
+  constexpr double kHalfLog2E = 0.72134752044448170367996234050095;
+  const Expr x = m.share(m.at_most(m.at_least(args[0], -104), 104));
+  const Expr t = m.share(fma(x, m.number(-kHalfLog2E), m.number(kMagic + 127)));
+  const Expr k = m.share(t - m.number(kMagic + 127));
+  const Expr r = m.share(fma(k, m.number(2 * kLn2Low), fma(k, m.number(2 * kLn2), x)));
+  const Expr p =
+      m.polynomial(r, {1, -1, 0.500000358, -0.166666165, 0.0416612029, -0.00833597407, 0.00141053484, -0.000196284338});
+  const Expr s = m.share(shift_left(m.bits(t), m.integer(23)));
+  const Expr inverse = m.share(m.from_bits(m.integer(254 << 23) - s));
+  return inverse / fma(p, m.from_bits(s), inverse);
 }
 
 // max(x, 0) + log(1 + exp(-|x|))
@@ -125,9 +135,10 @@ Quadrant reduce_f32(const MathBuilder& m, const Expr& x) {
   const Expr n = m.share(t - m.number(kMagic));
   Expr r = x;
   for (double part : {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50}) r = fma(n, m.number(-part), r);
+  const Expr small = m.share(x < m.number(0x1p16));
+  if (m.assumes(small)) return {r, m.bits(t)};
   const MathBuilder wide = m.with_type(ScalarType::kF64);
   const Quadrant large = reduce_any_f32(wide, wide.share(cast(DataType::f64(), x)));
-  const Expr small = m.share(x < m.number(0x1p16));
   return {select(small, r, cast(DataType::f32(), large.r)),
           select(small, m.bits(t), cast(DataType::i32(), large.quadrant))};
 }

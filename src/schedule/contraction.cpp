@@ -74,7 +74,7 @@ double count_products(const Contraction& match) {
   const Analyzer analyzer;
   VarMap point;
   const auto count = [&](const auto& self, size_t d) -> double {
-    if (d == deciding.size()) return analyzer.simplify(substitute(match.condition, point)).is_int(1) ? 1 : 0;
+    if (d == deciding.size()) return analyzer.simplify(substitute(match.condition, point)).is_int(0) ? 0 : 1;
     double sum = 0;
     for (int64_t i = 0; i < deciding[d].extent; ++i) {
       point.insert_or_assign(deciding[d].name, int_imm(i));

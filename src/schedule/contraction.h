@@ -26,7 +26,8 @@ struct Contraction {
 /// The contraction that `compute` is, or why it is none.
 Result<Contraction> match_contraction(const te::Compute& compute);
 
-/// The number of products that are summed; where the condition has too many points to try, as if all were.
+/// The number of products that are summed, at most: as if all were where the condition has too many points to try, and
+/// every one that it may sum where it depends on data.
 double count_products(const Contraction& match);
 
 /// Conditions in axes of `sum`, a sum of products; where one of them fails, the term is zero: the parts of the guards

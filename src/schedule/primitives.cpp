@@ -20,6 +20,17 @@ void replace_var(Stage& stage, const std::string& name, const Expr& value) {
   for (Expr& guard : stage.guards) guard = substitute(guard, map);
 }
 
+// Prefetches count the iterations of the loops as they were: those stay.
+void check_no_prefetch(const State& state, const Stage& stage, const Loop& l) {
+  for (const Stage& reader : state.stages) {
+    for (const Prefetch& p : reader.prefetches) {
+      const bool counts = std::ranges::any_of(p.indices, [&](const Expr& index) { return uses_var(index, l.var); });
+      if (counts || (reader.name() == stage.name() && p.loop == l.name))
+        throw UserError(fmt::format("stage {} prefetches {} by loop {} already", reader.name(), p.tensor, l.name));
+    }
+  }
+}
+
 // Loops at or outside the place where a producer is attached may not change any more: they decided its region.
 Stage& structural(State& state, const Primitive& p) {
   Stage& stage = state.stage(p.stage);
@@ -36,6 +47,7 @@ Stage& structural(State& state, const Primitive& p) {
       }
     }
   }
+  for (const std::string& name : p.loops) check_no_prefetch(state, stage, stage.loop(name));
   stage.has_loop_primitives = true;
   return stage;
 }

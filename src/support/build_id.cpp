@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 
 namespace tw {
 namespace {
@@ -31,9 +32,15 @@ std::string find_in_notes(const uint8_t* at, uintptr_t size) {
 }
 
 struct Search {
-  uintptr_t address;  // inside the object that is looked for
-  std::string found;
+  uintptr_t address;  // inside this compiler's own object
+  std::string own;
+  std::string others;  // of the code generator, where it is an object of its own
 };
+
+bool is_code_generator(const char* path) {
+  const std::string_view name = path == nullptr ? "" : path;
+  return name.substr(name.rfind('/') + 1).starts_with("libLLVM");
+}
 
 int look_at(dl_phdr_info* object, size_t, void* data) {
   auto* search = static_cast<Search*>(data);
@@ -46,16 +53,17 @@ int look_at(dl_phdr_info* object, size_t, void* data) {
     if (segment.p_type == PT_NOTE && id.empty())
       id = find_in_notes(reinterpret_cast<const uint8_t*>(begin), segment.p_memsz);
   }
-  if (holds) search->found = id;
-  return holds ? 1 : 0;
+  if (holds) search->own = id;
+  if (!holds && is_code_generator(object->dlpi_name)) search->others += id.empty() ? object->dlpi_name : id;
+  return 0;
 }
 
 }  // namespace
 
 std::string build_id() {
-  Search search = {reinterpret_cast<uintptr_t>(&build_id), ""};
+  Search search = {reinterpret_cast<uintptr_t>(&build_id), "", ""};
   dl_iterate_phdr(&look_at, &search);
-  return search.found.empty() ? "unknown" : search.found;
+  return (search.own.empty() ? "unknown" : search.own) + search.others;
 }
 
 }  // namespace tw

@@ -5,7 +5,8 @@
 namespace tw {
 
 /// The build id that the linker gave to the program or shared library that holds this function: hexadecimal digits of a
-/// hash of its content, so that another compiler has another one. "unknown" when it was linked without.
+/// hash of its content, so that another compiler has another one; "unknown" when it was linked without. Where LLVM is a
+/// shared library, its id follows: it makes the code.
 std::string build_id();
 
 }  // namespace tw

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/model_units.h"
 #include "support/math.h"
 
 namespace tw::transform {
@@ -10,8 +11,6 @@ namespace {
 constexpr int64_t kElement = 4;         // bytes
 constexpr double kDirectLoss = 1.05;    // over the peak rate: edges, tails, entering tiles
 constexpr double kProductsLoss = 1.15;  // the same of Winograd's products, whose blocks are smaller
-constexpr double kInputSlots = 7;       // issue slots of one vector of one point of an input tile
-constexpr double kOutputSlots = 9;      // the same of an output tile
 constexpr double kStepsLost = 4;        // reduction steps lost when a tile of products is entered and left
 constexpr double kReached = 0.5;        // share of the read rate of a memory that weights reach beside arithmetic
 constexpr double kSerial = 0.2;         // share of the shorter of two activities that does not overlap the longer one
@@ -24,8 +23,8 @@ double arithmetic_slots(const ConvProblem& p, int64_t m, double lanes) {
   const auto points = static_cast<double>((m + 2) * (m + 2));
   const double lost = 1 + kStepsLost / static_cast<double>(p.channels * p.taps);
   const double products = kProductsLoss * lost * pairs * static_cast<double>(p.out_depth);
-  const double transforms = kInputSlots * static_cast<double>(p.channels * p.depth) +
-                            kOutputSlots * static_cast<double>(p.out_channels * p.out_depth);
+  const double transforms = kWinogradInputSlots * static_cast<double>(p.channels * p.depth) +
+                            kWinogradOutputSlots * static_cast<double>(p.out_channels * p.out_depth);
   return points * plane * (products + transforms) / lanes;
 }
 

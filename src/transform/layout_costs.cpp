@@ -3,27 +3,26 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/model_units.h"
 #include "support/math.h"
 
 namespace tw::transform {
 namespace {
 
-constexpr double kNominalFlopPerNs = 50;   // of targets whose figures are not known
-constexpr double kNominalBytesPerNs = 20;  // the same
-constexpr double kConversionShare = 0.7;   // of a copy's bandwidth that a transposing copy reaches
-constexpr double kResident = 0.75;         // of a cache: the rest holds other things
-constexpr double kDenseShare = 0.9;        // of the FMA peak with vectors along the output channels
-constexpr double kRowShare = 0.7;          // the same with vectors along image rows, whose operands are not in panels
-constexpr double kStridedShare = 0.4;      // the same where rows are read with a stride
-constexpr double kTapSlots = 2;            // of one product of a depthwise window: an FMA with both operands loaded
-constexpr double kStridedTapSlots = 3.5;   // where it reads every other element: two loads and their shuffle
-constexpr double kEdgeTapSlots = 0.5;      // more for a vector that reaches over one edge of the image: masked loads
-constexpr double kStridedEdgeSlots = 3;    // the same with a stride: one load a lane
-constexpr double kShortRow = 2;            // times the slots where a row is shorter than a vector
-constexpr double kWindowReads = 0.7;       // of a copy: windows along channels that read planes in place
-constexpr double kExposedRows = 0.5;       // share of the lines brought in again that prefetching leaves visible
-constexpr int64_t kTilePixels = 6;         // rows of a register tile
-constexpr int64_t kTileVectors = 2;        // columns of a register tile
+constexpr double kConversionShare = 0.7;  // of a copy's bandwidth that a transposing copy reaches
+constexpr double kResident = 0.75;        // of a cache: the rest holds other things
+constexpr double kDenseShare = 0.9;       // of the FMA peak with vectors along the output channels
+constexpr double kRowShare = 0.7;         // the same with vectors along image rows, whose operands are not in panels
+constexpr double kStridedShare = 0.4;     // the same where rows are read with a stride
+constexpr double kTapSlots = 2;           // of one product of a depthwise window: an FMA with both operands loaded
+constexpr double kStridedTapSlots = 3.5;  // where it reads every other element: two loads and their shuffle
+constexpr double kEdgeTapSlots = 0.5;     // more for a vector that reaches over one edge of the image: masked loads
+constexpr double kStridedEdgeSlots = 3;   // the same with a stride: one load a lane
+constexpr double kShortRow = 2;           // times the slots where a row is shorter than a vector
+constexpr double kWindowReads = 0.7;      // of a copy: windows along channels that read planes in place
+constexpr double kExposedRows = 0.5;      // share of the lines brought in again that prefetching leaves visible
+constexpr int64_t kTilePixels = 6;        // rows of a register tile
+constexpr int64_t kTileVectors = 2;       // columns of a register tile
 
 double or_nominal(double figure, double nominal) { return figure > 0 ? figure : nominal; }
 
@@ -102,10 +101,6 @@ void LayoutCosts::describe_phases(const graph::Node& node, const Shape& w, Probl
   p.pointwise = false;
 }
 
-double LayoutCosts::slot_ns(int64_t lanes) const {
-  return 2 * as_double(lanes) / or_nominal(target_.flop_per_ns, kNominalFlopPerNs);
-}
-
 // The nearest level that holds `bytes`; null where no levels are known.
 const MemoryLevel* LayoutCosts::level_of(double bytes) const {
   for (const MemoryLevel& level : target_.levels) {
@@ -155,7 +150,7 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   const double around = as_double(p.batch * p.groups);
   if (out == 1) {
     const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
-    const double sums = around * vectors * steps * slot_ns(p.lanes) / kDenseShare;
+    const double sums = around * vectors * steps * slot_ns(target_, p.lanes) / kDenseShare;
     const double pad = !p.padded ? 0 : in == 0 ? transpose_ns(p.in_bytes) : copy_ns(p.in_bytes);
     return sums + pad + (in == 0 && !p.padded ? scattered_rows_ns(p) : 0);
   }
@@ -164,13 +159,13 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   const double l1 = target_.levels.empty() ? 0 : as_double(target_.levels.front().capacity_bytes);
   const bool weights_stay = p.weight_bytes <= kResident * l1;
   const double share = p.strided ? kStridedShare : p.pointwise && weights_stay ? kDenseShare : kRowShare;
-  const double sums = around * as_double(p.out_channels * row_vectors) * steps * slot_ns(p.lanes) / share;
+  const double sums = around * as_double(p.out_channels * row_vectors) * steps * slot_ns(target_, p.lanes) / share;
   return sums + (p.padded || p.pointwise ? copy_ns(p.in_bytes) : 0);
 }
 
 // One window for each element: poolings too. The guards of padding stand in the loops.
 double LayoutCosts::depthwise_ns(const Problem& p, int out) const {
-  const double windows = as_double(p.batch) * as_double(p.taps) * slot_ns(p.lanes);
+  const double windows = as_double(p.batch) * as_double(p.taps) * slot_ns(target_, p.lanes);
   if (out == 1) return windows * kTapSlots * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
   const double edges = (p.padded ? 1 : 0) * (p.strided ? kStridedEdgeSlots : 2 * kEdgeTapSlots);
   const double row = as_double(ceil_div(p.width, p.lanes)) * (p.strided ? kStridedTapSlots : kTapSlots) + edges;

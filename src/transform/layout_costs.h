@@ -27,7 +27,6 @@ class LayoutCosts {
   void describe_phases(const graph::Node& node, const Shape& w, Problem& p) const;
   double dense_ns(const Problem& p, int in, int out) const;
   double depthwise_ns(const Problem& p, int out) const;
-  double slot_ns(int64_t lanes) const;
   const MemoryLevel* level_of(double bytes) const;
   double copy_ns(double bytes) const;
   double transpose_ns(double bytes) const;

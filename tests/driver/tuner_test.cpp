@@ -11,6 +11,7 @@
 #include "driver/planner.h"
 #include "driver/tuning_database.h"
 #include "tests/support_code/te_programs.h"
+#include "tune/measure/machine_lock.h"
 #include "tune/measure/worker_measurer.h"
 
 #ifdef TW_HAVE_LLVM
@@ -65,10 +66,10 @@ class TunerTest : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   // The candidates that `families` have for the same program, one each.
-  TuneTask task(const std::vector<std::string>& families) {
+  TuneTask task(const std::vector<std::string>& families, int64_t columns = 128) {
     TuneTask out;
     out.name = "matmul";
-    out.program = testing::matmul_relu(96, 160, 128);
+    out.program = testing::matmul_relu(96, 160, columns);
     out.constants = {"w", "bias"};
     for (const std::string& family : families) {
       for (const tune::Constructor& c : target_.families) {
@@ -171,6 +172,36 @@ TEST_F(TunerTest, AWrongCandidateIsQuarantinedBeforeItsTimeCounts) {
   EXPECT_EQ(result.measured[0].outcome, Outcome::kWrong);
   EXPECT_NE(result.measured[0].reason.find("reference"), std::string::npos) << result.measured[0].reason;
   EXPECT_NE(result.best, 0);
+}
+
+// Runs nothing: neither candidates nor the reference.
+class DeadMeasurer : public tune::Measurer {
+ public:
+  std::vector<tune::Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions&) override {
+    return std::vector<tune::Measured>(work.size());
+  }
+  tune::RunOnce run(const tune::Workload&, int) override { return {Outcome::kTimedOut, "no answer", {}}; }
+};
+
+TEST_F(TunerTest, WithoutItsReferenceAGroupIsNotMeasuredYet) {
+  const TuneTask t = task({"generic", "contraction"});
+  Tuner tuner(options_, std::make_unique<DeadMeasurer>());
+  EXPECT_TRUE(tuner.choose({&t, 1}, context())[0].measured.empty());
+  EXPECT_FALSE(tuner.complete()) << "another compilation may measure it";
+  ASSERT_EQ(notices_.size(), 1u);
+  EXPECT_NE(notices_[0].find("the reference could not be run"), std::string::npos) << notices_[0];
+}
+
+TEST_F(TunerTest, WhoMeasuresBesideAnotherIsToldOnce) {
+  options_.database = (folder_ / "tuning.db").string();
+  options_.lock_seconds = 0.05;
+  const tune::MachineLock other(options_.database + ".measuring", 0, {});
+  ASSERT_TRUE(other.is_held());
+  const std::vector<TuneTask> tasks = {task({"generic", "contraction"}), task({"generic", "contraction"}, 64)};
+  Tuner tuner(options_);
+  for (const TuneResult& result : tuner.choose(tasks, context())) EXPECT_EQ(result.measured.size(), 2u);
+  ASSERT_EQ(notices_.size(), 1u);
+  EXPECT_NE(notices_[0].find("may be disturbed"), std::string::npos) << notices_[0];
 }
 
 TEST_F(TunerTest, LightGroupsAndSingleCandidatesAreLeftAlone) {

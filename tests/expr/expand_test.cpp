@@ -346,6 +346,25 @@ TEST(Expand, SharesValuesButNoGuardedLoads) {
   EXPECT_GT(shared, 3);
 }
 
+TEST(Expand, UsualOperandsNeedNoF64) {
+  std::vector<Expr> conditions;
+  const Usual usual = [&](const Expr& condition) { conditions.push_back(condition); };
+  const Expr x = var("x", DataType::f32());
+  const auto uses_f64 = [](const Expr& e) {
+    bool found = false;
+    visit(e, [&](const Expr& part) { found = found || part.type() == DataType::f64(); });
+    return found;
+  };
+  EXPECT_FALSE(uses_f64(expand_elementary(call("sin", {x}), {}, usual)));
+  ASSERT_EQ(conditions.size(), 1u);
+  EXPECT_TRUE(conditions[0].type().is_bool());
+  EXPECT_TRUE(uses_f64(expand_elementary(call("sin", {x}))));
+  // A condition is asked before the statement, where a guarded load may not be performed.
+  const Expr guarded = select(var("i") < 4, call("sin", {load("A", DataType::f32(), {var("i")})}), float_imm(0));
+  EXPECT_TRUE(uses_f64(expand_elementary(guarded, {}, usual)));
+  EXPECT_EQ(conditions.size(), 1u);
+}
+
 // A nest of calls stays a graph: far fewer nodes than its tree has.
 TEST(Expand, NestsStaySmall) {
   Expr e = var("x", DataType::f32());

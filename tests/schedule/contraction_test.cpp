@@ -78,6 +78,22 @@ TEST(MatchContraction, AConditionOfBatchAndReductionAxes) {
   EXPECT_EQ(count_products(*match_contraction(all.computes[0])), 3 * 5 * 7);
 }
 
+// y[i, c] = sum over t with length[b] > t of x[b, i, t] w[b, c, t]: how many is known at run time only.
+TEST(MatchContraction, ProductsUnderAConditionOfDataCountAsSummed) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 5, 4});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {2, 7, 4});
+  const te::Tensor length = b.placeholder("length", DataType::i64(), {2});
+  const te::Tensor y = b.reduce("y", {2, 5, 7}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    const Expr product = x({i[0], i[1], r[0]}) * w({i[0], i[2], r[0]});
+    return select(r[0] < length({i[0]}) && r[0] < Expr(3), product, float_imm(0));
+  });
+  const te::Program p = b.finish("masked", {y});
+  const Result<Contraction> match = match_contraction(p.computes[0]);
+  ASSERT_TRUE(match.ok()) << match.reason();
+  EXPECT_EQ(count_products(*match), 2 * 5 * 7 * 3) << "the fourth is never summed";
+}
+
 TEST(MatchContraction, AConditionOfRowsIsDeclined) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 4});

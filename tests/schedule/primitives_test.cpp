@@ -335,5 +335,24 @@ TEST(Primitives, PrefetchRefuses) {
             "schedule primitive 'prefetch y i0 [20,1,16] \"y.acc\"': y.acc is a local buffer");
 }
 
+// A loop that prefetches count stays as it is: cut or moved, it would take them along to nowhere.
+TEST(Primitives, LoopsOfPrefetchesStay) {
+  const te::Program p = matmul_relu(3, 5, 4);
+  const auto prefetched = [] {
+    Schedule s;
+    s.cache_write("y").compute_at("y.acc", "y", "i0", loop::Scope::kRegister);
+    s.reorder("y.acc", {"r0", "i0", "i1"}).prefetch("y.acc", {"r0", "y", "i0"}, "w", {20, 2, 16});
+    return s;
+  };
+  EXPECT_EQ(refusal(p, prefetched().split("y.acc", "r0", {2})),
+            "schedule primitive 'split y.acc r0 [2]': stage y.acc prefetches w by loop r0 already");
+  EXPECT_EQ(refusal(p, prefetched().reorder("y.acc", {"i0", "r0"})),
+            "schedule primitive 'reorder y.acc i0 r0': stage y.acc prefetches w by loop r0 already");
+  EXPECT_EQ(refusal(p, prefetched().split("y.acc", "i1", {2})), "accepted");
+  // Of the consumer, whose loop the iterations are counted over too, attachment forbids the same.
+  EXPECT_EQ(refusal(p, prefetched().split("y", "i0", {2})),
+            "schedule primitive 'split y i0 [2]': stage y.acc is attached at loop i0 already");
+}
+
 }  // namespace
 }  // namespace tw::schedule

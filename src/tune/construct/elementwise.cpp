@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/model_units.h"
 #include "schedule/contraction.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -38,6 +39,12 @@ int lanes_for(const te::Compute& compute, const TargetInfo& target) {
   return target.vector_bytes / bytes;
 }
 
+bool calls_function(const te::Compute& c) {
+  bool calls = false;
+  for (const Expr& body : c.body) visit(body, [&](const Expr& e) { calls = calls || e.op() == Op::kCall; });
+  return calls;
+}
+
 te::Program inline_stages(schedule::Schedule& s, te::Program program,
                           const std::function<bool(const te::Compute&)>& keep) {
   std::vector<std::string> names;
@@ -55,10 +62,12 @@ te::Program inline_stages(schedule::Schedule& s, te::Program program,
 
 namespace {
 
-constexpr int64_t kLineElements = 16;  // of f32: points along another tensor's contiguous axis inside a tile
-constexpr double kGatherSlots = 1.5;   // loading and inserting one lane
-constexpr double kColumnSlots = 4;     // a column of a block that is transposed in registers
-constexpr double kFlopPerSlot = 2;     // of one lane
+// Vectors that an elementary function works on side by side: its steps wait for each other, and the core looks only a
+// few dozen instructions ahead for others that are ready.
+constexpr int64_t kFunctionVectors = 4;
+constexpr double kGatherSlots = 1.5;  // loading and inserting one lane
+constexpr double kColumnSlots = 4;    // a column of a block that is transposed in registers
+constexpr double kFlopPerSlot = 2;    // of one lane
 
 // The loops of one element-wise stage, outermost first, the vector last.
 struct StageLoops {
@@ -69,7 +78,7 @@ struct StageLoops {
 class ElementwiseScheduler {
  public:
   ElementwiseScheduler(const te::Program& program, const te::Compute& c, const TargetInfo& target)
-      : c_(c), target_(target), last_(c.axes.size() - 1) {
+      : c_(c), target_(target), last_(c.axes.size() - 1), line_(line_elements(target, DataType::f32())) {
     lanes_ = std::clamp<int64_t>(c.axes.back().extent, 1, lanes_for(c, target));
     nest_.axes = c.axes;
     const te::Tensor& out = c.outputs[0];
@@ -83,10 +92,11 @@ class ElementwiseScheduler {
         c, [&](const Expr& read) { nest_.accesses.push_back(make_access(program.tensor(read->name), read, c.axes)); });
   }
 
-  void run(schedule::Schedule& s) const {
+  void run(schedule::Schedule& s) {
     const std::optional<size_t> crossing = best_crossing();
+    if (!crossing && calls_function(c_)) lanes_ = std::min(lanes_ * kFunctionVectors, c_.axes.back().extent);
     const StageLoops plan = loops(crossing);
-    if (crossing) s.split(c_.name(), c_.axes[*crossing].name, {kLineElements});
+    if (crossing) s.split(c_.name(), c_.axes[*crossing].name, {line_});
     if (lanes_ > 1) split_last(s);
     if (crossing) {
       s.reorder(c_.name(), plan.names);
@@ -121,14 +131,14 @@ class ElementwiseScheduler {
     for (size_t a = 0; a < last_; ++a) {
       const te::Axis& axis = c_.axes[a];
       if (a == crossing)
-        add(axis.name + ".0", a, ceil_div(axis.extent, kLineElements), kLineElements);
+        add(axis.name + ".0", a, ceil_div(axis.extent, line_), line_);
       else
         add(axis.name, a, axis.extent, 1);
     }
     const te::Axis& last = c_.axes[last_];
     const std::string vectors = lanes_ > 1 ? last.name + ".0" : last.name;
     add(vectors, last_, ceil_div(last.extent, chunk() * lanes_), chunk() * lanes_);
-    if (crossing) add(c_.axes[*crossing].name + ".1", *crossing, kLineElements, 1);
+    if (crossing) add(c_.axes[*crossing].name + ".1", *crossing, line_, 1);
     if (chunk() > 1) add(last.name + ".1", last_, chunk(), lanes_);
     if (lanes_ > 1) add(last.name + (chunk() > 1 ? ".2" : ".1"), last_, lanes_, 1);
     return out;
@@ -142,7 +152,7 @@ class ElementwiseScheduler {
     for (const Access& access : nest_.accesses) {
       if (access.dims.empty() || lanes_ < 2) continue;
       for (const auto& [axis, coefficient] : access.dims.back().terms) {
-        if (axis == last_ || c_.axes[axis].extent < kLineElements) continue;
+        if (axis == last_ || c_.axes[axis].extent < line_) continue;
         const double ns = predict(axis);
         if (ns < best_ns * 0.98) {
           best = axis;
@@ -165,7 +175,7 @@ class ElementwiseScheduler {
     double vectors = 1;
     for (const te::Axis& axis : c_.axes) vectors *= static_cast<double>(axis.extent);
     vectors /= static_cast<double>(lanes_);
-    const double peak = target_.flop_per_ns > 0 ? target_.flop_per_ns : 1;
+    const double peak = peak_flop_per_ns(target_);
     return slots * vectors * kFlopPerSlot * static_cast<double>(lanes_) / peak;
   }
 
@@ -190,6 +200,7 @@ class ElementwiseScheduler {
   const te::Compute& c_;
   const TargetInfo& target_;
   size_t last_;
+  int64_t line_;  // f32 in a line: points along another tensor's contiguous axis inside a tile
   int64_t lanes_ = 1;
   Nest nest_;
 };

@@ -42,12 +42,6 @@ size_t common_rows(const te::Program& program, const te::Compute& output) {
   return output.is_reduction() || inside ? rows : std::min(rows, output.axes.size() - 1);
 }
 
-bool calls_function(const te::Compute& c) {
-  bool calls = false;
-  for (const Expr& body : c.body) visit(body, [&](const Expr& e) { calls = calls || e.op() == Op::kCall; });
-  return calls;
-}
-
 // A division or an elementary function of each row that other stages read at every point: it stays a stage.
 bool is_once_a_row(const te::Program& program, const te::Compute& c) {
   bool costly = calls_function(c);
@@ -136,6 +130,7 @@ class RowScheduler {
 
  private:
   static constexpr int64_t kStreamsInLevel = 32;  // measured: softmax over 128 takes half the time at 1 KiB as at 4
+  static constexpr int64_t kPlainVectors = 4;     // of a step without functions: counting it costs as much as a vector
   static constexpr double kTileSlots = 8;         // counters and addresses of one tile
   static constexpr double kFunctionWait = 7 * kLatencySlots;  // of 14 dependent steps, two vectors of them in flight
 
@@ -246,7 +241,7 @@ class RowScheduler {
   void loops(schedule::Schedule& s, const te::Compute& c) const {
     if (c.axes.size() <= rows_ || c.axes.back().extent == 1) return;
     const std::string last = c.axes.back().name;
-    const int64_t registers = calls_function(c) ? tiling_.interleave : 1;
+    const int64_t registers = calls_function(c) ? tiling_.interleave : c.is_reduction() ? 1 : kPlainVectors;
     const int64_t lanes = std::min<int64_t>(lanes_for(c, target_) * registers, c.axes.back().extent);
     if (lanes < 2) return;
     s.split(c.name(), last, {lanes});

@@ -74,11 +74,6 @@ int64_t temporaries(int64_t vectors, const TileProblem& p, const TargetInfo& tar
 
 }  // namespace
 
-double slot_ns(const TargetInfo& target, int64_t lanes) {
-  constexpr double kFallbackFlopPerNs = 50;  // of targets whose peak is not known
-  return 2.0 * static_cast<double>(lanes) / (target.flop_per_ns > 0 ? target.flop_per_ns : kFallbackFlopPerNs);
-}
-
 std::vector<RegisterTile> best_tiles(const TileProblem& p, const TargetInfo& target, size_t count) {
   std::vector<RegisterTile> all;
   const int64_t max_vectors = std::min<int64_t>(4, ceil_div(p.columns, p.lanes));

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/target_info.h"
+#include "core/model_units.h"
 
 namespace tw::tune {
 
@@ -30,9 +30,6 @@ struct RegisterTile {
 
 /// Slots from an operand to the result of one addition, comparison or FMA: so many accumulators hide it.
 inline constexpr double kLatencySlots = 8;  // 4 cycles, 2 units
-
-/// Time in ns of one issue slot of vectors of `lanes` f32 on one unit: that of one FMA at peak.
-double slot_ns(const TargetInfo& target, int64_t lanes);
 
 /// The `count` tiles with the least predicted time for all rows and columns among those that fit the registers, best
 /// first: outer*inner*vectors accumulators + vectors of B + 1 broadcast <= registers.

@@ -6,21 +6,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/model_units.h"
 #include "support/math.h"
 
 namespace tw::tune {
 namespace {
 
-constexpr double kInputSlots = 7;           // issue slots of one vector of one point of an input tile: 2 products, a
-                                            // load, two stores, and what the stores wait for
-constexpr double kOutputSlots = 9;          // the same of an output tile
-constexpr double kExposed = 0.3;            // share of contiguous traffic that prefetching leaves visible
-constexpr double kExposedLoad = 0.2;        // share of the latency of a line that is read by itself
-constexpr double kExposedStore = 0.3;       // the same of a line that is written by itself: stores wait for each other
-constexpr double kUsable = 0.75;            // of a cache
-constexpr double kFallbackBytesPerNs = 20;  // of memory levels that were not measured
-constexpr size_t kRegisterTiles = 3;        // for each block
-constexpr int64_t kElement = 4;             // bytes
+constexpr double kExposed = 0.3;       // share of contiguous traffic that prefetching leaves visible
+constexpr double kExposedLoad = 0.2;   // share of the latency of a line that is read by itself
+constexpr double kExposedStore = 0.3;  // the same of a line that is written by itself: stores wait for each other
+constexpr double kUsable = 0.75;       // of a cache
+constexpr size_t kRegisterTiles = 3;   // for each block
+constexpr int64_t kElement = 4;        // bytes
 
 class Blocker {
  public:
@@ -160,13 +157,13 @@ class Blocker {
     const auto vectors = [&](int64_t channels) {
       return static_cast<double>(p_.points() * ceil_div(channels, p_.lanes) * blocks_of(b));
     };
-    return kInputSlots * tiles_of(b, true) * vectors(p_.channels) +
-           kOutputSlots * tiles_of(b, false) * vectors(p_.out_channels);
+    return kWinogradInputSlots * tiles_of(b, true) * vectors(p_.channels) +
+           kWinogradOutputSlots * tiles_of(b, false) * vectors(p_.out_channels);
   }
 
   double bandwidth(size_t level, int64_t working) const {
     const MemoryLevel& memory = target_.levels[level];
-    const double one = memory.read_per_ns > 0 ? memory.read_per_ns : kFallbackBytesPerNs;
+    const double one = memory.read_per_ns > 0 ? memory.read_per_ns : kNominalBytesPerNs;
     if (!memory.shared || memory.all_per_ns <= 0) return one;
     return std::min(one, memory.all_per_ns / static_cast<double>(working));
   }

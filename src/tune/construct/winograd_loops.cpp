@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/model_units.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "tune/construct/elementwise.h"
@@ -13,7 +14,6 @@ using schedule::Schedule;
 using Names = std::vector<std::string>;
 
 constexpr int64_t kReductionUnroll = 4;
-constexpr int64_t kLineBytes = 64;     // of targets without known caches
 constexpr int64_t kChannelBlock = 16;  // one line of f32
 
 std::string numbered(size_t d) { return fmt::format("i{}", d); }
@@ -188,8 +188,7 @@ class WinogradScheduler {
     const int64_t tiles = ceil_div(b_.high * b_.wide, b_.tile.inner);
     const int64_t panel = plan_.problem.channels * plan_.panel();
     const int64_t iterations = tiles * ceil_div(plan_.problem.channels, plan_.channel_block());
-    const int64_t line_bytes = target_.levels.empty() ? kLineBytes : target_.levels[0].line_bytes;
-    const int64_t line = line_bytes / DataType::f32().bytes();
+    const int64_t line = line_elements(target_, DataType::f32());
     s_.prefetch(accumulator(), {"r0.0", products(), tile_axis() + ".0"}, plan_.weights,
                 {panel, ceil_div(panel, iterations * line), line});
   }

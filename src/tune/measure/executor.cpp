@@ -1,6 +1,7 @@
 #include "tune/measure/executor.h"
 
 #include <dlpack/dlpack.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -48,9 +49,11 @@ int64_t count_copies(const Workload& workload, double rotate_bytes) {
 // Moves what caches hold of these bytes to memory. More than any cache holds leaves them by itself.
 void flush_caches([[maybe_unused]] const uint8_t* data, [[maybe_unused]] int64_t bytes) {
 #if defined(__x86_64__)
-  constexpr int64_t kLine = 64;
+  constexpr int64_t kUsualLine = 64;
   if (bytes > kMaxFlushBytes) return;
-  for (int64_t at = 0; at < bytes; at += kLine) _mm_clflush(data + at);
+  const int64_t known = sysconf(_SC_LEVEL1_DCACHE_LINESIZE);
+  const int64_t line = known > 0 ? known : kUsualLine;
+  for (int64_t at = 0; at < bytes; at += line) _mm_clflush(data + at);
   _mm_mfence();
 #endif
 }

@@ -13,11 +13,13 @@ constexpr double kPollSeconds = 0.02;
 }  // namespace
 
 MachineLock::MachineLock(const std::string& path, double seconds, const std::function<bool()>& stop) {
-  if (path.empty()) return;
+  held_ = path.empty();
+  if (held_) return;
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd_ < 0) return;
-  for (double waited = 0; flock(fd_, LOCK_EX | LOCK_NB) != 0 && waited < seconds; waited += kPollSeconds) {
-    if (stop && stop()) return;
+  for (double waited = 0;; waited += kPollSeconds) {
+    held_ = flock(fd_, LOCK_EX | LOCK_NB) == 0;
+    if (held_ || waited >= seconds || (stop && stop())) return;
     const timespec pause = {0, static_cast<long>(kPollSeconds * 1e9)};
     nanosleep(&pause, nullptr);
   }

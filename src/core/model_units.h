@@ -1,0 +1,32 @@
+// Units that closed-form models of time count in, for graph passes and constructors alike: issue slots and lines.
+#pragma once
+#include "core/target_info.h"
+
+namespace tw {
+
+/// Of targets whose figures are not known: those of a small server core.
+inline constexpr double kNominalFlopPerNs = 50;
+inline constexpr double kNominalBytesPerNs = 20;
+
+/// Issue slots that one vector of one point of a Winograd tile takes: of an input tile two products, a load, two
+/// stores and what the stores wait for; of an output tile likewise.
+inline constexpr double kWinogradInputSlots = 7;
+inline constexpr double kWinogradOutputSlots = 9;
+
+/// f32 operations in a ns of one unit at peak; an FMA is 2.
+inline double peak_flop_per_ns(const TargetInfo& target) {
+  return target.flop_per_ns > 0 ? target.flop_per_ns : kNominalFlopPerNs;
+}
+
+/// Time in ns of one issue slot of vectors of `lanes` f32 on one unit: that of one FMA at peak.
+inline double slot_ns(const TargetInfo& target, int64_t lanes) {
+  return 2.0 * static_cast<double>(lanes) / peak_flop_per_ns(target);
+}
+
+/// Bytes of a line of the nearest cache.
+inline int64_t line_bytes(const TargetInfo& target) {
+  return target.levels.empty() ? MemoryLevel().line_bytes : target.levels.front().line_bytes;
+}
+inline int64_t line_elements(const TargetInfo& target, DataType type) { return line_bytes(target) / type.bytes(); }
+
+}  // namespace tw

@@ -1,0 +1,146 @@
+// The minimum cut against all labellings of small random graphs.
+#include "transform/layout_problem.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "ops/list.h"
+#include "tests/transform/graph_tools.h"
+#include "transform/layout_costs.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+
+// A few operators on values of one shape, each on values before it; the last value is an output, and sometimes another.
+Graph random_graph(std::mt19937_64& random) {
+  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  const size_t channels = 4 << below(5), plane = 3 + below(20);
+  const std::string type = fmt::format("f32[1, {}, {}, {}]", channels, plane, plane);
+  std::string text =
+      fmt::format("graph g {{\n  input x : {}\n  input w : f32[{}, {}, 3, 3]\n  input d : f32[{}, 1, 3, 3]\n", type,
+                  channels, channels, channels);
+  std::vector<std::string> values = {"x"};
+  const size_t count = 3 + below(4);
+  for (size_t n = 0; n < count; ++n) {
+    const std::string name = fmt::format("v{}", n);
+    const std::string a = values[below(values.size())], b = values[below(values.size())];
+    const std::string forms[] = {
+        fmt::format("conv({}, w) {{pads = [1, 1, 1, 1]}}", a),
+        fmt::format("conv({}, d) {{group = {}, pads = [1, 1, 1, 1]}}", a, channels),
+        fmt::format("max_pool({}) {{kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [1, 1]}}", a),
+        fmt::format("relu({})", a),
+        fmt::format("add({}, {})", a, b),
+    };
+    text += fmt::format("  {} : {} = {} as {}\n", name, type, forms[below(std::size(forms))], name);
+    values.push_back(name);
+  }
+  text += "  output " + values.back() + (below(2) == 0 ? ", " + values[1 + below(count - 1)] : "") + "\n}";
+  return testing::parse(text);
+}
+
+// Cheap and dear copies, so that one choice does not win everywhere.
+TargetInfo random_target(std::mt19937_64& random) {
+  TargetInfo target = testing::context().target;
+  const double factor = std::exp2(static_cast<double>(random() % 9) - 4);
+  for (MemoryLevel& level : target.levels) {
+    level.copy_per_ns *= factor;
+    level.read_per_ns *= factor;
+    level.write_per_ns *= factor;
+  }
+  return target;
+}
+
+// What layout_problem.h says that a choice costs, summed up node by node.
+class Price {
+ public:
+  Price(const Graph& graph, const TargetInfo& target) : graph_(graph), costs_(graph, target) {}
+
+  // `last`: by value, whether it is stored channels last; `reads`: by node, the order in which a convolution reads.
+  double operator()(const std::vector<bool>& last, const std::vector<bool>& reads) const {
+    double ns = 0;
+    std::vector<bool> copied(graph_.values.size(), false);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      const ValueId in = node.inputs[0], out = node.outputs[0];
+      if (node.op == "conv" || node.op == "max_pool") {
+        const bool order = node.op == "conv" ? reads[n] : last[out];
+        ns += spatial(node)[order][last[out]];
+        copied[in] = copied[in] || order != last[in];
+      } else {
+        for (const ValueId operand : node.inputs) ns += last[operand] != last[out] ? costs_.conversion_ns(operand) : 0;
+      }
+    }
+    for (const ValueId out : graph_.outputs) copied[out] = copied[out] || last[out];
+    for (size_t id = 0; id < copied.size(); ++id) ns += copied[id] ? costs_.conversion_ns(static_cast<ValueId>(id)) : 0;
+    return ns;
+  }
+
+ private:
+  // No cut has a gain for two orders that differ beyond that of their parts: it is taken off.
+  LayoutCosts::OrderCosts spatial(const Node& node) const {
+    LayoutCosts::OrderCosts c = costs_.spatial_ns(node);
+    if (node.op == "conv") c[0][1] = std::max(c[0][1], c[0][0] + c[1][1] - c[1][0]);
+    return c;
+  }
+  const Graph& graph_;
+  LayoutCosts costs_;
+};
+
+struct Labelled {
+  std::vector<bool> last, reads;
+};
+
+Labelled labels_of(const Graph& graph, const LayoutChoice& choice) {
+  Labelled out{choice.channels_last, std::vector<bool>(graph.nodes.size())};
+  for (const OrderedRead& r : choice.reads) out.reads[static_cast<size_t>(r.node)] = r.channels_last;
+  return out;
+}
+
+// Bits of `mask`: values that nodes write, then reads of convolutions.
+Labelled labels_of(const Graph& graph, uint64_t mask) {
+  Labelled out{std::vector<bool>(graph.values.size()), std::vector<bool>(graph.nodes.size())};
+  for (size_t n = 0; n < graph.nodes.size(); ++n, mask >>= 1) out.last[graph.nodes[n].outputs[0]] = mask & 1;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.nodes[n].op != "conv") continue;
+    out.reads[n] = mask & 1;
+    mask >>= 1;
+  }
+  return out;
+}
+
+TEST(LayoutProblem, NoLabellingIsCheaper) {
+  std::mt19937_64 random(41);
+  int mixed = 0, last = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Graph graph = random_graph(random);
+    const TargetInfo target = random_target(random);
+    const Price price(graph, target);
+    const Labelled chosen = labels_of(graph, choose_layouts(graph, ops::all_ops(), target));
+    const double ns = price(chosen.last, chosen.reads);
+    size_t bits = graph.nodes.size();
+    for (const Node& node : graph.nodes) bits += node.op == "conv" ? 1 : 0;
+    double best = INFINITY;
+    for (uint64_t mask = 0; mask < uint64_t{1} << bits; ++mask) {
+      const Labelled labels = labels_of(graph, mask);
+      best = std::min(best, price(labels.last, labels.reads));
+    }
+    ASSERT_NEAR(ns, best, 1e-9 * best) << graph::to_string(graph);
+    size_t here = 0;
+    for (const Node& node : graph.nodes) here += chosen.last[node.outputs[0]] ? 1 : 0;
+    last += here == graph.nodes.size() ? 1 : 0;
+    mixed += here > 0 && here < graph.nodes.size() ? 1 : 0;
+  }
+  // The graphs ask something: several answers occur.
+  EXPECT_GT(mixed, 20);
+  EXPECT_GT(last, 20);
+  EXPECT_LT(mixed + last, 280);
+}
+
+}  // namespace
+}  // namespace tw::transform

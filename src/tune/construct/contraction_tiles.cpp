@@ -16,7 +16,8 @@
 namespace tw::tune {
 namespace {
 
-constexpr size_t kRegisterTiles = 4;     // best ones that are scaled up
+constexpr size_t kRegisterTiles = 4;     // best ones by their slots that are scaled up
+constexpr int kTilesOfWidth = 2;         // best ones of each number of vectors that are scaled up, too
 constexpr int kMostAlike = 3;            // candidates that differ in their blocks only
 constexpr size_t kTilesPerLevel = 3;     // rTiles kept for each memory level
 constexpr double kAccumulateSlots = 10;  // entering a tile again and adding one vector of its sums to memory
@@ -75,7 +76,7 @@ class Tiler {
   }
 
   std::vector<ContractionTiling> run(size_t limit) {
-    for (const RegisterTile& tile : best_tiles(tile_problem(), target_, kRegisterTiles)) {
+    for (const RegisterTile& tile : register_tiles()) {
       for (const int64_t blocks : reduction_blocks(tile)) scale(tile, blocks);
     }
     std::ranges::stable_sort(found_, {}, &ContractionTiling::predicted_ns);
@@ -166,6 +167,17 @@ class Tiler {
     int64_t steps = 1;
     for (const te::Axis& r : p_.reductions) steps *= r.extent;
     return std::max<int64_t>(1, steps);
+  }
+
+  // Those of fewest slots, and some of every width: where a panel of B does not fit a cache, narrower ones move fewer
+  // bytes for more slots.
+  std::vector<RegisterTile> register_tiles() const {
+    std::vector<RegisterTile> kept;
+    std::map<int64_t, int> of_width;
+    for (const RegisterTile& tile : best_tiles(tile_problem(), target_, SIZE_MAX)) {
+      if (of_width[tile.vectors]++ < kTilesOfWidth || kept.size() < kRegisterTiles) kept.push_back(tile);
+    }
+    return kept;
   }
 
   int64_t row_unit(const RegisterTile& tile) const { return axes_.has_two_rows() ? tile.outer : tile.inner; }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLoopSlots = 0.7;       // loop control of one reduction step, in FMA slots
 constexpr double kConflictSlots = 0.35;  // per row beyond the free ways of an L1 set
-constexpr int64_t kFreeWays = 6;         // of 8: the rest holds B and C
+constexpr int64_t kBusyWays = 2;         // of a set in L1: they hold B and C
 constexpr double kLoadSlots = 0.1;       // what a load costs besides its own slot: queues, a busy hyperthread
 constexpr double kIndistinct = 0.002;    // relative difference that the prediction cannot tell
 constexpr double kVisitSlots = 40;       // entering and leaving a tile
@@ -40,7 +40,8 @@ int64_t set_conflicts(int64_t rows, int64_t stride, const TargetInfo& target) {
 double step_slots(int64_t rows, int64_t vectors, const TileProblem& p, const TargetInfo& target) {
   const double fmas = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(p.a_is_vector ? rows * vectors + vectors : rows + vectors);
-  const double conflicts = kConflictSlots * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - kFreeWays);
+  const int64_t free_ways = target.levels.empty() ? rows : target.levels.front().ways - kBusyWays;
+  const double conflicts = kConflictSlots * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - free_ways);
   return std::max({fmas, loads, kLatencySlots}) + kLoadSlots * loads + kLoopSlots + conflicts +
          kVisitSlots / static_cast<double>(p.steps);
 }

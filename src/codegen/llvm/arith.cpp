@@ -1,8 +1,12 @@
 #include "codegen/llvm/arith.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <utility>
 
 #include "expr/scalar.h"
 #include "support/error.h"
@@ -213,6 +217,17 @@ Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, c
 Value* emit_fma(Builder& builder, DataType type, Value* a, Value* b, Value* c) {
   TW_CHECK(!is_half(type), "fma of {} is to be expanded before code generation", to_string(type));
   return builder.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
+}
+
+Value* emit_pair_product(Builder& builder, Value* a, Value* b) {
+  constexpr std::array<std::pair<unsigned, ::llvm::Intrinsic::ID>, 3> kByLanes = {
+      {{4, Intrinsic::x86_sse2_pmadd_wd}, {8, Intrinsic::x86_avx2_pmadd_wd}, {16, Intrinsic::x86_avx512_pmaddw_d_512}}};
+  const auto* words = ::llvm::dyn_cast<::llvm::FixedVectorType>(a->getType());
+  const auto* row = std::ranges::find_if(
+      kByLanes, [&](const auto& candidate) { return words != nullptr && candidate.first == words->getNumElements(); });
+  if (row == kByLanes.end()) return nullptr;
+  auto* halves = ::llvm::FixedVectorType::get(builder.getInt16Ty(), 2 * row->first);
+  return builder.CreateIntrinsic(row->second, {}, {builder.CreateBitCast(a, halves), builder.CreateBitCast(b, halves)});
 }
 
 Value* emit_sqrt(Builder& builder, DataType type, Value* x) {

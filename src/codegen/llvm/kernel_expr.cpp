@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codegen/llvm/kernel_emitter.h"
+#include "expr/pair_product.h"
 #include "support/error.h"
 
 namespace tw::codegen::cpu {
@@ -120,9 +121,18 @@ Value* KernelEmitter::compute_vector(const Expr& e) {
   }
 }
 
+// One instruction where a register holds the words of all lanes; null elsewhere.
+Value* KernelEmitter::pair_product(const Expr& e) {
+  const std::optional<PairOperands> words = match_pair_product(e);
+  if (!words) return nullptr;
+  const int bytes = e.type().lanes() * e.type().bits() / 8;
+  return bytes > level_.vector_bytes ? nullptr : emit_pair_product(builder_, value(words->a), value(words->b));
+}
+
 Value* KernelEmitter::binary(const Expr& e) {
   const DataType type = e.arg(0).type();
   if (Value* compared = lane_comparison(e)) return compared;
+  if (Value* sum = pair_product(e)) return sum;
   Value* a = value(e.arg(0));
   Value* b = value(e.arg(1));
   OperandFacts facts;

@@ -86,6 +86,8 @@ Value* KernelEmitter::compute(const Expr& e) {
     case Op::kFma: {
       Value* a = value(e.arg(0));
       Value* b = value(e.arg(1));
+      if (e.type().scalar() == ScalarType::kF64 && !level_.has("fma"))
+        return emit_fma_by_parts(builder_, a, b, value(e.arg(2)));
       return emit_fma(builder_, e.type(), a, b, value(e.arg(2)));
     }
     case Op::kSelect:

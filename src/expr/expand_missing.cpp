@@ -5,30 +5,7 @@
 namespace tw {
 namespace {
 
-// a = high + low, each of at most 26 bits (Veltkamp 1968).
-struct Halves {
-  Expr high;
-  Expr low;
-};
-Halves split(const MathBuilder& m, const Expr& a) {
-  const Expr scaled = m.share(a * m.number(0x1p27 + 1));
-  const Expr high = m.share(scaled - (scaled - a));
-  return {high, m.share(a - high)};
-}
-
-Expr fma_f64(const MathBuilder& m, const Expr& a, const Expr& b, const Expr& c) {
-  const Halves x = split(m, a), y = split(m, b);
-  const Expr product = m.share(a * b);
-  const Expr of_product = ((x.high * y.high - product) + x.high * y.low + x.low * y.high) + x.low * y.low;
-  const Expr sum = m.share(product + c);
-  const Expr from_c = m.share(sum - product);
-  const Expr of_sum = (product - (sum - from_c)) + (c - from_c);
-  const Expr value = m.share(sum + (of_product + of_sum));
-  return select(value == value, value, sum);  // errors of infinities are NaN
-}
-
-Expr expand_fma(const MathBuilder& m, const std::vector<Expr>& args) {
-  if (m.is_f64()) return fma_f64(m, m.share(args[0]), m.share(args[1]), m.share(args[2]));
+Expr expand_fma(const std::vector<Expr>& args) {
   const auto wide = [](const Expr& x) { return cast(DataType::f64(), x); };
   return cast(DataType::f32(), wide(args[0]) * wide(args[1]) + wide(args[2]));
 }
@@ -63,7 +40,7 @@ Expr split_fma(const Expr& e, const Share& share) {
 Expr expand_missing(const Expr& e, const Instructions& has, const Share& share) {
   return rewrite_sharing(e, share, [&](const Expr& x, const Share& s) {
     const MathBuilder m(x.type(), s);
-    if (x.op() == Op::kFma && !has.fma) return expand_fma(m, x->args);
+    if (x.op() == Op::kFma && !has.fma && !m.is_f64()) return expand_fma(x->args);
     return is_rounding(x.op()) && !has.rounding && x.type().is_float() ? expand_rounding(m, x.op(), x.arg(0)) : x;
   });
 }

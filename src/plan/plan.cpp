@@ -32,7 +32,7 @@ class Parser {
     if (line_ != kHeader) fail("expected '" + std::string(kHeader) + "'");
     while (next()) {
       if (starts("target "))
-        open_target();
+        target_ = rest("target ");  // of the entries that follow
       else if (starts("entry "))
         open_entry();
       else if (starts("graph ") && !plan_.entries.empty())
@@ -65,11 +65,6 @@ class Parser {
   void open_entry() {
     close_group();
     plan_.entries.push_back({rest("entry "), {}, {}, target_});
-  }
-
-  void open_target() {
-    close_group();
-    target_ = rest("target ");
   }
 
   void open_group() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "expr/analyzer.h"
+#include "expr/pair_product.h"
 
 namespace tw::schedule {
 namespace {
@@ -30,6 +31,12 @@ void add_parts(const Expr& condition, const VarMap& point, std::vector<Expr>& pa
   bool reads = false;
   visit(condition, [&](const Expr& e) { reads = reads || e.op() == Op::kLoad; });
   if (!reads) parts.push_back(substitute(condition, point));
+}
+
+// The factors of a product, of numbers or of pairs of them.
+std::optional<PairOperands> product_operands(const Expr& e) {
+  if (e.op() == Op::kMul) return PairOperands{e.arg(0), e.arg(1)};
+  return match_pair_product(e);
 }
 
 }  // namespace
@@ -102,13 +109,14 @@ Result<Contraction> match_contraction(const te::Compute& compute) {
   if (compute.outputs.size() != 1 || compute.axes.empty())
     return declined("{} has no axis or several outputs", compute.name());
   const Expr body = summed_term(compute.body[0]);
-  if (body.op() != Op::kMul) return declined("{} does not sum products", compute.name());
+  const std::optional<PairOperands> operands = product_operands(body);
+  if (!operands) return declined("{} does not sum products", compute.name());
   Contraction match;
   match.compute = &compute;
   if (!body.same(compute.body[0])) match.condition = compute.body[0].arg(0);
-  match.a = strip_guard(body.arg(0));
-  match.b = strip_guard(body.arg(1));
-  match.guarded = strip_casts(body.arg(0)).op() == Op::kSelect || strip_casts(body.arg(1)).op() == Op::kSelect;
+  match.a = strip_guard(operands->a);
+  match.b = strip_guard(operands->b);
+  match.guarded = strip_casts(operands->a).op() == Op::kSelect || strip_casts(operands->b).op() == Op::kSelect;
   if (match.a.op() != Op::kLoad || match.b.op() != Op::kLoad)
     return declined("{} multiplies more than two reads", compute.name());
   match.column = compute.axes.back();

@@ -39,7 +39,9 @@ bool is_cheap(const Editor& editor, const Node& node) {
   }
   const graph::OpDef& op = editor.ops().at(node.op);
   const bool sums = op.op_class == graph::OpClass::kContraction || op.op_class == graph::OpClass::kOpaque;
-  return (written_bytes <= kSmallBytes || written_bytes <= read_bytes) &&
+  // A contraction would read words that are packed anew in every run.
+  const bool packs = node.op == "pack_pairs";
+  return (written_bytes <= kSmallBytes || written_bytes <= read_bytes || packs) &&
          elements <= (sums ? kContractionElements : kReferenceElements);
 }
 

@@ -1,8 +1,12 @@
 #include "codegen/llvm/arith.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <utility>
 
 #include "expr/scalar.h"
 #include "support/error.h"
@@ -213,6 +217,39 @@ Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, c
 Value* emit_fma(Builder& builder, DataType type, Value* a, Value* b, Value* c) {
   TW_CHECK(!is_half(type), "fma of {} is to be expanded before code generation", to_string(type));
   return builder.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
+}
+
+Value* emit_fma_by_parts(Builder& builder, Value* a, Value* b, Value* c) {
+  const auto add = [&](Value* x, Value* y) { return builder.CreateFAdd(x, y); };
+  const auto sub = [&](Value* x, Value* y) { return builder.CreateFSub(x, y); };
+  const auto mul = [&](Value* x, Value* y) { return builder.CreateFMul(x, y); };
+  // x = high + low, each of at most 26 bits (Veltkamp 1968).
+  const auto split = [&](Value* x) {
+    Value* scaled = mul(x, ::llvm::ConstantFP::get(x->getType(), 0x1p27 + 1));
+    Value* high = sub(scaled, sub(scaled, x));
+    return std::pair(high, sub(x, high));
+  };
+  const auto [a_high, a_low] = split(a);
+  const auto [b_high, b_low] = split(b);
+  Value* product = mul(a, b);
+  Value* middle = add(add(sub(mul(a_high, b_high), product), mul(a_high, b_low)), mul(a_low, b_high));
+  Value* of_product = add(middle, mul(a_low, b_low));
+  Value* sum = add(product, c);
+  Value* from_c = sub(sum, product);
+  Value* of_sum = add(sub(product, sub(sum, from_c)), sub(c, from_c));
+  Value* value = add(sum, add(of_product, of_sum));
+  return builder.CreateSelect(builder.CreateFCmpORD(value, value), value, sum);  // errors of infinities are NaN
+}
+
+Value* emit_pair_product(Builder& builder, Value* a, Value* b) {
+  constexpr std::array<std::pair<unsigned, ::llvm::Intrinsic::ID>, 3> kByLanes = {
+      {{4, Intrinsic::x86_sse2_pmadd_wd}, {8, Intrinsic::x86_avx2_pmadd_wd}, {16, Intrinsic::x86_avx512_pmaddw_d_512}}};
+  const auto* words = ::llvm::dyn_cast<::llvm::FixedVectorType>(a->getType());
+  const auto* row = std::ranges::find_if(
+      kByLanes, [&](const auto& candidate) { return words != nullptr && candidate.first == words->getNumElements(); });
+  if (row == kByLanes.end()) return nullptr;
+  auto* halves = ::llvm::FixedVectorType::get(builder.getInt16Ty(), 2 * row->first);
+  return builder.CreateIntrinsic(row->second, {}, {builder.CreateBitCast(a, halves), builder.CreateBitCast(b, halves)});
 }
 
 Value* emit_sqrt(Builder& builder, DataType type, Value* x) {

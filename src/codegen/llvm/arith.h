@@ -18,6 +18,13 @@ Value* emit_unary(Builder& builder, Op op, DataType type, Value* x);
 Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, const OperandFacts& facts = {});
 /// a * b + c rounded once, on f32 or f64.
 Value* emit_fma(Builder& builder, DataType type, Value* a, Value* b, Value* c);
+/// Of i32 vectors a and b the sums of the products of their lanes' 16-bit halves (expr/pair_product.h), as one
+/// instruction; null where no register has as many lanes.
+Value* emit_pair_product(Builder& builder, Value* a, Value* b);
+/// a * b + c of f64 for levels without fma, from the exact error of the product (Dekker 1971) and of the sum (Knuth):
+/// at most one unit in the last place from the result rounded once where nothing over- or underflows, equal to it where
+/// it needs no rounding.
+Value* emit_fma_by_parts(Builder& builder, Value* a, Value* b, Value* c);
 /// The square root, correctly rounded.
 Value* emit_sqrt(Builder& builder, DataType type, Value* x);
 /// Combines all lanes in the order of combine_lanes (expr/scalar.h), which needs no reassociation flag and is a tree of

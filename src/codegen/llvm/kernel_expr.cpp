@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codegen/llvm/kernel_emitter.h"
+#include "expr/pair_product.h"
 #include "support/error.h"
 
 namespace tw::codegen::cpu {
@@ -85,6 +86,8 @@ Value* KernelEmitter::compute(const Expr& e) {
     case Op::kFma: {
       Value* a = value(e.arg(0));
       Value* b = value(e.arg(1));
+      if (e.type().scalar() == ScalarType::kF64 && !level_.has("fma"))
+        return emit_fma_by_parts(builder_, a, b, value(e.arg(2)));
       return emit_fma(builder_, e.type(), a, b, value(e.arg(2)));
     }
     case Op::kSelect:
@@ -120,9 +123,18 @@ Value* KernelEmitter::compute_vector(const Expr& e) {
   }
 }
 
+// One instruction where a register holds the words of all lanes; null elsewhere.
+Value* KernelEmitter::pair_product(const Expr& e) {
+  const std::optional<PairOperands> words = match_pair_product(e);
+  if (!words) return nullptr;
+  const int bytes = e.type().lanes() * e.type().bits() / 8;
+  return bytes > level_.vector_bytes ? nullptr : emit_pair_product(builder_, value(words->a), value(words->b));
+}
+
 Value* KernelEmitter::binary(const Expr& e) {
   const DataType type = e.arg(0).type();
   if (Value* compared = lane_comparison(e)) return compared;
+  if (Value* sum = pair_product(e)) return sum;
   Value* a = value(e.arg(0));
   Value* b = value(e.arg(1));
   OperandFacts facts;

@@ -102,6 +102,8 @@ MachineOutput generate(Module& module, MachineFormat format) {
   passes.add(::llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
   ::llvm::TargetPassConfig* config = machine.createPassConfig(passes);
   config->setDisableVerify(true);
+  // It makes trees of chains of integer sums: their partial sums do not fit beside a tile's accumulators.
+  config->disablePass(&::llvm::MachineCombinerID);
   passes.add(config);
   auto* functions = new ::llvm::MachineModuleInfoWrapperPass(&machine);
   passes.add(functions);

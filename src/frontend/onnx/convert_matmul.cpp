@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "frontend/onnx/converters.h"
+#include "frontend/onnx/integer_matmul.h"
 
 namespace tw::frontend {
 namespace {
@@ -33,10 +34,7 @@ Outputs convert_gemm(NodeContext& c) {
 }
 
 Outputs convert_matmul_integer(NodeContext& c) {
-  std::vector<ValueId> inputs{c.input(0), c.input(1)};
-  if (c.has(2) || c.has(3)) inputs.push_back(c.input_or_absent(2));
-  if (c.has(3)) inputs.push_back(c.input(3));
-  return {c.emit().op("matmul_integer", std::move(inputs))};
+  return {integer_matmul(c.emit(), {c.input(0), c.input_or_absent(2)}, {c.input(1), c.input_or_absent(3)})};
 }
 
 constexpr int64_t kMaxEliminations = 64;  // rows of a matrix whose determinant is taken; each is some ten operators

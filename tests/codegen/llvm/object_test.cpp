@@ -83,10 +83,13 @@ TEST(Levels, AreOrderedAndKnowTheHost) {
   EXPECT_EQ(find_level("x86-64-v9"), nullptr);
   EXPECT_EQ(find_level("host"), &host_level());
   int previous = 0;
+  size_t features = 0;
   for (const CpuLevel& level : cpu_levels()) {
     EXPECT_EQ(find_level(level.name), &level);
-    EXPECT_GT(level.vector_bytes, previous);
+    EXPECT_GE(level.vector_bytes, previous);
+    EXPECT_GT(level.required.size(), features);
     previous = level.vector_bytes;
+    features = level.required.size();
   }
   EXPECT_TRUE(find_level("x86-64-v3")->has("fma"));
   EXPECT_FALSE(find_level("x86-64-v2")->has("fma"));

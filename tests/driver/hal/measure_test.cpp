@@ -138,7 +138,7 @@ TEST(Kernels, ChaseFollowsAndClockCounts) {
 TEST(Kernels, FmaAccumulates) {
   std::vector<float> in(16, 0.5F), out(12 * 8);
   in[0] = 1;  // x of lane 0: acc grows by 0.5 a step
-  const JitModule module = generate(fma_kernel("fma", 12, 8));
+  const JitModule module = generate(fma_kernel("fma", 12, 8, MultiplyAdd::kFused));
   void* buffers[] = {in.data(), out.data()};
   module.function("fma")(buffers, nullptr, 0, 1);
   for (size_t i = 0; i < out.size(); ++i)

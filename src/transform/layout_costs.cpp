@@ -11,6 +11,7 @@ namespace {
 constexpr double kNominalFlopPerNs = 50;   // of targets whose figures are not known
 constexpr double kNominalBytesPerNs = 20;  // the same
 constexpr double kConversionShare = 0.7;   // of a copy's bandwidth that a transposing copy reaches
+constexpr double kShortLines = 3;          // times that of a transposing copy along rows that are shorter than a line
 constexpr double kResident = 0.75;         // of a cache: the rest holds other things
 constexpr double kDenseShare = 0.9;        // of the FMA peak with vectors along the output channels
 constexpr double kRowShare = 0.7;          // the same with vectors along image rows, whose operands are not in panels
@@ -42,8 +43,9 @@ struct LayoutCosts::Problem {
   int64_t lanes = 1;
   double in_bytes = 0, out_bytes = 0, weight_bytes = 0;
   bool padded = false;
-  bool strided = false;    // along the last dim
-  bool pointwise = false;  // rows of the output are rows of the input: all spatial dims are one
+  bool short_rows = false;  // rows of the input with their padding are shorter than a line
+  bool strided = false;     // along the last dim
+  bool pointwise = false;   // rows of the output are rows of the input: all spatial dims are one
   bool is_contraction = true;
 };
 
@@ -63,7 +65,10 @@ LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
   const auto all = [](const std::vector<int64_t>& list, int64_t value) {
     return std::ranges::all_of(list, [&](int64_t v) { return v == value; });
   };
-  p.padded = !all(node.ints_attr_or("pads", {}), 0);
+  const std::vector<int64_t> pads = node.ints_attr_or("pads", {});
+  p.padded = !all(pads, 0);
+  const int64_t padded_row = x.shape.back() + (pads.empty() ? 0 : pads[pads.size() / 2 - 1] + pads.back());
+  p.short_rows = !target_.levels.empty() && padded_row * x.type.bytes() < target_.levels.front().line_bytes;
   const std::vector<int64_t> strides = node.ints_attr_or("strides", {});
   p.strided = !strides.empty() && strides.back() > 1;
   if (!p.is_contraction) {
@@ -156,7 +161,8 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   if (out == 1) {
     const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
     const double sums = around * vectors * steps * slot_ns(p.lanes) / kDenseShare;
-    const double pad = !p.padded ? 0 : in == 0 ? transpose_ns(p.in_bytes) : copy_ns(p.in_bytes);
+    const double from_planes = transpose_ns(p.in_bytes) * (p.short_rows ? kShortLines : 1);
+    const double pad = !p.padded ? 0 : in == 0 ? from_planes : copy_ns(p.in_bytes);
     return sums + pad + (in == 0 && !p.padded ? scattered_rows_ns(p) : 0);
   }
   const int64_t row_vectors =

@@ -363,6 +363,21 @@ TEST(Memory, MasksOfRegisterBuffers) {
   EXPECT_EQ(code.kernel("k").stack_bytes, 0);
 }
 
+// The last vector ends beyond the buffer, in lanes that the mask leaves out.
+TEST(Memory, MasksAtTheEndOfARegisterBuffer) {
+  check_all(R"(program tail
+    kernel k(X: f32[64] param, Y: f32[64] param written) {
+      alloc acc: f32[10] register
+      acc[ramp(0, 1, 8)] = X[ramp(0, 1, 8)]
+      acc[ramp(8, 1, 8)] = broadcast(0:f32, 8) if (ramp(0, 1, 8) < broadcast(2, 8))
+      for i in 9 {
+        acc[ramp(8, 1, 8)] = (X[ramp(i, 1, 8)] if (ramp(0, 1, 8) < broadcast(2, 8))) + (acc[ramp(8, 1, 8)] if (ramp(0, 1, 8) < broadcast(2, 8))) if (ramp(0, 1, 8) < broadcast(2, 8))
+      }
+      Y[ramp(0, 1, 8)] = acc[ramp(0, 1, 8)]
+      Y[ramp(8, 1, 8)] = (acc[ramp(8, 1, 8)] if (ramp(0, 1, 8) < broadcast(2, 8))) if (ramp(0, 1, 8) < broadcast(2, 8))
+    })");
+}
+
 // In place, the first iteration changes what the others read as X[0]: only right when X[0] is not held in a register.
 TEST(Memory, ParametersMayOverlapWhenAsked) {
   const loop::Program program = parse(R"(program overlap

@@ -134,22 +134,28 @@ double LayoutCosts::conversion_ns(graph::ValueId id) const {
   return transpose_ns(as_double(num_elements(type.shape) * type.type.bytes()));
 }
 
+// Whether lines `stride` lines apart, `count` of them, stay in a cache together: they share some of its sets.
+bool LayoutCosts::holds_lines(const MemoryLevel& level, int64_t stride, int64_t count) {
+  const int64_t ways = std::max(1, level.ways);
+  const int64_t sets = std::max<int64_t>(1, level.capacity_bytes / (std::max<int64_t>(1, level.line_bytes) * ways));
+  return count <= sets / std::gcd(std::max<int64_t>(1, stride), sets) * ways / 2;
+}
+
 // A contraction that reads its pixels from planes touches one line for each channel of a register tile: streams too
 // many for prefetching. Where the lines of all channels do not stay in the first cache together, each visit brings them
-// in again.
+// in again from the nearest level in which they do.
 double LayoutCosts::scattered_rows_ns(const Problem& p) const {
   if (target_.levels.size() < 2) return 0;
-  const MemoryLevel& l1 = target_.levels.front();
-  const int64_t line = std::max<int64_t>(1, l1.line_bytes);
-  const int64_t sets = std::max<int64_t>(1, l1.capacity_bytes / (line * std::max(1, l1.ways)));
+  const int64_t line = std::max<int64_t>(1, target_.levels.front().line_bytes);
   const int64_t plane_lines = static_cast<int64_t>(p.in_bytes) / (p.batch * p.groups * p.channels) / line;
-  const int64_t used_sets = sets / std::gcd(std::max<int64_t>(1, plane_lines), sets);
   const double streamed = p.in_bytes / or_nominal(level_of(p.in_bytes)->read_per_ns, kNominalBytesPerNs);
-  if (p.channels <= used_sets * l1.ways / 2) return streamed;
+  size_t home = 0;
+  while (home + 1 < target_.levels.size() && !holds_lines(target_.levels[home], plane_lines, p.channels)) ++home;
+  if (home == 0) return streamed;
   const double tiles = as_double(p.batch * ceil_div(p.points, kTilePixels) *
                                  ceil_div(p.out_channels, kTileVectors * p.lanes) * p.groups);
   const double bytes = tiles * as_double(p.channels * p.taps * line);
-  return std::max(streamed, kExposedRows * bytes / or_nominal(target_.levels[1].read_per_ns, kNominalBytesPerNs));
+  return std::max(streamed, kExposedRows * bytes / or_nominal(target_.levels[home].read_per_ns, kNominalBytesPerNs));
 }
 
 // Channels last: vectors along the output channels, pixels read as scalars from anywhere, padding in a copy that brings

@@ -10,6 +10,7 @@ namespace tw::transform {
 namespace {
 
 constexpr double kConversionShare = 0.7;  // of a copy's bandwidth that a transposing copy reaches
+constexpr double kShortLines = 3;         // times that of a transposing copy along rows that are shorter than a line
 constexpr double kResident = 0.75;        // of a cache: the rest holds other things
 constexpr double kDenseShare = 0.9;       // of the FMA peak with vectors along the output channels
 constexpr double kRowShare = 0.7;         // the same with vectors along image rows, whose operands are not in panels
@@ -41,8 +42,9 @@ struct LayoutCosts::Problem {
   int64_t lanes = 1;
   double in_bytes = 0, out_bytes = 0, weight_bytes = 0;
   bool padded = false;
-  bool strided = false;    // along the last dim
-  bool pointwise = false;  // rows of the output are rows of the input: all spatial dims are one
+  bool short_rows = false;  // rows of the input with their padding are shorter than a line
+  bool strided = false;     // along the last dim
+  bool pointwise = false;   // rows of the output are rows of the input: all spatial dims are one
   bool is_contraction = true;
 };
 
@@ -62,7 +64,10 @@ LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
   const auto all = [](const std::vector<int64_t>& list, int64_t value) {
     return std::ranges::all_of(list, [&](int64_t v) { return v == value; });
   };
-  p.padded = !all(node.ints_attr_or("pads", {}), 0);
+  const std::vector<int64_t> pads = node.ints_attr_or("pads", {});
+  p.padded = !all(pads, 0);
+  const int64_t padded_row = x.shape.back() + (pads.empty() ? 0 : pads[pads.size() / 2 - 1] + pads.back());
+  p.short_rows = !target_.levels.empty() && padded_row * x.type.bytes() < target_.levels.front().line_bytes;
   const std::vector<int64_t> strides = node.ints_attr_or("strides", {});
   p.strided = !strides.empty() && strides.back() > 1;
   if (!p.is_contraction) {
@@ -124,22 +129,28 @@ double LayoutCosts::conversion_ns(graph::ValueId id) const {
   return transpose_ns(as_double(num_elements(type.shape) * type.type.bytes()));
 }
 
+// Whether lines `stride` lines apart, `count` of them, stay in a cache together: they share some of its sets.
+bool LayoutCosts::holds_lines(const MemoryLevel& level, int64_t stride, int64_t count) {
+  const int64_t ways = std::max(1, level.ways);
+  const int64_t sets = std::max<int64_t>(1, level.capacity_bytes / (std::max<int64_t>(1, level.line_bytes) * ways));
+  return count <= sets / std::gcd(std::max<int64_t>(1, stride), sets) * ways / 2;
+}
+
 // A contraction that reads its pixels from planes touches one line for each channel of a register tile: streams too
 // many for prefetching. Where the lines of all channels do not stay in the first cache together, each visit brings them
-// in again.
+// in again from the nearest level in which they do.
 double LayoutCosts::scattered_rows_ns(const Problem& p) const {
   if (target_.levels.size() < 2) return 0;
-  const MemoryLevel& l1 = target_.levels.front();
-  const int64_t line = std::max<int64_t>(1, l1.line_bytes);
-  const int64_t sets = std::max<int64_t>(1, l1.capacity_bytes / (line * std::max(1, l1.ways)));
+  const int64_t line = std::max<int64_t>(1, target_.levels.front().line_bytes);
   const int64_t plane_lines = static_cast<int64_t>(p.in_bytes) / (p.batch * p.groups * p.channels) / line;
-  const int64_t used_sets = sets / std::gcd(std::max<int64_t>(1, plane_lines), sets);
   const double streamed = p.in_bytes / or_nominal(level_of(p.in_bytes)->read_per_ns, kNominalBytesPerNs);
-  if (p.channels <= used_sets * l1.ways / 2) return streamed;
+  size_t home = 0;
+  while (home + 1 < target_.levels.size() && !holds_lines(target_.levels[home], plane_lines, p.channels)) ++home;
+  if (home == 0) return streamed;
   const double tiles = as_double(p.batch * ceil_div(p.points, kTilePixels) *
                                  ceil_div(p.out_channels, kTileVectors * p.lanes) * p.groups);
   const double bytes = tiles * as_double(p.channels * p.taps * line);
-  return std::max(streamed, kExposedRows * bytes / or_nominal(target_.levels[1].read_per_ns, kNominalBytesPerNs));
+  return std::max(streamed, kExposedRows * bytes / or_nominal(target_.levels[home].read_per_ns, kNominalBytesPerNs));
 }
 
 // Channels last: vectors along the output channels, pixels read as scalars from anywhere, padding in a copy that brings
@@ -151,7 +162,8 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   if (out == 1) {
     const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
     const double sums = around * vectors * steps * slot_ns(target_, p.lanes) / kDenseShare;
-    const double pad = !p.padded ? 0 : in == 0 ? transpose_ns(p.in_bytes) : copy_ns(p.in_bytes);
+    const double from_planes = transpose_ns(p.in_bytes) * (p.short_rows ? kShortLines : 1);
+    const double pad = !p.padded ? 0 : in == 0 ? from_planes : copy_ns(p.in_bytes);
     return sums + pad + (in == 0 && !p.padded ? scattered_rows_ns(p) : 0);
   }
   const int64_t row_vectors =

@@ -30,6 +30,7 @@ class LayoutCosts {
   const MemoryLevel* level_of(double bytes) const;
   double copy_ns(double bytes) const;
   double transpose_ns(double bytes) const;
+  static bool holds_lines(const MemoryLevel& level, int64_t stride, int64_t count);
   double scattered_rows_ns(const Problem& p) const;
 
   const graph::Graph& graph_;

@@ -20,6 +20,16 @@ TEST(SplitGuards, KindsOfLoopsStay) {
       "for j in 4 vectorized { Y[0, j] = 0:f32 } for jt in 2 vectorized { Y[0, (jt + 4)] = 0:f32 }");
 }
 
+// The columns end inside the first vector: the second one is not there, and the first one is shorter.
+TEST(SplitGuards, IterationsInWhichAGuardNeverHoldsGo) {
+  expect_pass(
+      "split-guards",
+      "for i in 3 unrolled { for j in 4 vectorized { if (((i * 4) + j) < 3) { Y[0, ((i * 4) + j)] = 0:f32 } } }",
+      "for j in 3 vectorized { Y[0, j] = 0:f32 }");
+  expect_pass("split-guards", "for i in 2 { for j in 4 { if (5 < ((i * 4) + j)) { Y[0, ((i * 4) + j)] = 0:f32 } } }",
+              "for jtt in 2 { Y[0, (jtt + 6)] = 0:f32 }");
+}
+
 TEST(SplitGuards, TwoGuardsOfOneLoop) {
   expect_pass("split-guards", "for i in 8 { if (i < 3) { Y[i, 0] = 0:f32 } if (i < 5) { Y[i, 1] = 0:f32 } }",
               "for i in 3 { Y[i, 0] = 0:f32 Y[i, 1] = 0:f32 } for it in 2 { Y[(it + 3), 1] = 0:f32 }");

@@ -116,6 +116,35 @@ TEST(MatchContraction, ConditionsLeaveTheLoopsThatTheyDoNotDependOn) {
   EXPECT_LT(test, text.find("for y.i0 in")) << text;
 }
 
+// Products with padding are zero. Rows that have a serial loop are tested once for all products that they decide,
+// unrolled ones are not.
+TEST(MatchContraction, RowsInThePaddingAreSkipped) {
+  const te::Program p = testing::conv_2d({5, 8, 4, 3, 1});
+  EXPECT_EQ(nonzero_conditions(*p.find_compute("conv"), [&](const auto& t) { return p.find_compute(t); }).size(), 4u);
+  EXPECT_TRUE(nonzero_conditions(*p.find_compute("conv"), [](const auto&) { return nullptr; }).empty());
+  Schedule s;
+  s.reorder("conv", {"i0", "r1", "r2", "r0", "i1", "i2"});
+  const std::string plain = loop::to_string(apply(p, s));
+  EXPECT_EQ(plain.find("if ("), std::string::npos) << "a sum that is no tile of products\n" << plain;
+  s.unroll("conv", "i1");
+  s.tensorize("conv", "r1", "fma_tile", {});
+  const std::string text = loop::to_string(apply(p, s));
+  const size_t test = text.find("if ((conv.i0 + conv.r1) < 6)");
+  ASSERT_NE(test, std::string::npos) << text;
+  EXPECT_LT(test, text.find("for conv.r2 in")) << text;
+  EXPECT_EQ(text.find("(conv.i1 + conv.r2) <"), std::string::npos) << text;
+}
+
+// Too few products inside of a test.
+TEST(MatchContraction, FewProductsAreNotTested) {
+  const te::Program p = testing::conv_2d({5, 2, 4, 3, 1});
+  Schedule s;
+  s.reorder("conv", {"i0", "r0", "r2", "r1", "i1", "i2"});
+  s.tensorize("conv", "r0", "fma_tile", {});
+  const std::string text = loop::to_string(apply(p, s));
+  EXPECT_EQ(text.find("if ("), std::string::npos) << text;
+}
+
 TEST(MatchContraction, DeclinesWithAReason) {
   const te::Program softmax = testing::softmax(3, 5);
   EXPECT_EQ(match_contraction(softmax.computes[0]).reason(), "max is no sum");

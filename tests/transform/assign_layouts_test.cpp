@@ -85,6 +85,17 @@ TEST(AssignLayouts, DepthwiseConvolutionAloneStaysInPlace) {
   EXPECT_EQ(copies(g), 0);
 }
 
+// Neighbours in a row of a transposed convolution belong to two phases: vectors run along channels.
+TEST(AssignLayouts, PhasesHaveNoRows) {
+  const Graph g = laid_out(R"(graph g {
+  input x : f32[1, 16, 14, 14]
+  input w : f32[64, 16, 2, 2, 1, 1]
+  y : f32[1, 64, 28, 28] = conv_phases(x, w) {counts = [1, 1, 1, 1], extents = [14, 14], spacing = [1, 1], starts = [0, 0, 0, 0]} as y
+  output y
+})");
+  EXPECT_EQ(layout_of(g, "y_channels_last"), kLast4);
+}
+
 // What leaves the model is row-major: with enough work per element a copy at the end costs less.
 TEST(AssignLayouts, OutputsAreCopiedOnce) {
   const Graph g = laid_out(R"(graph g {

@@ -177,6 +177,59 @@ TEST(Construct, EpilogueThatReadsTheSumTwice) {
 
 TEST(Construct, DepthwiseConvolution) { check({testing::depthwise(9, 21), {"w"}}, "cpu:x86-64-v4", "contraction"); }
 
+// Channels last with one pixel of padding around, `group` groups of c input and oc output channels.
+te::Program padded_grouped_conv(int64_t images, int64_t group, int64_t c, int64_t oc) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {images, 5, 5, group * c});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {group * oc, c, 3, 3});
+  const auto inside = [](const Expr& i) { return i >= Expr(1) && i < Expr(6); };
+  const te::Tensor pad = b.compute("pad", {images, 7, 7, group * c}, [&](const auto& i) {
+    return select(inside(i[1]) && inside(i[2]), x({i[0], i[1] - Expr(1), i[2] - Expr(1), i[3]}), float_imm(0));
+  });
+  const te::Tensor y = b.reduce("conv", {images, 5, 5, group * oc}, {c, 3, 3}, te::CombinerKind::kSum,
+                                [&](const auto& i, const auto& r) {
+                                  const Expr channel = group == 1 ? r[0] : floor_div(i[3], Expr(oc)) * Expr(c) + r[0];
+                                  return pad({i[0], i[1] + r[1], i[2] + r[2], channel}) * w({i[3], r[0], r[1], r[2]});
+                                });
+  return b.finish("padded", {y});
+}
+
+// Register tiles over the images: every pixel then leaves out its products with padding.
+TEST(Construct, ImagesOfABatchShareTheirPadding) {
+  const te::Program p = padded_grouped_conv(6, 1, 8, 16);
+  check({p, {"w"}}, "cpu:x86-64-v3", "contraction", 1e-5);
+  const auto tests = [&](const Construction& built) {
+    const te::Program stored = te::apply_layouts(p, built.constant_layouts);
+    const std::string text = loop::to_string(schedule::apply(stored, built.schedule));
+    size_t found = 0;
+    for (size_t at = text.find("(conv.acc.r"); at != std::string::npos; at = text.find("(conv.acc.r", at + 1)) {
+      const size_t line = text.rfind('\n', at);
+      found += text.substr(line, at - line).find("if (") != std::string::npos;
+    }
+    return found;
+  };
+  const targets::Target t = targets::find_target("cpu:x86-64-v3");
+  size_t rows = 0;
+  size_t pixels = 0;
+  for (const Construction& built : construct(t.families, {p, {"w"}}, t.info, nullptr)) {
+    rows += tests(built) == 2;
+    pixels += tests(built) == 4;
+  }
+  EXPECT_GT(rows, 0u);
+  EXPECT_GT(pixels, 0u);
+}
+
+TEST(Construct, ChannelsOfAGroupLieTogether) {
+  const targets::Target t = targets::find_target("cpu:x86-64-v3");
+  for (const auto& [c, together] : {std::pair<int64_t, bool>{16, true}, {4, false}}) {
+    const te::Program merged = padded_grouped_conv(2, 3, c, 8);
+    const te::Program p = te::apply_layouts(merged, te::mergeable_axes(merged));
+    check({p, {"w"}}, "cpu:x86-64-v3", "contraction", 1e-5);
+    for (const Construction& built : construct(t.families, {p, {"w"}}, t.info, nullptr))
+      EXPECT_EQ(built.constant_layouts.contains("pad"), together) << c << " channels in a group";
+  }
+}
+
 // Channels last, `group` groups of c input and oc output channels, with bias and a residual input.
 te::Program grouped_conv(int64_t group, int64_t c, int64_t oc) {
   te::Builder b;

@@ -112,7 +112,9 @@ const KernelEmitter::BufferState& KernelEmitter::buffer(const std::string& name)
 }
 
 Value* KernelEmitter::stack_memory(const loop::Buffer& buffer) {
-  const auto bytes = static_cast<uint64_t>(std::max<int64_t>(buffer.size(), 1) * buffer.type.bytes());
+  auto bytes = static_cast<uint64_t>(std::max<int64_t>(buffer.size(), 1) * buffer.type.bytes());
+  // Masked accesses to register buffers are whole vectors, which may end beyond the last element.
+  if (buffer.scope == loop::Scope::kRegister) bytes += kAllocationAlignment;
   Builder at_entry(entry_, entry_->begin());
   auto* memory = at_entry.CreateAlloca(::llvm::ArrayType::get(builder_.getInt8Ty(), bytes), nullptr, buffer.name);
   memory->setAlignment(::llvm::Align(kAllocationAlignment));

@@ -344,6 +344,40 @@ TEST(Memory, RegisterBuffersLeaveNoMemory) {
   EXPECT_EQ(code.kernel("k").vector_spills, 0);
 }
 
+// Lanes that a mask leaves out keep their values, and cost no way through memory.
+TEST(Memory, MasksOfRegisterBuffers) {
+  const char* const text = R"(program masked
+    kernel k(X: f32[64] param, Y: f32[64] param written) {
+      alloc acc: f32[2, 8] register
+      acc[0, ramp(0, 1, 8)] = X[ramp(0, 1, 8)]
+      acc[1, ramp(0, 1, 8)] = X[ramp(8, 1, 8)]
+      for i in 9 {
+        acc[0, ramp(0, 1, 8)] = acc[1, ramp(0, 1, 8)] * X[i] if (ramp(0, 1, 8) < broadcast(5, 8))
+        acc[1, ramp(0, 1, 8)] = (acc[0, ramp(0, 1, 8)] if (broadcast(2, 8) < ramp(0, 1, 8)))
+      }
+      Y[ramp(0, 1, 8)] = acc[0, ramp(0, 1, 8)]
+      Y[ramp(8, 1, 8)] = acc[1, ramp(0, 1, 8)]
+    })";
+  check_all(text);
+  const MachineCode code = compile_object(parse(text), *find_level("x86-64-v3"));
+  EXPECT_EQ(code.kernel("k").stack_bytes, 0);
+}
+
+// The last vector ends beyond the buffer, in lanes that the mask leaves out.
+TEST(Memory, MasksAtTheEndOfARegisterBuffer) {
+  check_all(R"(program tail
+    kernel k(X: f32[64] param, Y: f32[64] param written) {
+      alloc acc: f32[10] register
+      acc[ramp(0, 1, 8)] = X[ramp(0, 1, 8)]
+      acc[ramp(8, 1, 8)] = broadcast(0:f32, 8) if (ramp(0, 1, 8) < broadcast(2, 8))
+      for i in 9 {
+        acc[ramp(8, 1, 8)] = (X[ramp(i, 1, 8)] if (ramp(0, 1, 8) < broadcast(2, 8))) + (acc[ramp(8, 1, 8)] if (ramp(0, 1, 8) < broadcast(2, 8))) if (ramp(0, 1, 8) < broadcast(2, 8))
+      }
+      Y[ramp(0, 1, 8)] = acc[ramp(0, 1, 8)]
+      Y[ramp(8, 1, 8)] = (acc[ramp(8, 1, 8)] if (ramp(0, 1, 8) < broadcast(2, 8))) if (ramp(0, 1, 8) < broadcast(2, 8))
+    })");
+}
+
 // In place, the first iteration changes what the others read as X[0]: only right when X[0] is not held in a register.
 TEST(Memory, ParametersMayOverlapWhenAsked) {
   const loop::Program program = parse(R"(program overlap

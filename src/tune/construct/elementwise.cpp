@@ -5,7 +5,6 @@
 #include "schedule/contraction.h"
 #include "support/math.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
 #include "tune/construct/nest.h"
 
 namespace tw::tune {
@@ -36,21 +35,6 @@ int lanes_for(const te::Compute& compute, const TargetInfo& target) {
     });
   }
   return target.vector_bytes / bytes;
-}
-
-te::Program inline_stages(schedule::Schedule& s, te::Program program,
-                          const std::function<bool(const te::Compute&)>& keep) {
-  std::vector<std::string> names;
-  for (const te::Compute& c : program.computes) names.push_back(c.name());
-  for (const std::string& name : names) {
-    const te::Compute& c = *program.find_compute(name);
-    if (c.is_reduction() || c.outputs.size() != 1 || program.is_output(name) || keep(c)) continue;
-    const bool pure_read = c.body[0].op() == Op::kLoad;
-    if (!pure_read && te::count_reads(program, name) > 1) continue;
-    s.inline_stage(name);
-    program = te::inline_compute(program, name);
-  }
-  return program;
 }
 
 namespace {
@@ -199,15 +183,6 @@ class ElementwiseScheduler {
 void schedule_elementwise(schedule::Schedule& s, const te::Program& program, const te::Compute& c,
                           const TargetInfo& target) {
   if (!c.axes.empty()) ElementwiseScheduler(program, c, target).run(s);
-}
-
-bool reduces_contiguous(const te::Compute& c) {
-  bool contiguous = false;
-  te::visit_reads(c, [&](const Expr& load) {
-    const int last = static_cast<int>(load->args.size()) - 1;
-    contiguous = contiguous || (last >= 0 && schedule::dim_of_axis(load, c.reduce_axes.back().name) == last);
-  });
-  return contiguous;
 }
 
 void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {

@@ -1,0 +1,163 @@
+// Groups of contractions that follow one another become one where the rows of the last one are better computed, a block
+// at a time, where they are read (schedule/chain.h): what passes between them then stays in the near caches. Attention
+// without a tensor of all scores.
+//
+// Decided by bytes: between groups a value is written to and read from the level that holds all of it; inside one, from
+// the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate.
+#include <algorithm>
+#include <set>
+
+#include "graph/op.h"
+#include "schedule/chain.h"
+#include "support/math.h"
+#include "te/merge_axes.h"
+#include "transform/group.h"
+#include "transform/passes.h"
+#include "transform/roles.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using graph::kAbsent;
+using graph::Node;
+using graph::ValueId;
+
+constexpr double kCacheShare = 0.75;  // of a cache that one block may fill
+constexpr size_t kMostGroups = 4;     // that become one
+
+double read_rate(double bytes, const TargetInfo& target) {
+  double rate = 1;
+  for (const MemoryLevel& level : target.levels) {
+    rate = std::max(1.0, level.read_per_ns);
+    if (bytes <= kCacheShare * static_cast<double>(level.capacity_bytes)) break;
+  }
+  return rate;
+}
+
+double product_count(const te::Program& program) {
+  double products = 0;
+  for (const te::Compute& c : program.computes) {
+    const Result<schedule::Contraction> match = schedule::match_contraction(c);
+    if (match.ok()) products += schedule::count_products(*match);
+  }
+  return products;
+}
+
+// Whether `chain` in blocks of the least height that fills the registers takes less time than with all that passes
+// between its segments in memory.
+bool pays(const schedule::Chain& chain, const TargetInfo& target) {
+  const te::Compute& last = *chain.program.find_compute(chain.last);
+  const schedule::Contraction match = *schedule::match_contraction(last);
+  std::map<std::string, int64_t> block;
+  double blocks = 1;
+  for (const auto* axes : {&match.batch, &match.rows}) {
+    for (const te::Axis& axis : *axes) block[axis.name] = 1;
+  }
+  const te::Axis& row = match.rows[match.rows.size() - std::min<size_t>(2, match.rows.size())];
+  block[row.name] = std::min<int64_t>(row.extent, std::max(1, target.vector_registers / 2));
+  if (match.rows.size() > 1) block[match.rows.back().name] = match.rows.back().extent;
+  for (const te::Axis& axis : last.axes) {
+    if (block.count(axis.name) != 0) blocks *= static_cast<double>(ceil_div(axis.extent, block[axis.name]));
+  }
+  const te::Program local = schedule::block_program(chain, block);
+  const auto scratch = static_cast<double>(schedule::bytes_between(chain, local));
+  const auto whole = static_cast<double>(schedule::bytes_between(chain, chain.program));
+  if (target.levels.size() < 2 || scratch > kCacheShare * static_cast<double>(target.levels[1].capacity_bytes))
+    return false;
+  const double again = std::max(0.0, product_count(local) * blocks - product_count(chain.program));
+  const double saved = 2 * whole * (1 / read_rate(whole, target) - 1 / read_rate(scratch, target));
+  return saved + static_cast<double>(chain.segments.size()) * target.barrier_ns >
+         2 * again / std::max(1.0, target.flop_per_ns);
+}
+
+class ChainFuser {
+ public:
+  ChainFuser(const Graph& graph, const TransformContext& context)
+      : graph_(graph), context_(context), producers_(graph.producers()), readers_(graph.consumers()) {}
+
+  // The groups of each chain, by node, in order.
+  std::vector<std::vector<int>> run() {
+    std::vector<std::vector<int>> chains;
+    for (auto n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
+      if (taken_.count(n) != 0 || !has_contraction(n)) continue;
+      std::vector<int> chain = best_chain(n);
+      if (chain.size() < 2) continue;
+      taken_.insert(chain.begin(), chain.end());
+      chains.push_back(std::move(chain));
+    }
+    return chains;
+  }
+
+ private:
+  bool has_contraction(int n) const {
+    const Node& node = graph_.nodes[n];
+    if (!node.is_group()) return role_of(context_.ops, node) == Role::kContraction;
+    return std::ranges::any_of(node.body->nodes, [&](const Node& inner) {
+      return role_of(context_.ops, inner) == Role::kContraction;
+    });
+  }
+
+  // Group n and those before it, as many as pay together.
+  std::vector<int> best_chain(int n) const {
+    std::vector<int> chain = {n};
+    std::vector<int> best = chain;
+    while (chain.size() < kMostGroups) {
+      const int p = producer_read_by(chain);
+      if (p < 0) break;
+      chain.insert(chain.begin(), p);
+      if (has_contraction(p) && pays(chain)) best = chain;
+    }
+    return best;
+  }
+
+  // A node that only `chain` reads and that computes all rows of what its first node reads; -1: there is none.
+  int producer_read_by(const std::vector<int>& chain) const {
+    const auto inside = [&](int n) { return std::ranges::find(chain, n) != chain.end(); };
+    for (const ValueId in : graph_.nodes[chain.front()].inputs) {
+      const int p = in == kAbsent ? -1 : producers_[in];
+      if (p < 0 || taken_.count(p) != 0 || graph_.is_output(in) || graph_.nodes[p].outputs.size() != 1) continue;
+      if (!std::ranges::all_of(readers_[in], inside)) continue;
+      if (computes(p)) return p;
+    }
+    return -1;
+  }
+
+  // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.
+  bool computes(int p) const {
+    const Node& node = graph_.nodes[p];
+    const auto joins = [&](const Node& inner) {
+      const Role role = role_of(context_.ops, inner);
+      return role == Role::kContraction || role == Role::kReduction || role == Role::kElementwise;
+    };
+    return node.is_group() ? std::ranges::any_of(node.body->nodes, joins) : joins(node);
+  }
+
+  bool pays(const std::vector<int>& chain) const {
+    const Graph merged = merge_groups(graph_, {chain});
+    const auto group = std::ranges::find_if(merged.nodes, [&](const Node& node) {
+      return node.is_group() && node.outputs.size() == 1 &&
+             merged.value(node.outputs[0]).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
+    });
+    if (group == merged.nodes.end()) return false;
+    const te::Program program = te::drop_unit_reductions(graph::to_te(*group->body, context_.ops).program);
+    schedule::Schedule inlined;
+    const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
+    return match.ok() && match->segments.size() > 0 && transform::pays(*match, context_.target);
+  }
+
+  const Graph& graph_;
+  const TransformContext& context_;
+  std::vector<int> producers_;
+  std::vector<std::vector<int>> readers_;
+  std::set<int> taken_;
+};
+
+}  // namespace
+
+Graph fuse_chains(const Graph& graph, const TransformContext& context) {
+  const Graph sorted = graph::compact(graph);
+  return merge_groups(sorted, ChainFuser(sorted, context).run());
+}
+
+}  // namespace tw::transform

@@ -11,6 +11,7 @@
 #include "schedule/chain.h"
 #include "support/math.h"
 #include "te/merge_axes.h"
+#include "te/rewrite.h"
 #include "transform/group.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
@@ -35,40 +36,69 @@ double read_rate(double bytes, const TargetInfo& target) {
   return rate;
 }
 
-double product_count(const te::Program& program) {
+// What one block of a chain does, and how many blocks there are.
+struct Blocks {
+  double count = 1;
+  double batches = 1;        // of these, with second operands of their own
+  double scratch_bytes = 0;  // between the segments of one block
+  double operand_bytes = 0;  // second operands of its contractions
   double products = 0;
-  for (const te::Compute& c : program.computes) {
+};
+
+void add_contractions(const te::Program& block, Blocks& blocks) {
+  for (const te::Compute& c : block.computes) {
     const Result<schedule::Contraction> match = schedule::match_contraction(c);
-    if (match.ok()) products += schedule::count_products(*match);
+    if (!match.ok()) continue;
+    blocks.products += schedule::count_products(*match);
+    double elements = static_cast<double>(match->column.extent);
+    for (const te::Axis& r : c.reduce_axes) elements *= static_cast<double>(r.extent);
+    blocks.operand_bytes += elements * static_cast<double>(block.tensor(match->b->name).type.bytes());
   }
-  return products;
 }
 
-// Whether `chain` in blocks of the least height that fills the registers takes less time than with all that passes
-// between its segments in memory.
-bool pays(const schedule::Chain& chain, const TargetInfo& target) {
+Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
   const te::Compute& last = *chain.program.find_compute(chain.last);
   const schedule::Contraction match = *schedule::match_contraction(last);
-  std::map<std::string, int64_t> block;
-  double blocks = 1;
-  for (const auto* axes : {&match.batch, &match.rows}) {
-    for (const te::Axis& axis : *axes) block[axis.name] = 1;
+  const te::Axis& blocked = match.rows[match.rows.size() - std::min<size_t>(2, match.rows.size())];
+  Blocks blocks;
+  std::map<std::string, int64_t> extents;
+  for (const te::Axis& axis : match.batch) {
+    extents[axis.name] = 1;
+    blocks.batches *= static_cast<double>(axis.extent);
   }
-  const te::Axis& row = match.rows[match.rows.size() - std::min<size_t>(2, match.rows.size())];
-  block[row.name] = std::min<int64_t>(row.extent, std::max(1, target.vector_registers / 2));
-  if (match.rows.size() > 1) block[match.rows.back().name] = match.rows.back().extent;
+  for (const te::Axis& axis : match.rows) extents[axis.name] = axis.name == match.rows.back().name ? axis.extent : 1;
+  extents[blocked.name] = std::min(rows, blocked.extent);
   for (const te::Axis& axis : last.axes) {
-    if (block.count(axis.name) != 0) blocks *= static_cast<double>(ceil_div(axis.extent, block[axis.name]));
+    if (extents.count(axis.name) != 0) blocks.count *= static_cast<double>(ceil_div(axis.extent, extents[axis.name]));
   }
-  const te::Program local = schedule::block_program(chain, block);
-  const auto scratch = static_cast<double>(schedule::bytes_between(chain, local));
-  const auto whole = static_cast<double>(schedule::bytes_between(chain, chain.program));
-  if (target.levels.size() < 2 || scratch > kCacheShare * static_cast<double>(target.levels[1].capacity_bytes))
-    return false;
-  const double again = std::max(0.0, product_count(local) * blocks - product_count(chain.program));
-  const double saved = 2 * whole * (1 / read_rate(whole, target) - 1 / read_rate(scratch, target));
-  return saved + static_cast<double>(chain.segments.size()) * target.barrier_ns >
-         2 * again / std::max(1.0, target.flop_per_ns);
+  const te::Program block = schedule::block_program(chain, extents);
+  blocks.scratch_bytes = static_cast<double>(schedule::bytes_between(chain, block));
+  add_contractions(block, blocks);
+  return blocks;
+}
+
+// Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
+// segments in memory.
+bool pays(const schedule::Chain& chain, const TargetInfo& target) {
+  if (target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
+  const double room = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most
+  Blocks blocks = cut_rows(chain, least);
+  if (blocks.scratch_bytes > room) return false;
+  for (int64_t rows = 2 * least; blocks.count > blocks.batches; rows *= 2) {
+    const Blocks higher = cut_rows(chain, rows);
+    if (higher.scratch_bytes > room) break;
+    blocks = higher;
+  }
+  Blocks whole;
+  add_contractions(chain.program, whole);
+  const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
+  const double saved_ns = 2 * between * (1 / read_rate(between, target) - 1 / read_rate(blocks.scratch_bytes, target)) +
+                          static_cast<double>(chain.segments.size()) * target.barrier_ns;
+  const double again = std::max(0.0, blocks.products * blocks.count - whole.products);
+  const double operands_ns =
+      (blocks.count - blocks.batches) * blocks.operand_bytes / read_rate(blocks.operand_bytes, target);
+  return saved_ns > operands_ns + 2 * again / target.flop_per_ns;
 }
 
 class ChainFuser {
@@ -140,10 +170,12 @@ class ChainFuser {
              merged.value(node.outputs[0]).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
     });
     if (group == merged.nodes.end()) return false;
-    const te::Program program = te::drop_unit_reductions(graph::to_te(*group->body, context_.ops).program);
+    te::Program program = te::drop_unit_reductions(graph::to_te(*group->body, context_.ops).program);
+    program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    return match.ok() && match->segments.size() > 0 && transform::pays(*match, context_.target);
+    if (getenv("TWDBG")) fprintf(stderr, "%s %s\n", group->name.c_str(), match.ok() ? "ok" : match.reason().c_str());
+    return match.ok() && transform::pays(*match, context_.target);
   }
 
   const Graph& graph_;

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "expr/affine.h"
+#include "schedule/stages.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "schedule/stages.h"
 
 namespace tw::schedule {
 namespace {
@@ -96,14 +96,14 @@ std::vector<int64_t> rows_first(const Roles& roles) {
 bool is_closed(const te::Program& program, const std::vector<std::string>& stages) {
   const auto inside = [&](const std::string& name) { return std::ranges::find(stages, name) != stages.end(); };
   return std::ranges::all_of(program.computes, [&](const te::Compute& c) {
-    return inside(c.name()) || std::none_of(stages.begin(), stages.end() - 1, [&](const std::string& name) {
-             return te::count_reads(c, name) > 0;
-           });
+    return inside(c.name()) || std::none_of(stages.begin(), stages.end() - 1,
+                                            [&](const std::string& name) { return te::count_reads(c, name) > 0; });
   });
 }
 
 // A contraction and the longest epilogue behind it: stages that read it, and nothing else of the chain, point by point.
-ChainSegment contraction_segment(const te::Program& program, const te::Compute& sum, const std::set<std::string>& chain) {
+ChainSegment contraction_segment(const te::Program& program, const te::Compute& sum,
+                                 const std::set<std::string>& chain) {
   ChainSegment best{sum.name(), {sum.name()}};
   std::vector<std::string> stages = best.stages;
   for (const te::Compute& c : program.computes) {
@@ -183,7 +183,8 @@ int64_t reach(const Expr& index, const te::Compute& reader) {
   int64_t span = 1;
   for (const auto* axes : {&reader.axes, &reader.reduce_axes}) {
     for (const te::Axis& axis : *axes) {
-      if (uses_var(index, axis.name)) span += std::abs(coefficient_of(index, axis.name).value_or(0)) * (axis.extent - 1);
+      if (uses_var(index, axis.name))
+        span += std::abs(coefficient_of(index, axis.name).value_or(0)) * (axis.extent - 1);
     }
   }
   return span;

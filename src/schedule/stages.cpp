@@ -8,8 +8,7 @@
 
 namespace tw::schedule {
 
-te::Program inline_stages(Schedule& s, te::Program program,
-                          const std::function<bool(const te::Compute&)>& keep) {
+te::Program inline_stages(Schedule& s, te::Program program, const std::function<bool(const te::Compute&)>& keep) {
   std::vector<std::string> names;
   for (const te::Compute& c : program.computes) names.push_back(c.name());
   for (const std::string& name : names) {

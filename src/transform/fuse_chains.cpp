@@ -25,6 +25,7 @@ using graph::Node;
 using graph::ValueId;
 
 constexpr double kCacheShare = 0.75;  // of a cache that one block may fill
+constexpr double kExposed = 0.3;      // share of the time of streamed operands that prefetching leaves visible
 constexpr size_t kMostGroups = 4;     // that become one
 
 double read_rate(double bytes, const TargetInfo& target) {
@@ -80,7 +81,7 @@ Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
 // Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
 // segments in memory.
 bool pays(const schedule::Chain& chain, const TargetInfo& target) {
-  if (target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
+  if (target.kind != DeviceKind::kCpu || target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
   const double room = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
   const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most
   Blocks blocks = cut_rows(chain, least);
@@ -97,7 +98,7 @@ bool pays(const schedule::Chain& chain, const TargetInfo& target) {
                           static_cast<double>(chain.segments.size()) * target.barrier_ns;
   const double again = std::max(0.0, blocks.products * blocks.count - whole.products);
   const double operands_ns =
-      (blocks.count - blocks.batches) * blocks.operand_bytes / read_rate(blocks.operand_bytes, target);
+      kExposed * (blocks.count - blocks.batches) * blocks.operand_bytes / read_rate(blocks.operand_bytes, target);
   return saved_ns > operands_ns + 2 * again / target.flop_per_ns;
 }
 
@@ -123,9 +124,8 @@ class ChainFuser {
   bool has_contraction(int n) const {
     const Node& node = graph_.nodes[n];
     if (!node.is_group()) return role_of(context_.ops, node) == Role::kContraction;
-    return std::ranges::any_of(node.body->nodes, [&](const Node& inner) {
-      return role_of(context_.ops, inner) == Role::kContraction;
-    });
+    return std::ranges::any_of(node.body->nodes,
+                               [&](const Node& inner) { return role_of(context_.ops, inner) == Role::kContraction; });
   }
 
   // Group n and those before it, as many as pay together.
@@ -174,7 +174,6 @@ class ChainFuser {
     program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    if (getenv("TWDBG")) fprintf(stderr, "%s %s\n", group->name.c_str(), match.ok() ? "ok" : match.reason().c_str());
     return match.ok() && transform::pays(*match, context_.target);
   }
 

@@ -52,8 +52,11 @@ te::Program attention(const Attention& a) {
 }
 
 TEST(Chain, AttentionAtOddShapes) {
-  const Attention shapes[] = {{1, 2, 24, 32, 8, 16, true}, {2, 3, 13, 17, 5, 9, true},  {1, 1, 7, 40, 4, 8, false},
-                              {2, 1, 20, 33, 16, 11, true}, {1, 3, 9, 16, 8, 24, false}};
+  const Attention shapes[] = {{1, 2, 24, 32, 8, 16, true},
+                              {2, 3, 13, 17, 5, 9, true},
+                              {1, 1, 7, 40, 4, 8, false},
+                              {2, 1, 20, 33, 16, 11, true},
+                              {1, 3, 9, 16, 8, 24, false}};
   for (const Attention& a : shapes) {
     SCOPED_TRACE(fmt::format("{} x {} heads, {} queries, {} keys, depth {}, {} values", a.batch, a.heads, a.queries,
                              a.keys, a.depth, a.values));

@@ -1,11 +1,12 @@
-// Chains (schedule/chain.h): the output of the last contraction is cut into blocks of rows that threads share; every stage
-// before it is computed in the block, in scratch memory, by the loops of its kind: contractions in register tiles
+// Chains (schedule/chain.h): the output of the last contraction is cut into blocks of rows that threads share; every
+// stage before it is computed in the block, in scratch memory, by the loops of its kind: contractions in register tiles
 // (contraction_loops.h), row reductions a few rows at a time (row_loops.h). What passes from one stage to the next
 // stays in the caches near the unit: blocks grow while they fit the second one.
+#include "schedule/chain.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "schedule/chain.h"
 #include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -24,10 +25,10 @@ using schedule::Chain;
 using schedule::ChainSegment;
 using schedule::Contraction;
 
-constexpr size_t kRegisterTiles = 2;   // of the last contraction
-constexpr size_t kTilings = 8;         // of one contraction in a block, of which the first that cuts no reduction is taken
-constexpr double kCacheShare = 0.75;   // of the cache that a block may fill
-constexpr double kExposed = 0.3;       // share of traffic that prefetching leaves visible (nest.cpp)
+constexpr size_t kRegisterTiles = 2;  // of the last contraction
+constexpr size_t kTilings = 8;  // of one contraction in a block, of which the first that cuts no reduction is taken
+constexpr double kCacheShare = 0.75;  // of the cache that a block may fill
+constexpr double kExposed = 0.3;      // share of traffic that prefetching leaves visible (nest.cpp)
 
 // One contraction of the chain in a program of a block, or of the whole group.
 struct Problem {
@@ -68,7 +69,11 @@ struct BlockPlan {
 class ChainBuilder {
  public:
   ChainBuilder(const GroupTask& task, const Chain& chain, const TargetInfo& target)
-      : task_(task), chain_(chain), target_(target), unit_(one_unit(target)), whole_(chain.program, chain.last, target) {}
+      : task_(task),
+        chain_(chain),
+        target_(target),
+        unit_(one_unit(target)),
+        whole_(chain.program, chain.last, target) {}
 
   Candidates run(const Construction& base) {
     Candidates candidates;
@@ -85,9 +90,7 @@ class ChainBuilder {
   }
 
  private:
-  int64_t unit_rows(const RegisterTile& tile) const {
-    return whole_.match.rows.size() > 1 ? tile.outer : tile.inner;
-  }
+  int64_t unit_rows(const RegisterTile& tile) const { return whole_.match.rows.size() > 1 ? tile.outer : tile.inner; }
   const te::Axis& blocked() const { return *blocked_row(whole_.match); }
 
   std::vector<BlockPlan> block_plans(const RegisterTile& tile) const {
@@ -157,9 +160,12 @@ class ChainBuilder {
     problem.steps = std::max<int64_t>(1, local.steps());
     double others = 1;
     for (size_t i = 0; i < m.rows.size(); ++i) {
-      if (i + 1 == m.rows.size()) problem.inner_rows = m.rows[i].extent;
-      else if (i + 2 == m.rows.size()) problem.outer_rows = m.rows[i].extent;
-      else others *= static_cast<double>(m.rows[i].extent);
+      if (i + 1 == m.rows.size())
+        problem.inner_rows = m.rows[i].extent;
+      else if (i + 2 == m.rows.size())
+        problem.outer_rows = m.rows[i].extent;
+      else
+        others *= static_cast<double>(m.rows[i].extent);
     }
     const double slots = slots_of(problem, tile) * others * static_cast<double>(problem.steps);
     const te::Tensor& b = local.problem.program.tensor(m.b->name);
@@ -169,9 +175,9 @@ class ChainBuilder {
   }
 
   double slots_of(const TileProblem& problem, const RegisterTile& tile) const {
-    const double fmas = static_cast<double>(round_up(problem.inner_rows, tile.inner) *
-                                            round_up(problem.outer_rows, tile.outer) *
-                                            ceil_div(problem.columns, problem.lanes));
+    const double fmas =
+        static_cast<double>(round_up(problem.inner_rows, tile.inner) * round_up(problem.outer_rows, tile.outer) *
+                            ceil_div(problem.columns, problem.lanes));
     const double of_tile = static_cast<double>(tile.outer * tile.inner * tile.vectors);
     const double loads = static_cast<double>(tile.outer * tile.inner + tile.vectors);
     return fmas * std::max({1.0, loads / of_tile, kLatencySlots / of_tile});
@@ -212,12 +218,12 @@ class ChainBuilder {
     TilePlace place;
     place.shares_blocks = true;
     const ContractionTiling& last = plan.tilings.at(chain_.last);
-    place = {chain_.output,
-             schedule_contraction({whole_.problem, last, chain_.output, place}, out.schedule)};
+    place = {chain_.output, schedule_contraction({whole_.problem, last, chain_.output, place}, out.schedule)};
     for (auto segment = chain_.segments.rbegin(); segment != chain_.segments.rend(); ++segment) {
       const te::Program stages = schedule::segment_program(block, *segment);
       if (segment->sum.empty()) {
-        schedule_rows({stages, schedule::common_rows(stages)}, plan.rows.at(segment->output()), target_, place, out.schedule);
+        schedule_rows({stages, schedule::common_rows(stages)}, plan.rows.at(segment->output()), target_, place,
+                      out.schedule);
       } else {
         const Problem local(stages, segment->sum, target_);
         schedule_contraction({local.problem, plan.tilings.at(segment->sum), segment->output(), place}, out.schedule);
@@ -229,11 +235,12 @@ class ChainBuilder {
 
   std::vector<std::string> trace(const BlockPlan& plan, const te::Program& block) const {
     const ContractionTiling& last = plan.tilings.at(chain_.last);
-    std::vector<std::string> lines = {
-        fmt::format("{} blocks of {} rows, {} bytes between their stages", plan.blocks,
-                    last.row_tiles * unit_rows(last.tile), schedule::bytes_between(chain_, block))};
+    std::vector<std::string> lines = {fmt::format("{} blocks of {} rows, {} bytes between their stages", plan.blocks,
+                                                  last.row_tiles * unit_rows(last.tile),
+                                                  schedule::bytes_between(chain_, block))};
     for (const auto& [sum, t] : plan.tilings)
-      lines.push_back(fmt::format("{}: registers: {} x {} rows, {} vectors", sum, t.tile.outer, t.tile.inner, t.tile.vectors));
+      lines.push_back(
+          fmt::format("{}: registers: {} x {} rows, {} vectors", sum, t.tile.outer, t.tile.inner, t.tile.vectors));
     return lines;
   }
 

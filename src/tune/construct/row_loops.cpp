@@ -45,8 +45,7 @@ class RowScheduler {
       if (!is_factored(c)) continue;
       s.rfactor(c.name(), c.reduce_axes.back().name, chains(c) * lanes(c));
     }
-    if (!place.consumer.empty())
-      s.compute_at(output_.name(), place.consumer, place.loop, loop::Scope::kScratch);
+    if (!place.consumer.empty()) s.compute_at(output_.name(), place.consumer, place.loop, loop::Scope::kScratch);
     std::vector<std::string> tiles = axis_names(output_.axes);
     tiles.resize(rows_);
     if (tiling_.rows > 1) {

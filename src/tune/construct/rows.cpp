@@ -11,8 +11,8 @@ namespace tw::tune {
 
 Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& target) {
   Construction out;
-  const te::Program program =
-      schedule::inline_stages(out.schedule, task.program, [&](const te::Compute& c) { return schedule::is_once_a_row(task.program, c); });
+  const te::Program program = schedule::inline_stages(
+      out.schedule, task.program, [&](const te::Compute& c) { return schedule::is_once_a_row(task.program, c); });
   const bool reduces = std::any_of(program.computes.begin(), program.computes.end(),
                                    [](const te::Compute& c) { return c.is_reduction(); });
   if (!reduces) return declined("no reduction");

@@ -54,8 +54,8 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   const Result<WinogradStages> before = match_winograd(task.program);
   if (!before.ok()) return Reason{before.reason()};
   Construction base;
-  const te::Program program =
-      schedule::inline_stages(base.schedule, task.program, [&](const te::Compute& c) { return before->hold(c.name()); });
+  const te::Program program = schedule::inline_stages(base.schedule, task.program,
+                                                      [&](const te::Compute& c) { return before->hold(c.name()); });
   const Result<WinogradStages> stages = match_winograd(program);
   TW_CHECK(stages.ok(), "the Winograd convolution of {} is gone after inlining", program.name);
   const Result<WinogradAxes> axes = match_winograd_axes(program, *stages);

@@ -145,11 +145,14 @@ bool has_select(const te::Compute& c) {
   return found;
 }
 
+// Padding before a depthwise convolution goes into it: what is read once is not worth a copy.
 bool stays(const te::Program& program, const te::Compute& c) {
   if (c.body[0].op() == Op::kLoad) return false;
   return is_once_a_row(program, c) || std::ranges::any_of(program.computes, [&](const te::Compute& reader) {
-           const bool pads = !reader.is_reduction() && has_select(reader);
-           return (pads || match_contraction(reader).ok()) && te::count_reads(reader, c.name()) > 0;
+           if (te::count_reads(reader, c.name()) == 0) return false;
+           const Result<Contraction> sum = match_contraction(reader);
+           if (sum.ok()) return !(has_select(c) && sum->a_uses_column);
+           return !reader.is_reduction() && has_select(reader);
          });
 }
 

@@ -170,11 +170,29 @@ class ChainFuser {
              merged.value(node.outputs[0]).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
     });
     if (group == merged.nodes.end()) return false;
-    te::Program program = te::drop_unit_reductions(graph::to_te(*group->body, context_.ops).program);
+    te::Program program = stored_program(*group->body);
     program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
+    if (getenv("TWDBG")) fprintf(stderr, "%s %s\n", group->name.c_str(), match.ok() ? "ok" : match.reason().c_str());
     return match.ok() && transform::pays(*match, context_.target);
+  }
+
+  // The maths of a group as its values are stored; tensors inside follow the output where they have its rank.
+  te::Program stored_program(const Graph& body) const {
+    const graph::GroupProgram group = graph::to_te(body, context_.ops);
+    const te::Program program = te::drop_unit_reductions(group.program);
+    const graph::Value& out = body.value(body.outputs[0]);
+    std::map<std::string, Layout> layouts;
+    for (const te::Compute& c : program.computes) {
+      if (c.axes.size() != out.type.shape.size() || out.layout.is_identity()) continue;
+      for (const te::Tensor& t : c.outputs) layouts[t.name] = out.layout;
+    }
+    for (size_t i = 0; i < group.inputs.size(); ++i) {
+      const graph::Value& value = body.value(group.inputs[i]);
+      if (!value.layout.is_identity()) layouts[group.program.inputs[i].name] = value.layout;
+    }
+    return te::apply_layouts(program, layouts);
   }
 
   const Graph& graph_;

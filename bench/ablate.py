@@ -24,6 +24,7 @@ MECHANISMS = {
     "winograd": "--precision strict",
     "phases": "--disable-pass split-phases",
     "fusion": "--disable-pass fuse",
+    "chains": "--disable-pass fuse-chains",
     "batch norm folding": "--disable-pass fold-batch-norm",
     "transpose sinking": "--disable-pass sink-transposes",
     "guard splitting": "--disable-pass split-guards",

@@ -126,4 +126,49 @@ Graph form_groups(const Graph& graph, const std::vector<std::vector<int>>& clust
   return graph::compact(result);
 }
 
+namespace {
+
+// The nodes of a group's body as nodes of `graph`.
+std::vector<Node> unpacked(const Node& group, Graph& graph) {
+  const Graph& body = *group.body;
+  std::vector<ValueId> outer_of(body.values.size(), kAbsent);
+  for (size_t i = 0; i < body.inputs.size(); ++i) outer_of[body.inputs[i]] = group.inputs[i];
+  for (size_t i = 0; i < body.outputs.size(); ++i) outer_of[body.outputs[i]] = group.outputs[i];
+  const auto outer = [&](ValueId& id) {
+    if (id == kAbsent) return;
+    if (outer_of[id] == kAbsent) {
+      outer_of[id] = static_cast<ValueId>(graph.values.size());
+      graph.values.push_back(body.values[id]);
+    }
+    id = outer_of[id];
+  };
+  std::vector<Node> nodes = body.nodes;
+  for (Node& node : nodes) {
+    for (ValueId& id : node.inputs) outer(id);
+    for (ValueId& id : node.outputs) outer(id);
+  }
+  return nodes;
+}
+
+}  // namespace
+
+Graph merge_groups(const Graph& graph, const std::vector<std::vector<int>>& clusters) {
+  std::vector<int> cluster_of(graph.nodes.size(), -1);
+  for (size_t c = 0; c < clusters.size(); ++c) {
+    for (const int n : clusters[c]) cluster_of.at(n) = static_cast<int>(c);
+  }
+  Graph flat = graph;
+  flat.nodes.clear();
+  std::vector<std::vector<int>> merged(clusters.size());
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    const bool opens = cluster_of[n] >= 0 && node.is_group();
+    for (Node& inner : opens ? unpacked(node, flat) : std::vector<Node>{node}) {
+      if (cluster_of[n] >= 0) merged[cluster_of[n]].push_back(static_cast<int>(flat.nodes.size()));
+      flat.nodes.push_back(std::move(inner));
+    }
+  }
+  return form_groups(flat, merged);
+}
+
 }  // namespace tw::transform

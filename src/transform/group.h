@@ -13,6 +13,9 @@ namespace tw::transform {
 /// other.
 graph::Graph form_groups(const graph::Graph& graph, const std::vector<std::vector<int>>& clusters);
 
+/// The same where nodes may be groups: those of one cluster become one group.
+graph::Graph merge_groups(const graph::Graph& graph, const std::vector<std::vector<int>>& clusters);
+
 /// Name of a group for messages: the names of its nodes in order, joined by '+', the first few of them.
 std::string group_name(const graph::Graph& graph, const std::vector<int>& cluster);
 

@@ -46,6 +46,10 @@ graph::Graph write_transposed(const graph::Graph& graph, const TransformContext&
 /// data movement before them.
 graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);
 
+/// Contractions whose rows only one other contraction reads become one group with it, and with what lies between, where
+/// computing them block by block saves more traffic than it repeats work: attention.
+graph::Graph fuse_chains(const graph::Graph& graph, const TransformContext& context);
+
 /// Every node that is no group yet becomes a group of one; every output of the graph is computed by a group.
 graph::Graph partition(const graph::Graph& graph, const TransformContext& context);
 

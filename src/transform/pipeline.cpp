@@ -17,6 +17,8 @@ const GraphPass kPasses[] = {
     {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},
     {"write-transposed", write_transposed, "no transpose copies the rows of a contraction's result", true},
     {"fuse", fuse, "every group has one output", true},
+    {"fuse-chains", fuse_chains, "rows of contractions are computed where they are read, where that is less traffic",
+     true},
     {"partition", partition, "every node is a group and every output is computed by one", false},
 };
 

@@ -5,8 +5,11 @@ namespace tw::targets {
 namespace {
 
 const tune::Constructor kFamilies[] = {
-    {"winograd", tune::construct_winograd}, {"contraction", tune::construct_contraction, tune::sample_contraction},
-    {"columns", tune::construct_columns},   {"rows", tune::construct_rows},
+    {"winograd", tune::construct_winograd},
+    {"chain", tune::construct_chain},
+    {"contraction", tune::construct_contraction, tune::sample_contraction},
+    {"columns", tune::construct_columns},
+    {"rows", tune::construct_rows},
     {"generic", tune::construct_generic},
 };
 

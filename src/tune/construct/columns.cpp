@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "expr/analyzer.h"
+#include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "tune/construct/construct.h"
@@ -47,7 +48,7 @@ Result<const te::Compute*> only_reduction(const te::Program& program) {
   if (found == nullptr) return declined("no reduction");
   if (found->outputs.size() != 1) return declined("{} has several outputs", found->name());
   if (found->axes.empty() || found->axes.back().extent == 1) return declined("{} keeps no axis", found->name());
-  if (reduces_contiguous(*found)) return declined("{} reduces the contiguous axis", found->name());
+  if (schedule::reduces_contiguous(*found)) return declined("{} reduces the contiguous axis", found->name());
   return found;
 }
 
@@ -151,13 +152,13 @@ void schedule(const Columns& plan, const TargetInfo& target, Schedule& s) {
 Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& target) {
   Construction out;
   Columns plan;
-  plan.program = inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
+  plan.program = schedule::inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
   const Result<const te::Compute*> sum = only_reduction(plan.program);
   if (!sum.ok()) return Reason{sum.reason()};
   plan.sum = *sum;
   const std::string name = plan.sum->name();
   if (has_empty_axis(*plan.sum)) return declined("{} has an axis of extent 0", name);
-  const Result<std::string> output = epilogue_output(plan.program, *plan.sum);
+  const Result<std::string> output = schedule::epilogue_output(plan.program, *plan.sum);
   if (!output.ok()) return Reason{output.reason()};
   plan.output = *output;
   plan.accumulator = plan.output == name ? name + ".acc" : name;

@@ -65,6 +65,9 @@ Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo
 Result<Candidates> sample_contraction(const GroupTask& task, const TargetInfo& target, const Sampling& sampling);
 /// Winograd convolution with element-wise epilogue: blocks of tiles, transformed in the cache (winograd.cpp).
 Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& target);
+/// A contraction whose rows are computed by contractions and reductions before it, block by block: attention
+/// (chain.cpp).
+Result<Candidates> construct_chain(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, with element-wise epilogue: pooling, means over images (columns.cpp).
 Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& target);
 /// Reductions along rows that share their leading axes with the output: softmax, layer norm (rows.cpp).

@@ -11,11 +11,13 @@
 #include <functional>
 
 #include "expr/affine.h"
+#include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/contraction_loops.h"
+#include "tune/construct/contraction_operands.h"
 #include "tune/construct/elementwise.h"
 #include "tune/construct/epilogue.h"
 
@@ -25,8 +27,7 @@ namespace {
 using schedule::Contraction;
 using schedule::Schedule;
 
-constexpr size_t kCandidates = 10;        // Roller's K
-constexpr int64_t kPackMinimumRows = 16;  // rows that must reuse a packed B before the copy pays
+constexpr size_t kCandidates = 10;  // Roller's K
 
 const te::Compute* find_contraction(const te::Program& program) {
   for (const te::Compute& c : program.computes) {
@@ -40,84 +41,6 @@ bool has_select(const Expr& e) {
   bool found = false;
   visit(e, [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
   return found;
-}
-
-// Coefficient of `axis` in the row-major element offset of `read` in units of bytes; 0 when it is not linear.
-int64_t stride_bytes(const te::Program& program, const Expr& read, const std::string& axis) {
-  const te::Tensor& tensor = program.tensor(read->name);
-  const Shape strides = row_major_strides(tensor.shape);
-  int64_t stride = 0;
-  for (size_t d = 0; d < strides.size(); ++d) stride += coefficient_of(read.arg(d), axis).value_or(0) * strides[d];
-  return stride * tensor.type.bytes();
-}
-
-// Reduction axes from the outermost to the innermost loop: in the order in which A is stored. (The channel axis comes
-// first in a convolution's definition, and is contiguous in channels-last storage.)
-std::vector<te::Axis> reduction_order(const te::Program& program, const Contraction& match) {
-  std::vector<te::Axis> loops = match.compute->reduce_axes;
-  const auto stride = [&](const te::Axis& r) { return stride_bytes(program, match.a, r.name); };
-  std::ranges::stable_sort(loops, std::greater<>(), stride);
-  return loops;
-}
-
-// The panel layout of B: batch dims, column block, reduction dims in loop order, columns of the block.
-Result<Layout> panel_layout(const ContractionProblem& problem, int64_t panel) {
-  const Contraction& match = problem.match;
-  const Expr& b = match.b;
-  const Shape& shape = problem.program.tensor(b->name).shape;
-  const int column = schedule::dim_of_axis(b, match.column.name);
-  if (column < 0) return declined("the columns of {} are not one of its dimensions", b->name);
-  const int64_t blocks = ceil_div(shape[column], panel);
-  Layout layout;
-  if (blocks * panel != shape[column]) layout = layout.pad(column, 0, blocks * panel - shape[column]);
-  layout = layout.split(column, {blocks, panel});
-  const auto shifted = [&](int d) { return static_cast<int64_t>(d < column ? d : d + 1); };
-  std::vector<int64_t> order;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    const bool reduced =
-        std::ranges::any_of(match.compute->reduce_axes, [&](const te::Axis& r) { return uses_var(b.arg(d), r.name); });
-    if (static_cast<int>(d) != column && !reduced) order.push_back(shifted(static_cast<int>(d)));
-  }
-  order.push_back(column);
-  for (const te::Axis& r : problem.reductions) {
-    const int d = schedule::dim_of_axis(b, r.name);
-    if (d < 0) return declined("reduction axis {} is not a dimension of {}", r.name, b->name);
-    order.push_back(shifted(d));
-  }
-  order.push_back(column + 1);
-  if (order.size() != shape.size() + 1)
-    return declined("{} has dimensions that are neither batch, column nor reduction", b->name);
-  return layout.reorder(order);
-}
-
-int64_t row_count(const Contraction& match) {
-  int64_t rows = 1;
-  for (const te::Axis& axis : match.rows) rows *= axis.extent;
-  return rows;
-}
-
-// The stage that cache_read makes of `source` under `layout`: its name, type and loops.
-te::Compute packed_copy(const te::Tensor& source, const Layout& layout) {
-  te::Compute copy;
-  copy.outputs = {{source.name + ".cache", source.type, layout.storage_shape(source.shape)}};
-  for (size_t d = 0; d < copy.outputs[0].shape.size(); ++d)
-    copy.axes.push_back({fmt::format("i{}", d), copy.outputs[0].shape[d]});
-  return copy;
-}
-
-// Stores B in panels, or copies it there, or leaves it.
-void place_b(const ContractionProblem& problem, const ContractionTiling& tiling, const GroupTask& task,
-             const TargetInfo& target, Construction& out) {
-  const std::string& b = problem.match.b->name;
-  const Result<Layout> layout = panel_layout(problem, tiling.tile.vectors * problem.lanes);
-  if (!layout.ok()) return;
-  const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program, b) == 1;
-  if (constant) {
-    out.constant_layouts[b] = *layout;
-  } else if (row_count(problem.match) >= kPackMinimumRows) {
-    out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
-    schedule_elementwise(out.schedule, problem.program, packed_copy(problem.program.tensor(b), *layout), target);
-  }
 }
 
 // How a copy is stored of which each batch index reads a part of the contiguous dimension (channels of one group, in a
@@ -157,7 +80,7 @@ bool reads_once(const te::Compute& sum) {
 // padded is read once: there the copy costs more than guards at the edges.
 te::Program inlined(Schedule& s, const te::Program& program, const te::Compute& sum) {
   const bool once = reads_once(sum);
-  return inline_stages(s, program, [&](const te::Compute& c) {
+  return schedule::inline_stages(s, program, [&](const te::Compute& c) {
     return !once && !te::depends_on(program, c, sum.name()) && has_select(c.body[0]);
   });
 }
@@ -213,7 +136,7 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
   }
   const te::Compute& sum = *program.find_compute(name);
   if (const std::string reason = obstacle(program, sum); !reason.empty()) return Reason{reason};
-  const Result<std::string> output = epilogue_output(program, sum);
+  const Result<std::string> output = schedule::epilogue_output(program, sum);
   if (!output.ok()) return Reason{output.reason()};
   schedule_side_stages(program, name, target, base.schedule);
 
@@ -226,7 +149,7 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
     for (ContractionTiling& tiling : tilings(problem)) {
       if (candidates.size() == all) break;
       Construction candidate = base;
-      place_b(problem, tiling, task, target, candidate);
+      place_b(problem, tiling.tile.vectors * problem.lanes, task, target, candidate);
       schedule_contraction({problem, tiling, *output}, candidate.schedule);
       // Tilings that differ in a loop of one iteration have one schedule.
       if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;

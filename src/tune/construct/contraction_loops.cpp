@@ -33,9 +33,18 @@ Names joined(std::initializer_list<Names> parts) {
 class ContractionScheduler {
  public:
   ContractionScheduler(const ContractionLoops& loops, Schedule& s)
-      : p_(loops.problem), t_(loops.tiling), output_(loops.output), sum_(p_.match.compute->name()), s_(s) {}
+      : p_(loops.problem),
+        t_(loops.tiling),
+        place_(loops.place),
+        output_(loops.output),
+        sum_(p_.match.compute->name()),
+        s_(s) {}
 
-  void run() { t_.reduction_blocks > 1 ? blocked() : direct(); }
+  std::string run() {
+    if (t_.reduction_blocks == 1) return direct();
+    blocked();
+    return "";
+  }
 
  private:
   bool has_epilogue() const { return output_ != sum_; }
@@ -51,16 +60,19 @@ class ContractionScheduler {
   }
 
   // One tile after the other, all of the reduction in each.
-  void direct() {
+  std::string direct() {
     if (!has_epilogue()) s_.cache_write(sum_);
+    if (!place_.consumer.empty()) s_.compute_at(output_, place_.consumer, place_.loop, loop::Scope::kScratch);
     const CutLoops cut = cut_to_tiles(output_, true);
+    const Names blocks = joined({axis_names(p_.match.batch), cut.row_blocks});
     const Names tiles =
         joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
                 ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
     points(output_, tiles, cut);
-    s_.parallel(output_, parallel_loops(tiles));
+    if (place_.consumer.empty()) s_.parallel(output_, place_.shares_blocks ? blocks : parallel_loops(tiles));
     epilogue(tiles.back(), axis_names(p_.match.rows));
     accumulate(has_epilogue() ? sum_ : sum_ + ".acc", output_, tiles.back(), {});
+    return blocks.empty() ? "" : blocks.back();
   }
 
   // The loops among `tiles`, of the output stage, that threads share: all, or without the innermost ones while a tile
@@ -157,7 +169,8 @@ class ContractionScheduler {
       return;
     }
     const int64_t size = blocked_axis ? unit() : t_.tile.inner;
-    const bool two_levels = with_blocks && blocked_axis && t_.row_tiles * size < row.extent;
+    const bool has_blocks = t_.row_tiles * size < row.extent || place_.shares_blocks;
+    const bool two_levels = with_blocks && blocked_axis && has_blocks;
     s_.split(stage, row.name, two_levels ? std::vector<int64_t>{t_.row_tiles, size} : std::vector<int64_t>{size});
     if (two_levels) cut.row_blocks.push_back(row.name + ".0");
     cut.row_tiles.push_back(row.name + (two_levels ? ".1" : ".0"));
@@ -217,6 +230,7 @@ class ContractionScheduler {
 
   const ContractionProblem& p_;
   const ContractionTiling& t_;
+  const TilePlace& place_;
   std::string output_;
   std::string sum_;
   Schedule& s_;
@@ -224,6 +238,8 @@ class ContractionScheduler {
 
 }  // namespace
 
-void schedule_contraction(const ContractionLoops& loops, Schedule& s) { ContractionScheduler(loops, s).run(); }
+std::string schedule_contraction(const ContractionLoops& loops, Schedule& s) {
+  return ContractionScheduler(loops, s).run();
+}
 
 }  // namespace tw::tune

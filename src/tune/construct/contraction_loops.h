@@ -5,6 +5,7 @@
 
 #include "schedule/schedule.h"
 #include "tune/construct/contraction_tiles.h"
+#include "tune/construct/tile_place.h"
 
 namespace tw::tune {
 
@@ -12,10 +13,12 @@ struct ContractionLoops {
   const ContractionProblem& problem;
   const ContractionTiling& tiling;
   std::string output;  // stage that owns the tiles: the sum itself or the end of its epilogue
+  TilePlace place = {};
 };
 
 /// Appends the loops of the sum, its epilogue and its output. The sum's own name stays the stage that the epilogue
 /// reads. Side stages and the storage of B are scheduled before.
-void schedule_contraction(const ContractionLoops& loops, schedule::Schedule& s);
+/// Returns the loop of `output` around one block, or an empty name where the output is one block.
+std::string schedule_contraction(const ContractionLoops& loops, schedule::Schedule& s);
 
 }  // namespace tw::tune

@@ -4,9 +4,9 @@
 
 #include "core/model_units.h"
 #include "schedule/contraction.h"
+#include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
 #include "tune/construct/nest.h"
 
 namespace tw::tune {
@@ -37,27 +37,6 @@ int lanes_for(const te::Compute& compute, const TargetInfo& target) {
     });
   }
   return target.vector_bytes / bytes;
-}
-
-bool calls_function(const te::Compute& c) {
-  bool calls = false;
-  for (const Expr& body : c.body) visit(body, [&](const Expr& e) { calls = calls || e.op() == Op::kCall; });
-  return calls;
-}
-
-te::Program inline_stages(schedule::Schedule& s, te::Program program,
-                          const std::function<bool(const te::Compute&)>& keep) {
-  std::vector<std::string> names;
-  for (const te::Compute& c : program.computes) names.push_back(c.name());
-  for (const std::string& name : names) {
-    const te::Compute& c = *program.find_compute(name);
-    if (c.is_reduction() || c.outputs.size() != 1 || program.is_output(name) || keep(c)) continue;
-    const bool pure_read = c.body[0].op() == Op::kLoad;
-    if (!pure_read && te::count_reads(program, name) > 1) continue;
-    s.inline_stage(name);
-    program = te::inline_compute(program, name);
-  }
-  return program;
 }
 
 namespace {
@@ -94,7 +73,7 @@ class ElementwiseScheduler {
 
   void run(schedule::Schedule& s) {
     const std::optional<size_t> crossing = best_crossing();
-    if (!crossing && calls_function(c_)) lanes_ = std::min(lanes_ * kFunctionVectors, c_.axes.back().extent);
+    if (!crossing && schedule::calls_function(c_)) lanes_ = std::min(lanes_ * kFunctionVectors, c_.axes.back().extent);
     const StageLoops plan = loops(crossing);
     if (crossing) s.split(c_.name(), c_.axes[*crossing].name, {line_});
     if (lanes_ > 1) split_last(s);
@@ -210,15 +189,6 @@ class ElementwiseScheduler {
 void schedule_elementwise(schedule::Schedule& s, const te::Program& program, const te::Compute& c,
                           const TargetInfo& target) {
   if (!c.axes.empty()) ElementwiseScheduler(program, c, target).run(s);
-}
-
-bool reduces_contiguous(const te::Compute& c) {
-  bool contiguous = false;
-  te::visit_reads(c, [&](const Expr& load) {
-    const int last = static_cast<int>(load->args.size()) - 1;
-    contiguous = contiguous || (last >= 0 && schedule::dim_of_axis(load, c.reduce_axes.back().name) == last);
-  });
-  return contiguous;
 }
 
 void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {

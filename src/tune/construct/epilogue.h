@@ -5,13 +5,8 @@
 #include <vector>
 
 #include "schedule/schedule.h"
-#include "support/error.h"
 
 namespace tw::tune {
-
-/// The stage that owns the tiles: the only output among `source` and what follows it. Declines when something follows
-/// that is not computed point by point from it.
-Result<std::string> epilogue_output(const te::Program& program, const te::Compute& source);
 
 /// One tile of the stage `output`.
 struct EpilogueTile {

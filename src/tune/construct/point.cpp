@@ -21,7 +21,8 @@ const te::Compute* point_reader(const te::Program& program, const std::string& n
 
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo&) {
   Construction out;
-  const te::Program program = inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
+  const te::Program program =
+      schedule::inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
   for (const te::Compute& c : program.computes) {
     const te::Compute* reader =
         c.is_reduction() && !program.is_output(c.name()) ? point_reader(program, c.name()) : nullptr;

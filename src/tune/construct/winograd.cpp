@@ -5,6 +5,7 @@
 // are computed point by point with the register tile of a contraction, then transformed back from the cache. The
 // transformed input of a block of tiles is computed there too, or before, by a kernel of its own, when threads share
 // the channels of one block.
+#include "schedule/stages.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "tune/construct/construct.h"
@@ -53,13 +54,13 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   const Result<WinogradStages> before = match_winograd(task.program);
   if (!before.ok()) return Reason{before.reason()};
   Construction base;
-  const te::Program program =
-      inline_stages(base.schedule, task.program, [&](const te::Compute& c) { return before->hold(c.name()); });
+  const te::Program program = schedule::inline_stages(base.schedule, task.program,
+                                                      [&](const te::Compute& c) { return before->hold(c.name()); });
   const Result<WinogradStages> stages = match_winograd(program);
   TW_CHECK(stages.ok(), "the Winograd convolution of {} is gone after inlining", program.name);
   const Result<WinogradAxes> axes = match_winograd_axes(program, *stages);
   if (!axes.ok()) return Reason{axes.reason()};
-  const Result<std::string> output = epilogue_output(program, *program.find_compute(stages->first));
+  const Result<std::string> output = schedule::epilogue_output(program, *program.find_compute(stages->first));
   if (!output.ok()) return Reason{output.reason()};
   const std::string weights = schedule::match_contraction(*program.find_compute(stages->products))->b->name;
   if (task.constants.count(weights) == 0) return declined("its weights are no constant");

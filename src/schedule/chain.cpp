@@ -1,0 +1,291 @@
+#include "schedule/chain.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "expr/affine.h"
+#include "schedule/stages.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+
+namespace tw::schedule {
+namespace {
+
+constexpr int kPrivate = -1;  // a dimension that no batch or row axis of the last contraction runs along
+
+/// For each dimension of a tensor: the batch or row axis of the last contraction, or kPrivate.
+using Roles = std::vector<int>;
+
+const te::Compute* last_contraction(const te::Program& program) {
+  const te::Compute* last = nullptr;
+  for (const te::Compute& c : program.computes) {
+    if (match_contraction(c).ok()) last = &c;
+  }
+  return last;
+}
+
+std::vector<te::Axis> block_axes(const Contraction& match) {
+  std::vector<te::Axis> axes = match.batch;
+  axes.insert(axes.end(), match.rows.begin(), match.rows.end());
+  return axes;
+}
+
+// Which axes of the last contraction the dimensions of the stages before it run along, from the last stage backwards.
+class RoleFinder {
+ public:
+  explicit RoleFinder(const te::Program& program) : program_(program) {}
+
+  Result<std::map<std::string, Roles>> run(const Contraction& match) {
+    const std::vector<te::Axis> axes = block_axes(match);
+    std::map<std::string, int> role;
+    for (size_t i = 0; i < axes.size(); ++i) role[axes[i].name] = static_cast<int>(i);
+    read(match.a, role);
+    for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
+      const auto known = roles_.find(c->name());
+      if (known == roles_.end()) continue;
+      std::map<std::string, int> own;
+      for (size_t d = 0; d < c->axes.size(); ++d) own[c->axes[d].name] = known->second[d];
+      te::visit_reads(*c, [&](const Expr& load) { read(load, own); });
+    }
+    if (!reason_.empty()) return Reason{reason_};
+    // A stage that no row axis runs along, such as what packs an operand, is needed in each block: it runs before.
+    const auto first_row = static_cast<int>(match.batch.size());
+    std::erase_if(roles_, [&](const auto& entry) {
+      return std::ranges::all_of(entry.second, [&](int r) { return r < first_row; });
+    });
+    for (const auto& [name, roles] : roles_) {
+      const std::set<int> distinct(roles.begin(), roles.end());
+      const size_t carried = distinct.size() - distinct.count(kPrivate);
+      const size_t doubled = roles.size() - static_cast<size_t>(std::ranges::count(roles, kPrivate)) - carried;
+      if (carried != axes.size() || doubled > 0) return declined("{} does not run along all rows once", name);
+    }
+    return std::move(roles_);
+  }
+
+ private:
+  void read(const Expr& load, const std::map<std::string, int>& role) {
+    if (program_.find_compute(load->name) == nullptr) return;
+    Roles roles;
+    for (const Expr& index : load->args) {
+      int found = kPrivate;
+      for (const auto& [axis, r] : role) {
+        if (r != kPrivate && uses_var(index, axis) && coefficient_of(index, axis)) found = r;
+      }
+      roles.push_back(found);
+    }
+    const auto [entry, fresh] = roles_.emplace(load->name, roles);
+    if (!fresh && entry->second != roles) reason_ = fmt::format("{} is read along different rows", load->name);
+  }
+
+  const te::Program& program_;
+  std::map<std::string, Roles> roles_;
+  std::string reason_;
+};
+
+// The order that brings dimensions along batch and rows to the front, in the order of their roles.
+std::vector<int64_t> rows_first(const Roles& roles) {
+  std::vector<int64_t> order(roles.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int64_t d) { return roles[d] == kPrivate ? INT32_MAX : roles[d]; });
+  return order;
+}
+
+// Whether readers of `stages`, except the last one, are all among them.
+bool is_closed(const te::Program& program, const std::vector<std::string>& stages) {
+  const auto inside = [&](const std::string& name) { return std::ranges::find(stages, name) != stages.end(); };
+  return std::ranges::all_of(program.computes, [&](const te::Compute& c) {
+    return inside(c.name()) || std::none_of(stages.begin(), stages.end() - 1,
+                                            [&](const std::string& name) { return te::count_reads(c, name) > 0; });
+  });
+}
+
+// A contraction and the longest epilogue behind it: stages that read it, and nothing else of the chain, point by point.
+ChainSegment contraction_segment(const te::Program& program, const te::Compute& sum,
+                                 const std::set<std::string>& chain) {
+  ChainSegment best{sum.name(), {sum.name()}};
+  std::vector<std::string> stages = best.stages;
+  for (const te::Compute& c : program.computes) {
+    if (chain.count(c.name()) == 0 || !te::depends_on(program, c, sum.name())) continue;
+    bool follows = !c.is_reduction() && c.outputs[0].shape == sum.outputs[0].shape;
+    te::visit_reads(c, [&](const Expr& load) {
+      const bool inside = std::ranges::find(stages, load->name) != stages.end();
+      follows = follows && (inside ? te::reads_own_point(c, load->name) : chain.count(load->name) == 0);
+    });
+    if (!follows) break;
+    stages.push_back(c.name());
+    if (is_closed(program, stages)) best.stages = stages;
+  }
+  return best;
+}
+
+Result<std::vector<ChainSegment>> segments_of(const te::Program& program, const std::set<std::string>& chain) {
+  std::vector<ChainSegment> segments;
+  std::set<std::string> placed;
+  for (const te::Compute& c : program.computes) {
+    if (chain.count(c.name()) == 0 || placed.count(c.name()) != 0) continue;
+    if (match_contraction(c).ok()) {
+      segments.push_back(contraction_segment(program, c, chain));
+      placed.insert(segments.back().stages.begin(), segments.back().stages.end());
+      continue;
+    }
+    if (segments.empty() || !segments.back().sum.empty()) segments.push_back({});
+    segments.back().stages.push_back(c.name());
+  }
+  for (const ChainSegment& segment : segments) {
+    if (!is_closed(program, segment.stages)) return declined("stages before {} are read behind it", segment.output());
+  }
+  return segments;
+}
+
+bool has_select(const te::Compute& c) {
+  bool found = false;
+  visit(c.body[0], [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
+  return found;
+}
+
+// Padding before a depthwise convolution goes into it: what is read once is not worth a copy.
+bool stays(const te::Program& program, const te::Compute& c) {
+  if (c.body[0].op() == Op::kLoad) return false;
+  return is_once_a_row(program, c) || std::ranges::any_of(program.computes, [&](const te::Compute& reader) {
+           if (te::count_reads(reader, c.name()) == 0) return false;
+           const Result<Contraction> sum = match_contraction(reader);
+           if (sum.ok()) return !(has_select(c) && sum->a_uses_column);
+           return !reader.is_reduction() && has_select(reader);
+         });
+}
+
+bool is_empty(const te::Compute& c) {
+  const auto empty = [](const te::Axis& axis) { return axis.extent == 0; };
+  return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
+}
+
+// Why a chain cannot be built in blocks, or an empty text.
+std::string obstacle(const Chain& chain) {
+  for (const te::Compute& c : chain.program.computes) {
+    if (is_empty(c)) return c.name() + " has an axis of extent 0";
+    const bool side = !chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(chain.program, c, chain.last);
+    if (side && match_contraction(c).ok()) return c.name() + " is a contraction beside the chain";
+  }
+  for (const ChainSegment& segment : chain.segments) {
+    if (segment.sum.empty() && common_rows(segment_program(chain.program, segment)) == 0)
+      return segment.output() + " shares no rows with its stages";
+  }
+  return "";
+}
+
+bool is_heavy(const te::Program& program, const ChainSegment& segment) {
+  return !segment.sum.empty() || std::ranges::any_of(segment.stages, [&](const std::string& name) {
+    return program.find_compute(name)->is_reduction();
+  });
+}
+
+// Elements of one dimension that are read while every axis of `reader` runs over its extent.
+int64_t reach(const Expr& index, const te::Compute& reader) {
+  int64_t span = 1;
+  for (const auto* axes : {&reader.axes, &reader.reduce_axes}) {
+    for (const te::Axis& axis : *axes) {
+      if (uses_var(index, axis.name))
+        span += std::abs(coefficient_of(index, axis.name).value_or(0)) * (axis.extent - 1);
+    }
+  }
+  return span;
+}
+
+void set_extent(te::Compute& c, size_t axis, int64_t extent) {
+  c.axes[axis].extent = extent;
+  for (te::Tensor& t : c.outputs) t.shape[axis] = extent;
+}
+
+}  // namespace
+
+bool Chain::holds(const std::string& stage) const {
+  return std::ranges::any_of(segments, [&](const ChainSegment& segment) {
+    return std::ranges::find(segment.stages, stage) != segment.stages.end();
+  });
+}
+
+te::Program inline_chain(Schedule& s, te::Program program) {
+  const te::Program before = program;
+  return inline_stages(s, std::move(program), [&](const te::Compute& c) { return stays(before, c); });
+}
+
+Result<Chain> match_chain(const te::Program& program) {
+  const te::Compute* last = last_contraction(program);
+  if (last == nullptr) return declined("no sum of products");
+  const Result<Contraction> match = match_contraction(*last);
+  if (match->a_uses_column || match->rows.empty()) return declined("{} has no rows", last->name());
+  Result<std::map<std::string, Roles>> roles = RoleFinder(program).run(*match);
+  if (!roles.ok()) return Reason{roles.reason()};
+  std::set<std::string> names;
+  for (const auto& [name, r] : *roles) names.insert(name);
+  if (names.count(match->b->name) != 0) return declined("both operands of {} come from its rows", last->name());
+  Chain chain;
+  chain.last = last->name();
+  const Result<std::string> output = epilogue_output(program, *last);
+  if (!output.ok()) return Reason{output.reason()};
+  chain.output = *output;
+  Result<std::vector<ChainSegment>> segments = segments_of(program, names);
+  if (!segments.ok()) return Reason{segments.reason()};
+  chain.segments = std::move(segments).value();
+  if (std::ranges::none_of(chain.segments, [&](const ChainSegment& s) { return is_heavy(program, s); }))
+    return declined("no contraction or reduction computes its rows");
+  for (const auto& [name, r] : *roles) {
+    const std::vector<int64_t> order = rows_first(r);
+    if (!std::ranges::is_sorted(order)) chain.layouts[name] = Layout().reorder(order);
+  }
+  chain.program = te::apply_layouts(program, chain.layouts);
+  if (const std::string reason = obstacle(chain); !reason.empty()) return Reason{reason};
+  return chain;
+}
+
+te::Program block_program(const Chain& chain, const std::map<std::string, int64_t>& block) {
+  te::Program local = chain.program;
+  std::map<std::string, Shape> needed;  // of stages of the chain
+  const auto need = [&](const te::Compute& reader) {
+    te::visit_reads(reader, [&](const Expr& load) {
+      if (!chain.holds(load->name)) return;
+      Shape& extents = needed[load->name];
+      extents.resize(load->args.size(), 1);
+      for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::max(extents[d], reach(load.arg(d), reader));
+    });
+  };
+  for (auto c = local.computes.rbegin(); c != local.computes.rend(); ++c) {
+    const bool is_last = c->name() == chain.last || te::depends_on(chain.program, *c, chain.last);
+    if (!is_last && !chain.holds(c->name())) continue;
+    for (size_t d = 0; d < c->axes.size(); ++d) {
+      const auto found = block.find(c->axes[d].name);
+      if (is_last && found != block.end()) set_extent(*c, d, found->second);
+      if (!is_last) set_extent(*c, d, std::min(c->axes[d].extent, needed[c->name()][d]));
+    }
+    need(*c);
+  }
+  return local;
+}
+
+int64_t bytes_between(const Chain& chain, const te::Program& block) {
+  int64_t bytes = 0;
+  for (const ChainSegment& segment : chain.segments) {
+    const te::Tensor& t = block.tensor(segment.output());
+    bytes += num_elements(t.shape) * t.type.bytes();
+  }
+  return bytes;
+}
+
+te::Program segment_program(const te::Program& program, const ChainSegment& segment) {
+  te::Program out;
+  out.name = segment.output();
+  out.outputs = {segment.output()};
+  std::set<std::string> known(segment.stages.begin(), segment.stages.end());
+  for (const std::string& name : segment.stages) {
+    const te::Compute& c = *program.find_compute(name);
+    te::visit_reads(c, [&](const Expr& load) {
+      if (known.insert(load->name).second) out.inputs.push_back(program.tensor(load->name));
+    });
+    out.computes.push_back(c);
+  }
+  return out;
+}
+
+}  // namespace tw::schedule

@@ -1,0 +1,100 @@
+#include "schedule/stages.h"
+
+#include <algorithm>
+
+#include "schedule/contraction.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+
+namespace tw::schedule {
+
+te::Program inline_stages(Schedule& s, te::Program program, const std::function<bool(const te::Compute&)>& keep) {
+  std::vector<std::string> names;
+  for (const te::Compute& c : program.computes) names.push_back(c.name());
+  for (const std::string& name : names) {
+    const te::Compute& c = *program.find_compute(name);
+    if (c.is_reduction() || c.outputs.size() != 1 || program.is_output(name) || keep(c)) continue;
+    const bool pure_read = c.body[0].op() == Op::kLoad;
+    if (!pure_read && te::count_reads(program, name) > 1) continue;
+    s.inline_stage(name);
+    program = te::inline_compute(program, name);
+  }
+  return program;
+}
+
+Result<std::string> epilogue_output(const te::Program& program, const te::Compute& source) {
+  std::vector<std::string> outputs;
+  for (const te::Compute& c : program.computes) {
+    const bool follows = te::depends_on(program, c, source.name());
+    if (follows && c.is_reduction()) return declined("reduction {} follows {}", c.name(), source.name());
+    for (const te::Compute& before : program.computes) {
+      const bool in_tile = &before == &source || te::depends_on(program, before, source.name());
+      if (follows && in_tile &&
+          (c.outputs[0].shape != source.outputs[0].shape || !te::reads_own_point(c, before.name())))
+        return declined("{} does not follow {} point by point", c.name(), before.name());
+    }
+    if ((follows || &c == &source) && program.is_output(c.name())) outputs.push_back(c.name());
+  }
+  if (outputs.size() != 1) return declined("{} outputs leave the epilogue", outputs.size());
+  return outputs[0];
+}
+
+bool reduces_contiguous(const te::Compute& c) {
+  bool contiguous = false;
+  te::visit_reads(c, [&](const Expr& load) {
+    const int last = static_cast<int>(load->args.size()) - 1;
+    contiguous = contiguous || (last >= 0 && dim_of_axis(load, c.reduce_axes.back().name) == last);
+  });
+  return contiguous;
+}
+
+bool calls_function(const te::Compute& c) {
+  bool calls = false;
+  for (const Expr& body : c.body) visit(body, [&](const Expr& e) { calls = calls || e.op() == Op::kCall; });
+  return calls;
+}
+
+namespace {
+
+// Leading axes of `reader` at which it reads `source` unchanged, over all its reads.
+size_t shared_prefix(const te::Compute& reader, const te::Compute& source) {
+  size_t prefix = std::min(reader.axes.size(), source.axes.size());
+  for (size_t i = 0; i < prefix; ++i) {
+    if (reader.axes[i].extent != source.axes[i].extent) prefix = i;
+  }
+  for (const Expr& read : te::reads_of(reader, {source.outputs[0]})) {
+    prefix = std::min(prefix, te::own_axes(reader, read));
+  }
+  return prefix;
+}
+
+}  // namespace
+
+size_t common_rows(const te::Program& program) {
+  const te::Compute& output = program.computes.back();
+  size_t rows = output.axes.size();
+  for (const te::Compute& source : program.computes) {
+    if (source.name() == output.name()) continue;
+    for (const te::Compute& reader : program.computes) {
+      if (te::count_reads(reader, source.name()) > 0) rows = std::min(rows, shared_prefix(reader, source));
+    }
+  }
+  // A last axis that is itself the row would leave nothing to vectorise, unless the reductions run along contiguous
+  // elements (a mean over the last axis).
+  const bool inside = std::ranges::all_of(
+      program.computes, [](const te::Compute& c) { return !c.is_reduction() || reduces_contiguous(c); });
+  return output.is_reduction() || inside ? rows : std::min(rows, output.axes.size() - 1);
+}
+
+bool is_once_a_row(const te::Program& program, const te::Compute& c) {
+  bool costly = calls_function(c);
+  for (const Expr& body : c.body) {
+    visit(body, [&](const Expr& e) { costly = costly || (e.op() == Op::kDiv && e.type().is_float()); });
+  }
+  return costly && std::ranges::any_of(program.computes, [&](const te::Compute& reader) {
+           return te::count_reads(reader, c.name()) > 0 &&
+                  reader.axes.size() + reader.reduce_axes.size() > c.axes.size();
+         });
+}
+
+}  // namespace tw::schedule

@@ -1,0 +1,32 @@
+// What constructors and passes ask about the stages of a program before they are scheduled: which are inlined, which
+// follow another one point by point, which share rows.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "schedule/schedule.h"
+#include "support/error.h"
+
+namespace tw::schedule {
+
+/// Inlines every stage that is element-wise, no output and cheap to repeat: those read once, and pure reads. Returns
+/// the program with them inlined; appends the primitives to `s`. Stages for which `keep` returns true stay.
+te::Program inline_stages(Schedule& s, te::Program program, const std::function<bool(const te::Compute&)>& keep);
+
+/// The stage that owns the tiles: the only output among `source` and what follows it. Declines when something follows
+/// that is not computed point by point from it.
+Result<std::string> epilogue_output(const te::Program& program, const te::Compute& source);
+
+/// Whether the innermost reduction axis runs along contiguous elements of what is read.
+bool reduces_contiguous(const te::Compute& compute);
+
+/// Whether its body calls an elementary function.
+bool calls_function(const te::Compute& compute);
+
+/// The number of leading axes that all stages of `program` share with the last one; 0: it is no row program.
+size_t common_rows(const te::Program& program);
+
+/// A division or an elementary function of each row that other stages read at every point: it stays a stage.
+bool is_once_a_row(const te::Program& program, const te::Compute& c);
+
+}  // namespace tw::schedule

@@ -1,0 +1,212 @@
+// Groups of contractions that follow one another become one where the rows of the last one are better computed, a block
+// at a time, where they are read (schedule/chain.h): what passes between them then stays in the near caches. Attention
+// without a tensor of all scores.
+//
+// Decided by bytes: between groups a value is written to and read from the level that holds all of it; inside one, from
+// the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate.
+#include <algorithm>
+#include <set>
+
+#include "graph/op.h"
+#include "schedule/chain.h"
+#include "support/math.h"
+#include "te/merge_axes.h"
+#include "te/rewrite.h"
+#include "transform/group.h"
+#include "transform/passes.h"
+#include "transform/roles.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using graph::kAbsent;
+using graph::Node;
+using graph::ValueId;
+
+constexpr double kCacheShare = 0.75;  // of a cache that one block may fill
+constexpr double kExposed = 0.3;      // share of the time of streamed operands that prefetching leaves visible
+constexpr size_t kMostGroups = 4;     // that become one
+
+double read_rate(double bytes, const TargetInfo& target) {
+  double rate = 1;
+  for (const MemoryLevel& level : target.levels) {
+    rate = std::max(1.0, level.read_per_ns);
+    if (bytes <= kCacheShare * static_cast<double>(level.capacity_bytes)) break;
+  }
+  return rate;
+}
+
+// What one block of a chain does, and how many blocks there are.
+struct Blocks {
+  double count = 1;
+  double batches = 1;        // of these, with second operands of their own
+  double scratch_bytes = 0;  // between the segments of one block
+  double operand_bytes = 0;  // second operands of its contractions
+  double products = 0;
+};
+
+void add_contractions(const te::Program& block, Blocks& blocks) {
+  for (const te::Compute& c : block.computes) {
+    const Result<schedule::Contraction> match = schedule::match_contraction(c);
+    if (!match.ok()) continue;
+    blocks.products += schedule::count_products(*match);
+    double elements = static_cast<double>(match->column.extent);
+    for (const te::Axis& r : c.reduce_axes) elements *= static_cast<double>(r.extent);
+    blocks.operand_bytes += elements * static_cast<double>(block.tensor(match->b->name).type.bytes());
+  }
+}
+
+Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
+  const te::Compute& last = *chain.program.find_compute(chain.last);
+  const schedule::Contraction match = *schedule::match_contraction(last);
+  const te::Axis& blocked = match.rows[match.rows.size() - std::min<size_t>(2, match.rows.size())];
+  Blocks blocks;
+  std::map<std::string, int64_t> extents;
+  for (const te::Axis& axis : match.batch) {
+    extents[axis.name] = 1;
+    blocks.batches *= static_cast<double>(axis.extent);
+  }
+  for (const te::Axis& axis : match.rows) extents[axis.name] = axis.name == match.rows.back().name ? axis.extent : 1;
+  extents[blocked.name] = std::min(rows, blocked.extent);
+  for (const te::Axis& axis : last.axes) {
+    if (extents.count(axis.name) != 0) blocks.count *= static_cast<double>(ceil_div(axis.extent, extents[axis.name]));
+  }
+  const te::Program block = schedule::block_program(chain, extents);
+  blocks.scratch_bytes = static_cast<double>(schedule::bytes_between(chain, block));
+  add_contractions(block, blocks);
+  return blocks;
+}
+
+// Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
+// segments in memory.
+bool pays(const schedule::Chain& chain, const TargetInfo& target) {
+  if (target.kind != DeviceKind::kCpu || target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
+  const double room = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most
+  Blocks blocks = cut_rows(chain, least);
+  if (blocks.scratch_bytes > room) return false;
+  for (int64_t rows = 2 * least; blocks.count > blocks.batches; rows *= 2) {
+    const Blocks higher = cut_rows(chain, rows);
+    if (higher.scratch_bytes > room) break;
+    blocks = higher;
+  }
+  Blocks whole;
+  add_contractions(chain.program, whole);
+  const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
+  const double saved_ns = 2 * between * (1 / read_rate(between, target) - 1 / read_rate(blocks.scratch_bytes, target)) +
+                          static_cast<double>(chain.segments.size()) * target.barrier_ns;
+  const double again = std::max(0.0, blocks.products * blocks.count - whole.products);
+  const double operands_ns =
+      kExposed * (blocks.count - blocks.batches) * blocks.operand_bytes / read_rate(blocks.operand_bytes, target);
+  return saved_ns > operands_ns + 2 * again / target.flop_per_ns;
+}
+
+class ChainFuser {
+ public:
+  ChainFuser(const Graph& graph, const TransformContext& context)
+      : graph_(graph), context_(context), producers_(graph.producers()), readers_(graph.consumers()) {}
+
+  // The groups of each chain, by node, in order.
+  std::vector<std::vector<int>> run() {
+    std::vector<std::vector<int>> chains;
+    for (auto n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
+      if (taken_.count(n) != 0 || !has_contraction(n)) continue;
+      std::vector<int> chain = best_chain(n);
+      if (chain.size() < 2) continue;
+      taken_.insert(chain.begin(), chain.end());
+      chains.push_back(std::move(chain));
+    }
+    return chains;
+  }
+
+ private:
+  bool has_contraction(int n) const {
+    const Node& node = graph_.nodes[n];
+    if (!node.is_group()) return role_of(context_.ops, node) == Role::kContraction;
+    return std::ranges::any_of(node.body->nodes,
+                               [&](const Node& inner) { return role_of(context_.ops, inner) == Role::kContraction; });
+  }
+
+  // Group n and those before it, as many as pay together.
+  std::vector<int> best_chain(int n) const {
+    std::vector<int> chain = {n};
+    std::vector<int> best = chain;
+    while (chain.size() < kMostGroups) {
+      const int p = producer_read_by(chain);
+      if (p < 0) break;
+      chain.insert(chain.begin(), p);
+      if (has_contraction(p) && pays(chain)) best = chain;
+    }
+    return best;
+  }
+
+  // A node that only `chain` reads and that computes all rows of what its first node reads; -1: there is none.
+  int producer_read_by(const std::vector<int>& chain) const {
+    const auto inside = [&](int n) { return std::ranges::find(chain, n) != chain.end(); };
+    for (const ValueId in : graph_.nodes[chain.front()].inputs) {
+      const int p = in == kAbsent ? -1 : producers_[in];
+      if (p < 0 || taken_.count(p) != 0 || graph_.is_output(in) || graph_.nodes[p].outputs.size() != 1) continue;
+      if (!std::ranges::all_of(readers_[in], inside)) continue;
+      if (computes(p)) return p;
+    }
+    return -1;
+  }
+
+  // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.
+  bool computes(int p) const {
+    const Node& node = graph_.nodes[p];
+    const auto joins = [&](const Node& inner) {
+      const Role role = role_of(context_.ops, inner);
+      return role == Role::kContraction || role == Role::kReduction || role == Role::kElementwise;
+    };
+    return node.is_group() ? std::ranges::any_of(node.body->nodes, joins) : joins(node);
+  }
+
+  bool pays(const std::vector<int>& chain) const {
+    const Graph merged = merge_groups(graph_, {chain});
+    const auto group = std::ranges::find_if(merged.nodes, [&](const Node& node) {
+      return node.is_group() && node.outputs.size() == 1 &&
+             merged.value(node.outputs[0]).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
+    });
+    if (group == merged.nodes.end()) return false;
+    te::Program program = stored_program(*group->body);
+    program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
+    schedule::Schedule inlined;
+    const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
+    if (getenv("TWDBG")) fprintf(stderr, "%s %s\n", group->name.c_str(), match.ok() ? "ok" : match.reason().c_str());
+    return match.ok() && transform::pays(*match, context_.target);
+  }
+
+  // The maths of a group as its values are stored; tensors inside follow the output where they have its rank.
+  te::Program stored_program(const Graph& body) const {
+    const graph::GroupProgram group = graph::to_te(body, context_.ops);
+    const te::Program program = te::drop_unit_reductions(group.program);
+    const graph::Value& out = body.value(body.outputs[0]);
+    std::map<std::string, Layout> layouts;
+    for (const te::Compute& c : program.computes) {
+      if (c.axes.size() != out.type.shape.size() || out.layout.is_identity()) continue;
+      for (const te::Tensor& t : c.outputs) layouts[t.name] = out.layout;
+    }
+    for (size_t i = 0; i < group.inputs.size(); ++i) {
+      const graph::Value& value = body.value(group.inputs[i]);
+      if (!value.layout.is_identity()) layouts[group.program.inputs[i].name] = value.layout;
+    }
+    return te::apply_layouts(program, layouts);
+  }
+
+  const Graph& graph_;
+  const TransformContext& context_;
+  std::vector<int> producers_;
+  std::vector<std::vector<int>> readers_;
+  std::set<int> taken_;
+};
+
+}  // namespace
+
+Graph fuse_chains(const Graph& graph, const TransformContext& context) {
+  const Graph sorted = graph::compact(graph);
+  return merge_groups(sorted, ChainFuser(sorted, context).run());
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,95 @@
+#include "tune/construct/contraction_operands.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "expr/affine.h"
+#include "support/math.h"
+#include "te/reads.h"
+#include "tune/construct/elementwise.h"
+
+namespace tw::tune {
+namespace {
+
+using schedule::Contraction;
+
+constexpr int64_t kPackMinimumRows = 16;  // rows that must reuse a packed B before the copy pays
+
+// Coefficient of `axis` in the row-major element offset of `read` in units of bytes; 0 when it is not linear.
+int64_t stride_bytes(const te::Program& program, const Expr& read, const std::string& axis) {
+  const te::Tensor& tensor = program.tensor(read->name);
+  const Shape strides = row_major_strides(tensor.shape);
+  int64_t stride = 0;
+  for (size_t d = 0; d < strides.size(); ++d) stride += coefficient_of(read.arg(d), axis).value_or(0) * strides[d];
+  return stride * tensor.type.bytes();
+}
+
+// The panel layout of B: batch dims, column block, reduction dims in loop order, columns of the block.
+Result<Layout> panel_layout(const ContractionProblem& problem, int64_t panel) {
+  const Contraction& match = problem.match;
+  const Expr& b = match.b;
+  const Shape& shape = problem.program.tensor(b->name).shape;
+  const int column = schedule::dim_of_axis(b, match.column.name);
+  if (column < 0) return declined("the columns of {} are not one of its dimensions", b->name);
+  const int64_t blocks = ceil_div(shape[column], panel);
+  Layout layout;
+  if (blocks * panel != shape[column]) layout = layout.pad(column, 0, blocks * panel - shape[column]);
+  layout = layout.split(column, {blocks, panel});
+  const auto shifted = [&](int d) { return static_cast<int64_t>(d < column ? d : d + 1); };
+  std::vector<int64_t> order;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool reduced =
+        std::ranges::any_of(match.compute->reduce_axes, [&](const te::Axis& r) { return uses_var(b.arg(d), r.name); });
+    if (static_cast<int>(d) != column && !reduced) order.push_back(shifted(static_cast<int>(d)));
+  }
+  order.push_back(column);
+  for (const te::Axis& r : problem.reductions) {
+    const int d = schedule::dim_of_axis(b, r.name);
+    if (d < 0) return declined("reduction axis {} is not a dimension of {}", r.name, b->name);
+    order.push_back(shifted(d));
+  }
+  order.push_back(column + 1);
+  if (order.size() != shape.size() + 1)
+    return declined("{} has dimensions that are neither batch, column nor reduction", b->name);
+  return layout.reorder(order);
+}
+
+int64_t row_count(const Contraction& match) {
+  int64_t rows = 1;
+  for (const te::Axis& axis : match.rows) rows *= axis.extent;
+  return rows;
+}
+
+// The stage that cache_read makes of `source` under `layout`: its name, type and loops.
+te::Compute packed_copy(const te::Tensor& source, const Layout& layout) {
+  te::Compute copy;
+  copy.outputs = {{source.name + ".cache", source.type, layout.storage_shape(source.shape)}};
+  for (size_t d = 0; d < copy.outputs[0].shape.size(); ++d)
+    copy.axes.push_back({fmt::format("i{}", d), copy.outputs[0].shape[d]});
+  return copy;
+}
+
+}  // namespace
+
+std::vector<te::Axis> reduction_order(const te::Program& program, const Contraction& match) {
+  std::vector<te::Axis> loops = match.compute->reduce_axes;
+  const auto stride = [&](const te::Axis& r) { return stride_bytes(program, match.a, r.name); };
+  std::ranges::stable_sort(loops, std::greater<>(), stride);
+  return loops;
+}
+
+void place_b(const ContractionProblem& problem, int64_t panel, const GroupTask& task, const TargetInfo& target,
+             Construction& out) {
+  const std::string& b = problem.match.b->name;
+  const Result<Layout> layout = panel_layout(problem, panel);
+  if (!layout.ok()) return;
+  const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program, b) == 1;
+  if (constant) {
+    out.constant_layouts[b] = *layout;
+  } else if (row_count(problem.match) >= kPackMinimumRows) {
+    out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
+    schedule_elementwise(out.schedule, problem.program, packed_copy(problem.program.tensor(b), *layout), target);
+  }
+}
+
+}  // namespace tw::tune

@@ -1,0 +1,79 @@
+// Which contractions become one group, and that it computes the same.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/transform/graph_tools.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using testing::expect_same_function;
+using testing::parse;
+using testing::run_pass;
+
+// A CPU whose second cache holds `l2` bytes.
+TransformContext machine(int64_t l2) {
+  TransformContext context = testing::context();
+  context.target.vector_bytes = 32;
+  context.target.vector_registers = 16;
+  context.target.flop_per_ns = 100;
+  context.target.barrier_ns = 100;
+  const int64_t capacities[] = {32 << 10, l2, 32 << 20, int64_t{1} << 34};
+  const double rates[] = {160, 90, 40, 20};
+  for (size_t i = 0; i < 4; ++i) {
+    MemoryLevel level;
+    level.capacity_bytes = capacities[i];
+    level.read_per_ns = rates[i];
+    context.target.levels.push_back(level);
+  }
+  return context;
+}
+
+struct Sizes {
+  int64_t queries = 12, keys = 10;
+  std::string axis = "3";    // of the softmax
+  std::string output = "y";  // beside y
+};
+
+std::string attention(const Sizes& s) {
+  return fmt::format(R"(graph g {{
+  input q : f32[2, 3, {0}, 4]
+  input k : f32[2, 3, 4, {1}]
+  input v : f32[2, 3, {1}, 5]
+  input mask : f32[2, 1, 1, {1}]
+  s : f32[2, 3, {0}, {1}] = matmul(q, k) as s
+  m : f32[2, 3, {0}, {1}] = add(s, mask) as m
+  p : f32[2, 3, {0}, {1}] = softmax(m) {{axis = {2}}} as p
+  y : f32[2, 3, {0}, 5] = matmul(p, v) as y
+  output {3}
+}})",
+                     s.queries, s.keys, s.axis, s.output);
+}
+
+size_t groups_after(const Graph& before, int64_t l2) {
+  const Graph fused = run_pass(before, "fuse");
+  const Graph after = find_pass("fuse-chains").run(fused, machine(l2));
+  graph::verify(after, testing::context().ops);
+  expect_same_function(before, after, 0);
+  return after.nodes.size();
+}
+
+TEST(FuseChains, AttentionIsOneGroup) { EXPECT_EQ(groups_after(parse(attention({})), 512 << 10), 1u); }
+
+TEST(FuseChains, ValuesThatOthersReadStayApart) {
+  EXPECT_EQ(groups_after(parse(attention({.output = "p\n  output y"})), 512 << 10), 3u);
+  EXPECT_EQ(groups_after(parse(attention({.output = "m\n  output y"})), 512 << 10), 3u);
+}
+
+TEST(FuseChains, ReductionAcrossRowsStaysApart) {
+  EXPECT_EQ(groups_after(parse(attention({.axis = "2"})), 512 << 10), 3u);
+}
+
+TEST(FuseChains, RowsThatTheSecondCacheDoesNotHoldStayApart) {
+  EXPECT_EQ(groups_after(parse(attention({.queries = 12, .keys = 400})), 16 << 10), 3u);
+  EXPECT_EQ(groups_after(parse(attention({.queries = 12, .keys = 400})), 512 << 10), 1u);
+}
+
+}  // namespace
+}  // namespace tw::transform

@@ -1,0 +1,68 @@
+// Chains: contractions whose rows are computed block by block by the stages before them.
+#include <gtest/gtest.h>
+
+#include "te/merge_axes.h"
+#include "te/rewrite.h"
+#include "tests/tune/construct_check.h"
+
+namespace tw::tune {
+namespace {
+
+struct Attention {
+  int64_t batch, heads, queries, keys, depth, values;
+  bool mask;
+};
+
+// softmax(scale * Q K^T + mask) V; Q, K and V are stored [batch, position, head, depth] as projections leave them.
+te::Program attention(const Attention& a) {
+  te::Builder b;
+  const te::Tensor q = b.placeholder("q", DataType::f32(), {a.batch, a.queries, a.heads, a.depth});
+  const te::Tensor k = b.placeholder("k", DataType::f32(), {a.batch, a.keys, a.heads, a.depth});
+  const te::Tensor v = b.placeholder("v", DataType::f32(), {a.batch, a.keys, a.heads, a.values});
+  const te::Tensor mask = b.placeholder("mask", DataType::f32(), {a.batch, 1, 1, a.keys});
+  const Shape rows = {a.batch, a.heads, a.queries};
+  const Shape all = {a.batch, a.heads, a.queries, a.keys};
+  const te::Tensor scores =
+      b.reduce("scores", all, {a.depth}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return q({i[0], i[2], i[1], r[0]}) * k({i[0], i[3], i[1], r[0]});
+      });
+  const te::Tensor scaled = b.compute("scaled", all, [&](const auto& i) {
+    const Expr x = scores(i) * float_imm(0.125);
+    return a.mask ? x + mask({i[0], int_imm(0), int_imm(0), i[3]}) : x;
+  });
+  const te::Tensor most = b.reduce("most", rows, {a.keys}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
+    return scaled({i[0], i[1], i[2], r[0]});
+  });
+  const te::Tensor power = b.compute("power", all, [&](const auto& i) {
+    return tw::call("exp", {scaled(i) - most({i[0], i[1], i[2]})});
+  });
+  const te::Tensor sum = b.reduce("sum", rows, {a.keys}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return power({i[0], i[1], i[2], r[0]});
+  });
+  const te::Tensor scale = b.compute("scale", rows, [&](const auto& i) { return float_imm(1) / sum(i); });
+  const te::Tensor weights = b.compute("weights", all, [&](const auto& i) {
+    return power(i) * scale({i[0], i[1], i[2]});
+  });
+  const te::Tensor out = b.reduce("out", {a.batch, a.heads, a.queries, a.values}, {a.keys}, te::CombinerKind::kSum,
+                                  [&](const auto& i, const auto& r) {
+                                    return weights({i[0], i[1], i[2], r[0]}) * v({i[0], r[0], i[1], i[3]});
+                                  });
+  const te::Program p = b.finish("attention", {out});
+  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
+}
+
+TEST(Chain, AttentionAtOddShapes) {
+  const Attention shapes[] = {{1, 2, 24, 32, 8, 16, true},
+                              {2, 3, 13, 17, 5, 9, true},
+                              {1, 1, 7, 40, 4, 8, false},
+                              {2, 1, 20, 33, 16, 11, true},
+                              {1, 3, 9, 16, 8, 24, false}};
+  for (const Attention& a : shapes) {
+    SCOPED_TRACE(fmt::format("{} x {} heads, {} queries, {} keys, depth {}, {} values", a.batch, a.heads, a.queries,
+                             a.keys, a.depth, a.values));
+    for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v4"}) check({attention(a), {}}, target, "chain", 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace tw::tune

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "expr/affine.h"
 #include "graph/op.h"
 #include "schedule/chain.h"
 #include "support/math.h"
@@ -24,7 +25,8 @@ using graph::kAbsent;
 using graph::Node;
 using graph::ValueId;
 
-constexpr double kCacheShare = 0.75;  // of a cache that one block may fill
+constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
+constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
 constexpr double kExposed = 0.3;      // share of the time of streamed operands that prefetching leaves visible
 constexpr size_t kMostGroups = 4;     // that become one
 
@@ -32,7 +34,7 @@ double read_rate(double bytes, const TargetInfo& target) {
   double rate = 1;
   for (const MemoryLevel& level : target.levels) {
     rate = std::max(1.0, level.read_per_ns);
-    if (bytes <= kCacheShare * static_cast<double>(level.capacity_bytes)) break;
+    if (bytes <= kValueShare * static_cast<double>(level.capacity_bytes)) break;
   }
   return rate;
 }
@@ -78,11 +80,25 @@ Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
   return blocks;
 }
 
+// Whether a contraction before the last one keeps its speed in blocks: its second operand belongs to the batch
+// (attention) or to the channel (depthwise), at unit stride. Measured (docs/adr/0009): weights that all blocks read again
+// cost more than what passes by costs in the third cache, and a window of stride 2 reads four times what it passes on.
+bool keeps_speed(const schedule::Contraction& match) {
+  if (!match.a_uses_column) return !match.batch.empty();
+  return std::ranges::none_of(match.a->args, [&](const Expr& index) {
+    return std::ranges::any_of(match.rows, [&](const te::Axis& row) { return coefficient_of(index, row.name) > 1; });
+  });
+}
+
 // Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
 // segments in memory.
 bool pays(const schedule::Chain& chain, const TargetInfo& target) {
   if (target.kind != DeviceKind::kCpu || target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
-  const double room = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  for (const schedule::ChainSegment& segment : chain.segments) {
+    if (!segment.sum.empty() && !keeps_speed(*schedule::match_contraction(*chain.program.find_compute(segment.sum))))
+      return false;
+  }
+  const double room = kBlockShare * static_cast<double>(target.levels[1].capacity_bytes);
   const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most
   Blocks blocks = cut_rows(chain, least);
   if (blocks.scratch_bytes > room) return false;
@@ -174,7 +190,6 @@ class ChainFuser {
     program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    if (getenv("TWDBG")) fprintf(stderr, "%s %s\n", group->name.c_str(), match.ok() ? "ok" : match.reason().c_str());
     return match.ok() && transform::pays(*match, context_.target);
   }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "expr/affine.h"
 #include "graph/op.h"
 #include "schedule/chain.h"
 #include "support/math.h"
@@ -24,15 +25,18 @@ using graph::kAbsent;
 using graph::Node;
 using graph::ValueId;
 
-constexpr double kCacheShare = 0.75;  // of a cache that one block may fill
+constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
+constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
 constexpr double kExposed = 0.3;      // share of the time of streamed operands that prefetching leaves visible
+constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block
 constexpr size_t kMostGroups = 4;     // that become one
 
-double read_rate(double bytes, const TargetInfo& target) {
+// Of the nearest level that `bytes` fill no more than `share` of.
+double read_rate(double bytes, double share, const TargetInfo& target) {
   double rate = 1;
   for (const MemoryLevel& level : target.levels) {
     rate = std::max(1.0, level.read_per_ns);
-    if (bytes <= kCacheShare * static_cast<double>(level.capacity_bytes)) break;
+    if (bytes <= share * static_cast<double>(level.capacity_bytes)) break;
   }
   return rate;
 }
@@ -40,6 +44,7 @@ double read_rate(double bytes, const TargetInfo& target) {
 // What one block of a chain does, and how many blocks there are.
 struct Blocks {
   double count = 1;
+  double filled = 1;         // the same when the last one of a row counts for the part that it fills
   double batches = 1;        // of these, with second operands of their own
   double scratch_bytes = 0;  // between the segments of one block
   double operand_bytes = 0;  // second operands of its contractions
@@ -70,7 +75,9 @@ Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
   for (const te::Axis& axis : match.rows) extents[axis.name] = axis.name == match.rows.back().name ? axis.extent : 1;
   extents[blocked.name] = std::min(rows, blocked.extent);
   for (const te::Axis& axis : last.axes) {
-    if (extents.count(axis.name) != 0) blocks.count *= static_cast<double>(ceil_div(axis.extent, extents[axis.name]));
+    if (extents.count(axis.name) == 0) continue;
+    blocks.count *= static_cast<double>(ceil_div(axis.extent, extents[axis.name]));
+    blocks.filled *= static_cast<double>(axis.extent) / static_cast<double>(extents[axis.name]);
   }
   const te::Program block = schedule::block_program(chain, extents);
   blocks.scratch_bytes = static_cast<double>(schedule::bytes_between(chain, block));
@@ -78,11 +85,26 @@ Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
   return blocks;
 }
 
+// Whether a contraction before the last one keeps its speed in blocks: its second operand belongs to the batch
+// (attention) or to the channel (depthwise), at unit stride. Measured (docs/adr/0009): weights that all blocks read
+// again cost more than what passes by costs in the third cache, and a window of stride 2 reads four times what it
+// passes on.
+bool keeps_speed(const schedule::Contraction& match) {
+  if (!match.a_uses_column) return !match.batch.empty();
+  return std::ranges::none_of(match.a->args, [&](const Expr& index) {
+    return std::ranges::any_of(match.rows, [&](const te::Axis& row) { return coefficient_of(index, row.name) > 1; });
+  });
+}
+
 // Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
 // segments in memory.
 bool pays(const schedule::Chain& chain, const TargetInfo& target) {
   if (target.kind != DeviceKind::kCpu || target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
-  const double room = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  for (const schedule::ChainSegment& segment : chain.segments) {
+    if (!segment.sum.empty() && !keeps_speed(*schedule::match_contraction(*chain.program.find_compute(segment.sum))))
+      return false;
+  }
+  const double room = kBlockShare * static_cast<double>(target.levels[1].capacity_bytes);
   const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most
   Blocks blocks = cut_rows(chain, least);
   if (blocks.scratch_bytes > room) return false;
@@ -94,12 +116,14 @@ bool pays(const schedule::Chain& chain, const TargetInfo& target) {
   Blocks whole;
   add_contractions(chain.program, whole);
   const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
-  const double saved_ns = 2 * between * (1 / read_rate(between, target) - 1 / read_rate(blocks.scratch_bytes, target)) +
+  const double apart_ns = 2 * between / read_rate(between, kValueShare, target) +
                           static_cast<double>(chain.segments.size()) * target.barrier_ns;
-  const double again = std::max(0.0, blocks.products * blocks.count - whole.products);
-  const double operands_ns =
-      kExposed * (blocks.count - blocks.batches) * blocks.operand_bytes / read_rate(blocks.operand_bytes, target);
-  return saved_ns > operands_ns + 2 * again / target.flop_per_ns;
+  const double inside_ns = 2 * between / read_rate(blocks.scratch_bytes, kBlockShare, target);
+  const double again = std::max(0.0, blocks.products * blocks.filled - whole.products);
+  const double operands_ns = kExposed * (blocks.count - blocks.batches) * blocks.operand_bytes /
+                             read_rate(blocks.operand_bytes, kValueShare, target);
+  const double lost_ns = 2 * (again + kBlockLoss * whole.products) / target.flop_per_ns;
+  return apart_ns > inside_ns + operands_ns + lost_ns;
 }
 
 class ChainFuser {
@@ -174,7 +198,6 @@ class ChainFuser {
     program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    if (getenv("TWDBG")) fprintf(stderr, "%s %s\n", group->name.c_str(), match.ok() ? "ok" : match.reason().c_str());
     return match.ok() && transform::pays(*match, context_.target);
   }
 

@@ -72,7 +72,7 @@ TEST(Chain, RandomAttention) {
   std::mt19937_64 random(7);
   const auto pick = [&](int64_t lo, int64_t hi) { return lo + static_cast<int64_t>(random() % (hi - lo + 1)); };
   for (int i = 0; i < kModels; ++i) {
-    Attention a{pick(1, 2), pick(1, 3), pick(2, 70), pick(9, 90), pick(2, 33), pick(2, 40), pick(0, 1) == 1, {}};
+    Attention a{pick(1, 2), pick(2, 4), pick(2, 70), pick(9, 90), pick(2, 33), pick(2, 40), pick(0, 1) == 1, {}};
     const std::vector<std::vector<int64_t>> masks = {
         {}, {a.keys}, {a.batch, 1, 1, a.keys}, {a.batch, 1, a.queries, a.keys}, {1, a.heads, a.queries, a.keys}};
     a.mask = masks[random() % masks.size()];

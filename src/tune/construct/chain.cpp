@@ -5,7 +5,8 @@
 #include "schedule/chain.h"
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
+#include <set>
 
 #include "schedule/stages.h"
 #include "support/math.h"
@@ -50,7 +51,7 @@ struct Problem {
   }
 };
 
-// A unit on its own, with the caches that it does not share: what one block sees.
+// What one block sees: a unit on its own.
 TargetInfo one_unit(const TargetInfo& target) {
   TargetInfo unit = target;
   unit.units = 1;
@@ -93,14 +94,16 @@ class ChainBuilder {
   int64_t unit_rows(const RegisterTile& tile) const { return whole_.match.rows.size() > 1 ? tile.outer : tile.inner; }
   const te::Axis& blocked() const { return *blocked_row(whole_.match); }
 
+  // Blocks of equal height, a power of two of them: units get equal shares.
   std::vector<BlockPlan> block_plans(const RegisterTile& tile) const {
+    const int64_t tiles = ceil_div(blocked().extent, unit_rows(tile));
+    std::set<int64_t> heights = {1};
+    for (int64_t blocks = 1; blocks < tiles; blocks *= 2) heights.insert(ceil_div(tiles, blocks));
     std::vector<BlockPlan> plans;
-    for (int64_t rows = unit_rows(tile);; rows *= 2) {
-      const int64_t tiles = ceil_div(std::min(rows, blocked().extent), unit_rows(tile));
-      std::optional<BlockPlan> plan = plan_block(tile, tiles);
+    for (const int64_t height : heights) {
+      std::optional<BlockPlan> plan = plan_block(tile, height);
       if (!plan) break;
       plans.push_back(std::move(*plan));
-      if (rows >= blocked().extent) break;
     }
     return plans;
   }
@@ -129,7 +132,7 @@ class ChainBuilder {
     last.columns_outside = false;
     plan.tilings[chain_.last] = last;
     const Problem local(block, chain_.last, target_);
-    block_ns += contraction_ns(local, chain_.last, tile);
+    block_ns += contraction_ns(local, tile);
     const auto working = std::min<int64_t>(plan.blocks, std::max(1, target_.units));
     plan.predicted_ns = block_ns * static_cast<double>(ceil_div(plan.blocks, working)) + target_.fork_join_ns;
     return plan;
@@ -151,7 +154,7 @@ class ChainBuilder {
   }
 
   // Arithmetic of one block, and B once from where all blocks of one batch find it.
-  double contraction_ns(const Problem& local, const std::string& sum, const RegisterTile& tile) const {
+  double contraction_ns(const Problem& local, const RegisterTile& tile) const {
     TileProblem problem;
     const Contraction& m = local.match;
     problem.columns = m.column.extent;
@@ -170,7 +173,6 @@ class ChainBuilder {
     const double slots = slots_of(problem, tile) * others * static_cast<double>(problem.steps);
     const te::Tensor& b = local.problem.program.tensor(m.b->name);
     const double bytes = static_cast<double>(problem.steps * m.column.extent * b.type.bytes());
-    (void)sum;
     return slots * slot_ns(target_, local.problem.lanes) + kExposed * bytes / read_rate(static_cast<int64_t>(bytes));
   }
 
@@ -201,7 +203,7 @@ class ChainBuilder {
     for (const ContractionTiling& t : tile_contraction(local.problem, unit_, kTilings)) {
       if (t.reduction_blocks > 1) continue;
       plan.tilings[segment.sum] = t;
-      return contraction_ns(local, segment.sum, t.tile);
+      return contraction_ns(local, t.tile);
     }
     return 0;
   }

@@ -39,7 +39,8 @@ Expr split_fma(const Expr& e, const Share& share) {
 
 Expr expand_missing(const Expr& e, const Instructions& has, const Share& share) {
   return rewrite_sharing(e, share, [&](const Expr& x, const Share& s) {
-    const MathBuilder m(x.type(), s);
+    const Usual any_operand;
+    const MathBuilder m(x.type(), s, any_operand);
     if (x.op() == Op::kFma && !has.fma && !m.is_f64()) return expand_fma(x->args);
     return is_rounding(x.op()) && !has.rounding && x.type().is_float() ? expand_rounding(m, x.op(), x.arg(0)) : x;
   });

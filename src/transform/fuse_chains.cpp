@@ -85,12 +85,12 @@ Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
   return blocks;
 }
 
-// Whether a contraction before the last one keeps its speed in blocks: its second operand belongs to the batch
-// (attention) or to the channel (depthwise), at unit stride. Measured (docs/adr/0012): weights that all blocks read
-// again cost more than what passes by costs in the third cache, and a window of stride 2 reads four times what it
-// passes on.
-bool keeps_speed(const schedule::Contraction& match) {
-  if (!match.a_uses_column) return !match.batch.empty();
+// Whether a contraction before the last one keeps its speed in blocks: its second operand belongs to the batch of the
+// last one, too (attention), or to the channel (depthwise), at unit stride. Measured (docs/adr/0012): weights that all
+// blocks read again cost more than what passes by costs in the third cache, and a window of stride 2 reads four times
+// what it passes on.
+bool keeps_speed(const schedule::Contraction& match, const schedule::Contraction& last) {
+  if (!match.a_uses_column) return !match.batch.empty() && !last.batch.empty();
   return std::ranges::none_of(match.a->args, [&](const Expr& index) {
     return std::ranges::any_of(match.rows, [&](const te::Axis& row) { return coefficient_of(index, row.name) > 1; });
   });
@@ -100,9 +100,12 @@ bool keeps_speed(const schedule::Contraction& match) {
 // segments in memory.
 bool pays(const schedule::Chain& chain, const TargetInfo& target) {
   if (target.kind != DeviceKind::kCpu || target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
+  const auto contraction = [&](const std::string& sum) {
+    return *schedule::match_contraction(*chain.program.find_compute(sum));
+  };
+  const schedule::Contraction last = contraction(chain.last);
   for (const schedule::ChainSegment& segment : chain.segments) {
-    if (!segment.sum.empty() && !keeps_speed(*schedule::match_contraction(*chain.program.find_compute(segment.sum))))
-      return false;
+    if (!segment.sum.empty() && !keeps_speed(contraction(segment.sum), last)) return false;
   }
   const double room = kBlockShare * static_cast<double>(target.levels[1].capacity_bytes);
   const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most

@@ -93,14 +93,18 @@ TEST(Run, SubnormalResultsAreZeroWhereTheArtefactSaysSo) {
   const auto second = test::make_context(keeping.get(), test::options_with(0));
   const unsigned before = _mm_getcsr();
   for (int i = 0; i < 3; ++i) {  // in turns on the same threads
-    SumCase sum(64);
-    for (size_t j = 0; j < 64; ++j) sum.a.data[j] = 1e-40f, sum.b.data[j] = 2e-38f;
-    sum.b.data[0] = 2e-40f;
-    ASSERT_EQ(sum.run(first.get()).code, TW_OK);
-    EXPECT_EQ(sum.y.data[0], 0.0f);
-    EXPECT_EQ(sum.y.data[1], 1e-40f + 2e-38f) << "subnormal operands count";
-    ASSERT_EQ(sum.run(second.get()).code, TW_OK);
-    EXPECT_EQ(std::fpclassify(sum.y.data[0]), FP_SUBNORMAL);
+    SumCase tiny(64), small(64);
+    for (size_t j = 0; j < 64; ++j) {
+      tiny.a.data[j] = small.a.data[j] = 1e-40f;
+      tiny.b.data[j] = 2e-40f;
+      small.b.data[j] = 2e-38f;
+    }
+    ASSERT_EQ(tiny.run(first.get()).code, TW_OK);
+    for (const float y : tiny.y.data) EXPECT_EQ(y, 0.0f);
+    ASSERT_EQ(small.run(first.get()).code, TW_OK);
+    for (const float y : small.y.data) EXPECT_EQ(y, 1e-40f + 2e-38f) << "subnormal operands count";
+    ASSERT_EQ(tiny.run(second.get()).code, TW_OK);
+    for (const float y : tiny.y.data) EXPECT_EQ(std::fpclassify(y), FP_SUBNORMAL);
   }
   EXPECT_EQ(_mm_getcsr() & 0x8040, before & 0x8040);
 }

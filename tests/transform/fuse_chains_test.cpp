@@ -75,24 +75,25 @@ TEST(FuseChains, RowsThatTheSecondCacheDoesNotHoldStayApart) {
   EXPECT_EQ(groups_after(parse(attention({.queries = 12, .keys = 400})), 512 << 10), 1u);
 }
 
-// x -> depthwise -> clip -> 1 x 1, all channels last.
-std::string separable(int64_t stride) {
+// x -> convolution of groups (of one channel: depthwise) -> clip -> 1 x 1, all channels last.
+std::string separable(int64_t stride, int64_t channels_of_group = 1) {
   const int64_t out = stride == 1 ? 24 : 12;
   return fmt::format(R"text(graph g {{
   input x : f32[1, 32, 24, 24] layout "reorder(0, 2, 3, 1)"
-  input w : f32[32, 1, 3, 3]
+  input w : f32[32, {2}, 3, 3]
   input u : f32[16, 32, 1, 1]
-  d : f32[1, 32, {0}, {0}] layout "reorder(0, 2, 3, 1)" = conv(x, w) {{group = 32, pads = [1, 1, 1, 1], strides = [{1}, {1}]}} as d
+  d : f32[1, 32, {0}, {0}] layout "reorder(0, 2, 3, 1)" = conv(x, w) {{group = {3}, pads = [1, 1, 1, 1], strides = [{1}, {1}]}} as d
   c : f32[1, 32, {0}, {0}] layout "reorder(0, 2, 3, 1)" = clip(d) {{min = 0.0, max = 6.0}} as c
   y : f32[1, 16, {0}, {0}] layout "reorder(0, 2, 3, 1)" = conv(c, u) as y
   output y
 }})text",
-                     out, stride);
+                     out, stride, channels_of_group, 32 / channels_of_group);
 }
 
 TEST(FuseChains, DepthwiseBeforeProjectionIsOneGroupAtUnitStride) {
   EXPECT_EQ(groups_after(parse(separable(1)), 64 << 10), 1u);
   EXPECT_EQ(groups_after(parse(separable(2)), 64 << 10), 2u);
+  EXPECT_EQ(groups_after(parse(separable(1, 4)), 64 << 10), 2u) << "every block would read the weights of all groups";
 }
 
 }  // namespace

@@ -196,7 +196,7 @@ te::Program padded_grouped_conv(int64_t images, int64_t group, int64_t c, int64_
 
 // Register tiles over the images: every pixel then leaves out its products with padding.
 TEST(Construct, ImagesOfABatchShareTheirPadding) {
-  const te::Program p = padded_grouped_conv(6, 1, 8, 16);
+  const te::Program p = padded_grouped_conv(6, 1, 32, 16);
   check({p, {"w"}}, "cpu:x86-64-v3", "contraction", 1e-5);
   const auto tests = [&](const Construction& built) {
     const te::Program stored = te::apply_layouts(p, built.constant_layouts);

@@ -96,6 +96,17 @@ bool keeps_speed(const schedule::Contraction& match, const schedule::Contraction
   });
 }
 
+// Whether neighbouring rows of a contraction read parts of the same rows of its operand: blocks would compute them
+// twice.
+bool reads_windows(const schedule::Contraction& match) {
+  const auto uses_any = [](const Expr& index, const std::vector<te::Axis>& axes) {
+    return std::ranges::any_of(axes, [&](const te::Axis& axis) { return uses_var(index, axis.name); });
+  };
+  return std::ranges::any_of(match.a->args, [&](const Expr& index) {
+    return uses_any(index, match.rows) && uses_any(index, match.compute->reduce_axes);
+  });
+}
+
 // Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
 // segments in memory.
 bool pays(const schedule::Chain& chain, const TargetInfo& target) {
@@ -104,6 +115,7 @@ bool pays(const schedule::Chain& chain, const TargetInfo& target) {
     return *schedule::match_contraction(*chain.program.find_compute(sum));
   };
   const schedule::Contraction last = contraction(chain.last);
+  if (reads_windows(last)) return false;
   for (const schedule::ChainSegment& segment : chain.segments) {
     if (!segment.sum.empty() && !keeps_speed(contraction(segment.sum), last)) return false;
   }

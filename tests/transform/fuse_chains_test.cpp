@@ -96,5 +96,19 @@ TEST(FuseChains, DepthwiseBeforeProjectionIsOneGroupAtUnitStride) {
   EXPECT_EQ(groups_after(parse(separable(1, 4)), 64 << 10), 2u) << "every block would read the weights of all groups";
 }
 
+// x -> 1 x 1 -> clip -> convolution of groups: neighbouring rows share what they read.
+TEST(FuseChains, WindowsOverAProductStayApart) {
+  const std::string text = R"text(graph g {
+  input x : f32[1, 16, 24, 24] layout "reorder(0, 2, 3, 1)"
+  input u : f32[32, 16, 1, 1]
+  input w : f32[32, 16, 3, 3]
+  e : f32[1, 32, 24, 24] layout "reorder(0, 2, 3, 1)" = conv(x, u) as e
+  c : f32[1, 32, 24, 24] layout "reorder(0, 2, 3, 1)" = clip(e) {min = 0.0, max = 6.0} as c
+  y : f32[1, 32, 24, 24] layout "reorder(0, 2, 3, 1)" = conv(c, w) {group = 2, pads = [1, 1, 1, 1]} as y
+  output y
+})text";
+  EXPECT_EQ(groups_after(parse(text), 64 << 10), 2u);
+}
+
 }  // namespace
 }  // namespace tw::transform

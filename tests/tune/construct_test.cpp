@@ -69,6 +69,27 @@ TEST(Construct, BlocksOfConvolutionAtEveryLevel) {
   for (const Construction& built : candidates) check_candidate({program, {"w"}}, t, built, 1e-5);
 }
 
+// Sums in memory between the blocks of their reduction, rows and columns in one block: no loop for threads to share.
+TEST(Construct, OneBlockOfRowsAndColumns) {
+  targets::Target t = targets::find_target("cpu:x86-64-v3");
+  t.info.units = 1;
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {16, 2048});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {2048, 40});
+  const te::Tensor y = b.reduce("y", {16, 40}, {2048}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
+  const te::Program program = b.finish("product", {y});
+  const Candidates candidates = construct(t.families, {program, {"w"}}, t.info, nullptr);
+  size_t whole = 0;
+  for (const Construction& built : candidates) {
+    check_candidate({program, {"w"}}, t, built, 1e-3);
+    const std::string text = schedule::to_string(built.schedule);
+    whole += text.find("rfactor y r0 [") != std::string::npos && text.find("parallel y ") == std::string::npos;
+  }
+  EXPECT_GT(whole, 0u);
+}
+
 // Nothing to compute, or sums of no terms.
 TEST(Construct, AxesWithoutElements) {
   const int64_t shapes[][3] = {{0, 7, 3}, {5, 0, 3}, {5, 7, 0}, {0, 0, 0}};

@@ -113,7 +113,7 @@ class ContractionScheduler {
         joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks)});
     const Names tiles = joined({blocks, {"r0"}, ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
     points(sum_, tiles, cut);
-    if (!has_epilogue()) s_.parallel(sum_, blocks);
+    if (!has_epilogue() && !blocks.empty()) s_.parallel(sum_, blocks);
     const std::string block_number = "i" + std::to_string(p_.match.compute->axes.size());
     accumulate(sum_ + ".rf", sum_, tiles.back(), {block_number});
   }

@@ -19,29 +19,24 @@ constexpr int64_t kGiB = 1024 * kMiB;
 // Levels: conservative figures of current server cores, eight of them with 16 MiB of L3 and 16 GiB. v3 is the measured
 // Zen 3, v4 the measured Cascade Lake, both with less of what is shared.
 constexpr int kDefaultUnits = 8;
+// One product and one sum of 16 bytes a cycle; caches of the first cores of these levels (Penryn, Nehalem), by the same
+// manual.
+constexpr CpuRow before_avx(const char* level) {
+  return {level,
+          {24, 0, 0},
+          3.0,
+          {32 * kKiB, 8, 1.3, 40, 25, 40},
+          {256 * kKiB, 8, 4, 30, 20, 25},
+          {8 * kMiB, 16, 15, 15, 12, 14},
+          {8 * kGiB, 0, 100, 8, 5, 6},
+          60,
+          20,
+          kDefaultUnits};
+}
+
 constexpr CpuRow kLevelRows[] = {
-    // One product and one sum of 16 bytes a cycle; caches of the first cores of these levels (Penryn, Nehalem), by the
-    // same manual.
-    {"x86-64",
-     {24, 0, 0},
-     3.0,
-     {32 * kKiB, 8, 1.3, 40, 25, 40},
-     {256 * kKiB, 8, 4, 30, 20, 25},
-     {8 * kMiB, 16, 15, 15, 12, 14},
-     {8 * kGiB, 0, 100, 8, 5, 6},
-     60,
-     20,
-     kDefaultUnits},
-    {"x86-64-v2",
-     {24, 0, 0},
-     3.0,
-     {32 * kKiB, 8, 1.3, 40, 25, 40},
-     {256 * kKiB, 8, 4, 30, 20, 25},
-     {8 * kMiB, 16, 15, 15, 12, 14},
-     {8 * kGiB, 0, 100, 8, 5, 6},
-     60,
-     20,
-     kDefaultUnits},
+    before_avx("x86-64"),
+    before_avx("x86-64-v2"),
     {"x86-64-v3",
      {51, 102, 0},
      3.2,

@@ -1,5 +1,7 @@
 // Units that closed-form models of time count in, for graph passes and constructors alike: issue slots and lines.
 #pragma once
+#include <algorithm>
+
 #include "core/target_info.h"
 
 namespace tw {
@@ -13,6 +15,9 @@ inline constexpr double kNominalBytesPerNs = 20;
 inline constexpr double kWinogradInputSlots = 7;
 inline constexpr double kWinogradOutputSlots = 9;
 
+/// Share of the time of contiguous traffic from deeper levels that hardware prefetching leaves visible.
+inline constexpr double kExposedTraffic = 0.3;
+
 /// f32 operations in a ns of one unit at peak; an FMA is 2.
 inline double peak_flop_per_ns(const TargetInfo& target) {
   return target.flop_per_ns > 0 ? target.flop_per_ns : kNominalFlopPerNs;
@@ -21,6 +26,16 @@ inline double peak_flop_per_ns(const TargetInfo& target) {
 /// Time in ns of one issue slot of vectors of `lanes` f32 on one unit: that of one FMA at peak.
 inline double slot_ns(const TargetInfo& target, int64_t lanes) {
   return 2.0 * static_cast<double>(lanes) / peak_flop_per_ns(target);
+}
+
+/// Bytes that one unit reads in a ns from the nearest level of which `bytes` fill no more than `share`; at least 1.
+inline double read_rate(const TargetInfo& target, double bytes, double share) {
+  double rate = 1;
+  for (const MemoryLevel& level : target.levels) {
+    rate = std::max(1.0, level.read_per_ns);
+    if (bytes <= share * static_cast<double>(level.capacity_bytes)) break;
+  }
+  return rate;
 }
 
 /// Bytes of a line of the nearest cache.

@@ -139,12 +139,6 @@ Result<std::vector<ChainSegment>> segments_of(const te::Program& program, const 
   return segments;
 }
 
-bool has_select(const te::Compute& c) {
-  bool found = false;
-  visit(c.body[0], [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
-  return found;
-}
-
 // Padding before a depthwise convolution goes into it: what is read once is not worth a copy.
 bool stays(const te::Program& program, const te::Compute& c) {
   if (c.body[0].op() == Op::kLoad) return false;
@@ -156,15 +150,10 @@ bool stays(const te::Program& program, const te::Compute& c) {
          });
 }
 
-bool is_empty(const te::Compute& c) {
-  const auto empty = [](const te::Axis& axis) { return axis.extent == 0; };
-  return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
-}
-
 // Why a chain cannot be built in blocks, or an empty text.
 std::string obstacle(const Chain& chain) {
   for (const te::Compute& c : chain.program.computes) {
-    if (is_empty(c)) return c.name() + " has an axis of extent 0";
+    if (has_empty_axis(c)) return c.name() + " has an axis of extent 0";
     const bool side = !chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(chain.program, c, chain.last);
     if (side && match_contraction(c).ok()) return c.name() + " is a contraction beside the chain";
   }

@@ -48,6 +48,17 @@ bool reduces_contiguous(const te::Compute& c) {
   return contiguous;
 }
 
+bool has_empty_axis(const te::Compute& c) {
+  const auto empty = [](const te::Axis& axis) { return axis.extent == 0; };
+  return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
+}
+
+bool has_select(const te::Compute& c) {
+  bool found = false;
+  visit(c.body[0], [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
+  return found;
+}
+
 bool calls_function(const te::Compute& c) {
   bool calls = false;
   for (const Expr& body : c.body) visit(body, [&](const Expr& e) { calls = calls || e.op() == Op::kCall; });

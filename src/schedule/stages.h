@@ -20,6 +20,12 @@ Result<std::string> epilogue_output(const te::Program& program, const te::Comput
 /// Whether the innermost reduction axis runs along contiguous elements of what is read.
 bool reduces_contiguous(const te::Compute& compute);
 
+/// An output without elements, or a sum of no terms: nothing to cut into tiles.
+bool has_empty_axis(const te::Compute& compute);
+
+/// Whether its body selects, as padding does: guards that must not reach an innermost loop.
+bool has_select(const te::Compute& compute);
+
 /// Whether its body calls an elementary function.
 bool calls_function(const te::Compute& compute);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/model_units.h"
 #include "expr/affine.h"
 #include "graph/op.h"
 #include "schedule/chain.h"
@@ -27,19 +28,8 @@ using graph::ValueId;
 
 constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
 constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
-constexpr double kExposed = 0.3;      // share of the time of streamed operands that prefetching leaves visible
 constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block
 constexpr size_t kMostGroups = 4;     // that become one
-
-// Of the nearest level that `bytes` fill no more than `share` of.
-double read_rate(double bytes, double share, const TargetInfo& target) {
-  double rate = 1;
-  for (const MemoryLevel& level : target.levels) {
-    rate = std::max(1.0, level.read_per_ns);
-    if (bytes <= share * static_cast<double>(level.capacity_bytes)) break;
-  }
-  return rate;
-}
 
 // What one block of a chain does, and how many blocks there are.
 struct Blocks {
@@ -131,12 +121,12 @@ bool pays(const schedule::Chain& chain, const TargetInfo& target) {
   Blocks whole;
   add_contractions(chain.program, whole);
   const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
-  const double apart_ns = 2 * between / read_rate(between, kValueShare, target) +
+  const double apart_ns = 2 * between / read_rate(target, between, kValueShare) +
                           static_cast<double>(chain.segments.size()) * target.barrier_ns;
-  const double inside_ns = 2 * between / read_rate(blocks.scratch_bytes, kBlockShare, target);
+  const double inside_ns = 2 * between / read_rate(target, blocks.scratch_bytes, kBlockShare);
   const double again = std::max(0.0, blocks.products * blocks.filled - whole.products);
-  const double operands_ns = kExposed * (blocks.count - blocks.batches) * blocks.operand_bytes /
-                             read_rate(blocks.operand_bytes, kValueShare, target);
+  const double operands_ns = kExposedTraffic * (blocks.count - blocks.batches) * blocks.operand_bytes /
+                             read_rate(target, blocks.operand_bytes, kValueShare);
   const double lost_ns = 2 * (again + kBlockLoss * whole.products) / target.flop_per_ns;
   return apart_ns > inside_ns + operands_ns + lost_ns;
 }

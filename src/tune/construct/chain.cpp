@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "core/model_units.h"
 #include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -29,7 +30,6 @@ using schedule::Contraction;
 constexpr size_t kRegisterTiles = 2;  // of the last contraction
 constexpr size_t kTilings = 8;  // of one contraction in a block, of which the first that cuts no reduction is taken
 constexpr double kCacheShare = 0.75;  // of the cache that a block may fill
-constexpr double kExposed = 0.3;      // share of traffic that prefetching leaves visible (nest.cpp)
 
 // One contraction of the chain in a program of a block, or of the whole group.
 struct Problem {
@@ -123,7 +123,7 @@ class ChainBuilder {
     if (target_.levels.size() > 1 &&
         static_cast<double>(scratch) > kCacheShare * static_cast<double>(target_.levels[1].capacity_bytes))
       return std::nullopt;
-    double block_ns = 2 * kExposed * static_cast<double>(scratch) / read_rate(scratch);
+    double block_ns = 2 * kExposedTraffic * read_ns(scratch);
     for (const ChainSegment& segment : chain_.segments) block_ns += plan_segment(plan, block, segment);
     ContractionTiling last;
     last.tile = tile;
@@ -144,13 +144,9 @@ class ChainBuilder {
   }
 
   // Of one unit, from the nearest level that holds `bytes`.
-  double read_rate(int64_t bytes) const {
-    double rate = 1;
-    for (const MemoryLevel& level : target_.levels) {
-      rate = std::max(1.0, level.read_per_ns);
-      if (static_cast<double>(bytes) <= kCacheShare * static_cast<double>(level.capacity_bytes)) break;
-    }
-    return rate;
+  double read_ns(int64_t bytes) const {
+    const auto count = static_cast<double>(bytes);
+    return count / read_rate(target_, count, kCacheShare);
   }
 
   // Arithmetic of one block, and B once from where all blocks of one batch find it.
@@ -172,8 +168,8 @@ class ChainBuilder {
     }
     const double slots = slots_of(problem, tile) * others * static_cast<double>(problem.steps);
     const te::Tensor& b = local.problem.program.tensor(m.b->name);
-    const double bytes = static_cast<double>(problem.steps * m.column.extent * b.type.bytes());
-    return slots * slot_ns(target_, local.problem.lanes) + kExposed * bytes / read_rate(static_cast<int64_t>(bytes));
+    const int64_t bytes = problem.steps * m.column.extent * b.type.bytes();
+    return slots * slot_ns(target_, local.problem.lanes) + kExposedTraffic * read_ns(bytes);
   }
 
   double slots_of(const TileProblem& problem, const RegisterTile& tile) const {
@@ -184,7 +180,6 @@ class ChainBuilder {
     const double loads = static_cast<double>(tile.outer * tile.inner + tile.vectors);
     return fmas * std::max({1.0, loads / of_tile, kLatencySlots / of_tile});
   }
-  static int64_t round_up(int64_t n, int64_t unit) { return ceil_div(n, unit) * unit; }
 
   double plan_segment(BlockPlan& plan, const te::Program& block, const ChainSegment& segment) const {
     if (segment.sum.empty()) {

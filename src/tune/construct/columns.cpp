@@ -157,7 +157,7 @@ Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& ta
   if (!sum.ok()) return Reason{sum.reason()};
   plan.sum = *sum;
   const std::string name = plan.sum->name();
-  if (has_empty_axis(*plan.sum)) return declined("{} has an axis of extent 0", name);
+  if (schedule::has_empty_axis(*plan.sum)) return declined("{} has an axis of extent 0", name);
   const Result<std::string> output = schedule::epilogue_output(plan.program, *plan.sum);
   if (!output.ok()) return Reason{output.reason()};
   plan.output = *output;

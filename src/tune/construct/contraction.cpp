@@ -36,13 +36,6 @@ const te::Compute* find_contraction(const te::Program& program) {
   return nullptr;
 }
 
-// Whether an expression holds a select: a guarded read, as in padding.
-bool has_select(const Expr& e) {
-  bool found = false;
-  visit(e, [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
-  return found;
-}
-
 // How a copy is stored of which each batch index reads a part of the contiguous dimension (channels of one group, in a
 // padded image): the parts one after the other, if they fill lines. Neighbouring pixels of one part are neighbours
 // then, where before they shared few sets of the caches.
@@ -81,7 +74,7 @@ bool reads_once(const te::Compute& sum) {
 te::Program inlined(Schedule& s, const te::Program& program, const te::Compute& sum) {
   const bool once = reads_once(sum);
   return schedule::inline_stages(s, program, [&](const te::Compute& c) {
-    return !once && !te::depends_on(program, c, sum.name()) && has_select(c.body[0]);
+    return !once && !te::depends_on(program, c, sum.name()) && schedule::has_select(c);
   });
 }
 
@@ -98,7 +91,7 @@ std::string obstacle(const te::Program& program, const te::Compute& sum) {
   for (const te::Compute& c : program.computes) {
     if (&c != &sum && schedule::match_contraction(c).ok()) return c.name() + " is a second contraction";
   }
-  return has_empty_axis(sum) ? sum.name() + " has an axis of extent 0" : "";
+  return schedule::has_empty_axis(sum) ? sum.name() + " has an axis of extent 0" : "";
 }
 
 // The contraction as it is and, where some rows touch padding and others do not, with those that do outside: register

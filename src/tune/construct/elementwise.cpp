@@ -215,9 +215,4 @@ void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const Targe
   if (!tiles.empty()) s.parallel(c.name(), tiles);
 }
 
-bool has_empty_axis(const te::Compute& c) {
-  const auto empty = [](const te::Axis& axis) { return axis.extent == 0; };
-  return std::ranges::any_of(c.axes, empty) || std::ranges::any_of(c.reduce_axes, empty);
-}
-
 }  // namespace tw::tune

@@ -26,9 +26,6 @@ void schedule_reduction(schedule::Schedule& s, const te::Compute& compute, const
 
 std::vector<std::string> axis_names(const std::vector<te::Axis>& axes);
 
-/// An output without elements, or a sum of no terms: nothing to cut into tiles.
-bool has_empty_axis(const te::Compute& compute);
-
 /// Bytes of the widest type that `compute` reads or writes: one vector holds target.vector_bytes / this elements.
 int lanes_for(const te::Compute& compute, const TargetInfo& target);
 

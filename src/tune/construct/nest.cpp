@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "core/model_units.h"
 #include "expr/affine.h"
 #include "support/math.h"
 
 namespace tw::tune {
 namespace {
 
-constexpr double kExposed = 0.3;       // share of deeper traffic that hardware prefetching leaves visible
 constexpr double kUsable = 0.75;       // of a cache: the rest holds stacks, tables, what associativity loses
 constexpr int64_t kFallbackLine = 64;  // of targets without described caches
 
@@ -126,7 +126,7 @@ double nest_ns(const Nest& nest, double arithmetic_ns, const TargetInfo& target,
     if (from <= 0) continue;
     (i == 0 ? near_ns : deep_ns) += bytes / from;
   }
-  return std::max(arithmetic_ns, near_ns) + kExposed * deep_ns;
+  return std::max(arithmetic_ns, near_ns) + kExposedTraffic * deep_ns;
 }
 
 }  // namespace tw::tune

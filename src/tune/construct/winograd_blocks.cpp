@@ -12,7 +12,6 @@
 namespace tw::tune {
 namespace {
 
-constexpr double kExposed = 0.3;       // share of contiguous traffic that prefetching leaves visible
 constexpr double kExposedLoad = 0.2;   // share of the latency of a line that is read by itself
 constexpr double kExposedStore = 0.3;  // the same of a line that is written by itself: stores wait for each other
 constexpr double kUsable = 0.75;       // of a cache
@@ -182,7 +181,7 @@ class Blocker {
 
   // Time in which each of `working` units moves `bytes` to or from `level`, as far as it is not hidden.
   double visible_ns(double bytes, size_t level, int64_t working) const {
-    return level >= target_.levels.size() ? 0 : kExposed * bytes / bandwidth(level, working);
+    return level >= target_.levels.size() ? 0 : kExposedTraffic * bytes / bandwidth(level, working);
   }
 
   // The transformed input lies scattered for one of its two users. With points outside, the transform writes each line

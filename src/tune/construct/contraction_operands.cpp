@@ -83,7 +83,7 @@ void place_b(const ContractionProblem& problem, int64_t panel, const GroupTask& 
   const std::string& b = problem.match.b->name;
   const Result<Layout> layout = panel_layout(problem, panel);
   if (!layout.ok()) return;
-  const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program, b) == 1;
+  const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program)[b] == 1;
   if (constant) {
     out.constant_layouts[b] = *layout;
   } else if (row_count(problem.match) >= kPackMinimumRows) {

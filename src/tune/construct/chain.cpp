@@ -215,7 +215,7 @@ class ChainBuilder {
     TilePlace place;
     place.shares_blocks = true;
     const ContractionTiling& last = plan.tilings.at(chain_.last);
-    place = {chain_.output, schedule_contraction({whole_.problem, last, chain_.output, place}, out.schedule)};
+    place = {chain_.output, schedule_contraction({whole_.problem, last, chain_.output, {}, place}, out.schedule)};
     for (auto segment = chain_.segments.rbegin(); segment != chain_.segments.rend(); ++segment) {
       const te::Program stages = schedule::segment_program(block, *segment);
       if (segment->sum.empty()) {
@@ -223,7 +223,8 @@ class ChainBuilder {
                       out.schedule);
       } else {
         const Problem local(stages, segment->sum, target_);
-        schedule_contraction({local.problem, plan.tilings.at(segment->sum), segment->output(), place}, out.schedule);
+        schedule_contraction({local.problem, plan.tilings.at(segment->sum), segment->output(), {}, place},
+                             out.schedule);
       }
     }
     out.trace = trace(plan, block);

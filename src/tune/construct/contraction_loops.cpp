@@ -37,6 +37,7 @@ class ContractionScheduler {
         t_(loops.tiling),
         place_(loops.place),
         output_(loops.output),
+        panels_(loops.panels),
         sum_(p_.match.compute->name()),
         s_(s) {}
 
@@ -197,6 +198,11 @@ class ContractionScheduler {
     return fmas;
   }
 
+  // Steps of the innermost reduction loop in one block.
+  int64_t inner_steps() const {
+    return p_.reductions.back().extent / (p_.reductions.size() == 1 ? t_.reduction_blocks : 1);
+  }
+
   // The reduction loops of `stage`, the innermost one cut for unrolling.
   Names reductions(const std::string& stage) {
     Names loops = axis_names(p_.reductions);
@@ -206,8 +212,7 @@ class ContractionScheduler {
       return loops;
     }
     const std::string inner = loops.back();
-    const int64_t extent = p_.reductions.back().extent / (p_.reductions.size() == 1 ? t_.reduction_blocks : 1);
-    s_.split(stage, inner, {std::min(extent, kReductionUnroll)});
+    s_.split(stage, inner, {std::min(inner_steps(), kReductionUnroll)});
     s_.unroll(stage, inner + ".1");
     loops.back() = inner + ".0";
     loops.push_back(inner + ".1");
@@ -226,12 +231,34 @@ class ContractionScheduler {
     s_.unroll(stage, column() + ".0");
     s_.vectorize(stage, column() + ".1");
     if (p_.match.compute->body[0].type().is_float()) s_.tensorize(stage, order.front(), "fma_tile", {});
+    prefetch_panel(stage, consumer, tile);
+  }
+
+  // While one panel of B is used by the tiles of a block, the next one comes nearer: in a window, for each tap the part
+  // of it that the tap reads.
+  void prefetch_panel(const std::string& stage, const std::string& consumer, const std::string& tile) {
+    if (panels_.tensor.empty() || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
+    constexpr int64_t kMostLines = 4;  // in an iteration: more of them take slots from the products
+    const te::Axis& inner = p_.reductions.back();
+    const int64_t steps = inner_steps();
+    const int64_t width = t_.tile.vectors * p_.lanes;
+    int64_t panel = width;
+    for (const te::Axis& r : p_.reductions) panel *= r.extent;
+    Names loops = {inner.name + ".0"};
+    int64_t iterations = ceil_div(steps, kReductionUnroll);
+    if (!p_.match.rows.empty() && tile.starts_with(p_.match.rows.back().name + ".")) {
+      loops.insert(loops.end(), {consumer, tile});
+      iterations *= p_.match.rows.size() > 1 ? trips(tile) : t_.row_tiles;
+    }
+    const int64_t lines = ceil_div(steps * width, iterations * panels_.line);
+    if (lines <= kMostLines) s_.prefetch(stage, loops, panels_.tensor, {panel, lines, panels_.line});
   }
 
   const ContractionProblem& p_;
   const ContractionTiling& t_;
   const TilePlace& place_;
   std::string output_;
+  Panels panels_;
   std::string sum_;
   Schedule& s_;
 };

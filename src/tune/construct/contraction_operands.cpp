@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/model_units.h"
 #include "expr/affine.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -78,18 +79,22 @@ std::vector<te::Axis> reduction_order(const te::Program& program, const Contract
   return loops;
 }
 
-void place_b(const ContractionProblem& problem, int64_t panel, const GroupTask& task, const TargetInfo& target,
-             Construction& out) {
+Panels place_b(const ContractionProblem& problem, int64_t panel, const GroupTask& task, const TargetInfo& target,
+               Construction& out) {
   const std::string& b = problem.match.b->name;
+  const int64_t line = line_elements(target, problem.match.b.type());
   const Result<Layout> layout = panel_layout(problem, panel);
-  if (!layout.ok()) return;
+  if (!layout.ok()) return {};
   const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program)[b] == 1;
   if (constant) {
     out.constant_layouts[b] = *layout;
-  } else if (row_count(problem.match) >= kPackMinimumRows) {
-    out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
-    schedule_elementwise(out.schedule, problem.program, packed_copy(problem.program.tensor(b), *layout), target);
+    return {b, line};
   }
+  if (row_count(problem.match) < kPackMinimumRows) return {};
+  const te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
+  out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
+  schedule_elementwise(out.schedule, problem.program, copy, target);
+  return {copy.name(), line};
 }
 
 }  // namespace tw::tune

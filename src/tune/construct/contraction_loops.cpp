@@ -105,7 +105,7 @@ class ContractionScheduler {
 
   // Sums of a block lie in memory while blocks of the reduction pass over it.
   void blocked() {
-    s_.rfactor_blocks(sum_, p_.reductions[0].name, t_.reduction_blocks);
+    s_.rfactor_blocks(sum_, p_.reductions[cut_reduction(p_)].name, t_.reduction_blocks);
     Names outer = axis_names(p_.match.batch);
     if (has_epilogue()) outer = block_output();
     const CutLoops cut = cut_to_tiles(sum_, !has_epilogue());
@@ -193,9 +193,12 @@ class ContractionScheduler {
   int64_t window_fmas() const {
     if (p_.reductions.size() < 2) return kUnrolledFmas + 1;
     int64_t fmas = t_.tile.outer * t_.tile.inner * t_.tile.vectors;
-    for (const te::Axis& r : p_.reductions) fmas *= r.extent;
+    for (size_t r = 0; r < p_.reductions.size(); ++r) fmas *= steps(r);
     return fmas;
   }
+
+  // Of reduction `r` inside a block.
+  int64_t steps(size_t r) const { return p_.reductions[r].extent / (r == cut_reduction(p_) ? t_.reduction_blocks : 1); }
 
   // The reduction loops of `stage`, the innermost one cut for unrolling.
   Names reductions(const std::string& stage) {
@@ -206,8 +209,7 @@ class ContractionScheduler {
       return loops;
     }
     const std::string inner = loops.back();
-    const int64_t extent = p_.reductions.back().extent / (p_.reductions.size() == 1 ? t_.reduction_blocks : 1);
-    s_.split(stage, inner, {std::min(extent, kReductionUnroll)});
+    s_.split(stage, inner, {std::min(steps(p_.reductions.size() - 1), kReductionUnroll)});
     s_.unroll(stage, inner + ".1");
     loops.back() = inner + ".0";
     loops.push_back(inner + ".1");

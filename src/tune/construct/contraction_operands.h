@@ -11,9 +11,9 @@ namespace tw::tune {
 /// first in a convolution's definition, and is contiguous in channels-last storage.)
 std::vector<te::Axis> reduction_order(const te::Program& program, const schedule::Contraction& match);
 
-/// Stores B in panels of `panel` columns where it is a constant, or copies it there where enough rows read it, or
-/// leaves it.
-void place_b(const ContractionProblem& problem, int64_t panel, const GroupTask& task, const TargetInfo& target,
-             Construction& out);
+/// Stores B in panels of a register tile's columns, block of the reduction by block, where it is a constant, or copies
+/// it there where enough rows read it, or leaves it.
+void place_b(const ContractionProblem& problem, const ContractionTiling& tiling, const GroupTask& task,
+             const TargetInfo& target, Construction& out);
 
 }  // namespace tw::tune

@@ -209,7 +209,7 @@ class ChainBuilder {
     out.constant_layouts.insert(chain_.layouts.begin(), chain_.layouts.end());
     for (const auto& [sum, tiling] : plan.tilings) {
       const Problem whole(chain_.program, sum, target_);
-      place_b(whole.problem, tiling.tile.vectors * whole.problem.lanes, task_, target_, out);
+      place_b(whole.problem, tiling, task_, target_, out);
     }
     const te::Program block = schedule::block_program(chain_, plan.extents);
     TilePlace place;

@@ -106,7 +106,7 @@ class ContractionScheduler {
 
   // Sums of a block lie in memory while blocks of the reduction pass over it.
   void blocked() {
-    s_.rfactor_blocks(sum_, p_.reductions[0].name, t_.reduction_blocks);
+    s_.rfactor_blocks(sum_, p_.reductions[cut_reduction(p_)].name, t_.reduction_blocks);
     Names outer = axis_names(p_.match.batch);
     if (has_epilogue()) outer = block_output();
     const CutLoops cut = cut_to_tiles(sum_, !has_epilogue());
@@ -194,14 +194,12 @@ class ContractionScheduler {
   int64_t window_fmas() const {
     if (p_.reductions.size() < 2) return kUnrolledFmas + 1;
     int64_t fmas = t_.tile.outer * t_.tile.inner * t_.tile.vectors;
-    for (const te::Axis& r : p_.reductions) fmas *= r.extent;
+    for (size_t r = 0; r < p_.reductions.size(); ++r) fmas *= steps(r);
     return fmas;
   }
 
-  // Steps of the innermost reduction loop in one block.
-  int64_t inner_steps() const {
-    return p_.reductions.back().extent / (p_.reductions.size() == 1 ? t_.reduction_blocks : 1);
-  }
+  // Of reduction `r` inside a block.
+  int64_t steps(size_t r) const { return p_.reductions[r].extent / (r == cut_reduction(p_) ? t_.reduction_blocks : 1); }
 
   // The reduction loops of `stage`, the innermost one cut for unrolling.
   Names reductions(const std::string& stage) {
@@ -212,7 +210,7 @@ class ContractionScheduler {
       return loops;
     }
     const std::string inner = loops.back();
-    s_.split(stage, inner, {std::min(inner_steps(), kReductionUnroll)});
+    s_.split(stage, inner, {std::min(steps(p_.reductions.size() - 1), kReductionUnroll)});
     s_.unroll(stage, inner + ".1");
     loops.back() = inner + ".0";
     loops.push_back(inner + ".1");
@@ -240,7 +238,7 @@ class ContractionScheduler {
     if (panels_.tensor.empty() || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
     constexpr int64_t kMostLines = 4;  // in an iteration: more of them take slots from the products
     const te::Axis& inner = p_.reductions.back();
-    const int64_t steps = inner_steps();
+    const int64_t steps = this->steps(p_.reductions.size() - 1);
     const int64_t width = t_.tile.vectors * p_.lanes;
     int64_t panel = width;
     for (const te::Axis& r : p_.reductions) panel *= r.extent;

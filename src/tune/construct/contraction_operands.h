@@ -18,9 +18,9 @@ struct Panels {
   int64_t line = 0;    // its elements in a line of the nearest cache
 };
 
-/// Stores B in panels of `panel` columns where it is a constant, or copies it there where enough rows read it, or
-/// leaves it.
-Panels place_b(const ContractionProblem& problem, int64_t panel, const GroupTask& task, const TargetInfo& target,
-               Construction& out);
+/// Stores B in panels of a register tile's columns, block of the reduction by block, where it is a constant, or copies
+/// it there where enough rows read it, or leaves it.
+Panels place_b(const ContractionProblem& problem, const ContractionTiling& tiling, const GroupTask& task,
+               const TargetInfo& target, Construction& out);
 
 }  // namespace tw::tune

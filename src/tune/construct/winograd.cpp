@@ -6,6 +6,7 @@
 // transformed input of a block of tiles is computed there too, or before, by a kernel of its own, when threads share
 // the channels of one block.
 #include "ops/winograd.h"
+
 #include "schedule/stages.h"
 #include "te/reads.h"
 #include "te/rewrite.h"

@@ -57,8 +57,9 @@ std::pair<std::string, std::string> parse_binding(const std::string& text, const
 void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option(
          "--target", o.target,
-         "cpu (this host), cpu:x86-64, -v2, -v3, -v4, cuda:sm_80, cuda:sm_90a; several CPU levels for one artefact, "
-         "of which the best is taken where it is loaded: cpu:x86-64-v4,cpu:x86-64-v3,cpu:x86-64")
+         "cpu (this host), cpu:x86-64, -v2, -v3, -v4, with extensions as cpu:x86-64-v3+avxvnni and "
+         "cpu:x86-64-v4+avx512vnni+avx512bf16; cuda:sm_80, cuda:sm_90a; several CPU levels for one artefact, of which "
+         "the best is taken where it is loaded: cpu:x86-64-v4,cpu:x86-64-v3,cpu:x86-64")
       ->capture_default_str();
   app.add_option(
       "--shape", o.shapes,

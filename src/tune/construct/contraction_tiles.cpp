@@ -153,6 +153,7 @@ class Tiler {
     TileProblem problem;
     problem.columns = p_.match.column.extent;
     problem.lanes = p_.lanes;
+    problem.product = product_cost(p_.match.words, target_);
     problem.a_is_vector = p_.match.a_uses_column;
     problem.row_stride = stride_bytes();
     if (axes_.has_rows()) problem.inner_rows = extent(axes_.row_inner());

@@ -16,8 +16,9 @@ struct Row {
   bool left_signed;
   bool right_signed;
 };
-constexpr std::array<Row, 2> kRows = {
-    {{WordFormat::kPairs, "pairs", 2, true, true}, {WordFormat::kQuads, "quads", 4, false, true}}};
+constexpr std::array<Row, 3> kRows = {{{WordFormat::kPairs, "pairs", 2, true, true},
+                                       {WordFormat::kQuads, "quads", 4, false, true},
+                                       {WordFormat::kBf16, "bf16", 2, true, true}}};
 
 const Row& row_of(WordFormat format) { return kRows.at(static_cast<size_t>(format)); }
 
@@ -35,7 +36,9 @@ struct Place {
 Place place_of(const Expr& e) {
   Place place{e, 0};
   if (e.op() == Op::kBroadcast) place = {e.arg(0), e.type().lanes()};
-  const auto takes = [](Op op) { return op == Op::kAnd || op == Op::kShiftLeft || op == Op::kShiftRight; };
+  const auto takes = [](Op op) {
+    return op == Op::kAnd || op == Op::kShiftLeft || op == Op::kShiftRight || op == Op::kBitcast;
+  };
   while (takes(place.word.op())) place.word = place.word.arg(0);
   return place;
 }
@@ -60,6 +63,8 @@ std::optional<WordOperands> match(const Row& row, const Expr& e) {
   const Expr first = term_of(e, row.numbers, 0);
   if (!first) return std::nullopt;
   const Place a = place_of(first.arg(0)), b = place_of(first.arg(1));
+  const auto is_word = [](const Place& p) { return p.word.type().scalar() == ScalarType::kI32; };
+  if (!is_word(a) || !is_word(b)) return std::nullopt;
   for (int k = 0; k < row.numbers; ++k) {
     const Expr term = term_of(e, row.numbers, k);
     const bool is_product = term && equal(term.arg(0), number_at(row, WordSide::kLeft, a, k)) &&
@@ -81,6 +86,8 @@ std::optional<WordFormat> parse_word_format(std::string_view text) {
   return std::nullopt;
 }
 
+DataType sum_type(WordFormat format) { return format == WordFormat::kBf16 ? DataType::f32() : DataType::i32(); }
+
 int numbers_of(WordFormat format) { return row_of(format).numbers; }
 
 Expr pack_word(WordFormat format, std::span<const Expr> numbers) {
@@ -101,6 +108,10 @@ Expr pack_word(WordFormat format, std::span<const Expr> numbers) {
 Expr number_of_word(WordFormat format, WordSide side, const Expr& word, int k) {
   const Row& row = row_of(format);
   const int bits = kWordBits / row.numbers;
+  if (format == WordFormat::kBf16) {  // the upper half of an f32
+    const Expr upper = k == 0 ? shifted(Op::kShiftLeft, word, bits) : binary(Op::kAnd, word, number(-1 << bits, word));
+    return bitcast(DataType::f32().with_lanes(word.type().lanes()), upper);
+  }
   if (side == WordSide::kLeft ? row.left_signed : row.right_signed)
     return shifted(Op::kShiftRight, shifted(Op::kShiftLeft, word, kWordBits - (k + 1) * bits), kWordBits - bits);
   return binary(Op::kAnd, shifted(Op::kShiftRight, word, k * bits), number((int64_t{1} << bits) - 1, word));
@@ -116,8 +127,9 @@ Expr word_product(WordFormat format, const Expr& a, const Expr& b) {
 }
 
 std::optional<WordOperands> match_word_product(const Expr& e) {
-  if (e.op() != Op::kAdd || e.type().scalar() != ScalarType::kI32) return std::nullopt;
+  if (e.op() != Op::kAdd) return std::nullopt;
   for (const Row& row : kRows) {
+    if (sum_type(row.format).scalar() != e.type().scalar()) continue;
     if (std::optional<WordOperands> words = match(row, e)) return words;
   }
   return std::nullopt;

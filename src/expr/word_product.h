@@ -14,26 +14,30 @@ namespace tw {
 enum class WordFormat : uint8_t {
   kPairs,  // two 16-bit integers; x86: pmaddwd, exact where every number lies in [-32767, 32767]
   kQuads,  // four bytes, those of the left word unsigned, those of the right one signed; x86: vpdpbusd
+  kBf16,   // two bf16, products and sum in f32; x86: vdpbf16ps, which rounds its sums in an order of its own and takes
+           // subnormal numbers for zero: not for strict precision
 };
 
-/// "pairs", "quads".
+/// "pairs", "quads", "bf16".
 std::string_view to_string(WordFormat format);
 /// Inverse of to_string; nothing if the text names no format.
 std::optional<WordFormat> parse_word_format(std::string_view text);
 
 /// Numbers in one word.
 int numbers_of(WordFormat format);
+/// Type of products of words and of sums of them: i32 or f32.
+DataType sum_type(WordFormat format);
 
-/// The i32 word of `numbers` (as many as the format holds), i32 each, the first one in the lowest bits; what is beyond
-/// a number's width is cut off.
+/// The i32 word of `numbers` (as many as the format holds), i32 each (of bf16 the bits), the first one in the lowest
+/// bits; what is beyond a number's width is cut off.
 Expr pack_word(WordFormat format, std::span<const Expr> numbers);
 
 enum class WordSide : uint8_t { kLeft, kRight };
 
-/// Number `k` of a word, in i32.
+/// Number `k` of a word, in the format's sum type.
 Expr number_of_word(WordFormat format, WordSide side, const Expr& word, int k);
 
-/// sum over k of number k of a times number k of b, in i32; it wraps.
+/// sum over k of number k of a times number k of b, in the format's sum type; i32 wraps.
 Expr word_product(WordFormat format, const Expr& a, const Expr& b);
 
 struct WordOperands {

@@ -8,7 +8,7 @@
 // of u8 or i8 inputs; zero points are scalars or one-element tensors, w's also one for each output channel.
 //
 // conv_words(x, w): attributes of conv and words (ops/words.h): the sum over ic, k of the products of the words of x
-// and w, in i32; ic counts words of channels, and x is 0 outside.
+// and w, in i32 or f32; ic counts words of channels, and x is 0 outside.
 #include "ops/families.h"
 #include "ops/ref_conv.h"
 #include "ops/window.h"
@@ -172,7 +172,7 @@ Types infer_words(const OpCall& call) {
   require_inputs(call, 2, 2);
   require_words(call, 0);
   require_words(call, 1);
-  return {{DataType::i32(), conv_of(call).out_shape()}};
+  return {{sum_type(word_format(call)), conv_of(call).out_shape()}};
 }
 
 Tensors te_words(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
@@ -190,17 +190,14 @@ std::vector<RefTensor> ref_words(const OpCall& call, Refs inputs) {
   const auto numbers = [&](size_t k, WordSide side) {
     const Shape& shape = inputs[k].type.shape;
     const int64_t inner = num_elements(Shape(shape.begin() + 2, shape.end()));
-    const std::vector<int64_t> ints = unpacked(inputs[k].ints, inner, format, side);
-    return std::vector<double>(ints.begin(), ints.end());
+    return unpacked(inputs[k].ints, inner, format, side);
   };
   const std::vector<double> x = numbers(0, WordSide::kLeft), w = numbers(1, WordSide::kRight);
-  RefTensor y = RefTensor::zeros(infer_words(call)[0]);
-  std::vector<double> sums(y.ints.size());
+  std::vector<double> sums(static_cast<size_t>(num_elements(conv.out_shape())));
   ConvSizes sizes = conv.sizes();
   sizes.channels *= numbers_of(format);
   convolve(conv.window, sizes, x.data(), w.data(), sums.data());
-  for (size_t i = 0; i < sums.size(); ++i) y.ints[i] = graph::wrap_int(static_cast<int64_t>(sums[i]), DataType::i32());
-  return {std::move(y)};
+  return {of_sums(infer_words(call)[0], std::move(sums))};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 // or i8 inputs; zero points are scalars or one-element tensors, a's also one for each row and b's one for each column.
 //
 // matmul_words(a, b): attribute words (ops/words.h): y[.., m, n] = sum over k of the product of the words a[.., m, k]
-// and b[.., k, n], in i32.
+// and b[.., k, n], in i32 or f32.
 #include "ops/common.h"
 #include "ops/families.h"
 #include "ops/ref_product.h"
@@ -208,7 +208,7 @@ Types infer_words(const OpCall& call) {
   require_inputs(call, 2, 2);
   require_words(call, 0);
   require_words(call, 1);
-  return {{DataType::i32(), matmul_of(call).out_shape()}};
+  return {{sum_type(word_format(call)), matmul_of(call).out_shape()}};
 }
 
 Tensors te_words(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
@@ -216,15 +216,14 @@ Tensors te_words(const OpCall& call, te::Builder& builder, const Tensors& inputs
 }
 
 std::vector<RefTensor> ref_words(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer_words(call)[0]);
   MatMul mm = matmul_of(call);
   const WordFormat format = word_format(call);
-  const std::vector<int64_t> a = unpacked(inputs[0].ints, 1, format, WordSide::kLeft);
-  const std::vector<int64_t> b = unpacked(inputs[1].ints, mm.n, format, WordSide::kRight);
+  const std::vector<double> a = unpacked(inputs[0].ints, 1, format, WordSide::kLeft);
+  const std::vector<double> b = unpacked(inputs[1].ints, mm.n, format, WordSide::kRight);
   mm.k *= numbers_of(format);
-  multiply_batches(mm, a, b, y.ints);
-  y.round_to_type();
-  return {std::move(y)};
+  std::vector<double> sums(static_cast<size_t>(num_elements(mm.out_shape())));
+  multiply_batches(mm, a, b, sums);
+  return {of_sums(infer_words(call)[0], std::move(sums))};
 }
 
 }  // namespace

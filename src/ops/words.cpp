@@ -3,7 +3,9 @@
 //   "pairs": x - zero_point, which is a scalar, a one-element tensor, or one number for each index of `zero_axis`.
 //   "quads": bytes without a zero point. Attribute side says of which operand of the product: "left" is unsigned, so
 //   128 is added to i8, "right" is signed, so 128 is subtracted from u8.
-// sum_words(x), attributes axes, words, side: the sum of all numbers in words over `axes`, which are dropped; i32.
+//   "bf16": of x in bf16, or in f32 and rounded; no zero point.
+// sum_words(x), attributes axes, words ("quads"), side: the sum of all numbers in words over `axes`, which are dropped,
+// in i32.
 #include "ops/words.h"
 
 #include <algorithm>
@@ -36,7 +38,7 @@ Packing packing_of(const OpCall& call) {
   const int64_t axis = normalize_axis(call, call.node.int_attr("axis"), x.shape.size());
   Packing p{static_cast<size_t>(axis), word_format(call), x.shape[static_cast<size_t>(axis)],
             call.node.int_attr_or("zero_axis", -1), 0};
-  if (p.format == WordFormat::kPairs) return p;
+  if (p.format != WordFormat::kQuads) return p;
   const bool wants_signed = side_of(call) == WordSide::kRight;
   if (wants_signed != x.type.is_signed_int()) p.shift = wants_signed ? -kTopBit : kTopBit;
   return p;
@@ -44,8 +46,13 @@ Packing packing_of(const OpCall& call) {
 
 Types infer_pack(const OpCall& call) {
   require_inputs(call, 1, 2);
-  require_byte(call, 0);
   const Packing p = packing_of(call);
+  const DataType type = call.inputs[0].type;
+  if (p.format != WordFormat::kBf16)
+    require_byte(call, 0);
+  else
+    require(call, type == DataType::bf16() || type == DataType::f32(), "the input is {}, expected bf16 or f32",
+            to_string(call.inputs[0]));
   Shape shape = call.inputs[0].shape;
   if (call.has(1)) {
     require(call, p.format == WordFormat::kPairs, "words of {} have no zero point", to_string(p.format));
@@ -66,6 +73,8 @@ Tensors te_pack(const OpCall& call, te::Builder& builder, const Tensors& inputs)
     const auto number = [&](const Expr& k) {
       Exprs at = i;
       at[p.axis] = k;
+      if (p.format == WordFormat::kBf16)
+        return cast(DataType::i32(), bitcast({ScalarType::kU16}, cast(DataType::bf16(), inputs[0](at))));
       const Expr value = cast(DataType::i32(), inputs[0](at));
       if (p.shift != 0) return value + int_imm(p.shift, DataType::i32());
       if (!call.has(1)) return value;
@@ -89,10 +98,10 @@ std::vector<RefTensor> ref_pack(const OpCall& call, Refs inputs) {
   const Shape& shape = inputs[0].type.shape;
   const Shape strides = row_major_strides(shape), out_strides = row_major_strides(y.type.shape);
   const int64_t bits = 32 / p.numbers();
-  for (size_t i = 0; i < inputs[0].ints.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
+  const bool floats = p.format == WordFormat::kBf16;
+  for (int64_t at = 0; at < inputs[0].type.elements(); ++at) {
     const auto index = [&](size_t d) { return at / strides[d] % shape[d]; };
-    int64_t value = inputs[0].ints[i] + p.shift;
+    int64_t value = floats ? bf16_bits(inputs[0].floats[at]) : inputs[0].ints[at] + p.shift;
     if (call.has(1)) value -= inputs[1].ints[p.zero_axis < 0 ? 0 : index(static_cast<size_t>(p.zero_axis))];
     int64_t place = 0;
     for (size_t d = 0; d < shape.size(); ++d)
@@ -125,6 +134,7 @@ Summing summing_of(const OpCall& call) {
 Types infer_sum(const OpCall& call) {
   require_inputs(call, 1, 1);
   require_words(call, 0);
+  require(call, word_format(call) == WordFormat::kQuads, "words of '{}'", call.node.string_attr("words"));
   return {{DataType::i32(), summing_of(call).out}};
 }
 
@@ -145,10 +155,10 @@ Tensors te_sum(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
 }
 
 std::vector<RefTensor> ref_sum(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer_sum(call)[0]);
   const Summing s = summing_of(call);
   const WordFormat format = word_format(call);
-  const std::vector<int64_t> numbers = unpacked(inputs[0].ints, 1, format, side_of(call));
+  const std::vector<double> numbers = unpacked(inputs[0].ints, 1, format, side_of(call));
+  std::vector<double> sums(static_cast<size_t>(num_elements(s.out)));
   const Shape out_strides = row_major_strides(s.out);
   int64_t word = 0;
   for_each_index(inputs[0].type.shape, [&](const std::vector<int64_t>& index) {
@@ -157,11 +167,10 @@ std::vector<RefTensor> ref_sum(const OpCall& call, Refs inputs) {
       if (s.place[d] >= 0) to += index[d] * out_strides[static_cast<size_t>(s.place[d])];
     }
     const int64_t each = numbers_of(format);
-    for (int64_t k = 0; k < each; ++k) y.ints[to] += numbers[static_cast<size_t>(word * each + k)];
+    for (int64_t k = 0; k < each; ++k) sums[static_cast<size_t>(to)] += numbers[static_cast<size_t>(word * each + k)];
     ++word;
   });
-  y.round_to_type();
-  return {std::move(y)};
+  return {of_sums(infer_sum(call)[0], std::move(sums))};
 }
 
 }  // namespace
@@ -186,21 +195,32 @@ void require_byte(const OpCall& call, size_t input) {
   require(call, x.type.is_int() && x.type.bits() == 8, "input {} is {}, expected u8 or i8", input, to_string(x));
 }
 
-std::vector<int64_t> unpacked(const std::vector<int64_t>& words, int64_t inner, WordFormat format, WordSide side) {
+std::vector<double> unpacked(const std::vector<int64_t>& words, int64_t inner, WordFormat format, WordSide side) {
   const int64_t each = numbers_of(format);
   const int64_t bits = 32 / each;
   const bool is_signed = format == WordFormat::kPairs || side == WordSide::kRight;
-  std::vector<int64_t> out(static_cast<size_t>(each) * words.size());
+  const auto number = [&](int64_t field) {
+    if (format == WordFormat::kBf16) return bf16_value(static_cast<uint16_t>(field));
+    const bool negative = is_signed && (field >> (bits - 1) & 1) != 0;
+    return static_cast<double>(negative ? field - (int64_t{1} << bits) : field);
+  };
+  std::vector<double> out(static_cast<size_t>(each) * words.size());
   for (size_t i = 0; i < words.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
     for (int64_t k = 0; k < each; ++k) {
       const int64_t field = words[i] >> (k * bits) & ((int64_t{1} << bits) - 1);
-      const bool negative = is_signed && (field >> (bits - 1) & 1) != 0;
       const int64_t to = (at / inner * each + k) * inner + at % inner;
-      out[static_cast<size_t>(to)] = negative ? field - (int64_t{1} << bits) : field;
+      out[static_cast<size_t>(to)] = number(field);
     }
   }
   return out;
+}
+
+RefTensor of_sums(const TensorType& type, std::vector<double> sums) {
+  RefTensor y = RefTensor::zeros(type);
+  if (y.is_float()) y.floats = std::move(sums);
+  for (size_t i = 0; i < y.ints.size(); ++i) y.ints[i] = graph::wrap_int(static_cast<int64_t>(sums[i]), type.type);
+  return y;
 }
 
 std::vector<OpDef> word_ops() {

@@ -1,4 +1,5 @@
-// 8-bit contractions (matmul_integer, conv_integer) as products of words (expr/word_product.h).
+// Contractions of narrow numbers as products of words (expr/word_product.h): of 8-bit integers (matmul_integer,
+// conv_integer), and of bf16.
 //
 // Pairs of 16-bit numbers: both operands are packed less their zero points, and no correction follows. Every target.
 //
@@ -8,8 +9,13 @@
 //   sum over k of (x - x0) (w - w0) = Q - x0 (sum over k of w - K w0) - w0 sum over k of x.
 // Sums of constant weights are folded. The numbers beyond the end of an incomplete word are 0 in both operands. A
 // convolution's padding stands for x0: it is written before packing, and w0 has to be 0.
+//
+// Words of bf16, where the target sums the two products in one instruction, for contractions of constant weights,
+// unless precision is strict: the instruction takes subnormal numbers for zero. Where precision is fast, matrix
+// products of f32, too, rounded to bf16, if less time for products and weights outweighs packing the activations.
 #include <algorithm>
 
+#include "core/model_units.h"
 #include "core/target_features.h"
 #include "expr/word_product.h"
 #include "transform/constants.h"
@@ -25,6 +31,7 @@ using graph::Node;
 using graph::ValueId;
 using Ints = std::vector<int64_t>;
 
+constexpr double kCacheShare = 0.75;  // of a level, for what is read from it again
 constexpr int64_t kTopBit = 128;
 constexpr int64_t kFewNumbers = 2;  // summed: a pair is one word, too, and needs no correction
 
@@ -89,6 +96,15 @@ class Packer {
     return add("pack_words", {operand(k), zero(k)}, std::move(attrs));
   }
 
+  ValueId pack_bf16(size_t k, int64_t axis) {
+    return add("pack_words", {operand(k)}, {{"axis", axis}, {"words", std::string("bf16")}});
+  }
+
+  ValueId of_node_type(ValueId sum) {
+    const DataType type = editor_.type(node_.outputs[0]).type;
+    return type == editor_.type(sum).type ? sum : add("cast", {sum}, {{"to", to_string(type)}});
+  }
+
   static Attrs quads(size_t side, Attrs more) {
     more["words"] = std::string("quads");
     more["side"] = std::string(side == 0 ? "left" : "right");
@@ -105,6 +121,24 @@ class MatMulPacker : Packer {
 
   ValueId run(const TargetInfo& target) {
     return sums_quads(target) && summed() > kFewNumbers ? multiply_quads() : multiply_pairs();
+  }
+
+  ValueId multiply_bf16() {
+    const Attrs words = {{"words", std::string("bf16")}};
+    const ValueId a = pack_bf16(0, summed_axis(0)), b = pack_bf16(1, summed_axis(1));
+    return of_node_type(add("matmul_words", {a, b}, words));
+  }
+
+  // Whether an f32 product is faster with both operands rounded to bf16: half of the products' slots and half of the
+  // weights, for reading the activations once more and writing their words.
+  bool pays(const TargetInfo& target) const {
+    const auto elements = [&](ValueId v) { return static_cast<double>(editor_.type(v).elements()); };
+    const double inputs = elements(operand(0)), weights = elements(operand(1));
+    const int lanes = target.lanes(DataType::f32());
+    const double products = elements(node_.outputs[0]) * static_cast<double>(summed());
+    const auto move_ns = [&](double bytes) { return bytes / read_rate(target, bytes, kCacheShare); };
+    const double saved = products / 2 / lanes * slot_ns(target, lanes) + move_ns(2 * weights);
+    return saved > move_ns((4 + 2) * inputs);
   }
 
  private:
@@ -152,14 +186,32 @@ class ConvPacker : Packer {
  public:
   using Packer::Packer;
 
-  // kAbsent where a word would hold channels of two groups, or one channel only.
+  // kAbsent where a word would hold channels of two groups, or one channel only. So is what multiply_bf16 gives.
   ValueId run(const TargetInfo& target) {
     if (sums_quads(target) && known_zero(1) == 0 && fill() && fits(numbers_of(WordFormat::kQuads)))
       return convolve_quads();
     return fits(numbers_of(WordFormat::kPairs)) ? convolve_pairs() : kAbsent;
   }
 
+  ValueId multiply_bf16() {
+    if (!fits(numbers_of(WordFormat::kBf16))) return kAbsent;
+    const ValueId x = pack_bf16(0, 1), w = pack_bf16(1, 1);
+    ValueId y = add("conv_words", {x, w}, attributes("bf16"));
+    if (node_.inputs.size() > 2) {
+      const ValueId bias = add("cast", {node_.inputs[2]}, {{"to", std::string("f32")}});
+      y = add("add", {y, add("reshape", {bias}, {{"shape", channels(y)}})});
+    }
+    return of_node_type(y);
+  }
+
  private:
+  // As many as y's, and 1 for each spatial axis.
+  Shape channels(ValueId y) const {
+    Shape channels(shape(y).size() - 1, 1);
+    channels[0] = shape(y)[1];
+    return channels;
+  }
+
   int64_t channels_each() const { return shape(operand(1))[1]; }
   bool fits(int64_t numbers) const {
     const bool one_group = node_.int_attr_or("group", 1) == 1;
@@ -201,9 +253,7 @@ class ConvPacker : Packer {
     Ints axes;
     for (size_t d = 1; d < shape(operand(1)).size(); ++d) axes.push_back(static_cast<int64_t>(d));
     const ValueId sums = add("sum_words", {packed_w}, quads(1, {{"axes", axes}}));
-    Shape channels(shape(y).size() - 1, 1);
-    channels[0] = shape(y)[1];
-    return add("sub", {y, add("mul", {x0, add("reshape", {sums}, {{"shape", channels}})})});
+    return add("sub", {y, add("mul", {x0, add("reshape", {sums}, {{"shape", channels(y)}})})});
   }
 
   ValueId padded() {
@@ -218,6 +268,16 @@ class ConvPacker : Packer {
   }
 };
 
+// Whether `node`, a product of floats, is one of bf16 words on the target.
+bool takes_bf16(Editor& editor, const Node& node, const TransformContext& context) {
+  const bool possible = has_feature(context.target, "avx512bf16") && context.precision != Precision::kStrict;
+  if (!possible || !editor.value(node.inputs[1]).is_constant()) return false;
+  const DataType type = editor.type(node.inputs[0]).type;
+  if (type == DataType::bf16()) return true;
+  return context.precision == Precision::kFast && type == DataType::f32() && node.op == "matmul" &&
+         MatMulPacker(editor, node).pays(context.target);
+}
+
 }  // namespace
 
 graph::Graph pack_words(const graph::Graph& graph, const TransformContext& context) {
@@ -229,6 +289,8 @@ graph::Graph pack_words(const graph::Graph& graph, const TransformContext& conte
     ValueId words = kAbsent;
     if (node.op == "matmul_integer") words = MatMulPacker(editor, node).run(context.target);
     if (node.op == "conv_integer") words = ConvPacker(editor, node).run(context.target);
+    if (node.op == "matmul" && takes_bf16(editor, node, context)) words = MatMulPacker(editor, node).multiply_bf16();
+    if (node.op == "conv" && takes_bf16(editor, node, context)) words = ConvPacker(editor, node).multiply_bf16();
     if (words != kAbsent) editor.replace(node.outputs[0], words);
   }
   return fold_constants(editor.finish(), context);  // packed weights, their sums and zero points

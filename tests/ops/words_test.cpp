@@ -52,6 +52,19 @@ TEST(PackWords, QuadsOfEitherSide) {
                UserError);
 }
 
+TEST(PackWords, FloatsAreRoundedToBf16) {
+  const Attrs bf16{{"axis", int64_t{0}}, {"words", std::string("bf16")}};
+  for (const DataType type : {DataType::bf16(), DataType::f32()}) {
+    for (const int64_t extent : {1, 2, 5}) check({.op = "pack_words", .inputs = {{type, {extent, 3}}}, .attrs = bf16});
+  }
+  // 1 + 2^-8 is a tie and goes to the even 1, 1 + 3 * 2^-8 to 1 + 2^-6.
+  EXPECT_EQ(
+      run({.op = "pack_words", .inputs = {f32({2})}, .attrs = bf16}, {floats({2}, {1.00390625, 1.01171875})})[0].ints,
+      (std::vector<int64_t>{0x3f823f80}));
+  EXPECT_THROW(single({.op = "pack_words", .inputs = {u8({2})}, .attrs = bf16}), UserError);
+  EXPECT_THROW(single({.op = "pack_words", .inputs = {f32({2}), f32({})}, .attrs = bf16}), UserError);
+}
+
 TEST(PackWords, NeighboursLowFirst) {
   const Case pack{.op = "pack_words", .inputs = {u8({1, 3}), u8({})}, .attrs = pairs({{"axis", int64_t{1}}})};
   EXPECT_EQ(run(pack, {ints({ScalarType::kU8}, {1, 3}, {7, 255, 9}), ints({ScalarType::kU8}, {}, {10})})[0].ints,
@@ -84,6 +97,15 @@ TEST(MatMulWords, EachFormat) {
       .op = "matmul_words", .inputs = {i32({1, 1}), i32({1, 1})}, .attrs = {{"words", std::string("quads")}}};
   const RefTensor all = ints(DataType::i32(), {1, 1}, {-1});
   EXPECT_EQ(run(quads_once, {all, all})[0].ints, std::vector<int64_t>{-4 * 255});
+}
+
+TEST(MatMulWords, OfBf16AreSummedInF32) {
+  const Attrs bf16{{"words", std::string("bf16")}};
+  const RefTensor a = ints(DataType::i32(), {1, 2}, {0x40003f80, 0x3f00c040});  // 1 2, -3 0.5
+  const RefTensor b = ints(DataType::i32(), {2, 1}, {0x40a04080, 0x41003f80});  // 4 5, 1 8
+  const RefTensor y = run({.op = "matmul_words", .inputs = {i32({1, 2}), i32({2, 1})}, .attrs = bf16}, {a, b})[0];
+  EXPECT_EQ(y.type.type, DataType::f32());
+  EXPECT_EQ(y.floats, std::vector<double>{4 + 10 - 3 + 4});
 }
 
 TEST(ConvWords, EachFormat) {

@@ -98,20 +98,28 @@ std::string words_of(const Graph& g) {
   return "";
 }
 
+// The case with every combination of types and these zero points.
+std::vector<Case> kinds_of(const Case& c, const std::vector<Zero>& a_zeros, const std::vector<Zero>& b_zeros) {
+  std::vector<Case> cases;
+  for (const Zero a_zero : a_zeros) {
+    for (const Zero b_zero : b_zeros) {
+      for (const int types : {0, 1, 2, 3})
+        cases.push_back(
+            {c.op, c.a, c.b, (types & 1) != 0 ? kU8 : kI8, (types & 2) != 0 ? kU8 : kI8, a_zero, b_zero, c.attrs});
+    }
+  }
+  return cases;
+}
+
 TEST(PackWords, MatricesOfEveryKind) {
   const std::pair<Shape, Shape> shapes[] = {
       {{3, 8}, {8, 5}}, {{3, 7}, {7, 5}}, {{2, 3, 5}, {5, 4}}, {{3, 6}, {2, 6, 4}}, {{2, 1, 3, 9}, {4, 9, 2}}};
+  const std::vector<Zero> a_zeros{Zero::kAbsent, Zero::kNone, Zero::kKnown, Zero::kRunTime, Zero::kEach};
+  const std::vector<Zero> b_zeros{Zero::kAbsent, Zero::kKnown, Zero::kEach};
   for (const auto& [a, b] : shapes) {
-    for (const DataType a_type : {kU8, kI8}) {
-      for (const DataType b_type : {kU8, kI8}) {
-        for (const Zero a_zero : {Zero::kAbsent, Zero::kNone, Zero::kKnown, Zero::kRunTime, Zero::kEach}) {
-          for (const Zero b_zero : {Zero::kAbsent, Zero::kKnown, Zero::kEach}) {
-            const Case c{"matmul_integer", a, b, a_type, b_type, a_zero, b_zero};
-            EXPECT_EQ(words_of(checked(c, {})), "pairs");
-            EXPECT_EQ(words_of(checked(c, {"avx512vnni"})), "quads");
-          }
-        }
-      }
+    for (const Case& c : kinds_of({"matmul_integer", a, b}, a_zeros, b_zeros)) {
+      EXPECT_EQ(words_of(checked(c, {})), "pairs");
+      EXPECT_EQ(words_of(checked(c, {"avx512vnni"})), "quads");
     }
   }
 }
@@ -131,29 +139,30 @@ TEST(PackWords, OfTwoNumbersAreAPairEverywhere) {
   EXPECT_EQ(words_of(checked({"matmul_integer", {3, 2}, {2, 5}}, {"avx512vnni"})), "pairs");
 }
 
-TEST(PackWords, QuadsOfSymmetricWeightsNeedNoSumOfActivations) {
-  Case c{"matmul_integer", {3, 8}, {8, 5}, kU8, kI8, Zero::kKnown, Zero::kNone};
-  EXPECT_EQ(count_nodes(checked(c, {"avx512vnni"}), "sum_words"), 1) << "that of the weights";
-  c.a_zero = Zero::kAbsent;
-  EXPECT_EQ(count_nodes(checked(c, {"avx512vnni"}), "sum_words"), 0);
+TEST(PackWords, OnlyQuadsOfWeightsWithAZeroPointNeedSumsOfActivations) {
+  const auto sums = [](DataType weights, Zero zero) {
+    const Case c{"matmul_integer", {3, 8}, {8, 5}, kU8, weights, Zero::kKnown, zero};
+    return count_nodes(checked(c, {"avx512vnni"}), "sum_words");
+  };
+  EXPECT_EQ(sums(kI8, Zero::kNone), 0);
+  EXPECT_EQ(sums(kI8, Zero::kKnown), 1);
+  EXPECT_EQ(sums(kU8, Zero::kNone), 1) << "128 of a signed byte";
+}
+
+void check_convolutions(int64_t channels, const graph::Attrs& attrs) {
+  const Case shapes{"conv_integer", {2, channels, 5, 6}, {3, channels, 3, 2}, kU8, kI8, {}, {}, attrs};
+  const std::vector<Zero> zeros{Zero::kAbsent, Zero::kNone, Zero::kKnown, Zero::kRunTime};
+  for (const Case& c : kinds_of(shapes, zeros, {Zero::kNone})) {
+    EXPECT_EQ(words_of(checked(c, {})), "pairs");
+    const bool unknown = c.b_type == kU8 || (c.a_zero == Zero::kRunTime && !attrs.empty());
+    EXPECT_EQ(words_of(checked(c, {"avx512vnni"})), unknown ? "pairs" : "quads");
+  }
 }
 
 TEST(PackWords, Convolutions) {
-  for (const graph::Attrs& attrs :
-       {graph::Attrs{}, graph::Attrs{{"pads", Ints{1, 0, 1, 2}}, {"strides", Ints{2, 1}}}}) {
-    for (const int64_t channels : {3, 4, 7, 8}) {
-      for (const DataType a_type : {kU8, kI8}) {
-        for (const DataType b_type : {kU8, kI8}) {
-          for (const Zero a_zero : {Zero::kAbsent, Zero::kNone, Zero::kKnown, Zero::kRunTime}) {
-            const Case c{"conv_integer", {2, channels, 5, 6}, {3, channels, 3, 2}, a_type, b_type, a_zero, Zero::kNone,
-                         attrs};
-            EXPECT_EQ(words_of(checked(c, {})), "pairs");
-            const bool unknown = b_type == kU8 || (a_zero == Zero::kRunTime && !attrs.empty());
-            EXPECT_EQ(words_of(checked(c, {"avx512vnni"})), unknown ? "pairs" : "quads");
-          }
-        }
-      }
-    }
+  for (const int64_t channels : {3, 4, 7, 8}) {
+    check_convolutions(channels, {});
+    check_convolutions(channels, {{"pads", Ints{1, 0, 1, 2}}, {"strides", Ints{2, 1}}});
   }
 }
 
@@ -179,6 +188,56 @@ TEST(PackWords, WordsDoNotCrossGroups) {
   EXPECT_EQ(words(6), "pairs");
   EXPECT_EQ(words(3), "");
   EXPECT_EQ(words(1), "");
+}
+
+// ---- Floats.
+
+Graph float_graph(const std::string& op, DataType type, const Shape& x, const Shape& w, bool bias) {
+  const auto numbers = [&](const Shape& shape) {
+    RefTensor t = RefTensor::zeros({type, shape});
+    for (size_t i = 0; i < t.floats.size(); ++i) t.floats[i] = static_cast<double>(i * 7 % 19) / 8 - 1;
+    return t;
+  };
+  Graph g;
+  g.name = "g";
+  std::vector<ValueId> inputs{g.add_input("x", {type, x}), add_constant(g, "w", numbers(w))};
+  if (bias) inputs.push_back(add_constant(g, "bias", numbers({w[0]})));
+  const Node node{.op = op, .name = "y", .attrs = {}, .inputs = inputs, .outputs = {}, .body = nullptr};
+  g.outputs = graph::append_node(g, testing::context().ops, node);
+  return g;
+}
+
+std::string float_words(const Graph& before, const std::vector<std::string>& features, Precision precision) {
+  TransformContext context = context_with(features);
+  context.precision = precision;
+  const Graph after = find_pass("pack-words").run(before, context);
+  graph::verify(after, context.ops);
+  // Every operand is a number of bf16; results are rounded to it where the model has that type.
+  const bool rounds = before.value(before.outputs[0]).type.type == DataType::bf16();
+  testing::expect_same_function(before, after, rounds ? 0x1p-8 : 1e-12);
+  return words_of(after);
+}
+
+TEST(PackWords, Bf16WhereTheTargetSumsItsProducts) {
+  const Graph graphs[] = {float_graph("matmul", DataType::bf16(), {3, 7}, {7, 5}, false),
+                          float_graph("matmul", DataType::bf16(), {2, 3, 8}, {8, 5}, false),
+                          float_graph("conv", DataType::bf16(), {2, 5, 6, 6}, {4, 5, 3, 3}, true)};
+  for (const Graph& g : graphs) {
+    EXPECT_EQ(float_words(g, {"avx512bf16"}, Precision::kDefault), "bf16");
+    EXPECT_EQ(float_words(g, {"avx512bf16"}, Precision::kFast), "bf16");
+    EXPECT_EQ(float_words(g, {"avx512bf16"}, Precision::kStrict), "") << "vdpbf16ps takes subnormals for 0";
+    EXPECT_EQ(float_words(g, {"avx512vnni"}, Precision::kDefault), "");
+  }
+}
+
+TEST(PackWords, F32IsRoundedWhereThatIsAskedForAndPays) {
+  const Graph g = float_graph("matmul", DataType::f32(), {64, 128}, {128, 768}, false);
+  EXPECT_EQ(float_words(g, {"avx512bf16"}, Precision::kFast), "bf16");
+  EXPECT_EQ(float_words(g, {"avx512bf16"}, Precision::kDefault), "");
+  EXPECT_EQ(float_words(g, {}, Precision::kFast), "");
+  // Packing costs more than one column of products.
+  const Graph column = float_graph("matmul", DataType::f32(), {512, 512}, {512, 1}, false);
+  EXPECT_EQ(float_words(column, {"avx512bf16"}, Precision::kFast), "");
 }
 
 }  // namespace

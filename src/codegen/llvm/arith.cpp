@@ -248,13 +248,16 @@ Value* emit_word_product(Builder& builder, const CpuLevel& level, WordFormat for
     ::llvm::Intrinsic::ID intrinsic;
     std::array<std::string_view, 2> features;  // any of them; none: every level of such registers
   };
-  constexpr std::array<Row, 6> kRows = {{
+  constexpr std::array<Row, 9> kRows = {{
       {WordFormat::kPairs, 4, Intrinsic::x86_sse2_pmadd_wd, {}},
       {WordFormat::kPairs, 8, Intrinsic::x86_avx2_pmadd_wd, {}},
       {WordFormat::kPairs, 16, Intrinsic::x86_avx512_pmaddw_d_512, {}},
       {WordFormat::kQuads, 4, Intrinsic::x86_avx512_vpdpbusd_128, {"avx512vnni", "avxvnni"}},
       {WordFormat::kQuads, 8, Intrinsic::x86_avx512_vpdpbusd_256, {"avx512vnni", "avxvnni"}},
       {WordFormat::kQuads, 16, Intrinsic::x86_avx512_vpdpbusd_512, {"avx512vnni"}},
+      {WordFormat::kBf16, 4, Intrinsic::x86_avx512bf16_dpbf16ps_128, {"avx512bf16"}},
+      {WordFormat::kBf16, 8, Intrinsic::x86_avx512bf16_dpbf16ps_256, {"avx512bf16"}},
+      {WordFormat::kBf16, 16, Intrinsic::x86_avx512bf16_dpbf16ps_512, {"avx512bf16"}},
   }};
   const auto* words = ::llvm::dyn_cast<::llvm::FixedVectorType>(a->getType());
   if (words == nullptr || words->getNumElements() * sizeof(int32_t) > static_cast<size_t>(level.vector_bytes))
@@ -267,9 +270,16 @@ Value* emit_word_product(Builder& builder, const CpuLevel& level, WordFormat for
   if (row == kRows.end()) return nullptr;
   if (format == WordFormat::kQuads)
     return builder.CreateIntrinsic(row->intrinsic, {}, {sum == nullptr ? zero_of(a) : sum, a, b});
-  auto* halves = ::llvm::FixedVectorType::get(builder.getInt16Ty(), 2 * row->lanes);
-  Value* product =
-      builder.CreateIntrinsic(row->intrinsic, {}, {builder.CreateBitCast(a, halves), builder.CreateBitCast(b, halves)});
+  const bool floats = format == WordFormat::kBf16;
+  auto* half = floats ? builder.getBFloatTy() : builder.getInt16Ty();
+  auto* halves = ::llvm::FixedVectorType::get(half, 2 * row->lanes);
+  a = builder.CreateBitCast(a, halves);
+  b = builder.CreateBitCast(b, halves);
+  if (floats) {
+    auto* sums = ::llvm::FixedVectorType::get(builder.getFloatTy(), row->lanes);
+    return builder.CreateIntrinsic(row->intrinsic, {}, {sum == nullptr ? Constant::getNullValue(sums) : sum, a, b});
+  }
+  Value* product = builder.CreateIntrinsic(row->intrinsic, {}, {a, b});
   return sum == nullptr ? product : builder.CreateAdd(sum, product);
 }
 

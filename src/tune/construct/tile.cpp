@@ -38,8 +38,8 @@ int64_t set_conflicts(int64_t rows, int64_t stride, const TargetInfo& target) {
 
 // Issue slots of one reduction step of a tile; two loads and two FMAs issue in a cycle.
 double step_slots(int64_t rows, int64_t vectors, const TileProblem& p, const TargetInfo& target) {
-  const double fmas = p.product.slots * static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(p.a_is_vector ? rows * vectors + vectors : rows + vectors);
+  const double fmas = p.product.slots * static_cast<double>(rows * vectors) + p.operand_slots * loads;
   const int64_t free_ways = target.levels.empty() ? rows : target.levels.front().ways - kBusyWays;
   const double conflicts = kConflictSlots * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - free_ways);
   return std::max({fmas, loads, kLatencySlots}) + kLoadSlots * loads + kLoopSlots + conflicts +
@@ -75,7 +75,8 @@ int64_t temporaries(int64_t vectors, const TileProblem& p) {
 }  // namespace
 
 ProductCost product_cost(std::optional<WordFormat> format, const TargetInfo& target) {
-  const bool fuses_words = has_feature(target, "avx512vnni") || has_feature(target, "avxvnni");
+  const bool vnni = has_feature(target, "avx512vnni") || has_feature(target, "avxvnni");
+  const bool fuses_words = format == WordFormat::kBf16 ? has_feature(target, "avx512bf16") : vnni;
   const bool fused = format ? fuses_words : has_feature(target, "fma");
   // Where multiply-adds are fused, two instructions are two of their slots.
   return {fused || !has_feature(target, "fma") ? 1.0 : 2.0, fused ? 0 : 1};

@@ -21,13 +21,13 @@ std::string text_of(WordFormat format, int lanes) {
   const Expr a = broadcast(load("A", DataType::i32(), {var("k")}), lanes);
   const Expr b = load("B", DataType::i32().with_lanes(lanes), {var("k"), ramp(Expr(0), Expr(1), lanes)});
   return fmt::format(R"(program words
-  kernel k(A: i32[9] param, B: i32[9, {0}] param, S: i32[{0}] param written) {{
-    S[ramp(0, 1, {0})] = broadcast(0:i32, {0})
+  kernel k(A: i32[9] param, B: i32[9, {0}] param, S: {2}[{0}] param written) {{
+    S[ramp(0, 1, {0})] = broadcast(0:{2}, {0})
     for k in 9 {{
       S[ramp(0, 1, {0})] = S[ramp(0, 1, {0})] + {1}
     }}
   }})",
-                     lanes, to_string(word_product(format, a, b)));
+                     lanes, to_string(word_product(format, a, b)), to_string(sum_type(format)));
 }
 
 TEST(WordProduct, HasTheInterpretersBits) {
@@ -42,20 +42,24 @@ struct Instruction {
   int lanes;
   WordFormat format;
   const char* name;  // in AT&T's spelling
+  bool sums;         // it adds to what was summed before
 };
 
 TEST(WordProduct, IsOneInstruction) {
   constexpr Instruction kRows[] = {
-      {"x86-64", 4, WordFormat::kPairs, "pmaddwd"},
-      {"x86-64-v3", 8, WordFormat::kPairs, "vpmaddwd"},
-      {"x86-64-v4", 16, WordFormat::kPairs, "vpmaddwd"},
+      {"x86-64", 4, WordFormat::kPairs, "pmaddwd", false},
+      {"x86-64-v3", 8, WordFormat::kPairs, "vpmaddwd", false},
+      {"x86-64-v4", 16, WordFormat::kPairs, "vpmaddwd", false},
       // A product and its sum.
-      {"x86-64-v3+avxvnni", 8, WordFormat::kPairs, "vpdpwssd"},
-      {"x86-64-v4+avx512vnni", 16, WordFormat::kPairs, "vpdpwssd"},
-      {"x86-64-v3+avxvnni", 4, WordFormat::kQuads, "vpdpbusd"},
-      {"x86-64-v3+avxvnni", 8, WordFormat::kQuads, "vpdpbusd"},
-      {"x86-64-v4+avx512vnni", 8, WordFormat::kQuads, "vpdpbusd"},
-      {"x86-64-v4+avx512vnni", 16, WordFormat::kQuads, "vpdpbusd"},
+      {"x86-64-v3+avxvnni", 8, WordFormat::kPairs, "vpdpwssd", true},
+      {"x86-64-v4+avx512vnni", 16, WordFormat::kPairs, "vpdpwssd", true},
+      {"x86-64-v3+avxvnni", 4, WordFormat::kQuads, "vpdpbusd", true},
+      {"x86-64-v3+avxvnni", 8, WordFormat::kQuads, "vpdpbusd", true},
+      {"x86-64-v4+avx512vnni", 8, WordFormat::kQuads, "vpdpbusd", true},
+      {"x86-64-v4+avx512vnni", 16, WordFormat::kQuads, "vpdpbusd", true},
+      {"x86-64-v4+avx512bf16", 4, WordFormat::kBf16, "vdpbf16ps", true},
+      {"x86-64-v4+avx512bf16", 8, WordFormat::kBf16, "vdpbf16ps", true},
+      {"x86-64-v4+avx512bf16", 16, WordFormat::kBf16, "vdpbf16ps", true},
   };
   for (const Instruction& row : kRows) {
     SCOPED_TRACE(fmt::format("{} x{} {}", row.level, row.lanes, row.name));
@@ -63,8 +67,8 @@ TEST(WordProduct, IsOneInstruction) {
     EXPECT_NE(assembly.find(row.name), std::string::npos) << assembly;
     EXPECT_EQ(assembly.find("pmull"), std::string::npos);
     EXPECT_EQ(assembly.find("pdpbusds"), std::string::npos) << "it saturates";
-    const bool fuses = row.name[2] == 'd';
-    EXPECT_EQ(assembly.find("paddd") == std::string::npos, fuses) << assembly;
+    EXPECT_EQ(assembly.find("paddd") == std::string::npos, row.sums) << assembly;
+    EXPECT_EQ(assembly.find("addps"), std::string::npos) << assembly;
   }
 }
 
@@ -82,8 +86,8 @@ TEST(WordProduct, UnsignedBytesAreTheLeftOperand) {
       << operands << " after " << line;
 }
 
-TEST(WordProduct, TextMatchesWithAnyPlaceOfTheBroadcast) {
-  for (const WordFormat format : {WordFormat::kPairs, WordFormat::kQuads}) {
+TEST(WordProduct, IsRecognised) {
+  for (const WordFormat format : {WordFormat::kPairs, WordFormat::kQuads, WordFormat::kBf16}) {
     const Expr a = load("A", DataType::i32(), {var("k")});
     const Expr b = load("B", DataType::i32().with_lanes(8), {ramp(var("k"), Expr(1), 8)});
     const Expr whole = word_product(format, broadcast(a, 8), b);

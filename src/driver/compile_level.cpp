@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "expr/word_product.h"
 #include "ops/list.h"
 #include "support/error.h"
 
@@ -50,6 +51,7 @@ class LevelCompiler {
           compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
       if (!entry) return std::nullopt;
       entry->plan.target = code_.target;
+      if (in_.options.precision == Precision::kFast) say_what_is_rounded(*entry);
       code_.entries.push_back(std::move(*entry));
     }
     generate_code();
@@ -62,6 +64,22 @@ class LevelCompiler {
   void check_new(const std::string& name) const {
     if (std::ranges::any_of(code_.entries, [&](const EntryCode& e) { return e.plan.name == name; }))
       throw UsageError(fmt::format("the shapes '{}' are given twice", name));
+  }
+
+  // Activations that are f32 in the model and multiplied as bf16.
+  void say_what_is_rounded(const EntryCode& entry) {
+    int64_t rounded = 0;
+    for (const graph::Node& group : entry.graph.nodes) {
+      for (const graph::Node& node : group.body->nodes) {
+        const bool packs = node.op == "pack_words" && node.string_attr("words") == to_string(WordFormat::kBf16);
+        if (packs && group.body->value(node.inputs[0]).type.type == DataType::f32()) ++rounded;
+      }
+    }
+    if (rounded == 0) return;
+    out_.warnings.push_back(fmt::format(
+        "--precision fast: '{}' for {} rounds {} activations, and the weights that they are multiplied with, "
+        "to bf16",
+        entry.plan.name, code_.target, rounded));
   }
 
   void progress(int64_t done, int64_t total) const {

@@ -1,5 +1,6 @@
 #include "driver/generate.h"
 
+#include <optional>
 #include <thread>
 
 #include "support/error.h"
@@ -16,8 +17,8 @@ namespace {
 
 #ifdef TW_HAVE_LLVM
 Generated generate_cpu(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads) {
-  const codegen::cpu::CpuLevel* level = codegen::cpu::find_level(architecture(target));
-  TW_CHECK(level != nullptr, "code generation does not know {}", target.name);
+  const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(architecture(target));
+  TW_CHECK(level.has_value(), "code generation does not know {}", target.name);
   Generated out;
   out.target = {format::TargetKind::kCpu, architecture(target), level->required};
   const int all = static_cast<int>(std::thread::hardware_concurrency());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "expr/word_product.h"
 #include "ops/winograd.h"
 #include "support/error.h"
 #include "support/random.h"
@@ -37,9 +38,12 @@ double unit_roundoff(DataType type) { return std::ldexp(1.0, -significand_bits(t
 // Sums of 16-bit floats are kept in f32.
 DataType accumulator(DataType type) { return type.bits() < 32 ? DataType::f32() : type; }
 
-std::vector<RefTensor> absolute(std::vector<RefTensor> tensors) {
+// Of words that hold floats, the sign of each number is cleared.
+std::vector<RefTensor> absolute(const graph::Node& node, std::vector<RefTensor> tensors) {
+  const bool float_words = node.has_attr("words") && node.string_attr("words") == to_string(WordFormat::kBf16);
   for (RefTensor& t : tensors) {
     for (double& x : t.floats) x = std::fabs(x);
+    for (int64_t& x : t.ints) x = float_words ? x & 0x7fff7fff : x;
   }
   return tensors;
 }
@@ -57,20 +61,23 @@ double sum_length(const std::vector<RefTensor>& inputs, const RefTensor& out) {
 // K of a contraction: for matmul the last extent of A, for convolutions the weights of one output channel.
 double contraction_length(const graph::Node& node, const std::vector<RefTensor>& inputs) {
   const Shape& a = inputs[0].type.shape;
-  if (node.op.starts_with("matmul")) return a.empty() ? 1 : static_cast<double>(a.back());
+  const std::optional<WordFormat> words = parse_word_format(node.string_attr_or("words", ""));
+  const double each = words ? numbers_of(*words) : 1;  // products of one step
+  if (node.op.starts_with("matmul")) return a.empty() ? 1 : each * static_cast<double>(a.back());
   const Shape& w = inputs[1].type.shape;
   if (node.op == "winograd_conv")  // 9 taps for each of its depths and input channels
     return 9 * static_cast<double>(num_elements(Shape(w.begin() + 2, w.end() - 1)));
   if (node.op == "conv_phases")  // [OC, C / group, phases.., taps..]: an element is a sum over the taps of one phase
     return static_cast<double>(w[1] *
                                num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(a.size() - 2), w.end())));
-  return static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
+  return each * static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
 }
 
 class Evaluation {
  public:
-  Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs)
-      : body_(body), ops_(ops) {
+  Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
+             Operands operands)
+      : body_(body), ops_(ops), operands_(operands) {
     exact_.resize(body.values.size());
     errors_.resize(body.values.size());
     for (size_t i = 0; i < inputs.size(); ++i) exact_[body.inputs[i]] = inputs[i];
@@ -132,10 +139,10 @@ class Evaluation {
       magnitude = ops::winograd_magnitude(graph::make_call(body_, node), inputs);
       scale = u_sum * std::sqrt(contraction_length(node, inputs)) * ops::winograd_growth(node.int_attr("m"));
     } else if (op_class == graph::OpClass::kContraction) {
-      magnitude = apply(node, absolute(inputs))[k];
-      scale = u_sum * std::sqrt(contraction_length(node, inputs));
+      magnitude = apply(node, absolute(node, inputs))[k];
+      scale = u_sum * std::sqrt(contraction_length(node, inputs)) + operand_error(node);
     } else if (op_class == graph::OpClass::kReduction && node.op.starts_with("reduce")) {
-      magnitude = apply(node, absolute(inputs))[k];
+      magnitude = apply(node, absolute(node, inputs))[k];
       scale = u_sum * std::sqrt(sum_length(inputs, out));
     } else if (op_class == graph::OpClass::kReduction) {
       double largest = 0;
@@ -145,6 +152,12 @@ class Evaluation {
     for (size_t i = 0; i < error.size(); ++i)
       error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.function * std::fabs(out.floats[i]);
     return error;
+  }
+
+  double operand_error(const graph::Node& node) const {
+    const bool rounded = operands_ == Operands::kMayBeRounded && node.op == "matmul" &&
+                         body_.value(node.inputs[0]).type.type == DataType::f32();
+    return rounded ? unit_roundoff(DataType::bf16()) : 0;
   }
 
   // A sign for element i of value v in a trial.
@@ -182,6 +195,7 @@ class Evaluation {
 
   const graph::Graph& body_;
   const graph::OpTable& ops_;
+  const Operands operands_;
   std::vector<RefTensor> exact_;
   std::vector<std::vector<double>> errors_;
   double magnification_ = 1;  // of the errors, while their effect is looked for
@@ -212,8 +226,8 @@ void finish_bounds(DataType type, const std::vector<double>& values, std::vector
 }
 
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
-                         int trials) {
-  return Evaluation(body, ops, inputs).run(trials);
+                         int trials, Operands operands) {
+  return Evaluation(body, ops, inputs, operands).run(trials);
 }
 
 }  // namespace tw::driver

@@ -1,5 +1,6 @@
 // How far a group's result may lie from its f64 reference.
 #pragma once
+#include <cstdint>
 #include <vector>
 
 #include "graph/op.h"
@@ -12,18 +13,23 @@ struct Bounded {
   std::vector<std::vector<double>> bounds;  // one for each element; 0: exact
 };
 
+/// What an evaluation may do to the operands of matrix products of f32 with constants: --precision fast.
+enum class Operands : uint8_t { kAsGiven, kMayBeRounded };  // to bf16
+
 /// Evaluates `body` on `inputs` in f64 and bounds the error of an evaluation in the values' own types.
 ///
 /// Every node contributes a rounding error of its own: a sum of products u*sqrt(K)*sum|a_i b_i|, a Winograd convolution
 /// its growth factor times u*sqrt(K)*sum over channels of max|a| over the tile * sum|w| (ops/winograd.h), a mean or sum
 /// u*sqrt(K)*sum|x_i|, element-wise functions 2u|y|, data movement and integers nothing (u: unit roundoff of the
-/// accumulator). Their effect on the outputs is found by Monte-Carlo arithmetic: the body is evaluated again with
-/// random signs on these errors. Bound of an element: kSafety times the largest deviation seen there (at least the root
-/// mean square over the tensor), plus two units in the last place. Source: Higham, Accuracy and Stability of Numerical
-/// Algorithms, ch. 3; Parker, Monte Carlo Arithmetic, 1997. `trials`: evaluations with random errors; more make the
-/// bound tighter to what is typical and cost as much as the body.
+/// accumulator). Operands that may be rounded to bf16 add 2^-8 sum|a_i b_i|. Their effect on the outputs is found by
+/// Monte-Carlo arithmetic: the body is evaluated again with random signs on these errors. Bound of an element: kSafety
+/// times the largest deviation seen there (at least the root mean square over the tensor), plus two units in the last
+/// place. Source: Higham, Accuracy and Stability of Numerical Algorithms, ch. 3; Parker, Monte Carlo Arithmetic, 1997.
+/// `trials`: evaluations with random errors; more make the bound tighter to what is typical and cost as much as the
+/// body.
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops,
-                         const std::vector<graph::RefTensor>& inputs, int trials);
+                         const std::vector<graph::RefTensor>& inputs, int trials,
+                         Operands operands = Operands::kAsGiven);
 
 /// The same table for other evaluators: error of one operation whose result has type `type`, before kSafety.
 struct RoundingErrors {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/model_units.h"
+#include "core/target_features.h"
 #include "driver/candidate_check.h"
 #include "driver/tuning_records.h"
 #include "support/error.h"
@@ -303,7 +304,8 @@ bool Tuner::start(const TargetInfo& target) {
   tried_ = true;
   const auto why = [&]() -> std::string {
     const TargetInfo host = targets::find_target("cpu").info;
-    if (target.kind != DeviceKind::kCpu || target.vector_bytes > host.vector_bytes)
+    const auto lacks = [&](const std::string& feature) { return !has_feature(host, feature); };
+    if (target.kind != DeviceKind::kCpu || std::ranges::any_of(target.features, lacks))
       return fmt::format("this machine does not run code for {}", target.name);
     tune::WorkerOptions limits;
     limits.command = options_.worker;

@@ -6,9 +6,13 @@
 //
 // conv_integer(x, w, [x_zero_point], [w_zero_point]): the same sum over (x - x_zero_point) * (w - w_zero_point) in i32
 // of u8 or i8 inputs; zero points are scalars or one-element tensors, w's also one for each output channel.
+//
+// conv_words(x, w): attributes of conv and words (ops/words.h): the sum over ic, k of the products of the words of x
+// and w, in i32 or f32; ic counts words of channels, and x is 0 outside.
 #include "ops/families.h"
 #include "ops/ref_conv.h"
 #include "ops/window.h"
+#include "ops/words.h"
 
 namespace tw::ops {
 namespace {
@@ -60,10 +64,11 @@ Expr input_channel(const Conv& conv, const Expr& oc, const Expr& ic) {
   return conv.depthwise() ? group : group * Expr(conv.channels_each()) + ic;
 }
 
-// The contraction: x is padded, both operands are converted by `operand` as they are read.
+Expr plain_product(const Expr& a, const Expr& b) { return a * b; }
+
+// The contraction: x is padded, both operands are read in their math types.
 te::Tensor te_contraction(te::Builder& builder, const std::string& name, const Conv& conv, const Tensors& operands,
-                          const std::vector<int64_t>& offset,
-                          const std::function<Expr(const te::Tensor&, Exprs)>& operand) {
+                          const std::vector<int64_t>& offset, const Product& product = plain_product) {
   Shape reduce_shape = conv.window.kernel;
   if (!conv.depthwise()) reduce_shape.insert(reduce_shape.begin(), conv.channels_each());
   return builder.reduce(name, conv.out_shape(), reduce_shape, te::CombinerKind::kSum,
@@ -76,7 +81,7 @@ te::Tensor te_contraction(te::Builder& builder, const std::string& name, const C
                             at_x.push_back(window_index(conv.window, d, i[2 + d], r[first + d], offset[d]));
                             at_w.push_back(r[first + d]);
                           }
-                          return operand(operands[0], at_x) * operand(operands[1], at_w);
+                          return product(read(operands[0], at_x), read(operands[1], at_w));
                         });
 }
 
@@ -86,8 +91,7 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   std::vector<int64_t> offset;
   const te::Tensor x = pad_for_window(call, builder, inputs[0], conv.window, imm(type, 0), &offset);
   const bool direct = !call.has(2) && math_type(type) == type;
-  const te::Tensor sum = te_contraction(builder, tensor_name(call, direct ? "" : "acc"), conv, {x, inputs[1]}, offset,
-                                        [](const te::Tensor& t, Exprs at) { return read(t, std::move(at)); });
+  const te::Tensor sum = te_contraction(builder, tensor_name(call, direct ? "" : "acc"), conv, {x, inputs[1]}, offset);
   if (direct) return {sum};
   return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
     return cast(type, call.has(2) ? sum(i) + read(inputs[2], {i[1]}) : sum(i));
@@ -108,10 +112,8 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 
 Types infer_integer(const OpCall& call) {
   require_inputs(call, 2, 4);
-  for (size_t k : {0, 1}) {
-    require(call, call.inputs[k].type.is_int() && call.inputs[k].type.bits() == 8, "input {} is {}, expected u8 or i8",
-            k, to_string(call.inputs[k]));
-  }
+  require_byte(call, 0);
+  require_byte(call, 1);
   const Conv conv = conv_of(call);
   for (size_t k : {2, 3}) {
     if (!call.has(k)) continue;
@@ -141,8 +143,7 @@ Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const te::Tensor centred = shifted(call, builder, inputs, 0);
   const te::Tensor x = pad_for_window(call, builder, centred, conv.window, int_imm(0, DataType::i32()), &offset);
   const te::Tensor w = shifted(call, builder, inputs, 1);
-  return {te_contraction(builder, tensor_name(call), conv, {x, w}, offset,
-                         [](const te::Tensor& t, Exprs at) { return t(std::move(at)); })};
+  return {te_contraction(builder, tensor_name(call), conv, {x, w}, offset)};
 }
 
 // Exact in f64: 8-bit differences, and sums below 2^53.
@@ -165,11 +166,46 @@ std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
   return {std::move(y)};
 }
 
+// ---- Words.
+
+Types infer_words(const OpCall& call) {
+  require_inputs(call, 2, 2);
+  require_words(call, 0);
+  require_words(call, 1);
+  return {{sum_type(word_format(call)), conv_of(call).out_shape()}};
+}
+
+Tensors te_words(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const Conv conv = conv_of(call);
+  std::vector<int64_t> offset;
+  const Expr zero = int_imm(0, DataType::i32());
+  const te::Tensor x = pad_for_window(call, builder, inputs[0], conv.window, zero, &offset);
+  return {te_contraction(builder, tensor_name(call), conv, {x, inputs[1]}, offset, product_of_words(call))};
+}
+
+// Every number of a word is a channel of its own.
+std::vector<RefTensor> ref_words(const OpCall& call, Refs inputs) {
+  const Conv conv = conv_of(call);
+  const WordFormat format = word_format(call);
+  const auto numbers = [&](size_t k, WordSide side) {
+    const Shape& shape = inputs[k].type.shape;
+    const int64_t inner = num_elements(Shape(shape.begin() + 2, shape.end()));
+    return unpacked(inputs[k].ints, inner, format, side);
+  };
+  const std::vector<double> x = numbers(0, WordSide::kLeft), w = numbers(1, WordSide::kRight);
+  std::vector<double> sums(static_cast<size_t>(num_elements(conv.out_shape())));
+  ConvSizes sizes = conv.sizes();
+  sizes.channels *= numbers_of(format);
+  convolve(conv.window, sizes, x.data(), w.data(), sums.data());
+  return {of_sums(infer_words(call)[0], std::move(sums))};
+}
+
 }  // namespace
 
 std::vector<OpDef> conv_ops() {
   return {{"conv", OpClass::kContraction, infer, te_conv, reference},
-          {"conv_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer}};
+          {"conv_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer},
+          {"conv_words", OpClass::kContraction, infer_words, te_words, ref_words}};
 }
 
 }  // namespace tw::ops

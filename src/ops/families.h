@@ -22,6 +22,7 @@ std::vector<graph::OpDef> conv_phases_ops();
 std::vector<graph::OpDef> winograd_ops();
 std::vector<graph::OpDef> pool_ops();
 std::vector<graph::OpDef> matmul_ops();
+std::vector<graph::OpDef> word_ops();
 std::vector<graph::OpDef> shape_ops();
 std::vector<graph::OpDef> movement_ops();
 std::vector<graph::OpDef> gather_ops();

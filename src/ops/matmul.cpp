@@ -2,16 +2,15 @@
 // one-dimensional operand is a row (a) or a column (b) whose axis of extent 1 is dropped from y. Numbers of one type;
 // f16 and bf16 are accumulated in f32, integers in their own type. No attributes.
 //
-// Integers of 8 bits with zero points are summed in i32 by pairs (expr/pair_product.h):
-// pack_pairs(x, [zero_point]) of u8 or i8, attribute `axis` (one of the last two, the axis that will be summed): words
-// of x - zero_point of two neighbours along the axis, 0 beyond its end; a zero point is a scalar, a one-element tensor,
-// or one number for each element of the other one of the last two axes. matmul_pairs(a, b) of such words: y[.., m, n] =
-// sum over k of low(a) low(b) + high(a) high(b), by the rules of matmul.
-#include "expr/pair_product.h"
+// matmul_integer(a, b, [a_zero_point], [b_zero_point]): the same of a - a_zero_point and b - b_zero_point in i32, of u8
+// or i8 inputs; zero points are scalars or one-element tensors, a's also one for each row and b's one for each column.
+//
+// matmul_words(a, b): attribute words (ops/words.h): y[.., m, n] = sum over k of the product of the words a[.., m, k]
+// and b[.., k, n], in i32 or f32.
 #include "ops/common.h"
 #include "ops/families.h"
 #include "ops/ref_product.h"
-#include "support/math.h"
+#include "ops/words.h"
 
 namespace tw::ops {
 namespace {
@@ -56,7 +55,7 @@ Types infer(const OpCall& call) {
 
 // The plain sum of products of the two operands (their own shapes).
 te::Tensor te_product(te::Builder& builder, const std::string& name, const MatMul& mm, const Tensors& operands,
-                      Expr (*product)(const Expr& a, const Expr& b)) {
+                      const Product& product) {
   const te::Tensor& a = operands[0];
   const te::Tensor& b = operands[1];
   return builder.reduce(name, mm.out_shape(), {mm.k}, te::CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
@@ -149,122 +148,90 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   return {std::move(y)};
 }
 
-// ---- Pairs of integers.
+// ---- Integers of 8 bits.
 
-size_t axis_of(const OpCall& call) { return static_cast<size_t>(call.node.int_attr("axis")); }
-
-// The axis that zero points run along; the rank of x where it is a vector.
-size_t zero_axis(const OpCall& call) {
-  const size_t rank = call.inputs[0].shape.size();
-  return rank < 2 ? rank : axis_of(call) == rank - 1 ? rank - 2 : rank - 1;
-}
-
-Types infer_pack(const OpCall& call) {
-  require_inputs(call, 1, 2);
-  const TensorType& x = call.inputs[0];
-  const size_t rank = x.shape.size();
-  require(call, x.type.is_int() && x.type.bits() == 8, "the input is {}, expected u8 or i8", to_string(x));
-  require(call, rank > 0 && axis_of(call) < rank && axis_of(call) + 2 >= rank,
-          "axis {} is not one of the last two of {}", axis_of(call), to_string(x));
-  if (call.has(1)) {
-    require_same_type(call, 0, 1);
-    const TensorType& zero = call.inputs[1];
-    const bool each = rank >= 2 && zero.shape == Shape{x.shape[zero_axis(call)]};
+Types infer_integer(const OpCall& call) {
+  require_inputs(call, 2, 4);
+  const MatMul mm = matmul_of(call);
+  for (size_t k : {0, 1}) {
+    require_byte(call, k);
+    if (!call.has(2 + k)) continue;
+    require_same_type(call, k, 2 + k);
+    const TensorType& zero = call.inputs[2 + k];
+    const bool each = zero.shape == Shape{k == 0 ? mm.m : mm.n} && !(k == 0 ? mm.row : mm.column);
     require(call, each || (zero.elements() == 1 && zero.shape.size() <= 1), "the zero point {} does not fit {}",
-            to_string(zero), to_string(x));
+            to_string(zero), to_string(call.inputs[k]));
   }
-  Shape shape = x.shape;
-  shape[axis_of(call)] = ceil_div(shape[axis_of(call)], int64_t{2});
-  return {{DataType::i32(), shape}};
+  return {{DataType::i32(), mm.out_shape()}};
 }
 
-Tensors te_pack(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  const te::Tensor& x = inputs[0];
-  const size_t axis = axis_of(call);
-  const int64_t extent = x.shape[axis];
-  return {builder.compute(tensor_name(call), infer_pack(call)[0].shape, [&](const Exprs& i) {
-    const auto element = [&](const Expr& k) {
-      Exprs at = i;
-      at[axis] = k;
-      const Expr value = cast(DataType::i32(), x(at));
-      if (!call.has(1)) return value;
-      Exprs zero_at;
-      if (!inputs[1].shape.empty()) zero_at.push_back(inputs[1].shape[0] == 1 ? Expr(0) : i[zero_axis(call)]);
-      return value - cast(DataType::i32(), inputs[1](zero_at));
-    };
-    const Expr second = i[axis] * 2 + 1;
-    const Expr high = element(second);
-    return pack_pair(element(i[axis] * 2),
-                     extent % 2 == 0 ? high : select(second < extent, high, int_imm(0, DataType::i32())));
-  })};
+// x - zero point in i32.
+te::Tensor centred(const OpCall& call, te::Builder& builder, const Tensors& inputs, size_t k) {
+  const te::Tensor& x = inputs[k];
+  return builder.compute(tensor_name(call, k == 0 ? "a" : "b"), x.shape, [&](const Exprs& i) {
+    const Expr value = cast(DataType::i32(), x(i));
+    if (!call.has(2 + k)) return value;
+    const te::Tensor& zero = inputs[2 + k];
+    Exprs at;
+    if (!zero.shape.empty()) at.push_back(zero.shape[0] == 1 ? Expr(0) : i[k == 0 ? i.size() - 2 : i.size() - 1]);
+    return value - cast(DataType::i32(), zero(at));
+  });
 }
 
-std::vector<RefTensor> ref_pack(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer_pack(call)[0]);
-  const Shape& shape = inputs[0].type.shape;
-  const size_t axis = axis_of(call);
-  const Shape strides = row_major_strides(shape), out_strides = row_major_strides(y.type.shape);
-  for (size_t i = 0; i < inputs[0].ints.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    int64_t value = inputs[0].ints[i];
-    if (call.has(1)) {
-      const std::vector<int64_t>& zero = inputs[1].ints;
-      const size_t along = zero_axis(call);
-      value -= zero[zero.size() == 1 ? 0 : static_cast<size_t>(at / strides[along] % shape[along])];
+Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const te::Tensor a = centred(call, builder, inputs, 0), b = centred(call, builder, inputs, 1);
+  return {te_product(builder, tensor_name(call), matmul_of(call), {a, b},
+                     [](const Expr& x, const Expr& y) { return x * y; })};
+}
+
+std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
+  RefTensor y = RefTensor::zeros(infer_integer(call)[0]);
+  const MatMul mm = matmul_of(call);
+  std::vector<int64_t> operands[2] = {inputs[0].ints, inputs[1].ints};
+  for (size_t k : {0, 1}) {
+    if (!call.has(2 + k)) continue;
+    const std::vector<int64_t>& zero = inputs[2 + k].ints;
+    for (size_t i = 0; i < operands[k].size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      const int64_t along = k == 0 ? at / mm.k % mm.m : at % mm.n;
+      operands[k][i] -= zero[zero.size() == 1 ? 0 : static_cast<size_t>(along)];
     }
-    int64_t place = 0;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const int64_t index = at / strides[d] % shape[d];
-      place += (d == axis ? index / 2 : index) * out_strides[d];
-    }
-    const bool high = at / strides[axis] % shape[axis] % 2 == 1;
-    // Modulo 2^32, as the halves are put together.
-    y.ints[static_cast<size_t>(place)] += high ? value * 0x10000 : value & 0xffff;
   }
+  multiply_batches(mm, operands[0], operands[1], y.ints);
   y.round_to_type();
   return {std::move(y)};
 }
 
-Types infer_pairs(const OpCall& call) {
+// ---- Words.
+
+Types infer_words(const OpCall& call) {
   require_inputs(call, 2, 2);
-  for (const TensorType& x : call.inputs)
-    require(call, x.type == DataType::i32(), "an input is {}, expected words in i32", to_string(x));
-  return {{DataType::i32(), matmul_of(call).out_shape()}};
+  require_words(call, 0);
+  require_words(call, 1);
+  return {{sum_type(word_format(call)), matmul_of(call).out_shape()}};
 }
 
-Tensors te_pairs(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  return {te_product(builder, tensor_name(call), matmul_of(call), inputs, pair_product)};
+Tensors te_words(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  return {te_product(builder, tensor_name(call), matmul_of(call), inputs, product_of_words(call))};
 }
 
-// Both halves of every word, neighbours along an axis after which `inner` elements follow.
-std::vector<int64_t> halves(const std::vector<int64_t>& words, int64_t inner) {
-  std::vector<int64_t> out(2 * words.size());
-  for (size_t i = 0; i < words.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    const auto low = static_cast<size_t>(at / inner * 2 * inner + at % inner);
-    const auto word = static_cast<uint32_t>(words[i]);
-    out[low] = static_cast<int16_t>(word & 0xffff);
-    out[low + static_cast<size_t>(inner)] = static_cast<int16_t>(word >> 16);
-  }
-  return out;
-}
-
-std::vector<RefTensor> ref_pairs(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer_pairs(call)[0]);
+std::vector<RefTensor> ref_words(const OpCall& call, Refs inputs) {
   MatMul mm = matmul_of(call);
-  const std::vector<int64_t> a = halves(inputs[0].ints, 1), b = halves(inputs[1].ints, mm.n);
-  mm.k *= 2;
-  multiply_batches(mm, a, b, y.ints);
-  y.round_to_type();
-  return {std::move(y)};
+  const WordFormat format = word_format(call);
+  const std::vector<double> a = unpacked(inputs[0].ints, 1, format, WordSide::kLeft);
+  const std::vector<double> b = unpacked(inputs[1].ints, mm.n, format, WordSide::kRight);
+  mm.k *= numbers_of(format);
+  std::vector<double> sums(static_cast<size_t>(num_elements(mm.out_shape())));
+  multiply_batches(mm, a, b, sums);
+  return {of_sums(infer_words(call)[0], std::move(sums))};
 }
 
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
   return {{"matmul", OpClass::kContraction, infer, te_matmul, reference},
-          {"matmul_pairs", OpClass::kContraction, infer_pairs, te_pairs, ref_pairs},
-          {"pack_pairs", OpClass::kInjective, infer_pack, te_pack, ref_pack}};
+          {"matmul_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer},
+          {"matmul_words", OpClass::kContraction, infer_words, te_words, ref_words}};
 }
 
 }  // namespace tw::ops

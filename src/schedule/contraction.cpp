@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "expr/analyzer.h"
-#include "expr/pair_product.h"
+#include "expr/word_product.h"
 
 namespace tw::schedule {
 namespace {
@@ -33,10 +33,17 @@ void add_parts(const Expr& condition, const VarMap& point, std::vector<Expr>& pa
   if (!reads) parts.push_back(substitute(condition, point));
 }
 
-// The factors of a product, of numbers or of pairs of them.
-std::optional<PairOperands> product_operands(const Expr& e) {
-  if (e.op() == Op::kMul) return PairOperands{e.arg(0), e.arg(1)};
-  return match_pair_product(e);
+struct Factors {
+  Expr a, b;
+  std::optional<WordFormat> words;
+};
+
+// The factors of a product, of numbers or of words of them.
+std::optional<Factors> factors_of(const Expr& e) {
+  if (e.op() == Op::kMul) return Factors{e.arg(0), e.arg(1), std::nullopt};
+  const std::optional<WordOperands> words = match_word_product(e);
+  if (!words) return std::nullopt;
+  return Factors{words->a, words->b, words->format};
 }
 
 }  // namespace
@@ -109,10 +116,11 @@ Result<Contraction> match_contraction(const te::Compute& compute) {
   if (compute.outputs.size() != 1 || compute.axes.empty())
     return declined("{} has no axis or several outputs", compute.name());
   const Expr body = summed_term(compute.body[0]);
-  const std::optional<PairOperands> operands = product_operands(body);
+  const std::optional<Factors> operands = factors_of(body);
   if (!operands) return declined("{} does not sum products", compute.name());
   Contraction match;
   match.compute = &compute;
+  match.words = operands->words;
   if (!body.same(compute.body[0])) match.condition = compute.body[0].arg(0);
   match.a = strip_guard(operands->a);
   match.b = strip_guard(operands->b);

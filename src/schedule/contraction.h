@@ -1,9 +1,11 @@
 // Recognises sums of products and the role of each axis in them.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "expr/word_product.h"
 #include "support/error.h"
 #include "te/te.h"
 
@@ -19,8 +21,9 @@ struct Contraction {
   te::Axis column;
   std::vector<te::Axis> rows, batch;  // in order
   bool a_uses_column = false;
-  bool guarded = false;  // an operand is read behind a guard
-  Expr condition;        // of batch and reduction axes; null: all products are summed
+  bool guarded = false;             // an operand is read behind a guard
+  std::optional<WordFormat> words;  // a product is that of two words of this format
+  Expr condition;                   // of batch and reduction axes; null: all products are summed
 };
 
 /// The contraction that `compute` is, or why it is none.

@@ -1,5 +1,7 @@
 #include "targets/registry.h"
 
+#include <algorithm>
+
 #include "support/error.h"
 
 namespace tw::targets {
@@ -17,12 +19,28 @@ std::vector<Row> rows() {
   return all;
 }
 
+// "level+b+a" as "level+a+b".
+std::string with_sorted_extensions(const std::string& name) {
+  const size_t plus = std::min(name.find('+'), name.size());
+  std::vector<std::string> extensions;
+  for (size_t from = plus; from < name.size();) {
+    const size_t next = std::min(name.find('+', from + 1), name.size());
+    extensions.push_back(name.substr(from, next - from));
+    from = next;
+  }
+  std::ranges::sort(extensions);
+  std::string sorted = name.substr(0, plus);
+  for (const std::string& extension : extensions) sorted += extension;
+  return sorted;
+}
+
 }  // namespace
 
 Target find_target(const std::string& name) {
   if (name == "cpu") return {x86_64_host(), x86_64_families()};
+  const std::string sorted = with_sorted_extensions(name);
   for (Row& row : rows()) {
-    if (row.info.name == name) return {std::move(row.info), row.families};
+    if (row.info.name == sorted) return {std::move(row.info), row.families};
   }
   std::string known;
   for (const std::string& n : target_names()) known += " " + n;

@@ -40,7 +40,7 @@ bool is_cheap(const Editor& editor, const Node& node) {
   const graph::OpDef& op = editor.ops().at(node.op);
   const bool sums = op.op_class == graph::OpClass::kContraction || op.op_class == graph::OpClass::kOpaque;
   // A contraction would read words that are packed anew in every run.
-  const bool packs = node.op == "pack_pairs";
+  const bool packs = node.op == "pack_words";
   return (written_bytes <= kSmallBytes || written_bytes <= read_bytes || packs) &&
          elements <= (sums ? kContractionElements : kReferenceElements);
 }

@@ -8,6 +8,10 @@ namespace tw::transform {
 /// (canonicalize.cpp).
 graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context);
 
+/// Contractions of 8-bit integers multiply words of neighbours along the summed axis: as many as the target sums in one
+/// instruction.
+graph::Graph pack_words(const graph::Graph& graph, const TransformContext& context);
+
 /// Nodes of constant inputs become constants, rounded to their type, unless that would blow up the data.
 graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& context);
 

@@ -94,6 +94,16 @@ TEST(Levels, NoneThatFitsIsRefusedWithWhatIsMissing) {
   EXPECT_NE(refusal.message.find("made-up"), std::string::npos);
 }
 
+TEST(Levels, WithExtensionsComesBeforeTheLevelAlone) {
+  const Compiled compiled = compile_for("cpu:x86-64,cpu:x86-64-v4,cpu:x86-64-v4+avx512vnni,cpu:x86-64-v3+avxvnni");
+  std::vector<std::string> archs;
+  for (const format::Target& target : compiled.manifest.targets) archs.push_back(target.arch);
+  EXPECT_EQ(archs, (std::vector<std::string>{"x86-64-v4+avx512vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64"}));
+  EXPECT_EQ(std::ranges::count(compiled.manifest.targets[0].features, "avx512vnni"), 1);
+  const Session session = Session::load_memory(artefact_bytes(compiled), {});
+  EXPECT_EQ(session.target(), *std::ranges::find_if(archs, runs_here));
+}
+
 TEST(Levels, TheNextOneRunsWhereTheBestLacksAFeature) {
   Compiled compiled = all_levels();
   for (size_t t = 0; t < 3; ++t) compiled.manifest.targets[t].features.push_back("made-up");

@@ -77,8 +77,8 @@ CompiledFunction::CompiledFunction(const std::string& name, DataType type, const
 CompiledFunction::~CompiledFunction() = default;
 
 bool CompiledFunction::runs_here(const std::string& target) {
-  const codegen::cpu::CpuLevel* level = codegen::cpu::find_level(level_name(target));
-  return level != nullptr && codegen::cpu::runs_on_host(*level);
+  const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(level_name(target));
+  return level && codegen::cpu::runs_on_host(*level);
 }
 
 std::vector<uint32_t> CompiledFunction::operator()(const std::vector<Point>& points) const {

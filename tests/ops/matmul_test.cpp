@@ -49,37 +49,18 @@ TEST(MatMul, Rejects) {
   EXPECT_THROW(single({.op = "matmul", .inputs = {f32({3, 5}), f16({5, 3})}}), UserError);
 }
 
-TEST(Pairs, PackedWithZeroPoints) {
+TEST(MatMulInteger, ZeroPoints) {
   const Range bytes{0, 255}, signed_bytes{-128, 127};
-  const graph::Attrs last{{"axis", int64_t{1}}}, first{{"axis", int64_t{0}}};
-  check({.op = "pack_pairs", .inputs = {u8({3, 6})}, .attrs = last, .ranges = {bytes}});
-  check({.op = "pack_pairs", .inputs = {u8({3, 5}), u8({})}, .attrs = last, .ranges = {bytes, bytes}});
-  check({.op = "pack_pairs", .inputs = {i8({5, 7}), i8({7})}, .attrs = first, .ranges = {signed_bytes, signed_bytes}});
-  check({.op = "pack_pairs", .inputs = {u8({3, 5}), u8({3})}, .attrs = last, .ranges = {bytes, bytes}});
-  check({.op = "pack_pairs", .inputs = {u8({5}), u8({1})}, .attrs = first, .ranges = {bytes, bytes}});
-  check({.op = "pack_pairs",
-         .inputs = {u8({2, 3, 5}), u8({5})},
-         .attrs = {{"axis", int64_t{1}}},
-         .ranges = {bytes, bytes}});
-  EXPECT_THROW(single({.op = "pack_pairs", .inputs = {u8({3, 5}), u8({2})}, .attrs = last}), UserError);
-  EXPECT_THROW(single({.op = "pack_pairs", .inputs = {i32({3, 5})}, .attrs = last}), UserError);
-  EXPECT_THROW(single({.op = "pack_pairs", .inputs = {u8({2, 3, 5})}, .attrs = first}), UserError);
-}
-
-TEST(Pairs, WordsHoldNeighboursLowFirst) {
-  const Case pack{.op = "pack_pairs", .inputs = {u8({1, 3}), u8({})}, .attrs = {{"axis", int64_t{1}}}};
-  RefTensor x = RefTensor::zeros(u8({1, 3})), zero = RefTensor::zeros(u8({}));
-  x.ints = {7, 255, 9};
-  zero.ints = {10};
-  EXPECT_EQ(run(pack, {x, zero})[0].ints, (std::vector<int64_t>{245 * 65536 + 0xfffd, 0xffff}));
-}
-
-TEST(Pairs, Product) {
-  const Range any{-2147483648.0, 2147483647.0};
-  check({.op = "matmul_pairs", .inputs = {i32({3, 5}), i32({5, 17})}, .ranges = {any, any}});
-  check({.op = "matmul_pairs", .inputs = {i32({2, 3, 5}), i32({5, 7})}, .ranges = {any, any}});
-  check({.op = "matmul_pairs", .inputs = {i32({5}), i32({5, 7})}, .ranges = {any, any}});
-  EXPECT_THROW(single({.op = "matmul_pairs", .inputs = {u8({3, 5}), u8({5, 7})}}), UserError);
+  check({.op = "matmul_integer", .inputs = {u8({3, 5}), i8({5, 7})}, .ranges = {bytes, signed_bytes}});
+  check({.op = "matmul_integer",
+         .inputs = {u8({2, 3, 5}), i8({5, 7}), u8({}), i8({7})},
+         .ranges = {bytes, signed_bytes, bytes, signed_bytes}});
+  check({.op = "matmul_integer",
+         .inputs = {i8({3, 5}), u8({2, 5, 7}), i8({3}), u8({1})},
+         .ranges = {signed_bytes, bytes, signed_bytes, bytes}});
+  check({.op = "matmul_integer", .inputs = {u8({5}), u8({5, 7}), absent(), u8({7})}, .ranges = {bytes}});
+  EXPECT_THROW(single({.op = "matmul_integer", .inputs = {i32({3, 5}), i32({5, 7})}}), UserError);
+  EXPECT_THROW(single({.op = "matmul_integer", .inputs = {u8({3, 5}), u8({5, 7}), u8({7})}}), UserError);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/target_features.h"
+#include "support/error.h"
 #include "targets/registry.h"
 #include "targets/x86_64/host.h"
 
@@ -59,6 +61,33 @@ TEST(Figures, LevelsDoNotDependOnTheMachine) {
   EXPECT_EQ(v3.levels[3].capacity_bytes, int64_t{16} << 30);
   EXPECT_EQ(v3.figures_from, "defaults of x86-64-v3");
   EXPECT_EQ(find_target("cpu:x86-64-v4").info.units, 8);
+}
+
+TEST(Targets, TakeExtensionsInAnyOrder) {
+  const TargetInfo both = find_target("cpu:x86-64-v4+avx512vnni+avx512bf16").info;
+  EXPECT_EQ(both.name, "cpu:x86-64-v4+avx512bf16+avx512vnni");
+  EXPECT_EQ(both.name, find_target("cpu:x86-64-v4+avx512bf16+avx512vnni").info.name);
+  EXPECT_TRUE(has_feature(both, "avx512vnni") && has_feature(both, "avx512bf16"));
+  EXPECT_FALSE(has_feature(find_target("cpu:x86-64-v4+avx512bf16").info, "avx512vnni"));
+  EXPECT_EQ(both.flop_per_ns, find_target("cpu:x86-64-v4").info.flop_per_ns);
+  EXPECT_TRUE(has_feature(find_target("cpu:x86-64-v3+avxvnni").info, "avxvnni"));
+}
+
+TEST(Targets, AnUnknownExtensionIsRefusedNamingThose) {
+  for (const char* name : {"cpu:x86-64-v4+avx512magic", "cpu:x86-64-v3+avx512vnni", "cpu+avxvnni",
+                           "cpu:x86-64-v4+avx512vnni+avx512vnni", "cpu:x86-64-v4+"}) {
+    try {
+      find_target(name);
+      ADD_FAILURE() << name << " was taken";
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find(" cpu:x86-64-v4+avx512vnni"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Targets, TheHostsExtensionsAreThoseItHas) {
+  const TargetInfo host = find_target("cpu").info;
+  EXPECT_EQ(find_target(host.name).info.features, host.features);
 }
 
 TEST(Figures, KnownCpusHaveAll) {

@@ -57,18 +57,21 @@ std::pair<std::string, std::string> parse_binding(const std::string& text, const
 void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option(
          "--target", o.target,
-         "cpu (this host), cpu:x86-64, -v2, -v3, -v4, cuda:sm_80, cuda:sm_90a; several CPU levels for one artefact, "
-         "of which the best is taken where it is loaded: cpu:x86-64-v4,cpu:x86-64-v3,cpu:x86-64")
+         "cpu (this host), cpu:x86-64, -v2, -v3, -v4, with extensions as cpu:x86-64-v3+avxvnni and "
+         "cpu:x86-64-v4+avx512vnni+avx512bf16; cuda:sm_80, cuda:sm_90a; several CPU levels for one artefact, of which "
+         "the best is taken where it is loaded: cpu:x86-64-v4,cpu:x86-64-v3,cpu:x86-64")
       ->capture_default_str();
   app.add_option(
       "--shape", o.shapes,
       "Shape of an input: NAME:1x3x224x224, or several for one artefact: NAME:1x3x224x224,8x3x224x224 (repeatable)");
   app.add_option("--dim", o.dims, "Value of a symbolic dimension: NAME=8, or several: NAME=1,8,32 (repeatable)");
   app.add_option("--const", o.constants, "Bind an input at compile time: NAME=@FILE.npy (repeatable)");
-  app.add_option("--precision", o.precision,
-                 "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution; "
-                 "subnormal results kept), "
-                 "default, fast (as default so far)")
+  app.add_option(
+         "--precision", o.precision,
+         "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution; "
+         "subnormal results kept), "
+         "default, fast (as default, and on targets with avx512bf16 matrix products of f32 with constant weights may "
+         "round both operands to bf16; the summary says how many do)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
           {"strict", Precision::kStrict}, {"default", Precision::kDefault}, {"fast", Precision::kFast}}));
   app.add_option("--plan", o.plan, "Replay the decisions of this plan file");

@@ -241,15 +241,46 @@ Value* emit_fma_by_parts(Builder& builder, Value* a, Value* b, Value* c) {
   return builder.CreateSelect(builder.CreateFCmpORD(value, value), value, sum);  // errors of infinities are NaN
 }
 
-Value* emit_pair_product(Builder& builder, Value* a, Value* b) {
-  constexpr std::array<std::pair<unsigned, ::llvm::Intrinsic::ID>, 3> kByLanes = {
-      {{4, Intrinsic::x86_sse2_pmadd_wd}, {8, Intrinsic::x86_avx2_pmadd_wd}, {16, Intrinsic::x86_avx512_pmaddw_d_512}}};
+Value* emit_word_product(Builder& builder, const CpuLevel& level, WordFormat format, Value* a, Value* b, Value* sum) {
+  struct Row {
+    WordFormat format;
+    unsigned lanes;
+    ::llvm::Intrinsic::ID intrinsic;
+    std::array<std::string_view, 2> features;  // any of them; none: every level of such registers
+  };
+  constexpr std::array<Row, 9> kRows = {{
+      {WordFormat::kPairs, 4, Intrinsic::x86_sse2_pmadd_wd, {}},
+      {WordFormat::kPairs, 8, Intrinsic::x86_avx2_pmadd_wd, {}},
+      {WordFormat::kPairs, 16, Intrinsic::x86_avx512_pmaddw_d_512, {}},
+      {WordFormat::kQuads, 4, Intrinsic::x86_avx512_vpdpbusd_128, {"avx512vnni", "avxvnni"}},
+      {WordFormat::kQuads, 8, Intrinsic::x86_avx512_vpdpbusd_256, {"avx512vnni", "avxvnni"}},
+      {WordFormat::kQuads, 16, Intrinsic::x86_avx512_vpdpbusd_512, {"avx512vnni"}},
+      {WordFormat::kBf16, 4, Intrinsic::x86_avx512bf16_dpbf16ps_128, {"avx512bf16"}},
+      {WordFormat::kBf16, 8, Intrinsic::x86_avx512bf16_dpbf16ps_256, {"avx512bf16"}},
+      {WordFormat::kBf16, 16, Intrinsic::x86_avx512bf16_dpbf16ps_512, {"avx512bf16"}},
+  }};
   const auto* words = ::llvm::dyn_cast<::llvm::FixedVectorType>(a->getType());
-  const auto* row = std::ranges::find_if(
-      kByLanes, [&](const auto& candidate) { return words != nullptr && candidate.first == words->getNumElements(); });
-  if (row == kByLanes.end()) return nullptr;
-  auto* halves = ::llvm::FixedVectorType::get(builder.getInt16Ty(), 2 * row->first);
-  return builder.CreateIntrinsic(row->second, {}, {builder.CreateBitCast(a, halves), builder.CreateBitCast(b, halves)});
+  if (words == nullptr || words->getNumElements() * sizeof(int32_t) > static_cast<size_t>(level.vector_bytes))
+    return nullptr;
+  const auto* row = std::ranges::find_if(kRows, [&](const Row& candidate) {
+    const auto has = [&](std::string_view feature) { return !feature.empty() && level.has(feature); };
+    const bool available = candidate.features[0].empty() || std::ranges::any_of(candidate.features, has);
+    return candidate.format == format && candidate.lanes == words->getNumElements() && available;
+  });
+  if (row == kRows.end()) return nullptr;
+  if (format == WordFormat::kQuads)
+    return builder.CreateIntrinsic(row->intrinsic, {}, {sum == nullptr ? zero_of(a) : sum, a, b});
+  const bool floats = format == WordFormat::kBf16;
+  auto* half = floats ? builder.getBFloatTy() : builder.getInt16Ty();
+  auto* halves = ::llvm::FixedVectorType::get(half, 2 * row->lanes);
+  a = builder.CreateBitCast(a, halves);
+  b = builder.CreateBitCast(b, halves);
+  if (floats) {
+    auto* sums = ::llvm::FixedVectorType::get(builder.getFloatTy(), row->lanes);
+    return builder.CreateIntrinsic(row->intrinsic, {}, {sum == nullptr ? Constant::getNullValue(sums) : sum, a, b});
+  }
+  Value* product = builder.CreateIntrinsic(row->intrinsic, {}, {a, b});
+  return sum == nullptr ? product : builder.CreateAdd(sum, product);
 }
 
 Value* emit_sqrt(Builder& builder, DataType type, Value* x) {

@@ -1,7 +1,9 @@
 // Arithmetic of expr.h on LLVM values: one function per class of operations. Private to codegen/llvm.
 // Types are given as DataType because signedness and the 16-bit floats are not visible in LLVM's types.
 #pragma once
+#include "codegen/llvm/target.h"
 #include "codegen/llvm/types.h"
+#include "expr/word_product.h"
 
 namespace tw::codegen::cpu {
 
@@ -18,9 +20,10 @@ Value* emit_unary(Builder& builder, Op op, DataType type, Value* x);
 Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, const OperandFacts& facts = {});
 /// a * b + c rounded once, on f32 or f64.
 Value* emit_fma(Builder& builder, DataType type, Value* a, Value* b, Value* c);
-/// Of i32 vectors a and b the sums of the products of their lanes' 16-bit halves (expr/pair_product.h), as one
-/// instruction; null where no register has as many lanes.
-Value* emit_pair_product(Builder& builder, Value* a, Value* b);
+/// The product of the words (expr/word_product.h) in i32 vectors a and b, plus `sum`, of which null is 0: as one
+/// instruction, or as two where the level has no sum in it; null where the level has no product in one instruction, or
+/// no register of as many lanes.
+Value* emit_word_product(Builder& builder, const CpuLevel& level, WordFormat format, Value* a, Value* b, Value* sum);
 /// a * b + c of f64 for levels without fma, from the exact error of the product (Dekker 1971) and of the sum (Knuth):
 /// at most one unit in the last place from the result rounded once where nothing over- or underflows, equal to it where
 /// it needs no rounding.

@@ -91,7 +91,7 @@ class KernelEmitter {
   Value* compute_vector(const Expr& e);
   Value* binary(const Expr& e);
   Value* lane_comparison(const Expr& e);
-  Value* pair_product(const Expr& e);
+  Value* word_product(const Expr& e);
   Value* select(const Expr& e);
   /// `then` where `condition` (a scalar) holds, else `otherwise`; only the one taken is evaluated.
   Value* branch(Value* condition, const Emit& then, const Emit& otherwise);

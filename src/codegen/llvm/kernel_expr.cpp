@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "codegen/llvm/kernel_emitter.h"
-#include "expr/pair_product.h"
+#include "expr/word_product.h"
 #include "support/error.h"
 
 namespace tw::codegen::cpu {
@@ -123,18 +123,25 @@ Value* KernelEmitter::compute_vector(const Expr& e) {
   }
 }
 
-// One instruction where a register holds the words of all lanes; null elsewhere.
-Value* KernelEmitter::pair_product(const Expr& e) {
-  const std::optional<PairOperands> words = match_pair_product(e);
-  if (!words) return nullptr;
-  const int bytes = e.type().lanes() * e.type().bits() / 8;
-  return bytes > level_.vector_bytes ? nullptr : emit_pair_product(builder_, value(words->a), value(words->b));
+// A product of words, or a sum and such a product; null for everything else, and where the level has no instruction.
+Value* KernelEmitter::word_product(const Expr& e) {
+  if (e.op() != Op::kAdd) return nullptr;
+  const auto emit = [&](const Expr& product, const Expr& sum) -> Value* {
+    const std::optional<WordOperands> words = match_word_product(product);
+    if (!words) return nullptr;
+    Value* a = value(words->a);
+    Value* b = value(words->b);
+    return emit_word_product(builder_, level_, words->format, a, b, sum ? value(sum) : nullptr);
+  };
+  if (Value* product = emit(e, {})) return product;
+  if (Value* sum = emit(e.arg(1), e.arg(0))) return sum;
+  return emit(e.arg(0), e.arg(1));
 }
 
 Value* KernelEmitter::binary(const Expr& e) {
   const DataType type = e.arg(0).type();
   if (Value* compared = lane_comparison(e)) return compared;
-  if (Value* sum = pair_product(e)) return sum;
+  if (Value* sum = word_product(e)) return sum;
   Value* a = value(e.arg(0));
   Value* b = value(e.arg(1));
   OperandFacts facts;

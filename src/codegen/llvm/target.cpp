@@ -28,6 +28,9 @@ std::array<CpuLevel, 4> published_levels() {
            {"x86-64-v4", "x86-64-v4", "", 64, 32, v4}}};
 }
 
+// Beyond a level: what emitters make use of.
+constexpr std::array<std::string_view, 3> kExtensions = {"avx512bf16", "avx512vnni", "avxvnni"};
+
 CpuLevel detect_host() {
   CpuLevel level;
   level.name = "host";
@@ -63,12 +66,22 @@ const CpuLevel& host_level() {
   return level;
 }
 
-const CpuLevel* find_level(std::string_view name) {
-  if (name == "host") return &host_level();
-  for (const CpuLevel& level : cpu_levels()) {
-    if (level.name == name) return &level;
+std::optional<CpuLevel> find_level(std::string_view name) {
+  if (name == "host") return host_level();
+  const size_t plus = std::min(name.find('+'), name.size());
+  const auto base = std::ranges::find(cpu_levels(), name.substr(0, plus), &CpuLevel::name);
+  if (base == cpu_levels().end()) return std::nullopt;
+  CpuLevel level = *base;
+  level.name = name;
+  for (size_t from = plus; from < name.size();) {
+    const size_t next = std::min(name.find('+', from + 1), name.size());
+    const std::string extension(name.substr(from + 1, next - from - 1));
+    if (std::ranges::find(kExtensions, extension) == kExtensions.end()) return std::nullopt;
+    level.features += (level.features.empty() ? "+" : ",+") + extension;
+    level.required = merged(level.required, {extension});
+    from = next;
   }
-  return nullptr;
+  return level;
 }
 
 bool runs_on_host(const CpuLevel& level) {

@@ -1,6 +1,7 @@
 // CPU levels as data: what LLVM is told to generate for, and what a machine must have to run the result.
 // Namespace of this folder: tw::codegen::cpu (not `llvm`, which would hide LLVM's own namespace).
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,8 +23,9 @@ struct CpuLevel {
 
 /// The published levels x86-64, x86-64-v2, x86-64-v3, x86-64-v4 (x86-64 psABI, table 3.1), lowest first.
 std::span<const CpuLevel> cpu_levels();
-/// The level called `name`, "host" included, or null.
-const CpuLevel* find_level(std::string_view name);
+/// The level called `name`, "host" included, or a level with extensions, "x86-64-v4+avx512bf16+avx512vnni"; nothing
+/// when there is none or an extension is not known.
+std::optional<CpuLevel> find_level(std::string_view name);
 /// This machine, with every feature that LLVM detects on it.
 const CpuLevel& host_level();
 /// Whether this machine has all required features of `level`.

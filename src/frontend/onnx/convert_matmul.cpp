@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "frontend/onnx/converters.h"
-#include "frontend/onnx/integer_matmul.h"
 
 namespace tw::frontend {
 namespace {
@@ -34,7 +33,9 @@ Outputs convert_gemm(NodeContext& c) {
 }
 
 Outputs convert_matmul_integer(NodeContext& c) {
-  return {integer_matmul(c.emit(), {c.input(0), c.input_or_absent(2)}, {c.input(1), c.input_or_absent(3)})};
+  std::vector<ValueId> inputs = {c.input(0), c.input(1), c.input_or_absent(2), c.input_or_absent(3)};
+  while (inputs.back() == graph::kAbsent) inputs.pop_back();
+  return {c.emit().op("matmul_integer", std::move(inputs))};
 }
 
 constexpr int64_t kMaxEliminations = 64;  // rows of a matrix whose determinant is taken; each is some ten operators

@@ -4,7 +4,6 @@
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/element_type.h"
-#include "frontend/onnx/integer_matmul.h"
 #include "frontend/onnx/window.h"
 
 namespace tw::frontend {
@@ -138,7 +137,7 @@ ValueId along(Emitter& e, ValueId parameter, int64_t axis, int64_t rank) {
 // (a - a0) (b - b0) exactly in i32, times a_scale b_scale / y_scale.
 Outputs convert_qlinear_matmul(NodeContext& c) {
   Emitter& e = c.emit();
-  const ValueId sum = integer_matmul(e, {c.input(0), c.input(2)}, {c.input(3), c.input(5)});
+  const ValueId sum = e.op("matmul_integer", {c.input(0), c.input(3), c.input(2), c.input(5)});
   const int64_t rank = static_cast<int64_t>(e.shape(sum).size());
   const auto real = [&](size_t k) { return e.cast(c.input(k), DataType::f32()); };
   const ValueId scale = e.mul(along(e, real(1), std::max<int64_t>(rank - 2, 0), rank),

@@ -104,6 +104,8 @@ std::vector<HostCache> cpuid_caches() {
   return caches.empty() ? cpuid_caches(0x8000001d) : caches;
 }
 
+bool avx_vnni() { return (cpuid(7, 1)[0] >> 4 & 1) != 0; }
+
 void identify(HostCpu& cpu) {
   const uint32_t eax = cpuid(1, 0)[0];
   cpu.stepping = static_cast<int>(eax & 0xf);
@@ -123,6 +125,7 @@ void identify(HostCpu& cpu) {
 #else
 
 std::vector<HostCache> cpuid_caches() { return {}; }
+bool avx_vnni() { return false; }
 void identify(HostCpu&) {}
 
 #endif
@@ -139,6 +142,8 @@ std::vector<HostCache> sysfs_caches(const std::string& folder) {
   std::ranges::stable_sort(caches, {}, &HostCache::level);
   return caches;
 }
+
+bool has_avx_vnni() { return avx_vnni(); }
 
 HostCpu host_cpu() {
   HostCpu cpu;

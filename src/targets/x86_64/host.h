@@ -33,4 +33,8 @@ HostCpu host_cpu();
 /// The same from another sysfs folder "../cpu0/cache", for tests; empty when it has no caches.
 std::vector<HostCache> sysfs_caches(const std::string& folder);
 
+/// Whether this CPU has AVX-VNNI, which not all compilers' own tests know. Says nothing of the system's support of
+/// AVX: AVX2 tells that.
+bool has_avx_vnni();
+
 }  // namespace tw::targets

@@ -1,5 +1,6 @@
-// x86-64 levels: vector width and registers, with default figures that are the same on every machine; and this host:
-// its level, its caches, and the figures of its CPU if that is a known one. driver/hal measures what is given here.
+// x86-64 levels: vector width and registers, with default figures that are the same on every machine, each also with
+// every choice of its extensions; and this host: its level, its caches, and the figures of its CPU if that is a known
+// one. driver/hal measures what is given here.
 #include <algorithm>
 
 #include "targets/registry.h"
@@ -14,24 +15,35 @@ struct Level {
   int vector_bytes;
   int registers;
   std::vector<std::string> features;
+  std::vector<std::string> extensions;  // beyond the level, sorted: what code generation makes use of
 };
 
 const std::vector<Level>& levels() {
-  static const std::vector<Level> kLevels = {
-      {"x86-64", 16, 16, {}},
-      {"x86-64-v2", 16, 16, {"sse4.1"}},
-      {"x86-64-v3", 32, 16, {"sse4.1", "avx2", "fma"}},
-      {"x86-64-v4", 64, 32, {"sse4.1", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"}}};
+  static const std::vector<Level> kLevels = {{"x86-64", 16, 16, {}, {}},
+                                             {"x86-64-v2", 16, 16, {"sse4.1"}, {}},
+                                             {"x86-64-v3", 32, 16, {"sse4.1", "avx2", "fma"}, {"avxvnni"}},
+                                             {"x86-64-v4",
+                                              64,
+                                              32,
+                                              {"sse4.1", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"},
+                                              {"avx512bf16", "avx512vnni"}}};
   return kLevels;
 }
 
-TargetInfo make_level(const Level& level) {
+// The level with those of its extensions that `has` picks.
+template <typename Has>
+TargetInfo make_level(const Level& level, const Has& has) {
   TargetInfo info;
   info.kind = DeviceKind::kCpu;
   info.name = std::string("cpu:") + level.name;
   info.vector_bytes = level.vector_bytes;
   info.vector_registers = level.registers;
   info.features = level.features;
+  for (const std::string& extension : level.extensions) {
+    if (!has(extension)) continue;
+    info.name += "+" + extension;
+    info.features.push_back(extension);
+  }
   set_figures(info, level_row(level.name), std::string("defaults of ") + level.name);
   return info;
 }
@@ -45,6 +57,9 @@ bool host_has(const std::string& feature) {
   if (feature == "avx512bw") return __builtin_cpu_supports("avx512bw");
   if (feature == "avx512dq") return __builtin_cpu_supports("avx512dq");
   if (feature == "avx512vl") return __builtin_cpu_supports("avx512vl");
+  if (feature == "avx512vnni") return __builtin_cpu_supports("avx512vnni");
+  if (feature == "avx512bf16") return __builtin_cpu_supports("avx512bf16");
+  if (feature == "avxvnni") return has_avx_vnni();
 #endif
   (void)feature;
   return false;
@@ -83,13 +98,21 @@ std::vector<MemoryLevel> host_levels(const HostCpu& cpu, const std::vector<Memor
 
 std::vector<TargetInfo> x86_64_levels() {
   std::vector<TargetInfo> infos;
-  for (const Level& level : levels()) infos.push_back(make_level(level));
+  for (const Level& level : levels()) {
+    const auto& extensions = level.extensions;
+    for (size_t chosen = 0; chosen < size_t{1} << extensions.size(); ++chosen) {
+      infos.push_back(make_level(level, [&](const std::string& extension) {
+        const auto at = std::ranges::find(extensions, extension) - extensions.begin();
+        return (chosen >> static_cast<size_t>(at) & 1) != 0;
+      }));
+    }
+  }
   return infos;
 }
 
 TargetInfo x86_64_host() {
   const Level& level = host_level();
-  TargetInfo info = make_level(level);
+  TargetInfo info = make_level(level, host_has);
   const HostCpu cpu = host_cpu();
   const CpuRow* known = known_cpu(cpu.family, cpu.model);
   if (known != nullptr && known->flop_per_ns[info.peaks.size() - 1] > 0)

@@ -155,6 +155,7 @@ class ChainBuilder {
     const Contraction& m = local.match;
     problem.columns = m.column.extent;
     problem.lanes = local.problem.lanes;
+    problem.product = product_cost(m.words, target_);
     problem.a_is_vector = m.a_uses_column;
     problem.steps = std::max<int64_t>(1, local.steps());
     double others = 1;
@@ -178,7 +179,7 @@ class ChainBuilder {
                             ceil_div(problem.columns, problem.lanes));
     const double of_tile = static_cast<double>(tile.outer * tile.inner * tile.vectors);
     const double loads = static_cast<double>(tile.outer * tile.inner + tile.vectors);
-    return fmas * std::max({1.0, loads / of_tile, kLatencySlots / of_tile});
+    return fmas * std::max({problem.product.slots, loads / of_tile, kLatencySlots / of_tile});
   }
 
   double plan_segment(BlockPlan& plan, const te::Program& block, const ChainSegment& segment) const {

@@ -23,6 +23,7 @@ constexpr size_t kTilesPerLevel = 3;     // rTiles kept for each memory level
 constexpr double kAccumulateSlots = 10;  // entering a tile again and adding one vector of its sums to memory
 constexpr double kLoopSlots = 80;        // leaving the innermost loop and entering it again, for another tap
 constexpr double kCacheShare = 0.75;
+constexpr double kWidenSlots = 1;  // making an f32 of a 16-bit float: a shift, or a conversion
 
 struct Axes {
   std::vector<te::Axis> all;  // batch, rows, column, reductions
@@ -166,6 +167,10 @@ class Tiler {
     TileProblem problem;
     problem.columns = p_.match.column.extent;
     problem.lanes = p_.lanes;
+    problem.product = product_cost(p_.match.words, target_);
+    const bool widens =
+        p_.match.a.type().is_float() && p_.match.a.type().bits() < p_.match.compute->body[0].type().bits();
+    if (widens) problem.operand_slots = kWidenSlots;
     problem.a_is_vector = p_.match.a_uses_column;
     problem.row_stride = stride_bytes();
     if (axes_.has_rows()) problem.inner_rows = extent(axes_.row_inner());

@@ -38,8 +38,8 @@ int64_t set_conflicts(int64_t rows, int64_t stride, const TargetInfo& target) {
 
 // Issue slots of one reduction step of a tile; two loads and two FMAs issue in a cycle.
 double step_slots(int64_t rows, int64_t vectors, const TileProblem& p, const TargetInfo& target) {
-  const double fmas = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(p.a_is_vector ? rows * vectors + vectors : rows + vectors);
+  const double fmas = p.product.slots * static_cast<double>(rows * vectors) + p.operand_slots * loads;
   const int64_t free_ways = target.levels.empty() ? rows : target.levels.front().ways - kBusyWays;
   const double conflicts = kConflictSlots * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - free_ways);
   return std::max({fmas, loads, kLatencySlots}) + kLoadSlots * loads + kLoopSlots + conflicts +
@@ -67,20 +67,27 @@ double total_slots(const RegisterTile& t, const TileProblem& p, const TargetInfo
 }
 
 // Registers beside the sums and a step's vectors of B: an element of A in all lanes. Where one product alone uses it,
-// the compiler puts the new sum there, and needs another to turn all sums around without spills. A product that is not
-// fused with its sum has a register of its own.
-int64_t temporaries(int64_t vectors, const TileProblem& p, const TargetInfo& target) {
-  return (vectors == 1 && !p.a_is_vector ? 2 : 1) + (has_feature(target, "fma") ? 0 : 1);
+// the compiler puts the new sum there, and needs another to turn all sums around without spills.
+int64_t temporaries(int64_t vectors, const TileProblem& p) {
+  return (vectors == 1 && !p.a_is_vector ? 2 : 1) + p.product.registers;
 }
 
 }  // namespace
+
+ProductCost product_cost(std::optional<WordFormat> format, const TargetInfo& target) {
+  const bool vnni = has_feature(target, "avx512vnni") || has_feature(target, "avxvnni");
+  const bool fuses_words = format == WordFormat::kBf16 ? has_feature(target, "avx512bf16") : vnni;
+  const bool fused = format ? fuses_words : has_feature(target, "fma");
+  // Where multiply-adds are fused, two instructions are two of their slots.
+  return {fused || !has_feature(target, "fma") ? 1.0 : 2.0, fused ? 0 : 1};
+}
 
 std::vector<RegisterTile> best_tiles(const TileProblem& p, const TargetInfo& target, size_t count) {
   std::vector<RegisterTile> all;
   const int64_t max_vectors = std::min<int64_t>(4, ceil_div(p.columns, p.lanes));
   for (int64_t vectors = max_vectors; vectors >= 1; --vectors) {
     const int64_t max_rows =
-        std::max<int64_t>(1, (target.vector_registers - temporaries(vectors, p, target) - vectors) / vectors);
+        std::max<int64_t>(1, (target.vector_registers - temporaries(vectors, p) - vectors) / vectors);
     for (int64_t inner = std::min(p.inner_rows, max_rows); inner >= 1; --inner) {
       for (int64_t outer = std::min(p.outer_rows, max_rows / inner); outer >= 1; --outer) {
         RegisterTile tile{outer, inner, vectors};

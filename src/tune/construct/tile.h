@@ -1,11 +1,23 @@
 // The register tile of a contraction: rows x vectors of accumulators, chosen by a closed-form count of issue slots.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/model_units.h"
+#include "expr/word_product.h"
 
 namespace tw::tune {
+
+/// What a product and its sum take beside one fused multiply-add of f32, the unit of issue slots.
+struct ProductCost {
+  double slots = 1;
+  int64_t registers = 0;  // beside the sum's: a product that is not fused with its sum has one of its own
+};
+
+/// Of f32 products, or of words of `format` on `target`. Where a target has no fused multiply-add, its slots are those
+/// of a product and a sum already.
+ProductCost product_cost(std::optional<WordFormat> format, const TargetInfo& target);
 
 struct TileProblem {
   int64_t outer_rows = 1;  // extent of the second innermost row axis
@@ -18,6 +30,8 @@ struct TileProblem {
   // in padding are tested for each row.
   double outer_share = 1;
   double inner_share = 1;
+  ProductCost product;
+  double operand_slots = 0;  // what converting one operand takes, an element of A or a vector of B
   bool a_is_vector = false;  // A is read along the columns too (depthwise): no broadcast, no reuse
 };
 

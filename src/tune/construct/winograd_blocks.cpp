@@ -90,6 +90,7 @@ class Blocker {
       TileProblem tiles;
       tiles.inner_rows = block.high * block.wide;
       if (!block.rows.empty()) tiles.outer_rows = block.rows.back();
+      tiles.product = product_cost(std::nullopt, target_);
       tiles.columns = p_.out_channels;
       tiles.lanes = static_cast<int>(p_.lanes);
       tiles.row_stride = (order == WinogradOrder::kTiles ? p_.points() : 1) * 2 * p_.lanes * kElement;

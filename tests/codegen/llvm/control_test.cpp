@@ -168,7 +168,7 @@ TEST(Control, WhatIsNotLoweredIsRefused) {
 }
 
 TEST(Control, ImportsAreRefusedByName) {
-  const CpuLevel& old = *find_level("x86-64-v2");
+  const CpuLevel old = *find_level("x86-64-v2");
   EXPECT_NE(
       refusal("program p kernel k(Y: f32[4] param written) { Y[0] = fma(Y[1], Y[2], Y[3]) }", old).find("symbol fmaf"),
       std::string::npos);

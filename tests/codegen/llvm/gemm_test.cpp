@@ -135,7 +135,7 @@ TEST_P(GemmTest, IsRight) {
 
 TEST_P(GemmTest, DoesNotSpillAndIsFast) {
   const auto& [tile, name] = GetParam();
-  const CpuLevel& level = *find_level(name);
+  const CpuLevel level = *find_level(name);
   const bool fits = runs_on_host(level) && level.vector_bytes >= 4 * tile.lanes;
   if (!fits) GTEST_SKIP() << "this CPU has no vectors of " << tile.lanes << " floats or does not run " << name;
   const int64_t m = 8 * tile.rows, n = 4 * tile.columns(), k = 256;

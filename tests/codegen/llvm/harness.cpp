@@ -246,8 +246,8 @@ void check_program(const loop::Program& program, const Memory& inputs, std::span
   Memory expected = inputs;
   loop::interpret(program, expected);
   for (const std::string& name : levels) {
-    const CpuLevel* level = find_level(name);
-    ASSERT_NE(level, nullptr) << name;
+    const std::optional<CpuLevel> level = find_level(name);
+    ASSERT_TRUE(level) << name;
     if (!runs_on_host(*level)) continue;
     const bool both = &name == &levels.back();
     for (const Placement placement : {Placement::kAligned, Placement::kAtPageEnd}) {

@@ -80,12 +80,12 @@ TEST(Object, TheFirstErrorOfManyIsThrown) {
 TEST(Object, NoProgramsNoObjects) { EXPECT_TRUE(compile_objects({}, host_level(), 2).empty()); }
 
 TEST(Levels, AreOrderedAndKnowTheHost) {
-  EXPECT_EQ(find_level("x86-64-v9"), nullptr);
-  EXPECT_EQ(find_level("host"), &host_level());
+  EXPECT_FALSE(find_level("x86-64-v9"));
+  EXPECT_EQ(find_level("host")->required, host_level().required);
   int previous = 0;
   size_t features = 0;
   for (const CpuLevel& level : cpu_levels()) {
-    EXPECT_EQ(find_level(level.name), &level);
+    EXPECT_EQ(find_level(level.name)->required, level.required);
     EXPECT_GE(level.vector_bytes, previous);
     EXPECT_GT(level.required.size(), features);
     previous = level.vector_bytes;
@@ -97,6 +97,16 @@ TEST(Levels, AreOrderedAndKnowTheHost) {
   CpuLevel impossible = cpu_levels()[0];
   impossible.required.push_back("no-such-feature");
   EXPECT_FALSE(runs_on_host(impossible));
+}
+
+TEST(Levels, TakeExtensions) {
+  const CpuLevel wide = *find_level("x86-64-v4+avx512vnni+avx512bf16");
+  EXPECT_EQ(wide.cpu, "x86-64-v4");
+  EXPECT_EQ(wide.features, "+avx512vnni,+avx512bf16");
+  EXPECT_TRUE(wide.has("avx512vnni") && wide.has("avx512bf16") && wide.has("fma"));
+  EXPECT_EQ(wide.required.size(), find_level("x86-64-v4")->required.size() + 2);
+  EXPECT_FALSE(find_level("x86-64-v4+avx512magic"));
+  EXPECT_FALSE(find_level("x86-64-v4+"));
 }
 
 // Wide vectors stay whole: one 64-byte register, not two of 32 bytes.

@@ -1,0 +1,28 @@
+// Words of neighbours along a summed axis (expr/word_product.h), as operators see them: attribute `words` is a format's
+// name. Operators that multiply words: matmul_words, conv_words.
+#pragma once
+#include <functional>
+
+#include "expr/word_product.h"
+#include "ops/common.h"
+
+namespace tw::ops {
+
+using Product = std::function<Expr(const Expr& a, const Expr& b)>;
+
+WordFormat word_format(const OpCall& call);
+/// The product of two words in the call's format.
+Product product_of_words(const OpCall& call);
+
+/// The tensor of `type` that holds `sums`; integers wrap.
+RefTensor of_sums(const TensorType& type, std::vector<double> sums);
+
+/// Rejects a call whose input is not i32; not u8 or i8.
+void require_words(const OpCall& call, size_t input);
+void require_byte(const OpCall& call, size_t input);
+
+/// All numbers of `words`, those of one word neighbours along an axis after which `inner` elements follow. Sums of
+/// products of integers are exact in f64 below 2^53.
+std::vector<double> unpacked(const std::vector<int64_t>& words, int64_t inner, WordFormat format, WordSide side);
+
+}  // namespace tw::ops

@@ -209,7 +209,8 @@ class ChainBuilder {
     out.constant_layouts.insert(chain_.layouts.begin(), chain_.layouts.end());
     for (const auto& [sum, tiling] : plan.tilings) {
       const Problem whole(chain_.program, sum, target_);
-      place_b(whole.problem, tiling, task_, target_, out);
+      if (const auto copy = place_b(whole.problem, tiling, task_, out))
+        schedule_elementwise(out.schedule, chain_.program, *copy, target_);
     }
     const te::Program block = schedule::block_program(chain_, plan.extents);
     TilePlace place;

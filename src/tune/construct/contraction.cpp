@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 
+#include "core/model_units.h"
 #include "expr/affine.h"
 #include "schedule/stages.h"
 #include "support/math.h"
@@ -109,6 +111,18 @@ std::vector<Contraction> row_orders(const te::Program& program, const Contractio
   return orders;
 }
 
+// Time in ns of writing panels of B, `reductions` dimensions by a panel's columns, and reading them again: each while
+// it is near, or all of them.
+double packing_ns(const te::Compute& copy, size_t reductions, bool inside, const TargetInfo& target) {
+  constexpr double kCacheShare = 0.75;
+  const Shape& shape = copy.outputs[0].shape;
+  const auto bytes = [&](Shape::const_iterator from) {
+    return static_cast<double>(num_elements(Shape(from, shape.end())) * copy.outputs[0].type.bytes());
+  };
+  const double near = bytes(inside ? shape.end() - 1 - static_cast<std::ptrdiff_t>(reductions) : shape.begin());
+  return 2 * bytes(shape.begin()) / read_rate(target, near, kCacheShare) / std::max(1, target.units);
+}
+
 using Tilings = std::function<std::vector<ContractionTiling>(const ContractionProblem& problem)>;
 
 // About `limit` of the tilings, as schedules: as many of each order of rows.
@@ -142,11 +156,14 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
     for (ContractionTiling& tiling : tilings(problem)) {
       if (candidates.size() == all) break;
       Construction candidate = base;
-      place_b(problem, tiling, task, target, candidate);
-      schedule_contraction({problem, tiling, *output}, candidate.schedule);
+      const std::optional<te::Compute> copy = place_b(problem, tiling, task, candidate);
+      const bool inside = copy && packs_inside(problem, tiling, target);
+      if (copy && !inside) schedule_elementwise(candidate.schedule, program, *copy, target);
+      schedule_contraction({problem, tiling, *output, {}, inside ? &*copy : nullptr}, candidate.schedule);
       // Tilings that differ in a loop of one iteration have one schedule.
       if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;
-      candidate.predicted_ns = tiling.predicted_ns;
+      candidate.predicted_ns =
+          tiling.predicted_ns + (copy ? packing_ns(*copy, problem.reductions.size(), inside, target) : 0);
       candidate.trace = std::move(tiling.trace);
       candidates.push_back(std::move(candidate));
     }

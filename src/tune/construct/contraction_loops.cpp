@@ -16,6 +16,7 @@ constexpr int64_t kReductionUnroll = 4;  // more does not fit the decoded-instru
 constexpr int64_t kUnrolledFmas = 48;    // a window with no more products a tile has no loop at all
 constexpr int64_t kTileFmas = 512;       // vector products that hide the entry of a parallel tile
 constexpr int64_t kLeastTiles = 64;      // shorter tiles rather than idle threads
+constexpr int64_t kPanelsOfUnit = 8;     // so that units which share panels end together
 
 // Loops of one stage after its axes were cut; absent levels are empty.
 struct CutLoops {
@@ -36,6 +37,7 @@ class ContractionScheduler {
       : p_(loops.problem),
         t_(loops.tiling),
         place_(loops.place),
+        packed_(loops.packed),
         output_(loops.output),
         sum_(p_.match.compute->name()),
         s_(s) {}
@@ -69,10 +71,20 @@ class ContractionScheduler {
         joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
                 ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
     points(output_, tiles, cut);
-    if (place_.consumer.empty()) s_.parallel(output_, place_.shares_blocks ? blocks : parallel_loops(tiles));
+    const Names panels = joined({axis_names(p_.match.batch), cut.column_block, cut.column_tile});
+    if (place_.consumer.empty())
+      s_.parallel(output_, place_.shares_blocks ? blocks : packed_ != nullptr ? panels : parallel_loops(tiles));
     epilogue(tiles.back(), axis_names(p_.match.rows));
     accumulate(has_epilogue() ? sum_ : sum_ + ".acc", output_, tiles.back(), {});
+    if (packed_ != nullptr) pack(panels.back());
     return blocks.empty() ? "" : blocks.back();
+  }
+
+  void pack(const std::string& loop) {
+    s_.compute_at(packed_->name(), output_, loop, loop::Scope::kScratch);
+    const std::string& columns = packed_->axes.back().name;
+    s_.split(packed_->name(), columns, {p_.lanes});
+    s_.vectorize(packed_->name(), columns + ".1");
   }
 
   // The loops among `tiles`, of the output stage, that threads share: all, or without the innermost ones while a tile
@@ -233,12 +245,24 @@ class ContractionScheduler {
   const ContractionProblem& p_;
   const ContractionTiling& t_;
   const TilePlace& place_;
+  const te::Compute* packed_;
   std::string output_;
   std::string sum_;
   Schedule& s_;
 };
 
 }  // namespace
+
+bool packs_inside(const ContractionProblem& problem, const ContractionTiling& t, const TargetInfo& target) {
+  const schedule::Contraction& match = problem.match;
+  const te::Axis* blocked = blocked_row(match);
+  if (blocked == nullptr || match.rows.size() > 2 || t.reduction_blocks > 1) return false;
+  const int64_t unit = match.rows.size() > 1 ? t.tile.outer : t.tile.inner;
+  if (t.row_tiles * unit < blocked->extent || !t.columns_outside || !t.columns_around) return false;
+  int64_t panels = ceil_div(match.column.extent, t.tile.vectors * problem.lanes);
+  for (const te::Axis& batch : match.batch) panels *= batch.extent;
+  return panels >= kPanelsOfUnit * std::max(1, target.units);
+}
 
 std::string schedule_contraction(const ContractionLoops& loops, Schedule& s) {
   return ContractionScheduler(loops, s).run();

@@ -14,7 +14,12 @@ struct ContractionLoops {
   const ContractionTiling& tiling;
   std::string output;  // stage that owns the tiles: the sum itself or the end of its epilogue
   TilePlace place = {};
+  const te::Compute* packed = nullptr;  // copy of B in panels, each made by the tile of threads that reads it
 };
+
+/// Whether one tile of threads may read a panel of B for all rows, and there are enough such tiles: then B is copied
+/// panel by panel where it is read, and no copy of all of B leaves the caches.
+bool packs_inside(const ContractionProblem& problem, const ContractionTiling& tiling, const TargetInfo& target);
 
 /// Appends the loops of the sum, its epilogue and its output. The sum's own name stays the stage that the epilogue
 /// reads. Side stages and the storage of B are scheduled before.

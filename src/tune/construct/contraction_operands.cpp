@@ -6,7 +6,6 @@
 #include "expr/affine.h"
 #include "support/math.h"
 #include "te/reads.h"
-#include "tune/construct/elementwise.h"
 
 namespace tw::tune {
 namespace {
@@ -96,18 +95,19 @@ std::vector<te::Axis> reduction_order(const te::Program& program, const Contract
   return loops;
 }
 
-void place_b(const ContractionProblem& problem, const ContractionTiling& tiling, const GroupTask& task,
-             const TargetInfo& target, Construction& out) {
+std::optional<te::Compute> place_b(const ContractionProblem& problem, const ContractionTiling& tiling,
+                                   const GroupTask& task, Construction& out) {
   const std::string& b = problem.match.b->name;
   const Result<Layout> layout = panel_layout(problem, tiling);
-  if (!layout.ok()) return;
+  if (!layout.ok()) return std::nullopt;
   const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program, b) == 1;
   if (constant) {
     out.constant_layouts[b] = *layout;
-  } else if (row_count(problem.match) >= kPackMinimumRows) {
-    out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
-    schedule_elementwise(out.schedule, problem.program, packed_copy(problem.program.tensor(b), *layout), target);
+    return std::nullopt;
   }
+  if (row_count(problem.match) < kPackMinimumRows) return std::nullopt;
+  out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
+  return packed_copy(problem.program.tensor(b), *layout);
 }
 
 }  // namespace tw::tune

@@ -1,5 +1,6 @@
 // How the operands of a contraction are read: the order of its reductions, and B in panels.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "tune/construct/construct.h"
@@ -12,8 +13,8 @@ namespace tw::tune {
 std::vector<te::Axis> reduction_order(const te::Program& program, const schedule::Contraction& match);
 
 /// Stores B in panels of a register tile's columns, block of the reduction by block, where it is a constant, or copies
-/// it there where enough rows read it, or leaves it.
-void place_b(const ContractionProblem& problem, const ContractionTiling& tiling, const GroupTask& task,
-             const TargetInfo& target, Construction& out);
+/// it there where enough rows read it, or leaves it. Returns the copy, a stage that is still to be scheduled.
+std::optional<te::Compute> place_b(const ContractionProblem& problem, const ContractionTiling& tiling,
+                                   const GroupTask& task, Construction& out);
 
 }  // namespace tw::tune

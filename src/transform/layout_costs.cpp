@@ -14,6 +14,7 @@ constexpr double kShortLines = 3;         // times that of a transposing copy al
 constexpr double kResident = 0.75;        // of a cache: the rest holds other things
 constexpr double kDenseShare = 0.9;       // of the FMA peak with vectors along the output channels
 constexpr double kRowShare = 0.7;         // the same with vectors along image rows, whose operands are not in panels
+constexpr double kPanelShare = 0.85;      // the same where rows are all one and the weights stay near while panels pass
 constexpr double kStridedShare = 0.4;     // the same where rows are read with a stride
 constexpr double kTapSlots = 2;           // of one product of a depthwise window: an FMA with both operands loaded
 constexpr double kStridedTapSlots = 3.5;  // where it reads every other element: two loads and their shuffle
@@ -155,7 +156,7 @@ double LayoutCosts::scattered_rows_ns(const Problem& p) const {
 
 // Channels last: vectors along the output channels, pixels read as scalars from anywhere, padding in a copy that brings
 // its own order. Row-major: vectors along rows of the image; a product with the weights where rows are all one, its
-// second operand copied to panels.
+// second operand copied to panels, one by one.
 double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   const double steps = as_double(p.channels * p.taps);
   const double around = as_double(p.batch * p.groups);
@@ -168,11 +169,16 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   }
   const int64_t row_vectors =
       p.pointwise ? ceil_div(p.points, p.lanes) : p.points / p.width * ceil_div(p.width, p.lanes);
-  const double l1 = target_.levels.empty() ? 0 : as_double(target_.levels.front().capacity_bytes);
-  const bool weights_stay = p.weight_bytes <= kResident * l1;
-  const double share = p.strided ? kStridedShare : p.pointwise && weights_stay ? kDenseShare : kRowShare;
+  const auto weights_stay = [&](size_t level) {
+    return level < target_.levels.size() &&
+           p.weight_bytes <= kResident * as_double(target_.levels[level].capacity_bytes);
+  };
+  double share = p.strided ? kStridedShare : kRowShare;
+  if (p.pointwise && weights_stay(1)) share = weights_stay(0) ? kDenseShare : kPanelShare;
   const double sums = around * as_double(p.out_channels * row_vectors) * steps * slot_ns(target_, p.lanes) / share;
-  return sums + (p.padded || p.pointwise ? copy_ns(p.in_bytes) : 0);
+  if (!p.pointwise) return sums + (p.padded ? copy_ns(p.in_bytes) : 0);
+  const MemoryLevel* level = level_of(p.in_bytes);
+  return sums + p.in_bytes / or_nominal(level == nullptr ? 0 : level->read_per_ns, kNominalBytesPerNs);
 }
 
 // One window for each element: poolings too. The guards of padding stand in the loops.

@@ -44,6 +44,34 @@ TEST(Construct, BlocksOfMatmulAtEveryLevel) {
   }
 }
 
+// A convolution with kernels of one pixel, planes in place: each tile of threads copies the panel of pixels it reads.
+TEST(Construct, PanelsAreCopiedWhereTheyAreRead) {
+  targets::Target t = targets::find_target("cpu:x86-64-v3");
+  t.info.units = 2;
+  const auto build = [&](int64_t images) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {images, 8, 77});
+    const te::Tensor w = b.placeholder("w", DataType::f32(), {24, 8});
+    const te::Tensor y =
+        b.reduce("y", {images, 24, 77}, {8}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+          return x({i[0], r[0], i[2]}) * w({i[1], r[0]});
+        });
+    return b.finish("pointwise", {y});
+  };
+  const auto count_inside = [&](const te::Program& program) {
+    size_t inside = 0;
+    for (const Construction& built : construct(t.families, {program, {"w"}}, t.info, nullptr)) {
+      check_candidate({program, {"w"}}, t, built, 1e-5);
+      const std::string text = schedule::to_string(built.schedule);
+      EXPECT_NE(text.find("cache_read x"), std::string::npos) << text;
+      inside += text.find("compute_at x.cache y ") != std::string::npos;
+    }
+    return inside;
+  };
+  EXPECT_GT(count_inside(build(6)), 0u);
+  EXPECT_EQ(count_inside(build(1)), 0u);  // too few panels to share
+}
+
 TEST(Construct, SampledContractionsComputeTheSame) {
   const targets::Target t = with_tiny_caches("cpu:x86-64-v3");
   const GroupTask task{testing::matmul_relu(50, 88, 64), {"w"}};

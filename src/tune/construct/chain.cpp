@@ -210,7 +210,8 @@ class ChainBuilder {
     out.constant_layouts.insert(chain_.layouts.begin(), chain_.layouts.end());
     for (const auto& [sum, tiling] : plan.tilings) {
       const Problem whole(chain_.program, sum, target_);
-      place_b(whole.problem, tiling, task_, target_, out);
+      const Panels panels = place_b(whole.problem, tiling, task_, target_, out);
+      if (panels.copy) schedule_elementwise(out.schedule, chain_.program, *panels.copy, target_);
     }
     const te::Program block = schedule::block_program(chain_, plan.extents);
     TilePlace place;

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 
+#include "core/model_units.h"
 #include "expr/affine.h"
 #include "schedule/stages.h"
 #include "support/math.h"
@@ -109,6 +111,19 @@ std::vector<Contraction> row_orders(const te::Program& program, const Contractio
   return orders;
 }
 
+// Time in ns of writing panels of B, `reductions` dimensions by a panel's columns, and reading them again: each while
+// it is near, or all of them.
+double packing_ns(const Panels& panels, size_t reductions, const TargetInfo& target) {
+  constexpr double kCacheShare = 0.75;
+  const te::Tensor& stored = panels.copy->outputs[0];
+  const Shape& shape = stored.shape;
+  const auto bytes = [&](Shape::const_iterator from) {
+    return static_cast<double>(num_elements(Shape(from, shape.end())) * stored.type.bytes());
+  };
+  const double near = bytes(panels.inside ? shape.end() - 1 - static_cast<std::ptrdiff_t>(reductions) : shape.begin());
+  return 2 * bytes(shape.begin()) / read_rate(target, near, kCacheShare) / std::max(1, target.units);
+}
+
 using Tilings = std::function<std::vector<ContractionTiling>(const ContractionProblem& problem)>;
 
 // About `limit` of the tilings, as schedules: as many of each order of rows.
@@ -142,11 +157,14 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
     for (ContractionTiling& tiling : tilings(problem)) {
       if (candidates.size() == all) break;
       Construction candidate = base;
-      const Panels panels = place_b(problem, tiling, task, target, candidate);
-      schedule_contraction({problem, tiling, *output, panels}, candidate.schedule);
+      Panels panels = place_b(problem, tiling, task, target, candidate);
+      panels.inside = panels.copy && packs_inside(problem, tiling, target);
+      if (panels.copy && !panels.inside) schedule_elementwise(candidate.schedule, program, *panels.copy, target);
+      const double packing = panels.copy ? packing_ns(panels, problem.reductions.size(), target) : 0;
+      schedule_contraction({problem, tiling, *output, std::move(panels)}, candidate.schedule);
       // Tilings that differ in a loop of one iteration have one schedule.
       if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;
-      candidate.predicted_ns = tiling.predicted_ns;
+      candidate.predicted_ns = tiling.predicted_ns + packing;
       candidate.trace = std::move(tiling.trace);
       candidates.push_back(std::move(candidate));
     }

@@ -16,6 +16,7 @@ constexpr int64_t kReductionUnroll = 4;  // more does not fit the decoded-instru
 constexpr int64_t kUnrolledFmas = 48;    // a window with no more products a tile has no loop at all
 constexpr int64_t kTileFmas = 512;       // vector products that hide the entry of a parallel tile
 constexpr int64_t kLeastTiles = 64;      // shorter tiles rather than idle threads
+constexpr int64_t kPanelsOfUnit = 8;     // so that units which share panels end together
 
 // Loops of one stage after its axes were cut; absent levels are empty.
 struct CutLoops {
@@ -70,10 +71,20 @@ class ContractionScheduler {
         joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
                 ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
     points(output_, tiles, cut);
-    if (place_.consumer.empty()) s_.parallel(output_, place_.shares_blocks ? blocks : parallel_loops(tiles));
+    const Names panels = joined({axis_names(p_.match.batch), cut.column_block, cut.column_tile});
+    if (place_.consumer.empty())
+      s_.parallel(output_, place_.shares_blocks ? blocks : panels_.inside ? panels : parallel_loops(tiles));
     epilogue(tiles.back(), axis_names(p_.match.rows));
     accumulate(has_epilogue() ? sum_ : sum_ + ".acc", output_, tiles.back(), {});
+    if (panels_.inside) pack(panels.back());
     return blocks.empty() ? "" : blocks.back();
+  }
+
+  void pack(const std::string& loop) {
+    s_.compute_at(panels_.copy->name(), output_, loop, loop::Scope::kScratch);
+    const std::string& columns = panels_.copy->axes.back().name;
+    s_.split(panels_.copy->name(), columns, {p_.lanes});
+    s_.vectorize(panels_.copy->name(), columns + ".1");
   }
 
   // The loops among `tiles`, of the output stage, that threads share: all, or without the innermost ones while a tile
@@ -235,7 +246,7 @@ class ContractionScheduler {
   // While one panel of B is used by the tiles of a block, the next one comes nearer: in a window, for each tap the part
   // of it that the tap reads.
   void prefetch_panel(const std::string& stage, const std::string& consumer, const std::string& tile) {
-    if (panels_.tensor.empty() || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
+    if (panels_.tensor.empty() || panels_.inside || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
     constexpr int64_t kMostLines = 4;  // in an iteration: more of them take slots from the products
     const te::Axis& inner = p_.reductions.back();
     const int64_t inner_steps = steps(p_.reductions.size() - 1);
@@ -262,6 +273,17 @@ class ContractionScheduler {
 };
 
 }  // namespace
+
+bool packs_inside(const ContractionProblem& problem, const ContractionTiling& t, const TargetInfo& target) {
+  const schedule::Contraction& match = problem.match;
+  const te::Axis* blocked = blocked_row(match);
+  if (blocked == nullptr || match.rows.size() > 2 || t.reduction_blocks > 1) return false;
+  const int64_t unit = match.rows.size() > 1 ? t.tile.outer : t.tile.inner;
+  if (t.row_tiles * unit < blocked->extent || !t.columns_outside || !t.columns_around) return false;
+  int64_t panels = ceil_div(match.column.extent, t.tile.vectors * problem.lanes);
+  for (const te::Axis& batch : match.batch) panels *= batch.extent;
+  return panels >= kPanelsOfUnit * std::max(1, target.units);
+}
 
 std::string schedule_contraction(const ContractionLoops& loops, Schedule& s) {
   return ContractionScheduler(loops, s).run();

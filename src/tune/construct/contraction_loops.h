@@ -18,6 +18,10 @@ struct ContractionLoops {
   TilePlace place = {};
 };
 
+/// Whether one tile of threads may read a panel of B for all rows, and there are enough such tiles: then B is copied
+/// panel by panel where it is read, and no copy of all of B leaves the caches.
+bool packs_inside(const ContractionProblem& problem, const ContractionTiling& tiling, const TargetInfo& target);
+
 /// Appends the loops of the sum, its epilogue and its output. The sum's own name stays the stage that the epilogue
 /// reads. Side stages and the storage of B are scheduled before.
 /// Returns the loop of `output` around one block, or an empty name where the output is one block.

@@ -7,7 +7,6 @@
 #include "expr/affine.h"
 #include "support/math.h"
 #include "te/reads.h"
-#include "tune/construct/elementwise.h"
 
 namespace tw::tune {
 namespace {
@@ -109,10 +108,9 @@ Panels place_b(const ContractionProblem& problem, const ContractionTiling& tilin
     return {b, line};
   }
   if (row_count(problem.match) < kPackMinimumRows) return {};
-  const te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
   out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
-  schedule_elementwise(out.schedule, problem.program, copy, target);
-  return {copy.name(), line};
+  te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
+  return {copy.name(), line, std::move(copy)};
 }
 
 }  // namespace tw::tune

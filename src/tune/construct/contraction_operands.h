@@ -1,5 +1,6 @@
 // How the operands of a contraction are read: the order of its reductions, and B in panels.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,14 @@ std::vector<te::Axis> reduction_order(const te::Program& program, const schedule
 
 /// B stored so that a register tile reads one line after the other: [.., columns / panel, reductions.., panel].
 struct Panels {
-  std::string tensor;  // empty: B is not stored so
-  int64_t line = 0;    // its elements in a line of the nearest cache
+  std::string tensor;               // empty: B is not stored so
+  int64_t line = 0;                 // its elements in a line of the nearest cache
+  std::optional<te::Compute> copy;  // the stage that stores it; none: it is a constant
+  bool inside = false;              // copied panel by panel by the tile of threads that reads it
 };
 
 /// Stores B in panels of a register tile's columns, block of the reduction by block, where it is a constant, or copies
-/// it there where enough rows read it, or leaves it.
+/// it there where enough rows read it, or leaves it. The copy is still to be scheduled.
 Panels place_b(const ContractionProblem& problem, const ContractionTiling& tiling, const GroupTask& task,
                const TargetInfo& target, Construction& out);
 

@@ -43,15 +43,21 @@ std::vector<std::byte> bytes_of(const std::vector<int64_t>& values) {
   return {data, data + values.size() * sizeof(int64_t)};
 }
 
+// Fills floats, which make_workload() fills with kSigned, another way.
+void set_fill(tune::Workload& work, tune::Fill fill) {
+  for (tune::BufferSpec& b : work.buffers) {
+    if (b.fill == tune::Fill::kSigned) b.fill = fill;
+  }
+}
+
 // The reference as plain machine code, every tensor it gives wanted whole.
-Result<tune::Workload> make_work(const SampledReference& reference, tune::Fill fill, const TuneContext& context) {
+Result<tune::Workload> make_work(const SampledReference& reference, const TuneContext& context) {
   const tune::Candidates built = *tune::construct_point({reference.program, {}}, context.target);
   const plan::GroupPlan plan{"reference", "point", {}, built.front().schedule, 0, {}, 0};
   const CandidateCode code =
       std::move(make_candidates(reference.program, {&plan, 1}, context.target, context.group, 1).front());
   if (!code.refused.empty()) return declined("no code for the reference: {}", code.refused);
   tune::Workload work = make_workload(reference.program, plan, code);
-  for (tune::BufferSpec& b : work.buffers) b.fill = b.fill == tune::Fill::kSigned ? fill : b.fill;
   for (const auto& [name, values] : reference.indices) {
     const int64_t b = buffer_index(code.loops, name);
     if (b < 0) continue;
@@ -77,25 +83,24 @@ Result<CandidateCheck> CandidateCheck::make(const TuneTask& task, const TuneCont
     reference = make_reference(task, std::max(kFewestElements, fewer));
   }
   CandidateCheck check;
-  for (const tune::Fill fill : {tune::Fill::kSigned, tune::Fill::kPositive}) {
-    Result<tune::Workload> work = make_work(*reference, fill, context);
-    if (!work.ok()) return declined("{}", work.reason());
-    check.runs_.emplace_back(fill, std::move(work).value());
-  }
+  Result<tune::Workload> work = make_work(*reference, context);
+  if (!work.ok()) return declined("{}", work.reason());
+  check.reference_work_ = std::move(work).value();
   check.reference_ = std::move(reference).value();
   return check;
 }
 
 std::string CandidateCheck::run_reference(tune::Measurer& measurer) {
-  for (const auto& [fill, work] : runs_) {
-    const tune::RunOnce run = measurer.run(work, 0);
+  for (const tune::Fill fill : {tune::Fill::kSigned, tune::Fill::kPositive}) {
+    set_fill(reference_work_, fill);
+    fill_ = fill;
+    const tune::RunOnce run = measurer.run(reference_work_, 0);
     if (run.outcome != tune::Outcome::kMeasured)
       return fmt::format("the reference could not be run: {} {}", tune::outcome_name(run.outcome), run.reason);
-    fill_ = fill;
     read(reference_, run.samples);
     if (is_mostly_finite()) break;
   }
-  runs_.clear();
+  reference_work_ = {};
   return "";
 }
 
@@ -131,7 +136,7 @@ bool CandidateCheck::is_mostly_finite() const {
 }
 
 void CandidateCheck::prepare(const loop::Program& loops, tune::Workload& work) const {
-  for (tune::BufferSpec& b : work.buffers) b.fill = b.fill == tune::Fill::kSigned ? fill_ : b.fill;
+  set_fill(work, fill_);
   for (const Output& output : outputs_) work.wanted.push_back({buffer_index(loops, output.tensor), output.elements});
 }
 

@@ -43,9 +43,8 @@ class CandidateCheck {
   bool is_mostly_finite() const;
 
   SampledReference reference_;
-  std::vector<std::pair<tune::Fill, tune::Workload>>
-      runs_;  // of the reference: the first one with finite values counts
-  tune::Fill fill_ = tune::Fill::kSigned;
+  tune::Workload reference_work_;          // until it ran
+  tune::Fill fill_ = tune::Fill::kSigned;  // the first one that gives finite values
   std::vector<Output> outputs_;
 };
 

@@ -195,9 +195,8 @@ bool Chain::holds(const std::string& stage) const {
   });
 }
 
-te::Program inline_chain(Schedule& s, te::Program program) {
-  const te::Program before = program;
-  return inline_stages(s, std::move(program), [&](const te::Compute& c) { return stays(before, c); });
+te::Program inline_chain(Schedule& s, const te::Program& program) {
+  return inline_stages(s, program, [&](const te::Compute& c) { return stays(program, c); });
 }
 
 Result<Chain> match_chain(const te::Program& program) {

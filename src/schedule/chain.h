@@ -30,7 +30,7 @@ struct Chain {
 
 /// Inlines what need not be a stage of a chain: all that is read once, except operands of contractions, what padding
 /// reads, and what is computed once a row.
-te::Program inline_chain(Schedule& s, te::Program program);
+te::Program inline_chain(Schedule& s, const te::Program& program);
 
 /// The chain that `program`, after inline_chain, is; or why it cannot be computed block by block.
 Result<Chain> match_chain(const te::Program& program);

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <span>
 
 #include "schedule/contraction.h"
 #include "schedule/stage.h"
@@ -195,12 +197,10 @@ te::Program current_program(const State& state) {
   return program;
 }
 
-void apply_inline(State& state, const Primitive& p) {
-  Stage& stage = state.stage(p.stage);
-  if (stage.compute.is_reduction() || state.program.is_output(stage.name())) {
+void check_inline(State& state, const Primitive& p) {
+  const Stage& stage = state.stage(p.stage);
+  if (stage.compute.is_reduction() || state.program.is_output(stage.name()))
     throw UserError(fmt::format("inline: stage {} is a reduction or an output", p.stage));
-  }
-  refresh(state, te::inline_compute(current_program(state), p.stage), {});
 }
 
 loop::Scope parse_scope(const std::string& text) {
@@ -499,7 +499,7 @@ void apply_one(State& state, const Primitive& p) {
     case PrimitiveKind::kParallel:
       return apply_parallel(state, p);
     case PrimitiveKind::kInline:
-      return apply_inline(state, p);
+      break;  // see apply_primitives
     case PrimitiveKind::kComputeAt:
       return apply_compute_at(state, p);
     case PrimitiveKind::kCacheRead:
@@ -515,12 +515,11 @@ void apply_one(State& state, const Primitive& p) {
   }
 }
 
-}  // namespace
-
-void apply_primitive(State& state, const Primitive& primitive) {
+// Calls `apply`; its errors name the primitive.
+template <typename Apply>
+void say_where(const Primitive& primitive, const Apply& apply) {
   try {
-    check_form(primitive);
-    apply_one(state, primitive);
+    apply();
   } catch (const UserError& error) {
     Schedule one;
     one.add(primitive);
@@ -530,9 +529,29 @@ void apply_primitive(State& state, const Primitive& primitive) {
   }
 }
 
+}  // namespace
+
+void apply_primitives(State& state, std::span<const Primitive> primitives) {
+  // Inlines take effect together: each alone is a pass over the whole program.
+  std::set<std::string> inlined;
+  for (size_t i = 0; i < primitives.size(); ++i) {
+    const Primitive& p = primitives[i];
+    say_where(p, [&] {
+      check_form(p);
+      if (p.kind != PrimitiveKind::kInline) return apply_one(state, p);
+      check_inline(state, p);
+      if (!inlined.insert(p.stage).second) throw UserError(fmt::format("stage {} is inlined already", p.stage));
+      const bool more = i + 1 < primitives.size() && primitives[i + 1].kind == PrimitiveKind::kInline;
+      if (more) return;
+      refresh(state, te::inline_computes(current_program(state), inlined), {});
+      inlined.clear();
+    });
+  }
+}
+
 loop::Program apply(const te::Program& program, const Schedule& schedule) {
   State state = make_state(program);
-  for (const Primitive& p : schedule.primitives()) apply_primitive(state, p);
+  apply_primitives(state, schedule.primitives());
   return emit(state);
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,8 +67,8 @@ struct State {
 Stage make_stage(const te::Compute& compute);
 State make_state(const te::Program& program);
 
-/// Applies one primitive; throws UserError naming it when it is not legal.
-void apply_primitive(State& state, const Primitive& primitive);
+/// Applies one primitive after the other; throws UserError naming the one that is not legal.
+void apply_primitives(State& state, std::span<const Primitive> primitives);
 
 /// The primitive kPrefetch (prefetch.cpp).
 void apply_prefetch(State& state, const Primitive& primitive);

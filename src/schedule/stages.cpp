@@ -8,18 +8,28 @@
 
 namespace tw::schedule {
 
-te::Program inline_stages(Schedule& s, te::Program program, const std::function<bool(const te::Compute&)>& keep) {
-  std::vector<std::string> names;
-  for (const te::Compute& c : program.computes) names.push_back(c.name());
-  for (const std::string& name : names) {
-    const te::Compute& c = *program.find_compute(name);
-    if (c.is_reduction() || c.outputs.size() != 1 || program.is_output(name) || keep(c)) continue;
-    const bool pure_read = c.body[0].op() == Op::kLoad;
-    if (!pure_read && te::count_reads(program, name) > 1) continue;
-    s.inline_stage(name);
-    program = te::inline_compute(program, name);
+te::Program inline_stages(Schedule& s, const te::Program& program,
+                          const std::function<bool(const te::Compute&)>& keep) {
+  // What is inlined before a stage adds no reads of it: producers come first.
+  const std::map<std::string, int> reads = te::count_reads(program);
+  const auto is_cheap = [&](const te::Compute& c) {
+    const auto found = reads.find(c.name());
+    return c.body[0].op() == Op::kLoad || found == reads.end() || found->second <= 1;
+  };
+  te::Program out = program;
+  out.computes.clear();
+  te::Inliner inliner;
+  for (const te::Compute& compute : program.computes) {
+    te::Compute c = inliner.apply(compute);
+    const bool stays = c.is_reduction() || c.outputs.size() != 1 || program.is_output(c.name()) || keep(c);
+    if (stays || !is_cheap(c)) {
+      out.computes.push_back(std::move(c));
+      continue;
+    }
+    s.inline_stage(c.name());
+    inliner.add(c);
   }
-  return program;
+  return out;
 }
 
 Result<std::string> epilogue_output(const te::Program& program, const te::Compute& source) {

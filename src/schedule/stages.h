@@ -11,7 +11,7 @@ namespace tw::schedule {
 
 /// Inlines every stage that is element-wise, no output and cheap to repeat: those read once, and pure reads. Returns
 /// the program with them inlined; appends the primitives to `s`. Stages for which `keep` returns true stay.
-te::Program inline_stages(Schedule& s, te::Program program, const std::function<bool(const te::Compute&)>& keep);
+te::Program inline_stages(Schedule& s, const te::Program& program, const std::function<bool(const te::Compute&)>& keep);
 
 /// The stage that owns the tiles: the only output among `source` and what follows it. Declines when something follows
 /// that is not computed point by point from it.

@@ -16,19 +16,37 @@ Expr body_at(const Compute& compute, const Expr& e) {
 
 }  // namespace
 
-Program inline_compute(const Program& program, const std::string& tensor) {
-  const Compute* found = program.find_compute(tensor);
-  TW_CHECK(found != nullptr, "te program '{}' computes no '{}' to inline", program.name, tensor);
-  TW_CHECK(!found->is_reduction() && found->outputs.size() == 1, "'{}' is a reduction: it cannot be inlined", tensor);
-  const Compute compute = *found;
-  Program out = program;
-  for (Compute& reader : out.computes) {
-    for (Expr& body : reader.body) {
-      body = rewrite(
-          body, [&](const Expr& e) { return e.op() == Op::kLoad && e->name == tensor ? body_at(compute, e) : Expr(); });
-    }
+void Inliner::add(const Compute& compute) {
+  TW_CHECK(!compute.is_reduction() && compute.outputs.size() == 1, "'{}' is a reduction: it cannot be inlined",
+           compute.name());
+  inlined_.emplace(compute.name(), compute);
+}
+
+Compute Inliner::apply(Compute reader) const {
+  if (inlined_.empty()) return reader;
+  for (Expr& body : reader.body) {
+    body = rewrite(body, [&](const Expr& e) -> Expr {
+      if (e.op() != Op::kLoad) return {};
+      const auto found = inlined_.find(e->name);
+      return found == inlined_.end() ? Expr() : body_at(found->second, e);
+    });
   }
-  if (!program.is_output(tensor)) std::erase_if(out.computes, [&](const Compute& c) { return c.name() == tensor; });
+  return reader;
+}
+
+Program inline_computes(const Program& program, const std::set<std::string>& tensors) {
+  for (const std::string& tensor : tensors)
+    TW_CHECK(program.find_compute(tensor) != nullptr, "te program '{}' computes no '{}' to inline", program.name,
+             tensor);
+  Program out = program;
+  out.computes.clear();
+  Inliner inliner;
+  for (const Compute& compute : program.computes) {
+    Compute c = inliner.apply(compute);
+    const bool goes = tensors.count(c.name()) != 0;
+    if (goes) inliner.add(c);
+    if (!goes || program.is_output(c.name())) out.computes.push_back(std::move(c));
+  }
   return out;
 }
 

@@ -41,9 +41,9 @@ int count_reads(const Compute& compute, const std::string& tensor) {
   return reads;
 }
 
-int count_reads(const Program& program, const std::string& tensor) {
-  int reads = 0;
-  for (const Compute& compute : program.computes) reads += count_reads(compute, tensor);
+std::map<std::string, int> count_reads(const Program& program) {
+  std::map<std::string, int> reads;
+  for (const Compute& compute : program.computes) visit_reads(compute, [&](const Expr& load) { ++reads[load->name]; });
   return reads;
 }
 

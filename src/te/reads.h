@@ -1,6 +1,7 @@
 // What schedules and layouts ask about the maths: which tensors a program reads, where, and whether indices divide.
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,9 @@ void visit_reads(const Compute& compute, const std::function<void(const Expr& lo
 /// The loads of any of `tensors` in `compute`.
 std::vector<Expr> reads_of(const Compute& compute, const std::vector<Tensor>& tensors);
 
-/// Number of loads of `tensor` in one compute, in all of a program.
+/// Number of loads of `tensor` in one compute; of every tensor that is read, in all of a program.
 int count_reads(const Compute& compute, const std::string& tensor);
-int count_reads(const Program& program, const std::string& tensor);
+std::map<std::string, int> count_reads(const Program& program);
 
 /// Whether `compute` reads `tensor`, itself or through the computes that it reads.
 bool depends_on(const Program& program, const Compute& compute, const std::string& tensor);

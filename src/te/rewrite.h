@@ -2,6 +2,7 @@
 // twice for a layout.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 
 #include "te/te.h"
@@ -36,8 +37,20 @@ std::vector<Expr> logical_indices(const Layout& layout, const Shape& logical, st
 /// Bool: the element at the storage indices `indices` was not added by a kPad of the sequence.
 Expr inside_padding_bounds(const Layout& layout, const Shape& logical, std::vector<Expr> indices);
 
-/// Replaces every read of `tensor` (a compute without reduction and with one output) by its body and drops the compute,
-/// unless the tensor is an output of the program. A predicated read becomes select(predicate, body, 0).
-Program inline_compute(const Program& program, const std::string& tensor);
+/// Replaces reads of some computes by their bodies, in one compute after the other, producers first: the time of
+/// inlining many is that of one pass.
+class Inliner {
+ public:
+  /// `compute`, to which apply() came already, is replaced from now on; it has no reduction and one output.
+  void add(const Compute& compute);
+  /// `reader` without reads of them; a predicated read becomes select(predicate, body, 0).
+  Compute apply(Compute reader) const;
+
+ private:
+  std::map<std::string, Compute> inlined_;
+};
+
+/// Inlines `tensors` into their readers and drops their computes, but for those that are outputs of the program.
+Program inline_computes(const Program& program, const std::set<std::string>& tensors);
 
 }  // namespace tw::te

@@ -141,7 +141,7 @@ int64_t copies(const State& state) {
 
 State replay(const te::Program& program, const schedule::Schedule& schedule) {
   State state = schedule::make_state(program);
-  for (const Primitive& p : schedule.primitives()) schedule::apply_primitive(state, p);
+  schedule::apply_primitives(state, schedule.primitives());
   return state;
 }
 
@@ -180,7 +180,7 @@ schedule::Schedule random_schedule(const te::Program& program, uint64_t seed, in
     const Primitive proposal = Proposer(state, random).propose();
     State next = state;
     try {
-      schedule::apply_primitive(next, proposal);
+      schedule::apply_primitives(next, {&proposal, 1});
     } catch (const UserError&) {
       continue;
     }

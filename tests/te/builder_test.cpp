@@ -91,7 +91,7 @@ TEST(Inline, ReplacesEveryRead) {
     return guarded * load_if("T", kF32, {row, i[0]}, row >= 0 && row < 6) + t({i[0], i[1]});
   });
   const Program program = b.finish("p", {y});
-  const Program inlined = inline_compute(program, "T");
+  const Program inlined = inline_computes(program, {"T"});
   EXPECT_EQ(inlined.computes.size(), 1u);
   EXPECT_EQ(to_string(inlined).find("T["), std::string::npos);
   verify(inlined);
@@ -104,14 +104,15 @@ TEST(Inline, SubstitutesAllAxesAtOnce) {
   const Program program = samples::transpose_add(2, 3, 5);
   samples::Random random(1);
   const ValueMap inputs = samples::random_inputs(program, random, 1);
-  EXPECT_TRUE(samples::same(evaluate(inline_compute(program, "T"), inputs).at("Y"), evaluate(program, inputs).at("Y")));
+  EXPECT_TRUE(
+      samples::same(evaluate(inline_computes(program, {"T"}), inputs).at("Y"), evaluate(program, inputs).at("Y")));
 }
 
 TEST(Inline, KeepsOutputsAndRefusesReductions) {
   const Program program = samples::conv(2, 5, 3, 1, 1, samples::Guard::kSelect);
-  EXPECT_EQ(inline_compute(program, "Y").computes.size(), 2u);
-  EXPECT_THROW(inline_compute(program, "C"), InternalError);
-  EXPECT_THROW(inline_compute(program, "X"), InternalError);
+  EXPECT_EQ(inline_computes(program, {"Y"}).computes.size(), 2u);
+  EXPECT_THROW(inline_computes(program, {"C"}), InternalError);
+  EXPECT_THROW(inline_computes(program, {"X"}), InternalError);
 }
 
 TEST(Evaluate, KnownNumbers) {

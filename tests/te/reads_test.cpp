@@ -21,8 +21,8 @@ Program chain() {
 
 TEST(Reads, AreCountedAndCollected) {
   const Program p = chain();
-  EXPECT_EQ(count_reads(p, "a"), 2);
-  EXPECT_EQ(count_reads(p, "c"), 0);
+  EXPECT_EQ(count_reads(p)["a"], 2);
+  EXPECT_EQ(count_reads(p)["c"], 0);
   EXPECT_EQ(count_reads(*p.find_compute("c"), "b"), 1);
   const std::vector<Expr> reads = reads_of(*p.find_compute("c"), {p.tensor("b"), p.tensor("y"), p.tensor("a")});
   ASSERT_EQ(reads.size(), 2u);

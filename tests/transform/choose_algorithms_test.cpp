@@ -51,7 +51,7 @@ TransformContext measured() {
   t.levels = {
       {.name = "L1", .capacity_bytes = 32 << 10},
       {.name = "L2", .capacity_bytes = 512 << 10},
-      {.name = "L3", .capacity_bytes = 32 << 20, .shared = true, .read_per_ns = 60, .all_per_ns = 65},
+      {.name = "L3", .capacity_bytes = 32 << 20, .shared = true, .latency_ns = 20, .read_per_ns = 60, .all_per_ns = 65},
       {.name = "DRAM", .capacity_bytes = int64_t{16} << 30, .shared = true, .read_per_ns = 24, .all_per_ns = 47}};
   return context;
 }
@@ -85,6 +85,18 @@ TEST(ChooseAlgorithms, LessWeightWherePlanesAreSmall) {
   ConvProblem batch = small;
   batch.batch = 16;
   EXPECT_EQ(best(batch, WeightsHome::kMemory), 4);
+}
+
+// A tile of all depths is larger than the second cache: its transformed input would be read line by line.
+TEST(ChooseAlgorithms, DirectWhereOneTransformedTileFillsTheCache) {
+  ConvProblem deep{.channels = 960, .out_channels = 16, .depth = 6, .out_depth = 4, .taps = 3, .high = 14, .wide = 14};
+  const auto gain = [&](const ConvProblem& p) {
+    return conv_ns(p, 0, WeightsHome::kSharedCache, measured().target) /
+           conv_ns(p, 4, WeightsHome::kSharedCache, measured().target);
+  };
+  EXPECT_LT(gain(deep), 1);
+  deep.channels = 256;
+  EXPECT_GT(gain(deep), 1.5);
 }
 
 TEST(ChooseAlgorithms, StaysDirect) {

@@ -240,6 +240,26 @@ TEST(Construct, ImagesOfABatchShareTheirPadding) {
   EXPECT_GT(pixels, 0u);
 }
 
+// Blocks of the channels, with every tap of the window in each; the weights of a block lie together.
+TEST(Construct, ReductionBlocksOfAWindowAreItsChannels) {
+  targets::Target t = with_tiny_caches("cpu:x86-64-v3");
+  t.info.levels[1].capacity_bytes = 32 << 10;
+  t.info.levels[2].capacity_bytes = 256 << 10;
+  const te::Program p = padded_grouped_conv(2, 1, 32, 16);
+  size_t in_memory = 0;
+  for (const Construction& built : construct(t.families, {p, {"w"}}, t.info, nullptr)) {
+    check_candidate({p, {"w"}}, t, built, 1e-5);
+    const std::string text = schedule::to_string(built.schedule);
+    const size_t at = text.find("rfactor conv r0 [");
+    if (at == std::string::npos) continue;
+    ++in_memory;
+    const int64_t blocks = std::stoll(text.substr(at + 17));
+    const Shape stored = built.constant_layouts.at("w").storage_shape({16, 32, 3, 3});
+    EXPECT_EQ(Shape(stored.begin() + 1, stored.begin() + 5), (Shape{blocks, 3, 3, 32 / blocks}));
+  }
+  EXPECT_GT(in_memory, 0u);
+}
+
 TEST(Construct, ChannelsOfAGroupLieTogether) {
   const targets::Target t = targets::find_target("cpu:x86-64-v3");
   for (const auto& [c, together] : {std::pair<int64_t, bool>{16, true}, {4, false}}) {

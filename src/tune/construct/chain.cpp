@@ -210,13 +210,13 @@ class ChainBuilder {
     out.constant_layouts.insert(chain_.layouts.begin(), chain_.layouts.end());
     for (const auto& [sum, tiling] : plan.tilings) {
       const Problem whole(chain_.program, sum, target_);
-      place_b(whole.problem, tiling.tile.vectors * whole.problem.lanes, task_, target_, out);
+      place_b(whole.problem, tiling, task_, target_, out);
     }
     const te::Program block = schedule::block_program(chain_, plan.extents);
     TilePlace place;
     place.shares_blocks = true;
     const ContractionTiling& last = plan.tilings.at(chain_.last);
-    place = {chain_.output, schedule_contraction({whole_.problem, last, chain_.output, place}, out.schedule)};
+    place = {chain_.output, schedule_contraction({whole_.problem, last, chain_.output, {}, place}, out.schedule)};
     for (auto segment = chain_.segments.rbegin(); segment != chain_.segments.rend(); ++segment) {
       const te::Program stages = schedule::segment_program(block, *segment);
       if (segment->sum.empty()) {
@@ -224,7 +224,8 @@ class ChainBuilder {
                       out.schedule);
       } else {
         const Problem local(stages, segment->sum, target_);
-        schedule_contraction({local.problem, plan.tilings.at(segment->sum), segment->output(), place}, out.schedule);
+        schedule_contraction({local.problem, plan.tilings.at(segment->sum), segment->output(), {}, place},
+                             out.schedule);
       }
     }
     out.trace = trace(plan, block);

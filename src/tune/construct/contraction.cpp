@@ -142,8 +142,8 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
     for (ContractionTiling& tiling : tilings(problem)) {
       if (candidates.size() == all) break;
       Construction candidate = base;
-      place_b(problem, tiling.tile.vectors * problem.lanes, task, target, candidate);
-      schedule_contraction({problem, tiling, *output}, candidate.schedule);
+      const Panels panels = place_b(problem, tiling, task, target, candidate);
+      schedule_contraction({problem, tiling, *output, panels}, candidate.schedule);
       // Tilings that differ in a loop of one iteration have one schedule.
       if (std::ranges::any_of(candidates, [&](const Construction& c) { return is_same(c, candidate); })) continue;
       candidate.predicted_ns = tiling.predicted_ns;

@@ -37,6 +37,7 @@ class ContractionScheduler {
         t_(loops.tiling),
         place_(loops.place),
         output_(loops.output),
+        panels_(loops.panels),
         sum_(p_.match.compute->name()),
         s_(s) {}
 
@@ -105,7 +106,7 @@ class ContractionScheduler {
 
   // Sums of a block lie in memory while blocks of the reduction pass over it.
   void blocked() {
-    s_.rfactor_blocks(sum_, p_.reductions[0].name, t_.reduction_blocks);
+    s_.rfactor_blocks(sum_, p_.reductions[cut_reduction(p_)].name, t_.reduction_blocks);
     Names outer = axis_names(p_.match.batch);
     if (has_epilogue()) outer = block_output();
     const CutLoops cut = cut_to_tiles(sum_, !has_epilogue());
@@ -193,9 +194,12 @@ class ContractionScheduler {
   int64_t window_fmas() const {
     if (p_.reductions.size() < 2) return kUnrolledFmas + 1;
     int64_t fmas = t_.tile.outer * t_.tile.inner * t_.tile.vectors;
-    for (const te::Axis& r : p_.reductions) fmas *= r.extent;
+    for (size_t r = 0; r < p_.reductions.size(); ++r) fmas *= steps(r);
     return fmas;
   }
+
+  // Of reduction `r` inside a block.
+  int64_t steps(size_t r) const { return p_.reductions[r].extent / (r == cut_reduction(p_) ? t_.reduction_blocks : 1); }
 
   // The reduction loops of `stage`, the innermost one cut for unrolling.
   Names reductions(const std::string& stage) {
@@ -206,8 +210,7 @@ class ContractionScheduler {
       return loops;
     }
     const std::string inner = loops.back();
-    const int64_t extent = p_.reductions.back().extent / (p_.reductions.size() == 1 ? t_.reduction_blocks : 1);
-    s_.split(stage, inner, {std::min(extent, kReductionUnroll)});
+    s_.split(stage, inner, {std::min(steps(p_.reductions.size() - 1), kReductionUnroll)});
     s_.unroll(stage, inner + ".1");
     loops.back() = inner + ".0";
     loops.push_back(inner + ".1");
@@ -227,12 +230,34 @@ class ContractionScheduler {
     s_.vectorize(stage, column() + ".1");
     if (p_.match.compute->body[0].type().is_float() && !p_.match.words)
       s_.tensorize(stage, order.front(), "fma_tile", {});
+    prefetch_panel(stage, consumer, tile);
+  }
+
+  // While one panel of B is used by the tiles of a block, the next one comes nearer: in a window, for each tap the part
+  // of it that the tap reads.
+  void prefetch_panel(const std::string& stage, const std::string& consumer, const std::string& tile) {
+    if (panels_.tensor.empty() || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
+    constexpr int64_t kMostLines = 4;  // in an iteration: more of them take slots from the products
+    const te::Axis& inner = p_.reductions.back();
+    const int64_t steps = this->steps(p_.reductions.size() - 1);
+    const int64_t width = t_.tile.vectors * p_.lanes;
+    int64_t panel = width;
+    for (const te::Axis& r : p_.reductions) panel *= r.extent;
+    Names loops = {inner.name + ".0"};
+    int64_t iterations = ceil_div(steps, kReductionUnroll);
+    if (!p_.match.rows.empty() && tile.starts_with(p_.match.rows.back().name + ".")) {
+      loops.insert(loops.end(), {consumer, tile});
+      iterations *= p_.match.rows.size() > 1 ? trips(tile) : t_.row_tiles;
+    }
+    const int64_t lines = ceil_div(steps * width, iterations * panels_.line);
+    if (lines <= kMostLines) s_.prefetch(stage, loops, panels_.tensor, {panel, lines, panels_.line});
   }
 
   const ContractionProblem& p_;
   const ContractionTiling& t_;
   const TilePlace& place_;
   std::string output_;
+  Panels panels_;
   std::string sum_;
   Schedule& s_;
 };

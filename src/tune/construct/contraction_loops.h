@@ -4,6 +4,7 @@
 #include <string>
 
 #include "schedule/schedule.h"
+#include "tune/construct/contraction_operands.h"
 #include "tune/construct/contraction_tiles.h"
 #include "tune/construct/tile_place.h"
 
@@ -13,6 +14,7 @@ struct ContractionLoops {
   const ContractionProblem& problem;
   const ContractionTiling& tiling;
   std::string output;  // stage that owns the tiles: the sum itself or the end of its epilogue
+  Panels panels = {};
   TilePlace place = {};
 };
 

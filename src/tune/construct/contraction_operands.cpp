@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/model_units.h"
 #include "expr/affine.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -24,32 +25,50 @@ int64_t stride_bytes(const te::Program& program, const Expr& read, const std::st
   return stride * tensor.type.bytes();
 }
 
-// The panel layout of B: batch dims, column block, reduction dims in loop order, columns of the block.
-Result<Layout> panel_layout(const ContractionProblem& problem, int64_t panel) {
+// The dimension of B whose blocks lie one after the other: of the reduction that is cut; or -1, also for the outermost
+// reduction, which lies so as it is.
+int blocked_dim(const ContractionProblem& problem, const ContractionTiling& tiling) {
+  const size_t cut = cut_reduction(problem);
+  if (tiling.reduction_blocks == 1 || cut == 0) return -1;
+  const te::Axis& axis = problem.reductions[cut];
+  const int d = schedule::dim_of_axis(problem.match.b, axis.name);
+  const Shape& shape = problem.program.tensor(problem.match.b->name).shape;
+  return d >= 0 && shape[d] == axis.extent && axis.extent % tiling.reduction_blocks == 0 ? d : -1;
+}
+
+// The panel layout of B: batch dims, column block, block of the reduction that is cut, reduction dims in loop order,
+// columns of the block.
+Result<Layout> panel_layout(const ContractionProblem& problem, const ContractionTiling& tiling) {
   const Contraction& match = problem.match;
   const Expr& b = match.b;
   const Shape& shape = problem.program.tensor(b->name).shape;
   const int column = schedule::dim_of_axis(b, match.column.name);
   if (column < 0) return declined("the columns of {} are not one of its dimensions", b->name);
+  const int64_t panel = tiling.tile.vectors * problem.lanes;
   const int64_t blocks = ceil_div(shape[column], panel);
   Layout layout;
   if (blocks * panel != shape[column]) layout = layout.pad(column, 0, blocks * panel - shape[column]);
   layout = layout.split(column, {blocks, panel});
-  const auto shifted = [&](int d) { return static_cast<int64_t>(d < column ? d : d + 1); };
+  const int cut = blocked_dim(problem, tiling);
+  const auto shifted = [&](int d) { return d + (d > column ? 1 : 0) + (cut >= 0 && d > cut ? 1 : 0); };
+  if (cut >= 0)
+    layout =
+        layout.split(cut + (cut > column ? 1 : 0), {tiling.reduction_blocks, shape[cut] / tiling.reduction_blocks});
   std::vector<int64_t> order;
   for (size_t d = 0; d < shape.size(); ++d) {
     const bool reduced =
         std::ranges::any_of(match.compute->reduce_axes, [&](const te::Axis& r) { return uses_var(b.arg(d), r.name); });
     if (static_cast<int>(d) != column && !reduced) order.push_back(shifted(static_cast<int>(d)));
   }
-  order.push_back(column);
+  order.push_back(shifted(column));
+  if (cut >= 0) order.push_back(shifted(cut));
   for (const te::Axis& r : problem.reductions) {
     const int d = schedule::dim_of_axis(b, r.name);
     if (d < 0) return declined("reduction axis {} is not a dimension of {}", r.name, b->name);
-    order.push_back(shifted(d));
+    order.push_back(shifted(d) + (d == cut ? 1 : 0));
   }
-  order.push_back(column + 1);
-  if (order.size() != shape.size() + 1)
+  order.push_back(shifted(column) + 1);
+  if (order.size() != shape.size() + (cut >= 0 ? 2 : 1))
     return declined("{} has dimensions that are neither batch, column nor reduction", b->name);
   return layout.reorder(order);
 }
@@ -78,18 +97,22 @@ std::vector<te::Axis> reduction_order(const te::Program& program, const Contract
   return loops;
 }
 
-void place_b(const ContractionProblem& problem, int64_t panel, const GroupTask& task, const TargetInfo& target,
-             Construction& out) {
+Panels place_b(const ContractionProblem& problem, const ContractionTiling& tiling, const GroupTask& task,
+               const TargetInfo& target, Construction& out) {
   const std::string& b = problem.match.b->name;
-  const Result<Layout> layout = panel_layout(problem, panel);
-  if (!layout.ok()) return;
-  const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program, b) == 1;
+  const int64_t line = line_elements(target, problem.match.b.type());
+  const Result<Layout> layout = panel_layout(problem, tiling);
+  if (!layout.ok()) return {};
+  const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program)[b] == 1;
   if (constant) {
     out.constant_layouts[b] = *layout;
-  } else if (row_count(problem.match) >= kPackMinimumRows) {
-    out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
-    schedule_elementwise(out.schedule, problem.program, packed_copy(problem.program.tensor(b), *layout), target);
+    return {b, line};
   }
+  if (row_count(problem.match) < kPackMinimumRows) return {};
+  const te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
+  out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
+  schedule_elementwise(out.schedule, problem.program, copy, target);
+  return {copy.name(), line};
 }
 
 }  // namespace tw::tune

@@ -1,5 +1,6 @@
 // How the operands of a contraction are read: the order of its reductions, and B in panels.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "tune/construct/construct.h"
@@ -11,9 +12,15 @@ namespace tw::tune {
 /// first in a convolution's definition, and is contiguous in channels-last storage.)
 std::vector<te::Axis> reduction_order(const te::Program& program, const schedule::Contraction& match);
 
-/// Stores B in panels of `panel` columns where it is a constant, or copies it there where enough rows read it, or
-/// leaves it.
-void place_b(const ContractionProblem& problem, int64_t panel, const GroupTask& task, const TargetInfo& target,
-             Construction& out);
+/// B stored so that a register tile reads one line after the other: [.., columns / panel, reductions.., panel].
+struct Panels {
+  std::string tensor;  // empty: B is not stored so
+  int64_t line = 0;    // its elements in a line of the nearest cache
+};
+
+/// Stores B in panels of a register tile's columns, block of the reduction by block, where it is a constant, or copies
+/// it there where enough rows read it, or leaves it.
+Panels place_b(const ContractionProblem& problem, const ContractionTiling& tiling, const GroupTask& task,
+               const TargetInfo& target, Construction& out);
 
 }  // namespace tw::tune

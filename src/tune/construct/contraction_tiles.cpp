@@ -21,6 +21,7 @@ constexpr int kTilesOfWidth = 2;         // best ones of each number of vectors 
 constexpr int kMostAlike = 3;            // candidates that differ in their blocks only
 constexpr size_t kTilesPerLevel = 3;     // rTiles kept for each memory level
 constexpr double kAccumulateSlots = 10;  // entering a tile again and adding one vector of its sums to memory
+constexpr double kLoopSlots = 80;        // leaving the innermost loop and entering it again, for another tap
 constexpr double kCacheShare = 0.75;
 constexpr double kWidenSlots = 1;  // making an f32 of a 16-bit float: a shift, or a conversion
 
@@ -118,14 +119,26 @@ class Tiler {
   }
 
  private:
-  // The first ones, but not too many that share register tile and reduction: where the model errs, it errs for all of
-  // them.
+  // The first ones, but not too many that share register tile and reduction, nor more than half of any first few with
+  // sums in memory while there are others: where the model errs, it errs for all of them.
   std::vector<ContractionTiling> varied(size_t limit) const {
-    std::vector<ContractionTiling> kept;
+    std::vector<const ContractionTiling*> whole, cut;  // by the reduction; best last
     std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int> alike;
     for (const ContractionTiling& t : found_) {
-      if (kept.size() == limit) break;
-      if (alike[{t.tile.outer, t.tile.inner, t.tile.vectors, t.reduction_blocks}]++ < kMostAlike) kept.push_back(t);
+      if (alike[{t.tile.outer, t.tile.inner, t.tile.vectors, t.reduction_blocks}]++ < kMostAlike)
+        (t.reduction_blocks > 1 ? cut : whole).push_back(&t);
+    }
+    std::ranges::reverse(whole);
+    std::ranges::reverse(cut);
+    std::vector<ContractionTiling> kept;
+    size_t cut_kept = 0;
+    while (kept.size() < limit && !(whole.empty() && cut.empty())) {
+      const bool takes_cut = whole.empty() || (!cut.empty() && cut_kept <= kept.size() / 2 &&
+                                               cut.back()->predicted_ns < whole.back()->predicted_ns);
+      auto& from = takes_cut ? cut : whole;
+      kept.push_back(*from.back());
+      from.pop_back();
+      cut_kept += takes_cut ? 1 : 0;
     }
     return kept;
   }
@@ -168,6 +181,8 @@ class Tiler {
     return problem;
   }
 
+  size_t cut_axis() const { return axes_.first_reduction + cut_reduction(p_); }
+
   int64_t reduction_steps() const {
     int64_t steps = 1;
     for (const te::Axis& r : p_.reductions) steps *= r.extent;
@@ -192,15 +207,16 @@ class Tiler {
   int64_t panel(const RegisterTile& tile) const { return tile.vectors * p_.lanes; }
   int64_t column_tiles(const RegisterTile& tile) const { return ceil_div(extent(axes_.column), panel(tile)); }
 
-  // Into how many blocks the outermost reduction may be cut: not at all, and so that a panel of B fits half of L1 or a
-  // quarter of L2. Blocks are equal and multiples of the unrolled steps; sums of one vector product are not cut.
+  // Into how many blocks the longest reduction may be cut: not at all, and so that a panel of B, for all of the other
+  // reductions, fits half of L1 or a quarter of L2. Blocks are equal and multiples of the unrolled steps; sums of one
+  // vector product are not cut.
   std::vector<int64_t> reduction_blocks(const RegisterTile& tile) const {
     std::vector<int64_t> blocks = {1};
-    const bool cuts = !p_.match.a_uses_column && p_.reductions.size() == 1 && target_.levels.size() > 2 &&
+    const bool cuts = !p_.match.a_uses_column && !p_.reductions.empty() && target_.levels.size() > 2 &&
                       p_.match.compute->body[0].type().is_float() && !p_.match.words && row_tiles(tile) > 1;
     if (!cuts) return blocks;
-    const int64_t steps = p_.reductions[0].extent;
-    const int64_t bytes = steps * panel(tile) * nest_.accesses[1].element_bytes;
+    const int64_t steps = extent(cut_axis());
+    const int64_t bytes = reduction_steps() * panel(tile) * nest_.accesses[1].element_bytes;
     for (const int64_t room : {target_.levels[0].capacity_bytes / 2, target_.levels[1].capacity_bytes / 4}) {
       for (int64_t n = ceil_div(bytes, room); n <= 2 * ceil_div(bytes, room); ++n) {
         if (steps % n != 0 || (steps / n) % 4 != 0) continue;
@@ -255,14 +271,20 @@ class Tiler {
     return static_cast<double>(count(count, 0)) / static_cast<double>(points);
   }
 
+  // What blocks of the reduction cost on the tiled axes: adding sums to memory, and the loops over the taps of a window
+  // once more for each tile and block.
+  double block_slots(const ContractionTiling& t) const {
+    int64_t rows = axes_.has_rows() ? extent(axes_.row_inner()) : 1;
+    if (axes_.has_two_rows()) rows *= extent(axes_.row_blocked());
+    const int64_t sums = rows * column_tiles(t.tile) * t.tile.vectors;
+    const int64_t taps = reduction_steps() / extent(cut_axis());
+    return kAccumulateSlots * static_cast<double>(sums * t.reduction_blocks) +
+           kLoopSlots * static_cast<double>((taps - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
+  }
+
   double arithmetic_ns(const ContractionTiling& t) const {
     double slots = t.tile.slots * static_cast<double>(reduction_steps()) * summed_share_;
-    if (t.reduction_blocks > 1) {
-      const double vectors = static_cast<double>(column_tiles(t.tile) * t.tile.vectors);
-      double rows = 1;
-      for (const te::Axis& row : p_.match.rows) rows *= static_cast<double>(row.extent);
-      slots += kAccumulateSlots * vectors * rows * static_cast<double>(t.reduction_blocks);
-    }
+    if (t.reduction_blocks > 1) slots += block_slots(t);
     for (size_t a = 0; a < axes_.column; ++a) {
       const bool tiled = axes_.has_rows() && (a == axes_.row_inner() || a == axes_.row_blocked());
       if (!tiled) slots *= static_cast<double>(extent(a)) * nonzero_shares_[a];
@@ -273,6 +295,12 @@ class Tiler {
   int64_t row_blocks(const ContractionTiling& t) const { return ceil_div(row_tiles(t.tile), t.row_tiles); }
   int64_t column_blocks(const ContractionTiling& t) const { return ceil_div(column_tiles(t.tile), t.column_tiles); }
 
+  // Register tiles along the tiled axes.
+  int64_t plane_tiles(const ContractionTiling& t) const {
+    const int64_t inner = axes_.has_two_rows() ? ceil_div(extent(axes_.row_inner()), t.tile.inner) : 1;
+    return row_tiles(t.tile) * inner * column_tiles(t.tile);
+  }
+
   // Tiles that threads share: whole blocks when their sums lie in memory, else register tiles.
   int64_t parallel_tiles(const ContractionTiling& t) const {
     int64_t tiles = 1;
@@ -281,8 +309,7 @@ class Tiler {
       if (!blocked) tiles *= extent(a);
     }
     if (t.reduction_blocks > 1) return tiles * row_blocks(t) * column_blocks(t);
-    const int64_t inner = axes_.has_two_rows() ? ceil_div(extent(axes_.row_inner()), t.tile.inner) : 1;
-    return tiles * row_tiles(t.tile) * inner * column_tiles(t.tile);
+    return tiles * plane_tiles(t);
   }
 
   Nest loops(const ContractionTiling& t) const {
@@ -301,9 +328,8 @@ class Tiler {
           for (size_t a = axes_.first_row; axes_.has_rows() && a < axes_.row_blocked(); ++a) add(a, extent(a), 1);
           if (axes_.has_rows()) add(axes_.row_blocked(), row_blocks(t), t.row_tiles * unit);
         });
-    const bool reduces = !p_.reductions.empty();
-    const int64_t steps = reduces ? ceil_div(p_.reductions[0].extent, t.reduction_blocks) : 1;
-    if (t.reduction_blocks > 1) add(axes_.first_reduction, t.reduction_blocks, steps);
+    const auto steps = [&](size_t a) { return ceil_div(extent(a), a == cut_axis() ? t.reduction_blocks : 1); };
+    if (t.reduction_blocks > 1) add(cut_axis(), t.reduction_blocks, steps(cut_axis()));
     pair(
         t.columns_around, [&] { add(axes_.column, t.column_tiles, panel(t.tile)); },
         [&] {
@@ -311,8 +337,7 @@ class Tiler {
           if (axes_.has_two_rows())
             add(axes_.row_inner(), ceil_div(extent(axes_.row_inner()), t.tile.inner), t.tile.inner);
         });
-    for (size_t r = 0; r < p_.reductions.size(); ++r)
-      add(axes_.first_reduction + r, r == 0 ? steps : p_.reductions[r].extent, 1);
+    for (size_t a = axes_.first_reduction; a < axes_.all.size(); ++a) add(a, steps(a), 1);
     if (axes_.has_rows()) add(axes_.row_blocked(), unit, 1);
     if (axes_.has_two_rows()) add(axes_.row_inner(), t.tile.inner, 1);
     add(axes_.column, panel(t.tile), 1);
@@ -327,7 +352,7 @@ class Tiler {
       space.alignment[a].enlarges = a == axes_.column || (axes_.has_rows() && a == axes_.row_blocked());
       if (a >= axes_.first_reduction) start[a] = extent(a);
     }
-    if (blocks > 1) start[axes_.first_reduction] = ceil_div(extent(axes_.first_reduction), blocks);
+    if (blocks > 1) start[cut_axis()] = ceil_div(extent(cut_axis()), blocks);
     space.alignment[axes_.column].unit = start[axes_.column] = panel(tile);
     if (axes_.has_two_rows()) start[axes_.row_inner()] = extent(axes_.row_inner());
     if (axes_.has_rows()) space.alignment[axes_.row_blocked()].unit = start[axes_.row_blocked()] = row_unit(tile);
@@ -401,6 +426,11 @@ class Tiler {
 const te::Axis* blocked_row(const schedule::Contraction& match) {
   const size_t rows = match.rows.size();
   return rows == 0 ? nullptr : &match.rows[rows > 1 ? rows - 2 : 0];
+}
+
+size_t cut_reduction(const ContractionProblem& problem) {
+  const auto longest = std::ranges::max_element(problem.reductions, {}, &te::Axis::extent);
+  return problem.reductions.empty() ? 0 : static_cast<size_t>(longest - problem.reductions.begin());
 }
 
 std::vector<ContractionTiling> tile_contraction(const ContractionProblem& problem, const TargetInfo& target,

@@ -18,7 +18,8 @@ struct ContractionProblem {
 };
 
 /// Loops around the register tile, outermost first: batch; blocks of columns and rows (or rows and columns); blocks of
-/// the outermost reduction; tiles of columns and rows inside a block (or rows and columns); the rest of the reduction.
+/// the longest reduction; tiles of columns and rows inside a block (or rows and columns); the reduction inside its
+/// block.
 struct ContractionTiling {
   RegisterTile tile;
   int64_t column_tiles = 1;      // in a block
@@ -32,6 +33,9 @@ struct ContractionTiling {
 
 /// The row axis that is cut into blocks: the second innermost one, or the only one; null without rows.
 const te::Axis* blocked_row(const schedule::Contraction& match);
+
+/// The number of the reduction that is cut into blocks: the longest one, of a convolution its channels; 0 without one.
+size_t cut_reduction(const ContractionProblem& problem);
 
 /// At most `limit` tilings, best predicted first, all different.
 std::vector<ContractionTiling> tile_contraction(const ContractionProblem& problem, const TargetInfo& target,

@@ -5,6 +5,8 @@
 // are computed point by point with the register tile of a contraction, then transformed back from the cache. The
 // transformed input of a block of tiles is computed there too, or before, by a kernel of its own, when threads share
 // the channels of one block.
+#include "ops/winograd.h"
+
 #include "schedule/stages.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
@@ -71,6 +73,9 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   place_input(program, *stages, target, base.schedule);
   schedule_side_stages(program, *stages, target, base.schedule);
 
+  const std::string precision =
+      fmt::format("precision: F({0} x {0}, 3 x 3), error bound {1:.3g} times the direct sum's", problem.m,
+                  ops::winograd_growth(problem.m));
   Candidates candidates;
   for (const WinogradBlocks& blocks : block_winograd(problem, target, kCandidates)) {
     WinogradPlan plan{*stages, *axes, problem, blocks, weights, *output, {}, {}};
@@ -80,6 +85,7 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
     candidate.constant_layouts = plan.layouts;
     candidate.predicted_ns = blocks.predicted_ns;
     candidate.trace = blocks.trace;
+    candidate.trace.push_back(precision);
     schedule_winograd(plan, target, candidate.schedule);
     candidates.push_back(std::move(candidate));
   }

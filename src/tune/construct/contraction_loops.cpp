@@ -239,17 +239,17 @@ class ContractionScheduler {
     if (panels_.tensor.empty() || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
     constexpr int64_t kMostLines = 4;  // in an iteration: more of them take slots from the products
     const te::Axis& inner = p_.reductions.back();
-    const int64_t steps = this->steps(p_.reductions.size() - 1);
+    const int64_t inner_steps = steps(p_.reductions.size() - 1);
     const int64_t width = t_.tile.vectors * p_.lanes;
     int64_t panel = width;
     for (const te::Axis& r : p_.reductions) panel *= r.extent;
     Names loops = {inner.name + ".0"};
-    int64_t iterations = ceil_div(steps, kReductionUnroll);
+    int64_t iterations = ceil_div(inner_steps, kReductionUnroll);
     if (!p_.match.rows.empty() && tile.starts_with(p_.match.rows.back().name + ".")) {
       loops.insert(loops.end(), {consumer, tile});
       iterations *= p_.match.rows.size() > 1 ? trips(tile) : t_.row_tiles;
     }
-    const int64_t lines = ceil_div(steps * width, iterations * panels_.line);
+    const int64_t lines = ceil_div(inner_steps * width, iterations * panels_.line);
     if (lines <= kMostLines) s_.prefetch(stage, loops, panels_.tensor, {panel, lines, panels_.line});
   }
 

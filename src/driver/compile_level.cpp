@@ -76,10 +76,10 @@ class LevelCompiler {
       }
     }
     if (rounded == 0) return;
-    out_.warnings.push_back(fmt::format(
-        "--precision fast: '{}' for {} rounds {} activations, and the weights that they are multiplied with, "
-        "to bf16",
-        entry.plan.name, code_.target, rounded));
+    const std::string count = rounded == 1 ? "1 activation" : fmt::format("{} activations", rounded);
+    out_.warnings.push_back(
+        fmt::format("--precision fast: '{}' for {}: {} rounded to bf16, with the weights beside them", entry.plan.name,
+                    code_.target, count));
   }
 
   void progress(int64_t done, int64_t total) const {

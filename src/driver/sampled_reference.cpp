@@ -101,7 +101,9 @@ class Sampler {
       case Op::kLoad:
         return translate_load(*e, std::move(args), place);
       case Op::kBitcast:
-        if (e.type().is_float() || e.arg(0).type().is_float()) reason_ = "its maths looks at the bits of floats";
+        // The numbers of a word of floats are read; the bits of a computed float are not known.
+        if (!e.arg(0).type().is_float()) return cast(sampled_type(e.type()), bitcast(e.type(), args[0]));
+        reason_ = "its maths looks at the bits of floats";
         return e.type().is_float() ? float_imm(0, DataType::f64()) : imm(e.type(), 0);
       default:
         return args.size() == 1 ? unary(e.op(), args[0]) : binary(e.op(), args[0], args[1]);

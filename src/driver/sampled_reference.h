@@ -32,7 +32,7 @@ struct SampledReference {
 
 /// The reference of `program` at the given elements of each of its outputs (by name). Only what the points need is
 /// computed: a compute that is read at e(p, r) is sampled over the points p and those reduction axes r that occur.
-/// Declines when the maths looks at the bits of floats.
+/// Declines when the maths looks at the bits of computed floats.
 Result<SampledReference> sample_reference(const te::Program& program,
                                           const std::map<std::string, std::vector<int64_t>>& elements);
 

@@ -57,6 +57,7 @@ ValueId add_zero(Graph& g, Zero kind, const std::string& name, DataType type, in
   if (kind == Zero::kRunTime) return g.add_input(name, {type, {}});
   RefTensor zero = bytes(type, kind == Zero::kEach ? Shape{each} : Shape{}, 77);
   if (kind == Zero::kNone) zero.ints = {0};
+  if (kind == Zero::kKnown) zero.ints = {11};
   return add_constant(g, name, zero);
 }
 

@@ -239,7 +239,8 @@ class ContractionScheduler {
     for (const std::string& row : rows) s_.unroll(stage, row);
     s_.unroll(stage, column() + ".0");
     s_.vectorize(stage, column() + ".1");
-    if (p_.match.compute->body[0].type().is_float()) s_.tensorize(stage, order.front(), "fma_tile", {});
+    if (p_.match.compute->body[0].type().is_float() && !p_.match.words)
+      s_.tensorize(stage, order.front(), "fma_tile", {});
     prefetch_panel(stage, consumer, tile);
   }
 

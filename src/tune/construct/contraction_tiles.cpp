@@ -213,7 +213,7 @@ class Tiler {
   std::vector<int64_t> reduction_blocks(const RegisterTile& tile) const {
     std::vector<int64_t> blocks = {1};
     const bool cuts = !p_.match.a_uses_column && !p_.reductions.empty() && target_.levels.size() > 2 &&
-                      p_.match.compute->body[0].type().is_float() && row_tiles(tile) > 1;
+                      p_.match.compute->body[0].type().is_float() && !p_.match.words && row_tiles(tile) > 1;
     if (!cuts) return blocks;
     const int64_t steps = extent(cut_axis());
     const int64_t bytes = reduction_steps() * panel(tile) * nest_.accesses[1].element_bytes;

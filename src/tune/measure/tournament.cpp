@@ -139,17 +139,35 @@ void Tournament::race_once(size_t i) {
   if (count >= options_.samples || (count >= kFewestSamples && spent > kMaxRaceNs)) entrant.racing = false;
 }
 
-// A warm run alone is a rough time, that of the first candidate above all: only what is far behind goes.
+// A warm run alone is a rough time: only what is far behind goes, and not by one run. The first candidate of all meets
+// a processor that has rested.
 void Tournament::drop_by_first_run() {
   constexpr double kRoughness = 2.4;
-  double best = INFINITY;
-  for (const Entrant& e : entrants_) {
-    if (e.racing) best = std::min(best, e.run_ns);
+  const auto limit = [&] {
+    double best = INFINITY;
+    for (const Entrant& e : entrants_) {
+      if (e.racing) best = std::min(best, e.run_ns);
+    }
+    return kRoughness * options_.drop_ratio * best;
+  };
+  for (size_t i = 0; i < entrants_.size() && !stopped(); ++i) {
+    if (entrants_[i].racing && entrants_[i].run_ns > limit()) run_again(i);
   }
   for (Entrant& e : entrants_) {
-    e.far_behind = e.racing && e.run_ns > kRoughness * options_.drop_ratio * best;
+    e.far_behind = e.racing && e.run_ns > limit();
     e.racing = e.racing && !e.far_behind;
   }
+}
+
+void Tournament::run_again(size_t i) {
+  Entrant& entrant = entrants_[i];
+  if (!load(i)) return;
+  Request request;
+  request.question = Question::kSample;
+  request.slot = static_cast<int64_t>(i);
+  const Reply reply = worker_.ask(request, patience(2 * entrant.run_ns));
+  if (!settle(i, reply)) return;
+  for (const Sample& s : reply.answer.samples) entrant.run_ns = std::min(entrant.run_ns, s.nanoseconds);
 }
 
 void Tournament::drop_slow_ones() {

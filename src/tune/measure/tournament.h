@@ -26,6 +26,7 @@ class Tournament {
   bool load(size_t i);
   void race_once(size_t i);
   void drop_by_first_run();
+  void run_again(size_t i);
   void drop_slow_ones();
   bool settle(size_t i, const Reply& reply);
   double patience(double runs_ns) const;

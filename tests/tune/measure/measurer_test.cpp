@@ -66,6 +66,18 @@ TEST(Measurer, ASlowCandidateIsDroppedEarly) {
   EXPECT_LT(measured[0].timing.samples, measured[1].timing.samples);
 }
 
+// The first run of all meets a processor that has rested: no candidate is dropped by it.
+TEST(Measurer, OneSlowRunDropsNoCandidate) {
+  WorkerMeasurer measurer(worker_options());
+  MeasureOptions options;
+  options.threads = 1;
+  const std::vector<Workload> candidates = {testing::workload(testing::count_down(400'000), 1),
+                                            testing::workload(testing::slow_at_first(200'000), 1)};
+  const std::vector<Measured> measured = measurer.measure(candidates, options);
+  ASSERT_EQ(measured[1].outcome, Outcome::kMeasured);
+  EXPECT_LT(measured[1].timing.best_decile_ns, measured[0].timing.best_decile_ns);
+}
+
 TEST(Measurer, EveryFaultHasItsOutcomeAndLeavesTheOthersAlone) {
   WorkerMeasurer measurer(worker_options());
   const std::vector<Workload> candidates = {

@@ -247,8 +247,8 @@ class ContractionScheduler {
   // While one panel of B is used by the tiles of a block, the next one comes nearer: in a window, for each tap the part
   // of it that the tap reads.
   void prefetch_panel(const std::string& stage, const std::string& consumer, const std::string& tile) {
-    if (panels_.tensor.empty() || panels_.inside || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
-    constexpr int64_t kMostLines = 4;  // in an iteration: more of them take slots from the products
+    if (!panels_.streams || panels_.inside || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
+    constexpr int64_t kMostLines = 2;  // in an iteration: more of them take slots from the products
     const te::Axis& inner = p_.reductions.back();
     const int64_t inner_steps = steps(p_.reductions.size() - 1);
     const int64_t width = t_.tile.vectors * p_.lanes;

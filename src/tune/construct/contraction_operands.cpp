@@ -13,6 +13,7 @@ namespace {
 
 using schedule::Contraction;
 
+constexpr double kResident = 0.5;         // of the second cache: the rest holds A and sums
 constexpr int64_t kPackMinimumRows = 16;  // rows that must reuse a packed B before the copy pays
 
 // Coefficient of `axis` in the row-major element offset of `read` in units of bytes; 0 when it is not linear.
@@ -102,15 +103,18 @@ Panels place_b(const ContractionProblem& problem, const ContractionTiling& tilin
   const int64_t line = line_elements(target, problem.match.b.type());
   const Result<Layout> layout = panel_layout(problem, tiling);
   if (!layout.ok()) return {};
+  const te::Tensor& tensor = problem.program.tensor(b);
+  const bool streams = target.levels.size() > 2 && num_elements(tensor.shape) * tensor.type.bytes() >
+                                                       kResident * static_cast<double>(target.levels[1].capacity_bytes);
   const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program)[b] == 1;
   if (constant) {
     out.constant_layouts[b] = *layout;
-    return {b, line};
+    return {b, line, std::nullopt, false, streams};
   }
   if (row_count(problem.match) < kPackMinimumRows) return {};
   out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
   te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
-  return {copy.name(), line, std::move(copy)};
+  return {copy.name(), line, std::move(copy), false, streams};
 }
 
 }  // namespace tw::tune

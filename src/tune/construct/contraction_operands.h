@@ -19,6 +19,7 @@ struct Panels {
   int64_t line = 0;                 // its elements in a line of the nearest cache
   std::optional<te::Compute> copy;  // the stage that stores it; none: it is a constant
   bool inside = false;              // copied panel by panel by the tile of threads that reads it
+  bool streams = false;             // it does not fit the second cache: panels come from beyond
 };
 
 /// Stores B in panels of a register tile's columns, block of the reduction by block, where it is a constant, or copies

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "driver/run_values.h"
+#include "expr/word_product.h"
 #include "runtime/format/container.h"
 #include "support/error.h"
 #include "support/math.h"
@@ -112,5 +113,16 @@ std::vector<uint8_t> keep_buffers_apart(const std::vector<uint8_t>& bytes) {
 }
 
 graph::Graph without_groups(const graph::Graph& graph) { return Flattener(graph).run(); }
+
+int64_t count_rounded(const graph::Graph& groups) {
+  int64_t rounded = 0;
+  for (const graph::Node& group : groups.nodes) {
+    for (const graph::Node& node : group.body->nodes) {
+      const bool packs = node.op == "pack_words" && node.string_attr("words") == to_string(WordFormat::kBf16);
+      if (packs && group.body->value(node.inputs[0]).type.type == DataType::f32()) ++rounded;
+    }
+  }
+  return rounded;
+}
 
 }  // namespace tw::driver

@@ -27,4 +27,7 @@ std::vector<uint8_t> keep_buffers_apart(const std::vector<uint8_t>& artefact);
 /// The nodes of all groups in one graph, with inputs, outputs and constants of `graph`.
 graph::Graph without_groups(const graph::Graph& graph);
 
+/// Activations of f32 that groups multiply as bf16 (--precision fast).
+int64_t count_rounded(const graph::Graph& groups);
+
 }  // namespace tw::driver

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "expr/word_product.h"
+#include "driver/artefact_graph.h"
 #include "ops/list.h"
 #include "support/error.h"
 
@@ -68,13 +68,7 @@ class LevelCompiler {
 
   // Activations that are f32 in the model and multiplied as bf16.
   void say_what_is_rounded(const EntryCode& entry) {
-    int64_t rounded = 0;
-    for (const graph::Node& group : entry.graph.nodes) {
-      for (const graph::Node& node : group.body->nodes) {
-        const bool packs = node.op == "pack_words" && node.string_attr("words") == to_string(WordFormat::kBf16);
-        if (packs && group.body->value(node.inputs[0]).type.type == DataType::f32()) ++rounded;
-      }
-    }
+    const int64_t rounded = count_rounded(entry.graph);
     if (rounded == 0) return;
     const std::string count = rounded == 1 ? "1 activation" : fmt::format("{} activations", rounded);
     out_.warnings.push_back(

@@ -57,19 +57,6 @@ int trials_for(const graph::Graph& graph) {
   return static_cast<int>(std::min(kMaxModelTrials, (kModelSamples + smallest - 1) / smallest));
 }
 
-// Whether the artefact rounds f32 operands to bf16.
-Operands operands_of(const graph::Graph& groups) {
-  const auto rounds = [](const graph::Graph& body, const graph::Node& node) {
-    return node.op == "pack_words" && body.value(node.inputs[0]).type.type == DataType::f32();
-  };
-  for (const graph::Node& group : groups.nodes) {
-    for (const graph::Node& node : group.body->nodes) {
-      if (rounds(*group.body, node)) return Operands::kMayBeRounded;
-    }
-  }
-  return Operands::kAsGiven;
-}
-
 std::vector<WorstElement> check_model(const graph::Graph& source, const graph::OpTable& ops, Operands operands,
                                       const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
   std::vector<RefTensor> references;
@@ -139,8 +126,9 @@ VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::
     report.groups.push_back(check_group(model, g, values, ops));
     if (progress) progress("verify", static_cast<int64_t>(g) + 1, total);
   }
+  const Operands operands = count_rounded(model.graph) > 0 ? Operands::kMayBeRounded : Operands::kAsGiven;
   report.outputs = source != nullptr
-                       ? check_model(*source, ops, operands_of(model.graph), inputs, outputs)
+                       ? check_model(*source, ops, operands, inputs, outputs)
                        : check_model(without_groups(model.graph), ops, Operands::kAsGiven, inputs, outputs);
   return report;
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/target_features.h"
 #include "support/error.h"
 
 namespace tw {
@@ -87,6 +88,11 @@ std::optional<WordFormat> parse_word_format(std::string_view text) {
 }
 
 DataType sum_type(WordFormat format) { return format == WordFormat::kBf16 ? DataType::f32() : DataType::i32(); }
+
+bool sums_words(const TargetInfo& target, WordFormat format) {
+  if (format == WordFormat::kBf16) return has_feature(target, "avx512bf16");
+  return has_feature(target, "avx512vnni") || has_feature(target, "avxvnni");
+}
 
 int numbers_of(WordFormat format) { return row_of(format).numbers; }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/target_info.h"
 #include "expr/expr.h"
 
 namespace tw {
@@ -25,6 +26,8 @@ std::optional<WordFormat> parse_word_format(std::string_view text);
 
 /// Numbers in one word.
 int numbers_of(WordFormat format);
+/// Whether `target` sums the products of two words and a sum in one instruction.
+bool sums_words(const TargetInfo& target, WordFormat format);
 /// Type of products of words and of sums of them: i32 or f32.
 DataType sum_type(WordFormat format);
 

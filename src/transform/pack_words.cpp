@@ -16,7 +16,6 @@
 #include <algorithm>
 
 #include "core/model_units.h"
-#include "core/target_features.h"
 #include "expr/word_product.h"
 #include "transform/constants.h"
 #include "transform/editor.h"
@@ -34,10 +33,6 @@ using Ints = std::vector<int64_t>;
 constexpr double kCacheShare = 0.75;  // of a level, for what is read from it again
 constexpr int64_t kTopBit = 128;
 constexpr int64_t kFewNumbers = 2;  // summed: a pair is one word, too, and needs no correction
-
-bool sums_quads(const TargetInfo& target) {
-  return has_feature(target, "avx512vnni") || has_feature(target, "avxvnni");
-}
 
 // Rewrites one contraction: what is the same for matrices and convolutions.
 class Packer {
@@ -120,7 +115,7 @@ class MatMulPacker : Packer {
   using Packer::Packer;
 
   ValueId run(const TargetInfo& target) {
-    return sums_quads(target) && summed() > kFewNumbers ? multiply_quads() : multiply_pairs();
+    return sums_words(target, WordFormat::kQuads) && summed() > kFewNumbers ? multiply_quads() : multiply_pairs();
   }
 
   ValueId multiply_bf16() {
@@ -188,7 +183,7 @@ class ConvPacker : Packer {
 
   // kAbsent where a word would hold channels of two groups, or one channel only. So is what multiply_bf16 gives.
   ValueId run(const TargetInfo& target) {
-    if (sums_quads(target) && known_zero(1) == 0 && fill() && fits(numbers_of(WordFormat::kQuads)))
+    if (sums_words(target, WordFormat::kQuads) && known_zero(1) == 0 && fill() && fits(numbers_of(WordFormat::kQuads)))
       return convolve_quads();
     return fits(numbers_of(WordFormat::kPairs)) ? convolve_pairs() : kAbsent;
   }
@@ -270,7 +265,7 @@ class ConvPacker : Packer {
 
 // Whether `node`, a product of floats, is one of bf16 words on the target.
 bool takes_bf16(Editor& editor, const Node& node, const TransformContext& context) {
-  const bool possible = has_feature(context.target, "avx512bf16") && context.precision != Precision::kStrict;
+  const bool possible = sums_words(context.target, WordFormat::kBf16) && context.precision != Precision::kStrict;
   if (!possible || !editor.value(node.inputs[1]).is_constant()) return false;
   const DataType type = editor.type(node.inputs[0]).type;
   if (type == DataType::bf16()) return true;

@@ -9,7 +9,8 @@ namespace tw::transform {
 graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context);
 
 /// Contractions of 8-bit integers multiply words of neighbours along the summed axis: as many as the target sums in one
-/// instruction.
+/// instruction. So do those of bf16, and where precision is fast matrix products of f32, if the target sums words of
+/// bf16.
 graph::Graph pack_words(const graph::Graph& graph, const TransformContext& context);
 
 /// Nodes of constant inputs become constants, rounded to their type, unless that would blow up the data.

@@ -51,7 +51,7 @@ class ContractionScheduler {
  private:
   bool has_epilogue() const { return output_ != sum_; }
   const std::string& column() const { return p_.match.column.name; }
-  int64_t unit() const { return p_.match.rows.size() > 1 ? t_.tile.outer : t_.tile.inner; }
+  int64_t unit() const { return blocked_rows(p_.match, t_.tile); }
 
   static Names ordered(bool columns_first, const Names& columns, const Names& rows) {
     return columns_first ? joined({columns, rows}) : joined({rows, columns});
@@ -279,8 +279,8 @@ bool packs_inside(const ContractionProblem& problem, const ContractionTiling& t,
   const schedule::Contraction& match = problem.match;
   const te::Axis* blocked = blocked_row(match);
   if (blocked == nullptr || match.rows.size() > 2 || t.reduction_blocks > 1) return false;
-  const int64_t unit = match.rows.size() > 1 ? t.tile.outer : t.tile.inner;
-  if (t.row_tiles * unit < blocked->extent || !t.columns_outside || !t.columns_around) return false;
+  if (t.row_tiles * blocked_rows(match, t.tile) < blocked->extent || !t.columns_outside || !t.columns_around)
+    return false;
   int64_t panels = ceil_div(match.column.extent, t.tile.vectors * problem.lanes);
   for (const te::Axis& batch : match.batch) panels *= batch.extent;
   return panels >= kPanelsOfUnit * std::max(1, target.units);

@@ -200,9 +200,8 @@ class Tiler {
     return kept;
   }
 
-  int64_t row_unit(const RegisterTile& tile) const { return axes_.has_two_rows() ? tile.outer : tile.inner; }
   int64_t row_tiles(const RegisterTile& tile) const {
-    return axes_.has_rows() ? ceil_div(extent(axes_.row_blocked()), row_unit(tile)) : 1;
+    return axes_.has_rows() ? ceil_div(extent(axes_.row_blocked()), blocked_rows(p_.match, tile)) : 1;
   }
   int64_t panel(const RegisterTile& tile) const { return tile.vectors * p_.lanes; }
   int64_t column_tiles(const RegisterTile& tile) const { return ceil_div(extent(axes_.column), panel(tile)); }
@@ -320,7 +319,7 @@ class Tiler {
       rows();
       if (!columns_first) columns();
     };
-    const int64_t unit = row_unit(t.tile);
+    const int64_t unit = blocked_rows(p_.match, t.tile);
     for (size_t a = 0; a < axes_.first_row; ++a) add(a, extent(a), 1);
     pair(
         t.columns_outside, [&] { add(axes_.column, column_blocks(t), t.column_tiles * panel(t.tile)); },
@@ -355,7 +354,8 @@ class Tiler {
     if (blocks > 1) start[cut_axis()] = ceil_div(extent(cut_axis()), blocks);
     space.alignment[axes_.column].unit = start[axes_.column] = panel(tile);
     if (axes_.has_two_rows()) start[axes_.row_inner()] = extent(axes_.row_inner());
-    if (axes_.has_rows()) space.alignment[axes_.row_blocked()].unit = start[axes_.row_blocked()] = row_unit(tile);
+    if (axes_.has_rows())
+      space.alignment[axes_.row_blocked()].unit = start[axes_.row_blocked()] = blocked_rows(p_.match, tile);
     double points = 1;
     for (size_t a = 0; a < axes_.first_reduction; ++a) points *= static_cast<double>(std::max<int64_t>(1, extent(a)));
     space.ns_per_point = tile.slots * slot_ns(target_, p_.lanes) / points;
@@ -383,7 +383,8 @@ class Tiler {
       t.reduction_blocks = blocks;
       t.column_tiles = std::min(column_tiles(tile), ceil_div(scaled.tile[axes_.column], panel(tile)));
       if (axes_.has_rows())
-        t.row_tiles = std::min(row_tiles(tile), ceil_div(scaled.tile[axes_.row_blocked()], row_unit(tile)));
+        t.row_tiles =
+            std::min(row_tiles(tile), ceil_div(scaled.tile[axes_.row_blocked()], blocked_rows(p_.match, tile)));
       // A loop of one iteration has no order.
       t.columns_outside = (order & 1) == 0 || column_blocks(t) == 1 || row_blocks(t) == 1;
       t.columns_around = (order & 2) == 0 || t.column_tiles == 1 || t.row_tiles == 1;
@@ -426,6 +427,10 @@ class Tiler {
 const te::Axis* blocked_row(const schedule::Contraction& match) {
   const size_t rows = match.rows.size();
   return rows == 0 ? nullptr : &match.rows[rows > 1 ? rows - 2 : 0];
+}
+
+int64_t blocked_rows(const schedule::Contraction& match, const RegisterTile& tile) {
+  return match.rows.size() > 1 ? tile.outer : tile.inner;
 }
 
 size_t cut_reduction(const ContractionProblem& problem) {

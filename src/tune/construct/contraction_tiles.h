@@ -33,6 +33,8 @@ struct ContractionTiling {
 
 /// The row axis that is cut into blocks: the second innermost one, or the only one; null without rows.
 const te::Axis* blocked_row(const schedule::Contraction& match);
+/// Rows of that axis in one register tile.
+int64_t blocked_rows(const schedule::Contraction& match, const RegisterTile& tile);
 
 /// The number of the reduction that is cut into blocks: the longest one, of a convolution its channels; 0 without one.
 size_t cut_reduction(const ContractionProblem& problem);

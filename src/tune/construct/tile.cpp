@@ -75,9 +75,7 @@ int64_t temporaries(int64_t vectors, const TileProblem& p) {
 }  // namespace
 
 ProductCost product_cost(std::optional<WordFormat> format, const TargetInfo& target) {
-  const bool vnni = has_feature(target, "avx512vnni") || has_feature(target, "avxvnni");
-  const bool fuses_words = format == WordFormat::kBf16 ? has_feature(target, "avx512bf16") : vnni;
-  const bool fused = format ? fuses_words : has_feature(target, "fma");
+  const bool fused = format ? sums_words(target, *format) : has_feature(target, "fma");
   // Where multiply-adds are fused, two instructions are two of their slots.
   return {fused || !has_feature(target, "fma") ? 1.0 : 2.0, fused ? 0 : 1};
 }

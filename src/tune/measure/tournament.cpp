@@ -153,8 +153,9 @@ void Tournament::drop_by_first_run() {
   for (size_t i = 0; i < entrants_.size() && !stopped(); ++i) {
     if (entrants_[i].racing && entrants_[i].run_ns > limit()) run_again(i);
   }
+  const double last = limit();
   for (Entrant& e : entrants_) {
-    e.far_behind = e.racing && e.run_ns > limit();
+    e.far_behind = e.racing && e.run_ns > last;
     e.racing = e.racing && !e.far_behind;
   }
 }

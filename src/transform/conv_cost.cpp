@@ -1,6 +1,8 @@
 #include "transform/conv_cost.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "core/model_units.h"
 #include "support/math.h"
@@ -30,25 +32,38 @@ double arithmetic_slots(const ConvProblem& p, int64_t m, double lanes) {
   return points * plane * (products + transforms) / lanes;
 }
 
+// Bytes of one tile's transformed input.
+double tile_bytes(const ConvProblem& p, int64_t m) {
+  return static_cast<double>(kElement * (m + 2) * (m + 2) * p.channels);
+}
+double tiles_of(const ConvProblem& p, int64_t m) {
+  return static_cast<double>(p.batch * ceil_div(p.high, m) * ceil_div(p.wide, m) * p.depth);
+}
+
 // The transform writes all points of a tile together, the products read one point of all tiles: lines by themselves.
-// They come from the second cache while the least block fits it, which is a tile of all depths that share its input;
-// else each is written to and, for every tap, read from the shared cache.
+// Time when they are written to and, for every tap, read from the shared cache.
 double scattered_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
-  const auto count = target.levels.size();
-  if (m == 0 || count < 4) return 0;
-  const auto tile = static_cast<double>(kElement * (m + 2) * (m + 2) * p.channels);
-  const double block = tile * static_cast<double>(p.taps > 1 ? p.depth : 1);
-  if (block <= kCacheShare * static_cast<double>(target.levels[1].capacity_bytes)) return 0;
-  const double tiles = static_cast<double>(p.batch * ceil_div(p.high, m) * ceil_div(p.wide, m) * p.depth);
-  const double lines = tiles * tile / static_cast<double>(line_bytes(target));
-  return lines * static_cast<double>(1 + p.taps) * kExposedLine * target.levels[count - 2].latency_ns /
+  const double lines = tiles_of(p, m) * tile_bytes(p, m) / static_cast<double>(line_bytes(target));
+  return lines * static_cast<double>(1 + p.taps) * kExposedLine * target.levels[target.levels.size() - 2].latency_ns /
          std::max(1, target.units);
+}
+
+// Blocks of tiles, each with all depths since these share their input, whose transformed input stays in the second
+// cache; none when a single tile does not.
+std::optional<double> near_blocks(const ConvProblem& p, int64_t m, const TargetInfo& target) {
+  const double depths = p.taps > 1 ? static_cast<double>(p.depth) : 1;
+  const double share = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const double tiles = std::floor(share / (depths * tile_bytes(p, m)));
+  if (tiles < 1) return std::nullopt;
+  return std::ceil(tiles_of(p, m) / depths / tiles);
 }
 
 double weights_ns(double bytes, WeightsHome home, const TargetInfo& target) {
   const size_t back = home == WeightsHome::kMemory ? 1 : 2;
   return bytes / (kReached * target.levels.at(target.levels.size() - back).all_per_ns);
 }
+
+double overlapped(double a, double b) { return std::max(a, b) + kSerial * std::min(a, b); }
 
 }  // namespace
 
@@ -60,8 +75,16 @@ int64_t conv_weight_bytes(const ConvProblem& p, int64_t m) {
 double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetInfo& target) {
   const double lanes = std::max(1, target.lanes(DataType::f32()));
   const double arithmetic = arithmetic_slots(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.units);
-  const double reading = weights_ns(static_cast<double>(conv_weight_bytes(p, m)), home, target);
-  return std::max(arithmetic, reading) + kSerial * std::min(arithmetic, reading) + scattered_ns(p, m, target);
+  const auto weights = static_cast<double>(conv_weight_bytes(p, m));
+  const double reading = weights_ns(weights, home, target);
+  if (m == 0 || target.levels.size() < 4) return overlapped(arithmetic, reading);
+  // Either the tiles lie in the shared cache, or its weights pass by for each block of tiles that stays nearer.
+  const double spread = overlapped(arithmetic, reading) + scattered_ns(p, m, target);
+  const std::optional<double> blocks = near_blocks(p, m, target);
+  if (!blocks) return spread;
+  const bool stay = weights <= kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const double passing = stay ? 0 : *blocks * weights / target.levels[target.levels.size() - 2].all_per_ns;
+  return std::min(spread, overlapped(arithmetic, std::max(reading, passing)));
 }
 
 }  // namespace tw::transform

@@ -99,6 +99,20 @@ TEST(ChooseAlgorithms, DirectWhereOneTransformedTileFillsTheCache) {
   EXPECT_GT(gain(deep), 1.5);
 }
 
+// A larger second cache keeps one tile, so that the weights pass by for every tile: no better where few products read
+// what is written.
+TEST(ChooseAlgorithms, DirectWhereWeightsPassForEveryTile) {
+  TargetInfo target = measured().target;
+  target.levels[1].capacity_bytes = 2 << 20;
+  target.levels[2].all_per_ns = 30;
+  const ConvProblem deep{
+      .channels = 960, .out_channels = 16, .depth = 6, .out_depth = 4, .taps = 3, .high = 14, .wide = 14};
+  const double direct = conv_ns(deep, 0, WeightsHome::kSharedCache, target);
+  EXPECT_GT(conv_ns(deep, 4, WeightsHome::kSharedCache, target), direct);
+  target.levels[2].all_per_ns = 300;  // a cache that delivers them in no time
+  EXPECT_LT(conv_ns(deep, 4, WeightsHome::kSharedCache, target), direct);
+}
+
 TEST(ChooseAlgorithms, StaysDirect) {
   const Shape x{1, 32, 16, 16}, w{32, 32, 3, 3};
   EXPECT_EQ(chosen(convolution({x, {32, 32, 1, 1}})), 0);

@@ -207,20 +207,30 @@ class Blocker {
     return bytes <= kUsable * static_cast<double>(target_.levels[0].capacity_bytes);
   }
 
-  // Of all blocks, as if one unit worked through them.
+  // Units read the same weights, all of them for each block of tiles. Of all blocks, as if one unit worked through
+  // them, like traffic_ns.
+  double weights_ns(const WinogradBlocks& b, int64_t working) const {
+    const size_t level = home(weight_bytes(), 1);
+    return level >= target_.levels.size()
+               ? 0
+               : static_cast<double>(blocks_of(b)) * weight_bytes() / bandwidth(level, working);
+  }
+  double weight_bytes() const {
+    return static_cast<double>(kElement * p_.points() * p_.taps * p_.channels * p_.out_channels);
+  }
+
   double traffic_ns(const WinogradBlocks& b, int64_t working) const {
     if (target_.levels.size() < 2) return 0;
     const double point = kElement * static_cast<double>(p_.points());
-    const double weights = point * static_cast<double>(p_.taps * p_.channels * p_.out_channels);
     const double input = point * tiles_of(b, true) * static_cast<double>(p_.channels);
     const double products = point * tiles_of(b, false) * static_cast<double>(b.channels);
     const auto blocks = static_cast<double>(blocks_of(b));
     const auto channels = static_cast<double>(channel_blocks(b));
     const size_t near = home(input + products, working);
-    // Units read the same weights, all of them for each block of tiles; a panel again for each register tile.
-    double ns = visible_ns(blocks * weights, home(weights, 1), working);
+    // A panel of weights again for each register tile.
     const auto register_tiles = std::ceil(tiles_of(b, false) / static_cast<double>(b.tile.outer * b.tile.inner));
-    if (!in_first_cache(panel_bytes(b))) ns += visible_ns(blocks * weights * (register_tiles - 1), 1, working);
+    double ns = 0;
+    if (!in_first_cache(panel_bytes(b))) ns += visible_ns(blocks * weight_bytes() * (register_tiles - 1), 1, working);
     // What is transformed before is all of the input, and its first reader finds it where all of it stays.
     const size_t first_reader = b.tiles_before ? std::max(near, home(blocks * input, 1)) : near;
     ns += visible_ns(blocks * 2 * input, first_reader, working) + scatter_ns(b, first_reader);
@@ -231,7 +241,10 @@ class Blocker {
   double predict(const WinogradBlocks& b) const {
     const int64_t tasks = blocks_of(b) * (b.tiles_before ? channel_blocks(b) : 1);
     const int64_t working = std::min(units_, tasks);
-    const double ns = (product_slots(b) + transform_slots(b)) * slot_ns(target_, p_.lanes) + traffic_ns(b, working);
+    const double slots = product_slots(b) + transform_slots(b);
+    const double near = slots * slot_ns(target_, p_.lanes) + traffic_ns(b, working);
+    const double weights = weights_ns(b, working);
+    const double ns = std::max(near, weights) + kExposedTraffic * std::min(near, weights);
     const double share = static_cast<double>(ceil_div(tasks, units_)) / static_cast<double>(tasks);
     return ns * share + (b.tiles_before ? 2 : 1) * target_.barrier_ns;
   }

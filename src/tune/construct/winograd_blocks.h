@@ -44,7 +44,8 @@ struct WinogradBlocks {
 
 /// The `limit` best ways that the model finds, best first; at least one.
 /// Time = arithmetic of the products (register tiles) and of both transforms, plus the share of the traffic that is not
-/// hidden: weights once a block of tiles, transformed tiles and products to and fro, lines that lie scattered.
+/// hidden: transformed tiles and products to and fro, lines that lie scattered. Weights pass by once a block of tiles
+/// beside all that: the longer of the two, plus a share of the shorter.
 std::vector<WinogradBlocks> block_winograd(const WinogradProblem& problem, const TargetInfo& target, size_t limit);
 
 }  // namespace tw::tune

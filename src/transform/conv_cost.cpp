@@ -49,13 +49,22 @@ double scattered_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
 }
 
 // Blocks of tiles, each with all depths since these share their input, whose transformed input stays in the second
-// cache; none when a single tile does not.
+// cache: images, rows of tiles or equal parts of a row; none when a single tile does not stay.
 std::optional<double> near_blocks(const ConvProblem& p, int64_t m, const TargetInfo& target) {
+  const int64_t high = ceil_div(p.high, m), wide = ceil_div(p.wide, m);
+  const int64_t images = p.batch * (p.taps > 1 ? 1 : p.depth);
   const double depths = p.taps > 1 ? static_cast<double>(p.depth) : 1;
   const double share = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
-  const double tiles = std::floor(share / (depths * tile_bytes(p, m)));
-  if (tiles < 1) return std::nullopt;
-  return std::ceil(tiles_of(p, m) / depths / tiles);
+  const auto most = static_cast<int64_t>(share / (depths * tile_bytes(p, m)));
+  if (most < 1) return std::nullopt;
+  if (most >= high * wide) return static_cast<double>(ceil_div(images, most / (high * wide)));
+  const auto parts = [&](int64_t extent, int64_t unit) {
+    int64_t n = 1;
+    while (n < extent && (extent % n != 0 || extent / n * unit > most)) ++n;
+    return n;
+  };
+  const int64_t blocks = most >= wide ? parts(high, wide) : high * parts(wide, 1);
+  return static_cast<double>(images * blocks);
 }
 
 double weights_ns(double bytes, WeightsHome home, const TargetInfo& target) {

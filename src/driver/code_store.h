@@ -20,7 +20,7 @@ class CodeStore {
   CodeStore(DeviceKind device, const std::vector<ProgramCode>& programs, Assembled& out);
   /// Row of the kernel table for kernel `kernel` of program `program`.
   int64_t row(int program, size_t kernel) const { return first_row_[program] + static_cast<int64_t>(kernel); }
-  int64_t scratch_bytes(int program, size_t kernel) const { return programs_[program].kernels[kernel].scratch_bytes; }
+  const ProgramCode::Entry& entry(int program, size_t kernel) const { return programs_[program].kernels[kernel]; }
 
  private:
   void place(size_t program, Assembled& out);

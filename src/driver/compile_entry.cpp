@@ -61,8 +61,9 @@ class EntryCompiler {
     GroupOptions out;
     const TargetInfo& target = context_.target.info;
     out.lower.lower.vector_bytes = target.vector_bytes;
-    if (target.kind == DeviceKind::kCpu)
-      out.lower.lower.has = {has_feature(target, "fma"), has_feature(target, "sse4.1")};
+    out.lower.lower.has = target.kind == DeviceKind::kCpu
+                              ? Instructions{has_feature(target, "fma"), has_feature(target, "sse4.1")}
+                              : Instructions{.halves = true};
     out.lower.disabled = named(lower::pipeline());
     if (options().all_optional_off) {
       for (const lower::LoopPass& p : lower::pipeline()) {

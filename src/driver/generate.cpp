@@ -46,7 +46,8 @@ Generated generate_cuda(const std::vector<loop::Program>& programs, const Target
   for (const loop::Program& program : programs) {
     const codegen::CudaSource source = codegen::emit_cuda(program);
     ProgramCode code{codegen::compile_cubin(source.text, architecture(target)), {}};
-    for (const codegen::CudaKernel& k : source.kernels) code.kernels.push_back({k.name, 0, 0, 0});
+    for (const codegen::CudaKernel& k : source.kernels)
+      code.kernels.push_back({k.name, 0, 0, 0, k.threads, k.shared_bytes});
     out.programs.push_back(std::move(code));
   }
   return out;

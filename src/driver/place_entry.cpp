@@ -14,8 +14,6 @@ namespace {
 
 using graph::ValueId;
 
-constexpr int64_t kCudaThreads = 128;  // of a block: four warps fill the four schedulers of a multiprocessor
-
 format::DataType format_type(DataType type) {
   const auto found = format::parse_data_type(to_string(type));
   TW_CHECK(found.has_value(), "element type {} has no name in artefacts", to_string(type));
@@ -133,22 +131,26 @@ class Placer {
         }
         const std::string& group = code_.groups[g].plan.name;
         const std::string name = kernels.size() == 1 ? group : fmt::format("{} ({})", group, kernels[k].name);
-        add_step(kernels_.row(program, k), kernels[k].tiles, args, name);
-        entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, kernels_.scratch_bytes(program, k));
+        const ProgramCode::Entry& code = kernels_.entry(program, k);
+        if (device_ == DeviceKind::kCpu) {
+          entry_.cpu_steps.push_back(
+              {kernels_.row(program, k), args, kernels[k].tiles, !entry_.cpu_steps.empty(), name});
+        } else {
+          add_cuda_step(kernels_.row(program, k), code, kernels[k].tiles, args, name);
+        }
+        entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, code.scratch_bytes);
         step_args_.push_back(std::move(args));
       }
     }
   }
 
-  void add_step(int64_t kernel, int64_t tiles, const std::vector<int64_t>& args, const std::string& name) {
-    if (device_ == DeviceKind::kCpu) {
-      entry_.cpu_steps.push_back({kernel, args, tiles, !entry_.cpu_steps.empty(), name});
-      return;
-    }
+  void add_cuda_step(int64_t kernel, const ProgramCode::Entry& code, int64_t tiles, const std::vector<int64_t>& args,
+                     const std::string& name) {
     format::CudaStep step;
     step.kernel = kernel;
-    step.grid = {ceil_div(tiles, kCudaThreads), 1, 1};
-    step.block = {kCudaThreads, 1, 1};
+    step.grid = {tiles, 1, 1};
+    step.block = {code.threads, 1, 1};
+    step.shared_bytes = code.shared_bytes;
     step.params.resize(args.size() * sizeof(uint64_t));
     for (size_t i = 0; i < args.size(); ++i)
       step.relocations.push_back({static_cast<int64_t>(i * sizeof(uint64_t)), args[i], 0});

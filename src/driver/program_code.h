@@ -15,6 +15,8 @@ struct ProgramCode {
     int64_t offset = 0;         // CPU: of the entry point in `bytes`
     int64_t bytes = 0;          // CPU: of the function
     int64_t scratch_bytes = 0;  // CPU: for each thread
+    int64_t threads = 0;        // CUDA: of a block
+    int64_t shared_bytes = 0;   // CUDA: of a block
   };
   std::vector<Entry> kernels;  // in the order of the loop program
 };

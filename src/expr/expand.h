@@ -22,8 +22,16 @@ using Usual = std::function<void(const Expr& condition)>;
 /// `share` the result is a graph whose nodes are shared: its size as a tree may be a thousand times as large.
 Expr expand_elementary(const Expr& e, const Share& share = {}, const Usual& usual = {});
 
+/// Which instructions beyond the basic arithmetic a target has.
+struct Instructions {
+  bool fma = true;       // kFma
+  bool rounding = true;  // kFloor, kCeil, kRound, kTrunc
+  bool halves = false;   // kCast between f32 and f16, bf16
+};
+
 /// An expression without kCast from or to f16 and bf16 (but for f16 and bf16 loads, arithmetic and bitcasts to u16,
-/// which stay): integer arithmetic, rounding to nearest even once, exact for subnormals, infinities; NaN stays NaN.
-Expr expand_conversions(const Expr& e, const Share& share = {});
+/// which stay, and for the casts that `has` names): integer arithmetic, rounding to nearest even once, exact for
+/// subnormals, infinities; NaN stays NaN.
+Expr expand_conversions(const Expr& e, const Instructions& has = {}, const Share& share = {});
 
 }  // namespace tw

@@ -84,22 +84,29 @@ Expr to_f32_for_half(const MathBuilder& m, const Expr& x) {
   return f64_to_odd_f32(m, m.share(wide_int_to_f64(m, x)));
 }
 
-Expr convert_cast(const Expr& e, const Share& share) {
+Expr half_to_f32(const MathBuilder& m, const Expr& x) {
+  return x.type().scalar() == ScalarType::kF16 ? f16_to_f32(m, x) : bf16_to_f32(m, x);
+}
+Expr f32_to_half(const MathBuilder& m, DataType type, const Expr& x) {
+  return type.scalar() == ScalarType::kF16 ? f32_to_f16(m, x) : f32_to_bf16(m, x);
+}
+
+Expr convert_cast(const Expr& e, const Instructions& has, const Share& share) {
   Expr x = e.arg(0);
   if (!is_half(e.type()) && !is_half(x.type())) return e;
   const Usual any_operand;
   const MathBuilder m(DataType(ScalarType::kF32, e.type().lanes()), share, any_operand);
-  if (is_half(x.type())) x = m.share(x.type().scalar() == ScalarType::kF16 ? f16_to_f32(m, x) : bf16_to_f32(m, x));
+  if (is_half(x.type())) x = m.share(has.halves ? cast(DataType::f32(), x) : half_to_f32(m, x));
   if (!is_half(e.type())) return cast(e.type().element(), x);
   x = m.share(to_f32_for_half(m, x));
-  return e.type().scalar() == ScalarType::kF16 ? f32_to_f16(m, x) : f32_to_bf16(m, x);
+  return has.halves ? cast(e.type().element(), x) : f32_to_half(m, e.type(), x);
 }
 
 }  // namespace
 
-Expr expand_conversions(const Expr& e, const Share& share) {
-  return rewrite_sharing(e, share,
-                         [](const Expr& x, const Share& s) { return x.op() == Op::kCast ? convert_cast(x, s) : x; });
+Expr expand_conversions(const Expr& e, const Instructions& has, const Share& share) {
+  return rewrite_sharing(
+      e, share, [&](const Expr& x, const Share& s) { return x.op() == Op::kCast ? convert_cast(x, has, s) : x; });
 }
 
 }  // namespace tw

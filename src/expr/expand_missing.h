@@ -4,12 +4,6 @@
 
 namespace tw {
 
-/// Which instructions beyond the basic arithmetic a target has.
-struct Instructions {
-  bool fma = true;       // kFma
-  bool rounding = true;  // kFloor, kCeil, kRound, kTrunc
-};
-
 /// kFma as a product and a sum, each rounded: a * b + c.
 Expr split_fma(const Expr& e, const Share& share = {});
 

@@ -26,6 +26,15 @@ bool is_constant_index(const Expr& e) {
   return is_vector && std::ranges::all_of(e->args, is_constant_index);
 }
 
+// Whether the value tells nothing but a thread.
+bool is_thread_index(const Expr& e, const NamesInScope& names) {
+  bool only_threads = !e.type().is_vector();
+  visit(e, [&](const Expr& x) {
+    only_threads = only_threads && x.op() != Op::kLoad && (!x.is_var() || names.thread_vars.contains(x->name));
+  });
+  return only_threads;
+}
+
 bool is_division(Op op) { return op == Op::kFloorDiv || op == Op::kFloorMod; }
 
 }  // namespace
@@ -57,8 +66,8 @@ const Buffer& ExprVerifier::check_access(const std::string& name, const std::vec
     TW_RULE(!type.is_vector() || type.lanes() == lanes, "indices of {} have {} and {} lanes", name, type.lanes(),
             lanes);
     const bool must_be_constant = rules_.register_constant_indices && buffer.scope == Scope::kRegister;
-    TW_RULE(!must_be_constant || is_constant_index(index), "index {} of the register buffer {} is no constant",
-            to_string(index), name);
+    TW_RULE(!must_be_constant || is_constant_index(index) || is_thread_index(index, names_),
+            "index {} of the register buffer {} is no constant", to_string(index), name);
   }
   return buffer;
 }

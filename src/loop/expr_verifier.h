@@ -25,6 +25,7 @@ struct BrokenRule {
 struct NamesInScope {
   std::unordered_map<std::string, const Buffer*> buffers;
   std::unordered_map<std::string, DataType> vars;
+  std::unordered_set<std::string> thread_vars;  // those of `vars` that tell a thread
 };
 
 /// The lanes that these indices address together: 1, or those of the vectors among them.

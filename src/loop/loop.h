@@ -7,6 +7,14 @@
 // are a view. A buffer of scope kRegister holds one vector or scalar per element of its shape and is addressed only by
 // constants after unrolling: code generation turns it into SSA values. kStack lives in the tile, kScratch in the
 // thread's scratch area; both are undefined at the start of a tile.
+//
+// A tile may have threads (a block of a GPU): a kThreads loop, or kThreads loops of which each is the only statement of
+// the one around it, says that its turns are one thread each. They do not depend on one another, except that they may
+// combine into one element (buffer[i] = buffer[i] op value, `i` the same in aligned runs of threads). What stands
+// outside is done by all threads alike and stores nothing; one such loop is done when the next one begins. A kStack
+// buffer that is allocated outside these loops is shared by the tile's threads. A kRegister buffer allocated there is
+// each thread's own: dims whose index holds only variables of thread loops tell the thread, and the same thread uses
+// an element in all loops.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,7 +27,7 @@
 namespace tw::loop {
 
 enum class Scope : uint8_t { kParam, kScratch, kStack, kRegister };
-enum class ForKind : uint8_t { kSerial, kUnrolled, kVectorized };
+enum class ForKind : uint8_t { kSerial, kUnrolled, kVectorized, kThreads };
 
 struct Buffer {
   std::string name;

@@ -136,8 +136,9 @@ class Parser {
     lexer_.expect("in");
     const int64_t count = extent();
     ForKind kind = ForKind::kSerial;
-    if (lexer_.accept(for_kind_name(ForKind::kUnrolled))) kind = ForKind::kUnrolled;
-    if (lexer_.accept(for_kind_name(ForKind::kVectorized))) kind = ForKind::kVectorized;
+    for (const ForKind named : {ForKind::kUnrolled, ForKind::kVectorized, ForKind::kThreads}) {
+      if (lexer_.accept(for_kind_name(named))) kind = named;
+    }
     vars_.emplace_back(name, DataType::i64());
     Stmt stmt = make_for(name, count, kind, braces());
     vars_.pop_back();

@@ -20,6 +20,7 @@ class KernelVerifier {
   void run() {
     try {
       signature();
+      has_threads_ = any_threads(kernel_.body);
       list(kernel_.body);
     } catch (const BrokenRule& rule) {
       const std::string where = current_ && rule.printable ? fmt::format("in '{}': ", short_text(*current_)) : "";
@@ -98,9 +99,33 @@ class KernelVerifier {
     TW_RULE(stmt.for_kind != ForKind::kVectorized || !rules_.no_vector_loops, "no vectorized loop may be left here");
     TW_RULE(stmt.for_kind != ForKind::kUnrolled || !rules_.no_unrolled_loops, "no unrolled loop may be left here");
     declare_var(stmt.var, DataType::i64());
-    list(stmt.body);
+    if (is_threads(stmt)) {
+      threads(stmt);
+    } else {
+      list(stmt.body);
+    }
     if (rules_.inner_divisor != 0 && is_innermost(stmt)) check_divisions(stmt);
     names_.vars.erase(stmt.var);
+  }
+
+  static bool is_threads(const StmtNode& stmt) {
+    return stmt.kind == StmtKind::kFor && stmt.for_kind == ForKind::kThreads;
+  }
+
+  static bool any_threads(const std::vector<Stmt>& stmts) {
+    return std::ranges::any_of(stmts, [](const Stmt& s) {
+      return s && (is_threads(*s) || any_threads(s->body) || any_threads(s->otherwise));
+    });
+  }
+
+  // Thread loops are nested in each other without anything in between.
+  void threads(const StmtNode& stmt) {
+    TW_RULE(names_.thread_vars.empty() || only_threads_, "a loop of threads among what one thread does");
+    only_threads_ = stmt.body.size() == 1 && is_threads(*stmt.body.front());
+    names_.thread_vars.insert(stmt.var);
+    list(stmt.body);
+    names_.thread_vars.erase(stmt.var);
+    only_threads_ = false;
   }
 
   // Loops to be unrolled or vectorised are gone in the code: they hold constants, not loops.
@@ -138,6 +163,7 @@ class KernelVerifier {
     const bool is_param = buffer.scope == Scope::kParam;
     const bool may_write = !is_param || std::ranges::find(kernel_.written, buffer.name) != kernel_.written.end();
     TW_RULE(may_write, "the kernel does not list {} as written", buffer.name);
+    TW_RULE(!has_threads_ || !names_.thread_vars.empty(), "a store that no thread does alone");
     TW_RULE(bool(stmt.value), "a store without a value");
     exprs_.check(stmt.value);
     const DataType place = buffer.type.with_lanes(lanes_of(stmt.indices));
@@ -172,6 +198,8 @@ class KernelVerifier {
   NamesInScope names_;
   ExprVerifier exprs_;
   const StmtNode* current_ = nullptr;
+  bool has_threads_ = false;   // somewhere in the kernel
+  bool only_threads_ = false;  // the loop of threads at hand holds nothing but another one
 };
 
 }  // namespace

@@ -107,8 +107,9 @@ loop::Program expand_functions(const loop::Program& program, const LowerOptions&
   return Expander(tw::expand_elementary, "f").run(program);
 }
 
-loop::Program expand_conversions(const loop::Program& program, const LowerOptions&) {
-  return Expander(for_all(tw::expand_conversions), "h").run(program);
+loop::Program expand_conversions(const loop::Program& program, const LowerOptions& options) {
+  const auto expand = [&](const Expr& e, const Share& share) { return tw::expand_conversions(e, options.has, share); };
+  return Expander(for_all(expand), "h").run(program);
 }
 
 loop::Program expand_missing(const loop::Program& program, const LowerOptions& options) {

@@ -28,7 +28,7 @@ loop::Program split_products(const loop::Program& program, const LowerOptions& o
 /// Elementary functions become arithmetic (expr/expand.h); values used more than once become lets.
 loop::Program expand_functions(const loop::Program& program, const LowerOptions& options);
 
-/// Conversions from and to f16 and bf16 become integer arithmetic (expr/expand.h).
+/// Conversions from and to f16 and bf16 become integer arithmetic (expr/expand.h), but for those that the target has.
 loop::Program expand_conversions(const loop::Program& program, const LowerOptions& options);
 
 /// Operations that the target has no instruction for become others (expr/expand_missing.h).

@@ -18,7 +18,11 @@ const LoopPass kPasses[] = {
      kSimple},
     {"split-products", split_products, "sums of products are fused only where the target does that", false, {}},
     {"expand-functions", expand_functions, "elementary functions are arithmetic", false, kNoCalls},
-    {"expand-conversions", expand_conversions, "no conversion from or to f16 and bf16", false, {}},
+    {"expand-conversions",
+     expand_conversions,
+     "no conversion from or to f16 and bf16 that the target lacks",
+     false,
+     {}},
     {"expand-missing", expand_missing, "no operation that the target has no instruction for", false, {}},
 };
 

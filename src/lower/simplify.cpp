@@ -51,7 +51,9 @@ Stmts simplify_if(const Stmt& s, Analyzer& analyzer) {
 
 Stmts simplify_for(const Stmt& s, Analyzer& analyzer) {
   if (s->extent <= 0) return {};
-  if (s->extent == 1) return simplify_stmts(loop::substitute(s->body, {{s->var, int_imm(0)}}), analyzer);
+  // One thread is not all of them.
+  if (s->extent == 1 && s->for_kind != loop::ForKind::kThreads)
+    return simplify_stmts(loop::substitute(s->body, {{s->var, int_imm(0)}}), analyzer);
   Stmts body = with_range(analyzer, s->var, {0, s->extent - 1}, [&] { return simplify_stmts(s->body, analyzer); });
   if (body.empty()) return {};
   return {loop::make_for(s->var, s->extent, s->for_kind, std::move(body))};

@@ -156,7 +156,9 @@ class GuardSplitter {
 
   Stmts serial(const Stmt& s) {
     const Interval range{0, s->extent - 1};
-    const auto at = split_point(s->body, s->var, range, s->for_kind);
+    // Threads of a tile run side by side: a second loop of some of them would come after the first one.
+    const bool threads = s->for_kind == loop::ForKind::kThreads;
+    const auto at = threads ? std::nullopt : split_point(s->body, s->var, range, s->for_kind);
     if (!at) {
       Stmts body = with_range(analyzer_, s->var, range, [&] { return all(s->body); });
       return body.empty() ? Stmts{} : Stmts{loop::make_for(s->var, s->extent, s->for_kind, std::move(body))};

@@ -11,28 +11,21 @@ using loop::Stmt;
 using loop::StmtKind;
 using Stmts = std::vector<Stmt>;
 
-// How the values of lanes become one: the reduction over lanes, and what a lane without a value counts as.
-struct LaneReduction {
-  Op op;
-  te::CombinerKind combiner;
-};
-
-LaneReduction lane_reduction(Op op) {
-  switch (op) {
-    case Op::kAdd:
-      return {Op::kReduceAdd, te::CombinerKind::kSum};
-    case Op::kMul:
-      return {Op::kReduceMul, te::CombinerKind::kProd};
-    case Op::kMin:
-      return {Op::kReduceMin, te::CombinerKind::kMin};
-    case Op::kMax:
-      return {Op::kReduceMax, te::CombinerKind::kMax};
-    case Op::kAnd:
-      return {Op::kReduceAnd, te::CombinerKind::kAnd};
-    case Op::kOr:
-      return {Op::kReduceOr, te::CombinerKind::kOr};
+// The reduction over lanes by an operation.
+Op lane_reduction(Op op) {
+  switch (te::combiner_of(op)) {
+    case te::CombinerKind::kSum:
+      return Op::kReduceAdd;
+    case te::CombinerKind::kProd:
+      return Op::kReduceMul;
+    case te::CombinerKind::kMin:
+      return Op::kReduceMin;
+    case te::CombinerKind::kMax:
+      return Op::kReduceMax;
+    case te::CombinerKind::kAnd:
+      return Op::kReduceAnd;
     default:
-      throw InternalError("a vectorised reduction combines by an operation without a reduction over lanes");
+      return Op::kReduceOr;
   }
 }
 
@@ -135,13 +128,13 @@ class Vectorizer {
   };
 
   Stmt combine(const Stmt& s, const std::vector<Expr>& indices, const Combination& c, const Expr& condition) const {
-    const LaneReduction lanes = lane_reduction(c.op);
     const bool by_lane = condition && condition.type().is_vector();
     Expr term = broadcast(c.term, lanes_);
     if (by_lane)
       term = select(condition, guarded(term, condition),
-                    broadcast(te::identity_of(lanes.combiner, term.type().element()), lanes_));
-    return loop::make_store(s->buffer, indices, binary(c.op, scalar(c.accumulator), reduce_lanes(lanes.op, term)),
+                    broadcast(te::identity_of(te::combiner_of(c.op), term.type().element()), lanes_));
+    return loop::make_store(s->buffer, indices,
+                            binary(c.op, scalar(c.accumulator), reduce_lanes(lane_reduction(c.op), term)),
                             by_lane ? Expr() : condition);
   }
 

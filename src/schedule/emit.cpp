@@ -47,13 +47,21 @@ class Emitter {
 
   // Statements of `stage` from loop `depth` inwards.
   Stmts nest(const Stage& stage, size_t depth) const {
-    if (stage.compute.is_reduction() && (depth == stage.loops.size() || stage.loops[depth].reduction)) {
+    if (stage.compute.is_reduction() && begins_reduction(stage, depth)) {
       Stmts both = init_nest(stage, depth);
       for (Stmt& s : update_nest(stage, depth)) both.push_back(std::move(s));
       return both;
     }
     if (depth == stage.loops.size()) return leaf(stage, final_values(stage), false);
     return wrap(stage, depth, nest(stage, depth + 1));
+  }
+
+  // Threads that combine begin a nest of their own: nothing stands between their loops.
+  static bool begins_reduction(const Stage& stage, size_t depth) {
+    if (depth == stage.loops.size() || stage.loops[depth].reduction) return true;
+    const auto is_thread = [](const Loop& l) { return l.kind == loop::ForKind::kThreads; };
+    return is_thread(stage.loops[depth]) &&
+           std::ranges::any_of(stage.loops, [&](const Loop& l) { return l.reduction && is_thread(l); });
   }
 
   Stmts init_nest(const Stage& stage, size_t depth) const {

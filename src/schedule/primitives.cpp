@@ -451,6 +451,7 @@ Form form_of(PrimitiveKind kind) {
       return {1, kAny, 0, 0};
     case PrimitiveKind::kVectorize:
     case PrimitiveKind::kUnroll:
+    case PrimitiveKind::kThreads:
       return {1, 1, 0, 0};
     case PrimitiveKind::kInline:
     case PrimitiveKind::kCacheWrite:
@@ -496,6 +497,8 @@ void apply_one(State& state, const Primitive& p) {
       return mark(state, p, loop::ForKind::kVectorized);
     case PrimitiveKind::kUnroll:
       return mark(state, p, loop::ForKind::kUnrolled);
+    case PrimitiveKind::kThreads:
+      return mark(state, p, loop::ForKind::kThreads);
     case PrimitiveKind::kParallel:
       return apply_parallel(state, p);
     case PrimitiveKind::kInline:

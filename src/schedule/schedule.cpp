@@ -12,9 +12,9 @@
 namespace tw::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 13> kNames = {"split",    "reorder",   "fuse",       "vectorize",  "unroll",
-                                                     "parallel", "inline",    "compute_at", "cache_read", "cache_write",
-                                                     "rfactor",  "tensorize", "prefetch"};
+constexpr std::array<std::string_view, 14> kNames = {"split",       "reorder",  "fuse",      "vectorize",  "unroll",
+                                                     "threads",     "parallel", "inline",    "compute_at", "cache_read",
+                                                     "cache_write", "rfactor",  "tensorize", "prefetch"};
 
 std::string to_string(const Primitive& p) {
   std::string text = fmt::format("{} {}", kNames[static_cast<size_t>(p.kind)], p.stage);
@@ -82,6 +82,9 @@ Schedule& Schedule::vectorize(const std::string& stage, const std::string& loop)
 }
 Schedule& Schedule::unroll(const std::string& stage, const std::string& loop) {
   return add({PrimitiveKind::kUnroll, stage, {loop}, {}, ""});
+}
+Schedule& Schedule::threads(const std::string& stage, const std::string& loop) {
+  return add({PrimitiveKind::kThreads, stage, {loop}, {}, ""});
 }
 Schedule& Schedule::parallel(const std::string& stage, std::vector<std::string> loops) {
   return add({PrimitiveKind::kParallel, stage, std::move(loops), {}, ""});

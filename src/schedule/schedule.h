@@ -19,6 +19,7 @@ enum class PrimitiveKind : uint8_t {
   kFuse,        // loops [a, b, ..], adjacent: one loop "a$b$.."
   kVectorize,   // loops [l]
   kUnroll,      // loops [l]
+  kThreads,     // loops [l]: its turns are the threads of a tile; of a sum, they combine their terms
   kParallel,    // loops: the leading loops of a root stage; their points are the kernel's tiles
   kInline,      // the stage's body replaces its reads
   kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there
@@ -52,6 +53,7 @@ class Schedule {
   Schedule& fuse(const std::string& stage, std::vector<std::string> loops);
   Schedule& vectorize(const std::string& stage, const std::string& loop);
   Schedule& unroll(const std::string& stage, const std::string& loop);
+  Schedule& threads(const std::string& stage, const std::string& loop);
   Schedule& parallel(const std::string& stage, std::vector<std::string> loops);
   Schedule& inline_stage(const std::string& stage);
   Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,

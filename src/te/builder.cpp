@@ -47,6 +47,25 @@ std::string identifier(const std::string& name) {
 
 }  // namespace
 
+CombinerKind combiner_of(Op op) {
+  switch (op) {
+    case Op::kAdd:
+      return CombinerKind::kSum;
+    case Op::kMul:
+      return CombinerKind::kProd;
+    case Op::kMin:
+      return CombinerKind::kMin;
+    case Op::kMax:
+      return CombinerKind::kMax;
+    case Op::kAnd:
+      return CombinerKind::kAnd;
+    case Op::kOr:
+      return CombinerKind::kOr;
+    default:
+      throw InternalError("an operation that combines nothing");
+  }
+}
+
 Expr identity_of(CombinerKind kind, DataType type) {
   switch (kind) {
     case CombinerKind::kSum:

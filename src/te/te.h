@@ -99,6 +99,8 @@ class Builder {
   Program program_;
 };
 
+/// The combiner of a commutative operation: kAdd, kMul, kMin, kMax, kAnd, kOr; InternalError for any other.
+CombinerKind combiner_of(Op op);
 /// Neutral element of a combiner for a type (0, 1, +-inf or the integer ends).
 Expr identity_of(CombinerKind kind, DataType type);
 

@@ -204,6 +204,35 @@ TEST(LoopVerifier, RulesAboutLoopKinds) {
   EXPECT_NO_THROW(verify(with_body({loop(ForKind::kVectorized), loop(ForKind::kSerial)}), no_unrolled));
 }
 
+TEST(LoopVerifier, ThreadsNestWithoutAnythingBetween) {
+  const auto threads = [](const char* name, std::vector<Stmt> body) {
+    return make_for(name, 4, ForKind::kThreads, std::move(body));
+  };
+  const Stmt store = make_store("Y", {var("i")}, f32_one());
+  EXPECT_NO_THROW(verify(with_body({threads("j", {threads("i", {store})})})));
+  EXPECT_NO_THROW(verify(with_body({make_for("k", 2, ForKind::kSerial, {threads("i", {store})})})));
+  EXPECT_CONTAINS(rejection({threads("j", {make_for("k", 2, ForKind::kSerial, {threads("i", {store})})})}),
+                  "a loop of threads among what one thread does");
+  EXPECT_CONTAINS(rejection({threads("j", {make_store("Y", {var("j")}, f32_one()), threads("i", {store})})}),
+                  "a loop of threads among what one thread does");
+  EXPECT_CONTAINS(rejection({threads("i", {store}), make_store("Y", {0}, f32_one())}),
+                  "a store that no thread does alone");
+}
+
+TEST(LoopVerifier, ARegisterOfAThread) {
+  const Buffer r{"r", DataType::f32(), {4, 2}, Scope::kRegister};
+  const auto with = [&](const Expr& index) {
+    const Stmt store = make_store("r", {index, 1}, f32_one());
+    return std::vector<Stmt>{
+        make_allocate(r, {make_for("k", 2, ForKind::kSerial, {make_for("i", 4, ForKind::kThreads, {store})})})};
+  };
+  const VerifyRules constant{.register_constant_indices = true};
+  EXPECT_NO_THROW(verify(with_body(with(var("i"))), constant));
+  EXPECT_NO_THROW(verify(with_body(with(floor_div(var("i"), 2))), constant));
+  EXPECT_CONTAINS(rejection(with(var("k")), constant), "is no constant");
+  EXPECT_CONTAINS(rejection(with(floor_mod(var("i") + var("k"), 4)), constant), "is no constant");
+}
+
 TEST(LoopVerifier, NoDivisionOfAnInnermostVariable) {
   const VerifyRules rules{.inner_divisor = 1};
   const Expr i = var("i");

@@ -209,6 +209,36 @@ TEST(Construct, SoftmaxAtOddShapes) {
   }
 }
 
+// As the driver gives it: axes of one element are none.
+te::Program merged(const te::Program& program) {
+  const te::Program p = te::drop_unit_reductions(program);
+  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
+}
+
+// Rows that divide among threads lie in registers, others in what a tile's threads share.
+TEST(Construct, SoftmaxByThreads) {
+  for (const int64_t n : {7, 32, 65, 128, 200, 384, 1000}) {
+    for (const int64_t rows : {2, 3, 8}) {
+      SCOPED_TRACE(fmt::format("{} rows of {}", rows, n));
+      check({merged(testing::softmax(rows, n)), {}}, "cuda:sm_90a", n < 32 ? "point" : "rows", 1e-5);
+    }
+  }
+}
+
+TEST(Construct, MeansByThreads) {
+  for (const int64_t n : {33, 256, 6000}) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {3, 4, n});
+    const te::Tensor sum = b.reduce("sum", {3, 4}, {n}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return x({i[0], i[1], r[0]});
+    });
+    const te::Tensor mean = b.compute("mean", {3, 4}, [&](const auto& i) {
+      return sum({i[0], i[1]}) * imm(DataType::f32(), 1.0 / n);
+    });
+    check({merged(b.finish("mean", {mean})), {}}, "cuda:sm_90a", "rows", 1e-5);
+  }
+}
+
 TEST(Construct, EpilogueThatReadsTheSumTwice) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {17, 9});

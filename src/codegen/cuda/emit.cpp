@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "codegen/cuda/emit_expr.h"
+#include "codegen/cuda/threads.h"
 #include "support/error.h"
+#include "support/math.h"
+#include "te/te.h"
 
 namespace tw::codegen {
 namespace {
@@ -12,30 +17,57 @@ namespace {
 using loop::Stmt;
 using loop::StmtKind;
 
+constexpr int64_t kWarp = 32;
+constexpr int64_t kMostThreads = 1024;                       // of a block
+constexpr int64_t kMostNarrow = int64_t{1} << 30;            // elements: sums of a few indices stay below 2^31
+constexpr int64_t kScratchBytes = kMostThreads / kWarp * 8;  // an element of each warp
+
+// Whether the statement at hand is the last one of the kernel: no thread waits after it.
+enum class Then : uint8_t { kMore, kEnd };
+
 class KernelEmitter {
  public:
-  KernelEmitter(const loop::Kernel& kernel, std::string name) : kernel_(kernel), name_(std::move(name)) {}
+  KernelEmitter(const loop::Kernel& kernel, std::string name) : kernel_(kernel), out_{std::move(name)} {}
 
-  std::string run() {
+  CudaKernel run() {
+    const int64_t threads = most_threads(kernel_.body);
+    TW_CHECK(threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, threads);
+    if (threads > 0) out_.threads = ceil_div(threads, kWarp) * kWarp;
+    has_threads_ = threads > 0;
+    names_.narrow = fits_narrow();
+    if (!kernel_.tile_var.empty()) {
+      names_.variables[kernel_.tile_var] = "tile";
+      names_.ranges.bind(kernel_.tile_var, 0, kernel_.tiles);
+      line("const {} tile = blockIdx.x;", names_.narrow ? "int" : "long long");
+    }
+    statements(kernel_.body, Then::kEnd);
+    return out_;
+  }
+
+  std::string text() const {
     std::vector<std::string> params;
     for (size_t i = 0; i < kernel_.params.size(); ++i) {
       const loop::Buffer& p = kernel_.params[i];
-      const std::string name = fmt::format("p{}", i);
-      names_.buffers[p.name] = {name, p.shape};
-      params.push_back(fmt::format("{}* __restrict__ {}", cuda_type(p.type), name));
+      const bool written = std::ranges::find(kernel_.written, p.name) != kernel_.written.end();
+      params.push_back(fmt::format("{}{}* __restrict__ p{}", written ? "" : "const ", cuda_type(p.type), i));
     }
-    line("extern \"C\" __global__ void {}({}) {{", name_, fmt::join(params, ", "));
-    ++depth_;
-    line("const long long tile = (long long)blockIdx.x * blockDim.x + threadIdx.x;");
-    line("if (tile >= {}LL) return;", kernel_.tiles);
-    if (!kernel_.tile_var.empty()) names_.variables[kernel_.tile_var] = "tile";
-    statements(kernel_.body);
-    --depth_;
-    line("}}");
-    return std::move(text_);
+    const std::string shared =
+        out_.shared_bytes > 0 ? "  extern __shared__ __align__(16) unsigned char tw_shared[];\n" : "";
+    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n{}{}}}\n", out_.threads,
+                       out_.name, fmt::join(params, ", "), shared, text_);
   }
 
  private:
+  bool fits_narrow() {
+    bool fits = kernel_.tiles <= kMostNarrow;
+    for (size_t i = 0; i < kernel_.params.size(); ++i) {
+      const loop::Buffer& p = kernel_.params[i];
+      names_.buffers[p.name] = {fmt::format("p{}", i), p.shape, {}, false};
+      fits = fits && p.size() <= kMostNarrow;
+    }
+    return fits;
+  }
+
   template <typename... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
     text_ += std::string(2 * depth_, ' ') + fmt::format(format, std::forward<Args>(args)...) + "\n";
@@ -43,79 +75,270 @@ class KernelEmitter {
 
   std::string fresh() { return fmt::format("v{}", counter_++); }
 
-  void statements(const std::vector<Stmt>& stmts) {
-    for (const Stmt& s : stmts) statement(s);
+  void statements(const std::vector<Stmt>& stmts, Then then) {
+    for (const Stmt& s : stmts) statement(s, &s == &stmts.back() ? then : Then::kMore);
   }
 
-  void block(const std::vector<Stmt>& stmts) {
+  void block(const std::vector<Stmt>& stmts, Then then) {
     ++depth_;
-    statements(stmts);
+    statements(stmts, then);
     --depth_;
   }
 
-  void statement(const Stmt& s) {
+  void statement(const Stmt& s, Then then) {
     switch (s->kind) {
       case StmtKind::kFor:
-        return for_loop(s);
+        return is_thread_loop(s) ? threads(s, then) : serial(s);
       case StmtKind::kLet:
-        return let(s);
+        return let(s, then);
       case StmtKind::kStore:
         return store(s);
       case StmtKind::kIf:
-        return branch(s);
+        return branch(s, then);
       case StmtKind::kBlock:
-        return statements(s->body);
+        return statements(s->body, then);
       case StmtKind::kAllocate:
-        return allocate(s);
+        return allocate(s, then);
       case StmtKind::kPrefetch:
         return;
     }
   }
 
-  void for_loop(const Stmt& s) {
+  void serial(const Stmt& s) {
     const std::string name = fresh();
     names_.variables[s->var] = name;
-    line("for (long long {0} = 0; {0} < {1}LL; ++{0}) {{", name, s->extent);
-    block(s->body);
+    names_.ranges.bind(s->var, 0, s->extent);
+    line("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", names_.narrow ? "int" : "long long", name, s->extent);
+    block(s->body, Then::kMore);
     line("}}");
   }
 
-  void let(const Stmt& s) {
+  // ---- Threads.
+
+  void threads(const Stmt& s, Then then) {
+    const ThreadGroup group = thread_group(s);
+    line("{{");
+    ++depth_;
+    int64_t inner = group.threads;
+    for (const Stmt& l : group.loops) {
+      inner /= l->extent;
+      const std::string name = fresh();
+      names_.variables[l->var] = name;
+      names_.ranges.bind(l->var, 0, l->extent);
+      const std::string turn = inner == 1 ? "threadIdx.x" : fmt::format("threadIdx.x / {}", inner);
+      line("const int {} = {};", name, &l == &group.loops.front() ? turn : fmt::format("{} % {}", turn, l->extent));
+    }
+    in_group_ = true;
+    const std::optional<Combination> combination = combination_of(group);
+    if (combination) {
+      combine(group, *combination);
+    } else {
+      by_threads(group, [&] { statements(group.body(), Then::kEnd); });
+    }
+    in_group_ = false;
+    --depth_;
+    line("}}");
+    if (then == Then::kMore) line("__syncthreads();");
+  }
+
+  template <typename Body>
+  void by_threads(const ThreadGroup& group, const Body& body) {
+    const bool all = group.threads == out_.threads;
+    if (!all) line("if (threadIdx.x < {}) {{", group.threads);
+    depth_ += all ? 0 : 1;
+    body();
+    depth_ -= all ? 0 : 1;
+    if (!all) line("}}");
+  }
+
+  // Each thread combines its terms in a register, then runs of threads combine theirs, then the first one of a run
+  // combines that with what the element held.
+  void combine(const ThreadGroup& group, const Combination& c) {
+    const std::string type = cuda_type(c.type), mine = fresh(), function = fresh(), total = fresh();
+    const te::CombinerKind kind = te::combiner_of(c.op);
+    line("{} {}[1] = {{{}}};", type, mine, cuda_expr(te::identity_of(kind, c.type), names_));
+    const CudaNames::Array array = names_.buffers.at(c.buffer);
+    names_.buffers[c.buffer] = {mine, {}, std::vector<bool>(array.shape.size(), true), true};
+    by_threads(group, [&] { statements(group.body(), Then::kEnd); });
+    names_.buffers[c.buffer] = array;
+    const auto both = [&](const std::string& a, const std::string& b) {
+      CudaNames two;
+      two.variables = {{"a", a}, {"b", b}};
+      return cuda_expr(binary(c.op, var("a", c.type), var("b", c.type)), two);
+    };
+    line("const auto {} = []({} a, {} b) {{ return {}; }};", function, type, type, both("a", "b"));
+    const std::string scratch = c.run > kWarp ? fmt::format("({}*)(tw_shared + {})", type, reserve(kScratchBytes))
+                                              : fmt::format("({}*)0", type);
+    line("const {} {} = tw_combine<{}>({}[0], {}, {});", type, total, c.run, mine, function, scratch);
+    by_threads(group, [&] {
+      const std::string element = cuda_element(c.buffer, c.indices, names_);
+      line("if (threadIdx.x % {} == 0) {} = {};", c.run, element, both(element, total));
+    });
+  }
+
+  // Bytes of shared memory from here to the end of the enclosing allocation.
+  int64_t reserve(int64_t bytes) {
+    const int64_t at = shared_;
+    out_.shared_bytes = std::max(out_.shared_bytes, at + bytes);
+    return at;
+  }
+
+  void allocate(const Stmt& s, Then then) {
+    const loop::Buffer& buffer = s->allocated;
+    const std::string name = fresh(), type = cuda_type(buffer.type);
+    const bool of_threads = has_threads_ && !in_group_;
+    const int64_t before = shared_;
+    CudaNames::Array array{name, buffer.shape, {}, buffer.scope == loop::Scope::kRegister};
+    if (of_threads && array.in_registers) {
+      array.of_thread = thread_dims(buffer, s->body);
+      array.shape.clear();
+      for (size_t d = 0; d < buffer.shape.size(); ++d) {
+        if (!array.of_thread[d]) array.shape.push_back(buffer.shape[d]);
+      }
+    }
+    if (of_threads && !array.in_registers) {
+      const int64_t bytes = ceil_div(buffer.size() * buffer.type.bytes(), int64_t{16}) * 16;
+      line("{0}* const {1} = ({0}*)(tw_shared + {2});", type, name, reserve(bytes));
+      shared_ += bytes;
+    } else {
+      line("{} {}[{}];", type, name, std::max<int64_t>(1, num_elements(array.shape)));
+    }
+    names_.buffers[buffer.name] = std::move(array);
+    statements(s->body, then);
+    shared_ = before;
+  }
+
+  // ---- What one thread does.
+
+  void let(const Stmt& s, Then then) {
     const std::string name = fresh();
-    line("const {} {} = {};", cuda_type(s->value.type()), name, cuda_expr(s->value, names_));
+    prepare(s->value);
+    if (s->value.type().is_vector()) {
+      line("{} {};", cuda_type(s->value.type()), name);
+      lanes(s->value.type(), fmt::format("{}.v[l] = {};", name, cuda_expr(s->value, names_, "l")));
+    } else {
+      const std::string value = is_index(s->value) ? cuda_index(s->value, names_) : cuda_expr(s->value, names_);
+      line("const {} {} = {};", cuda_variable_type(s->value, names_), name, value);
+      if (s->value.type() == DataType::i64()) bind_range(s);
+    }
+    names_.evaluated.clear();
     names_.variables[s->var] = name;
-    statements(s->body);
+    statements(s->body, then);
+  }
+
+  void bind_range(const Stmt& s) {
+    const Interval range = names_.ranges.bounds(s->value);
+    if (range.lo > Interval::kMin && range.hi < Interval::kMax)
+      names_.ranges.bind(s->var, range.lo, range.hi - range.lo + 1);
+  }
+
+  void lanes(DataType type, const std::string& statement) {
+    line("#pragma unroll");
+    line("for (int l = 0; l < {}; ++l) {}", type.lanes(), statement);
   }
 
   void store(const Stmt& s) {
-    const CudaNames::Array& array = names_.buffers.at(s->buffer);
-    const std::string condition = s->predicate ? fmt::format("if ({}) ", cuda_expr(s->predicate, names_)) : "";
-    line("{}{}[{}] = {};", condition, array.name, cuda_offset(s->indices, array.shape, names_),
-         cuda_expr(s->value, names_));
+    line("{{");
+    ++depth_;
+    prepare(s->value);
+    if (s->predicate) prepare(s->predicate);
+    if (s->value.type().is_vector()) {
+      vector_store(s);
+    } else {
+      line("{}{} = {};", condition(s, ""), cuda_element(s->buffer, s->indices, names_), cuda_expr(s->value, names_));
+    }
+    names_.evaluated.clear();
+    --depth_;
+    line("}}");
   }
 
-  void branch(const Stmt& s) {
+  std::string condition(const Stmt& s, const std::string& lane) const {
+    return s->predicate ? fmt::format("if ({}) ", cuda_expr(s->predicate, names_, lane)) : "";
+  }
+
+  void vector_store(const Stmt& s) {
+    const DataType type = s->value.type();
+    const std::string value = cuda_expr(s->value, names_, "l");
+    const std::string whole = s->predicate ? "" : cuda_vector(s->buffer, type, s->indices, names_);
+    if (whole.empty()) {
+      return lanes(
+          type, fmt::format("{}{} = {};", condition(s, "l"), cuda_element(s->buffer, s->indices, names_, "l"), value));
+    }
+    const std::string name = fresh();
+    line("{} {};", cuda_type(type), name);
+    lanes(type, fmt::format("{}.v[l] = {};", name, value));
+    line("{} = {};", whole, name);
+  }
+
+  // Evaluates before the statement what one lane's text cannot: whole vectors in memory, reductions over lanes.
+  // Operands that a select may not touch are left to it.
+  void prepare(const Expr& e) {
+    if (names_.evaluated.contains(&*e)) return;
+    if (e.op() == Op::kSelect) return prepare(e.arg(0));
+    for (const Expr& arg : e->args) prepare(arg);
+    if (e.op() == Op::kLoad && e.type().is_vector() && !e->predicated) return prepare_load(e);
+    if (is_lane_reduction(e.op())) prepare_reduction(e);
+  }
+
+  void prepare_load(const Expr& e) {
+    const std::string whole = cuda_vector(e->name, e.type(), e->args, names_);
+    if (whole.empty()) return;
+    const std::string name = fresh();
+    line("const {} {} = {};", cuda_type(e.type()), name, whole);
+    names_.evaluated[&*e] = name;
+  }
+
+  void prepare_reduction(const Expr& e) {
+    const std::string name = fresh();
+    CudaNames two;
+    two.variables = {{"a", name}, {"b", "lane"}};
+    const DataType type = e.type();
+    const Expr both = binary(lane_combination(e.op()), var("a", type), var("b", type));
+    line("{} {} = {};", cuda_type(type), name, cuda_expr(e.arg(0), names_, "0"));
+    line("#pragma unroll");
+    line("for (int l = 1; l < {}; ++l) {{ const {} lane = {}; {} = {}; }}", e.arg(0).type().lanes(), cuda_type(type),
+         cuda_expr(e.arg(0), names_, "l"), name, cuda_expr(both, two));
+    names_.evaluated[&*e] = name;
+  }
+
+  static bool is_lane_reduction(Op op) { return op >= Op::kReduceAdd && op <= Op::kReduceOr; }
+  static Op lane_combination(Op op) {
+    switch (op) {
+      case Op::kReduceAdd:
+        return Op::kAdd;
+      case Op::kReduceMin:
+        return Op::kMin;
+      case Op::kReduceMax:
+        return Op::kMax;
+      case Op::kReduceMul:
+        return Op::kMul;
+      case Op::kReduceAnd:
+        return Op::kAnd;
+      default:
+        return Op::kOr;
+    }
+  }
+
+  void branch(const Stmt& s, Then then) {
+    prepare(s->predicate);
     line("if ({}) {{", cuda_expr(s->predicate, names_));
-    block(s->body);
+    names_.evaluated.clear();
+    block(s->body, then);
     if (!s->otherwise.empty()) {
       line("}} else {{");
-      block(s->otherwise);
+      block(s->otherwise, then);
     }
     line("}}");
   }
 
-  void allocate(const Stmt& s) {
-    const std::string name = fresh();
-    names_.buffers[s->allocated.name] = {name, s->allocated.shape};
-    line("{} {}[{}];", cuda_type(s->allocated.type), name, s->allocated.size());
-    statements(s->body);
-  }
-
   const loop::Kernel& kernel_;
-  std::string name_;
+  CudaKernel out_;
   CudaNames names_;
   std::string text_;
-  int depth_ = 0;
+  int64_t shared_ = 0;  // bytes in use
+  bool has_threads_ = false;
+  bool in_group_ = false;
+  int depth_ = 1;
   int counter_ = 0;
 };
 
@@ -125,10 +348,9 @@ CudaSource emit_cuda(const loop::Program& program) {
   CudaSource source;
   source.text = cuda_prelude();
   for (size_t k = 0; k < program.kernels.size(); ++k) {
-    CudaKernel kernel{fmt::format("tw_kernel_{}", k), {}, program.kernels[k].tiles};
-    for (const loop::Buffer& p : program.kernels[k].params) kernel.params.push_back(p.name);
-    source.text += "\n" + KernelEmitter(program.kernels[k], kernel.name).run();
-    source.kernels.push_back(std::move(kernel));
+    KernelEmitter emitter(program.kernels[k], fmt::format("tw_kernel_{}", k));
+    source.kernels.push_back(emitter.run());
+    source.text += "\n" + emitter.text();
   }
   return source;
 }

@@ -1,4 +1,4 @@
-// Loop IR to CUDA C++ text: one __global__ function for each kernel, one thread for each tile.
+// Loop IR to CUDA C++ text: one __global__ function for each kernel, one block for each tile.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,9 +8,9 @@
 namespace tw::codegen {
 
 struct CudaKernel {
-  std::string name;                 // of the __global__ function
-  std::vector<std::string> params;  // pointers, 8 bytes each, in the order of the kernel's buffers
-  int64_t tiles = 1;                // threads that have work; the function returns at once in the others
+  std::string name;          // of the __global__ function; its parameters are the kernel's buffers in order
+  int64_t threads = 1;       // of a block: whole warps, or one thread where the kernel has no thread loops
+  int64_t shared_bytes = 0;  // of a block, dynamic
 };
 
 struct CudaSource {
@@ -18,9 +18,11 @@ struct CudaSource {
   std::vector<CudaKernel> kernels;  // in the order of the program
 };
 
-/// CUDA C++ of a lowered program without vector values: scalars only, elementary functions expanded (but sqrt), scratch
-/// and stack buffers as local arrays. Floats follow expr.h exactly when compiled without contraction (--fmad=false).
-/// Throws InternalError on a vector value or an unexpanded function.
+/// CUDA C++ of a lowered program: elementary functions expanded (but sqrt). Blocks are tiles, thread loops the threads
+/// of a block with a barrier after each; stack buffers outside them shared memory, register buffers outside them each
+/// thread's own. Floats follow expr.h exactly when compiled without contraction (--fmad=false); terms that threads
+/// combine are added in the order of a tree. Throws InternalError where threads would disturb each other, and on an
+/// unexpanded function.
 CudaSource emit_cuda(const loop::Program& program);
 
 }  // namespace tw::codegen

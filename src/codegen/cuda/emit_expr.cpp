@@ -8,6 +8,9 @@
 #include "support/error.h"
 
 namespace tw::codegen {
+namespace {
+constexpr int kAccessBytes = 16;  // the widest access of one thread
+}
 
 // min and max give NaN when either side is NaN; floor division rounds to minus infinity; float to integer saturates.
 std::string_view cuda_prelude() {
@@ -26,11 +29,45 @@ template <typename To, typename From> __device__ inline To tw_saturate(From x, d
   if (double(x) >= high) return highest;
   return To(x);
 }
+__device__ inline float tw_f16_to_f32(unsigned short x) {
+  float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y;
+}
+__device__ inline unsigned short tw_f32_to_f16(float x) {
+  unsigned short y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y;
+}
+__device__ inline float tw_bf16_to_f32(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
+__device__ inline unsigned short tw_f32_to_bf16(float x) {
+  unsigned short y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y;
+}
+// N elements; whole ones move in accesses of up to 16 bytes.
+template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) tw_vec { T v[N]; };
+template <typename T> __device__ inline T tw_shuffle(T x, int distance) {
+  if constexpr (sizeof(T) < 4) return T(__shfl_xor_sync(0xffffffffu, int(x), distance));
+  else return __shfl_xor_sync(0xffffffffu, x, distance);
+}
+// Combines x over aligned runs of `Run` threads: within warps by shuffles, between them through `scratch` (one element a
+// warp). Every thread of the block calls it and gets its run's result.
+template <int Run, typename T, typename Combine> __device__ inline T tw_combine(T x, Combine combine, T* scratch) {
+#pragma unroll
+  for (int distance = (Run < 32 ? Run : 32) / 2; distance > 0; distance /= 2) x = combine(x, tw_shuffle(x, distance));
+  if constexpr (Run > 32) {
+    constexpr int kWarps = Run / 32;
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) scratch[warp] = x;
+    __syncthreads();
+    const T* run = scratch + warp / kWarps * kWarps;
+    x = run[0];
+#pragma unroll
+    for (int w = 1; w < kWarps; ++w) x = combine(x, run[w]);
+    __syncthreads();
+  }
+  return x;
+}
 )";
 }
 
 std::string cuda_type(DataType type) {
-  TW_CHECK(!type.is_vector(), "a vector of type {} on CUDA", to_string(type));
+  if (type.is_vector()) return fmt::format("tw_vec<{}, {}>", cuda_type(type.element()), type.lanes());
   switch (type.scalar()) {
     case ScalarType::kBool:
       return "bool";
@@ -60,26 +97,218 @@ std::string cuda_type(DataType type) {
   throw InternalError("unknown element type");
 }
 
-namespace {
-
-std::string immediate(const Expr& e) {
-  if (e.op() == Op::kIntImm) {
-    if (e.type().is_bool()) return e->value ? "true" : "false";
-    if (e->value == INT64_MIN) return "(-9223372036854775807LL - 1)";
-    return fmt::format("({})({}LL)", cuda_type(e.type()), e->value);
-  }
-  if (e.type() == DataType::f32())
-    return fmt::format("__int_as_float(0x{:08x})", std::bit_cast<uint32_t>(static_cast<float>(e->number)));
-  if (e.type() == DataType::f64())
-    return fmt::format("__longlong_as_double(0x{:016x}LL)", std::bit_cast<uint64_t>(e->number));
-  return fmt::format("(unsigned short)0x{:04x}",
-                     e.type() == DataType::f16() ? f16_bits(e->number) : bf16_bits(e->number));
+bool is_index(const Expr& e) {
+  if (e.type().element() != DataType::i64()) return false;
+  bool index = true;
+  visit(e, [&](const Expr& x) {
+    switch (x.op()) {
+      case Op::kIntImm:
+      case Op::kVar:
+      case Op::kAdd:
+      case Op::kSub:
+      case Op::kMul:
+      case Op::kFloorDiv:
+      case Op::kFloorMod:
+      case Op::kMin:
+      case Op::kMax:
+      case Op::kNeg:
+      case Op::kRamp:
+      case Op::kBroadcast:
+        index = index && x.type().element() == DataType::i64();
+        break;
+      default:
+        index = false;
+    }
+  });
+  return index;
 }
 
-std::string cast_text(const Expr& e, const std::string& x) {
-  const DataType from = e.arg(0).type();
-  const DataType to = e.type();
+std::string cuda_variable_type(const Expr& e, const CudaNames& names) {
+  return names.narrow && is_index(e) && !e.type().is_vector() ? "int" : cuda_type(e.type());
+}
+
+namespace {
+
+// Whether every value of an index is a multiple of `factor`.
+bool is_multiple(const Expr& e, int64_t factor) {
+  switch (e.op()) {
+    case Op::kIntImm:
+      return e->value % factor == 0;
+    case Op::kMul:
+      return is_multiple(e.arg(0), factor) || is_multiple(e.arg(1), factor);
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kFloorMod:
+      return is_multiple(e.arg(0), factor) && is_multiple(e.arg(1), factor);
+    default:
+      return factor == 1;
+  }
+}
+
+// What an i64 expression is for: an index, which may be an int, or data.
+enum class Use : uint8_t { kData, kIndex };
+
+class Writer {
+ public:
+  Writer(const CudaNames& names, const std::string& lane) : names_(names), lane_(lane) {}
+
+  // An operand: of an index its cheapest form.
+  std::string operand(const Expr& e) const { return write(e, is_index(e) ? Use::kIndex : Use::kData); }
+
+  std::string write(const Expr& e, Use use) const {
+    if (const auto known = names_.evaluated.find(&*e); known != names_.evaluated.end())
+      return lane_of(known->second, e);
+    switch (e.op()) {
+      case Op::kIntImm:
+      case Op::kFloatImm:
+        return immediate(e, use);
+      case Op::kVar:
+        return variable(e, use);
+      case Op::kLoad:
+        return load(e);
+      case Op::kSelect:
+        return fmt::format("({} ? {} : {})", write(e.arg(0), Use::kData), write(e.arg(1), use), write(e.arg(2), use));
+      case Op::kRamp:
+        return fmt::format("({} + {} * {})", write(e.arg(0), use), lane(), write(e.arg(1), use));
+      case Op::kBroadcast:
+        return write(e.arg(0), use);
+      case Op::kExtract:
+        return Writer(names_, fmt::format("{}", e->value)).write(e.arg(0), use);
+      case Op::kFma:
+        return fmt::format("fma{}({}, {}, {})", suffix(e), write(e.arg(0), use), write(e.arg(1), use),
+                           write(e.arg(2), use));
+      case Op::kCall:
+        TW_CHECK(e->name == "sqrt", "function {} was not expanded", e->name);
+        return fmt::format("{}({})", suffix(e)[0] == 'f' ? "__fsqrt_rn" : "__dsqrt_rn", write(e.arg(0), use));
+      case Op::kFloorDiv:
+      case Op::kFloorMod:
+        return division(e, use);
+      case Op::kCast:
+        return cast(e, write(e.arg(0), use));
+      case Op::kBitcast:
+        return fmt::format("tw_bits<{}>({})", cuda_type(e.type().element()), write(e.arg(0), use));
+      case Op::kEq:
+      case Op::kNe:
+      case Op::kLt:
+      case Op::kLe:
+        return binary(e, number(e.arg(0), operand(e.arg(0))), number(e.arg(1), operand(e.arg(1))));
+      default:
+        break;
+    }
+    const std::string a = number(e.arg(0), write(e.arg(0), use));
+    const std::string value = e->args.size() == 1 ? unary(e, a) : binary(e, a, number(e.arg(1), write(e.arg(1), use)));
+    const DataType type = e.type().element();
+    return is_half(type) ? fmt::format("tw_f32_to_{}({})", to_string(type), value) : value;
+  }
+
+  std::string element(const std::string& buffer, const std::vector<Expr>& indices) const {
+    const CudaNames::Array& array = array_of(buffer);
+    return fmt::format("{}[{}]", array.name, offset(array, indices));
+  }
+
+  std::string offset(const CudaNames::Array& array, const std::vector<Expr>& indices) const {
+    const Shape strides = row_major_strides(array.shape);
+    std::string text;
+    size_t kept = 0;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (!array.of_thread.empty() && array.of_thread[d]) continue;
+      const int64_t stride = strides[kept++];
+      if (indices[d].is_int(0)) continue;
+      const std::string term = operand(indices[d]);
+      text += fmt::format("{}{}", text.empty() ? "" : " + ",
+                          stride == 1 ? term : fmt::format("{} * {}", term, whole(stride)));
+    }
+    return text.empty() ? "0" : text;
+  }
+
+  const CudaNames::Array& array_of(const std::string& buffer) const {
+    const auto found = names_.buffers.find(buffer);
+    TW_CHECK(found != names_.buffers.end(), "unknown buffer {}", buffer);
+    return found->second;
+  }
+
+ private:
+  const std::string& lane() const {
+    TW_CHECK(!lane_.empty(), "a vector outside a loop over its lanes");
+    return lane_;
+  }
+
+  // 16-bit floats are stored as bits: arithmetic takes their values.
+  static bool is_half(DataType type) { return type == DataType::f16() || type == DataType::bf16(); }
+  static std::string number(const Expr& e, const std::string& text) {
+    const DataType type = e.type().element();
+    return is_half(type) ? fmt::format("tw_{}_to_f32({})", to_string(type), text) : text;
+  }
+
+  std::string lane_of(const std::string& name, const Expr& e) const {
+    return e.type().is_vector() ? fmt::format("{}.v[{}]", name, lane()) : name;
+  }
+
+  std::string whole(int64_t value) const {
+    return names_.narrow ? fmt::format("{}", value) : fmt::format("{}LL", value);
+  }
+
+  std::string immediate(const Expr& e, Use use) const {
+    const DataType type = e.type().element();
+    if (e.op() == Op::kIntImm) {
+      if (type.is_bool()) return e->value ? "true" : "false";
+      if (e->value == INT64_MIN) return "(-9223372036854775807LL - 1)";
+      if (use == Use::kIndex) return e->value < 0 ? fmt::format("({})", whole(e->value)) : whole(e->value);
+      return fmt::format("({})({}LL)", cuda_type(type), e->value);
+    }
+    if (type == DataType::f32())
+      return fmt::format("__int_as_float(0x{:08x})", std::bit_cast<uint32_t>(static_cast<float>(e->number)));
+    if (type == DataType::f64())
+      return fmt::format("__longlong_as_double(0x{:016x}LL)", std::bit_cast<uint64_t>(e->number));
+    return fmt::format("(unsigned short)0x{:04x}",
+                       type == DataType::f16() ? f16_bits(e->number) : bf16_bits(e->number));
+  }
+
+  std::string variable(const Expr& e, Use use) const {
+    const auto found = names_.variables.find(e->name);
+    TW_CHECK(found != names_.variables.end(), "unknown variable {}", e->name);
+    const std::string text = lane_of(found->second, e);
+    return use == Use::kData && names_.narrow && e.type() == DataType::i64() ? "(long long)" + text : text;
+  }
+
+  std::string load(const Expr& e) const {
+    std::vector<Expr> indices = e->args;
+    if (!e->predicated) return element(e->name, indices);
+    const Expr predicate = indices.back();
+    indices.pop_back();
+    return fmt::format("({} ? {} : ({})0)", write(predicate, Use::kData), element(e->name, indices),
+                       cuda_type(e.type().element()));
+  }
+
+  // Of numbers that are not negative, C++'s division is the floor's.
+  std::string division(const Expr& e, Use use) const {
+    const bool quotient = e.op() == Op::kFloorDiv;
+    const std::string a = write(e.arg(0), use), b = write(e.arg(1), use);
+    const bool plain =
+        use == Use::kIndex && names_.ranges.bounds(e.arg(0)).lo >= 0 && names_.ranges.bounds(e.arg(1)).lo > 0;
+    if (!plain) return fmt::format("{}({}, {})", quotient ? "tw_floor_div" : "tw_floor_mod", a, b);
+    if (!names_.narrow) return fmt::format("({} {} {})", a, quotient ? "/" : "%", b);
+    return fmt::format("int(unsigned({}) {} unsigned({}))", a, quotient ? "/" : "%", b);
+  }
+
+  static const char* suffix(const Expr& e) { return e.type().element() == DataType::f32() ? "f" : ""; }
+  std::string unary(const Expr& e, const std::string& x) const;
+  static std::string cast(const Expr& e, const std::string& x);
+  static std::string binary(const Expr& e, const std::string& a, const std::string& b);
+
+  const CudaNames& names_;
+  const std::string& lane_;
+};
+
+std::string Writer::cast(const Expr& e, const std::string& x) {
+  const DataType from = e.arg(0).type().element();
+  const DataType to = e.type().element();
   if (to.is_bool()) return fmt::format("({} != 0)", x);
+  if (is_half(from) || is_half(to)) {
+    TW_CHECK((is_half(from) ? to : from) == DataType::f32(), "a conversion from {} to {}", to_string(from),
+             to_string(to));
+    return fmt::format("tw_{}_to_{}({})", to_string(from), to_string(to), x);
+  }
   if (!from.is_float() || to.is_float()) return fmt::format("({})({})", cuda_type(to), x);
   const int bits = to.bits() - (to.is_signed_int() ? 1 : 0);
   const std::string type = cuda_type(to);
@@ -96,14 +325,14 @@ std::string infix(const char* op, const std::string& a, const std::string& b) {
   return fmt::format("({} {} {})", a, op, b);
 }
 
-std::string unary_text(const Expr& e, const std::string& x) {
+std::string Writer::unary(const Expr& e, const std::string& x) const {
   const bool is_float = e.type().is_float();
-  const char* suffix = e.type() == DataType::f32() ? "f" : "";
+  const char* suffix = Writer::suffix(e);
   switch (e.op()) {
     case Op::kNeg:
       return fmt::format("(-{})", x);
     case Op::kNot:
-      return e.type().is_bool() ? fmt::format("(!{})", x) : fmt::format("(~{})", x);
+      return e.type().element().is_bool() ? fmt::format("(!{})", x) : fmt::format("(~{})", x);
     case Op::kAbs:
       return is_float ? fmt::format("fabs{}({})", suffix, x) : fmt::format("({0} < 0 ? -{0} : {0})", x);
     case Op::kFloor:
@@ -114,16 +343,12 @@ std::string unary_text(const Expr& e, const std::string& x) {
       return fmt::format("rint{}({})", suffix, x);
     case Op::kTrunc:
       return fmt::format("trunc{}({})", suffix, x);
-    case Op::kCast:
-      return cast_text(e, x);
-    case Op::kBitcast:
-      return fmt::format("tw_bits<{}>({})", cuda_type(e.type()), x);
     default:
       throw InternalError(fmt::format("no CUDA text for {}", to_string(e)));
   }
 }
 
-std::string binary_text(const Expr& e, const std::string& a, const std::string& b) {
+std::string Writer::binary(const Expr& e, const std::string& a, const std::string& b) {
   switch (e.op()) {
     case Op::kAdd:
       return infix("+", a, b);
@@ -142,9 +367,9 @@ std::string binary_text(const Expr& e, const std::string& a, const std::string& 
     case Op::kMax:
       return fmt::format("tw_max({}, {})", a, b);
     case Op::kAnd:
-      return infix(e.type().is_bool() ? "&&" : "&", a, b);
+      return infix(e.type().element().is_bool() ? "&&" : "&", a, b);
     case Op::kOr:
-      return infix(e.type().is_bool() ? "||" : "|", a, b);
+      return infix(e.type().element().is_bool() ? "||" : "|", a, b);
     case Op::kXor:
       return infix("^", a, b);
     case Op::kShiftLeft:
@@ -164,64 +389,39 @@ std::string binary_text(const Expr& e, const std::string& a, const std::string& 
   }
 }
 
-std::string load_text(const Expr& e, const CudaNames& names) {
-  const auto found = names.buffers.find(e->name);
-  TW_CHECK(found != names.buffers.end(), "unknown buffer {}", e->name);
-  std::vector<Expr> indices = e->args;
-  Expr predicate;
-  if (e->predicated) {
-    predicate = indices.back();
-    indices.pop_back();
-  }
-  const std::string element =
-      fmt::format("{}[{}]", found->second.name, cuda_offset(indices, found->second.shape, names));
-  return predicate ? fmt::format("({} ? {} : ({})0)", cuda_expr(predicate, names), element, cuda_type(e.type()))
-                   : element;
-}
-
-std::string variable_text(const Expr& e, const CudaNames& names) {
-  const auto found = names.variables.find(e->name);
-  TW_CHECK(found != names.variables.end(), "unknown variable {}", e->name);
-  return found->second;
-}
-
 }  // namespace
 
-std::string cuda_offset(const std::vector<Expr>& indices, const Shape& shape, const CudaNames& names) {
-  const Shape strides = row_major_strides(shape);
-  std::string text;
-  for (size_t d = 0; d < indices.size(); ++d) {
-    if (indices[d].is_int(0)) continue;
-    text += fmt::format("{}{} * {}LL", text.empty() ? "" : " + ", cuda_expr(indices[d], names), strides[d]);
-  }
-  return text.empty() ? "0" : text;
+std::string cuda_expr(const Expr& e, const CudaNames& names, const std::string& lane) {
+  return Writer(names, lane).write(e, Use::kData);
 }
 
-std::string cuda_expr(const Expr& e, const CudaNames& names) {
-  TW_CHECK(!e.type().is_vector(), "a vector value on CUDA: {}", to_string(e));
-  switch (e.op()) {
-    case Op::kIntImm:
-    case Op::kFloatImm:
-      return immediate(e);
-    case Op::kVar:
-      return variable_text(e, names);
-    case Op::kLoad:
-      return load_text(e, names);
-    case Op::kSelect:
-      return fmt::format("({} ? {} : {})", cuda_expr(e.arg(0), names), cuda_expr(e.arg(1), names),
-                         cuda_expr(e.arg(2), names));
-    case Op::kFma:
-      return fmt::format("fma{}({}, {}, {})", e.type() == DataType::f32() ? "f" : "", cuda_expr(e.arg(0), names),
-                         cuda_expr(e.arg(1), names), cuda_expr(e.arg(2), names));
-    case Op::kCall:
-      TW_CHECK(e->name == "sqrt", "function {} was not expanded", e->name);
-      return fmt::format("{}({})", e.type() == DataType::f32() ? "__fsqrt_rn" : "__dsqrt_rn",
-                         cuda_expr(e.arg(0), names));
-    default:
-      break;
+std::string cuda_index(const Expr& e, const CudaNames& names) {
+  static const std::string kNoLane;
+  return Writer(names, kNoLane).operand(e);
+}
+
+std::string cuda_element(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names,
+                         const std::string& lane) {
+  return Writer(names, lane).element(buffer, indices);
+}
+
+std::string cuda_vector(const std::string& buffer, DataType type, const std::vector<Expr>& indices,
+                        const CudaNames& names) {
+  static const std::string kNoLane;
+  const Writer writer(names, kNoLane);
+  const CudaNames::Array& array = writer.array_of(buffer);
+  const int lanes = type.lanes();
+  if (array.in_registers || indices.empty() || (lanes & (lanes - 1)) != 0) return {};
+  std::vector<Expr> first = indices;
+  const Expr& last = indices.back();
+  if (last.op() != Op::kRamp || !last.arg(1).is_int(1)) return {};
+  first.back() = last.arg(0);
+  const int64_t aligned = std::min<int64_t>(lanes, std::max(1, kAccessBytes / type.element().bytes()));
+  const Shape strides = row_major_strides(array.shape);
+  for (size_t d = 0; d < first.size(); ++d) {
+    if (first[d].type().is_vector() || !is_multiple(first[d] * int_imm(strides[d]), aligned)) return {};
   }
-  if (e->args.size() == 1) return unary_text(e, cuda_expr(e.arg(0), names));
-  return binary_text(e, cuda_expr(e.arg(0), names), cuda_expr(e.arg(1), names));
+  return fmt::format("*({}*)&{}[{}]", cuda_type(type), array.name, writer.offset(array, first));
 }
 
 }  // namespace tw::codegen

@@ -2,28 +2,48 @@
 #pragma once
 #include <map>
 #include <string>
+#include <unordered_map>
 
+#include "expr/analyzer.h"
 #include "loop/loop.h"
 
 namespace tw::codegen {
 
-/// What an expression may name: buffers by IR name (their C++ name and shape) and variables (their C++ name).
+/// What an expression may name.
 struct CudaNames {
   struct Array {
     std::string name;
-    Shape shape;
+    Shape shape;                  // as the text has it
+    std::vector<bool> of_thread;  // dims that tell the thread: the text leaves them out (empty: none)
+    bool in_registers = false;
   };
   std::map<std::string, Array> buffers;
-  std::map<std::string, std::string> variables;
+  std::map<std::string, std::string> variables;                // vectors: tw_vec
+  std::unordered_map<const ExprNode*, std::string> evaluated;  // nodes whose value a variable of the text holds
+  Analyzer ranges;                                             // of loop variables and lets
+  bool narrow = false;                                         // whether index arithmetic fits 32 bits
 };
 
-/// "float", "long long", .. of a scalar type; 16-bit floats are stored as their bits.
+/// "float", "long long", .. of a scalar; 16-bit floats are stored as their bits. tw_vec<..> of a vector.
 std::string cuda_type(DataType type);
-/// C++ of a scalar expression. Throws InternalError on vectors and unknown calls.
-std::string cuda_expr(const Expr& e, const CudaNames& names);
-/// C++ of the element offset of an access in row-major order.
-std::string cuda_offset(const std::vector<Expr>& indices, const Shape& shape, const CudaNames& names);
-/// Device functions that cuda_expr's text calls.
+/// Whether `e` is made of nothing but loop variables and whole numbers.
+bool is_index(const Expr& e);
+/// The type of a variable that holds `e`: indices are int where they fit.
+std::string cuda_variable_type(const Expr& e, const CudaNames& names);
+
+/// C++ of a scalar expression, or of one lane of a vector (`lane`: the text of its number). Throws InternalError on
+/// unknown names and calls.
+std::string cuda_expr(const Expr& e, const CudaNames& names, const std::string& lane = "");
+/// C++ of a scalar whole number or condition where its type does not matter: indices are int where they fit.
+std::string cuda_index(const Expr& e, const CudaNames& names);
+/// C++ of the element that an access addresses: "p0[...]".
+std::string cuda_element(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names,
+                         const std::string& lane = "");
+/// C++ of the address of a whole vector, "*(tw_vec<float, 4>*)&p0[..]", when `indices` are contiguous and the first
+/// element is aligned to what one access moves; empty otherwise.
+std::string cuda_vector(const std::string& buffer, DataType type, const std::vector<Expr>& indices,
+                        const CudaNames& names);
+/// Device functions that the text calls.
 std::string_view cuda_prelude();
 
 }  // namespace tw::codegen

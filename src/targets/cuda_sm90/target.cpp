@@ -20,6 +20,7 @@ TargetInfo make_architecture(const std::string& name, int multiprocessors, int64
 }
 
 const tune::Constructor kFamilies[] = {
+    {"rows", tune::construct_block_rows},
     {"point", tune::construct_point},
 };
 

@@ -75,7 +75,10 @@ Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& targe
 /// Everything: each stage a kernel of its own, vectorised along the last axis, parallel along the others (generic.cpp).
 Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& target);
 
-/// Everything, one tile a point of each stage, sums in a register: for devices whose tiles are threads (point.cpp).
+/// Reductions along rows for devices whose tiles have threads (block_rows.cpp).
+Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo& target);
+/// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
+/// (point.cpp).
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);
 
 }  // namespace tw::tune

@@ -1,13 +1,23 @@
-// One tile for each point of a stage: the plainest mapping on devices whose tiles are threads.
+// A thread for each point of a stage, or for a vector of them: the plainest mapping on devices whose tiles have
+// threads.
+#include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
+#include "schedule/stages.h"
+#include "support/math.h"
 #include "te/reads.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
 
 namespace tw::tune {
 namespace {
+
+constexpr int64_t kMostThreads = 256;  // of a tile: several tiles hide each other's waits
+constexpr int64_t kWarp = 32;
+constexpr int64_t kUnitThreads = 2048;  // that hide the waits of a unit's memory accesses
+constexpr int64_t kThreadVectors = 4;   // of a thread, where there is enough for all units: its loads wait together
 
 using Readers = std::map<std::string, std::set<const te::Compute*>>;  // of every tensor
 
@@ -26,20 +36,82 @@ const te::Compute* point_reader(const Readers& readers, const std::string& name)
   return reader->is_reduction() || !te::reads_own_point(*reader, name) ? nullptr : reader;
 }
 
+// Threads of a tile, such that all units get tiles.
+int64_t threads_for(int64_t points, const TargetInfo& target) {
+  const int64_t share = ceil_div(points, std::max(1, target.units));
+  const auto threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, share))));
+  return std::clamp(threads, kWarp, kMostThreads);
+}
+
+// What one thread does: vectors of `lanes` neighbours of the last axis, `vectors` of them, a tile's threads apart.
+struct ThreadWork {
+  int64_t lanes = 1;
+  int64_t vectors = 1;
+};
+
+// Cuts a root stage into tiles and threads. Returns the loop of threads.
+std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const ThreadWork& work,
+                            const TargetInfo& target) {
+  const int64_t lanes = work.lanes;
+  std::vector<std::string> loops = axis_names(c.axes);
+  int64_t points = 1;
+  for (const te::Axis& axis : c.axes) points *= axis.extent;
+  if (lanes > 1) {
+    s.split(c.name(), loops.back(), {lanes}).vectorize(c.name(), loops.back() + ".1");
+    loops.back() += ".0";
+  }
+  if (loops.size() > 1) s.fuse(c.name(), loops);
+  std::string all = loops.front();
+  for (size_t i = 1; i < loops.size(); ++i) all += "$" + loops[i];
+  const int64_t threads = threads_for(points / lanes, target);
+  std::string of_threads = all + ".1";
+  if (work.vectors > 1) {
+    s.split(c.name(), all, {work.vectors, threads});
+    of_threads = all + ".2";
+    s.reorder(c.name(), {of_threads, all + ".1"}).unroll(c.name(), all + ".1");
+  } else {
+    s.split(c.name(), all, {threads});
+  }
+  s.parallel(c.name(), {all + ".0"}).threads(c.name(), of_threads);
+  return of_threads;
+}
+
+ThreadWork work_of(const te::Compute& c, const TargetInfo& target) {
+  ThreadWork work;
+  const int64_t lanes = lanes_for(c, target);
+  if (c.is_reduction() || c.outputs.size() > 1 || c.axes.back().extent % lanes != 0) return work;
+  work.lanes = lanes;
+  int64_t vectors = 1;
+  for (const te::Axis& axis : c.axes) vectors *= axis.extent;
+  vectors /= lanes;
+  const bool plenty = vectors / kThreadVectors >= std::max(1, target.units) * kUnitThreads;
+  if (plenty && !schedule::calls_function(c)) work.vectors = kThreadVectors;
+  return work;
+}
+
 }  // namespace
 
-Result<Candidates> construct_point(const GroupTask& task, const TargetInfo&) {
+Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target) {
   Construction out;
   const te::Program program =
       schedule::inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
   const Readers readers = readers_of(program);
+  std::map<std::string, std::vector<std::string>> attached;  // reductions, by the stage that reads them
+  std::set<std::string> inside;                              // all of those
   for (const te::Compute& c : program.computes) {
-    const te::Compute* reader =
-        c.is_reduction() && !program.is_output(c.name()) ? point_reader(readers, c.name()) : nullptr;
-    if (reader != nullptr && !c.axes.empty()) {
-      out.schedule.compute_at(c.name(), reader->name(), reader->axes.back().name, loop::Scope::kStack);
-    }
-    if (reader == nullptr && !c.axes.empty()) out.schedule.parallel(c.name(), axis_names(c.axes));
+    if (!c.is_reduction() || program.is_output(c.name()) || c.axes.empty()) continue;
+    const te::Compute* reader = point_reader(readers, c.name());
+    if (reader == nullptr) continue;
+    attached[reader->name()].push_back(c.name());
+    inside.insert(c.name());
+  }
+  for (const te::Compute& c : program.computes) {
+    if (inside.contains(c.name()) || c.axes.empty()) continue;
+    const std::vector<std::string>& producers = attached[c.name()];
+    const std::string loop =
+        schedule_points(out.schedule, c, producers.empty() ? work_of(c, target) : ThreadWork(), target);
+    for (const std::string& reduction : producers)
+      out.schedule.compute_at(reduction, c.name(), loop, loop::Scope::kStack);
   }
   return Candidates{std::move(out)};
 }

@@ -1,0 +1,256 @@
+#include "codegen/cuda/threads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "expr/analyzer.h"
+#include "support/error.h"
+
+namespace tw::codegen {
+namespace {
+
+using loop::Stmt;
+using loop::StmtKind;
+using Stmts = std::vector<Stmt>;
+
+bool same_indices(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::ranges::equal(a, b, [](const Expr& x, const Expr& y) { return equal(x, y); });
+}
+
+bool is_element(const Expr& e, const std::string& buffer, const std::vector<Expr>& indices) {
+  return e.op() == Op::kLoad && e->name == buffer && !e->predicated && same_indices(e->args, indices);
+}
+
+// The operation of buffer[i] = buffer[i] op value.
+std::optional<Op> update_of(const Stmt& store) {
+  const Expr& v = store->value;
+  const auto is_old = [&](const Expr& e) { return is_element(e, store->buffer, store->indices); };
+  if (v.op() == Op::kFma) return is_old(v.arg(2)) ? std::optional(Op::kAdd) : std::nullopt;
+  switch (v.op()) {
+    case Op::kAdd:
+    case Op::kMul:
+    case Op::kMin:
+    case Op::kMax:
+    case Op::kAnd:
+    case Op::kOr:
+      return is_old(v.arg(0)) || is_old(v.arg(1)) ? std::optional(v.op()) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+// A store of a group to what its threads have in common, and the conditions around it.
+struct CommonStore {
+  Stmt store;
+  std::vector<Expr> guards;
+};
+
+class StoreFinder {
+ public:
+  std::vector<CommonStore> run(const Stmts& body) {
+    statements(body);
+    return std::move(found_);
+  }
+
+ private:
+  void statements(const Stmts& stmts) {
+    for (const Stmt& s : stmts) {
+      if (s->kind == StmtKind::kAllocate) own_.insert(s->allocated.name);
+      if (s->kind == StmtKind::kStore && !own_.contains(s->buffer)) found_.push_back({s, guards_});
+      const bool is_if = s->kind == StmtKind::kIf;
+      if (is_if) guards_.push_back(s->predicate);
+      statements(s->body);
+      if (is_if) guards_.back() = logical_not(s->predicate);
+      statements(s->otherwise);
+      if (is_if) guards_.pop_back();
+    }
+  }
+
+  std::set<std::string> own_;
+  std::vector<Expr> guards_;
+  std::vector<CommonStore> found_;
+};
+
+VarMap thread_values(const ThreadGroup& group, int64_t thread) {
+  VarMap values;
+  for (size_t i = group.loops.size(); i-- > 0;) {
+    values[group.loops[i]->var] = int_imm(thread % group.loops[i]->extent);
+    thread /= group.loops[i]->extent;
+  }
+  return values;
+}
+
+// Whether the conditions around a store leave each element to one thread.
+bool is_exclusive(const ThreadGroup& group, const CommonStore& s) {
+  const Analyzer analyzer;
+  std::set<std::string> elements;
+  for (int64_t thread = 0; thread < group.threads; ++thread) {
+    const VarMap values = thread_values(group, thread);
+    const auto fails = [&](const Expr& guard) { return analyzer.simplify(substitute(guard, values)).is_int(0); };
+    if (std::ranges::any_of(s.guards, fails)) continue;
+    std::string element;
+    for (const Expr& index : s.store->indices) element += to_string(analyzer.simplify(substitute(index, values))) + ",";
+    if (!elements.insert(std::move(element)).second) return false;
+  }
+  return true;
+}
+
+// How many of the innermost loops of a group no index names; all others must be named.
+size_t unnamed_loops(const ThreadGroup& group, const CommonStore& s) {
+  const auto named = [&](const Stmt& l) {
+    const auto names = [&](const Expr& i) { return uses_var(i, l->var); };
+    return l->extent == 1 || std::ranges::any_of(s.store->indices, names);
+  };
+  size_t unnamed = 0;
+  while (unnamed < group.loops.size() && !named(group.loops[group.loops.size() - 1 - unnamed])) ++unnamed;
+  if (std::ranges::all_of(group.loops, named) || is_exclusive(group, s)) return 0;
+  for (size_t i = 0; i + unnamed < group.loops.size(); ++i) {
+    TW_CHECK(named(group.loops[i]), "the threads of loop {} all store to {}", group.loops[i]->var, s.store->buffer);
+  }
+  return unnamed;
+}
+
+// Whether an index tells a thread of `group`: it names its loops and nothing else.
+bool tells_thread(const Expr& index, const ThreadGroup& group) {
+  bool only = true, any = false;
+  visit(index, [&](const Expr& e) {
+    const bool of_group =
+        e.is_var() && std::ranges::any_of(group.loops, [&](const Stmt& l) { return l->var == e->name; });
+    any = any || of_group;
+    only = only && e.op() != Op::kLoad && (!e.is_var() || of_group);
+  });
+  return any && only;
+}
+
+// The value of each index for every thread of a group.
+std::vector<std::vector<int64_t>> values_of(const std::vector<Expr>& indices, const ThreadGroup& group) {
+  std::vector<std::vector<int64_t>> all;
+  const Analyzer analyzer;
+  for (int64_t thread = 0; thread < group.threads; ++thread) {
+    const VarMap values = thread_values(group, thread);
+    std::vector<int64_t> row;
+    for (const Expr& index : indices) {
+      const Expr value = analyzer.simplify(substitute(index, values));
+      TW_CHECK(value.op() == Op::kIntImm, "{} is no number", to_string(value));
+      row.push_back(value->value);
+    }
+    all.push_back(std::move(row));
+  }
+  return all;
+}
+
+// Finds the dims of one buffer that tell the thread, and checks that all loops agree on who uses what.
+class OwnerFinder {
+ public:
+  explicit OwnerFinder(const loop::Buffer& buffer) : buffer_(buffer) {}
+
+  std::vector<bool> run(const Stmts& scope) {
+    groups(scope);
+    return dims_.value_or(std::vector<bool>(buffer_.shape.size(), false));
+  }
+
+ private:
+  void groups(const Stmts& stmts) {
+    for (const Stmt& s : stmts) {
+      if (is_thread_loop(s)) {
+        accesses(thread_group(s));
+      } else {
+        groups(s->body);
+        groups(s->otherwise);
+      }
+    }
+  }
+
+  void accesses(const ThreadGroup& group) {
+    seen_.clear();
+    loop::visit(group.body(), [&](const Stmt& s) {
+      if (s->kind == StmtKind::kStore && s->buffer == buffer_.name) access(s->indices, group);
+    });
+    loop::visit_exprs(group.body(), [&](const Expr& whole) {
+      visit(whole, [&](const Expr& e) {
+        if (e.op() != Op::kLoad || e->name != buffer_.name) return;
+        access({e->args.begin(), e->args.begin() + static_cast<ptrdiff_t>(buffer_.shape.size())}, group);
+      });
+    });
+  }
+
+  void access(const std::vector<Expr>& indices, const ThreadGroup& group) {
+    std::vector<bool> dims;
+    std::vector<Expr> telling;
+    std::string text;
+    for (const Expr& index : indices) {
+      dims.push_back(tells_thread(index, group));
+      if (!dims.back()) continue;
+      telling.push_back(index);
+      text += to_string(index) + ",";
+    }
+    TW_CHECK(!dims_ || *dims_ == dims, "threads use {} by different dims", buffer_.name);
+    dims_ = dims;
+    if (seen_.insert(text).second) agree(values_of(telling, group));
+  }
+
+  void agree(const std::vector<std::vector<int64_t>>& elements) {
+    for (size_t thread = 0; thread < elements.size(); ++thread) {
+      const auto [known, is_new] = owner_.try_emplace(elements[thread], thread);
+      TW_CHECK(known->second == thread, "threads {} and {} use one element of {}", known->second, thread, buffer_.name);
+    }
+  }
+
+  const loop::Buffer& buffer_;
+  std::optional<std::vector<bool>> dims_;
+  std::set<std::string> seen_;  // of one group
+  std::map<std::vector<int64_t>, size_t> owner_;
+};
+
+}  // namespace
+
+bool is_thread_loop(const Stmt& s) { return s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kThreads; }
+
+ThreadGroup thread_group(const Stmt& outermost) {
+  ThreadGroup group;
+  for (Stmt s = outermost;; s = s->body.front()) {
+    group.loops.push_back(s);
+    group.threads *= s->extent;
+    if (s->body.size() != 1 || !is_thread_loop(s->body.front())) return group;
+  }
+}
+
+int64_t most_threads(const Stmts& stmts) {
+  int64_t most = 0;
+  for (const Stmt& s : stmts) {
+    most = std::max(most, is_thread_loop(s) ? thread_group(s).threads
+                                            : std::max(most_threads(s->body), most_threads(s->otherwise)));
+  }
+  return most;
+}
+
+std::optional<Combination> combination_of(const ThreadGroup& group) {
+  std::optional<Combination> found;
+  const std::vector<CommonStore> stores = StoreFinder().run(group.body());
+  for (const CommonStore& common : stores) {
+    const Stmt& s = common.store;
+    const bool follows = found && found->buffer == s->buffer && same_indices(found->indices, s->indices);
+    const size_t unnamed = follows ? 0 : unnamed_loops(group, common);
+    if (unnamed == 0 && !found) continue;
+    const std::optional<Op> op = update_of(s);
+    TW_CHECK(op && !s->value.type().is_vector(), "all threads store to {}, and not by combining", s->buffer);
+    TW_CHECK(!found ? &common == &stores.front() : follows && found->op == *op,
+             "threads combine into {} and store to {}", found ? found->buffer : s->buffer, s->buffer);
+    if (found) continue;
+    found = {s->buffer, s->indices, s->value.type(), *op, 1};
+    for (size_t i = 0; i < unnamed; ++i) found->run *= group.loops[group.loops.size() - 1 - i]->extent;
+  }
+  if (!found) return found;
+  const int64_t run = found->run;
+  constexpr int64_t kWarp = 32;
+  TW_CHECK(run % kWarp == 0 || (run < kWarp && (run & (run - 1)) == 0), "{} threads combine: neither warps nor a part",
+           run);
+  return found;
+}
+
+std::vector<bool> thread_dims(const loop::Buffer& buffer, const Stmts& scope) { return OwnerFinder(buffer).run(scope); }
+
+}  // namespace tw::codegen

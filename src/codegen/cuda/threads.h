@@ -1,0 +1,42 @@
+// What the thread loops of a kernel mean for a block's threads. Private to src/codegen/cuda.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loop/loop.h"
+
+namespace tw::codegen {
+
+/// Thread loops nested in each other: turn (t0, t1, ..) of them is thread t0 * extent1 * .. + t1 * .. + ..
+struct ThreadGroup {
+  std::vector<loop::Stmt> loops;  // outermost first
+  int64_t threads = 1;
+  const std::vector<loop::Stmt>& body() const { return loops.back()->body; }
+};
+
+bool is_thread_loop(const loop::Stmt& s);
+ThreadGroup thread_group(const loop::Stmt& outermost);
+
+/// Threads of the largest group under `stmts`; 0 without thread loops.
+int64_t most_threads(const std::vector<loop::Stmt>& stmts);
+
+/// What the threads of a group combine into: buffer[indices] = buffer[indices] op value, the same element in aligned
+/// runs of `run` threads.
+struct Combination {
+  std::string buffer;
+  std::vector<Expr> indices;
+  DataType type;
+  Op op = Op::kAdd;
+  int64_t run = 1;
+};
+
+/// The combination that a group is; nothing when each thread stores elements of its own. Throws InternalError when
+/// threads store to the same element in another way.
+std::optional<Combination> combination_of(const ThreadGroup& group);
+
+/// For a register buffer that is allocated in `scope` outside of thread loops: the dims that tell the thread. Throws
+/// InternalError when two threads use one element, or other threads in different loops.
+std::vector<bool> thread_dims(const loop::Buffer& buffer, const std::vector<loop::Stmt>& scope);
+
+}  // namespace tw::codegen

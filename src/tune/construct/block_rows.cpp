@@ -1,0 +1,238 @@
+// Reductions along rows on devices whose tiles have threads: softmax, layer norm, means. A tile is one row or a few;
+// the threads of a row keep its elements, so that each is read from memory once, and combine their partial results.
+#include <algorithm>
+#include <bit>
+
+#include "schedule/stages.h"
+#include "support/math.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+#include "tune/construct/construct.h"
+#include "tune/construct/elementwise.h"
+
+namespace tw::tune {
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kTileThreads = 128;  // short rows share a tile
+constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kThreadVectors = 4;       // of a row, that one thread takes: loads in flight
+constexpr int64_t kMostRegisters = 64;      // of a thread, that hold a row's elements
+constexpr int64_t kMostShared = 48 * 1024;  // bytes of a tile, where registers do not hold them
+constexpr int64_t kMostUnrolled = 16;
+
+/// How a row of `length` elements lies over threads: element (chunk * threads + t) * lanes + v is thread t's.
+struct RowCut {
+  int64_t length = 1;
+  int64_t lanes = 1;
+  int64_t threads = kWarp;
+  int64_t chunks() const { return ceil_div(length, threads * lanes); }
+  bool is_even() const { return length % (threads * lanes) == 0; }
+};
+
+RowCut cut_row(int64_t length, int64_t lanes) {
+  RowCut cut{length, length % lanes == 0 ? lanes : 1};
+  const int64_t vectors = length / cut.lanes;
+  const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(vectors, kThreadVectors))));
+  cut.threads = std::clamp(wanted, kWarp, kMostThreads);
+  // Without a remainder no thread asks whether its element exists.
+  for (int64_t threads = cut.threads / 2; threads <= std::min(2 * cut.threads, kMostThreads); threads += kWarp) {
+    if (threads >= kWarp && vectors % threads == 0) cut.threads = threads;
+  }
+  return cut;
+}
+
+class BlockRows {
+ public:
+  BlockRows(const te::Program& program, size_t rows, const TargetInfo& target, Construction& out)
+      : program_(program), output_(program.computes.back()), rows_(rows), target_(target), out_(out) {}
+
+  // Why the program is none of this family's; empty when it is.
+  std::string refusal() {
+    for (const te::Compute& c : program_.computes) {
+      if (c.outputs.size() != 1) return "a stage with several outputs";
+      if (c.axes.size() > rows_ + 1 || (c.is_reduction() && c.axes.size() != rows_))
+        return "a stage with several axes besides the rows";
+      if (c.reduce_axes.size() > 1) return "a reduction over several axes";
+      const int64_t length = c.is_reduction() ? c.reduce_axes[0].extent : elements(c);
+      if (length == 0) return "no elements";
+      if (length == 1) continue;
+      if (length_ != 1 && length != length_) return "rows of different lengths";
+      length_ = length;
+    }
+    if (length_ < kWarp) return "rows shorter than a warp";
+    int64_t lanes = target_.vector_bytes;
+    for (const te::Compute& c : program_.computes) lanes = std::min<int64_t>(lanes, lanes_for(c, target_));
+    cut_ = cut_row(length_, lanes);
+    find_held();
+    const int64_t registers = kept_tensors() * cut_.chunks() * cut_.lanes;
+    in_registers_ = cut_.is_even() && registers <= kMostRegisters;
+    const int64_t bytes = kept_tensors() * tile_rows() * length_ * DataType::f32().bytes();
+    if (!in_registers_ && bytes > kMostShared) return "rows longer than a tile holds";
+    return {};
+  }
+
+  void run() {
+    const Layout kept = in_registers_ ? layout() : Layout();
+    for (const te::Compute& c : program_.computes) {
+      if (keeps_row(c) && in_registers_) out_.constant_layouts[c.name()] = kept;
+    }
+    for (const std::string& input : held_inputs_) out_.schedule.cache_read(input, {}, kept);
+    const std::string tile = cut_output();
+    const loop::Scope scope = in_registers_ ? loop::Scope::kRegister : loop::Scope::kStack;
+    for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
+      if (c->name() != output_.name()) attach(c->name(), tile, keeps_row(*c) ? scope : loop::Scope::kStack);
+    }
+    for (const std::string& input : held_inputs_) attach(input + ".cache", tile, scope);
+    for (const te::Compute& c : program_.computes) {
+      if (c.name() != output_.name()) cut_stage(c);
+    }
+    for (const std::string& input : held_inputs_) cut_kept(input + ".cache");
+    out_.trace = {fmt::format("{} rows a tile, {} threads a row, {} times {} elements a thread", tile_rows(),
+                              cut_.threads, cut_.chunks(), cut_.lanes)};
+  }
+
+ private:
+  schedule::Schedule& s() { return out_.schedule; }
+  int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
+  bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && c.name() != output_.name(); }
+
+  // Short rows share a tile, when the last axis of rows can be cut.
+  int64_t tile_rows() const {
+    int64_t rows = std::max<int64_t>(1, kTileThreads / cut_.threads);
+    while (output_.axes[rows_ - 1].extent % rows != 0) rows /= 2;
+    return rows;
+  }
+
+  // Inputs that are read at their own point by more than one stage.
+  void find_held() {
+    for (const te::Tensor& input : program_.inputs) {
+      if (input.shape.size() != rows_ + 1 || input.shape.back() != length_) continue;
+      size_t readers = 0;
+      bool own = true;
+      for (const te::Compute& c : program_.computes) {
+        const std::vector<Expr> reads = te::reads_of(c, {input});
+        readers += reads.empty() ? 0 : 1;
+        for (const Expr& read : reads) own = own && is_own_element(c, read);
+      }
+      if (own && readers > 1) held_inputs_.push_back(input.name);
+    }
+  }
+
+  bool is_own_element(const te::Compute& c, const Expr& read) const {
+    const std::string& element = c.is_reduction()        ? c.reduce_axes[0].name
+                                 : c.axes.size() > rows_ ? c.axes[rows_].name
+                                                         : "";
+    return te::own_axes(c, read) >= rows_ && read.arg(rows_).is_var() && read.arg(rows_)->name == element;
+  }
+
+  int64_t kept_tensors() const {
+    auto tensors = static_cast<int64_t>(held_inputs_.size());
+    for (const te::Compute& c : program_.computes) tensors += keeps_row(c) ? 1 : 0;
+    return tensors;
+  }
+
+  // [rows.., length] -> [rows.., threads, chunks, lanes].
+  Layout layout() const {
+    const int dim = static_cast<int>(rows_);
+    const Layout all = Layout().split(dim, {cut_.chunks(), cut_.threads, cut_.lanes});
+    std::vector<int64_t> order(rows_);
+    for (size_t d = 0; d < rows_; ++d) order[d] = static_cast<int64_t>(d);
+    const auto first = static_cast<int64_t>(rows_);
+    order.insert(order.end(), {first + 1, first, first + 2});
+    return all.reorder(order);
+  }
+
+  // The loops of a row's elements: threads outside, then chunks, then vectors. Returns the outer two.
+  std::vector<std::string> cut_elements(const std::string& stage, const std::string& axis) {
+    std::vector<int64_t> factors = {cut_.threads};
+    if (cut_.lanes > 1) factors.push_back(cut_.lanes);
+    s().split(stage, axis, factors);
+    return {axis + ".1", axis + ".0"};
+  }
+  void mark_elements(const std::string& stage, const std::string& axis) {
+    s().threads(stage, axis + ".1");
+    if (cut_.chunks() <= kMostUnrolled) s().unroll(stage, axis + ".0");
+    if (cut_.lanes > 1) s().vectorize(stage, axis + ".2");
+  }
+
+  // Tiles and threads of the output. Returns the loop that holds a tile.
+  std::string cut_output() {
+    const std::string& name = output_.name();
+    std::vector<std::string> tiles = axis_names(output_.axes);
+    tiles.resize(rows_);
+    const std::string row = tiles.back();
+    s().split(name, row, {tile_rows()});
+    tiles.back() = row + ".0";
+    cut_loops(name, row + ".1", element_axis(output_));
+    s().parallel(name, tiles);
+    return row + ".0";
+  }
+
+  std::string element_axis(const te::Compute& c) const {
+    if (c.is_reduction()) return c.reduce_axes[0].name;
+    return c.axes.size() > rows_ ? c.axes[rows_].name : std::string();
+  }
+
+  void attach(const std::string& stage, const std::string& tile, loop::Scope scope) {
+    s().compute_at(stage, output_.name(), tile, scope);
+  }
+
+  void cut_stage(const te::Compute& c) {
+    if (keeps_row(c)) return cut_kept(c.name());
+    cut_loops(c.name(), c.axes[rows_ - 1].name, element_axis(c));
+  }
+
+  // The loops of a stage that is computed in a tile: its rows and, if it has some, the elements of a row.
+  void cut_loops(const std::string& stage, const std::string& row, const std::string& axis) {
+    if (!axis.empty()) {
+      std::vector<std::string> order = cut_elements(stage, axis);
+      order.insert(order.begin(), row);
+      s().reorder(stage, order);
+    }
+    s().threads(stage, row);
+    if (!axis.empty()) mark_elements(stage, axis);
+  }
+
+  // A stage that keeps rows. In registers its axes are the rows, then threads, chunks, lanes.
+  void cut_kept(const std::string& stage) {
+    const auto axis = [&](size_t d) { return fmt::format("i{}", d); };
+    if (!in_registers_) return cut_loops(stage, axis(rows_ - 1), axis(rows_));
+    s().threads(stage, axis(rows_ - 1)).threads(stage, axis(rows_));
+    if (cut_.chunks() <= kMostUnrolled) s().unroll(stage, axis(rows_ + 1));
+    if (cut_.lanes > 1) s().vectorize(stage, axis(rows_ + 2));
+  }
+
+  const te::Program& program_;
+  const te::Compute& output_;
+  size_t rows_;
+  const TargetInfo& target_;
+  Construction& out_;
+  int64_t length_ = 1;
+  RowCut cut_;
+  bool in_registers_ = false;  // where kept rows lie; else in the tile's shared memory
+  std::vector<std::string> held_inputs_;
+};
+
+}  // namespace
+
+Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo& target) {
+  Construction out;
+  const te::Program program = schedule::inline_stages(
+      out.schedule, task.program, [&](const te::Compute& c) { return schedule::is_once_a_row(task.program, c); });
+  const bool reduces = std::ranges::any_of(program.computes, [](const te::Compute& c) { return c.is_reduction(); });
+  if (!reduces) return declined("no reduction");
+  const te::Compute& output = program.computes.back();
+  const bool one_output = std::ranges::all_of(
+      program.outputs, [&](const std::string& name) { return program.find_compute(name) == &output; });
+  if (!one_output) return declined("an output that is not the last stage");
+  const size_t rows = schedule::common_rows(program);
+  if (rows == 0) return declined("its stages share no leading axis with the output");
+  BlockRows block(program, rows, target, out);
+  const std::string refusal = block.refusal();
+  if (!refusal.empty()) return declined("{}", refusal);
+  block.run();
+  return Candidates{std::move(out)};
+}
+
+}  // namespace tw::tune

@@ -1,0 +1,110 @@
+// The text of kernels: what threads share, own and combine, and what whole vectors move. What the loops compute is
+// checked on the interpreter (tests/tune/construct_test.cpp); NVRTC compiles the text where it is installed.
+#include "codegen/cuda/emit.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/nvrtc.h"
+#include "support/error.h"
+
+namespace tw::codegen {
+namespace {
+
+loop::Program program(const std::string& body,
+                      const std::string& signature = "(X: f32[2, 1024] param, Y: f32[2, 1024] param written)") {
+  return loop::parse_program("program p\n\nkernel k" + signature + " tiles t in 2 {\n" + body + "\n}\n");
+}
+
+// The text of the kernel alone; compiles it.
+CudaSource emitted(const loop::Program& p) {
+  loop::verify(p, {.register_constant_indices = true});
+  CudaSource source = emit_cuda(p);
+  if (nvrtc_available().ok()) EXPECT_FALSE(compile_cubin(source.text, "sm_90a").empty());
+  source.text = source.text.substr(source.text.find("extern \"C\""));
+  return source;
+}
+
+::testing::AssertionResult holds(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "no '" << part << "' in\n" << text;
+}
+
+constexpr const char* kCopy = "for i in 128 threads { Y[t, ramp((i * 4), 1, 4)] = X[t, ramp((i * 4), 1, 4)] }";
+
+TEST(EmitCuda, AThreadMovesWholeVectors) {
+  const CudaSource source = emitted(program(kCopy));
+  EXPECT_TRUE(holds(source.text, "= *(tw_vec<float, 4>*)&p0[tile * 1024 + (v0 * 4)];"));
+  EXPECT_TRUE(holds(source.text, "*(tw_vec<float, 4>*)&p1[tile * 1024 + (v0 * 4)] = "));
+  EXPECT_EQ(source.kernels[0].threads, 128);
+  EXPECT_EQ(source.kernels[0].shared_bytes, 0);
+}
+
+// A vector whose first element may lie anywhere is moved element by element.
+TEST(EmitCuda, UnalignedVectorsAreElements) {
+  const CudaSource source =
+      emitted(program("for i in 127 threads { Y[t, ramp(((i * 4) + 1), 1, 4)] = X[t, ramp(((i * 4) + 1), 1, 4)] }"));
+  EXPECT_EQ(source.text.find("tw_vec<float, 4>*)"), std::string::npos) << source.text;
+  EXPECT_TRUE(holds(source.text, "if (threadIdx.x < 127)"));
+  EXPECT_EQ(source.kernels[0].threads, 128) << "whole warps";
+}
+
+TEST(EmitCuda, WhatAThreadOwnsIsInItsRegisters) {
+  const CudaSource source =
+      emitted(program("alloc r: f32[64, 2] register { for i in 64 threads { r[i, 1] = X[t, i] } "
+                      "for j in 64 threads { Y[t, j] = r[j, 1] } }"));
+  EXPECT_TRUE(holds(source.text, "float v0[2];"));
+  EXPECT_TRUE(holds(source.text, "v0[1] = p0[tile * 1024 + v1];"));
+  EXPECT_TRUE(holds(source.text, "= v0[1];"));
+}
+
+TEST(EmitCuda, ThreadsOfOneTileShareStackBuffers) {
+  const CudaSource source =
+      emitted(program("alloc s: f32[64] stack { for i in 64 threads { s[i] = X[t, i] } "
+                      "for j in 64 threads { Y[t, j] = s[(63 - j)] } }"));
+  EXPECT_EQ(source.kernels[0].shared_bytes, 256);
+  EXPECT_TRUE(holds(source.text, "__syncthreads();"));
+  EXPECT_EQ(source.text.find("__syncthreads();"), source.text.rfind("__syncthreads();")) << "none after the last loop";
+}
+
+constexpr const char* kRowMaximum =
+    "alloc m: f32[2] stack { for a in 2 threads { m[a] = -inf:f32 } for i in 2 threads { for j in 64 threads { "
+    "for c in 4 { m[i] = max(m[i], X[i, ((c * 64) + j)]) } } } for k in 2 threads { Y[t, k] = m[k] } }";
+
+TEST(EmitCuda, ThreadsCombineTheirTerms) {
+  const CudaSource source = emitted(program(kRowMaximum));
+  EXPECT_TRUE(holds(source.text, "tw_combine<64>("));
+  EXPECT_TRUE(holds(source.text, "if (threadIdx.x % 64 == 0)"));
+  EXPECT_EQ(source.kernels[0].shared_bytes, 16 + 256) << "m, and an element for each warp";
+}
+
+TEST(EmitCuda, HalvesAreConvertedByTheDevice) {
+  const CudaSource source = emitted(program("for i in 64 threads { Y[t, i] = cast<f16>((cast<f32>(X[t, i]) + 1:f32)) }",
+                                            "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)"));
+  EXPECT_TRUE(holds(source.text, "tw_f32_to_f16((tw_f16_to_f32(p0[tile * 1024 + v0]) + "));
+}
+
+std::string refusal(const std::string& body) {
+  try {
+    emit_cuda(program(body));
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(EmitCuda, ThreadsMayNotDisturbEachOther) {
+  EXPECT_TRUE(holds(refusal("for i in 64 threads { Y[t, 0] = X[t, i] }"), "all threads store to Y"));
+  EXPECT_TRUE(holds(refusal("for i in 64 threads { if (i < 2) { Y[t, 0] = X[t, i] } }"), "all threads store to Y"));
+  EXPECT_EQ(refusal("for i in 64 threads { if (i < 1) { Y[t, 0] = X[t, 0] } }"), "") << "one thread";
+  EXPECT_TRUE(holds(refusal("for i in 48 threads { for j in 3 threads { Y[t, i] = (Y[t, i] + X[t, j]) } }"),
+                    "3 threads combine"));
+  EXPECT_TRUE(holds(refusal("alloc r: f32[64] register { for i in 64 threads { r[i] = X[t, i] } "
+                            "for j in 64 threads { Y[t, j] = r[(63 - j)] } }"),
+                    "use one element of r"));
+  EXPECT_TRUE(holds(refusal("alloc r: f32[64] register { for i in 64 threads { r[floordiv(i, 2)] = X[t, i] } }"),
+                    "use one element of r"));
+  EXPECT_TRUE(holds(refusal("for i in 2048 threads { Y[t, i] = X[t, i] }"), "2048 threads in a block"));
+}
+
+}  // namespace
+}  // namespace tw::codegen

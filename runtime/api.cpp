@@ -213,6 +213,14 @@ TwStatus* run_entry(TwContext* context, int32_t entry, const DLTensor* inputs, c
   });
 }
 
+TwStatus* measure_entry(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs,
+                        uint64_t* times_ns, size_t count) {
+  return guard([&] {
+    require(context != nullptr && times_ns != nullptr && count != 0, "context or times_ns is null or count is 0");
+    context->context.measure_entry(entry, inputs, outputs, {times_ns, count});
+  });
+}
+
 const char* step_name(const tw::format::Entry& entry, size_t step) {
   return entry.cpu_steps.empty() ? entry.cuda_steps[step].name.c_str() : entry.cpu_steps[step].name.c_str();
 }
@@ -283,6 +291,7 @@ constexpr TwApi kApi = {
     .buffer_info = buffer_info,
     .read_buffer = read_buffer,
     .model_target = model_target,
+    .measure_entry = measure_entry,
 };
 
 }  // namespace

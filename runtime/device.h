@@ -17,6 +17,9 @@ class DeviceContext {
   /// Runs an entry. `inputs` and `outputs` were checked against it (tensors.h). Throws Error(kInputValue) when a kernel
   /// refused a value.
   virtual void run(int entry, const DLTensor* inputs, const DLTensor* outputs) = 0;
+  /// Like run, but the entry runs once for each of `times_ns`, which receive how long those runs took: between tensors
+  /// where the device has them.
+  virtual void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) = 0;
   /// Copies the whole of a buffer in the arena or the weights.
   virtual void read_buffer(int entry, int buffer, void* destination) = 0;
   /// Times of the last run's steps, in ns, in the order of the entry's steps; empty without Options::profile.

@@ -124,19 +124,25 @@ void Context::run(const DLTensor* inputs, int input_count, const DLTensor* outpu
   const Use use(in_use_);
   const int entry = find_entry(model_->manifest(), inputs, input_count);
   check_output_count(model_->manifest(), output_count);
-  run_checked(entry, inputs, outputs);
+  begin(entry, inputs, outputs);
+  device_->run(entry, inputs, outputs);
 }
 
 void Context::run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs) {
   const Use use(in_use_);
-  model_->entry(entry);
-  run_checked(entry, inputs, outputs);
+  begin(entry, inputs, outputs);
+  device_->run(entry, inputs, outputs);
 }
 
-void Context::run_checked(int entry, const DLTensor* inputs, const DLTensor* outputs) {
+void Context::measure_entry(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
+  const Use use(in_use_);
+  begin(entry, inputs, outputs);
+  device_->measure(entry, inputs, outputs, times_ns);
+}
+
+void Context::begin(int entry, const DLTensor* inputs, const DLTensor* outputs) {
   check_tensors(model_->entry(entry), model_->device(), inputs, outputs);
   last_entry_ = entry;
-  device_->run(entry, inputs, outputs);
 }
 
 const format::Entry* Context::last_entry() const {

@@ -37,6 +37,7 @@ class Context {
 
   void run(const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count);
   void run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs);
+  void measure_entry(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns);
   /// Copies a readable buffer of the last run's entry; `bytes` must be its size.
   void read_buffer(int buffer, void* destination, size_t bytes);
   std::span<const uint64_t> step_times() const { return device_->step_times(); }
@@ -45,7 +46,7 @@ class Context {
   const format::Entry* last_entry() const;
 
  private:
-  void run_checked(int entry, const DLTensor* inputs, const DLTensor* outputs);
+  void begin(int entry, const DLTensor* inputs, const DLTensor* outputs);
 
   std::shared_ptr<const Model> model_;
   std::unique_ptr<DeviceContext> device_;

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* The table version that this header describes. */
-#define TW_API_VERSION 2u
+#define TW_API_VERSION 3u
 
 typedef enum TwStatusCode {
   TW_OK = 0,
@@ -54,7 +54,8 @@ typedef struct TwOptions {
   size_t struct_size;
   int32_t threads; /* context: 0 = every CPU of the affinity mask; more than those are not used */
   int32_t device;  /* model: ordinal of the GPU for CUDA artefacts */
-  int32_t profile; /* context: nonzero = time every step of every run (adds a barrier between steps) */
+  int32_t profile; /* context: nonzero = time every step of every run (slower: steps wait for each other; on a GPU
+                    * they are launched one by one instead of as one graph) */
   /* Context: memory of the arena and the scratch areas. allocate returns NULL when it cannot; both or neither are set.
    * The artefact's own bytes (weights, code) are mapped by the runtime, read-only. */
   void* (*allocate)(void* user, size_t bytes, size_t alignment);
@@ -143,6 +144,13 @@ typedef struct TwApi {
 
   /* Since version 2. What the model's code is for: "x86-64-v4", "sm_90a". Of several levels the one that was taken. */
   const char* (*model_target)(const TwModel* model);
+
+  /* Since version 3. Like run_entry, but the entry runs `count` times in a row, at least once; times_ns[i] receives how
+   * long the i-th of these runs took. On a GPU that is the time between two events on its stream, from tensors in its
+   * memory to tensors in its memory: what lies on the host is copied there before all of them and back after the last.
+   * On a CPU it is the time by its clock. */
+  TwStatus* (*measure_entry)(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs,
+                             uint64_t* times_ns, size_t count);
 } TwApi;
 
 /* The table of at least this version, or NULL when the library is older. */

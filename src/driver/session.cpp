@@ -147,6 +147,15 @@ void Session::run_bound() {
   check(api().run_entry(context_.get(), bound_->entry, bound_->input_tensors.data(), bound_->output_tensors.data()));
 }
 
+std::vector<double> Session::measure_bound(size_t count) {
+  std::vector<uint64_t> ns(count);
+  check(api().measure_entry(context_.get(), bound_->entry, bound_->input_tensors.data(), bound_->output_tensors.data(),
+                            ns.data(), count));
+  std::vector<double> ms;
+  for (const uint64_t time : ns) ms.push_back(static_cast<double>(time) / 1e6);
+  return ms;
+}
+
 std::vector<Array> Session::run(const std::vector<Array>& inputs) {
   bind(inputs);
   run_bound();

@@ -277,7 +277,30 @@ class Artefacts(Case):
             self.assertIn("unsupported", done.stderr)
             self.skipTest(done.stderr)
         self.fails(ARTEFACT, ["run", "gpu.tw", "--random", "seed=0"], "gpu.tw", "NVIDIA")
+        self.fails(ARTEFACT, ["bench", "gpu.tw"], "gpu.tw", "NVIDIA")
+        self.fails(USAGE, ["bench", "gpu.tw", "--peak"], "--peak")
         self.assertIn("sm_90a", self.succeeds("inspect", "gpu.tw").stdout)
+
+    def test_a_model_on_a_gpu(self):
+        if not os.path.exists("/dev/nvidiactl"):
+            self.skipTest("not run: no NVIDIA GPU")
+        query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+        major = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split(".")[0]
+        if major not in ("8", "9"):
+            self.skipTest(f"not run: no code for an NVIDIA GPU of compute capability {major}")
+        done = self.run_command("compile", "dense.onnx", "-o", "gpu.tw", "--target", {"8": "cuda:sm_80", "9": "cuda:sm_90a"}[major])
+        if done.returncode == MODEL and "unsupported" in done.stderr:
+            self.skipTest(f"not run: {done.stderr}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.succeeds("verify", "gpu.tw")
+        x = [(i * 5) % 7 - 3 for i in range(12)]
+        self.write("x.npy", npy([4, 3], x))
+        self.succeeds("run", "gpu.tw", "--input", "x=@x.npy", "--output", "y=@y.npy")
+        self.assertEqual(npy_floats((self.folder / "y.npy").read_bytes()), ob.dense_reference(x))
+        bench = json.loads(self.succeeds("bench", "gpu.tw", "--duration", "0", "--json").stdout)
+        self.assertEqual(bench["inputs_on"], "device")
+        self.assertGreater(bench["latency_ms"]["min"], 0)
+        self.assertIn("MatMul", self.succeeds("bench", "gpu.tw", "--duration", "0", "--profile").stdout)
 
     def test_same_bytes_every_time(self):
         first = self.compiled("a.tw", "--plan-out", "a.twp").read_bytes()
@@ -319,7 +342,9 @@ class Results(Case):
                     document = json.loads(self.succeeds(*place).stdout)  # fails on a second document or stray text
                     self.assertEqual(document["schema"], f"tilewright.{verb}.v1")
         self.fails(MODEL, ["compile", "missing.onnx", "--json"], "missing.onnx")
-        latency = json.loads(self.succeeds(*commands["bench"], "--json").stdout)["latency_ms"]
+        bench = json.loads(self.succeeds(*commands["bench"], "--json").stdout)
+        self.assertEqual(bench["inputs_on"], "host")
+        latency = bench["latency_ms"]
         self.assertEqual(sorted(latency), sorted(["min", "p10", "median", "mean", "p90", "p95", "p99", "max", "n"]))
         self.assertGreaterEqual(latency["n"], 10)
 

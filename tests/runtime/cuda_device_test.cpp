@@ -1,16 +1,17 @@
-// The CUDA device against a driver made for this test: "device memory" is host memory and two "kernels" are functions.
-// It checks what the runtime tells the driver; whether a real GPU agrees is for the tests that need one.
+// The CUDA device against a driver made for this test (fake_cuda.h). It checks what the runtime tells the driver;
+// whether a real GPU agrees is for the tests that need one.
 #ifdef TW_RUNTIME_CUDA
 #include "runtime/device/cuda/cuda_device.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <set>
 
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/format/error.h"
 #include "tests/runtime/api_harness.h"
+#include "tests/runtime/fake_cuda.h"
 
 namespace tw {
 namespace {
@@ -19,118 +20,8 @@ using format::DataType;
 using format::Error;
 using format::ErrorCode;
 using format::Place;
+using test::fake;
 namespace cuda = runtime::cuda;
-
-/// What the driver was asked for; the driver's functions have no state argument, so it is global.
-struct FakeGpu {
-  std::set<void*> memory;
-  int contexts_pushed = 0, contexts_retained = 0, modules = 0, streams = 0, events = 0, launches = 0, copies = 0;
-  int max_shared = 0;
-  size_t memory_limit = 1 << 20;
-  unsigned grid[3] = {}, block[3] = {}, shared = 0;
-};
-FakeGpu fake;
-
-/// Parameters of both kernels. "scale": out[i] = in[i] * *factor; "fail": stores 1 into the error word at `in`.
-struct Params {
-  float* in;
-  const float* factor;
-  float* out;
-  int64_t n;
-};
-
-char scale_function, fail_function;
-
-// Signature fixed by cuLaunchKernel.
-cuda::Result fake_launch(cuda::FunctionHandle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                         unsigned bz, unsigned shared, cuda::StreamHandle, void** params, void** extra) {
-  if (params != nullptr || reinterpret_cast<uintptr_t>(extra[0]) != 1 || reinterpret_cast<uintptr_t>(extra[2]) != 2 ||
-      extra[4] != nullptr || *static_cast<size_t*>(extra[3]) != sizeof(Params)) {
-    return 1;
-  }
-  Params p;
-  std::memcpy(&p, extra[1], sizeof(p));
-  const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
-  std::copy_n(grid, 3, fake.grid);
-  std::copy_n(block, 3, fake.block);
-  fake.shared = shared;
-  ++fake.launches;
-  if (reinterpret_cast<char*>(function) == &fail_function) {
-    *reinterpret_cast<int32_t*>(p.in) = 1;
-    return 0;
-  }
-  for (int64_t i = 0; i < p.n; ++i) p.out[i] = p.in[i] * *p.factor;
-  return 0;
-}
-
-cuda::Result fake_alloc(cuda::DevicePtr* pointer, size_t bytes) {
-  if (bytes > fake.memory_limit) return cuda::kErrorOutOfMemory;
-  void* memory = std::malloc(bytes);
-  std::memset(memory, 0xcd, bytes);
-  fake.memory.insert(memory);
-  *pointer = reinterpret_cast<cuda::DevicePtr>(memory);
-  return 0;
-}
-
-cuda::Result fake_free(cuda::DevicePtr pointer) {
-  void* memory = reinterpret_cast<void*>(pointer);
-  if (fake.memory.erase(memory) == 0) return 1;
-  std::free(memory);
-  return 0;
-}
-
-cuda::Result fake_function(cuda::FunctionHandle* function, cuda::ModuleHandle, const char* name) {
-  char* found = std::string_view(name) == "scale"  ? &scale_function
-                : std::string_view(name) == "fail" ? &fail_function
-                                                   : nullptr;
-  *function = reinterpret_cast<cuda::FunctionHandle>(found);
-  return found == nullptr ? 500 : 0;
-}
-
-cuda::Driver fake_driver() {
-  cuda::Driver d{};
-  d.get_error_string = [](cuda::Result, const char** text) { return *text = "made-up text", 0; };
-  d.device_get_count = [](int* count) { return *count = 1, 0; };
-  d.device_get = [](cuda::Device* device, int ordinal) { return *device = ordinal, 0; };
-  d.device_get_name = [](char* name, int, cuda::Device) { return std::strcpy(name, "Fake 9"), 0; };
-  d.device_get_attribute = [](int* value, int attribute, cuda::Device) {
-    return *value = attribute == cuda::kAttributeMajor ? 9 : 0, 0;
-  };
-  d.primary_context_retain = [](cuda::ContextHandle* context, cuda::Device) {
-    *context = reinterpret_cast<cuda::ContextHandle>(&fake);
-    return ++fake.contexts_retained, 0;
-  };
-  d.primary_context_release = [](cuda::Device) { return --fake.contexts_retained, 0; };
-  d.context_push = [](cuda::ContextHandle) { return ++fake.contexts_pushed, 0; };
-  d.context_pop = [](cuda::ContextHandle*) { return --fake.contexts_pushed, 0; };
-  d.module_load_data = [](cuda::ModuleHandle* module, const void* image) {
-    *module = reinterpret_cast<cuda::ModuleHandle>(&fake.modules);
-    return ++fake.modules, std::memcmp(image, "cubin", 5) == 0 ? 0 : cuda::kErrorNoBinaryForGpu;
-  };
-  d.module_unload = [](cuda::ModuleHandle) { return --fake.modules, 0; };
-  d.module_get_function = fake_function;
-  d.function_set_attribute = [](cuda::FunctionHandle, int, int value) { return fake.max_shared = value, 0; };
-  d.mem_alloc = fake_alloc;
-  d.mem_free = fake_free;
-  d.memset = [](cuda::DevicePtr p, unsigned char v, size_t n) {
-    return std::memset(reinterpret_cast<void*>(p), v, n), 0;
-  };
-  d.copy_to_device = [](cuda::DevicePtr to, const void* from, size_t bytes, cuda::StreamHandle) {
-    return ++fake.copies, std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
-  };
-  d.copy_to_host = [](void* to, cuda::DevicePtr from, size_t bytes, cuda::StreamHandle) {
-    return ++fake.copies, std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0;
-  };
-  d.stream_create = [](cuda::StreamHandle* stream, unsigned) { return *stream = nullptr, ++fake.streams, 0; };
-  d.stream_synchronize = [](cuda::StreamHandle) { return 0; };
-  d.stream_destroy = [](cuda::StreamHandle) { return --fake.streams, 0; };
-  d.event_create = [](cuda::EventHandle* event, unsigned) { return *event = nullptr, ++fake.events, 0; };
-  d.event_record = [](cuda::EventHandle, cuda::StreamHandle) { return 0; };
-  d.event_elapsed_ms = [](float* ms, cuda::EventHandle, cuda::EventHandle) { return *ms = 0.25f, 0; };
-  d.event_destroy = [](cuda::EventHandle) { return --fake.events, 0; };
-  d.launch = fake_launch;
-  return d;
-}
 
 /// y = (x * 3) * 5, the factors being weights and the intermediate an arena buffer at offset 256.
 test::TestArtefact scale_model(int64_t n) {
@@ -152,7 +43,7 @@ test::TestArtefact scale_model(int64_t n) {
                    {Place::kOutput, 0, 0, 4 * n, "y"},
                    {Place::kWeights, 0, 0, 8, "factors"},
                    {Place::kError, 0, 0, 4, ""}};
-  Params params{nullptr, nullptr, nullptr, n};
+  test::FakeParams params{nullptr, nullptr, nullptr, n};
   std::vector<uint8_t> block(sizeof(params));
   std::memcpy(block.data(), &params, sizeof(params));
   entry.cuda_steps = {{0, {4, 3, 2}, {64, 2, 1}, 0, block, {{0, 0, 0}, {8, 3, 0}, {16, 1, 0}}, "first"},
@@ -163,7 +54,7 @@ test::TestArtefact scale_model(int64_t n) {
 
 class CudaDevice : public testing::Test {
  protected:
-  void SetUp() override { fake = FakeGpu(); }
+  void SetUp() override { fake = test::FakeGpu(); }
   void TearDown() override {
     EXPECT_TRUE(fake.memory.empty());
     EXPECT_EQ(fake.contexts_pushed, 0);
@@ -171,6 +62,8 @@ class CudaDevice : public testing::Test {
     EXPECT_EQ(fake.modules, 0);
     EXPECT_EQ(fake.streams, 0);
     EXPECT_EQ(fake.events, 0);
+    EXPECT_EQ(fake.graphs, 0);
+    EXPECT_EQ(fake.executable_graphs, 0);
   }
   std::unique_ptr<runtime::DeviceModel> load(const test::TestArtefact& made, int device = 0) {
     file_ = format::serialize_artefact(made.manifest, {{"cubin.0", made.code}, {"weights", made.weights}});
@@ -184,15 +77,34 @@ class CudaDevice : public testing::Test {
       body();
     } catch (const Error& error) {
       message_ = error.what();
+      exit_code_ = format::exit_code(error.code());
       return error.code();
     }
     return ErrorCode{};
   }
-  cuda::Driver driver_ = fake_driver();
+  cuda::Driver driver_ = test::fake_driver();
   std::vector<uint8_t> file_;
   format::Artefact artefact_;
   std::string message_;
+  int exit_code_ = 0;
 };
+
+/// A tensor on the fake GPU, whose memory is the host's.
+DLTensor on_gpu(test::Vector<float>& vector) {
+  DLTensor tensor = vector.view();
+  tensor.device = {kDLCUDA, 0};
+  return tensor;
+}
+
+/// A third step after those of scale_model: a kernel that stores into the error word.
+test::TestArtefact failing_model(int64_t n) {
+  test::TestArtefact made = scale_model(n);
+  format::CudaStep failing = made.manifest.entries[0].cuda_steps[0];
+  failing.kernel = 1;
+  failing.relocations = {{0, 4, 0}};
+  made.manifest.entries[0].cuda_steps.push_back(failing);
+  return made;
+}
 
 TEST_F(CudaDevice, HostTensorsAreCopiedAndParametersRelocated) {
   const auto model = load(scale_model(7));
@@ -205,7 +117,7 @@ TEST_F(CudaDevice, HostTensorsAreCopiedAndParametersRelocated) {
     context->run(0, &input, &output);
     for (size_t i = 0; i < 7; ++i) EXPECT_EQ(y.data[i], x.data[i] * 15.0f);
   }
-  EXPECT_EQ(fake.launches, 6);
+  EXPECT_EQ(fake.kernels_run, 6);
   EXPECT_EQ(fake.grid[0], 7u);
   EXPECT_EQ(fake.block[0], 32u);
   EXPECT_EQ(fake.shared, 100'000u);
@@ -219,8 +131,7 @@ TEST_F(CudaDevice, DeviceTensorsAreUsedInPlace) {
   const auto model = load(scale_model(5));
   const auto context = model->create_context({});
   test::Vector<float> x(5, 2.0f), y(6);
-  DLTensor input = x.view(), output = y.view();
-  input.device = output.device = {kDLCUDA, 0};
+  DLTensor input = on_gpu(x), output = on_gpu(y);
   output.byte_offset = 4;
   const int copies = fake.copies;
   context->run(0, &input, &output);
@@ -231,55 +142,180 @@ TEST_F(CudaDevice, DeviceTensorsAreUsedInPlace) {
   EXPECT_TRUE(model->accepts({kDLCPU, 0}));
 }
 
-TEST_F(CudaDevice, StepsAreTimed) {
+TEST_F(CudaDevice, ARunIsOneLaunchOfAGraphMadeOnce) {
+  const auto model = load(scale_model(7));
+  const auto context = model->create_context({});
+  EXPECT_EQ(fake.instantiations, 1);
+  test::Vector<float> x(7, 2.0f), y(7);
+  const DLTensor input = x.view(), output = y.view();
+  for (int round = 1; round <= 3; ++round) {
+    context->run(0, &input, &output);
+    EXPECT_EQ(fake.graph_launches, round);
+  }
+  EXPECT_EQ(fake.calls.substr(fake.calls.size() - 3), "igo");
+  EXPECT_EQ(fake.instantiations, 1);
+  EXPECT_EQ(fake.node_updates, 0) << "host tensors lie at the same addresses in every run";
+  EXPECT_EQ(fake.launches, 0);
+}
+
+TEST_F(CudaDevice, OtherAddressesUpdateTheNodesThatUseThem) {
+  const auto model = load(scale_model(5));
+  const auto context = model->create_context({});
+  test::Vector<float> x(5, 2.0f), z(5, 4.0f), y(5), host(5);
+  const DLTensor inputs[] = {on_gpu(x), on_gpu(z)}, outputs[] = {on_gpu(y), host.view()};
+  const auto run = [&](int input, int output) {
+    const int before = fake.node_updates;
+    context->run(0, &inputs[input], &outputs[output]);
+    return fake.node_updates - before;
+  };
+  EXPECT_EQ(run(0, 0), 2) << "one step reads the input, the other writes the output";
+  EXPECT_EQ(y.data[4], 30.0f);
+  EXPECT_EQ(run(0, 0), 0);
+  EXPECT_EQ(run(1, 0), 1);
+  EXPECT_EQ(y.data[4], 60.0f);
+  EXPECT_EQ(run(1, 1), 1);
+  EXPECT_EQ(host.data[4], 60.0f);
+  EXPECT_EQ(fake.instantiations, 1);
+}
+
+TEST_F(CudaDevice, AFailedUpdateIsTriedAgain) {
+  const auto model = load(scale_model(5));
+  const auto context = model->create_context({});
+  test::Vector<float> x(5, 2.0f), y(5);
+  const DLTensor input = on_gpu(x), output = on_gpu(y);
+  fake.update_result = 1;
+  EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kDevice);
+  EXPECT_NE(message_.find("'first'"), std::string::npos) << message_;
+  fake.update_result = 0;
+  context->run(0, &input, &output);
+  EXPECT_EQ(y.data[0], 30.0f);
+}
+
+TEST_F(CudaDevice, EveryEntryHasAGraph) {
+  test::TestArtefact made = scale_model(5);
+  format::Entry longer = scale_model(9).manifest.entries[0];
+  longer.name = "longer";
+  made.manifest.entries.push_back(longer);
+  const auto model = load(made);
+  const auto context = model->create_context({});
+  EXPECT_EQ(fake.instantiations, 2);
+  for (const int64_t n : {9, 5, 9}) {
+    test::Vector<float> x(static_cast<size_t>(n), 2.0f), y(static_cast<size_t>(n));
+    const DLTensor input = x.view(), output = on_gpu(y);
+    context->run(n == 9 ? 1 : 0, &input, &output);
+    for (const float value : y.data) EXPECT_EQ(value, 30.0f);
+  }
+}
+
+TEST_F(CudaDevice, MeasuredRunsAreBetweenTheCopies) {
+  const auto model = load(scale_model(5));
+  const auto context = model->create_context({});
+  test::Vector<float> x(5, 2.0f), y(5);
+  const DLTensor input = x.view(), output = y.view();
+  uint64_t times[3] = {};
+  fake.calls.clear();
+  context->measure(0, &input, &output, times);
+  EXPECT_EQ(fake.calls, "igegegegeo") << "one run ahead of the timed ones";
+  EXPECT_EQ(y.data[0], 30.0f);
+  for (const uint64_t time : times) EXPECT_EQ(time, 250'000u);
+}
+
+TEST_F(CudaDevice, ProfilesTimeStepsThatAreLaunchedOneByOne) {
   const auto model = load(scale_model(5));
   runtime::Options options;
   options.profile = 1;
   const auto context = model->create_context(options);
-  test::Vector<float> x(5), y(5);
-  const DLTensor input = x.view(), output = y.view();
+  EXPECT_EQ(fake.instantiations, 0);
+  test::Vector<float> x(5, 2.0f), y(5);
+  const DLTensor input = x.view(), output = on_gpu(y);
+  fake.calls.clear();
   context->run(0, &input, &output);
+  EXPECT_EQ(fake.calls, "iekeke");
+  EXPECT_EQ(y.data[0], 30.0f);
   ASSERT_EQ(context->step_times().size(), 2u);
   EXPECT_EQ(context->step_times()[0], 250'000u);
+  EXPECT_EQ(context->step_times()[1], 250'000u);
 }
 
 TEST_F(CudaDevice, TheErrorWordIsAnErrorAndIsCleared) {
-  test::TestArtefact made = scale_model(5);
-  format::CudaStep failing = made.manifest.entries[0].cuda_steps[0];
-  failing.kernel = 1;
-  failing.relocations = {{0, 4, 0}};
-  made.manifest.entries[0].cuda_steps.push_back(failing);
+  test::TestArtefact made = failing_model(5);
   const auto model = load(made);
   const auto context = model->create_context({});
   test::Vector<float> x(5), y(5);
   const DLTensor input = x.view(), output = y.view();
+  uint64_t time = 0;
+  fake.calls.clear();
   EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kInputValue);
+  EXPECT_EQ(fake.calls, "iigoo") << "the word is written before and read after";
   EXPECT_NE(message_.find("index is out of range"), std::string::npos);
+  EXPECT_EQ(refusal([&] { context->measure(0, &input, &output, {&time, 1}); }), ErrorCode::kInputValue);
 }
 
-TEST_F(CudaDevice, WrongDevicesAndModelsAreRefused) {
+TEST_F(CudaDevice, NoGpuIsExitCode5) {
+  for (const auto& [init, devices] : {std::pair{cuda::kErrorNoDevice, 1}, std::pair{cuda::kSuccess, 0}}) {
+    fake.init_result = init;
+    fake.devices = devices;
+    EXPECT_EQ(refusal([&] { load(scale_model(5)); }), ErrorCode::kDevice);
+    EXPECT_NE(message_.find("finds no GPU"), std::string::npos) << message_;
+    EXPECT_EQ(exit_code_, 5);
+  }
+  fake.init_result = 999;
+  EXPECT_EQ(refusal([&] { load(scale_model(5)); }), ErrorCode::kDevice);
+  EXPECT_NE(message_.find("made-up text (CUDA error 999)"), std::string::npos) << message_;
+  fake = test::FakeGpu();
   EXPECT_EQ(refusal([&] { load(scale_model(5), 1); }), ErrorCode::kDevice);
-  EXPECT_NE(message_.find("no GPU number 1"), std::string::npos);
+  EXPECT_NE(message_.find("no GPU number 1; the machine has 1"), std::string::npos) << message_;
+}
+
+TEST_F(CudaDevice, AnOldDriverIsExitCode5AndNamesWhatItLacks) {
+  void* no_driver = dlopen(nullptr, RTLD_NOW);
+  EXPECT_EQ(refusal([&] { cuda::resolve_driver(no_driver); }), ErrorCode::kDevice);
+  dlclose(no_driver);
+  EXPECT_EQ(exit_code_, 5);
+  EXPECT_NE(message_.find("too old: it has no function cuInit"), std::string::npos) << message_;
+  EXPECT_NE(message_.find("CUDA 12.0"), std::string::npos) << message_;
+}
+
+TEST_F(CudaDevice, CodeForAnotherArchitectureIsExitCode5) {
   test::TestArtefact made = scale_model(5);
   made.manifest.targets[0].arch = "sm_80";
   EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kIncompatible);
-  EXPECT_NE(message_.find("sm_90"), std::string::npos);
+  EXPECT_EQ(exit_code_, 5);
+  EXPECT_EQ(message_, "the artefact is for sm_80; GPU 0 (Fake 9) is sm_90: compile the model for that architecture");
   made = scale_model(5);
   made.code[0] = 'x';
   EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kIncompatible);
-  fake.modules = 0;  // the driver above counts the load that it refused
+  EXPECT_EQ(exit_code_, 5);
   made = scale_model(5);
   made.manifest.kernels[0].name = "missing";
   EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kDevice);
   EXPECT_NE(message_.find("'missing'"), std::string::npos);
 }
 
-TEST_F(CudaDevice, OutOfMemoryIsItsOwnError) {
+TEST_F(CudaDevice, OutOfMemoryIsExitCode6AndSaysHowMuchWasWanted) {
   const auto model = load(scale_model(5));
   fake.memory_limit = 100;
   EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(exit_code_, 6);
+  EXPECT_EQ(message_, "the GPU has no 276 bytes for the arena: 100 of its 1048576 bytes are free");
   fake.memory_limit = 4;
   EXPECT_EQ(refusal([&] { load(scale_model(6)); }), ErrorCode::kOutOfMemory);
+  EXPECT_NE(message_.find("no 8 bytes for the weights"), std::string::npos) << message_;
+  fake.memory_limit = 1 << 20;
+  fake.instantiate_result = cuda::kErrorOutOfMemory;
+  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
+  EXPECT_NE(message_.find("CUDA graph"), std::string::npos) << message_;
+}
+
+TEST_F(CudaDevice, AFailedLaunchIsADeviceError) {
+  const auto model = load(scale_model(5));
+  const auto context = model->create_context({});
+  test::Vector<float> x(5), y(5);
+  const DLTensor input = x.view(), output = y.view();
+  fake.launch_result = 700;
+  EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kDevice);
+  EXPECT_EQ(exit_code_, 5);
+  EXPECT_NE(message_.find("CUDA error 700"), std::string::npos) << message_;
 }
 
 TEST_F(CudaDevice, BinaryCompatibility) {

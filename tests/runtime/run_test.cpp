@@ -200,6 +200,24 @@ TEST(Run, ProfileNamesAndTimesEverySteps) {
   }
 }
 
+TEST(Run, MeasuringTimesEveryRunAndComputes) {
+  const auto model = test::load(test::sum_model({7, 1009}).file());
+  const auto context = test::make_context(model.get(), test::options_with(0));
+  SumCase sum(1009);
+  const DLTensor inputs[] = {sum.a.view(), sum.b.view()};
+  const DLTensor output = sum.y.view();
+  uint64_t times[20] = {};
+  EXPECT_OK(api().measure_entry(context.get(), 1, inputs, &output, times, 20));
+  EXPECT_EQ(sum.y.data, sum.expected());
+  for (const uint64_t ns : times) {
+    EXPECT_GT(ns, 0u);
+    EXPECT_LT(ns, 1'000'000'000u);
+  }
+  EXPECT_FAILS(api().measure_entry(context.get(), 0, inputs, &output, times, 20), TW_ERROR_INVALID_ARGUMENT, "[7]");
+  EXPECT_FAILS(api().measure_entry(context.get(), 1, inputs, &output, times, 0), TW_ERROR_INVALID_ARGUMENT, "count");
+  EXPECT_FAILS(api().measure_entry(context.get(), 1, inputs, &output, nullptr, 1), TW_ERROR_INVALID_ARGUMENT, "null");
+}
+
 TEST(Run, BuffersOfTheLastRunCanBeRead) {
   const auto model = test::load(test::sum_model({7, 13}).file());
   const auto context = test::make_context(model.get(), test::options_with(0));

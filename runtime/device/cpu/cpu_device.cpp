@@ -1,5 +1,6 @@
 // The CPU as a device: checks the machine, maps the code, owns a context's arena and scratch, runs on the thread pool.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "runtime/device.h"
@@ -34,16 +35,17 @@ class CpuContext : public DeviceContext {
   }
 
   void run(int entry, const DLTensor* inputs, const DLTensor* outputs) override {
-    current_ = programs_[static_cast<size_t>(entry)].get();
-    current_->bind(inputs, outputs);
-    error_ = 0;
-    // Without a free pool the caller does all tiles alone: slower, the same bits.
-    const int threads = pool_threads_ == 1 ? 1 : std::min(pool_threads_, ThreadPool::of_process().usable_cpus());
-    if (threads == 1 || !ThreadPool::of_process().try_run(threads, *current_)) run_alone(*current_);
-    const int failed = current_->failed_step();
-    if (failed >= 0) {
-      const std::string& name = current_->entry().cpu_steps[static_cast<size_t>(failed)].name;
-      format::fail(ErrorCode::kInputValue, value_error_message(format::join("step '", name, "'"), error_));
+    bind(entry, inputs, outputs);
+    run_bound();
+  }
+
+  void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) override {
+    using Clock = std::chrono::steady_clock;
+    bind(entry, inputs, outputs);
+    for (uint64_t& time : times_ns) {
+      const Clock::time_point start = Clock::now();
+      run_bound();
+      time = static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count());
     }
   }
 
@@ -60,6 +62,23 @@ class CpuContext : public DeviceContext {
   int threads() const override { return pool_threads_; }
 
  private:
+  void bind(int entry, const DLTensor* inputs, const DLTensor* outputs) {
+    current_ = programs_[static_cast<size_t>(entry)].get();
+    current_->bind(inputs, outputs);
+  }
+
+  void run_bound() {
+    error_ = 0;
+    // Without a free pool the caller does all tiles alone: slower, the same bits.
+    const int threads = pool_threads_ == 1 ? 1 : std::min(pool_threads_, ThreadPool::of_process().usable_cpus());
+    if (threads == 1 || !ThreadPool::of_process().try_run(threads, *current_)) run_alone(*current_);
+    const int failed = current_->failed_step();
+    if (failed >= 0) {
+      const std::string& name = current_->entry().cpu_steps[static_cast<size_t>(failed)].name;
+      format::fail(ErrorCode::kInputValue, value_error_message(format::join("step '", name, "'"), error_));
+    }
+  }
+
   static int pool_threads(const Options& options) {
     if (options.threads == 1) return 1;
     const int available = ThreadPool::of_process().size();

@@ -31,78 +31,76 @@ std::vector<size_t> largest(const format::Manifest& manifest, std::vector<Tensor
   return sizes;
 }
 
-void patch(std::vector<uint8_t>& params, const format::Relocation& relocation, DevicePtr base) {
+/// Whether the word of `params` changed.
+bool patch(std::vector<uint8_t>& params, const format::Relocation& relocation, DevicePtr base) {
   const DevicePtr value = base + static_cast<DevicePtr>(relocation.addend);
-  std::memcpy(params.data() + relocation.offset, &value, sizeof(value));
+  uint8_t* word = params.data() + relocation.offset;
+  if (std::memcmp(word, &value, sizeof(value)) == 0) return false;
+  std::memcpy(word, &value, sizeof(value));
+  return true;
 }
 
 }  // namespace
 
 CudaContext::CudaContext(const Loaded& loaded, const Options& options)
-    : loaded_(loaded), driver_(loaded.gpu.driver), profile_(options.profile != 0) {
+    : loaded_(loaded),
+      driver_(loaded.gpu.driver),
+      profile_(options.profile != 0),
+      stream_(loaded.gpu),
+      step_events_(loaded.gpu),
+      run_events_(loaded.gpu) {
   const Current current(loaded.gpu);
-  driver_.check(driver_.stream_create(&stream_, kStreamDefault), "create a stream");
-  try {
-    allocate();
-  } catch (...) {
-    release();  // the destructor does not run
-    throw;
-  }
-}
-
-void CudaContext::release() {
-  for (const EventHandle event : events_) driver_.event_destroy(event);
-  driver_.stream_destroy(stream_);
-}
-
-CudaContext::~CudaContext() {
-  if (driver_.context_push(loaded_.gpu.context()) != kSuccess) return;
-  release();
-  ContextHandle popped = nullptr;
-  driver_.context_pop(&popped);
+  allocate();
+  programs_.reserve(loaded.manifest.entries.size());
+  for (const format::Entry& entry : loaded.manifest.entries) programs_.push_back(make_program(entry));
 }
 
 void CudaContext::allocate() {
   const format::Manifest& manifest = loaded_.manifest;
-  size_t arena_bytes = 0, steps = 0;
-  for (const format::Entry& entry : manifest.entries) {
+  size_t arena_bytes = 0;
+  for (const format::Entry& entry : manifest.entries)
     arena_bytes = std::max(arena_bytes, static_cast<size_t>(entry.arena_bytes));
-    steps = std::max(steps, entry.cuda_steps.size());
-  }
-  arena_ = DeviceMemory(loaded_.gpu, arena_bytes, "allocate the arena");
+  arena_ = DeviceMemory(loaded_.gpu, arena_bytes, "the arena");
   if (arena_bytes != 0) driver_.check(driver_.memset(arena_.address(), 0, arena_bytes), "clear the arena");
-  error_ = DeviceMemory(loaded_.gpu, sizeof(int32_t), "allocate the error word");
-  for (const size_t bytes : largest(manifest, &format::Entry::inputs)) {
-    input_staging_.emplace_back(loaded_.gpu, bytes, "allocate inputs");
-  }
-  for (const size_t bytes : largest(manifest, &format::Entry::outputs)) {
-    output_staging_.emplace_back(loaded_.gpu, bytes, "allocate outputs");
-  }
-  inputs_.resize(input_staging_.size());
-  outputs_.resize(output_staging_.size());
-  programs_.reserve(manifest.entries.size());
-  for (const format::Entry& entry : manifest.entries) make_program(entry);
-  if (!profile_) return;
-  times_.reserve(steps);
-  for (size_t i = 0; i <= steps; ++i) {
-    EventHandle event = nullptr;
-    driver_.check(driver_.event_create(&event, kEventDefault), "create an event");
-    events_.push_back(event);
-  }
+  error_ = DeviceMemory(loaded_.gpu, sizeof(int32_t), "the error word");
+  const auto stage = [&](std::vector<TensorSpec> format::Entry::*list, const char* what,
+                         std::vector<DeviceMemory>& staging, std::vector<DevicePtr>& addresses) {
+    for (const size_t bytes : largest(manifest, list)) {
+      staging.emplace_back(loaded_.gpu, bytes, what);
+      addresses.push_back(staging.back().address());
+    }
+  };
+  stage(&format::Entry::inputs, "an input", input_staging_, inputs_);
+  stage(&format::Entry::outputs, "an output", output_staging_, outputs_);
 }
 
-void CudaContext::make_program(const format::Entry& entry) {
+/// For tensors at the staging addresses: those of callers with host tensors.
+CudaContext::Program CudaContext::make_program(const format::Entry& entry) {
   Program program;
   for (const format::CudaStep& step : entry.cuda_steps) {
-    std::vector<uint8_t> params = step.params;
+    Launch launch{&step, loaded_.functions[static_cast<size_t>(step.kernel)], step.params};
+    relocate(entry, launch);
+    bool touches_tensors = false;
     for (const format::Relocation& relocation : step.relocations) {
       const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
       program.may_fail |= buffer.place == Place::kError;
-      if (!is_tensor(buffer)) patch(params, relocation, address(buffer));
+      touches_tensors |= is_tensor(buffer);
     }
-    program.params.push_back(std::move(params));
+    if (touches_tensors) program.touching_tensors.push_back(program.launches.size());
+    program.launches.push_back(std::move(launch));
   }
-  programs_.push_back(std::move(program));
+  if (!profile_) program.graph = std::make_unique<LaunchGraph>(loaded_.gpu, program.launches);
+  return program;
+}
+
+/// Whether a parameter changed.
+bool CudaContext::relocate(const format::Entry& entry, Launch& launch) {
+  bool changed = false;
+  for (const format::Relocation& relocation : launch.step->relocations) {
+    const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
+    changed |= patch(launch.params, relocation, address(buffer));
+  }
+  return changed;
 }
 
 DevicePtr CudaContext::address(const Buffer& buffer) const {
@@ -131,7 +129,8 @@ void CudaContext::place_inputs(const format::Entry& entry, const DLTensor* input
     inputs_[i] = input_staging_[i].address();
     const auto bytes = static_cast<size_t>(format::tensor_bytes(entry.inputs[i]));
     if (bytes == 0) continue;
-    driver_.check(driver_.copy_to_device(inputs_[i], host_address(inputs[i]), bytes, stream_), "copy an input");
+    driver_.check(driver_.copy_to_device(inputs_[i], host_address(inputs[i]), bytes, stream_.handle()),
+                  "copy an input");
   }
 }
 
@@ -142,81 +141,90 @@ void CudaContext::place_outputs(const format::Entry& entry, const DLTensor* outp
   }
 }
 
-void CudaContext::run(int index, const DLTensor* inputs, const DLTensor* outputs) {
+void CudaContext::run(int entry, const DLTensor* inputs, const DLTensor* outputs) {
+  execute(entry, inputs, outputs, {});
+}
+
+void CudaContext::measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
+  execute(entry, inputs, outputs, times_ns);
+}
+
+/// One run, and one more for each of `times_ns`.
+void CudaContext::execute(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
   const format::Entry& entry = loaded_.manifest.entries[static_cast<size_t>(index)];
   Program& program = programs_[static_cast<size_t>(index)];
   const Current current(loaded_.gpu);
   place_inputs(entry, inputs);
   place_outputs(entry, outputs);
+  bind_tensors(entry, program);
   int32_t error = 0;
   if (program.may_fail) {
-    driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_), "clear the error word");
+    driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_.handle()),
+                  "clear the error word");
   }
-  launch(entry, program);
+  submit(program);
+  // The run before them keeps the GPU busy while they are submitted: their times have no waiting for the host.
+  if (!times_ns.empty()) submit_timed(program, times_ns.size());
   fetch_outputs(entry, outputs);
   if (program.may_fail) {
-    driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_), "read the error word");
+    driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_.handle()),
+                  "read the error word");
   }
   synchronize("run the model on the GPU");
-  fetch_times(entry);
+  run_events_.read(times_ns);
+  if (profile_) {
+    step_times_.resize(program.launches.size());
+    step_events_.read(step_times_);
+  }
   if (error != 0)
     format::fail(format::ErrorCode::kInputValue, value_error_message(format::join("entry '", entry.name, "'"), error));
 }
 
-void CudaContext::launch(const format::Entry& entry, Program& program) {
-  const auto mark = [&](size_t event) {
-    if (profile_) driver_.check(driver_.event_record(events_[event], stream_), "time a step");
-  };
-  for (size_t s = 0; s < entry.cuda_steps.size(); ++s) {
-    const format::CudaStep& step = entry.cuda_steps[s];
-    for (const format::Relocation& relocation : step.relocations) {
-      const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
-      if (is_tensor(buffer)) patch(program.params[s], relocation, address(buffer));
-    }
-    mark(s);
-    launch_step(step, program.params[s]);
+void CudaContext::bind_tensors(const format::Entry& entry, Program& program) {
+  for (const size_t index : program.touching_tensors) {
+    Launch& launch = program.launches[index];
+    if (relocate(entry, launch)) launch.in_graph = false;
+    if (launch.in_graph || program.graph == nullptr) continue;
+    program.graph->update(index, launch);
+    launch.in_graph = true;  // not before: an update that failed is tried again
   }
-  mark(entry.cuda_steps.size());
 }
 
-void CudaContext::launch_step(const format::CudaStep& step, std::vector<uint8_t>& params) {
-  const auto number = [](int64_t value) { return static_cast<unsigned>(value); };
-  size_t bytes = params.size();
-  void* extra[] = {reinterpret_cast<void*>(kParamBufferPointer), params.data(),
-                   reinterpret_cast<void*>(kParamBufferSize), &bytes, reinterpret_cast<void*>(kParamEnd)};
-  const Result result =
-      driver_.launch(loaded_.functions[static_cast<size_t>(step.kernel)], number(step.grid[0]), number(step.grid[1]),
-                     number(step.grid[2]), number(step.block[0]), number(step.block[1]), number(step.block[2]),
-                     number(step.shared_bytes), stream_, nullptr, extra);
-  if (result != kSuccess) driver_.check(result, format::join("launch step '", step.name, "'").c_str());
+void CudaContext::submit(Program& program) {
+  if (program.graph != nullptr) return program.graph->submit(stream_.handle());
+  size_t step = 0;
+  step_events_.record(step, stream_.handle());
+  for (Launch& launch : program.launches) {
+    launch_alone(driver_, launch, stream_.handle());
+    step_events_.record(++step, stream_.handle());
+  }
+}
+
+void CudaContext::submit_timed(Program& program, size_t times) {
+  run_events_.record(0, stream_.handle());
+  for (size_t i = 1; i <= times; ++i) {
+    submit(program);
+    run_events_.record(i, stream_.handle());
+  }
 }
 
 void CudaContext::fetch_outputs(const format::Entry& entry, const DLTensor* outputs) {
   for (size_t i = 0; i < entry.outputs.size(); ++i) {
     const auto bytes = static_cast<size_t>(format::tensor_bytes(entry.outputs[i]));
     if (bytes == 0 || on_device(outputs[i])) continue;
-    driver_.check(driver_.copy_to_host(host_address(outputs[i]), outputs_[i], bytes, stream_), "copy an output");
+    driver_.check(driver_.copy_to_host(host_address(outputs[i]), outputs_[i], bytes, stream_.handle()),
+                  "copy an output");
   }
 }
 
-void CudaContext::fetch_times(const format::Entry& entry) {
-  if (!profile_) return;
-  times_.clear();
-  for (size_t i = 0; i < entry.cuda_steps.size(); ++i) {
-    float ms = 0;
-    driver_.check(driver_.event_elapsed_ms(&ms, events_[i], events_[i + 1]), "read a step's time");
-    times_.push_back(static_cast<uint64_t>(static_cast<double>(ms) * 1e6));
-  }
-}
-
-void CudaContext::synchronize(const char* doing) { driver_.check(driver_.stream_synchronize(stream_), doing); }
+void CudaContext::synchronize(const char* doing) { driver_.check(driver_.stream_synchronize(stream_.handle()), doing); }
 
 void CudaContext::read_buffer(int entry, int buffer, void* destination) {
   const Buffer& place = loaded_.manifest.entries[static_cast<size_t>(entry)].buffers[static_cast<size_t>(buffer)];
   if (place.bytes == 0) return;
   const Current current(loaded_.gpu);
   const auto bytes = static_cast<size_t>(place.bytes);
-  driver_.check(driver_.copy_to_host(destination, address(place), bytes, stream_), "read a buffer");
+  driver_.check(driver_.copy_to_host(destination, address(place), bytes, stream_.handle()), "read a buffer");
   synchronize("read a buffer");
 }
 

@@ -1,10 +1,11 @@
-// The memory and the stream of one caller on a GPU, and the execution of entries as launches on that stream.
+// The memory and the stream of one caller on a GPU, and the execution of entries on that stream: each as one CUDA
+// graph, or launch by launch where every step is to be timed.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "runtime/device.h"
-#include "runtime/device/cuda/gpu.h"
-#include "runtime/format/manifest.h"
+#include "runtime/device/cuda/launch.h"
 
 namespace tw::runtime::cuda {
 
@@ -19,44 +20,47 @@ struct Loaded {
 class CudaContext : public DeviceContext {
  public:
   CudaContext(const Loaded& loaded, const Options& options);
-  CudaContext(const CudaContext&) = delete;
-  CudaContext& operator=(const CudaContext&) = delete;
-  ~CudaContext() override;
 
   /// Host tensors are copied in and out; tensors in this GPU's memory are used in place. Returns when all is done.
   void run(int entry, const DLTensor* inputs, const DLTensor* outputs) override;
+  /// Times are between events on the stream, without the copies; one run more goes ahead of them.
+  void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) override;
   void read_buffer(int entry, int buffer, void* destination) override;
-  std::span<const uint64_t> step_times() const override { return times_; }
+  std::span<const uint64_t> step_times() const override { return step_times_; }
   int threads() const override { return 1; }
 
  private:
   struct Program {
-    std::vector<std::vector<uint8_t>> params;  // of each step, relocated but for inputs and outputs
+    std::vector<Launch> launches;          // of the steps, relocated
+    std::vector<size_t> touching_tensors;  // the launches that take addresses of inputs or outputs
+    std::unique_ptr<LaunchGraph> graph;    // none when profiling
     bool may_fail = false;
   };
 
   void allocate();
-  void release();
-  void make_program(const format::Entry& entry);
+  Program make_program(const format::Entry& entry);
+  void execute(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns);
   void place_inputs(const format::Entry& entry, const DLTensor* inputs);
   void place_outputs(const format::Entry& entry, const DLTensor* outputs);
-  void launch(const format::Entry& entry, Program& program);
-  void launch_step(const format::CudaStep& step, std::vector<uint8_t>& params);
+  void bind_tensors(const format::Entry& entry, Program& program);
+  bool relocate(const format::Entry& entry, Launch& launch);
+  void submit(Program& program);
+  void submit_timed(Program& program, size_t times);
   void fetch_outputs(const format::Entry& entry, const DLTensor* outputs);
-  void fetch_times(const format::Entry& entry);
   DevicePtr address(const format::Buffer& buffer) const;
   void synchronize(const char* doing);
 
   const Loaded& loaded_;
   const Driver& driver_;
   bool profile_;
+  Stream stream_;
   DeviceMemory arena_, error_;
   std::vector<DeviceMemory> input_staging_, output_staging_;  // for host tensors, as large as any entry needs
   std::vector<DevicePtr> inputs_, outputs_;                   // of the current run
   std::vector<Program> programs_;                             // one for each entry
-  StreamHandle stream_ = nullptr;
-  std::vector<EventHandle> events_;  // before each step and after the last, when profiling
-  std::vector<uint64_t> times_;
+  Events step_events_;                                        // before each step and after the last, when profiling
+  Events run_events_;                                         // before each timed run and after the last
+  std::vector<uint64_t> step_times_;
 };
 
 }  // namespace tw::runtime::cuda

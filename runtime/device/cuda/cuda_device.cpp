@@ -27,10 +27,7 @@ class CudaModel : public DeviceModel {
   CudaModel(const CudaModel&) = delete;
   CudaModel& operator=(const CudaModel&) = delete;
   ~CudaModel() override {
-    if (gpu_.driver.context_push(gpu_.context()) != kSuccess) return;
-    unload();
-    ContextHandle popped = nullptr;
-    gpu_.driver.context_pop(&popped);
+    release_on(gpu_, [this] { unload(); });
   }
 
   std::unique_ptr<DeviceContext> create_context(const Options& options) const override {
@@ -45,7 +42,7 @@ class CudaModel : public DeviceModel {
  private:
   void upload_weights(format::Bytes weights) {
     if (weights.empty()) return;
-    weights_ = DeviceMemory(gpu_, weights.size(), "allocate the weights");
+    weights_ = DeviceMemory(gpu_, weights.size(), "the weights");
     loaded_.weights = weights_.address();
     const Driver& driver = gpu_.driver;
     driver.check(driver.copy_to_device(weights_.address(), weights.data(), weights.size(), nullptr),
@@ -58,7 +55,9 @@ class CudaModel : public DeviceModel {
     for (const format::Kernel& kernel : artefact.manifest().kernels) {
       auto [found, is_new] = modules_.try_emplace(kernel.section, nullptr);
       if (is_new) {
-        driver.check(driver.module_load_data(&found->second, artefact.section(kernel.section).data()), "load a cubin");
+        const format::Bytes cubin = artefact.section(kernel.section);
+        const Result loaded = driver.module_load_data(&found->second, cubin.data());
+        if (loaded != kSuccess) driver.check(loaded, format::join("load a cubin of ", cubin.size(), " bytes").c_str());
       }
       FunctionHandle function = nullptr;
       const Result result = driver.module_get_function(&function, found->second, kernel.name.c_str());

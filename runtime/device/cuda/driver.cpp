@@ -13,10 +13,22 @@ template <typename Function>
 void resolve(void* library, const char* symbol, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, symbol));
   if (function == nullptr)
-    format::fail(ErrorCode::kDevice, "the NVIDIA driver has no function ", symbol, ": it is too old");
+    format::fail(ErrorCode::kDevice, "the NVIDIA driver is too old: it has no function ", symbol,
+                 "; the driver of CUDA 12.0 (version 525) or a newer one is needed");
 }
 
-Driver resolve_all(void* library) {
+Driver load_driver() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    format::fail(ErrorCode::kDevice,
+                 "no NVIDIA driver: libcuda.so.1 cannot be opened; a CUDA artefact needs an NVIDIA GPU");
+  }
+  return resolve_driver(library);
+}
+
+}  // namespace
+
+Driver resolve_driver(void* library) {
   Driver driver{};
   resolve(library, "cuInit", driver.init);
   resolve(library, "cuGetErrorString", driver.get_error_string);
@@ -34,6 +46,7 @@ Driver resolve_all(void* library) {
   resolve(library, "cuFuncSetAttribute", driver.function_set_attribute);
   resolve(library, "cuMemAlloc_v2", driver.mem_alloc);
   resolve(library, "cuMemFree_v2", driver.mem_free);
+  resolve(library, "cuMemGetInfo_v2", driver.mem_get_info);
   resolve(library, "cuMemsetD8_v2", driver.memset);
   resolve(library, "cuMemcpyHtoDAsync_v2", driver.copy_to_device);
   resolve(library, "cuMemcpyDtoHAsync_v2", driver.copy_to_host);
@@ -45,21 +58,15 @@ Driver resolve_all(void* library) {
   resolve(library, "cuEventElapsedTime", driver.event_elapsed_ms);
   resolve(library, "cuEventDestroy_v2", driver.event_destroy);
   resolve(library, "cuLaunchKernel", driver.launch);
+  resolve(library, "cuGraphCreate", driver.graph_create);
+  resolve(library, "cuGraphAddKernelNode_v2", driver.graph_add_kernel);
+  resolve(library, "cuGraphInstantiateWithFlags", driver.graph_instantiate);
+  resolve(library, "cuGraphExecKernelNodeSetParams_v2", driver.graph_set_kernel);
+  resolve(library, "cuGraphLaunch", driver.graph_launch);
+  resolve(library, "cuGraphExecDestroy", driver.graph_exec_destroy);
+  resolve(library, "cuGraphDestroy", driver.graph_destroy);
   return driver;
 }
-
-Driver load_driver() {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    format::fail(ErrorCode::kDevice,
-                 "no NVIDIA driver: libcuda.so.1 cannot be opened; a CUDA artefact needs an NVIDIA GPU");
-  }
-  const Driver driver = resolve_all(library);
-  driver.check(driver.init(0), "start the NVIDIA driver");
-  return driver;
-}
-
-}  // namespace
 
 void Driver::check(Result result, const char* doing) const {
   if (result == kSuccess) return;

@@ -16,9 +16,13 @@ using ModuleHandle = struct ModuleTag*;
 using FunctionHandle = struct FunctionTag*;
 using StreamHandle = struct StreamTag*;
 using EventHandle = struct EventTag*;
+using GraphHandle = struct GraphTag*;
+using GraphNodeHandle = struct GraphNodeTag*;
+using GraphExecHandle = struct GraphExecTag*;
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kErrorOutOfMemory = 2;
+inline constexpr Result kErrorNoDevice = 100;
 inline constexpr Result kErrorNoBinaryForGpu = 209;
 inline constexpr int kAttributeMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kAttributeMinor = 76;
@@ -28,7 +32,19 @@ inline constexpr unsigned kEventDefault = 0;
 // Keys of cuLaunchKernel's `extra` array; macros that stand for pointers in cuda.h.
 inline constexpr uintptr_t kParamEnd = 0, kParamBufferPointer = 1, kParamBufferSize = 2;
 
-/// Entry points; the symbol in the library is named beside each.
+/// CUDA_KERNEL_NODE_PARAMS_v2: one kernel launch. The driver copies all that the pointers lead to.
+struct KernelNodeParams {
+  FunctionHandle function;
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z;
+  unsigned shared_bytes;
+  void** params;        // null: the parameter block comes in `extra`
+  void** extra;         // pairs of a key and a value, ended by kParamEnd
+  void* kernel;         // read only where `function` is null
+  ContextHandle owner;  // ignored: that of `function`
+};
+static_assert(sizeof(KernelNodeParams) == 72, "the layout of cuda.h");
+
+/// Entry points; the symbol in the library is named beside each. The newest are those of CUDA 12.0.
 struct Driver {
   Result (*init)(unsigned flags);                                            // cuInit
   Result (*get_error_string)(Result error, const char** text);               // cuGetErrorString
@@ -47,6 +63,7 @@ struct Driver {
   Result (*function_set_attribute)(FunctionHandle function, int attribute, int value);          // cuFuncSetAttribute
   Result (*mem_alloc)(DevicePtr* pointer, size_t bytes);                                        // cuMemAlloc_v2
   Result (*mem_free)(DevicePtr pointer);                                                        // cuMemFree_v2
+  Result (*mem_get_info)(size_t* free, size_t* total);                                          // cuMemGetInfo_v2
   Result (*memset)(DevicePtr pointer, unsigned char value, size_t bytes);                       // cuMemsetD8_v2
   Result (*copy_to_device)(DevicePtr to, const void* from, size_t bytes, StreamHandle stream);  // cuMemcpyHtoDAsync_v2
   Result (*copy_to_host)(void* to, DevicePtr from, size_t bytes, StreamHandle stream);          // cuMemcpyDtoHAsync_v2
@@ -60,14 +77,28 @@ struct Driver {
   // Signature fixed by cuLaunchKernel.
   Result (*launch)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle stream, void** params,
-                   void** extra);  // cuLaunchKernel
+                   void** extra);                              // cuLaunchKernel
+  Result (*graph_create)(GraphHandle* graph, unsigned flags);  // cuGraphCreate
+  Result (*graph_add_kernel)(GraphNodeHandle* node, GraphHandle graph, const GraphNodeHandle* after, size_t after_count,
+                             const KernelNodeParams* params);  // cuGraphAddKernelNode_v2
+  Result (*graph_instantiate)(GraphExecHandle* exec, GraphHandle graph,
+                              unsigned long long flags);  // cuGraphInstantiateWithFlags
+  Result (*graph_set_kernel)(GraphExecHandle exec, GraphNodeHandle node,
+                             const KernelNodeParams* params);         // cuGraphExecKernelNodeSetParams_v2
+  Result (*graph_launch)(GraphExecHandle exec, StreamHandle stream);  // cuGraphLaunch
+  Result (*graph_exec_destroy)(GraphExecHandle exec);                 // cuGraphExecDestroy
+  Result (*graph_destroy)(GraphHandle graph);                         // cuGraphDestroy
 
   /// Throws Error for a result that is not success: kOutOfMemory, kIncompatible (the device cannot run a cubin), else
   /// kDevice, with `doing` and the driver's own text.
   void check(Result result, const char* doing) const;
 };
 
-/// The driver of this machine, opened and initialised at the first call. Throws Error(kDevice) without one.
+/// The entry points of an open driver library. Throws Error(kDevice) naming the first one that is missing: an old
+/// driver.
+Driver resolve_driver(void* library);
+
+/// The driver of this machine, opened at the first call. Throws Error(kDevice) without one.
 const Driver& open_driver();
 
 }  // namespace tw::runtime::cuda

@@ -8,6 +8,19 @@ namespace tw::runtime::cuda {
 
 using format::ErrorCode;
 
+namespace {
+
+int count_gpus(const Driver& driver) {
+  int count = 0;
+  const Result started = driver.init(0);  // repeated calls do nothing
+  if (started == kErrorNoDevice) return 0;
+  driver.check(started, "start the NVIDIA driver");
+  driver.check(driver.device_get_count(&count), "count the GPUs");
+  return count;
+}
+
+}  // namespace
+
 bool runs_on(const std::string& arch, int major, int minor) {
   if (!arch.starts_with("sm_")) return false;
   int number = 0;
@@ -20,10 +33,14 @@ bool runs_on(const std::string& arch, int major, int minor) {
 }
 
 Gpu::Gpu(const Driver& driver_in, int ordinal, const std::string& arch) : driver(driver_in), ordinal_(ordinal) {
-  int count = 0, major = 0, minor = 0;
-  driver.check(driver.device_get_count(&count), "count the GPUs");
+  const int count = count_gpus(driver);
+  if (count == 0) {
+    format::fail(ErrorCode::kDevice, "the NVIDIA driver finds no GPU; a CUDA artefact needs one (CUDA_VISIBLE_DEVICES ",
+                 "can hide it)");
+  }
   if (ordinal >= count)
     format::fail(ErrorCode::kDevice, "there is no GPU number ", ordinal, "; the machine has ", count);
+  int major = 0, minor = 0;
   driver.check(driver.device_get(&device_, ordinal), "open the GPU");
   driver.check(driver.device_get_attribute(&major, kAttributeMajor, device_), "ask the GPU");
   driver.check(driver.device_get_attribute(&minor, kAttributeMinor, device_), "ask the GPU");
@@ -31,9 +48,43 @@ Gpu::Gpu(const Driver& driver_in, int ordinal, const std::string& arch) : driver
     char name[128] = "";
     driver.device_get_name(name, sizeof(name), device_);
     format::fail(ErrorCode::kIncompatible, "the artefact is for ", arch, "; GPU ", ordinal, " (", name, ") is sm_",
-                 major, minor);
+                 major, minor, ": compile the model for that architecture");
   }
   driver.check(driver.primary_context_retain(&context_, device_), "open the GPU");
+}
+
+DeviceMemory::DeviceMemory(const Gpu& gpu, size_t bytes, const char* what) : gpu_(&gpu) {
+  if (bytes == 0) return;
+  const Result result = gpu.driver.mem_alloc(&address_, bytes);
+  if (result != kErrorOutOfMemory) {
+    gpu.driver.check(result, "allocate memory on the GPU");
+    return;
+  }
+  size_t free = 0, total = 0;
+  gpu.driver.mem_get_info(&free, &total);
+  format::fail(ErrorCode::kOutOfMemory, "the GPU has no ", bytes, " bytes for ", what, ": ", free, " of its ", total,
+               " bytes are free");
+}
+
+EventHandle Events::at(size_t index) {
+  while (events_.size() <= index) {
+    EventHandle event = nullptr;
+    gpu_.driver.check(gpu_.driver.event_create(&event, kEventDefault), "create an event");
+    events_.push_back(event);
+  }
+  return events_[index];
+}
+
+void Events::record(size_t index, StreamHandle stream) {
+  gpu_.driver.check(gpu_.driver.event_record(at(index), stream), "time the GPU");
+}
+
+void Events::read(std::span<uint64_t> intervals_ns) const {
+  for (size_t i = 0; i < intervals_ns.size(); ++i) {
+    float ms = 0;
+    gpu_.driver.check(gpu_.driver.event_elapsed_ms(&ms, events_[i], events_[i + 1]), "time the GPU");
+    intervals_ns[i] = static_cast<uint64_t>(static_cast<double>(ms) * 1e6);
+  }
 }
 
 }  // namespace tw::runtime::cuda

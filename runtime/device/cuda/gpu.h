@@ -1,7 +1,9 @@
 // One GPU and the objects that live on it, each released by its destructor.
 #pragma once
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/device/cuda/driver.h"
 
@@ -47,14 +49,22 @@ class Current {
   const Gpu& gpu_;
 };
 
+/// Runs `release` with a GPU current, if it can be made so: for destructors, which must not throw.
+template <typename Release>
+void release_on(const Gpu& gpu, Release release) {
+  if (gpu.driver.context_push(gpu.context()) != kSuccess) return;
+  release();
+  ContextHandle popped = nullptr;
+  gpu.driver.context_pop(&popped);
+}
+
 /// Device memory; address 0 when empty. 256-byte aligned.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  /// Contents are undefined. The GPU is current.
-  DeviceMemory(const Gpu& gpu, size_t bytes, const char* doing) : gpu_(&gpu) {
-    if (bytes != 0) gpu.driver.check(gpu.driver.mem_alloc(&address_, bytes), doing);
-  }
+  /// Contents are undefined. The GPU is current. Throws Error(kOutOfMemory) with the bytes wanted and free; `what`
+  /// names them.
+  DeviceMemory(const Gpu& gpu, size_t bytes, const char* what);
   DeviceMemory(DeviceMemory&& other) noexcept
       : gpu_(std::exchange(other.gpu_, nullptr)), address_(std::exchange(other.address_, 0)) {}
   DeviceMemory& operator=(DeviceMemory&& other) noexcept {
@@ -63,16 +73,54 @@ class DeviceMemory {
     return *this;
   }
   ~DeviceMemory() {
-    if (address_ == 0 || gpu_->driver.context_push(gpu_->context()) != kSuccess) return;
-    gpu_->driver.mem_free(address_);
-    ContextHandle popped = nullptr;
-    gpu_->driver.context_pop(&popped);
+    if (address_ != 0) release_on(*gpu_, [this] { gpu_->driver.mem_free(address_); });
   }
   DevicePtr address() const { return address_; }
 
  private:
   const Gpu* gpu_ = nullptr;
   DevicePtr address_ = 0;
+};
+
+class Stream {
+ public:
+  explicit Stream(const Gpu& gpu) : gpu_(gpu) {
+    const Current current(gpu);
+    gpu.driver.check(gpu.driver.stream_create(&handle_, kStreamDefault), "create a stream");
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() {
+    release_on(gpu_, [this] { gpu_.driver.stream_destroy(handle_); });
+  }
+  StreamHandle handle() const { return handle_; }
+
+ private:
+  const Gpu& gpu_;
+  StreamHandle handle_ = nullptr;
+};
+
+/// Numbered marks in the work of a stream, made when first used, and the times between them.
+class Events {
+ public:
+  explicit Events(const Gpu& gpu) : gpu_(gpu) {}
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+  ~Events() {
+    release_on(gpu_, [this] {
+      for (const EventHandle event : events_) gpu_.driver.event_destroy(event);
+    });
+  }
+  /// Puts mark `index` behind the work that `stream` has so far. The GPU is current.
+  void record(size_t index, StreamHandle stream);
+  /// intervals_ns[i] = time of mark i + 1 minus time of mark i, both recorded and reached.
+  void read(std::span<uint64_t> intervals_ns) const;
+
+ private:
+  EventHandle at(size_t index);
+
+  const Gpu& gpu_;
+  std::vector<EventHandle> events_;
 };
 
 }  // namespace tw::runtime::cuda

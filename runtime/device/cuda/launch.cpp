@@ -1,0 +1,84 @@
+#include "runtime/device/cuda/launch.h"
+
+#include "runtime/format/error.h"
+
+namespace tw::runtime::cuda {
+namespace {
+
+/// The driver's form of a launch, which must outlive it.
+class NodeParams {
+ public:
+  explicit NodeParams(Launch& launch) : bytes_(launch.params.size()) {
+    const auto number = [](int64_t value) { return static_cast<unsigned>(value); };
+    const format::CudaStep& step = *launch.step;
+    extra_[1] = launch.params.data();
+    raw_.function = launch.function;
+    raw_.grid_x = number(step.grid[0]), raw_.grid_y = number(step.grid[1]), raw_.grid_z = number(step.grid[2]);
+    raw_.block_x = number(step.block[0]), raw_.block_y = number(step.block[1]), raw_.block_z = number(step.block[2]);
+    raw_.shared_bytes = number(step.shared_bytes);
+    raw_.extra = extra_;
+  }
+  NodeParams(const NodeParams&) = delete;
+  NodeParams& operator=(const NodeParams&) = delete;
+  const KernelNodeParams& raw() const { return raw_; }
+
+ private:
+  size_t bytes_;
+  void* extra_[5] = {reinterpret_cast<void*>(kParamBufferPointer), nullptr, reinterpret_cast<void*>(kParamBufferSize),
+                     &bytes_, reinterpret_cast<void*>(kParamEnd)};
+  KernelNodeParams raw_{};
+};
+
+void check_step(const Driver& driver, Result result, const Launch& launch) {
+  if (result != kSuccess) driver.check(result, format::join("launch step '", launch.step->name, "'").c_str());
+}
+
+}  // namespace
+
+void launch_alone(const Driver& driver, Launch& launch, StreamHandle stream) {
+  const NodeParams params(launch);
+  const KernelNodeParams& p = params.raw();
+  const Result result = driver.launch(p.function, p.grid_x, p.grid_y, p.grid_z, p.block_x, p.block_y, p.block_z,
+                                      p.shared_bytes, stream, p.params, p.extra);
+  check_step(driver, result, launch);
+}
+
+LaunchGraph::LaunchGraph(const Gpu& gpu, std::span<Launch> launches) : gpu_(gpu) {
+  try {
+    gpu.driver.check(gpu.driver.graph_create(&graph_, 0), "make a CUDA graph");
+    add_nodes(launches);
+    gpu.driver.check(gpu.driver.graph_instantiate(&exec_, graph_, 0), "make a CUDA graph");
+  } catch (...) {
+    release();  // the destructor does not run
+    throw;
+  }
+}
+
+void LaunchGraph::add_nodes(std::span<Launch> launches) {
+  for (Launch& launch : launches) {
+    const NodeParams params(launch);
+    GraphNodeHandle node = nullptr;
+    const GraphNodeHandle* before = nodes_.empty() ? nullptr : &nodes_.back();
+    check_step(gpu_.driver, gpu_.driver.graph_add_kernel(&node, graph_, before, nodes_.empty() ? 0 : 1, &params.raw()),
+               launch);
+    nodes_.push_back(node);
+  }
+}
+
+void LaunchGraph::release() {
+  release_on(gpu_, [this] {
+    if (exec_ != nullptr) gpu_.driver.graph_exec_destroy(exec_);
+    if (graph_ != nullptr) gpu_.driver.graph_destroy(graph_);
+  });
+}
+
+void LaunchGraph::update(size_t index, Launch& launch) {
+  const NodeParams params(launch);
+  check_step(gpu_.driver, gpu_.driver.graph_set_kernel(exec_, nodes_[index], &params.raw()), launch);
+}
+
+void LaunchGraph::submit(StreamHandle stream) const {
+  gpu_.driver.check(gpu_.driver.graph_launch(exec_, stream), "launch the entry's CUDA graph");
+}
+
+}  // namespace tw::runtime::cuda

@@ -1,0 +1,46 @@
+// Kernel launches and the graph that holds those of an entry.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "runtime/device/cuda/gpu.h"
+#include "runtime/format/manifest.h"
+
+namespace tw::runtime::cuda {
+
+/// A step with its parameter block for one context.
+struct Launch {
+  const format::CudaStep* step = nullptr;
+  FunctionHandle function = nullptr;
+  std::vector<uint8_t> params;
+  bool in_graph = true;  // whether the graph's node has these parameters
+};
+
+/// Launches by itself, for runs that time each step. The GPU is current.
+void launch_alone(const Driver& driver, Launch& launch, StreamHandle stream);
+
+/// Launches in a row as one executable CUDA graph: made once, submitted for each run by one call of the driver.
+class LaunchGraph {
+ public:
+  /// Node i is launches[i] and waits for node i - 1: steps reuse the arena's regions in their order. The GPU is
+  /// current.
+  LaunchGraph(const Gpu& gpu, std::span<Launch> launches);
+  LaunchGraph(const LaunchGraph&) = delete;
+  LaunchGraph& operator=(const LaunchGraph&) = delete;
+  ~LaunchGraph() { release(); }
+
+  /// Gives node `index` the parameters of `launch`, for submissions from now on.
+  void update(size_t index, Launch& launch);
+  void submit(StreamHandle stream) const;
+
+ private:
+  void add_nodes(std::span<Launch> launches);
+  void release();
+
+  const Gpu& gpu_;
+  GraphHandle graph_ = nullptr;  // its nodes are the names by which the executable one is updated
+  GraphExecHandle exec_ = nullptr;
+  std::vector<GraphNodeHandle> nodes_;
+};
+
+}  // namespace tw::runtime::cuda

@@ -1,0 +1,222 @@
+#ifdef TW_RUNTIME_CUDA
+#include "tests/runtime/fake_cuda.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace tw::test {
+
+FakeGpu fake;
+
+namespace {
+
+namespace cuda = runtime::cuda;
+
+/// A launch with its parameters taken out of the caller's memory, as the driver's graphs keep it.
+struct Node {
+  cuda::KernelNodeParams launch;
+  FakeParams params;
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+};
+
+char scale_function, fail_function;
+
+cuda::Result read_node(const cuda::KernelNodeParams& given, Node& node) {
+  void** extra = given.extra;
+  if (given.params != nullptr || given.kernel != nullptr || reinterpret_cast<uintptr_t>(extra[0]) != 1 ||
+      reinterpret_cast<uintptr_t>(extra[2]) != 2 || extra[4] != nullptr ||
+      *static_cast<size_t*>(extra[3]) != sizeof(FakeParams)) {
+    return 1;
+  }
+  node.launch = given;
+  node.launch.extra = nullptr;
+  std::memcpy(&node.params, extra[1], sizeof(node.params));
+  return 0;
+}
+
+cuda::Result run_node(const Node& node) {
+  const cuda::KernelNodeParams& l = node.launch;
+  const unsigned grid[] = {l.grid_x, l.grid_y, l.grid_z}, block[] = {l.block_x, l.block_y, l.block_z};
+  std::copy_n(grid, 3, fake.grid);
+  std::copy_n(block, 3, fake.block);
+  fake.shared = l.shared_bytes;
+  ++fake.kernels_run;
+  const FakeParams& p = node.params;
+  if (reinterpret_cast<char*>(l.function) == &fail_function) {
+    *reinterpret_cast<int32_t*>(p.in) = 1;
+    return 0;
+  }
+  for (int64_t i = 0; i < p.n; ++i) p.out[i] = p.in[i] * *p.factor;
+  return 0;
+}
+
+// Signature fixed by cuLaunchKernel.
+cuda::Result launch(cuda::FunctionHandle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                    unsigned bz, unsigned shared, cuda::StreamHandle, void** params, void** extra) {
+  Node node{};
+  ++fake.launches;
+  fake.calls += 'k';
+  const cuda::Result result =
+      read_node({function, gx, gy, gz, bx, by, bz, shared, params, extra, nullptr, nullptr}, node);
+  return result != 0 ? result : run_node(node);
+}
+
+cuda::Result alloc(cuda::DevicePtr* pointer, size_t bytes) {
+  if (bytes > fake.memory_limit) return cuda::kErrorOutOfMemory;
+  void* memory = std::malloc(bytes);
+  std::memset(memory, 0xcd, bytes);
+  fake.memory.insert(memory);
+  *pointer = reinterpret_cast<cuda::DevicePtr>(memory);
+  return 0;
+}
+
+cuda::Result release(cuda::DevicePtr pointer) {
+  void* memory = reinterpret_cast<void*>(pointer);
+  if (fake.memory.erase(memory) == 0) return 1;
+  std::free(memory);
+  return 0;
+}
+
+cuda::Result get_function(cuda::FunctionHandle* function, cuda::ModuleHandle, const char* name) {
+  char* found = std::string_view(name) == "scale"  ? &scale_function
+                : std::string_view(name) == "fail" ? &fail_function
+                                                   : nullptr;
+  *function = reinterpret_cast<cuda::FunctionHandle>(found);
+  return found == nullptr ? 500 : 0;
+}
+
+Graph* graph_of(cuda::GraphHandle handle) { return reinterpret_cast<Graph*>(handle); }
+Graph* graph_of(cuda::GraphExecHandle handle) { return reinterpret_cast<Graph*>(handle); }
+
+/// A node's handle is its number from 1; each must wait for the one before it.
+cuda::Result add_kernel(cuda::GraphNodeHandle* node, cuda::GraphHandle graph, const cuda::GraphNodeHandle* after,
+                        size_t after_count, const cuda::KernelNodeParams* params) {
+  std::vector<Node>& nodes = graph_of(graph)->nodes;
+  if (after_count != (nodes.empty() ? 0 : 1)) return 1;
+  if (after_count == 1 && reinterpret_cast<size_t>(*after) != nodes.size()) return 1;
+  Node made{};
+  if (const cuda::Result result = read_node(*params, made); result != 0) return result;
+  nodes.push_back(made);
+  *node = reinterpret_cast<cuda::GraphNodeHandle>(nodes.size());
+  return 0;
+}
+
+cuda::Result instantiate(cuda::GraphExecHandle* exec, cuda::GraphHandle graph, unsigned long long) {
+  if (fake.instantiate_result != 0) return fake.instantiate_result;
+  ++fake.instantiations;
+  ++fake.executable_graphs;
+  *exec = reinterpret_cast<cuda::GraphExecHandle>(new Graph(*graph_of(graph)));
+  return 0;
+}
+
+cuda::Result set_kernel(cuda::GraphExecHandle exec, cuda::GraphNodeHandle node, const cuda::KernelNodeParams* params) {
+  if (fake.update_result != 0) return fake.update_result;
+  ++fake.node_updates;
+  return read_node(*params, graph_of(exec)->nodes.at(reinterpret_cast<size_t>(node) - 1));
+}
+
+cuda::Result launch_graph(cuda::GraphExecHandle exec, cuda::StreamHandle) {
+  if (fake.launch_result != 0) return fake.launch_result;
+  ++fake.graph_launches;
+  fake.calls += 'g';
+  for (const Node& node : graph_of(exec)->nodes) run_node(node);
+  return 0;
+}
+
+void add_device_functions(cuda::Driver& d) {
+  d.init = [](unsigned) { return fake.init_result; };
+  d.get_error_string = [](cuda::Result, const char** text) { return *text = "made-up text", 0; };
+  d.device_get_count = [](int* count) { return *count = fake.devices, 0; };
+  d.device_get = [](cuda::Device* device, int ordinal) { return *device = ordinal, 0; };
+  d.device_get_name = [](char* name, int, cuda::Device) { return std::strcpy(name, "Fake 9"), 0; };
+  d.device_get_attribute = [](int* value, int attribute, cuda::Device) {
+    return *value = attribute == cuda::kAttributeMajor ? 9 : 0, 0;
+  };
+  d.primary_context_retain = [](cuda::ContextHandle* context, cuda::Device) {
+    *context = reinterpret_cast<cuda::ContextHandle>(&fake);
+    return ++fake.contexts_retained, 0;
+  };
+  d.primary_context_release = [](cuda::Device) { return --fake.contexts_retained, 0; };
+  d.context_push = [](cuda::ContextHandle) { return ++fake.contexts_pushed, 0; };
+  d.context_pop = [](cuda::ContextHandle*) { return --fake.contexts_pushed, 0; };
+  d.module_load_data = [](cuda::ModuleHandle* module, const void* image) {
+    if (std::memcmp(image, "cubin", 5) != 0) return cuda::kErrorNoBinaryForGpu;
+    *module = reinterpret_cast<cuda::ModuleHandle>(&fake.modules);
+    return ++fake.modules, 0;
+  };
+  d.module_unload = [](cuda::ModuleHandle) { return --fake.modules, 0; };
+  d.module_get_function = get_function;
+  d.function_set_attribute = [](cuda::FunctionHandle, int, int value) { return fake.max_shared = value, 0; };
+}
+
+void add_memory_functions(cuda::Driver& d) {
+  d.mem_alloc = alloc;
+  d.mem_free = release;
+  d.mem_get_info = [](size_t* free, size_t* total) { return *free = fake.memory_limit, *total = 1 << 20, 0; };
+  d.memset = [](cuda::DevicePtr p, unsigned char v, size_t n) {
+    return std::memset(reinterpret_cast<void*>(p), v, n), 0;
+  };
+  d.copy_to_device = [](cuda::DevicePtr to, const void* from, size_t bytes, cuda::StreamHandle) {
+    fake.calls += 'i';
+    return ++fake.copies, std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
+  };
+  d.copy_to_host = [](void* to, cuda::DevicePtr from, size_t bytes, cuda::StreamHandle) {
+    fake.calls += 'o';
+    return ++fake.copies, std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0;
+  };
+}
+
+/// The time between two events is a quarter of a millisecond for each place between their numbers.
+void add_stream_functions(cuda::Driver& d) {
+  d.stream_create = [](cuda::StreamHandle* stream, unsigned) { return *stream = nullptr, ++fake.streams, 0; };
+  d.stream_synchronize = [](cuda::StreamHandle) { return 0; };
+  d.stream_destroy = [](cuda::StreamHandle) { return --fake.streams, 0; };
+  d.event_create = [](cuda::EventHandle* event, unsigned) {
+    return *event = reinterpret_cast<cuda::EventHandle>(static_cast<intptr_t>(++fake.events)), 0;
+  };
+  d.event_record = [](cuda::EventHandle, cuda::StreamHandle) { return fake.calls += 'e', 0; };
+  d.event_elapsed_ms = [](float* ms, cuda::EventHandle start, cuda::EventHandle end) {
+    *ms = 0.25f * static_cast<float>(reinterpret_cast<intptr_t>(end) - reinterpret_cast<intptr_t>(start));
+    return 0;
+  };
+  d.event_destroy = [](cuda::EventHandle) { return --fake.events, 0; };
+  d.launch = launch;
+}
+
+void add_graph_functions(cuda::Driver& d) {
+  d.graph_create = [](cuda::GraphHandle* graph, unsigned) {
+    return *graph = reinterpret_cast<cuda::GraphHandle>(new Graph), ++fake.graphs, 0;
+  };
+  d.graph_add_kernel = add_kernel;
+  d.graph_instantiate = instantiate;
+  d.graph_set_kernel = set_kernel;
+  d.graph_launch = launch_graph;
+  d.graph_exec_destroy = [](cuda::GraphExecHandle exec) {
+    delete graph_of(exec);
+    return --fake.executable_graphs, 0;
+  };
+  d.graph_destroy = [](cuda::GraphHandle graph) {
+    delete graph_of(graph);
+    return --fake.graphs, 0;
+  };
+}
+
+}  // namespace
+
+cuda::Driver fake_driver() {
+  cuda::Driver d{};
+  add_device_functions(d);
+  add_memory_functions(d);
+  add_stream_functions(d);
+  add_graph_functions(d);
+  return d;
+}
+
+}  // namespace tw::test
+#endif

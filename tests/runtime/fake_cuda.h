@@ -1,0 +1,43 @@
+// A CUDA driver made for tests: "device memory" is host memory, two "kernels" are functions, streams do at once what
+// they are asked for, and everything that must be released is counted.
+#pragma once
+#ifdef TW_RUNTIME_CUDA
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "runtime/device/cuda/driver.h"
+
+namespace tw::test {
+
+/// What the driver was asked for, and what it is to answer; its functions have no state argument, so it is global.
+struct FakeGpu {
+  std::set<void*> memory;
+  int contexts_pushed = 0, contexts_retained = 0, modules = 0, streams = 0, events = 0, graphs = 0,
+      executable_graphs = 0;
+  int launches = 0;        // of kernels by themselves
+  int graph_launches = 0;  // of whole graphs
+  int kernels_run = 0;     // in both ways
+  int instantiations = 0, node_updates = 0, copies = 0;
+  std::string calls;  // a letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel)
+  int max_shared = 0;
+  unsigned grid[3] = {}, block[3] = {}, shared = 0;  // of the kernel that ran last
+  runtime::cuda::Result init_result = 0, instantiate_result = 0, update_result = 0, launch_result = 0;
+  int devices = 1;
+  size_t memory_limit = 1 << 20;
+};
+extern FakeGpu fake;
+
+/// Parameters of both kernels. "scale": out[i] = in[i] * *factor; "fail": stores 1 into the error word at `in`.
+struct FakeParams {
+  float* in;
+  const float* factor;
+  float* out;
+  int64_t n;
+};
+
+/// One GPU of compute capability 9.0 with the kernels "scale" and "fail" in every cubin that starts with "cubin".
+runtime::cuda::Driver fake_driver();
+
+}  // namespace tw::test
+#endif

@@ -225,6 +225,21 @@ TEST(Construct, SoftmaxByThreads) {
   }
 }
 
+// What no tile keeps is computed twice.
+TEST(Construct, LongRowsByThreads) {
+  targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const int64_t bytes : {16 << 10, 5 << 10}) {
+    t.info.levels.front().capacity_bytes = bytes;
+    const GroupTask task{merged(testing::softmax(2, 1000)), {}};
+    for (const Construction& built : construct(t.families, task, t.info, nullptr)) {
+      EXPECT_EQ(built.family, "rows");
+      const std::string schedule = schedule::to_string(built.schedule);
+      EXPECT_EQ(schedule.find("inline exp") != std::string::npos, bytes < 8 << 10) << schedule;
+      check_candidate(task, t, built, 1e-5);
+    }
+  }
+}
+
 TEST(Construct, MeansByThreads) {
   for (const int64_t n : {33, 256, 6000}) {
     te::Builder b;

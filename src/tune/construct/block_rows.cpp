@@ -2,6 +2,8 @@
 // the threads of a row keep its elements, so that each is read from memory once, and combine their partial results.
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <set>
 
 #include "schedule/stages.h"
 #include "support/math.h"
@@ -16,10 +18,10 @@ namespace {
 constexpr int64_t kWarp = 32;
 constexpr int64_t kTileThreads = 128;  // short rows share a tile
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kThreadVectors = 4;       // of a row, that one thread takes: loads in flight
-constexpr int64_t kMostRegisters = 64;      // of a thread, that hold a row's elements
-constexpr int64_t kMostShared = 48 * 1024;  // bytes of a tile, where registers do not hold them
+constexpr int64_t kThreadElements = 32;  // of a row, that one thread takes: its loads wait together
+constexpr int64_t kMostRegisters = 64;   // of a thread, that hold a row's elements
 constexpr int64_t kMostUnrolled = 16;
+constexpr int64_t kReservedShared = 4096;  // bytes
 
 /// How a row of `length` elements lies over threads: element (chunk * threads + t) * lanes + v is thread t's.
 struct RowCut {
@@ -30,15 +32,21 @@ struct RowCut {
   bool is_even() const { return length % (threads * lanes) == 0; }
 };
 
+// Threads near the number wanted such that no thread asks whether its element exists, where there are such.
 RowCut cut_row(int64_t length, int64_t lanes) {
   RowCut cut{length, length % lanes == 0 ? lanes : 1};
   const int64_t vectors = length / cut.lanes;
-  const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(vectors, kThreadVectors))));
+  const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(length, kThreadElements))));
   cut.threads = std::clamp(wanted, kWarp, kMostThreads);
-  // Without a remainder no thread asks whether its element exists.
-  for (int64_t threads = cut.threads / 2; threads <= std::min(2 * cut.threads, kMostThreads); threads += kWarp) {
-    if (threads >= kWarp && vectors % threads == 0) cut.threads = threads;
+  const int64_t most = std::min(2 * cut.threads, kMostThreads);
+  const auto distance = [&](int64_t threads) {
+    return std::abs(std::log2(static_cast<double>(threads) / static_cast<double>(wanted)));
+  };
+  int64_t best = 0;
+  for (int64_t threads = std::max(kWarp, cut.threads / 2); threads <= most; threads += kWarp) {
+    if (vectors % threads == 0 && (best == 0 || distance(threads) < distance(best))) best = threads;
   }
+  if (best != 0) cut.threads = best;
   return cut;
 }
 
@@ -61,15 +69,25 @@ class BlockRows {
       length_ = length;
     }
     if (length_ < kWarp) return "rows shorter than a warp";
-    int64_t lanes = target_.vector_bytes;
-    for (const te::Compute& c : program_.computes) lanes = std::min<int64_t>(lanes, lanes_for(c, target_));
-    cut_ = cut_row(length_, lanes);
+    int64_t bytes = output_.outputs[0].type.bytes();
+    for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
+    cut_ = cut_row(length_, target_.vector_bytes / bytes);
     find_held();
     const int64_t registers = kept_tensors() * cut_.chunks() * cut_.lanes;
     in_registers_ = cut_.is_even() && registers <= kMostRegisters;
-    const int64_t bytes = kept_tensors() * tile_rows() * length_ * DataType::f32().bytes();
-    if (!in_registers_ && bytes > kMostShared) return "rows longer than a tile holds";
-    return {};
+    if (in_registers_ || kept_bytes() <= most_shared()) return {};
+    held_inputs_.clear();  // they are read again
+    return kept_bytes() <= most_shared() ? std::string() : kTooLong;
+  }
+  static constexpr const char* kTooLong = "rows longer than a tile holds";
+
+  // Stages that keep a row's elements.
+  std::set<std::string> keepers() const {
+    std::set<std::string> names;
+    for (const te::Compute& c : program_.computes) {
+      if (keeps_row(c)) names.insert(c.name());
+    }
+    return names;
   }
 
   void run() {
@@ -126,11 +144,10 @@ class BlockRows {
     return te::own_axes(c, read) >= rows_ && read.arg(rows_).is_var() && read.arg(rows_)->name == element;
   }
 
-  int64_t kept_tensors() const {
-    auto tensors = static_cast<int64_t>(held_inputs_.size());
-    for (const te::Compute& c : program_.computes) tensors += keeps_row(c) ? 1 : 0;
-    return tensors;
-  }
+  int64_t kept_tensors() const { return static_cast<int64_t>(held_inputs_.size() + keepers().size()); }
+  int64_t kept_bytes() const { return kept_tensors() * tile_rows() * length_ * DataType::f32().bytes(); }
+  // Of a tile: what combining needs, and what the hardware keeps for itself, stay free.
+  int64_t most_shared() const { return target_.levels.front().capacity_bytes - kReservedShared; }
 
   // [rows.., length] -> [rows.., threads, chunks, lanes].
   Layout layout() const {
@@ -214,6 +231,20 @@ class BlockRows {
   std::vector<std::string> held_inputs_;
 };
 
+// Rows of which a tile cannot keep an element: what would be kept is computed where it is read.
+Result<Candidates> construct_long_rows(const std::set<std::string>& kept, const te::Program& program, size_t rows,
+                                       const TargetInfo& target, Construction out) {
+  for (const te::Compute& c : program.computes) {
+    if (kept.contains(c.name())) out.schedule.inline_stage(c.name());
+  }
+  const te::Program inlined = te::inline_computes(program, kept);
+  BlockRows block(inlined, rows, target, out);
+  const std::string refusal = block.refusal();
+  if (!refusal.empty()) return declined("{}", refusal);
+  block.run();
+  return Candidates{std::move(out)};
+}
+
 }  // namespace
 
 Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo& target) {
@@ -230,6 +261,8 @@ Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo&
   if (rows == 0) return declined("its stages share no leading axis with the output");
   BlockRows block(program, rows, target, out);
   const std::string refusal = block.refusal();
+  if (refusal == BlockRows::kTooLong)
+    return construct_long_rows(block.keepers(), program, rows, target, std::move(out));
   if (!refusal.empty()) return declined("{}", refusal);
   block.run();
   return Candidates{std::move(out)};

@@ -76,9 +76,16 @@ std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const T
   return of_threads;
 }
 
+// Elements of the widest type in memory that one access moves.
+int64_t access_lanes(const te::Compute& c, const TargetInfo& target) {
+  int64_t bytes = c.outputs[0].type.bytes();
+  te::visit_reads(c, [&](const Expr& read) { bytes = std::max<int64_t>(bytes, read.type().bytes()); });
+  return target.vector_bytes / bytes;
+}
+
 ThreadWork work_of(const te::Compute& c, const TargetInfo& target) {
   ThreadWork work;
-  const int64_t lanes = lanes_for(c, target);
+  const int64_t lanes = access_lanes(c, target);
   if (c.is_reduction() || c.outputs.size() > 1 || c.axes.back().extent % lanes != 0) return work;
   work.lanes = lanes;
   int64_t vectors = 1;

@@ -61,6 +61,9 @@ struct CompileOptions {
   /// Inputs that become constants of the compiled model, by name: in CPU memory, row-major and compact (strides NULL or
   /// such). Read during the call only.
   std::map<std::string, DLTensor> constants;
+  /// "f32", "f16" or "bf16": what the model's f32 values are stored and multiplied as. Inputs and outputs keep their
+  /// types; sums, statistics and what needs the range of f32 stay f32.
+  std::string dtype = "f32";
   std::string plan;  // text of a plan to replay (CompileResult::plan of an earlier call); empty: make one
   std::vector<std::string> disabled_passes;  // optional passes to leave out
   std::string dump_directory;                // the IR after every pass is written here; empty: nowhere

@@ -71,14 +71,18 @@ Json write(const Target& target) {
       {"kind", target.kind == TargetKind::kCpu ? "cpu" : "cuda"}, {"arch", target.arch}, {"features", target.features}};
 }
 
+DataType read_data_type(JsonObject& object, const std::string& what) {
+  const std::string dtype = object.text("dtype");
+  const auto parsed = parse_data_type(dtype);
+  if (!parsed) fail(ErrorCode::kDamaged, "manifest: ", what, ".dtype '", dtype, "' is unknown");
+  return *parsed;
+}
+
 TensorSpec read_tensor(const Json& value, const std::string& what) {
   JsonObject object(value, what);
   TensorSpec spec;
   spec.name = object.text("name");
-  const std::string dtype = object.text("dtype");
-  const auto parsed = parse_data_type(dtype);
-  if (!parsed) fail(ErrorCode::kDamaged, "manifest: ", what, ".dtype '", dtype, "' is unknown");
-  spec.dtype = *parsed;
+  spec.dtype = read_data_type(object, what);
   spec.shape = object.list("shape", read_integer);
   object.finish();
   return spec;
@@ -203,6 +207,7 @@ Manifest read_manifest(const Json& value) {
   manifest.producer = object.text("producer");
   manifest.targets = object.list("targets", read_target);
   if (manifest.targets.empty()) fail(ErrorCode::kDamaged, "manifest: there is no target");
+  manifest.dtype = read_data_type(object, "manifest");
   manifest.flushes_subnormals = object.boolean("flushes_subnormals");
   manifest.graph_hash = object.text("graph_hash");
   manifest.plan_hash = object.text("plan_hash");
@@ -222,6 +227,7 @@ std::string to_json(const Manifest& manifest) {
   const Json value = {{"format_version", kFormatVersion},
                       {"producer", manifest.producer},
                       {"targets", write_list(manifest.targets)},
+                      {"dtype", std::string(name_of(manifest.dtype))},
                       {"flushes_subnormals", manifest.flushes_subnormals},
                       {"graph_hash", manifest.graph_hash},
                       {"plan_hash", manifest.plan_hash},

@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 2;
+inline constexpr uint32_t kFormatVersion = 3;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -107,6 +107,7 @@ struct Manifest {
   /// Whom the artefact is for, the preferred one first: several levels of one CPU architecture, or one GPU
   /// architecture.
   std::vector<Target> targets;
+  DataType dtype = DataType::kF32;  ///< f32, f16 or bf16: of what the model has in f32, where that keeps its meaning
   bool flushes_subnormals = false;  ///< results below the smallest normal number are zero (CPU)
   std::string graph_hash;           ///< hex, or empty
   std::string plan_hash;            ///< hex, or empty

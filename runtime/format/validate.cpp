@@ -174,6 +174,9 @@ void check_entries_agree(const Manifest& manifest) {
 
 void validate(const Manifest& manifest, const SectionSize& section_size) {
   require(!manifest.entries.empty(), "there is no entry");
+  const bool is_dtype =
+      manifest.dtype == DataType::kF32 || manifest.dtype == DataType::kF16 || manifest.dtype == DataType::kBF16;
+  require(is_dtype, "the dtype ", name_of(manifest.dtype), " is none that f32 is compiled to");
   check_targets(manifest);
   check_entries_of_targets(manifest);
   check_kernels(manifest, section_size);

@@ -111,6 +111,9 @@ tw::driver::CompileOptions to_driver(const CompileOptions& options) {
     for (const auto& [name, shape] : entry.shapes) import.shapes[name] = shape;
     out.imports.push_back(std::move(import));
   }
+  const std::optional<tw::DataType> dtype = tw::parse_data_type(options.dtype);
+  if (!dtype) throw tw::UsageError(fmt::format("CompileOptions::dtype '{}' is no element type", options.dtype));
+  out.dtype = *dtype;
   out.plan_text = options.plan;
   out.disabled_passes = options.disabled_passes;
   out.dump_directory = options.dump_directory;

@@ -90,6 +90,7 @@ ArtefactGraph read_graph(const std::vector<uint8_t>& bytes, const std::string& t
   const size_t index = manifest_entry(artefact.manifest(), target, entry);
   const format::Entry& program = artefact.manifest().entries.at(index);
   ArtefactGraph out;
+  out.dtype = *parse_data_type(format::name_of(artefact.manifest().dtype));
   out.plan = plan::parse_plan(text_of(artefact, "plan")).entries.at(index);
   out.graph = graph::parse_graph_from(text_of(artefact, fmt::format("graph.{}", index)), weights_of(artefact, program));
   return out;

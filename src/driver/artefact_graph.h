@@ -12,6 +12,7 @@ namespace tw::driver {
 struct ArtefactGraph {
   graph::Graph graph;  // of groups, constants read back from the weights
   plan::EntryPlan plan;
+  DataType dtype;  // of what the model had in f32
 };
 
 /// Index in the manifest of entry `entry` of the target named `target`. Pre: the artefact has both.

@@ -121,7 +121,7 @@ void CandidateCheck::read(const SampledReference& reference, const tune::Samples
         if (std::isfinite(deviation)) out.bounds[i] = std::max(out.bounds[i], deviation);
       }
     }
-    finish_bounds(output.type, exact.floats, out.bounds);
+    finish_bounds(output.rounded, exact.floats, out.bounds);
     outputs_.push_back(std::move(out));
   }
 }

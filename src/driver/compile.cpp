@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "driver/assemble.h"
+#include "driver/place_entry.h"
 #include "ops/list.h"
 #include "support/error.h"
 #include "support/hash.h"
@@ -19,6 +20,7 @@ class Compiler {
   explicit Compiler(const CompileOptions& options)
       : options_(options), targets_(hal::resolve_targets(options.target, options.hal)) {
     check_pass_names();
+    check_dtype();
     // Time for measuring is divided evenly: each target has groups of its own.
     options_.tuning.budget_seconds /= static_cast<double>(targets_.size());
   }
@@ -42,6 +44,12 @@ class Compiler {
  private:
   void progress(std::string_view phase, int64_t done, int64_t total) const {
     if (options_.progress) options_.progress(phase, done, total);
+  }
+
+  void check_dtype() const {
+    const DataType d = options_.dtype;
+    if (d != DataType::f32() && d != DataType::f16() && d != DataType::bf16())
+      throw UsageError(fmt::format("--dtype {}: f32 is compiled as f32, f16 or bf16", to_string(d)));
   }
 
   void check_pass_names() const {
@@ -84,6 +92,7 @@ class Compiler {
     const std::string plan_text = plan::to_string(out_.plan);
     Assembled made = assemble(targets_.front().info.kind, levels_);
     made.manifest.producer = kProducer;
+    made.manifest.dtype = format_type(options_.dtype);
     made.manifest.flushes_subnormals = options_.precision != Precision::kStrict;
     made.manifest.graph_hash = out_.plan.entries.front().graph_hash;
     made.manifest.plan_hash = content_hash(plan_text);

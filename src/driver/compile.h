@@ -25,6 +25,9 @@ struct CompileOptions {
   hal::HalOptions hal;                                  // the figures of the target "cpu"
   std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
   Precision precision = Precision::kDefault;
+  /// f32, f16 or bf16: what the model's f32 values are stored and multiplied as, where that keeps their meaning. Inputs
+  /// and outputs keep their types.
+  DataType dtype = DataType::f32();
   std::vector<std::string> disabled_passes;  // graph or loop passes by name
   bool all_optional_off = false;
   std::string plan_text;       // replay this plan instead of constructing one

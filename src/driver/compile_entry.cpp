@@ -54,7 +54,8 @@ class EntryCompiler {
       progress("transform", done++, total);  // the first call shows the input
     };
     run.time = [&](std::string_view pass, int64_t ns) { add_time("graph", std::string(pass), ns); };
-    out_.graph = transform::transform(source, {context_.ops, context_.target.info, options().precision}, run);
+    out_.graph =
+        transform::transform(source, {context_.ops, context_.target.info, options().precision, options().dtype}, run);
   }
 
   GroupOptions group_options(size_t group) {

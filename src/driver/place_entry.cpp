@@ -14,12 +14,6 @@ namespace {
 
 using graph::ValueId;
 
-format::DataType format_type(DataType type) {
-  const auto found = format::parse_data_type(to_string(type));
-  TW_CHECK(found.has_value(), "element type {} has no name in artefacts", to_string(type));
-  return *found;
-}
-
 format::TensorSpec spec_of(const graph::Value& value) {
   return {value.name, format_type(value.type.type), value.type.shape};
 }
@@ -193,6 +187,12 @@ class Placer {
 };
 
 }  // namespace
+
+format::DataType format_type(DataType type) {
+  const auto found = format::parse_data_type(to_string(type));
+  TW_CHECK(found.has_value(), "element type {} has no name in artefacts", to_string(type));
+  return *found;
+}
 
 PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights) {
   return Placer(device, code, kernels, weights).run();

@@ -9,6 +9,9 @@ struct PlacedEntry {
   graph::Graph graph;  // of groups; the layout of a large constant is that of the buffer of its name
 };
 
+/// The type by its name in manifests.
+format::DataType format_type(DataType type);
+
 /// Values go to the caller's tensors or the arena (with reuse), constants to `weights`.
 PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights);
 

@@ -48,7 +48,11 @@ class Sampler {
     }
     // Every output has the axis of its points, also one that has no axes.
     const Sampled& sampled = sample(name, indices, {point});
-    out_.outputs.push_back({name, tensor.type, elements, sampled.exact, sampled.trials});
+    DataType rounded = tensor.type;
+    for (const te::Compute& c : program_.computes) {
+      for (const te::Tensor& t : c.outputs) rounded = narrower(rounded, t.type);
+    }
+    out_.outputs.push_back({name, tensor.type, rounded, elements, sampled.exact, sampled.trials});
     out_.program.outputs.push_back(sampled.exact);
     for (const std::string& trial : sampled.trials) out_.program.outputs.push_back(trial);
   }
@@ -262,7 +266,8 @@ class Sampler {
     for (const te::Axis& axis : s.axes) at.push_back(axis.var());
     const Expr value = load(s.exact, DataType::f64(), at);
     const RoundingErrors errors = rounding_errors(type);
-    Expr error = unary(Op::kAbs, value) * float_imm(errors.function * out_.magnification, DataType::f64());
+    const auto number = [&](double x) { return float_imm(x * out_.magnification, DataType::f64()); };
+    Expr error = max(unary(Op::kAbs, value) * number(errors.function), number(errors.smallest));
     if (source.is_reduction()) {
       double terms = 1;
       for (const te::Axis& axis : source.reduce_axes) terms *= static_cast<double>(std::max<int64_t>(1, axis.extent));
@@ -274,8 +279,7 @@ class Sampler {
       const bool rounds = source.combiner.kind == te::CombinerKind::kSum ||
                           source.combiner.kind == te::CombinerKind::kProd ||
                           source.combiner.kind == te::CombinerKind::kTuple;
-      if (rounds)
-        error = error + magnitude * float_imm(errors.sum * std::sqrt(terms) * out_.magnification, DataType::f64());
+      if (rounds) error = error + magnitude * number(errors.sum * std::sqrt(terms));
     }
     const bool fresh = s.trials.empty();
     for (int t = 0; t < kSampledTrials; ++t) {

@@ -16,6 +16,7 @@ inline constexpr int kSampledTrials = 3;
 struct SampledOutput {
   std::string tensor;               // of the sampled program
   DataType type;                    // there
+  DataType rounded;                 // the narrowest type of what is computed on the way, at most `type`
   std::vector<int64_t> elements;    // row-major indices of its points
   std::string exact;                // tensor of the reference: one element for each point, f64 or the integer type
   std::vector<std::string> trials;  // the same with random errors; empty: nothing is rounded on the way here

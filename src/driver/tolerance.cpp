@@ -76,8 +76,8 @@ double contraction_length(const graph::Node& node, const std::vector<RefTensor>&
 class Evaluation {
  public:
   Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
-             Operands operands)
-      : body_(body), ops_(ops), operands_(operands) {
+             const Liberties& liberties)
+      : body_(body), ops_(ops), liberties_(liberties) {
     exact_.resize(body.values.size());
     errors_.resize(body.values.size());
     for (size_t i = 0; i < inputs.size(); ++i) exact_[body.inputs[i]] = inputs[i];
@@ -99,7 +99,7 @@ class Evaluation {
     }
     for (int trial = 0; trial < trials; ++trial) run_trial(trial, out);
     for (size_t o = 0; o < out.values.size(); ++o)
-      finish_bounds(out.values[o].type.type, out.values[o].floats, out.bounds[o]);
+      finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o]);
     return out;
   }
 
@@ -150,12 +150,46 @@ class Evaluation {
       for (double& e : error) e = kNormalizationUlps * u_sum * largest;
     }
     for (size_t i = 0; i < error.size(); ++i)
-      error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.function * std::fabs(out.floats[i]);
+      error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.of(out.floats[i]);
+    add_stored_error(out, error);
     return error;
   }
 
+  // The narrowest type among that of an output and those of the values that are computed.
+  DataType rounded_type(DataType type) const {
+    for (const graph::Node& node : body_.nodes) {
+      for (const graph::ValueId id : node.outputs) type = narrower(type, body_.value(id).type.type);
+    }
+    return type;
+  }
+
+  DataType stored_type(DataType type) const { return type == DataType::f32() ? liberties_.dtype : type; }
+
+  // The error of storing the elements of `value` in another type: none where that type holds the element, as masks,
+  // zeros and small whole numbers.
+  void add_stored_error(const RefTensor& value, std::vector<double>& error) const {
+    if (stored_type(value.type.type) == value.type.type) return;
+    RefTensor stored = value;
+    stored.type.type = stored_type(value.type.type);
+    stored.round_to_type();
+    const RoundingErrors rounding = rounding_errors(stored.type.type);
+    for (size_t i = 0; i < error.size(); ++i) {
+      if (stored.floats[i] != value.floats[i] && std::isfinite(value.floats[i]))
+        error[i] += rounding.of(value.floats[i]);
+    }
+  }
+
+  // Stores what is no result of a node, inputs and constants, in another type: returns whether that may move anything.
+  bool round_leaf(graph::ValueId id, int trial, RefTensor& value) const {
+    if (stored_type(value.type.type) == value.type.type || body_.producer(id) >= 0) return false;
+    std::vector<double> error(value.floats.size(), 0.0);
+    add_stored_error(value, error);
+    for (size_t i = 0; i < error.size(); ++i) value.floats[i] += sign(trial, id, i) * error[i];
+    return true;
+  }
+
   double operand_error(const graph::Node& node) const {
-    const bool rounded = operands_ == Operands::kMayBeRounded && node.op == "matmul" &&
+    const bool rounded = liberties_.operands == Operands::kMayBeRounded && node.op == "matmul" &&
                          body_.value(node.inputs[0]).type.type == DataType::f32();
     return rounded ? unit_roundoff(DataType::bf16()) : 0;
   }
@@ -169,6 +203,7 @@ class Evaluation {
   void run_trial(int trial, Bounded& out) {
     std::vector<RefTensor> values = exact_;
     std::vector<bool> moved(values.size(), false);
+    for (size_t v = 0; v < values.size(); ++v) moved[v] = round_leaf(static_cast<graph::ValueId>(v), trial, values[v]);
     for (const graph::Node& node : body_.nodes) {
       // Exact inputs give the exact outputs again: only their own error is added.
       const bool same =
@@ -195,7 +230,7 @@ class Evaluation {
 
   const graph::Graph& body_;
   const graph::OpTable& ops_;
-  const Operands operands_;
+  const Liberties liberties_;
   std::vector<RefTensor> exact_;
   std::vector<std::vector<double>> errors_;
   double magnification_ = 1;  // of the errors, while their effect is looked for
@@ -212,8 +247,18 @@ double ulp(DataType type, double x) {
   return std::ldexp(1.0, std::max(exponent, smallest));
 }
 
+double RoundingErrors::of(double x) const { return std::max(function * std::fabs(x), smallest); }
+
+DataType narrower(DataType a, DataType b) {
+  if (!a.is_float() || !b.is_float()) return a;
+  return significand_bits(b) < significand_bits(a) ? b : a;
+}
+
 RoundingErrors rounding_errors(DataType type) {
-  return {unit_roundoff(accumulator(type)), kFunctionUlps / kSafety * unit_roundoff(type)};
+  // Half a spacing, as of normal numbers. Those of types with the exponents of f32 are below what any tolerance sees.
+  const double subnormal = type == DataType::f16() ? ulp(type, 0) / 2 : 0;
+  return {unit_roundoff(accumulator(type)), kFunctionUlps / kSafety * unit_roundoff(type),
+          kFunctionUlps / kSafety * subnormal};
 }
 
 void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& bounds) {
@@ -226,8 +271,8 @@ void finish_bounds(DataType type, const std::vector<double>& values, std::vector
 }
 
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
-                         int trials, Operands operands) {
-  return Evaluation(body, ops, inputs, operands).run(trials);
+                         int trials, const Liberties& liberties) {
+  return Evaluation(body, ops, inputs, liberties).run(trials);
 }
 
 }  // namespace tw::driver

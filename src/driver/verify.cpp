@@ -57,11 +57,11 @@ int trials_for(const graph::Graph& graph) {
   return static_cast<int>(std::min(kMaxModelTrials, (kModelSamples + smallest - 1) / smallest));
 }
 
-std::vector<WorstElement> check_model(const graph::Graph& source, const graph::OpTable& ops, Operands operands,
+std::vector<WorstElement> check_model(const graph::Graph& source, const graph::OpTable& ops, const Liberties& liberties,
                                       const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
   std::vector<RefTensor> references;
   for (const Array& input : inputs) references.push_back(to_reference(input));
-  Bounded want = evaluate_bounded(source, ops, references, trials_for(source), operands);
+  Bounded want = evaluate_bounded(source, ops, references, trials_for(source), liberties);
   std::vector<WorstElement> worst;
   for (size_t k = 0; k < outputs.size(); ++k) {
     std::vector<double>& bounds = want.bounds[k];
@@ -126,10 +126,10 @@ VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::
     report.groups.push_back(check_group(model, g, values, ops));
     if (progress) progress("verify", static_cast<int64_t>(g) + 1, total);
   }
-  const Operands operands = count_rounded(model.graph) > 0 ? Operands::kMayBeRounded : Operands::kAsGiven;
-  report.outputs = source != nullptr
-                       ? check_model(*source, ops, operands, inputs, outputs)
-                       : check_model(without_groups(model.graph), ops, Operands::kAsGiven, inputs, outputs);
+  const Liberties liberties = {count_rounded(model.graph) > 0 ? Operands::kMayBeRounded : Operands::kAsGiven,
+                               model.dtype};
+  report.outputs = source != nullptr ? check_model(*source, ops, liberties, inputs, outputs)
+                                     : check_model(without_groups(model.graph), ops, {}, inputs, outputs);
   return report;
 }
 

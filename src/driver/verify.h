@@ -46,7 +46,8 @@ using VerifyProgress = std::function<void(std::string_view phase, int64_t done, 
 /// Checks the entry of an artefact that takes `inputs`: runs it as it is, with one thread and with all, and once with
 /// every value in a place of its own, from where the groups are checked. Groups: element-wise bounds of
 /// evaluate_bounded. End to end: the largest bound over each output (max norm), since errors of earlier groups spread
-/// over all elements; against the reference of `source`, or when it is null of the graph that the artefact holds.
+/// over all elements, each rounding to the type that f32 was compiled to; against the reference of `source`, or when it
+/// is null of the graph that the artefact holds.
 VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::Graph* source,
                              const std::vector<Array>& inputs, const VerifyProgress& progress,
                              const std::string& level = {});

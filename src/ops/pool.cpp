@@ -99,9 +99,10 @@ Tensors te_max(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
   const te::Tensor x =
       pad_for_window(call, builder, inputs[0], window, te::identity_of(CombinerKind::kMax, inputs[0].type), &offset);
   if (!wants_indices(call)) {
-    // Maxima need no wider type.
-    return {builder.reduce(tensor_name(call), types[0].shape, window.kernel, CombinerKind::kMax,
-                           [&](const Exprs& i, const Exprs& r) { return x(window_indices(window, i, r, offset)); })};
+    const te::Tensor largest = builder.reduce(
+        tensor_name(call, math == x.type ? "" : "acc"), types[0].shape, window.kernel, CombinerKind::kMax,
+        [&](const Exprs& i, const Exprs& r) { return read(x, window_indices(window, i, r, offset)); });
+    return {cast_output(call, builder, largest, types[0].type)};
   }
   const Shape strides = row_major_strides(inputs[0].shape);
   const Tensors pair =

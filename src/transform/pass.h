@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/data_type.h"
 #include "core/precision.h"
 #include "core/target_info.h"
 #include "graph/graph.h"
@@ -15,6 +16,7 @@ struct TransformContext {
   const graph::OpTable& ops;
   TargetInfo target;
   Precision precision = Precision::kDefault;
+  DataType dtype = DataType::f32();  // f32, f16 or bf16: of what the model has in f32 (pass mixed-precision)
 };
 
 struct GraphPass {

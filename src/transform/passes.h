@@ -8,6 +8,10 @@ namespace tw::transform {
 /// (canonicalize.cpp).
 graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context);
 
+/// Where context.dtype is f16 or bf16: weights and activations of f32 become values of that type, f32 where range or
+/// whole numbers count; the graph's inputs and outputs keep their types. Sums and statistics are f32 as ever.
+graph::Graph mixed_precision(const graph::Graph& graph, const TransformContext& context);
+
 /// Contractions of 8-bit integers multiply words of neighbours along the summed axis: as many as the target sums in one
 /// instruction. So do those of bf16, and where precision is fast matrix products of f32, if the target sums words of
 /// bf16.

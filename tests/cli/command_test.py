@@ -111,6 +111,17 @@ class Usage(Case):
             self.fails(USAGE, ["compile", "dense.onnx", "--config", "bad.json"])
         self.fails(USAGE, ["compile", "dense.onnx", "--config", "missing.json"], "missing.json")
 
+    def test_dtypes(self):
+        self.succeeds("compile", "dense.onnx", "-o", "half.tw", "--dtype", "f16")
+        self.assertIn("f32 as f16", self.succeeds("inspect", "half.tw").stdout)
+        manifest = json.loads(self.succeeds("inspect", "half.tw", "--json").stdout)["manifest"]
+        self.assertEqual((manifest["dtype"], manifest["entries"][0]["inputs"][0]["dtype"]), ("f16", "f32"))
+        self.assertIn("f16", self.succeeds("inspect", "half.tw", "--section", "graph.0").stdout)
+        for dtype in ("f16", "bf16"):
+            self.succeeds("verify", "dense.onnx", "--dtype", dtype)
+        self.succeeds("verify", "half.tw")
+        self.fails(USAGE, ["compile", "dense.onnx", "--dtype", "f8"], "--dtype")
+
     def test_events(self):
         self.succeeds("compile", "dense.onnx", "--events", "e.ndjson")
         events = [json.loads(line) for line in (self.folder / "e.ndjson").read_text().splitlines()]

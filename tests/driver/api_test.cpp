@@ -106,6 +106,16 @@ TEST(Api, APlanReplaysToTheSameBytes) {
   EXPECT_EQ(compile(dense(false), options).artefact, first.artefact);
 }
 
+TEST(Api, WholeNumbersAreExactInHalfPrecision) {
+  for (const char* dtype : {"f16", "bf16"}) {
+    tilewright::CompileOptions options = with_batch(2);
+    options.dtype = dtype;
+    const CompileResult result = compile(dense(false), options);
+    EXPECT_NE(result.artefact, compile(dense(false), with_batch(2)).artefact);
+    EXPECT_EQ(run(result.artefact, kX), kWant);
+  }
+}
+
 TEST(Api, ErrorsHaveTheirKinds) {
   const std::string model = dense(false);
   EXPECT_EQ(kind_of([&] { compile(model, {}); }, "batch"), ErrorKind::kModel);
@@ -115,6 +125,11 @@ TEST(Api, ErrorsHaveTheirKinds) {
   options = with_batch(2);
   options.disabled_passes = {"frob"};
   EXPECT_EQ(kind_of([&] { compile(model, options); }, "frob"), ErrorKind::kUsage);
+  for (const char* dtype : {"f8", "i32"}) {
+    options = with_batch(2);
+    options.dtype = dtype;
+    EXPECT_EQ(kind_of([&] { compile(model, options); }, dtype), ErrorKind::kUsage);
+  }
   options = with_batch(2);
   options.entries.clear();
   EXPECT_EQ(kind_of([&] { compile(model, options); }, "entries"), ErrorKind::kUsage);

@@ -193,6 +193,7 @@ TEST(Manifest, HostileCpuNumbersAreRefused) {
       {
           {"no entry", [](Manifest& m) { m.entries.clear(); }},
           {"no arch", [](Manifest& m) { m.targets[0].arch.clear(); }},
+          {"a dtype that f32 is not compiled to", [](Manifest& m) { m.dtype = format::DataType::kI32; }},
           {"no target", [](Manifest& m) { m.targets.clear(); }},
           {"a target twice", [](Manifest& m) { m.targets.push_back(m.targets[0]), m.entries = twice(m.entries); }},
           {"a target of another kind",

@@ -27,7 +27,9 @@ int inspect_artefact(const GlobalOptions& global, const Options& options, const 
   }
   std::string targets;
   for (const format::Target& t : m.targets) targets += (targets.empty() ? "" : ", ") + t.arch;
-  say(global, fmt::format("artefact by {} for {}", m.producer, targets));
+  const std::string dtype =
+      m.dtype == format::DataType::kF32 ? "" : fmt::format(", f32 as {}", format::name_of(m.dtype));
+  say(global, fmt::format("artefact by {} for {}{}", m.producer, targets, dtype));
   for (const format::Section& s : artefact.sections())
     say(global, fmt::format("  section {:<10} {:>12} bytes", s.name, s.bytes.size()));
   for (const format::Entry& e : m.entries) {

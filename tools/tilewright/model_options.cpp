@@ -74,6 +74,14 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
          "round both operands to bf16; the summary says how many do)")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
           {"strict", Precision::kStrict}, {"default", Precision::kDefault}, {"fast", Precision::kFast}}));
+  app.add_option(
+         "--dtype", o.dtype,
+         "f32, f16 or bf16: what the model has in f32 is stored and multiplied in this type; sums and statistics are "
+         "f32, as is what needs its range (exponentials, sums, constants that the type does not hold) or whole "
+         "numbers; "
+         "inputs and outputs keep their types")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, ScalarType>{
+          {"f32", ScalarType::kF32}, {"f16", ScalarType::kF16}, {"bf16", ScalarType::kBF16}}));
   app.add_option("--plan", o.plan, "Replay the decisions of this plan file");
   app.add_option("--dump-ir", o.dump, "Write the IR after every pass into this folder");
   app.add_option("--disable-pass", o.disabled, "Leave out an optional pass (repeatable)");
@@ -171,6 +179,7 @@ driver::CompileOptions to_compile_options(const ModelOptions& o) {
   out.imports = Combinations(o).take();
   out.disabled_passes = o.disabled;
   out.precision = o.precision;
+  out.dtype = o.dtype;
   out.all_optional_off = o.no_optional_passes;
   if (!o.plan.empty()) {
     const std::vector<uint8_t> bytes = read_file(o.plan);

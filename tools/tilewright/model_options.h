@@ -15,6 +15,7 @@ struct ModelOptions {
   std::vector<std::string> dims;       // NAME=8
   std::vector<std::string> constants;  // NAME=@x.npy
   Precision precision = Precision::kDefault;
+  ScalarType dtype = ScalarType::kF32;
   std::vector<std::string> disabled;
   bool no_optional_passes = false;
   std::string plan;  // file

@@ -41,6 +41,9 @@ int main(int argc, char** argv) {
   app.add_option("--pass", options.pass, "Pass to run; 'schedule' applies --schedule to a te program");
   app.add_option("--schedule", schedule, "File with one primitive a line");
   app.add_option("--target", options.target, "Target that passes may ask")->capture_default_str();
+  app.add_option("--dtype", options.dtype, "Type that f32 becomes in pass mixed-precision: f32, f16 or bf16")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->capture_default_str();
   app.add_flag("--zero-constants", options.zero_constants, "Constants whose data the text does not hold are zeros");
   app.add_flag("--list", list, "Print all passes and what holds after each");
   try {

@@ -108,7 +108,9 @@ std::string run_te(const Options& options, std::string_view text) {
 std::string run_graph_pass(const transform::GraphPass& pass, const Options& options, std::string_view text) {
   const graph::OpTable ops = ops::all_ops();
   const graph::Graph program = read_graph(options, ops, text);
-  const graph::Graph result = pass.run(program, {ops, targets::find_target(options.target).info});
+  transform::TransformContext context{ops, targets::find_target(options.target).info};
+  context.dtype = parse_data_type(options.dtype).value_or(DataType::f32());
+  const graph::Graph result = pass.run(program, context);
   graph::verify(result, ops);
   return graph::to_string(result);
 }

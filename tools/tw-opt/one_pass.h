@@ -9,6 +9,7 @@ struct Options {
   std::string pass;                      // of the graph or the loop pipeline, "te" or "schedule"
   std::string schedule;                  // text of the schedule; of pass "schedule" only
   std::string target = "cpu:x86-64-v4";  // fixed, so that the result does not depend on this machine
+  std::string dtype = "f32";             // of what is f32 in the graph; of pass "mixed-precision"
   bool zero_constants = false;           // constants whose data the text does not hold are zeros instead of an error
 };
 

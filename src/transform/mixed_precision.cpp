@@ -1,0 +1,253 @@
+// Mixed precision: what the model has in f32 becomes f16 or bf16 where that keeps its meaning (docs/adr/0013).
+//
+// Every f32 value gets a form, from the inputs on:
+//   flexible  nothing decides yet: model inputs, single numbers, what element-wise operators make of them; stays f32
+//             and takes the type of what it meets
+//   narrow    16-bit: weights and other constants of several elements, results of contractions and statistics
+//   wide      f32: numbers whose range or whole value counts
+// and the table below says what an operator makes of the forms of its operands. Operators of 16-bit operands compute in
+// f32 and round their result once (their te says so), so a form is about what is stored and multiplied.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "support/error.h"
+#include "transform/constants.h"
+#include "transform/passes.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::OpClass;
+using graph::ValueId;
+
+enum class Form : uint8_t { kFlexible, kNarrow, kWide };
+
+enum class Treatment : uint8_t {
+  kConverts,    // narrow operands and results, whatever the operands were; wide where a constant does not fit
+  kStatistics,  // the results are narrow, the data may be either; what is computed on the way there is f32
+  kFollows,     // wide where an operand is wide, else narrow where one is narrow
+  kWide,        // f32 operands and results
+};
+enum class Operands : uint8_t { kAll, kData };  // kData: input 0; the others are parameters, which stay f32
+
+struct ClassRow {
+  OpClass op_class;
+  Treatment treatment;
+  Operands operands;
+};
+constexpr std::array<ClassRow, 5> kClasses = {{
+    {OpClass::kContraction, Treatment::kConverts, Operands::kAll},
+    {OpClass::kElementwise, Treatment::kFollows, Operands::kAll},
+    {OpClass::kInjective, Treatment::kFollows, Operands::kAll},
+    {OpClass::kReduction, Treatment::kStatistics, Operands::kData},
+    {OpClass::kOpaque, Treatment::kWide, Operands::kAll},
+}};
+
+// Operators that differ from their class.
+struct OpRow {
+  std::string_view op;
+  Treatment treatment;
+  Operands operands = Operands::kAll;
+};
+constexpr std::array<OpRow, 30> kOps = {{
+    // One element stands for several: a mean or an extreme lies among them.
+    {"reduce_mean", Treatment::kFollows},
+    {"reduce_max", Treatment::kFollows},
+    {"reduce_min", Treatment::kFollows},
+    {"arg_max", Treatment::kFollows},
+    {"arg_min", Treatment::kFollows},
+    {"top_k", Treatment::kFollows},
+    {"max_pool", Treatment::kFollows},
+    {"avg_pool", Treatment::kFollows},
+    {"lp_pool", Treatment::kFollows},
+    {"global_max_pool", Treatment::kFollows},
+    {"global_avg_pool", Treatment::kFollows},
+    {"global_lp_pool", Treatment::kFollows},
+    {"scatter_elements", Treatment::kFollows},
+    {"scatter_nd", Treatment::kFollows},
+    // Per-channel parameters, and the weights of an interpolation.
+    {"batch_norm", Treatment::kFollows, Operands::kData},
+    {"resample", Treatment::kFollows, Operands::kData},
+    // Results may be far larger or smaller than any operand.
+    {"exp", Treatment::kWide},
+    {"sinh", Treatment::kWide},
+    {"cosh", Treatment::kWide},
+    {"tan", Treatment::kWide},
+    {"reciprocal", Treatment::kWide},
+    {"pow", Treatment::kWide},
+    {"reduce_sum", Treatment::kWide},
+    {"reduce_prod", Treatment::kWide},
+    {"reduce_l1", Treatment::kWide},
+    {"reduce_sum_square", Treatment::kWide},
+    {"cum_sum", Treatment::kWide},
+    {"cum_prod", Treatment::kWide},
+    // What the model converts to f32 it wants there, integers among it; bits are those of an f32.
+    {"cast", Treatment::kWide},
+    {"bitcast", Treatment::kWide},
+}};
+
+struct Rule {
+  Treatment treatment;
+  Operands operands;
+};
+
+Rule rule_of(const graph::OpTable& ops, const Node& node) {
+  const auto* op = std::ranges::find(kOps, node.op, &OpRow::op);
+  if (op != kOps.end()) return {op->treatment, op->operands};
+  // A square has twice the exponent: of deviations in a variance that a model spells out.
+  if (node.op == "mul" && node.inputs[0] == node.inputs[1]) return {Treatment::kWide, Operands::kAll};
+  const auto* row = std::ranges::find(kClasses, ops.at(node.op).op_class, &ClassRow::op_class);
+  TW_CHECK(row != kClasses.end(), "operator '{}' has an unknown class", node.op);
+  return {row->treatment, row->operands};
+}
+
+struct Range {
+  double largest;          // finite number of a type
+  double smallest_normal;  // below it fewer and fewer digits are left
+};
+Range range_of(DataType type) { return type == DataType::f16() ? Range{65504, 0x1p-14} : Range{0x1.fep127, 0x1p-126}; }
+
+// Whether the constant's largest finite element is one that `type` holds to full precision. A mask of -3.4e38 is not,
+// nor is an epsilon of 1e-12 in f16; tiny weights beside ordinary ones do no harm.
+bool fits(const graph::Value& constant, DataType type) {
+  double largest = 0;
+  for (const double x : elements_of(constant).floats)
+    largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : largest;
+  const Range range = range_of(type);
+  return largest == 0 || (largest >= range.smallest_normal && largest <= range.largest);
+}
+
+// Whether the node makes whole numbers of floats: indices, coordinates, quantized values.
+bool makes_integers(const Graph& graph, const Node& node) {
+  if (node.op == "cast") return !graph.value(node.outputs[0]).type.type.is_float();
+  return node.op == "round" || node.op == "floor" || node.op == "ceil";
+}
+
+class Converter {
+ public:
+  Converter(const Graph& graph, const TransformContext& context)
+      : ops_(context.ops), narrow_(context.dtype), out_(graph), exact_(graph.values.size(), false) {
+    for (const graph::Value& value : graph.values) {
+      const bool is_f32 = value.type.type == DataType::f32();
+      is_f32_.push_back(is_f32);
+      form_.push_back(is_f32 && value.is_constant() ? form_of(value) : Form::kFlexible);
+    }
+  }
+
+  Graph run() {
+    const auto count = static_cast<int>(out_.nodes.size());  // casts are appended
+    for (int n = count - 1; n >= 0; --n) find_exact(out_.nodes[n]);
+    for (int n = 0; n < count; ++n) convert(n);
+    restore_outputs();
+    return graph::compact(out_);
+  }
+
+ private:
+  Form form_of(const graph::Value& constant) const {
+    if (!fits(constant, narrow_)) return Form::kWide;
+    return constant.type.elements() > 1 ? Form::kNarrow : Form::kFlexible;
+  }
+
+  bool is_f32(ValueId id) const { return id != graph::kAbsent && is_f32_[id]; }
+
+  // Whether the node is an element-wise step on the way to whole numbers: rounded early, they would be other ones.
+  bool leads_to_integers(const Node& node) const {
+    return ops_.at(node.op).op_class == OpClass::kElementwise &&
+           std::ranges::any_of(node.outputs, [&](ValueId id) { return exact_[id]; });
+  }
+
+  void find_exact(const Node& node) {
+    if (!leads_to_integers(node) && !makes_integers(out_, node)) return;
+    for (const ValueId in : node.inputs) {
+      if (is_f32(in)) exact_[in] = true;
+    }
+  }
+
+  // What the operands of a node come to together.
+  Form join(Treatment treatment, const std::vector<ValueId>& operands) const {
+    const auto any = [&](Form form, bool constants_only) {
+      return std::ranges::any_of(
+          operands, [&](ValueId id) { return form_[id] == form && (!constants_only || out_.value(id).is_constant()); });
+    };
+    if (treatment == Treatment::kWide) return Form::kWide;
+    if (treatment == Treatment::kConverts) return any(Form::kWide, true) ? Form::kWide : Form::kNarrow;
+    if (any(Form::kWide, false)) return Form::kWide;
+    return any(Form::kNarrow, false) ? Form::kNarrow : Form::kFlexible;
+  }
+
+  void convert(int n) {
+    const Node node = out_.nodes[n];
+    const Rule rule = rule_of(ops_, node);
+    const Treatment treatment = leads_to_integers(node) ? Treatment::kWide : rule.treatment;
+    const size_t reached = rule.operands == Operands::kData ? 1 : node.inputs.size();
+    std::vector<ValueId> operands;
+    for (size_t k = 0; k < reached; ++k) {
+      if (is_f32(node.inputs[k])) operands.push_back(node.inputs[k]);
+    }
+    const Form form = join(treatment, operands);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (!is_f32(node.inputs[k])) continue;
+      const bool narrows = k < reached && form == Form::kNarrow;
+      out_.nodes[n].inputs[k] = as_type(node.inputs[k], narrows ? narrow_ : DataType::f32());
+    }
+    const std::vector<TensorType> types = ops_.at(node.op).infer(graph::make_call(out_, out_.nodes[n]));
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      out_.values[node.outputs[k]].type = types[k];
+      form_[node.outputs[k]] = treatment == Treatment::kStatistics ? Form::kNarrow : form;
+    }
+  }
+
+  // The value, or a copy of it, with elements of `type`.
+  ValueId as_type(ValueId id, DataType type) {
+    if (out_.value(id).type.type == type) return id;
+    const auto [known, fresh] = converted_.try_emplace(id, graph::kAbsent);
+    if (!fresh) return known->second;
+    const std::string name = out_.value(id).name + ".converted";
+    if (out_.value(id).is_constant()) {
+      graph::RefTensor elements = elements_of(out_.value(id));
+      elements.type.type = type;
+      return known->second = out_.add_constant(name, elements.type, bytes_of(elements));
+    }
+    return known->second = graph::append_node(out_, ops_,
+                                              {.op = "cast",
+                                               .name = name,
+                                               .attrs = {{"to", to_string(type)}},
+                                               .inputs = {id},
+                                               .outputs = {},
+                                               .body = nullptr})[0];
+  }
+
+  // The model's outputs have their own types and names.
+  void restore_outputs() {
+    for (ValueId& id : out_.outputs) {
+      const bool narrowed = id < std::ssize(is_f32_) && is_f32(id) && out_.value(id).type.type == narrow_;
+      if (!narrowed) continue;
+      const ValueId whole = as_type(id, DataType::f32());
+      if (!out_.is_output(whole)) std::swap(out_.values[id].name, out_.values[whole].name);
+      id = whole;
+    }
+  }
+
+  const graph::OpTable& ops_;
+  const DataType narrow_;
+  Graph out_;
+  std::vector<bool> exact_;   // by value: element-wise operators make a whole number of it
+  std::vector<bool> is_f32_;  // by value of the model: whether it was f32 there
+  std::vector<Form> form_;    // by value of the model
+  std::map<ValueId, ValueId> converted_;
+};
+
+}  // namespace
+
+Graph mixed_precision(const Graph& graph, const TransformContext& context) {
+  if (context.dtype == DataType::f32()) return graph;
+  TW_CHECK(context.dtype == DataType::f16() || context.dtype == DataType::bf16(), "f32 is not compiled as {}",
+           to_string(context.dtype));
+  return Converter(graph, context).run();
+}
+
+}  // namespace tw::transform

@@ -94,6 +94,31 @@ TEST_P(MixedPrecision, TheBoundIsThatOfTheType) {
   EXPECT_TRUE(std::ranges::all_of(as_f32.groups, &GroupCheck::ok)) << "groups are checked in their own types";
 }
 
+// softmax(x + 1e4 (m - 1)): what the type holds exactly has no error that the factor could blow up.
+TEST_P(MixedPrecision, MasksDoNotLoosenTheBound) {
+  const graph::OpTable ops = ops::all_ops();
+  Graph g;
+  const auto number = [&](double value) {
+    graph::RefTensor t = graph::RefTensor::zeros({DataType::f32(), {}});
+    t.floats[0] = value;
+    return g.add_constant("number", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+  };
+  const auto node = [&](const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {}) {
+    return graph::append_node(g, ops, {op, op, std::move(attrs), std::move(inputs), {}, nullptr})[0];
+  };
+  const graph::ValueId x = g.add_input("x", {DataType::f32(), {8, 16}});
+  const graph::ValueId m = node("cast", {g.add_input("m", {DataType::i64(), {16}})}, {{"to", std::string("f32")}});
+  const graph::ValueId mask = node("mul", {node("sub", {m, number(1)}), number(1e4)});
+  g.outputs = {node("softmax", {node("add", {x, mask})})};
+  std::vector<Array> inputs = random_arrays(g, 1);
+  graph::RefTensor kept = graph::RefTensor::zeros(inputs[1].type);
+  for (size_t i = 0; i < kept.ints.size(); ++i) kept.ints[i] = i % 3 == 0 ? 0 : 1;
+  inputs[1] = to_array(kept);
+  const VerifyReport report = verify_graph(g, options(), inputs, {});
+  EXPECT_TRUE(report.ok()) << describe(report);
+  EXPECT_LT(report.outputs[0].bound, GetParam() == DataType::f16() ? 0x1p-10 : 0x1p-7);
+}
+
 TEST_P(MixedPrecision, CompilesForCuda) {
   if (const Result<bool> available = cuda_generation_available(); !available.ok()) GTEST_SKIP() << available.reason();
   for (const char* target : {"cuda:sm_80", "cuda:sm_90a"}) {

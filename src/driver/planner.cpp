@@ -1,6 +1,7 @@
 #include "driver/planner.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/error.h"
 
@@ -108,7 +109,8 @@ void Planner::settle(Task& task, const TuneResult& result) {
                                     task.tune.name, candidates.front().family, why_not(candidates.front(), m)));
   }
   task.plan = candidates[best];
-  if (measured) task.plan.microseconds = result.measured[best].timing.best_decile_ns * 1e-3;
+  // Whole ns: a time that the database gave back may differ in its last digit.
+  if (measured) task.plan.microseconds = std::round(result.measured[best].timing.best_decile_ns) * 1e-3;
   task.plan.rivals = std::move(task.declined);
   task.decided = true;
 }

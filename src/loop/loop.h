@@ -3,10 +3,9 @@
 // A Program is a list of kernels, run one after the other (one step each). A kernel has buffer parameters (in the order
 // of its argument table), a tile loop and a body. The variable of the tile loop runs over [0, tiles); different tiles
 // may run on different threads in any order and never write the same element.
-// Buffers are row-major over their shape plus `pad` elements after each innermost row (storage padding), unless they
-// are a view. A buffer of scope kRegister holds one vector or scalar per element of its shape and is addressed only by
-// constants after unrolling: code generation turns it into SSA values. kStack lives in the tile, kScratch in the
-// thread's scratch area; both are undefined at the start of a tile.
+// Buffers are row-major over their shape. A buffer of scope kRegister holds one vector or scalar per element of its
+// shape and is addressed only by constants after unrolling: code generation turns it into SSA values. kStack lives in
+// the tile, kScratch in the thread's scratch area; both are undefined at the start of a tile.
 //
 // A tile may have threads (a block of a GPU): a kThreads loop, or kThreads loops of which each is the only statement of
 // the one around it, says that its turns are one thread each. They do not depend on one another, except that they may

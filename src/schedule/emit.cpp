@@ -172,7 +172,8 @@ class Emitter {
     for (Stmt& s : body) all.push_back(std::move(s));
     for (size_t i = attached.size(); i-- > 0;) {
       for (const te::Tensor& t : attached[i]->compute.outputs) {
-        all = {loop::make_allocate({t.name, t.type, attached[i]->region.extent, attached[i]->scope}, std::move(all))};
+        all = {
+            loop::make_allocate({t.name, t.type, attached[i]->region.storage(), attached[i]->scope}, std::move(all))};
       }
     }
     return all;

@@ -291,6 +291,7 @@ void apply_compute_at(State& state, const Primitive& p) {
   stage.at_loop = p.loops[1];
   stage.scope = parse_scope(p.option);
   stage.region = region;
+  stage.region.pad = p.factors.empty() ? 0 : p.factors[0];
   for (size_t d = 0; d < stage.compute.axes.size(); ++d) {
     Loop& l = stage.loops[d];
     l.extent = region.extent[d];
@@ -457,7 +458,7 @@ Form form_of(PrimitiveKind kind) {
     case PrimitiveKind::kCacheWrite:
       return {0, 0, 0, 0};
     case PrimitiveKind::kComputeAt:
-      return {2, 2, 0, 0};
+      return {2, 2, 0, 1};
     case PrimitiveKind::kCacheRead:
       return {0, kAny, 0, 0};
     case PrimitiveKind::kRfactor:

@@ -91,8 +91,10 @@ Schedule& Schedule::parallel(const std::string& stage, std::vector<std::string> 
 }
 Schedule& Schedule::inline_stage(const std::string& stage) { return add({PrimitiveKind::kInline, stage, {}, {}, ""}); }
 Schedule& Schedule::compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
-                               loop::Scope scope) {
-  return add({PrimitiveKind::kComputeAt, stage, {consumer, loop}, {}, std::string(scope_name(scope))});
+                               loop::Scope scope, int64_t pad) {
+  std::vector<int64_t> factors;
+  if (pad > 0) factors.push_back(pad);
+  return add({PrimitiveKind::kComputeAt, stage, {consumer, loop}, std::move(factors), std::string(scope_name(scope))});
 }
 Schedule& Schedule::cache_read(const std::string& tensor, std::vector<std::string> readers, const Layout& layout) {
   return add({PrimitiveKind::kCacheRead, tensor, std::move(readers), {}, tw::to_string(layout)});

@@ -22,7 +22,8 @@ enum class PrimitiveKind : uint8_t {
   kThreads,     // loops [l]: its turns are the threads of a tile; of a sum, they combine their terms
   kParallel,    // loops: the leading loops of a root stage; their points are the kernel's tiles
   kInline,      // the stage's body replaces its reads
-  kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there
+  kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there;
+                // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
   kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache";
                 // option: layout primitives of the copy
   kCacheWrite,  // stage "s" computes into "s.acc"; "s" itself becomes a copy of it
@@ -57,7 +58,7 @@ class Schedule {
   Schedule& parallel(const std::string& stage, std::vector<std::string> loops);
   Schedule& inline_stage(const std::string& stage);
   Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
-                       loop::Scope scope);
+                       loop::Scope scope, int64_t pad = 0);
   Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers, const Layout& layout = {});
   Schedule& cache_write(const std::string& stage);
   Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor);

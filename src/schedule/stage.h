@@ -26,6 +26,12 @@ struct Loop {
 struct Region {
   std::vector<Expr> base;
   Shape extent;
+  int64_t pad = 0;  // elements behind each innermost row of the buffer
+  Shape storage() const {
+    Shape shape = extent;
+    if (!shape.empty()) shape.back() += pad;
+    return shape;
+  }
 };
 
 /// The line that holds one element, loaded at the begin of every iteration of a loop.

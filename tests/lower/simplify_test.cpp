@@ -9,7 +9,7 @@ TEST(Simplify, LoopsOfOnePointAreTheirBody) {
 }
 
 TEST(Simplify, EmptyLoopsGo) {
-  expect_pass("simplify", "for i in 1 threads { S[i] = 0:f32 }", "for i in 1 threads { S[i] = 0:f32 }");
+  expect_pass("simplify", "for i in 1 threads { S[i] = 0:f32 }", "for i in 1 threads { S[0] = 0:f32 }");
   expect_pass("simplify", "for i in 0 { Y[i, 0] = 0:f32 } S[t] = 0:f32", "S[t] = 0:f32");
   expect_pass("simplify", "for i in 3 { alloc a: f32[2] stack { for j in 0 { a[j] = 0:f32 } } }", "");
 }

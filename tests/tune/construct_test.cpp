@@ -240,6 +240,13 @@ TEST(Construct, LongRowsByThreads) {
   }
 }
 
+TEST(Construct, TransposesThroughSharedMemory) {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{64, 96}, {50, 33}, {32, 32}, {9, 200}}) {
+    SCOPED_TRACE(fmt::format("{} x {}", rows, columns));
+    check({transpose(rows, columns), {}}, "cuda:sm_90a", std::min(rows, columns) < 32 ? "point" : "transpose");
+  }
+}
+
 TEST(Construct, MeansByThreads) {
   for (const int64_t n : {33, 256, 6000}) {
     te::Builder b;

@@ -55,7 +55,9 @@ void KernelEmitter::statement(const loop::StmtNode& stmt) {
 }
 
 void KernelEmitter::for_loop(const loop::StmtNode& stmt) {
-  TW_CHECK(stmt.for_kind == loop::ForKind::kSerial, "kernel {}: loop {} is not lowered", kernel_.name, stmt.var);
+  // A CPU's tile has one thread: turns of a loop of threads come one after the other, as the loop IR defines them.
+  const bool lowered = stmt.for_kind == loop::ForKind::kSerial || stmt.for_kind == loop::ForKind::kThreads;
+  TW_CHECK(lowered, "kernel {}: loop {} is not lowered", kernel_.name, stmt.var);
   if (stmt.extent <= 0) return;
   if (stmt.extent == 1) {
     open_scope(stmt.var, builder_.getInt64(0), {0, 0});

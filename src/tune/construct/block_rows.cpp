@@ -34,7 +34,8 @@ struct RowCut {
 
 // Threads near the number wanted such that no thread asks whether its element exists, where there are such.
 RowCut cut_row(int64_t length, int64_t lanes) {
-  RowCut cut{length, length % lanes == 0 ? lanes : 1};
+  while (lanes > 1 && (length % lanes != 0 || length / lanes < kWarp)) lanes /= 2;
+  RowCut cut{length, lanes};
   const int64_t vectors = length / cut.lanes;
   const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(length, kThreadElements))));
   cut.threads = std::clamp(wanted, kWarp, kMostThreads);

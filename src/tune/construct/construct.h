@@ -77,6 +77,8 @@ Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& ta
 
 /// Reductions along rows for devices whose tiles have threads (block_rows.cpp).
 Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo& target);
+/// Element-wise stages that read across their output's order, for the same devices (block_transpose.cpp).
+Result<Candidates> construct_block_transpose(const GroupTask& task, const TargetInfo& target);
 /// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
 /// (point.cpp).
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);

@@ -19,7 +19,9 @@ loop::Program program(const std::string& body,
 CudaSource emitted(const loop::Program& p) {
   loop::verify(p, {.register_constant_indices = true});
   CudaSource source = emit_cuda(p);
-  if (nvrtc_available().ok()) EXPECT_FALSE(compile_cubin(source.text, "sm_90a").empty());
+  if (nvrtc_available().ok()) {
+    EXPECT_FALSE(compile_cubin(source.text, "sm_90a").empty());
+  }
   source.text = source.text.substr(source.text.find("extern \"C\""));
   return source;
 }

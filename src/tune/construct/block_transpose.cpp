@@ -1,0 +1,95 @@
+// Element-wise stages that read a tensor across the order of their output, on devices whose tiles have threads: a tile
+// is a square of both orders that goes through shared memory, so that both sides of it move whole lines.
+#include <algorithm>
+
+#include "schedule/stages.h"
+#include "te/reads.h"
+#include "tune/construct/construct.h"
+#include "tune/construct/elementwise.h"
+
+namespace tw::tune {
+namespace {
+
+constexpr int64_t kLine = 128;  // bytes that the threads of a warp move together
+constexpr int64_t kTileThreads = 256;
+constexpr int64_t kMostUnrolled = 16;
+
+// A read whose indices are the stage's axes in another order: the axis that is contiguous there.
+struct Crossing {
+  std::string tensor;
+  size_t axis = 0;      // of the stage: the last dim of the tensor
+  size_t last_dim = 0;  // of the tensor: where the stage's last axis is
+};
+
+std::optional<Crossing> crossing_of(const te::Compute& c, const Expr& read) {
+  Crossing found{read->name, 0, 0};
+  bool has_last = false;
+  for (size_t d = 0; d < read->args.size(); ++d) {
+    if (!read.arg(d).is_var()) return std::nullopt;
+    const auto axis = std::ranges::find(c.axes, read.arg(d)->name, &te::Axis::name);
+    if (axis == c.axes.end()) return std::nullopt;
+    const auto a = static_cast<size_t>(axis - c.axes.begin());
+    if (d + 1 == read->args.size()) found.axis = a;
+    if (a + 1 == c.axes.size()) {
+      found.last_dim = d;
+      has_last = true;
+    }
+  }
+  return has_last && found.axis + 1 < c.axes.size() ? std::optional(found) : std::nullopt;
+}
+
+// Rows of a square, dealt to threads that stand side by side along its lines.
+void cut_square(schedule::Schedule& s, const std::string& stage, const std::string& rows, const std::string& line,
+                int64_t side) {
+  s.split(stage, rows, {kTileThreads / side});
+  s.reorder(stage, {rows + ".1", line, rows + ".0"});
+  s.threads(stage, rows + ".1").threads(stage, line);
+  if (side * side / kTileThreads <= kMostUnrolled) s.unroll(stage, rows + ".0");
+}
+
+}  // namespace
+
+Result<Candidates> construct_block_transpose(const GroupTask& task, const TargetInfo&) {
+  Construction out;
+  const te::Program program =
+      schedule::inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
+  if (program.computes.size() != 1) return declined("several stages");
+  const te::Compute& c = program.computes.front();
+  if (c.is_reduction() || c.outputs.size() != 1 || c.axes.size() < 2)
+    return declined("no element-wise stage of a matrix");
+  std::vector<Crossing> crossings;
+  bool differ = false;
+  te::visit_reads(c, [&](const Expr& read) {
+    const std::optional<Crossing> found = crossing_of(c, read);
+    if (!found) return;
+    for (const Crossing& other : crossings) {
+      differ = differ || other.axis != found->axis || other.tensor == found->tensor;
+    }
+    crossings.push_back(*found);
+  });
+  if (crossings.empty()) return declined("no read across the output's order");
+  if (differ) return declined("reads across the output's order along different axes, or twice");
+  const int64_t side = std::clamp<int64_t>(kLine / c.outputs[0].type.bytes(), 32, 64);
+  const std::string across = c.axes[crossings[0].axis].name, last = c.axes.back().name;
+  if (c.axes[crossings[0].axis].extent < side || c.axes.back().extent < side) return declined("smaller than a tile");
+
+  schedule::Schedule& s = out.schedule;
+  for (const Crossing& x : crossings) s.cache_read(x.tensor, {});
+  s.split(c.name(), across, {side}).split(c.name(), last, {side});
+  std::vector<std::string> tiles, order;
+  for (const te::Axis& axis : c.axes)
+    tiles.push_back(axis.name == across || axis.name == last ? axis.name + ".0" : axis.name);
+  order = tiles;
+  order.insert(order.end(), {across + ".1", last + ".1"});
+  s.reorder(c.name(), order).parallel(c.name(), tiles);
+  for (const Crossing& x : crossings) {
+    s.compute_at(x.tensor + ".cache", c.name(), tiles.back(), loop::Scope::kStack, 1);
+    const size_t rank = program.tensor(x.tensor).shape.size();
+    cut_square(s, x.tensor + ".cache", fmt::format("i{}", x.last_dim), fmt::format("i{}", rank - 1), side);
+  }
+  cut_square(s, c.name(), across + ".1", last + ".1", side);
+  out.trace = {fmt::format("squares of {} x {} elements through shared memory", side, side)};
+  return Candidates{std::move(out)};
+}
+
+}  // namespace tw::tune

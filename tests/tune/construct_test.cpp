@@ -9,6 +9,12 @@
 namespace tw::tune {
 namespace {
 
+// As the driver gives it: axes of one element are none.
+te::Program merged(const te::Program& program) {
+  const te::Program p = te::drop_unit_reductions(program);
+  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
+}
+
 TEST(Construct, MatmulAtOddShapes) {
   const int64_t shapes[][3] = {{1, 1, 1}, {5, 7, 3}, {17, 33, 9}, {29, 70, 13}, {16, 64, 8}, {3, 16, 1}};
   for (const auto& s : shapes) {
@@ -20,6 +26,8 @@ TEST(Construct, MatmulAtOddShapes) {
     }
     check({program, {}}, "cuda:sm_90a", "point");
   }
+  // Terms of a product are no row of one element's own.
+  check({merged(testing::matmul_relu(5, 40, 64)), {}}, "cuda:sm_90a", "point", 1e-5);
 }
 
 TEST(Construct, BlocksOfMatmulAtEveryLevel) {
@@ -207,12 +215,6 @@ TEST(Construct, SoftmaxAtOddShapes) {
     check({testing::softmax(3, n), {}}, "cpu:x86-64-v4", "rows", 1e-5);
     check({testing::softmax(1, n), {}}, "cpu:x86-64-v3", "rows", 1e-5);
   }
-}
-
-// As the driver gives it: axes of one element are none.
-te::Program merged(const te::Program& program) {
-  const te::Program p = te::drop_unit_reductions(program);
-  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
 }
 
 // Rows that divide among threads lie in registers, others in what a tile's threads share.

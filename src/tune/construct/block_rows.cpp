@@ -63,6 +63,7 @@ class BlockRows {
       if (c.axes.size() > rows_ + 1 || (c.is_reduction() && c.axes.size() != rows_))
         return "a stage with several axes besides the rows";
       if (c.reduce_axes.size() > 1) return "a reduction over several axes";
+      if (c.is_reduction() && !has_rows_of_its_own(c)) return "sums of terms that rows share";
       const int64_t length = c.is_reduction() ? c.reduce_axes[0].extent : elements(c);
       if (length == 0) return "no elements";
       if (length == 1) continue;
@@ -113,6 +114,21 @@ class BlockRows {
 
  private:
   schedule::Schedule& s() { return out_.schedule; }
+  // Whether each row reads contiguous elements that no other row reads. Elsewhere, in a product of matrices, threads of
+  // different rows do better side by side.
+  bool has_rows_of_its_own(const te::Compute& c) const {
+    bool found = false;
+    te::visit_reads(c, [&](const Expr& read) {
+      const auto uses = [&](const te::Axis& axis) {
+        return axis.extent == 1 ||
+               std::ranges::any_of(read->args, [&](const Expr& i) { return uses_var(i, axis.name); });
+      };
+      const bool contiguous = !read->args.empty() && uses_var(read->args.back(), c.reduce_axes[0].name);
+      found =
+          found || (contiguous && std::all_of(c.axes.begin(), c.axes.begin() + static_cast<ptrdiff_t>(rows_), uses));
+    });
+    return found;
+  }
   int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
   bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && c.name() != output_.name(); }
 

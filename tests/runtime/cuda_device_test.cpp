@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/device/cuda/gpu.h"
@@ -130,16 +131,30 @@ TEST_F(CudaDevice, HostTensorsAreCopiedAndParametersRelocated) {
 TEST_F(CudaDevice, DeviceTensorsAreUsedInPlace) {
   const auto model = load(scale_model(5));
   const auto context = model->create_context({});
-  test::Vector<float> x(5, 2.0f), y(6);
+  test::Vector<float> x(5, 2.0f), y(9);
   DLTensor input = on_gpu(x), output = on_gpu(y);
-  output.byte_offset = 4;
+  output.byte_offset = 16;
   const int copies = fake.copies;
   context->run(0, &input, &output);
   EXPECT_EQ(fake.copies, copies);
-  EXPECT_EQ(y.data, (std::vector<float>{0, 30, 30, 30, 30, 30}));
+  EXPECT_EQ(y.data, (std::vector<float>{0, 0, 0, 0, 30, 30, 30, 30, 30}));
   EXPECT_TRUE(model->accepts({kDLCUDA, 0}));
   EXPECT_FALSE(model->accepts({kDLCUDA, 1}));
   EXPECT_TRUE(model->accepts({kDLCPU, 0}));
+}
+
+// Kernels move whole vectors, which the driver refuses at other addresses.
+TEST_F(CudaDevice, DeviceTensorsBetweenVectorsAreCopied) {
+  const auto model = load(scale_model(5));
+  const auto context = model->create_context({});
+  test::Vector<float> x(6, 2.0f), y(6);
+  x.data[0] = 7;
+  DLTensor input = on_gpu(x), output = on_gpu(y);
+  input.byte_offset = output.byte_offset = 4;
+  fake.calls.clear();
+  context->run(0, &input, &output);
+  EXPECT_EQ(std::ranges::count(fake.calls, 'd'), 2);
+  EXPECT_EQ(y.data, (std::vector<float>{0, 30, 30, 30, 30, 30}));
 }
 
 TEST_F(CudaDevice, ARunIsOneLaunchOfAGraphMadeOnce) {

@@ -166,6 +166,10 @@ void add_memory_functions(cuda::Driver& d) {
     fake.calls += 'i';
     return ++fake.copies, std::memcpy(reinterpret_cast<void*>(to), from, bytes), 0;
   };
+  d.copy_on_device = [](cuda::DevicePtr to, cuda::DevicePtr from, size_t bytes, cuda::StreamHandle) {
+    fake.calls += 'd';
+    return ++fake.copies, std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), 0;
+  };
   d.copy_to_host = [](void* to, cuda::DevicePtr from, size_t bytes, cuda::StreamHandle) {
     fake.calls += 'o';
     return ++fake.copies, std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0;

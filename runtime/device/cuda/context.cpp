@@ -18,6 +18,16 @@ bool on_device(const DLTensor& tensor) {
   return tensor.device.device_type == kDLCUDA || tensor.device.device_type == kDLCUDAManaged;
 }
 
+DevicePtr device_address(const DLTensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
+}
+
+/// Kernels move whole vectors: a tensor in this GPU's memory is used where it is if it begins at a multiple of those.
+bool in_place(const DLTensor& tensor) {
+  constexpr DevicePtr kVectorBytes = 16;
+  return on_device(tensor) && device_address(tensor) % kVectorBytes == 0;
+}
+
 uint8_t* host_address(const DLTensor& tensor) { return static_cast<uint8_t*>(tensor.data) + tensor.byte_offset; }
 
 /// The largest size over all entries of each tensor that `list` selects.
@@ -122,22 +132,20 @@ DevicePtr CudaContext::address(const Buffer& buffer) const {
 
 void CudaContext::place_inputs(const format::Entry& entry, const DLTensor* inputs) {
   for (size_t i = 0; i < entry.inputs.size(); ++i) {
-    if (on_device(inputs[i])) {
-      inputs_[i] = reinterpret_cast<uintptr_t>(inputs[i].data) + inputs[i].byte_offset;
-      continue;
-    }
-    inputs_[i] = input_staging_[i].address();
+    const DLTensor& tensor = inputs[i];
+    inputs_[i] = in_place(tensor) ? device_address(tensor) : input_staging_[i].address();
     const auto bytes = static_cast<size_t>(format::tensor_bytes(entry.inputs[i]));
-    if (bytes == 0) continue;
-    driver_.check(driver_.copy_to_device(inputs_[i], host_address(inputs[i]), bytes, stream_.handle()),
+    if (bytes == 0 || in_place(tensor)) continue;
+    driver_.check(on_device(tensor)
+                      ? driver_.copy_on_device(inputs_[i], device_address(tensor), bytes, stream_.handle())
+                      : driver_.copy_to_device(inputs_[i], host_address(tensor), bytes, stream_.handle()),
                   "copy an input");
   }
 }
 
 void CudaContext::place_outputs(const format::Entry& entry, const DLTensor* outputs) {
   for (size_t i = 0; i < entry.outputs.size(); ++i) {
-    outputs_[i] = on_device(outputs[i]) ? reinterpret_cast<uintptr_t>(outputs[i].data) + outputs[i].byte_offset
-                                        : output_staging_[i].address();
+    outputs_[i] = in_place(outputs[i]) ? device_address(outputs[i]) : output_staging_[i].address();
   }
 }
 
@@ -211,8 +219,10 @@ void CudaContext::submit_timed(Program& program, size_t times) {
 void CudaContext::fetch_outputs(const format::Entry& entry, const DLTensor* outputs) {
   for (size_t i = 0; i < entry.outputs.size(); ++i) {
     const auto bytes = static_cast<size_t>(format::tensor_bytes(entry.outputs[i]));
-    if (bytes == 0 || on_device(outputs[i])) continue;
-    driver_.check(driver_.copy_to_host(host_address(outputs[i]), outputs_[i], bytes, stream_.handle()),
+    if (bytes == 0 || in_place(outputs[i])) continue;
+    driver_.check(on_device(outputs[i])
+                      ? driver_.copy_on_device(device_address(outputs[i]), outputs_[i], bytes, stream_.handle())
+                      : driver_.copy_to_host(host_address(outputs[i]), outputs_[i], bytes, stream_.handle()),
                   "copy an output");
   }
 }

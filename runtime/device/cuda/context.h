@@ -21,7 +21,8 @@ class CudaContext : public DeviceContext {
  public:
   CudaContext(const Loaded& loaded, const Options& options);
 
-  /// Host tensors are copied in and out; tensors in this GPU's memory are used in place. Returns when all is done.
+  /// Host tensors are copied in and out; tensors in this GPU's memory are used in place if they are 16-byte aligned.
+  /// Returns when all is done.
   void run(int entry, const DLTensor* inputs, const DLTensor* outputs) override;
   /// Times are between events on the stream, without the copies; one run more goes ahead of them.
   void measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) override;

@@ -50,6 +50,7 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuMemsetD8_v2", driver.memset);
   resolve(library, "cuMemcpyHtoDAsync_v2", driver.copy_to_device);
   resolve(library, "cuMemcpyDtoHAsync_v2", driver.copy_to_host);
+  resolve(library, "cuMemcpyDtoDAsync_v2", driver.copy_on_device);
   resolve(library, "cuStreamCreate", driver.stream_create);
   resolve(library, "cuStreamSynchronize", driver.stream_synchronize);
   resolve(library, "cuStreamDestroy_v2", driver.stream_destroy);

@@ -67,6 +67,7 @@ struct Driver {
   Result (*memset)(DevicePtr pointer, unsigned char value, size_t bytes);                       // cuMemsetD8_v2
   Result (*copy_to_device)(DevicePtr to, const void* from, size_t bytes, StreamHandle stream);  // cuMemcpyHtoDAsync_v2
   Result (*copy_to_host)(void* to, DevicePtr from, size_t bytes, StreamHandle stream);          // cuMemcpyDtoHAsync_v2
+  Result (*copy_on_device)(DevicePtr to, DevicePtr from, size_t bytes, StreamHandle stream);    // cuMemcpyDtoDAsync_v2
   Result (*stream_create)(StreamHandle* stream, unsigned flags);                                // cuStreamCreate
   Result (*stream_synchronize)(StreamHandle stream);                                            // cuStreamSynchronize
   Result (*stream_destroy)(StreamHandle stream);                                                // cuStreamDestroy_v2

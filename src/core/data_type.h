@@ -27,6 +27,8 @@ class DataType {
   constexpr bool is_vector() const { return lanes_ > 1; }
   constexpr bool is_bool() const { return scalar_ == ScalarType::kBool; }
   constexpr bool is_float() const { return scalar_ >= ScalarType::kF16; }
+  /// f16 or bf16: stored in 16 bits, computed in f32.
+  constexpr bool is_half() const { return scalar_ == ScalarType::kF16 || scalar_ == ScalarType::kBF16; }
   constexpr bool is_int() const { return !is_float() && !is_bool(); }
   bool is_signed_int() const;
   bool is_unsigned_int() const { return is_int() && !is_signed_int(); }

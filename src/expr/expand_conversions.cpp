@@ -4,8 +4,6 @@
 namespace tw {
 namespace {
 
-bool is_half(DataType type) { return type.scalar() == ScalarType::kF16 || type.scalar() == ScalarType::kBF16; }
-
 // The bits of an f16 or bf16 as i32 >= 0, and back.
 Expr half_bits(const Expr& x) { return cast(DataType::i32(), bitcast(DataType(ScalarType::kU16), x)); }
 Expr from_half_bits(DataType type, const Expr& bits) {
@@ -93,11 +91,11 @@ Expr f32_to_half(const MathBuilder& m, DataType type, const Expr& x) {
 
 Expr convert_cast(const Expr& e, const Instructions& has, const Share& share) {
   Expr x = e.arg(0);
-  if (!is_half(e.type()) && !is_half(x.type())) return e;
+  if (!e.type().is_half() && !x.type().is_half()) return e;
   const Usual any_operand;
   const MathBuilder m(DataType(ScalarType::kF32, e.type().lanes()), share, any_operand);
-  if (is_half(x.type())) x = m.share(has.halves ? cast(DataType::f32(), x) : half_to_f32(m, x));
-  if (!is_half(e.type())) return cast(e.type().element(), x);
+  if (x.type().is_half()) x = m.share(has.halves ? cast(DataType::f32(), x) : half_to_f32(m, x));
+  if (!e.type().is_half()) return cast(e.type().element(), x);
   x = m.share(to_f32_for_half(m, x));
   return has.halves ? cast(e.type().element(), x) : f32_to_half(m, e.type(), x);
 }

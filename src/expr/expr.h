@@ -127,6 +127,7 @@ Expr load_if(std::string name, DataType type, std::vector<Expr> indices, Expr pr
 Expr ramp(Expr base, Expr stride, int lanes);
 Expr broadcast(Expr x, int lanes);
 Expr reduce_lanes(Op op, Expr x);
+inline bool is_lane_reduction(Op op) { return op >= Op::kReduceAdd && op <= Op::kReduceOr; }
 Expr extract(Expr x, int lane);
 
 Expr operator+(Expr a, Expr b);

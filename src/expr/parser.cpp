@@ -171,7 +171,7 @@ class Parser {
       return fma(args[0], args[1], args[2]);
     }
     if (args.size() == 2) return infix_node(at, op, args[0], args[1]);
-    return op >= Op::kReduceAdd && op <= Op::kReduceOr ? reduce_lanes(op, args[0]) : unary(op, args[0]);
+    return is_lane_reduction(op) ? reduce_lanes(op, args[0]) : unary(op, args[0]);
   }
 
   Expr vector_node(const Token& at) {

@@ -80,6 +80,8 @@ Stmt make_block(std::vector<Stmt> stmts);
 Stmt make_allocate(Buffer buffer, std::vector<Stmt> body);
 Stmt make_prefetch(std::string buffer, std::vector<Expr> indices, int level);
 
+inline bool is_thread_loop(const Stmt& s) { return s->kind == StmtKind::kFor && s->for_kind == ForKind::kThreads; }
+
 struct Kernel {
   std::string name;
   std::vector<Buffer> params;

@@ -99,7 +99,7 @@ class KernelVerifier {
     TW_RULE(stmt.for_kind != ForKind::kVectorized || !rules_.no_vector_loops, "no vectorized loop may be left here");
     TW_RULE(stmt.for_kind != ForKind::kUnrolled || !rules_.no_unrolled_loops, "no unrolled loop may be left here");
     declare_var(stmt.var, DataType::i64());
-    if (is_threads(stmt)) {
+    if (stmt.for_kind == ForKind::kThreads) {
       threads(stmt);
     } else {
       list(stmt.body);
@@ -108,20 +108,16 @@ class KernelVerifier {
     names_.vars.erase(stmt.var);
   }
 
-  static bool is_threads(const StmtNode& stmt) {
-    return stmt.kind == StmtKind::kFor && stmt.for_kind == ForKind::kThreads;
-  }
-
   static bool any_threads(const std::vector<Stmt>& stmts) {
     return std::ranges::any_of(stmts, [](const Stmt& s) {
-      return s && (is_threads(*s) || any_threads(s->body) || any_threads(s->otherwise));
+      return s && (is_thread_loop(s) || any_threads(s->body) || any_threads(s->otherwise));
     });
   }
 
   // Thread loops are nested in each other without anything in between.
   void threads(const StmtNode& stmt) {
     TW_RULE(names_.thread_vars.empty() || only_threads_, "a loop of threads among what one thread does");
-    only_threads_ = stmt.body.size() == 1 && is_threads(*stmt.body.front());
+    only_threads_ = stmt.body.size() == 1 && is_thread_loop(stmt.body.front());
     names_.thread_vars.insert(stmt.var);
     list(stmt.body);
     names_.thread_vars.erase(stmt.var);

@@ -1,5 +1,6 @@
 // Vectorised loops become vector statements.
 #include "expr/analyzer.h"
+#include "expr/scalar.h"
 #include "lower/passes.h"
 #include "support/error.h"
 #include "te/te.h"
@@ -13,20 +14,10 @@ using Stmts = std::vector<Stmt>;
 
 // The reduction over lanes by an operation.
 Op lane_reduction(Op op) {
-  switch (te::combiner_of(op)) {
-    case te::CombinerKind::kSum:
-      return Op::kReduceAdd;
-    case te::CombinerKind::kProd:
-      return Op::kReduceMul;
-    case te::CombinerKind::kMin:
-      return Op::kReduceMin;
-    case te::CombinerKind::kMax:
-      return Op::kReduceMax;
-    case te::CombinerKind::kAnd:
-      return Op::kReduceAnd;
-    default:
-      return Op::kReduceOr;
+  for (const Op reduce : {Op::kReduceAdd, Op::kReduceMul, Op::kReduceMin, Op::kReduceMax, Op::kReduceAnd}) {
+    if (lane_operation(reduce) == op) return reduce;
   }
+  return Op::kReduceOr;
 }
 
 class Vectorizer {
@@ -112,7 +103,7 @@ class Vectorizer {
     if (value.op() == Op::kFma && is_accumulator(value.arg(2), s->buffer)) {
       return combine(s, indices, {Op::kAdd, value.arg(2), value.arg(0) * value.arg(1)}, condition);
     }
-    const bool combines = value->args.size() == 2 && is_reducible(value.op());
+    const bool combines = te::combiner_of(value.op()).has_value();
     if (combines && is_accumulator(value.arg(0), s->buffer))
       return combine(s, indices, {value.op(), value.arg(0), value.arg(1)}, condition);
     if (combines && is_accumulator(value.arg(1), s->buffer))
@@ -132,7 +123,7 @@ class Vectorizer {
     Expr term = broadcast(c.term, lanes_);
     if (by_lane)
       term = select(condition, guarded(term, condition),
-                    broadcast(te::identity_of(te::combiner_of(c.op), term.type().element()), lanes_));
+                    broadcast(te::identity_of(*te::combiner_of(c.op), term.type().element()), lanes_));
     return loop::make_store(s->buffer, indices,
                             binary(c.op, scalar(c.accumulator), reduce_lanes(lane_reduction(c.op), term)),
                             by_lane ? Expr() : condition);
@@ -143,10 +134,6 @@ class Vectorizer {
   static bool is_accumulator(const Expr& e, const std::string& buffer) {
     const Expr one = scalar(e);
     return one.op() == Op::kLoad && one->name == buffer && !one.type().is_vector();
-  }
-
-  static bool is_reducible(Op op) {
-    return op == Op::kAdd || op == Op::kMul || op == Op::kMin || op == Op::kMax || op == Op::kAnd || op == Op::kOr;
   }
 
   VarMap values_;

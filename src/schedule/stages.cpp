@@ -107,6 +107,20 @@ size_t common_rows(const te::Program& program) {
   return output.is_reduction() || inside ? rows : std::min(rows, output.axes.size() - 1);
 }
 
+Result<RowProgram> row_program(Schedule& s, const te::Program& program) {
+  RowProgram out;
+  out.program = inline_stages(s, program, [&](const te::Compute& c) { return is_once_a_row(program, c); });
+  const bool reduces = std::ranges::any_of(out.program.computes, [](const te::Compute& c) { return c.is_reduction(); });
+  if (!reduces) return declined("no reduction");
+  const te::Compute& output = out.program.computes.back();
+  const bool one_output = std::ranges::all_of(
+      out.program.outputs, [&](const std::string& name) { return out.program.find_compute(name) == &output; });
+  if (!one_output) return declined("an output that is not the last stage");
+  out.rows = common_rows(out.program);
+  if (out.rows == 0) return declined("its stages share no leading axis with the output");
+  return out;
+}
+
 bool is_once_a_row(const te::Program& program, const te::Compute& c) {
   bool costly = calls_function(c);
   for (const Expr& body : c.body) {

@@ -32,6 +32,16 @@ bool calls_function(const te::Compute& compute);
 /// The number of leading axes that all stages of `program` share with the last one; 0: it is no row program.
 size_t common_rows(const te::Program& program);
 
+/// A program whose stages all share their leading axes, its rows, with the last one, its only output.
+struct RowProgram {
+  te::Program program;
+  size_t rows = 0;
+};
+
+/// `program` as a row program, with what is cheap to repeat inlined (the primitives are appended to `s`). Declines
+/// where nothing is reduced, or it is none.
+Result<RowProgram> row_program(Schedule& s, const te::Program& program);
+
 /// A division or an elementary function of each row that other stages read at every point: it stays a stage.
 bool is_once_a_row(const te::Program& program, const te::Compute& c);
 

@@ -47,7 +47,7 @@ std::string identifier(const std::string& name) {
 
 }  // namespace
 
-CombinerKind combiner_of(Op op) {
+std::optional<CombinerKind> combiner_of(Op op) {
   switch (op) {
     case Op::kAdd:
       return CombinerKind::kSum;
@@ -62,7 +62,7 @@ CombinerKind combiner_of(Op op) {
     case Op::kOr:
       return CombinerKind::kOr;
     default:
-      throw InternalError("an operation that combines nothing");
+      return std::nullopt;
   }
 }
 

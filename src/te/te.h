@@ -10,6 +10,7 @@
 // select.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -99,8 +100,8 @@ class Builder {
   Program program_;
 };
 
-/// The combiner of a commutative operation: kAdd, kMul, kMin, kMax, kAnd, kOr; InternalError for any other.
-CombinerKind combiner_of(Op op);
+/// The combiner of a commutative operation: kAdd, kMul, kMin, kMax, kAnd, kOr; nothing for any other.
+std::optional<CombinerKind> combiner_of(Op op);
 /// Neutral element of a combiner for a type (0, 1, +-inf or the integer ends).
 Expr identity_of(CombinerKind kind, DataType type);
 

@@ -32,6 +32,8 @@ double arithmetic_slots(const ConvProblem& p, int64_t m, double lanes) {
   return points * plane * (products + transforms) / lanes;
 }
 
+const MemoryLevel& shared_cache(const TargetInfo& target) { return target.levels.at(target.levels.size() - 2); }
+
 // Bytes of one tile's transformed input.
 double tile_bytes(const ConvProblem& p, int64_t m) {
   return static_cast<double>(kElement * (m + 2) * (m + 2) * p.channels);
@@ -44,7 +46,7 @@ double tiles_of(const ConvProblem& p, int64_t m) {
 // Time when they are written to and, for every tap, read from the shared cache.
 double scattered_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
   const double lines = tiles_of(p, m) * tile_bytes(p, m) / static_cast<double>(line_bytes(target));
-  return lines * static_cast<double>(1 + p.taps) * kExposedLine * target.levels[target.levels.size() - 2].latency_ns /
+  return lines * static_cast<double>(1 + p.taps) * kExposedLine * shared_cache(target).latency_ns /
          std::max(1, target.units);
 }
 
@@ -68,8 +70,8 @@ std::optional<double> near_blocks(const ConvProblem& p, int64_t m, const TargetI
 }
 
 double weights_ns(double bytes, WeightsHome home, const TargetInfo& target) {
-  const size_t back = home == WeightsHome::kMemory ? 1 : 2;
-  return bytes / (kReached * target.levels.at(target.levels.size() - back).all_per_ns);
+  const MemoryLevel& from = home == WeightsHome::kMemory ? target.levels.back() : shared_cache(target);
+  return bytes / (kReached * from.all_per_ns);
 }
 
 double overlapped(double a, double b) { return std::max(a, b) + kSerial * std::min(a, b); }
@@ -92,7 +94,7 @@ double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetIn
   const std::optional<double> blocks = near_blocks(p, m, target);
   if (!blocks) return spread;
   const bool stay = weights <= kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
-  const double passing = stay ? 0 : *blocks * weights / target.levels[target.levels.size() - 2].all_per_ns;
+  const double passing = stay ? 0 : *blocks * weights / shared_cache(target).all_per_ns;
   return std::min(spread, overlapped(arithmetic, std::max(reading, passing)));
 }
 

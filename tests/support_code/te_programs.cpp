@@ -81,6 +81,13 @@ te::Program softmax(int64_t rows, int64_t n) {
   return b.finish("softmax", {y});
 }
 
+te::Program transpose(int64_t rows, int64_t columns, DataType type) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", type, {columns, rows});
+  const te::Tensor y = b.compute("y", {rows, columns}, [&](const auto& i) { return x({i[1], i[0]}); });
+  return b.finish("transpose", {y});
+}
+
 te::Program arg_max(int64_t rows, int64_t n) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {rows, n});

@@ -26,6 +26,8 @@ te::Program depthwise(int64_t size, int64_t channels);
 te::Program broadcast_chain(int64_t a, int64_t b, int64_t c);
 /// Stages "max", "exp", "sum" and "y" over the last axis of x[rows,n].
 te::Program softmax(int64_t rows, int64_t n);
+/// y[rows,columns] = x[columns,rows], transposed: stage "y".
+te::Program transpose(int64_t rows, int64_t columns, DataType type = DataType::f32());
 /// Index of the largest element in each row, a reduction over pairs: stage "value" (with "index").
 te::Program arg_max(int64_t rows, int64_t n);
 /// Two outputs of one program: the row sums of x * x and x transposed.

@@ -9,12 +9,6 @@
 namespace tw::tune {
 namespace {
 
-// As the driver gives it: axes of one element are none.
-te::Program merged(const te::Program& program) {
-  const te::Program p = te::drop_unit_reductions(program);
-  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
-}
-
 TEST(Construct, MatmulAtOddShapes) {
   const int64_t shapes[][3] = {{1, 1, 1}, {5, 7, 3}, {17, 33, 9}, {29, 70, 13}, {16, 64, 8}, {3, 16, 1}};
   for (const auto& s : shapes) {
@@ -26,8 +20,6 @@ TEST(Construct, MatmulAtOddShapes) {
     }
     check({program, {}}, "cuda:sm_90a", "point");
   }
-  // Terms of a product are no row of one element's own.
-  check({merged(testing::matmul_relu(5, 40, 64)), {}}, "cuda:sm_90a", "point", 1e-5);
 }
 
 TEST(Construct, BlocksOfMatmulAtEveryLevel) {
@@ -157,19 +149,12 @@ TEST(Construct, ElementwiseWithoutElements) {
 
 // The output's rows run along another axis than the input's lines: that axis gets an unrolled inner loop, whose loads
 // are columns of a block.
-te::Program transpose(int64_t rows, int64_t columns, DataType type = DataType::f32()) {
-  te::Builder b;
-  const te::Tensor x = b.placeholder("x", type, {columns, rows});
-  const te::Tensor y = b.compute("y", {rows, columns}, [&](const auto& i) { return x({i[1], i[0]}); });
-  return b.finish("transpose", {y});
-}
-
 TEST(Construct, TransposesUseUpTheirLines) {
   const targets::Target t = targets::find_target("cpu:x86-64-v3");
   const auto text = [&](const te::Program& program) {
     return schedule::to_string(construct(t.families, {program, {}}, t.info, nullptr).front().schedule);
   };
-  const std::string crossing = text(transpose(520, 70));
+  const std::string crossing = text(testing::transpose(520, 70));
   EXPECT_NE(crossing.find("split y i0 [16]"), std::string::npos) << crossing;
   EXPECT_NE(crossing.find("unroll y i0.1"), std::string::npos) << crossing;
   te::Builder b;
@@ -183,7 +168,7 @@ TEST(Construct, TransposesOfOddExtents) {
   for (const DataType type : {DataType::f32(), DataType(ScalarType::kI8), DataType::i64()}) {
     for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{35, 700}, {49, 67}, {33, 9}, {70, 3}, {1, 40}}) {
       SCOPED_TRACE(fmt::format("{} x {} of {}", rows, columns, to_string(type)));
-      check({transpose(rows, columns, type), {}}, "cpu:x86-64-v3", "generic");
+      check({testing::transpose(rows, columns, type), {}}, "cpu:x86-64-v3", "generic");
     }
   }
 }
@@ -214,52 +199,6 @@ TEST(Construct, SoftmaxAtOddShapes) {
     SCOPED_TRACE(fmt::format("n {}", n));
     check({testing::softmax(3, n), {}}, "cpu:x86-64-v4", "rows", 1e-5);
     check({testing::softmax(1, n), {}}, "cpu:x86-64-v3", "rows", 1e-5);
-  }
-}
-
-// Rows that divide among threads lie in registers, others in what a tile's threads share.
-TEST(Construct, SoftmaxByThreads) {
-  for (const int64_t n : {7, 32, 65, 128, 200, 384, 1000}) {
-    for (const int64_t rows : {2, 3, 8}) {
-      SCOPED_TRACE(fmt::format("{} rows of {}", rows, n));
-      check({merged(testing::softmax(rows, n)), {}}, "cuda:sm_90a", n < 32 ? "point" : "rows", 1e-5);
-    }
-  }
-}
-
-// What no tile keeps is computed twice.
-TEST(Construct, LongRowsByThreads) {
-  targets::Target t = targets::find_target("cuda:sm_90a");
-  for (const int64_t bytes : {16 << 10, 5 << 10}) {
-    t.info.levels.front().capacity_bytes = bytes;
-    const GroupTask task{merged(testing::softmax(2, 1000)), {}};
-    for (const Construction& built : construct(t.families, task, t.info, nullptr)) {
-      EXPECT_EQ(built.family, "rows");
-      const std::string schedule = schedule::to_string(built.schedule);
-      EXPECT_EQ(schedule.find("inline exp") != std::string::npos, bytes < 8 << 10) << schedule;
-      check_candidate(task, t, built, 1e-5);
-    }
-  }
-}
-
-TEST(Construct, TransposesThroughSharedMemory) {
-  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{64, 96}, {50, 33}, {32, 32}, {9, 200}}) {
-    SCOPED_TRACE(fmt::format("{} x {}", rows, columns));
-    check({transpose(rows, columns), {}}, "cuda:sm_90a", std::min(rows, columns) < 32 ? "point" : "transpose");
-  }
-}
-
-TEST(Construct, MeansByThreads) {
-  for (const int64_t n : {33, 256, 6000}) {
-    te::Builder b;
-    const te::Tensor x = b.placeholder("x", DataType::f32(), {3, 4, n});
-    const te::Tensor sum = b.reduce("sum", {3, 4}, {n}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-      return x({i[0], i[1], r[0]});
-    });
-    const te::Tensor mean = b.compute("mean", {3, 4}, [&](const auto& i) {
-      return sum({i[0], i[1]}) * imm(DataType::f32(), 1.0 / n);
-    });
-    check({merged(b.finish("mean", {mean})), {}}, "cuda:sm_90a", "rows", 1e-5);
   }
 }
 

@@ -7,6 +7,8 @@
 
 #include "codegen/cuda/emit_expr.h"
 #include "codegen/cuda/threads.h"
+#include "core/model_units.h"
+#include "expr/scalar.h"
 #include "support/error.h"
 #include "support/math.h"
 #include "te/te.h"
@@ -17,10 +19,9 @@ namespace {
 using loop::Stmt;
 using loop::StmtKind;
 
-constexpr int64_t kWarp = 32;
-constexpr int64_t kMostThreads = 1024;                       // of a block
-constexpr int64_t kMostNarrow = int64_t{1} << 30;            // elements: sums of a few indices stay below 2^31
-constexpr int64_t kScratchBytes = kMostThreads / kWarp * 8;  // an element of each warp
+constexpr int64_t kMostThreads = 1024;                              // of a block
+constexpr int64_t kMostNarrow = int64_t{1} << 30;                   // elements: sums of a few indices stay below 2^31
+constexpr int64_t kScratchBytes = kMostThreads / kWarpThreads * 8;  // an element of each warp
 
 // Whether the statement at hand is the last one of the kernel: no thread waits after it.
 enum class Then : uint8_t { kMore, kEnd };
@@ -32,8 +33,9 @@ class KernelEmitter {
   CudaKernel run() {
     const int64_t threads = most_threads(kernel_.body);
     TW_CHECK(threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, threads);
-    if (threads > 0) out_.threads = ceil_div(threads, kWarp) * kWarp;
+    if (threads > 0) out_.threads = ceil_div(threads, kWarpThreads) * kWarpThreads;
     has_threads_ = threads > 0;
+    declare_params();
     names_.narrow = fits_narrow();
     if (!kernel_.tile_var.empty()) {
       names_.variables[kernel_.tile_var] = "tile";
@@ -58,14 +60,14 @@ class KernelEmitter {
   }
 
  private:
-  bool fits_narrow() {
-    bool fits = kernel_.tiles <= kMostNarrow;
-    for (size_t i = 0; i < kernel_.params.size(); ++i) {
-      const loop::Buffer& p = kernel_.params[i];
-      names_.buffers[p.name] = {fmt::format("p{}", i), p.shape, {}, false};
-      fits = fits && p.size() <= kMostNarrow;
-    }
-    return fits;
+  void declare_params() {
+    for (size_t i = 0; i < kernel_.params.size(); ++i)
+      names_.buffers[kernel_.params[i].name] = {fmt::format("p{}", i), kernel_.params[i].shape, {}, false};
+  }
+
+  bool fits_narrow() const {
+    const auto fits = [](const loop::Buffer& p) { return p.size() <= kMostNarrow; };
+    return kernel_.tiles <= kMostNarrow && std::ranges::all_of(kernel_.params, fits);
   }
 
   template <typename... Args>
@@ -88,7 +90,7 @@ class KernelEmitter {
   void statement(const Stmt& s, Then then) {
     switch (s->kind) {
       case StmtKind::kFor:
-        return is_thread_loop(s) ? threads(s, then) : serial(s);
+        return loop::is_thread_loop(s) ? threads(s, then) : serial(s);
       case StmtKind::kLet:
         return let(s, then);
       case StmtKind::kStore:
@@ -155,24 +157,19 @@ class KernelEmitter {
   // combines that with what the element held.
   void combine(const ThreadGroup& group, const Combination& c) {
     const std::string type = cuda_type(c.type), mine = fresh(), function = fresh(), total = fresh();
-    const te::CombinerKind kind = te::combiner_of(c.op);
-    line("{} {}[1] = {{{}}};", type, mine, cuda_expr(te::identity_of(kind, c.type), names_));
+    line("{} {}[1] = {{{}}};", type, mine, cuda_expr(te::identity_of(*te::combiner_of(c.op), c.type), names_));
     const CudaNames::Array array = names_.buffers.at(c.buffer);
     names_.buffers[c.buffer] = {mine, {}, std::vector<bool>(array.shape.size(), true), true};
     by_threads(group, [&] { statements(group.body(), Then::kEnd); });
     names_.buffers[c.buffer] = array;
-    const auto both = [&](const std::string& a, const std::string& b) {
-      CudaNames two;
-      two.variables = {{"a", a}, {"b", b}};
-      return cuda_expr(binary(c.op, var("a", c.type), var("b", c.type)), two);
-    };
-    line("const auto {} = []({} a, {} b) {{ return {}; }};", function, type, type, both("a", "b"));
-    const std::string scratch = c.run > kWarp ? fmt::format("({}*)(tw_shared + {})", type, reserve(kScratchBytes))
-                                              : fmt::format("({}*)0", type);
+    line("const auto {} = []({} a, {} b) {{ return {}; }};", function, type, type, combined(c.op, c.type, "a", "b"));
+    const std::string scratch = c.run > kWarpThreads
+                                    ? fmt::format("({}*)(tw_shared + {})", type, reserve(kScratchBytes))
+                                    : fmt::format("({}*)0", type);
     line("const {} {} = tw_combine<{}>({}[0], {}, {});", type, total, c.run, mine, function, scratch);
     by_threads(group, [&] {
       const std::string element = cuda_element(c.buffer, c.indices, names_);
-      line("if (threadIdx.x % {} == 0) {} = {};", c.run, element, both(element, total));
+      line("if (threadIdx.x % {} == 0) {} = {};", c.run, element, combined(c.op, c.type, element, total));
     });
   }
 
@@ -215,7 +212,7 @@ class KernelEmitter {
     prepare(s->value);
     if (s->value.type().is_vector()) {
       line("{} {};", cuda_type(s->value.type()), name);
-      lanes(s->value.type(), fmt::format("{}.v[l] = {};", name, cuda_expr(s->value, names_, "l")));
+      lanes(s->value.type().lanes(), fmt::format("{}.v[l] = {};", name, cuda_expr(s->value, names_, "l")));
     } else {
       const std::string value = is_index(s->value) ? cuda_index(s->value, names_) : cuda_expr(s->value, names_);
       line("const {} {} = {};", cuda_variable_type(s->value, names_), name, value);
@@ -232,9 +229,9 @@ class KernelEmitter {
       names_.ranges.bind(s->var, range.lo, range.hi - range.lo + 1);
   }
 
-  void lanes(DataType type, const std::string& statement) {
+  void lanes(int count, const std::string& statement) {
     line("#pragma unroll");
-    line("for (int l = 0; l < {}; ++l) {}", type.lanes(), statement);
+    line("for (int l = 0; l < {}; ++l) {}", count, statement);
   }
 
   void store(const Stmt& s) {
@@ -261,12 +258,12 @@ class KernelEmitter {
     const std::string value = cuda_expr(s->value, names_, "l");
     const std::string whole = s->predicate ? "" : cuda_vector(s->buffer, type, s->indices, names_);
     if (whole.empty()) {
-      return lanes(
-          type, fmt::format("{}{} = {};", condition(s, "l"), cuda_element(s->buffer, s->indices, names_, "l"), value));
+      return lanes(type.lanes(), fmt::format("{}{} = {};", condition(s, "l"),
+                                             cuda_element(s->buffer, s->indices, names_, "l"), value));
     }
     const std::string name = fresh();
     line("{} {};", cuda_type(type), name);
-    lanes(type, fmt::format("{}.v[l] = {};", name, value));
+    lanes(type.lanes(), fmt::format("{}.v[l] = {};", name, value));
     line("{} = {};", whole, name);
   }
 
@@ -290,33 +287,25 @@ class KernelEmitter {
 
   void prepare_reduction(const Expr& e) {
     const std::string name = fresh();
-    CudaNames two;
-    two.variables = {{"a", name}, {"b", "lane"}};
-    const DataType type = e.type();
-    const Expr both = binary(lane_combination(e.op()), var("a", type), var("b", type));
-    line("{} {} = {};", cuda_type(type), name, cuda_expr(e.arg(0), names_, "0"));
-    line("#pragma unroll");
-    line("for (int l = 1; l < {}; ++l) {{ const {} lane = {}; {} = {}; }}", e.arg(0).type().lanes(), cuda_type(type),
-         cuda_expr(e.arg(0), names_, "l"), name, cuda_expr(both, two));
-    names_.evaluated[&*e] = name;
+    const Op op = lane_operation(e.op());
+    const auto lane = [&](const std::string& index) { return fmt::format("{}[{}]", name, index); };
+    const auto add = [&](const std::string& into, const std::string& from) {
+      return fmt::format("{} = {};", lane(into), combined(op, e.type(), lane(into), lane(from)));
+    };
+    const DataType vector = e.arg(0).type();
+    line("{} {};", cuda_type(e.type()), lane(fmt::format("{}", vector.lanes())));
+    lanes(vector.lanes(), fmt::format("{} = {};", lane("l"), cuda_expr(e.arg(0), names_, "l")));
+    combine_lanes(
+        vector.lanes(), [&](int last) { line("{}", add("0", fmt::format("{}", last))); },
+        [&](int half) { lanes(half, add("l", fmt::format("l + {}", half))); });
+    names_.evaluated[&*e] = lane("0");
   }
 
-  static bool is_lane_reduction(Op op) { return op >= Op::kReduceAdd && op <= Op::kReduceOr; }
-  static Op lane_combination(Op op) {
-    switch (op) {
-      case Op::kReduceAdd:
-        return Op::kAdd;
-      case Op::kReduceMin:
-        return Op::kMin;
-      case Op::kReduceMax:
-        return Op::kMax;
-      case Op::kReduceMul:
-        return Op::kMul;
-      case Op::kReduceAnd:
-        return Op::kAnd;
-      default:
-        return Op::kOr;
-    }
+  // C++ of a op b for two values that have names.
+  static std::string combined(Op op, DataType type, const std::string& a, const std::string& b) {
+    CudaNames two;
+    two.variables = {{"a", a}, {"b", b}};
+    return cuda_expr(binary(op, var("a", type), var("b", type)), two);
   }
 
   void branch(const Stmt& s, Then then) {

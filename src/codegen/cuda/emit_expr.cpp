@@ -198,7 +198,7 @@ class Writer {
     const std::string a = number(e.arg(0), write(e.arg(0), use));
     const std::string value = e->args.size() == 1 ? unary(e, a) : binary(e, a, number(e.arg(1), write(e.arg(1), use)));
     const DataType type = e.type().element();
-    return is_half(type) ? fmt::format("tw_f32_to_{}({})", to_string(type), value) : value;
+    return type.is_half() ? fmt::format("tw_f32_to_{}({})", to_string(type), value) : value;
   }
 
   std::string element(const std::string& buffer, const std::vector<Expr>& indices) const {
@@ -234,10 +234,9 @@ class Writer {
   }
 
   // 16-bit floats are stored as bits: arithmetic takes their values.
-  static bool is_half(DataType type) { return type == DataType::f16() || type == DataType::bf16(); }
   static std::string number(const Expr& e, const std::string& text) {
     const DataType type = e.type().element();
-    return is_half(type) ? fmt::format("tw_{}_to_f32({})", to_string(type), text) : text;
+    return type.is_half() ? fmt::format("tw_{}_to_f32({})", to_string(type), text) : text;
   }
 
   std::string lane_of(const std::string& name, const Expr& e) const {
@@ -304,8 +303,8 @@ std::string Writer::cast(const Expr& e, const std::string& x) {
   const DataType from = e.arg(0).type().element();
   const DataType to = e.type().element();
   if (to.is_bool()) return fmt::format("({} != 0)", x);
-  if (is_half(from) || is_half(to)) {
-    TW_CHECK((is_half(from) ? to : from) == DataType::f32(), "a conversion from {} to {}", to_string(from),
+  if (from.is_half() || to.is_half()) {
+    TW_CHECK((from.is_half() ? to : from) == DataType::f32(), "a conversion from {} to {}", to_string(from),
              to_string(to));
     return fmt::format("tw_{}_to_{}({})", to_string(from), to_string(to), x);
   }

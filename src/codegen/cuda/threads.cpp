@@ -6,8 +6,10 @@
 #include <map>
 #include <set>
 
+#include "core/model_units.h"
 #include "expr/analyzer.h"
 #include "support/error.h"
+#include "te/te.h"
 
 namespace tw::codegen {
 namespace {
@@ -29,17 +31,8 @@ std::optional<Op> update_of(const Stmt& store) {
   const Expr& v = store->value;
   const auto is_old = [&](const Expr& e) { return is_element(e, store->buffer, store->indices); };
   if (v.op() == Op::kFma) return is_old(v.arg(2)) ? std::optional(Op::kAdd) : std::nullopt;
-  switch (v.op()) {
-    case Op::kAdd:
-    case Op::kMul:
-    case Op::kMin:
-    case Op::kMax:
-    case Op::kAnd:
-    case Op::kOr:
-      return is_old(v.arg(0)) || is_old(v.arg(1)) ? std::optional(v.op()) : std::nullopt;
-    default:
-      return std::nullopt;
-  }
+  const bool combines = te::combiner_of(v.op()) && (is_old(v.arg(0)) || is_old(v.arg(1)));
+  return combines ? std::optional(v.op()) : std::nullopt;
 }
 
 // A store of a group to what its threads have in common, and the conditions around it.
@@ -155,7 +148,7 @@ class OwnerFinder {
  private:
   void groups(const Stmts& stmts) {
     for (const Stmt& s : stmts) {
-      if (is_thread_loop(s)) {
+      if (loop::is_thread_loop(s)) {
         accesses(thread_group(s));
       } else {
         groups(s->body);
@@ -207,22 +200,20 @@ class OwnerFinder {
 
 }  // namespace
 
-bool is_thread_loop(const Stmt& s) { return s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kThreads; }
-
 ThreadGroup thread_group(const Stmt& outermost) {
   ThreadGroup group;
   for (Stmt s = outermost;; s = s->body.front()) {
     group.loops.push_back(s);
     group.threads *= s->extent;
-    if (s->body.size() != 1 || !is_thread_loop(s->body.front())) return group;
+    if (s->body.size() != 1 || !loop::is_thread_loop(s->body.front())) return group;
   }
 }
 
 int64_t most_threads(const Stmts& stmts) {
   int64_t most = 0;
   for (const Stmt& s : stmts) {
-    most = std::max(most, is_thread_loop(s) ? thread_group(s).threads
-                                            : std::max(most_threads(s->body), most_threads(s->otherwise)));
+    most = std::max(most, loop::is_thread_loop(s) ? thread_group(s).threads
+                                                  : std::max(most_threads(s->body), most_threads(s->otherwise)));
   }
   return most;
 }
@@ -245,9 +236,8 @@ std::optional<Combination> combination_of(const ThreadGroup& group) {
   }
   if (!found) return found;
   const int64_t run = found->run;
-  constexpr int64_t kWarp = 32;
-  TW_CHECK(run % kWarp == 0 || (run < kWarp && (run & (run - 1)) == 0), "{} threads combine: neither warps nor a part",
-           run);
+  TW_CHECK(run % kWarpThreads == 0 || (run < kWarpThreads && (run & (run - 1)) == 0),
+           "{} threads combine: neither warps nor a part", run);
   return found;
 }
 

@@ -15,7 +15,6 @@ struct ThreadGroup {
   const std::vector<loop::Stmt>& body() const { return loops.back()->body; }
 };
 
-bool is_thread_loop(const loop::Stmt& s);
 ThreadGroup thread_group(const loop::Stmt& outermost);
 
 /// Threads of the largest group under `stmts`; 0 without thread loops.

@@ -182,7 +182,7 @@ Value* slice(Builder& builder, Value* x, int first, int count) {
 }  // namespace
 
 Value* emit_unary(Builder& builder, Op op, DataType type, Value* x) {
-  if (is_half(type)) {
+  if (type.is_half()) {
     return through_f32(
         builder, type, [&](DataType, Value* wide) { return float_unary(builder, op, wide); }, x);
   }
@@ -200,7 +200,7 @@ Value* emit_unary(Builder& builder, Op op, DataType type, Value* x) {
 }
 
 Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, const OperandFacts& facts) {
-  if (is_half(type)) {
+  if (type.is_half()) {
     const DataType wide = DataType::f32().with_lanes(type.lanes());
     Value* result =
         float_binary(builder, op, emit_cast(builder, wide, type, a), emit_cast(builder, wide, type, b), facts);
@@ -215,7 +215,7 @@ Value* emit_binary(Builder& builder, Op op, DataType type, Value* a, Value* b, c
 }
 
 Value* emit_fma(Builder& builder, DataType type, Value* a, Value* b, Value* c) {
-  TW_CHECK(!is_half(type), "fma of {} is to be expanded before code generation", to_string(type));
+  TW_CHECK(!type.is_half(), "fma of {} is to be expanded before code generation", to_string(type));
   return builder.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
 }
 
@@ -285,7 +285,7 @@ Value* emit_word_product(Builder& builder, const CpuLevel& level, WordFormat for
 
 Value* emit_sqrt(Builder& builder, DataType type, Value* x) {
   const auto root = [&](DataType, Value* y) { return builder.CreateUnaryIntrinsic(Intrinsic::sqrt, y); };
-  return is_half(type) ? through_f32(builder, type, root, x) : root(type, x);
+  return type.is_half() ? through_f32(builder, type, root, x) : root(type, x);
 }
 
 Value* emit_reduce(Builder& builder, Op op, DataType type, Value* x) {

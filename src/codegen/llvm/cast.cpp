@@ -90,7 +90,7 @@ Value* int_to_f64_sticky(Builder& builder, DataType from, Value* x) {
 }
 
 Value* int_to_float(Builder& builder, DataType to, DataType from, Value* x) {
-  if (is_half(to)) {
+  if (to.is_half()) {
     if (from.is_bool()) x = builder.CreateZExt(x, with_lanes_of(x, builder.getInt32Ty()));
     const DataType whole = from.is_bool() ? DataType::i32().with_lanes(from.lanes()) : from;
     return f32_to_half(builder, to, f64_to_odd_f32(builder, int_to_f64_sticky(builder, whole, x)));
@@ -125,8 +125,8 @@ Value* float_to_int(Builder& builder, DataType to, DataType from, Value* x) {
 
 Value* float_to_float(Builder& builder, DataType to, DataType from, Value* x) {
   const DataType f32 = DataType::f32().with_lanes(to.lanes());
-  if (is_half(from)) return emit_cast(builder, to, f32, half_to_f32(builder, from, x));
-  if (is_half(to)) return f32_to_half(builder, to, from.bits() == 64 ? f64_to_odd_f32(builder, x) : x);
+  if (from.is_half()) return emit_cast(builder, to, f32, half_to_f32(builder, from, x));
+  if (to.is_half()) return f32_to_half(builder, to, from.bits() == 64 ? f64_to_odd_f32(builder, x) : x);
   return builder.CreateFPCast(x, value_type(builder.getContext(), to));
 }
 
@@ -134,7 +134,7 @@ Value* to_bool(Builder& builder, DataType from, Value* x) {
   Constant* zero = Constant::getNullValue(x->getType());
   if (!from.is_float()) return builder.CreateICmpNE(x, zero);
   // 16-bit floats are integers here: anything but the two zeros.
-  if (is_half(from)) return builder.CreateICmpNE(builder.CreateAnd(x, bits(x, 0x7fff)), zero);
+  if (from.is_half()) return builder.CreateICmpNE(builder.CreateAnd(x, bits(x, 0x7fff)), zero);
   return builder.CreateFCmpUNE(x, zero);
 }
 
@@ -146,7 +146,7 @@ Value* emit_cast(Builder& builder, DataType to, DataType from, Value* x) {
   if (to.is_bool()) return to_bool(builder, from, x);
   if (from.is_float() && to.is_float()) return float_to_float(builder, to, from, x);
   if (to.is_float()) return int_to_float(builder, to, from, x);
-  if (is_half(from)) {
+  if (from.is_half()) {
     const DataType f32 = DataType::f32().with_lanes(from.lanes());
     return float_to_int(builder, to, f32, half_to_f32(builder, from, x));
   }

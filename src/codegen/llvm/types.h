@@ -11,8 +11,6 @@ namespace tw::codegen::cpu {
 using Builder = ::llvm::IRBuilder<>;
 using ::llvm::Value;
 
-inline bool is_half(DataType type) { return type.scalar() == ScalarType::kF16 || type.scalar() == ScalarType::kBF16; }
-
 /// Type of a value of `type`: a scalar, or a fixed vector of `type.lanes()` lanes.
 ::llvm::Type* value_type(::llvm::LLVMContext& context, DataType type);
 /// Type of the same in memory.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/model_units.h"
 #include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -15,11 +16,11 @@
 namespace tw::tune {
 namespace {
 
-constexpr int64_t kWarp = 32;
 constexpr int64_t kTileThreads = 128;  // short rows share a tile
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kThreadElements = 32;  // of a row, that one thread takes: its loads wait together
 constexpr int64_t kMostRegisters = 64;   // of a thread, that hold a row's elements
+constexpr int64_t kRegisterBytes = 4;
 constexpr int64_t kMostUnrolled = 16;
 constexpr int64_t kReservedShared = 4096;  // bytes
 
@@ -27,24 +28,24 @@ constexpr int64_t kReservedShared = 4096;  // bytes
 struct RowCut {
   int64_t length = 1;
   int64_t lanes = 1;
-  int64_t threads = kWarp;
+  int64_t threads = kWarpThreads;
   int64_t chunks() const { return ceil_div(length, threads * lanes); }
   bool is_even() const { return length % (threads * lanes) == 0; }
 };
 
 // Threads near the number wanted such that no thread asks whether its element exists, where there are such.
 RowCut cut_row(int64_t length, int64_t lanes) {
-  while (lanes > 1 && (length % lanes != 0 || length / lanes < kWarp)) lanes /= 2;
+  while (lanes > 1 && (length % lanes != 0 || length / lanes < kWarpThreads)) lanes /= 2;
   RowCut cut{length, lanes};
   const int64_t vectors = length / cut.lanes;
   const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(length, kThreadElements))));
-  cut.threads = std::clamp(wanted, kWarp, kMostThreads);
+  cut.threads = std::clamp(wanted, kWarpThreads, kMostThreads);
   const int64_t most = std::min(2 * cut.threads, kMostThreads);
   const auto distance = [&](int64_t threads) {
     return std::abs(std::log2(static_cast<double>(threads) / static_cast<double>(wanted)));
   };
   int64_t best = 0;
-  for (int64_t threads = std::max(kWarp, cut.threads / 2); threads <= most; threads += kWarp) {
+  for (int64_t threads = std::max(kWarpThreads, cut.threads / 2); threads <= most; threads += kWarpThreads) {
     if (vectors % threads == 0 && (best == 0 || distance(threads) < distance(best))) best = threads;
   }
   if (best != 0) cut.threads = best;
@@ -70,16 +71,16 @@ class BlockRows {
       if (length_ != 1 && length != length_) return "rows of different lengths";
       length_ = length;
     }
-    if (length_ < kWarp) return "rows shorter than a warp";
+    if (length_ < kWarpThreads) return "rows shorter than a warp";
     int64_t bytes = output_.outputs[0].type.bytes();
     for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
     cut_ = cut_row(length_, target_.vector_bytes / bytes);
     find_held();
-    const int64_t registers = kept_tensors() * cut_.chunks() * cut_.lanes;
-    in_registers_ = cut_.is_even() && registers <= kMostRegisters;
-    if (in_registers_ || kept_bytes() <= most_shared()) return {};
+    in_registers_ =
+        cut_.is_even() && kept_bytes(kRegisterBytes) * cut_.chunks() * cut_.lanes <= kMostRegisters * kRegisterBytes;
+    if (in_registers_ || shared_bytes() <= most_shared()) return {};
     held_inputs_.clear();  // they are read again
-    return kept_bytes() <= most_shared() ? std::string() : kTooLong;
+    return shared_bytes() <= most_shared() ? std::string() : kTooLong;
   }
   static constexpr const char* kTooLong = "rows longer than a tile holds";
 
@@ -161,8 +162,19 @@ class BlockRows {
     return te::own_axes(c, read) >= rows_ && read.arg(rows_).is_var() && read.arg(rows_)->name == element;
   }
 
-  int64_t kept_tensors() const { return static_cast<int64_t>(held_inputs_.size() + keepers().size()); }
-  int64_t kept_bytes() const { return kept_tensors() * tile_rows() * length_ * DataType::f32().bytes(); }
+  // Of one element of everything that is kept, each of which takes `least` bytes or more.
+  int64_t kept_bytes(int64_t least) const {
+    int64_t bytes = 0;
+    const auto add = [&](const te::Tensor& t) { bytes += std::max<int64_t>(least, t.type.bytes()); };
+    for (const te::Tensor& input : program_.inputs) {
+      if (std::ranges::find(held_inputs_, input.name) != held_inputs_.end()) add(input);
+    }
+    for (const te::Compute& c : program_.computes) {
+      if (keeps_row(c)) add(c.outputs[0]);
+    }
+    return bytes;
+  }
+  int64_t shared_bytes() const { return kept_bytes(1) * tile_rows() * length_; }
   // Of a tile: what combining needs, and what the hardware keeps for itself, stay free.
   int64_t most_shared() const { return target_.levels.front().capacity_bytes - kReservedShared; }
 
@@ -248,41 +260,28 @@ class BlockRows {
   std::vector<std::string> held_inputs_;
 };
 
-// Rows of which a tile cannot keep an element: what would be kept is computed where it is read.
-Result<Candidates> construct_long_rows(const std::set<std::string>& kept, const te::Program& program, size_t rows,
-                                       const TargetInfo& target, Construction out) {
-  for (const te::Compute& c : program.computes) {
-    if (kept.contains(c.name())) out.schedule.inline_stage(c.name());
-  }
-  const te::Program inlined = te::inline_computes(program, kept);
-  BlockRows block(inlined, rows, target, out);
-  const std::string refusal = block.refusal();
-  if (!refusal.empty()) return declined("{}", refusal);
-  block.run();
-  return Candidates{std::move(out)};
-}
-
 }  // namespace
 
 Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo& target) {
   Construction out;
-  const te::Program program = schedule::inline_stages(
-      out.schedule, task.program, [&](const te::Compute& c) { return schedule::is_once_a_row(task.program, c); });
-  const bool reduces = std::ranges::any_of(program.computes, [](const te::Compute& c) { return c.is_reduction(); });
-  if (!reduces) return declined("no reduction");
-  const te::Compute& output = program.computes.back();
-  const bool one_output = std::ranges::all_of(
-      program.outputs, [&](const std::string& name) { return program.find_compute(name) == &output; });
-  if (!one_output) return declined("an output that is not the last stage");
-  const size_t rows = schedule::common_rows(program);
-  if (rows == 0) return declined("its stages share no leading axis with the output");
-  BlockRows block(program, rows, target, out);
-  const std::string refusal = block.refusal();
-  if (refusal == BlockRows::kTooLong)
-    return construct_long_rows(block.keepers(), program, rows, target, std::move(out));
-  if (!refusal.empty()) return declined("{}", refusal);
-  block.run();
-  return Candidates{std::move(out)};
+  const Result<schedule::RowProgram> found = schedule::row_program(out.schedule, task.program);
+  if (!found.ok()) return Reason{found.reason()};
+  te::Program program = found->program;
+  for (;;) {
+    BlockRows block(program, found->rows, target, out);
+    const std::string refusal = block.refusal();
+    if (refusal.empty()) {
+      block.run();
+      return Candidates{std::move(out)};
+    }
+    if (refusal != BlockRows::kTooLong) return declined("{}", refusal);
+    const std::set<std::string> unkept = block.keepers();
+    // Rows of which a tile cannot keep an element: what would be kept is computed where it is read.
+    for (const te::Compute& c : program.computes) {
+      if (unkept.contains(c.name())) out.schedule.inline_stage(c.name());
+    }
+    program = te::inline_computes(program, unkept);
+  }
 }
 
 }  // namespace tw::tune

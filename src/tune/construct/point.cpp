@@ -1,10 +1,13 @@
 // A thread for each point of a stage, or for a vector of them: the plainest mapping on devices whose tiles have
 // threads.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <map>
 #include <set>
 
+#include "core/model_units.h"
 #include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -14,8 +17,7 @@
 namespace tw::tune {
 namespace {
 
-constexpr int64_t kMostThreads = 256;  // of a tile: several tiles hide each other's waits
-constexpr int64_t kWarp = 32;
+constexpr int64_t kMostThreads = 256;   // of a tile: several tiles hide each other's waits
 constexpr int64_t kUnitThreads = 2048;  // that hide the waits of a unit's memory accesses
 constexpr int64_t kThreadVectors = 4;   // of a thread, where there is enough for all units: its loads wait together
 
@@ -40,7 +42,7 @@ const te::Compute* point_reader(const Readers& readers, const std::string& name)
 int64_t threads_for(int64_t points, const TargetInfo& target) {
   const int64_t share = ceil_div(points, std::max(1, target.units));
   const auto threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, share))));
-  return std::clamp(threads, kWarp, kMostThreads);
+  return std::clamp(threads, kWarpThreads, kMostThreads);
 }
 
 // What one thread does: vectors of `lanes` neighbours of the last axis, `vectors` of them, a tile's threads apart.
@@ -54,16 +56,13 @@ std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const T
                             const TargetInfo& target) {
   const int64_t lanes = work.lanes;
   std::vector<std::string> loops = axis_names(c.axes);
-  int64_t points = 1;
-  for (const te::Axis& axis : c.axes) points *= axis.extent;
   if (lanes > 1) {
     s.split(c.name(), loops.back(), {lanes}).vectorize(c.name(), loops.back() + ".1");
     loops.back() += ".0";
   }
   if (loops.size() > 1) s.fuse(c.name(), loops);
-  std::string all = loops.front();
-  for (size_t i = 1; i < loops.size(); ++i) all += "$" + loops[i];
-  const int64_t threads = threads_for(points / lanes, target);
+  const std::string all = fmt::format("{}", fmt::join(loops, "$"));
+  const int64_t threads = threads_for(num_elements(c.outputs[0].shape) / lanes, target);
   std::string of_threads = all + ".1";
   if (work.vectors > 1) {
     s.split(c.name(), all, {work.vectors, threads});
@@ -88,10 +87,8 @@ ThreadWork work_of(const te::Compute& c, const TargetInfo& target) {
   const int64_t lanes = access_lanes(c, target);
   if (c.is_reduction() || c.outputs.size() > 1 || c.axes.back().extent % lanes != 0) return work;
   work.lanes = lanes;
-  int64_t vectors = 1;
-  for (const te::Axis& axis : c.axes) vectors *= axis.extent;
-  vectors /= lanes;
-  const bool plenty = vectors / kThreadVectors >= std::max(1, target.units) * kUnitThreads;
+  const bool plenty =
+      num_elements(c.outputs[0].shape) / lanes / kThreadVectors >= std::max(1, target.units) * kUnitThreads;
   if (plenty && !schedule::calls_function(c)) work.vectors = kThreadVectors;
   return work;
 }

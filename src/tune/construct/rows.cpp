@@ -11,19 +11,9 @@ namespace tw::tune {
 
 Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& target) {
   Construction out;
-  const te::Program program = schedule::inline_stages(
-      out.schedule, task.program, [&](const te::Compute& c) { return schedule::is_once_a_row(task.program, c); });
-  const bool reduces = std::any_of(program.computes.begin(), program.computes.end(),
-                                   [](const te::Compute& c) { return c.is_reduction(); });
-  if (!reduces) return declined("no reduction");
-  const te::Compute& output = program.computes.back();
-  if (!std::all_of(program.outputs.begin(), program.outputs.end(),
-                   [&](const std::string& name) { return program.find_compute(name) == &output; })) {
-    return declined("an output that is not the last stage");
-  }
-  const size_t rows = schedule::common_rows(program);
-  if (rows == 0) return declined("its stages share no leading axis with the output");
-  const RowStages stages{program, rows};
+  const Result<schedule::RowProgram> found = schedule::row_program(out.schedule, task.program);
+  if (!found.ok()) return Reason{found.reason()};
+  const RowStages stages{found->program, found->rows};
   Candidates candidates;
   for (const RowTiling& tiling : row_tilings(stages, target)) {
     Construction candidate = out;

@@ -79,6 +79,15 @@ TEST(EmitCuda, ThreadsCombineTheirTerms) {
   EXPECT_EQ(source.kernels[0].shared_bytes, 16 + 256) << "m, and an element for each warp";
 }
 
+// In the order that every evaluator adds them in: halves of the vector.
+TEST(EmitCuda, LanesAreCombinedByHalves) {
+  const CudaSource source = emitted(program("for i in 64 threads { Y[t, i] = reduce_add(X[t, ramp((i * 4), 1, 4)]) }"));
+  const size_t pairs = source.text.find("v2[l] = (v2[l] + v2[l + 2]);");
+  EXPECT_NE(pairs, std::string::npos) << source.text;
+  EXPECT_GT(source.text.find("v2[l] = (v2[l] + v2[l + 1]);"), pairs) << source.text;
+  EXPECT_TRUE(holds(source.text, "p1[tile * 1024 + v0] = v2[0];"));
+}
+
 TEST(EmitCuda, HalvesAreConvertedByTheDevice) {
   const CudaSource source = emitted(program("for i in 64 threads { Y[t, i] = cast<f16>((cast<f32>(X[t, i]) + 1:f32)) }",
                                             "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)"));

@@ -23,6 +23,14 @@ WorkerOptions worker_options() {
   return options;
 }
 
+// Two candidates side by side, each a piece of machine code.
+std::vector<Measured> race(std::vector<std::byte> first, std::vector<std::byte> second, MeasureOptions options = {}) {
+  options.threads = 1;
+  WorkerMeasurer measurer(worker_options());
+  return measurer.measure(
+      std::vector<Workload>{testing::workload(std::move(first), 1), testing::workload(std::move(second), 1)}, options);
+}
+
 TEST(Measurer, RunsOnceAndReturnsTheElementsThatAreWanted) {
   WorkerMeasurer measurer(worker_options());
   Workload w = testing::workload(testing::copy_words(), 100);
@@ -40,13 +48,9 @@ TEST(Measurer, RunsOnceAndReturnsTheElementsThatAreWanted) {
 }
 
 TEST(Measurer, TheFasterCandidateHasTheSmallerTime) {
-  WorkerMeasurer measurer(worker_options());
   MeasureOptions options;
-  options.threads = 1;
   options.drop_ratio = 10;
-  const std::vector<Workload> candidates = {testing::workload(testing::count_down(600'000), 1),
-                                            testing::workload(testing::count_down(200'000), 1)};
-  const std::vector<Measured> measured = measurer.measure(candidates, options);
+  const std::vector<Measured> measured = race(testing::count_down(600'000), testing::count_down(200'000), options);
   for (const Measured& m : measured) {
     ASSERT_EQ(m.outcome, Outcome::kMeasured) << m.reason;
     EXPECT_GE(m.timing.samples, options.samples);
@@ -56,24 +60,14 @@ TEST(Measurer, TheFasterCandidateHasTheSmallerTime) {
 }
 
 TEST(Measurer, ASlowCandidateIsDroppedEarly) {
-  WorkerMeasurer measurer(worker_options());
-  MeasureOptions options;
-  options.threads = 1;
-  const std::vector<Workload> candidates = {testing::workload(testing::count_down(2'000'000), 1),
-                                            testing::workload(testing::count_down(200'000), 1)};
-  const std::vector<Measured> measured = measurer.measure(candidates, options);
+  const std::vector<Measured> measured = race(testing::count_down(2'000'000), testing::count_down(200'000));
   ASSERT_EQ(measured[0].outcome, Outcome::kMeasured);
   EXPECT_LT(measured[0].timing.samples, measured[1].timing.samples);
 }
 
 // The first run of all meets a processor that has rested: no candidate is dropped by it.
 TEST(Measurer, OneSlowRunDropsNoCandidate) {
-  WorkerMeasurer measurer(worker_options());
-  MeasureOptions options;
-  options.threads = 1;
-  const std::vector<Workload> candidates = {testing::workload(testing::count_down(400'000), 1),
-                                            testing::workload(testing::slow_at_first(200'000), 1)};
-  const std::vector<Measured> measured = measurer.measure(candidates, options);
+  const std::vector<Measured> measured = race(testing::count_down(400'000), testing::slow_at_first(200'000));
   ASSERT_EQ(measured[1].outcome, Outcome::kMeasured);
   EXPECT_LT(measured[1].timing.best_decile_ns, measured[0].timing.best_decile_ns);
 }

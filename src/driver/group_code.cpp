@@ -170,7 +170,7 @@ loop::Program lower_group(const te::Program& program, const plan::GroupPlan& pla
   const te::Program stored = te::apply_layouts(program, plan.layouts);
   if (options.dump_te) options.dump_te(stored);
   lower::RunOptions run = options.lower;
-  run.lower.inner_divisor = te::common_divisor(program);
+  run.lower.inner_divisor = schedule::gathers(plan.schedule) ? 0 : te::common_divisor(program);
   return lower::lower(schedule::apply(stored, plan.schedule), run);
 }
 

@@ -92,6 +92,8 @@ Expr f32_to_half(const MathBuilder& m, DataType type, const Expr& x) {
 Expr convert_cast(const Expr& e, const Instructions& has, const Share& share) {
   Expr x = e.arg(0);
   if (!e.type().is_half() && !x.type().is_half()) return e;
+  const DataType other = (e.type().is_half() ? x : e).type().element();
+  if (has.halves && other == DataType::f32()) return e;
   const Usual any_operand;
   const MathBuilder m(DataType(ScalarType::kF32, e.type().lanes()), share, any_operand);
   if (x.type().is_half()) x = m.share(has.halves ? cast(DataType::f32(), x) : half_to_f32(m, x));

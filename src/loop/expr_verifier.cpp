@@ -26,13 +26,15 @@ bool is_constant_index(const Expr& e) {
   return is_vector && std::ranges::all_of(e->args, is_constant_index);
 }
 
-// Whether the value tells nothing but a thread.
-bool is_thread_index(const Expr& e, const NamesInScope& names) {
-  bool only_threads = !e.type().is_vector();
-  visit(e, [&](const Expr& x) {
-    only_threads = only_threads && x.op() != Op::kLoad && (!x.is_var() || names.thread_vars.contains(x->name));
-  });
-  return only_threads;
+// Whether the value tells nothing but a thread and a place in a step of matrices.
+bool is_place_index(const Expr& e, const NamesInScope& names) {
+  bool only_places = !e.type().is_vector();
+  const auto is_place = [&](const std::string& name) {
+    return names.thread_vars.contains(name) || names.matrix_vars.contains(name);
+  };
+  visit(e,
+        [&](const Expr& x) { only_places = only_places && x.op() != Op::kLoad && (!x.is_var() || is_place(x->name)); });
+  return only_places;
 }
 
 bool is_division(Op op) { return op == Op::kFloorDiv || op == Op::kFloorMod; }
@@ -66,7 +68,7 @@ const Buffer& ExprVerifier::check_access(const std::string& name, const std::vec
     TW_RULE(!type.is_vector() || type.lanes() == lanes, "indices of {} have {} and {} lanes", name, type.lanes(),
             lanes);
     const bool must_be_constant = rules_.register_constant_indices && buffer.scope == Scope::kRegister;
-    TW_RULE(!must_be_constant || is_constant_index(index) || is_thread_index(index, names_),
+    TW_RULE(!must_be_constant || is_constant_index(index) || is_place_index(index, names_),
             "index {} of the register buffer {} is no constant", to_string(index), name);
   }
   return buffer;

@@ -26,6 +26,7 @@ struct NamesInScope {
   std::unordered_map<std::string, const Buffer*> buffers;
   std::unordered_map<std::string, DataType> vars;
   std::unordered_set<std::string> thread_vars;  // those of `vars` that tell a thread
+  std::unordered_set<std::string> matrix_vars;  // those that tell a place in a step of matrices
 };
 
 /// The lanes that these indices address together: 1, or those of the vectors among them.

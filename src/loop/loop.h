@@ -14,6 +14,12 @@
 // buffer that is allocated outside these loops is shared by the tile's threads. A kRegister buffer allocated there is
 // each thread's own: dims whose index holds only variables of thread loops tell the thread, and the same thread uses
 // an element in all loops.
+//
+// A kPipelined loop holds buffers, thread loops that fill them and read nothing that the others write, then the others.
+// Iterations fill ahead: the buffers exist once for each of its stages.
+//
+// kMatrix loops, each the only statement of the one around it, are a step of a product of matrices that the threads of
+// a warp take together: what they say thread by thread is what one matrix instruction does.
 #pragma once
 #include <functional>
 #include <memory>
@@ -26,7 +32,7 @@
 namespace tw::loop {
 
 enum class Scope : uint8_t { kParam, kScratch, kStack, kRegister };
-enum class ForKind : uint8_t { kSerial, kUnrolled, kVectorized, kThreads };
+enum class ForKind : uint8_t { kSerial, kUnrolled, kVectorized, kThreads, kMatrix, kPipelined };
 
 struct Buffer {
   std::string name;
@@ -45,6 +51,7 @@ struct StmtNode {
   std::string var;
   int64_t extent = 0;
   ForKind for_kind = ForKind::kSerial;
+  int64_t stages = 1;  // kPipelined: iterations under way at once
   // kLet: `var` is `value` (any type) in `body`: takes the tile variable apart, holds a tuple between its stores.
   // kStore: buffer[indices] = value, where predicate holds (null: always). A vector store has a vector among its
   // indices. kPrefetch: the line that holds buffer[indices] into cache level `extent` (1, 2).
@@ -71,7 +78,9 @@ class Stmt {
   std::shared_ptr<const StmtNode> node_;
 };
 
-Stmt make_for(std::string var, int64_t extent, ForKind kind, std::vector<Stmt> body);
+Stmt make_for(std::string var, int64_t extent, ForKind kind, std::vector<Stmt> body, int64_t stages = 1);
+/// A loop of the kind of `like`.
+Stmt make_for_like(const Stmt& like, std::string var, int64_t extent, std::vector<Stmt> body);
 /// `let var = value in body`; the variable has the type of `value`.
 Stmt make_let(std::string var, Expr value, std::vector<Stmt> body);
 Stmt make_store(std::string buffer, std::vector<Expr> indices, Expr value, Expr predicate = Expr());
@@ -81,6 +90,14 @@ Stmt make_allocate(Buffer buffer, std::vector<Stmt> body);
 Stmt make_prefetch(std::string buffer, std::vector<Expr> indices, int level);
 
 inline bool is_thread_loop(const Stmt& s) { return s->kind == StmtKind::kFor && s->for_kind == ForKind::kThreads; }
+
+/// The parts of a kPipelined loop: the stack buffers it allocates around everything else, the thread loops and what
+/// is around them in front that store to nothing but those, and the rest.
+struct PipelineParts {
+  std::vector<Buffer> buffers;
+  std::vector<Stmt> fill, use;
+};
+PipelineParts pipeline_parts(const StmtNode& loop);
 
 struct Kernel {
   std::string name;

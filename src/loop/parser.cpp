@@ -136,11 +136,18 @@ class Parser {
     lexer_.expect("in");
     const int64_t count = extent();
     ForKind kind = ForKind::kSerial;
-    for (const ForKind named : {ForKind::kUnrolled, ForKind::kVectorized, ForKind::kThreads}) {
+    for (const ForKind named : {ForKind::kUnrolled, ForKind::kVectorized, ForKind::kThreads, ForKind::kMatrix}) {
       if (lexer_.accept(for_kind_name(named))) kind = named;
     }
+    int64_t stages = 1;
+    if (lexer_.accept(for_kind_name(ForKind::kPipelined))) {
+      kind = ForKind::kPipelined;
+      lexer_.expect("(");
+      stages = extent();
+      lexer_.expect(")");
+    }
     vars_.emplace_back(name, DataType::i64());
-    Stmt stmt = make_for(name, count, kind, braces());
+    Stmt stmt = make_for(name, count, kind, braces(), stages);
     vars_.pop_back();
     return stmt;
   }

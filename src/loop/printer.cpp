@@ -129,7 +129,8 @@ std::string head_text(const StmtNode& stmt) {
     case StmtKind::kFor: {
       const std::string kind =
           stmt.for_kind == ForKind::kSerial ? "" : fmt::format(" {}", for_kind_name(stmt.for_kind));
-      return fmt::format("for {} in {}{}", quote_name(stmt.var), stmt.extent, kind);
+      const std::string stages = stmt.for_kind == ForKind::kPipelined ? fmt::format("({})", stmt.stages) : "";
+      return fmt::format("for {} in {}{}{}", quote_name(stmt.var), stmt.extent, kind, stages);
     }
     case StmtKind::kLet:
       return fmt::format("let {} = {}", quote_name(stmt.var), to_string(stmt.value));

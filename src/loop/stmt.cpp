@@ -49,7 +49,7 @@ Expr rewrite_expr(const Expr& e, const Rewriter& rewriter) {
 Stmt rebuild(const Stmt& old, StmtNode parts) {
   switch (old->kind) {
     case StmtKind::kFor:
-      return make_for(old->var, old->extent, old->for_kind, std::move(parts.body));
+      return make_for_like(old, old->var, old->extent, std::move(parts.body));
     case StmtKind::kLet:
       return make_let(old->var, std::move(parts.value), std::move(parts.body));
     case StmtKind::kStore:
@@ -105,14 +105,41 @@ Stmt substitute_one(const Stmt& stmt, const VarMap& values) {
 
 }  // namespace
 
-Stmt make_for(std::string var, int64_t extent, ForKind kind, std::vector<Stmt> body) {
-  TW_CHECK(!var.empty() && extent >= 0, "loop '{}' of extent {}", var, extent);
+Stmt make_for(std::string var, int64_t extent, ForKind kind, std::vector<Stmt> body, int64_t stages) {
+  TW_CHECK(!var.empty() && extent >= 0 && stages >= 1, "loop '{}' of extent {}", var, extent);
   StmtNode node = empty_node(StmtKind::kFor);
   node.var = std::move(var);
   node.extent = extent;
   node.for_kind = kind;
+  node.stages = stages;
   node.body = std::move(body);
   return make(std::move(node));
+}
+
+Stmt make_for_like(const Stmt& like, std::string var, int64_t extent, std::vector<Stmt> body) {
+  return make_for(std::move(var), extent, like->for_kind, std::move(body), like->stages);
+}
+
+PipelineParts pipeline_parts(const StmtNode& loop) {
+  PipelineParts parts;
+  std::vector<Stmt> rest = loop.body;
+  while (rest.size() == 1 && rest[0]->kind == StmtKind::kAllocate && rest[0]->allocated.scope == Scope::kStack) {
+    parts.buffers.push_back(rest[0]->allocated);
+    rest = std::vector<Stmt>(rest[0]->body);
+  }
+  const auto fills = [&](const Stmt& s) {
+    bool only = true, by_threads = false;
+    visit({s}, [&](const Stmt& inner) {
+      by_threads = by_threads || is_thread_loop(inner);
+      const bool own = std::ranges::find(parts.buffers, inner->buffer, &Buffer::name) != parts.buffers.end();
+      only = only && (inner->kind != StmtKind::kStore || own);
+    });
+    return only && by_threads;
+  };
+  const auto first_use = std::ranges::find_if_not(rest, fills);
+  parts.fill.assign(rest.begin(), first_use);
+  parts.use.assign(first_use, rest.end());
+  return parts;
 }
 
 Stmt make_let(std::string var, Expr value, std::vector<Stmt> body) {

@@ -101,6 +101,10 @@ class KernelVerifier {
     declare_var(stmt.var, DataType::i64());
     if (stmt.for_kind == ForKind::kThreads) {
       threads(stmt);
+    } else if (stmt.for_kind == ForKind::kMatrix) {
+      matrix(stmt);
+    } else if (stmt.for_kind == ForKind::kPipelined) {
+      pipelined(stmt);
     } else {
       list(stmt.body);
     }
@@ -122,6 +126,34 @@ class KernelVerifier {
     list(stmt.body);
     names_.thread_vars.erase(stmt.var);
     only_threads_ = false;
+  }
+
+  void pipelined(const StmtNode& stmt) {
+    const PipelineParts parts = pipeline_parts(stmt);
+    TW_RULE(!parts.buffers.empty() && !parts.fill.empty() && !parts.use.empty(),
+            "a pipelined loop without buffers, what fills them and what uses them");
+    std::unordered_set<std::string> used_up;
+    visit(parts.use, [&](const Stmt& s) {
+      if (s->kind == StmtKind::kStore) used_up.insert(s->buffer);
+    });
+    const auto check = [&](const Expr& whole) {
+      tw::visit(whole, [&](const Expr& e) {
+        TW_RULE(e.op() != Op::kLoad || !used_up.contains(e->name), "a pipelined loop fills from {}, which it writes",
+                e->name);
+      });
+    };
+    visit_exprs(parts.fill, check);
+    list(stmt.body);
+  }
+
+  void matrix(const StmtNode& stmt) {
+    const bool whole =
+        stmt.body.size() == 1 && (stmt.body[0]->kind == StmtKind::kStore ||
+                                  (stmt.body[0]->kind == StmtKind::kFor && stmt.body[0]->for_kind == ForKind::kMatrix));
+    TW_RULE(whole, "a loop of a matrix step around anything but one store");
+    names_.matrix_vars.insert(stmt.var);
+    list(stmt.body);
+    names_.matrix_vars.erase(stmt.var);
   }
 
   // Loops to be unrolled or vectorised are gone in the code: they hold constants, not loops.

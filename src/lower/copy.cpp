@@ -47,7 +47,7 @@ class Copier {
   Stmt copy(const Stmt& s) {
     switch (s->kind) {
       case StmtKind::kFor:
-        return loop::make_for(s->var + suffix_, s->extent, s->for_kind, renamed_body(s, DataType::i64()));
+        return loop::make_for_like(s, s->var + suffix_, s->extent, renamed_body(s, DataType::i64()));
       case StmtKind::kLet: {
         const Expr value = copy(s->value);
         return loop::make_let(s->var + suffix_, value, renamed_body(s, value.type()));

@@ -56,7 +56,7 @@ Stmts simplify_for(const Stmt& s, Analyzer& analyzer) {
     return simplify_stmts(loop::substitute(s->body, {{s->var, int_imm(0)}}), analyzer);
   Stmts body = with_range(analyzer, s->var, {0, s->extent - 1}, [&] { return simplify_stmts(s->body, analyzer); });
   if (body.empty()) return {};
-  return {loop::make_for(s->var, s->extent, s->for_kind, std::move(body))};
+  return {loop::make_for_like(s, s->var, s->extent, std::move(body))};
 }
 
 Stmts simplify_let(const Stmt& s, Analyzer& analyzer) {

@@ -150,7 +150,7 @@ class GuardSplitter {
       body = simplify_stmts(body, analyzer_);
       if (extent == 1) return all(body);
       // The tail may have guards of its own.
-      return serial(loop::make_for(name, extent, s->for_kind, std::move(body)));
+      return serial(loop::make_for_like(s, name, extent, std::move(body)));
     });
   }
 
@@ -161,7 +161,7 @@ class GuardSplitter {
     const auto at = threads ? std::nullopt : split_point(s->body, s->var, range, s->for_kind);
     if (!at) {
       Stmts body = with_range(analyzer_, s->var, range, [&] { return all(s->body); });
-      return body.empty() ? Stmts{} : Stmts{loop::make_for(s->var, s->extent, s->for_kind, std::move(body))};
+      return body.empty() ? Stmts{} : Stmts{loop::make_for_like(s, s->var, s->extent, std::move(body))};
     }
     Stmts out = part_of_loop(s, {0, *at - 1}, "");
     for (Stmt& tail : part_of_loop(s, {*at, s->extent - 1}, "t")) out.push_back(std::move(tail));

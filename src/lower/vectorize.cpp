@@ -38,7 +38,7 @@ class Vectorizer {
       case StmtKind::kStore:
         return store(s, predicate);
       case StmtKind::kFor:
-        return loop::make_for(s->var, s->extent, s->for_kind, run(s->body, predicate));
+        return loop::make_for_like(s, s->var, s->extent, run(s->body, predicate));
       case StmtKind::kAllocate:
         return loop::make_allocate(s->allocated, run(s->body, predicate));
       case StmtKind::kBlock:

@@ -72,7 +72,9 @@ class Emitter {
       // Loop variables are unique: the init nest has its own.
       const std::string name = l.var + ".init";
       body = loop::substitute(body, {{l.var, var(name)}});
-      body = {loop::make_for(name, l.extent, l.kind, std::move(body))};
+      // Sums begin one by one, also those of a matrix step.
+      const loop::ForKind kind = l.kind == loop::ForKind::kMatrix ? loop::ForKind::kUnrolled : l.kind;
+      body = {loop::make_for(name, l.extent, kind, std::move(body))};
     }
     return body;
   }
@@ -145,7 +147,7 @@ class Emitter {
     const Loop& l = stage.loops[depth];
     Stmts inside = prefetches(stage, l);
     for (Stmt& s : attach_producers(stage, depth, std::move(body))) inside.push_back(std::move(s));
-    return {loop::make_for(l.var, l.extent, l.kind, std::move(inside))};
+    return {loop::make_for(l.var, l.extent, l.kind, std::move(inside), l.stages)};
   }
 
   Stmts prefetches(const Stage& stage, const Loop& l) const {

@@ -1,4 +1,4 @@
-// Each primitive as a change of State.
+// Each primitive on loops as a change of State.
 // Size: one function for each primitive, and what they check of one another, read best side by side.
 #include <fmt/ranges.h>
 
@@ -147,56 +147,6 @@ void mark(State& state, const Primitive& p, loop::ForKind kind) {
   l.kind = kind;
 }
 
-// A region holds what its readers read when the stage was attached: their bodies may not change after that.
-void check_attached(const State& state, const te::Program& program) {
-  for (const Stage& producer : state.stages) {
-    if (producer.is_root()) continue;
-    for (const te::Compute& compute : program.computes) {
-      if (te::reads_of(compute, producer.compute.outputs).empty()) continue;
-      const auto same = [](const Expr& a, const Expr& b) { return equal(a, b); };
-      const auto old = std::find_if(state.stages.begin(), state.stages.end(),
-                                    [&](const Stage& s) { return s.name() == compute.name(); });
-      if (old == state.stages.end() ||
-          !std::equal(compute.body.begin(), compute.body.end(), old->compute.body.begin(), same)) {
-        throw UserError(fmt::format("stage {} is attached at {} {} already; compute_at comes after this",
-                                    producer.name(), producer.consumer, producer.at_loop));
-      }
-    }
-  }
-}
-
-// Replaces the computes of the state's program by a rewritten program's; only before any loop primitive of the stages
-// that change.
-void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed) {
-  check_attached(state, program);
-  std::vector<Stage> stages;
-  for (const te::Compute& compute : program.computes) {
-    const bool is_changed = std::find(changed.begin(), changed.end(), compute.name()) != changed.end();
-    const auto old = std::find_if(state.stages.begin(), state.stages.end(),
-                                  [&](const Stage& s) { return s.name() == compute.name(); });
-    if (old == state.stages.end() || is_changed) {
-      if (old != state.stages.end() && (old->has_loop_primitives || !old->is_root())) {
-        throw UserError(fmt::format("stage {} has loop primitives before one that changes its body", compute.name()));
-      }
-      Stage fresh = make_stage(compute);
-      stages.push_back(std::move(fresh));
-      continue;
-    }
-    Stage kept = *old;
-    kept.compute = compute;
-    stages.push_back(std::move(kept));
-  }
-  state.program = program;
-  state.stages = std::move(stages);
-}
-
-te::Program current_program(const State& state) {
-  te::Program program = state.program;
-  program.computes.clear();
-  for (const Stage& stage : state.stages) program.computes.push_back(stage.compute);
-  return program;
-}
-
 void check_inline(State& state, const Primitive& p) {
   const Stage& stage = state.stage(p.stage);
   if (stage.compute.is_reduction() || state.program.is_output(stage.name()))
@@ -300,137 +250,26 @@ void apply_compute_at(State& state, const Primitive& p) {
   add_guards(state, stage, limits);
 }
 
-te::Tensor fresh_copy(const State& state, const std::string& name, const te::Tensor& like) {
-  for (const Stage& s : state.stages) {
-    if (s.name() == name) throw UserError(fmt::format("a stage {} exists already", name));
-  }
-  return {name, like.type, like.shape};
-}
-
-std::vector<Expr> axis_vars(const std::vector<te::Axis>& axes) {
-  std::vector<Expr> vars;
-  for (const te::Axis& axis : axes) vars.push_back(axis.var());
-  return vars;
-}
-
-te::Compute copy_of(const te::Tensor& source, const te::Tensor& target) {
-  te::Compute copy;
-  for (size_t d = 0; d < source.shape.size(); ++d) copy.axes.push_back({fmt::format("i{}", d), source.shape[d]});
-  copy.outputs = {target};
-  copy.body = {source(axis_vars(copy.axes))};
-  return copy;
-}
-
-void rename_reads(te::Compute& compute, const std::string& from, const std::string& to) {
-  for (Expr& body : compute.body) {
-    body = rewrite(body, [&](const Expr& e) -> Expr {
-      if (e.op() != Op::kLoad || e->name != from) return Expr();
-      ExprNode node = *e;
-      node.name = to;
-      return Expr(std::make_shared<const ExprNode>(std::move(node)));
-    });
-  }
-}
-
-void apply_cache_write(State& state, const Primitive& p) {
-  te::Program program = current_program(state);
-  const auto at = std::find_if(program.computes.begin(), program.computes.end(),
-                               [&](const te::Compute& c) { return c.name() == p.stage; });
-  if (at == program.computes.end() || at->outputs.size() != 1)
-    throw UserError(fmt::format("cache_write: no stage {} with one output", p.stage));
-  const te::Tensor original = at->outputs[0];
-  const te::Tensor accumulator = fresh_copy(state, p.stage + ".acc", original);
-  at->outputs = {accumulator};
-  program.computes.insert(at + 1, copy_of(accumulator, original));
-  refresh(state, program, {p.stage});
-}
-
-te::Tensor readable(const te::Program& program, const std::string& name) {
-  const auto known = [&](const te::Tensor& t) { return t.name == name; };
-  if (std::none_of(program.inputs.begin(), program.inputs.end(), known) && program.find_compute(name) == nullptr) {
-    throw UserError(fmt::format("cache_read: no tensor {}", name));
-  }
-  return program.tensor(name);
-}
-
-Layout fitting_layout(const std::string& text, const Shape& shape) {
-  const Layout layout = parse_layout(text);
-  try {
-    layout.storage_shape(shape);
-  } catch (const InternalError& error) {
-    throw UserError(fmt::format("cache_read: the layout does not fit the shape [{}]", fmt::join(shape, ", ")));
-  }
-  return layout;
-}
-
-void apply_cache_read(State& state, const Primitive& p) {
-  te::Program program = current_program(state);
-  const te::Tensor source = readable(program, p.stage);
-  const te::Tensor cache = fresh_copy(state, p.stage + ".cache", source);
-  std::vector<std::string> changed;
-  auto first = program.computes.end();
-  for (auto c = program.computes.begin(); c != program.computes.end(); ++c) {
-    const bool wanted = p.loops.empty() || std::find(p.loops.begin(), p.loops.end(), c->name()) != p.loops.end();
-    if (!wanted || te::count_reads(*c, source.name) == 0) continue;
-    rename_reads(*c, source.name, cache.name);
-    changed.push_back(c->name());
-    if (first == program.computes.end()) first = c;
-  }
-  if (changed.empty()) throw UserError(fmt::format("cache_read: nothing reads {}", p.stage));
-  program.computes.insert(first, copy_of(source, cache));
-  if (!p.option.empty()) program = te::apply_layouts(program, {{cache.name, fitting_layout(p.option, cache.shape)}});
-  refresh(state, program, changed);
-}
-
-void apply_rfactor(State& state, const Primitive& p) {
-  te::Program program = current_program(state);
-  const auto at = std::find_if(program.computes.begin(), program.computes.end(),
-                               [&](const te::Compute& c) { return c.name() == p.stage; });
-  if (at == program.computes.end() || at->outputs.size() != 1)
-    throw UserError(fmt::format("rfactor: no stage {} with one output", p.stage));
-  te::Compute& original = *at;
-  const auto axis = std::find_if(original.reduce_axes.begin(), original.reduce_axes.end(),
-                                 [&](const te::Axis& r) { return r.name == p.loops.at(0); });
-  if (axis == original.reduce_axes.end())
-    throw UserError(fmt::format("rfactor: {} has no reduction axis {}", p.stage, p.loops.at(0)));
-  const int64_t factor = p.factors.at(0);
-  const std::string lane = fmt::format("i{}", original.axes.size());
-
-  te::Compute partial = original;
-  te::Tensor rf = fresh_copy(state, p.stage + ".rf", original.outputs[0]);
-  rf.shape.push_back(factor);
-  partial.outputs = {rf};
-  partial.axes.push_back({lane, factor});
-  te::Axis& outer = partial.reduce_axes[axis - original.reduce_axes.begin()];
-  const int64_t extent = outer.extent;
-  outer.extent = ceil_div(extent, factor);
-  if (!p.option.empty() && p.option != "blocks") throw UserError(fmt::format("rfactor: unknown option '{}'", p.option));
-  const Expr point =
-      p.option.empty() ? outer.var() * int_imm(factor) + var(lane) : var(lane) * int_imm(outer.extent) + outer.var();
-  partial.body[0] = substitute(partial.body[0], {{outer.name, point}});
-  if (extent % factor != 0)
-    partial.body[0] = select(point < int_imm(extent), partial.body[0], original.combiner.identity.at(0));
-
-  te::Compute total = original;
-  total.reduce_axes = {{"r0", factor}};
-  std::vector<Expr> indices = axis_vars(total.axes);
-  indices.push_back(var("r0"));
-  total.body = {rf(indices)};
-  *at = total;
-  program.computes.insert(at, partial);
-  refresh(state, program, {p.stage});
-}
-
 void apply_tensorize(State& state, const Primitive& p) {
   Stage& stage = state.stage(p.stage);
   stage.loop_index(p.loops.at(0));
-  if (p.option != "fma_tile") throw UserError(fmt::format("tensorize: unknown body '{}'", p.option));
+  if (p.option != "fma_tile" && p.option != "mma")
+    throw UserError(fmt::format("tensorize: unknown body '{}'", p.option));
   const te::Compute& c = stage.compute;
   const bool sum_of_products = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum &&
                                summed_term(c.body[0]).op() == Op::kMul && c.body[0].type().is_float();
   if (!sum_of_products)
-    throw UserError(fmt::format("tensorize fma_tile: stage {} is no sum of float products", p.stage));
-  stage.tensorized = p.option;
+    throw UserError(fmt::format("tensorize {}: stage {} is no sum of float products", p.option, p.stage));
+  if (p.option == "fma_tile") {
+    stage.tensorized = p.option;
+    return;
+  }
+  for (size_t i = stage.loop_index(p.loops[0]); i < stage.loops.size(); ++i) {
+    Loop& l = stage.loops[i];
+    if (l.kind != loop::ForKind::kSerial)
+      throw UserError(fmt::format("loop {} of {} is marked twice", l.name, p.stage));
+    l.kind = loop::ForKind::kMatrix;
+  }
 }
 
 // How many loops and factors a primitive takes.
@@ -456,12 +295,17 @@ Form form_of(PrimitiveKind kind) {
       return {1, 1, 0, 0};
     case PrimitiveKind::kInline:
     case PrimitiveKind::kCacheWrite:
+    case PrimitiveKind::kLayout:
       return {0, 0, 0, 0};
+    case PrimitiveKind::kMatrices:
+      return {3, 4, 3, 3};
     case PrimitiveKind::kComputeAt:
       return {2, 2, 0, 1};
     case PrimitiveKind::kCacheRead:
       return {0, kAny, 0, 0};
     case PrimitiveKind::kRfactor:
+      return {1, 1, 1, 1};
+    case PrimitiveKind::kPipeline:
       return {1, 1, 1, 1};
     case PrimitiveKind::kTensorize:
       return {1, 1, 0, kAny};
@@ -469,6 +313,11 @@ Form form_of(PrimitiveKind kind) {
       return {1, 3, 3, 3};
   }
   return {};
+}
+
+bool takes_option(PrimitiveKind kind) {
+  return kind == PrimitiveKind::kComputeAt || kind == PrimitiveKind::kRfactor || kind == PrimitiveKind::kTensorize ||
+         kind == PrimitiveKind::kPrefetch || kind == PrimitiveKind::kLayout;
 }
 
 // Schedules come from plan files too: what they lack is said here once.
@@ -479,6 +328,7 @@ void check_form(const Primitive& p) {
     throw UserError(fmt::format("{} names after the stage", p.loops.size()));
   if (p.factors.size() < form.least_factors || p.factors.size() > form.most_factors)
     throw UserError(fmt::format("{} factors", p.factors.size()));
+  if (!p.option.empty() && !takes_option(p.kind)) throw UserError("it takes no option");
   int64_t points = 1;
   for (const int64_t f : p.factors) {
     if (f < 1 || f > kMostPoints / points) throw UserError("factors are at least 1 and not that large");
@@ -512,6 +362,14 @@ void apply_one(State& state, const Primitive& p) {
       return apply_cache_write(state, p);
     case PrimitiveKind::kRfactor:
       return apply_rfactor(state, p);
+    case PrimitiveKind::kLayout:
+      return apply_layout(state, p);
+    case PrimitiveKind::kMatrices:
+      return apply_matrices(state, p);
+    case PrimitiveKind::kPipeline:
+      mark(state, p, loop::ForKind::kPipelined);
+      state.stage(p.stage).loop(p.loops[0]).stages = p.factors[0];
+      return;
     case PrimitiveKind::kTensorize:
       return apply_tensorize(state, p);
     case PrimitiveKind::kPrefetch:

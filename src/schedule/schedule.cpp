@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <sstream>
@@ -12,9 +13,9 @@
 namespace tw::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 14> kNames = {"split",       "reorder",  "fuse",      "vectorize",  "unroll",
-                                                     "threads",     "parallel", "inline",    "compute_at", "cache_read",
-                                                     "cache_write", "rfactor",  "tensorize", "prefetch"};
+constexpr std::array<std::string_view, 17> kNames = {
+    "split",      "reorder",     "fuse",    "vectorize", "unroll",    "threads",  "parallel", "inline",  "compute_at",
+    "cache_read", "cache_write", "rfactor", "pipeline",  "tensorize", "prefetch", "layout",   "matrices"};
 
 std::string to_string(const Primitive& p) {
   std::string text = fmt::format("{} {}", kNames[static_cast<size_t>(p.kind)], p.stage);
@@ -96,8 +97,8 @@ Schedule& Schedule::compute_at(const std::string& stage, const std::string& cons
   if (pad > 0) factors.push_back(pad);
   return add({PrimitiveKind::kComputeAt, stage, {consumer, loop}, std::move(factors), std::string(scope_name(scope))});
 }
-Schedule& Schedule::cache_read(const std::string& tensor, std::vector<std::string> readers, const Layout& layout) {
-  return add({PrimitiveKind::kCacheRead, tensor, std::move(readers), {}, tw::to_string(layout)});
+Schedule& Schedule::cache_read(const std::string& tensor, std::vector<std::string> readers) {
+  return add({PrimitiveKind::kCacheRead, tensor, std::move(readers), {}, ""});
 }
 Schedule& Schedule::cache_write(const std::string& stage) {
   return add({PrimitiveKind::kCacheWrite, stage, {}, {}, ""});
@@ -107,6 +108,9 @@ Schedule& Schedule::rfactor(const std::string& stage, const std::string& loop, i
 }
 Schedule& Schedule::rfactor_blocks(const std::string& stage, const std::string& loop, int64_t blocks) {
   return add({PrimitiveKind::kRfactor, stage, {loop}, {blocks}, "blocks"});
+}
+Schedule& Schedule::pipeline(const std::string& stage, const std::string& loop, int64_t stages) {
+  return add({PrimitiveKind::kPipeline, stage, {loop}, {stages}, ""});
 }
 Schedule& Schedule::tensorize(const std::string& stage, const std::string& loop, const std::string& body,
                               std::vector<int64_t> parameters) {
@@ -118,9 +122,21 @@ Schedule& Schedule::prefetch(const std::string& stage, const std::vector<std::st
   return add({PrimitiveKind::kPrefetch, stage, loops, std::move(ahead_count_step), tensor});
 }
 
+Schedule& Schedule::layout(const std::string& tensor, const Layout& layout) {
+  return layout.is_identity() ? *this : add({PrimitiveKind::kLayout, tensor, {}, {}, tw::to_string(layout)});
+}
+Schedule& Schedule::matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples) {
+  return add({PrimitiveKind::kMatrices, stage, std::move(roles), std::move(multiples), ""});
+}
+
 std::string_view scope_name(loop::Scope scope) {
   constexpr std::array<std::string_view, 4> kScopes = {"param", "scratch", "stack", "register"};
   return kScopes[static_cast<size_t>(scope)];
+}
+
+bool gathers(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.primitives(),
+                             [](const Primitive& p) { return p.kind == PrimitiveKind::kMatrices; });
 }
 
 std::string to_string(const Schedule& schedule) {

@@ -24,15 +24,22 @@ enum class PrimitiveKind : uint8_t {
   kInline,      // the stage's body replaces its reads
   kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there;
                 // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
-  kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache";
-                // option: layout primitives of the copy
+  kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache"
   kCacheWrite,  // stage "s" computes into "s.acc"; "s" itself becomes a copy of it
   kRfactor,     // loops [r], factors [f]: partial results over r/f go to "s.rf" with a new last axis of extent f: of
                 // every f-th point, or with option "blocks" of neighbouring points
+  kPipeline,    // loops [l], factors [stages]: what is attached in l and fills buffers of a tile's threads runs that
+                // many iterations less one ahead
   kTensorize,   // loops [l], option body name, factors its parameters: the nest from l inwards becomes that body
+                // "mma": one matrix instruction of a warp, on targets with threads
   kPrefetch,  // loops [l, consumer, m], factors [ahead, count, step], option a tensor that the stage, attached in loop
               // m of `consumer`, reads: each iteration of l loads `count` lines into the second cache, `step` elements
               // apart, beginning `ahead` elements after the place where m and l began; without m, where l began
+  kLayout,    // stage names a tensor between two stages, option its layout: it is stored so
+  kMatrices,  // loops [rows, columns, steps] or [rows, columns, steps, batch], axes joined by "$": the sum of products
+              // over the steps becomes that of the matrices "s.lhs" [batch, rows, steps] and "s.rhs" [batch, columns,
+              // steps], with zeros up to multiples of factors [rows, columns, steps], summed in "s.acc"; "s" picks
+              // its elements
 };
 
 struct Primitive {
@@ -59,14 +66,17 @@ class Schedule {
   Schedule& inline_stage(const std::string& stage);
   Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
                        loop::Scope scope, int64_t pad = 0);
-  Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers, const Layout& layout = {});
+  Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers);
   Schedule& cache_write(const std::string& stage);
   Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor);
   Schedule& rfactor_blocks(const std::string& stage, const std::string& loop, int64_t blocks);
+  Schedule& pipeline(const std::string& stage, const std::string& loop, int64_t stages);
   Schedule& tensorize(const std::string& stage, const std::string& loop, const std::string& body,
                       std::vector<int64_t> parameters);
   Schedule& prefetch(const std::string& stage, const std::vector<std::string>& loops, const std::string& tensor,
                      std::vector<int64_t> ahead_count_step);
+  Schedule& layout(const std::string& tensor, const Layout& layout);  // nothing for the identity
+  Schedule& matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples);
   friend bool operator==(const Schedule&, const Schedule&) = default;
 
  private:
@@ -81,6 +91,9 @@ Schedule parse_schedule(std::string_view text);
 /// Loop IR of `program` under `schedule`, with guards (kIf) where a factor does not divide, and with unrolled and
 /// vectorised loops still as loops. Throws UserError naming the primitive that is not legal.
 loop::Program apply(const te::Program& program, const Schedule& schedule);
+
+/// Whether it gathers the elements of matrices: then indices divide by the extents of their axes.
+bool gathers(const Schedule& schedule);
 
 /// "stack", "scratch", "register".
 std::string_view scope_name(loop::Scope scope);

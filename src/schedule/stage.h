@@ -19,6 +19,7 @@ struct Loop {
   loop::ForKind kind = loop::ForKind::kSerial;
   bool parallel = false;
   bool reduction = false;
+  int64_t stages = 1;  // kPipelined
 };
 
 /// A stage computed inside a loop of another one writes a local buffer that holds elements base .. base + extent of
@@ -78,6 +79,23 @@ void apply_primitives(State& state, std::span<const Primitive> primitives);
 
 /// The primitive kPrefetch (prefetch.cpp).
 void apply_prefetch(State& state, const Primitive& primitive);
+
+/// The primitives that rewrite the maths (rewrites.cpp, matrices.cpp).
+void apply_cache_read(State& state, const Primitive& primitive);
+void apply_cache_write(State& state, const Primitive& primitive);
+void apply_rfactor(State& state, const Primitive& primitive);
+void apply_layout(State& state, const Primitive& primitive);
+void apply_matrices(State& state, const Primitive& primitive);
+
+/// The maths of all stages as they are.
+te::Program current_program(const State& state);
+
+/// Replaces the computes of the state's program by a rewritten program's; only before any loop primitive of the stages
+/// named in `changed`.
+void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed);
+
+/// `tensor`, of which no stage has the name yet; UserError else.
+te::Tensor fresh_tensor(const State& state, te::Tensor tensor);
 
 /// Part of `producer` that is read inside loop `at_loop` of `consumer` (regions.cpp).
 Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop);

@@ -21,8 +21,8 @@ bool is_idempotent(CombinerKind kind) {
 
 class LayoutPass {
  public:
-  LayoutPass(const Program& program, const Layouts& layouts, const PadFills& fills)
-      : old_(program), layouts_(layouts), fills_(fills) {
+  LayoutPass(const Program& program, const Layouts& layouts, const PadFills& fills, Indices indices)
+      : old_(program), layouts_(layouts), fills_(fills), indices_(indices) {
     for (const auto& [name, layout] : layouts_) old_.tensor(name);
   }
 
@@ -63,7 +63,10 @@ class LayoutPass {
 
   void rewrite_compute(const Compute& compute) {
     Rebuilt r = rebuild_axes(compute);
-    for (Expr& body : r.compute.body) body = r.analyzer.simplify(rewrite_body(body, compute, r));
+    for (Expr& body : r.compute.body) {
+      body = rewrite_body(body, compute, r);
+      if (indices_ == Indices::kSimple) body = r.analyzer.simplify(body);
+    }
     if (r.inside.is_int(1)) {
       out_.computes.push_back(std::move(r.compute));
     } else if (compute.is_reduction()) {
@@ -215,13 +218,14 @@ class LayoutPass {
   const Program& old_;
   const Layouts& layouts_;
   const PadFills& fills_;
+  Indices indices_;
   Program out_;
 };
 
 }  // namespace
 
-Program apply_layouts(const Program& program, const Layouts& layouts, const PadFills& fills) {
-  return LayoutPass(program, layouts, fills).run();
+Program apply_layouts(const Program& program, const Layouts& layouts, const PadFills& fills, Indices indices) {
+  return LayoutPass(program, layouts, fills, indices).run();
 }
 
 }  // namespace tw::te

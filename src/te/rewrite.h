@@ -12,6 +12,10 @@ namespace tw::te {
 /// Values of the elements that a kPad adds, by tensor name; 0 for tensors that are not named.
 using PadFills = std::map<std::string, double>;
 
+/// What becomes of the indices of a rewritten program. Composed ones are left to whoever knows more about the axes:
+/// once an index modulo n is simple, axes that stand for parts of one number do not join to it again.
+enum class Indices : uint8_t { kSimple, kComposed };
+
 /// Rebuilds `program` so that every tensor named in `layouts` has its storage shape: loops of a producing compute run
 /// over the new shape with the old axis variables replaced through the inverse sequence; every access goes through the
 /// tensor's own sequence; reduction axes stay. Inputs named in `layouts` become placeholders of their storage shape.
@@ -26,7 +30,8 @@ using PadFills = std::map<std::string, double>;
 /// anything. `inside` states exactly the elements that no kPad added, also under unpad-then-pad sequences.
 /// Source: ALT, section on layout manipulation (mechanism A3). Errors: InternalError for unknown tensors, primitives
 /// that do not fit and primitives of the joint layout search (unfold, fold, store_at).
-Program apply_layouts(const Program& program, const std::map<std::string, Layout>& layouts, const PadFills& fills = {});
+Program apply_layouts(const Program& program, const std::map<std::string, Layout>& layouts, const PadFills& fills = {},
+                      Indices indices = Indices::kSimple);
 
 /// Indices into the storage of a tensor of shape `logical` under `layout` for the logical indices `indices`:
 /// split gives e/(f2*..*fm), .., (e/fm) mod f(m-1), e mod fm; reorder permutes; fuse gives sum e_j * later sizes;

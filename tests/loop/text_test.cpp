@@ -48,6 +48,27 @@ kernel "odd name"("a b": i8[] param written, if: bool[3] param written) {
   }
 }
 
+kernel tiled(A: f32[4, 8] param, B: f32[8] param written) {
+  alloc sum: f32[8] register
+  for i in 8 threads {
+    sum[i] = 0:f32
+  }
+  for k in 4 pipelined(3) {
+    alloc s: f32[8] stack
+    for i2 in 8 threads {
+      s[i2] = A[k, i2]
+    }
+    for j in 8 threads {
+      sum[j] = (sum[j] + s[(7 - j)])
+    }
+  }
+  for m in 8 threads {
+    for h in 1 matrix {
+      B[m] = sum[(m + h)]
+    }
+  }
+}
+
 kernel nothing() {
 }
 )";
@@ -66,7 +87,7 @@ TEST(LoopText, KernelHeadsThatAreTooLongGetALineForEachParameter) {
 
 TEST(LoopText, StructureSurvives) {
   const Program program = parse_program(kEverything);
-  ASSERT_EQ(program.kernels.size(), 3u);
+  ASSERT_EQ(program.kernels.size(), 4u);
   EXPECT_EQ(program.name, "mlp/1");
   const Kernel& dense = program.kernels[0];
   EXPECT_EQ(dense.tile_var, "t");

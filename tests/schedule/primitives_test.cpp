@@ -246,8 +246,25 @@ TEST(Primitives, AttachedStagesHoldTheirLoops) {
 
 TEST(Primitives, CacheReadCopiesForItsReaders) {
   Schedule s;
-  s.cache_read("w", {"y"}, Layout().reorder({1, 0})).compute_at("w.cache", "y", "i0", loop::Scope::kStack);
+  s.cache_read("w", {"y"})
+      .layout("w.cache", Layout().reorder({1, 0}))
+      .compute_at("w.cache", "y", "i0", loop::Scope::kStack);
   expect_part(loops_of(matmul_relu(3, 5, 2), s), "alloc w.cache: f32[5, 2] stack");
+}
+
+TEST(Primitives, LayoutsAreOfTensorsBetweenStages) {
+  const te::Program p = matmul_relu(2, 3, 4);
+  const Layout exchanged = Layout().reorder({1, 0});
+  expect_part(loops_of(p, Schedule().layout("y", exchanged)), "y: f32[3, 2] param written");
+  EXPECT_EQ(refusal(p, Schedule().layout("z", exchanged)),
+            "schedule primitive 'layout z \"reorder(1, 0)\"': layout: z is no tensor between two stages");
+  EXPECT_EQ(refusal(p, Schedule().layout("x", exchanged)),
+            "schedule primitive 'layout x \"reorder(1, 0)\"': layout: x is no tensor between two stages");
+  EXPECT_EQ(refusal(p, Schedule().split("z", "i0", {2}).layout("y", exchanged)),
+            "schedule primitive 'layout y \"reorder(1, 0)\"': stage z has loop primitives before one that changes its "
+            "body");
+  EXPECT_EQ(refusal(p, parse_schedule("split z i0 [2] \"fast\"")),
+            "schedule primitive 'split z i0 [2] \"fast\"': it takes no option");
 }
 
 TEST(Primitives, CacheReadRefuses) {
@@ -301,8 +318,8 @@ TEST(Primitives, RfactorRefuses) {
 
 TEST(Primitives, TensorizeRefuses) {
   const te::Program p = matmul_relu(2, 3, 4);
-  EXPECT_EQ(refusal(p, Schedule().tensorize("y", "r0", "mma", {})),
-            "schedule primitive 'tensorize y r0 \"mma\"': tensorize: unknown body 'mma'");
+  EXPECT_EQ(refusal(p, Schedule().tensorize("y", "r0", "dot", {})),
+            "schedule primitive 'tensorize y r0 \"dot\"': tensorize: unknown body 'dot'");
   EXPECT_EQ(
       refusal(p, Schedule().tensorize("z", "i0", "fma_tile", {})),
       "schedule primitive 'tensorize z i0 \"fma_tile\"': tensorize fma_tile: stage z is no sum of float products");

@@ -10,7 +10,8 @@ namespace {
 // One of each primitive.
 Schedule all_primitives() {
   Schedule s;
-  s.cache_read("w", {"conv", "conv.1"}, Layout().split(0, {2, 8}).reorder({0, 2, 1}).pad(2, 0, 3));
+  s.cache_read("w", {"conv", "conv.1"}).layout("w.cache", Layout().split(0, {2, 8}).reorder({0, 2, 1}).pad(2, 0, 3));
+  s.matrices("dense", {"i0$i2", "i1", "r0$r1"}, {64, 128, 32});
   s.cache_read("x", {});
   s.cache_write("conv").rfactor("sum", "r0", 16).inline_stage("pad");
   s.split("conv", "i3", {16}).split("conv", "i2", {3, 5}).reorder("conv", {"i3.0", "i2.0", "r0"});
@@ -18,6 +19,7 @@ Schedule all_primitives() {
   s.compute_at("conv.acc", "conv", "i2.0", loop::Scope::kRegister);
   s.compute_at("pad", "conv", "i2.0", loop::Scope::kStack);
   s.compute_at("x.cache", "conv", "i2.0", loop::Scope::kScratch);
+  s.pipeline("dense.acc", "r0.0", 3);
   s.tensorize("conv.acc", "r0", "fma_tile", {6, 2});
   s.prefetch("conv.acc", {"r0", "conv", "i2.0"}, "w", {64, 2, 16});
   return s;

@@ -46,6 +46,8 @@ class Proposer {
       case 11:
         return cache_read();
       case 12:
+        return layout_of(stage);
+      case 13:
         return {PrimitiveKind::kCacheWrite, stage.name(), {}, {}, ""};
       default:
         return {PrimitiveKind::kRfactor, stage.name(), {any_loop(stage)}, {pick(1, 6)}, ""};
@@ -106,23 +108,18 @@ class Proposer {
     for (const te::Tensor& t : state_.program.inputs) tensors.push_back(t.name);
     for (const Stage& s : state_.stages) tensors.push_back(s.name());
     const std::string& name = tensors[pick(0, static_cast<int64_t>(tensors.size()) - 1)];
-    return {PrimitiveKind::kCacheRead, name, {}, {}, pick(0, 1) == 0 ? "" : cache_layout(name)};
+    return {PrimitiveKind::kCacheRead, name, {}, {}, ""};
   }
 
-  // A layout of the copy: some dimensions exchanged, one padded.
-  std::string cache_layout(const std::string& name) {
-    size_t rank = 0;
-    for (const te::Tensor& t : state_.program.inputs) {
-      if (t.name == name) rank = t.shape.size();
-    }
-    if (const Stage* producer = state_.producer(name)) rank = producer->compute.axes.size();
-    if (rank == 0) return "";
+  // Some dimensions exchanged, one padded.
+  Primitive layout_of(const Stage& stage) {
+    const size_t rank = stage.compute.axes.size();
     std::vector<int64_t> order(rank);
     for (size_t d = 0; d < rank; ++d) order[d] = static_cast<int64_t>(d);
     std::shuffle(order.begin(), order.end(), random_);
     Layout layout = Layout().reorder(order);
     if (pick(0, 1) == 0) layout = layout.pad(static_cast<int>(pick(0, static_cast<int64_t>(rank) - 1)), 0, pick(1, 3));
-    return to_string(layout);
+    return {PrimitiveKind::kLayout, stage.name(), {}, {}, to_string(layout)};
   }
 
   const State& state_;

@@ -1,6 +1,8 @@
 // Families for devices whose tiles have threads: every schedule computes what the te program says.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
 #include "tests/support_code/te_programs.h"
@@ -17,6 +19,49 @@ te::Program merged(const te::Program& program) {
 
 TEST(ConstructBlock, TermsOfAProductAreNoRowOfOneElementsOwn) {
   check({merged(testing::matmul_relu(5, 40, 64)), {}}, "cuda:sm_90a", "point", 1e-5);
+}
+
+TEST(ConstructBlock, ProductsOfMatrices) {
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{8, 8, 1}, {33, 70, 13}, {64, 64, 32}, {130, 9, 40}}) {
+    SCOPED_TRACE(fmt::format("{} x {}, {} steps", m, n, k));
+    check({testing::matmul_relu(m, n, k), {}}, "cuda:sm_90a", "contraction", 1e-5);
+    check({testing::matmul_relu(m, n, k), {"w"}}, "cuda:sm_80", "contraction", 1e-5);
+  }
+}
+
+// Of 16-bit floats: steps of matrix instructions, batched, B along its rows or along its columns.
+te::Program halves(const Shape& x_shape, const Shape& w_shape, DataType type) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", type, x_shape);
+  const te::Tensor w = b.placeholder("w", type, w_shape);
+  const bool along = w_shape[1] == x_shape[2];
+  const int64_t n = w_shape[along ? 2 : 1];
+  const te::Tensor y = b.reduce("y", {x_shape[0], x_shape[1], n}, {x_shape[2]}, te::CombinerKind::kSum,
+                                [&](const auto& i, const auto& r) {
+                                  const Expr a = x({i[0], i[1], r[0]});
+                                  const Expr c = along ? w({i[0], r[0], i[2]}) : w({i[0], i[2], r[0]});
+                                  return cast(DataType::f32(), a) * cast(DataType::f32(), c);
+                                });
+  const te::Tensor z = b.compute("z", y.shape, [&](const auto& i) { return cast(type, y(i)); });
+  return b.finish("halves", {z});
+}
+
+TEST(ConstructBlock, ProductsByMatrixInstructions) {
+  for (const DataType type : {DataType::f16(), DataType::bf16()}) {
+    check({merged(halves({1, 40, 48}, {1, 48, 24}, type)), {}}, "cuda:sm_90a", "contraction", 1e-2);
+    check({merged(halves({3, 17, 20}, {3, 9, 20}, type)), {"w"}}, "cuda:sm_80", "contraction", 1e-2);
+  }
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const Construction built =
+      construct(t.families, {merged(halves({1, 40, 48}, {1, 48, 24}, DataType::f16())), {}}, t.info, nullptr).front();
+  EXPECT_NE(schedule::to_string(built.schedule).find("\"mma\""), std::string::npos);
+}
+
+TEST(ConstructBlock, ConvolutionsGatherTheirRows) {
+  for (const testing::ConvShape& c : {testing::ConvShape{5, 3, 9, 3, 1}, {7, 8, 16, 3, 2}, {9, 16, 32, 1, 1}}) {
+    SCOPED_TRACE(fmt::format("size {} channels {} {} kernel {}", c.size, c.channels, c.out_channels, c.kernel));
+    check({testing::conv_2d(c), {"w"}}, "cuda:sm_90a", "contraction", 1e-5);
+  }
 }
 
 // Rows that divide among threads lie in registers, others in what a tile's threads share.

@@ -20,6 +20,8 @@ void check_candidate(const GroupTask& c, const targets::Target& t, const Constru
   const te::Program stored = te::apply_layouts(c.program, built.constant_layouts);
   lower::RunOptions run;
   run.lower.vector_bytes = t.info.vector_bytes;
+  if (t.info.kind == DeviceKind::kCuda) run.lower.has.halves = true;
+  run.lower.inner_divisor = schedule::gathers(built.schedule) ? 0 : 1;
   run.dump = [&](std::string_view pass, const loop::Program& p) {
     if (passes == Passes::kLast && pass != lower::pipeline().back().name) return;
     SCOPED_TRACE(std::string(pass) + "\n" + loop::to_string(p) + schedule::to_string(built.schedule));

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/emit_expr.h"
+#include "codegen/cuda/matrix.h"
 #include "codegen/cuda/threads.h"
 #include "core/model_units.h"
 #include "expr/scalar.h"
@@ -21,6 +22,7 @@ using loop::StmtKind;
 
 constexpr int64_t kMostThreads = 1024;                              // of a block
 constexpr int64_t kMostNarrow = int64_t{1} << 30;                   // elements: sums of a few indices stay below 2^31
+constexpr int64_t kSharedAlignment = 16;                            // bytes
 constexpr int64_t kScratchBytes = kMostThreads / kWarpThreads * 8;  // an element of each warp
 
 // Whether the statement at hand is the last one of the kernel: no thread waits after it.
@@ -90,6 +92,8 @@ class KernelEmitter {
   void statement(const Stmt& s, Then then) {
     switch (s->kind) {
       case StmtKind::kFor:
+        if (s->for_kind == loop::ForKind::kMatrix) return matrix(s);
+        if (s->for_kind == loop::ForKind::kPipelined) return pipelined(s, then);
         return loop::is_thread_loop(s) ? threads(s, then) : serial(s);
       case StmtKind::kLet:
         return let(s, then);
@@ -130,17 +134,60 @@ class KernelEmitter {
       const std::string turn = inner == 1 ? "threadIdx.x" : fmt::format("threadIdx.x / {}", inner);
       line("const int {} = {};", name, &l == &group.loops.front() ? turn : fmt::format("{} % {}", turn, l->extent));
     }
-    in_group_ = true;
+    group_ = &group;
     const std::optional<Combination> combination = combination_of(group);
     if (combination) {
       combine(group, *combination);
     } else {
       by_threads(group, [&] { statements(group.body(), Then::kEnd); });
     }
-    in_group_ = false;
+    group_ = nullptr;
     --depth_;
     line("}}");
     if (then == Then::kMore) line("__syncthreads();");
+  }
+
+  // Iteration i uses what an earlier turn has begun to fill for it; meanwhile the buffers that iteration i - 1 has used
+  // are filled for the one that comes stages - 1 later.
+  void pipelined(const Stmt& s, Then then) {
+    const loop::PipelineParts parts = loop::pipeline_parts(*s);
+    const int64_t before = shared_, ahead = s->stages - 1;
+    const std::string turn = fresh(), i = fresh();
+    std::vector<std::string> memory;
+    for (const loop::Buffer& b : parts.buffers) memory.push_back(share(b, s->stages));
+    line("for (int {0} = -{1}; {0} < {2}; ++{0}) {{", turn, ahead, s->extent);
+    ++depth_;
+    line("if ({} >= 0) {{", turn);
+    line("  tw_copies_done<{}>();", std::max<int64_t>(0, ahead - 1));
+    line("  __syncthreads();");
+    line("}}");
+    const auto iteration = [&](const std::string& condition, const std::string& number, const auto& body) {
+      line("if ({}) {{", condition);
+      ++depth_;
+      line("const int {} = {};", i, number);
+      names_.variables[s->var] = i;
+      names_.ranges.bind(s->var, 0, s->extent);
+      for (size_t b = 0; b < parts.buffers.size(); ++b) {
+        const std::string name = fresh(), type = cuda_type(parts.buffers[b].type);
+        line("{}* const {} = {} + {} % {} * {};", type, name, memory[b], i, s->stages, stride_of(parts.buffers[b]));
+        names_.buffers[parts.buffers[b].name] = {name, parts.buffers[b].shape, {}, false};
+      }
+      body();
+      --depth_;
+      line("}}");
+    };
+    iteration(fmt::format("{} < {}", turn, s->extent - ahead), fmt::format("{} + {}", turn, ahead), [&] {
+      fills_ahead_ = true;
+      for (const Stmt& fill : parts.fill) statement(fill, Then::kEnd);
+      fills_ahead_ = false;
+    });
+    line("tw_copies_begun();");
+    iteration(turn + " >= 0", turn, [&] { statements(parts.use, Then::kEnd); });
+    if (ahead == 0) line("__syncthreads();");
+    --depth_;
+    line("}}");
+    if (then == Then::kMore) line("__syncthreads();");
+    shared_ = before;
   }
 
   template <typename Body>
@@ -180,10 +227,25 @@ class KernelEmitter {
     return at;
   }
 
+  // Elements from one copy of a shared buffer to the next.
+  static int64_t stride_of(const loop::Buffer& buffer) {
+    const int64_t unit = kSharedAlignment / buffer.type.bytes();
+    return ceil_div(buffer.size(), unit) * unit;
+  }
+
+  // The name of shared memory for `copies` of a buffer, until the enclosing statement ends.
+  std::string share(const loop::Buffer& buffer, int64_t copies) {
+    const int64_t bytes = stride_of(buffer) * buffer.type.bytes() * copies;
+    std::string name = fresh();
+    line("{0}* const {1} = ({0}*)(tw_shared + {2});", cuda_type(buffer.type), name, reserve(bytes));
+    shared_ += bytes;
+    return name;
+  }
+
   void allocate(const Stmt& s, Then then) {
     const loop::Buffer& buffer = s->allocated;
     const std::string name = fresh(), type = cuda_type(buffer.type);
-    const bool of_threads = has_threads_ && !in_group_;
+    const bool of_threads = has_threads_ && group_ == nullptr;
     const int64_t before = shared_;
     CudaNames::Array array{name, buffer.shape, {}, buffer.scope == loop::Scope::kRegister};
     if (of_threads && array.in_registers) {
@@ -194,15 +256,37 @@ class KernelEmitter {
       }
     }
     if (of_threads && !array.in_registers) {
-      const int64_t bytes = ceil_div(buffer.size() * buffer.type.bytes(), int64_t{16}) * 16;
-      line("{0}* const {1} = ({0}*)(tw_shared + {2});", type, name, reserve(bytes));
-      shared_ += bytes;
+      array.name = share(buffer, 1);
     } else {
       line("{} {}[{}];", type, name, std::max<int64_t>(1, num_elements(array.shape)));
     }
     names_.buffers[buffer.name] = std::move(array);
     statements(s->body, then);
     shared_ = before;
+  }
+
+  // ---- What a warp does.
+
+  void matrix(const Stmt& s) {
+    TW_CHECK(group_ != nullptr, "kernel {}: a matrix step outside of threads", kernel_.name);
+    const MatrixStep step = matrix_step(s, *group_, names_.ranges);
+    std::vector<std::string> operands;
+    for (const std::vector<Expr>& d : step.d) operands.push_back(cuda_element(step.sums, d, names_));
+    for (const MatrixStep::Pair& pair : step.a) operands.push_back(pair_text(pair));
+    for (const MatrixStep::Pair& pair : step.b) operands.push_back(pair_text(pair));
+    line("tw_mma_{}({});", to_string(step.type), fmt::join(operands, ", "));
+  }
+
+  // Two neighbours in one access where they lie so.
+  std::string pair_text(const MatrixStep::Pair& pair) const {
+    const std::vector<Expr>& first = pair.low->args;
+    std::vector<Expr> both = first;
+    if (!both.empty() && equal(names_.ranges.simplify(both.back() + int_imm(1)), pair.high->args.back())) {
+      both.back() = ramp(first.back(), int_imm(1), 2);
+      const std::string whole = cuda_vector(pair.low->name, pair.low.type().with_lanes(2), both, names_);
+      if (!whole.empty()) return fmt::format("tw_bits<unsigned>({})", whole);
+    }
+    return fmt::format("tw_pair({}, {})", cuda_expr(pair.low, names_), cuda_expr(pair.high, names_));
   }
 
   // ---- What one thread does.
@@ -237,20 +321,55 @@ class KernelEmitter {
   void store(const Stmt& s) {
     line("{{");
     ++depth_;
-    prepare(s->value);
-    if (s->predicate) prepare(s->predicate);
-    if (s->value.type().is_vector()) {
-      vector_store(s);
-    } else {
-      line("{}{} = {};", condition(s, ""), cuda_element(s->buffer, s->indices, names_), cuda_expr(s->value, names_));
+    if (!copy_ahead(s)) {
+      prepare(s->value);
+      if (s->predicate) prepare(s->predicate);
+      s->value.type().is_vector() ? vector_store(s) : scalar_store(s);
     }
     names_.evaluated.clear();
     --depth_;
     line("}}");
   }
 
+  void scalar_store(const Stmt& s) {
+    line("{}{} = {};", condition(s, ""), cuda_element(s->buffer, s->indices, names_), cuda_expr(s->value, names_));
+  }
+
   std::string condition(const Stmt& s, const std::string& lane) const {
     return s->predicate ? fmt::format("if ({}) ", cuda_expr(s->predicate, names_, lane)) : "";
+  }
+
+  // Whether a store of a pipelined loop is a copy from memory, which goes on while others compute.
+  bool copy_ahead(const Stmt& s) {
+    const DataType type = s->value.type();
+    const int bytes = type.bytes() * type.lanes();
+    const MaybeLoad from = maybe_load(s->value);
+    if (!fills_ahead_ || s->predicate || !from.load || bytes % 4 != 0 || kSharedAlignment % bytes != 0) return false;
+    const std::string to = place(s->buffer, type, s->indices);
+    const std::string source = place(from.load->name, type, from.load->args);
+    if (to.empty() || source.empty()) return false;
+    if (from.condition) prepare(from.condition);
+    line("tw_copy_async<{}>(&{}, &{}, {});", bytes, to, source,
+         from.condition ? cuda_expr(from.condition, names_) : std::string("true"));
+    return true;
+  }
+
+  // An element, or a vector that lies in memory as a whole; else nothing.
+  std::string place(const std::string& buffer, DataType type, const std::vector<Expr>& indices) const {
+    return type.is_vector() ? cuda_vector(buffer, type, indices, names_) : cuda_element(buffer, indices, names_);
+  }
+
+  // What memory holds, or zeros where a condition of all lanes fails.
+  struct MaybeLoad {
+    Expr load, condition;
+  };
+  static MaybeLoad maybe_load(const Expr& e) {
+    const auto is_load = [](const Expr& x) { return x.op() == Op::kLoad && !x->predicated; };
+    if (is_load(e)) return {e, Expr()};
+    if (e.op() != Op::kSelect || e.arg(0).type().is_vector() || !is_load(e.arg(1))) return {};
+    const Expr& other = e.arg(2).op() == Op::kBroadcast ? e.arg(2).arg(0) : e.arg(2);
+    const bool zeros = other.op() == Op::kFloatImm && other->number == 0;
+    return zeros ? MaybeLoad{e.arg(1), e.arg(0)} : MaybeLoad{};
   }
 
   void vector_store(const Stmt& s) {
@@ -271,10 +390,24 @@ class KernelEmitter {
   // Operands that a select may not touch are left to it.
   void prepare(const Expr& e) {
     if (names_.evaluated.contains(&*e)) return;
-    if (e.op() == Op::kSelect) return prepare(e.arg(0));
+    if (e.op() == Op::kSelect) {
+      prepare(e.arg(0));
+      return prepare_maybe_load(e);
+    }
     for (const Expr& arg : e->args) prepare(arg);
     if (e.op() == Op::kLoad && e.type().is_vector() && !e->predicated) return prepare_load(e);
     if (is_lane_reduction(e.op())) prepare_reduction(e);
+  }
+
+  void prepare_maybe_load(const Expr& e) {
+    const MaybeLoad from = maybe_load(e);
+    if (!from.load || !e.type().is_vector()) return;
+    const std::string whole = cuda_vector(from.load->name, from.load.type(), from.load->args, names_);
+    if (whole.empty()) return;
+    const std::string name = fresh();
+    line("{} {} = {{}};", cuda_type(e.type()), name);
+    line("if ({}) {} = {};", cuda_expr(from.condition, names_), name, whole);
+    names_.evaluated[&*e] = name;
   }
 
   void prepare_load(const Expr& e) {
@@ -326,7 +459,8 @@ class KernelEmitter {
   std::string text_;
   int64_t shared_ = 0;  // bytes in use
   bool has_threads_ = false;
-  bool in_group_ = false;
+  const ThreadGroup* group_ = nullptr;  // at hand
+  bool fills_ahead_ = false;            // the buffers of a pipelined loop
   int depth_ = 1;
   int counter_ = 0;
 };

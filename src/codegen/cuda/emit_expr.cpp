@@ -39,6 +39,25 @@ __device__ inline float tw_bf16_to_f32(unsigned short x) { return __uint_as_floa
 __device__ inline unsigned short tw_f32_to_bf16(float x) {
   unsigned short y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y;
 }
+// D[16, 8] += A[16, 16] * B[16, 8] by a warp; each lane holds its part of them as the instruction wants it.
+__device__ inline void tw_mma_f16(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+__device__ inline void tw_mma_bf16(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+__device__ inline unsigned tw_pair(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }
+// N bytes of device memory on their way to the block's shared memory, or zeros where they are not wanted.
+template <int N> __device__ inline void tw_copy_async(void* to, const void* from, bool wanted) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  if constexpr (N == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(at), "l"(from), "r"(wanted ? N : 0) : "memory");
+  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" : : "r"(at), "l"(from), "n"(N), "r"(wanted ? N : 0) : "memory");
+}
+__device__ inline void tw_copies_begun() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+// Waits until no more than the last N groups of copies are under way.
+template <int N> __device__ inline void tw_copies_done() { asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory"); }
 // N elements; whole ones move in accesses of up to 16 bytes.
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) tw_vec { T v[N]; };
 template <typename T> __device__ inline T tw_shuffle(T x, int distance) {

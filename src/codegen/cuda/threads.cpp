@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "core/model_units.h"
@@ -118,38 +119,28 @@ bool tells_thread(const Expr& index, const ThreadGroup& group) {
   return any && only;
 }
 
-// The value of each index for every thread of a group.
-std::vector<std::vector<int64_t>> values_of(const std::vector<Expr>& indices, const ThreadGroup& group) {
-  std::vector<std::vector<int64_t>> all;
-  const Analyzer analyzer;
-  for (int64_t thread = 0; thread < group.threads; ++thread) {
-    const VarMap values = thread_values(group, thread);
-    std::vector<int64_t> row;
-    for (const Expr& index : indices) {
-      const Expr value = analyzer.simplify(substitute(index, values));
-      TW_CHECK(value.op() == Op::kIntImm, "{} is no number", to_string(value));
-      row.push_back(value->value);
-    }
-    all.push_back(std::move(row));
-  }
-  return all;
-}
+// A use of a buffer by the threads of a group for which the guards hold.
+struct Access {
+  const ThreadGroup* group;
+  std::vector<Expr> indices, guards;
+};
 
-// Finds the dims of one buffer that tell the thread, and checks that all loops agree on who uses what.
-class OwnerFinder {
+// All uses of one buffer inside thread loops.
+class AccessFinder {
  public:
-  explicit OwnerFinder(const loop::Buffer& buffer) : buffer_(buffer) {}
+  explicit AccessFinder(const loop::Buffer& buffer) : buffer_(buffer) {}
 
-  std::vector<bool> run(const Stmts& scope) {
+  std::vector<Access> run(const Stmts& scope) {
     groups(scope);
-    return dims_.value_or(std::vector<bool>(buffer_.shape.size(), false));
+    return std::move(found_);
   }
 
  private:
   void groups(const Stmts& stmts) {
     for (const Stmt& s : stmts) {
       if (loop::is_thread_loop(s)) {
-        accesses(thread_group(s));
+        groups_.push_back(std::make_unique<ThreadGroup>(thread_group(s)));
+        statements(groups_.back()->body());
       } else {
         groups(s->body);
         groups(s->otherwise);
@@ -157,45 +148,76 @@ class OwnerFinder {
     }
   }
 
-  void accesses(const ThreadGroup& group) {
-    seen_.clear();
-    loop::visit(group.body(), [&](const Stmt& s) {
-      if (s->kind == StmtKind::kStore && s->buffer == buffer_.name) access(s->indices, group);
-    });
-    loop::visit_exprs(group.body(), [&](const Expr& whole) {
-      visit(whole, [&](const Expr& e) {
-        if (e.op() != Op::kLoad || e->name != buffer_.name) return;
-        access({e->args.begin(), e->args.begin() + static_cast<ptrdiff_t>(buffer_.shape.size())}, group);
-      });
+  void statements(const Stmts& stmts) {
+    for (const Stmt& s : stmts) {
+      for (const Expr& index : s->indices) loads(index);
+      for (const Expr& e : {s->value, s->predicate}) {
+        if (e) loads(e);
+      }
+      if (s->kind == StmtKind::kStore && s->buffer == buffer_.name) add(s->indices);
+      const bool is_if = s->kind == StmtKind::kIf;
+      if (is_if) guards_.push_back(s->predicate);
+      statements(s->body);
+      if (is_if) guards_.back() = logical_not(s->predicate);
+      statements(s->otherwise);
+      if (is_if) guards_.pop_back();
+    }
+  }
+
+  void loads(const Expr& whole) {
+    visit(whole, [&](const Expr& e) {
+      if (e.op() != Op::kLoad || e->name != buffer_.name) return;
+      add({e->args.begin(), e->args.begin() + static_cast<ptrdiff_t>(buffer_.shape.size())});
     });
   }
 
-  void access(const std::vector<Expr>& indices, const ThreadGroup& group) {
-    std::vector<bool> dims;
+  void add(std::vector<Expr> indices) { found_.push_back({groups_.back().get(), std::move(indices), guards_}); }
+
+  const loop::Buffer& buffer_;
+  std::vector<std::unique_ptr<ThreadGroup>> groups_;
+  std::vector<Expr> guards_;
+  std::vector<Access> found_;
+};
+
+// Checks that each element of a buffer, as far as `dims` tell it, is used by one thread.
+class OwnerCheck {
+ public:
+  OwnerCheck(const loop::Buffer& buffer, const std::vector<bool>& dims) : buffer_(buffer), dims_(dims) {}
+
+  void add(const Access& access) {
     std::vector<Expr> telling;
     std::string text;
-    for (const Expr& index : indices) {
-      dims.push_back(tells_thread(index, group));
-      if (!dims.back()) continue;
-      telling.push_back(index);
-      text += to_string(index) + ",";
+    for (size_t d = 0; d < dims_.size(); ++d) {
+      if (!dims_[d]) continue;
+      telling.push_back(access.indices[d]);
+      text += to_string(access.indices[d]) + ",";
     }
-    TW_CHECK(!dims_ || *dims_ == dims, "threads use {} by different dims", buffer_.name);
-    dims_ = dims;
-    if (seen_.insert(text).second) agree(values_of(telling, group));
+    for (const Expr& guard : access.guards) text += to_string(guard) + ",";
+    if (!seen_.insert(std::move(text)).second) return;
+    for (int64_t thread = 0; thread < access.group->threads; ++thread) {
+      const VarMap values = thread_values(*access.group, thread);
+      const auto fails = [&](const Expr& guard) { return analyzer_.simplify(substitute(guard, values)).is_int(0); };
+      if (std::ranges::none_of(access.guards, fails)) agree(thread, telling, values);
+    }
   }
 
-  void agree(const std::vector<std::vector<int64_t>>& elements) {
-    for (size_t thread = 0; thread < elements.size(); ++thread) {
-      const auto [known, is_new] = owner_.try_emplace(elements[thread], thread);
-      TW_CHECK(known->second == thread, "threads {} and {} use one element of {}", known->second, thread, buffer_.name);
+ private:
+  void agree(int64_t thread, const std::vector<Expr>& telling, const VarMap& values) {
+    std::vector<int64_t> element;
+    for (const Expr& index : telling) {
+      const Expr value = analyzer_.simplify(substitute(index, values));
+      TW_CHECK(value.op() == Op::kIntImm, "{} of {} tells a thread and more", to_string(index), buffer_.name);
+      element.push_back(value->value);
     }
+    const auto [known, is_new] = owner_.try_emplace(element, thread);
+    TW_CHECK(known->second == thread, "threads {} and {} use one element of {}", known->second, thread, buffer_.name);
   }
 
   const loop::Buffer& buffer_;
-  std::optional<std::vector<bool>> dims_;
-  std::set<std::string> seen_;  // of one group
-  std::map<std::vector<int64_t>, size_t> owner_;
+  const std::vector<bool>& dims_;
+  const Analyzer analyzer_;
+  std::set<std::string> seen_;
+  std::map<std::vector<int64_t>, int64_t> owner_;
 };
 
 }  // namespace
@@ -241,6 +263,16 @@ std::optional<Combination> combination_of(const ThreadGroup& group) {
   return found;
 }
 
-std::vector<bool> thread_dims(const loop::Buffer& buffer, const Stmts& scope) { return OwnerFinder(buffer).run(scope); }
+std::vector<bool> thread_dims(const loop::Buffer& buffer, const Stmts& scope) {
+  AccessFinder finder(buffer);
+  const std::vector<Access> accesses = finder.run(scope);
+  std::vector<bool> dims(buffer.shape.size(), false);
+  for (const Access& a : accesses) {
+    for (size_t d = 0; d < dims.size(); ++d) dims[d] = dims[d] || tells_thread(a.indices[d], *a.group);
+  }
+  OwnerCheck check(buffer, dims);
+  for (const Access& a : accesses) check.add(a);
+  return dims;
+}
 
 }  // namespace tw::codegen

@@ -98,7 +98,7 @@ class BlockRows {
     for (const te::Compute& c : program_.computes) {
       if (keeps_row(c) && in_registers_) out_.constant_layouts[c.name()] = kept;
     }
-    for (const std::string& input : held_inputs_) out_.schedule.cache_read(input, {}, kept);
+    for (const std::string& input : held_inputs_) out_.schedule.cache_read(input, {}).layout(input + ".cache", kept);
     const std::string tile = cut_output();
     const loop::Scope scope = in_registers_ ? loop::Scope::kRegister : loop::Scope::kStack;
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {

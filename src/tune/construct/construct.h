@@ -79,6 +79,9 @@ Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& ta
 Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo& target);
 /// Element-wise stages that read across their output's order, for the same devices (block_transpose.cpp).
 Result<Candidates> construct_block_transpose(const GroupTask& task, const TargetInfo& target);
+/// Sums of products for the same devices: tiles of sums in registers, operands through shared memory
+/// (block_contraction.cpp).
+Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target);
 /// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
 /// (point.cpp).
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);

@@ -79,7 +79,7 @@ int64_t row_count(const Contraction& match) {
   return rows;
 }
 
-// The stage that cache_read makes of `source` under `layout`: its name, type and loops.
+// The stage that copies `source` to `layout`: its name, type and loops.
 te::Compute packed_copy(const te::Tensor& source, const Layout& layout) {
   te::Compute copy;
   copy.outputs = {{source.name + ".cache", source.type, layout.storage_shape(source.shape)}};
@@ -112,7 +112,7 @@ Panels place_b(const ContractionProblem& problem, const ContractionTiling& tilin
     return {b, line, std::nullopt, false, streams};
   }
   if (row_count(problem.match) < kPackMinimumRows) return {};
-  out.schedule.cache_read(b, {problem.match.compute->name()}, *layout);
+  out.schedule.cache_read(b, {problem.match.compute->name()}).layout(b + ".cache", *layout);
   te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
   return {copy.name(), line, std::move(copy), false, streams};
 }

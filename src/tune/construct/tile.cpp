@@ -11,6 +11,7 @@ namespace tw::tune {
 namespace {
 
 constexpr double kLoopSlots = 0.7;       // loop control of one reduction step, in FMA slots
+constexpr double kWaitSlots = 1.1;       // that the sums of a step cover for each of their latency: operands come late
 constexpr double kConflictSlots = 0.35;  // per row beyond the free ways of an L1 set
 constexpr int64_t kBusyWays = 2;         // of a set in L1: they hold B and C
 constexpr double kLoadSlots = 0.1;       // what a load costs besides its own slot: queues, a busy hyperthread
@@ -42,7 +43,7 @@ double step_slots(int64_t rows, int64_t vectors, const TileProblem& p, const Tar
   const double fmas = p.product.slots * static_cast<double>(rows * vectors) + p.operand_slots * loads;
   const int64_t free_ways = target.levels.empty() ? rows : target.levels.front().ways - kBusyWays;
   const double conflicts = kConflictSlots * std::max<int64_t>(0, set_conflicts(rows, p.row_stride, target) - free_ways);
-  return std::max({fmas, loads, kLatencySlots}) + kLoadSlots * loads + kLoopSlots + conflicts +
+  return std::max({fmas, loads, kWaitSlots * kLatencySlots}) + kLoadSlots * loads + kLoopSlots + conflicts +
          kVisitSlots / static_cast<double>(p.steps);
 }
 

@@ -34,7 +34,7 @@ void place_input(const te::Program& program, const WinogradStages& stages, const
   }
   order.push_back(channel);
   const Layout layout = Layout().reorder(order);
-  s.cache_read(x.name, {rows.name()}, layout);
+  s.cache_read(x.name, {rows.name()}).layout(x.name + ".cache", layout);
   te::Compute copy;
   copy.outputs = {{x.name + ".cache", x.type, layout.storage_shape(x.shape)}};
   for (size_t d = 0; d < x.shape.size(); ++d) copy.axes.push_back({fmt::format("i{}", d), copy.outputs[0].shape[d]});

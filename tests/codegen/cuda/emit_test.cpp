@@ -1,7 +1,8 @@
 // The text of kernels: what threads share, own and combine, and what whole vectors move. What the loops compute is
-// checked on the interpreter (tests/tune/construct_test.cpp); NVRTC compiles the text where it is installed.
+// checked on the interpreter (tests/tune/construct_block_test.cpp); NVRTC compiles the text where it is installed.
 #include "codegen/cuda/emit.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "codegen/cuda/nvrtc.h"
@@ -66,6 +67,78 @@ TEST(EmitCuda, ThreadsOfOneTileShareStackBuffers) {
   EXPECT_EQ(source.kernels[0].shared_bytes, 256);
   EXPECT_TRUE(holds(source.text, "__syncthreads();"));
   EXPECT_EQ(source.text.find("__syncthreads();"), source.text.rfind("__syncthreads();")) << "none after the last loop";
+}
+
+// Rows of A by rows of B: `steps` of a step.
+loop::Program matrix_step(const std::string& b_element, int steps = 16) {
+  const std::string each = "for {0} in 8 threads {{ for {1} in 4 threads {{ {2} }} }} ";
+  const std::string sum = fmt::format(
+      "for h in 2 matrix {{ for c in 2 matrix {{ for s in {} matrix {{ d[r, h, p, c] = "
+      "fma(cast<f32>(A[((h * 8) + r), s]), cast<f32>({}), d[r, h, p, c]) }} }} }}",
+      steps, b_element);
+  std::string zeros, stores;
+  for (int i = 0; i < 4; ++i) {
+    zeros += fmt::format("d[r0, {}, p0, {}] = 0:f32 ", i / 2, i % 2);
+    stores += fmt::format("Y[({} + r1), ((p1 * 2) + {})] = d[r1, {}, p1, {}] ", i / 2 * 8, i % 2, i / 2, i % 2);
+  }
+  return program("alloc d: f32[8, 2, 4, 2] register { " + fmt::format(fmt::runtime(each), "r0", "p0", zeros) +
+                     fmt::format(fmt::runtime(each), "r", "p", sum) +
+                     fmt::format(fmt::runtime(each), "r1", "p1", stores) + "}",
+                 "(A: f16[16, 16] param, B: f16[16, 16] param, Y: f32[16, 8] param written)");
+}
+
+TEST(EmitCuda, AMatrixStepIsOneInstruction) {
+  const CudaSource source = emitted(matrix_step("B[((p * 2) + c), s]"));
+  EXPECT_TRUE(holds(source.text,
+                    "tw_mma_f16(v0[0], v0[1], v0[1 * 2], v0[1 * 2 + 1], "
+                    "tw_bits<unsigned>(*(tw_vec<unsigned short, 2>*)&p0["));
+  // B's columns are told by what tells A's rows.
+  EXPECT_TRUE(holds(source.text, "tw_bits<unsigned>(*(tw_vec<unsigned short, 2>*)&p1[v3 * 16 + (v4 * 2)])"))
+      << source.text;
+}
+
+TEST(EmitCuda, PairsAcrossRowsAreTwoElements) {
+  EXPECT_TRUE(holds(emitted(matrix_step("B[s, ((p * 2) + c)]")).text, "tw_pair(p1["));
+}
+
+TEST(EmitCuda, OtherMatrixStepsAreRefused) {
+  EXPECT_THROW(emit_cuda(matrix_step("B[((p * 2) + c), s]", 8)), InternalError);
+  EXPECT_THROW(emit_cuda(matrix_step("B[((r * 2) + c), s]")), InternalError);
+}
+
+// Sums of rows that threads fetch in groups of 4 elements, or one by one from another order, three rows at once.
+loop::Program pipelined(const std::string& element) {
+  return program(
+      "alloc sum: f32[128, 4] register { for a in 128 threads { sum[a, ramp(0, 1, 4)] = broadcast(0:f32, 4) } "
+      "for k in 5 pipelined(3) { alloc s: f32[512] stack { "
+      "for i in 128 threads { s[ramp((i * 4), 1, 4)] = " +
+          element +
+          " } "
+          "for j in 128 threads { sum[j, ramp(0, 1, 4)] = (sum[j, ramp(0, 1, 4)] + s[ramp((508 - (j * 4)), 1, 4)]) } } "
+          "} "
+          "for b in 128 threads { Y[t, ramp((b * 4), 1, 4)] = sum[b, ramp(0, 1, 4)] } }",
+      "(X: f32[5, 1024] param, Y: f32[2, 512] param written)");
+}
+
+TEST(EmitCuda, PipelinedLoopsCopyAhead) {
+  const CudaSource source = emitted(pipelined("X[k, ramp((i * 4), 1, 4)]"));
+  EXPECT_EQ(source.kernels[0].shared_bytes, 3 * 512 * 4);
+  EXPECT_TRUE(holds(source.text, " = -2; "));
+  EXPECT_TRUE(holds(source.text, "tw_copies_done<1>();"));
+  EXPECT_TRUE(holds(source.text, "tw_copy_async<16>(&*(tw_vec<float, 4>*)&"));
+  const CudaSource guarded = emitted(pipelined("select((k < 4), X[k, ramp((i * 4), 1, 4)], broadcast(0:f32, 4))"));
+  EXPECT_TRUE(holds(guarded.text, " < 4))"));
+  EXPECT_TRUE(holds(guarded.text, "tw_copy_async<16>("));
+}
+
+// What is computed on the way is stored by the threads themselves.
+TEST(EmitCuda, PipelinedLoopsStoreWhatIsNoCopy) {
+  const CudaSource source = emitted(pipelined("(X[k, ramp((i * 4), 1, 4)] + X[k, ramp((i * 4), 1, 4)])"));
+  EXPECT_EQ(source.text.find("tw_copy_async"), std::string::npos) << source.text;
+}
+
+TEST(EmitCuda, APipelinedLoopFillsFromWhatItDoesNotWrite) {
+  EXPECT_THROW(loop::verify(pipelined("sum[i, ramp(0, 1, 4)]")), InternalError);
 }
 
 constexpr const char* kRowMaximum =

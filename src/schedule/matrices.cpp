@@ -1,0 +1,180 @@
+// The primitive kMatrices: a sum of products as the product of two matrices, whatever the indices of its operands. Of a
+// convolution the left one is what im2col gathers (Chellapilla, Puri, Simard 2006); it is a stage, so that a schedule
+// decides where its elements lie and for how long.
+#include <algorithm>
+
+#include "schedule/contraction.h"
+#include "schedule/stage.h"
+#include "support/error.h"
+#include "support/math.h"
+
+namespace tw::schedule {
+namespace {
+
+// Axes that count as one index, the last one fastest.
+struct Digits {
+  std::vector<te::Axis> axes;
+  int64_t multiple = 1;  // zeros fill the matrices up to a multiple of this
+
+  int64_t extent() const {
+    int64_t all = 1;
+    for (const te::Axis& axis : axes) all *= axis.extent;
+    return all;
+  }
+  int64_t padded() const { return ceil_div(extent(), multiple) * multiple; }
+
+  Expr number() const {
+    Expr all = int_imm(0);
+    for (const te::Axis& axis : axes) all = all * int_imm(axis.extent) + axis.var();
+    return all;
+  }
+
+  // Adds the value that each axis has in the number `index`.
+  void take_apart(const Expr& index, VarMap& values) const {
+    Expr rest = index;
+    for (size_t i = axes.size(); i-- > 0;) {
+      const Expr extent = int_imm(axes[i].extent);
+      values[axes[i].name] = i == 0 ? rest : floor_mod(rest, extent);
+      rest = floor_div(rest, extent);
+    }
+  }
+
+  bool used_by(const Expr& e) const {
+    return std::ranges::any_of(axes, [&](const te::Axis& a) { return a.extent > 1 && uses_var(e, a.name); });
+  }
+};
+
+struct Roles {
+  Digits rows, columns, steps;
+  std::optional<Digits> batch;
+};
+
+// "i0$i2": these of `known`, each of which has one place in all roles.
+Digits take_digits(const std::string& names, std::vector<te::Axis>& known, int64_t multiple) {
+  Digits digits{{}, multiple};
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find('$', begin), names.size());
+    const std::string name = names.substr(begin, end - begin);
+    const auto axis = std::ranges::find(known, name, &te::Axis::name);
+    if (axis == known.end()) throw UserError(fmt::format("no axis {} is left", name));
+    digits.axes.push_back(*axis);
+    known.erase(axis);
+    begin = end + 1;
+  }
+  return digits;
+}
+
+Roles roles_of(const te::Compute& c, const Primitive& p) {
+  std::vector<te::Axis> axes = c.axes, reductions = c.reduce_axes;
+  Roles roles;
+  roles.rows = take_digits(p.loops[0], axes, p.factors[0]);
+  roles.columns = take_digits(p.loops[1], axes, p.factors[1]);
+  roles.steps = take_digits(p.loops[2], reductions, p.factors[2]);
+  if (p.loops.size() > 3) roles.batch = take_digits(p.loops[3], axes, 1);
+  if (!axes.empty() || !reductions.empty()) throw UserError(fmt::format("some axes of {} have no role", c.name()));
+  return roles;
+}
+
+bool is_zero(const Expr& e) {
+  return (e.op() == Op::kFloatImm && e->number == 0) || (e.op() == Op::kIntImm && e->value == 0);
+}
+
+// What is stored of an operand: conversions of 16-bit floats, around or inside a guard, are left to the product.
+Expr stored(const Expr& e) {
+  if (e.op() == Op::kCast && e.arg(0).type().is_half()) return stored(e.arg(0));
+  if (e.op() == Op::kSelect && is_zero(e.arg(2))) {
+    const Expr inner = stored(e.arg(1));
+    return select(e.arg(0), inner, imm(inner.type(), 0));
+  }
+  return e;
+}
+
+// `value` where `condition` holds, else 0; null conditions hold always.
+Expr zero_unless(const Expr& condition, const Expr& value) {
+  if (!condition) return value;
+  if (value.op() == Op::kSelect && is_zero(value.arg(2)))
+    return select(condition && value.arg(0), value.arg(1), value.arg(2));
+  return select(condition, value, imm(value.type(), 0));
+}
+
+Expr both(const Expr& a, const Expr& b) { return !a ? b : !b ? a : a && b; }
+
+// One matrix: the operand at [batch, line, step], zeros in what fills it up.
+te::Compute matrix(const te::Tensor& name, const Roles& roles, const Digits& lines, const Expr& operand,
+                   const Expr& condition) {
+  te::Compute out;
+  VarMap values;
+  Expr inside;
+  const auto add = [&](const Digits& digits) {
+    const te::Axis axis{fmt::format("i{}", out.axes.size()), digits.padded()};
+    out.axes.push_back(axis);
+    digits.take_apart(axis.var(), values);
+    if (digits.padded() != digits.extent()) inside = both(inside, axis.var() < int_imm(digits.extent()));
+  };
+  if (roles.batch) add(*roles.batch);
+  add(lines);
+  add(roles.steps);
+  const Expr guard = condition ? both(inside, substitute(condition, values)) : inside;
+  out.body = {zero_unless(guard, substitute(stored(operand), values))};
+  out.outputs = {{name.name, out.body[0].type(), {}}};
+  for (const te::Axis& axis : out.axes) out.outputs[0].shape.push_back(axis.extent);
+  return out;
+}
+
+te::Compute product(const State& state, const te::Compute& sum, const te::Compute& lhs, const te::Compute& rhs) {
+  te::Compute out;
+  out.axes = lhs.axes;
+  out.axes.back() = {fmt::format("i{}", out.axes.size() - 1), rhs.axes[rhs.axes.size() - 2].extent};
+  out.reduce_axes = {{"r0", lhs.axes.back().extent}};
+  out.combiner = sum.combiner;
+  Shape shape;
+  for (const te::Axis& axis : out.axes) shape.push_back(axis.extent);
+  const te::Tensor& original = sum.outputs[0];
+  out.outputs = {fresh_tensor(state, {sum.name() + ".acc", original.type, shape})};
+  const auto read = [&](const te::Compute& operand, size_t line) {
+    std::vector<Expr> indices;
+    for (size_t d = 0; d + 2 < operand.axes.size(); ++d) indices.push_back(out.axes[d].var());
+    indices.push_back(out.axes[line].var());
+    indices.push_back(var("r0"));
+    return cast(original.type, operand.outputs[0](indices));
+  };
+  out.body = {read(lhs, out.axes.size() - 2) * read(rhs, out.axes.size() - 1)};
+  return out;
+}
+
+}  // namespace
+
+void apply_matrices(State& state, const Primitive& p) {
+  te::Program program = current_program(state);
+  const auto at = std::ranges::find(program.computes, p.stage, [](const te::Compute& c) { return c.name(); });
+  if (at == program.computes.end()) throw UserError(fmt::format("no stage {}", p.stage));
+  te::Compute& sum = *at;
+  const bool sums = sum.is_reduction() && sum.combiner.kind == te::CombinerKind::kSum && sum.body.size() == 1;
+  const Expr term = sums ? summed_term(sum.body[0]) : Expr();
+  if (!sums || term.op() != Op::kMul || !term.type().is_float())
+    throw UserError(fmt::format("stage {} is no sum of float products", p.stage));
+  const Roles roles = roles_of(sum, p);
+  const Expr condition = term.same(sum.body[0]) ? Expr() : sum.body[0].arg(0);
+  const bool swapped = roles.columns.used_by(term.arg(0)) || roles.rows.used_by(term.arg(1));
+  const Expr left = term.arg(swapped ? 1 : 0), right = term.arg(swapped ? 0 : 1);
+  if (roles.columns.used_by(left) || roles.rows.used_by(right))
+    throw UserError(fmt::format("an operand of {} uses both rows and columns", p.stage));
+  if (condition && (roles.columns.used_by(condition) || roles.rows.used_by(condition)))
+    throw UserError(fmt::format("which products {} sums depends on its rows or columns", p.stage));
+
+  const auto named = [&](const char* suffix) { return fresh_tensor(state, {p.stage + suffix, left.type(), {}}); };
+  te::Compute lhs = matrix(named(".lhs"), roles, roles.rows, left, condition);
+  te::Compute rhs = matrix(named(".rhs"), roles, roles.columns, right, Expr());
+  te::Compute acc = product(state, sum, lhs, rhs);
+  std::vector<Expr> element;
+  if (roles.batch) element.push_back(roles.batch->number());
+  element.push_back(roles.rows.number());
+  element.push_back(roles.columns.number());
+  sum.body = {acc.outputs[0](element)};
+  sum.reduce_axes.clear();
+  sum.combiner = {};
+  program.computes.insert(at, {std::move(lhs), std::move(rhs), std::move(acc)});
+  refresh(state, program, {p.stage});
+}
+
+}  // namespace tw::schedule

@@ -1,0 +1,204 @@
+// The primitives that rewrite the maths of stages, before their loops are cut: copies, layouts, partial sums.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "schedule/stage.h"
+#include "support/error.h"
+#include "support/math.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+
+namespace tw::schedule {
+namespace {
+
+// A region holds what its readers read when the stage was attached: their bodies may not change after that.
+void check_attached(const State& state, const te::Program& program) {
+  for (const Stage& producer : state.stages) {
+    if (producer.is_root()) continue;
+    for (const te::Compute& compute : program.computes) {
+      if (te::reads_of(compute, producer.compute.outputs).empty()) continue;
+      const auto same = [](const Expr& a, const Expr& b) { return equal(a, b); };
+      const auto old = std::find_if(state.stages.begin(), state.stages.end(),
+                                    [&](const Stage& s) { return s.name() == compute.name(); });
+      if (old == state.stages.end() ||
+          !std::equal(compute.body.begin(), compute.body.end(), old->compute.body.begin(), same)) {
+        throw UserError(fmt::format("stage {} is attached at {} {} already; compute_at comes after this",
+                                    producer.name(), producer.consumer, producer.at_loop));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed) {
+  check_attached(state, program);
+  std::vector<Stage> stages;
+  for (const te::Compute& compute : program.computes) {
+    const bool is_changed = std::find(changed.begin(), changed.end(), compute.name()) != changed.end();
+    const auto old = std::find_if(state.stages.begin(), state.stages.end(),
+                                  [&](const Stage& s) { return s.name() == compute.name(); });
+    if (old == state.stages.end() || is_changed) {
+      if (old != state.stages.end() && (old->has_loop_primitives || !old->is_root())) {
+        throw UserError(fmt::format("stage {} has loop primitives before one that changes its body", compute.name()));
+      }
+      Stage fresh = make_stage(compute);
+      stages.push_back(std::move(fresh));
+      continue;
+    }
+    Stage kept = *old;
+    kept.compute = compute;
+    stages.push_back(std::move(kept));
+  }
+  state.program = program;
+  state.stages = std::move(stages);
+}
+
+te::Program current_program(const State& state) {
+  te::Program program = state.program;
+  program.computes.clear();
+  for (const Stage& stage : state.stages) program.computes.push_back(stage.compute);
+  return program;
+}
+
+te::Tensor fresh_tensor(const State& state, te::Tensor tensor) {
+  for (const Stage& s : state.stages) {
+    if (s.name() == tensor.name) throw UserError(fmt::format("a stage {} exists already", tensor.name));
+  }
+  return tensor;
+}
+
+namespace {
+
+std::vector<Expr> axis_vars(const std::vector<te::Axis>& axes) {
+  std::vector<Expr> vars;
+  for (const te::Axis& axis : axes) vars.push_back(axis.var());
+  return vars;
+}
+
+te::Compute copy_of(const te::Tensor& source, const te::Tensor& target) {
+  te::Compute copy;
+  for (size_t d = 0; d < source.shape.size(); ++d) copy.axes.push_back({fmt::format("i{}", d), source.shape[d]});
+  copy.outputs = {target};
+  copy.body = {source(axis_vars(copy.axes))};
+  return copy;
+}
+
+void rename_reads(te::Compute& compute, const std::string& from, const std::string& to) {
+  for (Expr& body : compute.body) {
+    body = rewrite(body, [&](const Expr& e) -> Expr {
+      if (e.op() != Op::kLoad || e->name != from) return Expr();
+      ExprNode node = *e;
+      node.name = to;
+      return Expr(std::make_shared<const ExprNode>(std::move(node)));
+    });
+  }
+}
+
+te::Tensor readable(const te::Program& program, const std::string& name) {
+  const auto known = [&](const te::Tensor& t) { return t.name == name; };
+  if (std::none_of(program.inputs.begin(), program.inputs.end(), known) && program.find_compute(name) == nullptr) {
+    throw UserError(fmt::format("cache_read: no tensor {}", name));
+  }
+  return program.tensor(name);
+}
+
+Layout fitting_layout(const std::string& text, const Shape& shape) {
+  const Layout layout = parse_layout(text);
+  try {
+    layout.storage_shape(shape);
+  } catch (const InternalError& error) {
+    throw UserError(fmt::format("the layout does not fit the shape [{}]", fmt::join(shape, ", ")));
+  }
+  return layout;
+}
+
+}  // namespace
+
+void apply_cache_write(State& state, const Primitive& p) {
+  te::Program program = current_program(state);
+  const auto at = std::find_if(program.computes.begin(), program.computes.end(),
+                               [&](const te::Compute& c) { return c.name() == p.stage; });
+  if (at == program.computes.end() || at->outputs.size() != 1)
+    throw UserError(fmt::format("cache_write: no stage {} with one output", p.stage));
+  const te::Tensor original = at->outputs[0];
+  const te::Tensor accumulator = fresh_tensor(state, {p.stage + ".acc", original.type, original.shape});
+  at->outputs = {accumulator};
+  program.computes.insert(at + 1, copy_of(accumulator, original));
+  refresh(state, program, {p.stage});
+}
+
+void apply_cache_read(State& state, const Primitive& p) {
+  te::Program program = current_program(state);
+  const te::Tensor source = readable(program, p.stage);
+  const te::Tensor cache = fresh_tensor(state, {p.stage + ".cache", source.type, source.shape});
+  std::vector<std::string> changed;
+  auto first = program.computes.end();
+  for (auto c = program.computes.begin(); c != program.computes.end(); ++c) {
+    const bool wanted = p.loops.empty() || std::find(p.loops.begin(), p.loops.end(), c->name()) != p.loops.end();
+    if (!wanted || te::count_reads(*c, source.name) == 0) continue;
+    rename_reads(*c, source.name, cache.name);
+    changed.push_back(c->name());
+    if (first == program.computes.end()) first = c;
+  }
+  if (changed.empty()) throw UserError(fmt::format("cache_read: nothing reads {}", p.stage));
+  program.computes.insert(first, copy_of(source, cache));
+  refresh(state, program, changed);
+}
+
+void apply_rfactor(State& state, const Primitive& p) {
+  te::Program program = current_program(state);
+  const auto at = std::find_if(program.computes.begin(), program.computes.end(),
+                               [&](const te::Compute& c) { return c.name() == p.stage; });
+  if (at == program.computes.end() || at->outputs.size() != 1)
+    throw UserError(fmt::format("rfactor: no stage {} with one output", p.stage));
+  te::Compute& original = *at;
+  const auto axis = std::find_if(original.reduce_axes.begin(), original.reduce_axes.end(),
+                                 [&](const te::Axis& r) { return r.name == p.loops.at(0); });
+  if (axis == original.reduce_axes.end())
+    throw UserError(fmt::format("rfactor: {} has no reduction axis {}", p.stage, p.loops.at(0)));
+  const int64_t factor = p.factors.at(0);
+  const std::string lane = fmt::format("i{}", original.axes.size());
+
+  te::Compute partial = original;
+  te::Tensor rf = original.outputs[0];
+  rf.name = p.stage + ".rf";
+  rf.shape.push_back(factor);
+  fresh_tensor(state, rf);
+  partial.outputs = {rf};
+  partial.axes.push_back({lane, factor});
+  te::Axis& outer = partial.reduce_axes[axis - original.reduce_axes.begin()];
+  const int64_t extent = outer.extent;
+  outer.extent = ceil_div(extent, factor);
+  if (!p.option.empty() && p.option != "blocks") throw UserError(fmt::format("rfactor: unknown option '{}'", p.option));
+  const Expr point =
+      p.option.empty() ? outer.var() * int_imm(factor) + var(lane) : var(lane) * int_imm(outer.extent) + outer.var();
+  partial.body[0] = substitute(partial.body[0], {{outer.name, point}});
+  if (extent % factor != 0)
+    partial.body[0] = select(point < int_imm(extent), partial.body[0], original.combiner.identity.at(0));
+
+  te::Compute total = original;
+  total.reduce_axes = {{"r0", factor}};
+  std::vector<Expr> indices = axis_vars(total.axes);
+  indices.push_back(var("r0"));
+  total.body = {rf(indices)};
+  *at = total;
+  program.computes.insert(at, partial);
+  refresh(state, program, {p.stage});
+}
+
+void apply_layout(State& state, const Primitive& p) {
+  const te::Program program = current_program(state);
+  const te::Compute* producer = program.find_compute(p.stage);
+  if (producer == nullptr || program.is_output(p.stage) || producer->outputs.size() > 1)
+    throw UserError(fmt::format("layout: {} is no tensor between two stages", p.stage));
+  std::vector<std::string> changed = {producer->name()};
+  for (const te::Compute& c : program.computes) {
+    if (te::count_reads(c, p.stage) > 0) changed.push_back(c.name());
+  }
+  const Layout layout = fitting_layout(p.option, program.tensor(p.stage).shape);
+  refresh(state, te::apply_layouts(program, {{p.stage, layout}}, {}, te::Indices::kComposed), changed);
+}
+
+}  // namespace tw::schedule

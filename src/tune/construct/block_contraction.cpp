@@ -1,0 +1,370 @@
+// Sums of products on devices whose tiles have threads: matrix products, convolutions, their batched and grouped forms.
+// Every one becomes a product of two matrices (kMatrices). A tile of sums lies in registers; its operands pass through
+// memory that its threads share, a block of steps at a time, with whatever padding and gathering their maths says done
+// on the way.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "expr/affine.h"
+#include "schedule/contraction.h"
+#include "schedule/stages.h"
+#include "support/math.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+#include "tune/construct/block_tile.h"
+#include "tune/construct/construct.h"
+#include "tune/construct/contraction_operands.h"
+
+namespace tw::tune {
+namespace {
+
+using schedule::Contraction;
+
+constexpr int64_t kMostUnrolled = 16;
+constexpr int64_t kLeastLines = 8;  // of a product whose operands are worth sharing
+constexpr double kCyclesPerNs = 1.7;
+
+/// A contraction whose axes have roles, by position in the output's axes.
+struct Product {
+  std::string sum, output;
+  Contraction match;
+  std::vector<size_t> rows, columns, batch;
+  std::vector<te::Axis> steps;
+};
+
+std::string joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "$")); }
+
+std::vector<std::string> names_at(const te::Compute& c, const std::vector<size_t>& places) {
+  std::vector<std::string> names;
+  for (const size_t i : places) names.push_back(c.axes[i].name);
+  return names;
+}
+
+int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
+  int64_t all = 1;
+  for (const size_t i : places) all *= c.axes[i].extent;
+  return all;
+}
+
+// Rows are axes of A alone, columns of B alone; what both have is the batch.
+Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
+  const Result<Contraction> match = schedule::match_contraction(sum);
+  if (!match.ok()) return Reason{match.reason()};
+  if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
+  const Result<std::string> output = schedule::epilogue_output(program, sum);
+  if (!output.ok()) return Reason{output.reason()};
+  Product p{sum.name(), *output, *match, {}, {}, {}, reduction_order(program, *match)};
+  for (size_t i = 0; i < sum.axes.size(); ++i) {
+    const bool in_a = schedule::uses_axis(match->a, sum.axes[i].name);
+    const bool in_b = schedule::uses_axis(match->b, sum.axes[i].name);
+    (in_a && in_b ? p.batch : in_b ? p.columns : p.rows).push_back(i);
+  }
+  if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
+  if (extent_at(sum, p.rows) < kLeastLines || extent_at(sum, p.columns) < kLeastLines)
+    return declined("{} is no product of matrices but of vectors", sum.name());
+  return p;
+}
+
+// Operands that are constants, stored as they are read: batch, lines, steps; steps next to each other.
+std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task) {
+  std::map<std::string, Layout> layouts;
+  for (const bool left : {true, false}) {
+    const Expr& read = left ? p.match.a : p.match.b;
+    if (!task.constants.contains(read->name)) continue;
+    std::vector<int64_t> order;
+    const auto add = [&](const te::Axis& axis) {
+      const int d = schedule::dim_of_axis(read, axis.name);
+      if (d >= 0) order.push_back(d);
+    };
+    for (const size_t i : p.batch) add(sum.axes[i]);
+    for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
+    for (const te::Axis& r : p.steps) add(r);
+    const bool in_order = std::ranges::is_sorted(order);
+    if (order.size() == read->args.size() && !in_order) layouts[read->name] = Layout().reorder(order);
+  }
+  return layouts;
+}
+
+// The loops of an axis that is cut as a tile is: that of tiles, then one for each factor.
+struct Cut {
+  std::string tile;
+  std::vector<std::pair<std::string, Part>> factors;
+};
+
+class BlockContraction {
+ public:
+  BlockContraction(const te::Program& program, const Product& product, const BlockTile& tile, const TargetInfo& target,
+                   Construction& out)
+      : program_(program),
+        sum_(*program.find_compute(product.sum)),
+        p_(product),
+        tile_(tile),
+        target_(target),
+        first_(product.batch.empty() ? 0 : 1),
+        out_(out) {}
+
+  void run() {
+    std::vector<std::string> steps;
+    for (const te::Axis& r : p_.steps) steps.push_back(r.name);
+    std::vector<std::string> roles = {joined(names_at(sum_, p_.rows)), joined(names_at(sum_, p_.columns)),
+                                      joined(steps)};
+    if (first_ == 1) roles.push_back(joined(names_at(sum_, p_.batch)));
+    s().matrices(p_.sum, roles, {line_extent(true), line_extent(false), tile_.steps});
+    if (!by_matrix()) {
+      for (const bool left : {true, false}) s().layout(operand(left), lines_last());
+    }
+    s().layout(acc(), sums_layout());
+    inline_epilogue();
+    s().compute_at(acc(), p_.output, cut_output(), loop::Scope::kRegister);
+    const std::string loop = cut_sums();
+    for (const bool left : {true, false}) attach_operand(left, loop);
+    s().pipeline(acc(), loop, tile_.stages);
+    out_.trace = {fmt::format("tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}",
+                              line_extent(true), line_extent(false), tile_.threads(), tile_.steps, tile_.stages,
+                              by_matrix() ? ", by matrix instructions" : "")};
+  }
+
+ private:
+  schedule::Schedule& s() { return out_.schedule; }
+  bool by_matrix() const { return tile_.matrix_steps > 0; }
+  std::string acc() const { return p_.sum + ".acc"; }
+  std::string operand(bool left) const { return p_.sum + (left ? ".lhs" : ".rhs"); }
+  int64_t line_extent(bool left) const { return BlockTile::extent(left ? tile_.rows : tile_.columns); }
+  static std::string axis(size_t d) { return fmt::format("i{}", d); }
+
+  // [batch, line, step] -> [batch, step, line]: threads read neighbouring lines at one step.
+  Layout lines_last() const {
+    std::vector<int64_t> order;
+    for (size_t d = 0; d < first_; ++d) order.push_back(static_cast<int64_t>(d));
+    const auto line = static_cast<int64_t>(first_);
+    order.insert(order.end(), {line + 1, line});
+    return Layout().reorder(order);
+  }
+
+  // [batch, rows, columns] -> [batch, tiles, factors of rows.., tiles, factors of columns..].
+  Layout sums_layout() const {
+    Layout layout;
+    size_t dim = first_;
+    for (const bool left : {true, false}) {
+      const std::vector<Factor>& factors = left ? tile_.rows : tile_.columns;
+      const int64_t all = extent_at(sum_, left ? p_.rows : p_.columns);
+      std::vector<int64_t> extents = {ceil_div(all, line_extent(left))};
+      for (const Factor& f : factors) extents.push_back(f.extent);
+      layout = layout.split(static_cast<int>(dim), extents);
+      dim += extents.size();
+    }
+    return layout;
+  }
+
+  // Everything from the sum up to the output is computed where that is.
+  void inline_epilogue() {
+    for (const te::Compute& c : program_.computes) {
+      const bool follows = c.name() == p_.sum || te::depends_on(program_, c, p_.sum);
+      if (follows && c.name() != p_.output) s().inline_stage(c.name());
+    }
+  }
+
+  std::string fused(const std::string& stage, const std::vector<std::string>& names) {
+    if (names.size() > 1) s().fuse(stage, names);
+    return joined(names);
+  }
+
+  // Tiles and threads of the output. Returns the loop that holds a tile.
+  std::string cut_output() {
+    const te::Compute& y = *program_.find_compute(p_.output);
+    const std::vector<std::string> batch = names_at(y, p_.batch), rows = names_at(y, p_.rows),
+                                   columns = names_at(y, p_.columns);
+    std::vector<std::string> order = batch;
+    order.insert(order.end(), rows.begin(), rows.end());
+    order.insert(order.end(), columns.begin(), columns.end());
+    s().reorder(y.name(), order);
+    std::vector<std::string> tiles;
+    if (!batch.empty()) tiles.push_back(fused(y.name(), batch));
+    const Cut row = split(y.name(), fused(y.name(), rows), tile_.rows);
+    const Cut column = split(y.name(), fused(y.name(), columns), tile_.columns);
+    tiles.insert(tiles.end(), {row.tile, column.tile});
+    order = tiles;
+    add_threads(row, column, order);
+    for (const Cut* cut : {&row, &column}) {
+      for (const auto& [loop, part] : cut->factors) {
+        if (part != Part::kThreads) order.push_back(loop);
+      }
+    }
+    s().reorder(y.name(), order).parallel(y.name(), tiles);
+    for (const Cut* cut : {&row, &column}) {
+      for (const auto& [loop, part] : cut->factors) {
+        const bool vector = part == Part::kVector || (part == Part::kMatrix && cut == &column);
+        part == Part::kThreads ? s().threads(y.name(), loop)
+        : vector               ? s().vectorize(y.name(), loop)
+                               : s().unroll(y.name(), loop);
+      }
+    }
+    return column.tile;
+  }
+
+  Cut split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors) {
+    Cut cut{loop + ".0", {}};
+    std::vector<int64_t> extents;
+    for (const Factor& f : factors) {
+      extents.push_back(f.extent);
+      cut.factors.emplace_back(fmt::format("{}.{}", loop, extents.size()), f.part);
+    }
+    s().split(stage, loop, extents);
+    return cut;
+  }
+
+  // Threads of rows and columns in turn, as a warp's lanes are dealt out for matrix instructions.
+  static void add_threads(const Cut& row, const Cut& column, std::vector<std::string>& order) {
+    const auto of = [](const Cut& cut) {
+      std::vector<std::string> loops;
+      for (const auto& [loop, part] : cut.factors) {
+        if (part == Part::kThreads) loops.push_back(loop);
+      }
+      return loops;
+    };
+    const std::vector<std::string> rows = of(row), columns = of(column);
+    for (size_t i = 0; i < std::max(rows.size(), columns.size()); ++i) {
+      if (i < rows.size()) order.push_back(rows[i]);
+      if (i < columns.size()) order.push_back(columns[i]);
+    }
+  }
+
+  // The loops of the sums, whose axes are those of sums_layout(). Returns the loop of blocks of steps.
+  std::string cut_sums() {
+    size_t dim = first_;
+    const auto cut_of = [&](const std::vector<Factor>& factors) {
+      Cut cut{axis(dim++), {}};
+      for (const Factor& f : factors) cut.factors.emplace_back(axis(dim++), f.part);
+      return cut;
+    };
+    const Cut row = cut_of(tile_.rows), column = cut_of(tile_.columns);
+    std::vector<int64_t> steps = {tile_.steps};
+    if (by_matrix()) steps = {tile_.steps / tile_.matrix_steps, tile_.matrix_steps};
+    s().split(acc(), "r0", steps);
+    std::vector<std::string> order;
+    if (first_ == 1) order.push_back(axis(0));
+    order.insert(order.end(), {row.tile, column.tile, "r0.0"});
+    add_threads(row, column, order);
+    order.emplace_back("r0.1");
+    std::vector<std::string> matrix;
+    for (const Cut* cut : {&row, &column}) {
+      for (const auto& [loop, part] : cut->factors) {
+        if (part == Part::kMatrix) matrix.push_back(loop);
+        if (part == Part::kUnrolled || part == Part::kVector) order.push_back(loop);
+      }
+    }
+    order.insert(order.end(), matrix.begin(), matrix.end());
+    if (by_matrix()) order.emplace_back("r0.2");
+    s().reorder(acc(), order);
+    for (const Cut* cut : {&row, &column}) {
+      for (const auto& [loop, part] : cut->factors) {
+        if (part == Part::kThreads) s().threads(acc(), loop);
+        if (part == Part::kUnrolled) s().unroll(acc(), loop);
+        if (part == Part::kVector) s().vectorize(acc(), loop);
+      }
+    }
+    if (by_matrix()) s().unroll(acc(), "r0.1").tensorize(acc(), matrix.front(), "mma", {});
+    return "r0.0";
+  }
+
+  // What of an operand one access moves: neighbours along its steps or along its lines, as it lies in memory.
+  struct Access {
+    bool by_steps = true;
+    int64_t lanes = 1;
+  };
+  Access access_of(bool left) const {
+    const Expr& read = left ? p_.match.a : p_.match.b;
+    const std::vector<size_t>& lines = left ? p_.rows : p_.columns;
+    const auto lanes_along = [&](const te::Axis& axis, int64_t extent) {
+      if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
+      int64_t lanes = target_.vector_bytes / read.type().bytes();
+      while (axis.extent % lanes != 0 || extent % lanes != 0) lanes /= 2;
+      return lanes;
+    };
+    const int64_t steps = lanes_along(p_.steps.back(), tile_.steps);
+    const int64_t along = lanes_along(sum_.axes[lines.back()], line_extent(left));
+    return along > steps ? Access{false, along} : Access{true, std::max<int64_t>(1, steps)};
+  }
+
+  // An operand's block of steps, copied by all threads into the memory that they share.
+  void attach_operand(bool left, const std::string& loop) {
+    const std::string stage = operand(left);
+    const Access access = access_of(left);
+    const int64_t bytes = (left ? p_.match.a : p_.match.b).type().bytes();
+    s().compute_at(stage, acc(), loop, loop::Scope::kStack, kBankBytes / bytes);
+    const bool steps_last = by_matrix();
+    std::string fast = axis(first_ + (access.by_steps == steps_last ? 1 : 0));
+    std::string slow = axis(first_ + (access.by_steps == steps_last ? 0 : 1));
+    std::string lane;
+    if (access.lanes > 1) {
+      s().split(stage, fast, {access.lanes});
+      lane = fast + ".1";
+      fast += ".0";
+    }
+    std::vector<std::string> order = {slow, fast};
+    if (!lane.empty()) order.push_back(lane);
+    s().reorder(stage, order).fuse(stage, {slow, fast});
+    const std::string all = joined({slow, fast});
+    s().split(stage, all, {tile_.threads()}).reorder(stage, {all + ".1", all + ".0"});
+    s().threads(stage, all + ".1");
+    const int64_t turns = ceil_div(line_extent(left) * tile_.steps / access.lanes, tile_.threads());
+    if (turns <= kMostUnrolled) s().unroll(stage, all + ".0");
+    if (!lane.empty()) s().vectorize(stage, lane);
+  }
+
+  const te::Program& program_;
+  const te::Compute& sum_;
+  const Product& p_;
+  const BlockTile& tile_;
+  const TargetInfo& target_;
+  size_t first_;  // the first axis of matrices behind the batch
+  Construction& out_;
+};
+
+BlockProblem problem_of(const Product& p, const te::Compute& sum) {
+  BlockProblem problem;
+  problem.batch = extent_at(sum, p.batch);
+  problem.rows = extent_at(sum, p.rows);
+  problem.columns = extent_at(sum, p.columns);
+  for (const te::Axis& r : p.steps) problem.steps *= r.extent;
+  problem.bytes = p.match.a.type().bytes();
+  problem.is_half =
+      p.match.a.type().is_half() && p.match.a.type() == p.match.b.type() && sum.outputs[0].type == DataType::f32();
+  return problem;
+}
+
+}  // namespace
+
+Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target) {
+  Construction base;
+  te::Program program = schedule::inline_stages(base.schedule, task.program, [](const te::Compute&) { return false; });
+  const auto is_sum = [](const te::Compute& c) { return schedule::match_contraction(c).ok(); };
+  const auto found = std::ranges::find_if(program.computes, is_sum);
+  if (found == program.computes.end()) return declined("no sum of products");
+  const std::string name = found->name();
+  if (schedule::has_empty_axis(*found)) return declined("{} has an axis of extent 0", name);
+  for (const te::Compute& c : program.computes) {
+    if (c.name() != name && !te::depends_on(program, c, name)) return declined("{} comes before {}", c.name(), name);
+  }
+  Result<Product> product = product_of(program, *found);
+  if (!product.ok()) return Reason{product.reason()};
+  base.constant_layouts = constant_layouts(*product, *found, task);
+  if (!base.constant_layouts.empty()) {
+    program = te::apply_layouts(program, base.constant_layouts);
+    product = product_of(program, *program.find_compute(name));
+    TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
+  }
+  const te::Compute& sum = *program.find_compute(name);
+  const BlockProblem problem = problem_of(*product, sum);
+  Candidates candidates;
+  for (const BlockTile& tile : block_tiles(problem, target)) {
+    Construction candidate = base;
+    BlockContraction(program, *product, tile, target, candidate).run();
+    candidate.predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+}  // namespace tw::tune

@@ -1,0 +1,73 @@
+// Sums of products as products of two matrices: the same numbers, whatever the indices.
+#include <gtest/gtest.h>
+
+#include "schedule/schedule.h"
+#include "support/error.h"
+#include "te/evaluate.h"
+#include "tests/support_code/loop_check.h"
+#include "tests/support_code/te_programs.h"
+
+namespace tw::schedule {
+namespace {
+
+std::string refusal(const te::Program& p, const Schedule& s) {
+  try {
+    apply(p, s);
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    return text.substr(text.find("': ") + 3);
+  }
+  return "accepted";
+}
+
+void expect_same(const te::Program& p, const Schedule& s) {
+  const loop::Program loops = apply(p, s);
+  SCOPED_TRACE(loop::to_string(loops));
+  const te::ValueMap inputs = testing::whole_inputs(p);
+  EXPECT_EQ(testing::first_difference(p, te::evaluate(p, inputs), testing::run_loops(loops, inputs), 0), "");
+}
+
+TEST(Matrices, OfAProductOfMatrices) {
+  expect_same(testing::matmul_relu(5, 7, 9), Schedule().matrices("y", {"i0", "i1", "r0"}, {1, 1, 1}));
+  expect_same(testing::matmul_relu(5, 7, 9), Schedule().matrices("y", {"i1", "i0", "r0"}, {4, 4, 4}));
+}
+
+TEST(Matrices, OfAConvolutionWithItsPadding) {
+  Schedule s;
+  s.inline_stage("pad").matrices("conv", {"i0$i1", "i2", "r1$r2$r0"}, {8, 8, 16});
+  expect_same(testing::conv_2d({5, 3, 7, 3, 1}), s);
+  expect_same(testing::conv_2d({7, 4, 6, 3, 2}), s);
+}
+
+TEST(Matrices, OfGroupsOneBatch) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f16(), {2, 3, 5, 4});
+  const te::Tensor w = b.placeholder("w", DataType::f16(), {3, 6, 4});
+  const te::Tensor y = b.reduce("y", {2, 3, 5, 6}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return cast(DataType::f32(), x({i[0], i[1], i[2], r[0]})) * cast(DataType::f32(), w({i[1], i[3], r[0]}));
+  });
+  const te::Program p = b.finish("batched", {y});
+  const Schedule s = Schedule().matrices("y", {"i0$i2", "i3", "r0", "i1"}, {4, 4, 8});
+  expect_same(p, s);
+  const std::string text = loop::to_string(apply(p, s));
+  EXPECT_NE(text.find("y.lhs: f16[3, 12, 8] param written"), std::string::npos) << text;
+}
+
+TEST(Matrices, RefusesWhatIsNone) {
+  const te::Program p = testing::matmul_relu(2, 3, 4);
+  const auto matrices = [](std::vector<std::string> roles) {
+    return Schedule().matrices("y", std::move(roles), {1, 1, 1});
+  };
+  EXPECT_EQ(refusal(p, matrices({"i0", "i0", "r0"})), "no axis i0 is left");
+  EXPECT_EQ(refusal(p, matrices({"i0", "i1", "i2"})), "no axis i2 is left");
+  EXPECT_EQ(refusal(p, matrices({"i0$i1", "", "r0"})), "no axis  is left");
+  EXPECT_EQ(refusal(testing::depthwise(5, 3), Schedule().matrices("conv", {"i0$i1", "i2", "r0$r1"}, {1, 1, 1})),
+            "an operand of conv uses both rows and columns");
+  EXPECT_EQ(refusal(testing::softmax(2, 3), Schedule().matrices("sum", {"i0", "i0", "r0"}, {1, 1, 1})),
+            "stage sum is no sum of float products");
+  EXPECT_EQ(refusal(testing::conv_2d({3, 2, 2, 1, 1}), Schedule().matrices("conv", {"i0", "i1", "r0"}, {1, 1, 1})),
+            "some axes of conv have no role");
+}
+
+}  // namespace
+}  // namespace tw::schedule

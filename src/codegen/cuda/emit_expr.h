@@ -16,6 +16,7 @@ struct CudaNames {
     Shape shape;                  // as the text has it
     std::vector<bool> of_thread;  // dims that tell the thread: the text leaves them out (empty: none)
     bool in_registers = false;
+    bool swizzled = false;  // lines of 128 bytes whose 16-byte parts lie in another order in each of 8 lines
   };
   std::map<std::string, Array> buffers;
   std::map<std::string, std::string> variables;                // vectors: tw_vec
@@ -43,7 +44,7 @@ std::string cuda_element(const std::string& buffer, const std::vector<Expr>& ind
 /// element is aligned to what one access moves; empty otherwise.
 std::string cuda_vector(const std::string& buffer, DataType type, const std::vector<Expr>& indices,
                         const CudaNames& names);
-/// Device functions that the text calls.
-std::string_view cuda_prelude();
+/// Device functions that the text calls (prelude.cpp).
+std::string cuda_prelude();
 
 }  // namespace tw::codegen

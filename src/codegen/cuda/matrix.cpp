@@ -75,4 +75,74 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
   return out;
 }
 
+bool is_group_step(const Stmt& nest) {
+  int loops = 0;
+  for (Stmt s = nest; s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kMatrix; s = s->body[0]) ++loops;
+  return loops == 4;
+}
+
+std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) {
+  std::vector<Stmt> found;
+  loop::visit(stmts, [&](const Stmt& s) {
+    if (s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kMatrix && is_group_step(s)) found.push_back(s);
+  });
+  return found;
+}
+
+GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
+  constexpr int64_t kWarps = 4, kRows = 8, kPairs = 4, kSteps = 16;
+  const size_t loops = group.loops.size();
+  const auto thread = [&](size_t from_end) { return group.loops[loops - from_end]; };
+  const bool lanes = loops >= 3 && thread(3)->extent == kWarps && thread(2)->extent == kRows &&
+                     thread(1)->extent == kPairs && group.threads % (kWarps * kWarpThreads) == 0;
+  TW_CHECK(lanes, "a matrix step of threads that are no groups of 4 warps of 8 rows by 4 pairs");
+  const Stmt &eighths = nest->body[0], &columns = eighths->body[0], &steps = columns->body[0];
+  const bool sizes = nest->extent == 2 && columns->extent == 2 && steps->extent == kSteps;
+  TW_CHECK(sizes, "a matrix step other than 2 halves by eighths of columns by 2 columns by 16 steps");
+  const Stmt& store = steps->body[0];
+  const Expr& sum = store->value;
+  TW_CHECK(store->kind == StmtKind::kStore && sum.op() == Op::kFma && !store->predicate, "a matrix step without sum");
+  const bool swapped = uses_var(sum.arg(0), thread(1)->var);
+  const Expr& left = load_of(sum.arg(swapped ? 1 : 0));
+  const Expr& right = load_of(sum.arg(swapped ? 0 : 1));
+
+  const std::vector<std::string> own = {nest->var,      eighths->var,   columns->var,  steps->var,
+                                        thread(3)->var, thread(2)->var, thread(1)->var};
+  VarMap origin;
+  for (const std::string& name : own) origin[name] = int_imm(0);
+  // How far the element moves along the lines and along the steps when one variable goes from 0 to 1.
+  const auto moves = [&](const Expr& load, const std::string& name, int64_t lines, int64_t along) {
+    VarMap one = origin;
+    one[name] = int_imm(1);
+    const size_t last = load->args.size() - 1;
+    for (size_t d = 0; d < load->args.size(); ++d) {
+      const Expr distance = ranges.simplify(substitute(load.arg(d), one) - substitute(load.arg(d), origin));
+      if (!distance.is_int(d == last ? along : d + 1 == last ? lines : 0)) return false;
+    }
+    return true;
+  };
+  const bool of_rows = moves(left, nest->var, kRows, 0) && moves(left, eighths->var, 0, 0) &&
+                       moves(left, columns->var, 0, 0) && moves(left, steps->var, 0, 1) &&
+                       moves(left, thread(3)->var, 2 * kRows, 0) && moves(left, thread(2)->var, 1, 0) &&
+                       moves(left, thread(1)->var, 0, 0);
+  const bool of_columns = moves(right, nest->var, 0, 0) && moves(right, eighths->var, 8, 0) &&
+                          moves(right, columns->var, 1, 0) && moves(right, steps->var, 0, 1) &&
+                          moves(right, thread(3)->var, 0, 0) && moves(right, thread(2)->var, 0, 0) &&
+                          moves(right, thread(1)->var, 2, 0);
+  TW_CHECK(of_rows && of_columns && left.type() == right.type(), "{} is no product of rows and columns",
+           to_string(sum));
+
+  GroupStep out{left.type(), eighths->extent * 8, substitute(left, origin), substitute(right, origin), store->buffer,
+                {}};
+  for (int64_t e = 0; e < eighths->extent; ++e) {
+    for (int64_t i = 0; i < 4; ++i) {
+      const VarMap place = {{nest->var, int_imm(i / 2)}, {eighths->var, int_imm(e)}, {columns->var, int_imm(i % 2)}};
+      std::vector<Expr> indices;
+      for (const Expr& index : store->indices) indices.push_back(ranges.simplify(substitute(index, place)));
+      out.d.push_back(std::move(indices));
+    }
+  }
+  return out;
+}
+
 }  // namespace tw::codegen

@@ -28,4 +28,24 @@ struct MatrixStep {
 /// Throws InternalError when it is none.
 MatrixStep matrix_step(const loop::Stmt& nest, const ThreadGroup& group, const Analyzer& ranges);
 
+/// D[64, columns] += A[64, 16] * B[columns, 16]^T of 16-bit floats by a warp group, as wgmma.m64nNk16 does it with A
+/// and B in shared memory: lines of 128 bytes, "128-byte swizzle" (PTX ISA, "Asynchronous warpgroup-level matrix
+/// instructions").
+struct GroupStep {
+  DataType type;  // of A and B
+  int64_t columns = 8;
+  Expr a, b;  // the loads of their first elements
+  std::string sums;
+  std::vector<std::vector<Expr>> d;  // indices into `sums` of what one lane holds, in the instruction's order
+};
+
+/// Whether `nest`, a kMatrix loop, is the step of a warp group: four of them (row half 2, column eighths, column 2,
+/// step 16).
+bool is_group_step(const loop::Stmt& nest);
+/// The step that `nest` is for threads whose innermost loops are warps (4), rows of a half (8) and pairs of columns
+/// (4). Throws InternalError when it is none.
+GroupStep group_step(const loop::Stmt& nest, const ThreadGroup& group, const Analyzer& ranges);
+/// All of them under `stmts`.
+std::vector<loop::Stmt> group_steps(const std::vector<loop::Stmt>& stmts);
+
 }  // namespace tw::codegen

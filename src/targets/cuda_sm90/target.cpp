@@ -29,8 +29,10 @@ const tune::Constructor kFamilies[] = {
 }  // namespace
 
 std::vector<TargetInfo> cuda_architectures() {
-  return {make_architecture("sm_80", 108, 164 * 1024, 40 * 1024 * 1024, int64_t{40} << 30),
-          make_architecture("sm_90a", 132, 228 * 1024, 50 * 1024 * 1024, int64_t{80} << 30)};
+  std::vector<TargetInfo> all = {make_architecture("sm_80", 108, 164 * 1024, 40 * 1024 * 1024, int64_t{40} << 30),
+                                 make_architecture("sm_90a", 132, 228 * 1024, 50 * 1024 * 1024, int64_t{80} << 30)};
+  all.back().features = {"wgmma"};  // asynchronous matrix instructions of four warps
+  return all;
 }
 
 std::span<const tune::Constructor> cuda_families() { return kFamilies; }

@@ -122,12 +122,14 @@ class BlockContraction {
     s().pipeline(acc(), loop, tile_.stages);
     out_.trace = {fmt::format("tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}",
                               line_extent(true), line_extent(false), tile_.threads(), tile_.steps, tile_.stages,
-                              by_matrix() ? ", by matrix instructions" : "")};
+                              tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
+                              : by_matrix()                              ? ", by matrix instructions"
+                                                                         : "")};
   }
 
  private:
   schedule::Schedule& s() { return out_.schedule; }
-  bool by_matrix() const { return tile_.matrix_steps > 0; }
+  bool by_matrix() const { return tile_.by_matrix(); }
   std::string acc() const { return p_.sum + ".acc"; }
   std::string operand(bool left) const { return p_.sum + (left ? ".lhs" : ".rhs"); }
   int64_t line_extent(bool left) const { return BlockTile::extent(left ? tile_.rows : tile_.columns); }
@@ -194,7 +196,7 @@ class BlockContraction {
     s().reorder(y.name(), order).parallel(y.name(), tiles);
     for (const Cut* cut : {&row, &column}) {
       for (const auto& [loop, part] : cut->factors) {
-        const bool vector = part == Part::kVector || (part == Part::kMatrix && cut == &column);
+        const bool vector = part == Part::kVector || part == Part::kMatrixVector;
         part == Part::kThreads ? s().threads(y.name(), loop)
         : vector               ? s().vectorize(y.name(), loop)
                                : s().unroll(y.name(), loop);
@@ -214,20 +216,19 @@ class BlockContraction {
     return cut;
   }
 
-  // Threads of rows and columns in turn, as a warp's lanes are dealt out for matrix instructions.
+  // Threads of rows, then of columns, and last the innermost of both: a warp's lanes, as matrix instructions deal them
+  // out.
   static void add_threads(const Cut& row, const Cut& column, std::vector<std::string>& order) {
-    const auto of = [](const Cut& cut) {
+    std::vector<std::string> lanes;
+    for (const Cut* cut : {&row, &column}) {
       std::vector<std::string> loops;
-      for (const auto& [loop, part] : cut.factors) {
+      for (const auto& [loop, part] : cut->factors) {
         if (part == Part::kThreads) loops.push_back(loop);
       }
-      return loops;
-    };
-    const std::vector<std::string> rows = of(row), columns = of(column);
-    for (size_t i = 0; i < std::max(rows.size(), columns.size()); ++i) {
-      if (i < rows.size()) order.push_back(rows[i]);
-      if (i < columns.size()) order.push_back(columns[i]);
+      order.insert(order.end(), loops.begin(), loops.end() - 1);
+      lanes.push_back(loops.back());
     }
+    order.insert(order.end(), lanes.begin(), lanes.end());
   }
 
   // The loops of the sums, whose axes are those of sums_layout(). Returns the loop of blocks of steps.
@@ -240,7 +241,7 @@ class BlockContraction {
     };
     const Cut row = cut_of(tile_.rows), column = cut_of(tile_.columns);
     std::vector<int64_t> steps = {tile_.steps};
-    if (by_matrix()) steps = {tile_.steps / tile_.matrix_steps, tile_.matrix_steps};
+    if (by_matrix()) steps = {tile_.steps / kMatrixSteps, kMatrixSteps};
     s().split(acc(), "r0", steps);
     std::vector<std::string> order;
     if (first_ == 1) order.push_back(axis(0));
@@ -250,7 +251,7 @@ class BlockContraction {
     std::vector<std::string> matrix;
     for (const Cut* cut : {&row, &column}) {
       for (const auto& [loop, part] : cut->factors) {
-        if (part == Part::kMatrix) matrix.push_back(loop);
+        if (part == Part::kMatrix || part == Part::kMatrixVector) matrix.push_back(loop);
         if (part == Part::kUnrolled || part == Part::kVector) order.push_back(loop);
       }
     }
@@ -292,7 +293,7 @@ class BlockContraction {
     const std::string stage = operand(left);
     const Access access = access_of(left);
     const int64_t bytes = (left ? p_.match.a : p_.match.b).type().bytes();
-    s().compute_at(stage, acc(), loop, loop::Scope::kStack, kBankBytes / bytes);
+    s().compute_at(stage, acc(), loop, loop::Scope::kStack, tile_.line_pad_bytes() / bytes);
     const bool steps_last = by_matrix();
     std::string fast = axis(first_ + (access.by_steps == steps_last ? 1 : 0));
     std::string slow = axis(first_ + (access.by_steps == steps_last ? 0 : 1));

@@ -4,20 +4,21 @@
 #include <array>
 #include <cmath>
 
+#include "core/target_features.h"
 #include "support/math.h"
 
 namespace tw::tune {
 namespace {
 
 // Of one multiprocessor (NVIDIA, "CUDA C++ Programming Guide", arithmetic throughput; H100 data sheet), in a cycle.
-constexpr double kMatrixProducts = 1024;  // of 16-bit floats by matrix instructions of warps
+constexpr double kGroupProducts = 2048;   // of 16-bit floats by matrix instructions of warp groups
+constexpr double kMatrixProducts = 1024;  // by those of warps
 constexpr double kProducts = 128;         // of f32 by threads
 constexpr double kLoadBytes = 32;         // from the second cache, its share of it
 constexpr double kSharedBytes = 128;      // from the memory that threads share
 constexpr double kTileCycles = 2000;      // entering and leaving a tile
 constexpr double kExposed = 0.25;         // share of the shorter times that does not hide behind the longest one
 
-constexpr int64_t kMatrixSteps = 16;
 constexpr int64_t kVectorColumns = 4;  // f32 of one access
 
 // Matrix tiles: warps of rows and columns, instructions (16 x 8) of a warp's rows and columns.
@@ -37,6 +38,13 @@ constexpr std::array<WarpTile, 12> kWarpTiles = {{{2, 4, 4, 8},
                                                   {1, 4, 1, 2},
                                                   {1, 2, 1, 2}}};
 
+// Tiles of warp groups: groups, instructions (64 rows) of a group, columns of an instruction.
+struct GroupTile {
+  int64_t groups, rows, columns;
+};
+constexpr std::array<GroupTile, 9> kGroupTiles = {
+    {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {2, 1, 128}, {2, 1, 64}, {1, 1, 256}, {1, 1, 128}, {1, 1, 64}, {1, 1, 32}}};
+
 // Threads' own tiles: threads of rows and columns, rows and vectors of a thread.
 struct ThreadTile {
   int64_t row_threads, column_threads, rows, vectors;
@@ -48,8 +56,20 @@ BlockTile tile_of(const WarpTile& w) {
   BlockTile tile;
   tile.rows = {{w.row_warps, Part::kThreads}, {w.rows, Part::kUnrolled}, {2, Part::kMatrix}, {8, Part::kThreads}};
   tile.columns = {
-      {w.column_warps, Part::kThreads}, {w.columns, Part::kUnrolled}, {4, Part::kThreads}, {2, Part::kMatrix}};
-  tile.matrix_steps = kMatrixSteps;
+      {w.column_warps, Part::kThreads}, {w.columns, Part::kUnrolled}, {4, Part::kThreads}, {2, Part::kMatrixVector}};
+  tile.multiplier = Multiplier::kWarp;
+  return tile;
+}
+
+BlockTile tile_of(const GroupTile& g) {
+  BlockTile tile;
+  tile.rows = {{g.groups, Part::kThreads},
+               {g.rows, Part::kUnrolled},
+               {4, Part::kThreads},
+               {2, Part::kMatrix},
+               {8, Part::kThreads}};
+  tile.columns = {{g.columns / 8, Part::kMatrix}, {4, Part::kThreads}, {2, Part::kMatrixVector}};
+  tile.multiplier = Multiplier::kWarpGroup;
   return tile;
 }
 
@@ -60,20 +80,23 @@ BlockTile tile_of(const ThreadTile& t) {
   return tile;
 }
 
-// Steps between two loads: the most that do not add more than an eighth of zeros.
-int64_t steps_of(int64_t steps, bool matrix) {
-  constexpr int64_t kLeast = 16;
-  for (int64_t block = matrix ? 64 : 32; block > kLeast; block -= kLeast) {
+// Steps between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of 128 bytes.
+int64_t steps_of(int64_t steps, const BlockTile& tile) {
+  constexpr int64_t kMost = 64;
+  if (tile.multiplier == Multiplier::kWarpGroup) return kMost;
+  for (int64_t block = tile.by_matrix() ? kMost : kMost / 2; block > kMatrixSteps; block -= kMatrixSteps) {
     if (8 * ceil_div(steps, block) * block <= 9 * steps) return block;
   }
-  return kLeast;
+  return kMatrixSteps;
 }
 
-// Blocks of steps under way at once: as many as leave room for a second tile, two at least.
+// Blocks of steps under way at once: as many as leave room for a second tile, but no less than keep instructions busy.
+// One more is in use while instructions of warp groups run on.
 int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target) {
   constexpr int64_t kMost = 4, kTiles = 2, kReserved = 2048;  // bytes of a tile that the hardware keeps
   const int64_t room = target.levels.front().capacity_bytes / kTiles - kReserved;
-  return std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), 2, kMost);
+  const int64_t least = tile.multiplier == Multiplier::kWarpGroup ? kMost : 2;
+  return std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, kMost);
 }
 
 }  // namespace
@@ -94,15 +117,22 @@ int64_t BlockTile::threads() const {
 
 int64_t BlockTile::shared_bytes(int64_t bytes) const {
   const int64_t lines = extent(rows) + extent(columns);
-  return matrix_steps > 0 ? lines * (steps * bytes + kBankBytes) : steps * (lines * bytes + 2 * kBankBytes);
+  return by_matrix() ? lines * (steps * bytes + line_pad_bytes()) : steps * (lines * bytes + 2 * line_pad_bytes());
 }
 
 namespace {
 
-// Bytes that the threads read of the operands for one step: each warp its rows and columns.
+double products_a_cycle(Multiplier m) {
+  return m == Multiplier::kWarpGroup ? kGroupProducts : m == Multiplier::kWarp ? kMatrixProducts : kProducts;
+}
+
+// Bytes that are read of the operands for one step: each warp its rows and columns, each instruction of a group.
 double shared_reads(const BlockTile& tile, const BlockProblem& p) {
-  int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
-  if (tile.matrix_steps == 0) return static_cast<double>((rows + columns) * p.bytes);
+  constexpr int64_t kGroupRows = 64;
+  const int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
+  if (tile.multiplier == Multiplier::kThread) return static_cast<double>((rows + columns) * p.bytes);
+  if (tile.multiplier == Multiplier::kWarpGroup)
+    return static_cast<double>((rows + columns * rows / kGroupRows) * p.bytes);
   const int64_t row_warps = tile.rows.front().extent, column_warps = tile.columns.front().extent;
   return static_cast<double>((rows * column_warps + columns * row_warps) * p.bytes);
 }
@@ -113,7 +143,7 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
   const int64_t tiles = p.batch * ceil_div(p.rows, rows) * ceil_div(p.columns, columns);
   const auto steps = static_cast<double>(ceil_div(p.steps, tile.steps) * tile.steps);
-  const double products = static_cast<double>(rows * columns) / (tile.matrix_steps > 0 ? kMatrixProducts : kProducts);
+  const double products = static_cast<double>(rows * columns) / products_a_cycle(tile.multiplier);
   const double loads = static_cast<double>((rows + columns) * p.bytes) / kLoadBytes;
   const double shared = shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
@@ -124,12 +154,15 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
 std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo& target) {
   std::vector<BlockTile> tiles;
   if (problem.is_half) {
+    if (has_feature(target, "wgmma")) {
+      for (const GroupTile& g : kGroupTiles) tiles.push_back(tile_of(g));
+    }
     for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w));
   } else {
     for (const ThreadTile& t : kThreadTiles) tiles.push_back(tile_of(t));
   }
   for (BlockTile& tile : tiles) {
-    tile.steps = steps_of(problem.steps, tile.matrix_steps > 0);
+    tile.steps = steps_of(problem.steps, tile);
     tile.stages = stages_of(tile, problem, target);
   }
   std::ranges::stable_sort(tiles, {}, [&](const BlockTile& t) { return predicted_cycles(t, problem, target); });

@@ -9,11 +9,17 @@
 
 namespace tw::tune {
 
-/// By which lines in shared memory are longer than their elements, so that neighbours lie in different banks.
+/// By which lines in shared memory are longer than their elements, so that neighbours lie in different banks. Operands
+/// of warp groups lie without gaps, in an order that does the same.
 inline constexpr int64_t kBankBytes = 16;
+inline constexpr int64_t kMatrixSteps = 16;  // of a matrix instruction of 16-bit floats
 
 /// What runs one factor of a tile's rows or columns.
-enum class Part : uint8_t { kThreads, kUnrolled, kVector, kMatrix };
+/// kMatrix: a matrix instruction; what it leaves is unrolled (kMatrix) or a vector (kMatrixVector).
+enum class Part : uint8_t { kThreads, kUnrolled, kVector, kMatrix, kMatrixVector };
+
+/// What multiplies: threads by themselves, a warp by mma instructions, four warps by asynchronous wgmma instructions.
+enum class Multiplier : uint8_t { kThread, kWarp, kWarpGroup };
 
 struct Factor {
   int64_t extent = 1;
@@ -23,14 +29,16 @@ struct Factor {
 /// A tile of sums: its rows and columns as factors, outermost first.
 struct BlockTile {
   std::vector<Factor> rows, columns;
-  int64_t steps = 16;        // of the sum between two loads of operands
-  int64_t stages = 1;        // blocks of steps under way at once
-  int64_t matrix_steps = 0;  // of a matrix instruction; 0: the threads multiply themselves
+  int64_t steps = 16;  // of the sum between two loads of operands
+  int64_t stages = 1;  // blocks of steps under way at once
+  Multiplier multiplier = Multiplier::kThread;
 
   static int64_t extent(const std::vector<Factor>& factors);
   int64_t threads() const;
-  /// Of one block of steps of both operands, whose elements have `bytes`; lines are kBankBytes longer than they need
-  /// be.
+  bool by_matrix() const { return multiplier != Multiplier::kThread; }
+  /// Bytes behind each line in shared memory.
+  int64_t line_pad_bytes() const { return multiplier == Multiplier::kWarpGroup ? 0 : kBankBytes; }
+  /// Of one block of steps of both operands, whose elements have `bytes`.
   int64_t shared_bytes(int64_t bytes) const;
 };
 

@@ -106,6 +106,47 @@ TEST(EmitCuda, OtherMatrixStepsAreRefused) {
   EXPECT_THROW(emit_cuda(matrix_step("B[((r * 2) + c), s]")), InternalError);
 }
 
+// 64 rows by 16 columns by a warp group, both operands in shared memory; `line` elements apart.
+loop::Program group_step(int line, const std::string& a_line) {
+  const std::string lanes = "for w{0} in 4 threads {{ for r{0} in 8 threads {{ for p{0} in 4 threads {{ {1} }} }} }} ";
+  std::string zeros, stores;
+  for (int i = 0; i < 8; ++i) {
+    zeros += fmt::format("d[w0, {}, r0, {}, p0, {}] = 0:f32 ", i / 4, i / 2 % 2, i % 2);
+    stores += fmt::format("Y[((w2 * 16) + (r2 + {})), ((p2 * 2) + {})] = d[w2, {}, r2, {}, p2, {}] ", i / 4 * 8,
+                          i / 2 % 2 * 8 + i % 2, i / 4, i / 2 % 2, i % 2);
+  }
+  const std::string sum = fmt::format(
+      "for h in 2 matrix {{ for e in 2 matrix {{ for c in 2 matrix {{ for s in 16 matrix {{ d[w1, h, r1, e, p1, c] = "
+      "fma(cast<f32>(a[{}, s]), cast<f32>(b[((e * 8) + ((p1 * 2) + c)), s]), d[w1, h, r1, e, p1, c]) }} }} }} }}",
+      a_line);
+  return program(
+      "alloc d: f32[4, 2, 8, 2, 4, 2] register { " + fmt::format(fmt::runtime(lanes), 0, zeros) +
+          fmt::format("alloc a: f16[64, {0}] stack {{ alloc b: f16[16, {0}] stack {{ ", line) +
+          fmt::format(
+              "for i in 128 threads {{ a[floormod(i, 64), ramp((floordiv(i, 64) * 8), 1, 8)] = A[floormod(i, 64), "
+              "ramp((floordiv(i, 64) * 8), 1, 8)] }} for j in 32 threads {{ b[floormod(j, 16), ramp((floordiv(j, 16) * "
+              "8), 1, 8)] = "
+              "B[floormod(j, 16), ramp((floordiv(j, 16) * 8), 1, 8)] }} ") +
+          fmt::format(fmt::runtime(lanes), 1, sum) + "} } " + fmt::format(fmt::runtime(lanes), 2, stores) + "}",
+      "(A: f16[64, 16] param, B: f16[16, 16] param, Y: f32[64, 16] param written)");
+}
+
+constexpr const char* kGroupLine = "((w1 * 16) + ((h * 8) + r1))";
+
+TEST(EmitCuda, AWarpGroupMultipliesWhatLiesInSharedMemory) {
+  const CudaSource source = emitted(group_step(64, kGroupLine));
+  EXPECT_TRUE(holds(source.text, "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7}"));
+  EXPECT_TRUE(holds(source.text, "[tw_swizzle("));
+  EXPECT_TRUE(holds(source.text, "tw_settled("));
+  EXPECT_TRUE(holds(source.text, "tw_matrix_done<0>();"));
+  EXPECT_TRUE(holds(source.text, "__align__(1024)"));
+}
+
+TEST(EmitCuda, OtherStepsOfWarpGroupsAreRefused) {
+  EXPECT_THROW(emit_cuda(group_step(32, kGroupLine)), InternalError) << "lines of 64 bytes";
+  EXPECT_THROW(emit_cuda(group_step(64, "((w1 * 16) + ((r1 * 2) + h))")), InternalError) << "rows in another order";
+}
+
 // Sums of rows that threads fetch in groups of 4 elements, or one by one from another order, three rows at once.
 loop::Program pipelined(const std::string& element) {
   return program(

@@ -1,0 +1,141 @@
+#include "codegen/cuda/kernel_emitter.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/model_units.h"
+#include "expr/scalar.h"
+#include "support/error.h"
+#include "support/math.h"
+#include "te/te.h"
+
+namespace tw::codegen {
+namespace {
+
+constexpr int64_t kMostThreads = 1024;             // of a block
+constexpr int64_t kMostNarrow = int64_t{1} << 30;  // elements: sums of a few indices stay below 2^31
+
+}  // namespace
+
+CudaKernel KernelEmitter::run() {
+  const int64_t threads = most_threads(kernel_.body);
+  TW_CHECK(threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, threads);
+  if (threads > 0) out_.threads = ceil_div(threads, kWarpThreads) * kWarpThreads;
+  has_threads_ = threads > 0;
+  for (const Stmt& step : group_steps(kernel_.body)) {
+    loop::visit_exprs({step}, [&](const Expr& whole) {
+      visit(whole, [&](const Expr& e) {
+        if (e.op() == Op::kLoad && e.type().is_half()) swizzled_.insert(e->name);
+      });
+    });
+  }
+  declare_params();
+  names_.narrow = fits_narrow();
+  if (!kernel_.tile_var.empty()) {
+    names_.variables[kernel_.tile_var] = "tile";
+    names_.ranges.bind(kernel_.tile_var, 0, kernel_.tiles);
+    line("const {} tile = blockIdx.x;", names_.narrow ? "int" : "long long");
+  }
+  statements(kernel_.body, Then::kEnd);
+  return out_;
+}
+
+std::string KernelEmitter::text() const {
+  std::vector<std::string> params;
+  for (size_t i = 0; i < kernel_.params.size(); ++i) {
+    const loop::Buffer& p = kernel_.params[i];
+    const bool written = std::ranges::find(kernel_.written, p.name) != kernel_.written.end();
+    params.push_back(fmt::format("{}{}* __restrict__ p{}", written ? "" : "const ", cuda_type(p.type), i));
+  }
+  const std::string shared =
+      out_.shared_bytes > 0 ? "  extern __shared__ __align__(1024) unsigned char tw_shared[];\n" : "";
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n{}{}}}\n", out_.threads, out_.name,
+                     fmt::join(params, ", "), shared, text_);
+}
+
+void KernelEmitter::declare_params() {
+  for (size_t i = 0; i < kernel_.params.size(); ++i)
+    names_.buffers[kernel_.params[i].name] = {fmt::format("p{}", i), kernel_.params[i].shape, {}, false};
+}
+
+bool KernelEmitter::fits_narrow() const {
+  const auto fits = [](const loop::Buffer& p) { return p.size() <= kMostNarrow; };
+  return kernel_.tiles <= kMostNarrow && std::ranges::all_of(kernel_.params, fits);
+}
+
+void KernelEmitter::statements(const std::vector<Stmt>& stmts, Then then) {
+  for (const Stmt& s : stmts) statement(s, &s == &stmts.back() ? then : Then::kMore);
+}
+
+void KernelEmitter::block(const std::vector<Stmt>& stmts, Then then) {
+  ++depth_;
+  statements(stmts, then);
+  --depth_;
+}
+
+void KernelEmitter::statement(const Stmt& s, Then then) {
+  switch (s->kind) {
+    case StmtKind::kFor:
+      if (s->for_kind == loop::ForKind::kMatrix) return matrix(s);
+      if (s->for_kind == loop::ForKind::kPipelined) return pipelined(s, then);
+      return loop::is_thread_loop(s) ? threads(s, then) : serial(s);
+    case StmtKind::kLet:
+      return let(s, then);
+    case StmtKind::kStore:
+      return store(s);
+    case StmtKind::kIf:
+      return branch(s, then);
+    case StmtKind::kBlock:
+      return statements(s->body, then);
+    case StmtKind::kAllocate:
+      return allocate(s, then);
+    case StmtKind::kPrefetch:
+      return;
+  }
+}
+
+void KernelEmitter::serial(const Stmt& s) {
+  const std::string name = fresh();
+  names_.variables[s->var] = name;
+  names_.ranges.bind(s->var, 0, s->extent);
+  line("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", names_.narrow ? "int" : "long long", name, s->extent);
+  block(s->body, Then::kMore);
+  line("}}");
+}
+
+void KernelEmitter::let(const Stmt& s, Then then) {
+  const std::string name = fresh();
+  prepare(s->value);
+  if (s->value.type().is_vector()) {
+    line("{} {};", cuda_type(s->value.type()), name);
+    lanes(s->value.type().lanes(), fmt::format("{}.v[l] = {};", name, cuda_expr(s->value, names_, "l")));
+  } else {
+    const std::string value = is_index(s->value) ? cuda_index(s->value, names_) : cuda_expr(s->value, names_);
+    line("const {} {} = {};", cuda_variable_type(s->value, names_), name, value);
+    if (s->value.type() == DataType::i64()) bind_range(s);
+  }
+  names_.evaluated.clear();
+  names_.variables[s->var] = name;
+  statements(s->body, then);
+}
+
+void KernelEmitter::bind_range(const Stmt& s) {
+  const Interval range = names_.ranges.bounds(s->value);
+  if (range.lo > Interval::kMin && range.hi < Interval::kMax)
+    names_.ranges.bind(s->var, range.lo, range.hi - range.lo + 1);
+}
+
+void KernelEmitter::branch(const Stmt& s, Then then) {
+  prepare(s->predicate);
+  line("if ({}) {{", cuda_expr(s->predicate, names_));
+  names_.evaluated.clear();
+  block(s->body, then);
+  if (!s->otherwise.empty()) {
+    line("}} else {{");
+    block(s->otherwise, then);
+  }
+  line("}}");
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,126 @@
+// Emits one kernel. Private to codegen/cuda.
+#pragma once
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda/emit.h"
+#include "codegen/cuda/emit_expr.h"
+#include "codegen/cuda/matrix.h"
+#include "codegen/cuda/threads.h"
+
+namespace tw::codegen {
+
+using loop::Stmt;
+using loop::StmtKind;
+
+// Whether the statement at hand is the last one of the kernel: no thread waits after it.
+enum class Then : uint8_t { kMore, kEnd };
+
+class KernelEmitter {
+ public:
+  KernelEmitter(const loop::Kernel& kernel, std::string name) : kernel_(kernel), out_{std::move(name)} {}
+  CudaKernel run();
+  std::string text() const;
+
+ private:
+  void declare_params();
+  bool fits_narrow() const;
+
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    text_ += std::string(2 * depth_, ' ') + fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+  std::string fresh() { return fmt::format("v{}", counter_++); }
+  void statements(const std::vector<Stmt>& stmts, Then then);
+  void block(const std::vector<Stmt>& stmts, Then then);
+  void statement(const Stmt& s, Then then);
+  void serial(const Stmt& s);
+
+  // ---- What the threads of a block do together (kernel_threads.cpp).
+  void threads(const Stmt& s, Then then);
+  // Iteration i uses what an earlier turn has begun to fill for it; meanwhile the buffers that iteration i - 1 has used
+  // are filled for the one that comes stages - 1 later.
+  void pipelined(const Stmt& s, Then then);
+
+  // Asynchronous instructions of warp groups; `sums` are the buffers they change.
+  static std::set<std::string> sums_of_groups(const std::vector<Stmt>& stmts);
+  void settle(const std::set<std::string>& sums);
+  void begin_groups(const std::set<std::string>& sums);
+  void end_groups(const std::set<std::string>& sums);
+  void group_matrix(const Stmt& s);
+
+  template <typename Body>
+  void by_threads(const ThreadGroup& group, const Body& body) {
+    const bool all = group.threads == out_.threads;
+    if (!all) line("if (threadIdx.x < {}) {{", group.threads);
+    depth_ += all ? 0 : 1;
+    body();
+    depth_ -= all ? 0 : 1;
+    if (!all) line("}}");
+  }
+  // Each thread combines its terms in a register, then runs of threads combine theirs, then the first one of a run
+  // combines that with what the element held.
+  void combine(const ThreadGroup& group, const Combination& c);
+
+  // ---- Shared memory (kernel_memory.cpp).
+  // Bytes of it from here to the end of the enclosing allocation.
+  int64_t reserve(int64_t bytes);
+  // Elements from one copy of a shared buffer to the next.
+  int64_t stride_of(const loop::Buffer& buffer) const;
+  bool is_swizzled(const loop::Buffer& buffer) const;
+  int64_t alignment_of(const loop::Buffer& buffer) const;
+  // The name of shared memory for `copies` of a buffer, until the enclosing statement ends.
+  std::string share(const loop::Buffer& buffer, int64_t copies);
+  void allocate(const Stmt& s, Then then);
+
+  // ---- Matrix instructions of a warp (kernel_threads.cpp).
+  void matrix(const Stmt& s);
+  // Two neighbours in one access where they lie so.
+  std::string pair_text(const MatrixStep::Pair& pair) const;
+
+  // ---- What one thread does (kernel_memory.cpp; lets and branches: kernel_emitter.cpp).
+  void let(const Stmt& s, Then then);
+  void bind_range(const Stmt& s);
+  void lanes(int count, const std::string& statement);
+  void store(const Stmt& s);
+  void scalar_store(const Stmt& s);
+  std::string condition(const Stmt& s, const std::string& lane) const;
+  // Whether a store of a pipelined loop is a copy from memory, which goes on while others compute.
+  bool copy_ahead(const Stmt& s);
+  // An element, or a vector that lies in memory as a whole; else nothing.
+  std::string place(const std::string& buffer, DataType type, const std::vector<Expr>& indices) const;
+  // What memory holds, or zeros where a condition of all lanes fails.
+  struct MaybeLoad {
+    Expr load, condition;
+  };
+  static MaybeLoad maybe_load(const Expr& e);
+  void vector_store(const Stmt& s);
+  // Evaluates before the statement what one lane's text cannot: whole vectors in memory, reductions over lanes.
+  // Operands that a select may not touch are left to it.
+  void prepare(const Expr& e);
+  void prepare_maybe_load(const Expr& e);
+  void prepare_load(const Expr& e);
+  void prepare_reduction(const Expr& e);
+  // C++ of a op b for two values that have names.
+  static std::string combined(Op op, DataType type, const std::string& a, const std::string& b);
+  void branch(const Stmt& s, Then then);
+
+  const loop::Kernel& kernel_;
+  CudaKernel out_;
+  CudaNames names_;
+  std::string text_;
+  int64_t shared_ = 0;  // bytes in use
+  bool has_threads_ = false;
+  const ThreadGroup* group_ = nullptr;  // at hand
+  std::set<std::string> swizzled_;      // buffers that matrix instructions of warp groups read
+  bool in_pipeline_ = false;            // in what a pipelined loop does with its buffers
+  bool fills_ahead_ = false;            // the buffers of a pipelined loop
+  bool stored_ahead_ = false;           // by threads, not by copies
+  int depth_ = 1;
+  int counter_ = 0;
+};
+
+}  // namespace tw::codegen

@@ -1,0 +1,196 @@
+// Buffers, and what one thread loads, computes and stores.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/kernel_emitter.h"
+#include "core/model_units.h"
+#include "expr/scalar.h"
+#include "support/error.h"
+#include "support/math.h"
+#include "te/te.h"
+
+namespace tw::codegen {
+namespace {
+
+constexpr int64_t kSwizzledLine = 128;    // bytes
+constexpr int64_t kSharedAlignment = 16;  // bytes
+
+}  // namespace
+
+int64_t KernelEmitter::reserve(int64_t bytes) {
+  const int64_t at = shared_;
+  out_.shared_bytes = std::max(out_.shared_bytes, at + bytes);
+  return at;
+}
+
+int64_t KernelEmitter::stride_of(const loop::Buffer& buffer) const {
+  const int64_t unit = alignment_of(buffer) / buffer.type.bytes();
+  return ceil_div(buffer.size(), unit) * unit;
+}
+
+bool KernelEmitter::is_swizzled(const loop::Buffer& buffer) const {
+  const bool swizzled = swizzled_.contains(buffer.name);
+  TW_CHECK(!swizzled || (!buffer.shape.empty() && buffer.shape.back() * buffer.type.bytes() == kSwizzledLine),
+           "kernel {}: lines of {} are not of {} bytes", kernel_.name, buffer.name, kSwizzledLine);
+  return swizzled;
+}
+
+int64_t KernelEmitter::alignment_of(const loop::Buffer& buffer) const {
+  return is_swizzled(buffer) ? 8 * kSwizzledLine : kSharedAlignment;
+}
+
+std::string KernelEmitter::share(const loop::Buffer& buffer, int64_t copies) {
+  const int64_t bytes = stride_of(buffer) * buffer.type.bytes() * copies;
+  std::string name = fresh();
+  shared_ = ceil_div(shared_, alignment_of(buffer)) * alignment_of(buffer);
+  line("{0}* const {1} = ({0}*)(tw_shared + {2});", cuda_type(buffer.type), name, reserve(bytes));
+  shared_ += bytes;
+  return name;
+}
+
+void KernelEmitter::allocate(const Stmt& s, Then then) {
+  const loop::Buffer& buffer = s->allocated;
+  const std::string name = fresh(), type = cuda_type(buffer.type);
+  const bool of_threads = has_threads_ && group_ == nullptr;
+  const int64_t before = shared_;
+  CudaNames::Array array{name, buffer.shape, {}, buffer.scope == loop::Scope::kRegister};
+  if (of_threads && array.in_registers) {
+    array.of_thread = thread_dims(buffer, s->body);
+    array.shape.clear();
+    for (size_t d = 0; d < buffer.shape.size(); ++d) {
+      if (!array.of_thread[d]) array.shape.push_back(buffer.shape[d]);
+    }
+  }
+  if (of_threads && !array.in_registers) {
+    array.name = share(buffer, 1);
+    array.swizzled = is_swizzled(buffer);
+  } else {
+    line("{} {}[{}];", type, name, std::max<int64_t>(1, num_elements(array.shape)));
+  }
+  names_.buffers[buffer.name] = std::move(array);
+  statements(s->body, then);
+  shared_ = before;
+}
+
+void KernelEmitter::lanes(int count, const std::string& statement) {
+  line("#pragma unroll");
+  line("for (int l = 0; l < {}; ++l) {}", count, statement);
+}
+
+void KernelEmitter::store(const Stmt& s) {
+  line("{{");
+  ++depth_;
+  if (!copy_ahead(s)) {
+    stored_ahead_ = stored_ahead_ || fills_ahead_;
+    prepare(s->value);
+    if (s->predicate) prepare(s->predicate);
+    s->value.type().is_vector() ? vector_store(s) : scalar_store(s);
+  }
+  names_.evaluated.clear();
+  --depth_;
+  line("}}");
+}
+
+void KernelEmitter::scalar_store(const Stmt& s) {
+  line("{}{} = {};", condition(s, ""), cuda_element(s->buffer, s->indices, names_), cuda_expr(s->value, names_));
+}
+
+std::string KernelEmitter::condition(const Stmt& s, const std::string& lane) const {
+  return s->predicate ? fmt::format("if ({}) ", cuda_expr(s->predicate, names_, lane)) : "";
+}
+
+bool KernelEmitter::copy_ahead(const Stmt& s) {
+  const DataType type = s->value.type();
+  const int bytes = type.bytes() * type.lanes();
+  const MaybeLoad from = maybe_load(s->value);
+  if (!fills_ahead_ || s->predicate || !from.load || bytes % 4 != 0 || kSharedAlignment % bytes != 0) return false;
+  const std::string to = place(s->buffer, type, s->indices);
+  const std::string source = place(from.load->name, type, from.load->args);
+  if (to.empty() || source.empty()) return false;
+  if (from.condition) prepare(from.condition);
+  line("tw_copy_async<{}>(&{}, &{}, {});", bytes, to, source,
+       from.condition ? cuda_expr(from.condition, names_) : std::string("true"));
+  return true;
+}
+
+std::string KernelEmitter::place(const std::string& buffer, DataType type, const std::vector<Expr>& indices) const {
+  return type.is_vector() ? cuda_vector(buffer, type, indices, names_) : cuda_element(buffer, indices, names_);
+}
+
+KernelEmitter::MaybeLoad KernelEmitter::maybe_load(const Expr& e) {
+  const auto is_load = [](const Expr& x) { return x.op() == Op::kLoad && !x->predicated; };
+  if (is_load(e)) return {e, Expr()};
+  if (e.op() != Op::kSelect || e.arg(0).type().is_vector() || !is_load(e.arg(1))) return {};
+  const Expr& other = e.arg(2).op() == Op::kBroadcast ? e.arg(2).arg(0) : e.arg(2);
+  const bool zeros = other.op() == Op::kFloatImm && other->number == 0;
+  return zeros ? MaybeLoad{e.arg(1), e.arg(0)} : MaybeLoad{};
+}
+
+void KernelEmitter::vector_store(const Stmt& s) {
+  const DataType type = s->value.type();
+  const std::string value = cuda_expr(s->value, names_, "l");
+  const std::string whole = s->predicate ? "" : cuda_vector(s->buffer, type, s->indices, names_);
+  if (whole.empty()) {
+    return lanes(type.lanes(),
+                 fmt::format("{}{} = {};", condition(s, "l"), cuda_element(s->buffer, s->indices, names_, "l"), value));
+  }
+  const std::string name = fresh();
+  line("{} {};", cuda_type(type), name);
+  lanes(type.lanes(), fmt::format("{}.v[l] = {};", name, value));
+  line("{} = {};", whole, name);
+}
+
+void KernelEmitter::prepare(const Expr& e) {
+  if (names_.evaluated.contains(&*e)) return;
+  if (e.op() == Op::kSelect) {
+    prepare(e.arg(0));
+    return prepare_maybe_load(e);
+  }
+  for (const Expr& arg : e->args) prepare(arg);
+  if (e.op() == Op::kLoad && e.type().is_vector() && !e->predicated) return prepare_load(e);
+  if (is_lane_reduction(e.op())) prepare_reduction(e);
+}
+
+void KernelEmitter::prepare_maybe_load(const Expr& e) {
+  const MaybeLoad from = maybe_load(e);
+  if (!from.load || !e.type().is_vector()) return;
+  const std::string whole = cuda_vector(from.load->name, from.load.type(), from.load->args, names_);
+  if (whole.empty()) return;
+  const std::string name = fresh();
+  line("{} {} = {{}};", cuda_type(e.type()), name);
+  line("if ({}) {} = {};", cuda_expr(from.condition, names_), name, whole);
+  names_.evaluated[&*e] = name;
+}
+
+void KernelEmitter::prepare_load(const Expr& e) {
+  const std::string whole = cuda_vector(e->name, e.type(), e->args, names_);
+  if (whole.empty()) return;
+  const std::string name = fresh();
+  line("const {} {} = {};", cuda_type(e.type()), name, whole);
+  names_.evaluated[&*e] = name;
+}
+
+void KernelEmitter::prepare_reduction(const Expr& e) {
+  const std::string name = fresh();
+  const Op op = lane_operation(e.op());
+  const auto lane = [&](const std::string& index) { return fmt::format("{}[{}]", name, index); };
+  const auto add = [&](const std::string& into, const std::string& from) {
+    return fmt::format("{} = {};", lane(into), combined(op, e.type(), lane(into), lane(from)));
+  };
+  const DataType vector = e.arg(0).type();
+  line("{} {};", cuda_type(e.type()), lane(fmt::format("{}", vector.lanes())));
+  lanes(vector.lanes(), fmt::format("{} = {};", lane("l"), cuda_expr(e.arg(0), names_, "l")));
+  combine_lanes(
+      vector.lanes(), [&](int last) { line("{}", add("0", fmt::format("{}", last))); },
+      [&](int half) { lanes(half, add("l", fmt::format("l + {}", half))); });
+  names_.evaluated[&*e] = lane("0");
+}
+
+std::string KernelEmitter::combined(Op op, DataType type, const std::string& a, const std::string& b) {
+  CudaNames two;
+  two.variables = {{"a", a}, {"b", b}};
+  return cuda_expr(binary(op, var("a", type), var("b", type)), two);
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,187 @@
+// What the threads of a block do together: loops of threads, pipelines, matrix instructions.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/kernel_emitter.h"
+#include "core/model_units.h"
+#include "expr/scalar.h"
+#include "support/error.h"
+#include "support/math.h"
+#include "te/te.h"
+
+namespace tw::codegen {
+namespace {
+
+constexpr int64_t kMostThreads = 1024;                              // of a block
+constexpr int64_t kScratchBytes = kMostThreads / kWarpThreads * 8;  // an element of each warp
+
+}  // namespace
+
+void KernelEmitter::threads(const Stmt& s, Then then) {
+  const ThreadGroup group = thread_group(s);
+  line("{{");
+  ++depth_;
+  int64_t inner = group.threads;
+  for (const Stmt& l : group.loops) {
+    inner /= l->extent;
+    const std::string name = fresh();
+    names_.variables[l->var] = name;
+    names_.ranges.bind(l->var, 0, l->extent);
+    const std::string turn = inner == 1 ? "threadIdx.x" : fmt::format("threadIdx.x / {}", inner);
+    line("const int {} = {};", name, &l == &group.loops.front() ? turn : fmt::format("{} % {}", turn, l->extent));
+  }
+  group_ = &group;
+  const std::optional<Combination> combination = combination_of(group);
+  if (combination) {
+    combine(group, *combination);
+  } else {
+    by_threads(group, [&] {
+      const std::set<std::string> sums = sums_of_groups(group.body());
+      begin_groups(sums);
+      statements(group.body(), Then::kEnd);
+      if (!sums.empty()) line("tw_matrix_end();");
+      if (!in_pipeline_) end_groups(sums);
+    });
+  }
+  group_ = nullptr;
+  --depth_;
+  line("}}");
+  if (then == Then::kMore) line("__syncthreads();");
+}
+
+void KernelEmitter::pipelined(const Stmt& s, Then then) {
+  const loop::PipelineParts parts = loop::pipeline_parts(*s);
+  const std::set<std::string> sums = sums_of_groups(parts.use);
+  // Instructions of one iteration run on while the next one begins: its buffers are still in use.
+  const int64_t before = shared_, ahead = s->stages - (sums.empty() ? 1 : 2);
+  TW_CHECK(sums.empty() || ahead > 0, "kernel {}: loop {} needs 3 stages", kernel_.name, s->var);
+  const std::string turn = fresh(), i = fresh();
+  std::vector<std::string> memory;
+  for (const loop::Buffer& b : parts.buffers) memory.push_back(share(b, s->stages));
+  line("for (int {0} = -{1}; {0} < {2}; ++{0}) {{", turn, ahead, s->extent);
+  ++depth_;
+  line("if ({} >= 0) {{", turn);
+  line("  tw_copies_done<{}>();", std::max<int64_t>(0, ahead - 1));
+  line("  __syncthreads();");
+  line("}}");
+  const auto iteration = [&](const std::string& condition, const std::string& number, const auto& body) {
+    line("if ({}) {{", condition);
+    ++depth_;
+    line("const int {} = {};", i, number);
+    names_.variables[s->var] = i;
+    names_.ranges.bind(s->var, 0, s->extent);
+    for (size_t b = 0; b < parts.buffers.size(); ++b) {
+      const std::string name = fresh(), type = cuda_type(parts.buffers[b].type);
+      line("{}* const {} = {} + {} % {} * {};", type, name, memory[b], i, s->stages, stride_of(parts.buffers[b]));
+      names_.buffers[parts.buffers[b].name] = {name, parts.buffers[b].shape, {}, false, is_swizzled(parts.buffers[b])};
+    }
+    body();
+    --depth_;
+    line("}}");
+  };
+  iteration(fmt::format("{} < {}", turn, s->extent - ahead), fmt::format("{} + {}", turn, ahead), [&] {
+    fills_ahead_ = true;
+    stored_ahead_ = false;
+    for (const Stmt& part : parts.fill) statement(part, Then::kEnd);
+    fills_ahead_ = false;
+    // Asynchronous copies need no fence: CUTLASS's own kernels that fill for these instructions with them have none.
+    if (stored_ahead_ && !sums.empty()) line("tw_written_for_matrix();");
+  });
+  line("tw_copies_begun();");
+  iteration(turn + " >= 0", turn, [&] {
+    in_pipeline_ = true;
+    statements(parts.use, Then::kEnd);
+    in_pipeline_ = false;
+    if (!sums.empty()) line("tw_matrix_done<1>();");
+  });
+  if (ahead == 0) line("__syncthreads();");
+  --depth_;
+  line("}}");
+  end_groups(sums);
+  if (then == Then::kMore) line("__syncthreads();");
+  shared_ = before;
+}
+
+std::set<std::string> KernelEmitter::sums_of_groups(const std::vector<Stmt>& stmts) {
+  std::set<std::string> names;
+  for (const Stmt& step : group_steps(stmts)) {
+    loop::visit({step}, [&](const Stmt& s) {
+      if (s->kind == StmtKind::kStore) names.insert(s->buffer);
+    });
+  }
+  return names;
+}
+
+void KernelEmitter::settle(const std::set<std::string>& sums) {
+  for (const std::string& name : sums) line("tw_settled({});", names_.buffers.at(name).name);
+}
+
+void KernelEmitter::begin_groups(const std::set<std::string>& sums) {
+  settle(sums);
+  if (!sums.empty()) line("tw_matrix_begin();");
+}
+
+void KernelEmitter::end_groups(const std::set<std::string>& sums) {
+  if (!sums.empty()) line("tw_matrix_done<0>();");
+  settle(sums);
+}
+
+void KernelEmitter::group_matrix(const Stmt& s) {
+  const GroupStep step = group_step(s, *group_, names_.ranges);
+  std::vector<std::string> places, sums;
+  for (const std::vector<Expr>& d : step.d) {
+    places.push_back(fmt::format("%{}", places.size()));
+    sums.push_back(fmt::format("\"+f\"({})", cuda_element(step.sums, d, names_)));
+  }
+  const size_t next = places.size();
+  const std::string type = to_string(step.type);
+  const std::string instruction =
+      fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, %{}, %{}, on, 1, 1, 0, 0;", step.columns,
+                  type, type, fmt::join(places, ","), next, next + 1);
+  line("asm volatile(\"{{.reg .pred on; setp.ne.b32 on, %{}, 0; {}}}\"", next + 2, instruction);
+  line("  : {}", fmt::join(sums, ", "));
+  line("  : \"l\"(tw_matrix(&{})), \"l\"(tw_matrix(&{})), \"r\"(1));", cuda_element(step.a->name, step.a->args, names_),
+       cuda_element(step.b->name, step.b->args, names_));
+}
+
+void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {
+  const std::string type = cuda_type(c.type), mine = fresh(), function = fresh(), total = fresh();
+  line("{} {}[1] = {{{}}};", type, mine, cuda_expr(te::identity_of(*te::combiner_of(c.op), c.type), names_));
+  const CudaNames::Array array = names_.buffers.at(c.buffer);
+  names_.buffers[c.buffer] = {mine, {}, std::vector<bool>(array.shape.size(), true), true};
+  by_threads(group, [&] { statements(group.body(), Then::kEnd); });
+  names_.buffers[c.buffer] = array;
+  line("const auto {} = []({} a, {} b) {{ return {}; }};", function, type, type, combined(c.op, c.type, "a", "b"));
+  const std::string scratch = c.run > kWarpThreads ? fmt::format("({}*)(tw_shared + {})", type, reserve(kScratchBytes))
+                                                   : fmt::format("({}*)0", type);
+  line("const {} {} = tw_combine<{}>({}[0], {}, {});", type, total, c.run, mine, function, scratch);
+  by_threads(group, [&] {
+    const std::string element = cuda_element(c.buffer, c.indices, names_);
+    line("if (threadIdx.x % {} == 0) {} = {};", c.run, element, combined(c.op, c.type, element, total));
+  });
+}
+
+void KernelEmitter::matrix(const Stmt& s) {
+  TW_CHECK(group_ != nullptr, "kernel {}: a matrix step outside of threads", kernel_.name);
+  if (is_group_step(s)) return group_matrix(s);
+  const MatrixStep step = matrix_step(s, *group_, names_.ranges);
+  std::vector<std::string> operands;
+  for (const std::vector<Expr>& d : step.d) operands.push_back(cuda_element(step.sums, d, names_));
+  for (const MatrixStep::Pair& pair : step.a) operands.push_back(pair_text(pair));
+  for (const MatrixStep::Pair& pair : step.b) operands.push_back(pair_text(pair));
+  line("tw_mma_{}({});", to_string(step.type), fmt::join(operands, ", "));
+}
+
+std::string KernelEmitter::pair_text(const MatrixStep::Pair& pair) const {
+  const std::vector<Expr>& first = pair.low->args;
+  std::vector<Expr> both = first;
+  if (!both.empty() && equal(names_.ranges.simplify(both.back() + int_imm(1)), pair.high->args.back())) {
+    both.back() = ramp(first.back(), int_imm(1), 2);
+    const std::string whole = cuda_vector(pair.low->name, pair.low.type().with_lanes(2), both, names_);
+    if (!whole.empty()) return fmt::format("tw_bits<unsigned>({})", whole);
+  }
+  return fmt::format("tw_pair({}, {})", cuda_expr(pair.low, names_), cuda_expr(pair.high, names_));
+}
+
+}  // namespace tw::codegen

@@ -1,0 +1,114 @@
+// The device functions that emitted text calls. Those that a kernel does not call leave nothing in its code.
+#include "codegen/cuda/emit_expr.h"
+
+namespace tw::codegen {
+namespace {
+
+// min and max give NaN when either side is NaN; floor division rounds to minus infinity; float to integer saturates.
+constexpr std::string_view kArithmetic = R"(
+template <typename T> __device__ inline T tw_min(T a, T b) { return (a < b || a != a) ? a : b; }
+template <typename T> __device__ inline T tw_max(T a, T b) { return (a > b || a != a) ? a : b; }
+template <typename T> __device__ inline T tw_floor_div(T a, T b) { T q = a / b; return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q; }
+template <typename T> __device__ inline T tw_floor_mod(T a, T b) { return a - b * tw_floor_div(a, b); }
+template <typename To, typename From> __device__ inline To tw_bits(From x) {
+  static_assert(sizeof(To) == sizeof(From), "same width");
+  To out; memcpy(&out, &x, sizeof(out)); return out;
+}
+template <typename To, typename From> __device__ inline To tw_saturate(From x, double low, double high, To lowest, To highest) {
+  if (x != x) return To(0);
+  if (double(x) <= low) return lowest;
+  if (double(x) >= high) return highest;
+  return To(x);
+}
+__device__ inline float tw_f16_to_f32(unsigned short x) {
+  float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y;
+}
+__device__ inline unsigned short tw_f32_to_f16(float x) {
+  unsigned short y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y;
+}
+__device__ inline float tw_bf16_to_f32(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
+__device__ inline unsigned short tw_f32_to_bf16(float x) {
+  unsigned short y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y;
+}
+)";
+
+constexpr std::string_view kVectors = R"(
+// N elements; whole ones move in accesses of up to 16 bytes.
+template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) tw_vec { T v[N]; };
+template <typename T> __device__ inline T tw_shuffle(T x, int distance) {
+  if constexpr (sizeof(T) < 4) return T(__shfl_xor_sync(0xffffffffu, int(x), distance));
+  else return __shfl_xor_sync(0xffffffffu, x, distance);
+}
+// Combines x over aligned runs of `Run` threads: within warps by shuffles, between them through `scratch` (one element a
+// warp). Every thread of the block calls it and gets its run's result.
+template <int Run, typename T, typename Combine> __device__ inline T tw_combine(T x, Combine combine, T* scratch) {
+#pragma unroll
+  for (int distance = (Run < 32 ? Run : 32) / 2; distance > 0; distance /= 2) x = combine(x, tw_shuffle(x, distance));
+  if constexpr (Run > 32) {
+    constexpr int kWarps = Run / 32;
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) scratch[warp] = x;
+    __syncthreads();
+    const T* run = scratch + warp / kWarps * kWarps;
+    x = run[0];
+#pragma unroll
+    for (int w = 1; w < kWarps; ++w) x = combine(x, run[w]);
+    __syncthreads();
+  }
+  return x;
+}
+)";
+
+constexpr std::string_view kMatrices = R"(
+// D[16, 8] += A[16, 16] * B[16, 8] by a warp; each lane holds its part of them as the instruction wants it.
+__device__ inline void tw_mma_f16(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+__device__ inline void tw_mma_bf16(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+__device__ inline unsigned tw_pair(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }
+)";
+
+// Copies and matrix instructions that go on while their threads do something else (PTX ISA, "Asynchronous operations").
+constexpr std::string_view kAsynchronous = R"(
+// Where element `at` of lines of 64 elements of 16 bits lies.
+template <typename T> __device__ inline T tw_swizzle(T at) { return at ^ (at >> 3 & 0x38); }
+// What a matrix instruction of a warp group wants to know of such lines.
+__device__ inline unsigned long long tw_matrix(const void* lines) {
+  const unsigned long long at = __cvta_generic_to_shared(lines);
+  return (at & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+}
+__device__ inline void tw_matrix_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
+__device__ inline void tw_matrix_end() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
+// Waits until no more than the last N groups of instructions are under way.
+template <int N> __device__ inline void tw_matrix_done() { asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(N) : "memory"); }
+// What this thread has written to shared memory is there for matrix instructions.
+__device__ inline void tw_written_for_matrix() { asm volatile("fence.proxy.async;" : : : "memory"); }
+// Sums that instructions under way have changed stay in their registers until here.
+template <int N> __device__ inline void tw_settled(float (&sums)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i]) : : "memory");
+}
+// N bytes of device memory on their way to the block's shared memory, or zeros where they are not wanted.
+template <int N> __device__ inline void tw_copy_async(void* to, const void* from, bool wanted) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  if constexpr (N == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(at), "l"(from), "r"(wanted ? N : 0) : "memory");
+  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" : : "r"(at), "l"(from), "n"(N), "r"(wanted ? N : 0) : "memory");
+}
+__device__ inline void tw_copies_begun() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+// Waits until no more than the last N groups of copies are under way.
+template <int N> __device__ inline void tw_copies_done() { asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory"); }
+)";
+
+}  // namespace
+
+std::string cuda_prelude() {
+  std::string text;
+  for (const std::string_view part : {kArithmetic, kVectors, kMatrices, kAsynchronous}) text += part;
+  return text;
+}
+
+}  // namespace tw::codegen

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "codegen/cuda/kernel_emitter.h"
 #include "core/model_units.h"
@@ -15,6 +16,11 @@ namespace {
 
 constexpr int64_t kSwizzledLine = 128;    // bytes
 constexpr int64_t kSharedAlignment = 16;  // bytes
+
+bool is_zero(const Expr& e) {
+  const Expr& one = e.op() == Op::kBroadcast ? e.arg(0) : e;
+  return one.op() == Op::kFloatImm && one->number == 0 && !std::signbit(one->number);
+}
 
 }  // namespace
 
@@ -104,13 +110,15 @@ bool KernelEmitter::copy_ahead(const Stmt& s) {
   const DataType type = s->value.type();
   const int bytes = type.bytes() * type.lanes();
   const MaybeLoad from = maybe_load(s->value);
-  if (!fills_ahead_ || s->predicate || !from.load || bytes % 4 != 0 || kSharedAlignment % bytes != 0) return false;
+  const bool zeros = is_zero(s->value);
+  if (!fills_ahead_ || s->predicate || bytes % 4 != 0 || kSharedAlignment % bytes != 0) return false;
+  if (!from.load && !zeros) return false;
   const std::string to = place(s->buffer, type, s->indices);
-  const std::string source = place(from.load->name, type, from.load->args);
+  const std::string source = zeros ? "*p0" : place(from.load->name, type, from.load->args);
   if (to.empty() || source.empty()) return false;
   if (from.condition) prepare(from.condition);
-  line("tw_copy_async<{}>(&{}, &{}, {});", bytes, to, source,
-       from.condition ? cuda_expr(from.condition, names_) : std::string("true"));
+  const std::string wanted = zeros ? "false" : from.condition ? cuda_expr(from.condition, names_) : "true";
+  line("tw_copy_async<{}>(&{}, &{}, {});", bytes, to, source, wanted);
   return true;
 }
 
@@ -122,9 +130,7 @@ KernelEmitter::MaybeLoad KernelEmitter::maybe_load(const Expr& e) {
   const auto is_load = [](const Expr& x) { return x.op() == Op::kLoad && !x->predicated; };
   if (is_load(e)) return {e, Expr()};
   if (e.op() != Op::kSelect || e.arg(0).type().is_vector() || !is_load(e.arg(1))) return {};
-  const Expr& other = e.arg(2).op() == Op::kBroadcast ? e.arg(2).arg(0) : e.arg(2);
-  const bool zeros = other.op() == Op::kFloatImm && other->number == 0;
-  return zeros ? MaybeLoad{e.arg(1), e.arg(0)} : MaybeLoad{};
+  return is_zero(e.arg(2)) ? MaybeLoad{e.arg(1), e.arg(0)} : MaybeLoad{};
 }
 
 void KernelEmitter::vector_store(const Stmt& s) {

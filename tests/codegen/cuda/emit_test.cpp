@@ -170,6 +170,8 @@ TEST(EmitCuda, PipelinedLoopsCopyAhead) {
   const CudaSource guarded = emitted(pipelined("select((k < 4), X[k, ramp((i * 4), 1, 4)], broadcast(0:f32, 4))"));
   EXPECT_TRUE(holds(guarded.text, " < 4))"));
   EXPECT_TRUE(holds(guarded.text, "tw_copy_async<16>("));
+  const CudaSource zeros = emitted(pipelined("broadcast(0:f32, 4)"));
+  EXPECT_TRUE(holds(zeros.text, "&*p0, false);"));
 }
 
 // What is computed on the way is stored by the threads themselves.

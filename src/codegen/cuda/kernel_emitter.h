@@ -118,7 +118,7 @@ class KernelEmitter {
   std::set<std::string> swizzled_;      // buffers that matrix instructions of warp groups read
   bool in_pipeline_ = false;            // in what a pipelined loop does with its buffers
   bool fills_ahead_ = false;            // the buffers of a pipelined loop
-  bool stored_ahead_ = false;           // by threads, not by copies
+  bool stored_for_matrix_ = false;      // by threads, not by copies
   int depth_ = 1;
   int counter_ = 0;
 };

@@ -88,7 +88,7 @@ void KernelEmitter::store(const Stmt& s) {
   line("{{");
   ++depth_;
   if (!copy_ahead(s)) {
-    stored_ahead_ = stored_ahead_ || fills_ahead_;
+    stored_for_matrix_ = stored_for_matrix_ || swizzled_.contains(s->buffer);
     prepare(s->value);
     if (s->predicate) prepare(s->predicate);
     s->value.type().is_vector() ? vector_store(s) : scalar_store(s);

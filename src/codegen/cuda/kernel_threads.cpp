@@ -39,7 +39,10 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
     by_threads(group, [&] {
       const std::set<std::string> sums = sums_of_groups(group.body());
       begin_groups(sums);
+      stored_for_matrix_ = false;
       statements(group.body(), Then::kEnd);
+      // Asynchronous copies need no fence: CUTLASS's own kernels that fill for these instructions with them have none.
+      if (stored_for_matrix_) line("tw_written_for_matrix();");
       if (!sums.empty()) line("tw_matrix_end();");
       if (!in_pipeline_) end_groups(sums);
     });
@@ -82,11 +85,8 @@ void KernelEmitter::pipelined(const Stmt& s, Then then) {
   };
   iteration(fmt::format("{} < {}", turn, s->extent - ahead), fmt::format("{} + {}", turn, ahead), [&] {
     fills_ahead_ = true;
-    stored_ahead_ = false;
     for (const Stmt& part : parts.fill) statement(part, Then::kEnd);
     fills_ahead_ = false;
-    // Asynchronous copies need no fence: CUTLASS's own kernels that fill for these instructions with them have none.
-    if (stored_ahead_ && !sums.empty()) line("tw_written_for_matrix();");
   });
   line("tw_copies_begun();");
   iteration(turn + " >= 0", turn, [&] {

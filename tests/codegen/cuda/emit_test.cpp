@@ -138,6 +138,7 @@ TEST(EmitCuda, AWarpGroupMultipliesWhatLiesInSharedMemory) {
   EXPECT_TRUE(holds(source.text, "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7}"));
   EXPECT_TRUE(holds(source.text, "[tw_swizzle("));
   EXPECT_TRUE(holds(source.text, "tw_settled("));
+  EXPECT_TRUE(holds(source.text, "tw_written_for_matrix();")) << "threads have stored the operands themselves";
   EXPECT_TRUE(holds(source.text, "tw_matrix_done<0>();"));
   EXPECT_TRUE(holds(source.text, "__align__(1024)"));
 }

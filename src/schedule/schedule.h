@@ -31,7 +31,7 @@ enum class PrimitiveKind : uint8_t {
   kPipeline,    // loops [l], factors [stages]: what is attached in l and fills buffers of a tile's threads runs that
                 // many iterations less one ahead
   kTensorize,   // loops [l], option body name, factors its parameters: the nest from l inwards becomes that body
-                // "mma": one matrix instruction of a warp, on targets with threads
+                // "mma": one matrix instruction of a warp or of four, on targets with threads
   kPrefetch,  // loops [l, consumer, m], factors [ahead, count, step], option a tensor that the stage, attached in loop
               // m of `consumer`, reads: each iteration of l loads `count` lines into the second cache, `step` elements
               // apart, beginning `ahead` elements after the place where m and l began; without m, where l began

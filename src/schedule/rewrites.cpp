@@ -71,6 +71,14 @@ te::Tensor fresh_tensor(const State& state, te::Tensor tensor) {
 
 namespace {
 
+std::vector<te::Compute>::iterator with_one_output(te::Program& program, const std::string& stage,
+                                                   std::string_view primitive) {
+  const auto at = std::ranges::find(program.computes, stage, [](const te::Compute& c) { return c.name(); });
+  if (at == program.computes.end() || at->outputs.size() != 1)
+    throw UserError(fmt::format("{}: no stage {} with one output", primitive, stage));
+  return at;
+}
+
 std::vector<Expr> axis_vars(const std::vector<te::Axis>& axes) {
   std::vector<Expr> vars;
   for (const te::Axis& axis : axes) vars.push_back(axis.var());
@@ -118,10 +126,7 @@ Layout fitting_layout(const std::string& text, const Shape& shape) {
 
 void apply_cache_write(State& state, const Primitive& p) {
   te::Program program = current_program(state);
-  const auto at = std::find_if(program.computes.begin(), program.computes.end(),
-                               [&](const te::Compute& c) { return c.name() == p.stage; });
-  if (at == program.computes.end() || at->outputs.size() != 1)
-    throw UserError(fmt::format("cache_write: no stage {} with one output", p.stage));
+  const auto at = with_one_output(program, p.stage, "cache_write");
   const te::Tensor original = at->outputs[0];
   const te::Tensor accumulator = fresh_tensor(state, {p.stage + ".acc", original.type, original.shape});
   at->outputs = {accumulator};
@@ -149,10 +154,7 @@ void apply_cache_read(State& state, const Primitive& p) {
 
 void apply_rfactor(State& state, const Primitive& p) {
   te::Program program = current_program(state);
-  const auto at = std::find_if(program.computes.begin(), program.computes.end(),
-                               [&](const te::Compute& c) { return c.name() == p.stage; });
-  if (at == program.computes.end() || at->outputs.size() != 1)
-    throw UserError(fmt::format("rfactor: no stage {} with one output", p.stage));
+  const auto at = with_one_output(program, p.stage, "rfactor");
   te::Compute& original = *at;
   const auto axis = std::find_if(original.reduce_axes.begin(), original.reduce_axes.end(),
                                  [&](const te::Axis& r) { return r.name == p.loops.at(0); });

@@ -42,31 +42,30 @@ struct CommonStore {
   std::vector<Expr> guards;
 };
 
-class StoreFinder {
- public:
-  std::vector<CommonStore> run(const Stmts& body) {
-    statements(body);
-    return std::move(found_);
+// Calls on every statement with the conditions around it in `guards`.
+template <typename Visit>
+void visit_guarded(const Stmts& stmts, std::vector<Expr>& guards, const Visit& visit) {
+  for (const Stmt& s : stmts) {
+    visit(s);
+    const bool is_if = s->kind == StmtKind::kIf;
+    if (is_if) guards.push_back(s->predicate);
+    visit_guarded(s->body, guards, visit);
+    if (is_if) guards.back() = logical_not(s->predicate);
+    visit_guarded(s->otherwise, guards, visit);
+    if (is_if) guards.pop_back();
   }
+}
 
- private:
-  void statements(const Stmts& stmts) {
-    for (const Stmt& s : stmts) {
-      if (s->kind == StmtKind::kAllocate) own_.insert(s->allocated.name);
-      if (s->kind == StmtKind::kStore && !own_.contains(s->buffer)) found_.push_back({s, guards_});
-      const bool is_if = s->kind == StmtKind::kIf;
-      if (is_if) guards_.push_back(s->predicate);
-      statements(s->body);
-      if (is_if) guards_.back() = logical_not(s->predicate);
-      statements(s->otherwise);
-      if (is_if) guards_.pop_back();
-    }
-  }
-
-  std::set<std::string> own_;
-  std::vector<Expr> guards_;
-  std::vector<CommonStore> found_;
-};
+std::vector<CommonStore> common_stores(const Stmts& body) {
+  std::set<std::string> own;
+  std::vector<Expr> guards;
+  std::vector<CommonStore> found;
+  visit_guarded(body, guards, [&](const Stmt& s) {
+    if (s->kind == StmtKind::kAllocate) own.insert(s->allocated.name);
+    if (s->kind == StmtKind::kStore && !own.contains(s->buffer)) found.push_back({s, guards});
+  });
+  return found;
+}
 
 VarMap thread_values(const ThreadGroup& group, int64_t thread) {
   VarMap values;
@@ -149,19 +148,13 @@ class AccessFinder {
   }
 
   void statements(const Stmts& stmts) {
-    for (const Stmt& s : stmts) {
+    visit_guarded(stmts, guards_, [&](const Stmt& s) {
       for (const Expr& index : s->indices) loads(index);
       for (const Expr& e : {s->value, s->predicate}) {
         if (e) loads(e);
       }
       if (s->kind == StmtKind::kStore && s->buffer == buffer_.name) add(s->indices);
-      const bool is_if = s->kind == StmtKind::kIf;
-      if (is_if) guards_.push_back(s->predicate);
-      statements(s->body);
-      if (is_if) guards_.back() = logical_not(s->predicate);
-      statements(s->otherwise);
-      if (is_if) guards_.pop_back();
-    }
+    });
   }
 
   void loads(const Expr& whole) {
@@ -242,7 +235,7 @@ int64_t most_threads(const Stmts& stmts) {
 
 std::optional<Combination> combination_of(const ThreadGroup& group) {
   std::optional<Combination> found;
-  const std::vector<CommonStore> stores = StoreFinder().run(group.body());
+  const std::vector<CommonStore> stores = common_stores(group.body());
   for (const CommonStore& common : stores) {
     const Stmt& s = common.store;
     const bool follows = found && found->buffer == s->buffer && same_indices(found->indices, s->indices);

@@ -30,8 +30,8 @@ def parse_arguments():
 def measured(case, threads, args):
     """(constructed, random): microseconds of the candidates of the case's heaviest group, in the constructor's order."""
     events = case.model.with_suffix(".events")
-    flags = ["--no-cache", "--db", "/dev/null", "--measure-all", "--explore", str(args.explore), "--explore-seed", str(args.explore_seed),
-             "--measure-threads", str(threads), "--events", str(events)]
+    flags = ["--no-cache", "--db", "/dev/null", "--measure-all", "--explore", str(args.explore), "--explore-seed",
+             str(args.explore_seed), "--measure-threads", str(threads), "--events", str(events)]
     events.unlink(missing_ok=True)  # the command appends
     artefacts.compile_model(args.tools, case.model, flags)
     groups = {}

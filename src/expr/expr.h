@@ -169,6 +169,8 @@ using VarMap = std::unordered_map<std::string, Expr>;
 /// Replaces variables by name, all at once.
 Expr substitute(const Expr& e, const VarMap& values);
 bool uses_var(const Expr& e, const std::string& name);
+/// Whether it is the immediate 0 (not -0), or that in every lane.
+bool is_zero(const Expr& e);
 /// Structural equality.
 bool equal(const Expr& a, const Expr& b);
 /// Structural hash, stable across runs.

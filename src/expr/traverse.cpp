@@ -1,5 +1,6 @@
 // Traversals. An expression may be a graph whose nodes are shared (expanded functions are): each visits a node once.
 #include <bit>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -115,6 +116,11 @@ Expr substitute(const Expr& e, const VarMap& values) {
 bool uses_var(const Expr& e, const std::string& name) {
   NodeSet seen;
   return uses_var_once(e, name, seen);
+}
+
+bool is_zero(const Expr& e) {
+  const Expr& one = e.op() == Op::kBroadcast ? e.arg(0) : e;
+  return one.is_int(0) || (one.op() == Op::kFloatImm && one->number == 0 && !std::signbit(one->number));
 }
 
 bool equal(const Expr& a, const Expr& b) { return Equality().equal(a, b); }

@@ -19,7 +19,7 @@
 // Iterations fill ahead: the buffers exist once for each of its stages.
 //
 // kMatrix loops, each the only statement of the one around it, are a step of a product of matrices that the threads of
-// a warp take together: what they say thread by thread is what one matrix instruction does.
+// a warp, or of four, take together: what they say thread by thread is what one matrix instruction does.
 #pragma once
 #include <functional>
 #include <memory>
@@ -90,6 +90,7 @@ Stmt make_allocate(Buffer buffer, std::vector<Stmt> body);
 Stmt make_prefetch(std::string buffer, std::vector<Expr> indices, int level);
 
 inline bool is_thread_loop(const Stmt& s) { return s->kind == StmtKind::kFor && s->for_kind == ForKind::kThreads; }
+inline bool is_matrix_loop(const Stmt& s) { return s->kind == StmtKind::kFor && s->for_kind == ForKind::kMatrix; }
 
 /// The parts of a kPipelined loop: the stack buffers it allocates around everything else, the thread loops and what
 /// is around them in front that store to nothing but those, and the rest.

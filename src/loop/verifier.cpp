@@ -148,8 +148,7 @@ class KernelVerifier {
 
   void matrix(const StmtNode& stmt) {
     const bool whole =
-        stmt.body.size() == 1 && (stmt.body[0]->kind == StmtKind::kStore ||
-                                  (stmt.body[0]->kind == StmtKind::kFor && stmt.body[0]->for_kind == ForKind::kMatrix));
+        stmt.body.size() == 1 && (stmt.body[0]->kind == StmtKind::kStore || is_matrix_loop(stmt.body[0]));
     TW_RULE(whole, "a loop of a matrix step around anything but one store");
     names_.matrix_vars.insert(stmt.var);
     list(stmt.body);

@@ -148,4 +148,10 @@ Result<Contraction> match_contraction(const te::Compute& compute) {
   return match;
 }
 
+const te::Compute* find_contraction(const te::Program& program) {
+  const auto found =
+      std::ranges::find_if(program.computes, [](const te::Compute& c) { return match_contraction(c).ok(); });
+  return found == program.computes.end() ? nullptr : &*found;
+}
+
 }  // namespace tw::schedule

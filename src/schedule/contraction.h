@@ -29,6 +29,9 @@ struct Contraction {
 /// The contraction that `compute` is, or why it is none.
 Result<Contraction> match_contraction(const te::Compute& compute);
 
+/// The first compute of `program` that is a contraction, or null.
+const te::Compute* find_contraction(const te::Program& program);
+
 /// The number of products that are summed, at most: as if all were where the condition has too many points to try, and
 /// every one that it may sum where it depends on data.
 double count_products(const Contraction& match);

@@ -75,10 +75,6 @@ Roles roles_of(const te::Compute& c, const Primitive& p) {
   return roles;
 }
 
-bool is_zero(const Expr& e) {
-  return (e.op() == Op::kFloatImm && e->number == 0) || (e.op() == Op::kIntImm && e->value == 0);
-}
-
 // What is stored of an operand: conversions of 16-bit floats, around or inside a guard, are left to the product.
 Expr stored(const Expr& e) {
   if (e.op() == Op::kCast && e.arg(0).type().is_half()) return stored(e.arg(0));
@@ -99,8 +95,14 @@ Expr zero_unless(const Expr& condition, const Expr& value) {
 
 Expr both(const Expr& a, const Expr& b) { return !a ? b : !b ? a : a && b; }
 
+te::Tensor over(const std::string& name, DataType type, const std::vector<te::Axis>& axes) {
+  te::Tensor tensor{name, type, {}};
+  for (const te::Axis& axis : axes) tensor.shape.push_back(axis.extent);
+  return tensor;
+}
+
 // One matrix: the operand at [batch, line, step], zeros in what fills it up.
-te::Compute matrix(const te::Tensor& name, const Roles& roles, const Digits& lines, const Expr& operand,
+te::Compute matrix(const std::string& name, const Roles& roles, const Digits& lines, const Expr& operand,
                    const Expr& condition) {
   te::Compute out;
   VarMap values;
@@ -116,27 +118,24 @@ te::Compute matrix(const te::Tensor& name, const Roles& roles, const Digits& lin
   add(roles.steps);
   const Expr guard = condition ? both(inside, substitute(condition, values)) : inside;
   out.body = {zero_unless(guard, substitute(stored(operand), values))};
-  out.outputs = {{name.name, out.body[0].type(), {}}};
-  for (const te::Axis& axis : out.axes) out.outputs[0].shape.push_back(axis.extent);
+  out.outputs = {over(name, out.body[0].type(), out.axes)};
   return out;
 }
 
-te::Compute product(const State& state, const te::Compute& sum, const te::Compute& lhs, const te::Compute& rhs) {
+te::Compute product(const std::string& name, const te::Compute& sum, const te::Compute& lhs, const te::Compute& rhs) {
   te::Compute out;
   out.axes = lhs.axes;
-  out.axes.back() = {fmt::format("i{}", out.axes.size() - 1), rhs.axes[rhs.axes.size() - 2].extent};
+  out.axes.back().extent = rhs.axes[rhs.axes.size() - 2].extent;
   out.reduce_axes = {{"r0", lhs.axes.back().extent}};
   out.combiner = sum.combiner;
-  Shape shape;
-  for (const te::Axis& axis : out.axes) shape.push_back(axis.extent);
-  const te::Tensor& original = sum.outputs[0];
-  out.outputs = {fresh_tensor(state, {sum.name() + ".acc", original.type, shape})};
+  const DataType type = sum.outputs[0].type;
+  out.outputs = {over(name, type, out.axes)};
   const auto read = [&](const te::Compute& operand, size_t line) {
     std::vector<Expr> indices;
     for (size_t d = 0; d + 2 < operand.axes.size(); ++d) indices.push_back(out.axes[d].var());
     indices.push_back(out.axes[line].var());
     indices.push_back(var("r0"));
-    return cast(original.type, operand.outputs[0](indices));
+    return cast(type, operand.outputs[0](indices));
   };
   out.body = {read(lhs, out.axes.size() - 2) * read(rhs, out.axes.size() - 1)};
   return out;
@@ -162,10 +161,10 @@ void apply_matrices(State& state, const Primitive& p) {
   if (condition && (roles.columns.used_by(condition) || roles.rows.used_by(condition)))
     throw UserError(fmt::format("which products {} sums depends on its rows or columns", p.stage));
 
-  const auto named = [&](const char* suffix) { return fresh_tensor(state, {p.stage + suffix, left.type(), {}}); };
-  te::Compute lhs = matrix(named(".lhs"), roles, roles.rows, left, condition);
-  te::Compute rhs = matrix(named(".rhs"), roles, roles.columns, right, Expr());
-  te::Compute acc = product(state, sum, lhs, rhs);
+  te::Compute lhs = matrix(p.stage + ".lhs", roles, roles.rows, left, condition);
+  te::Compute rhs = matrix(p.stage + ".rhs", roles, roles.columns, right, Expr());
+  te::Compute acc = product(p.stage + ".acc", sum, lhs, rhs);
+  for (const te::Compute* made : {&lhs, &rhs, &acc}) check_fresh(state, made->name());
   std::vector<Expr> element;
   if (roles.batch) element.push_back(roles.batch->number());
   element.push_back(roles.rows.number());

@@ -62,11 +62,10 @@ te::Program current_program(const State& state) {
   return program;
 }
 
-te::Tensor fresh_tensor(const State& state, te::Tensor tensor) {
+void check_fresh(const State& state, const std::string& name) {
   for (const Stage& s : state.stages) {
-    if (s.name() == tensor.name) throw UserError(fmt::format("a stage {} exists already", tensor.name));
+    if (s.name() == name) throw UserError(fmt::format("a stage {} exists already", name));
   }
-  return tensor;
 }
 
 namespace {
@@ -128,7 +127,8 @@ void apply_cache_write(State& state, const Primitive& p) {
   te::Program program = current_program(state);
   const auto at = with_one_output(program, p.stage, "cache_write");
   const te::Tensor original = at->outputs[0];
-  const te::Tensor accumulator = fresh_tensor(state, {p.stage + ".acc", original.type, original.shape});
+  const te::Tensor accumulator{p.stage + ".acc", original.type, original.shape};
+  check_fresh(state, accumulator.name);
   at->outputs = {accumulator};
   program.computes.insert(at + 1, copy_of(accumulator, original));
   refresh(state, program, {p.stage});
@@ -137,7 +137,8 @@ void apply_cache_write(State& state, const Primitive& p) {
 void apply_cache_read(State& state, const Primitive& p) {
   te::Program program = current_program(state);
   const te::Tensor source = readable(program, p.stage);
-  const te::Tensor cache = fresh_tensor(state, {p.stage + ".cache", source.type, source.shape});
+  const te::Tensor cache{p.stage + ".cache", source.type, source.shape};
+  check_fresh(state, cache.name);
   std::vector<std::string> changed;
   auto first = program.computes.end();
   for (auto c = program.computes.begin(); c != program.computes.end(); ++c) {
@@ -167,7 +168,7 @@ void apply_rfactor(State& state, const Primitive& p) {
   te::Tensor rf = original.outputs[0];
   rf.name = p.stage + ".rf";
   rf.shape.push_back(factor);
-  fresh_tensor(state, rf);
+  check_fresh(state, rf.name);
   partial.outputs = {rf};
   partial.axes.push_back({lane, factor});
   te::Axis& outer = partial.reduce_axes[axis - original.reduce_axes.begin()];

@@ -94,8 +94,8 @@ te::Program current_program(const State& state);
 /// named in `changed`.
 void refresh(State& state, const te::Program& program, const std::vector<std::string>& changed);
 
-/// `tensor`, of which no stage has the name yet; UserError else.
-te::Tensor fresh_tensor(const State& state, te::Tensor tensor);
+/// UserError when a stage has the name.
+void check_fresh(const State& state, const std::string& name);
 
 /// Part of `producer` that is read inside loop `at_loop` of `consumer` (regions.cpp).
 Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop);

@@ -5,15 +5,12 @@
 #include <algorithm>
 
 #include "core/model_units.h"
-#include "expr/scalar.h"
 #include "support/error.h"
 #include "support/math.h"
-#include "te/te.h"
 
 namespace tw::codegen {
 namespace {
 
-constexpr int64_t kMostThreads = 1024;             // of a block
 constexpr int64_t kMostNarrow = int64_t{1} << 30;  // elements: sums of a few indices stay below 2^31
 
 }  // namespace

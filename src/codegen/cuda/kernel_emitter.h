@@ -16,6 +16,8 @@ namespace tw::codegen {
 using loop::Stmt;
 using loop::StmtKind;
 
+inline constexpr int64_t kMostThreads = 1024;  // of a block
+
 // Whether the statement at hand is the last one of the kernel: no thread waits after it.
 enum class Then : uint8_t { kMore, kEnd };
 
@@ -41,8 +43,8 @@ class KernelEmitter {
 
   // ---- What the threads of a block do together (kernel_threads.cpp).
   void threads(const Stmt& s, Then then);
-  // Iteration i uses what an earlier turn has begun to fill for it; meanwhile the buffers that iteration i - 1 has used
-  // are filled for the one that comes stages - 1 later.
+  // Iteration i uses what an earlier turn has begun to fill for it; meanwhile the buffers of the last iteration whose
+  // instructions are done are filled for a later one.
   void pipelined(const Stmt& s, Then then);
 
   // Asynchronous instructions of warp groups; `sums` are the buffers they change.
@@ -101,7 +103,6 @@ class KernelEmitter {
   // Evaluates before the statement what one lane's text cannot: whole vectors in memory, reductions over lanes.
   // Operands that a select may not touch are left to it.
   void prepare(const Expr& e);
-  void prepare_maybe_load(const Expr& e);
   void prepare_load(const Expr& e);
   void prepare_reduction(const Expr& e);
   // C++ of a op b for two values that have names.

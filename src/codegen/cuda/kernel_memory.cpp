@@ -1,26 +1,16 @@
 // Buffers, and what one thread loads, computes and stores.
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "codegen/cuda/kernel_emitter.h"
-#include "core/model_units.h"
 #include "expr/scalar.h"
 #include "support/error.h"
 #include "support/math.h"
-#include "te/te.h"
 
 namespace tw::codegen {
 namespace {
 
 constexpr int64_t kSwizzledLine = 128;    // bytes
 constexpr int64_t kSharedAlignment = 16;  // bytes
-
-bool is_zero(const Expr& e) {
-  const Expr& one = e.op() == Op::kBroadcast ? e.arg(0) : e;
-  return one.op() == Op::kFloatImm && one->number == 0 && !std::signbit(one->number);
-}
 
 }  // namespace
 
@@ -151,29 +141,25 @@ void KernelEmitter::prepare(const Expr& e) {
   if (names_.evaluated.contains(&*e)) return;
   if (e.op() == Op::kSelect) {
     prepare(e.arg(0));
-    return prepare_maybe_load(e);
+    return prepare_load(e);
   }
   for (const Expr& arg : e->args) prepare(arg);
-  if (e.op() == Op::kLoad && e.type().is_vector() && !e->predicated) return prepare_load(e);
+  if (e.op() == Op::kLoad) return prepare_load(e);
   if (is_lane_reduction(e.op())) prepare_reduction(e);
 }
 
-void KernelEmitter::prepare_maybe_load(const Expr& e) {
+void KernelEmitter::prepare_load(const Expr& e) {
   const MaybeLoad from = maybe_load(e);
   if (!from.load || !e.type().is_vector()) return;
   const std::string whole = cuda_vector(from.load->name, from.load.type(), from.load->args, names_);
   if (whole.empty()) return;
-  const std::string name = fresh();
-  line("{} {} = {{}};", cuda_type(e.type()), name);
-  line("if ({}) {} = {};", cuda_expr(from.condition, names_), name, whole);
-  names_.evaluated[&*e] = name;
-}
-
-void KernelEmitter::prepare_load(const Expr& e) {
-  const std::string whole = cuda_vector(e->name, e.type(), e->args, names_);
-  if (whole.empty()) return;
-  const std::string name = fresh();
-  line("const {} {} = {};", cuda_type(e.type()), name, whole);
+  const std::string name = fresh(), type = cuda_type(e.type());
+  if (from.condition) {
+    line("{} {} = {{}};", type, name);
+    line("if ({}) {} = {};", cuda_expr(from.condition, names_), name, whole);
+  } else {
+    line("const {} {} = {};", type, name, whole);
+  }
   names_.evaluated[&*e] = name;
 }
 

@@ -5,15 +5,12 @@
 
 #include "codegen/cuda/kernel_emitter.h"
 #include "core/model_units.h"
-#include "expr/scalar.h"
 #include "support/error.h"
-#include "support/math.h"
 #include "te/te.h"
 
 namespace tw::codegen {
 namespace {
 
-constexpr int64_t kMostThreads = 1024;                              // of a block
 constexpr int64_t kScratchBytes = kMostThreads / kWarpThreads * 8;  // an element of each warp
 
 }  // namespace

@@ -14,19 +14,15 @@ struct Places {
   std::string half, column, step, row, pair;
 };
 
-bool is_matrix_loop(const Stmt& s, int64_t extent) {
-  return s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kMatrix && s->extent == extent;
-}
-
 Places places_of(const Stmt& nest, const ThreadGroup& group) {
   constexpr int64_t kRows = 8, kPairs = 4, kSteps = 16;
   const size_t loops = group.loops.size();
   const bool lanes = loops >= 2 && group.loops[loops - 2]->extent == kRows && group.loops[loops - 1]->extent == kPairs;
   TW_CHECK(lanes && group.threads % kWarpThreads == 0,
            "a matrix step of threads that are no warps of 8 rows by 4 pairs");
-  TW_CHECK(
-      is_matrix_loop(nest, 2) && is_matrix_loop(nest->body[0], 2) && is_matrix_loop(nest->body[0]->body[0], kSteps),
-      "a matrix step other than 2 halves by 2 columns by 16 steps");
+  const auto is_loop = [](const Stmt& s, int64_t extent) { return loop::is_matrix_loop(s) && s->extent == extent; };
+  TW_CHECK(is_loop(nest, 2) && is_loop(nest->body[0], 2) && is_loop(nest->body[0]->body[0], kSteps),
+           "a matrix step other than 2 halves by 2 columns by 16 steps");
   return {nest->var, nest->body[0]->var, nest->body[0]->body[0]->var, group.loops[loops - 2]->var,
           group.loops[loops - 1]->var};
 }
@@ -38,19 +34,35 @@ const Expr& load_of(const Expr& operand) {
   return operand.arg(0);
 }
 
+// A store sums[..] = fma(f32(left), f32(right), sums[..]); the columns' element names the variable `pair`.
+struct Product {
+  const Expr &left, &right;
+};
+
+Product product_of(const Stmt& store, const std::string& pair) {
+  const Expr& sum = store->value;
+  TW_CHECK(store->kind == StmtKind::kStore && sum.op() == Op::kFma && !store->predicate, "a matrix step without sum");
+  const bool swapped = uses_var(sum.arg(0), pair);
+  const Product p{load_of(sum.arg(swapped ? 1 : 0)), load_of(sum.arg(swapped ? 0 : 1))};
+  TW_CHECK(p.left.type() == p.right.type(), "{} multiplies two types", to_string(sum));
+  return p;
+}
+
+std::vector<Expr> indices_at(const Stmt& store, const VarMap& place, const Analyzer& ranges) {
+  std::vector<Expr> indices;
+  for (const Expr& index : store->indices) indices.push_back(ranges.simplify(substitute(index, place)));
+  return indices;
+}
+
 }  // namespace
 
 MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
   const Places at = places_of(nest, group);
   const Stmt& store = nest->body[0]->body[0]->body[0];
-  const Expr& sum = store->value;
-  TW_CHECK(store->kind == StmtKind::kStore && sum.op() == Op::kFma && !store->predicate, "a matrix step without sum");
-  const bool swapped = uses_var(sum.arg(0), at.pair);
-  const Expr& left = load_of(sum.arg(swapped ? 1 : 0));
-  const Expr& right = load_of(sum.arg(swapped ? 0 : 1));
-  const bool apart = !uses_var(left, at.pair) && !uses_var(left, at.column) && !uses_var(right, at.row) &&
-                     !uses_var(right, at.half) && left.type() == right.type();
-  TW_CHECK(apart, "{} is no product of rows and columns", to_string(sum));
+  const auto [left, right] = product_of(store, at.pair);
+  const bool apart =
+      !uses_var(left, at.pair) && !uses_var(left, at.column) && !uses_var(right, at.row) && !uses_var(right, at.half);
+  TW_CHECK(apart, "{} is no product of rows and columns", to_string(store->value));
 
   MatrixStep out;
   out.type = left.type();
@@ -65,8 +77,7 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
   for (int64_t i = 0; i < 4; ++i) {
     const int64_t half = i % 2;
     out.a[i] = pair(left, {{at.half, int_imm(half)}}, i / 2 * 8);
-    const VarMap place = {{at.half, int_imm(i / 2)}, {at.column, int_imm(i % 2)}};
-    for (const Expr& index : store->indices) out.d[i].push_back(ranges.simplify(substitute(index, place)));
+    out.d[i] = indices_at(store, {{at.half, int_imm(i / 2)}, {at.column, int_imm(i % 2)}}, ranges);
   }
   // What holds rows of A holds columns of B.
   const VarMap column = {{at.pair, floor_div(var(at.row), int_imm(2))},
@@ -77,14 +88,14 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
 
 bool is_group_step(const Stmt& nest) {
   int loops = 0;
-  for (Stmt s = nest; s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kMatrix; s = s->body[0]) ++loops;
+  for (Stmt s = nest; loop::is_matrix_loop(s); s = s->body[0]) ++loops;
   return loops == 4;
 }
 
 std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) {
   std::vector<Stmt> found;
   loop::visit(stmts, [&](const Stmt& s) {
-    if (s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kMatrix && is_group_step(s)) found.push_back(s);
+    if (is_group_step(s)) found.push_back(s);
   });
   return found;
 }
@@ -100,11 +111,7 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
   const bool sizes = nest->extent == 2 && columns->extent == 2 && steps->extent == kSteps;
   TW_CHECK(sizes, "a matrix step other than 2 halves by eighths of columns by 2 columns by 16 steps");
   const Stmt& store = steps->body[0];
-  const Expr& sum = store->value;
-  TW_CHECK(store->kind == StmtKind::kStore && sum.op() == Op::kFma && !store->predicate, "a matrix step without sum");
-  const bool swapped = uses_var(sum.arg(0), thread(1)->var);
-  const Expr& left = load_of(sum.arg(swapped ? 1 : 0));
-  const Expr& right = load_of(sum.arg(swapped ? 0 : 1));
+  const auto& [left, right] = product_of(store, thread(1)->var);
 
   const std::vector<std::string> own = {nest->var,      eighths->var,   columns->var,  steps->var,
                                         thread(3)->var, thread(2)->var, thread(1)->var};
@@ -129,17 +136,14 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
                           moves(right, columns->var, 1, 0) && moves(right, steps->var, 0, 1) &&
                           moves(right, thread(3)->var, 0, 0) && moves(right, thread(2)->var, 0, 0) &&
                           moves(right, thread(1)->var, 2, 0);
-  TW_CHECK(of_rows && of_columns && left.type() == right.type(), "{} is no product of rows and columns",
-           to_string(sum));
+  TW_CHECK(of_rows && of_columns, "{} is no product of rows and columns", to_string(store->value));
 
   GroupStep out{left.type(), eighths->extent * 8, substitute(left, origin), substitute(right, origin), store->buffer,
                 {}};
   for (int64_t e = 0; e < eighths->extent; ++e) {
     for (int64_t i = 0; i < 4; ++i) {
       const VarMap place = {{nest->var, int_imm(i / 2)}, {eighths->var, int_imm(e)}, {columns->var, int_imm(i % 2)}};
-      std::vector<Expr> indices;
-      for (const Expr& index : store->indices) indices.push_back(ranges.simplify(substitute(index, place)));
-      out.d.push_back(std::move(indices));
+      out.d.push_back(indices_at(store, place, ranges));
     }
   }
   return out;

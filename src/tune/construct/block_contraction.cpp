@@ -340,9 +340,8 @@ BlockProblem problem_of(const Product& p, const te::Compute& sum) {
 Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target) {
   Construction base;
   te::Program program = schedule::inline_stages(base.schedule, task.program, [](const te::Compute&) { return false; });
-  const auto is_sum = [](const te::Compute& c) { return schedule::match_contraction(c).ok(); };
-  const auto found = std::ranges::find_if(program.computes, is_sum);
-  if (found == program.computes.end()) return declined("no sum of products");
+  const te::Compute* found = schedule::find_contraction(program);
+  if (found == nullptr) return declined("no sum of products");
   const std::string name = found->name();
   if (schedule::has_empty_axis(*found)) return declined("{} has an axis of extent 0", name);
   for (const te::Compute& c : program.computes) {

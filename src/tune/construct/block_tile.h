@@ -52,11 +52,11 @@ struct BlockProblem {
   bool is_half = false;  // the operands are 16-bit floats, the sums f32
 };
 
-/// The tiles for `problem`, best predicted first. Time of a tile is that of its products or of its operands on the way
-/// from the second cache, whichever is longer; tiles run in waves of one a unit.
+/// The tiles for `problem`, best predicted first.
 std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo& target);
 
-/// Predicted time in cycles of one unit.
+/// Predicted time in cycles of one unit. A step takes as long as the longest of its products, its operands' way from
+/// the second cache and their way from shared memory, and a share of the other two; tiles run in waves of one a unit.
 double predicted_cycles(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target);
 
 }  // namespace tw::tune

@@ -31,13 +31,6 @@ using schedule::Schedule;
 
 constexpr size_t kCandidates = 10;  // Roller's K
 
-const te::Compute* find_contraction(const te::Program& program) {
-  for (const te::Compute& c : program.computes) {
-    if (schedule::match_contraction(c).ok()) return &c;
-  }
-  return nullptr;
-}
-
 // How a copy is stored of which each batch index reads a part of the contiguous dimension (channels of one group, in a
 // padded image): the parts one after the other, if they fill lines. Neighbouring pixels of one part are neighbours
 // then, where before they shared few sets of the caches.
@@ -129,7 +122,7 @@ using Tilings = std::function<std::vector<ContractionTiling>(const ContractionPr
 // About `limit` of the tilings, as schedules: as many of each order of rows.
 Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target, size_t limit,
                                  const Tilings& tilings) {
-  const te::Compute* first = find_contraction(task.program);
+  const te::Compute* first = schedule::find_contraction(task.program);
   if (first == nullptr) return declined("no sum of products");
   const std::string name = first->name();
   Construction base;

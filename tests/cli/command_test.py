@@ -120,7 +120,8 @@ class Usage(Case):
         for dtype in ("f16", "bf16"):
             self.succeeds("verify", "dense.onnx", "--dtype", dtype)
         self.succeeds("verify", "half.tw")
-        self.fails(USAGE, ["compile", "dense.onnx", "--dtype", "f8"], "--dtype")
+        self.fails(USAGE, ["compile", "dense.onnx", "--dtype", "f8"], "--dtype", "{bf16,f16,f32}")
+        self.assertNotRegex(self.succeeds("compile", "--help").stdout, r"[^\n -~]", "values have names")
 
     def test_events(self):
         self.succeeds("compile", "dense.onnx", "--events", "e.ndjson")

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 
 #include "support/error.h"
 #include "support/folders.h"
@@ -21,6 +22,15 @@ int64_t parse_extent(std::string_view text, const std::string& whole, const std:
     throw UsageError(fmt::format("{} '{}': '{}' is no extent", option, whole, text));
   }
   return value;
+}
+
+// An option whose values have names, which help and errors list.
+template <typename T>
+void add_named(CLI::App& app, const std::string& option, T& value, const std::map<std::string, T>& names,
+               const std::string& help) {
+  app.add_option_function<std::string>(
+         option, [&value, names](const std::string& name) { value = names.at(name); }, help)
+      ->check(CLI::IsMember(names));
 }
 
 }  // namespace
@@ -66,22 +76,17 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
       "Shape of an input: NAME:1x3x224x224, or several for one artefact: NAME:1x3x224x224,8x3x224x224 (repeatable)");
   app.add_option("--dim", o.dims, "Value of a symbolic dimension: NAME=8, or several: NAME=1,8,32 (repeatable)");
   app.add_option("--const", o.constants, "Bind an input at compile time: NAME=@FILE.npy (repeatable)");
-  app.add_option(
-         "--precision", o.precision,
-         "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution; "
-         "subnormal results kept), "
-         "default, fast (as default, and on targets with avx512bf16 matrix products of f32 with constant weights may "
-         "round both operands to bf16; the summary says how many do)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{
-          {"strict", Precision::kStrict}, {"default", Precision::kDefault}, {"fast", Precision::kFast}}));
-  app.add_option(
-         "--dtype", o.dtype,
-         "f32, f16 or bf16: what the model has in f32 is stored and multiplied in this type; sums and statistics are "
-         "f32, as is what needs its range (exponentials, sums, constants that the type does not hold) or whole "
-         "numbers; "
-         "inputs and outputs keep their types")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, ScalarType>{
-          {"f32", ScalarType::kF32}, {"f16", ScalarType::kF16}, {"bf16", ScalarType::kBF16}}));
+  add_named(
+      app, "--precision", o.precision,
+      {{"strict", Precision::kStrict}, {"default", Precision::kDefault}, {"fast", Precision::kFast}},
+      "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution; subnormal "
+      "results kept), default, fast (as default, and on targets with avx512bf16 matrix products of f32 with "
+      "constant weights may round both operands to bf16; the summary says how many do)");
+  add_named(app, "--dtype", o.dtype,
+            {{"f32", ScalarType::kF32}, {"f16", ScalarType::kF16}, {"bf16", ScalarType::kBF16}},
+            "f32, f16 or bf16: what the model has in f32 is stored and multiplied in this type; sums and statistics "
+            "are f32, as is what needs its range (exponentials, sums, constants that the type does not hold) or whole "
+            "numbers; inputs and outputs keep their types");
   app.add_option("--plan", o.plan, "Replay the decisions of this plan file");
   app.add_option("--dump-ir", o.dump, "Write the IR after every pass into this folder");
   app.add_option("--disable-pass", o.disabled, "Leave out an optional pass (repeatable)");

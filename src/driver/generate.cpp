@@ -3,6 +3,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/target_features.h"
 #include "support/error.h"
 #ifdef TW_HAVE_LLVM
 #include "codegen/llvm/object.h"
@@ -40,14 +41,24 @@ Generated generate_cpu(const std::vector<loop::Program>&, const TargetInfo& targ
 #endif
 
 #ifdef TW_HAVE_CUDA
+ProgramCode::Entry entry_of(const codegen::CudaKernel& code, const loop::Kernel& kernel, const TargetInfo& target) {
+  ProgramCode::Entry entry{code.name, 0, 0, 0, code.threads, code.shared_bytes, {}};
+  entry.overlaps = has_feature(target, "dependent-launch");
+  for (const codegen::CudaTensorMap& map : code.maps) {
+    const loop::Buffer& tensor = kernel.params[map.param];
+    entry.maps.push_back({static_cast<int64_t>(map.param), tensor.type, tensor.shape, map.box});
+  }
+  return entry;
+}
+
 Generated generate_cuda(const std::vector<loop::Program>& programs, const TargetInfo& target) {
   Generated out;
   out.target = {format::TargetKind::kCuda, architecture(target), {}};
   for (const loop::Program& program : programs) {
     const codegen::CudaSource source = codegen::emit_cuda(program);
     ProgramCode code{codegen::compile_cubin(source.text, architecture(target)), {}};
-    for (const codegen::CudaKernel& k : source.kernels)
-      code.kernels.push_back({k.name, 0, 0, 0, k.threads, k.shared_bytes});
+    for (size_t k = 0; k < source.kernels.size(); ++k)
+      code.kernels.push_back(entry_of(source.kernels[k], program.kernels[k], target));
     out.programs.push_back(std::move(code));
   }
   return out;

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "support/math.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
 #include "tests/support_code/te_programs.h"
@@ -142,9 +143,24 @@ TEST(ConstructBlock, WhatATileKeepsIsCountedInBytes) {
 }
 
 TEST(ConstructBlock, TransposesThroughSharedMemory) {
-  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{64, 96}, {50, 33}, {32, 32}, {9, 200}}) {
+  for (const auto& [rows, columns] :
+       {std::pair<int64_t, int64_t>{64, 96}, {50, 33}, {32, 32}, {9, 200}, {24, 8}, {5, 90}}) {
     SCOPED_TRACE(fmt::format("{} x {}", rows, columns));
-    check({testing::transpose(rows, columns), {}}, "cuda:sm_90a", std::min(rows, columns) < 32 ? "point" : "transpose");
+    check({testing::transpose(rows, columns), {}}, "cuda:sm_90a", std::min(rows, columns) < 8 ? "point" : "transpose");
+  }
+}
+
+// A model's image becomes 16-bit, channels last, with channels more.
+TEST(ConstructBlock, FilledChannelsAreWrittenLast) {
+  for (const int64_t channels : {3, 5, 46, 70}) {
+    SCOPED_TRACE(channels);
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {2, channels, 77});
+    const int64_t filled = channels <= 4 ? 4 : ceil_div(channels, int64_t{8}) * 8;
+    const te::Tensor y = b.compute("y", {2, 77, filled}, [&](const auto& i) {
+      return select(i[2] < Expr(channels), cast(DataType::f16(), x({i[0], i[2], i[1]})), imm(DataType::f16(), 0));
+    });
+    check({b.finish("filled", {y}), {}}, "cuda:sm_90a", filled == 4 ? "point" : "transpose");
   }
 }
 

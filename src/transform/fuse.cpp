@@ -71,7 +71,7 @@ class Fuser {
   }
   bool may_own_group(int n) const {
     return roles_[n] == Role::kElementwise || roles_[n] == Role::kReduction || roles_[n] == Role::kWindow ||
-           roles_[n] == Role::kIndexMap;
+           roles_[n] == Role::kIndexMap || roles_[n] == Role::kPad;
   }
   ValueId output(int n) const { return graph_.nodes[n].outputs[0]; }
   const Shape& shape(int n) const { return graph_.value(output(n)).type.shape; }
@@ -210,6 +210,7 @@ class Fuser {
         return !clusters_[c].contraction &&
                all_readers([&](int r) { return roles_[r] == Role::kElementwise && shape(r) == shape(p); });
       case Role::kContraction:
+      case Role::kPad:
       case Role::kAlone:
         return false;
     }
@@ -219,6 +220,7 @@ class Fuser {
   // Whether computing element-wise `p` where `r` reads it repeats no work: each element is read at one point.
   bool reads_pointwise(int c, int p, int r) const {
     if (roles_[r] == Role::kReduction) return data_shape(r) == shape(p) && graph_.nodes[r].inputs[0] == output(p);
+    if (roles_[r] == Role::kPad) return graph_.nodes[r].inputs[0] == output(p);
     if (roles_[r] != Role::kElementwise) return false;
     if (shape(r) == shape(p)) return true;
     return !clusters_[c].contraction && is_row_of(shape(p), shape(r)) && ends_in_reduction(p, shape(r), kRowLookahead);

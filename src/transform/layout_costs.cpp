@@ -154,6 +154,11 @@ double LayoutCosts::scattered_rows_ns(const Problem& p) const {
   return std::max(streamed, kExposedRows * bytes / or_nominal(target_.levels[home].read_per_ns, kNominalBytesPerNs));
 }
 
+// Threads gather pixels for each tap anew, padding on the way: from planes one element at a time.
+double LayoutCosts::gathered_from_planes_ns(const Problem& p) const {
+  return transpose_ns(p.in_bytes * as_double(p.taps * p.points) / as_double(std::max<int64_t>(1, p.plane)));
+}
+
 // Channels last: vectors along the output channels, pixels read as scalars from anywhere, padding in a copy that brings
 // its own order. Row-major: vectors along rows of the image; a product with the weights where rows are all one, its
 // second operand copied to panels, one by one.
@@ -164,6 +169,7 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
     const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
     const double sums = around * vectors * steps * slot_ns(target_, p.lanes) / kDenseShare;
     const double from_planes = transpose_ns(p.in_bytes) * (p.short_rows ? kShortLines : 1);
+    if (target_.kind != DeviceKind::kCpu) return sums + (in == 0 ? gathered_from_planes_ns(p) : 0);
     const double pad = !p.padded ? 0 : in == 0 ? from_planes : copy_ns(p.in_bytes);
     return sums + pad + (in == 0 && !p.padded ? scattered_rows_ns(p) : 0);
   }

@@ -32,6 +32,7 @@ class LayoutCosts {
   double transpose_ns(double bytes) const;
   static bool holds_lines(const MemoryLevel& level, int64_t stride, int64_t count);
   double scattered_rows_ns(const Problem& p) const;
+  double gathered_from_planes_ns(const Problem& p) const;
 
   const graph::Graph& graph_;
   const TargetInfo& target_;

@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, 6> kFollowers = {"concat", "pad",        
 Role role_of(const graph::OpTable& ops, const Node& node) {
   if (node.is_group()) return Role::kAlone;
   if (is_one_of(node, kIndexMaps)) return Role::kIndexMap;
+  if (node.op == "pad" && node.string_attr_or("mode", "constant") == "constant") return Role::kPad;
   if (is_one_of(node, kLookups)) return Role::kLookup;
   if (is_one_of(node, kWindows)) return Role::kWindow;
   switch (ops.at(node.op).op_class) {

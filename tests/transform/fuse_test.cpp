@@ -229,6 +229,25 @@ TEST(Fuse, MeanAndScaleOfRows) {
             "mul+reduce_mean+sqrt+div");
 }
 
+// A pad reads each element once: element-wise producers join it, a pad of copies (reflect) and its readers do not.
+TEST(Fuse, PadTakesElementwiseProducers) {
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3]
+  a : f32[2, 3] = relu(x)
+  p : f32[2, 5] = pad(a) {mode = "constant", pads = [0, 1, 0, 1]}
+  y : f32[2, 5] = neg(p)
+  output y
+})"),
+            "relu+pad neg");
+  EXPECT_EQ(fused(R"(graph g {
+  input x : f32[2, 3]
+  a : f32[2, 3] = relu(x)
+  p : f32[2, 5] = pad(a) {mode = "reflect", pads = [0, 1, 0, 1]}
+  output p
+})"),
+            "relu pad");
+}
+
 TEST(Fuse, ReshapeStaysAlone) {
   EXPECT_EQ(fused(R"(graph g {
   input x : f32[2, 6]

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "support/math.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
 #include "tests/support_code/te_programs.h"
@@ -64,6 +65,40 @@ TEST(ConstructBlock, ConvolutionsGatherTheirRows) {
   }
 }
 
+// Channels last, 16-bit, as the driver gives a convolution with channels filled up: accesses of whole pixels.
+te::Program conv_of_halves(const testing::ConvShape& c, DataType type) {
+  te::Builder b;
+  const int64_t pad = c.kernel / 2, out = (c.size + 2 * pad - c.kernel) / c.stride + 1;
+  const te::Tensor x = b.placeholder("x", type, {2, c.size, c.size, c.channels});
+  const te::Tensor w = b.placeholder("w", type, {c.out_channels, c.kernel, c.kernel, c.channels});
+  const Shape padded{2, c.size + 2 * pad, c.size + 2 * pad, c.channels};
+  const auto inside = [&](const Expr& i) { return i >= Expr(pad) && i < Expr(c.size + pad); };
+  const te::Tensor p = b.compute("pad", padded, [&](const auto& i) {
+    return select(inside(i[1]) && inside(i[2]), x({i[0], i[1] - Expr(pad), i[2] - Expr(pad), i[3]}), imm(type, 0));
+  });
+  const te::Tensor acc =
+      b.reduce("acc", {2, out, out, c.out_channels}, {c.channels, c.kernel, c.kernel}, te::CombinerKind::kSum,
+               [&](const auto& i, const auto& r) {
+                 const Expr a = p({i[0], i[1] * Expr(c.stride) + r[1], i[2] * Expr(c.stride) + r[2], r[0]});
+                 return cast(DataType::f32(), a) * cast(DataType::f32(), w({i[3], r[1], r[2], r[0]}));
+               });
+  const te::Tensor y = b.compute("y", acc.shape, [&](const auto& i) { return cast(type, acc(i)); });
+  return b.finish("conv", {y});
+}
+
+// The tiles that are predicted to be best and worst: by instructions of warp groups and of warps.
+TEST(ConstructBlock, ConvolutionsOfFilledChannels) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const testing::ConvShape& c :
+       {testing::ConvShape{9, 4, 16, 7, 2}, {5, 8, 9, 3, 1}, {4, 48, 8, 3, 1}, {5, 3, 9, 3, 1}}) {
+    SCOPED_TRACE(fmt::format("size {} channels {} {} kernel {}", c.size, c.channels, c.out_channels, c.kernel));
+    const GroupTask task{merged(conv_of_halves(c, DataType::f16())), {"w"}};
+    const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
+    EXPECT_EQ(built.front().family, "contraction");
+    for (const Construction* candidate : {&built.front(), &built.back()}) check_candidate(task, t, *candidate, 1e-2);
+  }
+}
+
 // Rows that divide among threads lie in registers, others in what a tile's threads share.
 TEST(ConstructBlock, SoftmaxByThreads) {
   for (const int64_t n : {7, 32, 65, 128, 200, 384, 1000}) {
@@ -108,9 +143,24 @@ TEST(ConstructBlock, WhatATileKeepsIsCountedInBytes) {
 }
 
 TEST(ConstructBlock, TransposesThroughSharedMemory) {
-  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{64, 96}, {50, 33}, {32, 32}, {9, 200}}) {
+  for (const auto& [rows, columns] :
+       {std::pair<int64_t, int64_t>{64, 96}, {50, 33}, {32, 32}, {9, 200}, {24, 8}, {5, 90}}) {
     SCOPED_TRACE(fmt::format("{} x {}", rows, columns));
-    check({testing::transpose(rows, columns), {}}, "cuda:sm_90a", std::min(rows, columns) < 32 ? "point" : "transpose");
+    check({testing::transpose(rows, columns), {}}, "cuda:sm_90a", std::min(rows, columns) < 8 ? "point" : "transpose");
+  }
+}
+
+// A model's image becomes 16-bit, channels last, with channels more.
+TEST(ConstructBlock, FilledChannelsAreWrittenLast) {
+  for (const int64_t channels : {3, 5, 46, 70}) {
+    SCOPED_TRACE(channels);
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {2, channels, 77});
+    const int64_t filled = channels <= 4 ? 4 : ceil_div(channels, int64_t{8}) * 8;
+    const te::Tensor y = b.compute("y", {2, 77, filled}, [&](const auto& i) {
+      return select(i[2] < Expr(channels), cast(DataType::f16(), x({i[0], i[2], i[1]})), imm(DataType::f16(), 0));
+    });
+    check({b.finish("filled", {y}), {}}, "cuda:sm_90a", filled == 4 ? "point" : "transpose");
   }
 }
 

@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
+#include "expr/affine.h"
 #include "support/error.h"
+#include "support/math.h"
 
 namespace tw::codegen {
 namespace {
-constexpr int kAccessBytes = 16;  // the widest access of one thread
-}
+constexpr int kAccessBytes = 16;    // the widest access of one thread
+constexpr int64_t kSwizzled = 512;  // elements after which the order of parts of lines begins again (tw_swizzle)
+}  // namespace
 
 std::string cuda_type(DataType type) {
   if (type.is_vector()) return fmt::format("tw_vec<{}, {}>", cuda_type(type.element()), type.lanes());
@@ -149,23 +153,53 @@ class Writer {
 
   std::string element(const std::string& buffer, const std::vector<Expr>& indices) const {
     const CudaNames::Array& array = array_of(buffer);
-    return fmt::format("{}[{}]", array.name, offset(array, indices));
+    return fmt::format("{}[{}]", array.name, text_of(offset(array, indices)));
   }
 
-  std::string offset(const CudaNames::Array& array, const std::vector<Expr>& indices) const {
+  CudaOffset offset(const CudaNames::Array& array, const std::vector<Expr>& indices) const {
     const Shape strides = row_major_strides(array.shape);
-    std::string text;
-    size_t kept = 0;
+    std::vector<std::pair<Expr, int64_t>> kept;  // indices and strides of what the text has
     for (size_t d = 0; d < indices.size(); ++d) {
-      if (!array.of_thread.empty() && array.of_thread[d]) continue;
-      const int64_t stride = strides[kept++];
-      if (indices[d].is_int(0)) continue;
-      const std::string term = operand(indices[d]);
-      text += fmt::format("{}{}", text.empty() ? "" : " + ",
-                          stride == 1 ? term : fmt::format("{} * {}", term, whole(stride)));
+      if (array.of_thread.empty() || !array.of_thread[d]) kept.emplace_back(indices[d], strides[kept.size()]);
     }
-    if (text.empty()) text = "0";
-    return array.swizzled ? fmt::format("tw_swizzle({})", text) : text;
+    const auto adds_up = [](const auto& k) { return is_index(k.first) && !k.first.type().is_vector(); };
+    if (std::ranges::all_of(kept, adds_up)) {
+      Expr all = int_imm(0);
+      for (const auto& [index, stride] : kept) all = all + index * int_imm(stride);
+      const Sum sum = as_sum(names_.ranges.simplify(all));
+      return array.swizzled ? swizzled(sum) : CudaOffset{terms(sum), sum.constant};
+    }
+    std::string text;
+    for (const auto& [index, stride] : kept) {
+      if (index.is_int(0)) continue;
+      text += fmt::format("{}{}", text.empty() ? "" : " + ", operand(index));
+      if (stride != 1) text += " * " + whole(stride);
+    }
+    return {array.swizzled ? fmt::format("tw_swizzle({})", text) : text, 0};
+  }
+
+  // The parts of lines lie in the same order again kSwizzled elements further on: multiples of that are added to what
+  // the others become.
+  CudaOffset swizzled(const Sum& sum) const {
+    Sum inside = constant_sum(floor_mod(sum.constant, kSwizzled));
+    Sum behind = constant_sum(sum.constant - inside.constant);
+    for (const Term& t : sum.terms) (t.coef % kSwizzled == 0 ? behind : inside).terms.push_back(t);
+    if (inside.is_constant())
+      return {terms(behind), behind.constant + (inside.constant ^ (inside.constant >> 3 & 0x38))};
+    const std::string text = fmt::format("tw_swizzle({})", operand(to_expr(inside)));
+    return {behind.is_constant() ? text : fmt::format("{} + {}", text, terms(behind)), behind.constant};
+  }
+
+  // A sum without its constant; empty where that is all.
+  std::string terms(Sum sum) const {
+    sum.constant = 0;
+    return sum.is_constant() ? "" : operand(to_expr(sum));
+  }
+
+  std::string text_of(const CudaOffset& offset) const {
+    if (offset.varying.empty()) return whole(offset.constant);
+    if (offset.constant == 0) return offset.varying;
+    return fmt::format("{} {} {}", offset.varying, offset.constant < 0 ? "-" : "+", whole(std::abs(offset.constant)));
   }
 
   const CudaNames::Array& array_of(const std::string& buffer) const {
@@ -351,6 +385,12 @@ std::string cuda_element(const std::string& buffer, const std::vector<Expr>& ind
   return Writer(names, lane).element(buffer, indices);
 }
 
+CudaOffset cuda_offset(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names) {
+  static const std::string kNoLane;
+  const Writer writer(names, kNoLane);
+  return writer.offset(writer.array_of(buffer), indices);
+}
+
 std::string cuda_vector(const std::string& buffer, DataType type, const std::vector<Expr>& indices,
                         const CudaNames& names) {
   static const std::string kNoLane;
@@ -367,7 +407,7 @@ std::string cuda_vector(const std::string& buffer, DataType type, const std::vec
   for (size_t d = 0; d < first.size(); ++d) {
     if (first[d].type().is_vector() || !is_multiple(first[d] * int_imm(strides[d]), aligned)) return {};
   }
-  return fmt::format("*({}*)&{}[{}]", cuda_type(type), array.name, writer.offset(array, first));
+  return fmt::format("*({}*)&{}[{}]", cuda_type(type), array.name, writer.text_of(writer.offset(array, first)));
 }
 
 }  // namespace tw::codegen

@@ -25,6 +25,13 @@ struct CudaNames {
   bool narrow = false;                                         // whether index arithmetic fits 32 bits
 };
 
+/// The number of an element: C++ of what varies (empty: nothing) and a constant, added apart. Sums of products are sums
+/// of terms: what a loop does not change is added up outside of it, and constants end up in the instructions.
+struct CudaOffset {
+  std::string varying;
+  int64_t constant = 0;
+};
+
 /// "float", "long long", .. of a scalar; 16-bit floats are stored as their bits. tw_vec<..> of a vector.
 std::string cuda_type(DataType type);
 /// Whether `e` is made of nothing but loop variables and whole numbers.
@@ -40,6 +47,8 @@ std::string cuda_index(const Expr& e, const CudaNames& names);
 /// C++ of the element that an access addresses: "p0[...]".
 std::string cuda_element(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names,
                          const std::string& lane = "");
+/// Where that element is among those of the buffer.
+CudaOffset cuda_offset(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names);
 /// C++ of the address of a whole vector, "*(tw_vec<float, 4>*)&p0[..]", when `indices` are contiguous and the first
 /// element is aligned to what one access moves; empty otherwise.
 std::string cuda_vector(const std::string& buffer, DataType type, const std::vector<Expr>& indices,

@@ -37,6 +37,8 @@ CudaKernel KernelEmitter::run() {
     names_.ranges.bind(kernel_.tile_var, 0, kernel_.tiles);
     line("const {} tile = blockIdx.x;", names_.narrow ? "int" : "long long");
   }
+  // From the first of a warp's threads: the compiler sees that it is the same for all of them.
+  if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", kGroupThreads);
   statements(kernel_.body, Then::kEnd);
   // No tile ends while others of its cluster may write to its memory.
   if (kernel_.cluster > 1) line("tw_cluster_wait();");

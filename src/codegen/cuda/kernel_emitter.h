@@ -17,6 +17,7 @@ using loop::Stmt;
 using loop::StmtKind;
 
 inline constexpr int64_t kMostThreads = 1024;  // of a block
+inline constexpr int64_t kGroupThreads = 128;  // of a warp group
 
 // Whether the statement at hand is the last one of the kernel: no thread waits after it.
 enum class Then : uint8_t { kMore, kEnd };
@@ -111,6 +112,8 @@ class KernelEmitter {
   bool copy_ahead(const Stmt& s);
   // An element, or a vector that lies in memory as a whole; else nothing.
   std::string place(const std::string& buffer, DataType type, const std::vector<Expr>& indices) const;
+  // The first element of an access to shared memory as arguments: its buffer, what varies of its number, a constant.
+  std::string apart(const std::string& buffer, std::vector<Expr> indices) const;
   // What memory holds, or zeros where a condition of all lanes fails.
   struct MaybeLoad {
     Expr load, condition;

@@ -103,13 +103,19 @@ bool KernelEmitter::copy_ahead(const Stmt& s) {
   const bool zeros = is_zero(s->value);
   if (!fills_ahead_ || s->predicate || bytes % 4 != 0 || kSharedAlignment % bytes != 0) return false;
   if (!from.load && !zeros) return false;
-  const std::string to = place(s->buffer, type, s->indices);
   const std::string source = zeros ? "*p0" : place(from.load->name, type, from.load->args);
-  if (to.empty() || source.empty()) return false;
+  if (place(s->buffer, type, s->indices).empty() || source.empty()) return false;
   if (from.condition) prepare(from.condition);
   const std::string wanted = zeros ? "false" : from.condition ? cuda_expr(from.condition, names_) : "true";
-  line("tw_copy_async<{}>(&{}, &{}, {});", bytes, to, source, wanted);
+  line("tw_copy_async<{}>({}, &{}, {});", bytes, apart(s->buffer, s->indices), source, wanted);
   return true;
+}
+
+std::string KernelEmitter::apart(const std::string& buffer, std::vector<Expr> indices) const {
+  if (!indices.empty() && indices.back().op() == Op::kRamp) indices.back() = indices.back().arg(0);
+  const CudaOffset offset = cuda_offset(buffer, indices, names_);
+  return fmt::format("{}, {}, {}", names_.buffers.at(buffer).name, offset.varying.empty() ? "0" : offset.varying,
+                     offset.constant);
 }
 
 std::string KernelEmitter::place(const std::string& buffer, DataType type, const std::vector<Expr>& indices) const {

@@ -25,7 +25,10 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
     const std::string name = fresh();
     names_.variables[l->var] = name;
     names_.ranges.bind(l->var, 0, l->extent);
-    const std::string turn = inner == 1 ? "threadIdx.x" : fmt::format("threadIdx.x / {}", inner);
+    const bool of_groups = !swizzled_.empty() && inner % kGroupThreads == 0;
+    const std::string turn = inner == 1  ? "threadIdx.x"
+                             : of_groups ? fmt::format("tw_group / {}", inner / kGroupThreads)
+                                         : fmt::format("threadIdx.x / {}", inner);
     line("const int {} = {};", name, &l == &group.loops.front() ? turn : fmt::format("{} % {}", turn, l->extent));
   }
   group_ = &group;
@@ -88,8 +91,10 @@ void KernelEmitter::group_matrix(const Stmt& s) {
                   type, type, fmt::join(places, ","), next, next + 1);
   line("asm volatile(\"{{.reg .pred on; setp.ne.b32 on, %{}, 0; {}}}\"", next + 2, instruction);
   line("  : {}", fmt::join(sums, ", "));
-  line("  : \"l\"(tw_matrix(&{})), \"l\"(tw_matrix(&{})), \"r\"(1));", cuda_element(step.a->name, step.a->args, names_),
-       cuda_element(step.b->name, step.b->args, names_));
+  const auto lines = [&](const Expr& first) {
+    return fmt::format("\"l\"(tw_matrix({}))", apart(first->name, first->args));
+  };
+  line("  : {}, {}, \"r\"(1));", lines(step.a), lines(step.b));
 }
 
 void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {

@@ -89,10 +89,15 @@ __device__ inline unsigned tw_pair(unsigned short low, unsigned short high) { re
 constexpr std::string_view kAsynchronous = R"(
 // Where element `at` of lines of 64 elements of 16 bits lies.
 template <typename T> __device__ inline T tw_swizzle(T at) { return at ^ (at >> 3 & 0x38); }
-// What a matrix instruction of a warp group wants to know of such lines.
-__device__ inline unsigned long long tw_matrix(const void* lines) {
-  const unsigned long long at = __cvta_generic_to_shared(lines);
-  return (at & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+// The address in shared memory of an element, whose number is a sum: the constant becomes part of instructions.
+template <typename T> __device__ inline unsigned tw_shared_at(const T* buffer, unsigned varying, unsigned constant) {
+  return (unsigned)__cvta_generic_to_shared(buffer) + varying * (unsigned)sizeof(T) + constant * (unsigned)sizeof(T);
+}
+// What a matrix instruction of a warp group wants to know of such lines, from an element on: where they are in 16 bytes,
+// and that eight lines are 1024 bytes.
+template <typename T> __device__ inline unsigned long long tw_matrix(const T* lines, unsigned varying, unsigned constant) {
+  const unsigned at = tw_shared_at(lines, varying, 0) / 16 + (constant * (unsigned)sizeof(T) / 16 + (1u << 16));
+  return (unsigned long long)(64u | 1u << 30) << 32 | at;
 }
 __device__ inline void tw_matrix_begin() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
 __device__ inline void tw_matrix_end() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
@@ -106,8 +111,8 @@ template <int N> __device__ inline void tw_settled(float (&sums)[N]) {
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(sums[i]) : : "memory");
 }
 // N bytes of device memory on their way to the block's shared memory, or zeros where they are not wanted.
-template <int N> __device__ inline void tw_copy_async(void* to, const void* from, bool wanted) {
-  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+template <int N, typename T> __device__ inline void tw_copy_async(T* buffer, unsigned varying, unsigned constant, const void* from, bool wanted) {
+  const unsigned at = tw_shared_at(buffer, varying, constant);
   if constexpr (N == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(at), "l"(from), "r"(wanted ? N : 0) : "memory");
   else asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" : : "r"(at), "l"(from), "n"(N), "r"(wanted ? N : 0) : "memory");
 }

@@ -1,6 +1,7 @@
 // Element-wise stages that read a tensor across the order of their output, on devices whose tiles have threads: a tile
-// is a square of both orders that goes through shared memory, so that both sides of it move whole lines.
+// is a rectangle of both orders that goes through shared memory, so that both sides of it move whole lines.
 #include <algorithm>
+#include <bit>
 
 #include "schedule/stages.h"
 #include "te/reads.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr int64_t kLine = 128;  // bytes that the threads of a warp move together
 constexpr int64_t kTileThreads = 256;
 constexpr int64_t kMostUnrolled = 16;
+constexpr int64_t kLeastSide = 8;  // of a tile: a thread for each element reads shorter lines as well
 
 // A read whose indices are the stage's axes in another order: the axis that is contiguous there.
 struct Crossing {
@@ -38,13 +40,25 @@ std::optional<Crossing> crossing_of(const te::Compute& c, const Expr& read) {
   return has_last && found.axis + 1 < c.axes.size() ? std::optional(found) : std::nullopt;
 }
 
-// Rows of a square, dealt to threads that stand side by side along its lines.
-void cut_square(schedule::Schedule& s, const std::string& stage, const std::string& rows, const std::string& line,
-                int64_t side) {
-  s.split(stage, rows, {kTileThreads / side});
-  s.reorder(stage, {rows + ".1", line, rows + ".0"});
-  s.threads(stage, rows + ".1").threads(stage, line);
-  if (side * side / kTileThreads <= kMostUnrolled) s.unroll(stage, rows + ".0");
+// One side of a tile.
+struct Side {
+  std::string loop;
+  int64_t extent = 0;
+};
+
+// Rows of a tile, dealt to threads that stand side by side along its lines.
+void cut_tile(schedule::Schedule& s, const std::string& stage, const Side& rows, const Side& line) {
+  const int64_t threads = std::min(kTileThreads / line.extent, rows.extent);
+  s.split(stage, rows.loop, {threads});
+  s.reorder(stage, {rows.loop + ".1", line.loop, rows.loop + ".0"});
+  s.threads(stage, rows.loop + ".1").threads(stage, line.loop);
+  if (rows.extent / threads <= kMostUnrolled) s.unroll(stage, rows.loop + ".0");
+}
+
+// Elements of a tile along an axis: a line, or what the axis has.
+int64_t side_of(const te::Axis& axis, DataType type) {
+  const int64_t line = std::clamp<int64_t>(kLine / type.bytes(), 32, 64);
+  return std::min(line, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(axis.extent))));
 }
 
 }  // namespace
@@ -69,26 +83,28 @@ Result<Candidates> construct_block_transpose(const GroupTask& task, const Target
   });
   if (crossings.empty()) return declined("no read across the output's order");
   if (differ) return declined("reads across the output's order along different axes, or twice");
-  const int64_t side = std::clamp<int64_t>(kLine / c.outputs[0].type.bytes(), 32, 64);
-  const std::string across = c.axes[crossings[0].axis].name, last = c.axes.back().name;
-  if (c.axes[crossings[0].axis].extent < side || c.axes.back().extent < side) return declined("smaller than a tile");
+  const te::Axis& other = c.axes[crossings[0].axis];
+  const Side across{other.name + ".1", side_of(other, c.outputs[0].type)};
+  const Side last{c.axes.back().name + ".1", side_of(c.axes.back(), c.outputs[0].type)};
+  if (std::min(across.extent, last.extent) < kLeastSide) return declined("smaller than a tile");
 
   schedule::Schedule& s = out.schedule;
   for (const Crossing& x : crossings) s.cache_read(x.tensor, {});
-  s.split(c.name(), across, {side}).split(c.name(), last, {side});
+  s.split(c.name(), other.name, {across.extent}).split(c.name(), c.axes.back().name, {last.extent});
   std::vector<std::string> tiles, order;
   for (const te::Axis& axis : c.axes)
-    tiles.push_back(axis.name == across || axis.name == last ? axis.name + ".0" : axis.name);
+    tiles.push_back(axis.name == other.name || axis.name == c.axes.back().name ? axis.name + ".0" : axis.name);
   order = tiles;
-  order.insert(order.end(), {across + ".1", last + ".1"});
+  order.insert(order.end(), {across.loop, last.loop});
   s.reorder(c.name(), order).parallel(c.name(), tiles);
   for (const Crossing& x : crossings) {
     s.compute_at(x.tensor + ".cache", c.name(), tiles.back(), loop::Scope::kStack, 1);
     const size_t rank = program.tensor(x.tensor).shape.size();
-    cut_square(s, x.tensor + ".cache", fmt::format("i{}", x.last_dim), fmt::format("i{}", rank - 1), side);
+    cut_tile(s, x.tensor + ".cache", {fmt::format("i{}", x.last_dim), last.extent},
+             {fmt::format("i{}", rank - 1), across.extent});
   }
-  cut_square(s, c.name(), across + ".1", last + ".1", side);
-  out.trace = {fmt::format("squares of {} x {} elements through shared memory", side, side)};
+  cut_tile(s, c.name(), across, last);
+  out.trace = {fmt::format("tiles of {} x {} elements through shared memory", across.extent, last.extent)};
   return Candidates{std::move(out)};
 }
 

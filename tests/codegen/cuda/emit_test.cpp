@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "codegen/cuda/emit_expr.h"
 #include "codegen/cuda/nvrtc.h"
 #include "support/error.h"
 
@@ -36,8 +37,8 @@ constexpr const char* kCopy = "for i in 128 threads { Y[t, ramp((i * 4), 1, 4)] 
 
 TEST(EmitCuda, AThreadMovesWholeVectors) {
   const CudaSource source = emitted(program(kCopy));
-  EXPECT_TRUE(holds(source.text, "= *(tw_vec<float, 4>*)&p0[tile * 1024 + (v0 * 4)];"));
-  EXPECT_TRUE(holds(source.text, "*(tw_vec<float, 4>*)&p1[tile * 1024 + (v0 * 4)] = "));
+  EXPECT_TRUE(holds(source.text, "= *(tw_vec<float, 4>*)&p0[((tile * 1024) + (v0 * 4))];"));
+  EXPECT_TRUE(holds(source.text, "*(tw_vec<float, 4>*)&p1[((tile * 1024) + (v0 * 4))] = "));
   EXPECT_EQ(source.kernels[0].threads, 128);
   EXPECT_EQ(source.kernels[0].shared_bytes, 0);
 }
@@ -56,7 +57,7 @@ TEST(EmitCuda, WhatAThreadOwnsIsInItsRegisters) {
       emitted(program("alloc r: f32[64, 2] register { for i in 64 threads { r[i, 1] = X[t, i] } "
                       "for j in 64 threads { Y[t, j] = r[j, 1] } }"));
   EXPECT_TRUE(holds(source.text, "float v0[2];"));
-  EXPECT_TRUE(holds(source.text, "v0[1] = p0[tile * 1024 + v1];"));
+  EXPECT_TRUE(holds(source.text, "v0[1] = p0[((tile * 1024) + v1)];"));
   EXPECT_TRUE(holds(source.text, "= v0[1];"));
 }
 
@@ -90,10 +91,10 @@ loop::Program matrix_step(const std::string& b_element, int steps = 16) {
 TEST(EmitCuda, AMatrixStepIsOneInstruction) {
   const CudaSource source = emitted(matrix_step("B[((p * 2) + c), s]"));
   EXPECT_TRUE(holds(source.text,
-                    "tw_mma_f16(v0[0], v0[1], v0[1 * 2], v0[1 * 2 + 1], "
+                    "tw_mma_f16(v0[0], v0[1], v0[2], v0[3], "
                     "tw_bits<unsigned>(*(tw_vec<unsigned short, 2>*)&p0["));
   // B's columns are told by what tells A's rows.
-  EXPECT_TRUE(holds(source.text, "tw_bits<unsigned>(*(tw_vec<unsigned short, 2>*)&p1[v3 * 16 + (v4 * 2)])"))
+  EXPECT_TRUE(holds(source.text, "tw_bits<unsigned>(*(tw_vec<unsigned short, 2>*)&p1[((v3 * 16) + (v4 * 2))])"))
       << source.text;
 }
 
@@ -143,6 +144,26 @@ TEST(EmitCuda, AWarpGroupMultipliesWhatLiesInSharedMemory) {
   EXPECT_TRUE(holds(source.text, "__align__(1024)"));
 }
 
+// Eight lines further on, their parts lie in the same order.
+TEST(EmitCuda, WhatDoesNotMovePartsOfLinesStandsApart) {
+  CudaNames names;
+  names.narrow = true;
+  names.buffers["a"] = {.name = "a", .shape = {128, 64}, .of_thread = {}, .swizzled = true};
+  for (const char* variable : {"w", "i"}) {
+    names.variables[variable] = variable;
+    names.ranges.bind(variable, 0, 2);
+  }
+  const Expr w = var("w"), i = var("i");
+  const auto offset = [&](const Expr& line, int64_t element) {
+    const CudaOffset at = cuda_offset("a", {line, int_imm(element)}, names);
+    return fmt::format("{}, {}", at.varying, at.constant);
+  };
+  EXPECT_EQ(offset(w * 64, 16), "(w * 4096), 16");
+  EXPECT_EQ(offset(i + 8, 0), "tw_swizzle((i * 64)), 512");
+  EXPECT_EQ(offset(w * 64 + i + 11, 8), "tw_swizzle(((i * 64) + 200)) + (w * 4096), 512");
+  EXPECT_EQ(offset(int_imm(11), 8), fmt::format(", {}", 512 + (200 ^ 24)));
+}
+
 TEST(EmitCuda, OtherStepsOfWarpGroupsAreRefused) {
   EXPECT_THROW(emit_cuda(group_step(32, kGroupLine)), InternalError) << "lines of 64 bytes";
   EXPECT_THROW(emit_cuda(group_step(64, "((w1 * 16) + ((r1 * 2) + h))")), InternalError) << "rows in another order";
@@ -167,7 +188,7 @@ TEST(EmitCuda, PipelinedLoopsCopyAhead) {
   EXPECT_EQ(source.kernels[0].shared_bytes, 3 * 512 * 4);
   EXPECT_TRUE(holds(source.text, " = -2; "));
   EXPECT_TRUE(holds(source.text, "tw_copies_done<1>();"));
-  EXPECT_TRUE(holds(source.text, "tw_copy_async<16>(&*(tw_vec<float, 4>*)&"));
+  EXPECT_TRUE(holds(source.text, "tw_copy_async<16>(v5, (v6 * 4), 0, &*(tw_vec<float, 4>*)&p0["));
   const CudaSource guarded = emitted(pipelined("select((k < 4), X[k, ramp((i * 4), 1, 4)], broadcast(0:f32, 4))"));
   EXPECT_TRUE(holds(guarded.text, " < 4))"));
   EXPECT_TRUE(holds(guarded.text, "tw_copy_async<16>("));
@@ -202,13 +223,13 @@ TEST(EmitCuda, LanesAreCombinedByHalves) {
   const size_t pairs = source.text.find("v2[l] = (v2[l] + v2[l + 2]);");
   EXPECT_NE(pairs, std::string::npos) << source.text;
   EXPECT_GT(source.text.find("v2[l] = (v2[l] + v2[l + 1]);"), pairs) << source.text;
-  EXPECT_TRUE(holds(source.text, "p1[tile * 1024 + v0] = v2[0];"));
+  EXPECT_TRUE(holds(source.text, "p1[((tile * 1024) + v0)] = v2[0];"));
 }
 
 TEST(EmitCuda, HalvesAreConvertedByTheDevice) {
   const CudaSource source = emitted(program("for i in 64 threads { Y[t, i] = cast<f16>((cast<f32>(X[t, i]) + 1:f32)) }",
                                             "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)"));
-  EXPECT_TRUE(holds(source.text, "tw_f32_to_f16((tw_f16_to_f32(p0[tile * 1024 + v0]) + "));
+  EXPECT_TRUE(holds(source.text, "tw_f32_to_f16((tw_f16_to_f32(p0[((tile * 1024) + v0)]) + "));
 }
 
 std::string refusal(const std::string& body) {

@@ -1,0 +1,232 @@
+// Channels that fill whole accesses (Bolt, mechanism B6). Where the threads of a tile copy the operands of a product of
+// 16-bit floats into the memory that they share, one access moves neighbours along the channels: of 8 channels all, of
+// 46 two at a time, of 3 each alone and not in the background. Zeros are added to the channels of both operands,
+// up to a whole access, or half of one for a few channels, where that saves more time than it costs.
+//
+// The channels that are added come from the contraction that computes x, through the element-wise operators that
+// follow it: as many filters more, copies of its last one, whose results meet the zeros of w. So they are as finite as
+// what the model computes itself, whatever the operators are. Otherwise a pad writes them, together with the
+// element-wise operators before it.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "support/math.h"
+#include "transform/editor.h"
+#include "transform/passes.h"
+#include "transform/roles.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::kAbsent;
+using graph::Node;
+using graph::ValueId;
+using Ints = std::vector<int64_t>;
+
+// In cycles of one unit (NVIDIA H100; those of an A100 are in like proportion).
+constexpr double kAccessCycles = 0.125;  // a thread's copy of up to a vector: its share of a warp's, addresses included
+constexpr double kWaitedFor = 2;         // times that of one that is too short to go on in the background
+constexpr double kProducts = 1024;       // a cycle
+constexpr double kMemoryBytes = 15;      // a cycle, a unit's share
+constexpr double kKernelCycles = 4000;   // a kernel more
+constexpr int64_t kLeastCopied = 4;      // bytes of a copy in the background
+constexpr int64_t kColumns = 128;        // of a tile: for each of them x is gathered anew
+
+// A contraction over the channels of x with constant weights.
+struct Contraction {
+  Node node;
+  int64_t channels_axis = 0;        // of x and of the result
+  int64_t summed = 0, filters = 0;  // axes of the weights
+};
+
+enum class Fill : uint8_t { kZeros, kLastAgain };
+
+class ChannelPadder {
+ public:
+  ChannelPadder(const graph::Graph& graph, const TransformContext& context)
+      : editor_(graph::compact(graph), context.ops), target_(context.target) {}
+
+  graph::Graph run() {
+    const size_t count = editor_.node_count();
+    for (size_t n = 0; n < count; ++n) {
+      if (editor_.is_dead(n)) continue;
+      const std::optional<Contraction> found = contraction_of(editor_.node(n));
+      if (found) pad(*found);
+    }
+    return editor_.finish();
+  }
+
+ private:
+  const Shape& shape(ValueId id) const { return editor_.type(id).shape; }
+
+  std::optional<Contraction> contraction_of(const Node& node) const {
+    const bool conv = node.op == "conv" && node.int_attr_or("group", 1) == 1;
+    const bool matmul = node.op == "matmul" && shape(node.inputs[1]).size() == 2 && !shape(node.inputs[0]).empty();
+    if (!conv && !matmul) return std::nullopt;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kAbsent) continue;
+      if (!editor_.type(node.inputs[i]).type.is_half()) return std::nullopt;
+      if (i > 0 && !editor_.value(node.inputs[i]).is_constant()) return std::nullopt;
+    }
+    if (num_elements(shape(node.outputs[0])) == 0 || num_elements(shape(node.inputs[1])) == 0) return std::nullopt;
+    if (conv) return Contraction{node, 1, 1, 0};
+    return Contraction{node, static_cast<int64_t>(shape(node.inputs[0]).size()) - 1, 0, 1};
+  }
+
+  // ---- What it costs.
+
+  int64_t whole_access(ValueId x) const { return target_.vector_bytes / editor_.type(x).type.bytes(); }
+
+  int64_t filled(ValueId x, int64_t channels) const {
+    const int64_t whole = whole_access(x);
+    return channels <= whole / 2 ? whole / 2 : ceil_div(channels, whole) * whole;
+  }
+
+  // Of the contraction if it had so many channels, all in whole accesses.
+  double contraction_cycles(const Contraction& c, int64_t channels) const {
+    const ValueId x = c.node.inputs[0];
+    const Shape& w = shape(c.node.inputs[1]);
+    const int64_t filters = w[c.filters];
+    int64_t together = whole_access(x);
+    while (channels % together != 0) together /= 2;
+    const auto points = static_cast<double>(num_elements(shape(c.node.outputs[0])) / filters);
+    const double steps = points * static_cast<double>(num_elements(w) / filters / w[c.summed] * channels);
+    const double waits = together * editor_.type(x).type.bytes() < kLeastCopied ? kWaitedFor : 1;
+    const double accesses = steps / static_cast<double>(together) * static_cast<double>(ceil_div(filters, kColumns));
+    return accesses * waits * kAccessCycles + steps * static_cast<double>(filters) / kProducts;
+  }
+
+  // Of writing and reading the channels that are added; where nothing else does it, of copying the others too.
+  double padding_cycles(const Contraction& c, int64_t channels, bool copies) const {
+    const TensorType& x = editor_.type(c.node.inputs[0]);
+    const int64_t has = x.shape[c.channels_axis];
+    const double moved =
+        static_cast<double>(x.bytes() / has) * static_cast<double>(channels - has + (copies ? has : 0));
+    return 2 * moved / kMemoryBytes + (copies ? kKernelCycles * std::max(1, target_.units) : 0);
+  }
+
+  // ---- How it is done.
+
+  void pad(const Contraction& c) {
+    const ValueId x = c.node.inputs[0];
+    const int64_t has = shape(x)[c.channels_axis], channels = filled(x, has);
+    if (channels == has) return;
+    const std::vector<Node> chain = chain_to(x, c.channels_axis);
+    const Node* before = editor_.producer(x);
+    const bool writes_anyway = editor_.use_count(x) == 1 && before != nullptr && is_pointwise(editor_.ops(), *before);
+    const bool copies = chain.empty() && !writes_anyway && !padded_.contains({x, c.channels_axis});
+    if (contraction_cycles(c, channels) + padding_cycles(c, channels, copies) >= contraction_cycles(c, has)) return;
+    Node wider = c.node;
+    wider.inputs[0] = chain.empty() ? padded(x, c.channels_axis, channels) : grown(chain, c.channels_axis, channels);
+    wider.inputs[1] = filled_up(c.node.inputs[1], c.summed, channels, Fill::kZeros);
+    wider.outputs.clear();
+    editor_.replace(c.node.outputs[0], editor_.add(std::move(wider)));
+  }
+
+  ValueId padded(ValueId x, int64_t axis, int64_t channels) {
+    const auto [made, fresh] = padded_.try_emplace({x, axis}, kAbsent);
+    if (!fresh) return made->second;
+    const size_t rank = shape(x).size();
+    Ints pads(2 * rank, 0);
+    pads[rank + static_cast<size_t>(axis)] = channels - shape(x)[axis];
+    made->second = editor_.add({.op = "pad",
+                                .name = editor_.value(x).name + ".padded",
+                                .attrs = {{"mode", std::string("constant")}, {"pads", pads}},
+                                .inputs = {x},
+                                .outputs = {},
+                                .body = nullptr});
+    return made->second;
+  }
+
+  // From the contraction that computes `value`, whose filters are its channels, the element-wise operators up to it;
+  // nothing where something else reads a value in between.
+  std::vector<Node> chain_to(ValueId value, int64_t axis) const {
+    std::vector<Node> chain;
+    while (editor_.use_count(value) == 1) {
+      const Node* node = editor_.producer(value);
+      if (node == nullptr || node->outputs.size() != 1) break;
+      chain.push_back(*node);
+      const std::optional<Contraction> first = contraction_of(*node);
+      if (first && first->channels_axis == axis) {
+        std::ranges::reverse(chain);
+        return chain;
+      }
+      const std::optional<ValueId> before = followed(*node);
+      if (!before) break;
+      value = *before;
+    }
+    return {};
+  }
+
+  // What `node` computes each element from besides constants: one value of its own shape.
+  std::optional<ValueId> followed(const Node& node) const {
+    if (!is_pointwise(editor_.ops(), node)) return std::nullopt;
+    std::optional<ValueId> found;
+    for (const ValueId in : node.inputs) {
+      if (in == kAbsent || editor_.value(in).is_constant()) continue;
+      if (found || shape(in) != shape(node.outputs[0])) return std::nullopt;
+      found = in;
+    }
+    return found;
+  }
+
+  ValueId grown(const std::vector<Node>& chain, int64_t axis, int64_t channels) {
+    Node first = chain.front();
+    first.inputs[1] = filled_up(first.inputs[1], contraction_of(first)->filters, channels, Fill::kLastAgain);
+    if (first.inputs.size() > 2 && first.inputs[2] != kAbsent)
+      first.inputs[2] = filled_up(first.inputs[2], 0, channels, Fill::kLastAgain);
+    first.outputs.clear();
+    ValueId value = editor_.add(std::move(first));
+    for (size_t k = 1; k < chain.size(); ++k) {
+      Node next = chain[k];
+      const auto rank = static_cast<int64_t>(shape(next.outputs[0]).size());
+      for (ValueId& in : next.inputs) {
+        if (in == kAbsent) continue;
+        if (!editor_.value(in).is_constant()) {
+          in = value;
+          continue;
+        }
+        const int64_t place = axis - rank + static_cast<int64_t>(shape(in).size());
+        if (place >= 0 && shape(in)[place] > 1) in = filled_up(in, place, channels, Fill::kLastAgain);
+      }
+      next.outputs.clear();
+      value = editor_.add(std::move(next));
+    }
+    return value;
+  }
+
+  // A constant with `extent` elements along `axis`.
+  ValueId filled_up(ValueId id, int64_t axis, int64_t extent, Fill fill) {
+    const graph::Value constant = editor_.value(id);
+    TensorType type = constant.type;
+    size_t slice = static_cast<size_t>(type.type.bytes());
+    for (size_t d = static_cast<size_t>(axis) + 1; d < type.shape.size(); ++d) slice *= type.shape[d];
+    const auto has = static_cast<size_t>(type.shape[axis]);
+    type.shape[axis] = extent;
+    std::vector<std::byte> bytes(static_cast<size_t>(type.bytes()));
+    const std::byte* from = constant.constant->data();
+    for (std::byte* to = bytes.data(); to != bytes.data() + bytes.size(); from += has * slice) {
+      std::memcpy(to, from, has * slice);
+      to += has * slice;
+      for (size_t k = has; k < static_cast<size_t>(extent); ++k, to += slice) {
+        if (fill == Fill::kLastAgain) std::memcpy(to, from + (has - 1) * slice, slice);
+      }
+    }
+    return editor_.add_constant(constant.name, type, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+  }
+
+  Editor editor_;
+  const TargetInfo& target_;
+  std::map<std::pair<ValueId, int64_t>, ValueId> padded_;  // by value and axis
+};
+
+}  // namespace
+
+graph::Graph pad_channels(const graph::Graph& graph, const TransformContext& context) {
+  if (context.target.kind == DeviceKind::kCpu) return graph;  // there vectors run along the filters
+  return ChannelPadder(graph, context).run();
+}
+
+}  // namespace tw::transform

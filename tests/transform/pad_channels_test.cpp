@@ -1,0 +1,139 @@
+// Channels filled up to whole accesses: the graph computes the same, and where it does not pay nothing changes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "expr/scalar.h"
+#include "graph/ref_tensor.h"
+#include "tests/transform/graph_tools.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::RefTensor;
+using graph::ValueId;
+using Ints = std::vector<int64_t>;
+using testing::count_nodes;
+
+constexpr double kReassociated = 1e-12;
+
+TransformContext gpu() {
+  TransformContext context = testing::context();
+  context.target.kind = DeviceKind::kCuda;
+  context.target.vector_bytes = 16;
+  context.target.units = 4;
+  return context;
+}
+
+ValueId add_weights(Graph& g, const std::string& name, const Shape& shape, DataType type = DataType::f16()) {
+  RefTensor t = RefTensor::zeros({type, shape});
+  for (size_t k = 0; k < t.floats.size(); ++k) t.floats[k] = static_cast<double>(k * 7 % 19) / 8 - 1;
+  return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+}
+
+ValueId append(Graph& g, const std::string& op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
+  const Node node{
+      .op = op, .name = op, .attrs = std::move(attrs), .inputs = std::move(inputs), .outputs = {}, .body = {}};
+  return graph::append_node(g, testing::context().ops, node)[0];
+}
+
+graph::Attrs conv_attrs(int64_t group = 1) {
+  return {{"strides", Ints{1, 1}}, {"dilations", Ints{1, 1}}, {"pads", Ints{1, 1, 1, 1}}, {"group", group}};
+}
+
+Graph padded(const Graph& before, const TransformContext& context = gpu()) {
+  Graph after = find_pass("pad-channels").run(before, context);
+  graph::verify(after, context.ops);
+  testing::expect_same_function(before, after, kReassociated);
+  return after;
+}
+
+// Channels of the inputs of all convolutions, in order.
+Ints channels_of(const Graph& g) {
+  Ints channels;
+  for (const Node& node : g.nodes) {
+    if (node.op == "conv") channels.push_back(g.value(node.inputs[0]).type.shape[1]);
+  }
+  return channels;
+}
+
+// A 3 x 3 convolution of an input that a cast writes anyway.
+Graph one_convolution(int64_t channels, int64_t group = 1, DataType type = DataType::f16()) {
+  Graph g;
+  g.name = "g";
+  const ValueId x = g.add_input("x", {DataType::f32(), {2, channels, 9, 11}});
+  const ValueId in = append(g, "cast", {x}, {{"to", to_string(type)}});
+  const ValueId w = add_weights(g, "w", {6 * group, channels / group, 3, 3}, type);
+  g.outputs = {append(g, "conv", {in, w}, conv_attrs(group))};
+  return g;
+}
+
+TEST(PadChannels, ToWholeAccessesOrHalfOfOne) {
+  for (const auto& [channels, wanted] : {std::pair<int64_t, int64_t>{1, 4}, {3, 4}, {5, 8}, {17, 24}, {46, 48}}) {
+    SCOPED_TRACE(channels);
+    const Graph after = padded(one_convolution(channels));
+    EXPECT_EQ(channels_of(after), Ints{wanted});
+    EXPECT_EQ(count_nodes(after, "pad"), 1);
+  }
+  // Two channels are one access, as four would be.
+  for (const int64_t channels : {2, 4, 8, 64})
+    EXPECT_EQ(channels_of(padded(one_convolution(channels))), Ints{channels});
+}
+
+TEST(PadChannels, OnlyWhereOperandsAreGathered) {
+  EXPECT_EQ(channels_of(padded(one_convolution(3), testing::context())), Ints{3});
+  EXPECT_EQ(channels_of(padded(one_convolution(6, 2))), Ints{6});
+  EXPECT_EQ(channels_of(padded(one_convolution(3, 1, DataType::f32()))), Ints{3});
+}
+
+// A kernel of its own takes more time than so small a convolution.
+TEST(PadChannels, NotWhereTheCopyCostsMore) {
+  Graph g;
+  g.name = "g";
+  const ValueId x = g.add_input("x", {DataType::f16(), {1, 46, 4, 4}});
+  g.outputs = {append(g, "conv", {x, add_weights(g, "w", {8, 46, 3, 3})}, conv_attrs())};
+  EXPECT_EQ(channels_of(padded(g)), Ints{46});
+}
+
+// Filters more instead of a copy; what follows the convolution need not keep zeros, or may even fail on them.
+TEST(PadChannels, TheContractionBeforeComputesThem) {
+  Graph g;
+  g.name = "g";
+  const ValueId x = g.add_input("x", {DataType::f16(), {2, 8, 9, 11}});
+  const ValueId first =
+      append(g, "conv", {x, add_weights(g, "w", {17, 8, 3, 3}), add_weights(g, "b", {17})}, conv_attrs());
+  const ValueId scaled = append(g, "div", {append(g, "exp", {first}), add_weights(g, "s", {17, 1, 1})});
+  g.outputs = {append(g, "conv", {scaled, add_weights(g, "w2", {8, 17, 3, 3})}, conv_attrs())};
+  const Graph after = padded(g);
+  EXPECT_EQ(channels_of(after), (Ints{8, 24}));
+  EXPECT_EQ(count_nodes(after, "pad"), 0);
+}
+
+// Other readers want the channels as they are: a copy, which two convolutions share.
+TEST(PadChannels, ReadersShareACopy) {
+  Graph g;
+  g.name = "g";
+  const ValueId x = g.add_input("x", {DataType::f16(), {8, 46, 40, 40}});
+  for (const char* name : {"a", "b"})
+    g.outputs.push_back(append(g, "conv", {x, add_weights(g, name, {16, 46, 3, 3})}, conv_attrs()));
+  g.outputs.push_back(append(g, "relu", {x}));
+  const Graph after = padded(g);
+  EXPECT_EQ(channels_of(after), (Ints{48, 48}));
+  EXPECT_EQ(count_nodes(after, "pad"), 1);
+}
+
+TEST(PadChannels, RowsOfMatrixProducts) {
+  Graph g;
+  g.name = "g";
+  const ValueId x = g.add_input("x", {DataType::f16(), {3, 40, 24}});
+  const ValueId hidden = append(g, "matmul", {x, add_weights(g, "w", {24, 37})});
+  const ValueId biased = append(g, "relu", {append(g, "add", {hidden, add_weights(g, "b", {37})})});
+  g.outputs = {append(g, "matmul", {biased, add_weights(g, "w2", {37, 10})})};
+  const Graph after = padded(g);
+  EXPECT_EQ(after.value(after.nodes.back().inputs[0]).type.shape, (Shape{3, 40, 40}));
+  EXPECT_EQ(count_nodes(after, "pad"), 0);
+}
+
+}  // namespace
+}  // namespace tw::transform

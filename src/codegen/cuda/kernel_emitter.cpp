@@ -124,7 +124,10 @@ void KernelEmitter::let(const Stmt& s, Then then) {
   }
   names_.evaluated.clear();
   names_.variables[s->var] = name;
+  const std::set<std::string> performed = names_.performed;
+  add_performed(s->value, names_);
   statements(s->body, then);
+  names_.performed = performed;
 }
 
 void KernelEmitter::bind_range(const Stmt& s) {

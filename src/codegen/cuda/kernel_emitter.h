@@ -120,11 +120,15 @@ class KernelEmitter {
   };
   static MaybeLoad maybe_load(const Expr& e);
   void vector_store(const Stmt& s);
-  // Evaluates before the statement what one lane's text cannot: whole vectors in memory, reductions over lanes.
+  // Evaluates before the statement what one lane's text cannot: whole vectors in memory, reductions over lanes; and
+  // what would be written many times.
   // Operands that a select may not touch are left to it.
   void prepare(const Expr& e);
+  void prepare_loads(const Expr& e);
   void prepare_load(const Expr& e);
   void prepare_reduction(const Expr& e);
+  // A variable for the value of an expression.
+  void bind(const Expr& e);
   // C++ of a op b for two values that have names.
   static std::string combined(Op op, DataType type, const std::string& a, const std::string& b);
   void branch(const Stmt& s, Then then);
@@ -132,6 +136,7 @@ class KernelEmitter {
   const loop::Kernel& kernel_;
   CudaKernel out_;
   CudaNames names_;
+  std::set<const ExprNode*> prepared_;
   std::string text_;
   int64_t shared_ = 0;  // bytes in use
   bool has_threads_ = false;

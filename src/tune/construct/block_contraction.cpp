@@ -59,7 +59,10 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
   for (size_t i = 0; i < sum.axes.size(); ++i) {
     const bool in_a = schedule::uses_axis(match->a, sum.axes[i].name);
     const bool in_b = schedule::uses_axis(match->b, sum.axes[i].name);
-    (in_a && in_b ? p.batch : in_b ? p.columns : p.rows).push_back(i);
+    const bool of_both = in_a && in_b;
+    (of_both ? p.batch : in_b ? p.columns : p.rows).push_back(i);
+    if (!of_both && match->condition && uses_var(match->condition, sum.axes[i].name))
+      return declined("which products {} sums depends on its rows or columns", sum.name());
   }
   if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
   if (extent_at(sum, p.rows) < kLeastLines || extent_at(sum, p.columns) < kLeastLines)

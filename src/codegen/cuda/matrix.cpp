@@ -34,6 +34,13 @@ const Expr& load_of(const Expr& operand) {
   return operand.arg(0);
 }
 
+// A matrix loop and those inside, each the only statement of the one around it.
+std::vector<Stmt> nest_of(const Stmt& nest) {
+  std::vector<Stmt> loops;
+  for (Stmt s = nest; loop::is_matrix_loop(s); s = s->body[0]) loops.push_back(s);
+  return loops;
+}
+
 // A store sums[..] = fma(f32(left), f32(right), sums[..]); the columns' element names the variable `pair`.
 struct Product {
   const Expr &left, &right;
@@ -87,16 +94,21 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
 }
 
 bool is_group_step(const Stmt& nest) {
-  int loops = 0;
-  for (Stmt s = nest; loop::is_matrix_loop(s); s = s->body[0]) ++loops;
-  return loops == 4;
+  constexpr size_t kLeastLoops = 4;
+  return nest_of(nest).size() >= kLeastLoops;
 }
 
 std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) {
   std::vector<Stmt> found;
-  loop::visit(stmts, [&](const Stmt& s) {
-    if (is_group_step(s)) found.push_back(s);
-  });
+  for (const Stmt& s : stmts) {
+    if (is_group_step(s)) {
+      found.push_back(s);
+      continue;
+    }
+    for (const auto* inner : {&s->body, &s->otherwise}) {
+      for (Stmt& step : group_steps(*inner)) found.push_back(std::move(step));
+    }
+  }
   return found;
 }
 
@@ -107,14 +119,18 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
   const bool lanes = loops >= 3 && thread(3)->extent == kWarps && thread(2)->extent == kRows &&
                      thread(1)->extent == kPairs && group.threads % (kWarps * kWarpThreads) == 0;
   TW_CHECK(lanes, "a matrix step of threads that are no groups of 4 warps of 8 rows by 4 pairs");
-  const Stmt &eighths = nest->body[0], &columns = eighths->body[0], &steps = columns->body[0];
+  std::vector<Stmt> eighths = nest_of(nest);  // without the first and the last two loops
+  const Stmt steps = eighths.back(), columns = eighths[eighths.size() - 2];
+  eighths.resize(eighths.size() - 2);
+  eighths.erase(eighths.begin());
   const bool sizes = nest->extent == 2 && columns->extent == 2 && steps->extent == kSteps;
   TW_CHECK(sizes, "a matrix step other than 2 halves by eighths of columns by 2 columns by 16 steps");
   const Stmt& store = steps->body[0];
   const auto& [left, right] = product_of(store, thread(1)->var);
 
-  const std::vector<std::string> own = {nest->var,      eighths->var,   columns->var,  steps->var,
-                                        thread(3)->var, thread(2)->var, thread(1)->var};
+  std::vector<std::string> own = {nest->var,      columns->var,   steps->var,
+                                  thread(3)->var, thread(2)->var, thread(1)->var};
+  for (const Stmt& l : eighths) own.push_back(l->var);
   VarMap origin;
   for (const std::string& name : own) origin[name] = int_imm(0);
   // How far the element moves along the lines and along the steps when one variable goes from 0 to 1.
@@ -128,21 +144,26 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
     }
     return true;
   };
-  const bool of_rows = moves(left, nest->var, kRows, 0) && moves(left, eighths->var, 0, 0) &&
-                       moves(left, columns->var, 0, 0) && moves(left, steps->var, 0, 1) &&
+  int64_t all = 1;
+  for (size_t i = eighths.size(); i-- > 0; all *= eighths[i]->extent) {
+    TW_CHECK(moves(left, eighths[i]->var, 0, 0) && moves(right, eighths[i]->var, 8 * all, 0),
+             "{}: eighths of columns that are not one behind the other", to_string(store->value));
+  }
+  const bool of_rows = moves(left, nest->var, kRows, 0) && moves(left, columns->var, 0, 0) && moves(left, steps->var, 0, 1) &&
                        moves(left, thread(3)->var, 2 * kRows, 0) && moves(left, thread(2)->var, 1, 0) &&
                        moves(left, thread(1)->var, 0, 0);
-  const bool of_columns = moves(right, nest->var, 0, 0) && moves(right, eighths->var, 8, 0) &&
-                          moves(right, columns->var, 1, 0) && moves(right, steps->var, 0, 1) &&
+  const bool of_columns = moves(right, nest->var, 0, 0) && moves(right, columns->var, 1, 0) && moves(right, steps->var, 0, 1) &&
                           moves(right, thread(3)->var, 0, 0) && moves(right, thread(2)->var, 0, 0) &&
                           moves(right, thread(1)->var, 2, 0);
   TW_CHECK(of_rows && of_columns, "{} is no product of rows and columns", to_string(store->value));
 
-  GroupStep out{left.type(), eighths->extent * 8, substitute(left, origin), substitute(right, origin), store->buffer,
-                {}};
-  for (int64_t e = 0; e < eighths->extent; ++e) {
+  GroupStep out{left.type(), all * 8, substitute(left, origin), substitute(right, origin), store->buffer, {}};
+  for (int64_t e = 0; e < all; ++e) {
     for (int64_t i = 0; i < 4; ++i) {
-      const VarMap place = {{nest->var, int_imm(i / 2)}, {eighths->var, int_imm(e)}, {columns->var, int_imm(i % 2)}};
+      VarMap place = {{nest->var, int_imm(i / 2)}, {columns->var, int_imm(i % 2)}};
+      int64_t rest = e;
+      for (size_t l = eighths.size(); l-- > 0; rest /= eighths[l]->extent)
+        place[eighths[l]->var] = int_imm(rest % eighths[l]->extent);
       out.d.push_back(indices_at(store, place, ranges));
     }
   }

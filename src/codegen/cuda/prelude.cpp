@@ -144,7 +144,7 @@ __device__ inline void tw_barrier_wait(unsigned long long* barrier, unsigned par
 template <int C> __device__ inline void tw_barrier_arrive(unsigned long long* barrier, unsigned rank) {
   const unsigned at = tw_shared_address(barrier);
   if constexpr (C == 1) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(at) : "memory");
-  else asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" : : "r"(at), "r"(rank) : "memory");
+  else asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [there]; }" : : "r"(at), "r"(rank) : "memory");
 }
 __device__ inline void tw_cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" : : : "memory"); }
 __device__ inline void tw_cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" : : : "memory"); }

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "core/target_features.h"
 #include "expr/affine.h"
@@ -90,6 +92,41 @@ std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compu
   return layouts;
 }
 
+// What of an operand one access moves: neighbours along its steps or along its lines, as it lies in memory.
+struct Access {
+  bool by_steps = true;
+  int64_t lanes = 1;
+};
+
+Access access_of(const Product& p, const te::Compute& sum, bool left, const TargetInfo& target) {
+  const Expr& read = left ? p.match.a : p.match.b;
+  const auto lanes_along = [&](const te::Axis& axis) {
+    if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
+    int64_t lanes = target.vector_bytes / read.type().bytes();
+    while (axis.extent % lanes != 0) lanes /= 2;
+    return lanes;
+  };
+  const int64_t steps = lanes_along(p.steps.back());
+  const int64_t along = lanes_along(sum.axes[(left ? p.rows : p.columns).back()]);
+  return along > steps ? Access{false, along} : Access{true, std::max<int64_t>(1, steps)};
+}
+
+// Where the instructions of a tile leave column i, dim `dim` of an operand of `rank` dims: each thread holds pairs of
+// columns of several of them (BlockTile), which are neighbours in the output.
+Layout dealt_out(const BlockTile& tile, int dim, size_t rank, int64_t columns) {
+  constexpr int64_t kPairs = 4;
+  const int64_t together = tile.columns.back().extent / 2;
+  if (!tile.by_matrix() || together == 1) return {};
+  std::vector<int64_t> order(rank + 3);
+  std::iota(order.begin(), order.end(), 0);
+  // [block, pair, instruction, column of a pair] -> [block, instruction, pair, column of a pair]
+  std::swap(order[static_cast<size_t>(dim) + 1], order[static_cast<size_t>(dim) + 2]);
+  return Layout()
+      .split(dim, {columns / (2 * kPairs * together), kPairs, together, 2})
+      .reorder(std::move(order))
+      .fuse(dim, kPairs);
+}
+
 // The loops of an axis that is cut as a tile is: that of tiles, then one for each factor.
 struct Cut {
   std::string tile;
@@ -118,6 +155,9 @@ class BlockContraction {
     if (!by_matrix()) {
       for (const bool left : {true, false}) s().layout(operand(left), lines_last());
     }
+    const int64_t columns = ceil_div(extent_at(sum_, p_.columns), line_extent(false)) * line_extent(false);
+    const Layout dealt = dealt_out(tile_, static_cast<int>(first_), first_ + 2, columns);
+    if (!dealt.is_identity()) s().layout(operand(false), dealt);
     s().layout(acc(), sums_layout());
     inline_epilogue();
     s().compute_at(acc(), p_.output, cut_output(), loop::Scope::kRegister);
@@ -242,6 +282,16 @@ class BlockContraction {
     order.insert(order.end(), lanes.begin(), lanes.end());
   }
 
+  // Columns that a thread holds together are pairs of several instructions.
+  void split_pairs(Cut& column) {
+    const std::string together = column.factors.back().first;
+    if (tile_.columns.back().extent == 2) return;
+    s().split(acc(), together, {2});
+    const bool group = tile_.multiplier == Multiplier::kWarpGroup;
+    column.factors.back() = {together + ".0", group ? Part::kMatrix : Part::kUnrolled};
+    column.factors.emplace_back(together + ".1", Part::kMatrixVector);
+  }
+
   // The loops of the sums, whose axes are those of sums_layout(). Returns the loop of blocks of steps.
   std::string cut_sums() {
     size_t dim = first_;
@@ -250,7 +300,9 @@ class BlockContraction {
       for (const Factor& f : factors) cut.factors.emplace_back(axis(dim++), f.part);
       return cut;
     };
-    const Cut row = cut_of(tile_.rows), column = cut_of(tile_.columns);
+    const Cut row = cut_of(tile_.rows);
+    Cut column = cut_of(tile_.columns);
+    if (by_matrix()) split_pairs(column);
     std::vector<int64_t> steps = {tile_.steps};
     if (by_matrix()) steps = {tile_.steps / kMatrixSteps, kMatrixSteps};
     s().split(acc(), "r0", steps);
@@ -260,7 +312,8 @@ class BlockContraction {
     add_threads(row, column, order);
     order.emplace_back("r0.1");
     std::vector<std::string> matrix;
-    for (const Cut* cut : {&row, &column}) {
+    const std::array<const Cut*, 2> cuts = {&row, &column};
+    for (const Cut* cut : cuts) {
       for (const auto& [loop, part] : cut->factors) {
         if (part == Part::kMatrix || part == Part::kMatrixVector) matrix.push_back(loop);
         if (part == Part::kUnrolled || part == Part::kVector) order.push_back(loop);
@@ -269,7 +322,7 @@ class BlockContraction {
     order.insert(order.end(), matrix.begin(), matrix.end());
     if (by_matrix()) order.emplace_back("r0.2");
     s().reorder(acc(), order);
-    for (const Cut* cut : {&row, &column}) {
+    for (const Cut* cut : cuts) {
       for (const auto& [loop, part] : cut->factors) {
         if (part == Part::kThreads) s().threads(acc(), loop);
         if (part == Part::kUnrolled) s().unroll(acc(), loop);
@@ -280,25 +333,6 @@ class BlockContraction {
     return "r0.0";
   }
 
-  // What of an operand one access moves: neighbours along its steps or along its lines, as it lies in memory.
-  struct Access {
-    bool by_steps = true;
-    int64_t lanes = 1;
-  };
-  Access access_of(bool left) const {
-    const Expr& read = left ? p_.match.a : p_.match.b;
-    const std::vector<size_t>& lines = left ? p_.rows : p_.columns;
-    const auto lanes_along = [&](const te::Axis& axis, int64_t extent) {
-      if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
-      int64_t lanes = target_.vector_bytes / read.type().bytes();
-      while (axis.extent % lanes != 0 || extent % lanes != 0) lanes /= 2;
-      return lanes;
-    };
-    const int64_t steps = lanes_along(p_.steps.back(), tile_.steps);
-    const int64_t along = lanes_along(sum_.axes[lines.back()], line_extent(left));
-    return along > steps ? Access{false, along} : Access{true, std::max<int64_t>(1, steps)};
-  }
-
   void attach_box(bool left, const std::string& loop) {
     s().compute_at(operand(left), acc(), loop, loop::Scope::kStack, 0);
     s().tensorize(operand(left), axis(first_), "bulk", {});
@@ -307,7 +341,9 @@ class BlockContraction {
   // An operand's block of steps, copied by all threads into the memory that they share.
   void attach_operand(bool left, const std::string& loop) {
     const std::string stage = operand(left);
-    const Access access = access_of(left);
+    Access access = access_of(p_, sum_, left, target_);
+    const int64_t extent = access.by_steps ? tile_.steps : line_extent(left);
+    access.lanes = std::gcd(access.lanes, extent);
     const int64_t bytes = (left ? p_.match.a : p_.match.b).type().bytes();
     s().compute_at(stage, acc(), loop, loop::Scope::kStack, tile_.line_pad_bytes() / bytes);
     const bool steps_last = by_matrix();
@@ -356,6 +392,25 @@ bool goes_in_boxes(const te::Program& program, const Product& p, bool left) {
          std::ranges::all_of(read->args, [](const Expr& index) { return index.is_var(); });
 }
 
+// How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
+// read one by one, in any order.
+int64_t neighbours_of(const Product& p, const te::Compute& sum, const TargetInfo& target) {
+  constexpr int64_t kPair = 2, kMost = 8;
+  if (p.columns.size() != 1 || !access_of(p, sum, false, target).by_steps) return kPair;
+  return std::max(kPair, std::gcd(kMost, extent_at(sum, p.columns)));
+}
+
+// What a program stores for each of its `sums`, and reads of tensors as large.
+int64_t result_bytes(const te::Program& program, int64_t sums) {
+  int64_t bytes = 0;
+  const auto add = [&](const te::Tensor& t) {
+    if (num_elements(t.shape) == sums) bytes += t.type.bytes();
+  };
+  for (const te::Tensor& t : program.inputs) add(t);
+  for (const std::string& name : program.outputs) add(program.tensor(name));
+  return bytes;
+}
+
 BlockProblem problem_of(const te::Program& program, const Product& p, const te::Compute& sum,
                         const TargetInfo& target) {
   BlockProblem problem;
@@ -366,15 +421,47 @@ BlockProblem problem_of(const te::Program& program, const Product& p, const te::
   problem.bytes = p.match.a.type().bytes();
   problem.is_half =
       p.match.a.type().is_half() && p.match.a.type() == p.match.b.type() && sum.outputs[0].type == DataType::f32();
+  problem.result_bytes = result_bytes(program, extent_at(sum, p.batch) * problem.rows * problem.columns);
+  problem.neighbours = neighbours_of(p, sum, target);
   problem.boxes = has_feature(target, "tma") && goes_in_boxes(program, p, true) && goes_in_boxes(program, p, false);
   return problem;
+}
+
+// A product whose constant operands have their layouts.
+struct StoredProduct {
+  te::Program program;
+  Product product;
+  std::map<std::string, Layout> layouts;
+};
+
+StoredProduct stored(const te::Program& program, const std::string& sum, std::map<std::string, Layout> layouts) {
+  StoredProduct out{layouts.empty() ? program : te::apply_layouts(program, layouts), {}, std::move(layouts)};
+  Result<Product> product = product_of(out.program, *out.program.find_compute(sum));
+  TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
+  out.product = std::move(product).value();
+  return out;
+}
+
+// With the columns' operand, if it is a constant, in the order in which the instructions of `tile` want its lines.
+StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const te::Program& program,
+                         const GroupTask& task) {
+  const te::Compute& sum = *in.program.find_compute(in.product.sum);
+  const Expr& read = in.product.match.b;
+  const int64_t columns = extent_at(sum, in.product.columns);
+  const bool whole = columns % (4 * tile.columns.back().extent) == 0;
+  const int dim = schedule::dim_of_axis(read, sum.axes[in.product.columns.back()].name);
+  if (!task.constants.contains(read->name) || !whole || dim < 0) return in;
+  std::map<std::string, Layout> layouts = in.layouts;
+  const Layout dealt = dealt_out(tile, dim, read->args.size(), columns);
+  for (const LayoutPrimitive& p : dealt.primitives()) layouts[read->name] = layouts[read->name].then(p);
+  return stored(program, in.product.sum, std::move(layouts));
 }
 
 }  // namespace
 
 Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target) {
   Construction base;
-  te::Program program = schedule::inline_stages(base.schedule, task.program, [](const te::Compute&) { return false; });
+  const te::Program program = schedule::inline_stages(base.schedule, task.program, [](const te::Compute&) { return false; });
   const te::Compute* found = schedule::find_contraction(program);
   if (found == nullptr) return declined("no sum of products");
   const std::string name = found->name();
@@ -382,20 +469,17 @@ Result<Candidates> construct_block_contraction(const GroupTask& task, const Targ
   for (const te::Compute& c : program.computes) {
     if (c.name() != name && !te::depends_on(program, c, name)) return declined("{} comes before {}", c.name(), name);
   }
-  Result<Product> product = product_of(program, *found);
+  const Result<Product> product = product_of(program, *found);
   if (!product.ok()) return Reason{product.reason()};
-  base.constant_layouts = constant_layouts(*product, *found, task);
-  if (!base.constant_layouts.empty()) {
-    program = te::apply_layouts(program, base.constant_layouts);
-    product = product_of(program, *program.find_compute(name));
-    TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
-  }
-  const te::Compute& sum = *program.find_compute(name);
-  const BlockProblem problem = problem_of(program, *product, sum, target);
+  const StoredProduct in_order = stored(program, name, constant_layouts(*product, *found, task));
+  const BlockProblem problem =
+      problem_of(in_order.program, in_order.product, *in_order.program.find_compute(name), target);
   Candidates candidates;
   for (const BlockTile& tile : block_tiles(problem, target)) {
+    const StoredProduct dealt = stored_for(tile, in_order, program, task);
     Construction candidate = base;
-    BlockContraction(program, *product, tile, target, candidate).run();
+    candidate.constant_layouts = dealt.layouts;
+    BlockContraction(dealt.program, dealt.product, tile, target, candidate).run();
     candidate.predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;
     candidates.push_back(std::move(candidate));
   }

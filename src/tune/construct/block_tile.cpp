@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "core/target_features.h"
 #include "support/math.h"
@@ -16,6 +17,7 @@ constexpr double kMatrixProducts = 1024;  // by those of warps
 constexpr double kProducts = 128;         // of f32 by threads
 constexpr double kLoadBytes = 48;         // from the second cache, its share of it (measured on an H100)
 constexpr double kSharedBytes = 128;      // from the memory that threads share
+constexpr double kMemoryBytes = 14;       // from and to memory, its share
 constexpr double kTileCycles = 2000;      // entering and leaving a tile
 constexpr double kExposed = 0.25;         // share of the shorter times that does not hide behind the longest one
 
@@ -43,8 +45,17 @@ constexpr std::array<WarpTile, 12> kWarpTiles = {{{2, 4, 4, 8},
 struct GroupTile {
   int64_t groups, rows, columns;
 };
-constexpr std::array<GroupTile, 9> kGroupTiles = {
-    {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {2, 1, 128}, {2, 1, 64}, {1, 1, 256}, {1, 1, 128}, {1, 1, 64}, {1, 1, 32}}};
+constexpr std::array<GroupTile, 11> kGroupTiles = {{{2, 1, 256},
+                                                    {2, 2, 128},
+                                                    {2, 1, 192},
+                                                    {2, 1, 128},
+                                                    {2, 2, 64},
+                                                    {2, 1, 64},
+                                                    {1, 2, 64},
+                                                    {1, 1, 256},
+                                                    {1, 1, 128},
+                                                    {1, 1, 64},
+                                                    {1, 1, 32}}};
 
 // Threads' own tiles: threads of rows and columns, rows and vectors of a thread.
 struct ThreadTile {
@@ -53,30 +64,37 @@ struct ThreadTile {
 constexpr std::array<ThreadTile, 5> kThreadTiles = {
     {{16, 16, 8, 2}, {16, 16, 4, 1}, {8, 16, 4, 1}, {8, 8, 4, 1}, {8, 8, 2, 1}}};
 
-BlockTile tile_of(const WarpTile& w) {
+// The columns of `eighths` instructions: each leaves pairs of columns with its threads, and the pairs that a thread has of
+// several instructions are neighbours, up to `neighbours` columns.
+void add_columns(int64_t eighths, Part part, int64_t neighbours, std::vector<Factor>& columns) {
+  const int64_t together = std::gcd(eighths, neighbours / 2);
+  columns.insert(columns.end(), {{eighths / together, part}, {4, Part::kThreads}, {2 * together, Part::kMatrixVector}});
+}
+
+BlockTile tile_of(const WarpTile& w, int64_t neighbours) {
   BlockTile tile;
   tile.rows = {{w.row_warps, Part::kThreads}, {w.rows, Part::kUnrolled}, {2, Part::kMatrix}, {8, Part::kThreads}};
-  tile.columns = {
-      {w.column_warps, Part::kThreads}, {w.columns, Part::kUnrolled}, {4, Part::kThreads}, {2, Part::kMatrixVector}};
+  tile.columns = {{w.column_warps, Part::kThreads}};
+  add_columns(w.columns, Part::kUnrolled, neighbours, tile.columns);
   tile.multiplier = Multiplier::kWarp;
   return tile;
 }
 
-BlockTile tile_of(const GroupTile& g) {
+BlockTile tile_of(const GroupTile& g, int64_t neighbours) {
   BlockTile tile;
   tile.rows = {{g.groups, Part::kThreads},
                {g.rows, Part::kUnrolled},
                {4, Part::kThreads},
                {2, Part::kMatrix},
                {8, Part::kThreads}};
-  tile.columns = {{g.columns / 8, Part::kMatrix}, {4, Part::kThreads}, {2, Part::kMatrixVector}};
+  add_columns(g.columns / 8, Part::kMatrix, neighbours, tile.columns);
   tile.multiplier = Multiplier::kWarpGroup;
   return tile;
 }
 
 // The tiles of `g`: alone, and where the copy engine brings operands also in pairs that share one of them.
 void add_tiles(const GroupTile& g, const BlockProblem& problem, std::vector<BlockTile>& tiles) {
-  BlockTile tile = tile_of(g);
+  BlockTile tile = tile_of(g, problem.neighbours);
   tile.boxes = problem.boxes;
   tiles.push_back(tile);
   if (!problem.boxes) return;
@@ -157,6 +175,16 @@ double shared_reads(const BlockTile& tile, const BlockProblem& p) {
   return static_cast<double>((rows * column_warps + columns * row_warps) * p.bytes);
 }
 
+// How many tiles one unit runs at once, so that one computes while another loads or stores.
+int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target) {
+  constexpr int64_t kRegisters = 65536, kOthers = 64, kMostAtOnce = 8;  // of a unit; of a thread beside its sums
+  const int64_t sums = BlockTile::extent(tile.rows) * BlockTile::extent(tile.columns) / tile.threads();
+  const int64_t stages = std::min(tile.stages, ceil_div(p.steps, tile.steps));
+  const int64_t by_registers = kRegisters / (tile.threads() * (sums + kOthers));
+  const int64_t by_memory = target.levels.front().capacity_bytes / (tile.shared_bytes(p.bytes) * stages);
+  return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMostAtOnce);
+}
+
 }  // namespace
 
 double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target) {
@@ -169,7 +197,12 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const double shared = shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
   const double a_step = longest + kExposed * (products + loads + shared - longest);
-  return static_cast<double>(ceil_div(tiles, std::max(1, target.units))) * (steps * a_step + kTileCycles);
+  const double results = static_cast<double>(rows * columns * p.result_bytes) / kMemoryBytes;
+  const int64_t units = std::max(1, target.units);
+  // The tiles of a unit share its throughput; each has what it takes to enter and to leave to itself.
+  const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, units));
+  const auto waves = static_cast<double>(ceil_div(tiles, units * at_once));
+  return waves * (static_cast<double>(at_once) * (steps * a_step + results) + kTileCycles);
 }
 
 std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo& target) {
@@ -178,7 +211,7 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
     if (has_feature(target, "wgmma")) {
       for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, tiles);
     }
-    for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w));
+    for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w, problem.neighbours));
   } else {
     for (const ThreadTile& t : kThreadTiles) tiles.push_back(tile_of(t));
   }

@@ -63,5 +63,4 @@ def call_model(args, chosen):
 def facts(args, **more):
     where = machine.gpu_facts() if on_gpu(args) else machine.facts()
     return dict(where, dtype=args.dtype, target=args.target, suite=suites.name_of(args.suite), seed=args.seed,
-                protocol=str(args.protocol),
-                quick=args.quick, **more)
+                protocol=str(args.protocol), quick=args.quick, **more)

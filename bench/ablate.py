@@ -2,6 +2,7 @@
 """What each mechanism is worth: the same suite compiled with one mechanism after another switched off, in turns.
 
   PYTHON bench/ablate.py networks --threads 1 --quick
+  PYTHON bench/ablate.py networks --target cuda:sm_90a --dtype f16 --batch 32
   PYTHON bench/ablate.py conv3x3 --without winograd="--disable-pass winograd"
 
 Figures are times without the mechanism over times with all: 1.20 means that the mechanism takes a fifth off the
@@ -14,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from harness import artefacts, engines, medians, options, report, rounds  # noqa: E402
+from harness import artefacts, edges, engines, medians, options, report, rounds  # noqa: E402
 import suites  # noqa: E402
 
 ALL = "all"
@@ -44,9 +45,13 @@ def parse_arguments():
 
 def variants(case, args):
     """{mechanism: artefact} with ALL for none left out; variants with the same bytes as ALL are None."""
-    made = {ALL: artefacts.compile_model(args.tools, case.model, [])[0]}
+    model, base = case.model, []
+    if options.on_gpu(args):
+        model = edges.channels_last(edges.with_type(case.model, args.dtype))
+        base = ["--target", args.target, "--dtype", args.dtype]
+    made = {ALL: artefacts.compile_model(args.tools, model, base)[0]}
     for index, (name, flags) in enumerate(args.mechanisms.items()):
-        path, _ = artefacts.compile_model(args.tools, case.model, flags.split(), f".without{index}.tw")
+        path, _ = artefacts.compile_model(args.tools, model, base + flags.split(), f".without{index}.tw")
         made[name] = None if path.read_bytes() == made[ALL].read_bytes() else path
     return made
 
@@ -55,6 +60,8 @@ def row(case, threads, call, args):
     made = variants(case, args)
     with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
         common = rounds.job(case, made[ALL], threads, args.tools.library, folder, call)
+        if options.on_gpu(args):
+            common.update(model=str(edges.channels_last(case.model)), dtype=args.dtype, device="cuda")
         jobs = [rounds.labelled(common, engines.OURS, name, artefact=str(path)) for name, path in made.items() if path]
         measured = rounds.measure(jobs, rounds.available_cores(threads), args.protocol, reference=ALL)
     with_all = measured["engines"][ALL]["rounds"]
@@ -75,7 +82,7 @@ def cell(row_, name):
 
 def markdown(facts, rows, mechanisms):
     lines = [f"# {facts['suite']}: time without a mechanism over time with all", "",
-             f"{facts['processor']}, {facts['vectors']}; f32, seed {facts['seed']}. {facts['protocol']}.", "",
+             f"{facts['processor']}, {facts['vectors']}; {facts['dtype']}, seed {facts['seed']}.", facts['protocol'], "",
              "| case | threads | " + " | ".join(mechanisms) + " |", "|---|---|" + "---|" * len(mechanisms)]
     lines += [f"| {r['case']} | {r['threads']} | " + " | ".join(cell(r, m) for m in mechanisms) + " |" for r in rows]
     means = [medians.geometric_mean([r["costs"][m]["median"] if r["costs"][m] else 1.0 for r in rows])
@@ -91,7 +98,7 @@ def main():
     report.print_facts(facts)
     call = options.call_model(args, chosen)
     for case in suites.cases(args.suite, chosen):
-        for threads in args.threads:
+        for threads in [1] if options.on_gpu(args) else args.threads:
             rows.append(row(case, threads, call, args))
             print(f"{case.name:28} {threads}t  " + "  ".join(f"{m} {cell(rows[-1], m)}" for m in args.mechanisms),
                   flush=True)

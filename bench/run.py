@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Compares Tilewright with onnxruntime, OpenVINO and torch Inductor: one suite, the same cores, in turns.
+"""Compares Tilewright with onnxruntime, OpenVINO and torch Inductor: one suite, the same cores, in turns. On a GPU with
+torch eager, Inductor (plain, frozen, max-autotune) and XLA.
 
   bash bench/setup.sh                                                    once; prints the interpreter to use
   PYTHON bench/run.py networks                                           eight networks, 1 and 2 threads
   PYTHON bench/run.py networks --quick --only resnet --threads 1         while developing
   PYTHON bench/run.py depthwise --engines tilewright,onnxruntime
+  PYTHON bench/run.py networks --target cuda:sm_90a --dtype f16 --batch 32
 
 Ratios are a peer's time over Tilewright's: above 1, Tilewright is faster. Results: OUT/SUITE.json, .md and .svg.
 """
@@ -14,16 +16,40 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from harness import artefacts, engines, options, plots, ratios, report, rounds  # noqa: E402
+from harness import artefacts, edges, engines, gpu_engines, options, plots, ratios, report, rounds  # noqa: E402
 import suites  # noqa: E402
 
 
 def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_suite_arguments(p)
-    p.add_argument("--engines", default=",".join(engines.ENGINES), help="comma separated")
+    p.add_argument("--engines", help=f"comma separated (default: {', '.join(engines.ENGINES)}; on a GPU "
+                                     f"{', '.join(gpu_engines.ENGINES)})")
     p.add_argument("--compile-flags", default="", help="passed to `tilewright compile`, for example '--no-measure'")
     return p.parse_args()
+
+
+def compare_on_gpu(case, args, device="cuda"):
+    """The row of one case. `device` is "cpu" in tests of the harness."""
+    live = report.Live(case.name)
+    live("compiling")
+    artefact, seconds = pathlib.Path("missing"), None
+    model = edges.channels_last(case.model)
+    ours = edges.channels_last(edges.with_type(case.model, args.dtype))
+    flags = ["--target", args.target, "--dtype", args.dtype, *args.compile_flags.split()]
+    try:
+        artefact, seconds = artefacts.compile_model(args.tools, ours, flags)
+    except artefacts.CompileFailed as error:
+        live.note(str(error))
+    with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
+        common = dict(rounds.job(case, artefact, 1, args.tools.library, folder), model=str(model), dtype=args.dtype,
+                      device=device)
+        names = [gpu_engines.REFERENCE, *(args.engines or ",".join(gpu_engines.ENGINES)).split(",")]
+        measured = rounds.measure([rounds.labelled(common, name) for name in names], rounds.every_core(), args.protocol,
+                                  live, gpu_engines.REFERENCE, gpu_engines.TOLERANCE[args.dtype])
+    row = dict(ratios.row(case, 1, measured, args.dtype), compile_s=seconds, peak_gflops=None)
+    live.done(report.line(row))
+    return [row]
 
 
 def compare(case, call, args):
@@ -39,7 +65,7 @@ def compare(case, call, args):
         cores = rounds.available_cores(threads)
         with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
             common = rounds.job(case, artefact, threads, args.tools.library, folder, call)
-            jobs = [rounds.labelled(common, name) for name in args.engines.split(",")]
+            jobs = [rounds.labelled(common, name) for name in (args.engines or ",".join(engines.ENGINES)).split(",")]
             measured = rounds.measure(jobs, cores, args.protocol,
                                       lambda text, threads=threads: live(f"{threads} thread(s), {text}"))
         row = ratios.row(case, threads, measured)
@@ -57,7 +83,7 @@ def main():
     report.print_facts(facts)
     call, rows = options.call_model(args, chosen), []
     for case in suites.cases(args.suite, chosen):
-        rows += compare(case, call, args)
+        rows += compare_on_gpu(case, args) if options.on_gpu(args) else compare(case, call, args)
         report.write(args.out / facts["suite"], facts, rows)
     report.print_summary(rows)
     plots.bars(args.out / f"{facts['suite']}.svg", facts, rows)

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import platform
+import subprocess
 
 
 def processor_fields():
@@ -20,3 +21,15 @@ def facts():
     return {"processor": fields.get("model name", platform.machine()), "vectors": width,
             "clock_mhz": fields.get("cpu MHz", "unknown"), "cores": len(os.sched_getaffinity(0)),
             "load": round(os.getloadavg()[0], 2)}
+
+
+def gpu_facts():
+    """The same fields for the GPU: its name, driver and clock."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm", "--format=csv,noheader"]
+    try:
+        text = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+        name, driver, clock = (part.strip() for part in text.split(","))
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        raise SystemExit("not run: no NVIDIA GPU")
+    return {"processor": name, "vectors": f"driver {driver}", "clock_mhz": clock.removesuffix(" MHz"),
+            "cores": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 2)}

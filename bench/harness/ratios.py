@@ -15,10 +15,10 @@ def latency(rounds):
             "call_ms": standard.median(r["call_median"] for r in rounds) if "call_median" in rounds[0] else 0.0}
 
 
-def row(case, threads, measured):
+def row(case, threads, measured, dtype="f32"):
     """One case at one number of threads. Ratios are the peer's time over Tilewright's: above 1, Tilewright is faster."""
     engines_ = measured["engines"]
-    result = {"case": case.name, "family": case.family, "batch": case.batch, "dtype": "f32", "threads": threads,
+    result = {"case": case.name, "family": case.family, "batch": case.batch, "dtype": dtype, "threads": threads,
               "flop": case.flop, "failed": measured["failed"], "engines": {}, "ratios": {}, "best_peer": None}
     for name, facts in engines_.items():
         result["engines"][name] = dict(latency(facts["rounds"]), version=facts["version"], ready_s=facts["ready_s"],

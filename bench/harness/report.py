@@ -2,7 +2,7 @@
 import json
 import sys
 
-from . import engines, ratios
+from . import engines, gpu_engines, ratios
 
 
 class Live:
@@ -26,7 +26,7 @@ class Live:
 
 def print_facts(facts):
     print(f"{facts['processor']}, {facts['vectors']}, {facts['clock_mhz']} MHz now, {facts['cores']} cores, load "
-          f"{facts['load']}; seed {facts['seed']}, f32\n{facts['protocol']}" + (" (quick: no claims)" * facts["quick"]))
+          f"{facts['load']}; seed {facts['seed']}, {facts.get('dtype', 'f32')}\n{facts['protocol']}" + (" (quick: no claims)" * facts["quick"]))
 
 
 def peak_share(row, engine):
@@ -50,7 +50,7 @@ def line(row):
 
 
 def header(rows):
-    names = [n for n in engines.ENGINES if any(n in r["engines"] for r in rows)]
+    names = [n for n in dict(engines.ENGINES, **gpu_engines.ENGINES) if any(n in r["engines"] for r in rows)]
     return names, ["case", "batch", "threads", *[f"{n} ms" for n in names], "best peer", "ratio", "95 %", "ratio p10",
                    "% of peak"]
 
@@ -81,7 +81,7 @@ def markdown(facts, rows):
     names, titles = header(rows)
     versions = {n: e["version"] for r in rows for n, e in r["engines"].items()}
     lines = [f"# {facts['suite']}", "",
-             f"{facts['processor']}, {facts['vectors']}, {facts['clock_mhz']} MHz, {facts['cores']} cores; f32, seed "
+             f"{facts['processor']}, {facts['vectors']}, {facts['clock_mhz']} MHz, {facts['cores']} cores; {facts.get('dtype', 'f32')}, seed "
              f"{facts['seed']}; {', '.join(f'{n} {v}' for n, v in versions.items())}.",
              f"{facts['protocol']}{' (quick: no claims)' * facts['quick']}. Times: best decile / median. Ratio: the best "
              "peer's time over Tilewright's, above 1 Tilewright is faster.", ""]

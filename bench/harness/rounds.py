@@ -14,7 +14,7 @@ import tempfile
 
 import numpy as np
 
-from . import engines, medians
+from . import engines, gpu_engines, medians
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 # A wrong engine's time does not count. Winograd and different orders of summation stay far below this.
@@ -49,6 +49,10 @@ def prepare_child(cores):
     os.sched_setaffinity(0, cores)
 
 
+def environment(job):
+    return gpu_engines.environment(job["device"]) if "device" in job else engines.environment(job["threads"])
+
+
 class Worker:
     """An engine's process, pinned to `cores`; stopped whenever it is not asked for something."""
 
@@ -59,7 +63,7 @@ class Worker:
         path.write_text(json.dumps(job))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "harness.worker", str(path)], cwd=BENCH, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._log, text=True, env=engines.environment(job["threads"]),
+            stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment(job),
             preexec_fn=lambda: prepare_child(cores))
         self.facts = self._read()
         with np.load(job["outputs"]) as arrays:
@@ -87,6 +91,8 @@ class Worker:
         return answer
 
     def close(self):
+        if self.process.stdin.closed:
+            return
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
@@ -110,27 +116,29 @@ def start_workers(jobs, cores, protocol, stack):
     return workers, failed
 
 
-def refuse_wrong(workers, failed, reference_label):
+def refuse_wrong(workers, failed, reference_label, tolerance=TOLERANCE):
     """Takes out workers whose outputs differ from the reference's; returns the differences."""
     reference = workers.get(reference_label)
     differences = {}
     for name in list(workers) if reference else []:
         differences[name] = medians.largest_difference(workers[name].outputs, reference.outputs)
-        if not differences[name] <= TOLERANCE:
+        if not differences[name] <= tolerance:
             failed[name] = f"{name}: outputs differ from {reference_label}'s by {differences[name]:.2g} of the largest"
             workers.pop(name)
     return differences
 
 
-def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines.REFERENCE):
-    """Runs the rounds of jobs with different labels.
+def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines.REFERENCE, tolerance=TOLERANCE):
+    """Runs the rounds of jobs with different labels. A job labelled gpu_engines.REFERENCE is compared with, not measured.
 
     Returns {"engines": {label: facts, difference, rounds}, "failed": {label: reason}}.
     """
     order = random.Random(0)
     with contextlib.ExitStack() as stack:
         workers, failed = start_workers(jobs, cores, protocol, stack)
-        differences = refuse_wrong(workers, failed, reference)
+        differences = refuse_wrong(workers, failed, reference, tolerance)
+        if gpu_engines.REFERENCE in workers:
+            workers.pop(gpu_engines.REFERENCE).close()
         rounds = {name: [] for name in workers}
         for index in range(protocol.rounds):
             for name in order.sample(sorted(workers), len(workers)):
@@ -150,6 +158,10 @@ def available_cores(threads):
     if len(cores) < threads:
         raise SystemExit(f"{threads} threads asked for, {len(cores)} cores available")
     return set(cores[:threads])
+
+
+def every_core():
+    return set(os.sched_getaffinity(0))
 
 
 def job(case, artefact, threads, library, folder, call=None):

@@ -7,8 +7,8 @@ import os
 
 import numpy as np
 
-API_VERSION = 1
-CPU = 1  # kDLCPU
+API_VERSION = 3
+CPU, CUDA = 1, 2  # kDLCPU, kDLCUDA
 _KINDS = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLPack type codes by numpy kind
 _BOOL = 6
 
@@ -65,6 +65,11 @@ _FUNCTIONS = [  # in the order of TwApi: name, result, arguments
     ("run", _P, [_P, c.POINTER(Tensor), c.c_int32, c.POINTER(Tensor), c.c_int32]),
     ("run_entry", _P, [_P, c.c_int32, c.POINTER(Tensor), c.POINTER(Tensor)]),
     ("last_profile", _P, [_P, c.POINTER(StepTime), c.c_size_t, c.POINTER(c.c_size_t)]),
+    ("buffer_count", c.c_int32, [_P, c.c_int32]),
+    ("buffer_info", _P, [_P, c.c_int32, c.c_int32, _P]),
+    ("read_buffer", _P, [_P, c.c_int32, _P, c.c_size_t]),
+    ("model_target", c.c_char_p, [_P]),
+    ("measure_entry", _P, [_P, c.c_int32, c.POINTER(Tensor), c.POINTER(Tensor), c.POINTER(c.c_uint64), c.c_size_t]),
 ]
 
 
@@ -140,6 +145,42 @@ class Model:
         self._inputs, self._outputs = (Tensor * len(inputs))(*inputs), (Tensor * len(outputs))(*outputs)
         self._arguments = (self._context, self._inputs, len(inputs), self._outputs, len(outputs))
         self._run = self.api.run
+
+    def bind_sets(self, sets, device):
+        """Several inputs, each in a place of its own, and one place for the outputs; "cuda": in the GPU's memory."""
+        self._kept, self._sets = [], []
+        for feeds in sets:
+            tensors = []
+            for name, dtype, shape in self._infos(self.api.input_count(self._model), self.api.input_info):
+                array = aligned_empty(shape, dtype)
+                array[...] = feeds[name]
+                tensors.append(self._placed(array, device))
+            self._sets.append((Tensor * len(tensors))(*tensors))
+        tensors, self._fetch = [], []
+        for _, dtype, shape in self._infos(self.api.output_count(self._model), self.api.output_info):
+            tensors.append(self._placed(aligned_empty(shape, dtype), device))
+            self._fetch.append(self._kept[-1])
+        self._outputs = (Tensor * len(tensors))(*tensors)
+
+    def _placed(self, array, device):
+        """Where the array lies is the last of self._kept afterwards."""
+        tensor = self._tensor(array)
+        if device == "cuda":
+            import torch  # lends its memory
+            self._kept.append(torch.from_numpy(array).cuda())
+            tensor.data, tensor.device = self._kept[-1].data_ptr(), Device(CUDA, 0)
+        else:
+            self._kept.append(array)
+        return tensor
+
+    def measure(self, index, count):
+        """Times in ms of `count` runs in a row on the inputs of that index."""
+        times = (c.c_uint64 * count)()
+        self._check(self.api.measure_entry(self._context, 0, self._sets[index], self._outputs, times, count))
+        return [t / 1e6 for t in times]
+
+    def fetched_outputs(self):
+        return [np.array(a.cpu() if hasattr(a, "cpu") else a) for a in self._fetch]
 
     def run(self):
         status = self._run(*self._arguments)

@@ -7,19 +7,24 @@ import torch
 import torch.nn.functional as F
 from onnx import helper, numpy_helper
 
+from . import onnx_folding
+
 
 def load(job, feeds):
-    """(module, inputs) of a job. {"torch": {"constructor": NAME, "seed": N}} makes torchvision's own module."""
+    """(module, inputs) of a job. {"torch": {"constructor": NAME, "seed": N}} makes torchvision's own module. With "fold"
+    batch norms of an ONNX graph are folded beforehand."""
     inputs = [torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in feeds]
     if job.get("torch"):
         from suites import torchvision_models
         return torchvision_models.build(job["torch"]), inputs
-    return convert(job["model"], list(feeds)), inputs
+    return convert(job["model"], list(feeds), job.get("dtype", "f32"), job.get("fold", False)), inputs
 
 
-def convert(path, input_names):
-    """The graph's module; its inputs in the order of input_names. Operators without a row below raise KeyError."""
-    graph = onnx.load(path).graph
+def convert(path, input_names, dtype="f32", fold=False):
+    """The graph's module; its inputs in the order of input_names. Operators without a row below raise KeyError. Where the
+    graph casts to floats, they are of `dtype`."""
+    model = onnx.load(path)
+    graph = (onnx_folding.fold_batch_norms(model) if fold else model).graph
     root, fx = torch.nn.Module(), torch.fx.Graph()
     values, constants = {name: fx.placeholder(name) for name in input_names}, {}
     for tensor in graph.initializer:
@@ -37,7 +42,7 @@ def convert(path, input_names):
         if node.op_type == "Constant":
             constants[node.output[0]] = np.array(numpy_helper.to_array(attributes["value"]))
             continue
-        values[node.output[0]] = ROWS[node.op_type](Context(fx, node, attributes, value, constants))
+        values[node.output[0]] = ROWS[node.op_type](Context(fx, node, attributes, value, constants, dtype))
     fx.output(tuple(values[o.name] for o in graph.output))
     return torch.fx.GraphModule(root, fx)
 
@@ -45,8 +50,9 @@ def convert(path, input_names):
 class Context:
     """One ONNX node under conversion: c(i) its i-th input, c.const(i) the same as numpy, c.call(function, ...)."""
 
-    def __init__(self, fx, node, attributes, value, constants):
+    def __init__(self, fx, node, attributes, value, constants, dtype):
         self.fx, self.node, self.a, self.value, self.constants = fx, node, attributes, value, constants
+        self.dtype = {"f32": torch.float32, "f16": torch.float16}[dtype]
 
     def __call__(self, index):
         return self.value(self.node.input[index]) if index < len(self.node.input) else None
@@ -147,7 +153,11 @@ def clip(c):
 
 def cast(c):
     assert c.a["to"] == onnx.TensorProto.FLOAT, "casts to f32 alone"
-    return c.fx.call_method("to", (c(0), torch.float32))
+    return c.fx.call_method("to", (c(0), c.dtype))
+
+
+def concat(c):
+    return c.call(torch.cat, tuple(c(i) for i in range(len(c.node.input))), c.a["axis"])
 
 
 def unary(function):
@@ -177,5 +187,6 @@ ROWS = {
     "MatMul": binary(torch.matmul), "Add": binary(torch.add), "Sub": binary(torch.sub), "Mul": binary(torch.mul),
     "Div": binary(torch.div), "Pow": binary(torch.pow), "Relu": unary(torch.relu), "Sqrt": unary(torch.sqrt),
     "Erf": unary(torch.erf), "Exp": unary(torch.exp), "Tanh": unary(torch.tanh), "Sigmoid": unary(torch.sigmoid),
-    "Identity": unary(torch.clone),
+    "Identity": unary(torch.clone), "HardSwish": unary(F.hardswish), "Softplus": unary(F.softplus),
+    "Concat": concat,
 }

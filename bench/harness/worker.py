@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from . import engines
+from . import engines, gpu_engines
 
 
 def quantile(values, q):
@@ -32,6 +32,10 @@ def timed(run, request, prefix=""):
         start = clock()
         run()
         times.append((clock() - start) * 1e3)
+    return summary(times, prefix)
+
+
+def summary(times, prefix=""):
     return {prefix + "median": statistics.median(times), prefix + "p10": quantile(times, 0.1), prefix + "n": len(times)}
 
 
@@ -44,16 +48,18 @@ def main():
     with open(sys.argv[1]) as f:
         job = json.load(f)
     start = time.perf_counter()
-    make = engines.ENGINES[job["engine"]]
+    on_gpu = "device" in job
+    make = dict(gpu_engines.ENGINES, reference=gpu_engines.Reference)[job["engine"]] if on_gpu else engines.ENGINES[job["engine"]]
     engine = make(job)
-    engine.run()
+    if not on_gpu:
+        engine.run()
     ready = time.perf_counter() - start
     call = make(dict(job, **job["call"])) if job.get("call") else None
     np.savez(job["outputs"], *engine.outputs())
     answer({"ready_s": ready, "version": engine.version})
     for line in sys.stdin:
         request = json.loads(line)
-        result = timed(engine.run, request)
+        result = summary(engine.measure(request)) if on_gpu else timed(engine.run, request)
         if call:
             result.update(timed(call.run, request, "call_"))
         answer(result)

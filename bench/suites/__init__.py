@@ -7,9 +7,11 @@ from . import case  # noqa: F401
 SUITES = {
     "networks": "networks", "held-out": "held_out", "gemm10": "operators", "conv3x3": "operators",
     "depthwise": "operators", "alt9": "alt9", "roller119": "roller119",
-    "choice30": "operators"}
+    "choice30": "operators", "gemm30": "gpu", "gemm-epilogues": "gpu", "conv-epilogues": "gpu", "unaligned": "gpu",
+    "memory": "gpu"}
 # What one call costs is taken off operators' times: networks pay it once for many operators.
-OPERATOR_SUITES = {"gemm10", "conv3x3", "depthwise", "alt9", "roller119", "choice30"}
+OPERATOR_SUITES = {"gemm10", "conv3x3", "depthwise", "alt9", "roller119", "choice30", "gemm30",
+                   "gemm-epilogues", "conv-epilogues", "unaligned", "memory"}
 
 
 def cases(suite, options):

@@ -3,7 +3,7 @@
   {"name": .., "op": "conv", "batch", "cin", "cout", "in": [side, ..], "kernel": [..]}, and where they differ from these:
       "stride": [1, ..], "pad": [kernel / 2, ..], "dilation": [1, ..], "group": 1, "transposed": false, "bias": false,
       "activation": null or an element-wise operator's name, "repeat": 1 (that many in a row, weights of their own)
-  {"op": "matmul", "shape": [.., m, k], "n": n}               y[.., m, n] = x w, w a weight [k, n]
+  {"op": "matmul", "shape": [.., m, k], "n": n}               y[.., m, n] = x w, w a weight [k, n]; "bias", "activation"
   {"op": "batch_matmul", "shape": [.., m, k], "n": n}         w is an input [.., k, n]
   {"op": "elementwise", "kind": "Relu", "shape": [..]}        one of UNARY or BINARY; binary ones take two inputs
   {"op": "pool", "kind": "MaxPool", "shape": [n, c, ..], "kernel", "stride", "pad"}
@@ -60,6 +60,14 @@ def _finish(b, value, shape):
     return b
 
 
+def _activated(b, y, kind):
+    if kind == "Gelu":  # as exporters of this opset write it
+        half = b.node("Mul", [y, b.constant(np.float32(0.5))])
+        part = b.node("Erf", [b.node("Div", [y, b.constant(np.float32(math.sqrt(2)))])])
+        return b.node("Mul", [half, b.node("Add", [part, b.constant(np.float32(1))])])
+    return b.node(kind, [y]) if kind else y
+
+
 def _conv_node(b, x, spec, index):
     stride, pad, dilation, _ = geometry(spec)
     cin, cout, group, kernel = spec["cin"], spec["cout"], spec.get("group", 1), spec["kernel"]
@@ -70,7 +78,7 @@ def _conv_node(b, x, spec, index):
         inputs.append(b.normal(f"bias{index}", (cout,), 0.1))
     y = b.node("ConvTranspose" if spec.get("transposed") else "Conv", inputs, kernel_shape=kernel, strides=stride,
                pads=pad + pad, dilations=dilation, group=group)
-    return b.node(spec["activation"], [y]) if spec.get("activation") else y
+    return _activated(b, y, spec.get("activation"))
 
 
 def conv(b, spec):
@@ -87,7 +95,10 @@ def matmul(b, spec):
         right = _plain_input(b, "w", [*outer[:-1], k, spec["n"]])
     else:
         right = b.normal("w", (k, spec["n"]), round(1 / math.sqrt(k), 8))
-    return _finish(b, b.node("MatMul", [x, right]), [*outer, spec["n"]])
+    y = b.node("MatMul", [x, right])
+    if spec.get("bias"):
+        y = b.node("Add", [y, b.normal("bias", (spec["n"],), 0.1)])
+    return _finish(b, _activated(b, y, spec.get("activation")), [*outer, spec["n"]])
 
 
 def elementwise(b, spec):

@@ -14,6 +14,7 @@
 
 #include "support/error.h"
 #include "transform/constants.h"
+#include "transform/editor.h"
 #include "transform/passes.h"
 
 namespace tw::transform {
@@ -241,13 +242,30 @@ class Converter {
   std::map<ValueId, ValueId> converted_;
 };
 
+// A value of `narrow` that goes to f32 and straight back is itself: models whose inputs and outputs are 16-bit have
+// such casts at their edges.
+Graph without_round_trips(const Graph& graph, const TransformContext& context) {
+  Editor editor(graph, context.ops);
+  for (size_t n = 0; n < editor.node_count(); ++n) {
+    if (editor.is_dead(n) || editor.node(n).op != "cast") continue;
+    const Node* there = editor.producer(editor.node(n).inputs[0], "cast");
+    const ValueId back = editor.node(n).outputs[0];
+    if (there == nullptr || editor.type(back).type != context.dtype ||
+        editor.type(there->outputs[0]).type != DataType::f32())
+      continue;
+    const ValueId origin = there->inputs[0];
+    if (editor.type(origin).type == context.dtype) editor.replace(back, origin);
+  }
+  return editor.finish();
+}
+
 }  // namespace
 
 Graph mixed_precision(const Graph& graph, const TransformContext& context) {
   if (context.dtype == DataType::f32()) return graph;
   TW_CHECK(context.dtype == DataType::f16() || context.dtype == DataType::bf16(), "f32 is not compiled as {}",
            to_string(context.dtype));
-  return Converter(graph, context).run();
+  return without_round_trips(Converter(graph, context).run(), context);
 }
 
 }  // namespace tw::transform

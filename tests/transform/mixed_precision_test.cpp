@@ -50,6 +50,22 @@ TEST(MixedPrecision, OtherFloatsAndIntegersAreLeftAlone) {
   }
 }
 
+// Casts at the edges of a model whose interface is 16-bit are none once its inside is.
+TEST(MixedPrecision, WhatWasNarrowStaysAsItIs) {
+  const std::string text = R"(graph g {
+  input x : f16[2, 2]
+  const w : f32[2, 2] = [1.0, 2.0, 3.0, 4.0]
+  x1 : f32[2, 2] = cast(x) {to = "f32"} as x1
+  x2 : f32[2, 2] = matmul(x1, w) as x2
+  y : f16[2, 2] = cast(x2) {to = "f16"} as y
+  output y
+})";
+  const Graph g = converted(text);
+  EXPECT_EQ(count_nodes(g, "cast"), 0) << graph::to_string(g);
+  EXPECT_EQ(g.value(g.outputs[0]).name, "y");
+  EXPECT_EQ(count_nodes(converted(text, DataType::bf16()), "cast"), 4) << "f16 is no bf16";
+}
+
 // A graph of `op` alone on x, which is 16-bit as the result of a product. The type of what `op` gives.
 DataType after_product(const std::string& call, const std::string& op, const std::string& constants = "") {
   const Graph g = converted(fmt::format(R"(graph g {{

@@ -245,10 +245,10 @@ TEST(EmitCuda, WhatIsSharedIsWrittenOnce) {
 TEST(EmitCuda, IntegersWrap) {
   const CudaSource narrow = emitted(program("for i in 64 threads { Y[t, i] = cast<i32>((X[t, i] + X[t, i])) }",
                                             "(X: u8[2, 64] param, Y: i32[2, 64] param written)"));
-  EXPECT_TRUE(holds(narrow.text, "(unsigned char)((unsigned)p0[tile * 64 + v0] + (unsigned)p0[tile * 64 + v0])"));
+  EXPECT_TRUE(holds(narrow.text, "(unsigned char)((unsigned)p0[((tile * 64) + v0)] + (unsigned)p0[((tile * 64) + v0)])"));
   const CudaSource wide = emitted(program("for i in 64 threads { Y[t, i] = (X[t, i] * X[t, i]) }",
                                           "(X: i64[2, 64] param, Y: i64[2, 64] param written)"));
-  EXPECT_TRUE(holds(wide.text, "(long long)((unsigned long long)p0[tile * 64 + v0] * (unsigned long long)p0["));
+  EXPECT_TRUE(holds(wide.text, "(long long)((unsigned long long)p0[((tile * 64) + v0)] * (unsigned long long)p0["));
 }
 
 TEST(EmitCuda, HalvesAreConvertedByTheDevice) {

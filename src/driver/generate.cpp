@@ -48,7 +48,7 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
   out.target = {format::TargetKind::kCuda, architecture(target), {}};
   out.programs.resize(tasks.size());
   parallel_for(tasks.size(), tools.threads, [&](size_t i) {
-    const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program);
+    const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program, tasks[i].name);
     ProgramCode& code = out.programs[i];
     code.bytes = tools.cubins.get(tasks[i].name, source.text, architecture(target));
     for (const codegen::CudaKernel& k : source.kernels)

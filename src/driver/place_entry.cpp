@@ -4,6 +4,7 @@
 #include <set>
 
 #include "graph/error_output.h"
+#include "runtime/format/cuda_step.h"
 #include "support/error.h"
 #include "support/math.h"
 #include "te/materialize.h"
@@ -140,14 +141,7 @@ class Placer {
 
   void add_cuda_step(int64_t kernel, const ProgramCode::Entry& code, int64_t tiles, const std::vector<int64_t>& args,
                      const std::string& name) {
-    format::CudaStep step;
-    step.kernel = kernel;
-    step.grid = {tiles, 1, 1};
-    step.block = {code.threads, 1, 1};
-    step.shared_bytes = code.shared_bytes;
-    step.params.resize(args.size() * sizeof(uint64_t));
-    for (size_t i = 0; i < args.size(); ++i)
-      step.relocations.push_back({static_cast<int64_t>(i * sizeof(uint64_t)), args[i], 0});
+    format::CudaStep step = format::step_over_tiles(kernel, tiles, code.threads, code.shared_bytes, args);
     step.name = name;
     entry_.cuda_steps.push_back(std::move(step));
   }

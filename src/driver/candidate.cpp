@@ -1,6 +1,8 @@
 #include "driver/candidate.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "driver/parallel.h"
 #include "support/error.h"
@@ -8,21 +10,26 @@
 namespace tw::driver {
 namespace {
 
-CandidateCode make_candidate(const te::Program& program, const plan::GroupPlan& plan, const CandidateContext& context,
-                             const GroupOptions& options) {
-  CandidateCode out;
+// Calls `step` for a candidate that fails with it, unless that is no fault of the candidate.
+void try_step(CandidateCode& candidate, const std::function<void()>& step) {
   try {
-    out.loops = lower_group(program, plan, options);
-    const CodeTask task = {out.loops, plan.name};
-    out.code = std::move(generate({&task, 1}, context.target, {1, context.tools.cubins}).programs.front());
+    step();
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const ResourceError&) {  // no fault of the candidate
+  } catch (const ResourceError&) {
     throw;
   } catch (const std::exception& error) {
-    out.refused = error.what();
+    candidate.refused = error.what();
   }
-  return out;
+}
+
+// For each candidate the first one with the same loops.
+std::vector<size_t> find_equal(const std::vector<CandidateCode>& candidates) {
+  std::map<std::string, size_t> seen;
+  std::vector<size_t> first;
+  for (size_t i = 0; i < candidates.size(); ++i)
+    first.push_back(seen.try_emplace(loop::to_string(candidates[i].loops), i).first->second);
+  return first;
 }
 
 // Parameters of all kernels, each once, in order of appearance.
@@ -52,7 +59,20 @@ std::vector<CandidateCode> make_candidates(const te::Program& program, std::span
   quiet.lower.disabled = context.group.lower.disabled;
   std::vector<CandidateCode> out(plans.size());
   parallel_for(plans.size(), context.tools.threads,
-               [&](size_t i) { out[i] = make_candidate(program, plans[i], context, quiet); });
+               [&](size_t i) { try_step(out[i], [&] { out[i].loops = lower_group(program, plans[i], quiet); }); });
+  const std::vector<size_t> first = find_equal(out);
+  parallel_for(plans.size(), context.tools.threads, [&](size_t i) {
+    if (first[i] != i || !out[i].refused.empty()) return;
+    const CodeTask task = {out[i].loops, plans[i].name};
+    try_step(out[i], [&] {
+      out[i].code = std::move(generate({&task, 1}, context.target, {1, context.tools.cubins}).programs.front());
+    });
+  });
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (first[i] == i || !out[i].refused.empty()) continue;
+    out[i].code = out[first[i]].code;
+    out[i].refused = out[first[i]].refused;
+  }
   return out;
 }
 
@@ -82,7 +102,12 @@ tune::Workload make_workload(const te::Program& program, const plan::GroupPlan& 
   }
   for (size_t k = 0; k < code.loops.kernels.size(); ++k) {
     const ProgramCode::Entry& entry = code.code.kernels[k];
-    tune::WorkStep step{entry.offset, entry.scratch_bytes, code.loops.kernels[k].tiles, {}};
+    tune::WorkStep step;
+    step.offset = entry.offset;
+    step.scratch_bytes = entry.scratch_bytes;
+    step.tiles = code.loops.kernels[k].tiles;
+    step.kernel = entry.name;
+    step.cuda = entry.cuda;
     for (const loop::Buffer& p : code.loops.kernels[k].params)
       step.args.push_back(std::ranges::find(params, p.name, &loop::Buffer::name) - params.begin());
     work.steps.push_back(std::move(step));

@@ -5,6 +5,7 @@
 
 #include "core/target_features.h"
 #include "driver/parallel.h"
+#include "driver/place_entry.h"
 #include "support/error.h"
 #ifdef TW_HAVE_LLVM
 #include "codegen/llvm/object.h"
@@ -45,11 +46,11 @@ Generated generate_cpu(std::span<const CodeTask>, const TargetInfo& target, cons
 
 #ifdef TW_HAVE_CUDA
 ProgramCode::Entry entry_of(const codegen::CudaKernel& code, const loop::Kernel& kernel, const TargetInfo& target) {
-  ProgramCode::Entry entry{code.name, 0, 0, 0, code.threads, code.shared_bytes, {}};
-  entry.overlaps = has_feature(target, "dependent-launch");
+  ProgramCode::Entry entry{code.name};
+  entry.cuda = {code.threads, code.shared_bytes, {}, has_feature(target, "dependent-launch")};
   for (const codegen::CudaTensorMap& map : code.maps) {
     const loop::Buffer& tensor = kernel.params[map.param];
-    entry.maps.push_back({static_cast<int64_t>(map.param), tensor.type, tensor.shape, map.box});
+    entry.cuda.maps.push_back({0, static_cast<int64_t>(map.param), format_type(tensor.type), tensor.shape, map.box});
   }
   return entry;
 }
@@ -59,7 +60,7 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
   out.target = {format::TargetKind::kCuda, architecture(target), {}};
   out.programs.resize(tasks.size());
   parallel_for(tasks.size(), tools.threads, [&](size_t i) {
-    const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program);
+    const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program, tasks[i].name);
     ProgramCode& code = out.programs[i];
     code.bytes = tools.cubins.get(tasks[i].name, source.text, architecture(target));
     for (size_t k = 0; k < source.kernels.size(); ++k)

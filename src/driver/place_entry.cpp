@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "graph/error_output.h"
+#include "runtime/format/cuda_step.h"
 #include "support/error.h"
 #include "te/materialize.h"
 #include "transform/plan_memory.h"
@@ -140,23 +140,7 @@ class Placer {
 
   void add_cuda_step(int64_t kernel, const ProgramCode::Entry& code, int64_t tiles, const std::vector<int64_t>& args,
                      const std::string& name) {
-    format::CudaStep step;
-    step.kernel = kernel;
-    step.grid = {tiles, 1, 1};
-    step.block = {code.threads, 1, 1};
-    step.shared_bytes = code.shared_bytes;
-    int64_t end = 0;
-    const auto add_argument = [&](int64_t bytes) {
-      step.arguments.push_back(end);
-      return std::exchange(end, end + bytes);
-    };
-    for (const int64_t buffer : args) step.relocations.push_back({add_argument(sizeof(uint64_t)), buffer, 0});
-    for (const TensorMap& map : code.maps) {
-      const int64_t at = add_argument(format::TensorMap::kBytes);
-      step.tensor_maps.push_back({at, args[static_cast<size_t>(map.param)], format_type(map.type), map.shape, map.box});
-    }
-    step.params.resize(static_cast<size_t>(end));
-    step.overlaps = code.overlaps;
+    format::CudaStep step = format::step_over_tiles(kernel, tiles, code.cuda, args);
     step.name = name;
     entry_.cuda_steps.push_back(std::move(step));
   }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <future>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/model_units.h"
@@ -12,6 +14,7 @@
 #include "driver/candidate_check.h"
 #include "driver/tuning_records.h"
 #include "support/error.h"
+#include "tune/measure/cuda_executor.h"
 #include "tune/measure/machine_lock.h"
 #include "tune/measure/worker_measurer.h"
 
@@ -23,6 +26,8 @@ using tune::Outcome;
 
 constexpr size_t kFewest = 3;  // candidates of a group that are measured
 constexpr size_t kNone = SIZE_MAX;
+constexpr double kLightOnGpu =
+    0.2;  // of TunerOptions::light_us: all kernels of a network of batch 1 are so short there
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -35,6 +40,7 @@ struct Prepared {
   std::vector<tune::Workload> workloads;
   std::vector<size_t> workload_of;   // of each candidate; kNone: it was refused
   std::vector<size_t> candidate_of;  // of each workload: the first in `candidates` that has it
+  std::optional<Result<CandidateCheck>> check;
 };
 
 // The fastest one; without any time the first one that may be used.
@@ -82,6 +88,7 @@ class Tuner::Session {
  public:
   Session(Tuner& tuner, std::span<const TuneTask> tasks, const TuneContext& context)
       : tuner_(tuner), tasks_(tasks), context_(context), results_(tasks.size()), started_(now_seconds()) {
+    if (const Result<std::string>& device = tuner.device(context.target); device.ok()) context_.device = *device;
     for (const TuneTask& task : tasks_) total_ns_ += total_weight(task);
   }
 
@@ -97,6 +104,7 @@ class Tuner::Session {
 
  private:
   const TunerOptions& options() const { return tuner_.options_; }
+  bool is_gpu() const { return context_.target.kind == DeviceKind::kCuda; }
 
   bool stopped() const {
     if (options().interrupted && options().interrupted()) return true;
@@ -114,7 +122,9 @@ class Tuner::Session {
 
   double total_weight(const TuneTask& task) const { return weight(task) * static_cast<double>(task.uses); }
 
-  // How many of the first candidates are measured: what a group can win is bounded by its share of the model's time.
+  // How many of the first candidates are measured: what a group can win is bounded by its share of the model's time. So
+  // a model has at most candidates / whole_share of them besides kFewest a task, 200 for the defaults, however many
+  // groups it has: NVRTC takes half a second for one, half a minute of 16 CPUs for 400.
   size_t considered(const TuneTask& task) const {
     const auto all = static_cast<double>(task.candidates.size());
     const double whole = options().whole_share * total_ns_;
@@ -125,9 +135,10 @@ class Tuner::Session {
 
   // Those worth measuring, the largest share of the model's time first.
   std::vector<size_t> heavy_tasks() const {
+    const double light_ns = options().light_us * 1e3 * (is_gpu() ? kLightOnGpu : 1);
     std::vector<size_t> order;
     for (size_t t = 0; t < tasks_.size(); ++t) {
-      if (tasks_[t].candidates.size() > 1 && weight(tasks_[t]) >= options().light_us * 1e3) order.push_back(t);
+      if (tasks_[t].candidates.size() > 1 && weight(tasks_[t]) >= light_ns) order.push_back(t);
     }
     std::ranges::stable_sort(order,
                              [&](size_t a, size_t b) { return total_weight(tasks_[a]) > total_weight(tasks_[b]); });
@@ -152,24 +163,40 @@ class Tuner::Session {
     return open;
   }
 
+  // Tasks whose code is made while an earlier one is measured. Measuring on a GPU leaves the CPUs to code generation,
+  // and a task has fewer candidates than there are CPUs; on a CPU there must be cores that it does not measure with.
+  size_t ahead() const {
+    constexpr size_t kTasksAhead = 3;
+    if (is_gpu()) return kTasksAhead;
+    return options().threads == 1 && context_.target.units > 1 ? 1 : 0;
+  }
+
   void measure_all(const std::vector<size_t>& open) {
     const auto total = static_cast<int64_t>(open.size());
-    // With one core to measure on, the next task's code is made on another meanwhile.
-    const bool overlaps = options().threads == 1 && context_.target.units > 1;
-    std::future<Prepared> ahead;
+    // On a CPU code ahead is made by one core, beside the one that measures.
+    const int threads = is_gpu() ? context_.tools.threads : 1;
+    std::deque<std::future<Prepared>> coming;
+    size_t begun = 0;
     int64_t done = 0;
     for (; done < total && !stopped(); ++done) {
-      const size_t t = open[static_cast<size_t>(done)];
+      const auto now = static_cast<size_t>(done);
       if (context_.progress) context_.progress(done, total);
-      Prepared prepared = ahead.valid() ? ahead.get() : prepare(t, context_.tools.threads);
-      if (overlaps && done + 1 < total) {
-        const size_t next = open[static_cast<size_t>(done) + 1];
-        ahead = std::async(std::launch::async, [this, next] { return prepare(next, 1); });
+      if (coming.empty()) begun = now + 1;
+      Prepared prepared = coming.empty() ? prepare(open[now], context_.tools.threads) : take_first(coming);
+      for (; begun < open.size() && coming.size() < ahead(); ++begun) {
+        coming.push_back(
+            std::async(std::launch::async, [this, t = open[begun], threads] { return prepare(t, threads); }));
       }
-      measure(t, std::move(prepared));
+      measure(open[now], std::move(prepared));
     }
     tuner_.complete_ = tuner_.complete_ && !stopped();
     if (context_.progress) context_.progress(total, total);
+  }
+
+  static Prepared take_first(std::deque<std::future<Prepared>>& coming) {
+    std::future<Prepared> first = std::move(coming.front());
+    coming.pop_front();
+    return first.get();
   }
 
   // Code of the candidates that nobody knows, and of the best known one: times of one run compare.
@@ -187,6 +214,7 @@ class Tuner::Session {
     }
     out.codes =
         make_candidates(task.program, plans, {context_.target, context_.group, {threads, context_.tools.cubins}});
+    out.check = CandidateCheck::make(task, context_);
     std::map<std::string, size_t> seen;  // loop program -> workload
     for (size_t i = 0; i < out.codes.size(); ++i) {
       out.workload_of.push_back(kNone);
@@ -206,12 +234,11 @@ class Tuner::Session {
     if (!lock.is_held() && !stopped() && !std::exchange(tuner_.told_of_disturbance_, true))
       notice(fmt::format("another compiler has measured for {} s: both measure on, and their times may be disturbed",
                          options().lock_seconds));
-    Result<CandidateCheck> made = CandidateCheck::make(task, context_);
-    if (!made.ok()) {
-      notice(fmt::format("{} is not measured: {}", task.name, made.reason()));
+    if (!prepared.check->ok()) {
+      notice(fmt::format("{} is not measured: {}", task.name, prepared.check->reason()));
       return;
     }
-    CandidateCheck check = std::move(made).value();
+    CandidateCheck check = std::move(*prepared.check).value();
     if (const std::string failure = check.run_reference(*tuner_.measurer_); !failure.empty()) {
       notice(fmt::format("{} is not measured: {}", task.name, failure));
       tuner_.complete_ = false;
@@ -235,11 +262,15 @@ class Tuner::Session {
     take(t, prepared, tuner_.measurer_->measure(prepared.workloads, measure));
   }
 
-  // More than the private caches of all cores hold.
+  // More than the private caches of all cores hold; on a GPU, which rotates what a CPU flushes, than all caches hold.
   double rotate_bytes() const {
+    const std::vector<MemoryLevel>& levels = context_.target.levels;
     double bytes = 0;
-    for (const MemoryLevel& l : context_.target.levels)
-      bytes += l.shared ? 0 : 2.0 * static_cast<double>(l.capacity_bytes * context_.target.units);
+    for (size_t l = 0; l + 1 < levels.size(); ++l) {  // without memory
+      const auto capacity = static_cast<double>(levels[l].capacity_bytes);
+      if (!levels[l].shared) bytes += 2 * capacity * context_.target.units;
+      if (levels[l].shared && is_gpu()) bytes += 2 * capacity;
+    }
     return bytes;
   }
 
@@ -278,7 +309,7 @@ class Tuner::Session {
 
   Tuner& tuner_;
   std::span<const TuneTask> tasks_;
-  const TuneContext& context_;
+  TuneContext context_;
   std::vector<TuneResult> results_;
   double started_;
   double total_ns_ = 0;  // of all tasks by prediction
@@ -299,26 +330,39 @@ Tuner::Tuner(TunerOptions options, std::unique_ptr<tune::Measurer> measurer) : T
 
 Tuner::~Tuner() = default;
 
+// The GPU that candidates for `target` run on; an empty name for a CPU.
+const Result<std::string>& Tuner::device(const TargetInfo& target) {
+  if (!device_)
+    device_ = target.kind == DeviceKind::kCuda ? tune::find_gpu(architecture(target)) : Result(std::string());
+  return *device_;
+}
+
 bool Tuner::start(const TargetInfo& target) {
   if (measurer_ != nullptr) return true;
   if (tried_ || options_.worker.empty()) return false;
   tried_ = true;
-  const auto why = [&]() -> std::string {
-    const TargetInfo host = targets::find_target("cpu").info;
-    const auto lacks = [&](const std::string& feature) { return !has_feature(host, feature); };
-    if (target.kind != DeviceKind::kCpu || std::ranges::any_of(target.features, lacks))
-      return fmt::format("this machine does not run code for {}", target.name);
-    tune::WorkerOptions limits;
-    limits.command = options_.worker;
-    limits.run_seconds = options_.run_seconds;
-    auto measurer = std::make_unique<tune::WorkerMeasurer>(limits);
-    const Result<int> threads = measurer->available();
-    if (!threads.ok()) return threads.reason();
-    measurer_ = std::move(measurer);
-    return "";
-  }();
+  const std::string why = why_not_started(target);
   if (!why.empty() && options_.notice) options_.notice(fmt::format("nothing is measured: {}", why));
   return why.empty();
+}
+
+std::string Tuner::why_not_started(const TargetInfo& target) {
+  const bool is_cpu = target.kind == DeviceKind::kCpu;
+  const TargetInfo host = targets::find_target("cpu").info;
+  const auto lacks = [&](const std::string& feature) { return !has_feature(host, feature); };
+  if (is_cpu && std::ranges::any_of(target.features, lacks))
+    return fmt::format("this machine does not run code for {}", target.name);
+  if (!device(target).ok())
+    return fmt::format("this machine does not run code for {}: {}", target.name, device(target).reason());
+  tune::WorkerOptions limits;
+  limits.command = options_.worker;
+  if (!is_cpu) limits.command.push_back(architecture(target));
+  limits.run_seconds = options_.run_seconds;
+  auto measurer = std::make_unique<tune::WorkerMeasurer>(limits);
+  const Result<int> threads = measurer->available();
+  if (!threads.ok()) return threads.reason();
+  measurer_ = std::move(measurer);
+  return "";
 }
 
 const ProgramCode* Tuner::find_code(const loop::Program& program) const {

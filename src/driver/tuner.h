@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ struct TuneContext {
   CodeTools tools;
   tune::Warmth weights = tune::Warmth::kFlushed;  // where constants are when a group of this model runs
   std::function<void(int64_t done, int64_t total)> progress;
+  std::string device = {};  // the GPU's name, found by the tuner; empty: a CPU, or no such GPU here
 };
 
 class Tuner {
@@ -54,6 +56,8 @@ class Tuner {
  private:
   class Session;
   bool start(const TargetInfo& target);
+  std::string why_not_started(const TargetInfo& target);
+  const Result<std::string>& device(const TargetInfo& target);
   void open_database();
 
   TunerOptions options_;
@@ -65,6 +69,7 @@ class Tuner {
   std::unique_ptr<tune::Database> database_;
   std::string lock_file_;
   std::unique_ptr<tune::Measurer> measurer_;
+  std::optional<Result<std::string>> device_;  // asked for once
   double spent_seconds_ = 0;
 };
 

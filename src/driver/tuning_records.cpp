@@ -51,6 +51,7 @@ tune::TaskKey task_key(const TuneTask& task, const TuneContext& context, const T
   std::string environment =
       fmt::format("build {}\nprotocol {}\ntarget {}\nthreads {}\nweights {}\n", build_id(), tune::kMeasuringProtocol,
                   target_text(context.target), options.threads, kWarmths[warmth]);
+  if (!context.device.empty()) environment += fmt::format("device {}\n", context.device);
   for (const std::string& pass : context.group.lower.disabled) environment += fmt::format("without {}\n", pass);
   return {std::move(program), std::move(environment)};
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "support/error.h"
+#include "tune/measure/cuda_executor.h"
 #include "tune/measure/worker.h"
 #ifdef TW_HAVE_CUDA
 #include "codegen/cuda/cubin_worker.h"
@@ -11,12 +12,13 @@
 
 namespace tw::driver {
 
-void serve_compiler(WorkerJob job) {
+void serve_compiler(const std::string& job) {
   int type = 0;
   socklen_t size = sizeof(type);
   if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
     throw UsageError("the compiler starts workers by itself: standard input is not its socket");
-  if (job == WorkerJob::kMeasure) return tune::serve_worker(STDIN_FILENO);
+  if (job == "cpu") return tune::serve_worker(STDIN_FILENO);
+  if (job != "cubins") return tune::serve_worker(STDIN_FILENO, [&] { return tune::make_cuda_executor(job); });
 #ifdef TW_HAVE_CUDA
   codegen::serve_cubins(STDIN_FILENO);
 #else

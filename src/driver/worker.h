@@ -1,16 +1,12 @@
 // The workers of a compiler, for programs that are one: `tilewright worker`.
 #pragma once
-#include <cstdint>
+#include <string>
 
 namespace tw::driver {
 
-/// What a worker does for its compiler.
-enum class WorkerJob : uint8_t {
-  kMeasure,  // runs candidates (tune/measure)
-  kCubins,   // compiles GPU kernels (codegen/cuda)
-};
-
-/// Serves a compiler on standard input, a socket, until it hangs up. UsageError when it is none.
-void serve_compiler(WorkerJob job);
+/// Serves a compiler on standard input, a socket, until it hangs up. What for: "cpu" runs candidates here
+/// (tune/measure), the architecture of a GPU ("sm_90a") runs them there, "cubins" compiles GPU kernels (codegen/cuda).
+/// UsageError when standard input is no socket.
+void serve_compiler(const std::string& job);
 
 }  // namespace tw::driver

@@ -18,21 +18,32 @@ namespace cuda = runtime::cuda;
 /// A launch with its parameters taken out of the caller's memory, as the driver's graphs keep it.
 struct Node {
   cuda::KernelNodeParams launch;
-  FakeParams params;
+  std::vector<uint8_t> params;
 };
 
 struct Graph {
   std::vector<Node> nodes;
 };
 
-char scale_function, fail_function;
+constexpr std::string_view kKernels[] = {"scale", "fail", "copy", "negate", "outside", "fault"};
+constexpr cuda::Result kIllegalAddress = 700;
+
+std::string_view name_of(cuda::FunctionHandle function) { return *reinterpret_cast<const std::string_view*>(function); }
+bool is_pointwise(std::string_view name) { return name != "scale" && name != "fail"; }
 
 cuda::Result read_node(const cuda::KernelNodeParams& given, Node& node) {
   if (given.params == nullptr || given.kernel != nullptr || given.extra != nullptr) return 1;
   node.launch = given;
   node.launch.params = nullptr;
-  for (size_t i = 0; i < sizeof(FakeParams) / 8; ++i)
-    std::memcpy(reinterpret_cast<uint8_t*>(&node.params) + 8 * i, given.params[i], 8);
+  node.params.resize(is_pointwise(name_of(given.function)) ? sizeof(FakePointers) : sizeof(FakeParams));
+  for (size_t at = 0; at < node.params.size(); at += 8) std::memcpy(&node.params[at], given.params[at / 8], 8);
+  return 0;
+}
+
+cuda::Result run_pointwise(std::string_view name, const FakePointers& p, int64_t count) {
+  if (name == "fault") return fake.fault = kIllegalAddress;
+  fake.copied.push_back(p.in);
+  for (int64_t i = 0; i < count + (name == "outside" ? 1 : 0); ++i) p.out[i] = name == "negate" ? -p.in[i] : p.in[i];
   return 0;
 }
 
@@ -43,8 +54,15 @@ cuda::Result run_node(const Node& node) {
   std::copy_n(block, 3, fake.block);
   fake.shared = l.shared_bytes;
   ++fake.kernels_run;
-  const FakeParams& p = node.params;
-  if (reinterpret_cast<char*>(l.function) == &fail_function) {
+  if (is_pointwise(name_of(l.function))) {
+    FakePointers pointers{};
+    std::memcpy(&pointers, node.params.data(), sizeof(pointers));
+    run_pointwise(name_of(l.function), pointers, l.grid_x);
+    return 0;  // faults come to light later
+  }
+  FakeParams p{};
+  std::memcpy(&p, node.params.data(), sizeof(p));
+  if (name_of(l.function) == "fail") {
     *reinterpret_cast<int32_t*>(p.in) = 1;
     return 0;
   }
@@ -80,11 +98,10 @@ cuda::Result release(cuda::DevicePtr pointer) {
 }
 
 cuda::Result get_function(cuda::FunctionHandle* function, cuda::ModuleHandle, const char* name) {
-  char* found = std::string_view(name) == "scale"  ? &scale_function
-                : std::string_view(name) == "fail" ? &fail_function
-                                                   : nullptr;
-  *function = reinterpret_cast<cuda::FunctionHandle>(found);
-  return found == nullptr ? 500 : 0;
+  const auto* found = std::ranges::find(kKernels, std::string_view(name));
+  if (found == std::end(kKernels)) return 500;
+  *function = reinterpret_cast<cuda::FunctionHandle>(const_cast<std::string_view*>(found));
+  return 0;
 }
 
 Graph* graph_of(cuda::GraphHandle handle) { return reinterpret_cast<Graph*>(handle); }
@@ -171,7 +188,7 @@ void add_device_functions(cuda::Driver& d) {
 void add_memory_functions(cuda::Driver& d) {
   d.mem_alloc = alloc;
   d.mem_free = release;
-  d.mem_get_info = [](size_t* free, size_t* total) { return *free = fake.memory_limit, *total = 1 << 20, 0; };
+  d.mem_get_info = [](size_t* free, size_t* total) { return *free = fake.memory_limit, *total = 1 << 20, fake.fault; };
   d.memset = [](cuda::DevicePtr p, unsigned char v, size_t n) {
     return std::memset(reinterpret_cast<void*>(p), v, n), 0;
   };
@@ -185,14 +202,14 @@ void add_memory_functions(cuda::Driver& d) {
   };
   d.copy_to_host = [](void* to, cuda::DevicePtr from, size_t bytes, cuda::StreamHandle) {
     fake.calls += 'o';
-    return ++fake.copies, std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0;
+    return ++fake.copies, std::memcpy(to, reinterpret_cast<void*>(from), bytes), fake.fault;
   };
 }
 
 /// The time between two events is a quarter of a millisecond for each place between their numbers.
 void add_stream_functions(cuda::Driver& d) {
   d.stream_create = [](cuda::StreamHandle* stream, unsigned) { return *stream = nullptr, ++fake.streams, 0; };
-  d.stream_synchronize = [](cuda::StreamHandle) { return 0; };
+  d.stream_synchronize = [](cuda::StreamHandle) { return fake.fault; };
   d.stream_destroy = [](cuda::StreamHandle) { return --fake.streams, 0; };
   d.event_create = [](cuda::EventHandle* event, unsigned) {
     return *event = reinterpret_cast<cuda::EventHandle>(static_cast<intptr_t>(++fake.events)), 0;

@@ -1,4 +1,4 @@
-// A CUDA driver made for tests: "device memory" is host memory, two "kernels" are functions, streams do at once what
+// A CUDA driver made for tests: "device memory" is host memory, some "kernels" are functions, streams do at once what
 // they are asked for, and everything that must be released is counted.
 #pragma once
 #ifdef TW_RUNTIME_CUDA
@@ -29,17 +29,19 @@ struct FakeGpu {
   int kernels_run = 0;     // in both ways
   int edges = 0, overlapping_edges = 0;
   int instantiations = 0, node_updates = 0, copies = 0;
-  std::string calls;  // a letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel)
+  std::string calls;                // a letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel)
+  std::vector<const void*> copied;  // where "copy" and its like read from
   int max_shared = 0;
   std::vector<FakeMap> maps;
   unsigned grid[3] = {}, block[3] = {}, shared = 0;  // of the kernel that ran last
   runtime::cuda::Result init_result = 0, instantiate_result = 0, update_result = 0, launch_result = 0;
+  runtime::cuda::Result fault = 0;  // of a kernel: what follows fails with it
   int devices = 1;
   size_t memory_limit = 1 << 20;
 };
 extern FakeGpu fake;
 
-/// Parameters of both kernels. "scale": out[i] = in[i] * *factor; "fail": stores 1 into the error word at `in`.
+/// Parameters of "scale": out[i] = in[i] * *factor, and of "fail": stores 1 into the error word at `in`.
 struct FakeParams {
   float* in;
   const float* factor;
@@ -47,7 +49,14 @@ struct FakeParams {
   int64_t n;
 };
 
-/// One GPU of compute capability 9.0 with the kernels "scale" and "fail" in every cubin that starts with "cubin".
+/// Parameters of "copy", of a float for each block, "negate", which changes its sign, "outside", which copies one float
+/// too many, and "fault", an access to memory that is not there.
+struct FakePointers {
+  const float* in;
+  float* out;
+};
+
+/// One GPU of compute capability 9.0 with these kernels in every cubin that starts with "cubin".
 runtime::cuda::Driver fake_driver();
 
 }  // namespace tw::test

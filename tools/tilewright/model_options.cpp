@@ -181,8 +181,8 @@ class Combinations {
 namespace {
 
 // This very program, as a worker.
-std::vector<std::string> worker_command(const std::string& job) {
-  return {std::filesystem::read_symlink("/proc/self/exe").string(), "worker", job};
+std::vector<std::string> worker_command() {
+  return {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
 }
 
 }  // namespace
@@ -202,7 +202,8 @@ driver::CompileOptions to_compile_options(const ModelOptions& o) {
   }
   out.dump_directory = o.dump;
   out.stop_after = o.stop_after;
-  out.cubins.worker = worker_command("cubins");
+  out.cubins.worker = worker_command();
+  out.cubins.worker.emplace_back("cubins");
   out.cubins.folder = o.no_cache ? "" : artefact_cache_folder();
   out.cubins.notice = [](const std::string& notice) { fmt::print(stderr, "tilewright: note: {}\n", notice); };
   return out;
@@ -244,7 +245,7 @@ driver::CompileOptions to_compile_options(const ModelOptions& o, Progress& progr
     throw UsageError("--explore and --measure-all measure: they do not go with --no-measure");
   if (o.no_measure) return out;
   watch_interrupts();
-  out.tuning.worker = worker_command("measure");
+  out.tuning.worker = worker_command();
   out.tuning.database = tuning_database(o.database);
   out.tuning.threads = o.measure_threads;
   if (o.measure_all) {

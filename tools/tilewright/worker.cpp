@@ -8,11 +8,11 @@ namespace tw::cli {
 void add_worker(Application& application) {
   CLI::App* verb = application.app.add_subcommand("worker", "Works for a compiler that starts it.");
   verb->group("");  // not in the help
-  auto job = std::make_shared<std::string>("measure");
-  verb->add_option("JOB", *job)->check(CLI::IsMember({"measure", "cubins"}));
+  auto job = std::make_shared<std::string>("cpu");
+  verb->add_option("JOB", *job);
   verb->callback([&application, job] {
     application.run = [job] {
-      driver::serve_compiler(*job == "cubins" ? driver::WorkerJob::kCubins : driver::WorkerJob::kMeasure);
+      driver::serve_compiler(*job);
       return static_cast<int>(kOk);
     };
   });

@@ -19,6 +19,32 @@ int count_gpus(const Driver& driver) {
   return count;
 }
 
+std::string name_of(const Driver& driver, Device device) {
+  char name[128] = "";
+  driver.device_get_name(name, sizeof(name), device);
+  return name;
+}
+
+Device open_device(const Driver& driver, int ordinal, const std::string& arch) {
+  const int count = count_gpus(driver);
+  if (count == 0) {
+    format::fail(ErrorCode::kDevice, "the NVIDIA driver finds no GPU; a CUDA artefact needs one (CUDA_VISIBLE_DEVICES ",
+                 "can hide it)");
+  }
+  if (ordinal >= count)
+    format::fail(ErrorCode::kDevice, "there is no GPU number ", ordinal, "; the machine has ", count);
+  Device device = 0;
+  int major = 0, minor = 0;
+  driver.check(driver.device_get(&device, ordinal), "open the GPU");
+  driver.check(driver.device_get_attribute(&major, kAttributeMajor, device), "ask the GPU");
+  driver.check(driver.device_get_attribute(&minor, kAttributeMinor, device), "ask the GPU");
+  if (!runs_on(arch, major, minor)) {
+    format::fail(ErrorCode::kIncompatible, "the artefact is for ", arch, "; GPU ", ordinal, " (",
+                 name_of(driver, device), ") is sm_", major, minor, ": compile the model for that architecture");
+  }
+  return device;
+}
+
 }  // namespace
 
 bool runs_on(const std::string& arch, int major, int minor) {
@@ -32,24 +58,12 @@ bool runs_on(const std::string& arch, int major, int minor) {
   return (suffix.empty() || suffix == "f") && number % 10 <= minor;
 }
 
-Gpu::Gpu(const Driver& driver_in, int ordinal, const std::string& arch) : driver(driver_in), ordinal_(ordinal) {
-  const int count = count_gpus(driver);
-  if (count == 0) {
-    format::fail(ErrorCode::kDevice, "the NVIDIA driver finds no GPU; a CUDA artefact needs one (CUDA_VISIBLE_DEVICES ",
-                 "can hide it)");
-  }
-  if (ordinal >= count)
-    format::fail(ErrorCode::kDevice, "there is no GPU number ", ordinal, "; the machine has ", count);
-  int major = 0, minor = 0;
-  driver.check(driver.device_get(&device_, ordinal), "open the GPU");
-  driver.check(driver.device_get_attribute(&major, kAttributeMajor, device_), "ask the GPU");
-  driver.check(driver.device_get_attribute(&minor, kAttributeMinor, device_), "ask the GPU");
-  if (!runs_on(arch, major, minor)) {
-    char name[128] = "";
-    driver.device_get_name(name, sizeof(name), device_);
-    format::fail(ErrorCode::kIncompatible, "the artefact is for ", arch, "; GPU ", ordinal, " (", name, ") is sm_",
-                 major, minor, ": compile the model for that architecture");
-  }
+std::string gpu_name(const Driver& driver, int ordinal, const std::string& arch) {
+  return name_of(driver, open_device(driver, ordinal, arch));
+}
+
+Gpu::Gpu(const Driver& driver_in, int ordinal, const std::string& arch)
+    : driver(driver_in), ordinal_(ordinal), device_(open_device(driver, ordinal, arch)) {
   driver.check(driver.primary_context_retain(&context_, device_), "open the GPU");
 }
 

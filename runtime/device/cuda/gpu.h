@@ -9,10 +9,14 @@
 
 namespace tw::runtime::cuda {
 
+/// The name of GPU number `ordinal`. Throws Error(kDevice) if there is no such GPU, kIncompatible if it cannot run code
+/// for `arch`.
+std::string gpu_name(const Driver& driver, int ordinal, const std::string& arch);
+
 /// A device with its primary context retained: the one that CUDA libraries of the host program use too.
 class Gpu {
  public:
-  /// Throws Error(kDevice) if there is no GPU number `ordinal`, kIncompatible if it cannot run code for `arch`.
+  /// Throws as gpu_name().
   Gpu(const Driver& driver, int ordinal, const std::string& arch);
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;

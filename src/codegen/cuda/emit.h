@@ -30,6 +30,7 @@ struct CudaSource {
 /// thread's own. Floats follow expr.h exactly when compiled without contraction (--fmad=false); terms that threads
 /// combine are added in the order of a tree. Throws InternalError where threads would disturb each other, and on an
 /// unexpanded function.
-CudaSource emit_cuda(const loop::Program& program);
+/// `what` it computes, a group's name, names the kernels for profilers: "Conv_0+Relu_0" gives "tw_Conv_0_Relu_0".
+CudaSource emit_cuda(const loop::Program& program, const std::string& what = "kernel");
 
 }  // namespace tw::codegen

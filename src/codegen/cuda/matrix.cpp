@@ -128,8 +128,7 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
   const Stmt& store = steps->body[0];
   const auto& [left, right] = product_of(store, thread(1)->var);
 
-  std::vector<std::string> own = {nest->var,      columns->var,   steps->var,
-                                  thread(3)->var, thread(2)->var, thread(1)->var};
+  std::vector<std::string> own = {nest->var, columns->var, steps->var, thread(3)->var, thread(2)->var, thread(1)->var};
   for (const Stmt& l : eighths) own.push_back(l->var);
   VarMap origin;
   for (const std::string& name : own) origin[name] = int_imm(0);
@@ -149,12 +148,12 @@ GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer&
     TW_CHECK(moves(left, eighths[i]->var, 0, 0) && moves(right, eighths[i]->var, 8 * all, 0),
              "{}: eighths of columns that are not one behind the other", to_string(store->value));
   }
-  const bool of_rows = moves(left, nest->var, kRows, 0) && moves(left, columns->var, 0, 0) && moves(left, steps->var, 0, 1) &&
-                       moves(left, thread(3)->var, 2 * kRows, 0) && moves(left, thread(2)->var, 1, 0) &&
-                       moves(left, thread(1)->var, 0, 0);
-  const bool of_columns = moves(right, nest->var, 0, 0) && moves(right, columns->var, 1, 0) && moves(right, steps->var, 0, 1) &&
-                          moves(right, thread(3)->var, 0, 0) && moves(right, thread(2)->var, 0, 0) &&
-                          moves(right, thread(1)->var, 2, 0);
+  const bool of_rows = moves(left, nest->var, kRows, 0) && moves(left, columns->var, 0, 0) &&
+                       moves(left, steps->var, 0, 1) && moves(left, thread(3)->var, 2 * kRows, 0) &&
+                       moves(left, thread(2)->var, 1, 0) && moves(left, thread(1)->var, 0, 0);
+  const bool of_columns = moves(right, nest->var, 0, 0) && moves(right, columns->var, 1, 0) &&
+                          moves(right, steps->var, 0, 1) && moves(right, thread(3)->var, 0, 0) &&
+                          moves(right, thread(2)->var, 0, 0) && moves(right, thread(1)->var, 2, 0);
   TW_CHECK(of_rows && of_columns, "{} is no product of rows and columns", to_string(store->value));
 
   GroupStep out{left.type(), all * 8, substitute(left, origin), substitute(right, origin), store->buffer, {}};

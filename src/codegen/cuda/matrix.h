@@ -39,8 +39,8 @@ struct GroupStep {
   std::vector<std::vector<Expr>> d;  // indices into `sums` of what one lane holds, in the instruction's order
 };
 
-/// Whether `nest`, a kMatrix loop, is the step of a warp group: row half 2, one loop or more of column eighths, column 2,
-/// step 16.
+/// Whether `nest`, a kMatrix loop, is the step of a warp group: row half 2, one loop or more of column eighths, column
+/// 2, step 16.
 bool is_group_step(const loop::Stmt& nest);
 /// The step that `nest` is for threads whose innermost loops are warps (4), rows of a half (8) and pairs of columns
 /// (4). Throws InternalError when it is none.

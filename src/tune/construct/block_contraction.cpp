@@ -461,7 +461,8 @@ StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const t
 
 Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target) {
   Construction base;
-  const te::Program program = schedule::inline_stages(base.schedule, task.program, [](const te::Compute&) { return false; });
+  const te::Program program =
+      schedule::inline_stages(base.schedule, task.program, [](const te::Compute&) { return false; });
   const te::Compute* found = schedule::find_contraction(program);
   if (found == nullptr) return declined("no sum of products");
   const std::string name = found->name();

@@ -64,8 +64,8 @@ struct ThreadTile {
 constexpr std::array<ThreadTile, 5> kThreadTiles = {
     {{16, 16, 8, 2}, {16, 16, 4, 1}, {8, 16, 4, 1}, {8, 8, 4, 1}, {8, 8, 2, 1}}};
 
-// The columns of `eighths` instructions: each leaves pairs of columns with its threads, and the pairs that a thread has of
-// several instructions are neighbours, up to `neighbours` columns.
+// The columns of `eighths` instructions: each leaves pairs of columns with its threads, and the pairs that a thread has
+// of several instructions are neighbours, up to `neighbours` columns.
 void add_columns(int64_t eighths, Part part, int64_t neighbours, std::vector<Factor>& columns) {
   const int64_t together = std::gcd(eighths, neighbours / 2);
   columns.insert(columns.end(), {{eighths / together, part}, {4, Part::kThreads}, {2 * together, Part::kMatrixVector}});

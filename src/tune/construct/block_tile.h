@@ -53,9 +53,9 @@ struct BlockProblem {
   int64_t steps = 1;
   int64_t bytes = 4;
   int64_t result_bytes = 4;  // that are stored for each sum, and read beside it
-  bool is_half = false;    // the operands are 16-bit floats, the sums f32
-  int64_t neighbours = 2;  // 2, 4 or 8 columns beside each other that one thread may hold: it stores them together
-  bool boxes = false;      // a block of steps of each operand is a box of a tensor that the copy engine can bring
+  bool is_half = false;      // the operands are 16-bit floats, the sums f32
+  int64_t neighbours = 2;    // 2, 4 or 8 columns beside each other that one thread may hold: it stores them together
+  bool boxes = false;        // a block of steps of each operand is a box of a tensor that the copy engine can bring
 };
 
 /// The tiles for `problem`, best predicted first.

@@ -1,70 +1,19 @@
 #include "tune/measure/executor.h"
 
-#include <dlpack/dlpack.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <cstring>
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
-
-#include "runtime/device/cpu/program.h"
 #include "support/error.h"
-#include "support/hash.h"
 #include "tune/measure/fill.h"
 
 namespace tw::tune {
-namespace {
-
-constexpr int64_t kGuardBytes = 4096;  // before and after every buffer that kernels may write
-constexpr uint8_t kGuardByte = 0xa5;
-constexpr int64_t kStaggerBytes = 320;    // between the page offsets of two buffers: they must not share cache sets
-constexpr int64_t kScratchStride = 4096;  // as the runtime's
-constexpr int64_t kMaxCopies = 64;
-constexpr double kMaxCopyBytes = 256e6;
-constexpr int64_t kMaxFlushBytes = int64_t{256} << 20;
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool is_written(const BufferSpec& spec) { return spec.fill == Fill::kNothing; }
 
-// Copies of rotated buffers, so that `rotate_bytes` are read before one is read again.
-int64_t count_copies(const Workload& workload, double rotate_bytes) {
-  double bytes = 0;
-  for (const BufferSpec& b : workload.buffers) {
-    if (b.warmth == Warmth::kRotated) bytes += static_cast<double>(storage_size(b));
-  }
-  if (bytes == 0) return 1;
-  const double wanted = std::min(std::ceil(rotate_bytes / bytes) + 1, std::floor(kMaxCopyBytes / bytes));
-  return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, kMaxCopies);
-}
-
-// Moves what caches hold of these bytes to memory. More than any cache holds leaves them by itself.
-void flush_caches([[maybe_unused]] const uint8_t* data, [[maybe_unused]] int64_t bytes) {
-#if defined(__x86_64__)
-  constexpr int64_t kUsualLine = 64;
-  if (bytes > kMaxFlushBytes) return;
-  const int64_t known = sysconf(_SC_LEVEL1_DCACHE_LINESIZE);
-  const int64_t line = known > 0 ? known : kUsualLine;
-  for (int64_t at = 0; at < bytes; at += line) _mm_clflush(data + at);
-  _mm_mfence();
-#endif
-}
-
 void check_workload(const Workload& w) {
-  const auto code = static_cast<int64_t>(w.code.size());
   const auto buffers = static_cast<int64_t>(w.buffers.size());
   const auto is_buffer = [&](int64_t b) { return b >= 0 && b < buffers; };
   for (const WorkStep& s : w.steps) {
-    TW_CHECK(s.offset >= 0 && s.offset < code, "a kernel at {} in {} bytes of code", s.offset, code);
-    TW_CHECK(s.tiles >= 0 && s.scratch_bytes >= 0, "a step of {} tiles", s.tiles);
+    TW_CHECK(s.tiles >= 0, "a step of {} tiles", s.tiles);
     TW_CHECK(std::ranges::all_of(s.args, is_buffer), "an argument that is no buffer");
   }
   for (const Wanted& want : w.wanted) {
@@ -76,271 +25,27 @@ void check_workload(const Workload& w) {
   }
 }
 
-}  // namespace
-
-struct Executor::Loaded {
-  Loaded(const Workload& w, double rotate_bytes, int threads)
-      : workload(w),
-        copies(count_copies(w, rotate_bytes)),
-        threads(threads),
-        code({reinterpret_cast<const uint8_t*>(w.code.data()), w.code.size()}) {}
-
-  Workload workload;
-  int64_t copies;
-  int threads;
-  runtime::CodeMap code;
-  runtime::Memory scratch;
-  int64_t scratch_stride = 0;
-  int32_t error = 0;
-  std::vector<uint8_t*> data;  // of buffer b in copy c: data[c * buffers + b]
-  int64_t repetitions = 0;     // of the program
-  int64_t slots = 0;           // copies that one sample uses
-  format::Manifest manifest;   // the program keeps references into it
-  std::unique_ptr<runtime::CpuProgram> program;
-};
-
-/// One sample as a list of loops: all threads start watching, the program's loops run, all threads stop watching. Each
-/// watch is its own thread's, so threads wait for each other at both ends; one that does not come in time is a
-/// disturbance.
-class Executor::Region final : public runtime::Loops {
- public:
-  Region(runtime::CpuProgram& program, std::vector<QuietWatch>& watches, int threads)
-      : program_(program), watches_(watches), threads_(threads) {}
-
-  int count() const override { return program_.count() + 2; }
-  int64_t tiles(int loop) const override { return is_watch(loop) ? threads_ : program_.tiles(loop - 1); }
-  void run(int loop, int64_t begin, int64_t end, int thread) override {
-    if (!is_watch(loop)) return program_.run(loop - 1, begin, end, thread);
-    QuietWatch& watch = watches_[static_cast<size_t>(thread)];
-    if (loop == 0) watch.start();
-    if (!meet(loop == 0 ? started_ : stopped_)) quiet_ = false;
-    if (loop != 0 && !watch.stop()) quiet_ = false;
-  }
-  void finished(int loop) override {
-    if (loop == 0) start_ = now_ns();
-    if (loop == program_.count()) end_ = now_ns();
-    if (!is_watch(loop)) program_.finished(loop - 1);
-  }
-
-  double elapsed_ns() const { return end_ - start_; }
-  bool quiet() const { return quiet_; }
-
- private:
-  bool is_watch(int loop) const { return loop == 0 || loop == program_.count() + 1; }
-  // Whether all threads have come within a time in which a sleeping one wakes up.
-  bool meet(std::atomic<int>& come) const {
-    ++come;
-    const double until = now_ns() + kMeetNs;
-    while (come < threads_ && now_ns() < until) continue;
-    return come >= threads_;
-  }
-
-  static constexpr double kMeetNs = 2e6;
-
-  runtime::CpuProgram& program_;
-  std::vector<QuietWatch>& watches_;
-  int threads_;
-  double start_ = 0;
-  double end_ = 0;
-  std::atomic<int> started_{0}, stopped_{0};
-  std::atomic<bool> quiet_{true};
-};
-
-Executor::Executor() : watches_(static_cast<size_t>(runtime::ThreadPool::of_process().size())) {}
-Executor::~Executor() = default;
-
-int Executor::threads() const { return static_cast<int>(watches_.size()); }
-
-Executor::Loaded& Executor::slot(int64_t slot) {
-  const auto found = slots_.find(slot);
-  TW_CHECK(found != slots_.end(), "there is no workload {}", slot);
-  return *found->second;
-}
-
-Executor::Block Executor::make_block(int64_t bytes, size_t ordinal) const {
-  const int64_t stagger = static_cast<int64_t>(ordinal) * kStaggerBytes % kGuardBytes;
-  Block block;
-  block.memory = runtime::Memory::map(static_cast<size_t>(bytes + 3 * kGuardBytes), "a buffer to measure with");
-  block.memory.populate();
-  block.data = block.memory.data() + kGuardBytes + stagger;
-  block.bytes = bytes;
-  return block;
-}
-
-void Executor::fill_block(Block& block, const BufferSpec& spec) const {
-  const std::vector<std::byte> bytes = storage_bytes(spec);
-  if (!bytes.empty()) std::memcpy(block.data, bytes.data(), bytes.size());
-}
-
-Executor::Block& Executor::input_block(const BufferSpec& spec, int64_t copy) {
-  const std::string key =
-      fmt::format("{} | {} | {} {} {} {}", to_string(spec.type), to_string(spec.layout), static_cast<int>(spec.fill),
-                  spec.seed, content_hash(std::span(spec.bytes)), copy);
-  const auto [found, fresh] = inputs_.try_emplace(key);
-  if (!fresh) return found->second;
-  found->second = make_block(storage_size(spec), inputs_.size());
-  if (copy == 0) {
-    fill_block(found->second, spec);
-  } else if (found->second.bytes > 0) {
-    std::memcpy(found->second.data, input_block(spec, 0).data, static_cast<size_t>(found->second.bytes));
-  }
-  found->second.memory.make_read_only();
-  return found->second;
-}
-
-Executor::Block& Executor::output_block(size_t ordinal, int64_t bytes) {
-  const auto [found, fresh] = outputs_.try_emplace({ordinal, bytes});
-  if (!fresh) return found->second;
-  found->second = make_block(bytes, ordinal);
-  found->second.guard();
-  return found->second;
-}
-
-void Executor::Block::guard() {
-  std::memset(memory.data(), kGuardByte, static_cast<size_t>(data - memory.data()));
-  uint8_t* end = data + bytes;
-  std::memset(end, kGuardByte, static_cast<size_t>(memory.data() + memory.size() - end));
-}
-
-void Executor::check_guards() {
-  const auto untouched = [](const uint8_t* from, const uint8_t* to) {
-    return std::all_of(from, to, [](uint8_t byte) { return byte == kGuardByte; });
-  };
-  int64_t overwritten = -1;
-  for (auto& [key, block] : outputs_) {
-    const uint8_t* begin = block.memory.data();
-    if (untouched(begin, block.data) && untouched(block.data + block.bytes, begin + block.memory.size())) continue;
-    overwritten = block.bytes;
-    block.guard();  // the next candidate is not to blame
-  }
-  TW_CHECK(overwritten < 0, "a kernel wrote outside of a buffer of {} bytes", overwritten);
-}
-
-void Executor::load(int64_t slot, const Workload& workload, double rotate_bytes, int threads) {
-  check_workload(workload);
-  const int team = threads <= 0 ? this->threads() : std::min(threads, this->threads());
-  auto loaded = std::make_unique<Loaded>(workload, rotate_bytes, team);
-  int64_t scratch = 0;
-  for (const WorkStep& s : workload.steps) scratch = std::max(scratch, s.scratch_bytes);
-  loaded->scratch_stride = (scratch + kScratchStride - 1) / kScratchStride * kScratchStride;
-  loaded->scratch = runtime::Memory::map(static_cast<size_t>(loaded->scratch_stride * team), "scratch memory");
-  loaded->scratch.populate();
-  for (int64_t copy = 0; copy < loaded->copies; ++copy) {
-    for (size_t b = 0; b < workload.buffers.size(); ++b) {
-      const BufferSpec& spec = workload.buffers[b];
-      Block& block = is_written(spec) ? output_block(b, storage_size(spec))
-                                      : input_block(spec, spec.warmth == Warmth::kRotated ? copy : 0);
-      loaded->data.push_back(block.data);
-    }
-  }
-  build(*loaded, 1);
-  slots_[slot] = std::move(loaded);
-}
-
-// The runtime's program of `repetitions` runs, one after the other on each of several copies of rotated buffers.
-void Executor::build(Loaded& loaded, int64_t repetitions) {
-  if (loaded.repetitions == repetitions) return;
-  const Workload& w = loaded.workload;
-  const auto buffers = static_cast<int64_t>(w.buffers.size());
-  loaded.program.reset();
-  loaded.manifest = {};
-  loaded.slots = std::min(repetitions, loaded.copies);
-  format::Entry entry;
-  for (int64_t i = 0; i < loaded.slots * buffers; ++i) entry.buffers.push_back({format::Place::kInput, i, 0, 0, ""});
-  for (const WorkStep& s : w.steps) loaded.manifest.kernels.push_back({"", "code", s.offset, 0});
-  for (int64_t r = 0; r < repetitions; ++r) {
-    for (size_t s = 0; s < w.steps.size(); ++s) {
-      std::vector<int64_t> args = w.steps[s].args;
-      for (int64_t& arg : args) arg += r % loaded.slots * buffers;
-      entry.cpu_steps.push_back({static_cast<int64_t>(s), std::move(args), w.steps[s].tiles, true, ""});
-    }
-  }
-  loaded.manifest.entries.push_back(std::move(entry));
-  const runtime::CpuMemory memory = {nullptr, nullptr, loaded.scratch.data(), loaded.scratch_stride, &loaded.error};
-  loaded.program = std::make_unique<runtime::CpuProgram>(loaded.manifest, loaded.manifest.entries[0], loaded.code,
-                                                         memory, runtime::CpuProgram::Profile::kOff);
-  loaded.repetitions = repetitions;
-}
-
-// The copies whose turn it is.
-void Executor::bind(Loaded& loaded) {
-  const size_t buffers = loaded.workload.buffers.size();
-  std::vector<DLTensor> tensors(static_cast<size_t>(loaded.slots) * buffers);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const int64_t copy = (turn_ + static_cast<int64_t>(i / buffers)) % loaded.copies;
-    tensors[i].data = loaded.data[static_cast<size_t>(copy) * buffers + i % buffers];
-  }
-  loaded.program->bind(tensors.data(), nullptr);
-  turn_ += loaded.slots;
-}
-
-Sample Executor::time_once(Loaded& loaded) {
-  bind(loaded);
-  for (size_t b = 0; b < loaded.workload.buffers.size(); ++b) {
-    const BufferSpec& spec = loaded.workload.buffers[b];
-    if (spec.warmth == Warmth::kFlushed) flush_caches(loaded.data[b], storage_size(spec));
-  }
-  Region region(*loaded.program, watches_, loaded.threads);
-  const bool ran = runtime::ThreadPool::of_process().try_run(loaded.threads, region);
-  TW_CHECK(ran, "the pool is busy");
-  return {region.elapsed_ns() / static_cast<double>(loaded.repetitions), region.quiet()};
-}
-
-Executor::Ran Executor::run(int64_t slot, Request::Outputs outputs) {
-  Loaded& loaded = this->slot(slot);
-  build(loaded, 1);
-  for (size_t b = 0; b < loaded.workload.buffers.size(); ++b) {
-    // What is left from another candidate must not pass for this one's: all bits set is NaN in every float type.
-    const BufferSpec& spec = loaded.workload.buffers[b];
-    if (is_written(spec)) std::memset(loaded.data[b], 0xff, static_cast<size_t>(storage_size(spec)));
-  }
-  Ran ran;
-  time_once(loaded);
-  ran.warm_ns = time_once(loaded).nanoseconds;
-  check_guards();
-  for (const Wanted& want : loaded.workload.wanted) {
-    const BufferSpec& spec = loaded.workload.buffers[static_cast<size_t>(want.buffer)];
-    const auto* data = reinterpret_cast<const std::byte*>(loaded.data[static_cast<size_t>(want.buffer)]);
-    const int64_t size = spec.type.type.bytes();
-    std::vector<std::byte> bytes;
-    if (want.elements.empty()) bytes.assign(data, data + storage_size(spec));
-    for (const int64_t e : want.elements) bytes.insert(bytes.end(), data + e * size, data + (e + 1) * size);
-    ran.samples.push_back(std::move(bytes));
-  }
-  keep_or_compare(loaded, outputs, ran);
-  return ran;
-}
-
-void Executor::keep_or_compare(const Loaded& loaded, Request::Outputs outputs, Ran& ran) {
+void Executor::take_outputs(const Workload& workload, const Storage& storage, Request::Outputs outputs, Ran& ran) {
   if (outputs == Request::Outputs::kKeep) kept_.clear();
-  for (size_t w = 0; w < loaded.workload.wanted.size(); ++w) {
-    const auto b = static_cast<size_t>(loaded.workload.wanted[w].buffer);
-    const BufferSpec& spec = loaded.workload.buffers[b];
-    const std::span data(reinterpret_cast<const std::byte*>(loaded.data[b]), static_cast<size_t>(storage_size(spec)));
+  for (size_t w = 0; w < workload.wanted.size(); ++w) {
+    const Wanted& want = workload.wanted[w];
+    const auto b = static_cast<size_t>(want.buffer);
+    const DataType type = workload.buffers[b].type.type;
+    const std::span<const std::byte> data = storage(b);
+    std::vector<std::byte> bytes;
+    if (want.elements.empty()) bytes.assign(data.begin(), data.end());
+    for (const int64_t e : want.elements) {
+      const auto element = data.subspan(static_cast<size_t>(e * type.bytes()), static_cast<size_t>(type.bytes()));
+      bytes.insert(bytes.end(), element.begin(), element.end());
+    }
+    ran.samples.push_back(std::move(bytes));
     if (outputs == Request::Outputs::kKeep) {
       kept_.emplace_back(data.begin(), data.end());
     } else {
       TW_CHECK(w < kept_.size() && kept_[w].size() == data.size(), "no outputs were kept to compare with");
-      ran.differences.push_back(difference(spec.type.type, data, kept_[w]));
+      ran.differences.push_back(difference(type, data, kept_[w]));
     }
   }
-}
-
-std::vector<Sample> Executor::sample(int64_t slot, int64_t repetitions, int64_t samples) {
-  Loaded& loaded = this->slot(slot);
-  TW_CHECK(repetitions > 0 && repetitions <= kMaxCopies * 16 && samples >= 0, "{} repetitions", repetitions);
-  const auto flushed = [](const BufferSpec& b) { return b.warmth == Warmth::kFlushed; };
-  build(loaded, std::ranges::any_of(loaded.workload.buffers, flushed) ? 1 : repetitions);
-  std::vector<Sample> out;
-  for (int64_t s = 0; s < samples; ++s) out.push_back(time_once(loaded));
-  return out;
-}
-
-void Executor::reset() {
-  slots_.clear();
-  inputs_.clear();
-  outputs_.clear();
-  kept_.clear();
 }
 
 }  // namespace tw::tune

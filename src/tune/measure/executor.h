@@ -1,65 +1,58 @@
-// Runs workloads in this process, with the runtime's own code mapping, kernel interface and thread pool.
+// Runs workloads in this process, as the runtime runs kernels.
 #pragma once
-#include <map>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "runtime/memory.h"
 #include "tune/measure/messages.h"
-#include "tune/measure/quiet.h"
 
 namespace tw::tune {
 
 class Executor {
  public:
-  Executor();
-  ~Executor();
-  int threads() const;
+  virtual ~Executor() = default;
+  /// Threads that candidates may use; 1 where that means nothing.
+  virtual int threads() const = 0;
+  /// Whether more can be asked of it after a failure. If not, this process is to end: a new one starts afresh.
+  virtual bool is_usable() const { return true; }
 
-  /// Maps code and fills buffers under the number `slot`. Buffers that are described alike are shared between slots, so
-  /// that candidates meet the same memory pages. What kernels must not write is read-only. Throws InternalError for a
-  /// workload that makes no sense, format::Error when there is no memory.
-  void load(int64_t slot, const Workload& workload, double rotate_bytes, int threads);
+  /// Brings code and buffers into place under the number `slot`. Buffers that are described alike are shared between
+  /// slots, so that candidates meet the same memory pages. Throws InternalError for a workload that makes no sense,
+  /// format::Error when there is no memory or a device refuses the code.
+  virtual void load(int64_t slot, const Workload& workload, double rotate_bytes, int threads) = 0;
   struct Ran {
     Samples samples;                      // the elements that were wanted
     std::vector<Difference> differences;  // of the wanted buffers from those that were kept
     double warm_ns = 0;                   // time of a second run
   };
   /// Runs `slot` twice. Throws InternalError when a kernel wrote outside its buffers.
-  Ran run(int64_t slot, Request::Outputs outputs);
-  /// `samples` times the time of `repetitions` runs in one parallel region, over the copies of rotated buffers in turn;
-  /// of one run, for which buffers were flushed, when there are such.
-  std::vector<Sample> sample(int64_t slot, int64_t repetitions, int64_t samples);
-  void reset();
+  virtual Ran run(int64_t slot, Request::Outputs outputs) = 0;
+  /// `samples` times the time of one run among `repetitions` of them in a row, over the copies of rotated buffers in
+  /// turn.
+  virtual std::vector<Sample> sample(int64_t slot, int64_t repetitions, int64_t samples) = 0;
+  virtual void reset() = 0;
+
+ protected:
+  /// The storage of a buffer after a run.
+  using Storage = std::function<std::span<const std::byte>(size_t buffer)>;
+
+  /// Puts the wanted elements of `workload` into `ran`, and keeps whole buffers or compares with those that were kept.
+  void take_outputs(const Workload& workload, const Storage& storage, Request::Outputs outputs, Ran& ran);
+  void forget_outputs() { kept_.clear(); }
 
  private:
-  struct Loaded;
-  class Region;
-  struct Block {
-    runtime::Memory memory;
-    uint8_t* data = nullptr;
-    int64_t bytes = 0;
-    void guard();  // fills what lies around the data with the byte that must stay
-  };
-
-  Loaded& slot(int64_t slot);
-  Block make_block(int64_t bytes, size_t ordinal) const;
-  void fill_block(Block& block, const BufferSpec& spec) const;
-  Block& input_block(const BufferSpec& spec, int64_t copy);
-  Block& output_block(size_t ordinal, int64_t bytes);
-  void check_guards();
-  void keep_or_compare(const Loaded& loaded, Request::Outputs outputs, Ran& ran);
-  void build(Loaded& loaded, int64_t repetitions);
-  void bind(Loaded& loaded);
-  Sample time_once(Loaded& loaded);
-
-  std::map<int64_t, std::unique_ptr<Loaded>> slots_;
-  std::map<std::string, Block> inputs_;                  // by description and copy
-  std::map<std::pair<size_t, int64_t>, Block> outputs_;  // by position and size
-  std::vector<std::vector<std::byte>> kept_;             // wanted buffers of an earlier run
-  std::vector<QuietWatch> watches_;                      // of each thread
-  int64_t turn_ = 0;                                     // of the copies, whichever candidate uses them
+  std::vector<std::vector<std::byte>> kept_;  // wanted buffers of an earlier run
 };
+
+/// Whether kernels write the buffer.
+bool is_written(const BufferSpec& spec);
+/// Throws InternalError where `workload` names buffers or elements that it does not have.
+void check_workload(const Workload& workload);
+
+/// Makes the executor of a worker: throws format::Error where its device is not there.
+using MakeExecutor = std::function<std::unique_ptr<Executor>()>;
+std::unique_ptr<Executor> make_cpu_executor();
 
 }  // namespace tw::tune

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "support/error.h"
+#include "support/hash.h"
 #include "support/random.h"
 #include "te/materialize.h"
 
@@ -89,6 +90,11 @@ Difference difference(DataType type, std::span<const std::byte> a, std::span<con
 
 int64_t storage_size(const BufferSpec& spec) {
   return num_elements(spec.layout.storage_shape(spec.type.shape)) * spec.type.type.bytes();
+}
+
+std::string describe(const BufferSpec& spec) {
+  return fmt::format("{} | {} | {} {} {}", to_string(spec.type), to_string(spec.layout), static_cast<int>(spec.fill),
+                     spec.seed, content_hash(std::span(spec.bytes)));
 }
 
 std::vector<std::byte> storage_bytes(const BufferSpec& spec) {

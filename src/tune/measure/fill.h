@@ -10,6 +10,8 @@ namespace tw::tune {
 std::vector<std::byte> storage_bytes(const BufferSpec& spec);
 /// Size of the same.
 int64_t storage_size(const BufferSpec& spec);
+/// Equal texts, equal storage bytes.
+std::string describe(const BufferSpec& spec);
 
 /// The largest difference between elements of two buffers of `type`.
 Difference difference(DataType type, std::span<const std::byte> a, std::span<const std::byte> b);

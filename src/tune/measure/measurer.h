@@ -11,11 +11,12 @@
 
 #include "core/layout.h"
 #include "core/tensor_type.h"
+#include "runtime/format/cuda_step.h"
 
 namespace tw::tune {
 
 /// Version of what is measured and how: a time of another version is another time.
-inline constexpr int kMeasuringProtocol = 2;
+inline constexpr int kMeasuringProtocol = 3;
 
 /// Content of a buffer before the kernels run. Element i (row-major in the logical shape) depends on the seed, on i and
 /// on the type only, so that programs with other layouts compute the same.
@@ -30,8 +31,9 @@ enum class Fill : uint8_t {
 /// Where a buffer's content is when a kernel starts.
 enum class Warmth : uint8_t {
   kWarm,     // the same memory in every repetition: an activation that the step before has just written
-  kRotated,  // one of several copies in turn, MeasureOptions::rotate_bytes of them: out of the private caches
-  kFlushed,  // out of all caches: a weight of a model that is larger than they are
+  kRotated,  // out of the private caches: one of several copies in turn, MeasureOptions::rotate_bytes of them; a GPU's
+             // private caches keep nothing from one kernel to the next
+  kFlushed,  // out of all caches: a weight of a model that is larger than they are; on a GPU one of several copies
 };
 
 struct BufferSpec {
@@ -43,13 +45,15 @@ struct BufferSpec {
   std::vector<std::byte> bytes;  // kBytes: elements in row-major order of the logical shape
 };
 
-/// One kernel over tiles [0, tiles) as the runtime runs it (runtime/device/cpu/kernel.h); every step waits for the one
-/// before it.
+/// One kernel over tiles [0, tiles) as the runtime runs it (runtime/device/cpu/kernel.h, runtime/format/cuda_step.h);
+/// every step waits for the one before it.
 struct WorkStep {
-  int64_t offset = 0;         // of the entry point in Workload::code
-  int64_t scratch_bytes = 0;  // of each thread
+  int64_t offset = 0;         // CPU: of the entry point in Workload::code
+  int64_t scratch_bytes = 0;  // CPU: of each thread
   int64_t tiles = 0;
   std::vector<int64_t> args;  // indices in Workload::buffers
+  std::string kernel = {};    // CUDA: of the function in Workload::code
+  format::CudaLaunch cuda = {};
 };
 
 /// Elements of a buffer that are wanted back: indices into its row-major storage, all when empty.
@@ -60,7 +64,7 @@ struct Wanted {
 
 /// A candidate as a worker gets it.
 struct Workload {
-  std::vector<std::byte> code;  // position independent
+  std::vector<std::byte> code;  // position independent, or a cubin
   std::vector<BufferSpec> buffers;
   std::vector<WorkStep> steps;
   std::vector<Wanted> wanted;
@@ -69,7 +73,7 @@ struct Workload {
 
 enum class Outcome : uint8_t {
   kMeasured,
-  kCrashed,      // the worker died
+  kCrashed,      // the worker died, or its device was of no use any more
   kTimedOut,     // the worker did not answer and was ended
   kGarbage,      // the worker answered nonsense and was ended
   kRefused,      // code generation or the worker declined it

@@ -41,11 +41,34 @@ BufferSpec buffer_of(const Json& json) {
   return b;
 }
 
+Json json_of(const format::CudaLaunch& launch) {
+  Json maps = Json::array();
+  for (const format::TensorMap& m : launch.maps)
+    maps.push_back({{"buffer", m.buffer}, {"type", format::name_of(m.dtype)}, {"shape", m.shape}, {"box", m.box}});
+  return {{"threads", launch.threads}, {"shared", launch.shared_bytes}, {"maps", maps}, {"overlaps", launch.overlaps}};
+}
+
+format::CudaLaunch launch_of(const Json& json) {
+  format::CudaLaunch launch{json.at("threads"), json.at("shared"), {}, json.at("overlaps")};
+  for (const Json& m : json.at("maps")) {
+    const auto type = format::parse_data_type(m.at("type").get<std::string>());
+    if (!type) throw UserError("unknown element type");
+    launch.maps.push_back(
+        {0, m.at("buffer"), *type, m.at("shape").get<std::vector<int64_t>>(), m.at("box").get<std::vector<int64_t>>()});
+  }
+  return launch;
+}
+
 Json json_of(const Workload& w) {
   Json buffers = Json::array(), steps = Json::array(), wanted = Json::array();
   for (const BufferSpec& b : w.buffers) buffers.push_back(json_of(b));
   for (const WorkStep& s : w.steps)
-    steps.push_back({{"offset", s.offset}, {"scratch", s.scratch_bytes}, {"tiles", s.tiles}, {"args", s.args}});
+    steps.push_back({{"offset", s.offset},
+                     {"scratch", s.scratch_bytes},
+                     {"tiles", s.tiles},
+                     {"args", s.args},
+                     {"kernel", s.kernel},
+                     {"cuda", json_of(s.cuda)}});
   for (const Wanted& want : w.wanted) wanted.push_back({{"buffer", want.buffer}, {"elements", want.elements}});
   return {{"code", binary_of(w.code)},
           {"buffers", std::move(buffers)},
@@ -58,7 +81,8 @@ Workload workload_of(const Json& json) {
   w.code = bytes_of(json.at("code"));
   for (const Json& b : json.at("buffers")) w.buffers.push_back(buffer_of(b));
   for (const Json& s : json.at("steps"))
-    w.steps.push_back({s.at("offset"), s.at("scratch"), s.at("tiles"), s.at("args").get<std::vector<int64_t>>()});
+    w.steps.push_back({s.at("offset"), s.at("scratch"), s.at("tiles"), s.at("args").get<std::vector<int64_t>>(),
+                       s.at("kernel").get<std::string>(), launch_of(s.at("cuda"))});
   for (const Json& want : json.at("wanted"))
     w.wanted.push_back({want.at("buffer"), want.at("elements").get<std::vector<int64_t>>()});
   return w;
@@ -106,6 +130,7 @@ Payload encode(const Answer& a) {
   }
   return Json::to_cbor(Json{{"error", a.error},
                             {"exhausted", a.exhausted},
+                            {"last", a.is_last},
                             {"protocol", a.protocol},
                             {"threads", a.threads},
                             {"outputs", std::move(outputs)},
@@ -135,6 +160,7 @@ std::optional<Answer> decode_answer(const Payload& payload) {
     Answer a;
     a.error = json.at("error");
     a.exhausted = json.at("exhausted");
+    a.is_last = json.at("last");
     a.protocol = json.at("protocol");
     a.threads = json.at("threads");
     for (const Json& bytes : json.at("outputs")) a.outputs.push_back(bytes_of(bytes));

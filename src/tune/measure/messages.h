@@ -35,6 +35,7 @@ struct Sample {
 struct Answer {
   std::string error;       // why the worker declines; empty: it did what was asked
   bool exhausted = false;  // it had no memory for it: no fault of the workload
+  bool is_last = false;    // the worker ends: what it failed at cannot be put right in its process
   int64_t protocol = 0;
   int64_t threads = 0;                  // greeting
   Samples outputs;                      // kRun

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tune/measure/fill.h"
+
 namespace tw::tune {
 namespace {
 
@@ -13,6 +15,15 @@ constexpr int64_t kMaxRepetitions = 256;  // in a sample
 constexpr int64_t kRoundSamples = 2;      // before it is another candidate's turn
 constexpr int64_t kFewestSamples = 3;
 constexpr int64_t kFewestQuiet = 3;
+constexpr double kCompareNs = 20;  // of a byte of an output, to fetch it and to compare it with another one
+
+// Of the outputs that are looked at.
+double wanted_bytes(const Workload& workload) {
+  double bytes = 0;
+  for (const Wanted& want : workload.wanted)
+    bytes += static_cast<double>(storage_size(workload.buffers[static_cast<size_t>(want.buffer)]));
+  return bytes;
+}
 
 // The element of rank `share` * (n - 1), rounded down.
 double at_rank(const std::vector<double>& sorted, double share) {
@@ -98,7 +109,8 @@ void Tournament::admit(size_t i) {
   request.slot = static_cast<int64_t>(i);
   const bool compares = kept_ && entrants_[*kept_].generation == worker_.generation();
   request.outputs = compares ? Request::Outputs::kCompare : Request::Outputs::kKeep;
-  const Reply reply = worker_.ask(request, patience(2 * workloads_[i].expected_ns));
+  const double looking = wanted_bytes(workloads_[i]) * kCompareNs * 1e-9;
+  const Reply reply = worker_.ask(request, patience(2 * workloads_[i].expected_ns) + looking);
   if (!settle(i, reply)) return;
   const std::string wrong = options_.check ? options_.check(i, reply.answer.outputs) : "";
   Entrant& entrant = entrants_[i];

@@ -7,7 +7,6 @@
 #include <new>
 
 #include "runtime/format/error.h"
-#include "tune/measure/executor.h"
 
 namespace tw::tune {
 namespace {
@@ -41,30 +40,44 @@ Answer answer(Executor& executor, const Request& request) {
   } catch (const std::bad_alloc& error) {
     out.error = error.what();
     out.exhausted = true;
-  } catch (const format::Error& error) {  // of memory maps
+  } catch (const format::Error& error) {
     out.error = error.what();
-    out.exhausted = true;
+    // A device that declines code says something of the code; memory maps do not.
+    out.exhausted = error.code() != format::ErrorCode::kDevice && error.code() != format::ErrorCode::kIncompatible;
   } catch (const std::exception& error) {
     out.error = error.what();
   }
+  out.is_last = !out.error.empty() && !executor.is_usable();
   return out;
+}
+
+// Null where there is none, and then the greeting says why.
+std::unique_ptr<Executor> greet(const MakeExecutor& make, Answer& greeting) {
+  greeting.protocol = kMeasuringProtocol;
+  try {
+    std::unique_ptr<Executor> executor = make();
+    greeting.threads = executor->threads();
+    return executor;
+  } catch (const std::exception& error) {
+    greeting.error = error.what();
+    return nullptr;
+  }
 }
 
 }  // namespace
 
-void serve_worker(int channel, const std::function<void(const Request& request)>& before) {
+void serve_worker(int channel, const MakeExecutor& make, const std::function<void(const Request& request)>& before) {
   end_with_the_compiler();
-  Executor executor;
   Answer greeting;
-  greeting.protocol = kMeasuringProtocol;
-  greeting.threads = executor.threads();
-  if (send_frame(channel, encode(greeting), -1) != Delivery::kDone) return;
+  const std::unique_ptr<Executor> executor = greet(make, greeting);
+  if (send_frame(channel, encode(greeting), -1) != Delivery::kDone || executor == nullptr) return;
   Payload payload;
   while (receive_frame(channel, payload, -1) == Delivery::kDone) {
     const std::optional<Request> request = decode_request(payload);
     if (!request) return;
     if (before) before(*request);
-    if (send_frame(channel, encode(answer(executor, *request)), -1) != Delivery::kDone) return;
+    const Answer out = answer(*executor, *request);
+    if (send_frame(channel, encode(out), -1) != Delivery::kDone || out.is_last) return;
   }
 }
 

@@ -3,12 +3,14 @@
 #pragma once
 #include <functional>
 
-#include "tune/measure/messages.h"
+#include "tune/measure/executor.h"
 
 namespace tw::tune {
 
-/// Serves the socket `channel`. Returns when it is closed. `before`, if set, is called with every request before it is
-/// answered: tests misbehave there.
-void serve_worker(int channel, const std::function<void(const Request& request)>& before = {});
+/// Serves the socket `channel` with the executor that `make` makes; why there is none is its only answer then. Returns
+/// when it is closed, or when the executor can be used no more. `before`, if set, is called with every request before
+/// it is answered: tests misbehave there.
+void serve_worker(int channel, const MakeExecutor& make = make_cpu_executor,
+                  const std::function<void(const Request& request)>& before = {});
 
 }  // namespace tw::tune

@@ -23,11 +23,16 @@ bool WorkerClient::start() {
   Payload payload;
   const Delivery received = receive_frame(process_->channel(), payload, kGreetingSeconds);
   const std::optional<Answer> greeting = received == Delivery::kDone ? decode_answer(payload) : std::nullopt;
-  if (greeting && greeting->protocol == kMeasuringProtocol) {
+  if (greeting && greeting->protocol == kMeasuringProtocol && greeting->error.empty()) {
     threads_ = static_cast<int>(greeting->threads);
     return true;
   }
   process_->wait_signal(kEndSeconds);
+  if (greeting && !greeting->error.empty()) {
+    why_ = greeting->error;
+    process_.reset();
+    return false;
+  }
   why_ = greeting ? fmt::format("'{}' speaks version {} of the measuring protocol, not {}", command_[0],
                                 greeting->protocol, kMeasuringProtocol)
                   : fmt::format("'{}' does not behave as a worker: {}", command_[0], process_->end());
@@ -43,6 +48,11 @@ Reply WorkerClient::ask(const Request& request, double seconds) {
   if (delivery != Delivery::kDone) return fail(delivery, seconds);
   std::optional<Answer> answer = decode_answer(payload);
   if (!answer) return fail(Delivery::kGarbage, seconds);
+  if (answer->is_last) {
+    process_->wait_signal(kEndSeconds);
+    process_.reset();
+    return {Outcome::kCrashed, answer->error, {}};
+  }
   if (!answer->error.empty()) return {answer->exhausted ? Outcome::kNotMeasured : Outcome::kRefused, answer->error, {}};
   return {Outcome::kMeasured, "", std::move(*answer)};
 }

@@ -70,6 +70,17 @@ TEST(EmitCuda, ThreadsOfOneTileShareStackBuffers) {
   EXPECT_EQ(source.text.find("__syncthreads();"), source.text.rfind("__syncthreads();")) << "none after the last loop";
 }
 
+TEST(EmitCuda, KernelsAreNamedAfterWhatTheyCompute) {
+  const loop::Program copy = program("for i in 64 threads { Y[t, i] = X[t, i] }");
+  EXPECT_EQ(emit_cuda(copy, "layer1.0/Conv_12+Relu:\xc3\xa4").kernels[0].name, "tw_layer1_0_Conv_12_Relu___");
+  loop::Program two = copy;
+  two.kernels.push_back(copy.kernels[0]);
+  const CudaSource source = emit_cuda(two, std::string(200, 'x'));
+  EXPECT_EQ(source.kernels[0].name, "tw_" + std::string(60, 'x'));
+  EXPECT_EQ(source.kernels[1].name, source.kernels[0].name + "_1");
+  EXPECT_TRUE(holds(source.text, source.kernels[1].name + "("));
+}
+
 // Rows of A by rows of B: `steps` of a step.
 loop::Program matrix_step(const std::string& b_element, int steps = 16) {
   const std::string each = "for {0} in 8 threads {{ for {1} in 4 threads {{ {2} }} }} ";
@@ -245,7 +256,8 @@ TEST(EmitCuda, WhatIsSharedIsWrittenOnce) {
 TEST(EmitCuda, IntegersWrap) {
   const CudaSource narrow = emitted(program("for i in 64 threads { Y[t, i] = cast<i32>((X[t, i] + X[t, i])) }",
                                             "(X: u8[2, 64] param, Y: i32[2, 64] param written)"));
-  EXPECT_TRUE(holds(narrow.text, "(unsigned char)((unsigned)p0[((tile * 64) + v0)] + (unsigned)p0[((tile * 64) + v0)])"));
+  EXPECT_TRUE(
+      holds(narrow.text, "(unsigned char)((unsigned)p0[((tile * 64) + v0)] + (unsigned)p0[((tile * 64) + v0)])"));
   const CudaSource wide = emitted(program("for i in 64 threads { Y[t, i] = (X[t, i] * X[t, i]) }",
                                           "(X: i64[2, 64] param, Y: i64[2, 64] param written)"));
   EXPECT_TRUE(holds(wide.text, "(long long)((unsigned long long)p0[((tile * 64) + v0)] * (unsigned long long)p0["));

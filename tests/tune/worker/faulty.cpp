@@ -26,7 +26,7 @@ void misbehave(const std::string& fault) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  tw::tune::serve_worker(0, [&](const tw::tune::Request& request) {
+  tw::tune::serve_worker(0, tw::tune::make_cpu_executor, [&](const tw::tune::Request& request) {
     if (request.question != tw::tune::Question::kRun) return;
     for (int i = 1; i < argc; ++i) {
       const std::string word = argv[i];

@@ -1,5 +1,5 @@
-// NVRTC for tests: the cubin of a text is "cubin of " and the text, unless a word in it asks for something else. Every
-// compilation appends a line to $TW_FAKE_NVRTC_LOG.
+// NVRTC for tests: the cubin of a text is "cubin of " and the text, unless a word in it asks for something else, or is
+// that of $TW_FAKE_NVRTC_REJECT. Every compilation appends a line to $TW_FAKE_NVRTC_LOG.
 #include <signal.h>
 #include <unistd.h>
 
@@ -15,7 +15,9 @@ struct Program {
   std::string cubin;
 };
 
-bool asks(const Program& p, const char* word) { return p.source.find(word) != std::string::npos; }
+bool has(const Program& p, const char* word) { return p.source.find(word) != std::string::npos; }
+// Emitted texts say "changed" and the like, and ask for nothing.
+bool asks(const Program& p, const char* word) { return has(p, word) && !has(p, "__global__"); }
 
 // Whether the file $TW_FAKE_NVRTC_LOG.killed is there; makes it.
 bool was_killed_before() {
@@ -42,6 +44,8 @@ int nvrtcCreateProgram(Program** program, const char* source, const char*, int, 
 
 int nvrtcCompileProgram(Program* program, int, const char* const*) {
   if (const char* log = std::getenv("TW_FAKE_NVRTC_LOG")) std::ofstream(log, std::ios::app) << program->source + "\n";
+  const char* rejected = std::getenv("TW_FAKE_NVRTC_REJECT");
+  if (rejected != nullptr && has(*program, rejected)) return 6;  // NVRTC_ERROR_COMPILATION
   if (asks(*program, "crash")) raise(SIGSEGV);
   if (asks(*program, "kill always")) raise(SIGKILL);
   if (asks(*program, "kill once") && !was_killed_before()) raise(SIGKILL);
@@ -49,7 +53,7 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
     for (;;) pause();
   }
   if (asks(*program, "sleep")) usleep(300'000);
-  if (asks(*program, "wrong")) return 6;  // NVRTC_ERROR_COMPILATION
+  if (asks(*program, "wrong")) return 6;
   program->cubin = "cubin of " + program->source;
   return 0;
 }

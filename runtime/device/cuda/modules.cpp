@@ -1,0 +1,63 @@
+#include "runtime/device/cuda/modules.h"
+
+#include <algorithm>
+
+#include "runtime/format/error.h"
+
+namespace tw::runtime::cuda {
+
+Modules::Modules(const Gpu& gpu, const format::Manifest& manifest, const Sections& sections) : gpu_(gpu) {
+  try {
+    load(manifest, sections);
+    allow_shared_memory(manifest);
+  } catch (...) {
+    unload();  // the destructor does not run
+    throw;
+  }
+}
+
+Modules::~Modules() {
+  release_on(gpu_, [this] { unload(); });
+}
+
+void Modules::load(const format::Manifest& manifest, const Sections& sections) {
+  const Driver& driver = gpu_.driver;
+  for (const format::Kernel& kernel : manifest.kernels) {
+    auto [found, is_new] = modules_.try_emplace(kernel.section, nullptr);
+    if (is_new) {
+      const format::Bytes cubin = sections(kernel.section);
+      const Result loaded = driver.module_load_data(&found->second, cubin.data());
+      if (loaded != kSuccess) driver.check(loaded, format::join("load a cubin of ", cubin.size(), " bytes").c_str());
+    }
+    FunctionHandle function = nullptr;
+    const Result result = driver.module_get_function(&function, found->second, kernel.name.c_str());
+    if (result != kSuccess) driver.check(result, format::join("find kernel '", kernel.name, "'").c_str());
+    functions_.push_back(function);
+  }
+}
+
+/// More than 48 KiB of dynamic shared memory must be asked for once for each kernel.
+void Modules::allow_shared_memory(const format::Manifest& manifest) {
+  std::vector<int64_t> wanted(functions_.size(), 0);
+  for (const format::Entry& entry : manifest.entries) {
+    for (const format::CudaStep& step : entry.cuda_steps) {
+      int64_t& most = wanted[static_cast<size_t>(step.kernel)];
+      most = std::max(most, step.shared_bytes);
+    }
+  }
+  constexpr int64_t kDefaultLimit = 48 * 1024;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] <= kDefaultLimit) continue;
+    gpu_.driver.check(
+        gpu_.driver.function_set_attribute(functions_[i], kFunctionMaxDynamicShared, static_cast<int>(wanted[i])),
+        "reserve shared memory");
+  }
+}
+
+void Modules::unload() {
+  for (const auto& [section, module] : modules_) {
+    if (module != nullptr) gpu_.driver.module_unload(module);
+  }
+}
+
+}  // namespace tw::runtime::cuda

@@ -1,0 +1,44 @@
+// Steps of kernels that code generation emits.
+#pragma once
+#include <span>
+#include <utility>
+
+#include "runtime/format/manifest.h"
+
+namespace tw::format {
+
+/// What launching a generated kernel takes beside its buffers.
+struct CudaLaunch {
+  int64_t threads = 0;       ///< of a block
+  int64_t shared_bytes = 0;  ///< of a block
+  /// Parameters behind the buffers; TensorMap::buffer is the place among the kernel's buffers, the offset is not used.
+  std::vector<TensorMap> maps;
+  bool overlaps = false;  ///< CudaStep::overlaps
+};
+
+/// Launches `kernel` (of Manifest::kernels) with one block for each tile. Its parameters are the addresses of `args`
+/// (of Entry::buffers), in order, and then `launch.maps`.
+inline CudaStep step_over_tiles(int64_t kernel, int64_t tiles, const CudaLaunch& launch,
+                                std::span<const int64_t> args) {
+  CudaStep step;
+  step.kernel = kernel;
+  step.grid = {tiles, 1, 1};
+  step.block = {launch.threads, 1, 1};
+  step.shared_bytes = launch.shared_bytes;
+  int64_t end = 0;
+  const auto add_argument = [&](int64_t bytes) {
+    step.arguments.push_back(end);
+    return std::exchange(end, end + bytes);
+  };
+  for (const int64_t buffer : args) step.relocations.push_back({add_argument(sizeof(uint64_t)), buffer, 0});
+  for (TensorMap map : launch.maps) {
+    map.buffer = args[static_cast<size_t>(map.buffer)];
+    map.offset = add_argument(TensorMap::kBytes);
+    step.tensor_maps.push_back(std::move(map));
+  }
+  step.params.resize(static_cast<size_t>(end));
+  step.overlaps = launch.overlaps;
+  return step;
+}
+
+}  // namespace tw::format

@@ -1,0 +1,197 @@
+// Candidates on a GPU, against a driver made for tests: what is launched on which memory, what is timed, and what
+// becomes of a candidate that spoils the device.
+#ifdef TW_RUNTIME_CUDA
+#include "tune/measure/cuda_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "runtime/format/error.h"
+#include "tests/runtime/fake_cuda.h"
+#include "tune/measure/fill.h"
+#include "tune/measure/worker_measurer.h"
+
+namespace tw::tune {
+namespace {
+
+using tw::test::fake;
+using Outputs = Request::Outputs;
+
+constexpr int64_t kElements = 24;
+constexpr double kEventNs = 250e3;  // between two events of the fake driver
+
+// Buffer 0 becomes what `kernel` makes of buffer 1.
+Workload workload(const std::string& kernel, const std::string& cubin = "cubin") {
+  Workload w;
+  const auto* code = reinterpret_cast<const std::byte*>(cubin.data());
+  w.code.assign(code, code + cubin.size());
+  w.buffers.resize(2);
+  for (BufferSpec& b : w.buffers) b.type = {DataType::f32(), {kElements}};
+  w.buffers[1].fill = Fill::kSigned;
+  w.buffers[1].seed = 5;
+  WorkStep step;
+  step.kernel = kernel;
+  step.tiles = kElements;
+  step.cuda.threads = 64;
+  step.cuda.shared_bytes = 100'000;
+  step.args = {1, 0};
+  w.steps = {step};
+  w.wanted = {{0, {}}};
+  return w;
+}
+
+std::vector<float> floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+class CudaExecutorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fake = test::FakeGpu();
+    executor_ = make_cuda_executor("sm_90a", driver_);
+  }
+  void TearDown() override {
+    executor_.reset();
+    EXPECT_TRUE(fake.memory.empty());
+    EXPECT_EQ(fake.contexts_pushed, 0);
+    EXPECT_EQ(fake.contexts_retained, 0);
+    EXPECT_EQ(fake.modules, 0);
+    EXPECT_EQ(fake.streams, 0);
+    EXPECT_EQ(fake.events, 0);
+    EXPECT_EQ(fake.graphs, 0);
+    EXPECT_EQ(fake.executable_graphs, 0);
+  }
+  Executor::Ran run(const Workload& w, Outputs outputs = Outputs::kKeep) {
+    executor_->load(0, w, 0, 0);
+    return executor_->run(0, outputs);
+  }
+
+  runtime::cuda::Driver driver_ = test::fake_driver();
+  std::unique_ptr<Executor> executor_;
+};
+
+TEST_F(CudaExecutorTest, RunsTheKernelAsTheRuntimeDoes) {
+  Workload w = workload("copy");
+  w.wanted = {{0, {3, 23}}, {0, {}}};
+  const Executor::Ran ran = run(w);
+  const std::vector<std::byte> want = storage_bytes(w.buffers[1]);
+  ASSERT_EQ(ran.samples.size(), 2U);
+  EXPECT_EQ(ran.samples[1], want);
+  EXPECT_EQ(floats(ran.samples[0]), (std::vector<float>{floats(want)[3], floats(want)[23]}));
+  EXPECT_EQ(ran.warm_ns, kEventNs);
+  EXPECT_EQ(fake.grid[0], 24U);
+  EXPECT_EQ(fake.block[0], 64U);
+  EXPECT_EQ(fake.shared, 100'000U);
+  EXPECT_EQ(fake.max_shared, 100'000);
+  EXPECT_EQ(fake.launches, 0);  // graphs only
+}
+
+TEST_F(CudaExecutorTest, ASampleIsTheTimeOfOneRunOfManyInAGraph) {
+  run(workload("copy"));
+  const int instantiated = fake.instantiations, kernels = fake.kernels_run, graphs = fake.graph_launches;
+  const std::vector<Sample> samples = executor_->sample(0, 10, 3);
+  ASSERT_EQ(samples.size(), 3U);
+  for (const Sample& s : samples) EXPECT_EQ(s.nanoseconds, kEventNs / 10);
+  EXPECT_EQ(fake.instantiations, instantiated + 1);
+  EXPECT_EQ(fake.graph_launches - graphs, 4);  // one ahead of those that are timed
+  EXPECT_EQ(fake.kernels_run - kernels, 40);
+  executor_->sample(0, 10, 3);
+  EXPECT_EQ(fake.instantiations, instantiated + 1);  // the graph is kept
+}
+
+TEST_F(CudaExecutorTest, FlushedBuffersAreOtherMemoryEachTime) {
+  Workload w = workload("copy");
+  w.buffers[1].warmth = Warmth::kFlushed;
+  executor_->load(0, w, 3.5 * 4 * kElements, 0);
+  executor_->run(0, Outputs::kKeep);
+  fake.copied.clear();
+  executor_->sample(0, 1, 1);
+  ASSERT_EQ(fake.copied.size(), 10U);  // a graph ahead, and the timed one
+  EXPECT_EQ(std::set<const void*>(fake.copied.begin(), fake.copied.begin() + 5).size(), 5U);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(fake.copied[i], fake.copied[i + 5]);
+    EXPECT_EQ(std::memcmp(fake.copied[i], storage_bytes(w.buffers[1]).data(), 4 * kElements), 0);
+  }
+}
+
+TEST_F(CudaExecutorTest, WarmBuffersAreTheSameMemory) {
+  executor_->load(0, workload("copy"), 1e6, 0);
+  executor_->load(1, workload("negate"), 1e6, 0);
+  executor_->run(0, Outputs::kKeep);
+  executor_->run(1, Outputs::kKeep);
+  EXPECT_EQ(std::set<const void*>(fake.copied.begin(), fake.copied.end()).size(), 1U);
+}
+
+TEST_F(CudaExecutorTest, OutputsAreComparedWithThoseThatWereKept) {
+  executor_->load(0, workload("copy"), 0, 0);
+  executor_->load(1, workload("negate"), 0, 0);
+  executor_->run(0, Outputs::kKeep);
+  EXPECT_EQ(executor_->run(0, Outputs::kCompare).differences.at(0).element, -1);
+  const Executor::Ran other = executor_->run(1, Outputs::kCompare);
+  EXPECT_GT(other.differences.at(0).largest, 0.125);
+}
+
+TEST_F(CudaExecutorTest, WritingOutsideOfABufferIsRefused) {
+  EXPECT_THROW(run(workload("outside")), InternalError);
+  EXPECT_TRUE(executor_->is_usable());
+  EXPECT_NO_THROW(run(workload("copy")));
+}
+
+TEST_F(CudaExecutorTest, CodeThatTheGpuDoesNotRunIsRefused) {
+  EXPECT_THROW(run(workload("copy", "text")), format::Error);
+  EXPECT_THROW(run(workload("no such kernel")), format::Error);
+  EXPECT_TRUE(executor_->is_usable());
+}
+
+TEST_F(CudaExecutorTest, AfterAFaultNothingCanBeAskedForAnyMore) {
+  EXPECT_THROW(run(workload("fault")), format::Error);
+  EXPECT_FALSE(executor_->is_usable());
+}
+
+TEST_F(CudaExecutorTest, MemoryThatIsNotThereIsNoFaultOfTheCandidate) {
+  fake.memory_limit = 100;
+  try {
+    run(workload("copy"));
+    FAIL();
+  } catch (const format::Error& error) {
+    EXPECT_EQ(error.code(), format::ErrorCode::kOutOfMemory);
+  }
+  EXPECT_TRUE(executor_->is_usable());
+}
+
+// Through a worker process, which ends with its GPU's context and is started anew.
+TEST(CudaWorker, AFaultyCandidateIsQuarantinedAndTheOthersAreMeasured) {
+  WorkerOptions options;
+  options.command = {TW_GPU_WORKER};
+  WorkerMeasurer measurer(options);
+  const std::vector<Workload> candidates = {workload("copy"),    workload("fault"),        workload("copy"),
+                                            workload("outside"), workload("copy", "text"), workload("negate")};
+  MeasureOptions measure;
+  measure.disagree = [](std::span<const Difference> d) { return d[0].largest > 1e-6 ? "another result" : ""; };
+  const std::vector<Measured> measured = measurer.measure(std::span(candidates).first(5), measure);
+  const Outcome want[] = {Outcome::kMeasured, Outcome::kCrashed, Outcome::kMeasured, Outcome::kRefused,
+                          Outcome::kRefused};
+  for (size_t i = 0; i < measured.size(); ++i)
+    EXPECT_EQ(outcome_name(measured[i].outcome), outcome_name(want[i])) << i << ": " << measured[i].reason;
+  EXPECT_NE(measured[1].reason.find("CUDA error 700"), std::string::npos) << measured[1].reason;
+  EXPECT_GE(measured[0].timing.samples, measure.samples);
+  const std::vector<Measured> two = measurer.measure(std::vector<Workload>{candidates[0], candidates[5]}, measure);
+  EXPECT_EQ(outcome_name(two[1].outcome), outcome_name(Outcome::kWrong)) << two[1].reason;
+}
+
+TEST(CudaWorker, WithoutAGpuItSaysSo) {
+  WorkerOptions options;
+  options.command = {TW_GPU_WORKER, "no-gpu"};
+  WorkerMeasurer measurer(options);
+  const Result<int> available = measurer.available();
+  ASSERT_FALSE(available.ok());
+  EXPECT_NE(available.reason().find("finds no GPU"), std::string::npos) << available.reason();
+}
+
+}  // namespace
+}  // namespace tw::tune
+#endif

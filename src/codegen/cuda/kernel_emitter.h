@@ -52,12 +52,13 @@ class KernelEmitter {
     std::vector<loop::Buffer> buffers;
     std::vector<std::string> memory;  // of each of them
     std::string turn;                 // the text's name for the loop's variable
+    std::string slot;                 // which of the copies belongs to that turn
   };
   void pipelined(const Stmt& s, Then then);
   // Iteration i uses what an earlier turn has begun to fill for it; meanwhile the buffers of the last iteration whose
   // instructions are done are filled for a later one.
-  void filled_by_threads(const Ring& ring, const loop::PipelineParts& parts, const std::set<std::string>& sums);
-  void filled_by_engine(const Ring& ring, const loop::PipelineParts& parts, const std::set<std::string>& sums);
+  void filled_by_threads(Ring ring, const loop::PipelineParts& parts, const std::set<std::string>& sums);
+  void filled_by_engine(Ring ring, const loop::PipelineParts& parts, const std::set<std::string>& sums);
   void fetch(const loop::PipelineParts& parts, const std::string& barrier);
   // Whether the tiles of each cluster have the same indices.
   bool is_alike(const std::vector<Expr>& indices) const;

@@ -19,7 +19,7 @@ void KernelEmitter::pipelined(const Stmt& s, Then then) {
   const loop::PipelineParts parts = loop::pipeline_parts(*s);
   const std::set<std::string> sums = sums_of_groups(parts.use);
   const int64_t before = shared_;
-  Ring ring{s, parts.buffers, {}, fresh()};
+  Ring ring{s, parts.buffers, {}, fresh(), ""};
   for (const loop::Buffer& b : parts.buffers) ring.memory.push_back(share(b, s->stages));
   bulk_nests(parts.fill).empty() ? filled_by_threads(ring, parts, sums) : filled_by_engine(ring, parts, sums);
   end_groups(sums);
@@ -34,14 +34,14 @@ void KernelEmitter::name_copies(const Ring& ring) {
   for (size_t b = 0; b < ring.buffers.size(); ++b) {
     const loop::Buffer& buffer = ring.buffers[b];
     const std::string name = fresh(), type = cuda_type(buffer.type);
-    line("{}* const {} = {} + {} % {} * {};", type, name, ring.memory[b], ring.turn, s->stages, stride_of(buffer));
+    line("{}* const {} = {} + {} * {};", type, name, ring.memory[b], ring.slot, stride_of(buffer));
     names_.buffers[buffer.name] = {name, buffer.shape, {}, false, is_swizzled(buffer)};
   }
 }
 
-void KernelEmitter::filled_by_threads(const Ring& ring, const loop::PipelineParts& parts,
-                                      const std::set<std::string>& sums) {
-  const Stmt& s = ring.loop;
+void KernelEmitter::filled_by_threads(Ring ring, const loop::PipelineParts& parts, const std::set<std::string>& sums) {
+  const Stmt s = ring.loop;
+  ring.slot = fmt::format("{} % {}", ring.turn, s->stages);
   // Instructions of one iteration run on while the next one begins: its buffers are still in use.
   const int64_t ahead = s->stages - (sums.empty() ? 1 : 2);
   TW_CHECK(sums.empty() || ahead > 0, "kernel {}: loop {} needs 3 stages", kernel_.name, s->var);
@@ -85,13 +85,13 @@ void KernelEmitter::use(const loop::PipelineParts& parts) {
 // One thread behind the others tells the copy engine what to fetch; barriers say which copy of the buffers is full and
 // which is empty again (PTX ISA, "mbarrier"). Tiles of a cluster fetch for each other, so that a copy is empty when all
 // of them have used theirs.
-void KernelEmitter::filled_by_engine(const Ring& ring, const loop::PipelineParts& parts,
-                                     const std::set<std::string>& sums) {
-  const Stmt& s = ring.loop;
+void KernelEmitter::filled_by_engine(Ring ring, const loop::PipelineParts& parts, const std::set<std::string>& sums) {
+  const Stmt s = ring.loop;
   TW_CHECK(!sums.empty() && s->stages > 1, "kernel {}: loop {} fills by bulk copies, for no warp groups or one stage",
            kernel_.name, s->var);
   const int64_t users = out_.threads - kWarpThreads, cluster = kernel_.cluster;
-  const std::string full = fresh(), empty = fresh(), stage = fmt::format("{} % {}", ring.turn, s->stages);
+  const std::string full = fresh(), empty = fresh(), phase = fresh(), last = fresh();
+  ring.slot = fresh();
   line("unsigned long long* const {} = (unsigned long long*)(tw_shared + {});", full,
        reserve(2 * kBarrierBytes * s->stages));
   line("unsigned long long* const {} = {} + {};", empty, full, s->stages);
@@ -100,27 +100,30 @@ void KernelEmitter::filled_by_engine(const Ring& ring, const loop::PipelineParts
        users / kGroupThreads * cluster);
   line("{}", cluster > 1 ? "tw_cluster_arrive(), tw_cluster_wait();" : "__syncthreads();");
   const auto turns = [&](const auto& body) {
+    line("  int {} = 0, {} = 0;", ring.slot, phase);
     line("  for (int {0} = 0; {0} < {1}; ++{0}) {{", ring.turn, s->extent);
     depth_ += 2;
     name_copies(ring);
     body();
+    line("if (++{0} == {1}) {0} = 0, {2} ^= 1;", ring.slot, s->stages, phase);
     depth_ -= 2;
     line("  }}");
   };
   line("if (threadIdx.x < {}) {{", users);
   turns([&] {
-    line("tw_barrier_wait({} + {}, {} / {} & 1);", full, stage, ring.turn, s->stages);
+    line("tw_barrier_wait({} + {}, {});", full, ring.slot, phase);
     use(parts);
     // The instructions of the turn before are done, and with them its copy of the buffers.
     line("tw_matrix_done<1>();");
-    line("if (threadIdx.x % {0} < {1} && {2} > 0) tw_barrier_arrive<{1}>({3} + ({2} - 1) % {4}, threadIdx.x % {0});",
-         kGroupThreads, cluster, ring.turn, empty, s->stages);
+    line("const int {0} = {1} == 0 ? {2} : {1} - 1;", last, ring.slot, s->stages - 1);
+    line("if (threadIdx.x % {0} < {1} && {2} > 0) tw_barrier_arrive<{1}>({3} + {4}, threadIdx.x % {0});", kGroupThreads,
+         cluster, ring.turn, empty, last);
   });
   line("}} else if (threadIdx.x == {}) {{", users);
   turns([&] {
     // The first round finds all copies empty.
-    line("tw_barrier_wait({} + {}, {} / {} + 1 & 1);", empty, stage, ring.turn, s->stages);
-    fetch(parts, fmt::format("{} + {}", full, stage));
+    line("tw_barrier_wait({} + {}, {} ^ 1);", empty, ring.slot, phase);
+    fetch(parts, fmt::format("{} + {}", full, ring.slot));
   });
   line("}}");
   if (cluster > 1) line("tw_cluster_arrive();");

@@ -34,12 +34,12 @@ __device__ inline unsigned short tw_f32_to_bf16(float x) {
 }
 )";
 
-// Kernels may start before the last one ends: each lets the next one start, and waits for what the last one has stored
-// (PTX ISA, "griddepcontrol").
+// Kernels may start while the blocks of the last one end, and wait for what it has stored (PTX ISA, "griddepcontrol").
+// Blocks that start earlier, when the last kernel allows it from its begin on, cost more than they win (H100: BERT-base
+// .88 ms instead of .81).
 constexpr std::string_view kBegin = R"(
 __device__ inline void tw_begin() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
   asm volatile("griddepcontrol.wait;" : : : "memory");
 #endif
 }

@@ -393,11 +393,16 @@ bool goes_in_boxes(const te::Program& program, const Product& p, bool left) {
 }
 
 // How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
-// read one by one, in any order.
-int64_t neighbours_of(const Product& p, const te::Compute& sum, const TargetInfo& target) {
-  constexpr int64_t kPair = 2, kMost = 8;
+// read one by one, in any order. Lines that come in boxes must lie in that order: those of a constant whose columns
+// divide.
+int64_t neighbours_of(const te::Program& program, const Product& p, const te::Compute& sum, bool boxes,
+                      const GroupTask& task, const TargetInfo& target) {
+  constexpr int64_t kPair = 2, kMost = 8, kPairs = 4;
   if (p.columns.size() != 1 || !access_of(p, sum, false, target).by_steps) return kPair;
-  return std::max(kPair, std::gcd(kMost, extent_at(sum, p.columns)));
+  if (boxes && !task.constants.contains(p.match.b->name)) return kPair;
+  const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
+  const int64_t columns = extent_at(sum, p.columns);
+  return std::max(kPair, std::gcd(std::min(kMost, access), boxes ? columns / kPairs : columns));
 }
 
 // What a program stores for each of its `sums`, and reads of tensors as large.
@@ -411,8 +416,17 @@ int64_t result_bytes(const te::Program& program, int64_t sums) {
   return bytes;
 }
 
-BlockProblem problem_of(const te::Program& program, const Product& p, const te::Compute& sum,
-                        const TargetInfo& target) {
+// A product whose constant operands have their layouts.
+struct StoredProduct {
+  te::Program program;
+  Product product;
+  std::map<std::string, Layout> layouts;
+};
+
+BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const TargetInfo& target) {
+  const te::Program& program = in.program;
+  const Product& p = in.product;
+  const te::Compute& sum = *program.find_compute(p.sum);
   BlockProblem problem;
   problem.batch = extent_at(sum, p.batch);
   problem.rows = extent_at(sum, p.rows);
@@ -422,17 +436,10 @@ BlockProblem problem_of(const te::Program& program, const Product& p, const te::
   problem.is_half =
       p.match.a.type().is_half() && p.match.a.type() == p.match.b.type() && sum.outputs[0].type == DataType::f32();
   problem.result_bytes = result_bytes(program, extent_at(sum, p.batch) * problem.rows * problem.columns);
-  problem.neighbours = neighbours_of(p, sum, target);
   problem.boxes = has_feature(target, "tma") && goes_in_boxes(program, p, true) && goes_in_boxes(program, p, false);
+  problem.neighbours = neighbours_of(program, p, sum, problem.boxes, task, target);
   return problem;
 }
-
-// A product whose constant operands have their layouts.
-struct StoredProduct {
-  te::Program program;
-  Product product;
-  std::map<std::string, Layout> layouts;
-};
 
 StoredProduct stored(const te::Program& program, const std::string& sum, std::map<std::string, Layout> layouts) {
   StoredProduct out{layouts.empty() ? program : te::apply_layouts(program, layouts), {}, std::move(layouts)};
@@ -473,8 +480,7 @@ Result<Candidates> construct_block_contraction(const GroupTask& task, const Targ
   const Result<Product> product = product_of(program, *found);
   if (!product.ok()) return Reason{product.reason()};
   const StoredProduct in_order = stored(program, name, constant_layouts(*product, *found, task));
-  const BlockProblem problem =
-      problem_of(in_order.program, in_order.product, *in_order.program.find_compute(name), target);
+  const BlockProblem problem = problem_of(in_order, task, target);
   Candidates candidates;
   for (const BlockTile& tile : block_tiles(problem, target)) {
     const StoredProduct dealt = stored_for(tile, in_order, program, task);

@@ -19,7 +19,8 @@ constexpr double kLoadBytes = 48;         // from the second cache, its share of
 constexpr double kSharedBytes = 128;      // from the memory that threads share
 constexpr double kMemoryBytes = 14;       // from and to memory, its share
 constexpr double kTileCycles = 2000;      // entering and leaving a tile
-constexpr double kExposed = 0.25;         // share of the shorter times that does not hide behind the longest one
+constexpr double kPairCycles = 150;  // of a block of steps: tiles of a pair wait for each other (measured on an H100)
+constexpr double kExposed = 0.25;    // share of the shorter times that does not hide behind the longest one
 
 constexpr size_t kMostTiles = 12;      // of a problem
 constexpr int64_t kVectorColumns = 4;  // f32 of one access
@@ -118,6 +119,11 @@ BlockTile tile_of(const ThreadTile& t) {
   return tile;
 }
 
+int64_t tiles_of(const BlockTile& tile, const BlockProblem& p) {
+  return p.batch * ceil_div(p.rows, BlockTile::extent(tile.rows)) *
+         ceil_div(p.columns, BlockTile::extent(tile.columns));
+}
+
 // Steps between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of 128 bytes.
 int64_t steps_of(int64_t steps, const BlockTile& tile) {
   constexpr int64_t kMost = 64;
@@ -128,12 +134,14 @@ int64_t steps_of(int64_t steps, const BlockTile& tile) {
   return kMatrixSteps;
 }
 
-// Blocks of steps under way at once: as many as leave room for a second tile, but no less than keep instructions busy.
-// One more is in use while instructions of warp groups run on.
+// Blocks of steps under way at once: as many as leave room for a second tile where there are so many, but no less than
+// keep instructions busy. One more is in use while instructions of warp groups run on.
 int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target) {
-  constexpr int64_t kMost = 4, kTiles = 2, kReserved = 2048;  // bytes of a tile that the hardware keeps
-  const int64_t room = target.levels.front().capacity_bytes / kTiles - kReserved;
-  const int64_t least = tile.multiplier == Multiplier::kWarpGroup ? kMost : 2;
+  constexpr int64_t kFew = 4, kMany = 8, kReserved = 3072;  // bytes of a tile for barriers and for the hardware
+  const int64_t kMost = tile.boxes ? kMany : kFew;
+  const int64_t at_once = tile.boxes && tiles_of(tile, problem) <= target.units ? 1 : 2;
+  const int64_t room = target.levels.front().capacity_bytes / at_once - kReserved;
+  const int64_t least = tile.multiplier == Multiplier::kWarpGroup ? kFew : 2;
   return std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, kMost);
 }
 
@@ -189,14 +197,15 @@ int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const Target
 
 double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target) {
   const int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
-  const int64_t tiles = p.batch * ceil_div(p.rows, rows) * ceil_div(p.columns, columns);
+  const int64_t tiles = tiles_of(tile, p);
   const auto steps = static_cast<double>(ceil_div(p.steps, tile.steps) * tile.steps);
   const double products = static_cast<double>(rows * columns) / products_a_cycle(tile.multiplier);
   const double loads =
       static_cast<double>((rows / tile.column_cluster + columns / tile.row_cluster) * p.bytes) / kLoadBytes;
   const double shared = shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
-  const double a_step = longest + kExposed * (products + loads + shared - longest);
+  const double waits = tile.row_cluster * tile.column_cluster > 1 ? kPairCycles / static_cast<double>(tile.steps) : 0;
+  const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
   const double results = static_cast<double>(rows * columns * p.result_bytes) / kMemoryBytes;
   const int64_t units = std::max(1, target.units);
   // The tiles of a unit share its throughput; each has what it takes to enter and to leave to itself.

@@ -156,9 +156,10 @@ class GuardSplitter {
 
   Stmts serial(const Stmt& s) {
     const Interval range{0, s->extent - 1};
-    // Threads of a tile run side by side: a second loop of some of them would come after the first one.
-    const bool threads = s->for_kind == loop::ForKind::kThreads;
-    const auto at = threads ? std::nullopt : split_point(s->body, s->var, range, s->for_kind);
+    // Threads of a tile run side by side: a second loop of some of them would come after the first one. A bulk copy is
+    // one instruction.
+    const bool whole = loop::is_thread_loop(s) || loop::is_bulk_loop(s);
+    const auto at = whole ? std::nullopt : split_point(s->body, s->var, range, s->for_kind);
     if (!at) {
       Stmts body = with_range(analyzer_, s->var, range, [&] { return all(s->body); });
       return body.empty() ? Stmts{} : Stmts{loop::make_for_like(s, s->var, s->extent, std::move(body))};

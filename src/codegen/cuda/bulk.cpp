@@ -27,12 +27,15 @@ size_t dim_of(const Stmt& loop, const std::vector<Expr>& indices, const Analyzer
   return found;
 }
 
-// Whether `term` says no more than that an index is below the extent of its dim.
+// Whether `term` says no more than that an index is below the extent of its dim: index < extent, or the same of whole
+// blocks, floor(index / b) < extent / b.
 bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
-  if (term.op() != Op::kLt) return false;
+  if (term.op() != Op::kLt || term.arg(1).op() != Op::kIntImm || term.arg(1)->value < 1) return false;
+  const int64_t blocks = term.arg(1)->value;
   for (size_t d = 0; d < indices.size(); ++d) {
-    const Expr distance = (term.arg(1) - term.arg(0)) - (int_imm(shape[d]) - indices[d]);
-    if (ranges.simplify(distance).is_int(0)) return true;
+    if (shape[d] % blocks != 0) continue;
+    const Expr block = floor_div(indices[d], int_imm(shape[d] / blocks));
+    if (ranges.simplify(block - term.arg(0)).is_int(0)) return true;
   }
   return false;
 }

@@ -191,6 +191,8 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
 double LayoutCosts::depthwise_ns(const Problem& p, int out) const {
   const double windows = as_double(p.batch) * as_double(p.taps) * slot_ns(target_, p.lanes);
   if (out == 1) return windows * kTapSlots * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
+  if (target_.kind != DeviceKind::kCpu)  // threads read elements of rows, which start anywhere, one by one
+    return windows * kTapSlots * as_double(p.points * p.groups * p.out_channels);
   const double edges = (p.padded ? 1 : 0) * (p.strided ? kStridedEdgeSlots : 2 * kEdgeTapSlots);
   const double row = as_double(ceil_div(p.width, p.lanes)) * (p.strided ? kStridedTapSlots : kTapSlots) + edges;
   const double rows = as_double(p.groups * p.out_channels * (p.points / std::max<int64_t>(1, p.width)));

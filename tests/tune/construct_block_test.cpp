@@ -164,6 +164,34 @@ TEST(ConstructBlock, FilledChannelsAreWrittenLast) {
   }
 }
 
+// Depthwise convolutions and poolings of 16-bit channels that lie last, with padding: vectors of channels by a thread.
+TEST(ConstructBlock, WindowsOverChannelsByThreads) {
+  for (const auto& [size, channels, stride] : {std::array<int64_t, 3>{8, 16, 1}, {7, 8, 2}, {6, 24, 1}}) {
+    for (const bool pools : {false, true}) {
+      SCOPED_TRACE(fmt::format("size {} channels {} stride {} pools {}", size, channels, stride, pools));
+      te::Builder b;
+      const DataType type = DataType::f16();
+      const int64_t out = (size - 1) / stride + 1;
+      const te::Tensor x = b.placeholder("x", type, {2, size, size, channels});
+      const te::Tensor w = b.placeholder("w", type, {channels, 3, 3});
+      const auto inside = [&](const Expr& i) { return i >= Expr(1) && i < Expr(size + 1); };
+      const te::Tensor p = b.compute("pad", {2, size + 2, size + 2, channels}, [&](const auto& i) {
+        return select(inside(i[1]) && inside(i[2]), x({i[0], i[1] - Expr(1), i[2] - Expr(1), i[3]}), imm(type, 0));
+      });
+      const te::Tensor acc =
+          b.reduce("acc", {2, out, out, channels}, {3, 3}, pools ? te::CombinerKind::kMax : te::CombinerKind::kSum,
+                   [&](const auto& i, const auto& r) {
+                     const Expr a =
+                         cast(DataType::f32(), p({i[0], i[1] * Expr(stride) + r[0], i[2] * Expr(stride) + r[1], i[3]}));
+                     return pools ? a : a * cast(DataType::f32(), w({i[3], r[0], r[1]}));
+                   });
+      const te::Tensor y =
+          b.compute("y", acc.shape, [&](const auto& i) { return cast(type, max(acc(i), float_imm(0))); });
+      check({b.finish("windows", {y}), {"w"}}, "cuda:sm_90a", "columns", 1e-3);
+    }
+  }
+}
+
 TEST(ConstructBlock, MeansByThreads) {
   for (const int64_t n : {33, 256, 6000}) {
     te::Builder b;

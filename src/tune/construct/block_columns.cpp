@@ -2,10 +2,9 @@
 // depthwise convolutions and poolings over channels that lie last. A thread computes a vector of the last axis at a few
 // neighbouring points of the axis before it: its sums stay in registers, and what is the same for all points (weights)
 // is loaded and converted once. Padding costs one comparison for each vector.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
+#include "core/model_units.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
 #include "support/math.h"
@@ -82,19 +81,23 @@ struct Strip {
 void schedule_strip(schedule::Schedule& s, const te::Compute& sum, const std::string& output, const Strip& strip) {
   const std::string accumulator = output == sum.name() ? sum.name() + ".acc" : sum.name();
   if (output == sum.name()) s.cache_write(sum.name());
+  // Loops of threads are left apart, so that a thread's part of the sums is seen to be its strip.
+  const int64_t vectors = sum.axes.back().extent / strip.lanes, rows = sum.axes[sum.axes.size() - 2].extent;
+  int64_t across = std::min(kWarpThreads, vectors);
+  while (vectors % across != 0) --across;
+  const int64_t along = std::clamp<int64_t>(kTileThreads / across, 1, rows / strip.points);
   std::vector<std::string> loops = axis_names(sum.axes);
   const std::string column = loops.back(), row = loops[loops.size() - 2];
-  s.split(output, row, {strip.points}).split(output, column, {strip.lanes});
+  s.split(output, row, {along, strip.points}).split(output, column, {across, strip.lanes});
   loops[loops.size() - 2] += ".0";
   loops.back() += ".0";
   std::vector<std::string> order = loops;
-  order.insert(order.end(), {row + ".1", column + ".1"});
-  s.reorder(output, order).fuse(output, loops);
-  const std::string all = fmt::format("{}", fmt::join(loops, "$"));
-  s.split(output, all, {kTileThreads}).parallel(output, {all + ".0"}).threads(output, all + ".1");
-  s.unroll(output, row + ".1").vectorize(output, column + ".1");
+  order.insert(order.end(), {row + ".1", column + ".1", row + ".2", column + ".2"});
+  s.reorder(output, order).parallel(output, loops);
+  s.threads(output, row + ".1").threads(output, column + ".1");
+  s.unroll(output, row + ".2").vectorize(output, column + ".2");
 
-  s.compute_at(accumulator, output, all + ".1", loop::Scope::kRegister);
+  s.compute_at(accumulator, output, column + ".1", loop::Scope::kRegister);
   s.split(accumulator, column, {strip.lanes});
   order = axis_names(sum.axes);
   order.resize(order.size() - 2);

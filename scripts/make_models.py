@@ -4,6 +4,7 @@
   python3 scripts/make_models.py OUTDIR                         all networks, batch 1
   python3 scripts/make_models.py OUTDIR --only resnet50         one of them
   python3 scripts/make_models.py OUTDIR --only --gemm 512,512,512 --conv 128,128,28,3,1   kernels alone
+  python3 scripts/make_models.py OUTDIR --only --operator-suite   what scripts/gpu_tests.sh verifies
 
 The same seed and options give the same bytes. Files: NAME[_small][_fused][_dyn][_bN].onnx; `--inputs` adds NAME.npz
 with seeded inputs. Each file is checked by onnx.checker and, where onnxruntime can be imported, run once: outputs must
@@ -19,7 +20,7 @@ import sys
 import numpy as np
 import onnx
 
-from models import convnets, micro, operators, transformers
+from models import convnets, micro, operator_suite, operators, transformers
 
 NETWORKS = [*convnets.NETWORKS, *transformers.NETWORKS]
 MLP = (128, 512, 256)  # m, n, k of the model called "mlp"
@@ -53,6 +54,8 @@ def parse_arguments():
     p.add_argument("--mlp", type=dims(3), action="append", default=[], metavar="M,N,K")
     p.add_argument("--operators", type=pathlib.Path, metavar="FILE.json",
                    help="a list of specifications of one-operator models (models/operators.py)")
+    p.add_argument("--operator-suite", action="store_true",
+                   help="a small model of every family of operators at odd and even shapes (models/operator_suite.py)")
     return p.parse_args()
 
 
@@ -82,7 +85,8 @@ def jobs(args):
     for d in args.mlp:
         stem = "mlp_" + "_".join(map(str, d))
         yield stem, lambda d=d, stem=stem: micro.mlp(*d, args.seed, stem)
-    for spec in json.loads(args.operators.read_text()) if args.operators else []:
+    listed = json.loads(args.operators.read_text()) if args.operators else []
+    for spec in listed + (operator_suite.specs() if args.operator_suite else []):
         yield spec["name"], lambda spec=spec: operators.build(spec, args.seed)
 
 

@@ -34,6 +34,14 @@ Json write(const Relocation& relocation) {
   return {{"offset", relocation.offset}, {"buffer", relocation.buffer}, {"addend", relocation.addend}};
 }
 
+Json write(const TensorMap& map) {
+  return {{"offset", map.offset},
+          {"buffer", map.buffer},
+          {"dtype", name_of(map.dtype)},
+          {"shape", map.shape},
+          {"box", map.box}};
+}
+
 Json write(const CudaStep& step);
 Json write(const Target& target);
 
@@ -50,7 +58,10 @@ Json write(const CudaStep& step) {
           {"block", step.block},
           {"shared_bytes", step.shared_bytes},
           {"params", to_hex(step.params)},
+          {"arguments", step.arguments},
           {"relocations", write_list(step.relocations)},
+          {"tensor_maps", write_list(step.tensor_maps)},
+          {"overlaps", step.overlaps},
           {"name", step.name}};
 }
 
@@ -150,6 +161,18 @@ std::vector<uint8_t> read_hex(const std::string& text, const std::string& what) 
   return bytes;
 }
 
+TensorMap read_tensor_map(const Json& value, const std::string& what) {
+  JsonObject object(value, what);
+  TensorMap map;
+  map.offset = object.integer("offset");
+  map.buffer = object.integer("buffer");
+  map.dtype = read_data_type(object, what);
+  map.shape = object.list("shape", read_integer);
+  map.box = object.list("box", read_integer);
+  object.finish();
+  return map;
+}
+
 CudaStep read_cuda_step(const Json& value, const std::string& what) {
   JsonObject object(value, what);
   CudaStep step;
@@ -158,7 +181,10 @@ CudaStep read_cuda_step(const Json& value, const std::string& what) {
   step.block = read_triple(object, "block");
   step.shared_bytes = object.integer("shared_bytes");
   step.params = read_hex(object.text("params"), what + ".params");
+  step.arguments = object.list("arguments", read_integer);
   step.relocations = object.list("relocations", read_relocation);
+  step.tensor_maps = object.list("tensor_maps", read_tensor_map);
+  step.overlaps = object.boolean("overlaps");
   step.name = object.text("name");
   object.finish();
   return step;

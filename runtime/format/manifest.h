@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 3;
+inline constexpr uint32_t kFormatVersion = 4;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -68,7 +68,7 @@ struct CpuStep {
   friend bool operator==(const CpuStep&, const CpuStep&) = default;
 };
 
-/// The 8 bytes at `offset` of a parameter block become the device address of `buffer` plus `addend`.
+/// The 8 bytes at `offset` of the parameters become the device address of `buffer` plus `addend`.
 struct Relocation {
   int64_t offset = 0;
   int64_t buffer = 0;  ///< of Entry::buffers
@@ -76,13 +76,30 @@ struct Relocation {
   friend bool operator==(const Relocation&, const Relocation&) = default;
 };
 
+/// The 128 bytes at `offset` of the parameters become the driver's description of the row-major tensor in `buffer` for
+/// copies of a `box` of it to shared memory, where its lines, 128 bytes long, are swizzled (CUDA driver API reference
+/// manual, cuTensorMapEncodeTiled).
+struct TensorMap {
+  static constexpr int64_t kBytes = 128, kLineBytes = 128, kMostBox = 256, kMostRank = 5;
+  int64_t offset = 0;
+  int64_t buffer = 0;  ///< of Entry::buffers
+  DataType dtype = DataType::kF32;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> box;  ///< extents in each dim, outermost first as in `shape`
+  friend bool operator==(const TensorMap&, const TensorMap&) = default;
+};
+
 struct CudaStep {
   int64_t kernel = 0;  ///< of Manifest::kernels
   std::array<int64_t, 3> grid = {1, 1, 1};
   std::array<int64_t, 3> block = {1, 1, 1};
   int64_t shared_bytes = 0;     ///< dynamic shared memory
-  std::vector<uint8_t> params;  ///< the kernel's parameter block before relocation
+  std::vector<uint8_t> params;  ///< the kernel's parameters, one behind the other, before relocation
+  /// Where each of them begins. The driver knows where the kernel wants it: cubins align some to absolute addresses.
+  std::vector<int64_t> arguments;
   std::vector<Relocation> relocations;
+  std::vector<TensorMap> tensor_maps;
+  bool overlaps = false;  ///< its blocks may start while the step before runs: they wait for its end themselves
   std::string name;
   friend bool operator==(const CudaStep&, const CudaStep&) = default;
 };

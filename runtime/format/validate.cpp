@@ -87,6 +87,25 @@ void check_step(const Manifest& manifest, const Entry& entry, const CpuStep& ste
   }
 }
 
+void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
+  constexpr int64_t kMostExtent = int64_t{1} << 32, kStrideBytes = 16;
+  require(is_range(map.offset, TensorMap::kBytes, static_cast<int64_t>(step.params.size())), "step '", step.name,
+          "' describes a tensor outside of its parameters");
+  require(is_index(map.buffer, entry.buffers.size()), "step '", step.name, "' describes a missing buffer");
+  const size_t rank = map.shape.size();
+  bool right = rank >= 1 && rank <= TensorMap::kMostRank && map.box.size() == rank;
+  for (size_t d = 0; right && d < rank; ++d) {
+    right = map.shape[d] >= 1 && map.shape[d] <= kMostExtent && map.box[d] >= 1 && map.box[d] <= TensorMap::kMostBox;
+  }
+  require(right, "step '", step.name, "' describes a tensor that has no such box");
+  const int64_t bytes = bytes_of(map.dtype);
+  require(map.box.back() * bytes == TensorMap::kLineBytes && map.shape.back() * bytes % kStrideBytes == 0, "step '",
+          step.name, "' copies boxes whose lines are not of 128 bytes, or from lines that are not aligned");
+  const Buffer& buffer = entry.buffers[static_cast<size_t>(map.buffer)];
+  require(tensor_bytes({"", map.dtype, map.shape}) <= buffer.bytes, "step '", step.name,
+          "' describes more than a buffer holds");
+}
+
 void check_step(const Manifest& manifest, const Entry& entry, const CudaStep& step) {
   require(is_index(step.kernel, manifest.kernels.size()), "step '", step.name, "' has no such kernel");
   int64_t threads = 1;
@@ -98,6 +117,9 @@ void check_step(const Manifest& manifest, const Entry& entry, const CudaStep& st
   require(threads <= kMaxBlockThreads, "step '", step.name, "' has a block of more than 1024 threads");
   require(step.shared_bytes <= kMaxSharedBytes, "step '", step.name, "' wants too much shared memory");
   require(step.params.size() <= kMaxParamBytes, "step '", step.name, "' has too many parameter bytes");
+  for (const int64_t argument : step.arguments) {
+    require(is_index(argument, step.params.size()), "step '", step.name, "' has a parameter outside of all");
+  }
   for (const Relocation& relocation : step.relocations) {
     require(is_range(relocation.offset, sizeof(uint64_t), static_cast<int64_t>(step.params.size())), "step '",
             step.name, "' relocates outside of its parameters");
@@ -105,6 +127,7 @@ void check_step(const Manifest& manifest, const Entry& entry, const CudaStep& st
     const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
     require(is_range(relocation.addend, 0, buffer.bytes), "step '", step.name, "' points outside of a buffer");
   }
+  for (const TensorMap& map : step.tensor_maps) check_map(entry, step, map);
 }
 
 void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_size) {

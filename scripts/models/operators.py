@@ -8,6 +8,10 @@
   {"op": "elementwise", "kind": "Relu", "shape": [..]}        one of UNARY or BINARY; binary ones take two inputs
   {"op": "pool", "kind": "MaxPool", "shape": [n, c, ..], "kernel", "stride", "pad"}
   {"op": "reduce", "kind": "ReduceSum", "shape": [..], "axes": [..]}; kinds: REDUCTIONS, Softmax, LayerNormalization
+  {"op": "transpose", "shape": [..], "perm": [..]}
+  {"op": "gather", "shape": [rows, ..], "count": n}           n rows of x, their numbers a second input
+  {"op": "concat", "shapes": [[..], [..]], "axis"}
+  {"op": "resize", "kind": "linear", "shape": [n, c, ..], "scales": [..]}; kinds: nearest, linear, cubic
 """
 import math
 
@@ -117,8 +121,38 @@ def reduce(b, spec):
     return _finish(b, b.node(kind, [x], axes=axes, keepdims=1), out)
 
 
+def transpose(b, spec):
+    shape, perm = spec["shape"], spec["perm"]
+    x = _plain_input(b, "x", shape)
+    return _finish(b, b.node("Transpose", [x], perm=perm), [shape[axis] for axis in perm])
+
+
+def gather(b, spec):
+    rows, *row = spec["shape"]
+    x = _plain_input(b, "x", spec["shape"])
+    b.batch = spec["count"]
+    index = b.input("index", [], "i64", high=rows)
+    return _finish(b, b.node("Gather", [x, index], axis=0), [spec["count"], *row])
+
+
+def concat(b, spec):
+    shapes, axis = spec["shapes"], spec["axis"]
+    inputs = [_plain_input(b, f"x{i}", shape) for i, shape in enumerate(shapes)]
+    out = list(shapes[0])
+    out[axis] = sum(shape[axis] for shape in shapes)
+    return _finish(b, b.node("Concat", inputs, axis=axis), out)
+
+
+def resize(b, spec):
+    shape, scales = spec["shape"], spec["scales"]
+    x = _plain_input(b, "x", shape)
+    factors = b.weight("scales", np.array([1, 1, *scales], np.float32))
+    y = b.node("Resize", [x, "", factors], mode=spec["kind"], coordinate_transformation_mode="half_pixel")
+    return _finish(b, y, [*shape[:2], *(math.floor(d * s) for d, s in zip(shape[2:], scales))])
+
+
 KINDS = {"conv": conv, "matmul": matmul, "batch_matmul": matmul, "elementwise": elementwise, "pool": pool,
-         "reduce": reduce}
+         "reduce": reduce, "transpose": transpose, "gather": gather, "concat": concat, "resize": resize}
 
 
 def build(spec, seed):

@@ -119,6 +119,8 @@ tw::driver::CompileOptions to_driver(const CompileOptions& options) {
   out.dump_directory = options.dump_directory;
   out.threads = options.threads;
   out.tuning.worker = options.worker;
+  out.cubins.worker = options.worker;
+  if (!options.worker.empty()) out.cubins.worker.emplace_back("cubins");
   out.tuning.database = options.database;
   out.tuning.threads = options.measure_threads;
   out.tuning.budget_seconds = options.budget_seconds;

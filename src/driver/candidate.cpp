@@ -1,23 +1,23 @@
 #include "driver/candidate.h"
 
 #include <algorithm>
-#include <atomic>
-#include <future>
-#include <thread>
 
-#include "driver/generate.h"
+#include "driver/parallel.h"
 #include "support/error.h"
 
 namespace tw::driver {
 namespace {
 
-CandidateCode make_candidate(const te::Program& program, const plan::GroupPlan& plan, const TargetInfo& target,
+CandidateCode make_candidate(const te::Program& program, const plan::GroupPlan& plan, const CandidateContext& context,
                              const GroupOptions& options) {
   CandidateCode out;
   try {
     out.loops = lower_group(program, plan, options);
-    out.code = std::move(generate({out.loops}, target, 1).programs.front());
+    const CodeTask task = {out.loops, plan.name};
+    out.code = std::move(generate({&task, 1}, context.target, {1, context.tools.cubins}).programs.front());
   } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const ResourceError&) {  // no fault of the candidate
     throw;
   } catch (const std::exception& error) {
     out.refused = error.what();
@@ -46,21 +46,13 @@ uint64_t seed_of(const std::string& tensor) {
 }  // namespace
 
 std::vector<CandidateCode> make_candidates(const te::Program& program, std::span<const plan::GroupPlan> plans,
-                                           const TargetInfo& target, const GroupOptions& options, int threads) {
+                                           const CandidateContext& context) {
   GroupOptions quiet;  // dumps and times are of the plan that wins, and not made for many threads
-  quiet.lower.lower = options.lower.lower;
-  quiet.lower.disabled = options.lower.disabled;
+  quiet.lower.lower = context.group.lower.lower;
+  quiet.lower.disabled = context.group.lower.disabled;
   std::vector<CandidateCode> out(plans.size());
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < plans.size(); i = next++) out[i] = make_candidate(program, plans[i], target, quiet);
-  };
-  const int all = static_cast<int>(std::thread::hardware_concurrency());
-  const auto wanted = std::min(static_cast<size_t>(std::max(1, threads > 0 ? threads : all)), plans.size());
-  std::vector<std::future<void>> others;
-  for (size_t i = 1; i < wanted; ++i) others.push_back(std::async(std::launch::async, work));
-  work();
-  for (std::future<void>& other : others) other.get();  // what they threw is thrown here
+  parallel_for(plans.size(), context.tools.threads,
+               [&](size_t i) { out[i] = make_candidate(program, plans[i], context, quiet); });
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/generate.h"
 #include "driver/group_code.h"
 #include "driver/program_code.h"
 #include "tune/construct/construct.h"
@@ -19,9 +20,16 @@ struct CandidateCode {
   std::string refused;
 };
 
-/// Applies each plan to `program`, lowers and generates code, on up to `threads` threads. What fails is refused.
+/// What candidates are made for and with.
+struct CandidateContext {
+  const TargetInfo& target;
+  const GroupOptions& group;
+  CodeTools tools;
+};
+
+/// Applies each plan to `program`, lowers and generates code. What fails is refused.
 std::vector<CandidateCode> make_candidates(const te::Program& program, std::span<const plan::GroupPlan> plans,
-                                           const TargetInfo& target, const GroupOptions& options, int threads);
+                                           const CandidateContext& context);
 
 /// What a worker needs to run `code`: inputs of `program` filled by name and in the layouts of `plan`, everything else
 /// written by the kernels. Nothing is wanted yet.

@@ -55,7 +55,7 @@ Result<tune::Workload> make_work(const SampledReference& reference, const TuneCo
   const tune::Candidates built = *tune::construct_point({reference.program, {}}, context.target);
   const plan::GroupPlan plan{"reference", "point", {}, built.front().schedule, 0, {}, 0};
   const CandidateCode code =
-      std::move(make_candidates(reference.program, {&plan, 1}, context.target, context.group, 1).front());
+      std::move(make_candidates(reference.program, {&plan, 1}, {context.target, context.group, context.tools}).front());
   if (!code.refused.empty()) return declined("no code for the reference: {}", code.refused);
   tune::Workload work = make_workload(reference.program, plan, code);
   for (const auto& [name, values] : reference.indices) {

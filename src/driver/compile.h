@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/precision.h"
+#include "driver/cubins.h"
 #include "driver/hal/hal.h"
 #include "driver/tuner_options.h"
 #include "frontend/onnx/import.h"
@@ -34,6 +35,7 @@ struct CompileOptions {
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
   std::string stop_after;      // pass name; no artefact is made
   int threads = 0;             // for code generation; 0: all
+  CubinOptions cubins;         // GPU kernels: where they are compiled, and where they are kept
   /// Measuring, off unless there is a worker. Without a plan to replay: groups with several candidates.
   TunerOptions tuning;
   /// Called as phases go on: "import", "transform", "measure" (when there is something), "lower", "code", "assemble".

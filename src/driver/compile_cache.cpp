@@ -1,17 +1,14 @@
 #include "driver/compile_cache.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "driver/cache_file.h"
+#include "driver/cubins.h"
 #include "driver/tuning_records.h"
 #include "support/build_id.h"
 #include "support/hash.h"
@@ -64,24 +61,6 @@ Json to_json(const CompileSummary& s) {
 CompileSummary summary_of(const Json& json) {
   return {json.at("target"),  json.at("entries"), json.at("families"), json.at("groups"),
           json.at("kernels"), json.at("opset"),   json.at("warnings")};
-}
-
-// Into a file of its own first. No fsync: what a crash leaves half-written does not have the hash that it must have.
-void write_file(const std::string& path, std::span<const uint8_t> bytes) {
-  const std::string temporary = fmt::format("{}.tmp.{}", path, getpid());
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) throw fs::filesystem_error(temporary, std::error_code(errno, std::generic_category()));
-  int failed = 0;
-  while (!bytes.empty() && failed == 0) {
-    const ssize_t written = write(fd, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
-    if (written > 0) bytes = bytes.subspan(static_cast<size_t>(written));
-    if (written < 0 && errno != EINTR) failed = errno;
-  }
-  close(fd);
-  if (failed == 0 && rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
-  if (failed == 0) return;
-  unlink(temporary.c_str());
-  throw fs::filesystem_error(path, std::error_code(failed, std::generic_category()));
 }
 
 std::string read_text(const std::string& path) {
@@ -147,7 +126,7 @@ std::optional<CompileCache::Hit> CompileCache::find(const Key& key) const {
     const auto hash = json.at("hash").get<std::string>();
     Result<MappedFile> artefact = MappedFile::open(artefact_path(key, hash));
     if (artefact.ok() && hash_pieces(artefact->bytes()) == hash) {
-      utimensat(AT_FDCWD, about_path(key).c_str(), nullptr, 0);  // used now
+      touch_cache_file(about_path(key));
       return Hit{std::move(artefact).value(), summary_of(json.at("summary"))};
     }
   } catch (const nlohmann::json::exception&) {
@@ -185,11 +164,11 @@ void CompileCache::store(const Key& key, std::span<const uint8_t> artefact, cons
     }
     fs::create_directories(options_.folder);
     const std::string hash = hash_pieces(artefact);
-    write_file(artefact_path(key, hash), artefact);
+    write_cache_file(artefact_path(key, hash), artefact);
     const std::string about =
         Json{{"hash", hash}, {"external", external}, {"summary", to_json(summarize(compiled))}}.dump(
             -1, ' ', false, Json::error_handler_t::replace);  // names in models need not be UTF-8
-    write_file(about_path(key), {reinterpret_cast<const uint8_t*>(about.data()), about.size()});
+    write_cache_file(about_path(key), {reinterpret_cast<const uint8_t*>(about.data()), about.size()});
     prune(options_.max_bytes);
   } catch (const fs::filesystem_error& error) {
     if (options_.notice) options_.notice(fmt::format("the artefact is not cached: {}", error.what()));
@@ -197,13 +176,14 @@ void CompileCache::store(const Key& key, std::span<const uint8_t> artefact, cons
 }
 
 CacheStatus CompileCache::status() const {
-  CacheStatus status{options_.folder, 0, 0, options_.max_bytes};
+  CacheStatus status{options_.folder, 0, 0, 0, options_.max_bytes};
   std::error_code missing;
   for (const fs::directory_entry& file : fs::directory_iterator(options_.folder, missing)) {
     std::error_code gone;
     const std::uintmax_t bytes = file.file_size(gone);
     if (!gone) status.bytes += static_cast<int64_t>(bytes);
     if (file.path().extension() == kAbout) ++status.entries;
+    if (file.path().extension() == kCubinEnding) ++status.kernels;
   }
   return status;
 }

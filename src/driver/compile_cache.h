@@ -28,13 +28,14 @@ CompileSummary summarize(const Compiled& compiled);
 
 struct CacheOptions {
   std::string folder;                    // empty: no cache
-  int64_t max_bytes = int64_t{8} << 30;  // of all entries; the ones unused for longest go first
+  int64_t max_bytes = int64_t{8} << 30;  // of all that the folder holds; the ones unused for longest go first
   std::function<void(const std::string&)> notice;
 };
 
 struct CacheStatus {
   std::string folder;
   int64_t entries = 0;
+  int64_t kernels = 0;  // of GPUs (driver/cubins.h), which lie in the same folder
   int64_t bytes = 0;
   int64_t max_bytes = 0;
 };
@@ -67,7 +68,7 @@ class CompileCache {
   void store(const Key& key, std::span<const uint8_t> artefact, const Compiled& compiled) const;
 
   CacheStatus status() const;
-  /// Removes entries, the one unused for longest first, until `max_bytes` are left; returns how many.
+  /// Removes entries and kernels, the one unused for longest first, until `max_bytes` are left; returns how many.
   int64_t prune(int64_t max_bytes) const;
 
  private:

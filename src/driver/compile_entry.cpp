@@ -111,8 +111,11 @@ class EntryCompiler {
     double constants = 0;
     for (const graph::Value& v : out_.graph.values)
       constants += v.is_constant() ? static_cast<double>(v.type.bytes()) : 0;
-    TuneContext tune{
-        context_.target.info, group, options().threads, warmth_of_weights(constants, context_.target.info), {}};
+    TuneContext tune{context_.target.info,
+                     group,
+                     {options().threads, context_.cubins},
+                     warmth_of_weights(constants, context_.target.info),
+                     {}};
     tune.progress = [this](int64_t done, int64_t total) { progress("measure", done, total); };
     context_.planner.decide(tune);
   }
@@ -127,7 +130,7 @@ class EntryCompiler {
       GroupOptions options = group_options(i);
       options.origin = replay != nullptr ? PlanOrigin::kUser : PlanOrigin::kOurs;
       code = build_group(inputs(i), te, replay != nullptr ? *replay : context_.planner.plan(name, te), options);
-      program = context_.programs.add(code.loops);
+      program = context_.programs.add(code.loops, name);
     }
     out_.plan.groups.push_back(code.plan);
     out_.groups.push_back(std::move(code));
@@ -152,9 +155,10 @@ class EntryCompiler {
 
 }  // namespace
 
-int ProgramSet::add(const loop::Program& program) {
+int ProgramSet::add(const loop::Program& program, const std::string& group) {
   const auto [found, fresh] = index_.try_emplace(loop::to_string(program), static_cast<int>(programs_.size()));
   if (fresh) programs_.push_back(program);
+  if (fresh) groups_.push_back(group);
   return found->second;
 }
 

@@ -15,13 +15,16 @@ namespace tw::driver {
 /// The different loop programs of all entries: equal ones share their code.
 class ProgramSet {
  public:
-  /// The index of `program`, which is added unless an equal one is there.
-  int add(const loop::Program& program);
+  /// The index of `program`, which is added unless an equal one is there; `group` is the one that it computes.
+  int add(const loop::Program& program, const std::string& group);
   const std::vector<loop::Program>& programs() const { return programs_; }
+  /// The first group that needs program `p`.
+  const std::string& group(size_t p) const { return groups_[p]; }
   int64_t kernels() const;
 
  private:
   std::vector<loop::Program> programs_;
+  std::vector<std::string> groups_;
   std::map<std::string, int> index_;  // text -> index in programs_
 };
 
@@ -41,6 +44,7 @@ struct EntryContext {
   const targets::Target& target;
   Planner& planner;
   ProgramSet& programs;
+  Cubins& cubins;
   std::vector<PassTime>& times;
 };
 

@@ -38,7 +38,8 @@ class LevelCompiler {
         out_(out),
         ops_(ops::all_ops()),
         tuner_(make_tuner(in.options, out.warnings)),
-        planner_(in.target, tuner_.get(), in.options.tuning.explore) {}
+        planner_(in.target, tuner_.get(), in.options.tuning.explore),
+        cubins_(in.options.cubins) {}
 
   std::optional<LevelCode> run() {
     code_.target = in_.target.info.name;
@@ -46,7 +47,7 @@ class LevelCompiler {
       const std::string name = entry_name(*in_.sources[e], in_.sources.size());
       check_new(name);
       Dumper dumper = in_.sources.size() == 1 ? dumper_ : dumper_.inside(fmt::format("entry-{}", e));
-      const EntryContext context = {in_.options, ops_, in_.target, planner_, programs_, out_.times};
+      const EntryContext context = {in_.options, ops_, in_.target, planner_, programs_, cubins_, out_.times};
       std::optional<EntryCode> entry =
           compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
       if (!entry) return std::nullopt;
@@ -92,17 +93,17 @@ class LevelCompiler {
 
   // Machine code of all programs; what measuring has made already is taken from there.
   Generated generate_missing() {
-    std::vector<loop::Program> missing;
+    std::vector<CodeTask> missing;
     std::vector<ProgramCode> all(programs_.programs().size());
     std::vector<size_t> places;
     for (size_t p = 0; p < all.size(); ++p) {
       const ProgramCode* known = tuner_ == nullptr ? nullptr : tuner_->find_code(programs_.programs()[p]);
       if (known != nullptr) all[p] = *known;
       if (known != nullptr) continue;
-      missing.push_back(programs_.programs()[p]);
+      missing.push_back({programs_.programs()[p], programs_.group(p)});
       places.push_back(p);
     }
-    Generated out = generate(missing, in_.target.info, in_.options.threads);
+    Generated out = generate(missing, in_.target.info, {in_.options.threads, cubins_});
     for (size_t m = 0; m < missing.size(); ++m) all[places[m]] = std::move(out.programs[m]);
     out.programs = std::move(all);
     return out;
@@ -115,6 +116,7 @@ class LevelCompiler {
   std::unique_ptr<Tuner> tuner_;  // null: nothing is measured
   Planner planner_;
   ProgramSet programs_;
+  Cubins cubins_;
   LevelCode code_;
 };
 

@@ -3,6 +3,8 @@
 #include <optional>
 #include <thread>
 
+#include "core/target_features.h"
+#include "driver/parallel.h"
 #include "support/error.h"
 #ifdef TW_HAVE_LLVM
 #include "codegen/llvm/object.h"
@@ -16,16 +18,18 @@ namespace tw::driver {
 namespace {
 
 #ifdef TW_HAVE_LLVM
-Generated generate_cpu(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads) {
+Generated generate_cpu(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
   const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(architecture(target));
   TW_CHECK(level.has_value(), "code generation does not know {}", target.name);
   Generated out;
   out.target = {format::TargetKind::kCpu, architecture(target), level->required};
+  std::vector<loop::Program> programs;
+  for (const CodeTask& task : tasks) programs.push_back(task.program);
   const int all = static_cast<int>(std::thread::hardware_concurrency());
   codegen::cpu::EmitOptions options;
   options.param_alignment = 1;  // a caller's tensors are aligned to their element only
   for (codegen::cpu::MachineCode& object :
-       codegen::cpu::compile_objects(programs, *level, threads > 0 ? threads : all, options)) {
+       codegen::cpu::compile_objects(programs, *level, tools.threads > 0 ? tools.threads : all, options)) {
     ProgramCode code{std::move(object.code), {}};
     for (const codegen::cpu::KernelEntry& k : object.kernels)
       code.kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
@@ -34,26 +38,37 @@ Generated generate_cpu(const std::vector<loop::Program>& programs, const TargetI
   return out;
 }
 #else
-Generated generate_cpu(const std::vector<loop::Program>&, const TargetInfo& target, int) {
+Generated generate_cpu(std::span<const CodeTask>, const TargetInfo& target, const CodeTools&) {
   throw Unsupported(fmt::format("--target {}: this build has no LLVM (TW_LLVM=OFF)", target.name));
 }
 #endif
 
 #ifdef TW_HAVE_CUDA
-Generated generate_cuda(const std::vector<loop::Program>& programs, const TargetInfo& target) {
+ProgramCode::Entry entry_of(const codegen::CudaKernel& code, const loop::Kernel& kernel, const TargetInfo& target) {
+  ProgramCode::Entry entry{code.name, 0, 0, 0, code.threads, code.shared_bytes, {}};
+  entry.overlaps = has_feature(target, "dependent-launch");
+  for (const codegen::CudaTensorMap& map : code.maps) {
+    const loop::Buffer& tensor = kernel.params[map.param];
+    entry.maps.push_back({static_cast<int64_t>(map.param), tensor.type, tensor.shape, map.box});
+  }
+  return entry;
+}
+
+Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
   Generated out;
   out.target = {format::TargetKind::kCuda, architecture(target), {}};
-  for (const loop::Program& program : programs) {
-    const codegen::CudaSource source = codegen::emit_cuda(program);
-    ProgramCode code{codegen::compile_cubin(source.text, architecture(target)), {}};
-    for (const codegen::CudaKernel& k : source.kernels)
-      code.kernels.push_back({k.name, 0, 0, 0, k.threads, k.shared_bytes});
-    out.programs.push_back(std::move(code));
-  }
+  out.programs.resize(tasks.size());
+  parallel_for(tasks.size(), tools.threads, [&](size_t i) {
+    const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program);
+    ProgramCode& code = out.programs[i];
+    code.bytes = tools.cubins.get(tasks[i].name, source.text, architecture(target));
+    for (size_t k = 0; k < source.kernels.size(); ++k)
+      code.kernels.push_back(entry_of(source.kernels[k], tasks[i].program.kernels[k], target));
+  });
   return out;
 }
 #else
-Generated generate_cuda(const std::vector<loop::Program>&, const TargetInfo& target) {
+Generated generate_cuda(std::span<const CodeTask>, const TargetInfo& target, const CodeTools&) {
   throw Unsupported(fmt::format("--target {}: this build has no CUDA (TW_CUDA=OFF)", target.name));
 }
 #endif
@@ -70,8 +85,8 @@ Result<bool> cuda_generation_available() {
 #endif
 }
 
-Generated generate(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads) {
-  return target.kind == DeviceKind::kCpu ? generate_cpu(programs, target, threads) : generate_cuda(programs, target);
+Generated generate(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
+  return target.kind == DeviceKind::kCpu ? generate_cpu(tasks, target, tools) : generate_cuda(tasks, target, tools);
 }
 
 }  // namespace tw::driver

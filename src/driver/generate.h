@@ -1,8 +1,11 @@
 // Code generation for the chosen target: the place where the driver picks a code generator.
 #pragma once
+#include <span>
+#include <string>
 #include <vector>
 
 #include "core/target_info.h"
+#include "driver/cubins.h"
 #include "driver/program_code.h"
 #include "loop/loop.h"
 #include "runtime/format/manifest.h"
@@ -18,9 +21,20 @@ struct Generated {
 /// The target's name without its kind: "cpu:x86-64-v4" -> "x86-64-v4".
 std::string architecture(const TargetInfo& target);
 
-/// Machine code of all programs for `target`, on up to `threads` threads (0: all CPUs). Unsupported when this build
-/// leaves the target's code generator out.
-Generated generate(const std::vector<loop::Program>& programs, const TargetInfo& target, int threads);
+/// A program and what it computes, for messages: the name of a group.
+struct CodeTask {
+  const loop::Program& program;
+  const std::string& name;
+};
+
+/// What generation goes by.
+struct CodeTools {
+  int threads = 0;  // that are used; 0: all CPUs
+  Cubins& cubins;
+};
+
+/// Machine code of all programs for `target`. Unsupported when this build leaves the target's code generator out.
+Generated generate(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools);
 
 /// Whether CUDA code can be generated here: a reason when this build leaves it out or NVRTC is not installed.
 Result<bool> cuda_generation_available();

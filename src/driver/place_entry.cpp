@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "graph/error_output.h"
 #include "support/error.h"
-#include "support/math.h"
 #include "te/materialize.h"
 #include "transform/plan_memory.h"
 
@@ -145,9 +145,18 @@ class Placer {
     step.grid = {tiles, 1, 1};
     step.block = {code.threads, 1, 1};
     step.shared_bytes = code.shared_bytes;
-    step.params.resize(args.size() * sizeof(uint64_t));
-    for (size_t i = 0; i < args.size(); ++i)
-      step.relocations.push_back({static_cast<int64_t>(i * sizeof(uint64_t)), args[i], 0});
+    int64_t end = 0;
+    const auto add_argument = [&](int64_t bytes) {
+      step.arguments.push_back(end);
+      return std::exchange(end, end + bytes);
+    };
+    for (const int64_t buffer : args) step.relocations.push_back({add_argument(sizeof(uint64_t)), buffer, 0});
+    for (const TensorMap& map : code.maps) {
+      const int64_t at = add_argument(format::TensorMap::kBytes);
+      step.tensor_maps.push_back({at, args[static_cast<size_t>(map.param)], format_type(map.type), map.shape, map.box});
+    }
+    step.params.resize(static_cast<size_t>(end));
+    step.overlaps = code.overlaps;
     step.name = name;
     entry_.cuda_steps.push_back(std::move(step));
   }

@@ -161,7 +161,7 @@ class Tuner::Session {
     for (; done < total && !stopped(); ++done) {
       const size_t t = open[static_cast<size_t>(done)];
       if (context_.progress) context_.progress(done, total);
-      Prepared prepared = ahead.valid() ? ahead.get() : prepare(t, context_.threads);
+      Prepared prepared = ahead.valid() ? ahead.get() : prepare(t, context_.tools.threads);
       if (overlaps && done + 1 < total) {
         const size_t next = open[static_cast<size_t>(done) + 1];
         ahead = std::async(std::launch::async, [this, next] { return prepare(next, 1); });
@@ -185,7 +185,8 @@ class Tuner::Session {
       out.candidates.push_back(c);
       plans.push_back(task.candidates[c]);
     }
-    out.codes = make_candidates(task.program, plans, context_.target, context_.group, threads);
+    out.codes =
+        make_candidates(task.program, plans, {context_.target, context_.group, {threads, context_.tools.cubins}});
     std::map<std::string, size_t> seen;  // loop program -> workload
     for (size_t i = 0; i < out.codes.size(); ++i) {
       out.workload_of.push_back(kNone);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "driver/candidate.h"
+#include "driver/generate.h"
 #include "driver/tuner_options.h"
 #include "tune/database/database.h"
 
@@ -31,7 +32,7 @@ struct TuneResult {
 struct TuneContext {
   const TargetInfo& target;
   const GroupOptions& group;
-  int threads = 0;                                // for code generation; 0: all CPUs
+  CodeTools tools;
   tune::Warmth weights = tune::Warmth::kFlushed;  // where constants are when a group of this model runs
   std::function<void(int64_t done, int64_t total)> progress;
 };

@@ -5,15 +5,23 @@
 
 #include "support/error.h"
 #include "tune/measure/worker.h"
+#ifdef TW_HAVE_CUDA
+#include "codegen/cuda/cubin_worker.h"
+#endif
 
 namespace tw::driver {
 
-void serve_compiler() {
+void serve_compiler(WorkerJob job) {
   int type = 0;
   socklen_t size = sizeof(type);
   if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
     throw UsageError("the compiler starts workers by itself: standard input is not its socket");
-  tune::serve_worker(STDIN_FILENO);
+  if (job == WorkerJob::kMeasure) return tune::serve_worker(STDIN_FILENO);
+#ifdef TW_HAVE_CUDA
+  codegen::serve_cubins(STDIN_FILENO);
+#else
+  throw Unsupported("this build has no CUDA (TW_CUDA=OFF)");
+#endif
 }
 
 }  // namespace tw::driver

@@ -20,6 +20,9 @@
 //
 // kMatrix loops, each the only statement of the one around it, are a step of a product of matrices that the threads of
 // a warp, or of four, take together: what they say thread by thread is what one matrix instruction does.
+//
+// kBulk loops, likewise nested and outside of thread loops, copy a box of a tensor into a kStack buffer: what they say
+// element by element is what the device's copy engine does by itself.
 #pragma once
 #include <functional>
 #include <memory>
@@ -32,7 +35,7 @@
 namespace tw::loop {
 
 enum class Scope : uint8_t { kParam, kScratch, kStack, kRegister };
-enum class ForKind : uint8_t { kSerial, kUnrolled, kVectorized, kThreads, kMatrix, kPipelined };
+enum class ForKind : uint8_t { kSerial, kUnrolled, kVectorized, kThreads, kMatrix, kBulk, kPipelined };
 
 struct Buffer {
   std::string name;
@@ -91,9 +94,10 @@ Stmt make_prefetch(std::string buffer, std::vector<Expr> indices, int level);
 
 inline bool is_thread_loop(const Stmt& s) { return s->kind == StmtKind::kFor && s->for_kind == ForKind::kThreads; }
 inline bool is_matrix_loop(const Stmt& s) { return s->kind == StmtKind::kFor && s->for_kind == ForKind::kMatrix; }
+inline bool is_bulk_loop(const Stmt& s) { return s->kind == StmtKind::kFor && s->for_kind == ForKind::kBulk; }
 
-/// The parts of a kPipelined loop: the stack buffers it allocates around everything else, the thread loops and what
-/// is around them in front that store to nothing but those, and the rest.
+/// The parts of a kPipelined loop: the stack buffers it allocates around everything else, the thread and bulk loops and
+/// what is around them in front that store to nothing but those, and the rest.
 struct PipelineParts {
   std::vector<Buffer> buffers;
   std::vector<Stmt> fill, use;
@@ -106,6 +110,7 @@ struct Kernel {
   std::vector<std::string> written;  // names of the params that the kernel writes
   std::string tile_var;              // empty: one tile
   int64_t tiles = 1;
+  int64_t cluster = 1;  // tiles [c * cluster, (c + 1) * cluster) run at the same time: bulk copies alike are made once
   std::vector<Stmt> body;
 };
 

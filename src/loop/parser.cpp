@@ -60,6 +60,7 @@ class Parser {
       kernel.tile_var = lexer_.name("the tile variable");
       lexer_.expect("in");
       kernel.tiles = extent();
+      if (lexer_.accept("clusters")) kernel.cluster = extent();
       vars_.emplace_back(kernel.tile_var, DataType::i64());
     }
     kernel.body = braces();
@@ -136,7 +137,8 @@ class Parser {
     lexer_.expect("in");
     const int64_t count = extent();
     ForKind kind = ForKind::kSerial;
-    for (const ForKind named : {ForKind::kUnrolled, ForKind::kVectorized, ForKind::kThreads, ForKind::kMatrix}) {
+    for (const ForKind named :
+         {ForKind::kUnrolled, ForKind::kVectorized, ForKind::kThreads, ForKind::kMatrix, ForKind::kBulk}) {
       if (lexer_.accept(for_kind_name(named))) kind = named;
     }
     int64_t stages = 1;

@@ -68,8 +68,10 @@ class Printer {
       length += params.back().size() + 2;
     }
     const std::string begin = fmt::format("kernel {}(", quote_name(kernel.name));
-    const std::string end =
-        kernel.tile_var.empty() ? ")" : fmt::format(") tiles {} in {}", quote_name(kernel.tile_var), kernel.tiles);
+    const std::string clusters = kernel.cluster > 1 ? fmt::format(" clusters {}", kernel.cluster) : "";
+    const std::string end = kernel.tile_var.empty() ? ")"
+                                                    : fmt::format(") tiles {} in {}{}", quote_name(kernel.tile_var),
+                                                                  kernel.tiles, clusters);
     const bool fits = begin.size() + length + end.size() <= kLineWidth;
     const std::string separator = fits ? ", " : ",\n    ";
     return begin + (fits ? "" : "\n    ") + fmt::format("{}", fmt::join(params, separator)) + end;

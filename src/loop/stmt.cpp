@@ -128,13 +128,13 @@ PipelineParts pipeline_parts(const StmtNode& loop) {
     rest = std::vector<Stmt>(rest[0]->body);
   }
   const auto fills = [&](const Stmt& s) {
-    bool only = true, by_threads = false;
+    bool only = true, copies = false;
     visit({s}, [&](const Stmt& inner) {
-      by_threads = by_threads || is_thread_loop(inner);
+      copies = copies || is_thread_loop(inner) || is_bulk_loop(inner);
       const bool own = std::ranges::find(parts.buffers, inner->buffer, &Buffer::name) != parts.buffers.end();
       only = only && (inner->kind != StmtKind::kStore || own);
     });
-    return only && by_threads;
+    return only && copies;
   };
   const auto first_use = std::ranges::find_if_not(rest, fills);
   parts.fill.assign(rest.begin(), first_use);

@@ -10,8 +10,8 @@
 namespace tw::loop {
 
 inline constexpr std::array<std::string_view, 4> kScopeNames = {"param", "scratch", "stack", "register"};
-inline constexpr std::array<std::string_view, 6> kForKindNames = {"serial",  "unrolled", "vectorized",
-                                                                  "threads", "matrix",   "pipelined"};
+inline constexpr std::array<std::string_view, 7> kForKindNames = {"serial", "unrolled", "vectorized", "threads",
+                                                                  "matrix", "bulk",     "pipelined"};
 
 inline std::string_view scope_name(Scope scope) { return kScopeNames[static_cast<size_t>(scope)]; }
 inline std::string_view for_kind_name(ForKind kind) { return kForKindNames[static_cast<size_t>(kind)]; }

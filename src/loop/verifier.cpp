@@ -40,6 +40,8 @@ class KernelVerifier {
       TW_RULE(seen.insert(name).second, "'{}' is twice among the written parameters", name);
     }
     TW_RULE(kernel_.tiles >= 0, "{} tiles", kernel_.tiles);
+    TW_RULE(kernel_.cluster >= 1 && kernel_.tiles % kernel_.cluster == 0, "{} tiles in clusters of {}", kernel_.tiles,
+            kernel_.cluster);
     TW_RULE(!kernel_.tile_var.empty() || kernel_.tiles == 1, "{} tiles without a tile variable", kernel_.tiles);
     if (!kernel_.tile_var.empty()) declare_var(kernel_.tile_var, DataType::i64());
   }
@@ -103,6 +105,8 @@ class KernelVerifier {
       threads(stmt);
     } else if (stmt.for_kind == ForKind::kMatrix) {
       matrix(stmt);
+    } else if (stmt.for_kind == ForKind::kBulk) {
+      bulk(stmt);
     } else if (stmt.for_kind == ForKind::kPipelined) {
       pipelined(stmt);
     } else {
@@ -155,6 +159,15 @@ class KernelVerifier {
     names_.matrix_vars.erase(stmt.var);
   }
 
+  void bulk(const StmtNode& stmt) {
+    const bool whole = stmt.body.size() == 1 && (stmt.body[0]->kind == StmtKind::kStore || is_bulk_loop(stmt.body[0]));
+    TW_RULE(whole, "a bulk loop around anything but one store");
+    TW_RULE(names_.thread_vars.empty(), "a bulk loop among what one thread does");
+    const bool outermost = !std::exchange(in_bulk_, true);
+    list(stmt.body);
+    in_bulk_ = !outermost;
+  }
+
   // Loops to be unrolled or vectorised are gone in the code: they hold constants, not loops.
   static bool is_innermost(const StmtNode& stmt) {
     if (stmt.for_kind != ForKind::kSerial) return false;
@@ -190,7 +203,8 @@ class KernelVerifier {
     const bool is_param = buffer.scope == Scope::kParam;
     const bool may_write = !is_param || std::ranges::find(kernel_.written, buffer.name) != kernel_.written.end();
     TW_RULE(may_write, "the kernel does not list {} as written", buffer.name);
-    TW_RULE(!has_threads_ || !names_.thread_vars.empty(), "a store that no thread does alone");
+    TW_RULE(!has_threads_ || in_bulk_ || !names_.thread_vars.empty(), "a store that no thread does alone");
+    TW_RULE(!in_bulk_ || buffer.scope == Scope::kStack, "a bulk copy into {}, which lies in no stack", buffer.name);
     TW_RULE(bool(stmt.value), "a store without a value");
     exprs_.check(stmt.value);
     const DataType place = buffer.type.with_lanes(lanes_of(stmt.indices));
@@ -227,6 +241,7 @@ class KernelVerifier {
   const StmtNode* current_ = nullptr;
   bool has_threads_ = false;   // somewhere in the kernel
   bool only_threads_ = false;  // the loop of threads at hand holds nothing but another one
+  bool in_bulk_ = false;
 };
 
 }  // namespace

@@ -24,6 +24,9 @@ class Emitter {
     Stmts body = nest(root, parallel);
     for (size_t i = parallel; i-- > 0;) body = attach_producers(root, i, std::move(body));
     for (size_t i = 0; i < parallel; ++i) kernel.tiles *= root.loops[i].extent;
+    if (kernel.tiles % root.cluster != 0)
+      throw UserError(fmt::format("parallel {}: {} tiles in clusters of {}", root.name(), kernel.tiles, root.cluster));
+    kernel.cluster = root.cluster;
     if (parallel == 1) {
       kernel.tile_var = root.loops[0].var;
     } else if (parallel > 1) {

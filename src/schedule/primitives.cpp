@@ -121,6 +121,7 @@ void apply_parallel(State& state, const Primitive& p) {
     }
     l.parallel = true;
   }
+  if (!p.factors.empty()) stage.cluster = p.factors[0];
 }
 
 // All lanes share one statement: no second vector, no buffer of a producer inside, no tuple that lanes build in turn.
@@ -250,9 +251,24 @@ void apply_compute_at(State& state, const Primitive& p) {
   add_guards(state, stage, limits);
 }
 
+// The loops from `first` on become part of one instruction.
+void mark_inner(Stage& stage, const std::string& first, loop::ForKind kind) {
+  for (size_t i = stage.loop_index(first); i < stage.loops.size(); ++i) {
+    Loop& l = stage.loops[i];
+    if (l.kind != loop::ForKind::kSerial)
+      throw UserError(fmt::format("loop {} of {} is marked twice", l.name, stage.name()));
+    l.kind = kind;
+  }
+}
+
 void apply_tensorize(State& state, const Primitive& p) {
   Stage& stage = state.stage(p.stage);
   stage.loop_index(p.loops.at(0));
+  if (p.option == "bulk") {
+    if (stage.is_root() || stage.scope != loop::Scope::kStack || stage.compute.is_reduction())
+      throw UserError(fmt::format("tensorize bulk: stage {} copies nothing into a stack buffer", p.stage));
+    return mark_inner(stage, p.loops[0], loop::ForKind::kBulk);
+  }
   if (p.option != "fma_tile" && p.option != "mma")
     throw UserError(fmt::format("tensorize: unknown body '{}'", p.option));
   const te::Compute& c = stage.compute;
@@ -264,12 +280,7 @@ void apply_tensorize(State& state, const Primitive& p) {
     stage.tensorized = p.option;
     return;
   }
-  for (size_t i = stage.loop_index(p.loops[0]); i < stage.loops.size(); ++i) {
-    Loop& l = stage.loops[i];
-    if (l.kind != loop::ForKind::kSerial)
-      throw UserError(fmt::format("loop {} of {} is marked twice", l.name, p.stage));
-    l.kind = loop::ForKind::kMatrix;
-  }
+  mark_inner(stage, p.loops[0], loop::ForKind::kMatrix);
 }
 
 // How many loops and factors a primitive takes.
@@ -287,8 +298,9 @@ Form form_of(PrimitiveKind kind) {
       return {1, 1, 1, kAny};
     case PrimitiveKind::kReorder:
     case PrimitiveKind::kFuse:
-    case PrimitiveKind::kParallel:
       return {1, kAny, 0, 0};
+    case PrimitiveKind::kParallel:
+      return {1, kAny, 0, 1};
     case PrimitiveKind::kVectorize:
     case PrimitiveKind::kUnroll:
     case PrimitiveKind::kThreads:

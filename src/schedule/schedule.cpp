@@ -87,8 +87,10 @@ Schedule& Schedule::unroll(const std::string& stage, const std::string& loop) {
 Schedule& Schedule::threads(const std::string& stage, const std::string& loop) {
   return add({PrimitiveKind::kThreads, stage, {loop}, {}, ""});
 }
-Schedule& Schedule::parallel(const std::string& stage, std::vector<std::string> loops) {
-  return add({PrimitiveKind::kParallel, stage, std::move(loops), {}, ""});
+Schedule& Schedule::parallel(const std::string& stage, std::vector<std::string> loops, int64_t cluster) {
+  std::vector<int64_t> factors;
+  if (cluster > 1) factors.push_back(cluster);
+  return add({PrimitiveKind::kParallel, stage, std::move(loops), std::move(factors), ""});
 }
 Schedule& Schedule::inline_stage(const std::string& stage) { return add({PrimitiveKind::kInline, stage, {}, {}, ""}); }
 Schedule& Schedule::compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,

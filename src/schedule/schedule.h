@@ -21,6 +21,7 @@ enum class PrimitiveKind : uint8_t {
   kUnroll,      // loops [l]
   kThreads,     // loops [l]: its turns are the threads of a tile; of a sum, they combine their terms
   kParallel,    // loops: the leading loops of a root stage; their points are the kernel's tiles
+                // factors [cluster]: so many neighbours of them run at the same time
   kInline,      // the stage's body replaces its reads
   kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there;
                 // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
@@ -32,6 +33,7 @@ enum class PrimitiveKind : uint8_t {
                 // many iterations less one ahead
   kTensorize,   // loops [l], option body name, factors its parameters: the nest from l inwards becomes that body
                 // "mma": one matrix instruction of a warp or of four, on targets with threads
+                // "bulk": a box of a tensor that the copy engine brings into a stack buffer
   kPrefetch,  // loops [l, consumer, m], factors [ahead, count, step], option a tensor that the stage, attached in loop
               // m of `consumer`, reads: each iteration of l loads `count` lines into the second cache, `step` elements
               // apart, beginning `ahead` elements after the place where m and l began; without m, where l began
@@ -62,7 +64,7 @@ class Schedule {
   Schedule& vectorize(const std::string& stage, const std::string& loop);
   Schedule& unroll(const std::string& stage, const std::string& loop);
   Schedule& threads(const std::string& stage, const std::string& loop);
-  Schedule& parallel(const std::string& stage, std::vector<std::string> loops);
+  Schedule& parallel(const std::string& stage, std::vector<std::string> loops, int64_t cluster = 1);
   Schedule& inline_stage(const std::string& stage);
   Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
                        loop::Scope scope, int64_t pad = 0);

@@ -50,7 +50,8 @@ struct Stage {
   std::string consumer;                // compute_at: stage and loop; empty for a root
   std::string at_loop;
   loop::Scope scope = loop::Scope::kParam;
-  Region region;  // compute_at only
+  Region region;        // compute_at only
+  int64_t cluster = 1;  // tiles of a root that run at the same time
   bool has_loop_primitives = false;
   std::string tensorized;  // body name, empty when none
   std::vector<Prefetch> prefetches;

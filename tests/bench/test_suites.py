@@ -31,6 +31,10 @@ SMALL = [
     {"name": "sum", "op": "reduce", "kind": "ReduceSum", "shape": [2, 3, 4], "axes": [-1]},
     {"name": "mean", "op": "reduce", "kind": "ReduceMean", "shape": [2, 3, 4], "axes": [1, 2]},
     {"name": "softmax", "op": "reduce", "kind": "Softmax", "shape": [2, 3, 4], "axes": [-1]},
+    {"name": "transpose", "op": "transpose", "shape": [2, 3, 4], "perm": [2, 0, 1]},
+    {"name": "gather", "op": "gather", "shape": [5, 3], "count": 7},
+    {"name": "concat", "op": "concat", "shapes": [[2, 3, 4], [2, 1, 4]], "axis": 1},
+    {"name": "resize", "op": "resize", "kind": "linear", "shape": [1, 2, 3, 4], "scales": [2.0, 1.5]},
     {"name": "norm", "op": "reduce", "kind": "LayerNormalization", "shape": [2, 3, 4], "axes": [-1]}]
 
 

@@ -92,7 +92,8 @@ class TunerTest : public ::testing::Test {
     return result;
   }
 
-  TuneContext context() { return {target_.info, group_, 2, tune::Warmth::kWarm, {}}; }
+  Cubins cubins_;
+  TuneContext context() { return {target_.info, group_, {2, cubins_}, tune::Warmth::kWarm, {}}; }
 
   fs::path folder_;
   targets::Target target_ = targets::find_target("cpu");

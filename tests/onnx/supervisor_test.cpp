@@ -12,6 +12,10 @@ Outcome behave(const Case& test) {
   if (test.name == "leave") _exit(3);
   while (test.name == "wait") pause();
   for (volatile int i = 0; test.name == "spin"; i = i + 1) continue;
+  static int cases_before = 0;
+  if (test.name == "count") return {Verdict::kPassed, std::to_string(cases_before)};
+  ++cases_before;
+  if (test.name == "break") return {Verdict::kBroken, "an internal error"};
   if (test.name == "refuse") return {Verdict::kRefused, "Conv is not supported"};
   return {Verdict::kPassed, std::string(100'000, 'x'), true};
 }
@@ -58,6 +62,13 @@ TEST(Supervisor, CrashesAndHangsBreakTheirOwnCaseOnly) {
     EXPECT_NE(outcomes[7].reason.find("not done"), std::string::npos) << outcomes[7].reason;
     EXPECT_NE(outcomes[4].reason.find("status 3"), std::string::npos) << outcomes[4].reason;
   }
+}
+
+TEST(Supervisor, WhatABrokenCaseLeavesBehindIsNobodyElses) {
+  const std::vector<Outcome> outcomes = supervise({"pass", "refuse", "count", "break", "count"}, 1);
+  EXPECT_EQ(outcomes[2].reason, "2");
+  EXPECT_EQ(outcomes[3].verdict, Verdict::kBroken);
+  EXPECT_EQ(outcomes[4].reason, "0");
 }
 
 }  // namespace

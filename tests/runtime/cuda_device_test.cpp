@@ -47,8 +47,10 @@ test::TestArtefact scale_model(int64_t n) {
   test::FakeParams params{nullptr, nullptr, nullptr, n};
   std::vector<uint8_t> block(sizeof(params));
   std::memcpy(block.data(), &params, sizeof(params));
-  entry.cuda_steps = {{0, {4, 3, 2}, {64, 2, 1}, 0, block, {{0, 0, 0}, {8, 3, 0}, {16, 1, 0}}, "first"},
-                      {0, {7, 1, 1}, {32, 1, 1}, 100'000, block, {{0, 1, 0}, {8, 3, 4}, {16, 2, 0}}, "second"}};
+  const std::vector<int64_t> arguments = {0, 8, 16, 24};
+  entry.cuda_steps = {
+      {0, {4, 3, 2}, {64, 2, 1}, 0, block, arguments, {{0, 0, 0}, {8, 3, 0}, {16, 1, 0}}, {}, false, "first"},
+      {0, {7, 1, 1}, {32, 1, 1}, 100'000, block, arguments, {{0, 1, 0}, {8, 3, 4}, {16, 2, 0}}, {}, true, "second"}};
   manifest.entries = {entry};
   return artefact;
 }
@@ -169,8 +171,33 @@ TEST_F(CudaDevice, ARunIsOneLaunchOfAGraphMadeOnce) {
   }
   EXPECT_EQ(fake.calls.substr(fake.calls.size() - 3), "igo");
   EXPECT_EQ(fake.instantiations, 1);
+  EXPECT_EQ(fake.edges, 1);
+  EXPECT_EQ(fake.overlapping_edges, 1) << "the second step waits for the first one itself";
   EXPECT_EQ(fake.node_updates, 0) << "host tensors lie at the same addresses in every run";
   EXPECT_EQ(fake.launches, 0);
+}
+
+TEST_F(CudaDevice, DescribedTensorsFollowTheirAddresses) {
+  test::TestArtefact made = scale_model(256);
+  format::CudaStep& step = made.manifest.entries[0].cuda_steps[0];
+  step.tensor_maps = {{static_cast<int64_t>(step.params.size()), 0, DataType::kF32, {8, 32}, {4, 32}}};
+  step.arguments.push_back(static_cast<int64_t>(step.params.size()));
+  step.params.resize(step.params.size() + format::TensorMap::kBytes);
+  const auto model = load(made);
+  const auto context = model->create_context({});
+  test::Vector<float> x(256, 2.0f), z(256, 4.0f), y(256);
+  const DLTensor inputs[] = {on_gpu(x), on_gpu(z)}, output = on_gpu(y);
+  for (const DLTensor& input : inputs) {
+    context->run(0, &input, &output);
+    const test::FakeMap& map = fake.maps.back();
+    EXPECT_EQ(map.address, input.data);
+    EXPECT_EQ(map.shape, (std::vector<uint64_t>{32, 8}));
+    EXPECT_EQ(map.strides, (std::vector<uint64_t>{128}));
+    EXPECT_EQ(map.box, (std::vector<uint32_t>{32, 4}));
+    EXPECT_EQ(map.type, cuda::kTensorBytes4);
+    EXPECT_EQ(map.swizzle, cuda::kSwizzle128);
+  }
+  EXPECT_EQ(y.data[255], 60.0f);
 }
 
 TEST_F(CudaDevice, OtherAddressesUpdateTheNodesThatUseThem) {

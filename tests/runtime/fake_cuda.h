@@ -5,10 +5,19 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "runtime/device/cuda/driver.h"
 
 namespace tw::test {
+
+/// A tensor that was described for bulk copies; extents innermost first.
+struct FakeMap {
+  int type, swizzle;
+  void* address;
+  std::vector<uint64_t> shape, strides;
+  std::vector<uint32_t> box;
+};
 
 /// What the driver was asked for, and what it is to answer; its functions have no state argument, so it is global.
 struct FakeGpu {
@@ -18,9 +27,11 @@ struct FakeGpu {
   int launches = 0;        // of kernels by themselves
   int graph_launches = 0;  // of whole graphs
   int kernels_run = 0;     // in both ways
+  int edges = 0, overlapping_edges = 0;
   int instantiations = 0, node_updates = 0, copies = 0;
   std::string calls;  // a letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel)
   int max_shared = 0;
+  std::vector<FakeMap> maps;
   unsigned grid[3] = {}, block[3] = {}, shared = 0;  // of the kernel that ran last
   runtime::cuda::Result init_result = 0, instantiate_result = 0, update_result = 0, launch_result = 0;
   int devices = 1;

@@ -27,10 +27,20 @@ Manifest cuda_manifest() {
   entry.name = "only";
   entry.inputs = {{"x", format::DataType::kF16, {2, 3}}};
   entry.outputs = {{"y", format::DataType::kBF16, {}}};
-  entry.arena_bytes = 256;
-  entry.buffers = {{format::Place::kInput, 0, 0, 12, "x"}, {format::Place::kOutput, 0, 0, 2, "y"}};
-  entry.cuda_steps = {
-      {0, {1, 2, 3}, {32, 4, 1}, 1024, std::vector<uint8_t>(24, 0xa5), {{0, 0, 4}, {16, 1, 0}}, "gemm"}};
+  entry.arena_bytes = 16384;
+  entry.buffers = {{format::Place::kInput, 0, 0, 12, "x"},
+                   {format::Place::kOutput, 0, 0, 2, "y"},
+                   {format::Place::kArena, 0, 0, 16384, ""}};
+  entry.cuda_steps = {{0,
+                       {1, 2, 3},
+                       {32, 4, 1},
+                       1024,
+                       std::vector<uint8_t>(152, 0xa5),
+                       {0, 8, 16, 24},
+                       {{0, 0, 4}, {16, 1, 0}},
+                       {{24, 2, format::DataType::kF16, {128, 64}, {64, 64}}},
+                       true,
+                       "gemm"}};
   manifest.entries = {entry};
   return manifest;
 }
@@ -108,13 +118,13 @@ TEST(Manifest, OtherSpellingsAreRefused) {
       "",
       "[]",
       std::string(5'000'000, '['),
-      replaced("\"arena_bytes\":256", "\"arena_bytes\":2.56e2"),
-      replaced("\"arena_bytes\":256", "\"arena_bytes\": 256"),
-      replaced("\"arena_bytes\":256", "\"arena_bytes\":256,\"arena_bytes\":256"),
-      replaced("\"arena_bytes\":256", "\"arena_bytes\":-0"),
-      replaced("\"arena_bytes\":256", "\"arena_bytes\":18446744073709551615"),
-      replaced("\"arena_bytes\":256", "\"arena_bytes\":9223372036854775807"),
-      replaced("\"arena_bytes\":256", "\"arena_bytes\":99999999999999999999999"),
+      replaced("\"arena_bytes\":16384", "\"arena_bytes\":2.56e2"),
+      replaced("\"arena_bytes\":16384", "\"arena_bytes\": 16384"),
+      replaced("\"arena_bytes\":16384", "\"arena_bytes\":16384,\"arena_bytes\":16384"),
+      replaced("\"arena_bytes\":16384", "\"arena_bytes\":-0"),
+      replaced("\"arena_bytes\":16384", "\"arena_bytes\":18446744073709551615"),
+      replaced("\"arena_bytes\":16384", "\"arena_bytes\":9223372036854775807"),
+      replaced("\"arena_bytes\":16384", "\"arena_bytes\":99999999999999999999999"),
       replaced("\"gemm\"", "\"ge\\u006dm\""),
       replaced("\"gemm\"", "\"ge\\u0000\""),
       replaced("a5a5", "A5a5"),
@@ -277,10 +287,20 @@ TEST(Manifest, HostileCudaNumbersAreRefused) {
            }},
           {"shared memory", [](Manifest& m) { m.entries[0].cuda_steps[0].shared_bytes = kHuge; }},
           {"parameters", [](Manifest& m) { m.entries[0].cuda_steps[0].params.resize(40000); }},
-          {"relocation end", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = 17; }},
+          {"relocation end", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = 145; }},
           {"relocation offset", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = kMax; }},
-          {"relocation buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].buffer = 2; }},
+          {"relocation buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].buffer = 3; }},
           {"relocation addend", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].addend = 13; }},
+          {"argument", [](Manifest& m) { m.entries[0].cuda_steps[0].arguments[3] = 152; }},
+          {"map end", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].offset = 25; }},
+          {"map buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].buffer = 3; }},
+          {"map of more than the buffer",
+           [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = 129; }},
+          {"map extent", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = kMax; }},
+          {"map line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[1] = 63; }},
+          {"map box line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[1] = 32; }},
+          {"map box", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[0] = 257; }},
+          {"map rank", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box.push_back(64); }},
           {"cpu step", [](Manifest& m) { m.entries[0].cpu_steps.emplace_back(); }},
       });
 }

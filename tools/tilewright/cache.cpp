@@ -1,4 +1,4 @@
-// tilewright cache status|prune|path: artefacts of earlier compilations.
+// tilewright cache status|prune|path: artefacts and GPU kernels of earlier compilations.
 #include <charconv>
 #include <cmath>
 
@@ -34,12 +34,13 @@ int status(const GlobalOptions& global) {
   if (global.json) {
     print_json("tilewright.cache.v1", {{"folder", status.folder},
                                        {"entries", status.entries},
+                                       {"kernels", status.kernels},
                                        {"bytes", status.bytes},
                                        {"max_bytes", status.max_bytes}});
     return kOk;
   }
-  say(global, fmt::format("{}: {} artefacts, {:.1f} MB of at most {:.0f} MB", status.folder, status.entries,
-                          status.bytes / 1e6, status.max_bytes / 1e6));
+  say(global, fmt::format("{}: {} artefacts and {} GPU kernels, {:.1f} MB of at most {:.0f} MB", status.folder,
+                          status.entries, status.kernels, status.bytes / 1e6, status.max_bytes / 1e6));
   return kOk;
 }
 
@@ -50,7 +51,7 @@ int prune(const GlobalOptions& global, const std::string& size) {
     print_json("tilewright.cache.v1", {{"removed", removed}});
     return kOk;
   }
-  say(global, fmt::format("removed {} artefacts", removed));
+  say(global, fmt::format("removed {} artefacts and kernels", removed));
   return kOk;
 }
 
@@ -68,7 +69,7 @@ int path(const GlobalOptions& global) {
 void add_cache(Application& application) {
   CLI::App* verb = application.app.add_subcommand(
       "cache",
-      "Example: tilewright cache status\n\nArtefacts of earlier compilations ($TILEWRIGHT_CACHE_DIR or "
+      "Example: tilewright cache status\n\nArtefacts and GPU kernels of earlier compilations ($TILEWRIGHT_CACHE_DIR or "
       "$XDG_CACHE_HOME/tilewright).");
   verb->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, std::function<int()> run) {
@@ -81,7 +82,8 @@ void add_cache(Application& application) {
   add("path", "Example: tilewright cache path\n\nWhere it is.", [&application] { return path(application.global); });
   auto size = std::make_shared<std::string>("0");
   add("prune",
-      "Example: tilewright cache prune --max-size 2G\n\nRemoves artefacts, the one unused for longest first, until the "
+      "Example: tilewright cache prune --max-size 2G\n\nRemoves artefacts and kernels, the one unused for longest "
+      "first, until the "
       "rest is at most as large as\n--max-size; without it, all of them.",
       [&application, size] { return prune(application.global, *size); })
       ->add_option("--max-size", *size, "What may stay, for example 500M or 2G (default: nothing)");

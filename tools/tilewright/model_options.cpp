@@ -107,7 +107,8 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
                  "Measure so many schedules drawn at random, too, for each group that has a model (default: 0)");
   app.add_option("--explore-seed", o.explore_seed, "Where drawing starts: another seed, other schedules");
   app.add_option("--db", o.database, "Tuning database (default: $TILEWRIGHT_DB or a file of the user's state folder)");
-  app.add_flag("--no-cache", o.no_cache, "Compile, even if the cache has the artefact, and do not keep it there");
+  app.add_flag("--no-cache", o.no_cache,
+               "Compile, even if the cache has the artefact or its GPU kernels, and keep nothing there");
 }
 
 namespace {
@@ -177,6 +178,15 @@ class Combinations {
 
 }  // namespace
 
+namespace {
+
+// This very program, as a worker.
+std::vector<std::string> worker_command(const std::string& job) {
+  return {std::filesystem::read_symlink("/proc/self/exe").string(), "worker", job};
+}
+
+}  // namespace
+
 driver::CompileOptions to_compile_options(const ModelOptions& o) {
   driver::CompileOptions out;
   out.target = o.target;
@@ -192,6 +202,9 @@ driver::CompileOptions to_compile_options(const ModelOptions& o) {
   }
   out.dump_directory = o.dump;
   out.stop_after = o.stop_after;
+  out.cubins.worker = worker_command("cubins");
+  out.cubins.folder = o.no_cache ? "" : artefact_cache_folder();
+  out.cubins.notice = [](const std::string& notice) { fmt::print(stderr, "tilewright: note: {}\n", notice); };
   return out;
 }
 
@@ -231,7 +244,7 @@ driver::CompileOptions to_compile_options(const ModelOptions& o, Progress& progr
     throw UsageError("--explore and --measure-all measure: they do not go with --no-measure");
   if (o.no_measure) return out;
   watch_interrupts();
-  out.tuning.worker = {std::filesystem::read_symlink("/proc/self/exe").string(), "worker"};
+  out.tuning.worker = worker_command("measure");
   out.tuning.database = tuning_database(o.database);
   out.tuning.threads = o.measure_threads;
   if (o.measure_all) {
@@ -241,7 +254,7 @@ driver::CompileOptions to_compile_options(const ModelOptions& o, Progress& progr
   out.tuning.explore = {o.explore, o.explore_seed};
   out.tuning.interrupted = interrupted;
   out.tuning.event = [&progress](const driver::TuneEvent& event) { progress.measured(event); };
-  out.tuning.notice = notices(progress);
+  out.tuning.notice = out.cubins.notice = notices(progress);
   return out;
 }
 

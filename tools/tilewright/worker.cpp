@@ -1,4 +1,4 @@
-// tilewright worker: runs candidates for a compiler that started it. Not for people.
+// tilewright worker: runs candidates, or compiles GPU kernels, for a compiler that started it. Not for people.
 #include "driver/worker.h"
 
 #include "tilewright/command.h"
@@ -6,11 +6,13 @@
 namespace tw::cli {
 
 void add_worker(Application& application) {
-  CLI::App* verb = application.app.add_subcommand("worker", "Measures candidates for a compiler that starts it.");
+  CLI::App* verb = application.app.add_subcommand("worker", "Works for a compiler that starts it.");
   verb->group("");  // not in the help
-  verb->callback([&application] {
-    application.run = [] {
-      driver::serve_compiler();
+  auto job = std::make_shared<std::string>("measure");
+  verb->add_option("JOB", *job)->check(CLI::IsMember({"measure", "cubins"}));
+  verb->callback([&application, job] {
+    application.run = [job] {
+      driver::serve_compiler(*job == "cubins" ? driver::WorkerJob::kCubins : driver::WorkerJob::kMeasure);
       return static_cast<int>(kOk);
     };
   });

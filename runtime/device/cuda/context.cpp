@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/device/cuda/tensor_map.h"
 #include "runtime/format/error.h"
 
 namespace tw::runtime::cuda {
@@ -96,6 +97,8 @@ CudaContext::Program CudaContext::make_program(const format::Entry& entry) {
       program.may_fail |= buffer.place == Place::kError;
       touches_tensors |= is_tensor(buffer);
     }
+    for (const format::TensorMap& map : step.tensor_maps)
+      touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(map.buffer)]);
     if (touches_tensors) program.touching_tensors.push_back(program.launches.size());
     program.launches.push_back(std::move(launch));
   }
@@ -109,6 +112,10 @@ bool CudaContext::relocate(const format::Entry& entry, Launch& launch) {
   for (const format::Relocation& relocation : launch.step->relocations) {
     const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
     changed |= patch(launch.params, relocation, address(buffer));
+  }
+  for (const format::TensorMap& map : launch.step->tensor_maps) {
+    const DevicePtr tensor = address(entry.buffers[static_cast<size_t>(map.buffer)]);
+    changed |= encode_map(driver_, map, tensor, launch.params);
   }
   return changed;
 }

@@ -59,8 +59,10 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuEventElapsedTime", driver.event_elapsed_ms);
   resolve(library, "cuEventDestroy_v2", driver.event_destroy);
   resolve(library, "cuLaunchKernel", driver.launch);
+  resolve(library, "cuTensorMapEncodeTiled", driver.tensor_map_encode);
   resolve(library, "cuGraphCreate", driver.graph_create);
   resolve(library, "cuGraphAddKernelNode_v2", driver.graph_add_kernel);
+  resolve(library, "cuGraphAddDependencies_v2", driver.graph_add_edges);
   resolve(library, "cuGraphInstantiateWithFlags", driver.graph_instantiate);
   resolve(library, "cuGraphExecKernelNodeSetParams_v2", driver.graph_set_kernel);
   resolve(library, "cuGraphLaunch", driver.graph_launch);

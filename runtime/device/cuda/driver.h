@@ -29,22 +29,33 @@ inline constexpr int kAttributeMinor = 76;
 inline constexpr int kFunctionMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 inline constexpr unsigned kStreamDefault = 0;        // ordered after work in the legacy default stream
 inline constexpr unsigned kEventDefault = 0;
-// Keys of cuLaunchKernel's `extra` array; macros that stand for pointers in cuda.h.
-inline constexpr uintptr_t kParamEnd = 0, kParamBufferPointer = 1, kParamBufferSize = 2;
 
 /// CUDA_KERNEL_NODE_PARAMS_v2: one kernel launch. The driver copies all that the pointers lead to.
 struct KernelNodeParams {
   FunctionHandle function;
   unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z;
   unsigned shared_bytes;
-  void** params;        // null: the parameter block comes in `extra`
-  void** extra;         // pairs of a key and a value, ended by kParamEnd
+  void** params;        // of each argument
+  void** extra;         // null: another form of them
   void* kernel;         // read only where `function` is null
   ContextHandle owner;  // ignored: that of `function`
 };
 static_assert(sizeof(KernelNodeParams) == 72, "the layout of cuda.h");
 
-/// Entry points; the symbol in the library is named beside each. The newest are those of CUDA 12.0.
+// Arguments of cuTensorMapEncodeTiled: CU_TENSOR_MAP_DATA_TYPE_UINT8 and _UINT16 (bits are copied as they are),
+// _SWIZZLE_128B, _L2_PROMOTION_L2_256B.
+inline constexpr int kTensorBytes1 = 0, kTensorBytes2 = 1, kTensorBytes4 = 2, kTensorBytes8 = 4;
+inline constexpr int kSwizzle128 = 3, kPromotion256 = 3;
+
+/// CUgraphEdgeData: what of the node before an edge waits for.
+struct EdgeData {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+/// The node behind starts when all blocks of the one before have allowed it, and waits itself for its end
+/// (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC).
+inline constexpr EdgeData kOverlapping = {1, 0, 1, {}};
+
+/// Entry points; the symbol in the library is named beside each. The newest are those of CUDA 12.3.
 struct Driver {
   Result (*init)(unsigned flags);                                            // cuInit
   Result (*get_error_string)(Result error, const char** text);               // cuGetErrorString
@@ -78,10 +89,16 @@ struct Driver {
   // Signature fixed by cuLaunchKernel.
   Result (*launch)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle stream, void** params,
-                   void** extra);                              // cuLaunchKernel
+                   void** extra);  // cuLaunchKernel
+  // cuTensorMapEncodeTiled; extents innermost first, strides in bytes of all dims but the innermost.
+  Result (*tensor_map_encode)(void* map, int type, uint32_t rank, void* address, const uint64_t* shape,
+                              const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+                              int interleave, int swizzle, int promotion, int fill);
   Result (*graph_create)(GraphHandle* graph, unsigned flags);  // cuGraphCreate
   Result (*graph_add_kernel)(GraphNodeHandle* node, GraphHandle graph, const GraphNodeHandle* after, size_t after_count,
                              const KernelNodeParams* params);  // cuGraphAddKernelNode_v2
+  Result (*graph_add_edges)(GraphHandle graph, const GraphNodeHandle* from, const GraphNodeHandle* to,
+                            const EdgeData* edges, size_t count);  // cuGraphAddDependencies_v2
   Result (*graph_instantiate)(GraphExecHandle* exec, GraphHandle graph,
                               unsigned long long flags);  // cuGraphInstantiateWithFlags
   Result (*graph_set_kernel)(GraphExecHandle exec, GraphNodeHandle node,

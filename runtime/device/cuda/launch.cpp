@@ -8,24 +8,22 @@ namespace {
 /// The driver's form of a launch, which must outlive it.
 class NodeParams {
  public:
-  explicit NodeParams(Launch& launch) : bytes_(launch.params.size()) {
+  explicit NodeParams(Launch& launch) {
     const auto number = [](int64_t value) { return static_cast<unsigned>(value); };
     const format::CudaStep& step = *launch.step;
-    extra_[1] = launch.params.data();
+    for (const int64_t offset : step.arguments) arguments_.push_back(launch.params.data() + offset);
     raw_.function = launch.function;
     raw_.grid_x = number(step.grid[0]), raw_.grid_y = number(step.grid[1]), raw_.grid_z = number(step.grid[2]);
     raw_.block_x = number(step.block[0]), raw_.block_y = number(step.block[1]), raw_.block_z = number(step.block[2]);
     raw_.shared_bytes = number(step.shared_bytes);
-    raw_.extra = extra_;
+    raw_.params = arguments_.data();
   }
   NodeParams(const NodeParams&) = delete;
   NodeParams& operator=(const NodeParams&) = delete;
   const KernelNodeParams& raw() const { return raw_; }
 
  private:
-  size_t bytes_;
-  void* extra_[5] = {reinterpret_cast<void*>(kParamBufferPointer), nullptr, reinterpret_cast<void*>(kParamBufferSize),
-                     &bytes_, reinterpret_cast<void*>(kParamEnd)};
+  std::vector<void*> arguments_;
   KernelNodeParams raw_{};
 };
 
@@ -58,9 +56,10 @@ void LaunchGraph::add_nodes(std::span<Launch> launches) {
   for (Launch& launch : launches) {
     const NodeParams params(launch);
     GraphNodeHandle node = nullptr;
-    const GraphNodeHandle* before = nodes_.empty() ? nullptr : &nodes_.back();
-    check_step(gpu_.driver, gpu_.driver.graph_add_kernel(&node, graph_, before, nodes_.empty() ? 0 : 1, &params.raw()),
-               launch);
+    check_step(gpu_.driver, gpu_.driver.graph_add_kernel(&node, graph_, nullptr, 0, &params.raw()), launch);
+    const EdgeData edge = launch.step->overlaps ? kOverlapping : EdgeData{};
+    if (!nodes_.empty())
+      check_step(gpu_.driver, gpu_.driver.graph_add_edges(graph_, &nodes_.back(), &node, &edge, 1), launch);
     nodes_.push_back(node);
   }
 }

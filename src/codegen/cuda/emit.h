@@ -7,10 +7,17 @@
 
 namespace tw::codegen {
 
+/// What a bulk copy must know of a tensor: the driver makes a CUtensorMap of it when it has an address.
+struct CudaTensorMap {
+  size_t param;  // the tensor, of the kernel's buffers
+  Shape box;     // that one copy moves; its lines, 128 bytes long, are swizzled
+};
+
 struct CudaKernel {
-  std::string name;          // of the __global__ function; its parameters are the kernel's buffers in order
-  int64_t threads = 1;       // of a block: whole warps, or one thread where the kernel has no thread loops
+  std::string name;     // of the __global__ function; its parameters are the kernel's buffers in order, then `maps`
+  int64_t threads = 1;  // of a block: whole warps, or one thread where the kernel has no thread loops
   int64_t shared_bytes = 0;  // of a block, dynamic
+  std::vector<CudaTensorMap> maps;
 };
 
 struct CudaSource {

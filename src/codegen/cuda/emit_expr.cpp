@@ -125,11 +125,13 @@ class Writer {
       case Op::kExtract:
         return Writer(names_, fmt::format("{}", e->value)).write(e.arg(0), use);
       case Op::kFma:
+        TW_CHECK(!e.type().is_half(), "a fused sum of products of {} was not expanded", to_string(e.type()));
         return fmt::format("fma{}({}, {}, {})", suffix(e), write(e.arg(0), use), write(e.arg(1), use),
                            write(e.arg(2), use));
       case Op::kCall:
         TW_CHECK(e->name == "sqrt", "function {} was not expanded", e->name);
-        return fmt::format("{}({})", suffix(e)[0] == 'f' ? "__fsqrt_rn" : "__dsqrt_rn", write(e.arg(0), use));
+        return rounded(e, fmt::format("__{}sqrt_rn({})", e.type().element() == DataType::f64() ? "d" : "f",
+                                      number(e.arg(0), write(e.arg(0), use))));
       case Op::kFloorDiv:
       case Op::kFloorMod:
         return division(e, use);
@@ -146,9 +148,9 @@ class Writer {
         break;
     }
     const std::string a = number(e.arg(0), write(e.arg(0), use));
-    const std::string value = e->args.size() == 1 ? unary(e, a) : binary(e, a, number(e.arg(1), write(e.arg(1), use)));
-    const DataType type = e.type().element();
-    return type.is_half() ? fmt::format("tw_f32_to_{}({})", to_string(type), value) : value;
+    const std::string b = e->args.size() == 1 ? "" : number(e.arg(1), write(e.arg(1), use));
+    if (use == Use::kData && leaves_range(e)) return wrapping(e, a, b);
+    return rounded(e, b.empty() ? unary(e, a) : binary(e, a, b));
   }
 
   std::string element(const std::string& buffer, const std::vector<Expr>& indices) const {
@@ -220,6 +222,11 @@ class Writer {
     return type.is_half() ? fmt::format("tw_{}_to_f32({})", to_string(type), text) : text;
   }
 
+  static std::string rounded(const Expr& e, const std::string& text) {
+    const DataType type = e.type().element();
+    return type.is_half() ? fmt::format("tw_f32_to_{}({})", to_string(type), text) : text;
+  }
+
   std::string lane_of(const std::string& name, const Expr& e) const {
     return e.type().is_vector() ? fmt::format("{}.v[{}]", name, lane()) : name;
   }
@@ -272,6 +279,10 @@ class Writer {
   }
 
   static const char* suffix(const Expr& e) { return e.type().element() == DataType::f32() ? "f" : ""; }
+  // Whether an integer operation may leave the range of its type, or of C++'s promoted one.
+  static bool leaves_range(const Expr& e);
+  // Such an operation, modulo the range: C++ leaves signed overflow undefined and computes narrow integers as int.
+  static std::string wrapping(const Expr& e, const std::string& a, const std::string& b);
   std::string unary(const Expr& e, const std::string& x) const;
   static std::string cast(const Expr& e, const std::string& x);
   static std::string binary(const Expr& e, const std::string& a, const std::string& b);
@@ -301,20 +312,60 @@ std::string Writer::cast(const Expr& e, const std::string& x) {
                      highest);
 }
 
+bool Writer::leaves_range(const Expr& e) {
+  const DataType type = e.type().element();
+  if (type.is_float() || type.is_bool()) return false;
+  switch (e.op()) {
+    case Op::kAdd:
+    case Op::kSub:
+    case Op::kMul:
+    case Op::kShiftLeft:
+    case Op::kNeg:
+    case Op::kAbs:
+    case Op::kNot:
+      return true;
+    default:
+      return e.op() == Op::kDiv && type.bits() < 32;
+  }
+}
+
+std::string Writer::wrapping(const Expr& e, const std::string& a, const std::string& b) {
+  const DataType type = e.type().element();
+  const std::string wide = type.bits() == 64 ? "(unsigned long long)" : "(unsigned)";
+  const auto back = [&](const std::string& text) { return fmt::format("({})({})", cuda_type(type), text); };
+  switch (e.op()) {
+    case Op::kAdd:
+      return back(fmt::format("{0}{1} + {0}{2}", wide, a, b));
+    case Op::kSub:
+      return back(fmt::format("{0}{1} - {0}{2}", wide, a, b));
+    case Op::kMul:
+      return back(fmt::format("{0}{1} * {0}{2}", wide, a, b));
+    case Op::kShiftLeft:
+      return back(fmt::format("{}{} << {}", wide, a, b));
+    case Op::kNeg:
+      return back(fmt::format("0 - {}{}", wide, a));
+    case Op::kAbs:
+      return back(fmt::format("{0} < 0 ? 0 - {1}{0} : {1}{0}", a, wide));
+    case Op::kNot:
+      return back(fmt::format("~{}{}", wide, a));
+    default:
+      return back(fmt::format("{} / {}", a, b));
+  }
+}
+
 std::string infix(const char* op, const std::string& a, const std::string& b) {
   return fmt::format("({} {} {})", a, op, b);
 }
 
 std::string Writer::unary(const Expr& e, const std::string& x) const {
-  const bool is_float = e.type().is_float();
   const char* suffix = Writer::suffix(e);
   switch (e.op()) {
     case Op::kNeg:
       return fmt::format("(-{})", x);
     case Op::kNot:
-      return e.type().element().is_bool() ? fmt::format("(!{})", x) : fmt::format("(~{})", x);
+      return fmt::format("(!{})", x);
     case Op::kAbs:
-      return is_float ? fmt::format("fabs{}({})", suffix, x) : fmt::format("({0} < 0 ? -{0} : {0})", x);
+      return fmt::format("fabs{}({})", suffix, x);
     case Op::kFloor:
       return fmt::format("floor{}({})", suffix, x);
     case Op::kCeil:

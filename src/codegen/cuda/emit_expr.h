@@ -1,6 +1,7 @@
 // Expressions as CUDA C++ text. Private to src/codegen/cuda.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -21,8 +22,9 @@ struct CudaNames {
   std::map<std::string, Array> buffers;
   std::map<std::string, std::string> variables;                // vectors: tw_vec
   std::unordered_map<const ExprNode*, std::string> evaluated;  // nodes whose value a variable of the text holds
-  Analyzer ranges;                                             // of loop variables and lets
-  bool narrow = false;                                         // whether index arithmetic fits 32 bits
+  std::set<std::string> performed;  // texts of elements that were loaded before, whose addresses are therefore valid
+  Analyzer ranges;                  // of loop variables and lets
+  bool narrow = false;              // whether index arithmetic fits 32 bits
 };
 
 /// The number of an element: C++ of what varies (empty: nothing) and a constant, added apart. Sums of products are sums
@@ -44,6 +46,11 @@ std::string cuda_variable_type(const Expr& e, const CudaNames& names);
 std::string cuda_expr(const Expr& e, const CudaNames& names, const std::string& lane = "");
 /// C++ of a scalar whole number or condition where its type does not matter: indices are int where they fit.
 std::string cuda_index(const Expr& e, const CudaNames& names);
+/// Long parts of `e` that occur in it more than once and may be evaluated before it, each after its own parts. The text
+/// of an expression whose parts have no variables can be exponentially longer than the expression.
+std::vector<Expr> shared_parts(const Expr& e, const CudaNames& names);
+/// Adds the loads that evaluating `e` performs to names.performed.
+void add_performed(const Expr& e, CudaNames& names);
 /// C++ of the element that an access addresses: "p0[...]".
 std::string cuda_element(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names,
                          const std::string& lane = "");

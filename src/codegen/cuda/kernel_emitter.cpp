@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/bulk.h"
 #include "core/model_units.h"
 #include "support/error.h"
 #include "support/math.h"
@@ -20,6 +21,7 @@ CudaKernel KernelEmitter::run() {
   TW_CHECK(threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, threads);
   if (threads > 0) out_.threads = ceil_div(threads, kWarpThreads) * kWarpThreads;
   has_threads_ = threads > 0;
+  if (!bulk_nests(kernel_.body).empty()) out_.threads += kWarpThreads;  // one of them has copies made
   for (const Stmt& step : group_steps(kernel_.body)) {
     loop::visit_exprs({step}, [&](const Expr& whole) {
       visit(whole, [&](const Expr& e) {
@@ -28,6 +30,7 @@ CudaKernel KernelEmitter::run() {
     });
   }
   declare_params();
+  line("tw_begin();");
   names_.narrow = fits_narrow();
   if (!kernel_.tile_var.empty()) {
     names_.variables[kernel_.tile_var] = "tile";
@@ -37,6 +40,8 @@ CudaKernel KernelEmitter::run() {
   // From the first of a warp's threads: the compiler sees that it is the same for all of them.
   if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", kGroupThreads);
   statements(kernel_.body, Then::kEnd);
+  // No tile ends while others of its cluster may write to its memory.
+  if (kernel_.cluster > 1) line("tw_cluster_wait();");
   return out_;
 }
 
@@ -47,10 +52,12 @@ std::string KernelEmitter::text() const {
     const bool written = std::ranges::find(kernel_.written, p.name) != kernel_.written.end();
     params.push_back(fmt::format("{}{}* __restrict__ p{}", written ? "" : "const ", cuda_type(p.type), i));
   }
+  for (size_t m = 0; m < out_.maps.size(); ++m) params.push_back(fmt::format("const __grid_constant__ tw_map m{}", m));
   const std::string shared =
       out_.shared_bytes > 0 ? "  extern __shared__ __align__(1024) unsigned char tw_shared[];\n" : "";
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n{}{}}}\n", out_.threads, out_.name,
-                     fmt::join(params, ", "), shared, text_);
+  const std::string cluster = kernel_.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", kernel_.cluster) : "";
+  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) {}({}) {{\n{}{}}}\n", cluster, out_.threads,
+                     out_.name, fmt::join(params, ", "), shared, text_);
 }
 
 void KernelEmitter::declare_params() {
@@ -113,10 +120,14 @@ void KernelEmitter::let(const Stmt& s, Then then) {
     const std::string value = is_index(s->value) ? cuda_index(s->value, names_) : cuda_expr(s->value, names_);
     line("const {} {} = {};", cuda_variable_type(s->value, names_), name, value);
     if (s->value.type() == DataType::i64()) bind_range(s);
+    if (is_index(s->value)) lets_[s->var] = substitute(s->value, lets_);
   }
   names_.evaluated.clear();
   names_.variables[s->var] = name;
+  const std::set<std::string> performed = names_.performed;
+  add_performed(s->value, names_);
   statements(s->body, then);
+  names_.performed = performed;
 }
 
 void KernelEmitter::bind_range(const Stmt& s) {

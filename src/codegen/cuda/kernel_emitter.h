@@ -44,9 +44,26 @@ class KernelEmitter {
 
   // ---- What the threads of a block do together (kernel_threads.cpp).
   void threads(const Stmt& s, Then then);
+
+  // ---- Pipelined loops (kernel_pipeline.cpp).
+  // The buffers of one, in shared memory as often as it has stages.
+  struct Ring {
+    Stmt loop;
+    std::vector<loop::Buffer> buffers;
+    std::vector<std::string> memory;  // of each of them
+    std::string turn;                 // the text's name for the loop's variable
+  };
+  void pipelined(const Stmt& s, Then then);
   // Iteration i uses what an earlier turn has begun to fill for it; meanwhile the buffers of the last iteration whose
   // instructions are done are filled for a later one.
-  void pipelined(const Stmt& s, Then then);
+  void filled_by_threads(const Ring& ring, const loop::PipelineParts& parts, const std::set<std::string>& sums);
+  void filled_by_engine(const Ring& ring, const loop::PipelineParts& parts, const std::set<std::string>& sums);
+  void fetch(const loop::PipelineParts& parts, const std::string& barrier);
+  // Whether the tiles of each cluster have the same indices.
+  bool is_alike(const std::vector<Expr>& indices) const;
+  void use(const loop::PipelineParts& parts);
+  // Names the copy of each buffer that belongs to the turn at hand.
+  void name_copies(const Ring& ring);
 
   // Asynchronous instructions of warp groups; `sums` are the buffers they change.
   static std::set<std::string> sums_of_groups(const std::vector<Stmt>& stmts);
@@ -103,11 +120,15 @@ class KernelEmitter {
   };
   static MaybeLoad maybe_load(const Expr& e);
   void vector_store(const Stmt& s);
-  // Evaluates before the statement what one lane's text cannot: whole vectors in memory, reductions over lanes.
+  // Evaluates before the statement what one lane's text cannot: whole vectors in memory, reductions over lanes; and
+  // what would be written many times.
   // Operands that a select may not touch are left to it.
   void prepare(const Expr& e);
+  void prepare_loads(const Expr& e);
   void prepare_load(const Expr& e);
   void prepare_reduction(const Expr& e);
+  // A variable for the value of an expression.
+  void bind(const Expr& e);
   // C++ of a op b for two values that have names.
   static std::string combined(Op op, DataType type, const std::string& a, const std::string& b);
   void branch(const Stmt& s, Then then);
@@ -115,9 +136,11 @@ class KernelEmitter {
   const loop::Kernel& kernel_;
   CudaKernel out_;
   CudaNames names_;
+  std::set<const ExprNode*> prepared_;
   std::string text_;
   int64_t shared_ = 0;  // bytes in use
   bool has_threads_ = false;
+  VarMap lets_;                         // indices by their names, in terms of tiles and loops
   const ThreadGroup* group_ = nullptr;  // at hand
   std::set<std::string> swizzled_;      // buffers that matrix instructions of warp groups read
   bool in_pipeline_ = false;            // in what a pipelined loop does with its buffers

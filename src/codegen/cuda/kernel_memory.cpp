@@ -144,14 +144,31 @@ void KernelEmitter::vector_store(const Stmt& s) {
 }
 
 void KernelEmitter::prepare(const Expr& e) {
-  if (names_.evaluated.contains(&*e)) return;
+  prepared_.clear();
+  prepare_loads(e);
+  for (const Expr& shared : shared_parts(e, names_)) bind(shared);
+}
+
+void KernelEmitter::prepare_loads(const Expr& e) {
+  if (names_.evaluated.contains(&*e) || !prepared_.insert(&*e).second) return;
   if (e.op() == Op::kSelect) {
-    prepare(e.arg(0));
+    prepare_loads(e.arg(0));
     return prepare_load(e);
   }
-  for (const Expr& arg : e->args) prepare(arg);
+  for (const Expr& arg : e->args) prepare_loads(arg);
   if (e.op() == Op::kLoad) return prepare_load(e);
   if (is_lane_reduction(e.op())) prepare_reduction(e);
+}
+
+void KernelEmitter::bind(const Expr& e) {
+  const std::string name = fresh(), type = cuda_type(e.type());
+  if (e.type().is_vector()) {
+    line("{} {};", type, name);
+    lanes(e.type().lanes(), fmt::format("{}.v[l] = {};", name, cuda_expr(e, names_, "l")));
+  } else {
+    line("const {} {} = {};", type, name, cuda_expr(e, names_));
+  }
+  names_.evaluated[&*e] = name;
 }
 
 void KernelEmitter::prepare_load(const Expr& e) {

@@ -1,4 +1,4 @@
-// What the threads of a block do together: loops of threads, pipelines, matrix instructions.
+// What the threads of a block do together: loops of threads, matrix instructions.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -51,56 +51,6 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
   --depth_;
   line("}}");
   if (then == Then::kMore) line("__syncthreads();");
-}
-
-void KernelEmitter::pipelined(const Stmt& s, Then then) {
-  const loop::PipelineParts parts = loop::pipeline_parts(*s);
-  const std::set<std::string> sums = sums_of_groups(parts.use);
-  // Instructions of one iteration run on while the next one begins: its buffers are still in use.
-  const int64_t before = shared_, ahead = s->stages - (sums.empty() ? 1 : 2);
-  TW_CHECK(sums.empty() || ahead > 0, "kernel {}: loop {} needs 3 stages", kernel_.name, s->var);
-  const std::string turn = fresh(), i = fresh();
-  std::vector<std::string> memory;
-  for (const loop::Buffer& b : parts.buffers) memory.push_back(share(b, s->stages));
-  line("for (int {0} = -{1}; {0} < {2}; ++{0}) {{", turn, ahead, s->extent);
-  ++depth_;
-  line("if ({} >= 0) {{", turn);
-  line("  tw_copies_done<{}>();", std::max<int64_t>(0, ahead - 1));
-  line("  __syncthreads();");
-  line("}}");
-  const auto iteration = [&](const std::string& condition, const std::string& number, const auto& body) {
-    line("if ({}) {{", condition);
-    ++depth_;
-    line("const int {} = {};", i, number);
-    names_.variables[s->var] = i;
-    names_.ranges.bind(s->var, 0, s->extent);
-    for (size_t b = 0; b < parts.buffers.size(); ++b) {
-      const std::string name = fresh(), type = cuda_type(parts.buffers[b].type);
-      line("{}* const {} = {} + {} % {} * {};", type, name, memory[b], i, s->stages, stride_of(parts.buffers[b]));
-      names_.buffers[parts.buffers[b].name] = {name, parts.buffers[b].shape, {}, false, is_swizzled(parts.buffers[b])};
-    }
-    body();
-    --depth_;
-    line("}}");
-  };
-  iteration(fmt::format("{} < {}", turn, s->extent - ahead), fmt::format("{} + {}", turn, ahead), [&] {
-    fills_ahead_ = true;
-    for (const Stmt& part : parts.fill) statement(part, Then::kEnd);
-    fills_ahead_ = false;
-  });
-  line("tw_copies_begun();");
-  iteration(turn + " >= 0", turn, [&] {
-    in_pipeline_ = true;
-    statements(parts.use, Then::kEnd);
-    in_pipeline_ = false;
-    if (!sums.empty()) line("tw_matrix_done<1>();");
-  });
-  if (ahead == 0) line("__syncthreads();");
-  --depth_;
-  line("}}");
-  end_groups(sums);
-  if (then == Then::kMore) line("__syncthreads();");
-  shared_ = before;
 }
 
 std::set<std::string> KernelEmitter::sums_of_groups(const std::vector<Stmt>& stmts) {

@@ -1,6 +1,7 @@
 #include "codegen/cuda/nvrtc.h"
 
 #include <dlfcn.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cstdlib>
@@ -11,6 +12,7 @@ namespace {
 // The part of NVRTC's C interface that is used; its functions return 0 on success.
 using Program = void*;
 struct Nvrtc {
+  int (*version)(int* major, int* minor) = nullptr;
   int (*create)(Program*, const char* source, const char* name, int headers, const char* const*,
                 const char* const*) = nullptr;
   int (*compile)(Program, int options, const char* const*) = nullptr;
@@ -43,10 +45,10 @@ Result<Nvrtc> load_nvrtc() {
   if (library == nullptr) return declined("NVRTC (libnvrtc.so) is not installed; set TW_NVRTC to its path");
   Nvrtc api;
   const bool complete =
-      find(library, "nvrtcCreateProgram", api.create) && find(library, "nvrtcCompileProgram", api.compile) &&
-      find(library, "nvrtcGetProgramLogSize", api.log_size) && find(library, "nvrtcGetProgramLog", api.log) &&
-      find(library, "nvrtcGetCUBINSize", api.cubin_size) && find(library, "nvrtcGetCUBIN", api.cubin) &&
-      find(library, "nvrtcDestroyProgram", api.destroy);
+      find(library, "nvrtcVersion", api.version) && find(library, "nvrtcCreateProgram", api.create) &&
+      find(library, "nvrtcCompileProgram", api.compile) && find(library, "nvrtcGetProgramLogSize", api.log_size) &&
+      find(library, "nvrtcGetProgramLog", api.log) && find(library, "nvrtcGetCUBINSize", api.cubin_size) &&
+      find(library, "nvrtcGetCUBIN", api.cubin) && find(library, "nvrtcDestroyProgram", api.destroy);
   if (!complete) return declined("the NVRTC found here is too old: it gives no cubins");
   return api;
 }
@@ -64,6 +66,15 @@ std::string read_log(const Nvrtc& api, Program program) {
   return log;
 }
 
+const Nvrtc& require_nvrtc() {
+  if (!nvrtc().ok()) throw Unsupported(fmt::format("CUDA code generation: {}", nvrtc().reason()));
+  return *nvrtc();
+}
+
+std::array<std::string, 3> options_for(const std::string& architecture) {
+  return {"--gpu-architecture=" + architecture, "--fmad=false", "--std=c++17"};
+}
+
 }  // namespace
 
 Result<bool> nvrtc_available() {
@@ -71,13 +82,18 @@ Result<bool> nvrtc_available() {
   return Reason{nvrtc().reason()};
 }
 
+std::string describe_compilation(const std::string& architecture) {
+  int major = 0, minor = 0;
+  require_nvrtc().version(&major, &minor);
+  return fmt::format("NVRTC {}.{} {}", major, minor, fmt::join(options_for(architecture), " "));
+}
+
 std::vector<std::byte> compile_cubin(const std::string& source, const std::string& architecture) {
-  if (!nvrtc().ok()) throw Unsupported(fmt::format("CUDA code generation: {}", nvrtc().reason()));
-  const Nvrtc& api = *nvrtc();
+  const Nvrtc& api = require_nvrtc();
   Program program = nullptr;
   TW_CHECK(api.create(&program, source.c_str(), "tilewright.cu", 0, nullptr, nullptr) == 0, "nvrtcCreateProgram");
-  const std::string arch = "--gpu-architecture=" + architecture;
-  const std::array<const char*, 3> options = {arch.c_str(), "--fmad=false", "--std=c++17"};
+  const auto texts = options_for(architecture);
+  const std::array<const char*, 3> options = {texts[0].c_str(), texts[1].c_str(), texts[2].c_str()};
   const int status = api.compile(program, static_cast<int>(options.size()), options.data());
   const std::string log = read_log(api, program);
   std::vector<std::byte> cubin;

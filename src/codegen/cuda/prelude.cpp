@@ -1,4 +1,6 @@
 // The device functions that emitted text calls. Those that a kernel does not call leave nothing in its code.
+#include <fmt/format.h>
+
 #include "codegen/cuda/emit_expr.h"
 
 namespace tw::codegen {
@@ -29,6 +31,17 @@ __device__ inline unsigned short tw_f32_to_f16(float x) {
 __device__ inline float tw_bf16_to_f32(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
 __device__ inline unsigned short tw_f32_to_bf16(float x) {
   unsigned short y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y;
+}
+)";
+
+// Kernels may start before the last one ends: each lets the next one start, and waits for what the last one has stored
+// (PTX ISA, "griddepcontrol").
+constexpr std::string_view kBegin = R"(
+__device__ inline void tw_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+#endif
 }
 )";
 
@@ -108,11 +121,71 @@ __device__ inline void tw_copies_begun() { asm volatile("cp.async.commit_group;"
 template <int N> __device__ inline void tw_copies_done() { asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory"); }
 )";
 
+// Copies by the copy engine, and the barriers that tell of them (PTX ISA, "mbarrier", "cp.async.bulk.tensor").
+constexpr std::string_view kBulk = R"(
+struct alignas(64) tw_map { unsigned char bytes[128]; };
+__device__ inline unsigned tw_shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+// One thread sets up N pairs of them: a copy arrives at `full` once, each user at `empty`.
+template <int N> __device__ inline void tw_barriers(unsigned long long* full, unsigned long long* empty, int users) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(tw_shared_address(full + i)) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(tw_shared_address(empty + i)), "r"(users) : "memory");
+  }
+  asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+}
+// Waits for the end of the phase of this parity.
+__device__ inline void tw_barrier_wait(unsigned long long* barrier, unsigned parity) {
+  asm volatile(
+      "{ .reg .pred done; WAIT: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra WAIT; }"
+      : : "r"(tw_shared_address(barrier)), "r"(parity) : "memory");
+}
+// At the barrier of tile `rank` of a cluster of C.
+template <int C> __device__ inline void tw_barrier_arrive(unsigned long long* barrier, unsigned rank) {
+  const unsigned at = tw_shared_address(barrier);
+  if constexpr (C == 1) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(at) : "memory");
+  else asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" : : "r"(at), "r"(rank) : "memory");
+}
+__device__ inline void tw_cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" : : : "memory"); }
+__device__ inline void tw_cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" : : : "memory"); }
+__device__ inline int tw_cluster_rank() {
+  int rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ inline void tw_barrier_expect(unsigned long long* barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(tw_shared_address(barrier)), "r"(bytes) : "memory");
+}
+)";
+
+// The box of a tensor of `rank` dims that begins at these indices, the innermost first, on its way to the shared memory
+// of all C tiles of a cluster, at the same place in each.
+std::string fetch_function(int rank) {
+  std::string params, places, values;
+  for (int d = 0; d < rank; ++d) {
+    params += fmt::format(", int i{}", d);
+    places += fmt::format("{}%{}", d == 0 ? "" : ", ", 3 + d);
+    values += fmt::format(", \"r\"(i{})", d);
+  }
+  const std::string copy =
+      fmt::format("cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", rank);
+  const std::string operands =
+      fmt::format(": : \"r\"(tw_shared_address(to)), \"l\"(map), \"r\"(tw_shared_address(barrier)){}", values);
+  return fmt::format(
+      "template <int C> __device__ inline void tw_fetch(const tw_map* map, void* to, unsigned long long* barrier{}) "
+      "{{\n"
+      "  if constexpr (C == 1) asm volatile(\"{} [%0], [%1, {{{}}}], [%2];\" {} : \"memory\");\n"
+      "  else asm volatile(\"{}.multicast::cluster [%0], [%1, {{{}}}], [%2], %{};\" {}, \"h\"((short)((1 << C) - 1)) : "
+      "\"memory\");\n}}\n",
+      params, copy, places, operands, copy, places, 3 + rank, operands);
+}
+
 }  // namespace
 
 std::string cuda_prelude() {
   std::string text;
-  for (const std::string_view part : {kArithmetic, kVectors, kMatrices, kAsynchronous}) text += part;
+  for (const std::string_view part : {kArithmetic, kBegin, kVectors, kMatrices, kAsynchronous, kBulk}) text += part;
+  for (int rank = 2; rank <= 4; ++rank) text += fetch_function(rank);
   return text;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/target_features.h"
 #include "expr/affine.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
@@ -58,7 +59,10 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
   for (size_t i = 0; i < sum.axes.size(); ++i) {
     const bool in_a = schedule::uses_axis(match->a, sum.axes[i].name);
     const bool in_b = schedule::uses_axis(match->b, sum.axes[i].name);
-    (in_a && in_b ? p.batch : in_b ? p.columns : p.rows).push_back(i);
+    const bool of_both = in_a && in_b;
+    (of_both ? p.batch : in_b ? p.columns : p.rows).push_back(i);
+    if (!of_both && match->condition && uses_var(match->condition, sum.axes[i].name))
+      return declined("which products {} sums depends on its rows or columns", sum.name());
   }
   if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
   if (extent_at(sum, p.rows) < kLeastLines || extent_at(sum, p.columns) < kLeastLines)
@@ -118,13 +122,18 @@ class BlockContraction {
     inline_epilogue();
     s().compute_at(acc(), p_.output, cut_output(), loop::Scope::kRegister);
     const std::string loop = cut_sums();
-    for (const bool left : {true, false}) attach_operand(left, loop);
+    for (const bool left : {true, false}) tile_.boxes ? attach_box(left, loop) : attach_operand(left, loop);
     s().pipeline(acc(), loop, tile_.stages);
-    out_.trace = {fmt::format("tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}",
-                              line_extent(true), line_extent(false), tile_.threads(), tile_.steps, tile_.stages,
-                              tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
-                              : by_matrix()                              ? ", by matrix instructions"
-                                                                         : "")};
+    out_.trace = {
+        fmt::format("tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}",
+                    line_extent(true), line_extent(false), tile_.threads(), tile_.steps, tile_.stages,
+                    tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
+                    : by_matrix()                              ? ", by matrix instructions"
+                                                               : "",
+                    tile_.boxes ? ", brought by the copy engine" : "",
+                    tile_.row_cluster > 1      ? ", pairs of tiles sharing columns"
+                    : tile_.column_cluster > 1 ? ", pairs of tiles sharing rows"
+                                               : "")};
   }
 
  private:
@@ -185,7 +194,9 @@ class BlockContraction {
     if (!batch.empty()) tiles.push_back(fused(y.name(), batch));
     const Cut row = split(y.name(), fused(y.name(), rows), tile_.rows);
     const Cut column = split(y.name(), fused(y.name(), columns), tile_.columns);
-    tiles.insert(tiles.end(), {row.tile, column.tile});
+    // Neighbours of a cluster share the columns or the rows.
+    const bool columns_first = tile_.row_cluster > 1;
+    tiles.insert(tiles.end(), {columns_first ? column.tile : row.tile, columns_first ? row.tile : column.tile});
     order = tiles;
     add_threads(row, column, order);
     for (const Cut* cut : {&row, &column}) {
@@ -193,7 +204,7 @@ class BlockContraction {
         if (part != Part::kThreads) order.push_back(loop);
       }
     }
-    s().reorder(y.name(), order).parallel(y.name(), tiles);
+    s().reorder(y.name(), order).parallel(y.name(), tiles, tile_.row_cluster * tile_.column_cluster);
     for (const Cut* cut : {&row, &column}) {
       for (const auto& [loop, part] : cut->factors) {
         const bool vector = part == Part::kVector || part == Part::kMatrixVector;
@@ -202,7 +213,7 @@ class BlockContraction {
                                : s().unroll(y.name(), loop);
       }
     }
-    return column.tile;
+    return tiles.back();
   }
 
   Cut split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors) {
@@ -288,6 +299,11 @@ class BlockContraction {
     return along > steps ? Access{false, along} : Access{true, std::max<int64_t>(1, steps)};
   }
 
+  void attach_box(bool left, const std::string& loop) {
+    s().compute_at(operand(left), acc(), loop, loop::Scope::kStack, 0);
+    s().tensorize(operand(left), axis(first_), "bulk", {});
+  }
+
   // An operand's block of steps, copied by all threads into the memory that they share.
   void attach_operand(bool left, const std::string& loop) {
     const std::string stage = operand(left);
@@ -323,7 +339,25 @@ class BlockContraction {
   Construction& out_;
 };
 
-BlockProblem problem_of(const Product& p, const te::Compute& sum) {
+// Whether the copy engine can bring an operand's blocks of steps: boxes of a tensor whose lines are aligned, and more
+// than one of them.
+bool goes_in_boxes(const te::Program& program, const Product& p, bool left) {
+  constexpr int64_t kLineAlignment = 16, kLineBytes = 128;
+  constexpr size_t kLeastRank = 2, kMostRank = 4;
+  const Expr& read = left ? p.match.a : p.match.b;
+  const size_t rank = read->args.size();
+  const bool is_tensor = std::ranges::find(program.inputs, read->name, &te::Tensor::name) != program.inputs.end();
+  if (!is_tensor || rank < kLeastRank || rank > kMostRank || p.steps.size() != 1) return false;
+  if (p.batch.size() > 1 || (left ? p.rows : p.columns).size() != 1) return false;
+  const te::Axis& step = p.steps[0];
+  const int64_t bytes = step.extent * read.type().bytes();
+  const bool steps_last = read->args.back().is_var() && read->args.back()->name == step.name;
+  return steps_last && bytes % kLineAlignment == 0 && bytes > kLineBytes &&
+         std::ranges::all_of(read->args, [](const Expr& index) { return index.is_var(); });
+}
+
+BlockProblem problem_of(const te::Program& program, const Product& p, const te::Compute& sum,
+                        const TargetInfo& target) {
   BlockProblem problem;
   problem.batch = extent_at(sum, p.batch);
   problem.rows = extent_at(sum, p.rows);
@@ -332,6 +366,7 @@ BlockProblem problem_of(const Product& p, const te::Compute& sum) {
   problem.bytes = p.match.a.type().bytes();
   problem.is_half =
       p.match.a.type().is_half() && p.match.a.type() == p.match.b.type() && sum.outputs[0].type == DataType::f32();
+  problem.boxes = has_feature(target, "tma") && goes_in_boxes(program, p, true) && goes_in_boxes(program, p, false);
   return problem;
 }
 
@@ -356,7 +391,7 @@ Result<Candidates> construct_block_contraction(const GroupTask& task, const Targ
     TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
   }
   const te::Compute& sum = *program.find_compute(name);
-  const BlockProblem problem = problem_of(*product, sum);
+  const BlockProblem problem = problem_of(program, *product, sum, target);
   Candidates candidates;
   for (const BlockTile& tile : block_tiles(problem, target)) {
     Construction candidate = base;

@@ -14,11 +14,12 @@ namespace {
 constexpr double kGroupProducts = 2048;   // of 16-bit floats by matrix instructions of warp groups
 constexpr double kMatrixProducts = 1024;  // by those of warps
 constexpr double kProducts = 128;         // of f32 by threads
-constexpr double kLoadBytes = 32;         // from the second cache, its share of it
+constexpr double kLoadBytes = 48;         // from the second cache, its share of it (measured on an H100)
 constexpr double kSharedBytes = 128;      // from the memory that threads share
 constexpr double kTileCycles = 2000;      // entering and leaving a tile
 constexpr double kExposed = 0.25;         // share of the shorter times that does not hide behind the longest one
 
+constexpr size_t kMostTiles = 12;      // of a problem
 constexpr int64_t kVectorColumns = 4;  // f32 of one access
 
 // Matrix tiles: warps of rows and columns, instructions (16 x 8) of a warp's rows and columns.
@@ -71,6 +72,25 @@ BlockTile tile_of(const GroupTile& g) {
   tile.columns = {{g.columns / 8, Part::kMatrix}, {4, Part::kThreads}, {2, Part::kMatrixVector}};
   tile.multiplier = Multiplier::kWarpGroup;
   return tile;
+}
+
+// The tiles of `g`: alone, and where the copy engine brings operands also in pairs that share one of them.
+void add_tiles(const GroupTile& g, const BlockProblem& problem, std::vector<BlockTile>& tiles) {
+  BlockTile tile = tile_of(g);
+  tile.boxes = problem.boxes;
+  tiles.push_back(tile);
+  if (!problem.boxes) return;
+  const auto pairs = [](int64_t extent, const std::vector<Factor>& factors) {
+    return ceil_div(extent, BlockTile::extent(factors)) % 2 == 0;
+  };
+  if (pairs(problem.rows, tile.rows)) {
+    tiles.push_back(tile);
+    tiles.back().row_cluster = 2;
+  }
+  if (pairs(problem.columns, tile.columns)) {
+    tiles.push_back(tile);
+    tiles.back().column_cluster = 2;
+  }
 }
 
 BlockTile tile_of(const ThreadTile& t) {
@@ -144,7 +164,8 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const int64_t tiles = p.batch * ceil_div(p.rows, rows) * ceil_div(p.columns, columns);
   const auto steps = static_cast<double>(ceil_div(p.steps, tile.steps) * tile.steps);
   const double products = static_cast<double>(rows * columns) / products_a_cycle(tile.multiplier);
-  const double loads = static_cast<double>((rows + columns) * p.bytes) / kLoadBytes;
+  const double loads =
+      static_cast<double>((rows / tile.column_cluster + columns / tile.row_cluster) * p.bytes) / kLoadBytes;
   const double shared = shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
   const double a_step = longest + kExposed * (products + loads + shared - longest);
@@ -155,7 +176,7 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
   std::vector<BlockTile> tiles;
   if (problem.is_half) {
     if (has_feature(target, "wgmma")) {
-      for (const GroupTile& g : kGroupTiles) tiles.push_back(tile_of(g));
+      for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, tiles);
     }
     for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w));
   } else {
@@ -166,6 +187,7 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
     tile.stages = stages_of(tile, problem, target);
   }
   std::ranges::stable_sort(tiles, {}, [&](const BlockTile& t) { return predicted_cycles(t, problem, target); });
+  if (tiles.size() > kMostTiles) tiles.resize(kMostTiles);
   return tiles;
 }
 

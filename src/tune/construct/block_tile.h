@@ -32,6 +32,9 @@ struct BlockTile {
   int64_t steps = 16;  // of the sum between two loads of operands
   int64_t stages = 1;  // blocks of steps under way at once
   Multiplier multiplier = Multiplier::kThread;
+  bool boxes = false;          // the copy engine brings the operands
+  int64_t row_cluster = 1;     // tiles below each other that run at the same time and share their columns' operand
+  int64_t column_cluster = 1;  // tiles beside each other that share their rows' operand; one of the two is 1
 
   static int64_t extent(const std::vector<Factor>& factors);
   int64_t threads() const;
@@ -50,6 +53,7 @@ struct BlockProblem {
   int64_t steps = 1;
   int64_t bytes = 4;
   bool is_half = false;  // the operands are 16-bit floats, the sums f32
+  bool boxes = false;    // a block of steps of each operand is a box of a tensor that the copy engine can bring
 };
 
 /// The tiles for `problem`, best predicted first.

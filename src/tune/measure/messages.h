@@ -8,7 +8,7 @@
 #pragma once
 #include <optional>
 
-#include "tune/measure/frame.h"
+#include "support/frame.h"
 #include "tune/measure/measurer.h"
 
 namespace tw::tune {

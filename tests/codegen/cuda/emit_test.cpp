@@ -226,6 +226,31 @@ TEST(EmitCuda, LanesAreCombinedByHalves) {
   EXPECT_TRUE(holds(source.text, "p1[((tile * 1024) + v0)] = v2[0];"));
 }
 
+// Each step doubles the text of an expression that shares its operands.
+TEST(EmitCuda, WhatIsSharedIsWrittenOnce) {
+  loop::Program p = program("for i in 64 threads { Y[t, i] = X[t, i] }");
+  loop::Rewriter twice;
+  twice.expr = [](const Expr& e) {
+    if (e.op() != Op::kLoad) return e;
+    Expr sum = e;
+    for (int step = 0; step < 100; ++step) sum = sum * sum + float_imm(step);
+    return select(load("X", DataType::f32(), {Expr(0), Expr(0)}) < e, sum, e);
+  };
+  p.kernels[0].body = loop::rewrite(p.kernels[0].body, twice);
+  const CudaSource source = emitted(p);
+  EXPECT_LT(source.text.size(), 20'000u);
+}
+
+// C++ adds narrow integers as int, and leaves it open what signed ones become beyond their range.
+TEST(EmitCuda, IntegersWrap) {
+  const CudaSource narrow = emitted(program("for i in 64 threads { Y[t, i] = cast<i32>((X[t, i] + X[t, i])) }",
+                                            "(X: u8[2, 64] param, Y: i32[2, 64] param written)"));
+  EXPECT_TRUE(holds(narrow.text, "(unsigned char)((unsigned)p0[tile * 64 + v0] + (unsigned)p0[tile * 64 + v0])"));
+  const CudaSource wide = emitted(program("for i in 64 threads { Y[t, i] = (X[t, i] * X[t, i]) }",
+                                          "(X: i64[2, 64] param, Y: i64[2, 64] param written)"));
+  EXPECT_TRUE(holds(wide.text, "(long long)((unsigned long long)p0[tile * 64 + v0] * (unsigned long long)p0["));
+}
+
 TEST(EmitCuda, HalvesAreConvertedByTheDevice) {
   const CudaSource source = emitted(program("for i in 64 threads { Y[t, i] = cast<f16>((cast<f32>(X[t, i]) + 1:f32)) }",
                                             "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)"));

@@ -2,8 +2,11 @@
 // pass yet. The list may only shrink: a listed test that passes and an unlisted one that does not both fail the run,
 // and an internal error, a crash or a hang fails it in any case.
 //
-//   node_tests DATA_DIR [--backend reference|compiled] [--list FILE] [--report FILE] [--filter TEXT]
-//              [--write-list FILE] [--jobs N]
+//   node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--list FILE]
+//              [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N]
+//
+// --compile-only makes artefacts and runs none: it finds what a target's code generation lacks on machines without the
+// device. A backend that this machine cannot run ends with code 77 and says what is missing.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -12,24 +15,37 @@
 #include <set>
 
 #include "ops/list.h"
+#include "targets/registry.h"
 #include "tests/onnx/node_tests/supervisor.h"
 
 namespace tw::conformance {
 namespace {
 
+constexpr int kNotRun = 77;  // CTest's SKIP_RETURN_CODE
+
 struct Arguments {
   std::string data, backend = "reference", list, report, filter, write_list;
   std::string jobs = "1";
+  CompiledOptions compiled;
+  bool is_compiled() const { return backend == "compiled"; }
+  std::string backend_text() const {
+    return is_compiled()
+               ? fmt::format("{} ({}{})", backend, compiled.target, compiled.compile_only ? ", compiled only" : "")
+               : backend;
+  }
 };
 
 Arguments parse_arguments(int count, char** values) {
   Arguments result;
-  std::map<std::string, std::string*> options = {{"--backend", &result.backend}, {"--list", &result.list},
-                                                 {"--report", &result.report},   {"--filter", &result.filter},
-                                                 {"--jobs", &result.jobs},       {"--write-list", &result.write_list}};
+  std::map<std::string, std::string*> options = {
+      {"--backend", &result.backend},       {"--list", &result.list}, {"--report", &result.report},
+      {"--filter", &result.filter},         {"--jobs", &result.jobs}, {"--write-list", &result.write_list},
+      {"--target", &result.compiled.target}};
   for (int i = 1; i < count; ++i) {
     const auto it = options.find(values[i]);
-    if (it == options.end()) {
+    if (std::string_view(values[i]) == "--compile-only") {
+      result.compiled.compile_only = true;
+    } else if (it == options.end()) {
       result.data = values[i];
     } else if (++i < count) {
       *it->second = values[i];
@@ -39,11 +55,21 @@ Arguments parse_arguments(int count, char** values) {
 }
 
 // The operators and the backend live in the child that calls this.
-CaseRunner make_runner(const std::string& backend_name) {
+CaseRunner make_runner(const Arguments& arguments) {
   const auto ops = std::make_shared<const graph::OpTable>(ops::all_ops());
   const std::shared_ptr<Backend> backend =
-      backend_name == "compiled" ? make_compiled_backend() : make_reference_backend(*ops);
+      arguments.is_compiled() ? make_compiled_backend(arguments.compiled) : make_reference_backend(*ops);
   return [ops, backend](const Case& test) { return run_case(test, *backend, *ops); };
+}
+
+// Whether the backend can run here, asked by a child: no device is opened in the process that forks.
+Outcome probe(const Arguments& arguments) {
+  if (!arguments.is_compiled()) return {};
+  const auto ask = [&](const Case&) -> Outcome {
+    const Result<bool> available = compiled_backend_available(arguments.compiled);
+    return available.ok() ? Outcome{} : Outcome{Verdict::kRefused, available.reason()};
+  };
+  return run_supervised({{"probe", "", {}}}, [&] { return CaseRunner(ask); }, {}).front();
 }
 
 // Names at line starts; '#' begins a comment.
@@ -79,7 +105,7 @@ class Run {
     SupervisorOptions options;
     options.jobs = std::atoi(arguments_.jobs.c_str());
     const std::vector<Outcome> outcomes = run_supervised(
-        cases, [&] { return make_runner(arguments_.backend); }, options);
+        cases, [&] { return make_runner(arguments_); }, options);
     std::ofstream report(arguments_.report);
     std::ofstream list(arguments_.write_list);
     list << "# Conformance tests that do not pass yet. Lines may only be removed.\n";
@@ -101,7 +127,8 @@ class Run {
     counts_[test.name.substr(0, test.name.find('/'))].add(outcome);
     counts_["all"].add(outcome);
     const bool listed = listed_.count(test.name) != 0;
-    if (passed && listed) complain("{}: passes now; remove it from the list", test.name);
+    if (passed && listed && !arguments_.compiled.compile_only)
+      complain("{}: passes now; remove it from the list", test.name);
     if (!passed && !listed) complain("{}: {}", test.name, outcome.reason);
     if (outcome.verdict == Verdict::kBroken && listed) complain("{}: broken: {}", test.name, outcome.reason);
   }
@@ -114,7 +141,7 @@ class Run {
   int finish() const {
     for (const auto& [suite, c] : counts_) {
       fmt::print("{} on {}: {} of {} passed ({} with bound constants), {} refused, {} wrong, {} broken\n", suite,
-                 arguments_.backend, c.passed, c.total(), c.with_constants, c.refused, c.wrong, c.broken);
+                 arguments_.backend_text(), c.passed, c.total(), c.with_constants, c.refused, c.wrong, c.broken);
     }
     if (arguments_.list.empty() || complaints_ == 0) return counts_.empty() ? 1 : 0;
     fmt::print("{} tests disagree with {}\n", complaints_, arguments_.list);
@@ -131,12 +158,23 @@ class Run {
 }  // namespace tw::conformance
 
 int main(int count, char** values) {
-  const tw::conformance::Arguments arguments = tw::conformance::parse_arguments(count, values);
-  if (arguments.data.empty() || (arguments.backend != "reference" && arguments.backend != "compiled")) {
+  using namespace tw::conformance;
+  const Arguments arguments = parse_arguments(count, values);
+  if (arguments.data.empty() || (arguments.backend != "reference" && !arguments.is_compiled())) {
     fmt::print(
-        "usage: node_tests DATA_DIR [--backend reference|compiled] [--list FILE] [--report FILE] [--filter TEXT]\n"
-        "                  [--write-list FILE] [--jobs N]\n");
+        "usage: node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--list FILE]\n"
+        "                  [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N]\n");
     return 2;
   }
-  return tw::conformance::Run(arguments).execute();
+  try {
+    tw::targets::find_target(arguments.compiled.target);
+  } catch (const tw::UserError& error) {
+    fmt::print("--target: {}\n", error.what());
+    return 2;
+  }
+  const Outcome probed = probe(arguments);
+  if (probed.verdict == Verdict::kPassed) return Run(arguments).execute();
+  const bool missing = probed.verdict == Verdict::kRefused;
+  fmt::print("{} on {}: {}\n", missing ? "not run" : "broken", arguments.backend_text(), probed.reason);
+  return missing ? kNotRun : 1;
 }

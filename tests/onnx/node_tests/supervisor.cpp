@@ -168,7 +168,11 @@ class Supervisor {
     Outcome& outcome = outcomes_[child.current];
     if (read_all(child.fd, &reply, sizeof(reply))) {
       outcome = {reply.verdict, std::string(reply.reason_bytes, '\0'), reply.bound_constants, reply.milliseconds};
-      if (read_all(child.fd, outcome.reason.data(), outcome.reason.size())) return give_next(child);
+      if (read_all(child.fd, outcome.reason.data(), outcome.reason.size())) {
+        // What broke may have left its process unfit: a GPU context in which a kernel failed serves no other.
+        if (outcome.verdict == Verdict::kBroken) end(child);
+        return give_next(child);
+      }
     }
     fail(child, "");
   }

@@ -1,4 +1,5 @@
-// Runs cases in child processes, so that a crash or an endless loop is the outcome of its case and of no other one.
+// Runs cases in child processes, so that a crash, an endless loop or a failed GPU is the outcome of its case and of no
+// other one.
 #pragma once
 #include <chrono>
 #include <functional>

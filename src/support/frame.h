@@ -1,11 +1,11 @@
-// Messages between the compiler and a worker on a stream socket: length, checksum, payload. Whatever does not look like
-// a message of ours is garbage: the other side can no longer be trusted.
+// Messages between the compiler and a worker process on a stream socket: length, checksum, payload. Whatever does not
+// look like a message of ours is garbage: the other side can no longer be trusted.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace tw::tune {
+namespace tw {
 
 using Payload = std::vector<uint8_t>;
 
@@ -21,4 +21,4 @@ Delivery send_frame(int channel, const Payload& payload, double seconds);
 /// Receives one message into `payload`.
 Delivery receive_frame(int channel, Payload& payload, double seconds);
 
-}  // namespace tw::tune
+}  // namespace tw

@@ -1,4 +1,4 @@
-#include "tune/measure/frame.h"
+#include "support/frame.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,9 +9,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/format/hash.h"
+#include "support/hash.h"
 
-namespace tw::tune {
+namespace tw {
 namespace {
 
 constexpr uint64_t kMark = 0x31776d7372757461;  // any number that other output is unlikely to begin with
@@ -20,14 +20,15 @@ constexpr uint64_t kMaxBytes = uint64_t{1} << 32;
 struct Header {
   uint64_t mark;
   uint64_t bytes;
-  uint64_t checksum;
+  char checksum[16];
 };
 
-uint64_t checksum_of(const Payload& payload) {
-  const format::Hash hash = format::blake3({payload});
-  uint64_t word = 0;
-  std::memcpy(&word, hash.data(), sizeof(word));
-  return word;
+// The first digits of the content's hash: enough against accidents.
+Header header_of(const Payload& payload) {
+  Header header = {kMark, payload.size(), {}};
+  const std::string hash = content_hash(std::as_bytes(std::span(payload)));
+  std::memcpy(header.checksum, hash.data(), sizeof(header.checksum));
+  return header;
 }
 
 class Deadline {
@@ -91,7 +92,7 @@ Delivery receive_all(int channel, void* data, size_t size, const Deadline& deadl
 
 Delivery send_frame(int channel, const Payload& payload, double seconds) {
   const Deadline deadline(seconds);
-  const Header header = {kMark, payload.size(), checksum_of(payload)};
+  const Header header = header_of(payload);
   const Delivery sent = send_all(channel, &header, sizeof(header), deadline);
   return sent == Delivery::kDone ? send_all(channel, payload.data(), payload.size(), deadline) : sent;
 }
@@ -109,7 +110,9 @@ Delivery receive_frame(int channel, Payload& payload, double seconds) {
   payload.resize(header.bytes);
   const Delivery received = receive_all(channel, payload.data(), payload.size(), deadline);
   if (received != Delivery::kDone) return received;
-  return checksum_of(payload) == header.checksum ? Delivery::kDone : Delivery::kGarbage;
+  const Header wanted = header_of(payload);
+  const bool intact = std::memcmp(wanted.checksum, header.checksum, sizeof(header.checksum)) == 0;
+  return intact ? Delivery::kDone : Delivery::kGarbage;
 }
 
-}  // namespace tw::tune
+}  // namespace tw

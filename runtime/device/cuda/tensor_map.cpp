@@ -1,0 +1,41 @@
+#include "runtime/device/cuda/tensor_map.h"
+
+#include <array>
+#include <cstring>
+
+namespace tw::runtime::cuda {
+namespace {
+
+int tensor_type(format::DataType type) {
+  const int64_t bytes = bytes_of(type);
+  return bytes == 1 ? kTensorBytes1 : bytes == 2 ? kTensorBytes2 : bytes == 4 ? kTensorBytes4 : kTensorBytes8;
+}
+
+}  // namespace
+
+bool encode_map(const Driver& driver, const format::TensorMap& map, DevicePtr address, std::vector<uint8_t>& params) {
+  constexpr int kNoInterleave = 0, kZeros = 0;
+  const size_t rank = map.shape.size();
+  std::array<uint64_t, format::TensorMap::kMostRank> shape{}, strides{};
+  std::array<uint32_t, format::TensorMap::kMostRank> box{}, steps{};
+  auto stride = static_cast<uint64_t>(bytes_of(map.dtype));
+  for (size_t d = 0; d < rank; ++d) {
+    shape[d] = static_cast<uint64_t>(map.shape[rank - 1 - d]);
+    box[d] = static_cast<uint32_t>(map.box[rank - 1 - d]);
+    steps[d] = 1;
+    stride *= shape[d];
+    strides[d] = stride;  // of the dim around this one
+  }
+  constexpr size_t kAlignment = 64;
+  alignas(kAlignment) std::array<uint8_t, format::TensorMap::kBytes> bytes{};
+  driver.check(driver.tensor_map_encode(bytes.data(), tensor_type(map.dtype), static_cast<uint32_t>(rank),
+                                        reinterpret_cast<void*>(address), shape.data(), strides.data(), box.data(),
+                                        steps.data(), kNoInterleave, kSwizzle128, kPromotion256, kZeros),
+               "describe a tensor to the GPU");
+  uint8_t* place = params.data() + map.offset;
+  if (std::memcmp(place, bytes.data(), bytes.size()) == 0) return false;
+  std::memcpy(place, bytes.data(), bytes.size());
+  return true;
+}
+
+}  // namespace tw::runtime::cuda

@@ -1,0 +1,89 @@
+"""Small models of every family of operators, at shapes with and without tails: what a target's schedules must get right.
+
+Specifications as operators.py takes them. Sizes are chosen so that a GPU's tiles (up to 256 rows or columns, 64 steps)
+are full, cut off, and smaller than one; and so that the f64 reference takes well under a second.
+"""
+
+MATMULS = [(1, 1, 1), (1, 256, 128), (17, 9, 13), (64, 64, 64), (128, 256, 64), (130, 70, 40), (256, 128, 512),
+           (300, 200, 100), (33, 1000, 65)]  # m, n, k
+BATCHED = [([3, 17, 20], 9), ([2, 4, 64, 32], 64), ([12, 128, 64], 128), ([5, 1, 40], 33)]  # left operand, n
+# name, batch, cin, cout, sides, kernel and what differs
+CONVS = [
+    ("1x1", 2, 64, 128, [14, 14], [1, 1], {}),
+    ("1x1_odd", 1, 37, 29, [7, 9], [1, 1], {}),
+    ("1x1_stride", 2, 32, 64, [14, 14], [1, 1], {"stride": [2, 2], "pad": [0, 0]}),
+    ("3x3", 2, 64, 64, [14, 14], [3, 3], {}),
+    ("3x3_rgb", 2, 3, 32, [33, 31], [3, 3], {"stride": [2, 2]}),
+    ("3x3_odd", 3, 46, 18, [13, 11], [3, 3], {}),
+    ("3x3_no_pad", 1, 16, 24, [10, 10], [3, 3], {"pad": [0, 0]}),
+    ("3x3_bias_relu", 2, 32, 64, [15, 15], [3, 3], {"bias": True, "activation": "Relu"}),
+    ("7x7_stride", 1, 3, 64, [56, 56], [7, 7], {"stride": [2, 2]}),
+    ("1x7", 1, 24, 32, [12, 17], [1, 7], {}),
+    ("dilated", 1, 16, 32, [20, 20], [3, 3], {"dilation": [2, 2], "pad": [2, 2]}),
+    ("groups", 2, 64, 64, [14, 14], [3, 3], {"group": 4}),
+    ("groups_odd", 1, 30, 20, [9, 9], [3, 3], {"group": 5}),
+    ("depthwise", 2, 96, 96, [14, 14], [3, 3], {"group": 96}),
+    ("depthwise_stride", 1, 33, 33, [15, 15], [5, 5], {"group": 33, "stride": [2, 2]}),
+    ("transposed", 1, 32, 16, [9, 9], [4, 4], {"transposed": True, "stride": [2, 2], "pad": [1, 1]}),
+    ("1d", 2, 20, 40, [50], [3], {}),
+    ("3d", 1, 16, 24, [6, 9, 9], [3, 3, 3], {}),
+]
+REDUCED = [([64, 1000], [1]), ([3, 5, 7], [0, 2]), ([2, 64, 14, 14], [2, 3]), ([128, 33], [0]), ([4, 4096], [1]),
+           ([70_000], [0])]  # shape, axes
+ROWS = [[128, 768], [33, 1000], [4, 12, 64, 64], [7, 5], [2, 9000]]  # of softmax and layer norm, over the last axis
+TRANSPOSES = [([64, 96], [1, 0]), ([33, 65], [1, 0]), ([2, 64, 14, 14], [0, 2, 3, 1]), ([2, 14, 15, 37], [0, 3, 1, 2]),
+              ([4, 128, 12, 64], [0, 2, 1, 3])]  # shape, permutation
+POOLS = [("MaxPool", [2, 64, 14, 14], [2, 2], [2, 2], [0, 0]), ("MaxPool", [1, 33, 15, 13], [3, 3], [2, 2], [1, 1]),
+         ("AveragePool", [2, 48, 9, 9], [3, 3], [1, 1], [1, 1])]
+RESIZES = [("nearest", [1, 16, 7, 9], [2.0, 2.0]), ("linear", [1, 16, 7, 9], [2.0, 2.0]),
+           ("linear", [2, 5, 12, 12], [0.5, 1.5]), ("cubic", [1, 8, 9, 9], [2.0, 2.0])]
+WIDTHS = [[1], [1027], [33, 65], [2, 16, 56, 56]]  # of element-wise operators
+
+
+def _text(extents):
+    return "x".join(map(str, extents))
+
+
+def contractions():
+    for m, n, k in MATMULS:
+        yield {"name": f"matmul_{m}x{n}x{k}", "op": "matmul", "shape": [m, k], "n": n}
+    for shape, n in BATCHED:
+        yield {"name": f"batch_matmul_{_text(shape)}x{n}", "op": "batch_matmul", "shape": shape, "n": n}
+    for name, batch, cin, cout, sides, kernel, more in CONVS:
+        yield {"name": f"conv_{name}", "op": "conv", "batch": batch, "cin": cin, "cout": cout, "in": sides,
+               "kernel": kernel, **more}
+
+
+def reductions():
+    for shape, axes in REDUCED:
+        for kind in ("ReduceSum", "ReduceMean", "ReduceMax"):
+            yield {"name": f"{kind.lower()}_{_text(shape)}_{_text(axes)}", "op": "reduce", "kind": kind, "shape": shape,
+                   "axes": axes}
+    for shape in ROWS:
+        for kind in ("Softmax", "LayerNormalization"):
+            yield {"name": f"{kind.lower()}_{_text(shape)}", "op": "reduce", "kind": kind, "shape": shape, "axes": [-1]}
+    for kind, shape, kernel, stride, pad in POOLS:
+        yield {"name": f"{kind.lower()}_{_text(shape)}", "op": "pool", "kind": kind, "shape": shape, "kernel": kernel,
+               "stride": stride, "pad": pad}
+
+
+def data_movement():
+    for shape, perm in TRANSPOSES:
+        yield {"name": f"transpose_{_text(shape)}_{_text(perm)}", "op": "transpose", "shape": shape, "perm": perm}
+    for shape, count in (([100, 64], 33), ([7, 5, 3], 20)):
+        yield {"name": f"gather_{_text(shape)}_{count}", "op": "gather", "shape": shape, "count": count}
+    for shapes, axis in (([[2, 16, 7, 7], [2, 5, 7, 7]], 1), ([[3, 17], [4, 17], [1, 17]], 0), ([[9, 8], [9, 3]], 1)):
+        yield {"name": f"concat_{'_'.join(map(_text, shapes))}", "op": "concat", "shapes": shapes, "axis": axis}
+    for kind, shape, scales in RESIZES:
+        yield {"name": f"resize_{kind}_{_text(shape)}", "op": "resize", "kind": kind, "shape": shape, "scales": scales}
+
+
+def elementwise():
+    for kind in ("Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Sqrt", "HardSwish", "Softplus", "Add", "Div"):
+        yield {"name": f"{kind.lower()}_33x65", "op": "elementwise", "kind": kind, "shape": [33, 65]}
+    for shape in WIDTHS:
+        yield {"name": f"mul_{_text(shape)}", "op": "elementwise", "kind": "Mul", "shape": shape}
+
+
+def specs():
+    return [*contractions(), *reductions(), *data_movement(), *elementwise()]

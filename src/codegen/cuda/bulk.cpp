@@ -1,0 +1,113 @@
+#include "codegen/cuda/bulk.h"
+
+#include <algorithm>
+
+#include "support/error.h"
+
+namespace tw::codegen {
+namespace {
+
+using loop::Stmt;
+
+// How far `e` moves when `name` goes from 0 to 1.
+Expr step_of(const Expr& e, const std::string& name, const Analyzer& ranges) {
+  return ranges.simplify(substitute(e, {{name, int_imm(1)}}) - substitute(e, {{name, int_imm(0)}}));
+}
+
+// The index that moves with the loop, by one element a turn.
+size_t dim_of(const Stmt& loop, const std::vector<Expr>& indices, const Analyzer& ranges) {
+  size_t found = indices.size();
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const Expr step = step_of(indices[d], loop->var, ranges);
+    if (step.is_int(0)) continue;
+    TW_CHECK(step.is_int(1) && found == indices.size(), "bulk loop {} moves other than along one dim", loop->var);
+    found = d;
+  }
+  TW_CHECK(found < indices.size(), "bulk loop {} does not move", loop->var);
+  return found;
+}
+
+// Whether `term` says no more than that an index is below the extent of its dim.
+bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
+  if (term.op() != Op::kLt) return false;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const Expr distance = (term.arg(1) - term.arg(0)) - (int_imm(shape[d]) - indices[d]);
+    if (ranges.simplify(distance).is_int(0)) return true;
+  }
+  return false;
+}
+
+void check_condition(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape,
+                     const Analyzer& ranges) {
+  if (condition.op() == Op::kAnd) {
+    for (const Expr& term : condition->args) check_condition(term, indices, shape, ranges);
+    return;
+  }
+  TW_CHECK(keeps_inside(condition, indices, shape, ranges), "a bulk copy under the condition {}", to_string(condition));
+}
+
+std::vector<Expr> at_origin(const std::vector<Expr>& indices, const VarMap& origin, const Analyzer& ranges) {
+  std::vector<Expr> out;
+  for (const Expr& index : indices) out.push_back(ranges.simplify(substitute(index, origin)));
+  return out;
+}
+
+}  // namespace
+
+BulkCopy bulk_copy(const Stmt& nest, const std::vector<loop::Buffer>& params, const Analyzer& ranges) {
+  std::vector<Stmt> loops = {nest};
+  while (loop::is_bulk_loop(loops.back()->body[0])) loops.push_back(loops.back()->body[0]);
+  const Stmt& store = loops.back()->body[0];
+  const bool filled = store->value.op() == Op::kSelect && is_zero(store->value.arg(2));
+  const Expr& load = filled ? store->value.arg(1) : store->value;
+  const auto tensor = std::ranges::find(params, load.op() == Op::kLoad ? load->name : "", &loop::Buffer::name);
+  TW_CHECK(tensor != params.end() && !store->predicate, "{} is no bulk copy of a tensor", to_string(store->value));
+  if (filled) check_condition(store->value.arg(0), load->args, tensor->shape, ranges);
+
+  BulkCopy copy{tensor->name, Shape(tensor->shape.size(), 1), {}, store->buffer, {}};
+  VarMap origin;
+  size_t next = 0, next_to = store->indices.size() - loops.size();
+  for (const Stmt& l : loops) {
+    const size_t from = dim_of(l, load->args, ranges), to = dim_of(l, store->indices, ranges);
+    // The box lies in the buffer as in the tensor, line by line.
+    TW_CHECK(from >= next && to == next_to, "bulk loop {} moves across another", l->var);
+    copy.box[from] = l->extent;
+    origin[l->var] = int_imm(0);
+    next = from + 1;
+    ++next_to;
+  }
+  TW_CHECK(next == load->args.size(), "a bulk copy across lines of {}", tensor->name);
+  copy.start = at_origin(load->args, origin, ranges);
+  copy.to = at_origin(store->indices, origin, ranges);
+  return copy;
+}
+
+void take_part(BulkCopy& copy, int64_t parts, const Expr& part) {
+  size_t dim = 0;
+  while (copy.box[dim] == 1) ++dim;
+  TW_CHECK(copy.box[dim] % parts == 0 && dim + 1 < copy.box.size(), "a box of {} in {} parts", copy.tensor, parts);
+  copy.box[dim] /= parts;
+  const Expr first = part * int_imm(copy.box[dim]);
+  copy.start[dim] = copy.start[dim] + first;
+  // The box's dims are the last ones of the buffer.
+  const size_t behind = static_cast<size_t>(std::ranges::count_if(copy.box.begin() + static_cast<ptrdiff_t>(dim),
+                                                                  copy.box.end(), [](int64_t e) { return e > 1; }));
+  Expr& to = copy.to[copy.to.size() - behind];
+  to = to + first;
+}
+
+std::vector<Stmt> bulk_nests(const std::vector<Stmt>& stmts) {
+  std::vector<Stmt> found;
+  for (const Stmt& s : stmts) {
+    if (loop::is_bulk_loop(s)) {
+      found.push_back(s);
+      continue;
+    }
+    for (const auto* inner : {&s->body, &s->otherwise}) {
+      for (Stmt& nest : bulk_nests(*inner)) found.push_back(std::move(nest));
+    }
+  }
+  return found;
+}
+
+}  // namespace tw::codegen

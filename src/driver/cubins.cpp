@@ -1,0 +1,202 @@
+#include "driver/cubins.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "driver/cache_file.h"
+#include "driver/mapped_file.h"
+#include "support/error.h"
+#include "support/hash.h"
+#ifdef TW_HAVE_CUDA
+#include "codegen/cuda/cubin_worker.h"
+#include "codegen/cuda/nvrtc.h"
+#endif
+
+namespace tw::driver {
+
+#ifdef TW_HAVE_CUDA
+namespace {
+
+namespace fs = std::filesystem;
+using codegen::CubinReply;
+using codegen::CubinWorker;
+using Outcome = CubinReply::Outcome;
+
+// Of a process: NVRTC takes 0.1 GB for kernels that we emit, five times as much for templates of the usual libraries.
+constexpr int64_t kBytesOfProcess = int64_t{512} << 20;
+constexpr size_t kHashDigits = 64;  // ahead of the cubin in its file: its content_hash
+
+int64_t read_number(const char* file) {
+  int64_t number = 0;
+  return std::ifstream(file) >> number ? number : std::numeric_limits<int64_t>::max();
+}
+
+// Bytes that processes may still take: of the machine, or of the control group that we live in.
+int64_t available_memory() {
+  int64_t available = std::numeric_limits<int64_t>::max();
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string word; meminfo >> word;) {
+    if (word == "MemAvailable:" && meminfo >> available) available *= 1024;
+  }
+  const int64_t limit = read_number("/sys/fs/cgroup/memory.max");  // "max": no number
+  if (limit == std::numeric_limits<int64_t>::max()) return available;
+  return std::min(available, limit - std::min(limit, read_number("/sys/fs/cgroup/memory.current")));
+}
+
+int processes_for(const CubinOptions& options) {
+  if (options.processes > 0) return options.processes;
+  const auto cpus = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  return static_cast<int>(std::clamp<int64_t>(available_memory() / kBytesOfProcess, 1, cpus));
+}
+
+}  // namespace
+
+/// Workers that live as long as the compilation; each serves one thread at a time.
+class Cubins::Pool {
+ public:
+  explicit Pool(const CubinOptions& options) : options_(options), most_(processes_for(options)) {}
+
+  CubinReply compile(const std::string& source, const std::string& architecture) {
+    if (options_.worker.empty()) return compile_here(source, architecture);
+    Seat seat(*this);
+    if (!seat.worker) {
+      Result<CubinWorker> started = CubinWorker::start(options_.worker);
+      if (!started.ok()) throw ResourceError(fmt::format("CUDA code generation: {}", started.reason()));
+      seat.worker = std::move(started).value();
+    }
+    CubinReply reply = seat.worker->compile(source, architecture, options_.seconds);
+    if (reply.outcome != Outcome::kCompiled && reply.outcome != Outcome::kRejected) seat.worker.reset();
+    return reply;
+  }
+
+  // Threads speak one after the other.
+  void tell(const std::string& notice) {
+    const std::lock_guard lock(mutex_);
+    if (options_.notice) options_.notice(notice);
+  }
+  // That nothing can be stored: once.
+  void tell_of_disk(const std::string& reason) {
+    if (!told_of_disk_.exchange(true)) tell(fmt::format("kernels are not cached: {}", reason));
+  }
+
+ private:
+  /// The right to have a worker, with an idle one if there is any.
+  struct Seat {
+    explicit Seat(Pool& from) : pool(from) {
+      std::unique_lock lock(pool.mutex_);
+      pool.free_.wait(lock, [&] { return pool.taken_ < pool.most_; });
+      ++pool.taken_;
+      if (pool.idle_.empty()) return;
+      worker = std::move(pool.idle_.back());
+      pool.idle_.pop_back();
+    }
+    Seat(const Seat&) = delete;
+    Seat& operator=(const Seat&) = delete;
+    ~Seat() {
+      const std::lock_guard lock(pool.mutex_);
+      if (worker) pool.idle_.push_back(*std::move(worker));
+      --pool.taken_;
+      pool.free_.notify_one();
+    }
+    Pool& pool;
+    std::optional<CubinWorker> worker;
+  };
+
+  static CubinReply compile_here(const std::string& source, const std::string& architecture) {
+    try {
+      return {Outcome::kCompiled, codegen::compile_cubin(source, architecture), ""};
+    } catch (const InternalError& error) {
+      return {Outcome::kRejected, {}, error.what()};
+    }
+  }
+
+  const CubinOptions& options_;
+  const int most_;
+  std::mutex mutex_;
+  std::condition_variable free_;
+  int taken_ = 0;
+  std::atomic<bool> told_of_disk_ = false;
+  std::vector<CubinWorker> idle_;
+};
+
+std::vector<std::byte> Cubins::get(const std::string& name, const std::string& source,
+                                   const std::string& architecture) {
+  const std::string key = content_hash(fmt::format("{}\n{}", codegen::describe_compilation(architecture), source));
+  if (std::optional<std::vector<std::byte>> known = find(key)) return *std::move(known);
+  std::vector<std::byte> cubin = compile(name, source, architecture);
+  store(key, cubin);
+  return cubin;
+}
+
+std::vector<std::byte> Cubins::compile(const std::string& name, const std::string& source,
+                                       const std::string& architecture) {
+  CubinReply reply = pool_->compile(source, architecture);
+  // Memory may have been short for a moment; it is needed once, and not beside as many others.
+  if (reply.outcome == Outcome::kKilled) reply = pool_->compile(source, architecture);
+  if (reply.outcome == Outcome::kCompiled) return std::move(reply.cubin);
+  const std::string what = fmt::format("kernel '{}' for {}: {}", name, architecture, reply.reason);
+  if (reply.outcome == Outcome::kKilled) throw ResourceError(fmt::format("{}; is there memory enough?", what));
+  throw InternalError(what);
+}
+
+std::string Cubins::path(const std::string& key) const {
+  return fmt::format("{}/{}{}", options_.folder, key, kCubinEnding);
+}
+
+std::optional<std::vector<std::byte>> Cubins::find(const std::string& key) const {
+  if (options_.folder.empty()) return std::nullopt;
+  const Result<MappedFile> file = MappedFile::open(path(key));
+  if (!file.ok()) return std::nullopt;
+  const std::span<const std::byte> bytes = std::as_bytes(file->bytes());
+  if (bytes.size() > kHashDigits) {
+    const std::span<const std::byte> cubin = bytes.subspan(kHashDigits);
+    const std::string hash = content_hash(cubin);
+    if (std::ranges::equal(std::as_bytes(std::span(hash)), bytes.first(kHashDigits))) {
+      touch_cache_file(path(key));
+      return std::vector<std::byte>(cubin.begin(), cubin.end());
+    }
+  }
+  std::error_code ignored;
+  fs::remove(path(key), ignored);
+  pool_->tell(fmt::format("a damaged kernel of the cache was removed: {}", path(key)));
+  return std::nullopt;
+}
+
+void Cubins::store(const std::string& key, const std::vector<std::byte>& cubin) {
+  if (options_.folder.empty()) return;
+  const std::string hash = content_hash(cubin);
+  std::vector<uint8_t> bytes(hash.begin(), hash.end());
+  const auto* data = reinterpret_cast<const uint8_t*>(cubin.data());
+  bytes.insert(bytes.end(), data, data + cubin.size());
+  try {
+    fs::create_directories(options_.folder);
+    write_cache_file(path(key), bytes);
+  } catch (const fs::filesystem_error& error) {
+    pool_->tell_of_disk(error.what());
+  }
+}
+
+#else
+
+class Cubins::Pool {
+ public:
+  explicit Pool(const CubinOptions&) {}
+};
+
+std::vector<std::byte> Cubins::get(const std::string&, const std::string&, const std::string& architecture) {
+  throw Unsupported(fmt::format("cubins for {}: this build has no CUDA (TW_CUDA=OFF)", architecture));
+}
+
+#endif
+
+Cubins::Cubins(CubinOptions options) : options_(std::move(options)), pool_(std::make_unique<Pool>(options_)) {}
+
+Cubins::~Cubins() = default;
+
+}  // namespace tw::driver

@@ -210,7 +210,7 @@ LayoutCosts::OrderCosts LayoutCosts::spatial_ns(const graph::Node& node) const {
   for (const int out : {0, 1}) {
     for (const int in : {0, 1}) costs[in][out] = is_window ? depthwise_ns(p, out) : dense_ns(p, in, out);
   }
-  if (is_window) costs[0][1] += kWindowReads * read;
+  if (is_window) costs[0][1] += target_.kind == DeviceKind::kCpu ? kWindowReads * read : gathered_from_planes_ns(p);
   costs[1][0] += 2 * read;  // vectors along rows of what is stored channels last: worse than a copy
   return costs;
 }

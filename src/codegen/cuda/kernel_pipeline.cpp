@@ -12,7 +12,6 @@ namespace tw::codegen {
 namespace {
 
 constexpr int64_t kBarrierBytes = 8;
-constexpr int64_t kGroupThreads = 4 * kWarpThreads;
 
 }  // namespace
 

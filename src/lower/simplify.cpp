@@ -126,7 +126,7 @@ loop::Program simplify(const loop::Program& program, const LowerOptions&) {
   for (loop::Kernel& kernel : out.kernels) {
     if (kernel.tiles == 0) {
       // One tile that does nothing: the runtime runs at least one.
-      kernel = {kernel.name, std::move(kernel.params), std::move(kernel.written), "", 1, {}};
+      kernel = {kernel.name, std::move(kernel.params), std::move(kernel.written), "", 1, 1, {}};
       continue;
     }
     Analyzer analyzer;

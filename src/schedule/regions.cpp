@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "expr/affine.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "te/reads.h"
@@ -46,31 +47,23 @@ std::optional<Expr> guarded_distance(const Expr& index, const Expr& guard, const
 
 namespace {
 
+// What does not move inside is the base, whatever it is.
 Span span_of(const Expr& index, const std::set<std::string>& inner, const Analyzer& ranges) {
   Span span{int_imm(0)};
-  const Expr simple = ranges.simplify(index);
-  const auto linear = as_linear(simple);
-  const bool moves = std::any_of(inner.begin(), inner.end(), [&](const std::string& v) { return uses_var(simple, v); });
-  if (!linear && !moves) {
-    span.base = simple;
-    return span;
-  }
-  if (!linear) {
-    const Interval all = ranges.bounds(simple);
-    span.everything = all.lo <= Interval::kMin || all.hi >= Interval::kMax;
-    span.lo = all.lo;
-    span.hi = all.hi;
-    return span;
-  }
-  span.lo = span.hi = linear->constant;
-  for (const auto& [name, coefficient] : linear->terms) {
-    if (inner.count(name) == 0) {
-      span.base = span.base + var(name) * int_imm(coefficient);
+  const Sum sum = as_sum(ranges.simplify(index));
+  span.lo = span.hi = sum.constant;
+  for (const Term& t : sum.terms) {
+    if (std::none_of(inner.begin(), inner.end(), [&](const std::string& v) { return uses_var(t.atom, v); })) {
+      span.base = span.base + t.atom * int_imm(t.coef);
       continue;
     }
-    const int64_t reach = coefficient * ranges.bounds(var(name)).hi;
-    span.lo += std::min<int64_t>(0, reach);
-    span.hi += std::max<int64_t>(0, reach);
+    const Interval range = ranges.bounds(t.atom);
+    if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) {
+      span.everything = true;
+      return span;
+    }
+    span.lo += std::min(t.coef * range.lo, t.coef * range.hi);
+    span.hi += std::max(t.coef * range.lo, t.coef * range.hi);
   }
   return span;
 }

@@ -191,6 +191,8 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
 double LayoutCosts::depthwise_ns(const Problem& p, int out) const {
   const double windows = as_double(p.batch) * as_double(p.taps) * slot_ns(target_, p.lanes);
   if (out == 1) return windows * kTapSlots * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
+  if (target_.kind != DeviceKind::kCpu)  // threads read elements of rows, which start anywhere, one by one
+    return windows * kTapSlots * as_double(p.points * p.groups * p.out_channels);
   const double edges = (p.padded ? 1 : 0) * (p.strided ? kStridedEdgeSlots : 2 * kEdgeTapSlots);
   const double row = as_double(ceil_div(p.width, p.lanes)) * (p.strided ? kStridedTapSlots : kTapSlots) + edges;
   const double rows = as_double(p.groups * p.out_channels * (p.points / std::max<int64_t>(1, p.width)));
@@ -208,7 +210,7 @@ LayoutCosts::OrderCosts LayoutCosts::spatial_ns(const graph::Node& node) const {
   for (const int out : {0, 1}) {
     for (const int in : {0, 1}) costs[in][out] = is_window ? depthwise_ns(p, out) : dense_ns(p, in, out);
   }
-  if (is_window) costs[0][1] += kWindowReads * read;
+  if (is_window) costs[0][1] += target_.kind == DeviceKind::kCpu ? kWindowReads * read : gathered_from_planes_ns(p);
   costs[1][0] += 2 * read;  // vectors along rows of what is stored channels last: worse than a copy
   return costs;
 }

@@ -197,6 +197,13 @@ TEST(Primitives, ComputeAtOfAWindowHoldsTheWindow) {
   expect_part(loops_of(testing::conv_2d({5, 3, 7, 3, 2}), row), "alloc pad: f32[3, 5, 3] stack");
 }
 
+// Where a fused loop tells the place of the window, the place is no sum of loops, but what moves inside is.
+TEST(Primitives, ComputeAtOfAWindowUnderAFusedLoopHoldsTheWindow) {
+  Schedule s;
+  s.split("conv", "i1", {2}).fuse("conv", {"i0", "i1.0"}).compute_at("pad", "conv", "i0$i1.0", loop::Scope::kStack);
+  expect_part(loops_of(testing::conv_2d({6, 3, 7, 3, 1}), s), "alloc pad: f32[3, 4, 3] stack");
+}
+
 // Blocks of 6 rows in tiles of 4: the second tile of a block has 2 rows, for the sums and for the rows of x they read.
 TEST(Primitives, ComputeAtInsideAnAttachedStageStopsAtItsTail) {
   Schedule s;

@@ -164,6 +164,78 @@ TEST(ConstructBlock, FilledChannelsAreWrittenLast) {
   }
 }
 
+struct Windows {
+  int64_t size = 8, channels = 16, kernel = 3, stride = 1;
+  bool pads = true;
+  DataType type = DataType::f16();
+};
+
+// A depthwise convolution of weights[channel, kernel, kernel], or the maximum of each window, of channels that lie
+// last.
+te::Program windows(const Windows& s, bool pools) {
+  te::Builder b;
+  const int64_t before = s.pads ? s.kernel / 2 : 0;
+  const int64_t out = (s.size + 2 * before - s.kernel) / s.stride + 1;
+  const te::Tensor x = b.placeholder("x", s.type, {2, s.size, s.size, s.channels});
+  const te::Tensor w = b.placeholder("w", s.type, {s.channels, s.kernel, s.kernel});
+  te::Tensor p = x;
+  if (s.pads) {
+    const auto inside = [&](const Expr& i) { return i >= Expr(before) && i < Expr(s.size + before); };
+    p = b.compute("pad", {2, s.size + 2 * before, s.size + 2 * before, s.channels}, [&](const auto& i) {
+      const Expr other = imm(s.type, pools ? -1000 : 0);
+      return select(inside(i[1]) && inside(i[2]), x({i[0], i[1] - Expr(before), i[2] - Expr(before), i[3]}), other);
+    });
+  }
+  const te::CombinerKind kind = pools ? te::CombinerKind::kMax : te::CombinerKind::kSum;
+  const te::Tensor acc =
+      b.reduce("acc", {2, out, out, s.channels}, {s.kernel, s.kernel}, kind, [&](const auto& i, const auto& r) {
+        const Expr a = p({i[0], i[1] * Expr(s.stride) + r[0], i[2] * Expr(s.stride) + r[1], i[3]});
+        const Expr wide = cast(DataType::f32(), a);
+        return pools ? wide : wide * cast(DataType::f32(), w({i[3], r[0], r[1]}));
+      });
+  const te::Tensor y =
+      b.compute("y", acc.shape, [&](const auto& i) { return cast(s.type, max(acc(i), float_imm(0))); });
+  return b.finish("windows", {y});
+}
+
+// Strips of vectors by a thread: with and without padding, windows that overlap and such that do not, rows of any
+// length, windows too large to unroll, and as many channels as fill no vector of eight.
+TEST(ConstructBlock, WindowsOverChannelsByThreads) {
+  for (const Windows& s : {Windows{8, 16, 3, 1}, Windows{7, 8, 3, 2}, Windows{6, 24, 3, 1}, Windows{8, 8, 2, 2, false},
+                           Windows{14, 8, 7, 1, true, DataType::bf16()}, Windows{5, 12, 3, 1, true, DataType::f32()}}) {
+    for (const bool pools : {false, true}) {
+      SCOPED_TRACE(fmt::format("size {} channels {} kernel {} stride {} pools {}", s.size, s.channels, s.kernel,
+                               s.stride, pools));
+      check({windows(s, pools), {"w"}}, "cuda:sm_90a", "columns", 1e-3);
+    }
+  }
+}
+
+// The thread loads each pixel of a row of its windows once.
+TEST(ConstructBlock, RowsOfWindowsAreKept) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const Construction& c : construct(t.families, {windows({56, 256, 3, 1}, false), {"w"}}, t.info, nullptr))
+    EXPECT_NE(schedule::to_string(c.schedule).find("compute_at pad acc r0 \"register\""), std::string::npos);
+}
+
+// Means of whole images, with as few channels as leave units idle: narrower vectors, and terms in two loops.
+TEST(ConstructBlock, MeansOfImagesByThreads) {
+  for (const Shape& kept : {Shape{2, 24}, Shape{40}}) {
+    te::Builder b;
+    Shape shape = kept;
+    shape.insert(shape.end() - 1, 200);
+    const te::Tensor x = b.placeholder("x", DataType::f16(), shape);
+    const te::Tensor acc = b.reduce("acc", kept, {200}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      std::vector<Expr> at(i.begin(), i.end());
+      at.insert(at.end() - 1, r[0]);
+      return cast(DataType::f32(), x(at));
+    });
+    const te::Tensor y =
+        b.compute("y", kept, [&](const auto& i) { return cast(DataType::f16(), acc(i) * float_imm(1.0 / 200)); });
+    check({b.finish("mean", {y}), {}}, "cuda:sm_90a", "columns", 1e-3);
+  }
+}
+
 TEST(ConstructBlock, MeansByThreads) {
   for (const int64_t n : {33, 256, 6000}) {
     te::Builder b;

@@ -115,9 +115,9 @@ class KernelEmitter {
   std::string place(const std::string& buffer, DataType type, const std::vector<Expr>& indices) const;
   // The first element of an access to shared memory as arguments: its buffer, what varies of its number, a constant.
   std::string apart(const std::string& buffer, std::vector<Expr> indices) const;
-  // What memory holds, or zeros where a condition of all lanes fails.
+  // What memory holds, or a constant where a condition of all lanes fails.
   struct MaybeLoad {
-    Expr load, condition;
+    Expr load, condition, otherwise;
   };
   static MaybeLoad maybe_load(const Expr& e);
   void vector_store(const Stmt& s);
@@ -127,6 +127,8 @@ class KernelEmitter {
   void prepare(const Expr& e);
   void prepare_loads(const Expr& e);
   void prepare_load(const Expr& e);
+  // Whether a buffer is a parameter that the kernel does not write.
+  bool is_read_only(const std::string& buffer) const;
   void prepare_reduction(const Expr& e);
   // A variable for the value of an expression.
   void bind(const Expr& e);

@@ -102,7 +102,8 @@ bool KernelEmitter::copy_ahead(const Stmt& s) {
   const MaybeLoad from = maybe_load(s->value);
   const bool zeros = is_zero(s->value);
   if (!fills_ahead_ || s->predicate || bytes % 4 != 0 || kSharedAlignment % bytes != 0) return false;
-  if (!from.load && !zeros) return false;
+  const bool loads = from.load && (!from.condition || is_zero(from.otherwise));
+  if (!loads && !zeros) return false;
   const std::string source = zeros ? "*p0" : place(from.load->name, type, from.load->args);
   if (place(s->buffer, type, s->indices).empty() || source.empty()) return false;
   if (from.condition) prepare(from.condition);
@@ -124,9 +125,11 @@ std::string KernelEmitter::place(const std::string& buffer, DataType type, const
 
 KernelEmitter::MaybeLoad KernelEmitter::maybe_load(const Expr& e) {
   const auto is_load = [](const Expr& x) { return x.op() == Op::kLoad && !x->predicated; };
-  if (is_load(e)) return {e, Expr()};
+  if (is_load(e)) return {e, Expr(), Expr()};
   if (e.op() != Op::kSelect || e.arg(0).type().is_vector() || !is_load(e.arg(1))) return {};
-  return is_zero(e.arg(2)) ? MaybeLoad{e.arg(1), e.arg(0)} : MaybeLoad{};
+  const Expr& other = e.arg(2).op() == Op::kBroadcast ? e.arg(2).arg(0) : e.arg(2);
+  const bool constant = other.op() == Op::kIntImm || other.op() == Op::kFloatImm;
+  return constant ? MaybeLoad{e.arg(1), e.arg(0), other} : MaybeLoad{};
 }
 
 void KernelEmitter::vector_store(const Stmt& s) {
@@ -171,14 +174,24 @@ void KernelEmitter::bind(const Expr& e) {
   names_.evaluated[&*e] = name;
 }
 
+bool KernelEmitter::is_read_only(const std::string& buffer) const {
+  const auto is_it = [&](const loop::Buffer& p) { return p.name == buffer; };
+  return std::ranges::any_of(kernel_.params, is_it) &&
+         std::ranges::find(kernel_.written, buffer) == kernel_.written.end();
+}
+
 void KernelEmitter::prepare_load(const Expr& e) {
   const MaybeLoad from = maybe_load(e);
   if (!from.load || !e.type().is_vector()) return;
   const std::string whole = cuda_vector(from.load->name, from.load.type(), from.load->args, names_);
   if (whole.empty()) return;
   const std::string name = fresh(), type = cuda_type(e.type());
-  if (from.condition) {
-    line("{} {} = {{}};", type, name);
+  if (from.condition && is_read_only(from.load->name)) {
+    line("const {} {} = tw_load_if({}, {}, {});", type, name, cuda_expr(from.condition, names_), whole,
+         cuda_expr(from.otherwise, names_));
+  } else if (from.condition) {
+    line("{} {};", type, name);
+    lanes(e.type().lanes(), fmt::format("{}.v[l] = {};", name, cuda_expr(from.otherwise, names_)));
     line("if ({}) {} = {};", cuda_expr(from.condition, names_), name, whole);
   } else {
     line("const {} {} = {};", type, name, whole);

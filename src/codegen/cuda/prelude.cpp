@@ -10,6 +10,8 @@ namespace {
 constexpr std::string_view kArithmetic = R"(
 template <typename T> __device__ inline T tw_min(T a, T b) { return (a < b || a != a) ? a : b; }
 template <typename T> __device__ inline T tw_max(T a, T b) { return (a > b || a != a) ? a : b; }
+__device__ inline float tw_min(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+__device__ inline float tw_max(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 template <typename T> __device__ inline T tw_floor_div(T a, T b) { T q = a / b; return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q; }
 template <typename T> __device__ inline T tw_floor_mod(T a, T b) { return a - b * tw_floor_div(a, b); }
 template <typename To, typename From> __device__ inline To tw_bits(From x) {
@@ -48,6 +50,37 @@ __device__ inline void tw_begin() {
 constexpr std::string_view kVectors = R"(
 // N elements; whole ones move in accesses of up to 16 bytes.
 template <typename T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) tw_vec { T v[N]; };
+// Words of memory that nothing writes, where they are wanted: a load without a branch, whose words stay whole until their
+// elements are used. It stays behind tw_begin().
+template <int N> __device__ inline void tw_words_if(unsigned* to, bool wanted, const unsigned* from) {
+  if constexpr (N > 4) {
+    tw_words_if<4>(to, wanted, from);
+    tw_words_if<N - 4>(to + 4, wanted, from + 4);
+  } else if constexpr (N == 4) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+        : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3]) : "l"(__cvta_generic_to_global(from)), "r"((int)wanted));
+  } else if constexpr (N == 2) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.nc.v2.b32 {%0, %1}, [%2]; }"
+        : "+r"(to[0]), "+r"(to[1]) : "l"(__cvta_generic_to_global(from)), "r"((int)wanted));
+  } else {
+    static_assert(N == 1, "a power of two");
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.nc.b32 %0, [%1]; }"
+        : "+r"(to[0]) : "l"(__cvta_generic_to_global(from)), "r"((int)wanted));
+  }
+}
+// A vector of such memory, or one of equal elements.
+template <typename T, int N> __device__ inline tw_vec<T, N> tw_load_if(bool wanted, const tw_vec<T, N>& from, T otherwise) {
+  tw_vec<T, N> all;
+#pragma unroll
+  for (int l = 0; l < N; ++l) all.v[l] = otherwise;
+  if constexpr (sizeof(all) % 4 == 0) {
+    unsigned words[sizeof(all) / 4];
+    memcpy(words, &all, sizeof(all));
+    tw_words_if<sizeof(all) / 4>(words, wanted, reinterpret_cast<const unsigned*>(&from));
+    memcpy(&all, words, sizeof(all));
+  } else if (wanted) all = from;
+  return all;
+}
 template <typename T> __device__ inline T tw_shuffle(T x, int distance) {
   if constexpr (sizeof(T) < 4) return T(__shfl_xor_sync(0xffffffffu, int(x), distance));
   else return __shfl_xor_sync(0xffffffffu, x, distance);

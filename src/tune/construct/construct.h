@@ -77,6 +77,9 @@ Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& ta
 
 /// Reductions along rows for devices whose tiles have threads (block_rows.cpp).
 Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo& target);
+/// One reduction that keeps the contiguous axis, for the same devices: depthwise convolutions, poolings
+/// (block_columns.cpp).
+Result<Candidates> construct_block_columns(const GroupTask& task, const TargetInfo& target);
 /// Element-wise stages that read across their output's order, for the same devices (block_transpose.cpp).
 Result<Candidates> construct_block_transpose(const GroupTask& task, const TargetInfo& target);
 /// Sums of products for the same devices: tiles of sums in registers, operands through shared memory

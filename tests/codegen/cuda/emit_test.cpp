@@ -43,6 +43,20 @@ TEST(EmitCuda, AThreadMovesWholeVectors) {
   EXPECT_EQ(source.kernels[0].shared_bytes, 0);
 }
 
+// A vector behind a condition, as padding is: loaded without a branch where nothing writes to the tensor.
+TEST(EmitCuda, VectorsThatAreWantedAreLoadedWithoutABranch) {
+  const CudaSource source =
+      emitted(program("for i in 128 threads { Y[t, ramp((i * 4), 1, 4)] = "
+                      "select((i < 5), X[t, ramp((i * 4), 1, 4)], broadcast(-2:f32, 4)) }"));
+  EXPECT_TRUE(holds(source.text,
+                    "= tw_load_if((v0 < 5), *(tw_vec<float, 4>*)&p0[((tile * 1024) + (v0 * 4))], "
+                    "__int_as_float(0xc0000000));"));
+  const CudaSource written =
+      emitted(program("for i in 128 threads { Y[t, ramp((i * 4), 1, 4)] = "
+                      "select((i < 5), Y[t, ramp((i * 4), 1, 4)], broadcast(-2:f32, 4)) }"));
+  EXPECT_EQ(written.text.find("tw_load_if"), std::string::npos) << written.text;
+}
+
 // A vector whose first element may lie anywhere is moved element by element.
 TEST(EmitCuda, UnalignedVectorsAreElements) {
   const CudaSource source =

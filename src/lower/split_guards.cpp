@@ -70,6 +70,7 @@ class SplitFinder {
 
   void visit(const Stmts& stmts) {
     for (const Stmt& s : stmts) {
+      if (loop::is_bulk_loop(s)) continue;  // the copy engine fills up what it does not read
       const bool is_guard = s->kind == StmtKind::kIf && s->otherwise.empty();
       if (look_ == Look::kGuards && is_guard && !holds_loops(s->body)) guard(s->predicate);
       if (look_ == Look::kReads && s->value) reads(s->value);

@@ -128,6 +128,7 @@ cuda::Result add_edges(cuda::GraphHandle, const cuda::GraphNodeHandle* from, con
   return 0;
 }
 
+// Signature fixed by cuTensorMapEncodeTiled.
 cuda::Result encode(void* map, int type, uint32_t rank, void* address, const uint64_t* shape, const uint64_t* strides,
                     const uint32_t* box, const uint32_t*, int, int swizzle, int, int) {
   fake.maps.push_back(

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
 
 #include "support/math.h"
 #include "te/merge_axes.h"
@@ -56,6 +57,25 @@ TEST(ConstructBlock, ProductsByMatrixInstructions) {
   const Construction built =
       construct(t.families, {merged(halves({1, 40, 48}, {1, 48, 24}, DataType::f16())), {}}, t.info, nullptr).front();
   EXPECT_NE(schedule::to_string(built.schedule).find("\"mma\""), std::string::npos);
+}
+
+// Constant columns come in the order in which instructions leave them, so that threads store 8 beside each other;
+// operands come in boxes, for pairs of tiles.
+TEST(ConstructBlock, ProductsOfBoxes) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const GroupTask task{merged(halves({1, 256, 136}, {1, 96, 136}, DataType::f16())), {"w"}};
+  const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
+  std::set<std::string> seen;
+  for (const Construction& candidate : built) {
+    const std::string schedule = schedule::to_string(candidate.schedule);
+    if (schedule.find("\"bulk\"") == std::string::npos) continue;
+    const bool pairs = candidate.trace.front().find("pairs of tiles") != std::string::npos;
+    if (!seen.insert(pairs ? "pairs" : "alone").second) continue;
+    EXPECT_EQ(candidate.constant_layouts.size(), 1U);
+    EXPECT_NE(schedule.find(", 8)"), std::string::npos) << "sums are stored 8 columns together";
+    check_candidate(task, t, candidate, 1e-2);
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"alone", "pairs"}));
 }
 
 TEST(ConstructBlock, ConvolutionsGatherTheirRows) {

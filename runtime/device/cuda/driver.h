@@ -90,7 +90,8 @@ struct Driver {
   Result (*launch)(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle stream, void** params,
                    void** extra);  // cuLaunchKernel
-  // cuTensorMapEncodeTiled; extents innermost first, strides in bytes of all dims but the innermost.
+  // Extents innermost first, strides in bytes of all dims but the innermost.
+  // Signature fixed by cuTensorMapEncodeTiled.
   Result (*tensor_map_encode)(void* map, int type, uint32_t rank, void* address, const uint64_t* shape,
                               const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
                               int interleave, int swizzle, int promotion, int fill);

@@ -27,15 +27,24 @@ size_t dim_of(const Stmt& loop, const std::vector<Expr>& indices, const Analyzer
   return found;
 }
 
-// Whether `term` says no more than that an index is below the extent of its dim: index < extent, or the same of whole
-// blocks, floor(index / b) < extent / b.
+// By what `e` divides, if it does: 1 otherwise.
+int64_t divisor_in(const Expr& e) {
+  int64_t found = 1;
+  visit(e, [&](const Expr& x) {
+    if (x.op() == Op::kFloorDiv && x.arg(1).op() == Op::kIntImm) found = x.arg(1)->value;
+  });
+  return found;
+}
+
+// Whether `term` says no more than that an index is below the extent of its dim: index < extent less something on both
+// sides, or the same of whole blocks, floor(index / b) < extent / b.
 bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
-  if (term.op() != Op::kLt || term.arg(1).op() != Op::kIntImm || term.arg(1)->value < 1) return false;
-  const int64_t blocks = term.arg(1)->value;
+  if (term.op() != Op::kLt || term.arg(1).op() != Op::kIntImm) return false;
+  const int64_t block = divisor_in(term.arg(0));
   for (size_t d = 0; d < indices.size(); ++d) {
-    if (shape[d] % blocks != 0) continue;
-    const Expr block = floor_div(indices[d], int_imm(shape[d] / blocks));
-    if (ranges.simplify(block - term.arg(0)).is_int(0)) return true;
+    if (shape[d] % block != 0) continue;
+    const Expr less = ranges.simplify(floor_div(indices[d], int_imm(block)) - term.arg(0));
+    if (less.is_int(shape[d] / block - term.arg(1)->value)) return true;
   }
   return false;
 }

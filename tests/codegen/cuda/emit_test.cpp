@@ -231,6 +231,80 @@ TEST(EmitCuda, APipelinedLoopFillsFromWhatItDoesNotWrite) {
   EXPECT_THROW(loop::verify(pipelined("sum[i, ramp(0, 1, 4)]")), InternalError);
 }
 
+// 128 rows by 16 columns of two warp groups, 256 steps in four blocks that the copy engine brings; a pair of tiles has
+// the same columns.
+loop::Program filled_in_bulk(const std::string& row, const std::string& clusters) {
+  const auto lanes = [](int n, const std::string& body) {
+    return fmt::format(
+        "for g{0} in 2 threads {{ for w{0} in 4 threads {{ for r{0} in 8 threads {{ for p{0} in 4 threads {{ {1} }} }} "
+        "}} }} ",
+        n, body);
+  };
+  std::string zeros, stores;
+  for (int i = 0; i < 8; ++i) {
+    const int half = i / 2 % 2, eighth = i / 4, column = i % 2;
+    zeros += fmt::format("d[g0, w0, {}, r0, {}, p0, {}] = 0:f32 ", half, eighth, column);
+    stores += fmt::format(
+        "Y[((((t * 128) + (g2 * 64)) + (w2 * 16)) + (r2 + {})), ((p2 * 2) + {})] = d[g2, w2, {}, r2, {}, p2, {}] ",
+        half * 8, eighth * 8 + column, half, eighth, column);
+  }
+  const std::string sum =
+      "for q in 4 { for h in 2 matrix { for e in 2 matrix { for c in 2 matrix { for s in 16 matrix { "
+      "d[g1, w1, h, r1, e, p1, c] = fma(cast<f32>(a[((g1 * 64) + ((w1 * 16) + ((h * 8) + r1))), ((q * 16) + s)]), "
+      "cast<f32>(b[((e * 8) + ((p1 * 2) + c)), ((q * 16) + s)]), d[g1, w1, h, r1, e, p1, c]) } } } } }";
+  const std::string body = "alloc d: f32[2, 4, 2, 8, 2, 4, 2] register { " + lanes(0, zeros) +
+                           "for k in 4 pipelined(3) { alloc a: f16[128, 64] stack { alloc b: f16[16, 64] stack { "
+                           "for i in 128 bulk { for j in 64 bulk { a[i, j] = " +
+                           row +
+                           " } } "
+                           "for m in 16 bulk { for n in 64 bulk { b[m, n] = B[m, ((k * 64) + n)] } } " +
+                           lanes(1, sum) + "} } } " + lanes(2, stores) + "}";
+  return loop::parse_program(
+      "program p\n\nkernel k(A: f16[250, 256] param, B: f16[16, 256] param, Y: f32[256, 16] param written) tiles t in "
+      "2" +
+      clusters + " {\n" + body + "\n}\n");
+}
+
+constexpr const char* kRow = "select((((t * 128) + i) < 250), A[((t * 128) + i), ((k * 64) + j)], 0:f16)";
+
+TEST(EmitCuda, TheCopyEngineFillsBuffersAhead) {
+  const CudaSource source = emitted(filled_in_bulk(kRow, ""));
+  const CudaKernel& kernel = source.kernels[0];
+  EXPECT_EQ(kernel.threads, 256 + 32) << "one more warp asks for copies";
+  ASSERT_EQ(kernel.maps.size(), 2U);
+  EXPECT_EQ(kernel.maps[0].param, 0U);
+  EXPECT_EQ(kernel.maps[0].box, (Shape{128, 64}));
+  EXPECT_EQ(kernel.maps[1].box, (Shape{16, 64}));
+  EXPECT_TRUE(holds(source.text, "tw_barrier_expect(v")) << "of both copies";
+  EXPECT_TRUE(holds(source.text, ", 18432);"));
+  EXPECT_TRUE(holds(source.text, "tw_fetch<1>(&m0, "));
+  EXPECT_TRUE(holds(source.text, "const __grid_constant__ tw_map m1"));
+  EXPECT_EQ(kernel.shared_bytes, 3 * (128 + 16) * 64 * 2 + 2 * 3 * 8);
+}
+
+TEST(EmitCuda, TilesOfAClusterFetchForEachOther) {
+  const CudaSource source = emitted(filled_in_bulk(kRow, " clusters 2"));
+  ASSERT_EQ(source.kernels[0].maps.size(), 2U);
+  EXPECT_EQ(source.kernels[0].maps[0].box, (Shape{128, 64})) << "each has rows of its own";
+  EXPECT_EQ(source.kernels[0].maps[1].box, (Shape{8, 64})) << "each fetches half of the columns";
+  EXPECT_TRUE(holds(source.text, "__cluster_dims__(2, 1, 1)"));
+  EXPECT_TRUE(holds(source.text, "tw_fetch<2>(&m1, "));
+  EXPECT_TRUE(holds(source.text, "tw_barriers<3>("));
+  EXPECT_TRUE(holds(source.text, "tw_cluster_wait();"));
+}
+
+TEST(EmitCuda, OtherBulkCopiesAreRefused) {
+  EXPECT_THROW(emit_cuda(filled_in_bulk("A[((t * 128) + i), ((k * 64) + (j * 2))]", "")), InternalError) << "gaps";
+  EXPECT_THROW(emit_cuda(filled_in_bulk("A[(k + j), ((t * 128) + i)]", "")), InternalError) << "across lines";
+  EXPECT_THROW(
+      emit_cuda(filled_in_bulk("select((((t * 128) + i) < 200), A[((t * 128) + i), ((k * 64) + j)], 0:f16)", "")),
+      InternalError)
+      << "zeros inside of the tensor";
+  EXPECT_NO_THROW(emit_cuda(
+      filled_in_bulk("select((((t * 64) + floordiv(i, 2)) < 125), A[((t * 128) + i), ((k * 64) + j)], 0:f16)", "")))
+      << "whole blocks of rows";
+}
+
 constexpr const char* kRowMaximum =
     "alloc m: f32[2] stack { for a in 2 threads { m[a] = -inf:f32 } for i in 2 threads { for j in 64 threads { "
     "for c in 4 { m[i] = max(m[i], X[i, ((c * 64) + j)]) } } } for k in 2 threads { Y[t, k] = m[k] } }";

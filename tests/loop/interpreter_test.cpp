@@ -118,7 +118,7 @@ TEST(Interpreter, SharedOperandsOfSelectsUnderDifferentMasks) {
   const Expr first = lane < broadcast(1, 3);
   const Expr picked = select(first, (far * far) + x, x * x);
   const Expr value = (picked + select(first, x, picked)) * x;
-  Kernel kernel{"k", {{"X", DataType::f32(), {3}}, {"Y", DataType::f32(), {3}}}, {"Y"}, "", 1, {}};
+  Kernel kernel{"k", {{"X", DataType::f32(), {3}}, {"Y", DataType::f32(), {3}}}, {"Y"}, "", 1, 1, {}};
   kernel.body = {make_store("Y", {lane}, value)};
   Memory memory;
   memory["X"] = floats({3}, {2, 3, 5});
@@ -131,7 +131,7 @@ TEST(Interpreter, SharedOperandsAreEvaluatedAnewInEachTurn) {
   const Expr i = var("i");
   const Expr x = load("X", DataType::f32(), {i});
   const Expr v = load("X", DataType::f32(), {ramp(i * 2, 1, 2)});
-  Kernel kernel{"k", {{"X", DataType::f32(), {4}}, {"Y", DataType::f32(), {6}}}, {"Y"}, "", 1, {}};
+  Kernel kernel{"k", {{"X", DataType::f32(), {4}}, {"Y", DataType::f32(), {6}}}, {"Y"}, "", 1, 1, {}};
   kernel.body = {make_for("i", 2, ForKind::kSerial,
                           {make_store("Y", {ramp(i * 2, 1, 2)}, v * v), make_store("Y", {i + 4}, x + x)})};
   Memory memory;
@@ -148,7 +148,7 @@ TEST(Interpreter, SharedOperandsAreEvaluatedOnce) {
     x = (x + x) * float_imm(0.5);
     v = select(ramp(0, 1, 4) < broadcast(i % 4, 4), v, v + broadcast(x, 4));
   }
-  Kernel kernel{"k", {{"X", DataType::f32(), {1}}, {"Y", DataType::f32(), {4}}}, {"Y"}, "", 1, {}};
+  Kernel kernel{"k", {{"X", DataType::f32(), {1}}, {"Y", DataType::f32(), {4}}}, {"Y"}, "", 1, 1, {}};
   kernel.body = {make_store("Y", {ramp(0, 1, 4)}, v)};
   Memory memory;
   memory["X"] = floats({1}, {1});
@@ -262,7 +262,7 @@ TEST(Interpreter, MemoryMustFitTheParameters) {
 TEST(Interpreter, BrokenProgramsAreNotRun) {
   Memory memory;
   memory["X"] = floats({1}, {0});
-  Kernel kernel{"k", {{"X", DataType::f32(), {1}}}, {}, "", 1, {make_store("X", {0}, float_imm(1))}};
+  Kernel kernel{"k", {{"X", DataType::f32(), {1}}}, {}, "", 1, 1, {make_store("X", {0}, float_imm(1))}};
   EXPECT_CONTAINS(internal_error([&] { interpret({"p", {kernel}}, memory); }), "does not list X as written");
 }
 

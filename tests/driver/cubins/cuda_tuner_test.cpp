@@ -112,7 +112,7 @@ TEST_F(CudaTunerTest, CandidatesAreCubinsWithTheirLaunches) {
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(w.code.data()), 8), "cubin of");
     for (const tune::WorkStep& step : w.steps) {
       EXPECT_TRUE(step.kernel.starts_with("tw_matmul")) << step.kernel;
-      EXPECT_GE(step.threads, 32);
+      EXPECT_GE(step.cuda.threads, 32);
       EXPECT_GT(step.tiles, 0);
     }
     const auto flushed = [](const tune::BufferSpec& b) { return b.warmth == tune::Warmth::kFlushed; };

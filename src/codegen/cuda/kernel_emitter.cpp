@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/cuda/bulk.h"
 #include "core/model_units.h"
@@ -41,7 +42,7 @@ CudaKernel KernelEmitter::run() {
   if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", kGroupThreads);
   statements(kernel_.body, Then::kEnd);
   // No tile ends while others of its cluster may write to its memory.
-  if (kernel_.cluster > 1) line("tw_cluster_wait();");
+  if (kernel_.cluster > 1) line("tw_cluster_arrive(), tw_cluster_wait();");
   return out_;
 }
 
@@ -106,7 +107,9 @@ void KernelEmitter::serial(const Stmt& s) {
   names_.variables[s->var] = name;
   names_.ranges.bind(s->var, 0, s->extent);
   line("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", names_.narrow ? "int" : "long long", name, s->extent);
+  ++loops_;
   block(s->body, Then::kMore);
+  --loops_;
   line("}}");
 }
 
@@ -140,11 +143,14 @@ void KernelEmitter::branch(const Stmt& s, Then then) {
   prepare(s->predicate);
   line("if ({}) {{", cuda_expr(s->predicate, names_));
   names_.evaluated.clear();
+  const bool before = fetched_;
   block(s->body, then);
+  const bool after = std::exchange(fetched_, before);
   if (!s->otherwise.empty()) {
     line("}} else {{");
     block(s->otherwise, then);
   }
+  fetched_ = fetched_ || after;
   line("}}");
 }
 

@@ -143,6 +143,8 @@ class KernelEmitter {
   std::string text_;
   int64_t shared_ = 0;  // bytes in use
   bool has_threads_ = false;
+  int loops_ = 0;                       // serial ones around the statement at hand
+  bool fetched_ = false;                // by the copy engine, in front of it: its barriers are set up once
   VarMap lets_;                         // indices by their names, in terms of tiles and loops
   const ThreadGroup* group_ = nullptr;  // at hand
   std::set<std::string> swizzled_;      // buffers that matrix instructions of warp groups read

@@ -89,6 +89,7 @@ void KernelEmitter::filled_by_engine(Ring ring, const loop::PipelineParts& parts
   const Stmt s = ring.loop;
   TW_CHECK(!sums.empty() && s->stages > 1, "kernel {}: loop {} fills by bulk copies, for no warp groups or one stage",
            kernel_.name, s->var);
+  TW_CHECK(loops_ == 0 && !fetched_, "kernel {}: loop {} fills by bulk copies again", kernel_.name, s->var);
   const int64_t users = out_.threads - kWarpThreads, cluster = kernel_.cluster;
   const std::string full = fresh(), empty = fresh(), phase = fresh(), last = fresh();
   ring.slot = fresh();
@@ -126,7 +127,7 @@ void KernelEmitter::filled_by_engine(Ring ring, const loop::PipelineParts& parts
     fetch(parts, fmt::format("{} + {}", full, ring.slot));
   });
   line("}}");
-  if (cluster > 1) line("tw_cluster_arrive();");
+  fetched_ = true;
 }
 
 bool KernelEmitter::is_alike(const std::vector<Expr>& indices) const {

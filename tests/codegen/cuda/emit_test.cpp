@@ -305,6 +305,19 @@ TEST(EmitCuda, OtherBulkCopiesAreRefused) {
       << "whole blocks of rows";
 }
 
+// The barriers of a ring are set up once: another round of the loop would find them as the last one left them.
+TEST(EmitCuda, TheCopyEngineFillsForOneLoop) {
+  loop::Program p = filled_in_bulk(kRow, "");
+  loop::Rewriter again;
+  again.stmt = [](const loop::Stmt& s) -> std::vector<loop::Stmt> {
+    const bool pipelined = s->kind == loop::StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined;
+    if (!pipelined) return {s};
+    return {loop::make_for("again", 2, loop::ForKind::kSerial, {s})};
+  };
+  p.kernels[0].body = loop::rewrite(p.kernels[0].body, again);
+  EXPECT_THROW(emit_cuda(p), InternalError);
+}
+
 constexpr const char* kRowMaximum =
     "alloc m: f32[2] stack { for a in 2 threads { m[a] = -inf:f32 } for i in 2 threads { for j in 64 threads { "
     "for c in 4 { m[i] = max(m[i], X[i, ((c * 64) + j)]) } } } for k in 2 threads { Y[t, k] = m[k] } }";

@@ -49,6 +49,17 @@ Result<std::string> epilogue_output(const te::Program& program, const te::Comput
   return outputs[0];
 }
 
+Result<const te::Compute*> only_reduction(const te::Program& program) {
+  const te::Compute* found = nullptr;
+  for (const te::Compute& c : program.computes) {
+    if (!c.is_reduction()) continue;
+    if (found != nullptr) return declined("{} is a second reduction", c.name());
+    found = &c;
+  }
+  if (found == nullptr) return declined("no reduction");
+  return found;
+}
+
 bool reduces_contiguous(const te::Compute& c) {
   bool contiguous = false;
   te::visit_reads(c, [&](const Expr& load) {

@@ -17,6 +17,9 @@ te::Program inline_stages(Schedule& s, const te::Program& program, const std::fu
 /// that is not computed point by point from it.
 Result<std::string> epilogue_output(const te::Program& program, const te::Compute& source);
 
+/// The reduction of a program that has one; declines none and several.
+Result<const te::Compute*> only_reduction(const te::Program& program);
+
 /// Whether the innermost reduction axis runs along contiguous elements of what is read.
 bool reduces_contiguous(const te::Compute& compute);
 

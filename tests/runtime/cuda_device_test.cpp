@@ -12,7 +12,7 @@
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/format/error.h"
 #include "tests/runtime/api_harness.h"
-#include "tests/runtime/fake_cuda.h"
+#include "tests/runtime/fake_cuda_released.h"
 
 namespace tw {
 namespace {
@@ -58,16 +58,7 @@ test::TestArtefact scale_model(int64_t n) {
 class CudaDevice : public testing::Test {
  protected:
   void SetUp() override { fake = test::FakeGpu(); }
-  void TearDown() override {
-    EXPECT_TRUE(fake.memory.empty());
-    EXPECT_EQ(fake.contexts_pushed, 0);
-    EXPECT_EQ(fake.contexts_retained, 0);
-    EXPECT_EQ(fake.modules, 0);
-    EXPECT_EQ(fake.streams, 0);
-    EXPECT_EQ(fake.events, 0);
-    EXPECT_EQ(fake.graphs, 0);
-    EXPECT_EQ(fake.executable_graphs, 0);
-  }
+  void TearDown() override { test::expect_all_released(); }
   std::unique_ptr<runtime::DeviceModel> load(const test::TestArtefact& made, int device = 0) {
     file_ = format::serialize_artefact(made.manifest, {{"cubin.0", made.code}, {"weights", made.weights}});
     artefact_ = format::Artefact::parse(file_);

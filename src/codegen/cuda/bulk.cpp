@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/threads.h"
 #include "support/error.h"
 
 namespace tw::codegen {
@@ -98,28 +99,16 @@ void take_part(BulkCopy& copy, int64_t parts, const Expr& part) {
   size_t dim = 0;
   while (copy.box[dim] == 1) ++dim;
   TW_CHECK(copy.box[dim] % parts == 0 && dim + 1 < copy.box.size(), "a box of {} in {} parts", copy.tensor, parts);
-  copy.box[dim] /= parts;
-  const Expr first = part * int_imm(copy.box[dim]);
-  copy.start[dim] = copy.start[dim] + first;
   // The box's dims are the last ones of the buffer.
   const size_t behind = static_cast<size_t>(std::ranges::count_if(copy.box.begin() + static_cast<ptrdiff_t>(dim),
                                                                   copy.box.end(), [](int64_t e) { return e > 1; }));
+  copy.box[dim] /= parts;
+  const Expr first = part * int_imm(copy.box[dim]);
+  copy.start[dim] = copy.start[dim] + first;
   Expr& to = copy.to[copy.to.size() - behind];
   to = to + first;
 }
 
-std::vector<Stmt> bulk_nests(const std::vector<Stmt>& stmts) {
-  std::vector<Stmt> found;
-  for (const Stmt& s : stmts) {
-    if (loop::is_bulk_loop(s)) {
-      found.push_back(s);
-      continue;
-    }
-    for (const auto* inner : {&s->body, &s->otherwise}) {
-      for (Stmt& nest : bulk_nests(*inner)) found.push_back(std::move(nest));
-    }
-  }
-  return found;
-}
+std::vector<Stmt> bulk_nests(const std::vector<Stmt>& stmts) { return outermost(stmts, loop::is_bulk_loop); }
 
 }  // namespace tw::codegen

@@ -155,10 +155,10 @@ void KernelEmitter::fetch(const loop::PipelineParts& parts, const std::string& b
     bytes += num_elements(copies.back().box) * type.bytes();
   }
   line("tw_barrier_expect({}, {});", barrier, bytes);
+  names_.variables["cluster.rank"] = "tw_cluster_rank()";
   for (BulkCopy& copy : copies) {
     const bool shared = kernel_.cluster > 1 && is_alike(copy.start);
     if (shared) take_part(copy, kernel_.cluster, var("cluster.rank"));
-    names_.variables["cluster.rank"] = "tw_cluster_rank()";
     const auto param = std::ranges::find(kernel_.params, copy.tensor, &loop::Buffer::name);
     std::vector<std::string> start;
     for (size_t d = copy.start.size(); d-- > 0;) start.push_back(cuda_index(copy.start[d], names_));

@@ -98,19 +98,7 @@ bool is_group_step(const Stmt& nest) {
   return nest_of(nest).size() >= kLeastLoops;
 }
 
-std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) {
-  std::vector<Stmt> found;
-  for (const Stmt& s : stmts) {
-    if (is_group_step(s)) {
-      found.push_back(s);
-      continue;
-    }
-    for (const auto* inner : {&s->body, &s->otherwise}) {
-      for (Stmt& step : group_steps(*inner)) found.push_back(std::move(step));
-    }
-  }
-  return found;
-}
+std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) { return outermost(stmts, is_group_step); }
 
 GroupStep group_step(const Stmt& nest, const ThreadGroup& group, const Analyzer& ranges) {
   constexpr int64_t kWarps = 4, kRows = 8, kPairs = 4, kSteps = 16;

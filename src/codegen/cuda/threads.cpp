@@ -224,6 +224,20 @@ ThreadGroup thread_group(const Stmt& outermost) {
   }
 }
 
+Stmts outermost(const Stmts& stmts, const std::function<bool(const Stmt&)>& is) {
+  Stmts found;
+  for (const Stmt& s : stmts) {
+    if (is(s)) {
+      found.push_back(s);
+      continue;
+    }
+    for (const auto* inner : {&s->body, &s->otherwise}) {
+      for (Stmt& nest : outermost(*inner, is)) found.push_back(std::move(nest));
+    }
+  }
+  return found;
+}
+
 int64_t most_threads(const Stmts& stmts) {
   int64_t most = 0;
   for (const Stmt& s : stmts) {

@@ -1,5 +1,6 @@
 // What the thread loops of a kernel mean for a block's threads. Private to src/codegen/cuda.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,10 @@ struct ThreadGroup {
 };
 
 ThreadGroup thread_group(const loop::Stmt& outermost);
+
+/// The outermost statements under `stmts` for which `is` holds.
+std::vector<loop::Stmt> outermost(const std::vector<loop::Stmt>& stmts,
+                                  const std::function<bool(const loop::Stmt&)>& is);
 
 /// Threads of the largest group under `stmts`; 0 without thread loops.
 int64_t most_threads(const std::vector<loop::Stmt>& stmts);

@@ -49,13 +49,9 @@ struct Columns {
 
 // The only reduction of a program, which keeps its last axis.
 Result<const te::Compute*> reduction_of(const te::Program& program) {
-  const te::Compute* found = nullptr;
-  for (const te::Compute& c : program.computes) {
-    if (!c.is_reduction()) continue;
-    if (found != nullptr) return declined("{} is a second reduction", c.name());
-    found = &c;
-  }
-  if (found == nullptr) return declined("no reduction");
+  const Result<const te::Compute*> only = schedule::only_reduction(program);
+  if (!only.ok()) return Reason{only.reason()};
+  const te::Compute* found = *only;
   if (found->outputs.size() != 1 || found->axes.empty()) return declined("{} has no columns", found->name());
   if (schedule::has_empty_axis(*found)) return declined("{} has an axis of extent 0", found->name());
   return found;

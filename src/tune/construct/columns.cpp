@@ -38,14 +38,10 @@ struct Columns {
   const te::Axis& column() const { return sum->axes.back(); }
 };
 
-Result<const te::Compute*> only_reduction(const te::Program& program) {
-  const te::Compute* found = nullptr;
-  for (const te::Compute& c : program.computes) {
-    if (!c.is_reduction()) continue;
-    if (found != nullptr) return declined("{} is a second reduction", c.name());
-    found = &c;
-  }
-  if (found == nullptr) return declined("no reduction");
+Result<const te::Compute*> reduction_of(const te::Program& program) {
+  const Result<const te::Compute*> only = schedule::only_reduction(program);
+  if (!only.ok()) return Reason{only.reason()};
+  const te::Compute* found = *only;
   if (found->outputs.size() != 1) return declined("{} has several outputs", found->name());
   if (found->axes.empty() || found->axes.back().extent == 1) return declined("{} keeps no axis", found->name());
   if (schedule::reduces_contiguous(*found)) return declined("{} reduces the contiguous axis", found->name());
@@ -153,7 +149,7 @@ Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& ta
   Construction out;
   Columns plan;
   plan.program = schedule::inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
-  const Result<const te::Compute*> sum = only_reduction(plan.program);
+  const Result<const te::Compute*> sum = reduction_of(plan.program);
   if (!sum.ok()) return Reason{sum.reason()};
   plan.sum = *sum;
   const std::string name = plan.sum->name();

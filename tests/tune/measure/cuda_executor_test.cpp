@@ -9,7 +9,7 @@
 #include <set>
 
 #include "runtime/format/error.h"
-#include "tests/runtime/fake_cuda.h"
+#include "tests/runtime/fake_cuda_released.h"
 #include "tune/measure/fill.h"
 #include "tune/measure/worker_measurer.h"
 
@@ -56,14 +56,7 @@ class CudaExecutorTest : public ::testing::Test {
   }
   void TearDown() override {
     executor_.reset();
-    EXPECT_TRUE(fake.memory.empty());
-    EXPECT_EQ(fake.contexts_pushed, 0);
-    EXPECT_EQ(fake.contexts_retained, 0);
-    EXPECT_EQ(fake.modules, 0);
-    EXPECT_EQ(fake.streams, 0);
-    EXPECT_EQ(fake.events, 0);
-    EXPECT_EQ(fake.graphs, 0);
-    EXPECT_EQ(fake.executable_graphs, 0);
+    test::expect_all_released();
   }
   Executor::Ran run(const Workload& w, Outputs outputs = Outputs::kKeep) {
     executor_->load(0, w, 0, 0);

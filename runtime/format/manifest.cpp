@@ -35,11 +35,13 @@ Json write(const Relocation& relocation) {
 }
 
 Json write(const TensorMap& map) {
-  return {{"offset", map.offset},
-          {"buffer", map.buffer},
-          {"dtype", name_of(map.dtype)},
-          {"shape", map.shape},
-          {"box", map.box}};
+  return {
+      {"offset", map.offset},
+      {"buffer", map.buffer},
+      {"dtype", name_of(map.dtype)},
+      {"shape", map.shape},
+      {"box", map.box},
+      {"windows", {{"extents", map.windows.extents}, {"steps", map.windows.steps}, {"before", map.windows.before}}}};
 }
 
 Json write(const CudaStep& step);
@@ -169,6 +171,10 @@ TensorMap read_tensor_map(const Json& value, const std::string& what) {
   map.dtype = read_data_type(object, what);
   map.shape = object.list("shape", read_integer);
   map.box = object.list("box", read_integer);
+  JsonObject windows(object.at("windows"), what + ".windows");
+  map.windows = {windows.list("extents", read_integer), windows.list("steps", read_integer),
+                 windows.list("before", read_integer)};
+  windows.finish();
   object.finish();
   return map;
 }

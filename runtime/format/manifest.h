@@ -76,9 +76,20 @@ struct Relocation {
   friend bool operator==(const Relocation&, const Relocation&) = default;
 };
 
+/// Where a convolution's windows lie in the spatial dims of a tensor [images, spatial.., channels]: position p of a
+/// dim, one of `extents`, begins at p * step - before.
+struct Windows {
+  std::vector<int64_t> extents, steps, before;  ///< outermost first; empty: there are none
+  bool empty() const { return extents.empty(); }
+  /// Where the last window of dim `d` begins, from the end of that dim of `extent` elements on.
+  int64_t last_corner(size_t d, int64_t extent) const { return (extents[d] - 1) * steps[d] + 1 - before[d] - extent; }
+  friend bool operator==(const Windows&, const Windows&) = default;
+};
+
 /// The 128 bytes at `offset` of the parameters become the driver's description of the row-major tensor in `buffer` for
 /// copies of a `box` of it to shared memory, where its lines, 128 bytes long, are swizzled (CUDA driver API reference
-/// manual, cuTensorMapEncodeTiled).
+/// manual, cuTensorMapEncodeTiled). With windows a copy brings the channels of box[0] positions in a row, each at one
+/// place in its window (cuTensorMapEncodeIm2col); other extents of the box are 1.
 struct TensorMap {
   static constexpr int64_t kBytes = 128, kLineBytes = 128, kMostBox = 256, kMostRank = 5;
   int64_t offset = 0;
@@ -86,6 +97,7 @@ struct TensorMap {
   DataType dtype = DataType::kF32;
   std::vector<int64_t> shape;
   std::vector<int64_t> box;  ///< extents in each dim, outermost first as in `shape`
+  Windows windows;
   friend bool operator==(const TensorMap&, const TensorMap&) = default;
 };
 

@@ -87,6 +87,25 @@ void check_step(const Manifest& manifest, const Entry& entry, const CpuStep& ste
   }
 }
 
+// The corners of windows and places in them have 16, 8 or 5 bits in tensors of 3, 4 or 5 dims.
+void check_windows(const CudaStep& step, const TensorMap& map) {
+  constexpr int64_t kMostStep = 8;
+  constexpr size_t kLeastRank = 3;
+  const Windows& w = map.windows;
+  const size_t rank = map.shape.size();
+  bool right =
+      rank >= kLeastRank && w.extents.size() == rank - 2 && w.steps.size() == rank - 2 && w.before.size() == rank - 2;
+  const int64_t corners = rank == 3 ? int64_t{1} << 15 : rank == 4 ? 1 << 7 : 1 << 4;
+  for (size_t d = 0; right && d + 2 < rank; ++d) {
+    right = map.box[d + 1] == 1 && w.steps[d] >= 1 && w.steps[d] <= kMostStep && w.before[d] <= corners &&
+            w.extents[d] >= 1 && w.extents[d] <= kMaxTiles;
+    if (!right) break;
+    const int64_t behind = w.last_corner(d, map.shape[d + 1]);
+    right = behind >= -corners && behind < corners;
+  }
+  require(right, "step '", step.name, "' describes windows that the tensor does not have");
+}
+
 void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
   constexpr int64_t kMostExtent = int64_t{1} << 32, kStrideBytes = 16;
   require(is_range(map.offset, TensorMap::kBytes, static_cast<int64_t>(step.params.size())), "step '", step.name,
@@ -98,6 +117,7 @@ void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
     right = map.shape[d] >= 1 && map.shape[d] <= kMostExtent && map.box[d] >= 1 && map.box[d] <= TensorMap::kMostBox;
   }
   require(right, "step '", step.name, "' describes a tensor that has no such box");
+  if (!map.windows.empty()) check_windows(step, map);
   const int64_t bytes = bytes_of(map.dtype);
   require(map.box.back() * bytes == TensorMap::kLineBytes && map.shape.back() * bytes % kStrideBytes == 0, "step '",
           step.name, "' copies boxes whose lines are not of 128 bytes, or from lines that are not aligned");

@@ -50,7 +50,12 @@ ProgramCode::Entry entry_of(const codegen::CudaKernel& code, const loop::Kernel&
   entry.cuda = {code.threads, code.shared_bytes, {}, has_feature(target, "dependent-launch")};
   for (const codegen::CudaTensorMap& map : code.maps) {
     const loop::Buffer& tensor = kernel.params[map.param];
-    entry.cuda.maps.push_back({0, static_cast<int64_t>(map.param), format_type(tensor.type), tensor.shape, map.box});
+    entry.cuda.maps.push_back({0,
+                               static_cast<int64_t>(map.param),
+                               format_type(tensor.type),
+                               tensor.shape,
+                               map.box,
+                               {map.windows.extents, map.windows.steps, map.windows.before}});
   }
   return entry;
 }

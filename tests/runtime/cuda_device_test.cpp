@@ -191,6 +191,28 @@ TEST_F(CudaDevice, DescribedTensorsFollowTheirAddresses) {
   EXPECT_EQ(y.data[255], 60.0f);
 }
 
+// A 3 x 5 window, stride 2 down, in a 9 x 8 image padded by 1 and 2.
+TEST_F(CudaDevice, WindowsAreDescribedByTheirCorners) {
+  test::TestArtefact made = scale_model(2 * 9 * 8 * 32);
+  format::CudaStep& step = made.manifest.entries[0].cuda_steps[0];
+  step.tensor_maps = {{static_cast<int64_t>(step.params.size()),
+                       0,
+                       DataType::kF32,
+                       {2, 9, 8, 32},
+                       {64, 1, 1, 32},
+                       {{5, 8}, {2, 1}, {1, 2}}}};
+  step.arguments.push_back(static_cast<int64_t>(step.params.size()));
+  step.params.resize(step.params.size() + format::TensorMap::kBytes);
+  const auto model = load(made);
+  const auto context = model->create_context({});
+  const test::FakeMap& map = fake.maps.back();
+  EXPECT_EQ(map.shape, (std::vector<uint64_t>{32, 8, 9, 2}));
+  EXPECT_EQ(map.box, (std::vector<uint32_t>{32, 64}));
+  EXPECT_EQ(map.steps, (std::vector<uint32_t>{1, 1, 2, 1}));
+  EXPECT_EQ(map.first, (std::vector<int>{-2, -1}));
+  EXPECT_EQ(map.last, (std::vector<int>{-2, -1})) << "the last windows begin at 5 of 8 and 7 of 9, pads taken off";
+}
+
 TEST_F(CudaDevice, OtherAddressesUpdateTheNodesThatUseThem) {
   const auto model = load(scale_model(5));
   const auto context = model->create_context({});

@@ -132,9 +132,24 @@ cuda::Result add_edges(cuda::GraphHandle, const cuda::GraphNodeHandle* from, con
 cuda::Result encode(void* map, int type, uint32_t rank, void* address, const uint64_t* shape, const uint64_t* strides,
                     const uint32_t* box, const uint32_t*, int, int swizzle, int, int) {
   fake.maps.push_back(
-      {type, swizzle, address, {shape, shape + rank}, {strides, strides + rank - 1}, {box, box + rank}});
+      {type, swizzle, address, {shape, shape + rank}, {strides, strides + rank - 1}, {box, box + rank}, {}, {}, {}});
   std::memset(map, 0, 128);
   std::memcpy(map, &address, sizeof(address));
+  return 0;
+}
+
+// Signature fixed by cuTensorMapEncodeIm2col.
+cuda::Result encode_windows(void* map, int type, uint32_t rank, void* address, const uint64_t* shape,
+                            const uint64_t* strides, const int* first, const int* last, uint32_t channels,
+                            uint32_t pixels, const uint32_t* steps, int interleave, int swizzle, int promotion,
+                            int fill) {
+  const uint32_t box[] = {channels, pixels, 1, 1, 1};
+  encode(map, type, rank, address, shape, strides, box, steps, interleave, swizzle, promotion, fill);
+  FakeMap& made = fake.maps.back();
+  made.box.resize(2);
+  made.steps.assign(steps, steps + rank);
+  made.first.assign(first, first + rank - 2);
+  made.last.assign(last, last + rank - 2);
   return 0;
 }
 
@@ -231,6 +246,7 @@ void add_graph_functions(cuda::Driver& d) {
   d.graph_add_kernel = add_kernel;
   d.graph_instantiate = instantiate;
   d.tensor_map_encode = encode;
+  d.window_map_encode = encode_windows;
   d.graph_add_edges = add_edges;
   d.graph_set_kernel = set_kernel;
   d.graph_launch = launch_graph;

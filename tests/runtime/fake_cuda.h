@@ -11,12 +11,15 @@
 
 namespace tw::test {
 
-/// A tensor that was described for bulk copies; extents innermost first.
+/// A tensor that was described for bulk copies; extents innermost first. Of windows the box is channels and pixels, and
+/// corners are of the dims between the first and the last.
 struct FakeMap {
   int type, swizzle;
   void* address;
   std::vector<uint64_t> shape, strides;
   std::vector<uint32_t> box;
+  std::vector<uint32_t> steps;
+  std::vector<int> first, last;
 };
 
 /// What the driver was asked for, and what it is to answer; its functions have no state argument, so it is global.

@@ -300,6 +300,16 @@ TEST(Manifest, HostileCudaNumbersAreRefused) {
           {"map line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[1] = 63; }},
           {"map box line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[1] = 32; }},
           {"map box", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[0] = 257; }},
+          {"windows of a matrix",
+           [](Manifest& m) {
+             m.entries[0].cuda_steps[0].tensor_maps[0].windows = {{}, {1}, {0}};
+             m.entries[0].cuda_steps[0].tensor_maps[0].windows.extents = {4};
+           }},
+          {"windows beyond their corners",
+           [](Manifest& m) {
+             format::TensorMap& map = m.entries[0].cuda_steps[0].tensor_maps[0];
+             map.shape = {1, 1, 64}, map.box = {1, 1, 64}, map.windows = {{1}, {1}, {kHuge}};
+           }},
           {"map rank", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box.push_back(64); }},
           {"cpu step", [](Manifest& m) { m.entries[0].cpu_steps.emplace_back(); }},
       });

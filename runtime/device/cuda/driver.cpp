@@ -60,6 +60,7 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuEventDestroy_v2", driver.event_destroy);
   resolve(library, "cuLaunchKernel", driver.launch);
   resolve(library, "cuTensorMapEncodeTiled", driver.tensor_map_encode);
+  resolve(library, "cuTensorMapEncodeIm2col", driver.window_map_encode);
   resolve(library, "cuGraphCreate", driver.graph_create);
   resolve(library, "cuGraphAddKernelNode_v2", driver.graph_add_kernel);
   resolve(library, "cuGraphAddDependencies_v2", driver.graph_add_edges);

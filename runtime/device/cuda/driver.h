@@ -95,6 +95,12 @@ struct Driver {
   Result (*tensor_map_encode)(void* map, int type, uint32_t rank, void* address, const uint64_t* shape,
                               const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
                               int interleave, int swizzle, int promotion, int fill);
+  // Extents as above; corners and places of windows in the dims between the first and the last, innermost first.
+  // Signature fixed by cuTensorMapEncodeIm2col.
+  Result (*window_map_encode)(void* map, int type, uint32_t rank, void* address, const uint64_t* shape,
+                              const uint64_t* strides, const int* first_corner, const int* last_corner,
+                              uint32_t channels, uint32_t pixels, const uint32_t* element_strides, int interleave,
+                              int swizzle, int promotion, int fill);
   Result (*graph_create)(GraphHandle* graph, unsigned flags);  // cuGraphCreate
   Result (*graph_add_kernel)(GraphNodeHandle* node, GraphHandle graph, const GraphNodeHandle* after, size_t after_count,
                              const KernelNodeParams* params);  // cuGraphAddKernelNode_v2

@@ -26,11 +26,24 @@ bool encode_map(const Driver& driver, const format::TensorMap& map, DevicePtr ad
     stride *= shape[d];
     strides[d] = stride;  // of the dim around this one
   }
+  std::array<int, format::TensorMap::kMostRank> first{}, last{};
+  for (size_t d = 0; d < map.windows.extents.size(); ++d) {  // spatial dims, innermost first, behind the channels
+    const size_t from = map.windows.extents.size() - 1 - d;
+    steps[d + 1] = static_cast<uint32_t>(map.windows.steps[from]);
+    first[d] = -static_cast<int>(map.windows.before[from]);
+    last[d] = static_cast<int>(map.windows.last_corner(from, map.shape[from + 1]));
+  }
   constexpr size_t kAlignment = 64;
   alignas(kAlignment) std::array<uint8_t, format::TensorMap::kBytes> bytes{};
-  driver.check(driver.tensor_map_encode(bytes.data(), tensor_type(map.dtype), static_cast<uint32_t>(rank),
-                                        reinterpret_cast<void*>(address), shape.data(), strides.data(), box.data(),
-                                        steps.data(), kNoInterleave, kSwizzle128, kPromotion256, kZeros),
+  const auto dims = static_cast<uint32_t>(rank);
+  void* const base = reinterpret_cast<void*>(address);
+  const int type = tensor_type(map.dtype);
+  driver.check(map.windows.empty()
+                   ? driver.tensor_map_encode(bytes.data(), type, dims, base, shape.data(), strides.data(), box.data(),
+                                              steps.data(), kNoInterleave, kSwizzle128, kPromotion256, kZeros)
+                   : driver.window_map_encode(bytes.data(), type, dims, base, shape.data(), strides.data(),
+                                              first.data(), last.data(), box[0], box[rank - 1], steps.data(),
+                                              kNoInterleave, kSwizzle128, kPromotion256, kZeros),
                "describe a tensor to the GPU");
   uint8_t* place = params.data() + map.offset;
   if (std::memcmp(place, bytes.data(), bytes.size()) == 0) return false;

@@ -1,8 +1,11 @@
 #include "codegen/cuda/bulk.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "codegen/cuda/threads.h"
+#include "expr/affine.h"
 #include "support/error.h"
 
 namespace tw::codegen {
@@ -37,15 +40,22 @@ int64_t divisor_in(const Expr& e) {
   return found;
 }
 
-// Whether `term` says no more than that an index is below the extent of its dim: index < extent less something on both
-// sides, or the same of whole blocks, floor(index / b) < extent / b.
+// Whether `term` says no more than that an index is in its dim: 0 <= index or index < extent less something on both
+// sides, or the latter of whole blocks, floor(index / b) < extent / b.
 bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
-  if (term.op() != Op::kLt || term.arg(1).op() != Op::kIntImm) return false;
-  const int64_t block = divisor_in(term.arg(0));
-  for (size_t d = 0; d < indices.size(); ++d) {
-    if (shape[d] % block != 0) continue;
-    const Expr less = ranges.simplify(floor_div(indices[d], int_imm(block)) - term.arg(0));
-    if (less.is_int(shape[d] / block - term.arg(1)->value)) return true;
+  const bool less = term.op() == Op::kLt;
+  if ((less || term.op() == Op::kLe) && term.arg(0).op() == Op::kIntImm) {
+    const Expr least = int_imm(term.arg(0)->value + (less ? 1 : 0));
+    return std::ranges::any_of(
+        indices, [&](const Expr& index) { return ranges.simplify(term.arg(1) - index - least).is_int(0); });
+  }
+  if (!less || term.arg(1).op() != Op::kIntImm) return false;
+  for (const int64_t block : {int64_t{1}, divisor_in(term.arg(0))}) {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (shape[d] % block != 0) continue;
+      const Expr beyond = ranges.simplify(floor_div(indices[d], int_imm(block)) - term.arg(0));
+      if (beyond.is_int(shape[d] / block - term.arg(1)->value)) return true;
+    }
   }
   return false;
 }
@@ -59,25 +69,61 @@ void check_condition(const Expr& condition, const std::vector<Expr>& indices, co
   TW_CHECK(keeps_inside(condition, indices, shape, ranges), "a bulk copy under the condition {}", to_string(condition));
 }
 
+// Whether the loop moves along one dim, by one element a turn.
+bool moves_along_dim(const Stmt& loop, const std::vector<Expr>& indices) {
+  const auto moves = [&](const Expr& index) { return uses_var(index, loop->var); };
+  const auto found = std::ranges::find_if(indices, moves);
+  return std::ranges::count_if(indices, moves) == 1 && coefficient_of(*found, loop->var) == 1;
+}
+
 std::vector<Expr> at_origin(const std::vector<Expr>& indices, const VarMap& origin, const Analyzer& ranges) {
   std::vector<Expr> out;
   for (const Expr& index : indices) out.push_back(ranges.simplify(substitute(index, origin)));
   return out;
 }
 
+// A box for which a pixel's number counts as one more index of its tensor.
+BulkCopy window_copy(const std::vector<Stmt>& loops, const loop::Buffer& tensor, const Expr& condition,
+                     const Analyzer& ranges) {
+  const Stmt &lines = loops[0], &channels = loops[1], &store = channels->body[0];
+  const Expr& load = store->value.op() == Op::kSelect ? store->value.arg(1) : store->value;
+  std::optional<Pixels> pixels = find_pixels(load->args, lines, condition, ranges);
+  const size_t last = load->args.size() - 1;
+  TW_CHECK(pixels && dim_of(channels, load->args, ranges) == last, "bulk loop {} moves other than along pixels",
+           lines->var);
+  std::vector<Expr> indices = load->args;
+  Shape shape = tensor.shape;
+  indices.push_back(pixels->first + var(lines->var));
+  shape.push_back(
+      std::accumulate(pixels->windows.extents.begin(), pixels->windows.extents.end(), shape[0], std::multiplies<>()));
+  if (condition) check_condition(condition, indices, shape, ranges);
+  const VarMap origin = {{lines->var, int_imm(0)}, {channels->var, int_imm(0)}};
+  BulkCopy copy{tensor.name, Shape(tensor.shape.size(), 1), pixels->start(), std::move(pixels), store->buffer, {}};
+  copy.box.front() = lines->extent;
+  copy.box.back() = channels->extent;
+  copy.start.push_back(at_origin({load->args[last]}, origin, ranges)[0]);
+  copy.to = at_origin(store->indices, origin, ranges);
+  return copy;
+}
+
 }  // namespace
 
-BulkCopy bulk_copy(const Stmt& nest, const std::vector<loop::Buffer>& params, const Analyzer& ranges) {
+BulkCopy bulk_copy(const Stmt& nest, const std::vector<loop::Buffer>& params, const Analyzer& around) {
   std::vector<Stmt> loops = {nest};
   while (loop::is_bulk_loop(loops.back()->body[0])) loops.push_back(loops.back()->body[0]);
+  Analyzer ranges = around;
+  for (const Stmt& l : loops) ranges.bind(l->var, 0, l->extent);
   const Stmt& store = loops.back()->body[0];
   const bool filled = store->value.op() == Op::kSelect && is_zero(store->value.arg(2));
   const Expr& load = filled ? store->value.arg(1) : store->value;
   const auto tensor = std::ranges::find(params, load.op() == Op::kLoad ? load->name : "", &loop::Buffer::name);
   TW_CHECK(tensor != params.end() && !store->predicate, "{} is no bulk copy of a tensor", to_string(store->value));
-  if (filled) check_condition(store->value.arg(0), load->args, tensor->shape, ranges);
+  const Expr condition = filled ? store->value.arg(0) : Expr();
+  const bool windows = loops.size() == 2 && !moves_along_dim(nest, load->args);
+  if (windows) return window_copy(loops, *tensor, condition, ranges);
+  if (filled) check_condition(condition, load->args, tensor->shape, ranges);
 
-  BulkCopy copy{tensor->name, Shape(tensor->shape.size(), 1), {}, store->buffer, {}};
+  BulkCopy copy{tensor->name, Shape(tensor->shape.size(), 1), {}, {}, store->buffer, {}};
   VarMap origin;
   size_t next = 0, next_to = store->indices.size() - loops.size();
   for (const Stmt& l : loops) {
@@ -104,7 +150,13 @@ void take_part(BulkCopy& copy, int64_t parts, const Expr& part) {
                                                                   copy.box.end(), [](int64_t e) { return e > 1; }));
   copy.box[dim] /= parts;
   const Expr first = part * int_imm(copy.box[dim]);
-  copy.start[dim] = copy.start[dim] + first;
+  if (copy.pixels) {
+    copy.pixels->first = copy.pixels->first + first;
+    const std::vector<Expr> start = copy.pixels->start();
+    std::ranges::copy(start, copy.start.begin());
+  } else {
+    copy.start[dim] = copy.start[dim] + first;
+  }
   Expr& to = copy.to[copy.to.size() - behind];
   to = to + first;
 }

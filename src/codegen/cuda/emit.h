@@ -7,10 +7,17 @@
 
 namespace tw::codegen {
 
+/// Where a convolution's windows lie in the spatial dims of a tensor [images, spatial.., channels]: position p of a
+/// dim, one of `extents`, begins at p * step - before. Empty: there are none.
+struct CudaWindows {
+  Shape extents, steps, before;
+};
+
 /// What a bulk copy must know of a tensor: the driver makes a CUtensorMap of it when it has an address.
 struct CudaTensorMap {
   size_t param;  // the tensor, of the kernel's buffers
   Shape box;     // that one copy moves; its lines, 128 bytes long, are swizzled
+  CudaWindows windows;
 };
 
 struct CudaKernel {

@@ -162,9 +162,14 @@ void KernelEmitter::fetch(const loop::PipelineParts& parts, const std::string& b
     const auto param = std::ranges::find(kernel_.params, copy.tensor, &loop::Buffer::name);
     std::vector<std::string> start;
     for (size_t d = copy.start.size(); d-- > 0;) start.push_back(cuda_index(copy.start[d], names_));
-    line("tw_fetch<{}>(&m{}, &{}, {}, {});", shared ? kernel_.cluster : 1, out_.maps.size(),
-         cuda_element(copy.buffer, copy.to, names_), barrier, fmt::join(start, ", "));
-    out_.maps.push_back({static_cast<size_t>(param - kernel_.params.begin()), copy.box});
+    if (copy.pixels) {
+      const std::vector<Expr>& offsets = copy.pixels->offsets;
+      for (size_t d = offsets.size(); d-- > 0;) start.push_back(cuda_index(offsets[d], names_));
+    }
+    line("tw_fetch{}<{}>(&m{}, &{}, {}, {});", copy.pixels ? "_window" : "", shared ? kernel_.cluster : 1,
+         out_.maps.size(), cuda_element(copy.buffer, copy.to, names_), barrier, fmt::join(start, ", "));
+    out_.maps.push_back({static_cast<size_t>(param - kernel_.params.begin()), copy.box,
+                         copy.pixels ? copy.pixels->windows : CudaWindows()});
   }
 }
 

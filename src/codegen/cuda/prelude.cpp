@@ -191,26 +191,35 @@ __device__ inline void tw_barrier_expect(unsigned long long* barrier, unsigned b
 }
 )";
 
+// What a copy fetches: a box, or pixels, each at one place of its window (PTX ISA, "Tensors", tiled and im2col mode).
+enum class Fetch : uint8_t { kBox, kWindow };
+
 // The box of a tensor of `rank` dims that begins at these indices, the innermost first, on its way to the shared memory
-// of all C tiles of a cluster, at the same place in each.
-std::string fetch_function(int rank) {
-  std::string params, places, values;
-  for (int d = 0; d < rank; ++d) {
+// of all C tiles of a cluster, at the same place in each. Of windows the places in them follow, the innermost first.
+std::string fetch_function(int rank, Fetch what) {
+  const int offsets = what == Fetch::kWindow ? rank - 2 : 0;
+  std::string params, starts, places, values;
+  for (int d = 0; d < rank + offsets; ++d) {
     params += fmt::format(", int i{}", d);
-    places += fmt::format("{}%{}", d == 0 ? "" : ", ", 3 + d);
-    values += fmt::format(", \"r\"(i{})", d);
+    std::string& list = d < rank ? starts : places;
+    list += fmt::format("{}%{}", list.empty() ? "" : ", ", 3 + d);
+    values += d < rank ? fmt::format(", \"r\"(i{})", d) : fmt::format(", \"h\"((short)i{})", d);
   }
+  if (offsets > 0) places = fmt::format(", {{{}}}", places);
   const std::string copy =
-      fmt::format("cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", rank);
+      fmt::format("cp.async.bulk.tensor.{}d.shared::cluster.global.{}.mbarrier::complete_tx::bytes", rank,
+                  what == Fetch::kWindow ? "im2col" : "tile");
+  const std::string from = fmt::format("[%0], [%1, {{{}}}], [%2]", starts);
   const std::string operands =
       fmt::format(": : \"r\"(tw_shared_address(to)), \"l\"(map), \"r\"(tw_shared_address(barrier)){}", values);
   return fmt::format(
-      "template <int C> __device__ inline void tw_fetch(const tw_map* map, void* to, unsigned long long* barrier{}) "
+      "template <int C> __device__ inline void tw_fetch{0}(const tw_map* map, void* to, unsigned long long* "
+      "barrier{1}) "
       "{{\n"
-      "  if constexpr (C == 1) asm volatile(\"{} [%0], [%1, {{{}}}], [%2];\" {} : \"memory\");\n"
-      "  else asm volatile(\"{}.multicast::cluster [%0], [%1, {{{}}}], [%2], %{};\" {}, \"h\"((short)((1 << C) - 1)) : "
-      "\"memory\");\n}}\n",
-      params, copy, places, operands, copy, places, 3 + rank, operands);
+      "  if constexpr (C == 1) asm volatile(\"{2} {3}{4};\" {5} : \"memory\");\n"
+      "  else asm volatile(\"{2}.multicast::cluster {3}{4}, %{6};\" {5}, \"h\"((short)((1 << C) - 1)) : \"memory\");\n"
+      "}}\n",
+      what == Fetch::kWindow ? "_window" : "", params, copy, from, places, operands, 3 + rank + offsets);
 }
 
 }  // namespace
@@ -218,7 +227,8 @@ std::string fetch_function(int rank) {
 std::string cuda_prelude() {
   std::string text;
   for (const std::string_view part : {kArithmetic, kBegin, kVectors, kMatrices, kAsynchronous, kBulk}) text += part;
-  for (int rank = 2; rank <= 4; ++rank) text += fetch_function(rank);
+  for (int rank = 2; rank <= 5; ++rank) text += fetch_function(rank, Fetch::kBox);
+  for (int rank = 3; rank <= 5; ++rank) text += fetch_function(rank, Fetch::kWindow);
   return text;
 }
 

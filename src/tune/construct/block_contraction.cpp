@@ -10,6 +10,7 @@
 
 #include "core/target_features.h"
 #include "expr/affine.h"
+#include "expr/analyzer.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
 #include "support/math.h"
@@ -375,21 +376,53 @@ class BlockContraction {
   Construction& out_;
 };
 
-// Whether the copy engine can bring an operand's blocks of steps: boxes of a tensor whose lines are aligned, and more
-// than one of them.
-bool goes_in_boxes(const te::Program& program, const Product& p, bool left) {
+// Whether `read` is [image, spatial.., channel] with the lines' axes in this order, each spatial index a window's: a
+// multiple of its axis, and of at most one axis of the window, plus a constant; within what the copy engine can say
+// (PTX ISA, "im2col mode": corners and places of 16, 8 or 5 bits).
+bool reads_windows(const Expr& read, const te::Compute& sum, const std::vector<size_t>& lines,
+                   const std::vector<te::Axis>& steps) {
+  constexpr int64_t kMostStep = 8;
+  const size_t rank = read->args.size(), spatial = rank - 2;
+  if (rank < 3 || lines.size() > rank - 1 || lines.size() < spatial) return false;
+  const bool one_image = lines.size() == spatial;
+  const Expr& image = read->args.front();
+  if (one_image ? !image.is_int(0) : !image.is_var() || image->name != sum.axes[lines[0]].name) return false;
+  const int64_t corners = rank == 3 ? int64_t{1} << 15 : rank == 4 ? 1 << 7 : 1 << 4;
+  for (size_t d = 0; d < spatial; ++d) {
+    const std::optional<LinearForm> form = as_linear(read->args[d + 1]);
+    if (!form || form->terms.size() > 2 || form->constant > 0 || form->constant < -corners) return false;
+    int64_t step = 0, reach = 0;
+    for (const auto& [name, coefficient] : form->terms) {
+      const auto in_window = std::ranges::find(steps, name, &te::Axis::name);
+      if (in_window != steps.end()) reach = (in_window->extent - 1) * coefficient;
+      if (name == sum.axes[lines[one_image ? d : d + 1]].name) step = coefficient;
+    }
+    const bool known = static_cast<size_t>((step != 0) + (reach != 0)) == form->terms.size();
+    if (!known || step < 1 || step > kMostStep || reach < 0 || reach >= corners) return false;
+  }
+  return true;
+}
+
+// Whether the copy engine can bring an operand's blocks of steps: boxes of a tensor, or windows of images, whose lines
+// are aligned, and more than one of them. Lines of several axes of steps are whole blocks of the last one.
+bool goes_in_boxes(const te::Program& program, const Product& p, const te::Compute& sum, bool left) {
   constexpr int64_t kLineAlignment = 16, kLineBytes = 128;
-  constexpr size_t kLeastRank = 2, kMostRank = 4;
+  constexpr size_t kLeastRank = 2, kMostRank = 5;
   const Expr& read = left ? p.match.a : p.match.b;
   const size_t rank = read->args.size();
   const bool is_tensor = std::ranges::find(program.inputs, read->name, &te::Tensor::name) != program.inputs.end();
-  if (!is_tensor || rank < kLeastRank || rank > kMostRank || p.steps.size() != 1) return false;
-  if (p.batch.size() > 1 || (left ? p.rows : p.columns).size() != 1) return false;
-  const te::Axis& step = p.steps[0];
+  if (!is_tensor || rank < kLeastRank || rank > kMostRank || p.batch.size() > 1) return false;
+  const te::Axis& step = p.steps.back();
   const int64_t bytes = step.extent * read.type().bytes();
+  int64_t all_bytes = bytes;
+  for (size_t i = 0; i + 1 < p.steps.size(); ++i) all_bytes *= p.steps[i].extent;
   const bool steps_last = read->args.back().is_var() && read->args.back()->name == step.name;
-  return steps_last && bytes % kLineAlignment == 0 && bytes > kLineBytes &&
-         std::ranges::all_of(read->args, [](const Expr& index) { return index.is_var(); });
+  if (!steps_last || all_bytes <= kLineBytes) return false;
+  if (bytes % (p.steps.size() > 1 ? kLineBytes : kLineAlignment) != 0) return false;
+  const std::vector<size_t>& lines = left ? p.rows : p.columns;
+  if (lines.size() == 1 && std::ranges::all_of(read->args, [](const Expr& index) { return index.is_var(); }))
+    return true;
+  return bytes % kLineBytes == 0 && reads_windows(read, sum, lines, p.steps);
 }
 
 // How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
@@ -436,7 +469,8 @@ BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const Ta
   problem.is_half =
       p.match.a.type().is_half() && p.match.a.type() == p.match.b.type() && sum.outputs[0].type == DataType::f32();
   problem.result_bytes = result_bytes(program, extent_at(sum, p.batch) * problem.rows * problem.columns);
-  problem.boxes = has_feature(target, "tma") && goes_in_boxes(program, p, true) && goes_in_boxes(program, p, false);
+  problem.boxes =
+      has_feature(target, "tma") && goes_in_boxes(program, p, sum, true) && goes_in_boxes(program, p, sum, false);
   problem.neighbours = neighbours_of(program, p, sum, problem.boxes, task, target);
   return problem;
 }

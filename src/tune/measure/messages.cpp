@@ -44,7 +44,11 @@ BufferSpec buffer_of(const Json& json) {
 Json json_of(const format::CudaLaunch& launch) {
   Json maps = Json::array();
   for (const format::TensorMap& m : launch.maps)
-    maps.push_back({{"buffer", m.buffer}, {"type", format::name_of(m.dtype)}, {"shape", m.shape}, {"box", m.box}});
+    maps.push_back({{"buffer", m.buffer},
+                    {"type", format::name_of(m.dtype)},
+                    {"shape", m.shape},
+                    {"box", m.box},
+                    {"windows", {m.windows.extents, m.windows.steps, m.windows.before}}});
   return {{"threads", launch.threads}, {"shared", launch.shared_bytes}, {"maps", maps}, {"overlaps", launch.overlaps}};
 }
 
@@ -53,8 +57,14 @@ format::CudaLaunch launch_of(const Json& json) {
   for (const Json& m : json.at("maps")) {
     const auto type = format::parse_data_type(m.at("type").get<std::string>());
     if (!type) throw UserError("unknown element type");
-    launch.maps.push_back(
-        {0, m.at("buffer"), *type, m.at("shape").get<std::vector<int64_t>>(), m.at("box").get<std::vector<int64_t>>()});
+    const auto list = [](const Json& numbers) { return numbers.get<std::vector<int64_t>>(); };
+    const Json& w = m.at("windows");
+    launch.maps.push_back({0,
+                           m.at("buffer"),
+                           *type,
+                           list(m.at("shape")),
+                           list(m.at("box")),
+                           {list(w.at(0)), list(w.at(1)), list(w.at(2))}});
   }
   return launch;
 }

@@ -129,6 +129,7 @@ TEST(ConstructBlock, LongSumsOfFewTilesAreSummedInParts) {
   EXPECT_GE(count_with(parts, "copy engine"), 1U);
   EXPECT_GE(count_with(parts, "in 6 parts"), 1U);
   EXPECT_GE(count_with(parts, "in 3 parts"), 1U);
+  EXPECT_GE(check_parts({testing::matmul_relu(33, 20, 512), {"w"}}).size(), 2U);
   EXPECT_GE(check_parts({merged(halves({3, 17, 512}, {3, 512, 24}, DataType::bf16())), {}}).size(), 2U);
   EXPECT_GE(check_parts({merged(conv_of_halves({3, 128, 16, 3, 1}, DataType::f16())), {"w"}}).size(), 2U);
 }

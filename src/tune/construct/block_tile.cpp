@@ -201,16 +201,19 @@ int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const Target
 
 namespace {
 
+// Bytes of its results that a unit stores or loads again in a cycle: parts of sums stay in the second cache.
+double result_rate(const BlockProblem& p, const TargetInfo& target) {
+  const int64_t bytes = p.batch * p.rows * p.columns * p.result_bytes;
+  return p.parts > 1 && 2 * bytes <= target.levels[1].capacity_bytes ? kCacheBytes : kMemoryBytes;
+}
+
 // Of the kernel that adds the parts of sums.
 double adding_cycles(const BlockProblem& p, const TargetInfo& target) {
   if (p.parts == 1) return 0;
-  constexpr int64_t kPartBytes = 4;
-  const int64_t elements = p.batch * p.rows * p.columns;
-  const bool cached = 2 * kPartBytes * elements <= target.levels[1].capacity_bytes;
-  const auto sums = static_cast<double>(elements / p.parts), of_parts = static_cast<double>(elements * kPartBytes);
-  const double cycles =
-      of_parts / (cached ? kCacheBytes : kMemoryBytes) + sums * static_cast<double>(p.added_bytes) / kMemoryBytes;
-  return kKernelCycles + cycles / std::max(1, target.units);
+  const auto elements = static_cast<double>(p.batch * p.rows * p.columns);
+  const double of_parts = elements * static_cast<double>(p.result_bytes) / result_rate(p, target);
+  const double of_sums = elements / static_cast<double>(p.parts) * static_cast<double>(p.added_bytes) / kMemoryBytes;
+  return kKernelCycles + (of_parts + of_sums) / std::max(1, target.units);
 }
 
 }  // namespace
@@ -226,7 +229,7 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const double longest = std::max({products, loads, shared});
   const double waits = tile.row_cluster * tile.column_cluster > 1 ? kPairCycles / static_cast<double>(tile.steps) : 0;
   const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
-  const double results = static_cast<double>(rows * columns * p.result_bytes) / kMemoryBytes;
+  const double results = static_cast<double>(rows * columns * p.result_bytes) / result_rate(p, target);
   const int64_t units = std::max(1, target.units);
   // The tiles of a unit share its throughput; each has what it takes to enter and to leave to itself.
   const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, units));

@@ -53,7 +53,7 @@ ProgramCode::Entry entry_of(const codegen::CudaKernel& code, const loop::Kernel&
     entry.cuda.maps.push_back({0,
                                static_cast<int64_t>(map.param),
                                format_type(tensor.type),
-                               tensor.shape,
+                               map.shape,
                                map.box,
                                {map.windows.extents, map.windows.steps, map.windows.before}});
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/contraction.h"
+#include "schedule/stage.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -30,6 +31,12 @@ te::Program inline_stages(Schedule& s, const te::Program& program,
     inliner.add(c);
   }
   return out;
+}
+
+te::Program rewritten(const te::Program& program, const Schedule& s) {
+  State state = make_state(program);
+  apply_primitives(state, s.primitives());
+  return current_program(state);
 }
 
 Result<std::string> epilogue_output(const te::Program& program, const te::Compute& source) {

@@ -13,6 +13,9 @@ namespace tw::schedule {
 /// the program with them inlined; appends the primitives to `s`. Stages for which `keep` returns true stay.
 te::Program inline_stages(Schedule& s, const te::Program& program, const std::function<bool(const te::Compute&)>& keep);
 
+/// The maths of `program` under a schedule of primitives that change nothing else.
+te::Program rewritten(const te::Program& program, const Schedule& s);
+
 /// The stage that owns the tiles: the only output among `source` and what follows it. Declines when something follows
 /// that is not computed point by point from it.
 Result<std::string> epilogue_output(const te::Program& program, const te::Compute& source);

@@ -1,6 +1,7 @@
 // Families for devices whose tiles have threads: every schedule computes what the te program says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -78,13 +79,6 @@ TEST(ConstructBlock, ProductsOfBoxes) {
   EXPECT_EQ(seen, (std::set<std::string>{"alone", "pairs"}));
 }
 
-TEST(ConstructBlock, ConvolutionsGatherTheirRows) {
-  for (const testing::ConvShape& c : {testing::ConvShape{5, 3, 9, 3, 1}, {7, 8, 16, 3, 2}, {9, 16, 32, 1, 1}}) {
-    SCOPED_TRACE(fmt::format("size {} channels {} {} kernel {}", c.size, c.channels, c.out_channels, c.kernel));
-    check({testing::conv_2d(c), {"w"}}, "cuda:sm_90a", "contraction", 1e-5);
-  }
-}
-
 // Channels last, 16-bit, as the driver gives a convolution with channels filled up: accesses of whole pixels.
 te::Program conv_of_halves(const testing::ConvShape& c, DataType type) {
   te::Builder b;
@@ -104,6 +98,60 @@ te::Program conv_of_halves(const testing::ConvShape& c, DataType type) {
                });
   const te::Tensor y = b.compute("y", acc.shape, [&](const auto& i) { return cast(type, acc(i)); });
   return b.finish("conv", {y});
+}
+
+// Candidates for `task` that sum in parts compute what its program says; returns their first lines of trace.
+std::vector<std::string> check_parts(const GroupTask& task) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  std::vector<std::string> traces;
+  for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+    if (candidate.trace.front().find(" parts") == std::string::npos) continue;
+    traces.push_back(candidate.trace.front());
+    SCOPED_TRACE(traces.back());
+    // What is printed is what is replayed.
+    const std::string schedule = schedule::to_string(candidate.schedule);
+    EXPECT_EQ(schedule::parse_schedule(schedule), candidate.schedule);
+    EXPECT_NE(schedule.find("rfactor"), std::string::npos);
+    check_candidate(task, t, candidate, 1e-2);
+  }
+  return traces;
+}
+
+size_t count_with(const std::vector<std::string>& texts, const std::string& part) {
+  return std::ranges::count_if(texts, [&](const std::string& text) { return text.find(part) != std::string::npos; });
+}
+
+// A long sum of few tiles: several numbers of parts, in boxes where steps lie next to each other; also of batches and
+// of one axis of several.
+TEST(ConstructBlock, LongSumsOfFewTilesAreSummedInParts) {
+  const GroupTask product{merged(halves({1, 40, 768}, {1, 72, 768}, DataType::f16())), {"w"}};
+  const std::vector<std::string> parts = check_parts(product);
+  EXPECT_GE(count_with(parts, "copy engine"), 1U);
+  EXPECT_GE(count_with(parts, "in 6 parts"), 1U);
+  EXPECT_GE(count_with(parts, "in 3 parts"), 1U);
+  EXPECT_GE(check_parts({testing::matmul_relu(33, 20, 512), {"w"}}).size(), 2U);
+  EXPECT_GE(check_parts({merged(halves({3, 17, 512}, {3, 512, 24}, DataType::bf16())), {}}).size(), 2U);
+  EXPECT_GE(check_parts({merged(conv_of_halves({3, 128, 16, 3, 1}, DataType::f16())), {"w"}}).size(), 2U);
+}
+
+// What fills the device is not split: neither by long sums nor by short ones.
+TEST(ConstructBlock, SumsOfManyTilesStayWhole) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{4096, 4096, 4096}, {1280, 3072, 768}, {128, 3072, 128}}) {
+    SCOPED_TRACE(fmt::format("{} x {}, {} steps", m, n, k));
+    const GroupTask task{merged(halves({1, m, k}, {1, n, k}, DataType::f16())), {"w"}};
+    const Construction first = construct(t.families, task, t.info, nullptr).front();
+    EXPECT_EQ(first.trace.front().find(" parts"), std::string::npos) << first.trace.front();
+  }
+  const GroupTask task{merged(halves({1, 128, 3072}, {1, 768, 3072}, DataType::f16())), {"w"}};
+  EXPECT_NE(construct(t.families, task, t.info, nullptr).front().trace.front().find(" parts"), std::string::npos);
+}
+
+TEST(ConstructBlock, ConvolutionsGatherTheirRows) {
+  for (const testing::ConvShape& c : {testing::ConvShape{5, 3, 9, 3, 1}, {7, 8, 16, 3, 2}, {9, 16, 32, 1, 1}}) {
+    SCOPED_TRACE(fmt::format("size {} channels {} {} kernel {}", c.size, c.channels, c.out_channels, c.kernel));
+    check({testing::conv_2d(c), {"w"}}, "cuda:sm_90a", "contraction", 1e-5);
+  }
 }
 
 // The tiles that are predicted to be best and worst: by instructions of warp groups and of warps.

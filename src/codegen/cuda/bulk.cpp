@@ -87,21 +87,27 @@ BulkCopy window_copy(const std::vector<Stmt>& loops, const loop::Buffer& tensor,
                      const Analyzer& ranges) {
   const Stmt &lines = loops[0], &channels = loops[1], &store = channels->body[0];
   const Expr& load = store->value.op() == Op::kSelect ? store->value.arg(1) : store->value;
-  std::optional<Pixels> pixels = find_pixels(load->args, lines, condition, ranges);
-  const size_t last = load->args.size() - 1;
-  TW_CHECK(pixels && dim_of(channels, load->args, ranges) == last, "bulk loop {} moves other than along pixels",
-           lines->var);
   std::vector<Expr> indices = load->args;
   Shape shape = tensor.shape;
+  std::optional<Pixels> pixels = find_pixels(indices, lines, condition, ranges);
+  if (!pixels) {  // one image, whose dim nobody needs
+    indices.insert(indices.begin(), int_imm(0));
+    shape.insert(shape.begin(), 1);
+    pixels = find_pixels(indices, lines, condition, ranges);
+  }
+  const size_t last = indices.size() - 1;
+  TW_CHECK(pixels && dim_of(channels, indices, ranges) == last, "bulk loop {} moves other than along pixels",
+           lines->var);
+  BulkCopy copy{tensor.name, shape, Shape(shape.size(), 1), pixels->start(), {}, store->buffer, {}};
+  const VarMap origin = {{lines->var, int_imm(0)}, {channels->var, int_imm(0)}};
+  copy.start.push_back(at_origin({indices[last]}, origin, ranges)[0]);
   indices.push_back(pixels->first + var(lines->var));
   shape.push_back(
       std::accumulate(pixels->windows.extents.begin(), pixels->windows.extents.end(), shape[0], std::multiplies<>()));
   if (condition) check_condition(condition, indices, shape, ranges);
-  const VarMap origin = {{lines->var, int_imm(0)}, {channels->var, int_imm(0)}};
-  BulkCopy copy{tensor.name, Shape(tensor.shape.size(), 1), pixels->start(), std::move(pixels), store->buffer, {}};
+  copy.pixels = std::move(pixels);
   copy.box.front() = lines->extent;
   copy.box.back() = channels->extent;
-  copy.start.push_back(at_origin({load->args[last]}, origin, ranges)[0]);
   copy.to = at_origin(store->indices, origin, ranges);
   return copy;
 }
@@ -123,7 +129,7 @@ BulkCopy bulk_copy(const Stmt& nest, const std::vector<loop::Buffer>& params, co
   if (windows) return window_copy(loops, *tensor, condition, ranges);
   if (filled) check_condition(condition, load->args, tensor->shape, ranges);
 
-  BulkCopy copy{tensor->name, Shape(tensor->shape.size(), 1), {}, {}, store->buffer, {}};
+  BulkCopy copy{tensor->name, tensor->shape, Shape(tensor->shape.size(), 1), {}, {}, store->buffer, {}};
   VarMap origin;
   size_t next = 0, next_to = store->indices.size() - loops.size();
   for (const Stmt& l : loops) {

@@ -29,7 +29,8 @@ std::optional<Pixels> find_pixels(const std::vector<Expr>& indices, const loop::
 /// mode), or as many pixels as its first extent says (im2col mode).
 struct BulkCopy {
   std::string tensor;
-  Shape box;                // of the tensor's dims, outermost first
+  Shape shape;              // of the tensor: as it is declared, or with one image around it
+  Shape box;                // of these dims, outermost first
   std::vector<Expr> start;  // of the box in the tensor; of pixels: of the window and the channel
   std::optional<Pixels> pixels;
   std::string buffer;

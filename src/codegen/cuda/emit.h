@@ -16,6 +16,7 @@ struct CudaWindows {
 /// What a bulk copy must know of a tensor: the driver makes a CUtensorMap of it when it has an address.
 struct CudaTensorMap {
   size_t param;  // the tensor, of the kernel's buffers
+  Shape shape;   // as the copies see it
   Shape box;     // that one copy moves; its lines, 128 bytes long, are swizzled
   CudaWindows windows;
 };

@@ -168,7 +168,7 @@ void KernelEmitter::fetch(const loop::PipelineParts& parts, const std::string& b
     }
     line("tw_fetch{}<{}>(&m{}, &{}, {}, {});", copy.pixels ? "_window" : "", shared ? kernel_.cluster : 1,
          out_.maps.size(), cuda_element(copy.buffer, copy.to, names_), barrier, fmt::join(start, ", "));
-    out_.maps.push_back({static_cast<size_t>(param - kernel_.params.begin()), copy.box,
+    out_.maps.push_back({static_cast<size_t>(param - kernel_.params.begin()), copy.shape, copy.box,
                          copy.pixels ? copy.pixels->windows : CudaWindows()});
   }
 }

@@ -8,34 +8,17 @@
 #include <array>
 #include <numeric>
 
-#include "core/target_features.h"
-#include "expr/affine.h"
-#include "expr/analyzer.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
-#include "tune/construct/block_tile.h"
-#include "tune/construct/construct.h"
-#include "tune/construct/contraction_operands.h"
+#include "tune/construct/block_product.h"
 
 namespace tw::tune {
 namespace {
 
-using schedule::Contraction;
-
 constexpr int64_t kMostUnrolled = 16;
-constexpr int64_t kLeastLines = 8;  // of a product whose operands are worth sharing
 constexpr double kCyclesPerNs = 1.7;
-
-/// A contraction whose axes have roles, by position in the output's axes.
-struct Product {
-  std::string sum, output;
-  Contraction match;
-  std::vector<size_t> rows, columns, batch;
-  std::vector<te::Axis> steps;
-};
 
 std::string joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "$")); }
 
@@ -43,89 +26,6 @@ std::vector<std::string> names_at(const te::Compute& c, const std::vector<size_t
   std::vector<std::string> names;
   for (const size_t i : places) names.push_back(c.axes[i].name);
   return names;
-}
-
-int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
-  int64_t all = 1;
-  for (const size_t i : places) all *= c.axes[i].extent;
-  return all;
-}
-
-// Rows are axes of A alone, columns of B alone; what both have is the batch.
-Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
-  const Result<Contraction> match = schedule::match_contraction(sum);
-  if (!match.ok()) return Reason{match.reason()};
-  if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
-  const Result<std::string> output = schedule::epilogue_output(program, sum);
-  if (!output.ok()) return Reason{output.reason()};
-  Product p{sum.name(), *output, *match, {}, {}, {}, reduction_order(program, *match)};
-  for (size_t i = 0; i < sum.axes.size(); ++i) {
-    const bool in_a = schedule::uses_axis(match->a, sum.axes[i].name);
-    const bool in_b = schedule::uses_axis(match->b, sum.axes[i].name);
-    const bool of_both = in_a && in_b;
-    (of_both ? p.batch : in_b ? p.columns : p.rows).push_back(i);
-    if (!of_both && match->condition && uses_var(match->condition, sum.axes[i].name))
-      return declined("which products {} sums depends on its rows or columns", sum.name());
-  }
-  if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
-  if (extent_at(sum, p.rows) < kLeastLines || extent_at(sum, p.columns) < kLeastLines)
-    return declined("{} is no product of matrices but of vectors", sum.name());
-  return p;
-}
-
-// Operands that are constants, stored as they are read: batch, lines, steps; steps next to each other.
-std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task) {
-  std::map<std::string, Layout> layouts;
-  for (const bool left : {true, false}) {
-    const Expr& read = left ? p.match.a : p.match.b;
-    if (!task.constants.contains(read->name)) continue;
-    std::vector<int64_t> order;
-    const auto add = [&](const te::Axis& axis) {
-      const int d = schedule::dim_of_axis(read, axis.name);
-      if (d >= 0) order.push_back(d);
-    };
-    for (const size_t i : p.batch) add(sum.axes[i]);
-    for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
-    for (const te::Axis& r : p.steps) add(r);
-    const bool in_order = std::ranges::is_sorted(order);
-    if (order.size() == read->args.size() && !in_order) layouts[read->name] = Layout().reorder(order);
-  }
-  return layouts;
-}
-
-// What of an operand one access moves: neighbours along its steps or along its lines, as it lies in memory.
-struct Access {
-  bool by_steps = true;
-  int64_t lanes = 1;
-};
-
-Access access_of(const Product& p, const te::Compute& sum, bool left, const TargetInfo& target) {
-  const Expr& read = left ? p.match.a : p.match.b;
-  const auto lanes_along = [&](const te::Axis& axis) {
-    if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
-    int64_t lanes = target.vector_bytes / read.type().bytes();
-    while (axis.extent % lanes != 0) lanes /= 2;
-    return lanes;
-  };
-  const int64_t steps = lanes_along(p.steps.back());
-  const int64_t along = lanes_along(sum.axes[(left ? p.rows : p.columns).back()]);
-  return along > steps ? Access{false, along} : Access{true, std::max<int64_t>(1, steps)};
-}
-
-// Where the instructions of a tile leave column i, dim `dim` of an operand of `rank` dims: each thread holds pairs of
-// columns of several of them (BlockTile), which are neighbours in the output.
-Layout dealt_out(const BlockTile& tile, int dim, size_t rank, int64_t columns) {
-  constexpr int64_t kPairs = 4;
-  const int64_t together = tile.columns.back().extent / 2;
-  if (!tile.by_matrix() || together == 1) return {};
-  std::vector<int64_t> order(rank + 3);
-  std::iota(order.begin(), order.end(), 0);
-  // [block, pair, instruction, column of a pair] -> [block, instruction, pair, column of a pair]
-  std::swap(order[static_cast<size_t>(dim) + 1], order[static_cast<size_t>(dim) + 2]);
-  return Layout()
-      .split(dim, {columns / (2 * kPairs * together), kPairs, together, 2})
-      .reorder(std::move(order))
-      .fuse(dim, kPairs);
 }
 
 // The loops of an axis that is cut as a tile is: that of tiles, then one for each factor.
@@ -342,10 +242,11 @@ class BlockContraction {
   // An operand's block of steps, copied by all threads into the memory that they share.
   void attach_operand(bool left, const std::string& loop) {
     const std::string stage = operand(left);
-    Access access = access_of(p_, sum_, left, target_);
+    const Expr& read = left ? p_.match.a : p_.match.b;
+    Access access = access_of(read, p_.steps.back(), sum_.axes[(left ? p_.rows : p_.columns).back()], target_);
     const int64_t extent = access.by_steps ? tile_.steps : line_extent(left);
     access.lanes = std::gcd(access.lanes, extent);
-    const int64_t bytes = (left ? p_.match.a : p_.match.b).type().bytes();
+    const int64_t bytes = read.type().bytes();
     s().compute_at(stage, acc(), loop, loop::Scope::kStack, tile_.line_pad_bytes() / bytes);
     const bool steps_last = by_matrix();
     std::string fast = axis(first_ + (access.by_steps == steps_last ? 1 : 0));
@@ -376,126 +277,50 @@ class BlockContraction {
   Construction& out_;
 };
 
-// Whether `read` is [image, spatial.., channel] with the lines' axes in this order, each spatial index a window's: a
-// multiple of its axis, and of at most one axis of the window, plus a constant; within what the copy engine can say
-// (PTX ISA, "im2col mode": corners and places of 16, 8 or 5 bits).
-bool reads_windows(const Expr& read, const te::Compute& sum, const std::vector<size_t>& lines,
-                   const std::vector<te::Axis>& steps) {
-  constexpr int64_t kMostStep = 8;
-  const size_t rank = read->args.size(), spatial = rank - 2;
-  if (rank < 3 || lines.size() > rank - 1 || lines.size() < spatial) return false;
-  const bool one_image = lines.size() == spatial;
-  const Expr& image = read->args.front();
-  if (one_image ? !image.is_int(0) : !image.is_var() || image->name != sum.axes[lines[0]].name) return false;
-  const int64_t corners = rank == 3 ? int64_t{1} << 15 : rank == 4 ? 1 << 7 : 1 << 4;
-  for (size_t d = 0; d < spatial; ++d) {
-    const std::optional<LinearForm> form = as_linear(read->args[d + 1]);
-    if (!form || form->terms.size() > 2 || form->constant > 0 || form->constant < -corners) return false;
-    int64_t step = 0, reach = 0;
-    for (const auto& [name, coefficient] : form->terms) {
-      const auto in_window = std::ranges::find(steps, name, &te::Axis::name);
-      if (in_window != steps.end()) reach = (in_window->extent - 1) * coefficient;
-      if (name == sum.axes[lines[one_image ? d : d + 1]].name) step = coefficient;
-    }
-    const bool known = static_cast<size_t>((step != 0) + (reach != 0)) == form->terms.size();
-    if (!known || step < 1 || step > kMostStep || reach < 0 || reach >= corners) return false;
-  }
-  return true;
-}
-
-// Whether the copy engine can bring an operand's blocks of steps: boxes of a tensor, or windows of images, whose lines
-// are aligned, and more than one of them. Lines of several axes of steps are whole blocks of the last one.
-bool goes_in_boxes(const te::Program& program, const Product& p, const te::Compute& sum, bool left) {
-  constexpr int64_t kLineAlignment = 16, kLineBytes = 128;
-  constexpr size_t kLeastRank = 2, kMostRank = 5;
-  const Expr& read = left ? p.match.a : p.match.b;
-  const size_t rank = read->args.size();
-  const bool is_tensor = std::ranges::find(program.inputs, read->name, &te::Tensor::name) != program.inputs.end();
-  if (!is_tensor || rank < kLeastRank || rank > kMostRank || p.batch.size() > 1) return false;
-  const te::Axis& step = p.steps.back();
-  const int64_t bytes = step.extent * read.type().bytes();
-  int64_t all_bytes = bytes;
-  for (size_t i = 0; i + 1 < p.steps.size(); ++i) all_bytes *= p.steps[i].extent;
-  const bool steps_last = read->args.back().is_var() && read->args.back()->name == step.name;
-  if (!steps_last || all_bytes <= kLineBytes) return false;
-  if (bytes % (p.steps.size() > 1 ? kLineBytes : kLineAlignment) != 0) return false;
-  const std::vector<size_t>& lines = left ? p.rows : p.columns;
-  if (lines.size() == 1 && std::ranges::all_of(read->args, [](const Expr& index) { return index.is_var(); }))
-    return true;
-  return bytes % kLineBytes == 0 && reads_windows(read, sum, lines, p.steps);
-}
-
-// How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
-// read one by one, in any order. Lines that come in boxes must lie in that order: those of a constant whose columns
-// divide.
-int64_t neighbours_of(const te::Program& program, const Product& p, const te::Compute& sum, bool boxes,
-                      const GroupTask& task, const TargetInfo& target) {
-  constexpr int64_t kPair = 2, kMost = 8, kPairs = 4;
-  if (p.columns.size() != 1 || !access_of(p, sum, false, target).by_steps) return kPair;
-  if (boxes && !task.constants.contains(p.match.b->name)) return kPair;
-  const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
-  const int64_t columns = extent_at(sum, p.columns);
-  return std::max(kPair, std::gcd(std::min(kMost, access), boxes ? columns / kPairs : columns));
-}
-
-// What a program stores for each of its `sums`, and reads of tensors as large.
-int64_t result_bytes(const te::Program& program, int64_t sums) {
-  int64_t bytes = 0;
-  const auto add = [&](const te::Tensor& t) {
-    if (num_elements(t.shape) == sums) bytes += t.type.bytes();
-  };
-  for (const te::Tensor& t : program.inputs) add(t);
-  for (const std::string& name : program.outputs) add(program.tensor(name));
-  return bytes;
-}
-
-// A product whose constant operands have their layouts.
-struct StoredProduct {
-  te::Program program;
-  Product product;
-  std::map<std::string, Layout> layouts;
+// One tile of one way to sum.
+struct Choice {
+  const StoredProduct* product;
+  BlockProblem problem;
+  BlockTile tile;
+  double cycles;
 };
 
-BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const TargetInfo& target) {
-  const te::Program& program = in.program;
-  const Product& p = in.product;
-  const te::Compute& sum = *program.find_compute(p.sum);
-  BlockProblem problem;
-  problem.batch = extent_at(sum, p.batch);
-  problem.rows = extent_at(sum, p.rows);
-  problem.columns = extent_at(sum, p.columns);
-  for (const te::Axis& r : p.steps) problem.steps *= r.extent;
-  problem.bytes = p.match.a.type().bytes();
-  problem.is_half =
-      p.match.a.type().is_half() && p.match.a.type() == p.match.b.type() && sum.outputs[0].type == DataType::f32();
-  problem.result_bytes = result_bytes(program, extent_at(sum, p.batch) * problem.rows * problem.columns);
-  problem.boxes =
-      has_feature(target, "tma") && goes_in_boxes(program, p, sum, true) && goes_in_boxes(program, p, sum, false);
-  problem.neighbours = neighbours_of(program, p, sum, problem.boxes, task, target);
-  return problem;
+// The schedule of the kernel that adds the parts of sums.
+Result<schedule::Schedule> adding(const te::Program& rest, const TargetInfo& target) {
+  const Result<Candidates> columns = construct_block_columns({rest, {}}, target);
+  if (!columns.ok()) return Reason{columns.reason()};
+  return columns->front().schedule;
 }
 
-StoredProduct stored(const te::Program& program, const std::string& sum, std::map<std::string, Layout> layouts) {
-  StoredProduct out{layouts.empty() ? program : te::apply_layouts(program, layouts), {}, std::move(layouts)};
-  Result<Product> product = product_of(out.program, *out.program.find_compute(sum));
-  TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
-  out.product = std::move(product).value();
-  return out;
+// `whole`, and what of it can be summed in parts.
+std::vector<StoredProduct> ways_to_sum(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
+                                       const TargetInfo& target) {
+  std::vector<StoredProduct> ways = {whole};
+  for (const Parts& parts : parts_of(whole, problem_of(whole, task, target), target)) {
+    StoredProduct split = stored(program, whole.product.sum, whole.layouts, parts);
+    if (adding(split.rest, target).ok()) ways.push_back(std::move(split));
+  }
+  return ways;
 }
 
-// With the columns' operand, if it is a constant, in the order in which the instructions of `tile` want its lines.
-StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const te::Program& program,
-                         const GroupTask& task) {
-  const te::Compute& sum = *in.program.find_compute(in.product.sum);
-  const Expr& read = in.product.match.b;
-  const int64_t columns = extent_at(sum, in.product.columns);
-  const bool whole = columns % (4 * tile.columns.back().extent) == 0;
-  const int dim = schedule::dim_of_axis(read, sum.axes[in.product.columns.back()].name);
-  if (!task.constants.contains(read->name) || !whole || dim < 0) return in;
-  std::map<std::string, Layout> layouts = in.layouts;
-  const Layout dealt = dealt_out(tile, dim, read->args.size(), columns);
-  for (const LayoutPrimitive& p : dealt.primitives()) layouts[read->name] = layouts[read->name].then(p);
-  return stored(program, in.product.sum, std::move(layouts));
+// Tiles of all of them, best predicted first: at most half of them sum parts, the best of a kind for each count.
+std::vector<Choice> choices_of(const std::vector<StoredProduct>& ways, const GroupTask& task,
+                               const TargetInfo& target) {
+  constexpr size_t kMost = 12, kMostSplit = 6;
+  std::vector<Choice> all, chosen;
+  for (const StoredProduct& way : ways) {
+    const BlockProblem problem = problem_of(way, task, target);
+    for (const BlockTile& tile : block_tiles(problem, target))
+      all.push_back({&way, problem, tile, predicted_cycles(tile, problem, target)});
+  }
+  std::ranges::stable_sort(all, {}, &Choice::cycles);
+  std::set<std::tuple<int64_t, bool, bool>> split;
+  for (const Choice& c : all) {
+    const bool whole = c.problem.parts == 1, pairs = c.tile.row_cluster * c.tile.column_cluster > 1;
+    if (chosen.size() == kMost || (!whole && split.size() == kMostSplit)) continue;
+    if (whole || split.insert({c.problem.parts, c.tile.boxes, pairs}).second) chosen.push_back(c);
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -513,15 +338,22 @@ Result<Candidates> construct_block_contraction(const GroupTask& task, const Targ
   }
   const Result<Product> product = product_of(program, *found);
   if (!product.ok()) return Reason{product.reason()};
-  const StoredProduct in_order = stored(program, name, constant_layouts(*product, *found, task));
-  const BlockProblem problem = problem_of(in_order, task, target);
+  const std::vector<StoredProduct> ways =
+      ways_to_sum(stored(program, name, constant_layouts(*product, *found, task), {}), program, task, target);
   Candidates candidates;
-  for (const BlockTile& tile : block_tiles(problem, target)) {
-    const StoredProduct dealt = stored_for(tile, in_order, program, task);
+  for (const Choice& choice : choices_of(ways, task, target)) {
+    const StoredProduct dealt = stored_for(choice.tile, *choice.product, program, task);
     Construction candidate = base;
     candidate.constant_layouts = dealt.layouts;
-    BlockContraction(dealt.program, dealt.product, tile, target, candidate).run();
-    candidate.predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;
+    if (dealt.parts.count > 1) {
+      for (const schedule::Schedule& s : {dealt.split, adding(dealt.rest, target).value()}) {
+        for (const schedule::Primitive& p : s.primitives()) candidate.schedule.add(p);
+      }
+    }
+    BlockContraction(dealt.program, dealt.product, choice.tile, target, candidate).run();
+    if (dealt.parts.count > 1)
+      candidate.trace.front() += fmt::format(", sums in {} parts, which a second kernel adds", dealt.parts.count);
+    candidate.predicted_ns = choice.cycles / kCyclesPerNs;
     candidates.push_back(std::move(candidate));
   }
   return candidates;

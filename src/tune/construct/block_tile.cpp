@@ -19,6 +19,10 @@ constexpr double kLoadBytes = 48;         // from the second cache, its share of
 constexpr double kSharedBytes = 128;      // from the memory that threads share
 constexpr double kMemoryBytes = 14;       // from and to memory, its share
 constexpr double kTileCycles = 2000;      // entering and leaving a tile
+constexpr double kCacheBytes = 24;        // from and to the second cache by accesses of threads, its share
+constexpr double kKernelCycles = 3400;    // of one more kernel: 2 us
+constexpr double kBlockCycles = 450;      // of a block of steps, alone: barriers, loads, instructions one after another
+constexpr double kBoxCycles = 300;        // of one that the copy engine brings
 constexpr double kPairCycles = 150;  // of a block of steps: tiles of a pair wait for each other (measured on an H100)
 constexpr double kExposed = 0.25;    // share of the shorter times that does not hide behind the longest one
 
@@ -195,6 +199,25 @@ int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const Target
 
 }  // namespace
 
+namespace {
+
+// Bytes of its results that a unit stores or loads again in a cycle: parts of sums stay in the second cache.
+double result_rate(const BlockProblem& p, const TargetInfo& target) {
+  const int64_t bytes = p.batch * p.rows * p.columns * p.result_bytes;
+  return p.parts > 1 && 2 * bytes <= target.levels[1].capacity_bytes ? kCacheBytes : kMemoryBytes;
+}
+
+// Of the kernel that adds the parts of sums.
+double adding_cycles(const BlockProblem& p, const TargetInfo& target) {
+  if (p.parts == 1) return 0;
+  const auto elements = static_cast<double>(p.batch * p.rows * p.columns);
+  const double of_parts = elements * static_cast<double>(p.result_bytes) / result_rate(p, target);
+  const double of_sums = elements / static_cast<double>(p.parts) * static_cast<double>(p.added_bytes) / kMemoryBytes;
+  return kKernelCycles + (of_parts + of_sums) / std::max(1, target.units);
+}
+
+}  // namespace
+
 double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target) {
   const int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
   const int64_t tiles = tiles_of(tile, p);
@@ -206,12 +229,16 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const double longest = std::max({products, loads, shared});
   const double waits = tile.row_cluster * tile.column_cluster > 1 ? kPairCycles / static_cast<double>(tile.steps) : 0;
   const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
-  const double results = static_cast<double>(rows * columns * p.result_bytes) / kMemoryBytes;
+  const double results = static_cast<double>(rows * columns * p.result_bytes) / result_rate(p, target);
   const int64_t units = std::max(1, target.units);
   // The tiles of a unit share its throughput; each has what it takes to enter and to leave to itself.
   const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, units));
   const auto waves = static_cast<double>(ceil_div(tiles, units * at_once));
-  return waves * (static_cast<double>(at_once) * (steps * a_step + results) + kTileCycles);
+  const auto together = static_cast<double>(at_once);
+  const double blocks = static_cast<double>(ceil_div(p.steps, tile.steps)) * (tile.boxes ? kBoxCycles : kBlockCycles);
+  const double all = waves * (std::max(together * steps * a_step, blocks) + together * results + kTileCycles);
+  const double memory = static_cast<double>(p.operand_bytes) / (kMemoryBytes * static_cast<double>(units));
+  return std::max(all, memory) + kExposed * std::min(all, memory) + adding_cycles(p, target);
 }
 
 std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo& target) {

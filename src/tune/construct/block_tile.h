@@ -52,10 +52,13 @@ struct BlockProblem {
   int64_t columns = 1;
   int64_t steps = 1;
   int64_t bytes = 4;
-  int64_t result_bytes = 4;  // that are stored for each sum, and read beside it
-  bool is_half = false;      // the operands are 16-bit floats, the sums f32
-  int64_t neighbours = 2;    // 2, 4 or 8 columns beside each other that one thread may hold: it stores them together
-  bool boxes = false;        // a block of steps of each operand is a box of a tensor that the copy engine can bring
+  int64_t result_bytes = 4;   // that are stored for each sum, and read beside it
+  bool is_half = false;       // the operands are 16-bit floats, the sums f32
+  int64_t neighbours = 2;     // 2, 4 or 8 columns beside each other that one thread may hold: it stores them together
+  bool boxes = false;         // a block of steps of each operand is a box of a tensor that the copy engine can bring
+  int64_t operand_bytes = 0;  // of both operands, each element once
+  int64_t parts = 1;          // of every sum, in `batch`: a second kernel adds them
+  int64_t added_bytes = 0;    // that it stores for each sum, and reads beside the parts
 };
 
 /// The tiles for `problem`, best predicted first.
@@ -63,7 +66,8 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
 
 /// Predicted time in cycles of one unit. A step takes as long as the longest of its products, its operands' way from
 /// the second cache and their way from shared memory, and a share of the other two; results go to memory. Tiles run in
-/// waves of as many as a unit has registers and memory for.
+/// waves of as many as a unit has registers and memory for. Operands come from memory once. A second kernel begins and
+/// reads the parts of sums, where there are some.
 double predicted_cycles(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target);
 
 }  // namespace tw::tune

@@ -133,6 +133,26 @@ TEST(WindowCopy, OnePositionOfEachImageIsABox) {
   EXPECT_EQ(copy.box, (Shape{128, 1, 1, 64}));
 }
 
+// [spatial.., channels]: a tensor of one image, whose dim was merged with the next one.
+TEST(WindowCopy, OneImageNeedsNoDim) {
+  const Conv c{1, 9, 11, 64, 3, 2, 1};
+  const loop::Stmt nest = gather(c, imm(DataType::f16(), 0));
+  loop::Rewriter drop;
+  drop.expr = [](const Expr& value) {
+    return rewrite(value, [](const Expr& e) {
+      return e.op() == Op::kLoad ? load("X", e.type(), {e->args.begin() + 1, e->args.end()}) : Expr();
+    });
+  };
+  std::vector<loop::Buffer> tensor = params(c);
+  tensor[0].shape.erase(tensor[0].shape.begin());
+  const BulkCopy copy = bulk_copy(loop::rewrite({nest}, drop)[0], tensor, ranges_of(c));
+  ASSERT_TRUE(copy.pixels.has_value());
+  EXPECT_EQ(copy.shape, (Shape{1, 9, 11, 64}));
+  EXPECT_EQ(copy.box, (Shape{128, 1, 1, 64}));
+  const VarMap second = {{"tile", int_imm(0)}, {"turn", int_imm(1)}};
+  EXPECT_EQ(brought(c, copy, second, 7), said(c, nest, second, 7));
+}
+
 TEST(WindowCopy, TilesOfAClusterFetchParts) { expect_equal({2, 9, 10, 64, 3, 2, 1}, 2); }
 
 TEST(WindowCopy, OtherGathersAreRefused) {

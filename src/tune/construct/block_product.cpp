@@ -1,0 +1,272 @@
+#include "tune/construct/block_product.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/target_features.h"
+#include "expr/affine.h"
+#include "expr/analyzer.h"
+#include "schedule/stages.h"
+#include "support/math.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+#include "tune/construct/contraction_operands.h"
+
+namespace tw::tune {
+namespace {
+
+constexpr int64_t kLeastLines = 8;    // of a product whose operands are worth sharing
+constexpr int64_t kWholeSteps = 64;   // of which a part has a multiple: no block of steps leaves it
+constexpr int64_t kLeastSteps = 128;  // of a part
+constexpr int64_t kMostParts = 32;
+
+}  // namespace
+
+int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
+  int64_t all = 1;
+  for (const size_t i : places) all *= c.axes[i].extent;
+  return all;
+}
+
+Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
+  const Result<schedule::Contraction> match = schedule::match_contraction(sum);
+  if (!match.ok()) return Reason{match.reason()};
+  if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
+  const Result<std::string> output = schedule::epilogue_output(program, sum);
+  if (!output.ok()) return Reason{output.reason()};
+  Product p{sum.name(), *output, *match, {}, {}, {}, reduction_order(program, *match)};
+  for (size_t i = 0; i < sum.axes.size(); ++i) {
+    const bool in_a = schedule::uses_axis(match->a, sum.axes[i].name);
+    const bool in_b = schedule::uses_axis(match->b, sum.axes[i].name);
+    const bool of_both = in_a && in_b;
+    (of_both ? p.batch : in_b ? p.columns : p.rows).push_back(i);
+    if (!of_both && match->condition && uses_var(match->condition, sum.axes[i].name))
+      return declined("which products {} sums depends on its rows or columns", sum.name());
+  }
+  if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
+  if (extent_at(sum, p.rows) < kLeastLines || extent_at(sum, p.columns) < kLeastLines)
+    return declined("{} is no product of matrices but of vectors", sum.name());
+  return p;
+}
+
+std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task) {
+  std::map<std::string, Layout> layouts;
+  for (const bool left : {true, false}) {
+    const Expr& read = left ? p.match.a : p.match.b;
+    if (!task.constants.contains(read->name)) continue;
+    std::vector<int64_t> order;
+    const auto add = [&](const te::Axis& axis) {
+      const int d = schedule::dim_of_axis(read, axis.name);
+      if (d >= 0) order.push_back(d);
+    };
+    for (const size_t i : p.batch) add(sum.axes[i]);
+    for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
+    for (const te::Axis& r : p.steps) add(r);
+    const bool in_order = std::ranges::is_sorted(order);
+    if (order.size() == read->args.size() && !in_order) layouts[read->name] = Layout().reorder(order);
+  }
+  return layouts;
+}
+
+Access access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target) {
+  const auto lanes_along = [&](const te::Axis& axis) {
+    if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
+    int64_t lanes = target.vector_bytes / read.type().bytes();
+    while (axis.extent % lanes != 0) lanes /= 2;
+    return lanes;
+  };
+  const int64_t steps = lanes_along(step);
+  const int64_t along = lanes_along(line);
+  return along > steps ? Access{false, along} : Access{true, std::max<int64_t>(1, steps)};
+}
+
+Layout dealt_out(const BlockTile& tile, int dim, size_t rank, int64_t columns) {
+  constexpr int64_t kPairs = 4;
+  const int64_t together = tile.columns.back().extent / 2;
+  if (!tile.by_matrix() || together == 1) return {};
+  std::vector<int64_t> order(rank + 3);
+  std::iota(order.begin(), order.end(), 0);
+  // [block, pair, instruction, column of a pair] -> [block, instruction, pair, column of a pair]
+  std::swap(order[static_cast<size_t>(dim) + 1], order[static_cast<size_t>(dim) + 2]);
+  return Layout()
+      .split(dim, {columns / (2 * kPairs * together), kPairs, together, 2})
+      .reorder(std::move(order))
+      .fuse(dim, kPairs);
+}
+
+namespace {
+
+// Whether `read` is [image, spatial.., channel], or that of one image, with the lines' axes in this order, each spatial
+// index a window's: a multiple of its axis, and of axes that no line is of, less a constant; within what the copy
+// engine can say (PTX ISA, "im2col mode": corners and places of 16, 8 or 5 bits).
+bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, const std::vector<size_t>& lines) {
+  constexpr int64_t kMostStep = 8;
+  constexpr size_t kLeastRank = 3, kMostRank = 5;
+  const std::vector<Expr>& indices = read->args;
+  const bool images = indices[0].is_var() && indices[0]->name == sum.axes[lines[0]].name;
+  const size_t before = images || indices[0].is_int(0) ? 1 : 0, spatial = indices.size() - 1 - before;
+  const size_t rank = spatial + 2, first = images ? 1 : 0;  // of the lines' axes
+  if (rank < kLeastRank || rank > kMostRank || lines.size() != first + spatial) return false;
+  const int64_t corners = rank == kLeastRank ? int64_t{1} << 15 : rank == 4 ? 1 << 7 : 1 << 4;
+  std::vector<te::Axis> taps = p.steps;
+  for (const size_t i : p.batch) taps.push_back(sum.axes[i]);
+  for (size_t d = 0; d < spatial; ++d) {
+    const std::optional<LinearForm> form = as_linear(indices[d + before]);
+    if (!form || form->constant > 0 || form->constant < -corners) return false;
+    int64_t step = 0, reach = 0;
+    for (const auto& [name, coefficient] : form->terms) {
+      const auto tap = std::ranges::find(taps, name, &te::Axis::name);
+      const bool is_line = name == sum.axes[lines[d + first]].name;
+      if (coefficient < 1 || (tap == taps.end() && !is_line)) return false;
+      (is_line ? step : reach) += is_line ? coefficient : (tap->extent - 1) * coefficient;
+    }
+    if (step < 1 || step > kMostStep || reach >= corners) return false;
+  }
+  return true;
+}
+
+// Whether each line of `read` is one index of it, which no other axis moves.
+bool reads_lines(const te::Compute& sum, const Expr& read, const std::vector<size_t>& lines) {
+  const std::string& line = sum.axes[lines[0]].name;
+  return lines.size() == 1 && std::all_of(read->args.begin(), read->args.end() - 1, [&](const Expr& index) {
+           return index.is_var() || (as_linear(index) && !uses_var(index, line));
+         });
+}
+
+// Whether the copy engine can bring an operand's blocks of steps: boxes of a tensor, or windows of images, whose lines
+// are aligned, and more than one of them. Steps that end before the tensor's lines do, those of parts and of one of
+// several axes, end with a block.
+bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
+  constexpr int64_t kLineAlignment = 16, kLineBytes = 128;
+  constexpr size_t kLeastRank = 2, kMostRank = 5;
+  const Product& p = in.product;
+  const Expr& read = left ? p.match.a : p.match.b;
+  const size_t rank = read->args.size();
+  const auto tensor = std::ranges::find(in.program.inputs, read->name, &te::Tensor::name);
+  if (tensor == in.program.inputs.end() || rank < kLeastRank || rank > kMostRank) return false;
+  if (p.batch.size() > (in.parts.count > 1 ? 2 : 1)) return false;
+  const te::Axis& step = p.steps.back();
+  const Expr& last = read->args.back();
+  const bool whole_lines = last.is_var() && last->name == step.name && p.steps.size() == 1;
+  const bool whole_blocks = step.extent % kWholeSteps == 0 && coefficient_of(last, step.name).value_or(0) == 1;
+  if (!whole_lines && !whole_blocks) return false;
+  const int64_t bytes = read.type().bytes();
+  int64_t steps = 1;
+  for (const te::Axis& r : p.steps) steps *= r.extent;
+  if (tensor->shape.back() * bytes % kLineAlignment != 0 || steps * bytes <= kLineBytes) return false;
+  const std::vector<size_t>& lines = left ? p.rows : p.columns;
+  return reads_lines(sum, read, lines) || (whole_blocks && reads_windows(p, sum, read, lines));
+}
+
+// How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
+// read one by one, in any order. Lines that come in boxes must lie in that order: those of a constant whose columns
+// divide.
+int64_t neighbours_of(const te::Program& program, const Product& p, const te::Compute& sum, bool boxes,
+                      const GroupTask& task, const TargetInfo& target) {
+  constexpr int64_t kPair = 2, kMost = 8, kPairs = 4;
+  const te::Axis& column = sum.axes[p.columns.back()];
+  if (p.columns.size() != 1 || !access_of(p.match.b, p.steps.back(), column, target).by_steps) return kPair;
+  if (boxes && !task.constants.contains(p.match.b->name)) return kPair;
+  const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
+  const int64_t columns = extent_at(sum, p.columns);
+  return std::max(kPair, std::gcd(std::min(kMost, access), boxes ? columns / kPairs : columns));
+}
+
+// What a program stores for each of its `sums`, and reads of tensors as large beside the operands.
+int64_t result_bytes(const te::Program& program, const Product& p, int64_t sums) {
+  int64_t bytes = 0;
+  const auto add = [&](const te::Tensor& t) {
+    if (num_elements(t.shape) == sums) bytes += t.type.bytes();
+  };
+  for (const te::Tensor& t : program.inputs) {
+    if (t.name != p.match.a->name && t.name != p.match.b->name) add(t);
+  }
+  for (const std::string& name : program.outputs) add(program.tensor(name));
+  return bytes;
+}
+
+// Leaves the sums of parts in `out`, the parts their first axis, and in `rest` what adds them. Returns their name.
+std::string split_sum(const std::string& sum, StoredProduct& out) {
+  const std::string partial = sum + ".rf";
+  std::vector<int64_t> order(out.program.find_compute(sum)->axes.size() + 1);
+  std::iota(order.begin() + 1, order.end(), 0);
+  order.front() = static_cast<int64_t>(order.size()) - 1;
+  out.split.rfactor_blocks(sum, out.parts.axis, out.parts.count).layout(partial, Layout().reorder(std::move(order)));
+  out.rest = schedule::rewritten(out.program, out.split);
+  const te::Compute sums = *out.rest.find_compute(partial);
+  std::erase_if(out.rest.computes, [&](const te::Compute& c) { return c.name() == partial; });
+  out.rest.inputs.push_back(sums.outputs[0]);
+  std::erase_if(out.program.inputs, [&](const te::Tensor& t) { return te::count_reads(sums, t.name) == 0; });
+  out.program.computes = {sums};
+  out.program.outputs = {partial};
+  return partial;
+}
+
+}  // namespace
+
+BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const TargetInfo& target) {
+  const te::Program& program = in.program;
+  const Product& p = in.product;
+  const te::Compute& sum = *program.find_compute(p.sum);
+  BlockProblem problem;
+  problem.batch = extent_at(sum, p.batch);
+  problem.rows = extent_at(sum, p.rows);
+  problem.columns = extent_at(sum, p.columns);
+  for (const te::Axis& r : p.steps) problem.steps *= r.extent;
+  problem.bytes = p.match.a.type().bytes();
+  problem.is_half =
+      p.match.a.type().is_half() && p.match.a.type() == p.match.b.type() && sum.outputs[0].type == DataType::f32();
+  const int64_t sums = problem.batch * problem.rows * problem.columns;
+  problem.result_bytes = result_bytes(program, p, sums);
+  problem.parts = in.parts.count;
+  if (problem.parts > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.parts);
+  for (const Expr* read : {&p.match.a, &p.match.b}) {
+    const te::Tensor& operand = program.tensor((*read)->name);
+    problem.operand_bytes += num_elements(operand.shape) * operand.type.bytes();
+  }
+  problem.boxes = has_feature(target, "tma") && goes_in_boxes(in, sum, true) && goes_in_boxes(in, sum, false);
+  problem.neighbours = neighbours_of(program, p, sum, problem.boxes, task, target);
+  return problem;
+}
+
+StoredProduct stored(const te::Program& program, const std::string& sum, std::map<std::string, Layout> layouts,
+                     const Parts& parts) {
+  StoredProduct out{
+      layouts.empty() ? program : te::apply_layouts(program, layouts), {}, std::move(layouts), parts, {}, {}};
+  const std::string name = parts.count > 1 ? split_sum(sum, out) : sum;
+  Result<Product> product = product_of(out.program, *out.program.find_compute(name));
+  TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
+  out.product = std::move(product).value();
+  return out;
+}
+
+StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const te::Program& program,
+                         const GroupTask& task) {
+  const te::Compute& sum = *in.program.find_compute(in.product.sum);
+  const Expr& read = in.product.match.b;
+  const int64_t columns = extent_at(sum, in.product.columns);
+  const bool whole = columns % (4 * tile.columns.back().extent) == 0;
+  const int dim = schedule::dim_of_axis(read, sum.axes[in.product.columns.back()].name);
+  if (!task.constants.contains(read->name) || !whole || dim < 0) return in;
+  std::map<std::string, Layout> layouts = in.layouts;
+  const Layout dealt = dealt_out(tile, dim, read->args.size(), columns);
+  for (const LayoutPrimitive& p : dealt.primitives()) layouts[read->name] = layouts[read->name].then(p);
+  return stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.parts);
+}
+
+std::vector<Parts> parts_of(const StoredProduct& whole, const BlockProblem& problem, const TargetInfo& target) {
+  constexpr int64_t kLargeTile = 128, kMostTilesOfAUnit = 8;
+  const int64_t tiles = problem.batch * ceil_div(problem.rows, kLargeTile) * ceil_div(problem.columns, kLargeTile);
+  const int64_t most =
+      std::min({kMostParts, problem.steps / kLeastSteps, kMostTilesOfAUnit * std::max(1, target.units) / tiles});
+  std::vector<Parts> all;
+  for (const te::Axis& r : whole.product.steps) {
+    const int64_t whole_steps = r.name == whole.product.steps.back().name ? kWholeSteps : 1;
+    for (int64_t count = 2; count <= std::min(most, r.extent); ++count) {
+      if (r.extent % (count * whole_steps) == 0) all.push_back({r.name, count});
+    }
+  }
+  return all;
+}
+
+}  // namespace tw::tune

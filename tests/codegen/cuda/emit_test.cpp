@@ -303,7 +303,8 @@ TEST(EmitCuda, OtherBulkCopiesAreRefused) {
   EXPECT_NO_THROW(emit_cuda(
       filled_in_bulk("select((((t * 64) + floordiv(i, 2)) < 125), A[((t * 128) + i), ((k * 64) + j)], 0:f16)", "")))
       << "whole blocks of rows";
-  EXPECT_NO_THROW(emit_cuda(filled_in_bulk("A[i, (((t * 128) + (k * 32)) + j)]", ""))) << "steps of a part of the lines";
+  EXPECT_NO_THROW(emit_cuda(filled_in_bulk("A[i, (((t * 128) + (k * 32)) + j)]", "")))
+      << "steps of a part of the lines";
 }
 
 // The barriers of a ring are set up once: another round of the loop would find them as the last one left them.

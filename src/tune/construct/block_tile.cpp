@@ -197,10 +197,6 @@ int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const Target
   return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMostAtOnce);
 }
 
-}  // namespace
-
-namespace {
-
 // Bytes of its results that a unit stores or loads again in a cycle: parts of sums stay in the second cache.
 double result_rate(const BlockProblem& p, const TargetInfo& target) {
   const int64_t bytes = p.batch * p.rows * p.columns * p.result_bytes;

@@ -59,6 +59,17 @@ TEST(ConstructBlock, ProductsByMatrixInstructions) {
   EXPECT_NE(schedule::to_string(built.schedule).find("\"mma\""), std::string::npos);
 }
 
+// Queries and keys of two heads are columns of one product's result.
+TEST(ConstructBlock, OperandsAreColumnsOfOneTensor) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f16(), {40, 4, 32});
+  const te::Tensor y = b.reduce("y", {2, 40, 40}, {32}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return cast(DataType::f32(), x({i[1], i[0], r[0]})) * cast(DataType::f32(), x({i[2], i[0] + Expr(2), r[0]}));
+  });
+  const te::Tensor z = b.compute("z", y.shape, [&](const auto& i) { return cast(DataType::f16(), y(i)); });
+  check({merged(b.finish("scores", {z})), {}}, "cuda:sm_90a", "contraction", 1e-2);
+}
+
 // Constant columns come in the order in which instructions leave them, so that threads store 8 beside each other;
 // operands come in boxes, for pairs of tiles.
 TEST(ConstructBlock, ProductsOfBoxes) {

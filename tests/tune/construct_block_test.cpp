@@ -140,6 +140,27 @@ TEST(ConstructBlock, SoftmaxByThreads) {
   }
 }
 
+// Few rows are cut finer, and the vectors that they share are fetched before the rows are summed.
+TEST(ConstructBlock, FewRowsFetchWhatTheyShare) {
+  for (const int64_t rows : {6, 4000}) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {rows, 768});
+    const te::Tensor scale = b.placeholder("scale", DataType::f32(), {768});
+    const te::Tensor sum = b.reduce("sum", {rows}, {768}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return x({i[0], r[0]});
+    });
+    const te::Tensor y = b.compute("y", x.shape, [&](const auto& i) { return (x(i) - sum({i[0]})) * scale({i[1]}); });
+    const GroupTask task{b.finish("norm", {y}), {}};
+    const targets::Target t = targets::find_target("cuda:sm_90a");
+    const Construction built = construct(t.families, task, t.info, nullptr).front();
+    EXPECT_EQ(built.family, "rows");
+    const loop::Program program = schedule::apply(task.program, built.schedule);
+    const std::string text = loop::to_string(program);
+    EXPECT_EQ(text.find("scale[") < text.find("sum["), rows == 6) << text;
+    if (rows == 6) check_candidate(task, t, built, 1e-4);
+  }
+}
+
 // What no tile keeps is computed twice.
 TEST(ConstructBlock, LongRowsByThreads) {
   targets::Target t = targets::find_target("cuda:sm_90a");

@@ -63,12 +63,7 @@ class ProductMerger {
  private:
   const Shape& shape(ValueId id) const { return editor_.type(id).shape; }
   ValueId add(const std::string& op, const std::string& name, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
-    return editor_.add({.op = op,
-                        .name = name,
-                        .attrs = std::move(attrs),
-                        .inputs = std::move(inputs),
-                        .outputs = {},
-                        .body = nullptr});
+    return editor_.add(Node{op, name, std::move(attrs), std::move(inputs), {}, nullptr});
   }
 
   // ---- Which products.
@@ -79,10 +74,8 @@ class ProductMerger {
     std::vector<Product> products;
     for (const int n : readers) {
       const std::optional<Product> product = product_of(editor_.node(n), x);
-      if (!product) continue;
-      const bool fits =
-          std::ranges::all_of(products, [&](const Product& p) { return cuts(p, *product) && cuts(*product, p); });
-      if (!fits) continue;
+      const auto fits = [&](const Product& p) { return cuts(p, *product) && cuts(*product, p); };
+      if (!product || !std::ranges::all_of(products, fits)) continue;
       products.push_back(*product);
       products.back().node = n;
     }
@@ -107,8 +100,7 @@ class ProductMerger {
       product.bias = sum->inputs[sum->inputs[0] == product.result ? 1 : 0];
       product.result = sum->outputs[0];
     }
-    if (!is_read_in_parts(product)) return std::nullopt;
-    return product;
+    return is_read_in_parts(product) ? std::optional(product) : std::nullopt;
   }
 
   // The only reader of the product, where it adds one constant to each column.
@@ -117,11 +109,8 @@ class ProductMerger {
     const Node& sum = editor_.node(editor_.readers(product.result)[0]);
     if (sum.op != "add" || editor_.type(sum.outputs[0]) != editor_.type(product.result)) return nullptr;
     const ValueId bias = sum.inputs[sum.inputs[0] == product.result ? 1 : 0];
-    const Shape& s = shape(bias);
-    return editor_.value(bias).is_constant() && !s.empty() && s.back() == product.columns &&
-                   editor_.type(bias).elements() == product.columns
-               ? &sum
-               : nullptr;
+    const bool is_row = !shape(bias).empty() && shape(bias).back() == editor_.type(bias).elements();
+    return is_row && shape(bias).back() == product.columns && editor_.value(bias).is_constant() ? &sum : nullptr;
   }
 
   // Whether all readers of the product can read some columns of a larger one; finds the runs.

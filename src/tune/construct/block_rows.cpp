@@ -150,10 +150,10 @@ class BlockRows {
   int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
   bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && c.name() != output_.name(); }
 
-  // Short rows share a tile, when the last axis of rows can be cut.
+  // Short rows share a tile, when the last axis of rows can be cut and there are tiles for all units.
   int64_t tile_rows() const {
     int64_t rows = std::max<int64_t>(1, kTileThreads / cut_.threads);
-    while (output_.axes[rows_ - 1].extent % rows != 0) rows /= 2;
+    while (rows > 1 && (output_.axes[rows_ - 1].extent % rows != 0 || row_count() < rows * target_.units)) rows /= 2;
     return rows;
   }
 

@@ -15,11 +15,11 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from harness import artefacts, edges, engines, medians, options, report, rounds  # noqa: E402
+from harness import artefacts, edges, engines, gpu_engines, medians, options, report, rounds  # noqa: E402
 import suites  # noqa: E402
 
 ALL = "all"
-# Mechanism: the flags that leave it out. A mechanism that this build does not know is refused by the compiler.
+# Mechanism: the flags that leave it out. Those that the compiler refuses are "failed" in the table.
 MECHANISMS = {
     "layouts": "--disable-pass assign-layouts",
     "winograd": "--precision strict",
@@ -31,6 +31,15 @@ MECHANISMS = {
     "guard splitting": "--disable-pass split-guards",
     "measuring": "--no-measure",
 }
+GPU_MECHANISMS = {
+    "channels last": "--disable-pass assign-layouts",
+    "padded channels": "--disable-pass pad-channels",
+    "fusion": "--disable-pass fuse",
+    "merged products": "--disable-pass merge-products",
+    "libraries": "--libraries none",
+    "batch norm folding": "--disable-pass fold-batch-norm",
+    "measuring": "--no-measure",
+}
 
 
 def parse_arguments():
@@ -39,38 +48,46 @@ def parse_arguments():
     p.add_argument("--without", action="append", default=[], metavar="NAME=FLAGS",
                    help="one mechanism and what leaves it out (repeatable; default: all that are known)")
     args = p.parse_args()
-    args.mechanisms = dict(item.split("=", 1) for item in args.without) or MECHANISMS
+    args.mechanisms = dict(item.split("=", 1) for item in args.without)
+    args.mechanisms = args.mechanisms or (GPU_MECHANISMS if options.on_gpu(args) else MECHANISMS)
     return args
 
 
 def variants(case, args):
-    """{mechanism: artefact} with ALL for none left out; variants with the same bytes as ALL are None."""
-    model, base = case.model, []
+    """{mechanism: artefact} with ALL for none left out, None where the bytes are those of ALL; {mechanism: why it failed}."""
+    model, base, failed = case.model, [], {}
     if options.on_gpu(args):
         model = edges.channels_last(edges.with_type(case.model, args.dtype))
         base = ["--target", args.target, "--dtype", args.dtype]
     made = {ALL: artefacts.compile_model(args.tools, model, base)[0]}
     for index, (name, flags) in enumerate(args.mechanisms.items()):
-        path, _ = artefacts.compile_model(args.tools, model, base + flags.split(), f".without{index}.tw")
+        try:
+            path, _ = artefacts.compile_model(args.tools, model, base + flags.split(), f".without{index}.tw")
+        except artefacts.CompileFailed as error:
+            failed[name] = str(error)
+            print(f"{case.name}, {name}: {error}", file=sys.stderr)
+            continue
         made[name] = None if path.read_bytes() == made[ALL].read_bytes() else path
-    return made
+    return made, failed
 
 
 def row(case, threads, call, args):
-    made = variants(case, args)
+    made, failed = variants(case, args)
     with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
         common = rounds.job(case, made[ALL], threads, args.tools.library, folder, call)
+        tolerance, cores = rounds.TOLERANCE, rounds.available_cores(threads)
         if options.on_gpu(args):
+            tolerance, cores = gpu_engines.TOLERANCE[args.dtype], rounds.every_core()
             common.update(model=str(edges.channels_last(case.model)), dtype=args.dtype, device="cuda")
         jobs = [rounds.labelled(common, engines.OURS, name, artefact=str(path)) for name, path in made.items() if path]
-        measured = rounds.measure(jobs, rounds.available_cores(threads), args.protocol, reference=ALL)
+        measured = rounds.measure(jobs, cores, args.protocol, reference=ALL, tolerance=tolerance)
     with_all = measured["engines"][ALL]["rounds"]
     costs = {name: None for name, path in made.items() if name != ALL}
     for name, facts in measured["engines"].items():
         if name != ALL:
             costs[name] = medians.median_bounds([b["median"] / a["median"]
                                                     for a, b in zip(with_all, facts["rounds"])])
-    return {"case": case.name, "threads": threads, "costs": costs, "failed": measured["failed"]}
+    return {"case": case.name, "threads": threads, "costs": costs, "failed": {**failed, **measured["failed"]}}
 
 
 def cell(row_, name):
@@ -80,14 +97,18 @@ def cell(row_, name):
     return f"{cost['median']:.3f} ({cost['low95']:.3f} to {cost['high95']:.3f})" if cost else "same"
 
 
+def mean(rows, name):
+    """Over the cases that could be measured without the mechanism."""
+    costs = [r["costs"][name]["median"] if r["costs"][name] else 1.0 for r in rows if name not in r["failed"]]
+    return f"{medians.geometric_mean(costs):.3f}" if costs else "failed"
+
+
 def markdown(facts, rows, mechanisms):
     lines = [f"# {facts['suite']}: time without a mechanism over time with all", "",
              f"{facts['processor']}, {facts['vectors']}; {facts['dtype']}, seed {facts['seed']}.", facts['protocol'], "",
              "| case | threads | " + " | ".join(mechanisms) + " |", "|---|---|" + "---|" * len(mechanisms)]
     lines += [f"| {r['case']} | {r['threads']} | " + " | ".join(cell(r, m) for m in mechanisms) + " |" for r in rows]
-    means = [medians.geometric_mean([r["costs"][m]["median"] if r["costs"][m] else 1.0 for r in rows])
-             for m in mechanisms]
-    lines.append("| geometric mean | | " + " | ".join(f"{m:.3f}" for m in means) + " |")
+    lines.append("| geometric mean | | " + " | ".join(mean(rows, m) for m in mechanisms) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -49,7 +49,8 @@ def prepare(args):
     elif args.dtype != "f32":
         raise SystemExit("--dtype f16 is for GPUs: the CPU's engines are compared in f32")
     only = tuple(part for part in args.only.split(",") if part)
-    return artefacts.find_tools(args.tilewright), protocol, Options(args.out / "models", args.seed, args.batch, only)
+    return artefacts.find_tools(args.tilewright), protocol, Options(
+        args.out / "models", args.seed, args.batch, only, on_gpu(args))
 
 
 def call_model(args, chosen):

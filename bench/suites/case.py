@@ -10,11 +10,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 @dataclasses.dataclass
 class Options:
-    """Of a suite: where models go, the seed, the batch (None: the suite's own), names to keep (empty: all)."""
+    """Of a suite: where models go, the seed, the batch (None: the suite's own), names to keep (empty: all), whether a GPU is
+    measured."""
     folder: pathlib.Path
     seed: int = 0
     batch: int | None = None
     only: tuple = ()
+    on_gpu: bool = False
 
     def keeps(self, name):
         return not self.only or any(part in name for part in self.only)

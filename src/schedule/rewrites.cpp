@@ -149,6 +149,9 @@ void apply_cache_read(State& state, const Primitive& p) {
     if (first == program.computes.end()) first = c;
   }
   if (changed.empty()) throw UserError(fmt::format("cache_read: nothing reads {}", p.stage));
+  // An input is there from the start: a copy for all readers is under way while other stages compute.
+  const bool is_input = program.find_compute(source.name) == nullptr;
+  if (is_input && p.loops.empty()) first = program.computes.begin();
   program.computes.insert(first, copy_of(source, cache));
   refresh(state, program, changed);
 }

@@ -41,6 +41,10 @@ graph::Graph split_phases(const graph::Graph& graph, const TransformContext& con
 /// faster on the target. Not within the bounds of strict precision.
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context);
 
+/// Products of one activation with constant weights become one with all their columns, on targets where a kernel costs
+/// a launch, if what read them can read columns of the whole by its own indices.
+graph::Graph merge_products(const graph::Graph& graph, const TransformContext& context);
+
 /// Contractions of 16-bit floats sum over channels that fill whole accesses, with zeros added to them, on targets whose
 /// threads gather operands and where a closed-form cost predicts that it is faster.
 graph::Graph pad_channels(const graph::Graph& graph, const TransformContext& context);

@@ -50,10 +50,12 @@ class Run(unittest.TestCase):
 
     def test_ablation(self):
         self.bench("ablate.py", self.out / "mlp.onnx", "--quick", "--without", "optional=--no-optional-passes",
-                   "--without", "nothing=--disable-pass fold-batch-norm")
+                   "--without", "nothing=--disable-pass fold-batch-norm", "--without", "unknown=--no-such-flag")
         costs = json.loads((self.out / "mlp-ablation.json").read_text())["rows"][0]["costs"]
         self.assertGreater(costs["optional"]["median"], 0)
         self.assertIsNone(costs["nothing"])  # the same code
+        table = (self.out / "mlp-ablation.md").read_text().splitlines()[-1]
+        self.assertTrue(table.endswith("| 1.000 | failed |"), table)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from onnx.reference import ReferenceEvaluator
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
 from models import operators as models  # noqa: E402
-from suites import alt9, operators, roller119  # noqa: E402
+from models import convnets, transformers  # noqa: E402
+from suites import alt9, networks, operators, roller119  # noqa: E402
 from suites.case import Options, flop, make_operators  # noqa: E402
 
 SMALL = [
@@ -71,6 +72,13 @@ class Suites(unittest.TestCase):
         layers = list(operators.depthwise())
         self.assertEqual(len(layers), len({s["name"] for s in layers}))
         self.assertTrue(any(s["cin"] == 960 and s["in"] == [7, 7] for s in layers))
+
+    def test_networks_are_those_that_scripts_make(self):
+        self.assertLessEqual(set(networks.GPU_NAMES), {*convnets.NETWORKS, *transformers.NETWORKS})
+        self.assertEqual((len(set(networks.NAMES)), len(set(networks.GPU_NAMES))), (8, 10))
+        with tempfile.TemporaryDirectory() as folder:
+            options = Options(pathlib.Path(folder), only=("nothing",), on_gpu=True)
+            self.assertEqual(networks.cases("networks", options), [])
 
     def test_alt9_is_nine_operators_ten_times_and_depends_on_the_seed(self):
         first, again, other = list(alt9.specs(0)), list(alt9.specs(0)), list(alt9.specs(1))

@@ -52,6 +52,9 @@ TEST(SmallModels, KeepTheirFunction) {
     off.all_optional_off = true;
     testing::expect_same_function(before, transform(before, context(), off), 0);
     testing::expect_same_function(before, transform(before, context(), {}), kPatterns);
+    TransformContext gpu = context();
+    gpu.target.kind = DeviceKind::kCuda;
+    testing::expect_same_function(before, transform(before, gpu, {}), kPatterns);
   }
 }
 

@@ -60,6 +60,17 @@ TEST(ConstructBlock, ProductsByMatrixInstructions) {
   EXPECT_NE(schedule::to_string(built.schedule).find("\"mma\""), std::string::npos);
 }
 
+// Queries and keys of two heads are columns of one product's result.
+TEST(ConstructBlock, OperandsAreColumnsOfOneTensor) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f16(), {40, 4, 32});
+  const te::Tensor y = b.reduce("y", {2, 40, 40}, {32}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return cast(DataType::f32(), x({i[1], i[0], r[0]})) * cast(DataType::f32(), x({i[2], i[0] + Expr(2), r[0]}));
+  });
+  const te::Tensor z = b.compute("z", y.shape, [&](const auto& i) { return cast(DataType::f16(), y(i)); });
+  check({merged(b.finish("scores", {z})), {}}, "cuda:sm_90a", "contraction", 1e-2);
+}
+
 // Constant columns come in the order in which instructions leave them, so that threads store 8 beside each other;
 // operands come in boxes, for pairs of tiles.
 TEST(ConstructBlock, ProductsOfBoxes) {
@@ -169,11 +180,33 @@ TEST(ConstructBlock, ConvolutionsOfFilledChannels) {
 
 // Rows that divide among threads lie in registers, others in what a tile's threads share.
 TEST(ConstructBlock, SoftmaxByThreads) {
+  check({merged(testing::softmax(132 * 4, 32)), {}}, "cuda:sm_90a", "rows", 1e-5);  // four rows a tile
   for (const int64_t n : {7, 32, 65, 128, 200, 384, 1000}) {
     for (const int64_t rows : {2, 3, 8}) {
       SCOPED_TRACE(fmt::format("{} rows of {}", rows, n));
       check({merged(testing::softmax(rows, n)), {}}, "cuda:sm_90a", n < 32 ? "point" : "rows", 1e-5);
     }
+  }
+}
+
+// Few rows are cut finer, and the vectors that they share are fetched before the rows are summed.
+TEST(ConstructBlock, FewRowsFetchWhatTheyShare) {
+  for (const int64_t rows : {6, 4000}) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {rows, 768});
+    const te::Tensor scale = b.placeholder("scale", DataType::f32(), {768});
+    const te::Tensor sum = b.reduce("sum", {rows}, {768}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return x({i[0], r[0]});
+    });
+    const te::Tensor y = b.compute("y", x.shape, [&](const auto& i) { return (x(i) - sum({i[0]})) * scale({i[1]}); });
+    const GroupTask task{b.finish("norm", {y}), {}};
+    const targets::Target t = targets::find_target("cuda:sm_90a");
+    const Construction built = construct(t.families, task, t.info, nullptr).front();
+    EXPECT_EQ(built.family, "rows");
+    const loop::Program program = schedule::apply(task.program, built.schedule);
+    const std::string text = loop::to_string(program);
+    EXPECT_EQ(text.find("scale[") < text.find("sum["), rows == 6) << text;
+    if (rows == 6) check_candidate(task, t, built, 1e-4);
   }
 }
 

@@ -19,6 +19,8 @@ namespace {
 constexpr int64_t kTileThreads = 128;  // short rows share a tile
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kThreadElements = 32;  // of a row, that one thread takes: its loads wait together
+constexpr int64_t kFewElements = 8;      // the same where the rows are too few for all units: their time is a row's
+constexpr int64_t kBusyThreads = 512;    // of a unit
 constexpr int64_t kMostRegisters = 64;   // of a thread, that hold a row's elements
 constexpr int64_t kRegisterBytes = 4;
 constexpr int64_t kMostUnrolled = 16;
@@ -33,12 +35,17 @@ struct RowCut {
   bool is_even() const { return length % (threads * lanes) == 0; }
 };
 
+// Elements of a row for one thread: the fewer rows there are for each unit, the fewer.
+int64_t thread_elements(int64_t rows, int64_t length, const TargetInfo& target) {
+  return std::clamp(rows * length / (std::max(1, target.units) * kBusyThreads), kFewElements, kThreadElements);
+}
+
 // Threads near the number wanted such that no thread asks whether its element exists, where there are such.
-RowCut cut_row(int64_t length, int64_t lanes) {
+RowCut cut_row(int64_t length, int64_t lanes, int64_t elements) {
   while (lanes > 1 && (length % lanes != 0 || length / lanes < kWarpThreads)) lanes /= 2;
   RowCut cut{length, lanes};
   const int64_t vectors = length / cut.lanes;
-  const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(length, kThreadElements))));
+  const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(length, elements))));
   cut.threads = std::clamp(wanted, kWarpThreads, kMostThreads);
   const int64_t most = std::min(2 * cut.threads, kMostThreads);
   const auto distance = [&](int64_t threads) {
@@ -74,10 +81,11 @@ class BlockRows {
     if (length_ < kWarpThreads) return "rows shorter than a warp";
     int64_t bytes = output_.outputs[0].type.bytes();
     for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
-    cut_ = cut_row(length_, target_.vector_bytes / bytes);
+    cut_ = cut_row(length_, target_.vector_bytes / bytes, thread_elements(row_count(), length_, target_));
     find_held();
     in_registers_ =
         cut_.is_even() && kept_bytes(kRegisterBytes) * cut_.chunks() * cut_.lanes <= kMostRegisters * kRegisterBytes;
+    if (in_registers_) find_fetched();
     if (in_registers_ || shared_bytes() <= most_shared()) return {};
     held_inputs_.clear();  // they are read again
     return shared_bytes() <= most_shared() ? std::string() : kTooLong;
@@ -94,21 +102,25 @@ class BlockRows {
   }
 
   void run() {
-    const Layout kept = in_registers_ ? layout() : Layout();
+    const Layout kept = in_registers_ ? layout(rows_) : Layout();
     for (const te::Compute& c : program_.computes) {
       if (keeps_row(c) && in_registers_) out_.constant_layouts[c.name()] = kept;
     }
     for (const std::string& input : held_inputs_) out_.schedule.cache_read(input, {}).layout(input + ".cache", kept);
+    for (const std::string& input : fetched_inputs_)
+      out_.schedule.cache_read(input, {}).layout(input + ".cache", layout(0));
     const std::string tile = cut_output();
     const loop::Scope scope = in_registers_ ? loop::Scope::kRegister : loop::Scope::kStack;
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
       if (c->name() != output_.name()) attach(c->name(), tile, keeps_row(*c) ? scope : loop::Scope::kStack);
     }
     for (const std::string& input : held_inputs_) attach(input + ".cache", tile, scope);
+    for (const std::string& input : fetched_inputs_) attach(input + ".cache", tile, loop::Scope::kRegister);
     for (const te::Compute& c : program_.computes) {
       if (c.name() != output_.name()) cut_stage(c);
     }
     for (const std::string& input : held_inputs_) cut_kept(input + ".cache");
+    for (const std::string& input : fetched_inputs_) cut_registers(input + ".cache", 0);
     out_.trace = {fmt::format("{} rows a tile, {} threads a row, {} times {} elements a thread", tile_rows(),
                               cut_.threads, cut_.chunks(), cut_.lanes)};
   }
@@ -130,13 +142,18 @@ class BlockRows {
     });
     return found;
   }
+  int64_t row_count() const {
+    int64_t count = 1;
+    for (size_t d = 0; d < rows_; ++d) count *= output_.axes[d].extent;
+    return count;
+  }
   int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
   bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && c.name() != output_.name(); }
 
-  // Short rows share a tile, when the last axis of rows can be cut.
+  // Short rows share a tile, when the last axis of rows can be cut and there are tiles for all units.
   int64_t tile_rows() const {
     int64_t rows = std::max<int64_t>(1, kTileThreads / cut_.threads);
-    while (output_.axes[rows_ - 1].extent % rows != 0) rows /= 2;
+    while (rows > 1 && (output_.axes[rows_ - 1].extent % rows != 0 || row_count() < rows * target_.units)) rows /= 2;
     return rows;
   }
 
@@ -152,6 +169,23 @@ class BlockRows {
         for (const Expr& read : reads) own = own && is_own_element(c, read);
       }
       if (own && readers > 1) held_inputs_.push_back(input.name);
+    }
+  }
+
+  // Vectors that all rows share, scales and shifts of a norm. Where a unit has few rows and nothing else to do they are
+  // on their way while the rows are summed.
+  void find_fetched() {
+    if (tile_rows() > 1 || cut_.chunks() * cut_.lanes > kFewElements) return;
+    for (const te::Tensor& input : program_.inputs) {
+      if (input.shape != Shape{length_}) continue;
+      const std::vector<Expr> reads = te::reads_of(output_, {input});
+      const bool own = output_.axes.size() > rows_ && std::ranges::all_of(reads, [&](const Expr& read) {
+                         return read.arg(0).is_var() && read.arg(0)->name == output_.axes[rows_].name;
+                       });
+      const bool elsewhere = std::ranges::any_of(program_.computes, [&](const te::Compute& c) {
+        return c.name() != output_.name() && !te::reads_of(c, {input}).empty();
+      });
+      if (own && !reads.empty() && !elsewhere) fetched_inputs_.push_back(input.name);
     }
   }
 
@@ -178,13 +212,12 @@ class BlockRows {
   // Of a tile: what combining needs, and what the hardware keeps for itself, stay free.
   int64_t most_shared() const { return target_.levels.front().capacity_bytes - kReservedShared; }
 
-  // [rows.., length] -> [rows.., threads, chunks, lanes].
-  Layout layout() const {
-    const int dim = static_cast<int>(rows_);
-    const Layout all = Layout().split(dim, {cut_.chunks(), cut_.threads, cut_.lanes});
-    std::vector<int64_t> order(rows_);
-    for (size_t d = 0; d < rows_; ++d) order[d] = static_cast<int64_t>(d);
-    const auto first = static_cast<int64_t>(rows_);
+  // [rows.., length] of so many dims of rows -> [rows.., threads, chunks, lanes].
+  Layout layout(size_t rows) const {
+    const Layout all = Layout().split(static_cast<int>(rows), {cut_.chunks(), cut_.threads, cut_.lanes});
+    std::vector<int64_t> order(rows);
+    for (size_t d = 0; d < rows; ++d) order[d] = static_cast<int64_t>(d);
+    const auto first = static_cast<int64_t>(rows);
     order.insert(order.end(), {first + 1, first, first + 2});
     return all.reorder(order);
   }
@@ -244,9 +277,16 @@ class BlockRows {
   void cut_kept(const std::string& stage) {
     const auto axis = [&](size_t d) { return fmt::format("i{}", d); };
     if (!in_registers_) return cut_loops(stage, axis(rows_ - 1), axis(rows_));
-    s().threads(stage, axis(rows_ - 1)).threads(stage, axis(rows_));
-    if (cut_.chunks() <= kMostUnrolled) s().unroll(stage, axis(rows_ + 1));
-    if (cut_.lanes > 1) s().vectorize(stage, axis(rows_ + 2));
+    s().threads(stage, axis(rows_ - 1));
+    cut_registers(stage, rows_);
+  }
+
+  // Threads, chunks and lanes, the dims from `first` on.
+  void cut_registers(const std::string& stage, size_t first) {
+    const auto axis = [&](size_t d) { return fmt::format("i{}", first + d); };
+    s().threads(stage, axis(0));
+    if (cut_.chunks() <= kMostUnrolled) s().unroll(stage, axis(1));
+    if (cut_.lanes > 1) s().vectorize(stage, axis(2));
   }
 
   const te::Program& program_;
@@ -258,6 +298,7 @@ class BlockRows {
   RowCut cut_;
   bool in_registers_ = false;  // where kept rows lie; else in the tile's shared memory
   std::vector<std::string> held_inputs_;
+  std::vector<std::string> fetched_inputs_;
 };
 
 }  // namespace

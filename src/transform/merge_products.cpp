@@ -1,0 +1,246 @@
+// Products of one activation become one: x [a b] = [x a, x b]. The queries, keys and values of an attention are three
+// small products, each of which leaves most units of a GPU without a tile and costs a launch; together they are one of
+// three times the tiles. Weights are stacked, biases too, and who read a result reads its columns of the whole.
+//
+// No columns are copied: products take part whose results are read through index maps only, by contractions, or by
+// what a reshape or a transpose leads to. An element-wise operator right behind a product is its epilogue and would
+// become a kernel of its own.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "transform/constants.h"
+#include "transform/editor.h"
+#include "transform/group.h"
+#include "transform/passes.h"
+#include "transform/roles.h"
+
+namespace tw::transform {
+namespace {
+
+using graph::kAbsent;
+using graph::Node;
+using graph::ValueId;
+using Ints = std::vector<int64_t>;
+
+// x w + bias, of constant weights and bias.
+struct Product {
+  int node = 0;
+  ValueId weights = kAbsent;
+  ValueId bias = kAbsent;  // or there is none
+  ValueId result = kAbsent;
+  int64_t columns = 0;
+  Ints runs;  // columns that a reshape of the result leaves together: parts begin at multiples of them
+};
+
+// The dim of `shape` that columns are counted in when rows of columns are reshaped to it: what lies before it counts
+// the rows. -1 when there is none.
+int64_t column_dim(const Shape& shape, int64_t rows) {
+  int64_t found = -1, before = 1;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (before == rows) found = static_cast<int64_t>(d);
+    before *= shape[d];
+  }
+  return found;
+}
+
+class ProductMerger {
+ public:
+  ProductMerger(const graph::Graph& graph, const TransformContext& context)
+      : editor_(graph::compact(graph), context.ops), target_(context.target) {}
+
+  graph::Graph run() {
+    for (size_t n = 0; n < editor_.node_count(); ++n) {  // merged products may be read by others
+      if (editor_.is_dead(n) || editor_.node(n).op != "matmul") continue;
+      const ValueId x = editor_.node(n).inputs[0];
+      const std::vector<Product> products = products_of(x);
+      if (products.size() > 1) merge(x, products);
+    }
+    return editor_.finish();
+  }
+
+ private:
+  const Shape& shape(ValueId id) const { return editor_.type(id).shape; }
+  ValueId add(const std::string& op, const std::string& name, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
+    return editor_.add(Node{op, name, std::move(attrs), std::move(inputs), {}, nullptr});
+  }
+
+  // ---- Which products.
+
+  // Those of `x` that can be one, in the order of the graph.
+  std::vector<Product> products_of(ValueId x) const {
+    const std::set<int> readers(editor_.readers(x).begin(), editor_.readers(x).end());
+    std::vector<Product> products;
+    for (const int n : readers) {
+      const std::optional<Product> product = product_of(editor_.node(n), x);
+      const auto fits = [&](const Product& p) { return cuts(p, *product) && cuts(*product, p); };
+      if (!product || !std::ranges::all_of(products, fits)) continue;
+      products.push_back(*product);
+      products.back().node = n;
+    }
+    return products;
+  }
+
+  // Whether the parts that `p` is read in still begin at multiples of their columns beside `other`.
+  static bool cuts(const Product& p, const Product& other) {
+    return std::ranges::all_of(p.runs, [&](int64_t run) { return other.columns % run == 0; });
+  }
+
+  std::optional<Product> product_of(const Node& node, ValueId x) const {
+    if (node.op != "matmul" || node.inputs[0] != x || !editor_.value(node.inputs[1]).is_constant()) return std::nullopt;
+    if (shape(node.inputs[1]).size() != 2 || editor_.type(node.outputs[0]).elements() == 0) return std::nullopt;
+    Product product;
+    product.weights = node.inputs[1];
+    product.result = node.outputs[0];
+    product.columns = shape(product.weights)[1];
+    // Others' columns begin at whole accesses.
+    if (product.columns * editor_.type(x).type.bytes() % target_.vector_bytes != 0) return std::nullopt;
+    if (const Node* sum = bias_add(product)) {
+      product.bias = sum->inputs[sum->inputs[0] == product.result ? 1 : 0];
+      product.result = sum->outputs[0];
+    }
+    return is_read_in_parts(product) ? std::optional(product) : std::nullopt;
+  }
+
+  // The only reader of the product, where it adds one constant to each column.
+  const Node* bias_add(const Product& product) const {
+    if (editor_.use_count(product.result) != 1 || editor_.readers(product.result).empty()) return nullptr;
+    const Node& sum = editor_.node(editor_.readers(product.result)[0]);
+    if (sum.op != "add" || editor_.type(sum.outputs[0]) != editor_.type(product.result)) return nullptr;
+    const ValueId bias = sum.inputs[sum.inputs[0] == product.result ? 1 : 0];
+    const bool is_row = !shape(bias).empty() && shape(bias).back() == editor_.type(bias).elements();
+    return is_row && shape(bias).back() == product.columns && editor_.value(bias).is_constant() ? &sum : nullptr;
+  }
+
+  // Whether all readers of the product can read some columns of a larger one; finds the runs.
+  bool is_read_in_parts(Product& product) const {
+    if (editor_.graph().is_output(product.result) || editor_.readers(product.result).empty()) return false;
+    const int64_t rows = editor_.type(product.result).elements() / product.columns;
+    return std::ranges::all_of(editor_.readers(product.result), [&](int n) {
+      const Node& node = editor_.node(n);
+      if (node.op != "reshape") return role_of(editor_.ops(), node) != Role::kElementwise && reads_parts(node);
+      const Shape& to = shape(node.outputs[0]);
+      const int64_t dim = column_dim(to, rows);
+      if (dim < 0 || !is_read_by_index(node.outputs[0])) return false;
+      product.runs.push_back(num_elements(Shape(to.begin() + dim + 1, to.end())));
+      return true;
+    });
+  }
+
+  bool reads_parts(const Node& node) const {
+    const Role role = role_of(editor_.ops(), node);
+    if (role == Role::kIndexMap) return is_read_by_index(node.outputs[0]);
+    return role == Role::kContraction || role == Role::kElementwise;
+  }
+
+  // Whether fusion computes the indices of `id` where its readers use them.
+  bool is_read_by_index(ValueId id) const {
+    return !editor_.graph().is_output(id) &&
+           std::ranges::all_of(editor_.readers(id), [&](int n) { return reads_parts(editor_.node(n)); });
+  }
+
+  // ---- One instead of many.
+
+  void merge(ValueId x, const std::vector<Product>& products) {
+    std::vector<int> nodes;
+    int64_t columns = 0;
+    for (const Product& p : products) {
+      nodes.push_back(p.node);
+      columns += p.columns;
+    }
+    const std::string name = group_name(editor_.graph(), nodes);
+    const bool biased = std::ranges::any_of(products, [](const Product& p) { return p.bias != kAbsent; });
+    ValueId whole = add("matmul", name, {x, stacked_weights(name, products, columns)});
+    if (biased) whole = add("add", name, {whole, stacked_biases(name, products, columns)});
+    int64_t first = 0;
+    for (const Product& p : products) {
+      give_columns(p, whole, first);
+      first += p.columns;
+    }
+  }
+
+  ValueId stacked_weights(const std::string& name, const std::vector<Product>& products, int64_t columns) {
+    const TensorType& like = editor_.type(products[0].weights);
+    const TensorType type{like.type, {like.shape[0], columns}};
+    std::vector<std::byte> bytes;
+    bytes.reserve(static_cast<size_t>(type.bytes()));
+    for (int64_t row = 0; row < like.shape[0]; ++row) {
+      for (const Product& p : products) {
+        const auto line = static_cast<ptrdiff_t>(p.columns * like.type.bytes());
+        const auto begin = editor_.value(p.weights).constant->begin() + row * line;
+        bytes.insert(bytes.end(), begin, begin + line);
+      }
+    }
+    return editor_.add_constant(name + ".weights", type,
+                                std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+  }
+
+  // A product without a bias gets that of which x + bias is x, -0 too.
+  ValueId stacked_biases(const std::string& name, const std::vector<Product>& products, int64_t columns) {
+    graph::RefTensor all{.type = {editor_.type(products[0].result).type, {columns}}, .floats = {}, .ints = {}};
+    for (const Product& p : products) {
+      graph::RefTensor own = graph::RefTensor::zeros({all.type.type, {p.columns}});
+      std::ranges::fill(own.floats, -0.0);
+      if (p.bias != kAbsent) own = elements_of(editor_.value(p.bias));
+      all.floats.insert(all.floats.end(), own.floats.begin(), own.floats.end());
+      all.ints.insert(all.ints.end(), own.ints.begin(), own.ints.end());
+    }
+    return editor_.add_constant(name + ".bias", all.type, bytes_of(all));
+  }
+
+  // The readers of the product read columns of `whole`, from `first` on.
+  void give_columns(const Product& product, ValueId whole, int64_t first) {
+    const int64_t rows = editor_.type(product.result).elements() / product.columns;
+    const auto columns = static_cast<int64_t>(shape(whole).size()) - 1;
+    while (!editor_.readers(product.result).empty()) {
+      const Node reader = editor_.node(editor_.readers(product.result)[0]);
+      if (reader.op != "reshape") {
+        read_part(reader, product.result, whole, columns, first);
+        continue;
+      }
+      const ValueId part = reader.outputs[0];
+      Shape to = shape(part);
+      const int64_t dim = column_dim(to, rows);
+      const int64_t run = num_elements(Shape(to.begin() + dim + 1, to.end()));
+      to[dim] = shape(whole).back() / run;
+      const ValueId reshaped = reshape(whole, to, reader.name);
+      while (!editor_.readers(part).empty())
+        read_part(editor_.node(editor_.readers(part)[0]), part, reshaped, dim, first / run);
+    }
+  }
+
+  // One for all that read the same: it is a view.
+  ValueId reshape(ValueId x, const Shape& to, const std::string& name) {
+    for (const int n : editor_.readers(x)) {
+      const Node& node = editor_.node(n);
+      if (node.op == "reshape" && shape(node.outputs[0]) == to) return node.outputs[0];
+    }
+    return add("reshape", name, {x}, {{"shape", to}});
+  }
+
+  // `reader` reads a slice of `whole` along `dim` instead of `part`: a slice of its own, that fusion puts into its
+  // group.
+  void read_part(Node reader, ValueId part, ValueId whole, int64_t dim, int64_t first) {
+    const Shape extents = shape(part);
+    Ints starts(extents.size(), 0);
+    starts[dim] = first;
+    const ValueId slice = add("slice", reader.name, {whole},
+                              {{"starts", starts}, {"steps", Ints(extents.size(), 1)}, {"extents", extents}});
+    std::ranges::replace(reader.inputs, part, slice);
+    const ValueId before = reader.outputs[0];
+    editor_.replace(before, editor_.add(std::move(reader)));
+  }
+
+  Editor editor_;
+  const TargetInfo& target_;
+};
+
+}  // namespace
+
+graph::Graph merge_products(const graph::Graph& graph, const TransformContext& context) {
+  if (context.target.kind == DeviceKind::kCpu) return graph;  // a step costs little there, and few tiles fill all cores
+  return ProductMerger(graph, context).run();
+}
+
+}  // namespace tw::transform

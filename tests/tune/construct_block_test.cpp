@@ -178,6 +178,18 @@ TEST(ConstructBlock, ConvolutionsOfFilledChannels) {
   }
 }
 
+// The matrix is stored row by row, and the threads of a row add up its product with the vector.
+TEST(ConstructBlock, ProductsWithFewVectors) {
+  for (const int64_t vectors : {1, 4}) {
+    const GroupTask task{merged(testing::matmul_relu(vectors, 40, 256)), {"w"}};
+    const targets::Target t = targets::find_target("cuda:sm_90a");
+    const Construction built = construct(t.families, task, t.info, nullptr).front();
+    EXPECT_EQ(built.family, "rows");
+    EXPECT_EQ(built.constant_layouts.count("w"), 1U);
+    check_candidate(task, t, built, 1e-5);
+  }
+}
+
 // Rows that divide among threads lie in registers, others in what a tile's threads share.
 TEST(ConstructBlock, SoftmaxByThreads) {
   check({merged(testing::softmax(132 * 4, 32)), {}}, "cuda:sm_90a", "rows", 1e-5);  // four rows a tile

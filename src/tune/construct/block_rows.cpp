@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/model_units.h"
+#include "schedule/contraction.h"
 #include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -25,6 +26,7 @@ constexpr int64_t kMostRegisters = 64;   // of a thread, that hold a row's eleme
 constexpr int64_t kRegisterBytes = 4;
 constexpr int64_t kMostUnrolled = 16;
 constexpr int64_t kReservedShared = 4096;  // bytes
+constexpr int64_t kFewReaders = 7;         // rows that read the same: of more, products of matrices make tiles
 
 /// How a row of `length` elements lies over threads: element (chunk * threads + t) * lanes + v is thread t's.
 struct RowCut {
@@ -79,7 +81,7 @@ class BlockRows {
       length_ = length;
     }
     if (length_ < kWarpThreads) return "rows shorter than a warp";
-    int64_t bytes = output_.outputs[0].type.bytes();
+    int64_t bytes = elements(output_) > 1 ? output_.outputs[0].type.bytes() : 1;
     for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
     cut_ = cut_row(length_, target_.vector_bytes / bytes, thread_elements(row_count(), length_, target_));
     find_held();
@@ -127,18 +129,18 @@ class BlockRows {
 
  private:
   schedule::Schedule& s() { return out_.schedule; }
-  // Whether each row reads contiguous elements that no other row reads. Elsewhere, in a product of matrices, threads of
-  // different rows do better side by side.
+  // Whether each row reads contiguous elements that no other row reads, or that few do. Elsewhere, in a product of
+  // matrices, threads of different rows do better side by side.
   bool has_rows_of_its_own(const te::Compute& c) const {
     bool found = false;
     te::visit_reads(c, [&](const Expr& read) {
-      const auto uses = [&](const te::Axis& axis) {
-        return axis.extent == 1 ||
-               std::ranges::any_of(read->args, [&](const Expr& i) { return uses_var(i, axis.name); });
-      };
+      int64_t readers = 1;
+      for (size_t d = 0; d < rows_; ++d) {
+        const auto uses = [&](const Expr& i) { return uses_var(i, c.axes[d].name); };
+        if (std::ranges::none_of(read->args, uses)) readers *= c.axes[d].extent;
+      }
       const bool contiguous = !read->args.empty() && uses_var(read->args.back(), c.reduce_axes[0].name);
-      found =
-          found || (contiguous && std::all_of(c.axes.begin(), c.axes.begin() + static_cast<ptrdiff_t>(rows_), uses));
+      found = found || (contiguous && readers <= kFewReaders);
     });
     return found;
   }
@@ -303,9 +305,36 @@ class BlockRows {
 
 }  // namespace
 
+namespace {
+
+// Constants whose elements a sum meets apart from each other are stored with its axis last: the matrix of a product with
+// a vector.
+std::map<std::string, Layout> layouts_along_sums(const GroupTask& task) {
+  std::map<std::string, Layout> layouts;
+  for (const te::Compute& c : task.program.computes) {
+    if (c.reduce_axes.size() != 1) continue;
+    te::visit_reads(c, [&](const Expr& read) {
+      const int dim = schedule::dim_of_axis(read, c.reduce_axes[0].name);
+      const auto last = static_cast<int>(read->args.size()) - 1;
+      if (!task.constants.contains(read->name) || dim < 0 || dim == last) return;
+      std::vector<int64_t> order;
+      for (int d = 0; d <= last; ++d) {
+        if (d != dim) order.push_back(d);
+      }
+      order.push_back(dim);
+      layouts[read->name] = Layout().reorder(std::move(order));
+    });
+  }
+  return layouts;
+}
+
+}  // namespace
+
 Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo& target) {
   Construction out;
-  const Result<schedule::RowProgram> found = schedule::row_program(out.schedule, task.program);
+  out.constant_layouts = layouts_along_sums(task);
+  const Result<schedule::RowProgram> found =
+      schedule::row_program(out.schedule, te::apply_layouts(task.program, out.constant_layouts));
   if (!found.ok()) return Reason{found.reason()};
   te::Program program = found->program;
   for (;;) {

@@ -158,6 +158,20 @@ TEST(ConstructBlock, SumsOfManyTilesStayWhole) {
   EXPECT_NE(construct(t.families, task, t.info, nullptr).front().trace.front().find(" parts"), std::string::npos);
 }
 
+// One block of steps is all there is: the copy engine brings it, and tiles take room for no other.
+TEST(ConstructBlock, ProductsOfOneBox) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const GroupTask task{merged(halves({1, 320, 64}, {1, 128, 64}, DataType::f16())), {"w"}};
+  size_t boxes = 0;
+  for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+    const std::string schedule = schedule::to_string(candidate.schedule);
+    if (schedule.find("\"bulk\"") == std::string::npos) continue;
+    EXPECT_NE(schedule.find("r0.0 [1]"), std::string::npos) << schedule;
+    if (++boxes == 1) check_candidate(task, t, candidate, 1e-2);
+  }
+  EXPECT_GT(boxes, 0U);
+}
+
 TEST(ConstructBlock, ConvolutionsGatherTheirRows) {
   for (const testing::ConvShape& c : {testing::ConvShape{5, 3, 9, 3, 1}, {7, 8, 16, 3, 2}, {9, 16, 32, 1, 1}}) {
     SCOPED_TRACE(fmt::format("size {} channels {} {} kernel {}", c.size, c.channels, c.out_channels, c.kernel));

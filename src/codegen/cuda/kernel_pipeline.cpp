@@ -87,8 +87,8 @@ void KernelEmitter::use(const loop::PipelineParts& parts) {
 // of them have used theirs.
 void KernelEmitter::filled_by_engine(Ring ring, const loop::PipelineParts& parts, const std::set<std::string>& sums) {
   const Stmt s = ring.loop;
-  TW_CHECK(!sums.empty() && s->stages > 1, "kernel {}: loop {} fills by bulk copies, for no warp groups or one stage",
-           kernel_.name, s->var);
+  TW_CHECK(!sums.empty() && s->stages >= std::min<int64_t>(2, s->extent),
+           "kernel {}: loop {} fills by bulk copies, for no warp groups or one stage", kernel_.name, s->var);
   TW_CHECK(loops_ == 0 && !fetched_, "kernel {}: loop {} fills by bulk copies again", kernel_.name, s->var);
   const int64_t users = out_.threads - kWarpThreads, cluster = kernel_.cluster;
   const std::string full = fresh(), empty = fresh(), phase = fresh(), last = fresh();

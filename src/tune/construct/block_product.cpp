@@ -134,7 +134,7 @@ bool reads_lines(const te::Compute& sum, const Expr& read, const std::vector<siz
 }
 
 // Whether the copy engine can bring an operand's blocks of steps: boxes of a tensor, or windows of images, whose lines
-// are aligned, and more than one of them. Steps that end before the tensor's lines do, those of parts and of one of
+// are aligned, and a whole one of them. Steps that end before the tensor's lines do, those of parts and of one of
 // several axes, end with a block.
 bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
   constexpr int64_t kLineAlignment = 16, kLineBytes = 128;
@@ -153,7 +153,7 @@ bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
   const int64_t bytes = read.type().bytes();
   int64_t steps = 1;
   for (const te::Axis& r : p.steps) steps *= r.extent;
-  if (tensor->shape.back() * bytes % kLineAlignment != 0 || steps * bytes <= kLineBytes) return false;
+  if (tensor->shape.back() * bytes % kLineAlignment != 0 || steps * bytes < kLineBytes) return false;
   const std::vector<size_t>& lines = left ? p.rows : p.columns;
   return reads_lines(sum, read, lines) || (whole_blocks && reads_windows(p, sum, read, lines));
 }

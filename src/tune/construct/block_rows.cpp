@@ -307,8 +307,8 @@ class BlockRows {
 
 namespace {
 
-// Constants whose elements a sum meets apart from each other are stored with its axis last: the matrix of a product with
-// a vector.
+// Constants whose elements a sum meets apart from each other are stored with its axis last: the matrix of a product
+// with a vector.
 std::map<std::string, Layout> layouts_along_sums(const GroupTask& task) {
   std::map<std::string, Layout> layouts;
   for (const te::Compute& c : task.program.computes) {

@@ -138,15 +138,21 @@ int64_t steps_of(int64_t steps, const BlockTile& tile) {
   return kMatrixSteps;
 }
 
-// Blocks of steps under way at once: as many as leave room for a second tile where there are so many, but no less than
-// keep instructions busy. One more is in use while instructions of warp groups run on.
+// Threads fill a copy of the buffers while the instructions of warp groups still use two.
+int64_t fewest_stages(const BlockTile& tile) {
+  return tile.boxes ? 1 : tile.multiplier == Multiplier::kWarpGroup ? 3 : 2;
+}
+
+// Blocks of steps under way at once, no more than there are: as many as leave room for a second tile where there are so
+// many, but no less than keep instructions busy. One more is in use while instructions of warp groups run on.
 int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target) {
   constexpr int64_t kFew = 4, kMany = 8, kReserved = 3072;  // bytes of a tile for barriers and for the hardware
   const int64_t kMost = tile.boxes ? kMany : kFew;
   const int64_t at_once = tile.boxes && tiles_of(tile, problem) <= target.units ? 1 : 2;
   const int64_t room = target.levels.front().capacity_bytes / at_once - kReserved;
   const int64_t least = tile.multiplier == Multiplier::kWarpGroup ? kFew : 2;
-  return std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, kMost);
+  const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, kMost);
+  return std::min(stages, std::max(fewest_stages(tile), ceil_div(problem.steps, tile.steps)));
 }
 
 }  // namespace
@@ -191,9 +197,8 @@ double shared_reads(const BlockTile& tile, const BlockProblem& p) {
 int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target) {
   constexpr int64_t kRegisters = 65536, kOthers = 64, kMostAtOnce = 8;  // of a unit; of a thread beside its sums
   const int64_t sums = BlockTile::extent(tile.rows) * BlockTile::extent(tile.columns) / tile.threads();
-  const int64_t stages = std::min(tile.stages, ceil_div(p.steps, tile.steps));
   const int64_t by_registers = kRegisters / (tile.threads() * (sums + kOthers));
-  const int64_t by_memory = target.levels.front().capacity_bytes / (tile.shared_bytes(p.bytes) * stages);
+  const int64_t by_memory = target.levels.front().capacity_bytes / (tile.shared_bytes(p.bytes) * tile.stages);
   return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMostAtOnce);
 }
 

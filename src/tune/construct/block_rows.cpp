@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/model_units.h"
 #include "schedule/stages.h"
@@ -85,7 +86,8 @@ class BlockRows {
     find_held();
     in_registers_ =
         cut_.is_even() && kept_bytes(kRegisterBytes) * cut_.chunks() * cut_.lanes <= kMostRegisters * kRegisterBytes;
-    if (in_registers_) find_fetched();
+    // Where a unit has few rows and nothing else to do, what these share is on its way while they are summed.
+    if (!in_registers_ || tile_rows() > 1 || cut_.chunks() * cut_.lanes > kFewElements) fetched_inputs_.clear();
     if (in_registers_ || shared_bytes() <= most_shared()) return {};
     held_inputs_.clear();  // they are read again
     return shared_bytes() <= most_shared() ? std::string() : kTooLong;
@@ -157,10 +159,12 @@ class BlockRows {
     return rows;
   }
 
-  // Inputs that are read at their own point by more than one stage.
+  // Inputs that are read at their own point by more than one stage; vectors that all rows share, as scales and shifts
+  // of a norm are.
   void find_held() {
     for (const te::Tensor& input : program_.inputs) {
-      if (input.shape.size() != rows_ + 1 || input.shape.back() != length_) continue;
+      const bool shared = input.shape == Shape{length_};
+      if (!shared && (input.shape.size() != rows_ + 1 || input.shape.back() != length_)) continue;
       size_t readers = 0;
       bool own = true;
       for (const te::Compute& c : program_.computes) {
@@ -168,24 +172,7 @@ class BlockRows {
         readers += reads.empty() ? 0 : 1;
         for (const Expr& read : reads) own = own && is_own_element(c, read);
       }
-      if (own && readers > 1) held_inputs_.push_back(input.name);
-    }
-  }
-
-  // Vectors that all rows share, scales and shifts of a norm. Where a unit has few rows and nothing else to do they are
-  // on their way while the rows are summed.
-  void find_fetched() {
-    if (tile_rows() > 1 || cut_.chunks() * cut_.lanes > kFewElements) return;
-    for (const te::Tensor& input : program_.inputs) {
-      if (input.shape != Shape{length_}) continue;
-      const std::vector<Expr> reads = te::reads_of(output_, {input});
-      const bool own = output_.axes.size() > rows_ && std::ranges::all_of(reads, [&](const Expr& read) {
-                         return read.arg(0).is_var() && read.arg(0)->name == output_.axes[rows_].name;
-                       });
-      const bool elsewhere = std::ranges::any_of(program_.computes, [&](const te::Compute& c) {
-        return c.name() != output_.name() && !te::reads_of(c, {input}).empty();
-      });
-      if (own && !reads.empty() && !elsewhere) fetched_inputs_.push_back(input.name);
+      if (own && readers > (shared ? 0 : 1)) (shared ? fetched_inputs_ : held_inputs_).push_back(input.name);
     }
   }
 
@@ -193,7 +180,9 @@ class BlockRows {
     const std::string& element = c.is_reduction()        ? c.reduce_axes[0].name
                                  : c.axes.size() > rows_ ? c.axes[rows_].name
                                                          : "";
-    return te::own_axes(c, read) >= rows_ && read.arg(rows_).is_var() && read.arg(rows_)->name == element;
+    const auto last = static_cast<int>(read->args.size()) - 1;
+    return std::cmp_greater_equal(te::own_axes(c, read), last) && read.arg(last).is_var() &&
+           read.arg(last)->name == element;
   }
 
   // Of one element of everything that is kept, each of which takes `least` bytes or more.

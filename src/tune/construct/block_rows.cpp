@@ -36,11 +36,6 @@ struct RowCut {
   bool is_even() const { return length % (threads * lanes) == 0; }
 };
 
-// Elements of a row for one thread: the fewer rows there are for each unit, the fewer.
-int64_t thread_elements(int64_t rows, int64_t length, const TargetInfo& target) {
-  return std::clamp(rows * length / (std::max(1, target.units) * kBusyThreads), kFewElements, kThreadElements);
-}
-
 // Threads near the number wanted such that no thread asks whether its element exists, where there are such.
 RowCut cut_row(int64_t length, int64_t lanes, int64_t elements) {
   while (lanes > 1 && (length % lanes != 0 || length / lanes < kWarpThreads)) lanes /= 2;
@@ -82,7 +77,8 @@ class BlockRows {
     if (length_ < kWarpThreads) return "rows shorter than a warp";
     int64_t bytes = output_.outputs[0].type.bytes();
     for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
-    cut_ = cut_row(length_, target_.vector_bytes / bytes, thread_elements(row_count(), length_, target_));
+    const int64_t share = row_count() * length_ / (std::max(1, target_.units) * kBusyThreads);
+    cut_ = cut_row(length_, target_.vector_bytes / bytes, std::clamp(share, kFewElements, kThreadElements));
     find_held();
     in_registers_ =
         cut_.is_even() && kept_bytes(kRegisterBytes) * cut_.chunks() * cut_.lanes <= kMostRegisters * kRegisterBytes;
@@ -144,11 +140,7 @@ class BlockRows {
     });
     return found;
   }
-  int64_t row_count() const {
-    int64_t count = 1;
-    for (size_t d = 0; d < rows_; ++d) count *= output_.axes[d].extent;
-    return count;
-  }
+  int64_t row_count() const { return num_elements(output_.outputs[0].shape) / elements(output_); }
   int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
   bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && c.name() != output_.name(); }
 

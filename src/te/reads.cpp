@@ -53,11 +53,12 @@ bool depends_on(const Program& program, const Compute& compute, const std::strin
 }
 
 size_t own_axes(const Compute& compute, const Expr& load) {
+  const auto is_own = [&](const Expr& index, const Axis& axis) {
+    if (index.is_var()) return index->name == axis.name;
+    return axis.extent == 1 && index.is_int(0);  // its only value
+  };
   size_t own = 0;
-  while (own < load->args.size() && own < compute.axes.size() && load.arg(own).is_var() &&
-         load.arg(own)->name == compute.axes[own].name) {
-    ++own;
-  }
+  while (own < load->args.size() && own < compute.axes.size() && is_own(load.arg(own), compute.axes[own])) ++own;
   return own;
 }
 

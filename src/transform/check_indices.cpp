@@ -97,7 +97,7 @@ class Checker {
     const ValueId low = add("less", {use.indices, bounds(use.extents, type, -1)});
     const ValueId high = add("greater_equal", {use.indices, bounds(use.extents, type, 1)});
     const ValueId outside = add("cast", {add("or", {low, high})}, {{"to", std::string("i32")}});
-    const ValueId any = add("reduce_max", {outside}, {{"keepdims", int64_t{0}}});
+    const ValueId any = add("reduce_max", {outside}, {{"keepdims", int64_t{1}}});  // one row, for threads to share
     error_ = error_ == graph::kAbsent ? any : add("max", {error_, any});
   }
 

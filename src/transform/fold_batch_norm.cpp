@@ -187,6 +187,35 @@ bool fold_after_contraction(Editor& editor, const Node& node) {
   return false;
 }
 
+// factor * x, where x is a product of constant weights behind views, transposes and its bias: they take the factor.
+// Scaled queries and keys of an attention need no step of their own. kAbsent where x is none.
+ValueId scaled(Editor& editor, ValueId x, double factor) {
+  const Node* producer = editor.producer(x);
+  if (producer == nullptr || editor.use_count(x) != 1) return kAbsent;
+  Node node = *producer;
+  const bool moves = node.op == "transpose" || node.op == "reshape";
+  const size_t data = node.op == "add" && editor.value(node.inputs[0]).is_constant() ? 1 : 0;
+  if (node.op != "matmul" || !match_target(editor, node)) {
+    if (!moves && (node.op != "add" || !editor.value(node.inputs[1 - data]).is_constant())) return kAbsent;
+    node.inputs[data] = scaled(editor, node.inputs[data], factor);
+    if (node.inputs[data] == kAbsent) return kAbsent;
+  }
+  if (!moves) {
+    const graph::Value c = editor.value(node.inputs[1 - data]);
+    const Target whole{.channel_of = [](int64_t) { return int64_t{0}; }, .run = c.type.elements()};
+    node.inputs[1 - data] = editor.add_constant(c.name, c.type, scaled_weights(c, whole, {factor}));
+  }
+  return editor.add(std::move(node));
+}
+
+bool fold_factor(Editor& editor, const Node& node) {
+  const auto affine = match_arithmetic(editor, node, editor.type(node.outputs[0]).shape.size() - 1);
+  if (!affine || affine->scale.empty() || !is_all(affine->scale, affine->scale[0]) || !is_all(affine->shift, 0))
+    return false;
+  const ValueId folded = scaled(editor, affine->x, affine->scale[0]);
+  return folded != kAbsent && editor.replace(node.outputs[0], folded);
+}
+
 // scale x + shift as two nodes.
 void split_batch_norm(Editor& editor, const Node& node) {
   const auto affine = match_batch_norm(editor, node);
@@ -212,7 +241,8 @@ graph::Graph fold_batch_norm(const graph::Graph& graph, const TransformContext& 
   for (size_t n = 0; n < editor.node_count(); ++n) {  // a split batch norm may fold too
     if (editor.is_dead(n) || editor.node(n).is_group()) continue;
     const Node node = editor.node(n);
-    if (!fold_after_contraction(editor, node) && node.op == "batch_norm") split_batch_norm(editor, node);
+    if (fold_after_contraction(editor, node) || node.outputs.size() != 1) continue;
+    if (!fold_factor(editor, node) && node.op == "batch_norm") split_batch_norm(editor, node);
   }
   return editor.finish();
 }

@@ -204,19 +204,10 @@ class ProductMerger {
       const int64_t dim = column_dim(to, rows);
       const int64_t run = num_elements(Shape(to.begin() + dim + 1, to.end()));
       to[dim] = shape(whole).back() / run;
-      const ValueId reshaped = reshape(whole, to, reader.name);
+      const ValueId reshaped = add("reshape", reader.name, {whole}, {{"shape", to}});
       while (!editor_.readers(part).empty())
         read_part(editor_.node(editor_.readers(part)[0]), part, reshaped, dim, first / run);
     }
-  }
-
-  // One for all that read the same: it is a view.
-  ValueId reshape(ValueId x, const Shape& to, const std::string& name) {
-    for (const int n : editor_.readers(x)) {
-      const Node& node = editor_.node(n);
-      if (node.op == "reshape" && shape(node.outputs[0]) == to) return node.outputs[0];
-    }
-    return add("reshape", name, {x}, {{"shape", to}});
   }
 
   // `reader` reads a slice of `whole` along `dim` instead of `part`: a slice of its own, that fusion puts into its

@@ -184,6 +184,27 @@ TEST(FoldBatchNorm, ArithmeticByChannelConstants) {
   EXPECT_EQ(ops_of(g), "conv sub");
 }
 
+// A scale of queries goes back to the product that makes them; one of a product that others read stays.
+TEST(FoldBatchNorm, FactorsBehindViewsAndBiases) {
+  const Graph g = checked(R"(graph g {
+  input x : f64[3, 2]
+  const w : f64[2, 4] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+  const b : f64[4] = [0.5, 1.0, 1.5, -2.0]
+  const s : f64[] = [0.375]
+  p : f64[3, 4] = matmul(x, w) as p
+  q : f64[3, 4] = add(b, p) as q
+  h : f64[3, 2, 2] = reshape(q) {shape = [3, 2, 2]} as h
+  t : f64[2, 3, 2] = transpose(h) {perm = [1, 0, 2]} as t
+  y : f64[2, 3, 2] = mul(t, s) as y
+  r : f64[3, 4] = matmul(x, w) as r
+  u : f64[4, 3] = transpose(r) {perm = [1, 0]} as u
+  z : f64[4, 3] = div(u, s) as z
+  output y, r, z
+})",
+                          "fold-batch-norm", kReassociated);
+  EXPECT_EQ(ops_of(g), "matmul transpose div matmul add reshape transpose");
+}
+
 TEST(FoldBatchNorm, WhatIsReadElsewhereOrVariesOtherwiseStays) {
   const Graph g = checked(R"(graph g {
   input x : f64[1, 2, 2, 2]

@@ -236,6 +236,22 @@ TEST(ConstructBlock, FewRowsFetchWhatTheyShare) {
   }
 }
 
+// Two largest numbers of all elements and the larger one, as of indices that are out of range: one row.
+TEST(ConstructBlock, OneRowOfAll) {
+  te::Builder b;
+  const auto largest = [&](const std::string& name) {
+    const te::Tensor x = b.placeholder(name, DataType::i32(), {1, 128});
+    return b.reduce("max_" + name, {1, 1}, {1, 128}, te::CombinerKind::kMax, [&](const auto&, const auto& r) {
+      return x({r[0], r[1]});
+    });
+  };
+  const te::Tensor p = largest("p"), q = largest("q");
+  const te::Tensor y = b.compute("y", {1, 1}, [&](const auto&) {
+    return max(p({Expr(0), Expr(0)}), q({Expr(0), Expr(0)}));
+  });
+  check({merged(b.finish("all", {y})), {}}, "cuda:sm_90a", "rows");
+}
+
 // What no tile keeps is computed twice.
 TEST(ConstructBlock, LongRowsByThreads) {
   targets::Target t = targets::find_target("cuda:sm_90a");

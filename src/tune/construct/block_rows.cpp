@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/model_units.h"
 #include "schedule/contraction.h"
@@ -36,11 +37,6 @@ struct RowCut {
   int64_t chunks() const { return ceil_div(length, threads * lanes); }
   bool is_even() const { return length % (threads * lanes) == 0; }
 };
-
-// Elements of a row for one thread: the fewer rows there are for each unit, the fewer.
-int64_t thread_elements(int64_t rows, int64_t length, const TargetInfo& target) {
-  return std::clamp(rows * length / (std::max(1, target.units) * kBusyThreads), kFewElements, kThreadElements);
-}
 
 // Threads near the number wanted such that no thread asks whether its element exists, where there are such.
 RowCut cut_row(int64_t length, int64_t lanes, int64_t elements) {
@@ -83,11 +79,13 @@ class BlockRows {
     if (length_ < kWarpThreads) return "rows shorter than a warp";
     int64_t bytes = elements(output_) > 1 ? output_.outputs[0].type.bytes() : 1;
     for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
-    cut_ = cut_row(length_, target_.vector_bytes / bytes, thread_elements(row_count(), length_, target_));
+    const int64_t share = row_count() * length_ / (std::max(1, target_.units) * kBusyThreads);
+    cut_ = cut_row(length_, target_.vector_bytes / bytes, std::clamp(share, kFewElements, kThreadElements));
     find_held();
     in_registers_ =
         cut_.is_even() && kept_bytes(kRegisterBytes) * cut_.chunks() * cut_.lanes <= kMostRegisters * kRegisterBytes;
-    if (in_registers_) find_fetched();
+    // Where a unit has few rows and nothing else to do, what these share is on its way while they are summed.
+    if (!in_registers_ || tile_rows() > 1 || cut_.chunks() * cut_.lanes > kFewElements) fetched_inputs_.clear();
     if (in_registers_ || shared_bytes() <= most_shared()) return {};
     held_inputs_.clear();  // they are read again
     return shared_bytes() <= most_shared() ? std::string() : kTooLong;
@@ -144,11 +142,7 @@ class BlockRows {
     });
     return found;
   }
-  int64_t row_count() const {
-    int64_t count = 1;
-    for (size_t d = 0; d < rows_; ++d) count *= output_.axes[d].extent;
-    return count;
-  }
+  int64_t row_count() const { return num_elements(output_.outputs[0].shape) / elements(output_); }
   int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
   bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && c.name() != output_.name(); }
 
@@ -159,10 +153,12 @@ class BlockRows {
     return rows;
   }
 
-  // Inputs that are read at their own point by more than one stage.
+  // Inputs that are read at their own point by more than one stage; vectors that all rows share, as scales and shifts
+  // of a norm are.
   void find_held() {
     for (const te::Tensor& input : program_.inputs) {
-      if (input.shape.size() != rows_ + 1 || input.shape.back() != length_) continue;
+      const bool shared = input.shape == Shape{length_};
+      if (!shared && (input.shape.size() != rows_ + 1 || input.shape.back() != length_)) continue;
       size_t readers = 0;
       bool own = true;
       for (const te::Compute& c : program_.computes) {
@@ -170,24 +166,7 @@ class BlockRows {
         readers += reads.empty() ? 0 : 1;
         for (const Expr& read : reads) own = own && is_own_element(c, read);
       }
-      if (own && readers > 1) held_inputs_.push_back(input.name);
-    }
-  }
-
-  // Vectors that all rows share, scales and shifts of a norm. Where a unit has few rows and nothing else to do they are
-  // on their way while the rows are summed.
-  void find_fetched() {
-    if (tile_rows() > 1 || cut_.chunks() * cut_.lanes > kFewElements) return;
-    for (const te::Tensor& input : program_.inputs) {
-      if (input.shape != Shape{length_}) continue;
-      const std::vector<Expr> reads = te::reads_of(output_, {input});
-      const bool own = output_.axes.size() > rows_ && std::ranges::all_of(reads, [&](const Expr& read) {
-                         return read.arg(0).is_var() && read.arg(0)->name == output_.axes[rows_].name;
-                       });
-      const bool elsewhere = std::ranges::any_of(program_.computes, [&](const te::Compute& c) {
-        return c.name() != output_.name() && !te::reads_of(c, {input}).empty();
-      });
-      if (own && !reads.empty() && !elsewhere) fetched_inputs_.push_back(input.name);
+      if (own && readers > (shared ? 0 : 1)) (shared ? fetched_inputs_ : held_inputs_).push_back(input.name);
     }
   }
 
@@ -195,7 +174,9 @@ class BlockRows {
     const std::string& element = c.is_reduction()        ? c.reduce_axes[0].name
                                  : c.axes.size() > rows_ ? c.axes[rows_].name
                                                          : "";
-    return te::own_axes(c, read) >= rows_ && read.arg(rows_).is_var() && read.arg(rows_)->name == element;
+    const auto last = static_cast<int>(read->args.size()) - 1;
+    return std::cmp_greater_equal(te::own_axes(c, read), last) && read.arg(last).is_var() &&
+           read.arg(last)->name == element;
   }
 
   // Of one element of everything that is kept, each of which takes `least` bytes or more.

@@ -209,8 +209,9 @@ class Fuser {
       case Role::kLookup:
         return !clusters_[c].contraction &&
                all_readers([&](int r) { return roles_[r] == Role::kElementwise && shape(r) == shape(p); });
-      case Role::kContraction:
       case Role::kPad:
+        return all_readers([&](int r) { return roles_[r] == Role::kPad; });
+      case Role::kContraction:
       case Role::kAlone:
         return false;
     }

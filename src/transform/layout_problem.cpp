@@ -16,6 +16,8 @@ using graph::Node;
 using graph::ValueId;
 using PairCosts = BinaryLabels::PairCosts;
 
+constexpr double kShareOfMove = 0.5;  // of a copy's time: another order of the lines in a copy that is made anyway
+
 Layout last_of(const graph::Value& value) { return channels_last(static_cast<int>(value.type.shape.size())); }
 
 // A reshape of spatial dims only.
@@ -177,12 +179,14 @@ class LayoutProblem {
     if (has_choice(node.inputs[0])) add_read(n, row_major_);
   }
 
-  // Reads its inputs in place; those of another order through their lines, as a copy would.
+  // Reads its inputs in place; those of another order through their lines, as a copy would. What moves elements itself
+  // passes over memory once in any case.
   void add_follower(const Node& node) {
     const ValueId out = node.outputs[0];
+    const double share = role_of(ops_, node) == Role::kPad ? kShareOfMove : 1;
     for (const ValueId in : node.inputs) {
       if (!has_choice(in) || value(in).type.shape.size() != value(out).type.shape.size()) continue;
-      const double copy = costs_.conversion_ns(in);
+      const double copy = share * costs_.conversion_ns(in);
       add_values(in, out, {{{0, copy}, {copy, 0}}});
     }
   }

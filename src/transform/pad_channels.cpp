@@ -115,7 +115,8 @@ class ChannelPadder {
     if (channels == has) return;
     const std::vector<Node> chain = chain_to(x, c.channels_axis);
     const Node* before = editor_.producer(x);
-    const bool writes_anyway = editor_.use_count(x) == 1 && before != nullptr && is_pointwise(editor_.ops(), *before);
+    const bool writes_anyway = editor_.use_count(x) == 1 && before != nullptr &&
+                               (is_pointwise(editor_.ops(), *before) || role_of(editor_.ops(), *before) == Role::kPad);
     const bool copies = chain.empty() && !writes_anyway && !padded_.contains({x, c.channels_axis});
     if (contraction_cycles(c, channels) + padding_cycles(c, channels, copies) >= contraction_cycles(c, has)) return;
     Node wider = c.node;

@@ -45,6 +45,10 @@ graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext
 /// a launch, if what read them can read columns of the whole by its own indices.
 graph::Graph merge_products(const graph::Graph& graph, const TransformContext& context);
 
+/// Strided convolutions of 16-bit floats over a few channels become those of stride 1 over more channels, on
+/// targets whose threads gather operands.
+graph::Graph fold_strides(const graph::Graph& graph, const TransformContext& context);
+
 /// Contractions of 16-bit floats sum over channels that fill whole accesses, with zeros added to them, on targets whose
 /// threads gather operands and where a closed-form cost predicts that it is faster.
 graph::Graph pad_channels(const graph::Graph& graph, const TransformContext& context);

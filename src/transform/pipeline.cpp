@@ -16,6 +16,7 @@ const GraphPass kPasses[] = {
     {"check-indices", check_indices, "every index that is read at run time is compared with its axis", false},
     {"split-phases", split_phases, "transposed convolutions of constant weights are convolutions by phases", true},
     {"choose-algorithms", choose_algorithms, "convolutions are Winograd's where that is predicted to be faster", true},
+    {"fold-strides", fold_strides, "strides over few channels of 16-bit products are more channels", true},
     {"pad-channels", pad_channels, "channels of 16-bit products fill whole accesses where that is faster", true},
     {"sink-transposes", sink_transposes, "no element-wise operator reads a transpose that could follow it", true},
     {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},

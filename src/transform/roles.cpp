@@ -20,15 +20,16 @@ constexpr std::array<std::string_view, 4> kWindows = {"max_pool", "avg_pool", "l
 constexpr std::array<std::string_view, 12> kSpatial = {
     "conv",     "conv_integer", "conv_words", "conv_transpose",  "winograd_conv",   "conv_phases",
     "max_pool", "avg_pool",     "lp_pool",    "global_max_pool", "global_avg_pool", "global_lp_pool"};
-constexpr std::array<std::string_view, 6> kFollowers = {"concat", "pad",           "resize",
-                                                        "lrn",    "instance_norm", "pack_words"};
+constexpr std::array<std::string_view, 7> kFollowers = {"concat",        "pad",        "resize",        "lrn",
+                                                        "instance_norm", "pack_words", "space_to_depth"};
 
 }  // namespace
 
 Role role_of(const graph::OpTable& ops, const Node& node) {
   if (node.is_group()) return Role::kAlone;
   if (is_one_of(node, kIndexMaps)) return Role::kIndexMap;
-  if (node.op == "pad" && node.string_attr_or("mode", "constant") == "constant") return Role::kPad;
+  const bool pads = node.op == "pad" && node.string_attr_or("mode", "constant") == "constant";
+  if (pads || node.op == "space_to_depth") return Role::kPad;
   if (is_one_of(node, kLookups)) return Role::kLookup;
   if (is_one_of(node, kWindows)) return Role::kWindow;
   switch (ops.at(node.op).op_class) {

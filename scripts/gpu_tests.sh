@@ -11,7 +11,8 @@
 #
 # Environment: TW_TARGET (default cuda:sm_90a), TW_BUILD (build folder; default build/release), TW_JOBS (default: cores),
 # TW_OPERATORS (folder of the suite; default: made in the build folder), TW_ONNX_DATA (default .third_party/onnx/data),
-# TW_LOGS (default: BUILD/gpu_tests), TW_PYTHON (with onnx and numpy, to make the suite; default python3).
+# TW_LOGS (default: BUILD/gpu_tests), TW_PYTHON (with onnx and numpy, to make the suite; default python3), TW_NODE_LIMIT
+# (seconds after which step node begins no test any more, and fails).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -d "$here/bin" ]; then # unpacked
@@ -110,7 +111,7 @@ run_node() {
   list=$(ls "$root"/not_passing_cuda.txt "$root"/tests/onnx/not_passing_cuda.txt "$root"/not_passing.txt \
     "$root"/tests/onnx/not_passing.txt 2> /dev/null | head -n 1 || true)
   "$node_tests" "$data" --backend compiled --target "$target" --jobs "$jobs" --list "$list" \
-    --report "$logs/node_tests.txt" > "$logs/node.log" 2>&1 || code=$?
+    --report "$logs/node_tests.txt" ${TW_NODE_LIMIT:+--time-limit "$TW_NODE_LIMIT"} > "$logs/node.log" || code=$?
   [ "$code" != 77 ] || { skip node "$(tail -n 1 "$logs/node.log")"; return; }
   cat "$logs/node.log"
   # Every test that is as the list says counts as passed.

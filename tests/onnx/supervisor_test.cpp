@@ -71,5 +71,45 @@ TEST(Supervisor, WhatABrokenCaseLeavesBehindIsNobodyElses) {
   EXPECT_EQ(outcomes[4].reason, "0");
 }
 
+TEST(Supervisor, TellsOutcomesAsTheyArriveAndHowFarItIs) {
+  const std::vector<Case> cases = cases_named({"pass", "wait", "refuse"});
+  SupervisorOptions options;
+  options.case_limit = std::chrono::milliseconds(20);
+  options.progress_period = std::chrono::milliseconds(50);
+  std::vector<std::pair<size_t, Verdict>> told;
+  options.on_outcome = [&](size_t index, const Outcome& outcome) { told.emplace_back(index, outcome.verdict); };
+  std::vector<Progress> progress;
+  options.on_progress = [&](const Progress& p) {
+    progress.push_back(p);
+    EXPECT_EQ(p.done, told.size());
+  };
+  run_supervised(
+      cases, [] { return CaseRunner(behave); }, options);
+  const std::vector<std::pair<size_t, Verdict>> expected = {
+      {0, Verdict::kPassed}, {1, Verdict::kBroken}, {2, Verdict::kRefused}};
+  EXPECT_EQ(told, expected);
+  ASSERT_GE(progress.size(), 2u);  // the case that waits has 200 ms
+  EXPECT_EQ(progress[0].done, 1u);
+  EXPECT_EQ(progress[0].oldest, "wait");
+  EXPECT_GE(progress[1].elapsed.count(), 100);
+}
+
+TEST(Supervisor, BeginsNoCaseAfterTheTimeLimit) {
+  for (const int limit : {0, 100}) {
+    SupervisorOptions options;
+    options.case_limit = std::chrono::milliseconds(50);
+    options.time_limit = std::chrono::milliseconds(limit);
+    size_t told = 0;
+    options.on_outcome = [&](size_t, const Outcome&) { ++told; };
+    const std::vector<Outcome> outcomes = run_supervised(
+        cases_named({"pass", "wait", "pass", "pass"}), [] { return CaseRunner(behave); }, options);
+    EXPECT_EQ(outcomes[0].verdict, limit == 0 ? Verdict::kNotRun : Verdict::kPassed);
+    EXPECT_EQ(outcomes[1].verdict, limit == 0 ? Verdict::kNotRun : Verdict::kBroken);  // what has begun may end
+    EXPECT_EQ(outcomes[2].verdict, Verdict::kNotRun);
+    EXPECT_EQ(outcomes[3].verdict, Verdict::kNotRun);
+    EXPECT_EQ(told, limit == 0 ? 0u : 2u);
+  }
+}
+
 }  // namespace
 }  // namespace tw::conformance

@@ -11,7 +11,7 @@ TILEWRIGHT = """#!/bin/sh
 case "$*" in *wrong*) echo "1 of 1 elements wrong"; exit 4 ;; esac
 """
 NODE_TESTS = """#!/bin/sh
-echo "all on compiled: 2 of 3 passed"
+echo "all on compiled: 2 of 3 passed, arguments $*"
 exit ${NODE_CODE:-0}
 """
 SANITIZER = """#!/bin/sh
@@ -62,6 +62,8 @@ class GpuTests(unittest.TestCase):
         self.assertEqual(self.run_script("node").returncode, 0)
         self.assertEqual(self.run_script("node", NODE_CODE="1").returncode, 1)
         self.assertIn("1 not run", self.run_script("node", NODE_CODE="77").stdout)
+        self.assertNotIn("--time-limit", self.run_script("node").stdout)
+        self.assertIn("--time-limit 90\n", self.run_script("node", TW_NODE_LIMIT="90").stdout)
 
 
 if __name__ == "__main__":

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "driver/compile.h"
 #include "driver/generate.h"
 #include "driver/session.h"
@@ -18,17 +20,19 @@ class CompiledBackend : public Backend {
     compile.threads = 1;  // the runner's children share the CPUs
     const std::vector<uint8_t> artefact = driver::artefact_bytes(driver::compile_graph(graph, compile));
     if (options_.compile_only) return {};
-    driver::Session session = driver::Session::load_memory(artefact, {});
+    session_ = driver::Session::load_memory(artefact, {});
     std::vector<driver::Array> arrays;
     for (const graph::RefTensor& tensor : inputs) arrays.push_back(driver::to_array(tensor));
     std::vector<graph::RefTensor> outputs;
-    for (const driver::Array& array : session.run(arrays)) outputs.push_back(driver::to_reference(array));
+    for (const driver::Array& array : session_->run(arrays)) outputs.push_back(driver::to_reference(array));
     return outputs;
   }
   bool gives_outputs() const override { return !options_.compile_only; }
 
  private:
   CompiledOptions options_;
+  // Kept until the next one is loaded: the last session on a GPU closes it, and opening takes much longer than a test.
+  std::optional<driver::Session> session_;
 };
 
 constexpr int kNoDevice = 5;  // the exit code for a device that is missing or another one than the code is for

@@ -3,7 +3,10 @@
 // and an internal error, a crash or a hang fails it in any case.
 //
 //   node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--list FILE]
-//              [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N]
+//              [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N] [--time-limit SECONDS]
+//
+// The report gets its line as each test ends; progress goes to stderr. After --time-limit no test is begun, and with a
+// list those left over fail the run.
 //
 // --compile-only makes artefacts and runs none: it finds what a target's code generation lacks on machines without the
 // device. A backend that this machine cannot run ends with code 77 and says what is missing.
@@ -25,7 +28,7 @@ constexpr int kNotRun = 77;  // CTest's SKIP_RETURN_CODE
 
 struct Arguments {
   std::string data, backend = "reference", list, report, filter, write_list;
-  std::string jobs = "1";
+  std::string jobs = "1", time_limit;
   CompiledOptions compiled;
   bool is_compiled() const { return backend == "compiled"; }
   std::string backend_text() const {
@@ -37,10 +40,14 @@ struct Arguments {
 
 Arguments parse_arguments(int count, char** values) {
   Arguments result;
-  std::map<std::string, std::string*> options = {
-      {"--backend", &result.backend},       {"--list", &result.list}, {"--report", &result.report},
-      {"--filter", &result.filter},         {"--jobs", &result.jobs}, {"--write-list", &result.write_list},
-      {"--target", &result.compiled.target}};
+  std::map<std::string, std::string*> options = {{"--backend", &result.backend},
+                                                 {"--list", &result.list},
+                                                 {"--report", &result.report},
+                                                 {"--filter", &result.filter},
+                                                 {"--jobs", &result.jobs},
+                                                 {"--write-list", &result.write_list},
+                                                 {"--target", &result.compiled.target},
+                                                 {"--time-limit", &result.time_limit}};
   for (int i = 1; i < count; ++i) {
     const auto it = options.find(values[i]);
     if (std::string_view(values[i]) == "--compile-only") {
@@ -84,48 +91,64 @@ std::set<std::string> read_list(const std::string& path) {
 }
 
 struct Counts {
-  int passed = 0, with_constants = 0, refused = 0, wrong = 0, broken = 0;
-  int total() const { return passed + refused + wrong + broken; }
+  int passed = 0, with_constants = 0, refused = 0, wrong = 0, broken = 0, not_run = 0;
+  int total() const { return passed + refused + wrong + broken + not_run; }
   void add(const Outcome& outcome) {
     passed += outcome.verdict == Verdict::kPassed;
     with_constants += outcome.verdict == Verdict::kPassed && outcome.bound_constants;
     refused += outcome.verdict == Verdict::kRefused;
     wrong += outcome.verdict == Verdict::kWrong;
     broken += outcome.verdict == Verdict::kBroken;
+    not_run += outcome.verdict == Verdict::kNotRun;
   }
 };
 
 class Run {
  public:
-  explicit Run(const Arguments& arguments) : arguments_(arguments), listed_(read_list(arguments.list)) {}
+  explicit Run(const Arguments& arguments)
+      : arguments_(arguments), listed_(read_list(arguments.list)), report_(arguments.report) {}
 
   int execute() {
     std::vector<Case> cases = find_cases(arguments_.data);
     std::erase_if(cases, [&](const Case& test) { return test.name.find(arguments_.filter) == std::string::npos; });
-    SupervisorOptions options;
-    options.jobs = std::atoi(arguments_.jobs.c_str());
     const std::vector<Outcome> outcomes = run_supervised(
-        cases, [&] { return make_runner(arguments_); }, options);
-    std::ofstream report(arguments_.report);
-    std::ofstream list(arguments_.write_list);
-    list << "# Conformance tests that do not pass yet. Lines may only be removed.\n";
+        cases, [&] { return make_runner(arguments_); }, supervisor_options(cases));
+    std::string list = "# Conformance tests that do not pass yet. Lines may only be removed.\n";
     for (size_t i = 0; i < cases.size(); ++i) {
-      const Outcome& outcome = outcomes[i];
-      record(cases[i], outcome);
-      constexpr const char* kWords[] = {"passed", "refused", "wrong", "broken"};
-      const char* word = kWords[static_cast<int>(outcome.verdict)];
-      report << fmt::format("{} {}{} {:.1f} ms {}\n", cases[i].name, word, outcome.bound_constants ? " (bound)" : "",
-                            outcome.milliseconds, outcome.reason);
-      if (outcome.verdict != Verdict::kPassed) list << cases[i].name << "\n";
+      record(cases[i], outcomes[i]);
+      if (outcomes[i].verdict == Verdict::kNotRun) report(cases[i], outcomes[i]);
+      if (outcomes[i].verdict != Verdict::kPassed) list += cases[i].name + "\n";
     }
+    if (not_run() == 0) std::ofstream(arguments_.write_list) << list;
     return finish();
   }
 
  private:
+  SupervisorOptions supervisor_options(const std::vector<Case>& cases) {
+    SupervisorOptions options;
+    options.jobs = std::atoi(arguments_.jobs.c_str());
+    if (!arguments_.time_limit.empty())
+      options.time_limit = std::chrono::seconds(std::atoi(arguments_.time_limit.c_str()));
+    options.on_outcome = [this, &cases](size_t i, const Outcome& outcome) { report(cases[i], outcome); };
+    options.on_progress = [&cases](const Progress& p) {
+      fmt::print(stderr, "{} of {} tests after {} s, at work: {}\n", p.done, cases.size(), p.elapsed.count() / 1000,
+                 p.oldest);
+    };
+    return options;
+  }
+
+  void report(const Case& test, const Outcome& outcome) {
+    constexpr const char* kWords[] = {"passed", "refused", "wrong", "broken", "not run"};
+    report_ << fmt::format("{} {}{} {:.1f} ms {}\n", test.name, kWords[static_cast<int>(outcome.verdict)],
+                           outcome.bound_constants ? " (bound)" : "", outcome.milliseconds, outcome.reason)
+            << std::flush;
+  }
+
   void record(const Case& test, const Outcome& outcome) {
-    const bool passed = outcome.verdict == Verdict::kPassed;
     counts_[test.name.substr(0, test.name.find('/'))].add(outcome);
     counts_["all"].add(outcome);
+    if (outcome.verdict == Verdict::kNotRun) return;
+    const bool passed = outcome.verdict == Verdict::kPassed;
     const bool listed = listed_.count(test.name) != 0;
     if (passed && listed && !arguments_.compiled.compile_only)
       complain("{}: passes now; remove it from the list", test.name);
@@ -138,18 +161,23 @@ class Run {
     if (++complaints_ <= 50) fmt::print("{}\n", fmt::format(format, std::forward<Args>(args)...));
   }
 
+  int not_run() const { return counts_.empty() ? 0 : counts_.at("all").not_run; }
+
   int finish() const {
     for (const auto& [suite, c] : counts_) {
-      fmt::print("{} on {}: {} of {} passed ({} with bound constants), {} refused, {} wrong, {} broken\n", suite,
-                 arguments_.backend_text(), c.passed, c.total(), c.with_constants, c.refused, c.wrong, c.broken);
+      fmt::print("{} on {}: {} of {} passed ({} with bound constants), {} refused, {} wrong, {} broken{}\n", suite,
+                 arguments_.backend_text(), c.passed, c.total(), c.with_constants, c.refused, c.wrong, c.broken,
+                 c.not_run == 0 ? "" : fmt::format(", {} not run", c.not_run));
     }
-    if (arguments_.list.empty() || complaints_ == 0) return counts_.empty() ? 1 : 0;
-    fmt::print("{} tests disagree with {}\n", complaints_, arguments_.list);
+    if (arguments_.list.empty() || complaints_ + not_run() == 0) return counts_.empty() ? 1 : 0;
+    if (not_run() != 0) fmt::print("{} tests were not run in {} s\n", not_run(), arguments_.time_limit);
+    if (complaints_ != 0) fmt::print("{} tests disagree with {}\n", complaints_, arguments_.list);
     return 1;
   }
 
   const Arguments& arguments_;
   std::set<std::string> listed_;
+  std::ofstream report_;
   std::map<std::string, Counts> counts_;
   int complaints_ = 0;
 };
@@ -163,7 +191,7 @@ int main(int count, char** values) {
   if (arguments.data.empty() || (arguments.backend != "reference" && !arguments.is_compiled())) {
     fmt::print(
         "usage: node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--list FILE]\n"
-        "                  [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N]\n");
+        "                  [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N] [--time-limit SECONDS]\n");
     return 2;
   }
   try {

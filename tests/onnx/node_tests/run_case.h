@@ -12,6 +12,7 @@ enum class Verdict : uint8_t {
   kRefused,  // a clean Unsupported or UserError
   kWrong,    // outputs differ
   kBroken,   // an internal error, a refusal that names no operator, a crash, a hang: never acceptable
+  kNotRun,   // no time was left
 };
 
 struct Outcome {

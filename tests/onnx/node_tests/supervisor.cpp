@@ -72,7 +72,7 @@ class Supervisor {
  public:
   Supervisor(const std::vector<Case>& cases, const std::function<CaseRunner()>& make_runner,
              const SupervisorOptions& options)
-      : cases_(cases), make_runner_(make_runner), options_(options), outcomes_(cases.size()) {}
+      : cases_(cases), make_runner_(make_runner), options_(options), outcomes_(cases.size(), {Verdict::kNotRun}) {}
 
   std::vector<Outcome> run() {
     children_.resize(std::min(cases_.size(), static_cast<size_t>(std::max(1, options_.jobs))));
@@ -86,6 +86,7 @@ class Supervisor {
     pid_t pid = -1;  // -1: none runs
     int fd = -1;
     size_t current = 0;               // case that it works on
+    Clock::time_point begun;          // when the case was given out
     Clock::time_point deadline;       // when its time is looked at next
     std::chrono::nanoseconds before;  // its processor time when the case began
     int periods = 0;                  // of the limit that have passed since
@@ -112,13 +113,15 @@ class Supervisor {
 
   // The next case goes to `child`, which is started if need be and ended if there is none.
   void give_next(Child& child) {
-    if (next_ == cases_.size()) {
+    const bool time_is_up = options_.time_limit && Clock::now() - start_ >= *options_.time_limit;
+    if (next_ == cases_.size() || time_is_up) {
       if (child.pid > 0) end(child);
       return;
     }
     if (child.pid < 0) start(child);
     child.current = next_++;
-    child.deadline = Clock::now() + options_.case_limit;
+    child.begun = Clock::now();
+    child.deadline = child.begun + options_.case_limit;
     child.before = processor_time(child.pid);
     child.periods = 0;
     // A child that is already gone is noticed by the read that follows.
@@ -136,7 +139,7 @@ class Supervisor {
 
   void wait_and_collect() {
     std::vector<pollfd> polled;
-    Clock::time_point first = Clock::time_point::max();
+    Clock::time_point first = next_progress_;
     for (const Child& child : children_) {
       polled.push_back({child.fd, POLLIN, 0});  // poll ignores a negative one
       if (child.pid > 0) first = std::min(first, child.deadline);
@@ -151,6 +154,18 @@ class Supervisor {
         check_time(children_[i]);
       }
     }
+    if (Clock::now() >= next_progress_) tell_progress();
+  }
+
+  void tell_progress() {
+    const Clock::time_point now = Clock::now();
+    next_progress_ = now + options_.progress_period;
+    if (!options_.on_progress) return;
+    Progress progress{done_, std::chrono::duration_cast<std::chrono::milliseconds>(now - start_), ""};
+    const auto begun = [](const Child& child) { return child.pid > 0 ? child.begun : Clock::time_point::max(); };
+    const Child& oldest = *std::ranges::min_element(children_, {}, begun);
+    if (oldest.pid > 0) progress.oldest = cases_[oldest.current].name;
+    options_.on_progress(progress);
   }
 
   void check_time(Child& child) {
@@ -165,12 +180,12 @@ class Supervisor {
 
   void collect(Child& child) {
     Reply reply{};
-    Outcome& outcome = outcomes_[child.current];
     if (read_all(child.fd, &reply, sizeof(reply))) {
-      outcome = {reply.verdict, std::string(reply.reason_bytes, '\0'), reply.bound_constants, reply.milliseconds};
+      Outcome outcome{reply.verdict, std::string(reply.reason_bytes, '\0'), reply.bound_constants, reply.milliseconds};
       if (read_all(child.fd, outcome.reason.data(), outcome.reason.size())) {
+        record(child.current, std::move(outcome));
         // What broke may have left its process unfit: a GPU context in which a kernel failed serves no other.
-        if (outcome.verdict == Verdict::kBroken) end(child);
+        if (reply.verdict == Verdict::kBroken) end(child);
         return give_next(child);
       }
     }
@@ -186,8 +201,14 @@ class Supervisor {
                    ? fmt::format("crashed: signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))
                    : fmt::format("the process ended with status {}", WEXITSTATUS(status));
     }
-    outcomes_[index] = {Verdict::kBroken, reason, false, 0};
+    record(index, {Verdict::kBroken, reason, false, 0});
     give_next(child);
+  }
+
+  void record(size_t index, Outcome outcome) {
+    ++done_;
+    outcomes_[index] = std::move(outcome);
+    if (options_.on_outcome) options_.on_outcome(index, outcomes_[index]);
   }
 
   const std::vector<Case>& cases_;
@@ -196,6 +217,9 @@ class Supervisor {
   std::vector<Outcome> outcomes_;
   std::vector<Child> children_;
   size_t next_ = 0;
+  size_t done_ = 0;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point next_progress_ = start_ + options_.progress_period;
 };
 
 }  // namespace

@@ -10,10 +10,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
 using PairCosts = BinaryLabels::PairCosts;
 
 Layout last_of(const graph::Value& value) { return channels_last(static_cast<int>(value.type.shape.size())); }

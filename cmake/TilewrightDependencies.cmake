@@ -20,7 +20,7 @@ target_link_libraries(tw_blake3 INTERFACE "${TW_THIRD_PARTY}/lib/libtw_blake3.a"
 
 if(TW_LLVM)
   find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
-  llvm_map_components_to_libnames(TW_LLVM_LIBS core passes orcjit x86codegen x86asmparser x86desc x86info mc object support)
+  llvm_map_components_to_libnames(TW_LLVM_LIBS core passes x86codegen x86asmparser x86desc x86info mc object support)
   add_library(tw_llvm INTERFACE)
   target_include_directories(tw_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
   target_compile_definitions(tw_llvm INTERFACE ${LLVM_DEFINITIONS})

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "runtime/device/cpu/cpu_features.h"
 #include "runtime/format/error.h"

@@ -5,10 +5,8 @@
 
 #include <array>
 #include <charconv>
-#include <numeric>
 
 #include "support/error.h"
-#include "support/math.h"
 
 namespace tw {
 namespace {
@@ -64,7 +62,7 @@ LayoutPrimitive inverse_of(const LayoutPrimitive& p, const Shape& before) {
     case LayoutOp::kUnpad:
       return {LayoutOp::kPad, p.dim, p.args};
     default:
-      throw InternalError(fmt::format("layout primitive {} has no inverse yet", kOpNames[static_cast<int>(p.op)]));
+      throw InternalError("layout primitive {} has no inverse yet", kOpNames[static_cast<int>(p.op)]);
   }
 }
 
@@ -90,8 +88,7 @@ Shape apply_primitive(const LayoutPrimitive& p, const Shape& shape) {
       TW_CHECK(out[p.dim] >= 0, "unpad beyond the extent");
       return out;
     default:
-      throw InternalError(
-          fmt::format("layout primitive {} belongs to the joint layout search", kOpNames[static_cast<int>(p.op)]));
+      throw InternalError("layout primitive {} belongs to the joint layout search", kOpNames[static_cast<int>(p.op)]);
   }
 }
 
@@ -146,7 +143,7 @@ std::vector<int64_t> parse_numbers(std::string_view text, std::string_view whole
     }
     int64_t value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc()) throw UserError(fmt::format("layout '{}': '{}' is no number", whole, text));
+    if (code != std::errc()) throw UserError("layout '{}': '{}' is no number", whole, text);
     numbers.push_back(value);
     text.remove_prefix(end - text.data());
   }
@@ -164,15 +161,15 @@ Layout parse_layout(std::string_view text) {
     const size_t open = rest.find('(');
     const size_t close = rest.find(')');
     if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
-      throw UserError(fmt::format("layout '{}': expected name(numbers) at '{}'", text, rest));
+      throw UserError("layout '{}': expected name(numbers) at '{}'", text, rest);
     }
     const std::string_view name = rest.substr(0, open);
     size_t op = 0;
     while (op < kOpNames.size() && kOpNames[op] != name) ++op;
-    if (op == kOpNames.size()) throw UserError(fmt::format("layout '{}': unknown primitive '{}'", text, name));
+    if (op == kOpNames.size()) throw UserError("layout '{}': unknown primitive '{}'", text, name);
     LayoutPrimitive p{static_cast<LayoutOp>(op), 0, parse_numbers(rest.substr(open + 1, close - open - 1), text)};
     if (has_dim(p.op)) {
-      if (p.args.empty()) throw UserError(fmt::format("layout '{}': '{}' names no dimension", text, name));
+      if (p.args.empty()) throw UserError("layout '{}': '{}' names no dimension", text, name);
       p.dim = static_cast<int>(p.args.front());
       p.args.erase(p.args.begin());
     }

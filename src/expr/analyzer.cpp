@@ -19,9 +19,4 @@ Interval Analyzer::bounds(const Expr& e) const {
 
 Expr Analyzer::simplify(const Expr& e) const { return Simplifier(ranges_).simplify(e); }
 
-bool Analyzer::can_prove(const Expr& condition) const {
-  const Expr simple = simplify(condition);
-  return simple.is_int(1) || (simple.op() == Op::kBroadcast && simple.arg(0).is_int(1));
-}
-
 }  // namespace tw

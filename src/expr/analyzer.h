@@ -34,9 +34,6 @@ class Analyzer {
   /// (select of a constant condition, x*1, cast of a constant); never reassociated. Works inside loads, vectors, calls.
   Expr simplify(const Expr& e) const;
 
-  /// Whether the bool expression always holds; false also when this could not be found out.
-  bool can_prove(const Expr& condition) const;
-
  private:
   std::unordered_map<std::string, Interval> ranges_;
 };

@@ -1,6 +1,5 @@
 // Comparisons of sums, and logic on them.
 #include <algorithm>
-#include <numeric>
 
 #include "expr/simplifier.h"
 #include "support/math.h"

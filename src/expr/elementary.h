@@ -13,7 +13,7 @@ struct ElementaryFunction {
   double max_ulp;                           // bound of the f32 expansion: docs/vector-math.md
 };
 
-/// exp, log, tanh, erf, sigmoid, sqrt, rsqrt, pow, sin, cos and those that follow from them. Sorted by name.
+/// exp, log, tanh, erf, sigmoid, sqrt, pow, sin, cos and those that follow from them. Sorted by name.
 std::span<const ElementaryFunction> elementary_functions();
 /// The row of `name`, or null.
 const ElementaryFunction* find_elementary(std::string_view name);

@@ -1,8 +1,6 @@
 #include "expr/expr.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <optional>
 #include <unordered_set>
 
@@ -58,28 +56,26 @@ Expr::Expr(int64_t value) : Expr(int_imm(value)) {}
 Expr int_imm(int64_t value, DataType type) {
   if (type.is_vector()) return broadcast(int_imm(value, type.element()), type.lanes());
   TW_CHECK(!type.is_float(), "integer immediate of type {}", to_string(type));
-  return make({.op = Op::kIntImm, .type = type, .value = value, .name = {}, .args = {}});
+  return make({.op = Op::kIntImm, .type = type, .value = value});
 }
 
 Expr float_imm(double value, DataType type) {
   if (type.is_vector()) return broadcast(float_imm(value, type.element()), type.lanes());
   TW_CHECK(type.is_float(), "float immediate of type {}", to_string(type));
-  return make({.op = Op::kFloatImm, .type = type, .number = round_to(type.scalar(), value), .name = {}, .args = {}});
+  return make({.op = Op::kFloatImm, .type = type, .number = round_to(type.scalar(), value)});
 }
 
 Expr imm(DataType type, double value) {
   return type.is_float() ? float_imm(value, type) : int_imm(static_cast<int64_t>(value), type);
 }
 
-Expr var(std::string name, DataType type) {
-  return make({.op = Op::kVar, .type = type, .name = std::move(name), .args = {}});
-}
+Expr var(std::string name, DataType type) { return make({.op = Op::kVar, .type = type, .name = std::move(name)}); }
 
 Expr unary(Op op, Expr x) {
   const DataType type = x.type();
   if (op == Op::kNeg && type == DataType::i64() && x.op() == Op::kIntImm) return int_imm(-x->value);
   if (op == Op::kNot && x.op() == Op::kIntImm && type.is_bool()) return int_imm(1 - x->value, type);
-  return make({.op = op, .type = type, .name = {}, .args = {std::move(x)}});
+  return make({.op = op, .type = type, .args = {std::move(x)}});
 }
 
 Expr binary(Op op, Expr a, Expr b) {
@@ -94,7 +90,7 @@ Expr binary(Op op, Expr a, Expr b) {
   if (Expr folded = shortcut(op, a, b)) return folded;
   if (Expr folded = shortcut_logic(op, a, b)) return folded;
   const DataType type = is_comparison(op) ? DataType::boolean().with_lanes(a.type().lanes()) : a.type();
-  return make({.op = op, .type = type, .name = {}, .args = {std::move(a), std::move(b)}});
+  return make({.op = op, .type = type, .args = {std::move(a), std::move(b)}});
 }
 
 Expr fma(Expr a, Expr b, Expr c) {
@@ -105,7 +101,7 @@ Expr fma(Expr a, Expr b, Expr c) {
   TW_CHECK(a.type() == b.type() && b.type() == c.type() && a.type().is_float(), "fma of {}, {}, {}",
            to_string(a.type()), to_string(b.type()), to_string(c.type()));
   const DataType type = a.type();
-  return make({.op = Op::kFma, .type = type, .name = {}, .args = {std::move(a), std::move(b), std::move(c)}});
+  return make({.op = Op::kFma, .type = type, .args = {std::move(a), std::move(b), std::move(c)}});
 }
 
 Expr select(Expr condition, Expr then, Expr otherwise) {
@@ -118,23 +114,20 @@ Expr select(Expr condition, Expr then, Expr otherwise) {
   TW_CHECK(condition.type().is_bool() && then.type() == otherwise.type(), "select of {}: {} or {}",
            to_string(condition.type()), to_string(then.type()), to_string(otherwise.type()));
   const DataType type = then.type();
-  return make({.op = Op::kSelect,
-               .type = type,
-               .name = {},
-               .args = {std::move(condition), std::move(then), std::move(otherwise)}});
+  return make({.op = Op::kSelect, .type = type, .args = {std::move(condition), std::move(then), std::move(otherwise)}});
 }
 
 Expr cast(DataType type, Expr x) {
   type = type.with_lanes(x.type().lanes());
   if (x.type() == type) return x;
-  return make({.op = Op::kCast, .type = type, .name = {}, .args = {std::move(x)}});
+  return make({.op = Op::kCast, .type = type, .args = {std::move(x)}});
 }
 
 Expr bitcast(DataType type, Expr x) {
   type = type.with_lanes(x.type().lanes());
   TW_CHECK(type.bits() == x.type().bits(), "bitcast of {} to {}", to_string(x.type()), to_string(type));
   if (x.type() == type) return x;
-  return make({.op = Op::kBitcast, .type = type, .name = {}, .args = {std::move(x)}});
+  return make({.op = Op::kBitcast, .type = type, .args = {std::move(x)}});
 }
 
 Expr call(std::string name, std::vector<Expr> args) {
@@ -163,27 +156,27 @@ Expr load_if(std::string name, DataType type, std::vector<Expr> indices, Expr pr
 Expr ramp(Expr base, Expr stride, int lanes) {
   TW_CHECK(!base.type().is_vector() && base.type() == stride.type() && lanes > 1, "ramp");
   const DataType type = base.type().with_lanes(lanes);
-  return make({.op = Op::kRamp, .type = type, .name = {}, .args = {std::move(base), std::move(stride)}});
+  return make({.op = Op::kRamp, .type = type, .args = {std::move(base), std::move(stride)}});
 }
 
 Expr broadcast(Expr x, int lanes) {
   if (x.type().lanes() == lanes) return x;
   TW_CHECK(!x.type().is_vector(), "broadcast of the vector {}", to_string(x));
   const DataType type = x.type().with_lanes(lanes);
-  return make({.op = Op::kBroadcast, .type = type, .name = {}, .args = {std::move(x)}});
+  return make({.op = Op::kBroadcast, .type = type, .args = {std::move(x)}});
 }
 
 Expr reduce_lanes(Op op, Expr x) {
   if (!x.type().is_vector()) return x;
   const DataType type = x.type().element();
-  return make({.op = op, .type = type, .name = {}, .args = {std::move(x)}});
+  return make({.op = op, .type = type, .args = {std::move(x)}});
 }
 
 Expr extract(Expr x, int lane) {
   if (!x.type().is_vector()) return x;
   if (x.op() == Op::kBroadcast) return x.arg(0);
   const DataType type = x.type().element();
-  return make({.op = Op::kExtract, .type = type, .value = lane, .name = {}, .args = {std::move(x)}});
+  return make({.op = Op::kExtract, .type = type, .value = lane, .args = {std::move(x)}});
 }
 
 Expr operator+(Expr a, Expr b) { return binary(Op::kAdd, std::move(a), std::move(b)); }

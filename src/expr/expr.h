@@ -75,8 +75,8 @@ struct ExprNode {
   DataType type;
   int64_t value = 0;
   double number = 0;
-  std::string name;
-  std::vector<Expr> args;
+  std::string name = {};
+  std::vector<Expr> args = {};
   /// kLoad only: args[rank] is a predicate; lanes where it is false are not read and give 0.
   bool predicated = false;
 };
@@ -173,8 +173,6 @@ bool uses_var(const Expr& e, const std::string& name);
 bool is_zero(const Expr& e);
 /// Structural equality.
 bool equal(const Expr& a, const Expr& b);
-/// Structural hash, stable across runs.
-uint64_t structural_hash(const Expr& e);
 
 // ---- Text. Prints one line that parse_expr (expr/parser.h) reads back to an equal expression.
 std::string to_string(const Expr& e);

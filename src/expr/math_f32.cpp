@@ -36,17 +36,6 @@ Expr exp_minus_magnitude(const MathBuilder& m, const Expr& x) {
   return exp_clamped(m, m.share(m.at_least(-m.magnitude(x), -104)));
 }
 
-Expr exp2_f32(const MathBuilder& m, const std::vector<Expr>& args) {
-  const Expr x = m.share(m.at_most(m.at_least(args[0], -151), 129));
-  const Expr t = m.share(fma(x, m.number(0.5), m.number(kMagic + 127)));
-  const Expr r = m.share(fma(t - m.number(kMagic + 127), m.number(-2), x));
-  // (2^r - 1) / r on [-1, 1], 2^-30.0
-  const Expr q = m.polynomial(r, {0.693147182, 0.240226507, 0.0555041134, 0.00961811189, 0.00133326801, 0.000154076202,
-                                  1.54349946e-05, 1.30406727e-06});
-  const Expr s = m.share(m.from_bits(shift_left(m.bits(t), m.integer(23))));
-  return (fma(r, q, m.number(1)) * s) * s;
-}
-
 // x = 2^exponent * (1 + f) with 1 + f in [2/3, 4/3), and log(1 + f).
 struct LogParts {
   Expr exponent;
@@ -70,12 +59,6 @@ Expr log_f32(const MathBuilder& m, const std::vector<Expr>& args) {
   const LogParts parts = log_parts(m, args[0]);
   const Expr e = m.share(parts.exponent);
   return logarithm_from(m, args[0], fma(e, m.number(kLn2), fma(e, m.number(kLn2Low), parts.log_mantissa)));
-}
-
-Expr log2_f32(const MathBuilder& m, const std::vector<Expr>& args) {
-  constexpr double kLog2E = 1.4426950408889634;
-  const LogParts parts = log_parts(m, args[0]);
-  return logarithm_from(m, args[0], fma(parts.log_mantissa, m.number(kLog2E), parts.exponent));
 }
 
 // 1 / (1 + exp(-x)) with exp(-x) = p * s^2 as in exp_clamped: (1/s) / (1/s + p * s), where nothing overflows and only
@@ -126,8 +109,6 @@ Expr erf_f32(const MathBuilder& m, const std::vector<Expr>& args) {
   return ((n + n) * d) / fma(d, d, n * n);
 }
 
-Expr rsqrt_f32(const MathBuilder& m, const std::vector<Expr>& args) { return m.number(1) / m.sqrt(args[0]); }
-
 // Below 2^16 in three steps with pi/2 in three f32 (the first two are exact); above, in f64.
 Quadrant reduce_f32(const MathBuilder& m, const Expr& x) {
   constexpr double kTwoOverPi = 0.63661977236758134;
@@ -166,17 +147,14 @@ struct Row {
   const char* name;
   Expansion expansion;
 };
-constexpr std::array<Row, 11> kRows = {{{"cos", cos_f32},
-                                        {"erf", erf_f32},
-                                        {"exp", exp_f32},
-                                        {"exp2", exp2_f32},
-                                        {"log", log_f32},
-                                        {"log2", log2_f32},
-                                        {"rsqrt", rsqrt_f32},
-                                        {"sigmoid", sigmoid_f32},
-                                        {"sin", sin_f32},
-                                        {"softplus", softplus_f32},
-                                        {"tanh", tanh_f32}}};
+constexpr std::array<Row, 8> kRows = {{{"cos", cos_f32},
+                                       {"erf", erf_f32},
+                                       {"exp", exp_f32},
+                                       {"log", log_f32},
+                                       {"sigmoid", sigmoid_f32},
+                                       {"sin", sin_f32},
+                                       {"softplus", softplus_f32},
+                                       {"tanh", tanh_f32}}};
 
 }  // namespace
 

@@ -78,12 +78,6 @@ Expr log_correction(const MathBuilder& m, const Expr& f, const Expr& low) {
   return h - (low ? fma(s, inner, low) : s * inner);
 }
 
-Expr log2_f64(const MathBuilder& m, const std::vector<Expr>& args) {
-  const LogParts parts = log_parts(m, args[0]);
-  const Expr log_mantissa = parts.f - log_correction(m, parts.f, Expr());
-  return logarithm_from(m, args[0], fma(log_mantissa, m.number(kLog2E), parts.e));
-}
-
 // a + b = sum + error, exactly.
 struct Exact {
   Expr sum;
@@ -196,15 +190,6 @@ Expr pow_f64(const MathBuilder& m, const std::vector<Expr>& args) {
 
 namespace {
 
-Expr exp2_f64(const MathBuilder& m, const std::vector<Expr>& args) {
-  const Expr x = m.share(m.at_most(m.at_least(args[0], -1076), 1025));
-  const Expr t = m.share(fma(x, m.number(0.5), m.number(kMagicF64 + 1023)));
-  const Expr whole = fma(t - m.number(kMagicF64 + 1023), m.number(-2), x);
-  const Expr r = m.share(whole * m.number(kLn2));
-  const Expr s = m.share(m.from_bits(shift_left(m.bits(t), m.integer(52))));
-  return ((fma(r * r, exp_tail(m, r), r) + m.number(1)) * s) * s;
-}
-
 Expr tanh_f64(const MathBuilder& m, const std::vector<Expr>& args) {
   const Expr a = m.share(m.at_most(m.magnitude(args[0]), 22));
   const Expr e = m.share(expm1_f64(m, m.share(a + a)));
@@ -250,8 +235,6 @@ Expr atanh_f64(const MathBuilder& m, const std::vector<Expr>& args) {
 Expr exp_row(const MathBuilder& m, const std::vector<Expr>& args) { return exp_f64(m, args[0]); }
 Expr expm1_row(const MathBuilder& m, const std::vector<Expr>& args) { return expm1_f64(m, args[0]); }
 Expr log_row(const MathBuilder& m, const std::vector<Expr>& args) { return log_f64(m, args[0]); }
-Expr log1p_row(const MathBuilder& m, const std::vector<Expr>& args) { return log1p_f64(m, args[0]); }
-Expr rsqrt_row(const MathBuilder& m, const std::vector<Expr>& args) { return m.number(1) / m.sqrt(args[0]); }
 Expr sigmoid_row(const MathBuilder& m, const std::vector<Expr>& args) {
   return sigmoid_from(m, args[0], exp_f64(m, m.share(-m.magnitude(args[0]))));
 }
@@ -263,12 +246,11 @@ struct Row {
   const char* name;
   Expansion expansion;
 };
-constexpr Row kRows[] = {{"acos", acos_f64},         {"acosh", acosh_f64},     {"asin", asin_f64}, {"asinh", asinh_f64},
-                         {"atan", atan_f64},         {"atanh", atanh_f64},     {"cos", cos_f64},   {"cosh", cosh_f64},
-                         {"erf", erf_f64},           {"exp", exp_row},         {"exp2", exp2_f64}, {"expm1", expm1_row},
-                         {"log", log_row},           {"log1p", log1p_row},     {"log2", log2_f64}, {"pow", pow_f64},
-                         {"rsqrt", rsqrt_row},       {"sigmoid", sigmoid_row}, {"sin", sin_f64},   {"sinh", sinh_f64},
-                         {"softplus", softplus_row}, {"tan", tan_f64},         {"tanh", tanh_f64}};
+constexpr Row kRows[] = {
+    {"acos", acos_f64},   {"acosh", acosh_f64},       {"asin", asin_f64}, {"asinh", asinh_f64},     {"atan", atan_f64},
+    {"atanh", atanh_f64}, {"cos", cos_f64},           {"cosh", cosh_f64}, {"erf", erf_f64},         {"exp", exp_row},
+    {"expm1", expm1_row}, {"log", log_row},           {"pow", pow_f64},   {"sigmoid", sigmoid_row}, {"sin", sin_f64},
+    {"sinh", sinh_f64},   {"softplus", softplus_row}, {"tan", tan_f64},   {"tanh", tanh_f64}};
 
 }  // namespace
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
+#include "core/storage.h"
 #include "support/error.h"
 #include "support/math.h"
 
@@ -169,24 +169,9 @@ double round_to(ScalarType type, double x) {
 }
 
 int64_t wrap_to(ScalarType type, int64_t x) {
-  switch (type) {
-    case ScalarType::kBool:
-      return x != 0;
-    case ScalarType::kI8:
-      return static_cast<int8_t>(x);
-    case ScalarType::kU8:
-      return static_cast<uint8_t>(x);
-    case ScalarType::kI16:
-      return static_cast<int16_t>(x);
-    case ScalarType::kU16:
-      return static_cast<uint16_t>(x);
-    case ScalarType::kI32:
-      return static_cast<int32_t>(x);
-    case ScalarType::kU32:
-      return static_cast<uint32_t>(x);
-    default:
-      return x;
-  }
+  if (type == ScalarType::kBool) return x != 0;
+  if (is_float(type)) return x;
+  return with_storage(type, [x]<typename T>(T) { return static_cast<int64_t>(static_cast<T>(x)); });
 }
 
 Word apply_unary(Op op, ScalarType type, Word x) {
@@ -253,22 +238,9 @@ Word apply_bitcast(ScalarType to, ScalarType from, Word x) {
 }
 
 Op lane_operation(Op reduce) {
-  switch (reduce) {
-    case Op::kReduceAdd:
-      return Op::kAdd;
-    case Op::kReduceMin:
-      return Op::kMin;
-    case Op::kReduceMax:
-      return Op::kMax;
-    case Op::kReduceMul:
-      return Op::kMul;
-    case Op::kReduceAnd:
-      return Op::kAnd;
-    case Op::kReduceOr:
-      return Op::kOr;
-    default:
-      throw InternalError("no reduction over lanes");
-  }
+  constexpr Op kSteps[] = {Op::kAdd, Op::kMin, Op::kMax, Op::kMul, Op::kAnd, Op::kOr};  // of kReduceAdd ..
+  TW_CHECK(is_lane_reduction(reduce), "no reduction over lanes");
+  return kSteps[static_cast<size_t>(reduce) - static_cast<size_t>(Op::kReduceAdd)];
 }
 
 Word apply_reduce(Op op, ScalarType type, Word* lanes, int count) {

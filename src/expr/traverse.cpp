@@ -72,27 +72,6 @@ class Equality {
   std::unordered_map<const ExprNode*, const ExprNode*> equal_to_;
 };
 
-uint64_t hash_once(const Expr& e, std::unordered_map<const ExprNode*, uint64_t>& done) {
-  const auto it = done.find(&*e);
-  if (it != done.end()) return it->second;
-  // FNV-1a, 64 bit; the shift brings high bits down, which products alone never do: differences far below would be
-  // lost.
-  uint64_t h = 1469598103934665603ull;
-  const auto mix = [&h](uint64_t x) {
-    h = (h ^ x) * 1099511628211ull;
-    h ^= h >> 32;
-  };
-  mix(static_cast<uint64_t>(e->op));
-  mix(static_cast<uint64_t>(e->type.scalar()) * 4096 + e->type.lanes());
-  mix(static_cast<uint64_t>(e->value));
-  mix(std::bit_cast<uint64_t>(e->number));
-  mix(e->predicated);
-  for (char c : e->name) mix(static_cast<unsigned char>(c));
-  for (const Expr& arg : e->args) mix(hash_once(arg, done));
-  if (!e->args.empty()) done.emplace(&*e, h);
-  return h;
-}
-
 }  // namespace
 
 void visit(const Expr& e, const std::function<void(const Expr&)>& f) {
@@ -124,10 +103,5 @@ bool is_zero(const Expr& e) {
 }
 
 bool equal(const Expr& a, const Expr& b) { return Equality().equal(a, b); }
-
-uint64_t structural_hash(const Expr& e) {
-  std::unordered_map<const ExprNode*, uint64_t> done;
-  return hash_once(e, done);
-}
 
 }  // namespace tw

@@ -42,10 +42,10 @@ struct Graph;
 struct Node {
   std::string op;    // row of the OpTable, or "group"
   std::string name;  // ONNX node name (or made from its output); for messages
-  Attrs attrs;
-  std::vector<ValueId> inputs;
-  std::vector<ValueId> outputs;
-  std::shared_ptr<const Graph> body;  // groups only
+  Attrs attrs = {};
+  std::vector<ValueId> inputs = {};
+  std::vector<ValueId> outputs = {};
+  std::shared_ptr<const Graph> body = {};  // groups only
   bool is_group() const { return body != nullptr; }
 
   // Attribute access; the first four throw InternalError when the attribute is missing or of another kind.

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cmath>
 #include <limits>
 
 #include "graph/graph.h"

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "core/tensor_type.h"
+#include "expr/scalar.h"
 
 namespace tw::graph {
 
 struct RefTensor {
   TensorType type;
-  std::vector<double> floats;  // when type is a float
-  std::vector<int64_t> ints;   // otherwise (u64 as its bits, bool 0 or 1)
+  std::vector<double> floats = {};  // when type is a float
+  std::vector<int64_t> ints = {};   // otherwise (u64 as its bits, bool 0 or 1)
 
   /// Zeros.
   static RefTensor zeros(TensorType type);
@@ -28,6 +29,6 @@ struct RefTensor {
 };
 
 /// `value` in two's complement of the width of an integer or bool type (bool: 0 or 1).
-int64_t wrap_int(int64_t value, DataType type);
+inline int64_t wrap_int(int64_t value, DataType type) { return wrap_to(type.scalar(), value); }
 
 }  // namespace tw::graph

@@ -82,7 +82,7 @@ class Verifier {
       types = op->infer(make_call(graph_, node));
     } catch (const UserError& e) {
       // The importer has checked the model: whatever does not fit now is the fault of a pass.
-      throw InternalError(fmt::format("graph '{}': {}", graph_.name, e.what()));
+      throw InternalError("graph '{}': {}", graph_.name, e.what());
     }
     TW_CHECK(types.size() == node.outputs.size(), "node '{}' ({}) has {} outputs, its operator gives {}", node.name,
              node.op, node.outputs.size(), types.size());

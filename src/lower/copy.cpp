@@ -1,13 +1,10 @@
 #include "lower/copy.h"
 
+#include "lower/pass.h"
 #include "support/error.h"
 
 namespace tw::lower {
 namespace {
-
-using loop::Stmt;
-using loop::StmtKind;
-using Stmts = std::vector<Stmt>;
 
 enum class Unrolled : uint8_t { kKept, kCopied };
 

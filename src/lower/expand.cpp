@@ -9,9 +9,6 @@
 namespace tw::lower {
 namespace {
 
-using loop::Stmt;
-using loop::StmtKind;
-using Stmts = std::vector<Stmt>;
 using Expansion = std::function<Expr(const Expr& e, const Share& share, const Usual& usual)>;
 
 // An expansion without usual operands: right for all.

@@ -10,6 +10,10 @@
 
 namespace tw::lower {
 
+using loop::Stmt;
+using loop::StmtKind;
+using Stmts = std::vector<Stmt>;
+
 /// What a pass may ask of the target.
 struct LowerOptions {
   int vector_bytes = 64;  // widest vector register

@@ -6,10 +6,6 @@
 
 namespace tw::lower {
 
-using loop::Stmt;
-using loop::StmtKind;
-using Stmts = std::vector<Stmt>;
-
 Refinement refine(const Expr& condition, const Analyzer& analyzer) {
   if (condition.type().is_vector() || (condition.op() != Op::kLt && condition.op() != Op::kLe)) return {};
   const Expr& a = condition.arg(0);

@@ -10,10 +10,6 @@
 namespace tw::lower {
 namespace {
 
-using loop::Stmt;
-using loop::StmtKind;
-using Stmts = std::vector<Stmt>;
-
 // Inclusive ranges of the variables bound between the loop under study and the guard.
 using Ranges = std::vector<std::pair<std::string, Interval>>;
 

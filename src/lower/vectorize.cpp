@@ -1,5 +1,4 @@
 // Vectorised loops become vector statements.
-#include "expr/analyzer.h"
 #include "expr/scalar.h"
 #include "lower/passes.h"
 #include "support/error.h"
@@ -7,10 +6,6 @@
 
 namespace tw::lower {
 namespace {
-
-using loop::Stmt;
-using loop::StmtKind;
-using Stmts = std::vector<Stmt>;
 
 // The reduction over lanes by an operation.
 Op lane_reduction(Op op) {

@@ -13,14 +13,11 @@
 #include <cmath>
 #include <functional>
 
-#include "ops/common.h"
 #include "ops/families.h"
+#include "ops/rows.h"
 
 namespace tw::ops {
 namespace {
-
-enum class Domain : uint8_t { kFloat, kInteger, kNumber, kBool, kAny };
-enum class Gives : uint8_t { kSame, kBool };
 
 struct Row {
   std::string_view name;
@@ -30,8 +27,6 @@ struct Row {
   int64_t (*int_reference)(int64_t a, int64_t b, DataType type);  // integers and bools
   Gives gives = Gives::kSame;
 };
-
-Expr lit(const Expr& x, double value) { return imm(x.type(), value); }
 
 // a op b for integer division and remainder, where b = 0 gives 0 and b = -1 the wrapped -a (or 0): the hardware traps
 // on both, and a vectorised select computes both of its sides.
@@ -131,28 +126,7 @@ const Row kRows[] = {
 };
 // clang-format on
 
-const Row& row_of(const OpCall& call) {
-  for (const Row& row : kRows) {
-    if (row.name == call.node.op) return row;
-  }
-  throw InternalError(fmt::format("'{}' is no binary operator", call.node.op));
-}
-
-bool accepts(Domain domain, DataType type) {
-  switch (domain) {
-    case Domain::kFloat:
-      return type.is_float();
-    case Domain::kInteger:
-      return type.is_int();
-    case Domain::kNumber:
-      return !type.is_bool();
-    case Domain::kBool:
-      return type.is_bool();
-    case Domain::kAny:
-      return true;
-  }
-  return false;
-}
+const Row& row_of(const OpCall& call) { return row_in(kRows, call); }
 
 Types infer(const OpCall& call) {
   require_inputs(call, 2, 2);

@@ -7,7 +7,7 @@
 namespace tw::ops {
 
 void reject(const OpCall& call, const std::string& message) {
-  throw UserError(fmt::format("node '{}' ({}): {}", call.node.name, call.node.op, message));
+  throw UserError("node '{}' ({}): {}", call.node.name, call.node.op, message);
 }
 
 void require_inputs(const OpCall& call, size_t low, size_t high) {
@@ -24,6 +24,24 @@ void require_float(const OpCall& call, size_t input) {
 void require_same_type(const OpCall& call, size_t a, size_t b) {
   require(call, call.inputs[a].type == call.inputs[b].type, "input {} is {} but input {} is {}", a,
           to_string(call.inputs[a]), b, to_string(call.inputs[b]));
+}
+
+void require_indices(const OpCall& call, size_t input) {
+  const DataType type = call.inputs[input].type;
+  require(call, type == DataType::i32() || type == DataType::i64(), "the indices are {}, expected i32 or i64",
+          to_string(call.inputs[input]));
+}
+
+void require_bias(const OpCall& call, int64_t channels) {
+  if (!call.has(2)) return;
+  require_same_type(call, 0, 2);
+  require(call, call.inputs[2].shape == Shape{channels}, "the bias is {}, expected {} elements",
+          to_string(call.inputs[2]), channels);
+}
+
+Shape joined(Shape head, std::span<const int64_t> tail) {
+  head.insert(head.end(), tail.begin(), tail.end());
+  return head;
 }
 
 int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank) {

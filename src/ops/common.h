@@ -33,6 +33,10 @@ void require(const OpCall& call, std::same_as<bool> auto condition, fmt::format_
 void require_inputs(const OpCall& call, size_t low, size_t high);
 void require_float(const OpCall& call, size_t input);
 void require_same_type(const OpCall& call, size_t a, size_t b);
+/// Rejects indices that are neither i32 nor i64.
+void require_indices(const OpCall& call, size_t input);
+/// Input 2, where it is given, has one element for each output channel and the type of input 0.
+void require_bias(const OpCall& call, int64_t channels);
 
 /// Axis in [0, rank) of one in [-rank, rank).
 int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank);
@@ -67,6 +71,9 @@ void for_each_index(const Shape& shape, const Visit& visit) {
     if (d == 0) return;
   }
 }
+
+/// `head`, then `tail`.
+Shape joined(Shape head, std::span<const int64_t> tail);
 
 /// Row-major offset of `index` in a tensor of the given strides.
 int64_t offset_of(const std::vector<int64_t>& index, const Shape& strides);

@@ -25,11 +25,7 @@ struct Conv {
   /// One filter for each channel: no sum over channels.
   bool depthwise() const { return group > 1 && channels_each() == 1; }
   ConvSizes sizes() const { return {batch, group, channels, out_channels}; }
-  Shape out_shape() const {
-    Shape shape{batch, out_channels};
-    shape.insert(shape.end(), window.out.begin(), window.out.end());
-    return shape;
-  }
+  Shape out_shape() const { return joined({batch, out_channels}, window.out); }
 };
 
 Conv conv_of(const OpCall& call) {
@@ -49,11 +45,7 @@ Types infer(const OpCall& call) {
   require_float(call, 0);
   require_same_type(call, 0, 1);
   const Conv conv = conv_of(call);
-  if (call.has(2)) {
-    require_same_type(call, 0, 2);
-    require(call, call.inputs[2].shape == Shape{conv.out_channels}, "the bias is {}, expected {} elements",
-            to_string(call.inputs[2]), conv.out_channels);
-  }
+  require_bias(call, conv.out_channels);
   return {{call.inputs[0].type, conv.out_shape()}};
 }
 

@@ -99,11 +99,7 @@ Types infer(const OpCall& call) {
   require_float(call, 0);
   require_same_type(call, 0, 1);
   const Phases p = phases_of(call);
-  if (call.has(2)) {
-    require_same_type(call, 0, 2);
-    require(call, call.inputs[2].shape == Shape{p.out_channels}, "the bias is {}, expected {} elements",
-            to_string(call.inputs[2]), p.out_channels);
-  }
+  require_bias(call, p.out_channels);
   return {{call.inputs[0].type, p.out_shape()}};
 }
 

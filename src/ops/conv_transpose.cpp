@@ -19,11 +19,7 @@ struct Transposed {
   int64_t channels_each() const { return channels / group; }
   int64_t out_channels_each() const { return out_channels / group; }
   size_t rank() const { return in.size(); }
-  Shape out_shape() const {
-    Shape shape{batch, out_channels};
-    shape.insert(shape.end(), out.begin(), out.end());
-    return shape;
-  }
+  Shape out_shape() const { return joined({batch, out_channels}, out); }
 };
 
 Transposed transposed_of(const OpCall& call) {
@@ -61,11 +57,7 @@ Types infer(const OpCall& call) {
   require_float(call, 0);
   require_same_type(call, 0, 1);
   const Transposed t = transposed_of(call);
-  if (call.has(2)) {
-    require_same_type(call, 0, 2);
-    require(call, call.inputs[2].shape == Shape{t.out_channels}, "the bias is {}, expected {} elements",
-            to_string(call.inputs[2]), t.out_channels);
-  }
+  require_bias(call, t.out_channels);
   return {{call.inputs[0].type, t.out_shape()}};
 }
 
@@ -94,8 +86,7 @@ Tensors te_transposed(const OpCall& call, te::Builder& builder, const Tensors& i
   const Transposed t = transposed_of(call);
   const DataType type = inputs[0].type;
   const te::Tensor spread = te_spread(call, builder, inputs[0], t);
-  Shape reduce_shape{t.channels_each()};
-  reduce_shape.insert(reduce_shape.end(), t.kernel.begin(), t.kernel.end());
+  const Shape reduce_shape = joined({t.channels_each()}, t.kernel);
   const bool direct = !call.has(2) && math_type(type) == type;
   const Expr each(t.out_channels_each());
   const te::Tensor sum =

@@ -29,6 +29,5 @@ std::vector<graph::OpDef> gather_ops();
 std::vector<graph::OpDef> scatter_ops();
 std::vector<graph::OpDef> scan_ops();
 std::vector<graph::OpDef> top_k_ops();
-std::vector<graph::OpDef> resize_ops();
 
 }  // namespace tw::ops

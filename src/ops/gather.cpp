@@ -14,12 +14,6 @@
 namespace tw::ops {
 namespace {
 
-void require_indices(const OpCall& call, size_t k) {
-  const DataType type = call.inputs[k].type;
-  require(call, type == DataType::i32() || type == DataType::i64(), "the indices are {}, expected i32 or i64",
-          to_string(call.inputs[k]));
-}
-
 // The position in [0, extent) that an index means.
 Expr te_position(const Expr& index, int64_t extent) {
   const Expr i = cast(DataType::i64(), index);
@@ -43,10 +37,8 @@ Types infer_gather(const OpCall& call) {
   const int64_t axis = gather_axis(call);
   require(call, x[axis] > 0 || num_elements(indices) == 0, "axis {} of {} has no elements", axis,
           to_string(call.inputs[0]));
-  Shape shape(x.begin(), x.begin() + axis);
-  shape.insert(shape.end(), indices.begin(), indices.end());
-  shape.insert(shape.end(), x.begin() + axis + 1, x.end());
-  return {{call.inputs[0].type, shape}};
+  const Shape before(x.begin(), x.begin() + axis);
+  return {{call.inputs[0].type, joined(joined(before, indices), std::span(x).subspan(axis + 1))}};
 }
 
 Tensors te_gather(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
@@ -129,9 +121,8 @@ GatherNd nd_of(const OpCall& call) {
           "batch_dims {} with indices {} on {}", batch, to_string(call.inputs[1]), to_string(call.inputs[0]));
   require(call, std::equal(indices.begin(), indices.begin() + batch, x.begin()),
           "indices {} and {} differ in the first {} axes", to_string(call.inputs[1]), to_string(call.inputs[0]), batch);
-  Shape out(indices.begin(), indices.end() - 1);
-  out.insert(out.end(), x.begin() + batch + indices.back(), x.end());
-  return {batch, indices.back(), out};
+  const Shape tuples(indices.begin(), indices.end() - 1);
+  return {batch, indices.back(), joined(tuples, std::span(x).subspan(batch + indices.back()))};
 }
 
 Types infer_nd(const OpCall& call) {

@@ -59,8 +59,7 @@ Types infer(const OpCall& call) {
           "the input is {}, which this operator does not take", to_string(x));
   if (kind_of(call) == Kind::kLp) order_of(call);
   const Window window = pool_window(call);
-  Shape shape{x.shape[0], x.shape[1]};
-  shape.insert(shape.end(), window.out.begin(), window.out.end());
+  const Shape shape = joined({x.shape[0], x.shape[1]}, window.out);
   Types types{{x.type, shape}};
   if (wants_indices(call)) types.push_back({DataType::i64(), shape});
   return types;

@@ -12,6 +12,7 @@
 
 #include "ops/families.h"
 #include "ops/reduce_te.h"
+#include "ops/rows.h"
 
 namespace tw::ops {
 namespace {
@@ -55,12 +56,7 @@ const Row kRows[] = {
 };
 // clang-format on
 
-const Row& row_of(const OpCall& call) {
-  for (const Row& row : kRows) {
-    if (row.name == call.node.op) return row;
-  }
-  throw InternalError(fmt::format("'{}' is no reduction", call.node.op));
-}
+const Row& row_of(const OpCall& call) { return row_in(kRows, call); }
 
 Reduction reduction_of(const OpCall& call) {
   const Shape& shape = call.inputs[0].shape;

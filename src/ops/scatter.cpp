@@ -34,9 +34,7 @@ int64_t axis_of(const OpCall& call) {
 void require_operands(const OpCall& call) {
   require_inputs(call, 3, 3);
   require_same_type(call, 0, 2);
-  const DataType index = call.inputs[1].type;
-  require(call, index == DataType::i32() || index == DataType::i64(), "the indices are {}, expected i32 or i64",
-          to_string(call.inputs[1]));
+  require_indices(call, 1);
   require(call, mode_of(call) == Mode::kNone || !call.inputs[0].type.is_bool(), "reduction of bool");
 }
 
@@ -58,8 +56,7 @@ Types infer_nd(const OpCall& call) {
   const Shape& indices = call.inputs[1].shape;
   require(call, !indices.empty() && indices.back() <= static_cast<int64_t>(x.size()), "indices {} on {}",
           to_string(call.inputs[1]), to_string(call.inputs[0]));
-  Shape updates(indices.begin(), indices.end() - 1);
-  updates.insert(updates.end(), x.begin() + indices.back(), x.end());
+  const Shape updates = joined(Shape(indices.begin(), indices.end() - 1), std::span(x).subspan(indices.back()));
   require(call, call.inputs[2].shape == updates, "updates {}, expected {}", to_string(call.inputs[2]),
           to_string(updates));
   return {call.inputs[0]};
@@ -71,19 +68,6 @@ struct Search {
   std::function<Expr(const Exprs& i, const Exprs& r)> hits;
   std::function<Exprs(const Exprs& i, const Exprs& r)> update_indices;
 };
-
-Expr combine(Mode mode, const Expr& a, const Expr& b) {
-  switch (mode) {
-    case Mode::kAdd:
-      return a + b;
-    case Mode::kMul:
-      return a * b;
-    case Mode::kMax:
-      return max(a, b);
-    default:
-      return min(a, b);
-  }
-}
 
 // The position of the last hit, or -1; then that update.
 Tensors te_last(const OpCall& call, te::Builder& builder, const Tensors& inputs, const Search& search) {
@@ -122,7 +106,7 @@ Tensors te_scatter(const OpCall& call, te::Builder& builder, const Tensors& inpu
         return select(search.hits(i, r), value, te::identity_of(kind, value.type()));
       });
   return {builder.compute(tensor_name(call), x.shape,
-                          [&](const Exprs& i) { return cast(x.type, combine(mode, read(x, i), met(i))); })};
+                          [&](const Exprs& i) { return cast(x.type, binary(te::op_of(kind), read(x, i), met(i))); })};
 }
 
 Expr position_of(const Expr& index, int64_t extent) {

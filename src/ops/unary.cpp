@@ -23,14 +23,11 @@
 #include <limits>
 #include <numbers>
 
-#include "ops/common.h"
 #include "ops/families.h"
+#include "ops/rows.h"
 
 namespace tw::ops {
 namespace {
-
-enum class Domain : uint8_t { kFloat, kNumber, kInteger, kBool, kAny };
-enum class Gives : uint8_t { kSame, kBool };
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -49,8 +46,6 @@ struct Row {
   std::array<Param, 2> params = {};
   Gives gives = Gives::kSame;
 };
-
-Expr lit(const Expr& x, double value) { return imm(x.type(), value); }
 
 template <double (*function)(double)>
 double apply(double x, const Values&) {
@@ -213,12 +208,7 @@ const Row kRows[] = {
 };
 // clang-format on
 
-const Row& row_of(const OpCall& call) {
-  for (const Row& row : kRows) {
-    if (row.name == call.node.op) return row;
-  }
-  throw InternalError(fmt::format("'{}' is no unary operator", call.node.op));
-}
+const Row& row_of(const OpCall& call) { return row_in(kRows, call); }
 
 // ONNX attributes are f32: a default is rounded like a given value.
 Values values_of(const Row& row, const OpCall& call) {
@@ -232,22 +222,6 @@ Values values_of(const Row& row, const OpCall& call) {
     values[k] = whole ? static_cast<double>(*whole) : call.node.float_attr(key);
   }
   return values;
-}
-
-bool accepts(Domain domain, DataType type) {
-  switch (domain) {
-    case Domain::kFloat:
-      return type.is_float();
-    case Domain::kNumber:
-      return !type.is_bool();
-    case Domain::kInteger:
-      return type.is_int();
-    case Domain::kBool:
-      return type.is_bool();
-    case Domain::kAny:
-      return true;
-  }
-  return false;
 }
 
 Types infer(const OpCall& call) {

@@ -31,11 +31,7 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   for (size_t k = 0; k < 3; ++k) at[k] = offsets(y.type.shape, broadcast_strides(inputs[k].type.shape, y.type.shape));
   for (int64_t i = 0; i < y.type.elements(); ++i) {
     const size_t k = inputs[0].ints[at[0][i]] != 0 ? 1 : 2;
-    if (y.is_float()) {
-      y.floats[i] = inputs[k].floats[at[k][i]];
-    } else {
-      y.ints[i] = inputs[k].ints[at[k][i]];
-    }
+    copy_element(y, i, inputs[k], at[k][i]);
   }
   return {std::move(y)};
 }

@@ -117,11 +117,7 @@ struct Conv {
   int64_t tiles_high() const { return ceil_div(window.out[h()], m); }
   int64_t tiles_wide() const { return ceil_div(window.out[w()], m); }
   int64_t tiles() const { return tiles_high() * tiles_wide(); }
-  Shape out_shape() const {
-    Shape shape{batch, out_channels};
-    shape.insert(shape.end(), window.out.begin(), window.out.end());
-    return shape;
-  }
+  Shape out_shape() const { return joined({batch, out_channels}, window.out); }
   /// The window of all points of all tiles: the last ones may reach over the edges of the output.
   Window of_tiles() const {
     Window all = window;
@@ -156,11 +152,7 @@ Types infer(const OpCall& call) {
   require_f32(call, 0);
   require_f32(call, 1);
   const Conv conv = conv_of(call);
-  if (call.has(2)) {
-    require_f32(call, 2);
-    require(call, call.inputs[2].shape == Shape{conv.out_channels}, "the bias is {}, expected {} elements",
-            to_string(call.inputs[2]), conv.out_channels);
-  }
+  require_bias(call, conv.out_channels);
   return {{DataType::f32(), conv.out_shape()}};
 }
 

@@ -56,7 +56,7 @@ class Parser {
   bool starts(std::string_view prefix) const { return line_.compare(0, prefix.size(), prefix) == 0; }
   std::string rest(std::string_view prefix) const { return line_.substr(prefix.size()); }
   [[noreturn]] void fail(const std::string& why) const {
-    throw UserError(fmt::format("plan line {}: {}: '{}'", number_, why, line_));
+    throw UserError("plan line {}: {}: '{}'", number_, why, line_);
   }
 
   bool in_group() const { return !plan_.entries.empty() && !plan_.entries.back().groups.empty(); }

@@ -11,10 +11,20 @@
 
 namespace tw {
 
-/// The model, file or option is wrong: the message names the node, the shapes and what to change.
-class UserError : public std::runtime_error {
+/// An exception made from a text, or from a format and its arguments.
+template <typename Base>
+class FormattedError : public Base {
  public:
-  using std::runtime_error::runtime_error;
+  using Base::Base;
+  template <typename First, typename... Rest>
+  FormattedError(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest)
+      : Base(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
+};
+
+/// The model, file or option is wrong: the message names the node, the shapes and what to change.
+class UserError : public FormattedError<std::runtime_error> {
+ public:
+  using FormattedError::FormattedError;
 };
 
 /// A wrong command line or option value (exit code 2), as opposed to a wrong model (exit code 3).
@@ -24,21 +34,21 @@ class UsageError : public UserError {
 };
 
 /// Valid input that Tilewright does not handle yet.
-class Unsupported : public std::runtime_error {
+class Unsupported : public FormattedError<std::runtime_error> {
  public:
-  using std::runtime_error::runtime_error;
+  using FormattedError::FormattedError;
 };
 
 /// Disk, memory or budget exhausted (exit code 6).
-class ResourceError : public std::runtime_error {
+class ResourceError : public FormattedError<std::runtime_error> {
  public:
-  using std::runtime_error::runtime_error;
+  using FormattedError::FormattedError;
 };
 
 /// A broken invariant of ours: never reachable from input alone.
-class InternalError : public std::logic_error {
+class InternalError : public FormattedError<std::logic_error> {
  public:
-  using std::logic_error::logic_error;
+  using FormattedError::FormattedError;
 };
 
 [[noreturn]] void fail_check(const char* file, int line, const char* condition, const std::string& message);

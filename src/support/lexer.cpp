@@ -190,7 +190,7 @@ void Lexer::expected(std::string_view what) const {
 void Lexer::fail(std::string_view message) const { fail_at(peek(), message); }
 
 void Lexer::fail_at(const Token& at, std::string_view message) {
-  throw UserError(fmt::format("line {}, column {}: {}", at.line, at.column, message));
+  throw UserError("line {}, column {}: {}", at.line, at.column, message);
 }
 
 std::string quote_string(std::string_view text) {

@@ -43,7 +43,7 @@ const Pass& find_row(const Pipeline<Pass>& pipeline, std::string_view name) {
     if (row.name == name) return row;
     known += fmt::format(" {}", row.name);
   }
-  throw UsageError(fmt::format("no {} '{}'; there are{}", pipeline.kind, name, known));
+  throw UsageError("no {} '{}'; there are{}", pipeline.kind, name, known);
 }
 
 /// Throws UsageError when an option names an unknown pass, or disables a required one.
@@ -51,7 +51,7 @@ template <typename Pass, typename Ir>
 void check_pass_options(const Pipeline<Pass>& pipeline, const PassOptions<Ir>& options) {
   for (const std::string& name : options.disabled) {
     if (!find_row(pipeline, name).optional)
-      throw UsageError(fmt::format("{} '{}' is required and cannot be disabled", pipeline.kind, name));
+      throw UsageError("{} '{}' is required and cannot be disabled", pipeline.kind, name);
   }
   if (!options.stop_after.empty()) find_row(pipeline, options.stop_after);
 }
@@ -73,7 +73,7 @@ Ir run_passes(const Pipeline<Pass>& pipeline, Ir ir, const PassOptions<Ir>& opti
     try {
       check(ir);
     } catch (const InternalError& error) {
-      throw InternalError(fmt::format("after {} '{}': {}", pipeline.kind, name, error.what()));
+      throw InternalError("after {} '{}': {}", pipeline.kind, name, error.what());
     }
     if (options.dump) options.dump(name, ir);
   };

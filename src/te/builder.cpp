@@ -10,6 +10,9 @@
 namespace tw::te {
 namespace {
 
+// Of CombinerKind, in its order.
+constexpr Op kOps[] = {Op::kAdd, Op::kMul, Op::kMin, Op::kMax, Op::kAnd, Op::kOr};
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Smallest (or largest) value of a type; 64 unsigned bits are all ones, kept in the immediate's two's complement.
@@ -48,22 +51,14 @@ std::string identifier(const std::string& name) {
 }  // namespace
 
 std::optional<CombinerKind> combiner_of(Op op) {
-  switch (op) {
-    case Op::kAdd:
-      return CombinerKind::kSum;
-    case Op::kMul:
-      return CombinerKind::kProd;
-    case Op::kMin:
-      return CombinerKind::kMin;
-    case Op::kMax:
-      return CombinerKind::kMax;
-    case Op::kAnd:
-      return CombinerKind::kAnd;
-    case Op::kOr:
-      return CombinerKind::kOr;
-    default:
-      return std::nullopt;
-  }
+  const auto* found = std::ranges::find(kOps, op);
+  if (found == std::end(kOps)) return std::nullopt;
+  return static_cast<CombinerKind>(found - kOps);
+}
+
+Op op_of(CombinerKind kind) {
+  TW_CHECK(kind != CombinerKind::kTuple, "a tuple combiner combines through its result expressions");
+  return kOps[static_cast<size_t>(kind)];
 }
 
 Expr identity_of(CombinerKind kind, DataType type) {
@@ -86,25 +81,7 @@ Expr identity_of(CombinerKind kind, DataType type) {
   throw InternalError("a tuple combiner states its own identity");
 }
 
-Expr Combiner::combine(const Expr& a, const Expr& b) const {
-  switch (kind) {
-    case CombinerKind::kSum:
-      return a + b;
-    case CombinerKind::kProd:
-      return a * b;
-    case CombinerKind::kMin:
-      return min(a, b);
-    case CombinerKind::kMax:
-      return max(a, b);
-    case CombinerKind::kAnd:
-      return a && b;
-    case CombinerKind::kOr:
-      return a || b;
-    case CombinerKind::kTuple:
-      break;
-  }
-  throw InternalError("a tuple combiner combines through its result expressions");
-}
+Expr Combiner::combine(const Expr& a, const Expr& b) const { return binary(op_of(kind), a, b); }
 
 const Compute* Program::find_compute(const std::string& tensor) const {
   for (const Compute& compute : computes) {
@@ -124,7 +101,7 @@ const Tensor& Program::tensor(const std::string& name) const {
       if (output.name == name) return output;
     }
   }
-  throw InternalError(fmt::format("te program '{}' has no tensor '{}'", this->name, name));
+  throw InternalError("te program '{}' has no tensor '{}'", this->name, name);
 }
 
 bool Program::is_output(const std::string& tensor) const {

@@ -1,7 +1,5 @@
 #include "te/materialize.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 

@@ -102,6 +102,8 @@ class Builder {
 
 /// The combiner of a commutative operation: kAdd, kMul, kMin, kMax, kAnd, kOr; nothing for any other.
 std::optional<CombinerKind> combiner_of(Op op);
+/// The inverse; InternalError for kTuple.
+Op op_of(CombinerKind kind);
 /// Neutral element of a combiner for a type (0, 1, +-inf or the integer ends).
 Expr identity_of(CombinerKind kind, DataType type);
 

@@ -1,5 +1,4 @@
 // The rules every te program keeps; broken ones are errors of whoever built it.
-#include <fmt/format.h>
 
 #include <map>
 #include <set>

@@ -12,10 +12,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::Node;
-using graph::ValueId;
-
 class LayoutAssigner {
  public:
   LayoutAssigner(const Graph& graph, LayoutChoice choice) : graph_(graph), choice_(std::move(choice)) {

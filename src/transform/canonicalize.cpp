@@ -1,4 +1,3 @@
-#include <vector>
 
 #include "support/error.h"
 #include "transform/editor.h"

@@ -7,8 +7,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::ValueId;
-
 // The index input of an operator and the extents that its last axis addresses (one for all when there is one).
 struct IndexUse {
   ValueId indices;
@@ -54,7 +52,7 @@ class Checker {
     }
     if (error_ == graph::kAbsent) return std::move(out_);
     if (out_.find_value(graph::kErrorOutput) != graph::kAbsent)
-      throw UserError(fmt::format("the model has a value '{}': this name is reserved", graph::kErrorOutput));
+      throw UserError("the model has a value '{}': this name is reserved", graph::kErrorOutput);
     out_.values[error_].name = graph::kErrorOutput;
     out_.outputs.push_back(error_);
     return std::move(out_);
@@ -84,8 +82,8 @@ class Checker {
     for (size_t i = 0; i < indices.ints.size(); ++i) {
       const int64_t extent = use.extents[i % use.extents.size()];
       if (indices.ints[i] < -extent || indices.ints[i] >= extent) {
-        throw UserError(fmt::format("node '{}' ({}): index {} of '{}' is outside of an axis of {} elements", node.name,
-                                    node.op, indices.ints[i], value.name, extent));
+        throw UserError("node '{}' ({}): index {} of '{}' is outside of an axis of {} elements", node.name, node.op,
+                        indices.ints[i], value.name, extent);
       }
     }
   }

@@ -7,16 +7,12 @@
 
 #include "ops/window.h"
 #include "ops/winograd.h"
-#include "transform/constants.h"
 #include "transform/conv_cost.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 
 namespace tw::transform {
 namespace {
-
-using graph::Node;
-using graph::ValueId;
 
 constexpr int64_t kAlgorithms[] = {4, 2};  // tile sizes; 0 is the direct algorithm
 constexpr double kWorthIt = 0.95;          // of the direct time: what the model cannot tell stays direct

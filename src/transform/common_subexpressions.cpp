@@ -9,8 +9,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::ValueId;
-
 constexpr size_t kSamples = 64;  // bytes of a constant in its key; equal keys are compared in full
 
 std::string text_of(const graph::Attr& attr) {

@@ -6,10 +6,6 @@
 
 namespace tw::transform {
 
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-
 Editor::Editor(const graph::Graph& graph, const graph::OpTable& ops)
     : graph_(graph),
       ops_(ops),
@@ -53,6 +49,10 @@ ValueId Editor::add(Node node) {
   return graph_.nodes[index].outputs[0];
 }
 
+ValueId Editor::emit(const Node& like, std::string op, std::vector<ValueId> inputs, graph::Attrs attrs) {
+  return add({.op = std::move(op), .name = like.name, .attrs = std::move(attrs), .inputs = std::move(inputs)});
+}
+
 ValueId Editor::add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes) {
   const ValueId id = graph_.add_constant(name, type, std::move(bytes));
   producers_.resize(graph_.values.size(), -1);
@@ -90,9 +90,8 @@ bool Editor::replace_output(ValueId from, ValueId to) {
   const int n = producers_.at(from);
   const bool copies = n >= 0 && graph_.nodes[n].op == "identity" && graph_.nodes[n].inputs[0] == to;
   if (copies) return false;
-  const int copy = append(
-      {.op = "identity", .name = graph_.value(from).name, .attrs = {}, .inputs = {to}, .outputs = {}, .body = nullptr},
-      {graph_.value(from).type});
+  const int copy =
+      append({.op = "identity", .name = graph_.value(from).name, .inputs = {to}}, {graph_.value(from).type});
   const ValueId out = graph_.nodes[copy].outputs[0];
   std::replace(graph_.outputs.begin(), graph_.outputs.end(), from, out);
   std::swap(graph_.values[from].name, graph_.values[out].name);

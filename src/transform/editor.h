@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/graph.h"
 #include "graph/op.h"
+#include "transform/names.h"
 
 namespace tw::transform {
 
@@ -35,6 +35,9 @@ class Editor {
 
   /// Appends a node (operator, name, attributes, inputs) with one output, of the type that its operator infers.
   graph::ValueId add(graph::Node node);
+  /// The same of an operator that is named after `like`.
+  graph::ValueId emit(const graph::Node& like, std::string op, std::vector<graph::ValueId> inputs,
+                      graph::Attrs attrs = {});
   graph::ValueId add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes);
 
   /// All uses of `from` read `to`, a value of the same type, instead. Model outputs keep their names: `to` takes over

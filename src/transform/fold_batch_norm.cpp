@@ -13,9 +13,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
 using Numbers = std::vector<double>;
 
 constexpr int64_t kChunk = 1 << 16;  // elements that are in f64 at a time: weights may be larger than memory allows
@@ -226,12 +223,8 @@ void split_batch_norm(Editor& editor, const Node& node) {
   const TensorType parameter{type.type, shape};
   const ValueId scale = add_numbers(editor, node.name + ".scale", parameter, affine->scale);
   const ValueId shift = add_numbers(editor, node.name + ".shift", parameter, affine->shift);
-  const ValueId scaled = editor.add(
-      {.op = "mul", .name = node.name, .attrs = {}, .inputs = {affine->x, scale}, .outputs = {}, .body = nullptr});
-  editor.replace(
-      node.outputs[0],
-      editor.add(
-          {.op = "add", .name = node.name, .attrs = {}, .inputs = {scaled, shift}, .outputs = {}, .body = nullptr}));
+  const ValueId scaled = editor.emit(node, "mul", {affine->x, scale});
+  editor.replace(node.outputs[0], editor.emit(node, "add", {scaled, shift}));
 }
 
 }  // namespace

@@ -10,10 +10,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-
 constexpr int64_t kSmallBytes = 64 * 1024;           // what may be stored although it is larger than its inputs
 constexpr int64_t kReferenceElements = 8'000'000;    // read and written by one evaluation: some 200 MB of f64
 constexpr int64_t kContractionElements = 1'000'000;  // the same for sums of products: a second of the reference

@@ -18,11 +18,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-
 constexpr size_t kMaxNodes = 24;   // of a group: bounds the time to compile one
 constexpr size_t kMaxInputs = 32;  // of a group: kernel parameters beyond registers cost more than they save
 constexpr size_t kMaxBranch = 8;   // nodes between x and where the branches of x * f(x) meet: a GELU by tanh has 7

@@ -21,11 +21,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-
 constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
 constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
 constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block

@@ -9,11 +9,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-
 constexpr size_t kNames = 4;  // of nodes in a group's name; more make messages hard to read
 
 // Builds the body of one cluster.

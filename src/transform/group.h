@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
+#include "transform/names.h"
 
 namespace tw::transform {
 

@@ -10,10 +10,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
 using PairCosts = BinaryLabels::PairCosts;
 
 constexpr double kShareOfMove = 0.5;  // of a copy's time: another order of the lines in a copy that is made anyway

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/target_info.h"
-#include "graph/graph.h"
 #include "graph/op.h"
+#include "transform/names.h"
 
 namespace tw::transform {
 

@@ -20,10 +20,7 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::Node;
 using graph::OpClass;
-using graph::ValueId;
 
 enum class Form : uint8_t { kFlexible, kNarrow, kWide };
 
@@ -54,7 +51,7 @@ struct OpRow {
   Treatment treatment;
   Operands operands = Operands::kAll;
 };
-constexpr std::array<OpRow, 30> kOps = {{
+constexpr std::array<OpRow, 29> kOps = {{
     // One element stands for several: a mean or an extreme lies among them.
     {"reduce_mean", Treatment::kFollows},
     {"reduce_max", Treatment::kFollows},
@@ -70,9 +67,8 @@ constexpr std::array<OpRow, 30> kOps = {{
     {"global_lp_pool", Treatment::kFollows},
     {"scatter_elements", Treatment::kFollows},
     {"scatter_nd", Treatment::kFollows},
-    // Per-channel parameters, and the weights of an interpolation.
+    // Per-channel parameters.
     {"batch_norm", Treatment::kFollows, Operands::kData},
-    {"resample", Treatment::kFollows, Operands::kData},
     // Results may be far larger or smaller than any operand.
     {"exp", Treatment::kWide},
     {"sinh", Treatment::kWide},
@@ -213,13 +209,8 @@ class Converter {
       elements.type.type = type;
       return known->second = out_.add_constant(name, elements.type, bytes_of(elements));
     }
-    return known->second = graph::append_node(out_, ops_,
-                                              {.op = "cast",
-                                               .name = name,
-                                               .attrs = {{"to", to_string(type)}},
-                                               .inputs = {id},
-                                               .outputs = {},
-                                               .body = nullptr})[0];
+    return known->second = graph::append_node(
+               out_, ops_, {.op = "cast", .name = name, .attrs = {{"to", to_string(type)}}, .inputs = {id}})[0];
   }
 
   // The model's outputs have their own types and names.

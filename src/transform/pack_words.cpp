@@ -25,9 +25,6 @@ namespace tw::transform {
 namespace {
 
 using graph::Attrs;
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
 using Ints = std::vector<int64_t>;
 
 constexpr double kCacheShare = 0.75;  // of a level, for what is read from it again
@@ -45,12 +42,7 @@ class Packer {
   ValueId zero(size_t k) const { return node_.inputs.size() > 2 + k ? node_.inputs[2 + k] : kAbsent; }
 
   ValueId add(std::string op, std::vector<ValueId> inputs, Attrs attrs = {}) {
-    return editor_.add({.op = std::move(op),
-                        .name = node_.name,
-                        .attrs = std::move(attrs),
-                        .inputs = std::move(inputs),
-                        .outputs = {},
-                        .body = nullptr});
+    return editor_.emit(node_, std::move(op), std::move(inputs), std::move(attrs));
   }
 
   ValueId number(int64_t value) {

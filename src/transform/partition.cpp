@@ -1,14 +1,9 @@
-#include <algorithm>
 
-#include "support/error.h"
 #include "transform/group.h"
 #include "transform/passes.h"
 
 namespace tw::transform {
 namespace {
-
-using graph::Graph;
-using graph::ValueId;
 
 // Outputs that are inputs or constants get a copy: the runtime writes outputs and reads the others. The copy of a
 // constant takes its name, as outputs are found by it; an input keeps its own.
@@ -19,8 +14,7 @@ Graph copy_unproduced_outputs(const Graph& graph) {
     if (producers.at(out) >= 0) continue;
     const std::string name = result.values[out].name;
     const ValueId copy =
-        result.add_node({.op = "identity", .name = name, .attrs = {}, .inputs = {out}, .outputs = {}, .body = nullptr},
-                        {result.values[out].type})[0];
+        result.add_node({.op = "identity", .name = name, .inputs = {out}}, {result.values[out].type})[0];
     if (result.values[out].is_constant()) std::swap(result.values[out].name, result.values[copy].name);
     out = copy;
   }

@@ -6,9 +6,9 @@
 #include "core/data_type.h"
 #include "core/precision.h"
 #include "core/target_info.h"
-#include "graph/graph.h"
 #include "graph/op.h"
 #include "support/pass_runner.h"
+#include "transform/names.h"
 
 namespace tw::transform {
 

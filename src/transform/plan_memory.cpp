@@ -1,7 +1,6 @@
 #include "transform/plan_memory.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "support/error.h"
@@ -77,21 +76,6 @@ MemoryPlan plan_memory(std::span<const BufferRequest> requests) {
              request.bytes, request.first_step, request.last_step);
   }
   return Planner(requests).run();
-}
-
-int64_t live_bytes_bound(std::span<const BufferRequest> requests) {
-  std::map<int64_t, int64_t> change;  // step -> bytes that begin or stop to live
-  for (const BufferRequest& request : requests) {
-    change[request.first_step] += round_up(request.bytes, kLine);
-    change[request.last_step + 1] -= round_up(request.bytes, kLine);
-  }
-  int64_t live = 0;
-  int64_t most = 0;
-  for (const auto& [step, bytes] : change) {
-    live += bytes;
-    most = std::max(most, live);
-  }
-  return most;
 }
 
 }  // namespace tw::transform

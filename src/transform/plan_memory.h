@@ -24,7 +24,4 @@ struct MemoryPlan {
 /// Source: greedy by size of Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020.
 MemoryPlan plan_memory(std::span<const BufferRequest> requests);
 
-/// The most bytes that live in any one step, each buffer rounded up to 64 bytes: no plan can be smaller.
-int64_t live_bytes_bound(std::span<const BufferRequest> requests);
-
 }  // namespace tw::transform

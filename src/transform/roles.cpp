@@ -6,7 +6,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Node;
 using graph::OpClass;
 
 template <size_t N>

@@ -1,7 +1,7 @@
 // What fusion and layout assignment need to know about a node beyond its class.
 #pragma once
-#include "graph/graph.h"
 #include "graph/op.h"
+#include "transform/names.h"
 
 namespace tw::transform {
 

@@ -1,4 +1,3 @@
-#include <bit>
 #include <cmath>
 
 #include "transform/constants.h"
@@ -6,19 +5,6 @@
 
 namespace tw::transform {
 namespace {
-
-using graph::Node;
-using graph::ValueId;
-
-// A node of one output and the given operator and inputs, named after `like`.
-ValueId emit(Editor& editor, const Node& like, std::string op, std::vector<ValueId> inputs) {
-  return editor.add({.op = std::move(op),
-                     .name = like.name,
-                     .attrs = {},
-                     .inputs = std::move(inputs),
-                     .outputs = {},
-                     .body = nullptr});
-}
 
 // x^2 = x x; x^0.5 = sqrt(x); x^1 = x; x^-1 = 1/x.
 bool simplify_power(Editor& editor, size_t n) {
@@ -28,9 +14,9 @@ bool simplify_power(Editor& editor, size_t n) {
   if (!exponent || editor.type(x) != editor.type(node.outputs[0])) return false;
   const bool is_float = editor.type(x).type.is_float();
   if (*exponent == 1) return editor.replace(node.outputs[0], x);
-  if (*exponent == 2) return editor.replace(node.outputs[0], emit(editor, node, "mul", {x, x}));
-  if (*exponent == 0.5 && is_float) return editor.replace(node.outputs[0], emit(editor, node, "sqrt", {x}));
-  if (*exponent == -1 && is_float) return editor.replace(node.outputs[0], emit(editor, node, "reciprocal", {x}));
+  if (*exponent == 2) return editor.replace(node.outputs[0], editor.emit(node, "mul", {x, x}));
+  if (*exponent == 0.5 && is_float) return editor.replace(node.outputs[0], editor.emit(node, "sqrt", {x}));
+  if (*exponent == -1 && is_float) return editor.replace(node.outputs[0], editor.emit(node, "reciprocal", {x}));
   return false;
 }
 
@@ -51,7 +37,7 @@ bool divide_by_multiplying(Editor& editor, size_t n) {
     x = 1 / x;
   }
   const ValueId factor = editor.add_constant(divisor.name + ".inverse", inverse.type, bytes_of(inverse));
-  return editor.replace(node.outputs[0], emit(editor, node, "mul", {node.inputs[0], factor}));
+  return editor.replace(node.outputs[0], editor.emit(node, "mul", {node.inputs[0], factor}));
 }
 
 // x * 1, x / 1, x - 0. (x + 0 is not x for x = -0.)

@@ -6,18 +6,7 @@ namespace tw::transform {
 namespace {
 
 using graph::Attrs;
-using graph::Node;
-using graph::ValueId;
 using Ints = std::vector<int64_t>;
-
-ValueId emit(Editor& editor, const Node& like, std::string op, ValueId x, Attrs attrs) {
-  return editor.add({.op = std::move(op),
-                     .name = like.name,
-                     .attrs = std::move(attrs),
-                     .inputs = {x},
-                     .outputs = {},
-                     .body = nullptr});
-}
 
 // Operators of one input that do nothing when the type stays.
 bool drop_same_type(Editor& editor, size_t n) {
@@ -53,16 +42,16 @@ bool transpose_to_reshape(Editor& editor, size_t n) {
   if (!std::is_sorted(order.begin(), order.end())) return false;
   if (editor.type(node.inputs[0]) == editor.type(node.outputs[0]))
     return editor.replace(node.outputs[0], node.inputs[0]);
-  return editor.replace(node.outputs[0],
-                        emit(editor, node, "reshape", node.inputs[0], {{"shape", editor.type(node.outputs[0]).shape}}));
+  return editor.replace(
+      node.outputs[0], editor.emit(node, "reshape", {node.inputs[0]}, {{"shape", editor.type(node.outputs[0]).shape}}));
 }
 
 bool merge_reshapes(Editor& editor, size_t n) {
   const Node node = editor.node(n);
   const Node* first = editor.producer(node.inputs[0], "reshape");
   if (first == nullptr) return false;
-  return editor.replace(node.outputs[0], emit(editor, node, "reshape", first->inputs[0],
-                                              {{"shape", editor.type(node.outputs[0]).shape}}));
+  return editor.replace(node.outputs[0], editor.emit(node, "reshape", {first->inputs[0]},
+                                                     {{"shape", editor.type(node.outputs[0]).shape}}));
 }
 
 bool merge_transposes(Editor& editor, size_t n) {
@@ -74,7 +63,7 @@ bool merge_transposes(Editor& editor, size_t n) {
   for (int64_t& d : perm) d = inner[d];
   const ValueId x = first->inputs[0];
   if (std::is_sorted(perm.begin(), perm.end())) return editor.replace(node.outputs[0], x);
-  return editor.replace(node.outputs[0], emit(editor, node, "transpose", x, {{"perm", perm}}));
+  return editor.replace(node.outputs[0], editor.emit(node, "transpose", {x}, {{"perm", perm}}));
 }
 
 bool merge_slices(Editor& editor, size_t n) {
@@ -88,7 +77,7 @@ bool merge_slices(Editor& editor, size_t n) {
     steps[d] *= node.ints_attr("steps")[d];
   }
   const Attrs attrs{{"starts", starts}, {"steps", steps}, {"extents", node.ints_attr("extents")}};
-  return editor.replace(node.outputs[0], emit(editor, node, "slice", first->inputs[0], attrs));
+  return editor.replace(node.outputs[0], editor.emit(node, "slice", {first->inputs[0]}, attrs));
 }
 
 constexpr Rule kRules[] = {

@@ -10,20 +10,7 @@
 namespace tw::transform {
 namespace {
 
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-
 constexpr int kProductDepth = 3;  // multiplications between the factors of a decomposed GELU
-
-ValueId emit(Editor& editor, const Node& like, std::string op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
-  return editor.add({.op = std::move(op),
-                     .name = like.name,
-                     .attrs = std::move(attrs),
-                     .inputs = std::move(inputs),
-                     .outputs = {},
-                     .body = nullptr});
-}
 
 // Whether a constant is `wanted` as a model of this type writes it: to the type's precision, and not worse than f32.
 bool is_about(double x, double wanted, DataType type) {
@@ -57,7 +44,7 @@ bool match_gate(Editor& editor, size_t n) {
     for (size_t k = 0; k < 2; ++k) {
       const Node* inner = editor.producer(node.inputs[k], gate.inner);
       if (inner == nullptr || inner->inputs[0] != node.inputs[1 - k]) continue;
-      return editor.replace(node.outputs[0], emit(editor, node, std::string(gate.fused), {inner->inputs[0]}));
+      return editor.replace(node.outputs[0], editor.emit(node, std::string(gate.fused), {inner->inputs[0]}));
     }
   }
   return false;
@@ -70,7 +57,7 @@ bool match_mish(Editor& editor, size_t n) {
     const Node* outer = editor.producer(node.inputs[k], "tanh");
     const Node* inner = outer == nullptr ? nullptr : editor.producer(outer->inputs[0], "softplus");
     if (inner == nullptr || inner->inputs[0] != node.inputs[1 - k]) continue;
-    return editor.replace(node.outputs[0], emit(editor, node, "mish", {inner->inputs[0]}));
+    return editor.replace(node.outputs[0], editor.emit(node, "mish", {inner->inputs[0]}));
   }
   return false;
 }
@@ -84,7 +71,7 @@ bool match_hard_swish(Editor& editor, size_t n) {
     const DataType type = editor.type(node.outputs[0]).type;
     if (!is_about(gate->float_attr_or("alpha", 0.2), 1.0 / 6, type) || gate->float_attr_or("beta", 0.5) != 0.5)
       continue;
-    return editor.replace(node.outputs[0], emit(editor, node, "hard_swish", {gate->inputs[0]}));
+    return editor.replace(node.outputs[0], editor.emit(node, "hard_swish", {gate->inputs[0]}));
   }
   return false;
 }
@@ -142,7 +129,7 @@ ValueId argument_of_gelu(const Editor& editor, ValueId id) {
 bool match_gelu(Editor& editor, size_t n) {
   const Node node = editor.node(n);
   const ValueId x = argument_of_gelu(editor, node.outputs[0]);
-  return x != kAbsent && editor.replace(node.outputs[0], emit(editor, node, "gelu", {x}));
+  return x != kAbsent && editor.replace(node.outputs[0], editor.emit(node, "gelu", {x}));
 }
 
 // ---- Layer normalization: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps).
@@ -199,8 +186,8 @@ bool match_layer_norm(Editor& editor, size_t n) {
     if (again.x != numerator.x || again.axis != numerator.axis) continue;
     const DataType type = editor.type(numerator.x).type;
     const ValueId one = editor.add_constant(node.name + ".scale", {type, {1}}, scalar_bytes(type, 1));
-    return editor.replace(node.outputs[0], emit(editor, node, "layer_norm", {numerator.x, one},
-                                                {{"axis", numerator.axis}, {"epsilon", *epsilon}}));
+    return editor.replace(node.outputs[0], editor.emit(node, "layer_norm", {numerator.x, one},
+                                                       {{"axis", numerator.axis}, {"epsilon", *epsilon}}));
   }
   return false;
 }
@@ -230,7 +217,7 @@ bool absorb_row_parameter(Editor& editor, size_t n) {
     std::vector<ValueId> inputs = norm.inputs;
     if (node.op == "mul") inputs.pop_back();
     inputs.push_back(parameter);
-    return editor.replace(node.outputs[0], emit(editor, norm, "layer_norm", inputs, norm.attrs));
+    return editor.replace(node.outputs[0], editor.emit(norm, "layer_norm", inputs, norm.attrs));
   }
   return false;
 }

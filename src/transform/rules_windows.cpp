@@ -7,8 +7,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Node;
-using graph::ValueId;
 using Ints = std::vector<int64_t>;
 
 // A part of a kernel axis, and the padding with which it reads what it read before.
@@ -63,9 +61,7 @@ bool drop_dead_taps(Editor& editor, size_t n) {
   Node taps{.op = "slice",
             .name = node.name + ".taps",
             .attrs = {{"starts", starts}, {"steps", Ints(weights.size(), 1)}, {"extents", extents}},
-            .inputs = {node.inputs[1]},
-            .outputs = {},
-            .body = nullptr};
+            .inputs = {node.inputs[1]}};
   Node conv = node;
   conv.outputs.clear();
   conv.inputs[1] = editor.add(std::move(taps));

@@ -1,7 +1,6 @@
 // Transposes sink: f(transpose(x), c) = transpose(f(x, transposed c)) for element-wise f, and concat likewise. On the
 // way two of them merge, or cancel when one is the other's inverse.
 #include <algorithm>
-#include <numeric>
 
 #include "support/error.h"
 #include "te/materialize.h"
@@ -12,10 +11,6 @@
 
 namespace tw::transform {
 namespace {
-
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
 
 using Order = std::vector<int64_t>;
 
@@ -52,13 +47,7 @@ class Sinker {
     for (ValueId& in : moved.inputs) in = moved_operand(in, perm);
     if (concat) moved.attrs["axis"] = perm[normal_axis(node.int_attr("axis"), perm.size())];
     const ValueId inner = editor_.add(std::move(moved));
-    const ValueId outer = editor_.add({.op = "transpose",
-                                       .name = node.name,
-                                       .attrs = {{"perm", perm}},
-                                       .inputs = {inner},
-                                       .outputs = {},
-                                       .body = nullptr});
-    return editor_.replace(node.outputs[0], outer);
+    return editor_.replace(node.outputs[0], editor_.emit(node, "transpose", {inner}, {{"perm", perm}}));
   }
 
   static size_t normal_axis(int64_t axis, size_t rank) {

@@ -18,9 +18,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
 using Ints = std::vector<int64_t>;
 
 // Of one spatial axis of a transposed convolution.
@@ -204,9 +201,7 @@ bool replace_cut(Editor& editor, ValueId value, ValueId rounded) {
   Node cut{.op = "slice",
            .name = editor.value(value).name + ".cut",
            .attrs = {{"starts", Ints(shape.size(), 0)}, {"steps", Ints(shape.size(), 1)}, {"extents", shape}},
-           .inputs = {rounded},
-           .outputs = {},
-           .body = nullptr};
+           .inputs = {rounded}};
   return editor.replace(value, editor.add(std::move(cut)));
 }
 

@@ -8,11 +8,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Graph;
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-
 class TransposedWriter {
  public:
   TransposedWriter(const Graph& graph, const graph::OpTable& ops)

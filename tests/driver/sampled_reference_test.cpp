@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "te/evaluate.h"
+#include "tests/support_code/te_evaluate.h"
 #include "tests/support_code/te_programs.h"
 
 namespace tw::driver::test {

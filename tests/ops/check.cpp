@@ -6,7 +6,7 @@
 #include <random>
 
 #include "ops/list.h"
-#include "te/evaluate.h"
+#include "tests/support_code/te_evaluate.h"
 
 namespace tw::ops::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "core/layout.h"
 #include "loop/interpreter.h"
-#include "te/evaluate.h"
+#include "tests/support_code/te_evaluate.h"
 
 namespace tw::testing {
 

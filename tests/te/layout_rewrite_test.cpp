@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "expr/eval.h"
 #include "support/error.h"
 #include "te/rewrite.h"
+#include "tests/support_code/eval_index.h"
 #include "tests/te/samples.h"
 
 namespace tw::te {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "te/evaluate.h"
 #include "te/te.h"
+#include "tests/support_code/te_evaluate.h"
 
 namespace tw::te::samples {
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "te/evaluate.h"
 #include "te/materialize.h"
 #include "te/rewrite.h"
+#include "tests/support_code/te_evaluate.h"
 #include "tests/transform/graph_tools.h"
 #include "transform/storage_order.h"
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "support/error.h"
@@ -15,6 +16,22 @@ bool live_together(const BufferRequest& a, const BufferRequest& b) {
 }
 
 bool share_bytes(int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
+
+// The most bytes that live in any one step, each buffer rounded up to 64 bytes: no plan can be smaller.
+int64_t live_bytes_bound(std::span<const BufferRequest> requests) {
+  std::map<int64_t, int64_t> change;  // step -> bytes that begin or stop to live
+  for (const BufferRequest& request : requests) {
+    change[request.first_step] += round_up(request.bytes, 64);
+    change[request.last_step + 1] -= round_up(request.bytes, 64);
+  }
+  int64_t live = 0;
+  int64_t most = 0;
+  for (const auto& [step, bytes] : change) {
+    live += bytes;
+    most = std::max(most, live);
+  }
+  return most;
+}
 
 std::vector<BufferRequest> random_requests(std::mt19937& random, int64_t most_bytes) {
   std::vector<BufferRequest> requests(std::uniform_int_distribution<size_t>(0, 40)(random));

@@ -1,11 +1,13 @@
 #include "codegen/llvm/arith.h"
 
+#include <llvm/IR/InstrTypes.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 #include <utility>
 
 #include "expr/scalar.h"
@@ -29,23 +31,43 @@ Value* through_f32(Builder& builder, DataType type, F f, Values... operands) {
   return emit_cast(builder, type, wide, f(wide, emit_cast(builder, wide, type, operands)...));
 }
 
+// Instructions on floats, on signed and on other integers.
+template <typename Instruction>
+struct OpRow {
+  Op op;
+  Instruction on_float, on_signed, on_unsigned;
+};
+using Binary = ::llvm::Instruction;
+constexpr auto kNone = Binary::BinaryOpsEnd;
+constexpr OpRow<Binary::BinaryOps> kArithmetic[] = {
+    {Op::kAdd, Binary::FAdd, Binary::Add, Binary::Add},   {Op::kSub, Binary::FSub, Binary::Sub, Binary::Sub},
+    {Op::kMul, Binary::FMul, Binary::Mul, Binary::Mul},   {Op::kDiv, Binary::FDiv, Binary::SDiv, Binary::UDiv},
+    {Op::kAnd, kNone, Binary::And, Binary::And},          {Op::kOr, kNone, Binary::Or, Binary::Or},
+    {Op::kXor, kNone, Binary::Xor, Binary::Xor},          {Op::kShiftLeft, kNone, Binary::Shl, Binary::Shl},
+    {Op::kShiftRight, kNone, Binary::AShr, Binary::LShr},
+};
+using Compare = ::llvm::CmpInst;
+constexpr OpRow<Compare::Predicate> kComparisons[] = {
+    {Op::kEq, Compare::FCMP_OEQ, Compare::ICMP_EQ, Compare::ICMP_EQ},
+    {Op::kNe, Compare::FCMP_UNE, Compare::ICMP_NE, Compare::ICMP_NE},
+    {Op::kLt, Compare::FCMP_OLT, Compare::ICMP_SLT, Compare::ICMP_ULT},
+    {Op::kLe, Compare::FCMP_OLE, Compare::ICMP_SLE, Compare::ICMP_ULE},
+};
+
+// The row of `op`, or null.
+template <typename Rows>
+auto* row_of(const Rows& rows, Op op) {
+  const auto* row = std::ranges::find_if(rows, [op](const auto& candidate) { return candidate.op == op; });
+  return row == std::end(rows) ? nullptr : row;
+}
+
 Value* float_unary(Builder& builder, Op op, Value* x) {
-  switch (op) {
-    case Op::kNeg:
-      return builder.CreateFNeg(x);
-    case Op::kAbs:
-      return builder.CreateUnaryIntrinsic(Intrinsic::fabs, x);
-    case Op::kFloor:
-      return builder.CreateUnaryIntrinsic(Intrinsic::floor, x);
-    case Op::kCeil:
-      return builder.CreateUnaryIntrinsic(Intrinsic::ceil, x);
-    case Op::kRound:
-      return builder.CreateUnaryIntrinsic(Intrinsic::roundeven, x);
-    case Op::kTrunc:
-      return builder.CreateUnaryIntrinsic(Intrinsic::trunc, x);
-    default:
-      throw InternalError("unary operation not defined on floats");
-  }
+  static const std::map<Op, ::llvm::Intrinsic::ID> kIntrinsics = {{Op::kAbs, Intrinsic::fabs},
+                                                                  {Op::kFloor, Intrinsic::floor},
+                                                                  {Op::kCeil, Intrinsic::ceil},
+                                                                  {Op::kRound, Intrinsic::roundeven},
+                                                                  {Op::kTrunc, Intrinsic::trunc}};
+  return op == Op::kNeg ? builder.CreateFNeg(x) : builder.CreateUnaryIntrinsic(kIntrinsics.at(op), x);
 }
 
 // NaN when either side is NaN; zeros of either sign are equal. The x86 instruction computes `a > b ? a : b`: unordered
@@ -65,29 +87,11 @@ Value* float_min_max(Builder& builder, Op op, Value* a, Value* b, const OperandF
 }
 
 Value* float_binary(Builder& builder, Op op, Value* a, Value* b, const OperandFacts& facts) {
-  switch (op) {
-    case Op::kAdd:
-      return builder.CreateFAdd(a, b);
-    case Op::kSub:
-      return builder.CreateFSub(a, b);
-    case Op::kMul:
-      return builder.CreateFMul(a, b);
-    case Op::kDiv:
-      return builder.CreateFDiv(a, b);
-    case Op::kMin:
-    case Op::kMax:
-      return float_min_max(builder, op, a, b, facts);
-    case Op::kEq:
-      return builder.CreateFCmpOEQ(a, b);
-    case Op::kNe:
-      return builder.CreateFCmpUNE(a, b);
-    case Op::kLt:
-      return builder.CreateFCmpOLT(a, b);
-    case Op::kLe:
-      return builder.CreateFCmpOLE(a, b);
-    default:
-      throw InternalError("binary operation not defined on floats");
-  }
+  if (op == Op::kMin || op == Op::kMax) return float_min_max(builder, op, a, b, facts);
+  if (const auto* row = row_of(kComparisons, op)) return builder.CreateFCmp(row->on_float, a, b);
+  const auto* row = row_of(kArithmetic, op);
+  TW_CHECK(row != nullptr && row->on_float != kNone, "binary operation not defined on floats");
+  return builder.CreateBinOp(row->on_float, a, b);
 }
 
 // The value of a constant that is the same in every lane, or 0 (no divisor).
@@ -120,55 +124,16 @@ Value* floor_division(Builder& builder, Op op, DataType type, Value* a, Value* b
   return op == Op::kFloorDiv ? builder.CreateUDiv(a, b) : builder.CreateURem(a, b);
 }
 
-Value* int_comparison(Builder& builder, Op op, bool is_signed, Value* a, Value* b) {
-  switch (op) {
-    case Op::kEq:
-      return builder.CreateICmpEQ(a, b);
-    case Op::kNe:
-      return builder.CreateICmpNE(a, b);
-    case Op::kLt:
-      return is_signed ? builder.CreateICmpSLT(a, b) : builder.CreateICmpULT(a, b);
-    default:
-      return is_signed ? builder.CreateICmpSLE(a, b) : builder.CreateICmpULE(a, b);
-  }
-}
-
 Value* int_binary(Builder& builder, Op op, DataType type, Value* a, Value* b) {
   const bool is_signed = type.is_signed_int();
-  switch (op) {
-    case Op::kAdd:
-      return builder.CreateAdd(a, b);
-    case Op::kSub:
-      return builder.CreateSub(a, b);
-    case Op::kMul:
-      return builder.CreateMul(a, b);
-    case Op::kDiv:
-      return is_signed ? builder.CreateSDiv(a, b) : builder.CreateUDiv(a, b);
-    case Op::kFloorDiv:
-    case Op::kFloorMod:
-      return floor_division(builder, op, type, a, b);
-    case Op::kMin:
-      return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smin : Intrinsic::umin, a, b);
-    case Op::kMax:
-      return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smax : Intrinsic::umax, a, b);
-    case Op::kAnd:
-      return builder.CreateAnd(a, b);
-    case Op::kOr:
-      return builder.CreateOr(a, b);
-    case Op::kXor:
-      return builder.CreateXor(a, b);
-    case Op::kShiftLeft:
-      return builder.CreateShl(a, b);
-    case Op::kShiftRight:
-      return is_signed ? builder.CreateAShr(a, b) : builder.CreateLShr(a, b);
-    case Op::kEq:
-    case Op::kNe:
-    case Op::kLt:
-    case Op::kLe:
-      return int_comparison(builder, op, is_signed, a, b);
-    default:
-      throw InternalError("binary operation not defined on integers");
-  }
+  if (op == Op::kFloorDiv || op == Op::kFloorMod) return floor_division(builder, op, type, a, b);
+  if (op == Op::kMin) return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smin : Intrinsic::umin, a, b);
+  if (op == Op::kMax) return builder.CreateBinaryIntrinsic(is_signed ? Intrinsic::smax : Intrinsic::umax, a, b);
+  const auto of = [is_signed](const auto& row) { return is_signed ? row.on_signed : row.on_unsigned; };
+  if (const auto* row = row_of(kComparisons, op)) return builder.CreateICmp(of(*row), a, b);
+  const auto* row = row_of(kArithmetic, op);
+  TW_CHECK(row != nullptr, "binary operation not defined on integers");
+  return builder.CreateBinOp(of(*row), a, b);
 }
 
 // Lanes [first, first + count) of x.

@@ -23,7 +23,4 @@ struct LinkedBlob {
 /// undefined symbols (named), on writable data and on other relocations.
 LinkedBlob link(::llvm::ArrayRef<char> object);
 
-/// Throws InternalError that names the first undefined symbol of the object: the closed list of imports is empty.
-void check_no_imports(::llvm::ArrayRef<char> object);
-
 }  // namespace tw::codegen::cpu

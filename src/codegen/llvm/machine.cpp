@@ -61,9 +61,7 @@ char FrameReader::ID = 0;
 
 // LLVM would end the process. Its frames can be unwound; what they held is lost, but the caller reports the defect and
 // ends in its own way.
-[[noreturn]] void throw_fatal_error(void*, const char* reason, bool) {
-  throw InternalError(fmt::format("LLVM: {}", reason));
-}
+[[noreturn]] void throw_fatal_error(void*, const char* reason, bool) { throw InternalError("LLVM: {}", reason); }
 
 void initialise_target() {
   static std::once_flag once;

@@ -17,12 +17,6 @@ const KernelEntry& MachineCode::kernel(std::string_view name) const {
   return *it;
 }
 
-int64_t spill_count(const MachineCode& code) {
-  int64_t spills = 0;
-  for (const KernelEntry& kernel : code.kernels) spills += kernel.vector_spills;
-  return spills;
-}
-
 MachineCode compile_object(const loop::Program& program, const CpuLevel& level, const EmitOptions& options) {
   Module module = emit(program, level, options);
   optimize(module);

@@ -30,9 +30,6 @@ struct MachineCode {
   const KernelEntry& kernel(std::string_view name) const;
 };
 
-/// Vector spills of all kernels: a micro-kernel with any is to be rejected (its register tile is too large).
-int64_t spill_count(const MachineCode& code);
-
 /// Compiles all kernels of `program`. Throws InternalError when the code would need a symbol from outside, writable
 /// data or a relocation that is not relative to the code itself.
 MachineCode compile_object(const loop::Program& program, const CpuLevel& level, const EmitOptions& options = {});

@@ -22,10 +22,10 @@ std::array<CpuLevel, 4> published_levels() {
   const Features v2 = merged(v1, {"cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"});
   const Features v3 = merged(v2, {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"});
   const Features v4 = merged(v3, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
-  return {{{"x86-64", "x86-64", "", 16, 16, v1},
-           {"x86-64-v2", "x86-64-v2", "", 16, 16, v2},
-           {"x86-64-v3", "x86-64-v3", "", 32, 16, v3},
-           {"x86-64-v4", "x86-64-v4", "", 64, 32, v4}}};
+  return {{{"x86-64", "x86-64", "", 16, v1},
+           {"x86-64-v2", "x86-64-v2", "", 16, v2},
+           {"x86-64-v3", "x86-64-v3", "", 32, v3},
+           {"x86-64-v4", "x86-64-v4", "", 64, v4}}};
 }
 
 // Beyond a level: what emitters make use of.
@@ -46,7 +46,6 @@ CpuLevel detect_host() {
   for (const auto& name : off) level.features += (level.features.empty() ? "-" : ",-") + name;
   const bool wide = level.has("avx512f") && level.has("avx512vl") && level.has("avx512bw") && level.has("avx512dq");
   level.vector_bytes = wide ? 64 : level.has("avx2") ? 32 : 16;
-  level.num_vector_registers = wide ? 32 : 16;
   return level;
 }
 

@@ -14,7 +14,6 @@ struct CpuLevel {
   std::string cpu;                    // LLVM's -mcpu
   std::string features;               // LLVM's -mattr beyond those of `cpu`: "+avx2,+fma"
   int vector_bytes = 16;              // widest vector register worth using
-  int num_vector_registers = 16;      // architectural registers of that width
   std::vector<std::string> required;  // CPUID features the code may use, in LLVM's spelling, sorted
 
   /// Whether code of this level may use `feature` ("avx512f", "fma", "f16c").

@@ -164,13 +164,13 @@ std::vector<targets::Target> resolve_targets(const std::string& names, const Hal
     const size_t comma = std::min(names.find(',', from), names.size());
     targets::Target target = resolve_target(names.substr(from, comma - from), options);
     if (std::ranges::any_of(targets, [&](const targets::Target& t) { return t.info.name == target.info.name; }))
-      throw UsageError(fmt::format("--target {}: {} is there twice", names, target.info.name));
+      throw UsageError("--target {}: {} is there twice", names, target.info.name);
     targets.push_back(std::move(target));
     from = comma + 1;
   }
   const auto is_cpu = [](const targets::Target& t) { return t.info.kind == DeviceKind::kCpu; };
   if (targets.size() > 1 && !std::ranges::all_of(targets, is_cpu))
-    throw UsageError(fmt::format("--target {}: several targets of one artefact are CPU levels", names));
+    throw UsageError("--target {}: several targets of one artefact are CPU levels", names);
   std::ranges::stable_sort(targets, std::greater<>(), [](const targets::Target& t) { return t.info.features.size(); });
   return targets;
 }

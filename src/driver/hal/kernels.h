@@ -1,7 +1,6 @@
 // The micro-benchmarks as loop IR: they go through the same code generation as every compiled model.
 #pragma once
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "loop/loop.h"

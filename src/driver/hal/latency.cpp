@@ -1,7 +1,5 @@
 #include "driver/hal/latency.h"
 
-#include <algorithm>
-
 #include "driver/hal/kernels.h"
 
 namespace tw::driver::hal {

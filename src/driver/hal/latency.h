@@ -1,7 +1,6 @@
 // Latency of dependent loads by footprint, and what the curve says of cache sizes.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 

@@ -3,13 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "frontend/onnx/element_type.h"
 #include "frontend/onnx/importer.h"
 
 namespace tw::frontend {
-
-using graph::kAbsent;
-using graph::ValueId;
 
 namespace {
 
@@ -32,7 +31,7 @@ NodeContext::NodeContext(Importer& importer, const onnx::NodeProto& node, Scope&
       emitter_(importer.builder(), scope.prefix + name_) {}
 
 ValueId NodeContext::input(size_t k) const {
-  if (!has(k)) throw UserError(fmt::format("input {} is required", k));
+  if (!has(k)) throw UserError("input {} is required", k);
   return inputs_[k];
 }
 
@@ -59,26 +58,26 @@ const onnx::AttributeProto* NodeContext::find_attr(const std::string& key,
                                                    onnx::AttributeProto::AttributeType kind) const {
   const onnx::AttributeProto* attribute = find_attr(key);
   if (attribute == nullptr || attribute->type() == kind) return attribute;
-  throw UserError(fmt::format("attribute '{}' is of kind {}, it must be {}", key,
-                              onnx::AttributeProto::AttributeType_Name(attribute->type()),
-                              onnx::AttributeProto::AttributeType_Name(kind)));
+  throw UserError("attribute '{}' is of kind {}, it must be {}", key,
+                  onnx::AttributeProto::AttributeType_Name(attribute->type()),
+                  onnx::AttributeProto::AttributeType_Name(kind));
 }
 
 int64_t NodeContext::int_attr(const std::string& key) const {
   const auto* attribute = find_attr(key, onnx::AttributeProto::INT);
-  if (attribute == nullptr) throw UserError(fmt::format("attribute '{}' is required", key));
+  if (attribute == nullptr) throw UserError("attribute '{}' is required", key);
   return attribute->i();
 }
 
 std::vector<int64_t> NodeContext::ints_attr(const std::string& key) const {
   const auto* attribute = find_attr(key, onnx::AttributeProto::INTS);
-  if (attribute == nullptr) throw UserError(fmt::format("attribute '{}' is required", key));
+  if (attribute == nullptr) throw UserError("attribute '{}' is required", key);
   return {attribute->ints().begin(), attribute->ints().end()};
 }
 
 std::string NodeContext::string_attr(const std::string& key) const {
   const auto* attribute = find_attr(key, onnx::AttributeProto::STRING);
-  if (attribute == nullptr) throw UserError(fmt::format("attribute '{}' is required", key));
+  if (attribute == nullptr) throw UserError("attribute '{}' is required", key);
   return attribute->s();
 }
 
@@ -120,7 +119,7 @@ const onnx::TensorProto* NodeContext::tensor_attr(const std::string& key) const 
 
 const onnx::GraphProto& NodeContext::graph_attr(const std::string& key) const {
   const auto* attribute = find_attr(key, onnx::AttributeProto::GRAPH);
-  if (attribute == nullptr) throw UserError(fmt::format("attribute '{}' is required", key));
+  if (attribute == nullptr) throw UserError("attribute '{}' is required", key);
   return attribute->g();
 }
 
@@ -134,6 +133,18 @@ std::vector<std::string> NodeContext::unused_attrs() const {
 
 int64_t NodeContext::axis_or(const std::string& key, int64_t fallback, int64_t rank) const {
   return normalize_axis(int_or(key, fallback), rank, fmt::format("attribute '{}'", key));
+}
+
+std::string NodeContext::choice(const std::string& key, std::initializer_list<std::string_view> choices) const {
+  std::string value = string_or(key, std::string(*choices.begin()));
+  if (std::ranges::find(choices, value) == choices.end())
+    throw UserError("attribute '{}' is '{}', it must be one of {}", key, value, fmt::join(choices, ", "));
+  return value;
+}
+
+DataType NodeContext::type_or(const std::string& key, DataType fallback) const {
+  const int64_t type = int_or(key, 0);
+  return type == 0 ? fallback : element_type(static_cast<int32_t>(type), fmt::format("attribute '{}'", key));
 }
 
 bool NodeContext::is_constant(size_t k) const { return has(k) && importer_.builder().is_constant(inputs_[k]); }
@@ -154,7 +165,7 @@ graph::RefTensor NodeContext::constant(size_t k, std::string_view role) const {
 std::vector<int64_t> NodeContext::const_ints(size_t k, std::string_view role) const {
   graph::RefTensor tensor = constant(k, role);
   if (tensor.is_float() || tensor.type.shape.size() > 1) {
-    throw UserError(fmt::format("input '{}' is {}, it must be a list of integers", role, to_string(tensor.type)));
+    throw UserError("input '{}' is {}, it must be a list of integers", role, to_string(tensor.type));
   }
   return std::move(tensor.ints);
 }
@@ -162,30 +173,34 @@ std::vector<int64_t> NodeContext::const_ints(size_t k, std::string_view role) co
 std::vector<double> NodeContext::const_floats(size_t k, std::string_view role) const {
   graph::RefTensor tensor = constant(k, role);
   if (!tensor.is_float() || tensor.type.shape.size() > 1) {
-    throw UserError(fmt::format("input '{}' is {}, it must be a list of floats", role, to_string(tensor.type)));
+    throw UserError("input '{}' is {}, it must be a list of floats", role, to_string(tensor.type));
   }
   return std::move(tensor.floats);
 }
 
 int64_t NodeContext::const_int(size_t k, std::string_view role) const {
   const std::vector<int64_t> list = const_ints(k, role);
-  if (list.size() != 1)
-    throw UserError(fmt::format("input '{}' must hold one integer, it holds {}", role, list.size()));
+  if (list.size() != 1) throw UserError("input '{}' must hold one integer, it holds {}", role, list.size());
   return list[0];
 }
 
 double NodeContext::const_float(size_t k, std::string_view role) const {
   const graph::RefTensor tensor = constant(k, role);
   if (tensor.type.elements() != 1) {
-    throw UserError(fmt::format("input '{}' is {}, it must hold one number", role, to_string(tensor.type)));
+    throw UserError("input '{}' is {}, it must hold one number", role, to_string(tensor.type));
   }
   return tensor.at(0);
 }
 
+std::vector<int64_t> sequence(int64_t count, int64_t first) {
+  std::vector<int64_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
 int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view what) {
   if (axis < -rank || axis >= rank) {
-    throw UserError(
-        fmt::format("{} is {}, outside [{}, {}] for a tensor of rank {}", what, axis, -rank, rank - 1, rank));
+    throw UserError("{} is {}, outside [{}, {}] for a tensor of rank {}", what, axis, -rank, rank - 1, rank);
   }
   return axis < 0 ? axis + rank : axis;
 }
@@ -193,8 +208,7 @@ int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view what) {
 std::vector<int64_t> normalize_axes(std::vector<int64_t> axes, int64_t rank) {
   for (int64_t& axis : axes) axis = normalize_axis(axis, rank);
   std::ranges::sort(axes);
-  if (std::ranges::adjacent_find(axes) != axes.end())
-    throw UserError(fmt::format("an axis repeats in [{}]", fmt::join(axes, ", ")));
+  if (std::ranges::adjacent_find(axes) != axes.end()) throw UserError("an axis repeats in [{}]", fmt::join(axes, ", "));
   return axes;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <onnx-ml.pb.h>
 
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <string_view>
@@ -77,6 +78,10 @@ class NodeContext {
   std::vector<std::string> unused_attrs() const;
   /// Attribute `key` as a dimension of `rank`, 0 <= result < rank (or <= rank when `past_end`). UserError otherwise.
   int64_t axis_or(const std::string& key, int64_t fallback, int64_t rank) const;
+  /// Attribute `key`, which is one of `choices`, the first of them when it is not given. UserError otherwise.
+  std::string choice(const std::string& key, std::initializer_list<std::string_view> choices) const;
+  /// Attribute `key` as an element type; `fallback` when it is not given or 0.
+  DataType type_or(const std::string& key, DataType fallback) const;
 
   // Values known at import. ConstantNeeded names this input by its `role` ("shape", "axes") and says what to bind.
   bool is_constant(size_t k) const;
@@ -100,6 +105,8 @@ class NodeContext {
   mutable std::set<std::string> used_;
 };
 
+/// `first`, `first` + 1, .., `count` numbers: all axes of a rank.
+std::vector<int64_t> sequence(int64_t count, int64_t first = 0);
 /// `axis` in [-rank, rank) as 0 <= result < rank; UserError otherwise.
 int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view what = "axis");
 /// The same for a list, without repeats (UserError), sorted.

@@ -6,8 +6,6 @@
 namespace tw::frontend {
 namespace {
 
-using graph::ValueId;
-
 Outputs apply(NodeContext& c, std::string_view op, graph::Attrs attrs = {}) {
   c.ignore_attr("consumed_inputs");
   return {c.emit().op(op, {c.input(0)}, std::move(attrs))};
@@ -47,10 +45,7 @@ Outputs convert_shrink(NodeContext& c) {
 }
 
 Outputs convert_gelu(NodeContext& c) {
-  const std::string approximate = c.string_or("approximate", "none");
-  if (approximate != "none" && approximate != "tanh")
-    throw UserError(fmt::format("approximate '{}' must be none or tanh", approximate));
-  return apply(c, approximate == "none" ? "gelu" : "gelu_tanh");
+  return apply(c, c.choice("approximate", {"none", "tanh"}) == "none" ? "gelu" : "gelu_tanh");
 }
 
 // The slope broadcasts one way to x; before opset 7 a slope of C elements is for each channel.
@@ -65,8 +60,7 @@ Outputs convert_prelu(NodeContext& c) {
   }
   Shape result;
   if (!broadcast_shapes(c.shape(0), e.shape(slope), &result) || result != c.shape(0)) {
-    throw UserError(
-        fmt::format("the slope {} does not broadcast to {}", to_string(e.shape(slope)), to_string(c.shape(0))));
+    throw UserError("the slope {} does not broadcast to {}", to_string(e.shape(slope)), to_string(c.shape(0)));
   }
   return {e.op("prelu", {c.input(0), slope})};
 }

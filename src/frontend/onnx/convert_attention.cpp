@@ -1,20 +1,14 @@
 // Scaled dot-product attention and rotary embeddings, as matrix products, masks and a softmax.
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "frontend/onnx/converters.h"
-#include "frontend/onnx/element_type.h"
 #include "frontend/onnx/heads.h"
 #include "frontend/onnx/importer.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::kAbsent;
-using graph::ValueId;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
@@ -25,15 +19,13 @@ ValueId additive_mask(Emitter& e, ValueId mask, int64_t keys, DataType type) {
   if (e.data_type(mask).is_bool()) mask = e.where(mask, e.scalar(0, type), e.scalar(kMinusInfinity, type));
   if (s.back() == keys || s.back() == 1) return mask;
   std::vector<int64_t> pads(2 * s.size(), 0);
-  if (s.back() > keys) throw UserError(fmt::format("the mask {} is wider than {} keys", to_string(s), keys));
+  if (s.back() > keys) throw UserError("the mask {} is wider than {} keys", to_string(s), keys);
   pads.back() = keys - s.back();
   return e.pad(mask, pads, "constant", kMinusInfinity);
 }
 
 ValueId positions(Emitter& e, int64_t first, int64_t count, const Shape& shape) {
-  std::vector<int64_t> numbers(count);
-  std::iota(numbers.begin(), numbers.end(), first);
-  return e.reshape(e.int_list(numbers), shape);
+  return e.reshape(e.int_list(sequence(count, first)), shape);
 }
 
 class Attention {
@@ -47,7 +39,7 @@ class Attention {
     ValueId k = split_heads(e_, c_.input(1), c_.int_or("kv_num_heads", 0));
     ValueId v = split_heads(e_, c_.input(2), c_.int_or("kv_num_heads", 0));
     if (c_.has(4)) {
-      if (c_.rank(4) != 4) throw UserError(fmt::format("past_key {} must have rank 4", to_string(c_.shape(4))));
+      if (c_.rank(4) != 4) throw UserError("past_key {} must have rank 4", to_string(c_.shape(4)));
       past_ = c_.shape(4)[2];
       k = e_.concat({c_.input(4), k}, 2);
     }
@@ -55,7 +47,7 @@ class Attention {
     const Shape sq = e_.shape(q);
     const Shape sk = e_.shape(k);
     if (sq.size() != 4 || sk.size() != 4 || sk[1] < 1 || sq[1] % sk[1] != 0) {
-      throw UserError(fmt::format("{} query heads cannot share key heads of {}", to_string(sq), to_string(sk)));
+      throw UserError("{} query heads cannot share key heads of {}", to_string(sq), to_string(sk));
     }
     const int64_t repeat = sq[1] / sk[1];
     const ValueId scores = capped(scaled_product(q, repeat_heads(e_, k, repeat)));
@@ -101,9 +93,7 @@ class Attention {
   }
 
   ValueId softmax(ValueId scores) {
-    DataType precision = type_;
-    if (const int64_t p = c_.int_or("softmax_precision", 0); p != 0)
-      precision = element_type(static_cast<int32_t>(p), "attribute 'softmax_precision'");
+    const DataType precision = c_.type_or("softmax_precision", type_);
     return e_.cast(e_.softmax(e_.cast(scores, precision), 3), type_);
   }
 
@@ -120,7 +110,7 @@ class Attention {
       case 3:
         return weights;
       default:
-        throw UserError(fmt::format("attribute 'qk_matmul_output_mode' is {}", mode));
+        throw UserError("attribute 'qk_matmul_output_mode' is {}", mode);
     }
   }
 
@@ -139,17 +129,16 @@ Outputs convert_rotary_embedding(NodeContext& c) {
   const Shape original = c.shape(0);
   const ValueId x = split_heads(e, c.input(0), c.int_or("num_heads", 0));  // [B, H, S, E]
   const Shape s = e.shape(x);
-  if (s.size() != 4) throw UserError(fmt::format("the input {} must have rank 3 or 4", to_string(original)));
+  if (s.size() != 4) throw UserError("the input {} must have rank 3 or 4", to_string(original));
   const int64_t wanted = c.int_or("rotary_embedding_dim", 0);
   const int64_t turned = wanted == 0 ? s[3] : wanted;
   if (turned < 2 || turned > s[3] || turned % 2 != 0)
-    throw UserError(fmt::format("rotary_embedding_dim {} for heads of {}", turned, s[3]));
+    throw UserError("rotary_embedding_dim {} for heads of {}", turned, s[3]);
   const int64_t half = turned / 2;
   const auto angles = [&](size_t k) {
     const ValueId table = c.has(3) ? e.gather(c.input(k), c.input(3), 0) : c.input(k);
     const Shape ts = e.shape(table);
-    if (ts.size() != 3 || ts[2] != half)
-      throw UserError(fmt::format("the cache {} must end in {}", to_string(ts), half));
+    if (ts.size() != 3 || ts[2] != half) throw UserError("the cache {} must end in {}", to_string(ts), half);
     return e.reshape(table, {ts[0], 1, ts[1], half});
   };
   const ValueId cos = angles(1);
@@ -176,7 +165,7 @@ ValueId modified(NodeContext& c, const std::string& key, ValueId x) {
   const std::string prefix = fmt::format("{}{}/{}/", c.scope().prefix, c.name(), key);
   const Outputs results = c.importer().import_body(c.graph_attr(key), c.scope(), {x}, prefix);
   if (results.size() != 1 || c.emit().type(results[0]) != c.emit().type(x))
-    throw UserError(fmt::format("subgraph '{}' must give one {}", key, to_string(c.emit().type(x))));
+    throw UserError("subgraph '{}' must give one {}", key, to_string(c.emit().type(x)));
   return results[0];
 }
 
@@ -186,12 +175,10 @@ Outputs convert_flex_attention(NodeContext& c) {
   const Shape q = c.shape(0);
   const Shape k = c.shape(1);
   if (q.size() != 4 || k.size() != 4 || c.rank(2) != 4 || k[1] < 1 || q[1] % k[1] != 0) {
-    throw UserError(fmt::format("{} query heads cannot share key heads of {}", to_string(q), to_string(k)));
+    throw UserError("{} query heads cannot share key heads of {}", to_string(q), to_string(k));
   }
   const DataType type = c.type(0).type;
-  DataType precision = type == DataType::f64() ? type : DataType::f32();
-  if (const int64_t p = c.int_or("softmax_precision", 0); p != 0)
-    precision = element_type(static_cast<int32_t>(p), "attribute 'softmax_precision'");
+  const DataType precision = c.type_or("softmax_precision", type == DataType::f64() ? type : DataType::f32());
   const int64_t repeat = q[1] / k[1];
   const double scale = c.float_or("scale", 1 / std::sqrt(static_cast<double>(q[3])));
   const ValueId keys = e.transpose(repeat_heads(e, c.input(1), repeat), {0, 1, 3, 2});

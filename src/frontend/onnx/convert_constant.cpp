@@ -14,7 +14,6 @@ namespace tw::frontend {
 namespace {
 
 using graph::RefTensor;
-using graph::ValueId;
 
 RefTensor number_list(DataType type, Shape shape, std::vector<double> floats, std::vector<int64_t> ints) {
   RefTensor t{.type = {type, std::move(shape)}, .floats = std::move(floats), .ints = std::move(ints)};
@@ -38,7 +37,7 @@ Outputs convert_constant(NodeContext& c) {
     return {e.constant(number_list(DataType::f32(), {count}, std::move(values), {}))};
   }
   for (const char* key : {"sparse_value", "value_string", "value_strings"}) {
-    if (c.has_attr(key)) throw Unsupported(fmt::format("attribute '{}': only dense numbers are supported", key));
+    if (c.has_attr(key)) throw Unsupported("attribute '{}': only dense numbers are supported", key);
   }
   throw UserError("it has no value");
 }
@@ -69,8 +68,7 @@ Outputs convert_range(NodeContext& c) {
   }
   if (bounds[2].at(0) == 0) throw UserError("delta is 0");
   const double count = std::ceil((bounds[1].at(0) - bounds[0].at(0)) / bounds[2].at(0));
-  if (!(count <= static_cast<double>(kMaxFoldInputElements)))
-    throw UserError(fmt::format("a range of {} elements", count));
+  if (!(count <= static_cast<double>(kMaxFoldInputElements))) throw UserError("a range of {} elements", count);
   const int64_t n = std::max<int64_t>(static_cast<int64_t>(count), 0);
   RefTensor result = RefTensor::zeros({type, {n}});
   for (int64_t i = 0; i < n; ++i) {
@@ -109,7 +107,7 @@ Outputs convert_eye_like(NodeContext& c) {
 // a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), with N the size (periodic) or the size - 1.
 Outputs convert_window(NodeContext& c) {
   const int64_t size = c.const_int(0, "size");
-  if (size < 0 || size > kMaxFoldInputElements) throw UserError(fmt::format("a window of {} elements", size));
+  if (size < 0 || size > kMaxFoldInputElements) throw UserError("a window of {} elements", size);
   const bool periodic = c.int_or("periodic", 1) != 0;
   const DataType type =
       element_type(static_cast<int32_t>(c.int_or("output_datatype", 1)), "attribute 'output_datatype'");

@@ -8,9 +8,6 @@
 namespace tw::frontend {
 namespace {
 
-using graph::kAbsent;
-using graph::ValueId;
-
 std::string body_prefix(NodeContext& c, std::string_view body) {
   return fmt::format("{}{}/{}/", c.scope().prefix, c.name(), body);
 }
@@ -30,15 +27,14 @@ Outputs convert_if(NodeContext& c) {
   }
   const Outputs yes = import_branch(c, "then_branch");
   const Outputs no = import_branch(c, "else_branch");
-  if (yes.size() != no.size())
-    throw UserError(fmt::format("the branches have {} and {} outputs", yes.size(), no.size()));
+  if (yes.size() != no.size()) throw UserError("the branches have {} and {} outputs", yes.size(), no.size());
   const ValueId condition = e.reshape(c.input(0), {});
   Outputs outputs;
   for (size_t k = 0; k < yes.size(); ++k) {
     if (e.type(yes[k]) != e.type(no[k])) {
-      throw Unsupported(fmt::format(
+      throw Unsupported(
           "output {} is {} in one branch and {} in the other, and the condition is not known at compile time", k,
-          to_string(e.type(yes[k])), to_string(e.type(no[k]))));
+          to_string(e.type(yes[k])), to_string(e.type(no[k])));
     }
     outputs.push_back(e.where(condition, yes[k], no[k]));
   }
@@ -70,8 +66,8 @@ Outputs convert_loop(NodeContext& c) {
   std::vector<std::vector<ValueId>> rows(scanned);
   const GraphBuilder& builder = c.importer().builder();
   for (int64_t i = 0; i < trips && running; ++i) {
-    if (i >= kMaxTrips) throw Unsupported(fmt::format("it runs more than {} times", kMaxTrips));
-    std::vector<ValueId> inputs{e.constant({.type = {DataType::i64(), {}}, .floats = {}, .ints = {i}}),
+    if (i >= kMaxTrips) throw Unsupported("it runs more than {} times", kMaxTrips);
+    std::vector<ValueId> inputs{e.constant({.type = {DataType::i64(), {}}, .ints = {i}}),
                                 e.scalar(1, DataType::boolean())};
     inputs.insert(inputs.end(), state.begin(), state.end());
     const Outputs out = c.importer().import_body(body, c.scope(), inputs, body_prefix(c, std::to_string(i)));
@@ -94,8 +90,7 @@ struct ScanAxes {
 
 std::vector<int64_t> per_value(NodeContext& c, const std::string& key, size_t count) {
   std::vector<int64_t> list = c.ints_or(key, std::vector<int64_t>(count, 0));
-  if (list.size() != count)
-    throw UserError(fmt::format("attribute '{}' has {} values for {}", key, list.size(), count));
+  if (list.size() != count) throw UserError("attribute '{}' has {} values for {}", key, list.size(), count);
   return list;
 }
 
@@ -105,8 +100,7 @@ Outputs convert_scan(NodeContext& c) {
   Emitter& e = c.emit();
   const int64_t scans = c.int_attr("num_scan_inputs");
   const int64_t total = static_cast<int64_t>(c.num_inputs());
-  if (scans < 1 || scans > total)
-    throw UserError(fmt::format("attribute 'num_scan_inputs' is {} for {} inputs", scans, total));
+  if (scans < 1 || scans > total) throw UserError("attribute 'num_scan_inputs' is {} for {} inputs", scans, total);
   const size_t states = static_cast<size_t>(total - scans);
   if (static_cast<size_t>(body.output_size()) < states) throw UserError("the body has too few outputs");
   const size_t scanned = body.output_size() - states;
@@ -118,12 +112,10 @@ Outputs convert_scan(NodeContext& c) {
   for (int64_t s = 0; s < scans; ++s) {
     const Shape& shape = e.shape(all[states + s]);
     const int64_t extent = shape.at(normalize_axis(axes.input_axes[s], static_cast<int64_t>(shape.size())));
-    if (trips >= 0 && extent != trips)
-      throw UserError(fmt::format("scanned inputs have {} and {} elements", trips, extent));
+    if (trips >= 0 && extent != trips) throw UserError("scanned inputs have {} and {} elements", trips, extent);
     trips = extent;
   }
-  if (trips < 1 || trips > kMaxTrips)
-    throw Unsupported(fmt::format("it runs {} times; 1 to {} are supported", trips, kMaxTrips));
+  if (trips < 1 || trips > kMaxTrips) throw Unsupported("it runs {} times; 1 to {} are supported", trips, kMaxTrips);
   std::vector<std::vector<ValueId>> rows(scanned);
   for (int64_t i = 0; i < trips; ++i) {
     std::vector<ValueId> inputs = state;

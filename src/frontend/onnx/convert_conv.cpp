@@ -3,13 +3,10 @@
 #include <array>
 
 #include "frontend/onnx/converters.h"
-#include "frontend/onnx/limits.h"
 #include "frontend/onnx/window.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::ValueId;
 
 // The first `required` inputs and those of the optional ones up to `all` that are given; trailing absent ones are left
 // out.
@@ -41,8 +38,7 @@ TransposedWindow transposed_window(NodeContext& c) {
   const Shape kernel = spatial_of(c.shape(1));
   w.kernel = checked_list(c.ints_or("kernel_shape", kernel), n, 1, "kernel_shape");
   if (w.kernel != kernel)
-    throw UserError(
-        fmt::format("kernel_shape {} differs from the weights' {}", to_string(w.kernel), to_string(kernel)));
+    throw UserError("kernel_shape {} differs from the weights' {}", to_string(w.kernel), to_string(kernel));
   w.strides = checked_list(c.ints_or("strides", std::vector<int64_t>(n, 1)), n, 1, "strides");
   w.dilations = checked_list(c.ints_or("dilations", std::vector<int64_t>(n, 1)), n, 1, "dilations");
   t.output_padding = checked_list(c.ints_or("output_padding", std::vector<int64_t>(n, 0)), n, 0, "output_padding");
@@ -72,8 +68,8 @@ Outputs convert_conv_transpose(NodeContext& c) {
   if (c.rank(1) != c.rank(0)) throw UserError("the weights must have the input's rank");
   const TransposedWindow t = transposed_window(c);
   if (c.shape(0)[1] != c.shape(1)[0] || c.shape(0)[1] % group != 0) {
-    throw UserError(fmt::format("input {} and weights {} with group {}: the channels do not fit", to_string(c.shape(0)),
-                                to_string(c.shape(1)), group));
+    throw UserError("input {} and weights {} with group {}: the channels do not fit", to_string(c.shape(0)),
+                    to_string(c.shape(1)), group);
   }
   graph::Attrs attrs = conv_attrs(t.window, group);
   attrs["output_padding"] = t.output_padding;
@@ -91,13 +87,11 @@ Outputs convert_causal_conv_with_state(NodeContext& c) {
   const Shape x = c.shape(0);
   const Shape w = c.shape(1);
   if (x.size() != 3 || w.size() != 3 || w[0] != x[1] || w[0] < 1 || w[1] != 1 || w[2] < 1)
-    throw UserError(fmt::format("the weights {} do not fit the input {}", to_string(w), to_string(x)));
+    throw UserError("the weights {} do not fit the input {}", to_string(w), to_string(x));
   const Shape state{x[0], x[1], w[2] - 1};
   if (c.has(3) && c.shape(3) != state)
-    throw UserError(fmt::format("past_state {} must be {}", to_string(c.shape(3)), to_string(state)));
-  const std::string activation = c.string_or("activation", "none");
-  if (activation != "none" && activation != "silu" && activation != "swish")
-    throw UserError(fmt::format("activation '{}'", activation));
+    throw UserError("past_state {} must be {}", to_string(c.shape(3)), to_string(state));
+  const std::string activation = c.choice("activation", {"none", "silu", "swish"});
   const ValueId past = c.has(3) ? c.input(3) : e.filled(0, {c.type(0).type, state});
   const ValueId padded = state[2] == 0 ? c.input(0) : e.concat({past, c.input(0)}, 2);
   std::vector<ValueId> operands{padded, c.input(1)};

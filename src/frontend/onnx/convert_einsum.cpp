@@ -8,8 +8,6 @@
 namespace tw::frontend {
 namespace {
 
-using graph::ValueId;
-
 // A dimension's label: a letter, or for the dimensions under an ellipsis -1 (the last), -2, ...
 using Label = int;
 using Labels = std::vector<Label>;
@@ -26,13 +24,13 @@ Term parse_term(const std::string& text) {
     if (ch == ' ') continue;
     if (ch == '.') {
       if (term.ellipsis || text.compare(i, 3, "...") != 0)
-        throw UserError(fmt::format("the equation's term '{}' is malformed", text));
+        throw UserError("the equation's term '{}' is malformed", text);
       term.ellipsis = true;
       i += 2;
     } else if ((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z')) {
       (term.ellipsis ? term.after : term.before).push_back(ch);
     } else {
-      throw UserError(fmt::format("the equation holds '{}'", ch));
+      throw UserError("the equation holds '{}'", ch);
     }
   }
   return term;
@@ -42,8 +40,8 @@ Term parse_term(const std::string& text) {
 Labels expand_term(const Term& term, int64_t rank) {
   const int64_t hidden = rank - static_cast<int64_t>(term.before.size() + term.after.size());
   if (hidden < 0 || (hidden > 0 && !term.ellipsis)) {
-    throw UserError(fmt::format("a term of the equation has {} letters, its operand has rank {}",
-                                term.before.size() + term.after.size(), rank));
+    throw UserError("a term of the equation has {} letters, its operand has rank {}",
+                    term.before.size() + term.after.size(), rank);
   }
   Labels labels = term.before;
   for (int64_t d = hidden; d > 0; --d) labels.push_back(static_cast<Label>(-d));
@@ -70,7 +68,7 @@ class Einsum {
     for (size_t k = 0; k < inputs.size(); ++k) {
       const size_t comma = left.find(',', begin);
       if ((comma == std::string::npos) != (k + 1 == inputs.size()))
-        throw UserError(fmt::format("equation '{}' is not for {} inputs", equation, inputs.size()));
+        throw UserError("equation '{}' is not for {} inputs", equation, inputs.size());
       const Labels labels =
           expand_term(parse_term(left.substr(begin, comma - begin)), static_cast<int64_t>(e_.shape(inputs[k]).size()));
       all_.push_back(labels);
@@ -153,7 +151,7 @@ class Einsum {
     Shape shape = e_.shape(y);
     const int64_t n = shape.back();
     if (shape[shape.size() - 2] != n)
-      throw UserError(fmt::format("a repeated letter stands for extents {} and {}", shape[shape.size() - 2], n));
+      throw UserError("a repeated letter stands for extents {} and {}", shape[shape.size() - 2], n);
     shape.pop_back();
     shape.back() = n * n;
     const int64_t axis = static_cast<int64_t>(shape.size()) - 1;
@@ -233,7 +231,7 @@ class Einsum {
     Shape batch, rows, columns, inner;
     const auto common = [&](Label label) {
       const int64_t ea = extent(a, label), eb = extent(b, label);
-      if (ea != eb && ea != 1 && eb != 1) throw UserError(fmt::format("a letter stands for extents {} and {}", ea, eb));
+      if (ea != eb && ea != 1 && eb != 1) throw UserError("a letter stands for extents {} and {}", ea, eb);
       return ea == 1 ? eb : ea;
     };
     for (Label label : p.batch) batch.push_back(common(label));

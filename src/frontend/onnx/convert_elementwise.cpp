@@ -2,15 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/element_type.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::ValueId;
 
 // "BitwiseAnd" -> "bitwise_and"; "GreaterOrEqual" -> "greater_equal".
 std::string snake_case(const std::string& name) {
@@ -29,8 +26,6 @@ Outputs convert_unary(NodeContext& c) {
   return {c.emit().op(snake_case(c.op()), {c.input(0)})};
 }
 
-Outputs convert_binary(NodeContext& c) { return {c.emit().op(snake_case(c.op()), {c.input(0), c.input(1)})}; }
-
 // Before opset 7 broadcasting was asked for, and the second operand's dimensions began at an axis of the first.
 Outputs convert_old_binary(NodeContext& c) {
   c.ignore_attr("consumed_inputs");
@@ -48,6 +43,11 @@ Outputs convert_old_binary(NodeContext& c) {
   return {c.emit().op(snake_case(c.op()), {c.input(0), b})};
 }
 
+Outputs convert_binary(NodeContext& c) {
+  if (c.opset() < 7) return convert_old_binary(c);
+  return {c.emit().op(snake_case(c.op()), {c.input(0), c.input(1)})};
+}
+
 Outputs convert_mod(NodeContext& c) {
   const int64_t fmod = c.int_or("fmod", 0);
   if (fmod == 0 && c.type(0).type.is_float()) throw UserError("attribute 'fmod' must be 1 for floating-point inputs");
@@ -56,8 +56,7 @@ Outputs convert_mod(NodeContext& c) {
 
 Outputs convert_bit_shift(NodeContext& c) {
   const std::string direction = c.string_attr("direction");
-  if (direction != "LEFT" && direction != "RIGHT")
-    throw UserError(fmt::format("direction '{}' must be LEFT or RIGHT", direction));
+  if (direction != "LEFT" && direction != "RIGHT") throw UserError("direction '{}' must be LEFT or RIGHT", direction);
   return {c.emit().op(direction == "LEFT" ? "shift_left" : "shift_right", {c.input(0), c.input(1)})};
 }
 
@@ -95,7 +94,7 @@ Outputs convert_clip(NodeContext& c) {
   bool known = true;
   for (const size_t k : {1, 2}) {
     if (!c.has(k)) continue;
-    if (c.type(k).elements() != 1) throw UserError(fmt::format("bound {} must be a scalar", k == 1 ? "min" : "max"));
+    if (c.type(k).elements() != 1) throw UserError("bound {} must be a scalar", k == 1 ? "min" : "max");
     known = known && c.is_constant(k);
   }
   for (const size_t k : {1, 2}) {
@@ -157,26 +156,16 @@ constexpr auto kRows = std::to_array<ConverterRow>({
     {"Sqrt", 1, 0, convert_unary},
     {"Tan", 7, 0, convert_unary},
     {"Tanh", 1, 0, convert_unary},
-    {"Add", 1, 6, convert_old_binary},
-    {"Add", 7, 0, convert_binary},
-    {"Sub", 1, 6, convert_old_binary},
-    {"Sub", 7, 0, convert_binary},
-    {"Mul", 1, 6, convert_old_binary},
-    {"Mul", 7, 0, convert_binary},
-    {"Div", 1, 6, convert_old_binary},
-    {"Div", 7, 0, convert_binary},
-    {"And", 1, 6, convert_old_binary},
-    {"And", 7, 0, convert_binary},
-    {"Or", 1, 6, convert_old_binary},
-    {"Or", 7, 0, convert_binary},
-    {"Xor", 1, 6, convert_old_binary},
-    {"Xor", 7, 0, convert_binary},
-    {"Equal", 1, 6, convert_old_binary},
-    {"Equal", 7, 0, convert_binary},
-    {"Greater", 1, 6, convert_old_binary},
-    {"Greater", 7, 0, convert_binary},
-    {"Less", 1, 6, convert_old_binary},
-    {"Less", 7, 0, convert_binary},
+    {"Add", 1, 0, convert_binary},
+    {"Sub", 1, 0, convert_binary},
+    {"Mul", 1, 0, convert_binary},
+    {"Div", 1, 0, convert_binary},
+    {"And", 1, 0, convert_binary},
+    {"Or", 1, 0, convert_binary},
+    {"Xor", 1, 0, convert_binary},
+    {"Equal", 1, 0, convert_binary},
+    {"Greater", 1, 0, convert_binary},
+    {"Less", 1, 0, convert_binary},
     {"GreaterOrEqual", 12, 0, convert_binary},
     {"LessOrEqual", 12, 0, convert_binary},
     {"BitwiseAnd", 18, 0, convert_binary},
@@ -184,8 +173,7 @@ constexpr auto kRows = std::to_array<ConverterRow>({
     {"BitwiseXor", 18, 0, convert_binary},
     {"BitShift", 11, 0, convert_bit_shift},
     {"Mod", 10, 0, convert_mod},
-    {"Pow", 1, 6, convert_old_binary},
-    {"Pow", 7, 0, convert_binary},
+    {"Pow", 1, 0, convert_binary},
     {"Max", 1, 0, convert_variadic},
     {"Min", 1, 0, convert_variadic},
     {"Sum", 1, 0, convert_variadic},

@@ -24,7 +24,7 @@ Outputs convert_gather_nd(NodeContext& c) {
 Outputs convert_one_hot(NodeContext& c) {
   const graph::RefTensor depth = c.constant(1, "depth");
   if (depth.type.elements() != 1) throw UserError("depth must be one number");
-  if (!(depth.at(0) >= 0 && depth.at(0) <= kMaxOneHotDepth)) throw UserError(fmt::format("depth is {}", depth.at(0)));
+  if (!(depth.at(0) >= 0 && depth.at(0) <= kMaxOneHotDepth)) throw UserError("depth is {}", depth.at(0));
   const int64_t axis = normalize_axis(c.int_or("axis", -1), c.rank(0) + 1);
   return {
       c.emit().op("one_hot", {c.input(0), c.input(2)}, {{"depth", static_cast<int64_t>(depth.at(0))}, {"axis", axis}})};

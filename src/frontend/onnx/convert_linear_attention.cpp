@@ -9,9 +9,6 @@
 namespace tw::frontend {
 namespace {
 
-using graph::kAbsent;
-using graph::ValueId;
-
 // Shapes while it runs: state [B, H, K, V]; of one step: query [B, H, group, K], key and decay [B, H, 1, K] (the decay
 // may have one element for all K), value [B, H, 1, V], beta [B, H or 1, 1, 1]. H counts key heads; `group` query heads
 // share each. All in f32, whatever the operands are.
@@ -21,7 +18,7 @@ class LinearAttention {
     heads_ = c.int_attr("kv_num_heads");
     const int64_t query_heads = c.int_attr("q_num_heads");
     if (heads_ < 1 || query_heads < 1 || query_heads % heads_ != 0)
-      throw UserError(fmt::format("{} query heads cannot share {} key heads", query_heads, heads_));
+      throw UserError("{} query heads cannot share {} key heads", query_heads, heads_);
     group_ = query_heads / heads_;
     read_rule();
     query_ = per_head(0, query_heads);
@@ -31,10 +28,10 @@ class LinearAttention {
     const Shape k = e_.shape(key_);
     const Shape v = e_.shape(value_);
     if (q[3] != k[3] || q[0] != k[0] || q[2] != k[2] || v[0] != k[0] || v[2] != k[2])
-      throw UserError(fmt::format("heads {}, {} and {} do not fit", to_string(q), to_string(k), to_string(v)));
+      throw UserError("heads {}, {} and {} do not fit", to_string(q), to_string(k), to_string(v));
     steps_ = q[2];
     if (steps_ < 1 || steps_ > kMaxTrips)
-      throw Unsupported(fmt::format("a sequence of {} steps; 1 to {} are supported", steps_, kMaxTrips));
+      throw Unsupported("a sequence of {} steps; 1 to {} are supported", steps_, kMaxTrips);
     if (gated_) decay_ = gate(4, "decay", k[3]);
     if (corrects_) beta_ = gate(5, "beta", 1);
   }
@@ -43,7 +40,7 @@ class LinearAttention {
     const Shape k = e_.shape(key_);
     const Shape shape{k[0], heads_, k[3], e_.shape(value_)[3]};
     if (c_.has(3) && c_.shape(3) != shape)
-      throw UserError(fmt::format("past_state {} must be {}", to_string(c_.shape(3)), to_string(shape)));
+      throw UserError("past_state {} must be {}", to_string(c_.shape(3)), to_string(shape));
     const double given = c_.float_or("scale", 0);
     const double scale = given != 0 ? given : 1 / std::sqrt(static_cast<double>(k[3]));
     ValueId state = c_.has(3) ? e_.cast(c_.input(3), DataType::f32()) : e_.filled(0, {DataType::f32(), shape});
@@ -60,21 +57,19 @@ class LinearAttention {
 
  private:
   void read_rule() {
-    const std::string rule = c_.string_or("update_rule", "gated_delta");
+    const std::string rule = c_.choice("update_rule", {"gated_delta", "gated", "delta", "linear"});
     c_.ignore_attr("chunk_size");
     gated_ = rule == "gated" || rule == "gated_delta";
     corrects_ = rule == "delta" || rule == "gated_delta";
-    if (!gated_ && !corrects_ && rule != "linear") throw UserError(fmt::format("update_rule '{}'", rule));
     if (c_.has(4) != gated_ || c_.has(5) != corrects_) {
-      throw UserError(fmt::format("update_rule '{}' needs {} decay and {} beta", rule, gated_ ? "a" : "no",
-                                  corrects_ ? "a" : "no"));
+      throw UserError("update_rule '{}' needs {} decay and {} beta", rule, gated_ ? "a" : "no", corrects_ ? "a" : "no");
     }
   }
 
   // [B, heads, T, E] of a packed input.
   ValueId per_head(size_t input, int64_t heads) {
     if (c_.rank(input) != 3)
-      throw UserError(fmt::format("input {} {} must have shape (B, T, H * D)", input, to_string(c_.shape(input))));
+      throw UserError("input {} {} must have shape (B, T, H * D)", input, to_string(c_.shape(input)));
     return e_.cast(split_heads(e_, c_.input(input), heads), DataType::f32());
   }
 
@@ -82,7 +77,7 @@ class LinearAttention {
   ValueId gate(size_t input, std::string_view name, int64_t width) {
     const Shape s = c_.shape(input);
     const bool fits = s.size() == 3 && s[1] == steps_ && (s[2] == 1 || s[2] == heads_ || s[2] == heads_ * width);
-    if (!fits) throw UserError(fmt::format("{} {} does not fit {} heads", name, to_string(s), heads_));
+    if (!fits) throw UserError("{} {} does not fit {} heads", name, to_string(s), heads_);
     return per_head(input, s[2] == 1 ? 1 : heads_);
   }
 

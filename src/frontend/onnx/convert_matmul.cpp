@@ -1,13 +1,10 @@
 // Matrix products and determinants.
 #include <array>
-#include <numeric>
 
 #include "frontend/onnx/converters.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::ValueId;
 
 Outputs convert_matmul(NodeContext& c) { return {c.emit().matmul(c.input(0), c.input(1))}; }
 
@@ -26,8 +23,7 @@ Outputs convert_gemm(NodeContext& c) {
   const ValueId bias = beta == 1 ? c.input(2) : e.mul(c.input(2), e.number(c.input(2), beta));
   Shape sum;
   if (!broadcast_shapes(e.shape(y), e.shape(bias), &sum) || sum != e.shape(y)) {
-    throw UserError(
-        fmt::format("input C {} cannot be added to a result of {}", to_string(e.shape(bias)), to_string(e.shape(y))));
+    throw UserError("input C {} cannot be added to a result of {}", to_string(e.shape(bias)), to_string(e.shape(y)));
   }
   return {e.add(y, bias)};
 }
@@ -46,8 +42,8 @@ Outputs convert_det(NodeContext& c) {
   Shape batch = c.shape(0);
   const int64_t n = batch.empty() ? 0 : batch.back();
   if (batch.size() < 2 || batch[batch.size() - 2] != n || !c.type(0).type.is_float())
-    throw UserError(fmt::format("the input {} must hold square matrices of floats", to_string(c.type(0))));
-  if (n > kMaxEliminations) throw Unsupported(fmt::format("{} rows; up to {} are supported", n, kMaxEliminations));
+    throw UserError("the input {} must hold square matrices of floats", to_string(c.type(0)));
+  if (n > kMaxEliminations) throw Unsupported("{} rows; up to {} are supported", n, kMaxEliminations);
   batch.resize(batch.size() - 2);
   const int64_t count = num_elements(batch);
   ValueId rest = e.reshape(c.input(0), {count, n, n});  // what is not eliminated yet: [count, m, m]
@@ -61,9 +57,7 @@ Outputs convert_det(NodeContext& c) {
     det = e.mul(det, e.where(stays, pivot, e.op("neg", {pivot})));
     if (m == 1) break;
     // Row 0 goes where the pivot's row was.
-    std::vector<int64_t> others(m - 1);
-    std::iota(others.begin(), others.end(), 1);
-    const ValueId taken = e.op("equal", {e.reshape(e.int_list(others), {1, m - 1, 1}), at});
+    const ValueId taken = e.op("equal", {e.reshape(e.int_list(sequence(m - 1, 1)), {1, m - 1, 1}), at});
     const ValueId below = e.where(taken, e.slice(rest, 1, 0, 1), e.slice(rest, 1, 1, m - 1));
     // A pivot of 0 makes the determinant 0, whatever is divided by then.
     const ValueId divisor = e.where(e.op("equal", {pivot, e.number(pivot, 0)}), e.number(pivot, 1), pivot);

@@ -1,7 +1,6 @@
 // Data movement: transpose, concat, split, slice, pad, expand, tile and rearrangements of blocks.
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
@@ -10,12 +9,10 @@
 namespace tw::frontend {
 namespace {
 
-using graph::ValueId;
-
 Outputs convert_transpose(NodeContext& c) {
   const int64_t rank = c.rank(0);
-  std::vector<int64_t> perm(rank);
-  std::iota(perm.rbegin(), perm.rend(), 0);
+  std::vector<int64_t> perm = sequence(rank);
+  std::ranges::reverse(perm);
   perm = c.ints_or("perm", perm);
   std::vector<int64_t> sorted = perm;
   std::ranges::sort(sorted);
@@ -39,9 +36,9 @@ std::vector<int64_t> split_extents(NodeContext& c, int64_t extent) {
   if (c.opset() >= 13 && c.has(1)) return c.const_ints(1, "split");
   const int64_t outputs = static_cast<int64_t>(c.num_outputs());
   const int64_t parts = c.opset() < 18 ? outputs : c.int_or("num_outputs", outputs);
-  if (parts < 1 || parts != outputs) throw UserError(fmt::format("{} parts for {} outputs", parts, outputs));
+  if (parts < 1 || parts != outputs) throw UserError("{} parts for {} outputs", parts, outputs);
   if (c.opset() < 18 && extent % parts != 0)
-    throw UserError(fmt::format("extent {} cannot be split into {} equal parts", extent, parts));
+    throw UserError("extent {} cannot be split into {} equal parts", extent, parts);
   const int64_t part = ceil_div(extent, parts);
   std::vector<int64_t> extents(parts, part);
   extents.back() = extent - part * (parts - 1);
@@ -54,12 +51,12 @@ Outputs convert_split(NodeContext& c) {
   const std::vector<int64_t> extents = split_extents(c, extent);
   int64_t total = 0;
   for (int64_t part : extents) {
-    if (part < 0 || part > extent) throw UserError(fmt::format("a part of {} of {} elements", part, extent));
+    if (part < 0 || part > extent) throw UserError("a part of {} of {} elements", part, extent);
     total += part;
   }
   if (total != extent || extents.size() < c.num_outputs()) {
-    throw UserError(fmt::format("{} parts with {} elements in all, for {} outputs of axis {} with {} elements",
-                                extents.size(), total, c.num_outputs(), axis, extent));
+    throw UserError("{} parts with {} elements in all, for {} outputs of axis {} with {} elements", extents.size(),
+                    total, c.num_outputs(), axis, extent);
   }
   Outputs outputs;
   int64_t start = 0;
@@ -72,7 +69,7 @@ Outputs convert_split(NodeContext& c) {
 
 // One axis of Slice by numpy's rules: out-of-range bounds are clamped, negative steps run backwards.
 Emitter::Range slice_range(int64_t axis, int64_t extent, int64_t start, int64_t end, int64_t step) {
-  if (step == 0) throw UserError(fmt::format("step 0 for axis {}", axis));
+  if (step == 0) throw UserError("step 0 for axis {}", axis);
   const auto from_end = [&](int64_t at) { return at < 0 ? at + extent : at; };
   const int64_t low = step > 0 ? 0 : -1;
   const int64_t high = step > 0 ? extent : extent - 1;
@@ -90,21 +87,20 @@ Outputs convert_slice(NodeContext& c) {
   const bool old = c.opset() < 10;
   const std::vector<int64_t> starts = old ? c.ints_attr("starts") : c.const_ints(1, "starts");
   const std::vector<int64_t> ends = old ? c.ints_attr("ends") : c.const_ints(2, "ends");
-  std::vector<int64_t> axes(starts.size());
-  std::iota(axes.begin(), axes.end(), 0);
+  std::vector<int64_t> axes = sequence(std::ssize(starts));
   if (old) axes = c.ints_or("axes", axes);
   if (!old && c.has(3)) axes = c.const_ints(3, "axes");
   const std::vector<int64_t> steps =
       !old && c.has(4) ? c.const_ints(4, "steps") : std::vector<int64_t>(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
-    throw UserError(fmt::format("{} starts, {} ends, {} axes and {} steps: they must be equally many", starts.size(),
-                                ends.size(), axes.size(), steps.size()));
+    throw UserError("{} starts, {} ends, {} axes and {} steps: they must be equally many", starts.size(), ends.size(),
+                    axes.size(), steps.size());
   }
   std::vector<Emitter::Range> ranges;
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t axis = normalize_axis(axes[i], c.rank(0));
     for (const Emitter::Range& r : ranges) {
-      if (r.axis == axis) throw UserError(fmt::format("axis {} repeats", axis));
+      if (r.axis == axis) throw UserError("axis {} repeats", axis);
     }
     ranges.push_back(slice_range(axis, c.shape(0)[axis], starts[i], ends[i], steps[i]));
   }
@@ -117,11 +113,10 @@ std::vector<int64_t> pads_of(NodeContext& c) {
   const std::vector<int64_t> given = c.opset() < 2    ? c.ints_attr("paddings")
                                      : c.opset() < 11 ? c.ints_attr("pads")
                                                       : c.const_ints(1, "pads");
-  std::vector<int64_t> axes(rank);
-  std::iota(axes.begin(), axes.end(), 0);
+  std::vector<int64_t> axes = sequence(rank);
   if (c.opset() >= 18 && c.has(3)) axes = c.const_ints(3, "axes");
   if (given.size() != 2 * axes.size()) {
-    throw UserError(fmt::format("{} pads for {} axes: there must be two for each", given.size(), axes.size()));
+    throw UserError("{} pads for {} axes: there must be two for each", given.size(), axes.size());
   }
   std::vector<int64_t> pads(2 * rank, 0);
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -130,16 +125,13 @@ std::vector<int64_t> pads_of(NodeContext& c) {
     pads[axis + rank] = given[i + axes.size()];
   }
   for (int64_t p : pads) {
-    if (p > kMaxAttribute || p < -kMaxAttribute) throw UserError(fmt::format("a pad of {}", p));
+    if (p > kMaxAttribute || p < -kMaxAttribute) throw UserError("a pad of {}", p);
   }
   return pads;
 }
 
 Outputs convert_pad(NodeContext& c) {
-  const std::string mode = c.string_or("mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
-    throw UserError(fmt::format("mode '{}' must be constant, reflect, edge or wrap", mode));
-  }
+  const std::string mode = c.choice("mode", {"constant", "reflect", "edge", "wrap"});
   const std::vector<int64_t> pads = pads_of(c);
   graph::Attr value = int64_t{0};
   if (c.opset() < 11) value = c.float_or("value", 0);
@@ -155,10 +147,10 @@ Outputs convert_expand(NodeContext& c) {
   const Shape target = c.const_ints(1, "shape");
   Shape result;
   for (int64_t extent : target) {
-    if (extent < 0) throw UserError(fmt::format("the shape {} has a negative extent", to_string(target)));
+    if (extent < 0) throw UserError("the shape {} has a negative extent", to_string(target));
   }
   if (!broadcast_shapes(c.shape(0), target, &result)) {
-    throw UserError(fmt::format("{} cannot be expanded to {}", to_string(c.shape(0)), to_string(target)));
+    throw UserError("{} cannot be expanded to {}", to_string(c.shape(0)), to_string(target));
   }
   return {c.emit().expand(c.input(0), result)};
 }
@@ -166,24 +158,22 @@ Outputs convert_expand(NodeContext& c) {
 Outputs convert_tile(NodeContext& c) {
   const Shape& shape = c.shape(0);
   const std::vector<int64_t> repeats = c.const_ints(1, "repeats");
-  if (repeats.size() != shape.size())
-    throw UserError(fmt::format("{} repeats for rank {}", repeats.size(), shape.size()));
+  if (repeats.size() != shape.size()) throw UserError("{} repeats for rank {}", repeats.size(), shape.size());
   for (size_t d = 0; d < shape.size(); ++d) {
     if (repeats[d] < 0 || repeats[d] > kMaxElements / std::max<int64_t>(shape[d], 1))
-      throw UserError(fmt::format("{} repeats", repeats[d]));
+      throw UserError("{} repeats", repeats[d]);
   }
   return {c.emit().op("tile", {c.input(0)}, {{"repeats", repeats}})};
 }
 
 int64_t block_size(NodeContext& c) {
   const int64_t block = c.int_attr("blocksize");
-  if (block < 1 || block > kMaxAttribute) throw UserError(fmt::format("attribute 'blocksize' is {}", block));
+  if (block < 1 || block > kMaxAttribute) throw UserError("attribute 'blocksize' is {}", block);
   return block;
 }
 
 Outputs convert_depth_to_space(NodeContext& c) {
-  const std::string mode = c.string_or("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") throw UserError(fmt::format("mode '{}' must be DCR or CRD", mode));
+  const std::string mode = c.choice("mode", {"DCR", "CRD"});
   return {c.emit().op("depth_to_space", {c.input(0)}, {{"blocksize", block_size(c)}, {"mode", mode}})};
 }
 
@@ -204,17 +194,14 @@ Outputs convert_center_crop_pad(NodeContext& c) {
   Emitter& e = c.emit();
   const int64_t rank = c.rank(0);
   const std::vector<int64_t> wanted = c.const_ints(1, "shape");
-  std::vector<int64_t> axes(rank);
-  std::iota(axes.begin(), axes.end(), 0);
-  axes = c.ints_or("axes", axes);
-  if (axes.size() != wanted.size()) throw UserError(fmt::format("{} extents for {} axes", wanted.size(), axes.size()));
+  const std::vector<int64_t> axes = c.ints_or("axes", sequence(rank));
+  if (axes.size() != wanted.size()) throw UserError("{} extents for {} axes", wanted.size(), axes.size());
   std::vector<Emitter::Range> kept;
   std::vector<int64_t> pads(2 * rank, 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t axis = normalize_axis(axes[i], rank);
     const int64_t extent = c.shape(0)[axis];
-    if (wanted[i] < 0 || wanted[i] > kMaxElements)
-      throw UserError(fmt::format("extent {} for axis {}", wanted[i], axis));
+    if (wanted[i] < 0 || wanted[i] > kMaxElements) throw UserError("extent {} for axis {}", wanted[i], axis);
     const int64_t missing = wanted[i] - extent;
     kept.push_back({axis, missing < 0 ? -missing / 2 : 0, std::min(extent, wanted[i]), 1});
     pads[axis] = std::max<int64_t>(missing, 0) / 2;

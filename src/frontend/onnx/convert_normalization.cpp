@@ -1,15 +1,11 @@
 // Softmax family and normalizations (inference).
-#include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/element_type.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::ValueId;
 
 ValueId softmax_like(NodeContext& c, ValueId x, int64_t axis) {
   const std::string_view op = c.op() == "Softmax" ? "softmax" : c.op() == "LogSoftmax" ? "log_softmax" : "hardmax";
@@ -114,7 +110,7 @@ Outputs convert_mean_variance_normalization(NodeContext& c) {
 
 Outputs convert_lp_normalization(NodeContext& c) {
   const int64_t p = c.int_or("p", 2);
-  if (p != 1 && p != 2) throw UserError(fmt::format("attribute 'p' is {}, it must be 1 or 2", p));
+  if (p != 1 && p != 2) throw UserError("attribute 'p' is {}, it must be 1 or 2", p);
   return {c.emit().op("lp_norm", {c.input(0)}, {{"axis", c.axis_or("axis", -1, c.rank(0))}, {"p", p}})};
 }
 

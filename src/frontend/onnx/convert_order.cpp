@@ -1,30 +1,21 @@
 // Order and selection: TopK by counting, running sums by doubling, and selections known at import.
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "frontend/onnx/converters.h"
-#include "frontend/onnx/limits.h"
 
 namespace tw::frontend {
 namespace {
 
-using graph::ValueId;
-
 constexpr int64_t kMaxComparisons = int64_t{1} << 28;  // of one TopK: every element with every other of its row
 
 std::vector<int64_t> swap_with_last(int64_t axis, int64_t rank) {
-  std::vector<int64_t> perm(rank);
-  std::iota(perm.begin(), perm.end(), 0);
+  std::vector<int64_t> perm = sequence(rank);
   std::swap(perm[axis], perm[rank - 1]);
   return perm;
 }
 
-ValueId numbers(Emitter& e, int64_t count, const Shape& shape) {
-  std::vector<int64_t> list(count);
-  std::iota(list.begin(), list.end(), 0);
-  return e.reshape(e.int_list(list), shape);
-}
+ValueId numbers(Emitter& e, int64_t count, const Shape& shape) { return e.reshape(e.int_list(sequence(count)), shape); }
 
 // The rank of an element is the number of those that come before it: larger ones, and equal ones further left. The
 // element of rank r is the r-th of the result.
@@ -34,9 +25,9 @@ Outputs convert_top_k(NodeContext& c) {
   const int64_t axis = c.axis_or("axis", -1, c.rank(0));
   const int64_t n = c.shape(0)[axis];
   const int64_t k = c.opset() < 10 ? c.int_attr("k") : c.const_int(1, "K");
-  if (k < 0 || k > n) throw UserError(fmt::format("k is {} for {} elements", k, n));
+  if (k < 0 || k > n) throw UserError("k is {} for {} elements", k, n);
   if (n > kMaxComparisons || c.type(0).elements() > kMaxComparisons / std::max<int64_t>(n, 1)) {
-    throw Unsupported(fmt::format("TopK over {} of {} elements is too large", n, to_string(c.type(0))));
+    throw Unsupported("TopK over {} of {} elements is too large", n, to_string(c.type(0)));
   }
   const std::vector<int64_t> perm = swap_with_last(axis, c.rank(0));
   const ValueId x = e.transpose(c.input(0), perm);
@@ -107,13 +98,12 @@ Outputs convert_compress(NodeContext& c) {
   const bool flat = !c.has_attr("axis");
   const ValueId x = flat ? e.reshape(c.input(0), {c.type(0).elements()}) : c.input(0);
   const int64_t axis = flat ? 0 : c.axis_or("axis", 0, c.rank(0));
-  if (!c.type(1).type.is_bool())
-    throw UserError(fmt::format("the condition is {}, it must be bool", to_string(c.type(1))));
+  if (!c.type(1).type.is_bool()) throw UserError("the condition is {}, it must be bool", to_string(c.type(1)));
   const graph::RefTensor condition = c.constant(1, "condition");
   std::vector<int64_t> kept;
   for (int64_t i = 0; i < static_cast<int64_t>(condition.ints.size()); ++i) {
     if (condition.ints[i] == 0) continue;
-    if (i >= e.shape(x)[axis]) throw UserError(fmt::format("the condition is longer than axis {}", axis));
+    if (i >= e.shape(x)[axis]) throw UserError("the condition is longer than axis {}", axis);
     kept.push_back(i);
   }
   return {e.gather(x, e.int_list(kept), axis)};

@@ -33,7 +33,7 @@ Outputs convert_average_pool(NodeContext& c) {
 
 int64_t norm_of(NodeContext& c) {
   const int64_t p = c.int_or("p", 2);
-  if (p < 1 || p > 1000) throw UserError(fmt::format("attribute 'p' is {}", p));
+  if (p < 1 || p > 1000) throw UserError("attribute 'p' is {}", p);
   return p;
 }
 
@@ -46,9 +46,8 @@ Outputs convert_lp_pool(NodeContext& c) {
 // Reductions over the spatial axes, as exporters also write them.
 Outputs convert_global_pool(NodeContext& c) {
   if (c.rank(0) < 2) throw UserError("the input must have shape (N, C, ...)");
-  std::vector<int64_t> axes;
-  for (int64_t d = 2; d < c.rank(0); ++d) axes.push_back(d);
-  return {c.emit().reduce(c.op() == "GlobalMaxPool" ? "reduce_max" : "reduce_mean", c.input(0), axes, KeepDims::kYes)};
+  const std::string_view op = c.op() == "GlobalMaxPool" ? "reduce_max" : "reduce_mean";
+  return {c.emit().reduce(op, c.input(0), sequence(c.rank(0) - 2, 2), KeepDims::kYes)};
 }
 
 Outputs convert_global_lp_pool(NodeContext& c) {

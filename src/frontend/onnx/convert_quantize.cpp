@@ -3,13 +3,10 @@
 #include <array>
 
 #include "frontend/onnx/converters.h"
-#include "frontend/onnx/element_type.h"
 #include "frontend/onnx/window.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::ValueId;
 
 // A scale or zero point of one element is for all; of a vector for each index of `axis`; of the input's rank for blocks
 // of `block_size` along `axis`, whose elements are repeated here.
@@ -19,23 +16,21 @@ ValueId spread(NodeContext& c, ValueId parameter, int64_t axis, int64_t block) {
   Shape shape = e.shape(parameter);
   if (num_elements(shape) == 1 && shape.size() <= 1) return e.reshape(parameter, {});
   if (shape.size() == 1 && block == 0) {
-    if (target.empty()) throw UserError(fmt::format("scale or zero point of shape {} for a scalar", to_string(shape)));
+    if (target.empty()) throw UserError("scale or zero point of shape {} for a scalar", to_string(shape));
     Shape along(target.size(), 1);
     along[axis] = shape[0];
     return e.reshape(parameter, along);
   }
-  if (shape.size() != target.size() || block < 1)
-    throw UserError(fmt::format("scale or zero point of shape {}", to_string(shape)));
+  if (shape.size() != target.size() || block < 1) throw UserError("scale or zero point of shape {}", to_string(shape));
   // [.., blocks, ..] -> [.., blocks, 1, ..] -> [.., blocks, block, ..] -> cut to the input's extent.
   Shape split = shape;
   split.insert(split.begin() + axis + 1, 1);
   Shape repeated = split;
   repeated[axis + 1] = block;
   Shape merged = shape;
-  if (shape[axis] > 0 && block > (int64_t{1} << 40) / shape[axis]) throw UserError(fmt::format("block_size {}", block));
+  if (shape[axis] > 0 && block > (int64_t{1} << 40) / shape[axis]) throw UserError("block_size {}", block);
   merged[axis] = shape[axis] * block;
-  if (merged[axis] < target[axis])
-    throw UserError(fmt::format("{} blocks of {} do not cover axis {}", shape[axis], block, axis));
+  if (merged[axis] < target[axis]) throw UserError("{} blocks of {} do not cover axis {}", shape[axis], block, axis);
   return e.slice(e.reshape(e.expand(e.reshape(parameter, split), repeated), merged), axis, 0, target[axis]);
 }
 
@@ -66,7 +61,7 @@ Limits limits_of(DataType type) {
     case ScalarType::kU16:
       return {0, 65535};
     default:
-      throw Unsupported(fmt::format("quantized type {} is not supported", to_string(type)));
+      throw Unsupported("quantized type {} is not supported", to_string(type));
   }
 }
 
@@ -82,13 +77,9 @@ Outputs convert_quantize_linear(NodeContext& c) {
   c.ignore_attr("saturate");
   Emitter& e = c.emit();
   const Axis axis = quantization_axis(c);
-  DataType type{ScalarType::kU8};
-  const int64_t wanted = c.int_or("output_dtype", 0);
-  if (wanted != 0) type = element_type(static_cast<int32_t>(wanted), "attribute 'output_dtype'");
+  DataType type = c.type_or("output_dtype", ScalarType::kU8);
   if (c.has(2)) type = c.type(2).type;
-  DataType precision = c.type(1).type;
-  if (const int64_t p = c.int_or("precision", 0); p != 0)
-    precision = element_type(static_cast<int32_t>(p), "attribute 'precision'");
+  DataType precision = c.type_or("precision", c.type(1).type);
   if (!precision.is_float()) precision = DataType::f32();
   const ValueId scale = e.cast(spread(c, c.input(1), axis.axis, axis.block), precision);
   const ValueId zero = c.has(2) ? spread(c, c.input(2), axis.axis, axis.block) : graph::kAbsent;
@@ -98,10 +89,8 @@ Outputs convert_quantize_linear(NodeContext& c) {
 Outputs convert_dequantize_linear(NodeContext& c) {
   Emitter& e = c.emit();
   const Axis axis = quantization_axis(c);
-  DataType type = c.type(1).type;
-  if (const int64_t t = c.int_or("output_dtype", 0); t != 0)
-    type = element_type(static_cast<int32_t>(t), "attribute 'output_dtype'");
   const DataType math = c.type(1).type;
+  const DataType type = c.type_or("output_dtype", math);
   ValueId x = e.cast(c.input(0), DataType::i32());
   if (c.has(2)) x = e.sub(x, e.cast(spread(c, c.input(2), axis.axis, axis.block), DataType::i32()));
   const ValueId scale = spread(c, c.input(1), axis.axis, axis.block);
@@ -111,8 +100,7 @@ Outputs convert_dequantize_linear(NodeContext& c) {
 // u8 with scale (max(x, 0) - min(x, 0)) / 255 and the zero point that maps 0 exactly.
 Outputs convert_dynamic_quantize(NodeContext& c) {
   Emitter& e = c.emit();
-  std::vector<int64_t> all;
-  for (int64_t d = 0; d < c.rank(0); ++d) all.push_back(d);
+  const std::vector<int64_t> all = sequence(c.rank(0));
   const ValueId x = c.input(0);
   const ValueId high = e.op("max", {e.reduce("reduce_max", x, all, KeepDims::kNo), e.number(x, 0)});
   const ValueId low = e.op("min", {e.reduce("reduce_min", x, all, KeepDims::kNo), e.number(x, 0)});
@@ -127,8 +115,7 @@ Outputs convert_dynamic_quantize(NodeContext& c) {
 ValueId along(Emitter& e, ValueId parameter, int64_t axis, int64_t rank) {
   const int64_t count = num_elements(e.shape(parameter));
   if (count == 1) return e.reshape(parameter, {});
-  if (axis >= rank)
-    throw UserError(fmt::format("scale or zero point of {} elements for a tensor of rank {}", count, rank));
+  if (axis >= rank) throw UserError("scale or zero point of {} elements for a tensor of rank {}", count, rank);
   Shape shape(rank, 1);
   shape[axis] = count;
   return e.reshape(parameter, shape);

@@ -1,16 +1,12 @@
 // RNN, GRU and LSTM, unrolled over the sequence: one matrix product for all inputs, one a step for the state.
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::kAbsent;
-using graph::ValueId;
 
 struct Activation {
   std::string name;
@@ -32,7 +28,7 @@ ValueId apply(Emitter& e, const Activation& f, ValueId x) {
   if (is("HardSigmoid")) return e.op("hard_sigmoid", {x}, {{"alpha", f.alpha}, {"beta", f.beta}});
   if (is("Affine")) return e.add(e.mul(x, e.number(x, f.alpha)), e.number(x, f.beta));
   if (is("ScaledTanh")) return e.mul(e.op("tanh", {e.mul(x, e.number(x, f.beta))}), e.number(x, f.alpha));
-  throw Unsupported(fmt::format("activation '{}' is not supported", f.name));
+  throw Unsupported("activation '{}' is not supported", f.name);
 }
 
 // Defaults of alpha and beta where the node gives none.
@@ -57,20 +53,16 @@ class Recurrent {
     batch_ = e_.shape(x_)[1];
     hidden_ = c.shape(2)[2];
     directions_ = c.shape(1)[0];
-    if (c.int_or("hidden_size", hidden_) != hidden_)
-      throw UserError(fmt::format("hidden_size differs from R's {}", hidden_));
-    const std::string direction = c.string_or("direction", "forward");
-    if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
-      throw UserError(fmt::format("direction '{}'", direction));
-    if (directions_ != (direction == "bidirectional" ? 2 : 1))
-      throw UserError(fmt::format("{} directions in W", directions_));
+    if (c.int_or("hidden_size", hidden_) != hidden_) throw UserError("hidden_size differs from R's {}", hidden_);
+    const std::string direction = c.choice("direction", {"forward", "reverse", "bidirectional"});
+    if (directions_ != (direction == "bidirectional" ? 2 : 1)) throw UserError("{} directions in W", directions_);
     first_reversed_ = direction == "reverse";
     if (c.shape(1)[1] != gates_ * hidden_ || c.shape(2) != Shape{directions_, gates_ * hidden_, hidden_} ||
         c.shape(1)[2] != e_.shape(x_)[2]) {
-      throw UserError(fmt::format("W {} or R {} do not fit", to_string(c.shape(1)), to_string(c.shape(2))));
+      throw UserError("W {} or R {} do not fit", to_string(c.shape(1)), to_string(c.shape(2)));
     }
     if (steps_ < 1 || steps_ > kMaxTrips)
-      throw Unsupported(fmt::format("a sequence of {} steps; 1 to {} are supported", steps_, kMaxTrips));
+      throw Unsupported("a sequence of {} steps; 1 to {} are supported", steps_, kMaxTrips);
     clip_ = c.float_or("clip", 0);
     read_activations();
   }
@@ -106,7 +98,7 @@ class Recurrent {
     if (names.size() == each && directions_ == 2)
       names.insert(names.end(), names.begin(), names.begin() + static_cast<int64_t>(each));
     if (names.size() != each * directions_)
-      throw UserError(fmt::format("{} activations for {} directions", names.size(), directions_));
+      throw UserError("{} activations for {} directions", names.size(), directions_);
     const std::vector<double> alpha = c_.floats_or("activation_alpha", {});
     const std::vector<double> beta = c_.floats_or("activation_beta", {});
     for (size_t k = 0; k < names.size(); ++k) {
@@ -134,7 +126,7 @@ class Recurrent {
     if (!c_.has(input)) return e_.filled(0, {c_.type(0).type, {batch_, hidden_}});
     const int64_t axis = batch_first_ ? 1 : 0;
     if (c_.type(input).elements() != directions_ * batch_ * hidden_)
-      throw UserError(fmt::format("initial state of shape {}", to_string(c_.shape(input))));
+      throw UserError("initial state of shape {}", to_string(c_.shape(input)));
     return e_.reshape(e_.slice(c_.input(input), axis, d, 1), {batch_, hidden_});
   }
 

@@ -1,15 +1,11 @@
 // Reductions over axes, arg-reductions and the losses made of them.
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <numeric>
 
 #include "frontend/onnx/converters.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::ValueId;
 
 // Axes are an attribute before opset 18 (ReduceSum: 13), an optional input after. No axes mean all, or (on demand)
 // none.
@@ -31,10 +27,7 @@ Outputs convert_reduce(NodeContext& c) {
   if (input_axes && c.has(1)) axes = c.const_ints(1, "axes");
   axes = normalize_axes(std::move(axes), c.rank(0));
   const bool none = input_axes && c.int_or("noop_with_empty_axes", 0) != 0;
-  if (axes.empty() && !none) {
-    axes.resize(c.rank(0));
-    std::iota(axes.begin(), axes.end(), 0);
-  }
+  if (axes.empty() && !none) axes = sequence(c.rank(0));
   return {c.emit().reduce(kOps.at(c.op()), c.input(0), axes, keep)};
 }
 
@@ -54,10 +47,8 @@ ValueId negative_log_likelihood(NodeContext& c, ValueId log_probabilities) {
   if (scores.size() < 2) throw UserError("the scores must have shape (N, C, ...)");
   Shape per_target = scores;
   per_target.erase(per_target.begin() + 1);
-  if (c.shape(1) != per_target) throw UserError(fmt::format("the target must have shape {}", to_string(per_target)));
-  const std::string reduction = c.string_or("reduction", "mean");
-  if (reduction != "none" && reduction != "sum" && reduction != "mean")
-    throw UserError(fmt::format("reduction '{}'", reduction));
+  if (c.shape(1) != per_target) throw UserError("the target must have shape {}", to_string(per_target));
+  const std::string reduction = c.choice("reduction", {"mean", "sum", "none"});
   const DataType type = c.type(0).type;
   ValueId target = c.input(1);
   ValueId weight = c.has(2) ? c.input(2) : graph::kAbsent;
@@ -78,8 +69,7 @@ ValueId negative_log_likelihood(NodeContext& c, ValueId log_probabilities) {
   }
   if (factor != graph::kAbsent) loss = e.mul(loss, factor);
   if (reduction == "none") return loss;
-  std::vector<int64_t> all(per_target.size());
-  std::iota(all.begin(), all.end(), 0);
+  const std::vector<int64_t> all = sequence(std::ssize(per_target));
   if (reduction == "mean" && factor == graph::kAbsent) return e.reduce("reduce_mean", loss, all, KeepDims::kNo);
   const ValueId sum = e.reduce("reduce_sum", loss, all, KeepDims::kNo);
   return reduction == "sum" ? sum

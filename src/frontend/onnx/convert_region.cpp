@@ -9,18 +9,15 @@
 namespace tw::frontend {
 namespace {
 
-using graph::kAbsent;
-using graph::ValueId;
-
 void require_float(NodeContext& c, size_t input, std::string_view name) {
   if (!c.type(input).type.is_float())
-    throw UserError(fmt::format("{} is {}, it must be a float", name, to_string(c.type(input).type)));
+    throw UserError("{} is {}, it must be a float", name, to_string(c.type(input).type));
 }
 
 // Floats first, first + step, ..
 ValueId iota(Emitter& e, int64_t count, double first, double step, TensorType type) {
   if (count > kMaxFoldInputElements)
-    throw Unsupported(fmt::format("{} places along one axis; up to {} are supported", count, kMaxFoldInputElements));
+    throw Unsupported("{} places along one axis; up to {} are supported", count, kMaxFoldInputElements);
   graph::RefTensor numbers = graph::RefTensor::zeros(std::move(type));
   for (int64_t i = 0; i < count; ++i) numbers.floats[i] = first + step * static_cast<double>(i);
   numbers.round_to_type();
@@ -43,7 +40,7 @@ class RoiAligner {
     const Shape x = c.shape(0);
     const Shape rois = c.shape(1);
     if (x.size() != 4 || rois.size() != 2 || rois[1] != 4 || c.shape(2) != Shape{rois[0]} || c.type(0).elements() == 0)
-      throw UserError(fmt::format("the regions {} do not fit the input {}", to_string(rois), to_string(x)));
+      throw UserError("the regions {} do not fit the input {}", to_string(rois), to_string(x));
     require_float(c, 1, "the second input");
     regions_ = rois[0];
     samples_ = bounded("sampling_ratio", 0);
@@ -51,13 +48,10 @@ class RoiAligner {
       throw Unsupported(
           "with sampling_ratio 0 the number of samples depends on the regions; export it with a fixed sampling_ratio");
     }
-    const std::string fallback = c.opset() < 16 ? "output_half_pixel" : "half_pixel";
-    const std::string transformation = c.string_or("coordinate_transformation_mode", fallback);
-    if (transformation != "half_pixel" && transformation != "output_half_pixel")
-      throw UserError(fmt::format("coordinate_transformation_mode '{}'", transformation));
-    half_pixel_ = transformation == "half_pixel";
-    mode_ = c.string_or("mode", "avg");
-    if (mode_ != "avg" && mode_ != "max") throw UserError(fmt::format("mode '{}'", mode_));
+    const char* const fallback = c.opset() < 16 ? "output_half_pixel" : "half_pixel";
+    half_pixel_ =
+        c.choice("coordinate_transformation_mode", {fallback, "half_pixel", "output_half_pixel"}) == "half_pixel";
+    mode_ = c.choice("mode", {"avg", "max"});
   }
 
   // 'max' takes the largest weighted neighbour of all samples of a bin, 'avg' the mean of the interpolated samples.
@@ -84,7 +78,7 @@ class RoiAligner {
  private:
   int64_t bounded(const std::string& key, int64_t low) {
     const int64_t value = c_.int_or(key, low);
-    if (value < low || value > kMaxTrips) throw UserError(fmt::format("attribute '{}' is {}", key, value));
+    if (value < low || value > kMaxTrips) throw UserError("attribute '{}' is {}", key, value);
     return value;
   }
 
@@ -144,12 +138,11 @@ class DeformConv {
     const Shape offset = c.shape(2);
     if (pieces_ < 1 || x_[1] % pieces_ != 0 || x_[1] != w_[1] * group_ || w_[0] % group_ != 0 || offset.size() != 4 ||
         offset[0] != x_[0] || offset[1] != pieces_ * kernel_ * 2 || offset[2] != extent(0) || offset[3] != extent(1)) {
-      throw UserError(fmt::format("input {}, weights {} and offset {} do not fit", to_string(x_), to_string(w_),
-                                  to_string(offset)));
+      throw UserError("input {}, weights {} and offset {} do not fit", to_string(x_), to_string(w_), to_string(offset));
     }
     out_ = {offset[2], offset[3]};
     if (c.has(4) && c.shape(4) != Shape{x_[0], pieces_ * kernel_, out_[0], out_[1]})
-      throw UserError(fmt::format("mask {} does not fit offset {}", to_string(c.shape(4)), to_string(offset)));
+      throw UserError("mask {} does not fit offset {}", to_string(c.shape(4)), to_string(offset));
   }
 
   ValueId run() {

@@ -2,15 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::ValueId;
 
 constexpr size_t kMaxGatheredTaps = 4;  // more taps are one matrix product instead of a sum of gathers
 
@@ -49,7 +46,7 @@ double source_coordinate(const Options& o, const Axis& a, int64_t at) {
     const double span = (a.roi_end - a.roi_begin) * (in - 1);
     return a.roi_begin * (in - 1) + (out == 1 ? span / 2 : x * span / (out - 1));
   }
-  throw UserError(fmt::format("coordinate_transformation_mode '{}'", o.coordinates));
+  throw UserError("coordinate_transformation_mode '{}'", o.coordinates);
 }
 
 double nearest(const Options& o, double x) {
@@ -57,7 +54,7 @@ double nearest(const Options& o, double x) {
   if (o.nearest == "round_prefer_ceil") return std::floor(x + 0.5);
   if (o.nearest == "floor") return std::floor(x);
   if (o.nearest == "ceil") return std::ceil(x);
-  throw UserError(fmt::format("nearest_mode '{}'", o.nearest));
+  throw UserError("nearest_mode '{}'", o.nearest);
 }
 
 // The interpolation kernel at distance d: a triangle, or the cubic convolution of Keys 1981, equation (4).
@@ -117,8 +114,7 @@ ValueId matrix_resize(Emitter& e, ValueId x, const Axis& a, const std::vector<Ta
     for (const Tap& tap : taps[at]) matrix.floats[tap.index * a.out + at] += tap.weight;
   }
   matrix.round_to_type();
-  std::vector<int64_t> perm(e.shape(x).size());
-  std::iota(perm.begin(), perm.end(), 0);
+  std::vector<int64_t> perm = sequence(std::ssize(e.shape(x)));
   std::swap(perm[a.axis], perm.back());
   return e.transpose(e.matmul(e.transpose(x, perm), e.constant(matrix)), perm);
 }
@@ -147,14 +143,13 @@ ValueId resize_axis(Emitter& e, ValueId x, const Options& o, const Axis& a) {
 // Extents below 1, or too many of them, are refused before any table is built.
 void check_axis(const Axis& a) {
   if (a.in < 1 || a.out < 1 || a.out > kMaxFoldInputElements || !(a.scale > 0)) {
-    throw UserError(
-        fmt::format("axis {} with {} elements cannot be resized to {} (scale {})", a.axis, a.in, a.out, a.scale));
+    throw UserError("axis {} with {} elements cannot be resized to {} (scale {})", a.axis, a.in, a.out, a.scale);
   }
 }
 
 ValueId resize(NodeContext& c, const Options& o, const std::vector<Axis>& axes) {
   Emitter& e = c.emit();
-  if (o.mode != "nearest" && o.mode != "linear" && o.mode != "cubic") throw UserError(fmt::format("mode '{}'", o.mode));
+  if (o.mode != "nearest" && o.mode != "linear" && o.mode != "cubic") throw UserError("mode '{}'", o.mode);
   const DataType type = c.type(0).type;
   ValueId x = o.mode == "nearest" || type.is_float() ? c.input(0) : e.cast(c.input(0), DataType::f32());
   for (const Axis& a : axes) {
@@ -171,7 +166,7 @@ int64_t scaled_extent(int64_t in, double scale) {
 
 std::vector<Axis> axes_from_scales(NodeContext& c, const std::vector<double>& scales,
                                    const std::vector<int64_t>& axes) {
-  if (scales.size() != axes.size()) throw UserError(fmt::format("{} scales for {} axes", scales.size(), axes.size()));
+  if (scales.size() != axes.size()) throw UserError("{} scales for {} axes", scales.size(), axes.size());
   std::vector<Axis> result;
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t in = c.shape(0)[axes[i]];
@@ -182,7 +177,7 @@ std::vector<Axis> axes_from_scales(NodeContext& c, const std::vector<double>& sc
 }
 
 std::vector<Axis> axes_from_sizes(NodeContext& c, const std::vector<int64_t>& sizes, const std::vector<int64_t>& axes) {
-  if (sizes.size() != axes.size()) throw UserError(fmt::format("{} sizes for {} axes", sizes.size(), axes.size()));
+  if (sizes.size() != axes.size()) throw UserError("{} sizes for {} axes", sizes.size(), axes.size());
   const std::string policy = c.string_or("keep_aspect_ratio_policy", "stretch");
   std::vector<Axis> result;
   double common = 0;
@@ -193,8 +188,7 @@ std::vector<Axis> axes_from_sizes(NodeContext& c, const std::vector<int64_t>& si
     result.push_back({axes[i], in, sizes[i], scale});
   }
   if (policy == "stretch") return result;
-  if (policy != "not_larger" && policy != "not_smaller")
-    throw UserError(fmt::format("keep_aspect_ratio_policy '{}'", policy));
+  if (policy != "not_larger" && policy != "not_smaller") throw UserError("keep_aspect_ratio_policy '{}'", policy);
   for (Axis& a : result) {
     const double out = std::floor(common * static_cast<double>(a.in) + 0.5);
     a.out = out >= 1 && out <= static_cast<double>(kMaxElements) ? static_cast<int64_t>(out) : -1;
@@ -212,12 +206,8 @@ Outputs convert_resize(NodeContext& c) {
   o.extrapolation = c.float_or("extrapolation_value", 0);
   o.exclude_outside = c.int_or("exclude_outside", 0) != 0;
   o.antialias = c.int_or("antialias", 0) != 0;
-  std::vector<int64_t> axes(c.rank(0));
-  std::iota(axes.begin(), axes.end(), 0);
-  if (c.has_attr("axes")) {
-    axes = c.ints_or("axes", {});
-    for (int64_t& axis : axes) axis = normalize_axis(axis, c.rank(0));
-  }
+  std::vector<int64_t> axes = c.ints_or("axes", sequence(c.rank(0)));
+  for (int64_t& axis : axes) axis = normalize_axis(axis, c.rank(0));
   const bool sized = c.has(3) && c.type(3).elements() > 0;
   if (!sized && !c.has(2)) throw UserError("scales or sizes must be given");
   c.ignore_attr("keep_aspect_ratio_policy");
@@ -225,8 +215,7 @@ Outputs convert_resize(NodeContext& c) {
                                  : axes_from_scales(c, c.const_floats(2, "scales"), axes);
   if (o.coordinates == "tf_crop_and_resize") {
     const std::vector<double> roi = c.const_floats(1, "roi");
-    if (roi.size() != 2 * plan.size())
-      throw UserError(fmt::format("{} numbers of roi for {} axes", roi.size(), plan.size()));
+    if (roi.size() != 2 * plan.size()) throw UserError("{} numbers of roi for {} axes", roi.size(), plan.size());
     for (size_t i = 0; i < plan.size(); ++i) {
       plan[i].roi_begin = roi[i];
       plan[i].roi_end = roi[i + plan.size()];
@@ -243,9 +232,7 @@ Outputs convert_upsample(NodeContext& c) {
   o.nearest = "floor";
   const std::vector<double> scales =
       c.op() == "Upsample" && c.opset() < 9 ? c.floats_or("scales", {}) : c.const_floats(1, "scales");
-  std::vector<int64_t> axes(c.rank(0));
-  std::iota(axes.begin(), axes.end(), 0);
-  return {resize(c, o, axes_from_scales(c, scales, axes))};
+  return {resize(c, o, axes_from_scales(c, scales, sequence(c.rank(0))))};
 }
 
 constexpr auto kRows = std::to_array<ConverterRow>({

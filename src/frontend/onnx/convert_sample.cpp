@@ -1,5 +1,4 @@
 // Sampling at computed coordinates: AffineGrid makes them, GridSample reads the input there.
-#include <algorithm>
 #include <array>
 
 #include "frontend/onnx/converters.h"
@@ -8,9 +7,6 @@
 
 namespace tw::frontend {
 namespace {
-
-using graph::kAbsent;
-using graph::ValueId;
 
 constexpr double kCubicAlpha = -0.75;  // of GridSample's cubic mode
 
@@ -21,14 +17,12 @@ Outputs convert_affine_grid(NodeContext& c) {
   const size_t n = size.size() - 2;
   if (size.size() < 4 || size.size() > 5 || c.rank(0) != 3 || c.shape(0)[1] != static_cast<int64_t>(n) ||
       c.shape(0)[2] != static_cast<int64_t>(n) + 1) {
-    throw UserError(fmt::format("theta {} does not fit size {}", to_string(c.shape(0)), to_string(size)));
+    throw UserError("theta {} does not fit size {}", to_string(c.shape(0)), to_string(size));
   }
-  if (!c.type(0).type.is_float())
-    throw UserError(fmt::format("theta is {}, it must be a float", to_string(c.type(0).type)));
+  if (!c.type(0).type.is_float()) throw UserError("theta is {}, it must be a float", to_string(c.type(0).type));
   int64_t points = 1;
   for (size_t d = 0; d < n; ++d) {
-    if (size[2 + d] < 1 || size[2 + d] > kMaxFoldInputElements / points)
-      throw UserError(fmt::format("size {}", to_string(size)));
+    if (size[2 + d] < 1 || size[2 + d] > kMaxFoldInputElements / points) throw UserError("size {}", to_string(size));
     points *= size[2 + d];
   }
   const bool corners = c.int_or("align_corners", 0) != 0;
@@ -61,18 +55,16 @@ class GridSampler {
     n_ = x.size() < 3 ? 0 : x.size() - 2;
     if (n_ == 0 || grid.size() != x.size() || grid[0] != x[0] || grid.back() != static_cast<int64_t>(n_) ||
         c.type(0).elements() == 0) {
-      throw UserError(fmt::format("the grid {} does not fit the input {}", to_string(grid), to_string(x)));
+      throw UserError("the grid {} does not fit the input {}", to_string(grid), to_string(x));
     }
     if (!c.type(0).type.is_float() || !c.type(1).type.is_float())
       throw UserError("the input and the grid must be floats");
     mode_ = c.string_or("mode", "linear");
     if (mode_ == "bilinear") mode_ = "linear";
     if (mode_ == "bicubic") mode_ = "cubic";
-    padding_ = c.string_or("padding_mode", "zeros");
+    padding_ = c.choice("padding_mode", {"zeros", "border", "reflection"});
     corners_ = c.int_or("align_corners", 0) != 0;
-    if (mode_ != "linear" && mode_ != "nearest" && mode_ != "cubic") throw UserError(fmt::format("mode '{}'", mode_));
-    if (padding_ != "zeros" && padding_ != "border" && padding_ != "reflection")
-      throw UserError(fmt::format("padding_mode '{}'", padding_));
+    if (mode_ != "linear" && mode_ != "nearest" && mode_ != "cubic") throw UserError("mode '{}'", mode_);
     points_ = num_elements({grid.begin() + 1, grid.end() - 1});
   }
 

@@ -10,13 +10,11 @@
 namespace tw::frontend {
 namespace {
 
-using graph::ValueId;
-
 constexpr size_t kMaxUpdatesPerElement = 256;  // one reduction step each
 constexpr size_t kMaxRuns = 16;                // of a scatter that becomes a concatenation
 
 int64_t wrap_index(int64_t index, int64_t extent) {
-  if (index < -extent || index >= extent) throw UserError(fmt::format("index {} for {} elements", index, extent));
+  if (index < -extent || index >= extent) throw UserError("index {} for {} elements", index, extent);
   return index < 0 ? index + extent : index;
 }
 
@@ -34,8 +32,7 @@ double neutral(const std::string& reduction, DataType type) {
 
 // Integer indices of any shape, known at import.
 graph::RefTensor known_indices(NodeContext& c, size_t k, std::string_view role) {
-  if (!c.type(k).type.is_int())
-    throw UserError(fmt::format("input '{}' is {}, it must hold integers", role, to_string(c.type(k))));
+  if (!c.type(k).type.is_int()) throw UserError("input '{}' is {}, it must hold integers", role, to_string(c.type(k)));
   return c.constant(k, role);
 }
 
@@ -66,7 +63,7 @@ ValueId scatter(Emitter& e, const Scatter& s) {
   const int64_t elements = e.shape(s.data)[1];
   const int64_t updates = static_cast<int64_t>(s.destinations.size());
   if (elements > kMaxFoldInputElements || updates > kMaxFoldInputElements) {
-    throw Unsupported(fmt::format("a scatter of {} updates into {} elements is too large", updates, elements));
+    throw Unsupported("a scatter of {} updates into {} elements is too large", updates, elements);
   }
   if (s.reduction == "none") {
     std::vector<int64_t> source(elements);
@@ -77,13 +74,12 @@ ValueId scatter(Emitter& e, const Scatter& s) {
   static const std::map<std::string, std::string_view> kOps = {
       {"add", "add"}, {"mul", "mul"}, {"max", "max"}, {"min", "min"}};
   const auto op = kOps.find(s.reduction);
-  if (op == kOps.end()) throw UserError(fmt::format("reduction '{}'", s.reduction));
+  if (op == kOps.end()) throw UserError("reduction '{}'", s.reduction);
   std::vector<std::vector<int64_t>> rounds;
   std::vector<size_t> met(elements, 0);
   for (int64_t u = 0; u < updates; ++u) {
     const size_t round = met[s.destinations[u]]++;
-    if (round >= kMaxUpdatesPerElement)
-      throw Unsupported(fmt::format("more than {} updates of one element", kMaxUpdatesPerElement));
+    if (round >= kMaxUpdatesPerElement) throw Unsupported("more than {} updates of one element", kMaxUpdatesPerElement);
     if (round == rounds.size()) rounds.emplace_back(elements, updates);
     rounds[round][s.destinations[u]] = u;
   }
@@ -139,14 +135,14 @@ Outputs convert_scatter_nd(NodeContext& c) {
   Shape expected(index_shape.begin(), index_shape.end() - 1);
   expected.insert(expected.end(), data.begin() + depth, data.end());
   if (c.shape(2) != expected)
-    throw UserError(fmt::format("the updates have shape {}, expected {}", to_string(c.shape(2)), to_string(expected)));
+    throw UserError("the updates have shape {}, expected {}", to_string(c.shape(2)), to_string(expected));
   check_updates_type(c);
   const graph::RefTensor indices = known_indices(c, 1, "indices");
   const Shape indexed(data.begin(), data.begin() + depth);
   const Shape strides = row_major_strides(indexed);
   const int64_t slice = num_elements({data.begin() + depth, data.end()});
   const int64_t tuples = num_elements({index_shape.begin(), index_shape.end() - 1});
-  if (tuples > kMaxFoldInputElements) throw Unsupported(fmt::format("{} updates are not supported", tuples));
+  if (tuples > kMaxFoldInputElements) throw Unsupported("{} updates are not supported", tuples);
   std::vector<int64_t> destinations(tuples, 0);
   for (int64_t t = 0; t < tuples; ++t) {
     for (int64_t d = 0; d < depth; ++d)
@@ -164,8 +160,7 @@ Outputs convert_tensor_scatter(NodeContext& c) {
   const Shape& cache = c.shape(0);
   const Shape& update = c.shape(1);
   const int64_t axis = c.axis_or("axis", -2, c.rank(0));
-  const std::string mode = c.string_or("mode", "linear");
-  if (mode != "linear" && mode != "circular") throw UserError(fmt::format("mode '{}'", mode));
+  const std::string mode = c.choice("mode", {"linear", "circular"});
   if (axis == 0 || update.size() != cache.size() || update[0] != cache[0])
     throw UserError("the update does not fit the cache");
   for (size_t d = 0; d < cache.size(); ++d) {
@@ -204,9 +199,9 @@ Outputs convert_col2im(NodeContext& c) {
   const auto list = [&](const char* key, size_t size, int64_t fallback) {
     std::vector<int64_t> values = c.ints_or(key, std::vector<int64_t>(size, fallback));
     if (values.size() != size)
-      throw UserError(fmt::format("attribute '{}' has {} values, it must have {}", key, values.size(), size));
+      throw UserError("attribute '{}' has {} values, it must have {}", key, values.size(), size);
     for (int64_t v : values) {
-      if (v < fallback || v > kMaxFoldInputElements) throw UserError(fmt::format("attribute '{}' holds {}", key, v));
+      if (v < fallback || v > kMaxFoldInputElements) throw UserError("attribute '{}' holds {}", key, v);
     }
     return values;
   };
@@ -219,14 +214,13 @@ Outputs convert_col2im(NodeContext& c) {
     if (image[d] < 1 || image[d] > kMaxFoldInputElements || block[d] < 1 || block[d] > kMaxFoldInputElements)
       throw UserError("an extent is out of range");
     const int64_t span = image[d] + pads[d] + pads[d + n] - dilations[d] * (block[d] - 1) - 1;
-    if (span < 0) throw UserError(fmt::format("the block spans more than axis {} of the padded image", d));
+    if (span < 0) throw UserError("the block spans more than axis {} of the padded image", d);
     blocks.push_back(span / strides[d] + 1);
   }
   const int64_t kernel = num_elements(block), count = num_elements(blocks), pixels = num_elements(image);
   const Shape& in = c.shape(0);
   if (kernel > kMaxFoldInputElements || in[1] % kernel != 0 || in[2] != count) {
-    throw UserError(
-        fmt::format("the input {} does not hold {} columns of {} elements a channel", to_string(in), count, kernel));
+    throw UserError("the input {} does not hold {} columns of {} elements a channel", to_string(in), count, kernel);
   }
   const Shape kernel_strides = row_major_strides(block), count_strides = row_major_strides(blocks),
               image_strides = row_major_strides(image);
@@ -267,24 +261,24 @@ Outputs convert_max_unpool(NodeContext& c) {
   Shape natural{in[0], in[1]};
   for (size_t d = 0; d < n; ++d) {
     for (int64_t v : {kernel[d], strides[d], pads[d], pads[d + n]}) {
-      if (v < 0 || v > kMaxFoldInputElements) throw UserError(fmt::format("an extent of {}", v));
+      if (v < 0 || v > kMaxFoldInputElements) throw UserError("an extent of {}", v);
     }
     natural.push_back((in[2 + d] - 1) * strides[d] + kernel[d] - pads[d] - pads[d + n]);
   }
   const Shape out = c.has(2) ? c.const_ints(2, "output_shape") : natural;
   if (out.size() != in.size() ||
       std::ranges::any_of(out, [](int64_t x) { return x < 1 || x > kMaxFoldInputElements; })) {
-    throw UserError(fmt::format("the output shape {}", to_string(out)));
+    throw UserError("the output shape {}", to_string(out));
   }
   const graph::RefTensor indices = known_indices(c, 1, "I");
   // The indices count elements of the natural shape; in a larger output its rows are longer.
   const Shape from = row_major_strides(natural), to = row_major_strides(out);
   std::vector<int64_t> destinations;
   for (int64_t index : indices.ints) {
-    if (index < 0 || index >= num_elements(natural)) throw UserError(fmt::format("index {}", index));
+    if (index < 0 || index >= num_elements(natural)) throw UserError("index {}", index);
     int64_t at = 0;
     for (size_t d = 0; d < out.size(); ++d) at += index / from[d] % natural[d] * to[d];
-    if (at >= num_elements(out)) throw UserError(fmt::format("index {} is outside the output", index));
+    if (at >= num_elements(out)) throw UserError("index {} is outside the output", index);
     destinations.push_back(at);
   }
   const ValueId zeros = e.filled(0, {c.type(0).type, {1, num_elements(out)}});

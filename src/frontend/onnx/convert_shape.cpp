@@ -7,8 +7,6 @@
 namespace tw::frontend {
 namespace {
 
-using graph::ValueId;
-
 Outputs convert_shape_op(NodeContext& c) {
   const Shape& shape = c.shape(0);
   const int64_t rank = c.rank(0);
@@ -20,14 +18,14 @@ Outputs convert_shape_op(NodeContext& c) {
 }
 
 Outputs convert_size(NodeContext& c) {
-  return {c.emit().constant({.type = {DataType::i64(), {}}, .floats = {}, .ints = {c.type(0).elements()}})};
+  return {c.emit().constant({.type = {DataType::i64(), {}}, .ints = {c.type(0).elements()}})};
 }
 
 // Replaces 0 (unless allowed) by the input's extent and one -1 by what is left.
 Shape resolve_reshape(const Shape& input, Shape target, bool allow_zero) {
   const std::string wanted = to_string(target);
   const auto fail = [&](std::string_view why) {
-    throw UserError(fmt::format("cannot reshape {} to {}: {}", to_string(input), wanted, why));
+    throw UserError("cannot reshape {} to {}: {}", to_string(input), wanted, why);
   };
   int64_t known = 1;
   int64_t inferred = -1;
@@ -65,7 +63,7 @@ Outputs convert_flatten(NodeContext& c) {
   const int64_t rank = c.rank(0);
   const int64_t axis = c.int_or("axis", 1);
   if (axis < (c.opset() < 11 ? 0 : -rank) || axis > rank) {
-    throw UserError(fmt::format("attribute 'axis' is {}, outside [{}, {}]", axis, c.opset() < 11 ? 0 : -rank, rank));
+    throw UserError("attribute 'axis' is {}, outside [{}, {}]", axis, c.opset() < 11 ? 0 : -rank, rank);
   }
   const int64_t split = axis < 0 ? axis + rank : axis;
   return {c.emit().reshape(c.input(0), {num_elements({shape.begin(), shape.begin() + split}),
@@ -85,8 +83,7 @@ Outputs convert_squeeze(NodeContext& c) {
   Shape result;
   for (int64_t d = 0; d < c.rank(0); ++d) {
     const bool named = std::ranges::find(axes, d) != axes.end();
-    if (named && shape[d] != 1)
-      throw UserError(fmt::format("axis {} has extent {}, only 1 can be squeezed", d, shape[d]));
+    if (named && shape[d] != 1) throw UserError("axis {} has extent {}, only 1 can be squeezed", d, shape[d]);
     if (!named && !(all_ones && shape[d] == 1)) result.push_back(shape[d]);
   }
   return {c.emit().reshape(c.input(0), result)};

@@ -1,18 +1,13 @@
 // Fourier transforms as products with matrices of cosines and sines.
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <numeric>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
 
 namespace tw::frontend {
 namespace {
-
-using graph::kAbsent;
-using graph::ValueId;
 
 constexpr int64_t kMaxTransform = 4096;  // points; the matrices have its square
 
@@ -70,8 +65,7 @@ Complex split_complex(Emitter& e, ValueId x) {
   if (shape.size() < 2 || (shape.back() != 1 && shape.back() != 2))
     throw UserError("the last axis must have 1 or 2 elements");
   const int64_t last = static_cast<int64_t>(shape.size()) - 1;
-  if (!e.data_type(x).is_float())
-    throw UserError(fmt::format("the input is {}, it must be a float", to_string(e.data_type(x))));
+  if (!e.data_type(x).is_float()) throw UserError("the input is {}, it must be a float", to_string(e.data_type(x)));
   const bool complex = shape.back() == 2;
   shape.pop_back();
   const ValueId real = e.reshape(e.slice(x, last, 0, 1), shape);
@@ -93,9 +87,9 @@ ValueId fit(Emitter& e, ValueId x, int64_t points) {
 }
 
 void check_points(int64_t points) {
-  if (points < 1) throw UserError(fmt::format("a transform of {} points", points));
+  if (points < 1) throw UserError("a transform of {} points", points);
   if (points > kMaxTransform)
-    throw Unsupported(fmt::format("a transform of {} points; at most {} are supported", points, kMaxTransform));
+    throw Unsupported("a transform of {} points; at most {} are supported", points, kMaxTransform);
 }
 
 Outputs convert_dft(NodeContext& c) {
@@ -109,8 +103,7 @@ Outputs convert_dft(NodeContext& c) {
   const bool half = t.inverse && t.onesided;
   t.points = c.has(1) ? c.const_int(1, "dft_length") : half ? 2 * (extent - 1) : extent;
   check_points(t.points);
-  std::vector<int64_t> perm(rank - 1);
-  std::iota(perm.begin(), perm.end(), 0);
+  std::vector<int64_t> perm = sequence(rank - 1);
   std::swap(perm[axis], perm.back());
   const auto prepared = [&](ValueId x) {
     return x == kAbsent ? x : fit(e, e.transpose(x, perm), half ? t.points / 2 + 1 : t.points);
@@ -136,10 +129,9 @@ Outputs convert_stft(NodeContext& c) {
                                     : e.shape(signal)[1];
   check_points(length);
   if (step < 1 || length > e.shape(signal)[1])
-    throw UserError(fmt::format("frames of {} with step {} in a signal of {}", length, step, e.shape(signal)[1]));
+    throw UserError("frames of {} with step {} in a signal of {}", length, step, e.shape(signal)[1]);
   const int64_t frames = (e.shape(signal)[1] - length) / step + 1;
-  if (frames > kMaxFoldInputElements / length)
-    throw Unsupported(fmt::format("{} frames of {} are not supported", frames, length));
+  if (frames > kMaxFoldInputElements / length) throw Unsupported("{} frames of {} are not supported", frames, length);
   graph::RefTensor indices = graph::RefTensor::zeros({DataType::i64(), {frames, length}});
   for (int64_t i = 0; i < frames * length; ++i) indices.ints[i] = i / length * step + i % length;
   const ValueId positions = e.constant(indices);

@@ -2,6 +2,8 @@
 
 #include <onnx-ml.pb.h>
 
+#include <map>
+
 #include "support/error.h"
 
 namespace tw::frontend {
@@ -12,41 +14,20 @@ std::string onnx_type_name(int32_t onnx_type) {
 }
 
 DataType element_type(int32_t onnx_type, std::string_view what) {
-  switch (onnx_type) {
-    case onnx::TensorProto::BOOL:
-      return DataType::boolean();
-    case onnx::TensorProto::INT8:
-      return {ScalarType::kI8};
-    case onnx::TensorProto::UINT8:
-      return {ScalarType::kU8};
-    case onnx::TensorProto::INT16:
-      return {ScalarType::kI16};
-    case onnx::TensorProto::UINT16:
-      return {ScalarType::kU16};
-    case onnx::TensorProto::INT32:
-      return DataType::i32();
-    case onnx::TensorProto::UINT32:
-      return {ScalarType::kU32};
-    case onnx::TensorProto::INT64:
-      return DataType::i64();
-    case onnx::TensorProto::UINT64:
-      return {ScalarType::kU64};
-    case onnx::TensorProto::FLOAT16:
-      return DataType::f16();
-    case onnx::TensorProto::BFLOAT16:
-      return DataType::bf16();
-    case onnx::TensorProto::FLOAT:
-      return DataType::f32();
-    case onnx::TensorProto::DOUBLE:
-      return DataType::f64();
-    default:
-      break;
-  }
+  static const std::map<int32_t, ScalarType> kTypes = {
+      {onnx::TensorProto::BOOL, ScalarType::kBool},     {onnx::TensorProto::INT8, ScalarType::kI8},
+      {onnx::TensorProto::UINT8, ScalarType::kU8},      {onnx::TensorProto::INT16, ScalarType::kI16},
+      {onnx::TensorProto::UINT16, ScalarType::kU16},    {onnx::TensorProto::INT32, ScalarType::kI32},
+      {onnx::TensorProto::UINT32, ScalarType::kU32},    {onnx::TensorProto::INT64, ScalarType::kI64},
+      {onnx::TensorProto::UINT64, ScalarType::kU64},    {onnx::TensorProto::FLOAT16, ScalarType::kF16},
+      {onnx::TensorProto::BFLOAT16, ScalarType::kBF16}, {onnx::TensorProto::FLOAT, ScalarType::kF32},
+      {onnx::TensorProto::DOUBLE, ScalarType::kF64}};
+  const auto known = kTypes.find(onnx_type);
+  if (known != kTypes.end()) return {known->second};
   if (onnx_type == onnx::TensorProto::UNDEFINED || !onnx::TensorProto_DataType_IsValid(onnx_type)) {
-    throw UserError(fmt::format("{} has {}", what, onnx_type ? onnx_type_name(onnx_type) : "no element type"));
+    throw UserError("{} has {}", what, onnx_type ? onnx_type_name(onnx_type) : "no element type");
   }
-  throw Unsupported(
-      fmt::format("{} has element type {}: tensors of that type are not supported", what, onnx_type_name(onnx_type)));
+  throw Unsupported("{} has element type {}: tensors of that type are not supported", what, onnx_type_name(onnx_type));
 }
 
 }  // namespace tw::frontend

@@ -1,9 +1,7 @@
 #include "frontend/onnx/emitter.h"
 
 #include <algorithm>
-#include <numeric>
 
-#include "frontend/onnx/limits.h"
 #include "frontend/onnx/tensor_data.h"
 #include "support/error.h"
 
@@ -12,12 +10,7 @@ namespace tw::frontend {
 using Id = Emitter::Id;
 
 Emitter::Ids Emitter::apply(std::string_view op, Ids inputs, graph::Attrs attrs) {
-  graph::Node node{.op = std::string(op),
-                   .name = name_,
-                   .attrs = std::move(attrs),
-                   .inputs = std::move(inputs),
-                   .outputs = {},
-                   .body = nullptr};
+  graph::Node node{.op = std::string(op), .name = name_, .attrs = std::move(attrs), .inputs = std::move(inputs)};
   return builder_.append(std::move(node), fmt::format("{}/{}", name_, op));
 }
 

@@ -25,7 +25,6 @@ class Emitter {
   TensorType type(Id id) const { return builder_.type(id); }
   Shape shape(Id id) const { return builder_.type(id).shape; }
   DataType data_type(Id id) const { return builder_.type(id).type; }
-  bool has_operator(std::string_view op) const { return builder_.ops().find(op) != nullptr; }
 
   /// One application of the OpTable's operator `op`: all outputs, or the first.
   Ids apply(std::string_view op, Ids inputs, graph::Attrs attrs = {});

@@ -26,7 +26,7 @@ int64_t parse_size(const std::string& tensor, const std::string& key, const std:
   int64_t value = -1;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || value < 0) {
-    throw UserError(fmt::format("external data of tensor '{}': {} is '{}', not a number of bytes", tensor, key, text));
+    throw UserError("external data of tensor '{}': {} is '{}', not a number of bytes", tensor, key, text);
   }
   return value;
 }
@@ -38,7 +38,7 @@ Location parse_location(const onnx::TensorProto& tensor) {
     if (entry.key() == "offset") result.offset = parse_size(tensor.name(), "offset", entry.value());
     if (entry.key() == "length") result.length = parse_size(tensor.name(), "length", entry.value());
   }
-  if (result.path.empty()) throw UserError(fmt::format("external data of tensor '{}' has no location", tensor.name()));
+  if (result.path.empty()) throw UserError("external data of tensor '{}' has no location", tensor.name());
   return result;
 }
 
@@ -61,7 +61,7 @@ std::vector<std::byte> read_range(int fd, int64_t offset, int64_t bytes, const s
   for (int64_t done = 0; done < bytes;) {
     const ssize_t n = ::pread(fd, data.data() + done, bytes - done, offset + done);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw UserError(fmt::format("{}: {}", what, n < 0 ? std::strerror(errno) : "the file became shorter"));
+    if (n <= 0) throw UserError("{}: {}", what, n < 0 ? std::strerror(errno) : "the file became shorter");
     done += n;
   }
   return data;
@@ -72,10 +72,10 @@ std::vector<std::byte> read_range(int fd, int64_t offset, int64_t bytes, const s
 std::string ExternalData::resolve(const std::string& tensor, const std::string& location) const {
   namespace fs = std::filesystem;
   const auto refuse = [&](std::string_view why) {
-    throw UserError(fmt::format("external data of tensor '{}': path '{}' {}", tensor, location, why));
+    throw UserError("external data of tensor '{}': path '{}' {}", tensor, location, why);
   };
   if (location.find('\0') != std::string::npos) {
-    throw UserError(fmt::format("external data of tensor '{}': its path contains a NUL character", tensor));
+    throw UserError("external data of tensor '{}': its path contains a NUL character", tensor);
   }
   const fs::path relative(location);
   if (relative.is_absolute()) refuse("is absolute; it must lie below the model's folder");
@@ -95,22 +95,21 @@ std::string ExternalData::resolve(const std::string& tensor, const std::string& 
 graph::Bytes ExternalData::read(const onnx::TensorProto& tensor, int64_t bytes) const {
   const Location location = parse_location(tensor);
   if (base_.empty()) {
-    throw UserError(fmt::format("tensor '{}' has its data in file '{}', but the model was given without a folder",
-                                tensor.name(), location.path));
+    throw UserError("tensor '{}' has its data in file '{}', but the model was given without a folder", tensor.name(),
+                    location.path);
   }
   const std::string path = resolve(tensor.name(), location.path);
   const std::string what = fmt::format("external data of tensor '{}', file '{}'", tensor.name(), path);
   const File file(path);
   struct stat info = {};
-  if (file.fd() < 0 || ::fstat(file.fd(), &info) != 0)
-    throw UserError(fmt::format("{}: {}", what, std::strerror(errno)));
-  if (!S_ISREG(info.st_mode)) throw UserError(fmt::format("{}: not a regular file", what));
+  if (file.fd() < 0 || ::fstat(file.fd(), &info) != 0) throw UserError("{}: {}", what, std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) throw UserError("{}: not a regular file", what);
   if (location.length >= 0 && location.length != bytes) {
-    throw UserError(fmt::format("{}: length is {} bytes, the tensor needs {}", what, location.length, bytes));
+    throw UserError("{}: length is {} bytes, the tensor needs {}", what, location.length, bytes);
   }
   if (location.offset > info.st_size || bytes > info.st_size - location.offset) {
-    throw UserError(fmt::format("{}: {} bytes at offset {} go beyond the file's {} bytes", what, bytes, location.offset,
-                                static_cast<int64_t>(info.st_size)));
+    throw UserError("{}: {} bytes at offset {} go beyond the file's {} bytes", what, bytes, location.offset,
+                    static_cast<int64_t>(info.st_size));
   }
   std::vector<std::byte> data = read_range(file.fd(), location.offset, bytes, what);
   read_.insert(path);

@@ -8,9 +8,6 @@
 
 namespace tw::frontend {
 
-using graph::kAbsent;
-using graph::ValueId;
-
 GraphBuilder::GraphBuilder(std::string name, const graph::OpTable& ops) : ops_(ops) { graph_.name = std::move(name); }
 
 std::string GraphBuilder::unique(const std::string& wanted) {
@@ -55,7 +52,7 @@ graph::RefTensor GraphBuilder::constant(ValueId id) const {
 
 std::vector<ValueId> GraphBuilder::append(graph::Node node, const std::string& value_name) {
   const graph::OpDef* op = ops_.find(node.op);
-  if (op == nullptr) throw Unsupported(fmt::format("it needs the operator '{}', which does not exist here", node.op));
+  if (op == nullptr) throw Unsupported("it needs the operator '{}', which does not exist here", node.op);
   const graph::OpCall call = graph::make_call(graph_, node);
   const std::vector<TensorType> types = op->infer(call);
   for (const TensorType& type : types) check_extents(type.shape, "the result");

@@ -8,6 +8,9 @@
 
 namespace tw::frontend {
 
+using graph::kAbsent;
+using graph::ValueId;
+
 class GraphBuilder {
  public:
   GraphBuilder(std::string name, const graph::OpTable& ops);
@@ -27,7 +30,6 @@ class GraphBuilder {
   /// The elements of a constant.
   graph::RefTensor constant(graph::ValueId id) const;
   size_t num_values() const { return graph_.values.size(); }
-  size_t num_nodes() const { return graph_.nodes.size(); }
   const graph::OpTable& ops() const { return ops_; }
   const std::string& value_name(graph::ValueId id) const { return graph_.value(id).name; }
 

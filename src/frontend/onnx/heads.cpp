@@ -4,14 +4,11 @@
 
 namespace tw::frontend {
 
-using graph::ValueId;
-
 ValueId split_heads(Emitter& e, ValueId x, int64_t heads) {
   const Shape s = e.shape(x);
   if (s.size() == 4) return x;
   if (s.size() != 3 || heads < 1 || s[2] % heads != 0) {
-    throw UserError(
-        fmt::format("{} cannot be split into {} heads (attributes q_num_heads, kv_num_heads)", to_string(s), heads));
+    throw UserError("{} cannot be split into {} heads (attributes q_num_heads, kv_num_heads)", to_string(s), heads);
   }
   return e.transpose(e.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
 }

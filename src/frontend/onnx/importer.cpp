@@ -9,9 +9,6 @@
 
 namespace tw::frontend {
 
-using graph::kAbsent;
-using graph::ValueId;
-
 namespace {
 
 std::string function_key(const std::string& domain, const std::string& name, const std::string& overload) {
@@ -77,9 +74,8 @@ void Importer::read_opsets() {
   }
   const auto it = opsets_.find("");
   if (it != opsets_.end() && it->second > kNewestOpset) {
-    throw Unsupported(
-        fmt::format("the model uses opset {}; the newest supported one is {}: export it with opset_version={}",
-                    it->second, kNewestOpset, kNewestOpset));
+    throw Unsupported("the model uses opset {}; the newest supported one is {}: export it with opset_version={}",
+                      it->second, kNewestOpset, kNewestOpset);
   }
 }
 
@@ -154,8 +150,7 @@ void Importer::add_initializers(const onnx::GraphProto& graph, const Names& need
   }
   for (const auto& tensor : graph.sparse_initializer()) {
     if (needed.count(tensor.values().name()) == 0) continue;
-    throw Unsupported(
-        fmt::format("initializer '{}' is a sparse tensor; only dense tensors are supported", tensor.values().name()));
+    throw Unsupported("initializer '{}' is a sparse tensor; only dense tensors are supported", tensor.values().name());
   }
 }
 
@@ -179,16 +174,14 @@ bool Importer::is_known(const onnx::NodeProto& node, const Scope& scope) const {
 }
 
 void Importer::import_node(const onnx::NodeProto& node, Scope& scope) {
-  if (++nodes_ > kMaxNodes)
-    throw UserError(fmt::format("the model has more than {} nodes after inlining and unrolling", kMaxNodes));
+  if (++nodes_ > kMaxNodes) throw UserError("the model has more than {} nodes after inlining and unrolling", kMaxNodes);
   bool usable = true;
   for (const std::string& name : node.input()) {
     if (name.empty()) continue;
     const Binding* binding = scope.find(name);
     if (binding == nullptr) {
-      throw UserError(
-          fmt::format("node '{}' ({}) reads '{}', which is no input or initializer and which no node before it writes",
-                      node.name(), node.op_type(), name));
+      throw UserError("node '{}' ({}) reads '{}', which is no input or initializer and which no node before it writes",
+                      node.name(), node.op_type(), name);
     }
     usable = usable && !binding->unsupported;
   }
@@ -224,8 +217,8 @@ void Importer::convert(const onnx::NodeProto& node, Scope& scope) {
   } catch (const UserError& e) {
     std::vector<std::string> types;
     for (size_t k = 0; k < c.num_inputs(); ++k) types.push_back(c.has(k) ? to_string(c.type(k)) : "absent");
-    throw UserError(fmt::format("node '{}' ({}, opset {}) with inputs ({}): {}", scope.prefix + c.name(),
-                                node.op_type(), opset, fmt::join(types, ", "), e.what()));
+    throw UserError("node '{}' ({}, opset {}) with inputs ({}): {}", scope.prefix + c.name(), node.op_type(), opset,
+                    fmt::join(types, ", "), e.what());
   }
 }
 
@@ -249,8 +242,7 @@ Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext
   scope.prefix = c.scope().prefix + c.name() + "/";
   scope.opsets = &function_opsets_.at(function_key(function.domain(), function.name(), function.overload()));
   scope.depth = c.scope().depth + 1;
-  if (scope.depth > kMaxDepth)
-    throw UserError(fmt::format("functions and subgraphs are nested more than {} deep", kMaxDepth));
+  if (scope.depth > kMaxDepth) throw UserError("functions and subgraphs are nested more than {} deep", kMaxDepth);
   for (const auto& fallback : function.attribute_proto()) scope.attributes[fallback.name()] = &fallback;
   for (const auto& attribute : c.node().attribute()) {
     const onnx::AttributeProto* value = &attribute;
@@ -267,8 +259,7 @@ Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext
   Outputs outputs;
   for (const std::string& name : function.output()) {
     const Binding* binding = scope.find(name);
-    if (binding == nullptr)
-      throw UserError(fmt::format("no node of function '{}' writes its output '{}'", function.name(), name));
+    if (binding == nullptr) throw UserError("no node of function '{}' writes its output '{}'", function.name(), name);
     if (binding->unsupported) throw BodyUnsupported{};
     outputs.push_back(binding->id);
   }
@@ -284,11 +275,9 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const S
   scope.attributes = outer.attributes;
   scope.depth = outer.depth + 1;
   visited_.insert(&body);
-  if (scope.depth > kMaxDepth)
-    throw UserError(fmt::format("functions and subgraphs are nested more than {} deep", kMaxDepth));
+  if (scope.depth > kMaxDepth) throw UserError("functions and subgraphs are nested more than {} deep", kMaxDepth);
   if (body.input_size() != static_cast<int>(inputs.size())) {
-    throw UserError(
-        fmt::format("subgraph '{}' has {} inputs, it is given {}", body.name(), body.input_size(), inputs.size()));
+    throw UserError("subgraph '{}' has {} inputs, it is given {}", body.name(), body.input_size(), inputs.size());
   }
   for (size_t k = 0; k < inputs.size(); ++k) define(scope, body.input(static_cast<int>(k)).name(), {inputs[k]});
   Names needed;
@@ -299,7 +288,7 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const S
   for (const auto& output : body.output()) {
     const Binding* binding = scope.find(output.name());
     if (binding == nullptr)
-      throw UserError(fmt::format("no node of subgraph '{}' writes its output '{}'", body.name(), output.name()));
+      throw UserError("no node of subgraph '{}' writes its output '{}'", body.name(), output.name());
     if (binding->unsupported) throw BodyUnsupported{};
     outputs.push_back(binding->id);
   }
@@ -307,8 +296,7 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const S
 }
 
 void Importer::define(Scope& scope, const std::string& name, Binding binding) {
-  if (!scope.names.emplace(name, binding).second)
-    throw UserError(fmt::format("value '{}' is defined twice", scope.prefix + name));
+  if (!scope.names.emplace(name, binding).second) throw UserError("value '{}' is defined twice", scope.prefix + name);
 }
 
 void Importer::define_outputs(const onnx::NodeProto& node, const Outputs& outputs, Scope& scope, size_t first_new) {
@@ -317,7 +305,7 @@ void Importer::define_outputs(const onnx::NodeProto& node, const Outputs& output
     const std::string& name = node.output(k);
     if (name.empty()) continue;
     if (k >= static_cast<int>(outputs.size()) || outputs[k] == kAbsent) {
-      throw Unsupported(fmt::format("its output {} ('{}') is not supported", k, name));
+      throw Unsupported("its output {} ('{}') is not supported", k, name);
     }
     const ValueId id = outputs[k];
     // A value made for this node takes the ONNX name; one that existed before (Identity) keeps the name it has.
@@ -372,14 +360,14 @@ void Importer::check_declared(const std::string& name, ValueId id) {
   const auto it = declared_.find(name);
   if (it == declared_.end()) return;
   const std::string why = binding_.disagreement(it->second, builder_.type(id));
-  if (!why.empty()) throw UserError(fmt::format("value '{}': {}", name, why));
+  if (!why.empty()) throw UserError("value '{}': {}", name, why);
 }
 
 std::vector<ValueId> Importer::finish_outputs(const Scope& scope) {
   std::vector<ValueId> outputs;
   for (const auto& output : model_.graph().output()) {
     const Binding* binding = scope.find(output.name());
-    if (binding == nullptr) throw UserError(fmt::format("no node writes the model's output '{}'", output.name()));
+    if (binding == nullptr) throw UserError("no node writes the model's output '{}'", output.name());
     ValueId id = binding->id;
     check_declared(output.name(), id);
     // An output is a value of its own: one that is also an input, or leaves twice, is copied.

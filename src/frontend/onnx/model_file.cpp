@@ -28,12 +28,11 @@ bool parse(io::ZeroCopyInputStream& stream, Message& message) {
 }
 
 void check_model(const onnx::ModelProto& model, const std::string& what) {
-  if (model.ir_version() <= 0 || !model.has_graph())
-    throw UserError(fmt::format("{}: not an ONNX model or truncated", what));
+  if (model.ir_version() <= 0 || !model.has_graph()) throw UserError("{}: not an ONNX model or truncated", what);
 }
 
 [[noreturn]] void fail_file(const std::string& path) {
-  throw UserError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  throw UserError("cannot read '{}': {}", path, std::strerror(errno));
 }
 
 }  // namespace
@@ -45,14 +44,14 @@ onnx::ModelProto read_model(const std::string& path) {
   stream.SetCloseOnDelete(true);
   struct stat info = {};
   if (::fstat(fd, &info) != 0) fail_file(path);
-  if (!S_ISREG(info.st_mode)) throw UserError(fmt::format("cannot read '{}': not a regular file", path));
+  if (!S_ISREG(info.st_mode)) throw UserError("cannot read '{}': not a regular file", path);
   if (info.st_size > kMaxFileBytes) {
-    throw UserError(fmt::format("'{}' has {} bytes: a model file has at most {}; store its weights as external data",
-                                path, static_cast<int64_t>(info.st_size), kMaxFileBytes));
+    throw UserError("'{}' has {} bytes: a model file has at most {}; store its weights as external data", path,
+                    static_cast<int64_t>(info.st_size), kMaxFileBytes);
   }
   const google::protobuf::LogSilencer silent;
   onnx::ModelProto model;
-  if (!parse(stream, model)) throw UserError(fmt::format("'{}': not an ONNX model or truncated", path));
+  if (!parse(stream, model)) throw UserError("'{}': not an ONNX model or truncated", path);
   check_model(model, fmt::format("'{}'", path));
   return model;
 }

@@ -2,8 +2,6 @@
 
 namespace tw::frontend {
 
-using graph::ValueId;
-
 ValueId weighted_pixels(Emitter& e, ValueId pixels, const Neighbour& at) {
   const Shape x = e.shape(pixels);
   const int64_t points = e.shape(at.index)[1];

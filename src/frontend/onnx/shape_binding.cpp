@@ -49,7 +49,7 @@ std::string shape_option(const std::string& name, const Shape& shape) {
 DeclaredType declared_type(const onnx::ValueInfoProto& value) {
   const std::string what = fmt::format("value '{}'", value.name());
   if (!value.type().has_tensor_type()) {
-    throw Unsupported(fmt::format("{} is {}; only dense tensors are supported", what, kind_of(value.type())));
+    throw Unsupported("{} is {}; only dense tensors are supported", what, kind_of(value.type()));
   }
   const auto& tensor = value.type().tensor_type();
   DeclaredType result{.type = element_type(tensor.elem_type(), what), .dims = {}, .symbols = {}};
@@ -57,7 +57,7 @@ DeclaredType declared_type(const onnx::ValueInfoProto& value) {
   result.dims.emplace();
   for (const auto& dim : tensor.shape().dim()) {
     if (dim.has_dim_value() && (dim.dim_value() < 0 || dim.dim_value() > kMaxElements)) {
-      throw UserError(fmt::format("{} has a dimension of {}", what, dim.dim_value()));
+      throw UserError("{} has a dimension of {}", what, dim.dim_value());
     }
     result.dims->push_back(dim.has_dim_value() ? dim.dim_value() : -1);
     result.symbols.push_back(dim.has_dim_param() ? dim.dim_param() : "");
@@ -85,8 +85,8 @@ void ShapeBinding::add_inputs(const std::vector<const onnx::ValueInfoProto*>& in
     if (const auto it = options_.constants.find(input.name); it != options_.constants.end()) {
       const TensorType& given = it->second.type;
       if (given.type != input.declared.type) {
-        throw UserError(fmt::format("--const {}: the tensor is {}, the model's input is {}", input.name,
-                                    tw::to_string(given), to_string(input.declared)));
+        throw UserError("--const {}: the tensor is {}, the model's input is {}", input.name, tw::to_string(given),
+                        to_string(input.declared));
       }
       bind(input, given.shape, fmt::format("--const {} with shape {}", input.name, tw::to_string(given.shape)));
     }
@@ -98,8 +98,7 @@ void ShapeBinding::bind(const Input& input, const Shape& shape, std::string_view
   check_extents(shape, option);
   const DeclaredType& declared = input.declared;
   const auto contradict = [&](std::string_view why) {
-    throw UserError(
-        fmt::format("{} contradicts the model: input '{}' is {}{}", option, input.name, to_string(declared), why));
+    throw UserError("{} contradicts the model: input '{}' is {}{}", option, input.name, to_string(declared), why);
   };
   if (!declared.dims) return;
   if (declared.dims->size() != shape.size()) contradict("");
@@ -117,8 +116,7 @@ void ShapeBinding::check_options_used() const {
   for (const Input& input : inputs_) names.push_back(input.name);
   const auto check_input = [&](std::string_view option, const std::string& name) {
     if (std::ranges::find(names, name) != names.end()) return;
-    throw UserError(
-        fmt::format("{} {}: the model has no such input; its inputs are: {}", option, name, fmt::join(names, ", ")));
+    throw UserError("{} {}: the model has no such input; its inputs are: {}", option, name, fmt::join(names, ", "));
   };
   for (const auto& [name, shape] : options_.shapes) check_input("--shape", name);
   for (const auto& [name, tensor] : options_.constants) check_input("--const", name);
@@ -131,10 +129,10 @@ void ShapeBinding::check_options_used() const {
   std::ranges::sort(known);
   known.erase(std::unique(known.begin(), known.end()), known.end());
   for (const auto& [name, value] : options_.dims) {
-    if (value < 0) throw UserError(fmt::format("--dim {}={}: an extent cannot be negative", name, value));
+    if (value < 0) throw UserError("--dim {}={}: an extent cannot be negative", name, value);
     if (std::ranges::find(known, name) != known.end()) continue;
-    throw UserError(fmt::format("--dim {}={}: no input has a dimension of that name; symbolic dimensions: {}", name,
-                                value, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
+    throw UserError("--dim {}={}: no input has a dimension of that name; symbolic dimensions: {}", name, value,
+                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
   }
 }
 

@@ -3,7 +3,9 @@
 #include <onnx-ml.pb.h>
 
 #include <cstring>
+#include <type_traits>
 
+#include "core/storage.h"
 #include "frontend/onnx/element_type.h"
 #include "frontend/onnx/limits.h"
 #include "support/error.h"
@@ -12,54 +14,27 @@ namespace tw::frontend {
 namespace {
 
 [[noreturn]] void fail_size(const std::string& name, const TensorType& type, int64_t found, std::string_view unit) {
-  throw UserError(fmt::format("tensor '{}' of type {} needs {} {}, the model holds {}", name, to_string(type),
-                              unit == "bytes" ? type.bytes() : type.elements(), unit, found));
-}
-
-template <typename To, typename Field>
-void copy_field(const std::string& name, const TensorType& type, const Field& field, std::vector<std::byte>& bytes) {
-  if (field.size() != type.elements()) fail_size(name, type, field.size(), "elements");
-  bytes.resize(type.bytes());
-  for (int i = 0; i < field.size(); ++i) {
-    const To value = static_cast<To>(field[i]);
-    std::memcpy(bytes.data() + i * sizeof(To), &value, sizeof(To));
-  }
+  throw UserError("tensor '{}' of type {} needs {} {}, the model holds {}", name, to_string(type),
+                  unit == "bytes" ? type.bytes() : type.elements(), unit, found);
 }
 
 std::vector<std::byte> typed_data(const onnx::TensorProto& tensor, const TensorType& type) {
   std::vector<std::byte> bytes;
-  const std::string& name = tensor.name();
-  switch (type.type.scalar()) {
-    case ScalarType::kBool:
-    case ScalarType::kU8:
-    case ScalarType::kI8:
-      copy_field<uint8_t>(name, type, tensor.int32_data(), bytes);
-      break;
-    case ScalarType::kI16:
-    case ScalarType::kU16:
-    case ScalarType::kF16:
-    case ScalarType::kBF16:
-      copy_field<uint16_t>(name, type, tensor.int32_data(), bytes);
-      break;
-    case ScalarType::kI32:
-      copy_field<int32_t>(name, type, tensor.int32_data(), bytes);
-      break;
-    case ScalarType::kI64:
-      copy_field<int64_t>(name, type, tensor.int64_data(), bytes);
-      break;
-    case ScalarType::kU32:
-      copy_field<uint32_t>(name, type, tensor.uint64_data(), bytes);
-      break;
-    case ScalarType::kU64:
-      copy_field<uint64_t>(name, type, tensor.uint64_data(), bytes);
-      break;
-    case ScalarType::kF32:
-      copy_field<float>(name, type, tensor.float_data(), bytes);
-      break;
-    case ScalarType::kF64:
-      copy_field<double>(name, type, tensor.double_data(), bytes);
-      break;
-  }
+  const auto copy = [&](const auto& field, auto element) {
+    if (field.size() != type.elements()) fail_size(tensor.name(), type, field.size(), "elements");
+    bytes.resize(type.bytes());
+    for (int i = 0; i < field.size(); ++i) {
+      element = static_cast<decltype(element)>(field[i]);
+      std::memcpy(bytes.data() + i * sizeof(element), &element, sizeof(element));
+    }
+  };
+  with_storage(type.type.scalar(), [&]<typename T>(T element) {
+    if constexpr (std::is_same_v<T, float>) return copy(tensor.float_data(), element);
+    if constexpr (std::is_same_v<T, double>) return copy(tensor.double_data(), element);
+    if constexpr (std::is_same_v<T, int64_t>) return copy(tensor.int64_data(), element);
+    const bool wide = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
+    return wide ? copy(tensor.uint64_data(), element) : copy(tensor.int32_data(), element);
+  });
   return bytes;
 }
 
@@ -75,16 +50,16 @@ std::vector<std::byte> raw_data(const onnx::TensorProto& tensor, const TensorTyp
 
 void check_extents(const Shape& shape, std::string_view what) {
   if (shape.size() > kMaxRank) {
-    throw UserError(fmt::format("{} has {} dimensions; at most {} are supported", what, shape.size(), kMaxRank));
+    throw UserError("{} has {} dimensions; at most {} are supported", what, shape.size(), kMaxRank);
   }
   int64_t product = 1;
   bool empty = false;
   for (int64_t extent : shape) {
-    if (extent < 0) throw UserError(fmt::format("{} has a negative dimension: {}", what, to_string(shape)));
+    if (extent < 0) throw UserError("{} has a negative dimension: {}", what, to_string(shape));
     empty = empty || extent == 0;
     // A zero anywhere makes the product small, but the other extents must still be sane for index arithmetic.
     if (extent > kMaxElements || (extent > 0 && product > kMaxElements / extent)) {
-      throw UserError(fmt::format("{} of shape {} has more than {} elements", what, to_string(shape), kMaxElements));
+      throw UserError("{} of shape {} has more than {} elements", what, to_string(shape), kMaxElements);
     }
     if (extent > 0) product *= extent;
   }
@@ -100,7 +75,7 @@ TensorType tensor_type(const onnx::TensorProto& tensor) {
 TensorData read_tensor(const onnx::TensorProto& tensor, const ExternalData& files) {
   TensorType type = tensor_type(tensor);
   if (tensor.has_segment()) {
-    throw Unsupported(fmt::format("tensor '{}' is stored in segments, which is not supported", tensor.name()));
+    throw Unsupported("tensor '{}' is stored in segments, which is not supported", tensor.name());
   }
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) return {type, files.read(tensor, type.bytes())};
   std::vector<std::byte> bytes = tensor.has_raw_data() ? raw_data(tensor, type) : typed_data(tensor, type);

@@ -8,23 +8,22 @@
 namespace tw::frontend {
 
 std::vector<int64_t> checked_list(std::vector<int64_t> list, size_t size, int64_t low, std::string_view name) {
-  if (list.size() != size)
-    throw UserError(fmt::format("attribute '{}' has {} values, it must have {}", name, list.size(), size));
+  if (list.size() != size) throw UserError("attribute '{}' has {} values, it must have {}", name, list.size(), size);
   for (int64_t value : list) {
     if (value < low || value > kMaxAttribute)
-      throw UserError(fmt::format("attribute '{}' holds {}, the least is {}", name, value, low));
+      throw UserError("attribute '{}' holds {}, the least is {}", name, value, low);
   }
   return list;
 }
 
 Shape spatial_of(const Shape& shape) {
-  if (shape.size() < 3) throw UserError(fmt::format("{} must have shape (N, C, D1, ...)", to_string(shape)));
+  if (shape.size() < 3) throw UserError("{} must have shape (N, C, D1, ...)", to_string(shape));
   return {shape.begin() + 2, shape.end()};
 }
 
 int64_t group_of(NodeContext& c) {
   const int64_t group = c.int_or("group", 1);
-  if (group < 1 || group > kMaxAttribute) throw UserError(fmt::format("attribute 'group' is {}", group));
+  if (group < 1 || group > kMaxAttribute) throw UserError("attribute 'group' is {}", group);
   return group;
 }
 
@@ -40,13 +39,13 @@ graph::Attrs conv_attributes(NodeContext& c, const Shape& x, const Shape& w) {
   for (size_t d = 0; d < spatial.size(); ++d) {
     const int64_t padded = spatial[d] + window.pads[d] + window.pads[d + spatial.size()];
     if (padded < window.reach(d)) {
-      throw UserError(fmt::format("spatial dimension {}: the kernel spans {} elements, the padded input has {}", d,
-                                  window.reach(d), padded));
+      throw UserError("spatial dimension {}: the kernel spans {} elements, the padded input has {}", d, window.reach(d),
+                      padded);
     }
   }
   if (x[1] != w[1] * group || w[0] % group != 0) {
-    throw UserError(fmt::format("input {} has {} channels, weights {} with group {} take {}", to_string(x), x[1],
-                                to_string(w), group, w[1] * group));
+    throw UserError("input {} has {} channels, weights {} with group {} take {}", to_string(x), x[1], to_string(w),
+                    group, w[1] * group);
   }
   return conv_attrs(window, group);
 }
@@ -57,23 +56,20 @@ Window read_window(NodeContext& c, const Shape& spatial, const std::vector<int64
   w.kernel = kernel.empty() ? c.ints_attr("kernel_shape") : c.ints_or("kernel_shape", kernel);
   w.kernel = checked_list(std::move(w.kernel), n, 1, "kernel_shape");
   if (!kernel.empty() && w.kernel != kernel) {
-    throw UserError(
-        fmt::format("kernel_shape {} differs from the weights' {}", to_string(w.kernel), to_string(kernel)));
+    throw UserError("kernel_shape {} differs from the weights' {}", to_string(w.kernel), to_string(kernel));
   }
   w.strides = checked_list(c.ints_or("strides", std::vector<int64_t>(n, 1)), n, 1, "strides");
   w.dilations = checked_list(c.ints_or("dilations", std::vector<int64_t>(n, 1)), n, 1, "dilations");
   for (size_t d = 0; d < n; ++d) {
     if (w.kernel[d] > kMaxAttribute / w.dilations[d])
-      throw UserError(fmt::format("kernel {} with dilation {}", w.kernel[d], w.dilations[d]));
+      throw UserError("kernel {} with dilation {}", w.kernel[d], w.dilations[d]);
   }
-  const std::string mode = c.string_or("auto_pad", "NOTSET");
+  const std::string mode = c.choice("auto_pad", {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
   const std::vector<int64_t> pads = c.ints_or("pads", std::vector<int64_t>(2 * n, 0));
   if (mode == "NOTSET") {
     w.pads = checked_list(pads, 2 * n, 0, "pads");
     return w;
   }
-  if (mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
-    throw UserError(fmt::format("auto_pad '{}'", mode));
   w.pads.assign(2 * n, 0);
   for (size_t d = 0; d < n && mode != "VALID"; ++d) {
     const int64_t outputs = ceil_div(spatial[d], w.strides[d]);

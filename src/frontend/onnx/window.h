@@ -1,7 +1,6 @@
 // Sliding windows of convolutions and pools: kernel, strides, dilations and pads with ONNX's defaults, checked.
 #pragma once
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "frontend/onnx/context.h"

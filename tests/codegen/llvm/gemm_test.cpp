@@ -17,6 +17,13 @@ using loop::make_store;
 using loop::Scope;
 using loop::Stmt;
 
+// Vector spills of all kernels.
+int64_t spill_count(const MachineCode& code) {
+  int64_t spills = 0;
+  for (const KernelEntry& kernel : code.kernels) spills += kernel.vector_spills;
+  return spills;
+}
+
 constexpr DataType kF32 = DataType::f32();
 
 struct Tile {

@@ -1,4 +1,4 @@
-// A small evaluator of index expressions: the reference that tests and checks compare with.
+// A small evaluator of index expressions: the reference that tests compare with.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "expr/eval.h"
+#include "tests/support_code/eval_index.h"
 
 #include "expr/scalar.h"
 #include "support/error.h"

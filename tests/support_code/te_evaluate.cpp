@@ -1,8 +1,4 @@
-#include "te/evaluate.h"
-
-#include <fmt/format.h>
-
-#include <cmath>
+#include "tests/support_code/te_evaluate.h"
 
 #include "expr/elementary.h"
 #include "expr/scalar.h"
@@ -114,7 +110,7 @@ class ComputeEvaluator {
 
   void combine(std::vector<Word>& totals) {
     if (compute_.combiner.kind != CombinerKind::kTuple) {
-      totals[0] = binary(combining_op(), body_[0].type, totals[0], value(body_[0]));
+      totals[0] = binary(op_of(compute_.combiner.kind), body_[0].type, totals[0], value(body_[0]));
       return;
     }
     const size_t first = compute_.axes.size() + compute_.reduce_axes.size();
@@ -124,11 +120,6 @@ class ComputeEvaluator {
       values_[first + k] = totals[k];
     }
     for (size_t k = 0; k < count; ++k) totals[k] = value(result_[k]);
-  }
-
-  Op combining_op() const {
-    constexpr Op kOps[] = {Op::kAdd, Op::kMul, Op::kMin, Op::kMax, Op::kAnd, Op::kOr};
-    return kOps[static_cast<size_t>(compute_.combiner.kind)];
   }
 
   Word value(const Node& n) const {

@@ -1,5 +1,5 @@
 // The slow, direct meaning of te programs: floats in f64 without intermediate rounding, integers wrapped in their type.
-// The oracle of tests and of checks; reductions run in row-major order of the reduction axes.
+// The oracle of tests; reductions run in row-major order of the reduction axes.
 #pragma once
 #include <map>
 #include <string>

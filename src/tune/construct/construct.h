@@ -17,7 +17,8 @@ namespace tw::tune {
 /// One fused group, activations already in their storage layouts.
 struct GroupTask {
   te::Program program;
-  std::set<std::string> constants;  // inputs whose storage the construction may choose
+  std::set<std::string> constants;                // inputs whose storage the construction may choose
+  std::map<std::string, int64_t> libraries = {};  // versions of those that may compute it
 };
 
 struct Construction {
@@ -42,11 +43,16 @@ struct Sampling {
   uint64_t seed = 0;
 };
 
+/// Families that own groups are asked in order, and the first one that takes a group has it. The candidates of those
+/// that join race with the owner's and stand behind them.
+enum class FamilyKind : uint8_t { kOwns, kJoins };
+
 struct Constructor {
   std::string_view family;
   Result<Candidates> (*construct)(const GroupTask& task, const TargetInfo& target);
   /// Aligned schedules drawn from the family's whole space, for the same groups; null for a family without parameters.
   Result<Candidates> (*sample)(const GroupTask& task, const TargetInfo& target, const Sampling& sampling) = nullptr;
+  FamilyKind kind = FamilyKind::kOwns;
 };
 
 struct Rejection {
@@ -54,9 +60,12 @@ struct Rejection {
   std::string reason;
 };
 
-/// The candidates of the first family that does not decline; `rejections` collects why earlier ones did. InternalError
-/// when all do: the last family of a target takes everything.
+/// The candidates of the first owning family that does not decline; `rejections` collects why earlier ones did.
+/// InternalError when all do: the last owner of a target, whose owners stand first, takes everything.
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+                     std::vector<Rejection>* rejections);
+/// Those of all families that join.
+Candidates join_race(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
                      std::vector<Rejection>* rejections);
 
 /// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).
@@ -88,5 +97,8 @@ Result<Candidates> construct_block_contraction(const GroupTask& task, const Targ
 /// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
 /// (point.cpp).
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);
+
+/// Products of matrices by cuBLASLt (libraries.cpp).
+Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo& target);
 
 }  // namespace tw::tune

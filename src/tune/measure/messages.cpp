@@ -49,11 +49,13 @@ Json json_of(const format::CudaLaunch& launch) {
                     {"shape", m.shape},
                     {"box", m.box},
                     {"windows", {m.windows.extents, m.windows.steps, m.windows.before}}});
-  return {{"threads", launch.threads}, {"shared", launch.shared_bytes}, {"maps", maps}, {"overlaps", launch.overlaps}};
+  return {{"threads", launch.threads},   {"shared", launch.shared_bytes}, {"maps", maps},
+          {"overlaps", launch.overlaps}, {"call", launch.call},           {"operands", launch.operands}};
 }
 
 format::CudaLaunch launch_of(const Json& json) {
-  format::CudaLaunch launch{json.at("threads"), json.at("shared"), {}, json.at("overlaps")};
+  format::CudaLaunch launch{json.at("threads"),  json.at("shared"), {},
+                            json.at("overlaps"), json.at("call"),   json.at("operands").get<std::vector<int64_t>>()};
   for (const Json& m : json.at("maps")) {
     const auto type = format::parse_data_type(m.at("type").get<std::string>());
     if (!type) throw UserError("unknown element type");

@@ -21,6 +21,11 @@ struct Loaded {
 class CudaContext : public DeviceContext {
  public:
   CudaContext(const Loaded& loaded, const Options& options);
+  CudaContext(const CudaContext&) = delete;
+  CudaContext& operator=(const CudaContext&) = delete;
+  ~CudaContext() override {
+    release_on(loaded_.gpu, [this] { calls_.clear(), handle_.reset(); });
+  }
 
   /// Host tensors are copied in and out; tensors in this GPU's memory are used in place if they are 16-byte aligned.
   /// Returns when all is done.

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "loop/interpreter.h"
 #include "loop/loop.h"
 #include "support/error.h"
+#include "tests/support_code/loop_interpreter.h"
 
 namespace tw::loop::test {
 

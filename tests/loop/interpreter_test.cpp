@@ -1,9 +1,8 @@
 // What the interpreter computes.
-#include "loop/interpreter.h"
-
 #include <cmath>
 
 #include "tests/loop/helpers.h"
+#include "tests/support_code/loop_interpreter.h"
 
 namespace tw::loop::test {
 namespace {

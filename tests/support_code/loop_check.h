@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/layout.h"
-#include "loop/interpreter.h"
+#include "tests/support_code/loop_interpreter.h"
 #include "tests/support_code/te_evaluate.h"
 
 namespace tw::testing {

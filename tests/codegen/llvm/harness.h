@@ -10,7 +10,7 @@
 
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/object.h"
-#include "loop/interpreter.h"
+#include "tests/support_code/loop_interpreter.h"
 
 namespace tw::codegen::cpu::testing {
 

@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "expr/elementary.h"
-#include "loop/interpreter_code.h"
 #include "support/error.h"
+#include "tests/support_code/loop_interpreter_code.h"
 
 namespace tw::loop {
 namespace {

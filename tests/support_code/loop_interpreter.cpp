@@ -1,13 +1,13 @@
-#include "loop/interpreter.h"
+#include "tests/support_code/loop_interpreter.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "loop/interpreter_code.h"
 #include "loop/text.h"
 #include "support/error.h"
+#include "tests/support_code/loop_interpreter_code.h"
 
 namespace tw::loop {
 namespace {

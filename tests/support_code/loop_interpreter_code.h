@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "expr/scalar.h"
-#include "loop/interpreter.h"
 #include "loop/loop.h"
+#include "tests/support_code/loop_interpreter.h"
 
 namespace tw::loop {
 

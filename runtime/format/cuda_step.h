@@ -7,20 +7,28 @@
 
 namespace tw::format {
 
-/// What launching a generated kernel takes beside its buffers.
+/// What launching a kernel takes beside its buffers.
 struct CudaLaunch {
   int64_t threads = 0;       ///< of a block
   int64_t shared_bytes = 0;  ///< of a block
   /// Parameters behind the buffers; TensorMap::buffer is the place among the kernel's buffers, the offset is not used.
   std::vector<TensorMap> maps;
   bool overlaps = false;  ///< CudaStep::overlaps
+  /// No kernel of ours but a library call, with names for the buffers in their order.
+  std::string call = {};
+  std::vector<std::string> operands = {};
 };
 
 /// Launches `kernel` (of Manifest::kernels) with one block for each tile. Its parameters are the addresses of `args`
-/// (of Entry::buffers), in order, and then `launch.maps`.
+/// (of Entry::buffers), in order, and then `launch.maps`. Or calls the library of `launch`.
 inline CudaStep step_over_tiles(int64_t kernel, int64_t tiles, const CudaLaunch& launch,
                                 std::span<const int64_t> args) {
   CudaStep step;
+  if (!launch.call.empty()) {
+    step.call = launch.call;
+    for (size_t i = 0; i < args.size(); ++i) step.operands.push_back({launch.operands[i], args[i]});
+    return step;
+  }
   step.kernel = kernel;
   step.grid = {tiles, 1, 1};
   step.block = {launch.threads, 1, 1};

@@ -23,6 +23,7 @@ class JsonObject {
   /// `what` names the object in messages, for example "entry 0".
   JsonObject(const Json& value, std::string what);
   const Json& at(const char* key);
+  bool has(const char* key) const { return value_.contains(key); }
   int64_t integer(const char* key) { return read_integer(at(key), path(key)); }
   std::string text(const char* key) { return read_text(at(key), path(key)); }
   bool boolean(const char* key);

@@ -43,6 +43,8 @@ Json write(const TensorMap& map) {
 }
 
 Json write(const CudaStep& step);
+Json write(const CallOperand& operand);
+Json write(const Library& library);
 Json write(const Target& target);
 
 template <typename T>
@@ -52,7 +54,12 @@ Json write_list(const std::vector<T>& rows) {
   return list;
 }
 
+Json write(const CallOperand& operand) { return {{"name", operand.name}, {"buffer", operand.buffer}}; }
+
+Json write(const Library& library) { return {{"name", library.name}, {"version", library.version}}; }
+
 Json write(const CudaStep& step) {
+  if (!step.call.empty()) return {{"call", step.call}, {"operands", write_list(step.operands)}, {"name", step.name}};
   return {{"kernel", step.kernel},
           {"grid", step.grid},
           {"block", step.block},
@@ -173,9 +180,31 @@ TensorMap read_tensor_map(const Json& value, const std::string& what) {
   return map;
 }
 
+CallOperand read_operand(const Json& value, const std::string& what) {
+  JsonObject object(value, what);
+  CallOperand operand{object.text("name"), object.integer("buffer")};
+  object.finish();
+  return operand;
+}
+
+Library read_library(const Json& value, const std::string& what) {
+  JsonObject object(value, what);
+  Library library{object.text("name"), object.integer("version")};
+  object.finish();
+  return library;
+}
+
 CudaStep read_cuda_step(const Json& value, const std::string& what) {
   JsonObject object(value, what);
   CudaStep step;
+  if (object.has("call")) {
+    step.call = object.text("call");
+    if (step.call.empty()) fail(ErrorCode::kDamaged, "manifest: ", what, ".call is empty");
+    step.operands = object.list("operands", read_operand);
+    step.name = object.text("name");
+    object.finish();
+    return step;
+  }
   step.kernel = object.integer("kernel");
   step.grid = read_triple(object, "grid");
   step.block = read_triple(object, "block");
@@ -239,6 +268,7 @@ Manifest read_manifest(const Json& value) {
   manifest.plan_hash = object.text("plan_hash");
   manifest.notes = object.list("notes", read_text);
   manifest.kernels = object.list("kernels", read_kernel);
+  manifest.libraries = object.list("libraries", read_library);
   manifest.entries = object.list(
       "entries", [&](const Json& entry, const std::string& what) { return read_entry(entry, what, manifest.kind()); });
   object.finish();
@@ -259,6 +289,7 @@ std::string to_json(const Manifest& manifest) {
                       {"plan_hash", manifest.plan_hash},
                       {"notes", manifest.notes},
                       {"kernels", write_list(manifest.kernels)},
+                      {"libraries", write_list(manifest.libraries)},
                       {"entries", std::move(entries)}};
   // Names come from models; one that is not UTF-8 is written with replacement characters rather than refused.
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);

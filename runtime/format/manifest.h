@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 4;
+inline constexpr uint32_t kFormatVersion = 5;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -89,6 +89,14 @@ struct TensorMap {
   friend bool operator==(const TensorMap&, const TensorMap&) = default;
 };
 
+/// A tensor of a library call by the name that the call's text has for it.
+struct CallOperand {
+  std::string name;
+  int64_t buffer = 0;  ///< of Entry::buffers
+  friend bool operator==(const CallOperand&, const CallOperand&) = default;
+};
+
+/// A kernel's launch, or the call of a library: then only the last three members are used.
 struct CudaStep {
   int64_t kernel = 0;  ///< of Manifest::kernels
   std::array<int64_t, 3> grid = {1, 1, 1};
@@ -101,6 +109,8 @@ struct CudaStep {
   std::vector<TensorMap> tensor_maps;
   bool overlaps = false;  ///< its blocks may start while the step before runs: they wait for its end themselves
   std::string name;
+  std::string call = {};  ///< a LibraryCall (library_call.h) as text; empty: a kernel's launch
+  std::vector<CallOperand> operands = {};
   friend bool operator==(const CudaStep&, const CudaStep&) = default;
 };
 
@@ -119,6 +129,13 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
+/// A library that steps call, and the version that they were measured with; 0: unknown.
+struct Library {
+  std::string name;
+  int64_t version = 0;
+  friend bool operator==(const Library&, const Library&) = default;
+};
+
 struct Manifest {
   std::string producer;  ///< name and version of the compiler
   /// Whom the artefact is for, the preferred one first: several levels of one CPU architecture, or one GPU
@@ -130,6 +147,7 @@ struct Manifest {
   std::string plan_hash;            ///< hex, or empty
   std::vector<std::string> notes;
   std::vector<Kernel> kernels;
+  std::vector<Library> libraries = {};  ///< what library calls need, each once
   /// Of the first target, then the same combinations of shapes in the same order of the next one, and so on.
   std::vector<Entry> entries;
 

@@ -112,6 +112,8 @@ struct Kernel {
   int64_t tiles = 1;
   int64_t cluster = 1;  // tiles [c * cluster, (c + 1) * cluster) run at the same time: bulk copies alike are made once
   std::vector<Stmt> body;
+  /// Not empty: what computes the kernel instead of code for its body, which then only says what that is.
+  std::string implementation = {};
 };
 
 struct Program {

@@ -63,6 +63,7 @@ class Parser {
       if (lexer_.accept("clusters")) kernel.cluster = extent();
       vars_.emplace_back(kernel.tile_var, DataType::i64());
     }
+    if (lexer_.accept("implementation")) kernel.implementation = lexer_.string("an implementation");
     kernel.body = braces();
     return kernel;
   }

@@ -69,9 +69,10 @@ class Printer {
     }
     const std::string begin = fmt::format("kernel {}(", quote_name(kernel.name));
     const std::string clusters = kernel.cluster > 1 ? fmt::format(" clusters {}", kernel.cluster) : "";
-    const std::string end = kernel.tile_var.empty() ? ")"
-                                                    : fmt::format(") tiles {} in {}{}", quote_name(kernel.tile_var),
-                                                                  kernel.tiles, clusters);
+    std::string end = kernel.tile_var.empty()
+                          ? ")"
+                          : fmt::format(") tiles {} in {}{}", quote_name(kernel.tile_var), kernel.tiles, clusters);
+    if (!kernel.implementation.empty()) end += " implementation " + quote_string(kernel.implementation);
     const bool fits = begin.size() + length + end.size() <= kLineWidth;
     const std::string separator = fits ? ", " : ",\n    ";
     return begin + (fits ? "" : "\n    ") + fmt::format("{}", fmt::join(params, separator)) + end;

@@ -27,6 +27,7 @@ class Emitter {
     if (kernel.tiles % root.cluster != 0)
       throw UserError(fmt::format("parallel {}: {} tiles in clusters of {}", root.name(), kernel.tiles, root.cluster));
     kernel.cluster = root.cluster;
+    kernel.implementation = root.implementation;
     if (parallel == 1) {
       kernel.tile_var = root.loops[0].var;
     } else if (parallel > 1) {

@@ -308,6 +308,7 @@ Form form_of(PrimitiveKind kind) {
     case PrimitiveKind::kInline:
     case PrimitiveKind::kCacheWrite:
     case PrimitiveKind::kLayout:
+    case PrimitiveKind::kImplement:
       return {0, 0, 0, 0};
     case PrimitiveKind::kMatrices:
       return {3, 4, 3, 3};
@@ -329,7 +330,7 @@ Form form_of(PrimitiveKind kind) {
 
 bool takes_option(PrimitiveKind kind) {
   return kind == PrimitiveKind::kComputeAt || kind == PrimitiveKind::kRfactor || kind == PrimitiveKind::kTensorize ||
-         kind == PrimitiveKind::kPrefetch || kind == PrimitiveKind::kLayout;
+         kind == PrimitiveKind::kPrefetch || kind == PrimitiveKind::kLayout || kind == PrimitiveKind::kImplement;
 }
 
 // Schedules come from plan files too: what they lack is said here once.
@@ -386,6 +387,11 @@ void apply_one(State& state, const Primitive& p) {
       return apply_tensorize(state, p);
     case PrimitiveKind::kPrefetch:
       return apply_prefetch(state, p);
+    case PrimitiveKind::kImplement:
+      if (!state.stage(p.stage).is_root() || p.option.empty())
+        throw UserError(fmt::format("implement: stage {} is no kernel, or nothing implements it", p.stage));
+      state.stage(p.stage).implementation = p.option;
+      return;
   }
 }
 

@@ -13,9 +13,9 @@
 namespace tw::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 17> kNames = {
-    "split",      "reorder",     "fuse",    "vectorize", "unroll",    "threads",  "parallel", "inline",  "compute_at",
-    "cache_read", "cache_write", "rfactor", "pipeline",  "tensorize", "prefetch", "layout",   "matrices"};
+constexpr std::array<std::string_view, 18> kNames = {
+    "split",      "reorder",     "fuse",    "vectorize", "unroll",    "threads",  "parallel", "inline",   "compute_at",
+    "cache_read", "cache_write", "rfactor", "pipeline",  "tensorize", "prefetch", "layout",   "matrices", "implement"};
 
 std::string to_string(const Primitive& p) {
   std::string text = fmt::format("{} {}", kNames[static_cast<size_t>(p.kind)], p.stage);
@@ -129,6 +129,9 @@ Schedule& Schedule::layout(const std::string& tensor, const Layout& layout) {
 }
 Schedule& Schedule::matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples) {
   return add({PrimitiveKind::kMatrices, stage, std::move(roles), std::move(multiples), ""});
+}
+Schedule& Schedule::implement(const std::string& stage, const std::string& implementation) {
+  return add({PrimitiveKind::kImplement, stage, {}, {}, implementation});
 }
 
 std::string_view scope_name(loop::Scope scope) {

@@ -34,14 +34,15 @@ enum class PrimitiveKind : uint8_t {
   kTensorize,   // loops [l], option body name, factors its parameters: the nest from l inwards becomes that body
                 // "mma": one matrix instruction of a warp or of four, on targets with threads
                 // "bulk": a box of a tensor that the copy engine brings into a stack buffer
-  kPrefetch,  // loops [l, consumer, m], factors [ahead, count, step], option a tensor that the stage, attached in loop
-              // m of `consumer`, reads: each iteration of l loads `count` lines into the second cache, `step` elements
-              // apart, beginning `ahead` elements after the place where m and l began; without m, where l began
-  kLayout,    // stage names a tensor between two stages, option its layout: it is stored so
-  kMatrices,  // loops [rows, columns, steps] or [rows, columns, steps, batch], axes joined by "$": the sum of products
-              // over the steps becomes that of the matrices "s.lhs" [batch, rows, steps] and "s.rhs" [batch, columns,
-              // steps], with zeros up to multiples of factors [rows, columns, steps], summed in "s.acc"; "s" picks
-              // its elements
+  kPrefetch,   // loops [l, consumer, m], factors [ahead, count, step], option a tensor that the stage, attached in loop
+               // m of `consumer`, reads: each iteration of l loads `count` lines into the second cache, `step` elements
+               // apart, beginning `ahead` elements after the place where m and l began; without m, where l began
+  kLayout,     // stage names a tensor between two stages, option its layout: it is stored so
+  kMatrices,   // loops [rows, columns, steps] or [rows, columns, steps, batch], axes joined by "$": the sum of products
+               // over the steps becomes that of the matrices "s.lhs" [batch, rows, steps] and "s.rhs" [batch, columns,
+               // steps], with zeros up to multiples of factors [rows, columns, steps], summed in "s.acc"; "s" picks
+               // its elements
+  kImplement,  // a root stage, option what computes it (loop::Kernel::implementation) in place of code for its loops
 };
 
 struct Primitive {
@@ -78,6 +79,7 @@ class Schedule {
   Schedule& prefetch(const std::string& stage, const std::vector<std::string>& loops, const std::string& tensor,
                      std::vector<int64_t> ahead_count_step);
   Schedule& layout(const std::string& tensor, const Layout& layout);  // nothing for the identity
+  Schedule& implement(const std::string& stage, const std::string& implementation);
   Schedule& matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples);
   friend bool operator==(const Schedule&, const Schedule&) = default;
 

@@ -53,7 +53,8 @@ struct Stage {
   Region region;        // compute_at only
   int64_t cluster = 1;  // tiles of a root that run at the same time
   bool has_loop_primitives = false;
-  std::string tensorized;  // body name, empty when none
+  std::string tensorized;      // body name, empty when none
+  std::string implementation;  // of a root; empty when none
   std::vector<Prefetch> prefetches;
 
   const std::string& name() const { return compute.name(); }

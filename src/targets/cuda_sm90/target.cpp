@@ -25,6 +25,7 @@ const tune::Constructor kFamilies[] = {
     {"rows", tune::construct_block_rows},
     {"transpose", tune::construct_block_transpose},
     {"point", tune::construct_point},
+    {"cublaslt", tune::construct_cublaslt, nullptr, tune::FamilyKind::kLibrary},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@ namespace tw::tune {
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
                      std::vector<Rejection>* rejections) {
   for (const Constructor& family : families) {
+    if (family.kind != FamilyKind::kOwns) break;
     Result<Candidates> built = family.construct(task, target);
     if (built.ok()) {
       Candidates candidates = std::move(built).value();

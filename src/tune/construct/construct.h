@@ -42,11 +42,17 @@ struct Sampling {
   uint64_t seed = 0;
 };
 
+/// Families that own groups are asked in order, and the first one that takes a group has it. The candidates of those
+/// that join race with the owner's and stand behind them; a library's do so where the library of this name is
+/// installed.
+enum class FamilyKind : uint8_t { kOwns, kJoins, kLibrary };
+
 struct Constructor {
   std::string_view family;
   Result<Candidates> (*construct)(const GroupTask& task, const TargetInfo& target);
   /// Aligned schedules drawn from the family's whole space, for the same groups; null for a family without parameters.
   Result<Candidates> (*sample)(const GroupTask& task, const TargetInfo& target, const Sampling& sampling) = nullptr;
+  FamilyKind kind = FamilyKind::kOwns;
 };
 
 struct Rejection {
@@ -54,8 +60,8 @@ struct Rejection {
   std::string reason;
 };
 
-/// The candidates of the first family that does not decline; `rejections` collects why earlier ones did. InternalError
-/// when all do: the last family of a target takes everything.
+/// The candidates of the first owning family that does not decline; `rejections` collects why earlier ones did.
+/// InternalError when all do: the last owner of a target, whose owners stand first, takes everything.
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
                      std::vector<Rejection>* rejections);
 
@@ -88,5 +94,8 @@ Result<Candidates> construct_block_contraction(const GroupTask& task, const Targ
 /// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
 /// (point.cpp).
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);
+
+/// Products of matrices by cuBLASLt (libraries.cpp).
+Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo& target);
 
 }  // namespace tw::tune

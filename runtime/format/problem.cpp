@@ -1,0 +1,225 @@
+#include "runtime/format/problem.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "runtime/format/error.h"
+
+namespace tw::format {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 46;  // elements of a tensor
+
+// Members with their keys, in the order of the text.
+constexpr std::pair<const char*, int64_t Problem::*> kNumbers[] = {{"batch", &Problem::batch},
+                                                                   {"m", &Problem::m},
+                                                                   {"n", &Problem::n},
+                                                                   {"k", &Problem::k},
+                                                                   {"groups", &Problem::groups}};
+constexpr std::pair<const char*, std::vector<int64_t> Problem::*> kLists[] = {
+    {"spatial", &Problem::spatial},     {"window", &Problem::window}, {"strides", &Problem::strides},
+    {"dilations", &Problem::dilations}, {"pads", &Problem::pads},     {"pads_end", &Problem::pads_end}};
+constexpr std::pair<const char*, Operand Problem::*> kOperands[] = {{"a", &Problem::a},
+                                                                    {"b", &Problem::b},
+                                                                    {"bias", &Problem::bias},
+                                                                    {"residual", &Problem::residual},
+                                                                    {"late_residual", &Problem::late_residual},
+                                                                    {"out", &Problem::out}};
+
+struct ActivationRow {
+  std::string_view name;
+  size_t parameters = 0;
+};
+constexpr ActivationRow kActivations[] = {{"none"}, {"relu"}, {"clip", 2},   {"leaky_relu", 1}, {"sigmoid"}, {"tanh"},
+                                          {"silu"}, {"gelu"}, {"gelu_tanh"}, {"hard_swish"},    {"softplus"}};
+
+template <typename... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) fail(ErrorCode::kDamaged, "problem: ", parts...);
+}
+
+template <typename T>
+T read_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(error == std::errc() && end == text.data() + text.size(), "'", text, "' is no number");
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t from = 0; from <= text.size();) {
+    const size_t end = std::min(text.find(separator, from), text.size());
+    parts.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return parts;
+}
+
+Operand read_operand(std::string_view text) {
+  const std::vector<std::string_view> parts = split(text, ':');
+  const auto dtype = parts.size() < 2 ? std::nullopt : parse_data_type(parts[1]);
+  const bool right = parts.size() == 2 || parts.size() == 4 || (parts.size() == 5 && parts[4] == "t");
+  require(dtype && right && !parts[0].empty(), "'", text, "' is no operand");
+  Operand o{std::string(parts[0]), *dtype};
+  if (parts.size() == 2) return o;
+  o.line = read_number<int64_t>(parts[2]);
+  o.matrix = read_number<int64_t>(parts[3]);
+  o.transposed = parts.size() == 5;
+  return o;
+}
+
+void check_lists(const Problem& p) {
+  const bool gemm = p.kind == Problem::Kind::kGemm;
+  const size_t rank = p.spatial.size();
+  require(gemm ? rank == 0 : rank >= 1 && rank <= 3, rank, " dimensions");
+  constexpr int64_t kMostExtent = int64_t{1} << 30;
+  for (const auto& [key, list] : kLists) {
+    const int64_t least = std::string_view(key).starts_with("pads") ? 0 : 1;
+    require((p.*list).size() == rank, "other ", key);
+    for (const int64_t v : p.*list) require(v >= least && v <= kMostExtent, key, " of ", v);
+  }
+  for (const int64_t extent : p.out_spatial()) require(extent >= 1, "a window beyond what it reads");
+  const bool fits =
+      gemm ? p.m >= 1 && p.groups == 0 : p.m == 0 && p.groups >= 1 && p.k % p.groups == 0 && p.n % p.groups == 0;
+  require(fits && p.batch >= 1 && p.n >= 1 && p.k >= 1, "wrong extents");
+  for (const int64_t v : {p.batch, p.m, p.n, p.k}) require(v <= kMostExtent, "an extent of ", v);
+}
+
+void check(const Problem& p) {
+  check_lists(p);
+  for (const auto& [key, operand] : kOperands) {
+    const Operand& o = p.*operand;
+    const bool matrix = p.kind == Problem::Kind::kGemm && (&o == &p.a || &o == &p.b || &o == &p.out);
+    const bool needed = &o == &p.a || &o == &p.b || &o == &p.out;
+    require(!needed || !o.name.empty(), "no operand ", key);
+    const int64_t rows = &o == &p.b ? p.k : p.m, columns = &o == &p.a ? p.k : p.n;
+    const bool fits =
+        matrix ? o.line >= (o.transposed ? rows : columns) && o.line <= kMost && o.matrix >= 0 && o.matrix <= kMost
+               : o.line == 0 && o.matrix == 0;
+    require(fits, "wrong strides of ", key);
+    p.span(o);
+  }
+}
+
+int64_t product(std::initializer_list<int64_t> first, const std::vector<int64_t>& rest = {}) {
+  std::vector<int64_t> factors = first;
+  factors.insert(factors.end(), rest.begin(), rest.end());
+  int64_t all = 1;
+  for (const int64_t f : factors) require(!__builtin_mul_overflow(all, f, &all) && all <= kMost, "too large a tensor");
+  return all;
+}
+
+}  // namespace
+
+std::vector<int64_t> Problem::out_spatial() const {
+  std::vector<int64_t> extents;
+  for (size_t d = 0; d < spatial.size(); ++d) {
+    const int64_t room = spatial[d] + pads[d] + pads_end[d] - dilations[d] * (window[d] - 1) - 1;
+    extents.push_back(room < 0 ? 0 : room / strides[d] + 1);
+  }
+  return extents;
+}
+
+std::vector<const Operand*> Problem::operands() const {
+  std::vector<const Operand*> all;
+  for (const auto& [key, operand] : kOperands) {
+    if (!(this->*operand).name.empty()) all.push_back(&(this->*operand));
+  }
+  return all;
+}
+
+int64_t Problem::span(const Operand& o) const {
+  if (&o == &bias) return n;
+  const bool left = &o == &a, right = &o == &b;
+  if (kind == Kind::kConvolution)
+    return left    ? product({batch, k}, spatial)
+           : right ? product({n, k / groups}, window)
+                   : product({batch, n}, out_spatial());
+  const Operand& stored = left || right ? o : out;  // residuals are as `out`
+  const int64_t rows = right ? k : m, columns = left ? k : n;
+  return product({batch - 1, stored.matrix}) + product({(stored.transposed ? columns : rows) - 1, stored.line}) +
+         (stored.transposed ? rows : columns);
+}
+
+std::string to_string(const Problem& p) {
+  std::string text = p.kind == Problem::Kind::kGemm ? "gemm" : "convolution";
+  for (const auto& [key, number] : kNumbers) {
+    if (p.*number != 0) text += join(" ", key, "=", p.*number);
+  }
+  for (const auto& [key, list] : kLists) {
+    for (size_t i = 0; i < (p.*list).size(); ++i)
+      text += i == 0 ? join(" ", key, "=", (p.*list)[i]) : join(",", (p.*list)[i]);
+  }
+  for (const auto& [key, operand] : kOperands) {
+    const Operand& o = p.*operand;
+    if (o.name.empty()) continue;
+    text += join(" ", key, "=", o.name, ":", name_of(o.dtype));
+    if (o.line != 0) text += join(":", o.line, ":", o.matrix, o.transposed ? ":t" : "");
+  }
+  if (p.activation == Activation::kNone) return text;
+  text += join(" act=", kActivations[static_cast<size_t>(p.activation)].name);
+  for (const double parameter : p.parameters) {
+    std::array<char, 32> digits{};
+    text += join(":", std::string_view(digits.data(), std::to_chars(digits.begin(), digits.end(), parameter).ptr));
+  }
+  return text;
+}
+
+Problem parse_problem(std::string_view text) {
+  const std::vector<std::string_view> words = split(text, ' ');
+  require(words[0] == "gemm" || words[0] == "convolution", "'", words[0], "' is no kind of it");
+  Problem p;
+  p.kind = words[0] == "gemm" ? Problem::Kind::kGemm : Problem::Kind::kConvolution;
+  std::map<std::string_view, std::string_view> given;
+  for (size_t i = 1; i < words.size(); ++i) {
+    const size_t at = std::min(words[i].find('='), words[i].size());
+    const std::string_view value = words[i].substr(std::min(at + 1, words[i].size()));
+    require(!value.empty() && given.emplace(words[i].substr(0, at), value).second, "'", words[i], "' is no word of it");
+  }
+  // The value of a key, which is then gone; empty: there is none.
+  const auto take = [&](const char* key) {
+    const auto node = given.extract(key);
+    return node ? node.mapped() : std::string_view();
+  };
+  for (const auto& [key, number] : kNumbers) {
+    if (const auto value = take(key); !value.empty()) p.*number = read_number<int64_t>(value);
+  }
+  for (const auto& [key, list] : kLists) {
+    const auto value = take(key);
+    if (value.empty()) continue;
+    for (const std::string_view part : split(value, ',')) (p.*list).push_back(read_number<int64_t>(part));
+  }
+  for (const auto& [key, operand] : kOperands) {
+    if (const auto value = take(key); !value.empty()) p.*operand = read_operand(value);
+  }
+  if (const auto value = take("act"); !value.empty()) {
+    const std::vector<std::string_view> parts = split(value, ':');
+    const auto* row = std::find_if(std::begin(kActivations), std::end(kActivations),
+                                   [&](const ActivationRow& r) { return r.name == parts[0]; });
+    require(row != std::end(kActivations) && parts.size() == row->parameters + 1, "activation '", value, "'");
+    p.activation = static_cast<Activation>(row - std::begin(kActivations));
+    for (size_t i = 1; i < parts.size(); ++i) p.parameters.push_back(read_number<double>(parts[i]));
+  }
+  require(given.empty(), "unknown words");
+  check(p);
+  require(to_string(p) == text, "another spelling");
+  return p;
+}
+
+std::string to_string(const LibraryCall& call) {
+  return join(call.library, " ", call.algorithm, " ", to_string(call.problem));
+}
+
+LibraryCall parse_library_call(std::string_view text) {
+  const size_t first = std::min(text.find(' '), text.size()), second = std::min(text.find(' ', first + 1), text.size());
+  require(first > 0 && second < text.size(), "'", text, "' calls no library");
+  const auto algorithm = read_number<int64_t>(text.substr(first + 1, second - first - 1));
+  require(algorithm >= 0 && algorithm < 1000, "algorithm ", algorithm);
+  return {std::string(text.substr(0, first)), algorithm, parse_problem(text.substr(second + 1))};
+}
+
+}  // namespace tw::format

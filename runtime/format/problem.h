@@ -1,0 +1,87 @@
+// What a kernel that is not of our own making computes, as data: a product of matrices or a convolution and what
+// follows it. Compilers print it into plans and artefacts; libraries and templates are set up from it.
+//
+//   gemm         sum[b, i, j] = sum over l of a[b, i, l] * b[b, l, j]
+//   convolution  sum[i, p.., j] = sum over r.., l of a[i, p * stride + r * dilation - pad.., l] * b[j, r.., l], zeros
+//                around a; with groups, filter j reads those channels of a that are its group's
+//   out = late_residual + activation(sum + bias[j] + residual): sums and what follows them in f32, rounded at the end
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/format/data_type.h"
+
+namespace tw::format {
+
+/// A tensor by the name that the kernel's parameters have for it.
+struct Operand {
+  std::string name;  ///< empty: there is none
+  DataType dtype = DataType::kF32;
+  // a, b and out of a gemm, stored row by row; in elements:
+  int64_t line = 0;         ///< from one row as stored to the next
+  int64_t matrix = 0;       ///< from one matrix of the batch to the next; 0: all are the same one
+  bool transposed = false;  ///< the rows as stored are the columns of the formula
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+
+/// Clip has a lower and an upper bound as parameters, leaky ReLU its slope below zero; GELU is by the error function.
+enum class Activation : uint8_t {
+  kNone,
+  kRelu,
+  kClip,
+  kLeakyRelu,
+  kSigmoid,
+  kTanh,
+  kSilu,
+  kGelu,
+  kGeluTanh,
+  kHardSwish,
+  kSoftplus
+};
+
+struct Problem {
+  enum class Kind : uint8_t { kGemm, kConvolution } kind = Kind::kGemm;
+  /// Of a convolution: images, none, filters, all channels of a.
+  int64_t batch = 0, m = 0, n = 0, k = 0;
+  /// Of a convolution, whose tensors lie without gaps: a[batch, spatial.., k], b[n, window.., k / groups],
+  /// out[batch, out_spatial.., n].
+  int64_t groups = 0;
+  std::vector<int64_t> spatial, window, strides, dilations;
+  std::vector<int64_t> pads, pads_end;  ///< zeros before and after
+  Operand a, b, out;
+  Operand bias;                     ///< one number for each j
+  Operand residual, late_residual;  ///< stored as `out`: added before the activation, or after it
+  Activation activation = Activation::kNone;
+  std::vector<double> parameters;  ///< of the activation
+
+  std::vector<int64_t> out_spatial() const;
+  /// Those that there are: a, b, bias, residual, late_residual, out.
+  std::vector<const Operand*> operands() const;
+  /// Elements from the first to the last one of an operand of this problem.
+  int64_t span(const Operand& operand) const;
+  friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+/// One line: "gemm batch=1 m=8 n=4 k=2 a=x0:f16:2:0 b=x1:f16:4:0 out=y:f16:4:0 bias=x2:f32 act=clip:0:6". Operands are
+/// name:type[:line:matrix[:t]]; numbers that are 0, lists and operands that are empty are left out.
+std::string to_string(const Problem& problem);
+/// Inverse of to_string. Throws Error(kDamaged) for any other text, and for what is no problem: operands or extents
+/// are missing, strides do not fit.
+Problem parse_problem(std::string_view text);
+
+/// Which library computes a problem, and by which of the ways that it offers, the one that it ranks first being 0.
+struct LibraryCall {
+  std::string library;  ///< "cublaslt"
+  int64_t algorithm = 0;
+  Problem problem;
+  friend bool operator==(const LibraryCall&, const LibraryCall&) = default;
+};
+
+/// "cublaslt 0 gemm batch=..".
+std::string to_string(const LibraryCall& call);
+/// Inverse of to_string; throws as parse_problem().
+LibraryCall parse_library_call(std::string_view text);
+
+}  // namespace tw::format

@@ -1,0 +1,324 @@
+#include "tune/construct/implementable.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "expr/affine.h"
+#include "expr/parser.h"
+#include "schedule/contraction.h"
+#include "schedule/stages.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+
+namespace tw::tune {
+namespace {
+
+using format::Activation;
+using format::Operand;
+using format::Problem;
+using schedule::Contraction;
+
+// Activations of x as te has them, without conversions; parameters are p0, p1.
+struct ActivationForm {
+  Activation activation;
+  const char* form;
+  size_t parameters = 0;
+};
+constexpr ActivationForm kActivations[] = {
+    {Activation::kRelu, "max(x, 0:f32)"},
+    {Activation::kClip, "min(max(x, p0), p1)", 2},
+    {Activation::kLeakyRelu, "select((x < 0:f32), (p0 * x), x)", 1},
+    {Activation::kSigmoid, "sigmoid(x)"},
+    {Activation::kTanh, "tanh(x)"},
+    {Activation::kSilu, "x * sigmoid(x)"},
+    {Activation::kGelu, "(0.5:f32 * x) * (1:f32 + erf(x * 0.70710677:f32))"},
+    {Activation::kGeluTanh, "x * sigmoid(1.5957692:f32 * (x + (((0.044715:f32 * x) * x) * x)))"},
+    {Activation::kHardSwish, "x * max(0:f32, min(1:f32, (x * 0.16666667:f32) + 0.5:f32))"},
+    {Activation::kSoftplus, "softplus(x)"},
+};
+
+Expr without_rounding(Expr e) {
+  while (e.op() == Op::kCast && e.type().is_float() && e.arg(0).type().is_float()) e = e.arg(0);
+  return e;
+}
+
+// Whether `e` is `form` with its variables bound.
+bool fits(const Expr& form, const Expr& value, VarMap& bound) {
+  const Expr e = without_rounding(value);
+  if (form.is_var()) {
+    if (form->name != "x" && e.op() != Op::kFloatImm) return false;
+    const auto [known, fresh] = bound.try_emplace(form->name, e);
+    return fresh || equal(known->second, e);
+  }
+  if (form.op() != e.op() || form->name != e->name || form->args.size() != e->args.size()) return false;
+  if (form.op() == Op::kFloatImm && std::abs(form->number - e->number) > 1e-6) return false;
+  for (size_t i = 0; i < form->args.size(); ++i) {
+    if (!fits(form.arg(i), e.arg(i), bound)) return false;
+  }
+  return true;
+}
+
+Operand operand_of(const te::Tensor& t) {
+  const auto dtype = format::parse_data_type(to_string(t.type));
+  TW_CHECK(dtype.has_value(), "element type of {}", t.name);
+  return {t.name, *dtype};
+}
+
+class Matcher {
+ public:
+  Matcher(const GroupTask& task, const Contraction& match, std::string output)
+      : program_(task.program), task_(task), sum_(*match.compute), match_(match) {
+    out_.output = std::move(output);
+  }
+
+  Result<Implementable> run() {
+    std::string why = match_sum();
+    if (why.empty()) why = match_epilogue();
+    if (!why.empty()) return declined("{}", why);
+    for (const te::Compute& c : program_.computes) {
+      if (&c != &sum_ && c.name() != out_.output) out_.schedule.inline_stage(c.name());
+    }
+    if (sum_.name() != out_.output)
+      out_.schedule.compute_at(sum_.name(), out_.output, program_.find_compute(out_.output)->axes.back().name,
+                               loop::Scope::kRegister);
+    return std::move(out_);
+  }
+
+ private:
+  Problem& problem() { return out_.problem; }
+
+  std::string match_sum() {
+    const bool whole = !match_.words && !match_.condition && !match_.guarded && sum_.outputs[0].type == DataType::f32();
+    const DataType type = match_.b.type();
+    if (!whole || match_.a.type() != type || !(type.is_half() || type == DataType::f32()))
+      return fmt::format("{} is no sum of f16, bf16 or f32 products in f32", sum_.name());
+    problem().out = operand_of(program_.tensor(out_.output));
+    const te::Compute* pad = program_.find_compute(match_.a->name);
+    if (program_.find_compute(match_.b->name) != nullptr) return fmt::format("{} is computed here", match_.b->name);
+    const Problem nothing = problem();
+    if (pad == nullptr && match_gemm()) return "";
+    problem() = nothing;
+    return match_convolution(pad);
+  }
+
+  // The distance in memory from one point of each axis to the next; nothing where there is none.
+  static std::optional<std::map<std::string, int64_t>> strides_of(const Expr& read, const te::Tensor& tensor) {
+    Expr address = int_imm(0);
+    int64_t stride = num_elements(tensor.shape);
+    for (size_t d = 0; d < tensor.shape.size(); ++d) {
+      stride /= tensor.shape[d];
+      address = address + read.arg(d) * int_imm(stride);
+    }
+    const Sum sum = as_sum(address);
+    std::map<std::string, int64_t> strides;
+    for (const Term& t : sum.terms) {
+      if (!t.atom.is_var() || t.coef < 0) return std::nullopt;
+      strides[t.atom->name] = t.coef;
+    }
+    if (sum.constant != 0) return std::nullopt;
+    return strides;
+  }
+
+  // Whether an operand is a matrix with these rows and columns.
+  bool match_matrix(const Expr& read, const std::string& row, const std::string& column, Operand& operand) const {
+    const te::Tensor& tensor = program_.tensor(read->name);
+    auto strides = strides_of(read, tensor);
+    if (!strides) return false;
+    operand = operand_of(tensor);
+    operand.transposed = (*strides)[column] != 1;
+    operand.line = (*strides)[operand.transposed ? column : row];
+    operand.matrix = match_.batch.empty() ? 0 : (*strides)[match_.batch[0].name];
+    return (*strides)[operand.transposed ? row : column] == 1 && operand.line > 0;
+  }
+
+  bool match_gemm() {
+    const bool one = match_.rows.size() == 1 && match_.batch.size() <= 1 && sum_.reduce_axes.size() == 1;
+    if (!one || match_.a_uses_column) return false;
+    Problem& p = problem();
+    const te::Axis &row = match_.rows[0], &column = match_.column, &step = sum_.reduce_axes[0];
+    std::vector<Expr> point;
+    for (const te::Axis& axis : sum_.axes) point.push_back(axis.var());
+    const std::string out = p.out.name;
+    const bool matrices = match_matrix(match_.a, row.name, step.name, p.a) &&
+                          match_matrix(match_.b, step.name, column.name, p.b) &&
+                          match_matrix(load(out, program_.tensor(out).type, point), row.name, column.name, p.out);
+    p.batch = match_.batch.empty() ? 1 : match_.batch[0].extent;
+    p.m = row.extent, p.n = column.extent, p.k = step.extent;
+    return matrices && !p.out.transposed;
+  }
+
+  // Zeros before each dim of what the stage `pad` copies: select(inside, x[i - zeros], 0), where `inside` says no more
+  // than that the index is one of x.
+  std::optional<std::vector<int64_t>> zeros_of(const te::Compute& pad) const {
+    const Expr& body = pad.body[0];
+    if (pad.is_reduction() || body.op() != Op::kSelect || body.arg(1).op() != Op::kLoad || !is_zero(body.arg(2)))
+      return std::nullopt;
+    const Expr& read = body.arg(1);
+    const Shape &inner = program_.tensor(read->name).shape, &outer = pad.outputs[0].shape;
+    if (program_.find_compute(read->name) != nullptr || inner.size() != outer.size()) return std::nullopt;
+    std::map<std::string, int64_t> from, to;
+    const std::function<bool(const Expr&)> take = [&](const Expr& e) {
+      if (e.op() == Op::kAnd) return take(e.arg(0)) && take(e.arg(1));
+      const bool lower = e.op() == Op::kLe && e.arg(0).op() == Op::kIntImm && e.arg(1).is_var();
+      const bool upper = e.op() == Op::kLt && e.arg(1).op() == Op::kIntImm && e.arg(0).is_var();
+      if (lower) from[e.arg(1)->name] = e.arg(0)->value;
+      if (upper) to[e.arg(0)->name] = e.arg(1)->value;
+      return lower || upper;
+    };
+    if (!take(body.arg(0))) return std::nullopt;
+    std::vector<int64_t> zeros;
+    for (size_t d = 0; d < outer.size(); ++d) {
+      const std::string& axis = pad.axes[d].name;
+      const Sum index = as_sum(read.arg(d));
+      zeros.push_back(-index.constant);
+      const int64_t end = std::min(outer[d], zeros[d] + inner[d]);
+      const bool shifted = coefficient_of(read.arg(d), axis) == 1 && index.terms.size() == 1;
+      const bool bounded = from.try_emplace(axis, 0).first->second == zeros[d] &&
+                           std::min(outer[d], to.try_emplace(axis, outer[d]).first->second) == end;
+      if (!shifted || !bounded) return std::nullopt;
+    }
+    return zeros;
+  }
+
+  std::string match_convolution(const te::Compute* pad) {
+    const std::string no =
+        fmt::format("{} is no product of two matrices and no convolution with the channels last", sum_.name());
+    Problem& p = problem();
+    const Expr &a = match_.a, &b = match_.b;
+    const size_t rank = a->args.size();
+    std::vector<int64_t> zeros(rank, 0);
+    if (pad != nullptr) {
+      const auto found = zeros_of(*pad);
+      if (!found) return fmt::format("{} is no padding with zeros", pad->name());
+      zeros = *found;
+    }
+    const te::Tensor& image = program_.tensor(pad == nullptr ? a->name : pad->body[0].arg(1)->name);
+    if (!match_.batch.empty() || sum_.axes.size() != rank || rank < 2 || match_.a_uses_column) return no;
+    p.kind = Problem::Kind::kConvolution;
+    p.a = operand_of(image);
+    p.b = operand_of(program_.tensor(b->name));
+    const bool images = a.arg(0).is_var() && a.arg(0)->name == sum_.axes[0].name;
+    p.batch = images ? sum_.axes[0].extent : 1;
+    p.n = match_.column.extent, p.k = image.shape.back(), p.groups = 1;
+    std::vector<std::string> order = {match_.column.name};  // of the dims of b
+    for (size_t d = images ? 1 : 0; d + 1 < rank; ++d) {
+      const std::string step = match_dimension(as_sum(a.arg(d)), sum_.axes[d], image.shape[d], zeros[d]);
+      if (step == sum_.axes[d].name) return no;
+      if (!step.empty()) order.push_back(step);
+    }
+    const Expr& channel = a->args.back();
+    const bool plain = (!images || zeros[0] == 0) && zeros.back() == 0 && channel.is_var();
+    if (!plain || p.spatial.empty() || p.spatial.size() > 3) return no;
+    order.push_back(channel->name);
+    return match_filters(order) ? "" : no;
+  }
+
+  // One dimension of a convolution: index = stride * axis + dilation * step. Returns the step, empty where the window
+  // has one element, the axis itself where this is no such index.
+  std::string match_dimension(const Sum& index, const te::Axis& axis, int64_t extent, int64_t zeros) {
+    Problem& p = problem();
+    te::Axis step{"", 1};
+    int64_t dilation = 1;
+    const int64_t stride = index.coef_of(axis.var());
+    for (const Term& t : index.terms) {
+      const auto found = std::ranges::find_if(
+          sum_.reduce_axes, [&](const te::Axis& r) { return t.atom.is_var() && t.atom->name == r.name; });
+      if (found != sum_.reduce_axes.end()) step = *found, dilation = t.coef;
+    }
+    const size_t known = (stride != 0 ? 1 : 0) + (step.name.empty() ? 0 : 1);
+    if (index.constant != 0 || stride < 1 || dilation < 1 || index.terms.size() != known) return axis.name;
+    p.spatial.push_back(extent), p.window.push_back(step.extent), p.strides.push_back(stride);
+    p.dilations.push_back(dilation), p.pads.push_back(zeros);
+    p.pads_end.push_back(
+        std::max<int64_t>(0, (axis.extent - 1) * stride + dilation * (step.extent - 1) + 1 - extent - zeros));
+    return step.name;
+  }
+
+  // Filters are [filter, window.., channel]; a constant is stored so.
+  bool match_filters(const std::vector<std::string>& order) {
+    std::vector<int64_t> dims;
+    for (const std::string& axis : order) dims.push_back(schedule::dim_of_axis(match_.b, axis));
+    const bool all = dims.size() == match_.b->args.size() && dims.size() == sum_.reduce_axes.size() + 1 &&
+                     std::ranges::count(dims, -1) == 0;
+    const bool sorted = std::ranges::is_sorted(dims);
+    if (!all || (!sorted && !task_.constants.contains(match_.b->name))) return false;
+    if (!sorted) out_.layouts[match_.b->name] = Layout().reorder(dims);
+    return true;
+  }
+
+  std::string match_epilogue() {
+    if (problem().out.name == sum_.name()) return "";
+    std::set<std::string> inlined;
+    for (const te::Compute& c : program_.computes) {
+      if (!c.is_reduction() && c.name() != out_.output) inlined.insert(c.name());
+    }
+    const te::Program inlined_program = te::inline_computes(program_, inlined);
+    const te::Compute& last = *inlined_program.find_compute(out_.output);
+    Expr rest = without_rounding(last.body[0]);
+    while (!(rest.op() == Op::kLoad && rest->name == sum_.name())) {
+      const Expr inner = peel(last, rest);
+      if (!inner) return fmt::format("what follows {} is no bias, residual or known activation", sum_.name());
+      rest = without_rounding(inner);
+    }
+    Problem& p = problem();
+    if (p.activation == Activation::kNone && p.residual.name.empty()) std::swap(p.residual, p.late_residual);
+    return "";
+  }
+
+  // What `e` is the last step of the epilogue of; null where it is none.
+  Expr peel(const te::Compute& last, const Expr& e) {
+    Problem& p = problem();
+    ExprScope scope;
+    scope.var_type = [](const std::string&) { return DataType::f32(); };
+    for (const ActivationForm& row : kActivations) {
+      VarMap bound;
+      if (p.activation != Activation::kNone || !p.bias.name.empty() || !fits(parse_expr(row.form, scope), e, bound))
+        continue;
+      p.activation = row.activation;
+      for (size_t i = 0; i < row.parameters; ++i) p.parameters.push_back(bound.at(fmt::format("p{}", i))->number);
+      return bound.at("x");
+    }
+    if (e.op() != Op::kAdd) return Expr();
+    for (const size_t side : {0, 1}) {
+      const Expr added = without_rounding(e.arg(side));
+      if (added.op() != Op::kLoad || added->name == sum_.name() || added->args.empty()) continue;
+      const bool each = te::own_axes(last, added) == last.axes.size() && added->args.size() == last.axes.size();
+      const bool column = added->args.size() == 1 && schedule::dim_of_axis(added, last.axes.back().name) == 0;
+      Operand& residual = p.activation == Activation::kNone ? p.late_residual : p.residual;
+      Operand& place = each ? residual : p.bias;
+      if (!(each || column) || !place.name.empty()) continue;
+      place = operand_of(program_.tensor(added->name));
+      return e.arg(1 - side);
+    }
+    return Expr();
+  }
+
+  const te::Program& program_;
+  const GroupTask& task_;
+  const te::Compute& sum_;
+  const Contraction& match_;
+  Implementable out_;
+};
+
+}  // namespace
+
+Construction Implementable::by(const std::string& implementation) const {
+  Construction out;
+  out.constant_layouts = layouts;
+  out.schedule = schedule;
+  out.schedule.implement(output, implementation);
+  return out;
+}
+
+Result<Implementable> match_implementable(const GroupTask& task) {
+  const te::Compute* sum = schedule::find_contraction(task.program);
+  if (sum == nullptr) return declined("no sum of products");
+  if (schedule::has_empty_axis(*sum)) return declined("{} has an axis of extent 0", sum->name());
+  const Result<std::string> output = schedule::epilogue_output(task.program, *sum);
+  if (!output.ok()) return Reason{output.reason()};
+  if (task.program.outputs.size() != 1) return declined("{} outputs", task.program.outputs.size());
+  const Result<Contraction> match = schedule::match_contraction(*sum);
+  return Matcher(task, *match, *output).run();
+}
+
+}  // namespace tw::tune

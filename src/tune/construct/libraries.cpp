@@ -1,0 +1,33 @@
+// Kernels of NVIDIA's libraries. What a library does not do is declined here; which of its algorithms is the fastest,
+// and whether one of them beats our own kernels, only measuring tells.
+#include "tune/construct/implementable.h"
+
+namespace tw::tune {
+
+using format::Activation;
+using format::Problem;
+
+Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo&) {
+  constexpr int64_t kAlgorithms = 5;
+  const Result<Implementable> match = match_implementable(task);
+  if (!match.ok()) return Reason{match.reason()};
+  const Problem& p = match->problem;
+  if (p.kind != Problem::Kind::kGemm) return declined("no product of matrices but a convolution");
+  const bool known =
+      p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
+  if (!known || !p.late_residual.name.empty()) return declined("it has no such activation, or adds nothing behind it");
+  if (p.out.dtype != p.a.dtype && p.out.dtype != format::DataType::kF32)
+    return declined("results of another type than the operands");
+  for (const format::Operand* added : {&p.bias, &p.residual}) {
+    if (!added->name.empty() && added->dtype != p.out.dtype)
+      return declined("{} is of another type than the result", added->name);
+  }
+  Candidates candidates;
+  for (int64_t i = 0; i < kAlgorithms; ++i) {
+    candidates.push_back(match->by(to_string(format::LibraryCall{"cublaslt", i, p})));
+    candidates.back().trace = {fmt::format("algorithm {} of those that cuBLASLt's heuristics name", i)};
+  }
+  return candidates;
+}
+
+}  // namespace tw::tune

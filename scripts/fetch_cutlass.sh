@@ -17,9 +17,11 @@ python3 - "$tmp" <<'PY'
 import glob, sys, zipfile
 tmp = sys.argv[1]
 with zipfile.ZipFile(glob.glob(f"{tmp}/*.whl")[0]) as z:
-    z.extractall(tmp, [n for n in z.namelist() if n.startswith("cutlass_library/source/include/")])
+    folders = ("cutlass_library/source/include/", "cutlass_library/source/tools/util/include/")
+    z.extractall(tmp, [n for n in z.namelist() if n.startswith(folders)])
 PY
 rm -rf "$dir"
 mkdir -p "$dir"
 mv "$tmp/cutlass_library/source/include" "$dir/include"
+cp -r "$tmp/cutlass_library/source/tools/util/include/." "$dir/include/"  # strides of convolutions
 echo "$version" > "$dir/stamp"

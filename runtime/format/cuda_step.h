@@ -17,6 +17,8 @@ struct CudaLaunch {
   /// No kernel of ours but a library call, with names for the buffers in their order.
   std::string call = {};
   std::vector<std::string> operands = {};
+  /// Where this has parameters, the launch is this one; its buffers are places among the kernel's.
+  CudaStep whole = {};
 };
 
 /// Launches `kernel` (of Manifest::kernels) with one block for each tile. Its parameters are the addresses of `args`
@@ -27,6 +29,14 @@ inline CudaStep step_over_tiles(int64_t kernel, int64_t tiles, const CudaLaunch&
   if (!launch.call.empty()) {
     step.call = launch.call;
     for (size_t i = 0; i < args.size(); ++i) step.operands.push_back({launch.operands[i], args[i]});
+    return step;
+  }
+  const auto buffer_of = [&](auto& user) { user.buffer = args[static_cast<size_t>(user.buffer)]; };
+  if (!launch.whole.params.empty()) {
+    step = launch.whole;
+    step.kernel = kernel;
+    for (Relocation& relocation : step.relocations) buffer_of(relocation);
+    for (TensorMap& map : step.tensor_maps) buffer_of(map);
     return step;
   }
   step.kernel = kernel;
@@ -40,7 +50,7 @@ inline CudaStep step_over_tiles(int64_t kernel, int64_t tiles, const CudaLaunch&
   };
   for (const int64_t buffer : args) step.relocations.push_back({add_argument(sizeof(uint64_t)), buffer, 0});
   for (TensorMap map : launch.maps) {
-    map.buffer = args[static_cast<size_t>(map.buffer)];
+    buffer_of(map);
     map.offset = add_argument(TensorMap::kBytes);
     step.tensor_maps.push_back(std::move(map));
   }

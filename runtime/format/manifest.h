@@ -77,10 +77,10 @@ struct Relocation {
 };
 
 /// The 128 bytes at `offset` of the parameters become the driver's description of the row-major tensor in `buffer` for
-/// copies of a `box` of it to shared memory, where its lines, 128 bytes long, are swizzled (CUDA driver API reference
-/// manual, cuTensorMapEncodeTiled).
+/// copies of a `box` of it to shared memory, where its lines, 32, 64 or 128 bytes long, are swizzled (CUDA driver API
+/// reference manual, cuTensorMapEncodeTiled).
 struct TensorMap {
-  static constexpr int64_t kBytes = 128, kLineBytes = 128, kMostBox = 256, kMostRank = 5;
+  static constexpr int64_t kBytes = 128, kMostBox = 256, kMostRank = 5;
   int64_t offset = 0;
   int64_t buffer = 0;  ///< of Entry::buffers
   DataType dtype = DataType::kF32;

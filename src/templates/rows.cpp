@@ -13,8 +13,11 @@ constexpr Row sm90(int m, int n, int cluster_m, int cluster_n) {
 constexpr Row pingpong(int m, int n, int cluster_m) { return {Family::kGemmSm90, m, n, 64, cluster_m, 1, true}; }
 constexpr Row stream_k(int m, int n) { return {Family::kGemmSm90, m, n, 64, 2, 1, false, true}; }
 constexpr Row conv90(int m, int n) { return {Family::kConvSm90, m, n, 64}; }
-constexpr Row sm80(Family family, int m, int n, int k, int warps_m, int warps_n, int stages) {
-  return {family, m, n, k, 1, 1, false, false, warps_m, warps_n, stages};
+struct Warps {
+  int m, n, stages;
+};
+constexpr Row sm80(Family family, int m, int n, int k, Warps warps) {
+  return {family, m, n, k, 1, 1, false, false, warps.m, warps.n, warps.stages};
 }
 
 // Of CUTLASS's instances for Hopper those that win somewhere (cuBLAS's choices, PyTorch's presets, quack's lists), each
@@ -49,21 +52,21 @@ constexpr Row kRows[] = {
     conv90(64, 128),
     conv90(128, 64),
     conv90(64, 64),
-    sm80(Family::kGemmSm80, 128, 128, 32, 2, 2, 4),
-    sm80(Family::kGemmSm80, 128, 256, 32, 2, 4, 3),
-    sm80(Family::kGemmSm80, 256, 128, 32, 4, 2, 3),
-    sm80(Family::kGemmSm80, 128, 64, 32, 2, 2, 6),
-    sm80(Family::kGemmSm80, 64, 128, 32, 2, 2, 6),
-    sm80(Family::kGemmSm80, 64, 64, 64, 2, 2, 5),
-    sm80(Family::kGemmSm80, 128, 128, 64, 2, 2, 3),
-    sm80(Family::kGemmSm80, 256, 64, 64, 4, 1, 3),
-    sm80(Family::kConvSm80, 128, 128, 32, 2, 2, 4),
-    sm80(Family::kConvSm80, 128, 256, 32, 2, 4, 3),
-    sm80(Family::kConvSm80, 256, 64, 32, 4, 1, 4),
-    sm80(Family::kConvSm80, 128, 64, 64, 2, 2, 3),
-    sm80(Family::kConvSm80, 64, 64, 64, 2, 2, 5),
-    sm80(Family::kConvSm80, 128, 128, 64, 2, 2, 3),
-    sm80(Family::kConvSm80, 64, 128, 64, 2, 2, 3),
+    sm80(Family::kGemmSm80, 128, 128, 32, {2, 2, 4}),
+    sm80(Family::kGemmSm80, 128, 256, 32, {2, 4, 3}),
+    sm80(Family::kGemmSm80, 256, 128, 32, {4, 2, 3}),
+    sm80(Family::kGemmSm80, 128, 64, 32, {2, 2, 6}),
+    sm80(Family::kGemmSm80, 64, 128, 32, {2, 2, 6}),
+    sm80(Family::kGemmSm80, 64, 64, 64, {2, 2, 5}),
+    sm80(Family::kGemmSm80, 128, 128, 64, {2, 2, 3}),
+    sm80(Family::kGemmSm80, 256, 64, 64, {4, 1, 3}),
+    sm80(Family::kConvSm80, 128, 128, 32, {2, 2, 4}),
+    sm80(Family::kConvSm80, 128, 256, 32, {2, 4, 3}),
+    sm80(Family::kConvSm80, 256, 64, 32, {4, 1, 4}),
+    sm80(Family::kConvSm80, 128, 64, 64, {2, 2, 3}),
+    sm80(Family::kConvSm80, 64, 64, 64, {2, 2, 5}),
+    sm80(Family::kConvSm80, 128, 128, 64, {2, 2, 3}),
+    sm80(Family::kConvSm80, 64, 128, 64, {2, 2, 3}),
 };
 
 constexpr int64_t kAccessBytes = 16;

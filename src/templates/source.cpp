@@ -84,17 +84,6 @@ std::string_view text_of(Family family) {
 
 }  // namespace
 
-std::vector<EpilogueClass> epilogue_classes(DataType operand, DataType output) {
-  const Expr sum = var("x0", DataType::f32()), bias = cast(DataType::f32(), var("x1", operand));
-  const Expr residual = cast(DataType::f32(), var("x2", output));
-  const auto relu = [](const Expr& e) { return max(e, float_imm(0)); };
-  const Epilogue::Operand columns = {false, operand}, tensor = {true, output};
-  return {{"none", {sum, {}}},
-          {"bias", {sum + bias, {columns}}},
-          {"bias_relu", {relu(sum + bias), {columns}}},
-          {"bias_residual_relu", {relu(sum + bias + residual), {columns, tensor}}}};
-}
-
 std::string refusal(const Row& row, const Epilogue& epilogue, DataType output) {
   const auto tensors = std::ranges::count_if(epilogue.operands, &Epilogue::Operand::is_tensor);
   const auto vectors = std::ssize(epilogue.operands) - tensors;

@@ -19,18 +19,11 @@ struct Epilogue {
   std::vector<Operand> operands;
 };
 
-/// The epilogues that are built ahead, for profiling: tiles are chosen with the one that is most like the exact one.
-struct EpilogueClass {
-  std::string_view name;
-  Epilogue epilogue;
-};
-std::vector<EpilogueClass> epilogue_classes(DataType operand, DataType output);
-
 struct Instance {
   Row row;
   DataType operand = DataType::f16(), output = DataType::f16();
   bool a_by_rows = true, b_by_rows = true;
-  Epilogue epilogue;
+  Epilogue epilogue = {};
 };
 
 /// Why an epilogue cannot be part of a row's kernel; empty if it can.

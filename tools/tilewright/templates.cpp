@@ -1,6 +1,7 @@
 // tilewright templates build|list|path: kernels of CUTLASS, built once for all models.
-#include "driver/template_library.h"
 #include "support/error.h"
+#include "templates/fit.h"
+#include "templates/library.h"
 #include "tilewright/command.h"
 #include "tilewright/progress.h"
 
@@ -14,12 +15,12 @@ using templates::Instance;
 struct Options {
   std::string target = "cuda:sm_90a", dtype = "f16";
   std::vector<std::string> only, epilogues;
-  driver::TemplateOptions library;
+  templates::TemplateOptions library;
 };
 
-driver::TemplateLibrary library_of(const Options& options) {
+templates::TemplateLibrary library_of(const Options& options) {
   if (options.library.folder.empty()) throw UsageError("there is no place for templates: set TILEWRIGHT_CACHE_DIR");
-  return driver::TemplateLibrary(options.library);
+  return templates::TemplateLibrary(options.library);
 }
 
 // The rows that are meant, each with its epilogue classes. Targets with warp groups have rows for warps as fallbacks.
@@ -53,7 +54,7 @@ int build(const GlobalOptions& global, const Options& options) {
   const double started = now_seconds();
   const auto total = std::ssize(wanted);
   progress("templates", 0, total);
-  library_of(options).build_all(instances, [&](size_t i, const Result<driver::BuiltTemplate>& made) {
+  library_of(options).build_all(instances, [&](size_t i, const Result<templates::BuiltTemplate>& made) {
     if (made.ok()) bytes += made->bytes, seconds += made->seconds, ++built;
     if (!made.ok()) {
       progress.clear();
@@ -78,10 +79,10 @@ int build(const GlobalOptions& global, const Options& options) {
 }
 
 int list(const GlobalOptions& global, const Options& options) {
-  const driver::TemplateLibrary library = library_of(options);
+  const templates::TemplateLibrary library = library_of(options);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const auto& [name, instance] : instances_of(options)) {
-    const Result<driver::BuiltTemplate> built = library.find(instance);
+    const Result<templates::BuiltTemplate> built = library.find(instance);
     const std::string state =
         built.ok() ? fmt::format("{} bytes, {} registers", built->bytes, built->registers) : built.reason();
     nlohmann::ordered_json conditions = nlohmann::ordered_json::array();
@@ -123,7 +124,7 @@ void add_templates(Application& application) {
       "machines).");
   verb->require_subcommand(1);
   auto options = std::make_shared<Options>();
-  options->library.folder = driver::template_folder();
+  options->library.folder = templates::template_folder();
   const auto add = [&](const char* name, const char* help, int (*run)(const GlobalOptions&, const Options&)) {
     CLI::App* action = verb->add_subcommand(name, help);
     add_options(action, *options);

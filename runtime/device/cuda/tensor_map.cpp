@@ -26,11 +26,13 @@ bool encode_map(const Driver& driver, const format::TensorMap& map, DevicePtr ad
     stride *= shape[d];
     strides[d] = stride;  // of the dim around this one
   }
+  const int64_t line = box[0] * bytes_of(map.dtype);
+  const int swizzle = line == 128 ? kSwizzle128 : line == 64 ? kSwizzle64 : kSwizzle32;
   constexpr size_t kAlignment = 64;
   alignas(kAlignment) std::array<uint8_t, format::TensorMap::kBytes> bytes{};
   driver.check(driver.tensor_map_encode(bytes.data(), tensor_type(map.dtype), static_cast<uint32_t>(rank),
                                         reinterpret_cast<void*>(address), shape.data(), strides.data(), box.data(),
-                                        steps.data(), kNoInterleave, kSwizzle128, kPromotion256, kZeros),
+                                        steps.data(), kNoInterleave, swizzle, kPromotion256, kZeros),
                "describe a tensor to the GPU");
   uint8_t* place = params.data() + map.offset;
   if (std::memcmp(place, bytes.data(), bytes.size()) == 0) return false;

@@ -2,6 +2,7 @@
 // groups; the copy engine gathers windows (CUTLASS 3.x, im2col). Problem::sizes: images, height, width, channels,
 // filters, window (2), output (2), pads before (2), strides (2), dilations (2).
 #include "cute/tensor.hpp"
+#include "cutlass/kernel_hardware_info.hpp"
 #include "cutlass/conv/collective/collective_builder.hpp"
 #include "cutlass/conv/convnd_problem_shape.hpp"
 #include "cutlass/conv/kernel/conv_universal.hpp"

@@ -1,4 +1,4 @@
-#include "driver/template_library.h"
+#include "templates/library.h"
 
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -12,19 +12,17 @@
 #include <regex>
 #include <sstream>
 
-#include "driver/cache_file.h"
-#include "driver/parallel.h"
 #include "support/child_process.h"
 #include "support/folders.h"
 #include "support/hash.h"
 #include "support/memory.h"
+#include "support/parallel.h"
 
-namespace tw::driver {
+namespace tw::templates {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-using templates::Instance;
 
 constexpr int64_t kBytesOfNvcc = int64_t{5} << 30;  // at its peak, for a kernel of CUTLASS 3.x
 constexpr int kMostSpillBytes = 64;
@@ -42,7 +40,9 @@ std::string read_text(const fs::path& path) {
 }
 
 void write_text(const fs::path& path, std::string_view text) {
-  write_cache_file(path.string(), {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  std::ofstream file(path, std::ios::binary);
+  file.write(text.data(), std::ssize(text));
+  if (!file.flush()) throw ResourceError(fmt::format("templates: cannot write '{}'", path.string()));
 }
 
 std::string quoted(const std::string& word) { return "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'"; }
@@ -128,8 +128,7 @@ std::string defect(const std::string& log) {
 // Its name in the library: of the text and how it is compiled, not of the compiler, which other machines need not have.
 std::string key_of(const Instance& instance) {
   return content_hash(fmt::format("tilewright template 1\n{}\n{}",
-                                  fmt::join(templates::compiler_options(instance.row.family), " "),
-                                  templates::source_of(instance)))
+                                  fmt::join(compiler_options(instance.row.family), " "), source_of(instance)))
       .substr(0, 32);
 }
 
@@ -194,10 +193,10 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
   } cleaner{work};
   const fs::path made = work / "made", text = work / "kernel.cu", log = work / "log";
   fs::create_directories(made);
-  write_text(text, templates::source_of(instance));
+  write_text(text, source_of(instance));
   // One run makes both: what nvcc embeds in the host program is the cubin.
   std::vector<std::string> command = {toolchain_.nvcc};
-  std::ranges::copy(templates::compiler_options(instance.row.family), std::back_inserter(command));
+  std::ranges::copy(compiler_options(instance.row.family), std::back_inserter(command));
   for (const std::string& word :
        {std::string("-I"), toolchain_.headers, std::string("--keep"), std::string("--keep-dir"), work.string(),
         text.string(), std::string("-o"), (made / kHost).string()})
@@ -211,7 +210,7 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
   const std::string cubin = read_text(work / kCubin);
   if (cubin.empty()) return declined("nvcc left no {}", kCubin);
   write_text(made / kCubin, cubin);
-  const Json about = {{"row", templates::name_of(instance.row)},
+  const Json about = {{"row", name_of(instance.row)},
                       {"cubin", content_hash(cubin)},
                       {"host", content_hash(read_text(made / kHost))},
                       {"registers", number_after(said, "Used ([0-9]+) registers")},
@@ -240,4 +239,4 @@ void TemplateLibrary::build_all(const std::vector<Instance>& instances, const Do
   });
 }
 
-}  // namespace tw::driver
+}  // namespace tw::templates

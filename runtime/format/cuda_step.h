@@ -13,10 +13,9 @@ struct CudaLaunch {
   int64_t shared_bytes = 0;  ///< of a block
   /// Parameters behind the buffers; TensorMap::buffer is the place among the kernel's buffers, the offset is not used.
   std::vector<TensorMap> maps;
-  bool overlaps = false;  ///< CudaStep::overlaps
-  /// No kernel of ours but a library call, with names for the buffers in their order.
-  std::string call = {};
-  std::vector<std::string> operands = {};
+  bool overlaps = false;               ///< CudaStep::overlaps
+  std::string call = {};               ///< CudaStep::call
+  std::vector<int64_t> operands = {};  ///< of the call: places among the buffers
   /// Where this has parameters, the launch is this one; its buffers are places among the kernel's.
   CudaStep whole = {};
 };
@@ -28,7 +27,7 @@ inline CudaStep step_over_tiles(int64_t kernel, int64_t tiles, const CudaLaunch&
   CudaStep step;
   if (!launch.call.empty()) {
     step.call = launch.call;
-    for (size_t i = 0; i < args.size(); ++i) step.operands.push_back({launch.operands[i], args[i]});
+    for (const int64_t place : launch.operands) step.operands.push_back(args[static_cast<size_t>(place)]);
     return step;
   }
   const auto buffer_of = [&](auto& user) { user.buffer = args[static_cast<size_t>(user.buffer)]; };

@@ -43,7 +43,6 @@ Json write(const TensorMap& map) {
 }
 
 Json write(const CudaStep& step);
-Json write(const CallOperand& operand);
 Json write(const Library& library);
 Json write(const Target& target);
 
@@ -54,12 +53,10 @@ Json write_list(const std::vector<T>& rows) {
   return list;
 }
 
-Json write(const CallOperand& operand) { return {{"name", operand.name}, {"buffer", operand.buffer}}; }
-
 Json write(const Library& library) { return {{"name", library.name}, {"version", library.version}}; }
 
 Json write(const CudaStep& step) {
-  if (!step.call.empty()) return {{"call", step.call}, {"operands", write_list(step.operands)}, {"name", step.name}};
+  if (!step.call.empty()) return {{"call", step.call}, {"operands", step.operands}, {"name", step.name}};
   return {{"kernel", step.kernel},
           {"grid", step.grid},
           {"block", step.block},
@@ -180,13 +177,6 @@ TensorMap read_tensor_map(const Json& value, const std::string& what) {
   return map;
 }
 
-CallOperand read_operand(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  CallOperand operand{object.text("name"), object.integer("buffer")};
-  object.finish();
-  return operand;
-}
-
 Library read_library(const Json& value, const std::string& what) {
   JsonObject object(value, what);
   Library library{object.text("name"), object.integer("version")};
@@ -200,7 +190,7 @@ CudaStep read_cuda_step(const Json& value, const std::string& what) {
   if (object.has("call")) {
     step.call = object.text("call");
     if (step.call.empty()) fail(ErrorCode::kDamaged, "manifest: ", what, ".call is empty");
-    step.operands = object.list("operands", read_operand);
+    step.operands = object.list("operands", read_integer);
     step.name = object.text("name");
     object.finish();
     return step;

@@ -89,13 +89,6 @@ struct TensorMap {
   friend bool operator==(const TensorMap&, const TensorMap&) = default;
 };
 
-/// A tensor of a library call by the name that the call's text has for it.
-struct CallOperand {
-  std::string name;
-  int64_t buffer = 0;  ///< of Entry::buffers
-  friend bool operator==(const CallOperand&, const CallOperand&) = default;
-};
-
 /// A kernel's launch, or the call of a library: then only the last three members are used.
 struct CudaStep {
   int64_t kernel = 0;  ///< of Manifest::kernels
@@ -109,8 +102,8 @@ struct CudaStep {
   std::vector<TensorMap> tensor_maps;
   bool overlaps = false;  ///< its blocks may start while the step before runs: they wait for its end themselves
   std::string name;
-  std::string call = {};  ///< a LibraryCall (library_call.h) as text; empty: a kernel's launch
-  std::vector<CallOperand> operands = {};
+  std::string call = {};               ///< a LibraryCall (problem.h) as text; empty: a kernel's launch
+  std::vector<int64_t> operands = {};  ///< of Entry::buffers, in the order of Problem::operands()
   friend bool operator==(const CudaStep&, const CudaStep&) = default;
 };
 

@@ -211,15 +211,17 @@ Problem parse_problem(std::string_view text) {
 }
 
 std::string to_string(const LibraryCall& call) {
-  return join(call.library, " ", call.algorithm, " ", to_string(call.problem));
+  return join(call.library, " ", call.version, " ", call.algorithm, " ", to_string(call.problem));
 }
 
 LibraryCall parse_library_call(std::string_view text) {
-  const size_t first = std::min(text.find(' '), text.size()), second = std::min(text.find(' ', first + 1), text.size());
-  require(first > 0 && second < text.size(), "'", text, "' calls no library");
-  const auto algorithm = read_number<int64_t>(text.substr(first + 1, second - first - 1));
-  require(algorithm >= 0 && algorithm < 1000, "algorithm ", algorithm);
-  return {std::string(text.substr(0, first)), algorithm, parse_problem(text.substr(second + 1))};
+  const std::vector<std::string_view> words = split(text, ' ');
+  require(words.size() > 3, "'", text, "' calls no library");
+  LibraryCall call{std::string(words[0]), read_number<int64_t>(words[1]), read_number<int64_t>(words[2]),
+                   parse_problem(text.substr(static_cast<size_t>(words[3].data() - text.data())))};
+  require(call.version >= 0 && call.algorithm >= 0 && call.algorithm < 100 && to_string(call) == text, "'", text,
+          "' calls no library");
+  return call;
 }
 
 }  // namespace tw::format

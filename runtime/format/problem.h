@@ -74,12 +74,13 @@ Problem parse_problem(std::string_view text);
 /// Which library computes a problem, and by which of the ways that it offers, the one that it ranks first being 0.
 struct LibraryCall {
   std::string library;  ///< "cublaslt"
+  int64_t version = 0;  ///< that it was measured with: another one may offer other ways
   int64_t algorithm = 0;
   Problem problem;
   friend bool operator==(const LibraryCall&, const LibraryCall&) = default;
 };
 
-/// "cublaslt 0 gemm batch=..".
+/// "cublaslt 130100 0 gemm batch=..".
 std::string to_string(const LibraryCall& call);
 /// Inverse of to_string; throws as parse_problem().
 LibraryCall parse_library_call(std::string_view text);

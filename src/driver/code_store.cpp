@@ -13,6 +13,10 @@ CodeStore::CodeStore(DeviceKind device, const std::vector<ProgramCode>& programs
 void CodeStore::place(size_t p, Assembled& out) {
   const ProgramCode& program = programs_[p];
   const bool cubin = device_ == DeviceKind::kCuda;
+  if (cubin && program.bytes.empty()) {
+    first_row_.push_back(0);  // library calls: no step asks for a row
+    return;
+  }
   const std::string section = cubin ? fmt::format("cubin.{}", p) : "code";
   std::vector<uint8_t>& code = out.sections[section];
   code.resize(round_up(static_cast<int64_t>(code.size()), kAlignment));

@@ -9,6 +9,7 @@
 #include "support/error.h"
 #include "support/hash.h"
 #include "transform/pass.h"
+#include "tune/measure/cuda_executor.h"
 
 namespace tw::driver {
 namespace {
@@ -115,6 +116,16 @@ std::vector<format::Section> sections_of(const Compiled& compiled) {
 }
 
 }  // namespace
+
+std::map<std::string, int64_t> usable_libraries(const CompileOptions& options, const TargetInfo& target) {
+  std::map<std::string, int64_t> usable;
+  const bool race =
+      options.libraries == Libraries::kAuto && !options.tuning.worker.empty() && options.plan_text.empty();
+  if (!race || target.kind != DeviceKind::kCuda) return usable;
+  const Result<int64_t> cublaslt = tune::find_cublaslt();
+  if (cublaslt.ok()) usable["cublaslt"] = *cublaslt;
+  return usable;
+}
 
 std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options) {
   std::vector<frontend::ImportResult> models;

@@ -20,6 +20,9 @@
 
 namespace tw::driver {
 
+/// Whether kernels of libraries race with ours where candidates are measured.
+enum class Libraries : uint8_t { kNone, kAuto };
+
 struct CompileOptions {
   /// A name of targets::find_target, or several CPU levels for one artefact: "cpu:x86-64-v4,cpu:x86-64-v3".
   std::string target = "cpu";
@@ -29,6 +32,7 @@ struct CompileOptions {
   /// f32, f16 or bf16: what the model's f32 values are stored and multiplied as, where that keeps their meaning. Inputs
   /// and outputs keep their types.
   DataType dtype = DataType::f32();
+  Libraries libraries = Libraries::kAuto;
   std::vector<std::string> disabled_passes;  // graph or loop passes by name
   bool all_optional_off = false;
   std::string plan_text;       // replay this plan instead of constructing one
@@ -59,6 +63,9 @@ struct Compiled {
   std::vector<std::string> external_files;  // that the model was read from besides its own, absolute paths
   bool complete = true;  // all was measured that should have been: the budget sufficed, nobody interrupted
 };
+
+/// The libraries that may compute groups on `target`, with their versions: those installed here that the options allow.
+std::map<std::string, int64_t> usable_libraries(const CompileOptions& options, const TargetInfo& target);
 
 /// Imports the model once for each of options.imports.
 std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options);

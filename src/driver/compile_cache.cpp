@@ -32,7 +32,11 @@ int64_t now_ns() {
 std::string options_text(const CompileOptions& o, std::span<const targets::Target> targets) {
   std::string text =
       fmt::format("build {}\nprecision {}\ndtype {}\n", build_id(), static_cast<int>(o.precision), to_string(o.dtype));
-  for (const targets::Target& target : targets) text += fmt::format("target {}\n", target_text(target.info));
+  for (const targets::Target& target : targets) {
+    text += fmt::format("target {}\n", target_text(target.info));
+    for (const auto& [name, version] : usable_libraries(o, target.info))
+      text += fmt::format("library {} {}\n", name, version);
+  }
   for (const frontend::ImportOptions& import : o.imports) {
     text += "entry\n";
     for (const auto& [name, shape] : import.shapes) text += fmt::format("shape {} {}\n", name, to_string(shape));

@@ -1,10 +1,12 @@
 #include "driver/generate.h"
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 
 #include "core/target_features.h"
 #include "driver/place_entry.h"
+#include "runtime/format/problem.h"
 #include "support/error.h"
 #include "support/parallel.h"
 #ifdef TW_HAVE_LLVM
@@ -46,6 +48,19 @@ Generated generate_cpu(std::span<const CodeTask>, const TargetInfo& target, cons
 #endif
 
 #ifdef TW_HAVE_CUDA
+// A kernel that a library computes.
+ProgramCode::Entry call_of(const loop::Kernel& kernel) {
+  ProgramCode::Entry entry{kernel.name};
+  entry.cuda.call = kernel.implementation;
+  const format::LibraryCall call = format::parse_library_call(kernel.implementation);
+  for (const format::Operand* operand : call.problem.operands()) {
+    const auto found = std::ranges::find(kernel.params, operand->name, &loop::Buffer::name);
+    TW_CHECK(found != kernel.params.end(), "kernel {} has no operand {}", kernel.name, operand->name);
+    entry.cuda.operands.push_back(found - kernel.params.begin());
+  }
+  return entry;
+}
+
 ProgramCode::Entry entry_of(const codegen::CudaKernel& code, const loop::Kernel& kernel, const TargetInfo& target) {
   ProgramCode::Entry entry{code.name};
   entry.cuda = {code.threads, code.shared_bytes, {}, has_feature(target, "dependent-launch")};
@@ -67,9 +82,12 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
     }
     const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program, tasks[i].name);
     ProgramCode& code = out.programs[i];
-    code.bytes = tools.cubins.get(tasks[i].name, source.text, architecture(target));
-    for (size_t k = 0; k < source.kernels.size(); ++k)
-      code.kernels.push_back(entry_of(source.kernels[k], tasks[i].program.kernels[k], target));
+    const std::vector<loop::Kernel>& kernels = tasks[i].program.kernels;
+    if (!std::ranges::all_of(kernels, &loop::Kernel::is_implemented))
+      code.bytes = tools.cubins.get(tasks[i].name, source.text, architecture(target));
+    for (size_t k = 0; k < kernels.size(); ++k)
+      code.kernels.push_back(kernels[k].is_implemented() ? call_of(kernels[k])
+                                                         : entry_of(source.kernels[k], kernels[k], target));
   });
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "support/error.h"
 
@@ -41,11 +42,16 @@ void Planner::add(const std::string& name, const GroupTe& te) {
 void Planner::construct(Task& task) {
   const auto families = target_.families.subspan(task.next_family);
   std::vector<tune::Rejection> rejections;
-  const tune::GroupTask group{task.tune.program, task.tune.constants};
+  const tune::GroupTask group{task.tune.program, task.tune.constants, libraries_};
   tune::Candidates built = tune::construct(families, group, target_.info, &rejections);
-  for (const tune::Rejection& r : rejections) task.declined.push_back({r.family, r.reason});
+  const bool first = task.next_family == 0;
   task.next_family += rejections.size() + 1;
   explore(group, target_.families[task.next_family - 1], built);
+  tune::Candidates joining;
+  if (first) joining = tune::join_race(families, group, target_.info, &rejections);
+  task.tune.joined = joining.size();
+  std::ranges::move(joining, std::back_inserter(built));
+  for (const tune::Rejection& r : rejections) task.declined.push_back({r.family, r.reason});
   task.tune.candidates.clear();
   for (tune::Construction& c : built) {
     plan::GroupPlan plan{task.tune.name, c.family, std::move(c.constant_layouts), std::move(c.schedule), 0, {}, 0};
@@ -99,7 +105,8 @@ void Planner::settle(Task& task, const TuneResult& result) {
     if (result.best < 0 || c != best)
       task.declined.push_back({candidates[c].family, why_not(candidates[c], result.measured[c])});
   }
-  if (result.best < 0 && task.next_family < target_.families.size()) {
+  const auto owners = std::ranges::count(target_.families, tune::FamilyKind::kOwns, &tune::Constructor::kind);
+  if (result.best < 0 && std::cmp_less(task.next_family, owners)) {
     construct(task);  // the family behind takes its place
     return;
   }

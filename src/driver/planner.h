@@ -12,9 +12,10 @@ namespace tw::driver {
 class Planner {
  public:
   /// `tuner` may be null: then the constructors' own order decides. `explore`: candidates drawn at random are measured
-  /// too.
-  Planner(const targets::Target& target, Tuner* tuner, const tune::Sampling& explore = {})
-      : target_(target), tuner_(tuner), explore_(explore) {}
+  /// too. `libraries`: GroupTask::libraries.
+  Planner(const targets::Target& target, Tuner* tuner, const tune::Sampling& explore = {},
+          std::map<std::string, int64_t> libraries = {})
+      : target_(target), tuner_(tuner), explore_(explore), libraries_(std::move(libraries)) {}
 
   /// A group that will be asked for. Names are for messages and plans.
   void add(const std::string& name, const GroupTe& te);
@@ -40,6 +41,7 @@ class Planner {
   const targets::Target& target_;
   Tuner* tuner_;
   tune::Sampling explore_;
+  std::map<std::string, int64_t> libraries_;
   std::map<std::string, Task> tasks_;  // by te program and constants, as text
 };
 

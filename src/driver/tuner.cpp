@@ -126,11 +126,15 @@ class Tuner::Session {
   // a model has at most candidates / whole_share of them besides kFewest a task, 200 for the defaults, however many
   // groups it has: NVRTC takes half a second for one, half a minute of 16 CPUs for 400.
   size_t considered(const TuneTask& task) const {
-    const auto all = static_cast<double>(task.candidates.size());
+    const auto all = static_cast<double>(task.candidates.size() - task.joined);
     const double whole = options().whole_share * total_ns_;
     const double part = total_weight(task) < whole ? total_weight(task) / whole : 1;
     const auto wanted = static_cast<size_t>(std::ceil(all * part));
-    return std::min(task.candidates.size(), std::max(kFewest, wanted));
+    return std::min(task.candidates.size() - task.joined, std::max(kFewest, wanted));
+  }
+
+  bool is_considered(const TuneTask& task, size_t candidate) const {
+    return candidate < considered(task) || candidate >= task.candidates.size() - task.joined;
   }
 
   // Those worth measuring, the largest share of the model's time first.
@@ -156,8 +160,10 @@ class Tuner::Session {
           known_results(tasks_[t].candidates, tuner_.database_->find(task_key(tasks_[t], context_, options())));
       result.best = pick(result.measured);
       const auto unknown = [](const Measured& m) { return m.outcome == Outcome::kNotMeasured; };
-      const auto first = result.measured.begin();
-      if (std::any_of(first, first + static_cast<std::ptrdiff_t>(considered(tasks_[t])), unknown)) open.push_back(t);
+      bool missing = false;
+      for (size_t c = 0; c < result.measured.size(); ++c)
+        missing = missing || (unknown(result.measured[c]) && is_considered(tasks_[t], c));
+      if (missing) open.push_back(t);
       if (std::ranges::all_of(result.measured, unknown)) result.measured.clear();
     }
     return open;
@@ -208,7 +214,7 @@ class Tuner::Session {
     for (size_t c = 0; c < task.candidates.size(); ++c) {
       const bool best = static_cast<int64_t>(c) == results_[t].best;
       const bool is_known = !known.empty() && known[c].outcome != Outcome::kNotMeasured;
-      if ((is_known || c >= considered(task)) && !best) continue;
+      if ((is_known || !is_considered(task, c)) && !best) continue;
       out.candidates.push_back(c);
       plans.push_back(task.candidates[c]);
     }

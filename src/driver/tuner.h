@@ -23,6 +23,7 @@ struct TuneTask {
   std::set<std::string> constants;
   std::vector<plan::GroupPlan> candidates;  // best predicted first, at least one
   int64_t uses = 1;                         // groups that need it
+  size_t joined = 0;                        // of the candidates, the last ones: they always race
 };
 
 struct TuneResult {

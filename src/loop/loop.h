@@ -114,6 +114,7 @@ struct Kernel {
   std::vector<Stmt> body;
   /// Not empty: what computes the kernel instead of code for its body, which then only says what that is.
   std::string implementation = {};
+  bool is_implemented() const { return !implementation.empty(); }
 };
 
 struct Program {

@@ -12,6 +12,7 @@
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/format/error.h"
 #include "tests/runtime/api_harness.h"
+#include "tests/runtime/fake_cublaslt.h"
 #include "tests/runtime/fake_cuda_released.h"
 
 namespace tw {
@@ -282,6 +283,106 @@ TEST_F(CudaDevice, TheErrorWordIsAnErrorAndIsCleared) {
   EXPECT_EQ(fake.calls, "iigoo") << "the word is written before and read after";
   EXPECT_NE(message_.find("index is out of range"), std::string::npos);
   EXPECT_EQ(refusal([&] { context->measure(0, &input, &output, {&time, 1}); }), ErrorCode::kInputValue);
+}
+
+/// y = relu(x w + b), scaled by scale_model's last step: x is m x k, the weights are w (k x n, stored transposed) and
+/// b.
+test::TestArtefact product_model(int64_t m, int64_t n, int64_t k) {
+  test::TestArtefact made = scale_model(m * n);
+  made.weights.resize(static_cast<size_t>(8 + 4 * n * k + 4 * n));
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < n * k + n; ++i) numbers.push_back(static_cast<float>(i % 5) - 2);
+  std::memcpy(made.weights.data() + 8, numbers.data(), made.weights.size() - 8);
+  format::Entry& entry = made.manifest.entries[0];
+  entry.inputs = {{"x", DataType::kF32, {m, k}}};
+  entry.buffers[0].bytes = 4 * m * k;
+  entry.buffers.push_back({Place::kWeights, 0, 8, 4 * n * k, "w"});
+  entry.buffers.push_back({Place::kWeights, 0, 8 + 4 * n * k, 4 * n, "b"});
+  format::CudaStep step;
+  step.call = format::join("cublaslt 130100 1 gemm batch=1 m=", m, " n=", n, " k=", k, " a=x:f32:", k, ":0 b=w:f32:", k,
+                           ":0:t bias=b:f32 out=y:f32:", n, ":0 act=relu");
+  step.operands = {0, 5, 6, 1};
+  step.name = "product";
+  entry.cuda_steps[0] = step;
+  made.manifest.libraries = {{"cublaslt", 130100}};
+  return made;
+}
+
+/// What product_model computes of `x`.
+std::vector<float> product_of(const std::vector<float>& x, int64_t m, int64_t n, int64_t k) {
+  const auto weight = [](int64_t i) { return static_cast<float>(i % 5) - 2; };
+  std::vector<float> y;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      float sum = weight(n * k + j);
+      for (int64_t l = 0; l < k; ++l) sum += x[static_cast<size_t>(i * k + l)] * weight(j * k + l);
+      y.push_back(5 * std::max(sum, 0.0f));
+    }
+  }
+  return y;
+}
+
+class LibraryCalls : public CudaDevice {
+ protected:
+  void SetUp() override {
+    CudaDevice::SetUp();
+    test::fake_library = {};
+    driver_.open_cublaslt = test::fake_cublaslt;
+  }
+  void TearDown() override {
+    EXPECT_EQ(test::fake_library.objects, 0);
+    CudaDevice::TearDown();
+  }
+};
+
+TEST_F(LibraryCalls, ArePartsOfTheGraph) {
+  const auto model = load(product_model(3, 4, 5));
+  const auto context = model->create_context({});
+  EXPECT_EQ(fake.instantiations, 1);
+  EXPECT_EQ(fake.calls, "ilc") << "weights; once by itself, which loads kernels; once captured";
+  EXPECT_EQ(fake.overlapping_edges, 0) << "no kernel of ours goes before the second step";
+  EXPECT_EQ(test::fake_library.used, 1);
+  test::Vector<float> x(15), z(15, 0.5f), y(12);
+  for (size_t i = 0; i < 15; ++i) x.data[i] = static_cast<float>(i) - 7;
+  const DLTensor inputs[] = {x.view(), on_gpu(x), on_gpu(z)}, output = y.view();
+  for (const int updates : {0, 1, 2}) {
+    context->run(0, &inputs[updates], &output);
+    EXPECT_EQ(y.data, product_of(updates == 2 ? z.data : x.data, 3, 4, 5));
+    EXPECT_EQ(fake.node_updates, updates) << "the call is captured again for other addresses";
+  }
+  EXPECT_EQ(fake.graphs, 1) << "captured graphs are parts of it";
+}
+
+TEST_F(LibraryCalls, RunByThemselvesWhenProfiled) {
+  const auto model = load(product_model(2, 2, 3));
+  runtime::Options options;
+  options.profile = 1;
+  const auto context = model->create_context(options);
+  test::Vector<float> x(6, 2.0f), y(4);
+  const DLTensor input = x.view(), output = y.view();
+  fake.calls.clear();
+  context->run(0, &input, &output);
+  EXPECT_EQ(fake.calls,
+            "ieleke"
+            "o");
+  EXPECT_EQ(y.data, product_of(x.data, 2, 2, 3));
+}
+
+TEST_F(LibraryCalls, NeedTheirLibraryAndItsAlgorithm) {
+  driver_.open_cublaslt = test::fake_driver().open_cublaslt;
+  EXPECT_EQ(refusal([&] { load(product_model(2, 2, 3)); }), ErrorCode::kDevice);
+  EXPECT_EQ(exit_code_, 5);
+  EXPECT_NE(message_.find("no cuBLASLt"), std::string::npos) << message_;
+  driver_.open_cublaslt = test::fake_cublaslt;
+  test::fake_library.algorithms = 1;
+  const auto model = load(product_model(2, 2, 3));
+  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kDevice);
+  EXPECT_NE(message_.find("cuBLASLt 130100 offers 1 algorithms for gemm batch=1 m=2"), std::string::npos) << message_;
+  test::fake_library = {};
+  fake.memory_limit = 300;
+  test::fake_library.workspace_bytes = 500;
+  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
+  EXPECT_NE(message_.find("no 500 bytes for the libraries"), std::string::npos) << message_;
 }
 
 TEST_F(CudaDevice, NoGpuIsExitCode5) {

@@ -5,7 +5,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "runtime/device/cuda/cublaslt.h"
+#include "runtime/format/error.h"
 
 namespace tw::test {
 
@@ -19,11 +23,14 @@ namespace cuda = runtime::cuda;
 struct Node {
   cuda::KernelNodeParams launch;
   std::vector<uint8_t> params;
+  std::vector<std::function<void()>> calls;  // of a child graph
 };
 
 struct Graph {
   std::vector<Node> nodes;
 };
+
+Graph* capturing = nullptr;  // takes down what libraries put on a stream
 
 constexpr std::string_view kKernels[] = {"scale", "fail", "copy", "negate", "outside", "fault"};
 constexpr cuda::Result kIllegalAddress = 700;
@@ -48,6 +55,8 @@ cuda::Result run_pointwise(std::string_view name, const FakePointers& p, int64_t
 }
 
 cuda::Result run_node(const Node& node) {
+  for (const auto& call : node.calls) call();
+  if (!node.calls.empty()) return 0;
   const cuda::KernelNodeParams& l = node.launch;
   const unsigned grid[] = {l.grid_x, l.grid_y, l.grid_z}, block[] = {l.block_x, l.block_y, l.block_z};
   std::copy_n(grid, 3, fake.grid);
@@ -116,6 +125,30 @@ cuda::Result add_kernel(cuda::GraphNodeHandle* node, cuda::GraphHandle graph, co
   if (const cuda::Result result = read_node(*params, made); result != 0) return result;
   nodes.push_back(made);
   *node = reinterpret_cast<cuda::GraphNodeHandle>(nodes.size());
+  return 0;
+}
+
+/// All that was captured, as one node.
+Node child_node(cuda::GraphHandle child) {
+  Node made{};
+  for (const Node& node : graph_of(child)->nodes)
+    made.calls.insert(made.calls.end(), node.calls.begin(), node.calls.end());
+  return made;
+}
+
+cuda::Result add_child(cuda::GraphNodeHandle* node, cuda::GraphHandle graph, const cuda::GraphNodeHandle* after,
+                       size_t after_count, cuda::GraphHandle child) {
+  if (after != nullptr || after_count != 0) return 1;
+  std::vector<Node>& nodes = graph_of(graph)->nodes;
+  nodes.push_back(child_node(child));
+  *node = reinterpret_cast<cuda::GraphNodeHandle>(nodes.size());
+  return 0;
+}
+
+cuda::Result set_child(cuda::GraphExecHandle exec, cuda::GraphNodeHandle node, cuda::GraphHandle child) {
+  if (fake.update_result != 0) return fake.update_result;
+  ++fake.node_updates;
+  graph_of(exec)->nodes.at(reinterpret_cast<size_t>(node) - 1) = child_node(child);
   return 0;
 }
 
@@ -229,6 +262,15 @@ void add_graph_functions(cuda::Driver& d) {
     return *graph = reinterpret_cast<cuda::GraphHandle>(new Graph), ++fake.graphs, 0;
   };
   d.graph_add_kernel = add_kernel;
+  d.graph_add_child = add_child;
+  d.graph_set_child = set_child;
+  d.capture_begin = [](cuda::StreamHandle, int mode) {
+    if (capturing != nullptr || mode != cuda::kCaptureRelaxed) return 1;
+    return capturing = new Graph, ++fake.graphs, 0;
+  };
+  d.capture_end = [](cuda::StreamHandle, cuda::GraphHandle* graph) {
+    return *graph = reinterpret_cast<cuda::GraphHandle>(std::exchange(capturing, nullptr)), 0;
+  };
   d.graph_instantiate = instantiate;
   d.tensor_map_encode = encode;
   d.graph_add_edges = add_edges;
@@ -246,12 +288,23 @@ void add_graph_functions(cuda::Driver& d) {
 
 }  // namespace
 
+void put_on_stream(const std::function<void()>& call) {
+  fake.calls += capturing == nullptr ? 'l' : 'c';
+  if (capturing == nullptr) return call();
+  Node node{};
+  node.calls = {call};
+  capturing->nodes.push_back(node);
+}
+
 cuda::Driver fake_driver() {
   cuda::Driver d{};
   add_device_functions(d);
   add_memory_functions(d);
   add_stream_functions(d);
   add_graph_functions(d);
+  d.open_cublaslt = []() -> const cuda::Cublaslt& {
+    throw format::Error(format::ErrorCode::kDevice, "no cuBLASLt in this test");
+  };
   return d;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #ifdef TW_RUNTIME_CUDA
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,7 +30,9 @@ struct FakeGpu {
   int kernels_run = 0;     // in both ways
   int edges = 0, overlapping_edges = 0;
   int instantiations = 0, node_updates = 0, copies = 0;
-  std::string calls;                // a letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel)
+  /// A letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel), l(ibrary call), which is
+  /// c(aptured) at times.
+  std::string calls;
   std::vector<const void*> copied;  // where "copy" and its like read from
   int max_shared = 0;
   std::vector<FakeMap> maps;
@@ -56,7 +59,10 @@ struct FakePointers {
   float* out;
 };
 
-/// One GPU of compute capability 9.0 with these kernels in every cubin that starts with "cubin".
+/// For fake libraries: what they launch runs now, or is captured.
+void put_on_stream(const std::function<void()>& call);
+
+/// One GPU of compute capability 9.0 with these kernels in every cubin that starts with "cubin", without libraries.
 runtime::cuda::Driver fake_driver();
 
 }  // namespace tw::test

@@ -21,6 +21,7 @@ Schedule all_primitives() {
   s.compute_at("x.cache", "conv", "i2.0", loop::Scope::kScratch);
   s.pipeline("dense.acc", "r0.0", 3);
   s.tensorize("conv.acc", "r0", "fma_tile", {6, 2});
+  s.implement("dense", "cublaslt 130100 0 gemm batch=1");
   s.prefetch("conv.acc", {"r0", "conv", "i2.0"}, "w", {64, 2, 16});
   return s;
 }

@@ -30,6 +30,7 @@ int inspect_artefact(const GlobalOptions& global, const Options& options, const 
   const std::string dtype =
       m.dtype == format::DataType::kF32 ? "" : fmt::format(", f32 as {}", format::name_of(m.dtype));
   say(global, fmt::format("artefact by {} for {}{}", m.producer, targets, dtype));
+  for (const format::Library& l : m.libraries) say(global, fmt::format("  needs {}, version {}", l.name, l.version));
   for (const format::Section& s : artefact.sections())
     say(global, fmt::format("  section {:<10} {:>12} bytes", s.name, s.bytes.size()));
   for (const format::Entry& e : m.entries) {

@@ -87,6 +87,10 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
             "f32, f16 or bf16: what the model has in f32 is stored and multiplied in this type; sums and statistics "
             "are f32, as is what needs its range (exponentials, sums, constants that the type does not hold) or whole "
             "numbers; inputs and outputs keep their types");
+  add_named(app, "--libraries", o.libraries, {{"auto", driver::Libraries::kAuto}, {"none", driver::Libraries::kNone}},
+            "auto: where candidates for a GPU are measured, cuBLASLt's kernels race with ours if it is installed "
+            "($TILEWRIGHT_LIBRARY_PATH lists folders to look in first), and an artefact for which it won needs it; "
+            "none: our kernels alone");
   app.add_option("--plan", o.plan, "Replay the decisions of this plan file");
   app.add_option("--dump-ir", o.dump, "Write the IR after every pass into this folder");
   app.add_option("--disable-pass", o.disabled, "Leave out an optional pass (repeatable)");
@@ -195,6 +199,7 @@ driver::CompileOptions to_compile_options(const ModelOptions& o) {
   out.disabled_passes = o.disabled;
   out.precision = o.precision;
   out.dtype = o.dtype;
+  out.libraries = o.libraries;
   out.all_optional_off = o.no_optional_passes;
   if (!o.plan.empty()) {
     const std::vector<uint8_t> bytes = read_file(o.plan);

@@ -16,6 +16,7 @@ struct ModelOptions {
   std::vector<std::string> constants;  // NAME=@x.npy
   Precision precision = Precision::kDefault;
   ScalarType dtype = ScalarType::kF32;
+  driver::Libraries libraries = driver::Libraries::kAuto;
   std::vector<std::string> disabled;
   bool no_optional_passes = false;
   std::string plan;  // file

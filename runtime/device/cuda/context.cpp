@@ -62,6 +62,7 @@ CudaContext::CudaContext(const Loaded& loaded, const Options& options)
       run_events_(loaded.gpu) {
   const Current current(loaded.gpu);
   allocate();
+  prepare_calls();
   programs_.reserve(loaded.manifest.entries.size());
   for (const format::Entry& entry : loaded.manifest.entries) programs_.push_back(make_program(entry));
 }
@@ -85,12 +86,41 @@ void CudaContext::allocate() {
   stage(&format::Entry::outputs, "an output", output_staging_, outputs_);
 }
 
+void CudaContext::prepare_calls() {
+  size_t workspace_bytes = 0;
+  for (const format::Entry& entry : loaded_.manifest.entries) {
+    for (const format::CudaStep& step : entry.cuda_steps) {
+      if (step.call.empty() || calls_.contains(step.call)) continue;
+      const Cublaslt& library = driver_.open_cublaslt();
+      if (handle_ == nullptr) handle_ = MatmulCall::start(library);
+      const MatmulCall& call =
+          calls_.try_emplace(step.call, library, handle_.get(), format::parse_library_call(step.call)).first->second;
+      workspace_bytes = std::max(workspace_bytes, call.workspace_bytes());
+    }
+  }
+  workspace_ = DeviceMemory(loaded_.gpu, workspace_bytes, "the libraries");
+}
+
+Launch CudaContext::make_launch(const format::Entry& entry, const format::CudaStep& step) {
+  Launch launch{&step};
+  if (step.call.empty()) {
+    launch.function = loaded_.functions[static_cast<size_t>(step.kernel)];
+    launch.params = step.params;
+  } else {
+    launch.call = &calls_.at(step.call);
+    launch.workspace = workspace_.address();
+  }
+  relocate(entry, launch);
+  return launch;
+}
+
 /// For tensors at the staging addresses: those of callers with host tensors.
 CudaContext::Program CudaContext::make_program(const format::Entry& entry) {
   Program program;
   for (const format::CudaStep& step : entry.cuda_steps) {
-    Launch launch{&step, loaded_.functions[static_cast<size_t>(step.kernel)], step.params};
-    relocate(entry, launch);
+    Launch launch = make_launch(entry, step);
+    // A library loads its kernels when they are first launched, which cannot be captured into a graph.
+    if (launch.call != nullptr) launch_alone(driver_, launch, stream_.handle());
     bool touches_tensors = false;
     for (const format::Relocation& relocation : step.relocations) {
       const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
@@ -99,6 +129,8 @@ CudaContext::Program CudaContext::make_program(const format::Entry& entry) {
     }
     for (const format::TensorMap& map : step.tensor_maps)
       touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(map.buffer)]);
+    for (const int64_t operand : step.operands)
+      touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(operand)]);
     if (touches_tensors) program.touching_tensors.push_back(program.launches.size());
     program.launches.push_back(std::move(launch));
   }
@@ -117,6 +149,11 @@ bool CudaContext::relocate(const format::Entry& entry, Launch& launch) {
     const DevicePtr tensor = address(entry.buffers[static_cast<size_t>(map.buffer)]);
     changed |= encode_map(driver_, map, tensor, launch.params);
   }
+  std::vector<DevicePtr> operands;
+  for (const int64_t operand : launch.step->operands)
+    operands.push_back(address(entry.buffers[static_cast<size_t>(operand)]));
+  changed |= operands != launch.operands;
+  launch.operands = std::move(operands);
   return changed;
 }
 

@@ -1,6 +1,7 @@
 // The memory and the stream of one caller on a GPU, and the execution of entries on that stream: each as one CUDA
 // graph, or launch by launch where every step is to be timed.
 #pragma once
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -39,6 +40,8 @@ class CudaContext : public DeviceContext {
   };
 
   void allocate();
+  void prepare_calls();
+  Launch make_launch(const format::Entry& entry, const format::CudaStep& step);
   Program make_program(const format::Entry& entry);
   void execute(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns);
   void place_inputs(const format::Entry& entry, const DLTensor* inputs);
@@ -56,6 +59,9 @@ class CudaContext : public DeviceContext {
   bool profile_;
   Stream stream_;
   DeviceMemory arena_, error_;
+  MatmulCall::Object handle_{nullptr, nullptr};               // of the library that they call
+  std::map<std::string, MatmulCall> calls_;                   // of all steps, by their text
+  DeviceMemory workspace_;                                    // of whichever call runs
   std::vector<DeviceMemory> input_staging_, output_staging_;  // for host tensors, as large as any entry needs
   std::vector<DevicePtr> inputs_, outputs_;                   // of the current run
   std::vector<Program> programs_;                             // one for each entry

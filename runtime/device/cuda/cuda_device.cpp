@@ -15,6 +15,7 @@ class CudaModel : public DeviceModel {
       : gpu_(driver, options.device, artefact.manifest().targets.front().arch),
         loaded_{gpu_, artefact.manifest(), {}, 0} {
     const Current current(gpu_);
+    if (!artefact.manifest().libraries.empty()) driver.open_cublaslt();  // said now rather than when a context is made
     upload_weights(artefact.section("weights"));
     modules_.emplace(gpu_, artefact.manifest(), [&](const std::string& name) { return artefact.section(name); });
     loaded_.functions = modules_->functions();

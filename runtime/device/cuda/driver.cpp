@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "runtime/device/cuda/cublaslt.h"
 #include "runtime/format/error.h"
 
 namespace tw::runtime::cuda {
@@ -65,9 +66,14 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuGraphAddDependencies_v2", driver.graph_add_edges);
   resolve(library, "cuGraphInstantiateWithFlags", driver.graph_instantiate);
   resolve(library, "cuGraphExecKernelNodeSetParams_v2", driver.graph_set_kernel);
+  resolve(library, "cuStreamBeginCapture_v2", driver.capture_begin);
+  resolve(library, "cuStreamEndCapture", driver.capture_end);
+  resolve(library, "cuGraphAddChildGraphNode", driver.graph_add_child);
+  resolve(library, "cuGraphExecChildGraphNodeSetParams", driver.graph_set_child);
   resolve(library, "cuGraphLaunch", driver.graph_launch);
   resolve(library, "cuGraphExecDestroy", driver.graph_exec_destroy);
   resolve(library, "cuGraphDestroy", driver.graph_destroy);
+  driver.open_cublaslt = open_cublaslt;
   return driver;
 }
 

@@ -29,6 +29,7 @@ inline constexpr int kAttributeMinor = 76;
 inline constexpr int kFunctionMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 inline constexpr unsigned kStreamDefault = 0;        // ordered after work in the legacy default stream
 inline constexpr unsigned kEventDefault = 0;
+inline constexpr int kCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED: what is captured may load kernels
 
 /// CUDA_KERNEL_NODE_PARAMS_v2: one kernel launch. The driver copies all that the pointers lead to.
 struct KernelNodeParams {
@@ -103,10 +104,18 @@ struct Driver {
   Result (*graph_instantiate)(GraphExecHandle* exec, GraphHandle graph,
                               unsigned long long flags);  // cuGraphInstantiateWithFlags
   Result (*graph_set_kernel)(GraphExecHandle exec, GraphNodeHandle node,
-                             const KernelNodeParams* params);         // cuGraphExecKernelNodeSetParams_v2
+                             const KernelNodeParams* params);      // cuGraphExecKernelNodeSetParams_v2
+  Result (*capture_begin)(StreamHandle stream, int mode);          // cuStreamBeginCapture_v2
+  Result (*capture_end)(StreamHandle stream, GraphHandle* graph);  // cuStreamEndCapture
+  Result (*graph_add_child)(GraphNodeHandle* node, GraphHandle graph, const GraphNodeHandle* after, size_t after_count,
+                            GraphHandle child);  // cuGraphAddChildGraphNode
+  Result (*graph_set_child)(GraphExecHandle exec, GraphNodeHandle node,
+                            GraphHandle child);                       // cuGraphExecChildGraphNodeSetParams
   Result (*graph_launch)(GraphExecHandle exec, StreamHandle stream);  // cuGraphLaunch
   Result (*graph_exec_destroy)(GraphExecHandle exec);                 // cuGraphExecDestroy
   Result (*graph_destroy)(GraphHandle graph);                         // cuGraphDestroy
+
+  const struct Cublaslt& (*open_cublaslt)();  // cublaslt.h
 
   /// Throws Error for a result that is not success: kOutOfMemory, kIncompatible (the device cannot run a cubin), else
   /// kDevice, with `doing` and the driver's own text.

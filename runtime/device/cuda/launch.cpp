@@ -34,6 +34,7 @@ void check_step(const Driver& driver, Result result, const Launch& launch) {
 }  // namespace
 
 void launch_alone(const Driver& driver, Launch& launch, StreamHandle stream) {
+  if (launch.call != nullptr) return launch.call->run(launch.operands, launch.workspace, stream);
   const NodeParams params(launch);
   const KernelNodeParams& p = params.raw();
   const Result result = driver.launch(p.function, p.grid_x, p.grid_y, p.grid_z, p.block_x, p.block_y, p.block_z,
@@ -53,15 +54,43 @@ LaunchGraph::LaunchGraph(const Gpu& gpu, std::span<Launch> launches) : gpu_(gpu)
 }
 
 void LaunchGraph::add_nodes(std::span<Launch> launches) {
+  bool after_kernel = false;
   for (Launch& launch : launches) {
     const NodeParams params(launch);
     GraphNodeHandle node = nullptr;
-    check_step(gpu_.driver, gpu_.driver.graph_add_kernel(&node, graph_, nullptr, 0, &params.raw()), launch);
-    const EdgeData edge = launch.step->overlaps ? kOverlapping : EdgeData{};
+    const auto add_child = [&](GraphHandle child) {
+      return gpu_.driver.graph_add_child(&node, graph_, nullptr, 0, child);
+    };
+    check_step(gpu_.driver,
+               launch.call != nullptr ? with_captured(launch, add_child)
+                                      : gpu_.driver.graph_add_kernel(&node, graph_, nullptr, 0, &params.raw()),
+               launch);
+    const EdgeData edge = launch.step->overlaps && after_kernel ? kOverlapping : EdgeData{};
+    after_kernel = launch.call == nullptr;
     if (!nodes_.empty())
       check_step(gpu_.driver, gpu_.driver.graph_add_edges(graph_, &nodes_.back(), &node, &edge, 1), launch);
     nodes_.push_back(node);
   }
+}
+
+/// use(the graph of what the call of `launch` puts on a stream)
+template <typename Use>
+Result LaunchGraph::with_captured(const Launch& launch, const Use& use) {
+  const Driver& driver = gpu_.driver;
+  if (!capture_) capture_.emplace(gpu_);
+  check_step(driver, driver.capture_begin(capture_->handle(), kCaptureRelaxed), launch);
+  GraphHandle captured = nullptr;
+  try {
+    launch.call->run(launch.operands, launch.workspace, capture_->handle());
+  } catch (...) {
+    driver.capture_end(capture_->handle(), &captured);
+    if (captured != nullptr) driver.graph_destroy(captured);
+    throw;
+  }
+  check_step(driver, driver.capture_end(capture_->handle(), &captured), launch);
+  const Result result = use(captured);
+  driver.graph_destroy(captured);
+  return result;
 }
 
 void LaunchGraph::release() {
@@ -72,6 +101,10 @@ void LaunchGraph::release() {
 }
 
 void LaunchGraph::update(size_t index, Launch& launch) {
+  if (launch.call != nullptr) {
+    const auto set = [&](GraphHandle child) { return gpu_.driver.graph_set_child(exec_, nodes_[index], child); };
+    return check_step(gpu_.driver, with_captured(launch, set), launch);
+  }
   const NodeParams params(launch);
   check_step(gpu_.driver, gpu_.driver.graph_set_kernel(exec_, nodes_[index], &params.raw()), launch);
 }

@@ -1,8 +1,10 @@
-// Kernel launches and the graph that holds those of an entry.
+// Kernel launches, calls of libraries and the graph that holds those of an entry.
 #pragma once
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "runtime/device/cuda/cublaslt.h"
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/format/manifest.h"
 
@@ -13,6 +15,9 @@ struct Launch {
   const format::CudaStep* step = nullptr;
   FunctionHandle function = nullptr;
   std::vector<uint8_t> params;
+  const MatmulCall* call = nullptr;  // instead of a function, with its operands and memory
+  std::vector<DevicePtr> operands = {};
+  DevicePtr workspace = 0;
   bool in_graph = true;  // whether the graph's node has these parameters
 };
 
@@ -35,12 +40,15 @@ class LaunchGraph {
 
  private:
   void add_nodes(std::span<Launch> launches);
+  template <typename Use>
+  Result with_captured(const Launch& launch, const Use& use);
   void release();
 
   const Gpu& gpu_;
   GraphHandle graph_ = nullptr;  // its nodes are the names by which the executable one is updated
   GraphExecHandle exec_ = nullptr;
   std::vector<GraphNodeHandle> nodes_;
+  std::optional<Stream> capture_;  // takes down what libraries launch
 };
 
 }  // namespace tw::runtime::cuda

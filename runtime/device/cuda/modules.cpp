@@ -41,6 +41,7 @@ void Modules::allow_shared_memory(const format::Manifest& manifest) {
   std::vector<int64_t> wanted(functions_.size(), 0);
   for (const format::Entry& entry : manifest.entries) {
     for (const format::CudaStep& step : entry.cuda_steps) {
+      if (!step.call.empty()) continue;
       int64_t& most = wanted[static_cast<size_t>(step.kernel)];
       most = std::max(most, step.shared_bytes);
     }

@@ -27,7 +27,7 @@ const tune::Constructor kFamilies[] = {
     {"transpose", tune::construct_block_transpose},
     {"point", tune::construct_point},
     {"cutlass", construct_templates, nullptr, tune::FamilyKind::kJoins},
-    {"cublaslt", tune::construct_cublaslt, nullptr, tune::FamilyKind::kLibrary},
+    {"cublaslt", tune::construct_cublaslt, nullptr, tune::FamilyKind::kJoins},
 };
 
 }  // namespace

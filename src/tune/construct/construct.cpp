@@ -17,4 +17,20 @@ Candidates construct(std::span<const Constructor> families, const GroupTask& tas
   throw InternalError(fmt::format("no family constructs a schedule for {}", task.program.name));
 }
 
+Candidates join_race(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+                     std::vector<Rejection>* rejections) {
+  Candidates all;
+  for (const Constructor& family : families) {
+    if (family.kind != FamilyKind::kJoins) continue;
+    Result<Candidates> built = family.construct(task, target);
+    if (!built.ok()) rejections->push_back({std::string(family.family), built.reason()});
+    if (!built.ok()) continue;
+    for (Construction& c : std::move(built).value()) {
+      c.family = family.family;
+      all.push_back(std::move(c));
+    }
+  }
+  return all;
+}
+
 }  // namespace tw::tune

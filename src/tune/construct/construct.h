@@ -17,7 +17,8 @@ namespace tw::tune {
 /// One fused group, activations already in their storage layouts.
 struct GroupTask {
   te::Program program;
-  std::set<std::string> constants;  // inputs whose storage the construction may choose
+  std::set<std::string> constants;                // inputs whose storage the construction may choose
+  std::map<std::string, int64_t> libraries = {};  // versions of those that may compute it
 };
 
 struct Construction {
@@ -43,9 +44,8 @@ struct Sampling {
 };
 
 /// Families that own groups are asked in order, and the first one that takes a group has it. The candidates of those
-/// that join race with the owner's and stand behind them; a library's do so where the library of this name is
-/// installed.
-enum class FamilyKind : uint8_t { kOwns, kJoins, kLibrary };
+/// that join race with the owner's and stand behind them.
+enum class FamilyKind : uint8_t { kOwns, kJoins };
 
 struct Constructor {
   std::string_view family;
@@ -63,6 +63,9 @@ struct Rejection {
 /// The candidates of the first owning family that does not decline; `rejections` collects why earlier ones did.
 /// InternalError when all do: the last owner of a target, whose owners stand first, takes everything.
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+                     std::vector<Rejection>* rejections);
+/// Those of all families that join.
+Candidates join_race(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
                      std::vector<Rejection>* rejections);
 
 /// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).

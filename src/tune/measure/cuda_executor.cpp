@@ -213,7 +213,9 @@ void CudaExecutor::place_buffers(Loaded& loaded) {
 
 void CudaExecutor::load_code(Loaded& loaded) const {
   const Workload& w = loaded.workload;
-  for (const WorkStep& step : w.steps) loaded.manifest.kernels.push_back({step.kernel, "cubin", 0, 0});
+  for (const WorkStep& step : w.steps) {
+    if (step.cuda.call.empty()) loaded.manifest.kernels.push_back({step.kernel, "cubin", 0, 0});
+  }
   add_entry(loaded, 1);
   const auto* code = reinterpret_cast<const uint8_t*>(w.code.data());
   loaded.modules.emplace(gpu_, loaded.manifest, [&](const std::string&) { return format::Bytes{code, w.code.size()}; });
@@ -231,11 +233,12 @@ void CudaExecutor::add_entry(Loaded& loaded, int64_t repetitions) const {
                              storage_size(w.buffers[i % w.buffers.size()]), ""});
   }
   for (int64_t r = 0; r < repetitions; ++r) {
-    for (size_t s = 0; s < w.steps.size(); ++s) {
-      const WorkStep& step = w.steps[s];
+    int64_t kernel = 0;
+    for (const WorkStep& step : w.steps) {
       std::vector<int64_t> args = step.args;
       for (int64_t& arg : args) arg += r % loaded.copies * buffers;
-      entry.cuda_steps.push_back(format::step_over_tiles(static_cast<int64_t>(s), step.tiles, step.cuda, args));
+      entry.cuda_steps.push_back(format::step_over_tiles(kernel, step.tiles, step.cuda, args));
+      kernel += step.cuda.call.empty() ? 1 : 0;
     }
   }
   loaded.manifest.entries = {std::move(entry)};
@@ -320,6 +323,14 @@ Result<std::string> find_gpu(const std::string& architecture) {
   }
 }
 
+Result<int64_t> find_cublaslt() {
+  try {
+    return static_cast<int64_t>(cuda::open_cublaslt().version());
+  } catch (const format::Error& error) {
+    return declined("{}", error.what());
+  }
+}
+
 std::unique_ptr<Executor> make_cuda_executor(const std::string& architecture) {
   return make_cuda_executor(architecture, cuda::open_driver());
 }
@@ -331,6 +342,8 @@ std::unique_ptr<Executor> make_cuda_executor(const std::string& architecture, co
 #else
 
 Result<std::string> find_gpu(const std::string&) { return declined("this build has no CUDA (TW_CUDA=OFF)"); }
+
+Result<int64_t> find_cublaslt() { return declined("this build has no CUDA (TW_CUDA=OFF)"); }
 
 std::unique_ptr<Executor> make_cuda_executor(const std::string&) {
   throw Unsupported("this build has no CUDA (TW_CUDA=OFF)");

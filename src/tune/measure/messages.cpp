@@ -89,15 +89,14 @@ format::CudaStep step_of(const Json& json) {
 }
 
 Json json_of(const format::CudaLaunch& launch) {
-  return {{"threads", launch.threads},
-          {"shared", launch.shared_bytes},
-          {"maps", json_of(launch.maps)},
-          {"overlaps", launch.overlaps},
+  return {{"threads", launch.threads},     {"shared", launch.shared_bytes}, {"maps", json_of(launch.maps)},
+          {"overlaps", launch.overlaps},   {"call", launch.call},           {"operands", launch.operands},
           {"whole", json_of(launch.whole)}};
 }
 
 format::CudaLaunch launch_of(const Json& json) {
-  format::CudaLaunch launch{json.at("threads"), json.at("shared"), maps_of(json.at("maps")), json.at("overlaps")};
+  format::CudaLaunch launch{json.at("threads"),  json.at("shared"), maps_of(json.at("maps")),
+                            json.at("overlaps"), json.at("call"),   json.at("operands").get<std::vector<int64_t>>()};
   launch.whole = step_of(json.at("whole"));
   return launch;
 }

@@ -1,0 +1,156 @@
+#include "runtime/device/cuda/cublaslt.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/format/error.h"
+
+namespace tw::runtime::cuda {
+namespace {
+
+using format::Activation;
+using format::DataType;
+using format::ErrorCode;
+using format::Operand;
+
+constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14, kTransposed = 1;
+constexpr int kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBias = 8;
+constexpr int kLayoutBatch = 5, kLayoutMatrix = 6;
+constexpr int kPreferenceWorkspace = 1, kPreferenceAlignments[] = {5, 6, 7, 8};
+constexpr int kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32;
+constexpr size_t kMostWorkspace = size_t{32} << 20;  // what NVIDIA recommends for Hopper
+constexpr uint32_t kAlignment = 16;                  // of a caller's tensors, in bytes
+
+void check(int status, const char* doing) {
+  if (status != 0) format::fail(ErrorCode::kDevice, "cuBLASLt cannot ", doing, " (status ", status, ")");
+}
+
+template <typename T>
+void set(Cublaslt::Attribute function, void* object, int attribute, const T& value) {
+  check(function(object, attribute, &value, sizeof(value)), "take a property of a product");
+}
+
+int type_of(DataType type) {
+  return type == DataType::kF16 ? kReal16F : type == DataType::kBF16 ? kReal16BF : kReal32F;
+}
+
+template <typename Create>
+std::unique_ptr<void, int (*)(void*)> make(int (*destroy)(void*), const Create& create) {
+  void* object = nullptr;
+  check(create(&object), "start");
+  return {object, destroy};
+}
+
+void* open_library() {
+  const char* listed = std::getenv("TILEWRIGHT_LIBRARY_PATH");
+  std::istringstream folders(listed == nullptr ? "" : listed);
+  for (bool more = true; more;) {
+    std::string folder;
+    more = static_cast<bool>(std::getline(folders, folder, ':'));
+    if (more) folder += "/";  // the last one is none: where the system looks
+    for (const char* file : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
+      if (void* library = dlopen((folder + file).c_str(), RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
+    }
+  }
+  format::fail(ErrorCode::kDevice, "libcublasLt.so.13 cannot be opened: install cuBLAS, name its folder in ",
+               "TILEWRIGHT_LIBRARY_PATH, or compile with --libraries none");
+}
+
+}  // namespace
+
+MatmulCall::Object MatmulCall::start(const Cublaslt& library) { return make(library.destroy, library.create); }
+
+MatmulCall::MatmulCall(const Cublaslt& library, void* handle, const format::LibraryCall& call)
+    : library_(library),
+      problem_(call.problem),
+      handle_(handle),
+      desc_(make(library.desc_destroy, [&](void** desc) { return library.desc_create(desc, kCompute32F, kReal32F); })),
+      a_(layout_of(problem_.a, problem_.m, problem_.k)),
+      b_(layout_of(problem_.b, problem_.k, problem_.n)),
+      out_(layout_of(problem_.out, problem_.m, problem_.n)) {
+  describe();
+  choose(call.algorithm);
+}
+
+// The library's matrices lie column by column. So it gets all of them transposed, and computes out^T = b^T a^T.
+MatmulCall::Object MatmulCall::layout_of(const Operand& o, int64_t rows, int64_t columns) const {
+  if (o.transposed) std::swap(rows, columns);
+  Object layout = make(library_.layout_destroy, [&](void** made) {
+    return library_.layout_create(made, type_of(o.dtype), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
+                                  o.line);
+  });
+  if (problem_.batch > 1) set(library_.layout_set, layout.get(), kLayoutBatch, static_cast<int32_t>(problem_.batch));
+  if (problem_.batch > 1) set(library_.layout_set, layout.get(), kLayoutMatrix, o.matrix);
+  return layout;
+}
+
+void MatmulCall::describe() {
+  const Activation act = problem_.activation;
+  int epilogue = act == Activation::kRelu ? kEpilogueRelu : act == Activation::kGeluTanh ? kEpilogueGelu : 0;
+  if (!problem_.bias.name.empty()) {
+    epilogue |= kEpilogueBias;
+    set(library_.desc_set, desc_.get(), kDescBias, DevicePtr{kAlignment});  // the choice goes by its alignment
+  }
+  set(library_.desc_set, desc_.get(), kDescEpilogue, epilogue == 0 ? kEpilogueNone : epilogue);
+  if (problem_.b.transposed) set(library_.desc_set, desc_.get(), kDescTransA, kTransposed);
+  if (problem_.a.transposed) set(library_.desc_set, desc_.get(), kDescTransB, kTransposed);
+}
+
+void MatmulCall::choose(int64_t algorithm) {
+  const Object preference = make(library_.preference_destroy, library_.preference_create);
+  set(library_.preference_set, preference.get(), kPreferenceWorkspace, kMostWorkspace);
+  for (const int attribute : kPreferenceAlignments)
+    set(library_.preference_set, preference.get(), attribute, kAlignment);
+  std::vector<MatmulChoice> choices(static_cast<size_t>(algorithm) + 1);
+  int found = 0;
+  library_.choose(handle_, desc_.get(), b_.get(), a_.get(), out_.get(), out_.get(), preference.get(),
+                  static_cast<int>(choices.size()), choices.data(), &found);
+  choice_ = choices.back();
+  if (found <= algorithm || choice_.state != 0)
+    format::fail(ErrorCode::kDevice, "cuBLASLt ", library_.version(), " offers ", found, " algorithms for ",
+                 to_string(problem_), ", not number ", algorithm);
+}
+
+void MatmulCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const {
+  const float one = 1, zero = 0;
+  const bool has_bias = !problem_.bias.name.empty(), adds = !problem_.residual.name.empty();
+  if (has_bias) set(library_.desc_set, desc_.get(), kDescBias, operands[2]);
+  const DevicePtr out = operands.back(), added = adds ? operands[has_bias ? 3 : 2] : out;
+  check(library_.matmul(handle_, desc_.get(), &one, operands[1], b_.get(), operands[0], a_.get(), adds ? &one : &zero,
+                        added, out_.get(), out, out_.get(), choice_.algorithm.data(), workspace,
+                        choice_.workspace_bytes, stream),
+        "multiply");
+}
+
+const Cublaslt& open_cublaslt() {
+  static const Cublaslt library = [] {
+    void* const from = open_library();
+    Cublaslt l{};
+    const auto resolve = [&](const char* symbol, auto& function) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(from, symbol));
+      if (function == nullptr) format::fail(ErrorCode::kDevice, "cuBLASLt is too old: it has no function ", symbol);
+    };
+    resolve("cublasLtGetVersion", l.version);
+    resolve("cublasLtCreate", l.create);
+    resolve("cublasLtDestroy", l.destroy);
+    resolve("cublasLtMatmulDescCreate", l.desc_create);
+    resolve("cublasLtMatmulDescSetAttribute", l.desc_set);
+    resolve("cublasLtMatmulDescDestroy", l.desc_destroy);
+    resolve("cublasLtMatrixLayoutCreate", l.layout_create);
+    resolve("cublasLtMatrixLayoutSetAttribute", l.layout_set);
+    resolve("cublasLtMatrixLayoutDestroy", l.layout_destroy);
+    resolve("cublasLtMatmulPreferenceCreate", l.preference_create);
+    resolve("cublasLtMatmulPreferenceSetAttribute", l.preference_set);
+    resolve("cublasLtMatmulPreferenceDestroy", l.preference_destroy);
+    resolve("cublasLtMatmulAlgoGetHeuristic", l.choose);
+    resolve("cublasLtMatmul", l.matmul);
+    return l;
+  }();
+  return library;
+}
+
+}  // namespace tw::runtime::cuda

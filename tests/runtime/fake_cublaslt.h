@@ -1,0 +1,19 @@
+// A cuBLASLt made for tests: products of f32 matrices on the fake GPU, computed one by one.
+#pragma once
+#ifdef TW_RUNTIME_CUDA
+#include "runtime/device/cuda/cublaslt.h"
+
+namespace tw::test {
+
+struct FakeLibrary {
+  int objects = 0;     // that are not destroyed
+  int algorithms = 3;  // that it offers
+  int used = -1;       // the one of the last product
+  size_t workspace_bytes = 1000;
+};
+extern FakeLibrary fake_library;
+
+const runtime::cuda::Cublaslt& fake_cublaslt();
+
+}  // namespace tw::test
+#endif

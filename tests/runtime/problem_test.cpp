@@ -1,0 +1,96 @@
+// What others are asked to compute, as text: what prints parses back, and nothing else parses.
+#include "runtime/format/problem.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/format/error.h"
+
+namespace tw {
+namespace {
+
+using format::Problem;
+
+const char* const kGemm =
+    "gemm batch=2 m=8 n=6 k=4 a=x0:f16:4:32 b=x1:f16:4:0:t bias=x2:f16 residual=x3:f16 out=y:f16:6:48 act=clip:-1.5:6";
+const char* const kConvolution =
+    "convolution batch=2 n=64 k=32 groups=1 spatial=14,15 window=3,1 strides=2,1 dilations=1,1 pads=1,0 pads_end=0,0 "
+    "a=x0:bf16 b=x1:bf16 late_residual=x2:bf16 out=y:bf16 act=silu";
+
+TEST(Problem, TextComesBack) {
+  for (const char* text : {kGemm, kConvolution}) {
+    const Problem p = format::parse_problem(text);
+    EXPECT_EQ(format::to_string(p), text);
+    EXPECT_EQ(format::parse_problem(format::to_string(p)), p);
+  }
+  const std::string call = std::string("cublaslt 130100 2 ") + kGemm;
+  const format::LibraryCall parsed = format::parse_library_call(call);
+  EXPECT_EQ(parsed.library, "cublaslt");
+  EXPECT_EQ(parsed.version, 130100);
+  EXPECT_EQ(parsed.algorithm, 2);
+  EXPECT_EQ(format::to_string(parsed), call);
+}
+
+TEST(Problem, NumbersMeanWhatTheySay) {
+  const Problem gemm = format::parse_problem(kGemm);
+  EXPECT_EQ(gemm.parameters, (std::vector<double>{-1.5, 6}));
+  EXPECT_TRUE(gemm.b.transposed);
+  EXPECT_EQ(gemm.operands().size(), 5U);
+  EXPECT_EQ(gemm.span(gemm.a), 32 + 7 * 4 + 4);
+  EXPECT_EQ(gemm.span(gemm.b), 5 * 4 + 4);
+  EXPECT_EQ(gemm.span(gemm.bias), 6);
+  EXPECT_EQ(gemm.span(gemm.residual), 48 + 7 * 6 + 6);
+  const Problem convolution = format::parse_problem(kConvolution);
+  EXPECT_EQ(convolution.out_spatial(), (std::vector<int64_t>{7, 15}));
+  EXPECT_EQ(convolution.span(convolution.out), 2 * 7 * 15 * 64);
+  EXPECT_EQ(convolution.span(convolution.b), 64 * 3 * 32);
+}
+
+// Each is one of the texts above with a part changed.
+struct Wrong {
+  const char* text;
+  const char* from;
+  const char* to;
+};
+const Wrong kWrong[] = {
+    {kGemm, "gemm", "gem"},
+    {kGemm, "m=8 ", ""},
+    {kGemm, "m=8", "m=0"},
+    {kGemm, "m=8", "m=08"},
+    {kGemm, "m=8", "m=-8"},
+    {kGemm, "m=8", "m=8 m=8"},
+    {kGemm, "m=8", "m=8 groups=1"},
+    {kGemm, "m=8", "m=8000000000"},
+    {kGemm, "m=8 n=6", "n=6 m=8"},
+    {kGemm, "a=x0:f16:4:32", "a=x0:f16:3:32"},
+    {kGemm, "a=x0:f16:4:32", "a=x0:f16"},
+    {kGemm, "a=x0:f16:4:32", "a=x0:f17:4:32"},
+    {kGemm, "a=x0:f16:4:32 ", ""},
+    {kGemm, "4:0:t", "3:0:t"},
+    {kGemm, "bias=x2:f16", "bias=x2:f16:6:0"},
+    {kGemm, "act=clip:-1.5:6", "act=clip:-1.5"},
+    {kGemm, "act=clip:-1.5:6", "act=clipped"},
+    {kGemm, "act=clip", "act:clip"},
+    {kGemm, "residual=x3:f16", "spatial=1"},
+    {kConvolution, "groups=1", "groups=3"},
+    {kConvolution, "spatial=14,15", "spatial=14"},
+    {kConvolution, "spatial=14,15 ", ""},
+    {kConvolution, "window=3,1", "window=30,1"},
+    {kConvolution, "strides=2,1", "strides=0,1"},
+    {kConvolution, "batch=2", "batch=2 m=1"},
+    {kConvolution, "spatial=14,15", "spatial=1000000000,1000000000"},
+};
+
+TEST(Problem, OtherTextsAreRefused) {
+  for (const Wrong& wrong : kWrong) {
+    std::string text = wrong.text;
+    const size_t at = text.find(wrong.from);
+    ASSERT_NE(at, std::string::npos) << wrong.from;
+    text.replace(at, std::string_view(wrong.from).size(), wrong.to);
+    EXPECT_THROW(format::parse_problem(text), format::Error) << text;
+  }
+  for (const char* text : {"", "cublaslt", "cublaslt 1 0", "cublaslt 1 0 ", "cublaslt x 0 gemm", "cublaslt 1 -1 gemm"})
+    EXPECT_THROW(format::parse_library_call(text), format::Error) << text;
+}
+
+}  // namespace
+}  // namespace tw

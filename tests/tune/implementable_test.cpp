@@ -1,0 +1,172 @@
+// Groups that others' kernels can compute: what the problem is, why there is none, and that the plain loops which stand
+// for it compute the same.
+#include "tune/construct/implementable.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support_code/te_programs.h"
+#include "tests/tune/construct_check.h"
+
+namespace tw::tune {
+namespace {
+
+// y = epilogue of the sums of a [m, k] and b [k, n], all f16; `epilogue` is te text behind "sum".
+te::Program product_with(const std::string& epilogue, const std::string& output) {
+  return te::parse_program(
+      "te group\n"
+      "input x0: f16[9, 16]\ninput x1: f16[16, 24]\ninput x2: f16[24]\ninput x3: f16[9, 24]\n"
+      "sum: f32[9, 24] = sum(r0 in 16) over (i0, i1) of (cast<f32>(x0[i0, r0]) * cast<f32>(x1[r0, i1]))\n" +
+      epilogue + "output " + output + "\n");
+}
+
+// A stage of the same extents.
+std::string stage(const std::string& name, const std::string& type, const std::string& body) {
+  return fmt::format("{}: {}[9, 24] (i0, i1) = {}\n", name, type, body);
+}
+
+const std::string kBias = stage("biased", "f16", "cast<f16>(sum[i0, i1] + cast<f32>(x2[i1]))");
+
+std::string problem_of(const GroupTask& task) {
+  const Result<Implementable> match = match_implementable(task);
+  return match.ok() ? to_string(match->problem) : match.reason();
+}
+
+struct Case {
+  const char* body;     // of a stage behind the bias, in f32, X being the biased sums
+  const char* problem;  // behind the operands
+};
+const Case kActivations[] = {
+    {"max(X, 0:f32)", " act=relu"},
+    {"min(max(X, 0:f32), 6:f32)", " act=clip:0:6"},
+    {"select((X < 0:f32), (0.25:f32 * X), X)", " act=leaky_relu:0.25"},
+    {"sigmoid(X)", " act=sigmoid"},
+    {"tanh(X)", " act=tanh"},
+    {"(X * sigmoid(X))", " act=silu"},
+    {"((0.5:f32 * X) * (1:f32 + erf((X * 0.70710677:f32))))", " act=gelu"},
+    {"(X * sigmoid((1.5957692:f32 * (X + (((0.044715:f32 * X) * X) * X)))))", " act=gelu_tanh"},
+    {"(X * max(0:f32, min(1:f32, ((X * 0.16666667:f32) + 0.5:f32))))", " act=hard_swish"},
+    {"softplus(X)", " act=softplus"},
+};
+
+TEST(Implementable, ActivationsBehindABias) {
+  for (const Case& c : kActivations) {
+    std::string body = c.body;
+    for (size_t at = body.find('X'); at != std::string::npos; at = body.find('X', at + 1))
+      body.replace(at, 1, "cast<f32>(biased[i0, i1])");
+    const GroupTask task{product_with(kBias + stage("y", "f16", "cast<f16>(" + body + ")"), "y"), {"x1", "x2"}};
+    EXPECT_EQ(problem_of(task), std::string("gemm batch=1 m=9 n=24 k=16 a=x0:f16:16:0 b=x1:f16:24:0 bias=x2:f16 "
+                                            "out=y:f16:24:0") +
+                                    c.problem);
+    const Result<Implementable> match = match_implementable(task);
+    ASSERT_TRUE(match.ok()) << match.reason();
+    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2, Passes::kEach);
+  }
+}
+
+TEST(Implementable, ResidualsBeforeAndBehind) {
+  const std::string added = stage("added", "f16", "cast<f16>(cast<f32>(x3[i0, i1]) + cast<f32>(biased[i0, i1]))");
+  const std::string relu = stage("y", "f16", "cast<f16>(max(cast<f32>(added[i0, i1]), 0:f32))");
+  const std::string operands = "gemm batch=1 m=9 n=24 k=16 a=x0:f16:16:0 b=x1:f16:24:0 bias=x2:f16 ";
+  EXPECT_EQ(problem_of({product_with(kBias + added, "added"), {}}), operands + "residual=x3:f16 out=added:f16:24:0");
+  EXPECT_EQ(problem_of({product_with(kBias + added + relu, "y"), {}}),
+            operands + "residual=x3:f16 out=y:f16:24:0 act=relu");
+  const std::string first = stage("r", "f16", "cast<f16>(max(cast<f32>(biased[i0, i1]), 0:f32))");
+  const std::string then = stage("y", "f16", "cast<f16>(cast<f32>(r[i0, i1]) + cast<f32>(x3[i0, i1]))");
+  EXPECT_EQ(problem_of({product_with(kBias + first + then, "y"), {}}),
+            operands + "late_residual=x3:f16 out=y:f16:24:0 act=relu");
+}
+
+TEST(Implementable, TransposedAndBatchedOperands) {
+  const auto problem = [](const std::string& inputs, const std::string& sum) {
+    return problem_of({te::parse_program("te group\n" + inputs + sum + "output sum\n"), {}});
+  };
+  EXPECT_EQ(problem("input x0: f32[16, 9]\ninput x1: f32[24, 16]\n",
+                    "sum: f32[9, 24] = sum(r0 in 16) over (i0, i1) of (x0[r0, i0] * x1[i1, r0])\n"),
+            "gemm batch=1 m=9 n=24 k=16 a=x0:f32:9:0:t b=x1:f32:16:0:t out=sum:f32:24:0");
+  EXPECT_EQ(problem("input x0: f32[5, 9, 16]\ninput x1: f32[5, 16, 24]\n",
+                    "sum: f32[5, 9, 24] = sum(r0 in 16) over (i0, i1, i2) of (x0[i0, i1, r0] * x1[i0, r0, i2])\n"),
+            "gemm batch=5 m=9 n=24 k=16 a=x0:f32:16:144 b=x1:f32:24:384 out=sum:f32:24:216");
+  EXPECT_EQ(problem("input x0: f32[9, 5, 16]\ninput x1: f32[5, 16, 24]\n",
+                    "sum: f32[9, 5, 24] = sum(r0 in 16) over (i0, i1, i2) of (x0[i0, i1, r0] * x1[i1, r0, i2])\n"),
+            "gemm batch=5 m=9 n=24 k=16 a=x0:f32:80:16 b=x1:f32:24:384 out=sum:f32:120:24");
+}
+
+TEST(Implementable, OtherGroupsSayWhy) {
+  const auto reason = [](const std::string& epilogue) { return problem_of({product_with(epilogue, "y"), {}}); };
+  const std::string unknown = "what follows sum is no bias, residual or known activation";
+  EXPECT_EQ(reason(stage("y", "f32", "exp(sum[i0, i1])")), unknown);
+  EXPECT_EQ(reason(stage("y", "f32", "(sum[i0, i1] * cast<f32>(x3[i0, i1]))")), unknown);
+  EXPECT_EQ(reason(stage("y", "f32", "(max(sum[i0, i1], 0:f32) + cast<f32>(x2[i1]))")), unknown) << "late bias";
+  EXPECT_EQ(reason(stage("y", "f32", "(sum[i0, i1] + cast<f32>(x0[i0, 3]))")), unknown) << "a bias of rows";
+  EXPECT_EQ(problem_of({testing::softmax(4, 5), {}}), "no sum of products");
+  EXPECT_NE(problem_of({testing::depthwise(6, 8), {}}).find("no convolution"), std::string::npos);
+}
+
+// Channels last, padded by 1 where the window has 3 elements.
+te::Program convolution(int64_t stride, const std::string& guard) {
+  const int64_t out = (12 + 2 - 3) / stride + 1;
+  return te::parse_program(fmt::format(
+      "te group\n"
+      "input x0: f16[2, 12, 9, 8]\ninput x1: f16[16, 8, 3]\ninput x2: f16[16]\n"
+      "pad: f16[2, 14, 9, 8] (i0, i1, i2, i3) = select({1}, x0[i0, (i1 - 1), i2, i3], 0:f16)\n"
+      "sum: f32[2, {0}, 9, 16] = sum(r0 in 8, r1 in 3) over (i0, i1, i2, i3) of "
+      "(cast<f32>(pad[i0, ((i1 * {2}) + r1), i2, r0]) * cast<f32>(x1[i3, r0, r1]))\n"
+      "y: f16[2, {0}, 9, 16] (i0, i1, i2, i3) = cast<f16>(max((sum[i0, i1, i2, i3] + cast<f32>(x2[i3])), 0:f32))\n"
+      "output y\n",
+      out, guard, stride));
+}
+
+TEST(Implementable, ConvolutionsWithTheChannelsLast) {
+  const std::string inside = "((1 <= i1) && (i1 < 13))";
+  for (const int64_t stride : {1, 2}) {
+    const GroupTask task{convolution(stride, inside), {"x1"}};
+    EXPECT_EQ(problem_of(task),
+              fmt::format("convolution batch=2 n=16 k=8 groups=1 spatial=12,9 window=3,1 strides={},1 dilations=1,1 "
+                          "pads=1,0 pads_end={},0 a=x0:f16 b=x1:f16 bias=x2:f16 out=y:f16 act=relu",
+                          stride, stride == 1 ? 1 : 0));
+    const Result<Implementable> match = match_implementable(task);
+    ASSERT_TRUE(match.ok()) << match.reason();
+    EXPECT_EQ(to_string(match->layouts.at("x1")), "reorder(0, 2, 1)");
+    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2);
+  }
+  EXPECT_NE(problem_of({convolution(1, inside), {}}).find("no convolution"), std::string::npos)
+      << "filters that are no constant stay as they are";
+  for (const char* other : {"((2 <= i1) && (i1 < 13))", "((1 <= i1) && (i1 < 12))", "(1 <= i1)", "(i2 < 5)"})
+    EXPECT_EQ(problem_of({convolution(1, other), {"x1"}}), "pad is no padding with zeros") << other;
+}
+
+TEST(Libraries, JoinTheRaceWhereTheyAreInstalled) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const te::Program program =
+      product_with(kBias + stage("y", "f16", "cast<f16>(max(cast<f32>(biased[i0, i1]), 0:f32))"), "y");
+  std::vector<Rejection> rejections;
+  EXPECT_TRUE(join_race(t.families, {program, {"x1"}}, t.info, &rejections).empty());
+  ASSERT_EQ(rejections.size(), 1U);
+  EXPECT_EQ(rejections[0].family, "cublaslt");
+  EXPECT_NE(rejections[0].reason.find("not installed"), std::string::npos);
+  const GroupTask task{program, {"x1"}, {{"cublaslt", 130100}}};
+  const Candidates joined = join_race(t.families, task, t.info, &rejections);
+  ASSERT_EQ(joined.size(), 5U);
+  EXPECT_EQ(joined[2].family, "cublaslt");
+  EXPECT_EQ(joined[2].schedule.primitives().back().option.substr(0, 29), "cublaslt 130100 2 gemm batch=");
+  for (const Construction& c : construct(t.families, task, t.info, nullptr)) EXPECT_NE(c.family, "cublaslt");
+  for (size_t f = 1; f < t.families.size(); ++f)
+    EXPECT_FALSE(t.families[f - 1].kind == FamilyKind::kJoins && t.families[f].kind == FamilyKind::kOwns);
+}
+
+TEST(Libraries, DeclineWhatTheyDoNot) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto reason = [&](const te::Program& program) {
+    const Result<Candidates> built = construct_cublaslt({program, {"x1"}, {{"cublaslt", 1}}}, t.info);
+    return built.ok() ? "it takes them" : built.reason();
+  };
+  EXPECT_EQ(reason(convolution(1, "((1 <= i1) && (i1 < 13))")), "no product of matrices but a convolution");
+  EXPECT_EQ(reason(product_with(stage("y", "f16", "cast<f16>(sigmoid(sum[i0, i1]))"), "y")),
+            "it has no such activation, or adds nothing behind it");
+  EXPECT_EQ(reason(product_with(stage("y", "f32", "(sum[i0, i1] + cast<f32>(x2[i1]))"), "y")),
+            "x2 is of another type than the result");
+  EXPECT_EQ(reason(product_with(stage("y", "f32", "max(sum[i0, i1], 0:f32)"), "y")), "it takes them");
+}
+
+}  // namespace
+}  // namespace tw::tune

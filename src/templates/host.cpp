@@ -86,13 +86,14 @@ Result<format::Relocation> find_operand(uint64_t word, int world, int64_t count)
 // The arguments of cuTensorMapEncodeTiled as a map of the artefact. Swizzles that are not those of the box's lines,
 // strides other than of a compact tensor and other modes are not for it.
 Result<format::TensorMap> tiled_map(std::istringstream& words, format::TensorMap map) {
-  constexpr int kF16 = 6, kF32 = 7, kBF16 = 9;  // CUtensorMapDataType
+  constexpr int kBits16 = 1, kF16 = 6, kF32 = 7, kBF16 = 9;  // CUtensorMapDataType
   size_t rank = 0;
   int type = 0;
   uint64_t at = 0;
   words >> type >> rank >> at;
   if (rank < 1 || rank > format::TensorMap::kMostRank) return declined("a tensor of rank {}", rank);
-  map.dtype = type == kF16 ? format::DataType::kF16 : type == kBF16 ? format::DataType::kBF16 : format::DataType::kF32;
+  const bool half = type == kF16 || type == kBits16;
+  map.dtype = half ? format::DataType::kF16 : type == kBF16 ? format::DataType::kBF16 : format::DataType::kF32;
   if (map.dtype == format::DataType::kF32 && type != kF32) return declined("a tensor of type {}", type);
   const auto list = [&](size_t count) {
     std::vector<int64_t> values(count);

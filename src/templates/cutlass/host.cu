@@ -63,28 +63,13 @@ inline Answer refused(const char* reason) {
   return answer;
 }
 
-// What the stack holds goes into the padding of what is made there.
-__attribute__((noinline)) inline void paint_stack(int value) {
-  volatile unsigned char place[1 << 16];
-  for (auto& byte : place) byte = static_cast<unsigned char>(value);
-}
-
-// Padding bytes of a parameter block are zero, so that two blocks differ in addresses only. `make(place)` makes the
-// block; it is called several times, and only what does not hang on the stack before it stays.
+// The block that `make(place)` makes.
 template <typename Params, typename Make>
 std::string bytes_of_params(const Make& make) {
   alignas(128) static unsigned char place[sizeof(Params)];
-  std::string bytes;
-  for (const int paint : {0x00, 0xff, 0x5a}) {
-    std::memset(place, paint, sizeof(place));
-    g_map_count = 0;
-    paint_stack(paint);
-    make(place);
-    const std::string made(reinterpret_cast<char*>(place), sizeof(place));
-    if (bytes.empty()) bytes = made;
-    for (size_t i = 0; i < made.size(); ++i) bytes[i] = made[i] == bytes[i] ? made[i] : '\0';
-  }
-  return bytes;
+  std::memset(place, 0, sizeof(place));
+  make(place);
+  return std::string(reinterpret_cast<char*>(place), sizeof(place));
 }
 
 inline std::string to_text(const Answer& answer) {
@@ -105,7 +90,27 @@ inline std::string to_text(const Answer& answer) {
   return text + "\nend\n";
 }
 
-Answer instantiate(const Problem& problem);
+__attribute__((noinline)) Answer instantiate(const Problem& problem);
+
+__attribute__((noinline)) inline void paint_stack(int value) {
+  volatile unsigned char place[1 << 16];
+  for (auto& byte : place) byte = static_cast<unsigned char>(value);
+}
+
+// What the stack held lies in the padding of what is made there. Blocks differ in addresses only when padding is zero:
+// what differs from stack to stack is padding.
+inline Answer answer_to(const Problem& problem) {
+  Answer answer;
+  for (const int paint : {0x00, 0xff, 0x5a}) {
+    g_map_count = 0;
+    paint_stack(paint);
+    Answer made = instantiate(problem);
+    for (size_t i = 0; i < answer.params.size(); ++i)
+      if (answer.params[i] != made.params[i]) made.params[i] = '\0';
+    answer = std::move(made);
+  }
+  return answer;
+}
 
 inline bool read_problem(Problem& problem) {
   std::string line;
@@ -161,8 +166,7 @@ extern "C" CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataTyp
 int main() {
   tw::Problem problem;
   while (tw::read_problem(problem)) {
-    tw::g_map_count = 0;
-    const std::string text = tw::to_text(tw::instantiate(problem));
+    const std::string text = tw::to_text(tw::answer_to(problem));
     for (size_t done = 0; done < text.size();) {
       const ssize_t written = write(0, text.data() + done, text.size() - done);
       if (written <= 0) return 1;

@@ -331,7 +331,7 @@ TEST(Manifest, HostileCudaNumbersAreRefused) {
            [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = 129; }},
           {"map extent", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = kMax; }},
           {"map line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[1] = 63; }},
-          {"map box line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[1] = 32; }},
+          {"map box line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[1] = 48; }},
           {"map box", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[0] = 257; }},
           {"map rank", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box.push_back(64); }},
           {"cpu step", [](Manifest& m) { m.entries[0].cpu_steps.emplace_back(); }},

@@ -183,12 +183,16 @@ TEST_F(LibraryTest, BuildsOneRowOfEachFamilyForReal) {
     p.is_conv = is_conv(family);
     p.images = 2, p.height = p.width = p.out[0] = p.out[1] = 32, p.channels = 64;
     Result<HostProgram> started = HostProgram::start(built->host);
-    ASSERT_TRUE(started.ok()) << started.reason();
+    ASSERT_TRUE(started.ok()) << name_of(instance_.row) << ": " << started.reason();
     HostProgram host = std::move(started).value();
     const Result<Launch> launch =
         find_launch(instance_, p, 132, [&](const std::string& line) { return host.ask(line); });
+    if (family == Family::kConvSm90) {
+      EXPECT_NE(launch.reason().find("im2col"), std::string::npos) << launch.reason();
+      continue;
+    }
     ASSERT_TRUE(launch.ok()) << name_of(instance_.row) << ": " << launch.reason();
-    EXPECT_EQ(launch->step.grid[1] * launch->step.grid[0] > 1, true);
+    EXPECT_GT(launch->step.grid[1] * launch->step.grid[0], 1);
     EXPECT_GE(launch->step.relocations.size() + launch->step.tensor_maps.size(), 5U) << name_of(instance_.row);
   }
 }

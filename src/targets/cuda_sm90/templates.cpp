@@ -28,6 +28,7 @@ Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& targ
   std::string reason = fitting.empty() ? refusal(templates::rows().front(), fit.product, target) : "";
   std::vector<const Row*> exact, plain;
   for (const Row* row : fitting) {
+    if (row->stream_k || row->family == templates::Family::kConvSm90) continue;  // not yet: docs/adr/0019
     reason = templates::refusal(*row, fit.epilogue, fit.product.output);
     if (!reason.empty()) continue;
     templates::Instance instance = fit.instance(*row);

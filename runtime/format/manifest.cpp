@@ -43,7 +43,6 @@ Json write(const TensorMap& map) {
 }
 
 Json write(const CudaStep& step);
-Json write(const Library& library);
 Json write(const Target& target);
 
 template <typename T>
@@ -52,8 +51,6 @@ Json write_list(const std::vector<T>& rows) {
   for (const T& row : rows) list.push_back(write(row));
   return list;
 }
-
-Json write(const Library& library) { return {{"name", library.name}, {"version", library.version}}; }
 
 Json write(const CudaStep& step) {
   if (!step.call.empty()) return {{"call", step.call}, {"operands", step.operands}, {"name", step.name}};
@@ -177,13 +174,6 @@ TensorMap read_tensor_map(const Json& value, const std::string& what) {
   return map;
 }
 
-Library read_library(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  Library library{object.text("name"), object.integer("version")};
-  object.finish();
-  return library;
-}
-
 CudaStep read_cuda_step(const Json& value, const std::string& what) {
   JsonObject object(value, what);
   CudaStep step;
@@ -258,7 +248,6 @@ Manifest read_manifest(const Json& value) {
   manifest.plan_hash = object.text("plan_hash");
   manifest.notes = object.list("notes", read_text);
   manifest.kernels = object.list("kernels", read_kernel);
-  manifest.libraries = object.list("libraries", read_library);
   manifest.entries = object.list(
       "entries", [&](const Json& entry, const std::string& what) { return read_entry(entry, what, manifest.kind()); });
   object.finish();
@@ -279,7 +268,6 @@ std::string to_json(const Manifest& manifest) {
                       {"plan_hash", manifest.plan_hash},
                       {"notes", manifest.notes},
                       {"kernels", write_list(manifest.kernels)},
-                      {"libraries", write_list(manifest.libraries)},
                       {"entries", std::move(entries)}};
   // Names come from models; one that is not UTF-8 is written with replacement characters rather than refused.
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);

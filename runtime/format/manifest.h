@@ -122,13 +122,6 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-/// A library that steps call, and the version that they were measured with; 0: unknown.
-struct Library {
-  std::string name;
-  int64_t version = 0;
-  friend bool operator==(const Library&, const Library&) = default;
-};
-
 struct Manifest {
   std::string producer;  ///< name and version of the compiler
   /// Whom the artefact is for, the preferred one first: several levels of one CPU architecture, or one GPU
@@ -140,7 +133,6 @@ struct Manifest {
   std::string plan_hash;            ///< hex, or empty
   std::vector<std::string> notes;
   std::vector<Kernel> kernels;
-  std::vector<Library> libraries = {};  ///< what library calls need, each once
   /// Of the first target, then the same combinations of shapes in the same order of the next one, and so on.
   std::vector<Entry> entries;
 

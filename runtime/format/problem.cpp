@@ -14,20 +14,17 @@ namespace {
 constexpr int64_t kMost = int64_t{1} << 46;  // elements of a tensor
 
 // Members with their keys, in the order of the text.
-constexpr std::pair<const char*, int64_t Problem::*> kNumbers[] = {{"batch", &Problem::batch},
-                                                                   {"m", &Problem::m},
-                                                                   {"n", &Problem::n},
-                                                                   {"k", &Problem::k},
-                                                                   {"groups", &Problem::groups}};
-constexpr std::pair<const char*, std::vector<int64_t> Problem::*> kLists[] = {
-    {"spatial", &Problem::spatial},     {"window", &Problem::window}, {"strides", &Problem::strides},
-    {"dilations", &Problem::dilations}, {"pads", &Problem::pads},     {"pads_end", &Problem::pads_end}};
-constexpr std::pair<const char*, Operand Problem::*> kOperands[] = {{"a", &Problem::a},
-                                                                    {"b", &Problem::b},
-                                                                    {"bias", &Problem::bias},
-                                                                    {"residual", &Problem::residual},
-                                                                    {"late_residual", &Problem::late_residual},
-                                                                    {"out", &Problem::out}};
+template <typename T>
+using Row = std::pair<const char*, T Problem::*>;
+using P = Problem;
+constexpr Row<int64_t> kNumbers[] = {
+    {"batch", &P::batch}, {"m", &P::m}, {"n", &P::n}, {"k", &P::k}, {"groups", &P::groups}};
+constexpr Row<std::vector<int64_t>> kLists[] = {{"spatial", &P::spatial}, {"window", &P::window},
+                                                {"strides", &P::strides}, {"dilations", &P::dilations},
+                                                {"pads", &P::pads},       {"pads_end", &P::pads_end}};
+constexpr Row<Operand> kOperands[] = {
+    {"a", &P::a},    {"b", &P::b}, {"bias", &P::bias}, {"residual", &P::residual}, {"late_residual", &P::late_residual},
+    {"out", &P::out}};
 
 struct ActivationRow {
   std::string_view name;
@@ -72,35 +69,29 @@ Operand read_operand(std::string_view text) {
   return o;
 }
 
-void check_lists(const Problem& p) {
-  const bool gemm = p.kind == Problem::Kind::kGemm;
-  const size_t rank = p.spatial.size();
-  require(gemm ? rank == 0 : rank >= 1 && rank <= 3, rank, " dimensions");
+void check_extents(const Problem& p) {
   constexpr int64_t kMostExtent = int64_t{1} << 30;
+  const bool gemm = p.kind == Problem::Kind::kGemm;
+  const auto check = [&](const char* key, int64_t value, int64_t least) {
+    require(value >= least && value <= kMostExtent, key, " of ", value);
+  };
+  for (const auto& [key, number] : kNumbers) check(key, p.*number, number == (gemm ? &P::groups : &P::m) ? 0 : 1);
+  require(gemm ? p.groups == 0 : p.m == 0 && p.k % p.groups == 0 && p.n % p.groups == 0, "wrong groups");
+  require(gemm ? p.spatial.empty() : !p.spatial.empty() && p.spatial.size() <= 3, "wrong dimensions");
   for (const auto& [key, list] : kLists) {
-    const int64_t least = std::string_view(key).starts_with("pads") ? 0 : 1;
-    require((p.*list).size() == rank, "other ", key);
-    for (const int64_t v : p.*list) require(v >= least && v <= kMostExtent, key, " of ", v);
+    require((p.*list).size() == p.spatial.size(), "other ", key);
+    for (const int64_t v : p.*list) check(key, v, list == &P::pads || list == &P::pads_end ? 0 : 1);
   }
-  for (const int64_t extent : p.out_spatial()) require(extent >= 1, "a window beyond what it reads");
-  const bool fits =
-      gemm ? p.m >= 1 && p.groups == 0 : p.m == 0 && p.groups >= 1 && p.k % p.groups == 0 && p.n % p.groups == 0;
-  require(fits && p.batch >= 1 && p.n >= 1 && p.k >= 1, "wrong extents");
-  for (const int64_t v : {p.batch, p.m, p.n, p.k}) require(v <= kMostExtent, "an extent of ", v);
+  for (const int64_t extent : p.out_spatial()) check("a result", extent, 1);
 }
 
-void check(const Problem& p) {
-  check_lists(p);
+void check_operands(const Problem& p) {
   for (const auto& [key, operand] : kOperands) {
     const Operand& o = p.*operand;
-    const bool matrix = p.kind == Problem::Kind::kGemm && (&o == &p.a || &o == &p.b || &o == &p.out);
-    const bool needed = &o == &p.a || &o == &p.b || &o == &p.out;
+    const bool needed = &o == &p.a || &o == &p.b || &o == &p.out, strided = needed && p.kind == Problem::Kind::kGemm;
     require(!needed || !o.name.empty(), "no operand ", key);
-    const int64_t rows = &o == &p.b ? p.k : p.m, columns = &o == &p.a ? p.k : p.n;
-    const bool fits =
-        matrix ? o.line >= (o.transposed ? rows : columns) && o.line <= kMost && o.matrix >= 0 && o.matrix <= kMost
-               : o.line == 0 && o.matrix == 0;
-    require(fits, "wrong strides of ", key);
+    const int64_t columns = o.transposed ? (&o == &p.b ? p.k : p.m) : &o == &p.a ? p.k : p.n;
+    require(strided ? o.line >= columns : o.line == 0 && o.matrix == 0, "wrong strides of ", key);
     p.span(o);
   }
 }
@@ -109,7 +100,8 @@ int64_t product(std::initializer_list<int64_t> first, const std::vector<int64_t>
   std::vector<int64_t> factors = first;
   factors.insert(factors.end(), rest.begin(), rest.end());
   int64_t all = 1;
-  for (const int64_t f : factors) require(!__builtin_mul_overflow(all, f, &all) && all <= kMost, "too large a tensor");
+  for (const int64_t f : factors)
+    require(f >= 0 && !__builtin_mul_overflow(all, f, &all) && all <= kMost, "too large a tensor");
   return all;
 }
 
@@ -205,7 +197,8 @@ Problem parse_problem(std::string_view text) {
     for (size_t i = 1; i < parts.size(); ++i) p.parameters.push_back(read_number<double>(parts[i]));
   }
   require(given.empty(), "unknown words");
-  check(p);
+  check_extents(p);
+  check_operands(p);
   require(to_string(p) == text, "another spelling");
   return p;
 }

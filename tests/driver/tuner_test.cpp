@@ -50,6 +50,11 @@ class LyingMeasurer : public tune::Measurer {
   size_t victim_;
 };
 
+const tune::Constructor* family_named(const std::string& name) {
+  static const targets::Target target = targets::find_target("cpu");
+  return &*std::ranges::find(target.families, name, &tune::Constructor::family);
+}
+
 class TunerTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -218,6 +223,28 @@ TEST_F(TunerTest, LightGroupsAndSingleCandidatesAreLeftAlone) {
   EXPECT_EQ(notices_.size(), 1u);
 }
 
+TEST_F(TunerTest, CandidatesThatJoinRaceInLightGroupsToo) {
+  std::vector<TuneTask> tasks = {task({"generic", "point"}), task({"contraction"}, 64)};
+  tasks[0].uses = 100'000;
+  TuneTask& light = tasks[1];
+  light.candidates.clear();
+  const tune::Candidates built = *family_named("contraction")->construct({light.program, {}}, target_.info);
+  for (const tune::Construction& c : built)
+    light.candidates.push_back({"matmul", "contraction", c.constant_layouts, c.schedule, 0, {}, 0});
+  light.constants = {};
+  ASSERT_GE(light.candidates.size(), 5U);
+  light.candidates.resize(5);
+  light.candidates.push_back(
+      {"matmul", "point", {}, (*tune::construct_point({light.program, {}}, target_.info))[0].schedule, 0, {}, 0});
+  light.joined = 1;
+  Tuner tuner(options_);
+  const TuneResult result = tuner.choose(tasks, context())[1];
+  ASSERT_EQ(result.measured.size(), 6U);
+  EXPECT_EQ(result.measured[3].outcome, Outcome::kNotMeasured);
+  EXPECT_EQ(result.measured[4].outcome, Outcome::kNotMeasured);
+  EXPECT_EQ(result.measured[5].outcome, Outcome::kMeasured) << result.measured[5].reason;
+}
+
 TEST_F(TunerTest, TheBudgetEndsMeasuring) {
   options_.budget_seconds = 1e-9;
   EXPECT_EQ(choose(task({"generic", "contraction", "point"})).best, 0);
@@ -237,11 +264,6 @@ TEST_F(TunerTest, AnInterruptKeepsTheBestSoFar) {
 }
 
 // ---- The planner above it.
-const tune::Constructor* family_named(const std::string& name) {
-  static const targets::Target target = targets::find_target("cpu");
-  return &*std::ranges::find(target.families, name, &tune::Constructor::family);
-}
-
 Result<tune::Candidates> two_slow_ones(const tune::GroupTask& task, const TargetInfo& target) {
   tune::Candidates out = *tune::construct_point({task.program, {}}, target);
   out.push_back((*tune::construct_generic(task, target))[0]);
@@ -296,6 +318,35 @@ TEST_F(TunerTest, WithoutAnySoundCandidateNothingIsCompiled) {
     EXPECT_NE(std::string(error.what()).find("group first: no candidate"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("wrong: planted"), std::string::npos) << error.what();
   }
+}
+
+Result<tune::Candidates> one_that_joins(const tune::GroupTask& task, const TargetInfo& target) {
+  if (!task.libraries.contains("fast")) return declined("not installed");
+  return tune::construct_generic(task, target);
+}
+
+TEST_F(TunerTest, FamiliesThatJoinStandBehindTheOwner) {
+  const tune::Constructor families[] = {*family_named("contraction"),
+                                        *family_named("generic"),
+                                        {"fast", one_that_joins, nullptr, tune::FamilyKind::kJoins}};
+  target_.families = families;
+  GroupTe te;
+  te.program = testing::matmul_relu(96, 160, 128);
+  const auto planned = [&](Tuner* tuner, const std::map<std::string, int64_t>& libraries) {
+    Planner planner(target_, tuner, {}, libraries);
+    planner.add("group", te);
+    planner.decide(context());
+    return planner.plan("group", te);
+  };
+  const plan::GroupPlan without = planned(nullptr, {});
+  EXPECT_EQ(without.rivals, (std::vector<plan::Rival>{{"fast", "not installed"}}));
+  EXPECT_EQ(planned(nullptr, {{"fast", 1}}).family, "contraction") << "nothing says that it is better";
+  Tuner tuner(options_);
+  const plan::GroupPlan raced = planned(&tuner, {{"fast", 1}});
+  const auto is_fast = [](const plan::Rival& r) {
+    return r.family == "fast" && r.reason.find("measured") != std::string::npos;
+  };
+  EXPECT_TRUE(raced.family == "fast" || std::ranges::any_of(raced.rivals, is_fast));
 }
 
 TEST_F(TunerTest, ThePlanHasTimesAndRivals) {

@@ -336,7 +336,6 @@ test::TestArtefact product_model(int64_t m, int64_t n, int64_t k) {
   step.operands = {0, 5, 6, 1};
   step.name = "product";
   entry.cuda_steps[0] = step;
-  made.manifest.libraries = {{"cublaslt", 130100}};
   return made;
 }
 

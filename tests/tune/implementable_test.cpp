@@ -132,7 +132,7 @@ TEST(Implementable, ConvolutionsWithTheChannelsLast) {
   EXPECT_NE(problem_of({convolution(1, inside), {}}).find("no convolution"), std::string::npos)
       << "filters that are no constant stay as they are";
   for (const char* other : {"((2 <= i1) && (i1 < 13))", "((1 <= i1) && (i1 < 12))", "(1 <= i1)", "(i2 < 5)"})
-    EXPECT_EQ(problem_of({convolution(1, other), {"x1"}}), "pad is no padding with zeros") << other;
+    EXPECT_NE(problem_of({convolution(1, other), {"x1"}}).find("no convolution"), std::string::npos) << other;
 }
 
 TEST(Libraries, JoinTheRaceWhereTheyAreInstalled) {

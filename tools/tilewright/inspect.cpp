@@ -1,7 +1,10 @@
 // tilewright inspect FILE: what is in an ONNX model, an artefact or a plan. Needs no device.
+#include <set>
+
 #include "frontend/onnx/import.h"
 #include "plan/plan.h"
 #include "runtime/format/container.h"
+#include "runtime/format/problem.h"
 #include "support/error.h"
 #include "tilewright/command.h"
 
@@ -12,6 +15,19 @@ struct Options {
   std::string file;
   std::string section;
 };
+
+// "cublaslt, measured with version 130100"
+std::set<std::string> needed_libraries(const format::Manifest& manifest) {
+  std::set<std::string> needed;
+  for (const format::Entry& entry : manifest.entries) {
+    for (const format::CudaStep& step : entry.cuda_steps) {
+      if (step.call.empty()) continue;
+      const format::LibraryCall call = format::parse_library_call(step.call);
+      needed.insert(fmt::format("{}, measured with version {}", call.library, call.version));
+    }
+  }
+  return needed;
+}
 
 int inspect_artefact(const GlobalOptions& global, const Options& options, const std::vector<uint8_t>& bytes) {
   const format::Artefact artefact = parse_artefact(options.file, bytes);
@@ -30,9 +46,9 @@ int inspect_artefact(const GlobalOptions& global, const Options& options, const 
   const std::string dtype =
       m.dtype == format::DataType::kF32 ? "" : fmt::format(", f32 as {}", format::name_of(m.dtype));
   say(global, fmt::format("artefact by {} for {}{}", m.producer, targets, dtype));
-  for (const format::Library& l : m.libraries) say(global, fmt::format("  needs {}, version {}", l.name, l.version));
   for (const format::Section& s : artefact.sections())
     say(global, fmt::format("  section {:<10} {:>12} bytes", s.name, s.bytes.size()));
+  for (const std::string& library : needed_libraries(m)) say(global, "  needs " + library);
   for (const format::Entry& e : m.entries) {
     say(global, fmt::format("entry {} for {}: {} steps, arena {} bytes", e.name, m.targets[e.target].arch,
                             e.cpu_steps.size() + e.cuda_steps.size(), e.arena_bytes));

@@ -15,7 +15,7 @@ class CudaModel : public DeviceModel {
       : gpu_(driver, options.device, artefact.manifest().targets.front().arch),
         loaded_{gpu_, artefact.manifest(), {}, 0} {
     const Current current(gpu_);
-    if (!artefact.manifest().libraries.empty()) driver.open_cublaslt();  // said now rather than when a context is made
+    open_libraries();
     upload_weights(artefact.section("weights"));
     modules_.emplace(gpu_, artefact.manifest(), [&](const std::string& name) { return artefact.section(name); });
     loaded_.functions = modules_->functions();
@@ -31,6 +31,15 @@ class CudaModel : public DeviceModel {
   }
 
  private:
+  // Said when a model is loaded rather than when a context is made.
+  void open_libraries() const {
+    for (const format::Entry& entry : loaded_.manifest.entries) {
+      for (const format::CudaStep& step : entry.cuda_steps) {
+        if (!step.call.empty()) gpu_.driver.open_cublaslt();
+      }
+    }
+  }
+
   void upload_weights(format::Bytes weights) {
     if (weights.empty()) return;
     weights_ = DeviceMemory(gpu_, weights.size(), "the weights");

@@ -98,37 +98,24 @@ class Matcher {
     const Problem nothing = problem();
     if (pad == nullptr && match_gemm()) return "";
     problem() = nothing;
-    return match_convolution(pad);
-  }
-
-  // The distance in memory from one point of each axis to the next; nothing where there is none.
-  static std::optional<std::map<std::string, int64_t>> strides_of(const Expr& read, const te::Tensor& tensor) {
-    Expr address = int_imm(0);
-    int64_t stride = num_elements(tensor.shape);
-    for (size_t d = 0; d < tensor.shape.size(); ++d) {
-      stride /= tensor.shape[d];
-      address = address + read.arg(d) * int_imm(stride);
-    }
-    const Sum sum = as_sum(address);
-    std::map<std::string, int64_t> strides;
-    for (const Term& t : sum.terms) {
-      if (!t.atom.is_var() || t.coef < 0) return std::nullopt;
-      strides[t.atom->name] = t.coef;
-    }
-    if (sum.constant != 0) return std::nullopt;
-    return strides;
+    if (match_convolution(pad)) return "";
+    return fmt::format("{} is no product of two matrices and no convolution with the channels last", sum_.name());
   }
 
   // Whether an operand is a matrix with these rows and columns.
   bool match_matrix(const Expr& read, const std::string& row, const std::string& column, Operand& operand) const {
     const te::Tensor& tensor = program_.tensor(read->name);
-    auto strides = strides_of(read, tensor);
-    if (!strides) return false;
     operand = operand_of(tensor);
-    operand.transposed = (*strides)[column] != 1;
-    operand.line = (*strides)[operand.transposed ? column : row];
-    operand.matrix = match_.batch.empty() ? 0 : (*strides)[match_.batch[0].name];
-    return (*strides)[operand.transposed ? row : column] == 1 && operand.line > 0;
+    Expr address = int_imm(0);
+    for (size_t d = 0; d < tensor.shape.size(); ++d) address = address * int_imm(tensor.shape[d]) + read.arg(d);
+    const Sum sum = as_sum(address);
+    const auto stride_of = [&](const std::string& axis) { return sum.coef_of(var(axis)); };
+    operand.transposed = stride_of(column) != 1;
+    operand.line = stride_of(operand.transposed ? column : row);
+    operand.matrix = match_.batch.empty() ? 0 : stride_of(match_.batch[0].name);
+    const bool plain =
+        sum.constant == 0 && std::ranges::all_of(sum.terms, [](const Term& t) { return t.atom.is_var(); });
+    return plain && stride_of(operand.transposed ? row : column) == 1 && operand.line > 0 && operand.matrix >= 0;
   }
 
   bool match_gemm() {
@@ -148,14 +135,14 @@ class Matcher {
   }
 
   // Zeros before each dim of what the stage `pad` copies: select(inside, x[i - zeros], 0), where `inside` says no more
-  // than that the index is one of x.
-  std::optional<std::vector<int64_t>> zeros_of(const te::Compute& pad) const {
+  // than that the index is one of x. Empty for any other stage.
+  std::vector<int64_t> zeros_of(const te::Compute& pad) const {
     const Expr& body = pad.body[0];
     if (pad.is_reduction() || body.op() != Op::kSelect || body.arg(1).op() != Op::kLoad || !is_zero(body.arg(2)))
-      return std::nullopt;
+      return {};
     const Expr& read = body.arg(1);
     const Shape &inner = program_.tensor(read->name).shape, &outer = pad.outputs[0].shape;
-    if (program_.find_compute(read->name) != nullptr || inner.size() != outer.size()) return std::nullopt;
+    if (program_.find_compute(read->name) != nullptr || inner.size() != outer.size()) return {};
     std::map<std::string, int64_t> from, to;
     const std::function<bool(const Expr&)> take = [&](const Expr& e) {
       if (e.op() == Op::kAnd) return take(e.arg(0)) && take(e.arg(1));
@@ -165,7 +152,7 @@ class Matcher {
       if (upper) to[e.arg(0)->name] = e.arg(1)->value;
       return lower || upper;
     };
-    if (!take(body.arg(0))) return std::nullopt;
+    if (!take(body.arg(0))) return {};
     std::vector<int64_t> zeros;
     for (size_t d = 0; d < outer.size(); ++d) {
       const std::string& axis = pad.axes[d].name;
@@ -175,42 +162,38 @@ class Matcher {
       const bool shifted = coefficient_of(read.arg(d), axis) == 1 && index.terms.size() == 1;
       const bool bounded = from.try_emplace(axis, 0).first->second == zeros[d] &&
                            std::min(outer[d], to.try_emplace(axis, outer[d]).first->second) == end;
-      if (!shifted || !bounded) return std::nullopt;
+      if (!shifted || !bounded) return {};
     }
     return zeros;
   }
 
-  std::string match_convolution(const te::Compute* pad) {
-    const std::string no =
-        fmt::format("{} is no product of two matrices and no convolution with the channels last", sum_.name());
+  bool match_convolution(const te::Compute* pad) {
     Problem& p = problem();
     const Expr &a = match_.a, &b = match_.b;
     const size_t rank = a->args.size();
-    std::vector<int64_t> zeros(rank, 0);
-    if (pad != nullptr) {
-      const auto found = zeros_of(*pad);
-      if (!found) return fmt::format("{} is no padding with zeros", pad->name());
-      zeros = *found;
-    }
-    const te::Tensor& image = program_.tensor(pad == nullptr ? a->name : pad->body[0].arg(1)->name);
-    if (!match_.batch.empty() || sum_.axes.size() != rank || rank < 2 || match_.a_uses_column) return no;
+    const std::vector<int64_t> zeros = pad == nullptr ? std::vector<int64_t>(rank, 0) : zeros_of(*pad);
+    const bool fits = zeros.size() == rank && match_.batch.empty() && sum_.axes.size() == rank && rank > 1;
+    if (!fits || match_.a_uses_column || !a->args.back().is_var()) return false;
+    const te::Tensor &image = program_.tensor(pad == nullptr ? a->name : pad->body[0].arg(1)->name),
+                     &filters = program_.tensor(b->name), &out = program_.tensor(out_.output);
     p.kind = Problem::Kind::kConvolution;
     p.a = operand_of(image);
-    p.b = operand_of(program_.tensor(b->name));
+    p.b = operand_of(filters);
     const bool images = a.arg(0).is_var() && a.arg(0)->name == sum_.axes[0].name;
     p.batch = images ? sum_.axes[0].extent : 1;
     p.n = match_.column.extent, p.k = image.shape.back(), p.groups = 1;
     std::vector<std::string> order = {match_.column.name};  // of the dims of b
     for (size_t d = images ? 1 : 0; d + 1 < rank; ++d) {
       const std::string step = match_dimension(as_sum(a.arg(d)), sum_.axes[d], image.shape[d], zeros[d]);
-      if (step == sum_.axes[d].name) return no;
+      if (step == sum_.axes[d].name) return false;
       if (!step.empty()) order.push_back(step);
     }
-    const Expr& channel = a->args.back();
-    const bool plain = (!images || zeros[0] == 0) && zeros.back() == 0 && channel.is_var();
-    if (!plain || p.spatial.empty() || p.spatial.size() > 3) return no;
-    order.push_back(channel->name);
-    return match_filters(order) ? "" : no;
+    order.push_back(a->args.back()->name);
+    const bool inside =
+        (!images || zeros[0] == 0) && zeros.back() == 0 && p.spatial.size() >= 1 && p.spatial.size() <= 3;
+    // All of every tensor, where reads stay inside.
+    return inside && p.span(p.a) == num_elements(image.shape) && p.span(p.b) == num_elements(filters.shape) &&
+           p.span(p.out) == num_elements(out.shape) && match_filters(order);
   }
 
   // One dimension of a convolution: index = stride * axis + dilation * step. Returns the step, empty where the window
@@ -282,8 +265,10 @@ class Matcher {
     for (const size_t side : {0, 1}) {
       const Expr added = without_rounding(e.arg(side));
       if (added.op() != Op::kLoad || added->name == sum_.name() || added->args.empty()) continue;
-      const bool each = te::own_axes(last, added) == last.axes.size() && added->args.size() == last.axes.size();
-      const bool column = added->args.size() == 1 && schedule::dim_of_axis(added, last.axes.back().name) == 0;
+      const Shape& shape = program_.tensor(added->name).shape;
+      const bool each = te::own_axes(last, added) == last.axes.size() && shape == last.outputs[0].shape;
+      const bool column =
+          shape == Shape{last.axes.back().extent} && schedule::dim_of_axis(added, last.axes.back().name) == 0;
       Operand& residual = p.activation == Activation::kNone ? p.late_residual : p.residual;
       Operand& place = each ? residual : p.bias;
       if (!(each || column) || !place.name.empty()) continue;

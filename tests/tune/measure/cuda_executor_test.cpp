@@ -9,6 +9,7 @@
 #include <set>
 
 #include "runtime/format/error.h"
+#include "tests/runtime/fake_cublaslt.h"
 #include "tests/runtime/fake_cuda_released.h"
 #include "tune/measure/fill.h"
 #include "tune/measure/worker_measurer.h"
@@ -81,6 +82,33 @@ TEST_F(CudaExecutorTest, RunsTheKernelAsTheRuntimeDoes) {
   EXPECT_EQ(fake.shared, 100'000U);
   EXPECT_EQ(fake.max_shared, 100'000);
   EXPECT_EQ(fake.launches, 0);  // graphs only
+}
+
+// Buffer 3 becomes the product of buffer 1 and the number in buffer 2, buffer 0 what "negate" makes of that.
+TEST_F(CudaExecutorTest, CallsOfLibrariesStandBetweenKernels) {
+  test::fake_library = {};
+  driver_.open_cublaslt = test::fake_cublaslt;
+  Workload w = workload("negate");
+  w.buffers.resize(4, w.buffers[0]);
+  w.buffers[2] = w.buffers[1];
+  w.buffers[2].type = {DataType::f32(), {1}};
+  w.steps.insert(w.steps.begin(), WorkStep());
+  w.steps[0].args = {1, 2, 3};
+  w.steps[0].tiles = 1;
+  w.steps[0].cuda.call = "cublaslt 130100 0 gemm batch=1 m=24 n=1 k=1 a=x:f32:1:0 b=w:f32:1:0 out=y:f32:1:0";
+  w.steps[0].cuda.operands = {0, 1, 2};
+  w.steps[1].args = {3, 0};
+  const Executor::Ran ran = run(w);
+  std::vector<float> want = floats(storage_bytes(w.buffers[1]));
+  for (float& x : want) x *= -floats(storage_bytes(w.buffers[2]))[0];
+  EXPECT_EQ(floats(ran.samples[0]), want);
+  const int kernels = fake.kernels_run;
+  EXPECT_EQ(executor_->sample(0, 10, 3).size(), 3U);
+  EXPECT_EQ(fake.kernels_run - kernels, 40);
+  executor_->reset();
+  EXPECT_EQ(test::fake_library.objects, 0);
+  test::fake_library.algorithms = 0;
+  EXPECT_THROW(executor_->load(0, w, 0, 0), format::Error);
 }
 
 TEST_F(CudaExecutorTest, ASampleIsTheTimeOfOneRunOfManyInAGraph) {

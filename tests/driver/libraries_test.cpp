@@ -1,0 +1,75 @@
+// Kernels that a library computes, from a plan to the artefact.
+#ifdef TW_HAVE_CUDA
+#include <gtest/gtest.h>
+
+#include "driver/compile.h"
+#include "ops/list.h"
+#include "runtime/format/problem.h"
+
+namespace tw::driver::test {
+namespace {
+
+// y = relu(x w), f16.
+graph::Graph product() {
+  const graph::OpTable ops = ops::all_ops();
+  graph::Graph g;
+  g.name = "product";
+  const graph::ValueId x = g.add_input("x", {DataType::f16(), {4, 3}});
+  const graph::RefTensor w = graph::RefTensor::zeros({DataType::f16(), {3, 5}});
+  const auto node = [&](const char* op, std::vector<graph::ValueId> inputs) {
+    graph::Node n;
+    n.op = n.name = op;
+    n.inputs = std::move(inputs);
+    return graph::append_node(g, ops, std::move(n))[0];
+  };
+  const graph::ValueId constant =
+      g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes()));
+  g.outputs = {node("relu", {node("matmul", {x, constant})})};
+  return g;
+}
+
+const char* const kCall =
+    "cublaslt 130100 1 gemm batch=1 m=4 n=5 k=3 a=x0:f16:3:0 b=x1:f16:5:0 out=relu:f16:5:0 act=relu";
+
+CompileOptions replay(const std::string& implementation) {
+  CompileOptions options;
+  options.target = "cuda:sm_90a";
+  options.plan_text =
+      "tilewright plan 1\ntarget cuda:sm_90a\nentry main\ngraph 0\ngroup \"matmul+relu\" cublaslt\n"
+      "  do inline matmul\n  do compute_at matmul_acc relu i1 \"register\"\n  do implement relu \"" +
+      implementation + "\"\n";
+  return options;
+}
+
+TEST(Libraries, AnImplementedKernelIsAStepWithoutACubin) {
+  const Compiled compiled = compile_graph(product(), replay(kCall));
+  EXPECT_TRUE(compiled.manifest.kernels.empty());
+  EXPECT_FALSE(compiled.sections.contains("cubin.0"));
+  const std::vector<uint8_t> bytes = artefact_bytes(compiled);  // checks it, too
+  const format::Artefact artefact = format::Artefact::parse(bytes);
+  const format::Entry& entry = artefact.manifest().entries.at(0);
+  ASSERT_EQ(entry.cuda_steps.size(), 1U);
+  const format::CudaStep& step = entry.cuda_steps[0];
+  EXPECT_EQ(step.call, kCall);
+  ASSERT_EQ(step.operands.size(), 3U);
+  const auto place = [&](size_t operand) { return entry.buffers[static_cast<size_t>(step.operands[operand])].place; };
+  EXPECT_EQ(place(0), format::Place::kInput);
+  EXPECT_EQ(place(1), format::Place::kWeights);
+  EXPECT_EQ(place(2), format::Place::kOutput);
+  EXPECT_EQ(compiled.plan.entries[0].groups[0].family, "cublaslt");
+}
+
+TEST(Libraries, NothingJoinsWhereNothingIsMeasuredOrAskedFor) {
+  const TargetInfo gpu = targets::find_target("cuda:sm_90a").info;
+  CompileOptions options;
+  EXPECT_TRUE(usable_libraries(options, gpu).empty()) << "nothing is measured";
+  options.tuning.worker = {"worker"};
+  options.libraries = Libraries::kNone;
+  EXPECT_TRUE(usable_libraries(options, gpu).empty());
+  options.libraries = Libraries::kAuto;
+  EXPECT_TRUE(usable_libraries(options, targets::find_target("cpu:x86-64").info).empty());
+}
+
+}  // namespace
+}  // namespace tw::driver::test
+#endif

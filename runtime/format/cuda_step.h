@@ -16,6 +16,8 @@ struct CudaLaunch {
   bool overlaps = false;               ///< CudaStep::overlaps
   std::string call = {};               ///< CudaStep::call
   std::vector<int64_t> operands = {};  ///< of the call: places among the buffers
+  /// Where this has parameters, the launch is this one; its buffers are places among the kernel's.
+  CudaStep whole = {};
 };
 
 /// Launches `kernel` (of Manifest::kernels) with one block for each tile. Its parameters are the addresses of `args`
@@ -26,6 +28,14 @@ inline CudaStep step_over_tiles(int64_t kernel, int64_t tiles, const CudaLaunch&
   if (!launch.call.empty()) {
     step.call = launch.call;
     for (const int64_t place : launch.operands) step.operands.push_back(args[static_cast<size_t>(place)]);
+    return step;
+  }
+  const auto buffer_of = [&](auto& user) { user.buffer = args[static_cast<size_t>(user.buffer)]; };
+  if (!launch.whole.params.empty()) {
+    step = launch.whole;
+    step.kernel = kernel;
+    for (Relocation& relocation : step.relocations) buffer_of(relocation);
+    for (TensorMap& map : step.tensor_maps) buffer_of(map);
     return step;
   }
   step.kernel = kernel;
@@ -39,7 +49,7 @@ inline CudaStep step_over_tiles(int64_t kernel, int64_t tiles, const CudaLaunch&
   };
   for (const int64_t buffer : args) step.relocations.push_back({add_argument(sizeof(uint64_t)), buffer, 0});
   for (TensorMap map : launch.maps) {
-    map.buffer = args[static_cast<size_t>(map.buffer)];
+    buffer_of(map);
     map.offset = add_argument(TensorMap::kBytes);
     step.tensor_maps.push_back(std::move(map));
   }

@@ -87,11 +87,11 @@ struct Windows {
 };
 
 /// The 128 bytes at `offset` of the parameters become the driver's description of the row-major tensor in `buffer` for
-/// copies of a `box` of it to shared memory, where its lines, 128 bytes long, are swizzled (CUDA driver API reference
-/// manual, cuTensorMapEncodeTiled). With windows a copy brings the channels of box[0] positions in a row, each at one
-/// place in its window (cuTensorMapEncodeIm2col); other extents of the box are 1.
+/// copies of a `box` of it to shared memory, where its lines, 32, 64 or 128 bytes long, are swizzled (CUDA driver API
+/// reference manual, cuTensorMapEncodeTiled). With windows a copy brings the channels of box[0] positions in a row,
+/// each at one place in its window (cuTensorMapEncodeIm2col); other extents of the box are 1.
 struct TensorMap {
-  static constexpr int64_t kBytes = 128, kLineBytes = 128, kMostBox = 256, kMostRank = 5;
+  static constexpr int64_t kBytes = 128, kMostBox = 256, kMostRank = 5;
   int64_t offset = 0;
   int64_t buffer = 0;  ///< of Entry::buffers
   DataType dtype = DataType::kF32;

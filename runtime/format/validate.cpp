@@ -120,8 +120,9 @@ void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
   require(right, "step '", step.name, "' describes a tensor that has no such box");
   if (!map.windows.empty()) check_windows(step, map);
   const int64_t bytes = bytes_of(map.dtype);
-  require(map.box.back() * bytes == TensorMap::kLineBytes && map.shape.back() * bytes % kStrideBytes == 0, "step '",
-          step.name, "' copies boxes whose lines are not of 128 bytes, or from lines that are not aligned");
+  const int64_t line = map.box.back() * bytes;
+  require((line == 32 || line == 64 || line == 128) && map.shape.back() * bytes % kStrideBytes == 0, "step '",
+          step.name, "' copies boxes whose lines are not of 32, 64 or 128 bytes, or from lines that are not aligned");
   const Buffer& buffer = entry.buffers[static_cast<size_t>(map.buffer)];
   require(tensor_bytes({"", map.dtype, map.shape}) <= buffer.bytes, "step '", step.name,
           "' describes more than a buffer holds");

@@ -4,8 +4,8 @@
 #include <functional>
 #include <map>
 
-#include "driver/parallel.h"
 #include "support/error.h"
+#include "support/parallel.h"
 
 namespace tw::driver {
 namespace {

@@ -4,8 +4,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <filesystem>
-#include <fstream>
-#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -13,6 +11,7 @@
 #include "driver/mapped_file.h"
 #include "support/error.h"
 #include "support/hash.h"
+#include "support/memory.h"
 #ifdef TW_HAVE_CUDA
 #include "codegen/cuda/cubin_worker.h"
 #include "codegen/cuda/nvrtc.h"
@@ -32,35 +31,13 @@ using Outcome = CubinReply::Outcome;
 constexpr int64_t kBytesOfProcess = int64_t{512} << 20;
 constexpr size_t kHashDigits = 64;  // ahead of the cubin in its file: its content_hash
 
-int64_t read_number(const char* file) {
-  int64_t number = 0;
-  return std::ifstream(file) >> number ? number : std::numeric_limits<int64_t>::max();
-}
-
-// Bytes that processes may still take: of the machine, or of the control group that we live in.
-int64_t available_memory() {
-  int64_t available = std::numeric_limits<int64_t>::max();
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string word; meminfo >> word;) {
-    if (word == "MemAvailable:" && meminfo >> available) available *= 1024;
-  }
-  const int64_t limit = read_number("/sys/fs/cgroup/memory.max");  // "max": no number
-  if (limit == std::numeric_limits<int64_t>::max()) return available;
-  return std::min(available, limit - std::min(limit, read_number("/sys/fs/cgroup/memory.current")));
-}
-
-int processes_for(const CubinOptions& options) {
-  if (options.processes > 0) return options.processes;
-  const auto cpus = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  return static_cast<int>(std::clamp<int64_t>(available_memory() / kBytesOfProcess, 1, cpus));
-}
-
 }  // namespace
 
 /// Workers that live as long as the compilation; each serves one thread at a time.
 class Cubins::Pool {
  public:
-  explicit Pool(const CubinOptions& options) : options_(options), most_(processes_for(options)) {}
+  explicit Pool(const CubinOptions& options)
+      : options_(options), most_(options.processes > 0 ? options.processes : processes_that_fit(kBytesOfProcess)) {}
 
   CubinReply compile(const std::string& source, const std::string& architecture) {
     if (options_.worker.empty()) return compile_here(source, architecture);

@@ -5,16 +5,17 @@
 #include <thread>
 
 #include "core/target_features.h"
-#include "driver/parallel.h"
 #include "driver/place_entry.h"
 #include "runtime/format/problem.h"
 #include "support/error.h"
+#include "support/parallel.h"
 #ifdef TW_HAVE_LLVM
 #include "codegen/llvm/object.h"
 #endif
 #ifdef TW_HAVE_CUDA
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
+#include "driver/template_code.h"
 #endif
 
 namespace tw::driver {
@@ -80,6 +81,10 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
   out.target = {format::TargetKind::kCuda, architecture(target), {}};
   out.programs.resize(tasks.size());
   parallel_for(tasks.size(), tools.threads, [&](size_t i) {
+    if (is_template(tasks[i].program)) {
+      out.programs[i] = template_code(tasks[i], target);
+      return;
+    }
     const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program, tasks[i].name);
     ProgramCode& code = out.programs[i];
     const std::vector<loop::Kernel>& kernels = tasks[i].program.kernels;

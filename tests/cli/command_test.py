@@ -365,7 +365,7 @@ class Results(Case):
         environment = {**os.environ, "PATH": f"{pathlib.Path(TILEWRIGHT).parent}:{os.environ['PATH']}",
                        "TILEWRIGHT_CACHE_DIR": str(self.folder / "cache"), "TILEWRIGHT_DB": str(self.folder / "tuning.db")}
         for verb in ([], ["compile"], ["run"], ["bench"], ["verify"], ["inspect"], ["doctor"], ["cache"], ["cache", "status"], ["cache", "path"],
-                     ["cache", "prune"], ["db"], ["db", "status"], ["db", "export"], ["db", "import"], ["db", "merge"]):
+                     ["cache", "prune"], ["db"], ["db", "status"], ["db", "export"], ["db", "import"], ["db", "merge"], ["templates"], ["templates", "build"], ["templates", "list"]):
             text = self.succeeds(*verb, "-h").stdout
             example = re.match(r"Example: (tilewright .*)", text)
             self.assertIsNotNone(example, f"{verb}: {text}")

@@ -1,4 +1,5 @@
 // The CUDA device against a driver made for this test (fake_cuda.h). It checks what the runtime tells the driver;
+// Size: one fixture and one fake driver for all that a device is asked for.
 // whether a real GPU agrees is for the tests that need one.
 #ifdef TW_RUNTIME_CUDA
 #include "runtime/device/cuda/cuda_device.h"
@@ -10,6 +11,7 @@
 #include <cstring>
 
 #include "runtime/device/cuda/gpu.h"
+#include "runtime/format/cuda_step.h"
 #include "runtime/format/error.h"
 #include "tests/runtime/api_harness.h"
 #include "tests/runtime/fake_cublaslt.h"
@@ -212,6 +214,37 @@ TEST_F(CudaDevice, WindowsAreDescribedByTheirCorners) {
   EXPECT_EQ(map.steps, (std::vector<uint32_t>{1, 1, 2, 1}));
   EXPECT_EQ(map.first, (std::vector<int>{-2, -1}));
   EXPECT_EQ(map.last, (std::vector<int>{-2, -1})) << "the last windows begin at 5 of 8 and 7 of 9, pads taken off";
+}
+
+TEST_F(CudaDevice, ShorterLinesOfBoxesAreSwizzledInTheirLength) {
+  test::TestArtefact made = scale_model(256);
+  format::CudaStep& step = made.manifest.entries[0].cuda_steps[0];
+  step.tensor_maps = {{static_cast<int64_t>(step.params.size()), 0, DataType::kF32, {8, 32}, {4, 16}}};
+  step.params.resize(step.params.size() + format::TensorMap::kBytes);
+  const auto model = load(made);
+  const auto context = model->create_context({});
+  test::Vector<float> x(256, 2.0f), y(256);
+  const DLTensor input = on_gpu(x), output = on_gpu(y);
+  context->run(0, &input, &output);
+  EXPECT_EQ(fake.maps.back().swizzle, cuda::kSwizzle64);
+}
+
+// Buffers of a launch that is given whole are places among those of its kernel.
+TEST(CudaSteps, TakeALaunchThatIsGivenWhole) {
+  format::CudaLaunch launch;
+  launch.whole.grid = {4, 2, 1};
+  launch.whole.params.resize(256);
+  launch.whole.arguments = {0};
+  launch.whole.relocations = {{8, 1, 16}};
+  launch.whole.tensor_maps = {{128, 0, DataType::kF16, {8, 64}, {8, 64}}};
+  const int64_t args[] = {7, 5};
+  const format::CudaStep step = format::step_over_tiles(3, 1, launch, args);
+  EXPECT_EQ(step.kernel, 3);
+  EXPECT_EQ(step.grid[1], 2);
+  EXPECT_EQ(step.params.size(), 256U);
+  EXPECT_EQ(step.relocations, (std::vector<format::Relocation>{{8, 5, 16}}));
+  EXPECT_EQ(step.tensor_maps[0].buffer, 7);
+  EXPECT_EQ(step.tensor_maps[0].offset, 128);
 }
 
 TEST_F(CudaDevice, OtherAddressesUpdateTheNodesThatUseThem) {

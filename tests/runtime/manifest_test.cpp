@@ -326,7 +326,7 @@ TEST(Manifest, HostileCudaNumbersAreRefused) {
            [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = 129; }},
           {"map extent", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = kMax; }},
           {"map line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[1] = 63; }},
-          {"map box line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[1] = 32; }},
+          {"map box line", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[1] = 48; }},
           {"map box", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box[0] = 257; }},
           {"windows of a matrix",
            [](Manifest& m) {

@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   add_doctor(application);
   add_cache(application);
   add_db(application);
+  add_templates(application);
   add_worker(application);
   app.allow_config_extras(CLI::config_extras_mode::error);
   for (CLI::App* verb : app.get_subcommands({})) verb->allow_config_extras(CLI::config_extras_mode::error);

@@ -44,9 +44,9 @@ struct KernelNodeParams {
 static_assert(sizeof(KernelNodeParams) == 72, "the layout of cuda.h");
 
 // Arguments of cuTensorMapEncodeTiled: CU_TENSOR_MAP_DATA_TYPE_UINT8 and _UINT16 (bits are copied as they are),
-// _SWIZZLE_128B, _L2_PROMOTION_L2_256B.
+// _SWIZZLE_32B to _128B, _L2_PROMOTION_L2_256B.
 inline constexpr int kTensorBytes1 = 0, kTensorBytes2 = 1, kTensorBytes4 = 2, kTensorBytes8 = 4;
-inline constexpr int kSwizzle128 = 3, kPromotion256 = 3;
+inline constexpr int kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3, kPromotion256 = 3;
 
 /// CUgraphEdgeData: what of the node before an edge waits for.
 struct EdgeData {

@@ -33,6 +33,8 @@ bool encode_map(const Driver& driver, const format::TensorMap& map, DevicePtr ad
     first[d] = -static_cast<int>(map.windows.before[from]);
     last[d] = static_cast<int>(map.windows.last_corner(from, map.shape[from + 1]));
   }
+  const int64_t line = box[0] * bytes_of(map.dtype);
+  const int swizzle = line == 128 ? kSwizzle128 : line == 64 ? kSwizzle64 : kSwizzle32;
   constexpr size_t kAlignment = 64;
   alignas(kAlignment) std::array<uint8_t, format::TensorMap::kBytes> bytes{};
   const auto dims = static_cast<uint32_t>(rank);
@@ -40,10 +42,10 @@ bool encode_map(const Driver& driver, const format::TensorMap& map, DevicePtr ad
   const int type = tensor_type(map.dtype);
   driver.check(map.windows.empty()
                    ? driver.tensor_map_encode(bytes.data(), type, dims, base, shape.data(), strides.data(), box.data(),
-                                              steps.data(), kNoInterleave, kSwizzle128, kPromotion256, kZeros)
+                                              steps.data(), kNoInterleave, swizzle, kPromotion256, kZeros)
                    : driver.window_map_encode(bytes.data(), type, dims, base, shape.data(), strides.data(),
                                               first.data(), last.data(), box[0], box[rank - 1], steps.data(),
-                                              kNoInterleave, kSwizzle128, kPromotion256, kZeros),
+                                              kNoInterleave, swizzle, kPromotion256, kZeros),
                "describe a tensor to the GPU");
   uint8_t* place = params.data() + map.offset;
   if (std::memcmp(place, bytes.data(), bytes.size()) == 0) return false;

@@ -2,6 +2,7 @@
 
 #include "codegen/cuda/emit_expr.h"
 #include "codegen/cuda/kernel_emitter.h"
+#include "expr/expand.h"
 
 namespace tw::codegen {
 
@@ -33,6 +34,31 @@ CudaSource emit_cuda(const loop::Program& program, const std::string& what) {
     source.text += "\n" + emitter.text();
   }
   return source;
+}
+
+std::string emit_cuda_function(const std::string& name, const std::vector<Expr>& params, const Expr& value) {
+  CudaNames names;
+  std::string list, body;
+  const auto bind = [&](const Expr& e) { body += fmt::format("  const {} ", cuda_type(e.type())); };
+  for (const Expr& param : params) {
+    const std::string given = param->name + "_f32";
+    list += fmt::format("{}float {}", list.empty() ? "" : ", ", given);
+    names.variables = {{given, given}};
+    const Expr typed = cast(param.type(), var(given, DataType::f32()));
+    bind(param);
+    body += fmt::format("{} = {};\n", param->name, cuda_expr(typed, names));
+  }
+  names.variables.clear();
+  for (const Expr& param : params) names.variables[param->name] = param->name;
+  const Expr result = expand_elementary(cast(DataType::f32(), value));
+  for (const Expr& shared : shared_parts(result, names)) {
+    const std::string part = fmt::format("v{}", names.evaluated.size());
+    bind(shared);
+    body += fmt::format("{} = {};\n", part, cuda_expr(shared, names));
+    names.evaluated[&*shared] = part;
+  }
+  return fmt::format("{}\n__device__ inline float {}({}) {{\n{}  return {};\n}}\n", cuda_prelude(), name, list, body,
+                     cuda_expr(result, names));
 }
 
 }  // namespace tw::codegen

@@ -41,4 +41,9 @@ struct CudaSource {
 /// name, names the kernels for profilers: "Conv_0+Relu_0" gives "tw_Conv_0_Relu_0".
 CudaSource emit_cuda(const loop::Program& program, const std::string& what = "kernel");
 
+/// CUDA C++ of a device function of scalars, with all that it calls: floats in, a float out, whatever type the
+/// variables `params` and `value` have; 16-bit ones hold the floats exactly. The same arithmetic as in kernels of
+/// emit_cuda.
+std::string emit_cuda_function(const std::string& name, const std::vector<Expr>& params, const Expr& value);
+
 }  // namespace tw::codegen

@@ -1,5 +1,6 @@
 // NVIDIA architectures. Registers and shared memory of one multiprocessor from NVIDIA's occupancy tables, memory from
 // the data sheets of the A100 (40 GB) and the H100 SXM (80 GB).
+#include "targets/cuda_sm90/templates.h"
 #include "targets/registry.h"
 
 namespace tw::targets {
@@ -25,6 +26,7 @@ const tune::Constructor kFamilies[] = {
     {"rows", tune::construct_block_rows},
     {"transpose", tune::construct_block_transpose},
     {"point", tune::construct_point},
+    {"cutlass", construct_templates, nullptr, tune::FamilyKind::kJoins},
     {"cublaslt", tune::construct_cublaslt, nullptr, tune::FamilyKind::kJoins},
 };
 

@@ -41,33 +41,70 @@ BufferSpec buffer_of(const Json& json) {
   return b;
 }
 
-Json json_of(const format::CudaLaunch& launch) {
-  Json maps = Json::array();
-  for (const format::TensorMap& m : launch.maps)
-    maps.push_back({{"buffer", m.buffer},
+Json json_of(const std::vector<format::TensorMap>& maps) {
+  Json list = Json::array();
+  for (const format::TensorMap& m : maps)
+    list.push_back({{"offset", m.offset},
+                    {"buffer", m.buffer},
                     {"type", format::name_of(m.dtype)},
                     {"shape", m.shape},
                     {"box", m.box},
                     {"windows", {m.windows.extents, m.windows.steps, m.windows.before}}});
-  return {{"threads", launch.threads},   {"shared", launch.shared_bytes}, {"maps", maps},
-          {"overlaps", launch.overlaps}, {"call", launch.call},           {"operands", launch.operands}};
+  return list;
+}
+
+std::vector<format::TensorMap> maps_of(const Json& json) {
+  std::vector<format::TensorMap> maps;
+  for (const Json& m : json) {
+    const auto type = format::parse_data_type(m.at("type").get<std::string>());
+    if (!type) throw UserError("unknown element type");
+    const auto numbers = [](const Json& list) { return list.get<std::vector<int64_t>>(); };
+    const Json& w = m.at("windows");
+    maps.push_back({m.at("offset"),
+                    m.at("buffer"),
+                    *type,
+                    numbers(m.at("shape")),
+                    numbers(m.at("box")),
+                    {numbers(w.at(0)), numbers(w.at(1)), numbers(w.at(2))}});
+  }
+  return maps;
+}
+
+// A launch given whole: its kernel and its name are not used.
+Json json_of(const format::CudaStep& step) {
+  Json relocations = Json::array();
+  for (const format::Relocation& r : step.relocations) relocations.push_back({r.offset, r.buffer, r.addend});
+  return {{"grid", step.grid},
+          {"block", step.block},
+          {"shared", step.shared_bytes},
+          {"params", Json::binary(step.params)},
+          {"arguments", step.arguments},
+          {"relocations", std::move(relocations)},
+          {"maps", json_of(step.tensor_maps)}};
+}
+
+format::CudaStep step_of(const Json& json) {
+  format::CudaStep step;
+  step.grid = json.at("grid").get<std::array<int64_t, 3>>();
+  step.block = json.at("block").get<std::array<int64_t, 3>>();
+  step.shared_bytes = json.at("shared");
+  step.params = json.at("params").get_binary();
+  step.arguments = json.at("arguments").get<std::vector<int64_t>>();
+  for (const Json& r : json.at("relocations")) step.relocations.push_back({r.at(0), r.at(1), r.at(2)});
+  step.tensor_maps = maps_of(json.at("maps"));
+  return step;
+}
+
+Json json_of(const format::CudaLaunch& launch) {
+  return {{"threads", launch.threads},     {"shared", launch.shared_bytes}, {"maps", json_of(launch.maps)},
+          {"overlaps", launch.overlaps},   {"call", launch.call},           {"operands", launch.operands},
+          {"whole", json_of(launch.whole)}};
 }
 
 format::CudaLaunch launch_of(const Json& json) {
-  format::CudaLaunch launch{json.at("threads"),  json.at("shared"), {},
+  format::CudaLaunch launch{json.at("threads"),  json.at("shared"), maps_of(json.at("maps")),
                             json.at("overlaps"), json.at("call"),   json.at("operands").get<std::vector<int64_t>>()};
-  for (const Json& m : json.at("maps")) {
-    const auto type = format::parse_data_type(m.at("type").get<std::string>());
-    if (!type) throw UserError("unknown element type");
-    const auto list = [](const Json& numbers) { return numbers.get<std::vector<int64_t>>(); };
-    const Json& w = m.at("windows");
-    launch.maps.push_back({0,
-                           m.at("buffer"),
-                           *type,
-                           list(m.at("shape")),
-                           list(m.at("box")),
-                           {list(w.at(0)), list(w.at(1)), list(w.at(2))}});
-  }
+  launch.whole = step_of(json.at("whole"));
   return launch;
 }
 

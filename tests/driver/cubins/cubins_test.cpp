@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "driver/compile_cache.h"
-#include "driver/parallel.h"
 #include "support/error.h"
+#include "support/parallel.h"
 
 namespace tw::driver::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace tw::driver {
+namespace tw {
 
 /// Calls work(i) once for each i below `count` on up to `threads` threads (0: all CPUs), this one among them. What one
 /// of them throws ends the loop and is thrown here.
@@ -30,4 +30,4 @@ inline void parallel_for(size_t count, int threads, const std::function<void(siz
   for (std::future<void>& other : others) other.get();
 }
 
-}  // namespace tw::driver
+}  // namespace tw

@@ -1,0 +1,13 @@
+// How much memory there is for more processes.
+#pragma once
+#include <cstdint>
+
+namespace tw {
+
+/// Bytes that processes may still take: of the machine, or of the control group that we live in.
+int64_t available_memory();
+/// How many processes that take `bytes` each may run at the same time: one for each CPU, fewer where memory is short,
+/// one at least.
+int processes_that_fit(int64_t bytes);
+
+}  // namespace tw

@@ -1,0 +1,157 @@
+#include "templates/fit.h"
+
+#include <algorithm>
+
+namespace tw::templates {
+namespace {
+
+using format::Activation;
+using format::Problem;
+
+constexpr std::string_view kHead = "template ";
+
+DataType type_of(const format::Operand& operand) {
+  const auto type = parse_data_type(format::name_of(operand.dtype));
+  TW_CHECK(type.has_value(), "element type of {}", operand.name);
+  return *type;
+}
+
+Expr activated(const Problem& p, const Expr& x) {
+  const auto number = [](double value) { return float_imm(value); };
+  const auto parameter = [&](size_t i) { return float_imm(p.parameters[i]); };
+  switch (p.activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kRelu:
+      return max(x, number(0));
+    case Activation::kClip:
+      return min(max(x, parameter(0)), parameter(1));
+    case Activation::kLeakyRelu:
+      return select(x < number(0), parameter(0) * x, x);
+    case Activation::kSigmoid:
+      return call("sigmoid", {x});
+    case Activation::kTanh:
+      return call("tanh", {x});
+    case Activation::kSilu:
+      return x * call("sigmoid", {x});
+    case Activation::kGelu:
+      return number(0.5) * x * (number(1) + call("erf", {x * number(0.70710678118654752)}));
+    case Activation::kGeluTanh:
+      return x * call("sigmoid", {number(1.5957691216057308) * (x + number(0.044715) * x * x * x)});
+    case Activation::kHardSwish:
+      return x * max(number(0), min(number(1), x * number(1.0 / 6) + number(0.5)));
+    case Activation::kSoftplus:
+      return call("softplus", {x});
+  }
+  return x;
+}
+
+// Operands of a product whose lines follow each other without gaps; a batch with one right side is one product of more
+// rows.
+Result<Product> product_of_gemm(const Problem& p) {
+  Product out{p.m, p.n, p.k, p.batch, !p.a.transposed, !p.b.transposed, type_of(p.a), type_of(p.out)};
+  const bool compact =
+      p.a.line == (p.a.transposed ? p.m : p.k) && p.b.line == (p.b.transposed ? p.k : p.n) && p.out.line == p.n;
+  if (!compact) return declined("operands are parts of larger matrices");
+  if (p.batch == 1) return out;
+  if (p.a.matrix != p.m * p.k || p.out.matrix != p.m * p.n)
+    return declined("matrices of the batch do not follow each other");
+  if (p.b.matrix == p.k * p.n) return out;
+  if (p.b.matrix != 0 || p.a.transposed) return declined("matrices of the batch are shared");
+  out.m *= out.batch;
+  out.batch = 1;
+  return out;
+}
+
+Result<Product> product_of_conv(const Problem& p) {
+  if (p.spatial.size() != 2 || p.groups != 1)
+    return declined("a convolution over {} dimensions in {} groups", p.spatial.size(), p.groups);
+  Product out;
+  const std::vector<int64_t> pixels = p.out_spatial();
+  out.is_conv = true;
+  out.m = p.batch * pixels[0] * pixels[1], out.n = p.n, out.k = p.window[0] * p.window[1] * p.k;
+  out.operand = type_of(p.a), out.output = type_of(p.out);
+  out.images = p.batch, out.channels = p.k, out.height = p.spatial[0], out.width = p.spatial[1];
+  for (size_t d : {0, 1}) {
+    out.window[d] = p.window[d], out.out[d] = pixels[d], out.pad[d] = p.pads[d];
+    out.stride[d] = p.strides[d], out.dilation[d] = p.dilations[d];
+  }
+  return out;
+}
+
+bool reads_single_pixels(const Problem& p) {
+  const auto all = [](const std::vector<int64_t>& list, int64_t value) {
+    return std::ranges::count(list, value) == std::ssize(list);
+  };
+  return p.kind == Problem::Kind::kConvolution && p.groups == 1 && all(p.window, 1) && all(p.strides, 1) &&
+         all(p.pads, 0) && all(p.pads_end, 0);
+}
+
+}  // namespace
+
+Epilogue make_epilogue(const Problem& p) {
+  Epilogue epilogue;
+  const auto plus = [&](const Expr& e, const format::Operand& operand, bool is_tensor) {
+    if (operand.name.empty()) return e;
+    epilogue.operands.push_back({is_tensor, type_of(operand)});
+    const Expr read = var(fmt::format("x{}", epilogue.operands.size()), type_of(operand));
+    return e + (read.type() == DataType::f32() ? read : cast(DataType::f32(), read));
+  };
+  const Expr inside = plus(plus(epilogue.value, p.bias, false), p.residual, true);
+  epilogue.value = plus(activated(p, inside), p.late_residual, true);
+  return epilogue;
+}
+
+std::vector<EpilogueClass> epilogue_classes(DataType operand, DataType output) {
+  const auto named = [](DataType type) { return format::Operand{"x", *format::parse_data_type(to_string(type))}; };
+  Problem plain, bias;
+  bias.bias = named(operand);
+  Problem relu = bias;
+  relu.activation = Activation::kRelu;
+  Problem residual = relu;
+  residual.residual = named(output);
+  return {{"none", make_epilogue(plain)},
+          {"bias", make_epilogue(bias)},
+          {"bias_relu", make_epilogue(relu)},
+          {"bias_residual_relu", make_epilogue(residual)}};
+}
+
+Instance Fit::instance(const Row& row) const {
+  return {row, product.operand, product.output, product.a_by_rows, product.b_by_rows, epilogue};
+}
+
+Result<Fit> fit(const Problem& p) {
+  Fit out;
+  Result<Product> product = declined("");
+  if (reads_single_pixels(p)) {
+    int64_t pixels = p.batch;
+    for (const int64_t extent : p.spatial) pixels *= extent;
+    product = Product{pixels, p.n, p.k, 1, true, true, type_of(p.a), type_of(p.out)};
+    out.b_turned = true;
+  } else {
+    product = p.kind == Problem::Kind::kGemm ? product_of_gemm(p) : product_of_conv(p);
+  }
+  if (!product) return Reason{product.reason()};
+  out.product = *product;
+  if (type_of(p.b) != out.product.operand) return declined("operands of two types");
+  out.epilogue = make_epilogue(p);
+  for (const format::Operand* operand : p.operands()) out.operands.push_back(operand->name);
+  return out;
+}
+
+std::string to_string(const Implementation& i) {
+  return fmt::format("{}{} {}", kHead, name_of(i.row), format::to_string(i.problem));
+}
+
+bool is_template(std::string_view implementation) { return implementation.starts_with(kHead); }
+
+Implementation parse_implementation(std::string_view text) {
+  TW_CHECK(is_template(text), "'{}' is no template", text);
+  text.remove_prefix(kHead.size());
+  const std::string_view name = text.substr(0, text.find(' '));
+  const auto row = std::ranges::find(rows(), name, name_of);
+  if (row == rows().end()) throw UserError(fmt::format("there is no template '{}'", name));
+  return {*row, format::parse_problem(text.substr(std::min(text.size(), name.size() + 1)))};
+}
+
+}  // namespace tw::templates

@@ -1,0 +1,45 @@
+// Problems as templates see them: a product, an epilogue, and in which order a launch's operands stand.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/format/problem.h"
+#include "support/error.h"
+#include "templates/host.h"
+
+namespace tw::templates {
+
+struct Fit {
+  Product product;
+  Epilogue epilogue;
+  std::vector<std::string> operands;  ///< names in the order of Launch: a, b, those of the epilogue, the result
+  /// A convolution that reads single pixels, as a product: b is then channels by filters.
+  bool b_turned = false;
+
+  Instance instance(const Row& row) const;
+};
+
+/// A problem as a product with an epilogue, or why templates do not compute it.
+Result<Fit> fit(const format::Problem& problem);
+
+/// act(x0 + bias + residual) + late_residual: operands that are not there are left out.
+Epilogue make_epilogue(const format::Problem& problem);
+
+/// The epilogues that are built ahead.
+struct EpilogueClass {
+  std::string_view name;
+  Epilogue epilogue;
+};
+std::vector<EpilogueClass> epilogue_classes(DataType operand, DataType output);
+
+/// What computes a kernel by a row: "template gemm_sm90_.. gemm batch=1 ..", and back.
+struct Implementation {
+  Row row;
+  format::Problem problem;
+};
+std::string to_string(const Implementation& implementation);
+bool is_template(std::string_view implementation);
+/// InternalError for another text, UserError for a row that this build does not have.
+Implementation parse_implementation(std::string_view text);
+
+}  // namespace tw::templates

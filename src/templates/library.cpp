@@ -1,0 +1,242 @@
+#include "templates/library.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "support/child_process.h"
+#include "support/folders.h"
+#include "support/hash.h"
+#include "support/memory.h"
+#include "support/parallel.h"
+
+namespace tw::templates {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int64_t kBytesOfNvcc = int64_t{5} << 30;  // at its peak, for a kernel of CUTLASS 3.x
+constexpr int kMostSpillBytes = 64;
+constexpr const char *kCubin = "kernel.cubin", *kHost = "host", *kAbout = "about.json";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string read_text(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(text).str();
+}
+
+void write_text(const fs::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(text.data(), std::ssize(text));
+  if (!file.flush()) throw ResourceError(fmt::format("templates: cannot write '{}'", path.string()));
+}
+
+std::string quoted(const std::string& word) { return "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'"; }
+
+// Runs a command with its output in a file; how it failed, empty: it did not.
+std::string run(const std::vector<std::string>& command, const fs::path& log, double seconds) {
+  std::string line = "exec";
+  for (const std::string& word : command) line += " " + quoted(word);
+  Result<ChildProcess> started = ChildProcess::start({"/bin/sh", "-c", line + " > " + quoted(log.string()) + " 2>&1"});
+  if (!started) throw ResourceError(fmt::format("templates: {}", started.reason()));
+  ChildProcess process = std::move(started).value();
+  const int signal = process.wait_signal(seconds);
+  const std::string how = process.end();
+  if (signal < 0) return fmt::format("no end within {} s", seconds);
+  return signal == 0 && how == "exit code 0" ? "" : how;
+}
+
+fs::path find_headers(const std::string& asked) {
+  const auto has = [](const fs::path& folder) { return fs::exists(folder / "cutlass" / "cutlass.h"); };
+  const std::string given = asked.empty() ? variable("TILEWRIGHT_CUTLASS") : asked;
+  if (!given.empty()) {
+    if (has(given)) return given;
+    throw UsageError(fmt::format("'{}' holds no cutlass/cutlass.h", given));
+  }
+  std::error_code none;
+  for (fs::path above = fs::read_symlink("/proc/self/exe", none); above.has_relative_path();
+       above = above.parent_path()) {
+    const fs::path folder = above.parent_path() / ".third_party" / "cutlass" / "include";
+    if (has(folder)) return folder;
+  }
+  throw UsageError(
+      "building templates needs CUTLASS's headers: scripts/fetch_cutlass.sh fetches them; or name their folder with "
+      "--headers or TILEWRIGHT_CUTLASS");
+}
+
+std::string find_nvcc(const std::string& asked) {
+  const std::string given = asked.empty() ? variable("TILEWRIGHT_NVCC") : asked;
+  if (!given.empty()) return given;
+  std::istringstream folders(variable("PATH") + ":/usr/local/cuda/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (const std::string path = folder + "/nvcc"; access(path.c_str(), X_OK) == 0) return path;
+  }
+  throw UsageError(
+      "building templates needs nvcc of a CUDA toolkit (12.3 or newer): it is neither in PATH nor in "
+      "/usr/local/cuda/bin; name it with --nvcc or TILEWRIGHT_NVCC");
+}
+
+// Names and sizes of all headers: another version differs in some.
+std::string fingerprint(const fs::path& headers) {
+  std::vector<std::string> files;
+  for (const fs::directory_entry& file : fs::recursive_directory_iterator(headers)) {
+    if (file.is_regular_file())
+      files.push_back(fmt::format("{} {}", file.path().lexically_relative(headers).string(), file.file_size()));
+  }
+  std::ranges::sort(files);
+  return content_hash(fmt::format("{}", fmt::join(files, "\n"))).substr(0, 16);
+}
+
+// The line of `log` that says what is wrong.
+std::string first_error(const std::string& log) {
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("error") != std::string::npos) return line.substr(0, 300);
+  }
+  return log.substr(0, 300);
+}
+
+int number_after(const std::string& log, const char* pattern) {
+  std::smatch found;
+  return std::regex_search(log, found, std::regex(pattern)) ? std::stoi(found[1]) : 0;
+}
+
+// Why a kernel that compiles is none that we want.
+std::string defect(const std::string& log) {
+  for (const char* code : {"C7509", "C7510"}) {
+    if (log.find(code) != std::string::npos)
+      return fmt::format("instructions of warp groups are serialized ({})", code);
+  }
+  const int spill = number_after(log, "([0-9]+) bytes spill stores");
+  return spill > kMostSpillBytes ? fmt::format("{} bytes of registers are spilled", spill) : "";
+}
+
+// Its name in the library: of the text and how it is compiled, not of the compiler, which other machines need not have.
+std::string key_of(const Instance& instance) {
+  return content_hash(fmt::format("tilewright template 1\n{}\n{}",
+                                  fmt::join(compiler_options(instance.row.family), " "), source_of(instance)))
+      .substr(0, 32);
+}
+
+Result<BuiltTemplate> read_built(const fs::path& folder) {
+  const Json about = Json::parse(read_text(folder / kAbout), nullptr, false);
+  const std::string cubin = read_text(folder / kCubin);
+  if (!about.is_object()) return declined("not built: 'tilewright templates build' does it");
+  if (about.value("cubin", "") != content_hash(cubin) ||
+      about.value("host", "") != content_hash(read_text(folder / kHost)))
+    return declined("damaged: 'tilewright templates build' makes it anew");
+  return BuiltTemplate{folder / kCubin,
+                       folder / kHost,
+                       std::ssize(cubin),
+                       about.value("registers", 0),
+                       about.value("seconds", 0.0),
+                       about.value("toolchain", "")};
+}
+
+}  // namespace
+
+std::string template_folder() {
+  const std::string cache = cache_folder();
+  return cache.empty() ? "" : cache + "/templates";
+}
+
+Result<BuiltTemplate> TemplateLibrary::find(const Instance& instance) const {
+  return read_built(fs::path(options_.folder) / key_of(instance));
+}
+
+const TemplateLibrary::Toolchain& TemplateLibrary::toolchain() {
+  if (!toolchain_.name.empty()) return toolchain_;
+  toolchain_.nvcc = find_nvcc(options_.nvcc);
+  toolchain_.headers = find_headers(options_.headers);
+  const fs::path log = fs::temp_directory_path() / fmt::format("tilewright-nvcc-{}", getpid());
+  const std::string failed = run({toolchain_.nvcc, "--version"}, log, options_.seconds);
+  const std::string text = read_text(log);
+  fs::remove(log);
+  if (!failed.empty()) throw UsageError(fmt::format("'{} --version' failed: {}", toolchain_.nvcc, failed));
+  std::smatch version;
+  const bool known = std::regex_search(text, version, std::regex("V[0-9.]+"));
+  toolchain_.name = fmt::format("nvcc {}, CUTLASS {}", known ? version[0].str() : "?", fingerprint(toolchain_.headers));
+  return toolchain_;
+}
+
+Result<BuiltTemplate> TemplateLibrary::build(const Instance& instance) {
+  if (Result<BuiltTemplate> built = find(instance); built.ok()) return built;
+  toolchain();
+  return compile(key_of(instance), instance);
+}
+
+Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Instance& instance) {
+  static std::atomic<int64_t> count = 0;
+  const fs::path place = fs::path(options_.folder) / key;
+  const fs::path work = fs::path(options_.folder) / fmt::format("tmp.{}.{}.{}", key, getpid(), count++);
+  fs::create_directories(work);
+  const struct Cleaner {
+    const fs::path& folder;
+    ~Cleaner() {
+      std::error_code ignored;
+      fs::remove_all(folder, ignored);
+    }
+  } cleaner{work};
+  const fs::path made = work / "made", text = work / "kernel.cu", log = work / "log";
+  fs::create_directories(made);
+  write_text(text, source_of(instance));
+  // One run makes both: what nvcc embeds in the host program is the cubin.
+  std::vector<std::string> command = {toolchain_.nvcc};
+  std::ranges::copy(compiler_options(instance.row.family), std::back_inserter(command));
+  for (const std::string& word :
+       {std::string("-I"), toolchain_.headers, std::string("--keep"), std::string("--keep-dir"), work.string(),
+        text.string(), std::string("-o"), (made / kHost).string()})
+    command.push_back(word);
+  const auto started = std::chrono::steady_clock::now();
+  const std::string failed = run(command, log, options_.seconds);
+  const std::string said = read_text(log);
+  if (!failed.empty()) return declined("nvcc: {}: {}", failed, first_error(said));
+  if (const std::string wrong = defect(said); !wrong.empty()) return declined("{}", wrong);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  const std::string cubin = read_text(work / kCubin);
+  if (cubin.empty()) return declined("nvcc left no {}", kCubin);
+  write_text(made / kCubin, cubin);
+  const Json about = {{"row", name_of(instance.row)},
+                      {"cubin", content_hash(cubin)},
+                      {"host", content_hash(read_text(made / kHost))},
+                      {"registers", number_after(said, "Used ([0-9]+) registers")},
+                      {"seconds", seconds.count()},
+                      {"toolchain", toolchain_.name}};
+  write_text(made / kAbout, about.dump());
+  // A folder takes its name when it is whole; whoever was first, or what another toolchain made, makes room.
+  std::error_code taken;
+  fs::rename(made, place, taken);
+  if (taken) {
+    fs::rename(place, work / "old", taken);
+    fs::rename(made, place, taken);
+  }
+  return read_built(place);
+}
+
+void TemplateLibrary::build_all(const std::vector<Instance>& instances, const Done& done) {
+  const std::string wanted = toolchain().name;
+  std::mutex mutex;
+  const int processes = options_.processes > 0 ? options_.processes : processes_that_fit(kBytesOfNvcc);
+  parallel_for(instances.size(), processes, [&](size_t i) {
+    Result<BuiltTemplate> built = find(instances[i]);
+    if (!built.ok() || built->toolchain != wanted) built = compile(key_of(instances[i]), instances[i]);
+    const std::lock_guard lock(mutex);
+    done(i, built);
+  });
+}
+
+}  // namespace tw::templates

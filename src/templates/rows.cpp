@@ -1,0 +1,213 @@
+#include "templates/rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tw::templates {
+namespace {
+
+constexpr Row sm90(int m, int n, int cluster_m, int cluster_n) {
+  return {Family::kGemmSm90, m, n, 64, cluster_m, cluster_n};
+}
+constexpr Row pingpong(int m, int n, int cluster_m) { return {Family::kGemmSm90, m, n, 64, cluster_m, 1, true}; }
+constexpr Row stream_k(int m, int n) { return {Family::kGemmSm90, m, n, 64, 2, 1, false, true}; }
+constexpr Row conv90(int m, int n) { return {Family::kConvSm90, m, n, 64}; }
+struct Warps {
+  int m, n, stages;
+};
+constexpr Row sm80(Family family, int m, int n, int k, Warps warps) {
+  return {family, m, n, k, 1, 1, false, false, warps.m, warps.n, warps.stages};
+}
+
+// Of CUTLASS's instances for Hopper those that win somewhere (cuBLAS's choices, PyTorch's presets, quack's lists), each
+// without register spills; tiles with fewer sums than a thread has registers, at least three stages.
+constexpr Row kRows[] = {
+    sm90(128, 256, 2, 1),
+    sm90(256, 128, 2, 1),
+    sm90(128, 128, 2, 1),
+    pingpong(128, 128, 2),
+    pingpong(64, 128, 2),
+    pingpong(64, 256, 2),
+    pingpong(64, 64, 1),
+    pingpong(128, 192, 2),
+    sm90(256, 160, 2, 1),
+    sm90(256, 192, 2, 1),
+    sm90(128, 192, 2, 1),
+    sm90(128, 224, 2, 1),
+    sm90(256, 208, 2, 1),
+    sm90(256, 64, 2, 1),
+    sm90(128, 64, 2, 1),
+    pingpong(128, 160, 2),
+    pingpong(192, 128, 2),
+    pingpong(64, 192, 2),
+    pingpong(128, 208, 2),
+    pingpong(64, 32, 1),
+    sm90(128, 256, 1, 2),
+    pingpong(64, 128, 1),
+    stream_k(256, 128),
+    stream_k(128, 256),
+    stream_k(128, 128),
+    conv90(128, 128),
+    conv90(64, 128),
+    conv90(128, 64),
+    conv90(64, 64),
+    sm80(Family::kGemmSm80, 128, 128, 32, {2, 2, 4}),
+    sm80(Family::kGemmSm80, 128, 256, 32, {2, 4, 3}),
+    sm80(Family::kGemmSm80, 256, 128, 32, {4, 2, 3}),
+    sm80(Family::kGemmSm80, 128, 64, 32, {2, 2, 6}),
+    sm80(Family::kGemmSm80, 64, 128, 32, {2, 2, 6}),
+    sm80(Family::kGemmSm80, 64, 64, 64, {2, 2, 5}),
+    sm80(Family::kGemmSm80, 128, 128, 64, {2, 2, 3}),
+    sm80(Family::kGemmSm80, 256, 64, 64, {4, 1, 3}),
+    sm80(Family::kConvSm80, 128, 128, 32, {2, 2, 4}),
+    sm80(Family::kConvSm80, 128, 256, 32, {2, 4, 3}),
+    sm80(Family::kConvSm80, 256, 64, 32, {4, 1, 4}),
+    sm80(Family::kConvSm80, 128, 64, 64, {2, 2, 3}),
+    sm80(Family::kConvSm80, 64, 64, 64, {2, 2, 5}),
+    sm80(Family::kConvSm80, 128, 128, 64, {2, 2, 3}),
+    sm80(Family::kConvSm80, 64, 128, 64, {2, 2, 3}),
+};
+
+constexpr int64_t kAccessBytes = 16;
+constexpr int64_t kMostBytes = int64_t{1} << 31;  // of a tensor that 32-bit offsets reach
+
+bool is_aligned(int64_t elements, DataType type) { return elements * type.bytes() % kAccessBytes == 0; }
+bool lines_of_a(const Row&, const Product& p) { return is_aligned(p.a_by_rows ? p.k : p.m, p.operand); }
+bool lines_of_b(const Row&, const Product& p) { return is_aligned(p.b_by_rows ? p.n : p.k, p.operand); }
+bool lines_of_out(const Row&, const Product& p) { return is_aligned(p.n, p.output); }
+bool has_half_operands(const Row&, const Product& p) { return p.operand.is_half(); }
+bool is_product(const Row&, const Product& p) { return !p.is_conv; }
+bool is_window(const Row&, const Product& p) { return p.is_conv && p.batch == 1; }
+bool has_channels(const Row&, const Product& p) { return is_aligned(p.channels, p.operand); }
+bool has_small_window(const Row&, const Product& p) { return p.window[0] <= 32 && p.window[1] <= 32; }
+bool has_small_tensors(const Row&, const Product& p) {
+  return p.images * p.height * p.width * p.channels * p.operand.bytes() < kMostBytes &&
+         p.m * p.n * p.output.bytes() < kMostBytes && p.k * p.n * p.operand.bytes() < kMostBytes;
+}
+bool has_near_window(const Row&, const Product& p) {
+  constexpr int64_t kMostPad = 128, kMostOffset = 255;
+  return p.pad[0] <= kMostPad && p.pad[1] <= kMostPad && (p.window[0] - 1) * p.dilation[0] < kMostOffset &&
+         (p.window[1] - 1) * p.dilation[1] < kMostOffset;
+}
+// The cooperative scheme wants a tile for each warp group of a cluster; a wave of half-empty clusters is for others.
+bool fills_cluster(const Row& row, const Product& p) {
+  return p.m > int64_t{row.tile_m} * (row.cluster_m - 1) && p.n > int64_t{row.tile_n} * (row.cluster_n - 1);
+}
+bool is_single(const Row& row, const Product& p) { return !row.stream_k || p.batch == 1; }
+
+constexpr Constraint kType = {"operands of f16 or bf16: the instruction of the template", has_half_operands};
+constexpr Constraint kLinesOfOut = {"columns * bytes of the result % 16: lines are stored by 16 bytes", lines_of_out};
+constexpr Constraint kGemm = {"a product of matrices: the template loads lines, no windows", is_product};
+constexpr Constraint kConv = {"a convolution without groups: the template computes addresses of windows", is_window};
+constexpr Constraint kChannels = {"channels * bytes % 16: a window is loaded by 16 bytes of channels", has_channels};
+constexpr Constraint kCluster = {"rows and columns for every block of a cluster", fills_cluster};
+constexpr Constraint kSmall = {"tensors below 2^31 bytes: their offsets have 32 bits", has_small_tensors};
+
+constexpr Constraint kGemmSm90[] = {
+    kType,
+    kGemm,
+    {"lines of a * bytes % 16: TMA lines are multiples of 16 bytes", lines_of_a},
+    {"lines of b * bytes % 16: TMA lines are multiples of 16 bytes", lines_of_b},
+    kLinesOfOut,
+    kCluster,
+    {"one product: stream-K shares the tiles of one", is_single},
+};
+constexpr Constraint kGemmSm80[] = {
+    kType,
+    kGemm,
+    {"lines of a * bytes % 16: copies are of 16 bytes", lines_of_a},
+    {"lines of b * bytes % 16: copies are of 16 bytes", lines_of_b},
+    kLinesOfOut,
+};
+constexpr Constraint kConvSm90[] = {
+    kType,     kConv,
+    kChannels, kLinesOfOut,
+    kSmall,    {"padding <= 128 and (window - 1) * dilation < 255: im2col offsets have 8 bits", has_near_window}};
+constexpr Constraint kConvSm80[] = {
+    kType,       kConv,  kChannels,
+    kLinesOfOut, kSmall, {"windows up to 32 x 32: a mask of 32 bits says which rows are inside", has_small_window}};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::span<const Row> rows() { return kRows; }
+
+std::string_view architecture_of(Family family) {
+  return family == Family::kGemmSm90 || family == Family::kConvSm90 ? "sm_90a" : "sm_80";
+}
+
+bool is_conv(Family family) { return family == Family::kConvSm90 || family == Family::kConvSm80; }
+
+std::string name_of(const Row& row) {
+  const std::string head = fmt::format("{}_{}_{}x{}x{}", is_conv(row.family) ? "conv" : "gemm",
+                                       architecture_of(row.family).substr(0, 5) == "sm_90" ? "sm90" : "sm80",
+                                       row.tile_m, row.tile_n, row.tile_k);
+  if (row.family == Family::kConvSm90) return head;
+  if (row.family != Family::kGemmSm90) return fmt::format("{}_{}x{}_{}", head, row.warps_m, row.warps_n, row.stages);
+  return fmt::format("{}_{}_{}x{}", head,
+                     row.stream_k   ? "stream_k"
+                     : row.pingpong ? "pingpong"
+                                    : "cooperative",
+                     row.cluster_m, row.cluster_n);
+}
+
+std::span<const Constraint> constraints(Family family) {
+  switch (family) {
+    case Family::kGemmSm90:
+      return kGemmSm90;
+    case Family::kConvSm90:
+      return kConvSm90;
+    case Family::kGemmSm80:
+      return kGemmSm80;
+    case Family::kConvSm80:
+      break;
+  }
+  return kConvSm80;
+}
+
+std::string refusal(const Row& row, const Product& product, const TargetInfo& target) {
+  const std::string_view architecture = architecture_of(row.family);
+  const bool runs = target.name.ends_with(architecture) || architecture == "sm_80";
+  if (!runs) return fmt::format("{} has no {}", target.name, architecture);
+  for (const Constraint& constraint : constraints(row.family)) {
+    if (!constraint.holds(row, product)) return std::string(constraint.text);
+  }
+  return "";
+}
+
+double predicted_cycles(const Row& row, const Product& p, const TargetInfo& target) {
+  // Bytes a cycle: of a multiprocessor from L2 and in shared memory, of all of them from L2; products a cycle of its
+  // tensor cores by warp groups, and by warps.
+  constexpr double kL2 = 64, kAllL2 = 6154, kShared = 128, kGroupProducts = 2048, kWarpProducts = 1024;
+  const bool groups = architecture_of(row.family) == "sm_90a";
+  const double units = target.units, bytes = p.operand.bytes();
+  const double tiles = static_cast<double>(ceil_div(p.m, row.tile_m) * ceil_div(p.n, row.tile_n) * p.batch);
+  const double k = static_cast<double>(ceil_div(p.k, row.tile_k) * row.tile_k);
+  const double m = row.tile_m, n = row.tile_n, stored = m * n * p.output.bytes();
+  const double fetched = (m / row.cluster_n + n / row.cluster_m) * k * bytes;
+  // Operands are written to shared memory once; a warp group reads all columns for each 64 of its rows, a warp its own
+  // rows and columns.
+  const double reads = groups ? m + n * m / 64 : m * row.warps_n + n * row.warps_m;
+  const double shared = (m + n + reads) * k * bytes + 2 * stored;
+  const double products = m * n * k / (groups ? kGroupProducts : kWarpProducts);
+  const double all = tiles * std::max({(fetched + stored) / std::min(kL2, kAllL2 / units), shared / kShared, products});
+  const double waves = row.stream_k ? std::max(1.0, tiles / units) : std::ceil(tiles / units);
+  // Results of a tile leave while the other warp group multiplies; elsewhere the tensor cores wait for that.
+  const double leaving = row.pingpong && waves > 1 ? 0 : waves * stored / kL2;
+  return all / tiles * waves + leaving;
+}
+
+std::vector<const Row*> ranked(const Product& product, const TargetInfo& target) {
+  std::vector<std::pair<double, const Row*>> order;
+  for (const Row& row : rows()) {
+    if (refusal(row, product, target).empty()) order.emplace_back(predicted_cycles(row, product, target), &row);
+  }
+  std::ranges::stable_sort(order, {}, [](const auto& entry) { return entry.first; });
+  std::vector<const Row*> out;
+  for (const auto& entry : order) out.push_back(entry.second);
+  return out;
+}
+
+}  // namespace tw::templates

@@ -1,0 +1,62 @@
+// The library of templates: kernels that are parameters of a text, as rows of one table. Which rows compute a product,
+// why others do not, and which are likely to be fast. docs/adr/0019-templates-ship-as-data.md.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/data_type.h"
+#include "core/target_info.h"
+
+namespace tw::templates {
+
+/// One text each (cutlass/*.cu): CUTLASS 3.x for warp groups and the copy engine, 2.x for warps.
+enum class Family : uint8_t { kGemmSm90, kConvSm90, kGemmSm80, kConvSm80 };
+
+struct Row {
+  Family family = Family::kGemmSm90;
+  int tile_m = 0, tile_n = 0, tile_k = 0;    ///< of a block
+  int cluster_m = 1, cluster_n = 1;          ///< blocks that share what they load
+  bool pingpong = false;                     ///< each group of warps has a tile of its own; else they share one
+  bool stream_k = false;                     ///< blocks share the sums of a tile where tiles are few
+  int warps_m = 0, warps_n = 0, stages = 0;  ///< CUTLASS 2.x; 3.x has as many stages as fit
+};
+
+/// out[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]. Convolutions (images, height, width, channels) are such
+/// products with m = images * output pixels, k = window * channels.
+struct Product {
+  int64_t m = 1, n = 1, k = 1, batch = 1;
+  bool a_by_rows = true, b_by_rows = true;  ///< else columns are contiguous
+  DataType operand = DataType::f16(), output = DataType::f16();
+  bool is_conv = false;
+  int64_t images = 1, channels = 1;
+  int64_t height = 1, width = 1, window[2] = {1, 1}, out[2] = {1, 1};
+  int64_t pad[2] = {0, 0}, stride[2] = {1, 1}, dilation[2] = {1, 1};  ///< pad: before
+};
+
+/// All rows; those of a family in the order in which they are built.
+std::span<const Row> rows();
+/// "gemm_sm90_128x256x64_cooperative_2x1": what --only and messages call it.
+std::string name_of(const Row& row);
+/// What its cubins are for: "sm_90a", "sm_80".
+std::string_view architecture_of(Family family);
+bool is_conv(Family family);
+
+/// A condition on products, with the reason why rows of the family want it.
+struct Constraint {
+  std::string_view text;
+  bool (*holds)(const Row& row, const Product& product);
+};
+std::span<const Constraint> constraints(Family family);
+/// Why `row` does not compute `product`, or cannot on `target`; empty if it does.
+std::string refusal(const Row& row, const Product& product, const TargetInfo& target);
+
+/// Predicted time, in cycles of a multiprocessor: what has to pass the L2 cache, shared memory and the tensor cores, at
+/// the share of multiprocessors that whole waves of tiles keep busy (after DeepGEMM's heuristics for sm_90).
+double predicted_cycles(const Row& row, const Product& product, const TargetInfo& target);
+/// Rows that compute `product` on `target`, best predicted first.
+std::vector<const Row*> ranked(const Product& product, const TargetInfo& target);
+
+}  // namespace tw::templates

@@ -1,0 +1,38 @@
+// The text of one instance of a template: a row's parameters, types, and the epilogue as code.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "expr/expr.h"
+#include "templates/rows.h"
+
+namespace tw::templates {
+
+/// What happens to a sum before it is stored.
+struct Epilogue {
+  /// What is read beside the sum: an element for each column (a bias), or for each element of the result (a residual).
+  struct Operand {
+    bool is_tensor = false;
+    DataType type = DataType::f16();
+  };
+  Expr value = var("x0", DataType::f32());  ///< of x0, the f32 sum, and x1, x2, .. of the operands in their types
+  std::vector<Operand> operands;
+};
+
+struct Instance {
+  Row row;
+  DataType operand = DataType::f16(), output = DataType::f16();
+  bool a_by_rows = true, b_by_rows = true;
+  Epilogue epilogue = {};
+};
+
+/// Why an epilogue cannot be part of a row's kernel; empty if it can.
+std::string refusal(const Row& row, const Epilogue& epilogue, DataType output);
+/// Name of the kernel in its cubin.
+inline constexpr std::string_view kKernelName = "tw_template";
+/// CUDA C++ of the kernel `kKernelName` and of the host program that says what its launches take (host.h).
+std::string source_of(const Instance& instance);
+/// Everything but the text that the compiler must be told: of its own options, no paths.
+std::vector<std::string> compiler_options(Family family);
+
+}  // namespace tw::templates

@@ -1,0 +1,201 @@
+// The library: what is built once stays, whole or not at all. nvcc is a script of the tests' own; one test has the real
+// one, where it and CUTLASS's headers are found.
+#include "templates/library.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "templates/fit.h"
+#include "templates/host.h"
+
+namespace tw::templates::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Row& row_of(Family family) {
+  return *std::ranges::find_if(rows(), [&](const Row& row) { return row.family == family; });
+}
+
+class LibraryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "tw-templates-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    fs::create_directories(folder_ / "headers" / "cutlass");
+    std::ofstream(folder_ / "headers" / "cutlass" / "cutlass.h") << "// none\n";
+    options_.folder = folder_ / "library";
+    options_.headers = folder_ / "headers";
+    options_.nvcc = folder_ / "nvcc";
+    options_.processes = 2;
+    compiler("");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // A compiler that says its version, counts its runs, does `first`, and writes a cubin and a program.
+  void compiler(const std::string& first, const std::string& version = "V13.0.1") {
+    std::ofstream(folder_ / "nvcc.new") << "#!/bin/sh\n[ \"$1\" = --version ] && { echo release " << version
+                                        << "; exit; }\necho run >> " << (folder_ / "runs").string() << "\n"
+                                        << first << R"(
+while [ $# -gt 0 ]; do
+  case $1 in --keep-dir) keep=$2 ;; -o) out=$2 ;; esac
+  shift
+done
+echo "ptxas info: Used 168 registers"
+echo cubin > $keep/kernel.cubin
+echo program > $out
+)";
+    fs::rename(folder_ / "nvcc.new", folder_ / "nvcc");
+    chmod((folder_ / "nvcc").c_str(), 0755);
+  }
+  int64_t runs() const {
+    std::ifstream file(folder_ / "runs");
+    int64_t lines = 0;
+    for (std::string line; std::getline(file, line);) ++lines;
+    return lines;
+  }
+  Result<BuiltTemplate> build() { return TemplateLibrary(options_).build(instance_); }
+  bool is_clean() const {
+    return std::ranges::none_of(fs::directory_iterator(options_.folder), [](const fs::directory_entry& entry) {
+      return entry.path().filename().string().starts_with("tmp.");
+    });
+  }
+
+  fs::path folder_;
+  TemplateOptions options_;
+  Instance instance_ = {row_of(Family::kGemmSm90)};
+};
+
+TEST_F(LibraryTest, BuildsOnce) {
+  EXPECT_FALSE(TemplateLibrary(options_).find(instance_).ok());
+  const Result<BuiltTemplate> first = build();
+  ASSERT_TRUE(first.ok()) << first.reason();
+  EXPECT_EQ(first->registers, 168);
+  EXPECT_EQ(first->bytes, 6);
+  EXPECT_TRUE(build().ok());
+  EXPECT_EQ(runs(), 1);
+  EXPECT_TRUE(is_clean());
+  instance_.output = DataType::f32();
+  EXPECT_FALSE(TemplateLibrary(options_).find(instance_).ok());
+}
+
+// The folder may be copied to a machine without a compiler.
+TEST_F(LibraryTest, IsReadWithoutACompiler) {
+  ASSERT_TRUE(build().ok());
+  fs::rename(options_.folder, folder_ / "copy");
+  TemplateOptions elsewhere;
+  elsewhere.folder = folder_ / "copy";
+  elsewhere.nvcc = "/nowhere/nvcc";
+  EXPECT_TRUE(TemplateLibrary(elsewhere).build(instance_).ok());
+}
+
+TEST_F(LibraryTest, TakesNothingThatIsDamaged) {
+  const Result<BuiltTemplate> built = build();
+  ASSERT_TRUE(built.ok()) << built.reason();
+  std::ofstream(built->host) << "prog";
+  const Result<BuiltTemplate> damaged = TemplateLibrary(options_).find(instance_);
+  ASSERT_FALSE(damaged.ok());
+  EXPECT_NE(damaged.reason().find("damaged"), std::string::npos);
+  EXPECT_TRUE(build().ok());
+  EXPECT_EQ(runs(), 2);
+}
+
+TEST_F(LibraryTest, KeepsNothingOfAFailure) {
+  compiler("echo 'kernel.cu(3): error: no such thing'; exit 2");
+  const Result<BuiltTemplate> failed = build();
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.reason().find("error: no such thing"), std::string::npos) << failed.reason();
+  EXPECT_TRUE(is_clean());
+  EXPECT_TRUE(fs::is_empty(options_.folder));
+}
+
+TEST_F(LibraryTest, RefusesKernelsThatWouldBeSlow) {
+  compiler("echo '0 bytes stack frame, 948 bytes spill stores, 900 bytes spill loads'");
+  EXPECT_NE(build().reason().find("948 bytes of registers are spilled"), std::string::npos);
+  compiler("echo 'ptxas info : (C7510) wgmma.mma_async instructions are serialized'");
+  EXPECT_NE(build().reason().find("C7510"), std::string::npos);
+  compiler("echo '0 bytes stack frame, 64 bytes spill stores, 64 bytes spill loads'");
+  EXPECT_TRUE(build().ok());
+}
+
+TEST_F(LibraryTest, EndsACompilerThatHangs) {
+  compiler("exec sleep 100");
+  options_.seconds = 0.3;
+  const Result<BuiltTemplate> hanging = build();
+  ASSERT_FALSE(hanging.ok());
+  EXPECT_NE(hanging.reason().find("0.3 s"), std::string::npos) << hanging.reason();
+  EXPECT_TRUE(is_clean());
+}
+
+TEST_F(LibraryTest, GoesOnWhereItWasAndFollowsTheToolchain) {
+  std::vector<Instance> instances;
+  for (const EpilogueClass& e : epilogue_classes(DataType::f16(), DataType::f16()))
+    instances.push_back({row_of(Family::kGemmSm90), DataType::f16(), DataType::f16(), true, true, e.epilogue});
+  int64_t done = 0;
+  const auto count = [&](size_t, const Result<BuiltTemplate>& built) { done += built.ok() ? 1 : 0; };
+  instance_ = instances[2];
+  ASSERT_TRUE(build().ok());
+  TemplateLibrary(options_).build_all(instances, count);
+  EXPECT_EQ(done, 4);
+  EXPECT_EQ(runs(), 4);
+  compiler("", "V13.1.0");
+  TemplateLibrary(options_).build_all(instances, count);
+  EXPECT_EQ(runs(), 8);
+}
+
+TEST_F(LibraryTest, SaysWhatIsMissing) {
+  const auto message = [&] {
+    try {
+      build();
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  options_.headers = folder_;
+  EXPECT_NE(message().find("holds no cutlass/cutlass.h"), std::string::npos);
+  options_.headers = folder_ / "headers";
+  options_.nvcc = "/nowhere/nvcc";
+  EXPECT_NE(message().find("/nowhere/nvcc"), std::string::npos);
+}
+
+// Of each family one row, with an epilogue that has all that there is.
+TEST_F(LibraryTest, BuildsOneRowOfEachFamilyForReal) {
+  const char* wanted = std::getenv("TW_TEST_NVCC");
+  if (wanted == nullptr) GTEST_SKIP() << "not run: it takes minutes; set TW_TEST_NVCC to nvcc's path";
+  options_.nvcc = wanted;
+  options_.headers = "";
+  options_.processes = 1;
+  for (const Family family : {Family::kGemmSm80, Family::kConvSm80, Family::kGemmSm90, Family::kConvSm90}) {
+    instance_ = {row_of(family)};
+    instance_.epilogue = epilogue_classes(DataType::f16(), DataType::f16()).back().epilogue;
+    const Result<BuiltTemplate> built = build();
+    ASSERT_TRUE(built.ok()) << name_of(instance_.row) << ": " << built.reason();
+    Product p;
+    p.m = 2 * 32 * 32, p.n = 128, p.k = 64;
+    p.is_conv = is_conv(family);
+    p.images = 2, p.height = p.width = p.out[0] = p.out[1] = 32, p.channels = 64;
+    Result<HostProgram> started = HostProgram::start(built->host);
+    ASSERT_TRUE(started.ok()) << name_of(instance_.row) << ": " << started.reason();
+    HostProgram host = std::move(started).value();
+    const Result<Launch> launch =
+        find_launch(instance_, p, 132, [&](const std::string& line) { return host.ask(line); });
+    if (family == Family::kConvSm90) {
+      EXPECT_NE(launch.reason().find("im2col"), std::string::npos) << launch.reason();
+      continue;
+    }
+    ASSERT_TRUE(launch.ok()) << name_of(instance_.row) << ": " << launch.reason();
+    EXPECT_GT(launch->step.grid[1] * launch->step.grid[0], 1);
+    EXPECT_GE(launch->step.relocations.size() + launch->step.tensor_maps.size(), 5U) << name_of(instance_.row);
+  }
+}
+
+}  // namespace
+}  // namespace tw::templates::test

@@ -1,0 +1,164 @@
+// Which rows compute a product, why others do not, and in which order they are tried.
+#include "templates/rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "targets/registry.h"
+#include "templates/fit.h"
+
+namespace tw::templates::test {
+namespace {
+
+TargetInfo h100() { return targets::find_target("cuda:sm_90a").info; }
+TargetInfo a100() { return targets::find_target("cuda:sm_80").info; }
+
+Product gemm(int64_t m, int64_t n, int64_t k) {
+  Product p;
+  p.m = m, p.n = n, p.k = k;
+  return p;
+}
+
+Product conv(int64_t channels, int64_t filters, int64_t padding = 1) {
+  Product p;
+  p.is_conv = true;
+  p.images = 8, p.height = p.width = 28, p.channels = channels;
+  p.m = 8 * 28 * 28, p.n = filters, p.k = 9 * channels;
+  for (int d : {0, 1}) p.window[d] = 3, p.out[d] = 28, p.pad[d] = padding;
+  return p;
+}
+
+std::string best(const Product& product) { return name_of(*ranked(product, h100()).at(0)); }
+
+TEST(Rows, HaveNamesOfTheirOwnThatSayTheirParameters) {
+  std::set<std::string> names;
+  for (const Row& row : rows()) {
+    EXPECT_TRUE(names.insert(name_of(row)).second) << name_of(row);
+    EXPECT_FALSE(constraints(row.family).empty());
+  }
+  EXPECT_TRUE(names.contains("gemm_sm90_128x256x64_cooperative_2x1"));
+  EXPECT_TRUE(names.contains("gemm_sm90_256x128x64_stream_k_2x1"));
+  EXPECT_TRUE(names.contains("gemm_sm80_128x128x32_2x2_4"));
+}
+
+// Limits of the hardware that CUTLASS would only say in pages of template errors, or by spilling registers.
+TEST(Rows, FitTheMachine) {
+  for (const Row& row : rows()) {
+    if (row.family == Family::kGemmSm80 || row.family == Family::kConvSm80) {
+      const int warps = row.warps_m * row.warps_n;
+      EXPECT_TRUE(warps == 4 || warps == 8) << name_of(row);
+      EXPECT_LE(row.stages * (row.tile_m + row.tile_n) * row.tile_k * 2, 163 * 1024) << name_of(row);
+      continue;
+    }
+    EXPECT_EQ(row.tile_n % 16, 0) << name_of(row);
+    const bool shares_tile = row.family == Family::kGemmSm90 && !row.pingpong;
+    EXPECT_EQ(row.tile_m % (shares_tile ? 128 : 64), 0) << name_of(row);
+    EXPECT_LE(row.tile_m * row.tile_n / (shares_tile ? 256 : 128), 208) << name_of(row) << ": sums of a thread";
+    EXPECT_FALSE(row.pingpong && row.stream_k) << name_of(row);
+  }
+}
+
+TEST(Rows, SayWhyTheyDoNotComputeAProduct) {
+  const Row& hopper = rows()[0];
+  ASSERT_EQ(hopper.family, Family::kGemmSm90);
+  EXPECT_EQ(refusal(hopper, gemm(1280, 768, 768), h100()), "");
+  EXPECT_NE(refusal(hopper, gemm(1280, 768, 46), h100()).find("TMA lines are multiples of 16 bytes"),
+            std::string::npos);
+  EXPECT_NE(refusal(hopper, gemm(1280, 1001, 768), h100()).find("16 bytes"), std::string::npos);
+  EXPECT_NE(refusal(hopper, gemm(100, 768, 768), h100()).find("cluster"), std::string::npos);
+  EXPECT_NE(refusal(hopper, conv(64, 64), h100()).find("no windows"), std::string::npos);
+  EXPECT_EQ(refusal(hopper, gemm(1280, 768, 768), a100()), "cuda:sm_80 has no sm_90a");
+  Product f32 = gemm(1280, 768, 768);
+  f32.operand = DataType::f32();
+  EXPECT_NE(refusal(hopper, f32, h100()).find("f16 or bf16"), std::string::npos);
+}
+
+// Lines along the other dim of an operand are bound by that dim instead.
+TEST(Rows, AskForTheLinesThatThereAre) {
+  Product p = gemm(1280, 768, 46);
+  p.a_by_rows = false;
+  EXPECT_EQ(refusal(rows()[0], p, h100()), "");
+  p.b_by_rows = false;
+  EXPECT_NE(refusal(rows()[0], p, h100()).find("lines of b"), std::string::npos);
+}
+
+TEST(Rows, OfConvolutionsWantChannelsInWholeAccesses) {
+  const auto has = [](const Product& p, Family family) {
+    const std::vector<const Row*> all = ranked(p, h100());
+    return std::ranges::any_of(all, [&](const Row* row) { return row->family == family; });
+  };
+  EXPECT_TRUE(has(conv(64, 64), Family::kConvSm90));
+  EXPECT_TRUE(has(conv(64, 64), Family::kConvSm80));
+  EXPECT_FALSE(has(conv(46, 64), Family::kConvSm80));
+  EXPECT_FALSE(has(conv(64, 64, 200), Family::kConvSm90));
+  EXPECT_TRUE(has(conv(64, 64, 200), Family::kConvSm80));
+  EXPECT_FALSE(has(conv(64, 64), Family::kGemmSm90));
+}
+
+// Large products want large tiles, small ones as many tiles as there are multiprocessors.
+TEST(Rows, AreOrderedByWhatTheyMove) {
+  const Row& large = *ranked(gemm(8192, 8192, 8192), h100()).at(0);
+  EXPECT_GE(large.tile_m * large.tile_n, 128 * 256) << name_of(large);
+  const Row& small = *ranked(gemm(512, 512, 4096), h100()).at(0);
+  EXPECT_LE(small.tile_m * small.tile_n, 64 * 64) << name_of(small);
+  EXPECT_EQ(ranked(gemm(4096, 4096, 4096), h100()).at(0)->family, Family::kGemmSm90) << best(gemm(4096, 4096, 4096));
+  for (const Row* row : ranked(gemm(4096, 4096, 4096), a100())) EXPECT_EQ(row->family, Family::kGemmSm80);
+}
+
+TEST(Rows, PredictLessForLessWork) {
+  for (const Row& row : rows()) {
+    if (is_conv(row.family)) continue;
+    EXPECT_LT(predicted_cycles(row, gemm(4096, 4096, 1024), h100()),
+              predicted_cycles(row, gemm(4096, 4096, 2048), h100()))
+        << name_of(row);
+  }
+}
+
+format::Problem problem(std::string_view text) { return format::parse_problem(text); }
+
+TEST(Fits, TakeABatchWithOneRightSideAsMoreRows) {
+  const Result<Fit> shared =
+      fit(problem("gemm batch=12 m=128 n=64 k=64 a=x0:f16:64:8192 b=x1:f16:64:0 out=y:f16:64:8192"));
+  ASSERT_TRUE(shared.ok()) << shared.reason();
+  EXPECT_EQ(shared->product.batch, 1);
+  EXPECT_EQ(shared->product.m, 12 * 128);
+  const Result<Fit> batch =
+      fit(problem("gemm batch=12 m=128 n=64 k=64 a=x0:f16:64:8192 b=x1:f16:64:4096:t out=y:f16:64:8192"));
+  ASSERT_TRUE(batch.ok()) << batch.reason();
+  EXPECT_EQ(batch->product.batch, 12);
+  EXPECT_FALSE(batch->product.b_by_rows);
+  EXPECT_FALSE(fit(problem("gemm batch=1 m=128 n=64 k=64 a=x0:f16:80:0 b=x1:f16:64:0 out=y:f16:64:0")).ok());
+}
+
+TEST(Fits, TakeConvolutionsOfSinglePixelsAsProducts) {
+  const Result<Fit> one =
+      fit(problem("convolution batch=2 n=128 k=64 groups=1 spatial=14,14 window=1,1 strides=1,1 dilations=1,1 pads=0,0 "
+                  "pads_end=0,0 a=x0:f16 b=x1:f16 bias=x2:f16 out=y:f16 act=relu"));
+  ASSERT_TRUE(one.ok()) << one.reason();
+  EXPECT_FALSE(one->product.is_conv);
+  EXPECT_EQ(one->product.m, 2 * 14 * 14);
+  EXPECT_TRUE(one->b_turned);
+  EXPECT_EQ(one->operands, (std::vector<std::string>{"x0", "x1", "x2", "y"}));
+  const Result<Fit> wide =
+      fit(problem("convolution batch=2 n=128 k=64 groups=1 spatial=14,14 window=3,3 strides=2,2 dilations=1,1 pads=1,1 "
+                  "pads_end=0,0 a=x0:f16 b=x1:f16 out=y:f16"));
+  ASSERT_TRUE(wide.ok()) << wide.reason();
+  EXPECT_TRUE(wide->product.is_conv);
+  EXPECT_EQ(wide->product.out[0], 7);
+  EXPECT_EQ(wide->product.k, 9 * 64);
+}
+
+TEST(Fits, PrintAsTheImplementationOfAKernel) {
+  const std::string text =
+      "template gemm_sm90_64x128x64_pingpong_2x1 gemm batch=1 m=128 n=64 k=64 a=x0:f16:64:0 b=x1:f16:64:0 "
+      "out=y:f16:64:0";
+  EXPECT_TRUE(is_template(text));
+  EXPECT_EQ(to_string(parse_implementation(text)), text);
+  EXPECT_FALSE(is_template("cublaslt 0 gemm"));
+  EXPECT_THROW(parse_implementation("template gemm_sm90_1x1 gemm"), UserError);
+}
+
+}  // namespace
+}  // namespace tw::templates::test

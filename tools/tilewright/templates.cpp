@@ -1,0 +1,156 @@
+// tilewright templates build|list|path: kernels of CUTLASS, built once for all models.
+#include "support/error.h"
+#include "templates/fit.h"
+#include "templates/library.h"
+#include "tilewright/command.h"
+#include "tilewright/progress.h"
+
+namespace tw::cli {
+
+#ifdef TW_HAVE_CUDA
+namespace {
+
+using templates::Instance;
+
+struct Options {
+  std::string target = "cuda:sm_90a", dtype = "f16";
+  std::vector<std::string> only, epilogues;
+  templates::TemplateOptions library;
+};
+
+templates::TemplateLibrary library_of(const Options& options) {
+  if (options.library.folder.empty()) throw UsageError("there is no place for templates: set TILEWRIGHT_CACHE_DIR");
+  return templates::TemplateLibrary(options.library);
+}
+
+// The rows that are meant, each with its epilogue classes. Targets with warp groups have rows for warps as fallbacks.
+std::vector<std::pair<std::string, Instance>> instances_of(const Options& options) {
+  const DataType dtype = options.dtype == "f16" ? DataType::f16() : DataType::bf16();
+  std::vector<std::pair<std::string, Instance>> out;
+  const auto is_one_of = [](const std::vector<std::string>& names, std::string_view name) {
+    return names.empty() || std::ranges::find(names, name) != names.end();
+  };
+  for (const templates::Row& row : templates::rows()) {
+    if (!options.target.ends_with(templates::architecture_of(row.family))) continue;
+    if (!is_one_of(options.only, templates::name_of(row))) continue;
+    for (const templates::EpilogueClass& e : templates::epilogue_classes(dtype, dtype)) {
+      if (is_one_of(options.epilogues, e.name))
+        out.emplace_back(fmt::format("{} {}", templates::name_of(row), e.name),
+                         Instance{row, dtype, dtype, true, true, e.epilogue});
+    }
+  }
+  if (out.empty()) throw UsageError("no such template: 'tilewright templates list' names them");
+  return out;
+}
+
+int build(const GlobalOptions& global, const Options& options) {
+  const auto wanted = instances_of(options);
+  std::vector<Instance> instances;
+  for (const auto& [name, instance] : wanted) instances.push_back(instance);
+  Progress progress(global);
+  nlohmann::ordered_json failures = nlohmann::ordered_json::array();
+  int64_t built = 0, bytes = 0;
+  double seconds = 0;
+  const double started = now_seconds();
+  const auto total = std::ssize(wanted);
+  progress("templates", 0, total);
+  library_of(options).build_all(instances, [&](size_t i, const Result<templates::BuiltTemplate>& made) {
+    if (made.ok()) bytes += made->bytes, seconds += made->seconds, ++built;
+    if (!made.ok()) {
+      progress.clear();
+      fmt::print(stderr, "tilewright: {}: {}\n", wanted[i].first, made.reason());
+      failures.push_back({{"template", wanted[i].first}, {"reason", made.reason()}});
+    }
+    progress("templates", built + std::ssize(failures), total);
+  });
+  progress.clear();
+  if (global.json) {
+    print_json("tilewright.templates.v1", {{"folder", options.library.folder},
+                                           {"built", built},
+                                           {"failed", failures},
+                                           {"cubin_bytes", bytes},
+                                           {"compiler_seconds", seconds},
+                                           {"seconds", now_seconds() - started}});
+  } else {
+    say(global, fmt::format("{} of {} templates in {}: {:.1f} MB of cubins, {:.0f} s", built, total,
+                            options.library.folder, static_cast<double>(bytes) / 1e6, now_seconds() - started));
+  }
+  return built == total ? kOk : kFailure;
+}
+
+int list(const GlobalOptions& global, const Options& options) {
+  const templates::TemplateLibrary library = library_of(options);
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const auto& [name, instance] : instances_of(options)) {
+    const Result<templates::BuiltTemplate> built = library.find(instance);
+    const std::string state =
+        built.ok() ? fmt::format("{} bytes, {} registers", built->bytes, built->registers) : built.reason();
+    nlohmann::ordered_json conditions = nlohmann::ordered_json::array();
+    for (const templates::Constraint& c : templates::constraints(instance.row.family)) conditions.push_back(c.text);
+    rows.push_back({{"template", name},
+                    {"architecture", templates::architecture_of(instance.row.family)},
+                    {"built", built.ok()},
+                    {"bytes", built.ok() ? built->bytes : 0},
+                    {"cubin", built.ok() ? built->cubin : ""},
+                    {"host", built.ok() ? built->host : ""},
+                    {"conditions", std::move(conditions)}});
+    if (!global.json) say(global, fmt::format("{:60} {}", name, state));
+    if (!global.json && global.verbose > 0) {
+      for (const templates::Constraint& c : templates::constraints(instance.row.family))
+        say(global, fmt::format("    {}", c.text));
+    }
+  }
+  if (global.json) print_json("tilewright.templates.v1", {{"templates", std::move(rows)}});
+  return kOk;
+}
+
+void add_options(CLI::App* verb, Options& options) {
+  verb->add_option("--target", options.target, "Whose templates (default: cuda:sm_90a)")
+      ->check(CLI::IsMember({"cuda:sm_90a", "cuda:sm_80"}));
+  verb->add_option("--dtype", options.dtype, "Of operands and results (default: f16)")
+      ->check(CLI::IsMember({"f16", "bf16"}));
+  verb->add_option("--only", options.only, "These rows only, by name");
+  verb->add_option("--epilogue", options.epilogues, "These classes only: none bias bias_relu bias_residual_relu");
+  verb->add_option("--folder", options.library.folder, "Of the library (default: templates, in the cache folder)");
+}
+
+}  // namespace
+
+void add_templates(Application& application) {
+  CLI::App* verb = application.app.add_subcommand(
+      "templates",
+      "Example: tilewright templates build --jobs 8\n\nKernels of CUTLASS that are built once and tried on every model "
+      "($TILEWRIGHT_CACHE_DIR/templates or\n$XDG_CACHE_HOME/tilewright/templates; the folder may be copied to other "
+      "machines).");
+  verb->require_subcommand(1);
+  auto options = std::make_shared<Options>();
+  options->library.folder = templates::template_folder();
+  const auto add = [&](const char* name, const char* help, int (*run)(const GlobalOptions&, const Options&)) {
+    CLI::App* action = verb->add_subcommand(name, help);
+    add_options(action, *options);
+    action->callback([&application, options, run] {
+      application.run = [&application, options, run] { return run(application.global, *options); };
+    });
+    return action;
+  };
+  CLI::App* action = add(
+      "build",
+      "Example: tilewright templates build --only gemm_sm90_128x256x64_cooperative_2x1\n\nCompiles what is missing, "
+      "with nvcc and CUTLASS's headers (scripts/fetch_cutlass.sh); may be stopped and goes on\nwhere it was.",
+      build);
+  action
+      ->add_option("--jobs", options->library.processes,
+                   "Compilers at the same time (default: as CPUs and memory allow)")
+      ->check(CLI::PositiveNumber);
+  action->add_option("--nvcc", options->library.nvcc, "The compiler (default: $TILEWRIGHT_NVCC, nvcc of PATH)");
+  action->add_option("--headers", options->library.headers, "CUTLASS's include folder (default: $TILEWRIGHT_CUTLASS)");
+  add("list", "Example: tilewright templates list\n\nRows, what they want (-v), and whether they are built.", list);
+}
+
+#else
+
+void add_templates(Application&) {}  // this build has no CUDA (TW_CUDA=OFF)
+
+#endif
+
+}  // namespace tw::cli

@@ -1,162 +1,165 @@
 #include "runtime/format/manifest.h"
 
+#include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
+#include <tuple>
 
-#include "runtime/format/json_object.h"
+#include "runtime/format/error.h"
 
 namespace tw::format {
 namespace {
 
-constexpr std::string_view kPlaceNames[] = {"arena", "weights", "input", "output", "error"};  // indexed by Place
+using Json = nlohmann::json;
 
-Json write(const TensorSpec& spec) {
-  return {{"name", spec.name}, {"dtype", std::string(name_of(spec.dtype))}, {"shape", spec.shape}};
-}
+// Numbers in a manifest are at most this: sums of a few of them cannot overflow int64.
+constexpr int64_t kMaxNumber = int64_t{1} << 60;
 
-Json write(const Kernel& kernel) {
-  return {{"name", kernel.name}, {"section", kernel.section}, {"offset", kernel.offset}, {"bytes", kernel.bytes}};
-}
+// ---- What the text holds: a key and the member with its value, for reading and writing alike.
 
-Json write(const Buffer& buffer) {
-  return {{"place", std::string(kPlaceNames[static_cast<size_t>(buffer.place)])},
-          {"index", buffer.index},
-          {"offset", buffer.offset},
-          {"bytes", buffer.bytes},
-          {"name", buffer.name}};
-}
+template <typename Object, typename Member>
+struct Field {
+  const char* key;
+  Member Object::*member;
+};
 
-Json write(const CpuStep& step) {
-  return {
-      {"kernel", step.kernel}, {"args", step.args}, {"tiles", step.tiles}, {"after", step.after}, {"name", step.name}};
-}
+template <typename Enum>
+constexpr auto kNames = nullptr;
+template <>
+constexpr auto kNames<TargetKind> = std::array<std::string_view, 2>{"cpu", "cuda"};
+template <>
+constexpr auto kNames<Place> = std::array<std::string_view, 5>{"arena", "weights", "input", "output", "error"};
 
-Json write(const Relocation& relocation) {
-  return {{"offset", relocation.offset}, {"buffer", relocation.buffer}, {"addend", relocation.addend}};
-}
-
-Json write(const TensorMap& map) {
-  return {
-      {"offset", map.offset},
-      {"buffer", map.buffer},
-      {"dtype", name_of(map.dtype)},
-      {"shape", map.shape},
-      {"box", map.box},
-      {"windows", {{"extents", map.windows.extents}, {"steps", map.windows.steps}, {"before", map.windows.before}}}};
-}
-
-Json write(const CudaStep& step);
-Json write(const Target& target);
+template <typename Object>
+constexpr auto kFields = nullptr;
+template <>
+constexpr auto kFields<Target> = std::tuple(Field{"kind", &Target::kind}, Field{"arch", &Target::arch},
+                                            Field{"features", &Target::features});
+template <>
+constexpr auto kFields<Kernel> = std::tuple(Field{"name", &Kernel::name}, Field{"section", &Kernel::section},
+                                            Field{"offset", &Kernel::offset}, Field{"bytes", &Kernel::bytes});
+template <>
+constexpr auto kFields<TensorSpec> = std::tuple(Field{"name", &TensorSpec::name}, Field{"dtype", &TensorSpec::dtype},
+                                                Field{"shape", &TensorSpec::shape});
+template <>
+constexpr auto kFields<Buffer> = std::tuple(Field{"place", &Buffer::place}, Field{"index", &Buffer::index},
+                                            Field{"offset", &Buffer::offset}, Field{"bytes", &Buffer::bytes},
+                                            Field{"name", &Buffer::name});
+template <>
+constexpr auto kFields<CpuStep> = std::tuple(Field{"kernel", &CpuStep::kernel}, Field{"args", &CpuStep::args},
+                                             Field{"tiles", &CpuStep::tiles}, Field{"after", &CpuStep::after},
+                                             Field{"name", &CpuStep::name});
+template <>
+constexpr auto kFields<Relocation> = std::tuple(Field{"offset", &Relocation::offset},
+                                                Field{"buffer", &Relocation::buffer},
+                                                Field{"addend", &Relocation::addend});
+template <>
+constexpr auto kFields<Windows> = std::tuple(Field{"extents", &Windows::extents}, Field{"steps", &Windows::steps},
+                                             Field{"before", &Windows::before});
+template <>
+constexpr auto kFields<TensorMap> = std::tuple(Field{"offset", &TensorMap::offset}, Field{"buffer", &TensorMap::buffer},
+                                               Field{"dtype", &TensorMap::dtype}, Field{"shape", &TensorMap::shape},
+                                               Field{"box", &TensorMap::box}, Field{"windows", &TensorMap::windows});
+template <>
+constexpr auto kFields<CudaStep> = std::tuple(Field{"kernel", &CudaStep::kernel}, Field{"grid", &CudaStep::grid},
+                                              Field{"block", &CudaStep::block},
+                                              Field{"shared_bytes", &CudaStep::shared_bytes},
+                                              Field{"params", &CudaStep::params},
+                                              Field{"arguments", &CudaStep::arguments},
+                                              Field{"relocations", &CudaStep::relocations},
+                                              Field{"tensor_maps", &CudaStep::tensor_maps},
+                                              Field{"overlaps", &CudaStep::overlaps}, Field{"name", &CudaStep::name});
+constexpr auto kCallFields =
+    std::tuple(Field{"call", &CudaStep::call}, Field{"operands", &CudaStep::operands}, Field{"name", &CudaStep::name});
+// The key of the steps is missing: which they are is said by the kind of the target.
+template <>
+constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"target", &Entry::target},
+                                           Field{"inputs", &Entry::inputs}, Field{"outputs", &Entry::outputs},
+                                           Field{"arena_bytes", &Entry::arena_bytes},
+                                           Field{"scratch_bytes_per_thread", &Entry::scratch_bytes_per_thread},
+                                           Field{"flop", &Entry::flop}, Field{"buffers", &Entry::buffers});
+constexpr auto kCpuEntry = std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cpu_steps}));
+constexpr auto kCudaEntry = std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cuda_steps}));
+// Without the version and the entries.
+template <>
+constexpr auto kFields<Manifest> = std::tuple(Field{"producer", &Manifest::producer},
+                                              Field{"targets", &Manifest::targets}, Field{"dtype", &Manifest::dtype},
+                                              Field{"flushes_subnormals", &Manifest::flushes_subnormals},
+                                              Field{"graph_hash", &Manifest::graph_hash},
+                                              Field{"plan_hash", &Manifest::plan_hash},
+                                              Field{"notes", &Manifest::notes}, Field{"kernels", &Manifest::kernels});
 
 template <typename T>
-Json write_list(const std::vector<T>& rows) {
+concept Described = !std::is_null_pointer_v<std::remove_cv_t<decltype(kFields<T>)>>;
+template <typename T>
+concept List = std::is_same_v<T, std::vector<typename T::value_type>>;
+
+// ---- Writing.
+
+template <typename T>
+Json write(const T& value);
+
+template <typename T>
+Json write_object(const T& object, const auto& fields) {
+  Json written = Json::object();
+  std::apply([&](const auto&... field) { ((written[field.key] = write(object.*field.member)), ...); }, fields);
+  return written;
+}
+
+template <typename T>
+Json write_list(const std::vector<T>& rows, const auto& write_row) {
   Json list = Json::array();
-  for (const T& row : rows) list.push_back(write(row));
+  for (const T& row : rows) list.push_back(write_row(row));
   return list;
 }
 
-Json write(const CudaStep& step) {
-  if (!step.call.empty()) return {{"call", step.call}, {"operands", step.operands}, {"name", step.name}};
-  return {{"kernel", step.kernel},
-          {"grid", step.grid},
-          {"block", step.block},
-          {"shared_bytes", step.shared_bytes},
-          {"params", to_hex(step.params)},
-          {"arguments", step.arguments},
-          {"relocations", write_list(step.relocations)},
-          {"tensor_maps", write_list(step.tensor_maps)},
-          {"overlaps", step.overlaps},
-          {"name", step.name}};
+template <typename T>
+Json write(const T& value) {
+  if constexpr (std::is_same_v<T, DataType>) {
+    return name_of(value);
+  } else if constexpr (std::is_enum_v<T>) {
+    return kNames<T>[static_cast<size_t>(value)];
+  } else if constexpr (std::is_same_v<T, std::vector<uint8_t>>) {
+    return to_hex(value);
+  } else if constexpr (std::is_same_v<T, CudaStep>) {
+    return value.call.empty() ? write_object(value, kFields<T>) : write_object(value, kCallFields);
+  } else if constexpr (Described<T>) {
+    return write_object(value, kFields<T>);
+  } else if constexpr (List<T>) {
+    return write_list(value, write<typename T::value_type>);
+  } else {
+    return value;
+  }
 }
 
-Json write(const Entry& entry, TargetKind kind) {
-  return {{"name", entry.name},
-          {"target", entry.target},
-          {"inputs", write_list(entry.inputs)},
-          {"outputs", write_list(entry.outputs)},
-          {"arena_bytes", entry.arena_bytes},
-          {"scratch_bytes_per_thread", entry.scratch_bytes_per_thread},
-          {"flop", entry.flop},
-          {"buffers", write_list(entry.buffers)},
-          {"steps", kind == TargetKind::kCpu ? write_list(entry.cpu_steps) : write_list(entry.cuda_steps)}};
+// ---- Reading: strict. `what` names the value in messages, for example "manifest.entries[0]".
+
+template <typename... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) fail(ErrorCode::kDamaged, "manifest: ", parts...);
 }
 
-Json write(const Target& target) {
-  return {
-      {"kind", target.kind == TargetKind::kCpu ? "cpu" : "cuda"}, {"arch", target.arch}, {"features", target.features}};
+int64_t read_integer(const Json& value, const std::string& what) {
+  // Canonical text spells a non-negative integer without sign or fraction; the parser then stores it as unsigned.
+  require(value.is_number_unsigned(), what, " is not a non-negative integer");
+  require(value.get<uint64_t>() <= static_cast<uint64_t>(kMaxNumber), what, " is too large");
+  return value.get<int64_t>();
 }
 
-DataType read_data_type(JsonObject& object, const std::string& what) {
-  const std::string dtype = object.text("dtype");
-  const auto parsed = parse_data_type(dtype);
-  if (!parsed) fail(ErrorCode::kDamaged, "manifest: ", what, ".dtype '", dtype, "' is unknown");
-  return *parsed;
-}
-
-TensorSpec read_tensor(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  TensorSpec spec;
-  spec.name = object.text("name");
-  spec.dtype = read_data_type(object, what);
-  spec.shape = object.list("shape", read_integer);
-  object.finish();
-  return spec;
-}
-
-Kernel read_kernel(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  Kernel kernel{object.text("name"), object.text("section"), object.integer("offset"), object.integer("bytes")};
-  object.finish();
-  return kernel;
-}
-
-Buffer read_buffer(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  Buffer buffer;
-  const std::string place = object.text("place");
-  size_t row = 0;
-  while (row < std::size(kPlaceNames) && kPlaceNames[row] != place) ++row;
-  if (row == std::size(kPlaceNames)) fail(ErrorCode::kDamaged, "manifest: ", what, ".place '", place, "' is unknown");
-  buffer.place = static_cast<Place>(row);
-  buffer.index = object.integer("index");
-  buffer.offset = object.integer("offset");
-  buffer.bytes = object.integer("bytes");
-  buffer.name = object.text("name");
-  object.finish();
-  return buffer;
-}
-
-CpuStep read_cpu_step(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  CpuStep step;
-  step.kernel = object.integer("kernel");
-  step.args = object.list("args", read_integer);
-  step.tiles = object.integer("tiles");
-  step.after = object.boolean("after");
-  step.name = object.text("name");
-  object.finish();
-  return step;
-}
-
-Relocation read_relocation(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  Relocation relocation{object.integer("offset"), object.integer("buffer"), object.integer("addend")};
-  object.finish();
-  return relocation;
-}
-
-std::array<int64_t, 3> read_triple(JsonObject& object, const char* key) {
-  const std::vector<int64_t> values = object.list(key, read_integer);
-  if (values.size() != 3) fail(ErrorCode::kDamaged, "manifest: ", key, " does not have three numbers");
-  return {values[0], values[1], values[2]};
+std::string read_text(const Json& value, const std::string& what) {
+  require(value.is_string(), what, " is not a string");
+  auto text = value.get<std::string>();
+  require(text.find('\0') == std::string::npos, what, " contains a zero byte");
+  return text;
 }
 
 std::vector<uint8_t> read_hex(const std::string& text, const std::string& what) {
   const auto digit = [&](char c) -> int {
     if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    fail(ErrorCode::kDamaged, "manifest: ", what, " is not hexadecimal");
+    require(c >= 'a' && c <= 'f', what, " is not hexadecimal");
+    return c - 'a' + 10;
   };
-  if (text.size() % 2 != 0) fail(ErrorCode::kDamaged, "manifest: ", what, " has an odd number of digits");
+  require(text.size() % 2 == 0, what, " has an odd number of digits");
   std::vector<uint8_t> bytes(text.size() / 2);
   for (size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<uint8_t>(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
@@ -164,117 +167,108 @@ std::vector<uint8_t> read_hex(const std::string& text, const std::string& what) 
   return bytes;
 }
 
-TensorMap read_tensor_map(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  TensorMap map;
-  map.offset = object.integer("offset");
-  map.buffer = object.integer("buffer");
-  map.dtype = read_data_type(object, what);
-  map.shape = object.list("shape", read_integer);
-  map.box = object.list("box", read_integer);
-  JsonObject windows(object.at("windows"), what + ".windows");
-  map.windows = {windows.list("extents", read_integer), windows.list("steps", read_integer),
-                 windows.list("before", read_integer)};
-  windows.finish();
-  object.finish();
-  return map;
-}
+template <typename T>
+void read(const Json& value, const std::string& what, T& out);
 
-CudaStep read_cuda_step(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  CudaStep step;
-  if (object.has("call")) {
-    step.call = object.text("call");
-    if (step.call.empty()) fail(ErrorCode::kDamaged, "manifest: ", what, ".call is empty");
-    step.operands = object.list("operands", read_integer);
-    step.name = object.text("name");
-    object.finish();
-    return step;
+template <typename T>
+void read_object(const Json& value, const std::string& what, T& out, const auto& fields) {
+  require(value.is_object(), what, " is not an object");
+  const auto read_field = [&](const auto& field) {
+    const auto found = value.find(field.key);
+    require(found != value.end(), what, ".", field.key, " is missing");
+    read(*found, join(what, ".", field.key), out.*field.member);
+  };
+  std::apply([&](const auto&... field) { (read_field(field), ...); }, fields);
+  for (const auto& item : value.items()) {
+    const bool known = std::apply([&](const auto&... field) { return ((item.key() == field.key) || ...); }, fields);
+    require(known, what, " has the unknown key '", item.key(), "'");
   }
-  step.kernel = object.integer("kernel");
-  step.grid = read_triple(object, "grid");
-  step.block = read_triple(object, "block");
-  step.shared_bytes = object.integer("shared_bytes");
-  step.params = read_hex(object.text("params"), what + ".params");
-  step.arguments = object.list("arguments", read_integer);
-  step.relocations = object.list("relocations", read_relocation);
-  step.tensor_maps = object.list("tensor_maps", read_tensor_map);
-  step.overlaps = object.boolean("overlaps");
-  step.name = object.text("name");
-  object.finish();
-  return step;
 }
 
-Entry read_entry(const Json& value, const std::string& what, TargetKind kind) {
-  JsonObject object(value, what);
-  Entry entry;
-  entry.name = object.text("name");
-  entry.target = object.integer("target");
-  entry.inputs = object.list("inputs", read_tensor);
-  entry.outputs = object.list("outputs", read_tensor);
-  entry.arena_bytes = object.integer("arena_bytes");
-  entry.scratch_bytes_per_thread = object.integer("scratch_bytes_per_thread");
-  entry.flop = object.integer("flop");
-  entry.buffers = object.list("buffers", read_buffer);
-  if (kind == TargetKind::kCpu) {
-    entry.cpu_steps = object.list("steps", read_cpu_step);
+template <typename T>
+void read_list(const Json& value, const std::string& what, std::vector<T>& out, const auto& read_row) {
+  require(value.is_array(), what, " is not a list");
+  out.reserve(value.size());
+  for (const Json& row : value) {
+    const std::string name = join(what, "[", out.size(), "]");
+    read_row(row, name, out.emplace_back());
+  }
+}
+
+template <typename T>
+void read_name(const std::string& name, const std::string& what, T& out) {
+  const auto row = std::find(kNames<T>.begin(), kNames<T>.end(), name);
+  require(row != kNames<T>.end(), what, " '", name, "' is unknown");
+  out = static_cast<T>(row - kNames<T>.begin());
+}
+
+void read_name(const std::string& name, const std::string& what, DataType& out) {
+  const auto parsed = parse_data_type(name);
+  require(parsed.has_value(), what, " '", name, "' is unknown");
+  out = *parsed;
+}
+
+template <typename T>
+void read(const Json& value, const std::string& what, T& out) {
+  if constexpr (std::is_same_v<T, bool>) {
+    require(value.is_boolean(), what, " is not true or false");
+    out = value.get<bool>();
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    out = read_integer(value, what);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    out = read_text(value, what);
+  } else if constexpr (std::is_enum_v<T>) {
+    read_name(read_text(value, what), what, out);
+  } else if constexpr (std::is_same_v<T, std::vector<uint8_t>>) {
+    out = read_hex(read_text(value, what), what);
+  } else if constexpr (std::is_same_v<T, std::array<int64_t, 3>>) {
+    std::vector<int64_t> numbers;
+    read(value, what, numbers);
+    require(numbers.size() == out.size(), what, " does not have three numbers");
+    std::copy(numbers.begin(), numbers.end(), out.begin());
+  } else if constexpr (std::is_same_v<T, CudaStep>) {
+    value.contains("call") ? read_object(value, what, out, kCallFields) : read_object(value, what, out, kFields<T>);
+  } else if constexpr (Described<T>) {
+    read_object(value, what, out, kFields<T>);
   } else {
-    entry.cuda_steps = object.list("steps", read_cuda_step);
+    read_list(value, what, out, read<typename T::value_type>);
   }
-  object.finish();
-  return entry;
 }
 
-Target read_target(const Json& value, const std::string& what) {
-  JsonObject object(value, what);
-  Target target;
-  const std::string kind = object.text("kind");
-  if (kind != "cpu" && kind != "cuda") fail(ErrorCode::kDamaged, "manifest: ", what, ".kind '", kind, "' is unknown");
-  target.kind = kind == "cpu" ? TargetKind::kCpu : TargetKind::kCuda;
-  target.arch = object.text("arch");
-  target.features = object.list("features", read_text);
-  object.finish();
-  return target;
+// The value of a key of the manifest, which is then gone.
+Json take(Json& manifest, const char* key) {
+  require(manifest.is_object() && manifest.contains(key), "manifest.", key, " is missing");
+  Json value = std::move(manifest[key]);
+  manifest.erase(key);
+  return value;
 }
 
-Manifest read_manifest(const Json& value) {
-  JsonObject object(value, "manifest");
-  const int64_t version = object.integer("format_version");
+Manifest read_manifest(Json value) {
+  const int64_t version = read_integer(take(value, "format_version"), "manifest.format_version");
   if (version != kFormatVersion) {
     fail(ErrorCode::kIncompatible, "the manifest has format version ", version, ", this runtime reads ",
          kFormatVersion);
   }
+  const Json entries = take(value, "entries");
   Manifest manifest;
-  manifest.producer = object.text("producer");
-  manifest.targets = object.list("targets", read_target);
-  if (manifest.targets.empty()) fail(ErrorCode::kDamaged, "manifest: there is no target");
-  manifest.dtype = read_data_type(object, "manifest");
-  manifest.flushes_subnormals = object.boolean("flushes_subnormals");
-  manifest.graph_hash = object.text("graph_hash");
-  manifest.plan_hash = object.text("plan_hash");
-  manifest.notes = object.list("notes", read_text);
-  manifest.kernels = object.list("kernels", read_kernel);
-  manifest.entries = object.list(
-      "entries", [&](const Json& entry, const std::string& what) { return read_entry(entry, what, manifest.kind()); });
-  object.finish();
+  read(value, "manifest", manifest);
+  require(!manifest.targets.empty(), "there is no target");
+  const bool cpu = manifest.kind() == TargetKind::kCpu;
+  read_list(entries, "manifest.entries", manifest.entries, [&](const Json& row, const std::string& what, Entry& entry) {
+    cpu ? read_object(row, what, entry, kCpuEntry) : read_object(row, what, entry, kCudaEntry);
+  });
   return manifest;
 }
 
 }  // namespace
 
 std::string to_json(const Manifest& manifest) {
-  Json entries = Json::array();
-  for (const Entry& entry : manifest.entries) entries.push_back(write(entry, manifest.kind()));
-  const Json value = {{"format_version", kFormatVersion},
-                      {"producer", manifest.producer},
-                      {"targets", write_list(manifest.targets)},
-                      {"dtype", std::string(name_of(manifest.dtype))},
-                      {"flushes_subnormals", manifest.flushes_subnormals},
-                      {"graph_hash", manifest.graph_hash},
-                      {"plan_hash", manifest.plan_hash},
-                      {"notes", manifest.notes},
-                      {"kernels", write_list(manifest.kernels)},
-                      {"entries", std::move(entries)}};
+  Json value = write(manifest);
+  value["format_version"] = kFormatVersion;
+  value["entries"] = write_list(manifest.entries, [&](const Entry& entry) {
+    const bool cpu = manifest.kind() == TargetKind::kCpu;
+    return cpu ? write_object(entry, kCpuEntry) : write_object(entry, kCudaEntry);
+  });
   // Names come from models; one that is not UTF-8 is written with replacement characters rather than refused.
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -282,9 +276,9 @@ std::string to_json(const Manifest& manifest) {
 Manifest manifest_from_json(std::string_view text) {
   if (text.size() > kMaxManifestBytes)
     fail(ErrorCode::kDamaged, "the manifest has ", text.size(), " bytes, more than 16 MiB");
-  const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) fail(ErrorCode::kDamaged, "the manifest is not JSON");
-  Manifest manifest = read_manifest(value);
+  Manifest manifest = read_manifest(std::move(value));
   // One spelling for each manifest: this also refuses duplicate keys, which the parser drops silently.
   if (to_json(manifest) != text) fail(ErrorCode::kDamaged, "the manifest is not in canonical form");
   return manifest;

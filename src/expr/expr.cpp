@@ -6,6 +6,7 @@
 
 #include "expr/scalar.h"
 #include "support/error.h"
+#include "support/math.h"
 
 namespace tw {
 namespace {
@@ -16,9 +17,36 @@ bool is_comparison(Op op) { return op == Op::kEq || op == Op::kNe || op == Op::k
 
 // Value of an i64 operation on immediates, or nothing (division by zero, an operation on bits).
 std::optional<int64_t> fold_int(Op op, int64_t a, int64_t b) {
-  const bool folds = (op >= Op::kAdd && op <= Op::kMax) || is_comparison(op);
-  if (!folds || undefined_reason(op, ScalarType::kI64, int_word(b)) != nullptr) return std::nullopt;
-  return apply_binary(op, ScalarType::kI64, int_word(a), int_word(b)).i;
+  switch (op) {
+    case Op::kAdd:
+      return wrapping_add(a, b);
+    case Op::kSub:
+      return wrapping_add(a, wrapping_mul(b, -1));
+    case Op::kMul:
+      return wrapping_mul(a, b);
+    case Op::kDiv:
+    case Op::kFloorDiv:
+    case Op::kFloorMod:
+      if (b == 0) return std::nullopt;
+      // The quotient INT64_MIN / -1 wraps; C++ leaves it undefined.
+      if (b == -1) return op == Op::kFloorMod ? 0 : wrapping_mul(a, -1);
+      if (op == Op::kDiv) return a / b;
+      return op == Op::kFloorDiv ? floor_div(a, b) : floor_mod(a, b);
+    case Op::kMin:
+      return std::min(a, b);
+    case Op::kMax:
+      return std::max(a, b);
+    case Op::kEq:
+      return a == b;
+    case Op::kNe:
+      return a != b;
+    case Op::kLt:
+      return a < b;
+    case Op::kLe:
+      return a <= b;
+    default:
+      return std::nullopt;
+  }
 }
 
 // Neutral operands of index arithmetic: keeps expressions small while they are built.

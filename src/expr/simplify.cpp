@@ -35,7 +35,7 @@ Expr fold_cast(DataType type, const Expr& x) {
   }
   if (x.op() != Op::kFloatImm || type.scalar() == ScalarType::kU64) return Expr();
   if (type.is_float()) return std::isnan(x->number) ? Expr() : float_imm(x->number, type);
-  return int_imm(apply_cast(type.scalar(), x.type().scalar(), float_word(x->number)).i, type);
+  return int_imm(saturate_to(type.scalar(), x->number), type);
 }
 
 }  // namespace

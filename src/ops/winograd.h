@@ -39,7 +39,7 @@ std::vector<Expr> winograd_output(const Winograd& w, const std::vector<Expr>& v)
 Shape winograd_weights_shape(const Shape& w, int64_t m);
 
 /// u[p, q, .., c, oc] = (G w G^T)[p, q] of every kernel, computed in f64 and rounded once. Row-major arrays of the
-/// shapes above; the rule of the operator winograd_weights, for weights that are large.
+/// shapes above.
 void transform_winograd_weights(const Shape& w_shape, int64_t m, const float* w, float* u);
 
 /// For a call of winograd_conv: for each output element the sum over channels (and depth taps) of max|d| over the

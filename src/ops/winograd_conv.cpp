@@ -1,12 +1,10 @@
 // Convolution with 3 x 3 kernels by Winograd's algorithm F(m x m, 3 x 3), m = 2 or 4 (ops/winograd.h), in f32. A third
 // spatial axis, the first one, is summed over directly.
 //
-// winograd_weights(w [OC, C, (KD,) 3, 3]) -> U [m + 2, m + 2, (KD,) C, OC]:
-//   U[p, q, .., c, oc] = sum over r, s of G[p, r] w[oc, c, .., r, s] G[q, s]
-// Attributes: m.
-//
 // winograd_conv(x [N, C, (D,) H, W], U, [bias [OC]]) -> y [N, OC, (D',) H', W']: conv(x, w, bias) for the w whose
-// transform is U. Attributes: m, strides, dilations, pads as conv; stride and dilation of the last two axes are 1.
+// transform is U [m + 2, m + 2, (KD,) C, OC]:
+//   U[p, q, .., c, oc] = sum over r, s of G[p, r] w[oc, c, .., r, s] G[q, s]
+// Attributes: m, strides, dilations, pads as conv; stride and dilation of the last two axes are 1.
 // te, for the tile t of m x m output points of one image (or of one depth):
 //   V[p, q, n, (z,) t, c] = (B^T d B)[p, q], d the (m + 2) x (m + 2) inputs of the tile in channel c (depth z)
 //   M[p, q, n, (o,) t, oc] = sum over c, (depth tap) of V[p, q, n, (z of o and tap,) t, c] * U[p, q, (tap,) c, oc]
@@ -31,82 +29,6 @@ void require_f32(const OpCall& call, size_t input) {
   require(call, call.inputs[input].type == DataType::f32(), "input {} is {}, expected f32", input,
           to_string(call.inputs[input]));
 }
-
-// ---- Weights.
-
-Types infer_weights(const OpCall& call) {
-  require_inputs(call, 1, 1);
-  require_f32(call, 0);
-  const Shape& w = call.inputs[0].shape;
-  require(call, (w.size() == 4 || w.size() == 5) && w[w.size() - 1] == 3 && w[w.size() - 2] == 3,
-          "weights {}, expected [OC, C, (KD,) 3, 3]", to_string(call.inputs[0]));
-  return {{DataType::f32(), winograd_weights_shape(w, tile_size(call))}};
-}
-
-// Value of row `index` of `matrix` times the column `x`, `index` an expression.
-Expr row_of(const Winograd::Matrix& matrix, const Expr& index, const Exprs& x) {
-  Expr result;
-  for (size_t p = matrix.size(); p-- > 0;) {
-    Expr sum = x[0] * imm(x[0].type(), matrix[p][0]);
-    for (size_t r = 1; r < x.size(); ++r) sum = sum + x[r] * imm(x[r].type(), matrix[p][r]);
-    result = result ? select(index == Expr(static_cast<int64_t>(p)), sum, result) : sum;
-  }
-  return result;
-}
-
-Tensors te_weights(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  const Winograd& w = winograd(tile_size(call));
-  const Shape out = infer_weights(call)[0].shape;
-  // [p, s, .., c, oc], then [p, q, .., c, oc].
-  const auto source = [&](const Exprs& i, const Expr& r, const Expr& s) {
-    Exprs at{i[i.size() - 1], i[i.size() - 2]};
-    if (i.size() == 5) at.push_back(i[2]);
-    at.push_back(r);
-    at.push_back(s);
-    return inputs[0](at);
-  };
-  Shape half = out;
-  half[1] = 3;
-  const te::Tensor rows = builder.compute(tensor_name(call, "rows"), half, [&](const Exprs& i) {
-    return row_of(w.weights, i[0], {source(i, Expr(0), i[1]), source(i, Expr(1), i[1]), source(i, Expr(2), i[1])});
-  });
-  return {builder.compute(tensor_name(call), out, [&](Exprs i) {
-    const Expr q = i[1];
-    Exprs column;
-    for (int s = 0; s < 3; ++s) {
-      i[1] = Expr(s);
-      column.push_back(rows(i));
-    }
-    return row_of(w.weights, q, column);
-  })};
-}
-
-std::vector<RefTensor> ref_weights(const OpCall& call, Refs inputs) {
-  const Winograd& w = winograd(tile_size(call));
-  RefTensor u = RefTensor::zeros(infer_weights(call)[0]);
-  const Shape& shape = inputs[0].type.shape;
-  const int64_t depth = shape.size() == 5 ? shape[2] : 1;
-  const int64_t each = depth * shape[1] * shape[0];
-  for (int64_t k = 0; k < each; ++k) {  // kernel of (tap, c, oc)
-    const int64_t oc = k % shape[0];
-    const int64_t c = k / shape[0] % shape[1];
-    const double* kernel = &inputs[0].floats[((oc * shape[1] + c) * depth + k / (shape[0] * shape[1])) * 9];
-    for (int64_t p = 0; p < w.points(); ++p) {
-      double row[3] = {};
-      for (int r = 0; r < 3; ++r) {
-        for (int s = 0; s < 3; ++s) row[s] += w.weights[p][r] * kernel[r * 3 + s];
-      }
-      for (int64_t q = 0; q < w.points(); ++q) {
-        double sum = 0;
-        for (int s = 0; s < 3; ++s) sum += row[s] * w.weights[q][s];
-        u.floats[(p * w.points() + q) * each + k] = sum;
-      }
-    }
-  }
-  return {std::move(u)};
-}
-
-// ---- The convolution.
 
 struct Conv {
   Window window;
@@ -358,9 +280,6 @@ graph::RefTensor winograd_magnitude(const OpCall& call, Refs inputs) {
   return out;
 }
 
-std::vector<OpDef> winograd_ops() {
-  return {{"winograd_weights", OpClass::kReduction, infer_weights, te_weights, ref_weights},
-          {"winograd_conv", OpClass::kContraction, infer, te_conv, reference}};
-}
+std::vector<OpDef> winograd_ops() { return {{"winograd_conv", OpClass::kContraction, infer, te_conv, reference}}; }
 
 }  // namespace tw::ops

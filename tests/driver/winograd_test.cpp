@@ -10,6 +10,7 @@
 #include "ops/list.h"
 #include "plan/plan.h"
 #include "tests/driver/random_model.h"
+#include "tests/support_code/winograd_weights.h"
 
 namespace tw::driver::test {
 namespace {
@@ -72,12 +73,7 @@ graph::Graph with_tiles(const graph::Graph& source, int64_t m) {
   graph::Graph g = source;
   graph::Node& conv = g.nodes[0];
   graph::Value& w = g.values[conv.inputs[1]];
-  graph::Graph transform;
-  graph::Node node{
-      .op = "winograd_weights", .name = "u", .attrs = {{"m", m}}, .inputs = {}, .outputs = {}, .body = nullptr};
-  node.inputs = {transform.add_constant("w", w.type, w.constant)};
-  transform.outputs = graph::append_node(transform, ops::all_ops(), node);
-  graph::RefTensor u = graph::evaluate(transform, ops::all_ops(), {}, graph::Rounding::kNone)[transform.outputs[0]];
+  graph::RefTensor u = testing::winograd_weights(graph::RefTensor::from_bytes(w.type, *w.constant), m);
   u.round_to_type();
   w.type = u.type;
   w.constant = std::make_shared<const std::vector<std::byte>>(u.to_bytes());

@@ -1,11 +1,11 @@
 // The arithmetic of one lane: rounding, wrapping, conversions.
-#include "expr/scalar.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 #include <random>
+
+#include "tests/support_code/lane_words.h"
 
 namespace tw {
 namespace {

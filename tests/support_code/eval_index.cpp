@@ -1,7 +1,7 @@
 #include "tests/support_code/eval_index.h"
 
-#include "expr/scalar.h"
 #include "support/error.h"
+#include "tests/support_code/lane_words.h"
 
 namespace tw {
 namespace {

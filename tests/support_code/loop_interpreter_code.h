@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "expr/scalar.h"
 #include "loop/loop.h"
+#include "tests/support_code/lane_words.h"
 #include "tests/support_code/loop_interpreter.h"
 
 namespace tw::loop {

@@ -1,8 +1,8 @@
 #include "tests/support_code/te_evaluate.h"
 
 #include "expr/elementary.h"
-#include "expr/scalar.h"
 #include "support/error.h"
+#include "tests/support_code/lane_words.h"
 
 namespace tw::te {
 namespace {

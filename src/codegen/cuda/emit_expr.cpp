@@ -285,7 +285,7 @@ class Writer {
   static std::string wrapping(const Expr& e, const std::string& a, const std::string& b);
   std::string unary(const Expr& e, const std::string& x) const;
   static std::string cast(const Expr& e, const std::string& x);
-  static std::string binary(const Expr& e, const std::string& a, const std::string& b);
+  std::string binary(const Expr& e, const std::string& a, const std::string& b) const;
 
   const CudaNames& names_;
   const std::string& lane_;
@@ -379,7 +379,7 @@ std::string Writer::unary(const Expr& e, const std::string& x) const {
   }
 }
 
-std::string Writer::binary(const Expr& e, const std::string& a, const std::string& b) {
+std::string Writer::binary(const Expr& e, const std::string& a, const std::string& b) const {
   switch (e.op()) {
     case Op::kAdd:
       return infix("+", a, b);
@@ -388,7 +388,9 @@ std::string Writer::binary(const Expr& e, const std::string& a, const std::strin
     case Op::kMul:
       return infix("*", a, b);
     case Op::kDiv:
-      return infix("/", a, b);
+      return names_.rounds_to_16_bits && e.type().element() == DataType::f32()
+                 ? fmt::format("tw_quotient({}, {})", a, b)
+                 : infix("/", a, b);
     case Op::kFloorDiv:
       return fmt::format("tw_floor_div({}, {})", a, b);
     case Op::kFloorMod:

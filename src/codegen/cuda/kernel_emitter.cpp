@@ -33,6 +33,7 @@ CudaKernel KernelEmitter::run() {
   declare_params();
   line("tw_begin();");
   names_.narrow = fits_narrow();
+  names_.rounds_to_16_bits = stores_16_bits();
   if (!kernel_.tile_var.empty()) {
     names_.variables[kernel_.tile_var] = "tile";
     names_.ranges.bind(kernel_.tile_var, 0, kernel_.tiles);
@@ -69,6 +70,12 @@ void KernelEmitter::declare_params() {
 bool KernelEmitter::fits_narrow() const {
   const auto fits = [](const loop::Buffer& p) { return p.size() <= kMostNarrow; };
   return kernel_.tiles <= kMostNarrow && std::ranges::all_of(kernel_.params, fits);
+}
+
+bool KernelEmitter::stores_16_bits() const {
+  return std::ranges::all_of(kernel_.params, [&](const loop::Buffer& p) {
+    return p.type.is_half() || std::ranges::find(kernel_.written, p.name) == kernel_.written.end();
+  });
 }
 
 void KernelEmitter::statements(const std::vector<Stmt>& stmts, Then then) {

@@ -31,6 +31,7 @@ class KernelEmitter {
  private:
   void declare_params();
   bool fits_narrow() const;
+  bool stores_16_bits() const;
 
   template <typename... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {

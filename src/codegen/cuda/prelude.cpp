@@ -12,6 +12,8 @@ template <typename T> __device__ inline T tw_min(T a, T b) { return (a < b || a 
 template <typename T> __device__ inline T tw_max(T a, T b) { return (a > b || a != a) ? a : b; }
 __device__ inline float tw_min(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 __device__ inline float tw_max(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+// Within 2 units in the last place, without the branch to a correctly rounded one's slow path (PTX ISA, "div").
+__device__ inline float tw_quotient(float a, float b) { float y; asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 template <typename T> __device__ inline T tw_floor_div(T a, T b) { T q = a / b; return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q; }
 template <typename T> __device__ inline T tw_floor_mod(T a, T b) { return a - b * tw_floor_div(a, b); }
 template <typename To, typename From> __device__ inline To tw_bits(From x) {

@@ -366,6 +366,14 @@ TEST(EmitCuda, IntegersWrap) {
   EXPECT_TRUE(holds(wide.text, "(long long)((unsigned long long)p0[((tile * 64) + v0)] * (unsigned long long)p0["));
 }
 
+TEST(EmitCuda, QuotientsThatAreRoundedToHalvesAreNotRoundedTwice) {
+  const std::string divided = "for i in 64 threads { Y[t, i] = cast<f16>((cast<f32>(X[t, i]) / cast<f32>(X[t, 0]))) }";
+  EXPECT_TRUE(holds(emitted(program(divided, "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)")).text,
+                    "tw_f32_to_f16(tw_quotient("));
+  const std::string exact = "for i in 64 threads { Y[t, i] = (X[t, i] / X[t, 0]) }";
+  EXPECT_FALSE(holds(emitted(program(exact)).text, "= tw_quotient(")) << "f32 results are correctly rounded";
+}
+
 TEST(EmitCuda, HalvesAreConvertedByTheDevice) {
   const CudaSource source = emitted(program("for i in 64 threads { Y[t, i] = cast<f16>((cast<f32>(X[t, i]) + 1:f32)) }",
                                             "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)"));

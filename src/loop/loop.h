@@ -134,7 +134,7 @@ void visit(const std::vector<Stmt>& stmts, const std::function<void(const Stmt&)
 void visit_exprs(const std::vector<Stmt>& stmts, const std::function<void(const Expr&)>& visit);
 std::vector<Stmt> substitute(const std::vector<Stmt>& stmts, const VarMap& values);
 
-// ---- Checking and text (verifier.cpp, printer.cpp, parser.cpp).
+// ---- Checking and text (verifier.cpp, printer.cpp).
 struct VerifyRules {
   bool no_vector_loops = false;    // after "vectorize"
   bool no_unrolled_loops = false;  // after "unroll"
@@ -148,6 +148,5 @@ struct VerifyRules {
 /// `rules`.
 void verify(const Program& program, const VerifyRules& rules = {});
 std::string to_string(const Program& program);
-Program parse_program(std::string_view text);  // throws UserError with line and column
 
 }  // namespace tw::loop

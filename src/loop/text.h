@@ -1,4 +1,4 @@
-// The words of the text form: shared by printer and parser, and by the messages of the verifier.
+// The words of the text form: shared by printer and parser (tools/tw-opt), and by the messages of the verifier.
 #pragma once
 #include <array>
 #include <optional>

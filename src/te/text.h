@@ -1,4 +1,4 @@
-// Words of the text form of te programs, shared by printer and parser.
+// Words of the text form of te programs, shared by printer and parser (tools/tw-opt).
 //
 //   te NAME
 //   input A: f32[128, 768]

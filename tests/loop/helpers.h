@@ -7,6 +7,7 @@
 #include "loop/loop.h"
 #include "support/error.h"
 #include "tests/support_code/loop_interpreter.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::loop::test {
 

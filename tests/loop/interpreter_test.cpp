@@ -3,6 +3,7 @@
 
 #include "tests/loop/helpers.h"
 #include "tests/support_code/loop_interpreter.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::loop::test {
 namespace {

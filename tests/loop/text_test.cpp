@@ -1,5 +1,6 @@
 // Printing and parsing programs.
 #include "tests/loop/helpers.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::loop::test {
 namespace {

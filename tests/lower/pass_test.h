@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lower/pass.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::lower::test {
 

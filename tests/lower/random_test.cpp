@@ -4,6 +4,7 @@
 #include "tests/support_code/loop_check.h"
 #include "tests/support_code/random_schedule.h"
 #include "tests/support_code/te_programs.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::lower::test {
 namespace {

@@ -8,6 +8,7 @@
 #include "te/rewrite.h"
 #include "tests/support_code/eval_index.h"
 #include "tests/te/samples.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::te {
 namespace {

@@ -3,6 +3,7 @@
 #include "support/error.h"
 #include "te/rewrite.h"
 #include "tests/te/samples.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::te {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "tests/support_code/te_programs.h"
 #include "tests/tune/construct_check.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::tune {
 namespace {

@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 #include "lower/pass.h"
 #include "ops/list.h"
+#include "parsers.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
 #include "support/lexer.h"

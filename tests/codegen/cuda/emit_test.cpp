@@ -8,6 +8,7 @@
 #include "codegen/cuda/emit_expr.h"
 #include "codegen/cuda/nvrtc.h"
 #include "support/error.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::codegen {
 namespace {

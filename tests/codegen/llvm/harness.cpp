@@ -11,6 +11,7 @@
 #include "expr/scalar.h"
 #include "support/error.h"
 #include "support/math.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::codegen::cpu::testing {
 

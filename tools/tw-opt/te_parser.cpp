@@ -1,12 +1,11 @@
-#include "expr/parser.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
+#include "expr/parser.h"
+#include "parsers.h"
 #include "support/error.h"
-#include "te/te.h"
 #include "te/text.h"
 
 namespace tw::te {

@@ -19,15 +19,18 @@ struct nlohmann::adl_serializer<std::vector<std::byte>> {
   }
 };
 
+namespace tw {
+template <typename Type>
+static Type known(const std::optional<Type>& type) {
+  return type ? *type : throw UserError("unknown element type");
+}
+}  // namespace tw
+
 // Both ends are one build: members go by their own names, enums as numbers. The library finds these functions in the
 // namespaces of their types.
 namespace tw::format {
 static void to_json(Json& json, DataType type) { json = name_of(type); }
-static void from_json(const Json& json, DataType& type) {
-  const auto parsed = parse_data_type(json.get<std::string>());
-  if (!parsed) throw UserError("unknown element type");
-  type = *parsed;
-}
+static void from_json(const Json& json, DataType& type) { type = known(parse_data_type(json.get<std::string>())); }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Windows, extents, steps, before)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMap, offset, buffer, dtype, shape, box, windows)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Relocation, offset, buffer, addend)
@@ -38,11 +41,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CudaLaunch, threads, shared_bytes, maps, over
 
 namespace tw {
 static void to_json(Json& json, DataType type) { json = to_string(type); }
-static void from_json(const Json& json, DataType& type) {
-  const auto parsed = parse_data_type(json.get<std::string>());
-  if (!parsed) throw UserError("unknown element type");
-  type = *parsed;
-}
+static void from_json(const Json& json, DataType& type) { type = known(parse_data_type(json.get<std::string>())); }
 static void to_json(Json& json, const Layout& layout) { json = to_string(layout); }
 static void from_json(const Json& json, Layout& layout) { layout = parse_layout(json.get<std::string>()); }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorType, type, shape)

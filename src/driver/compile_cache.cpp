@@ -14,10 +14,13 @@
 #include "support/hash.h"
 
 namespace tw::driver {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompileSummary, target, entries, families, groups, kernels, opset, warnings)
+
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr const char* kArtefact = ".tw";
 constexpr const char* kAbout = ".json";  // written last: without it there is no entry
@@ -55,16 +58,6 @@ std::string options_text(const CompileOptions& o, std::span<const targets::Targe
                     "revision {}\n",
                     t.threads, t.light_us, t.whole_share, t.drop_ratio, t.explore.count, t.explore.seed, t.database,
                     database_revision(t.database, t.notice));
-}
-
-Json to_json(const CompileSummary& s) {
-  return {{"target", s.target},   {"entries", s.entries}, {"families", s.families}, {"groups", s.groups},
-          {"kernels", s.kernels}, {"opset", s.opset},     {"warnings", s.warnings}};
-}
-
-CompileSummary summary_of(const Json& json) {
-  return {json.at("target"),  json.at("entries"), json.at("families"), json.at("groups"),
-          json.at("kernels"), json.at("opset"),   json.at("warnings")};
 }
 
 std::string read_text(const std::string& path) {
@@ -131,7 +124,7 @@ std::optional<CompileCache::Hit> CompileCache::find(const Key& key) const {
     Result<MappedFile> artefact = MappedFile::open(artefact_path(key, hash));
     if (artefact.ok() && hash_pieces(artefact->bytes()) == hash) {
       touch_cache_file(about_path(key));
-      return Hit{std::move(artefact).value(), summary_of(json.at("summary"))};
+      return Hit{std::move(artefact).value(), json.at("summary").get<CompileSummary>()};
     }
   } catch (const nlohmann::json::exception&) {
     // no text of ours: as damaged as other bytes would be
@@ -169,9 +162,8 @@ void CompileCache::store(const Key& key, std::span<const uint8_t> artefact, cons
     fs::create_directories(options_.folder);
     const std::string hash = hash_pieces(artefact);
     write_cache_file(artefact_path(key, hash), artefact);
-    const std::string about =
-        Json{{"hash", hash}, {"external", external}, {"summary", to_json(summarize(compiled))}}.dump(
-            -1, ' ', false, Json::error_handler_t::replace);  // names in models need not be UTF-8
+    const std::string about = Json{{"hash", hash}, {"external", external}, {"summary", summarize(compiled)}}.dump(
+        -1, ' ', false, Json::error_handler_t::replace);  // names in models need not be UTF-8
     write_cache_file(about_path(key), {reinterpret_cast<const uint8_t*>(about.data()), about.size()});
     prune(options_.max_bytes);
   } catch (const fs::filesystem_error& error) {

@@ -6,15 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <future>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/hash.h"
+#include "support/parallel.h"
 
 namespace tw::driver {
 namespace {
@@ -57,18 +55,10 @@ MappedFile::~MappedFile() {
 std::string hash_pieces(std::span<const uint8_t> bytes) {
   const size_t pieces = (bytes.size() + kPieceBytes - 1) / kPieceBytes;
   std::vector<std::string> hashes(pieces);
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t p = next++; p < pieces; p = next++) {
-      const auto piece = bytes.subspan(p * kPieceBytes, std::min(kPieceBytes, bytes.size() - p * kPieceBytes));
-      hashes[p] = content_hash(std::as_bytes(piece));
-    }
-  };
-  const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), pieces);
-  std::vector<std::future<void>> others;
-  for (size_t t = 1; t < threads; ++t) others.push_back(std::async(std::launch::async, work));
-  work();
-  for (std::future<void>& other : others) other.get();
+  parallel_for(pieces, 0, [&](size_t p) {
+    const auto piece = bytes.subspan(p * kPieceBytes, std::min(kPieceBytes, bytes.size() - p * kPieceBytes));
+    hashes[p] = content_hash(std::as_bytes(piece));
+  });
   std::string all = fmt::format("{} bytes\n", bytes.size());
   for (const std::string& hash : hashes) all += hash;
   return content_hash(all);

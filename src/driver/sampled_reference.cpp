@@ -94,14 +94,8 @@ class Sampler {
         return e;
       case Op::kFloatImm:
         return float_imm(e->number, DataType::f64());
-      case Op::kFma:
-        return fma(args[0], args[1], args[2]);
-      case Op::kSelect:
-        return select(args[0], args[1], args[2]);
       case Op::kCast:
         return cast(sampled_type(e.type()), args[0]);
-      case Op::kCall:
-        return call(e->name, std::move(args));
       case Op::kLoad:
         return translate_load(*e, std::move(args), place);
       case Op::kBitcast:
@@ -110,7 +104,7 @@ class Sampler {
         reason_ = "its maths looks at the bits of floats";
         return e.type().is_float() ? float_imm(0, DataType::f64()) : imm(e.type(), 0);
       default:
-        return args.size() == 1 ? unary(e.op(), args[0]) : binary(e.op(), args[0], args[1]);
+        return with_args(e, std::move(args));
     }
   }
 
@@ -231,12 +225,7 @@ class Sampler {
     const auto in_f64 = [](const Expr& e) {
       return rewrite(e, [](const Expr& x) -> Expr {
         if (x.op() == Op::kFloatImm) return float_imm(x->number, DataType::f64());
-        if (x.is_var() && x.type().is_float()) return var(x->name, DataType::f64());
-        if (x->args.empty() || !x.type().is_float()) return {};
-        if (x.op() == Op::kSelect) return select(x.arg(0), x.arg(1), x.arg(2));
-        if (x.op() == Op::kCall) return call(x->name, x->args);
-        if (x.op() == Op::kFma) return fma(x.arg(0), x.arg(1), x.arg(2));
-        return x->args.size() == 1 ? unary(x.op(), x.arg(0)) : binary(x.op(), x.arg(0), x.arg(1));
+        return x.is_var() && x.type().is_float() ? var(x->name, DataType::f64()) : Expr();
       });
     };
     for (Expr& e : combiner.identity) e = in_f64(e);

@@ -6,10 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+namespace tw::tune {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TaskKey, program, environment)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Record, family, layouts, schedule, predicted_us, outcome, reason, best_us, median_us,
+                                   samples, quiet_share)
+}  // namespace tw::tune
+
 namespace tw::driver {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 using tune::Database;
 using tune::Record;
 using tune::TaskKey;
@@ -25,22 +31,6 @@ std::unique_ptr<Database> open(const std::string& path, const Notice& notice) {
   });
   if (database == nullptr) throw ResourceError(why);
   return database;
-}
-
-Json to_json(const TaskKey& key, const Record& r) {
-  return {{"program", key.program}, {"environment", key.environment},
-          {"family", r.family},     {"layouts", r.layouts},
-          {"schedule", r.schedule}, {"predicted_us", r.predicted_us},
-          {"outcome", r.outcome},   {"reason", r.reason},
-          {"best_us", r.best_us},   {"median_us", r.median_us},
-          {"samples", r.samples},   {"quiet_share", r.quiet_share}};
-}
-
-std::pair<TaskKey, Record> from_json(const Json& json) {
-  const TaskKey key{json.at("program"), json.at("environment")};
-  return {key,
-          {json.at("family"), json.at("layouts"), json.at("schedule"), json.at("predicted_us"), json.at("outcome"),
-           json.at("reason"), json.at("best_us"), json.at("median_us"), json.at("samples"), json.at("quiet_share")}};
 }
 
 // Records by task, in one transaction for each.
@@ -80,7 +70,9 @@ tune::DatabaseStatus database_status(const std::string& path, const Notice& noti
 std::string export_records(const std::string& path, const Notice& notice) {
   std::string text = Json{{"schema", kSchema}}.dump() + "\n";
   open(path, notice)->for_each([&](const TaskKey& key, const Record& r) {
-    text += to_json(key, r).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    Json line = key;
+    line.update(r);
+    text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   });
   return text;
 }
@@ -95,8 +87,7 @@ Imported import_records(const std::string& path, std::string_view text, const No
     try {
       if (number == 1 && json.at("schema").get<std::string>() != kSchema) throw UsageError("another schema");
       if (number == 1) continue;
-      auto [key, record] = from_json(json);
-      adder.add(std::move(key), std::move(record));
+      adder.add(json.get<TaskKey>(), json.get<Record>());
     } catch (const nlohmann::json::exception&) {
       throw UsageError(fmt::format("line {} is no tuning record", number));
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tune/construct/implementable.h"
+
 namespace tw::templates {
 namespace {
 
@@ -14,36 +16,6 @@ DataType type_of(const format::Operand& operand) {
   const auto type = parse_data_type(format::name_of(operand.dtype));
   TW_CHECK(type.has_value(), "element type of {}", operand.name);
   return *type;
-}
-
-Expr activated(const Problem& p, const Expr& x) {
-  const auto number = [](double value) { return float_imm(value); };
-  const auto parameter = [&](size_t i) { return float_imm(p.parameters[i]); };
-  switch (p.activation) {
-    case Activation::kNone:
-      break;
-    case Activation::kRelu:
-      return max(x, number(0));
-    case Activation::kClip:
-      return min(max(x, parameter(0)), parameter(1));
-    case Activation::kLeakyRelu:
-      return select(x < number(0), parameter(0) * x, x);
-    case Activation::kSigmoid:
-      return call("sigmoid", {x});
-    case Activation::kTanh:
-      return call("tanh", {x});
-    case Activation::kSilu:
-      return x * call("sigmoid", {x});
-    case Activation::kGelu:
-      return number(0.5) * x * (number(1) + call("erf", {x * number(0.70710678118654752)}));
-    case Activation::kGeluTanh:
-      return x * call("sigmoid", {number(1.5957691216057308) * (x + number(0.044715) * x * x * x)});
-    case Activation::kHardSwish:
-      return x * max(number(0), min(number(1), x * number(1.0 / 6) + number(0.5)));
-    case Activation::kSoftplus:
-      return call("softplus", {x});
-  }
-  return x;
 }
 
 // Operands of a product whose lines follow each other without gaps; a batch with one right side is one product of more
@@ -98,7 +70,7 @@ Epilogue make_epilogue(const Problem& p) {
     return e + (read.type() == DataType::f32() ? read : cast(DataType::f32(), read));
   };
   const Expr inside = plus(plus(epilogue.value, p.bias, false), p.residual, true);
-  epilogue.value = plus(activated(p, inside), p.late_residual, true);
+  epilogue.value = plus(tune::activated(p, inside), p.late_residual, true);
   return epilogue;
 }
 

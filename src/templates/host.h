@@ -19,8 +19,7 @@ struct Launch {
 /// Sends a line, gives the answer. A reason when the program does not answer.
 using Ask = std::function<Result<std::string>(const std::string& line)>;
 
-/// The launch that computes `product`, or why the instance does not. Asked twice, with different addresses: what
-/// differs must be an operand's address plus a constant, or the description of a tensor.
+/// The launch that computes `product`, or why the instance does not.
 Result<Launch> find_launch(const Instance& instance, const Product& product, int multiprocessors, const Ask& ask);
 
 /// The host program of an instance.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "templates/fit.h"
 #include "templates/host.h"
@@ -80,72 +81,71 @@ TEST(Source, IsOfClassesThatProblemsHave) {
   EXPECT_EQ(source_of(a), source_of(b));
 }
 
-// ---- Answers. Regions of operands are 2^40 bytes, the first ones at 2^44 and 2^45.
+// ---- Answers.
 
-std::string hex_of(std::initializer_list<uint64_t> words) {
-  std::string text;
-  for (uint64_t word : words) {
-    for (int byte = 0; byte < 8; ++byte) text += fmt::format("{:02x}", word >> 8 * byte & 255);
-  }
-  return text;
+Result<Launch> launch_of(const std::string& answer) {
+  return find_launch({hopper()}, {}, 132, [&](const std::string&) -> Result<std::string> { return answer; });
 }
 
-class LaunchTest : public ::testing::Test {
+TEST(Launch, IsReadFromAnAnswer) {
+  const std::string launch = "launch 4 1 1 384 1 1 1000 64\n", params = "params 0700ff\n";
+  const std::string rest = "relocation 8 1 24\nmap 128 0 bf16 3 1 1280 768 1 128 64\nend\n";
+  const Result<Launch> read = launch_of(launch + params + rest);
+  ASSERT_TRUE(read.ok()) << read.reason();
+  EXPECT_EQ(read->workspace_bytes, 64);
+  EXPECT_EQ(read->step.grid[0], 4);
+  EXPECT_EQ(read->step.block[0], 384);
+  EXPECT_EQ(read->step.shared_bytes, 1000);
+  EXPECT_EQ(read->step.params, (std::vector<uint8_t>{7, 0, 255}));
+  EXPECT_EQ(read->step.relocations, (std::vector<format::Relocation>{{8, 1, 24}}));
+  const format::TensorMap map = {128, 0, format::DataType::kBF16, {1, 1280, 768}, {1, 128, 64}, {}};
+  EXPECT_EQ(read->step.tensor_maps, std::vector<format::TensorMap>{map});
+  for (const std::string& wrong : {launch + "end\n", params + "end\n", launch + params + "relocation 8 1\nend\n",
+                                   launch + params + "map 128 0 f12 1 8 8\nend\n",
+                                   launch + params + "map 128 0 f16 6 1 1 1 1 1 1 1 1 1 1 1 1\nend\n"})
+    EXPECT_FALSE(launch_of(wrong).ok()) << wrong;
+}
+
+// What tests/templates/host/main.cpp makes of each case, asked as the compiler asks templates.
+class HostTest : public ::testing::Test {
  protected:
-  // The launch of answers with these parameters in the two worlds.
-  Result<Launch> find(const std::string& first, const std::string& second, const std::string& maps = "") {
+  Result<Launch> ask(int which) {
     Product product;
-    product.m = product.n = product.k = 64;
-    return find_launch(
-        {hopper()}, product, 132, [&, world = 0](const std::string& line) mutable -> Result<std::string> {
-          asked_.push_back(line);
-          return fmt::format("grid 4 1 1\nblock 384 1 1\ncluster 2 1 1\nshared 1000\nworkspace 0\nparams {}\n{}end\n",
-                             world++ == 0 ? first : second, maps);
-        });
+    product.m = which, product.n = product.k = 64;
+    return find_launch({hopper()}, product, 132, [&](const std::string& line) { return host_.ask(line); });
   }
-  std::vector<std::string> asked_;
-  static constexpr uint64_t kOne = uint64_t{1} << 44, kTwo = uint64_t{1} << 45, kRegion = uint64_t{1} << 40;
+  std::string refusal_of(int which) {
+    const Result<Launch> launch = ask(which);
+    return launch.ok() ? "" : launch.reason();
+  }
+  HostProgram host_ =
+      HostProgram::start(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "template_host").value();
 };
 
-TEST_F(LaunchTest, FindsAddressesByWhatDiffers) {
-  const Result<Launch> launch = find(hex_of({7, kOne + kRegion + 24, kOne}), hex_of({7, kTwo + kRegion + 24, kTwo}));
+TEST_F(HostTest, FindsAddressesByWhatDiffers) {
+  const Result<Launch> launch = ask(0);
   ASSERT_TRUE(launch.ok()) << launch.reason();
   const format::CudaStep& step = launch->step;
   EXPECT_EQ(step.grid[0], 4);
-  EXPECT_EQ(step.block[0], 384);
-  EXPECT_EQ(step.shared_bytes, 1000);
   EXPECT_EQ(step.relocations, (std::vector<format::Relocation>{{8, 1, 24}, {16, 0, 0}}));
-  ASSERT_EQ(step.params.size(), 24U);
+  const format::TensorMap map = {64, 2, format::DataType::kF16, {1, 1280, 768}, {1, 128, 64}, {}};
+  EXPECT_EQ(step.tensor_maps, std::vector<format::TensorMap>{map});
+  ASSERT_EQ(step.params.size(), 256U);
   EXPECT_EQ(step.params[0], 7);
-  EXPECT_TRUE(std::ranges::all_of(step.params.begin() + 8, step.params.end(), [](uint8_t b) { return b == 0; }));
-  EXPECT_TRUE(asked_.at(0).starts_with("64 64 64 1 4096 4096 4096 4096 ")) << asked_.at(0);
+  EXPECT_EQ(step.params[192], 3);
+  EXPECT_EQ(std::ranges::count(step.params, 0), 254) << "what is put there later, and padding";
 }
 
-TEST_F(LaunchTest, RefusesWhatDependsOnAddressesOtherwise) {
-  EXPECT_FALSE(find(hex_of({kOne >> 1}), hex_of({kTwo >> 1})).ok());
-  EXPECT_FALSE(find(hex_of({kOne}), hex_of({kTwo + 8})).ok());
-  EXPECT_FALSE(find(hex_of({kOne}), hex_of({kTwo + kRegion})).ok());
-}
-
-TEST_F(LaunchTest, ReadsDescriptionsOfTensors) {
-  const std::string params(2 * 256, '5');
-  const auto map = [&](int64_t stride, int swizzle) {
-    return fmt::format("map 128 tiled 6 3 {} 768 1280 1 {} 1966080 64 128 1 1 1 1 0 {} 2 0\n", kOne, stride, swizzle);
-  };
-  const Result<Launch> launch = find(params, params, map(1536, 3));
-  ASSERT_TRUE(launch.ok()) << launch.reason();
-  const format::TensorMap expected = {128, 0, format::DataType::kF16, {1, 1280, 768}, {1, 128, 64}};
-  EXPECT_EQ(launch->step.tensor_maps, std::vector<format::TensorMap>{expected});
-  EXPECT_FALSE(find(params, params, map(1600, 3)).ok()) << "lines with gaps";
-  EXPECT_FALSE(find(params, params, map(1536, 2)).ok()) << "another swizzle than that of its lines";
-}
-
-TEST_F(LaunchTest, PassesOnWhyATemplateRefuses) {
-  const Result<Launch> launch = find_launch({hopper()}, {}, 132, [](const std::string&) -> Result<std::string> {
-    return std::string("refused lines are not aligned\nend\n");
-  });
-  ASSERT_FALSE(launch.ok());
-  EXPECT_EQ(launch.reason(), "lines are not aligned");
+TEST_F(HostTest, RefusesWhatArtefactsDoNotHave) {
+  const char* reasons[] = {"lines are not aligned",
+                           "parameter 0 depends on addresses, but is none",
+                           "parameter 16 depends on addresses, but is none",
+                           "a tensor that is not compact",
+                           "a description of a tensor that artefacts do not have",
+                           "a tensor that is no operand",
+                           "a tensor that begins inside of a buffer",
+                           "a tensor described for im2col"};
+  for (int which = 1; const char* reason : reasons) EXPECT_EQ(refusal_of(which++), reason);
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ constexpr CpuRow before_avx(const char* level) {
           {8 * kMiB, 16, 15, 15, 12, 14},
           {8 * kGiB, 0, 100, 8, 5, 6},
           60,
-          20,
-          kDefaultUnits};
+          20};
 }
 
 constexpr CpuRow kLevelRows[] = {
@@ -45,8 +44,7 @@ constexpr CpuRow kLevelRows[] = {
      {16 * kMiB, 16, 21, 28, 24, 28},
      {16 * kGiB, 0, 140, 14, 10, 12},
      120,
-     40,
-     kDefaultUnits},
+     40},
     {"x86-64-v4",
      {43, 86, 154},
      2.4,
@@ -55,8 +53,7 @@ constexpr CpuRow kLevelRows[] = {
      {16 * kMiB, 11, 26, 24, 22, 24},
      {16 * kGiB, 0, 110, 12, 6, 9},
      120,
-     40,
-     kDefaultUnits},
+     40},
 };
 
 struct KnownRow {
@@ -79,8 +76,7 @@ constexpr KnownRow kKnownCpus[] = {
       {32 * kMiB, 11, 26, 24, 22, 24},
       {16 * kGiB, 0, 110, 12, 6, 9},
       120,
-      40,
-      kDefaultUnits}},
+      40}},
     // Manual: 128 B loaded and 64 B stored a cycle in L1, 64 B from L2, 2 FMA of 64 B; at 2.6 GHz.
     {6,
      0x8f,
@@ -93,8 +89,7 @@ constexpr KnownRow kKnownCpus[] = {
       {60 * kMiB, 15, 35, 20, 15, 20},
       {16 * kGiB, 0, 120, 12, 7, 10},
       120,
-      60,
-      kDefaultUnits}},
+      60}},
     // Measured on two cores at 3.2 GHz.
     {0x19,
      0x00,
@@ -107,8 +102,7 @@ constexpr KnownRow kKnownCpus[] = {
       {32 * kMiB, 16, 21, 47, 45, 54},
       {16 * kGiB, 0, 135, 24, 22, 21},
       200,
-      60,
-      kDefaultUnits}},
+      60}},
     // Manual: 64 B loaded and 32 B stored a cycle in L1, 32 B from L2, 2 FMA of 32 B, 1 of 64 B; at 3.5 GHz.
     {0x19,
      0x10,
@@ -121,8 +115,7 @@ constexpr KnownRow kKnownCpus[] = {
       {32 * kMiB, 16, 20, 47, 45, 54},
       {16 * kGiB, 0, 120, 24, 22, 21},
       200,
-      80,
-      kDefaultUnits}},
+      80}},
     // Manual: 128 B loaded and 64 B stored a cycle in L1, 64 B from L2; 240 GFLOP/s and 33 GB/s of DRAM measured.
     {0x1a,
      0x00,
@@ -135,8 +128,7 @@ constexpr KnownRow kKnownCpus[] = {
       {32 * kMiB, 16, 20, 50, 45, 55},
       {16 * kGiB, 0, 120, 33, 22, 28},
       200,
-      100,
-      kDefaultUnits}},
+      100}},
 };
 
 // Share of the contiguous bandwidth that random chunks of 1, 2, 4, 8, 16 and 64 lines reach: L1 measured on Zen 3, the
@@ -192,7 +184,7 @@ void set_figures(TargetInfo& info, const CpuRow& row, std::string from) {
   info.levels = {memory_level("L1", row.l1, kChunkShareL1), memory_level("L2", row.l2, kChunkShareL2),
                  memory_level("L3", row.l3, kChunkShareL3), memory_level("DRAM", row.dram, kChunkShareDram)};
   info.levels[2].shared = info.levels[3].shared = true;
-  set_units(info, row.units, row);
+  set_units(info, kDefaultUnits, row);
 }
 
 void set_units(TargetInfo& info, int units, const CpuRow& row) {

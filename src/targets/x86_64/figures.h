@@ -26,7 +26,6 @@ struct CpuRow {
   LevelRow l1, l2, l3, dram;
   double all_l3;    // bytes a nanosecond that the units together can read: the bound of units * read
   double all_dram;  // the same
-  int units;
 };
 
 /// The row of a level's defaults: "x86-64" to "x86-64-v4".

@@ -97,7 +97,6 @@ Answer instantiate(const Problem& p) {
   const dim3 block = Kernel::get_block_shape();
   answer.grid[0] = grid.x, answer.grid[1] = grid.y, answer.grid[2] = grid.z;
   answer.block[0] = block.x, answer.block[1] = block.y, answer.block[2] = block.z;
-  answer.cluster[0] = TW_CLUSTER_M, answer.cluster[1] = TW_CLUSTER_N;
   answer.shared_bytes = Kernel::SharedStorageSize;
   return answer;
 }

@@ -1,6 +1,15 @@
 // The head of every template's text: what the host program says of an instance. One line of numbers on descriptor 0
 // asks for a problem, lines up to "end" answer. No driver and no GPU is needed: descriptions of tensors, which the
-// driver would encode, are recorded instead, and a mark in the parameters shows where each belongs.
+// driver would encode, are recorded instead, and a mark in the parameters shows where each belongs. Parameters are made
+// twice, with different addresses: what differs must be an operand's address plus a constant, or the description of a
+// tensor.
+//
+//   launch <grid: 3> <block: 3> <shared bytes> <workspace bytes>
+//   params <hexadecimal bytes, 0 where one of the following lines says what belongs there>
+//   relocation <offset> <operand> <addend>
+//   map <offset> <operand> <type> <rank> <shape> <box>    outermost first; copies swizzle lines of 32 to 128 bytes
+//   refused <reason>    instead of all these
+//   end
 #include <cuda.h>
 #include <unistd.h>
 
@@ -14,7 +23,8 @@
 
 namespace tw {
 
-/// What a line asks for. Addresses are any numbers, aligned as those of buffers are; 0 where there is no such operand.
+/// What a line asks for. It names operands by numbers from 1 on, 0 where there is none; here these are addresses, as
+/// aligned as those of buffers are, or 0.
 struct Problem {
   static constexpr int kVectors = 4;
   long long sizes[16];  // of the family: see its text
@@ -22,37 +32,48 @@ struct Problem {
   unsigned long long a, b, c, d, workspace, vectors[kVectors];
 };
 
+// Addresses that no operand has, of regions that no operand leaves, in two worlds.
+constexpr unsigned long long kRegion = 1ull << 40, kWorlds[2] = {1ull << 44, 1ull << 45};
+
+struct Place {
+  unsigned long long operand, addend;
+  std::string text() const { return std::to_string(operand) + " " + std::to_string(addend); }
+};
+
+inline int g_world = 0;
+inline unsigned long long g_operands = 0;
+
+// Where the address `word` of a world lies; an operand from g_operands on where it is none.
+inline Place place_of(unsigned long long word, int world) {
+  const unsigned long long far = word - kWorlds[world];
+  return {far / kRegion, far % kRegion};
+}
+
 struct Map {
   unsigned long long mark[2];
-  std::string text;
+  std::string text, reason;  // why artefacts do not have it; empty: they do
 };
 
 inline Map g_maps[16];
 inline int g_map_count = 0;
 
 // Writes the mark that stands for a description, and remembers what it describes.
-inline CUresult record(CUtensorMap* map, std::string text) {
+inline CUresult record(CUtensorMap* map, std::string text, std::string reason = "") {
   if (g_map_count == 16) return CUDA_ERROR_OUT_OF_MEMORY;
   Map& kept = g_maps[g_map_count];
   kept.mark[0] = 0x7469'6c65'7772'0000ull + static_cast<unsigned>(g_map_count);
   kept.mark[1] = ~kept.mark[0];
   kept.text = std::move(text);
+  kept.reason = std::move(reason);
   std::memset(static_cast<void*>(map), 0, sizeof(*map));
   std::memcpy(static_cast<void*>(map), kept.mark, sizeof(kept.mark));
   ++g_map_count;
   return CUDA_SUCCESS;
 }
 
-template <typename T>
-std::string list(const T* values, unsigned count) {
-  std::string text;
-  for (unsigned i = 0; i < count; ++i) text += " " + std::to_string(static_cast<long long>(values[i]));
-  return text;
-}
-
 struct Answer {
   std::string reason;  // why the instance does not do this problem; empty: it does
-  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   size_t shared_bytes = 0, workspace_bytes = 0;
   std::string params;  // the bytes of the parameter block
 };
@@ -70,24 +91,6 @@ std::string bytes_of_params(const Make& make) {
   std::memset(place, 0, sizeof(place));
   make(place);
   return std::string(reinterpret_cast<char*>(place), sizeof(place));
-}
-
-inline std::string to_text(const Answer& answer) {
-  if (!answer.reason.empty()) return "refused " + answer.reason + "\nend\n";
-  std::string text = "grid" + list(answer.grid, 3) + "\nblock" + list(answer.block, 3) + "\ncluster" +
-                     list(answer.cluster, 3) + "\nshared " + std::to_string(answer.shared_bytes) + "\nworkspace " +
-                     std::to_string(answer.workspace_bytes) + "\nparams ";
-  static const char kDigits[] = "0123456789abcdef";
-  for (const char c : answer.params) {
-    text += kDigits[static_cast<unsigned char>(c) >> 4];
-    text += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  for (int i = 0; i < g_map_count; ++i) {
-    const std::string mark(reinterpret_cast<char*>(g_maps[i].mark), sizeof(g_maps[i].mark));
-    for (size_t at = answer.params.find(mark); at != std::string::npos; at = answer.params.find(mark, at + 1))
-      text += "\nmap " + std::to_string(at) + g_maps[i].text;
-  }
-  return text + "\nend\n";
 }
 
 __attribute__((noinline)) Answer instantiate(const Problem& problem);
@@ -112,61 +115,125 @@ inline Answer answer_to(const Problem& problem) {
   return answer;
 }
 
-inline bool read_problem(Problem& problem) {
+inline bool read_problem(Problem (&worlds)[2]) {
   std::string line;
   char c = 0;
   while (read(0, &c, 1) == 1 && c != '\n') line += c;
   if (c != '\n') return false;
-  unsigned long long numbers[18 + 5 + Problem::kVectors] = {};
+  constexpr int kNumbers = 18, kOperands = 5 + Problem::kVectors;
+  unsigned long long numbers[kNumbers + kOperands] = {};
   const char* at = line.c_str();
   for (auto& number : numbers) {
     int used = 0;
     if (std::sscanf(at, "%llu%n", &number, &used) != 1) break;
     at += used;
   }
-  std::memcpy(&problem, numbers, sizeof(problem));
+  for (int world = 0; world < 2; ++world) {
+    unsigned long long words[kNumbers + kOperands];
+    for (int i = 0; i < kNumbers + kOperands; ++i)
+      words[i] = i < kNumbers || numbers[i] == 0 ? numbers[i] : kWorlds[world] + (numbers[i] - 1) * kRegion;
+    std::memcpy(&worlds[world], words, sizeof(words));
+  }
   return true;
+}
+
+// Takes the descriptions of tensors out of `params` and appends their lines; why there can be none, or nothing.
+inline std::string take_maps(std::string& params, std::string& is_map, std::string& lines) {
+  for (int i = 0; i < g_map_count; ++i) {
+    const std::string mark(reinterpret_cast<char*>(g_maps[i].mark), sizeof(g_maps[i].mark));
+    for (size_t at = params.find(mark); at != std::string::npos; at = params.find(mark, at + 1)) {
+      if (!g_maps[i].reason.empty()) return g_maps[i].reason;
+      lines += "map " + std::to_string(at) + g_maps[i].text + "\n";
+      params.replace(at, sizeof(CUtensorMap), sizeof(CUtensorMap), '\0');
+      is_map.replace(at, sizeof(CUtensorMap), sizeof(CUtensorMap), '\1');
+    }
+  }
+  return "";
+}
+
+// The lines of an answer, but for the last one.
+inline std::string lines_of(const Problem (&worlds)[2]) {
+  Answer answers[2];
+  std::string maps[2], is_map;
+  g_operands = place_of(worlds[0].workspace, 0).operand + 1;
+  for (g_world = 0; g_world < 2; ++g_world) {
+    Answer& answer = answers[g_world];
+    answer = answer_to(worlds[g_world]);
+    is_map.assign(answer.params.size(), '\0');
+    if (answer.reason.empty()) answer.reason = take_maps(answer.params, is_map, maps[g_world]);
+    if (!answer.reason.empty()) return "refused " + answer.reason + "\n";
+  }
+  Answer& first = answers[0];
+  if (maps[0] != maps[1] || first.params.size() != answers[1].params.size())
+    return "refused its descriptions of tensors depend on addresses\n";
+  std::string relocations;
+  for (size_t at = 0; at + 8 <= first.params.size(); at += 8) {
+    unsigned long long words[2];
+    for (int w = 0; w < 2; ++w) std::memcpy(&words[w], answers[w].params.data() + at, 8);
+    if (is_map[at] || is_map[at + 7] || words[0] == words[1]) continue;
+    const Place here = place_of(words[0], 0);
+    if (here.operand >= g_operands || here.text() != place_of(words[1], 1).text())
+      return "refused parameter " + std::to_string(at) + " depends on addresses, but is none\n";
+    relocations += "relocation " + std::to_string(at) + " " + here.text() + "\n";
+    first.params.replace(at, 8, 8, '\0');
+  }
+  std::string text = "launch";
+  for (const auto& extents : {first.grid, first.block}) {
+    for (int d = 0; d < 3; ++d) text += " " + std::to_string(extents[d]);
+  }
+  text += " " + std::to_string(first.shared_bytes) + " " + std::to_string(first.workspace_bytes) + "\nparams ";
+  static const char kDigits[] = "0123456789abcdef";
+  for (const char c : first.params) {
+    text += kDigits[static_cast<unsigned char>(c) >> 4];
+    text += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return text + "\n" + relocations + maps[0];
 }
 
 }  // namespace tw
 
-// In place of the driver's: the type of elements, rank, address, extents, strides in bytes from the second dim on, box,
-// steps, interleave, swizzle, promotion, fill; for im2col also the corners, channels and pixels.
+// In place of the driver's. Swizzles that are not those of the box's lines, strides other than of a compact tensor and
+// other modes are not for artefacts.
 extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
                                            const cuuint64_t* shape, const cuuint64_t* strides, const cuuint32_t* box,
                                            const cuuint32_t* steps, CUtensorMapInterleave interleave,
-                                           CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                           CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
                                            CUtensorMapFloatOOBfill fill) {
-  const unsigned head[] = {static_cast<unsigned>(type), rank};
-  const unsigned modes[] = {static_cast<unsigned>(interleave), static_cast<unsigned>(swizzle),
-                            static_cast<unsigned>(promotion), static_cast<unsigned>(fill)};
-  return tw::record(map, " tiled" + tw::list(head, 2) + " " + std::to_string(reinterpret_cast<uint64_t>(address)) +
-                             tw::list(shape, rank) + tw::list(strides, rank - 1) + tw::list(box, rank) +
-                             tw::list(steps, rank) + tw::list(modes, 4));
+  const bool half = type == CU_TENSOR_MAP_DATA_TYPE_FLOAT16 || type == CU_TENSOR_MAP_DATA_TYPE_UINT16;
+  const bool bf16 = type == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  if (!half && !bf16 && type != CU_TENSOR_MAP_DATA_TYPE_FLOAT32)
+    return tw::record(map, "", "a tensor of type " + std::to_string(type));
+  unsigned long long compact = half || bf16 ? 2 : 4;
+  const unsigned long long line = box[0] * compact;
+  bool same = interleave == 0 && fill == 0 && line >= 32 && line <= 128 && (line & (line - 1)) == 0;
+  same = same && static_cast<int>(swizzle) == (line == 128 ? 3 : line == 64 ? 2 : 1);
+  for (cuuint32_t d = 0; d < rank; ++d) same = same && steps[d] == 1;
+  if (!same) return tw::record(map, "", "a description of a tensor that artefacts do not have");
+  for (cuuint32_t d = 0; d + 1 < rank; ++d) {
+    compact *= shape[d];
+    if (strides[d] != compact && shape[d + 1] > 1) return tw::record(map, "", "a tensor that is not compact");
+  }
+  const tw::Place place = tw::place_of(reinterpret_cast<uint64_t>(address), tw::g_world);
+  if (place.operand >= tw::g_operands) return tw::record(map, "", "a tensor that is no operand");
+  if (place.addend != 0) return tw::record(map, "", "a tensor that begins inside of a buffer");
+  std::string text = " " + std::to_string(place.operand) + (half ? " f16 " : bf16 ? " bf16 " : " f32 ");
+  text += std::to_string(rank);
+  for (cuuint32_t d = rank; d-- > 0;) text += " " + std::to_string(shape[d]);
+  for (cuuint32_t d = rank; d-- > 0;) text += " " + std::to_string(box[d]);
+  return tw::record(map, text);
 }
 
-extern "C" CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
-                                            const cuuint64_t* shape, const cuuint64_t* strides, const int* lower,
-                                            const int* upper, cuuint32_t channels, cuuint32_t pixels,
-                                            const cuuint32_t* steps, CUtensorMapInterleave interleave,
-                                            CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                                            CUtensorMapFloatOOBfill fill) {
-  const unsigned head[] = {static_cast<unsigned>(type), rank};
-  const unsigned modes[] = {channels,
-                            pixels,
-                            static_cast<unsigned>(interleave),
-                            static_cast<unsigned>(swizzle),
-                            static_cast<unsigned>(promotion),
-                            static_cast<unsigned>(fill)};
-  return tw::record(map, " im2col" + tw::list(head, 2) + " " + std::to_string(reinterpret_cast<uint64_t>(address)) +
-                             tw::list(shape, rank) + tw::list(strides, rank - 1) + tw::list(lower, rank - 2) +
-                             tw::list(upper, rank - 2) + tw::list(steps, rank) + tw::list(modes, 6));
+extern "C" CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                                            const cuuint64_t*, const int*, const int*, cuuint32_t, cuuint32_t,
+                                            const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  return tw::record(map, "", "a tensor described for im2col");
 }
 
 int main() {
-  tw::Problem problem;
-  while (tw::read_problem(problem)) {
-    const std::string text = tw::to_text(tw::answer_to(problem));
+  tw::Problem worlds[2];
+  while (tw::read_problem(worlds)) {
+    const std::string text = tw::lines_of(worlds) + "end\n";
     for (size_t done = 0; done < text.size();) {
       const ssize_t written = write(0, text.data() + done, text.size() - done);
       if (written <= 0) return 1;

@@ -37,6 +37,12 @@ constexpr ActivationForm kActivations[] = {
     {Activation::kSoftplus, "softplus(x)"},
 };
 
+Expr parse_form(const ActivationForm& row) {
+  ExprScope scope;
+  scope.var_type = [](const std::string&) { return DataType::f32(); };
+  return parse_expr(row.form, scope);
+}
+
 Expr without_rounding(Expr e) {
   while (e.op() == Op::kCast && e.type().is_float() && e.arg(0).type().is_float()) e = e.arg(0);
   return e;
@@ -251,12 +257,9 @@ class Matcher {
   // What `e` is the last step of the epilogue of; null where it is none.
   Expr peel(const te::Compute& last, const Expr& e) {
     Problem& p = problem();
-    ExprScope scope;
-    scope.var_type = [](const std::string&) { return DataType::f32(); };
     for (const ActivationForm& row : kActivations) {
       VarMap bound;
-      if (p.activation != Activation::kNone || !p.bias.name.empty() || !fits(parse_expr(row.form, scope), e, bound))
-        continue;
+      if (p.activation != Activation::kNone || !p.bias.name.empty() || !fits(parse_form(row), e, bound)) continue;
       p.activation = row.activation;
       for (size_t i = 0; i < row.parameters; ++i) p.parameters.push_back(bound.at(fmt::format("p{}", i))->number);
       return bound.at("x");
@@ -286,6 +289,14 @@ class Matcher {
 };
 
 }  // namespace
+
+Expr activated(const Problem& p, const Expr& x) {
+  const auto* row = std::ranges::find(kActivations, p.activation, &ActivationForm::activation);
+  if (row == std::end(kActivations)) return x;
+  VarMap values = {{"x", x}};
+  for (size_t i = 0; i < row->parameters; ++i) values.emplace(fmt::format("p{}", i), float_imm(p.parameters[i]));
+  return substitute(parse_form(*row), values);
+}
 
 Construction Implementable::by(const std::string& implementation) const {
   Construction out;

@@ -9,6 +9,9 @@
 
 namespace tw::tune {
 
+/// The activation of a problem, applied to `x`.
+Expr activated(const format::Problem& problem, const Expr& x);
+
 struct Implementable {
   format::Problem problem;                // names of operands are the program's
   std::map<std::string, Layout> layouts;  // of constants, as the problem has them

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -22,28 +20,10 @@
 namespace tw::tune {
 namespace {
 
-constexpr int64_t kGuardBytes = 4096;  // before and after every buffer that kernels may write
-constexpr uint8_t kGuardByte = 0xa5;
 constexpr int64_t kStaggerBytes = 320;    // between the page offsets of two buffers: they must not share cache sets
 constexpr int64_t kScratchStride = 4096;  // as the runtime's
-constexpr int64_t kMaxCopies = 64;
 constexpr double kMaxCopyBytes = 256e6;
 constexpr int64_t kMaxFlushBytes = int64_t{256} << 20;
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Copies of rotated buffers, so that `rotate_bytes` are read before one is read again.
-int64_t count_copies(const Workload& workload, double rotate_bytes) {
-  double bytes = 0;
-  for (const BufferSpec& b : workload.buffers) {
-    if (b.warmth == Warmth::kRotated) bytes += static_cast<double>(storage_size(b));
-  }
-  if (bytes == 0) return 1;
-  const double wanted = std::min(std::ceil(rotate_bytes / bytes) + 1, std::floor(kMaxCopyBytes / bytes));
-  return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, kMaxCopies);
-}
 
 // Moves what caches hold of these bytes to memory. More than any cache holds leaves them by itself.
 void flush_caches([[maybe_unused]] const uint8_t* data, [[maybe_unused]] int64_t bytes) {
@@ -107,7 +87,7 @@ class CpuExecutor final : public Executor {
 struct CpuExecutor::Loaded {
   Loaded(const Workload& w, double rotate_bytes, int threads)
       : workload(w),
-        copies(count_copies(w, rotate_bytes)),
+        copies(count_copies(w, Warmth::kRotated, rotate_bytes, kMaxCopyBytes)),
         threads(threads),
         code({reinterpret_cast<const uint8_t*>(w.code.data()), w.code.size()}) {}
 

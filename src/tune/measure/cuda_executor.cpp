@@ -2,7 +2,6 @@
 
 #ifdef TW_RUNTIME_CUDA
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -21,11 +20,11 @@ namespace {
 
 namespace cuda = runtime::cuda;
 
-constexpr int kOrdinal = 0;            // CUDA_VISIBLE_DEVICES chooses among several
-constexpr int64_t kGuardBytes = 4096;  // before and after every buffer that kernels may write
-constexpr uint8_t kGuardByte = 0xa5;
+constexpr int kOrdinal = 0;           // CUDA_VISIBLE_DEVICES chooses among several
 constexpr uint8_t kUnwritten = 0xff;  // all bits set is NaN in every float type
-constexpr int64_t kMaxCopies = 64;
+// One of several copies is used in turn: no instruction takes lines out of a GPU's cache, but more than it holds leaves
+// by itself.
+constexpr Warmth kRotated = Warmth::kFlushed;
 constexpr double kMaxCopyBytes = 1e9;
 constexpr int64_t kMaxRepetitions = 1024;
 // Runs in a row that go through all copies, at most. Where those take longer, what moves out of the L2 cache for them,
@@ -33,23 +32,6 @@ constexpr int64_t kMaxRepetitions = 1024;
 constexpr double kRotationNs = 3e6;
 constexpr double kIdleNs = 50e6;    // without work for so long, a GPU may have lowered its clock
 constexpr double kWarmUpNs = 20e6;  // of work before anything is timed then
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Whether one of several copies is used in turn: no instruction takes lines out of a GPU's cache, but more than it
-// holds leaves by itself.
-bool is_rotated(const BufferSpec& spec) { return spec.warmth == Warmth::kFlushed; }
-
-// Copies of those buffers, so that `rotate_bytes` are read before one is read again.
-int64_t count_copies(const Workload& workload, double rotate_bytes) {
-  double bytes = 0;
-  for (const BufferSpec& b : workload.buffers) bytes += is_rotated(b) ? static_cast<double>(storage_size(b)) : 0;
-  if (bytes == 0) return 1;
-  const double wanted = std::min(std::ceil(rotate_bytes / bytes) + 1, std::floor(kMaxCopyBytes / bytes));
-  return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, kMaxCopies);
-}
 
 class CudaExecutor final : public Executor {
  public:
@@ -189,7 +171,7 @@ void CudaExecutor::load(int64_t slot, const Workload& workload, double rotate_by
   const cuda::Current current(gpu_);
   Loaded& loaded = slots_[slot];
   loaded.workload = workload;
-  loaded.copies = count_copies(workload, rotate_bytes);
+  loaded.copies = count_copies(workload, kRotated, rotate_bytes, kMaxCopyBytes);
   try {
     place_buffers(loaded);
     load_code(loaded);
@@ -204,8 +186,8 @@ void CudaExecutor::place_buffers(Loaded& loaded) {
   for (int64_t copy = 0; copy < loaded.copies; ++copy) {
     for (size_t b = 0; b < loaded.workload.buffers.size(); ++b) {
       const BufferSpec& spec = loaded.workload.buffers[b];
-      const Block& block =
-          is_written(spec) ? output_block(b, storage_size(spec)) : input_block(spec, is_rotated(spec) ? copy : 0);
+      const Block& block = is_written(spec) ? output_block(b, storage_size(spec))
+                                            : input_block(spec, spec.warmth == kRotated ? copy : 0);
       loaded.data.push_back(block.data);
     }
   }

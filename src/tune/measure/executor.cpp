@@ -1,11 +1,25 @@
 #include "tune/measure/executor.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 
 #include "support/error.h"
 #include "tune/measure/fill.h"
 
 namespace tw::tune {
+
+int64_t count_copies(const Workload& workload, Warmth rotated, double rotate_bytes, double most_bytes) {
+  double bytes = 0;
+  for (const BufferSpec& b : workload.buffers) bytes += b.warmth == rotated ? static_cast<double>(storage_size(b)) : 0;
+  if (bytes == 0) return 1;
+  const double wanted = std::min(std::ceil(rotate_bytes / bytes) + 1, std::floor(most_bytes / bytes));
+  return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, kMaxCopies);
+}
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 bool is_written(const BufferSpec& spec) { return spec.fill == Fill::kNothing; }
 

@@ -46,6 +46,17 @@ class Executor {
   std::vector<std::vector<std::byte>> kept_;  // wanted buffers of an earlier run
 };
 
+inline constexpr int64_t kMaxCopies = 64;     // of a buffer that is used in turn
+inline constexpr int64_t kGuardBytes = 4096;  // before and after every buffer that kernels may write
+inline constexpr uint8_t kGuardByte = 0xa5;
+
+/// Copies of the buffers of this warmth, so that `rotate_bytes` are read before one is read again; they have no more
+/// than `most_bytes` together.
+int64_t count_copies(const Workload& workload, Warmth rotated, double rotate_bytes, double most_bytes);
+
+/// Of a steady clock.
+double now_ns();
+
 /// Whether kernels write the buffer.
 bool is_written(const BufferSpec& spec);
 /// Throws InternalError where `workload` names buffers or elements that it does not have.

@@ -1,0 +1,1 @@
+// The host program uses nothing of it.

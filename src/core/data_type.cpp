@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 namespace tw {
 namespace {
@@ -14,19 +14,9 @@ struct TypeRow {
   std::string_view name;
   int bits;
 };
-constexpr std::array<TypeRow, 13> kTypes = {{{"bool", 8},
-                                             {"i8", 8},
-                                             {"u8", 8},
-                                             {"i16", 16},
-                                             {"u16", 16},
-                                             {"i32", 32},
-                                             {"u32", 32},
-                                             {"i64", 64},
-                                             {"u64", 64},
-                                             {"f16", 16},
-                                             {"bf16", 16},
-                                             {"f32", 32},
-                                             {"f64", 64}}};
+constexpr TypeRow kTypes[] = {{"bool", 8},  {"i8", 8},   {"u8", 8},   {"i16", 16}, {"u16", 16},
+                              {"i32", 32},  {"u32", 32}, {"i64", 64}, {"u64", 64}, {"f16", 16},
+                              {"bf16", 16}, {"f32", 32}, {"f64", 64}};
 
 const TypeRow& row(ScalarType type) { return kTypes[static_cast<size_t>(type)]; }
 
@@ -72,7 +62,7 @@ std::optional<DataType> parse_data_type(std::string_view text) {
     const auto [end, code] = std::from_chars(text.data() + cross + 1, text.data() + text.size(), lanes);
     if (code != std::errc() || end != text.data() + text.size() || lanes < 2) return std::nullopt;
   }
-  for (size_t i = 0; i < kTypes.size(); ++i) {
+  for (size_t i = 0; i < std::size(kTypes); ++i) {
     if (kTypes[i].name == name) return DataType(static_cast<ScalarType>(i), lanes);
   }
   return std::nullopt;

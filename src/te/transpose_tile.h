@@ -2,9 +2,11 @@
 // in the destination. Written with vector extensions of GCC and Clang, which every target of ours has.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 
 namespace tw::te {
 
@@ -15,30 +17,13 @@ struct Loop {
   int64_t to;    // stride in the destination
 };
 
+struct Pair {
+  uint64_t halves[2];
+};
+/// What is copied for elements of 1, 2, 4, 8 or 16 bytes.
 template <size_t kBytes>
-struct ElementOf;
-template <>
-struct ElementOf<1> {
-  using Type = uint8_t;
-};
-template <>
-struct ElementOf<2> {
-  using Type = uint16_t;
-};
-template <>
-struct ElementOf<4> {
-  using Type = uint32_t;
-};
-template <>
-struct ElementOf<8> {
-  using Type = uint64_t;
-};
-template <>
-struct ElementOf<16> {
-  struct Type {
-    uint64_t halves[2];
-  };
-};
+using ElementOf =
+    std::tuple_element_t<std::countr_zero(kBytes), std::tuple<uint8_t, uint16_t, uint32_t, uint64_t, Pair>>;
 
 /// Transposes kLanes x kLanes elements held in 16-byte vectors: log2(kLanes) rounds, each of which interleaves vector k
 /// with vector k + kLanes / 2.
@@ -79,7 +64,7 @@ struct VectorBlock {
 template <size_t kBytes>
 class TileTranspose {
  public:
-  using T = typename ElementOf<kBytes>::Type;
+  using T = ElementOf<kBytes>;
   static constexpr int64_t kTile = std::max<int64_t>(64 / static_cast<int64_t>(kBytes), 4);
 
   /// From tile[column][row] at `from`, column stride `from_stride`, to tile[row][column] at `to`.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "support/math.h"
+
 namespace tw::templates {
 namespace {
 
@@ -127,8 +129,6 @@ constexpr Constraint kConvSm90[] = {
 constexpr Constraint kConvSm80[] = {
     kType,       kConv,  kChannels,
     kLinesOfOut, kSmall, {"windows up to 32 x 32: a mask of 32 bits says which rows are inside", has_small_window}};
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

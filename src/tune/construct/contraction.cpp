@@ -21,7 +21,6 @@
 #include "tune/construct/contraction_loops.h"
 #include "tune/construct/contraction_operands.h"
 #include "tune/construct/elementwise.h"
-#include "tune/construct/epilogue.h"
 
 namespace tw::tune {
 namespace {

@@ -12,7 +12,6 @@
 #include "te/rewrite.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
-#include "tune/construct/epilogue.h"
 #include "tune/construct/winograd_loops.h"
 
 namespace tw::tune {

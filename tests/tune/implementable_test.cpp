@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support_code/te_programs.h"
 #include "tests/tune/construct_check.h"
 #include "tools/tw-opt/parsers.h"

@@ -160,8 +160,8 @@ Result<BuiltTemplate> TemplateLibrary::find(const Instance& instance) const {
 
 const TemplateLibrary::Toolchain& TemplateLibrary::toolchain() {
   if (!toolchain_.name.empty()) return toolchain_;
-  toolchain_.nvcc = find_nvcc(options_.nvcc);
   toolchain_.headers = find_headers(options_.headers);
+  toolchain_.nvcc = find_nvcc(options_.nvcc);
   const fs::path log = fs::temp_directory_path() / fmt::format("tilewright-nvcc-{}", getpid());
   const std::string failed = run({toolchain_.nvcc, "--version"}, log, options_.seconds);
   const std::string text = read_text(log);

@@ -119,7 +119,7 @@ void add_options(CLI::App* verb, Options& options) {
 void add_templates(Application& application) {
   CLI::App* verb = application.app.add_subcommand(
       "templates",
-      "Example: tilewright templates build --jobs 8\n\nKernels of CUTLASS that are built once and tried on every model "
+      "Example: tilewright templates list\n\nKernels of CUTLASS that are built once and tried on every model "
       "($TILEWRIGHT_CACHE_DIR/templates or\n$XDG_CACHE_HOME/tilewright/templates; the folder may be copied to other "
       "machines).");
   verb->require_subcommand(1);

@@ -217,4 +217,20 @@ LibraryCall parse_library_call(std::string_view text) {
   return call;
 }
 
+std::string cublaslt_refusal(const Problem& p) {
+  if (p.kind != Problem::Kind::kGemm) return "no product of matrices but a convolution";
+  const bool known =
+      p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
+  if (!known || !p.late_residual.name.empty()) return "it has no such activation, or adds nothing behind it";
+  const DataType type = p.a.dtype;
+  const bool multiplies = type == DataType::kF32 || type == DataType::kF16 || type == DataType::kBF16;
+  if (!multiplies || p.b.dtype != type) return "operands of other types";
+  if (p.out.dtype != type && p.out.dtype != DataType::kF32) return "results of another type than the operands";
+  for (const Operand* added : {&p.bias, &p.residual}) {
+    if (!added->name.empty() && added->dtype != p.out.dtype)
+      return join(added->name, " is of another type than the result");
+  }
+  return "";
+}
+
 }  // namespace tw::format

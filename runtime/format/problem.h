@@ -80,6 +80,9 @@ struct LibraryCall {
   friend bool operator==(const LibraryCall&, const LibraryCall&) = default;
 };
 
+/// Why cuBLASLt does not compute `problem` in one call; empty: it does.
+std::string cublaslt_refusal(const Problem& problem);
+
 /// "cublaslt 130100 0 gemm batch=..".
 std::string to_string(const LibraryCall& call);
 /// Inverse of to_string; throws as parse_problem().

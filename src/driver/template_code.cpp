@@ -51,10 +51,12 @@ ProgramCode template_code(const CodeTask& task, const TargetInfo& target) {
   ProgramCode code{read_bytes(built->cubin), {}};
   ProgramCode::Entry entry{std::string(templates::kKernelName)};
   entry.cuda.whole = launch->step;
-  for (format::Relocation& r : entry.cuda.whole.relocations)
-    r.buffer = place_of(fit->operands[static_cast<size_t>(r.buffer)], kernel);
-  for (format::TensorMap& m : entry.cuda.whole.tensor_maps)
-    m.buffer = place_of(fit->operands[static_cast<size_t>(m.buffer)], kernel);
+  const auto place = [&](auto& user) {
+    if (user.buffer < 0 || user.buffer >= std::ssize(fit->operands)) fail("its launch uses memory of no operand");
+    user.buffer = place_of(fit->operands[static_cast<size_t>(user.buffer)], kernel);
+  };
+  for (format::Relocation& r : entry.cuda.whole.relocations) place(r);
+  for (format::TensorMap& m : entry.cuda.whole.tensor_maps) place(m);
   code.kernels.push_back(std::move(entry));
   return code;
 }

@@ -73,7 +73,7 @@ Result<Launch> find_launch(const Instance& instance, const Product& product, int
     std::istringstream words(line);
     std::string name;
     words >> name;
-    if (name == "refused") return declined("{}", line.substr(name.size() + 1));
+    if (name == "refused") return declined("{}", line.substr(std::min(line.size(), name.size() + 1)));
     if (name == "launch") {
       is_launch = true;
       for (std::array<int64_t, 3>* extents : {&step.grid, &step.block}) {

@@ -169,7 +169,7 @@ std::span<const Constraint> constraints(Family family) {
 
 std::string refusal(const Row& row, const Product& product, const TargetInfo& target) {
   const std::string_view architecture = architecture_of(row.family);
-  const bool runs = target.name.ends_with(architecture) || architecture == "sm_80";
+  const bool runs = target.name.ends_with(architecture);  // cubins run on their own architecture alone
   if (!runs) return fmt::format("{} has no {}", target.name, architecture);
   for (const Constraint& constraint : constraints(row.family)) {
     if (!constraint.holds(row, product)) return std::string(constraint.text);

@@ -91,10 +91,11 @@ TEST(ConstructBlock, ProductsOfBoxes) {
 }
 
 // Channels last, 16-bit, as the driver gives a convolution with channels filled up: accesses of whole pixels.
-te::Program conv_of_halves(const testing::ConvShape& c, DataType type) {
+// `beyond`: rows and columns of x that it does not read, as where a slice of an image is convolved.
+te::Program conv_of_halves(const testing::ConvShape& c, DataType type, int64_t beyond = 0) {
   te::Builder b;
   const int64_t pad = c.kernel / 2, out = (c.size + 2 * pad - c.kernel) / c.stride + 1;
-  const te::Tensor x = b.placeholder("x", type, {2, c.size, c.size, c.channels});
+  const te::Tensor x = b.placeholder("x", type, {2, c.size + beyond, c.size + beyond, c.channels});
   const te::Tensor w = b.placeholder("w", type, {c.out_channels, c.kernel, c.kernel, c.channels});
   const Shape padded{2, c.size + 2 * pad, c.size + 2 * pad, c.channels};
   const auto inside = [&](const Expr& i) { return i >= Expr(pad) && i < Expr(c.size + pad); };
@@ -202,6 +203,20 @@ TEST(ConstructBlock, ProductsWithFewVectors) {
     EXPECT_EQ(built.constant_layouts.count("w"), 1U);
     check_candidate(task, t, built, 1e-5);
   }
+}
+
+// The copy engine fills with zeros beyond a tensor's edges, not beyond those of a part of it.
+TEST(ConstructBlock, TheCopyEngineBringsWindowsOfWholeImages) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto in_bulk = [&](int64_t beyond) {
+    const te::Program program = merged(conv_of_halves({12, 64, 64, 3, 1}, DataType::f16(), beyond));
+    const std::vector<Construction> built = construct(t.families, {program, {"w"}}, t.info, nullptr);
+    return std::ranges::count_if(built, [](const Construction& c) {
+      return schedule::to_string(c.schedule).find("\"bulk\"") != std::string::npos;
+    });
+  };
+  EXPECT_GT(in_bulk(0), 0);
+  EXPECT_EQ(in_bulk(4), 0);
 }
 
 // Rows that divide among threads lie in registers, others in what a tile's threads share.

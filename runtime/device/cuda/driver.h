@@ -28,6 +28,7 @@ inline constexpr int kAttributeMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPAB
 inline constexpr int kAttributeMinor = 76;
 inline constexpr int kFunctionMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 inline constexpr unsigned kStreamDefault = 0;        // ordered after work in the legacy default stream
+inline constexpr unsigned kStreamNonBlocking = 1;    // not so
 inline constexpr unsigned kEventDefault = 0;
 inline constexpr int kCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED: what is captured may load kernels
 

@@ -88,9 +88,9 @@ class DeviceMemory {
 
 class Stream {
  public:
-  explicit Stream(const Gpu& gpu) : gpu_(gpu) {
+  explicit Stream(const Gpu& gpu, unsigned flags = kStreamDefault) : gpu_(gpu) {
     const Current current(gpu);
-    gpu.driver.check(gpu.driver.stream_create(&handle_, kStreamDefault), "create a stream");
+    gpu.driver.check(gpu.driver.stream_create(&handle_, flags), "create a stream");
   }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

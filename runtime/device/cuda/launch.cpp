@@ -77,7 +77,8 @@ void LaunchGraph::add_nodes(std::span<Launch> launches) {
 template <typename Use>
 Result LaunchGraph::with_captured(const Launch& launch, const Use& use) {
   const Driver& driver = gpu_.driver;
-  if (!capture_) capture_.emplace(gpu_);
+  // While it takes down calls, nobody else in the process could use the default stream beside a blocking one.
+  if (!capture_) capture_.emplace(gpu_, kStreamNonBlocking);
   check_step(driver, driver.capture_begin(capture_->handle(), kCaptureRelaxed), launch);
   GraphHandle captured = nullptr;
   try {

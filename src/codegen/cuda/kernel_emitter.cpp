@@ -13,6 +13,45 @@
 namespace tw::codegen {
 namespace {
 
+// Whether a quotient goes into a rounding, a comparison or a whole number: there its last bit may decide.
+class QuotientSteps {
+ public:
+  bool run(const std::vector<Stmt>& body) {
+    for (int round = 0; round < 2; ++round) {  // what a loop leaves for its next turn, too
+      loop::visit(body, [&](const Stmt& s) {
+        if (!s->value) return;
+        visit(s->value, [&](const Expr& e) {
+          if (is_step(e)) found_ = found_ || std::ranges::any_of(e->args, [&](const Expr& arg) { return holds(arg); });
+        });
+        if (holds(s->value)) names_.insert(s->kind == loop::StmtKind::kLet ? s->var : s->buffer);
+      });
+    }
+    return found_;
+  }
+
+ private:
+  static bool is_step(const Expr& e) {
+    constexpr std::array kSteps = {Op::kFloor, Op::kCeil, Op::kRound, Op::kTrunc, Op::kEq, Op::kNe, Op::kLt, Op::kLe};
+    const bool steps = std::ranges::find(kSteps, e.op()) != kSteps.end() || e.op() == Op::kCast;
+    return steps && e.arg(0).type().is_float() && (e.op() != Op::kCast || !e.type().is_float());
+  }
+  bool holds(const Expr& e) const {
+    bool found = false;
+    visit(e, [&](const Expr& x) {
+      const bool named = x.is_var() || x.op() == Op::kLoad;
+      found = found || x.op() == Op::kDiv || (named && names_.contains(x->name));
+    });
+    return found;
+  }
+
+  std::set<std::string> names_;  // variables and buffers that hold what was made of quotients
+  bool found_ = false;
+};
+
+}  // namespace
+
+namespace {
+
 constexpr int64_t kMostNarrow = int64_t{1} << 30;  // elements: sums of a few indices stay below 2^31
 
 }  // namespace
@@ -73,7 +112,7 @@ bool KernelEmitter::fits_narrow() const {
 }
 
 bool KernelEmitter::stores_16_bits() const {
-  return std::ranges::all_of(kernel_.params, [&](const loop::Buffer& p) {
+  return !QuotientSteps().run(kernel_.body) && std::ranges::all_of(kernel_.params, [&](const loop::Buffer& p) {
     return p.type.is_half() || std::ranges::find(kernel_.written, p.name) == kernel_.written.end();
   });
 }

@@ -71,6 +71,10 @@ Result<tune::Candidates> construct_templates(const tune::GroupTask& task, const 
   if (!fitted) return Reason{fitted.reason()};
   Fit fit = std::move(fitted).value();
   if (fit.b_turned && !task.constants.contains(match.problem.b.name)) return declined("filters that are computed");
+  const bool is_constant = task.constants.contains(match.problem.b.name);
+  if (is_constant &&
+      num_elements(task.program.tensor(match.problem.b.name).shape) != match.problem.span(match.problem.b))
+    return declined("a part of a constant");
   turn_constants(task, fit, match);
   const Result<std::vector<const Row*>> rows = find_rows(fit, target);
   if (!rows) return Reason{rows.reason()};

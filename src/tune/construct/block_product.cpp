@@ -96,10 +96,39 @@ Layout dealt_out(const BlockTile& tile, int dim, size_t rank, int64_t columns) {
 
 namespace {
 
+// Whether the conditions around `read` say no more than that its indices are in the tensor: zeros beyond its edges, not
+// beyond those of a part of it.
+bool pads_to_edges(const te::Compute& sum, const Expr& read, const Shape& shape) {
+  const Analyzer ranges;
+  const auto at_edge = [&](const Expr& term) {
+    if (term.op() != Op::kLt && term.op() != Op::kLe) return false;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const int64_t more = term.op() == Op::kLt ? 0 : 1;
+      const Expr below = ranges.simplify(term.arg(1) - term.arg(0) + int_imm(more) - (int_imm(shape[d]) - read.arg(d)));
+      const Expr above = ranges.simplify(term.arg(1) - term.arg(0) - int_imm(1 - more) - read.arg(d));
+      if (below.is_int(0) || above.is_int(0)) return true;
+    }
+    return false;
+  };
+  const auto edges = [&](const auto& self, const Expr& term) -> bool {
+    if (term.op() != Op::kAnd) return at_edge(term);
+    return std::ranges::all_of(term->args, [&](const Expr& part) { return self(self, part); });
+  };
+  bool all = true;
+  visit(sum.body[0], [&](const Expr& e) {
+    if (e.op() != Op::kSelect) return;
+    bool around = false;
+    visit(e.arg(1), [&](const Expr& inner) { around = around || inner.same(read); });
+    all = all && (!around || edges(edges, e.arg(0)));
+  });
+  return all;
+}
+
 // Whether `read` is [image, spatial.., channel], or that of one image, with the lines' axes in this order, each spatial
 // index a window's: a multiple of its axis, and of axes that no line is of, less a constant; within what the copy
 // engine can say (PTX ISA, "im2col mode": corners and places of 16, 8 or 5 bits).
-bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, const std::vector<size_t>& lines) {
+bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, const Shape& shape,
+                   const std::vector<size_t>& lines) {
   constexpr int64_t kMostStep = 8;
   constexpr size_t kLeastRank = 3, kMostRank = 5;
   const std::vector<Expr>& indices = read->args;
@@ -121,8 +150,11 @@ bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, c
       (is_line ? step : reach) += is_line ? coefficient : (tap->extent - 1) * coefficient;
     }
     if (step < 1 || step > kMostStep || reach >= corners) return false;
+    const int64_t extent = shape[d + before];
+    const int64_t last = (sum.axes[lines[d + first]].extent - 1) * step + 1 + form->constant - extent;
+    if (last < -corners || last >= corners) return false;
   }
-  return true;
+  return pads_to_edges(sum, read, shape);
 }
 
 // Whether each line of `read` is one index of it, which no other axis moves.
@@ -155,7 +187,7 @@ bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
   for (const te::Axis& r : p.steps) steps *= r.extent;
   if (tensor->shape.back() * bytes % kLineAlignment != 0 || steps * bytes < kLineBytes) return false;
   const std::vector<size_t>& lines = left ? p.rows : p.columns;
-  return reads_lines(sum, read, lines) || (whole_blocks && reads_windows(p, sum, read, lines));
+  return reads_lines(sum, read, lines) || (whole_blocks && reads_windows(p, sum, read, tensor->shape, lines));
 }
 
 // How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are

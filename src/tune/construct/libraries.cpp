@@ -4,7 +4,6 @@
 
 namespace tw::tune {
 
-using format::Activation;
 using format::Problem;
 
 Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo&) {
@@ -14,16 +13,7 @@ Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo&) 
   const Result<Implementable> match = match_implementable(task);
   if (!match.ok()) return Reason{match.reason()};
   const Problem& p = match->problem;
-  if (p.kind != Problem::Kind::kGemm) return declined("no product of matrices but a convolution");
-  const bool known =
-      p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
-  if (!known || !p.late_residual.name.empty()) return declined("it has no such activation, or adds nothing behind it");
-  if (p.out.dtype != p.a.dtype && p.out.dtype != format::DataType::kF32)
-    return declined("results of another type than the operands");
-  for (const format::Operand* added : {&p.bias, &p.residual}) {
-    if (!added->name.empty() && added->dtype != p.out.dtype)
-      return declined("{} is of another type than the result", added->name);
-  }
+  if (const std::string refusal = format::cublaslt_refusal(p); !refusal.empty()) return declined("{}", refusal);
   Candidates candidates;
   for (int64_t i = 0; i < kAlgorithms; ++i) {
     candidates.push_back(match->by(to_string(format::LibraryCall{"cublaslt", installed->second, i, p})));

@@ -371,6 +371,11 @@ TEST(EmitCuda, QuotientsThatAreRoundedToHalvesAreNotRoundedTwice) {
   const std::string divided = "for i in 64 threads { Y[t, i] = cast<f16>((cast<f32>(X[t, i]) / cast<f32>(X[t, 0]))) }";
   EXPECT_TRUE(holds(emitted(program(divided, "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)")).text,
                     "tw_f32_to_f16(tw_quotient("));
+  const std::string stepped =
+      "for i in 64 threads { let q = (cast<f32>(X[t, i]) / cast<f32>(X[t, 0])) Y[t, i] = cast<f16>(floor(q)) }";
+  EXPECT_FALSE(
+      holds(emitted(program(stepped, "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)")).text, "= tw_quotient("))
+      << "a last bit would be a whole number";
   const std::string exact = "for i in 64 threads { Y[t, i] = (X[t, i] / X[t, 0]) }";
   EXPECT_FALSE(holds(emitted(program(exact)).text, "= tw_quotient(")) << "f32 results are correctly rounded";
 }

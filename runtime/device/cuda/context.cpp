@@ -60,11 +60,20 @@ CudaContext::CudaContext(const Loaded& loaded, const Options& options)
       stream_(loaded.gpu),
       step_events_(loaded.gpu),
       run_events_(loaded.gpu) {
-  const Current current(loaded.gpu);
-  allocate();
-  prepare_calls();
-  programs_.reserve(loaded.manifest.entries.size());
-  for (const format::Entry& entry : loaded.manifest.entries) programs_.push_back(make_program(entry));
+  try {
+    const Current current(loaded.gpu);
+    allocate();
+    prepare_calls();
+    programs_.reserve(loaded.manifest.entries.size());
+    for (const format::Entry& entry : loaded.manifest.entries) programs_.push_back(make_program(entry));
+  } catch (...) {
+    release_calls();  // the destructor does not run
+    throw;
+  }
+}
+
+void CudaContext::release_calls() {
+  release_on(loaded_.gpu, [this] { calls_.clear(), handle_.reset(); });
 }
 
 void CudaContext::allocate() {

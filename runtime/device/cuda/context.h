@@ -23,9 +23,7 @@ class CudaContext : public DeviceContext {
   CudaContext(const Loaded& loaded, const Options& options);
   CudaContext(const CudaContext&) = delete;
   CudaContext& operator=(const CudaContext&) = delete;
-  ~CudaContext() override {
-    release_on(loaded_.gpu, [this] { calls_.clear(), handle_.reset(); });
-  }
+  ~CudaContext() override { release_calls(); }
 
   /// Host tensors are copied in and out; tensors in this GPU's memory are used in place if they are 16-byte aligned.
   /// Returns when all is done.
@@ -45,6 +43,7 @@ class CudaContext : public DeviceContext {
   };
 
   void allocate();
+  void release_calls();
   void prepare_calls();
   Launch make_launch(const format::Entry& entry, const format::CudaStep& step);
   Program make_program(const format::Entry& entry);

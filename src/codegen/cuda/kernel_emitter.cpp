@@ -48,10 +48,6 @@ class QuotientSteps {
   bool found_ = false;
 };
 
-}  // namespace
-
-namespace {
-
 constexpr int64_t kMostNarrow = int64_t{1} << 30;  // elements: sums of a few indices stay below 2^31
 
 }  // namespace

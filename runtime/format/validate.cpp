@@ -109,13 +109,15 @@ void check_windows(const CudaStep& step, const TensorMap& map) {
 
 void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
   constexpr int64_t kMostExtent = int64_t{1} << 32, kStrideBytes = 16;
+  constexpr int64_t kMostPixels = 1024;  // that one copy of windows brings
   require(is_range(map.offset, TensorMap::kBytes, static_cast<int64_t>(step.params.size())), "step '", step.name,
           "' describes a tensor outside of its parameters");
   require(is_index(map.buffer, entry.buffers.size()), "step '", step.name, "' describes a missing buffer");
   const size_t rank = map.shape.size();
   bool right = rank >= 1 && rank <= TensorMap::kMostRank && map.box.size() == rank;
   for (size_t d = 0; right && d < rank; ++d) {
-    right = map.shape[d] >= 1 && map.shape[d] <= kMostExtent && map.box[d] >= 1 && map.box[d] <= TensorMap::kMostBox;
+    const int64_t most = d == 0 && !map.windows.empty() ? kMostPixels : TensorMap::kMostBox;
+    right = map.shape[d] >= 1 && map.shape[d] <= kMostExtent && map.box[d] >= 1 && map.box[d] <= most;
   }
   require(right, "step '", step.name, "' describes a tensor that has no such box");
   if (!map.windows.empty()) check_windows(step, map);

@@ -3,6 +3,8 @@
 // decides where its elements lie and for how long.
 #include <algorithm>
 
+#include "expr/affine.h"
+#include "expr/analyzer.h"
 #include "schedule/contraction.h"
 #include "schedule/stage.h"
 #include "support/error.h"
@@ -44,9 +46,18 @@ struct Digits {
   }
 };
 
+// A reduction axis by which the left operand moves as by its last axis of rows.
+struct Taps {
+  te::Axis axis;
+  int64_t distance = 1;  // in lines, between a tap and the next
+
+  int64_t reach() const { return (axis.extent - 1) * distance; }
+};
+
 struct Roles {
   Digits rows, columns, steps;
   std::optional<Digits> batch;
+  std::optional<Taps> taps;
 };
 
 // "i0$i2": these of `known`, each of which has one place in all roles.
@@ -71,6 +82,7 @@ Roles roles_of(const te::Compute& c, const Primitive& p) {
   roles.columns = take_digits(p.loops[1], axes, p.factors[1]);
   roles.steps = take_digits(p.loops[2], reductions, p.factors[2]);
   if (p.loops.size() > 3) roles.batch = take_digits(p.loops[3], axes, 1);
+  if (!p.option.empty()) roles.taps = Taps{take_digits(p.option, reductions, 1).axes.front()};
   if (!axes.empty() || !reductions.empty()) throw UserError(fmt::format("some axes of {} have no role", c.name()));
   return roles;
 }
@@ -101,20 +113,43 @@ te::Tensor over(const std::string& name, DataType type, const std::vector<te::Ax
   return tensor;
 }
 
+// Finds by how many rows of x, the last axis of rows, the left operand moves from tap to tap, and has x go on to where
+// the last tap reads.
+void place_taps(Roles& roles, const Expr& left, const Expr& condition) {
+  te::Axis& x = roles.rows.axes.back();
+  Taps& taps = *roles.taps;
+  visit(left, [&](const Expr& e) {
+    if (e.op() != Op::kLoad) return;
+    for (const Expr& index : e->args) {
+      if (coefficient_of(index, x.name) == 1) taps.distance = coefficient_of(index, taps.axis.name).value_or(0);
+    }
+  });
+  const Analyzer ranges;
+  const Expr at_first = substitute(left, {{taps.axis.name, int_imm(0)}});
+  const Expr moved = substitute(at_first, {{x.name, x.var() + taps.axis.var() * int_imm(taps.distance)}});
+  const bool overlaps = taps.distance > 0 && equal(ranges.simplify(moved), ranges.simplify(left));
+  if (!overlaps || (condition && uses_var(condition, taps.axis.name)))
+    throw UserError(fmt::format("the left operand does not move by {} as by {}", taps.axis.name, x.name));
+  x.extent += taps.reach();
+}
+
 // One matrix: the operand at [batch, line, step], zeros in what fills it up.
 te::Compute matrix(const std::string& name, const Roles& roles, const Digits& lines, const Expr& operand,
                    const Expr& condition) {
   te::Compute out;
   VarMap values;
   Expr inside;
-  const auto add = [&](const Digits& digits) {
-    const te::Axis axis{fmt::format("i{}", out.axes.size()), digits.padded()};
+  const auto add = [&](const Digits& digits, int64_t more = 0) {
+    const te::Axis axis{fmt::format("i{}", out.axes.size()), digits.padded() + more};
     out.axes.push_back(axis);
     digits.take_apart(axis.var(), values);
-    if (digits.padded() != digits.extent()) inside = both(inside, axis.var() < int_imm(digits.extent()));
+    if (axis.extent != digits.extent()) inside = both(inside, axis.var() < int_imm(digits.extent()));
   };
+  const bool left = &lines == &roles.rows;
   if (roles.batch) add(*roles.batch);
-  add(lines);
+  if (roles.taps && left) values[roles.taps->axis.name] = int_imm(0);
+  if (roles.taps && !left) add(Digits{{roles.taps->axis}});
+  add(lines, roles.taps && left ? roles.taps->reach() : 0);
   add(roles.steps);
   const Expr guard = condition ? both(inside, substitute(condition, values)) : inside;
   out.body = {zero_unless(guard, substitute(stored(operand), values))};
@@ -122,22 +157,34 @@ te::Compute matrix(const std::string& name, const Roles& roles, const Digits& li
   return out;
 }
 
-te::Compute product(const std::string& name, const te::Compute& sum, const te::Compute& lhs, const te::Compute& rhs) {
+te::Compute product(const std::string& name, const te::Compute& sum, const Roles& roles, const te::Compute& lhs,
+                    const te::Compute& rhs) {
   te::Compute out;
   out.axes = lhs.axes;
-  out.axes.back().extent = rhs.axes[rhs.axes.size() - 2].extent;
+  const size_t row = out.axes.size() - 2;
+  out.axes[row].extent = roles.rows.padded();
+  out.axes.back().extent = roles.columns.padded();
   out.reduce_axes = {{"r0", lhs.axes.back().extent}};
+  Expr at_row = out.axes[row].var();
+  std::vector<Expr> at_column;
+  if (roles.taps) {
+    const te::Axis taps{"r1", roles.taps->axis.extent};
+    out.reduce_axes.push_back(taps);
+    at_row = at_row + taps.var() * int_imm(roles.taps->distance);
+    at_column.push_back(taps.var());
+  }
+  at_column.push_back(out.axes.back().var());
   out.combiner = sum.combiner;
   const DataType type = sum.outputs[0].type;
   out.outputs = {over(name, type, out.axes)};
-  const auto read = [&](const te::Compute& operand, size_t line) {
+  const auto read = [&](const te::Compute& operand, const std::vector<Expr>& line) {
     std::vector<Expr> indices;
-    for (size_t d = 0; d + 2 < operand.axes.size(); ++d) indices.push_back(out.axes[d].var());
-    indices.push_back(out.axes[line].var());
+    for (size_t d = 0; d < row; ++d) indices.push_back(out.axes[d].var());
+    indices.insert(indices.end(), line.begin(), line.end());
     indices.push_back(var("r0"));
     return cast(type, operand.outputs[0](indices));
   };
-  out.body = {read(lhs, out.axes.size() - 2) * read(rhs, out.axes.size() - 1)};
+  out.body = {read(lhs, {at_row}) * read(rhs, at_column)};
   return out;
 }
 
@@ -152,7 +199,7 @@ void apply_matrices(State& state, const Primitive& p) {
   const Expr term = sums ? summed_term(sum.body[0]) : Expr();
   if (!sums || term.op() != Op::kMul || !term.type().is_float())
     throw UserError(fmt::format("stage {} is no sum of float products", p.stage));
-  const Roles roles = roles_of(sum, p);
+  Roles roles = roles_of(sum, p);
   const Expr condition = term.same(sum.body[0]) ? Expr() : sum.body[0].arg(0);
   const bool swapped = roles.columns.used_by(term.arg(0)) || roles.rows.used_by(term.arg(1));
   const Expr left = term.arg(swapped ? 1 : 0), right = term.arg(swapped ? 0 : 1);
@@ -160,10 +207,11 @@ void apply_matrices(State& state, const Primitive& p) {
     throw UserError(fmt::format("an operand of {} uses both rows and columns", p.stage));
   if (condition && (roles.columns.used_by(condition) || roles.rows.used_by(condition)))
     throw UserError(fmt::format("which products {} sums depends on its rows or columns", p.stage));
+  if (roles.taps) place_taps(roles, left, condition);
 
   te::Compute lhs = matrix(p.stage + ".lhs", roles, roles.rows, left, condition);
   te::Compute rhs = matrix(p.stage + ".rhs", roles, roles.columns, right, Expr());
-  te::Compute acc = product(p.stage + ".acc", sum, lhs, rhs);
+  te::Compute acc = product(p.stage + ".acc", sum, roles, lhs, rhs);
   for (const te::Compute* made : {&lhs, &rhs, &acc}) check_fresh(state, made->name());
   std::vector<Expr> element;
   if (roles.batch) element.push_back(roles.batch->number());

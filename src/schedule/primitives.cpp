@@ -330,7 +330,8 @@ Form form_of(PrimitiveKind kind) {
 
 bool takes_option(PrimitiveKind kind) {
   return kind == PrimitiveKind::kComputeAt || kind == PrimitiveKind::kRfactor || kind == PrimitiveKind::kTensorize ||
-         kind == PrimitiveKind::kPrefetch || kind == PrimitiveKind::kLayout || kind == PrimitiveKind::kImplement;
+         kind == PrimitiveKind::kPrefetch || kind == PrimitiveKind::kLayout || kind == PrimitiveKind::kImplement ||
+         kind == PrimitiveKind::kMatrices;
 }
 
 // Schedules come from plan files too: what they lack is said here once.

@@ -127,8 +127,9 @@ Schedule& Schedule::prefetch(const std::string& stage, const std::vector<std::st
 Schedule& Schedule::layout(const std::string& tensor, const Layout& layout) {
   return layout.is_identity() ? *this : add({PrimitiveKind::kLayout, tensor, {}, {}, tw::to_string(layout)});
 }
-Schedule& Schedule::matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples) {
-  return add({PrimitiveKind::kMatrices, stage, std::move(roles), std::move(multiples), ""});
+Schedule& Schedule::matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples,
+                             const std::string& taps) {
+  return add({PrimitiveKind::kMatrices, stage, std::move(roles), std::move(multiples), taps});
 }
 Schedule& Schedule::implement(const std::string& stage, const std::string& implementation) {
   return add({PrimitiveKind::kImplement, stage, {}, {}, implementation});

@@ -41,7 +41,9 @@ enum class PrimitiveKind : uint8_t {
   kMatrices,   // loops [rows, columns, steps] or [rows, columns, steps, batch], axes joined by "$": the sum of products
                // over the steps becomes that of the matrices "s.lhs" [batch, rows, steps] and "s.rhs" [batch, columns,
                // steps], with zeros up to multiples of factors [rows, columns, steps], summed in "s.acc"; "s" picks
-               // its elements
+               // its elements. Option taps, a reduction axis t by which the left operand moves as by its last axis x
+               // of rows: its line i at tap t is its line i + t * d at tap 0, which "s.lhs" holds for all of them. Rows
+               // are counted as if x went on to where the last tap reads; "s.rhs" is [batch, taps, columns, steps].
   kImplement,  // a root stage, option what computes it (loop::Kernel::implementation) in place of code for its loops
 };
 
@@ -80,7 +82,8 @@ class Schedule {
                      std::vector<int64_t> ahead_count_step);
   Schedule& layout(const std::string& tensor, const Layout& layout);  // nothing for the identity
   Schedule& implement(const std::string& stage, const std::string& implementation);
-  Schedule& matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples);
+  Schedule& matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples,
+                     const std::string& taps = "");
   friend bool operator==(const Schedule&, const Schedule&) = default;
 
  private:

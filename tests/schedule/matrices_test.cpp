@@ -39,6 +39,26 @@ TEST(Matrices, OfAConvolutionWithItsPadding) {
   expect_same(testing::conv_2d({7, 4, 6, 3, 2}), s);
 }
 
+TEST(Matrices, OfWindowsWhoseRowsOfTapsOverlap) {
+  const auto shared = [](std::vector<int64_t> multiples) {
+    Schedule s;
+    return s.inline_stage("pad").matrices("conv", {"i0$i1", "i2", "r1$r0"}, std::move(multiples), "r2");
+  };
+  const te::Program p = testing::conv_2d({5, 3, 7, 3, 1});
+  expect_same(p, shared({1, 1, 1}));
+  expect_same(p, shared({8, 8, 16}));
+  // A row of 5 pixels reads 7; two lines more end the last one.
+  const std::string text = loop::to_string(apply(p, shared({1, 1, 1})));
+  EXPECT_NE(text.find("conv.lhs: f32[37, 9]"), std::string::npos) << text;
+  EXPECT_NE(text.find("conv.rhs: f32[3, 7, 9]"), std::string::npos) << text;
+  try {
+    apply(testing::conv_2d({7, 4, 6, 3, 2}), shared({1, 1, 1}));
+    ADD_FAILURE() << "a window that moves by two";
+  } catch (const UserError& e) {
+    EXPECT_STREQ(e.what(), "the left operand does not move by r2 as by i1");
+  }
+}
+
 TEST(Matrices, OfGroupsOneBatch) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f16(), {2, 3, 5, 4});

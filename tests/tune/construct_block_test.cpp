@@ -219,6 +219,24 @@ TEST(ConstructBlock, TheCopyEngineBringsWindowsOfWholeImages) {
   EXPECT_EQ(in_bulk(4), 0);
 }
 
+// The windows of neighbouring pixels overlap: one block of rows serves all taps of a window's row.
+TEST(ConstructBlock, TapsShareTheRowsThatTheyRead) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto shared = [&](const testing::ConvShape& c) {
+    const GroupTask task{merged(conv_of_halves(c, DataType::f16())), {"w"}};
+    int64_t found = 0;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      if (candidate.trace.front().find("one for 3 taps") == std::string::npos) continue;
+      if (++found == 1) check_candidate(task, t, candidate, 1e-2);
+    }
+    return found;
+  };
+  EXPECT_GT(shared({12, 64, 64, 3, 1}), 0);
+  EXPECT_GT(shared({7, 128, 48, 3, 1}), 0);
+  EXPECT_EQ(shared({12, 64, 64, 3, 2}), 0) << "windows that move by two";
+  EXPECT_EQ(shared({12, 64, 64, 1, 1}), 0) << "windows of one tap";
+}
+
 // Rows that divide among threads lie in registers, others in what a tile's threads share.
 TEST(ConstructBlock, SoftmaxByThreads) {
   check({merged(testing::softmax(132 * 4, 32)), {}}, "cuda:sm_90a", "rows", 1e-5);  // four rows a tile

@@ -1,9 +1,11 @@
 // Bulk copies whose lines are consecutive pixels of a convolution's result, each with its own place in the images.
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "codegen/cuda/bulk.h"
+#include "expr/affine.h"
 #include "support/error.h"
 #include "support/math.h"
 
@@ -13,7 +15,7 @@ namespace {
 // The indices of a tensor [image, y.., channel] by the number of a line: that of its pixel in the result.
 class PixelIndices {
  public:
-  /// Line `row` of [0, rows) of tile `tile` (empty: there is one) is pixel tile * rows + row of `pixels`.
+  /// Line `row` of tile `tile` (empty: there is one) is pixel tile * rows + row of `pixels`; tiles may overlap.
   PixelIndices(const std::vector<Expr>& indices, const std::string& row, int64_t rows, const std::string& tile,
                const Analyzer& ranges)
       : indices_(indices), row_(row), rows_(rows), tile_(tile), ranges_(ranges) {}
@@ -132,6 +134,18 @@ std::optional<Pixels> pixels_of(const std::vector<Expr>& indices, const PixelInd
   return found;
 }
 
+// By how many pixels the lines of tile `tile` may be behind those of the one before: as many as a tile has, or fewer,
+// where tiles overlap: then the last ones pass the end, and a condition names their number.
+std::set<int64_t> strides_of(const Expr& condition, const loop::Stmt& lines, const std::string& tile) {
+  std::set<int64_t> strides = {lines->extent};
+  if (!condition) return strides;
+  visit(condition, [&](const Expr& e) {
+    const int64_t stride = coefficient_of(e, lines->var) == 1 ? coefficient_of(e, tile).value_or(0) : 0;
+    if (stride > 0 && stride < lines->extent) strides.insert(stride);
+  });
+  return strides;
+}
+
 }  // namespace
 
 std::vector<Expr> Pixels::start() const {
@@ -146,11 +160,13 @@ std::optional<Pixels> find_pixels(const std::vector<Expr>& indices, const loop::
   std::set<std::string> tiles = {""};
   for (size_t d = 0; d + 1 < indices.size(); ++d) tiles.merge(PixelIndices::variables(indices[d]));
   tiles.erase(lines->var);
-  for (const std::string& tile : tiles) {
-    const PixelIndices by_number(indices, lines->var, lines->extent, tile, ranges);
-    const int64_t count = count_pixels(by_number.number(), condition, ranges);
-    std::optional<Pixels> found = pixels_of(indices, by_number, count, {lines->var, tile}, ranges);
-    if (found) return found;
+  for (const std::string& tile : std::views::reverse(tiles)) {  // none, "", last: conditions count from the first tile
+    for (const int64_t stride : strides_of(condition, lines, tile)) {
+      const PixelIndices by_number(indices, lines->var, stride, tile, ranges);
+      const int64_t count = count_pixels(by_number.number(), condition, ranges);
+      std::optional<Pixels> found = pixels_of(indices, by_number, count, {lines->var, tile}, ranges);
+      if (found) return found;
+    }
   }
   return std::nullopt;
 }

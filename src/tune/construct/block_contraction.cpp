@@ -52,12 +52,13 @@ class BlockContraction {
     std::vector<std::string> roles = {joined(names_at(sum_, p_.rows)), joined(names_at(sum_, p_.columns)),
                                       joined(steps)};
     if (first_ == 1) roles.push_back(joined(names_at(sum_, p_.batch)));
-    s().matrices(p_.sum, roles, {line_extent(true), line_extent(false), tile_.steps});
+    s().matrices(p_.sum, roles, {line_extent(true), line_extent(false), tile_.steps}, p_.taps ? p_.taps->name : "");
     if (!by_matrix()) {
       for (const bool left : {true, false}) s().layout(operand(left), lines_last());
     }
     const int64_t columns = ceil_div(extent_at(sum_, p_.columns), line_extent(false)) * line_extent(false);
-    const Layout dealt = dealt_out(tile_, static_cast<int>(first_), first_ + 2, columns);
+    const size_t column = first_ + (p_.taps ? 1 : 0);
+    const Layout dealt = dealt_out(tile_, static_cast<int>(column), column + 2, columns);
     if (!dealt.is_identity()) s().layout(operand(false), dealt);
     s().layout(acc(), sums_layout());
     inline_epilogue();
@@ -66,12 +67,13 @@ class BlockContraction {
     for (const bool left : {true, false}) tile_.boxes ? attach_box(left, loop) : attach_operand(left, loop);
     s().pipeline(acc(), loop, tile_.stages);
     out_.trace = {
-        fmt::format("tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}",
+        fmt::format("tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}",
                     line_extent(true), line_extent(false), tile_.threads(), tile_.steps, tile_.stages,
                     tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
                     : by_matrix()                              ? ", by matrix instructions"
                                                                : "",
                     tile_.boxes ? ", brought by the copy engine" : "",
+                    p_.taps ? fmt::format(", one for {} taps of windows", p_.taps->extent) : "",
                     tile_.row_cluster > 1      ? ", pairs of tiles sharing columns"
                     : tile_.column_cluster > 1 ? ", pairs of tiles sharing rows"
                                                : "")};
@@ -84,6 +86,10 @@ class BlockContraction {
   std::string operand(bool left) const { return p_.sum + (left ? ".lhs" : ".rhs"); }
   int64_t line_extent(bool left) const { return BlockTile::extent(left ? tile_.rows : tile_.columns); }
   static std::string axis(size_t d) { return fmt::format("i{}", d); }
+
+  // Pixels that a row of windows reads where taps share them; else those it has.
+  int64_t pixels_read() const { return sum_.axes[p_.rows.back()].extent + tile_.reach; }
+  int64_t rows_read() const { return extent_at(sum_, p_.rows) / sum_.axes[p_.rows.back()].extent * pixels_read(); }
 
   // [batch, line, step] -> [batch, step, line]: threads read neighbouring lines at one step.
   Layout lines_last() const {
@@ -100,7 +106,7 @@ class BlockContraction {
     size_t dim = first_;
     for (const bool left : {true, false}) {
       const std::vector<Factor>& factors = left ? tile_.rows : tile_.columns;
-      const int64_t all = extent_at(sum_, left ? p_.rows : p_.columns);
+      const int64_t all = left ? rows_read() : extent_at(sum_, p_.columns);
       std::vector<int64_t> extents = {ceil_div(all, line_extent(left))};
       for (const Factor& f : factors) extents.push_back(f.extent);
       layout = layout.split(static_cast<int>(dim), extents);
@@ -125,8 +131,14 @@ class BlockContraction {
   // Tiles and threads of the output. Returns the loop that holds a tile.
   std::string cut_output() {
     const te::Compute& y = *program_.find_compute(p_.output);
-    const std::vector<std::string> batch = names_at(y, p_.batch), rows = names_at(y, p_.rows),
-                                   columns = names_at(y, p_.columns);
+    const std::vector<std::string> batch = names_at(y, p_.batch), columns = names_at(y, p_.columns);
+    std::vector<std::string> rows = names_at(y, p_.rows);
+    if (p_.taps) {  // a row of pixels goes on to the last one that is read
+      const std::string pixel = rows.back();
+      s().split(y.name(), pixel, {pixels_read()});
+      rows.back() = pixel + ".0";
+      rows.push_back(pixel + ".1");
+    }
     std::vector<std::string> order = batch;
     order.insert(order.end(), rows.begin(), rows.end());
     order.insert(order.end(), columns.begin(), columns.end());
@@ -211,6 +223,7 @@ class BlockContraction {
     if (first_ == 1) order.push_back(axis(0));
     order.insert(order.end(), {row.tile, column.tile, "r0.0"});
     add_threads(row, column, order);
+    if (p_.taps) order.emplace_back("r1");
     order.emplace_back("r0.1");
     std::vector<std::string> matrix;
     const std::array<const Cut*, 2> cuts = {&row, &column};
@@ -230,6 +243,7 @@ class BlockContraction {
         if (part == Part::kVector) s().vectorize(acc(), loop);
       }
     }
+    if (p_.taps) s().unroll(acc(), "r1");
     if (by_matrix()) s().unroll(acc(), "r0.1").tensorize(acc(), matrix.front(), "mma", {});
     return "r0.0";
   }
@@ -296,6 +310,7 @@ Result<schedule::Schedule> adding(const te::Program& rest, const TargetInfo& tar
 std::vector<StoredProduct> ways_to_sum(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
                                        const TargetInfo& target) {
   std::vector<StoredProduct> ways = {whole};
+  if (std::optional<StoredProduct> shared = with_taps(whole, program, task, target)) ways.push_back(*std::move(shared));
   for (const Parts& parts : parts_of(whole, problem_of(whole, task, target), target)) {
     StoredProduct split = stored(program, whole.product.sum, whole.layouts, parts);
     if (adding(split.rest, target).ok()) ways.push_back(std::move(split));

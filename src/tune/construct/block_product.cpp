@@ -60,6 +60,7 @@ std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compu
       if (d >= 0) order.push_back(d);
     };
     for (const size_t i : p.batch) add(sum.axes[i]);
+    if (p.taps && !left) add(*p.taps);
     for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
     for (const te::Axis& r : p.steps) add(r);
     const bool in_order = std::ranges::is_sorted(order);
@@ -138,6 +139,7 @@ bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, c
   if (rank < kLeastRank || rank > kMostRank || lines.size() != first + spatial) return false;
   const int64_t corners = rank == kLeastRank ? int64_t{1} << 15 : rank == 4 ? 1 << 7 : 1 << 4;
   std::vector<te::Axis> taps = p.steps;
+  if (p.taps) taps.push_back(*p.taps);
   for (const size_t i : p.batch) taps.push_back(sum.axes[i]);
   for (size_t d = 0; d < spatial; ++d) {
     const std::optional<LinearForm> form = as_linear(indices[d + before]);
@@ -236,6 +238,44 @@ std::string split_sum(const std::string& sum, StoredProduct& out) {
 
 }  // namespace
 
+namespace {
+
+// By how many rows of its last axis the left operand moves from tap to tap of `r`; 0: otherwise than along that axis.
+int64_t tap_distance(const Product& p, const te::Compute& sum, const te::Axis& r) {
+  const std::string& pixel = sum.axes[p.rows.back()].name;
+  int64_t distance = 0;
+  for (const Expr& index : p.match.a->args) {
+    if (!uses_var(index, r.name)) continue;
+    if (distance != 0 || coefficient_of(index, pixel) != 1) return 0;
+    distance = coefficient_of(index, r.name).value_or(0);
+  }
+  return std::max<int64_t>(0, distance);
+}
+
+void take_taps(Product& p, const te::Axis& taps) {
+  std::erase_if(p.steps, [&](const te::Axis& r) { return r.name == taps.name; });
+  p.taps = taps;
+}
+
+}  // namespace
+
+std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
+                                       const TargetInfo& target) {
+  const te::Compute& sum = *program.find_compute(whole.product.sum);
+  if (!task.constants.contains(whole.product.match.b->name) || !problem_of(whole, task, target).boxes)
+    return std::nullopt;
+  const Result<Product> product = product_of(program, sum);
+  for (const te::Axis& r : product->steps) {
+    if (r.extent == 1 || r.name == product->steps.back().name || tap_distance(*product, sum, r) == 0) continue;
+    Product shared = *product;
+    take_taps(shared, r);
+    StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task), {});
+    take_taps(out.product, r);
+    if (problem_of(out, task, target).boxes) return out;
+  }
+  return std::nullopt;
+}
+
 BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const TargetInfo& target) {
   const te::Program& program = in.program;
   const Product& p = in.product;
@@ -244,6 +284,12 @@ BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const Ta
   problem.batch = extent_at(sum, p.batch);
   problem.rows = extent_at(sum, p.rows);
   problem.columns = extent_at(sum, p.columns);
+  if (p.taps) {
+    const int64_t pixels = sum.axes[p.rows.back()].extent;
+    problem.taps = p.taps->extent;
+    problem.reach = (problem.taps - 1) * tap_distance(p, sum, *p.taps);
+    problem.rows = problem.rows / pixels * (pixels + problem.reach);
+  }
   for (const te::Axis& r : p.steps) problem.steps *= r.extent;
   problem.bytes = p.match.a.type().bytes();
   problem.is_half =
@@ -283,7 +329,9 @@ StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const t
   std::map<std::string, Layout> layouts = in.layouts;
   const Layout dealt = dealt_out(tile, dim, read->args.size(), columns);
   for (const LayoutPrimitive& p : dealt.primitives()) layouts[read->name] = layouts[read->name].then(p);
-  return stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.parts);
+  StoredProduct out = stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.parts);
+  if (in.product.taps) take_taps(out.product, *in.product.taps);
+  return out;
 }
 
 std::vector<Parts> parts_of(const StoredProduct& whole, const BlockProblem& problem, const TargetInfo& target) {

@@ -2,6 +2,7 @@
 // sums that are cut into parts so that more tiles share their terms.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct Product {
   schedule::Contraction match;
   std::vector<size_t> rows, columns, batch;
   std::vector<te::Axis> steps;
+  std::optional<te::Axis> taps;  // of a window along the last axis of rows: a block of steps of rows serves all of them
 };
 
 /// A sum as equal parts, each of neighbours along one axis of its terms.
@@ -58,6 +60,11 @@ Layout dealt_out(const BlockTile& tile, int dim, size_t rank, int64_t columns);
 /// The product of the contraction `sum` of `program` with constants under `layouts`, summed in `parts`.
 StoredProduct stored(const te::Program& program, const std::string& sum, std::map<std::string, Layout> layouts,
                      const Parts& parts);
+
+/// `whole`, of `program`, with the taps of a window's row beside its steps; nothing where windows do not overlap so, or
+/// the copy engine does not bring them.
+std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
+                                       const TargetInfo& target);
 
 /// `in`, of `program`, with the columns' operand, if it is a constant, in the order in which the instructions of `tile`
 /// want its lines.

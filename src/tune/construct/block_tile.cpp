@@ -26,8 +26,9 @@ constexpr double kBoxCycles = 300;        // of one that the copy engine brings
 constexpr double kPairCycles = 150;  // of a block of steps: tiles of a pair wait for each other (measured on an H100)
 constexpr double kExposed = 0.25;    // share of the shorter times that does not hide behind the longest one
 
-constexpr size_t kMostTiles = 12;      // of a problem
-constexpr int64_t kVectorColumns = 4;  // f32 of one access
+constexpr size_t kMostTiles = 12;         // of a problem
+constexpr int64_t kReservedBytes = 3072;  // of shared memory of a tile, for barriers and for the hardware
+constexpr int64_t kVectorColumns = 4;     // f32 of one access
 
 // Matrix tiles: warps of rows and columns, instructions (16 x 8) of a warp's rows and columns.
 struct WarpTile {
@@ -101,8 +102,10 @@ BlockTile tile_of(const GroupTile& g, int64_t neighbours) {
 void add_tiles(const GroupTile& g, const BlockProblem& problem, std::vector<BlockTile>& tiles) {
   BlockTile tile = tile_of(g, problem.neighbours);
   tile.boxes = problem.boxes;
+  tile.taps = problem.taps;
+  tile.reach = problem.reach;
   tiles.push_back(tile);
-  if (!problem.boxes) return;
+  if (!problem.boxes || problem.taps > 1) return;
   const auto pairs = [](int64_t extent, const std::vector<Factor>& factors) {
     return ceil_div(extent, BlockTile::extent(factors)) % 2 == 0;
   };
@@ -146,11 +149,11 @@ int64_t fewest_stages(const BlockTile& tile) {
 // Blocks of steps under way at once, no more than there are: as many as leave room for a second tile where there are so
 // many, but no less than keep instructions busy. One more is in use while instructions of warp groups run on.
 int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target) {
-  constexpr int64_t kFew = 4, kMany = 8, kReserved = 3072;  // bytes of a tile for barriers and for the hardware
+  constexpr int64_t kFew = 4, kMany = 8;
   const int64_t kMost = tile.boxes ? kMany : kFew;
   const int64_t at_once = tile.boxes && tiles_of(tile, problem) <= target.units ? 1 : 2;
-  const int64_t room = target.levels.front().capacity_bytes / at_once - kReserved;
-  const int64_t least = tile.multiplier == Multiplier::kWarpGroup ? kFew : 2;
+  const int64_t room = target.levels.front().capacity_bytes / at_once - kReservedBytes;
+  const int64_t least = tile.multiplier == Multiplier::kWarpGroup && tile.taps == 1 ? kFew : 2;
   const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, kMost);
   return std::min(stages, std::max(fewest_stages(tile), ceil_div(problem.steps, tile.steps)));
 }
@@ -172,7 +175,7 @@ int64_t BlockTile::threads() const {
 }
 
 int64_t BlockTile::shared_bytes(int64_t bytes) const {
-  const int64_t lines = extent(rows) + extent(columns);
+  const int64_t lines = extent(rows) + reach + extent(columns) * taps;
   return by_matrix() ? lines * (steps * bytes + line_pad_bytes()) : steps * (lines * bytes + 2 * line_pad_bytes());
 }
 
@@ -223,10 +226,10 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
   const int64_t tiles = tiles_of(tile, p);
   const auto steps = static_cast<double>(ceil_div(p.steps, tile.steps) * tile.steps);
-  const double products = static_cast<double>(rows * columns) / products_a_cycle(tile.multiplier);
-  const double loads =
-      static_cast<double>((rows / tile.column_cluster + columns / tile.row_cluster) * p.bytes) / kLoadBytes;
-  const double shared = shared_reads(tile, p) / kSharedBytes;
+  const double products = static_cast<double>(rows * columns * p.taps) / products_a_cycle(tile.multiplier);
+  const int64_t lines = (rows + p.reach) / tile.column_cluster + columns * p.taps / tile.row_cluster;
+  const double loads = static_cast<double>(lines * p.bytes) / kLoadBytes;
+  const double shared = static_cast<double>(p.taps) * shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
   const double waits = tile.row_cluster * tile.column_cluster > 1 ? kPairCycles / static_cast<double>(tile.steps) : 0;
   const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
@@ -248,7 +251,9 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
     if (has_feature(target, "wgmma")) {
       for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, tiles);
     }
-    for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w, problem.neighbours));
+    if (problem.taps == 1) {
+      for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w, problem.neighbours));
+    }
   } else {
     for (const ThreadTile& t : kThreadTiles) tiles.push_back(tile_of(t));
   }
@@ -256,6 +261,10 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
     tile.steps = steps_of(problem.steps, tile);
     tile.stages = stages_of(tile, problem, target);
   }
+  std::erase_if(tiles, [&](const BlockTile& t) {
+    return t.taps > 1 &&
+           t.stages * t.shared_bytes(problem.bytes) + kReservedBytes > target.levels.front().capacity_bytes;
+  });
   std::ranges::stable_sort(tiles, {}, [&](const BlockTile& t) { return predicted_cycles(t, problem, target); });
   if (tiles.size() > kMostTiles) tiles.resize(kMostTiles);
   return tiles;

@@ -35,6 +35,8 @@ struct BlockTile {
   bool boxes = false;          // the copy engine brings the operands
   int64_t row_cluster = 1;     // tiles below each other that run at the same time and share their columns' operand
   int64_t column_cluster = 1;  // tiles beside each other that share their rows' operand; one of the two is 1
+  int64_t taps = 1;            // of windows that read the same block of steps of rows, each another one of columns
+  int64_t reach = 0;           // rows beyond the tile's that they read
 
   static int64_t extent(const std::vector<Factor>& factors);
   int64_t threads() const;
@@ -45,7 +47,8 @@ struct BlockTile {
   int64_t shared_bytes(int64_t bytes) const;
 };
 
-/// A product of matrices [rows, steps] and [steps, columns], `batch` times; `bytes` of an element of the operands.
+/// A product of matrices [rows, steps * taps] and [steps * taps, columns], `batch` times; `bytes` of an element of the
+/// operands.
 struct BlockProblem {
   int64_t batch = 1;
   int64_t rows = 1;
@@ -59,6 +62,8 @@ struct BlockProblem {
   int64_t operand_bytes = 0;  // of both operands, each element once
   int64_t parts = 1;          // of every sum, in `batch`: a second kernel adds them
   int64_t added_bytes = 0;    // that it stores for each sum, and reads beside the parts
+  int64_t taps = 1;           // of windows that overlap, beside `steps`; rows count as many as they read
+  int64_t reach = 0;          // rows from the first tap to the last one
 };
 
 /// The tiles for `problem`, best predicted first.

@@ -11,6 +11,8 @@ namespace {
 
 struct Conv {
   int64_t images, height, width, channels, kernel, stride, pad, dilation = 1, rows = 128;
+  int64_t beyond = 0;  // lines of the next tile that a tile has, too
+  int64_t lines() const { return rows + beyond; }
   int64_t reach() const { return dilation * (kernel - 1); }
   int64_t out(int64_t size) const { return (size + 2 * pad - reach() - 1) / stride + 1; }
   int64_t pixels() const { return images * out(height) * out(width); }
@@ -28,7 +30,7 @@ Analyzer ranges_of(const Conv& c) {
 // Lines are pixels of tile `tile`, their elements the channels of block `turn` of [kernel, kernel, channels].
 loop::Stmt gather(const Conv& c, const Expr& zero) {
   Analyzer ranges = ranges_of(c);
-  ranges.bind("row", 0, c.rows);
+  ranges.bind("row", 0, c.lines());
   ranges.bind("step", 0, 64);
   const Expr pixel = var("tile") * Expr(c.rows) + var("row"), step = var("turn") * Expr(64) + var("step");
   const int64_t h = c.out(c.height), w = c.out(c.width);
@@ -47,7 +49,7 @@ loop::Stmt gather(const Conv& c, const Expr& zero) {
   const Expr read = load("X", DataType::f16(), {image, y, x, floor_mod(step, int_imm(c.channels))});
   const loop::Stmt store =
       loop::make_store("A", {var("row"), var("step")}, ranges.simplify(select(inside, read, zero)));
-  return loop::make_for("row", c.rows, loop::ForKind::kBulk,
+  return loop::make_for("row", c.lines(), loop::ForKind::kBulk,
                         {loop::make_for("step", 64, loop::ForKind::kBulk, {store})});
 }
 
@@ -102,12 +104,12 @@ void expect_equal(const Conv& c, int64_t parts = 1) {
   const loop::Stmt nest = gather(c, imm(DataType::f16(), 0));
   BulkCopy copy = bulk_copy(nest, params(c), ranges_of(c));
   ASSERT_TRUE(copy.pixels.has_value());
-  EXPECT_EQ(copy.box, (Shape{c.rows, 1, 1, 64}));
+  EXPECT_EQ(copy.box, (Shape{c.lines(), 1, 1, 64}));
   if (parts > 1) take_part(copy, parts, var("part"));
   for (int64_t tile = 0; tile < c.tiles(); ++tile) {
     for (int64_t turn = 0; turn < c.turns(); ++turn) {
-      for (int64_t row = 0; row < c.rows; row += 3) {
-        const int64_t lines = c.rows / parts;
+      for (int64_t row = 0; row < c.lines(); row += 3) {
+        const int64_t lines = c.lines() / parts;
         const VarMap at = {{"tile", int_imm(tile)}, {"turn", int_imm(turn)}, {"part", int_imm(row / lines)}};
         ASSERT_EQ(brought(c, copy, at, row % lines), said(c, nest, at, row)) << tile << " " << turn << " " << row;
       }
@@ -124,6 +126,11 @@ TEST(WindowCopy, TheEngineBringsWhatTheLoopsSay) {
                              c.kernel, c.stride, c.pad));
     expect_equal(c);
   }
+}
+
+TEST(WindowCopy, TilesMayOverlap) {
+  expect_equal({2, 16, 16, 64, 3, 1, 1, 1, 128, 2});
+  expect_equal({1, 32, 32, 64, 3, 1, 1, 1, 64, 4});
 }
 
 TEST(WindowCopy, OnePositionOfEachImageIsABox) {

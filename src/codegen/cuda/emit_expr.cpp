@@ -159,6 +159,10 @@ class Writer {
   }
 
   CudaOffset offset(const CudaNames::Array& array, const std::vector<Expr>& indices) const {
+    return offset(array, indices, array.swizzled);
+  }
+
+  CudaOffset offset(const CudaNames::Array& array, const std::vector<Expr>& indices, bool is_swizzled) const {
     const Shape strides = row_major_strides(array.shape);
     std::vector<std::pair<Expr, int64_t>> kept;  // indices and strides of what the text has
     for (size_t d = 0; d < indices.size(); ++d) {
@@ -169,7 +173,7 @@ class Writer {
       Expr all = int_imm(0);
       for (const auto& [index, stride] : kept) all = all + index * int_imm(stride);
       const Sum sum = as_sum(names_.ranges.simplify(all));
-      return array.swizzled ? swizzled(sum) : CudaOffset{terms(sum), sum.constant};
+      return is_swizzled ? swizzled(sum) : CudaOffset{terms(sum), sum.constant};
     }
     std::string text;
     for (const auto& [index, stride] : kept) {
@@ -177,7 +181,7 @@ class Writer {
       text += fmt::format("{}{}", text.empty() ? "" : " + ", operand(index));
       if (stride != 1) text += " * " + whole(stride);
     }
-    return {array.swizzled ? fmt::format("tw_swizzle({})", text) : text, 0};
+    return {is_swizzled ? fmt::format("tw_swizzle({})", text) : text, 0};
   }
 
   // The parts of lines lie in the same order again kSwizzled elements further on: multiples of that are added to what
@@ -442,6 +446,12 @@ CudaOffset cuda_offset(const std::string& buffer, const std::vector<Expr>& indic
   static const std::string kNoLane;
   const Writer writer(names, kNoLane);
   return writer.offset(writer.array_of(buffer), indices);
+}
+
+CudaOffset cuda_unswizzled_offset(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names) {
+  static const std::string kNoLane;
+  const Writer writer(names, kNoLane);
+  return writer.offset(writer.array_of(buffer), indices, false);
 }
 
 std::string cuda_vector(const std::string& buffer, DataType type, const std::vector<Expr>& indices,

@@ -57,6 +57,8 @@ std::string cuda_element(const std::string& buffer, const std::vector<Expr>& ind
                          const std::string& lane = "");
 /// Where that element is among those of the buffer.
 CudaOffset cuda_offset(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names);
+/// Where it would be if the parts of swizzled lines lay in order: matrix instructions put them in order themselves.
+CudaOffset cuda_unswizzled_offset(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names);
 /// C++ of the address of a whole vector, "*(tw_vec<float, 4>*)&p0[..]", when `indices` are contiguous and the first
 /// element is aligned to what one access moves; empty otherwise.
 std::string cuda_vector(const std::string& buffer, DataType type, const std::vector<Expr>& indices,

@@ -115,7 +115,7 @@ class KernelEmitter {
   // An element, or a vector that lies in memory as a whole; else nothing.
   std::string place(const std::string& buffer, DataType type, const std::vector<Expr>& indices) const;
   // The first element of an access to shared memory as arguments: its buffer, what varies of its number, a constant.
-  std::string apart(const std::string& buffer, std::vector<Expr> indices) const;
+  std::string apart(const std::string& buffer, const CudaOffset& offset) const;
   // What memory holds, or a constant where a condition of all lanes fails.
   struct MaybeLoad {
     Expr load, condition, otherwise;

@@ -108,13 +108,14 @@ bool KernelEmitter::copy_ahead(const Stmt& s) {
   if (place(s->buffer, type, s->indices).empty() || source.empty()) return false;
   if (from.condition) prepare(from.condition);
   const std::string wanted = zeros ? "false" : from.condition ? cuda_expr(from.condition, names_) : "true";
-  line("tw_copy_async<{}>({}, &{}, {});", bytes, apart(s->buffer, s->indices), source, wanted);
+  std::vector<Expr> first = s->indices;
+  if (!first.empty() && first.back().op() == Op::kRamp) first.back() = first.back().arg(0);
+  line("tw_copy_async<{}>({}, &{}, {});", bytes, apart(s->buffer, cuda_offset(s->buffer, first, names_)), source,
+       wanted);
   return true;
 }
 
-std::string KernelEmitter::apart(const std::string& buffer, std::vector<Expr> indices) const {
-  if (!indices.empty() && indices.back().op() == Op::kRamp) indices.back() = indices.back().arg(0);
-  const CudaOffset offset = cuda_offset(buffer, indices, names_);
+std::string KernelEmitter::apart(const std::string& buffer, const CudaOffset& offset) const {
   return fmt::format("{}, {}, {}", names_.buffers.at(buffer).name, offset.varying.empty() ? "0" : offset.varying,
                      offset.constant);
 }

@@ -92,7 +92,8 @@ void KernelEmitter::group_matrix(const Stmt& s) {
   line("asm volatile(\"{{.reg .pred on; setp.ne.b32 on, %{}, 0; {}}}\"", next + 2, instruction);
   line("  : {}", fmt::join(sums, ", "));
   const auto lines = [&](const Expr& first) {
-    return fmt::format("\"l\"(tw_matrix({}))", apart(first->name, first->args));
+    return fmt::format("\"l\"(tw_matrix({}))",
+                       apart(first->name, cuda_unswizzled_offset(first->name, first->args, names_)));
   };
   line("  : {}, {}, \"r\"(1));", lines(step.a), lines(step.b));
 }

@@ -27,6 +27,7 @@ constexpr double kPairCycles = 150;  // of a block of steps: tiles of a pair wai
 constexpr double kExposed = 0.25;    // share of the shorter times that does not hide behind the longest one
 
 constexpr size_t kMostTiles = 12;         // of a problem
+constexpr int64_t kLinesTogether = 8;     // of operands of warp groups: where the order of their parts begins again
 constexpr int64_t kReservedBytes = 3072;  // of shared memory of a tile, for barriers and for the hardware
 constexpr int64_t kVectorColumns = 4;     // f32 of one access
 
@@ -175,7 +176,7 @@ int64_t BlockTile::threads() const {
 }
 
 int64_t BlockTile::shared_bytes(int64_t bytes) const {
-  const int64_t lines = extent(rows) + reach + extent(columns) * taps;
+  const int64_t lines = extent(rows) + ceil_div(reach, kLinesTogether) * kLinesTogether + extent(columns) * taps;
   return by_matrix() ? lines * (steps * bytes + line_pad_bytes()) : steps * (lines * bytes + 2 * line_pad_bytes());
 }
 

@@ -188,6 +188,13 @@ TEST(EmitCuda, WhatDoesNotMovePartsOfLinesStandsApart) {
   EXPECT_EQ(offset(i + 8, 0), "tw_swizzle((i * 64)), 512");
   EXPECT_EQ(offset(w * 64 + i + 11, 8), "tw_swizzle(((i * 64) + 200)) + (w * 4096), 512");
   EXPECT_EQ(offset(int_imm(11), 8), fmt::format(", {}", 512 + (200 ^ 24)));
+  EXPECT_EQ(cuda_unswizzled_offset("a", {int_imm(11), int_imm(8)}, names).constant, 11 * 64 + 8);
+}
+
+// Matrix instructions put parts in order by their address: they may begin with any line, as those of later taps do.
+TEST(EmitCuda, AWarpGroupMayBeginWithAnyLine) {
+  const CudaSource source = emitted(group_step(64, "(((w1 * 16) + ((h * 8) + r1)) + 3)"));
+  EXPECT_TRUE(holds(source.text, ", 0, 192))")) << source.text;
 }
 
 TEST(EmitCuda, OtherStepsOfWarpGroupsAreRefused) {

@@ -147,16 +147,31 @@ int64_t fewest_stages(const BlockTile& tile) {
   return tile.boxes ? 1 : tile.multiplier == Multiplier::kWarpGroup ? 3 : 2;
 }
 
-// Blocks of steps under way at once, no more than there are: as many as leave room for a second tile where there are so
-// many, but no less than keep instructions busy. One more is in use while instructions of warp groups run on.
-int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target) {
+// Blocks of steps under way at once, no more than there are: as many as leave room for `at_once` tiles, but, with up to
+// two of those, no less than keep instructions busy. One more is in use while instructions of warp groups run on.
+int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target, int64_t at_once) {
   constexpr int64_t kFew = 4, kMany = 8;
-  const int64_t kMost = tile.boxes ? kMany : kFew;
-  const int64_t at_once = tile.boxes && tiles_of(tile, problem) <= target.units ? 1 : 2;
   const int64_t room = target.levels.front().capacity_bytes / at_once - kReservedBytes;
-  const int64_t least = tile.multiplier == Multiplier::kWarpGroup && tile.taps == 1 ? kFew : 2;
-  const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, kMost);
+  const bool busy = tile.multiplier == Multiplier::kWarpGroup && tile.taps == 1 && at_once <= 2;
+  const int64_t least = std::max(fewest_stages(tile), busy ? kFew : int64_t{2});
+  const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, tile.boxes ? kMany : kFew);
   return std::min(stages, std::max(fewest_stages(tile), ceil_div(problem.steps, tile.steps)));
+}
+
+// `tile` with as many blocks of steps under way as leave room for one or two tiles beside each other, and, where the
+// copy engine brings them, for more: short sums spend much of their time before and behind their blocks of steps.
+std::vector<BlockTile> staged(BlockTile tile, const BlockProblem& problem, const TargetInfo& target) {
+  constexpr int64_t kMostAtOnce = 4;
+  const bool few = tile.boxes && tiles_of(tile, problem) <= target.units;
+  const int64_t fewest = few || tile.taps > 1 ? 1 : 2, most = few ? 1 : tile.boxes ? kMostAtOnce : 2;
+  std::vector<BlockTile> all;
+  for (int64_t at_once = fewest; at_once <= most; ++at_once) {
+    tile.stages = stages_of(tile, problem, target, at_once);
+    const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
+    const bool known = !all.empty() && all.back().stages == tile.stages;
+    if (!known && bytes <= target.levels.front().capacity_bytes) all.push_back(tile);
+  }
+  return all;
 }
 
 }  // namespace
@@ -258,14 +273,12 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
   } else {
     for (const ThreadTile& t : kThreadTiles) tiles.push_back(tile_of(t));
   }
-  for (BlockTile& tile : tiles) {
+  std::vector<BlockTile> shapes = std::move(tiles);
+  tiles.clear();
+  for (BlockTile& tile : shapes) {
     tile.steps = steps_of(problem.steps, tile);
-    tile.stages = stages_of(tile, problem, target);
+    std::ranges::copy(staged(tile, problem, target), std::back_inserter(tiles));
   }
-  std::erase_if(tiles, [&](const BlockTile& t) {
-    return t.taps > 1 &&
-           t.stages * t.shared_bytes(problem.bytes) + kReservedBytes > target.levels.front().capacity_bytes;
-  });
   std::ranges::stable_sort(tiles, {}, [&](const BlockTile& t) { return predicted_cycles(t, problem, target); });
   if (tiles.size() > kMostTiles) tiles.resize(kMostTiles);
   return tiles;

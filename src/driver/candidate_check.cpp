@@ -5,7 +5,6 @@
 #include <set>
 
 #include "driver/tolerance.h"
-#include "driver/verify.h"
 #include "support/error.h"
 
 namespace tw::driver {

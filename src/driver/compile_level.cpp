@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "driver/artefact_graph.h"
+#include "expr/word_product.h"
 #include "ops/list.h"
 #include "support/error.h"
 
@@ -121,6 +121,17 @@ class LevelCompiler {
 };
 
 }  // namespace
+
+int64_t count_rounded(const graph::Graph& groups) {
+  int64_t rounded = 0;
+  for (const graph::Node& group : groups.nodes) {
+    for (const graph::Node& node : group.body->nodes) {
+      const bool packs = node.op == "pack_words" && node.string_attr("words") == to_string(WordFormat::kBf16);
+      if (packs && group.body->value(node.inputs[0]).type.type == DataType::f32()) ++rounded;
+    }
+  }
+  return rounded;
+}
 
 std::optional<LevelCode> compile_level(const LevelInput& in, Dumper& dumper, Compiled& out) {
   return LevelCompiler(in, dumper, out).run();

@@ -25,6 +25,9 @@ struct LevelInput {
   std::span<const plan::EntryPlan> replay;          // one for each source; empty: decide
 };
 
+/// Activations of f32 that groups multiply as bf16 (--precision fast).
+int64_t count_rounded(const graph::Graph& groups);
+
 /// Nothing when options.stop_after ended the passes before. Adds pass times and warnings to `out`, and clears
 /// out.complete where something was not measured that should have been.
 std::optional<LevelCode> compile_level(const LevelInput& in, Dumper& dumper, Compiled& out);

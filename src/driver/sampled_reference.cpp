@@ -11,8 +11,7 @@
 namespace tw::driver {
 namespace {
 
-constexpr int kExact = -1;                   // otherwise the number of a trial
-constexpr double kF64Magnification = 65536;  // as in tolerance.cpp: f64 errors would be lost in the reference's own
+constexpr int kExact = -1;  // otherwise the number of a trial
 
 // A tensor at the points where it is needed.
 struct Sampled {

@@ -67,16 +67,6 @@ Expr MathBuilder::polynomial(const Expr& x, std::initializer_list<double> coeffi
   return sum;
 }
 
-Expr MathBuilder::polynomial_in_pairs(const Expr& x, const Expr& x_squared, std::span<const double> c) const {
-  Expr sum;
-  for (size_t k = (c.size() - 1) / 2 * 2 + 2; k > 0;) {
-    k -= 2;
-    const Expr pair = k + 1 < c.size() ? fma(number(c[k + 1]), x, number(c[k])) : number(c[k]);
-    sum = sum ? fma(sum, x_squared, pair) : pair;
-  }
-  return sum;
-}
-
 Expr MathBuilder::flip_sign(const Expr& x, const Expr& sign) const {
   const int64_t mask = is_f64() ? INT64_MIN : INT32_MIN;
   return from_bits(bit_xor(bits(x), bit_and(bits(sign), integer(mask))));

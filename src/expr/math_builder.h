@@ -1,7 +1,6 @@
 // What the expansions of elementary functions are written with. Internal to expr.
 #pragma once
 #include <initializer_list>
-#include <span>
 
 #include "expr/expand.h"
 
@@ -26,10 +25,6 @@ class MathBuilder {
 
   /// c[0] + c[1]*x + ..., by fused multiply-adds.
   Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) const;
-
-  /// The same as a polynomial in x^2 whose coefficients are c[2k] + c[2k+1]*x: fewer roundings one after the other, and
-  /// the rounding of x^2 cancels between numerator and denominator of a rational function.
-  Expr polynomial_in_pairs(const Expr& x, const Expr& x_squared, std::span<const double> coefficients) const;
 
   Expr bits(const Expr& x) const { return bitcast(int_type().element(), x); }
   Expr from_bits(const Expr& x) const { return bitcast(type_.element(), x); }

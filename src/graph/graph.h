@@ -96,14 +96,8 @@ void verify(const Graph& graph, const OpTable& ops);
 /// Whether the text of a graph holds the elements of this constant: at most 16, and none is a NaN with other bits than
 /// the usual quiet one.
 bool is_inline(const Value& constant);
-/// Text. Constants up to 16 elements print their values, larger ones a content hash and are taken from `constants` when
-/// parsed back (name -> bytes).
+/// Text. Constants up to 16 elements print their values, larger ones a content hash.
 std::string to_string(const Graph& graph);
-Graph parse_graph(std::string_view text, const std::map<std::string, Bytes>& constants);  // UserError: line, column
-/// The bytes of the large constant `declared`, in logical order; null when there are none.
-using ConstantSource = std::function<Bytes(const Value& declared, const std::string& reference)>;
-/// The same with the large constants from where `source` finds them, once their types and layouts are known.
-Graph parse_graph_from(std::string_view text, const ConstantSource& source);
 /// All large constants of a graph (its groups' too) by the name under which to_string refers to them.
 std::map<std::string, Bytes> large_constants(const Graph& graph);
 

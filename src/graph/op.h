@@ -66,10 +66,4 @@ struct GroupProgram {
 };
 GroupProgram to_te(const Graph& group, const OpTable& ops);
 
-/// The reference evaluator: every value of `graph` in f64/i64, given its inputs. Groups are evaluated inside.
-/// `round_values`: each value is rounded to its own type after it is computed, as a strict run would.
-enum class Rounding : uint8_t { kNone, kEachValue };
-std::vector<RefTensor> evaluate(const Graph& graph, const OpTable& ops, std::vector<RefTensor> inputs,
-                                Rounding rounding);
-
 }  // namespace tw::graph

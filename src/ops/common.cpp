@@ -4,6 +4,8 @@
 #include <functional>
 #include <thread>
 
+#include "support/parallel.h"
+
 namespace tw::ops {
 
 void reject(const OpCall& call, const std::string& message) {
@@ -127,10 +129,10 @@ void parallel_ranges(int64_t count, int64_t cost_each, const std::function<void(
   constexpr int64_t kWorthAThread = 1 << 20;  // multiply-adds: some 0.5 ms, well above the cost of starting a thread
   const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   const int64_t parts = std::clamp<int64_t>(std::min(count, count * cost_each / kWorthAThread), 1, cores);
-  std::vector<std::thread> threads;
-  for (int64_t p = 1; p < parts; ++p) threads.emplace_back(body, count * p / parts, count * (p + 1) / parts);
-  body(0, count / parts);
-  for (std::thread& thread : threads) thread.join();
+  parallel_for(static_cast<size_t>(parts), static_cast<int>(parts), [&](size_t p) {
+    const auto part = static_cast<int64_t>(p);
+    body(count * part / parts, count * (part + 1) / parts);
+  });
 }
 
 }  // namespace tw::ops

@@ -10,6 +10,7 @@
 // space_to_depth  blocksize: [N, C, H*b, W*b] to [N, b*b*C, H, W]
 // trilu           upper (int, 1), k (int, 0): x where j - i >= k (upper) or j - i <= k, else 0, on the last two axes
 #include <algorithm>
+#include <ranges>
 
 #include "ops/common.h"
 #include "ops/families.h"
@@ -99,11 +100,9 @@ Types infer_transpose(const OpCall& call) {
   require_inputs(call, 1, 1);
   const std::vector<int64_t>& perm = call.node.ints_attr("perm");
   const Shape& x = call.inputs[0].shape;
-  std::vector<int64_t> sorted = perm;
-  std::ranges::sort(sorted);
-  bool fits = perm.size() == x.size();
-  for (size_t d = 0; fits && d < sorted.size(); ++d) fits = sorted[d] == static_cast<int64_t>(d);
-  require(call, fits, "perm {} is no permutation of the axes of {}", to_string(perm), to_string(call.inputs[0]));
+  const auto axes = std::views::iota(int64_t{0}, std::ssize(x));
+  require(call, std::ranges::is_permutation(perm, axes), "perm {} is no permutation of the axes of {}", to_string(perm),
+          to_string(call.inputs[0]));
   Shape shape;
   for (int64_t axis : perm) shape.push_back(x[axis]);
   return {{call.inputs[0].type, shape}};

@@ -3,31 +3,40 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <functional>
-#include <future>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace tw {
 
 /// Calls work(i) once for each i below `count` on up to `threads` threads (0: all CPUs), this one among them. What one
-/// of them throws ends the loop and is thrown here.
+/// of them throws ends the loop; the error of the first i that fails is thrown here.
 inline void parallel_for(size_t count, int threads, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  size_t failed = count;
+  std::exception_ptr error;
   const auto turns = [&] {
-    try {
-      for (size_t i = next++; i < count; i = next++) work(i);
-    } catch (...) {
-      next = count;
-      throw;
+    for (size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {  // whatever comes before i has begun, and is heard, too
+        const std::lock_guard lock(mutex);
+        if (i < failed) error = std::current_exception();
+        failed = std::min(failed, i);
+        next = count;
+      }
     }
   };
   const int all = static_cast<int>(std::thread::hardware_concurrency());
   const size_t wanted = std::min(static_cast<size_t>(std::max(1, threads > 0 ? threads : all)), count);
-  std::vector<std::future<void>> others;
-  for (size_t t = 1; t < wanted; ++t) others.push_back(std::async(std::launch::async, turns));
+  std::vector<std::jthread> others;
+  for (size_t t = 1; t < wanted; ++t) others.emplace_back(turns);
   turns();
-  for (std::future<void>& other : others) other.get();
+  others.clear();  // joins
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace tw

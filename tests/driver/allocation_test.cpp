@@ -1,7 +1,7 @@
 // A compiled model allocates nothing after warm-up: every allocation of the process is counted.
 #include <gtest/gtest.h>
 
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "tests/driver/small_model.h"
 #include "tests/support_code/allocations/counter.h"
 
@@ -16,7 +16,7 @@ TEST(Allocation, TenThousandRunsOfAModelAllocateNothing) {
   const graph::Graph model = small_model();
   const std::vector<uint8_t> artefact = artefact_bytes(compile_graph(model, {}));
   for (const int threads : {1, 2}) {
-    Session session = Session::load_memory(artefact, {threads, false});
+    artefact::Session session = artefact::Session::load_memory(artefact, {threads, false});
     session.bind(random_arrays(model, 3));
     for (int i = 0; i < 4; ++i) session.run_bound();
     const int64_t before = allocation_count();

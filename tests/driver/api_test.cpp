@@ -5,7 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "tests/onnx/model_builder.h"
 #include "tilewright/compiler.h"
 
@@ -44,10 +44,10 @@ tilewright::CompileOptions with_batch(int64_t batch) {
 }
 
 std::vector<float> run(const std::vector<uint8_t>& artefact, const std::vector<float>& x) {
-  Array input{{DataType::f32(), {static_cast<int64_t>(x.size()) / 2, 2}}, {}};
+  artefact::Array input{{DataType::f32(), {static_cast<int64_t>(x.size()) / 2, 2}}, {}};
   const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
   input.bytes.assign(bytes, bytes + x.size() * sizeof(float));
-  const Array y = Session::load_memory(artefact, {}).run({input}).at(0);
+  const artefact::Array y = artefact::Session::load_memory(artefact, {}).run({input}).at(0);
   const auto* floats = reinterpret_cast<const float*>(y.bytes.data());
   return {floats, floats + y.bytes.size() / sizeof(float)};
 }

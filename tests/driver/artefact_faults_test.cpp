@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "tests/driver/small_model.h"
 
 namespace tw::driver::test {
@@ -13,8 +13,8 @@ namespace {
 // The exit code with which the bytes are refused, 0 when they load.
 int exit_code(const std::vector<uint8_t>& bytes) {
   try {
-    Session::load_memory(bytes, {1, false});
-  } catch (const RuntimeFailure& failure) {
+    artefact::Session::load_memory(bytes, {1, false});
+  } catch (const artefact::RuntimeFailure& failure) {
     return failure.exit_code();
   }
   return 0;

@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "driver/session.h"
-#include "driver/verify.h"
+#include "artefact/session.h"
+#include "artefact/verify.h"
 #include "ops/list.h"
 #include "plan/plan.h"
 #include "tests/driver/random_model.h"
@@ -60,8 +60,8 @@ graph::Graph model(const Attention& a) {
 bool is_chain(const Compiled& compiled) { return plan::to_string(compiled.plan).find(" chain\n") != std::string::npos; }
 
 void expect_right(const graph::Graph& source, const CompileOptions& options) {
-  const VerifyReport report = verify_graph(source, options, random_arrays(source, 3), {});
-  for (const GroupCheck& group : report.groups) {
+  const artefact::VerifyReport report = artefact::verify_graph(source, options, random_arrays(source, 3), {});
+  for (const artefact::GroupCheck& group : report.groups) {
     for (const WorstElement& w : group.outputs) EXPECT_TRUE(w.ok()) << group.family << ": " << w.wrong << " wrong";
   }
   EXPECT_TRUE(report.ok());

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "plan/plan.h"
 #include "tests/driver/small_model.h"
 
@@ -40,10 +40,10 @@ TEST(Determinism, APlanOfAnotherModelIsRefused) {
 TEST(Determinism, AnyNumberOfThreadsGivesTheSameBits) {
   const graph::Graph model = small_model();
   const std::vector<uint8_t> artefact = artefact_bytes(compile_graph(model, {}));
-  const std::vector<Array> inputs = random_arrays(model, 7);
-  const std::vector<Array> want = Session::load_memory(artefact, {1, false}).run(inputs);
+  const std::vector<artefact::Array> inputs = random_arrays(model, 7);
+  const std::vector<artefact::Array> want = artefact::Session::load_memory(artefact, {1, false}).run(inputs);
   for (const int threads : {2, 3}) {
-    EXPECT_EQ(Session::load_memory(artefact, {threads, false}).run(inputs)[0].bytes, want[0].bytes)
+    EXPECT_EQ(artefact::Session::load_memory(artefact, {threads, false}).run(inputs)[0].bytes, want[0].bytes)
         << threads << " threads";
   }
 }
@@ -51,14 +51,14 @@ TEST(Determinism, AnyNumberOfThreadsGivesTheSameBits) {
 TEST(Determinism, SessionsInManyThreadsGiveTheSameBits) {
   const graph::Graph model = small_model();
   const std::vector<uint8_t> artefact = artefact_bytes(compile_graph(model, {}));
-  const std::vector<Array> inputs = random_arrays(model, 7);
-  const std::vector<Array> want = Session::load_memory(artefact, {1, false}).run(inputs);
+  const std::vector<artefact::Array> inputs = random_arrays(model, 7);
+  const std::vector<artefact::Array> want = artefact::Session::load_memory(artefact, {1, false}).run(inputs);
   constexpr size_t kThreads = 5;
   std::vector<int> different(kThreads, 0);
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      Session session = Session::load_memory(artefact, {static_cast<int>(t % 3), false});
+      artefact::Session session = artefact::Session::load_memory(artefact, {static_cast<int>(t % 3), false});
       for (int i = 0; i < 50; ++i) different[t] += session.run(inputs)[0].bytes != want[0].bytes;
     });
   }

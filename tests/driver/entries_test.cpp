@@ -1,8 +1,8 @@
 // Several combinations of shapes in one artefact: chosen by the inputs, with weights and equal code stored once.
 #include <gtest/gtest.h>
 
-#include "driver/session.h"
-#include "driver/verify.h"
+#include "artefact/session.h"
+#include "artefact/verify.h"
 #include "ops/list.h"
 #include "support/error.h"
 #include "tests/driver/random_model.h"
@@ -37,21 +37,22 @@ Compiled compile(const std::vector<int64_t>& batches, const CompileOptions& opti
 
 TEST(Entries, TheInputsChooseTheEntry) {
   const std::vector<uint8_t> artefact = artefact_bytes(compile({1, 5}));
-  Session session = Session::load_memory(artefact, {});
+  artefact::Session session = artefact::Session::load_memory(artefact, {});
   EXPECT_EQ(session.entries(), (std::vector<std::string>{"x:1x40", "x:5x40"}));
   for (const int64_t batch : {5, 1, 5}) {
-    const std::vector<Array> inputs = random_arrays(dense(batch), 3);
-    const std::vector<Array> want = Session::load_memory(artefact_bytes(compile({batch})), {}).run(inputs);
+    const std::vector<artefact::Array> inputs = random_arrays(dense(batch), 3);
+    const std::vector<artefact::Array> want =
+        artefact::Session::load_memory(artefact_bytes(compile({batch})), {}).run(inputs);
     EXPECT_EQ(session.run(inputs)[0].bytes, want[0].bytes) << "batch " << batch;
   }
 }
 
 TEST(Entries, AnotherShapeIsRefusedNamingThose) {
-  Session session = Session::load_memory(artefact_bytes(compile({1, 5})), {});
+  artefact::Session session = artefact::Session::load_memory(artefact_bytes(compile({1, 5})), {});
   try {
     session.run(random_arrays(dense(2), 3));
     FAIL() << "a shape that was not compiled has run";
-  } catch (const RuntimeFailure& failure) {
+  } catch (const artefact::RuntimeFailure& failure) {
     EXPECT_EQ(failure.exit_code(), 2);
     EXPECT_NE(std::string(failure.what()).find("[5,40]"), std::string::npos) << failure.what();
   }
@@ -65,7 +66,8 @@ TEST(Entries, WeightsAreStoredOnce) {
 TEST(Entries, AnEntryIsCheckedAgainstItsOwnGraph) {
   const std::vector<uint8_t> artefact = artefact_bytes(compile({1, 5}));
   for (const int64_t batch : {1, 5}) {
-    const VerifyReport report = verify_artefact(artefact, nullptr, random_arrays(dense(batch), 4), {});
+    const artefact::VerifyReport report =
+        artefact::verify_artefact(artefact, nullptr, random_arrays(dense(batch), 4), {});
     EXPECT_TRUE(report.ok());
     EXPECT_EQ(report.entry, fmt::format("x:{}x40", batch));
     EXPECT_GT(report.outputs.at(0).bound, 0);

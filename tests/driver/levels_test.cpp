@@ -9,8 +9,8 @@
 #include <fstream>
 #include <memory>
 
+#include "artefact/verify.h"
 #include "codegen/llvm/target.h"
-#include "driver/verify.h"
 #include "support/error.h"
 #include "tests/driver/small_model.h"
 
@@ -42,15 +42,15 @@ struct Refusal {
 
 Refusal load(const std::vector<uint8_t>& artefact, const std::string& level) {
   try {
-    Session::load_memory(artefact, {1, false, level});
-  } catch (const RuntimeFailure& failure) {
+    artefact::Session::load_memory(artefact, {1, false, level});
+  } catch (const artefact::RuntimeFailure& failure) {
     return {failure.exit_code(), failure.what()};
   }
   return {};
 }
 
 TEST(Levels, TheBestThatThisMachineHasRuns) {
-  const Session session = Session::load_memory(artefact_bytes(all_levels()), {});
+  const artefact::Session session = artefact::Session::load_memory(artefact_bytes(all_levels()), {});
   EXPECT_EQ(session.target(), *std::ranges::find_if(levels(), runs_here));
   EXPECT_EQ(session.entries(), std::vector<std::string>{"main"});
 }
@@ -58,7 +58,7 @@ TEST(Levels, TheBestThatThisMachineHasRuns) {
 TEST(Levels, EachAgreesWithTheReferenceOrIsRefused) {
   const graph::Graph source = small_model();
   const std::vector<uint8_t> artefact = artefact_bytes(all_levels());
-  const std::vector<Array> inputs = random_arrays(source, 1);
+  const std::vector<artefact::Array> inputs = random_arrays(source, 1);
   int ran = 0;
   for (const std::string& level : levels()) {
     SCOPED_TRACE(level);
@@ -68,11 +68,11 @@ TEST(Levels, EachAgreesWithTheReferenceOrIsRefused) {
       EXPECT_NE(refusal.message.find(level + " needs CPU features"), std::string::npos) << refusal.message;
       continue;
     }
-    const VerifyReport report = verify_artefact(artefact, &source, inputs, {}, level);
+    const artefact::VerifyReport report = artefact::verify_artefact(artefact, &source, inputs, {}, level);
     EXPECT_TRUE(report.ok());
     EXPECT_EQ(report.target, level);
     // The artefact's own graph and plan of that level, too.
-    EXPECT_TRUE(verify_artefact(artefact, nullptr, inputs, {}, level).ok());
+    EXPECT_TRUE(artefact::verify_artefact(artefact, nullptr, inputs, {}, level).ok());
     ++ran;
   }
   EXPECT_GE(ran, 1);
@@ -100,14 +100,14 @@ TEST(Levels, WithExtensionsComesBeforeTheLevelAlone) {
   for (const format::Target& target : compiled.manifest.targets) archs.push_back(target.arch);
   EXPECT_EQ(archs, (std::vector<std::string>{"x86-64-v4+avx512vnni", "x86-64-v4", "x86-64-v3+avxvnni", "x86-64"}));
   EXPECT_EQ(std::ranges::count(compiled.manifest.targets[0].features, "avx512vnni"), 1);
-  const Session session = Session::load_memory(artefact_bytes(compiled), {});
+  const artefact::Session session = artefact::Session::load_memory(artefact_bytes(compiled), {});
   EXPECT_EQ(session.target(), *std::ranges::find_if(archs, runs_here));
 }
 
 TEST(Levels, TheNextOneRunsWhereTheBestLacksAFeature) {
   Compiled compiled = all_levels();
   for (size_t t = 0; t < 3; ++t) compiled.manifest.targets[t].features.push_back("made-up");
-  EXPECT_EQ(Session::load_memory(artefact_bytes(compiled), {}).target(), "x86-64");
+  EXPECT_EQ(artefact::Session::load_memory(artefact_bytes(compiled), {}).target(), "x86-64");
 }
 
 TEST(Levels, AFlippedBitInAnyLevelsCodeIsRefused) {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "artefact/session.h"
+#include "artefact/verify.h"
 #include "codegen/llvm/target.h"
 #include "driver/generate.h"
-#include "driver/session.h"
-#include "driver/verify.h"
 #include "tests/driver/small_model.h"
 
 namespace tw::driver::test {
@@ -26,13 +26,13 @@ class MixedPrecision : public ::testing::TestWithParam<DataType> {
   }
 };
 
-std::string describe(const VerifyReport& report) {
+std::string describe(const artefact::VerifyReport& report) {
   std::string text;
   const auto add = [&](const std::string& where, const WorstElement& w) {
     if (!w.ok())
       text += fmt::format("{}: {}[{}] is {}, not {} within {}\n", where, w.tensor, w.index, w.got, w.want, w.bound);
   };
-  for (const GroupCheck& group : report.groups) {
+  for (const artefact::GroupCheck& group : report.groups) {
     for (const WorstElement& w : group.outputs) add(group.group, w);
   }
   for (const WorstElement& w : report.outputs) add("end to end", w);
@@ -41,7 +41,7 @@ std::string describe(const VerifyReport& report) {
 
 TEST_P(MixedPrecision, ANetworkAtEveryLevel) {
   const Graph source = small_model();
-  const std::vector<Array> inputs = random_arrays(source, 1);
+  const std::vector<artefact::Array> inputs = random_arrays(source, 1);
   for (const bool plain : {false, true}) {
     CompileOptions all = options();
     all.all_optional_off = plain;
@@ -50,7 +50,7 @@ TEST_P(MixedPrecision, ANetworkAtEveryLevel) {
     for (const char* level : {"x86-64-v4", "x86-64-v3", "x86-64"}) {
       if (!codegen::cpu::runs_on_host(*codegen::cpu::find_level(level))) continue;
       for (const Graph* reference : {&source, static_cast<const Graph*>(nullptr)}) {
-        const VerifyReport report = verify_artefact(artefact, reference, inputs, {}, level);
+        const artefact::VerifyReport report = artefact::verify_artefact(artefact, reference, inputs, {}, level);
         EXPECT_TRUE(report.ok()) << level << "\n" << describe(report);
       }
     }
@@ -62,7 +62,7 @@ TEST_P(MixedPrecision, RandomModels) {
   for (uint64_t seed = 1; seed <= kRandomModels; ++seed) {
     const Graph model = random_model(ops, seed);
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, graph::to_string(model)));
-    const VerifyReport report = verify_graph(model, options(), random_arrays(model, seed), {});
+    const artefact::VerifyReport report = artefact::verify_graph(model, options(), random_arrays(model, seed), {});
     EXPECT_TRUE(report.ok()) << describe(report);
   }
 }
@@ -73,7 +73,7 @@ TEST_P(MixedPrecision, TheModelKeepsItsInterfaceAndTheWeightsShrink) {
   narrowed.target = plain.target = "cpu:x86-64-v3";  // panels are as wide as vectors: in a model this small, by far
   const Compiled narrow = compile_graph(source, narrowed);
   const Compiled whole = compile_graph(source, plain);
-  const Session session = Session::load_memory(artefact_bytes(narrow), {});
+  const artefact::Session session = artefact::Session::load_memory(artefact_bytes(narrow), {});
   EXPECT_EQ(session.inputs()[0].type, source.value(source.inputs[0]).type);
   EXPECT_EQ(session.outputs()[0].type, source.value(source.outputs[0]).type);
   EXPECT_EQ(narrow.manifest.dtype, *format::parse_data_type(to_string(GetParam())));
@@ -84,16 +84,16 @@ TEST_P(MixedPrecision, TheModelKeepsItsInterfaceAndTheWeightsShrink) {
 // The bound end to end is that of the type: what f32 would have to meet fails.
 TEST_P(MixedPrecision, TheBoundIsThatOfTheType) {
   const Graph source = small_model();
-  const std::vector<Array> inputs = random_arrays(source, 1);
+  const std::vector<artefact::Array> inputs = random_arrays(source, 1);
   Compiled compiled = compile_graph(source, options());
-  const VerifyReport report = verify_artefact(artefact_bytes(compiled), &source, inputs, {});
+  const artefact::VerifyReport report = artefact::verify_artefact(artefact_bytes(compiled), &source, inputs, {});
   const double unit = GetParam() == DataType::f16() ? 0x1p-11 : 0x1p-8;
   EXPECT_GT(report.outputs[0].bound, 0.05 * unit);
   EXPECT_LT(report.outputs[0].bound, 4 * unit) << "of probabilities";
   compiled.manifest.dtype = format::DataType::kF32;
-  const VerifyReport as_f32 = verify_artefact(artefact_bytes(compiled), &source, inputs, {});
+  const artefact::VerifyReport as_f32 = artefact::verify_artefact(artefact_bytes(compiled), &source, inputs, {});
   EXPECT_FALSE(as_f32.outputs[0].ok());
-  EXPECT_TRUE(std::ranges::all_of(as_f32.groups, &GroupCheck::ok)) << "groups are checked in their own types";
+  EXPECT_TRUE(std::ranges::all_of(as_f32.groups, &artefact::GroupCheck::ok)) << "groups are checked in their own types";
 }
 
 // softmax(x + 1e4 (m - 1)): what the type holds exactly has no error that the factor could blow up.
@@ -112,11 +112,11 @@ TEST_P(MixedPrecision, MasksDoNotLoosenTheBound) {
   const graph::ValueId m = node("cast", {g.add_input("m", {DataType::i64(), {16}})}, {{"to", std::string("f32")}});
   const graph::ValueId mask = node("mul", {node("sub", {m, number(1)}), number(1e4)});
   g.outputs = {node("softmax", {node("add", {x, mask})})};
-  std::vector<Array> inputs = random_arrays(g, 1);
+  std::vector<artefact::Array> inputs = random_arrays(g, 1);
   graph::RefTensor kept = graph::RefTensor::zeros(inputs[1].type);
   for (size_t i = 0; i < kept.ints.size(); ++i) kept.ints[i] = i % 3 == 0 ? 0 : 1;
-  inputs[1] = to_array(kept);
-  const VerifyReport report = verify_graph(g, options(), inputs, {});
+  inputs[1] = artefact::to_array(kept);
+  const artefact::VerifyReport report = artefact::verify_graph(g, options(), inputs, {});
   EXPECT_TRUE(report.ok()) << describe(report);
   EXPECT_LT(report.outputs[0].bound, GetParam() == DataType::f16() ? 0x1p-10 : 0x1p-7);
 }

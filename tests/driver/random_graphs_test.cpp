@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "artefact/verify.h"
 #include "driver/tolerance.h"
-#include "driver/verify.h"
 #include "ops/list.h"
 #include "tests/driver/random_model.h"
 
@@ -24,10 +24,10 @@ std::string describe(const WorstElement& w) {
                      w.bound, w.wrong, w.elements);
 }
 
-std::string describe(const VerifyReport& report) {
+std::string describe(const artefact::VerifyReport& report) {
   std::string text = report.same_bits_for_threads ? "" : "other bits with one thread\n";
   if (!report.same_bits_apart) text += "other bits when values do not share memory\n";
-  for (const GroupCheck& group : report.groups) {
+  for (const artefact::GroupCheck& group : report.groups) {
     for (const WorstElement& w : group.outputs)
       text += w.ok() ? "" : fmt::format("group {} ({}): {}", group.group, group.family, describe(w));
   }
@@ -41,12 +41,12 @@ TEST_P(RandomModels, AgreeWithTheReference) {
   for (uint64_t seed = GetParam() * kSeedsEach + 1; seed <= (GetParam() + 1) * kSeedsEach; ++seed) {
     const graph::Graph model = random_model(operators(), seed);
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, graph::to_string(model)));
-    const std::vector<Array> inputs = random_arrays(model, seed);
+    const std::vector<artefact::Array> inputs = random_arrays(model, seed);
     for (const bool all_off : {false, true}) {
       CompileOptions options;
       options.all_optional_off = all_off;
       try {
-        const VerifyReport report = verify_graph(model, options, inputs, {});
+        const artefact::VerifyReport report = artefact::verify_graph(model, options, inputs, {});
         EXPECT_TRUE(report.ok()) << (all_off ? "optional passes off\n" : "default passes\n") << describe(report);
       } catch (const std::exception& error) {
         ADD_FAILURE() << (all_off ? "optional passes off: " : "default passes: ") << error.what();
@@ -62,7 +62,7 @@ TEST_P(RandomModels, AgreeAtTheLeastLevel) {
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, graph::to_string(model)));
     CompileOptions options;
     options.target = "cpu:x86-64";
-    const VerifyReport report = verify_graph(model, options, random_arrays(model, seed), {});
+    const artefact::VerifyReport report = artefact::verify_graph(model, options, random_arrays(model, seed), {});
     EXPECT_TRUE(report.ok()) << describe(report);
   }
 }

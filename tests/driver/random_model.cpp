@@ -447,14 +447,14 @@ class Maker {
 
 Graph random_model(const graph::OpTable& ops, uint64_t seed) { return Maker(ops, seed).run(); }
 
-std::vector<Array> random_arrays(const Graph& graph, uint64_t seed) {
+std::vector<artefact::Array> random_arrays(const Graph& graph, uint64_t seed) {
   Random random(seed);
-  std::vector<Array> arrays;
+  std::vector<artefact::Array> arrays;
   for (const ValueId id : graph.inputs) {
     RefTensor t = RefTensor::zeros(graph.value(id).type);
     for (double& x : t.floats) x = random.real();
     for (int64_t& x : t.ints) x = random.between(0, t.type.type.is_bool() ? 1 : 3);
-    arrays.push_back(to_array(t));
+    arrays.push_back(artefact::to_array(t));
   }
   return arrays;
 }

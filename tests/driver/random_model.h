@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "graph/op.h"
 
 namespace tw::driver::test {
@@ -14,6 +14,6 @@ namespace tw::driver::test {
 graph::Graph random_model(const graph::OpTable& ops, uint64_t seed);
 
 /// Seeded inputs of a graph: floats in [-1, 1], integers 0 to 3.
-std::vector<Array> random_arrays(const graph::Graph& graph, uint64_t seed);
+std::vector<artefact::Array> random_arrays(const graph::Graph& graph, uint64_t seed);
 
 }  // namespace tw::driver::test

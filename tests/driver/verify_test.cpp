@@ -1,5 +1,5 @@
 // The checks of an artefact can fail, and blame the group that is wrong.
-#include "driver/verify.h"
+#include "artefact/verify.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,8 @@ TEST(Verify, BlamesTheGroupThatIsWrong) {
   const graph::Graph model = products(DataType::f32(), 9);
   Compiled compiled = compile_graph(model, {});
   std::swap(compiled.manifest.entries[0].cpu_steps[1].args[0], compiled.manifest.entries[0].cpu_steps[1].args[1]);
-  const VerifyReport report = verify_artefact(artefact_bytes(compiled), &model, random_arrays(model, 1), {});
+  const artefact::VerifyReport report =
+      artefact::verify_artefact(artefact_bytes(compiled), &model, random_arrays(model, 1), {});
   EXPECT_FALSE(report.ok());
   EXPECT_FALSE(report.outputs[0].ok());
   ASSERT_EQ(report.groups.size(), 3u);
@@ -51,14 +52,15 @@ TEST(Verify, SeesBuffersThatOverlap) {
     first = first < 0 ? b.offset : first;
     b.offset = first;  // all in one place: a product overwrites what it reads
   }
-  const VerifyReport report = verify_artefact(artefact_bytes(compiled), &model, random_arrays(model, 1), {});
+  const artefact::VerifyReport report =
+      artefact::verify_artefact(artefact_bytes(compiled), &model, random_arrays(model, 1), {});
   EXPECT_FALSE(report.ok());
   EXPECT_FALSE(report.same_bits_apart);
 }
 
 TEST(Verify, BoundsOfF64AreNeitherZeroNorLoose) {
   const graph::Graph model = products(DataType::f64(), 9);
-  const VerifyReport report = verify_graph(model, {}, random_arrays(model, 1), {});
+  const artefact::VerifyReport report = artefact::verify_graph(model, {}, random_arrays(model, 1), {});
   EXPECT_TRUE(report.ok());
   EXPECT_GT(report.outputs[0].bound, 0);
   EXPECT_LT(report.outputs[0].bound, 1e-13);
@@ -74,11 +76,11 @@ graph::Graph lookup() {
   return g;
 }
 
-std::vector<Array> lookup_inputs(const std::vector<int64_t>& indices) {
-  std::vector<Array> inputs = random_arrays(lookup(), 1);
+std::vector<artefact::Array> lookup_inputs(const std::vector<int64_t>& indices) {
+  std::vector<artefact::Array> inputs = random_arrays(lookup(), 1);
   graph::RefTensor tensor = graph::RefTensor::zeros(inputs[1].type);
   tensor.ints = indices;
-  inputs[1] = to_array(tensor);
+  inputs[1] = artefact::to_array(tensor);
   return inputs;
 }
 
@@ -87,13 +89,13 @@ TEST(ErrorWord, AnIndexOutOfRangeFailsTheRunAndOnlyThat) {
     CompileOptions options;
     options.all_optional_off = plain;
     const std::vector<uint8_t> artefact = artefact_bytes(compile_graph(lookup(), options));
-    Session session = Session::load_memory(artefact, {});
+    artefact::Session session = artefact::Session::load_memory(artefact, {});
     EXPECT_EQ(session.outputs().size(), 1u);
     for (const int64_t wrong : {int64_t{5}, int64_t{-6}, int64_t{1} << 40}) {
       try {
         session.run(lookup_inputs({0, 4, wrong, 1}));
         ADD_FAILURE() << "index " << wrong << " was taken";
-      } catch (const RuntimeFailure& failure) {
+      } catch (const artefact::RuntimeFailure& failure) {
         EXPECT_EQ(failure.exit_code(), 2);
         EXPECT_NE(std::string(failure.what()).find("out of range"), std::string::npos) << failure.what();
       }
@@ -103,7 +105,7 @@ TEST(ErrorWord, AnIndexOutOfRangeFailsTheRunAndOnlyThat) {
 }
 
 TEST(ErrorWord, ModelsWithItVerify) {
-  const VerifyReport report = verify_graph(lookup(), {}, lookup_inputs({-5, 4, 0, -1}), {});
+  const artefact::VerifyReport report = artefact::verify_graph(lookup(), {}, lookup_inputs({-5, 4, 0, -1}), {});
   EXPECT_TRUE(report.ok());
   EXPECT_EQ(report.outputs.size(), 1u);
 }

@@ -4,9 +4,10 @@
 
 #include <cmath>
 
-#include "driver/session.h"
+#include "artefact/bounded.h"
+#include "artefact/session.h"
+#include "artefact/verify.h"
 #include "driver/tolerance.h"
-#include "driver/verify.h"
 #include "ops/list.h"
 #include "plan/plan.h"
 #include "tests/driver/random_model.h"
@@ -52,12 +53,13 @@ struct Errors {
 };
 
 Errors errors_of(const graph::Graph& source, const Compiled& compiled, const graph::Graph& bounded_as) {
-  const std::vector<Array> inputs = random_arrays(source, 5);
+  const std::vector<artefact::Array> inputs = random_arrays(source, 5);
   std::vector<graph::RefTensor> reference;
-  for (const Array& a : inputs) reference.push_back(to_reference(a));
-  const Bounded want = evaluate_bounded(bounded_as, ops::all_ops(), reference, 2);
-  const graph::RefTensor got = to_reference(Session::load_memory(artefact_bytes(compiled), {}).run(inputs)[0]);
-  const graph::RefTensor exact = evaluate_bounded(source, ops::all_ops(), reference, 0).values[0];
+  for (const artefact::Array& a : inputs) reference.push_back(artefact::to_reference(a));
+  const artefact::Bounded want = artefact::evaluate_bounded(bounded_as, ops::all_ops(), reference, 2);
+  const graph::RefTensor got =
+      artefact::to_reference(artefact::Session::load_memory(artefact_bytes(compiled), {}).run(inputs)[0]);
+  const graph::RefTensor exact = artefact::evaluate_bounded(source, ops::all_ops(), reference, 0).values[0];
   Errors errors;
   for (size_t i = 0; i < got.floats.size(); ++i) {
     const double off = std::fabs(got.floats[i] - exact.floats[i]);
@@ -128,17 +130,17 @@ TEST(WinogradErrors, AreNearThoseOfTheDirectConvolution) {
 TEST(WinogradVerify, FindsWeightsThatAreAThousandthOff) {
   const graph::Graph source = model({16, 9});
   const graph::Graph tiled = with_tiles(source, 4);
-  const std::vector<Array> inputs = random_arrays(source, 1);
-  EXPECT_TRUE(verify_artefact(artefact_bytes(compile_graph(tiled, {})), &source, inputs, {}).ok());
+  const std::vector<artefact::Array> inputs = random_arrays(source, 1);
+  EXPECT_TRUE(artefact::verify_artefact(artefact_bytes(compile_graph(tiled, {})), &source, inputs, {}).ok());
   const graph::Graph scaled = with_scaled_weights(tiled, 1.001);
-  EXPECT_FALSE(verify_artefact(artefact_bytes(compile_graph(scaled, {})), &source, inputs, {}).ok());
+  EXPECT_FALSE(artefact::verify_artefact(artefact_bytes(compile_graph(scaled, {})), &source, inputs, {}).ok());
 }
 
 TEST(WinogradChoice, DefaultPrecisionOnlyAndReplayable) {
   const graph::Graph source = model({64, 28});
   const Compiled compiled = compile_graph(source, {});
   EXPECT_TRUE(uses_winograd(compiled));
-  EXPECT_TRUE(verify_graph(source, {}, random_arrays(source, 1), {}).ok());
+  EXPECT_TRUE(artefact::verify_graph(source, {}, random_arrays(source, 1), {}).ok());
   CompileOptions replay;
   replay.plan_text = plan::to_string(compiled.plan);
   EXPECT_EQ(artefact_bytes(compile_graph(source, replay)), artefact_bytes(compiled));

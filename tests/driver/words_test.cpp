@@ -3,9 +3,9 @@
 
 #include <random>
 
+#include "artefact/session.h"
+#include "artefact/verify.h"
 #include "codegen/llvm/target.h"
-#include "driver/session.h"
-#include "driver/verify.h"
 #include "tests/driver/small_model.h"
 
 namespace tw::driver::test {
@@ -61,17 +61,17 @@ void check_at_every_level(const Graph& source, Precision precision = Precision::
   options.target.clear();
   for (const std::string& level : levels()) options.target += (level == levels()[0] ? "cpu:" : ",cpu:") + level;
   const std::vector<uint8_t> artefact = artefact_bytes(compile_graph(source, options));
-  std::vector<Array> inputs;
+  std::vector<artefact::Array> inputs;
   for (const ValueId in : source.inputs) {
     const TensorType& type = source.value(in).type;
-    inputs.push_back(to_array(random_tensor(type.type, type.shape, inputs.size() + 1)));
+    inputs.push_back(artefact::to_array(random_tensor(type.type, type.shape, inputs.size() + 1)));
   }
   int ran = 0;
   for (const std::string& level : levels()) {
     SCOPED_TRACE(level);
     if (!codegen::cpu::runs_on_host(*codegen::cpu::find_level(level))) continue;
-    EXPECT_TRUE(verify_artefact(artefact, nullptr, inputs, {}, level).ok());
-    EXPECT_TRUE(verify_artefact(artefact, &source, inputs, {}, level).ok());
+    EXPECT_TRUE(artefact::verify_artefact(artefact, nullptr, inputs, {}, level).ok());
+    EXPECT_TRUE(artefact::verify_artefact(artefact, &source, inputs, {}, level).ok());
     ++ran;
   }
   EXPECT_GE(ran, 1);

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "runtime/format/container_layout.h"
 #include "tests/driver/small_model.h"
 #include "tests/fuzz/search.h"
@@ -131,12 +131,12 @@ Bytes mutated(const Bytes& original, uint64_t seed, uint64_t iteration) {
 // Loads and asks for everything that can be asked without running code.
 bool loads(const Bytes& file) {
   try {
-    const driver::Session session = driver::Session::load_memory(file, {1, false});
+    const artefact::Session session = artefact::Session::load_memory(file, {1, false});
     session.inputs();
     session.outputs();
     session.buffer_names();
     return true;
-  } catch (const driver::RuntimeFailure& failure) {
+  } catch (const artefact::RuntimeFailure& failure) {
     if (failure.exit_code() == 5 || failure.exit_code() == 6) return false;
     throw;
   }

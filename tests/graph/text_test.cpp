@@ -7,6 +7,7 @@
 
 #include "sample.h"
 #include "support/error.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::graph::test {
 namespace {

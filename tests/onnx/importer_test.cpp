@@ -6,6 +6,7 @@
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
 #include "tests/onnx/model_builder.h"
+#include "tests/support_code/graph_evaluate.h"
 
 namespace tw::frontend {
 namespace {

@@ -6,7 +6,9 @@
 #include <random>
 
 #include "ops/list.h"
+#include "tests/support_code/graph_evaluate.h"
 #include "tests/support_code/te_evaluate.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::ops::test {
 namespace {

@@ -7,6 +7,8 @@
 
 #include "graph/error_output.h"
 #include "ops/list.h"
+#include "tests/support_code/graph_evaluate.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::testing {
 

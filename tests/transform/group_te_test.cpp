@@ -7,6 +7,7 @@
 
 #include "te/materialize.h"
 #include "te/rewrite.h"
+#include "tests/support_code/graph_evaluate.h"
 #include "tests/support_code/te_evaluate.h"
 #include "tests/transform/graph_tools.h"
 #include "transform/storage_order.h"

@@ -3,6 +3,7 @@
 
 #include "support/error.h"
 #include "tests/transform/graph_tools.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::transform {
 namespace {

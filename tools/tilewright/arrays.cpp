@@ -40,19 +40,19 @@ uint64_t next_random(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-std::string expected_text(const std::vector<driver::NamedType>& expected) {
+std::string expected_text(const std::vector<artefact::NamedType>& expected) {
   std::string text;
-  for (const driver::NamedType& e : expected) text += fmt::format("\n  {}: {}", e.name, to_string(e.type));
+  for (const artefact::NamedType& e : expected) text += fmt::format("\n  {}: {}", e.name, to_string(e.type));
   return text;
 }
 
 }  // namespace
 
-std::map<std::string, driver::Array> read_npz(const std::string& path) {
+std::map<std::string, artefact::Array> read_npz(const std::string& path) {
   int error = 0;
   const std::unique_ptr<zip_t, ZipCloser> archive(zip_open(path.c_str(), ZIP_RDONLY, &error));
   if (archive == nullptr) throw UsageError(fmt::format("'{}' is no .npz archive", path));
-  std::map<std::string, driver::Array> arrays;
+  std::map<std::string, artefact::Array> arrays;
   for (zip_int64_t i = 0; i < zip_get_num_entries(archive.get(), 0); ++i) {
     std::string name = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), 0);
     const std::vector<std::byte> bytes = read_member(archive.get(), i, path);
@@ -62,37 +62,37 @@ std::map<std::string, driver::Array> read_npz(const std::string& path) {
   return arrays;
 }
 
-std::vector<driver::Array> read_test_data(const std::string& folder, const std::string& stem) {
-  std::vector<driver::Array> arrays;
+std::vector<artefact::Array> read_test_data(const std::string& folder, const std::string& stem) {
+  std::vector<artefact::Array> arrays;
   for (int i = 0;; ++i) {
     std::ifstream file(fmt::format("{}/{}_{}.pb", folder, stem, i), std::ios::binary);
     if (!file) return arrays;
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    arrays.push_back(driver::to_array(frontend::read_tensor_proto(std::as_bytes(std::span(text)))));
+    arrays.push_back(artefact::to_array(frontend::read_tensor_proto(std::as_bytes(std::span(text)))));
   }
 }
 
-driver::Array random_array(const TensorType& type, uint64_t seed) {
+artefact::Array random_array(const TensorType& type, uint64_t seed) {
   graph::RefTensor tensor = graph::RefTensor::zeros(type);
   uint64_t state = seed;
   for (double& x : tensor.floats) x = static_cast<double>(next_random(state) >> 11) * 0x1p-52 - 1.0;
   for (int64_t& x : tensor.ints) x = static_cast<int64_t>(next_random(state) >> 63);
-  return driver::to_array(tensor);
+  return artefact::to_array(tensor);
 }
 
 namespace {
 
-void take_folder(const std::string& folder, const std::vector<driver::NamedType>& expected,
-                 std::map<std::string, driver::Array>& given) {
-  const std::vector<driver::Array> arrays = read_test_data(folder, "input");
+void take_folder(const std::string& folder, const std::vector<artefact::NamedType>& expected,
+                 std::map<std::string, artefact::Array>& given) {
+  const std::vector<artefact::Array> arrays = read_test_data(folder, "input");
   if (arrays.size() > expected.size())
     throw UsageError(fmt::format("'{}' has {} inputs, the model {}", folder, arrays.size(), expected.size()));
   for (size_t i = 0; i < arrays.size(); ++i) given[expected[i].name] = arrays[i];
 }
 
-std::map<std::string, driver::Array> read_given(const InputOptions& options,
-                                                const std::vector<driver::NamedType>& expected) {
-  std::map<std::string, driver::Array> given;
+std::map<std::string, artefact::Array> read_given(const InputOptions& options,
+                                                  const std::vector<artefact::NamedType>& expected) {
+  std::map<std::string, artefact::Array> given;
   for (const std::string& text : options.inputs) {
     if (std::filesystem::is_directory(text)) {
       take_folder(text, expected, given);
@@ -117,11 +117,11 @@ uint64_t parse_seed(const std::string& text) {
   return std::stoull(text.substr(5));
 }
 
-using Given = std::map<std::string, driver::Array>;
-using Expected = std::vector<driver::NamedType>;
+using Given = std::map<std::string, artefact::Array>;
+using Expected = std::vector<artefact::NamedType>;
 
 bool fits(const Given& given, const Expected& expected) {
-  return std::ranges::all_of(expected, [&](const driver::NamedType& e) {
+  return std::ranges::all_of(expected, [&](const artefact::NamedType& e) {
     const auto found = given.find(e.name);
     return found == given.end() || found->second.type == e.type;
   });
@@ -129,7 +129,7 @@ bool fits(const Given& given, const Expected& expected) {
 
 // The inputs of the entry that is named, else of the first that takes what is given. An artefact with one entry is not
 // asked: the message about a wrong input is then about that input.
-Expected choose_entry(const std::string& name, const driver::Session& session, const Given& given) {
+Expected choose_entry(const std::string& name, const artefact::Session& session, const Given& given) {
   const std::vector<std::string> entries = session.entries();
   std::string known;
   for (size_t e = 0; e < entries.size(); ++e) {
@@ -141,8 +141,8 @@ Expected choose_entry(const std::string& name, const driver::Session& session, c
   throw UsageError(fmt::format("the artefact was not compiled for inputs of these shapes, but for:{}", known));
 }
 
-driver::Array take_input(const InputOptions& options, const Expected& expected, size_t i, Given& given) {
-  const driver::NamedType& e = expected[i];
+artefact::Array take_input(const InputOptions& options, const Expected& expected, size_t i, Given& given) {
+  const artefact::NamedType& e = expected[i];
   const auto found = given.find(e.name);
   if (found == given.end()) {
     if (!options.random.empty()) return random_array(e.type, parse_seed(options.random) + i);
@@ -166,10 +166,10 @@ void add_input_options(CLI::App& app, InputOptions& options) {
   app.add_option("--entry", options.entry, "Of several compiled shapes, the one to take (inspect lists them)");
 }
 
-std::vector<driver::Array> gather_inputs(const InputOptions& options, const driver::Session& session) {
+std::vector<artefact::Array> gather_inputs(const InputOptions& options, const artefact::Session& session) {
   Given given = read_given(options, session.inputs());
   const Expected expected = choose_entry(options.entry, session, given);
-  std::vector<driver::Array> inputs;
+  std::vector<artefact::Array> inputs;
   for (size_t i = 0; i < expected.size(); ++i) inputs.push_back(take_input(options, expected, i, given));
   if (!given.empty())
     throw UsageError(

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "driver/artefact_graph.h"
+#include "artefact/artefact_graph.h"
 #include "driver/hal/peak.h"
 #include "support/error.h"
 #include "targets/registry.h"
@@ -37,7 +37,7 @@ double percentile(const std::vector<double>& sorted, double p) {
 constexpr double kRowMs = 50;
 constexpr size_t kMaxRow = 100;
 
-std::vector<double> measure(driver::Session& session, const Options& options) {
+std::vector<double> measure(artefact::Session& session, const Options& options) {
   const double warm_until = now_seconds() + options.warm_up_ms / 1e3;
   double last_ms = 0;
   do last_ms = session.measure_bound(1).front();
@@ -66,18 +66,18 @@ nlohmann::ordered_json statistics(const std::vector<double>& sorted) {
           {"n", sorted.size()}};
 }
 
-void print_profile(const GlobalOptions& global, driver::Session& session) {
+void print_profile(const GlobalOptions& global, artefact::Session& session) {
   session.run_bound();
-  std::vector<driver::StepTime> steps = session.last_profile();
+  std::vector<artefact::StepTime> steps = session.last_profile();
   double total = 0;
-  for (const driver::StepTime& s : steps) total += s.microseconds;
+  for (const artefact::StepTime& s : steps) total += s.microseconds;
   std::stable_sort(steps.begin(), steps.end(),
                    [](const auto& a, const auto& b) { return a.microseconds > b.microseconds; });
-  for (const driver::StepTime& s : steps)
+  for (const artefact::StepTime& s : steps)
     say(global, fmt::format("{:10.1f} us {:5.1f} %  {}", s.microseconds, 100 * s.microseconds / total, s.name));
 }
 
-double measure_peak(const driver::Session& session) {
+double measure_peak(const artefact::Session& session) {
   return driver::hal::measure_fma_peak(targets::find_target("cpu").info, session.threads());
 }
 
@@ -86,7 +86,7 @@ int bench(const GlobalOptions& global, const Options& options) {
   const format::Artefact artefact = parse_artefact(options.model, model.artefact);
   const bool on_gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   if (on_gpu && options.peak) throw UsageError("--peak is the FMA peak of a CPU; this model is for a GPU");
-  driver::Session session = open_session(model, {options.threads, options.profile, options.level});
+  artefact::Session session = open_session(model, {options.threads, options.profile, options.level});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   session.bind(gather_inputs(inputs, session));
@@ -98,7 +98,7 @@ int bench(const GlobalOptions& global, const Options& options) {
   const double peak_before = options.peak ? measure_peak(session) : 0;
   const nlohmann::ordered_json latency = statistics(measure(session, options));
   nlohmann::ordered_json rate;
-  const size_t entry = driver::manifest_entry(artefact.manifest(), session.target(), session.bound_entry());
+  const size_t entry = artefact::manifest_entry(artefact.manifest(), session.target(), session.bound_entry());
   const auto flop = static_cast<double>(artefact.manifest().entries[entry].flop);
   if (options.peak && flop > 0) {
     // The peak is the best of many samples, before and after: it compares with the best decile. The median has what

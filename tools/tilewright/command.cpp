@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
 #include "tilewright/repro.h"
@@ -61,7 +61,7 @@ int guarded(std::span<const std::string> command, const std::function<int()>& bo
     return report(kModel, "unsupported: ", e.what());
   } catch (const ResourceError& e) {
     return report(kExhausted, "error: ", e.what());
-  } catch (const driver::RuntimeFailure& e) {
+  } catch (const artefact::RuntimeFailure& e) {
     return report(e.exit_code(), "error: ", e.what());
   } catch (const format::Error& e) {
     return report(format::exit_code(e.code()), "error: ", e.what());

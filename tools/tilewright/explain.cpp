@@ -1,6 +1,6 @@
 // tilewright explain MODEL.tw: for each group what was chosen, how it was found, its rivals, and how far it is from the
 // machine's bounds.
-#include "driver/explain.h"
+#include "artefact/explain.h"
 
 #include <algorithm>
 
@@ -25,11 +25,11 @@ struct Options {
 constexpr int kRuns = 5;  // of the profile; the fastest time of each step counts
 
 // Times of the steps of the bound entry.
-std::vector<driver::StepTime> profile(driver::Session& session) {
-  std::vector<driver::StepTime> best;
+std::vector<artefact::StepTime> profile(artefact::Session& session) {
+  std::vector<artefact::StepTime> best;
   for (int run = 0; run <= kRuns; ++run) {  // the first one warms up
     session.run_bound();
-    const std::vector<driver::StepTime> steps = session.last_profile();
+    const std::vector<artefact::StepTime> steps = session.last_profile();
     if (run < 2) best = steps;
     for (size_t i = 0; i < steps.size(); ++i)
       best[i].microseconds = std::min(best[i].microseconds, steps[i].microseconds);
@@ -37,7 +37,7 @@ std::vector<driver::StepTime> profile(driver::Session& session) {
   return best;
 }
 
-std::string time_text(const driver::GroupReport& r) {
+std::string time_text(const artefact::GroupReport& r) {
   std::string text;
   if (r.run_us > 0) text += fmt::format("{:.1f} us now", r.run_us);
   if (r.plan.microseconds > 0)
@@ -47,7 +47,7 @@ std::string time_text(const driver::GroupReport& r) {
   return text.empty() ? "time unknown" : text;
 }
 
-void print_group(const GlobalOptions& global, const driver::GroupReport& r) {
+void print_group(const GlobalOptions& global, const artefact::GroupReport& r) {
   say(global, fmt::format("{}: {}, {}", r.plan.name, r.plan.family, time_text(r)));
   std::string bounds = fmt::format("  at least {:.1f} KB in and out", static_cast<double>(r.bound_bytes) / 1e3);
   if (r.mue > 0) bounds += fmt::format(", {:.1f} % of the memory's speed (MUE)", r.mue);
@@ -58,7 +58,7 @@ void print_group(const GlobalOptions& global, const driver::GroupReport& r) {
   for (const plan::Rival& rival : r.plan.rivals) say(global, fmt::format("  not {}: {}", rival.family, rival.reason));
 }
 
-nlohmann::ordered_json to_json(const driver::GroupReport& r) {
+nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
   nlohmann::ordered_json rivals = nlohmann::ordered_json::array();
   for (const plan::Rival& rival : r.plan.rivals) rivals.push_back({{"family", rival.family}, {"reason", rival.reason}});
   return {{"name", r.plan.name},
@@ -77,21 +77,21 @@ nlohmann::ordered_json to_json(const driver::GroupReport& r) {
 
 int explain(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
-  driver::Session session = open_session(model, {options.threads, !options.no_run, options.level});
+  artefact::Session session = open_session(model, {options.threads, !options.no_run, options.level});
   session.bind(gather_inputs({{}, "seed=0", options.entry}, session));
   const targets::Target target = driver::hal::resolve_target("cpu", measured_figures());
-  const std::vector<driver::StepTime> steps = options.no_run ? std::vector<driver::StepTime>() : profile(session);
-  std::vector<driver::GroupReport> reports =
-      driver::explain_entry(model.artefact, session.target(), session.bound_entry(), steps, target, session.threads());
-  std::erase_if(reports, [&](const driver::GroupReport& r) {
+  const std::vector<artefact::StepTime> steps = options.no_run ? std::vector<artefact::StepTime>() : profile(session);
+  std::vector<artefact::GroupReport> reports = artefact::explain_entry(
+      model.artefact, session.target(), session.bound_entry(), steps, target, session.threads());
+  std::erase_if(reports, [&](const artefact::GroupReport& r) {
     return !options.group.empty() && r.plan.name.find(options.group) == std::string::npos;
   });
-  std::ranges::stable_sort(reports, std::greater<>(), driver::best_known_us);
+  std::ranges::stable_sort(reports, std::greater<>(), artefact::best_known_us);
   if (options.top > 0 && reports.size() > static_cast<size_t>(options.top))
     reports.resize(static_cast<size_t>(options.top));
   if (global.json) {
     nlohmann::ordered_json groups = nlohmann::ordered_json::array();
-    for (const driver::GroupReport& r : reports) groups.push_back(to_json(r));
+    for (const artefact::GroupReport& r : reports) groups.push_back(to_json(r));
     print_json("tilewright.explain.v1", {{"model", options.model},
                                          {"threads", session.threads()},
                                          {"level", session.target()},
@@ -101,7 +101,7 @@ int explain(const GlobalOptions& global, const Options& options) {
   }
   say(global, fmt::format("{} groups, slowest first; code for {}; {} threads; bounds from figures {}", reports.size(),
                           session.target(), session.threads(), target.info.figures_from));
-  for (const driver::GroupReport& r : reports) print_group(global, r);
+  for (const artefact::GroupReport& r : reports) print_group(global, r);
   return kOk;
 }
 

@@ -35,11 +35,11 @@ void add_level_option(CLI::App& app, std::string& level) {
       ->envname("TILEWRIGHT_LEVEL");
 }
 
-driver::Session open_session(const LoadedModel& model, const driver::SessionOptions& options) {
+artefact::Session open_session(const LoadedModel& model, const artefact::SessionOptions& options) {
   try {
-    return driver::Session::load_memory(model.artefact, options);
-  } catch (const driver::RuntimeFailure& failure) {
-    throw driver::RuntimeFailure(failure.exit_code(), fmt::format("'{}': {}", model.name, failure.what()));
+    return artefact::Session::load_memory(model.artefact, options);
+  } catch (const artefact::RuntimeFailure& failure) {
+    throw artefact::RuntimeFailure(failure.exit_code(), fmt::format("'{}': {}", model.name, failure.what()));
   }
 }
 

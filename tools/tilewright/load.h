@@ -1,6 +1,6 @@
 // MODEL of run, bench and verify: an artefact by its name, or an ONNX model that is compiled first.
 #pragma once
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "frontend/onnx/import.h"
 #include "tilewright/command.h"
 #include "tilewright/model_options.h"
@@ -20,6 +20,6 @@ LoadedModel load_model(const GlobalOptions& global, const std::string& model, co
 void add_level_option(CLI::App& app, std::string& level);
 
 /// A session on the model; errors name it.
-driver::Session open_session(const LoadedModel& model, const driver::SessionOptions& options);
+artefact::Session open_session(const LoadedModel& model, const artefact::SessionOptions& options);
 
 }  // namespace tw::cli

@@ -158,7 +158,7 @@ class Combinations {
   void add_constant(const std::string& text) {
     const auto [name, file] = parse_binding(text, "--const");
     if (file.empty() || file[0] != '@') throw UsageError(fmt::format("--const '{}': expected NAME=@FILE.npy", text));
-    const graph::RefTensor constant = driver::to_reference(read_npy(file.substr(1)));
+    const graph::RefTensor constant = artefact::to_reference(read_npy(file.substr(1)));
     for (frontend::ImportOptions& import : all_) import.constants[name] = constant;
   }
 

@@ -76,7 +76,7 @@ std::vector<std::byte> from_fortran(const std::vector<std::byte>& data, const Sh
 
 }  // namespace
 
-driver::Array parse_npy(const std::vector<std::byte>& bytes, const std::string& name) {
+artefact::Array parse_npy(const std::vector<std::byte>& bytes, const std::string& name) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.size() < 12 || text.substr(0, kMagic.size()) != kMagic) bad(name, "wrong magic");
   const int version = static_cast<unsigned char>(text[6]);
@@ -88,7 +88,7 @@ driver::Array parse_npy(const std::vector<std::byte>& bytes, const std::string& 
   if (version < 1 || version > 3 || start + header_size > text.size()) bad(name, "its header is damaged");
   const std::string_view header = text.substr(start, header_size);
   const std::string_view descr = value_of(header, "descr", name);
-  driver::Array array;
+  artefact::Array array;
   const auto row = std::find_if(kDescrs.begin(), kDescrs.end(),
                                 [&](const Descr& d) { return descr.substr(1, d.text.size()) == d.text; });
   if (row == kDescrs.end()) bad(name, fmt::format("element type {} is not supported", descr.substr(0, 6)));
@@ -103,13 +103,13 @@ driver::Array parse_npy(const std::vector<std::byte>& bytes, const std::string& 
   return array;
 }
 
-driver::Array read_npy(const std::string& path) {
+artefact::Array read_npy(const std::string& path) {
   const std::vector<uint8_t> file = read_file(path);
   const auto* bytes = reinterpret_cast<const std::byte*>(file.data());
   return parse_npy({bytes, bytes + file.size()}, path);
 }
 
-std::vector<std::byte> format_npy(const driver::Array& array) {
+std::vector<std::byte> format_npy(const artefact::Array& array) {
   const auto row =
       std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.type == array.type.type.scalar(); });
   // NumPy has no bfloat16: its bits are stored as unsigned 16-bit numbers.
@@ -130,7 +130,7 @@ std::vector<std::byte> format_npy(const driver::Array& array) {
   return out;
 }
 
-void write_npy(const std::string& path, const driver::Array& array) {
+void write_npy(const std::string& path, const artefact::Array& array) {
   const std::vector<std::byte> bytes = format_npy(array);
   format::write_file_atomically(path, [&](const format::PutBytes& put) {
     put({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});

@@ -27,8 +27,8 @@ std::string file_name(std::string name) {
   return name + ".npy";
 }
 
-void store_outputs(const Options& options, const std::vector<driver::NamedType>& names,
-                   const std::vector<driver::Array>& outputs) {
+void store_outputs(const Options& options, const std::vector<artefact::NamedType>& names,
+                   const std::vector<artefact::Array>& outputs) {
   if (!options.output_dir.empty()) {
     std::error_code code;
     std::filesystem::create_directories(options.output_dir, code);
@@ -39,7 +39,7 @@ void store_outputs(const Options& options, const std::vector<driver::NamedType>&
   for (const std::string& text : options.outputs) {
     const auto [name, file] = parse_binding(text, "--output");
     const auto found =
-        std::find_if(names.begin(), names.end(), [&](const driver::NamedType& n) { return n.name == name; });
+        std::find_if(names.begin(), names.end(), [&](const artefact::NamedType& n) { return n.name == name; });
     if (file.empty() || file[0] != '@') throw UsageError(fmt::format("--output '{}': expected NAME=@FILE.npy", text));
     if (found == names.end()) throw UsageError(fmt::format("the model has no output '{}'", name));
     write_npy(file.substr(1), outputs[found - names.begin()]);
@@ -52,8 +52,8 @@ struct Summary {
   double mean = 0;
 };
 
-Summary summarize(const driver::Array& array) {
-  const graph::RefTensor t = driver::to_reference(array);
+Summary summarize(const artefact::Array& array) {
+  const graph::RefTensor t = artefact::to_reference(array);
   Summary s;
   const int64_t n = t.type.elements();
   for (int64_t i = 0; i < n; ++i) {
@@ -67,10 +67,10 @@ Summary summarize(const driver::Array& array) {
 
 int run(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
-  driver::Session session = open_session(model, {options.threads, false, options.level});
-  const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session));
+  artefact::Session session = open_session(model, {options.threads, false, options.level});
+  const std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
   if (global.verbose > 0) say(global, "code for " + session.target());
-  const std::vector<driver::NamedType> names = session.outputs(session.bound_entry());
+  const std::vector<artefact::NamedType> names = session.outputs(session.bound_entry());
   store_outputs(options, names, outputs);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < outputs.size(); ++i) {

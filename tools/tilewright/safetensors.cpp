@@ -41,8 +41,8 @@ DataType type_of(const std::string& path, const std::string& text) {
   bad(path, fmt::format("element type '{}'", text));
 }
 
-driver::Array read_tensor(const std::string& path, const Json& row, std::span<const uint8_t> data) {
-  driver::Array array;
+artefact::Array read_tensor(const std::string& path, const Json& row, std::span<const uint8_t> data) {
+  artefact::Array array;
   array.type = {type_of(path, row.at("dtype").get<std::string>()), row.at("shape").get<Shape>()};
   const auto offsets = row.at("data_offsets").get<std::array<uint64_t, 2>>();
   uint64_t elements = 1;
@@ -61,14 +61,14 @@ driver::Array read_tensor(const std::string& path, const Json& row, std::span<co
 
 }  // namespace
 
-std::map<std::string, driver::Array> read_safetensors(const std::string& path) {
+std::map<std::string, artefact::Array> read_safetensors(const std::string& path) {
   const std::vector<uint8_t> file = read_file(path);
   uint64_t header_size = 0;
   if (file.size() < sizeof(header_size)) bad(path, "it is too short");
   std::memcpy(&header_size, file.data(), sizeof(header_size));
   if (header_size > file.size() - sizeof(header_size)) bad(path, "its header is cut off");
   const std::span<const uint8_t> rest(file.begin() + sizeof(header_size), file.end());
-  std::map<std::string, driver::Array> arrays;
+  std::map<std::string, artefact::Array> arrays;
   try {
     const Json header = Json::parse(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(header_size));
     for (const auto& [name, row] : header.items()) {

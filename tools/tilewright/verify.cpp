@@ -1,6 +1,6 @@
 // tilewright verify MODEL.onnx: against the f64 reference; tilewright verify MODEL --against outputs.npz: against given
 // outputs.
-#include "driver/verify.h"
+#include "artefact/verify.h"
 
 #include <cmath>
 
@@ -52,12 +52,12 @@ int finish(const GlobalOptions& global, bool ok, const nlohmann::ordered_json& d
 
 int verify_against(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
-  driver::Session session = open_session(model, {0, false, options.level});
-  const std::vector<driver::Array> outputs = session.run(gather_inputs(options.inputs, session));
-  const std::map<std::string, driver::Array> wanted = read_npz(options.against);
+  artefact::Session session = open_session(model, {0, false, options.level});
+  const std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
+  const std::map<std::string, artefact::Array> wanted = read_npz(options.against);
   std::vector<driver::WorstElement> checks;
   bool ok = true;
-  const std::vector<driver::NamedType> names = session.outputs(session.bound_entry());
+  const std::vector<artefact::NamedType> names = session.outputs(session.bound_entry());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto found = wanted.find(names[i].name);
     if (found == wanted.end()) throw UsageError(fmt::format("'{}' has no output '{}'", options.against, names[i].name));
@@ -65,10 +65,10 @@ int verify_against(const GlobalOptions& global, const Options& options) {
       throw UsageError(fmt::format("'{}': output '{}' is {}, the model gives {}", options.against, names[i].name,
                                    to_string(found->second.type), to_string(outputs[i].type)));
     }
-    const graph::RefTensor want = driver::to_reference(found->second);
+    const graph::RefTensor want = artefact::to_reference(found->second);
     std::vector<double> bounds;
     for (const double x : want.floats) bounds.push_back(options.atol + options.rtol * std::fabs(x));
-    checks.push_back(driver::compare(names[i].name, driver::to_reference(outputs[i]), want, bounds));
+    checks.push_back(driver::compare(names[i].name, artefact::to_reference(outputs[i]), want, bounds));
     ok = ok && checks.back().ok();
   }
   return finish(global, ok,
@@ -79,15 +79,15 @@ int verify_against(const GlobalOptions& global, const Options& options) {
 }
 
 // The entries to check: the one that is named or that takes the inputs given, else all.
-std::vector<std::string> chosen_entries(const Options& options, const driver::Session& session) {
+std::vector<std::string> chosen_entries(const Options& options, const artefact::Session& session) {
   if (!options.inputs.entry.empty() || !options.inputs.inputs.empty()) return {options.inputs.entry};
   return session.entries();
 }
 
-nlohmann::ordered_json show(const GlobalOptions& global, const driver::VerifyReport& report) {
+nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyReport& report) {
   nlohmann::ordered_json blame = nlohmann::ordered_json::array();
   size_t checked = 0;
-  for (const driver::GroupCheck& g : report.groups) {
+  for (const artefact::GroupCheck& g : report.groups) {
     checked += !g.outputs.empty();
     if (g.ok()) continue;
     for (const driver::WorstElement& w : g.outputs) {
@@ -112,19 +112,19 @@ nlohmann::ordered_json show(const GlobalOptions& global, const driver::VerifyRep
 
 int verify_reference(const GlobalOptions& global, const Options& options) {
   const LoadedModel model = load_model(global, options.model, options.compile);
-  const driver::Session session = open_session(model, {0, false, options.level});
+  const artefact::Session session = open_session(model, {0, false, options.level});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   bool ok = true;
   for (const std::string& name : chosen_entries(options, session)) {
     inputs.entry = name;
-    const std::vector<driver::Array> arrays = gather_inputs(inputs, session);
+    const std::vector<artefact::Array> arrays = gather_inputs(inputs, session);
     const int entry = session.find_entry(arrays);
     const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
     Progress progress(global);
-    const driver::VerifyReport report =
-        driver::verify_artefact(model.artefact, source, arrays, std::ref(progress), options.level);
+    const artefact::VerifyReport report =
+        artefact::verify_artefact(model.artefact, source, arrays, std::ref(progress), options.level);
     progress.clear();
     entries.push_back(show(global, report));
     ok = ok && report.ok();

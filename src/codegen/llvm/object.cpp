@@ -1,13 +1,11 @@
 #include "codegen/llvm/object.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <thread>
 
 #include "codegen/llvm/link.h"
 #include "codegen/llvm/machine.h"
 #include "support/error.h"
+#include "support/parallel.h"
 
 namespace tw::codegen::cpu {
 
@@ -35,25 +33,8 @@ MachineCode compile_object(const loop::Program& program, const CpuLevel& level, 
 std::vector<MachineCode> compile_objects(std::span<const loop::Program> programs, const CpuLevel& level, int threads,
                                          const EmitOptions& options) {
   std::vector<MachineCode> results(programs.size());
-  std::vector<std::exception_ptr> errors(programs.size());
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < programs.size(); i = next++) {
-      try {
-        results[i] = compile_object(programs[i], level, options);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-    }
-  };
-  std::vector<std::jthread> others;
-  const auto wanted = std::min(static_cast<size_t>(std::max(threads, 1)), programs.size());
-  for (size_t i = 1; i < wanted; ++i) others.emplace_back(work);
-  work();
-  others.clear();  // joins
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  parallel_for(programs.size(), std::max(threads, 1),
+               [&](size_t i) { results[i] = compile_object(programs[i], level, options); });
   return results;
 }
 

@@ -14,13 +14,8 @@ Outputs convert_transpose(NodeContext& c) {
   std::vector<int64_t> perm = sequence(rank);
   std::ranges::reverse(perm);
   perm = c.ints_or("perm", perm);
-  std::vector<int64_t> sorted = perm;
-  std::ranges::sort(sorted);
-  for (int64_t d = 0; d < static_cast<int64_t>(sorted.size()); ++d) {
-    if (sorted[d] != d || static_cast<int64_t>(perm.size()) != rank)
-      throw UserError("attribute 'perm' is not a permutation of the axes");
-  }
-  if (static_cast<int64_t>(perm.size()) != rank) throw UserError("attribute 'perm' is not a permutation of the axes");
+  if (!std::ranges::is_permutation(perm, sequence(rank)))
+    throw UserError("attribute 'perm' is not a permutation of the axes");
   return {c.emit().transpose(c.input(0), perm)};
 }
 

@@ -66,8 +66,7 @@ ValueId scatter(Emitter& e, const Scatter& s) {
     throw Unsupported("a scatter of {} updates into {} elements is too large", updates, elements);
   }
   if (s.reduction == "none") {
-    std::vector<int64_t> source(elements);
-    for (int64_t i = 0; i < elements; ++i) source[i] = i;
+    std::vector<int64_t> source = sequence(elements);
     for (int64_t u = 0; u < updates; ++u) source[s.destinations[u]] = elements + u;
     return pick(e, s, source);
   }

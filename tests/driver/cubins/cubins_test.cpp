@@ -168,17 +168,5 @@ TEST_F(CubinsTest, WithoutAWorkerItIsThisProcess) {
   EXPECT_NE(failure<InternalError>("wrong").find("line 7: wrong"), std::string::npos);
 }
 
-TEST(ParallelFor, ThrowsWhatAPieceThrowsAndStops) {
-  std::atomic<int> done = 0;
-  EXPECT_THROW(parallel_for(100000, 4,
-                            [&](size_t i) {
-                              if (i == 3) throw UserError("three");
-                              ++done;
-                            }),
-               UserError);
-  EXPECT_LT(done, 100000);
-  parallel_for(0, 4, [&](size_t) { FAIL(); });
-}
-
 }  // namespace
 }  // namespace tw::driver::test

@@ -1,11 +1,12 @@
 #include <optional>
 
+#include "artefact/session.h"
 #include "driver/compile.h"
 #include "driver/generate.h"
-#include "driver/session.h"
 #include "ops/list.h"
 #include "targets/registry.h"
 #include "tests/onnx/node_tests/backend.h"
+#include "tools/tw-opt/parsers.h"
 
 namespace tw::conformance {
 namespace {
@@ -20,11 +21,11 @@ class CompiledBackend : public Backend {
     compile.threads = 1;  // the runner's children share the CPUs
     const std::vector<uint8_t> artefact = driver::artefact_bytes(driver::compile_graph(graph, compile));
     if (options_.compile_only) return {};
-    session_ = driver::Session::load_memory(artefact, {});
-    std::vector<driver::Array> arrays;
-    for (const graph::RefTensor& tensor : inputs) arrays.push_back(driver::to_array(tensor));
+    session_ = artefact::Session::load_memory(artefact, {});
+    std::vector<artefact::Array> arrays;
+    for (const graph::RefTensor& tensor : inputs) arrays.push_back(artefact::to_array(tensor));
     std::vector<graph::RefTensor> outputs;
-    for (const driver::Array& array : session_->run(arrays)) outputs.push_back(driver::to_reference(array));
+    for (const artefact::Array& array : session_->run(arrays)) outputs.push_back(artefact::to_reference(array));
     return outputs;
   }
   bool gives_outputs() const override { return !options_.compile_only; }
@@ -32,7 +33,7 @@ class CompiledBackend : public Backend {
  private:
   CompiledOptions options_;
   // Kept until the next one is loaded: the last session on a GPU closes it, and opening takes much longer than a test.
-  std::optional<driver::Session> session_;
+  std::optional<artefact::Session> session_;
 };
 
 constexpr int kNoDevice = 5;  // the exit code for a device that is missing or another one than the code is for
@@ -53,7 +54,7 @@ Result<bool> compiled_backend_available(const CompiledOptions& options) {
   const graph::Graph probe = graph::parse_graph(kProbe, {});
   try {
     CompiledBackend(options).run(probe, {graph::RefTensor::zeros(probe.value(probe.inputs[0]).type)});
-  } catch (const driver::RuntimeFailure& failure) {
+  } catch (const artefact::RuntimeFailure& failure) {
     if (failure.exit_code() == kNoDevice) return Reason{failure.what()};
     throw;
   }

@@ -1,4 +1,5 @@
 #include "tests/onnx/node_tests/backend.h"
+#include "tests/support_code/graph_evaluate.h"
 
 namespace tw::conformance {
 namespace {

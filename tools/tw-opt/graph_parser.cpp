@@ -12,8 +12,8 @@
 #include <charconv>
 #include <limits>
 
-#include "graph/graph.h"
 #include "graph/ref_tensor.h"
+#include "parsers.h"
 #include "support/error.h"
 #include "support/lexer.h"
 

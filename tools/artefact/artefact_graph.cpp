@@ -1,15 +1,15 @@
-#include "driver/artefact_graph.h"
+#include "artefact/artefact_graph.h"
 
 #include <algorithm>
 #include <map>
 
-#include "driver/run_values.h"
-#include "expr/word_product.h"
+#include "artefact/run_values.h"
 #include "runtime/format/container.h"
 #include "support/error.h"
 #include "support/math.h"
+#include "tw-opt/parsers.h"
 
-namespace tw::driver {
+namespace tw::artefact {
 namespace {
 
 constexpr int64_t kAlignment = 64;  // bytes: one cache line, one vector
@@ -115,15 +115,4 @@ std::vector<uint8_t> keep_buffers_apart(const std::vector<uint8_t>& bytes) {
 
 graph::Graph without_groups(const graph::Graph& graph) { return Flattener(graph).run(); }
 
-int64_t count_rounded(const graph::Graph& groups) {
-  int64_t rounded = 0;
-  for (const graph::Node& group : groups.nodes) {
-    for (const graph::Node& node : group.body->nodes) {
-      const bool packs = node.op == "pack_words" && node.string_attr("words") == to_string(WordFormat::kBf16);
-      if (packs && group.body->value(node.inputs[0]).type.type == DataType::f32()) ++rounded;
-    }
-  }
-  return rounded;
-}
-
-}  // namespace tw::driver
+}  // namespace tw::artefact

@@ -1,7 +1,7 @@
-// The graph reference evaluator: node by node in f64, no fusion, no reuse.
+#include "tests/support_code/graph_evaluate.h"
+
 #include <algorithm>
 
-#include "graph/op.h"
 #include "support/error.h"
 
 namespace tw::graph {

@@ -3,27 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "artefact/session.h"
 #include "driver/compile.h"
-#include "driver/session.h"
+#include "driver/tolerance.h"
 
-namespace tw::driver {
-
-/// The element of one tensor that is farthest from its reference, measured in its bound.
-struct WorstElement {
-  std::string tensor;
-  int64_t index = 0;  // row-major, logical
-  double got = 0;
-  double want = 0;
-  double bound = 0;   // allowed |got - want|
-  int64_t wrong = 0;  // elements beyond their bound
-  int64_t elements = 0;
-  bool ok() const { return wrong == 0; }
-};
+namespace tw::artefact {
 
 struct GroupCheck {
   std::string group;   // ONNX nodes
   std::string family;  // of its schedule
-  std::vector<WorstElement> outputs;
+  std::vector<driver::WorstElement> outputs;
   bool ok() const;
 };
 
@@ -31,15 +20,11 @@ struct VerifyReport {
   std::string target;  // the level of the artefact that ran
   std::string entry;   // its name
   std::vector<GroupCheck> groups;
-  std::vector<WorstElement> outputs;  // end to end
-  bool same_bits_for_threads = true;  // 1 thread and all threads
-  bool same_bits_apart = true;        // with and without values sharing memory
+  std::vector<driver::WorstElement> outputs;  // end to end
+  bool same_bits_for_threads = true;          // 1 thread and all threads
+  bool same_bits_apart = true;                // with and without values sharing memory
   bool ok() const;
 };
-
-/// Compares two tensors; `bounds` has one allowed error an element. NaN matches NaN, infinities themselves.
-WorstElement compare(const std::string& name, const graph::RefTensor& got, const graph::RefTensor& want,
-                     const std::vector<double>& bounds);
 
 using VerifyProgress = std::function<void(std::string_view phase, int64_t done, int64_t total)>;
 
@@ -53,7 +38,7 @@ VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::
                              const std::string& level = {});
 
 /// Compiles `source` and checks the artefact against it.
-VerifyReport verify_graph(const graph::Graph& source, const CompileOptions& options, const std::vector<Array>& inputs,
-                          const VerifyProgress& progress);
+VerifyReport verify_graph(const graph::Graph& source, const driver::CompileOptions& options,
+                          const std::vector<Array>& inputs, const VerifyProgress& progress);
 
-}  // namespace tw::driver
+}  // namespace tw::artefact

@@ -7,7 +7,7 @@
 #include "plan/plan.h"
 #include "runtime/format/manifest.h"
 
-namespace tw::driver {
+namespace tw::artefact {
 
 struct ArtefactGraph {
   graph::Graph graph;  // of groups, constants read back from the weights
@@ -28,7 +28,4 @@ std::vector<uint8_t> keep_buffers_apart(const std::vector<uint8_t>& artefact);
 /// The nodes of all groups in one graph, with inputs, outputs and constants of `graph`.
 graph::Graph without_groups(const graph::Graph& graph);
 
-/// Activations of f32 that groups multiply as bf16 (--precision fast).
-int64_t count_rounded(const graph::Graph& groups);
-
-}  // namespace tw::driver
+}  // namespace tw::artefact

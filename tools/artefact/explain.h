@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "plan/plan.h"
 #include "targets/registry.h"
 
-namespace tw::driver {
+namespace tw::artefact {
 
 struct GroupReport {
   plan::GroupPlan plan;     // family, schedule, predicted and measured time, rivals with their reasons
@@ -30,4 +30,4 @@ double best_known_us(const GroupReport& report);
 std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, const std::string& level, int entry,
                                        const std::vector<StepTime>& steps, const targets::Target& target, int threads);
 
-}  // namespace tw::driver
+}  // namespace tw::artefact

@@ -1,9 +1,9 @@
-#include "driver/run_values.h"
+#include "artefact/run_values.h"
 
 #include "te/materialize.h"
 #include "transform/storage_order.h"
 
-namespace tw::driver {
+namespace tw::artefact {
 
 using graph::RefTensor;
 using graph::ValueId;
@@ -65,4 +65,4 @@ const RefTensor* RunValues::find_view(ValueId id, const graph::Node& group) {
   return &(known_[id] = RefTensor::from_bytes(to.type, from_storage(to, stored)));
 }
 
-}  // namespace tw::driver
+}  // namespace tw::artefact

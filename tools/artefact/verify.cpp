@@ -1,16 +1,17 @@
-#include "driver/verify.h"
+#include "artefact/verify.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "driver/artefact_graph.h"
-#include "driver/run_values.h"
-#include "driver/tolerance.h"
+#include "artefact/artefact_graph.h"
+#include "artefact/bounded.h"
+#include "artefact/run_values.h"
+#include "driver/compile_level.h"
 #include "ops/list.h"
 #include "support/error.h"
 
-namespace tw::driver {
+namespace tw::artefact {
 namespace {
 
 using graph::RefTensor;
@@ -44,7 +45,8 @@ GroupCheck check_group(const ArtefactGraph& model, size_t index, RunValues& valu
     const RefTensor* got = values.find(node.outputs[k]);
     // An output stored in the place of a view that leaves the graph is checked through that view.
     if (got != nullptr)
-      check.outputs.push_back(compare(model.graph.value(node.outputs[k]).name, *got, want.values[k], want.bounds[k]));
+      check.outputs.push_back(
+          driver::compare(model.graph.value(node.outputs[k]).name, *got, want.values[k], want.bounds[k]));
   }
   return check;
 }
@@ -57,17 +59,19 @@ int trials_for(const graph::Graph& graph) {
   return static_cast<int>(std::min(kMaxModelTrials, (kModelSamples + smallest - 1) / smallest));
 }
 
-std::vector<WorstElement> check_model(const graph::Graph& source, const graph::OpTable& ops, const Liberties& liberties,
-                                      const std::vector<Array>& inputs, const std::vector<Array>& outputs) {
+std::vector<driver::WorstElement> check_model(const graph::Graph& source, const graph::OpTable& ops,
+                                              const Liberties& liberties, const std::vector<Array>& inputs,
+                                              const std::vector<Array>& outputs) {
   std::vector<RefTensor> references;
   for (const Array& input : inputs) references.push_back(to_reference(input));
   Bounded want = evaluate_bounded(source, ops, references, trials_for(source), liberties);
-  std::vector<WorstElement> worst;
+  std::vector<driver::WorstElement> worst;
   for (size_t k = 0; k < outputs.size(); ++k) {
     std::vector<double>& bounds = want.bounds[k];
     const double largest = bounds.empty() ? 0 : *std::ranges::max_element(bounds);
     std::ranges::fill(bounds, largest);
-    worst.push_back(compare(source.value(source.outputs[k]).name, to_reference(outputs[k]), want.values[k], bounds));
+    worst.push_back(
+        driver::compare(source.value(source.outputs[k]).name, to_reference(outputs[k]), want.values[k], bounds));
   }
   return worst;
 }
@@ -75,37 +79,13 @@ std::vector<WorstElement> check_model(const graph::Graph& source, const graph::O
 }  // namespace
 
 bool GroupCheck::ok() const {
-  return std::ranges::all_of(outputs, [](const WorstElement& w) { return w.ok(); });
+  return std::ranges::all_of(outputs, [](const driver::WorstElement& w) { return w.ok(); });
 }
 
 bool VerifyReport::ok() const {
   return same_bits_for_threads && same_bits_apart &&
-         std::ranges::all_of(outputs, [](const WorstElement& w) { return w.ok(); }) &&
+         std::ranges::all_of(outputs, [](const driver::WorstElement& w) { return w.ok(); }) &&
          std::ranges::all_of(groups, [](const GroupCheck& g) { return g.ok(); });
-}
-
-WorstElement compare(const std::string& name, const RefTensor& got, const RefTensor& want,
-                     const std::vector<double>& bounds) {
-  WorstElement worst{name, 0, 0, 0, 0, 0, want.type.elements()};
-  double worst_ratio = -1;
-  for (int64_t i = 0; i < worst.elements; ++i) {
-    const double a = got.at(i);
-    const double b = want.at(i);
-    const bool equal = a == b || (std::isnan(a) && std::isnan(b));
-    const double bound = want.is_float() ? bounds[i] : 0;
-    const double error = equal ? 0 : std::fabs(a - b);
-    const bool ok = equal || error <= bound;
-    worst.wrong += ok ? 0 : 1;
-    double ratio = bound > 0 ? error / bound : (ok ? 0 : std::numeric_limits<double>::infinity());
-    if (std::isnan(ratio)) ratio = std::numeric_limits<double>::infinity();
-    if (ratio <= worst_ratio) continue;
-    worst_ratio = ratio;
-    worst.index = i;
-    worst.got = a;
-    worst.want = b;
-    worst.bound = bound;
-  }
-  return worst;
 }
 
 VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::Graph* source,
@@ -126,16 +106,16 @@ VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::
     report.groups.push_back(check_group(model, g, values, ops));
     if (progress) progress("verify", static_cast<int64_t>(g) + 1, total);
   }
-  const Liberties liberties = {count_rounded(model.graph) > 0 ? Operands::kMayBeRounded : Operands::kAsGiven,
+  const Liberties liberties = {driver::count_rounded(model.graph) > 0 ? Operands::kMayBeRounded : Operands::kAsGiven,
                                model.dtype};
   report.outputs = source != nullptr ? check_model(*source, ops, liberties, inputs, outputs)
                                      : check_model(without_groups(model.graph), ops, {}, inputs, outputs);
   return report;
 }
 
-VerifyReport verify_graph(const graph::Graph& source, const CompileOptions& options, const std::vector<Array>& inputs,
-                          const VerifyProgress& progress) {
-  return verify_artefact(artefact_bytes(compile_graph(source, options)), &source, inputs, progress);
+VerifyReport verify_graph(const graph::Graph& source, const driver::CompileOptions& options,
+                          const std::vector<Array>& inputs, const VerifyProgress& progress) {
+  return verify_artefact(driver::artefact_bytes(driver::compile_graph(source, options)), &source, inputs, progress);
 }
 
-}  // namespace tw::driver
+}  // namespace tw::artefact

@@ -14,7 +14,7 @@
 struct TwModel;
 struct TwContext;
 
-namespace tw::driver {
+namespace tw::artefact {
 
 /// Row-major elements in host memory.
 struct Array {
@@ -97,4 +97,4 @@ class Session {
   std::shared_ptr<Bound> bound_;
 };
 
-}  // namespace tw::driver
+}  // namespace tw::artefact

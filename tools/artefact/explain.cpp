@@ -1,13 +1,13 @@
-#include "driver/explain.h"
+#include "artefact/explain.h"
 
 #include <algorithm>
 #include <set>
 
-#include "driver/artefact_graph.h"
+#include "artefact/artefact_graph.h"
 #include "driver/group_code.h"
 #include "ops/list.h"
 
-namespace tw::driver {
+namespace tw::artefact {
 namespace {
 
 int64_t bytes_of(const graph::Graph& graph, const std::vector<graph::ValueId>& values) {
@@ -55,7 +55,7 @@ std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, con
     report.run_us = time_of(report.plan.name, steps);
     report.bound_bytes = bytes_of(read.graph, node.inputs) + bytes_of(read.graph, node.outputs);
     if (report.plan.family != plan::kViewFamily)
-      report.flop = contraction_flop(build_te({read.graph, node, all_operators, target}).program);
+      report.flop = driver::contraction_flop(driver::build_te({read.graph, node, all_operators, target}).program);
     const double ns = best_known_us(report) * 1000;
     const double bandwidth = bandwidth_for(report.bound_bytes, target.info, threads);
     if (ns > 0 && bandwidth > 0) report.mue = 100 * static_cast<double>(report.bound_bytes) / (ns * bandwidth);
@@ -66,4 +66,4 @@ std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, con
   return reports;
 }
 
-}  // namespace tw::driver
+}  // namespace tw::artefact

@@ -1,4 +1,4 @@
-#include "driver/session.h"
+#include "artefact/session.h"
 
 #include <cstring>
 #include <stdexcept>
@@ -6,7 +6,7 @@
 #include "support/error.h"
 #include "tilewright/runtime.h"
 
-namespace tw::driver {
+namespace tw::artefact {
 namespace {
 
 const TwApi& api() {
@@ -194,4 +194,4 @@ std::vector<std::byte> Session::read_buffer(int index) const {
   return bytes;
 }
 
-}  // namespace tw::driver
+}  // namespace tw::artefact

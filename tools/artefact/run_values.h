@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "driver/session.h"
+#include "artefact/session.h"
 #include "graph/graph.h"
 
-namespace tw::driver {
+namespace tw::artefact {
 
 class RunValues {
  public:
@@ -32,4 +32,4 @@ class RunValues {
 std::vector<std::byte> from_storage(const graph::Value& value, std::span<const std::byte> stored);
 std::vector<std::byte> to_storage(const graph::Value& value, std::span<const std::byte> logical);
 
-}  // namespace tw::driver
+}  // namespace tw::artefact

@@ -1,0 +1,224 @@
+#include "artefact/bounded.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "driver/tolerance.h"
+#include "expr/word_product.h"
+#include "ops/winograd.h"
+#include "support/error.h"
+#include "support/random.h"
+
+namespace tw::artefact {
+namespace {
+
+using graph::RefTensor;
+
+constexpr double kNormalizationUlps = 8;
+
+// Of words that hold floats, the sign of each number is cleared.
+std::vector<RefTensor> absolute(const graph::Node& node, std::vector<RefTensor> tensors) {
+  const bool float_words = node.has_attr("words") && node.string_attr("words") == to_string(WordFormat::kBf16);
+  for (RefTensor& t : tensors) {
+    for (double& x : t.floats) x = std::fabs(x);
+    for (int64_t& x : t.ints) x = float_words ? x & 0x7fff7fff : x;
+  }
+  return tensors;
+}
+
+// Terms that one output element sums: elements of the operand that is summed over / elements it is summed to.
+double sum_length(const std::vector<RefTensor>& inputs, const RefTensor& out) {
+  double terms = 1;
+  for (const RefTensor& in : inputs) {
+    if (out.type.elements() > 0)
+      terms = std::max(terms, static_cast<double>(in.type.elements()) / static_cast<double>(out.type.elements()));
+  }
+  return terms;
+}
+
+// K of a contraction: for matmul the last extent of A, for convolutions the weights of one output channel.
+double contraction_length(const graph::Node& node, const std::vector<RefTensor>& inputs) {
+  const Shape& a = inputs[0].type.shape;
+  const std::optional<WordFormat> words = parse_word_format(node.string_attr_or("words", ""));
+  const double each = words ? numbers_of(*words) : 1;  // products of one step
+  if (node.op.starts_with("matmul")) return a.empty() ? 1 : each * static_cast<double>(a.back());
+  const Shape& w = inputs[1].type.shape;
+  if (node.op == "winograd_conv")  // 9 taps for each of its depths and input channels
+    return 9 * static_cast<double>(num_elements(Shape(w.begin() + 2, w.end() - 1)));
+  if (node.op == "conv_phases")  // [OC, C / group, phases.., taps..]: an element is a sum over the taps of one phase
+    return static_cast<double>(w[1] *
+                               num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(a.size() - 2), w.end())));
+  return each * static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
+}
+
+class Evaluation {
+ public:
+  Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
+             const Liberties& liberties)
+      : body_(body), ops_(ops), liberties_(liberties) {
+    exact_.resize(body.values.size());
+    errors_.resize(body.values.size());
+    for (size_t i = 0; i < inputs.size(); ++i) exact_[body.inputs[i]] = inputs[i];
+    for (size_t v = 0; v < body.values.size(); ++v) {
+      if (body.values[v].is_constant())
+        exact_[v] = RefTensor::from_bytes(body.values[v].type, *body.values[v].constant);
+    }
+    const bool all_f64 = std::ranges::all_of(
+        body.values, [](const graph::Value& v) { return !v.type.type.is_float() || v.type.type == DataType::f64(); });
+    magnification_ = all_f64 ? driver::kF64Magnification : 1;
+    for (const graph::Node& node : body.nodes) run_exact(node);
+  }
+
+  Bounded run(int trials) {
+    Bounded out;
+    for (const graph::ValueId id : body_.outputs) {
+      out.values.push_back(exact_[id]);
+      out.bounds.emplace_back(exact_[id].floats.size(), 0.0);
+    }
+    for (int trial = 0; trial < trials; ++trial) run_trial(trial, out);
+    for (size_t o = 0; o < out.values.size(); ++o)
+      driver::finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o]);
+    return out;
+  }
+
+ private:
+  std::vector<RefTensor> gather(const graph::Node& node, const std::vector<RefTensor>& values) const {
+    std::vector<RefTensor> inputs;
+    for (const graph::ValueId id : node.inputs) inputs.push_back(id == graph::kAbsent ? RefTensor{} : values[id]);
+    return inputs;
+  }
+
+  std::vector<RefTensor> apply(const graph::Node& node, const std::vector<RefTensor>& inputs) const {
+    return ops_.at(node.op).reference(graph::make_call(body_, node), inputs);
+  }
+
+  void run_exact(const graph::Node& node) {
+    const std::vector<RefTensor> inputs = gather(node, exact_);
+    std::vector<RefTensor> outputs = apply(node, inputs);
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      errors_[node.outputs[k]] = own_error(node, inputs, outputs, k);
+      exact_[node.outputs[k]] = std::move(outputs[k]);
+    }
+  }
+
+  // Rounding error of each element of output k of one node, given exact inputs.
+  std::vector<double> own_error(const graph::Node& node, const std::vector<RefTensor>& inputs,
+                                const std::vector<RefTensor>& outputs, size_t k) const {
+    const RefTensor& out = outputs[k];
+    if (!out.is_float()) return {};
+    const graph::OpClass op_class = ops_.at(node.op).op_class;
+    const driver::RoundingErrors rounding = driver::rounding_errors(out.type.type);
+    const double u_sum = rounding.sum;
+    std::vector<double> error(out.floats.size(), 0.0);
+    if (op_class == graph::OpClass::kInjective) return error;
+    double scale = 0;
+    RefTensor magnitude = out;
+    if (node.op == "winograd_conv") {
+      magnitude = ops::winograd_magnitude(graph::make_call(body_, node), inputs);
+      scale = u_sum * std::sqrt(contraction_length(node, inputs)) * ops::winograd_growth(node.int_attr("m"));
+    } else if (op_class == graph::OpClass::kContraction) {
+      magnitude = apply(node, absolute(node, inputs))[k];
+      scale = u_sum * std::sqrt(contraction_length(node, inputs)) + operand_error(node);
+    } else if (op_class == graph::OpClass::kReduction && node.op.starts_with("reduce")) {
+      magnitude = apply(node, absolute(node, inputs))[k];
+      scale = u_sum * std::sqrt(sum_length(inputs, out));
+    } else if (op_class == graph::OpClass::kReduction) {
+      double largest = 0;
+      for (const double x : out.floats) largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : largest;
+      for (double& e : error) e = kNormalizationUlps * u_sum * largest;
+    }
+    for (size_t i = 0; i < error.size(); ++i)
+      error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.of(out.floats[i]);
+    add_stored_error(out, error);
+    return error;
+  }
+
+  // The narrowest type among that of an output and those of the values that are computed.
+  DataType rounded_type(DataType type) const {
+    for (const graph::Node& node : body_.nodes) {
+      for (const graph::ValueId id : node.outputs) type = driver::narrower(type, body_.value(id).type.type);
+    }
+    return type;
+  }
+
+  DataType stored_type(DataType type) const { return type == DataType::f32() ? liberties_.dtype : type; }
+
+  // The error of storing the elements of `value` in another type: none where that type holds the element, as masks,
+  // zeros and small whole numbers.
+  void add_stored_error(const RefTensor& value, std::vector<double>& error) const {
+    if (stored_type(value.type.type) == value.type.type) return;
+    RefTensor stored = value;
+    stored.type.type = stored_type(value.type.type);
+    stored.round_to_type();
+    const driver::RoundingErrors rounding = driver::rounding_errors(stored.type.type);
+    for (size_t i = 0; i < error.size(); ++i) {
+      if (stored.floats[i] != value.floats[i] && std::isfinite(value.floats[i]))
+        error[i] += rounding.of(value.floats[i]);
+    }
+  }
+
+  // Stores what is no result of a node, inputs and constants, in another type: returns whether that may move anything.
+  bool round_leaf(graph::ValueId id, int trial, RefTensor& value) const {
+    if (stored_type(value.type.type) == value.type.type || body_.producer(id) >= 0) return false;
+    std::vector<double> error(value.floats.size(), 0.0);
+    add_stored_error(value, error);
+    for (size_t i = 0; i < error.size(); ++i) value.floats[i] += sign(trial, id, i) * error[i];
+    return true;
+  }
+
+  double operand_error(const graph::Node& node) const {
+    const bool rounded = liberties_.operands == Operands::kMayBeRounded && node.op == "matmul" &&
+                         body_.value(node.inputs[0]).type.type == DataType::f32();
+    return rounded ? driver::unit_roundoff(DataType::bf16()) : 0;
+  }
+
+  // A sign for element i of value v in a trial.
+  static double sign(int trial, graph::ValueId v, size_t i) {
+    const uint64_t stream = static_cast<uint64_t>(trial + 1) * 1000003u + static_cast<uint64_t>(v);
+    return (split_mix(stream * kSplitMixStep + i) & 1) != 0 ? 1.0 : -1.0;
+  }
+
+  void run_trial(int trial, Bounded& out) {
+    std::vector<RefTensor> values = exact_;
+    std::vector<bool> moved(values.size(), false);
+    for (size_t v = 0; v < values.size(); ++v) moved[v] = round_leaf(static_cast<graph::ValueId>(v), trial, values[v]);
+    for (const graph::Node& node : body_.nodes) {
+      // Exact inputs give the exact outputs again: only their own error is added.
+      const bool same =
+          std::none_of(node.inputs.begin(), node.inputs.end(), [&](graph::ValueId id) { return id >= 0 && moved[id]; });
+      std::vector<RefTensor> outputs;
+      if (!same) outputs = apply(node, gather(node, values));
+      for (size_t k = 0; k < node.outputs.size(); ++k) {
+        const graph::ValueId id = node.outputs[k];
+        RefTensor result = same ? exact_[id] : std::move(outputs[k]);
+        for (size_t i = 0; i < errors_[id].size(); ++i)
+          result.floats[i] += sign(trial, id, i) * errors_[id][i] * magnification_;
+        values[id] = std::move(result);
+        moved[id] = true;
+      }
+    }
+    for (size_t o = 0; o < out.values.size(); ++o) {
+      const RefTensor& moved_value = values[body_.outputs[o]];
+      for (size_t i = 0; i < out.bounds[o].size(); ++i) {
+        const double deviation = std::fabs(moved_value.floats[i] - out.values[o].floats[i]) / magnification_;
+        if (std::isfinite(deviation)) out.bounds[o][i] = std::max(out.bounds[o][i], deviation);
+      }
+    }
+  }
+
+  const graph::Graph& body_;
+  const graph::OpTable& ops_;
+  const Liberties liberties_;
+  std::vector<RefTensor> exact_;
+  std::vector<std::vector<double>> errors_;
+  double magnification_ = 1;  // of the errors, while their effect is looked for
+};
+
+}  // namespace
+
+Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
+                         int trials, const Liberties& liberties) {
+  return Evaluation(body, ops, inputs, liberties).run(trials);
+}
+
+}  // namespace tw::artefact

@@ -1,0 +1,41 @@
+// The f64 reference of a graph, and how far each element of a compiled one may lie from it.
+#pragma once
+#include <vector>
+
+#include "graph/op.h"
+
+namespace tw::artefact {
+
+/// Reference values of a graph's outputs, and the error that each element may have.
+struct Bounded {
+  std::vector<graph::RefTensor> values;
+  std::vector<std::vector<double>> bounds;  // one for each element; 0: exact
+};
+
+/// What an evaluation may do to the operands of matrix products of f32 with constants: --precision fast.
+enum class Operands : uint8_t { kAsGiven, kMayBeRounded };  // to bf16
+
+/// What an evaluation may round besides the results of operators to their own types.
+struct Liberties {
+  Operands operands = Operands::kAsGiven;
+  /// --dtype: every f32 value, whether input, constant or result of an operator, may be stored in this type.
+  DataType dtype = DataType::f32();
+};
+
+/// Evaluates `body` on `inputs` in f64 and bounds the error of an evaluation in the values' own types.
+///
+/// Every node contributes a rounding error of its own: a sum of products u*sqrt(K)*sum|a_i b_i|, a Winograd convolution
+/// its growth factor times u*sqrt(K)*sum over channels of max|a| over the tile * sum|w| (ops/winograd.h), a mean or sum
+/// u*sqrt(K)*sum|x_i|, element-wise functions 2u|y|, data movement and integers nothing (u: unit roundoff of the
+/// accumulator). Operands that may be rounded to bf16 add 2^-8 sum|a_i b_i|. With another `dtype`, f32 inputs,
+/// constants and results have 2u|y| of that type besides (f16: at least that of its subnormal numbers) where it does
+/// not hold them; sums stay those of f32. Their effect on the outputs is found by Monte-Carlo arithmetic: the body is
+/// evaluated again with random signs on these errors. Bound of an element: kSafety times the largest deviation seen
+/// there (at least the root mean square over the tensor), plus two units in the last place of the narrowest type that
+/// is rounded to. Source: Higham, Accuracy and Stability of Numerical Algorithms, ch. 3; Parker, Monte Carlo
+/// Arithmetic, 1997. `trials`: evaluations with random errors; more make the bound tighter to what is typical and cost
+/// as much as the body.
+Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops,
+                         const std::vector<graph::RefTensor>& inputs, int trials, const Liberties& liberties = {});
+
+}  // namespace tw::artefact

@@ -28,11 +28,7 @@ std::string message(const CodeTask& task, const templates::Row& row, const std::
   return fmt::format("group '{}': template {}: {}", task.name, name_of(row), reason);
 }
 
-struct Wanted {
-  templates::Row row;
-  templates::Fit fit;
-};
-Wanted wanted_by(const CodeTask& task) {
+std::pair<templates::Row, templates::Fit> wanted_by(const CodeTask& task) {
   const templates::Implementation wanted = templates::parse_implementation(task.program.kernels[0].implementation);
   Result<templates::Fit> fit = templates::fit(wanted.problem);
   if (!fit) throw UserError(message(task, wanted.row, fit.reason()));
@@ -52,8 +48,8 @@ std::vector<std::string> build_templates(std::span<const CodeTask> tasks, const 
   std::map<std::string, std::vector<size_t>> users;  // by the text of the instance
   for (size_t t = 0; t < tasks.size(); ++t) {
     if (!is_template(tasks[t].program)) continue;
-    const Wanted wanted = wanted_by(tasks[t]);
-    const templates::Instance instance = wanted.fit.instance(wanted.row, target.name);
+    const auto [row, fit] = wanted_by(tasks[t]);
+    const templates::Instance instance = fit.instance(row, target.name);
     if (library.find(instance).ok()) continue;
     std::vector<size_t>& same = users[source_of(instance)];
     if (same.empty()) missing.push_back(instance);

@@ -16,10 +16,8 @@ struct Fit {
   /// A convolution that reads single pixels, as a product: b is then channels by filters.
   bool b_turned = false;
 
-  /// Compiled for a target of this name: "cuda:sm_90a".
-  Instance instance(const Row& row, std::string_view target) const;
-  /// The product alone.
-  Fit without_epilogue() const;
+  Instance instance(const Row& row, std::string_view target) const;  ///< `target`: "cuda:sm_90a"
+  Fit without_epilogue() const;                                      ///< the product alone
 };
 
 /// A problem as a product with an epilogue, or why templates do not compute it.

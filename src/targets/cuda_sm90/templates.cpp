@@ -1,6 +1,7 @@
 #include "targets/cuda_sm90/templates.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tune/construct/implementable.h"
 #ifdef TW_HAVE_CUDA
@@ -61,7 +62,6 @@ void turn_constants(const tune::GroupTask& task, Fit& fit, tune::Implementable& 
   const size_t rank = task.program.tensor(b).shape.size();
   std::vector<int64_t> dims;
   for (size_t d = rank; d > 0; --d) dims.push_back(static_cast<int64_t>(d) - 1);
-
   match.layouts[b] = match.layouts[b].reorder(dims);
   if (fit.b_turned) return;
   match.problem.b.transposed = false;
@@ -86,11 +86,14 @@ Result<tune::Candidates> construct_templates(const tune::GroupTask& task, const 
   turn_constants(task, fit, match);
   const Result<std::vector<const Row*>> rows = find_rows(fit, target, is_constant);
   if (!rows) return Reason{rows.reason()};
+  // TMA convolutions want filters inside of the window's pixels.
+  std::vector<int64_t> by_pixel(task.program.tensor(b).shape.size());
+  std::iota(by_pixel.begin(), by_pixel.end(), 0);
+  std::rotate(by_pixel.begin(), by_pixel.begin() + 1, by_pixel.end() - 1);
   tune::Candidates candidates;
   for (const Row* row : *rows) {
     tune::Implementable stored = match;
-    // TMA convolutions want filters for each pixel of the window.
-    if (row->family == templates::Family::kConvSm90) stored.layouts[b] = stored.layouts[b].reorder({1, 2, 0, 3});
+    if (row->family == templates::Family::kConvSm90) stored.layouts[b] = stored.layouts[b].reorder(by_pixel);
     candidates.push_back(stored.by(to_string(templates::Implementation{*row, match.problem})));
     candidates.back().predicted_ns = predicted_cycles(*row, fit.product, target) / kCyclesPerNs;
     candidates.back().trace = {fmt::format("row {} of the template library", name_of(*row))};

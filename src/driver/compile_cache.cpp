@@ -12,6 +12,9 @@
 #include "driver/tuning_records.h"
 #include "support/build_id.h"
 #include "support/hash.h"
+#ifdef TW_HAVE_CUDA
+#include "templates/library.h"
+#endif
 
 namespace tw::driver {
 
@@ -53,6 +56,10 @@ std::string options_text(const CompileOptions& o, std::span<const targets::Targe
   if (o.all_optional_off) text += "without optional passes\n";
   const TunerOptions& t = o.tuning;
   if (t.worker.empty() && t.database.empty()) return text + "by construction\n";
+#ifdef TW_HAVE_CUDA
+  if (targets.front().info.kind == DeviceKind::kCuda)
+    text += fmt::format("templates {}\n", templates::library_revision(templates::template_folder()));
+#endif
   return text + fmt::format(
                     "measured with {} threads, light {} us, whole {}, drop {}, explored {} from {}, database '{}' "
                     "revision {}\n",

@@ -80,9 +80,12 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
   Generated out;
   out.target = {format::TargetKind::kCuda, architecture(target), {}};
   out.programs.resize(tasks.size());
+  for (const std::string& reason : tools.stand_ins ? std::vector<std::string>() : build_templates(tasks, target))
+    if (!reason.empty()) throw UserError(reason);
   parallel_for(tasks.size(), tools.threads, [&](size_t i) {
     if (is_template(tasks[i].program)) {
       out.programs[i] = template_code(tasks[i], target);
+      TW_CHECK(tools.stand_ins || !out.programs[i].is_stand_in, "the template of {} has gone", tasks[i].name);
       return;
     }
     const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program, tasks[i].name);

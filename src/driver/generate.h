@@ -31,6 +31,7 @@ struct CodeTask {
 struct CodeTools {
   int threads = 0;  // that are used; 0: all CPUs
   Cubins& cubins;
+  bool stand_ins = false;  // instead of what takes a compiler of templates long (ProgramCode::is_stand_in)
 };
 
 /// Machine code of all programs for `target`. Unsupported when this build leaves the target's code generator out.

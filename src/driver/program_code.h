@@ -20,6 +20,7 @@ struct ProgramCode {
     format::CudaLaunch cuda = {};
   };
   std::vector<Entry> kernels;  // in the order of the loop program
+  bool is_stand_in = false;    // a kernel without the epilogue: as fast as the program can be, and wrong
 };
 
 }  // namespace tw::driver

@@ -1,6 +1,7 @@
 #include "driver/template_code.h"
 
 #include <algorithm>
+#include <map>
 
 #include "driver/mapped_file.h"
 #include "templates/fit.h"
@@ -23,37 +24,71 @@ std::vector<std::byte> read_bytes(const std::string& path) {
   return {bytes.begin(), bytes.end()};
 }
 
+std::string message(const CodeTask& task, const templates::Row& row, const std::string& reason) {
+  return fmt::format("group '{}': template {}: {}", task.name, name_of(row), reason);
+}
+
+std::pair<templates::Row, templates::Fit> wanted_by(const CodeTask& task) {
+  const templates::Implementation wanted = templates::parse_implementation(task.program.kernels[0].implementation);
+  Result<templates::Fit> fit = templates::fit(wanted.problem);
+  if (!fit) throw UserError(message(task, wanted.row, fit.reason()));
+  return {wanted.row, std::move(fit).value()};
+}
+
 }  // namespace
 
 bool is_template(const loop::Program& program) {
   return program.kernels.size() == 1 && templates::is_template(program.kernels[0].implementation);
 }
 
+std::vector<std::string> build_templates(std::span<const CodeTask> tasks, const TargetInfo& target) {
+  templates::TemplateLibrary library({templates::template_folder()});
+  std::vector<std::string> reasons(tasks.size());
+  std::vector<templates::Instance> missing;
+  std::map<std::string, std::vector<size_t>> users;  // by the text of the instance
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    if (!is_template(tasks[t].program)) continue;
+    const auto [row, fit] = wanted_by(tasks[t]);
+    const templates::Instance instance = fit.instance(row, target.name);
+    if (library.find(instance).ok()) continue;
+    std::vector<size_t>& same = users[source_of(instance)];
+    if (same.empty()) missing.push_back(instance);
+    same.push_back(t);
+  }
+  if (missing.empty()) return reasons;
+  library.build_all(missing, [&](size_t i, const Result<templates::BuiltTemplate>& built) {
+    for (const size_t t : users.at(source_of(missing[i])))
+      if (!built.ok()) reasons[t] = message(tasks[t], missing[i].row, built.reason());
+  });
+  return reasons;
+}
+
 ProgramCode template_code(const CodeTask& task, const TargetInfo& target) {
   const loop::Kernel& kernel = task.program.kernels[0];
-  const templates::Implementation implementation = templates::parse_implementation(kernel.implementation);
-  const auto fail = [&](const std::string& reason) {
-    throw UserError(fmt::format("group '{}': template {}: {}", task.name, name_of(implementation.row), reason));
-  };
-  const Result<templates::Fit> fit = templates::fit(implementation.problem);
-  if (!fit) fail(fit.reason());
-  const templates::Instance instance = fit->instance(implementation.row);
-  templates::TemplateLibrary library({templates::template_folder()});
-  const Result<templates::BuiltTemplate> built = library.build(instance);
+  auto [row, fit] = wanted_by(task);
+  const auto fail = [&, &row = row](const std::string& reason) { throw UserError(message(task, row, reason)); };
+  const templates::TemplateLibrary library({templates::template_folder()});
+  Result<templates::BuiltTemplate> built = library.find(fit.instance(row, target.name));
+  const bool is_stand_in = !built.ok();
+  if (is_stand_in) {
+    fit = fit.without_epilogue();
+    built = library.find(fit.instance(row, target.name));
+  }
   if (!built) fail(built.reason());
+  const templates::Instance instance = fit.instance(row, target.name);
   Result<templates::HostProgram> host = templates::HostProgram::start(built->host);
   if (!host) fail(host.reason());
   templates::HostProgram program = std::move(host).value();
-  Result<templates::Launch> launch = templates::find_launch(instance, fit->product, target.units,
+  Result<templates::Launch> launch = templates::find_launch(instance, fit.product, target.units,
                                                             [&](const std::string& line) { return program.ask(line); });
   if (!launch) fail(launch.reason());
   if (launch->workspace_bytes > 0) fail("it needs memory of its own");
-  ProgramCode code{read_bytes(built->cubin), {}};
+  ProgramCode code{read_bytes(built->cubin), {}, is_stand_in};
   ProgramCode::Entry entry{std::string(templates::kKernelName)};
   entry.cuda.whole = launch->step;
   const auto place = [&](auto& user) {
-    if (user.buffer < 0 || user.buffer >= std::ssize(fit->operands)) fail("its launch uses memory of no operand");
-    user.buffer = place_of(fit->operands[static_cast<size_t>(user.buffer)], kernel);
+    if (user.buffer < 0 || user.buffer >= std::ssize(fit.operands)) fail("its launch uses memory of no operand");
+    user.buffer = place_of(fit.operands[static_cast<size_t>(user.buffer)], kernel);
   };
   for (format::Relocation& r : entry.cuda.whole.relocations) place(r);
   for (format::TensorMap& m : entry.cuda.whole.tensor_maps) place(m);

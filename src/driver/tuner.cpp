@@ -17,6 +17,9 @@
 #include "tune/measure/cuda_executor.h"
 #include "tune/measure/machine_lock.h"
 #include "tune/measure/worker_measurer.h"
+#ifdef TW_HAVE_CUDA
+#include "driver/template_code.h"
+#endif
 
 namespace tw::driver {
 namespace {
@@ -41,7 +44,17 @@ struct Prepared {
   std::vector<size_t> workload_of;   // of each candidate; kNone: it was refused
   std::vector<size_t> candidate_of;  // of each workload: the first in `candidates` that has it
   std::optional<Result<CandidateCheck>> check;
+
+  bool is_stand_in(size_t i) const { return codes[i].code.is_stand_in; }
 };
+
+// A candidate whose stand-in was faster than all others.
+struct Promising {
+  size_t task, candidate;
+  loop::Program loops;
+};
+
+double time_of(const Measured& m) { return m.outcome == Outcome::kMeasured ? m.timing.best_decile_ns : INFINITY; }
 
 // The fastest one; without any time the first one that may be used.
 int64_t pick(const std::vector<Measured>& measured) {
@@ -49,7 +62,7 @@ int64_t pick(const std::vector<Measured>& measured) {
   double best_ns = INFINITY;
   for (size_t c = 0; c < measured.size(); ++c) {
     if (is_quarantined(measured[c].outcome)) continue;
-    const double ns = measured[c].outcome == Outcome::kMeasured ? measured[c].timing.best_decile_ns : INFINITY;
+    const double ns = time_of(measured[c]);
     if (best >= 0 && ns >= best_ns) continue;
     best = static_cast<int64_t>(c);
     best_ns = ns;
@@ -97,6 +110,7 @@ class Tuner::Session {
     if (!open.empty()) {
       tuner_.complete_ = tuner_.complete_ && tuner_.start(context_.target);
       if (tuner_.measurer_ != nullptr) measure_all(open);
+      if (const std::vector<size_t> again = compile_promising(); !again.empty()) measure_all(again);
     }
     tuner_.spent_seconds_ += now_seconds() - started_;
     return std::move(results_);
@@ -218,15 +232,16 @@ class Tuner::Session {
       out.candidates.push_back(c);
       plans.push_back(task.candidates[c]);
     }
-    out.codes =
-        make_candidates(task.program, plans, {context_.target, context_.group, {threads, context_.tools.cubins}});
+    const CodeTools tools = {threads, context_.tools.cubins, true};
+    out.codes = make_candidates(task.program, plans, {context_.target, context_.group, tools});
     out.check = CandidateCheck::make(task, context_);
-    std::map<std::string, size_t> seen;  // loop program -> workload
-    for (size_t i = 0; i < out.codes.size(); ++i) {
-      out.workload_of.push_back(kNone);
-      if (!out.codes[i].refused.empty()) continue;
+    out.workload_of.assign(out.codes.size(), kNone);
+    std::map<std::string, size_t> seen;                  // loop program -> workload
+    for (size_t n = 0; n < 2 * out.codes.size(); ++n) {  // stand-ins last: the first one's outputs are kept
+      const size_t i = n % out.codes.size();
+      if (!out.codes[i].refused.empty() || out.is_stand_in(i) != (n >= out.codes.size())) continue;
       const auto [found, fresh] = seen.try_emplace(loop::to_string(out.codes[i].loops), out.workloads.size());
-      out.workload_of.back() = found->second;
+      out.workload_of[i] = found->second;
       if (!fresh) continue;
       out.workloads.push_back(make_workload(task.program, plans[i], out.codes[i]));
       out.candidate_of.push_back(i);
@@ -253,6 +268,7 @@ class Tuner::Session {
     for (size_t w = 0; w < prepared.workloads.size(); ++w) {
       const loop::Program& loops = prepared.codes[prepared.candidate_of[w]].loops;
       check.prepare(loops, prepared.workloads[w]);
+      if (prepared.is_stand_in(prepared.candidate_of[w])) prepared.workloads[w].wanted.clear();
       for (const std::string& constant : task.constants) {
         const int64_t b = buffer_index(loops, constant);
         if (b >= 0) prepared.workloads[w].buffers[static_cast<size_t>(b)].warmth = context_.weights;
@@ -262,7 +278,9 @@ class Tuner::Session {
     measure.threads = options().threads;
     measure.rotate_bytes = rotate_bytes();
     measure.drop_ratio = options().drop_ratio;
-    measure.check = [&](size_t, const tune::Samples& samples) { return check.check(samples); };
+    measure.check = [&](size_t w, const tune::Samples& samples) {
+      return prepared.is_stand_in(prepared.candidate_of[w]) ? "" : check.check(samples);
+    };
     measure.disagree = [&](std::span<const tune::Difference> found) { return check.disagree(found); };
     measure.stop = [this] { return stopped(); };
     take(t, prepared, tuner_.measurer_->measure(prepared.workloads, measure));
@@ -283,22 +301,71 @@ class Tuner::Session {
   void take(size_t t, const Prepared& prepared, const std::vector<Measured>& measured) {
     TuneResult& result = results_[t];
     result.measured.resize(tasks_[t].candidates.size());
-    std::vector<tune::Record> records;
     for (size_t i = 0; i < prepared.candidates.size(); ++i) {
       const size_t c = prepared.candidates[i], w = prepared.workload_of[i];
       const Measured now = w == kNone ? Measured{Outcome::kRefused, prepared.codes[i].refused, {}} : measured[w];
-      if (now.outcome == Outcome::kNotMeasured) continue;
-      result.measured[c] = now;
-      if (auto record = to_record(tasks_[t].candidates[c], now)) records.push_back(std::move(*record));
+      if (now.outcome != Outcome::kNotMeasured && !prepared.is_stand_in(i)) result.measured[c] = now;
     }
+    judge_stand_ins(t, prepared, measured);
     result.best = pick(result.measured);
     for (size_t i = 0; i < prepared.candidates.size(); ++i) {
-      if (static_cast<int64_t>(prepared.candidates[i]) == result.best)
+      if (static_cast<int64_t>(prepared.candidates[i]) == result.best && !prepared.is_stand_in(i))
         tuner_.codes_[loop::to_string(prepared.codes[i].loops)] = prepared.codes[i].code;
+    }
+    store(t, prepared.candidates);
+    report(tasks_[t], result);
+  }
+
+  void store(size_t t, std::span<const size_t> candidates) {
+    std::vector<tune::Record> records;
+    for (const size_t c : candidates) {
+      if (auto record = to_record(tasks_[t].candidates[c], results_[t].measured[c]))
+        records.push_back(std::move(*record));
     }
     if (tuner_.database_ != nullptr && !records.empty())
       tuner_.database_->store(task_key(tasks_[t], context_, options()), records);
-    report(tasks_[t], result);
+  }
+
+  // A template takes as long as its kernel without epilogue at least. So the fastest of these alone may be worth
+  // compiling, where it is faster than all candidates that were measured.
+  void judge_stand_ins(size_t t, const Prepared& prepared, const std::vector<Measured>& measured) {
+    std::vector<Measured>& known = results_[t].measured;
+    double least = INFINITY;
+    for (const Measured& m : known) least = std::min(least, time_of(m));
+    size_t promising = kNone;
+    for (size_t w = 0; w < measured.size(); ++w) {
+      const size_t i = prepared.candidate_of[w];
+      if (!prepared.is_stand_in(i)) continue;
+      const double ns = time_of(measured[w]);
+      Measured& now = known[prepared.candidates[i]] = measured[w];
+      if (ns < INFINITY) now = {Outcome::kRefused, "", {}, now.is_rough};
+      if (ns < INFINITY) now.reason = fmt::format("others take less than its {:.1f} us without epilogue", ns * 1e-3);
+      if (ns < least) promising = i;
+      least = std::min(least, ns);
+    }
+    if (promising == kNone) return;
+    known[prepared.candidates[promising]] = {};
+    promising_.push_back({t, prepared.candidates[promising], prepared.codes[promising].loops});
+  }
+
+  // Compiles the templates that may win, as many at the same time as memory allows; tasks to be measured once more.
+  std::vector<size_t> compile_promising() {
+    std::vector<size_t> again;
+#ifdef TW_HAVE_CUDA
+    if (stopped()) return again;
+    std::vector<CodeTask> codes;
+    for (const Promising& p : promising_) codes.push_back({p.loops, tasks_[p.task].name});
+    const std::vector<std::string> reasons = build_templates(codes, context_.target);
+    for (size_t i = 0; i < reasons.size(); ++i) {
+      const auto& [t, c, loops] = promising_[i];
+      if (reasons[i].empty()) again.push_back(t);
+      if (reasons[i].empty()) continue;
+      results_[t].measured[c] = {Outcome::kRefused, reasons[i], {}};
+      store(t, {&c, 1});
+      report(tasks_[t], results_[t]);
+    }
+#endif
+    return again;
   }
 
   void report(const TuneTask& task, const TuneResult& result) const {
@@ -317,6 +384,7 @@ class Tuner::Session {
   std::span<const TuneTask> tasks_;
   TuneContext context_;
   std::vector<TuneResult> results_;
+  std::vector<Promising> promising_;
   double started_;
   double total_ns_ = 0;  // of all tasks by prediction
 };

@@ -74,22 +74,31 @@ Epilogue make_epilogue(const Problem& p) {
   return epilogue;
 }
 
-std::vector<EpilogueClass> epilogue_classes(DataType operand, DataType output) {
+std::vector<EpilogueClass> epilogue_classes(DataType operand) {
   const auto named = [](DataType type) { return format::Operand{"x", *format::parse_data_type(to_string(type))}; };
   Problem plain, bias;
   bias.bias = named(operand);
   Problem relu = bias;
   relu.activation = Activation::kRelu;
   Problem residual = relu;
-  residual.residual = named(output);
-  return {{"none", make_epilogue(plain)},
-          {"bias", make_epilogue(bias)},
-          {"bias_relu", make_epilogue(relu)},
-          {"bias_residual_relu", make_epilogue(residual)}};
+  residual.residual = named(operand);
+  return {{"none", make_epilogue(plain), operand},
+          {"bias", make_epilogue(bias), operand},
+          {"bias_relu", make_epilogue(relu), operand},
+          {"bias_residual_relu", make_epilogue(residual), operand},
+          {kWideClass, make_epilogue(plain), DataType::f32()}};
 }
 
-Instance Fit::instance(const Row& row) const {
-  return {row, product.operand, product.output, product.a_by_rows, product.b_by_rows, epilogue};
+Instance Fit::instance(const Row& row, std::string_view target) const {
+  const std::string architecture(target.substr(target.find(':') + 1));
+  return {row, product.operand, product.output, product.a_by_rows, product.b_by_rows, epilogue, architecture};
+}
+
+Fit Fit::without_epilogue() const {
+  Fit plain = *this;
+  plain.epilogue = {};
+  plain.operands = {operands[0], operands[1], operands.back()};
+  return plain;
 }
 
 Result<Fit> fit(const Problem& p) {

@@ -16,7 +16,8 @@ struct Fit {
   /// A convolution that reads single pixels, as a product: b is then channels by filters.
   bool b_turned = false;
 
-  Instance instance(const Row& row) const;
+  Instance instance(const Row& row, std::string_view target) const;  ///< `target`: "cuda:sm_90a"
+  Fit without_epilogue() const;                                      ///< the product alone
 };
 
 /// A problem as a product with an epilogue, or why templates do not compute it.
@@ -25,12 +26,14 @@ Result<Fit> fit(const format::Problem& problem);
 /// act(x0 + bias + residual) + late_residual: operands that are not there are left out.
 Epilogue make_epilogue(const format::Problem& problem);
 
-/// The epilogues that are built ahead.
+/// The epilogues that are built ahead, the last one where it is asked for.
 struct EpilogueClass {
   std::string_view name;
   Epilogue epilogue;
+  DataType output;
 };
-std::vector<EpilogueClass> epilogue_classes(DataType operand, DataType output);
+std::vector<EpilogueClass> epilogue_classes(DataType operand);
+inline constexpr std::string_view kWideClass = "none_f32";  ///< results as sums are, rounded to nothing
 
 /// What computes a kernel by a row: "template gemm_sm90_.. gemm batch=1 ..", and back.
 struct Implementation {

@@ -53,7 +53,10 @@ format::TensorMap read_map(std::istringstream& words) {
   if (!words) return map;
   map.dtype = *dtype;
   map.shape.resize(rank), map.box.resize(rank);
-  for (std::vector<int64_t>* list : {&map.shape, &map.box}) {
+  format::Windows& w = map.windows;
+  for (std::vector<int64_t>* list : {&map.shape, &map.box, &w.extents, &w.steps, &w.before}) {
+    if (list == &w.extents && words.eof()) break;  // there are none
+    if (list->empty()) list->resize(std::max<size_t>(rank, 2) - 2);
     for (int64_t& extent : *list) words >> extent;
   }
   return map;

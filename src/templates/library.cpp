@@ -127,8 +127,8 @@ std::string defect(const std::string& log) {
 
 // Its name in the library: of the text and how it is compiled, not of the compiler, which other machines need not have.
 std::string key_of(const Instance& instance) {
-  return content_hash(fmt::format("tilewright template 1\n{}\n{}",
-                                  fmt::join(compiler_options(instance.row.family), " "), source_of(instance)))
+  return content_hash(fmt::format("tilewright template 1\n{}\n{}", fmt::join(compiler_options(instance), " "),
+                                  source_of(instance)))
       .substr(0, 32);
 }
 
@@ -154,6 +154,15 @@ std::string template_folder() {
   return cache.empty() ? "" : cache + "/templates";
 }
 
+std::string library_revision(const std::string& folder) {
+  std::vector<std::string> built;
+  std::error_code none;
+  for (const fs::directory_entry& instance : fs::directory_iterator(folder, none))
+    built.push_back(instance.path().filename().string() + read_text(instance.path() / kAbout));
+  std::ranges::sort(built);
+  return content_hash(fmt::format("{}", fmt::join(built, "\n")));
+}
+
 Result<BuiltTemplate> TemplateLibrary::find(const Instance& instance) const {
   return read_built(fs::path(options_.folder) / key_of(instance));
 }
@@ -162,7 +171,8 @@ const TemplateLibrary::Toolchain& TemplateLibrary::toolchain() {
   if (!toolchain_.name.empty()) return toolchain_;
   toolchain_.headers = find_headers(options_.headers);
   toolchain_.nvcc = find_nvcc(options_.nvcc);
-  const fs::path log = fs::temp_directory_path() / fmt::format("tilewright-nvcc-{}", getpid());
+  static std::atomic<int64_t> count = 0;
+  const fs::path log = fs::temp_directory_path() / fmt::format("tilewright-nvcc-{}-{}", getpid(), count++);
   const std::string failed = run({toolchain_.nvcc, "--version"}, log, options_.seconds);
   const std::string text = read_text(log);
   fs::remove(log);
@@ -173,10 +183,10 @@ const TemplateLibrary::Toolchain& TemplateLibrary::toolchain() {
   return toolchain_;
 }
 
-Result<BuiltTemplate> TemplateLibrary::build(const Instance& instance) {
-  if (Result<BuiltTemplate> built = find(instance); built.ok()) return built;
-  toolchain();
-  return compile(key_of(instance), instance);
+bool TemplateLibrary::can_build() const try {
+  return access(find_nvcc(options_.nvcc).c_str(), X_OK) == 0 && !find_headers(options_.headers).empty();
+} catch (const UsageError&) {
+  return false;
 }
 
 Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Instance& instance) {
@@ -196,7 +206,7 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
   write_text(text, source_of(instance));
   // One run makes both: what nvcc embeds in the host program is the cubin.
   std::vector<std::string> command = {toolchain_.nvcc};
-  std::ranges::copy(compiler_options(instance.row.family), std::back_inserter(command));
+  std::ranges::copy(compiler_options(instance), std::back_inserter(command));
   for (const std::string& word :
        {std::string("-I"), toolchain_.headers, std::string("--keep"), std::string("--keep-dir"), work.string(),
         text.string(), std::string("-o"), (made / kHost).string()})

@@ -22,6 +22,8 @@ struct TemplateOptions {
 
 /// The library's folder where nothing else is said: "templates" in the cache folder; empty: there is none.
 std::string template_folder();
+/// Differs when what a library holds differs.
+std::string library_revision(const std::string& folder);
 
 struct BuiltTemplate {
   std::string cubin, host;  ///< paths; `host` is a program (templates/host.h)
@@ -37,12 +39,12 @@ class TemplateLibrary {
 
   /// The built instance, or that it is not built (or damaged: as if it were not).
   Result<BuiltTemplate> find(const Instance& instance) const;
-  /// find(), or builds it. A reason where nvcc refuses the text, where it spills registers or serializes instructions.
-  /// UserError without nvcc or CUTLASS's headers, ResourceError where no process can be had.
-  Result<BuiltTemplate> build(const Instance& instance);
+  /// Whether there are a compiler and CUTLASS's headers.
+  bool can_build() const;
 
   /// Builds those of `instances` that this toolchain has not built, several at the same time; `done(i, built)` is
-  /// called for each, one after the other.
+  /// called for each, one after the other, with a reason where nvcc refuses the text, where it spills registers or
+  /// serializes instructions. UserError without nvcc or CUTLASS's headers, ResourceError where no process can be had.
   using Done = std::function<void(size_t i, const Result<BuiltTemplate>& built)>;
   void build_all(const std::vector<Instance>& instances, const Done& done);
 

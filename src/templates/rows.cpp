@@ -97,7 +97,7 @@ bool has_near_window(const Row&, const Product& p) {
 bool fills_cluster(const Row& row, const Product& p) {
   return p.m > int64_t{row.tile_m} * (row.cluster_m - 1) && p.n > int64_t{row.tile_n} * (row.cluster_n - 1);
 }
-bool is_single(const Row& row, const Product& p) { return !row.stream_k || p.batch == 1; }
+bool has_memory(const Row& row, const Product&) { return !row.stream_k; }
 
 constexpr Constraint kType = {"operands of f16 or bf16: the instruction of the template", has_half_operands};
 constexpr Constraint kLinesOfOut = {"columns * bytes of the result % 16: lines are stored by 16 bytes", lines_of_out};
@@ -114,7 +114,7 @@ constexpr Constraint kGemmSm90[] = {
     {"lines of b * bytes % 16: TMA lines are multiples of 16 bytes", lines_of_b},
     kLinesOfOut,
     kCluster,
-    {"one product: stream-K shares the tiles of one", is_single},
+    {"no memory of its own: nobody zeroes the barriers of stream-K yet (docs/adr/0019)", has_memory},
 };
 constexpr Constraint kGemmSm80[] = {
     kType,
@@ -137,6 +137,10 @@ std::span<const Row> rows() { return kRows; }
 
 std::string_view architecture_of(Family family) {
   return family == Family::kGemmSm90 || family == Family::kConvSm90 ? "sm_90a" : "sm_80";
+}
+
+bool is_for(Family family, std::string_view target) {
+  return architecture_of(family) == "sm_80" || target.ends_with(architecture_of(family));
 }
 
 bool is_conv(Family family) { return family == Family::kConvSm90 || family == Family::kConvSm80; }
@@ -169,9 +173,7 @@ std::span<const Constraint> constraints(Family family) {
 }
 
 std::string refusal(const Row& row, const Product& product, const TargetInfo& target) {
-  const std::string_view architecture = architecture_of(row.family);
-  const bool runs = target.name.ends_with(architecture);  // cubins run on their own architecture alone
-  if (!runs) return fmt::format("{} has no {}", target.name, architecture);
+  if (!is_for(row.family, target.name)) return fmt::format("{} has no {}", target.name, architecture_of(row.family));
   for (const Constraint& constraint : constraints(row.family)) {
     if (!constraint.holds(row, product)) return std::string(constraint.text);
   }

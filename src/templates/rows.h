@@ -40,8 +40,10 @@ struct Product {
 std::span<const Row> rows();
 /// "gemm_sm90_128x256x64_cooperative_2x1": what --only and messages call it.
 std::string name_of(const Row& row);
-/// What its cubins are for: "sm_90a", "sm_80".
+/// What its instructions are of: "sm_90a", "sm_80".
 std::string_view architecture_of(Family family);
+/// Whether it is compiled for a target of this name, "cuda:sm_90a": rows for warps run on all that came after them.
+bool is_for(Family family, std::string_view target);
 bool is_conv(Family family);
 
 /// A condition on products, with the reason why rows of the family want it.

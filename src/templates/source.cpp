@@ -109,8 +109,8 @@ std::string source_of(const Instance& instance) {
   return text + std::string(text_of(row.family));
 }
 
-std::vector<std::string> compiler_options(Family family) {
-  const std::string architecture(architecture_of(family));
+std::vector<std::string> compiler_options(const Instance& instance) {
+  const std::string& architecture = instance.architecture;
   return {"-std=c++17",
           "-O3",
           "-DNDEBUG",  // asserts are calls, which serialize the instructions of warp groups

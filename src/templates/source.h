@@ -24,6 +24,7 @@ struct Instance {
   DataType operand = DataType::f16(), output = DataType::f16();
   bool a_by_rows = true, b_by_rows = true;
   Epilogue epilogue = {};
+  std::string architecture = "sm_90a";  ///< that it is compiled for
 };
 
 /// Why an epilogue cannot be part of a row's kernel; empty if it can.
@@ -33,6 +34,6 @@ inline constexpr std::string_view kKernelName = "tw_template";
 /// CUDA C++ of the kernel `kKernelName` and of the host program that says what its launches take (host.h).
 std::string source_of(const Instance& instance);
 /// Everything but the text that the compiler must be told: of its own options, no paths.
-std::vector<std::string> compiler_options(Family family);
+std::vector<std::string> compiler_options(const Instance& instance);
 
 }  // namespace tw::templates

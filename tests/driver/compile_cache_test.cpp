@@ -114,6 +114,24 @@ TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
   EXPECT_FALSE(hits());
 }
 
+#ifdef TW_HAVE_CUDA
+// Templates that are built after a compilation may win the next one.
+TEST_F(CompileCacheTest, TheLibraryOfTemplatesIsInTheKeyOfGpus) {
+  setenv("TILEWRIGHT_CACHE_DIR", folder_.c_str(), 1);
+  CompileOptions gpu, cpu;
+  gpu.target = "cuda:sm_90a";
+  CompileOptions predicted = gpu;
+  gpu.tuning.worker = cpu.tuning.worker = {"worker"};
+  const std::string before[] = {key(gpu).name, key(predicted).name, key(cpu).name};
+  fs::create_directories(folder_ / "templates" / "abc");
+  write(folder_ / "templates" / "abc" / "about.json", "{}");
+  EXPECT_NE(key(gpu).name, before[0]);
+  EXPECT_EQ(key(predicted).name, before[1]);
+  EXPECT_EQ(key(cpu).name, before[2]);
+  unsetenv("TILEWRIGHT_CACHE_DIR");
+}
+#endif
+
 TEST_F(CompileCacheTest, AQuestionForMoreThanAnArtefactHasNoKey) {
   std::vector<CompileOptions> options(3);
   options[0].plan_text = "plan";

@@ -70,6 +70,8 @@ TEST(Rows, SayWhyTheyDoNotComputeAProduct) {
   EXPECT_NE(refusal(hopper, gemm(100, 768, 768), h100()).find("cluster"), std::string::npos);
   EXPECT_NE(refusal(hopper, conv(64, 64), h100()).find("no windows"), std::string::npos);
   EXPECT_EQ(refusal(hopper, gemm(1280, 768, 768), a100()), "cuda:sm_80 has no sm_90a");
+  const auto warps = std::ranges::find(rows(), Family::kGemmSm80, &Row::family);
+  for (const TargetInfo& target : {a100(), h100()}) EXPECT_EQ(refusal(*warps, gemm(1280, 768, 768), target), "");
   Product f32 = gemm(1280, 768, 768);
   f32.operand = DataType::f32();
   EXPECT_NE(refusal(hopper, f32, h100()).find("f16 or bf16"), std::string::npos);
@@ -131,6 +133,16 @@ TEST(Fits, TakeABatchWithOneRightSideAsMoreRows) {
   EXPECT_EQ(batch->product.batch, 12);
   EXPECT_FALSE(batch->product.b_by_rows);
   EXPECT_FALSE(fit(problem("gemm batch=1 m=128 n=64 k=64 a=x0:f16:80:0 b=x1:f16:64:0 out=y:f16:64:0")).ok());
+}
+
+TEST(Fits, AreTheProductAloneWithoutTheirEpilogue) {
+  const Result<Fit> whole = fit(problem(
+      "gemm batch=1 m=128 n=64 k=64 a=x0:f16:64:0 b=x1:f16:64:0 bias=x2:f16 residual=x3:f16 out=y:f16:64:0 act=gelu"));
+  ASSERT_TRUE(whole.ok()) << whole.reason();
+  const Fit plain = whole->without_epilogue();
+  EXPECT_EQ(plain.operands, (std::vector<std::string>{"x0", "x1", "y"}));
+  EXPECT_EQ(source_of(plain.instance(rows()[0], "cuda:sm_90a")), source_of({rows()[0]}));
+  EXPECT_NE(source_of(whole->instance(rows()[0], "cuda:sm_90a")), source_of({rows()[0]}));
 }
 
 TEST(Fits, TakeConvolutionsOfSinglePixelsAsProducts) {

@@ -74,11 +74,23 @@ TEST(Source, SaysWhichEpiloguesARowCannotHave) {
 }
 
 TEST(Source, IsOfClassesThatProblemsHave) {
-  const std::vector<EpilogueClass> classes = epilogue_classes(DataType::f16(), DataType::f16());
+  const std::vector<EpilogueClass> classes = epilogue_classes(DataType::f16());
   Instance a{hopper()}, b{hopper()};
   a.epilogue = classes.at(3).epilogue;
   b.epilogue = epilogue_of("bias=x7:f16 residual=x3:f16 out=y:f16:8:0 act=relu");
   EXPECT_EQ(source_of(a), source_of(b));
+  EXPECT_EQ(classes.back().name, kWideClass);
+  EXPECT_EQ(classes.back().output, DataType::f32());
+}
+
+TEST(Source, OfWarpsIsCompiledForLaterTargetsToo) {
+  const auto asks = [](const Instance& instance, std::string_view option) {
+    return std::ranges::count(compiler_options(instance), option) == 1;
+  };
+  Instance instance{ampere()};
+  EXPECT_TRUE(asks(instance, "arch=compute_90a,code=sm_90a"));
+  instance.architecture = "sm_80";
+  EXPECT_TRUE(asks(instance, "arch=compute_80,code=sm_80"));
 }
 
 // ---- Answers.
@@ -100,8 +112,13 @@ TEST(Launch, IsReadFromAnAnswer) {
   EXPECT_EQ(read->step.relocations, (std::vector<format::Relocation>{{8, 1, 24}}));
   const format::TensorMap map = {128, 0, format::DataType::kBF16, {1, 1280, 768}, {1, 128, 64}, {}};
   EXPECT_EQ(read->step.tensor_maps, std::vector<format::TensorMap>{map});
+  const Result<Launch> windows =
+      launch_of(launch + params + "map 0 1 f16 4 2 28 28 64 128 1 1 64 14 28 2 1 1 1\nend\n");
+  ASSERT_TRUE(windows.ok()) << windows.reason();
+  EXPECT_EQ(windows->step.tensor_maps.at(0).windows, (format::Windows{{14, 28}, {2, 1}, {1, 1}}));
   for (const std::string& wrong : {launch + "end\n", params + "end\n", launch + params + "relocation 8 1\nend\n",
                                    launch + params + "map 128 0 f12 1 8 8\nend\n",
+                                   launch + params + "map 128 0 f16 4 2 28 28 64 128 1 1 64 14 28 2 1 1\nend\n",
                                    launch + params + "map 128 0 f16 6 1 1 1 1 1 1 1 1 1 1 1 1\nend\n"})
     EXPECT_FALSE(launch_of(wrong).ok()) << wrong;
 }
@@ -136,6 +153,15 @@ TEST_F(HostTest, FindsAddressesByWhatDiffers) {
   EXPECT_EQ(std::ranges::count(step.params, 0), 254) << "what is put there later, and padding";
 }
 
+// Every second position of 28 and one before them, in a tensor with an element of zeros on each side.
+TEST_F(HostTest, FindsWindows) {
+  const Result<Launch> launch = ask(8);
+  ASSERT_TRUE(launch.ok()) << launch.reason();
+  const format::TensorMap map = {
+      64, 2, format::DataType::kF16, {2, 28, 28, 64}, {128, 1, 1, 64}, {{14, 28}, {2, 1}, {1, 1}}};
+  EXPECT_EQ(launch->step.tensor_maps, std::vector<format::TensorMap>{map});
+}
+
 TEST_F(HostTest, RefusesWhatArtefactsDoNotHave) {
   const char* reasons[] = {"lines are not aligned",
                            "parameter 0 depends on addresses, but is none",
@@ -143,8 +169,7 @@ TEST_F(HostTest, RefusesWhatArtefactsDoNotHave) {
                            "a tensor that is not compact",
                            "a description of a tensor that artefacts do not have",
                            "a tensor that is no operand",
-                           "a tensor that begins inside of a buffer",
-                           "a tensor described for im2col"};
+                           "a tensor that begins inside of a buffer"};
   for (int which = 1; const char* reason : reasons) EXPECT_EQ(refusal_of(which++), reason);
 }
 

@@ -31,12 +31,13 @@ std::vector<std::pair<std::string, Instance>> instances_of(const Options& option
     return names.empty() || std::ranges::find(names, name) != names.end();
   };
   for (const templates::Row& row : templates::rows()) {
-    if (!options.target.ends_with(templates::architecture_of(row.family))) continue;
+    if (!templates::is_for(row.family, options.target) || row.stream_k) continue;  // which nothing computes yet
     if (!is_one_of(options.only, templates::name_of(row))) continue;
-    for (const templates::EpilogueClass& e : templates::epilogue_classes(dtype, dtype)) {
-      if (is_one_of(options.epilogues, e.name))
-        out.emplace_back(fmt::format("{} {}", templates::name_of(row), e.name),
-                         Instance{row, dtype, dtype, true, true, e.epilogue});
+    for (const templates::EpilogueClass& e : templates::epilogue_classes(dtype)) {
+      if (options.epilogues.empty() ? e.name == templates::kWideClass : !is_one_of(options.epilogues, e.name)) continue;
+      Instance instance{row, dtype, e.output, true, true, e.epilogue};
+      instance.architecture = options.target.substr(options.target.find(':') + 1);
+      out.emplace_back(fmt::format("{} {}", templates::name_of(row), e.name), std::move(instance));
     }
   }
   if (out.empty()) throw UsageError("no such template: 'tilewright templates list' names them");
@@ -110,7 +111,10 @@ void add_options(CLI::App* verb, Options& options) {
   verb->add_option("--dtype", options.dtype, "Of operands and results (default: f16)")
       ->check(CLI::IsMember({"f16", "bf16"}));
   verb->add_option("--only", options.only, "These rows only, by name");
-  verb->add_option("--epilogue", options.epilogues, "These classes only: none bias bias_relu bias_residual_relu");
+  verb->add_option(
+      "--epilogue", options.epilogues,
+      "These classes only: none bias bias_relu bias_residual_relu, and none_f32 (results in f32), which is built "
+      "only where it is asked for");
   verb->add_option("--folder", options.library.folder, "Of the library (default: templates, in the cache folder)");
 }
 

@@ -1,6 +1,7 @@
 #include "targets/cuda_sm90/templates.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tune/construct/implementable.h"
 #ifdef TW_HAVE_CUDA
@@ -20,28 +21,36 @@ using templates::TemplateLibrary;
 constexpr size_t kMostRows = 8;       // that are measured
 constexpr double kCyclesPerNs = 1.7;  // of NVIDIA's data center GPUs since Ampere, about
 
-// Rows whose kernel with this very epilogue is built, best first. Where there is none, the best row that is built
-// without epilogue: it is compiled with this one when it is tried, which takes as long as all measuring.
-Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& target) {
+// Why there is no kernel of a row that computes it.
+std::string why_not_built(const Fit& fit, bool can_build) {
+  const templates::Product& p = fit.product;
+  if (!p.a_by_rows || !p.b_by_rows) return "kernels are built for operands that lie by rows";
+  if (p.output != p.operand) return "no kernel with results in f32: 'tilewright templates build --epilogue none_f32'";
+  return can_build ? "not built: 'tilewright templates build' does it"
+                   : "no kernel with this epilogue is built, and neither nvcc nor CUTLASS is here to compile one";
+}
+
+// Rows whose kernel with this very epilogue is built, best first, and those that are built without epilogue where
+// theirs can be compiled: the race decides whether it is (driver/template_code.h).
+Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& target, bool constant_b) {
   const TemplateLibrary library({templates::template_folder()});
   const std::vector<const Row*> fitting = templates::ranked(fit.product, target);
   std::string reason = fitting.empty() ? refusal(templates::rows().front(), fit.product, target) : "";
-  std::vector<const Row*> exact, plain;
+  const bool can_build = library.can_build();
+  const Fit plain = fit.without_epilogue();
+  std::vector<const Row*> found;
   for (const Row* row : fitting) {
-    if (row->stream_k || row->family == templates::Family::kConvSm90) continue;  // not yet: docs/adr/0019
     reason = templates::refusal(*row, fit.epilogue, fit.product.output);
+    if (reason.empty() && row->family == templates::Family::kConvSm90 && !constant_b) reason = "filters are computed";
     if (!reason.empty()) continue;
-    templates::Instance instance = fit.instance(*row);
-    const Result<templates::BuiltTemplate> built = library.find(instance);
-    if (built.ok()) exact.push_back(row);
-    if (exact.size() == kMostRows) break;
-    instance.epilogue = {};
-    if (!built.ok()) reason = built.reason();
-    if (exact.empty() && plain.empty() && library.find(instance).ok()) plain.push_back(row);
+    if (library.find(fit.instance(*row, target.name)).ok() ||
+        (can_build && library.find(plain.instance(*row, target.name)).ok()))
+      found.push_back(row);
+    if (found.size() == kMostRows) break;
+    reason = why_not_built(fit, can_build);
   }
-  if (exact.empty()) exact = plain;
-  if (exact.empty()) return declined("{}", reason);
-  return exact;
+  if (found.empty()) return declined("{}", reason);
+  return found;
 }
 
 // Constants can be stored as templates want them: a product's right side by rows.
@@ -53,7 +62,6 @@ void turn_constants(const tune::GroupTask& task, Fit& fit, tune::Implementable& 
   const size_t rank = task.program.tensor(b).shape.size();
   std::vector<int64_t> dims;
   for (size_t d = rank; d > 0; --d) dims.push_back(static_cast<int64_t>(d) - 1);
-
   match.layouts[b] = match.layouts[b].reorder(dims);
   if (fit.b_turned) return;
   match.problem.b.transposed = false;
@@ -70,17 +78,23 @@ Result<tune::Candidates> construct_templates(const tune::GroupTask& task, const 
   Result<Fit> fitted = templates::fit(match.problem);
   if (!fitted) return Reason{fitted.reason()};
   Fit fit = std::move(fitted).value();
-  if (fit.b_turned && !task.constants.contains(match.problem.b.name)) return declined("filters that are computed");
-  const bool is_constant = task.constants.contains(match.problem.b.name);
-  if (is_constant &&
-      num_elements(task.program.tensor(match.problem.b.name).shape) != match.problem.span(match.problem.b))
+  const std::string& b = match.problem.b.name;
+  const bool is_constant = task.constants.contains(b);
+  if (fit.b_turned && !is_constant) return declined("filters that are computed");
+  if (is_constant && num_elements(task.program.tensor(b).shape) != match.problem.span(match.problem.b))
     return declined("a part of a constant");
   turn_constants(task, fit, match);
-  const Result<std::vector<const Row*>> rows = find_rows(fit, target);
+  const Result<std::vector<const Row*>> rows = find_rows(fit, target, is_constant);
   if (!rows) return Reason{rows.reason()};
+  // TMA convolutions want filters inside of the window's pixels.
+  std::vector<int64_t> by_pixel(task.program.tensor(b).shape.size());
+  std::iota(by_pixel.begin(), by_pixel.end(), 0);
+  std::rotate(by_pixel.begin(), by_pixel.begin() + 1, by_pixel.end() - 1);
   tune::Candidates candidates;
   for (const Row* row : *rows) {
-    candidates.push_back(match.by(to_string(templates::Implementation{*row, match.problem})));
+    tune::Implementable stored = match;
+    if (row->family == templates::Family::kConvSm90) stored.layouts[b] = stored.layouts[b].reorder(by_pixel);
+    candidates.push_back(stored.by(to_string(templates::Implementation{*row, match.problem})));
     candidates.back().predicted_ns = predicted_cycles(*row, fit.product, target) / kCyclesPerNs;
     candidates.back().trace = {fmt::format("row {} of the template library", name_of(*row))};
   }

@@ -1,6 +1,6 @@
 // Out[n, p, q, k] = epilogue(sum over r, s, c of In[n, p * stride + r * dilation - pad, .., c] * W[k, r, s, c]) by warp
-// groups; the copy engine gathers windows (CUTLASS 3.x, im2col). Problem::sizes: images, height, width, channels,
-// filters, window (2), output (2), pads before (2), strides (2), dilations (2).
+// groups; the copy engine gathers windows (CUTLASS 3.x, im2col). W is stored as [r, s, k, c]. Problem::sizes: images,
+// height, width, channels, filters, window (2), output (2), pads before (2), strides (2), dilations (2).
 #include "cute/tensor.hpp"
 #include "cutlass/kernel_hardware_info.hpp"
 #include "cutlass/conv/collective/collective_builder.hpp"
@@ -48,12 +48,16 @@ T* pointer(unsigned long long address) {
 
 Answer instantiate(const Problem& p) {
   const auto size = [&](int i) { return static_cast<int>(p.sizes[i]); };
-  // Padding behind may differ from that before: it is what the output wants.
+  // Padding behind may differ from that before: it is what the output wants; windows may end before the tensor does.
   const auto behind = [&](int d) {
-    return (size(7 + d) - 1) * size(11 + d) + (size(5 + d) - 1) * size(13 + d) + 1 - size(1 + d) - size(9 + d);
+    const int end = (size(7 + d) - 1) * size(11 + d) + (size(5 + d) - 1) * size(13 + d) + 1;
+    return cute::max(0, end - size(1 + d) - size(9 + d));
   };
+  // A box of the filters' description holds channels of consecutive filters: so they lie for each pixel of the window.
+  const int64_t line = size(3), row = line * size(2), filters = line * size(4);
   const Shape4 shape(cutlass::conv::Mode::kCrossCorrelation, {size(0), size(1), size(2), size(3)},
-                     {size(4), size(5), size(6), size(3)}, {size(9), size(10)}, {behind(0), behind(1)},
+                     {row * size(1), row, line, 1}, {size(4), size(5), size(6), size(3)},
+                     {line, filters * size(6), filters, 1}, {size(9), size(10)}, {behind(0), behind(1)},
                      {size(11), size(12)}, {size(13), size(14)}, 1);
   using EpilogueElement = std::conditional_t<std::is_void_v<Tensor>, Output, Tensor>;
   typename Kernel::StrideC c{};

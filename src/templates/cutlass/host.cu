@@ -7,7 +7,8 @@
 //   launch <grid: 3> <block: 3> <shared bytes> <workspace bytes>
 //   params <hexadecimal bytes, 0 where one of the following lines says what belongs there>
 //   relocation <offset> <operand> <addend>
-//   map <offset> <operand> <type> <rank> <shape> <box>    outermost first; copies swizzle lines of 32 to 128 bytes
+//   map <offset> <operand> <type> <rank> <shape> <box> [<windows' extents> <steps> <elements before the tensor>]
+//     outermost first; copies swizzle lines of 32 to 128 bytes
 //   refused <reason>    instead of all these
 //   end
 #include <cuda.h>
@@ -192,42 +193,76 @@ inline std::string lines_of(const Problem (&worlds)[2]) {
 
 }  // namespace tw
 
-// In place of the driver's. Swizzles that are not those of the box's lines, strides other than of a compact tensor and
-// other modes are not for artefacts.
+namespace tw {
+
+// What both calls of the driver say, extents innermost first.
+struct Described {
+  CUtensorMapDataType type;
+  cuuint32_t rank;
+  void* address;
+  const cuuint64_t *shape, *strides;
+  const cuuint32_t* box;
+  bool is_plain;  // without interleaving, with zeros outside
+  CUtensorMapSwizzle swizzle;
+};
+
+// Swizzles that are not those of the box's lines, strides other than of a compact tensor and other modes are not for
+// artefacts.
+inline CUresult record(CUtensorMap* map, const Described& t, const std::string& windows) {
+  const bool half = t.type == CU_TENSOR_MAP_DATA_TYPE_FLOAT16 || t.type == CU_TENSOR_MAP_DATA_TYPE_UINT16;
+  const bool bf16 = t.type == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  if (!half && !bf16 && t.type != CU_TENSOR_MAP_DATA_TYPE_FLOAT32)
+    return record(map, "", "a tensor of type " + std::to_string(t.type));
+  unsigned long long compact = half || bf16 ? 2 : 4;
+  const unsigned long long line = t.box[0] * compact;
+  const bool lines = line >= 32 && line <= 128 && (line & (line - 1)) == 0;
+  if (!t.is_plain || !lines || static_cast<int>(t.swizzle) != (line == 128 ? 3 : line == 64 ? 2 : 1))
+    return record(map, "", "a description of a tensor that artefacts do not have");
+  for (cuuint32_t d = 0; d + 1 < t.rank; ++d) {
+    compact *= t.shape[d];
+    if (t.strides[d] != compact && t.shape[d + 1] > 1) return record(map, "", "a tensor that is not compact");
+  }
+  const Place place = place_of(reinterpret_cast<uint64_t>(t.address), g_world);
+  if (place.operand >= g_operands) return record(map, "", "a tensor that is no operand");
+  if (place.addend != 0) return record(map, "", "a tensor that begins inside of a buffer");
+  std::string text = " " + std::to_string(place.operand) + (half ? " f16 " : bf16 ? " bf16 " : " f32 ");
+  text += std::to_string(t.rank);
+  for (cuuint32_t d = t.rank; d-- > 0;) text += " " + std::to_string(t.shape[d]);
+  for (cuuint32_t d = t.rank; d-- > 0;) text += " " + std::to_string(t.box[d]);
+  return record(map, text + windows);
+}
+
+}  // namespace tw
+
+// In place of the driver's.
 extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
                                            const cuuint64_t* shape, const cuuint64_t* strides, const cuuint32_t* box,
                                            const cuuint32_t* steps, CUtensorMapInterleave interleave,
                                            CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
                                            CUtensorMapFloatOOBfill fill) {
-  const bool half = type == CU_TENSOR_MAP_DATA_TYPE_FLOAT16 || type == CU_TENSOR_MAP_DATA_TYPE_UINT16;
-  const bool bf16 = type == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  if (!half && !bf16 && type != CU_TENSOR_MAP_DATA_TYPE_FLOAT32)
-    return tw::record(map, "", "a tensor of type " + std::to_string(type));
-  unsigned long long compact = half || bf16 ? 2 : 4;
-  const unsigned long long line = box[0] * compact;
-  bool same = interleave == 0 && fill == 0 && line >= 32 && line <= 128 && (line & (line - 1)) == 0;
-  same = same && static_cast<int>(swizzle) == (line == 128 ? 3 : line == 64 ? 2 : 1);
-  for (cuuint32_t d = 0; d < rank; ++d) same = same && steps[d] == 1;
-  if (!same) return tw::record(map, "", "a description of a tensor that artefacts do not have");
-  for (cuuint32_t d = 0; d + 1 < rank; ++d) {
-    compact *= shape[d];
-    if (strides[d] != compact && shape[d + 1] > 1) return tw::record(map, "", "a tensor that is not compact");
-  }
-  const tw::Place place = tw::place_of(reinterpret_cast<uint64_t>(address), tw::g_world);
-  if (place.operand >= tw::g_operands) return tw::record(map, "", "a tensor that is no operand");
-  if (place.addend != 0) return tw::record(map, "", "a tensor that begins inside of a buffer");
-  std::string text = " " + std::to_string(place.operand) + (half ? " f16 " : bf16 ? " bf16 " : " f32 ");
-  text += std::to_string(rank);
-  for (cuuint32_t d = rank; d-- > 0;) text += " " + std::to_string(shape[d]);
-  for (cuuint32_t d = rank; d-- > 0;) text += " " + std::to_string(box[d]);
-  return tw::record(map, text);
+  bool plain = interleave == 0 && fill == 0;
+  for (cuuint32_t d = 0; d < rank; ++d) plain = plain && steps[d] == 1;
+  return tw::record(map, {type, rank, address, shape, strides, box, plain, swizzle}, "");
 }
 
-extern "C" CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
-                                            const cuuint64_t*, const int*, const int*, cuuint32_t, cuuint32_t,
-                                            const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
-  return tw::record(map, "", "a tensor described for im2col");
+// Windows begin at each `steps` of a dim from its corner `from` on, up to `to` from its end.
+extern "C" CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                            const cuuint64_t* shape, const cuuint64_t* strides, const int* from,
+                                            const int* to, cuuint32_t channels, cuuint32_t pixels,
+                                            const cuuint32_t* steps, CUtensorMapInterleave interleave,
+                                            CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                                            CUtensorMapFloatOOBfill fill) {
+  cuuint32_t box[5] = {channels, 1, 1, 1, 1};
+  if (rank < 3 || rank > 5) return tw::record(map, "", "windows of other than one to three dims");
+  box[rank - 1] = pixels;
+  std::string lists[3];  // extents, steps, elements before the tensor; outermost first
+  for (cuuint32_t d = rank - 2; d-- > 0;) {
+    const long long step = steps[d + 1], last = static_cast<long long>(shape[d + 1]) + to[d] - from[d] - 1;
+    const long long numbers[3] = {last / step + 1, step, -from[d]};
+    for (int i = 0; i < 3; ++i) lists[i] += " " + std::to_string(numbers[i]);
+  }
+  const bool plain = interleave == 0 && fill == 0 && steps[0] == 1 && steps[rank - 1] == 1;
+  return tw::record(map, {type, rank, address, shape, strides, box, plain, swizzle}, lists[0] + lists[1] + lists[2]);
 }
 
 int main() {

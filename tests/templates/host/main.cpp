@@ -7,7 +7,17 @@
 namespace tw {
 namespace {
 
-enum Case { kGood, kRefuses, kHalfAddress, kOtherOperand, kLinesWithGaps, kOtherSwizzle, kNoOperand, kInside, kIm2col };
+enum Case {
+  kGood,
+  kRefuses,
+  kHalfAddress,
+  kOtherOperand,
+  kLinesWithGaps,
+  kOtherSwizzle,
+  kNoOperand,
+  kInside,
+  kWindows
+};
 
 struct Params {
   unsigned long long constant, inside, whole;
@@ -19,10 +29,13 @@ void describe(CUtensorMap* map, Case which, unsigned long long address) {
   const auto type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   const cuuint64_t shape[] = {768, 1280, 1}, strides[] = {which == kLinesWithGaps ? 1600u : 1536u, 1966080};
   const cuuint32_t box[] = {64, 128, 1}, steps[] = {1, 1, 1};
-  if (which == kIm2col) {
-    cuTensorMapEncodeIm2col(map, type, 3, nullptr, shape, strides, nullptr, nullptr, 64, 128, steps,
-                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (which == kWindows) {
+    const cuuint64_t image[] = {64, 28, 28, 2}, image_strides[] = {128, 3584, 100352};
+    const cuuint32_t pixel_steps[] = {1, 1, 2, 1};
+    const int from[] = {-1, -1}, to[] = {-1, -1};
+    cuTensorMapEncodeIm2col(map, type, 4, reinterpret_cast<void*>(address), image, image_strides, from, to, 64, 128,
+                            pixel_steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return;
   }
   const auto swizzle = which == kOtherSwizzle ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;

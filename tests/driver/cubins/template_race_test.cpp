@@ -1,0 +1,227 @@
+// Templates in the race: what is not compiled, what is, and when. NVRTC, nvcc and the measurer are the tests' own.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "driver/tuner.h"
+#include "targets/registry.h"
+#include "templates/fit.h"
+#include "templates/library.h"
+#include "tools/tw-opt/parsers.h"
+#include "tune/measure/fill.h"
+
+namespace tw::driver::test {
+namespace {
+
+namespace fs = std::filesystem;
+using tune::Measured;
+using tune::Outcome;
+
+// Stand-ins, of which nothing is wanted, take the times that they are given; the whole template half a microsecond and
+// other kernels one.
+class RaceMeasurer : public tune::Measurer {
+ public:
+  RaceMeasurer(std::vector<double> stand_ins, std::vector<std::vector<tune::Workload>>& rounds)
+      : stand_ins_(std::move(stand_ins)), rounds_(rounds) {}
+  std::vector<Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions& options) override {
+    rounds_.emplace_back(work.begin(), work.end());
+    std::vector<Measured> out;
+    size_t stand_in = 0;
+    for (size_t i = 0; i < work.size(); ++i) {
+      const bool whole = !work[i].wanted.empty(), is_template = work[i].steps[0].kernel == templates::kKernelName;
+      const double ns = !whole ? stand_ins_.at(stand_in++) : is_template ? 500 : 1000;
+      if (!whole) {
+        EXPECT_EQ(options.check(i, {}), "");
+      }
+      out.push_back({Outcome::kMeasured, "", {ns, ns, 12, 1}});
+    }
+    return out;
+  }
+  tune::RunOnce run(const tune::Workload& work, int) override {
+    tune::RunOnce once{Outcome::kMeasured, "", {}};
+    for (const tune::Wanted& want : work.wanted)
+      once.samples.emplace_back(static_cast<size_t>(storage_size(work.buffers[static_cast<size_t>(want.buffer)])));
+    return once;
+  }
+
+ private:
+  std::vector<double> stand_ins_;
+  std::vector<std::vector<tune::Workload>>& rounds_;
+};
+
+// y = silu(x0 x1 + x2).
+const char* const kProduct = R"(te group
+input x0: f16[256, 256]
+input x1: f16[256, 256]
+input x2: f16[256]
+sum: f32[256, 256] = sum(r0 in 256) over (i0, i1) of (cast<f32>(x0[i0, r0]) * cast<f32>(x1[r0, i1]))
+biased: f32[256, 256] (i0, i1) = (sum[i0, i1] + cast<f32>(x2[i1]))
+y: f16[256, 256] (i0, i1) = cast<f16>((biased[i0, i1] * sigmoid(biased[i0, i1])))
+output y
+)";
+
+class TemplateRaceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "tw-race-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    fs::create_directories(folder_ / "headers" / "cutlass");
+    std::ofstream(folder_ / "headers" / "cutlass" / "cutlass.h") << "// none\n";
+    setenv("TW_NVRTC", TW_FAKE_NVRTC, 1);
+    setenv("TW_FAKE_NVRTC_LOG", (folder_ / "log").c_str(), 1);
+    setenv("TILEWRIGHT_CACHE_DIR", folder_.c_str(), 1);
+    setenv("TILEWRIGHT_CUTLASS", (folder_ / "headers").c_str(), 1);
+    setenv("TILEWRIGHT_NVCC", (folder_ / "nvcc").c_str(), 1);
+    cubin_options_.worker = {TW_CUBIN_WORKER};
+    group_.lower.lower.vector_bytes = target_.info.vector_bytes;
+    options_.light_us = 0;
+    options_.database = (folder_ / "tuning.db").string();
+    options_.notice = [this](const std::string& text) { notices_.push_back(text); };
+    compiler("");
+    build_plain_rows();
+  }
+  void TearDown() override {
+    for (const char* variable : {"TILEWRIGHT_CACHE_DIR", "TILEWRIGHT_CUTLASS", "TILEWRIGHT_NVCC"}) unsetenv(variable);
+    fs::remove_all(folder_);
+  }
+
+  // A compiler that counts its runs, does `first`, and writes a cubin and a host program.
+  void compiler(const std::string& first) const {
+    std::ofstream(folder_ / "nvcc.new") << "#!/bin/sh\n[ \"$1\" = --version ] && exec echo V13.0.1\necho run >> "
+                                        << (folder_ / "runs").string() << "\n"
+                                        << first << R"(
+while [ $# -gt 0 ]; do
+  case $1 in --keep-dir) keep=$2 ;; -o) out=$2 ;; esac
+  shift
+done
+echo cubin > $keep/kernel.cubin
+cat > $out <<'END'
+#!/bin/sh
+while read line; do
+  printf 'launch 4 1 1 384 1 1 1000 0\nparams 00000000000000000000000000000000\nrelocation 0 0 0\nend\n' >&0
+done
+END
+chmod 755 $out
+)";
+    fs::rename(folder_ / "nvcc.new", folder_ / "nvcc");
+    chmod((folder_ / "nvcc").c_str(), 0755);
+  }
+  int64_t runs() const {
+    std::ifstream file(folder_ / "runs");
+    int64_t lines = 0;
+    for (std::string line; std::getline(file, line);) ++lines;
+    return lines;
+  }
+
+  void build_plain_rows() {
+    std::vector<templates::Instance> plain;
+    for (const templates::Row* row : templates::ranked(product_, target_.info)) {
+      if (!row->stream_k && plain.size() < 2) plain.push_back({*row});
+    }
+    templates::TemplateLibrary({templates::template_folder()}).build_all(plain, [](size_t, const auto& built) {
+      EXPECT_TRUE(built.ok()) << built.reason();
+    });
+  }
+
+  // Candidate 0 is a kernel of ours, 1 and 2 are templates: with no library installed or allowed.
+  TuneTask task() const {
+    TuneTask out;
+    out.name = "matmul";
+    out.program = te::parse_program(kProduct);
+    out.constants = {"x1", "x2"};
+    for (const tune::Constructor& c : target_.families) {
+      if (c.family != "point" && c.family != "cutlass") continue;
+      const Result<tune::Candidates> built = c.construct({out.program, out.constants}, target_.info);
+      if (!built.ok()) ADD_FAILURE() << c.family << ": " << built.reason();
+      for (const tune::Construction& made : *built)
+        out.candidates.push_back({"matmul", std::string(c.family), made.constant_layouts, made.schedule, 0, {}, 0});
+    }
+    std::ranges::stable_partition(out.candidates, [](const plan::GroupPlan& p) { return p.family == "point"; });
+    out.joined = out.candidates.size() - 1;
+    return out;
+  }
+  TuneResult choose(std::vector<double> stand_ins) {
+    Cubins cubins(cubin_options_);
+    const TuneTask t = task();
+    EXPECT_EQ(t.candidates.size(), 3U);
+    Tuner tuner(options_, std::make_unique<RaceMeasurer>(std::move(stand_ins), rounds_));
+    TuneResult result = tuner.choose({&t, 1}, {target_.info, group_, {2, cubins}, tune::Warmth::kFlushed, {}}).front();
+    if (result.best > 0) found_ = tuner.find_code(lower_group(t.program, t.candidates[result.best], group_)) != nullptr;
+    return result;
+  }
+
+  fs::path folder_;
+  targets::Target target_ = targets::find_target("cuda:sm_90a");
+  templates::Product product_ = {256, 256, 256};
+  GroupOptions group_;
+  CubinOptions cubin_options_;
+  TunerOptions options_;
+  std::vector<std::string> notices_;
+  std::vector<std::vector<tune::Workload>> rounds_;
+  bool found_ = false;
+};
+
+TEST_F(TemplateRaceTest, WhatLosesWithoutItsEpilogueIsNotCompiled) {
+  const TuneResult result = choose({1100, 1200});
+  EXPECT_EQ(result.best, 0);
+  EXPECT_EQ(runs(), 2);
+  EXPECT_EQ(rounds_.size(), 1U);
+  for (const size_t c : {1, 2}) {
+    EXPECT_EQ(outcome_name(result.measured[c].outcome), "refused");
+    EXPECT_TRUE(result.measured[c].reason.starts_with("others take less than its 1.")) << result.measured[c].reason;
+  }
+  choose({});
+  EXPECT_EQ(rounds_.size(), 1U) << "the database knows them";
+}
+
+TEST_F(TemplateRaceTest, TheFastestRowIsCompiledOnceAndMeasuredWhole) {
+  const TuneResult result = choose({450, 400});
+  ASSERT_EQ(rounds_.size(), 2U);
+  EXPECT_EQ(rounds_[0].size(), 3U);
+  EXPECT_FALSE(rounds_[0][0].wanted.empty()) << "the first one's outputs are kept";
+  ASSERT_EQ(rounds_[1].size(), 2U) << "the best one of before, and the template";
+  for (const tune::Workload& work : rounds_[1]) EXPECT_FALSE(work.wanted.empty());
+  EXPECT_EQ(runs(), 3);
+  EXPECT_EQ(result.best, 2);
+  EXPECT_TRUE(found_) << "code that was measured is not made again";
+  EXPECT_EQ(outcome_name(result.measured[1].outcome), "refused");
+  choose({});
+  EXPECT_EQ(rounds_.size(), 2U);
+  EXPECT_EQ(runs(), 3);
+  fs::remove(options_.database);
+  const TuneResult again = choose({600});  // of the other row: this one is built now
+  EXPECT_EQ(again.best, 2);
+  EXPECT_EQ(rounds_.size(), 3U);
+}
+
+TEST_F(TemplateRaceTest, WhatTheCompilerRefusesLoses) {
+  compiler("echo 'error: no'; exit 1");
+  const TuneResult result = choose({900, 1200});
+  EXPECT_EQ(result.best, 0);
+  EXPECT_EQ(rounds_.size(), 1U);
+  EXPECT_NE(result.measured[1].reason.find("nvcc: exit code 1: error: no"), std::string::npos)
+      << result.measured[1].reason;
+  EXPECT_TRUE(notices_.empty()) << notices_[0];
+}
+
+// Without a compiler only what is built already takes part.
+TEST_F(TemplateRaceTest, WithoutACompilerThereIsNothingToTry) {
+  setenv("TILEWRIGHT_NVCC", "/nowhere/nvcc", 1);
+  const TuneTask t = [&] {
+    TuneTask out;
+    out.program = te::parse_program(kProduct);
+    return out;
+  }();
+  const auto family = std::ranges::find(target_.families, "cutlass", &tune::Constructor::family);
+  const Result<tune::Candidates> built = family->construct({t.program, {"x1", "x2"}}, target_.info);
+  ASSERT_FALSE(built.ok());
+  EXPECT_NE(built.reason().find("neither nvcc nor CUTLASS is here"), std::string::npos) << built.reason();
+}
+
+}  // namespace
+}  // namespace tw::driver::test

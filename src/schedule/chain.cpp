@@ -7,6 +7,7 @@
 
 #include "expr/affine.h"
 #include "schedule/stages.h"
+#include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -259,6 +260,79 @@ int64_t bytes_between(const Chain& chain, const te::Program& block) {
     bytes += num_elements(t.shape) * t.type.bytes();
   }
   return bytes;
+}
+
+namespace {
+
+constexpr int64_t kLeastLines = 8;   // of a matrix
+constexpr int64_t kRows = 16;        // of the smallest tile, and steps of an instruction
+constexpr int64_t kColumns = 32;     // of the instructions of its four warps, each with up to 16 of them
+constexpr int64_t kGap = 16;         // bytes between lines in shared memory
+constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
+
+// Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
+std::string product_obstacle(const Chain& chain, const std::string& sum, size_t batch) {
+  const Contraction m = *match_contraction(*chain.program.find_compute(sum));
+  const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
+  if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
+  if (m.condition || m.a_uses_column || m.rows.size() != 1 || m.batch.size() != batch)
+    return sum + " has not one axis of rows in each batch";
+  const bool small = m.rows[0].extent < kLeastLines || m.column.extent < kLeastLines;
+  return small ? sum + " is no product of matrices but of vectors" : "";
+}
+
+// Why the stages are not rows of `length` elements, or one for each row, behind `rows` axes.
+std::string rows_obstacle(const te::Program& program, size_t rows, int64_t length) {
+  for (const te::Compute& c : program.computes) {
+    const bool sums = c.is_reduction();
+    const bool fits = c.outputs.size() == 1 && c.axes.size() >= rows && c.axes.size() <= rows + (sums ? 0 : 1) &&
+                      (!sums || (c.reduce_axes.size() == 1 && c.reduce_axes[0].extent == length)) &&
+                      (c.axes.size() == rows || c.axes[rows].extent == length);
+    if (!fits) return c.name() + " has other elements than its rows";
+  }
+  const te::Compute& out = program.computes.back();
+  return out.is_reduction() || out.axes.size() == rows ? out.name() + " has no elements" : "";
+}
+
+// Of the smallest tile: the operands of both products, and the rows between them.
+int64_t tile_bytes(const Contraction& last, const te::Compute& scores, int64_t depth) {
+  constexpr int64_t kKept = 512;  // elements of a row that registers hold, where they divide among threads
+  const int64_t half = last.a.type().bytes(), keys = scores.axes.back().extent;
+  const int64_t padded = round_up(keys, kColumns * ceil_div(keys, kColumns * kRows));
+  const int64_t columns = round_up(last.column.extent, kColumns);
+  const int64_t operands = (padded + kRows) * (round_up(depth, kRows) * half + kGap) +
+                           std::max(padded * (columns * half + kGap), columns * (padded * half + kGap));
+  const int64_t powers = keys % kColumns == 0 && keys <= kKept ? 0 : DataType::f32().bytes();
+  return operands + kRows * (padded * (scores.outputs[0].type.bytes() + powers + half) + 3 * kGap);
+}
+
+}  // namespace
+
+std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
+  const te::Program& program = chain.program;
+  const auto& segments = chain.segments;
+  if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty())
+    return "not a product, what combines its rows, and a product with them";
+  for (const te::Compute& c : program.computes) {
+    if (!chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
+      return c.name() + " is computed beside the chain";
+  }
+  const Contraction last = *match_contraction(*program.find_compute(chain.last));
+  for (const std::string& sum : {segments[0].sum, chain.last}) {
+    if (std::string reason = product_obstacle(chain, sum, last.batch.size()); !reason.empty()) return reason;
+  }
+  const te::Compute& scores = *program.find_compute(segments[0].output());
+  const int64_t keys = scores.axes.back().extent;
+  if (std::string reason = rows_obstacle(segment_program(program, segments[1]), last.batch.size() + 1, keys);
+      !reason.empty())
+    return reason;
+  int64_t depth = 1;
+  for (const te::Axis& r : program.find_compute(segments[0].sum)->reduce_axes) depth *= r.extent;
+  if (last.compute->reduce_axes.size() != 1 || scores.outputs[0].shape.size() != last.batch.size() + 2)
+    return "rows of several axes";
+  if (tile_bytes(last, scores, depth) + kReserved > target.levels.front().capacity_bytes)
+    return "rows and operands do not fit shared memory";
+  return "";
 }
 
 te::Program segment_program(const te::Program& program, const ChainSegment& segment) {

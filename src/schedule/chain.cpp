@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "core/model_units.h"
 #include "expr/affine.h"
 #include "schedule/stages.h"
 #include "support/math.h"
@@ -265,9 +266,11 @@ int64_t bytes_between(const Chain& chain, const te::Program& block) {
 namespace {
 
 constexpr int64_t kLeastLines = 8;   // of a matrix
-constexpr int64_t kRows = 16;        // of the smallest tile, and steps of an instruction
-constexpr int64_t kColumns = 32;     // of the instructions of its four warps, each with up to 16 of them
+constexpr int64_t kRows = 16;        // of an instruction, and its steps; a warp has no more of them along columns
+constexpr int64_t kColumns = 8;      // of an instruction
 constexpr int64_t kGap = 16;         // bytes between lines in shared memory
+constexpr int64_t kWarps = 4;        // of the smallest tile
+constexpr int64_t kMostRows = 128;   // of a tile
 constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
 
 // Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
@@ -279,6 +282,13 @@ std::string product_obstacle(const Chain& chain, const std::string& sum, size_t 
     return sum + " has not one axis of rows in each batch";
   const bool small = m.rows[0].extent < kLeastLines || m.column.extent < kLeastLines;
   return small ? sum + " is no product of matrices but of vectors" : "";
+}
+
+// Steps of the first product.
+int64_t depth_of(const Chain& chain) {
+  int64_t depth = 1;
+  for (const te::Axis& r : chain.program.find_compute(chain.segments[0].sum)->reduce_axes) depth *= r.extent;
+  return depth;
 }
 
 // Why the stages are not rows of `length` elements, or one for each row, behind `rows` axes.
@@ -294,19 +304,22 @@ std::string rows_obstacle(const te::Program& program, size_t rows, int64_t lengt
   return out.is_reduction() || out.axes.size() == rows ? out.name() + " has no elements" : "";
 }
 
-// Of the smallest tile: the operands of both products, and the rows between them.
-int64_t tile_bytes(const Contraction& last, const te::Compute& scores, int64_t depth) {
-  constexpr int64_t kKept = 512;  // elements of a row that registers hold, where they divide among threads
-  const int64_t half = last.a.type().bytes(), keys = scores.axes.back().extent;
-  const int64_t padded = round_up(keys, kColumns * ceil_div(keys, kColumns * kRows));
-  const int64_t columns = round_up(last.column.extent, kColumns);
-  const int64_t operands = (padded + kRows) * (round_up(depth, kRows) * half + kGap) +
-                           std::max(padded * (columns * half + kGap), columns * (padded * half + kGap));
-  const int64_t powers = keys % kColumns == 0 && keys <= kKept ? 0 : DataType::f32().bytes();
-  return operands + kRows * (padded * (scores.outputs[0].type.bytes() + powers + half) + 3 * kGap);
-}
-
 }  // namespace
+
+int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
+  constexpr int64_t kKept = 64, kLanes = 4;  // elements of a row in a thread's registers, and of one access
+  const Contraction last = *match_contraction(*chain.program.find_compute(chain.last));
+  const te::Tensor& scores = chain.program.tensor(chain.segments[0].output());
+  const int64_t half = last.a.type().bytes(), keys = scores.shape.back();
+  const int64_t share = kColumns * warps / std::min(rows / kRows, warps), of_row = warps * kWarpThreads / rows;
+  const int64_t padded = round_up(keys, share * ceil_div(keys, share * kRows));
+  const int64_t columns = round_up(last.column.extent, share);
+  const int64_t operands = (padded + rows) * (round_up(depth_of(chain), kRows) * half + kGap) +
+                           std::max(padded * (columns * half + kGap), columns * (padded * half + kGap));
+  const bool kept = keys % (of_row * kLanes) == 0 && keys <= of_row * kKept;
+  const int64_t of_key = scores.type.bytes() + half + (kept ? 0 : DataType::f32().bytes());
+  return operands + rows * (padded * of_key + 3 * kGap) + kReserved;
+}
 
 std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   const te::Program& program = chain.program;
@@ -326,12 +339,18 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   if (std::string reason = rows_obstacle(segment_program(program, segments[1]), last.batch.size() + 1, keys);
       !reason.empty())
     return reason;
-  int64_t depth = 1;
-  for (const te::Axis& r : program.find_compute(segments[0].sum)->reduce_axes) depth *= r.extent;
   if (last.compute->reduce_axes.size() != 1 || scores.outputs[0].shape.size() != last.batch.size() + 2)
     return "rows of several axes";
-  if (tile_bytes(last, scores, depth) + kReserved > target.levels.front().capacity_bytes)
-    return "rows and operands do not fit shared memory";
+  int64_t rows = kRows;
+  const auto fits = [&](int64_t n) { return tile_bytes(chain, n, kWarps) <= target.levels.front().capacity_bytes; };
+  if (!fits(rows)) return "rows and operands do not fit shared memory";
+  while (rows < kMostRows && fits(2 * rows)) rows *= 2;
+  // Where tiles are many, their operands come again and again in place of what passes through memory otherwise.
+  int64_t tiles = ceil_div(last.rows[0].extent, rows);
+  for (const te::Axis& axis : last.batch) tiles *= axis.extent;
+  const int64_t half = last.a.type().bytes(), apart = 2 * rows * (scores.outputs[0].type.bytes() + half);
+  if (tiles > target.units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
+    return "tiles of so few rows read the operands too often";
   return "";
 }
 

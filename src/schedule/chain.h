@@ -47,6 +47,9 @@ int64_t bytes_between(const Chain& chain, const te::Program& block);
 /// do where rows of 16-bit floats are a product, its elements are combined along each row, and multiply others.
 std::string tile_obstacle(const Chain& chain, const TargetInfo& target);
 
+/// Shared memory that a tile of such a chain takes at most: all of both second operands, and its rows.
+int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps);
+
 /// The stages of a segment as a program of their own.
 te::Program segment_program(const te::Program& program, const ChainSegment& segment);
 

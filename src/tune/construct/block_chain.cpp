@@ -24,7 +24,6 @@ constexpr int64_t kMostColumns = 16;  // of instructions of a warp: their sums a
 constexpr int64_t kMostSums = 128;    // of a thread
 constexpr int64_t kMostKept = 64;     // elements of a row in a thread's registers
 constexpr int64_t kMostUnrolled = 16;
-constexpr int64_t kReserved = 4096;      // bytes of a tile for what threads combine, and for the hardware
 constexpr double kClock = 1.7;           // cycles of a ns
 constexpr double kTileCycles = 6000;     // of one tile, whatever its rows: copies and barriers
 constexpr double kElementCycles = 0.08;  // of an element between the products, by a unit
@@ -93,12 +92,12 @@ class ChainKernel {
     const bool whole = BlockTile::extent(values_tile_.columns) >= values_.columns;
     return whole && row_threads() >= 1 && sums <= kMostSums &&
            shape_.rows / 2 < round_up(values_.rows, kInstructionRows) &&
-           shared_bytes() + kReserved <= target_.levels.front().capacity_bytes;
+           shared_bytes() <= target_.levels.front().capacity_bytes;
   }
 
   double predicted_ns() const {
     const int64_t tiles = values_.batch * ceil_div(values_.rows, shape_.rows);
-    const int64_t at_once = std::max<int64_t>(1, target_.levels.front().capacity_bytes / (shared_bytes() + kReserved));
+    const int64_t at_once = std::max<int64_t>(1, target_.levels.front().capacity_bytes / shared_bytes());
     const auto waves = static_cast<double>(ceil_div(tiles, target_.units * at_once));
     const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.units)));
     const auto elements = static_cast<double>(shape_.rows * scores_.columns);
@@ -129,8 +128,8 @@ class ChainKernel {
       scores.attach_operand(side, output(), fetch_loop_, scores_tile_.steps);
     values.attach_operand(Side::kRight, output(), fetch_loop_, padded_);
     out.predicted_ns = predicted_ns();
-    out.trace = {fmt::format("tiles of {} rows by {} threads, {} rows of {} elements in shared memory, {} bytes",
-                             shape_.rows, threads(), in_registers_ ? "1 time" : "2 times", scores_.columns,
+    out.trace = {fmt::format("tiles of {} rows by {} threads, {} elements of a row kept in {}, {} bytes shared",
+                             shape_.rows, threads(), scores_.columns, in_registers_ ? "registers" : "shared memory",
                              shared_bytes())};
   }
 
@@ -143,20 +142,7 @@ class ChainKernel {
   bool is_kept(const te::Compute& c) const { return in_registers_ && has_elements(c) && c.name() != rows_.outputs[0]; }
   static std::string axis(size_t d) { return fmt::format("i{}", d); }
 
-  int64_t shared_bytes() const {
-    const int64_t half = values_.product.match.b.type().bytes();
-    const int64_t keys =
-        ceil_div(scores_.columns, BlockTile::extent(scores_tile_.columns)) * BlockTile::extent(scores_tile_.columns);
-    const int64_t of_depth = scores_tile_.steps * half + kBankBytes;
-    int64_t bytes = (keys + shape_.rows) * of_depth;
-    const int64_t columns = BlockTile::extent(values_tile_.columns);
-    bytes += std::max(padded_ * (columns * half + kBankBytes), columns * (padded_ * half + kBankBytes));
-    for (const te::Compute& c : rows_.computes) {
-      if (has_elements(c) && !is_kept(c)) bytes += shape_.rows * (padded_ * c.outputs[0].type.bytes() + kBankBytes);
-    }
-    const te::Tensor& between = chain_.program.tensor(chain_.segments[0].output());
-    return bytes + shape_.rows * (scores_.columns * between.type.bytes() + kBankBytes);
-  }
+  int64_t shared_bytes() const { return schedule::tile_bytes(chain_, shape_.rows, shape_.warps); }
 
   // Tiles of rows; in each one turn of a loop that fetches the operands, in it one in which everything is computed.
   void cut_tiles(ProductLoops& values) {

@@ -45,18 +45,11 @@ Stmts simplify_if(const Stmt& s, Analyzer& analyzer) {
   return {loop::make_if(condition, std::move(then), std::move(otherwise))};
 }
 
-bool is_filled_in_bulk(const Stmt& s) {
-  bool found = false;
-  if (s->for_kind == loop::ForKind::kPipelined)
-    loop::visit(s->body, [&](const Stmt& inner) { found = found || loop::is_bulk_loop(inner); });
-  return found;
-}
-
 Stmts simplify_for(const Stmt& s, Analyzer& analyzer) {
   if (s->extent <= 0) return {};
-  // One thread is not all of them, and the copy engine fills for a loop.
-  if (s->extent == 1 && s->for_kind != loop::ForKind::kThreads && !is_filled_in_bulk(s))
-    return simplify_stmts(loop::substitute(s->body, {{s->var, int_imm(0)}}), analyzer);
+  // One thread is not all of them, and copies ahead belong to a loop.
+  const bool stays = s->for_kind == loop::ForKind::kThreads || s->for_kind == loop::ForKind::kPipelined;
+  if (s->extent == 1 && !stays) return simplify_stmts(loop::substitute(s->body, {{s->var, int_imm(0)}}), analyzer);
   Stmts body = with_range(analyzer, s->var, {0, s->extent - 1}, [&] { return simplify_stmts(s->body, analyzer); });
   if (body.empty()) return {};
   return {loop::make_for_like(s, s->var, s->extent, std::move(body))};

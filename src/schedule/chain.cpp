@@ -5,8 +5,10 @@
 #include <optional>
 #include <set>
 
+#include "core/model_units.h"
 #include "expr/affine.h"
 #include "schedule/stages.h"
+#include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -259,6 +261,97 @@ int64_t bytes_between(const Chain& chain, const te::Program& block) {
     bytes += num_elements(t.shape) * t.type.bytes();
   }
   return bytes;
+}
+
+namespace {
+
+constexpr int64_t kLeastLines = 8;   // of a matrix
+constexpr int64_t kRows = 16;        // of an instruction, and its steps; a warp has no more of them along columns
+constexpr int64_t kColumns = 8;      // of an instruction
+constexpr int64_t kGap = 16;         // bytes between lines in shared memory
+constexpr int64_t kWarps = 4;        // of the smallest tile
+constexpr int64_t kMostRows = 128;   // of a tile
+constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
+
+// Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
+std::string product_obstacle(const Chain& chain, const std::string& sum, size_t batch) {
+  const Contraction m = *match_contraction(*chain.program.find_compute(sum));
+  const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
+  if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
+  if (m.condition || m.a_uses_column || m.rows.size() != 1 || m.batch.size() != batch)
+    return sum + " has not one axis of rows in each batch";
+  const bool small = m.rows[0].extent < kLeastLines || m.column.extent < kLeastLines;
+  return small ? sum + " is no product of matrices but of vectors" : "";
+}
+
+// Steps of the first product.
+int64_t depth_of(const Chain& chain) {
+  int64_t depth = 1;
+  for (const te::Axis& r : chain.program.find_compute(chain.segments[0].sum)->reduce_axes) depth *= r.extent;
+  return depth;
+}
+
+// Why the stages are not rows of `length` elements, or one for each row, behind `rows` axes.
+std::string rows_obstacle(const te::Program& program, size_t rows, int64_t length) {
+  for (const te::Compute& c : program.computes) {
+    const bool sums = c.is_reduction();
+    const bool fits = c.outputs.size() == 1 && c.axes.size() >= rows && c.axes.size() <= rows + (sums ? 0 : 1) &&
+                      (!sums || (c.reduce_axes.size() == 1 && c.reduce_axes[0].extent == length)) &&
+                      (c.axes.size() == rows || c.axes[rows].extent == length);
+    if (!fits) return c.name() + " has other elements than its rows";
+  }
+  const te::Compute& out = program.computes.back();
+  return out.is_reduction() || out.axes.size() == rows ? out.name() + " has no elements" : "";
+}
+
+}  // namespace
+
+int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
+  constexpr int64_t kKept = 64, kLanes = 4;  // elements of a row in a thread's registers, and of one access
+  const Contraction last = *match_contraction(*chain.program.find_compute(chain.last));
+  const te::Tensor& scores = chain.program.tensor(chain.segments[0].output());
+  const int64_t half = last.a.type().bytes(), keys = scores.shape.back();
+  const int64_t share = kColumns * warps / std::min(rows / kRows, warps), of_row = warps * kWarpThreads / rows;
+  const int64_t padded = round_up(keys, share * ceil_div(keys, share * kRows));
+  const int64_t columns = round_up(last.column.extent, share);
+  const int64_t operands = (padded + rows) * (round_up(depth_of(chain), kRows) * half + kGap) +
+                           std::max(padded * (columns * half + kGap), columns * (padded * half + kGap));
+  const bool kept = keys % (of_row * kLanes) == 0 && keys <= of_row * kKept;
+  const int64_t of_key = scores.type.bytes() + half + (kept ? 0 : DataType::f32().bytes());
+  return operands + rows * (padded * of_key + 3 * kGap) + kReserved;
+}
+
+std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
+  const te::Program& program = chain.program;
+  const auto& segments = chain.segments;
+  if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty())
+    return "not a product, what combines its rows, and a product with them";
+  for (const te::Compute& c : program.computes) {
+    if (!chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
+      return c.name() + " is computed beside the chain";
+  }
+  const Contraction last = *match_contraction(*program.find_compute(chain.last));
+  for (const std::string& sum : {segments[0].sum, chain.last}) {
+    if (std::string reason = product_obstacle(chain, sum, last.batch.size()); !reason.empty()) return reason;
+  }
+  const te::Compute& scores = *program.find_compute(segments[0].output());
+  const int64_t keys = scores.axes.back().extent;
+  if (std::string reason = rows_obstacle(segment_program(program, segments[1]), last.batch.size() + 1, keys);
+      !reason.empty())
+    return reason;
+  if (last.compute->reduce_axes.size() != 1 || scores.outputs[0].shape.size() != last.batch.size() + 2)
+    return "rows of several axes";
+  int64_t rows = kRows;
+  const auto fits = [&](int64_t n) { return tile_bytes(chain, n, kWarps) <= target.levels.front().capacity_bytes; };
+  if (!fits(rows)) return "rows and operands do not fit shared memory";
+  while (rows < kMostRows && fits(2 * rows)) rows *= 2;
+  // Where tiles are many, their operands come again and again in place of what passes through memory otherwise.
+  int64_t tiles = ceil_div(last.rows[0].extent, rows);
+  for (const te::Axis& axis : last.batch) tiles *= axis.extent;
+  const int64_t half = last.a.type().bytes(), apart = 2 * rows * (scores.outputs[0].type.bytes() + half);
+  if (tiles > target.units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
+    return "tiles of so few rows read the operands too often";
+  return "";
 }
 
 te::Program segment_program(const te::Program& program, const ChainSegment& segment) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/target_info.h"
 #include "schedule/contraction.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
@@ -41,6 +42,13 @@ te::Program block_program(const Chain& chain, const std::map<std::string, int64_
 
 /// Bytes that pass from one segment to the next, and to the last contraction, in a program of the chain.
 int64_t bytes_between(const Chain& chain, const te::Program& block);
+
+/// Why the threads of a tile cannot compute rows of `chain` in the memory that they share; empty when they can. They
+/// do where rows of 16-bit floats are a product, its elements are combined along each row, and multiply others.
+std::string tile_obstacle(const Chain& chain, const TargetInfo& target);
+
+/// Shared memory that a tile of such a chain takes at most: all of both second operands, and its rows.
+int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps);
 
 /// The stages of a segment as a program of their own.
 te::Program segment_program(const te::Program& program, const ChainSegment& segment);

@@ -9,6 +9,7 @@
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/math.h"
+#include "te/reads.h"
 
 namespace tw::schedule {
 namespace {
@@ -220,7 +221,17 @@ void apply_matrices(State& state, const Primitive& p) {
   sum.body = {acc.outputs[0](element)};
   sum.reduce_axes.clear();
   sum.combiner = {};
-  program.computes.insert(at, {std::move(lhs), std::move(rhs), std::move(acc)});
+  // Inputs are there from the start: their copies are under way while other stages compute.
+  const auto from_inputs = [&](const te::Compute& c) {
+    bool only = true;
+    te::visit_reads(c, [&](const Expr& read) { only = only && program.find_compute(read->name) == nullptr; });
+    return only;
+  };
+  std::vector<te::Compute> first, later;
+  for (te::Compute* operand : {&lhs, &rhs}) (from_inputs(*operand) ? first : later).push_back(std::move(*operand));
+  later.push_back(std::move(acc));
+  program.computes.insert(at, later.begin(), later.end());
+  program.computes.insert(program.computes.begin(), first.begin(), first.end());
   refresh(state, program, {p.stage});
 }
 

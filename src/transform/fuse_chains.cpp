@@ -3,7 +3,8 @@
 // without a tensor of all scores.
 //
 // Decided by bytes: between groups a value is written to and read from the level that holds all of it; inside one, from
-// the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate.
+// the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On devices whose
+// tiles have threads, whatever fits the memory of a tile saves two kernels and their traffic.
 #include <algorithm>
 #include <set>
 
@@ -93,9 +94,10 @@ bool reads_windows(const schedule::Contraction& match) {
 }
 
 // Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
-// segments in memory.
+// segments in memory. Where each segment costs a launch, it always does.
 bool pays(const schedule::Chain& chain, const TargetInfo& target) {
-  if (target.kind != DeviceKind::kCpu || target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
+  if (target.kind == DeviceKind::kCuda) return schedule::tile_obstacle(chain, target).empty();
+  if (target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
   const auto contraction = [&](const std::string& sum) {
     return *schedule::match_contraction(*chain.program.find_compute(sum));
   };
@@ -136,8 +138,8 @@ class ChainFuser {
     std::vector<std::vector<int>> chains;
     for (auto n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
       if (taken_.count(n) != 0 || !has_contraction(n)) continue;
-      std::vector<int> chain = best_chain(n);
-      if (chain.size() < 2) continue;
+      std::vector<int> chain = best_chain({n});
+      if (chain.empty()) continue;
       taken_.insert(chain.begin(), chain.end());
       chains.push_back(std::move(chain));
     }
@@ -152,29 +154,29 @@ class ChainFuser {
                                [&](const Node& inner) { return role_of(context_.ops, inner) == Role::kContraction; });
   }
 
-  // Group n and those before it, as many as pay together.
-  std::vector<int> best_chain(int n) const {
-    std::vector<int> chain = {n};
-    std::vector<int> best = chain;
-    while (chain.size() < kMostGroups) {
-      const int p = producer_read_by(chain);
-      if (p < 0) break;
-      chain.insert(chain.begin(), p);
-      if (has_contraction(p) && pays(chain)) best = chain;
+  // `chain` and those before it, as many as pay together; of several before one group the first that leads to some.
+  std::vector<int> best_chain(const std::vector<int>& chain) const {
+    if (chain.size() == kMostGroups) return {};
+    for (const int p : producers_read_by(chain)) {
+      std::vector<int> longer = {p};
+      longer.insert(longer.end(), chain.begin(), chain.end());
+      std::vector<int> best = best_chain(longer);
+      if (!best.empty()) return best;
+      if (has_contraction(p) && pays(longer)) return longer;
     }
-    return best;
+    return {};
   }
 
-  // A node that only `chain` reads and that computes all rows of what its first node reads; -1: there is none.
-  int producer_read_by(const std::vector<int>& chain) const {
+  // Nodes that only `chain` reads and that compute what its first node reads.
+  std::vector<int> producers_read_by(const std::vector<int>& chain) const {
     const auto inside = [&](int n) { return std::ranges::find(chain, n) != chain.end(); };
+    std::vector<int> found;
     for (const ValueId in : graph_.nodes[chain.front()].inputs) {
       const int p = in == kAbsent ? -1 : producers_[in];
       if (p < 0 || taken_.count(p) != 0 || graph_.is_output(in) || graph_.nodes[p].outputs.size() != 1) continue;
-      if (!std::ranges::all_of(readers_[in], inside)) continue;
-      if (computes(p)) return p;
+      if (std::ranges::all_of(readers_[in], inside) && computes(p)) found.push_back(p);
     }
-    return -1;
+    return found;
   }
 
   // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.

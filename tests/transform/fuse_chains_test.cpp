@@ -36,6 +36,30 @@ struct Sizes {
   std::string output = "y";  // beside y
 };
 
+// A GPU whose tiles share as much memory as those of sm_90a.
+TransformContext gpu() {
+  TransformContext context = testing::context();
+  context.target.kind = DeviceKind::kCuda;
+  context.target.units = 132;
+  context.target.levels.push_back({"L1", 228 << 10});
+  return context;
+}
+
+// Of 16-bit floats, the values cast from f32.
+std::string halves(int64_t queries, int64_t keys, int64_t depth) {
+  return fmt::format(R"(graph g {{
+  input q : f16[2, 3, {0}, {2}]
+  input k : f16[2, 3, {2}, {1}]
+  input w : f32[2, 3, {1}, {2}]
+  v : f16[2, 3, {1}, {2}] = cast(w) {{to = "f16"}} as v
+  s : f16[2, 3, {0}, {1}] = matmul(q, k) as s
+  p : f16[2, 3, {0}, {1}] = softmax(s) {{axis = 3}} as p
+  y : f16[2, 3, {0}, {2}] = matmul(p, v) as y
+  output y
+}})",
+                     queries, keys, depth);
+}
+
 std::string attention(const Sizes& s) {
   return fmt::format(R"(graph g {{
   input q : f32[2, 3, {0}, 4]
@@ -51,12 +75,22 @@ std::string attention(const Sizes& s) {
                      s.queries, s.keys, s.axis, s.output);
 }
 
-size_t groups_after(const Graph& before, int64_t l2) {
+size_t groups_after(const Graph& before, const TransformContext& context) {
   const Graph fused = run_pass(before, "fuse");
-  const Graph after = find_pass("fuse-chains").run(fused, machine(l2));
+  const Graph after = find_pass("fuse-chains").run(fused, context);
   graph::verify(after, testing::context().ops);
   expect_same_function(before, after, 0);
   return after.nodes.size();
+}
+
+size_t groups_after(const Graph& before, int64_t l2) { return groups_after(before, machine(l2)); }
+
+// The cast stays a kernel: not what its reader's rows come from.
+TEST(FuseChains, AttentionOfHalvesIsOneGroupWhereATileHoldsItsRows) {
+  EXPECT_EQ(groups_after(parse(halves(16, 24, 8)), gpu()), 2u);
+  EXPECT_EQ(groups_after(parse(halves(16, 2048, 16)), gpu()), 4u) << "2048 keys and values and rows of them";
+  EXPECT_EQ(groups_after(parse(halves(4, 24, 8)), gpu()), 4u) << "vectors, not matrices";
+  EXPECT_EQ(groups_after(parse(attention({})), gpu()), 3u) << "f32";
 }
 
 TEST(FuseChains, AttentionIsOneGroup) { EXPECT_EQ(groups_after(parse(attention({})), 512 << 10), 1u); }

@@ -20,7 +20,7 @@ void KernelEmitter::pipelined(const Stmt& s, Then then) {
   const std::set<std::string> sums = sums_of_groups(parts.use);
   const int64_t before = shared_;
   Ring ring{s, parts.buffers, {}, fresh(), ""};
-  for (const loop::Buffer& b : parts.buffers) ring.memory.push_back(share(b, s->stages));
+  for (const loop::Buffer& b : parts.buffers) ring.memory.push_back(share(b, std::min(s->stages, s->extent)));
   bulk_nests(parts.fill).empty() ? filled_by_threads(ring, parts, sums) : filled_by_engine(ring, parts, sums);
   end_groups(sums);
   if (then == Then::kMore) line("__syncthreads();");

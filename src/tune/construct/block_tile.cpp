@@ -31,10 +31,6 @@ constexpr int64_t kLinesTogether = 8;     // of operands of warp groups: where t
 constexpr int64_t kReservedBytes = 3072;  // of shared memory of a tile, for barriers and for the hardware
 constexpr int64_t kVectorColumns = 4;     // f32 of one access
 
-// Matrix tiles: warps of rows and columns, instructions (16 x 8) of a warp's rows and columns.
-struct WarpTile {
-  int64_t row_warps, column_warps, rows, columns;
-};
 constexpr std::array<WarpTile, 12> kWarpTiles = {{{2, 4, 4, 8},
                                                   {4, 2, 4, 8},
                                                   {2, 2, 4, 8},
@@ -78,6 +74,8 @@ void add_columns(int64_t eighths, Part part, int64_t neighbours, std::vector<Fac
   columns.insert(columns.end(), {{eighths / together, part}, {4, Part::kThreads}, {2 * together, Part::kMatrixVector}});
 }
 
+}  // namespace
+
 BlockTile tile_of(const WarpTile& w, int64_t neighbours) {
   BlockTile tile;
   tile.rows = {{w.row_warps, Part::kThreads}, {w.rows, Part::kUnrolled}, {2, Part::kMatrix}, {8, Part::kThreads}};
@@ -86,6 +84,8 @@ BlockTile tile_of(const WarpTile& w, int64_t neighbours) {
   tile.multiplier = Multiplier::kWarp;
   return tile;
 }
+
+namespace {
 
 BlockTile tile_of(const GroupTile& g, int64_t neighbours) {
   BlockTile tile;

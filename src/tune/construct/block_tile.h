@@ -66,6 +66,13 @@ struct BlockProblem {
   int64_t reach = 0;          // rows from the first tap to the last one
 };
 
+/// Warps of rows and columns, each with so many instructions (16 x 8) of rows and columns.
+struct WarpTile {
+  int64_t row_warps, column_warps, rows, columns;
+};
+/// Threads hold up to `neighbours` columns beside each other.
+BlockTile tile_of(const WarpTile& warps, int64_t neighbours);
+
 /// The tiles for `problem`, best predicted first.
 std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo& target);
 

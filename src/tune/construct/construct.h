@@ -94,6 +94,8 @@ Result<Candidates> construct_block_transpose(const GroupTask& task, const Target
 /// Sums of products for the same devices: tiles of sums in registers, operands through shared memory
 /// (block_contraction.cpp).
 Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target);
+/// Chains for the same devices: attention as one kernel (block_chain.cpp).
+Result<Candidates> construct_block_chain(const GroupTask& task, const TargetInfo& target);
 /// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
 /// (point.cpp).
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);

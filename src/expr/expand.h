@@ -22,11 +22,16 @@ using Usual = std::function<void(const Expr& condition)>;
 /// `share` the result is a graph whose nodes are shared: its size as a tree may be a thousand times as large.
 Expr expand_elementary(const Expr& e, const Share& share = {}, const Usual& usual = {});
 
+/// The same for values that are rounded to 16 bits: over the approximations of elementary.h, quotients too, with an
+/// error below 0.4 of half a unit in the last place of f16. So has 1 + erf(x), and x / 2 of it.
+Expr expand_approximate(const Expr& e, const Share& share = {}, const Usual& usual = {});
+
 /// Which instructions beyond the basic arithmetic a target has.
 struct Instructions {
-  bool fma = true;       // kFma
-  bool rounding = true;  // kFloor, kCeil, kRound, kTrunc
-  bool halves = false;   // kCast between f32 and f16, bf16
+  bool fma = true;              // kFma
+  bool rounding = true;         // kFloor, kCeil, kRound, kTrunc
+  bool halves = false;          // kCast between f32 and f16, bf16
+  bool approximations = false;  // those of elementary.h
 };
 
 /// An expression without kCast from or to f16 and bf16 (but for f16 and bf16 loads, arithmetic and bitcasts to u16,

@@ -52,7 +52,8 @@ inline Expr shift_right(const Expr& a, const Expr& b) { return binary(Op::kShift
 /// One function of one type: its operands to its value.
 using Expansion = Expr (*)(const MathBuilder& m, const std::vector<Expr>& args);
 /// The expansion of `name` in f32 or f64 arithmetic; null when the type has none of its own (f32: go through f64).
-Expansion find_expansion_f32(const std::string& name);
+enum class Results : uint8_t { kF32, k16Bits };  // k16Bits: in f32, too, for results that are rounded
+Expansion find_expansion_f32(const std::string& name, Results results);
 Expansion find_expansion_f64(const std::string& name);
 
 // ---- Shared between the files.

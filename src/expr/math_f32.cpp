@@ -2,6 +2,7 @@
 // the whole function (Lawson's iteration in 50 digits), coefficients rounded to f32 one after the other and the rest
 // fitted again. Each comment gives the error of the fit; the bounds in elementary.cpp add rounding.
 #include <array>
+#include <numbers>
 
 #include "expr/math_builder.h"
 
@@ -143,23 +144,54 @@ Expr cos_f32(const MathBuilder& m, const std::vector<Expr>& args) {
   return sine_of(m, m.share(q.r), m.share(q.quadrant + m.integer(1)));
 }
 
+// ---- For results that are rounded to 16 bits: half a unit in the last place of f16 is 2^-12 at least.
+
+// The product's rounding moves the result by 2^-24 |x|: 2^-17 at most.
+Expr exp_16(const MathBuilder& m, const std::vector<Expr>& args) {
+  return call("exp2_approx", {args[0] * m.number(std::numbers::log2e)});
+}
+
+Expr sigmoid_16(const MathBuilder& m, const std::vector<Expr>& args) {
+  return call("reciprocal_approx", {exp_16(m, {-args[0]}) + m.number(1)});
+}
+
+Expr softplus_16(const MathBuilder& m, const std::vector<Expr>& args) {
+  const Expr y = m.share(exp_16(m, {-m.magnitude(args[0])}));
+  // log(1 + y) / y on [0, 1], 2^-14.1
+  const Expr q = m.polynomial(y, {0.999943256, -0.496977806, 0.306300908, -0.157427192, 0.0413472913});
+  return fma(y, q, max(args[0], m.number(0)));
+}
+
+// 2^P(|x|) where x < 0, else 2 minus that. P = log2(erfc(|x|)), 2^-13.8 up to 4, from where on the product with x / 2
+// is below the smallest f16; it goes on to minus infinity.
+Expr erf_plus_1_16(const MathBuilder& m, const std::vector<Expr>& args) {
+  const Expr p = m.polynomial(m.magnitude(args[0]),
+                              {-0.000102492253, -1.62554228, -0.927128792, -0.137606874, 0.0238038246, -0.00188522332});
+  const Expr q = m.share(call("exp2_approx", {p}));
+  return select(args[0] < m.number(0), q, m.number(2) - q);
+}
+
 struct Row {
   const char* name;
   Expansion expansion;
 };
-constexpr std::array<Row, 8> kRows = {{{"cos", cos_f32},
-                                       {"erf", erf_f32},
-                                       {"exp", exp_f32},
-                                       {"log", log_f32},
-                                       {"sigmoid", sigmoid_f32},
-                                       {"sin", sin_f32},
-                                       {"softplus", softplus_f32},
-                                       {"tanh", tanh_f32}}};
+constexpr std::array<Row, 12> kRows = {{{"erf_plus_1", erf_plus_1_16},
+                                        {"exp", exp_16},
+                                        {"sigmoid", sigmoid_16},
+                                        {"softplus", softplus_16},
+                                        {"cos", cos_f32},
+                                        {"erf", erf_f32},
+                                        {"exp", exp_f32},
+                                        {"log", log_f32},
+                                        {"sigmoid", sigmoid_f32},
+                                        {"sin", sin_f32},
+                                        {"softplus", softplus_f32},
+                                        {"tanh", tanh_f32}}};
 
 }  // namespace
 
-Expansion find_expansion_f32(const std::string& name) {
-  for (const Row& row : kRows) {
+Expansion find_expansion_f32(const std::string& name, Results results) {
+  for (const Row& row : std::span(kRows).subspan(results == Results::k16Bits ? 0 : 4)) {
     if (name == row.name) return row.expansion;
   }
   return nullptr;

@@ -185,8 +185,7 @@ void ExprVerifier::call(const ExprNode& e) {
   require_same_types(e);
   TW_RULE(e.type.is_float() && e.type == e.args[0].type(), "{} of {} gives {}", e.name, to_string(e.args[0].type()),
           to_string(e.type));
-  // The square root is an instruction of every target, correctly rounded: it stays a call.
-  TW_RULE(!rules_.no_elementary_calls || e.name == "sqrt", "the call of {} is not expanded", e.name);
+  TW_RULE(!rules_.no_elementary_calls || is_instruction(e.name), "the call of {} is not expanded", e.name);
 }
 
 void ExprVerifier::load(const Expr& e) {

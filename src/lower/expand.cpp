@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "lower/passes.h"
 
 namespace tw::lower {
@@ -94,14 +97,65 @@ class Expander {
   int counter_ = 0;
 };
 
+// Follows quotients and elementary functions.
+class Approximable {
+ public:
+  bool run(const loop::Kernel& kernel) {
+    for (int round = 0; round < 2; ++round) {  // what a loop leaves for its next turn, too
+      loop::visit(kernel.body, [&](const Stmt& s) {
+        const std::string& name = s->kind == StmtKind::kLet ? s->var : s->buffer;
+        if (s->value && holds(s->value)) names_.insert(name);
+        if (s->value && holds(s->value, &unrounded_)) unrounded_.insert(name);
+      });
+    }
+    const auto in_it = [this](const Expr& x) { return holds(x); };
+    bool exact = std::ranges::any_of(
+        kernel.params, [&](const loop::Buffer& p) { return !p.type.is_half() && unrounded_.contains(p.name); });
+    loop::visit_exprs(kernel.body, [&](const Expr& whole) {
+      visit(whole, [&](const Expr& e) { exact = exact || (is_step(e) && std::ranges::any_of(e->args, in_it)); });
+    });
+    return !exact;
+  }
+
+ private:
+  // A rounding to integers, a comparison or a whole number: its operand's last bit may decide.
+  static bool is_step(const Expr& e) {
+    const bool steps = (e.op() >= Op::kFloor && e.op() <= Op::kTrunc) || (e.op() >= Op::kEq && e.op() <= Op::kLe);
+    const bool leaves = (e.op() == Op::kCast || e.op() == Op::kBitcast) && !e.type().is_float();
+    return (steps || leaves) && e.arg(0).type().is_float();
+  }
+
+  // Whether one is in `e`; with `unrounded`, whether one is that was not rounded to 16 bits.
+  bool holds(const Expr& e, const std::set<std::string>* unrounded = nullptr) const {
+    std::set<const ExprNode*> found;
+    visit(e, [&](const Expr& x) {
+      const bool made = (x.op() == Op::kDiv && x.type().is_float()) || (x.op() == Op::kCall && x->name != "sqrt");
+      const bool named = (x.is_var() || x.op() == Op::kLoad) && (unrounded ? *unrounded : names_).contains(x->name);
+      const auto is_found = [&](const Expr& arg) { return found.contains(&*arg); };
+      const bool holds = made || named || std::ranges::any_of(x->args, is_found);
+      if (holds && !(unrounded && x.type().is_half())) found.insert(&*x);
+    });
+    return found.contains(&*e);
+  }
+
+  std::set<std::string> names_, unrounded_;  // variables and buffers that hold what was made of some
+};
+
 }  // namespace
+
+bool rounds_to_16_bits(const loop::Kernel& kernel) { return Approximable().run(kernel); }
 
 loop::Program split_products(const loop::Program& program, const LowerOptions& options) {
   return options.has.fma ? program : Expander(for_all(tw::split_fma), "p").run(program);
 }
 
-loop::Program expand_functions(const loop::Program& program, const LowerOptions&) {
-  return Expander(tw::expand_elementary, "f").run(program);
+loop::Program expand_functions(const loop::Program& program, const LowerOptions& options) {
+  loop::Program out = program;
+  for (loop::Kernel& kernel : out.kernels) {
+    const bool approximate = options.has.approximations && rounds_to_16_bits(kernel);
+    kernel = Expander(approximate ? tw::expand_approximate : tw::expand_elementary, "f").run({{}, {kernel}}).kernels[0];
+  }
+  return out;
 }
 
 loop::Program expand_conversions(const loop::Program& program, const LowerOptions& options) {

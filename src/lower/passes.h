@@ -25,6 +25,10 @@ loop::Program unroll(const loop::Program& program, const LowerOptions& options);
 /// expand_functions makes later rely on their one rounding: expand_missing keeps that.)
 loop::Program split_products(const loop::Program& program, const LowerOptions& options);
 
+/// Whether a kernel rounds all quotients and elementary functions to 16 bits, and no comparison or whole number needs
+/// them.
+bool rounds_to_16_bits(const loop::Kernel& kernel);
+
 /// Elementary functions become arithmetic (expr/expand.h); values used more than once become lets.
 loop::Program expand_functions(const loop::Program& program, const LowerOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <random>
 
 #include "expr/elementary.h"
@@ -313,6 +314,66 @@ TEST(Expand, HalfTypesComputeInF32) {
       ASSERT_EQ(e.type(), type);
       ASSERT_EQ(e.op(), Op::kCast);
       visit(e, [&](const Expr& x) { EXPECT_TRUE(x.op() == Op::kCast || x.is_var() || x.type() != type); });
+    }
+  }
+}
+
+// A function of 16-bit floats as its approximate form gives it. The unit is half an ulp of the type around the result,
+// of f16 no less than half its smallest number; GELU of bf16 gets no better than that either.
+struct Rounded {
+  std::string name;
+  Expr value;  // of x
+  double (*exact)(double);
+  double smallest = 0x1p-127;
+};
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+std::vector<Rounded> rounded_functions() {
+  const Expr x = var("x", DataType::f32());
+  std::vector<Rounded> out;
+  for (const char* name : {"erf", "exp", "log", "sigmoid", "softplus", "tanh"})
+    out.push_back({name, call(name, {x}), nullptr});
+  const Expr half = float_imm(0.5) * x, inner = float_imm(1) + call("erf", {x * float_imm(std::numbers::sqrt2 / 2)});
+  out.push_back({"gelu", half * inner, [](double v) { return v / 2 * std::erfc(-v / std::numbers::sqrt2); }, 0x1p-25});
+  out.push_back({"silu", x * call("sigmoid", {x}), [](double v) { return v * sigmoid(v); }});
+  return out;
+}
+
+void expect_hidden(const Rounded& f, DataType type, int direction) {
+  const bool f16 = type == DataType::f16();
+  Tape tape(expand_approximate(f.value), {"x"});
+  tape.err(direction);
+  std::vector<Tape::Block> in(1);
+  Tape::Block out;
+  for (uint32_t begin = 0; begin < 0x10000; begin += Tape::kBlock) {
+    for (uint32_t i = 0; i < Tape::kBlock; ++i) {
+      const auto bits = static_cast<uint16_t>(begin + i);
+      in[0][i] = f16 ? std::bit_cast<uint32_t>(static_cast<float>(f16_value(bits))) : uint32_t{bits} << 16;
+    }
+    tape.eval(in, &out);
+    for (uint32_t i = 0; i < Tape::kBlock; ++i) {
+      const double x = std::bit_cast<float>(static_cast<uint32_t>(in[0][i]));
+      const double y = std::bit_cast<float>(static_cast<uint32_t>(out[i]));
+      const double exact = f.exact ? f.exact(x) : find_elementary(f.name)->reference(&x);
+      const double largest = f16 ? 65520 : 3.3895e38;
+      if (std::isnan(exact) || std::fabs(exact) >= largest) {
+        ASSERT_TRUE(std::isnan(exact) ? std::isnan(y) : std::fabs(y) >= largest * (1 - 0x1p-12))
+            << f.name << "(" << x << ") = " << y;
+        continue;
+      }
+      const double unit = std::max(std::ldexp(1.0, std::ilogb(exact == 0 ? 0x1p-200 : exact) - (f16 ? 11 : 8)),
+                                   f16 ? 0x1p-25 : f.smallest);
+      ASSERT_LE(std::fabs(y - exact), std::max(unit * 0.4, std::max(1.0, std::fabs(x)) * 0x1p-126))
+          << f.name << "(" << x << ") = " << y << ", exact " << exact;
+    }
+  }
+}
+
+TEST(Expand, ApproximationsHideInTheRoundingTo16Bits) {
+  for (const Rounded& f : rounded_functions()) {
+    for (const DataType type : {DataType::f16(), DataType::bf16()}) {
+      for (const int direction : {-1, 0, 1}) expect_hidden(f, type, direction);
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "expr/elementary.h"
 #include "expr/expr.h"
 
 namespace tw::testing {
@@ -23,6 +24,9 @@ class Tape {
   Tape(const Expr& e, const std::vector<std::string>& inputs) : inputs_(inputs) { result_ = compile(e); }
 
   size_t steps() const { return steps_.size(); }
+
+  /// Moves what approximations give by their bounds: up, down, or (0) not at all.
+  void err(int direction) { direction_ = direction; }
 
   /// points[i] holds the bits of input i; results are the bits of the value.
   void eval(const std::vector<Block>& points, Block* results) {
@@ -158,7 +162,7 @@ class Tape {
   void run_unary(const Step& s, Block& out) {
     const Block& a = slots_[s.args[0]];
     const Op op = s.keep.op();
-    if (op == Op::kCall && s.keep->name != "sqrt") throw std::runtime_error("a call is left: " + s.keep->name);
+    if (op == Op::kCall && !is_instruction(s.keep->name)) throw std::runtime_error("a call is left: " + s.keep->name);
     with_type(scalar(s.keep), [&](auto t) {
       using T = decltype(t);
       if constexpr (std::is_floating_point_v<T>) {
@@ -173,13 +177,20 @@ class Tape {
           case Op::kRound:
             return each([](T x) { return std::nearbyint(x); });
           case Op::kCall:
-            return each([](T x) { return std::sqrt(x); });
+            return each([&](T x) { return static_cast<T>(instruction(s.keep->name, {x, 0})); });
           default:
             throw std::runtime_error("unary " + to_string(s.keep));
         }
       }
       throw std::runtime_error("integer " + to_string(s.keep));
     });
+  }
+
+  double instruction(const std::string& name, std::array<double, 2> x) const {
+    const double y = find_elementary(name)->reference(x.data());
+    if (name == "sqrt" || !std::isfinite(y)) return y;
+    return std::fabs(y) < 0x1p-126 ? 0
+                                   : y + direction_ * std::ldexp(find_elementary(name)->max_ulp, -23) * std::fabs(y);
   }
 
   void run_binary(const Step& s, Block& out) {
@@ -210,6 +221,12 @@ class Tape {
             return each([](T x, T y) { return put(static_cast<T>(x * y)); });
           case Op::kDiv:
             return each([](T x, T y) { return put(static_cast<T>(x / y)); });
+          case Op::kCall:
+            return each([&](T x, T y) { return put(static_cast<T>(instruction(s.keep->name, {x, y}))); });
+          case Op::kMin:
+            return each([](T x, T y) { return put(x < y || x != x ? x : y); });
+          case Op::kMax:
+            return each([](T x, T y) { return put(x > y || x != x ? x : y); });
           default:
             break;
         }
@@ -238,6 +255,7 @@ class Tape {
     });
   }
 
+  int direction_ = 0;
   std::vector<std::string> inputs_;
   std::vector<Step> steps_;
   std::unordered_map<const ExprNode*, size_t> slot_of_;

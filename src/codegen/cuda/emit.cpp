@@ -3,6 +3,7 @@
 #include "codegen/cuda/emit_expr.h"
 #include "codegen/cuda/kernel_emitter.h"
 #include "expr/expand.h"
+#include "lower/passes.h"
 
 namespace tw::codegen {
 
@@ -50,7 +51,9 @@ std::string emit_cuda_function(const std::string& name, const std::vector<Expr>&
   }
   names.variables.clear();
   for (const Expr& param : params) names.variables[param->name] = param->name;
-  const Expr result = expand_elementary(cast(DataType::f32(), value));
+  const bool approximate =
+      lower::rounds_to_16_bits({.params = {{"y", DataType::f32(), {}}}, .body = {loop::make_store("y", {}, value)}});
+  const Expr result = (approximate ? expand_approximate : expand_elementary)(cast(DataType::f32(), value), {}, {});
   for (const Expr& shared : shared_parts(result, names)) {
     const std::string part = fmt::format("v{}", names.evaluated.size());
     bind(shared);

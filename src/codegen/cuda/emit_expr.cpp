@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "expr/affine.h"
+#include "expr/elementary.h"
 #include "support/error.h"
 #include "support/math.h"
 
@@ -128,10 +129,6 @@ class Writer {
         TW_CHECK(!e.type().is_half(), "a fused sum of products of {} was not expanded", to_string(e.type()));
         return fmt::format("fma{}({}, {}, {})", suffix(e), write(e.arg(0), use), write(e.arg(1), use),
                            write(e.arg(2), use));
-      case Op::kCall:
-        TW_CHECK(e->name == "sqrt", "function {} was not expanded", e->name);
-        return rounded(e, fmt::format("__{}sqrt_rn({})", e.type().element() == DataType::f64() ? "d" : "f",
-                                      number(e.arg(0), write(e.arg(0), use))));
       case Op::kFloorDiv:
       case Op::kFloorMod:
         return division(e, use);
@@ -378,6 +375,9 @@ std::string Writer::unary(const Expr& e, const std::string& x) const {
       return fmt::format("rint{}({})", suffix, x);
     case Op::kTrunc:
       return fmt::format("trunc{}({})", suffix, x);
+    case Op::kCall:
+      TW_CHECK(is_instruction(e->name), "function {} was not expanded", e->name);
+      return fmt::format("tw_{}({})", e->name, x);
     default:
       throw InternalError(fmt::format("no CUDA text for {}", to_string(e)));
   }
@@ -392,9 +392,7 @@ std::string Writer::binary(const Expr& e, const std::string& a, const std::strin
     case Op::kMul:
       return infix("*", a, b);
     case Op::kDiv:
-      return names_.rounds_to_16_bits && e.type().element() == DataType::f32()
-                 ? fmt::format("tw_quotient({}, {})", a, b)
-                 : infix("/", a, b);
+      return infix("/", a, b);
     case Op::kFloorDiv:
       return fmt::format("tw_floor_div({}, {})", a, b);
     case Op::kFloorMod:
@@ -421,6 +419,8 @@ std::string Writer::binary(const Expr& e, const std::string& a, const std::strin
       return infix("<", a, b);
     case Op::kLe:
       return infix("<=", a, b);
+    case Op::kCall:
+      return fmt::format("tw_{}({}, {})", e->name, a, b);
     default:
       throw InternalError(fmt::format("no CUDA text for {}", to_string(e)));
   }

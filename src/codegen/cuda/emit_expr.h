@@ -25,7 +25,6 @@ struct CudaNames {
   std::set<std::string> performed;  // texts of elements that were loaded before, whose addresses are therefore valid
   Analyzer ranges;                  // of loop variables and lets
   bool narrow = false;              // whether index arithmetic fits 32 bits
-  bool rounds_to_16_bits = false;   // all that is stored: quotients of f32 need not have the last bit right
 };
 
 /// The number of an element: C++ of what varies (empty: nothing) and a constant, added apart. Sums of products are sums

@@ -13,41 +13,6 @@
 namespace tw::codegen {
 namespace {
 
-// Whether a quotient goes into a rounding, a comparison or a whole number: there its last bit may decide.
-class QuotientSteps {
- public:
-  bool run(const std::vector<Stmt>& body) {
-    for (int round = 0; round < 2; ++round) {  // what a loop leaves for its next turn, too
-      loop::visit(body, [&](const Stmt& s) {
-        if (!s->value) return;
-        visit(s->value, [&](const Expr& e) {
-          if (is_step(e)) found_ = found_ || std::ranges::any_of(e->args, [&](const Expr& arg) { return holds(arg); });
-        });
-        if (holds(s->value)) names_.insert(s->kind == loop::StmtKind::kLet ? s->var : s->buffer);
-      });
-    }
-    return found_;
-  }
-
- private:
-  static bool is_step(const Expr& e) {
-    constexpr std::array kSteps = {Op::kFloor, Op::kCeil, Op::kRound, Op::kTrunc, Op::kEq, Op::kNe, Op::kLt, Op::kLe};
-    const bool steps = std::ranges::find(kSteps, e.op()) != kSteps.end() || e.op() == Op::kCast;
-    return steps && e.arg(0).type().is_float() && (e.op() != Op::kCast || !e.type().is_float());
-  }
-  bool holds(const Expr& e) const {
-    bool found = false;
-    visit(e, [&](const Expr& x) {
-      const bool named = x.is_var() || x.op() == Op::kLoad;
-      found = found || x.op() == Op::kDiv || (named && names_.contains(x->name));
-    });
-    return found;
-  }
-
-  std::set<std::string> names_;  // variables and buffers that hold what was made of quotients
-  bool found_ = false;
-};
-
 constexpr int64_t kMostNarrow = int64_t{1} << 30;  // elements: sums of a few indices stay below 2^31
 
 }  // namespace
@@ -68,7 +33,6 @@ CudaKernel KernelEmitter::run() {
   declare_params();
   line("tw_begin();");
   names_.narrow = fits_narrow();
-  names_.rounds_to_16_bits = stores_16_bits();
   if (!kernel_.tile_var.empty()) {
     names_.variables[kernel_.tile_var] = "tile";
     names_.ranges.bind(kernel_.tile_var, 0, kernel_.tiles);
@@ -105,12 +69,6 @@ void KernelEmitter::declare_params() {
 bool KernelEmitter::fits_narrow() const {
   const auto fits = [](const loop::Buffer& p) { return p.size() <= kMostNarrow; };
   return kernel_.tiles <= kMostNarrow && std::ranges::all_of(kernel_.params, fits);
-}
-
-bool KernelEmitter::stores_16_bits() const {
-  return !QuotientSteps().run(kernel_.body) && std::ranges::all_of(kernel_.params, [&](const loop::Buffer& p) {
-    return p.type.is_half() || std::ranges::find(kernel_.written, p.name) == kernel_.written.end();
-  });
 }
 
 void KernelEmitter::statements(const std::vector<Stmt>& stmts, Then then) {

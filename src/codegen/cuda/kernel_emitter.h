@@ -31,7 +31,6 @@ class KernelEmitter {
  private:
   void declare_params();
   bool fits_narrow() const;
-  bool stores_16_bits() const;
 
   template <typename... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
@@ -131,8 +130,10 @@ class KernelEmitter {
   // Whether a buffer is a parameter that the kernel does not write.
   bool is_read_only(const std::string& buffer) const;
   void prepare_reduction(const Expr& e);
-  // A variable for the value of an expression.
-  void bind(const Expr& e);
+  // Values that are rounded to 16 bits, two at a time. Sums and maxima of 16-bit floats: in their own type.
+  void prepare_pairs(const Expr& e);
+  // The name of a variable for the value of an expression.
+  std::string bind(const Expr& e);
   // C++ of a op b for two values that have names.
   static std::string combined(Op op, DataType type, const std::string& a, const std::string& b);
   void branch(const Stmt& s, Then then);

@@ -150,7 +150,29 @@ void KernelEmitter::vector_store(const Stmt& s) {
 void KernelEmitter::prepare(const Expr& e) {
   prepared_.clear();
   prepare_loads(e);
+  prepared_.clear();
+  prepare_pairs(e);
   for (const Expr& shared : shared_parts(e, names_)) bind(shared);
+}
+
+void KernelEmitter::prepare_pairs(const Expr& e) {
+  if (names_.evaluated.contains(&*e) || !prepared_.insert(&*e).second) return;
+  for (size_t i = 0; i < (e.op() == Op::kSelect ? 1 : e->args.size()); ++i) prepare_pairs(e.arg(i));
+  const DataType type = e.type();
+  if (e.op() != Op::kCast || !type.is_half() || type.lanes() % 2 != 0) return;
+  const Expr& x = e.arg(0);
+  const bool operation = x.op() == Op::kAdd || x.op() == Op::kMax;
+  const auto pair_of = [&](const Expr& y) -> std::string {
+    if (y.op() == Op::kCast && y.arg(0).type() == type) return fmt::format("tw_pair_at({}, l)", bind(y.arg(0)));
+    return y.op() == Op::kBroadcast && is_zero(y) ? "0u" : "";
+  };
+  const std::string a = operation ? pair_of(x.arg(0)) : "", b = operation ? pair_of(x.arg(1)) : "";
+  const std::string each = to_string(type.element());
+  const std::string pair = a.empty() || b.empty()
+                               ? fmt::format("tw_round_{0}({1}.v[l], {1}.v[l + 1])", each, bind(x))
+                               : fmt::format("tw_{}_{}({}, {})", x.op() == Op::kAdd ? "add" : "max", each, a, b);
+  const std::string name = names_.evaluated[&*e] = fresh();
+  line("const {} {} = tw_pairs<{}>([&](int l) {{ return {}; }});", cuda_type(type), name, type.lanes(), pair);
 }
 
 void KernelEmitter::prepare_loads(const Expr& e) {
@@ -164,7 +186,8 @@ void KernelEmitter::prepare_loads(const Expr& e) {
   if (is_lane_reduction(e.op())) prepare_reduction(e);
 }
 
-void KernelEmitter::bind(const Expr& e) {
+std::string KernelEmitter::bind(const Expr& e) {
+  if (const auto known = names_.evaluated.find(&*e); known != names_.evaluated.end()) return known->second;
   const std::string name = fresh(), type = cuda_type(e.type());
   if (e.type().is_vector()) {
     line("{} {};", type, name);
@@ -172,7 +195,7 @@ void KernelEmitter::bind(const Expr& e) {
   } else {
     line("const {} {} = {};", type, name, cuda_expr(e, names_));
   }
-  names_.evaluated[&*e] = name;
+  return names_.evaluated[&*e] = name;
 }
 
 bool KernelEmitter::is_read_only(const std::string& buffer) const {

@@ -12,8 +12,12 @@ template <typename T> __device__ inline T tw_min(T a, T b) { return (a < b || a 
 template <typename T> __device__ inline T tw_max(T a, T b) { return (a > b || a != a) ? a : b; }
 __device__ inline float tw_min(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 __device__ inline float tw_max(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
-// Within 2 units in the last place, without the branch to a correctly rounded one's slow path (PTX ISA, "div").
-__device__ inline float tw_quotient(float a, float b) { float y; asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+__device__ inline float tw_sqrt(float x) { return __fsqrt_rn(x); }
+__device__ inline double tw_sqrt(double x) { return __dsqrt_rn(x); }
+// Approximations of a few units in the last place: without branches to slow paths (src/expr/elementary.cpp has the bounds).
+__device__ inline float tw_exp2_approx(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+__device__ inline float tw_quotient_approx(float a, float b) { float y; asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+__device__ inline float tw_reciprocal_approx(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 template <typename T> __device__ inline T tw_floor_div(T a, T b) { T q = a / b; return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q; }
 template <typename T> __device__ inline T tw_floor_mod(T a, T b) { return a - b * tw_floor_div(a, b); }
 template <typename To, typename From> __device__ inline To tw_bits(From x) {
@@ -105,6 +109,21 @@ template <int Run, typename T, typename Combine> __device__ inline T tw_combine(
   }
   return x;
 }
+// Two 16-bit floats in one instruction. A sum is the same rounded from f32, which has more than twice their digits. PTX
+// has sums of bf16 for sm_90 on, fused ones for sm_80.
+template <int N> __device__ inline unsigned tw_pair_at(const tw_vec<unsigned short, N>& x, int l) { unsigned y; memcpy(&y, &x.v[l], 4); return y; }
+template <int N, typename Pair> __device__ inline tw_vec<unsigned short, N> tw_pairs(Pair pair) {
+  tw_vec<unsigned, N / 2> all;
+#pragma unroll
+  for (int l = 0; l < N; l += 2) all.v[l / 2] = pair(l);
+  return tw_bits<tw_vec<unsigned short, N>>(all);
+}
+__device__ inline unsigned tw_round_f16(float low, float high) { unsigned y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y; }
+__device__ inline unsigned tw_round_bf16(float low, float high) { unsigned y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y; }
+__device__ inline unsigned tw_add_f16(unsigned a, unsigned b) { unsigned y; asm("add.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b)); return y; }
+__device__ inline unsigned tw_add_bf16(unsigned a, unsigned b) { unsigned y; asm("fma.rn.bf16x2 %0, %1, %3, %2;" : "=r"(y) : "r"(a), "r"(b), "r"(0x3f803f80)); return y; }
+__device__ inline unsigned tw_max_f16(unsigned a, unsigned b) { unsigned y; asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b)); return y; }
+__device__ inline unsigned tw_max_bf16(unsigned a, unsigned b) { unsigned y; asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b)); return y; }
 )";
 
 constexpr std::string_view kMatrices = R"(

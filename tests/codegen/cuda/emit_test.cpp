@@ -374,17 +374,31 @@ TEST(EmitCuda, IntegersWrap) {
   EXPECT_TRUE(holds(wide.text, "(long long)((unsigned long long)p0[((tile * 64) + v0)] * (unsigned long long)p0["));
 }
 
-TEST(EmitCuda, QuotientsThatAreRoundedToHalvesAreNotRoundedTwice) {
-  const std::string divided = "for i in 64 threads { Y[t, i] = cast<f16>((cast<f32>(X[t, i]) / cast<f32>(X[t, 0]))) }";
-  EXPECT_TRUE(holds(emitted(program(divided, "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)")).text,
-                    "tw_f32_to_f16(tw_quotient("));
-  const std::string stepped =
-      "for i in 64 threads { let q = (cast<f32>(X[t, i]) / cast<f32>(X[t, 0])) Y[t, i] = cast<f16>(floor(q)) }";
-  EXPECT_FALSE(
-      holds(emitted(program(stepped, "(X: f16[2, 1024] param, Y: f16[2, 1024] param written)")).text, "= tw_quotient("))
-      << "a last bit would be a whole number";
-  const std::string exact = "for i in 64 threads { Y[t, i] = (X[t, i] / X[t, 0]) }";
-  EXPECT_FALSE(holds(emitted(program(exact)).text, "= tw_quotient(")) << "f32 results are correctly rounded";
+TEST(EmitCuda, ApproximationsAreInstructions) {
+  for (const std::string call :
+       {"exp2_approx(X[t, i])", "reciprocal_approx(X[t, i])", "quotient_approx(X[t, i], X[t, 0])"}) {
+    const CudaSource source = emitted(program("for i in 64 threads { Y[t, i] = " + call + " }"));
+    EXPECT_TRUE(holds(source.text, "= tw_" + call.substr(0, call.find('(')) + "(p0[((tile * 1024) + v0)]"));
+  }
+}
+
+// A bias and a ReLU of sums in f32: both in 16 bits, what else is rounded two at a time.
+TEST(EmitCuda, VectorsOfHalvesArePairs) {
+  for (const std::string type : {"f16", "bf16"}) {
+    const std::string signature =
+        "(X: f32[2, 1024] param, B: " + type + "[1024] param, Y: " + type + "[2, 1024] param written)";
+    const std::string at = "ramp((i * 8), 1, 8)", wide = "cast<f32>(", narrow = "cast<" + type + ">(";
+    const std::string sum = narrow + "(" + wide + narrow + "X[t, " + at + "])) + " + wide + "B[" + at + "])))";
+    const std::string relu = narrow + "max(" + wide + sum + "), broadcast(0:f32, 8)))";
+    const CudaSource source = emitted(program("for i in 128 threads { Y[t, " + at + "] = " + relu + " }", signature));
+    for (const std::string& part :
+         {"tw_round_" + type + "(v", "tw_add_" + type + "(tw_pair_at(v", std::string("l), 0u)")})
+      EXPECT_TRUE(holds(source.text, part));
+    EXPECT_EQ(source.text.find("tw_f32_to_"), std::string::npos) << source.text;
+    const std::string wider = narrow + "(" + wide + "B[" + at + "]) + broadcast(1:f32, 8)))";
+    EXPECT_TRUE(holds(emitted(program("for i in 128 threads { Y[t, " + at + "] = " + wider + " }", signature)).text,
+                      "tw_round_" + type + "(v"));
+  }
 }
 
 TEST(EmitCuda, HalvesAreConvertedByTheDevice) {

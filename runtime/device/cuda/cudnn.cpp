@@ -85,9 +85,10 @@ CudnnDescriptor::CudnnDescriptor(const Cudnn& library, int kind)
 CudnnDescriptor::CudnnDescriptor(const Cudnn& library, int kind, const std::string& doing,
                                  const std::vector<CudnnAttribute>& attributes)
     : CudnnDescriptor(library, kind) {
-  for (const CudnnAttribute& a : attributes)
-    library.check(library.set(get(), a.name, a.type, static_cast<int64_t>(a.count), a.values),
-                  format::join(doing, " (attribute ", a.name, ")"));
+  for (const CudnnAttribute& a : attributes) {
+    const int status = library.set(get(), a.name, a.type, static_cast<int64_t>(a.count), a.values);
+    if (status != 0) library.check(status, format::join(doing, " (attribute ", a.name, ")"));
+  }
   library.check(library.finalize(get()), doing);
 }
 
@@ -226,7 +227,7 @@ ConvolutionCall::ConvolutionCall(const Cudnn& library, void* handle, const Libra
 void ConvolutionCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const {
   std::vector<int64_t> numbers;
   for (size_t i = 0; i < operands.size(); ++i) numbers.push_back(ConvolutionGraph::number_of(i));
-  const CudnnDescriptor pack(library_, kPack, "take the operands of " + to_string(problem_),
+  const CudnnDescriptor pack(library_, kPack, "take its operands",
                              {{kPackNumbers, kInt64, numbers},
                               {kPackAddresses, kPointer, std::vector(operands.begin(), operands.end())},
                               {kPackWorkspace, kPointer, workspace}});

@@ -204,33 +204,66 @@ Problem parse_problem(std::string_view text) {
 }
 
 std::string to_string(const LibraryCall& call) {
-  return join(call.library, " ", call.version, " ", call.algorithm, " ", to_string(call.problem));
+  std::string way = join(call.algorithm);
+  for (const auto& [type, value] : call.knobs) way += join(",", type, "=", value);
+  return join(call.library, " ", call.version, " ", way, " ", to_string(call.problem));
 }
 
 LibraryCall parse_library_call(std::string_view text) {
   const std::vector<std::string_view> words = split(text, ' ');
   require(words.size() > 3, "'", text, "' calls no library");
-  LibraryCall call{std::string(words[0]), read_number<int64_t>(words[1]), read_number<int64_t>(words[2]),
+  const std::vector<std::string_view> way = split(words[2], ',');
+  LibraryCall call{std::string(words[0]), read_number<int64_t>(words[1]), read_number<int64_t>(way[0]),
                    parse_problem(text.substr(static_cast<size_t>(words[3].data() - text.data())))};
-  require(call.version >= 0 && call.algorithm >= 0 && call.algorithm < 100 && to_string(call) == text, "'", text,
-          "' calls no library");
+  for (size_t i = 1; i < way.size(); ++i) {
+    const std::vector<std::string_view> knob = split(way[i], '=');
+    require(knob.size() == 2, "'", way[i], "' is no setting");
+    call.knobs.emplace_back(read_number<int64_t>(knob[0]), read_number<int64_t>(knob[1]));
+  }
+  require(call.version >= 0 && call.algorithm >= 0 && to_string(call) == text, "'", text, "' calls no library");
   return call;
 }
 
-std::string cublaslt_refusal(const Problem& p) {
+namespace {
+
+bool is_half(DataType type) { return type == DataType::kF16 || type == DataType::kBF16; }
+
+std::string cublaslt_refusal(const LibraryCall& call) {
+  constexpr int64_t kMostAlgorithms = 100;
+  const Problem& p = call.problem;
   if (p.kind != Problem::Kind::kGemm) return "no product of matrices but a convolution";
+  if (call.algorithm >= kMostAlgorithms || !call.knobs.empty()) return "its algorithms are the first hundred";
   const bool known =
       p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
   if (!known || !p.late_residual.name.empty()) return "it has no such activation, or adds nothing behind it";
   const DataType type = p.a.dtype;
-  const bool multiplies = type == DataType::kF32 || type == DataType::kF16 || type == DataType::kBF16;
-  if (!multiplies || p.b.dtype != type) return "operands of other types";
+  if (!(is_half(type) || type == DataType::kF32) || p.b.dtype != type) return "operands of other types";
   if (p.out.dtype != type && p.out.dtype != DataType::kF32) return "results of another type than the operands";
   for (const Operand* added : {&p.bias, &p.residual}) {
     if (!added->name.empty() && added->dtype != p.out.dtype)
       return join(added->name, " is of another type than the result");
   }
   return "";
+}
+
+std::string cudnn_refusal(const LibraryCall& call) {
+  const Problem& p = call.problem;
+  if (p.kind != Problem::Kind::kConvolution) return "no convolution but a product of matrices";
+  const bool shifted = p.activation == Activation::kClip && p.parameters[0] != 0;
+  if (p.activation == Activation::kHardSwish || shifted) return "it has no such activation";
+  if (!is_half(p.a.dtype) || p.b.dtype != p.a.dtype) return "operands of other types than f16 or bf16";
+  for (const Operand* other : p.operands()) {
+    if (!is_half(other->dtype) && other->dtype != DataType::kF32) return join(other->name, " is of another type");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string refusal_of(const LibraryCall& call) {
+  if (call.library == "cublaslt") return cublaslt_refusal(call);
+  if (call.library == "cudnn") return cudnn_refusal(call);
+  return "an unknown library";
 }
 
 }  // namespace tw::format

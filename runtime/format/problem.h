@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/format/data_type.h"
@@ -71,19 +72,20 @@ std::string to_string(const Problem& problem);
 /// are missing, strides do not fit.
 Problem parse_problem(std::string_view text);
 
-/// Which library computes a problem, and by which of the ways that it offers, the one that it ranks first being 0.
+/// Which library computes a problem, and by which of the ways that it offers.
 struct LibraryCall {
-  std::string library;  ///< "cublaslt"
-  int64_t version = 0;  ///< that it was measured with: another one may offer other ways
-  int64_t algorithm = 0;
+  std::string library;    ///< "cublaslt", "cudnn"
+  int64_t version = 0;    ///< that it was measured with: another one may offer other ways
+  int64_t algorithm = 0;  ///< cublaslt: the place in its list, 0 being the best; cudnn: the number of an engine
   Problem problem;
+  std::vector<std::pair<int64_t, int64_t>> knobs = {};  ///< settings of an engine of cudnn: type and value
   friend bool operator==(const LibraryCall&, const LibraryCall&) = default;
 };
 
-/// Why cuBLASLt does not compute `problem` in one call; empty: it does.
-std::string cublaslt_refusal(const Problem& problem);
+/// Why the library does not compute such a problem in one call, or has no such ways; empty: it may.
+std::string refusal_of(const LibraryCall& call);
 
-/// "cublaslt 130100 0 gemm batch=..".
+/// "cublaslt 130100 0 gemm batch=..", "cudnn 91900 34,2=5,14=3 convolution batch=..".
 std::string to_string(const LibraryCall& call);
 /// Inverse of to_string; throws as parse_problem().
 LibraryCall parse_library_call(std::string_view text);

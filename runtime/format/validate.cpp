@@ -132,9 +132,8 @@ void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
 
 void check_call(const Entry& entry, const CudaStep& step) {
   const LibraryCall call = parse_library_call(step.call);
-  require(call.library == "cublaslt", "step '", step.name, "' calls the unknown library '", call.library, "'");
-  const std::string refusal = cublaslt_refusal(call.problem);
-  require(refusal.empty(), "step '", step.name, "' calls cublaslt for what it does not compute: ", refusal);
+  const std::string refusal = refusal_of(call);
+  require(refusal.empty(), "step '", step.name, "' calls ", call.library, " for what it does not compute: ", refusal);
   const std::vector<const Operand*> operands = call.problem.operands();
   require(operands.size() == step.operands.size(), "step '", step.name, "' has other operands than its problem");
   for (size_t i = 0; i < operands.size(); ++i) {

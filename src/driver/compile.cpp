@@ -9,7 +9,7 @@
 #include "support/error.h"
 #include "support/hash.h"
 #include "transform/pass.h"
-#include "tune/measure/cuda_executor.h"
+#include "tune/measure/libraries.h"
 
 namespace tw::driver {
 namespace {
@@ -117,14 +117,11 @@ std::vector<format::Section> sections_of(const Compiled& compiled) {
 
 }  // namespace
 
-std::map<std::string, int64_t> usable_libraries(const CompileOptions& options, const TargetInfo& target) {
-  std::map<std::string, int64_t> usable;
+tune::Libraries usable_libraries(const CompileOptions& options, const TargetInfo& target) {
   const bool race =
       options.libraries == Libraries::kAuto && !options.tuning.worker.empty() && options.plan_text.empty();
-  if (!race || target.kind != DeviceKind::kCuda) return usable;
-  const Result<int64_t> cublaslt = tune::find_cublaslt();
-  if (cublaslt.ok()) usable["cublaslt"] = *cublaslt;
-  return usable;
+  if (!race || target.kind != DeviceKind::kCuda) return {};
+  return tune::find_libraries(architecture(target));
 }
 
 std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options) {

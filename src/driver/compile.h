@@ -17,6 +17,7 @@
 #include "graph/op.h"
 #include "plan/plan.h"
 #include "runtime/format/container.h"
+#include "tune/construct/construct.h"
 
 namespace tw::driver {
 
@@ -64,8 +65,8 @@ struct Compiled {
   bool complete = true;  // all was measured that should have been: the budget sufficed, nobody interrupted
 };
 
-/// The libraries that may compute groups on `target`, with their versions: those installed here that the options allow.
-std::map<std::string, int64_t> usable_libraries(const CompileOptions& options, const TargetInfo& target);
+/// The libraries that may compute groups on `target`: those installed here that the options allow.
+tune::Libraries usable_libraries(const CompileOptions& options, const TargetInfo& target);
 
 /// Imports the model once for each of options.imports.
 std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options);

@@ -40,8 +40,8 @@ std::string options_text(const CompileOptions& o, std::span<const targets::Targe
       fmt::format("build {}\nprecision {}\ndtype {}\n", build_id(), static_cast<int>(o.precision), to_string(o.dtype));
   for (const targets::Target& target : targets) {
     text += fmt::format("target {}\n", target_text(target.info));
-    for (const auto& [name, version] : usable_libraries(o, target.info))
-      text += fmt::format("library {} {}\n", name, version);
+    for (const auto& [name, library] : usable_libraries(o, target.info))
+      text += fmt::format("library {} {}\n", name, library.version);
   }
   for (const frontend::ImportOptions& import : o.imports) {
     text += "entry\n";

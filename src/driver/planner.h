@@ -14,7 +14,7 @@ class Planner {
   /// `tuner` may be null: then the constructors' own order decides. `explore`: candidates drawn at random are measured
   /// too. `libraries`: GroupTask::libraries.
   Planner(const targets::Target& target, Tuner* tuner, const tune::Sampling& explore = {},
-          std::map<std::string, int64_t> libraries = {})
+          tune::Libraries libraries = {})
       : target_(target), tuner_(tuner), explore_(explore), libraries_(std::move(libraries)) {}
 
   /// A group that will be asked for. Names are for messages and plans.
@@ -41,7 +41,7 @@ class Planner {
   const targets::Target& target_;
   Tuner* tuner_;
   tune::Sampling explore_;
-  std::map<std::string, int64_t> libraries_;
+  tune::Libraries libraries_;
   std::map<std::string, Task> tasks_;  // by te program and constants, as text
 };
 

@@ -332,7 +332,7 @@ TEST_F(TunerTest, FamiliesThatJoinStandBehindTheOwner) {
   target_.families = families;
   GroupTe te;
   te.program = testing::matmul_relu(96, 160, 128);
-  const auto planned = [&](Tuner* tuner, const std::map<std::string, int64_t>& libraries) {
+  const auto planned = [&](Tuner* tuner, const tune::Libraries& libraries) {
     Planner planner(target_, tuner, {}, libraries);
     planner.add("group", te);
     planner.decide(context());
@@ -340,9 +340,9 @@ TEST_F(TunerTest, FamiliesThatJoinStandBehindTheOwner) {
   };
   const plan::GroupPlan without = planned(nullptr, {});
   EXPECT_EQ(without.rivals, (std::vector<plan::Rival>{{"fast", "not installed"}}));
-  EXPECT_EQ(planned(nullptr, {{"fast", 1}}).family, "contraction") << "nothing says that it is better";
+  EXPECT_EQ(planned(nullptr, {{"fast", {1, {}}}}).family, "contraction") << "nothing says that it is better";
   Tuner tuner(options_);
-  const plan::GroupPlan raced = planned(&tuner, {{"fast", 1}});
+  const plan::GroupPlan raced = planned(&tuner, {{"fast", {1, {}}}});
   const auto is_fast = [](const plan::Rival& r) {
     return r.family == "fast" && r.reason.find("measured") != std::string::npos;
   };

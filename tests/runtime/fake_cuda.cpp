@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/device/cuda/cublaslt.h"
+#include "runtime/device/cuda/cudnn.h"
 #include "runtime/format/error.h"
 
 namespace tw::test {
@@ -320,6 +321,9 @@ cuda::Driver fake_driver() {
   add_graph_functions(d);
   d.open_cublaslt = []() -> const cuda::Cublaslt& {
     throw format::Error(format::ErrorCode::kDevice, "no cuBLASLt in this test");
+  };
+  d.open_cudnn = []() -> const cuda::Cudnn& {
+    throw format::Error(format::ErrorCode::kDevice, "no cuDNN in this test");
   };
   return d;
 }

@@ -214,6 +214,8 @@ TEST(Manifest, HostileLibraryCallsAreRefused) {
   const auto step = [](Manifest& m) -> format::CudaStep& { return m.entries[0].cuda_steps.back(); };
   expect_all_refused(cuda_manifest(), {
                                           {"the call of another one", in_call("cublaslt", "cudnn")},
+                                          {"the call of nobody", in_call("cublaslt", "cublas")},
+                                          {"settings of an algorithm", in_call(" 1 ", " 1,2=3 ")},
                                           {"no problem", in_call("gemm", "gem")},
                                           {"an operand less", [=](Manifest& m) { step(m).operands.pop_back(); }},
                                           {"an operand more", [=](Manifest& m) { step(m).operands.push_back(0); }},

@@ -28,6 +28,33 @@ TEST(Problem, TextComesBack) {
   EXPECT_EQ(parsed.version, 130100);
   EXPECT_EQ(parsed.algorithm, 2);
   EXPECT_EQ(format::to_string(parsed), call);
+  const std::string by_engine = std::string("cudnn 91900 34,2=5,14=-1 ") + kConvolution;
+  const format::LibraryCall engine = format::parse_library_call(by_engine);
+  EXPECT_EQ(engine.algorithm, 34);
+  EXPECT_EQ(engine.knobs, (std::vector<std::pair<int64_t, int64_t>>{{2, 5}, {14, -1}}));
+  EXPECT_EQ(format::to_string(engine), by_engine);
+}
+
+TEST(Problem, LibrariesRefuseWhatTheyDoNotCompute) {
+  const auto refusal = [](const std::string& way, std::string text, const std::string& from = "",
+                          const std::string& to = "") {
+    if (!from.empty()) text.replace(text.find(from), from.size(), to);
+    return format::refusal_of(format::parse_library_call(way + text));
+  };
+  EXPECT_EQ(refusal("cudnn 91900 34,2=5 ", kConvolution), "");
+  EXPECT_EQ(refusal("cudnn 91900 34 ", kGemm), "no convolution but a product of matrices");
+  EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "silu", "hard_swish"), "it has no such activation");
+  EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "silu", "clip:-1:6"), "it has no such activation");
+  EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "silu", "clip:0:6"), "");
+  EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "x1:bf16", "x1:f16"), "operands of other types than f16 or bf16");
+  EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "x2:bf16", "x2:i32"), "x2 is of another type");
+  EXPECT_EQ(refusal("cublaslt 130100 0 ", kConvolution), "no product of matrices but a convolution");
+  EXPECT_EQ(refusal("cublaslt 130100 0 ", kGemm, "act=clip:-1.5:6", "act=relu"), "");
+  EXPECT_EQ(refusal("cublaslt 130100 100 ", kGemm, "act=clip:-1.5:6", "act=relu"),
+            "its algorithms are the first hundred");
+  EXPECT_EQ(refusal("cublaslt 130100 0,1=2 ", kGemm, "act=clip:-1.5:6", "act=relu"),
+            "its algorithms are the first hundred");
+  EXPECT_EQ(refusal("miopen 1 0 ", kConvolution), "an unknown library");
 }
 
 TEST(Problem, NumbersMeanWhatTheySay) {
@@ -90,6 +117,8 @@ TEST(Problem, OtherTextsAreRefused) {
   }
   for (const char* text : {"", "cublaslt", "cublaslt 1 0", "cublaslt 1 0 ", "cublaslt x 0 gemm", "cublaslt 1 -1 gemm"})
     EXPECT_THROW(format::parse_library_call(text), format::Error) << text;
+  for (const char* way : {"-1", "1,", "1,2", "1,2=", "1,2=3,", "1,=3", "1,2=3=4", "01", "1,02=3", "1;2=3"})
+    EXPECT_THROW(format::parse_library_call(std::string("cudnn 1 ") + way + " " + kConvolution), format::Error) << way;
 }
 
 }  // namespace

@@ -102,7 +102,6 @@ TEST(Implementable, OtherGroupsSayWhy) {
   EXPECT_EQ(reason(stage("y", "f32", "(max(sum[i0, i1], 0:f32) + cast<f32>(x2[i1]))")), unknown) << "late bias";
   EXPECT_EQ(reason(stage("y", "f32", "(sum[i0, i1] + cast<f32>(x0[i0, 3]))")), unknown) << "a bias of rows";
   EXPECT_EQ(problem_of({testing::softmax(4, 5), {}}), "no sum of products");
-  EXPECT_NE(problem_of({testing::depthwise(6, 8), {}}).find("no convolution"), std::string::npos);
 }
 
 // Channels last, padded by 1 where the window has 3 elements.
@@ -138,6 +137,60 @@ TEST(Implementable, ConvolutionsWithTheChannelsLast) {
     EXPECT_NE(problem_of({convolution(1, other), {"x1"}}).find("no convolution"), std::string::npos) << other;
 }
 
+// Two images of 6 x 5 points and 8 channels, to 16 of them; `channel` of the filter's group that a step reads.
+te::Program grouped(const std::string& channel, const std::string& steps, const std::string& filters,
+                    const std::string& read) {
+  return te::parse_program(
+      "te group\n"
+      "input x0: f16[2, 6, 5, 8]\ninput x1: f16" +
+      filters +
+      "\n"
+      "sum: f32[2, 4, 3, 16] = sum(" +
+      steps +
+      "r1 in 3, r2 in 3) over (i0, i1, i2, i3) of "
+      "(cast<f32>(x0[i0, (i1 + r1), (i2 + r2), " +
+      channel + "]) * cast<f32>(x1[" + read +
+      "]))\n"
+      "output sum\n");
+}
+
+TEST(Implementable, ConvolutionsInGroups) {
+  const auto text = [](int64_t groups) {
+    return fmt::format(
+        "convolution batch=2 n=16 k=8 groups={} spatial=6,5 window=3,3 strides=1,1 dilations=1,1 "
+        "pads=0,0 pads_end=0,0 a=x0:f16 b=x1:f16 out=sum:f32",
+        groups);
+  };
+  const std::string ones = "[16, 1, 3, 3]", pairs = "[16, 2, 3, 3]";
+  const GroupTask each{grouped("floordiv(i3, 2)", "", ones, "i3, 0, r1, r2"), {"x1"}};
+  EXPECT_EQ(problem_of(each), text(8));
+  const GroupTask four{grouped("((floordiv(i3, 4) * 2) + r0)", "r0 in 2, ", pairs, "i3, r0, r1, r2"), {"x1"}};
+  EXPECT_EQ(problem_of(four), text(4));
+  for (const GroupTask& task : {each, four}) {
+    const Result<Implementable> match = match_implementable(task);
+    ASSERT_TRUE(match.ok()) << match.reason();
+    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2);
+  }
+  for (const char* other :
+       {"floordiv(i3, 4)", "((floordiv(i3, 4) * 2) + 1)", "(7 - floordiv(i3, 2))", "floormod(i3, 8)"})
+    EXPECT_NE(problem_of({grouped(other, "", ones, "i3, 0, r1, r2"), {"x1"}}).find("no convolution"), std::string::npos)
+        << other;
+  EXPECT_EQ(problem_of({testing::depthwise(6, 8), {}}),
+            "convolution batch=1 n=8 k=8 groups=8 spatial=6,6 window=3,3 strides=1,1 dilations=1,1 pads=0,0 "
+            "pads_end=0,0 a=x:f32 b=w:f32 out=conv:f32");
+}
+
+// Libraries that offer `count` ways for everything.
+Libraries offering(const std::string& name, int64_t count) {
+  const auto offers = [=](const format::Problem& problem) -> Result<std::vector<format::LibraryCall>> {
+    if (count == 0) return declined("no way");
+    std::vector<format::LibraryCall> calls;
+    for (int64_t i = 0; i < count; ++i) calls.push_back({name, 130100, i, problem, {}});
+    return calls;
+  };
+  return {{name, {130100, offers}}};
+}
+
 TEST(Libraries, JoinTheRaceWhereTheyAreInstalled) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const te::Program program =
@@ -149,7 +202,7 @@ TEST(Libraries, JoinTheRaceWhereTheyAreInstalled) {
   const auto rejection = std::ranges::find_if(rejections, of_library);
   ASSERT_NE(rejection, rejections.end());
   EXPECT_NE(rejection->reason.find("not installed"), std::string::npos);
-  const GroupTask task{program, {"x1"}, {{"cublaslt", 130100}}};
+  const GroupTask task{program, {"x1"}, offering("cublaslt", 5)};
   Candidates joined = join_race(t.families, task, t.info, &rejections);
   std::erase_if(joined, [&](const Construction& c) { return !of_library(c); });
   ASSERT_EQ(joined.size(), 5U);
@@ -163,7 +216,7 @@ TEST(Libraries, JoinTheRaceWhereTheyAreInstalled) {
 TEST(Libraries, DeclineWhatTheyDoNot) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const auto reason = [&](const te::Program& program) {
-    const Result<Candidates> built = construct_cublaslt({program, {"x1"}, {{"cublaslt", 1}}}, t.info);
+    const Result<Candidates> built = construct_cublaslt({program, {"x1"}, offering("cublaslt", 1)}, t.info);
     return built.ok() ? "it takes them" : built.reason();
   };
   EXPECT_EQ(reason(convolution(1, "((1 <= i1) && (i1 < 13))")), "no product of matrices but a convolution");
@@ -172,6 +225,24 @@ TEST(Libraries, DeclineWhatTheyDoNot) {
   EXPECT_EQ(reason(product_with(stage("y", "f32", "(sum[i0, i1] + cast<f32>(x2[i1]))"), "y")),
             "x2 is of another type than the result");
   EXPECT_EQ(reason(product_with(stage("y", "f32", "max(sum[i0, i1], 0:f32)"), "y")), "it takes them");
+}
+
+TEST(Libraries, CudnnTakesConvolutions) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const te::Program program = convolution(2, "((1 <= i1) && (i1 < 13))");
+  const auto build = [&](const te::Program& p, int64_t ways) {
+    return construct_cudnn({p, {"x1", "x2"}, offering("cudnn", ways)}, t.info);
+  };
+  const Result<Candidates> built = build(program, 3);
+  ASSERT_TRUE(built.ok()) << built.reason();
+  ASSERT_EQ(built->size(), 3U);
+  EXPECT_EQ((*built)[1].schedule.primitives().back().option.substr(0, 34), "cudnn 130100 1 convolution batch=2");
+  EXPECT_EQ((*built)[1].trace, (std::vector<std::string>{"number 1 of what cudnn's heuristics name"}));
+  check_candidate({program, {"x1", "x2"}}, t, (*built)[0], 1e-2);
+  EXPECT_EQ(build(program, 0).reason(), "no way");
+  EXPECT_EQ(build(product_with(stage("y", "f32", "max(sum[i0, i1], 0:f32)"), "y"), 1).reason(),
+            "no convolution but a product of matrices");
+  EXPECT_NE(construct_cudnn({program, {"x1"}, {}}, t.info).reason().find("not installed"), std::string::npos);
 }
 
 }  // namespace

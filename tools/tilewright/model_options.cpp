@@ -88,8 +88,9 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
             "are f32, as is what needs its range (exponentials, sums, constants that the type does not hold) or whole "
             "numbers; inputs and outputs keep their types");
   add_named(app, "--libraries", o.libraries, {{"auto", driver::Libraries::kAuto}, {"none", driver::Libraries::kNone}},
-            "auto: where candidates for a GPU are measured, cuBLASLt's kernels race with ours if it is installed "
-            "($TILEWRIGHT_LIBRARY_PATH lists folders to look in first), and an artefact for which it won needs it; "
+            "auto: where candidates for a GPU are measured, kernels of cuBLASLt and cuDNN race with ours if those are "
+            "installed ($TILEWRIGHT_LIBRARY_PATH lists folders to look in first), and an artefact for which one won "
+            "needs it; "
             "none: our kernels alone");
   app.add_option("--plan", o.plan, "Replay the decisions of this plan file");
   app.add_option("--dump-ir", o.dump, "Write the IR after every pass into this folder");

@@ -58,6 +58,7 @@ CudaContext::CudaContext(const Loaded& loaded, const Options& options)
       driver_(loaded.gpu.driver),
       profile_(options.profile != 0),
       stream_(loaded.gpu),
+      calls_(loaded.gpu.driver),
       step_events_(loaded.gpu),
       run_events_(loaded.gpu) {
   try {
@@ -73,7 +74,7 @@ CudaContext::CudaContext(const Loaded& loaded, const Options& options)
 }
 
 void CudaContext::release_calls() {
-  release_on(loaded_.gpu, [this] { calls_.clear(), handle_.reset(); });
+  release_on(loaded_.gpu, [this] { calls_.clear(); });
 }
 
 void CudaContext::allocate() {
@@ -96,18 +97,12 @@ void CudaContext::allocate() {
 }
 
 void CudaContext::prepare_calls() {
-  size_t workspace_bytes = 0;
   for (const format::Entry& entry : loaded_.manifest.entries) {
     for (const format::CudaStep& step : entry.cuda_steps) {
-      if (step.call.empty() || calls_.contains(step.call)) continue;
-      const Cublaslt& library = driver_.open_cublaslt();
-      if (handle_ == nullptr) handle_ = MatmulCall::start(library);
-      const MatmulCall& call =
-          calls_.try_emplace(step.call, library, handle_.get(), format::parse_library_call(step.call)).first->second;
-      workspace_bytes = std::max(workspace_bytes, call.workspace_bytes());
+      if (!step.call.empty()) calls_.add(step.call);
     }
   }
-  workspace_ = DeviceMemory(loaded_.gpu, workspace_bytes, "the libraries");
+  workspace_ = DeviceMemory(loaded_.gpu, calls_.workspace_bytes(), "the libraries");
 }
 
 Launch CudaContext::make_launch(const format::Entry& entry, const format::CudaStep& step) {

@@ -1,11 +1,11 @@
 // The memory and the stream of one caller on a GPU, and the execution of entries on that stream: each as one CUDA
 // graph, or launch by launch where every step is to be timed.
 #pragma once
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/device/cuda/calls.h"
 #include "runtime/device/cuda/launch.h"
 
 namespace tw::runtime::cuda {
@@ -63,8 +63,7 @@ class CudaContext : public DeviceContext {
   bool profile_;
   Stream stream_;
   DeviceMemory arena_, error_;
-  MatmulCall::Object handle_{nullptr, nullptr};               // of the library that they call
-  std::map<std::string, MatmulCall> calls_;                   // of all steps, by their text
+  Calls calls_;                                               // of all steps
   DeviceMemory workspace_;                                    // of whichever call runs
   std::vector<DeviceMemory> input_staging_, output_staging_;  // for host tensors, as large as any entry needs
   std::vector<DevicePtr> inputs_, outputs_;                   // of the current run

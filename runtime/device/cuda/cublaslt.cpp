@@ -1,10 +1,5 @@
 #include "runtime/device/cuda/cublaslt.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
-#include <sstream>
-#include <type_traits>
 #include <vector>
 
 #include "runtime/format/error.h"
@@ -39,30 +34,15 @@ int type_of(DataType type) {
 }
 
 template <typename Create>
-std::unique_ptr<void, int (*)(void*)> make(int (*destroy)(void*), const Create& create) {
+LibraryObject make(int (*destroy)(void*), const Create& create) {
   void* object = nullptr;
   check(create(&object), "start");
   return {object, destroy};
 }
 
-void* open_library() {
-  const char* listed = std::getenv("TILEWRIGHT_LIBRARY_PATH");
-  std::istringstream folders(listed == nullptr ? "" : listed);
-  for (bool more = true; more;) {
-    std::string folder;
-    more = static_cast<bool>(std::getline(folders, folder, ':'));
-    if (more) folder += "/";  // the last one is none: where the system looks
-    for (const char* file : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
-      if (void* library = dlopen((folder + file).c_str(), RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
-    }
-  }
-  format::fail(ErrorCode::kDevice, "libcublasLt.so.13 cannot be opened: install cuBLAS, name its folder in ",
-               "TILEWRIGHT_LIBRARY_PATH, or compile with --libraries none");
-}
-
 }  // namespace
 
-MatmulCall::Object MatmulCall::start(const Cublaslt& library) { return make(library.destroy, library.create); }
+LibraryObject MatmulCall::start(const Cublaslt& library) { return make(library.destroy, library.create); }
 
 MatmulCall::MatmulCall(const Cublaslt& library, void* handle, const format::LibraryCall& call)
     : library_(library),
@@ -77,9 +57,9 @@ MatmulCall::MatmulCall(const Cublaslt& library, void* handle, const format::Libr
 }
 
 // The library's matrices lie column by column. So it gets all of them transposed, and computes out^T = b^T a^T.
-MatmulCall::Object MatmulCall::layout_of(const Operand& o, int64_t rows, int64_t columns) const {
+LibraryObject MatmulCall::layout_of(const Operand& o, int64_t rows, int64_t columns) const {
   if (o.transposed) std::swap(rows, columns);
-  Object layout = make(library_.layout_destroy, [&](void** made) {
+  LibraryObject layout = make(library_.layout_destroy, [&](void** made) {
     return library_.layout_create(made, type_of(o.dtype), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
                                   o.line);
   });
@@ -101,7 +81,7 @@ void MatmulCall::describe() {
 }
 
 void MatmulCall::choose(int64_t algorithm) {
-  const Object preference = make(library_.preference_destroy, library_.preference_create);
+  const LibraryObject preference = make(library_.preference_destroy, library_.preference_create);
   set(library_.preference_set, preference.get(), kPreferenceWorkspace, kMostWorkspace);
   for (const int attribute : kPreferenceAlignments)
     set(library_.preference_set, preference.get(), attribute, kAlignment);
@@ -128,26 +108,22 @@ void MatmulCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, S
 
 const Cublaslt& open_cublaslt() {
   static const Cublaslt library = [] {
-    void* const from = open_library();
+    const SharedLibrary from("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, "install cuBLAS");
     Cublaslt l{};
-    const auto resolve = [&](const char* symbol, auto& function) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(from, symbol));
-      if (function == nullptr) format::fail(ErrorCode::kDevice, "cuBLASLt is too old: it has no function ", symbol);
-    };
-    resolve("cublasLtGetVersion", l.version);
-    resolve("cublasLtCreate", l.create);
-    resolve("cublasLtDestroy", l.destroy);
-    resolve("cublasLtMatmulDescCreate", l.desc_create);
-    resolve("cublasLtMatmulDescSetAttribute", l.desc_set);
-    resolve("cublasLtMatmulDescDestroy", l.desc_destroy);
-    resolve("cublasLtMatrixLayoutCreate", l.layout_create);
-    resolve("cublasLtMatrixLayoutSetAttribute", l.layout_set);
-    resolve("cublasLtMatrixLayoutDestroy", l.layout_destroy);
-    resolve("cublasLtMatmulPreferenceCreate", l.preference_create);
-    resolve("cublasLtMatmulPreferenceSetAttribute", l.preference_set);
-    resolve("cublasLtMatmulPreferenceDestroy", l.preference_destroy);
-    resolve("cublasLtMatmulAlgoGetHeuristic", l.choose);
-    resolve("cublasLtMatmul", l.matmul);
+    from.resolve("cublasLtGetVersion", l.version);
+    from.resolve("cublasLtCreate", l.create);
+    from.resolve("cublasLtDestroy", l.destroy);
+    from.resolve("cublasLtMatmulDescCreate", l.desc_create);
+    from.resolve("cublasLtMatmulDescSetAttribute", l.desc_set);
+    from.resolve("cublasLtMatmulDescDestroy", l.desc_destroy);
+    from.resolve("cublasLtMatrixLayoutCreate", l.layout_create);
+    from.resolve("cublasLtMatrixLayoutSetAttribute", l.layout_set);
+    from.resolve("cublasLtMatrixLayoutDestroy", l.layout_destroy);
+    from.resolve("cublasLtMatmulPreferenceCreate", l.preference_create);
+    from.resolve("cublasLtMatmulPreferenceSetAttribute", l.preference_set);
+    from.resolve("cublasLtMatmulPreferenceDestroy", l.preference_destroy);
+    from.resolve("cublasLtMatmulAlgoGetHeuristic", l.choose);
+    from.resolve("cublasLtMatmul", l.matmul);
     return l;
   }();
   return library;

@@ -2,11 +2,8 @@
 // to build. Names, numbers and layouts are those of cublasLt.h, versions 12 and 13.
 #pragma once
 #include <array>
-#include <memory>
-#include <span>
 
-#include "runtime/device/cuda/driver.h"
-#include "runtime/format/problem.h"
+#include "runtime/device/cuda/library.h"
 
 namespace tw::runtime::cuda {
 
@@ -44,33 +41,30 @@ struct Cublaslt {
                 DevicePtr workspace, size_t workspace_bytes, StreamHandle stream);
 };
 
-/// This machine's, opened at the first call: in the folders that TILEWRIGHT_LIBRARY_PATH lists, then where the system
-/// looks for libraries. Throws Error(kDevice) without one.
+/// This machine's, opened at the first call. Throws Error(kDevice) without one.
 const Cublaslt& open_cublaslt();
 
-/// A step that cuBLASLt computes. The GPU is current while it is used.
-class MatmulCall {
+/// A product of matrices.
+class MatmulCall : public Call {
  public:
-  using Object = std::unique_ptr<void, int (*)(void*)>;
   /// A handle of the library: one for each stream.
-  static Object start(const Cublaslt& library);
+  static LibraryObject start(const Cublaslt& library);
 
   /// Throws Error(kDevice) where the library does not compute the problem, or offers no such algorithm.
   MatmulCall(const Cublaslt& library, void* handle, const format::LibraryCall& call);
 
-  /// Puts the product on a stream: addresses of Problem::operands(), in their order, and workspace_bytes() of memory.
-  void run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const;
-  size_t workspace_bytes() const { return choice_.workspace_bytes; }
+  void run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const override;
+  size_t workspace_bytes() const override { return choice_.workspace_bytes; }
 
  private:
-  Object layout_of(const format::Operand& operand, int64_t rows, int64_t columns) const;
+  LibraryObject layout_of(const format::Operand& operand, int64_t rows, int64_t columns) const;
   void describe();
   void choose(int64_t algorithm);
 
   const Cublaslt& library_;
   format::Problem problem_;
   void* handle_;
-  Object desc_, a_, b_, out_;
+  LibraryObject desc_, a_, b_, out_;
   MatmulChoice choice_{};
 };
 

@@ -35,7 +35,7 @@ class CudaModel : public DeviceModel {
   void open_libraries() const {
     for (const format::Entry& entry : loaded_.manifest.entries) {
       for (const format::CudaStep& step : entry.cuda_steps) {
-        if (!step.call.empty()) gpu_.driver.open_cublaslt();
+        if (!step.call.empty()) Calls::open(gpu_.driver, step.call);
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "runtime/device/cuda/cublaslt.h"
+#include "runtime/device/cuda/cudnn.h"
 #include "runtime/format/error.h"
 
 namespace tw::runtime::cuda {
@@ -75,6 +76,7 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuGraphExecDestroy", driver.graph_exec_destroy);
   resolve(library, "cuGraphDestroy", driver.graph_destroy);
   driver.open_cublaslt = open_cublaslt;
+  driver.open_cudnn = open_cudnn;
   return driver;
 }
 

@@ -123,6 +123,7 @@ struct Driver {
   Result (*graph_destroy)(GraphHandle graph);                         // cuGraphDestroy
 
   const struct Cublaslt& (*open_cublaslt)();  // cublaslt.h
+  const struct Cudnn& (*open_cudnn)();        // cudnn.h
 
   /// Throws Error for a result that is not success: kOutOfMemory, kIncompatible (the device cannot run a cubin), else
   /// kDevice, with `doing` and the driver's own text.

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/device/cuda/cublaslt.h"
 #include "runtime/device/cuda/gpu.h"
+#include "runtime/device/cuda/library.h"
 #include "runtime/format/manifest.h"
 
 namespace tw::runtime::cuda {
@@ -15,7 +15,7 @@ struct Launch {
   const format::CudaStep* step = nullptr;
   FunctionHandle function = nullptr;
   std::vector<uint8_t> params;
-  const MatmulCall* call = nullptr;  // instead of a function, with its operands and memory
+  const Call* call = nullptr;  // instead of a function, with its operands and memory
   std::vector<DevicePtr> operands = {};
   DevicePtr workspace = 0;
   bool in_graph = true;  // whether the graph's node has these parameters

@@ -29,6 +29,7 @@ const tune::Constructor kFamilies[] = {
     {"point", tune::construct_point},
     {"cutlass", construct_templates, nullptr, tune::FamilyKind::kJoins},
     {"cublaslt", tune::construct_cublaslt, nullptr, tune::FamilyKind::kJoins},
+    {"cudnn", tune::construct_cudnn, nullptr, tune::FamilyKind::kJoins},
 };
 
 }  // namespace

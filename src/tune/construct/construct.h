@@ -1,6 +1,7 @@
 // Constructors: from a group's te program and the target's properties to schedules, best predicted first, or the reason
 // why the family declines. Families are asked in the target's order; the first that takes a group owns it.
 #pragma once
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -9,16 +10,25 @@
 #include <vector>
 
 #include "core/target_info.h"
+#include "runtime/format/problem.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
 
 namespace tw::tune {
 
+/// A library that may compute groups on the machine at hand.
+struct Library {
+  int64_t version = 0;
+  /// The calls by which it may compute a problem, best first; a reason where it does not.
+  std::function<Result<std::vector<format::LibraryCall>>(const format::Problem&)> offers;
+};
+using Libraries = std::map<std::string, Library>;  // by the names of format::LibraryCall
+
 /// One fused group, activations already in their storage layouts.
 struct GroupTask {
   te::Program program;
-  std::set<std::string> constants;                // inputs whose storage the construction may choose
-  std::map<std::string, int64_t> libraries = {};  // versions of those that may compute it
+  std::set<std::string> constants;  // inputs whose storage the construction may choose
+  Libraries libraries = {};         // that may compute it
 };
 
 struct Construction {
@@ -102,5 +112,7 @@ Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& targ
 
 /// Products of matrices by cuBLASLt (libraries.cpp).
 Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo& target);
+/// Convolutions by cuDNN (libraries.cpp).
+Result<Candidates> construct_cudnn(const GroupTask& task, const TargetInfo& target);
 
 }  // namespace tw::tune

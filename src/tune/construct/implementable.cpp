@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "expr/affine.h"
+#include "expr/analyzer.h"
 #include "expr/parser.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
@@ -179,7 +180,7 @@ class Matcher {
     const size_t rank = a->args.size();
     const std::vector<int64_t> zeros = pad == nullptr ? std::vector<int64_t>(rank, 0) : zeros_of(*pad);
     const bool fits = zeros.size() == rank && match_.batch.empty() && sum_.axes.size() == rank && rank > 1;
-    if (!fits || match_.a_uses_column || !a->args.back().is_var()) return false;
+    if (!fits) return false;
     const te::Tensor &image = program_.tensor(pad == nullptr ? a->name : pad->body[0].arg(1)->name),
                      &filters = program_.tensor(b->name), &out = program_.tensor(out_.output);
     p.kind = Problem::Kind::kConvolution;
@@ -187,16 +188,15 @@ class Matcher {
     p.b = operand_of(filters);
     const bool images = a.arg(0).is_var() && a.arg(0)->name == sum_.axes[0].name;
     p.batch = images ? sum_.axes[0].extent : 1;
-    p.n = match_.column.extent, p.k = image.shape.back(), p.groups = 1;
+    p.n = match_.column.extent, p.k = image.shape.back();
     std::vector<std::string> order = {match_.column.name};  // of the dims of b
     for (size_t d = images ? 1 : 0; d + 1 < rank; ++d) {
       const std::string step = match_dimension(as_sum(a.arg(d)), sum_.axes[d], image.shape[d], zeros[d]);
       if (step == sum_.axes[d].name) return false;
       if (!step.empty()) order.push_back(step);
     }
-    order.push_back(a->args.back()->name);
-    const bool inside =
-        (!images || zeros[0] == 0) && zeros.back() == 0 && p.spatial.size() >= 1 && p.spatial.size() <= 3;
+    const bool inside = match_channels(a->args.back(), order) && (!images || zeros[0] == 0) && zeros.back() == 0 &&
+                        p.spatial.size() >= 1 && p.spatial.size() <= 3;
     // All of every tensor, where reads stay inside.
     return inside && p.span(p.a) == num_elements(image.shape) && p.span(p.b) == num_elements(filters.shape) &&
            p.span(p.out) == num_elements(out.shape) && match_filters(order);
@@ -223,13 +223,32 @@ class Matcher {
     return step.name;
   }
 
-  // Filters are [filter, window.., channel]; a constant is stored so.
+  // Of the images: that of the step over them, or one of those of the filter's group.
+  bool match_channels(const Expr& channel, std::vector<std::string>& order) {
+    Problem& p = problem();
+    const auto found =
+        std::ranges::find_if(sum_.reduce_axes, [&](const te::Axis& r) { return uses_var(channel, r.name); });
+    const bool one = found == sum_.reduce_axes.end();
+    const int64_t each = one ? 1 : found->extent;
+    p.groups = p.k / each;
+    if (p.k % each != 0 || p.n % p.groups != 0) return false;
+    Expr expected = floor_div(match_.column.var(), int_imm(p.n / p.groups)) * int_imm(each);
+    if (!one) expected = expected + found->var(), order.push_back(found->name);
+    Analyzer analyzer;
+    analyzer.bind(match_.column.name, 0, match_.column.extent);
+    return analyzer.simplify(channel - expected).is_int(0);
+  }
+
+  // Filters are [filter, window.., channel]; a constant is stored so. Dims of one element may lie anywhere.
   bool match_filters(const std::vector<std::string>& order) {
     std::vector<int64_t> dims;
     for (const std::string& axis : order) dims.push_back(schedule::dim_of_axis(match_.b, axis));
-    const bool all = dims.size() == match_.b->args.size() && dims.size() == sum_.reduce_axes.size() + 1 &&
-                     std::ranges::count(dims, -1) == 0;
     const bool sorted = std::ranges::is_sorted(dims);
+    bool all = order.size() == sum_.reduce_axes.size() + 1 && std::ranges::count(dims, -1) == 0;
+    for (size_t d = 0; d < match_.b->args.size(); ++d) {
+      if (match_.b.arg(d).is_int(0)) dims.push_back(static_cast<int64_t>(d));
+    }
+    all = all && dims.size() == match_.b->args.size();
     if (!all || (!sorted && !task_.constants.contains(match_.b->name))) return false;
     if (!sorted) out_.layouts[match_.b->name] = Layout().reorder(dims);
     return true;

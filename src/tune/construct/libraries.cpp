@@ -1,25 +1,33 @@
-// Kernels of NVIDIA's libraries. What a library does not do is declined here; which of its algorithms is the fastest,
-// and whether one of them beats our own kernels, only measuring tells.
+// Kernels of NVIDIA's libraries. What a library does not do is declined here; which of the ways that it offers is the
+// fastest, and whether one of them beats our own kernels, only measuring tells.
 #include "tune/construct/implementable.h"
 
 namespace tw::tune {
+namespace {
 
-using format::Problem;
-
-Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo&) {
-  constexpr int64_t kAlgorithms = 5;
-  const auto installed = task.libraries.find("cublaslt");
+Result<Candidates> construct_calls(const GroupTask& task, const std::string& library) {
+  const auto installed = task.libraries.find(library);
   if (installed == task.libraries.end()) return declined("not installed, not asked for, or nothing is measured");
   const Result<Implementable> match = match_implementable(task);
   if (!match.ok()) return Reason{match.reason()};
-  const Problem& p = match->problem;
-  if (const std::string refusal = format::cublaslt_refusal(p); !refusal.empty()) return declined("{}", refusal);
+  const std::string refusal = format::refusal_of({library, 0, 0, match->problem});
+  if (!refusal.empty()) return declined("{}", refusal);
+  const Result<std::vector<format::LibraryCall>> offers = installed->second.offers(match->problem);
+  if (!offers.ok()) return Reason{offers.reason()};
   Candidates candidates;
-  for (int64_t i = 0; i < kAlgorithms; ++i) {
-    candidates.push_back(match->by(to_string(format::LibraryCall{"cublaslt", installed->second, i, p})));
-    candidates.back().trace = {fmt::format("algorithm {} of those that cuBLASLt's heuristics name", i)};
+  for (const format::LibraryCall& call : *offers) {
+    candidates.push_back(match->by(to_string(call)));
+    candidates.back().trace = {fmt::format("number {} of what {}'s heuristics name", candidates.size() - 1, library)};
   }
   return candidates;
 }
+
+}  // namespace
+
+Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo&) {
+  return construct_calls(task, "cublaslt");
+}
+
+Result<Candidates> construct_cudnn(const GroupTask& task, const TargetInfo&) { return construct_calls(task, "cudnn"); }
 
 }  // namespace tw::tune

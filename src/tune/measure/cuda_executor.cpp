@@ -305,14 +305,6 @@ Result<std::string> find_gpu(const std::string& architecture) {
   }
 }
 
-Result<int64_t> find_cublaslt() {
-  try {
-    return static_cast<int64_t>(cuda::open_cublaslt().version());
-  } catch (const format::Error& error) {
-    return declined("{}", error.what());
-  }
-}
-
 std::unique_ptr<Executor> make_cuda_executor(const std::string& architecture) {
   return make_cuda_executor(architecture, cuda::open_driver());
 }
@@ -324,8 +316,6 @@ std::unique_ptr<Executor> make_cuda_executor(const std::string& architecture, co
 #else
 
 Result<std::string> find_gpu(const std::string&) { return declined("this build has no CUDA (TW_CUDA=OFF)"); }
-
-Result<int64_t> find_cublaslt() { return declined("this build has no CUDA (TW_CUDA=OFF)"); }
 
 std::unique_ptr<Executor> make_cuda_executor(const std::string&) {
   throw Unsupported("this build has no CUDA (TW_CUDA=OFF)");

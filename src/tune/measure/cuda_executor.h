@@ -12,9 +12,6 @@ namespace tw::tune {
 /// The name of the GPU on which code for `architecture` ("sm_90a") is measured here; a reason when there is none.
 Result<std::string> find_gpu(const std::string& architecture);
 
-/// The version of the cuBLASLt that the runtime opens here; a reason when there is none.
-Result<int64_t> find_cublaslt();
-
 /// For the GPU of find_gpu().
 std::unique_ptr<Executor> make_cuda_executor(const std::string& architecture);
 /// Through a driver of the caller's, which must outlive the result.

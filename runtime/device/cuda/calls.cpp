@@ -1,0 +1,38 @@
+#include "runtime/device/cuda/calls.h"
+
+#include <algorithm>
+
+#include "runtime/device/cuda/cublaslt.h"
+#include "runtime/device/cuda/cudnn.h"
+#include "runtime/format/error.h"
+
+namespace tw::runtime::cuda {
+
+void Calls::open(const Driver& driver, const std::string& text) {
+  const format::LibraryCall call = format::parse_library_call(text);
+  try {
+    call.library == "cudnn" ? void(driver.open_cudnn()) : void(driver.open_cublaslt());
+  } catch (const format::Error& error) {
+    format::fail(error.code(), "this artefact needs ", call.library, ", measured with version ", call.version, ": ",
+                 std::string_view(error.what()));
+  }
+}
+
+void Calls::add(const std::string& text) {
+  if (calls_.contains(text)) return;
+  const format::LibraryCall call = format::parse_library_call(text);
+  std::unique_ptr<Call> made;
+  if (call.library == "cudnn") {
+    const Cudnn& library = driver_.open_cudnn();
+    if (cudnn_ == nullptr) cudnn_ = ConvolutionCall::start(library);
+    made = std::make_unique<ConvolutionCall>(library, cudnn_.get(), call);
+  } else {
+    const Cublaslt& library = driver_.open_cublaslt();
+    if (cublaslt_ == nullptr) cublaslt_ = MatmulCall::start(library);
+    made = std::make_unique<MatmulCall>(library, cublaslt_.get(), call);
+  }
+  workspace_bytes_ = std::max(workspace_bytes_, made->workspace_bytes());
+  calls_.emplace(text, std::move(made));
+}
+
+}  // namespace tw::runtime::cuda

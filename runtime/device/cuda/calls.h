@@ -1,0 +1,31 @@
+// The calls of libraries that the steps of one context make.
+#pragma once
+#include <map>
+#include <string>
+
+#include "runtime/device/cuda/library.h"
+
+namespace tw::runtime::cuda {
+
+class Calls {
+ public:
+  explicit Calls(const Driver& driver) : driver_(driver) {}
+  /// Opens the library that a LibraryCall, as text, names. Throws Error(kDevice) where there is none.
+  static void open(const Driver& driver, const std::string& text);
+
+  /// Makes the call ready for at(). The GPU is current. Throws Error(kDevice) where the library does not compute it.
+  void add(const std::string& text);
+  const Call& at(const std::string& text) const { return *calls_.at(text); }
+  /// Of whichever call runs.
+  size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Gives all back to the libraries. The GPU is current.
+  void clear() { calls_.clear(), cublaslt_.reset(), cudnn_.reset(); }
+
+ private:
+  const Driver& driver_;
+  LibraryObject cublaslt_{nullptr, nullptr}, cudnn_{nullptr, nullptr};  // handles
+  std::map<std::string, std::unique_ptr<Call>> calls_;
+  size_t workspace_bytes_ = 0;
+};
+
+}  // namespace tw::runtime::cuda

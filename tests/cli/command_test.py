@@ -379,6 +379,17 @@ class Results(Case):
             self.assertEqual(done.returncode, 0, f"{example.group(1)}\n{done.stdout}{done.stderr}")
         self.assertRegex(self.succeeds("--version").stdout, r"^tilewright \d+\.\d+\.\d+\n$")
 
+    def test_which_templates_are_meant(self):
+        def names(*options):
+            done = self.succeeds("templates", "list", "--folder", str(self.folder), "--json", *options)
+            return [row["template"] for row in json.loads(done.stdout)["templates"]]
+        default = names()
+        self.assertEqual(len(default), len(set(default)))
+        self.assertEqual({name.split()[1] for name in default}, {"none", "bias", "bias_relu", "bias_residual_relu"})
+        self.assertFalse([name for name in default if "_sm80_" in name or "stream_k" in name])
+        self.assertEqual(names("--only", "gemm_sm80_128x128x32_2x2_4", "--epilogue", "none_f32"), ["gemm_sm80_128x128x32_2x2_4 none_f32"])
+        self.assertEqual({name.split("_")[1] for name in names("--target", "cuda:sm_80")}, {"sm80"})
+
 
 class Kept(Case):
     """What is kept between compilations: artefacts in the cache, times in the database."""

@@ -23,7 +23,8 @@ templates::TemplateLibrary library_of(const Options& options) {
   return templates::TemplateLibrary(options.library);
 }
 
-// The rows that are meant, each with its epilogue classes. Targets with warp groups have rows for warps as fallbacks.
+// The rows that are meant, each with its epilogue classes: rows for warps on targets with warp groups, where they lose
+// (docs/adr/0019), only by name.
 std::vector<std::pair<std::string, Instance>> instances_of(const Options& options) {
   const DataType dtype = options.dtype == "f16" ? DataType::f16() : DataType::bf16();
   std::vector<std::pair<std::string, Instance>> out;
@@ -32,7 +33,8 @@ std::vector<std::pair<std::string, Instance>> instances_of(const Options& option
   };
   for (const templates::Row& row : templates::rows()) {
     if (!templates::is_for(row.family, options.target) || row.stream_k) continue;  // which nothing computes yet
-    if (!is_one_of(options.only, templates::name_of(row))) continue;
+    const bool wins = options.target.ends_with(templates::architecture_of(row.family));
+    if (options.only.empty() ? !wins : !is_one_of(options.only, templates::name_of(row))) continue;
     for (const templates::EpilogueClass& e : templates::epilogue_classes(dtype)) {
       if (options.epilogues.empty() ? e.name == templates::kWideClass : !is_one_of(options.epilogues, e.name)) continue;
       Instance instance{row, dtype, e.output, true, true, e.epilogue};

@@ -32,11 +32,18 @@ using CollectiveEpilogue = typename cutlass::epilogue::collective::CollectiveBui
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
     cutlass::epilogue::collective::EpilogueTileAuto, float, float, Tensor, Nhwc, TW_TENSOR_ACCESS, Output, Nhwc,
     kOutputAccess, cutlass::epilogue::TmaWarpSpecialized, Epilogue>::CollectiveOp;
+// One warp group multiplies: while it stores its results, another block of the multiprocessor multiplies. So small
+// tiles take as many stages as leave room for others, as far as registers do.
+constexpr int kSums = TW_TILE_M * TW_TILE_N, kBlocks = kSums <= 64 * 64 ? 3 : kSums <= 64 * 128 ? 2 : 1;
+constexpr int kBlockBytes = 1024;    // of shared memory, which the system takes for each
+constexpr int kBarrierBytes = 2048;  // and less; results lie where operands lay
+constexpr int kCapacity = cutlass::gemm::collective::detail::sm90_smem_capacity_bytes + kBlockBytes;
+constexpr int kOfOthers = (kBlocks - 1) * kCapacity / kBlocks;
+
 using CollectiveMainloop = typename cutlass::conv::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, cutlass::conv::Operator::kFprop, Operand, Nhwc,
     kOperandAccess, Operand, Nhwc, kOperandAccess, float, Tile, Cluster,
-    cutlass::conv::collective::StageCountAutoCarveout<static_cast<int>(
-        sizeof(typename CollectiveEpilogue::SharedStorage))>,
+    cutlass::conv::collective::StageCountAutoCarveout<kOfOthers + kBarrierBytes>,
     cutlass::conv::collective::KernelScheduleAuto>::CollectiveOp;
 using Shape4 = cutlass::conv::ConvProblemShape<cutlass::conv::Operator::kFprop, 2>;
 using Kernel = cutlass::conv::kernel::ConvUniversal<Shape4, CollectiveMainloop, CollectiveEpilogue>;

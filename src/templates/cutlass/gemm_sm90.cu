@@ -88,10 +88,11 @@ Answer instantiate(const Problem& p) {
   if (!Kernel::can_implement(arguments)) return refused("CUTLASS: lines are not aligned, or sizes too large");
   Answer answer;
   answer.workspace_bytes = Kernel::get_workspace_size(arguments);
+  // Some kernels keep the address of memory that they do not use.
+  void* const workspace = answer.workspace_bytes > 0 ? pointer<void>(p.workspace) : nullptr;
   dim3 grid;
   answer.params = bytes_of_params<typename Kernel::Params>([&](void* place) {
-    const auto* params = new (place)
-        typename Kernel::Params(Kernel::to_underlying_arguments(arguments, pointer<void>(p.workspace)));
+    const auto* params = new (place) typename Kernel::Params(Kernel::to_underlying_arguments(arguments, workspace));
     grid = Kernel::get_grid_shape(*params);
   });
   const dim3 block = Kernel::get_block_shape();

@@ -2,6 +2,7 @@
 # Fetches the pinned third-party inputs that are never committed, into DIR (default: .third_party):
 #   onnx/onnx-ml.proto, onnx/data/   schema and back-end test data   (onnx wheel)
 #   include/dlpack/dlpack.h          tensor ABI                      (apache-tvm-ffi wheel)
+#   include/nvtx3/                   names for profilers of GPUs     (nvidia-nvtx wheel; Apache-2.0 WITH LLVM-exception)
 #   include/llvm-c/blake3.h, lib/libtw_blake3.a                      (Debian's llvm-19-dev)
 # Idempotent: a stamp names the pins; a complete folder is left alone.
 set -euo pipefail
@@ -9,7 +10,8 @@ cd "$(dirname "$0")/.."
 dir=${1:-.third_party}
 onnx_version=1.22.0
 ffi_version=0.1.15.post2
-stamp="onnx=$onnx_version ffi=$ffi_version blake3=llvm-19"
+nvtx_version=13.0.85
+stamp="onnx=$onnx_version ffi=$ffi_version nvtx=$nvtx_version blake3=llvm-19"
 if [ "$(cat "$dir/stamp" 2>/dev/null || true)" = "$stamp" ]; then
   echo "third-party inputs are up to date in $dir"
   exit 0
@@ -17,7 +19,8 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 echo "fetching third-party inputs into $dir"
-python3 -m pip download -q --no-deps --only-binary=:all: -d "$tmp" "onnx==$onnx_version" "apache-tvm-ffi==$ffi_version"
+python3 -m pip download -q --no-deps --only-binary=:all: -d "$tmp" "onnx==$onnx_version" "apache-tvm-ffi==$ffi_version" \
+  "nvidia-nvtx==$nvtx_version"
 rm -rf "$dir"
 mkdir -p "$dir/onnx" "$dir/include/dlpack" "$dir/include/llvm-c" "$dir/lib"
 python3 - "$tmp" "$dir" <<'PY'
@@ -34,6 +37,7 @@ def take(pattern, prefix, dest):
 take("onnx-*.whl", "onnx/onnx-ml.proto", f"{out}/onnx")
 take("onnx-*.whl", "onnx/backend/test/data/", f"{out}/onnx/data")
 take("apache_tvm_ffi-*.whl", "tvm_ffi/include/dlpack/dlpack.h", f"{out}/include/dlpack")
+take("nvidia_nvtx-*.whl", "nvidia/cu13/include/nvtx3/", f"{out}/include/nvtx3")
 PY
 llvm=/usr/lib/llvm-19
 cp "$llvm/include/llvm-c/blake3.h" "$dir/include/llvm-c/"

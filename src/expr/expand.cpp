@@ -45,8 +45,7 @@ Expr expand_elementary(const Expr& e, const Share& share, const Usual& usual) {
 
 Expr expand_approximate(const Expr& e, const Share& share, const Usual& usual) {
   const auto quotients = [](const Expr& x) {
-    const bool is_quotient = x.op() == Op::kDiv && x.type().scalar() == ScalarType::kF32;
-    return is_quotient ? call("quotient_approx", x->args) : x;
+    return x.op() == Op::kDiv && x.type().scalar() == ScalarType::kF32 ? call("quotient_approx", x->args) : x;
   };
   const auto sums = [](const Expr& x) {  // 1 + erf(y) stays exact where erf nears -1
     for (const size_t i : {0, 1}) {

@@ -29,7 +29,8 @@ loop::Program split_products(const loop::Program& program, const LowerOptions& o
 /// them.
 bool rounds_to_16_bits(const loop::Kernel& kernel);
 
-/// Elementary functions become arithmetic (expr/expand.h); values used more than once become lets.
+/// Elementary functions become arithmetic (expr/expand.h), in kernels that rounds_to_16_bits() tells over
+/// approximations, if the target has them; values used more than once become lets.
 loop::Program expand_functions(const loop::Program& program, const LowerOptions& options);
 
 /// Conversions from and to f16 and bf16 become integer arithmetic (expr/expand.h), but for those that the target has.

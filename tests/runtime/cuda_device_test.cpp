@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/format/cuda_step.h"
@@ -17,6 +18,7 @@
 #include "tests/runtime/fake_cublaslt.h"
 #include "tests/runtime/fake_cuda_released.h"
 #include "tests/runtime/fake_cudnn.h"
+#include "tests/runtime/fake_profiler.h"
 
 namespace tw {
 namespace {
@@ -160,9 +162,11 @@ TEST_F(CudaDevice, ARunIsOneLaunchOfAGraphMadeOnce) {
   EXPECT_EQ(fake.instantiations, 1);
   test::Vector<float> x(7, 2.0f), y(7);
   const DLTensor input = x.view(), output = y.view();
+  test::ranges.clear();
   for (int round = 1; round <= 3; ++round) {
     context->run(0, &input, &output);
     EXPECT_EQ(fake.graph_launches, round);
+    EXPECT_EQ(std::exchange(test::ranges, {}), (std::vector<std::string>{"only", "end"}));
   }
   EXPECT_EQ(fake.calls.substr(fake.calls.size() - 3), "igo");
   EXPECT_EQ(fake.instantiations, 1);
@@ -319,8 +323,10 @@ TEST_F(CudaDevice, ProfilesTimeStepsThatAreLaunchedOneByOne) {
   test::Vector<float> x(5, 2.0f), y(5);
   const DLTensor input = x.view(), output = on_gpu(y);
   fake.calls.clear();
+  test::ranges.clear();
   context->run(0, &input, &output);
   EXPECT_EQ(fake.calls, "iekeke");
+  EXPECT_EQ(test::ranges, (std::vector<std::string>{"only", "first", "end", "second", "end", "end"}));
   EXPECT_EQ(y.data[0], 30.0f);
   ASSERT_EQ(context->step_times().size(), 2u);
   EXPECT_EQ(context->step_times()[0], 250'000u);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nvtx3/nvtx3.hpp>
 
 #include "runtime/device/cuda/tensor_map.h"
 #include "runtime/format/error.h"
@@ -209,6 +210,7 @@ void CudaContext::measure(int entry, const DLTensor* inputs, const DLTensor* out
 void CudaContext::execute(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
   const format::Entry& entry = loaded_.manifest.entries[static_cast<size_t>(index)];
   Program& program = programs_[static_cast<size_t>(index)];
+  const nvtx3::scoped_range range(entry.name);
   const Current current(loaded_.gpu);
   place_inputs(entry, inputs);
   place_outputs(entry, outputs);

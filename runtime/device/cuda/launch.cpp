@@ -1,5 +1,7 @@
 #include "runtime/device/cuda/launch.h"
 
+#include <nvtx3/nvtx3.hpp>
+
 #include "runtime/format/error.h"
 
 namespace tw::runtime::cuda {
@@ -34,6 +36,7 @@ void check_step(const Driver& driver, Result result, const Launch& launch) {
 }  // namespace
 
 void launch_alone(const Driver& driver, Launch& launch, StreamHandle stream) {
+  const nvtx3::scoped_range range(launch.step->name);
   if (launch.call != nullptr) return launch.call->run(launch.operands, launch.workspace, stream);
   const NodeParams params(launch);
   const KernelNodeParams& p = params.raw();

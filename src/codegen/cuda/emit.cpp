@@ -52,7 +52,7 @@ std::string emit_cuda_function(const std::string& name, const std::vector<Expr>&
   names.variables.clear();
   for (const Expr& param : params) names.variables[param->name] = param->name;
   const bool approximate =
-      lower::rounds_to_16_bits({.params = {{"y", DataType::f32(), {}}}, .body = {loop::make_store("y", {}, value)}});
+      lower::rounds_to_16_bits({"", {{"y", DataType::f32(), {}}}, {}, {}, 1, 1, {loop::make_store("y", {}, value)}});
   const Expr result = (approximate ? expand_approximate : expand_elementary)(cast(DataType::f32(), value), {}, {});
   for (const Expr& shared : shared_parts(result, names)) {
     const std::string part = fmt::format("v{}", names.evaluated.size());

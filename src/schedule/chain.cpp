@@ -278,7 +278,9 @@ std::string product_obstacle(const Chain& chain, const std::string& sum, size_t 
   const Contraction m = *match_contraction(*chain.program.find_compute(sum));
   const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
   if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
-  if (m.condition || m.a_uses_column || m.rows.size() != 1 || m.batch.size() != batch)
+  const auto of_both = [&](const te::Axis& axis) { return uses_axis(m.a, axis.name); };
+  if (m.condition || m.a_uses_column || m.rows.size() != 1 || m.batch.size() != batch ||
+      !std::ranges::all_of(m.batch, of_both))
     return sum + " has not one axis of rows in each batch";
   const bool small = m.rows[0].extent < kLeastLines || m.column.extent < kLeastLines;
   return small ? sum + " is no product of matrices but of vectors" : "";
@@ -295,9 +297,13 @@ int64_t depth_of(const Chain& chain) {
 std::string rows_obstacle(const te::Program& program, size_t rows, int64_t length) {
   for (const te::Compute& c : program.computes) {
     const bool sums = c.is_reduction();
-    const bool fits = c.outputs.size() == 1 && c.axes.size() >= rows && c.axes.size() <= rows + (sums ? 0 : 1) &&
-                      (!sums || (c.reduce_axes.size() == 1 && c.reduce_axes[0].extent == length)) &&
-                      (c.axes.size() == rows || c.axes[rows].extent == length);
+    bool fits = c.outputs.size() == 1 && c.axes.size() >= rows && c.axes.size() <= rows + (sums ? 0 : 1) &&
+                (!sums || (c.reduce_axes.size() == 1 && c.reduce_axes[0].extent == length)) &&
+                (c.axes.size() == rows || c.axes[rows].extent == length);
+    te::visit_reads(c, [&](const Expr& load) {
+      if (program.find_compute(load->name) == nullptr || load->args.size() <= rows) return;
+      fits = fits && load.arg(static_cast<int>(rows)).is_var();
+    });
     if (!fits) return c.name() + " has other elements than its rows";
   }
   const te::Compute& out = program.computes.back();
@@ -339,6 +345,7 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   if (std::string reason = rows_obstacle(segment_program(program, segments[1]), last.batch.size() + 1, keys);
       !reason.empty())
     return reason;
+  if (last.column.extent > kRows * kColumns * kWarps) return chain.last + " has more columns than a tile";
   if (last.compute->reduce_axes.size() != 1 || scores.outputs[0].shape.size() != last.batch.size() + 2)
     return "rows of several axes";
   int64_t rows = kRows;

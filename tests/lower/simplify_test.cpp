@@ -26,6 +26,13 @@ TEST(Simplify, AKernelWithoutTilesIsOneThatDoesNothing) {
   EXPECT_EQ(kernel.params.size(), 1U);
 }
 
+TEST(Simplify, OneTurnOfAPipelinedLoopStays) {
+  const std::string loop =
+      "for i in 1 pipelined(2) { alloc a: f32[4] stack { for j in 4 threads { a[j] = 1:f32 } for k in 4 threads { "
+      "Y[0, k] = a[k] } } }";
+  expect_pass("simplify", loop, loop);
+}
+
 TEST(Simplify, ConditionsThatRangesDecideGo) {
   expect_pass("simplify", "for i in 4 { if (i < 4) { Y[i, 0] = 0:f32 } else { Y[i, 1] = 0:f32 } }",
               "for i in 4 { Y[i, 0] = 0:f32 }");

@@ -7,11 +7,8 @@
 
 #include "core/model_units.h"
 #include "schedule/chain.h"
-#include "schedule/stages.h"
 #include "support/math.h"
-#include "te/reads.h"
 #include "tune/construct/distinct.h"
-#include "tune/construct/elementwise.h"
 #include "tune/construct/product_loops.h"
 
 namespace tw::tune {
@@ -75,11 +72,8 @@ class ChainKernel {
         values_tile_(values.tile(shape)),
         padded_(round_up(scores.columns, kMatrixSteps)) {
     scores_tile_.steps = round_up(scores.steps, kMatrixSteps);
-    // As many instructions behind each other as divide the steps.
-    values_tile_.steps = kMatrixSteps;
-    for (int64_t n = 2; n <= 4; ++n) {
-      if (padded_ / kMatrixSteps % n == 0) values_tile_.steps = n * kMatrixSteps;
-    }
+    values_tile_.steps = 4 * kMatrixSteps;
+    while (padded_ % values_tile_.steps != 0) values_tile_.steps -= kMatrixSteps;
     while (lanes_ > 1 && scores.columns % lanes_ != 0) lanes_ /= 2;
     const int64_t turn = row_threads() * lanes_;
     in_registers_ =

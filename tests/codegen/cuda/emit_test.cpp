@@ -203,12 +203,11 @@ TEST(EmitCuda, OtherStepsOfWarpGroupsAreRefused) {
 }
 
 // Sums of rows that threads fetch in groups of 4 elements, or one by one from another order, three rows at once.
-loop::Program pipelined(const std::string& element) {
+loop::Program pipelined(const std::string& element, int turns = 5) {
   return program(
-      "alloc sum: f32[128, 4] register { for a in 128 threads { sum[a, ramp(0, 1, 4)] = broadcast(0:f32, 4) } "
-      "for k in 5 pipelined(3) { alloc s: f32[512] stack { "
-      "for i in 128 threads { s[ramp((i * 4), 1, 4)] = " +
-          element +
+      "alloc sum: f32[128, 4] register { for a in 128 threads { sum[a, ramp(0, 1, 4)] = broadcast(0:f32, 4) } " +
+          fmt::format("for k in {} pipelined(3) {{ alloc s: f32[512] stack {{ ", turns) +
+          "for i in 128 threads { s[ramp((i * 4), 1, 4)] = " + element +
           " } "
           "for j in 128 threads { sum[j, ramp(0, 1, 4)] = (sum[j, ramp(0, 1, 4)] + s[ramp((508 - (j * 4)), 1, 4)]) } } "
           "} "
@@ -225,6 +224,9 @@ TEST(EmitCuda, PipelinedLoopsCopyAhead) {
   const CudaSource guarded = emitted(pipelined("select((k < 4), X[k, ramp((i * 4), 1, 4)], broadcast(0:f32, 4))"));
   EXPECT_TRUE(holds(guarded.text, " < 4))"));
   EXPECT_TRUE(holds(guarded.text, "tw_copy_async<16>("));
+  const CudaSource once = emitted(pipelined("X[k, ramp((i * 4), 1, 4)]", 1));
+  EXPECT_EQ(once.kernels[0].shared_bytes, 512 * 4) << "one turn has one copy of its buffers";
+  EXPECT_TRUE(holds(once.text, "tw_copy_async<16>("));
   const CudaSource zeros = emitted(pipelined("broadcast(0:f32, 4)"));
   EXPECT_TRUE(holds(zeros.text, "&*p0, false);"));
 }

@@ -146,10 +146,11 @@ std::optional<Pixels> find_pixels(const std::vector<Expr>& indices, const loop::
   std::set<std::string> tiles = {""};
   for (size_t d = 0; d + 1 < indices.size(); ++d) tiles.merge(PixelIndices::variables(indices[d]));
   tiles.erase(lines->var);
-  for (const std::string& tile : tiles) {
-    const PixelIndices by_number(indices, lines->var, lines->extent, tile, ranges);
+  // No tile last: of tiles that begin with a row of pixels one alone looks like an image of its own.
+  for (auto tile = tiles.rbegin(); tile != tiles.rend(); ++tile) {
+    const PixelIndices by_number(indices, lines->var, lines->extent, *tile, ranges);
     const int64_t count = count_pixels(by_number.number(), condition, ranges);
-    std::optional<Pixels> found = pixels_of(indices, by_number, count, {lines->var, tile}, ranges);
+    std::optional<Pixels> found = pixels_of(indices, by_number, count, {lines->var, *tile}, ranges);
     if (found) return found;
   }
   return std::nullopt;

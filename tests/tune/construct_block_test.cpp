@@ -346,6 +346,20 @@ TEST(ConstructBlock, PixelsAreGatheredWhole) {
   }
 }
 
+// Fewer threads do more each: that comes first where there are enough of them.
+TEST(ConstructBlock, ManyPixelsAreGatheredWholeFirst) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const int64_t images : {1, 32}) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {images, 3, 112, 112});
+    const te::Tensor y = b.compute("y", {images, 112, 112, 3}, [&](const auto& i) {
+      return cast(DataType::f16(), x({i[0], i[3], i[1], i[2]}));
+    });
+    const Construction first = construct(t.families, {b.finish("pixels", {y}), {}}, t.info, nullptr).front();
+    EXPECT_EQ(schedule::to_string(first.schedule).find("cache_read") != std::string::npos, images == 32) << images;
+  }
+}
+
 struct Windows {
   int64_t size = 8, channels = 16, kernel = 3, stride = 1;
   bool pads = true;

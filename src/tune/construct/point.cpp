@@ -125,6 +125,10 @@ std::optional<Gather> gather_of(const te::Compute& c, const TargetInfo& target) 
   return Gather{reads[0]->name, reads[0]->args.size(), whole / step, lanes};
 }
 
+int64_t strips_of(const te::Compute& c, const Gather& g) {
+  return num_elements(c.outputs[0].shape) / c.axes.back().extent / g.points;
+}
+
 // A thread for `points` neighbours of the axis before the last one, with all of that: it loads vectors of the tensor's
 // lines and stores vectors of its own, element by element from the ones to the others.
 void schedule_gather(schedule::Schedule& s, const te::Compute& c, const Gather& g, const TargetInfo& target) {
@@ -138,8 +142,9 @@ void schedule_gather(schedule::Schedule& s, const te::Compute& c, const Gather& 
   loops.back() += ".0";
   s.fuse(c.name(), loops);
   const std::string all = fmt::format("{}", fmt::join(loops, "$"));
-  const int64_t strips = num_elements(c.outputs[0].shape) / c.axes.back().extent / g.points;
-  s.split(c.name(), all, {threads_for(strips, target)}).parallel(c.name(), {all + ".0"}).threads(c.name(), all + ".1");
+  s.split(c.name(), all, {threads_for(strips_of(c, g), target)})
+      .parallel(c.name(), {all + ".0"})
+      .threads(c.name(), all + ".1");
   s.compute_at(values, c.name(), all + ".1", loop::Scope::kRegister).unroll(values, row).unroll(values, last);
   s.compute_at(cache, values, around, loop::Scope::kRegister);
   for (size_t d = 0; d + 1 < g.rank; ++d) s.unroll(cache, fmt::format("i{}", d));
@@ -178,7 +183,9 @@ Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& targ
     schedule::inline_stages(whole.schedule, task.program, [](const te::Compute&) { return false; });
     schedule_gather(whole.schedule, program.computes.front(), *gather, target);
     whole.trace = {fmt::format("{} points with all of their last axis by a thread", gather->points)};
-    candidates.push_back(std::move(whole));
+    // Fewer threads with more to load each: where there are enough of them for all units.
+    const bool fills = strips_of(program.computes.front(), *gather) >= std::max(1, target.units) * kMostThreads;
+    candidates.insert(fills ? candidates.begin() : candidates.end(), std::move(whole));
   }
   return candidates;
 }

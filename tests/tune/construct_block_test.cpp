@@ -340,6 +340,44 @@ TEST(ConstructBlock, FilledChannelsAreWrittenLast) {
   }
 }
 
+// The same with strides folded, and with zeros beside the rows of pixels: one candidate more, in which each thread has
+// whole pixels, as many as are a vector of the image's lines.
+TEST(ConstructBlock, PixelsAreGatheredWhole) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const auto& [fold, filled, zeros] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 4, 0}, {1, 3, 0}, {2, 12, 0}, {2, 16, 1}}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", fold, filled, zeros));
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 3, 5 * fold, (8 - zeros) * fold});
+    const te::Tensor y = b.compute("y", {2, 5, 8, filled}, [&, fold = fold, zeros = zeros](const auto& i) {
+      const Expr place = floor_div(i[3], Expr(3)), row = i[1] * Expr(fold) + floor_div(place, Expr(fold));
+      const Expr pixel = (i[2] - Expr(zeros)) * Expr(fold) + floor_mod(place, Expr(fold));
+      const Expr value = cast(DataType::f16(), x({i[0], floor_mod(i[3], Expr(3)), row, pixel}));
+      return select(i[3] < Expr(3 * fold * fold) && i[2] >= Expr(zeros), value, imm(DataType::f16(), 0));
+    });
+    const GroupTask task{b.finish("pixels", {y}), {}};
+    const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
+    ASSERT_EQ(built.size(), 2U);
+    EXPECT_EQ(built[1].family, "point");
+    EXPECT_EQ(built[1].trace.front(), fmt::format("{} points with all of their last axis by a thread", 4 / fold));
+    for (const Construction& candidate : built) check_candidate(task, t, candidate, 1e-2);
+  }
+}
+
+// Fewer threads do more each: that comes first where there are enough of them.
+TEST(ConstructBlock, ManyPixelsAreGatheredWholeFirst) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const int64_t images : {1, 32}) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {images, 3, 112, 112});
+    const te::Tensor y = b.compute("y", {images, 112, 112, 3}, [&](const auto& i) {
+      return cast(DataType::f16(), x({i[0], i[3], i[1], i[2]}));
+    });
+    const Construction first = construct(t.families, {b.finish("pixels", {y}), {}}, t.info, nullptr).front();
+    EXPECT_EQ(schedule::to_string(first.schedule).find("cache_read") != std::string::npos, images == 32) << images;
+  }
+}
+
 struct Windows {
   int64_t size = 8, channels = 16, kernel = 3, stride = 1;
   bool pads = true;

@@ -1,13 +1,18 @@
 // A thread for each point of a stage, or for a vector of them: the plainest mapping on devices whose tiles have
-// threads.
+// threads. Where a short last axis is gathered from lines of another axis, as channels of an image that lie last now
+// are, a thread may also have all of it, and so much of a line that it loads that in whole vectors.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 
 #include "core/model_units.h"
+#include "expr/affine.h"
+#include "expr/analyzer.h"
 #include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"
@@ -20,6 +25,7 @@ namespace {
 constexpr int64_t kMostThreads = 256;   // of a tile: several tiles hide each other's waits
 constexpr int64_t kUnitThreads = 2048;  // that hide the waits of a unit's memory accesses
 constexpr int64_t kThreadVectors = 4;   // of a thread, where there is enough for all units: its loads wait together
+constexpr int64_t kMostGathered = 32;   // elements of a last axis that one thread gathers
 
 using Readers = std::map<std::string, std::set<const te::Compute*>>;  // of every tensor
 
@@ -93,6 +99,58 @@ ThreadWork work_of(const te::Compute& c, const TargetInfo& target) {
   return work;
 }
 
+// How a thread gathers the last axis of a stage from one tensor.
+struct Gather {
+  std::string tensor;
+  size_t rank = 0;     // of the tensor
+  int64_t points = 1;  // of the axis before, of each thread: a vector of the tensor's line
+  int64_t lanes = 1;   // of the last axis that are stored together
+};
+
+std::optional<Gather> gather_of(const te::Compute& c, const TargetInfo& target) {
+  if (c.is_reduction() || c.outputs.size() > 1 || c.axes.size() < 3) return std::nullopt;
+  const te::Axis &last = c.axes.back(), &row = c.axes[c.axes.size() - 2];
+  std::vector<Expr> reads;
+  te::visit_reads(c, [&](const Expr& read) { reads.push_back(read); });
+  if (reads.size() != 1 || reads[0]->args.size() < 2 || last.extent > kMostGathered) return std::nullopt;
+  const Expr& line = reads[0]->args.back();
+  const auto along = [&](int64_t i) { return substitute(line, {{last.name, int_imm(i)}}); };
+  const bool across = std::any_of(reads[0]->args.begin(), reads[0]->args.end() - 1,
+                                  [&](const Expr& index) { return uses_var(index, last.name); });
+  if (!across || Analyzer().simplify(along(1) - along(0)).is_int(1)) return std::nullopt;
+  const int64_t step = coefficient_of(line, row.name).value_or(0),
+                whole = target.vector_bytes / reads[0].type().bytes();
+  if (step < 1 || whole % step != 0 || row.extent % (whole / step) != 0) return std::nullopt;
+  const int64_t lanes = std::gcd(last.extent, target.vector_bytes / c.outputs[0].type.bytes());
+  return Gather{reads[0]->name, reads[0]->args.size(), whole / step, lanes};
+}
+
+int64_t strips_of(const te::Compute& c, const Gather& g) {
+  return num_elements(c.outputs[0].shape) / c.axes.back().extent / g.points;
+}
+
+// A thread for `points` neighbours of the axis before the last one, with all of that: it loads vectors of the tensor's
+// lines and stores vectors of its own, element by element from the ones to the others.
+void schedule_gather(schedule::Schedule& s, const te::Compute& c, const Gather& g, const TargetInfo& target) {
+  const std::string cache = g.tensor + ".cache", values = c.name() + ".acc";
+  s.cache_read(g.tensor, {}).cache_write(c.name());
+  std::vector<std::string> loops = axis_names(c.axes);
+  const std::string last = loops.back(), row = loops[loops.size() - 2], around = loops[loops.size() - 3];
+  s.split(c.name(), row, {g.points}).unroll(c.name(), row + ".1");
+  s.split(c.name(), last, {g.lanes}).unroll(c.name(), last + ".0").vectorize(c.name(), last + ".1");
+  loops.pop_back();
+  loops.back() += ".0";
+  s.fuse(c.name(), loops);
+  const std::string all = fmt::format("{}", fmt::join(loops, "$"));
+  s.split(c.name(), all, {threads_for(strips_of(c, g), target)})
+      .parallel(c.name(), {all + ".0"})
+      .threads(c.name(), all + ".1");
+  s.compute_at(values, c.name(), all + ".1", loop::Scope::kRegister).unroll(values, row).unroll(values, last);
+  s.compute_at(cache, values, around, loop::Scope::kRegister);
+  for (size_t d = 0; d + 1 < g.rank; ++d) s.unroll(cache, fmt::format("i{}", d));
+  s.vectorize(cache, fmt::format("i{}", g.rank - 1));
+}
+
 }  // namespace
 
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target) {
@@ -117,7 +175,19 @@ Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& targ
     for (const std::string& reduction : producers)
       out.schedule.compute_at(reduction, c.name(), loop, loop::Scope::kStack);
   }
-  return Candidates{std::move(out)};
+  Candidates candidates{std::move(out)};
+  const std::optional<Gather> gather =
+      program.computes.size() == 1 ? gather_of(program.computes.front(), target) : std::nullopt;
+  if (gather) {
+    Construction whole;
+    schedule::inline_stages(whole.schedule, task.program, [](const te::Compute&) { return false; });
+    schedule_gather(whole.schedule, program.computes.front(), *gather, target);
+    whole.trace = {fmt::format("{} points with all of their last axis by a thread", gather->points)};
+    // Fewer threads with more to load each: where there are enough of them for all units.
+    const bool fills = strips_of(program.computes.front(), *gather) >= std::max(1, target.units) * kMostThreads;
+    candidates.insert(fills ? candidates.begin() : candidates.end(), std::move(whole));
+  }
+  return candidates;
 }
 
 }  // namespace tw::tune

@@ -118,9 +118,9 @@ void expect_equal(const Conv& c, int64_t parts = 1) {
 }
 
 TEST(WindowCopy, TheEngineBringsWhatTheLoopsSay) {
-  const Conv cases[] = {{2, 9, 9, 64, 3, 1, 1},      {1, 9, 11, 128, 3, 1, 1},         {3, 14, 6, 64, 3, 2, 1},
-                        {2, 16, 16, 64, 3, 1, 1},    {1, 32, 32, 64, 3, 1, 1},         {2, 8, 7, 64, 1, 2, 0},
-                        {2, 12, 12, 64, 3, 1, 2, 2}, {1, 20, 224, 64, 3, 1, 1, 1, 256}};
+  const Conv cases[] = {{2, 9, 9, 64, 3, 1, 1},      {1, 9, 11, 128, 3, 1, 1}, {3, 14, 6, 64, 3, 2, 1},
+                        {2, 16, 16, 64, 3, 1, 1},    {1, 32, 32, 64, 3, 1, 1}, {2, 8, 7, 64, 1, 2, 0},
+                        {2, 12, 12, 64, 3, 1, 2, 2}, {1, 9, 16, 64, 3, 1, 1},  {1, 20, 224, 64, 3, 1, 1, 1, 256}};
   for (const Conv& c : cases) {
     SCOPED_TRACE(fmt::format("{} x {} x {} x {}, kernel {}, stride {}, pad {}", c.images, c.height, c.width, c.channels,
                              c.kernel, c.stride, c.pad));

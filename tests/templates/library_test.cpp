@@ -208,6 +208,7 @@ TEST_F(LibraryTest, BuildsOneRowOfEachFamilyForReal) {
     ASSERT_TRUE(launch.ok()) << name_of(instance_.row) << ": " << launch.reason();
     EXPECT_GT(launch->step.grid[1] * launch->step.grid[0], 1);
     EXPECT_GE(launch->step.relocations.size() + launch->step.tensor_maps.size(), 5U) << name_of(instance_.row);
+    for (const format::Relocation& r : launch->step.relocations) EXPECT_LT(r.buffer, 5) << "memory of no operand";
     const auto has_windows = [](const format::TensorMap& map) { return !map.windows.empty(); };
     const int64_t windows = family == Family::kConvSm90 ? 3 : 0;  // of the image, the residual and the result
     EXPECT_EQ(std::ranges::count_if(launch->step.tensor_maps, has_windows), windows);

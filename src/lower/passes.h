@@ -25,12 +25,10 @@ loop::Program unroll(const loop::Program& program, const LowerOptions& options);
 /// expand_functions makes later rely on their one rounding: expand_missing keeps that.)
 loop::Program split_products(const loop::Program& program, const LowerOptions& options);
 
-/// Whether a kernel rounds all quotients and elementary functions to 16 bits, and no comparison or whole number needs
-/// them.
+/// Whether a kernel rounds all quotients and elementary functions to 16 bits, and decides nothing by them.
 bool rounds_to_16_bits(const loop::Kernel& kernel);
 
-/// Elementary functions become arithmetic (expr/expand.h), in kernels that rounds_to_16_bits() tells over
-/// approximations, if the target has them; values used more than once become lets.
+/// Elementary functions become arithmetic, approximate if that does (expr/expand.h); shared values become lets.
 loop::Program expand_functions(const loop::Program& program, const LowerOptions& options);
 
 /// Conversions from and to f16 and bf16 become integer arithmetic (expr/expand.h), but for those that the target has.

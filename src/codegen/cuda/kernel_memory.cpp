@@ -188,6 +188,7 @@ void KernelEmitter::prepare_loads(const Expr& e) {
 
 std::string KernelEmitter::bind(const Expr& e) {
   if (const auto known = names_.evaluated.find(&*e); known != names_.evaluated.end()) return known->second;
+  for (const Expr& part : shared_parts(e, names_)) bind(part);
   const std::string name = fresh(), type = cuda_type(e.type());
   if (e.type().is_vector()) {
     line("{} {};", type, name);

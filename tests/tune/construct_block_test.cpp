@@ -222,8 +222,8 @@ TEST(ConstructBlock, TheCopyEngineBringsWindowsOfWholeImages) {
 // The windows of neighbouring pixels overlap: one block of rows serves all taps of a window's row.
 TEST(ConstructBlock, TapsShareTheRowsThatTheyRead) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
-  const auto shared = [&](const testing::ConvShape& c) {
-    const GroupTask task{merged(conv_of_halves(c, DataType::f16())), {"w"}};
+  const auto shared = [&](const testing::ConvShape& c, DataType type = DataType::f16()) {
+    const GroupTask task{merged(conv_of_halves(c, type)), {"w"}};
     int64_t found = 0;
     for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
       if (candidate.trace.front().find("one for 3 taps") == std::string::npos) continue;
@@ -235,6 +235,7 @@ TEST(ConstructBlock, TapsShareTheRowsThatTheyRead) {
   EXPECT_GT(shared({7, 128, 48, 3, 1}), 0);
   EXPECT_EQ(shared({12, 64, 64, 3, 2}), 0) << "windows that move by two";
   EXPECT_EQ(shared({12, 64, 64, 1, 1}), 0) << "windows of one tap";
+  EXPECT_EQ(shared({12, 64, 64, 3, 1}, DataType::f32()), 0) << "no instructions of warp groups for f32";
 }
 
 // Rows that divide among threads lie in registers, others in what a tile's threads share.

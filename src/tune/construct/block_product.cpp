@@ -262,8 +262,9 @@ void take_taps(Product& p, const te::Axis& taps) {
 std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
                                        const TargetInfo& target) {
   const te::Compute& sum = *program.find_compute(whole.product.sum);
-  if (!task.constants.contains(whole.product.match.b->name) || !problem_of(whole, task, target).boxes)
-    return std::nullopt;
+  const BlockProblem problem = problem_of(whole, task, target);
+  const bool by_groups = problem.boxes && problem.is_half && has_feature(target, "wgmma");
+  if (!task.constants.contains(whole.product.match.b->name) || !by_groups) return std::nullopt;
   const Result<Product> product = product_of(program, sum);
   for (const te::Axis& r : product->steps) {
     if (r.extent == 1 || r.name == product->steps.back().name || tap_distance(*product, sum, r) == 0) continue;

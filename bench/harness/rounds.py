@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import selectors
 import signal
 import subprocess
@@ -53,6 +54,13 @@ def environment(job):
     return gpu_engines.environment(job["device"]) if "device" in job else engines.environment(job["threads"])
 
 
+def reason_in(log):
+    """The last exception that a log names, else its last line: hints may follow an exception."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Failed|Exit)\b", line)]
+    return (named or lines or ["no answer in time"])[-1]
+
+
 class Worker:
     """An engine's process, pinned to `cores`; stopped whenever it is not asked for something."""
 
@@ -78,8 +86,7 @@ class Worker:
             self.process.kill()
             self.process.wait()
             self._log.seek(0)
-            last = [t for t in self._log.read().splitlines() if t.strip()][-1:] or ["no answer in time"]
-            raise EngineFailed(f"{self.name}: {last[0][:300]}")
+            raise EngineFailed(f"{self.name}: {reason_in(self._log.read())[:300]}")
         return json.loads(line)
 
     def round(self, protocol):

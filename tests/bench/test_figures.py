@@ -83,6 +83,12 @@ class Rows(unittest.TestCase):
 
 
 class WrongEngines(unittest.TestCase):
+    def test_an_engine_that_failed_is_named_with_its_exception(self):
+        log = "Traceback:\n  run()\ntorch.AcceleratorError: CUDA error: out of memory\nCompile with X for more.\n\n"
+        self.assertEqual(rounds.reason_in(log), "torch.AcceleratorError: CUDA error: out of memory")
+        self.assertEqual(rounds.reason_in("killed\n"), "killed")
+        self.assertEqual(rounds.reason_in(""), "no answer in time")
+
     def test_an_engine_with_other_outputs_is_taken_out(self):
         make = lambda array: types.SimpleNamespace(outputs=[np.asarray(array)])
         workers = {"reference": make([1.0, 2.0]), "good": make([1.0, 2.001]), "bad": make([1.0, 2.2])}

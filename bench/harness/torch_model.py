@@ -65,6 +65,16 @@ class Context:
         return self.fx.call_function(function, arguments, named)
 
 
+def transpose(c):
+    """In two steps where the last two dims change places at the end: Inductor takes keys of attention for those only, and
+    others for such, wrongly (torch 2.11, fuse_attention.py)."""
+    order = tuple(c.a["perm"])
+    if len(order) < 3 or order[-2] != len(order) - 1:
+        return c.call(torch.permute, c(0), order)
+    whole = c.call(torch.permute, c(0), (*order[:-2], order[-1], order[-2]))
+    return c.call(torch.transpose, whole, -2, -1)
+
+
 def halved_pads(c):
     """(symmetric padding, input padded beforehand where it is not symmetric)."""
     pads, rank = c.a.get("pads", []), len(c.a.get("pads", [])) // 2
@@ -180,7 +190,7 @@ ROWS = {
     "GlobalAveragePool": lambda c: c.call(F.adaptive_avg_pool2d, c(0), 1),
     "Flatten": lambda c: c.call(torch.flatten, c(0), c.a.get("axis", 1)),
     "Reshape": lambda c: c.call(torch.reshape, c(0), tuple(c.const(1).tolist())),
-    "Transpose": lambda c: c.call(torch.permute, c(0), tuple(c.a["perm"])),
+    "Transpose": transpose,
     "Softmax": lambda c: c.call(torch.softmax, c(0), dim=c.a.get("axis", -1)),
     "Cast": cast,
     "ReduceMean": reduction(torch.mean), "ReduceSum": reduction(torch.sum), "ReduceMax": reduction(torch.amax),

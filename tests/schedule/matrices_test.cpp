@@ -55,7 +55,8 @@ TEST(Matrices, OfWindowsWhoseRowsOfTapsOverlap) {
     apply(testing::conv_2d({7, 4, 6, 3, 2}), shared({1, 1, 1}));
     ADD_FAILURE() << "a window that moves by two";
   } catch (const UserError& e) {
-    EXPECT_STREQ(e.what(), "the left operand does not move by r2 as by i1");
+    EXPECT_NE(std::string(e.what()).find("the left operand does not move by r2 as by i1"), std::string::npos)
+        << e.what();
   }
 }
 

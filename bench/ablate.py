@@ -36,6 +36,8 @@ GPU_MECHANISMS = {
     "padded channels": "--disable-pass pad-channels",
     "fusion": "--disable-pass fuse",
     "merged products": "--disable-pass merge-products",
+    "attention": "--disable-pass fuse-chains",
+    "templates": "--disable-family cutlass",
     "libraries": "--libraries none",
     "batch norm folding": "--disable-pass fold-batch-norm",
     "measuring": "--no-measure",

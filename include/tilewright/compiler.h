@@ -66,8 +66,10 @@ struct CompileOptions {
   std::string dtype = "f32";
   std::string plan;  // text of a plan to replay (CompileResult::plan of an earlier call); empty: make one
   std::vector<std::string> disabled_passes;  // optional passes to leave out
-  std::string dump_directory;                // the IR after every pass is written here; empty: nowhere
-  int threads = 0;                           // for code generation; 0: all CPUs
+  std::vector<std::string>
+      disabled_families;       // families of kernels to leave out, as CompileReport::families names them
+  std::string dump_directory;  // the IR after every pass is written here; empty: nowhere
+  int threads = 0;             // for code generation; 0: all CPUs
   /// Measuring (docs/measuring.md): a command that serves candidates, for example {"/usr/bin/tilewright", "worker"}.
   /// The library cannot know which program it may execute: empty, nothing is measured, and what the compiler predicts
   /// to be best is taken. A worker that cannot be started ends in a warning.

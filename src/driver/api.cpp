@@ -116,6 +116,7 @@ tw::driver::CompileOptions to_driver(const CompileOptions& options) {
   out.dtype = *dtype;
   out.plan_text = options.plan;
   out.disabled_passes = options.disabled_passes;
+  out.disabled_families = options.disabled_families;
   out.dump_directory = options.dump_directory;
   out.threads = options.threads;
   out.tuning.worker = options.worker;

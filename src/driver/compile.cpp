@@ -1,7 +1,10 @@
 #include "driver/compile.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
+#include <ranges>
 
 #include "driver/assemble.h"
 #include "driver/place_entry.h"
@@ -21,6 +24,7 @@ class Compiler {
   explicit Compiler(const CompileOptions& options)
       : options_(options), targets_(hal::resolve_targets(options.target, options.hal)) {
     check_pass_names();
+    leave_out_families();
     check_dtype();
     // Time for measuring is divided evenly: each target has groups of its own.
     options_.tuning.budget_seconds /= static_cast<double>(targets_.size());
@@ -67,6 +71,26 @@ class Compiler {
     }
   }
 
+  // The last owner of a target takes every group: it stays.
+  void leave_out_families() {
+    families_.reserve(targets_.size());  // targets refer to them
+    for (targets::Target& target : targets_) {
+      std::vector<tune::Constructor>& kept = families_.emplace_back(target.families.begin(), target.families.end());
+      target.families = kept;
+      for (const std::string& name : options_.disabled_families) {
+        const auto found = std::ranges::find(kept, name, &tune::Constructor::family);
+        if (found == kept.end())
+          throw UsageError(fmt::format("--disable-family: {} has no family '{}'; it has {}", target.info.name, name,
+                                       fmt::join(kept | std::views::transform(&tune::Constructor::family), ", ")));
+        const auto owners = std::ranges::count(kept, tune::FamilyKind::kOwns, &tune::Constructor::kind);
+        if (found - kept.begin() == owners - 1)
+          throw UsageError(fmt::format("--disable-family: family '{}' is required: it takes every group", name));
+        kept.erase(found);
+      }
+      target.families = kept;
+    }
+  }
+
   // The plan to replay: one for each target and combination of shapes. Empty: there is none.
   std::vector<plan::EntryPlan> read_plan(size_t combinations) const {
     if (options_.plan_text.empty()) return {};
@@ -105,6 +129,7 @@ class Compiler {
 
   CompileOptions options_;
   std::vector<targets::Target> targets_;
+  std::vector<std::vector<tune::Constructor>> families_;  // of each target
   Compiled out_;
   std::vector<LevelCode> levels_;
 };

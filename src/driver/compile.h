@@ -34,7 +34,8 @@ struct CompileOptions {
   /// and outputs keep their types.
   DataType dtype = DataType::f32();
   Libraries libraries = Libraries::kAuto;
-  std::vector<std::string> disabled_passes;  // graph or loop passes by name
+  std::vector<std::string> disabled_passes;    // graph or loop passes by name
+  std::vector<std::string> disabled_families;  // of the targets' constructors, by name
   bool all_optional_off = false;
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt

@@ -53,6 +53,7 @@ std::string options_text(const CompileOptions& o, std::span<const targets::Targe
     }
   }
   for (const std::string& pass : o.disabled_passes) text += fmt::format("without {}\n", pass);
+  for (const std::string& family : o.disabled_families) text += fmt::format("without family {}\n", family);
   if (o.all_optional_off) text += "without optional passes\n";
   const TunerOptions& t = o.tuning;
   if (t.worker.empty() && t.database.empty()) return text + "by construction\n";

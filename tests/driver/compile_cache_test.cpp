@@ -85,7 +85,7 @@ TEST_F(CompileCacheTest, FiguresOfTheTargetAreInTheKey) {
 }
 
 TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
-  std::vector<CompileOptions> others(13);
+  std::vector<CompileOptions> others(14);
   others[0].target = "cpu:x86-64-v3";
   others[1].disabled_passes = {"fuse"};
   others[2].all_optional_off = true;
@@ -100,6 +100,7 @@ TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
   others[10].target = "cpu:x86-64-v3,cpu:x86-64";
   others[11].dtype = DataType::f16();
   others[12].dtype = DataType::bf16();
+  others[13].disabled_families = {"fuse"};
   if (targets::find_target("cpu").info.name == others[0].target) others[0].target = "cpu:x86-64-v4";
   std::set<std::string> names = {key().name};
   for (const CompileOptions& options : others) EXPECT_TRUE(names.insert(key(options).name).second) << names.size();

@@ -64,6 +64,27 @@ TEST(Passes, RequiredPassesCannotBeDisabled) {
   }
 }
 
+TEST(Families, AreLeftOutByName) {
+  CompileOptions options;
+  options.disabled_families = {"contraction"};
+  const Compiled compiled = compile_graph(small_model(), options);
+  for (const plan::GroupPlan& group : compiled.plan.entries.front().groups) EXPECT_NE(group.family, "contraction");
+  const auto error = [&](std::vector<std::string> names) -> std::string {
+    options.disabled_families = std::move(names);
+    try {
+      compile_graph(small_model(), options);
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  EXPECT_NE(error({"contractions"}).find("has no family 'contractions'; it has winograd, chain, contraction"),
+            std::string::npos)
+      << error({"contractions"});
+  EXPECT_NE(error({"contraction", "contraction"}).find("has no family 'contraction'"), std::string::npos);
+  EXPECT_NE(error({"generic"}).find("is required: it takes every group"), std::string::npos) << error({"generic"});
+}
+
 TEST(Passes, EveryOptionalPassCanBeDisabled) {
   CompileOptions options;
   for (const transform::GraphPass& pass : transform::pipeline()) {

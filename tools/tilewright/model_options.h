@@ -17,7 +17,7 @@ struct ModelOptions {
   Precision precision = Precision::kDefault;
   ScalarType dtype = ScalarType::kF32;
   driver::Libraries libraries = driver::Libraries::kAuto;
-  std::vector<std::string> disabled;
+  std::vector<std::string> disabled, disabled_families;
   bool no_optional_passes = false;
   std::string plan;  // file
   std::string dump;

@@ -32,6 +32,19 @@ Expr rewrite_once(const Expr& e, const std::function<Expr(const Expr&)>& f, Rewr
   return result;
 }
 
+// Not by rewrite(): what folds to a variable is a value, and no variable of e's.
+Expr substitute_once(const Expr& e, const VarMap& values, Rewritten& done) {
+  if (e.is_var()) {
+    const auto it = values.find(e->name);
+    return it == values.end() ? e : it->second;
+  }
+  if (const auto it = done.find(&*e); it != done.end()) return it->second;
+  std::vector<Expr> args;
+  args.reserve(e->args.size());
+  for (const Expr& arg : e->args) args.push_back(substitute_once(arg, values, done));
+  return done.emplace(&*e, with_args(e, std::move(args))).first->second;
+}
+
 bool uses_var_once(const Expr& e, const std::string& name, NodeSet& seen) {
   if (e.is_var()) return e->name == name;
   if (e->args.empty() || !seen.insert(&*e).second) return false;
@@ -85,11 +98,8 @@ Expr rewrite(const Expr& e, const std::function<Expr(const Expr&)>& f) {
 }
 
 Expr substitute(const Expr& e, const VarMap& values) {
-  return rewrite(e, [&](const Expr& x) -> Expr {
-    if (!x.is_var()) return Expr();
-    const auto it = values.find(x->name);
-    return it == values.end() ? Expr() : it->second;
-  });
+  Rewritten done;
+  return substitute_once(e, values, done);
 }
 
 bool uses_var(const Expr& e, const std::string& name) {

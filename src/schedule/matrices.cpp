@@ -83,7 +83,11 @@ Roles roles_of(const te::Compute& c, const Primitive& p) {
   roles.columns = take_digits(p.loops[1], axes, p.factors[1]);
   roles.steps = take_digits(p.loops[2], reductions, p.factors[2]);
   if (p.loops.size() > 3) roles.batch = take_digits(p.loops[3], axes, 1);
-  if (!p.option.empty()) roles.taps = Taps{take_digits(p.option, reductions, 1).axes.front()};
+  if (!p.option.empty()) {
+    const Digits taps = take_digits(p.option, reductions, 1);
+    if (taps.axes.size() > 1) throw UserError(fmt::format("the taps of {} are of one axis", c.name()));
+    roles.taps = Taps{taps.axes.front()};
+  }
   if (!axes.empty() || !reductions.empty()) throw UserError(fmt::format("some axes of {} have no role", c.name()));
   return roles;
 }

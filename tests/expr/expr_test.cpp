@@ -66,6 +66,8 @@ TEST(Expr, RewriteKeepsWhatIsUntouched) {
   EXPECT_TRUE(equal(changed, i * 4 + floor_div(i, 3)));
   // All at once: i and j change places.
   EXPECT_TRUE(equal(substitute(i - j, {{"i", j}, {"j", i}}), j - i));
+  EXPECT_TRUE(equal(substitute(i + var("k") * Expr(2), {{"i", j}, {"j", i}, {"k", Expr(0)}}), j))
+      << "what folds to a variable";
   EXPECT_TRUE(uses_var(e, "j"));
   EXPECT_FALSE(uses_var(changed, "j"));
 }

@@ -60,13 +60,16 @@ bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shap
   return false;
 }
 
+// Whether all of a condition does; a null one holds always.
+bool all_inside(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
+  if (!condition || condition.op() != Op::kAnd) return !condition || keeps_inside(condition, indices, shape, ranges);
+  return std::ranges::all_of(condition->args,
+                             [&](const Expr& term) { return all_inside(term, indices, shape, ranges); });
+}
+
 void check_condition(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape,
                      const Analyzer& ranges) {
-  if (condition.op() == Op::kAnd) {
-    for (const Expr& term : condition->args) check_condition(term, indices, shape, ranges);
-    return;
-  }
-  TW_CHECK(keeps_inside(condition, indices, shape, ranges), "a bulk copy under the condition {}", to_string(condition));
+  TW_CHECK(all_inside(condition, indices, shape, ranges), "a bulk copy under the condition {}", to_string(condition));
 }
 
 // Whether the loop moves along one dim, by one element a turn.
@@ -104,7 +107,7 @@ BulkCopy window_copy(const std::vector<Stmt>& loops, const loop::Buffer& tensor,
   indices.push_back(pixels->first + var(lines->var));
   shape.push_back(
       std::accumulate(pixels->windows.extents.begin(), pixels->windows.extents.end(), shape[0], std::multiplies<>()));
-  if (condition) check_condition(condition, indices, shape, ranges);
+  check_condition(condition, indices, shape, ranges);
   copy.pixels = std::move(pixels);
   copy.box.front() = lines->extent;
   copy.box.back() = channels->extent;
@@ -125,9 +128,10 @@ BulkCopy bulk_copy(const Stmt& nest, const std::vector<loop::Buffer>& params, co
   const auto tensor = std::ranges::find(params, load.op() == Op::kLoad ? load->name : "", &loop::Buffer::name);
   TW_CHECK(tensor != params.end() && !store->predicate, "{} is no bulk copy of a tensor", to_string(store->value));
   const Expr condition = filled ? store->value.arg(0) : Expr();
-  const bool windows = loops.size() == 2 && !moves_along_dim(nest, load->args);
-  if (windows) return window_copy(loops, *tensor, condition, ranges);
-  if (filled) check_condition(condition, load->args, tensor->shape, ranges);
+  // Lines along one dim are windows, too, where fewer of them are wanted than the tensor has.
+  const bool box = moves_along_dim(nest, load->args) && all_inside(condition, load->args, tensor->shape, ranges);
+  if (loops.size() == 2 && !box) return window_copy(loops, *tensor, condition, ranges);
+  check_condition(condition, load->args, tensor->shape, ranges);
 
   BulkCopy copy{tensor->name, tensor->shape, Shape(tensor->shape.size(), 1), {}, {}, store->buffer, {}};
   VarMap origin;

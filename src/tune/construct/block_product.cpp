@@ -19,6 +19,7 @@ constexpr int64_t kLeastLines = 8;    // of a product whose operands are worth s
 constexpr int64_t kWholeSteps = 64;   // of which a part has a multiple: no block of steps leaves it
 constexpr int64_t kLeastSteps = 128;  // of a part
 constexpr int64_t kMostParts = 32;
+constexpr int64_t kMostOfBox = 256, kMostOfWindows = 1024;  // lines that the copy engine brings at once
 
 }  // namespace
 
@@ -144,16 +145,17 @@ bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, c
   for (size_t d = 0; d < spatial; ++d) {
     const std::optional<LinearForm> form = as_linear(indices[d + before]);
     if (!form || form->constant > 0 || form->constant < -corners) return false;
-    int64_t step = 0, reach = 0;
+    int64_t step = 0, reach = 0, beyond = 0;  // the last taps read beyond the last line
     for (const auto& [name, coefficient] : form->terms) {
       const auto tap = std::ranges::find(taps, name, &te::Axis::name);
       const bool is_line = name == sum.axes[lines[d + first]].name;
       if (coefficient < 1 || (tap == taps.end() && !is_line)) return false;
       (is_line ? step : reach) += is_line ? coefficient : (tap->extent - 1) * coefficient;
+      if (p.taps && name == p.taps->name) beyond = (tap->extent - 1) * coefficient;
     }
     if (step < 1 || step > kMostStep || reach >= corners) return false;
     const int64_t extent = shape[d + before];
-    const int64_t last = (sum.axes[lines[d + first]].extent - 1) * step + 1 + form->constant - extent;
+    const int64_t last = (sum.axes[lines[d + first]].extent - 1) * step + 1 + beyond + form->constant - extent;
     if (last < -corners || last >= corners) return false;
   }
   return pads_to_edges(sum, read, shape);
@@ -289,13 +291,15 @@ BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const Ta
     const int64_t pixels = sum.axes[p.rows.back()].extent;
     problem.taps = p.taps->extent;
     problem.reach = (problem.taps - 1) * tap_distance(p, sum, *p.taps);
-    problem.rows = problem.rows / pixels * (pixels + problem.reach);
+    problem.most_lines = problem.rows == pixels ? kMostOfBox : kMostOfWindows;
+    problem.pixels = pixels + problem.reach;
+    problem.rows = problem.rows / pixels * problem.pixels;
   }
   for (const te::Axis& r : p.steps) problem.steps *= r.extent;
   problem.bytes = p.match.a.type().bytes();
   problem.is_half =
       p.match.a.type().is_half() && p.match.a.type() == p.match.b.type() && sum.outputs[0].type == DataType::f32();
-  const int64_t sums = problem.batch * problem.rows * problem.columns;
+  const int64_t sums = num_elements(sum.outputs[0].shape);
   problem.result_bytes = result_bytes(program, p, sums);
   problem.parts = in.parts.count;
   if (problem.parts > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.parts);

@@ -99,12 +99,28 @@ BlockTile tile_of(const GroupTile& g, int64_t neighbours) {
   return tile;
 }
 
+// Whether one copy brings the lines that the taps of a tile read, and each of its loops of rows has pixels in all
+// turns.
+bool holds_taps(const BlockTile& tile, const BlockProblem& problem) {
+  if (BlockTile::extent(tile.rows) + tile.reach > problem.most_lines) return false;
+  int64_t stride = 1;
+  for (auto f = tile.rows.rbegin(); f != tile.rows.rend(); stride *= f->extent, ++f) {
+    const bool whole = problem.pixels % (stride * f->extent) == 0;
+    if (f->extent > 1 && whole && problem.pixels - problem.reach <= stride * (f->extent - 1)) return false;
+  }
+  return true;
+}
+
 // The tiles of `g`: alone, and where the copy engine brings operands also in pairs that share one of them.
 void add_tiles(const GroupTile& g, const BlockProblem& problem, std::vector<BlockTile>& tiles) {
-  BlockTile tile = tile_of(g, problem.neighbours);
+  // Columns that end within a tile are dealt out in more blocks than one: boxes have them in order.
+  const bool beyond = problem.boxes && g.columns > problem.columns;
+  const int64_t most = beyond ? std::max<int64_t>(2, problem.columns / 8) : problem.neighbours;
+  BlockTile tile = tile_of(g, std::min(problem.neighbours, most));
   tile.boxes = problem.boxes;
   tile.taps = problem.taps;
   tile.reach = problem.reach;
+  if (tile.taps > 1 && !holds_taps(tile, problem)) return;
   tiles.push_back(tile);
   if (!problem.boxes || problem.taps > 1) return;
   const auto pairs = [](int64_t extent, const std::vector<Factor>& factors) {

@@ -64,6 +64,8 @@ struct BlockProblem {
   int64_t added_bytes = 0;    // that it stores for each sum, and reads beside the parts
   int64_t taps = 1;           // of windows that overlap, beside `steps`; rows count as many as they read
   int64_t reach = 0;          // rows from the first tap to the last one
+  int64_t pixels = 1;         // that a row of windows reads
+  int64_t most_lines = 256;   // of rows that one copy brings, those that taps read beyond a tile's included
 };
 
 /// Warps of rows and columns, each with so many instructions (16 x 8) of rows and columns.

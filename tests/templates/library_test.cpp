@@ -111,6 +111,10 @@ TEST_F(LibraryTest, TakesNothingThatIsDamaged) {
   EXPECT_NE(damaged.reason().find("damaged"), std::string::npos);
   EXPECT_TRUE(build().ok());
   EXPECT_EQ(runs(), 2);
+  for (const char* about : {R"({"cubin": 5})", R"({"cubin": null, "host": []})", "[", "{}"}) {
+    std::ofstream(built->cubin.substr(0, built->cubin.rfind('/')) + "/about.json") << about;
+    EXPECT_FALSE(TemplateLibrary(options_).find(instance_).ok()) << about;
+  }
 }
 
 // What was compiled with another library is not what this one gives.
@@ -182,6 +186,11 @@ TEST_F(LibraryTest, SaysWhatIsMissing) {
   options_.headers = folder_ / "headers";
   options_.nvcc = "/nowhere/nvcc";
   EXPECT_NE(message().find("/nowhere/nvcc"), std::string::npos);
+  options_.nvcc = folder_ / "nvcc";
+  options_.headers = std::string(5000, 'h');  // no path at all
+  EXPECT_FALSE(TemplateLibrary(options_).can_build());
+  options_.folder.clear();  // not the current folder
+  EXPECT_NE(TemplateLibrary(options_).find(instance_).reason().find("TILEWRIGHT_CACHE_DIR"), std::string::npos);
 }
 
 // Of each family one row, with an epilogue that has all that there is.

@@ -113,8 +113,7 @@ Result<std::string> HostProgram::ask(const std::string& line) {
     pollfd ready = {channel, POLLIN, 0};
     char part[4096];
     int answered = -1;
-    do answered = poll(&ready, 1, static_cast<int>(kAnswerSeconds * 1000));
-    while (answered < 0 && errno == EINTR);
+    while ((answered = poll(&ready, 1, static_cast<int>(kAnswerSeconds * 1000))) < 0 && errno == EINTR) continue;
     if (answered <= 0) return declined("the host program gave no answer within {} s", kAnswerSeconds);
     const ssize_t got = recv(channel, part, sizeof(part), 0);
     if (got <= 0) return declined("the host program ended: {}", process_.end());

@@ -59,7 +59,8 @@ std::string options_text(const CompileOptions& o, std::span<const targets::Targe
   if (t.worker.empty() && t.database.empty()) return text + "by construction\n";
 #ifdef TW_HAVE_CUDA
   if (targets.front().info.kind == DeviceKind::kCuda)
-    text += fmt::format("templates {}\n", templates::library_revision(templates::template_folder()));
+    text += fmt::format("templates {} {}\n", templates::library_revision(templates::template_folder()),
+                        templates::TemplateLibrary({}).can_build());
 #endif
   return text + fmt::format(
                     "measured with {} threads, light {} us, whole {}, drop {}, explored {} from {}, database '{}' "

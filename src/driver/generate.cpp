@@ -16,6 +16,8 @@
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
 #include "driver/template_code.h"
+#include "runtime/format/error.h"
+#include "templates/fit.h"
 #endif
 
 namespace tw::driver {
@@ -48,14 +50,30 @@ Generated generate_cpu(std::span<const CodeTask>, const TargetInfo& target, cons
 #endif
 
 #ifdef TW_HAVE_CUDA
-// A kernel that a library computes.
+// Plans are files of users: what one says of a kernel must be a problem whose operands are the kernel's buffers.
+void check_implementation(const CodeTask& task, const loop::Kernel& kernel) try {
+  format::LibraryCall call;
+  const bool is_call = !is_template(task.program);
+  if (is_call) call = format::parse_library_call(kernel.implementation);
+  if (!is_call) call.problem = templates::parse_implementation(kernel.implementation).problem;
+  std::string wrong = is_call ? refusal_of(call) : "";
+  for (const format::Operand* o : call.problem.operands()) {
+    const auto b = std::ranges::find(kernel.params, o->name, &loop::Buffer::name);
+    const bool holds = b != kernel.params.end() && format_type(b->type) == o->dtype;
+    if (!holds || b->size() < call.problem.span(*o)) wrong = fmt::format("the kernel has no such {}", o->name);
+  }
+  if (!wrong.empty()) throw UserError(fmt::format("group '{}': '{}': {}", task.name, kernel.implementation, wrong));
+} catch (const format::Error& error) {
+  throw UserError(fmt::format("group '{}': {}", task.name, error.what()));
+}
+
+// A kernel that a library computes, as check_implementation() lets it.
 ProgramCode::Entry call_of(const loop::Kernel& kernel) {
   ProgramCode::Entry entry{kernel.name};
   entry.cuda.call = kernel.implementation;
   const format::LibraryCall call = format::parse_library_call(kernel.implementation);
   for (const format::Operand* operand : call.problem.operands()) {
     const auto found = std::ranges::find(kernel.params, operand->name, &loop::Buffer::name);
-    TW_CHECK(found != kernel.params.end(), "kernel {} has no operand {}", kernel.name, operand->name);
     entry.cuda.operands.push_back(found - kernel.params.begin());
   }
   return entry;
@@ -80,6 +98,10 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
   Generated out;
   out.target = {format::TargetKind::kCuda, architecture(target), {}};
   out.programs.resize(tasks.size());
+  for (const CodeTask& task : tasks) {
+    for (const loop::Kernel& kernel : task.program.kernels)
+      if (kernel.is_implemented()) check_implementation(task, kernel);
+  }
   for (const std::string& reason : tools.stand_ins ? std::vector<std::string>() : build_templates(tasks, target))
     if (!reason.empty()) throw UserError(reason);
   parallel_for(tasks.size(), tools.threads, [&](size_t i) {

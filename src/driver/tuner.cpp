@@ -349,13 +349,20 @@ class Tuner::Session {
   }
 
   // Compiles the templates that may win, as many at the same time as memory allows; tasks to be measured once more.
+  // Where the compiler does not run, or has no room, the others compete without them, this time.
   std::vector<size_t> compile_promising() {
     std::vector<size_t> again;
 #ifdef TW_HAVE_CUDA
     if (stopped()) return again;
     std::vector<CodeTask> codes;
     for (const Promising& p : promising_) codes.push_back({p.loops, tasks_[p.task].name});
-    const std::vector<std::string> reasons = build_templates(codes, context_.target);
+    std::vector<std::string> reasons;
+    try {
+      reasons = build_templates(codes, context_.target);
+    } catch (const std::runtime_error& error) {
+      notice(fmt::format("no templates are compiled: {}", error.what()));
+      tuner_.complete_ = false;
+    }
     for (size_t i = 0; i < reasons.size(); ++i) {
       const auto& [t, c, loops] = promising_[i];
       if (reasons[i].empty()) again.push_back(t);

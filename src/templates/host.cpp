@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <sstream>
 
@@ -111,8 +112,9 @@ Result<std::string> HostProgram::ask(const std::string& line) {
   while (!text.ends_with("\nend\n")) {
     pollfd ready = {channel, POLLIN, 0};
     char part[4096];
-    if (poll(&ready, 1, static_cast<int>(kAnswerSeconds * 1000)) <= 0)
-      return declined("the host program gave no answer within {} s", kAnswerSeconds);
+    int answered = -1;
+    while ((answered = poll(&ready, 1, static_cast<int>(kAnswerSeconds * 1000))) < 0 && errno == EINTR) continue;
+    if (answered <= 0) return declined("the host program gave no answer within {} s", kAnswerSeconds);
     const ssize_t got = recv(channel, part, sizeof(part), 0);
     if (got <= 0) return declined("the host program ended: {}", process_.end());
     text.append(part, static_cast<size_t>(got));

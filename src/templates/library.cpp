@@ -61,13 +61,13 @@ std::string run(const std::vector<std::string>& command, const fs::path& log, do
 }
 
 fs::path find_headers(const std::string& asked) {
-  const auto has = [](const fs::path& folder) { return fs::exists(folder / "cutlass" / "cutlass.h"); };
+  std::error_code none;
+  const auto has = [&](const fs::path& folder) { return fs::exists(folder / "cutlass" / "cutlass.h", none); };
   const std::string given = asked.empty() ? variable("TILEWRIGHT_CUTLASS") : asked;
   if (!given.empty()) {
     if (has(given)) return given;
     throw UsageError(fmt::format("'{}' holds no cutlass/cutlass.h", given));
   }
-  std::error_code none;
   for (fs::path above = fs::read_symlink("/proc/self/exe", none); above.has_relative_path();
        above = above.parent_path()) {
     const fs::path folder = above.parent_path() / ".third_party" / "cutlass" / "include";
@@ -132,19 +132,23 @@ std::string key_of(const Instance& instance) {
       .substr(0, 32);
 }
 
-Result<BuiltTemplate> read_built(const fs::path& folder) {
+Reason damaged() { return declined("damaged: 'tilewright templates build' makes it anew"); }
+
+Result<BuiltTemplate> read_built(const fs::path& folder) try {
   const Json about = Json::parse(read_text(folder / kAbout), nullptr, false);
   const std::string cubin = read_text(folder / kCubin);
   if (!about.is_object()) return declined("not built: 'tilewright templates build' does it");
   if (about.value("cubin", "") != content_hash(cubin) ||
       about.value("host", "") != content_hash(read_text(folder / kHost)))
-    return declined("damaged: 'tilewright templates build' makes it anew");
+    return damaged();
   return BuiltTemplate{folder / kCubin,
                        folder / kHost,
                        std::ssize(cubin),
                        about.value("registers", 0),
                        about.value("seconds", 0.0),
                        about.value("toolchain", "")};
+} catch (const Json::exception&) {  // no text of ours
+  return damaged();
 }
 
 }  // namespace
@@ -164,6 +168,7 @@ std::string library_revision(const std::string& folder) {
 }
 
 Result<BuiltTemplate> TemplateLibrary::find(const Instance& instance) const {
+  if (options_.folder.empty()) return declined("there is no place for templates: set TILEWRIGHT_CACHE_DIR");
   return read_built(fs::path(options_.folder) / key_of(instance));
 }
 

@@ -116,7 +116,7 @@ TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
 }
 
 #ifdef TW_HAVE_CUDA
-// Templates that are built after a compilation may win the next one.
+// Templates that are built after a compilation may win the next one, or can be compiled then.
 TEST_F(CompileCacheTest, TheLibraryOfTemplatesIsInTheKeyOfGpus) {
   setenv("TILEWRIGHT_CACHE_DIR", folder_.c_str(), 1);
   CompileOptions gpu, cpu;
@@ -129,7 +129,14 @@ TEST_F(CompileCacheTest, TheLibraryOfTemplatesIsInTheKeyOfGpus) {
   EXPECT_NE(key(gpu).name, before[0]);
   EXPECT_EQ(key(predicted).name, before[1]);
   EXPECT_EQ(key(cpu).name, before[2]);
-  unsetenv("TILEWRIGHT_CACHE_DIR");
+  fs::create_directories(folder_ / "cutlass");
+  write(folder_ / "cutlass" / "cutlass.h", "");
+  setenv("TILEWRIGHT_CUTLASS", folder_.c_str(), 1);
+  setenv("TILEWRIGHT_NVCC", "/nowhere/nvcc", 1);
+  const std::string without = key(gpu).name;
+  setenv("TILEWRIGHT_NVCC", "/bin/sh", 1);
+  EXPECT_NE(key(gpu).name, without);
+  for (const char* variable : {"TILEWRIGHT_CACHE_DIR", "TILEWRIGHT_CUTLASS", "TILEWRIGHT_NVCC"}) unsetenv(variable);
 }
 #endif
 

@@ -59,6 +59,28 @@ TEST(Libraries, AnImplementedKernelIsAStepWithoutACubin) {
   EXPECT_EQ(compiled.plan.entries[0].groups[0].family, "cublaslt");
 }
 
+// Plans are files: no text of one makes an artefact that reads beyond its buffers, and none is a defect of ours.
+TEST(Libraries, PlansThatDoNotFitTheirKernelsAreRefused) {
+  const std::string operands = "a=x0:f16:3:0 b=x1:f16:5:0 out=relu:f16:5:0 act=relu",
+                    row = "template gemm_sm90_128x256x64_cooperative_2x1 gemm batch=1 ";
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      compile_graph(product(), replay(text));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const std::string& text : std::vector<std::string>{
+           "cublaslt 130100 1 gemm bogus", "nobody", row + "bogus",
+           "cublaslt 130100 1 gemm batch=1 m=400 n=5 k=3 " + operands,
+           "cudnn 91900 1 gemm batch=1 m=4 n=5 k=3 " + operands,
+           "cublaslt 130100 1 gemm batch=1 m=4 n=5 k=3 a=z:f16:3:0 b=x1:f16:5:0 out=relu:f16:5:0",
+           "cublaslt 130100 1 gemm batch=1 m=4 n=5 k=3 a=x0:bf16:3:0 b=x1:bf16:5:0 out=relu:bf16:5:0",
+           row + "m=400 n=5 k=3 " + operands})
+    EXPECT_TRUE(message(text).starts_with("group 'matmul+relu': ")) << text << ": " << message(text);
+}
+
 TEST(Libraries, NothingJoinsWhereNothingIsMeasuredOrAskedFor) {
   const TargetInfo gpu = targets::find_target("cuda:sm_90a").info;
   CompileOptions options;

@@ -3,6 +3,7 @@
 #include "templates/library.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,6 +112,10 @@ TEST_F(LibraryTest, TakesNothingThatIsDamaged) {
   EXPECT_NE(damaged.reason().find("damaged"), std::string::npos);
   EXPECT_TRUE(build().ok());
   EXPECT_EQ(runs(), 2);
+  for (const char* about : {R"({"cubin": 5})", R"({"cubin": null, "host": []})", "[", "{}"}) {
+    std::ofstream(built->cubin.substr(0, built->cubin.rfind('/')) + "/about.json") << about;
+    EXPECT_FALSE(TemplateLibrary(options_).find(instance_).ok()) << about;
+  }
 }
 
 // What was compiled with another library is not what this one gives.
@@ -182,6 +187,30 @@ TEST_F(LibraryTest, SaysWhatIsMissing) {
   options_.headers = folder_ / "headers";
   options_.nvcc = "/nowhere/nvcc";
   EXPECT_NE(message().find("/nowhere/nvcc"), std::string::npos);
+  options_.nvcc = folder_ / "nvcc";
+  options_.headers = std::string(5000, 'h');  // no path at all
+  EXPECT_FALSE(TemplateLibrary(options_).can_build());
+  options_.folder.clear();  // not the current folder
+  EXPECT_NE(TemplateLibrary(options_).find(instance_).reason().find("TILEWRIGHT_CACHE_DIR"), std::string::npos);
+}
+
+// Ctrl-C keeps the best so far (SA_RESTART starts no poll() again): an answer that comes later is no failure of a row.
+TEST_F(LibraryTest, WaitsForAnAnswerThroughSignals) {
+  const fs::path program = folder_ / "host";
+  std::ofstream(program) << "#!/bin/sh\nread line\nsleep 0.2\nprintf 'refused no\\nend\\n' >&0\n";
+  chmod(program.c_str(), 0755);
+  struct sigaction action = {}, before = {};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, &before);
+  Result<HostProgram> started = HostProgram::start(program);
+  ASSERT_TRUE(started.ok()) << started.reason();
+  ualarm(20000, 20000);
+  const Result<std::string> answer = std::move(started).value().ask("1\n");
+  ualarm(0, 0);
+  sigaction(SIGALRM, &before, nullptr);
+  ASSERT_TRUE(answer.ok()) << answer.reason();
+  EXPECT_EQ(*answer, "refused no\nend\n");
 }
 
 // Of each family one row, with an epilogue that has all that there is.

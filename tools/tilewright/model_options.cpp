@@ -91,7 +91,7 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
             "auto: where candidates for a GPU are measured, kernels of cuBLASLt and cuDNN race with ours if those are "
             "installed ($TILEWRIGHT_LIBRARY_PATH lists folders to look in first), and an artefact for which one won "
             "needs it; "
-            "none: our kernels alone");
+            "none: neither (templates of CUTLASS, which an artefact holds itself, race all the same)");
   app.add_option("--plan", o.plan, "Replay the decisions of this plan file");
   app.add_option("--dump-ir", o.dump, "Write the IR after every pass into this folder");
   app.add_option("--disable-pass", o.disabled, "Leave out an optional pass (repeatable)");

@@ -35,7 +35,10 @@ std::string why_not_built(const Fit& fit, bool can_build) {
 Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& target, bool constant_b) {
   const TemplateLibrary library({templates::template_folder()});
   const std::vector<const Row*> fitting = templates::ranked(fit.product, target);
-  std::string reason = fitting.empty() ? refusal(templates::rows().front(), fit.product, target) : "";
+  const auto row_of_kind = std::ranges::find_if(templates::rows(), [&](const Row& row) {
+    return templates::is_conv(row.family) == fit.product.is_conv && templates::is_for(row.family, target.name);
+  });
+  std::string reason = fitting.empty() ? refusal(*row_of_kind, fit.product, target) : "";
   const bool can_build = library.can_build();
   const Fit plain = fit.without_epilogue();
   std::vector<const Row*> found;

@@ -209,6 +209,34 @@ TEST_F(TemplateRaceTest, WhatTheCompilerRefusesLoses) {
   EXPECT_TRUE(notices_.empty()) << notices_[0];
 }
 
+// Not why another kind of row, or one of another GPU, does not compute it.
+TEST_F(TemplateRaceTest, GroupsOfNoRowAreToldWhatTheirKindWants) {
+  const auto reason = [](const std::string& target, const std::string& text) {
+    const targets::Target t = targets::find_target(target);
+    const auto family = std::ranges::find(t.families, "cutlass", &tune::Constructor::family);
+    const auto built = family->construct({te::parse_program("te group\n" + text + "output sum\n"), {"x1"}}, t.info);
+    return built.ok() ? "built" : built.reason();
+  };
+  const std::string conv =
+      "input x0: f16[2, 6, 6, 3]\ninput x1: f16[16, 3, 3, 3]\nsum: f32[2, 4, 4, 16] = sum(r0 in 3, r1 in 3, r2 in 3) "
+      "over (i0, i1, i2, i3) of (cast<f32>(x0[i0, (i1 + r0), (i2 + r1), r2]) * cast<f32>(x1[i3, r0, r1, r2]))\n";
+  EXPECT_TRUE(reason("cuda:sm_90a", conv).starts_with("channels * bytes % 16")) << reason("cuda:sm_90a", conv);
+  const std::string product =
+      "input x0: f16[8, 12]\ninput x1: f16[12, 16]\nsum: f32[8, 16] = sum(r0 in 12) over (i0, i1) of "
+      "(cast<f32>(x0[i0, r0]) * cast<f32>(x1[r0, i1]))\n";
+  EXPECT_TRUE(reason("cuda:sm_80", product).starts_with("lines of a * bytes % 16")) << reason("cuda:sm_80", product);
+}
+
+// Whatever is wrong with the compiler, the others have been measured; another compilation tries again.
+TEST_F(TemplateRaceTest, ACompilerThatDoesNotRunEndsNoCompilation) {
+  std::ofstream(folder_ / "nvcc") << "#!/bin/sh\nexit 1\n";
+  EXPECT_EQ(choose({450, 400}).best, 0);
+  ASSERT_EQ(notices_.size(), 1U);
+  EXPECT_NE(notices_[0].find("--version' failed: exit code 1"), std::string::npos) << notices_[0];
+  compiler("");
+  EXPECT_EQ(choose({400}).best, 2);
+}
+
 // Without a compiler only what is built already takes part.
 TEST_F(TemplateRaceTest, WithoutACompilerThereIsNothingToTry) {
   setenv("TILEWRIGHT_NVCC", "/nowhere/nvcc", 1);

@@ -7,7 +7,8 @@ namespace tw {
 enum class Precision : uint8_t {
   kStrict,   // sums in another order at most: no algorithm whose error bound is larger than the operator's own
   kDefault,  // algorithms with a larger, documented bound, as Winograd convolution: verify knows the bound of each; on
-             // CPUs results below the smallest normal number are zero: some compute a hundred times slower with them
+             // GPUs functions whose approximation hides in a rounding to 16 bits (docs/vector-math.md); on CPUs results
+             // below the smallest normal number are zero: some compute a hundred times slower with them
   kFast,     // as default, and matrix products of f32 with constant weights may round both operands to bf16, where the
              // target multiplies those faster: a relative error of 2^-7 in each product, and the compiler says so
 };

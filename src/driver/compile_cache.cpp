@@ -18,8 +18,6 @@
 
 namespace tw::driver {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompileSummary, target, entries, families, groups, kernels, opset, warnings)
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -85,6 +83,8 @@ bool external_data_is(const Json& files, const fs::path& folder) {
 }
 
 }  // namespace
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompileSummary, target, entries, families, groups, kernels, opset, warnings)
 
 CompileSummary summarize(const Compiled& compiled) {
   CompileSummary s;

@@ -84,9 +84,10 @@ class EntryCompiler {
     GroupOptions out;
     const TargetInfo& target = context_.target.info;
     out.lower.lower.vector_bytes = target.vector_bytes;
-    out.lower.lower.has = target.kind == DeviceKind::kCpu
-                              ? Instructions{has_feature(target, "fma"), has_feature(target, "sse4.1")}
-                              : Instructions{.halves = true, .approximations = true};
+    out.lower.lower.has =
+        target.kind == DeviceKind::kCpu
+            ? Instructions{has_feature(target, "fma"), has_feature(target, "sse4.1")}
+            : Instructions{.halves = true, .approximations = options().precision != Precision::kStrict};
     out.lower.disabled = named(lower::pipeline());
     if (options().all_optional_off) {
       for (const lower::LoopPass& p : lower::pipeline()) {

@@ -38,7 +38,8 @@ class LevelCompiler {
         out_(out),
         ops_(ops::all_ops()),
         tuner_(make_tuner(in.options, out.warnings)),
-        planner_(in.target, tuner_.get(), in.options.tuning.explore, usable_libraries(in.options, in.target.info)),
+        planner_(in.target, tuner_.get(), in.options.tuning.explore, usable_libraries(in.options, in.target.info),
+                 in.options.precision),
         cubins_(in.options.cubins) {}
 
   std::optional<LevelCode> run() {

@@ -42,7 +42,7 @@ void Planner::add(const std::string& name, const GroupTe& te) {
 void Planner::construct(Task& task) {
   const auto families = target_.families.subspan(task.next_family);
   std::vector<tune::Rejection> rejections;
-  const tune::GroupTask group{task.tune.program, task.tune.constants, libraries_};
+  const tune::GroupTask group{task.tune.program, task.tune.constants, libraries_, precision_};
   tune::Candidates built = tune::construct(families, group, target_.info, &rejections);
   const bool first = task.next_family == 0;
   task.next_family += rejections.size() + 1;

@@ -12,10 +12,10 @@ namespace tw::driver {
 class Planner {
  public:
   /// `tuner` may be null: then the constructors' own order decides. `explore`: candidates drawn at random are measured
-  /// too. `libraries`: GroupTask::libraries.
+  /// too. `libraries`, `precision`: those of GroupTask.
   Planner(const targets::Target& target, Tuner* tuner, const tune::Sampling& explore = {},
-          tune::Libraries libraries = {})
-      : target_(target), tuner_(tuner), explore_(explore), libraries_(std::move(libraries)) {}
+          tune::Libraries libraries = {}, Precision precision = Precision::kDefault)
+      : target_(target), tuner_(tuner), explore_(explore), libraries_(std::move(libraries)), precision_(precision) {}
 
   /// A group that will be asked for. Names are for messages and plans.
   void add(const std::string& name, const GroupTe& te);
@@ -42,6 +42,7 @@ class Planner {
   Tuner* tuner_;
   tune::Sampling explore_;
   tune::Libraries libraries_;
+  Precision precision_;
   std::map<std::string, Task> tasks_;  // by te program and constants, as text
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "lower/passes.h"
@@ -104,20 +105,37 @@ class Approximable {
     for (int round = 0; round < 2; ++round) {  // what a loop leaves for its next turn, too
       loop::visit(kernel.body, [&](const Stmt& s) {
         const std::string& name = s->kind == StmtKind::kLet ? s->var : s->buffer;
-        if (s->value && holds(s->value)) names_.insert(name);
-        if (s->value && holds(s->value, &unrounded_)) unrounded_.insert(name);
+        for (const What what : {kAll, kUnrounded, kCoarse}) {
+          if (s->value && holds(s->value, what)) names_[what].insert(name);
+        }
       });
     }
-    const auto in_it = [this](const Expr& x) { return holds(x); };
+    const auto has = [this](const Expr& e, What what) {
+      return std::ranges::any_of(e->args, [&](const Expr& x) { return holds(x, what); });
+    };
     bool exact = std::ranges::any_of(
-        kernel.params, [&](const loop::Buffer& p) { return !p.type.is_half() && unrounded_.contains(p.name); });
+        kernel.params, [&](const loop::Buffer& p) { return !p.type.is_half() && names_[kUnrounded].contains(p.name); });
     loop::visit_exprs(kernel.body, [&](const Expr& whole) {
-      visit(whole, [&](const Expr& e) { exact = exact || (is_step(e) && std::ranges::any_of(e->args, in_it)); });
+      visit(whole, [&](const Expr& e) {
+        exact = exact || (is_step(e) && has(e, kAll)) || (may_cancel(e) && has(e, kCoarse));
+      });
     });
     return !exact;
   }
 
  private:
+  // kUnrounded: of these what was not rounded to 16 bits yet. kCoarse: of those what is right to some 14 bits only.
+  enum What : uint8_t { kAll, kUnrounded, kCoarse };
+
+  static bool is_call(const Expr& e, std::string_view name) { return e.op() == Op::kCall && e->name == name; }
+
+  // A sum or a function, of which little may be left where its operand's leading bits cancel. 1 + erf(x) is one value.
+  static bool may_cancel(const Expr& e) {
+    if (e.op() == Op::kCall) return e->name != "tanh";
+    const bool sum = e.op() == Op::kAdd || e.op() == Op::kSub || e.op() == Op::kFma || e.op() == Op::kReduceAdd;
+    return sum && !(e.op() == Op::kAdd && (is_call(e.arg(0), "erf") || is_call(e.arg(1), "erf")));
+  }
+
   // A rounding to integers, a comparison or a whole number: its operand's last bit may decide.
   static bool is_step(const Expr& e) {
     const bool steps = (e.op() >= Op::kFloor && e.op() <= Op::kTrunc) || (e.op() >= Op::kEq && e.op() <= Op::kLe);
@@ -125,20 +143,20 @@ class Approximable {
     return (steps || leaves) && e.arg(0).type().is_float();
   }
 
-  // Whether one is in `e`; with `unrounded`, whether one is that was not rounded to 16 bits.
-  bool holds(const Expr& e, const std::set<std::string>* unrounded = nullptr) const {
+  bool holds(const Expr& e, What what) const {
     std::set<const ExprNode*> found;
     visit(e, [&](const Expr& x) {
+      const bool coarse = is_call(x, "softplus") || is_call(x, "erf");
       const bool made = (x.op() == Op::kDiv && x.type().is_float()) || (x.op() == Op::kCall && x->name != "sqrt");
-      const bool named = (x.is_var() || x.op() == Op::kLoad) && (unrounded ? *unrounded : names_).contains(x->name);
+      const bool named = (x.is_var() || x.op() == Op::kLoad) && names_[what].contains(x->name);
       const auto is_found = [&](const Expr& arg) { return found.contains(&*arg); };
-      const bool holds = made || named || std::ranges::any_of(x->args, is_found);
-      if (holds && !(unrounded && x.type().is_half())) found.insert(&*x);
+      const bool holds = (what == kCoarse ? coarse : made) || named || std::ranges::any_of(x->args, is_found);
+      if (holds && (what == kAll || !x.type().is_half())) found.insert(&*x);
     });
     return found.contains(&*e);
   }
 
-  std::set<std::string> names_, unrounded_;  // variables and buffers that hold what was made of some
+  std::array<std::set<std::string>, 3> names_;  // variables and buffers that hold what was made of some
 };
 
 }  // namespace

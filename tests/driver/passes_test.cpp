@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
 
+#include "driver/generate.h"
 #include "lower/pass.h"
 #include "support/error.h"
 #include "tests/driver/small_model.h"
@@ -48,6 +50,30 @@ TEST(Passes, TheDumpFolderHasAFileForEveryPass) {
     EXPECT_EQ(count(files, fmt::format("_loop-000_{}.txt", pass.name)), 1) << pass.name;
   }
   for (const std::string& file : files) EXPECT_GT(fs::file_size(fs::path(folder.name()) / file), 0u) << file;
+}
+
+TEST(Passes, StrictPrecisionApproximatesNoFunctions) {
+  if (const Result<bool> available = cuda_generation_available(); !available.ok()) GTEST_SKIP() << available.reason();
+  for (const Precision precision : {Precision::kDefault, Precision::kStrict}) {
+    const Folder folder;
+    CompileOptions options;
+    options.target = "cuda:sm_90a";
+    options.precision = precision;
+    options.dump_directory = folder.name();
+    graph::Graph g;
+    graph::Node gelu;
+    gelu.op = gelu.name = "gelu";
+    gelu.inputs = {g.add_input("x", {DataType::f16(), {64, 64}})};
+    g.outputs = {graph::append_node(g, ops::all_ops(), std::move(gelu))[0]};
+    compile_graph(g, options);
+    bool found = false;
+    for (const std::string& name : folder.files()) {
+      std::ifstream file(fs::path(folder.name()) / name);
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      found = found || (name.find("loop") != std::string::npos && text.find("exp2_approx(") != std::string::npos);
+    }
+    EXPECT_EQ(found, precision != Precision::kStrict);
+  }
 }
 
 TEST(Passes, UnknownNamesAreUsageErrors) {

@@ -37,6 +37,21 @@ TEST(Rounded, WhatIsStoredAsF32IsExact) {
       << "a sum may be f32";
 }
 
+// Softplus and 1 + erf are right to 14 bits: a difference of f32 would show that.
+TEST(Rounded, WhatMayCancelIsExact) {
+  for (const std::string value : {"(softplus(X[i]) - 0.6931472:f32)", "log((1:f32 + erf(X[i])))",
+                                  "fma(softplus(X[i]), X[0], X[1])", "((1:f32 + erf(X[i])) + -1:f32)"}) {
+    EXPECT_FALSE(approximates(expanded("f16", "for i in 8 { Y[i] = cast<f16>(" + value + ") }"))) << value;
+  }
+  EXPECT_FALSE(
+      approximates(expanded("f16", "for i in 8 { let e = softplus(X[i]) { Y[i] = cast<f16>((e - 0.6931472:f32)) } }")));
+  for (const std::string value :
+       {"softplus(X[i])", "(X[i] * tanh(softplus(X[i])))", "((0.5:f32 * X[i]) * (1:f32 + erf(X[i])))",
+        "(exp(X[i]) - 1:f32)", "(cast<f32>(cast<f16>(softplus(X[i]))) - 0.6931472:f32)"}) {
+    EXPECT_TRUE(approximates(expanded("f16", "for i in 8 { Y[i] = cast<f16>(" + value + ") }"))) << value;
+  }
+}
+
 TEST(Rounded, WhatALastBitDecidesIsExact) {
   for (const std::string step : {"floor(e)", "cast<f32>(cast<i32>(e))", "select((e < 1:f32), 0:f32, X[i])",
                                  "floor(cast<f32>(cast<f16>(e)))", "X[cast<i64>(e)]"}) {

@@ -66,6 +66,16 @@ TEST(Implementable, ActivationsBehindABias) {
   }
 }
 
+TEST(Implementable, StrictPrecisionWantsFunctionsOfOurs) {
+  const auto problem = [](const std::string& body) {
+    GroupTask task{product_with(stage("y", "f16", "cast<f16>(" + body + ")"), "y"), {}};
+    task.precision = Precision::kStrict;
+    return problem_of(task);
+  };
+  EXPECT_EQ(problem("sigmoid(sum[i0, i1])"), "precision is strict, and others may approximate what follows sum");
+  EXPECT_NE(problem("max(sum[i0, i1], 0:f32)").find("act=relu"), std::string::npos);
+}
+
 TEST(Implementable, ResidualsBeforeAndBehind) {
   const std::string added = stage("added", "f16", "cast<f16>(cast<f32>(x3[i0, i1]) + cast<f32>(biased[i0, i1]))");
   const std::string relu = stage("y", "f16", "cast<f16>(max(cast<f32>(added[i0, i1]), 0:f32))");

@@ -76,12 +76,12 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
       "Shape of an input: NAME:1x3x224x224, or several for one artefact: NAME:1x3x224x224,8x3x224x224 (repeatable)");
   app.add_option("--dim", o.dims, "Value of a symbolic dimension: NAME=8, or several: NAME=1,8,32 (repeatable)");
   app.add_option("--const", o.constants, "Bind an input at compile time: NAME=@FILE.npy (repeatable)");
-  add_named(
-      app, "--precision", o.precision,
-      {{"strict", Precision::kStrict}, {"default", Precision::kDefault}, {"fast", Precision::kFast}},
-      "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution; subnormal "
-      "results kept), default, fast (as default, and on targets with avx512bf16 matrix products of f32 with "
-      "constant weights may round both operands to bf16; the summary says how many do)");
+  add_named(app, "--precision", o.precision,
+            {{"strict", Precision::kStrict}, {"default", Precision::kDefault}, {"fast", Precision::kFast}},
+            "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution or "
+            "approximate functions; subnormal results kept), default, fast (as default, and on targets with avx512bf16 "
+            "matrix products of f32 with "
+            "constant weights may round both operands to bf16; the summary says how many do)");
   add_named(app, "--dtype", o.dtype,
             {{"f32", ScalarType::kF32}, {"f16", ScalarType::kF16}, {"bf16", ScalarType::kBF16}},
             "f32, f16 or bf16: what the model has in f32 is stored and multiplied in this type; sums and statistics "

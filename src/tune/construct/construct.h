@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/precision.h"
 #include "core/target_info.h"
 #include "runtime/format/problem.h"
 #include "schedule/schedule.h"
@@ -29,6 +30,7 @@ struct GroupTask {
   te::Program program;
   std::set<std::string> constants;  // inputs whose storage the construction may choose
   Libraries libraries = {};         // that may compute it
+  Precision precision = Precision::kDefault;
 };
 
 struct Construction {

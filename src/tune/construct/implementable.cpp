@@ -333,7 +333,10 @@ Result<Implementable> match_implementable(const GroupTask& task) {
   if (!output.ok()) return Reason{output.reason()};
   if (task.program.outputs.size() != 1) return declined("{} outputs", task.program.outputs.size());
   const Result<Contraction> match = schedule::match_contraction(*sum);
-  return Matcher(task, *match, *output).run();
+  Result<Implementable> found = Matcher(task, *match, *output).run();
+  if (task.precision == Precision::kStrict && found.ok() && found->problem.activation > Activation::kLeakyRelu)
+    return declined("precision is strict, and others may approximate what follows {}", sum->name());
+  return found;
 }
 
 }  // namespace tw::tune

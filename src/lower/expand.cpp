@@ -102,11 +102,12 @@ class Expander {
 class Approximable {
  public:
   bool run(const loop::Kernel& kernel) {
-    for (int round = 0; round < 2; ++round) {  // what a loop leaves for its next turn, too
+    for (bool grew = true; grew;) {  // what loops leave for their next turns, too
+      grew = false;
       loop::visit(kernel.body, [&](const Stmt& s) {
         const std::string& name = s->kind == StmtKind::kLet ? s->var : s->buffer;
         for (const What what : {kAll, kUnrounded, kCoarse}) {
-          if (s->value && holds(s->value, what)) names_[what].insert(name);
+          if (s->value && holds(s->value, what)) grew = names_[what].insert(name).second || grew;
         }
       });
     }

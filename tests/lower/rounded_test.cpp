@@ -62,6 +62,12 @@ TEST(Rounded, WhatALastBitDecidesIsExact) {
                                      "alloc s: f32[1] register\ns[0] = 0:f32\n"
                                      "for i in 8 { Y[i] = cast<f16>(floor(s[0]))\ns[0] = (X[i] / X[0]) }")))
       << "by way of the next turn of a loop";
+  EXPECT_FALSE(approximates(expanded("f16",
+                                     "alloc s: f32[1] register\nalloc t: f32[1] register\nalloc u: f32[1] register\n"
+                                     "s[0] = 0:f32\nt[0] = 0:f32\nu[0] = 0:f32\n"
+                                     "for i in 8 { Y[i] = cast<f16>(floor(s[0]))\ns[0] = t[0]\nt[0] = u[0]\n"
+                                     "u[0] = (X[i] / X[0]) }")))
+      << "by way of several turns";
 }
 
 }  // namespace

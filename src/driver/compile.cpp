@@ -73,10 +73,8 @@ class Compiler {
 
   // The last owner of a target takes every group: it stays.
   void leave_out_families() {
-    families_.reserve(targets_.size());  // targets refer to them
     for (targets::Target& target : targets_) {
       std::vector<tune::Constructor>& kept = families_.emplace_back(target.families.begin(), target.families.end());
-      target.families = kept;
       for (const std::string& name : options_.disabled_families) {
         const auto found = std::ranges::find(kept, name, &tune::Constructor::family);
         if (found == kept.end())

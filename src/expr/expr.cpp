@@ -232,10 +232,6 @@ void visit_with(const Expr& e, const std::function<void(const Expr&)>& f, std::u
   f(e);
 }
 
-}  // namespace
-
-namespace {
-
 // The node of `e` with operands `args`, built by the constructor of its kind: types follow from the operands (a scalar
 // that became a vector makes its users vectors).
 Expr rebuild(const Expr& e, std::vector<Expr> args) {

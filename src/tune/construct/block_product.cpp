@@ -238,10 +238,6 @@ std::string split_sum(const std::string& sum, StoredProduct& out) {
   return partial;
 }
 
-}  // namespace
-
-namespace {
-
 // By how many rows of its last axis the left operand moves from tap to tap of `r`; 0: otherwise than along that axis.
 int64_t tap_distance(const Product& p, const te::Compute& sum, const te::Axis& r) {
   const std::string& pixel = sum.axes[p.rows.back()].name;

@@ -284,10 +284,6 @@ class BlockRows {
   std::vector<std::string> fetched_inputs_;
 };
 
-}  // namespace
-
-namespace {
-
 // Constants whose elements a sum meets apart from each other are stored with its axis last: the matrix of a product
 // with a vector.
 std::map<std::string, Layout> layouts_along_sums(const GroupTask& task) {

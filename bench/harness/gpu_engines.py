@@ -89,6 +89,7 @@ class Calls:
 
 class Torch:
     """A torch module over torch's tensors; subclasses say what runs it."""
+    module = "torch"
     dtype = None  # of the module where it is not the job's
 
     def __init__(self, job):
@@ -102,11 +103,13 @@ class Torch:
         module, _ = torch_model.load(dict(job, torch=None, fold=True, dtype=self.dtype or job["dtype"]), sets[0])
         module = self._placed(torch, module.eval(), dtype, job["device"])
         function = self.prepare(torch, module)
+        self._kept = [function]  # a graph reads weights and inputs where they lie, and does not keep them
         self._device = Replays() if job["device"] == "cuda" else Calls()
         self._runs = []
         for feeds in sets:
             tensors = [self._tensor(torch, feeds[name], dtype, job["device"]) for name in feeds]
             self._runs.append(self._device.capture(lambda tensors=tensors: function(*tensors)))
+            self._kept.append(tensors)
 
     @staticmethod
     def _placed(torch, module, dtype, device):
@@ -163,6 +166,8 @@ class MaxAutotune(Inductor):
 
 
 class Xla:
+    module = "jax"
+
     def __init__(self, job):
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         import jax
@@ -193,6 +198,7 @@ class Xla:
 
 class Tilewright:
     """The artefact through the runtime's interface, from and to tensors in the GPU's memory."""
+    module = "torch"
 
     def __init__(self, job):
         from . import tilewright_runtime

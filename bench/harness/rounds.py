@@ -73,10 +73,19 @@ class Worker:
             [sys.executable, "-m", "harness.worker", str(path)], cwd=BENCH, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment(job),
             preexec_fn=lambda: prepare_child(cores))
-        self.facts = self._read()
-        with np.load(job["outputs"]) as arrays:
+        self._outputs_path, self.facts, self.outputs = job["outputs"], None, None
+
+    def load(self):
+        self.facts = self._ask("load")
+        with np.load(self._outputs_path) as arrays:
             self.outputs = [arrays[k] for k in arrays.files]
         self.process.send_signal(signal.SIGSTOP)
+
+    def _ask(self, line):
+        with contextlib.suppress(BrokenPipeError):  # what is read says why
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        return self._read()
 
     def _read(self):
         with selectors.DefaultSelector() as ready:
@@ -91,9 +100,7 @@ class Worker:
 
     def round(self, protocol):
         self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write(json.dumps(protocol.request()) + "\n")
-        self.process.stdin.flush()
-        answer = self._read()
+        answer = self._ask(json.dumps(protocol.request()))
         self.process.send_signal(signal.SIGSTOP)
         return answer
 
@@ -104,7 +111,8 @@ class Worker:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of what it did not live to read
+            self.process.stdin.close()
         self.process.stdout.close()
         self._log.close()
 
@@ -113,13 +121,14 @@ def start_workers(jobs, cores, protocol, stack):
     """(workers by label, reasons of those that failed). Workers are closed with `stack`."""
     workers, failed = {}, {}
     for job in jobs:
+        workers[job["label"]] = Worker(job, cores, protocol)
+        stack.callback(workers[job["label"]].close)
+    for name in list(workers):
         try:
-            worker = Worker(job, cores, protocol)
+            workers[name].load()
         except EngineFailed as error:
-            failed[job["label"]] = str(error)
-            continue
-        stack.callback(worker.close)
-        workers[worker.name] = worker
+            failed[name] = str(error)
+            workers.pop(name)
     return workers, failed
 
 

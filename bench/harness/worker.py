@@ -1,10 +1,12 @@
-"""One engine with one model in a process of its own; started by rounds.py, answers one line of JSON to each request.
+"""One engine with one model in a process of its own; started by rounds.py, loads at its first line and answers one line
+of JSON to it and to each request.
 
   python3 -m harness.worker JOB.json     (in bench/)
 
 Request {"warm_up": s, "duration": s, "runs": smallest number} -> {"median": ms, "p10": ms, "n": runs}, and the same with
 the prefix "call_" for the job's one-element model where it has one: what a call costs with next to no work.
 """
+import importlib
 import json
 import os
 import statistics
@@ -47,9 +49,12 @@ def main():
         print(json.dumps(document), file=answers, flush=True)
     with open(sys.argv[1]) as f:
         job = json.load(f)
-    start = time.perf_counter()
     on_gpu = "device" in job
     make = dict(gpu_engines.ENGINES, reference=gpu_engines.Reference)[job["engine"]] if on_gpu else engines.ENGINES[job["engine"]]
+    if on_gpu:  # seconds; the engines of a case do it side by side, and load one after the other
+        importlib.import_module(make.module)
+    sys.stdin.readline()
+    start = time.perf_counter()
     engine = make(job)
     if not on_gpu:
         engine.run()

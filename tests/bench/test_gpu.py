@@ -1,4 +1,5 @@
 """The harness for GPUs where there is none: engines on the CPU's tensors, conversions, batch norms folded, edges of 16 bits."""
+import gc
 import importlib.util
 import os
 import pathlib
@@ -6,6 +7,8 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
+import weakref
 
 import numpy as np
 import onnx
@@ -87,6 +90,27 @@ class Models(unittest.TestCase):
             want = self.outputs(onnx.load(path), feeds)
             self.assertLess(medians.largest_difference(engine.outputs(), want), 1e-4, path)
             self.assertEqual(len(engine.measure({"warm_up": 0, "duration": 0, "runs": 1})), 1)
+
+    @unittest.skipUnless(HAS_TORCH, "not run: no torch")
+    def test_what_a_graph_reads_lives_as_long_as_the_engine(self):
+        path, read = self.resnet(), []
+
+        class Captures(gpu_engines.Calls):
+            """As a CUDA graph: holds neither the function nor its tensors."""
+            def capture(self, run_):
+                read.extend(weakref.ref(t) for t in [*run_.__defaults__[0], *self.module.parameters()])
+                return None, run_()
+
+        class Engine(gpu_engines.Torch):
+            def prepare(self, torch, module):
+                Captures.module = module
+                return lambda *tensors: module(*tensors)
+        job = {"model": str(path), "feeds": str(path.with_suffix(".npz")), "dtype": "f32", "device": "cpu"}
+        with unittest.mock.patch.object(gpu_engines, "Calls", Captures):
+            engine = Engine(job)
+        del Captures.module
+        gc.collect()
+        self.assertTrue(read and all(r() is not None for r in read), engine.version)
 
     @unittest.skipUnless(HAS_TORCH and COMMANDS, "not run: no torch, or no tilewright command")
     def test_one_case_from_end_to_end(self):

@@ -82,7 +82,8 @@ def row(case, threads, call, args):
             tolerance, cores = gpu_engines.TOLERANCE[args.dtype], rounds.every_core()
             common.update(model=str(edges.channels_last(case.model)), dtype=args.dtype, device="cuda")
         jobs = [rounds.labelled(common, engines.OURS, name, artefact=str(path)) for name, path in made.items() if path]
-        measured = rounds.measure(jobs, cores, args.protocol, reference=ALL, tolerance=tolerance)
+        measured = rounds.measure(jobs, cores, args.protocol, reference=ALL, tolerance=tolerance,
+                                  pool=args.pool if options.on_gpu(args) else None)
     with_all = measured["engines"][ALL]["rounds"]
     costs = {name: None for name, path in made.items() if name != ALL}
     for name, facts in measured["engines"].items():
@@ -114,20 +115,25 @@ def markdown(facts, rows, mechanisms):
     return "\n".join(lines) + "\n"
 
 
+def write(stem, facts, rows, args):
+    stem.with_suffix(".json").write_text(json.dumps({"schema": "tilewright.bench_ablation.v1", **facts, "rows": rows}))
+    stem.with_suffix(".md").write_text(markdown(facts, rows, list(args.mechanisms)))
+
+
 def main():
     args = parse_arguments()
     args.tools, args.protocol, chosen = options.prepare(args)
     facts, rows = options.facts(args, mechanisms=args.mechanisms), []
     report.print_facts(facts)
     call = options.call_model(args, chosen)
-    for case in suites.cases(args.suite, chosen):
-        for threads in [1] if options.on_gpu(args) else args.threads:
-            rows.append(row(case, threads, call, args))
-            print(f"{case.name:28} {threads}t  " + "  ".join(f"{m} {cell(rows[-1], m)}" for m in args.mechanisms),
-                  flush=True)
     stem = args.out / f"{facts['suite']}-ablation"
-    stem.with_suffix(".json").write_text(json.dumps({"schema": "tilewright.bench_ablation.v1", **facts, "rows": rows}))
-    stem.with_suffix(".md").write_text(markdown(facts, rows, list(args.mechanisms)))
+    with rounds.Pool() as args.pool:
+        for case in suites.cases(args.suite, chosen):
+            for threads in [1] if options.on_gpu(args) else args.threads:
+                rows.append(row(case, threads, call, args))
+                print(f"{case.name:28} {threads}t  " + "  ".join(f"{m} {cell(rows[-1], m)}" for m in args.mechanisms),
+                      flush=True)
+                write(stem, facts, rows, args)
     print("\n" + stem.with_suffix(".md").read_text().splitlines()[-1])
     return 0
 

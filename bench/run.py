@@ -46,7 +46,7 @@ def compare_on_gpu(case, args, device="cuda"):
                       device=device)
         names = [gpu_engines.REFERENCE, *(args.engines or ",".join(gpu_engines.ENGINES)).split(",")]
         measured = rounds.measure([rounds.labelled(common, name) for name in names], rounds.every_core(), args.protocol,
-                                  live, gpu_engines.REFERENCE, gpu_engines.TOLERANCE[args.dtype])
+                                  live, gpu_engines.REFERENCE, gpu_engines.TOLERANCE[args.dtype], args.pool)
     row = dict(ratios.row(case, 1, measured, args.dtype), compile_s=seconds, peak_gflops=None)
     live.done(report.line(row))
     return [row]
@@ -82,9 +82,10 @@ def main():
     facts = options.facts(args, compile_flags=args.compile_flags)
     report.print_facts(facts)
     call, rows = options.call_model(args, chosen), []
-    for case in suites.cases(args.suite, chosen):
-        rows += compare_on_gpu(case, args) if options.on_gpu(args) else compare(case, call, args)
-        report.write(args.out / facts["suite"], facts, rows)
+    with rounds.Pool() as args.pool:
+        for case in suites.cases(args.suite, chosen):
+            rows += compare_on_gpu(case, args) if options.on_gpu(args) else compare(case, call, args)
+            report.write(args.out / facts["suite"], facts, rows)
     report.print_summary(rows)
     plots.bars(args.out / f"{facts['suite']}.svg", facts, rows)
     return 0

@@ -152,6 +152,7 @@ class Inductor(Torch):
 
     def prepare(self, torch, module):
         import torch._inductor.config as inductor
+        torch.compiler.reset()  # what it keeps of the case before counts as a recompilation
         for name, value in self.options.items():
             setattr(inductor, name, value)
         return torch.compile(module, dynamic=False)
@@ -217,6 +218,7 @@ class Tilewright:
 ENGINES = {"tilewright": Tilewright, "eager": Torch, "inductor": Inductor, "frozen": Frozen, "max-autotune": MaxAutotune,
            "xla": Xla}
 REFERENCE = "reference"
+LOADERS = dict(ENGINES, **{REFERENCE: Reference})
 # Largest difference from the reference, relative to the largest value of an output.
 TOLERANCE = {"f32": 2e-3, "f16": 3e-2}
 

@@ -61,31 +61,40 @@ def reason_in(log):
     return (named or lines or ["no answer in time"])[-1]
 
 
+def modules_of(job):
+    loader = gpu_engines.LOADERS.get(job["engine"]) if "device" in job else None
+    return [loader.module] if loader else []
+
+
 class Worker:
-    """An engine's process, pinned to `cores`; stopped whenever it is not asked for something."""
+    """An engine's process, pinned to `cores`; stopped whenever it is not asked for something. It takes one job after
+    another."""
 
     def __init__(self, job, cores, protocol):
         self.name, self._limit = job["label"], protocol.load_limit
         self._log = tempfile.TemporaryFile("w+")
-        path = pathlib.Path(job["outputs"]).with_suffix(".json")
-        path.write_text(json.dumps(job))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "harness.worker", str(path)], cwd=BENCH, stdin=subprocess.PIPE,
+            [sys.executable, "-m", "harness.worker", *modules_of(job)], cwd=BENCH, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment(job),
             preexec_fn=lambda: prepare_child(cores))
-        self._outputs_path, self.facts, self.outputs = job["outputs"], None, None
+        self.facts, self.outputs = None, None
 
-    def load(self):
-        self.facts = self._ask("load")
-        with np.load(self._outputs_path) as arrays:
+    def load(self, job):
+        self.facts = self._ask(job)
+        with np.load(job["outputs"]) as arrays:
             self.outputs = [arrays[k] for k in arrays.files]
-        self.process.send_signal(signal.SIGSTOP)
 
-    def _ask(self, line):
+    def round(self, protocol):
+        return self._ask(protocol.request())
+
+    def _ask(self, request):
+        self.process.send_signal(signal.SIGCONT)
         with contextlib.suppress(BrokenPipeError):  # what is read says why
-            self.process.stdin.write(line + "\n")
+            self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
-        return self._read()
+        answer = self._read()
+        self.process.send_signal(signal.SIGSTOP)
+        return answer
 
     def _read(self):
         with selectors.DefaultSelector() as ready:
@@ -97,12 +106,6 @@ class Worker:
             self._log.seek(0)
             raise EngineFailed(f"{self.name}: {reason_in(self._log.read())[:300]}")
         return json.loads(line)
-
-    def round(self, protocol):
-        self.process.send_signal(signal.SIGCONT)
-        answer = self._ask(json.dumps(protocol.request()))
-        self.process.send_signal(signal.SIGSTOP)
-        return answer
 
     def close(self):
         if self.process.stdin.closed:
@@ -117,18 +120,37 @@ class Worker:
         self._log.close()
 
 
-def start_workers(jobs, cores, protocol, stack):
-    """(workers by label, reasons of those that failed). Workers are closed with `stack`."""
-    workers, failed = {}, {}
+class Pool:
+    """Workers by label, each used again while it lives: importing a framework and starting a GPU takes longer than a case."""
+
+    def __init__(self):
+        self._workers = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for worker in self._workers.values():
+            worker.close()
+
+    def worker(self, job, cores, protocol):
+        found = self._workers.get(job["label"])
+        if not found or found.process.poll() is not None:
+            if found:
+                found.close()
+            found = self._workers[job["label"]] = Worker(job, cores, protocol)
+        return found
+
+
+def start_workers(jobs, cores, protocol, pool):
+    """(workers by label, reasons of those that failed)."""
+    workers, failed = {job["label"]: pool.worker(job, cores, protocol) for job in jobs}, {}
     for job in jobs:
-        workers[job["label"]] = Worker(job, cores, protocol)
-        stack.callback(workers[job["label"]].close)
-    for name in list(workers):
         try:
-            workers[name].load()
+            workers[job["label"]].load(job)
         except EngineFailed as error:
-            failed[name] = str(error)
-            workers.pop(name)
+            failed[job["label"]] = str(error)
+            workers.pop(job["label"])
     return workers, failed
 
 
@@ -144,28 +166,29 @@ def refuse_wrong(workers, failed, reference_label, tolerance=TOLERANCE):
     return differences
 
 
-def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines.REFERENCE, tolerance=TOLERANCE):
+def measure(jobs, cores, protocol, progress=lambda text: None, reference=engines.REFERENCE, tolerance=TOLERANCE, pool=None):
     """Runs the rounds of jobs with different labels. A job labelled gpu_engines.REFERENCE is compared with, not measured.
 
-    Returns {"engines": {label: facts, difference, rounds}, "failed": {label: reason}}.
+    Processes come from the pool, else from one that ends here. Returns {"engines": {label: facts, difference, rounds},
+    "failed": {label: reason}}.
     """
+    if not pool:
+        with Pool() as pool:
+            return measure(jobs, cores, protocol, progress, reference, tolerance, pool)
     order = random.Random(0)
-    with contextlib.ExitStack() as stack:
-        workers, failed = start_workers(jobs, cores, protocol, stack)
-        differences = refuse_wrong(workers, failed, reference, tolerance)
-        if gpu_engines.REFERENCE in workers:
-            workers.pop(gpu_engines.REFERENCE).close()
-        rounds = {name: [] for name in workers}
-        for index in range(protocol.rounds):
-            for name in order.sample(sorted(workers), len(workers)):
-                try:
-                    rounds[name].append(workers[name].round(protocol))
-                except EngineFailed as error:
-                    failed[name] = str(error)
-                    workers.pop(name)
-            progress(f"round {index + 1}/{protocol.rounds}")
-        facts = {name: dict(w.facts, difference=differences.get(name), rounds=rounds[name])
-                 for name, w in workers.items()}
+    workers, failed = start_workers(jobs, cores, protocol, pool)
+    differences = refuse_wrong(workers, failed, reference, tolerance)
+    workers.pop(gpu_engines.REFERENCE, None)
+    rounds = {name: [] for name in workers}
+    for index in range(protocol.rounds):
+        for name in order.sample(sorted(workers), len(workers)):
+            try:
+                rounds[name].append(workers[name].round(protocol))
+            except EngineFailed as error:
+                failed[name] = str(error)
+                workers.pop(name)
+        progress(f"round {index + 1}/{protocol.rounds}")
+    facts = {name: dict(w.facts, difference=differences.get(name), rounds=rounds[name]) for name, w in workers.items()}
     return {"engines": facts, "failed": failed}
 
 

@@ -1,11 +1,12 @@
-"""One engine with one model in a process of its own; started by rounds.py, loads at its first line and answers one line
-of JSON to it and to each request.
+"""One engine in a process of its own; started by rounds.py, answers one line of JSON to each request.
 
-  python3 -m harness.worker JOB.json     (in bench/)
+  python3 -m harness.worker MODULE...     (in bench/; imports the modules while it waits)
 
-Request {"warm_up": s, "duration": s, "runs": smallest number} -> {"median": ms, "p10": ms, "n": runs}, and the same with
+Requests: a job, which it loads in place of the one before -> {"ready_s": s, "version": text}, the outputs in a file;
+{"warm_up": s, "duration": s, "runs": smallest number} -> {"median": ms, "p10": ms, "n": runs}, and the same with
 the prefix "call_" for the job's one-element model where it has one: what a call costs with next to no work.
 """
+import gc
 import importlib
 import json
 import os
@@ -41,33 +42,42 @@ def summary(times, prefix=""):
     return {prefix + "median": statistics.median(times), prefix + "p10": quantile(times, 0.1), prefix + "n": len(times)}
 
 
-def main():
-    answers = os.fdopen(os.dup(1), "w")  # engines print; only this carries answers
-    os.dup2(2, 1)
-
-    def answer(document):
-        print(json.dumps(document), file=answers, flush=True)
-    with open(sys.argv[1]) as f:
-        job = json.load(f)
-    on_gpu = "device" in job
-    make = dict(gpu_engines.ENGINES, reference=gpu_engines.Reference)[job["engine"]] if on_gpu else engines.ENGINES[job["engine"]]
-    if on_gpu:  # seconds; the engines of a case do it side by side, and load one after the other
-        importlib.import_module(make.module)
-    sys.stdin.readline()
+def load(job):
+    """(the engine of a job, that of its call, what is said about them)"""
     start = time.perf_counter()
+    on_gpu = "device" in job
+    make = gpu_engines.LOADERS[job["engine"]] if on_gpu else engines.ENGINES[job["engine"]]
     engine = make(job)
     if not on_gpu:
         engine.run()
     ready = time.perf_counter() - start
     call = make(dict(job, **job["call"])) if job.get("call") else None
     np.savez(job["outputs"], *engine.outputs())
-    answer({"ready_s": ready, "version": engine.version})
+    return engine, call, {"ready_s": ready, "version": engine.version}
+
+
+def measured(engine, call, request):
+    result = timed(engine.run, request) if hasattr(engine, "run") else summary(engine.measure(request))
+    if call:
+        result.update(timed(call.run, request, "call_"))
+    return result
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")  # engines print; only this carries answers
+    os.dup2(2, 1)
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
+    engine = call = None
     for line in sys.stdin:
         request = json.loads(line)
-        result = summary(engine.measure(request)) if on_gpu else timed(engine.run, request)
-        if call:
-            result.update(timed(call.run, request, "call_"))
-        answer(result)
+        if "engine" in request:
+            engine = call = None
+            gc.collect()  # before the next one takes the device's memory
+            engine, call, answer = load(request)
+        else:
+            answer = measured(engine, call, request)
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -117,14 +117,19 @@ class Models(unittest.TestCase):
         path = self.resnet()
         case = types.SimpleNamespace(name="resnet18", family="network", batch=2, flop=0.0, torch=None, model=path,
                                      feeds=path.with_suffix(".npz"))
+        pool, processes = self.enterContext(rounds.Pool()), set()
         for dtype in ("f32", "f16"):
-            args = types.SimpleNamespace(tools=artefacts.find_tools(COMMANDS[0]), target="cpu", dtype=dtype,
+            args = types.SimpleNamespace(pool=pool, tools=artefacts.find_tools(COMMANDS[0]), target="cpu", dtype=dtype,
                                          compile_flags="--no-measure", engines="tilewright,eager,nosuch",
                                          protocol=rounds.Protocol(3, 0.0, 0.01, 2))
             row = run.compare_on_gpu(case, args, device="cpu")[0]
             self.assertEqual(set(row["engines"]), {"tilewright", "eager"}, row["failed"])
             self.assertEqual(set(row["failed"]), {"nosuch"})
             self.assertEqual((row["best_peer"], row["dtype"]), ("eager", dtype))
+            job = {"label": "eager", "engine": "eager", "threads": 1}
+            kept = pool.worker(job, rounds.every_core(), args.protocol).process.pid
+            processes.add(kept)
+            self.assertEqual(len(processes), 1)
             for facts in row["engines"].values():
                 self.assertLess(facts["difference"], gpu_engines.TOLERANCE[dtype])
 

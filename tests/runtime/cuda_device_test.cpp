@@ -252,6 +252,13 @@ TEST(CudaSteps, TakeALaunchThatIsGivenWhole) {
   EXPECT_EQ(step.tensor_maps[0].offset, 128);
 }
 
+TEST(CudaSteps, TakeAsManyBlocksAsWalkOverTheTiles) {
+  format::CudaLaunch launch;
+  EXPECT_EQ(format::step_over_tiles(0, 300, launch, {}).grid[0], 300);
+  launch.blocks = 264;
+  EXPECT_EQ(format::step_over_tiles(0, 300, launch, {}).grid[0], 264);
+}
+
 TEST_F(CudaDevice, OtherAddressesUpdateTheNodesThatUseThem) {
   const auto model = load(scale_model(5));
   const auto context = model->create_context({});

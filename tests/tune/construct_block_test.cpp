@@ -90,6 +90,24 @@ TEST(ConstructBlock, ProductsOfBoxes) {
   EXPECT_EQ(seen, (std::set<std::string>{"alone", "pairs"}));
 }
 
+// More tiles than units: blocks that walk over them are candidates, for products and for windows, never of clusters.
+TEST(ConstructBlock, BlocksWalkOverTiles) {
+  targets::Target t = targets::find_target("cuda:sm_90a");
+  t.info.units = 2;
+  const auto walking = [&](const GroupTask& task) {
+    int64_t found = 0;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      if (candidate.trace.front().find("walking over them") == std::string::npos) continue;
+      EXPECT_EQ(candidate.trace.front().find("pairs of tiles"), std::string::npos);
+      EXPECT_NE(schedule::to_string(candidate.schedule).find(" [1,2,"), std::string::npos);
+      if (++found == 1) check_candidate(task, t, candidate, 1e-2);
+    }
+    return found;
+  };
+  EXPECT_GT(walking({merged(halves({1, 1100, 136}, {1, 96, 136}, DataType::f16())), {"w"}}), 0);
+  EXPECT_EQ(walking({merged(halves({1, 64, 136}, {1, 64, 136}, DataType::f16())), {"w"}}), 0) << "few tiles";
+}
+
 // Channels last, 16-bit, as the driver gives a convolution with channels filled up: accesses of whole pixels.
 // `beyond`: rows and columns of x that it does not read, as where a slice of an image is convolved.
 te::Program conv_of_halves(const testing::ConvShape& c, DataType type, int64_t beyond = 0) {

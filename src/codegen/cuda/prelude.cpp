@@ -188,6 +188,8 @@ template <int N> __device__ inline void tw_barriers(unsigned long long* full, un
   }
   asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
+// The first N threads of a block wait for each other.
+template <int N> __device__ inline void tw_meet() { asm volatile("bar.sync 1, %0;" : : "n"(N) : "memory"); }
 // Waits for the end of the phase of this parity.
 __device__ inline void tw_barrier_wait(unsigned long long* barrier, unsigned parity) {
   asm volatile(

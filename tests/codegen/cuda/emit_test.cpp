@@ -317,8 +317,44 @@ TEST(EmitCuda, OtherBulkCopiesAreRefused) {
       << "steps of a part of the lines";
 }
 
-// The barriers of a ring are set up once: another round of the loop would find them as the last one left them.
-TEST(EmitCuda, TheCopyEngineFillsForOneLoop) {
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// Those who compute and the one who fetches walk over the same tiles, with one ring; no one waits between tiles.
+TEST(EmitCuda, BlocksWalkOverTiles) {
+  const std::string text = emitted(filled_in_bulk(kRow, " units 1 together 2")).text;
+  EXPECT_TRUE(holds(text, "__launch_bounds__(288, 2)"));
+  EXPECT_EQ(count(text, "for (int tile = blockIdx.x; tile < 2; tile += gridDim.x) {"), 2U) << text;
+  EXPECT_EQ(count(text, "__syncthreads();"), 1U) << "when the barriers are set up\n" << text;
+  EXPECT_EQ(text.find("tw_meet"), std::string::npos);
+  EXPECT_LT(text.find("int v0 = 0, v3 = 0;"), text.find("for (int tile")) << "slots go on over tiles";
+  EXPECT_EQ(count(text, "tw_barrier_arrive<1>("), 2U) << "the last copy of a tile is empty before the next one";
+}
+
+// What a tile's threads share is used until the last of them has done with it.
+TEST(EmitCuda, WalkingThreadsMeetBetweenTilesThatShareMemory) {
+  loop::Program p = pipelined("X[k, ramp((i * 4), 1, 4)]");
+  const size_t before = count(emitted(p).text, "__syncthreads();");
+  p.kernels[0].units = 1;
+  EXPECT_EQ(count(emitted(p).text, "__syncthreads();"), before + 1);
+  const std::string beside =
+      "alloc n: f32[256] stack { for u in 256 threads { n[u] = 1:f32 } "
+      "for v in 256 threads { Y[((t * 128) + floordiv(v, 2)), floormod(v, 2)] = n[(255 - v)] } }";
+  loop::Program both = filled_in_bulk(kRow, " units 1 together 1");
+  const loop::Program shared = loop::parse_program(
+      "program p kernel k(A: f16[250, 256] param, B: f16[16, 256] param, Y: f32[256, 16] param written) tiles t in 2 "
+      "{" +
+      beside + "}");
+  both.kernels[0].body.push_back(shared.kernels[0].body[0]);
+  EXPECT_EQ(count(emitted(both).text, "tw_meet<256>();"), 3U)
+      << "behind the sums, in front of n's use, of its next tile";
+}
+
+// Another round of the loop finds slots as the last one left them; another loop has the same ring.
+TEST(EmitCuda, TheCopyEngineFillsForLoopsAlike) {
   loop::Program p = filled_in_bulk(kRow, "");
   loop::Rewriter again;
   again.stmt = [](const loop::Stmt& s) -> std::vector<loop::Stmt> {
@@ -327,7 +363,17 @@ TEST(EmitCuda, TheCopyEngineFillsForOneLoop) {
     return {loop::make_for("again", 2, loop::ForKind::kSerial, {s})};
   };
   p.kernels[0].body = loop::rewrite(p.kernels[0].body, again);
-  EXPECT_THROW(emit_cuda(p), InternalError);
+  const std::string text = emitted(p).text;
+  EXPECT_EQ(count(text, "tw_barriers<3>("), 1U);
+  EXPECT_EQ(count(text, " = 0, v3 = 0;"), 2U) << "of each role";
+  loop::Program other = filled_in_bulk(kRow, "");
+  const loop::Stmt sums = other.kernels[0].body[0];
+  again.stmt = [](const loop::Stmt& s) -> std::vector<loop::Stmt> {
+    const bool pipelined = s->kind == loop::StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined;
+    return pipelined ? std::vector{s, loop::make_for("l", 4, s->for_kind, s->body, 4)} : std::vector{s};
+  };
+  other.kernels[0].body = loop::rewrite({sums}, again);
+  EXPECT_THROW(emit_cuda(other), InternalError) << "of other slots";
 }
 
 constexpr const char* kRowMaximum =

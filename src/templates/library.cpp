@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -24,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int64_t kBytesOfNvcc = int64_t{5} << 30;  // at its peak, for a kernel of CUTLASS 3.x
+constexpr int64_t kBytesOfNvcc = int64_t{4} << 30;  // at its peak 3.4, for a kernel of CUTLASS 3.x
 constexpr int kMostSpillBytes = 64;
 constexpr const char *kCubin = "kernel.cubin", *kHost = "host", *kAbout = "about.json";
 
@@ -244,13 +245,20 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
 
 void TemplateLibrary::build_all(const std::vector<Instance>& instances, const Done& done) {
   const std::string wanted = toolchain().name;
+  std::map<std::string, std::vector<size_t>> users;  // by the text's name: launches of a kernel may differ
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < instances.size(); ++i) {
+    keys.push_back(key_of(instances[i]));
+    users[keys[i]].push_back(i);
+  }
   std::mutex mutex;
   const int processes = options_.processes > 0 ? options_.processes : processes_that_fit(kBytesOfNvcc);
   parallel_for(instances.size(), processes, [&](size_t i) {
+    if (users[keys[i]].front() != i) return;
     Result<BuiltTemplate> built = find(instances[i]);
-    if (!built.ok() || built->toolchain != wanted) built = compile(key_of(instances[i]), instances[i]);
+    if (!built.ok() || built->toolchain != wanted) built = compile(keys[i], instances[i]);
     const std::lock_guard lock(mutex);
-    done(i, built);
+    for (const size_t user : users[keys[i]]) done(user, built);
   });
 }
 

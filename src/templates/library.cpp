@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -45,6 +44,24 @@ void write_text(const fs::path& path, std::string_view text) {
   file.write(text.data(), std::ssize(text));
   if (!file.flush()) throw ResourceError(fmt::format("templates: cannot write '{}'", path.string()));
 }
+
+// A folder that nobody else has, on this machine or another that shares the place; it goes when this does.
+struct WorkFolder {
+  explicit WorkFolder(const fs::path& place) {
+    fs::create_directories(place);
+    std::string name = (place / "tmp.XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      throw ResourceError(fmt::format("templates: cannot make a folder in '{}'", place.string()));
+    path = name;
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  fs::path path;
+};
 
 std::string quoted(const std::string& word) { return "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'"; }
 
@@ -177,11 +194,9 @@ const TemplateLibrary::Toolchain& TemplateLibrary::toolchain() {
   if (!toolchain_.name.empty()) return toolchain_;
   toolchain_.headers = find_headers(options_.headers);
   toolchain_.nvcc = find_nvcc(options_.nvcc);
-  static std::atomic<int64_t> count = 0;
-  const fs::path log = fs::temp_directory_path() / fmt::format("tilewright-nvcc-{}-{}", getpid(), count++);
-  const std::string failed = run({toolchain_.nvcc, "--version"}, log, options_.seconds);
-  const std::string text = read_text(log);
-  fs::remove(log);
+  const WorkFolder work(fs::temp_directory_path());
+  const std::string failed = run({toolchain_.nvcc, "--version"}, work.path / "log", options_.seconds);
+  const std::string text = read_text(work.path / "log");
   if (!failed.empty()) throw UsageError(fmt::format("'{} --version' failed: {}", toolchain_.nvcc, failed));
   std::smatch version;
   const bool known = std::regex_search(text, version, std::regex("V[0-9.]+"));
@@ -196,17 +211,9 @@ bool TemplateLibrary::can_build() const try {
 }
 
 Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Instance& instance) {
-  static std::atomic<int64_t> count = 0;
   const fs::path place = fs::path(options_.folder) / key;
-  const fs::path work = fs::path(options_.folder) / fmt::format("tmp.{}.{}.{}", key, getpid(), count++);
-  fs::create_directories(work);
-  const struct Cleaner {
-    const fs::path& folder;
-    ~Cleaner() {
-      std::error_code ignored;
-      fs::remove_all(folder, ignored);
-    }
-  } cleaner{work};
+  const WorkFolder folder(options_.folder);
+  const fs::path& work = folder.path;
   const fs::path made = work / "made", text = work / "kernel.cu", log = work / "log";
   fs::create_directories(made);
   write_text(text, source_of(instance));

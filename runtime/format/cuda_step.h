@@ -19,6 +19,11 @@ struct CudaLaunch {
   std::vector<int64_t> operands = {};  ///< of the call: places among the buffers
   /// Where this has parameters, the launch is this one; its buffers are places among the kernel's.
   CudaStep whole = {};
+  /// Of a buffer behind the kernel's, which nobody else uses: its last bytes are Entry::zeros.
+  int64_t workspace_bytes = 0, zero_bytes = 0;
+
+  /// With the workspace as buffer number `buffer`.
+  Zeros zeros(int64_t buffer) const { return {buffer, workspace_bytes - zero_bytes, zero_bytes}; }
 };
 
 /// Launches `kernel` (of Manifest::kernels) with one block for each tile, or as many as walk over them. Its parameters

@@ -169,6 +169,18 @@ void check_step(const Manifest& manifest, const Entry& entry, const CudaStep& st
   for (const TensorMap& map : step.tensor_maps) check_map(entry, step, map);
 }
 
+void check_zeros(const Entry& entry, const Zeros& zeros) {
+  require(is_index(zeros.buffer, entry.buffers.size()), "entry '", entry.name, "' has zeros of a missing buffer");
+  const Buffer& buffer = entry.buffers[static_cast<size_t>(zeros.buffer)];
+  require(buffer.place == Place::kArena && is_range(zeros.offset, zeros.bytes, buffer.bytes), "entry '", entry.name,
+          "' has zeros outside of the arena or of their buffer");
+  const int64_t begin = buffer.offset + zeros.offset, end = begin + zeros.bytes;
+  for (const Buffer& other : entry.buffers) {
+    const bool apart = other.place != Place::kArena || other.offset >= end || other.offset + other.bytes <= begin;
+    require(apart || &other == &buffer, "entry '", entry.name, "' has a buffer where its zeros lie");
+  }
+}
+
 void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_size) {
   check_tensors(entry, entry.inputs);
   check_tensors(entry, entry.outputs);
@@ -180,6 +192,7 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
           "' has steps of another target");
   for (const CpuStep& step : entry.cpu_steps) check_step(manifest, entry, step);
   for (const CudaStep& step : entry.cuda_steps) check_step(manifest, entry, step);
+  for (const Zeros& zeros : entry.zeros) check_zeros(entry, zeros);
 }
 
 bool same_but_for_shapes(const std::vector<TensorSpec>& a, const std::vector<TensorSpec>& b) {

@@ -3,10 +3,10 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int64_t kBytesOfNvcc = int64_t{5} << 30;  // at its peak, for a kernel of CUTLASS 3.x
+constexpr int64_t kBytesOfNvcc = int64_t{4} << 30;  // at its peak 3.4, for a kernel of CUTLASS 3.x
 constexpr int kMostSpillBytes = 64;
 constexpr const char *kCubin = "kernel.cubin", *kHost = "host", *kAbout = "about.json";
 
@@ -44,6 +44,24 @@ void write_text(const fs::path& path, std::string_view text) {
   file.write(text.data(), std::ssize(text));
   if (!file.flush()) throw ResourceError(fmt::format("templates: cannot write '{}'", path.string()));
 }
+
+// A folder that nobody else has, on this machine or another that shares the place; it goes when this does.
+struct WorkFolder {
+  explicit WorkFolder(const fs::path& place) {
+    fs::create_directories(place);
+    std::string name = (place / "tmp.XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      throw ResourceError(fmt::format("templates: cannot make a folder in '{}'", place.string()));
+    path = name;
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  fs::path path;
+};
 
 std::string quoted(const std::string& word) { return "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'"; }
 
@@ -176,11 +194,9 @@ const TemplateLibrary::Toolchain& TemplateLibrary::toolchain() {
   if (!toolchain_.name.empty()) return toolchain_;
   toolchain_.headers = find_headers(options_.headers);
   toolchain_.nvcc = find_nvcc(options_.nvcc);
-  static std::atomic<int64_t> count = 0;
-  const fs::path log = fs::temp_directory_path() / fmt::format("tilewright-nvcc-{}-{}", getpid(), count++);
-  const std::string failed = run({toolchain_.nvcc, "--version"}, log, options_.seconds);
-  const std::string text = read_text(log);
-  fs::remove(log);
+  const WorkFolder work(fs::temp_directory_path());
+  const std::string failed = run({toolchain_.nvcc, "--version"}, work.path / "log", options_.seconds);
+  const std::string text = read_text(work.path / "log");
   if (!failed.empty()) throw UsageError(fmt::format("'{} --version' failed: {}", toolchain_.nvcc, failed));
   std::smatch version;
   const bool known = std::regex_search(text, version, std::regex("V[0-9.]+"));
@@ -195,17 +211,9 @@ bool TemplateLibrary::can_build() const try {
 }
 
 Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Instance& instance) {
-  static std::atomic<int64_t> count = 0;
   const fs::path place = fs::path(options_.folder) / key;
-  const fs::path work = fs::path(options_.folder) / fmt::format("tmp.{}.{}.{}", key, getpid(), count++);
-  fs::create_directories(work);
-  const struct Cleaner {
-    const fs::path& folder;
-    ~Cleaner() {
-      std::error_code ignored;
-      fs::remove_all(folder, ignored);
-    }
-  } cleaner{work};
+  const WorkFolder folder(options_.folder);
+  const fs::path& work = folder.path;
   const fs::path made = work / "made", text = work / "kernel.cu", log = work / "log";
   fs::create_directories(made);
   write_text(text, source_of(instance));
@@ -244,13 +252,20 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
 
 void TemplateLibrary::build_all(const std::vector<Instance>& instances, const Done& done) {
   const std::string wanted = toolchain().name;
+  std::map<std::string, std::vector<size_t>> users;  // by the text's name: launches of a kernel may differ
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < instances.size(); ++i) {
+    keys.push_back(key_of(instances[i]));
+    users[keys[i]].push_back(i);
+  }
   std::mutex mutex;
   const int processes = options_.processes > 0 ? options_.processes : processes_that_fit(kBytesOfNvcc);
   parallel_for(instances.size(), processes, [&](size_t i) {
+    if (users[keys[i]].front() != i) return;
     Result<BuiltTemplate> built = find(instances[i]);
-    if (!built.ok() || built->toolchain != wanted) built = compile(key_of(instances[i]), instances[i]);
+    if (!built.ok() || built->toolchain != wanted) built = compile(keys[i], instances[i]);
     const std::lock_guard lock(mutex);
-    done(i, built);
+    for (const size_t user : users[keys[i]]) done(user, built);
   });
 }
 

@@ -219,6 +219,7 @@ void CudaExecutor::add_entry(Loaded& loaded, int64_t repetitions) const {
     for (const WorkStep& step : w.steps) {
       std::vector<int64_t> args = step.args;
       for (int64_t& arg : args) arg += r % loaded.copies * buffers;
+      if (r == 0 && step.cuda.zero_bytes > 0) entry.zeros.push_back(step.cuda.zeros(args.back()));
       entry.cuda_steps.push_back(format::step_over_tiles(kernel, step.tiles, step.cuda, args));
       kernel += step.cuda.call.empty() ? 1 : 0;
     }

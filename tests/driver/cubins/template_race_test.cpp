@@ -7,7 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "driver/compile.h"
 #include "driver/tuner.h"
+#include "ops/list.h"
+#include "runtime/format/validate.h"
 #include "targets/registry.h"
 #include "templates/fit.h"
 #include "templates/library.h"
@@ -64,6 +67,13 @@ y: f16[256, 256] (i0, i1) = cast<f16>((biased[i0, i1] * sigmoid(biased[i0, i1]))
 output y
 )";
 
+constexpr const char* kAnswer =
+    "launch 4 1 1 384 1 1 1000 0 0\\nparams 00000000000000000000000000000000\\nrelocation 0 0 0";
+// Of a kernel that wants memory: behind a, b and the result.
+constexpr const char* kHungry =
+    "launch 4 1 1 384 1 1 1000 4096 512\\nparams 00000000000000000000000000000000\\nrelocation 0 0 0\\nrelocation 8 3 "
+    "0";
+
 class TemplateRaceTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -91,7 +101,7 @@ class TemplateRaceTest : public ::testing::Test {
   }
 
   // A compiler that counts its runs, does `first`, and writes a cubin and a host program.
-  void compiler(const std::string& first) const {
+  void compiler(const std::string& first, const std::string& answer = kAnswer) const {
     std::ofstream(folder_ / "nvcc.new") << "#!/bin/sh\n[ \"$1\" = --version ] && exec echo V13.0.1\necho run >> "
                                         << (folder_ / "runs").string() << "\n"
                                         << first << R"(
@@ -103,7 +113,7 @@ echo cubin > $keep/kernel.cubin
 cat > $out <<'END'
 #!/bin/sh
 while read line; do
-  printf 'launch 4 1 1 384 1 1 1000 0\nparams 00000000000000000000000000000000\nrelocation 0 0 0\nend\n' >&0
+  printf ')" << answer << R"(\nend\n' >&0
 done
 END
 chmod 755 $out
@@ -121,7 +131,7 @@ chmod 755 $out
   void build_plain_rows() {
     std::vector<templates::Instance> plain;
     for (const templates::Row* row : templates::ranked(product_, target_.info)) {
-      if (!row->stream_k && plain.size() < 2) plain.push_back({*row});
+      if (row->sums == templates::Sums::kWhole && plain.size() < 2) plain.push_back({*row});
     }
     templates::TemplateLibrary({templates::template_folder()}).build_all(plain, [](size_t, const auto& built) {
       EXPECT_TRUE(built.ok()) << built.reason();
@@ -207,6 +217,60 @@ TEST_F(TemplateRaceTest, WhatTheCompilerRefusesLoses) {
   EXPECT_NE(result.measured[1].reason.find("nvcc: exit code 1: error: no"), std::string::npos)
       << result.measured[1].reason;
   EXPECT_TRUE(notices_.empty()) << notices_[0];
+}
+
+TEST_F(TemplateRaceTest, KernelsGetTheMemoryThatTheyWant) {
+  fs::remove_all(folder_ / "templates");
+  compiler("", kHungry);
+  build_plain_rows();
+  choose({1100, 1200});
+  const tune::Workload& work = rounds_.at(0).at(1);
+  const tune::WorkStep& step = work.steps.at(0);
+  EXPECT_EQ(step.cuda.zeros(7), (format::Zeros{7, 4096 - 512, 512}));
+  ASSERT_EQ(step.args.back(), std::ssize(work.buffers) - 1);
+  EXPECT_EQ(storage_size(work.buffers.back()), 4096);
+  EXPECT_EQ(step.cuda.whole.relocations.at(1).buffer, std::ssize(step.args) - 1);
+}
+
+// Two products of one kernel, one after the other, as a plan says.
+TEST_F(TemplateRaceTest, StepsOfOneKernelShareTheirMemoryAndNobodyElseDoes) {
+  compiler("", kHungry);
+  const graph::OpTable ops = ops::all_ops();
+  frontend::ImportResult model;
+  graph::ValueId value = model.graph.add_input("x", {DataType::f16(), {256, 256}});
+  for (const char* name : {"first", "second"}) {
+    const TensorType type = {DataType::f16(), {256, 256}};
+    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(type.bytes()));
+    bytes->front() = std::byte(name[0]);
+    graph::Node node;
+    node.op = "matmul", node.name = name, node.inputs = {value, model.graph.add_constant(name, type, bytes)};
+    value = graph::append_node(model.graph, ops, std::move(node))[0];
+  }
+  model.graph.outputs = {value};
+  CompileOptions options;
+  options.target = "cuda:sm_90a";
+  options.cubins = cubin_options_;
+  plan::Plan plan = compile_imported({model}, options).plan;
+  const templates::Row& row = *templates::ranked(product_, target_.info).at(0);
+  for (plan::GroupPlan& group : plan.entries.at(0).groups) {
+    group = {group.name, "cutlass"};
+    group.schedule.compute_at("matmul_acc", "matmul", "i1", loop::Scope::kRegister);
+    group.schedule.implement("matmul", "template " + name_of(row) +
+                                           " gemm batch=1 m=256 n=256 k=256 a=x0:f16:256:0 b=x1:f16:256:0 "
+                                           "out=matmul:f16:256:0");
+  }
+  fs::remove_all(folder_ / "templates");
+  options.plan_text = plan::to_string(plan);
+  const Compiled made = compile_imported({model}, options);
+  const format::Entry& entry = made.manifest.entries.at(0);
+  ASSERT_EQ(entry.cuda_steps.size(), 2U);
+  ASSERT_EQ(entry.zeros.size(), 1U);
+  const format::Zeros& zeros = entry.zeros[0];
+  EXPECT_EQ(zeros.offset, 4096 - 512);
+  for (const format::CudaStep& step : entry.cuda_steps) EXPECT_EQ(step.relocations.at(1).buffer, zeros.buffer);
+  const auto size = [&](std::string_view section) { return std::ssize(made.sections.at(std::string(section))); };
+  EXPECT_NO_THROW(format::validate(made.manifest, size)) << "the value between the two lies elsewhere";
+  EXPECT_LT(entry.arena_bytes, 2 * 4096 + 256 * 256 * 2);
 }
 
 // Not why another kind of row, or one of another GPU, does not compute it.

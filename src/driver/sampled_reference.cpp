@@ -6,6 +6,7 @@
 
 #include "driver/tolerance.h"
 #include "support/random.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::driver {
@@ -139,9 +140,7 @@ class Sampler {
     }
     const Sampled& sampled = sample(name, indices, used);
     if (!sampled.trials.empty()) *place.moved = true;
-    std::vector<Expr> at;
-    for (const te::Axis& axis : sampled.axes) at.push_back(axis.var());
-    return load(sampled.name(place.trial), sampled_type(program_.tensor(name).type), std::move(at));
+    return load(sampled.name(place.trial), sampled_type(program_.tensor(name).type), te::variables(sampled.axes));
   }
 
   // Variables of points and reductions in `indices`, in the order of their names' numbers.
@@ -234,8 +233,7 @@ class Sampler {
 
   // Names the outputs of `c` after `base` and appends it to the program.
   std::vector<std::string> emit(te::Compute c, const std::string& base) {
-    Shape shape;
-    for (const te::Axis& axis : c.axes) shape.push_back(axis.extent);
+    const Shape shape = te::shape_of(c.axes);
     std::vector<std::string> names;
     for (size_t k = 0; k < c.body.size(); ++k) {
       names.push_back(c.body.size() == 1 ? base : fmt::format("{}_{}", base, k));
@@ -250,8 +248,7 @@ class Sampler {
     const DataType type = source.outputs[k].type;
     const bool copies = !source.is_reduction() && source.body[k].op() == Op::kLoad;
     if (!type.is_float() || copies) return;
-    std::vector<Expr> at;
-    for (const te::Axis& axis : s.axes) at.push_back(axis.var());
+    const std::vector<Expr> at = te::variables(s.axes);
     const Expr value = load(s.exact, DataType::f64(), at);
     const RoundingErrors errors = rounding_errors(type);
     const auto number = [&](double x) { return float_imm(x * out_.magnification, DataType::f64()); };
@@ -273,9 +270,7 @@ class Sampler {
     for (int t = 0; t < kSampledTrials; ++t) {
       const std::string sign = fmt::format("sign_{}_{}", s.exact, t);
       out_.signs.push_back(sign);
-      Shape shape;
-      for (const te::Axis& axis : s.axes) shape.push_back(axis.extent);
-      out_.program.inputs.push_back({sign, DataType::f64(), shape});
+      out_.program.inputs.push_back({sign, DataType::f64(), te::shape_of(s.axes)});
       te::Compute c;
       c.axes = s.axes;
       c.body = {load(fresh ? s.exact : s.trials[t], DataType::f64(), at) + load(sign, DataType::f64(), at) * error};

@@ -14,8 +14,8 @@
 #include "driver/candidate_check.h"
 #include "driver/tuning_records.h"
 #include "support/error.h"
+#include "support/file_lock.h"
 #include "tune/measure/cuda_executor.h"
-#include "tune/measure/machine_lock.h"
 #include "tune/measure/worker_measurer.h"
 #ifdef TW_HAVE_CUDA
 #include "driver/template_code.h"
@@ -251,7 +251,7 @@ class Tuner::Session {
 
   void measure(size_t t, Prepared prepared) {
     const TuneTask& task = tasks_[t];
-    const tune::MachineLock lock(tuner_.lock_file_, options().lock_seconds, [this] { return stopped(); });
+    const FileLock lock(tuner_.lock_file_, options().lock_seconds, [this] { return stopped(); });
     if (!lock.is_held() && !stopped() && !std::exchange(tuner_.told_of_disturbance_, true))
       notice(fmt::format("another compiler has measured for {} s: both measure on, and their times may be disturbed",
                          options().lock_seconds));

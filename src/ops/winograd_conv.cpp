@@ -217,9 +217,7 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const std::vector<double> kernels = kernels_of(winograd(conv.m), inputs[1], depth, conv.channels, conv.out_channels);
   convolve(conv.window, {conv.batch, 1, conv.channels, conv.out_channels}, inputs[0].floats.data(), kernels.data(),
            y.floats.data());
-  const int64_t positions = num_elements(conv.window.out);
-  for (int64_t i = 0; call.has(2) && i < y.type.elements(); ++i)
-    y.floats[i] += inputs[2].floats[i / positions % conv.out_channels];
+  add_bias(call, inputs, y);
   return {std::move(y)};
 }
 

@@ -96,8 +96,7 @@ std::vector<Choice> choices_of(const std::vector<StoredProduct>& ways, const Gro
 
 Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target) {
   Construction base;
-  const te::Program program =
-      schedule::inline_stages(base.schedule, task.program, [](const te::Compute&) { return false; });
+  const te::Program program = schedule::inline_stages(base.schedule, task.program);
   const te::Compute* found = schedule::find_contraction(program);
   if (found == nullptr) return declined("no sum of products");
   const std::string name = found->name();

@@ -65,8 +65,7 @@ int64_t side_of(const te::Axis& axis, DataType type) {
 
 Result<Candidates> construct_block_transpose(const GroupTask& task, const TargetInfo&) {
   Construction out;
-  const te::Program program =
-      schedule::inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
+  const te::Program program = schedule::inline_stages(out.schedule, task.program);
   if (program.computes.size() != 1) return declined("several stages");
   const te::Compute& c = program.computes.front();
   if (c.is_reduction() || c.outputs.size() != 1 || c.axes.size() < 2)

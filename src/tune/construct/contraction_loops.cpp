@@ -90,8 +90,7 @@ class ContractionScheduler {
   // The loops among `tiles`, of the output stage, that threads share: all, or without the innermost ones while a tile
   // is too short to hide its entry.
   Names parallel_loops(Names tiles) const {
-    int64_t fmas = t_.tile.outer * t_.tile.inner * t_.tile.vectors;
-    for (const te::Axis& r : p_.reductions) fmas *= r.extent;
+    int64_t fmas = t_.tile.outer * t_.tile.inner * t_.tile.vectors * te::num_points(p_.reductions);
     int64_t count = 1;
     for (const std::string& loop : tiles) count *= trips(loop);
     while (tiles.size() > 1) {
@@ -252,8 +251,7 @@ class ContractionScheduler {
     const te::Axis& inner = p_.reductions.back();
     const int64_t inner_steps = steps(p_.reductions.size() - 1);
     const int64_t width = t_.tile.vectors * p_.lanes;
-    int64_t panel = width;
-    for (const te::Axis& r : p_.reductions) panel *= r.extent;
+    const int64_t panel = width * te::num_points(p_.reductions);
     Names loops = {inner.name + ".0"};
     int64_t iterations = ceil_div(inner_steps, kReductionUnroll);
     if (!p_.match.rows.empty() && tile.starts_with(p_.match.rows.back().name + ".")) {
@@ -281,9 +279,8 @@ bool packs_inside(const ContractionProblem& problem, const ContractionTiling& t,
   if (blocked == nullptr || match.rows.size() > 2 || t.reduction_blocks > 1) return false;
   if (t.row_tiles * blocked_rows(match, t.tile) < blocked->extent || !t.columns_outside || !t.columns_around)
     return false;
-  int64_t panels = ceil_div(match.column.extent, t.tile.vectors * problem.lanes);
-  for (const te::Axis& batch : match.batch) panels *= batch.extent;
-  return panels >= kPanelsOfUnit * std::max(1, target.units);
+  const int64_t panels = ceil_div(match.column.extent, t.tile.vectors * problem.lanes);
+  return panels * te::num_points(match.batch) >= kPanelsOfUnit * std::max(1, target.units);
 }
 
 std::string schedule_contraction(const ContractionLoops& loops, Schedule& s) {

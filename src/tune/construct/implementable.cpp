@@ -8,6 +8,7 @@
 #include "expr/parser.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -130,12 +131,10 @@ class Matcher {
     if (!one || match_.a_uses_column) return false;
     Problem& p = problem();
     const te::Axis &row = match_.rows[0], &column = match_.column, &step = sum_.reduce_axes[0];
-    std::vector<Expr> point;
-    for (const te::Axis& axis : sum_.axes) point.push_back(axis.var());
-    const std::string out = p.out.name;
+    const te::Tensor& out = program_.tensor(p.out.name);
     const bool matrices = match_matrix(match_.a, row.name, step.name, p.a) &&
                           match_matrix(match_.b, step.name, column.name, p.b) &&
-                          match_matrix(load(out, program_.tensor(out).type, point), row.name, column.name, p.out);
+                          match_matrix(out(te::variables(sum_.axes)), row.name, column.name, p.out);
     p.batch = match_.batch.empty() ? 1 : match_.batch[0].extent;
     p.m = row.extent, p.n = column.extent, p.k = step.extent;
     return matrices && !p.out.transposed;

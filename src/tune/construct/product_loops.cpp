@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::tune {
@@ -38,9 +39,8 @@ ProductLoops::ProductLoops(const te::Program& program, const Product& product, c
       right_(left_) {}
 
 void ProductLoops::make_matrices() {
-  std::vector<std::string> steps;
-  for (const te::Axis& r : p_.steps) steps.push_back(r.name);
-  std::vector<std::string> roles = {joined(names_at(sum_, p_.rows)), joined(names_at(sum_, p_.columns)), joined(steps)};
+  std::vector<std::string> roles = {joined(names_at(sum_, p_.rows)), joined(names_at(sum_, p_.columns)),
+                                    joined(te::axis_names(p_.steps))};
   if (first_ == 1) roles.push_back(joined(names_at(sum_, p_.batch)));
   s_.matrices(p_.sum, roles, {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.steps},
               p_.taps ? p_.taps->name : "");

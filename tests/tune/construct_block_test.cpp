@@ -90,6 +90,11 @@ TEST(ConstructBlock, ProductsOfBoxes) {
   EXPECT_EQ(seen, (std::set<std::string>{"alone", "pairs"}));
 }
 
+// Columns that cannot be dealt out stay in order, whatever a quarter of them divides by.
+TEST(ConstructBlock, BoxesOfColumnsThatAreNoQuarters) {
+  check({merged(halves({1, 256, 136}, {1, 65, 136}, DataType::f16())), {"w"}}, "cuda:sm_90a", "contraction", 1e-2);
+}
+
 // More tiles than units: blocks that walk over them are candidates, for products and for windows, never of clusters.
 TEST(ConstructBlock, BlocksWalkOverTiles) {
   targets::Target t = targets::find_target("cuda:sm_90a");

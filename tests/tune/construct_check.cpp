@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "codegen/cuda/emit.h"
 #include "lower/pass.h"
 #include "te/rewrite.h"
 #include "tests/support_code/loop_check.h"
@@ -30,7 +31,8 @@ void check_candidate(const GroupTask& c, const targets::Target& t, const Constru
     ASSERT_EQ(testing::first_difference(c.program, want, memory, tolerance), "");
   };
   try {
-    lower::lower(schedule::apply(stored, built.schedule), run);
+    const loop::Program lowered = lower::lower(schedule::apply(stored, built.schedule), run);
+    if (t.info.kind == DeviceKind::kCuda) codegen::emit_cuda(lowered);
   } catch (const std::exception& e) {
     FAIL() << e.what() << "\n" << te::to_string(stored) << schedule::to_string(built.schedule);
   }

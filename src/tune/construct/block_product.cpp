@@ -205,6 +205,7 @@ int64_t neighbours_of(const te::Program& program, const Product& p, const te::Co
   if (boxes && !task.constants.contains(p.match.b->name)) return kPair;
   const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
   const int64_t columns = extent_at(sum, p.columns);
+  if (boxes && columns % kPairs != 0) return kPair;  // their lines cannot be dealt out
   return std::max(kPair, std::gcd(std::min(kMost, access), boxes ? columns / kPairs : columns));
 }
 

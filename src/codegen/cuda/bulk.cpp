@@ -41,8 +41,12 @@ int64_t divisor_in(const Expr& e) {
 }
 
 // Whether `term` says no more than that an index is in its dim: 0 <= index or index < extent less something on both
-// sides, or the latter of whole blocks, floor(index / b) < extent / b.
+// sides, or the latter of whole blocks, floor(index / b) < extent / b; or whatever one of these is when it is simple.
 bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
+  for (size_t d = 0; d < indices.size(); ++d) {
+    for (const Expr& bound : {int_imm(0) <= indices[d], indices[d] < int_imm(shape[d])})
+      if (equal(ranges.simplify(bound), term)) return true;
+  }
   const bool less = term.op() == Op::kLt;
   if ((less || term.op() == Op::kLe) && term.arg(0).op() == Op::kIntImm) {
     const Expr least = int_imm(term.arg(0)->value + (less ? 1 : 0));
@@ -92,22 +96,30 @@ BulkCopy window_copy(const std::vector<Stmt>& loops, const loop::Buffer& tensor,
   const Expr& load = store->value.op() == Op::kSelect ? store->value.arg(1) : store->value;
   std::vector<Expr> indices = load->args;
   Shape shape = tensor.shape;
-  std::optional<Pixels> pixels = find_pixels(indices, lines, condition, ranges);
+  // A loop over taps may look like one over tiles; then the conditions say more than that pixels and indices exist.
+  const auto find = [&]() -> std::optional<Pixels> {
+    for (Pixels& way : find_pixels(indices, lines, condition, ranges)) {
+      std::vector<Expr> all = indices;
+      Shape extents = shape;
+      all.push_back(way.first + var(lines->var));
+      const Shape& windows = way.windows.extents;
+      extents.push_back(std::accumulate(windows.begin(), windows.end(), shape[0], std::multiplies<>()));
+      if (all_inside(condition, all, extents, ranges)) return std::move(way);
+    }
+    return std::nullopt;
+  };
+  std::optional<Pixels> pixels = find();
   if (!pixels) {  // one image, whose dim nobody needs
     indices.insert(indices.begin(), int_imm(0));
     shape.insert(shape.begin(), 1);
-    pixels = find_pixels(indices, lines, condition, ranges);
+    pixels = find();
   }
   const size_t last = indices.size() - 1;
-  TW_CHECK(pixels && dim_of(channels, indices, ranges) == last, "bulk loop {} moves other than along pixels",
-           lines->var);
+  TW_CHECK(pixels && dim_of(channels, indices, ranges) == last,
+           "bulk loop {} moves other than along pixels, or where they are not", lines->var);
   BulkCopy copy{tensor.name, shape, Shape(shape.size(), 1), pixels->start(), {}, store->buffer, {}};
   const VarMap origin = {{lines->var, int_imm(0)}, {channels->var, int_imm(0)}};
   copy.start.push_back(at_origin({indices[last]}, origin, ranges)[0]);
-  indices.push_back(pixels->first + var(lines->var));
-  shape.push_back(
-      std::accumulate(pixels->windows.extents.begin(), pixels->windows.extents.end(), shape[0], std::multiplies<>()));
-  check_condition(condition, indices, shape, ranges);
   copy.pixels = std::move(pixels);
   copy.box.front() = lines->extent;
   copy.box.back() = channels->extent;

@@ -21,6 +21,27 @@ constexpr int64_t kLeastSteps = 128;  // of a part
 constexpr int64_t kMostParts = 32;
 constexpr int64_t kMostOfBox = 256, kMostOfWindows = 1024;  // lines that the copy engine brings at once
 
+// Whether the factor that is `read` uses the axis: its padding may ask for one that the read itself has no need of.
+bool uses_axis(const te::Compute& sum, const Expr& read, const std::string& axis) {
+  const auto is_read = [&](const Expr& factor) {
+    bool found = false;
+    visit(factor, [&](const Expr& e) { found = found || e.same(read); });
+    return found;
+  };
+  const Expr term = schedule::summed_term(sum.body[0]);
+  return std::ranges::any_of(term->args, [&](const Expr& e) { return is_read(e) && uses_var(e, axis); });
+}
+
+// Whether a factor is the same number everywhere: no layout leaves it a read.
+bool multiplies_padding(const te::Compute& sum) {
+  Analyzer ranges;
+  for (const auto* axes : {&sum.axes, &sum.reduce_axes}) {
+    for (const te::Axis& axis : *axes) ranges.bind(axis.name, 0, axis.extent);
+  }
+  const Expr term = schedule::summed_term(sum.body[0]);
+  return std::ranges::any_of(term->args, [&](const Expr& e) { return ranges.simplify(e).op() == Op::kFloatImm; });
+}
+
 }  // namespace
 
 int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
@@ -35,10 +56,11 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
   if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
   const Result<std::string> output = schedule::epilogue_output(program, sum);
   if (!output.ok()) return Reason{output.reason()};
+  if (multiplies_padding(sum)) return declined("{} multiplies nothing but padding", sum.name());
   Product p{sum.name(), *output, *match, {}, {}, {}, reduction_order(program, *match)};
   for (size_t i = 0; i < sum.axes.size(); ++i) {
-    const bool in_a = schedule::uses_axis(match->a, sum.axes[i].name);
-    const bool in_b = schedule::uses_axis(match->b, sum.axes[i].name);
+    const bool in_a = uses_axis(sum, match->a, sum.axes[i].name);
+    const bool in_b = uses_axis(sum, match->b, sum.axes[i].name);
     const bool of_both = in_a && in_b;
     (of_both ? p.batch : in_b ? p.columns : p.rows).push_back(i);
     if (!of_both && match->condition && uses_var(match->condition, sum.axes[i].name))
@@ -315,7 +337,8 @@ StoredProduct stored(const te::Program& program, const std::string& sum, std::ma
       layouts.empty() ? program : te::apply_layouts(program, layouts), {}, std::move(layouts), parts, {}, {}};
   const std::string name = parts.count > 1 ? split_sum(sum, out) : sum;
   Result<Product> product = product_of(out.program, *out.program.find_compute(name));
-  TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
+  TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand: {}", program.name,
+           product.ok() ? "" : product.reason());
   out.product = std::move(product).value();
   return out;
 }

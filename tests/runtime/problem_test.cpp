@@ -54,6 +54,9 @@ TEST(Problem, LibrariesRefuseWhatTheyDoNotCompute) {
   EXPECT_EQ(refusal("cudnn 91900 2 ", kAttention, "x2:f16:48:336:16", "x2:f16:48:336:0"), "x2" + lies);
   EXPECT_EQ(refusal("cudnn 91900 2 ", kAttention, "k=8", "k=4"), "x0" + lies);
   EXPECT_EQ(refusal("cudnn 91900 2 ", kAttention, "x3:f32", "x3:i32"), "x3 is of another type");
+  std::string wide = kAttention;
+  for (size_t at = wide.find("f16"); at != std::string::npos; at = wide.find("f16")) wide.replace(at, 3, "f32");
+  EXPECT_EQ(refusal("cudnn 91900 2 ", wide), "operands of other types than f16 or bf16");
   EXPECT_EQ(refusal("cublaslt 130100 0 ", kAttention), "no product of matrices but attention");
   EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "silu", "hard_swish"), "it has no such activation");
   EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "silu", "clip:-1:6"), "it has no such activation");

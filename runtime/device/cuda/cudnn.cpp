@@ -123,7 +123,7 @@ std::vector<CudnnDescriptor> CudnnDescriptor::read_list(int attribute, int kind,
 
 namespace {
 
-// A problem as the library describes it, by `parts`.
+// Makes of a problem a graph of the library's operations, the last one of `parts`.
 class GraphMaker {
  public:
   GraphMaker(const Cudnn& library, const Problem& problem, std::deque<CudnnDescriptor>& parts)
@@ -217,7 +217,7 @@ class GraphMaker {
     Extents extents = {p.batch, p.groups, by_keys ? p.keys : p.m, left || right ? p.k : by_keys ? p.n : p.keys};
     if (&o == &p.out) extents[3] = p.n;
     Extents strides = {o.matrix, o.head, o.line, 1};
-    for (size_t d = 3; d-- > 0;)  // where all have one: a dim of one element
+    for (size_t d = 3; d-- > 0;)  // heads or rows that are all the same: one of them
       if (strides[d] == 0) extents[d] = 1, strides[d] = strides[d + 1] * extents[d + 1];
     if (right) std::swap(extents[2], extents[3]), std::swap(strides[2], strides[3]);  // keys are columns
     return tensor(extents, o.dtype, number, strides);

@@ -19,14 +19,15 @@ constexpr int64_t kMostNarrow = int64_t{1} << 30;  // elements: sums of a few in
 
 CudaKernel KernelEmitter::run() {
   const int64_t threads = most_threads(kernel_.body);
-  TW_CHECK(threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, threads);
-  if (threads > 0) users_ = ceil_div(threads, kWarpThreads) * kWarpThreads;
+  if (threads > 0) team_ = ceil_div(threads, kWarpThreads) * kWarpThreads;
+  users_ = team_ * kernel_.together;
   has_threads_ = threads > 0;
   const std::vector<Stmt> loops = outermost(kernel_.body, [](const Stmt& s) {
     const bool pipelined = s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined;
     return pipelined && !bulk_nests(loop::pipeline_parts(*s).fill).empty();
   });
   out_.threads = users_ + (loops.empty() ? 0 : kWarpThreads);  // one of them has copies made
+  TW_CHECK(out_.threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, out_.threads);
   for (const Stmt& step : group_steps(kernel_.body)) {
     loop::visit_exprs({step}, [&](const Expr& whole) {
       visit(whole, [&](const Expr& e) {
@@ -40,9 +41,14 @@ CudaKernel KernelEmitter::run() {
     names_.variables[kernel_.tile_var] = "tile";
     names_.ranges.bind(kernel_.tile_var, 0, kernel_.tiles);
   }
+  if (kernel_.together > 1) {
+    thread_ = "tw_thread";
+    line("const int tw_thread = threadIdx.x % {};", team_);
+  }
   // From the first of a warp's threads: the compiler sees that it is the same for all of them.
-  if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", kGroupThreads);
+  if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, {} / {}, 0);", thread_, kGroupThreads);
   if (!loops.empty()) set_up_engine(loops);
+  const int64_t ring = shared_;
   line("tw_begin();");
   if (engine_) line("if (threadIdx.x < {}) {{", users_);
   tiles(Role::kUser);
@@ -51,6 +57,9 @@ CudaKernel KernelEmitter::run() {
     tiles(Role::kFetcher);
     line("}}");
   }
+  TW_CHECK(kernel_.together == 1 || (engine_ && out_.shared_bytes == ring),
+           "kernel {}: {} tiles together in a block share more than what the copy engine brings", kernel_.name,
+           kernel_.together);
   // No tile ends while others of its cluster may write to its memory.
   if (kernel_.cluster > 1) line("tw_cluster_arrive(), tw_cluster_wait();");
   return out_;
@@ -58,23 +67,37 @@ CudaKernel KernelEmitter::run() {
 
 void KernelEmitter::tiles(Role role) {
   role_ = role;
-  const int64_t before = shared_;
   const std::string type = names_.narrow ? "int" : "long long";
   depth_ += engine_ ? 1 : 0;
   if (engine_) line("int {} = 0, {} = 0;", engine_->slot, engine_->phase);
-  if (kernel_.units == 0) {
+  if (kernel_.units > 0) {
+    walk(type);
+  } else {
     if (!kernel_.tile_var.empty()) line("const {} tile = blockIdx.x;", type);
     statements(kernel_.body, Then::kEnd);
-  } else {
-    line("for ({} tile = blockIdx.x; tile < {}; tile += gridDim.x) {{", type, kernel_.tiles);
-    ++depth_;
-    statements(kernel_.body, Then::kEnd);
-    // The next tile stores where this one loads.
-    if (role == Role::kUser && out_.shared_bytes > before) meet();
-    --depth_;
-    line("}}");
   }
   depth_ -= engine_ ? 1 : 0;
+}
+
+void KernelEmitter::walk(const std::string& type) {
+  const int64_t before = shared_, others = kernel_.together - 1;
+  const bool user = role_ == Role::kUser;
+  std::string first = "blockIdx.x", step = "gridDim.x";
+  if (user && others > 0) {
+    line("const int tw_team = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", team_);
+    first += " + tw_team * gridDim.x";
+    step = fmt::format("{} * gridDim.x", kernel_.together);
+    skip("tw_team");
+    line("if (tw_team == {}) tw_next<{}>(1);", others, 2 * team_);
+  }
+  line("for ({} tile = {}; tile < {}; tile += {}) {{", type, first, kernel_.tiles, step);
+  ++depth_;
+  statements(kernel_.body, Then::kEnd);
+  // The next tile stores where this one loads.
+  if (user && out_.shared_bytes > before) meet();
+  if (user && others > 0) skip(fmt::format("{}", others));
+  --depth_;
+  line("}}");
 }
 
 std::string KernelEmitter::text() const {
@@ -88,9 +111,8 @@ std::string KernelEmitter::text() const {
   const std::string shared =
       out_.shared_bytes > 0 ? "  extern __shared__ __align__(1024) unsigned char tw_shared[];\n" : "";
   const std::string cluster = kernel_.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", kernel_.cluster) : "";
-  const std::string together = kernel_.units > 0 ? fmt::format(", {}", kernel_.together) : "";
-  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}{}) {}({}) {{\n{}{}}}\n", cluster,
-                     out_.threads, together, out_.name, fmt::join(params, ", "), shared, text_);
+  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) {}({}) {{\n{}{}}}\n", cluster, out_.threads,
+                     out_.name, fmt::join(params, ", "), shared, text_);
 }
 
 void KernelEmitter::declare_params() {

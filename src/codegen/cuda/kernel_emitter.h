@@ -43,8 +43,16 @@ class KernelEmitter {
   std::string fresh() { return fmt::format("v{}", counter_++); }
   // The body for the block's tiles, by those of one role.
   void tiles(Role role);
-  // The threads that compute wait for each other.
-  void meet() { engine_ ? line("tw_meet<{}>();", users_) : line("__syncthreads();"); }
+  // Where blocks walk over tiles: team t of a block takes the tiles t, t + together, .. of those of the block.
+  void walk(const std::string& type);
+  // Goes on by the slots of so many tiles, which other teams use.
+  void skip(const std::string& tiles);
+  // The threads of a tile wait for each other.
+  void meet() {
+    engine_ ? line("tw_meet<{}>({});", team_,
+                   kernel_.together > 1 ? fmt::format("{} + tw_team", 1 + kernel_.together) : "1")
+            : line("__syncthreads();");
+  }
   // Whether these threads see of each other what they store to or load, `own` buffers aside.
   bool is_shared(const std::vector<Stmt>& stmts, std::set<std::string> own) const;
   void statements(const std::vector<Stmt>& stmts, Then then);
@@ -94,8 +102,8 @@ class KernelEmitter {
 
   template <typename Body>
   void by_threads(const ThreadGroup& group, const Body& body) {
-    const bool all = group.threads == users_;
-    if (!all) line("if (threadIdx.x < {}) {{", group.threads);
+    const bool all = group.threads == team_;
+    if (!all) line("if ({} < {}) {{", thread_, group.threads);
     depth_ += all ? 0 : 1;
     body();
     depth_ -= all ? 0 : 1;
@@ -164,7 +172,9 @@ class KernelEmitter {
   std::string text_;
   int64_t shared_ = 0;  // bytes in use
   bool has_threads_ = false;
-  int64_t users_ = 1;  // threads that compute
+  int64_t team_ = 1;                    // threads that compute a tile
+  int64_t users_ = 1;                   // threads that compute
+  std::string thread_ = "threadIdx.x";  // of a team
   Role role_ = Role::kUser;
   std::optional<Ring> engine_;          // if the copy engine fills one
   VarMap lets_;                         // indices by their names, in terms of tiles and loops

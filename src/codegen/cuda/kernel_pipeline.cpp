@@ -91,6 +91,8 @@ void KernelEmitter::use(const loop::PipelineParts& parts) {
 // of them have used theirs.
 void KernelEmitter::set_up_engine(const std::vector<Stmt>& loops) {
   const Stmt& s = loops.front();
+  TW_CHECK(kernel_.together == 1 || loops.size() == 1, "kernel {}: tiles together in {} pipelined loops", kernel_.name,
+           loops.size());
   Ring ring{s, loop::pipeline_parts(*s).buffers, {}, "", fresh(), fresh(), fresh(), fresh()};
   for (const loop::Buffer& b : ring.buffers) ring.memory.push_back(share(b, s->stages));
   line("unsigned long long* const {} = (unsigned long long*)(tw_shared + {});", ring.full,
@@ -98,9 +100,22 @@ void KernelEmitter::set_up_engine(const std::vector<Stmt>& loops) {
   line("unsigned long long* const {} = {} + {};", ring.empty, ring.full, s->stages);
   shared_ += 2 * kBarrierBytes * s->stages;
   line("if (threadIdx.x == {}) tw_barriers<{}>({}, {}, {});", users_, s->stages, ring.full, ring.empty,
-       users_ / kGroupThreads * kernel_.cluster);
+       team_ / kGroupThreads * kernel_.cluster);
   line("{}", kernel_.cluster > 1 ? "tw_cluster_arrive(), tw_cluster_wait();" : "__syncthreads();");
   engine_ = ring;
+}
+
+void KernelEmitter::skip(const std::string& tiles) {
+  const auto once = [&](const auto& self, const std::vector<Stmt>& stmts) -> bool {
+    return std::ranges::any_of(stmts, [&](const Stmt& s) {
+      const bool holds = s->kind == StmtKind::kLet || s->kind == StmtKind::kAllocate || s->kind == StmtKind::kBlock;
+      return s.same(engine_->loop) || (holds && self(self, s->body));
+    });
+  };
+  TW_CHECK(engine_ && once(once, kernel_.body), "kernel {}: tiles together have other numbers of blocks of steps",
+           kernel_.name);
+  line("tw_skip<{}>({}, {}, {} * {});", engine_->loop->stages, engine_->slot, engine_->phase, tiles,
+       engine_->loop->extent);
 }
 
 template <typename Body>
@@ -144,6 +159,10 @@ void KernelEmitter::filled_by_engine(const Stmt& s, const loop::PipelineParts& p
       fetch(parts, fmt::format("{} + {}", ring.full, ring.slot));
     });
   }
+  // Teams compute one after the other, so that who waits for a copy knows those before it to have come: parities tell
+  // no more than the next one from this one.
+  const bool teams = kernel_.together > 1;
+  if (teams) line("tw_meet<{}>(1 + tw_team);", 2 * team_);
   turns(ring, [&] {
     line("tw_barrier_wait({} + {}, {});", ring.full, ring.slot, ring.phase);
     use(parts);
@@ -151,6 +170,7 @@ void KernelEmitter::filled_by_engine(const Stmt& s, const loop::PipelineParts& p
     line("tw_matrix_done<1>();");
     release(ring, fmt::format(" && {} > 0", ring.turn));
   });
+  if (teams) line("tw_next<{}>(1 + (tw_team + 1) % {});", 2 * team_, kernel_.together);
   end_groups(sums);
   release(ring, "");
   std::set<std::string> own;

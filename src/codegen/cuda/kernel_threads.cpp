@@ -26,9 +26,9 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
     names_.variables[l->var] = name;
     names_.ranges.bind(l->var, 0, l->extent);
     const bool of_groups = !swizzled_.empty() && inner % kGroupThreads == 0;
-    const std::string turn = inner == 1  ? "threadIdx.x"
+    const std::string turn = inner == 1  ? thread_
                              : of_groups ? fmt::format("tw_group / {}", inner / kGroupThreads)
-                                         : fmt::format("threadIdx.x / {}", inner);
+                                         : fmt::format("{} / {}", thread_, inner);
     line("const int {} = {};", name, &l == &group.loops.front() ? turn : fmt::format("{} % {}", turn, l->extent));
   }
   group_ = &group;
@@ -128,7 +128,7 @@ void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {
   line("const {} {} = tw_combine<{}>({}[0], {}, {});", type, total, c.run, mine, function, scratch);
   by_threads(group, [&] {
     const std::string element = cuda_element(c.buffer, c.indices, names_);
-    line("if (threadIdx.x % {} == 0) {} = {};", c.run, element, combined(c.op, c.type, element, total));
+    line("if ({} % {} == 0) {} = {};", thread_, c.run, element, combined(c.op, c.type, element, total));
   });
 }
 

@@ -42,7 +42,7 @@ void schedule_product(const StoredProduct& in, const BlockTile& tile, const Targ
       tile.row_cluster > 1      ? ", pairs of tiles sharing columns"
       : tile.column_cluster > 1 ? ", pairs of tiles sharing rows"
                                 : "",
-      tile.units > 0 ? fmt::format(", {} blocks on each unit walking over them", tile.together) : "")};
+      tile.units > 0 ? fmt::format(", a block on each unit walking over them {} at a time", tile.together) : "")};
 }
 
 // One tile of one way to sum.

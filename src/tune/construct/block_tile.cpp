@@ -182,13 +182,13 @@ int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const Targ
   return std::min(stages, std::max(fewest_stages(tile), ceil_div(problem.steps, tile.steps)));
 }
 
-// Whether the blocks that walk over tiles, `together` on a unit, have the memory and registers that they need.
+// Whether a block that walks over tiles, `together` of them at a time, has the memory and registers that it needs.
 bool fit_together(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target) {
-  constexpr int64_t kOthers = 40;  // registers of a thread beside its sums
+  constexpr int64_t kOthers = 40, kMostThreads = 1024;  // registers of a thread beside its sums; threads of a block
   const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
-  const int64_t registers = kRegisters / ((tile.threads() + kWarpThreads) * tile.together) / 8 * 8;
-  return bytes * tile.together <= target.levels.front().capacity_bytes && sums_of_thread(tile) + kOthers <= registers &&
-         tiles_of(tile, problem) > tile.units * tile.together;
+  const int64_t threads = tile.threads() * tile.together + kWarpThreads, registers = kRegisters / threads / 8 * 8;
+  return bytes <= target.levels.front().capacity_bytes && sums_of_thread(tile) + kOthers <= registers &&
+         threads <= kMostThreads && tiles_of(tile, problem) > tile.units * tile.together;
 }
 
 // `tile` with as many blocks of steps under way as leave room for one or two tiles beside each other, and, where the
@@ -207,7 +207,7 @@ std::vector<BlockTile> staged(BlockTile tile, const BlockProblem& problem, const
   if (!tile.boxes || tile.row_cluster * tile.column_cluster > 1) return all;
   tile.units = std::max(1, target.units);
   for (tile.together = 1; tile.together <= kMostAtOnce; ++tile.together) {
-    tile.stages = stages_of(tile, problem, target, tile.together);
+    tile.stages = stages_of(tile, problem, target, 1);
     if (fit_together(tile, problem, target)) all.push_back(tile);
   }
   return all;

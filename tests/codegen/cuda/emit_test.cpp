@@ -1,5 +1,6 @@
 // The text of kernels: what threads share, own and combine, and what whole vectors move. What the loops compute is
 // checked on the interpreter (tests/tune/construct_block_test.cpp); NVRTC compiles the text where it is installed.
+// Size: one program for each form of text, and helpers that all of them use.
 #include "codegen/cuda/emit.h"
 
 #include <fmt/format.h>
@@ -328,13 +329,32 @@ size_t count(const std::string& text, const std::string& part) {
 
 // Those who compute and the one who fetches walk over the same tiles, with one ring; no one waits between tiles.
 TEST(EmitCuda, BlocksWalkOverTiles) {
-  const std::string text = emitted(filled_in_bulk(kRow, " units 1 together 2")).text;
-  EXPECT_TRUE(holds(text, "__launch_bounds__(288, 2)"));
+  const std::string text = emitted(filled_in_bulk(kRow, " units 1 together 1")).text;
+  EXPECT_TRUE(holds(text, "__launch_bounds__(288)"));
   EXPECT_EQ(count(text, "for (int tile = blockIdx.x; tile < 2; tile += gridDim.x) {"), 2U) << text;
   EXPECT_EQ(count(text, "__syncthreads();"), 1U) << "when the barriers are set up\n" << text;
   EXPECT_EQ(text.find("tw_meet"), std::string::npos);
   EXPECT_LT(text.find("int v0 = 0, v3 = 0;"), text.find("for (int tile")) << "slots go on over tiles";
   EXPECT_EQ(count(text, "tw_barrier_arrive<1>("), 2U) << "the last copy of a tile is empty before the next one";
+}
+
+// Teams take turns: each goes on by the slots of the others' tiles, and begins when the one before has had its own.
+TEST(EmitCuda, TeamsOfABlockTakeTurns) {
+  const std::string text = emitted(filled_in_bulk(kRow, " units 1 together 2")).text;
+  EXPECT_TRUE(holds(text, "__launch_bounds__(544)"));
+  EXPECT_TRUE(holds(text, "const int tw_thread = threadIdx.x % 256;"));
+  EXPECT_TRUE(holds(text, "for (int tile = blockIdx.x + tw_team * gridDim.x; tile < 2; tile += 2 * gridDim.x) {"));
+  EXPECT_TRUE(holds(text, "for (int tile = blockIdx.x; tile < 2; tile += gridDim.x) {")) << "all are fetched";
+  EXPECT_TRUE(holds(text, "tw_barriers<3>(v1, v2, 2);")) << "a copy has one team's users";
+  EXPECT_TRUE(holds(text, "if (tw_team == 1) tw_next<512>(1);"));
+  size_t at = 0;
+  for (const char* next :
+       {"tw_skip<3>(v0, v3, tw_team * 4);", "tw_meet<512>(1 + tw_team);", "tw_barrier_wait(",
+        "tw_next<512>(1 + (tw_team + 1) % 2);", "tw_matrix_done<0>();", "tw_skip<3>(v0, v3, 1 * 4);"}) {
+    at = text.find(next, at);
+    EXPECT_NE(at, std::string::npos) << next << " is not next in\n" << text;
+  }
+  EXPECT_THROW(emit_cuda(filled_in_bulk(kRow, " units 1 together 4")), InternalError) << "too many threads";
 }
 
 // What a tile's threads share is used until the last of them has done with it.
@@ -352,8 +372,10 @@ TEST(EmitCuda, WalkingThreadsMeetBetweenTilesThatShareMemory) {
       "{" +
       beside + "}");
   both.kernels[0].body.push_back(shared.kernels[0].body[0]);
-  EXPECT_EQ(count(emitted(both).text, "tw_meet<256>();"), 3U)
+  EXPECT_EQ(count(emitted(both).text, "tw_meet<256>(1);"), 3U)
       << "behind the sums, in front of n's use, of its next tile";
+  both.kernels[0].together = 2;
+  EXPECT_THROW(emit_cuda(both), InternalError) << "teams that share more than the ring";
 }
 
 // Another round of the loop finds slots as the last one left them; another loop has the same ring.

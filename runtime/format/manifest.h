@@ -79,6 +79,11 @@ struct Relocation {
 /// Where a convolution's windows lie in the spatial dims of a tensor [images, spatial.., channels]: position p of a
 /// dim, one of `extents`, begins at p * step - before.
 struct Windows {
+  static constexpr int64_t kMostStep = 8;
+  static constexpr size_t kLeastRank = 3;
+  /// Corners of windows, and places in them, have 16, 8 or 5 bits in tensors of 3, 4 or 5 dims.
+  static constexpr int64_t most_corner(size_t rank) { return rank == 3 ? 1 << 15 : rank == 4 ? 1 << 7 : 1 << 4; }
+
   std::vector<int64_t> extents, steps, before;  ///< outermost first; empty: there are none
   bool empty() const { return extents.empty(); }
   /// Where the last window of dim `d` begins, from the end of that dim of `extent` elements on.

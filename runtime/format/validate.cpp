@@ -88,17 +88,14 @@ void check_step(const Manifest& manifest, const Entry& entry, const CpuStep& ste
   }
 }
 
-// The corners of windows and places in them have 16, 8 or 5 bits in tensors of 3, 4 or 5 dims.
 void check_windows(const CudaStep& step, const TensorMap& map) {
-  constexpr int64_t kMostStep = 8;
-  constexpr size_t kLeastRank = 3;
   const Windows& w = map.windows;
   const size_t rank = map.shape.size();
-  bool right =
-      rank >= kLeastRank && w.extents.size() == rank - 2 && w.steps.size() == rank - 2 && w.before.size() == rank - 2;
-  const int64_t corners = rank == 3 ? int64_t{1} << 15 : rank == 4 ? 1 << 7 : 1 << 4;
+  bool right = rank >= Windows::kLeastRank && w.extents.size() == rank - 2 && w.steps.size() == rank - 2 &&
+               w.before.size() == rank - 2;
+  const int64_t corners = Windows::most_corner(rank);
   for (size_t d = 0; right && d + 2 < rank; ++d) {
-    right = map.box[d + 1] == 1 && w.steps[d] >= 1 && w.steps[d] <= kMostStep && w.before[d] <= corners &&
+    right = map.box[d + 1] == 1 && w.steps[d] >= 1 && w.steps[d] <= Windows::kMostStep && w.before[d] <= corners &&
             w.extents[d] >= 1 && w.extents[d] <= kMaxTiles;
     if (!right) break;
     const int64_t behind = w.last_corner(d, map.shape[d + 1]);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "expr/analyzer.h"
-
 namespace tw {
 namespace {
 
@@ -168,6 +166,49 @@ std::optional<int64_t> coefficient_of(const Expr& e, const std::string& variable
     }
   }
   return coefficient;
+}
+
+namespace {
+
+// By what `e` divides, if it does: 1 otherwise.
+int64_t divisor_in(const Expr& e) {
+  int64_t found = 1;
+  visit(e, [&](const Expr& x) {
+    if (x.op() == Op::kFloorDiv && x.arg(1).op() == Op::kIntImm) found = x.arg(1)->value;
+  });
+  return found;
+}
+
+// Whether `term` says no more than that an index is in its dim: 0 <= index or index < extent less something on both
+// sides, or the latter of whole blocks, floor(index / b) < extent / b; or whatever one of these is when it is simple.
+bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
+  for (size_t d = 0; d < indices.size(); ++d) {
+    for (const Expr& bound : {int_imm(0) <= indices[d], indices[d] < int_imm(shape[d])})
+      if (equal(ranges.simplify(bound), term)) return true;
+  }
+  const bool less = term.op() == Op::kLt;
+  if ((less || term.op() == Op::kLe) && term.arg(0).op() == Op::kIntImm) {
+    const Expr least = int_imm(term.arg(0)->value + (less ? 1 : 0));
+    return std::ranges::any_of(
+        indices, [&](const Expr& index) { return ranges.simplify(term.arg(1) - index - least).is_int(0); });
+  }
+  if (!less || term.arg(1).op() != Op::kIntImm) return false;
+  for (const int64_t block : {int64_t{1}, divisor_in(term.arg(0))}) {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (shape[d] % block != 0) continue;
+      const Expr beyond = ranges.simplify(floor_div(indices[d], int_imm(block)) - term.arg(0));
+      if (beyond.is_int(shape[d] / block - term.arg(1)->value)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool all_inside(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
+  if (!condition || condition.op() != Op::kAnd) return !condition || keeps_inside(condition, indices, shape, ranges);
+  return std::ranges::all_of(condition->args,
+                             [&](const Expr& term) { return all_inside(term, indices, shape, ranges); });
 }
 
 }  // namespace tw

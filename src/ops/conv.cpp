@@ -20,7 +20,7 @@ namespace {
 struct Conv {
   Window window;
   Channels channels;
-  Shape out_shape() const { return joined({channels.batch, channels.out_channels}, window.out); }
+  Shape out_shape() const { return joined(Shape{channels.batch, channels.out_channels}, window.out); }
 };
 
 Conv conv_of(const OpCall& call) {
@@ -69,7 +69,6 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 // ---- Integers.
 
 Types infer_integer(const OpCall& call) {
-  require_inputs(call, 2, 4);
   require_byte(call, 0);
   require_byte(call, 1);
   const Conv conv = conv_of(call);
@@ -83,24 +82,12 @@ Types infer_integer(const OpCall& call) {
   return {{DataType::i32(), conv.out_shape()}};
 }
 
-// x - zero point in i32; the zero point has one element, or one for each index of the first axis.
-te::Tensor shifted(const OpCall& call, te::Builder& builder, const Tensors& inputs, size_t k) {
-  const te::Tensor& x = inputs[k];
-  return builder.compute(tensor_name(call, k == 0 ? "x" : "w"), x.shape, [&](const Exprs& i) {
-    const Expr value = cast(DataType::i32(), x(i));
-    if (!call.has(2 + k)) return value;
-    const te::Tensor& zero = inputs[2 + k];
-    const Exprs at = zero.shape.empty() ? Exprs{} : Exprs{zero.shape[0] == 1 ? Expr(0) : i[0]};
-    return value - cast(DataType::i32(), zero(at));
-  });
-}
-
 Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Conv conv = conv_of(call);
   std::vector<int64_t> offset;
-  const te::Tensor centred = shifted(call, builder, inputs, 0);
+  const te::Tensor centred = less_zero_point(call, builder, inputs, 0, 0);
   const te::Tensor x = pad_for_window(call, builder, centred, conv.window, int_imm(0, DataType::i32()), &offset);
-  const te::Tensor w = shifted(call, builder, inputs, 1);
+  const te::Tensor w = less_zero_point(call, builder, inputs, 1, 0);
   return {te_contraction(builder, tensor_name(call), conv, {x, w}, offset)};
 }
 
@@ -127,7 +114,6 @@ std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
 // ---- Words.
 
 Types infer_words(const OpCall& call) {
-  require_inputs(call, 2, 2);
   require_words(call, 0);
   require_words(call, 1);
   return {{sum_type(word_format(call)), conv_of(call).out_shape()}};
@@ -161,9 +147,9 @@ std::vector<RefTensor> ref_words(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> conv_ops() {
-  return {{"conv", OpClass::kContraction, infer_conv<conv_of>, te_conv, reference},
-          {"conv_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer},
-          {"conv_words", OpClass::kContraction, infer_words, te_words, ref_words}};
+  return {{"conv", OpClass::kContraction, infer_conv<conv_of>, te_conv, reference, {2, 3}},
+          {"conv_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer, {2, 4}},
+          {"conv_words", OpClass::kContraction, infer_words, te_words, ref_words, {2, 2}}};
 }
 
 }  // namespace tw::ops

@@ -129,8 +129,7 @@ Tensors te_phases(const OpCall& call, te::Builder& builder, const Tensors& input
       if (std::ranges::any_of(axis.counts, [&](int64_t count) { return count < axis.taps; }))
         conditions.push_back(t < tabulated(axis.counts, phase));
     }
-    at_w.insert(at_w.end(), taps.begin(), taps.end());
-    const Expr term = read(x, at_x) * read(inputs[1], at_w);
+    const Expr term = read(x, at_x) * read(inputs[1], joined(at_w, taps));
     return conditions.empty() ? term : select(all_of(conditions), term, imm(term.type(), 0));
   };
   const te::Tensor sum = builder.reduce(sum_name(call), p.out_shape(), reduce_shape, te::CombinerKind::kSum, product);
@@ -218,7 +217,7 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> conv_phases_ops() {
-  return {{"conv_phases", OpClass::kContraction, infer_conv<phases_of>, te_phases, reference}};
+  return {{"conv_phases", OpClass::kContraction, infer_conv<phases_of>, te_phases, reference, {2, 3}}};
 }
 
 }  // namespace tw::ops

@@ -17,7 +17,7 @@ struct Transposed {
   std::vector<int64_t> strides, dilations, pad_begin;
   Channels channels;
   size_t rank() const { return in.size(); }
-  Shape out_shape() const { return joined({channels.batch, channels.out_channels}, out); }
+  Shape out_shape() const { return joined(Shape{channels.batch, channels.out_channels}, out); }
 };
 
 Transposed transposed_of(const OpCall& call) {
@@ -74,7 +74,7 @@ te::Tensor te_spread(const OpCall& call, te::Builder& builder, const te::Tensor&
 Tensors te_transposed(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Transposed t = transposed_of(call);
   const te::Tensor spread = te_spread(call, builder, inputs[0], t);
-  const Shape reduce_shape = joined({t.channels.each()}, t.kernel);
+  const Shape reduce_shape = joined(Shape{t.channels.each()}, t.kernel);
   const Expr each(t.channels.out_each());
   const te::Tensor sum = builder.reduce(sum_name(call), t.out_shape(), reduce_shape, te::CombinerKind::kSum,
                                         [&](const Exprs& i, const Exprs& r) {
@@ -137,7 +137,7 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> conv_transpose_ops() {
-  return {{"conv_transpose", OpClass::kContraction, infer_conv<transposed_of>, te_transposed, reference}};
+  return {{"conv_transpose", OpClass::kContraction, infer_conv<transposed_of>, te_transposed, reference, {2, 3}}};
 }
 
 }  // namespace tw::ops

@@ -66,7 +66,6 @@ Channels channels_of(const OpCall& call);
 /// Inference of x, weights and a bias of one float type; what `geometry_of` gives has `channels` and an out_shape().
 template <auto geometry_of>
 Types infer_conv(const OpCall& call) {
-  require_inputs(call, 2, 3);
   require_float(call, 0);
   require_same_type(call, 0, 1);
   const auto geometry = geometry_of(call);

@@ -39,7 +39,7 @@ struct Conv {
   int64_t tiles_high() const { return ceil_div(window.out[h()], m); }
   int64_t tiles_wide() const { return ceil_div(window.out[w()], m); }
   int64_t tiles() const { return tiles_high() * tiles_wide(); }
-  Shape out_shape() const { return joined({batch, out_channels}, window.out); }
+  Shape out_shape() const { return joined(Shape{batch, out_channels}, window.out); }
   /// The window of all points of all tiles: the last ones may reach over the edges of the output.
   Window of_tiles() const {
     Window all = window;
@@ -70,7 +70,6 @@ Conv conv_of(const OpCall& call) {
 }
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 2, 3);
   require_f32(call, 0);
   require_f32(call, 1);
   const Conv conv = conv_of(call);
@@ -278,6 +277,8 @@ graph::RefTensor winograd_magnitude(const OpCall& call, Refs inputs) {
   return out;
 }
 
-std::vector<OpDef> winograd_ops() { return {{"winograd_conv", OpClass::kContraction, infer, te_conv, reference}}; }
+std::vector<OpDef> winograd_ops() {
+  return {{"winograd_conv", OpClass::kContraction, infer, te_conv, reference, {2, 3}}};
+}
 
 }  // namespace tw::ops

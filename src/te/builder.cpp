@@ -4,6 +4,7 @@
 #include <cctype>
 #include <limits>
 
+#include "expr/scalar.h"
 #include "support/error.h"
 #include "te/axes.h"
 #include "te/te.h"
@@ -20,13 +21,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Expr end_of(DataType type, bool largest) {
   if (type.is_float()) return float_imm(largest ? kInfinity : -kInfinity, type);
   if (type.is_bool()) return int_imm(largest ? 1 : 0, type);
-  const int bits = type.bits();
-  if (type.is_unsigned_int()) {
-    if (!largest) return int_imm(0, type);
-    return int_imm(bits == 64 ? -1 : (int64_t{1} << bits) - 1, type);
-  }
-  const int64_t high = bits == 64 ? INT64_MAX : (int64_t{1} << (bits - 1)) - 1;
-  return int_imm(largest ? high : -high - 1, type);
+  return int_imm(saturate_to(type.scalar(), largest ? kInfinity : -kInfinity), type);
 }
 
 // Names appear in the text form and in generated code: letters, digits and underscores only.
@@ -120,7 +115,8 @@ Tensor Builder::compute(const std::string& name, const Shape& shape, const Body&
 Tensor Builder::reduce(const std::string& name, const Shape& shape, const Shape& reduce_shape, CombinerKind kind,
                        const ReduceBody& body) {
   TW_CHECK(kind != CombinerKind::kTuple, "a tuple reduction is built by reduce_tuple");
-  Combiner combiner{.kind = kind};
+  Combiner combiner;
+  combiner.kind = kind;
   const auto bodies = [&](const std::vector<Expr>& i, const std::vector<Expr>& r) {
     const Expr term = body(i, r);
     combiner.identity = {identity_of(kind, term.type())};  // the type of a term is known when it is made

@@ -14,6 +14,7 @@
 
 #include "templates/fit.h"
 #include "templates/host.h"
+#include "tests/support_code/fake_nvcc.h"
 
 namespace tw::templates::test {
 namespace {
@@ -30,38 +31,20 @@ class LibraryTest : public ::testing::Test {
     std::string name = (fs::temp_directory_path() / "tw-templates-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
-    fs::create_directories(folder_ / "headers" / "cutlass");
-    std::ofstream(folder_ / "headers" / "cutlass" / "cutlass.h") << "// none\n";
+    nvcc_.folder = folder_;
     options_.folder = folder_ / "library";
-    options_.headers = folder_ / "headers";
-    options_.nvcc = folder_ / "nvcc";
+    options_.headers = nvcc_.headers();
+    options_.nvcc = nvcc_.path();
     options_.processes = 2;
     compiler("");
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // A compiler that says its version, counts its runs, does `first`, and writes a cubin and a program.
+  // A compiler that does `first` before it writes what it always does.
   void compiler(const std::string& first, const std::string& version = "V13.0.1") {
-    std::ofstream(folder_ / "nvcc.new") << "#!/bin/sh\n[ \"$1\" = --version ] && { echo release " << version
-                                        << "; exit; }\necho run >> " << (folder_ / "runs").string() << "\n"
-                                        << first << R"(
-while [ $# -gt 0 ]; do
-  case $1 in --keep-dir) keep=$2 ;; -o) out=$2 ;; esac
-  shift
-done
-echo "ptxas info: Used 168 registers"
-echo cubin > $keep/kernel.cubin
-echo program > $out
-)";
-    fs::rename(folder_ / "nvcc.new", folder_ / "nvcc");
-    chmod((folder_ / "nvcc").c_str(), 0755);
+    nvcc_.write({.first = first, .version = version});
   }
-  int64_t runs() const {
-    std::ifstream file(folder_ / "runs");
-    int64_t lines = 0;
-    for (std::string line; std::getline(file, line);) ++lines;
-    return lines;
-  }
+  int64_t runs() const { return nvcc_.runs(); }
   Result<BuiltTemplate> build() {
     Result<BuiltTemplate> made = Reason{"not asked for"};
     TemplateLibrary(options_).build_all({instance_}, [&](size_t, const Result<BuiltTemplate>& b) { made = b; });
@@ -74,6 +57,7 @@ echo program > $out
   }
 
   fs::path folder_;
+  FakeNvcc nvcc_;
   TemplateOptions options_;
   Instance instance_ = {row_of(Family::kGemmSm90)};
 };

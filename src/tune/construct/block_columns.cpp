@@ -9,6 +9,7 @@
 #include "expr/affine.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
@@ -153,9 +154,7 @@ std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& ta
     inside.push_back(plan.row().name + ".1");
   }
   inside.push_back(plan.column().name + ".1");
-  std::vector<std::string> order = strips;
-  order.insert(order.end(), inside.begin(), inside.end());
-  s.reorder(plan.output, order);
+  s.reorder(plan.output, joined(strips, inside));
   const std::string thread =
       cut_into_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMostThreads, target));
   if (plan.has_rows()) s.unroll(plan.output, inside.front());
@@ -245,8 +244,7 @@ std::vector<int64_t> strip_points(const Columns& plan, const TargetInfo& target)
     if (fills) enough.push_back(points);
     if (!fills) few.insert(few.begin(), points);
   }
-  enough.insert(enough.end(), few.begin(), few.end());
-  return enough;
+  return joined(enough, few);
 }
 
 }  // namespace

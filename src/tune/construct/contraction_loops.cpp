@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/join.h"
 #include "support/math.h"
 #include "tune/construct/elementwise.h"
 #include "tune/construct/epilogue.h"
@@ -24,12 +25,6 @@ struct CutLoops {
   Names column_block, column_tile;
   std::string vectors, lanes;
 };
-
-Names joined(std::initializer_list<Names> parts) {
-  Names all;
-  for (const Names& part : parts) all.insert(all.end(), part.begin(), part.end());
-  return all;
-}
 
 class ContractionScheduler {
  public:
@@ -54,7 +49,7 @@ class ContractionScheduler {
   int64_t unit() const { return blocked_rows(p_.match, t_.tile); }
 
   static Names ordered(bool columns_first, const Names& columns, const Names& rows) {
-    return columns_first ? joined({columns, rows}) : joined({rows, columns});
+    return columns_first ? joined(columns, rows) : joined(rows, columns);
   }
 
   int64_t column_blocks() const {
@@ -66,12 +61,12 @@ class ContractionScheduler {
     if (!has_epilogue()) s_.cache_write(sum_);
     if (!place_.consumer.empty()) s_.compute_at(output_, place_.consumer, place_.loop, loop::Scope::kScratch);
     const CutLoops cut = cut_to_tiles(output_, true);
-    const Names blocks = joined({axis_names(p_.match.batch), cut.row_blocks});
+    const Names blocks = joined(axis_names(p_.match.batch), cut.row_blocks);
     const Names tiles =
-        joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
-                ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
+        joined(axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
+               ordered(t_.columns_around, cut.column_tile, cut.row_tiles));
     points(output_, tiles, cut);
-    const Names panels = joined({axis_names(p_.match.batch), cut.column_block, cut.column_tile});
+    const Names panels = joined(axis_names(p_.match.batch), cut.column_block, cut.column_tile);
     if (place_.consumer.empty())
       s_.parallel(output_, place_.shares_blocks ? blocks : panels_.inside ? panels : parallel_loops(tiles));
     epilogue(tiles.back(), axis_names(p_.match.rows));
@@ -121,8 +116,8 @@ class ContractionScheduler {
     if (has_epilogue()) outer = block_output();
     const CutLoops cut = cut_to_tiles(sum_, !has_epilogue());
     const Names blocks =
-        joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks)});
-    const Names tiles = joined({blocks, {"r0"}, ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
+        joined(axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks));
+    const Names tiles = joined(blocks, Names{"r0"}, ordered(t_.columns_around, cut.column_tile, cut.row_tiles));
     points(sum_, tiles, cut);
     if (!has_epilogue() && !blocks.empty()) s_.parallel(sum_, blocks);
     const std::string block_number = "i" + std::to_string(p_.match.compute->axes.size());
@@ -143,9 +138,8 @@ class ContractionScheduler {
         (row_points.empty() ? row_blocks : row_points).push_back(row.name);
       }
     }
-    const Names blocks =
-        joined({axis_names(p_.match.batch), ordered(t_.columns_outside, {column() + ".0"}, row_blocks)});
-    s_.reorder(output_, joined({blocks, row_points, {column() + ".1", column() + ".2"}}));
+    const Names blocks = joined(axis_names(p_.match.batch), ordered(t_.columns_outside, {column() + ".0"}, row_blocks));
+    s_.reorder(output_, joined(blocks, row_points, Names{column() + ".1", column() + ".2"}));
     s_.vectorize(output_, column() + ".2");
     s_.parallel(output_, blocks);
     epilogue(column() + ".1", {});
@@ -190,7 +184,7 @@ class ContractionScheduler {
 
   // Orders the loops of a stage and marks those inside a tile.
   void points(const std::string& stage, const Names& tiles, const CutLoops& cut) {
-    s_.reorder(stage, joined({tiles, cut.row_points, {cut.vectors, cut.lanes}}));
+    s_.reorder(stage, joined(tiles, cut.row_points, Names{cut.vectors, cut.lanes}));
     for (const std::string& point : cut.row_points) s_.unroll(stage, point);
     s_.unroll(stage, cut.vectors);
     s_.vectorize(stage, cut.lanes);
@@ -233,7 +227,7 @@ class ContractionScheduler {
     s_.split(stage, column(), {p_.lanes});
     const Names rows = axis_names(p_.match.rows);
     const Names order =
-        joined({axis_names(p_.match.batch), outer, reductions(stage), rows, {column() + ".0", column() + ".1"}});
+        joined(axis_names(p_.match.batch), outer, reductions(stage), rows, Names{column() + ".0", column() + ".1"});
     s_.reorder(stage, order);
     for (const std::string& row : rows) s_.unroll(stage, row);
     s_.unroll(stage, column() + ".0");

@@ -1,6 +1,5 @@
 // Templates in the race: what is not compiled, what is, and when. NVRTC, nvcc and the measurer are the tests' own.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include "targets/registry.h"
 #include "templates/fit.h"
 #include "templates/library.h"
+#include "tests/support_code/fake_nvcc.h"
 #include "tools/tw-opt/parsers.h"
 #include "tune/measure/fill.h"
 
@@ -80,13 +80,12 @@ class TemplateRaceTest : public ::testing::Test {
     std::string name = (fs::temp_directory_path() / "tw-race-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
-    fs::create_directories(folder_ / "headers" / "cutlass");
-    std::ofstream(folder_ / "headers" / "cutlass" / "cutlass.h") << "// none\n";
+    nvcc_.folder = folder_;
     setenv("TW_NVRTC", TW_FAKE_NVRTC, 1);
     setenv("TW_FAKE_NVRTC_LOG", (folder_ / "log").c_str(), 1);
     setenv("TILEWRIGHT_CACHE_DIR", folder_.c_str(), 1);
-    setenv("TILEWRIGHT_CUTLASS", (folder_ / "headers").c_str(), 1);
-    setenv("TILEWRIGHT_NVCC", (folder_ / "nvcc").c_str(), 1);
+    setenv("TILEWRIGHT_CUTLASS", nvcc_.headers().c_str(), 1);
+    setenv("TILEWRIGHT_NVCC", nvcc_.path().c_str(), 1);
     cubin_options_.worker = {TW_CUBIN_WORKER};
     group_.lower.lower.vector_bytes = target_.info.vector_bytes;
     options_.light_us = 0;
@@ -100,33 +99,17 @@ class TemplateRaceTest : public ::testing::Test {
     fs::remove_all(folder_);
   }
 
-  // A compiler that counts its runs, does `first`, and writes a cubin and a host program.
+  // A compiler that does `first`; its host programs give one answer.
   void compiler(const std::string& first, const std::string& answer = kAnswer) const {
-    std::ofstream(folder_ / "nvcc.new") << "#!/bin/sh\n[ \"$1\" = --version ] && exec echo V13.0.1\necho run >> "
-                                        << (folder_ / "runs").string() << "\n"
-                                        << first << R"(
-while [ $# -gt 0 ]; do
-  case $1 in --keep-dir) keep=$2 ;; -o) out=$2 ;; esac
-  shift
-done
-echo cubin > $keep/kernel.cubin
-cat > $out <<'END'
-#!/bin/sh
+    nvcc_.write({.first = first,
+                 .program = fmt::format(R"(#!/bin/sh
 while read line; do
-  printf ')" << answer << R"(\nend\n' >&0
+  printf '{}\nend\n' >&0
 done
-END
-chmod 755 $out
-)";
-    fs::rename(folder_ / "nvcc.new", folder_ / "nvcc");
-    chmod((folder_ / "nvcc").c_str(), 0755);
+)",
+                                        answer)});
   }
-  int64_t runs() const {
-    std::ifstream file(folder_ / "runs");
-    int64_t lines = 0;
-    for (std::string line; std::getline(file, line);) ++lines;
-    return lines;
-  }
+  int64_t runs() const { return nvcc_.runs(); }
 
   void build_plain_rows() {
     std::vector<templates::Instance> plain;
@@ -166,6 +149,7 @@ chmod 755 $out
   }
 
   fs::path folder_;
+  FakeNvcc nvcc_;
   targets::Target target_ = targets::find_target("cuda:sm_90a");
   templates::Product product_ = {256, 256, 256};
   GroupOptions group_;

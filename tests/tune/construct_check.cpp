@@ -4,10 +4,16 @@
 
 #include "codegen/cuda/emit.h"
 #include "lower/pass.h"
+#include "te/merge_axes.h"
 #include "te/rewrite.h"
 #include "tests/support_code/loop_check.h"
 
 namespace tw::tune {
+
+te::Program merged(const te::Program& program) {
+  const te::Program p = te::drop_unit_reductions(program);
+  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
+}
 
 void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
                      Passes passes) {

@@ -362,7 +362,7 @@ class Tuner::Session {
     for (const Promising& p : promising_) codes.push_back({p.loops, tasks_[p.task].name});
     std::vector<std::string> reasons;
     try {
-      reasons = build_templates(codes, context_.target);
+      reasons = build_templates(codes, context_.target, [this] { return stopped(); });
     } catch (const std::runtime_error& error) {
       notice(fmt::format("no templates are compiled: {}", error.what()));
       tuner_.complete_ = false;

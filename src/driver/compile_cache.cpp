@@ -33,7 +33,7 @@ int64_t now_ns() {
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-std::string options_text(const CompileOptions& o, std::span<const targets::Target> targets) {
+std::string options_text(const CompileOptions& o, std::span<const targets::Target> targets, const CacheOptions& cache) {
   std::string text =
       fmt::format("build {}\nprecision {}\ndtype {}\n", build_id(), static_cast<int>(o.precision), to_string(o.dtype));
   for (const targets::Target& target : targets) {
@@ -56,9 +56,12 @@ std::string options_text(const CompileOptions& o, std::span<const targets::Targe
   const TunerOptions& t = o.tuning;
   if (t.worker.empty() && t.database.empty()) return text + "by construction\n";
 #ifdef TW_HAVE_CUDA
-  if (targets.front().info.kind == DeviceKind::kCuda)
-    text += fmt::format("templates {} {}\n", templates::library_revision(templates::template_folder()),
+  if (targets.front().info.kind == DeviceKind::kCuda) {
+    const Result<std::string> gpu = cache.find_gpu(architecture(targets.front().info));
+    text += fmt::format("gpu {}\ntemplates {} {}\n", gpu.ok() ? *gpu : "none",
+                        templates::library_revision(templates::template_folder()),
                         templates::TemplateLibrary({}).can_build());
+  }
 #endif
   return text + fmt::format(
                     "measured with {} threads, light {} us, whole {}, drop {}, explored {} from {}, database '{}' "
@@ -119,7 +122,7 @@ std::optional<CompileCache::Key> CompileCache::key(const std::string& model, con
   const Result<MappedFile> file = MappedFile::open(model);
   if (!file.ok()) return std::nullopt;
   key.model_modified_ns = file->modified_ns();
-  key.name = content_hash(options_text(options, targets) + hash_pieces(file->bytes()));
+  key.name = content_hash(options_text(options, targets, options_) + hash_pieces(file->bytes()));
   return key;
 }
 

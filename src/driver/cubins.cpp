@@ -42,13 +42,15 @@ class Cubins::Pool {
   CubinReply compile(const std::string& source, const std::string& architecture) {
     if (options_.worker.empty()) return compile_here(source, architecture);
     Seat seat(*this);
+    if (options_.stop && options_.stop()) throw Stopped();
     if (!seat.worker) {
       Result<CubinWorker> started = CubinWorker::start(options_.worker);
       if (!started.ok()) throw ResourceError(fmt::format("CUDA code generation: {}", started.reason()));
       seat.worker = std::move(started).value();
     }
-    CubinReply reply = seat.worker->compile(source, architecture, options_.seconds);
+    CubinReply reply = seat.worker->compile(source, architecture, options_.seconds, options_.stop);
     if (reply.outcome != Outcome::kCompiled && reply.outcome != Outcome::kRejected) seat.worker.reset();
+    if (reply.outcome == Outcome::kTimedOut && options_.stop && options_.stop()) throw Stopped();
     return reply;
   }
 

@@ -40,8 +40,9 @@ bool is_template(const loop::Program& program) {
   return program.kernels.size() == 1 && templates::is_template(program.kernels[0].implementation);
 }
 
-std::vector<std::string> build_templates(std::span<const CodeTask> tasks, const TargetInfo& target) {
-  templates::TemplateLibrary library({templates::template_folder()});
+std::vector<std::string> build_templates(std::span<const CodeTask> tasks, const TargetInfo& target,
+                                         const std::function<bool()>& stop) {
+  templates::TemplateLibrary library({.folder = templates::template_folder(), .stop = stop});
   std::vector<std::string> reasons(tasks.size());
   std::vector<templates::Instance> missing;
   std::vector<size_t> users;

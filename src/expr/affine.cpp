@@ -179,25 +179,16 @@ int64_t divisor_in(const Expr& e) {
   return found;
 }
 
-// Whether `term` says no more than that an index is in its dim: 0 <= index or index < extent less something on both
-// sides, or the latter of whole blocks, floor(index / b) < extent / b; or whatever one of these is when it is simple.
+// Whether `term` says no more than that an index is in its dim: it is what 0 <= index or index < extent comes to, or
+// the same of whole blocks, floor(index / b) < extent / b.
 bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
-  for (size_t d = 0; d < indices.size(); ++d) {
-    for (const Expr& bound : {int_imm(0) <= indices[d], indices[d] < int_imm(shape[d])})
-      if (equal(ranges.simplify(bound), term)) return true;
-  }
-  const bool less = term.op() == Op::kLt;
-  if ((less || term.op() == Op::kLe) && term.arg(0).op() == Op::kIntImm) {
-    const Expr least = int_imm(term.arg(0)->value + (less ? 1 : 0));
-    return std::ranges::any_of(
-        indices, [&](const Expr& index) { return ranges.simplify(term.arg(1) - index - least).is_int(0); });
-  }
-  if (!less || term.arg(1).op() != Op::kIntImm) return false;
-  for (const int64_t block : {int64_t{1}, divisor_in(term.arg(0))}) {
+  const Expr simple = ranges.simplify(term);
+  for (const int64_t block : {int64_t{1}, divisor_in(simple)}) {
     for (size_t d = 0; d < indices.size(); ++d) {
+      const Expr index = floor_div(indices[d], int_imm(block));
       if (shape[d] % block != 0) continue;
-      const Expr beyond = ranges.simplify(floor_div(indices[d], int_imm(block)) - term.arg(0));
-      if (beyond.is_int(shape[d] / block - term.arg(1)->value)) return true;
+      if (equal(ranges.simplify(int_imm(0) <= index), simple)) return true;
+      if (equal(ranges.simplify(index < int_imm(shape[d] / block)), simple)) return true;
     }
   }
   return false;

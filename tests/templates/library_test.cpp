@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,7 +48,12 @@ class LibraryTest : public ::testing::Test {
   int64_t runs() const { return nvcc_.runs(); }
   Result<BuiltTemplate> build() {
     Result<BuiltTemplate> made = Reason{"not asked for"};
-    TemplateLibrary(options_).build_all({instance_}, [&](size_t, const Result<BuiltTemplate>& b) { made = b; });
+    came_to_its_end_ = true;
+    try {
+      TemplateLibrary(options_).build_all({instance_}, [&](size_t, const Result<BuiltTemplate>& b) { made = b; });
+    } catch (const ResourceError&) {
+      came_to_its_end_ = false;
+    }
     return made;
   }
   bool is_clean() const {
@@ -56,6 +62,30 @@ class LibraryTest : public ::testing::Test {
     });
   }
 
+  // A compiler that says its number and that of a program which it starts, and does not end.
+  void compiler_that_hangs() {
+    compiler("sleep 100 & echo $$ $! > " + (folder_ / "numbers.new").string() + "; mv " +
+             (folder_ / "numbers.new").string() + " " + numbers() + "; wait");
+  }
+  std::string numbers() const { return (folder_ / "numbers").string(); }
+  // Whether nothing runs of what compiler_that_hangs() told, and nothing lies about; waits for it.
+  bool has_gone() const {
+    std::ifstream file(numbers());
+    pid_t compiler = 0, program = 0;
+    file >> compiler >> program;
+    const auto gone = [](pid_t pid) {  // or its parent has not asked for it yet
+      std::string word, state;
+      std::ifstream("/proc/" + std::to_string(pid) + "/stat") >> word >> word >> state;
+      return pid > 0 && (state.empty() || state == "Z");
+    };
+    for (int i = 0; i < 100; ++i) {
+      if (gone(compiler) && gone(program) && is_clean()) return true;
+      usleep(50'000);
+    }
+    return false;
+  }
+
+  bool came_to_its_end_ = true;
   fs::path folder_;
   FakeNvcc nvcc_;
   TemplateOptions options_;
@@ -137,8 +167,61 @@ TEST_F(LibraryTest, KeepsNothingOfAFailure) {
   const Result<BuiltTemplate> failed = build();
   ASSERT_FALSE(failed.ok());
   EXPECT_NE(failed.reason().find("error: no such thing"), std::string::npos) << failed.reason();
+  EXPECT_TRUE(came_to_its_end_) << "it refuses the text";
   EXPECT_TRUE(is_clean());
   EXPECT_TRUE(fs::is_empty(options_.folder));
+}
+
+// Which says nothing of the text.
+TEST_F(LibraryTest, ACompilerThatIsKilledOrShortOfSomethingRefusesNothing) {
+  for (const char* what : {"kill -9 $$", "echo \"nvcc error : 'cicc' died due to signal 9 (Kill signal)\"; exit 9",
+                           "echo 'g++: fatal error: Killed signal terminated program cc1plus'; exit 1",
+                           "echo 'error: virtual memory exhausted: Cannot allocate memory'; exit 1",
+                           "echo 'fatal error: error writing to x: No space left on device'; exit 1", "exit 1"}) {
+    compiler(what);
+    EXPECT_FALSE(build().ok()) << what;
+    EXPECT_FALSE(came_to_its_end_) << what;
+    EXPECT_TRUE(is_clean());
+  }
+  compiler("kill -9 $$");
+  EXPECT_NE(build().reason().find("signal 9 (Killed)"), std::string::npos);
+}
+
+TEST_F(LibraryTest, OthersAreBuiltAllTheSame) {
+  compiler("grep -q 'echo once' " + (folder_ / "runs").string() + " || { echo echo once >> " +
+           (folder_ / "runs").string() + "; kill -9 $$; }");
+  std::vector<Instance> instances;
+  for (const EpilogueClass& e : epilogue_classes(DataType::f16()))
+    instances.push_back({row_of(Family::kGemmSm90), DataType::f16(), e.output, true, true, e.epilogue});
+  options_.processes = 1;
+  size_t built = 0, failed = 0;
+  const auto count = [&](size_t, const Result<BuiltTemplate>& b) { ++(b.ok() ? built : failed); };
+  EXPECT_THROW(TemplateLibrary(options_).build_all(instances, count), ResourceError);
+  EXPECT_EQ(failed, 1U);
+  EXPECT_EQ(built, instances.size() - 1);
+}
+
+TEST_F(LibraryTest, EndsACompilerThatIsWantedNoMoreWithAllThatItStarted) {
+  compiler_that_hangs();
+  options_.stop = [this] { return fs::exists(numbers()); };
+  EXPECT_NE(build().reason().find("stopped"), std::string::npos);
+  EXPECT_FALSE(came_to_its_end_);
+  EXPECT_TRUE(has_gone());
+}
+
+// Whatever ends the process that started it: Ctrl-C outside of measuring, or a system without memory.
+TEST_F(LibraryTest, NoCompilerOutlivesTheProcess) {
+  compiler_that_hangs();
+  const pid_t process = fork();
+  if (process == 0) {
+    build();
+    _exit(0);
+  }
+  for (int i = 0; i < 100 && !fs::exists(numbers()); ++i) usleep(50'000);
+  EXPECT_FALSE(is_clean());
+  kill(process, SIGKILL);
+  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+  EXPECT_TRUE(has_gone());
 }
 
 TEST_F(LibraryTest, RefusesKernelsThatWouldBeSlow) {
@@ -156,6 +239,7 @@ TEST_F(LibraryTest, EndsACompilerThatHangs) {
   const Result<BuiltTemplate> hanging = build();
   ASSERT_FALSE(hanging.ok());
   EXPECT_NE(hanging.reason().find("0.3 s"), std::string::npos) << hanging.reason();
+  EXPECT_FALSE(came_to_its_end_);
   EXPECT_TRUE(is_clean());
 }
 

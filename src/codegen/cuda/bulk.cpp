@@ -103,7 +103,8 @@ BulkCopy bulk_copy(const Stmt& nest, const std::vector<loop::Buffer>& params, co
   // Lines along one dim are windows, too, where fewer of them are wanted than the tensor has.
   const bool box = moves_along_dim(nest, load->args) && all_inside(condition, load->args, tensor->shape, ranges);
   if (loops.size() == 2 && !box) return window_copy(loops, *tensor, condition, ranges);
-  check_condition(condition, load->args, tensor->shape, ranges);
+  TW_CHECK(all_inside(condition, load->args, tensor->shape, ranges), "a bulk copy under the condition {}",
+           to_string(condition));
 
   BulkCopy copy{tensor->name, tensor->shape, Shape(tensor->shape.size(), 1), {}, {}, store->buffer, {}};
   VarMap origin;

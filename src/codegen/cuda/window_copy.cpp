@@ -157,8 +157,7 @@ std::vector<Expr> Pixels::start() const {
 
 std::vector<Pixels> find_pixels(const std::vector<Expr>& indices, const loop::Stmt& lines, const Expr& condition,
                                 const Analyzer& ranges) {
-  constexpr size_t kLeastRank = 3;
-  if (indices.size() < kLeastRank) return {};
+  if (indices.size() < 3) return {};
   std::set<std::string> tiles = {""};
   for (size_t d = 0; d + 1 < indices.size(); ++d) tiles.merge(PixelIndices::variables(indices[d]));
   tiles.erase(lines->var);

@@ -23,17 +23,6 @@ constexpr int64_t kLeastSteps = 128;  // of a part
 constexpr int64_t kMostParts = 32;
 constexpr int64_t kMostOfBox = 256, kMostOfWindows = 1024;  // lines that the copy engine brings at once
 
-// Whether the factor that is `read` uses the axis: its padding may ask for one that the read itself has no need of.
-bool uses_axis(const te::Compute& sum, const Expr& read, const std::string& axis) {
-  const auto is_read = [&](const Expr& factor) {
-    bool found = false;
-    visit(factor, [&](const Expr& e) { found = found || e.same(read); });
-    return found;
-  };
-  const Expr term = schedule::summed_term(sum.body[0]);
-  return std::ranges::any_of(term->args, [&](const Expr& e) { return is_read(e) && uses_var(e, axis); });
-}
-
 // Whether a factor is the same number everywhere: no layout leaves it a read.
 bool multiplies_padding(const te::Compute& sum) {
   Analyzer ranges;
@@ -59,10 +48,13 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
   const Result<std::string> output = schedule::epilogue_output(program, sum);
   if (!output.ok()) return Reason{output.reason()};
   if (multiplies_padding(sum)) return declined("{} multiplies nothing but padding", sum.name());
+  const Expr term = schedule::summed_term(sum.body[0]);  // padding may ask for an axis that its read does not
+  size_t b = 0;
+  visit(term.arg(1), [&](const Expr& e) { b = e.same(match->b) ? 1 : b; });
   Product p{sum.name(), *output, *match, {}, {}, {}, reduction_order(program, *match)};
   for (size_t i = 0; i < sum.axes.size(); ++i) {
-    const bool in_a = uses_axis(sum, match->a, sum.axes[i].name);
-    const bool in_b = uses_axis(sum, match->b, sum.axes[i].name);
+    const bool in_a = uses_var(term.arg(1 - b), sum.axes[i].name);
+    const bool in_b = uses_var(term.arg(b), sum.axes[i].name);
     const bool of_both = in_a && in_b;
     (of_both ? p.batch : in_b ? p.columns : p.rows).push_back(i);
     if (!of_both && match->condition && uses_var(match->condition, sum.axes[i].name))
@@ -323,8 +315,7 @@ StoredProduct stored(const te::Program& program, const std::string& sum, std::ma
       layouts.empty() ? program : te::apply_layouts(program, layouts), {}, std::move(layouts), parts, {}, {}};
   const std::string name = parts.count > 1 ? split_sum(sum, out) : sum;
   Result<Product> product = product_of(out.program, *out.program.find_compute(name));
-  TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand: {}", program.name,
-           product.ok() ? "" : product.reason());
+  TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
   out.product = std::move(product).value();
   return out;
 }

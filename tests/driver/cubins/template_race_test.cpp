@@ -257,6 +257,18 @@ TEST_F(TemplateRaceTest, StepsOfOneKernelShareTheirMemoryAndNobodyElseDoes) {
   EXPECT_LT(entry.arena_bytes, 2 * 4096 + 256 * 256 * 2);
 }
 
+// It says nothing of the template: the next compilation asks again.
+TEST_F(TemplateRaceTest, WhatACompilerThatIsKilledLeavesIsAskedForAgain) {
+  compiler("kill -9 $$");
+  const TuneResult result = choose({450, 400});
+  EXPECT_EQ(result.best, 0);
+  EXPECT_EQ(outcome_name(result.measured[2].outcome), outcome_name(Outcome::kNotMeasured));
+  ASSERT_EQ(notices_.size(), 1U);
+  EXPECT_NE(notices_[0].find("signal 9 (Killed)"), std::string::npos) << notices_[0];
+  compiler("");
+  EXPECT_EQ(choose({400}).best, 2);
+}
+
 // Not why another kind of row, or one of another GPU, does not compute it.
 TEST_F(TemplateRaceTest, GroupsOfNoRowAreToldWhatTheirKindWants) {
   const auto reason = [](const std::string& target, const std::string& text) {

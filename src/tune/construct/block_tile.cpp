@@ -184,9 +184,11 @@ int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const Targ
 
 // Whether a block that walks over tiles, `together` of them at a time, has the memory and registers that it needs.
 bool fit_together(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target) {
-  constexpr int64_t kOthers = 40, kMostThreads = 1024;  // registers of a thread beside its sums; threads of a block
+  constexpr int64_t kQuarter = 4 * kWarpThreads;        // warps have registers of one of four parts of a unit
+  constexpr int64_t kOthers = 32, kMostThreads = 1024;  // registers of a thread beside its sums; threads of a block
   const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
-  const int64_t threads = tile.threads() * tile.together + kWarpThreads, registers = kRegisters / threads / 8 * 8;
+  const int64_t threads = tile.threads() * tile.together + kWarpThreads;
+  const int64_t registers = kRegisters / (ceil_div(threads, kQuarter) * kQuarter) / 8 * 8;
   return bytes <= target.levels.front().capacity_bytes && sums_of_thread(tile) + kOthers <= registers &&
          threads <= kMostThreads && tiles_of(tile, problem) > tile.units * tile.together;
 }

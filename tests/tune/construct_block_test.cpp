@@ -90,22 +90,6 @@ TEST(ConstructBlock, ProductsOfBoxes) {
   EXPECT_EQ(seen, (std::set<std::string>{"alone", "pairs"}));
 }
 
-// No access has all of its columns then: they stay in their order, in which the copy engine brings them.
-TEST(ConstructBlock, BoxesOfOddColumnsKeepTheirOrder) {
-  const targets::Target t = targets::find_target("cuda:sm_90a");
-  for (const int64_t columns : {65, 66}) {
-    const GroupTask task{merged(halves({1, 128, 72}, {1, columns, 72}, DataType::f16())), {"w"}};
-    int64_t boxes = 0;
-    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
-      const std::string schedule = schedule::to_string(candidate.schedule);
-      if (schedule.find("\"bulk\"") == std::string::npos) continue;
-      EXPECT_EQ(schedule.find("layout y.rhs"), std::string::npos) << schedule;
-      if (++boxes == 1) check_candidate(task, t, candidate, 1e-2);
-    }
-    EXPECT_GT(boxes, 0);
-  }
-}
-
 // Channels last, 16-bit, as the driver gives a convolution with channels filled up: accesses of whole pixels.
 // `beyond`: rows and columns of x that it does not read, as where a slice of an image is convolved.
 te::Program conv_of_halves(const testing::ConvShape& c, DataType type, int64_t beyond = 0) {

@@ -58,6 +58,7 @@ TEST(ConstructWindows, EveryCandidateIsAKernel) {
   for (const Windows& c : {Windows{{5000}, {7}, 3, 3, 256},
                            {{1200}, {3}, 0, 0, 40},
                            {{300}, {3}, 2, 1, 16},
+                           {{217}, {2}, 0, 1, 64},
                            {{14, 14}, {3, 3}, 1, 1, 32},
                            {{9, 6}, {3, 3}, 1, 1, 64},
                            {{5, 14, 14}, {3, 3, 3}, 1, 17, 64}}) {
@@ -81,6 +82,27 @@ TEST(ConstructWindows, EveryCandidateIsAKernel) {
       checked = true;
     }
   }
+}
+
+// An image of one row of height, three times as high with its padding: only the padding asks for a pixel's height.
+TEST(ConstructWindows, PaddingMayUseAnAxisThatItsReadDoesNot) {
+  const auto conv = [](int64_t least, int64_t tap) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 16, 9});
+    const te::Tensor w = b.placeholder("w", DataType::f32(), {12, 16, 2, 3});
+    const te::Tensor p = b.compute("pad", {2, 16, 3, 11}, [&](const auto& i) {
+      const Expr inside = i[2] >= Expr(least) && i[2] < Expr(2) && i[3] >= Expr(1) && i[3] < Expr(10);
+      return select(inside, x({i[0], i[1], i[3] - Expr(1)}), imm(DataType::f32(), 0));
+    });
+    const te::Tensor y =
+        b.reduce("y", {2, 12, 2, 9}, {16, 2, 3}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+          return p({i[0], r[0], i[2] + r[1] * Expr(tap), i[3] + r[2]}) * w({i[1], r[0], r[1], r[2]});
+        });
+    const te::Program program = te::drop_unit_reductions(b.finish("conv", {y}));
+    return te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
+  };
+  check({conv(1, 1), {}}, "cuda:sm_90a", "contraction", 1e-5);
+  check({conv(2, 1), {"w"}}, "cuda:sm_90a", "point", 1e-5);  // which is padding everywhere
 }
 
 }  // namespace

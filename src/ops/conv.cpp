@@ -1,7 +1,8 @@
 // conv(x [N, C, spatial..], w [OC, C / group, kernel..], [bias [OC]]), one to three spatial axes, float:
 //   y[n, oc, o] = bias[oc] + sum over ic, k of x[n, g * C / group + ic, o * stride - pad + k * dilation] * w[oc, ic,
 //   k], g = oc / (OC / group)
-// Attributes: strides (ones), dilations (ones), pads ([begin.., end..], zeros), group (1). The kernel's shape is w's.
+// Attributes: strides (ones), dilations (ones), pads ([begin.., end..], zeros), group (1), operands ("tf32" or absent:
+// ops/common.h). The kernel's shape is w's.
 // te: `pad` (when padding is read), the plain sum of products, then bias and rounding.
 //
 // conv_integer(x, w, [x_zero_point], [w_zero_point]): the same sum over (x - x_zero_point) * (w - w_zero_point) in i32
@@ -56,11 +57,9 @@ Expr input_channel(const Conv& conv, const Expr& oc, const Expr& ic) {
   return conv.depthwise() ? group : group * Expr(conv.channels_each()) + ic;
 }
 
-Expr plain_product(const Expr& a, const Expr& b) { return a * b; }
-
 // The contraction: x is padded, both operands are read in their math types.
 te::Tensor te_contraction(te::Builder& builder, const std::string& name, const Conv& conv, const Tensors& operands,
-                          const std::vector<int64_t>& offset, const Product& product = plain_product) {
+                          const std::vector<int64_t>& offset, const Product& product) {
   Shape reduce_shape = conv.window.kernel;
   if (!conv.depthwise()) reduce_shape.insert(reduce_shape.begin(), conv.channels_each());
   return builder.reduce(name, conv.out_shape(), reduce_shape, te::CombinerKind::kSum,
@@ -83,7 +82,8 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   std::vector<int64_t> offset;
   const te::Tensor x = pad_for_window(call, builder, inputs[0], conv.window, imm(type, 0), &offset);
   const bool direct = !call.has(2) && math_type(type) == type;
-  const te::Tensor sum = te_contraction(builder, tensor_name(call, direct ? "" : "acc"), conv, {x, inputs[1]}, offset);
+  const te::Tensor sum =
+      te_contraction(builder, tensor_name(call, direct ? "" : "acc"), conv, {x, inputs[1]}, offset, product_of(call));
   if (direct) return {sum};
   return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
     return cast(type, call.has(2) ? sum(i) + read(inputs[2], {i[1]}) : sum(i));
@@ -93,7 +93,9 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
 std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const Conv conv = conv_of(call);
   RefTensor y = RefTensor::zeros(infer(call)[0]);
-  convolve(conv.window, conv.sizes(), inputs[0].floats.data(), inputs[1].floats.data(), y.floats.data());
+  std::vector<double> rounded[2];
+  convolve(conv.window, conv.sizes(), multiplied(call, inputs[0], rounded[0]).data(),
+           multiplied(call, inputs[1], rounded[1]).data(), y.floats.data());
   const int64_t positions = num_elements(conv.window.out);
   for (int64_t i = 0; call.has(2) && i < y.type.elements(); ++i)
     y.floats[i] += inputs[2].floats[i / positions % conv.out_channels];
@@ -135,7 +137,7 @@ Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const te::Tensor centred = shifted(call, builder, inputs, 0);
   const te::Tensor x = pad_for_window(call, builder, centred, conv.window, int_imm(0, DataType::i32()), &offset);
   const te::Tensor w = shifted(call, builder, inputs, 1);
-  return {te_contraction(builder, tensor_name(call), conv, {x, w}, offset)};
+  return {te_contraction(builder, tensor_name(call), conv, {x, w}, offset, product_of(call))};
 }
 
 // Exact in f64: 8-bit differences, and sums below 2^53.

@@ -24,9 +24,10 @@ CudaKernel KernelEmitter::run() {
   has_threads_ = threads > 0;
   if (!bulk_nests(kernel_.body).empty()) out_.threads += kWarpThreads;  // one of them has copies made
   for (const Stmt& step : group_steps(kernel_.body)) {
-    loop::visit_exprs({step}, [&](const Expr& whole) {
-      visit(whole, [&](const Expr& e) {
-        if (e.op() == Op::kLoad && e.type().is_half()) swizzled_.insert(e->name);
+    loop::visit({step}, [&](const Stmt& s) {
+      if (s->kind != StmtKind::kStore) return;
+      visit(s->value, [&](const Expr& e) {
+        if (e.op() == Op::kLoad && e->name != s->buffer) swizzled_.insert(e->name);
       });
     });
   }

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "runtime/format/error.h"
 
@@ -53,9 +52,7 @@ Memory Memory::map(size_t bytes, const char* purpose) {
     if (slack != before) munmap(start + wanted, slack - before);
     madvise(start, wanted, MADV_HUGEPAGE);  // a wish: without huge pages everything works, slower
   }
-  memory.data_ = start;
-  memory.size_ = bytes;
-  memory.mapped_ = wanted;
+  memory.data_ = {start, ReleaseMemory{bytes, wanted, {}}};
   return memory;
 }
 
@@ -64,9 +61,7 @@ Memory Memory::allocate(size_t bytes, const Allocator& allocator, const char* pu
   void* data = allocator.allocate(allocator.user, bytes, kPageBytes);
   if (data == nullptr) fail_no_memory(bytes, purpose);
   Memory memory;
-  memory.data_ = static_cast<uint8_t*>(data);
-  memory.size_ = bytes;
-  memory.allocator_ = allocator;
+  memory.data_ = {static_cast<uint8_t*>(data), ReleaseMemory{bytes, 0, allocator}};
   if (reinterpret_cast<uintptr_t>(data) % kPageBytes != 0) {
     format::fail(format::ErrorCode::kInvalidArgument, "the allocator returned memory that is not aligned as asked");
   }
@@ -74,40 +69,28 @@ Memory Memory::allocate(size_t bytes, const Allocator& allocator, const char* pu
   return memory;
 }
 
-Memory& Memory::operator=(Memory&& other) noexcept {
-  if (this == &other) return *this;
-  release();
-  data_ = std::exchange(other.data_, nullptr);
-  size_ = std::exchange(other.size_, 0);
-  mapped_ = std::exchange(other.mapped_, 0);
-  allocator_ = other.allocator_;
-  return *this;
-}
-
-void Memory::release() {
-  if (data_ == nullptr) return;
-  if (mapped_ != 0) {
-    munmap(data_, mapped_);
+void ReleaseMemory::operator()(uint8_t* data) const {
+  if (mapped != 0) {
+    munmap(data, mapped);
   } else {
-    allocator_.deallocate(allocator_.user, data_, size_);
+    allocator.deallocate(allocator.user, data, size);
   }
-  data_ = nullptr;
 }
 
 void Memory::populate() {
-  if (mapped_ == 0) return;  // the caller's memory was zeroed, hence touched
-  if (madvise(data_, mapped_, MADV_POPULATE_WRITE) == 0) return;
-  for (size_t at = 0; at < size_; at += kPageBytes) static_cast<volatile uint8_t*>(data_)[at] = 0;
+  if (mapped() == 0) return;  // the caller's memory was zeroed, hence touched
+  if (madvise(data(), mapped(), MADV_POPULATE_WRITE) == 0) return;
+  for (size_t at = 0; at < size(); at += kPageBytes) static_cast<volatile uint8_t*>(data())[at] = 0;
 }
 
 void Memory::make_read_only() {
-  if (mapped_ != 0 && mprotect(data_, mapped_, PROT_READ) != 0) format::fail_errno(errno, "cannot protect memory");
+  if (mapped() != 0 && mprotect(data(), mapped(), PROT_READ) != 0) format::fail_errno(errno, "cannot protect memory");
 }
 
 void Memory::make_executable() {
-  if (mapped_ == 0) return;
-  if (mprotect(data_, mapped_, PROT_READ | PROT_EXEC) != 0) format::fail_errno(errno, "cannot map code");
-  __builtin___clear_cache(reinterpret_cast<char*>(data_), reinterpret_cast<char*>(data_ + mapped_));
+  if (mapped() == 0) return;
+  if (mprotect(data(), mapped(), PROT_READ | PROT_EXEC) != 0) format::fail_errno(errno, "cannot map code");
+  __builtin___clear_cache(reinterpret_cast<char*>(data()), reinterpret_cast<char*>(data() + mapped()));
 }
 
 }  // namespace tw::runtime

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace tw::runtime {
 
@@ -13,6 +14,13 @@ struct Allocator {
   void* user = nullptr;
 };
 
+struct ReleaseMemory {
+  size_t size = 0;
+  size_t mapped = 0;  // bytes to unmap; 0 for the caller's memory
+  Allocator allocator;
+  void operator()(uint8_t* data) const;
+};
+
 class Memory {
  public:
   Memory() = default;
@@ -20,12 +28,9 @@ class Memory {
   static Memory map(size_t bytes, const char* purpose);
   /// The same through `allocator` if it is set, 4 KiB aligned.
   static Memory allocate(size_t bytes, const Allocator& allocator, const char* purpose);
-  Memory(Memory&& other) noexcept { *this = static_cast<Memory&&>(other); }
-  Memory& operator=(Memory&& other) noexcept;
-  ~Memory() { release(); }
 
-  uint8_t* data() const { return data_; }
-  size_t size() const { return size_; }
+  uint8_t* data() const { return data_.get(); }
+  size_t size() const { return data_.get_deleter().size; }
   /// Touches every page, so that a run meets no page fault.
   void populate();
   /// From now on, for mapped memory: a write, or a jump that is not into executable memory, is a fault.
@@ -33,12 +38,8 @@ class Memory {
   void make_executable();
 
  private:
-  void release();
-
-  uint8_t* data_ = nullptr;
-  size_t size_ = 0;
-  size_t mapped_ = 0;  // bytes to unmap; 0 for the caller's memory
-  Allocator allocator_;
+  size_t mapped() const { return data_.get_deleter().mapped; }
+  std::unique_ptr<uint8_t[], ReleaseMemory> data_;
 };
 
 }  // namespace tw::runtime

@@ -47,8 +47,8 @@ class TemporaryFile {
     }
   }
 
-  void rename_to(const std::string& target) {
-    if (fsync(fd_) != 0) fail_errno(errno, "cannot write '" + path_ + "'");
+  void rename_to(const std::string& target, Durability durability) {
+    if (durability == Durability::kSynced && fsync(fd_) != 0) fail_errno(errno, "cannot write '" + path_ + "'");
     const int fd = std::exchange(fd_, -1);
     if (close(fd) != 0) fail_errno(errno, "cannot write '" + path_ + "'");
     if (rename(path_.c_str(), target.c_str()) != 0) fail_errno(errno, "cannot write '" + target + "'");
@@ -72,7 +72,8 @@ void sync_directory(const std::string& directory) {
 
 }  // namespace
 
-void write_file_atomically(const std::string& path, const std::function<void(const PutBytes&)>& produce) {
+void write_file_atomically(const std::string& path, const std::function<void(const PutBytes&)>& produce,
+                           Durability durability) {
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   const std::string base = slash == std::string::npos ? path : path.substr(slash + 1);
@@ -83,8 +84,13 @@ void write_file_atomically(const std::string& path, const std::function<void(con
   }
   TemporaryFile file(directory, base);
   produce([&](Bytes bytes) { file.write(bytes); });
-  file.rename_to(path);
-  sync_directory(directory);
+  file.rename_to(path, durability);
+  if (durability == Durability::kSynced) sync_directory(directory);
+}
+
+void write_file_atomically(const std::string& path, Bytes bytes, Durability durability) {
+  write_file_atomically(
+      path, [&](const PutBytes& put) { put(bytes); }, durability);
 }
 
 }  // namespace tw::format

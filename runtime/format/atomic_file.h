@@ -9,10 +9,18 @@ namespace tw::format {
 
 using PutBytes = std::function<void(Bytes)>;
 
-/// Replaces `path` by the bytes that `produce` hands to its argument: temporary file in the same directory, fsync,
-/// rename, fsync of the directory. On any error, also one thrown by `produce`, the temporary file is removed and `path`
-/// is as before. Throws Error: kDiskFull, kIo, or kInvalidArgument when the directory is missing or `path` is something
-/// else than a regular file.
-void write_file_atomically(const std::string& path, const std::function<void(const PutBytes&)>& produce);
+enum class Durability : uint8_t {
+  kSynced,  // a crash of the machine leaves the old file or the new one
+  kCached,  // it may leave half of one: for what is compared with a hash whenever it is read
+};
+
+/// Replaces `path` by the bytes that `produce` hands to its argument: temporary file in the same directory, rename,
+/// both synchronized with the disk unless `durability` says otherwise. On any error, also one thrown by `produce`, the
+/// temporary file is removed and `path` is as before. Throws Error: kDiskFull, kIo, or kInvalidArgument when the
+/// directory is missing or `path` is something else than a regular file.
+void write_file_atomically(const std::string& path, const std::function<void(const PutBytes&)>& produce,
+                           Durability durability = Durability::kSynced);
+/// The same with the bytes at hand.
+void write_file_atomically(const std::string& path, Bytes bytes, Durability durability = Durability::kSynced);
 
 }  // namespace tw::format

@@ -18,7 +18,7 @@ std::vector<Section> collect(const std::string& json, const std::vector<Section>
     }
     if (!section.bytes.empty()) all.push_back(section);
   }
-  all.push_back({"manifest", Bytes(reinterpret_cast<const uint8_t*>(json.data()), json.size())});
+  all.push_back({"manifest", bytes_of(json)});
   std::sort(all.begin(), all.end(), [](const Section& a, const Section& b) { return a.name < b.name; });
   for (size_t i = 1; i < all.size(); ++i) {
     if (all[i - 1].name == all[i].name) fail(ErrorCode::kInternal, "section '", all[i].name, "' is given twice");

@@ -13,15 +13,21 @@ struct CudaLaunch {
   int64_t shared_bytes = 0;  ///< of a block
   /// Parameters behind the buffers; TensorMap::buffer is the place among the kernel's buffers, the offset is not used.
   std::vector<TensorMap> maps;
+  int64_t blocks = 0;                  ///< that walk over the tiles; 0: one for each
   bool overlaps = false;               ///< CudaStep::overlaps
   std::string call = {};               ///< CudaStep::call
   std::vector<int64_t> operands = {};  ///< of the call: places among the buffers
   /// Where this has parameters, the launch is this one; its buffers are places among the kernel's.
   CudaStep whole = {};
+  /// Of a buffer behind the kernel's, which nobody else uses: its last bytes are Entry::zeros.
+  int64_t workspace_bytes = 0, zero_bytes = 0;
+
+  /// With the workspace as buffer number `buffer`.
+  Zeros zeros(int64_t buffer) const { return {buffer, workspace_bytes - zero_bytes, zero_bytes}; }
 };
 
-/// Launches `kernel` (of Manifest::kernels) with one block for each tile. Its parameters are the addresses of `args`
-/// (of Entry::buffers), in order, and then `launch.maps`. Or calls the library of `launch`.
+/// Launches `kernel` (of Manifest::kernels) with one block for each tile, or as many as walk over them. Its parameters
+/// are the addresses of `args` (of Entry::buffers), in order, and then `launch.maps`. Or calls the library of `launch`.
 inline CudaStep step_over_tiles(int64_t kernel, int64_t tiles, const CudaLaunch& launch,
                                 std::span<const int64_t> args) {
   CudaStep step;
@@ -39,7 +45,7 @@ inline CudaStep step_over_tiles(int64_t kernel, int64_t tiles, const CudaLaunch&
     return step;
   }
   step.kernel = kernel;
-  step.grid = {tiles, 1, 1};
+  step.grid = {launch.blocks > 0 ? launch.blocks : tiles, 1, 1};
   step.block = {launch.threads, 1, 1};
   step.shared_bytes = launch.shared_bytes;
   int64_t end = 0;

@@ -61,6 +61,9 @@ constexpr auto kFields<TensorMap> = std::tuple(Field{"offset", &TensorMap::offse
                                                Field{"dtype", &TensorMap::dtype}, Field{"shape", &TensorMap::shape},
                                                Field{"box", &TensorMap::box}, Field{"windows", &TensorMap::windows});
 template <>
+constexpr auto kFields<Zeros> = std::tuple(Field{"buffer", &Zeros::buffer}, Field{"offset", &Zeros::offset},
+                                           Field{"bytes", &Zeros::bytes});
+template <>
 constexpr auto kFields<CudaStep> = std::tuple(Field{"kernel", &CudaStep::kernel}, Field{"grid", &CudaStep::grid},
                                               Field{"block", &CudaStep::block},
                                               Field{"shared_bytes", &CudaStep::shared_bytes},
@@ -79,7 +82,8 @@ constexpr auto kFields<Entry> = std::tuple(Field{"name", &Entry::name}, Field{"t
                                            Field{"scratch_bytes_per_thread", &Entry::scratch_bytes_per_thread},
                                            Field{"flop", &Entry::flop}, Field{"buffers", &Entry::buffers});
 constexpr auto kCpuEntry = std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cpu_steps}));
-constexpr auto kCudaEntry = std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cuda_steps}));
+constexpr auto kCudaEntry =
+    std::tuple_cat(kFields<Entry>, std::tuple(Field{"steps", &Entry::cuda_steps}, Field{"zeros", &Entry::zeros}));
 // Without the version and the entries.
 template <>
 constexpr auto kFields<Manifest> = std::tuple(Field{"producer", &Manifest::producer},

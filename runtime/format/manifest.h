@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 5;
+inline constexpr uint32_t kFormatVersion = 6;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -79,6 +79,11 @@ struct Relocation {
 /// Where a convolution's windows lie in the spatial dims of a tensor [images, spatial.., channels]: position p of a
 /// dim, one of `extents`, begins at p * step - before.
 struct Windows {
+  static constexpr int64_t kMostStep = 8;
+  static constexpr size_t kLeastRank = 3;
+  /// Corners of windows, and places in them, have 16, 8 or 5 bits in tensors of 3, 4 or 5 dims.
+  static constexpr int64_t most_corner(size_t rank) { return rank == 3 ? 1 << 15 : rank == 4 ? 1 << 7 : 1 << 4; }
+
   std::vector<int64_t> extents, steps, before;  ///< outermost first; empty: there are none
   bool empty() const { return extents.empty(); }
   /// Where the last window of dim `d` begins, from the end of that dim of `extent` elements on.
@@ -119,6 +124,15 @@ struct CudaStep {
   friend bool operator==(const CudaStep&, const CudaStep&) = default;
 };
 
+/// Bytes of a buffer in the arena that are 0 before the first step; no other buffer lies there. Steps that use them
+/// leave them 0.
+struct Zeros {
+  int64_t buffer = 0;  ///< of Entry::buffers
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  friend bool operator==(const Zeros&, const Zeros&) = default;
+};
+
 /// The program for one target and one combination of input shapes. Exactly one of the step lists is used: the target's.
 struct Entry {
   std::string name;
@@ -131,6 +145,7 @@ struct Entry {
   std::vector<Buffer> buffers;
   std::vector<CpuStep> cpu_steps;
   std::vector<CudaStep> cuda_steps;
+  std::vector<Zeros> zeros;  ///< of CUDA steps
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 

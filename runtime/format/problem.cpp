@@ -17,21 +17,24 @@ constexpr int64_t kMost = int64_t{1} << 46;  // elements of a tensor
 template <typename T>
 using Row = std::pair<const char*, T Problem::*>;
 using P = Problem;
-constexpr Row<int64_t> kNumbers[] = {
-    {"batch", &P::batch}, {"m", &P::m}, {"n", &P::n}, {"k", &P::k}, {"groups", &P::groups}};
+constexpr Row<int64_t> kNumbers[] = {{"batch", &P::batch}, {"m", &P::m},           {"n", &P::n},
+                                     {"k", &P::k},         {"groups", &P::groups}, {"keys", &P::keys}};
 constexpr Row<std::vector<int64_t>> kLists[] = {{"spatial", &P::spatial}, {"window", &P::window},
                                                 {"strides", &P::strides}, {"dilations", &P::dilations},
                                                 {"pads", &P::pads},       {"pads_end", &P::pads_end}};
-constexpr Row<Operand> kOperands[] = {
-    {"a", &P::a},    {"b", &P::b}, {"bias", &P::bias}, {"residual", &P::residual}, {"late_residual", &P::late_residual},
-    {"out", &P::out}};
+constexpr Row<Operand> kOperands[] = {{"a", &P::a},           {"b", &P::b},
+                                      {"bias", &P::bias},     {"residual", &P::residual},
+                                      {"values", &P::values}, {"late_residual", &P::late_residual},
+                                      {"out", &P::out}};
+constexpr std::string_view kKinds[] = {"gemm", "convolution", "attention"};
 
 struct ActivationRow {
   std::string_view name;
   size_t parameters = 0;
 };
-constexpr ActivationRow kActivations[] = {{"none"}, {"relu"}, {"clip", 2},   {"leaky_relu", 1}, {"sigmoid"}, {"tanh"},
-                                          {"silu"}, {"gelu"}, {"gelu_tanh"}, {"hard_swish"},    {"softplus"}};
+constexpr ActivationRow kActivations[] = {{"none"},      {"relu"},       {"clip", 2},  {"leaky_relu", 1},
+                                          {"sigmoid"},   {"tanh"},       {"silu"},     {"gelu"},
+                                          {"gelu_tanh"}, {"hard_swish"}, {"softplus"}, {"softmax", 1}};
 
 template <typename... Parts>
 void require(bool condition, const Parts&... parts) {
@@ -59,25 +62,31 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 Operand read_operand(std::string_view text) {
   const std::vector<std::string_view> parts = split(text, ':');
   const auto dtype = parts.size() < 2 ? std::nullopt : parse_data_type(parts[1]);
-  const bool right = parts.size() == 2 || parts.size() == 4 || (parts.size() == 5 && parts[4] == "t");
+  const bool right = parts.size() % 2 == 0 ? parts.size() <= 6 : parts.size() == 5 && parts[4] == "t";
   require(dtype && right && !parts[0].empty(), "'", text, "' is no operand");
   Operand o{std::string(parts[0]), *dtype};
   if (parts.size() == 2) return o;
   o.line = read_number<int64_t>(parts[2]);
   o.matrix = read_number<int64_t>(parts[3]);
   o.transposed = parts.size() == 5;
+  if (parts.size() == 6) o.head = read_number<int64_t>(parts[4]), o.first = read_number<int64_t>(parts[5]);
   return o;
 }
 
 void check_extents(const Problem& p) {
   constexpr int64_t kMostExtent = int64_t{1} << 30;
-  const bool gemm = p.kind == Problem::Kind::kGemm;
+  const bool gemm = p.kind == Problem::Kind::kGemm, convolution = p.kind == Problem::Kind::kConvolution;
+  const bool attention = !gemm && !convolution;
   const auto check = [&](const char* key, int64_t value, int64_t least) {
     require(value >= least && value <= kMostExtent, key, " of ", value);
   };
-  for (const auto& [key, number] : kNumbers) check(key, p.*number, number == (gemm ? &P::groups : &P::m) ? 0 : 1);
-  require(gemm ? p.groups == 0 : p.m == 0 && p.k % p.groups == 0 && p.n % p.groups == 0, "wrong groups");
-  require(gemm ? p.spatial.empty() : !p.spatial.empty() && p.spatial.size() <= 3, "wrong dimensions");
+  for (const auto& [key, number] : kNumbers) {
+    const bool none =
+        (number == &P::groups && gemm) || (number == &P::m && convolution) || (number == &P::keys && !attention);
+    none ? require(p.*number == 0, "it has no ", key) : check(key, p.*number, 1);
+  }
+  require(!convolution || (p.k % p.groups == 0 && p.n % p.groups == 0), "wrong groups");
+  require(convolution ? !p.spatial.empty() && p.spatial.size() <= 3 : p.spatial.empty(), "wrong dimensions");
   for (const auto& [key, list] : kLists) {
     require((p.*list).size() == p.spatial.size(), "other ", key);
     for (const int64_t v : p.*list) check(key, v, list == &P::pads || list == &P::pads_end ? 0 : 1);
@@ -86,12 +95,16 @@ void check_extents(const Problem& p) {
 }
 
 void check_operands(const Problem& p) {
+  const bool attention = p.kind == Problem::Kind::kAttention;
+  require(attention == (p.activation == Activation::kSoftmax), "softmax is attention");
   for (const auto& [key, operand] : kOperands) {
     const Operand& o = p.*operand;
-    const bool needed = &o == &p.a || &o == &p.b || &o == &p.out, strided = needed && p.kind == Problem::Kind::kGemm;
-    require(!needed || !o.name.empty(), "no operand ", key);
+    const bool of_all = &o == &p.a || &o == &p.b || &o == &p.out, strided = of_all && p.kind == Problem::Kind::kGemm;
+    require(!(of_all || (attention && &o == &p.values)) || !o.name.empty(), "no operand ", key);
+    require(o.name.empty() || of_all || &o == &p.residual || attention == (&o == &p.values), "an operand ", key);
     const int64_t columns = o.transposed ? (&o == &p.b ? p.k : p.m) : &o == &p.a ? p.k : p.n;
-    require(strided ? o.line >= columns : o.line == 0 && o.matrix == 0, "wrong strides of ", key);
+    const bool dense = o.head == 0 && o.first == 0 && (strided ? o.line >= columns : o.line == 0 && o.matrix == 0);
+    require(attention ? !o.transposed : dense, "wrong strides of ", key);
     p.span(o);
   }
 }
@@ -127,6 +140,11 @@ std::vector<const Operand*> Problem::operands() const {
 int64_t Problem::span(const Operand& o) const {
   if (&o == &bias) return n;
   const bool left = &o == &a, right = &o == &b;
+  if (kind == Kind::kAttention) {
+    const int64_t lines = right || &o == &values ? keys : m, rest = &o == &residual ? keys : left || right ? k : n;
+    return product({batch - 1, o.matrix}) + product({groups - 1, o.head}) + product({lines - 1, o.line}) +
+           product({o.first}) + rest;
+  }
   if (kind == Kind::kConvolution)
     return left    ? product({batch, k}, spatial)
            : right ? product({n, k / groups}, window)
@@ -138,7 +156,7 @@ int64_t Problem::span(const Operand& o) const {
 }
 
 std::string to_string(const Problem& p) {
-  std::string text = p.kind == Problem::Kind::kGemm ? "gemm" : "convolution";
+  std::string text(kKinds[static_cast<size_t>(p.kind)]);
   for (const auto& [key, number] : kNumbers) {
     if (p.*number != 0) text += join(" ", key, "=", p.*number);
   }
@@ -150,7 +168,9 @@ std::string to_string(const Problem& p) {
     const Operand& o = p.*operand;
     if (o.name.empty()) continue;
     text += join(" ", key, "=", o.name, ":", name_of(o.dtype));
-    if (o.line != 0) text += join(":", o.line, ":", o.matrix, o.transposed ? ":t" : "");
+    const bool attention = p.kind == Problem::Kind::kAttention;
+    if (o.line != 0 || attention) text += join(":", o.line, ":", o.matrix, o.transposed ? ":t" : "");
+    if (attention) text += join(":", o.head, ":", o.first);
   }
   if (p.activation == Activation::kNone) return text;
   text += join(" act=", kActivations[static_cast<size_t>(p.activation)].name);
@@ -163,9 +183,10 @@ std::string to_string(const Problem& p) {
 
 Problem parse_problem(std::string_view text) {
   const std::vector<std::string_view> words = split(text, ' ');
-  require(words[0] == "gemm" || words[0] == "convolution", "'", words[0], "' is no kind of it");
+  const auto* kind = std::ranges::find(kKinds, words[0]);
+  require(kind != std::end(kKinds), "'", words[0], "' is no kind of it");
   Problem p;
-  p.kind = words[0] == "gemm" ? Problem::Kind::kGemm : Problem::Kind::kConvolution;
+  p.kind = static_cast<Problem::Kind>(kind - kKinds);
   std::map<std::string_view, std::string_view> given;
   for (size_t i = 1; i < words.size(); ++i) {
     const size_t at = std::min(words[i].find('='), words[i].size());
@@ -231,7 +252,7 @@ bool is_half(DataType type) { return type == DataType::kF16 || type == DataType:
 std::string cublaslt_refusal(const LibraryCall& call) {
   constexpr int64_t kMostAlgorithms = 100;
   const Problem& p = call.problem;
-  if (p.kind != Problem::Kind::kGemm) return "no product of matrices but a convolution";
+  if (p.kind != Problem::Kind::kGemm) return join("no product of matrices but ", kKinds[static_cast<size_t>(p.kind)]);
   if (call.algorithm >= kMostAlgorithms || !call.knobs.empty()) return "its algorithms are the first hundred";
   const bool known =
       p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
@@ -248,7 +269,15 @@ std::string cublaslt_refusal(const LibraryCall& call) {
 
 std::string cudnn_refusal(const LibraryCall& call) {
   const Problem& p = call.problem;
-  if (p.kind != Problem::Kind::kConvolution) return "no convolution but a product of matrices";
+  if (p.kind == Problem::Kind::kGemm) return "neither convolution nor attention but a product of matrices";
+  for (const Operand* o : {&p.a, &p.b, &p.values, &p.out}) {
+    if (p.kind != Problem::Kind::kAttention) break;
+    const int64_t steps[] = {p.k, p.n, o->line, o->matrix, o->head, o->first, p.residual.first};
+    const bool aligned = std::ranges::all_of(steps, [](int64_t step) { return step % 8 == 0; });
+    const bool shared = o->line == 0 || (o->matrix == 0 && p.batch > 1) || (o->head == 0 && p.groups > 1);
+    if (!aligned || shared || o->dtype != p.a.dtype)
+      return join(o->name, " is of another type, shared by heads, or does not lie by 8 elements");
+  }
   const bool shifted = p.activation == Activation::kClip && p.parameters[0] != 0;
   if (p.activation == Activation::kHardSwish || shifted) return "it has no such activation";
   if (!is_half(p.a.dtype) || p.b.dtype != p.a.dtype) return "operands of other types than f16 or bf16";

@@ -88,17 +88,14 @@ void check_step(const Manifest& manifest, const Entry& entry, const CpuStep& ste
   }
 }
 
-// The corners of windows and places in them have 16, 8 or 5 bits in tensors of 3, 4 or 5 dims.
 void check_windows(const CudaStep& step, const TensorMap& map) {
-  constexpr int64_t kMostStep = 8;
-  constexpr size_t kLeastRank = 3;
   const Windows& w = map.windows;
   const size_t rank = map.shape.size();
-  bool right =
-      rank >= kLeastRank && w.extents.size() == rank - 2 && w.steps.size() == rank - 2 && w.before.size() == rank - 2;
-  const int64_t corners = rank == 3 ? int64_t{1} << 15 : rank == 4 ? 1 << 7 : 1 << 4;
+  bool right = rank >= Windows::kLeastRank && w.extents.size() == rank - 2 && w.steps.size() == rank - 2 &&
+               w.before.size() == rank - 2;
+  const int64_t corners = Windows::most_corner(rank);
   for (size_t d = 0; right && d + 2 < rank; ++d) {
-    right = map.box[d + 1] == 1 && w.steps[d] >= 1 && w.steps[d] <= kMostStep && w.before[d] <= corners &&
+    right = map.box[d + 1] == 1 && w.steps[d] >= 1 && w.steps[d] <= Windows::kMostStep && w.before[d] <= corners &&
             w.extents[d] >= 1 && w.extents[d] <= kMaxTiles;
     if (!right) break;
     const int64_t behind = w.last_corner(d, map.shape[d + 1]);
@@ -169,6 +166,18 @@ void check_step(const Manifest& manifest, const Entry& entry, const CudaStep& st
   for (const TensorMap& map : step.tensor_maps) check_map(entry, step, map);
 }
 
+void check_zeros(const Entry& entry, const Zeros& zeros) {
+  require(is_index(zeros.buffer, entry.buffers.size()), "entry '", entry.name, "' has zeros of a missing buffer");
+  const Buffer& buffer = entry.buffers[static_cast<size_t>(zeros.buffer)];
+  require(buffer.place == Place::kArena && is_range(zeros.offset, zeros.bytes, buffer.bytes), "entry '", entry.name,
+          "' has zeros outside of the arena or of their buffer");
+  const int64_t begin = buffer.offset + zeros.offset, end = begin + zeros.bytes;
+  for (const Buffer& other : entry.buffers) {
+    const bool apart = other.place != Place::kArena || other.offset >= end || other.offset + other.bytes <= begin;
+    require(apart || &other == &buffer, "entry '", entry.name, "' has a buffer where its zeros lie");
+  }
+}
+
 void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_size) {
   check_tensors(entry, entry.inputs);
   check_tensors(entry, entry.outputs);
@@ -180,6 +189,7 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
           "' has steps of another target");
   for (const CpuStep& step : entry.cpu_steps) check_step(manifest, entry, step);
   for (const CudaStep& step : entry.cuda_steps) check_step(manifest, entry, step);
+  for (const Zeros& zeros : entry.zeros) check_zeros(entry, zeros);
 }
 
 bool same_but_for_shapes(const std::vector<TensorSpec>& a, const std::vector<TensorSpec>& b) {

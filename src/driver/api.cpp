@@ -172,9 +172,7 @@ CompileResult compile_bytes(const void* bytes, std::size_t size, const std::stri
 
 void write_artefact(const CompileResult& result, const std::string& path) {
   translated([&] {
-    tw::format::write_file_atomically(path, [&](const tw::format::PutBytes& put) {
-      put({result.artefact.data(), result.artefact.size()});
-    });
+    tw::format::write_file_atomically(path, tw::format::bytes_of(result.artefact));
     return 0;
   });
 }

@@ -111,6 +111,10 @@ tune::Workload make_workload(const te::Program& program, const plan::GroupPlan& 
     step.cuda = entry.cuda;
     for (const loop::Buffer& p : code.loops.kernels[k].params)
       step.args.push_back(std::ranges::find(params, p.name, &loop::Buffer::name) - params.begin());
+    if (step.cuda.workspace_bytes > 0) {
+      step.args.push_back(std::ssize(work.buffers));
+      work.buffers.push_back({{DataType{ScalarType::kU8}, {step.cuda.workspace_bytes}}});
+    }
     work.steps.push_back(std::move(step));
   }
   work.expected_ns = plan.predicted_us * 1e3;

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "driver/cache_file.h"
 #include "driver/cubins.h"
 #include "driver/tuning_records.h"
+#include "runtime/format/atomic_file.h"
 #include "support/build_id.h"
 #include "support/hash.h"
 #ifdef TW_HAVE_CUDA
@@ -33,7 +33,7 @@ int64_t now_ns() {
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-std::string options_text(const CompileOptions& o, std::span<const targets::Target> targets) {
+std::string options_text(const CompileOptions& o, std::span<const targets::Target> targets, const CacheOptions& cache) {
   std::string text =
       fmt::format("build {}\nprecision {}\ndtype {}\n", build_id(), static_cast<int>(o.precision), to_string(o.dtype));
   for (const targets::Target& target : targets) {
@@ -56,9 +56,12 @@ std::string options_text(const CompileOptions& o, std::span<const targets::Targe
   const TunerOptions& t = o.tuning;
   if (t.worker.empty() && t.database.empty()) return text + "by construction\n";
 #ifdef TW_HAVE_CUDA
-  if (targets.front().info.kind == DeviceKind::kCuda)
-    text += fmt::format("templates {} {}\n", templates::library_revision(templates::template_folder()),
+  if (targets.front().info.kind == DeviceKind::kCuda) {
+    const Result<std::string> gpu = cache.find_gpu(architecture(targets.front().info));
+    text += fmt::format("gpu {}\ntemplates {} {}\n", gpu.ok() ? *gpu : "none",
+                        templates::library_revision(templates::template_folder()),
                         templates::TemplateLibrary({}).can_build());
+  }
 #endif
   return text + fmt::format(
                     "measured with {} threads, light {} us, whole {}, drop {}, explored {} from {}, database '{}' "
@@ -119,7 +122,7 @@ std::optional<CompileCache::Key> CompileCache::key(const std::string& model, con
   const Result<MappedFile> file = MappedFile::open(model);
   if (!file.ok()) return std::nullopt;
   key.model_modified_ns = file->modified_ns();
-  key.name = content_hash(options_text(options, targets) + hash_pieces(file->bytes()));
+  key.name = content_hash(options_text(options, targets, options_) + hash_pieces(file->bytes()));
   return key;
 }
 
@@ -132,7 +135,8 @@ std::optional<CompileCache::Hit> CompileCache::find(const Key& key) const {
     const auto hash = json.at("hash").get<std::string>();
     Result<MappedFile> artefact = MappedFile::open(artefact_path(key, hash));
     if (artefact.ok() && hash_pieces(artefact->bytes()) == hash) {
-      touch_cache_file(about_path(key));
+      std::error_code ignored;
+      fs::last_write_time(about_path(key), fs::file_time_type::clock::now(), ignored);
       return Hit{std::move(artefact).value(), json.at("summary").get<CompileSummary>()};
     }
   } catch (const nlohmann::json::exception&) {
@@ -170,12 +174,12 @@ void CompileCache::store(const Key& key, std::span<const uint8_t> artefact, cons
     }
     fs::create_directories(options_.folder);
     const std::string hash = hash_pieces(artefact);
-    write_cache_file(artefact_path(key, hash), artefact);
+    format::write_file_atomically(artefact_path(key, hash), artefact, format::Durability::kCached);
     const std::string about = Json{{"hash", hash}, {"external", external}, {"summary", summarize(compiled)}}.dump(
         -1, ' ', false, Json::error_handler_t::replace);  // names in models need not be UTF-8
-    write_cache_file(about_path(key), {reinterpret_cast<const uint8_t*>(about.data()), about.size()});
+    format::write_file_atomically(about_path(key), format::bytes_of(about), format::Durability::kCached);
     prune(options_.max_bytes);
-  } catch (const fs::filesystem_error& error) {
+  } catch (const std::runtime_error& error) {  // of folders and of files
     if (options_.notice) options_.notice(fmt::format("the artefact is not cached: {}", error.what()));
   }
 }
@@ -199,12 +203,12 @@ int64_t CompileCache::prune(int64_t max_bytes) const {
     int64_t bytes = 0;
     std::vector<fs::path> files;
   };
-  std::map<std::string, Entry> entries;  // by the part of the name before the first dot: temporary files are there too
+  std::map<std::string, Entry> entries;  // by the part of the name before a dot inside: temporary files are there too
   std::error_code missing;
   for (const fs::directory_entry& file : fs::directory_iterator(options_.folder, missing)) {
     std::error_code gone;
     const std::string name = file.path().filename().string();
-    Entry& entry = entries[name.substr(0, name.find('.'))];
+    Entry& entry = entries[name.substr(0, name.find('.', 1))];
     const auto bytes = static_cast<int64_t>(file.file_size(gone));
     if (!gone) entry.bytes += bytes;
     const auto used = file.last_write_time(gone);

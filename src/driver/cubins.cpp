@@ -7,8 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "driver/cache_file.h"
 #include "driver/mapped_file.h"
+#include "runtime/format/atomic_file.h"
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/memory.h"
@@ -42,13 +42,15 @@ class Cubins::Pool {
   CubinReply compile(const std::string& source, const std::string& architecture) {
     if (options_.worker.empty()) return compile_here(source, architecture);
     Seat seat(*this);
+    if (options_.stop && options_.stop()) throw Stopped();
     if (!seat.worker) {
       Result<CubinWorker> started = CubinWorker::start(options_.worker);
       if (!started.ok()) throw ResourceError(fmt::format("CUDA code generation: {}", started.reason()));
       seat.worker = std::move(started).value();
     }
-    CubinReply reply = seat.worker->compile(source, architecture, options_.seconds);
+    CubinReply reply = seat.worker->compile(source, architecture, options_.seconds, options_.stop);
     if (reply.outcome != Outcome::kCompiled && reply.outcome != Outcome::kRejected) seat.worker.reset();
+    if (reply.outcome == Outcome::kTimedOut && options_.stop && options_.stop()) throw Stopped();
     return reply;
   }
 
@@ -130,16 +132,16 @@ std::optional<std::vector<std::byte>> Cubins::find(const std::string& key) const
   if (options_.folder.empty()) return std::nullopt;
   const Result<MappedFile> file = MappedFile::open(path(key));
   if (!file.ok()) return std::nullopt;
+  std::error_code ignored;
   const std::span<const std::byte> bytes = std::as_bytes(file->bytes());
   if (bytes.size() > kHashDigits) {
     const std::span<const std::byte> cubin = bytes.subspan(kHashDigits);
     const std::string hash = content_hash(cubin);
     if (std::ranges::equal(std::as_bytes(std::span(hash)), bytes.first(kHashDigits))) {
-      touch_cache_file(path(key));
+      fs::last_write_time(path(key), fs::file_time_type::clock::now(), ignored);
       return std::vector<std::byte>(cubin.begin(), cubin.end());
     }
   }
-  std::error_code ignored;
   fs::remove(path(key), ignored);
   pool_->tell(fmt::format("a damaged kernel of the cache was removed: {}", path(key)));
   return std::nullopt;
@@ -148,13 +150,14 @@ std::optional<std::vector<std::byte>> Cubins::find(const std::string& key) const
 void Cubins::store(const std::string& key, const std::vector<std::byte>& cubin) {
   if (options_.folder.empty()) return;
   const std::string hash = content_hash(cubin);
-  std::vector<uint8_t> bytes(hash.begin(), hash.end());
-  const auto* data = reinterpret_cast<const uint8_t*>(cubin.data());
-  bytes.insert(bytes.end(), data, data + cubin.size());
+  const auto put_all = [&](const format::PutBytes& put) {
+    put(format::bytes_of(hash));
+    put(format::bytes_of(cubin));
+  };
   try {
     fs::create_directories(options_.folder);
-    write_cache_file(path(key), bytes);
-  } catch (const fs::filesystem_error& error) {
+    format::write_file_atomically(path(key), put_all, format::Durability::kCached);
+  } catch (const std::runtime_error& error) {  // of folders and of files
     pool_->tell_of_disk(error.what());
   }
 }

@@ -20,7 +20,11 @@ struct CubinOptions {
   int processes = 0;     // at the same time; 0: one for each CPU, fewer where memory is short
   double seconds = 120;  // for one text; then NVRTC counts as hanging
   std::function<void(const std::string&)> notice;
+  std::function<bool()> stop = {};  // true: what is being compiled is wanted no more
 };
+
+/// Thrown where CubinOptions::stop says so: no failure of the kernel.
+struct Stopped {};
 
 /// Safe to use from several threads: as many texts are compiled at the same time as threads ask.
 class Cubins {
@@ -32,8 +36,10 @@ class Cubins {
 
   /// The cubin of `source` for `architecture` ("sm_90a"). `name` says what it computes, for messages. InternalError
   /// where NVRTC rejects the text, crashes or hangs, ResourceError where no process can be had or the system kills it,
-  /// Unsupported without NVRTC.
+  /// Unsupported without NVRTC, Stopped.
   std::vector<std::byte> get(const std::string& name, const std::string& source, const std::string& architecture);
+  /// Only while nothing is compiled.
+  void stop_when(std::function<bool()> stop) { options_.stop = std::move(stop); }
 
  private:
   class Pool;

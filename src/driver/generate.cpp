@@ -81,7 +81,11 @@ ProgramCode::Entry call_of(const loop::Kernel& kernel) {
 
 ProgramCode::Entry entry_of(const codegen::CudaKernel& code, const loop::Kernel& kernel, const TargetInfo& target) {
   ProgramCode::Entry entry{code.name};
-  entry.cuda = {code.threads, code.shared_bytes, {}, has_feature(target, "dependent-launch")};
+  entry.cuda = {code.threads,
+                code.shared_bytes,
+                {},
+                kernel.units > 0 ? kernel.blocks() : 0,
+                has_feature(target, "dependent-launch")};
   for (const codegen::CudaTensorMap& map : code.maps) {
     const loop::Buffer& tensor = kernel.params[map.param];
     entry.cuda.maps.push_back({0,

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "support/hash.h"
@@ -33,24 +32,12 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   close(fd);
   if (!regular) return declined("'{}' is not a regular file", path);
   if (mapped == MAP_FAILED) return declined("cannot map '{}': {}", path, std::strerror(errno));
-  file.data_ = static_cast<const uint8_t*>(mapped);
-  file.size_ = static_cast<size_t>(info.st_size);
+  file.data_ = {static_cast<const uint8_t*>(mapped), Unmap{static_cast<size_t>(info.st_size)}};
   file.modified_ns_ = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
   return file;
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(modified_ns_, other.modified_ns_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(const_cast<uint8_t*>(data_), size_);
-}
+void Unmap::operator()(const uint8_t* data) const { munmap(const_cast<uint8_t*>(data), size); }
 
 std::string hash_pieces(std::span<const uint8_t> bytes) {
   const size_t pieces = (bytes.size() + kPieceBytes - 1) / kPieceBytes;

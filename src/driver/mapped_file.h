@@ -1,6 +1,7 @@
 // A file's bytes without copying them, and a hash of them on all CPUs.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -8,22 +9,22 @@
 
 namespace tw::driver {
 
+struct Unmap {
+  size_t size = 0;
+  void operator()(const uint8_t* data) const;
+};
+
 class MappedFile {
  public:
   /// Maps `path` for reading; a reason when it is no regular file or cannot be read.
   static Result<MappedFile> open(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-
-  std::span<const uint8_t> bytes() const { return {data_, size_}; }
+  std::span<const uint8_t> bytes() const { return {data_.get(), data_.get_deleter().size}; }
   /// Nanoseconds since the epoch at which the content last changed.
   int64_t modified_ns() const { return modified_ns_; }
 
  private:
   MappedFile() = default;
-  const uint8_t* data_ = nullptr;
-  size_t size_ = 0;
+  std::unique_ptr<const uint8_t[], Unmap> data_;
   int64_t modified_ns_ = 0;
 };
 

@@ -130,12 +130,22 @@ class Placer {
           entry_.cpu_steps.push_back(
               {kernels_.row(program, k), args, kernels[k].tiles, !entry_.cpu_steps.empty(), name});
         } else {
+          if (code.cuda.workspace_bytes > 0) args.push_back(workspace_of(kernels_.row(program, k), code.cuda));
           add_cuda_step(kernels_.row(program, k), code, kernels[k].tiles, args, name);
         }
         entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, code.scratch_bytes);
         step_args_.push_back(std::move(args));
       }
     }
+  }
+
+  // Steps of one kernel share it: each leaves its zeros as they are, and has its sums there behind the other's.
+  int64_t workspace_of(int64_t kernel, const format::CudaLaunch& launch) {
+    const auto [found, fresh] = workspaces_.try_emplace(kernel, std::ssize(entry_.buffers));
+    if (!fresh) return found->second;
+    entry_.buffers.push_back({format::Place::kArena, 0, 0, launch.workspace_bytes, ""});
+    entry_.zeros.push_back(launch.zeros(found->second));
+    return found->second;
   }
 
   void add_cuda_step(int64_t kernel, const ProgramCode::Entry& code, int64_t tiles, const std::vector<int64_t>& args,
@@ -159,6 +169,10 @@ class Placer {
         request.first_step = std::min(request.first_step, static_cast<int64_t>(s));
         request.last_step = static_cast<int64_t>(s);
       }
+      if (std::ranges::find(entry_.zeros, static_cast<int64_t>(b), &format::Zeros::buffer) != entry_.zeros.end()) {
+        request.first_step = 0;
+        request.last_step = std::ssize(step_args_) - 1;
+      }
       requests.push_back(request);
       places.push_back(b);
     }
@@ -175,6 +189,7 @@ class Placer {
   format::Entry& entry_ = out_.entry;
   std::vector<std::vector<int64_t>> step_args_;  // buffers of each step
   std::map<ValueId, int64_t> value_buffer_;
+  std::map<int64_t, int64_t> workspaces_;           // of kernels
   std::map<std::string, int64_t> constant_buffer_;  // constant and layout
   std::set<ValueId> kept_;                          // constants that have a buffer
 };

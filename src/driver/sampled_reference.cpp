@@ -7,6 +7,7 @@
 #include "driver/tolerance.h"
 #include "expr/tf32.h"
 #include "support/random.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::driver {
@@ -138,14 +139,44 @@ class Sampler {
       Memo memo;
       size_t k = 0;
       while (producer.outputs[k].name != name) ++k;
-      return translate(producer.body[k], {values, place.trial, place.reduced, place.moved}, memo);
+      return rounded(producer.outputs[k],
+                     translate(producer.body[k], {values, place.trial, place.reduced, place.moved}, memo), used, place);
     }
     const Sampled& sampled = sample(name, indices, used);
     if (!sampled.trials.empty()) *place.moved = true;
-    std::vector<Expr> at;
-    for (const te::Axis& axis : sampled.axes) at.push_back(axis.var());
-    return load(sampled.name(place.trial), sampled_type(program_.tensor(name).type), std::move(at));
+    return load(sampled.name(place.trial), sampled_type(program_.tensor(name).type), te::variables(sampled.axes));
   }
+
+  // `value` with the error of a 16-bit float; its sign changes with the variables that are reduced, not with the
+  // points.
+  Expr rounded(const te::Tensor& tensor, const Expr& value, const std::vector<std::string>& used, const Place& place) {
+    if (!tensor.type.is_half()) return value;
+    *place.moved = true;
+    if (place.trial == kExact) return value;
+    std::string sign = fmt::format("sign_{}_{}", tensor.name, place.trial);
+    std::vector<Expr> at;
+    Shape shape;
+    for (const std::string& v : used) {
+      if (place.reduced.count(v) == 0) continue;
+      at.push_back(var(v));
+      shape.push_back(extents_.at(v));
+      sign += fmt::format("_{}", shape.back());
+    }
+    if (std::ranges::find(out_.signs, sign) == out_.signs.end()) add_sign(sign, shape);
+    return value + load(sign, DataType::f64(), at) * own_error(value, tensor.type);
+  }
+
+  void add_sign(const std::string& name, const Shape& shape) {
+    out_.signs.push_back(name);
+    out_.program.inputs.push_back({name, DataType::f64(), shape});
+  }
+
+  // The largest of one operation whose result is `value`.
+  Expr own_error(const Expr& value, DataType type) const {
+    const RoundingErrors errors = rounding_errors(type);
+    return max(unary(Op::kAbs, value) * magnified(errors.function), magnified(errors.smallest));
+  }
+  Expr magnified(double error) const { return float_imm(error * out_.magnification, DataType::f64()); }
 
   // Variables of points and reductions in `indices`, in the order of their names' numbers.
   std::vector<std::string> used_variables(const std::vector<Expr>& indices) const {
@@ -237,8 +268,7 @@ class Sampler {
 
   // Names the outputs of `c` after `base` and appends it to the program.
   std::vector<std::string> emit(te::Compute c, const std::string& base) {
-    Shape shape;
-    for (const te::Axis& axis : c.axes) shape.push_back(axis.extent);
+    const Shape shape = te::shape_of(c.axes);
     std::vector<std::string> names;
     for (size_t k = 0; k < c.body.size(); ++k) {
       names.push_back(c.body.size() == 1 ? base : fmt::format("{}_{}", base, k));
@@ -253,12 +283,9 @@ class Sampler {
     const DataType type = source.outputs[k].type;
     const bool copies = !source.is_reduction() && source.body[k].op() == Op::kLoad;
     if (!type.is_float() || copies) return;
-    std::vector<Expr> at;
-    for (const te::Axis& axis : s.axes) at.push_back(axis.var());
+    const std::vector<Expr> at = te::variables(s.axes);
     const Expr value = load(s.exact, DataType::f64(), at);
-    const RoundingErrors errors = rounding_errors(type);
-    const auto number = [&](double x) { return float_imm(x * out_.magnification, DataType::f64()); };
-    Expr error = max(unary(Op::kAbs, value) * number(errors.function), number(errors.smallest));
+    Expr error = own_error(value, type);
     if (source.is_reduction()) {
       double terms = 1;
       for (const te::Axis& axis : source.reduce_axes) terms *= static_cast<double>(std::max<int64_t>(1, axis.extent));
@@ -270,15 +297,12 @@ class Sampler {
       const bool rounds = source.combiner.kind == te::CombinerKind::kSum ||
                           source.combiner.kind == te::CombinerKind::kProd ||
                           source.combiner.kind == te::CombinerKind::kTuple;
-      if (rounds) error = error + magnitude * number(errors.sum * std::sqrt(terms));
+      if (rounds) error = error + magnitude * magnified(rounding_errors(type).sum * std::sqrt(terms));
     }
     const bool fresh = s.trials.empty();
     for (int t = 0; t < kSampledTrials; ++t) {
       const std::string sign = fmt::format("sign_{}_{}", s.exact, t);
-      out_.signs.push_back(sign);
-      Shape shape;
-      for (const te::Axis& axis : s.axes) shape.push_back(axis.extent);
-      out_.program.inputs.push_back({sign, DataType::f64(), shape});
+      add_sign(sign, te::shape_of(s.axes));
       te::Compute c;
       c.axes = s.axes;
       c.body = {load(fresh ? s.exact : s.trials[t], DataType::f64(), at) + load(sign, DataType::f64(), at) * error};

@@ -1,7 +1,6 @@
 #include "driver/template_code.h"
 
 #include <algorithm>
-#include <map>
 
 #include "driver/mapped_file.h"
 #include "templates/fit.h"
@@ -41,24 +40,22 @@ bool is_template(const loop::Program& program) {
   return program.kernels.size() == 1 && templates::is_template(program.kernels[0].implementation);
 }
 
-std::vector<std::string> build_templates(std::span<const CodeTask> tasks, const TargetInfo& target) {
-  templates::TemplateLibrary library({templates::template_folder()});
+std::vector<std::string> build_templates(std::span<const CodeTask> tasks, const TargetInfo& target,
+                                         const std::function<bool()>& stop) {
+  templates::TemplateLibrary library({.folder = templates::template_folder(), .stop = stop});
   std::vector<std::string> reasons(tasks.size());
   std::vector<templates::Instance> missing;
-  std::map<std::string, std::vector<size_t>> users;  // by the text of the instance
+  std::vector<size_t> users;
   for (size_t t = 0; t < tasks.size(); ++t) {
     if (!is_template(tasks[t].program)) continue;
     const auto [row, fit] = wanted_by(tasks[t]);
-    const templates::Instance instance = fit.instance(row, target.name);
-    if (library.find(instance).ok()) continue;
-    std::vector<size_t>& same = users[source_of(instance)];
-    if (same.empty()) missing.push_back(instance);
-    same.push_back(t);
+    missing.push_back(fit.instance(row, target.name));
+    users.push_back(t);
+    if (library.find(missing.back()).ok()) missing.pop_back(), users.pop_back();
   }
   if (missing.empty()) return reasons;
   library.build_all(missing, [&](size_t i, const Result<templates::BuiltTemplate>& built) {
-    for (const size_t t : users.at(source_of(missing[i])))
-      if (!built.ok()) reasons[t] = message(tasks[t], missing[i].row, built.reason());
+    if (!built.ok()) reasons[users[i]] = message(tasks[users[i]], missing[i].row, built.reason());
   });
   return reasons;
 }
@@ -82,11 +79,13 @@ ProgramCode template_code(const CodeTask& task, const TargetInfo& target) {
   Result<templates::Launch> launch = templates::find_launch(instance, fit.product, target.units,
                                                             [&](const std::string& line) { return program.ask(line); });
   if (!launch) fail(launch.reason());
-  if (launch->workspace_bytes > 0) fail("it needs memory of its own");
   ProgramCode code{read_bytes(built->cubin), {}, is_stand_in};
   ProgramCode::Entry entry{std::string(templates::kKernelName)};
   entry.cuda.whole = launch->step;
+  entry.cuda.workspace_bytes = launch->workspace_bytes, entry.cuda.zero_bytes = launch->zero_bytes;
   const auto place = [&](auto& user) {
+    const bool is_workspace = launch->workspace_bytes > 0 && user.buffer == std::ssize(fit.operands);
+    if (is_workspace) return void(user.buffer = std::ssize(kernel.params));
     if (user.buffer < 0 || user.buffer >= std::ssize(fit.operands)) fail("its launch uses memory of no operand");
     user.buffer = place_of(fit.operands[static_cast<size_t>(user.buffer)], kernel);
   };

@@ -14,8 +14,8 @@
 #include "driver/candidate_check.h"
 #include "driver/tuning_records.h"
 #include "support/error.h"
+#include "support/file_lock.h"
 #include "tune/measure/cuda_executor.h"
-#include "tune/measure/machine_lock.h"
 #include "tune/measure/worker_measurer.h"
 #ifdef TW_HAVE_CUDA
 #include "driver/template_code.h"
@@ -103,7 +103,9 @@ class Tuner::Session {
       : tuner_(tuner), tasks_(tasks), context_(context), results_(tasks.size()), started_(now_seconds()) {
     if (const Result<std::string>& device = tuner.device(context.target); device.ok()) context_.device = *device;
     for (const TuneTask& task : tasks_) total_ns_ += total_weight(task);
+    context_.tools.cubins.stop_when([this] { return stopped(); });
   }
+  ~Session() { context_.tools.cubins.stop_when({}); }
 
   std::vector<TuneResult> run() {
     std::vector<size_t> open = look_up(heavy_tasks());
@@ -191,7 +193,7 @@ class Tuner::Session {
     return options().threads == 1 && context_.target.units > 1 ? 1 : 0;
   }
 
-  void measure_all(const std::vector<size_t>& open) {
+  void measure_all(const std::vector<size_t>& open) try {
     const auto total = static_cast<int64_t>(open.size());
     // On a CPU code ahead is made by one core, beside the one that measures.
     const int threads = is_gpu() ? context_.tools.threads : 1;
@@ -211,6 +213,8 @@ class Tuner::Session {
     }
     tuner_.complete_ = tuner_.complete_ && !stopped();
     if (context_.progress) context_.progress(total, total);
+  } catch (const Stopped&) {
+    tuner_.complete_ = false;
   }
 
   static Prepared take_first(std::deque<std::future<Prepared>>& coming) {
@@ -251,7 +255,7 @@ class Tuner::Session {
 
   void measure(size_t t, Prepared prepared) {
     const TuneTask& task = tasks_[t];
-    const tune::MachineLock lock(tuner_.lock_file_, options().lock_seconds, [this] { return stopped(); });
+    const FileLock lock(tuner_.lock_file_, options().lock_seconds, [this] { return stopped(); });
     if (!lock.is_held() && !stopped() && !std::exchange(tuner_.told_of_disturbance_, true))
       notice(fmt::format("another compiler has measured for {} s: both measure on, and their times may be disturbed",
                          options().lock_seconds));
@@ -358,7 +362,7 @@ class Tuner::Session {
     for (const Promising& p : promising_) codes.push_back({p.loops, tasks_[p.task].name});
     std::vector<std::string> reasons;
     try {
-      reasons = build_templates(codes, context_.target);
+      reasons = build_templates(codes, context_.target, [this] { return stopped(); });
     } catch (const std::runtime_error& error) {
       notice(fmt::format("no templates are compiled: {}", error.what()));
       tuner_.complete_ = false;

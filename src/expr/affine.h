@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/shape.h"
+#include "expr/analyzer.h"
 #include "expr/scalar.h"
 
 namespace tw {
@@ -50,5 +52,8 @@ Expr to_expr(const Sum& s);
 /// The coefficient of `variable` in e = coefficient * variable + terms that do not use it; nothing when e is no such
 /// sum.
 std::optional<int64_t> coefficient_of(const Expr& e, const std::string& variable);
+
+/// Whether `condition` says no more than that indices are in a tensor of `shape`; a null one says nothing.
+bool all_inside(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges);
 
 }  // namespace tw

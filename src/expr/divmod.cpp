@@ -55,16 +55,6 @@ bool congruent(const Sum& a, const Sum& b, int64_t n) {
          std::all_of(d.terms.begin(), d.terms.end(), [n](const Term& t) { return t.coef % n == 0; });
 }
 
-// y with w = floor(y / n), when w is y'/n plus a sum.
-std::optional<Sum> undo_division(const Sum& w, int64_t n) {
-  for (const Term& t : w.terms) {
-    if (t.coef != 1 || !is_by_constant(t.atom, Op::kFloorDiv) || t.atom.arg(1)->value != n) continue;
-    const Sum others = sum_of(w, single(t.atom), -1);
-    return sum_of(as_sum(t.atom.arg(0)), others, n);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::vector<int64_t> common_factors(const Sum& s, int64_t c) {
@@ -193,6 +183,20 @@ Sum Simplifier::modulo(const Sum& s, int64_t c) {
   return single(floor_mod(to_expr(rest), divisor));
 }
 
+// y with w = floor(y / n), when w is a quotient plus a sum: y'/n, y'/(n*d), or (y'/d)/(n/d).
+std::optional<Sum> Simplifier::undo_division(const Sum& w, int64_t n) {
+  for (const Term& t : w.terms) {
+    if (t.coef != 1 || !is_by_constant(t.atom, Op::kFloorDiv)) continue;
+    const Sum inner = as_sum(t.atom.arg(0));
+    const int64_t by = t.atom.arg(1)->value;
+    std::optional<Sum> whole;
+    if (by % n == 0) whole = divide(inner, by / n);
+    if (by % n != 0 && n % by == 0) whole = undo_division(inner, n / by);
+    if (whole) return sum_of(*whole, sum_of(w, single(t.atom), -1), n);
+  }
+  return std::nullopt;
+}
+
 // term = k * (z % n).
 bool Simplifier::recombine_mod(Sum& s, const Term& term, int64_t n) {
   const int64_t k = term.coef;
@@ -216,16 +220,19 @@ bool Simplifier::recombine_mod(Sum& s, const Term& term, int64_t n) {
 
 // term = k*n * (y/n).
 bool Simplifier::recombine_div(Sum& s, const Term& term, int64_t n) {
+  // k*m*w + k*(z%m) = k*y where w = y/m and z = y modulo m.
+  for (const Term& t : s.terms) {
+    if (!is_by_constant(t.atom, Op::kFloorMod)) continue;
+    const int64_t k = t.coef, m = t.atom.arg(1)->value;
+    if (term.coef != wrapping_mul(k, m)) continue;
+    const std::optional<Sum> whole = undo_division(single(term.atom), m);
+    if (!whole || !congruent(*whole, as_sum(t.atom.arg(0)), m) || !is_exact(*whole)) continue;
+    s = sum_of(sum_of(sum_of(s, single(t.atom), -k), single(term.atom), -term.coef), *whole, k);
+    return true;
+  }
   if (term.coef % n != 0) return false;
   const int64_t k = term.coef / n;
   const Sum inner = as_sum(term.atom.arg(0));
-  // k*n*(y/n) + k*(z%n) = k*y where z = y modulo n.
-  for (const Term& t : s.terms) {
-    if (t.coef != k || !is_by_constant(t.atom, Op::kFloorMod) || t.atom.arg(1)->value != n) continue;
-    if (!congruent(inner, as_sum(t.atom.arg(0)), n)) continue;
-    s = sum_of(sum_of(sum_of(s, single(t.atom), -k), single(term.atom), -term.coef), inner, k);
-    return true;
-  }
   // k*n*(y/n) - k*y = -k*(y%n)
   if (!contains(s, inner, -k) || !is_exact(inner)) return false;
   s = sum_of(sum_of(sum_of(s, inner, k), single(term.atom), -term.coef), modulo(inner, n), -k);

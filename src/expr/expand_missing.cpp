@@ -1,6 +1,7 @@
 #include "expr/expand_missing.h"
 
 #include "expr/math_builder.h"
+#include "expr/scalar.h"
 
 namespace tw {
 namespace {
@@ -27,8 +28,6 @@ Expr expand_rounding(const MathBuilder& m, Op op, const Expr& argument) {
   const Expr floor = select(x < signed_nearest, signed_nearest - m.number(1), signed_nearest);
   return op == Op::kCeil ? -floor : floor;
 }
-
-bool is_rounding(Op op) { return op == Op::kFloor || op == Op::kCeil || op == Op::kRound || op == Op::kTrunc; }
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_set>
 
 #include "expr/scalar.h"
 #include "support/error.h"
@@ -13,7 +12,11 @@ namespace {
 
 Expr make(ExprNode node) { return Expr(std::make_shared<const ExprNode>(std::move(node))); }
 
-bool is_comparison(Op op) { return op == Op::kEq || op == Op::kNe || op == Op::kLt || op == Op::kLe; }
+int most_lanes(const std::vector<Expr>& list) {
+  int lanes = 1;
+  for (const Expr& e : list) lanes = std::max(lanes, e.type().lanes());
+  return lanes;
+}
 
 // Value of an i64 operation on immediates, or nothing (division by zero, an operation on bits).
 std::optional<int64_t> fold_int(Op op, int64_t a, int64_t b) {
@@ -165,20 +168,14 @@ Expr call(std::string name, std::vector<Expr> args) {
 }
 
 Expr load(std::string name, DataType type, std::vector<Expr> indices) {
-  int lanes = 1;
-  for (const Expr& index : indices) lanes = std::max(lanes, index.type().lanes());
-  return make({.op = Op::kLoad, .type = type.with_lanes(lanes), .name = std::move(name), .args = std::move(indices)});
+  type = type.with_lanes(most_lanes(indices));
+  return make({.op = Op::kLoad, .type = type, .name = std::move(name), .args = std::move(indices)});
 }
 
 Expr load_if(std::string name, DataType type, std::vector<Expr> indices, Expr predicate) {
-  int lanes = predicate.type().lanes();
-  for (const Expr& index : indices) lanes = std::max(lanes, index.type().lanes());
   indices.push_back(std::move(predicate));
-  return make({.op = Op::kLoad,
-               .type = type.with_lanes(lanes),
-               .name = std::move(name),
-               .args = std::move(indices),
-               .predicated = true});
+  type = type.with_lanes(most_lanes(indices));
+  return make({.op = Op::kLoad, .type = type, .name = std::move(name), .args = std::move(indices), .predicated = true});
 }
 
 Expr ramp(Expr base, Expr stride, int lanes) {
@@ -226,12 +223,6 @@ Expr max(Expr a, Expr b) { return binary(Op::kMax, std::move(a), std::move(b)); 
 
 namespace {
 
-void visit_with(const Expr& e, const std::function<void(const Expr&)>& f, std::unordered_set<const ExprNode*>& seen) {
-  if (e.use_count() > 1 && !e->args.empty() && !seen.insert(&*e).second) return;
-  for (const Expr& arg : e->args) visit_with(arg, f, seen);
-  f(e);
-}
-
 // The node of `e` with operands `args`, built by the constructor of its kind: types follow from the operands (a scalar
 // that became a vector makes its users vectors).
 Expr rebuild(const Expr& e, std::vector<Expr> args) {
@@ -245,8 +236,7 @@ Expr rebuild(const Expr& e, std::vector<Expr> args) {
     case Op::kBitcast:
       return bitcast(e.type().element(), args[0]);
     case Op::kCall: {
-      int lanes = 1;
-      for (const Expr& a : args) lanes = std::max(lanes, a.type().lanes());
+      const int lanes = most_lanes(args);
       for (Expr& a : args) a = broadcast(a, lanes);
       return call(e->name, std::move(args));
     }
@@ -260,16 +250,10 @@ Expr rebuild(const Expr& e, std::vector<Expr> args) {
       return ramp(args[0], args[1], e.type().lanes());
     case Op::kBroadcast:
       return args[0].type().is_vector() ? args[0] : broadcast(args[0], e.type().lanes());
-    case Op::kReduceAdd:
-    case Op::kReduceMin:
-    case Op::kReduceMax:
-    case Op::kReduceMul:
-    case Op::kReduceAnd:
-    case Op::kReduceOr:
-      return reduce_lanes(e.op(), args[0]);
     case Op::kExtract:
       return extract(args[0], static_cast<int>(e->value));
     default:
+      if (is_lane_reduction(e.op())) return reduce_lanes(e.op(), args[0]);
       return args.size() == 1 ? unary(e.op(), args[0]) : binary(e.op(), args[0], args[1]);
   }
 }
@@ -281,27 +265,5 @@ Expr with_args(const Expr& e, std::vector<Expr> args) {
   for (size_t i = 0; i < args.size(); ++i) same = same && args[i].same(e.arg(i));
   return same ? e : rebuild(e, std::move(args));
 }
-
-namespace {
-
-// Shared nodes are visited once: expressions are directed acyclic graphs, and as trees they can be exponentially large.
-using Memo = std::unordered_map<const ExprNode*, Expr>;
-
-Expr rewrite_with(const Expr& e, const std::function<Expr(const Expr&)>& f, Memo& memo) {
-  const bool shared = e.use_count() > 1 && !e->args.empty();
-  if (shared) {
-    if (const auto it = memo.find(&*e); it != memo.end()) return it->second;
-  }
-  std::vector<Expr> args;
-  args.reserve(e->args.size());
-  for (const Expr& arg : e->args) args.push_back(rewrite_with(arg, f, memo));
-  const Expr updated = with_args(e, std::move(args));
-  const Expr replaced = f(updated);
-  const Expr result = replaced ? replaced : updated;
-  if (shared) memo.emplace(&*e, result);
-  return result;
-}
-
-}  // namespace
 
 }  // namespace tw

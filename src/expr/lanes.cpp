@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "expr/scalar.h"
 #include "expr/simplifier.h"
 #include "support/error.h"
 
@@ -47,7 +48,7 @@ bool is_lane_arithmetic(const Expr& e) {
   if (e.op() == Op::kSelect || e.op() == Op::kNeg) return true;
   if (e.op() >= Op::kAdd && e.op() <= Op::kMax) return !e.type().is_bool();
   if (e.op() == Op::kAnd || e.op() == Op::kOr || e.op() == Op::kNot) return e.type().is_bool();
-  return e.op() >= Op::kEq && e.op() <= Op::kLe && e.arg(0).type().scalar() == ScalarType::kI64;
+  return is_comparison(e.op()) && e.arg(0).type().scalar() == ScalarType::kI64;
 }
 
 // The expression of lane $lane.

@@ -10,6 +10,13 @@
 namespace tw {
 
 inline bool is_float(ScalarType type) { return type >= ScalarType::kF16; }
+inline bool is_comparison(Op op) { return op >= Op::kEq && op <= Op::kLe; }
+inline bool is_rounding(Op op) { return op >= Op::kFloor && op <= Op::kTrunc; }
+/// Of one value, and of two of one type.
+inline bool is_unary(Op op) { return (op >= Op::kNeg && op <= Op::kTrunc) || op == Op::kNot; }
+inline bool is_binary(Op op) {
+  return (op >= Op::kAdd && op <= Op::kMax) || (op >= Op::kAnd && op <= Op::kLe && op != Op::kNot);
+}
 
 /// Modulo 2^64.
 inline int64_t wrapping_add(int64_t a, int64_t b) {

@@ -71,6 +71,7 @@ class Simplifier {
   std::optional<Sum> divide_reduced(const Sum& s, int64_t c);
   std::optional<Sum> divide_atom(const Sum& s, int64_t c);
   std::optional<Sum> modulo_reduced(const Sum& s, int64_t c);
+  std::optional<Sum> undo_division(const Sum& w, int64_t n);
   bool split_by(const Sum& s, int64_t g, Sum* multiple, Sum* rest);
   /// Rewrites pairs such as (x/c)*c + x%c; says whether there were any. Keeps the sum normal.
   bool recombine(Sum& s);

@@ -11,9 +11,7 @@ namespace tw {
 namespace {
 
 bool is_scalar_index(const Expr& e) { return e.type() == DataType::i64(); }
-bool is_condition_op(Op op) {
-  return (op >= Op::kEq && op <= Op::kLe) || op == Op::kAnd || op == Op::kOr || op == Op::kNot;
-}
+bool is_condition_op(Op op) { return is_comparison(op) || op == Op::kAnd || op == Op::kOr || op == Op::kNot; }
 
 bool is_vector_index_op(const Expr& e) {
   if (e.type().scalar() != ScalarType::kI64 && !e.type().is_bool()) return false;

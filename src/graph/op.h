@@ -28,15 +28,27 @@ struct OpCall {
   bool has(size_t input) const { return input < present.size() && present[input]; }
 };
 
+/// Throws UserError "node 'name' (op): <message>".
+[[noreturn]] void reject(const OpCall& call, std::string_view message);
+
+/// How many inputs an operator takes; the first `low` must be present.
+struct Arity {
+  size_t low = 1, high = 1;
+};
+
 struct OpDef {
+  /// Types of the outputs. Throws UserError naming shapes and attributes when the inputs do not fit.
+  std::vector<TensorType> output_types(const OpCall& call) const;
+
   std::string_view name;
   OpClass op_class;
-  /// Types of the outputs. Throws UserError naming shapes and attributes when the inputs do not fit.
+  /// The same for as many inputs as the operator takes.
   std::vector<TensorType> (*infer)(const OpCall& call);
   /// Appends the computes of this call on the tensors `inputs` (absent: empty name); returns one tensor an output.
   std::vector<te::Tensor> (*te)(const OpCall& call, te::Builder& builder, const std::vector<te::Tensor>& inputs);
   /// The same in f64 (integers in i64), written from the operator's definition, independent of te.
   std::vector<RefTensor> (*reference)(const OpCall& call, std::span<const RefTensor> inputs);
+  Arity inputs = {};
 };
 
 class OpTable {

@@ -5,6 +5,21 @@
 
 namespace tw::graph {
 
+void reject(const OpCall& call, std::string_view message) {
+  throw UserError("node '{}' ({}): {}", call.node.name, call.node.op, message);
+}
+
+std::vector<TensorType> OpDef::output_types(const OpCall& call) const {
+  const auto& [low, high] = inputs;
+  if (call.inputs.size() < low || call.inputs.size() > high)
+    reject(call, fmt::format("{} inputs, expected {}", call.inputs.size(),
+                             low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high)));
+  for (size_t k = 0; k < low; ++k) {
+    if (!call.has(k)) reject(call, fmt::format("input {} is missing", k));
+  }
+  return infer(call);
+}
+
 OpTable::OpTable(std::vector<OpDef> rows) : rows_(std::move(rows)) {
   std::ranges::sort(rows_, {}, &OpDef::name);
   for (size_t i = 1; i < rows_.size(); ++i) {
@@ -37,7 +52,7 @@ OpCall make_call(const Graph& graph, const Node& node) {
 }
 
 std::vector<ValueId> append_node(Graph& graph, const OpTable& ops, Node node) {
-  const std::vector<TensorType> types = ops.at(node.op).infer(make_call(graph, node));
+  const std::vector<TensorType> types = ops.at(node.op).output_types(make_call(graph, node));
   return graph.add_node(std::move(node), types);
 }
 

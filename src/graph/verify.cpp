@@ -79,7 +79,7 @@ class Verifier {
     TW_CHECK(op != nullptr, "node '{}': there is no operator '{}'", node.name, node.op);
     std::vector<TensorType> types;
     try {
-      types = op->infer(make_call(graph_, node));
+      types = op->output_types(make_call(graph_, node));
     } catch (const UserError& e) {
       // The importer has checked the model: whatever does not fit now is the fault of a pass.
       throw InternalError("graph '{}': {}", graph_.name, e.what());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "expr/elementary.h"
+#include "expr/scalar.h"
 
 namespace tw::loop {
 namespace {
@@ -82,6 +83,8 @@ void ExprVerifier::check_predicate(const Expr& predicate, int lanes) {
 }
 
 void ExprVerifier::node(const Expr& e) {
+  if (is_binary(e.op())) return binary(*e);
+  if (is_unary(e.op())) return unary(*e);
   switch (e.op()) {
     case Op::kIntImm:
       return TW_RULE(!e.type().is_float() && !e.type().is_vector(), "an integer immediate is {}", to_string(e.type()));
@@ -93,36 +96,10 @@ void ExprVerifier::node(const Expr& e) {
       return TW_RULE(it->second == e.type(), "variable {} is {}, used as {}", e->name, to_string(it->second),
                      to_string(e.type()));
     }
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kMul:
-    case Op::kDiv:
-    case Op::kFloorDiv:
-    case Op::kFloorMod:
-    case Op::kMin:
-    case Op::kMax:
-    case Op::kAnd:
-    case Op::kOr:
-    case Op::kXor:
-    case Op::kShiftLeft:
-    case Op::kShiftRight:
-    case Op::kEq:
-    case Op::kNe:
-    case Op::kLt:
-    case Op::kLe:
-      return binary(*e);
     case Op::kFma:
       require_args(*e, 3);
       require_same_types(*e);
       return TW_RULE(e.type() == e.arg(0).type() && e.type().is_float(), "fma of {}", to_string(e.arg(0).type()));
-    case Op::kNeg:
-    case Op::kAbs:
-    case Op::kFloor:
-    case Op::kCeil:
-    case Op::kRound:
-    case Op::kTrunc:
-    case Op::kNot:
-      return unary(*e);
     case Op::kSelect:
       return select(*e);
     case Op::kCast:
@@ -141,10 +118,9 @@ void ExprVerifier::binary(const ExprNode& e) {
   require_args(e, 2);
   require_same_types(e);
   const DataType type = e.args[0].type();
-  const bool compares = e.op >= Op::kEq && e.op <= Op::kLe;
-  const DataType result = compares ? DataType::boolean().with_lanes(type.lanes()) : type;
+  const DataType result = is_comparison(e.op) ? DataType::boolean().with_lanes(type.lanes()) : type;
   TW_RULE(e.type == result, "an operation on {} gives {}", to_string(type), to_string(e.type));
-  if (compares) return;
+  if (is_comparison(e.op)) return;
   const bool logical = e.op == Op::kAnd || e.op == Op::kOr || e.op == Op::kXor;
   const bool integers_only = is_division(e.op) || e.op == Op::kShiftLeft || e.op == Op::kShiftRight;
   TW_RULE(logical || !type.is_bool(), "arithmetic on {}", to_string(type));
@@ -156,8 +132,7 @@ void ExprVerifier::unary(const ExprNode& e) {
   require_args(e, 1);
   require_same_types(e);
   TW_RULE(e.type == e.args[0].type(), "an operation on {} gives {}", to_string(e.args[0].type()), to_string(e.type));
-  const bool rounds = e.op == Op::kFloor || e.op == Op::kCeil || e.op == Op::kRound || e.op == Op::kTrunc;
-  TW_RULE(!rounds || e.type.is_float(), "rounding of {}", to_string(e.type));
+  TW_RULE(!is_rounding(e.op) || e.type.is_float(), "rounding of {}", to_string(e.type));
   TW_RULE(e.op != Op::kNot || !e.type.is_float(), "not of {}", to_string(e.type));
   TW_RULE(e.op == Op::kNot || !e.type.is_bool(), "arithmetic on {}", to_string(e.type));
 }

@@ -24,6 +24,7 @@
 // kBulk loops, likewise nested and outside of thread loops, copy a box of a tensor into a kStack buffer: what they say
 // element by element is what the device's copy engine does by itself.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -114,7 +115,12 @@ struct Kernel {
   std::vector<Stmt> body;
   /// Not empty: what computes the kernel instead of code for its body, which then only says what that is.
   std::string implementation = {};
+  // Not 0: a block on each of so many units walks over the tiles; block b does b, b + blocks(), .., `together` of them
+  // at a time. What a pipelined loop fills ahead goes on from one to the next. 0: every tile is a block.
+  int64_t units = 0;
+  int64_t together = 1;
   bool is_implemented() const { return !implementation.empty(); }
+  int64_t blocks() const { return units > 0 ? std::min(units, tiles) : tiles; }
 };
 
 struct Program {

@@ -68,7 +68,8 @@ class Printer {
       length += params.back().size() + 2;
     }
     const std::string begin = fmt::format("kernel {}(", quote_name(kernel.name));
-    const std::string clusters = kernel.cluster > 1 ? fmt::format(" clusters {}", kernel.cluster) : "";
+    std::string clusters = kernel.cluster > 1 ? fmt::format(" clusters {}", kernel.cluster) : "";
+    if (kernel.units > 0) clusters += fmt::format(" units {} together {}", kernel.units, kernel.together);
     std::string end = kernel.tile_var.empty()
                           ? ")"
                           : fmt::format(") tiles {} in {}{}", quote_name(kernel.tile_var), kernel.tiles, clusters);

@@ -1,7 +1,7 @@
 // Constructors and traversal of statements.
 #include <algorithm>
 
-#include "loop/loop.h"
+#include "loop/expr_verifier.h"
 #include "support/error.h"
 
 namespace tw::loop {
@@ -21,12 +21,6 @@ void check_indices(const std::string& buffer, const std::vector<Expr>& indices) 
     TW_CHECK(bool(index), "missing index of {}", buffer);
     TW_CHECK(index.type().is_int(), "index {} of {} is {}", to_string(index), buffer, to_string(index.type()));
   }
-}
-
-int lanes_of(const std::vector<Expr>& indices) {
-  int lanes = 1;
-  for (const Expr& index : indices) lanes = std::max(lanes, index.type().lanes());
-  return lanes;
 }
 
 bool same_list(const std::vector<Stmt>& a, const std::vector<Stmt>& b) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <set>
 
+#include "expr/scalar.h"
 #include "lower/passes.h"
 
 namespace tw::lower {
@@ -139,7 +140,7 @@ class Approximable {
 
   // A rounding to integers, a comparison or a whole number: its operand's last bit may decide.
   static bool is_step(const Expr& e) {
-    const bool steps = (e.op() >= Op::kFloor && e.op() <= Op::kTrunc) || (e.op() >= Op::kEq && e.op() <= Op::kLe);
+    const bool steps = is_rounding(e.op()) || is_comparison(e.op());
     const bool leaves = (e.op() == Op::kCast || e.op() == Op::kBitcast) && !e.type().is_float();
     return (steps || leaves) && e.arg(0).type().is_float();
   }

@@ -20,7 +20,6 @@ Reduction reduction_of(const OpCall& call) {
 }
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const Reduction reduction = reduction_of(call);
   require(call, reduction.shape[reduction.axes[0]] > 0, "axis {} of {} has no elements", reduction.axes[0],
           to_string(call.inputs[0]));

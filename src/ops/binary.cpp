@@ -129,7 +129,6 @@ const Row kRows[] = {
 const Row& row_of(const OpCall& call) { return row_in(kRows, call); }
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 2, 2);
   require_same_type(call, 0, 1);
   const Row& row = row_of(call);
   const DataType type = call.inputs[0].type;
@@ -173,7 +172,7 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 
 std::vector<OpDef> binary_ops() {
   std::vector<OpDef> rows;
-  for (const Row& row : kRows) rows.push_back({row.name, OpClass::kElementwise, infer, te_binary, reference});
+  for (const Row& row : kRows) rows.push_back({row.name, OpClass::kElementwise, infer, te_binary, reference, {2, 2}});
   return rows;
 }
 

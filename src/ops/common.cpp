@@ -9,16 +9,6 @@
 
 namespace tw::ops {
 
-void reject(const OpCall& call, const std::string& message) {
-  throw UserError("node '{}' ({}): {}", call.node.name, call.node.op, message);
-}
-
-void require_inputs(const OpCall& call, size_t low, size_t high) {
-  require(call, call.inputs.size() >= low && call.inputs.size() <= high, "{} inputs, expected {}", call.inputs.size(),
-          low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high));
-  for (size_t k = 0; k < low; ++k) require(call, call.has(k), "input {} is missing", k);
-}
-
 void require_float(const OpCall& call, size_t input) {
   require(call, call.inputs[input].type.is_float(), "input {} is {}, expected a float type", input,
           to_string(call.inputs[input]));
@@ -40,11 +30,6 @@ void require_bias(const OpCall& call, int64_t channels) {
   require_same_type(call, 0, 2);
   require(call, call.inputs[2].shape == Shape{channels}, "the bias is {}, expected {} elements",
           to_string(call.inputs[2]), channels);
-}
-
-Shape joined(Shape head, std::span<const int64_t> tail) {
-  head.insert(head.end(), tail.begin(), tail.end());
-  return head;
 }
 
 int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank) {

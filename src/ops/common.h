@@ -10,6 +10,7 @@
 #include "expr/expr.h"
 #include "graph/op.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::ops {
 
@@ -22,15 +23,12 @@ using Tensors = std::vector<te::Tensor>;
 using Exprs = std::vector<Expr>;
 using Types = std::vector<TensorType>;
 
-/// Throws UserError "node 'name' (op): <message>".
-[[noreturn]] void reject(const OpCall& call, const std::string& message);
+/// Throws UserError "node 'name' (op): <message>" where the condition does not hold.
 template <typename... Args>
 void require(const OpCall& call, std::same_as<bool> auto condition, fmt::format_string<Args...> format,
              Args&&... args) {
-  if (!condition) reject(call, fmt::format(format, std::forward<Args>(args)...));
+  if (!condition) graph::reject(call, fmt::format(format, std::forward<Args>(args)...));
 }
-/// Rejects a call with fewer than `low` or more than `high` inputs, or without one of the first `low`.
-void require_inputs(const OpCall& call, size_t low, size_t high);
 void require_float(const OpCall& call, size_t input);
 void require_same_type(const OpCall& call, size_t a, size_t b);
 /// Rejects indices that are neither i32 nor i64.
@@ -77,9 +75,6 @@ void for_each_index(const Shape& shape, const Visit& visit) {
     if (d == 0) return;
   }
 }
-
-/// `head`, then `tail`.
-Shape joined(Shape head, std::span<const int64_t> tail);
 
 /// Row-major offset of `index` in a tensor of the given strides.
 int64_t offset_of(const std::vector<int64_t>& index, const Shape& strides);

@@ -11,8 +11,8 @@
 // two axes of each (te/split_axes.h).
 #include <algorithm>
 
-#include "ops/common.h"
 #include "ops/families.h"
+#include "ops/window.h"
 #include "support/math.h"
 
 namespace tw::ops {
@@ -26,8 +26,8 @@ struct PhaseAxis {
   Ints starts, counts;  // by phase
   int64_t out() const { return extent * phases; }
 
-  // Least and greatest position of x that is read; 0 and -1 when none is.
-  std::pair<int64_t, int64_t> reach() const {
+  // The positions of x that are read; 0 and -1 when none is.
+  Reach reach() const {
     int64_t low = 0, high = -1;
     for (size_t r = 0; r < starts.size(); ++r) {
       if (counts[r] == 0) continue;
@@ -41,13 +41,10 @@ struct PhaseAxis {
 
 struct Phases {
   std::vector<PhaseAxis> axes;
-  int64_t batch, channels, out_channels, group;
-  int64_t channels_each() const { return channels / group; }
-  int64_t out_channels_each() const { return out_channels / group; }
-  bool depthwise() const { return group > 1 && channels_each() == 1; }
+  Channels channels;
   size_t rank() const { return axes.size(); }
   Shape out_shape() const {
-    Shape shape{batch, out_channels};
+    Shape shape{channels.batch, channels.out_channels};
     for (const PhaseAxis& axis : axes) shape.push_back(axis.out());
     return shape;
   }
@@ -64,12 +61,10 @@ void check_axis(const OpCall& call, const PhaseAxis& axis) {
 Phases phases_of(const OpCall& call) {
   const Shape& x = call.inputs[0].shape;
   const Shape& w = call.inputs[1].shape;
-  const int64_t group = call.node.int_attr_or("group", 1);
-  require(call, x.size() >= 3 && x.size() <= 5 && w.size() == 2 * x.size() - 2,
-          "input {} and weights {}: expected 1 to 3 spatial axes, and two of the weights for each",
-          to_string(call.inputs[0]), to_string(call.inputs[1]));
-  require(call, group >= 1 && x[1] % group == 0 && w[0] % group == 0 && w[1] * group == x[1],
-          "{} input channels, weights {} and group {} do not fit", x[1], to_string(call.inputs[1]), group);
+  Phases p{{}, channels_of(call)};
+  require(call, w.size() == 2 * x.size() - 2,
+          "input {} and weights {}: expected two axes of the weights for each spatial axis", to_string(call.inputs[0]),
+          to_string(call.inputs[1]));
   const size_t rank = x.size() - 2;
   const Ints& extents = call.node.ints_attr("extents");
   const Ints& spacing = call.node.ints_attr("spacing");
@@ -81,7 +76,6 @@ Phases phases_of(const OpCall& call) {
           extents.size() == rank && spacing.size() == rank && static_cast<int64_t>(starts.size()) == all_phases &&
               starts.size() == counts.size(),
           "attributes for {} spatial axes and {} phases expected", rank, all_phases);
-  Phases p{{}, x[0], x[1], w[0], group};
   auto first = std::ptrdiff_t{0};
   for (size_t d = 0; d < rank; ++d) {
     const auto last = first + static_cast<std::ptrdiff_t>(w[2 + d]);
@@ -92,15 +86,6 @@ Phases phases_of(const OpCall& call) {
     first = last;
   }
   return p;
-}
-
-Types infer(const OpCall& call) {
-  require_inputs(call, 2, 3);
-  require_float(call, 0);
-  require_same_type(call, 0, 1);
-  const Phases p = phases_of(call);
-  require_bias(call, p.out_channels);
-  return {{call.inputs[0].type, p.out_shape()}};
 }
 
 // values[r] as an expression of r: a line where they lie on one, else a choice at every place where they change.
@@ -116,48 +101,21 @@ Expr tabulated(const Ints& values, const Expr& r) {
   return chosen;
 }
 
-// x with zeros around it as far as any phase reads; x itself when it reads nothing else.
-te::Tensor te_pad(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Phases& p, Ints* offset) {
-  Shape shape(x.shape.begin(), x.shape.begin() + 2);
-  offset->clear();
-  bool padded = false;
-  for (const PhaseAxis& axis : p.axes) {
-    const auto [low, high] = axis.reach();
-    offset->push_back(std::max<int64_t>(0, -low));
-    shape.push_back(offset->back() + std::max(high + 1, axis.in));
-    padded = padded || low < 0 || high >= axis.in;
-  }
-  if (!padded) return x;
-  return builder.compute(tensor_name(call, "pad"), shape, [&](Exprs i) {
-    Exprs conditions;
-    for (size_t d = 0; d < p.rank(); ++d) {
-      const int64_t before = (*offset)[d];
-      i[2 + d] = i[2 + d] - Expr(before);
-      conditions.push_back(inside(i[2 + d], p.axes[d].in, -before, shape[2 + d] - 1 - before));
-    }
-    return select(all_of(conditions), x(i), imm(x.type, 0));
-  });
-}
-
-Expr input_channel(const Phases& p, const Expr& oc, const Expr& ic) {
-  if (p.group == 1) return ic;
-  const Expr group = p.out_channels_each() == 1 ? oc : floor_div(oc, Expr(p.out_channels_each()));
-  return p.depthwise() ? group : group * Expr(p.channels_each()) + ic;
-}
-
 Tensors te_phases(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Phases p = phases_of(call);
-  const DataType type = inputs[0].type;
-  Ints offset;
-  const te::Tensor x = te_pad(call, builder, inputs[0], p, &offset);
-  const size_t first = p.depthwise() ? 0 : 1;
+  std::vector<Reach> reaches;
   Shape reduce_shape;
-  if (!p.depthwise()) reduce_shape.push_back(p.channels_each());
-  for (const PhaseAxis& axis : p.axes) reduce_shape.push_back(axis.taps);
-  const bool direct = !call.has(2) && math_type(type) == type;
+  if (!p.channels.depthwise()) reduce_shape.push_back(p.channels.each());
+  const size_t first = reduce_shape.size();
+  for (const PhaseAxis& axis : p.axes) {
+    reduce_shape.push_back(axis.taps);
+    reaches.push_back(axis.reach());
+  }
+  Ints offset;
+  const te::Tensor x = pad_around(call, builder, inputs[0], reaches, imm(inputs[0].type, 0), &offset);
   const auto product = [&](const Exprs& i, const Exprs& r) {
-    const Expr ic = p.depthwise() ? Expr(0) : r[0];
-    Exprs at_x{i[0], input_channel(p, i[1], ic)}, at_w{i[1], ic}, taps, conditions;
+    const Expr ic = first == 0 ? Expr(0) : r[0];
+    Exprs at_x{i[0], p.channels.input(i[1], ic)}, at_w{i[1], ic}, taps, conditions;
     for (size_t d = 0; d < p.rank(); ++d) {
       const PhaseAxis& axis = p.axes[d];
       const Expr q = axis.phases == 1 ? i[2 + d] : axis.extent == 1 ? Expr(0) : floor_div(i[2 + d], Expr(axis.phases));
@@ -171,16 +129,11 @@ Tensors te_phases(const OpCall& call, te::Builder& builder, const Tensors& input
       if (std::ranges::any_of(axis.counts, [&](int64_t count) { return count < axis.taps; }))
         conditions.push_back(t < tabulated(axis.counts, phase));
     }
-    at_w.insert(at_w.end(), taps.begin(), taps.end());
-    const Expr term = read(x, at_x) * read(inputs[1], at_w);
+    const Expr term = read(x, at_x) * read(inputs[1], joined(at_w, taps));
     return conditions.empty() ? term : select(all_of(conditions), term, imm(term.type(), 0));
   };
-  const te::Tensor sum = builder.reduce(tensor_name(call, direct ? "" : "acc"), p.out_shape(), reduce_shape,
-                                        te::CombinerKind::kSum, product);
-  if (direct) return {sum};
-  return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
-    return cast(type, call.has(2) ? sum(i) + read(inputs[2], {i[1]}) : sum(i));
-  })};
+  const te::Tensor sum = builder.reduce(sum_name(call), p.out_shape(), reduce_shape, te::CombinerKind::kSum, product);
+  return with_bias(call, builder, sum, inputs);
 }
 
 // ---- Reference.
@@ -229,7 +182,7 @@ std::vector<std::pair<int64_t, int64_t>> products_of(const Phases& p,
 
 std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const Phases p = phases_of(call);
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
+  RefTensor y = RefTensor::zeros({inputs[0].type.type, p.out_shape()});
   int64_t in_area = 1, filter = 1;
   Shape out;
   std::vector<std::vector<std::vector<Term>>> terms;
@@ -239,10 +192,11 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
     out.push_back(axis.out());
     terms.push_back(terms_of(axis));
   }
-  const int64_t each = p.channels_each();
+  const auto& [batch, group, channels, out_channels] = p.channels;
+  const int64_t each = p.channels.each();
   const auto add_channel = [&](int64_t n, int64_t oc) {
-    double* to = y.floats.data() + (n * p.out_channels + oc) * num_elements(out);
-    const double* x = inputs[0].floats.data() + (n * p.channels + oc / p.out_channels_each() * each) * in_area;
+    double* to = y.floats.data() + (n * out_channels + oc) * num_elements(out);
+    const double* x = inputs[0].floats.data() + (n * channels + oc / p.channels.out_each() * each) * in_area;
     const double* w = inputs[1].floats.data() + oc * each * filter;
     for_each_index(out, [&](const Ints& position) {
       double sum = 0;
@@ -250,17 +204,20 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
       for (int64_t ic = 0; ic < each; ++ic) {
         for (const auto& [from, at] : products) sum += x[ic * in_area + from] * w[ic * filter + at];
       }
-      *to++ = sum + (call.has(2) ? inputs[2].floats[oc] : 0);
+      *to++ = sum;
     });
   };
-  parallel_ranges(p.batch * p.out_channels, each * filter * in_area, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) add_channel(k / p.out_channels, k % p.out_channels);
+  parallel_ranges(batch * out_channels, each * filter * in_area, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) add_channel(k / out_channels, k % out_channels);
   });
+  add_bias(call, inputs, y);
   return {std::move(y)};
 }
 
 }  // namespace
 
-std::vector<OpDef> conv_phases_ops() { return {{"conv_phases", OpClass::kContraction, infer, te_phases, reference}}; }
+std::vector<OpDef> conv_phases_ops() {
+  return {{"conv_phases", OpClass::kContraction, infer_conv<phases_of>, te_phases, reference, {2, 3}}};
+}
 
 }  // namespace tw::ops

@@ -5,8 +5,8 @@
 // Output extent: (in - 1) * stride + output_padding + (k - 1) * dilation + 1 - pad_begin - pad_end.
 // te: x with stride - 1 zeros between its elements and zeros around it, then a plain sum of products with the kernel
 // read backwards, then bias and rounding.
-#include "ops/common.h"
 #include "ops/families.h"
+#include "ops/window.h"
 #include "support/math.h"
 
 namespace tw::ops {
@@ -15,11 +15,9 @@ namespace {
 struct Transposed {
   Shape in, kernel, out;  // spatial
   std::vector<int64_t> strides, dilations, pad_begin;
-  int64_t batch, channels, out_channels, group;
-  int64_t channels_each() const { return channels / group; }
-  int64_t out_channels_each() const { return out_channels / group; }
+  Channels channels;
   size_t rank() const { return in.size(); }
-  Shape out_shape() const { return joined({batch, out_channels}, out); }
+  Shape out_shape() const { return joined(Shape{channels.batch, channels.out_channels}, out); }
 };
 
 Transposed transposed_of(const OpCall& call) {
@@ -32,7 +30,7 @@ Transposed transposed_of(const OpCall& call) {
   require(call, group >= 1 && x[1] % group == 0 && w[0] == x[1],
           "{} input channels, weights {} and group {} do not fit", x[1], to_string(call.inputs[1]), group);
   const size_t rank = x.size() - 2;
-  Transposed t{{x.begin() + 2, x.end()}, {w.begin() + 2, w.end()}, {}, {}, {}, {}, x[0], x[1], w[1] * group, group};
+  Transposed t{{x.begin() + 2, x.end()}, {w.begin() + 2, w.end()}, {}, {}, {}, {}, {x[0], group, x[1], w[1] * group}};
   t.strides = call.node.ints_attr_or("strides", std::vector<int64_t>(rank, 1));
   t.dilations = call.node.ints_attr_or("dilations", std::vector<int64_t>(rank, 1));
   const std::vector<int64_t> pads = call.node.ints_attr_or("pads", std::vector<int64_t>(2 * rank, 0));
@@ -50,15 +48,6 @@ Transposed transposed_of(const OpCall& call) {
     t.out.push_back(out);
   }
   return t;
-}
-
-Types infer(const OpCall& call) {
-  require_inputs(call, 2, 3);
-  require_float(call, 0);
-  require_same_type(call, 0, 1);
-  const Transposed t = transposed_of(call);
-  require_bias(call, t.out_channels);
-  return {{call.inputs[0].type, t.out_shape()}};
 }
 
 // spread[p] = x[(p - first) / stride] where that is a whole number inside x, else 0; first = (k - 1) * dilation -
@@ -84,27 +73,21 @@ te::Tensor te_spread(const OpCall& call, te::Builder& builder, const te::Tensor&
 
 Tensors te_transposed(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Transposed t = transposed_of(call);
-  const DataType type = inputs[0].type;
   const te::Tensor spread = te_spread(call, builder, inputs[0], t);
-  const Shape reduce_shape = joined({t.channels_each()}, t.kernel);
-  const bool direct = !call.has(2) && math_type(type) == type;
-  const Expr each(t.out_channels_each());
-  const te::Tensor sum =
-      builder.reduce(tensor_name(call, direct ? "" : "acc"), t.out_shape(), reduce_shape, te::CombinerKind::kSum,
-                     [&](const Exprs& i, const Exprs& r) {
-                       const Expr ic = t.group == 1 ? r[0] : floor_div(i[1], each) * Expr(t.channels_each()) + r[0];
-                       Exprs at_x{i[0], ic};
-                       Exprs at_w{ic, t.group == 1 ? i[1] : floor_mod(i[1], each)};
-                       for (size_t d = 0; d < t.rank(); ++d) {
-                         at_x.push_back(i[2 + d] + r[1 + d] * Expr(t.dilations[d]));
-                         at_w.push_back(Expr(t.kernel[d] - 1) - r[1 + d]);
-                       }
-                       return read(spread, at_x) * read(inputs[1], at_w);
-                     });
-  if (direct) return {sum};
-  return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
-    return cast(type, call.has(2) ? sum(i) + read(inputs[2], {i[1]}) : sum(i));
-  })};
+  const Shape reduce_shape = joined(Shape{t.channels.each()}, t.kernel);
+  const Expr each(t.channels.out_each());
+  const te::Tensor sum = builder.reduce(sum_name(call), t.out_shape(), reduce_shape, te::CombinerKind::kSum,
+                                        [&](const Exprs& i, const Exprs& r) {
+                                          const Expr ic = t.channels.input(i[1], r[0]);
+                                          Exprs at_x{i[0], ic};
+                                          Exprs at_w{ic, t.channels.group == 1 ? i[1] : floor_mod(i[1], each)};
+                                          for (size_t d = 0; d < t.rank(); ++d) {
+                                            at_x.push_back(i[2 + d] + r[1 + d] * Expr(t.dilations[d]));
+                                            at_w.push_back(Expr(t.kernel[d] - 1) - r[1 + d]);
+                                          }
+                                          return read(spread, at_x) * read(inputs[1], at_w);
+                                        });
+  return with_bias(call, builder, sum, inputs);
 }
 
 // out[i * stride - pad_begin + k * dilation] += weight * x[i] over all i, for one tap k of the kernel.
@@ -131,28 +114,30 @@ void add_tap(const Transposed& t, const std::vector<int64_t>& k, double weight, 
 // Scatters: every input element adds its multiple of the kernel. One output channel at a time, in parallel.
 std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const Transposed t = transposed_of(call);
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
+  const auto& [batch, group, channels, out_channels] = t.channels;
+  const int64_t each = t.channels.each(), out_each = t.channels.out_each();
+  RefTensor y = RefTensor::zeros({inputs[0].type.type, t.out_shape()});
   const int64_t in_area = num_elements(t.in), out_area = num_elements(t.out), taps = num_elements(t.kernel);
   const auto add_channel = [&](int64_t n, int64_t oc) {
-    double* out = y.floats.data() + (n * t.out_channels + oc) * out_area;
-    for (int64_t c = 0; c < t.channels_each(); ++c) {
-      const int64_t ic = oc / t.out_channels_each() * t.channels_each() + c;
-      const double* weight = inputs[1].floats.data() + (ic * t.out_channels_each() + oc % t.out_channels_each()) * taps;
-      const double* x = inputs[0].floats.data() + (n * t.channels + ic) * in_area;
+    double* out = y.floats.data() + (n * out_channels + oc) * out_area;
+    for (int64_t c = 0; c < each; ++c) {
+      const int64_t ic = oc / out_each * each + c;
+      const double* weight = inputs[1].floats.data() + (ic * out_each + oc % out_each) * taps;
+      const double* x = inputs[0].floats.data() + (n * channels + ic) * in_area;
       for_each_index(t.kernel, [&](const std::vector<int64_t>& k) { add_tap(t, k, *weight++, x, out); });
     }
-    for (int64_t p = 0; call.has(2) && p < out_area; ++p) out[p] += inputs[2].floats[oc];
   };
-  parallel_ranges(t.batch * t.out_channels, t.channels_each() * taps * in_area, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) add_channel(k / t.out_channels, k % t.out_channels);
+  parallel_ranges(batch * out_channels, each * taps * in_area, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) add_channel(k / out_channels, k % out_channels);
   });
+  add_bias(call, inputs, y);
   return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> conv_transpose_ops() {
-  return {{"conv_transpose", OpClass::kContraction, infer, te_transposed, reference}};
+  return {{"conv_transpose", OpClass::kContraction, infer_conv<transposed_of>, te_transposed, reference, {2, 3}}};
 }
 
 }  // namespace tw::ops

@@ -30,7 +30,6 @@ int64_t gather_axis(const OpCall& call) {
 }
 
 Types infer_gather(const OpCall& call) {
-  require_inputs(call, 2, 2);
   require_indices(call, 1);
   const Shape& x = call.inputs[0].shape;
   const Shape& indices = call.inputs[1].shape;
@@ -38,7 +37,7 @@ Types infer_gather(const OpCall& call) {
   require(call, x[axis] > 0 || num_elements(indices) == 0, "axis {} of {} has no elements", axis,
           to_string(call.inputs[0]));
   const Shape before(x.begin(), x.begin() + axis);
-  return {{call.inputs[0].type, joined(joined(before, indices), std::span(x).subspan(axis + 1))}};
+  return {{call.inputs[0].type, joined(before, indices, std::span(x).subspan(axis + 1))}};
 }
 
 Tensors te_gather(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
@@ -47,8 +46,7 @@ Tensors te_gather(const OpCall& call, te::Builder& builder, const Tensors& input
   return {builder.compute(tensor_name(call), infer_gather(call)[0].shape, [&](const Exprs& i) {
     Exprs at(i.begin(), i.begin() + axis);
     at.push_back(te_position(inputs[1](Exprs(i.begin() + axis, i.begin() + axis + rank)), inputs[0].shape[axis]));
-    at.insert(at.end(), i.begin() + axis + rank, i.end());
-    return inputs[0](at);
+    return inputs[0](joined(at, std::span(i).subspan(axis + rank)));
   })};
 }
 
@@ -72,7 +70,6 @@ std::vector<RefTensor> ref_gather(const OpCall& call, Refs inputs) {
 // ---- gather_elements
 
 Types infer_elements(const OpCall& call) {
-  require_inputs(call, 2, 2);
   require_indices(call, 1);
   const Shape& x = call.inputs[0].shape;
   const Shape& indices = call.inputs[1].shape;
@@ -126,7 +123,6 @@ GatherNd nd_of(const OpCall& call) {
 }
 
 Types infer_nd(const OpCall& call) {
-  require_inputs(call, 2, 2);
   require_indices(call, 1);
   const GatherNd nd = nd_of(call);
   require(call, call.inputs[0].elements() > 0 || num_elements(nd.out) == 0, "{} has no elements",
@@ -144,8 +140,7 @@ Tensors te_nd(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
       index.push_back(Expr(t));
       at.push_back(te_position(inputs[1](index), inputs[0].shape[nd.batch + t]));
     }
-    at.insert(at.end(), i.begin() + lead, i.end());
-    return inputs[0](at);
+    return inputs[0](joined(at, std::span(i).subspan(lead)));
   })};
 }
 
@@ -174,7 +169,6 @@ int64_t hot_axis(const OpCall& call) {
 }
 
 Types infer_one_hot(const OpCall& call) {
-  require_inputs(call, 2, 2);
   require(call, !call.inputs[0].type.is_bool() && call.inputs[1].shape == Shape{2}, "indices {} and values {}",
           to_string(call.inputs[0]), to_string(call.inputs[1]));
   const int64_t depth = call.node.int_attr("depth");
@@ -212,10 +206,10 @@ std::vector<RefTensor> ref_one_hot(const OpCall& call, Refs inputs) {
 
 std::vector<OpDef> gather_ops() {
   constexpr OpClass kMoves = OpClass::kInjective;
-  return {{"gather", kMoves, infer_gather, te_gather, ref_gather},
-          {"gather_elements", kMoves, infer_elements, te_elements, ref_elements},
-          {"gather_nd", kMoves, infer_nd, te_nd, ref_nd},
-          {"one_hot", kMoves, infer_one_hot, te_one_hot, ref_one_hot}};
+  return {{"gather", kMoves, infer_gather, te_gather, ref_gather, {2, 2}},
+          {"gather_elements", kMoves, infer_elements, te_elements, ref_elements, {2, 2}},
+          {"gather_nd", kMoves, infer_nd, te_nd, ref_nd, {2, 2}},
+          {"one_hot", kMoves, infer_one_hot, te_one_hot, ref_one_hot, {2, 2}}};
 }
 
 }  // namespace tw::ops

@@ -28,7 +28,6 @@ Lrn lrn_of(const OpCall& call) {
 }
 
 Types infer_lrn(const OpCall& call) {
-  require_inputs(call, 1, 1);
   require_float(call, 0);
   require(call, call.inputs[0].shape.size() >= 2, "the input is {}, expected at least two dimensions",
           to_string(call.inputs[0]));
@@ -88,7 +87,6 @@ Reduction norm_axis(const OpCall& call) {
 }
 
 Types infer_lp(const OpCall& call) {
-  require_inputs(call, 1, 1);
   require_float(call, 0);
   norm_order(call);
   norm_axis(call);

@@ -47,7 +47,6 @@ MatMul matmul_of(const OpCall& call) {
 }
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 2, 2);
   require_same_type(call, 0, 1);
   require(call, !call.inputs[0].type.is_bool(), "the inputs are bool, expected numbers");
   return {{call.inputs[0].type, matmul_of(call).out_shape()}};
@@ -152,7 +151,6 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 // ---- Integers of 8 bits.
 
 Types infer_integer(const OpCall& call) {
-  require_inputs(call, 2, 4);
   const MatMul mm = matmul_of(call);
   for (size_t k : {0, 1}) {
     require_byte(call, k);
@@ -166,21 +164,9 @@ Types infer_integer(const OpCall& call) {
   return {{DataType::i32(), mm.out_shape()}};
 }
 
-// x - zero point in i32.
-te::Tensor centred(const OpCall& call, te::Builder& builder, const Tensors& inputs, size_t k) {
-  const te::Tensor& x = inputs[k];
-  return builder.compute(tensor_name(call, k == 0 ? "a" : "b"), x.shape, [&](const Exprs& i) {
-    const Expr value = cast(DataType::i32(), x(i));
-    if (!call.has(2 + k)) return value;
-    const te::Tensor& zero = inputs[2 + k];
-    Exprs at;
-    if (!zero.shape.empty()) at.push_back(zero.shape[0] == 1 ? Expr(0) : i[k == 0 ? i.size() - 2 : i.size() - 1]);
-    return value - cast(DataType::i32(), zero(at));
-  });
-}
-
 Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  const te::Tensor a = centred(call, builder, inputs, 0), b = centred(call, builder, inputs, 1);
+  const te::Tensor a = less_zero_point(call, builder, inputs, 0, std::max<size_t>(2, inputs[0].shape.size()) - 2);
+  const te::Tensor b = less_zero_point(call, builder, inputs, 1, inputs[1].shape.size() - 1);
   return {te_product(builder, tensor_name(call), matmul_of(call), {a, b},
                      [](const Expr& x, const Expr& y) { return x * y; })};
 }
@@ -206,7 +192,6 @@ std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
 // ---- Words.
 
 Types infer_words(const OpCall& call) {
-  require_inputs(call, 2, 2);
   require_words(call, 0);
   require_words(call, 1);
   return {{sum_type(word_format(call)), matmul_of(call).out_shape()}};
@@ -230,9 +215,9 @@ std::vector<RefTensor> ref_words(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
-  return {{"matmul", OpClass::kContraction, infer, te_matmul, reference},
-          {"matmul_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer},
-          {"matmul_words", OpClass::kContraction, infer_words, te_words, ref_words}};
+  return {{"matmul", OpClass::kContraction, infer, te_matmul, reference, {2, 2}},
+          {"matmul_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer, {2, 4}},
+          {"matmul_words", OpClass::kContraction, infer_words, te_words, ref_words, {2, 2}}};
 }
 
 }  // namespace tw::ops

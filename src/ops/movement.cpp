@@ -17,7 +17,7 @@ int64_t concat_axis(const OpCall& call) {
 
 Types infer_concat(const OpCall& call) {
   require(call, !call.inputs.empty(), "no inputs");
-  require_inputs(call, call.inputs.size(), call.inputs.size());
+  for (size_t k = 0; k < call.inputs.size(); ++k) require(call, call.has(k), "input {} is missing", k);
   TensorType y = call.inputs[0];
   const int64_t axis = concat_axis(call);
   for (size_t k = 1; k < call.inputs.size(); ++k) {
@@ -79,7 +79,6 @@ PadMode mode_of(const OpCall& call) {
 }
 
 Types infer_pad(const OpCall& call) {
-  require_inputs(call, 1, 1);
   TensorType y = call.inputs[0];
   const auto& pads = call.node.ints_attr("pads");
   const size_t rank = y.shape.size();
@@ -174,7 +173,7 @@ std::vector<RefTensor> ref_pad(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> movement_ops() {
-  return {{"concat", OpClass::kInjective, infer_concat, te_concat, ref_concat},
+  return {{"concat", OpClass::kInjective, infer_concat, te_concat, ref_concat, {0, SIZE_MAX}},
           {"pad", OpClass::kInjective, infer_pad, te_pad, ref_pad}};
 }
 

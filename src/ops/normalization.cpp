@@ -38,15 +38,12 @@ void require_vector(const OpCall& call, size_t k, int64_t extent) {
 }
 
 Types infer_channels(const OpCall& call) {
-  const size_t inputs = call.node.op == "batch_norm" ? 5 : 3;
-  require_inputs(call, inputs, inputs);
   require_float(call, 0);
-  for (size_t k = 1; k < inputs; ++k) require_vector(call, k, channels_of(call));
+  for (size_t k = 1; k < call.inputs.size(); ++k) require_vector(call, k, channels_of(call));
   return {call.inputs[0]};
 }
 
 Types infer_group(const OpCall& call) {
-  require_inputs(call, 3, 3);
   require_float(call, 0);
   const int64_t groups = call.node.int_attr("num_groups");
   require(call, groups > 0 && channels_of(call) % groups == 0, "{} channels do not split into {} groups",
@@ -64,7 +61,6 @@ std::vector<int64_t> trailing_axes(const OpCall& call) {
 }
 
 Types infer_trailing(const OpCall& call) {
-  require_inputs(call, 2, call.node.op == "rms_norm" ? 2 : 3);
   require_float(call, 0);
   const TensorType& x = call.inputs[0];
   for (size_t k = 1; k < call.inputs.size(); ++k) {
@@ -82,7 +78,6 @@ Types infer_trailing(const OpCall& call) {
 }
 
 Types infer_plain(const OpCall& call) {
-  require_inputs(call, 1, 1);
   require_float(call, 0);
   reduced_axes(call, call.inputs[0].shape.size());
   return {call.inputs[0]};
@@ -143,9 +138,7 @@ Tensors te_group_norm(const OpCall& call, te::Builder& builder, const Tensors& i
   }
   // Element of x at (n, g, k, spatial..).
   const auto element = [&](const Exprs& at) {
-    Exprs index{at[0], at[1] * Expr(each) + at[2]};
-    index.insert(index.end(), at.begin() + 3, at.end());
-    return read(x, index);
+    return read(x, joined(Exprs{at[0], at[1] * Expr(each) + at[2]}, std::span(at).subspan(3)));
   };
   reduction.keep = KeepDims::kYes;  // the mean is read back through broadcast indices
   const Statistics stats = statistics(call, builder, reduction, element);
@@ -321,11 +314,11 @@ std::vector<RefTensor> ref_mean_variance(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> normalization_ops() {
-  return {{"batch_norm", OpClass::kElementwise, infer_channels, te_batch_norm, ref_batch_norm},
-          {"instance_norm", OpClass::kReduction, infer_channels, te_group_norm, ref_group_norm},
-          {"group_norm", OpClass::kReduction, infer_group, te_group_norm, ref_group_norm},
-          {"layer_norm", OpClass::kReduction, infer_trailing, te_layer_norm, ref_layer_norm},
-          {"rms_norm", OpClass::kReduction, infer_trailing, te_rms_norm, ref_rms_norm},
+  return {{"batch_norm", OpClass::kElementwise, infer_channels, te_batch_norm, ref_batch_norm, {5, 5}},
+          {"instance_norm", OpClass::kReduction, infer_channels, te_group_norm, ref_group_norm, {3, 3}},
+          {"group_norm", OpClass::kReduction, infer_group, te_group_norm, ref_group_norm, {3, 3}},
+          {"layer_norm", OpClass::kReduction, infer_trailing, te_layer_norm, ref_layer_norm, {2, 3}},
+          {"rms_norm", OpClass::kReduction, infer_trailing, te_rms_norm, ref_rms_norm, {2, 2}},
           {"mean_variance_norm", OpClass::kReduction, infer_plain, te_mean_variance, ref_mean_variance}};
 }
 

@@ -53,13 +53,12 @@ double order_of(const OpCall& call) {
 }
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const TensorType& x = call.inputs[0];
   require(call, kind_of(call) == Kind::kMax ? !x.type.is_bool() : x.type.is_float(),
           "the input is {}, which this operator does not take", to_string(x));
   if (kind_of(call) == Kind::kLp) order_of(call);
   const Window window = pool_window(call);
-  const Shape shape = joined({x.shape[0], x.shape[1]}, window.out);
+  const Shape shape = joined(Shape{x.shape[0], x.shape[1]}, window.out);
   Types types{{x.type, shape}};
   if (wants_indices(call)) types.push_back({DataType::i64(), shape});
   return types;

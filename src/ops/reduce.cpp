@@ -65,7 +65,6 @@ Reduction reduction_of(const OpCall& call) {
 }
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const DataType type = call.inputs[0].type;
   const bool extreme = call.node.op == "reduce_max" || call.node.op == "reduce_min";
   require(call, !type.is_bool() || extreme, "the input is bool, expected a number");
@@ -135,6 +134,14 @@ std::vector<RefTensor> int_reference(const OpCall& call, const RefTensor& x, Ref
   return {std::move(y)};
 }
 
+void store(RefTensor& y, size_t i, double value) {
+  if (y.is_float()) {
+    y.floats[i] = value;
+  } else {
+    y.ints[i] = std::isfinite(value) ? graph::wrap_int(static_cast<int64_t>(value), y.type.type) : 0;
+  }
+}
+
 std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const Row& row = row_of(call);
   const RefTensor& x = inputs[0];
@@ -148,11 +155,7 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const int64_t count = reduced_count(x.type.shape, axes);
   for (size_t i = 0; i < sums.size(); ++i) {
     const double value = row.finish ? row.finish(sums[i], count) : sums[i];
-    if (y.is_float()) {
-      y.floats[i] = value;
-    } else {
-      y.ints[i] = std::isfinite(value) ? graph::wrap_int(static_cast<int64_t>(value), y.type.type) : 0;
-    }
+    store(y, i, value);
   }
   return {std::move(y)};
 }
@@ -194,11 +197,7 @@ std::vector<RefTensor> ref_log_sum_exp(const OpCall& call, Refs inputs) {
                    [&](int64_t out, int64_t in) { sums[out] += std::exp(x.at(in) - largest[out]); });
   for (size_t i = 0; i < sums.size(); ++i) {
     const double value = std::log(sums[i]) + largest[i];
-    if (y.is_float()) {
-      y.floats[i] = value;
-    } else {
-      y.ints[i] = std::isfinite(value) ? graph::wrap_int(static_cast<int64_t>(value), y.type.type) : 0;
-    }
+    store(y, i, value);
   }
   return {std::move(y)};
 }

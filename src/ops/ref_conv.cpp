@@ -31,18 +31,18 @@ std::vector<std::vector<int64_t>> windows_from(const Window& window, int64_t fir
 }
 
 // y[n, oc, p] for output positions first .. first + kPanel - 1 that exist, all batches and channels.
-void convolve_panel(const Window& window, const ConvSizes& sizes, const double* x, const double* w, double* y,
+void convolve_panel(const Window& window, const Channels& channels, const double* x, const double* w, double* y,
                     int64_t first) {
   const int64_t area = num_elements(window.in);
   const int64_t positions = num_elements(window.out);
-  const int64_t k_count = sizes.channels_each() * num_elements(window.kernel);
-  const int64_t out_channels = sizes.out_channels_each();
+  const int64_t k_count = channels.each() * num_elements(window.kernel);
+  const int64_t out_channels = channels.out_each();
   const auto windows = windows_from(window, first, std::min<int64_t>(kPanel, positions - first));
   std::vector<double> panel(k_count * kPanel);
   std::vector<double> sums(out_channels * kPanel);
-  for (int64_t ng = 0; ng < sizes.batch * sizes.group; ++ng) {
-    gather_windows(x + ng * sizes.channels_each() * area, sizes.channels_each(), area, windows, panel.data());
-    multiply_panel(w + ng % sizes.group * out_channels * k_count, out_channels, k_count, panel.data(), sums.data());
+  for (int64_t ng = 0; ng < channels.batch * channels.group; ++ng) {
+    gather_windows(x + ng * channels.each() * area, channels.each(), area, windows, panel.data());
+    multiply_panel(w + ng % channels.group * out_channels * k_count, out_channels, k_count, panel.data(), sums.data());
     double* out = y + ng * out_channels * positions + first;
     for (int64_t oc = 0; oc < out_channels; ++oc) {
       for (size_t j = 0; j < windows.size(); ++j)
@@ -53,11 +53,11 @@ void convolve_panel(const Window& window, const ConvSizes& sizes, const double* 
 
 }  // namespace
 
-void convolve(const Window& window, const ConvSizes& sizes, const double* x, const double* w, double* y) {
+void convolve(const Window& window, const Channels& channels, const double* x, const double* w, double* y) {
   const int64_t positions = num_elements(window.out);
-  const int64_t cost = kPanel * num_elements(window.kernel) * sizes.channels_each() * sizes.out_channels * sizes.batch;
+  const int64_t cost = kPanel * num_elements(window.kernel) * channels.each() * channels.out_channels * channels.batch;
   parallel_ranges((positions + kPanel - 1) / kPanel, cost, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) convolve_panel(window, sizes, x, w, y, p * kPanel);
+    for (int64_t p = begin; p < end; ++p) convolve_panel(window, channels, x, w, y, p * kPanel);
   });
 }
 

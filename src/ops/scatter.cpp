@@ -32,7 +32,6 @@ int64_t axis_of(const OpCall& call) {
 }
 
 void require_operands(const OpCall& call) {
-  require_inputs(call, 3, 3);
   require_same_type(call, 0, 2);
   require_indices(call, 1);
   require(call, mode_of(call) == Mode::kNone || !call.inputs[0].type.is_bool(), "reduction of bool");
@@ -146,11 +145,7 @@ Tensors te_nd(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
     }
     return all_of(equal);
   };
-  const auto at = [tuple](const Exprs& i, const Exprs& r) {
-    Exprs j = r;
-    j.insert(j.end(), i.begin() + tuple, i.end());
-    return j;
-  };
+  const auto at = [tuple](const Exprs& i, const Exprs& r) { return joined(r, std::span(i).subspan(tuple)); };
   // Without leading axes there is one update; a reduction axis of extent 1 stands for it.
   if (indices.size() == 1) {
     const auto hits_one = [&](const Exprs& i, const Exprs&) { return hits(i, {}); };
@@ -220,8 +215,8 @@ std::vector<RefTensor> ref_nd(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> scatter_ops() {
-  return {{"scatter_elements", OpClass::kReduction, infer_elements, te_elements, ref_elements},
-          {"scatter_nd", OpClass::kReduction, infer_nd, te_nd, ref_nd}};
+  return {{"scatter_elements", OpClass::kReduction, infer_elements, te_elements, ref_elements, {3, 3}},
+          {"scatter_nd", OpClass::kReduction, infer_nd, te_nd, ref_nd, {3, 3}}};
 }
 
 }  // namespace tw::ops

@@ -26,7 +26,6 @@ Tensors te_map(const OpCall& call, te::Builder& builder, const te::Tensor& x, co
 // ---- reshape
 
 Types infer_reshape(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const Shape shape = call.node.ints_attr("shape");
   require(call,
           std::ranges::all_of(shape, [](int64_t extent) { return extent >= 0; }) &&
@@ -97,7 +96,6 @@ std::vector<RefTensor> ref_reshape(const OpCall& call, Refs inputs) {
 // ---- transpose
 
 Types infer_transpose(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const std::vector<int64_t>& perm = call.node.ints_attr("perm");
   const Shape& x = call.inputs[0].shape;
   const auto axes = std::views::iota(int64_t{0}, std::ssize(x));
@@ -130,7 +128,6 @@ std::vector<RefTensor> ref_transpose(const OpCall& call, Refs inputs) {
 // ---- slice
 
 Types infer_slice(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const Shape& x = call.inputs[0].shape;
   const auto& starts = call.node.ints_attr("starts");
   const auto& steps = call.node.ints_attr("steps");
@@ -171,7 +168,6 @@ std::vector<RefTensor> ref_slice(const OpCall& call, Refs inputs) {
 // ---- expand
 
 Types infer_expand(const OpCall& call) {
-  require_inputs(call, 1, 1);
   Shape shape;
   const Shape& wanted = call.node.ints_attr("shape");
   require(call, broadcast_shapes(call.inputs[0].shape, wanted, &shape), "{} does not expand to {}",
@@ -193,7 +189,6 @@ std::vector<RefTensor> ref_expand(const OpCall& call, Refs inputs) {
 // ---- tile
 
 Types infer_tile(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const auto& repeats = call.node.ints_attr("repeats");
   TensorType y = call.inputs[0];
   require(call, repeats.size() == y.shape.size(), "{} repeats for {}", repeats.size(), to_string(y));
@@ -239,7 +234,6 @@ bool depth_first(const OpCall& call) {
 }
 
 Types infer_depth_to_space(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const int64_t b = block_of(call);
   depth_first(call);
   const Shape& x = call.inputs[0].shape;
@@ -248,7 +242,6 @@ Types infer_depth_to_space(const OpCall& call) {
 }
 
 Types infer_space_to_depth(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const int64_t b = block_of(call);
   const Shape& x = call.inputs[0].shape;
   require(call, x[2] % b == 0 && x[3] % b == 0, "{} does not split into blocks of {}", to_string(call.inputs[0]), b);
@@ -298,7 +291,6 @@ std::vector<RefTensor> ref_space_to_depth(const OpCall& call, Refs inputs) {
 // ---- trilu
 
 Types infer_trilu(const OpCall& call) {
-  require_inputs(call, 1, 1);
   require(call, call.inputs[0].shape.size() >= 2, "the input is {}, expected at least two dimensions",
           to_string(call.inputs[0]));
   return {call.inputs[0]};

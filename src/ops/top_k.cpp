@@ -17,7 +17,6 @@ int64_t axis_of(const OpCall& call) {
 bool wants_largest(const OpCall& call) { return call.node.int_attr_or("largest", 1) != 0; }
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 1, 1);
   TensorType y = call.inputs[0];
   require(call, !y.type.is_bool(), "the input is {}, expected numbers", to_string(y));
   const int64_t k = call.node.int_attr("k");

@@ -225,7 +225,6 @@ Values values_of(const Row& row, const OpCall& call) {
 }
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 1, 1);
   const Row& row = row_of(call);
   const TensorType& x = call.inputs[0];
   require(call, accepts(row.domain, x.type), "the input is {}, which this operator does not take", to_string(x));

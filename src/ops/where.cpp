@@ -6,7 +6,6 @@ namespace tw::ops {
 namespace {
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 3, 3);
   require_same_type(call, 1, 2);
   require(call, call.inputs[0].type.is_bool(), "the condition is {}, expected bool", to_string(call.inputs[0]));
   Shape shape = call.inputs[0].shape;
@@ -38,6 +37,6 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
 
 }  // namespace
 
-std::vector<OpDef> where_ops() { return {{"where", OpClass::kElementwise, infer, te_where, reference}}; }
+std::vector<OpDef> where_ops() { return {{"where", OpClass::kElementwise, infer, te_where, reference, {3, 3}}}; }
 
 }  // namespace tw::ops

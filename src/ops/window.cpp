@@ -3,13 +3,12 @@
 #include "support/math.h"
 
 namespace tw::ops {
+namespace {
 
-bool Window::reads_padding() const {
-  for (size_t d = 0; d < rank(); ++d) {
-    if (lowest(d) < 0 || highest(d) >= in[d]) return true;
-  }
-  return false;
-}
+// Whether the sum is the result.
+bool is_direct(const OpCall& call) { return !call.has(2) && math_type(call.inputs[0].type) == call.inputs[0].type; }
+
+}  // namespace
 
 Window window_of(const OpCall& call, const Shape& kernel, OutputSize size) {
   const Shape& x = call.inputs[0].shape;
@@ -42,24 +41,34 @@ Window window_of(const OpCall& call, const Shape& kernel, OutputSize size) {
   return w;
 }
 
-te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Window& window,
-                          const Expr& fill, std::vector<int64_t>* offset) {
-  offset->assign(window.rank(), 0);
-  if (!window.reads_padding()) return x;
+te::Tensor pad_around(const OpCall& call, te::Builder& builder, const te::Tensor& x, const std::vector<Reach>& reaches,
+                      const Expr& fill, std::vector<int64_t>* offset) {
   Shape shape(x.shape.begin(), x.shape.begin() + 2);
-  for (size_t d = 0; d < window.rank(); ++d) {
-    (*offset)[d] = window.pad_begin[d];
-    shape.push_back(window.pad_begin[d] + std::max(window.highest(d) + 1, window.in[d]));
+  offset->clear();
+  bool padded = false;
+  for (const auto& [low, high] : reaches) {
+    const int64_t extent = x.shape[shape.size()];
+    offset->push_back(std::max<int64_t>(0, -low));
+    shape.push_back(offset->back() + std::max(high + 1, extent));
+    padded = padded || low < 0 || high >= extent;
   }
+  if (!padded) return x;
   return builder.compute(tensor_name(call, "pad"), shape, [&](Exprs i) {
     Exprs conditions;
-    for (size_t d = 0; d < window.rank(); ++d) {
-      i[2 + d] = i[2 + d] - Expr(window.pad_begin[d]);
-      conditions.push_back(
-          inside(i[2 + d], window.in[d], -window.pad_begin[d], shape[2 + d] - 1 - window.pad_begin[d]));
+    for (size_t d = 0; d < reaches.size(); ++d) {
+      const int64_t before = (*offset)[d];
+      i[2 + d] = i[2 + d] - Expr(before);
+      conditions.push_back(inside(i[2 + d], x.shape[2 + d], -before, shape[2 + d] - 1 - before));
     }
     return select(all_of(conditions), x(i), fill);
   });
+}
+
+te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Window& window,
+                          const Expr& fill, std::vector<int64_t>* offset) {
+  std::vector<Reach> reaches;
+  for (size_t d = 0; d < window.rank(); ++d) reaches.push_back({window.lowest(d), window.highest(d)});
+  return pad_around(call, builder, x, reaches, fill, offset);
 }
 
 Expr window_index(const Window& window, size_t d, const Expr& o, const Expr& k, int64_t offset) {
@@ -82,6 +91,38 @@ std::vector<int64_t> window_offsets(const Window& window, const std::vector<int6
     result = std::move(next);
   }
   return result;
+}
+
+Expr Channels::input(const Expr& oc, const Expr& ic) const {
+  if (group == 1) return ic;
+  const Expr group_of = out_each() == 1 ? oc : floor_div(oc, Expr(out_each()));
+  return depthwise() ? group_of : group_of * Expr(each()) + ic;
+}
+
+Channels channels_of(const OpCall& call) {
+  const Shape &x = call.inputs[0].shape, &w = call.inputs[1].shape;
+  require(call, x.size() >= 3 && x.size() <= 5 && w.size() >= x.size(),
+          "input {} and weights {}, expected 3 to 5 dimensions each", to_string(call.inputs[0]),
+          to_string(call.inputs[1]));
+  const int64_t group = call.node.int_attr_or("group", 1);
+  require(call, group >= 1 && x[1] % group == 0 && w[0] % group == 0 && w[1] * group == x[1],
+          "{} input channels, weights {} and group {} do not fit", x[1], to_string(call.inputs[1]), group);
+  return {x[0], group, x[1], w[0]};
+}
+
+std::string sum_name(const OpCall& call) { return tensor_name(call, is_direct(call) ? "" : "acc"); }
+
+Tensors with_bias(const OpCall& call, te::Builder& builder, const te::Tensor& sum, const Tensors& inputs) {
+  if (is_direct(call)) return {sum};
+  return {builder.compute(tensor_name(call), sum.shape, [&](const Exprs& i) {
+    return cast(inputs[0].type, call.has(2) ? sum(i) + read(inputs[2], {i[1]}) : sum(i));
+  })};
+}
+
+void add_bias(const OpCall& call, Refs inputs, RefTensor& y) {
+  if (!call.has(2)) return;
+  const int64_t channels = y.type.shape[1], positions = row_major_strides(y.type.shape)[1];
+  for (int64_t i = 0; i < y.type.elements(); ++i) y.floats[i] += inputs[2].floats[i / positions % channels];
 }
 
 }  // namespace tw::ops

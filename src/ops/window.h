@@ -1,4 +1,5 @@
-// Sliding windows: the geometry shared by convolutions and poolings.
+// Sliding windows: the geometry shared by convolutions and poolings; the channels of convolutions, and what follows
+// their sums: a bias, and rounding.
 #pragma once
 #include "ops/common.h"
 
@@ -18,7 +19,6 @@ struct Window {
   /// Least and greatest input position that any window reads along axis d; outside [0, in) is padding.
   int64_t lowest(size_t d) const { return -pad_begin[d]; }
   int64_t highest(size_t d) const { return (out[d] - 1) * strides[d] - pad_begin[d] + reach(d) - 1; }
-  bool reads_padding() const;
 };
 
 enum class OutputSize : uint8_t { kFloor, kCeil };
@@ -28,8 +28,16 @@ enum class OutputSize : uint8_t { kFloor, kCeil };
 /// Rejects calls whose window does not fit.
 Window window_of(const OpCall& call, const Shape& kernel, OutputSize size = OutputSize::kFloor);
 
-/// x extended over all positions the window reads, `fill` outside of x; x itself when it reads no padding. Element
-/// (n, c, p..) of the result is x at p - offset, where *offset gets one entry for each spatial axis.
+/// Least and greatest position that is read along a spatial axis.
+struct Reach {
+  int64_t low, high;
+};
+
+/// x extended over the `reaches` of its spatial axes, `fill` outside of x; x itself when nothing outside is read.
+/// Element (n, c, p..) of the result is x at p - offset, where *offset gets one entry for each spatial axis.
+te::Tensor pad_around(const OpCall& call, te::Builder& builder, const te::Tensor& x, const std::vector<Reach>& reaches,
+                      const Expr& fill, std::vector<int64_t>* offset);
+/// So over all positions that the window reads.
 te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Window& window,
                           const Expr& fill, std::vector<int64_t>* offset);
 
@@ -39,5 +47,37 @@ Expr window_index(const Window& window, size_t d, const Expr& o, const Expr& k, 
 /// For every output position (row-major) a list of the input offsets (row-major over `in`) of its window, -1 in
 /// padding.
 std::vector<int64_t> window_offsets(const Window& window, const std::vector<int64_t>& output_position);
+
+/// Of x [batch, channels, ..] and y [batch, out_channels, ..]; channels of all groups together.
+struct Channels {
+  int64_t batch, group, channels, out_channels;
+  int64_t each() const { return channels / group; }
+  int64_t out_each() const { return out_channels / group; }
+  /// One filter for each channel: no sum over channels.
+  bool depthwise() const { return group > 1 && each() == 1; }
+  /// The channel of x that output channel oc reads as its ic-th (ic is unused for depthwise convolutions).
+  Expr input(const Expr& oc, const Expr& ic) const;
+};
+
+/// Those of x and weights [out_channels, channels / group, ..] for the attribute group (1). Rejects what does not fit,
+/// and x of other than 3 to 5 dims.
+Channels channels_of(const OpCall& call);
+
+/// Inference of x, weights and a bias of one float type; what `geometry_of` gives has `channels` and an out_shape().
+template <auto geometry_of>
+Types infer_conv(const OpCall& call) {
+  require_float(call, 0);
+  require_same_type(call, 0, 1);
+  const auto geometry = geometry_of(call);
+  require_bias(call, geometry.channels.out_channels);
+  return {{call.inputs[0].type, geometry.out_shape()}};
+}
+
+/// The name of the sum that with_bias takes.
+std::string sum_name(const OpCall& call);
+/// `sum` plus the bias, where there is one, in the type of x.
+Tensors with_bias(const OpCall& call, te::Builder& builder, const te::Tensor& sum, const Tensors& inputs);
+/// The same of the reference.
+void add_bias(const OpCall& call, Refs inputs, RefTensor& y);
 
 }  // namespace tw::ops

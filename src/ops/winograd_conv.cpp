@@ -39,7 +39,7 @@ struct Conv {
   int64_t tiles_high() const { return ceil_div(window.out[h()], m); }
   int64_t tiles_wide() const { return ceil_div(window.out[w()], m); }
   int64_t tiles() const { return tiles_high() * tiles_wide(); }
-  Shape out_shape() const { return joined({batch, out_channels}, window.out); }
+  Shape out_shape() const { return joined(Shape{batch, out_channels}, window.out); }
   /// The window of all points of all tiles: the last ones may reach over the edges of the output.
   Window of_tiles() const {
     Window all = window;
@@ -70,7 +70,6 @@ Conv conv_of(const OpCall& call) {
 }
 
 Types infer(const OpCall& call) {
-  require_inputs(call, 2, 3);
   require_f32(call, 0);
   require_f32(call, 1);
   const Conv conv = conv_of(call);
@@ -217,9 +216,7 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const std::vector<double> kernels = kernels_of(winograd(conv.m), inputs[1], depth, conv.channels, conv.out_channels);
   convolve(conv.window, {conv.batch, 1, conv.channels, conv.out_channels}, inputs[0].floats.data(), kernels.data(),
            y.floats.data());
-  const int64_t positions = num_elements(conv.window.out);
-  for (int64_t i = 0; call.has(2) && i < y.type.elements(); ++i)
-    y.floats[i] += inputs[2].floats[i / positions % conv.out_channels];
+  add_bias(call, inputs, y);
   return {std::move(y)};
 }
 
@@ -280,6 +277,8 @@ graph::RefTensor winograd_magnitude(const OpCall& call, Refs inputs) {
   return out;
 }
 
-std::vector<OpDef> winograd_ops() { return {{"winograd_conv", OpClass::kContraction, infer, te_conv, reference}}; }
+std::vector<OpDef> winograd_ops() {
+  return {{"winograd_conv", OpClass::kContraction, infer, te_conv, reference, {2, 3}}};
+}
 
 }  // namespace tw::ops

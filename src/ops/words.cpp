@@ -45,7 +45,6 @@ Packing packing_of(const OpCall& call) {
 }
 
 Types infer_pack(const OpCall& call) {
-  require_inputs(call, 1, 2);
   const Packing p = packing_of(call);
   const DataType type = call.inputs[0].type;
   if (p.format != WordFormat::kBf16)
@@ -132,7 +131,6 @@ Summing summing_of(const OpCall& call) {
 }
 
 Types infer_sum(const OpCall& call) {
-  require_inputs(call, 1, 1);
   require_words(call, 0);
   require(call, word_format(call) == WordFormat::kQuads, "words of '{}'", call.node.string_attr("words"));
   return {{DataType::i32(), summing_of(call).out}};
@@ -185,6 +183,16 @@ Product product_of_words(const OpCall& call) {
   return [format = word_format(call)](const Expr& a, const Expr& b) { return word_product(format, a, b); };
 }
 
+te::Tensor less_zero_point(const OpCall& call, te::Builder& builder, const Tensors& inputs, size_t k, size_t axis) {
+  return builder.compute(tensor_name(call, k == 0 ? "a" : "b"), inputs[k].shape, [&](const Exprs& i) {
+    const Expr value = cast(DataType::i32(), inputs[k](i));
+    if (!call.has(2 + k)) return value;
+    const te::Tensor& zero = inputs[2 + k];
+    const Exprs at = zero.shape.empty() ? Exprs{} : Exprs{zero.shape[0] == 1 ? Expr(0) : i[axis]};
+    return value - cast(DataType::i32(), zero(at));
+  });
+}
+
 void require_words(const OpCall& call, size_t input) {
   const TensorType& x = call.inputs[input];
   require(call, x.type == DataType::i32(), "input {} is {}, expected words in i32", input, to_string(x));
@@ -224,7 +232,7 @@ RefTensor of_sums(const TensorType& type, std::vector<double> sums) {
 }
 
 std::vector<OpDef> word_ops() {
-  return {{"pack_words", OpClass::kInjective, infer_pack, te_pack, ref_pack},
+  return {{"pack_words", OpClass::kInjective, infer_pack, te_pack, ref_pack, {1, 2}},
           {"sum_words", OpClass::kReduction, infer_sum, te_sum, ref_sum}};
 }
 

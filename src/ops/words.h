@@ -15,6 +15,10 @@ Product product_of_words(const OpCall& call);
 /// The tensor of `type` that holds `sums`; integers wrap.
 RefTensor of_sums(const TensorType& type, std::vector<double> sums);
 
+/// Input k of u8 or i8 less its zero point, input 2 + k where there is one, in i32. The zero
+/// point has one element, or one for each index of `axis`.
+te::Tensor less_zero_point(const OpCall& call, te::Builder& builder, const Tensors& inputs, size_t k, size_t axis);
+
 /// Rejects a call whose input is not i32; not u8 or i8.
 void require_words(const OpCall& call, size_t input);
 void require_byte(const OpCall& call, size_t input);

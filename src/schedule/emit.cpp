@@ -27,6 +27,8 @@ class Emitter {
     if (kernel.tiles % root.cluster != 0)
       throw UserError(fmt::format("parallel {}: {} tiles in clusters of {}", root.name(), kernel.tiles, root.cluster));
     kernel.cluster = root.cluster;
+    kernel.units = root.units;
+    kernel.together = root.together;
     kernel.implementation = root.implementation;
     if (parallel == 1) {
       kernel.tile_var = root.loops[0].var;

@@ -10,6 +10,7 @@
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::schedule {
@@ -116,9 +117,7 @@ Expr zero_unless(const Expr& condition, const Expr& value) {
 Expr both(const Expr& a, const Expr& b) { return !a ? b : !b ? a : a && b; }
 
 te::Tensor over(const std::string& name, DataType type, const std::vector<te::Axis>& axes) {
-  te::Tensor tensor{name, type, {}};
-  for (const te::Axis& axis : axes) tensor.shape.push_back(axis.extent);
-  return tensor;
+  return {name, type, te::shape_of(axes)};
 }
 
 // Finds by how many rows of x, the last axis of rows, the left operand moves from tap to tap, and has x go on to where

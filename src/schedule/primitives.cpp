@@ -122,6 +122,11 @@ void apply_parallel(State& state, const Primitive& p) {
     l.parallel = true;
   }
   if (!p.factors.empty()) stage.cluster = p.factors[0];
+  if (p.factors.size() < 2) return;
+  if (p.factors.size() == 2 || stage.cluster > 1)
+    throw UserError("parallel: blocks walk over tiles that are in no clusters, some of them on each of some units");
+  stage.units = p.factors[1];
+  stage.together = p.factors[2];
 }
 
 // All lanes share one statement: no second vector, no buffer of a producer inside, no tuple that lanes build in turn.
@@ -300,7 +305,7 @@ Form form_of(PrimitiveKind kind) {
     case PrimitiveKind::kFuse:
       return {1, kAny, 0, 0};
     case PrimitiveKind::kParallel:
-      return {1, kAny, 0, 1};
+      return {1, kAny, 0, 3};
     case PrimitiveKind::kVectorize:
     case PrimitiveKind::kUnroll:
     case PrimitiveKind::kThreads:

@@ -6,6 +6,7 @@
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -78,17 +79,11 @@ std::vector<te::Compute>::iterator with_one_output(te::Program& program, const s
   return at;
 }
 
-std::vector<Expr> axis_vars(const std::vector<te::Axis>& axes) {
-  std::vector<Expr> vars;
-  for (const te::Axis& axis : axes) vars.push_back(axis.var());
-  return vars;
-}
-
 te::Compute copy_of(const te::Tensor& source, const te::Tensor& target) {
   te::Compute copy;
-  for (size_t d = 0; d < source.shape.size(); ++d) copy.axes.push_back({fmt::format("i{}", d), source.shape[d]});
+  copy.axes = te::make_axes('i', source.shape);
   copy.outputs = {target};
-  copy.body = {source(axis_vars(copy.axes))};
+  copy.body = {source(te::variables(copy.axes))};
   return copy;
 }
 
@@ -186,7 +181,7 @@ void apply_rfactor(State& state, const Primitive& p) {
 
   te::Compute total = original;
   total.reduce_axes = {{"r0", factor}};
-  std::vector<Expr> indices = axis_vars(total.axes);
+  std::vector<Expr> indices = te::variables(total.axes);
   indices.push_back(var("r0"));
   total.body = {rf(indices)};
   *at = total;

@@ -87,9 +87,7 @@ Schedule& Schedule::unroll(const std::string& stage, const std::string& loop) {
 Schedule& Schedule::threads(const std::string& stage, const std::string& loop) {
   return add({PrimitiveKind::kThreads, stage, {loop}, {}, ""});
 }
-Schedule& Schedule::parallel(const std::string& stage, std::vector<std::string> loops, int64_t cluster) {
-  std::vector<int64_t> factors;
-  if (cluster > 1) factors.push_back(cluster);
+Schedule& Schedule::parallel(const std::string& stage, std::vector<std::string> loops, std::vector<int64_t> factors) {
   return add({PrimitiveKind::kParallel, stage, std::move(loops), std::move(factors), ""});
 }
 Schedule& Schedule::inline_stage(const std::string& stage) { return add({PrimitiveKind::kInline, stage, {}, {}, ""}); }

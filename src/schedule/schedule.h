@@ -22,6 +22,7 @@ enum class PrimitiveKind : uint8_t {
   kThreads,     // loops [l]: its turns are the threads of a tile; of a sum, they combine their terms
   kParallel,    // loops: the leading loops of a root stage; their points are the kernel's tiles
                 // factors [cluster]: so many neighbours of them run at the same time
+                // factors [1, units, together]: a block on each unit walks over them (loop::Kernel::units)
   kInline,      // the stage's body replaces its reads
   kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there;
                 // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
@@ -67,7 +68,7 @@ class Schedule {
   Schedule& vectorize(const std::string& stage, const std::string& loop);
   Schedule& unroll(const std::string& stage, const std::string& loop);
   Schedule& threads(const std::string& stage, const std::string& loop);
-  Schedule& parallel(const std::string& stage, std::vector<std::string> loops, int64_t cluster = 1);
+  Schedule& parallel(const std::string& stage, std::vector<std::string> loops, std::vector<int64_t> factors = {});
   Schedule& inline_stage(const std::string& stage);
   Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
                        loop::Scope scope, int64_t pad = 0);

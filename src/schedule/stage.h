@@ -51,7 +51,9 @@ struct Stage {
   std::string at_loop;
   loop::Scope scope = loop::Scope::kParam;
   Region region;        // compute_at only
-  int64_t cluster = 1;  // tiles of a root that run at the same time
+  int64_t cluster = 1;  // of a root's tiles, and what walks over them: see loop::Kernel
+  int64_t units = 0;
+  int64_t together = 1;
   bool has_loop_primitives = false;
   std::string tensorized;      // body name, empty when none
   std::string implementation;  // of a root; empty when none

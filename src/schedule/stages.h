@@ -11,7 +11,9 @@ namespace tw::schedule {
 
 /// Inlines every stage that is element-wise, no output and cheap to repeat: those read once, and pure reads. Returns
 /// the program with them inlined; appends the primitives to `s`. Stages for which `keep` returns true stay.
-te::Program inline_stages(Schedule& s, const te::Program& program, const std::function<bool(const te::Compute&)>& keep);
+te::Program inline_stages(
+    Schedule& s, const te::Program& program,
+    const std::function<bool(const te::Compute&)>& keep = [](const te::Compute&) { return false; });
 
 /// The maths of `program` under a schedule of primitives that change nothing else.
 te::Program rewritten(const te::Program& program, const Schedule& s);

@@ -80,7 +80,6 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   release();
   pid_ = std::exchange(other.pid_, -1);
   channel_ = std::exchange(other.channel_, -1);
-  status_ = std::exchange(other.status_, -1);
   return *this;
 }
 
@@ -92,28 +91,24 @@ void ChildProcess::release() {
 }
 
 int ChildProcess::wait_signal(double seconds) {
-  for (double waited = 0; pid_ > 0 && status_ < 0; waited += kPollSeconds) {
-    int status = 0;
-    if (waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
-    if (status_ >= 0 || waited >= seconds) break;
+  for (double waited = 0; pid_ > 0; waited += kPollSeconds) {
+    siginfo_t ended = {};  // the child stays, so that its group is nobody else's
+    if (waitid(P_PID, pid_, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == pid_)
+      return ended.si_code == CLD_EXITED ? 0 : ended.si_status;
+    if (waited >= seconds) break;
     const timespec pause = {0, static_cast<long>(kPollSeconds * 1e9)};
     nanosleep(&pause, nullptr);
   }
-  if (status_ < 0) return -1;
-  return WIFSIGNALED(status_) ? WTERMSIG(status_) : 0;
+  return -1;
 }
 
 std::string ChildProcess::end() {
   if (pid_ <= 0) return "no process";
-  if (status_ < 0) {
-    kill(pid_, SIGKILL);
-    int status = 0;
-    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
-    status_ = status;
-  }
+  kill(-pid_, SIGKILL);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
   pid_ = -1;
-  return describe(status_);
+  return describe(status);
 }
 
 }  // namespace tw

@@ -16,13 +16,13 @@ class ChildProcess {
   static Result<ChildProcess> start(const std::vector<std::string>& command);
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&& other) noexcept;
-  /// Kills the child if it still runs.
+  /// As end().
   ~ChildProcess();
 
   /// Our end of the socket, not blocking.
   int channel() const { return channel_; }
-  /// Ends the child (SIGKILL unless it has ended by itself) and says how it ended: "signal 11 (Segmentation fault)",
-  /// "exit code 3". Afterwards there is no child.
+  /// Ends the child and its group (SIGKILL) and says how the child ended, before if it did so by itself: "signal 11
+  /// (Segmentation fault)", "exit code 3". Afterwards there is no child.
   std::string end();
   /// Waits up to `seconds` for the child to end by itself; the signal that ended it, 0 for an exit, -1 if it still
   /// runs.
@@ -33,7 +33,6 @@ class ChildProcess {
   void release();
   pid_t pid_ = -1;
   int channel_ = -1;
-  int status_ = -1;  // of waitpid, once it has ended
 };
 
 }  // namespace tw

@@ -4,7 +4,9 @@
 #include <cctype>
 #include <limits>
 
+#include "expr/scalar.h"
 #include "support/error.h"
+#include "te/axes.h"
 #include "te/te.h"
 
 namespace tw::te {
@@ -19,25 +21,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 Expr end_of(DataType type, bool largest) {
   if (type.is_float()) return float_imm(largest ? kInfinity : -kInfinity, type);
   if (type.is_bool()) return int_imm(largest ? 1 : 0, type);
-  const int bits = type.bits();
-  if (type.is_unsigned_int()) {
-    if (!largest) return int_imm(0, type);
-    return int_imm(bits == 64 ? -1 : (int64_t{1} << bits) - 1, type);
-  }
-  const int64_t high = bits == 64 ? INT64_MAX : (int64_t{1} << (bits - 1)) - 1;
-  return int_imm(largest ? high : -high - 1, type);
-}
-
-std::vector<Axis> make_axes(char prefix, const Shape& shape) {
-  std::vector<Axis> axes;
-  for (size_t d = 0; d < shape.size(); ++d) axes.push_back({fmt::format("{}{}", prefix, d), shape[d]});
-  return axes;
-}
-
-std::vector<Expr> variables(const std::vector<Axis>& axes) {
-  std::vector<Expr> vars;
-  for (const Axis& axis : axes) vars.push_back(axis.var());
-  return vars;
+  return int_imm(saturate_to(type.scalar(), largest ? kInfinity : -kInfinity), type);
 }
 
 // Names appear in the text form and in generated code: letters, digits and underscores only.
@@ -124,26 +108,21 @@ Tensor Builder::placeholder(const std::string& name, DataType type, const Shape&
 }
 
 Tensor Builder::compute(const std::string& name, const Shape& shape, const Body& body) {
-  Compute compute;
-  compute.axes = make_axes('i', shape);
-  compute.body = {body(variables(compute.axes))};
-  compute.outputs = {{unique(name), compute.body[0].type(), shape}};
-  program_.computes.push_back(compute);
-  return compute.outputs[0];
+  const auto bodies = [&](const std::vector<Expr>& i, const std::vector<Expr>&) { return std::vector<Expr>{body(i)}; };
+  return reduce_tuple({name}, shape, {}, {}, bodies)[0];
 }
 
 Tensor Builder::reduce(const std::string& name, const Shape& shape, const Shape& reduce_shape, CombinerKind kind,
                        const ReduceBody& body) {
   TW_CHECK(kind != CombinerKind::kTuple, "a tuple reduction is built by reduce_tuple");
-  Compute compute;
-  compute.axes = make_axes('i', shape);
-  compute.reduce_axes = make_axes('r', reduce_shape);
-  compute.body = {body(variables(compute.axes), variables(compute.reduce_axes))};
-  compute.combiner.kind = kind;
-  compute.combiner.identity = {identity_of(kind, compute.body[0].type())};
-  compute.outputs = {{unique(name), compute.body[0].type(), shape}};
-  program_.computes.push_back(compute);
-  return compute.outputs[0];
+  Combiner combiner;
+  combiner.kind = kind;
+  const auto bodies = [&](const std::vector<Expr>& i, const std::vector<Expr>& r) {
+    const Expr term = body(i, r);
+    combiner.identity = {identity_of(kind, term.type())};  // the type of a term is known when it is made
+    return std::vector<Expr>{term};
+  };
+  return reduce_tuple({name}, shape, reduce_shape, combiner, bodies)[0];
 }
 
 std::vector<Tensor> Builder::reduce_tuple(const std::vector<std::string>& names, const Shape& shape,

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "support/lexer.h"
+#include "te/axes.h"
 #include "te/te.h"
 #include "te/text.h"
 
@@ -24,11 +25,7 @@ std::string name_list(const std::vector<std::string>& names) {
   return fmt::format("({})", fmt::join(parts, ", "));
 }
 
-std::string axis_list(const std::vector<Axis>& axes) {
-  std::vector<std::string> names;
-  for (const Axis& axis : axes) names.push_back(axis.name);
-  return name_list(names);
-}
+std::string axis_list(const std::vector<Axis>& axes) { return name_list(axis_names(axes)); }
 
 bool has_default_identity(const Compute& compute) {
   const Combiner& combiner = compute.combiner;

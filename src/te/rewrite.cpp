@@ -6,6 +6,7 @@
 
 #include "expr/analyzer.h"
 #include "support/error.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::te {
@@ -88,7 +89,7 @@ class LayoutPass {
     const Shape& logical_shape = compute.outputs[0].shape;
     const Shape& storage_shape = r.compute.outputs[0].shape;
     if (!r.layout.is_identity()) r.compute.axes = fresh_axes(storage_shape, compute.reduce_axes);
-    for (const Axis& axis : r.compute.axes) r.axis_vars.push_back(axis.var());
+    r.axis_vars = variables(r.compute.axes);
     for (const Axis& axis : r.compute.axes) r.analyzer.bind(axis.name, 0, axis.extent);
     for (const Axis& axis : compute.reduce_axes) r.analyzer.bind(axis.name, 0, axis.extent);
     r.logical = logical_indices(r.layout, logical_shape, r.axis_vars);
@@ -100,11 +101,9 @@ class LayoutPass {
     const auto clashes = [&](const std::string& name) {
       return std::any_of(taken.begin(), taken.end(), [&](const Axis& axis) { return axis.name == name; });
     };
-    std::vector<Axis> axes;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      std::string name = fmt::format("i{}", d);
-      while (clashes(name)) name += '_';
-      axes.push_back({name, shape[d]});
+    std::vector<Axis> axes = make_axes('i', shape);
+    for (Axis& axis : axes) {
+      while (clashes(axis.name)) axis.name += '_';
     }
     return axes;
   }

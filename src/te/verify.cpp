@@ -4,6 +4,7 @@
 #include <set>
 
 #include "support/error.h"
+#include "te/axes.h"
 #include "te/te.h"
 
 namespace tw::te {
@@ -36,11 +37,8 @@ class Verifier {
     TW_CHECK(compute.body.size() == compute.outputs.size(), "compute '{}': {} bodies for {} outputs", compute.name(),
              compute.body.size(), compute.outputs.size());
     std::set<std::string> axes;
-    Shape shape;
-    for (const Axis& axis : compute.axes) {
-      declare_axis(compute, axis, axes);
-      shape.push_back(axis.extent);
-    }
+    const Shape shape = shape_of(compute.axes);
+    for (const Axis& axis : compute.axes) declare_axis(compute, axis, axes);
     for (const Axis& axis : compute.reduce_axes) declare_axis(compute, axis, axes);
     for (size_t k = 0; k < compute.outputs.size(); ++k) {
       const Tensor& output = compute.outputs[k];

@@ -102,6 +102,7 @@ Fit Fit::without_epilogue() const {
 }
 
 Result<Fit> fit(const Problem& p) {
+  if (p.kind == Problem::Kind::kAttention) return declined("no product, but attention");
   Fit out;
   Result<Product> product = declined("");
   if (reads_single_pixels(p)) {

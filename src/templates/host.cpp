@@ -23,8 +23,10 @@ std::string question(const Instance& instance, const Product& p, int multiproces
                                        p.pad[1],    p.stride[0], p.stride[1], p.dilation[0], p.dilation[1]}
                 : std::vector<int64_t>{p.m, p.n, p.k, p.batch, p.m * p.k, p.k * p.n, p.m * p.n, p.m * p.n};
   numbers.resize(kSizes);
-  numbers.push_back(multiprocessors);
-  numbers.push_back(1);  // swizzle
+  const Row& row = instance.row;
+  for (const int64_t number : {int64_t{multiprocessors}, static_cast<int64_t>(row.order), int64_t{row.swizzle},
+                               splits_of(row, p, multiprocessors)})
+    numbers.push_back(number);
   // Operands are counted from 1 there: 0 is none.
   const int64_t result = 3 + std::ssize(instance.epilogue.operands);
   std::vector<int64_t> operands = {1, 2, 0, result, result + 1};
@@ -83,7 +85,7 @@ Result<Launch> find_launch(const Instance& instance, const Product& product, int
       for (std::array<int64_t, 3>* extents : {&step.grid, &step.block}) {
         for (int64_t& extent : *extents) words >> extent;
       }
-      words >> step.shared_bytes >> launch.workspace_bytes;
+      words >> step.shared_bytes >> launch.workspace_bytes >> launch.zero_bytes;
     } else if (name == "params") {
       read_params(words, step.params);
     } else if (name == "relocation") {

@@ -13,7 +13,7 @@ struct Launch {
   /// Buffers of relocations and tensor maps are numbers of operands: a, b, those of the epilogue, the result, and
   /// behind it the workspace. `kernel` and `name` are not set.
   format::CudaStep step;
-  int64_t workspace_bytes = 0;
+  int64_t workspace_bytes = 0, zero_bytes = 0;  ///< format::CudaLaunch
 };
 
 /// Sends a line, gives the answer. A reason when the program does not answer.

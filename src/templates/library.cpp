@@ -3,10 +3,10 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int64_t kBytesOfNvcc = int64_t{5} << 30;  // at its peak, for a kernel of CUTLASS 3.x
+constexpr int64_t kBytesOfNvcc = int64_t{4} << 30;  // at its peak 3.4, for a kernel of CUTLASS 3.x
 constexpr int kMostSpillBytes = 64;
 constexpr const char *kCubin = "kernel.cubin", *kHost = "host", *kAbout = "about.json";
 
@@ -45,19 +45,51 @@ void write_text(const fs::path& path, std::string_view text) {
   if (!file.flush()) throw ResourceError(fmt::format("templates: cannot write '{}'", path.string()));
 }
 
+// A folder that nobody else has, on this machine or another that shares the place; it goes when this does.
+struct WorkFolder {
+  explicit WorkFolder(const fs::path& place) {
+    fs::create_directories(place);
+    std::string name = (place / "tmp.XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      throw ResourceError(fmt::format("templates: cannot make a folder in '{}'", place.string()));
+    path = name;
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  fs::path path;
+};
+
 std::string quoted(const std::string& word) { return "'" + std::regex_replace(word, std::regex("'"), "'\\''") + "'"; }
 
-// Runs a command with its output in a file; how it failed, empty: it did not.
-std::string run(const std::vector<std::string>& command, const fs::path& log, double seconds) {
-  std::string line = "exec";
+// Runs a command with its output in a file; how it failed, empty: it did not. When this process has gone, a shell
+// beside the command ends it and removes `made`, where all is that it makes.
+std::string run(const std::vector<std::string>& command, const fs::path& log, const fs::path& made,
+                const TemplateOptions& options) {
+  constexpr double kLook = 0.05;  // seconds between two looks whether it is still wanted
+  std::string line = fmt::format("exec 3<&0; {{ trap '' TERM; read x <&3; kill 0; rm -rf {}; kill -9 0; }} & exec",
+                                 quoted(made.string()));
   for (const std::string& word : command) line += " " + quoted(word);
   Result<ChildProcess> started = ChildProcess::start({"/bin/sh", "-c", line + " > " + quoted(log.string()) + " 2>&1"});
   if (!started) throw ResourceError(fmt::format("templates: {}", started.reason()));
   ChildProcess process = std::move(started).value();
-  const int signal = process.wait_signal(seconds);
+  int signal = -1;
+  for (double left = options.seconds; signal < 0 && left > 0; left -= kLook) {
+    if (options.stop && options.stop()) return "stopped";
+    signal = process.wait_signal(std::min(left, kLook));
+  }
   const std::string how = process.end();
-  if (signal < 0) return fmt::format("no end within {} s", seconds);
-  return signal == 0 && how == "exit code 0" ? "" : how;
+  if (signal < 0) return fmt::format("no end within {} s", options.seconds);
+  return how == "exit code 0" ? "" : how;
+}
+
+// Whether nvcc refuses a text. It also passes on that a program of its own was killed or lacked something.
+bool is_refusal(const std::string& how, const std::string& log) {
+  static const std::regex kLacks("signal|[Kk]illed|[Mm]emory (exhausted|allocation)|out of memory|No space left");
+  return how.starts_with("exit") && log.find("error") != std::string::npos && !std::regex_search(log, kLacks);
 }
 
 fs::path find_headers(const std::string& asked) {
@@ -176,11 +208,9 @@ const TemplateLibrary::Toolchain& TemplateLibrary::toolchain() {
   if (!toolchain_.name.empty()) return toolchain_;
   toolchain_.headers = find_headers(options_.headers);
   toolchain_.nvcc = find_nvcc(options_.nvcc);
-  static std::atomic<int64_t> count = 0;
-  const fs::path log = fs::temp_directory_path() / fmt::format("tilewright-nvcc-{}-{}", getpid(), count++);
-  const std::string failed = run({toolchain_.nvcc, "--version"}, log, options_.seconds);
-  const std::string text = read_text(log);
-  fs::remove(log);
+  const WorkFolder work(fs::temp_directory_path());
+  const std::string failed = run({toolchain_.nvcc, "--version"}, work.path / "log", work.path, options_);
+  const std::string text = read_text(work.path / "log");
   if (!failed.empty()) throw UsageError(fmt::format("'{} --version' failed: {}", toolchain_.nvcc, failed));
   std::smatch version;
   const bool known = std::regex_search(text, version, std::regex("V[0-9.]+"));
@@ -195,17 +225,9 @@ bool TemplateLibrary::can_build() const try {
 }
 
 Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Instance& instance) {
-  static std::atomic<int64_t> count = 0;
   const fs::path place = fs::path(options_.folder) / key;
-  const fs::path work = fs::path(options_.folder) / fmt::format("tmp.{}.{}.{}", key, getpid(), count++);
-  fs::create_directories(work);
-  const struct Cleaner {
-    const fs::path& folder;
-    ~Cleaner() {
-      std::error_code ignored;
-      fs::remove_all(folder, ignored);
-    }
-  } cleaner{work};
+  const WorkFolder folder(options_.folder);
+  const fs::path& work = folder.path;
   const fs::path made = work / "made", text = work / "kernel.cu", log = work / "log";
   fs::create_directories(made);
   write_text(text, source_of(instance));
@@ -217,9 +239,11 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
         text.string(), std::string("-o"), (made / kHost).string()})
     command.push_back(word);
   const auto started = std::chrono::steady_clock::now();
-  const std::string failed = run(command, log, options_.seconds);
+  const std::string failed = run(command, log, work, options_);
   const std::string said = read_text(log);
-  if (!failed.empty()) return declined("nvcc: {}: {}", failed, first_error(said));
+  const std::string why = fmt::format("nvcc: {}: {}", failed, first_error(said));
+  if (!failed.empty() && !is_refusal(failed, said)) throw ResourceError(why);
+  if (!failed.empty()) return Reason{why};
   if (const std::string wrong = defect(said); !wrong.empty()) return declined("{}", wrong);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   const std::string cubin = read_text(work / kCubin);
@@ -244,14 +268,29 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
 
 void TemplateLibrary::build_all(const std::vector<Instance>& instances, const Done& done) {
   const std::string wanted = toolchain().name;
+  std::map<std::string, std::vector<size_t>> users;  // by the text's name: launches of a kernel may differ
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < instances.size(); ++i) {
+    keys.push_back(key_of(instances[i]));
+    users[keys[i]].push_back(i);
+  }
   std::mutex mutex;
+  std::string unfinished;
   const int processes = options_.processes > 0 ? options_.processes : processes_that_fit(kBytesOfNvcc);
   parallel_for(instances.size(), processes, [&](size_t i) {
+    if (users[keys[i]].front() != i) return;
     Result<BuiltTemplate> built = find(instances[i]);
-    if (!built.ok() || built->toolchain != wanted) built = compile(key_of(instances[i]), instances[i]);
+    try {
+      if (!built.ok() || built->toolchain != wanted) built = compile(keys[i], instances[i]);
+    } catch (const ResourceError& error) {
+      built = Reason{error.what()};
+      const std::lock_guard lock(mutex);
+      unfinished = error.what();
+    }
     const std::lock_guard lock(mutex);
-    done(i, built);
+    for (const size_t user : users[keys[i]]) done(user, built);
   });
+  if (!unfinished.empty()) throw ResourceError(unfinished);
 }
 
 }  // namespace tw::templates

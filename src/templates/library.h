@@ -12,12 +12,13 @@
 namespace tw::templates {
 
 struct TemplateOptions {
-  std::string folder;        ///< of the library; it need not exist
-  std::string nvcc = {};     ///< empty: $TILEWRIGHT_NVCC, then nvcc of PATH, then that of /usr/local/cuda
-  std::string headers = {};  ///< CUTLASS's include folder; empty: $TILEWRIGHT_CUTLASS, then
-                             ///< .third_party/cutlass/include beside this program or above it
-  int processes = 0;         ///< at the same time; 0: one for each CPU, fewer where memory is short
-  double seconds = 1200;     ///< for one text; then nvcc counts as hanging
+  std::string folder;               ///< of the library; it need not exist
+  std::string nvcc = {};            ///< empty: $TILEWRIGHT_NVCC, then nvcc of PATH, then that of /usr/local/cuda
+  std::string headers = {};         ///< CUTLASS's include folder; empty: $TILEWRIGHT_CUTLASS, then
+                                    ///< .third_party/cutlass/include beside this program or above it
+  int processes = 0;                ///< at the same time; 0: one for each CPU, fewer where memory is short
+  double seconds = 1200;            ///< for one text; then nvcc counts as hanging
+  std::function<bool()> stop = {};  ///< true: nvcc ends at once
 };
 
 /// The library's folder where nothing else is said: "templates" in the cache folder; empty: there is none.
@@ -44,7 +45,8 @@ class TemplateLibrary {
 
   /// Builds those of `instances` that this toolchain has not built, several at the same time; `done(i, built)` is
   /// called for each, one after the other, with a reason where nvcc refuses the text, where it spills registers or
-  /// serializes instructions. UserError without nvcc or CUTLASS's headers, ResourceError where no process can be had.
+  /// serializes instructions, or where nvcc is stopped, killed or short of something: then ResourceError at the end.
+  /// UserError without nvcc or CUTLASS's headers, ResourceError where no process can be had.
   using Done = std::function<void(size_t i, const Result<BuiltTemplate>& built)>;
   void build_all(const std::vector<Instance>& instances, const Done& done);
 

@@ -26,7 +26,7 @@ std::string parameters(const Row& row) {
   std::string text = define("TILE_M", row.tile_m) + define("TILE_N", row.tile_n) + define("TILE_K", row.tile_k);
   if (is_sm90(row.family))
     return text + define("CLUSTER_M", row.cluster_m) + define("CLUSTER_N", row.cluster_n) +
-           define("PINGPONG", int{row.pingpong}) + define("STREAM_K", int{row.stream_k});
+           define("PINGPONG", int{row.pingpong}) + define("STREAM_K", int{row.sums != Sums::kWhole});
   return text + define("WARPS_M", row.warps_m) + define("WARPS_N", row.warps_n) + define("STAGES", row.stages);
 }
 
@@ -69,17 +69,8 @@ std::string function(const Epilogue& epilogue) {
 }
 
 std::string_view text_of(Family family) {
-  switch (family) {
-    case Family::kGemmSm90:
-      return kGemmSm90Text;
-    case Family::kConvSm90:
-      return kConvSm90Text;
-    case Family::kGemmSm80:
-      return kGemmSm80Text;
-    case Family::kConvSm80:
-      break;
-  }
-  return kConvSm80Text;
+  const std::string_view texts[] = {kGemmSm90Text, kConvSm90Text, kGemmSm80Text, kConvSm80Text};
+  return texts[static_cast<size_t>(family)];
 }
 
 }  // namespace

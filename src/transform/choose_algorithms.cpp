@@ -110,7 +110,6 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
   for (const char* kept : {"strides", "dilations", "pads"}) {
     if (node.has_attr(kept)) conv.attrs[kept] = node.attrs.at(kept);
   }
-  conv.outputs.clear();
   conv.inputs[1] = transformed_weights(editor, node, m);
   editor.replace(node.outputs[0], editor.add(std::move(conv)));
 }

@@ -43,14 +43,14 @@ int Editor::append(Node node, const std::vector<TensorType>& types) {
 }
 
 ValueId Editor::add(Node node) {
-  const std::vector<TensorType> types = ops_.at(node.op).infer(graph::make_call(graph_, node));
+  const std::vector<TensorType> types = ops_.at(node.op).output_types(graph::make_call(graph_, node));
   TW_CHECK(types.size() == 1, "operator '{}' has {} outputs", node.op, types.size());
   const int index = append(std::move(node), types);
   return graph_.nodes[index].outputs[0];
 }
 
-ValueId Editor::emit(const Node& like, std::string op, std::vector<ValueId> inputs, graph::Attrs attrs) {
-  return add({.op = std::move(op), .name = like.name, .attrs = std::move(attrs), .inputs = std::move(inputs)});
+ValueId Editor::emit(std::string name, std::string op, std::vector<ValueId> inputs, graph::Attrs attrs) {
+  return add({.op = std::move(op), .name = std::move(name), .attrs = std::move(attrs), .inputs = std::move(inputs)});
 }
 
 ValueId Editor::add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes) {

@@ -18,6 +18,7 @@ class Editor {
   const graph::OpTable& ops() const { return ops_; }
   const graph::Value& value(graph::ValueId id) const { return graph_.value(id); }
   const TensorType& type(graph::ValueId id) const { return graph_.value(id).type; }
+  const Shape& shape(graph::ValueId id) const { return type(id).shape; }
   size_t node_count() const { return graph_.nodes.size(); }
   /// A node; the reference lasts until a node is added.
   const graph::Node& node(size_t n) const { return graph_.nodes.at(n); }
@@ -35,9 +36,12 @@ class Editor {
 
   /// Appends a node (operator, name, attributes, inputs) with one output, of the type that its operator infers.
   graph::ValueId add(graph::Node node);
-  /// The same of an operator that is named after `like`.
+  graph::ValueId emit(std::string name, std::string op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {});
+  /// The same named after `like`.
   graph::ValueId emit(const graph::Node& like, std::string op, std::vector<graph::ValueId> inputs,
-                      graph::Attrs attrs = {});
+                      graph::Attrs attrs = {}) {
+    return emit(like.name, std::move(op), std::move(inputs), std::move(attrs));
+  }
   graph::ValueId add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes);
 
   /// All uses of `from` read `to`, a value of the same type, instead. Model outputs keep their names: `to` takes over

@@ -52,23 +52,21 @@ class StrideFolder {
   }
 
  private:
-  const Shape& shape(ValueId id) const { return editor_.type(id).shape; }
-
   std::optional<Folds> folds_of(const Node& node) const {
-    if (node.op != "conv" || node.int_attr_or("group", 1) != 1 || shape(node.inputs[0]).size() != 4)
+    if (node.op != "conv" || node.int_attr_or("group", 1) != 1 || editor_.shape(node.inputs[0]).size() != 4)
       return std::nullopt;
     const ValueId x = node.inputs[0], w = node.inputs[1];
     if (!editor_.type(x).type.is_half() || !editor_.value(w).is_constant()) return std::nullopt;
-    if (num_elements(shape(w)) == 0 || num_elements(shape(node.outputs[0])) == 0) return std::nullopt;
-    if (shape(x)[1] >= target_.vector_bytes / editor_.type(x).type.bytes()) return std::nullopt;
+    if (num_elements(editor_.shape(w)) == 0 || num_elements(editor_.shape(node.outputs[0])) == 0) return std::nullopt;
+    if (editor_.shape(x)[1] >= target_.vector_bytes / editor_.type(x).type.bytes()) return std::nullopt;
     const Ints ones(2, 1), strides = node.ints_attr_or("strides", ones);
     if (strides[0] != strides[1] || strides[0] < 2 || node.ints_attr_or("dilations", ones) != ones) return std::nullopt;
     Folds folds;
     for (size_t d = 0; d < 2; ++d) {
-      const int64_t size = shape(x)[2 + d], out = shape(node.outputs[0])[2 + d];
+      const int64_t size = editor_.shape(x)[2 + d], out = editor_.shape(node.outputs[0])[2 + d];
       Fold& f = folds[d];
       f.stride = strides[d];
-      f.window = shape(w)[2 + d];
+      f.window = editor_.shape(w)[2 + d];
       f.pad = node.ints_attr_or("pads", Ints(4, 0))[d];
       f.first = floor_divide(-f.pad, f.stride);
       f.extent = f.pixel(f.window - 1) + 1;
@@ -84,14 +82,9 @@ class StrideFolder {
     Node wide = node;
     wide.attrs["strides"] = Ints{1, 1};
     wide.attrs["pads"] = Ints{-y.first, -x.first, y.behind, x.behind};
-    wide.inputs[0] = editor_.add({.op = "space_to_depth",
-                                  .name = editor_.value(node.inputs[0]).name + ".folded",
-                                  .attrs = {{"blocksize", x.stride}},
-                                  .inputs = {node.inputs[0]},
-                                  .outputs = {},
-                                  .body = nullptr});
+    wide.inputs[0] = editor_.emit(editor_.value(node.inputs[0]).name + ".folded", "space_to_depth", {node.inputs[0]},
+                                  {{"blocksize", x.stride}});
     wide.inputs[1] = folded_weights(node.inputs[1], folds);
-    wide.outputs.clear();
     editor_.replace(node.outputs[0], editor_.add(std::move(wide)));
   }
 

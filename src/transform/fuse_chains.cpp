@@ -12,6 +12,7 @@
 #include "expr/affine.h"
 #include "graph/op.h"
 #include "schedule/chain.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
@@ -158,8 +159,7 @@ class ChainFuser {
   std::vector<int> best_chain(const std::vector<int>& chain) const {
     if (chain.size() == kMostGroups) return {};
     for (const int p : producers_read_by(chain)) {
-      std::vector<int> longer = {p};
-      longer.insert(longer.end(), chain.begin(), chain.end());
+      const std::vector<int> longer = joined(std::vector{p}, chain);
       std::vector<int> best = best_chain(longer);
       if (!best.empty()) return best;
       if (has_contraction(p) && pays(longer)) return longer;

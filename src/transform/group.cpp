@@ -71,6 +71,15 @@ class GroupBuilder {
   std::map<ValueId, ValueId> inner_of_;
 };
 
+// The cluster of each node; -1: none.
+std::vector<int> numbers_of(const std::vector<std::vector<int>>& clusters, const Graph& graph) {
+  std::vector<int> cluster_of(graph.nodes.size(), -1);
+  for (size_t c = 0; c < clusters.size(); ++c) {
+    for (const int n : clusters[c]) cluster_of.at(n) = static_cast<int>(c);
+  }
+  return cluster_of;
+}
+
 // Values that are read outside the cluster of their producer or leave the graph.
 std::vector<bool> escaping_values(const Graph& graph, const std::vector<int>& cluster_of) {
   const std::vector<int> producers = graph.producers();
@@ -102,10 +111,7 @@ std::string group_name(const Graph& graph, const std::vector<int>& cluster) {
 }
 
 Graph form_groups(const Graph& graph, const std::vector<std::vector<int>>& clusters) {
-  std::vector<int> cluster_of(graph.nodes.size(), -1);
-  for (size_t c = 0; c < clusters.size(); ++c) {
-    for (const int n : clusters[c]) cluster_of.at(n) = static_cast<int>(c);
-  }
+  const std::vector<int> cluster_of = numbers_of(clusters, graph);
   const std::vector<bool> escapes = escaping_values(graph, cluster_of);
   Graph result = graph;
   result.nodes.clear();
@@ -148,10 +154,7 @@ std::vector<Node> unpacked(const Node& group, Graph& graph) {
 }  // namespace
 
 Graph merge_groups(const Graph& graph, const std::vector<std::vector<int>>& clusters) {
-  std::vector<int> cluster_of(graph.nodes.size(), -1);
-  for (size_t c = 0; c < clusters.size(); ++c) {
-    for (const int n : clusters[c]) cluster_of.at(n) = static_cast<int>(c);
-  }
+  const std::vector<int> cluster_of = numbers_of(clusters, graph);
   Graph flat = graph;
   flat.nodes.clear();
   std::vector<std::vector<int>> merged(clusters.size());

@@ -61,11 +61,6 @@ class ProductMerger {
   }
 
  private:
-  const Shape& shape(ValueId id) const { return editor_.type(id).shape; }
-  ValueId add(const std::string& op, const std::string& name, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
-    return editor_.add(Node{op, name, std::move(attrs), std::move(inputs), {}, nullptr});
-  }
-
   // ---- Which products.
 
   // Those of `x` that can be one, in the order of the graph.
@@ -89,11 +84,11 @@ class ProductMerger {
 
   std::optional<Product> product_of(const Node& node, ValueId x) const {
     if (node.op != "matmul" || node.inputs[0] != x || !editor_.value(node.inputs[1]).is_constant()) return std::nullopt;
-    if (shape(node.inputs[1]).size() != 2 || editor_.type(node.outputs[0]).elements() == 0) return std::nullopt;
+    if (editor_.shape(node.inputs[1]).size() != 2 || editor_.type(node.outputs[0]).elements() == 0) return std::nullopt;
     Product product;
     product.weights = node.inputs[1];
     product.result = node.outputs[0];
-    product.columns = shape(product.weights)[1];
+    product.columns = editor_.shape(product.weights)[1];
     // Others' columns begin at whole accesses.
     if (product.columns * editor_.type(x).type.bytes() % target_.vector_bytes != 0) return std::nullopt;
     if (const Node* sum = bias_add(product)) {
@@ -109,8 +104,9 @@ class ProductMerger {
     const Node& sum = editor_.node(editor_.readers(product.result)[0]);
     if (sum.op != "add" || editor_.type(sum.outputs[0]) != editor_.type(product.result)) return nullptr;
     const ValueId bias = sum.inputs[sum.inputs[0] == product.result ? 1 : 0];
-    const bool is_row = !shape(bias).empty() && shape(bias).back() == editor_.type(bias).elements();
-    return is_row && shape(bias).back() == product.columns && editor_.value(bias).is_constant() ? &sum : nullptr;
+    const bool is_row = !editor_.shape(bias).empty() && editor_.shape(bias).back() == editor_.type(bias).elements();
+    return is_row && editor_.shape(bias).back() == product.columns && editor_.value(bias).is_constant() ? &sum
+                                                                                                        : nullptr;
   }
 
   // Whether all readers of the product can read some columns of a larger one; finds the runs.
@@ -120,7 +116,7 @@ class ProductMerger {
     return std::ranges::all_of(editor_.readers(product.result), [&](int n) {
       const Node& node = editor_.node(n);
       if (node.op != "reshape") return role_of(editor_.ops(), node) != Role::kElementwise && reads_parts(node);
-      const Shape& to = shape(node.outputs[0]);
+      const Shape& to = editor_.shape(node.outputs[0]);
       const int64_t dim = column_dim(to, rows);
       if (dim < 0 || !is_read_by_index(node.outputs[0])) return false;
       product.runs.push_back(num_elements(Shape(to.begin() + dim + 1, to.end())));
@@ -151,8 +147,8 @@ class ProductMerger {
     }
     const std::string name = group_name(editor_.graph(), nodes);
     const bool biased = std::ranges::any_of(products, [](const Product& p) { return p.bias != kAbsent; });
-    ValueId whole = add("matmul", name, {x, stacked_weights(name, products, columns)});
-    if (biased) whole = add("add", name, {whole, stacked_biases(name, products, columns)});
+    ValueId whole = editor_.emit(name, "matmul", {x, stacked_weights(name, products, columns)});
+    if (biased) whole = editor_.emit(name, "add", {whole, stacked_biases(name, products, columns)});
     int64_t first = 0;
     for (const Product& p : products) {
       give_columns(p, whole, first);
@@ -192,7 +188,7 @@ class ProductMerger {
   // The readers of the product read columns of `whole`, from `first` on.
   void give_columns(const Product& product, ValueId whole, int64_t first) {
     const int64_t rows = editor_.type(product.result).elements() / product.columns;
-    const auto columns = static_cast<int64_t>(shape(whole).size()) - 1;
+    const auto columns = static_cast<int64_t>(editor_.shape(whole).size()) - 1;
     while (!editor_.readers(product.result).empty()) {
       const Node reader = editor_.node(editor_.readers(product.result)[0]);
       if (reader.op != "reshape") {
@@ -200,11 +196,11 @@ class ProductMerger {
         continue;
       }
       const ValueId part = reader.outputs[0];
-      Shape to = shape(part);
+      Shape to = editor_.shape(part);
       const int64_t dim = column_dim(to, rows);
       const int64_t run = num_elements(Shape(to.begin() + dim + 1, to.end()));
-      to[dim] = shape(whole).back() / run;
-      const ValueId reshaped = add("reshape", reader.name, {whole}, {{"shape", to}});
+      to[dim] = editor_.shape(whole).back() / run;
+      const ValueId reshaped = editor_.emit(reader, "reshape", {whole}, {{"shape", to}});
       while (!editor_.readers(part).empty())
         read_part(editor_.node(editor_.readers(part)[0]), part, reshaped, dim, first / run);
     }
@@ -213,11 +209,11 @@ class ProductMerger {
   // `reader` reads a slice of `whole` along `dim` instead of `part`: a slice of its own, that fusion puts into its
   // group.
   void read_part(Node reader, ValueId part, ValueId whole, int64_t dim, int64_t first) {
-    const Shape extents = shape(part);
+    const Shape extents = editor_.shape(part);
     Ints starts(extents.size(), 0);
     starts[dim] = first;
-    const ValueId slice = add("slice", reader.name, {whole},
-                              {{"starts", starts}, {"steps", Ints(extents.size(), 1)}, {"extents", extents}});
+    const ValueId slice = editor_.emit(reader, "slice", {whole},
+                                       {{"starts", starts}, {"steps", Ints(extents.size(), 1)}, {"extents", extents}});
     std::ranges::replace(reader.inputs, part, slice);
     const ValueId before = reader.outputs[0];
     editor_.replace(before, editor_.add(std::move(reader)));

@@ -191,7 +191,7 @@ class Converter {
       const bool narrows = k < reached && form == Form::kNarrow;
       out_.nodes[n].inputs[k] = as_type(node.inputs[k], narrows ? narrow_ : DataType::f32());
     }
-    const std::vector<TensorType> types = ops_.at(node.op).infer(graph::make_call(out_, out_.nodes[n]));
+    const std::vector<TensorType> types = ops_.at(node.op).output_types(graph::make_call(out_, out_.nodes[n]));
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       out_.values[node.outputs[k]].type = types[k];
       form_[node.outputs[k]] = treatment == Treatment::kStatistics ? Form::kNarrow : form;

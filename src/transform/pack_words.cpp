@@ -37,7 +37,6 @@ class Packer {
   Packer(Editor& editor, Node node) : editor_(editor), node_(std::move(node)) {}
 
  protected:
-  const Shape& shape(ValueId id) const { return editor_.type(id).shape; }
   ValueId operand(size_t k) const { return node_.inputs[k]; }
   ValueId zero(size_t k) const { return node_.inputs.size() > 2 + k ? node_.inputs[2 + k] : kAbsent; }
 
@@ -129,11 +128,11 @@ class MatMulPacker : Packer {
   }
 
  private:
-  int64_t rank(size_t k) const { return static_cast<int64_t>(shape(operand(k)).size()); }
+  int64_t rank(size_t k) const { return static_cast<int64_t>(editor_.shape(operand(k)).size()); }
   // Of the summed axis, and of the rows of a or the columns of b.
   int64_t summed_axis(size_t k) const { return k == 0 ? rank(0) - 1 : std::max<int64_t>(rank(1) - 2, 0); }
   int64_t other_axis(size_t k) const { return k == 0 ? rank(0) - 2 : rank(1) - 1; }
-  int64_t summed() const { return shape(operand(0)).back(); }
+  int64_t summed() const { return editor_.shape(operand(0)).back(); }
 
   ValueId multiply_pairs() {
     const ValueId a = pack_pairs(0, summed_axis(0), other_axis(0)), b = pack_pairs(1, summed_axis(1), other_axis(1));
@@ -143,7 +142,7 @@ class MatMulPacker : Packer {
   // As rows or columns of the result: an axis of extent 1 stands where the other operand's axis is.
   ValueId spread(size_t k, ValueId sums) {
     if (rank(0) < 2 || rank(1) < 2) return sums;
-    Shape spread = shape(sums);
+    Shape spread = editor_.shape(sums);
     spread.insert(k == 0 ? spread.end() : spread.end() - 1, 1);
     return add("reshape", {sums}, {{"shape", spread}});
   }
@@ -194,18 +193,18 @@ class ConvPacker : Packer {
  private:
   // As many as y's, and 1 for each spatial axis.
   Shape channels(ValueId y) const {
-    Shape channels(shape(y).size() - 1, 1);
-    channels[0] = shape(y)[1];
+    Shape channels(editor_.shape(y).size() - 1, 1);
+    channels[0] = editor_.shape(y)[1];
     return channels;
   }
 
-  int64_t channels_each() const { return shape(operand(1))[1]; }
+  int64_t channels_each() const { return editor_.shape(operand(1))[1]; }
   bool fits(int64_t numbers) const {
     const bool one_group = node_.int_attr_or("group", 1) == 1;
     return channels_each() > numbers / 2 && (one_group || channels_each() % numbers == 0);
   }
 
-  Ints pads() const { return node_.ints_attr_or("pads", Ints(2 * (shape(operand(0)).size() - 2), 0)); }
+  Ints pads() const { return node_.ints_attr_or("pads", Ints(2 * (editor_.shape(operand(0)).size() - 2), 0)); }
 
   // The number that stands in the padding of x; nothing when there is padding and the number is not known.
   std::optional<int64_t> fill() const {
@@ -238,7 +237,7 @@ class ConvPacker : Packer {
     const ValueId x0 = shifted_zero(0, {});
     if (x0 == kAbsent) return y;
     Ints axes;
-    for (size_t d = 1; d < shape(operand(1)).size(); ++d) axes.push_back(static_cast<int64_t>(d));
+    for (size_t d = 1; d < editor_.shape(operand(1)).size(); ++d) axes.push_back(static_cast<int64_t>(d));
     const ValueId sums = add("sum_words", {packed_w}, quads(1, {{"axes", axes}}));
     return add("sub", {y, add("mul", {x0, add("reshape", {sums}, {{"shape", channels(y)}})})});
   }

@@ -59,20 +59,20 @@ class ChannelPadder {
   }
 
  private:
-  const Shape& shape(ValueId id) const { return editor_.type(id).shape; }
-
   std::optional<Contraction> contraction_of(const Node& node) const {
     const bool conv = node.op == "conv" && node.int_attr_or("group", 1) == 1;
-    const bool matmul = node.op == "matmul" && shape(node.inputs[1]).size() == 2 && !shape(node.inputs[0]).empty();
+    const bool matmul =
+        node.op == "matmul" && editor_.shape(node.inputs[1]).size() == 2 && !editor_.shape(node.inputs[0]).empty();
     if (!conv && !matmul) return std::nullopt;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kAbsent) continue;
       if (!editor_.type(node.inputs[i]).type.is_half()) return std::nullopt;
       if (i > 0 && !editor_.value(node.inputs[i]).is_constant()) return std::nullopt;
     }
-    if (num_elements(shape(node.outputs[0])) == 0 || num_elements(shape(node.inputs[1])) == 0) return std::nullopt;
+    if (num_elements(editor_.shape(node.outputs[0])) == 0 || num_elements(editor_.shape(node.inputs[1])) == 0)
+      return std::nullopt;
     if (conv) return Contraction{node, 1, 1, 0};
-    return Contraction{node, static_cast<int64_t>(shape(node.inputs[0]).size()) - 1, 0, 1};
+    return Contraction{node, static_cast<int64_t>(editor_.shape(node.inputs[0]).size()) - 1, 0, 1};
   }
 
   // ---- What it costs.
@@ -87,11 +87,11 @@ class ChannelPadder {
   // Of the contraction if it had so many channels, all in whole accesses.
   double contraction_cycles(const Contraction& c, int64_t channels) const {
     const ValueId x = c.node.inputs[0];
-    const Shape& w = shape(c.node.inputs[1]);
+    const Shape& w = editor_.shape(c.node.inputs[1]);
     const int64_t filters = w[c.filters];
     int64_t together = whole_access(x);
     while (channels % together != 0) together /= 2;
-    const auto points = static_cast<double>(num_elements(shape(c.node.outputs[0])) / filters);
+    const auto points = static_cast<double>(num_elements(editor_.shape(c.node.outputs[0])) / filters);
     const double steps = points * static_cast<double>(num_elements(w) / filters / w[c.summed] * channels);
     const double waits = together * editor_.type(x).type.bytes() < kLeastCopied ? kWaitedFor : 1;
     const double accesses = steps / static_cast<double>(together) * static_cast<double>(ceil_div(filters, kColumns));
@@ -111,7 +111,7 @@ class ChannelPadder {
 
   void pad(const Contraction& c) {
     const ValueId x = c.node.inputs[0];
-    const int64_t has = shape(x)[c.channels_axis], channels = filled(x, has);
+    const int64_t has = editor_.shape(x)[c.channels_axis], channels = filled(x, has);
     if (channels == has) return;
     const std::vector<Node> chain = chain_to(x, c.channels_axis);
     const Node* before = editor_.producer(x);
@@ -122,23 +122,17 @@ class ChannelPadder {
     Node wider = c.node;
     wider.inputs[0] = chain.empty() ? padded(x, c.channels_axis, channels) : grown(chain, c.channels_axis, channels);
     wider.inputs[1] = filled_up(c.node.inputs[1], c.summed, channels, Fill::kZeros);
-    wider.outputs.clear();
     editor_.replace(c.node.outputs[0], editor_.add(std::move(wider)));
   }
 
   ValueId padded(ValueId x, int64_t axis, int64_t channels) {
     const auto [made, fresh] = padded_.try_emplace({x, axis}, kAbsent);
     if (!fresh) return made->second;
-    const size_t rank = shape(x).size();
+    const size_t rank = editor_.shape(x).size();
     Ints pads(2 * rank, 0);
-    pads[rank + static_cast<size_t>(axis)] = channels - shape(x)[axis];
-    made->second = editor_.add({.op = "pad",
-                                .name = editor_.value(x).name + ".padded",
-                                .attrs = {{"mode", std::string("constant")}, {"pads", pads}},
-                                .inputs = {x},
-                                .outputs = {},
-                                .body = nullptr});
-    return made->second;
+    pads[rank + static_cast<size_t>(axis)] = channels - editor_.shape(x)[axis];
+    return made->second = editor_.emit(editor_.value(x).name + ".padded", "pad", {x},
+                                       {{"mode", std::string("constant")}, {"pads", pads}});
   }
 
   // From the contraction that computes `value`, whose filters are its channels, the element-wise operators up to it;
@@ -167,7 +161,7 @@ class ChannelPadder {
     std::optional<ValueId> found;
     for (const ValueId in : node.inputs) {
       if (in == kAbsent || editor_.value(in).is_constant()) continue;
-      if (found || shape(in) != shape(node.outputs[0])) return std::nullopt;
+      if (found || editor_.shape(in) != editor_.shape(node.outputs[0])) return std::nullopt;
       found = in;
     }
     return found;
@@ -178,21 +172,19 @@ class ChannelPadder {
     first.inputs[1] = filled_up(first.inputs[1], contraction_of(first)->filters, channels, Fill::kLastAgain);
     if (first.inputs.size() > 2 && first.inputs[2] != kAbsent)
       first.inputs[2] = filled_up(first.inputs[2], 0, channels, Fill::kLastAgain);
-    first.outputs.clear();
     ValueId value = editor_.add(std::move(first));
     for (size_t k = 1; k < chain.size(); ++k) {
       Node next = chain[k];
-      const auto rank = static_cast<int64_t>(shape(next.outputs[0]).size());
+      const auto rank = static_cast<int64_t>(editor_.shape(next.outputs[0]).size());
       for (ValueId& in : next.inputs) {
         if (in == kAbsent) continue;
         if (!editor_.value(in).is_constant()) {
           in = value;
           continue;
         }
-        const int64_t place = axis - rank + static_cast<int64_t>(shape(in).size());
-        if (place >= 0 && shape(in)[place] > 1) in = filled_up(in, place, channels, Fill::kLastAgain);
+        const int64_t place = axis - rank + static_cast<int64_t>(editor_.shape(in).size());
+        if (place >= 0 && editor_.shape(in)[place] > 1) in = filled_up(in, place, channels, Fill::kLastAgain);
       }
-      next.outputs.clear();
       value = editor_.add(std::move(next));
     }
     return value;

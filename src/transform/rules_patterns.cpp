@@ -31,47 +31,31 @@ ValueId beside_constant(const Editor& editor, const Node* node, double wanted) {
 
 // ---- x f(x) as one operator.
 
+// f is one operator, or a second one behind a first.
 struct Gate {
-  std::string_view inner;  // f
   std::string_view fused;
+  std::string_view last, first;
+  bool (*fits)(const Node& last, DataType type) = nullptr;
 };
-constexpr Gate kGates[] = {{"sigmoid", "silu"}};
 
-// x * sigmoid(x) = silu(x).
+bool is_of_sixths(const Node& hard_sigmoid, DataType type) {
+  return is_about(hard_sigmoid.float_attr_or("alpha", 0.2), 1.0 / 6, type) &&
+         hard_sigmoid.float_attr_or("beta", 0.5) == 0.5;
+}
+
+constexpr Gate kGates[] = {
+    {"silu", "sigmoid", ""}, {"mish", "tanh", "softplus"}, {"hard_swish", "hard_sigmoid", "", is_of_sixths}};
+
 bool match_gate(Editor& editor, size_t n) {
   const Node node = editor.node(n);
   for (const Gate& gate : kGates) {
     for (size_t k = 0; k < 2; ++k) {
-      const Node* inner = editor.producer(node.inputs[k], gate.inner);
+      const Node* inner = editor.producer(node.inputs[k], gate.last);
+      if (inner != nullptr && gate.fits && !gate.fits(*inner, editor.type(node.outputs[0]).type)) continue;
+      if (inner != nullptr && !gate.first.empty()) inner = editor.producer(inner->inputs[0], gate.first);
       if (inner == nullptr || inner->inputs[0] != node.inputs[1 - k]) continue;
       return editor.replace(node.outputs[0], editor.emit(node, std::string(gate.fused), {inner->inputs[0]}));
     }
-  }
-  return false;
-}
-
-// x * tanh(softplus(x)) = mish(x).
-bool match_mish(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
-  for (size_t k = 0; k < 2; ++k) {
-    const Node* outer = editor.producer(node.inputs[k], "tanh");
-    const Node* inner = outer == nullptr ? nullptr : editor.producer(outer->inputs[0], "softplus");
-    if (inner == nullptr || inner->inputs[0] != node.inputs[1 - k]) continue;
-    return editor.replace(node.outputs[0], editor.emit(node, "mish", {inner->inputs[0]}));
-  }
-  return false;
-}
-
-// x * hard_sigmoid(x; 1/6, 1/2) = hard_swish(x).
-bool match_hard_swish(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
-  for (size_t k = 0; k < 2; ++k) {
-    const Node* gate = editor.producer(node.inputs[k], "hard_sigmoid");
-    if (gate == nullptr || gate->inputs[0] != node.inputs[1 - k]) continue;
-    const DataType type = editor.type(node.outputs[0]).type;
-    if (!is_about(gate->float_attr_or("alpha", 0.2), 1.0 / 6, type) || gate->float_attr_or("beta", 0.5) != 0.5)
-      continue;
-    return editor.replace(node.outputs[0], editor.emit(node, "hard_swish", {gate->inputs[0]}));
   }
   return false;
 }
@@ -228,8 +212,6 @@ constexpr Rule kRules[] = {
     {"layer_norm bias", "add", absorb_row_parameter},
     {"gelu", "mul", match_gelu},
     {"gate", "mul", match_gate},
-    {"mish", "mul", match_mish},
-    {"hard_swish", "mul", match_hard_swish},
 };
 
 }  // namespace

@@ -58,13 +58,9 @@ bool drop_dead_taps(Editor& editor, size_t n) {
     pads[rank + d] = part.pad_end;
   }
   if (extents == weights) return false;
-  Node taps{.op = "slice",
-            .name = node.name + ".taps",
-            .attrs = {{"starts", starts}, {"steps", Ints(weights.size(), 1)}, {"extents", extents}},
-            .inputs = {node.inputs[1]}};
   Node conv = node;
-  conv.outputs.clear();
-  conv.inputs[1] = editor.add(std::move(taps));
+  conv.inputs[1] = editor.emit(node.name + ".taps", "slice", {node.inputs[1]},
+                               {{"starts", starts}, {"steps", Ints(weights.size(), 1)}, {"extents", extents}});
   conv.attrs["pads"] = pads;
   return editor.replace(node.outputs[0], editor.add(std::move(conv)));
 }

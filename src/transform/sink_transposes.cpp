@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "te/materialize.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -102,8 +103,7 @@ class Sinker {
   // Constant operand, seen as one of full rank: dim perm[j] of the result is dim j.
   ValueId moved_constant(ValueId in, const Order& perm) {
     const graph::Value value = editor_.value(in);
-    Shape shape(perm.size() - value.type.shape.size(), 1);
-    shape.insert(shape.end(), value.type.shape.begin(), value.type.shape.end());
+    const Shape shape = joined(Shape(perm.size() - value.type.shape.size(), 1), value.type.shape);
     Order inverse(perm.size());
     for (size_t j = 0; j < perm.size(); ++j) inverse[perm[j]] = static_cast<int64_t>(j);
     Shape moved(perm.size());

@@ -130,7 +130,6 @@ Node make_phases(Editor& editor, const Node& node, const std::vector<PhasedAxis>
   Node phases = node;
   phases.op = "conv_phases";
   phases.inputs[1] = add_filters(editor, node, axes);
-  phases.outputs.clear();
   phases.attrs = {{"extents", extents},
                   {"spacing", spacing},
                   {"starts", starts},
@@ -162,7 +161,6 @@ Node make_convolution(Editor& editor, const Node& node, const std::vector<Phased
   Shape shape = filters.type.shape;
   shape.erase(shape.begin() + 2, shape.begin() + 2 + static_cast<std::ptrdiff_t>(rank));
   conv.inputs[1] = editor.add_constant(filters.name, {filters.type.type, shape}, filters.constant);
-  conv.outputs.clear();
   Ints dilations;
   for (const PhasedAxis& axis : axes) dilations.push_back(axis.spacing);
   conv.attrs = {
@@ -194,15 +192,12 @@ bool replace_cut(Editor& editor, ValueId value, ValueId rounded) {
     if (!follows_everywhere(editor, next, value)) break;
     std::ranges::replace(next.inputs, value, rounded);
     value = next.outputs[0];
-    next.outputs.clear();
     rounded = editor.add(std::move(next));
   }
   const Shape shape = editor.type(value).shape;
-  Node cut{.op = "slice",
-           .name = editor.value(value).name + ".cut",
-           .attrs = {{"starts", Ints(shape.size(), 0)}, {"steps", Ints(shape.size(), 1)}, {"extents", shape}},
-           .inputs = {rounded}};
-  return editor.replace(value, editor.add(std::move(cut)));
+  return editor.replace(
+      value, editor.emit(editor.value(value).name + ".cut", "slice", {rounded},
+                         {{"starts", Ints(shape.size(), 0)}, {"steps", Ints(shape.size(), 1)}, {"extents", shape}}));
 }
 
 void rewrite(Editor& editor, const Node& node) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -116,6 +117,24 @@ TEST_F(CompileCacheTest, EverythingThatMattersIsInTheKey) {
 }
 
 #ifdef TW_HAVE_CUDA
+// Two machines may share a folder.
+TEST_F(CompileCacheTest, TheGpuThatCandidatesAreMeasuredOnIsInTheKey) {
+  CompileOptions measured, predicted, cpu;
+  measured.target = predicted.target = "cuda:sm_90a";
+  measured.tuning.worker = cpu.tuning.worker = {"worker"};
+  const auto names = [&] { return std::array{key(measured).name, key(predicted).name, key(cpu).name}; };
+  cache_options_.find_gpu = [](const std::string&) { return Result<std::string>("NVIDIA H100 80GB HBM3"); };
+  const auto h100 = names();
+  cache_options_.find_gpu = [](const std::string&) { return Result<std::string>("NVIDIA H200"); };
+  const auto h200 = names();
+  EXPECT_NE(h100[0], h200[0]);
+  EXPECT_EQ(h100[1], h200[1]);
+  EXPECT_EQ(h100[2], h200[2]);
+  cache_options_.find_gpu = [](const std::string&) { return Result<std::string>(declined("no GPU")); };
+  EXPECT_NE(names()[0], h200[0]);
+  EXPECT_EQ(names()[1], h200[1]);
+}
+
 // Templates that are built after a compilation may win the next one, or can be compiled then.
 TEST_F(CompileCacheTest, TheLibraryOfTemplatesIsInTheKeyOfGpus) {
   setenv("TILEWRIGHT_CACHE_DIR", folder_.c_str(), 1);

@@ -59,6 +59,46 @@ TEST(Libraries, AnImplementedKernelIsAStepWithoutACubin) {
   EXPECT_EQ(compiled.plan.entries[0].groups[0].family, "cublaslt");
 }
 
+// A step whose operands are not the kernel's parameters in their order.
+TEST(Libraries, AttentionIsAStepToo) {
+  const graph::OpTable ops = ops::all_ops();
+  graph::Graph g;
+  g.name = "attention";
+  const auto node = [&](const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {}) {
+    graph::Node n;
+    n.op = n.name = op;
+    n.attrs = std::move(attrs);
+    n.inputs = std::move(inputs);
+    return graph::append_node(g, ops, std::move(n))[0];
+  };
+  const auto input = [&](const char* name) { return g.add_input(name, {DataType::f16(), {2, 16, 16}}); };
+  const graph::ValueId q = input("q"), k = input("k"), v = input("v");
+  const graph::ValueId scores = node("matmul", {q, node("transpose", {k}, {{"perm", std::vector<int64_t>{0, 2, 1}}})});
+  g.outputs = {node("matmul", {node("softmax", {scores}, {{"axis", int64_t{2}}}), v})};
+  const std::string problem =
+      "attention batch=1 m=16 n=16 k=16 groups=2 keys=16 a=x1:f16:16:0:256:0 b=x0:f16:16:0:256:0 "
+      "values=x2:f16:16:0:256:0 out=matmul_1:f16:16:0:256:0 act=softmax:1";
+  CompileOptions options = replay("");
+  options.plan_text =
+      "tilewright plan 1\ntarget cuda:sm_90a\nentry main\ngraph 0\ngroup \"transpose+matmul+softmax\" cudnn\n";
+  for (const char* stage : {"transpose", "matmul", "softmax_exp", "softmax_scale", "softmax"})
+    options.plan_text += fmt::format("  do inline {}\n", stage);
+  for (const char* stage : {"matmul_acc_1", "softmax_sum", "softmax_max", "matmul_acc"})
+    options.plan_text += fmt::format("  do compute_at {} matmul_1 i1 \"stack\"\n", stage);
+  options.plan_text += "  do implement matmul_1 \"cudnn 91900 2,24=7 " + problem + "\"\n";
+  const std::vector<uint8_t> bytes = artefact_bytes(compile_graph(g, options));
+  const format::Artefact artefact = format::Artefact::parse(bytes);
+  const format::Entry& entry = artefact.manifest().entries.at(0);
+  ASSERT_EQ(entry.cuda_steps.size(), 1U);
+  std::vector<std::string> operands;
+  for (const int64_t b : entry.cuda_steps[0].operands) {
+    const format::Buffer& buffer = entry.buffers[static_cast<size_t>(b)];
+    operands.push_back(buffer.place == format::Place::kInput ? entry.inputs[static_cast<size_t>(buffer.index)].name
+                                                             : "out");
+  }
+  EXPECT_EQ(operands, (std::vector<std::string>{"q", "k", "v", "out"}));
+}
+
 // Plans are files: no text of one makes an artefact that reads beyond its buffers, and none is a defect of ours.
 TEST(Libraries, PlansThatDoNotFitTheirKernelsAreRefused) {
   const std::string operands = "a=x0:f16:3:0 b=x1:f16:5:0 out=relu:f16:5:0 act=relu",

@@ -111,6 +111,29 @@ TEST(SampledReference, TrialsMoveByTheSizeOfRoundingErrors) {
   EXPECT_LT(largest, 100 * 100 * unit);
 }
 
+// What is element-wise inside a sum is computed in its place, and rounded all the same: the scores of attention.
+TEST(SampledReference, TrialsKnowWhatIsRoundedInsideOfSums) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {30, 100});
+  const te::Tensor half = b.compute("half", {30, 100}, [&](const auto& i) { return cast(DataType::f16(), x(i)); });
+  const te::Tensor y = b.reduce("y", {30}, {100}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return cast(DataType::f32(), half({i[0], r[0]}));
+  });
+  const te::Program program = b.finish("halves", {y});
+  const Result<SampledReference> reference = sample_reference(program, elements_of(program, 30));
+  ASSERT_TRUE(reference.ok());
+  ASSERT_NO_THROW(te::verify(reference->program)) << te::to_string(reference->program);
+  const te::ValueMap values = te::evaluate(reference->program, inputs_of(program, *reference));
+  const te::TensorValues& exact = values.at(reference->outputs[0].exact);
+  for (const std::string& trial : reference->outputs[0].trials) {
+    double largest = 0;
+    for (size_t i = 0; i < exact.floats.size(); ++i)
+      largest = std::max(largest, std::fabs(values.at(trial).floats[i] - exact.floats[i]));
+    EXPECT_GT(largest, std::ldexp(1.0, -11));
+    EXPECT_LT(largest, 100 * std::ldexp(1.0, -11));
+  }
+}
+
 TEST(SampledReference, MathsOnTheBitsOfFloatsIsDeclined) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {8});

@@ -10,8 +10,8 @@
 
 #include "driver/planner.h"
 #include "driver/tuning_database.h"
+#include "support/file_lock.h"
 #include "tests/support_code/te_programs.h"
-#include "tune/measure/machine_lock.h"
 #include "tune/measure/worker_measurer.h"
 
 #ifdef TW_HAVE_LLVM
@@ -201,7 +201,7 @@ TEST_F(TunerTest, WithoutItsReferenceAGroupIsNotMeasuredYet) {
 TEST_F(TunerTest, WhoMeasuresBesideAnotherIsToldOnce) {
   options_.database = (folder_ / "tuning.db").string();
   options_.lock_seconds = 0.05;
-  const tune::MachineLock other(options_.database + ".measuring", 0, {});
+  const FileLock other(options_.database + ".measuring", 0, {});
   ASSERT_TRUE(other.is_held());
   const std::vector<TuneTask> tasks = {task({"generic", "contraction"}), task({"generic", "contraction"}, 64)};
   Tuner tuner(options_);

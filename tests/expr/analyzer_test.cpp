@@ -107,6 +107,17 @@ TEST_F(AnalyzerTest, UnravelsWhatWasRavelled) {
   analyzer.bind("b", 0, 4);
   EXPECT_EQ(simple("floordiv(floordiv(a*4 + b, 3) * 3 + (a*4 + b) % 3, 4)"), "a");
   EXPECT_EQ(simple("(floordiv(a*4 + b, 3) * 3 + (a*4 + b) % 3) % 4"), "b");
+  // Some digits of a number and others of its quotient.
+  EXPECT_EQ(simple("floordiv(4*i + floordiv(x, 4), 11)*44 + floormod(16*i + x, 44)"), "((i * 16) + x)");
+  EXPECT_EQ(simple("floormod(floordiv(4*i + floordiv(x, 4), 11), 17)*44 + floormod(16*i + x, 44)"),
+            "floormod(((i * 16) + x), 748)");
+  EXPECT_EQ(simple("floordiv(4*i + floordiv(x, 4), 187)*748 + floormod(floordiv(4*i + floordiv(x, 4), 11), 17)*44 + "
+                   "floormod(4*i + floordiv(x, 4), 11)*4 + floormod(x, 4)"),
+            "((i * 16) + x)");
+  EXPECT_EQ(simple("floordiv(x, 44)*11 + floormod(floordiv(x, 4), 11)"), "floordiv(x, 4)");
+  EXPECT_EQ(simple("floormod(floordiv(x, 44), 7)*11 + floormod(floordiv(x, 4), 11)"), "floormod(floordiv(x, 4), 77)");
+  EXPECT_EQ(simple("floordiv(x, 45)*11 + floormod(floordiv(x, 4), 11)"),
+            "((floordiv(x, 45) * 11) + floormod(floordiv(x, 4), 11))");
 }
 
 TEST_F(AnalyzerTest, DecidesComparisons) {

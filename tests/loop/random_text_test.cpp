@@ -23,6 +23,8 @@ class RandomStatements {
       kernel.written = {"X"};
       kernel.tile_var = "i";
       kernel.tiles = random_.between(0, 9);
+      kernel.units = random_.between(0, 2);
+      kernel.together = kernel.units > 0 ? random_.between(1, 3) : 1;
       kernel.body = {make_for("j", 5, ForKind::kSerial, {make_let("k", index(1), {make_let("l", index(1), list(3))})})};
       program.kernels.push_back(std::move(kernel));
     }

@@ -1,5 +1,6 @@
 // Printing and parsing programs.
 #include "tests/loop/helpers.h"
+#include "tests/support_code/loop_interpreter.h"
 #include "tools/tw-opt/parsers.h"
 
 namespace tw::loop::test {
@@ -103,6 +104,20 @@ TEST(LoopText, StructureSurvives) {
   EXPECT_TRUE(bool(alloc->body[2]->body[0]->body[0]->predicate));
   EXPECT_EQ(program.kernels[1].tile_var, "");
   EXPECT_EQ(program.kernels[1].tiles, 1);
+}
+
+// What walks over tiles survives; the interpreter does every tile once, whether or not the blocks divide them.
+TEST(LoopText, BlocksWalkOverTiles) {
+  const Program program = parse_program(
+      "program p kernel k(Y: f32[7] param written) tiles t in 7 units 3 together 1 { Y[t] = cast<f32>(t) }");
+  EXPECT_CONTAINS(to_string(program), "tiles t in 7 units 3 together 1 {");
+  EXPECT_EQ(program.kernels[0].blocks(), 3);
+  Memory memory = {{"Y", {DataType::f32(), {7}, std::vector<double>(7, -1), {}}}};
+  interpret(program, memory);
+  EXPECT_EQ(memory.at("Y").floats, (std::vector<double>{0, 1, 2, 3, 4, 5, 6}));
+  Program few = program;
+  few.kernels[0].units = 9;
+  EXPECT_EQ(few.kernels[0].blocks(), 7) << "no block without a tile";
 }
 
 TEST(LoopText, AnIfAfterAStoreIsAStatementOfItsOwn) {

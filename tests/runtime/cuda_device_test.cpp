@@ -252,6 +252,13 @@ TEST(CudaSteps, TakeALaunchThatIsGivenWhole) {
   EXPECT_EQ(step.tensor_maps[0].offset, 128);
 }
 
+TEST(CudaSteps, TakeAsManyBlocksAsWalkOverTheTiles) {
+  format::CudaLaunch launch;
+  EXPECT_EQ(format::step_over_tiles(0, 300, launch, {}).grid[0], 300);
+  launch.blocks = 264;
+  EXPECT_EQ(format::step_over_tiles(0, 300, launch, {}).grid[0], 264);
+}
+
 TEST_F(CudaDevice, OtherAddressesUpdateTheNodesThatUseThem) {
   const auto model = load(scale_model(5));
   const auto context = model->create_context({});
@@ -331,6 +338,36 @@ TEST_F(CudaDevice, ProfilesTimeStepsThatAreLaunchedOneByOne) {
   ASSERT_EQ(context->step_times().size(), 2u);
   EXPECT_EQ(context->step_times()[0], 250'000u);
   EXPECT_EQ(context->step_times()[1], 250'000u);
+}
+
+// y is what lies in the zeros after a first step, and then they are spoiled: each run begins with zeros all the same.
+test::TestArtefact zeros_model() {
+  test::TestArtefact made = scale_model(5);
+  made.manifest.kernels.push_back({"copy", "cubin.0", 0, 5});
+  format::Entry& entry = made.manifest.entries[0];
+  entry.buffers.push_back({Place::kArena, 0, 64, 128, ""});
+  entry.zeros = {{5, 64, 64}};
+  const auto copy = [](format::Relocation from, format::Relocation to) {
+    return format::CudaStep{2, {5, 1, 1}, {32, 1, 1}, 0, std::vector<uint8_t>(16), {0, 8}, {from, to}, {}, false, "c"};
+  };
+  entry.cuda_steps = {entry.cuda_steps[0], copy({0, 5, 64}, {8, 2, 0}), copy({0, 1, 0}, {8, 5, 64})};
+  return made;
+}
+
+TEST_F(CudaDevice, ZerosAreClearedOnceARunBesideTheStepsThatDoNotUseThem) {
+  for (const int profile : {0, 1}) {
+    const auto model = load(zeros_model());
+    runtime::Options options;
+    options.profile = profile;
+    const auto context = model->create_context(options);
+    for (int round = 0; round < 2; ++round) {
+      test::Vector<float> x(5, 2.0f), y(5, 7.0f);
+      const DLTensor input = x.view(), output = y.view();
+      context->run(0, &input, &output);
+      EXPECT_EQ(y.data, std::vector<float>(5, 0.0f));
+    }
+    EXPECT_EQ(fake.cleared_before, (std::vector<size_t>{1})) << "in the graph, before the second step";
+  }
 }
 
 TEST_F(CudaDevice, TheErrorWordIsAnErrorAndIsCleared) {

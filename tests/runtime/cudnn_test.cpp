@@ -1,11 +1,13 @@
-// Convolutions by cuDNN, against one made for tests: what its descriptors say is what the problem says, a plan is
-// exactly the one that a call names, and steps of an artefact run by it.
+// Convolutions and attention by cuDNN, against one made for tests: what its descriptors say is what the problem says, a
+// plan is exactly the one that a call names, and steps of an artefact run by it.
 #ifdef TW_RUNTIME_CUDA
 #include "runtime/device/cuda/cudnn.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/format/error.h"
@@ -83,6 +85,32 @@ std::vector<float> expected(const Problem& p) {
   return result;
 }
 
+/// The same for attention whose result has no gaps.
+std::vector<float> attended(const Problem& p) {
+  const auto all = p.operands();
+  const auto value = [&](const Operand& o, int64_t b, int64_t h, int64_t row, int64_t column) {
+    const int64_t at = o.first + b * o.matrix + h * o.head + row * o.line + column;
+    return o.name.empty() ? 0.0f : numbers(at + 1, std::ranges::find(all, &o) - all.begin()).back();
+  };
+  std::vector<float> result(static_cast<size_t>(p.span(p.out)));
+  for (int64_t at = 0; at < p.batch * p.groups * p.m; ++at) {
+    const int64_t b = at / p.m / p.groups, h = at / p.m % p.groups, i = at % p.m;
+    std::vector<float> weights;
+    float sum = 0;
+    for (int64_t t = 0; t < p.keys; ++t) {
+      float score = 0;
+      for (int64_t l = 0; l < p.k; ++l) score += value(p.a, b, h, i, l) * value(p.b, b, h, t, l);
+      weights.push_back(std::exp(static_cast<float>(p.parameters[0]) * score + value(p.residual, b, h, i, t)));
+      sum += weights.back();
+    }
+    for (int64_t j = 0; j < p.n; ++j) {
+      float& y = result[static_cast<size_t>(b * p.out.matrix + h * p.out.head + i * p.out.line + j)];
+      for (int64_t t = 0; t < p.keys; ++t) y += weights[static_cast<size_t>(t)] / sum * value(p.values, b, h, t, j);
+    }
+  }
+  return result;
+}
+
 const char* const kResidual =
     "convolution batch=2 n=3 k=4 groups=1 spatial=6,5 window=3,2 strides=2,1 dilations=1,2 pads=1,2 pads_end=0,1 "
     "a=x:bf16 b=w:bf16 bias=b:f32 residual=r:f32 out=y:f32 act=relu";
@@ -97,13 +125,22 @@ const char* const kProblems[] = {
     "convolution batch=2 n=3 k=2 groups=1 spatial=9 window=4 strides=2 dilations=1 pads=1 pads_end=2 "
     "a=x:bf16 b=w:bf16 bias=b:f32 out=y:f32 act=relu"};
 
+// Parts of one tensor, heads between positions; whole tensors, a mask of every row.
+const char* const kAttentions[] = {
+    "attention batch=2 m=5 n=8 k=8 groups=2 keys=5 a=q:bf16:48:240:8:0 b=k:bf16:48:240:8:16 "
+    "values=v:bf16:48:240:8:32 out=y:f32:16:80:8:0 act=softmax:0.25",
+    "attention batch=1 m=3 n=16 k=8 groups=3 keys=7 a=q:bf16:8:0:24:0 b=k:bf16:8:0:56:0 "
+    "residual=m:bf16:7:0:0:0 values=v:bf16:16:0:112:0 out=y:f32:16:0:48:0 act=softmax:1",
+    "attention batch=2 m=4 n=8 k=8 groups=1 keys=6 a=q:bf16:8:32:0:0 b=k:bf16:8:48:0:0 "
+    "residual=m:f32:0:6:0:0 values=v:bf16:8:48:0:0 out=y:f32:8:32:0:0 act=softmax:0.5"};
+
 class Cudnn : public testing::Test {
  protected:
   void SetUp() override {
     fake = test::FakeGpu();
     fake_cudnn = {};
     driver_.open_cudnn = test::open_fake_cudnn;
-    handle_ = cuda::ConvolutionCall::start(library_);
+    handle_ = cuda::CudnnCall::start(library_);
   }
   void TearDown() override {
     handle_.reset();
@@ -128,7 +165,7 @@ class Cudnn : public testing::Test {
 
 void Cudnn::expect_computed(const std::string& call_text) {
   const format::LibraryCall call = format::parse_library_call(call_text);
-  const cuda::ConvolutionCall convolution(library_, handle_.get(), call);
+  const cuda::CudnnCall convolution(library_, handle_.get(), call);
   EXPECT_EQ(convolution.workspace_bytes(), static_cast<size_t>(fake_cudnn.workspace_bytes));
   std::vector<std::vector<uint8_t>> memory;
   std::vector<cuda::DevicePtr> addresses;
@@ -138,12 +175,22 @@ void Cudnn::expect_computed(const std::string& call_text) {
   }
   convolution.run(addresses, 1, nullptr);
   const auto* result = reinterpret_cast<const float*>(memory.back().data());
-  const std::vector<float> want = expected(call.problem);
-  EXPECT_EQ(std::vector<float>(result, result + want.size()), want) << call_text;
+  const bool attention = call.problem.kind == Problem::Kind::kAttention;
+  const std::vector<float> want = attention ? attended(call.problem) : expected(call.problem);
+  for (size_t i = 0; i < want.size(); ++i)
+    ASSERT_NEAR(result[i], want[i], attention ? 1e-5 : 0) << call_text << " at " << i;
 }
 
 TEST_F(Cudnn, ComputesProblems) {
   for (const char* problem : kProblems) expect_computed(std::string("cudnn 91900 41 ") + problem);
+}
+
+TEST_F(Cudnn, ComputesAttention) {
+  for (const char* problem : kAttentions) {
+    fake_cudnn.by_value = 0;
+    expect_computed(std::string("cudnn 91900 41,24=7 ") + problem);
+    EXPECT_GT(fake_cudnn.by_value, 0) << problem;
+  }
 }
 
 TEST_F(Cudnn, ACallIsOneEngineWithItsSettings) {
@@ -152,8 +199,7 @@ TEST_F(Cudnn, ACallIsOneEngineWithItsSettings) {
   EXPECT_EQ(fake_cudnn.used, 41);
   EXPECT_EQ(fake_cudnn.knobs, (std::map<int, int64_t>{{2, 5}, {14, 0}}));
   const auto make = [&](const std::string& way) {
-    const cuda::ConvolutionCall call(library_, handle_.get(),
-                                     format::parse_library_call("cudnn 91900 " + way + kResidual));
+    const cuda::CudnnCall call(library_, handle_.get(), format::parse_library_call("cudnn 91900 " + way + kResidual));
   };
   EXPECT_EQ(refusal([&] { make("40 "); }), std::string("cuDNN 91900 cannot compute cudnn 91900 40 ") + kResidual +
                                                ": NOT_SUPPORTED; a reason of two lines");

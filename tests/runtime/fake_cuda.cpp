@@ -29,7 +29,9 @@ struct Node {
 
 struct Graph {
   std::vector<Node> nodes;
+  std::vector<cuda::MemsetNodeParams> clearings;  // nothing runs before them
 };
+constexpr size_t kFirstClearing = 1000;  // of their handles
 
 Graph* capturing = nullptr;  // takes down what libraries put on a stream
 
@@ -153,9 +155,22 @@ cuda::Result set_child(cuda::GraphExecHandle exec, cuda::GraphNodeHandle node, c
   return 0;
 }
 
-/// Each node waits for the one before it.
+cuda::Result add_memset(cuda::GraphNodeHandle* node, cuda::GraphHandle graph, const cuda::GraphNodeHandle* after,
+                        size_t after_count, const cuda::MemsetNodeParams* params, cuda::ContextHandle context) {
+  if (after != nullptr || after_count != 0 || params->height != 1 || context == nullptr) return 1;
+  std::vector<cuda::MemsetNodeParams>& all = graph_of(graph)->clearings;
+  *node = reinterpret_cast<cuda::GraphNodeHandle>(kFirstClearing + all.size());
+  all.push_back(*params);
+  return 0;
+}
+
+/// Each node waits for the one before it, and one for each clearing of memory.
 cuda::Result add_edges(cuda::GraphHandle, const cuda::GraphNodeHandle* from, const cuda::GraphNodeHandle* to,
                        const cuda::EdgeData* edges, size_t count) {
+  if (reinterpret_cast<size_t>(*from) >= kFirstClearing) {
+    fake.cleared_before.push_back(reinterpret_cast<size_t>(*to) - 1);
+    return edges->type == 0 && count == 1 ? 0 : 1;
+  }
   if (count != 1 || reinterpret_cast<size_t>(*from) + 1 != reinterpret_cast<size_t>(*to)) return 1;
   ++fake.edges;
   fake.overlapping_edges += edges->type == cuda::kOverlapping.type && edges->from_port == cuda::kOverlapping.from_port;
@@ -205,6 +220,8 @@ cuda::Result launch_graph(cuda::GraphExecHandle exec, cuda::StreamHandle) {
   if (fake.launch_result != 0) return fake.launch_result;
   ++fake.graph_launches;
   fake.calls += 'g';
+  for (const cuda::MemsetNodeParams& p : graph_of(exec)->clearings)
+    std::memset(reinterpret_cast<void*>(p.to), static_cast<int>(p.value), p.width * p.element_bytes);
   for (const Node& node : graph_of(exec)->nodes) run_node(node);
   return 0;
 }
@@ -278,6 +295,7 @@ void add_graph_functions(cuda::Driver& d) {
     return *graph = reinterpret_cast<cuda::GraphHandle>(new Graph), ++fake.graphs, 0;
   };
   d.graph_add_kernel = add_kernel;
+  d.graph_add_memset = add_memset;
   d.graph_add_child = add_child;
   d.graph_set_child = set_child;
   d.capture_begin = [](cuda::StreamHandle, int mode) {

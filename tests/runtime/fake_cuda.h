@@ -32,6 +32,7 @@ struct FakeGpu {
   int graph_launches = 0;  // of whole graphs
   int kernels_run = 0;     // in both ways
   int edges = 0, overlapping_edges = 0;
+  std::vector<size_t> cleared_before;  // the node, from 0, that waits for memory to be cleared
   int instantiations = 0, node_updates = 0, copies = 0;
   /// A letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel), l(ibrary call), which is
   /// c(aptured) at times.

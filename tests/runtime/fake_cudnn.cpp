@@ -56,8 +56,8 @@ int destroy(void* object) {
 }
 
 // Of each cudnnBackendAttributeType_t that is used.
-const std::map<int, size_t> kSizes = {{0, 8}, {1, 4}, {2, 1}, {3, 8}, {4, 4},  {5, 8},
-                                      {6, 8}, {7, 4}, {8, 4}, {9, 4}, {14, 4}, {15, 8}};
+const std::map<int, size_t> kSizes = {{0, 8}, {1, 4}, {2, 1}, {3, 8},  {4, 4},  {5, 8}, {6, 8},
+                                      {7, 4}, {8, 4}, {9, 4}, {14, 4}, {15, 8}, {18, 4}};
 
 int set(void* object, int attribute, int type, int64_t count, const void* values) {
   const auto* data = static_cast<const uint8_t*>(values);
@@ -127,14 +127,17 @@ class Run {
 
   void run() {
     for (const Object* operation : operations_) {
-      const bool sums = operation->kind == 10;
-      const Object& result = operation->at(sums ? 705 : 753);
-      values_[&result] = sums ? convolve(*operation) : follow(*operation);
+      const Object& result = operation->at(kResults.at(operation->kind));
+      values_[&result] = operation->kind == 10   ? convolve(*operation)
+                         : operation->kind == 13 ? follow(*operation)
+                         : operation->kind == 19 ? multiply(*operation)
+                                                 : reduce(*operation);
       if (result.get<uint8_t>(907) == 0) store(result);
     }
   }
 
  private:
+  inline static const std::map<int, int> kResults = {{10, 705}, {13, 753}, {19, 1522}, {22, 1611}};
   static std::vector<int64_t> extents(const Object& t) { return t.list<int64_t>(902); }
   // The place of an element in memory; where an extent is 1, any index names its one element.
   static int64_t place(const Object& t, std::vector<int64_t> index) {
@@ -148,6 +151,7 @@ class Run {
     const auto known = values_.find(&t);
     if (known != values_.end()) return known->second[element];
     const uintptr_t address = addresses_.at(t.get<int64_t>(906));
+    fake_cudnn.by_value += t.get<uint8_t>(908);
     if (t.get<int>(901) == 0) return reinterpret_cast<const float*>(address)[element];
     const uint32_t bits = uint32_t{reinterpret_cast<const uint16_t*>(address)[element]} << 16;  // bf16
     float value = 0;
@@ -187,12 +191,51 @@ class Run {
     });
   }
 
+  Values multiply(const Object& operation) const {
+    const Object &a = operation.at(1520), &b = operation.at(1521);
+    return each(operation.at(1522), [&](const std::vector<int64_t>& y) {
+      float sum = 0;
+      for (int64_t i = 0; i < extents(a)[3]; ++i) sum += at(a, {y[0], y[1], y[2], i}) * at(b, {y[0], y[1], i, y[3]});
+      return sum;
+    });
+  }
+
+  // Along the last dimension.
+  Values reduce(const Object& operation) const {
+    const Object& x = operation.at(1610);
+    const bool sums = operation.at(1612).get<int>(1600) == 0;
+    return each(operation.at(1611), [&](const std::vector<int64_t>& y) {
+      float result = sums ? 0 : -INFINITY;
+      for (int64_t i = 0; i < extents(x)[3]; ++i) {
+        const float value = at(x, {y[0], y[1], y[2], i});
+        result = sums ? result + value : std::max(result, value);
+      }
+      return result;
+    });
+  }
+
   Values follow(const Object& operation) const {
     const Object& kind = operation.at(750);
     const auto upper = static_cast<float>(kind.get<double>(4, 1e30)), slope = static_cast<float>(kind.get<double>(5));
     return each(operation.at(753), [&](const std::vector<int64_t>& y) {
       const float value = at(operation.at(751), y);
-      if (kind.get<int>(0) == 0) return value + at(operation.at(752), y);
+      const auto other = [&] { return at(operation.at(752), y); };
+      switch (kind.get<int>(0)) {
+        case 0:
+          return value + other();
+        case 1:
+          return value * other();
+        case 6:
+          return value / other();
+        case 9:
+          return value - other();
+        case 13:
+          return std::exp(value);
+        case 15:
+          return std::log(value);
+        default:
+          break;
+      }
       return value < 0 ? slope * value : std::min(value, upper);  // ReLU
     });
   }

@@ -1,5 +1,5 @@
-// A cuDNN made for tests: graphs of one convolution over two dimensions and element-wise operations behind it, computed
-// one by one on the fake GPU from what the descriptors say.
+// A cuDNN made for tests: graphs of convolutions over two dimensions, products, reductions and element-wise operations,
+// computed one by one on the fake GPU from what the descriptors say.
 #pragma once
 #ifdef TW_RUNTIME_CUDA
 #include <map>
@@ -21,6 +21,7 @@ struct FakeCudnn {
   int64_t used = -1;                         // the engine of the last convolution
   std::map<int, int64_t> knobs;              // and its settings
   int64_t workspace_bytes = 1000;
+  int by_value = 0;  // reads of tensors that are one number of the host's
 };
 extern FakeCudnn fake_cudnn;
 

@@ -27,10 +27,12 @@ Manifest cuda_manifest() {
   entry.name = "only";
   entry.inputs = {{"x", format::DataType::kF16, {2, 3}}};
   entry.outputs = {{"y", format::DataType::kBF16, {}}};
-  entry.arena_bytes = 16384;
+  entry.arena_bytes = 16512;
   entry.buffers = {{format::Place::kInput, 0, 0, 12, "x"},
                    {format::Place::kOutput, 0, 0, 2, "y"},
-                   {format::Place::kArena, 0, 0, 16384, ""}};
+                   {format::Place::kArena, 0, 0, 16384, ""},
+                   {format::Place::kArena, 0, 16256, 256, ""}};
+  entry.zeros = {{3, 128, 128}};
   entry.cuda_steps = {{0,
                        {1, 2, 3},
                        {32, 4, 1},
@@ -123,13 +125,13 @@ TEST(Manifest, OtherSpellingsAreRefused) {
       "",
       "[]",
       std::string(5'000'000, '['),
-      replaced("\"arena_bytes\":16384", "\"arena_bytes\":2.56e2"),
-      replaced("\"arena_bytes\":16384", "\"arena_bytes\": 16384"),
-      replaced("\"arena_bytes\":16384", "\"arena_bytes\":16384,\"arena_bytes\":16384"),
-      replaced("\"arena_bytes\":16384", "\"arena_bytes\":-0"),
-      replaced("\"arena_bytes\":16384", "\"arena_bytes\":18446744073709551615"),
-      replaced("\"arena_bytes\":16384", "\"arena_bytes\":9223372036854775807"),
-      replaced("\"arena_bytes\":16384", "\"arena_bytes\":99999999999999999999999"),
+      replaced("\"arena_bytes\":16512", "\"arena_bytes\":2.56e2"),
+      replaced("\"arena_bytes\":16512", "\"arena_bytes\": 16512"),
+      replaced("\"arena_bytes\":16512", "\"arena_bytes\":16512,\"arena_bytes\":16512"),
+      replaced("\"arena_bytes\":16512", "\"arena_bytes\":-0"),
+      replaced("\"arena_bytes\":16512", "\"arena_bytes\":18446744073709551615"),
+      replaced("\"arena_bytes\":16512", "\"arena_bytes\":9223372036854775807"),
+      replaced("\"arena_bytes\":16512", "\"arena_bytes\":99999999999999999999999"),
       replaced("\"gemm\"", "\"ge\\u006dm\""),
       replaced("\"gemm\"", "\"ge\\u0000\""),
       replaced("a5a5", "A5a5"),
@@ -219,7 +221,7 @@ TEST(Manifest, HostileLibraryCallsAreRefused) {
                                           {"no problem", in_call("gemm", "gem")},
                                           {"an operand less", [=](Manifest& m) { step(m).operands.pop_back(); }},
                                           {"an operand more", [=](Manifest& m) { step(m).operands.push_back(0); }},
-                                          {"no such buffer", [=](Manifest& m) { step(m).operands[1] = 3; }},
+                                          {"no such buffer", [=](Manifest& m) { step(m).operands[1] = 4; }},
                                           {"a negative buffer", [=](Manifest& m) { step(m).operands[1] = -1; }},
                                           {"more rows than a buffer holds", in_call("m=2", "m=3")},
                                           {"wider elements", in_call("a=x:f16", "a=x:f32")},
@@ -319,11 +321,11 @@ TEST(Manifest, HostileCudaNumbersAreRefused) {
           {"parameters", [](Manifest& m) { m.entries[0].cuda_steps[0].params.resize(40000); }},
           {"relocation end", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = 145; }},
           {"relocation offset", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].offset = kMax; }},
-          {"relocation buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].buffer = 3; }},
+          {"relocation buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].buffer = 4; }},
           {"relocation addend", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].addend = 13; }},
           {"argument", [](Manifest& m) { m.entries[0].cuda_steps[0].arguments[3] = 152; }},
           {"map end", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].offset = 25; }},
-          {"map buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].buffer = 3; }},
+          {"map buffer", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].buffer = 4; }},
           {"map of more than the buffer",
            [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = 129; }},
           {"map extent", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = kMax; }},
@@ -341,6 +343,14 @@ TEST(Manifest, HostileCudaNumbersAreRefused) {
              map.shape = {1, 1, 64}, map.box = {1, 1, 64}, map.windows = {{1}, {1}, {kHuge}};
            }},
           {"map rank", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].box.push_back(64); }},
+          {"zeros where another buffer lies", [](Manifest& m) { m.entries[0].zeros[0].offset = 127; }},
+          {"zeros of no buffer", [](Manifest& m) { m.entries[0].zeros[0].buffer = 4; }},
+          {"zeros of a tensor",
+           [](Manifest& m) {
+             m.entries[0].zeros[0] = {0, 0, 4};
+           }},
+          {"zeros behind their buffer", [](Manifest& m) { m.entries[0].zeros[0].bytes = 129; }},
+          {"zeros huge", [](Manifest& m) { m.entries[0].zeros[0].bytes = kMax; }},
           {"cpu step", [](Manifest& m) { m.entries[0].cpu_steps.emplace_back(); }},
       });
 }

@@ -16,8 +16,12 @@ const char* const kConvolution =
     "convolution batch=2 n=64 k=32 groups=1 spatial=14,15 window=3,1 strides=2,1 dilations=1,1 pads=1,0 pads_end=0,0 "
     "a=x0:bf16 b=x1:bf16 late_residual=x2:bf16 out=y:bf16 act=silu";
 
+const char* const kAttention =
+    "attention batch=2 m=5 n=16 k=8 groups=3 keys=7 a=x0:f16:24:120:8:0 b=x1:f16:48:336:8:24 "
+    "residual=x3:f32:0:7:0:0 values=x2:f16:48:336:16:0 out=y:f16:48:240:16:0 act=softmax:0.125";
+
 TEST(Problem, TextComesBack) {
-  for (const char* text : {kGemm, kConvolution}) {
+  for (const char* text : {kGemm, kConvolution, kAttention}) {
     const Problem p = format::parse_problem(text);
     EXPECT_EQ(format::to_string(p), text);
     EXPECT_EQ(format::parse_problem(format::to_string(p)), p);
@@ -42,13 +46,24 @@ TEST(Problem, LibrariesRefuseWhatTheyDoNotCompute) {
     return format::refusal_of(format::parse_library_call(way + text));
   };
   EXPECT_EQ(refusal("cudnn 91900 34,2=5 ", kConvolution), "");
-  EXPECT_EQ(refusal("cudnn 91900 34 ", kGemm), "no convolution but a product of matrices");
+  EXPECT_EQ(refusal("cudnn 91900 34 ", kGemm), "neither convolution nor attention but a product of matrices");
+  EXPECT_EQ(refusal("cudnn 91900 2,24=7 ", kAttention), "");
+  const std::string lies = " is of another type, shared by heads, or does not lie by 8 elements";
+  EXPECT_EQ(refusal("cudnn 91900 2 ", kAttention, "x1:f16", "x1:bf16"), "x1" + lies);
+  EXPECT_EQ(refusal("cudnn 91900 2 ", kAttention, "x1:f16:48:336:8:24", "x1:f16:48:336:8:20"), "x1" + lies);
+  EXPECT_EQ(refusal("cudnn 91900 2 ", kAttention, "x2:f16:48:336:16", "x2:f16:48:336:0"), "x2" + lies);
+  EXPECT_EQ(refusal("cudnn 91900 2 ", kAttention, "k=8", "k=4"), "x0" + lies);
+  EXPECT_EQ(refusal("cudnn 91900 2 ", kAttention, "x3:f32", "x3:i32"), "x3 is of another type");
+  std::string wide = kAttention;
+  for (size_t at = wide.find("f16"); at != std::string::npos; at = wide.find("f16")) wide.replace(at, 3, "f32");
+  EXPECT_EQ(refusal("cudnn 91900 2 ", wide), "operands of other types than f16 or bf16");
+  EXPECT_EQ(refusal("cublaslt 130100 0 ", kAttention), "no product of matrices but attention");
   EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "silu", "hard_swish"), "it has no such activation");
   EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "silu", "clip:-1:6"), "it has no such activation");
   EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "silu", "clip:0:6"), "");
   EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "x1:bf16", "x1:f16"), "operands of other types than f16 or bf16");
   EXPECT_EQ(refusal("cudnn 91900 34 ", kConvolution, "x2:bf16", "x2:i32"), "x2 is of another type");
-  EXPECT_EQ(refusal("cublaslt 130100 0 ", kConvolution), "no product of matrices but a convolution");
+  EXPECT_EQ(refusal("cublaslt 130100 0 ", kConvolution), "no product of matrices but convolution");
   EXPECT_EQ(refusal("cublaslt 130100 0 ", kGemm, "act=clip:-1.5:6", "act=relu"), "");
   EXPECT_EQ(refusal("cublaslt 130100 100 ", kGemm, "act=clip:-1.5:6", "act=relu"),
             "its algorithms are the first hundred");
@@ -70,6 +85,12 @@ TEST(Problem, NumbersMeanWhatTheySay) {
   EXPECT_EQ(convolution.out_spatial(), (std::vector<int64_t>{7, 15}));
   EXPECT_EQ(convolution.span(convolution.out), 2 * 7 * 15 * 64);
   EXPECT_EQ(convolution.span(convolution.b), 64 * 3 * 32);
+  const Problem attention = format::parse_problem(kAttention);
+  EXPECT_EQ(attention.operands().size(), 5U);
+  EXPECT_EQ(attention.span(attention.a), 120 + 2 * 8 + 4 * 24 + 8);
+  EXPECT_EQ(attention.span(attention.b), 336 + 2 * 8 + 24 + 6 * 48 + 8);
+  EXPECT_EQ(attention.span(attention.residual), 7 + 7);
+  EXPECT_EQ(attention.span(attention.out), 240 + 2 * 16 + 4 * 48 + 16);
 }
 
 // Each is one of the texts above with a part changed.
@@ -105,6 +126,21 @@ const Wrong kWrong[] = {
     {kConvolution, "strides=2,1", "strides=0,1"},
     {kConvolution, "batch=2", "batch=2 m=1"},
     {kConvolution, "spatial=14,15", "spatial=1000000000,1000000000"},
+    {kGemm, "k=4", "k=4 keys=4"},
+    {kGemm, "a=x0:f16:4:32", "a=x0:f16:4:32:8:0"},
+    {kConvolution, "groups=1", "groups=1 keys=2"},
+    {kAttention, " keys=7", ""},
+    {kAttention, "groups=3 ", ""},
+    {kAttention, "keys=7", "keys=7 spatial=1"},
+    {kAttention, "values=x2:f16:48:336:16:0 ", ""},
+    {kAttention, "residual=x3", "bias=x3"},
+    {kAttention, "a=x0:f16:24:120:8:0", "a=x0:f16:24:120"},
+    {kAttention, "a=x0:f16:24:120:8:0", "a=x0:f16:24:120:8:-8"},
+    {kAttention, "a=x0:f16:24:120:8:0", "a=x0:f16:24:120:-8:0"},
+    {kAttention, "act=softmax:0.125", "act=relu"},
+    {kAttention, " act=softmax:0.125", ""},
+    {kGemm, "act=clip:-1.5:6", "act=softmax:1"},
+    {kGemm, "bias=x2:f16", "values=x2:f16"},
 };
 
 TEST(Problem, OtherTextsAreRefused) {

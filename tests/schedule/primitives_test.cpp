@@ -153,6 +153,7 @@ TEST(Primitives, ParallelLoopsAreTiles) {
   expect_part(text, "tiles y.tile in 15 {");
   expect_part(text, "let y.i0 = floordiv(y.tile, 5)");
   expect_part(text, "let y.i1 = floormod(y.tile, 5)");
+  expect_part(loops_of(doubled(3, 5), Schedule().parallel("y", {"i0"}, {1, 2, 3})), "in 3 units 2 together 3 {");
 }
 
 TEST(Primitives, ParallelRefuses) {
@@ -163,6 +164,10 @@ TEST(Primitives, ParallelRefuses) {
             "schedule primitive 'parallel y r0': parallel: loop r0 is not spatial loop 0 of y");
   EXPECT_EQ(refusal(p, Schedule().compute_at("y", "z", "i0", loop::Scope::kStack).parallel("y", {"i0"})),
             "schedule primitive 'parallel y i0': parallel: stage y is not a root");
+  for (const std::vector<int64_t>& factors : {std::vector<int64_t>{1, 2}, {2, 2, 1}}) {
+    EXPECT_NE(refusal(p, Schedule().parallel("y", {"i0"}, factors)).find("tiles that are in no clusters"),
+              std::string::npos);
+  }
 }
 
 TEST(Primitives, InlinePutsTheBodyInItsReaders) {

@@ -24,9 +24,12 @@ class Machine {
   Machine(const Kernel& kernel, Memory& memory) : kernel_(kernel), code_(resolve(kernel, memory)) {}
 
   void run() {
-    for (tile_ = 0; tile_ < kernel_.tiles; ++tile_) {
-      if (code_->tile_var) code_->tile_var->i = tile_;
-      run(code_->steps);
+    const int64_t blocks = kernel_.blocks();
+    for (int64_t block = 0; block < blocks; ++block) {
+      for (tile_ = block; tile_ < kernel_.tiles; tile_ += blocks) {
+        if (code_->tile_var) code_->tile_var->i = tile_;
+        run(code_->steps);
+      }
     }
   }
 

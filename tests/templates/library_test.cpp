@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 #include "templates/fit.h"
 #include "templates/host.h"
+#include "tests/support_code/fake_nvcc.h"
 
 namespace tw::templates::test {
 namespace {
@@ -30,41 +32,28 @@ class LibraryTest : public ::testing::Test {
     std::string name = (fs::temp_directory_path() / "tw-templates-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
-    fs::create_directories(folder_ / "headers" / "cutlass");
-    std::ofstream(folder_ / "headers" / "cutlass" / "cutlass.h") << "// none\n";
+    nvcc_.folder = folder_;
     options_.folder = folder_ / "library";
-    options_.headers = folder_ / "headers";
-    options_.nvcc = folder_ / "nvcc";
+    options_.headers = nvcc_.headers();
+    options_.nvcc = nvcc_.path();
     options_.processes = 2;
     compiler("");
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // A compiler that says its version, counts its runs, does `first`, and writes a cubin and a program.
+  // A compiler that does `first` before it writes what it always does.
   void compiler(const std::string& first, const std::string& version = "V13.0.1") {
-    std::ofstream(folder_ / "nvcc.new") << "#!/bin/sh\n[ \"$1\" = --version ] && { echo release " << version
-                                        << "; exit; }\necho run >> " << (folder_ / "runs").string() << "\n"
-                                        << first << R"(
-while [ $# -gt 0 ]; do
-  case $1 in --keep-dir) keep=$2 ;; -o) out=$2 ;; esac
-  shift
-done
-echo "ptxas info: Used 168 registers"
-echo cubin > $keep/kernel.cubin
-echo program > $out
-)";
-    fs::rename(folder_ / "nvcc.new", folder_ / "nvcc");
-    chmod((folder_ / "nvcc").c_str(), 0755);
+    nvcc_.write({.first = first, .version = version});
   }
-  int64_t runs() const {
-    std::ifstream file(folder_ / "runs");
-    int64_t lines = 0;
-    for (std::string line; std::getline(file, line);) ++lines;
-    return lines;
-  }
+  int64_t runs() const { return nvcc_.runs(); }
   Result<BuiltTemplate> build() {
     Result<BuiltTemplate> made = Reason{"not asked for"};
-    TemplateLibrary(options_).build_all({instance_}, [&](size_t, const Result<BuiltTemplate>& b) { made = b; });
+    came_to_its_end_ = true;
+    try {
+      TemplateLibrary(options_).build_all({instance_}, [&](size_t, const Result<BuiltTemplate>& b) { made = b; });
+    } catch (const ResourceError&) {
+      came_to_its_end_ = false;
+    }
     return made;
   }
   bool is_clean() const {
@@ -73,7 +62,32 @@ echo program > $out
     });
   }
 
+  // A compiler that says its number and that of a program which it starts, and does not end.
+  void compiler_that_hangs() {
+    compiler("sleep 100 & echo $$ $! > " + (folder_ / "numbers.new").string() + "; mv " +
+             (folder_ / "numbers.new").string() + " " + numbers() + "; wait");
+  }
+  std::string numbers() const { return (folder_ / "numbers").string(); }
+  // Whether nothing runs of what compiler_that_hangs() told, and nothing lies about; waits for it.
+  bool has_gone() const {
+    std::ifstream file(numbers());
+    pid_t compiler = 0, program = 0;
+    file >> compiler >> program;
+    const auto gone = [](pid_t pid) {  // or its parent has not asked for it yet
+      std::string word, state;
+      std::ifstream("/proc/" + std::to_string(pid) + "/stat") >> word >> word >> state;
+      return pid > 0 && (state.empty() || state == "Z");
+    };
+    for (int i = 0; i < 100; ++i) {
+      if (gone(compiler) && gone(program) && is_clean()) return true;
+      usleep(50'000);
+    }
+    return false;
+  }
+
+  bool came_to_its_end_ = true;
   fs::path folder_;
+  FakeNvcc nvcc_;
   TemplateOptions options_;
   Instance instance_ = {row_of(Family::kGemmSm90)};
 };
@@ -92,6 +106,24 @@ TEST_F(LibraryTest, BuildsOnce) {
 }
 
 // The folder may be copied to a machine without a compiler.
+// Rows that differ in what launches say have one kernel.
+TEST_F(LibraryTest, BuildsATextOnce) {
+  Instance streamed, split;
+  for (const Row& row : rows()) {
+    if (row.sums == Sums::kStreamed) streamed.row = row;
+  }
+  split = streamed;
+  split.row.sums = Sums::kSplit;
+  std::vector<size_t> made;
+  TemplateLibrary(options_).build_all({instance_, streamed, split}, [&](size_t i, const Result<BuiltTemplate>& b) {
+    EXPECT_TRUE(b.ok()) << b.reason();
+    made.push_back(i);
+  });
+  std::ranges::sort(made);
+  EXPECT_EQ(made, (std::vector<size_t>{0, 1, 2}));
+  EXPECT_EQ(runs(), 2);
+}
+
 TEST_F(LibraryTest, IsReadWithoutACompiler) {
   ASSERT_TRUE(build().ok());
   fs::rename(options_.folder, folder_ / "copy");
@@ -135,8 +167,61 @@ TEST_F(LibraryTest, KeepsNothingOfAFailure) {
   const Result<BuiltTemplate> failed = build();
   ASSERT_FALSE(failed.ok());
   EXPECT_NE(failed.reason().find("error: no such thing"), std::string::npos) << failed.reason();
+  EXPECT_TRUE(came_to_its_end_) << "it refuses the text";
   EXPECT_TRUE(is_clean());
   EXPECT_TRUE(fs::is_empty(options_.folder));
+}
+
+// Which says nothing of the text.
+TEST_F(LibraryTest, ACompilerThatIsKilledOrShortOfSomethingRefusesNothing) {
+  for (const char* what : {"kill -9 $$", "echo \"nvcc error : 'cicc' died due to signal 9 (Kill signal)\"; exit 9",
+                           "echo 'g++: fatal error: Killed signal terminated program cc1plus'; exit 1",
+                           "echo 'error: virtual memory exhausted: Cannot allocate memory'; exit 1",
+                           "echo 'fatal error: error writing to x: No space left on device'; exit 1", "exit 1"}) {
+    compiler(what);
+    EXPECT_FALSE(build().ok()) << what;
+    EXPECT_FALSE(came_to_its_end_) << what;
+    EXPECT_TRUE(is_clean());
+  }
+  compiler("kill -9 $$");
+  EXPECT_NE(build().reason().find("signal 9 (Killed)"), std::string::npos);
+}
+
+TEST_F(LibraryTest, OthersAreBuiltAllTheSame) {
+  compiler("grep -q 'echo once' " + (folder_ / "runs").string() + " || { echo echo once >> " +
+           (folder_ / "runs").string() + "; kill -9 $$; }");
+  std::vector<Instance> instances;
+  for (const EpilogueClass& e : epilogue_classes(DataType::f16()))
+    instances.push_back({row_of(Family::kGemmSm90), DataType::f16(), e.output, true, true, e.epilogue});
+  options_.processes = 1;
+  size_t built = 0, failed = 0;
+  const auto count = [&](size_t, const Result<BuiltTemplate>& b) { ++(b.ok() ? built : failed); };
+  EXPECT_THROW(TemplateLibrary(options_).build_all(instances, count), ResourceError);
+  EXPECT_EQ(failed, 1U);
+  EXPECT_EQ(built, instances.size() - 1);
+}
+
+TEST_F(LibraryTest, EndsACompilerThatIsWantedNoMoreWithAllThatItStarted) {
+  compiler_that_hangs();
+  options_.stop = [this] { return fs::exists(numbers()); };
+  EXPECT_NE(build().reason().find("stopped"), std::string::npos);
+  EXPECT_FALSE(came_to_its_end_);
+  EXPECT_TRUE(has_gone());
+}
+
+// Whatever ends the process that started it: Ctrl-C outside of measuring, or a system without memory.
+TEST_F(LibraryTest, NoCompilerOutlivesTheProcess) {
+  compiler_that_hangs();
+  const pid_t process = fork();
+  if (process == 0) {
+    build();
+    _exit(0);
+  }
+  for (int i = 0; i < 100 && !fs::exists(numbers()); ++i) usleep(50'000);
+  EXPECT_FALSE(is_clean());
+  kill(process, SIGKILL);
+  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+  EXPECT_TRUE(has_gone());
 }
 
 TEST_F(LibraryTest, RefusesKernelsThatWouldBeSlow) {
@@ -154,6 +239,7 @@ TEST_F(LibraryTest, EndsACompilerThatHangs) {
   const Result<BuiltTemplate> hanging = build();
   ASSERT_FALSE(hanging.ok());
   EXPECT_NE(hanging.reason().find("0.3 s"), std::string::npos) << hanging.reason();
+  EXPECT_FALSE(came_to_its_end_);
   EXPECT_TRUE(is_clean());
 }
 
@@ -220,13 +306,18 @@ TEST_F(LibraryTest, BuildsOneRowOfEachFamilyForReal) {
   options_.nvcc = wanted;
   options_.headers = "";
   options_.processes = 1;
-  for (const Family family : {Family::kGemmSm80, Family::kConvSm80, Family::kGemmSm90, Family::kConvSm90}) {
-    instance_ = {row_of(family)};
+  std::vector<Row> tried;
+  for (const Family family : {Family::kGemmSm80, Family::kConvSm80, Family::kGemmSm90, Family::kConvSm90})
+    tried.push_back(row_of(family));
+  tried.push_back(*std::ranges::find(rows(), Sums::kSplit, &Row::sums));
+  for (const Row& row : tried) {
+    const Family family = row.family;
+    instance_ = {row};
     instance_.epilogue = epilogue_classes(DataType::f16()).at(3).epilogue;
     const Result<BuiltTemplate> built = build();
     ASSERT_TRUE(built.ok()) << name_of(instance_.row) << ": " << built.reason();
     Product p;
-    p.m = 2 * 32 * 32, p.n = 128, p.k = 64;
+    p.m = 2 * 32 * 32, p.n = 128, p.k = row.sums == Sums::kWhole ? 64 : 2048;
     p.is_conv = is_conv(family);
     p.images = 2, p.height = p.width = p.out[0] = p.out[1] = 32, p.channels = 64;
     Result<HostProgram> started = HostProgram::start(built->host);
@@ -237,7 +328,11 @@ TEST_F(LibraryTest, BuildsOneRowOfEachFamilyForReal) {
     ASSERT_TRUE(launch.ok()) << name_of(instance_.row) << ": " << launch.reason();
     EXPECT_GT(launch->step.grid[1] * launch->step.grid[0], 1);
     EXPECT_GE(launch->step.relocations.size() + launch->step.tensor_maps.size(), 5U) << name_of(instance_.row);
-    for (const format::Relocation& r : launch->step.relocations) EXPECT_LT(r.buffer, 5) << "memory of no operand";
+    const bool splits = row.sums == Sums::kSplit;
+    EXPECT_EQ(launch->workspace_bytes > 0, splits);
+    EXPECT_EQ(launch->zero_bytes, splits ? 128 : 0) << "a barrier of each warp group, for 16 tiles";
+    for (const format::Relocation& r : launch->step.relocations)
+      EXPECT_LT(r.buffer, splits ? 6 : 5) << "memory of no operand";
     const auto has_windows = [](const format::TensorMap& map) { return !map.windows.empty(); };
     const int64_t windows = family == Family::kConvSm90 ? 3 : 0;  // of the image, the residual and the result
     EXPECT_EQ(std::ranges::count_if(launch->step.tensor_maps, has_windows), windows);

@@ -100,11 +100,12 @@ Result<Launch> launch_of(const std::string& answer) {
 }
 
 TEST(Launch, IsReadFromAnAnswer) {
-  const std::string launch = "launch 4 1 1 384 1 1 1000 64\n", params = "params 0700ff\n";
+  const std::string launch = "launch 4 1 1 384 1 1 1000 64 16\n", params = "params 0700ff\n";
   const std::string rest = "relocation 8 1 24\nmap 128 0 bf16 3 1 1280 768 1 128 64\nend\n";
   const Result<Launch> read = launch_of(launch + params + rest);
   ASSERT_TRUE(read.ok()) << read.reason();
   EXPECT_EQ(read->workspace_bytes, 64);
+  EXPECT_EQ(read->zero_bytes, 16);
   EXPECT_EQ(read->step.grid[0], 4);
   EXPECT_EQ(read->step.block[0], 384);
   EXPECT_EQ(read->step.shared_bytes, 1000);

@@ -1,4 +1,4 @@
-// Families for devices whose tiles have threads: every schedule computes what the te program says.
+// Products on devices whose tiles have threads: every schedule computes what the te program says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,20 +6,11 @@
 #include <set>
 
 #include "expr/tf32.h"
-#include "support/math.h"
-#include "te/merge_axes.h"
-#include "te/rewrite.h"
 #include "tests/support_code/te_programs.h"
 #include "tests/tune/construct_check.h"
 
 namespace tw::tune {
 namespace {
-
-// As the driver gives it: axes of one element are none.
-te::Program merged(const te::Program& program) {
-  const te::Program p = te::drop_unit_reductions(program);
-  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
-}
 
 TEST(ConstructBlock, TermsOfAProductAreNoRowOfOneElementsOwn) {
   check({merged(testing::matmul_relu(5, 40, 64)), {}}, "cuda:sm_90a", "point", 1e-5);
@@ -92,6 +83,29 @@ TEST(ConstructBlock, ProductsOfBoxes) {
     check_candidate(task, t, candidate, 1e-2);
   }
   EXPECT_EQ(seen, (std::set<std::string>{"alone", "pairs"}));
+}
+
+// Columns that cannot be dealt out stay in order, whatever a quarter of them divides by.
+TEST(ConstructBlock, BoxesOfColumnsThatAreNoQuarters) {
+  check({merged(halves({1, 256, 136}, {1, 65, 136}, DataType::f16())), {"w"}}, "cuda:sm_90a", "contraction", 1e-2);
+}
+
+// More tiles than units: blocks that walk over them are candidates, for products and for windows, never of clusters.
+TEST(ConstructBlock, BlocksWalkOverTiles) {
+  targets::Target t = targets::find_target("cuda:sm_90a");
+  t.info.units = 2;
+  const auto walking = [&](const GroupTask& task) {
+    int64_t found = 0;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      if (candidate.trace.front().find("walking over them") == std::string::npos) continue;
+      EXPECT_EQ(candidate.trace.front().find("pairs of tiles"), std::string::npos);
+      EXPECT_NE(schedule::to_string(candidate.schedule).find(" [1,2,"), std::string::npos);
+      if (++found == 1) check_candidate(task, t, candidate, 1e-2);
+    }
+    return found;
+  };
+  EXPECT_GT(walking({merged(halves({1, 1100, 136}, {1, 96, 136}, DataType::f16())), {"w"}}), 0);
+  EXPECT_EQ(walking({merged(halves({1, 64, 136}, {1, 64, 136}, DataType::f16())), {"w"}}), 0) << "few tiles";
 }
 
 // Channels last, 16-bit, as the driver gives a convolution with channels filled up: accesses of whole pixels.
@@ -239,6 +253,26 @@ TEST(ConstructBlock, TheCopyEngineBringsWindowsOfWholeImages) {
   EXPECT_EQ(in_bulk(4), 0);
 }
 
+// An image of one row of height, three times as high with its padding: only the padding asks for a pixel's height.
+TEST(ConstructBlock, PaddingMayUseAnAxisThatItsReadDoesNot) {
+  const auto conv = [](int64_t least, int64_t tap) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 16, 9});
+    const te::Tensor w = b.placeholder("w", DataType::f32(), {12, 16, 2, 3});
+    const te::Tensor p = b.compute("pad", {2, 16, 3, 11}, [&](const auto& i) {
+      const Expr inside = i[2] >= Expr(least) && i[2] < Expr(2) && i[3] >= Expr(1) && i[3] < Expr(10);
+      return select(inside, x({i[0], i[1], i[3] - Expr(1)}), imm(DataType::f32(), 0));
+    });
+    const te::Tensor y =
+        b.reduce("y", {2, 12, 2, 9}, {16, 2, 3}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+          return p({i[0], r[0], i[2] + r[1] * Expr(tap), i[3] + r[2]}) * w({i[1], r[0], r[1], r[2]});
+        });
+    return b.finish("conv", {y});
+  };
+  check({merged(conv(1, 1)), {}}, "cuda:sm_90a", "contraction", 1e-5);
+  check({merged(conv(2, 1)), {"w"}}, "cuda:sm_90a", "point", 1e-5);  // which is padding everywhere
+}
+
 // The windows of neighbouring pixels overlap: one block of rows serves all taps of a window's row.
 TEST(ConstructBlock, TapsShareTheRowsThatTheyRead) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
@@ -256,233 +290,6 @@ TEST(ConstructBlock, TapsShareTheRowsThatTheyRead) {
   EXPECT_EQ(shared({12, 64, 64, 3, 2}), 0) << "windows that move by two";
   EXPECT_EQ(shared({12, 64, 64, 1, 1}), 0) << "windows of one tap";
   EXPECT_GT(shared({12, 32, 64, 3, 1}, DataType::f32()), 0);
-}
-
-// Rows that divide among threads lie in registers, others in what a tile's threads share.
-TEST(ConstructBlock, SoftmaxByThreads) {
-  check({merged(testing::softmax(132 * 4, 32)), {}}, "cuda:sm_90a", "rows", 1e-5);  // four rows a tile
-  for (const int64_t n : {7, 32, 65, 128, 200, 384, 1000}) {
-    for (const int64_t rows : {2, 3, 8}) {
-      SCOPED_TRACE(fmt::format("{} rows of {}", rows, n));
-      check({merged(testing::softmax(rows, n)), {}}, "cuda:sm_90a", n < 32 ? "point" : "rows", 1e-5);
-    }
-  }
-}
-
-// Few rows are cut finer, and the vectors that they share are fetched before the rows are summed.
-TEST(ConstructBlock, FewRowsFetchWhatTheyShare) {
-  for (const int64_t rows : {6, 4000}) {
-    te::Builder b;
-    const te::Tensor x = b.placeholder("x", DataType::f32(), {rows, 768});
-    const te::Tensor scale = b.placeholder("scale", DataType::f32(), {768});
-    const te::Tensor sum = b.reduce("sum", {rows}, {768}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-      return x({i[0], r[0]});
-    });
-    const te::Tensor y = b.compute("y", x.shape, [&](const auto& i) { return (x(i) - sum({i[0]})) * scale({i[1]}); });
-    const GroupTask task{b.finish("norm", {y}), {}};
-    const targets::Target t = targets::find_target("cuda:sm_90a");
-    const Construction built = construct(t.families, task, t.info, nullptr).front();
-    EXPECT_EQ(built.family, "rows");
-    const loop::Program program = schedule::apply(task.program, built.schedule);
-    const std::string text = loop::to_string(program);
-    EXPECT_EQ(text.find("scale[") < text.find("sum["), rows == 6) << text;
-    if (rows == 6) check_candidate(task, t, built, 1e-4);
-  }
-}
-
-// Two largest numbers of all elements and the larger one, as of indices that are out of range: one row.
-TEST(ConstructBlock, OneRowOfAll) {
-  te::Builder b;
-  const auto largest = [&](const std::string& name) {
-    const te::Tensor x = b.placeholder(name, DataType::i32(), {1, 128});
-    return b.reduce("max_" + name, {1, 1}, {1, 128}, te::CombinerKind::kMax, [&](const auto&, const auto& r) {
-      return x({r[0], r[1]});
-    });
-  };
-  const te::Tensor p = largest("p"), q = largest("q");
-  const te::Tensor y = b.compute("y", {1, 1}, [&](const auto&) {
-    return max(p({Expr(0), Expr(0)}), q({Expr(0), Expr(0)}));
-  });
-  check({merged(b.finish("all", {y})), {}}, "cuda:sm_90a", "rows");
-}
-
-// What no tile keeps is computed twice.
-TEST(ConstructBlock, LongRowsByThreads) {
-  targets::Target t = targets::find_target("cuda:sm_90a");
-  for (const int64_t bytes : {16 << 10, 5 << 10}) {
-    t.info.levels.front().capacity_bytes = bytes;
-    const GroupTask task{merged(testing::softmax(2, 1000)), {}};
-    for (const Construction& built : construct(t.families, task, t.info, nullptr)) {
-      EXPECT_EQ(built.family, "rows");
-      const std::string schedule = schedule::to_string(built.schedule);
-      EXPECT_EQ(schedule.find("inline exp") != std::string::npos, bytes < 8 << 10) << schedule;
-      check_candidate(task, t, built, 1e-5);
-    }
-  }
-}
-
-// 40,000 elements of 8 bytes do not fit a tile's memory, as those of 4 bytes do: they are read again.
-TEST(ConstructBlock, WhatATileKeepsIsCountedInBytes) {
-  for (const DataType type : {DataType::f32(), DataType::f64()}) {
-    te::Builder b;
-    constexpr int64_t kLength = 40000;
-    const te::Tensor x = b.placeholder("x", type, {2, kLength});
-    const te::Tensor sum = b.reduce("sum", {2}, {kLength}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-      return x({i[0], r[0]});
-    });
-    const te::Tensor y = b.compute("y", {2, kLength}, [&](const auto& i) { return x(i) / sum({i[0]}); });
-    const targets::Target t = targets::find_target("cuda:sm_90a");
-    const Construction built = construct(t.families, {b.finish("share", {y}), {}}, t.info, nullptr).front();
-    EXPECT_EQ(built.family, "rows");
-    const bool kept = schedule::to_string(built.schedule).find("cache_read x") != std::string::npos;
-    EXPECT_EQ(kept, type == DataType::f32()) << to_string(type);
-  }
-}
-
-TEST(ConstructBlock, TransposesThroughSharedMemory) {
-  for (const auto& [rows, columns] :
-       {std::pair<int64_t, int64_t>{64, 96}, {50, 33}, {32, 32}, {9, 200}, {24, 8}, {5, 90}}) {
-    SCOPED_TRACE(fmt::format("{} x {}", rows, columns));
-    check({testing::transpose(rows, columns), {}}, "cuda:sm_90a", std::min(rows, columns) < 8 ? "point" : "transpose");
-  }
-}
-
-// A model's image becomes 16-bit, channels last, with channels more.
-TEST(ConstructBlock, FilledChannelsAreWrittenLast) {
-  for (const int64_t channels : {3, 5, 46, 70}) {
-    SCOPED_TRACE(channels);
-    te::Builder b;
-    const te::Tensor x = b.placeholder("x", DataType::f32(), {2, channels, 77});
-    const int64_t filled = channels <= 4 ? 4 : ceil_div(channels, int64_t{8}) * 8;
-    const te::Tensor y = b.compute("y", {2, 77, filled}, [&](const auto& i) {
-      return select(i[2] < Expr(channels), cast(DataType::f16(), x({i[0], i[2], i[1]})), imm(DataType::f16(), 0));
-    });
-    check({b.finish("filled", {y}), {}}, "cuda:sm_90a", filled == 4 ? "point" : "transpose");
-  }
-}
-
-// The same with strides folded, and with zeros beside the rows of pixels: one candidate more, in which each thread has
-// whole pixels, as many as are a vector of the image's lines.
-TEST(ConstructBlock, PixelsAreGatheredWhole) {
-  const targets::Target t = targets::find_target("cuda:sm_90a");
-  for (const auto& [fold, filled, zeros] :
-       {std::tuple<int64_t, int64_t, int64_t>{1, 4, 0}, {1, 3, 0}, {2, 12, 0}, {2, 16, 1}}) {
-    SCOPED_TRACE(fmt::format("{} {} {}", fold, filled, zeros));
-    te::Builder b;
-    const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 3, 5 * fold, (8 - zeros) * fold});
-    const te::Tensor y = b.compute("y", {2, 5, 8, filled}, [&, fold = fold, zeros = zeros](const auto& i) {
-      const Expr place = floor_div(i[3], Expr(3)), row = i[1] * Expr(fold) + floor_div(place, Expr(fold));
-      const Expr pixel = (i[2] - Expr(zeros)) * Expr(fold) + floor_mod(place, Expr(fold));
-      const Expr value = cast(DataType::f16(), x({i[0], floor_mod(i[3], Expr(3)), row, pixel}));
-      return select(i[3] < Expr(3 * fold * fold) && i[2] >= Expr(zeros), value, imm(DataType::f16(), 0));
-    });
-    const GroupTask task{b.finish("pixels", {y}), {}};
-    const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
-    ASSERT_EQ(built.size(), 2U);
-    EXPECT_EQ(built[1].family, "point");
-    EXPECT_EQ(built[1].trace.front(), fmt::format("{} points with all of their last axis by a thread", 4 / fold));
-    for (const Construction& candidate : built) check_candidate(task, t, candidate, 1e-2);
-  }
-}
-
-// Fewer threads do more each: that comes first where there are enough of them.
-TEST(ConstructBlock, ManyPixelsAreGatheredWholeFirst) {
-  const targets::Target t = targets::find_target("cuda:sm_90a");
-  for (const int64_t images : {1, 32}) {
-    te::Builder b;
-    const te::Tensor x = b.placeholder("x", DataType::f32(), {images, 3, 112, 112});
-    const te::Tensor y = b.compute("y", {images, 112, 112, 3}, [&](const auto& i) {
-      return cast(DataType::f16(), x({i[0], i[3], i[1], i[2]}));
-    });
-    const Construction first = construct(t.families, {b.finish("pixels", {y}), {}}, t.info, nullptr).front();
-    EXPECT_EQ(schedule::to_string(first.schedule).find("cache_read") != std::string::npos, images == 32) << images;
-  }
-}
-
-struct Windows {
-  int64_t size = 8, channels = 16, kernel = 3, stride = 1;
-  bool pads = true;
-  DataType type = DataType::f16();
-};
-
-// A depthwise convolution of weights[channel, kernel, kernel], or the maximum of each window, of channels that lie
-// last.
-te::Program windows(const Windows& s, bool pools) {
-  te::Builder b;
-  const int64_t before = s.pads ? s.kernel / 2 : 0;
-  const int64_t out = (s.size + 2 * before - s.kernel) / s.stride + 1;
-  const te::Tensor x = b.placeholder("x", s.type, {2, s.size, s.size, s.channels});
-  const te::Tensor w = b.placeholder("w", s.type, {s.channels, s.kernel, s.kernel});
-  te::Tensor p = x;
-  if (s.pads) {
-    const auto inside = [&](const Expr& i) { return i >= Expr(before) && i < Expr(s.size + before); };
-    p = b.compute("pad", {2, s.size + 2 * before, s.size + 2 * before, s.channels}, [&](const auto& i) {
-      const Expr other = imm(s.type, pools ? -1000 : 0);
-      return select(inside(i[1]) && inside(i[2]), x({i[0], i[1] - Expr(before), i[2] - Expr(before), i[3]}), other);
-    });
-  }
-  const te::CombinerKind kind = pools ? te::CombinerKind::kMax : te::CombinerKind::kSum;
-  const te::Tensor acc =
-      b.reduce("acc", {2, out, out, s.channels}, {s.kernel, s.kernel}, kind, [&](const auto& i, const auto& r) {
-        const Expr a = p({i[0], i[1] * Expr(s.stride) + r[0], i[2] * Expr(s.stride) + r[1], i[3]});
-        const Expr wide = cast(DataType::f32(), a);
-        return pools ? wide : wide * cast(DataType::f32(), w({i[3], r[0], r[1]}));
-      });
-  const te::Tensor y =
-      b.compute("y", acc.shape, [&](const auto& i) { return cast(s.type, max(acc(i), float_imm(0))); });
-  return b.finish("windows", {y});
-}
-
-// Strips of vectors by a thread: with and without padding, windows that overlap and such that do not, rows of any
-// length, windows too large to unroll, and as many channels as fill no vector of eight.
-TEST(ConstructBlock, WindowsOverChannelsByThreads) {
-  for (const Windows& s : {Windows{8, 16, 3, 1}, Windows{7, 8, 3, 2}, Windows{6, 24, 3, 1}, Windows{8, 8, 2, 2, false},
-                           Windows{14, 8, 7, 1, true, DataType::bf16()}, Windows{5, 12, 3, 1, true, DataType::f32()}}) {
-    for (const bool pools : {false, true}) {
-      SCOPED_TRACE(fmt::format("size {} channels {} kernel {} stride {} pools {}", s.size, s.channels, s.kernel,
-                               s.stride, pools));
-      check({windows(s, pools), {"w"}}, "cuda:sm_90a", "columns", 1e-3);
-    }
-  }
-}
-
-// The thread loads each pixel of a row of its windows once.
-TEST(ConstructBlock, RowsOfWindowsAreKept) {
-  const targets::Target t = targets::find_target("cuda:sm_90a");
-  for (const Construction& c : construct(t.families, {windows({56, 256, 3, 1}, false), {"w"}}, t.info, nullptr))
-    EXPECT_NE(schedule::to_string(c.schedule).find("compute_at pad acc r0 \"register\""), std::string::npos);
-}
-
-// Means of whole images, with as few channels as leave units idle: narrower vectors, and terms in two loops.
-TEST(ConstructBlock, MeansOfImagesByThreads) {
-  for (const Shape& kept : {Shape{2, 24}, Shape{40}}) {
-    te::Builder b;
-    Shape shape = kept;
-    shape.insert(shape.end() - 1, 200);
-    const te::Tensor x = b.placeholder("x", DataType::f16(), shape);
-    const te::Tensor acc = b.reduce("acc", kept, {200}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-      std::vector<Expr> at(i.begin(), i.end());
-      at.insert(at.end() - 1, r[0]);
-      return cast(DataType::f32(), x(at));
-    });
-    const te::Tensor y =
-        b.compute("y", kept, [&](const auto& i) { return cast(DataType::f16(), acc(i) * float_imm(1.0 / 200)); });
-    check({b.finish("mean", {y}), {}}, "cuda:sm_90a", "columns", 1e-3);
-  }
-}
-
-TEST(ConstructBlock, MeansByThreads) {
-  for (const int64_t n : {33, 256, 6000}) {
-    te::Builder b;
-    const te::Tensor x = b.placeholder("x", DataType::f32(), {3, 4, n});
-    const te::Tensor sum = b.reduce("sum", {3, 4}, {n}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
-      return x({i[0], i[1], r[0]});
-    });
-    const te::Tensor mean = b.compute("mean", {3, 4}, [&](const auto& i) {
-      return sum({i[0], i[1]}) * imm(DataType::f32(), 1.0 / n);
-    });
-    check({merged(b.finish("mean", {mean})), {}}, "cuda:sm_90a", "rows", 1e-5);
-  }
 }
 
 }  // namespace

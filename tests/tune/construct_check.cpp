@@ -2,11 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include "codegen/cuda/emit.h"
 #include "lower/pass.h"
+#include "te/merge_axes.h"
 #include "te/rewrite.h"
 #include "tests/support_code/loop_check.h"
 
 namespace tw::tune {
+
+te::Program merged(const te::Program& program) {
+  const te::Program p = te::drop_unit_reductions(program);
+  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
+}
 
 void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
                      Passes passes) {
@@ -30,7 +37,8 @@ void check_candidate(const GroupTask& c, const targets::Target& t, const Constru
     ASSERT_EQ(testing::first_difference(c.program, want, memory, tolerance), "");
   };
   try {
-    lower::lower(schedule::apply(stored, built.schedule), run);
+    const loop::Program lowered = lower::lower(schedule::apply(stored, built.schedule), run);
+    if (t.info.kind == DeviceKind::kCuda) codegen::emit_cuda(lowered);
   } catch (const std::exception& e) {
     FAIL() << e.what() << "\n" << te::to_string(stored) << schedule::to_string(built.schedule);
   }

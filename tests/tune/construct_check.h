@@ -10,7 +10,10 @@ namespace tw::tune {
 /// How much of a candidate's way is checked: the loops after each pass, or after the last one.
 enum class Passes : uint8_t { kEach, kLast };
 
-/// Applies one candidate and every pass to it: the loops compute what the te program says.
+/// A program as the driver gives it to families: axes of one element are none, neighbouring ones merged.
+te::Program merged(const te::Program& program);
+
+/// Applies one candidate and every pass to it: the loops compute what the te program says, and become text on GPUs.
 void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
                      Passes passes = Passes::kLast);
 

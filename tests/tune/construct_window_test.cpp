@@ -3,7 +3,6 @@
 
 #include "codegen/cuda/emit.h"
 #include "lower/pass.h"
-#include "te/merge_axes.h"
 #include "te/rewrite.h"
 #include "tests/support_code/te_programs.h"
 #include "tests/tune/construct_check.h"
@@ -40,8 +39,7 @@ te::Program program_of(const Windows& c) {
     return cast(DataType::f32(), p(at_x)) * cast(DataType::f32(), w(at_w));
   });
   const te::Tensor y = b.compute("y", acc.shape, [&](const auto& i) { return cast(DataType::f16(), acc(i)); });
-  const te::Program all = te::drop_unit_reductions(b.finish("conv", {y}));
-  return te::merge_reductions(te::apply_layouts(all, te::mergeable_axes(all)));
+  return merged(b.finish("conv", {y}));
 }
 
 // PTX ISA: boxes have up to 256 lines, copies of windows up to 1024, whose corners have 16, 8 or 5 bits.

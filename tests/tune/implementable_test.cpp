@@ -114,6 +114,80 @@ TEST(Implementable, OtherGroupsSayWhy) {
   EXPECT_EQ(problem_of({testing::softmax(4, 5), {}}), "no sum of products");
 }
 
+// Two heads of 8 between positions, parts of one tensor as projections leave them; `scaled` is te text of what softmax
+// reads, in terms of the scores S.
+te::Program attention(std::string scaled, const std::string& type = "f16") {
+  for (size_t at = scaled.find('S'); at != std::string::npos; at = scaled.find('S'))
+    scaled.replace(at, 1, "cast<f32>(rounded[i0, i2, i1, i3])");
+  std::string text =
+      "te group\n"
+      "input x0: f16[2, 5, 6, 8]\ninput x1: f16[2, 7, 6, 8]\ninput x2: f32[2, 7]\ninput x3: f16[2, 7, 6, 8]\n"
+      "k: f16[2, 8, 2, 7] (i0, i1, i2, i3) = x1[i0, i3, (i2 + 2), i1]\n"
+      "scores: f32[2, 2, 5, 7] = sum(r0 in 8) over (i0, i1, i2, i3) of (cast<f32>(x0[i0, i2, i1, r0]) * "
+      "cast<f32>(k[i0, r0, i1, i3]))\n"
+      "rounded: f16[2, 5, 2, 7] (i0, i1, i2, i3) = cast<f16>(scores[i0, i2, i1, i3])\n"
+      "scaled: f16[2, 2, 5, 7] (i0, i1, i2, i3) = cast<f16>(" +
+      scaled +
+      ")\n"
+      "most: f32[2, 2, 5] = max(r0 in 7) over (i0, i1, i2) of cast<f32>(scaled[i0, i1, i2, r0])\n"
+      "power: f32[2, 2, 5, 7] (i0, i1, i2, i3) = exp((cast<f32>(scaled[i0, i1, i2, i3]) - most[i0, i1, i2]))\n"
+      "total: f32[2, 2, 5] = sum(r0 in 7) over (i0, i1, i2) of power[i0, i1, i2, r0]\n"
+      "share: f32[2, 2, 5] (i0, i1, i2) = (1:f32 / total[i0, i1, i2])\n"
+      "weights: f16[2, 2, 5, 7] (i0, i1, i2, i3) = cast<f16>((power[i0, i1, i2, i3] * share[i0, i1, i2]))\n"
+      "sum: f32[2, 5, 2, 8] = sum(r0 in 7) over (i0, i1, i2, i3) of (cast<f32>(weights[i0, i2, i1, r0]) * "
+      "cast<f32>(x3[i0, r0, (i2 + 4), i3]))\n"
+      "y: f16[2, 5, 2, 8] (i0, i1, i2, i3) = cast<f16>(sum[i0, i1, i2, i3])\n"
+      "output y\n";
+  for (size_t at = text.find("f16"); type != "f16" && at != std::string::npos; at = text.find("f16", at + type.size()))
+    text.replace(at, 3, type);
+  return te::parse_program(text);
+}
+
+TEST(Implementable, Attention) {
+  const std::string head = "attention batch=2 m=5 n=8 k=8 groups=2 keys=7 a=x0:f16:48:240:8:0 b=x1:f16:48:336:8:16 ",
+                    rest = "values=x3:f16:48:336:8:32 out=y:f16:16:80:8:0 act=softmax:",
+                    masked = head + "residual=x2:f32:0:7:0:0 " + rest;
+  const std::pair<const char*, std::string> cases[] = {{"S", head + rest + "1"},
+                                                       {"(S * 0.125:f32)", head + rest + "0.125"},
+                                                       {"(S / 4:f32)", head + rest + "0.25"},
+                                                       {"((S * 0.125:f32) + x2[i0, i3])", masked + "0.125"},
+                                                       {"(x2[i0, i3] + (S / 2:f32))", masked + "0.5"},
+                                                       {"(S + x2[i0, i3])", masked + "1"}};
+  for (const auto& [scaled, problem] : cases) {
+    const GroupTask task{attention(scaled), {}};
+    EXPECT_EQ(problem_of(task), problem);
+    const Result<Implementable> match = match_implementable(task);
+    ASSERT_TRUE(match.ok()) << match.reason();
+    EXPECT_EQ(format::parse_problem(problem), match->problem);
+    EXPECT_EQ(schedule::apply(task.program, match->by("somebody").schedule).kernels.size(), 1U);
+    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2, Passes::kEach);
+  }
+  EXPECT_EQ(problem_of({attention("S", "bf16"), {}}).find("a=x0:bf16"), 46U);
+}
+
+TEST(Implementable, WhatIsNoAttentionSaysWhy) {
+  const std::string follows = "rounded does not follow scores point by point, and ";
+  GroupTask task{attention("(S * 0.125:f32)"), {}};
+  task.precision = Precision::kStrict;
+  EXPECT_EQ(problem_of(task), "precision is strict, and others may approximate what follows scores");
+  const auto reason = [](const std::string& scaled, const std::string& from = "", const std::string& to = "") {
+    std::string text = to_string(attention(scaled));
+    for (size_t at = from.empty() ? text.npos : text.find(from); at != text.npos; at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+    return problem_of({te::parse_program(text), {}});
+  };
+  const std::string scores = follows + "what softmax reads is no product, scaled and masked";
+  EXPECT_EQ(reason("((S + x2[i0, i3]) * 0.125:f32)"), scores) << "the mask is scaled";
+  EXPECT_EQ(reason("tanh(S)"), scores);
+  EXPECT_EQ(reason("S", "max(r0", "sum(r0"), follows + "no softmax multiplies values");
+  EXPECT_EQ(reason("S", "of power[i0, i1, i2, r0]", "of cast<f32>(scaled[i0, i1, i2, r0])"),
+            follows + "no softmax multiplies values");
+  EXPECT_EQ(reason("(S + x2[i0, i2])"), follows + "operands of attention do not lie row by row") << "a mask of queries";
+  EXPECT_EQ(reason("S", "x0[i0, i2, i1, r0]", "x0[i0, i2, r0, i1]"),
+            follows + "operands of attention do not lie row by row")
+      << "the depth is no row";
+}
+
 // Channels last, padded by 1 where the window has 3 elements.
 te::Program convolution(int64_t stride, const std::string& guard) {
   const int64_t out = (12 + 2 - 3) / stride + 1;

@@ -49,17 +49,13 @@ std::string plan_of(const std::string& artefact) {
   return {plan.begin(), plan.end()};
 }
 
-void write_bytes(const std::string& path, std::span<const uint8_t> bytes) {
-  format::write_file_atomically(path, [&](const format::PutBytes& put) { put(bytes); });
-}
-
 // Compiles to `output`, or copies what an earlier compilation left in the cache.
 Product produce(const Options& options, driver::CompileOptions compile, const std::string& output, Progress& progress) {
   auto [cache, key] = find_in_cache(options.model, options.compile, compile, progress);
   if (options.time_passes) key.reset();
   if (key) {
     if (const auto hit = cache.find(*key)) {
-      write_bytes(output, hit->artefact.bytes());
+      format::write_file_atomically(output, hit->artefact.bytes());
       return {hit->summary, {}, true};
     }
   }
@@ -102,8 +98,7 @@ int compile(const GlobalOptions& global, const Options& options) {
   const double seconds = now_seconds() - start;
   std::string plan;
   if (!options.plan_out.empty() || global.verbose > 0) plan = plan_of(output);
-  if (!options.plan_out.empty())
-    write_bytes(options.plan_out, {reinterpret_cast<const uint8_t*>(plan.data()), plan.size()});
+  if (!options.plan_out.empty()) format::write_file_atomically(options.plan_out, format::bytes_of(plan));
   for (const std::string& warning : product.summary.warnings) fmt::print(stderr, "tilewright: warning: {}\n", warning);
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output));
   if (global.json) {

@@ -36,9 +36,7 @@ int status(const GlobalOptions& global, const Options& options) {
 
 int export_to(const GlobalOptions& global, const Options& options) {
   const std::string text = driver::export_records(path_of(options), note);
-  format::write_file_atomically(options.file, [&](const format::PutBytes& put) {
-    put({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-  });
+  format::write_file_atomically(options.file, format::bytes_of(text));
   const auto records = std::ranges::count(text, '\n') - 1;
   if (global.json) {
     print_json("tilewright.db.v1", {{"file", options.file}, {"records", records}});

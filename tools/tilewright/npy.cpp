@@ -131,10 +131,7 @@ std::vector<std::byte> format_npy(const artefact::Array& array) {
 }
 
 void write_npy(const std::string& path, const artefact::Array& array) {
-  const std::vector<std::byte> bytes = format_npy(array);
-  format::write_file_atomically(path, [&](const format::PutBytes& put) {
-    put({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
-  });
+  format::write_file_atomically(path, format::bytes_of(format_npy(array)));
 }
 
 }  // namespace tw::cli

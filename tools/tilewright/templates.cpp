@@ -32,7 +32,7 @@ std::vector<std::pair<std::string, Instance>> instances_of(const Options& option
     return names.empty() || std::ranges::find(names, name) != names.end();
   };
   for (const templates::Row& row : templates::rows()) {
-    if (!templates::is_for(row.family, options.target) || row.stream_k) continue;  // which nothing computes yet
+    if (!templates::is_for(row.family, options.target)) continue;
     const bool wins = options.target.ends_with(templates::architecture_of(row.family));
     if (options.only.empty() ? !wins : !is_one_of(options.only, templates::name_of(row))) continue;
     for (const templates::EpilogueClass& e : templates::epilogue_classes(dtype)) {

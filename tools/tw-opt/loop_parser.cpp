@@ -60,6 +60,11 @@ class Parser {
       lexer_.expect("in");
       kernel.tiles = extent();
       if (lexer_.accept("clusters")) kernel.cluster = extent();
+      if (lexer_.accept("units")) {
+        kernel.units = extent();
+        lexer_.expect("together");
+        kernel.together = extent();
+      }
       vars_.emplace_back(kernel.tile_var, DataType::i64());
     }
     if (lexer_.accept("implementation")) kernel.implementation = lexer_.string("an implementation");

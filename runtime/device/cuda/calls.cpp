@@ -24,8 +24,8 @@ void Calls::add(const std::string& text) {
   std::unique_ptr<Call> made;
   if (call.library == "cudnn") {
     const Cudnn& library = driver_.open_cudnn();
-    if (cudnn_ == nullptr) cudnn_ = ConvolutionCall::start(library);
-    made = std::make_unique<ConvolutionCall>(library, cudnn_.get(), call);
+    if (cudnn_ == nullptr) cudnn_ = CudnnCall::start(library);
+    made = std::make_unique<CudnnCall>(library, cudnn_.get(), call);
   } else {
     const Cublaslt& library = driver_.open_cublaslt();
     if (cublaslt_ == nullptr) cublaslt_ = MatmulCall::start(library);

@@ -139,8 +139,21 @@ CudaContext::Program CudaContext::make_program(const format::Entry& entry) {
     if (touches_tensors) program.touching_tensors.push_back(program.launches.size());
     program.launches.push_back(std::move(launch));
   }
-  if (!profile_) program.graph = std::make_unique<LaunchGraph>(loaded_.gpu, program.launches);
+  for (const format::Zeros& zeros : entry.zeros) {
+    const Clearing clearing = make_clearing(entry, zeros);
+    if (clearing.bytes > 0 && clearing.before < program.launches.size()) program.clearings.push_back(clearing);
+  }
+  if (!profile_) program.graph = std::make_unique<LaunchGraph>(loaded_.gpu, program.launches, program.clearings);
   return program;
+}
+
+Clearing CudaContext::make_clearing(const format::Entry& entry, const format::Zeros& zeros) const {
+  const auto uses = [&](const format::CudaStep& step) {
+    return std::ranges::find(step.relocations, zeros.buffer, &format::Relocation::buffer) != step.relocations.end();
+  };
+  const DevicePtr buffer = address(entry.buffers[static_cast<size_t>(zeros.buffer)]);
+  const auto first = std::ranges::find_if(entry.cuda_steps, uses) - entry.cuda_steps.begin();
+  return {buffer + static_cast<DevicePtr>(zeros.offset), static_cast<size_t>(zeros.bytes), static_cast<size_t>(first)};
 }
 
 /// Whether a parameter changed.
@@ -250,6 +263,8 @@ void CudaContext::bind_tensors(const format::Entry& entry, Program& program) {
 
 void CudaContext::submit(Program& program) {
   if (program.graph != nullptr) return program.graph->submit(stream_.handle());
+  // On the default stream, which this one waits for.
+  for (const Clearing& c : program.clearings) driver_.check(driver_.memset(c.address, 0, c.bytes), "clear memory");
   size_t step = 0;
   step_events_.record(step, stream_.handle());
   for (Launch& launch : program.launches) {

@@ -38,6 +38,7 @@ class CudaContext : public DeviceContext {
   struct Program {
     std::vector<Launch> launches;          // of the steps, relocated
     std::vector<size_t> touching_tensors;  // the launches that take addresses of inputs or outputs
+    std::vector<Clearing> clearings;       // of Entry::zeros
     std::unique_ptr<LaunchGraph> graph;    // none when profiling
     bool may_fail = false;
   };
@@ -47,6 +48,7 @@ class CudaContext : public DeviceContext {
   void prepare_calls();
   Launch make_launch(const format::Entry& entry, const format::CudaStep& step);
   Program make_program(const format::Entry& entry);
+  Clearing make_clearing(const format::Entry& entry, const format::Zeros& zeros) const;
   void execute(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns);
   void place_inputs(const format::Entry& entry, const DLTensor* inputs);
   void place_outputs(const format::Entry& entry, const DLTensor* outputs);

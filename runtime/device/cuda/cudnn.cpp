@@ -16,14 +16,13 @@ using format::Operand;
 using format::Problem;
 
 // cudnnBackendDescriptorType_t
-constexpr int kPointwise = 0, kConvolution = 1, kEngine = 2, kConfig = 3, kHeuristics = 4, kPlan = 5, kKnobChoice = 7,
-              kConvolutionForward = 10, kPointwiseStep = 13, kGraph = 15, kPack = 16, kTensor = 17;
+constexpr int kConvolution = 1, kEngine = 2, kConfig = 3, kHeuristics = 4, kPlan = 5, kKnobChoice = 7,
+              kConvolutionForward = 10, kGraph = 15, kPack = 16, kTensor = 17;
 // cudnnBackendAttributeType_t
 constexpr int kHandleType = 0, kDataType = 1, kBoolean = 2, kInt64 = 3, kFloat = 4, kDouble = 5, kPointer = 6,
-              kConvolutionMode = 7, kHeuristicsMode = 8, kKnobType = 9, kNumericalNote = 11, kPointwiseMode = 14,
-              kDescriptor = 15;
+              kConvolutionMode = 7, kHeuristicsMode = 8, kKnobType = 9, kNumericalNote = 11, kDescriptor = 15;
 // cudnnBackendAttributeName_t
-constexpr int kModeOfPointwise = 0, kMathOfPointwise = 1, kUpperClip = 4, kSlope = 5;
+constexpr int kUpperClip = 4, kSlope = 5;
 constexpr int kMathOfConvolution = 100, kModeOfConvolution = 101, kDilations = 102, kStrides = 103, kPadsEnd = 104,
               kPads = 105, kSpatialDims = 106;
 constexpr int kModeOfHeuristics = 200, kGraphOfHeuristics = 201, kResults = 202;
@@ -31,19 +30,27 @@ constexpr int kEngineOfConfig = 300, kKnobsOfConfig = 302, kTypeOfKnob = 600, kV
 constexpr int kHandleOfPlan = 400, kConfigOfPlan = 401, kWorkspaceOfPlan = 402;
 constexpr int kForwardAlpha = 700, kForwardBeta = 701, kForwardConvolution = 702, kForwardFilters = 703,
               kForwardImages = 704, kForwardResult = 705;
-constexpr int kStepPointwise = 750, kStepValue = 751, kStepOther = 752, kStepResult = 753;
 constexpr int kHandleOfGraph = 800, kOperations = 801;
 constexpr int kAlignmentOfTensor = 900, kTypeOfTensor = 901, kExtentsOfTensor = 902, kStridesOfTensor = 903,
-              kNumberOfTensor = 906, kIsVirtual = 907;
+              kNumberOfTensor = 906, kIsVirtual = 907, kIsByValue = 908;
 constexpr int kPackNumbers = 1000, kPackAddresses = 1001, kPackWorkspace = 1003;
 constexpr int kGraphOfEngine = 1300, kIndexOfEngine = 1301, kNotesOfEngine = 1303;
+// Descriptors of an operation and its use, attributes of the former, with the type of its mode, and of the latter.
+struct Operation {
+  int kind, use, math, mode, mode_type, kind_of_use, value, other, result;
+};
+constexpr Operation kPointwise = {0, 13, 1, 0, 14, 750, 751, 752, 753},
+                    kProduct = {18, 19, 1500, 0, 0, 1523, 1520, 1521, 1522},
+                    kReduction = {21, 22, 1601, 1600, 18, 1612, 1610, 0, 1611};
 
-constexpr int kCrossCorrelation = 1, kAdd = 0, kRelu = 100;
+constexpr int kCrossCorrelation = 1, kAdd = 0, kMultiply = 1, kDivide = 6, kSubtract = 9, kExp = 13, kLog = 15,
+              kRelu = 100, kSumOf = 0, kMaximumOf = 3;
 constexpr int kModeA = 3;  // of heuristics: what they know by heart, then a model of the GPU
 constexpr int kNoteTensorCore = 0, kNoteStrictNan = 9;  // of engines as exact as the sum of products itself
 constexpr int64_t kMostNotes = 32, kMostKnobs = 64, kMostOffers = 24;  // more than there are, or wanted
 constexpr int64_t kAlignment = 16;                                     // of a caller's tensors, in bytes
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;                 // an engine that needs more is not worth it
+constexpr int64_t kScale = 99;                                         // the number of attention's scale
 constexpr int64_t kFirstBetween = 100;                                 // numbers of tensors between operations
 
 int type_of(DataType type) { return type == DataType::kF16 ? 2 : type == DataType::kBF16 ? 9 : 0; }
@@ -114,103 +121,147 @@ std::vector<CudnnDescriptor> CudnnDescriptor::read_list(int attribute, int kind,
   return list;
 }
 
-ConvolutionGraph::ConvolutionGraph(const Cudnn& library, void* handle, const Problem& p)
-    : library_(library), problem_(p), result_(extents_of(p.batch, p.n, p.out_spatial())) {
-  // The residual goes before the bias: in this order the library knows the graph as one of its own kernels.
-  struct Step {
-    int mode;
-    const Operand* other;  // null: an activation
-  };
-  std::vector<Step> steps;
-  for (const Operand* added : {&p.residual, &p.bias}) {
-    if (!added->name.empty()) steps.push_back({kAdd, added});
+namespace {
+
+// Makes of a problem a graph of the library's operations, the last one of `parts`.
+class GraphMaker {
+ public:
+  GraphMaker(const Cudnn& library, const Problem& problem, std::deque<CudnnDescriptor>& parts)
+      : library_(library), problem_(problem), parts_(parts) {}
+
+  void* make(void* handle) {
+    problem_.kind == Problem::Kind::kAttention ? attend() : convolve();
+    return add(kGraph, {{kHandleOfGraph, kHandleType, handle}, {kOperations, kDescriptor, operations_}});
   }
-  if (p.activation != Activation::kNone) steps.push_back({kModes[static_cast<size_t>(p.activation)], nullptr});
-  if (!p.late_residual.name.empty()) steps.push_back({kAdd, &p.late_residual});
-  void* value = steps.empty() ? operand(p.out) : between();
-  convolve(value);
-  for (const Step& step : steps)
-    value = follow(step.mode, value, step.other, &step == &steps.back() ? operand(p.out) : between());
-  add(kGraph, {{kHandleOfGraph, kHandleType, handle}, {kOperations, kDescriptor, operations_}});
-}
 
-void* ConvolutionGraph::add(int kind, const std::vector<CudnnAttribute>& attributes) {
-  return parts_.emplace_back(library_, kind, "describe " + to_string(problem_), attributes).get();
-}
+ private:
+  using Extents = std::vector<int64_t>;
 
-// The channels lie next to each other, then the spatial dims from the last one on.
-void* ConvolutionGraph::tensor(const std::vector<int64_t>& extents, DataType type, int64_t number) {
-  std::vector<int64_t> strides(extents.size(), 1);
-  int64_t step = extents[1];
-  for (size_t d = extents.size() - 1; d > 1; --d) strides[d] = step, step *= extents[d];
-  strides[0] = step;
-  return add(kTensor, {{kTypeOfTensor, kDataType, type_of(type)},
-                       {kExtentsOfTensor, kInt64, extents},
-                       {kStridesOfTensor, kInt64, strides},
-                       {kNumberOfTensor, kInt64, number},
-                       {kAlignmentOfTensor, kInt64, kAlignment},
-                       {kIsVirtual, kBoolean, number >= kFirstBetween}});
-}
+  void* add(int kind, const std::vector<CudnnAttribute>& attributes) {
+    return parts_.emplace_back(library_, kind, "describe " + to_string(problem_), attributes).get();
+  }
 
-void* ConvolutionGraph::operand(const Operand& o) {
-  const Problem& p = problem_;
-  const std::vector<const Operand*> all = p.operands();
-  const auto index = static_cast<size_t>(std::ranges::find(all, &o) - all.begin());
-  const std::vector<int64_t> extents = &o == &p.a      ? extents_of(p.batch, p.k, p.spatial)
-                                       : &o == &p.b    ? extents_of(p.n, p.k / p.groups, p.window)
-                                       : &o == &p.bias ? extents_of(1, p.n, std::vector<int64_t>(p.window.size(), 1))
-                                                       : result_;
-  return tensor(extents, o.dtype, number_of(index));
-}
+  void convolve() {
+    const Problem& p = problem_;
+    const bool activates = p.activation != Activation::kNone;
+    auto follow = std::ssize(p.operands()) - 3 + (activates ? 1 : 0);  // steps
+    const auto next = [&] { return follow-- > 0 ? tensor(extents_of(p.batch, p.n, p.out_spatial())) : operand(p.out); };
+    void* window = add(kConvolution, {{kMathOfConvolution, kDataType, type_of(DataType::kF32)},
+                                      {kModeOfConvolution, kConvolutionMode, kCrossCorrelation},
+                                      {kSpatialDims, kInt64, std::max<int64_t>(2, std::ssize(p.window))},
+                                      {kPads, kInt64, widened(p.pads, 0)},
+                                      {kPadsEnd, kInt64, widened(p.pads_end, 0)},
+                                      {kStrides, kInt64, widened(p.strides, 1)},
+                                      {kDilations, kInt64, widened(p.dilations, 1)}});
+    void* value = next();
+    operations_.push_back(add(kConvolutionForward, {{kForwardConvolution, kDescriptor, window},
+                                                    {kForwardImages, kDescriptor, operand(p.a)},
+                                                    {kForwardFilters, kDescriptor, operand(p.b)},
+                                                    {kForwardResult, kDescriptor, value},
+                                                    {kForwardAlpha, kFloat, 1.0f},
+                                                    {kForwardBeta, kFloat, 0.0f}}));
+    // The residual goes before the bias: in this order the library knows the graph as one of its own kernels.
+    for (const Operand* added : {&p.residual, &p.bias}) {
+      if (!added->name.empty()) value = operate(kPointwise, kAdd, value, operand(*added), next());
+    }
+    if (activates) value = operate(kPointwise, kModes[static_cast<size_t>(p.activation)], value, nullptr, next());
+    if (!p.late_residual.name.empty()) operate(kPointwise, kAdd, value, operand(p.late_residual), next());
+  }
 
-void* ConvolutionGraph::between() {
-  return tensor(result_, DataType::kF32, kFirstBetween + static_cast<int64_t>(parts_.size()));
-}
+  // The very steps by which the library knows attention.
+  void attend() {
+    const Problem& p = problem_;
+    const Extents all = {p.batch, p.groups, p.m, p.keys}, row = {p.batch, p.groups, p.m, 1};
+    void* scores = operate(kProduct, 0, operand(p.a), operand(p.b), tensor(all));
+    scores = operate(kPointwise, kMultiply, scores, tensor({1, 1, 1, 1}, DataType::kF32, kScale), tensor(all));
+    if (!p.residual.name.empty()) scores = operate(kPointwise, kAdd, scores, operand(p.residual), tensor(all));
+    void* most = operate(kReduction, kMaximumOf, scores, nullptr, tensor(row));
+    void* powers = operate(kPointwise, kSubtract, scores, most, tensor(all));
+    powers = operate(kPointwise, kExp, powers, nullptr, tensor(all));
+    void* sum = operate(kReduction, kSumOf, powers, nullptr, tensor(row));
+    operate(kPointwise, kAdd, most, operate(kPointwise, kLog, sum, nullptr, tensor(row)), tensor(row));  // for training
+    powers = operate(kPointwise, kDivide, powers, sum, tensor(all, p.a.dtype));
+    operate(kProduct, 0, powers, operand(p.values), operand(p.out));
+  }
 
-void ConvolutionGraph::convolve(void* result) {
-  const Problem& p = problem_;
-  void* window = add(kConvolution, {{kMathOfConvolution, kDataType, type_of(DataType::kF32)},
-                                    {kModeOfConvolution, kConvolutionMode, kCrossCorrelation},
-                                    {kSpatialDims, kInt64, std::ssize(result_) - 2},
-                                    {kPads, kInt64, widened(p.pads, 0)},
-                                    {kPadsEnd, kInt64, widened(p.pads_end, 0)},
-                                    {kStrides, kInt64, widened(p.strides, 1)},
-                                    {kDilations, kInt64, widened(p.dilations, 1)}});
-  operations_.push_back(add(kConvolutionForward, {{kForwardConvolution, kDescriptor, window},
-                                                  {kForwardImages, kDescriptor, operand(p.a)},
-                                                  {kForwardFilters, kDescriptor, operand(p.b)},
-                                                  {kForwardResult, kDescriptor, result},
-                                                  {kForwardAlpha, kFloat, 1.0f},
-                                                  {kForwardBeta, kFloat, 0.0f}}));
-}
+  // Without a number it is one between operations; without strides channels lie next to each other, then dims from the
+  // last one on, and attention has no channels.
+  void* tensor(const Extents& extents, DataType type = DataType::kF32, int64_t number = 0, Extents strides = {}) {
+    const int64_t known = number != 0 ? number : kFirstBetween + std::ssize(parts_);
+    const bool channels = problem_.kind == Problem::Kind::kConvolution, given = !strides.empty();
+    strides.resize(extents.size(), 1);
+    int64_t step = channels ? extents[1] : 1;
+    for (size_t d = extents.size(); d-- > 0 && !given;)
+      if (!channels || d != 1) strides[d] = step, step *= extents[d];
+    return add(kTensor, {{kTypeOfTensor, kDataType, type_of(type)},
+                         {kExtentsOfTensor, kInt64, extents},
+                         {kStridesOfTensor, kInt64, strides},
+                         {kNumberOfTensor, kInt64, known},
+                         {kAlignmentOfTensor, kInt64, kAlignment},
+                         {kIsByValue, kBoolean, number == kScale},
+                         {kIsVirtual, kBoolean, number == 0}});
+  }
 
-void* ConvolutionGraph::follow(int mode, void* value, const Operand* other, void* result) {
-  const Problem& p = problem_;
-  const int math = type_of(DataType::kF32);
-  std::vector<CudnnAttribute> kind = {{kModeOfPointwise, kPointwiseMode, mode}, {kMathOfPointwise, kDataType, math}};
-  if (mode == kRelu && p.activation == Activation::kClip) kind.push_back({kUpperClip, kDouble, p.parameters[1]});
-  if (mode == kRelu && p.activation == Activation::kLeakyRelu) kind.push_back({kSlope, kDouble, p.parameters[0]});
-  void *described = add(kPointwise, kind), *second = other == nullptr ? nullptr : operand(*other);
-  std::vector<CudnnAttribute> step = {
-      {kStepPointwise, kDescriptor, described}, {kStepValue, kDescriptor, value}, {kStepResult, kDescriptor, result}};
-  if (second != nullptr) step.push_back({kStepOther, kDescriptor, second});
-  operations_.push_back(add(kPointwiseStep, step));
-  return result;
-}
+  void* operand(const Operand& o) {
+    const Problem& p = problem_;
+    const std::vector<const Operand*> all = p.operands();
+    const int64_t number = std::ranges::find(all, &o) - all.begin() + 1;
+    const bool left = &o == &p.a, right = &o == &p.b;
+    if (p.kind == Problem::Kind::kConvolution)
+      return tensor(left            ? extents_of(p.batch, p.k, p.spatial)
+                    : right         ? extents_of(p.n, p.k / p.groups, p.window)
+                    : &o == &p.bias ? extents_of(1, p.n, Extents(p.window.size(), 1))
+                                    : extents_of(p.batch, p.n, p.out_spatial()),
+                    o.dtype, number);
+    const bool by_keys = right || &o == &p.values;
+    Extents extents = {p.batch, p.groups, by_keys ? p.keys : p.m, left || right ? p.k : by_keys ? p.n : p.keys};
+    if (&o == &p.out) extents[3] = p.n;
+    Extents strides = {o.matrix, o.head, o.line, 1};
+    for (size_t d = 3; d-- > 0;)  // heads or rows that are all the same: one of them
+      if (strides[d] == 0) extents[d] = 1, strides[d] = strides[d + 1] * extents[d + 1];
+    if (right) std::swap(extents[2], extents[3]), std::swap(strides[2], strides[3]);  // keys are columns
+    return tensor(extents, o.dtype, number, strides);
+  }
 
-LibraryObject ConvolutionCall::start(const Cudnn& library) {
+  // `other` is null where there is one operand.
+  void* operate(const Operation& operation, int mode, void* value, void* other, void* result) {
+    const Problem& p = problem_;
+    const int math = type_of(DataType::kF32);
+    std::vector<CudnnAttribute> kind = {{operation.math, kDataType, math}};
+    if (operation.mode_type != 0) kind.push_back({operation.mode, operation.mode_type, mode});
+    if (mode == kRelu && p.activation == Activation::kClip) kind.push_back({kUpperClip, kDouble, p.parameters[1]});
+    if (mode == kRelu && p.activation == Activation::kLeakyRelu) kind.push_back({kSlope, kDouble, p.parameters[0]});
+    void* described = add(operation.kind, kind);
+    std::vector<CudnnAttribute> use = {{operation.kind_of_use, kDescriptor, described},
+                                       {operation.value, kDescriptor, value},
+                                       {operation.result, kDescriptor, result}};
+    if (other != nullptr) use.push_back({operation.other, kDescriptor, other});
+    operations_.push_back(add(operation.use, use));
+    return result;
+  }
+
+  const Cudnn& library_;
+  const Problem& problem_;
+  std::deque<CudnnDescriptor>& parts_;
+  std::vector<void*> operations_;
+};
+
+}  // namespace
+
+LibraryObject CudnnCall::start(const Cudnn& library) {
   void* handle = nullptr;
   library.check(library.create(&handle), "start");
   return {handle, library.destroy};
 }
 
-ConvolutionCall::ConvolutionCall(const Cudnn& library, void* handle, const LibraryCall& call)
-    : library_(library), handle_(handle), problem_(call.problem), graph_(library, handle, problem_) {
+CudnnCall::CudnnCall(const Cudnn& library, void* handle, const LibraryCall& call)
+    : library_(library), handle_(handle), problem_(call.problem) {
+  void* graph = GraphMaker(library, call.problem, parts_).make(handle);
   const std::string doing = "compute " + to_string(call);
   const auto add = [&](int kind, const std::vector<CudnnAttribute>& attributes) {
     return parts_.emplace_back(library, kind, doing, attributes).get();
   };
-  void* engine = add(kEngine, {{kGraphOfEngine, kDescriptor, graph_.get()}, {kIndexOfEngine, kInt64, call.algorithm}});
+  void* engine = add(kEngine, {{kGraphOfEngine, kDescriptor, graph}, {kIndexOfEngine, kInt64, call.algorithm}});
   std::vector<void*> knobs;
   for (const auto& [type, value] : call.knobs)
     knobs.push_back(
@@ -224,15 +275,21 @@ ConvolutionCall::ConvolutionCall(const Cudnn& library, void* handle, const Libra
   workspace_bytes_ = static_cast<size_t>(bytes);
 }
 
-void ConvolutionCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const {
+void CudnnCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const {
   std::vector<int64_t> numbers;
-  for (size_t i = 0; i < operands.size(); ++i) numbers.push_back(ConvolutionGraph::number_of(i));
-  const CudnnDescriptor pack(library_, kPack, "take its operands",
-                             {{kPackNumbers, kInt64, numbers},
-                              {kPackAddresses, kPointer, std::vector(operands.begin(), operands.end())},
-                              {kPackWorkspace, kPointer, workspace}});
+  std::vector<DevicePtr> addresses;
+  for (const Operand* o : problem_.operands()) {
+    addresses.push_back(operands[numbers.size()] + static_cast<DevicePtr>(o->first * bytes_of(o->dtype)));
+    numbers.push_back(std::ssize(addresses));
+  }
+  const float scale = problem_.parameters.empty() ? 1 : static_cast<float>(problem_.parameters[0]);
+  if (problem_.activation == Activation::kSoftmax)
+    numbers.push_back(kScale), addresses.push_back(reinterpret_cast<DevicePtr>(&scale));
+  const CudnnDescriptor pack(
+      library_, kPack, "take its operands",
+      {{kPackNumbers, kInt64, numbers}, {kPackAddresses, kPointer, addresses}, {kPackWorkspace, kPointer, workspace}});
   library_.check(library_.set_stream(handle_, stream), "use a stream");
-  library_.check(library_.execute(handle_, parts_.back().get(), pack.get()), "convolve");
+  library_.check(library_.execute(handle_, parts_.back().get(), pack.get()), "run");
 }
 
 namespace {
@@ -248,10 +305,11 @@ bool is_exact(const CudnnDescriptor& engine) {
 }  // namespace
 
 std::vector<LibraryCall> cudnn_offers(const Cudnn& library, void* handle, const Problem& problem, size_t most) {
-  const ConvolutionGraph graph(library, handle, problem);
+  std::deque<CudnnDescriptor> parts;
+  const void* graph = GraphMaker(library, problem, parts).make(handle);
   const CudnnDescriptor heuristics(
       library, kHeuristics, "find engines for " + to_string(problem),
-      {{kGraphOfHeuristics, kDescriptor, graph.get()}, {kModeOfHeuristics, kHeuristicsMode, kModeA}});
+      {{kGraphOfHeuristics, kDescriptor, graph}, {kModeOfHeuristics, kHeuristicsMode, kModeA}});
   std::vector<LibraryCall> offers;
   for (const CudnnDescriptor& config : heuristics.read_list(kResults, kConfig, kMostOffers)) {
     const std::vector<CudnnDescriptor> engine = config.read_list(kEngineOfConfig, kEngine, 1);

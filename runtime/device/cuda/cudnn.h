@@ -1,6 +1,6 @@
-// Convolutions by NVIDIA's cuDNN, which is opened when the first artefact needs it: nothing of it is needed to build.
-// Names and numbers are those of cudnn_graph.h, version 9. A convolution and what follows it are one graph of its
-// operations, which an engine of the library computes; engines have settings, its knobs.
+// Convolutions and attention by NVIDIA's cuDNN, which is opened when the first artefact needs it: nothing of it is
+// needed to build. Names and numbers are those of cudnn_graph.h, version 9. A problem is one graph of its operations,
+// which an engine of the library computes; engines have settings, its knobs.
 #pragma once
 #include <deque>
 #include <vector>
@@ -65,37 +65,14 @@ class CudnnDescriptor {
   LibraryObject object_;
 };
 
-/// A convolution with what follows it, as cuDNN describes it.
-class ConvolutionGraph {
- public:
-  ConvolutionGraph(const Cudnn& library, void* handle, const format::Problem& problem);
-  void* get() const { return parts_.back().get(); }
-  /// The number by which the graph knows the operand at `index` of Problem::operands().
-  static int64_t number_of(size_t index) { return static_cast<int64_t>(index) + 1; }
-
- private:
-  void* add(int kind, const std::vector<CudnnAttribute>& attributes);
-  void* tensor(const std::vector<int64_t>& extents, format::DataType type, int64_t number);
-  void* operand(const format::Operand& operand);
-  void* between();
-  void convolve(void* result);
-  void* follow(int mode, void* value, const format::Operand* other, void* result);
-
-  const Cudnn& library_;
-  const format::Problem& problem_;
-  std::vector<int64_t> result_;        // extents of what is computed
-  std::deque<CudnnDescriptor> parts_;  // the last one is the graph
-  std::vector<void*> operations_;
-};
-
-/// A convolution by one engine.
-class ConvolutionCall : public Call {
+/// A problem by one engine.
+class CudnnCall : public Call {
  public:
   /// A handle of the library: one for each stream.
   static LibraryObject start(const Cudnn& library);
 
   /// Throws Error(kDevice) where the engine does not compute the problem.
-  ConvolutionCall(const Cudnn& library, void* handle, const format::LibraryCall& call);
+  CudnnCall(const Cudnn& library, void* handle, const format::LibraryCall& call);
 
   void run(std::span<const DevicePtr> operands, DevicePtr workspace, StreamHandle stream) const override;
   size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -104,7 +81,6 @@ class ConvolutionCall : public Call {
   const Cudnn& library_;
   void* handle_;
   format::Problem problem_;
-  ConvolutionGraph graph_;
   std::deque<CudnnDescriptor> parts_;  // the last one is the plan
   size_t workspace_bytes_ = 0;
 };

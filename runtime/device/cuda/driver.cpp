@@ -65,6 +65,7 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuTensorMapEncodeIm2col", driver.window_map_encode);
   resolve(library, "cuGraphCreate", driver.graph_create);
   resolve(library, "cuGraphAddKernelNode_v2", driver.graph_add_kernel);
+  resolve(library, "cuGraphAddMemsetNode", driver.graph_add_memset);
   resolve(library, "cuGraphAddDependencies_v2", driver.graph_add_edges);
   resolve(library, "cuGraphInstantiateWithFlags", driver.graph_instantiate);
   resolve(library, "cuGraphExecKernelNodeSetParams_v2", driver.graph_set_kernel);

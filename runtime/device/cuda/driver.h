@@ -44,6 +44,15 @@ struct KernelNodeParams {
 };
 static_assert(sizeof(KernelNodeParams) == 72, "the layout of cuda.h");
 
+/// CUDA_MEMSET_NODE_PARAMS: `width` elements of so many bytes, in rows that are `pitch` bytes apart.
+struct MemsetNodeParams {
+  DevicePtr to;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t width, height;
+};
+static_assert(sizeof(MemsetNodeParams) == 40, "the layout of cuda.h");
+
 // Arguments of cuTensorMapEncodeTiled: CU_TENSOR_MAP_DATA_TYPE_UINT8 and _UINT16 (bits are copied as they are),
 // _SWIZZLE_32B to _128B, _L2_PROMOTION_L2_256B.
 inline constexpr int kTensorBytes1 = 0, kTensorBytes2 = 1, kTensorBytes4 = 2, kTensorBytes8 = 4;
@@ -106,6 +115,8 @@ struct Driver {
   Result (*graph_create)(GraphHandle* graph, unsigned flags);  // cuGraphCreate
   Result (*graph_add_kernel)(GraphNodeHandle* node, GraphHandle graph, const GraphNodeHandle* after, size_t after_count,
                              const KernelNodeParams* params);  // cuGraphAddKernelNode_v2
+  Result (*graph_add_memset)(GraphNodeHandle* node, GraphHandle graph, const GraphNodeHandle* after, size_t after_count,
+                             const MemsetNodeParams* params, ContextHandle context);  // cuGraphAddMemsetNode
   Result (*graph_add_edges)(GraphHandle graph, const GraphNodeHandle* from, const GraphNodeHandle* to,
                             const EdgeData* edges, size_t count);  // cuGraphAddDependencies_v2
   Result (*graph_instantiate)(GraphExecHandle* exec, GraphHandle graph,

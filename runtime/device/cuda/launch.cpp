@@ -45,10 +45,11 @@ void launch_alone(const Driver& driver, Launch& launch, StreamHandle stream) {
   check_step(driver, result, launch);
 }
 
-LaunchGraph::LaunchGraph(const Gpu& gpu, std::span<Launch> launches) : gpu_(gpu) {
+LaunchGraph::LaunchGraph(const Gpu& gpu, std::span<Launch> launches, std::span<const Clearing> clearings) : gpu_(gpu) {
   try {
     gpu.driver.check(gpu.driver.graph_create(&graph_, 0), "make a CUDA graph");
     add_nodes(launches);
+    for (const Clearing& clearing : clearings) add_clearing(clearing);
     gpu.driver.check(gpu.driver.graph_instantiate(&exec_, graph_, 0), "make a CUDA graph");
   } catch (...) {
     release();  // the destructor does not run
@@ -74,6 +75,15 @@ void LaunchGraph::add_nodes(std::span<Launch> launches) {
       check_step(gpu_.driver, gpu_.driver.graph_add_edges(graph_, &nodes_.back(), &node, &edge, 1), launch);
     nodes_.push_back(node);
   }
+}
+
+void LaunchGraph::add_clearing(const Clearing& clearing) {
+  const MemsetNodeParams params = {clearing.address, clearing.bytes, 0, 1, clearing.bytes, 1};
+  const EdgeData edge{};
+  GraphNodeHandle node = nullptr;
+  Result result = gpu_.driver.graph_add_memset(&node, graph_, nullptr, 0, &params, gpu_.context());
+  if (result == kSuccess) result = gpu_.driver.graph_add_edges(graph_, &node, &nodes_.at(clearing.before), &edge, 1);
+  gpu_.driver.check(result, "clear memory in a CUDA graph");
 }
 
 /// use(the graph of what the call of `launch` puts on a stream)

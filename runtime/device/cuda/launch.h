@@ -21,6 +21,13 @@ struct Launch {
   bool in_graph = true;  // whether the graph's node has these parameters
 };
 
+/// Memory that is set to 0 before launch number `before`, while those before it run.
+struct Clearing {
+  DevicePtr address = 0;
+  size_t bytes = 0;
+  size_t before = 0;
+};
+
 /// Launches by itself, for runs that time each step. The GPU is current.
 void launch_alone(const Driver& driver, Launch& launch, StreamHandle stream);
 
@@ -29,7 +36,7 @@ class LaunchGraph {
  public:
   /// Node i is launches[i] and waits for node i - 1: steps reuse the arena's regions in their order. The GPU is
   /// current.
-  LaunchGraph(const Gpu& gpu, std::span<Launch> launches);
+  LaunchGraph(const Gpu& gpu, std::span<Launch> launches, std::span<const Clearing> clearings);
   LaunchGraph(const LaunchGraph&) = delete;
   LaunchGraph& operator=(const LaunchGraph&) = delete;
   ~LaunchGraph() { release(); }
@@ -40,6 +47,7 @@ class LaunchGraph {
 
  private:
   void add_nodes(std::span<Launch> launches);
+  void add_clearing(const Clearing& clearing);
   template <typename Use>
   Result with_captured(const Launch& launch, const Use& use);
   void release();

@@ -31,42 +31,6 @@ size_t dim_of(const Stmt& loop, const std::vector<Expr>& indices, const Analyzer
   return found;
 }
 
-// By what `e` divides, if it does: 1 otherwise.
-int64_t divisor_in(const Expr& e) {
-  int64_t found = 1;
-  visit(e, [&](const Expr& x) {
-    if (x.op() == Op::kFloorDiv && x.arg(1).op() == Op::kIntImm) found = x.arg(1)->value;
-  });
-  return found;
-}
-
-// Whether `term` says no more than that an index is in its dim: 0 <= index or index < extent less something on both
-// sides, or the latter of whole blocks, floor(index / b) < extent / b.
-bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
-  const bool less = term.op() == Op::kLt;
-  if ((less || term.op() == Op::kLe) && term.arg(0).op() == Op::kIntImm) {
-    const Expr least = int_imm(term.arg(0)->value + (less ? 1 : 0));
-    return std::ranges::any_of(
-        indices, [&](const Expr& index) { return ranges.simplify(term.arg(1) - index - least).is_int(0); });
-  }
-  if (!less || term.arg(1).op() != Op::kIntImm) return false;
-  for (const int64_t block : {int64_t{1}, divisor_in(term.arg(0))}) {
-    for (size_t d = 0; d < indices.size(); ++d) {
-      if (shape[d] % block != 0) continue;
-      const Expr beyond = ranges.simplify(floor_div(indices[d], int_imm(block)) - term.arg(0));
-      if (beyond.is_int(shape[d] / block - term.arg(1)->value)) return true;
-    }
-  }
-  return false;
-}
-
-// Whether all of a condition does; a null one holds always.
-bool all_inside(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
-  if (!condition || condition.op() != Op::kAnd) return !condition || keeps_inside(condition, indices, shape, ranges);
-  return std::ranges::all_of(condition->args,
-                             [&](const Expr& term) { return all_inside(term, indices, shape, ranges); });
-}
-
 void check_condition(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape,
                      const Analyzer& ranges) {
   TW_CHECK(all_inside(condition, indices, shape, ranges), "a bulk copy under the condition {}", to_string(condition));
@@ -92,22 +56,30 @@ BulkCopy window_copy(const std::vector<Stmt>& loops, const loop::Buffer& tensor,
   const Expr& load = store->value.op() == Op::kSelect ? store->value.arg(1) : store->value;
   std::vector<Expr> indices = load->args;
   Shape shape = tensor.shape;
-  std::optional<Pixels> pixels = find_pixels(indices, lines, condition, ranges);
+  // A loop over taps may look like one over tiles; then the conditions say more than that pixels and indices exist.
+  const auto find = [&]() -> std::optional<Pixels> {
+    for (Pixels& way : find_pixels(indices, lines, condition, ranges)) {
+      std::vector<Expr> all = indices;
+      Shape extents = shape;
+      all.push_back(way.first + var(lines->var));
+      const Shape& windows = way.windows.extents;
+      extents.push_back(std::accumulate(windows.begin(), windows.end(), shape[0], std::multiplies<>()));
+      if (all_inside(condition, all, extents, ranges)) return std::move(way);
+    }
+    return std::nullopt;
+  };
+  std::optional<Pixels> pixels = find();
   if (!pixels) {  // one image, whose dim nobody needs
     indices.insert(indices.begin(), int_imm(0));
     shape.insert(shape.begin(), 1);
-    pixels = find_pixels(indices, lines, condition, ranges);
+    pixels = find();
   }
   const size_t last = indices.size() - 1;
-  TW_CHECK(pixels && dim_of(channels, indices, ranges) == last, "bulk loop {} moves other than along pixels",
-           lines->var);
+  TW_CHECK(pixels && dim_of(channels, indices, ranges) == last,
+           "bulk loop {} moves other than along pixels, or where they are not", lines->var);
   BulkCopy copy{tensor.name, shape, Shape(shape.size(), 1), pixels->start(), {}, store->buffer, {}};
   const VarMap origin = {{lines->var, int_imm(0)}, {channels->var, int_imm(0)}};
   copy.start.push_back(at_origin({indices[last]}, origin, ranges)[0]);
-  indices.push_back(pixels->first + var(lines->var));
-  shape.push_back(
-      std::accumulate(pixels->windows.extents.begin(), pixels->windows.extents.end(), shape[0], std::multiplies<>()));
-  check_condition(condition, indices, shape, ranges);
   copy.pixels = std::move(pixels);
   copy.box.front() = lines->extent;
   copy.box.back() = channels->extent;
@@ -131,7 +103,8 @@ BulkCopy bulk_copy(const Stmt& nest, const std::vector<loop::Buffer>& params, co
   // Lines along one dim are windows, too, where fewer of them are wanted than the tensor has.
   const bool box = moves_along_dim(nest, load->args) && all_inside(condition, load->args, tensor->shape, ranges);
   if (loops.size() == 2 && !box) return window_copy(loops, *tensor, condition, ranges);
-  check_condition(condition, load->args, tensor->shape, ranges);
+  TW_CHECK(all_inside(condition, load->args, tensor->shape, ranges), "a bulk copy under the condition {}",
+           to_string(condition));
 
   BulkCopy copy{tensor->name, tensor->shape, Shape(tensor->shape.size(), 1), {}, {}, store->buffer, {}};
   VarMap origin;

@@ -20,10 +20,10 @@ struct Pixels {
   std::vector<Expr> start() const;
 };
 
-/// The pixels that the iterations of the loop `lines` read at `indices`, of a tensor [images, spatial.., channels];
-/// `condition` (may be null) bounds their number. Nothing if they are none.
-std::optional<Pixels> find_pixels(const std::vector<Expr>& indices, const loop::Stmt& lines, const Expr& condition,
-                                  const Analyzer& ranges);
+/// The pixels that the iterations of the loop `lines` read at `indices`, of a tensor [images, spatial.., channels], by
+/// each loop that may count tiles of them; `condition` (may be null) bounds their number. Empty if they are none.
+std::vector<Pixels> find_pixels(const std::vector<Expr>& indices, const loop::Stmt& lines, const Expr& condition,
+                                const Analyzer& ranges);
 
 /// A box of a tensor that goes to shared memory as a whole, zeros where it leaves the tensor (PTX ISA, "Tensors", tiled
 /// mode), or as many pixels as its first extent says (im2col mode).

@@ -22,6 +22,7 @@ constexpr std::string_view kGreeting = "tilewright cubins 1";
 constexpr uint8_t kCubin = 'c', kReason = 'r';
 constexpr char kEndOfArchitecture = '\n';
 constexpr double kGreetingSeconds = 20;  // a loaded machine and a large executable
+constexpr double kLookSeconds = 0.05;    // between two looks whether the answer is still wanted
 constexpr double kEndSeconds = 0.5;      // between the end of the socket and the end of the process
 
 Payload bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
@@ -75,9 +76,14 @@ Result<CubinWorker> CubinWorker::start(const std::vector<std::string>& command) 
   return declined("'{}' is no worker that compiles kernels: {}", command[0], process.end());
 }
 
-CubinReply CubinWorker::compile(const std::string& source, const std::string& architecture, double seconds) {
+CubinReply CubinWorker::compile(const std::string& source, const std::string& architecture, double seconds,
+                                const std::function<bool()>& stop) {
   Payload payload = bytes_of(architecture + kEndOfArchitecture + source);
   Delivery delivery = send_frame(process_.channel(), payload, seconds);
+  pollfd answered = {process_.channel(), POLLIN, 0};
+  for (double left = seconds; left > 0 && !(stop && stop()); left -= kLookSeconds)
+    if (poll(&answered, 1, static_cast<int>(kLookSeconds * 1e3)) > 0) break;
+  if (delivery == Delivery::kDone && answered.revents == 0) delivery = Delivery::kTimedOut;
   if (delivery == Delivery::kDone) delivery = receive_frame(process_.channel(), payload, seconds);
   if (delivery == Delivery::kTimedOut) {
     process_.end();

@@ -2,6 +2,7 @@
 // time whatever NVRTC locks.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,10 @@ class CubinWorker {
  public:
   /// Executes `command`, a program that calls serve_cubins(). A reason when it cannot be had or is no such program.
   static Result<CubinWorker> start(const std::vector<std::string>& command);
-  /// compile_cubin() over there, at most `seconds` of it. Only after kCompiled and kRejected there is still a worker.
-  CubinReply compile(const std::string& source, const std::string& architecture, double seconds);
+  /// compile_cubin() over there, at most `seconds` of it, and until `stop` (may be empty) says so: kTimedOut. Only
+  /// after kCompiled and kRejected there is still a worker.
+  CubinReply compile(const std::string& source, const std::string& architecture, double seconds,
+                     const std::function<bool()>& stop = {});
 
  private:
   explicit CubinWorker(ChildProcess process) : process_(std::move(process)) {}

@@ -19,10 +19,15 @@ constexpr int64_t kMostNarrow = int64_t{1} << 30;  // elements: sums of a few in
 
 CudaKernel KernelEmitter::run() {
   const int64_t threads = most_threads(kernel_.body);
-  TW_CHECK(threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, threads);
-  if (threads > 0) out_.threads = ceil_div(threads, kWarpThreads) * kWarpThreads;
+  if (threads > 0) team_ = ceil_div(threads, kWarpThreads) * kWarpThreads;
+  users_ = team_ * kernel_.together;
   has_threads_ = threads > 0;
-  if (!bulk_nests(kernel_.body).empty()) out_.threads += kWarpThreads;  // one of them has copies made
+  const std::vector<Stmt> loops = outermost(kernel_.body, [](const Stmt& s) {
+    const bool pipelined = s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined;
+    return pipelined && !bulk_nests(loop::pipeline_parts(*s).fill).empty();
+  });
+  out_.threads = users_ + (loops.empty() ? 0 : kWarpThreads);  // one of them has copies made
+  TW_CHECK(out_.threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, out_.threads);
   for (const Stmt& step : group_steps(kernel_.body)) {
     loop::visit({step}, [&](const Stmt& s) {
       if (s->kind != StmtKind::kStore) return;
@@ -32,19 +37,68 @@ CudaKernel KernelEmitter::run() {
     });
   }
   declare_params();
-  line("tw_begin();");
   names_.narrow = fits_narrow();
   if (!kernel_.tile_var.empty()) {
     names_.variables[kernel_.tile_var] = "tile";
     names_.ranges.bind(kernel_.tile_var, 0, kernel_.tiles);
-    line("const {} tile = blockIdx.x;", names_.narrow ? "int" : "long long");
+  }
+  if (kernel_.together > 1) {
+    thread_ = "tw_thread";
+    line("const int tw_thread = threadIdx.x % {};", team_);
   }
   // From the first of a warp's threads: the compiler sees that it is the same for all of them.
-  if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", kGroupThreads);
-  statements(kernel_.body, Then::kEnd);
+  if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, {} / {}, 0);", thread_, kGroupThreads);
+  if (!loops.empty()) set_up_engine(loops);
+  const int64_t ring = shared_;
+  line("tw_begin();");
+  if (engine_) line("if (threadIdx.x < {}) {{", users_);
+  tiles(Role::kUser);
+  if (engine_) {
+    line("}} else if (threadIdx.x == {}) {{", users_);
+    tiles(Role::kFetcher);
+    line("}}");
+  }
+  TW_CHECK(kernel_.together == 1 || (engine_ && out_.shared_bytes == ring),
+           "kernel {}: {} tiles together in a block share more than what the copy engine brings", kernel_.name,
+           kernel_.together);
   // No tile ends while others of its cluster may write to its memory.
   if (kernel_.cluster > 1) line("tw_cluster_arrive(), tw_cluster_wait();");
   return out_;
+}
+
+void KernelEmitter::tiles(Role role) {
+  role_ = role;
+  const std::string type = names_.narrow ? "int" : "long long";
+  depth_ += engine_ ? 1 : 0;
+  if (engine_) line("int {} = 0, {} = 0;", engine_->slot, engine_->phase);
+  if (kernel_.units > 0) {
+    walk(type);
+  } else {
+    if (!kernel_.tile_var.empty()) line("const {} tile = blockIdx.x;", type);
+    statements(kernel_.body, Then::kEnd);
+  }
+  depth_ -= engine_ ? 1 : 0;
+}
+
+void KernelEmitter::walk(const std::string& type) {
+  const int64_t before = shared_, others = kernel_.together - 1;
+  const bool user = role_ == Role::kUser;
+  std::string first = "blockIdx.x", step = "gridDim.x";
+  if (user && others > 0) {
+    line("const int tw_team = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", team_);
+    first += " + tw_team * gridDim.x";
+    step = fmt::format("{} * gridDim.x", kernel_.together);
+    skip("tw_team");
+    line("if (tw_team == {}) tw_next<{}>(1);", others, 2 * team_);
+  }
+  line("for ({} tile = {}; tile < {}; tile += {}) {{", type, first, kernel_.tiles, step);
+  ++depth_;
+  statements(kernel_.body, Then::kEnd);
+  // The next tile stores where this one loads.
+  if (user && out_.shared_bytes > before) meet();
+  if (user && others > 0) skip(fmt::format("{}", others));
+  --depth_;
+  line("}}");
 }
 
 std::string KernelEmitter::text() const {
@@ -87,7 +141,8 @@ void KernelEmitter::statement(const Stmt& s, Then then) {
     case StmtKind::kFor:
       if (s->for_kind == loop::ForKind::kMatrix) return matrix(s);
       if (s->for_kind == loop::ForKind::kPipelined) return pipelined(s, then);
-      return loop::is_thread_loop(s) ? threads(s, then) : serial(s);
+      if (!loop::is_thread_loop(s)) return serial(s);
+      return role_ == Role::kUser ? threads(s, then) : void();
     case StmtKind::kLet:
       return let(s, then);
     case StmtKind::kStore:
@@ -97,7 +152,7 @@ void KernelEmitter::statement(const Stmt& s, Then then) {
     case StmtKind::kBlock:
       return statements(s->body, then);
     case StmtKind::kAllocate:
-      return allocate(s, then);
+      return role_ == Role::kUser ? allocate(s, then) : statements(s->body, then);
     case StmtKind::kPrefetch:
       return;
   }
@@ -108,9 +163,7 @@ void KernelEmitter::serial(const Stmt& s) {
   names_.variables[s->var] = name;
   names_.ranges.bind(s->var, 0, s->extent);
   line("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", names_.narrow ? "int" : "long long", name, s->extent);
-  ++loops_;
   block(s->body, Then::kMore);
-  --loops_;
   line("}}");
 }
 
@@ -144,14 +197,11 @@ void KernelEmitter::branch(const Stmt& s, Then then) {
   prepare(s->predicate);
   line("if ({}) {{", cuda_expr(s->predicate, names_));
   names_.evaluated.clear();
-  const bool before = fetched_;
   block(s->body, then);
-  const bool after = std::exchange(fetched_, before);
   if (!s->otherwise.empty()) {
     line("}} else {{");
     block(s->otherwise, then);
   }
-  fetched_ = fetched_ || after;
   line("}}");
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,8 +20,11 @@ using loop::StmtKind;
 inline constexpr int64_t kMostThreads = 1024;  // of a block
 inline constexpr int64_t kGroupThreads = 128;  // of a warp group
 
-// Whether the statement at hand is the last one of the kernel: no thread waits after it.
+// Whether the statement at hand is the last one of a tile: no thread waits after it.
 enum class Then : uint8_t { kMore, kEnd };
+
+// Who runs the text at hand: the threads that compute, or the one that tells the copy engine what to fetch for them.
+enum class Role : uint8_t { kUser, kFetcher };
 
 class KernelEmitter {
  public:
@@ -37,6 +41,20 @@ class KernelEmitter {
     text_ += std::string(2 * depth_, ' ') + fmt::format(format, std::forward<Args>(args)...) + "\n";
   }
   std::string fresh() { return fmt::format("v{}", counter_++); }
+  // The body for the block's tiles, by those of one role.
+  void tiles(Role role);
+  // Where blocks walk over tiles: team t of a block takes the tiles t, t + together, .. of those of the block.
+  void walk(const std::string& type);
+  // Goes on by the slots of so many tiles, which other teams use.
+  void skip(const std::string& tiles);
+  // The threads of a tile wait for each other.
+  void meet() {
+    engine_ ? line("tw_meet<{}>({});", team_,
+                   kernel_.together > 1 ? fmt::format("{} + tw_team", 1 + kernel_.together) : "1")
+            : line("__syncthreads();");
+  }
+  // Whether these threads see of each other what they store to or load, `own` buffers aside.
+  bool is_shared(const std::vector<Stmt>& stmts, std::set<std::string> own) const;
   void statements(const std::vector<Stmt>& stmts, Then then);
   void block(const std::vector<Stmt>& stmts, Then then);
   void statement(const Stmt& s, Then then);
@@ -53,12 +71,21 @@ class KernelEmitter {
     std::vector<std::string> memory;  // of each of them
     std::string turn;                 // the text's name for the loop's variable
     std::string slot;                 // which of the copies belongs to that turn
+    // Of the copy engine: barriers of full and of empty copies; the parity of this round of slots.
+    std::string full = {}, empty = {}, phase = {};
   };
   void pipelined(const Stmt& s, Then then);
   // Iteration i uses what an earlier turn has begun to fill for it; meanwhile the buffers of the last iteration whose
   // instructions are done are filled for a later one.
   void filled_by_threads(Ring ring, const loop::PipelineParts& parts, const std::set<std::string>& sums);
-  void filled_by_engine(Ring ring, const loop::PipelineParts& parts, const std::set<std::string>& sums);
+  // The ring of a kernel whose loops `loops` are filled by the copy engine: it is set up once, and slots go on from
+  // loop to loop and from tile to tile.
+  void set_up_engine(const std::vector<Stmt>& loops);
+  void filled_by_engine(const Stmt& s, const loop::PipelineParts& parts, Then then);
+  template <typename Body>
+  void turns(const Ring& ring, const Body& body);
+  // Tells the engine that the copy of the turn before `ring.slot` is empty, if `condition` holds.
+  void release(const Ring& ring, const std::string& condition);
   void fetch(const loop::PipelineParts& parts, const std::string& barrier);
   // Whether the tiles of each cluster have the same indices.
   bool is_alike(const std::vector<Expr>& indices) const;
@@ -75,8 +102,8 @@ class KernelEmitter {
 
   template <typename Body>
   void by_threads(const ThreadGroup& group, const Body& body) {
-    const bool all = group.threads == out_.threads;
-    if (!all) line("if (threadIdx.x < {}) {{", group.threads);
+    const bool all = group.threads == team_;
+    if (!all) line("if ({} < {}) {{", thread_, group.threads);
     depth_ += all ? 0 : 1;
     body();
     depth_ -= all ? 0 : 1;
@@ -146,8 +173,11 @@ class KernelEmitter {
   std::string text_;
   int64_t shared_ = 0;  // bytes in use
   bool has_threads_ = false;
-  int loops_ = 0;                       // serial ones around the statement at hand
-  bool fetched_ = false;                // by the copy engine, in front of it: its barriers are set up once
+  int64_t team_ = 1;                    // threads that compute a tile
+  int64_t users_ = 1;                   // threads that compute
+  std::string thread_ = "threadIdx.x";  // of a team
+  Role role_ = Role::kUser;
+  std::optional<Ring> engine_;          // if the copy engine fills one
   VarMap lets_;                         // indices by their names, in terms of tiles and loops
   const ThreadGroup* group_ = nullptr;  // at hand
   std::set<std::string> swizzled_;      // buffers that matrix instructions of warp groups read

@@ -17,13 +17,15 @@ constexpr int64_t kBarrierBytes = 8;
 
 void KernelEmitter::pipelined(const Stmt& s, Then then) {
   const loop::PipelineParts parts = loop::pipeline_parts(*s);
+  if (!bulk_nests(parts.fill).empty()) return filled_by_engine(s, parts, then);
+  if (role_ == Role::kFetcher) return;
   const std::set<std::string> sums = sums_of_groups(parts.use);
   const int64_t before = shared_;
   Ring ring{s, parts.buffers, {}, fresh(), ""};
   for (const loop::Buffer& b : parts.buffers) ring.memory.push_back(share(b, std::min(s->stages, s->extent)));
-  bulk_nests(parts.fill).empty() ? filled_by_threads(ring, parts, sums) : filled_by_engine(ring, parts, sums);
+  filled_by_threads(ring, parts, sums);
   end_groups(sums);
-  if (then == Then::kMore) line("__syncthreads();");
+  if (then == Then::kMore) meet();
   shared_ = before;
 }
 
@@ -49,8 +51,10 @@ void KernelEmitter::filled_by_threads(Ring ring, const loop::PipelineParts& part
   line("for (int {0} = -{1}; {0} < {2}; ++{0}) {{", turn, ahead, s->extent);
   ++depth_;
   line("if ({} >= 0) {{", turn);
-  line("  tw_copies_done<{}>();", std::max<int64_t>(0, ahead - 1));
-  line("  __syncthreads();");
+  ++depth_;
+  line("tw_copies_done<{}>();", std::max<int64_t>(0, ahead - 1));
+  meet();
+  --depth_;
   line("}}");
   const auto iteration = [&](const std::string& condition, const std::string& number, const auto& body) {
     line("if ({}) {{", condition);
@@ -71,7 +75,7 @@ void KernelEmitter::filled_by_threads(Ring ring, const loop::PipelineParts& part
     use(parts);
     if (!sums.empty()) line("tw_matrix_done<1>();");
   });
-  if (ahead == 0) line("__syncthreads();");
+  if (ahead == 0) meet();
   --depth_;
   line("}}");
 }
@@ -85,49 +89,93 @@ void KernelEmitter::use(const loop::PipelineParts& parts) {
 // One thread behind the others tells the copy engine what to fetch; barriers say which copy of the buffers is full and
 // which is empty again (PTX ISA, "mbarrier"). Tiles of a cluster fetch for each other, so that a copy is empty when all
 // of them have used theirs.
-void KernelEmitter::filled_by_engine(Ring ring, const loop::PipelineParts& parts, const std::set<std::string>& sums) {
-  const Stmt s = ring.loop;
+void KernelEmitter::set_up_engine(const std::vector<Stmt>& loops) {
+  const Stmt& s = loops.front();
+  TW_CHECK(kernel_.together == 1 || loops.size() == 1, "kernel {}: tiles together in {} pipelined loops", kernel_.name,
+           loops.size());
+  Ring ring{s, loop::pipeline_parts(*s).buffers, {}, "", fresh(), fresh(), fresh(), fresh()};
+  for (const loop::Buffer& b : ring.buffers) ring.memory.push_back(share(b, s->stages));
+  line("unsigned long long* const {} = (unsigned long long*)(tw_shared + {});", ring.full,
+       reserve(2 * kBarrierBytes * s->stages));
+  line("unsigned long long* const {} = {} + {};", ring.empty, ring.full, s->stages);
+  shared_ += 2 * kBarrierBytes * s->stages;
+  line("if (threadIdx.x == {}) tw_barriers<{}>({}, {}, {});", users_, s->stages, ring.full, ring.empty,
+       team_ / kGroupThreads * kernel_.cluster);
+  line("{}", kernel_.cluster > 1 ? "tw_cluster_arrive(), tw_cluster_wait();" : "__syncthreads();");
+  engine_ = ring;
+}
+
+void KernelEmitter::skip(const std::string& tiles) {
+  const auto once = [&](const auto& self, const std::vector<Stmt>& stmts) -> bool {
+    return std::ranges::any_of(stmts, [&](const Stmt& s) {
+      const bool holds = s->kind == StmtKind::kLet || s->kind == StmtKind::kAllocate || s->kind == StmtKind::kBlock;
+      return s.same(engine_->loop) || (holds && self(self, s->body));
+    });
+  };
+  TW_CHECK(engine_ && once(once, kernel_.body), "kernel {}: tiles together have other numbers of blocks of steps",
+           kernel_.name);
+  line("tw_skip<{}>({}, {}, {} * {});", engine_->loop->stages, engine_->slot, engine_->phase, tiles,
+       engine_->loop->extent);
+}
+
+template <typename Body>
+void KernelEmitter::turns(const Ring& ring, const Body& body) {
+  line("for (int {0} = 0; {0} < {1}; ++{0}) {{", ring.turn, ring.loop->extent);
+  ++depth_;
+  Ring copies = ring;
+  if (role_ == Role::kUser) {  // from the first of a warp's threads, as tw_group
+    copies.slot = fresh();
+    line("const int {} = __shfl_sync(0xffffffffu, {}, 0);", copies.slot, ring.slot);
+  }
+  name_copies(copies);
+  body();
+  line("if (++{0} == {1}) {0} = 0, {2} ^= 1;", ring.slot, ring.loop->stages, ring.phase);
+  --depth_;
+  line("}}");
+}
+
+void KernelEmitter::release(const Ring& ring, const std::string& condition) {
+  line("if (threadIdx.x % {0} < {1}{2}) tw_barrier_arrive<{1}>({3} + ({4} == 0 ? {5} : {4} - 1), threadIdx.x % {0});",
+       kGroupThreads, kernel_.cluster, condition, ring.empty, ring.slot, ring.loop->stages - 1);
+}
+
+void KernelEmitter::filled_by_engine(const Stmt& s, const loop::PipelineParts& parts, Then then) {
+  const std::set<std::string> sums = sums_of_groups(parts.use);
   TW_CHECK(!sums.empty() && s->stages >= std::min<int64_t>(2, s->extent),
            "kernel {}: loop {} fills by bulk copies, for no warp groups or one stage", kernel_.name, s->var);
-  TW_CHECK(loops_ == 0 && !fetched_, "kernel {}: loop {} fills by bulk copies again", kernel_.name, s->var);
-  const int64_t users = out_.threads - kWarpThreads, cluster = kernel_.cluster;
-  const std::string full = fresh(), empty = fresh(), phase = fresh(), last = fresh();
-  ring.slot = fresh();
-  line("unsigned long long* const {} = (unsigned long long*)(tw_shared + {});", full,
-       reserve(2 * kBarrierBytes * s->stages));
-  line("unsigned long long* const {} = {} + {};", empty, full, s->stages);
-  shared_ += 2 * kBarrierBytes * s->stages;
-  line("if (threadIdx.x == {}) tw_barriers<{}>({}, {}, {});", users, s->stages, full, empty,
-       users / kGroupThreads * cluster);
-  line("{}", cluster > 1 ? "tw_cluster_arrive(), tw_cluster_wait();" : "__syncthreads();");
-  const auto turns = [&](const auto& body) {
-    line("  int {} = 0, {} = 0;", ring.slot, phase);
-    line("  for (int {0} = 0; {0} < {1}; ++{0}) {{", ring.turn, s->extent);
-    depth_ += 2;
-    name_copies(ring);
-    body();
-    line("if (++{0} == {1}) {0} = 0, {2} ^= 1;", ring.slot, s->stages, phase);
-    depth_ -= 2;
-    line("  }}");
+  Ring ring = *engine_;
+  const auto alike = [](const loop::Buffer& a, const loop::Buffer& b) {
+    return a.type == b.type && a.shape == b.shape;
   };
-  line("if (threadIdx.x < {}) {{", users);
-  turns([&] {
-    line("tw_barrier_wait({} + {}, {});", full, ring.slot, phase);
+  TW_CHECK(s->stages == ring.loop->stages && std::ranges::equal(parts.buffers, ring.buffers, alike),
+           "kernel {}: loop {} fills other buffers by bulk copies than {}", kernel_.name, s->var, ring.loop->var);
+  ring.loop = s;
+  ring.buffers = parts.buffers;
+  ring.turn = fresh();
+  if (role_ == Role::kFetcher) {
+    return turns(ring, [&] {
+      // The first round finds all copies empty.
+      line("tw_barrier_wait({} + {}, {} ^ 1);", ring.empty, ring.slot, ring.phase);
+      fetch(parts, fmt::format("{} + {}", ring.full, ring.slot));
+    });
+  }
+  // Teams compute one after the other, so that who waits for a copy knows those before it to have come: parities tell
+  // no more than the next one from this one.
+  const bool teams = kernel_.together > 1;
+  if (teams) line("tw_meet<{}>(1 + tw_team);", 2 * team_);
+  turns(ring, [&] {
+    line("tw_barrier_wait({} + {}, {});", ring.full, ring.slot, ring.phase);
     use(parts);
     // The instructions of the turn before are done, and with them its copy of the buffers.
     line("tw_matrix_done<1>();");
-    line("const int {0} = {1} == 0 ? {2} : {1} - 1;", last, ring.slot, s->stages - 1);
-    line("if (threadIdx.x % {0} < {1} && {2} > 0) tw_barrier_arrive<{1}>({3} + {4}, threadIdx.x % {0});", kGroupThreads,
-         cluster, ring.turn, empty, last);
+    release(ring, fmt::format(" && {} > 0", ring.turn));
   });
-  line("}} else if (threadIdx.x == {}) {{", users);
-  turns([&] {
-    // The first round finds all copies empty.
-    line("tw_barrier_wait({} + {}, {} ^ 1);", empty, ring.slot, phase);
-    fetch(parts, fmt::format("{} + {}", full, ring.slot));
-  });
-  line("}}");
-  fetched_ = true;
+  if (teams) line("tw_next<{}>(1 + (tw_team + 1) % {});", 2 * team_, kernel_.together);
+  end_groups(sums);
+  release(ring, "");
+  std::set<std::string> own;
+  for (const loop::Buffer& b : ring.buffers) own.insert(b.name);
+  if (then == Then::kMore && is_shared(parts.use, own)) meet();
 }
 
 bool KernelEmitter::is_alike(const std::vector<Expr>& indices) const {

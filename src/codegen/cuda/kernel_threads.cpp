@@ -26,9 +26,9 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
     names_.variables[l->var] = name;
     names_.ranges.bind(l->var, 0, l->extent);
     const bool of_groups = !swizzled_.empty() && inner % kGroupThreads == 0;
-    const std::string turn = inner == 1  ? "threadIdx.x"
+    const std::string turn = inner == 1  ? thread_
                              : of_groups ? fmt::format("tw_group / {}", inner / kGroupThreads)
-                                         : fmt::format("threadIdx.x / {}", inner);
+                                         : fmt::format("{} / {}", thread_, inner);
     line("const int {} = {};", name, &l == &group.loops.front() ? turn : fmt::format("{} % {}", turn, l->extent));
   }
   group_ = &group;
@@ -50,7 +50,22 @@ void KernelEmitter::threads(const Stmt& s, Then then) {
   group_ = nullptr;
   --depth_;
   line("}}");
-  if (then == Then::kMore) line("__syncthreads();");
+  if (then == Then::kMore && is_shared({s}, {})) meet();
+}
+
+bool KernelEmitter::is_shared(const std::vector<Stmt>& stmts, std::set<std::string> own) const {
+  loop::visit(stmts, [&](const Stmt& s) {
+    if (s->kind == StmtKind::kAllocate) own.insert(s->allocated.name);
+  });
+  const auto is_other = [&](const std::string& name) {
+    return !own.contains(name) && !names_.buffers.at(name).in_registers && !is_read_only(name);
+  };
+  bool shared = false;
+  loop::visit(stmts, [&](const Stmt& s) { shared = shared || (s->kind == StmtKind::kStore && is_other(s->buffer)); });
+  loop::visit_exprs(stmts, [&](const Expr& whole) {
+    visit(whole, [&](const Expr& e) { shared = shared || (e.op() == Op::kLoad && is_other(e->name)); });
+  });
+  return shared;
 }
 
 std::set<std::string> KernelEmitter::sums_of_groups(const std::vector<Stmt>& stmts) {
@@ -110,12 +125,14 @@ void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {
   by_threads(group, [&] { statements(group.body(), Then::kEnd); });
   names_.buffers[c.buffer] = array;
   line("const auto {} = []({} a, {} b) {{ return {}; }};", function, type, type, combined(c.op, c.type, "a", "b"));
+  TW_CHECK(!engine_ || c.run <= kWarpThreads, "kernel {}: {} threads combine beside the copy engine", kernel_.name,
+           c.run);
   const std::string scratch = c.run > kWarpThreads ? fmt::format("({}*)(tw_shared + {})", type, reserve(kScratchBytes))
                                                    : fmt::format("({}*)0", type);
   line("const {} {} = tw_combine<{}>({}[0], {}, {});", type, total, c.run, mine, function, scratch);
   by_threads(group, [&] {
     const std::string element = cuda_element(c.buffer, c.indices, names_);
-    line("if (threadIdx.x % {} == 0) {} = {};", c.run, element, combined(c.op, c.type, element, total));
+    line("if ({} % {} == 0) {} = {};", thread_, c.run, element, combined(c.op, c.type, element, total));
   });
 }
 

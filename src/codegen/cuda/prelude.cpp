@@ -196,6 +196,12 @@ template <int N> __device__ inline void tw_barriers(unsigned long long* full, un
   }
   asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
+// N threads of a block wait for each other; barrier 0 is that of all.
+template <int N> __device__ inline void tw_meet(int barrier) { asm volatile("bar.sync %0, %1;" : : "r"(barrier), "n"(N) : "memory"); }
+// Lets half of N threads, who meet there, go on.
+template <int N> __device__ inline void tw_next(int barrier) { asm volatile("bar.arrive %0, %1;" : : "r"(barrier), "n"(N) : "memory"); }
+// Goes on by n slots of N.
+template <int N> __device__ inline void tw_skip(int& slot, int& phase, int n) { slot += n, phase ^= slot / N & 1, slot %= N; }
 // Waits for the end of the phase of this parity.
 __device__ inline void tw_barrier_wait(unsigned long long* barrier, unsigned parity) {
   asm volatile(

@@ -155,20 +155,22 @@ std::vector<Expr> Pixels::start() const {
   return place;
 }
 
-std::optional<Pixels> find_pixels(const std::vector<Expr>& indices, const loop::Stmt& lines, const Expr& condition,
-                                  const Analyzer& ranges) {
+std::vector<Pixels> find_pixels(const std::vector<Expr>& indices, const loop::Stmt& lines, const Expr& condition,
+                                const Analyzer& ranges) {
+  if (indices.size() < 3) return {};
   std::set<std::string> tiles = {""};
   for (size_t d = 0; d + 1 < indices.size(); ++d) tiles.merge(PixelIndices::variables(indices[d]));
   tiles.erase(lines->var);
+  std::vector<Pixels> ways;
   for (const std::string& tile : std::views::reverse(tiles)) {  // none, "", last: conditions count from the first tile
     for (const int64_t stride : strides_of(condition, lines, tile)) {
       const PixelIndices by_number(indices, lines->var, stride, tile, ranges);
       const int64_t count = count_pixels(by_number.number(), condition, ranges);
       std::optional<Pixels> found = pixels_of(indices, by_number, count, {lines->var, tile}, ranges);
-      if (found) return found;
+      if (found) ways.push_back(*std::move(found));
     }
   }
-  return std::nullopt;
+  return ways;
 }
 
 }  // namespace tw::codegen

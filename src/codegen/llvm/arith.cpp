@@ -21,8 +21,6 @@ using ::llvm::Constant;
 
 Value* zero_of(Value* x) { return Constant::getNullValue(x->getType()); }
 
-bool is_comparison(Op op) { return op >= Op::kEq && op <= Op::kLe; }
-
 // Runs f on the operands converted to f32 and rounds what it gives back to the 16-bit float `type`. One operation of
 // +, -, *, /, sqrt done in f32 and rounded once more equals the operation rounded once (24 >= 2 * 11 + 2 bits).
 template <typename F, typename... Values>

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codegen/llvm/kernel_emitter.h"
+#include "expr/scalar.h"
 #include "expr/word_product.h"
 #include "support/error.h"
 
@@ -21,19 +22,12 @@ bool is_division(Op op) { return op == Op::kDiv || op == Op::kFloorDiv || op == 
 
 bool never_nan(const Expr& e, int depth = kNanSearchDepth) {
   if (depth == 0) return false;
+  if (e.op() == Op::kBroadcast || is_unary(e.op())) return never_nan(e.arg(0), depth - 1);
   switch (e.op()) {
     case Op::kFloatImm:
       return !std::isnan(e->number);
     case Op::kCast:
       return !e.arg(0).type().is_float() || never_nan(e.arg(0), depth - 1);
-    case Op::kBroadcast:
-    case Op::kNeg:
-    case Op::kAbs:
-    case Op::kFloor:
-    case Op::kCeil:
-    case Op::kRound:
-    case Op::kTrunc:
-      return never_nan(e.arg(0), depth - 1);
     case Op::kMin:
     case Op::kMax:
       return never_nan(e.arg(0), depth - 1) && never_nan(e.arg(1), depth - 1);
@@ -66,6 +60,7 @@ Value* KernelEmitter::value(const Expr& e) {
 }
 
 Value* KernelEmitter::compute(const Expr& e) {
+  if (is_unary(e.op())) return emit_unary(builder_, e.op(), e.type(), value(e.arg(0)));
   switch (e.op()) {
     case Op::kIntImm:
     case Op::kFloatImm:
@@ -75,14 +70,6 @@ Value* KernelEmitter::compute(const Expr& e) {
       TW_CHECK(it != variables_.end(), "kernel {}: unknown variable {}", kernel_.name, e->name);
       return it->second.value;
     }
-    case Op::kNeg:
-    case Op::kAbs:
-    case Op::kFloor:
-    case Op::kCeil:
-    case Op::kRound:
-    case Op::kTrunc:
-    case Op::kNot:
-      return emit_unary(builder_, e.op(), e.type(), value(e.arg(0)));
     case Op::kFma: {
       Value* a = value(e.arg(0));
       Value* b = value(e.arg(1));
@@ -102,7 +89,7 @@ Value* KernelEmitter::compute(const Expr& e) {
     case Op::kLoad:
       return load(e);
     default:
-      return e->args.size() == 2 && e.op() != Op::kRamp ? binary(e) : compute_vector(e);
+      return is_binary(e.op()) ? binary(e) : compute_vector(e);
   }
 }
 

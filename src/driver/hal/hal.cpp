@@ -1,16 +1,10 @@
 #include "driver/hal/hal.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <thread>
 
 #include "driver/hal/bounds.h"
 #include "driver/hal/figures_file.h"
@@ -18,15 +12,14 @@
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
+#include "support/file_lock.h"
 #include "support/folders.h"
 #include "support/hash.h"
 
 namespace tw::driver::hal {
 namespace {
 
-constexpr auto kPatience =
-    std::chrono::seconds(20);  // with another process that measures: ten times as long as it takes
-constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr double kPatienceSeconds = 20;  // with another process that measures: ten times as long as it takes
 constexpr size_t kHashDigits = 16;
 
 std::string path_in(const std::string& folder, const std::string& key) {
@@ -34,34 +27,6 @@ std::string path_in(const std::string& folder, const std::string& key) {
 }
 
 std::string folder_of(const HalOptions& options) { return options.folder.empty() ? cache_folder() : options.folder; }
-
-// Held while figures are measured; the system frees it when the process ends, however that happens.
-class Lock {
- public:
-  /// Waits for it; declines when the folder cannot be written or the other process does not end.
-  static Result<Lock> acquire(const std::string& folder) {
-    if (folder.empty()) return declined("there is no cache folder (HOME and XDG_CACHE_HOME are not set)");
-    std::error_code ignored;  // what matters is whether the file can be opened
-    std::filesystem::create_directories(folder, ignored);
-    Lock lock(open((folder + "/hal.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-    if (lock.fd_ < 0) return declined("the cache folder '{}' cannot be written", folder);
-    const auto until = std::chrono::steady_clock::now() + kPatience;
-    while (flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
-      if (std::chrono::steady_clock::now() > until) return declined("another process holds '{}/hal.lock'", folder);
-      std::this_thread::sleep_for(kLook);
-    }
-    return lock;
-  }
-  Lock(Lock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Lock& operator=(Lock&&) = delete;
-  ~Lock() {
-    if (fd_ >= 0) close(fd_);
-  }
-
- private:
-  explicit Lock(int fd) : fd_(fd) {}
-  int fd_;
-};
 
 class Resolver {
  public:
@@ -76,13 +41,16 @@ class Resolver {
     if (options_.figures == Figures::kMeasured) {
       if (std::optional<TargetInfo> kept = load()) return *kept;
     }
-    const Result<Lock> lock = Lock::acquire(folder_);
+    std::error_code ignored;  // what matters is whether the lock's file can be opened
+    std::filesystem::create_directories(folder_, ignored);
+    const FileLock lock(folder_.empty() ? "" : folder_ + "/hal.lock", kPatienceSeconds);
+    const std::string unlocked = why_not_kept(lock);
     if (options_.figures == Figures::kMeasured) {
-      if (!lock.ok()) return use_defaults(lock.reason());
+      if (!unlocked.empty()) return use_defaults(unlocked);
       if (std::optional<TargetInfo> kept = load()) return *kept;  // another process has measured meanwhile
       if (!damage_.empty()) notice(fmt::format("'{}' is not used: {}", path(), damage_));
     }
-    return measure_and_keep(lock);
+    return measure_and_keep(unlocked);
   }
 
  private:
@@ -108,7 +76,14 @@ class Resolver {
     return std::nullopt;
   }
 
-  TargetInfo measure_and_keep(const Result<Lock>& lock) const {
+  // Why figures cannot be kept under this lock; empty when they can.
+  std::string why_not_kept(const FileLock& lock) const {
+    if (folder_.empty()) return "there is no cache folder (HOME and XDG_CACHE_HOME are not set)";
+    if (!lock.has_file()) return fmt::format("the cache folder '{}' cannot be written", folder_);
+    return lock.is_held() ? "" : fmt::format("another process holds '{}/hal.lock'", folder_);
+  }
+
+  TargetInfo measure_and_keep(const std::string& unlocked) const {
     notice("measuring this machine once, about 2 s");
     TargetInfo info;
     try {
@@ -119,7 +94,7 @@ class Resolver {
     } catch (const ResourceError& error) {
       return use_defaults(error.what());
     }
-    const std::string problem = lock.ok() ? keep(info) : lock.reason();
+    const std::string problem = unlocked.empty() ? keep(info) : unlocked;
     if (problem.empty()) return info;
     if (options_.figures == Figures::kMeasured) return use_defaults(problem);
     notice(fmt::format("the figures are not kept: {}", problem));
@@ -130,9 +105,7 @@ class Resolver {
   std::string keep(const TargetInfo& info) const {
     const std::string text = figures_text(info, key_);
     try {
-      format::write_file_atomically(path(), [&](const format::PutBytes& put) {
-        put({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-      });
+      format::write_file_atomically(path(), format::bytes_of(text));
       return "";
     } catch (const format::Error& error) {
       return error.what();

@@ -65,15 +65,20 @@ std::vector<Stmt> over_tile(int lanes, const Element& element) {
   return {loop::make_for("i", kMoveLines / kBodyLines, ForKind::kSerial, std::move(body))};
 }
 
-loop::Kernel tiled(const std::string& name, std::vector<loop::Buffer> params, std::string written,
-                   std::vector<Stmt> body) {
+// Writes its last parameter.
+loop::Kernel kernel_of(const std::string& name, std::vector<loop::Buffer> params, std::vector<Stmt> body) {
   loop::Kernel kernel;
   kernel.name = name;
   kernel.params = std::move(params);
-  kernel.written = {std::move(written)};
+  kernel.written = {kernel.params.back().name};
+  kernel.body = std::move(body);
+  return kernel;
+}
+
+loop::Kernel tiled(const std::string& name, std::vector<loop::Buffer> params, std::vector<Stmt> body) {
+  loop::Kernel kernel = kernel_of(name, std::move(params), std::move(body));
   kernel.tile_var = "t";
   kernel.tiles = kManyElements / elements_of(kReadLines);
-  kernel.body = std::move(body);
   return kernel;
 }
 
@@ -109,15 +114,12 @@ loop::Kernel fma_kernel(const std::string& name, int chains, int lanes, Multiply
   }
   body.push_back(loop::make_for("k", kFmaSteps, ForKind::kSerial, step));
   body.insert(body.end(), finish.begin(), finish.end());
-  loop::Kernel kernel;
-  kernel.name = name;
-  kernel.params = {param("in", f32, int64_t{2} * lanes), param("out", f32, int64_t{chains} * lanes)};
-  kernel.written = {"out"};
   const loop::Buffer registers{"acc", f32, {int64_t{chains} * lanes}, loop::Scope::kRegister};
   const Expr x = load("in", f32, {lanes_at(0, lanes)});
   const Expr y = load("in", f32, {lanes_at(lanes, lanes)});
-  kernel.body = {loop::make_let("x", x, {loop::make_let("y", y, {loop::make_allocate(registers, std::move(body))})})};
-  return kernel;
+  return kernel_of(
+      name, {param("in", f32, int64_t{2} * lanes), param("out", f32, int64_t{chains} * lanes)},
+      {loop::make_let("x", x, {loop::make_let("y", y, {loop::make_allocate(registers, std::move(body))})})});
 }
 
 loop::Kernel read_kernel(const std::string& name, int64_t chunk_lines, int lanes) {
@@ -136,43 +138,36 @@ loop::Kernel read_kernel(const std::string& name, int64_t chunk_lines, int lanes
   const loop::Buffer sums{"sum", i32, {int64_t{kSums} * lanes}, loop::Scope::kRegister};
   return tiled(
       name, {param("data", i32, kManyElements), param("places", i32, kManyElements), param("out", i32, kManyElements)},
-      "out", {loop::make_allocate(sums, std::move(body))});
+      {loop::make_allocate(sums, std::move(body))});
 }
 
 loop::Kernel write_kernel(const std::string& name, int lanes) {
   const DataType i32 = DataType::i32();
   const Expr value = var("value", i32.with_lanes(lanes));
   std::vector<Stmt> body = over_tile(lanes, [&](const Expr& at) { return loop::make_store("data", {at}, value); });
-  return tiled(name, {param("source", i32, lanes), param("data", i32, kManyElements)}, "data",
+  return tiled(name, {param("source", i32, lanes), param("data", i32, kManyElements)},
                {loop::make_let("value", load("source", i32, {lanes_at(0, lanes)}), std::move(body))});
 }
 
 loop::Kernel copy_kernel(const std::string& name, int lanes) {
   const DataType i32 = DataType::i32();
-  return tiled(name, {param("from", i32, kManyElements), param("to", i32, kManyElements)}, "to",
+  return tiled(name, {param("from", i32, kManyElements), param("to", i32, kManyElements)},
                over_tile(lanes, [&](const Expr& at) { return loop::make_store("to", {at}, load("from", i32, {at})); }));
 }
 
 loop::Kernel chase_kernel(const std::string& name) {
-  loop::Kernel kernel;
-  kernel.name = name;
-  kernel.params = {param("next", DataType::i64(), kManyElements), param("state", DataType::i64(), 1)};
-  kernel.written = {"state"};
-  kernel.body = repeat_on_state(kChaseSteps, [](const Expr& at) { return load("next", DataType::i64(), {at}); });
-  return kernel;
+  const DataType i64 = DataType::i64();
+  return kernel_of(name, {param("next", i64, kManyElements), param("state", i64, 1)},
+                   repeat_on_state(kChaseSteps, [&](const Expr& at) { return load("next", i64, {at}); }));
 }
 
 loop::Kernel clock_kernel(const std::string& name) {
   const DataType i64 = DataType::i64();
-  loop::Kernel kernel;
-  kernel.name = name;
-  kernel.params = {param("in", i64, 2), param("state", i64, 1)};
-  kernel.written = {"state"};
   std::vector<Stmt> body =
       repeat_on_state(kClockSteps, [](const Expr& at) { return binary(Op::kXor, at + var("x"), var("y")); });
-  kernel.body = {loop::make_let("x", load("in", i64, {int_imm(0)}),
-                                {loop::make_let("y", load("in", i64, {int_imm(1)}), std::move(body))})};
-  return kernel;
+  Stmt with_y = loop::make_let("y", load("in", i64, {int_imm(1)}), std::move(body));
+  return kernel_of(name, {param("in", i64, 2), param("state", i64, 1)},
+                   {loop::make_let("x", load("in", i64, {int_imm(0)}), {std::move(with_y)})});
 }
 
 }  // namespace tw::driver::hal

@@ -54,7 +54,7 @@ std::vector<ValueId> GraphBuilder::append(graph::Node node, const std::string& v
   const graph::OpDef* op = ops_.find(node.op);
   if (op == nullptr) throw Unsupported("it needs the operator '{}', which does not exist here", node.op);
   const graph::OpCall call = graph::make_call(graph_, node);
-  const std::vector<TensorType> types = op->infer(call);
+  const std::vector<TensorType> types = op->output_types(call);
   for (const TensorType& type : types) check_extents(type.shape, "the result");
   if (can_fold(call, types)) return fold(call, value_name);
   node.outputs.clear();

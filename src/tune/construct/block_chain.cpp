@@ -8,8 +8,10 @@
 #include "core/model_units.h"
 #include "schedule/chain.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "tune/construct/distinct.h"
 #include "tune/construct/product_loops.h"
+#include "tune/construct/row_cut.h"
 
 namespace tw::tune {
 namespace {
@@ -17,10 +19,10 @@ namespace {
 using schedule::Chain;
 
 constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;
-constexpr int64_t kMostColumns = 16;  // of instructions of a warp: their sums are half of a thread's registers
-constexpr int64_t kMostSums = 128;    // of a thread
-constexpr int64_t kMostKept = 64;     // elements of a row in a thread's registers
-constexpr int64_t kMostUnrolled = 16;
+constexpr int64_t kMostColumns = 16;     // of instructions of a warp: their sums are half of a thread's registers
+constexpr int64_t kMostSums = 128;       // of a thread
+constexpr int64_t kMostLanes = 4;        // elements of a row in one access
+constexpr int64_t kMostKept = 64;        // elements of a row in a thread's registers
 constexpr double kClock = 1.7;           // cycles of a ns
 constexpr double kTileCycles = 6000;     // of one tile, whatever its rows: copies and barriers
 constexpr double kElementCycles = 0.08;  // of an element between the products, by a unit
@@ -42,8 +44,7 @@ struct Link {
     const te::Compute& c = *program.find_compute(sum);
     product = product_of(program, c).value();
     rows = extent_at(c, product.rows), columns = extent_at(c, product.columns), batch = extent_at(c, product.batch);
-    steps = 1;
-    for (const te::Axis& r : product.steps) steps *= r.extent;
+    steps = te::num_points(product.steps);
   }
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -74,10 +75,9 @@ class ChainKernel {
     scores_tile_.steps = round_up(scores.steps, kMatrixSteps);
     values_tile_.steps = 4 * kMatrixSteps;
     while (padded_ % values_tile_.steps != 0) values_tile_.steps -= kMatrixSteps;
-    while (lanes_ > 1 && scores.columns % lanes_ != 0) lanes_ /= 2;
-    const int64_t turn = row_threads() * lanes_;
-    in_registers_ =
-        padded_ == scores.columns && scores.columns % turn == 0 && scores.columns / row_threads() <= kMostKept;
+    row_ = {scores.columns, kMostLanes, row_threads()};
+    while (row_.lanes > 1 && scores.columns % row_.lanes != 0) row_.lanes /= 2;
+    in_registers_ = padded_ == scores.columns && row_.is_even() && scores.columns / row_threads() <= kMostKept;
   }
 
   // Whether its rows lie in registers and shared memory.
@@ -110,7 +110,7 @@ class ChainKernel {
     if (!values.access(Side::kRight).by_steps) values.lay(Side::kRight, ProductLoops::Lines::kBesideEachOther);
     s_->inline_stage(rows_.outputs[0]);
     for (const te::Compute& c : rows_.computes) {
-      if (is_kept(c)) s_->layout(c.name(), kept_layout());
+      if (is_kept(c)) s_->layout(c.name(), row_.layout(rows()));
     }
     cut_tiles(values);
     values.attach_sums(output(), loop_);
@@ -156,48 +156,22 @@ class ChainKernel {
   // The stages between the products; the last one is the left operand of the second.
   void attach_rows(const std::string& operand) {
     attach(operand, loop::Scope::kStack, kBankBytes / values_.product.match.a.type().bytes());
-    cut_row(operand, axis(operand_rows() - 1), axis(operand_rows()));
+    row_.cut(*s_, operand, axis(operand_rows() - 1), axis(operand_rows()));
     for (auto c = rows_.computes.rbegin() + 1; c != rows_.computes.rend(); ++c) {
       const bool kept = is_kept(*c);
       attach(c->name(), kept ? loop::Scope::kRegister : loop::Scope::kStack, 0);
-      kept ? cut_kept(c->name())
-           : cut_row(c->name(), c->axes[rows() - 1].name,
-                     c->is_reduction()  ? c->reduce_axes[0].name
-                     : has_elements(*c) ? c->axes[rows()].name
-                                        : "");
+      if (kept) {
+        s_->threads(c->name(), axis(rows() - 1));
+        row_.cut_laid_out(*s_, c->name(), rows());
+        continue;
+      }
+      row_.cut(*s_, c->name(), c->axes[rows() - 1].name,
+               c->is_reduction()  ? c->reduce_axes[0].name
+               : has_elements(*c) ? c->axes[rows()].name
+                                  : "");
     }
   }
   size_t operand_rows() const { return values_.product.batch.empty() ? 1 : 2; }
-
-  // [rows.., length] -> [rows.., threads, chunks, lanes]: a thread's elements lie in its registers.
-  Layout kept_layout() const {
-    const auto first = static_cast<int64_t>(rows());
-    std::vector<int64_t> order;
-    for (int64_t d = 0; d < first; ++d) order.push_back(d);
-    order.insert(order.end(), {first + 1, first, first + 2});
-    const int64_t chunks = scores_.columns / (row_threads() * lanes_);
-    return Layout().split(static_cast<int>(first), {chunks, row_threads(), lanes_}).reorder(order);
-  }
-
-  void cut_kept(const std::string& stage) {
-    s_->threads(stage, axis(rows() - 1)).threads(stage, axis(rows()));
-    if (scores_.columns / (row_threads() * lanes_) <= kMostUnrolled) s_->unroll(stage, axis(rows() + 1));
-    if (lanes_ > 1) s_->vectorize(stage, axis(rows() + 2));
-  }
-
-  // Threads of rows, and of each row's elements.
-  void cut_row(const std::string& stage, const std::string& row, const std::string& elements) {
-    if (!elements.empty()) {
-      std::vector<int64_t> factors = {row_threads()};
-      if (lanes_ > 1) factors.push_back(lanes_);
-      s_->split(stage, elements, factors).reorder(stage, {row, elements + ".1", elements + ".0"});
-    }
-    s_->threads(stage, row);
-    if (elements.empty()) return;
-    s_->threads(stage, elements + ".1");
-    if (scores_.columns / (row_threads() * lanes_) <= kMostUnrolled) s_->unroll(stage, elements + ".0");
-    if (lanes_ > 1) s_->vectorize(stage, elements + ".2");
-  }
 
   const Chain& chain_;
   const Link &scores_, &values_;
@@ -205,8 +179,8 @@ class ChainKernel {
   TileShape shape_;
   const TargetInfo& target_;
   BlockTile scores_tile_, values_tile_;
-  int64_t padded_;     // steps of the second product
-  int64_t lanes_ = 4;  // elements of a row in one access
+  int64_t padded_;  // steps of the second product
+  RowCut row_;
   bool in_registers_;  // what is computed of each element, where other stages read it
   std::string loop_, fetch_loop_;
   schedule::Schedule* s_ = nullptr;

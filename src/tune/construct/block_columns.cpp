@@ -2,16 +2,14 @@
 // depthwise convolutions and poolings over channels that lie last. A thread computes a vector of the last axis at a few
 // neighbouring points of the axis before it, a strip: its sums stay in registers, and so does what its windows share,
 // weights and, where padding stands before them, each row of pixels, loaded once with one comparison for each vector.
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <bit>
 #include <optional>
 
 #include "core/model_units.h"
 #include "expr/affine.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
@@ -40,11 +38,6 @@ struct Columns {
   bool has_rows() const { return compute().axes.size() > 1; }
   const te::Axis& row() const { return compute().axes[compute().axes.size() - 2]; }
   int64_t vectors() const { return num_elements(compute().outputs[0].shape) / lanes; }
-  int64_t steps() const {
-    int64_t all = 1;
-    for (const te::Axis& r : compute().reduce_axes) all *= r.extent;
-    return all;
-  }
 };
 
 // The only reduction of a program, which keeps its last axis.
@@ -57,25 +50,19 @@ Result<const te::Compute*> reduction_of(const te::Program& program) {
   return found;
 }
 
+bool is_last_index(const Expr& read, const std::string& axis) {
+  return !read->args.empty() && read->args.back().is_var() && read->args.back()->name == axis;
+}
+
 // Constants are stored with the columns last.
 std::map<std::string, Layout> constant_layouts(const te::Compute& sum, const GroupTask& task) {
   std::map<std::string, Layout> layouts;
   te::visit_reads(sum, [&](const Expr& read) {
     const int d = schedule::dim_of_axis(read, sum.axes.back().name);
-    const auto rank = static_cast<int>(read->args.size());
-    if (!task.constants.contains(read->name) || d < 0 || d + 1 == rank) return;
-    std::vector<int64_t> order;
-    for (int k = 0; k < rank; ++k) {
-      if (k != d) order.push_back(k);
-    }
-    order.push_back(d);
-    layouts[read->name] = Layout().reorder(order);
+    if (!task.constants.contains(read->name) || d < 0 || is_last_index(read, sum.axes.back().name)) return;
+    layouts[read->name] = dim_last(read->args.size(), d);
   });
   return layouts;
-}
-
-bool is_last_index(const Expr& read, const std::string& axis) {
-  return !read->args.empty() && read->args.back().is_var() && read->args.back()->name == axis;
 }
 
 // Whether every read moves whole vectors along the columns. A read that is the same for all columns belongs to a
@@ -156,12 +143,6 @@ void place_producers(Columns& plan, schedule::Schedule& s) {
   plan.program = te::inline_computes(plan.program, inlined);
 }
 
-// Threads of a tile, such that all units get tiles.
-int64_t threads_for(int64_t strips, const TargetInfo& target) {
-  const auto share = static_cast<uint64_t>(ceil_div(strips, std::max(1, target.units)));
-  return std::clamp(static_cast<int64_t>(std::bit_ceil(share)), kWarpThreads, kMostThreads);
-}
-
 // Cuts the output into tiles and threads, a strip each. Returns the loop of threads.
 std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
   std::vector<std::string> strips = axis_names(plan.compute().axes), inside;
@@ -173,16 +154,12 @@ std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& ta
     inside.push_back(plan.row().name + ".1");
   }
   inside.push_back(plan.column().name + ".1");
-  std::vector<std::string> order = strips;
-  order.insert(order.end(), inside.begin(), inside.end());
-  s.reorder(plan.output, order);
-  if (strips.size() > 1) s.fuse(plan.output, strips);
-  const std::string all = fmt::format("{}", fmt::join(strips, "$"));
-  s.split(plan.output, all, {threads_for(plan.vectors() / points, target)});
-  s.parallel(plan.output, {all + ".0"}).threads(plan.output, all + ".1");
+  s.reorder(plan.output, joined(strips, inside));
+  const std::string thread =
+      cut_into_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMostThreads, target));
   if (plan.has_rows()) s.unroll(plan.output, inside.front());
   s.vectorize(plan.output, inside.back());
-  return all + ".1";
+  return thread;
 }
 
 // The loops of the reduction: unrolled from the innermost outwards as long as the code stays short.
@@ -267,8 +244,7 @@ std::vector<int64_t> strip_points(const Columns& plan, const TargetInfo& target)
     if (fills) enough.push_back(points);
     if (!fills) few.insert(few.begin(), points);
   }
-  enough.insert(enough.end(), few.begin(), few.end());
-  return enough;
+  return joined(enough, few);
 }
 
 }  // namespace

@@ -23,13 +23,16 @@ void schedule_product(const StoredProduct& in, const BlockTile& tile, const Targ
   ProductLoops loops(in.program, p, tile, target, s);
   loops.make_matrices();
   const std::vector<std::string> tiles = loops.cut_output();
-  s.parallel(p.output, tiles, tile.row_cluster * tile.column_cluster);
+  std::vector<int64_t> factors = {tile.row_cluster * tile.column_cluster};
+  if (tile.units > 0) factors.insert(factors.end(), {tile.units, tile.together});
+  if (tile.units == 0 && factors.front() == 1) factors.clear();
+  s.parallel(p.output, tiles, factors);
   const std::string steps = loops.attach_sums(p.output, tiles.back());
   for (const Side side : {Side::kLeft, Side::kRight})
     tile.boxes ? loops.attach_box(side, steps) : loops.attach_operand(side, loops.sums(), steps, tile.steps);
   s.pipeline(loops.sums(), steps, tile.stages);
   out.trace = {fmt::format(
-      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}",
+      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
       loops.line_extent(Side::kLeft), loops.line_extent(Side::kRight), tile.threads(), tile.steps, tile.stages,
       tile.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
       : tile.by_matrix()                        ? ", by matrix instructions"
@@ -38,7 +41,8 @@ void schedule_product(const StoredProduct& in, const BlockTile& tile, const Targ
       p.taps ? fmt::format(", one for {} taps of windows", p.taps->extent) : "",
       tile.row_cluster > 1      ? ", pairs of tiles sharing columns"
       : tile.column_cluster > 1 ? ", pairs of tiles sharing rows"
-                                : "")};
+                                : "",
+      tile.units > 0 ? fmt::format(", a block on each unit walking over them {} at a time", tile.together) : "")};
 }
 
 // One tile of one way to sum.
@@ -92,8 +96,7 @@ std::vector<Choice> choices_of(const std::vector<StoredProduct>& ways, const Gro
 
 Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target) {
   Construction base;
-  const te::Program program =
-      schedule::inline_stages(base.schedule, task.program, [](const te::Compute&) { return false; });
+  const te::Program program = schedule::inline_stages(base.schedule, task.program);
   const te::Compute* found = schedule::find_contraction(program);
   if (found == nullptr) return declined("no sum of products");
   const std::string name = found->name();

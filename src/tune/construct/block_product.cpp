@@ -6,8 +6,10 @@
 #include "core/target_features.h"
 #include "expr/affine.h"
 #include "expr/analyzer.h"
+#include "runtime/format/manifest.h"
 #include "schedule/stages.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "tune/construct/contraction_operands.h"
@@ -20,6 +22,16 @@ constexpr int64_t kWholeSteps = 64;   // of which a part has a multiple: no bloc
 constexpr int64_t kLeastSteps = 128;  // of a part
 constexpr int64_t kMostParts = 32;
 constexpr int64_t kMostOfBox = 256, kMostOfWindows = 1024;  // lines that the copy engine brings at once
+
+// Whether a factor is the same number everywhere: no layout leaves it a read.
+bool multiplies_padding(const te::Compute& sum) {
+  Analyzer ranges;
+  for (const auto* axes : {&sum.axes, &sum.reduce_axes}) {
+    for (const te::Axis& axis : *axes) ranges.bind(axis.name, 0, axis.extent);
+  }
+  const Expr term = schedule::summed_term(sum.body[0]);
+  return std::ranges::any_of(term->args, [&](const Expr& e) { return ranges.simplify(e).op() == Op::kFloatImm; });
+}
 
 }  // namespace
 
@@ -35,10 +47,14 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
   if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
   const Result<std::string> output = schedule::epilogue_output(program, sum);
   if (!output.ok()) return Reason{output.reason()};
+  if (multiplies_padding(sum)) return declined("{} multiplies nothing but padding", sum.name());
+  const Expr term = schedule::summed_term(sum.body[0]);  // padding may ask for an axis that its read does not
+  size_t b = 0;
+  visit(term.arg(1), [&](const Expr& e) { b = e.same(match->b) ? 1 : b; });
   Product p{sum.name(), *output, *match, {}, {}, {}, reduction_order(program, *match)};
   for (size_t i = 0; i < sum.axes.size(); ++i) {
-    const bool in_a = schedule::uses_axis(match->a, sum.axes[i].name);
-    const bool in_b = schedule::uses_axis(match->b, sum.axes[i].name);
+    const bool in_a = uses_var(term.arg(1 - b), sum.axes[i].name);
+    const bool in_b = uses_var(term.arg(b), sum.axes[i].name);
     const bool of_both = in_a && in_b;
     (of_both ? p.batch : in_b ? p.columns : p.rows).push_back(i);
     if (!of_both && match->condition && uses_var(match->condition, sum.axes[i].name))
@@ -102,26 +118,12 @@ namespace {
 // beyond those of a part of it.
 bool pads_to_edges(const te::Compute& sum, const Expr& read, const Shape& shape) {
   const Analyzer ranges;
-  const auto at_edge = [&](const Expr& term) {
-    if (term.op() != Op::kLt && term.op() != Op::kLe) return false;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const int64_t more = term.op() == Op::kLt ? 0 : 1;
-      const Expr below = ranges.simplify(term.arg(1) - term.arg(0) + int_imm(more) - (int_imm(shape[d]) - read.arg(d)));
-      const Expr above = ranges.simplify(term.arg(1) - term.arg(0) - int_imm(1 - more) - read.arg(d));
-      if (below.is_int(0) || above.is_int(0)) return true;
-    }
-    return false;
-  };
-  const auto edges = [&](const auto& self, const Expr& term) -> bool {
-    if (term.op() != Op::kAnd) return at_edge(term);
-    return std::ranges::all_of(term->args, [&](const Expr& part) { return self(self, part); });
-  };
   bool all = true;
   visit(sum.body[0], [&](const Expr& e) {
     if (e.op() != Op::kSelect) return;
     bool around = false;
     visit(e.arg(1), [&](const Expr& inner) { around = around || inner.same(read); });
-    all = all && (!around || edges(edges, e.arg(0)));
+    all = all && (!around || all_inside(e.arg(0), read->args, shape, ranges));
   });
   return all;
 }
@@ -131,14 +133,13 @@ bool pads_to_edges(const te::Compute& sum, const Expr& read, const Shape& shape)
 // engine can say (PTX ISA, "im2col mode": corners and places of 16, 8 or 5 bits).
 bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, const Shape& shape,
                    const std::vector<size_t>& lines) {
-  constexpr int64_t kMostStep = 8;
-  constexpr size_t kLeastRank = 3, kMostRank = 5;
+  using format::TensorMap, format::Windows;
   const std::vector<Expr>& indices = read->args;
   const bool images = indices[0].is_var() && indices[0]->name == sum.axes[lines[0]].name;
   const size_t before = images || indices[0].is_int(0) ? 1 : 0, spatial = indices.size() - 1 - before;
   const size_t rank = spatial + 2, first = images ? 1 : 0;  // of the lines' axes
-  if (rank < kLeastRank || rank > kMostRank || lines.size() != first + spatial) return false;
-  const int64_t corners = rank == kLeastRank ? int64_t{1} << 15 : rank == 4 ? 1 << 7 : 1 << 4;
+  if (rank < Windows::kLeastRank || rank > TensorMap::kMostRank || lines.size() != first + spatial) return false;
+  const int64_t corners = Windows::most_corner(rank);
   std::vector<te::Axis> taps = p.steps;
   if (p.taps) taps.push_back(*p.taps);
   for (const size_t i : p.batch) taps.push_back(sum.axes[i]);
@@ -153,7 +154,7 @@ bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, c
       (is_line ? step : reach) += is_line ? coefficient : (tap->extent - 1) * coefficient;
       if (p.taps && name == p.taps->name) beyond = (tap->extent - 1) * coefficient;
     }
-    if (step < 1 || step > kMostStep || reach >= corners) return false;
+    if (step < 1 || step > Windows::kMostStep || reach >= corners) return false;
     const int64_t extent = shape[d + before];
     const int64_t last = (sum.axes[lines[d + first]].extent - 1) * step + 1 + beyond + form->constant - extent;
     if (last < -corners || last >= corners) return false;
@@ -174,12 +175,12 @@ bool reads_lines(const te::Compute& sum, const Expr& read, const std::vector<siz
 // several axes, end with a block.
 bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
   constexpr int64_t kLineAlignment = 16, kLineBytes = 128;
-  constexpr size_t kLeastRank = 2, kMostRank = 5;
+  constexpr size_t kLeastRank = 2;
   const Product& p = in.product;
   const Expr& read = left ? p.match.a : p.match.b;
   const size_t rank = read->args.size();
   const auto tensor = std::ranges::find(in.program.inputs, read->name, &te::Tensor::name);
-  if (tensor == in.program.inputs.end() || rank < kLeastRank || rank > kMostRank) return false;
+  if (tensor == in.program.inputs.end() || rank < kLeastRank || rank > format::TensorMap::kMostRank) return false;
   if (p.batch.size() > (in.parts.count > 1 ? 2 : 1)) return false;
   const te::Axis& step = p.steps.back();
   const Expr& last = read->args.back();
@@ -187,8 +188,7 @@ bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
   const int64_t bytes = read.type().bytes();
   const bool whole_blocks = step.extent % (kLineBytes / bytes) == 0 && coefficient_of(last, step.name) == 1;
   if (!whole_lines && !whole_blocks) return false;
-  int64_t steps = 1;
-  for (const te::Axis& r : p.steps) steps *= r.extent;
+  const int64_t steps = te::num_points(p.steps);
   if (tensor->shape.back() * bytes % kLineAlignment != 0 || steps * bytes < kLineBytes) return false;
   const std::vector<size_t>& lines = left ? p.rows : p.columns;
   return reads_lines(sum, read, lines) || (whole_blocks && reads_windows(p, sum, read, tensor->shape, lines));
@@ -205,6 +205,7 @@ int64_t neighbours_of(const te::Program& program, const Product& p, const te::Co
   if (boxes && !task.constants.contains(p.match.b->name)) return kPair;
   const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
   const int64_t columns = extent_at(sum, p.columns);
+  if (boxes && columns % kPairs != 0) return kPair;  // their lines cannot be dealt out
   return std::max(kPair, std::gcd(std::min(kMost, access), boxes ? columns / kPairs : columns));
 }
 
@@ -291,7 +292,7 @@ BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const Ta
     problem.pixels = pixels + problem.reach;
     problem.rows = problem.rows / pixels * problem.pixels;
   }
-  for (const te::Axis& r : p.steps) problem.steps *= r.extent;
+  problem.steps = te::num_points(p.steps);
   problem.bytes = p.match.a.type().bytes();
   const DataType type = p.match.a.type();
   problem.by_matrix =

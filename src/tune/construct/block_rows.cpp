@@ -14,6 +14,7 @@
 #include "te/rewrite.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
+#include "tune/construct/row_cut.h"
 
 namespace tw::tune {
 namespace {
@@ -25,18 +26,8 @@ constexpr int64_t kFewElements = 8;      // the same where the rows are too few 
 constexpr int64_t kBusyThreads = 512;    // of a unit
 constexpr int64_t kMostRegisters = 64;   // of a thread, that hold a row's elements
 constexpr int64_t kRegisterBytes = 4;
-constexpr int64_t kMostUnrolled = 16;
 constexpr int64_t kReservedShared = 4096;  // bytes
 constexpr int64_t kFewReaders = 7;         // rows that read the same: of more, products of matrices make tiles
-
-/// How a row of `length` elements lies over threads: element (chunk * threads + t) * lanes + v is thread t's.
-struct RowCut {
-  int64_t length = 1;
-  int64_t lanes = 1;
-  int64_t threads = kWarpThreads;
-  int64_t chunks() const { return ceil_div(length, threads * lanes); }
-  bool is_even() const { return length % (threads * lanes) == 0; }
-};
 
 // Threads near the number wanted such that no thread asks whether its element exists, where there are such.
 RowCut cut_row(int64_t length, int64_t lanes, int64_t elements) {
@@ -102,13 +93,13 @@ class BlockRows {
   }
 
   void run() {
-    const Layout kept = in_registers_ ? layout(rows_) : Layout();
+    const Layout kept = in_registers_ ? cut_.layout(rows_) : Layout();
     for (const te::Compute& c : program_.computes) {
       if (keeps_row(c) && in_registers_) out_.constant_layouts[c.name()] = kept;
     }
     for (const std::string& input : held_inputs_) out_.schedule.cache_read(input, {}).layout(input + ".cache", kept);
     for (const std::string& input : fetched_inputs_)
-      out_.schedule.cache_read(input, {}).layout(input + ".cache", layout(0));
+      out_.schedule.cache_read(input, {}).layout(input + ".cache", cut_.layout(0));
     const std::string tile = cut_output();
     const loop::Scope scope = in_registers_ ? loop::Scope::kRegister : loop::Scope::kStack;
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
@@ -120,7 +111,7 @@ class BlockRows {
       if (c.name() != output_.name()) cut_stage(c);
     }
     for (const std::string& input : held_inputs_) cut_kept(input + ".cache");
-    for (const std::string& input : fetched_inputs_) cut_registers(input + ".cache", 0);
+    for (const std::string& input : fetched_inputs_) cut_.cut_laid_out(s(), input + ".cache", 0);
     out_.trace = {fmt::format("{} rows a tile, {} threads a row, {} times {} elements a thread", tile_rows(),
                               cut_.threads, cut_.chunks(), cut_.lanes)};
   }
@@ -171,12 +162,9 @@ class BlockRows {
   }
 
   bool is_own_element(const te::Compute& c, const Expr& read) const {
-    const std::string& element = c.is_reduction()        ? c.reduce_axes[0].name
-                                 : c.axes.size() > rows_ ? c.axes[rows_].name
-                                                         : "";
     const auto last = static_cast<int>(read->args.size()) - 1;
     return std::cmp_greater_equal(te::own_axes(c, read), last) && read.arg(last).is_var() &&
-           read.arg(last)->name == element;
+           read.arg(last)->name == element_axis(c);
   }
 
   // Of one element of everything that is kept, each of which takes `least` bytes or more.
@@ -195,29 +183,6 @@ class BlockRows {
   // Of a tile: what combining needs, and what the hardware keeps for itself, stay free.
   int64_t most_shared() const { return target_.levels.front().capacity_bytes - kReservedShared; }
 
-  // [rows.., length] of so many dims of rows -> [rows.., threads, chunks, lanes].
-  Layout layout(size_t rows) const {
-    const Layout all = Layout().split(static_cast<int>(rows), {cut_.chunks(), cut_.threads, cut_.lanes});
-    std::vector<int64_t> order(rows);
-    for (size_t d = 0; d < rows; ++d) order[d] = static_cast<int64_t>(d);
-    const auto first = static_cast<int64_t>(rows);
-    order.insert(order.end(), {first + 1, first, first + 2});
-    return all.reorder(order);
-  }
-
-  // The loops of a row's elements: threads outside, then chunks, then vectors. Returns the outer two.
-  std::vector<std::string> cut_elements(const std::string& stage, const std::string& axis) {
-    std::vector<int64_t> factors = {cut_.threads};
-    if (cut_.lanes > 1) factors.push_back(cut_.lanes);
-    s().split(stage, axis, factors);
-    return {axis + ".1", axis + ".0"};
-  }
-  void mark_elements(const std::string& stage, const std::string& axis) {
-    s().threads(stage, axis + ".1");
-    if (cut_.chunks() <= kMostUnrolled) s().unroll(stage, axis + ".0");
-    if (cut_.lanes > 1) s().vectorize(stage, axis + ".2");
-  }
-
   // Tiles and threads of the output. Returns the loop that holds a tile.
   std::string cut_output() {
     const std::string& name = output_.name();
@@ -226,7 +191,7 @@ class BlockRows {
     const std::string row = tiles.back();
     s().split(name, row, {tile_rows()});
     tiles.back() = row + ".0";
-    cut_loops(name, row + ".1", element_axis(output_));
+    cut_.cut(s(), name, row + ".1", element_axis(output_));
     s().parallel(name, tiles);
     return row + ".0";
   }
@@ -242,34 +207,15 @@ class BlockRows {
 
   void cut_stage(const te::Compute& c) {
     if (keeps_row(c)) return cut_kept(c.name());
-    cut_loops(c.name(), c.axes[rows_ - 1].name, element_axis(c));
-  }
-
-  // The loops of a stage that is computed in a tile: its rows and, if it has some, the elements of a row.
-  void cut_loops(const std::string& stage, const std::string& row, const std::string& axis) {
-    if (!axis.empty()) {
-      std::vector<std::string> order = cut_elements(stage, axis);
-      order.insert(order.begin(), row);
-      s().reorder(stage, order);
-    }
-    s().threads(stage, row);
-    if (!axis.empty()) mark_elements(stage, axis);
+    cut_.cut(s(), c.name(), c.axes[rows_ - 1].name, element_axis(c));
   }
 
   // A stage that keeps rows. In registers its axes are the rows, then threads, chunks, lanes.
   void cut_kept(const std::string& stage) {
     const auto axis = [&](size_t d) { return fmt::format("i{}", d); };
-    if (!in_registers_) return cut_loops(stage, axis(rows_ - 1), axis(rows_));
+    if (!in_registers_) return cut_.cut(s(), stage, axis(rows_ - 1), axis(rows_));
     s().threads(stage, axis(rows_ - 1));
-    cut_registers(stage, rows_);
-  }
-
-  // Threads, chunks and lanes, the dims from `first` on.
-  void cut_registers(const std::string& stage, size_t first) {
-    const auto axis = [&](size_t d) { return fmt::format("i{}", first + d); };
-    s().threads(stage, axis(0));
-    if (cut_.chunks() <= kMostUnrolled) s().unroll(stage, axis(1));
-    if (cut_.lanes > 1) s().vectorize(stage, axis(2));
+    cut_.cut_laid_out(s(), stage, rows_);
   }
 
   const te::Program& program_;
@@ -294,12 +240,7 @@ std::map<std::string, Layout> layouts_along_sums(const GroupTask& task) {
       const int dim = schedule::dim_of_axis(read, c.reduce_axes[0].name);
       const auto last = static_cast<int>(read->args.size()) - 1;
       if (!task.constants.contains(read->name) || dim < 0 || dim == last) return;
-      std::vector<int64_t> order;
-      for (int d = 0; d <= last; ++d) {
-        if (d != dim) order.push_back(d);
-      }
-      order.push_back(dim);
-      layouts[read->name] = Layout().reorder(std::move(order));
+      layouts[read->name] = dim_last(read->args.size(), dim);
     });
   }
   return layouts;

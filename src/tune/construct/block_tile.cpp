@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/model_units.h"
 #include "core/target_features.h"
 #include "support/math.h"
 
@@ -19,6 +20,7 @@ constexpr double kLoadBytes = 48;         // from the second cache, its share of
 constexpr double kSharedBytes = 128;      // from the memory that threads share
 constexpr double kMemoryBytes = 14;       // from and to memory, its share
 constexpr double kTileCycles = 2000;      // entering and leaving a tile
+constexpr double kNextTileCycles = 500;   // going on to the next one
 constexpr double kCacheBytes = 24;        // from and to the second cache by accesses of threads, its share
 constexpr double kKernelCycles = 3400;    // of one more kernel: 2 us
 constexpr double kBlockCycles = 450;      // of a block of steps, alone: barriers, loads, instructions one after another
@@ -30,6 +32,7 @@ constexpr size_t kMostTiles = 12;         // of a problem
 constexpr int64_t kLinesTogether = 8;     // of operands of warp groups: where the order of their parts begins again
 constexpr int64_t kReservedBytes = 3072;  // of shared memory of a tile, for barriers and for the hardware
 constexpr int64_t kVectorColumns = 4;     // f32 of one access
+constexpr int64_t kRegisters = 65536;     // of a unit
 
 constexpr std::array<WarpTile, 12> kWarpTiles = {{{2, 4, 4, 8},
                                                   {4, 2, 4, 8},
@@ -143,6 +146,10 @@ BlockTile tile_of(const ThreadTile& t) {
   return tile;
 }
 
+int64_t sums_of_thread(const BlockTile& tile) {
+  return BlockTile::extent(tile.rows) * BlockTile::extent(tile.columns) / tile.threads();
+}
+
 int64_t tiles_of(const BlockTile& tile, const BlockProblem& p) {
   return p.batch * ceil_div(p.rows, BlockTile::extent(tile.rows)) *
          ceil_div(p.columns, BlockTile::extent(tile.columns));
@@ -172,7 +179,17 @@ int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const Targ
   const bool busy = tile.multiplier == Multiplier::kWarpGroup && tile.taps == 1 && at_once <= 2;
   const int64_t least = std::max(fewest_stages(tile), busy ? kFew : int64_t{2});
   const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, tile.boxes ? kMany : kFew);
+  if (tile.units > 0) return stages;  // those of the next tile follow
   return std::min(stages, std::max(fewest_stages(tile), ceil_div(problem.steps, tile.steps)));
+}
+
+// Whether a block that walks over tiles, `together` of them at a time, has the memory and registers that it needs.
+bool fit_together(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target) {
+  constexpr int64_t kOthers = 40, kMostThreads = 1024;  // registers of a thread beside its sums; threads of a block
+  const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
+  const int64_t threads = tile.threads() * tile.together + kWarpThreads, registers = kRegisters / threads / 8 * 8;
+  return bytes <= target.levels.front().capacity_bytes && sums_of_thread(tile) + kOthers <= registers &&
+         threads <= kMostThreads && tiles_of(tile, problem) > tile.units * tile.together;
 }
 
 // `tile` with as many blocks of steps under way as leave room for one or two tiles beside each other, and, where the
@@ -187,6 +204,12 @@ std::vector<BlockTile> staged(BlockTile tile, const BlockProblem& problem, const
     const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
     const bool known = !all.empty() && all.back().stages == tile.stages;
     if (!known && bytes <= target.levels.front().capacity_bytes) all.push_back(tile);
+  }
+  if (!tile.boxes || tile.row_cluster * tile.column_cluster > 1) return all;
+  tile.units = std::max(1, target.units);
+  for (tile.together = 1; tile.together <= kMostAtOnce; ++tile.together) {
+    tile.stages = stages_of(tile, problem, target, 1);
+    if (fit_together(tile, problem, target)) all.push_back(tile);
   }
   return all;
 }
@@ -240,9 +263,9 @@ double shared_reads(const BlockTile& tile, const BlockProblem& p) {
 
 // How many tiles one unit runs at once, so that one computes while another loads or stores.
 int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target) {
-  constexpr int64_t kRegisters = 65536, kOthers = 64, kMostAtOnce = 8;  // of a unit; of a thread beside its sums
-  const int64_t sums = BlockTile::extent(tile.rows) * BlockTile::extent(tile.columns) / tile.threads();
-  const int64_t by_registers = kRegisters / (tile.threads() * (sums + kOthers));
+  constexpr int64_t kOthers = 64, kMostAtOnce = 8;  // registers of a thread beside its sums
+  if (tile.units > 0) return tile.together;
+  const int64_t by_registers = kRegisters / (tile.threads() * (sums_of_thread(tile) + kOthers));
   const int64_t by_memory = target.levels.front().capacity_bytes / (tile.shared_bytes(p.bytes) * tile.stages);
   return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMostAtOnce);
 }
@@ -282,7 +305,10 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const auto waves = static_cast<double>(ceil_div(tiles, units * at_once));
   const auto together = static_cast<double>(at_once);
   const double blocks = static_cast<double>(ceil_div(p.steps, tile.steps)) * (tile.boxes ? kBoxCycles : kBlockCycles);
-  const double all = waves * (std::max(together * steps * a_step, blocks) + together * results + kTileCycles);
+  const bool walks = tile.units > 0;
+  const double all = waves * (std::max(together * steps * a_step, blocks) + together * results +
+                              (walks ? kNextTileCycles : kTileCycles)) +
+                     (walks ? kTileCycles : 0);
   const double memory = static_cast<double>(p.operand_bytes) / (kMemoryBytes * static_cast<double>(units));
   return std::max(all, memory) + kExposed * std::min(all, memory) + adding_cycles(p, target);
 }

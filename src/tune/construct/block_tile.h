@@ -37,6 +37,8 @@ struct BlockTile {
   int64_t column_cluster = 1;  // tiles beside each other that share their rows' operand; one of the two is 1
   int64_t taps = 1;            // of windows that read the same block of steps of rows, each another one of columns
   int64_t reach = 0;           // rows beyond the tile's that they read
+  int64_t units = 0;           // not 0: a block on each walks over the tiles, `together` of them at a time
+  int64_t together = 1;
 
   static int64_t extent(const std::vector<Factor>& factors);
   int64_t threads() const;

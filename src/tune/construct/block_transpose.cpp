@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "schedule/stages.h"
+#include "support/join.h"
 #include "te/reads.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
@@ -65,8 +66,7 @@ int64_t side_of(const te::Axis& axis, DataType type) {
 
 Result<Candidates> construct_block_transpose(const GroupTask& task, const TargetInfo&) {
   Construction out;
-  const te::Program program =
-      schedule::inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
+  const te::Program program = schedule::inline_stages(out.schedule, task.program);
   if (program.computes.size() != 1) return declined("several stages");
   const te::Compute& c = program.computes.front();
   if (c.is_reduction() || c.outputs.size() != 1 || c.axes.size() < 2)
@@ -91,12 +91,10 @@ Result<Candidates> construct_block_transpose(const GroupTask& task, const Target
   schedule::Schedule& s = out.schedule;
   for (const Crossing& x : crossings) s.cache_read(x.tensor, {});
   s.split(c.name(), other.name, {across.extent}).split(c.name(), c.axes.back().name, {last.extent});
-  std::vector<std::string> tiles, order;
+  std::vector<std::string> tiles;
   for (const te::Axis& axis : c.axes)
     tiles.push_back(axis.name == other.name || axis.name == c.axes.back().name ? axis.name + ".0" : axis.name);
-  order = tiles;
-  order.insert(order.end(), {across.loop, last.loop});
-  s.reorder(c.name(), order).parallel(c.name(), tiles);
+  s.reorder(c.name(), joined(tiles, std::vector{across.loop, last.loop})).parallel(c.name(), tiles);
   for (const Crossing& x : crossings) {
     s.compute_at(x.tensor + ".cache", c.name(), tiles.back(), loop::Scope::kStack, 1);
     const size_t rank = program.tensor(x.tensor).shape.size();

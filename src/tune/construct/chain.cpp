@@ -11,6 +11,7 @@
 #include "core/model_units.h"
 #include "schedule/stages.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "tune/construct/construct.h"
@@ -44,11 +45,7 @@ struct Problem {
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
-  int64_t steps() const {
-    int64_t steps = 1;
-    for (const te::Axis& r : problem.reductions) steps *= r.extent;
-    return steps;
-  }
+  int64_t steps() const { return te::num_points(problem.reductions); }
 };
 
 // What one block sees: a unit on its own.
@@ -211,7 +208,7 @@ class ChainBuilder {
     for (const auto& [sum, tiling] : plan.tilings) {
       const Problem whole(chain_.program, sum, target_);
       const Panels panels = place_b(whole.problem, tiling, task_, target_, out);
-      if (panels.copy) schedule_elementwise(out.schedule, chain_.program, *panels.copy, target_);
+      if (panels.copy) schedule_stage(out.schedule, chain_.program, *panels.copy, target_);
     }
     const te::Program block = schedule::block_program(chain_, plan.extents);
     TilePlace place;
@@ -257,11 +254,8 @@ Result<Candidates> construct_chain(const GroupTask& task, const TargetInfo& targ
   Construction base;
   const Result<Chain> chain = schedule::match_chain(schedule::inline_chain(base.schedule, task.program));
   if (!chain.ok()) return Reason{chain.reason()};
-  for (const te::Compute& c : chain->program.computes) {
-    if (chain->holds(c.name()) || c.name() == chain->last || te::depends_on(chain->program, c, chain->last)) continue;
-    c.is_reduction() ? schedule_reduction(base.schedule, c, target)
-                     : schedule_elementwise(base.schedule, chain->program, c, target);
-  }
+  schedule_side_stages(base.schedule, chain->program, chain->last, target,
+                       [&](const te::Compute& c) { return chain->holds(c.name()); });
   Candidates candidates = ChainBuilder(task, *chain, target).run(base);
   if (candidates.empty()) return declined("no block of rows fits the second cache");
   return candidates;

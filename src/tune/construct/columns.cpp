@@ -48,16 +48,10 @@ Result<const te::Compute*> reduction_of(const te::Program& program) {
   return found;
 }
 
-int64_t points(const std::vector<te::Axis>& axes) {
-  int64_t n = 1;
-  for (const te::Axis& axis : axes) n *= std::max<int64_t>(1, axis.extent);
-  return n;
-}
-
 // Numbers of vectors that cut the columns evenly, the largest that leaves enough tiles first.
 std::vector<int64_t> vector_counts(const te::Compute& sum, int64_t lanes) {
   const int64_t all = ceil_div(sum.axes.back().extent, lanes);
-  const int64_t rows = points(sum.axes) / std::max<int64_t>(1, sum.axes.back().extent);
+  const int64_t rows = te::num_points(sum.axes) / std::max<int64_t>(1, sum.axes.back().extent);
   std::vector<int64_t> counts;
   for (int64_t most = std::clamp<int64_t>(rows * all / kLeastTiles, 1, kMostVectors); most >= 1; most /= 2) {
     const int64_t even = ceil_div(all, ceil_div(all, most));
@@ -82,11 +76,11 @@ double read_slots(const Columns& plan) {
 
 // One tile: its reads and combinations, or the wait for the chain of one vector; and counters.
 double predict_ns(const Columns& plan, const TargetInfo& target) {
-  const auto window = static_cast<double>(points(plan.sum->reduce_axes));
+  const auto window = static_cast<double>(te::num_points(plan.sum->reduce_axes));
   const auto vectors = static_cast<double>(plan.vectors);
   const double step = vectors * (read_slots(plan) + body_slots(*plan.sum)) + (plan.unrolls ? 0 : kLoopSlots);
   const double wait = plan.unrolls ? 0 : kLatencySlots;  // chains of unrolled tiles overlap
-  const int64_t tiles = points(plan.sum->axes) / std::max<int64_t>(1, plan.column().extent) *
+  const int64_t tiles = te::num_points(plan.sum->axes) / std::max<int64_t>(1, plan.column().extent) *
                         ceil_div(plan.column().extent, plan.vectors * plan.lanes);
   const double slots = window * std::max(step, wait) + kLoopSlots;
   return run_ns(streaming_nest(plan.program, *plan.sum, plan.sum->reduce_axes),
@@ -97,18 +91,13 @@ double predict_ns(const Columns& plan, const TargetInfo& target) {
 std::string schedule_output(const Columns& plan, Schedule& s) {
   const std::string column = plan.column().name;
   s.split(plan.output, column, {plan.vectors, plan.lanes});
-  std::vector<std::string> loops;
-  std::vector<int64_t> extents;
-  for (const te::Axis& axis : plan.sum->axes) {
-    loops.push_back(axis.name);
-    extents.push_back(axis.extent);
-  }
+  std::vector<std::string> loops = te::axis_names(plan.sum->axes);
+  std::vector<int64_t> extents = te::shape_of(plan.sum->axes);
   loops.back() += ".0";
   extents.back() = ceil_div(extents.back(), plan.vectors * plan.lanes);
   s.unroll(plan.output, column + ".1");
   s.vectorize(plan.output, column + ".2");
-  int64_t work = plan.vectors * plan.lanes;
-  for (const te::Axis& r : plan.sum->reduce_axes) work *= std::max<int64_t>(1, r.extent);
+  const int64_t work = plan.vectors * plan.lanes * te::num_points(plan.sum->reduce_axes);
   const std::vector<std::string> tiles = tile_loops(loops, extents, std::max<int64_t>(1, kTileElements / work));
   if (!tiles.empty()) s.parallel(plan.output, tiles);
   return loops.back();
@@ -118,11 +107,10 @@ void schedule_accumulator(const Columns& plan, const std::string& tile_loop, Sch
   const std::string column = plan.column().name;
   s.compute_at(plan.accumulator, plan.output, tile_loop, loop::Scope::kRegister);
   s.split(plan.accumulator, column, {plan.lanes});
-  std::vector<std::string> order;
-  for (size_t k = 0; k + 1 < plan.sum->axes.size(); ++k) order.push_back(plan.sum->axes[k].name);
+  std::vector<std::string> order = te::axis_names(plan.sum->axes);
+  order.pop_back();
   for (const te::Axis& r : plan.sum->reduce_axes) order.push_back(r.name);
-  order.push_back(column + ".0");
-  order.push_back(column + ".1");
+  order.insert(order.end(), {column + ".0", column + ".1"});
   s.reorder(plan.accumulator, order);
   if (plan.unrolls) {
     for (const te::Axis& r : plan.sum->reduce_axes) s.unroll(plan.accumulator, r.name);
@@ -133,9 +121,7 @@ void schedule_accumulator(const Columns& plan, const std::string& tile_loop, Sch
 
 void schedule(const Columns& plan, const TargetInfo& target, Schedule& s) {
   const std::string name = plan.sum->name();
-  for (const te::Compute& c : plan.program.computes) {
-    if (c.name() != name && !te::depends_on(plan.program, c, name)) schedule_elementwise(s, plan.program, c, target);
-  }
+  schedule_side_stages(s, plan.program, name, target);
   if (plan.output == name) s.cache_write(name);
   const std::string tile_loop = schedule_output(plan, s);
   schedule_epilogue(plan.program, {name, plan.output, tile_loop, {}, plan.column().name, static_cast<int>(plan.lanes)},
@@ -148,7 +134,7 @@ void schedule(const Columns& plan, const TargetInfo& target, Schedule& s) {
 Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& target) {
   Construction out;
   Columns plan;
-  plan.program = schedule::inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
+  plan.program = schedule::inline_stages(out.schedule, task.program);
   const Result<const te::Compute*> sum = reduction_of(plan.program);
   if (!sum.ok()) return Reason{sum.reason()};
   plan.sum = *sum;
@@ -164,7 +150,7 @@ Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& ta
     plan.vectors = vectors;
     for (const bool unrolls : {true, false}) {
       plan.unrolls = unrolls;
-      if (unrolls && points(plan.sum->reduce_axes) * plan.vectors > kMostUnrolled) continue;
+      if (unrolls && te::num_points(plan.sum->reduce_axes) * plan.vectors > kMostUnrolled) continue;
       Construction candidate = out;
       schedule(plan, target, candidate.schedule);
       candidate.predicted_ns = predict_ns(plan, target);

@@ -114,7 +114,7 @@ Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& targ
 
 /// Products of matrices by cuBLASLt (libraries.cpp).
 Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo& target);
-/// Convolutions by cuDNN (libraries.cpp).
+/// Convolutions and attention by cuDNN (libraries.cpp).
 Result<Candidates> construct_cudnn(const GroupTask& task, const TargetInfo& target);
 
 }  // namespace tw::tune

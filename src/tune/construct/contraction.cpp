@@ -72,14 +72,6 @@ te::Program inlined(Schedule& s, const te::Program& program, const te::Compute& 
   });
 }
 
-// The stages before the sum, each a kernel of its own.
-void schedule_side_stages(const te::Program& program, const std::string& sum, const TargetInfo& target, Schedule& s) {
-  for (const te::Compute& c : program.computes) {
-    if (c.name() == sum || te::depends_on(program, c, sum)) continue;
-    c.is_reduction() ? schedule_reduction(s, c, target) : schedule_elementwise(s, program, c, target);
-  }
-}
-
 // Why the family cannot take a program whose sum is `sum`; empty when it can.
 std::string obstacle(const te::Program& program, const te::Compute& sum) {
   for (const te::Compute& c : program.computes) {
@@ -138,7 +130,7 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
   if (const std::string reason = obstacle(program, sum); !reason.empty()) return Reason{reason};
   const Result<std::string> output = schedule::epilogue_output(program, sum);
   if (!output.ok()) return Reason{output.reason()};
-  schedule_side_stages(program, name, target, base.schedule);
+  schedule_side_stages(base.schedule, program, name, target);
 
   const auto lanes = std::min<int64_t>(target.lanes(sum.outputs[0].type), match->column.extent);
   Candidates candidates;
@@ -151,7 +143,7 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
       Construction candidate = base;
       Panels panels = place_b(problem, tiling, task, target, candidate);
       panels.inside = panels.copy && packs_inside(problem, tiling, target);
-      if (panels.copy && !panels.inside) schedule_elementwise(candidate.schedule, program, *panels.copy, target);
+      if (panels.copy && !panels.inside) schedule_stage(candidate.schedule, program, *panels.copy, target);
       const double packing = panels.copy ? packing_ns(panels, problem.reductions.size(), target) : 0;
       schedule_contraction({problem, tiling, *output, std::move(panels)}, candidate.schedule);
       // Tilings that differ in a loop of one iteration have one schedule.

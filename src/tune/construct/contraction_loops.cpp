@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/join.h"
 #include "support/math.h"
 #include "tune/construct/elementwise.h"
 #include "tune/construct/epilogue.h"
@@ -24,12 +25,6 @@ struct CutLoops {
   Names column_block, column_tile;
   std::string vectors, lanes;
 };
-
-Names joined(std::initializer_list<Names> parts) {
-  Names all;
-  for (const Names& part : parts) all.insert(all.end(), part.begin(), part.end());
-  return all;
-}
 
 class ContractionScheduler {
  public:
@@ -54,7 +49,7 @@ class ContractionScheduler {
   int64_t unit() const { return blocked_rows(p_.match, t_.tile); }
 
   static Names ordered(bool columns_first, const Names& columns, const Names& rows) {
-    return columns_first ? joined({columns, rows}) : joined({rows, columns});
+    return columns_first ? joined(columns, rows) : joined(rows, columns);
   }
 
   int64_t column_blocks() const {
@@ -66,12 +61,12 @@ class ContractionScheduler {
     if (!has_epilogue()) s_.cache_write(sum_);
     if (!place_.consumer.empty()) s_.compute_at(output_, place_.consumer, place_.loop, loop::Scope::kScratch);
     const CutLoops cut = cut_to_tiles(output_, true);
-    const Names blocks = joined({axis_names(p_.match.batch), cut.row_blocks});
+    const Names blocks = joined(axis_names(p_.match.batch), cut.row_blocks);
     const Names tiles =
-        joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
-                ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
+        joined(axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks),
+               ordered(t_.columns_around, cut.column_tile, cut.row_tiles));
     points(output_, tiles, cut);
-    const Names panels = joined({axis_names(p_.match.batch), cut.column_block, cut.column_tile});
+    const Names panels = joined(axis_names(p_.match.batch), cut.column_block, cut.column_tile);
     if (place_.consumer.empty())
       s_.parallel(output_, place_.shares_blocks ? blocks : panels_.inside ? panels : parallel_loops(tiles));
     epilogue(tiles.back(), axis_names(p_.match.rows));
@@ -90,8 +85,7 @@ class ContractionScheduler {
   // The loops among `tiles`, of the output stage, that threads share: all, or without the innermost ones while a tile
   // is too short to hide its entry.
   Names parallel_loops(Names tiles) const {
-    int64_t fmas = t_.tile.outer * t_.tile.inner * t_.tile.vectors;
-    for (const te::Axis& r : p_.reductions) fmas *= r.extent;
+    int64_t fmas = t_.tile.outer * t_.tile.inner * t_.tile.vectors * te::num_points(p_.reductions);
     int64_t count = 1;
     for (const std::string& loop : tiles) count *= trips(loop);
     while (tiles.size() > 1) {
@@ -122,8 +116,8 @@ class ContractionScheduler {
     if (has_epilogue()) outer = block_output();
     const CutLoops cut = cut_to_tiles(sum_, !has_epilogue());
     const Names blocks =
-        joined({axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks)});
-    const Names tiles = joined({blocks, {"r0"}, ordered(t_.columns_around, cut.column_tile, cut.row_tiles)});
+        joined(axis_names(p_.match.batch), ordered(t_.columns_outside, cut.column_block, cut.row_blocks));
+    const Names tiles = joined(blocks, Names{"r0"}, ordered(t_.columns_around, cut.column_tile, cut.row_tiles));
     points(sum_, tiles, cut);
     if (!has_epilogue() && !blocks.empty()) s_.parallel(sum_, blocks);
     const std::string block_number = "i" + std::to_string(p_.match.compute->axes.size());
@@ -144,9 +138,8 @@ class ContractionScheduler {
         (row_points.empty() ? row_blocks : row_points).push_back(row.name);
       }
     }
-    const Names blocks =
-        joined({axis_names(p_.match.batch), ordered(t_.columns_outside, {column() + ".0"}, row_blocks)});
-    s_.reorder(output_, joined({blocks, row_points, {column() + ".1", column() + ".2"}}));
+    const Names blocks = joined(axis_names(p_.match.batch), ordered(t_.columns_outside, {column() + ".0"}, row_blocks));
+    s_.reorder(output_, joined(blocks, row_points, Names{column() + ".1", column() + ".2"}));
     s_.vectorize(output_, column() + ".2");
     s_.parallel(output_, blocks);
     epilogue(column() + ".1", {});
@@ -191,7 +184,7 @@ class ContractionScheduler {
 
   // Orders the loops of a stage and marks those inside a tile.
   void points(const std::string& stage, const Names& tiles, const CutLoops& cut) {
-    s_.reorder(stage, joined({tiles, cut.row_points, {cut.vectors, cut.lanes}}));
+    s_.reorder(stage, joined(tiles, cut.row_points, Names{cut.vectors, cut.lanes}));
     for (const std::string& point : cut.row_points) s_.unroll(stage, point);
     s_.unroll(stage, cut.vectors);
     s_.vectorize(stage, cut.lanes);
@@ -234,7 +227,7 @@ class ContractionScheduler {
     s_.split(stage, column(), {p_.lanes});
     const Names rows = axis_names(p_.match.rows);
     const Names order =
-        joined({axis_names(p_.match.batch), outer, reductions(stage), rows, {column() + ".0", column() + ".1"}});
+        joined(axis_names(p_.match.batch), outer, reductions(stage), rows, Names{column() + ".0", column() + ".1"});
     s_.reorder(stage, order);
     for (const std::string& row : rows) s_.unroll(stage, row);
     s_.unroll(stage, column() + ".0");
@@ -252,8 +245,7 @@ class ContractionScheduler {
     const te::Axis& inner = p_.reductions.back();
     const int64_t inner_steps = steps(p_.reductions.size() - 1);
     const int64_t width = t_.tile.vectors * p_.lanes;
-    int64_t panel = width;
-    for (const te::Axis& r : p_.reductions) panel *= r.extent;
+    const int64_t panel = width * te::num_points(p_.reductions);
     Names loops = {inner.name + ".0"};
     int64_t iterations = ceil_div(inner_steps, kReductionUnroll);
     if (!p_.match.rows.empty() && tile.starts_with(p_.match.rows.back().name + ".")) {
@@ -281,9 +273,8 @@ bool packs_inside(const ContractionProblem& problem, const ContractionTiling& t,
   if (blocked == nullptr || match.rows.size() > 2 || t.reduction_blocks > 1) return false;
   if (t.row_tiles * blocked_rows(match, t.tile) < blocked->extent || !t.columns_outside || !t.columns_around)
     return false;
-  int64_t panels = ceil_div(match.column.extent, t.tile.vectors * problem.lanes);
-  for (const te::Axis& batch : match.batch) panels *= batch.extent;
-  return panels >= kPanelsOfUnit * std::max(1, target.units);
+  const int64_t panels = ceil_div(match.column.extent, t.tile.vectors * problem.lanes);
+  return panels * te::num_points(match.batch) >= kPanelsOfUnit * std::max(1, target.units);
 }
 
 std::string schedule_contraction(const ContractionLoops& loops, Schedule& s) {

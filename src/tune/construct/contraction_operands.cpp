@@ -6,6 +6,7 @@
 #include "core/model_units.h"
 #include "expr/affine.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::tune {
@@ -73,22 +74,14 @@ Result<Layout> panel_layout(const ContractionProblem& problem, const Contraction
   return layout.reorder(order);
 }
 
-int64_t row_count(const Contraction& match) {
-  int64_t rows = 1;
-  for (const te::Axis& axis : match.rows) rows *= axis.extent;
-  return rows;
-}
+}  // namespace
 
-// The stage that copies `source` to `layout`: its name, type and loops.
 te::Compute packed_copy(const te::Tensor& source, const Layout& layout) {
   te::Compute copy;
   copy.outputs = {{source.name + ".cache", source.type, layout.storage_shape(source.shape)}};
-  for (size_t d = 0; d < copy.outputs[0].shape.size(); ++d)
-    copy.axes.push_back({fmt::format("i{}", d), copy.outputs[0].shape[d]});
+  copy.axes = te::make_axes('i', copy.outputs[0].shape);
   return copy;
 }
-
-}  // namespace
 
 std::vector<te::Axis> reduction_order(const te::Program& program, const Contraction& match) {
   std::vector<te::Axis> loops = match.compute->reduce_axes;
@@ -111,7 +104,7 @@ Panels place_b(const ContractionProblem& problem, const ContractionTiling& tilin
     out.constant_layouts[b] = *layout;
     return {b, line, std::nullopt, false, streams};
   }
-  if (row_count(problem.match) < kPackMinimumRows) return {};
+  if (te::num_points(problem.match.rows) < kPackMinimumRows) return {};
   out.schedule.cache_read(b, {problem.match.compute->name()}).layout(b + ".cache", *layout);
   te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
   return {copy.name(), line, std::move(copy), false, streams};

@@ -11,6 +11,7 @@
 
 #include "expr/analyzer.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "tune/construct/rtile.h"
 
 namespace tw::tune {
@@ -183,11 +184,7 @@ class Tiler {
 
   size_t cut_axis() const { return axes_.first_reduction + cut_reduction(p_); }
 
-  int64_t reduction_steps() const {
-    int64_t steps = 1;
-    for (const te::Axis& r : p_.reductions) steps *= r.extent;
-    return std::max<int64_t>(1, steps);
-  }
+  int64_t reduction_steps() const { return std::max<int64_t>(1, te::num_points(p_.reductions)); }
 
   // Those of fewest slots, and some of every width: where a panel of B does not fit a cache, narrower ones move fewer
   // bytes for more slots.

@@ -1,6 +1,10 @@
 #include "tune/construct/elementwise.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 #include "core/model_units.h"
 #include "schedule/contraction.h"
@@ -20,12 +24,6 @@ std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const
     rest /= std::max<int64_t>(1, extents[i]);
   }
   return tiles;
-}
-
-std::vector<std::string> axis_names(const std::vector<te::Axis>& axes) {
-  std::vector<std::string> names;
-  for (const te::Axis& axis : axes) names.push_back(axis.name);
-  return names;
 }
 
 int lanes_for(const te::Compute& compute, const TargetInfo& target) {
@@ -61,12 +59,7 @@ class ElementwiseScheduler {
     lanes_ = std::clamp<int64_t>(c.axes.back().extent, 1, lanes_for(c, target));
     nest_.axes = c.axes;
     const te::Tensor& out = c.outputs[0];
-    const std::vector<Expr> point = [&] {
-      std::vector<Expr> vars;
-      for (const te::Axis& axis : c.axes) vars.push_back(axis.var());
-      return vars;
-    }();
-    nest_.accesses.push_back(make_access(out, load(out.name, out.type, point), c.axes));
+    nest_.accesses.push_back(make_access(out, out(te::variables(c.axes)), c.axes));
     te::visit_reads(
         c, [&](const Expr& read) { nest_.accesses.push_back(make_access(program.tensor(read->name), read, c.axes)); });
   }
@@ -151,9 +144,7 @@ class ElementwiseScheduler {
   double arithmetic_ns(std::optional<size_t> crossing) const {
     double slots = 0;  // of one vector
     for (const Access& access : nest_.accesses) slots += load_slots(access, crossing);
-    double vectors = 1;
-    for (const te::Axis& axis : c_.axes) vectors *= static_cast<double>(axis.extent);
-    vectors /= static_cast<double>(lanes_);
+    const double vectors = static_cast<double>(te::num_points(c_.axes)) / static_cast<double>(lanes_);
     const double peak = peak_flop_per_ns(target_);
     return slots * vectors * kFlopPerSlot * static_cast<double>(lanes_) / peak;
   }
@@ -184,15 +175,8 @@ class ElementwiseScheduler {
   Nest nest_;
 };
 
-}  // namespace
-
-void schedule_elementwise(schedule::Schedule& s, const te::Program& program, const te::Compute& c,
-                          const TargetInfo& target) {
-  if (!c.axes.empty()) ElementwiseScheduler(program, c, target).run(s);
-}
-
+// A reduction: vectors along the last axis when it is long enough, serial reductions inside.
 void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const TargetInfo& target) {
-  if (c.axes.empty()) return;
   std::vector<std::string> loops = axis_names(c.axes);
   std::vector<int64_t> extents = c.outputs[0].shape;
   std::vector<std::string> order = loops;
@@ -209,10 +193,53 @@ void schedule_reduction(schedule::Schedule& s, const te::Compute& c, const Targe
     order.push_back(vector_loop);
     s.reorder(c.name(), order);
   }
-  int64_t reduced = 1;
-  for (const te::Axis& r : c.reduce_axes) reduced *= std::max<int64_t>(1, r.extent);
+  const int64_t reduced = std::max<int64_t>(1, te::num_points(c.reduce_axes));
   const std::vector<std::string> tiles = tile_loops(loops, extents, std::max<int64_t>(1, kTileElements / reduced));
   if (!tiles.empty()) s.parallel(c.name(), tiles);
+}
+
+}  // namespace
+
+void schedule_stage(schedule::Schedule& s, const te::Program& program, const te::Compute& c, const TargetInfo& target) {
+  if (c.axes.empty()) return;
+  c.is_reduction() ? schedule_reduction(s, c, target) : ElementwiseScheduler(program, c, target).run(s);
+}
+
+void schedule_side_stages(schedule::Schedule& s, const te::Program& program, const std::string& first,
+                          const TargetInfo& target, const std::function<bool(const te::Compute&)>& is_inside) {
+  for (const te::Compute& c : program.computes) {
+    if (c.name() == first || is_inside(c) || te::depends_on(program, c, first)) continue;
+    schedule_stage(s, program, c, target);
+  }
+}
+
+Layout dim_last(size_t rank, int dim) {
+  std::vector<int64_t> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin() + dim, order.begin() + dim + 1, order.end());
+  return Layout().reorder(std::move(order));
+}
+
+int64_t threads_for(int64_t points, int64_t most, const TargetInfo& target) {
+  const int64_t share = ceil_div(points, std::max(1, target.units));
+  const auto threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, share))));
+  return std::clamp(threads, kWarpThreads, most);
+}
+
+std::string cut_into_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,
+                             int64_t threads, int64_t turns) {
+  if (loops.size() > 1) s.fuse(stage, loops);
+  const std::string all = fmt::format("{}", fmt::join(loops, "$"));
+  std::string of_threads = all + ".1";
+  if (turns > 1) {
+    s.split(stage, all, {turns, threads});
+    of_threads = all + ".2";
+    s.reorder(stage, {of_threads, all + ".1"}).unroll(stage, all + ".1");
+  } else {
+    s.split(stage, all, {threads});
+  }
+  s.parallel(stage, {all + ".0"}).threads(stage, of_threads);
+  return of_threads;
 }
 
 }  // namespace tw::tune

@@ -1,11 +1,13 @@
 // The schedule of one element-wise root stage; shared by all families for their side stages.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/target_info.h"
 #include "schedule/schedule.h"
 #include "schedule/stages.h"
+#include "te/axes.h"
 
 namespace tw::tune {
 
@@ -15,16 +17,28 @@ constexpr int64_t kTileElements = 8192;
 std::vector<std::string> tile_loops(const std::vector<std::string>& loops, const std::vector<int64_t>& extents,
                                     int64_t work = kTileElements);
 
-/// Vectors along the last axis, tiles along the leading ones, about `kTileElements` elements a tile. Where a tensor of
-/// `program` is contiguous along another axis, that axis gets an inner loop if the model of the nest says so: its lines
-/// are used up while they are near.
-void schedule_elementwise(schedule::Schedule& s, const te::Program& program, const te::Compute& compute,
-                          const TargetInfo& target);
+/// A stage as a root: vectors along the last axis, tiles along the leading ones, about `kTileElements` elements a tile,
+/// and serial reductions inside. Where an element-wise stage reads a tensor of `program` that is contiguous along
+/// another axis, that axis gets an inner loop if the model of the nest says so: its lines are used up while they are
+/// near.
+void schedule_stage(schedule::Schedule& s, const te::Program& program, const te::Compute& compute,
+                    const TargetInfo& target);
 
-/// A reduction stage as a root: spatial vectors along the last axis when it is long enough, serial reductions inside.
-void schedule_reduction(schedule::Schedule& s, const te::Compute& compute, const TargetInfo& target);
+/// So each stage of `program` that is neither `first`, nor follows it, nor `is_inside`.
+void schedule_side_stages(
+    schedule::Schedule& s, const te::Program& program, const std::string& first, const TargetInfo& target,
+    const std::function<bool(const te::Compute&)>& is_inside = [](const te::Compute&) { return false; });
 
-std::vector<std::string> axis_names(const std::vector<te::Axis>& axes);
+/// The layout of a tensor of `rank` dims in which `dim` is the last one.
+Layout dim_last(size_t rank, int dim);
+
+/// Threads of a tile on devices whose tiles have threads, `most` at most, such that all units get some of `points`.
+int64_t threads_for(int64_t points, int64_t most, const TargetInfo& target);
+
+/// The loops of a root stage as one, cut into tiles of `threads`, of which each has `turns`, a tile's threads apart.
+/// Returns the loop of threads.
+std::string cut_into_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,
+                             int64_t threads, int64_t turns = 1);
 
 /// Bytes of the widest type that `compute` reads or writes: one vector holds target.vector_bytes / this elements.
 int lanes_for(const te::Compute& compute, const TargetInfo& target);

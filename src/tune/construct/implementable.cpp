@@ -1,6 +1,7 @@
 #include "tune/construct/implementable.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "expr/affine.h"
@@ -8,6 +9,7 @@
 #include "expr/parser.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -38,10 +40,10 @@ constexpr ActivationForm kActivations[] = {
     {Activation::kSoftplus, "softplus(x)"},
 };
 
-Expr parse_form(const ActivationForm& row) {
+Expr parse_form(std::string_view form) {
   ExprScope scope;
   scope.var_type = [](const std::string&) { return DataType::f32(); };
-  return parse_expr(row.form, scope);
+  return parse_expr(form, scope);
 }
 
 Expr without_rounding(Expr e) {
@@ -49,11 +51,12 @@ Expr without_rounding(Expr e) {
   return e;
 }
 
-// Whether `e` is `form` with its variables bound.
+// Whether `value` is `form` with its variables bound; those of parameters are numbers.
 bool fits(const Expr& form, const Expr& value, VarMap& bound) {
+  if (!value) return false;
   const Expr e = without_rounding(value);
   if (form.is_var()) {
-    if (form->name != "x" && e.op() != Op::kFloatImm) return false;
+    if (form->name.starts_with('p') && e.op() != Op::kFloatImm) return false;
     const auto [known, fresh] = bound.try_emplace(form->name, e);
     return fresh || equal(known->second, e);
   }
@@ -71,6 +74,34 @@ Operand operand_of(const te::Tensor& t) {
   return {t.name, *dtype};
 }
 
+// Whether what `read` reads are matrices; `axes` run along rows, columns, matrices and heads, where they have a name.
+bool lay_out(const te::Program& program, const Expr& read, const std::array<std::string, 4>& axes, Operand& operand) {
+  const te::Tensor& tensor = program.tensor(read->name);
+  operand = operand_of(tensor);
+  Expr address = int_imm(0);
+  for (size_t d = 0; d < tensor.shape.size(); ++d) address = address * int_imm(tensor.shape[d]) + read.arg(d);
+  const Sum sum = as_sum(address);
+  const auto stride_of = [&](size_t i) { return sum.coef_of(var(axes[i])); };
+  operand.transposed = stride_of(1) != 1;
+  operand.line = stride_of(operand.transposed ? 1 : 0);
+  operand.matrix = stride_of(2), operand.head = stride_of(3), operand.first = sum.constant;
+  const bool plain = std::ranges::all_of(sum.terms, [&](const Term& t) {
+    return t.atom.is_var() && t.coef > 0 && std::ranges::count(axes, t.atom->name) > 0;
+  });
+  return plain && stride_of(operand.transposed ? 0 : 1) == 1 && sum.constant >= 0;
+}
+
+Expr own_point(const te::Compute& c) { return load(c.name(), c.outputs[0].type, te::variables(c.axes)); }
+
+// `program` with all but its reductions inlined into the stage `output`; appends the primitives to `s`.
+te::Program inline_all(const te::Program& program, const std::string& output, schedule::Schedule& s) {
+  std::set<std::string> inlined;
+  for (const te::Compute& c : program.computes) {
+    if (!c.is_reduction() && c.name() != output && inlined.insert(c.name()).second) s.inline_stage(c.name());
+  }
+  return te::inline_computes(program, inlined);
+}
+
 class Matcher {
  public:
   Matcher(const GroupTask& task, const Contraction& match, std::string output)
@@ -82,9 +113,6 @@ class Matcher {
     std::string why = match_sum();
     if (why.empty()) why = match_epilogue();
     if (!why.empty()) return declined("{}", why);
-    for (const te::Compute& c : program_.computes) {
-      if (&c != &sum_ && c.name() != out_.output) out_.schedule.inline_stage(c.name());
-    }
     if (sum_.name() != out_.output)
       out_.schedule.compute_at(sum_.name(), out_.output, program_.find_compute(out_.output)->axes.back().name,
                                loop::Scope::kRegister);
@@ -109,33 +137,18 @@ class Matcher {
     return fmt::format("{} is no product of two matrices and no convolution with the channels last", sum_.name());
   }
 
-  // Whether an operand is a matrix with these rows and columns.
-  bool match_matrix(const Expr& read, const std::string& row, const std::string& column, Operand& operand) const {
-    const te::Tensor& tensor = program_.tensor(read->name);
-    operand = operand_of(tensor);
-    Expr address = int_imm(0);
-    for (size_t d = 0; d < tensor.shape.size(); ++d) address = address * int_imm(tensor.shape[d]) + read.arg(d);
-    const Sum sum = as_sum(address);
-    const auto stride_of = [&](const std::string& axis) { return sum.coef_of(var(axis)); };
-    operand.transposed = stride_of(column) != 1;
-    operand.line = stride_of(operand.transposed ? column : row);
-    operand.matrix = match_.batch.empty() ? 0 : stride_of(match_.batch[0].name);
-    const bool plain =
-        sum.constant == 0 && std::ranges::all_of(sum.terms, [](const Term& t) { return t.atom.is_var(); });
-    return plain && stride_of(operand.transposed ? row : column) == 1 && operand.line > 0 && operand.matrix >= 0;
-  }
-
   bool match_gemm() {
     const bool one = match_.rows.size() == 1 && match_.batch.size() <= 1 && sum_.reduce_axes.size() == 1;
     if (!one || match_.a_uses_column) return false;
     Problem& p = problem();
     const te::Axis &row = match_.rows[0], &column = match_.column, &step = sum_.reduce_axes[0];
-    std::vector<Expr> point;
-    for (const te::Axis& axis : sum_.axes) point.push_back(axis.var());
-    const std::string out = p.out.name;
-    const bool matrices = match_matrix(match_.a, row.name, step.name, p.a) &&
-                          match_matrix(match_.b, step.name, column.name, p.b) &&
-                          match_matrix(load(out, program_.tensor(out).type, point), row.name, column.name, p.out);
+    const std::string batch = match_.batch.empty() ? "" : match_.batch[0].name;
+    const auto is_matrix = [&](const Expr& read, const te::Axis& rows, const te::Axis& columns, Operand& o) {
+      return lay_out(program_, read, {rows.name, columns.name, batch, ""}, o) && o.line > 0 && o.first == 0;
+    };
+    const Expr point = load(p.out.name, DataType::f32(), te::variables(sum_.axes));
+    const bool matrices = is_matrix(match_.a, row, step, p.a) && is_matrix(match_.b, step, column, p.b) &&
+                          is_matrix(point, row, column, p.out);
     p.batch = match_.batch.empty() ? 1 : match_.batch[0].extent;
     p.m = row.extent, p.n = column.extent, p.k = step.extent;
     return matrices && !p.out.transposed;
@@ -255,13 +268,9 @@ class Matcher {
   }
 
   std::string match_epilogue() {
+    const te::Program inlined = inline_all(program_, out_.output, out_.schedule);
     if (problem().out.name == sum_.name()) return "";
-    std::set<std::string> inlined;
-    for (const te::Compute& c : program_.computes) {
-      if (!c.is_reduction() && c.name() != out_.output) inlined.insert(c.name());
-    }
-    const te::Program inlined_program = te::inline_computes(program_, inlined);
-    const te::Compute& last = *inlined_program.find_compute(out_.output);
+    const te::Compute& last = *inlined.find_compute(out_.output);
     Expr rest = without_rounding(last.body[0]);
     while (!(rest.op() == Op::kLoad && rest->name == sum_.name())) {
       const Expr inner = peel(last, rest);
@@ -278,7 +287,7 @@ class Matcher {
     Problem& p = problem();
     for (const ActivationForm& row : kActivations) {
       VarMap bound;
-      if (p.activation != Activation::kNone || !p.bias.name.empty() || !fits(parse_form(row), e, bound)) continue;
+      if (p.activation != Activation::kNone || !p.bias.name.empty() || !fits(parse_form(row.form), e, bound)) continue;
       p.activation = row.activation;
       for (size_t i = 0; i < row.parameters; ++i) p.parameters.push_back(bound.at(fmt::format("p{}", i))->number);
       return bound.at("x");
@@ -307,6 +316,71 @@ class Matcher {
   Implementable out_;
 };
 
+// What is combined over `step` into what `read` reads; null where it reads nothing of the kind.
+Expr term_of(const te::Program& program, const Expr& read, te::CombinerKind kind, const char* step, int64_t& steps) {
+  const te::Compute* c = read.op() == Op::kLoad ? program.find_compute(read->name) : nullptr;
+  if (c == nullptr || c->reduce_axes.size() != 1 || c->combiner.kind != kind) return Expr();
+  steps = c->reduce_axes[0].extent;
+  VarMap at = {{c->reduce_axes[0].name, var(step)}};
+  for (size_t d = 0; d < c->axes.size(); ++d) at[c->axes[d].name] = read.arg(d);
+  return substitute(c->body[0], at);
+}
+
+// Whether the operands of attention lie row by row; its axes are those of `result`, and the steps "key" and "depth".
+bool lay_attention(const te::Program& program, const te::Compute& result, VarMap& parts, Problem& p) {
+  std::vector<te::Axis> rows, columns, batch;
+  for (const te::Axis& axis : result.axes)
+    (!uses_var(parts["q"], axis.name) ? columns : uses_var(parts["k"], axis.name) ? batch : rows).push_back(axis);
+  if (rows.size() != 1 || columns.size() != 1 || batch.size() > 2) return false;
+  batch.insert(batch.begin(), 2 - batch.size(), {"", 1});
+  p.batch = batch[0].extent, p.groups = batch[1].extent, p.m = rows[0].extent, p.n = columns[0].extent;
+  const auto laid = [&](const Expr& read, const std::string& row, const std::string& column, Operand& o) {
+    const bool stored = read.op() == Op::kLoad && (program.find_compute(read->name) == nullptr || &o == &p.out);
+    return stored && lay_out(program, read, {row, column, batch[0].name, batch[1].name}, o) && !o.transposed;
+  };
+  return laid(parts["q"], rows[0].name, "depth", p.a) && laid(parts["k"], "key", "depth", p.b) &&
+         laid(parts["v"], "key", columns[0].name, p.values) &&
+         laid(own_point(result), rows[0].name, columns[0].name, p.out) &&
+         (!parts.contains("r") || laid(parts["r"], rows[0].name, "key", p.residual));
+}
+
+// softmax(scale * q k^T + r) v. Sums and maxima are taken at "key" and "depth", else in terms of the result's axes.
+Result<Implementable> match_attention(const te::Program& all) {
+  using enum te::CombinerKind;
+  Implementable out;
+  out.output = all.outputs[0];
+  const te::Program program = inline_all(all, out.output, out.schedule);
+  const te::Compute& result = *program.find_compute(out.output);
+  Problem& p = out.problem;
+  p.kind = Problem::Kind::kAttention, p.activation = Activation::kSoftmax;
+  const auto over_keys = [&](te::CombinerKind kind, const Expr& read) {
+    return term_of(program, read, kind, "key", p.keys);
+  };
+  VarMap parts;
+  const Expr sums = result.is_reduction() ? own_point(result) : without_rounding(result.body[0]);
+  const bool softmax = fits(parse_form("(exp(s - m) * (1:f32 / z)) * v"), over_keys(kSum, sums), parts) &&
+                       fits(parse_form("s"), over_keys(kMax, parts["m"]), parts) &&
+                       fits(parse_form("exp(s - m)"), over_keys(kSum, parts["z"]), parts);
+  if (!softmax) return declined("no softmax multiplies values");
+  for (const std::string_view form :
+       {"x", "x * p", "x / p", "x + r", "x * p + r", "x / p + r", "r + x", "r + x * p", "r + x / p"}) {
+    VarMap found = parts;
+    const bool fit = p.parameters.empty() && fits(parse_form(form), parts["s"], found) &&
+                     fits(parse_form("q * k"), term_of(program, found["x"], kSum, "depth", p.k), found);
+    if (!fit) continue;
+    const double scale = found.contains("p") ? found["p"]->number : 1;
+    p.parameters = {form.find('/') == form.npos ? scale : 1 / scale};
+    parts = found;
+  }
+  if (p.parameters.empty()) return declined("what softmax reads is no product, scaled and masked");
+  if (!lay_attention(program, result, parts, p)) return declined("operands of attention do not lie row by row");
+  for (auto c = program.computes.rbegin(); c != program.computes.rend(); ++c) {
+    if (c->name() != out.output)
+      out.schedule.compute_at(c->name(), out.output, result.axes.end()[-2].name, loop::Scope::kStack);
+  }
+  return out;
+}
+
 }  // namespace
 
 Expr activated(const Problem& p, const Expr& x) {
@@ -314,7 +388,7 @@ Expr activated(const Problem& p, const Expr& x) {
   if (row == std::end(kActivations)) return x;
   VarMap values = {{"x", x}};
   for (size_t i = 0; i < row->parameters; ++i) values.emplace(fmt::format("p{}", i), float_imm(p.parameters[i]));
-  return substitute(parse_form(*row), values);
+  return substitute(parse_form(row->form), values);
 }
 
 Construction Implementable::by(const std::string& implementation) const {
@@ -329,11 +403,11 @@ Result<Implementable> match_implementable(const GroupTask& task) {
   const te::Compute* sum = schedule::find_contraction(task.program);
   if (sum == nullptr) return declined("no sum of products");
   if (schedule::has_empty_axis(*sum)) return declined("{} has an axis of extent 0", sum->name());
-  const Result<std::string> output = schedule::epilogue_output(task.program, *sum);
-  if (!output.ok()) return Reason{output.reason()};
   if (task.program.outputs.size() != 1) return declined("{} outputs", task.program.outputs.size());
-  const Result<Contraction> match = schedule::match_contraction(*sum);
-  Result<Implementable> found = Matcher(task, *match, *output).run();
+  const Result<std::string> output = schedule::epilogue_output(task.program, *sum);
+  Result<Implementable> found =
+      output.ok() ? Matcher(task, *schedule::match_contraction(*sum), *output).run() : match_attention(task.program);
+  if (!output.ok() && !found.ok()) return declined("{}, and {}", output.reason(), found.reason());
   if (task.precision == Precision::kStrict && found.ok() && found->problem.activation > Activation::kLeakyRelu)
     return declined("precision is strict, and others may approximate what follows {}", sum->name());
   return found;

@@ -1,5 +1,5 @@
 // Groups that one kernel of somebody else's can compute: a sum of products, as a product of matrices or a convolution
-// with the channels last, and the element-wise stages that follow it.
+// with the channels last, and the element-wise stages that follow it; attention.
 #pragma once
 #include <map>
 #include <string>

@@ -1,10 +1,7 @@
 // A thread for each point of a stage, or for a vector of them: the plainest mapping on devices whose tiles have
 // threads. Where a short last axis is gathered from lines of another axis, as channels of an image that lie last now
 // are, a thread may also have all of it, and so much of a line that it loads that in whole vectors.
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -44,13 +41,6 @@ const te::Compute* point_reader(const Readers& readers, const std::string& name)
   return reader->is_reduction() || !te::reads_own_point(*reader, name) ? nullptr : reader;
 }
 
-// Threads of a tile, such that all units get tiles.
-int64_t threads_for(int64_t points, const TargetInfo& target) {
-  const int64_t share = ceil_div(points, std::max(1, target.units));
-  const auto threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, share))));
-  return std::clamp(threads, kWarpThreads, kMostThreads);
-}
-
 // What one thread does: vectors of `lanes` neighbours of the last axis, `vectors` of them, a tile's threads apart.
 struct ThreadWork {
   int64_t lanes = 1;
@@ -66,19 +56,8 @@ std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const T
     s.split(c.name(), loops.back(), {lanes}).vectorize(c.name(), loops.back() + ".1");
     loops.back() += ".0";
   }
-  if (loops.size() > 1) s.fuse(c.name(), loops);
-  const std::string all = fmt::format("{}", fmt::join(loops, "$"));
-  const int64_t threads = threads_for(num_elements(c.outputs[0].shape) / lanes, target);
-  std::string of_threads = all + ".1";
-  if (work.vectors > 1) {
-    s.split(c.name(), all, {work.vectors, threads});
-    of_threads = all + ".2";
-    s.reorder(c.name(), {of_threads, all + ".1"}).unroll(c.name(), all + ".1");
-  } else {
-    s.split(c.name(), all, {threads});
-  }
-  s.parallel(c.name(), {all + ".0"}).threads(c.name(), of_threads);
-  return of_threads;
+  const int64_t threads = threads_for(num_elements(c.outputs[0].shape) / lanes, kMostThreads, target);
+  return cut_into_threads(s, c.name(), loops, threads, work.vectors);
 }
 
 // Elements of the widest type in memory that one access moves.
@@ -140,12 +119,8 @@ void schedule_gather(schedule::Schedule& s, const te::Compute& c, const Gather& 
   s.split(c.name(), last, {g.lanes}).unroll(c.name(), last + ".0").vectorize(c.name(), last + ".1");
   loops.pop_back();
   loops.back() += ".0";
-  s.fuse(c.name(), loops);
-  const std::string all = fmt::format("{}", fmt::join(loops, "$"));
-  s.split(c.name(), all, {threads_for(strips_of(c, g), target)})
-      .parallel(c.name(), {all + ".0"})
-      .threads(c.name(), all + ".1");
-  s.compute_at(values, c.name(), all + ".1", loop::Scope::kRegister).unroll(values, row).unroll(values, last);
+  const std::string thread = cut_into_threads(s, c.name(), loops, threads_for(strips_of(c, g), kMostThreads, target));
+  s.compute_at(values, c.name(), thread, loop::Scope::kRegister).unroll(values, row).unroll(values, last);
   s.compute_at(cache, values, around, loop::Scope::kRegister);
   for (size_t d = 0; d + 1 < g.rank; ++d) s.unroll(cache, fmt::format("i{}", d));
   s.vectorize(cache, fmt::format("i{}", g.rank - 1));
@@ -155,8 +130,7 @@ void schedule_gather(schedule::Schedule& s, const te::Compute& c, const Gather& 
 
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target) {
   Construction out;
-  const te::Program program =
-      schedule::inline_stages(out.schedule, task.program, [](const te::Compute&) { return false; });
+  const te::Program program = schedule::inline_stages(out.schedule, task.program);
   const Readers readers = readers_of(program);
   std::map<std::string, std::vector<std::string>> attached;  // reductions, by the stage that reads them
   std::set<std::string> inside;                              // all of those
@@ -180,7 +154,7 @@ Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& targ
       program.computes.size() == 1 ? gather_of(program.computes.front(), target) : std::nullopt;
   if (gather) {
     Construction whole;
-    schedule::inline_stages(whole.schedule, task.program, [](const te::Compute&) { return false; });
+    schedule::inline_stages(whole.schedule, task.program);
     schedule_gather(whole.schedule, program.computes.front(), *gather, target);
     whole.trace = {fmt::format("{} points with all of their last axis by a thread", gather->points)};
     // Fewer threads with more to load each: where there are enough of them for all units.

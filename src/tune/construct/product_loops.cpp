@@ -5,7 +5,9 @@
 #include <array>
 #include <numeric>
 
+#include "support/join.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::tune {
@@ -13,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostUnrolled = 16;
 
-std::string joined(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "$")); }
+std::string dollared(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "$")); }
 
 std::vector<std::string> names_at(const te::Compute& c, const std::vector<size_t>& places) {
   std::vector<std::string> names;
@@ -38,10 +40,9 @@ ProductLoops::ProductLoops(const te::Program& program, const Product& product, c
       right_(left_) {}
 
 void ProductLoops::make_matrices() {
-  std::vector<std::string> steps;
-  for (const te::Axis& r : p_.steps) steps.push_back(r.name);
-  std::vector<std::string> roles = {joined(names_at(sum_, p_.rows)), joined(names_at(sum_, p_.columns)), joined(steps)};
-  if (first_ == 1) roles.push_back(joined(names_at(sum_, p_.batch)));
+  std::vector<std::string> roles = {dollared(names_at(sum_, p_.rows)), dollared(names_at(sum_, p_.columns)),
+                                    dollared(te::axis_names(p_.steps))};
+  if (first_ == 1) roles.push_back(dollared(names_at(sum_, p_.batch)));
   s_.matrices(p_.sum, roles, {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.steps},
               p_.taps ? p_.taps->name : "");
   if (!by_matrix()) {
@@ -92,7 +93,7 @@ void ProductLoops::inline_epilogue() {
 
 std::string ProductLoops::fused(const std::string& stage, const std::vector<std::string>& names) {
   if (names.size() > 1) s_.fuse(stage, names);
-  return joined(names);
+  return dollared(names);
 }
 
 std::vector<std::string> ProductLoops::cut_output() {
@@ -105,10 +106,7 @@ std::vector<std::string> ProductLoops::cut_output() {
     rows.back() = pixel + ".0";
     rows.push_back(pixel + ".1");
   }
-  std::vector<std::string> order = batch;
-  order.insert(order.end(), rows.begin(), rows.end());
-  order.insert(order.end(), columns.begin(), columns.end());
-  s_.reorder(y.name(), order);
+  s_.reorder(y.name(), joined(batch, rows, columns));
   std::vector<std::string> tiles;
   if (!batch.empty()) tiles.push_back(fused(y.name(), batch));
   const Cut row = split(y.name(), fused(y.name(), rows), tile_.rows);
@@ -116,7 +114,7 @@ std::vector<std::string> ProductLoops::cut_output() {
   // Neighbours of a cluster share the columns or the rows.
   const bool columns_first = tile_.row_cluster > 1;
   tiles.insert(tiles.end(), {columns_first ? column.tile : row.tile, columns_first ? row.tile : column.tile});
-  order = tiles;
+  std::vector<std::string> order = tiles;
   add_threads(row, column, order);
   for (const Cut* cut : {&row, &column}) {
     for (const auto& [loop, part] : cut->factors) {
@@ -248,7 +246,7 @@ void ProductLoops::attach_operand(Side side, const std::string& stage, const std
   std::vector<std::string> order = {slow, fast};
   if (!lane.empty()) order.push_back(lane);
   s_.reorder(copy, order).fuse(copy, {slow, fast});
-  const std::string all = joined({slow, fast});
+  const std::string all = dollared({slow, fast});
   s_.split(copy, all, {tile_.threads()}).reorder(copy, {all + ".1", all + ".0"});
   s_.threads(copy, all + ".1");
   const int64_t turns = ceil_div(line_extent(side) * steps / by.lanes, tile_.threads());

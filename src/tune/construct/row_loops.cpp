@@ -73,9 +73,7 @@ class RowScheduler {
       slots += std::max(rows * stage_slots(c), stage_slots(c) + wait_slots(c));
       if (c.is_reduction() && reduced.empty() && output_.axes.size() == rows_) reduced = c.reduce_axes;
     }
-    int64_t tiles = 1;
-    for (size_t i = 0; i < rows_; ++i) tiles *= output_.axes[i].extent;
-    tiles /= tiling_.rows;
+    const int64_t tiles = te::num_points({output_.axes.begin(), output_.axes.begin() + rows_}) / tiling_.rows;
     return run_ns(streaming_nest(program_, output_, reduced),
                   slots * static_cast<double>(tiles) * slot_ns(target_, target_.lanes(DataType::f32())), tiles,
                   target_);
@@ -150,8 +148,7 @@ class RowScheduler {
   }
 
   double stage_slots(const te::Compute& c) const {
-    double points = static_cast<double>(elements_of_row(c));
-    for (const te::Axis& r : c.reduce_axes) points *= static_cast<double>(r.extent);
+    const auto points = static_cast<double>(elements_of_row(c) * te::num_points(c.reduce_axes));
     const bool scalar = c.is_reduction() && !is_factored(c) && c.axes.size() <= rows_;
     double slots = body_slots(c);
     const double lane_slots = is_factored(c) ? static_cast<double>(chains(c)) * 3 * std::log2(lanes(c)) : 0;
@@ -172,12 +169,10 @@ class RowScheduler {
     const std::string rf = partial(c);
     const std::string lane = fmt::format("i{}", c.axes.size());
     const std::string& row = c.axes[rows_ - 1].name;
-    std::vector<std::string> order;
-    for (const te::Axis& r : c.reduce_axes) order.push_back(r.name);
+    std::vector<std::string> order = te::axis_names(c.reduce_axes);
     if (tiling_.rows > 1) order.push_back(row);
     s.split(rf, lane, {lanes(c)});
-    order.push_back(lane + ".0");
-    order.push_back(lane + ".1");
+    order.insert(order.end(), {lane + ".0", lane + ".1"});
     s.reorder(rf, order);
     s.split(c.name(), "r0", {lanes(c)});
     // Register buffers have constant indices.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::tune {
@@ -42,10 +43,8 @@ Nest streaming_nest(const te::Program& program, const te::Compute& output, const
   Nest nest;
   nest.axes = output.axes;
   nest.axes.insert(nest.axes.end(), reduced.begin(), reduced.end());
-  std::vector<Expr> point;
-  for (const te::Axis& axis : output.axes) point.push_back(axis.var());
   const te::Tensor& out = output.outputs[0];
-  nest.accesses.push_back(make_access(out, load(out.name, out.type, point), nest.axes));
+  nest.accesses.push_back(make_access(out, out(te::variables(output.axes)), nest.axes));
   for (const te::Compute& c : program.computes) {
     te::visit_reads(c, [&](const Expr& read) {
       const Access access = make_access(program.tensor(read->name), read, nest.axes);

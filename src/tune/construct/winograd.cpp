@@ -11,6 +11,7 @@
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "tune/construct/construct.h"
+#include "tune/construct/contraction_operands.h"
 #include "tune/construct/elementwise.h"
 #include "tune/construct/winograd_loops.h"
 
@@ -27,26 +28,9 @@ void place_input(const te::Program& program, const WinogradStages& stages, const
   const te::Tensor& x = program.tensor(te::reads_of(rows, program.inputs).front()->name);
   const int channel = channel_dim(rows);
   if (channel + 1 == static_cast<int>(x.shape.size())) return;
-  std::vector<int64_t> order;
-  for (int d = 0; d < static_cast<int>(x.shape.size()); ++d) {
-    if (d != channel) order.push_back(d);
-  }
-  order.push_back(channel);
-  const Layout layout = Layout().reorder(order);
+  const Layout layout = dim_last(x.shape.size(), channel);
   s.cache_read(x.name, {rows.name()}).layout(x.name + ".cache", layout);
-  te::Compute copy;
-  copy.outputs = {{x.name + ".cache", x.type, layout.storage_shape(x.shape)}};
-  for (size_t d = 0; d < x.shape.size(); ++d) copy.axes.push_back({fmt::format("i{}", d), copy.outputs[0].shape[d]});
-  schedule_elementwise(s, program, copy, target);
-}
-
-// Stages beside the convolution: operands of its epilogue, each a kernel of its own.
-void schedule_side_stages(const te::Program& program, const WinogradStages& stages, const TargetInfo& target,
-                          schedule::Schedule& s) {
-  for (const te::Compute& c : program.computes) {
-    if (stages.hold(c.name()) || c.name() == stages.first || te::depends_on(program, c, stages.first)) continue;
-    c.is_reduction() ? schedule_reduction(s, c, target) : schedule_elementwise(s, program, c, target);
-  }
+  schedule_stage(s, program, packed_copy(x, layout), target);
 }
 
 }  // namespace
@@ -70,7 +54,8 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   if (problem.channels < lanes || problem.out_channels < lanes)
     return declined("fewer channels than a vector has lanes");
   place_input(program, *stages, target, base.schedule);
-  schedule_side_stages(program, *stages, target, base.schedule);
+  schedule_side_stages(base.schedule, program, stages->first, target,
+                       [&](const te::Compute& c) { return stages->hold(c.name()); });
 
   const std::string precision =
       fmt::format("precision: F({0} x {0}, 3 x 3), error bound {1:.3g} times the direct sum's", problem.m,

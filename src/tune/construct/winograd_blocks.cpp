@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/model_units.h"
+#include "support/join.h"
 #include "support/math.h"
 
 namespace tw::tune {
@@ -115,8 +116,7 @@ class Blocker {
 
   void keep(WinogradBlocks block) {
     block.predicted_ns = predict(block);
-    std::vector<int64_t> extents = block.rows;
-    extents.insert(extents.end(), {block.high, block.wide});
+    const std::vector<int64_t> extents = joined(block.rows, std::vector{block.high, block.wide});
     block.trace = {fmt::format("registers: {} x {} tiles, {} vectors of {}: {:.0f} slots a step", block.tile.outer,
                                block.tile.inner, block.tile.vectors, p_.lanes, block.tile.slots),
                    fmt::format("block: {} tiles, {} channels, input transformed {}, {} outside",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/model_units.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "tune/construct/elementwise.h"
@@ -96,12 +97,9 @@ class WinogradScheduler {
     cut(axes.high, {b_.high, plan_.problem.m});
     cut(axes.wide, {b_.wide, plan_.problem.m});
     cut(axes.channel, {b_.channels / plan_.panel(), b_.tile.vectors, plan_.problem.lanes});
-    Names order = blocks;
-    order.insert(order.end(), inside.begin(), inside.end());
-    for (const std::string& point :
-         {axes.high.name + ".2", axes.channel.name + ".2", axes.wide.name + ".2", axes.channel.name + ".3"})
-      order.push_back(point);
-    s_.reorder(out, order);
+    const Names points = {axes.high.name + ".2", axes.channel.name + ".2", axes.wide.name + ".2",
+                          axes.channel.name + ".3"};
+    s_.reorder(out, joined(blocks, inside, points));
     s_.unroll(out, axes.wide.name + ".2");
     s_.vectorize(out, axes.channel.name + ".3");
     if (!b_.tiles_before) blocks.pop_back();
@@ -155,9 +153,7 @@ class WinogradScheduler {
     points.push_back(tile_axis() + ".1");
     s_.split(products(), channel_axis(), {plan_.problem.lanes});
     points.push_back(channel_axis() + ".0");
-    order.insert(order.end(), points.begin(), points.end());
-    order.push_back(channel_axis() + ".1");
-    s_.reorder(products(), order);
+    s_.reorder(products(), joined(order, points, Names{channel_axis() + ".1"}));
     for (const std::string& point : points) s_.unroll(products(), point);
     s_.vectorize(products(), channel_axis() + ".1");
   }
@@ -173,9 +169,7 @@ class WinogradScheduler {
     Names points;
     for (size_t d = 0; d < row_count(); ++d) points.push_back(row_axis(d));
     points.insert(points.end(), {tile_axis(), channel_axis() + ".0"});
-    order.insert(order.end(), points.begin(), points.end());
-    order.push_back(channel_axis() + ".1");
-    s_.reorder(acc, order);
+    s_.reorder(acc, joined(order, points, Names{channel_axis() + ".1"}));
     s_.unroll(acc, "r0.2");
     for (const std::string& point : points) s_.unroll(acc, point);
     s_.vectorize(acc, channel_axis() + ".1");
@@ -207,9 +201,7 @@ class WinogradScheduler {
       outer.push_back(tile_axis());
     }
     outer.push_back(block_axis());
-    Names order = outer;
-    order.insert(order.end(), {p_axis(), channel_axis() + ".0", q_axis(), channel_axis() + ".1"});
-    s_.reorder(tiles, order);
+    s_.reorder(tiles, joined(outer, Names{p_axis(), channel_axis() + ".0", q_axis(), channel_axis() + ".1"}));
     s_.unroll(tiles, q_axis());
     s_.vectorize(tiles, channel_axis() + ".1");
     if (b_.tiles_before) s_.parallel(tiles, outer);
@@ -232,7 +224,7 @@ class WinogradScheduler {
       return found;
     }();
     if (channel_dim(pad) + 1 != static_cast<int>(reads.front()->args.size()))
-      return schedule_elementwise(s_, plan_.program, pad, target_);
+      return schedule_stage(s_, plan_.program, pad, target_);
     s_.compute_at(pad.name(), plan_.stages.rows, logical_channel_axis() + ".0", loop::Scope::kRegister);
     for (size_t d = 0; d + 1 < pad.axes.size(); ++d) s_.unroll(pad.name(), pad.axes[d].name);
     s_.vectorize(pad.name(), pad.axes.back().name);

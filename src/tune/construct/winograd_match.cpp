@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 
 namespace tw::tune {
@@ -118,8 +119,7 @@ WinogradProblem winograd_problem(const te::Program& program, const WinogradStage
   problem.channels = tiles.back();
   problem.out_channels = products.back();
   problem.lanes = lanes;
-  for (const te::Axis& r : program.find_compute(stages.products)->reduce_axes) problem.taps *= r.extent;
-  problem.taps /= problem.channels;
+  problem.taps = te::num_points(program.find_compute(stages.products)->reduce_axes) / problem.channels;
   return problem;
 }
 

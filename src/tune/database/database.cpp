@@ -1,13 +1,12 @@
 #include "tune/database/database.h"
 
-#include <fcntl.h>
 #include <sqlite3.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <filesystem>
+#include <limits>
 #include <utility>
 
+#include "support/file_lock.h"
 #include "support/hash.h"
 
 namespace tw::tune {
@@ -52,22 +51,8 @@ constexpr std::string_view kColumns =
 
 std::string hash_of(const TaskKey& key) { return content_hash(key.environment + '\0' + key.program); }
 
-/// Held while the file is opened and perhaps replaced, so that two compilers do not both move it aside.
-class OpeningLock {
- public:
-  explicit OpeningLock(const std::string& path)
-      : fd_(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    if (fd_ >= 0) flock(fd_, LOCK_EX);
-  }
-  OpeningLock(const OpeningLock&) = delete;
-  OpeningLock& operator=(const OpeningLock&) = delete;
-  ~OpeningLock() {
-    if (fd_ >= 0) close(fd_);
-  }
-
- private:
-  int fd_;
-};
+// Held while the file is opened and perhaps replaced, so that two compilers do not both move it aside.
+FileLock opening_lock(const std::string& path) { return {path + ".lock", std::numeric_limits<double>::infinity()}; }
 
 // A free name beside `path`; the file moves there, without the logs that belong to it.
 std::string move_aside(const std::string& path) {
@@ -170,7 +155,7 @@ std::unique_ptr<Database> Database::open(const std::string& path, const Notice& 
   try {
     const fs::path folder = fs::path(path).parent_path();
     if (!folder.empty()) fs::create_directories(folder);
-    const OpeningLock lock(path);
+    const FileLock lock = opening_lock(path);
     for (int attempt = 0;; ++attempt) {
       try {
         const Result<sqlite3*> handle = open_file(path);
@@ -209,7 +194,7 @@ void Database::guarded(const Body& body) {
     sqlite3_close_v2(std::exchange(handle_, nullptr));
     std::string what = error.what();
     if (error.is_damage()) {
-      const OpeningLock lock(path_);
+      const FileLock lock = opening_lock(path_);
       what += fmt::format("; moved to '{}'", move_aside(path_));
     }
     if (notice_) notice_(fmt::format("tuning database '{}' is used no further: {}", path_, what));

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <map>
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -12,10 +11,8 @@
 
 #include "runtime/device/cpu/program.h"
 #include "runtime/memory.h"
-#include "support/error.h"
-#include "tune/measure/executor.h"
-#include "tune/measure/fill.h"
 #include "tune/measure/quiet.h"
+#include "tune/measure/slots.h"
 
 namespace tw::tune {
 namespace {
@@ -45,47 +42,14 @@ void check_code(const Workload& w) {
   }
 }
 
-class CpuExecutor final : public Executor {
- public:
-  CpuExecutor() : watches_(static_cast<size_t>(runtime::ThreadPool::of_process().size())) {}
-  int threads() const override { return static_cast<int>(watches_.size()); }
-
-  // What kernels must not write is read-only.
-  void load(int64_t slot, const Workload& workload, double rotate_bytes, int threads) override;
-  Ran run(int64_t slot, Request::Outputs outputs) override;
-  // In one parallel region; of one run, for which buffers were flushed, when there are such.
-  std::vector<Sample> sample(int64_t slot, int64_t repetitions, int64_t samples) override;
-  void reset() override;
-
- private:
-  struct Loaded;
-  class Region;
-  struct Block {
-    runtime::Memory memory;
-    uint8_t* data = nullptr;
-    int64_t bytes = 0;
-    void guard();  // fills what lies around the data with the byte that must stay
-  };
-
-  Loaded& slot(int64_t slot);
-  Block make_block(int64_t bytes, size_t ordinal) const;
-  void fill_block(Block& block, const BufferSpec& spec) const;
-  Block& input_block(const BufferSpec& spec, int64_t copy);
-  Block& output_block(size_t ordinal, int64_t bytes);
-  void check_guards();
-  void build(Loaded& loaded, int64_t repetitions);
-  void bind(Loaded& loaded);
-  Sample time_once(Loaded& loaded);
-
-  std::map<int64_t, std::unique_ptr<Loaded>> slots_;
-  std::map<std::string, Block> inputs_;                  // by description and copy
-  std::map<std::pair<size_t, int64_t>, Block> outputs_;  // by position and size
-  std::vector<QuietWatch> watches_;                      // of each thread
-  int64_t turn_ = 0;                                     // of the copies, whichever candidate uses them
+struct Block {
+  runtime::Memory memory;
+  uint8_t* data = nullptr;
+  int64_t bytes = 0;
 };
 
-struct CpuExecutor::Loaded {
-  Loaded(const Workload& w, double rotate_bytes, int threads)
+struct LoadedOnCpu {
+  LoadedOnCpu(const Workload& w, double rotate_bytes, int threads)
       : workload(w),
         copies(count_copies(w, Warmth::kRotated, rotate_bytes, kMaxCopyBytes)),
         threads(threads),
@@ -103,6 +67,33 @@ struct CpuExecutor::Loaded {
   int64_t slots = 0;           // copies that one sample uses
   format::Manifest manifest;   // the program keeps references into it
   std::unique_ptr<runtime::CpuProgram> program;
+};
+
+class CpuExecutor final : public SlotExecutor<LoadedOnCpu, Block> {
+ public:
+  CpuExecutor() : watches_(static_cast<size_t>(runtime::ThreadPool::of_process().size())) {}
+  int threads() const override { return static_cast<int>(watches_.size()); }
+
+  // What kernels must not write is read-only.
+  void load(int64_t slot, const Workload& workload, double rotate_bytes, int threads) override;
+  Ran run(int64_t slot, Request::Outputs outputs) override;
+  // In one parallel region; of one run, for which buffers were flushed, when there are such.
+  std::vector<Sample> sample(int64_t slot, int64_t repetitions, int64_t samples) override;
+
+ private:
+  using Loaded = LoadedOnCpu;
+  class Region;
+
+  Block make_block(int64_t bytes, size_t ordinal) override;
+  void fill(Block& block, const BufferSpec& spec, const Block* same) override;
+  void guard(Block& block) override;
+  bool is_guarded(const Block& block) override;
+  void build(Loaded& loaded, int64_t repetitions);
+  void bind(Loaded& loaded);
+  Sample time_once(Loaded& loaded);
+
+  std::vector<QuietWatch> watches_;  // of each thread
+  int64_t turn_ = 0;                 // of the copies, whichever candidate uses them
 };
 
 /// One sample as a list of loops: all threads start watching, the program's loops run, all threads stop watching. Each
@@ -152,13 +143,7 @@ class CpuExecutor::Region final : public runtime::Loops {
   std::atomic<bool> quiet_{true};
 };
 
-CpuExecutor::Loaded& CpuExecutor::slot(int64_t slot) {
-  const auto found = slots_.find(slot);
-  TW_CHECK(found != slots_.end(), "there is no workload {}", slot);
-  return *found->second;
-}
-
-CpuExecutor::Block CpuExecutor::make_block(int64_t bytes, size_t ordinal) const {
+Block CpuExecutor::make_block(int64_t bytes, size_t ordinal) {
   const int64_t stagger = static_cast<int64_t>(ordinal) * kStaggerBytes % kGuardBytes;
   Block block;
   block.memory = runtime::Memory::map(static_cast<size_t>(bytes + 3 * kGuardBytes), "a buffer to measure with");
@@ -168,50 +153,26 @@ CpuExecutor::Block CpuExecutor::make_block(int64_t bytes, size_t ordinal) const 
   return block;
 }
 
-void CpuExecutor::fill_block(Block& block, const BufferSpec& spec) const {
-  const std::vector<std::byte> bytes = storage_bytes(spec);
-  if (!bytes.empty()) std::memcpy(block.data, bytes.data(), bytes.size());
-}
-
-CpuExecutor::Block& CpuExecutor::input_block(const BufferSpec& spec, int64_t copy) {
-  const auto [found, fresh] = inputs_.try_emplace(fmt::format("{} {}", describe(spec), copy));
-  if (!fresh) return found->second;
-  found->second = make_block(storage_size(spec), inputs_.size());
-  if (copy == 0) {
-    fill_block(found->second, spec);
-  } else if (found->second.bytes > 0) {
-    std::memcpy(found->second.data, input_block(spec, 0).data, static_cast<size_t>(found->second.bytes));
+void CpuExecutor::fill(Block& block, const BufferSpec& spec, const Block* same) {
+  if (same != nullptr) {
+    std::copy_n(same->data, block.bytes, block.data);
+  } else {
+    std::ranges::copy(storage_bytes(spec), reinterpret_cast<std::byte*>(block.data));
   }
-  found->second.memory.make_read_only();
-  return found->second;
+  block.memory.make_read_only();
 }
 
-CpuExecutor::Block& CpuExecutor::output_block(size_t ordinal, int64_t bytes) {
-  const auto [found, fresh] = outputs_.try_emplace({ordinal, bytes});
-  if (!fresh) return found->second;
-  found->second = make_block(bytes, ordinal);
-  found->second.guard();
-  return found->second;
+void CpuExecutor::guard(Block& block) {
+  std::fill(block.memory.data(), block.data, kGuardByte);
+  std::fill(block.data + block.bytes, block.memory.data() + block.memory.size(), kGuardByte);
 }
 
-void CpuExecutor::Block::guard() {
-  std::memset(memory.data(), kGuardByte, static_cast<size_t>(data - memory.data()));
-  uint8_t* end = data + bytes;
-  std::memset(end, kGuardByte, static_cast<size_t>(memory.data() + memory.size() - end));
-}
-
-void CpuExecutor::check_guards() {
+bool CpuExecutor::is_guarded(const Block& block) {
   const auto untouched = [](const uint8_t* from, const uint8_t* to) {
     return std::all_of(from, to, [](uint8_t byte) { return byte == kGuardByte; });
   };
-  int64_t overwritten = -1;
-  for (auto& [key, block] : outputs_) {
-    const uint8_t* begin = block.memory.data();
-    if (untouched(begin, block.data) && untouched(block.data + block.bytes, begin + block.memory.size())) continue;
-    overwritten = block.bytes;
-    block.guard();  // the next candidate is not to blame
-  }
-  TW_CHECK(overwritten < 0, "a kernel wrote outside of a buffer of {} bytes", overwritten);
+  const uint8_t* begin = block.memory.data();
+  return untouched(begin, block.data) && untouched(block.data + block.bytes, begin + block.memory.size());
 }
 
 void CpuExecutor::load(int64_t slot, const Workload& workload, double rotate_bytes, int threads) {
@@ -224,14 +185,7 @@ void CpuExecutor::load(int64_t slot, const Workload& workload, double rotate_byt
   loaded->scratch_stride = (scratch + kScratchStride - 1) / kScratchStride * kScratchStride;
   loaded->scratch = runtime::Memory::map(static_cast<size_t>(loaded->scratch_stride * team), "scratch memory");
   loaded->scratch.populate();
-  for (int64_t copy = 0; copy < loaded->copies; ++copy) {
-    for (size_t b = 0; b < workload.buffers.size(); ++b) {
-      const BufferSpec& spec = workload.buffers[b];
-      Block& block = is_written(spec) ? output_block(b, storage_size(spec))
-                                      : input_block(spec, spec.warmth == Warmth::kRotated ? copy : 0);
-      loaded->data.push_back(block.data);
-    }
-  }
+  place_buffers(*loaded, Warmth::kRotated);
   build(*loaded, 1);
   slots_[slot] = std::move(loaded);
 }
@@ -313,13 +267,6 @@ std::vector<Sample> CpuExecutor::sample(int64_t slot, int64_t repetitions, int64
   std::vector<Sample> out;
   for (int64_t s = 0; s < samples; ++s) out.push_back(time_once(loaded));
   return out;
-}
-
-void CpuExecutor::reset() {
-  slots_.clear();
-  inputs_.clear();
-  outputs_.clear();
-  forget_outputs();
 }
 
 }  // namespace

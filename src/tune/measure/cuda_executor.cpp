@@ -3,14 +3,13 @@
 #ifdef TW_RUNTIME_CUDA
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "runtime/device/cuda/context.h"
 #include "runtime/device/cuda/modules.h"
 #include "runtime/format/cuda_step.h"
 #include "runtime/format/error.h"
-#include "tune/measure/fill.h"
+#include "tune/measure/slots.h"
 #endif
 
 namespace tw::tune {
@@ -33,7 +32,25 @@ constexpr double kRotationNs = 3e6;
 constexpr double kIdleNs = 50e6;    // without work for so long, a GPU may have lowered its clock
 constexpr double kWarmUpNs = 20e6;  // of work before anything is timed then
 
-class CudaExecutor final : public Executor {
+struct Block {
+  cuda::DeviceMemory memory;
+  cuda::DevicePtr data = 0;
+  int64_t bytes = 0;
+};
+
+struct LoadedOnGpu {
+  Workload workload;
+  int64_t copies = 1;
+  std::vector<cuda::DevicePtr> data;  // of buffer b in copy c: data[c * buffers + b]
+  format::Manifest manifest;
+  std::optional<cuda::Modules> modules;
+  std::optional<cuda::Loaded> model;
+  std::unique_ptr<cuda::CudaContext> context;
+  int64_t repetitions = 0;  // of the context's only entry
+  double run_ns = 0;        // of one run, roughly
+};
+
+class CudaExecutor final : public SlotExecutor<LoadedOnGpu, Block> {
  public:
   CudaExecutor(const cuda::Driver& driver, const std::string& architecture)
       : driver_(driver), gpu_(driver, kOrdinal, architecture) {}
@@ -43,34 +60,14 @@ class CudaExecutor final : public Executor {
   void load(int64_t slot, const Workload& workload, double rotate_bytes, int threads) override;
   Ran run(int64_t slot, Request::Outputs outputs) override;
   std::vector<Sample> sample(int64_t slot, int64_t repetitions, int64_t samples) override;
-  void reset() override;
 
  private:
-  struct Block {
-    cuda::DeviceMemory memory;
-    cuda::DevicePtr data = 0;
-    int64_t bytes = 0;
-  };
-  struct Loaded {
-    Workload workload;
-    int64_t copies = 1;
-    std::vector<cuda::DevicePtr> data;  // of buffer b in copy c: data[c * buffers + b]
-    format::Manifest manifest;
-    std::optional<cuda::Modules> modules;
-    std::optional<cuda::Loaded> model;
-    std::unique_ptr<cuda::CudaContext> context;
-    int64_t repetitions = 0;  // of the context's only entry
-    double run_ns = 0;        // of one run, roughly
-  };
+  using Loaded = LoadedOnGpu;
 
-  Loaded& slot(int64_t slot);
-  Block make_block(int64_t bytes) const;
-  Block& input_block(const BufferSpec& spec, int64_t copy);
-  Block& output_block(size_t ordinal, int64_t bytes);
-  void guard(const Block& block) const;
-  bool is_guarded(const Block& block) const;
-  void check_guards() const;
-  void place_buffers(Loaded& loaded);
+  Block make_block(int64_t bytes, size_t ordinal) override;
+  void fill(Block& block, const BufferSpec& spec, const Block* same) override;
+  void guard(Block& block) override;
+  bool is_guarded(const Block& block) override;
   void load_code(Loaded& loaded) const;
   void add_entry(Loaded& loaded, int64_t repetitions) const;
   void build(Loaded& loaded, int64_t repetitions) const;
@@ -79,9 +76,6 @@ class CudaExecutor final : public Executor {
 
   const cuda::Driver& driver_;
   cuda::Gpu gpu_;
-  std::map<std::string, Block> inputs_;                  // by description and copy
-  std::map<std::pair<size_t, int64_t>, Block> outputs_;  // by position and size
-  std::map<int64_t, Loaded> slots_;
   double busy_until_ = -INFINITY;  // when the GPU was last seen to work
 };
 
@@ -96,13 +90,7 @@ bool CudaExecutor::is_usable() const {
   return usable;
 }
 
-CudaExecutor::Loaded& CudaExecutor::slot(int64_t slot) {
-  const auto found = slots_.find(slot);
-  TW_CHECK(found != slots_.end(), "there is no workload {}", slot);
-  return found->second;
-}
-
-CudaExecutor::Block CudaExecutor::make_block(int64_t bytes) const {
+Block CudaExecutor::make_block(int64_t bytes, size_t) {
   Block block;
   block.memory = cuda::DeviceMemory(gpu_, static_cast<size_t>(bytes + 2 * kGuardBytes), "a buffer to measure with");
   block.data = block.memory.address() + kGuardBytes;
@@ -111,50 +99,26 @@ CudaExecutor::Block CudaExecutor::make_block(int64_t bytes) const {
 }
 
 // Kernels that write to it are not noticed, other than on a CPU: emitted text has inputs const.
-CudaExecutor::Block& CudaExecutor::input_block(const BufferSpec& spec, int64_t copy) {
-  const auto [found, fresh] = inputs_.try_emplace(fmt::format("{} {}", describe(spec), copy));
-  Block& block = found->second;
-  if (!fresh) return block;
-  block = make_block(storage_size(spec));
-  if (block.bytes == 0) return block;
+void CudaExecutor::fill(Block& block, const BufferSpec& spec, const Block* same) {
+  if (block.bytes == 0) return;
   const auto size = static_cast<size_t>(block.bytes);
-  if (copy > 0) {
-    driver_.check(driver_.copy_on_device(block.data, input_block(spec, 0).data, size, nullptr), "copy a buffer");
-  } else {
-    const std::vector<std::byte> bytes = storage_bytes(spec);
-    driver_.check(driver_.copy_to_device(block.data, bytes.data(), size, nullptr), "fill a buffer");
-    driver_.check(driver_.stream_synchronize(nullptr), "fill a buffer");
-  }
-  return block;
+  if (same != nullptr)
+    return driver_.check(driver_.copy_on_device(block.data, same->data, size, nullptr), "copy a buffer");
+  const std::vector<std::byte> bytes = storage_bytes(spec);
+  driver_.check(driver_.copy_to_device(block.data, bytes.data(), size, nullptr), "fill a buffer");
+  driver_.check(driver_.stream_synchronize(nullptr), "fill a buffer");
 }
 
-CudaExecutor::Block& CudaExecutor::output_block(size_t ordinal, int64_t bytes) {
-  const auto [found, fresh] = outputs_.try_emplace({ordinal, bytes});
-  if (fresh) found->second = make_block(bytes);
-  if (fresh) guard(found->second);
-  return found->second;
-}
-
-void CudaExecutor::guard(const Block& block) const {
+void CudaExecutor::guard(Block& block) {
   for (const cuda::DevicePtr at : {block.data - kGuardBytes, block.data + static_cast<cuda::DevicePtr>(block.bytes)})
     driver_.check(driver_.memset(at, kGuardByte, kGuardBytes), "guard a buffer");
 }
 
-bool CudaExecutor::is_guarded(const Block& block) const {
+bool CudaExecutor::is_guarded(const Block& block) {
   const auto untouched = [&](cuda::DevicePtr at) {
     return std::ranges::all_of(fetch(at, kGuardBytes), [](std::byte b) { return b == std::byte{kGuardByte}; });
   };
   return untouched(block.data - kGuardBytes) && untouched(block.data + static_cast<cuda::DevicePtr>(block.bytes));
-}
-
-void CudaExecutor::check_guards() const {
-  int64_t overwritten = -1;
-  for (const auto& [key, block] : outputs_) {
-    if (is_guarded(block)) continue;
-    overwritten = block.bytes;
-    guard(block);  // the next candidate is not to blame
-  }
-  TW_CHECK(overwritten < 0, "a kernel wrote outside of a buffer of {} bytes", overwritten);
 }
 
 std::vector<std::byte> CudaExecutor::fetch(cuda::DevicePtr from, int64_t bytes) const {
@@ -169,28 +133,13 @@ void CudaExecutor::load(int64_t slot, const Workload& workload, double rotate_by
   check_workload(workload);
   slots_.erase(slot);
   const cuda::Current current(gpu_);
-  Loaded& loaded = slots_[slot];
-  loaded.workload = workload;
-  loaded.copies = count_copies(workload, kRotated, rotate_bytes, kMaxCopyBytes);
-  try {
-    place_buffers(loaded);
-    load_code(loaded);
-    build(loaded, 1);
-  } catch (...) {
-    slots_.erase(slot);
-    throw;
-  }
-}
-
-void CudaExecutor::place_buffers(Loaded& loaded) {
-  for (int64_t copy = 0; copy < loaded.copies; ++copy) {
-    for (size_t b = 0; b < loaded.workload.buffers.size(); ++b) {
-      const BufferSpec& spec = loaded.workload.buffers[b];
-      const Block& block = is_written(spec) ? output_block(b, storage_size(spec))
-                                            : input_block(spec, spec.warmth == kRotated ? copy : 0);
-      loaded.data.push_back(block.data);
-    }
-  }
+  auto loaded = std::make_unique<Loaded>();
+  loaded->workload = workload;
+  loaded->copies = count_copies(workload, kRotated, rotate_bytes, kMaxCopyBytes);
+  place_buffers(*loaded, kRotated);
+  load_code(*loaded);
+  build(*loaded, 1);
+  slots_[slot] = std::move(loaded);
 }
 
 void CudaExecutor::load_code(Loaded& loaded) const {
@@ -219,6 +168,7 @@ void CudaExecutor::add_entry(Loaded& loaded, int64_t repetitions) const {
     for (const WorkStep& step : w.steps) {
       std::vector<int64_t> args = step.args;
       for (int64_t& arg : args) arg += r % loaded.copies * buffers;
+      if (r == 0 && step.cuda.zero_bytes > 0) entry.zeros.push_back(step.cuda.zeros(args.back()));
       entry.cuda_steps.push_back(format::step_over_tiles(kernel, step.tiles, step.cuda, args));
       kernel += step.cuda.call.empty() ? 1 : 0;
     }
@@ -286,13 +236,6 @@ std::vector<Sample> CudaExecutor::sample(int64_t slot, int64_t repetitions, int6
   for (const uint64_t ns : times)
     out.push_back({static_cast<double>(ns) / static_cast<double>(loaded.repetitions), true});
   return out;
-}
-
-void CudaExecutor::reset() {
-  slots_.clear();
-  inputs_.clear();
-  outputs_.clear();
-  forget_outputs();
 }
 
 }  // namespace

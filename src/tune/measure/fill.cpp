@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/storage.h"
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/random.h"
@@ -24,37 +25,19 @@ double random_float(Fill fill, uint64_t word) {
   return sign * (kSmallest + (1 - kSmallest) * unit);
 }
 
-template <typename T, typename Make>
-void fill_elements(std::vector<std::byte>& bytes, uint64_t seed, const Make& make) {
-  auto* out = reinterpret_cast<T*>(bytes.data());
-  const size_t count = bytes.size() / sizeof(T);
-  for (size_t i = 0; i < count; ++i) out[i] = static_cast<T>(make(random_word(seed, i)));
-}
-
 std::vector<std::byte> random_elements(const BufferSpec& spec) {
   std::vector<std::byte> bytes(static_cast<size_t>(spec.type.bytes()));
-  const auto number = [&](uint64_t word) { return random_float(spec.fill, word); };
-  const auto integer = [](uint64_t word) { return 1 + (word >> 8) % kLargestInteger; };
   const DataType type = spec.type.type;
-  if (type == DataType::f16()) {
-    fill_elements<uint16_t>(bytes, spec.seed, [&](uint64_t w) { return f16_bits(number(w)); });
-  } else if (type == DataType::bf16()) {
-    fill_elements<uint16_t>(bytes, spec.seed, [&](uint64_t w) { return bf16_bits(number(w)); });
-  } else if (type == DataType::f32()) {
-    fill_elements<float>(bytes, spec.seed, number);
-  } else if (type == DataType::f64()) {
-    fill_elements<double>(bytes, spec.seed, number);
-  } else if (type.is_bool()) {
-    fill_elements<uint8_t>(bytes, spec.seed, [](uint64_t w) { return (w >> 8) & 1; });
-  } else if (type.bits() == 8) {
-    fill_elements<uint8_t>(bytes, spec.seed, integer);
-  } else if (type.bits() == 16) {
-    fill_elements<uint16_t>(bytes, spec.seed, integer);
-  } else if (type.bits() == 32) {
-    fill_elements<uint32_t>(bytes, spec.seed, integer);
-  } else {
-    fill_elements<uint64_t>(bytes, spec.seed, integer);
-  }
+  const auto value = [&](uint64_t word) -> double {
+    if (type.is_bool()) return static_cast<double>((word >> 8) & 1);
+    if (type.is_int()) return static_cast<double>(1 + (word >> 8) % kLargestInteger);
+    const double number = random_float(spec.fill, word);
+    return type == DataType::f16() ? f16_bits(number) : type == DataType::bf16() ? bf16_bits(number) : number;
+  };
+  with_storage(type.scalar(), [&]<typename T>(T) {
+    auto* out = reinterpret_cast<T*>(bytes.data());
+    for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) out[i] = static_cast<T>(value(random_word(spec.seed, i)));
+  });
   return bytes;
 }
 
@@ -77,15 +60,11 @@ Difference difference_of(std::span<const std::byte> a, std::span<const std::byte
 }  // namespace
 
 Difference difference(DataType type, std::span<const std::byte> a, std::span<const std::byte> b) {
-  const auto number = [](auto x) { return static_cast<double>(x); };
-  if (type == DataType::f64()) return difference_of<double>(a, b, number);
-  if (type == DataType::f32()) return difference_of<float>(a, b, number);
-  if (type == DataType::f16()) return difference_of<uint16_t>(a, b, f16_value);
-  if (type == DataType::bf16()) return difference_of<uint16_t>(a, b, bf16_value);
-  if (type.bits() == 8) return difference_of<int8_t>(a, b, number);
-  if (type.bits() == 16) return difference_of<int16_t>(a, b, number);
-  if (type.bits() == 32) return difference_of<int32_t>(a, b, number);
-  return difference_of<int64_t>(a, b, number);
+  const auto value = [&](auto x) {
+    if (type.is_half()) return (type == DataType::f16() ? f16_value : bf16_value)(static_cast<uint16_t>(x));
+    return static_cast<double>(x);
+  };
+  return with_storage(type.scalar(), [&]<typename T>(T) { return difference_of<T>(a, b, value); });
 }
 
 int64_t storage_size(const BufferSpec& spec) {

@@ -37,7 +37,7 @@ class CudnnAtWork {
       const cuda::Cudnn& library = driver_.open_cudnn();
       if (!gpu_) gpu_.emplace(driver_, 0, architecture_);
       const cuda::Current current(*gpu_);
-      if (handle_ == nullptr) handle_ = cuda::ConvolutionCall::start(library);
+      if (handle_ == nullptr) handle_ = cuda::CudnnCall::start(library);
       std::vector<LibraryCall> calls = cuda::cudnn_offers(library, handle_.get(), problem, kEngines);
       if (calls.empty()) return declined("it knows no engine that sums in f32, in one order");
       return calls;

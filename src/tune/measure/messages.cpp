@@ -36,7 +36,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMap, offset, buffer, dtype, shape, box,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Relocation, offset, buffer, addend)
 // A launch given whole: its kernel and its name are not used.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CudaStep, grid, block, shared_bytes, params, arguments, relocations, tensor_maps)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CudaLaunch, threads, shared_bytes, maps, overlaps, call, operands, whole)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CudaLaunch, threads, shared_bytes, maps, blocks, overlaps, call, operands, whole,
+                                   workspace_bytes, zero_bytes)
 }  // namespace tw::format
 
 namespace tw {

@@ -30,6 +30,13 @@ double at_rank(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
+Request ask(Question question, size_t slot) {
+  Request request;
+  request.question = question;
+  request.slot = static_cast<int64_t>(slot);
+  return request;
+}
+
 }  // namespace
 
 Timing summarize(std::span<const Sample> samples) {
@@ -89,9 +96,7 @@ bool Tournament::load(size_t i) {
   Entrant& entrant = entrants_[i];
   if (!worker_.start()) return settle(i, {Outcome::kNotMeasured, worker_.why(), {}});
   if (entrant.generation == worker_.generation()) return true;
-  Request request;
-  request.question = Question::kLoad;
-  request.slot = static_cast<int64_t>(i);
+  Request request = ask(Question::kLoad, i);
   request.threads = options_.threads;
   request.rotate_bytes = options_.rotate_bytes;
   request.workload = workloads_[i];
@@ -104,9 +109,7 @@ bool Tournament::load(size_t i) {
 // Runs a candidate for the first time and looks at what it computes.
 void Tournament::admit(size_t i) {
   if (!load(i)) return;
-  Request request;
-  request.question = Question::kRun;
-  request.slot = static_cast<int64_t>(i);
+  Request request = ask(Question::kRun, i);
   const bool compares = kept_ && entrants_[*kept_].generation == worker_.generation();
   request.outputs = compares ? Request::Outputs::kCompare : Request::Outputs::kKeep;
   const double looking = wanted_bytes(workloads_[i]) * kCompareNs * 1e-9;
@@ -136,9 +139,7 @@ void Tournament::race_once(size_t i) {
   if (!load(i)) return;  // another candidate may have taken the worker with it
   const double run_ns = std::max(entrant.run_ns, 1.0);
   const double repetitions = std::clamp(std::ceil(kSampleNs / run_ns), 1.0, static_cast<double>(kMaxRepetitions));
-  Request request;
-  request.question = Question::kSample;
-  request.slot = static_cast<int64_t>(i);
+  Request request = ask(Question::kSample, i);
   request.repetitions = static_cast<int64_t>(repetitions);
   request.samples = repetitions * run_ns > kMaxRaceNs / static_cast<double>(options_.samples) ? 1 : kRoundSamples;
   const Reply reply = worker_.ask(request, patience(run_ns * repetitions * static_cast<double>(request.samples)));
@@ -175,10 +176,7 @@ void Tournament::drop_by_first_run() {
 void Tournament::run_again(size_t i) {
   Entrant& entrant = entrants_[i];
   if (!load(i)) return;
-  Request request;
-  request.question = Question::kSample;
-  request.slot = static_cast<int64_t>(i);
-  const Reply reply = worker_.ask(request, patience(2 * entrant.run_ns));
+  const Reply reply = worker_.ask(ask(Question::kSample, i), patience(2 * entrant.run_ns));
   if (!settle(i, reply)) return;
   for (const Sample& s : reply.answer.samples) entrant.run_ns = std::min(entrant.run_ns, s.nanoseconds);
 }

@@ -1,5 +1,6 @@
 // The text of kernels: what threads share, own and combine, and what whole vectors move. What the loops compute is
 // checked on the interpreter (tests/tune/construct_block_test.cpp); NVRTC compiles the text where it is installed.
+// Size: one program for each form of text, and helpers that all of them use.
 #include "codegen/cuda/emit.h"
 
 #include <fmt/format.h>
@@ -341,9 +342,12 @@ TEST(EmitCuda, OtherBulkCopiesAreRefused) {
   EXPECT_THROW(emit_cuda(filled_in_bulk("A[((t * 128) + i), ((k * 64) + (j * 2))]", "")), InternalError) << "gaps";
   EXPECT_THROW(emit_cuda(filled_in_bulk("A[(k + j), ((t * 128) + i)]", "")), InternalError) << "across lines";
   EXPECT_THROW(
-      emit_cuda(filled_in_bulk("select((((t * 128) + i) < 200), A[((t * 128) + i), ((k * 64) + j)], 0:f16)", "")),
+      emit_cuda(filled_in_bulk("select((10 <= ((t * 128) + i)), A[((t * 128) + i), ((k * 64) + j)], 0:f16)", "")),
       InternalError)
       << "zeros inside of the tensor";
+  EXPECT_NO_THROW(
+      emit_cuda(filled_in_bulk("select((((t * 128) + i) < 200), A[((t * 128) + i), ((k * 64) + j)], 0:f16)", "")))
+      << "windows that end before the tensor does";
   EXPECT_NO_THROW(emit_cuda(
       filled_in_bulk("select((((t * 64) + floordiv(i, 2)) < 125), A[((t * 128) + i), ((k * 64) + j)], 0:f16)", "")))
       << "whole blocks of rows";
@@ -351,8 +355,65 @@ TEST(EmitCuda, OtherBulkCopiesAreRefused) {
       << "steps of a part of the lines";
 }
 
-// The barriers of a ring are set up once: another round of the loop would find them as the last one left them.
-TEST(EmitCuda, TheCopyEngineFillsForOneLoop) {
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// Those who compute and the one who fetches walk over the same tiles, with one ring; no one waits between tiles.
+TEST(EmitCuda, BlocksWalkOverTiles) {
+  const std::string text = emitted(filled_in_bulk(kRow, " units 1 together 1")).text;
+  EXPECT_TRUE(holds(text, "__launch_bounds__(288)"));
+  EXPECT_EQ(count(text, "for (int tile = blockIdx.x; tile < 2; tile += gridDim.x) {"), 2U) << text;
+  EXPECT_EQ(count(text, "__syncthreads();"), 1U) << "when the barriers are set up\n" << text;
+  EXPECT_EQ(text.find("tw_meet"), std::string::npos);
+  EXPECT_LT(text.find("int v0 = 0, v3 = 0;"), text.find("for (int tile")) << "slots go on over tiles";
+  EXPECT_EQ(count(text, "tw_barrier_arrive<1>("), 2U) << "the last copy of a tile is empty before the next one";
+}
+
+// Teams take turns: each goes on by the slots of the others' tiles, and begins when the one before has had its own.
+TEST(EmitCuda, TeamsOfABlockTakeTurns) {
+  const std::string text = emitted(filled_in_bulk(kRow, " units 1 together 2")).text;
+  EXPECT_TRUE(holds(text, "__launch_bounds__(544)"));
+  EXPECT_TRUE(holds(text, "const int tw_thread = threadIdx.x % 256;"));
+  EXPECT_TRUE(holds(text, "for (int tile = blockIdx.x + tw_team * gridDim.x; tile < 2; tile += 2 * gridDim.x) {"));
+  EXPECT_TRUE(holds(text, "for (int tile = blockIdx.x; tile < 2; tile += gridDim.x) {")) << "all are fetched";
+  EXPECT_TRUE(holds(text, "tw_barriers<3>(v1, v2, 2);")) << "a copy has one team's users";
+  EXPECT_TRUE(holds(text, "if (tw_team == 1) tw_next<512>(1);"));
+  size_t at = 0;
+  for (const char* next :
+       {"tw_skip<3>(v0, v3, tw_team * 4);", "tw_meet<512>(1 + tw_team);", "tw_barrier_wait(",
+        "tw_next<512>(1 + (tw_team + 1) % 2);", "tw_matrix_done<0>();", "tw_skip<3>(v0, v3, 1 * 4);"}) {
+    at = text.find(next, at);
+    EXPECT_NE(at, std::string::npos) << next << " is not next in\n" << text;
+  }
+  EXPECT_THROW(emit_cuda(filled_in_bulk(kRow, " units 1 together 4")), InternalError) << "too many threads";
+}
+
+// What a tile's threads share is used until the last of them has done with it.
+TEST(EmitCuda, WalkingThreadsMeetBetweenTilesThatShareMemory) {
+  loop::Program p = pipelined("X[k, ramp((i * 4), 1, 4)]");
+  const size_t before = count(emitted(p).text, "__syncthreads();");
+  p.kernels[0].units = 1;
+  EXPECT_EQ(count(emitted(p).text, "__syncthreads();"), before + 1);
+  const std::string beside =
+      "alloc n: f32[256] stack { for u in 256 threads { n[u] = 1:f32 } "
+      "for v in 256 threads { Y[((t * 128) + floordiv(v, 2)), floormod(v, 2)] = n[(255 - v)] } }";
+  loop::Program both = filled_in_bulk(kRow, " units 1 together 1");
+  const loop::Program shared = loop::parse_program(
+      "program p kernel k(A: f16[250, 256] param, B: f16[16, 256] param, Y: f32[256, 16] param written) tiles t in 2 "
+      "{" +
+      beside + "}");
+  both.kernels[0].body.push_back(shared.kernels[0].body[0]);
+  EXPECT_EQ(count(emitted(both).text, "tw_meet<256>(1);"), 3U)
+      << "behind the sums, in front of n's use, of its next tile";
+  both.kernels[0].together = 2;
+  EXPECT_THROW(emit_cuda(both), InternalError) << "teams that share more than the ring";
+}
+
+// Another round of the loop finds slots as the last one left them; another loop has the same ring.
+TEST(EmitCuda, TheCopyEngineFillsForLoopsAlike) {
   loop::Program p = filled_in_bulk(kRow, "");
   loop::Rewriter again;
   again.stmt = [](const loop::Stmt& s) -> std::vector<loop::Stmt> {
@@ -361,7 +422,17 @@ TEST(EmitCuda, TheCopyEngineFillsForOneLoop) {
     return {loop::make_for("again", 2, loop::ForKind::kSerial, {s})};
   };
   p.kernels[0].body = loop::rewrite(p.kernels[0].body, again);
-  EXPECT_THROW(emit_cuda(p), InternalError);
+  const std::string text = emitted(p).text;
+  EXPECT_EQ(count(text, "tw_barriers<3>("), 1U);
+  EXPECT_EQ(count(text, " = 0, v3 = 0;"), 2U) << "of each role";
+  loop::Program other = filled_in_bulk(kRow, "");
+  const loop::Stmt sums = other.kernels[0].body[0];
+  again.stmt = [](const loop::Stmt& s) -> std::vector<loop::Stmt> {
+    const bool pipelined = s->kind == loop::StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined;
+    return pipelined ? std::vector{s, loop::make_for("l", 4, s->for_kind, s->body, 4)} : std::vector{s};
+  };
+  other.kernels[0].body = loop::rewrite({sums}, again);
+  EXPECT_THROW(emit_cuda(other), InternalError) << "of other slots";
 }
 
 constexpr const char* kRowMaximum =

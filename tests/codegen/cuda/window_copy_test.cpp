@@ -160,6 +160,33 @@ TEST(WindowCopy, OneImageNeedsNoDim) {
   EXPECT_EQ(brought(c, copy, second, 7), said(c, nest, second, 7));
 }
 
+// The rows' loop is all that counts pixels: that of the taps moves them, too.
+TEST(WindowCopy, TapsAreNoTiles) {
+  Analyzer ranges;
+  ranges.bind("tile", 0, 4);
+  ranges.bind("turn", 0, 2);
+  ranges.bind("row", 0, 64);
+  ranges.bind("step", 0, 64);
+  loop::Buffer x;
+  x.name = "X";
+  x.type = DataType::f16();
+  x.shape = {217, 64};
+  for (const int64_t dilation : {1, 2}) {  // [pixel, channel], padded behind: as many pixels less the reach of two taps
+    const int64_t pixels = 218 - dilation;
+    const Expr pixel = var("tile") * Expr(64) + var("row"), place = pixel + var("turn") * Expr(dilation);
+    const Expr value = select(pixel < Expr(pixels) && place < Expr(217),
+                              load("X", DataType::f16(), {place, var("step")}), imm(DataType::f16(), 0));
+    const loop::Stmt store = loop::make_store("A", {var("row"), var("step")}, ranges.simplify(value));
+    const loop::Stmt nest =
+        loop::make_for("row", 64, loop::ForKind::kBulk, {loop::make_for("step", 64, loop::ForKind::kBulk, {store})});
+    const BulkCopy copy = bulk_copy(nest, {x}, ranges);
+    ASSERT_TRUE(copy.pixels.has_value());
+    EXPECT_EQ(copy.pixels->windows.extents, (Shape{pixels}));
+    EXPECT_EQ(to_string(copy.pixels->first), "(tile * 64)");
+    EXPECT_EQ(copy.shape, (Shape{1, 217, 64}));
+  }
+}
+
 TEST(WindowCopy, TilesOfAClusterFetchParts) { expect_equal({2, 9, 10, 64, 3, 2, 1}, 2); }
 
 TEST(WindowCopy, OtherGathersAreRefused) {

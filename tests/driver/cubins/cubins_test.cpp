@@ -137,6 +137,19 @@ TEST_F(CubinsTest, AHangEnds) {
   EXPECT_EQ(failure<InternalError>("hang"), "kernel 'conv1' for sm_90a: NVRTC gave nothing within 0.2 s");
 }
 
+TEST_F(CubinsTest, WhatNobodyWantsAnyMoreEndsAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  Cubins cubins(options_);
+  cubins.stop_when([&] { return elapsed() > 0.3; });
+  EXPECT_THROW(cubins.get("conv1", "hang", "sm_90a"), Stopped);
+  EXPECT_LT(elapsed(), 5);
+  EXPECT_THROW(cubins.get("conv1", "a", "sm_90a"), Stopped);
+  EXPECT_EQ(compiled(), 1);
+  cubins.stop_when({});
+  EXPECT_EQ(text(cubins.get("conv1", "a", "sm_90a")), "cubin of a");
+}
+
 TEST_F(CubinsTest, WhatTheSystemKillsIsTriedOnceMore) {
   EXPECT_EQ(get("kill once"), "cubin of kill once");
   EXPECT_NE(failure<ResourceError>("kill always").find("is there memory enough?"), std::string::npos);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -123,6 +124,33 @@ TEST_F(CudaTunerTest, CandidatesAreCubinsWithTheirLaunches) {
   EXPECT_LT(NotingMeasurer::rotate_bytes, 4 * l2);
   choose(t, tuner);
   EXPECT_EQ(compiled(), 3);  // all of it was in the cache
+}
+
+// Ctrl-C and the end of the budget: nothing is waited for, nothing said of what was being compiled.
+TEST_F(CudaTunerTest, WhatIsBeingCompiledEndsWithTheSearch) {
+  const TuneTask t = task();
+  setenv("TW_FAKE_NVRTC_HANG", "__shared__", 1);
+  options_.database = (folder_ / "tuning.db").string();
+  for (const bool budget : {false, true}) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto elapsed = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    options_.interrupted = [&] { return !budget && elapsed() > 0.5; };
+    options_.budget_seconds = budget ? 0.5 : 0;
+    Tuner tuner(options_, std::make_unique<NotingMeasurer>(noted_));
+    const TuneResult result = choose(t, tuner);
+    EXPECT_LT(elapsed(), 20) << "NVRTC has 120 s";
+    EXPECT_FALSE(tuner.complete());
+    EXPECT_EQ(result.best, 0);
+    EXPECT_TRUE(result.measured.empty());
+  }
+  unsetenv("TW_FAKE_NVRTC_HANG");
+  options_.interrupted = {};
+  options_.budget_seconds = 0;
+  Tuner tuner(options_, std::make_unique<NotingMeasurer>(noted_));
+  EXPECT_EQ(choose(t, tuner).measured.size(), 2U) << "the database knows of no refusal";
+  EXPECT_EQ(noted_.size(), 2U);
 }
 
 TEST_F(CudaTunerTest, ACandidateThatNvrtcRejectsIsRefused) {

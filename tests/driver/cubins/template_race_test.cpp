@@ -1,16 +1,19 @@
 // Templates in the race: what is not compiled, what is, and when. NVRTC, nvcc and the measurer are the tests' own.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "driver/compile.h"
 #include "driver/tuner.h"
+#include "ops/list.h"
+#include "runtime/format/validate.h"
 #include "targets/registry.h"
 #include "templates/fit.h"
 #include "templates/library.h"
+#include "tests/support_code/fake_nvcc.h"
 #include "tools/tw-opt/parsers.h"
 #include "tune/measure/fill.h"
 
@@ -64,19 +67,25 @@ y: f16[256, 256] (i0, i1) = cast<f16>((biased[i0, i1] * sigmoid(biased[i0, i1]))
 output y
 )";
 
+constexpr const char* kAnswer =
+    "launch 4 1 1 384 1 1 1000 0 0\\nparams 00000000000000000000000000000000\\nrelocation 0 0 0";
+// Of a kernel that wants memory: behind a, b and the result.
+constexpr const char* kHungry =
+    "launch 4 1 1 384 1 1 1000 4096 512\\nparams 00000000000000000000000000000000\\nrelocation 0 0 0\\nrelocation 8 3 "
+    "0";
+
 class TemplateRaceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "tw-race-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
-    fs::create_directories(folder_ / "headers" / "cutlass");
-    std::ofstream(folder_ / "headers" / "cutlass" / "cutlass.h") << "// none\n";
+    nvcc_.folder = folder_;
     setenv("TW_NVRTC", TW_FAKE_NVRTC, 1);
     setenv("TW_FAKE_NVRTC_LOG", (folder_ / "log").c_str(), 1);
     setenv("TILEWRIGHT_CACHE_DIR", folder_.c_str(), 1);
-    setenv("TILEWRIGHT_CUTLASS", (folder_ / "headers").c_str(), 1);
-    setenv("TILEWRIGHT_NVCC", (folder_ / "nvcc").c_str(), 1);
+    setenv("TILEWRIGHT_CUTLASS", nvcc_.headers().c_str(), 1);
+    setenv("TILEWRIGHT_NVCC", nvcc_.path().c_str(), 1);
     cubin_options_.worker = {TW_CUBIN_WORKER};
     group_.lower.lower.vector_bytes = target_.info.vector_bytes;
     options_.light_us = 0;
@@ -90,38 +99,22 @@ class TemplateRaceTest : public ::testing::Test {
     fs::remove_all(folder_);
   }
 
-  // A compiler that counts its runs, does `first`, and writes a cubin and a host program.
-  void compiler(const std::string& first) const {
-    std::ofstream(folder_ / "nvcc.new") << "#!/bin/sh\n[ \"$1\" = --version ] && exec echo V13.0.1\necho run >> "
-                                        << (folder_ / "runs").string() << "\n"
-                                        << first << R"(
-while [ $# -gt 0 ]; do
-  case $1 in --keep-dir) keep=$2 ;; -o) out=$2 ;; esac
-  shift
-done
-echo cubin > $keep/kernel.cubin
-cat > $out <<'END'
-#!/bin/sh
+  // A compiler that does `first`; its host programs give one answer.
+  void compiler(const std::string& first, const std::string& answer = kAnswer) const {
+    nvcc_.write({.first = first,
+                 .program = fmt::format(R"(#!/bin/sh
 while read line; do
-  printf 'launch 4 1 1 384 1 1 1000 0\nparams 00000000000000000000000000000000\nrelocation 0 0 0\nend\n' >&0
+  printf '{}\nend\n' >&0
 done
-END
-chmod 755 $out
-)";
-    fs::rename(folder_ / "nvcc.new", folder_ / "nvcc");
-    chmod((folder_ / "nvcc").c_str(), 0755);
+)",
+                                        answer)});
   }
-  int64_t runs() const {
-    std::ifstream file(folder_ / "runs");
-    int64_t lines = 0;
-    for (std::string line; std::getline(file, line);) ++lines;
-    return lines;
-  }
+  int64_t runs() const { return nvcc_.runs(); }
 
   void build_plain_rows() {
     std::vector<templates::Instance> plain;
     for (const templates::Row* row : templates::ranked(product_, target_.info)) {
-      if (!row->stream_k && plain.size() < 2) plain.push_back({*row});
+      if (row->sums == templates::Sums::kWhole && plain.size() < 2) plain.push_back({*row});
     }
     templates::TemplateLibrary({templates::template_folder()}).build_all(plain, [](size_t, const auto& built) {
       EXPECT_TRUE(built.ok()) << built.reason();
@@ -156,6 +149,7 @@ chmod 755 $out
   }
 
   fs::path folder_;
+  FakeNvcc nvcc_;
   targets::Target target_ = targets::find_target("cuda:sm_90a");
   templates::Product product_ = {256, 256, 256};
   GroupOptions group_;
@@ -207,6 +201,72 @@ TEST_F(TemplateRaceTest, WhatTheCompilerRefusesLoses) {
   EXPECT_NE(result.measured[1].reason.find("nvcc: exit code 1: error: no"), std::string::npos)
       << result.measured[1].reason;
   EXPECT_TRUE(notices_.empty()) << notices_[0];
+}
+
+TEST_F(TemplateRaceTest, KernelsGetTheMemoryThatTheyWant) {
+  fs::remove_all(folder_ / "templates");
+  compiler("", kHungry);
+  build_plain_rows();
+  choose({1100, 1200});
+  const tune::Workload& work = rounds_.at(0).at(1);
+  const tune::WorkStep& step = work.steps.at(0);
+  EXPECT_EQ(step.cuda.zeros(7), (format::Zeros{7, 4096 - 512, 512}));
+  ASSERT_EQ(step.args.back(), std::ssize(work.buffers) - 1);
+  EXPECT_EQ(storage_size(work.buffers.back()), 4096);
+  EXPECT_EQ(step.cuda.whole.relocations.at(1).buffer, std::ssize(step.args) - 1);
+}
+
+// Two products of one kernel, one after the other, as a plan says.
+TEST_F(TemplateRaceTest, StepsOfOneKernelShareTheirMemoryAndNobodyElseDoes) {
+  compiler("", kHungry);
+  const graph::OpTable ops = ops::all_ops();
+  frontend::ImportResult model;
+  graph::ValueId value = model.graph.add_input("x", {DataType::f16(), {256, 256}});
+  for (const char* name : {"first", "second"}) {
+    const TensorType type = {DataType::f16(), {256, 256}};
+    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(type.bytes()));
+    bytes->front() = std::byte(name[0]);
+    graph::Node node;
+    node.op = "matmul", node.name = name, node.inputs = {value, model.graph.add_constant(name, type, bytes)};
+    value = graph::append_node(model.graph, ops, std::move(node))[0];
+  }
+  model.graph.outputs = {value};
+  CompileOptions options;
+  options.target = "cuda:sm_90a";
+  options.cubins = cubin_options_;
+  plan::Plan plan = compile_imported({model}, options).plan;
+  const templates::Row& row = *templates::ranked(product_, target_.info).at(0);
+  for (plan::GroupPlan& group : plan.entries.at(0).groups) {
+    group = {group.name, "cutlass"};
+    group.schedule.compute_at("matmul_acc", "matmul", "i1", loop::Scope::kRegister);
+    group.schedule.implement("matmul", "template " + name_of(row) +
+                                           " gemm batch=1 m=256 n=256 k=256 a=x0:f16:256:0 b=x1:f16:256:0 "
+                                           "out=matmul:f16:256:0");
+  }
+  fs::remove_all(folder_ / "templates");
+  options.plan_text = plan::to_string(plan);
+  const Compiled made = compile_imported({model}, options);
+  const format::Entry& entry = made.manifest.entries.at(0);
+  ASSERT_EQ(entry.cuda_steps.size(), 2U);
+  ASSERT_EQ(entry.zeros.size(), 1U);
+  const format::Zeros& zeros = entry.zeros[0];
+  EXPECT_EQ(zeros.offset, 4096 - 512);
+  for (const format::CudaStep& step : entry.cuda_steps) EXPECT_EQ(step.relocations.at(1).buffer, zeros.buffer);
+  const auto size = [&](std::string_view section) { return std::ssize(made.sections.at(std::string(section))); };
+  EXPECT_NO_THROW(format::validate(made.manifest, size)) << "the value between the two lies elsewhere";
+  EXPECT_LT(entry.arena_bytes, 2 * 4096 + 256 * 256 * 2);
+}
+
+// It says nothing of the template: the next compilation asks again.
+TEST_F(TemplateRaceTest, WhatACompilerThatIsKilledLeavesIsAskedForAgain) {
+  compiler("kill -9 $$");
+  const TuneResult result = choose({450, 400});
+  EXPECT_EQ(result.best, 0);
+  EXPECT_EQ(outcome_name(result.measured[2].outcome), outcome_name(Outcome::kNotMeasured));
+  ASSERT_EQ(notices_.size(), 1U);
+  EXPECT_NE(notices_[0].find("signal 9 (Killed)"), std::string::npos) << notices_[0];
+  compiler("");
+  EXPECT_EQ(choose({400}).best, 2);
 }
 
 // Not why another kind of row, or one of another GPU, does not compute it.

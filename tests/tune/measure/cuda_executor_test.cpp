@@ -111,6 +111,21 @@ TEST_F(CudaExecutorTest, CallsOfLibrariesStandBetweenKernels) {
   EXPECT_THROW(executor_->load(0, w, 0, 0), format::Error);
 }
 
+// What was in it before would keep a kernel that waits for its zeros waiting.
+TEST_F(CudaExecutorTest, WorkspacesBeginWithTheirZeros) {
+  Workload w = workload("copy");
+  w.buffers[1] = {{DataType::f32(), {kElements}}};
+  w.steps[0].cuda.workspace_bytes = w.steps[0].cuda.zero_bytes = kElements * 4;
+  w.steps[0].args = {0, 1};  // an output and the workspace
+  w.steps[0].cuda.whole.grid = {kElements, 1, 1};
+  w.steps[0].cuda.whole.params.resize(16);
+  w.steps[0].cuda.whole.arguments = {0, 8};
+  w.steps[0].cuda.whole.relocations = {{0, 1, 0}, {8, 0, 0}};
+  EXPECT_EQ(floats(run(w).samples[0]), std::vector<float>(kElements, 0.0f));
+  executor_->sample(0, 10, 3);
+  EXPECT_EQ(fake.cleared_before, (std::vector<size_t>{0, 0})) << "once in each graph, whatever it repeats";
+}
+
 TEST_F(CudaExecutorTest, ASampleIsTheTimeOfOneRunOfManyInAGraph) {
   run(workload("copy"));
   const int instantiated = fake.instantiations, kernels = fake.kernels_run, graphs = fake.graph_launches;

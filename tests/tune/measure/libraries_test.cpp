@@ -58,6 +58,10 @@ TEST_F(FindLibraries, OfferCalls) {
     ASSERT_TRUE(offers().ok()) << offers().reason();
     EXPECT_EQ(to_string(offers()->at(0)), fmt::format("cudnn 91900 {},2=5 {}", engine, kConvolution));
   }
+  const auto attention = format::parse_problem(
+      "attention batch=1 m=4 n=8 k=8 groups=2 keys=4 a=q:f16:16:0:8:0 b=k:f16:16:0:8:0 values=v:f16:16:0:8:0 "
+      "out=y:f16:16:0:8:0 act=softmax:0.125");
+  EXPECT_EQ(to_string(both.at("cudnn").offers(attention)->at(0)), "cudnn 91900 3,2=5 " + to_string(attention));
   EXPECT_EQ(fake.contexts_retained, 1);
   fake_cudnn.engines[0].notes = {4};
   EXPECT_EQ(offers().reason(), "it knows no engine that sums in f32, in one order");

@@ -1,5 +1,6 @@
 // NVRTC for tests: the cubin of a text is "cubin of " and the text, unless a word in it asks for something else, or is
-// that of $TW_FAKE_NVRTC_REJECT. Every compilation appends a line to $TW_FAKE_NVRTC_LOG.
+// that of $TW_FAKE_NVRTC_REJECT; it hangs at that of $TW_FAKE_NVRTC_HANG. Every compilation appends a line to
+// $TW_FAKE_NVRTC_LOG.
 #include <signal.h>
 #include <unistd.h>
 
@@ -46,6 +47,8 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
   if (const char* log = std::getenv("TW_FAKE_NVRTC_LOG")) std::ofstream(log, std::ios::app) << program->source + "\n";
   const char* rejected = std::getenv("TW_FAKE_NVRTC_REJECT");
   if (rejected != nullptr && has(*program, rejected)) return 6;  // NVRTC_ERROR_COMPILATION
+  const char* hanging = std::getenv("TW_FAKE_NVRTC_HANG");
+  while (hanging != nullptr && has(*program, hanging)) pause();
   if (asks(*program, "crash")) raise(SIGSEGV);
   if (asks(*program, "kill always")) raise(SIGKILL);
   if (asks(*program, "kill once") && !was_killed_before()) raise(SIGKILL);

@@ -1,18 +1,18 @@
-#include "tune/measure/machine_lock.h"
+#include "support/file_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
-namespace tw::tune {
+namespace tw {
 namespace {
 
 constexpr double kPollSeconds = 0.02;
 
 }  // namespace
 
-MachineLock::MachineLock(const std::string& path, double seconds, const std::function<bool()>& stop) {
+FileLock::FileLock(const std::string& path, double seconds, const std::function<bool()>& stop) {
   held_ = path.empty();
   if (held_) return;
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -25,8 +25,8 @@ MachineLock::MachineLock(const std::string& path, double seconds, const std::fun
   }
 }
 
-MachineLock::~MachineLock() {
+FileLock::~FileLock() {
   if (fd_ >= 0) close(fd_);
 }
 
-}  // namespace tw::tune
+}  // namespace tw

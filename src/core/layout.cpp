@@ -11,8 +11,7 @@
 namespace tw {
 namespace {
 
-constexpr std::array<std::string_view, 8> kOpNames = {"split", "reorder", "fuse", "pad",
-                                                      "unpad", "unfold",  "fold", "store_at"};
+constexpr std::array<std::string_view, 5> kOpNames = {"split", "reorder", "fuse", "pad", "unpad"};
 
 bool has_dim(LayoutOp op) { return op != LayoutOp::kReorder; }
 
@@ -61,9 +60,8 @@ LayoutPrimitive inverse_of(const LayoutPrimitive& p, const Shape& before) {
       return {LayoutOp::kUnpad, p.dim, p.args};
     case LayoutOp::kUnpad:
       return {LayoutOp::kPad, p.dim, p.args};
-    default:
-      throw InternalError("layout primitive {} has no inverse yet", kOpNames[static_cast<int>(p.op)]);
   }
+  throw InternalError("a layout primitive without inverse");
 }
 
 }  // namespace
@@ -82,14 +80,12 @@ Shape apply_primitive(const LayoutPrimitive& p, const Shape& shape) {
     case LayoutOp::kPad:
       TW_CHECK(p.args.at(0) >= 0 && p.args.at(1) >= 0, "negative padding");
       out[p.dim] += p.args[0] + p.args[1];
-      return out;
+      break;
     case LayoutOp::kUnpad:
       out[p.dim] -= p.args.at(0) + p.args.at(1);
       TW_CHECK(out[p.dim] >= 0, "unpad beyond the extent");
-      return out;
-    default:
-      throw InternalError("layout primitive {} belongs to the joint layout search", kOpNames[static_cast<int>(p.op)]);
   }
+  return out;
 }
 
 Layout Layout::then(const LayoutPrimitive& primitive) const {
@@ -176,15 +172,6 @@ Layout parse_layout(std::string_view text) {
     primitives.push_back(std::move(p));
     rest.remove_prefix(close + 1);
   }
-}
-
-Layout channels_blocked(int rank, int64_t channels, int64_t block) {
-  std::vector<int64_t> order(rank + 1);
-  order[0] = 0;
-  order[1] = 1;
-  for (int d = 2; d < rank; ++d) order[d] = d + 1;
-  order[rank] = 2;
-  return Layout().split(1, {channels / block, block}).reorder(order);
 }
 
 Layout channels_last(int rank) {

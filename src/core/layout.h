@@ -15,9 +15,6 @@ enum class LayoutOp : uint8_t {
   kFuse,     // dims k .. k+args[0]-1 become one
   kPad,      // dim k grows by args[0] before and args[1] after, filled with the te's neutral value
   kUnpad,    // inverse of kPad: drops args[0] elements before and args[1] after
-  kUnfold,   // dim k becomes overlapped tiles of size args[0] every args[1]; joint layout search
-  kFold,     // inverse of kUnfold; args[2] is the original extent
-  kStoreAt,  // attaches another tensor along dim k; joint layout search
 };
 
 struct LayoutPrimitive {
@@ -61,8 +58,6 @@ std::string to_string(const Layout& layout);
 /// Inverse of to_string; throws UserError naming the part that does not parse.
 Layout parse_layout(std::string_view text);
 
-/// NCHW -> N, C/block, H, W, block (any number of spatial dims; rank counts all logical dims). C must divide.
-Layout channels_blocked(int rank, int64_t channels, int64_t block);
 /// NC<spatial> -> N<spatial>C.
 Layout channels_last(int rank);
 

@@ -139,7 +139,7 @@ class Placer {
     }
   }
 
-  // Steps of one kernel share it: each leaves its zeros as they are, and has its sums there behind the other's.
+  // Steps of one kernel share it, one after the other: each leaves its zeros as they were.
   int64_t workspace_of(int64_t kernel, const format::CudaLaunch& launch) {
     const auto [found, fresh] = workspaces_.try_emplace(kernel, std::ssize(entry_.buffers));
     if (!fresh) return found->second;

@@ -47,13 +47,8 @@ std::vector<Expr> move_index(const LayoutPrimitive& p, const Shape& shape, std::
     case LayoutOp::kUnpad:
       indices[p.dim] = indices[p.dim] - p.args[0];
       return indices;
-    case LayoutOp::kUnfold:
-    case LayoutOp::kFold:
-    case LayoutOp::kStoreAt:
-      break;
   }
-  throw InternalError("layout rewriting of " + to_string(Layout({p})) +
-                      ": unfold, fold and store_at belong to the joint layout search");
+  throw InternalError("an unknown layout primitive");
 }
 
 // Shapes before each primitive, and last the storage shape.

@@ -12,7 +12,7 @@ namespace tw::te {
 /// bytes; those that a kPad adds are `fill` (element_size bytes; empty: zeros). Splits and fuses move nothing, each
 /// reorder is one blocked transpose, each pad or unpad one copy.
 /// Back again: materialize(storage, element_size, layout.storage_shape(logical), layout.inverse(logical)).
-/// Throws InternalError when sizes do not fit and for primitives that have no place here (unfold, fold, store_at).
+/// Throws InternalError when sizes do not fit.
 std::vector<std::byte> materialize(std::span<const std::byte> data, size_t element_size, const Shape& logical,
                                    const Layout& layout, std::span<const std::byte> fill = {});
 

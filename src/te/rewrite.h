@@ -29,7 +29,7 @@ enum class Indices : uint8_t { kSimple, kComposed };
 /// padding of tensors that stay inside is never read, as every access goes through logical indices, and may hold
 /// anything. `inside` states exactly the elements that no kPad added, also under unpad-then-pad sequences.
 /// Source: ALT, section on layout manipulation (mechanism A3). Errors: InternalError for unknown tensors, primitives
-/// that do not fit and primitives of the joint layout search (unfold, fold, store_at).
+/// that do not fit.
 Program apply_layouts(const Program& program, const std::map<std::string, Layout>& layouts, const PadFills& fills = {},
                       Indices indices = Indices::kSimple);
 

@@ -9,6 +9,8 @@
 #include <charconv>
 #include <sstream>
 
+#include "support/math.h"
+
 namespace tw::templates {
 namespace {
 
@@ -23,10 +25,8 @@ std::string question(const Instance& instance, const Product& p, int multiproces
                                        p.pad[1],    p.stride[0], p.stride[1], p.dilation[0], p.dilation[1]}
                 : std::vector<int64_t>{p.m, p.n, p.k, p.batch, p.m * p.k, p.k * p.n, p.m * p.n, p.m * p.n};
   numbers.resize(kSizes);
-  const Row& row = instance.row;
-  for (const int64_t number : {int64_t{multiprocessors}, static_cast<int64_t>(row.order), int64_t{row.swizzle},
-                               splits_of(row, p, multiprocessors)})
-    numbers.push_back(number);
+  numbers.push_back(multiprocessors);
+  numbers.push_back(1);  // swizzle
   // Operands are counted from 1 there: 0 is none.
   const int64_t result = 3 + std::ssize(instance.epilogue.operands);
   std::vector<int64_t> operands = {1, 2, 0, result, result + 1};
@@ -85,7 +85,7 @@ Result<Launch> find_launch(const Instance& instance, const Product& product, int
       for (std::array<int64_t, 3>* extents : {&step.grid, &step.block}) {
         for (int64_t& extent : *extents) words >> extent;
       }
-      words >> step.shared_bytes >> launch.workspace_bytes >> launch.zero_bytes;
+      words >> step.shared_bytes >> launch.workspace_bytes;
     } else if (name == "params") {
       read_params(words, step.params);
     } else if (name == "relocation") {
@@ -97,6 +97,13 @@ Result<Launch> find_launch(const Instance& instance, const Product& product, int
     if (!words) return declined("the host program's answer is not understood: {}", line);
   }
   if (!is_launch || step.params.empty()) return declined("the host program's answer is not understood");
+  if (!instance.row.stream_k) return launch;
+  // Sums of whole tiles, and behind them a barrier for each warp group of each.
+  constexpr int64_t kBarriers = 2 * sizeof(int32_t), kLine = 128;
+  const int64_t tile = int64_t{instance.row.tile_m} * instance.row.tile_n * static_cast<int64_t>(sizeof(float));
+  launch.zero_bytes = launch.workspace_bytes % tile;
+  if (launch.zero_bytes != round_up(launch.workspace_bytes / tile * kBarriers, kLine))
+    return declined("{} bytes of memory that are no sums and barriers of tiles", launch.workspace_bytes);
   return launch;
 }
 

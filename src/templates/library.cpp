@@ -268,7 +268,7 @@ Result<BuiltTemplate> TemplateLibrary::compile(const std::string& key, const Ins
 
 void TemplateLibrary::build_all(const std::vector<Instance>& instances, const Done& done) {
   const std::string wanted = toolchain().name;
-  std::map<std::string, std::vector<size_t>> users;  // by the text's name: launches of a kernel may differ
+  std::map<std::string, std::vector<size_t>> users;  // by key: several groups may want the same
   std::vector<std::string> keys;
   for (size_t i = 0; i < instances.size(); ++i) {
     keys.push_back(key_of(instances[i]));
@@ -278,7 +278,7 @@ void TemplateLibrary::build_all(const std::vector<Instance>& instances, const Do
   std::string unfinished;
   const int processes = options_.processes > 0 ? options_.processes : processes_that_fit(kBytesOfNvcc);
   parallel_for(instances.size(), processes, [&](size_t i) {
-    if (users[keys[i]].front() != i) return;
+    if (users.at(keys[i]).front() != i) return;
     Result<BuiltTemplate> built = find(instances[i]);
     try {
       if (!built.ok() || built->toolchain != wanted) built = compile(keys[i], instances[i]);
@@ -288,7 +288,7 @@ void TemplateLibrary::build_all(const std::vector<Instance>& instances, const Do
       unfinished = error.what();
     }
     const std::lock_guard lock(mutex);
-    for (const size_t user : users[keys[i]]) done(user, built);
+    for (const size_t user : users.at(keys[i])) done(user, built);
   });
   if (!unfinished.empty()) throw ResourceError(unfinished);
 }

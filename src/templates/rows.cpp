@@ -13,49 +13,63 @@ constexpr Row sm90(int m, int n, int cluster_m, int cluster_n) {
   return {Family::kGemmSm90, m, n, 64, cluster_m, cluster_n};
 }
 constexpr Row pingpong(int m, int n, int cluster_m) { return {Family::kGemmSm90, m, n, 64, cluster_m, 1, true}; }
-constexpr Row shared(Sums sums, int m, int n, int cluster_m) {
-  return {Family::kGemmSm90, m, n, 64, cluster_m, 1, false, sums};
-}
-constexpr Row ordered(Row row, Order order, int swizzle) {
-  row.order = order, row.swizzle = swizzle;
-  return row;
-}
+constexpr Row stream_k(int m, int n) { return {Family::kGemmSm90, m, n, 64, 2, 1, false, true}; }
 constexpr Row conv90(int m, int n) { return {Family::kConvSm90, m, n, 64}; }
 struct Warps {
   int m, n, stages;
 };
 constexpr Row sm80(Family family, int m, int n, int k, Warps warps) {
-  return {family, m, n, k, 1, 1, false, Sums::kWhole, warps.m, warps.n, warps.stages};
+  return {family, m, n, k, 1, 1, false, false, warps.m, warps.n, warps.stages};
 }
 
 // Of CUTLASS's instances for Hopper those that win somewhere (cuBLAS's choices, PyTorch's presets, quack's lists):
 // tiles with fewer sums than a thread has registers, at least three stages. The two of 208 columns spill with the
 // headers of CUTLASS 4.2 and are refused when they are built; later ones spill less.
 constexpr Row kRows[] = {
-    sm90(128, 256, 2, 1), sm90(256, 128, 2, 1), sm90(128, 128, 2, 1), pingpong(128, 128, 2), pingpong(64, 128, 2),
-    pingpong(64, 256, 2), pingpong(64, 64, 1), pingpong(128, 192, 2), sm90(256, 160, 2, 1), sm90(256, 192, 2, 1),
-    sm90(128, 192, 2, 1), sm90(128, 224, 2, 1), sm90(256, 208, 2, 1), sm90(256, 64, 2, 1), sm90(128, 64, 2, 1),
-    pingpong(128, 160, 2), pingpong(192, 128, 2), pingpong(64, 192, 2), pingpong(128, 208, 2), pingpong(64, 32, 1),
-    sm90(128, 256, 1, 2), pingpong(64, 128, 1),
-    // blocks that share sums
-    shared(Sums::kSplit, 128, 128, 2), shared(Sums::kStreamed, 128, 128, 2), shared(Sums::kSplit, 128, 128, 1),
-    shared(Sums::kStreamed, 128, 128, 1), shared(Sums::kSplit, 128, 256, 2), shared(Sums::kStreamed, 128, 256, 2),
-    shared(Sums::kSplit, 128, 64, 1),
-    // the order of tiles
-    ordered(sm90(128, 256, 2, 1), Order::kAlongM, 8), ordered(sm90(128, 256, 2, 1), Order::kAlongN, 8),
-    ordered(sm90(256, 128, 2, 1), Order::kAlongM, 8), ordered(sm90(256, 128, 2, 1), Order::kAlongN, 8),
-    ordered(pingpong(128, 128, 2), Order::kAlongM, 8), ordered(pingpong(128, 128, 2), Order::kAlongN, 8),
-    // windows
-    conv90(128, 128), conv90(64, 128), conv90(128, 64), conv90(64, 64),
-    // warps
-    sm80(Family::kGemmSm80, 128, 128, 32, {2, 2, 4}), sm80(Family::kGemmSm80, 128, 256, 32, {2, 4, 3}),
-    sm80(Family::kGemmSm80, 256, 128, 32, {4, 2, 3}), sm80(Family::kGemmSm80, 128, 64, 32, {2, 2, 6}),
-    sm80(Family::kGemmSm80, 64, 128, 32, {2, 2, 6}), sm80(Family::kGemmSm80, 64, 64, 64, {2, 2, 5}),
-    sm80(Family::kGemmSm80, 128, 128, 64, {2, 2, 3}), sm80(Family::kGemmSm80, 256, 64, 64, {4, 1, 3}),
-    sm80(Family::kConvSm80, 128, 128, 32, {2, 2, 4}), sm80(Family::kConvSm80, 128, 256, 32, {2, 4, 3}),
-    sm80(Family::kConvSm80, 256, 64, 32, {4, 1, 4}), sm80(Family::kConvSm80, 128, 64, 64, {2, 2, 3}),
-    sm80(Family::kConvSm80, 64, 64, 64, {2, 2, 5}), sm80(Family::kConvSm80, 128, 128, 64, {2, 2, 3}),
-    sm80(Family::kConvSm80, 64, 128, 64, {2, 2, 3})};
+    sm90(128, 256, 2, 1),
+    sm90(256, 128, 2, 1),
+    sm90(128, 128, 2, 1),
+    pingpong(128, 128, 2),
+    pingpong(64, 128, 2),
+    pingpong(64, 256, 2),
+    pingpong(64, 64, 1),
+    pingpong(128, 192, 2),
+    sm90(256, 160, 2, 1),
+    sm90(256, 192, 2, 1),
+    sm90(128, 192, 2, 1),
+    sm90(128, 224, 2, 1),
+    sm90(256, 208, 2, 1),
+    sm90(256, 64, 2, 1),
+    sm90(128, 64, 2, 1),
+    pingpong(128, 160, 2),
+    pingpong(192, 128, 2),
+    pingpong(64, 192, 2),
+    pingpong(128, 208, 2),
+    pingpong(64, 32, 1),
+    sm90(128, 256, 1, 2),
+    pingpong(64, 128, 1),
+    stream_k(128, 256),
+    stream_k(128, 128),
+    conv90(128, 128),
+    conv90(64, 128),
+    conv90(128, 64),
+    conv90(64, 64),
+    sm80(Family::kGemmSm80, 128, 128, 32, {2, 2, 4}),
+    sm80(Family::kGemmSm80, 128, 256, 32, {2, 4, 3}),
+    sm80(Family::kGemmSm80, 256, 128, 32, {4, 2, 3}),
+    sm80(Family::kGemmSm80, 128, 64, 32, {2, 2, 6}),
+    sm80(Family::kGemmSm80, 64, 128, 32, {2, 2, 6}),
+    sm80(Family::kGemmSm80, 64, 64, 64, {2, 2, 5}),
+    sm80(Family::kGemmSm80, 128, 128, 64, {2, 2, 3}),
+    sm80(Family::kGemmSm80, 256, 64, 64, {4, 1, 3}),
+    sm80(Family::kConvSm80, 128, 128, 32, {2, 2, 4}),
+    sm80(Family::kConvSm80, 128, 256, 32, {2, 4, 3}),
+    sm80(Family::kConvSm80, 256, 64, 32, {4, 1, 4}),
+    sm80(Family::kConvSm80, 128, 64, 64, {2, 2, 3}),
+    sm80(Family::kConvSm80, 64, 64, 64, {2, 2, 5}),
+    sm80(Family::kConvSm80, 128, 128, 64, {2, 2, 3}),
+    sm80(Family::kConvSm80, 64, 128, 64, {2, 2, 3}),
+};
 
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kMostBytes = int64_t{1} << 31;  // of a tensor that 32-bit offsets reach
@@ -82,19 +96,9 @@ bool has_near_window(const Row&, const Product& p) {
 bool fills_cluster(const Row& row, const Product& p) {
   return p.m > int64_t{row.tile_m} * (row.cluster_m - 1) && p.n > int64_t{row.tile_n} * (row.cluster_n - 1);
 }
-double tiles_of(const Row& row, const Product& p) {
-  return static_cast<double>(ceil_div(p.m, row.tile_m) * ceil_div(p.n, row.tile_n) * p.batch);
-}
-// Stream-K leaves no block less than so many steps (min_iters_per_sk_unit_).
+// Stream-K leaves no block less than so many steps of a sum (CUTLASS's min_iters_per_sk_unit_).
 constexpr int64_t kLeastSteps = 8;
-bool has_long_sums(const Row& row, const Product& p) {
-  return row.sums == Sums::kWhole || p.k >= 2 * kLeastSteps * row.tile_k;
-}
-// Below that all tiles of a few waves stay in the L2 cache, in whatever order they come.
-bool has_order(const Row& row, const Product& p) {
-  constexpr double kManyTiles = 256;
-  return row.order == Order::kFree || tiles_of(row, p) >= kManyTiles;
-}
+bool has_long_sums(const Row& row, const Product& p) { return !row.stream_k || p.k >= 2 * kLeastSteps * row.tile_k; }
 
 constexpr Constraint kType = {"operands of f16 or bf16: the instruction of the template", has_half_operands};
 constexpr Constraint kLinesOfOut = {"columns * bytes of the result % 16: lines are stored by 16 bytes", lines_of_out};
@@ -111,8 +115,7 @@ constexpr Constraint kGemmSm90[] = {
     {"lines of b * bytes % 16: TMA lines are multiples of 16 bytes", lines_of_b},
     kLinesOfOut,
     kCluster,
-    {"sums of 1024 products where blocks share them: each adds up at least 512", has_long_sums},
-    {"256 tiles where their order is given: operands of fewer stay in the L2 cache", has_order},
+    {"sums of 1024 products where blocks share them: each adds up 512 at least", has_long_sums},
 };
 constexpr Constraint kGemmSm80[] = {
     kType,
@@ -150,12 +153,10 @@ std::string name_of(const Row& row) {
   if (row.family == Family::kConvSm90) return head;
   if (row.family != Family::kGemmSm90) return fmt::format("{}_{}x{}_{}", head, row.warps_m, row.warps_n, row.stages);
   return fmt::format("{}_{}_{}x{}", head,
-                     row.sums == Sums::kStreamed ? "stream_k"
-                     : row.sums == Sums::kSplit  ? "split_k"
-                     : row.pingpong              ? "pingpong"
-                                                 : "cooperative",
-                     row.cluster_m, row.cluster_n) +
-         (row.order == Order::kFree ? "" : fmt::format("_{}{}", row.order == Order::kAlongM ? 'm' : 'n', row.swizzle));
+                     row.stream_k   ? "stream_k"
+                     : row.pingpong ? "pingpong"
+                                    : "cooperative",
+                     row.cluster_m, row.cluster_n);
 }
 
 std::span<const Constraint> constraints(Family family) {
@@ -168,24 +169,17 @@ std::string refusal(const Row& row, const Product& product, const TargetInfo& ta
   for (const Constraint& constraint : constraints(row.family)) {
     if (!constraint.holds(row, product)) return std::string(constraint.text);
   }
-  if (row.sums == Sums::kSplit && splits_of(row, product, target.units) == 1)
-    return "there are tiles for more than half of the multiprocessors";
   return "";
-}
-
-int64_t splits_of(const Row& row, const Product& p, int64_t multiprocessors) {
-  if (row.sums != Sums::kSplit) return 1;
-  const int64_t most = ceil_div(p.k, row.tile_k) / kLeastSteps;
-  return std::clamp<int64_t>(static_cast<int64_t>(multiprocessors / tiles_of(row, p)), 1, most);
 }
 
 double predicted_cycles(const Row& row, const Product& p, const TargetInfo& target) {
   // Bytes a cycle: of a multiprocessor from L2 and in shared memory, of all of them from L2; products a cycle of its
   // tensor cores by warp groups, and by warps.
   constexpr double kL2 = 64, kAllL2 = 6154, kShared = 128, kGroupProducts = 2048, kWarpProducts = 1024;
+  constexpr double kPassed = 20;  // of sums, from a block to the next one of its tile: measured
   const bool groups = architecture_of(row.family) == "sm_90a";
   const double units = target.units, bytes = p.operand.bytes();
-  const double tiles = tiles_of(row, p);
+  const double tiles = static_cast<double>(ceil_div(p.m, row.tile_m) * ceil_div(p.n, row.tile_n) * p.batch);
   const double k = static_cast<double>(ceil_div(p.k, row.tile_k) * row.tile_k);
   const double m = row.tile_m, n = row.tile_n, stored = m * n * p.output.bytes();
   const double fetched = (m / row.cluster_n + n / row.cluster_m) * k * bytes;
@@ -195,12 +189,9 @@ double predicted_cycles(const Row& row, const Product& p, const TargetInfo& targ
   const double shared = (m + n + reads) * k * bytes + 2 * stored;
   const double products = m * n * k / (groups ? kGroupProducts : kWarpProducts);
   const double all = tiles * std::max({(fetched + stored) / std::min(kL2, kAllL2 / units), shared / kShared, products});
-  // Blocks that add to a tile, one after the other; sums pass from one to the next in the L2 cache, as f32.
-  const double steps = k / row.tile_k, blocks = std::min(units, tiles * steps / kLeastSteps);
-  const double splits = static_cast<double>(splits_of(row, p, target.units));
-  const double adding = row.sums == Sums::kStreamed ? 1 + std::max(1.0, blocks / tiles) : splits;
-  const double passing = row.sums == Sums::kWhole ? 0 : adding * m * n * sizeof(float) / kL2;
-  const double waves = row.sums == Sums::kStreamed ? tiles / blocks : std::ceil(tiles * splits / units) / splits;
+  const double sharing = std::min(units, tiles * k / row.tile_k / kLeastSteps);  // blocks of stream-K
+  const double waves = row.stream_k ? tiles / sharing : std::ceil(tiles / units);
+  const double passing = row.stream_k ? (1 + std::max(1.0, sharing / tiles)) * m * n * sizeof(float) / kPassed : 0;
   // Results of a tile leave while the other warp group multiplies; elsewhere the tensor cores wait for that.
   const double leaving = row.pingpong && waves > 1 ? 0 : waves * stored / kL2;
   return all / tiles * waves + leaving + passing;

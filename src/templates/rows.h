@@ -15,26 +15,13 @@ namespace tw::templates {
 /// One text each (cutlass/*.cu): CUTLASS 3.x for warp groups and the copy engine, 2.x for warps.
 enum class Family : uint8_t { kGemmSm90, kConvSm90, kGemmSm80, kConvSm80 };
 
-/// Who makes the sums of a tile.
-enum class Sums : uint8_t {
-  kWhole,     ///< one block
-  kStreamed,  ///< all blocks have an equal share of all sums, wherever tiles begin (stream-K)
-  kSplit,     ///< several blocks, an equal part each (split-K)
-};
-/// In which direction blocks go on from tile to tile: as CUTLASS thinks best, along m, or along n.
-enum class Order : uint8_t { kFree, kAlongM, kAlongN };
-
 struct Row {
   Family family = Family::kGemmSm90;
-  int tile_m = 0, tile_n = 0, tile_k = 0;  ///< of a block
-  int cluster_m = 1, cluster_n = 1;        ///< blocks that share what they load
-  bool pingpong = false;                   ///< each group of warps has a tile of its own; else they share one
-  Sums sums = Sums::kWhole;
+  int tile_m = 0, tile_n = 0, tile_k = 0;    ///< of a block
+  int cluster_m = 1, cluster_n = 1;          ///< blocks that share what they load
+  bool pingpong = false;                     ///< each group of warps has a tile of its own; else they share one
+  bool stream_k = false;                     ///< blocks have equal shares of all sums, wherever tiles begin
   int warps_m = 0, warps_n = 0, stages = 0;  ///< CUTLASS 2.x; 3.x has as many stages as fit
-  /// Of launches: the kernel is the same. So many tiles of the other direction are taken on the way, so that blocks
-  /// that run at the same time read less.
-  Order order = Order::kFree;
-  int swizzle = 1;
 };
 
 /// out[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]. Convolutions (images, height, width, channels) are such
@@ -67,9 +54,6 @@ struct Constraint {
 std::span<const Constraint> constraints(Family family);
 /// Why `row` does not compute `product`, or cannot on `target`; empty if it does.
 std::string refusal(const Row& row, const Product& product, const TargetInfo& target);
-
-/// Blocks that `row` gives the sums of a tile, where it splits them.
-int64_t splits_of(const Row& row, const Product& product, int64_t multiprocessors);
 
 /// Predicted time, in cycles of a multiprocessor: what has to pass the L2 cache, shared memory and the tensor cores, at
 /// the share of multiprocessors that whole waves of tiles keep busy (after DeepGEMM's heuristics for sm_90).

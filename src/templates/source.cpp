@@ -26,7 +26,7 @@ std::string parameters(const Row& row) {
   std::string text = define("TILE_M", row.tile_m) + define("TILE_N", row.tile_n) + define("TILE_K", row.tile_k);
   if (is_sm90(row.family))
     return text + define("CLUSTER_M", row.cluster_m) + define("CLUSTER_N", row.cluster_n) +
-           define("PINGPONG", int{row.pingpong}) + define("STREAM_K", int{row.sums != Sums::kWhole});
+           define("PINGPONG", int{row.pingpong}) + define("STREAM_K", int{row.stream_k});
   return text + define("WARPS_M", row.warps_m) + define("WARPS_N", row.warps_n) + define("STAGES", row.stages);
 }
 
@@ -97,6 +97,7 @@ std::string source_of(const Instance& instance) {
   text += kHostText;
   text += function(instance.epilogue);
   text += is_sm90(row.family) ? kVisitorText : kOutputOpText;
+  if (row.stream_k) text += kStreamKText;
   return text + std::string(text_of(row.family));
 }
 

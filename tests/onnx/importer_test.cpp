@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "frontend/onnx/converters.h"
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
 #include "tests/onnx/model_builder.h"
@@ -458,8 +459,8 @@ TEST(Data, BoolsAreZeroOrOne) {
   EXPECT_EQ(*g.value(g.outputs[0]).constant, (std::vector<std::byte>{std::byte{0}, std::byte{1}, std::byte{1}}));
 }
 
-TEST(SupportTable, RangesOfAnOperatorDoNotOverlap) {
-  const std::vector<SupportRow> rows = support_table();
+TEST(Converters, RangesOfAnOperatorDoNotOverlap) {
+  const std::vector<ConverterRow>& rows = converters();
   EXPECT_GT(rows.size(), 150U);
   for (size_t i = 1; i < rows.size(); ++i) {
     if (rows[i].op != rows[i - 1].op || rows[i].domain != rows[i - 1].domain) continue;

@@ -9,6 +9,7 @@
 #include "core/shape.h"
 #include "support/error.h"
 #include "support/math.h"
+#include "tests/support_code/layouts.h"
 
 namespace tw {
 namespace {

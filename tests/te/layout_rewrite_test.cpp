@@ -7,6 +7,7 @@
 #include "support/error.h"
 #include "te/rewrite.h"
 #include "tests/support_code/eval_index.h"
+#include "tests/support_code/layouts.h"
 #include "tests/te/samples.h"
 #include "tools/tw-opt/parsers.h"
 
@@ -226,7 +227,6 @@ TEST(LayoutRewriteErrors, AreNamed) {
   EXPECT_THROW(apply_layouts(program, {{"value", Layout().split(0, {2, 2})}}),
                InternalError);  // "place" has another one
   EXPECT_THROW(apply_layouts(program, {{"X", Layout().split(0, {3, 2})}}), InternalError);
-  EXPECT_THROW(apply_layouts(program, {{"X", Layout().then({LayoutOp::kUnfold, 0, {2, 1}})}}), InternalError);
 }
 
 TEST(IndexMap, LogicalAfterStorageIsTheIdentity) {

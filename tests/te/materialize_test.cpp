@@ -107,7 +107,6 @@ TEST(Materialize, RefusesWhatDoesNotFit) {
   EXPECT_THROW(materialize(data, 4, {2, 2}, Layout()), InternalError);
   EXPECT_THROW(materialize(data, 4, {2, 3}, Layout().split(1, {2, 2})), InternalError);
   EXPECT_THROW(materialize(data, 4, {2, 3}, Layout().pad(0, 1, 1), std::vector<std::byte>(3)), InternalError);
-  EXPECT_THROW(materialize(data, 4, {2, 3}, Layout().then({LayoutOp::kUnfold, 1, {2, 1}})), InternalError);
   EXPECT_TRUE(materialize({}, 4, {0, 3}, Layout().reorder({1, 0})).empty());
 }
 

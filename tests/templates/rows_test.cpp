@@ -40,7 +40,6 @@ TEST(Rows, HaveNamesOfTheirOwnThatSayTheirParameters) {
   }
   EXPECT_TRUE(names.contains("gemm_sm90_128x256x64_cooperative_2x1"));
   EXPECT_TRUE(names.contains("gemm_sm90_128x128x64_stream_k_2x1"));
-  EXPECT_TRUE(names.contains("gemm_sm90_128x256x64_cooperative_2x1_m8"));
   EXPECT_TRUE(names.contains("gemm_sm80_128x128x32_2x2_4"));
 }
 
@@ -57,7 +56,7 @@ TEST(Rows, FitTheMachine) {
     const bool shares_tile = row.family == Family::kGemmSm90 && !row.pingpong;
     EXPECT_EQ(row.tile_m % (shares_tile ? 128 : 64), 0) << name_of(row);
     EXPECT_LE(row.tile_m * row.tile_n / (shares_tile ? 256 : 128), 208) << name_of(row) << ": sums of a thread";
-    EXPECT_FALSE(row.pingpong && row.sums != Sums::kWhole) << name_of(row);
+    EXPECT_FALSE(row.pingpong && row.stream_k) << name_of(row);
   }
 }
 
@@ -111,33 +110,15 @@ TEST(Rows, AreOrderedByWhatTheyMove) {
   for (const Row* row : ranked(gemm(4096, 4096, 4096), a100())) EXPECT_EQ(row->family, Family::kGemmSm80);
 }
 
-const Row& row_of(const std::string& name) {
-  const auto found = std::ranges::find(rows(), name, name_of);
-  return found == rows().end() ? rows()[0] : *found;
-}
-
-// Blocks share the sums of a tile where there are few tiles and long sums, and no others.
-TEST(Rows, ShareSumsWhereTilesAreFew) {
-  const Row& split = row_of("gemm_sm90_128x128x64_split_k_2x1");
-  EXPECT_EQ(splits_of(split, gemm(1280, 768, 3072), 132), 2);
-  EXPECT_EQ(splits_of(split, gemm(256, 128, 65536), 132), 66);
-  EXPECT_EQ(splits_of(split, gemm(256, 128, 2048), 132), 4) << "no fewer than 512 products each";
-  EXPECT_EQ(splits_of(rows()[0], gemm(256, 128, 65536), 132), 1);
-  EXPECT_EQ(refusal(split, gemm(1280, 768, 3072), h100()), "");
-  EXPECT_NE(refusal(split, gemm(1280, 3072, 3072), h100()).find("half of the multiprocessors"), std::string::npos);
-  EXPECT_NE(refusal(split, gemm(1280, 768, 768), h100()).find("sums of 1024"), std::string::npos);
-  const std::vector<const Row*> order = ranked(gemm(1280, 768, 3072), h100());
-  EXPECT_NE(order.at(0)->sums, Sums::kWhole) << name_of(*order[0]);
-  EXPECT_EQ(ranked(gemm(4224, 4096, 512), h100()).at(0)->sums, Sums::kWhole);
-}
-
-// Rows that differ in the order of tiles alone are one kernel; few tiles have no order that matters.
-TEST(Rows, OrderTilesWhereThereAreMany) {
-  const Row& ordered = row_of("gemm_sm90_128x256x64_cooperative_2x1_m8");
-  ASSERT_EQ(ordered.swizzle, 8);
-  EXPECT_EQ(source_of({ordered}), source_of({row_of("gemm_sm90_128x256x64_cooperative_2x1")}));
-  EXPECT_EQ(refusal(ordered, gemm(4096, 4096, 4096), h100()), "");
-  EXPECT_NE(refusal(ordered, gemm(1280, 768, 3072), h100()).find("256 tiles"), std::string::npos);
+// Blocks share sums where whole tiles would leave multiprocessors idle for longer than passing sums on takes.
+TEST(Rows, ShareSumsWhereTheLastTilesAreFew) {
+  const Row& row = *std::ranges::find(rows(), true, &Row::stream_k);
+  EXPECT_EQ(refusal(row, gemm(1280, 768, 3072), h100()), "");
+  EXPECT_NE(refusal(row, gemm(1280, 768, 1016), h100()).find("sums of 1024"), std::string::npos);
+  const auto best_shares = [](const Product& p) { return ranked(p, h100()).at(0)->stream_k; };
+  EXPECT_TRUE(best_shares(gemm(8192, 8192, 8192))) << "the last of 16 waves is half full";
+  EXPECT_FALSE(best_shares(gemm(4096, 4096, 4096))) << "the last of 4 waves is nearly full";
+  EXPECT_FALSE(best_shares(gemm(128, 768, 3072))) << "six blocks would add to a tile, one after the other";
 }
 
 TEST(Rows, PredictLessForLessWork) {

@@ -100,12 +100,11 @@ Result<Launch> launch_of(const std::string& answer) {
 }
 
 TEST(Launch, IsReadFromAnAnswer) {
-  const std::string launch = "launch 4 1 1 384 1 1 1000 64 16\n", params = "params 0700ff\n";
+  const std::string launch = "launch 4 1 1 384 1 1 1000 64\n", params = "params 0700ff\n";
   const std::string rest = "relocation 8 1 24\nmap 128 0 bf16 3 1 1280 768 1 128 64\nend\n";
   const Result<Launch> read = launch_of(launch + params + rest);
   ASSERT_TRUE(read.ok()) << read.reason();
   EXPECT_EQ(read->workspace_bytes, 64);
-  EXPECT_EQ(read->zero_bytes, 16);
   EXPECT_EQ(read->step.grid[0], 4);
   EXPECT_EQ(read->step.block[0], 384);
   EXPECT_EQ(read->step.shared_bytes, 1000);
@@ -122,6 +121,19 @@ TEST(Launch, IsReadFromAnAnswer) {
                                    launch + params + "map 128 0 f16 4 2 28 28 64 128 1 1 64 14 28 2 1 1\nend\n",
                                    launch + params + "map 128 0 f16 6 1 1 1 1 1 1 1 1 1 1 1 1\nend\n"})
     EXPECT_FALSE(launch_of(wrong).ok()) << wrong;
+}
+
+// 60 tiles of 128 x 128 sums, and for each the barriers of two warp groups, in lines of 128 bytes.
+TEST(Launch, OfSharedSumsBeginsWithItsBarriersAtZero) {
+  const Row row = {Family::kGemmSm90, 128, 128, 64, 2, 1, false, true};
+  const auto launch = [&](int64_t bytes) {
+    return find_launch({row}, {}, 132, [&](const std::string&) -> Result<std::string> {
+      return "launch 4 1 1 384 1 1 1000 " + std::to_string(bytes) + "\nparams 07\nend\n";
+    });
+  };
+  EXPECT_EQ(launch(60 * 65536 + 512)->zero_bytes, 512);
+  EXPECT_EQ(launch(0)->zero_bytes, 0);
+  EXPECT_FALSE(launch(60 * 65536 + 384).ok());
 }
 
 // What tests/templates/host/main.cpp makes of each case, asked as the compiler asks templates.

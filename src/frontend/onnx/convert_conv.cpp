@@ -33,16 +33,9 @@ TransposedWindow transposed_window(NodeContext& c) {
   const Shape spatial = spatial_of(c.shape(0));
   const size_t n = spatial.size();
   const std::string mode = c.string_or("auto_pad", "NOTSET");
-  TransposedWindow t;
+  TransposedWindow t{read_steps(c, n, spatial_of(c.shape(1))), list_or(c, "output_padding", n, 0)};
   Window& w = t.window;
-  const Shape kernel = spatial_of(c.shape(1));
-  w.kernel = checked_list(c.ints_or("kernel_shape", kernel), n, 1, "kernel_shape");
-  if (w.kernel != kernel)
-    throw UserError("kernel_shape {} differs from the weights' {}", to_string(w.kernel), to_string(kernel));
-  w.strides = checked_list(c.ints_or("strides", std::vector<int64_t>(n, 1)), n, 1, "strides");
-  w.dilations = checked_list(c.ints_or("dilations", std::vector<int64_t>(n, 1)), n, 1, "dilations");
-  t.output_padding = checked_list(c.ints_or("output_padding", std::vector<int64_t>(n, 0)), n, 0, "output_padding");
-  w.pads = checked_list(c.ints_or("pads", std::vector<int64_t>(2 * n, 0)), 2 * n, 0, "pads");
+  w.pads = list_or(c, "pads", 2 * n, 0);
   std::vector<int64_t> wanted = c.ints_or("output_shape", {});
   if (wanted.size() == n + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
   if (!wanted.empty()) wanted = checked_list(std::move(wanted), n, 1, "output_shape");
@@ -56,9 +49,7 @@ TransposedWindow transposed_window(NodeContext& c) {
     const int64_t total = full - (wanted.empty() ? spatial[d] * w.strides[d] : wanted[d]);
     // A result that is wanted longer than the full one is extended by zeros at its end, as output_padding does.
     if (total < 0) t.output_padding[d] -= total;
-    const int64_t cut = std::max<int64_t>(total, 0);
-    w.pads[d] = mode == "SAME_UPPER" ? cut / 2 : cut - cut / 2;
-    w.pads[d + n] = cut - w.pads[d];
+    share_padding(w, d, std::max<int64_t>(total, 0), mode);
   }
   return t;
 }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "frontend/onnx/converters.h"
+#include "support/join.h"
 
 namespace tw::frontend {
 namespace {
@@ -45,8 +46,7 @@ Labels expand_term(const Term& term, int64_t rank) {
   }
   Labels labels = term.before;
   for (int64_t d = hidden; d > 0; --d) labels.push_back(static_cast<Label>(-d));
-  labels.insert(labels.end(), term.after.begin(), term.after.end());
-  return labels;
+  return joined(labels, term.after);
 }
 
 struct Operand {
@@ -117,12 +117,7 @@ class Einsum {
   }
 
   Labels explicit_output(const Term& term) const {
-    Labels output = term.before;
-    if (term.ellipsis) {
-      const Labels hidden = hidden_labels();
-      output.insert(output.end(), hidden.begin(), hidden.end());
-    }
-    output.insert(output.end(), term.after.begin(), term.after.end());
+    const Labels output = joined(term.before, term.ellipsis ? hidden_labels() : Labels(), term.after);
     if (std::set<Label>(output.begin(), output.end()).size() != output.size())
       throw UserError("a letter repeats in the equation's result");
     return output;
@@ -213,9 +208,7 @@ class Einsum {
     for (Label label : b.labels) {
       if (a.find(label) < 0) only_b.push_back(label);
     }
-    Labels result = batch;
-    result.insert(result.end(), only_a.begin(), only_a.end());
-    result.insert(result.end(), only_b.begin(), only_b.end());
+    const Labels result = joined(batch, only_a, only_b);
     if (contracted.empty()) return {e_.mul(arranged(a, result), arranged(b, result)), result};
     return {contract(a, b, {batch, only_a, only_b, contracted}), result};
   }
@@ -238,21 +231,13 @@ class Einsum {
     for (Label label : p.contracted) inner.push_back(common(label));
     for (Label label : p.only_a) rows.push_back(extent(a, label));
     for (Label label : p.only_b) columns.push_back(extent(b, label));
-    const auto matrix = [&](const Operand& x, std::initializer_list<const Labels*> labels,
-                            std::initializer_list<const Shape*> shapes) {
-      Labels order;
-      Shape full, flat = batch;
-      for (const Labels* part : labels) order.insert(order.end(), part->begin(), part->end());
-      for (const Shape* part : shapes) full.insert(full.end(), part->begin(), part->end());
-      for (auto it = shapes.begin() + 1; it != shapes.end(); ++it) flat.push_back(num_elements(**it));
-      return e_.reshape(e_.expand(arranged(x, order), full), flat);
+    const auto matrix = [&](const Operand& x, const Labels& order, const Shape& lines, const Shape& steps) {
+      return e_.reshape(e_.expand(arranged(x, order), joined(batch, lines, steps)),
+                        joined(batch, Shape{num_elements(lines), num_elements(steps)}));
     };
-    const ValueId left = matrix(a, {&p.batch, &p.only_a, &p.contracted}, {&batch, &rows, &inner});
-    const ValueId right = matrix(b, {&p.batch, &p.contracted, &p.only_b}, {&batch, &inner, &columns});
-    Shape shape = batch;
-    shape.insert(shape.end(), rows.begin(), rows.end());
-    shape.insert(shape.end(), columns.begin(), columns.end());
-    return e_.reshape(e_.matmul(left, right), shape);
+    const ValueId left = matrix(a, joined(p.batch, p.only_a, p.contracted), rows, inner);
+    const ValueId right = matrix(b, joined(p.batch, p.contracted, p.only_b), inner, columns);
+    return e_.reshape(e_.matmul(left, right), joined(batch, rows, columns));
   }
 
   Emitter& e_;

@@ -1,7 +1,9 @@
 // Linear quantization: real = (quantized - zero_point) * scale.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "expr/scalar.h"
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/window.h"
 
@@ -46,31 +48,13 @@ Axis quantization_axis(NodeContext& c) {
   return {per_tensor ? 0 : normalize_axis(axis, rank), c.int_or("block_size", 0)};
 }
 
-struct Limits {
-  double low, high;
-};
-
-Limits limits_of(DataType type) {
-  switch (type.scalar()) {
-    case ScalarType::kI8:
-      return {-128, 127};
-    case ScalarType::kU8:
-      return {0, 255};
-    case ScalarType::kI16:
-      return {-32768, 32767};
-    case ScalarType::kU16:
-      return {0, 65535};
-    default:
-      throw Unsupported("quantized type {} is not supported", to_string(type));
-  }
-}
-
 // saturate(round(x / scale) + zero_point), computed in f32, ties to even.
 ValueId quantize(Emitter& e, ValueId x, ValueId scale, ValueId zero_point, DataType type) {
-  const Limits limits = limits_of(type);
+  if (!type.is_int() || type.bits() > 16) throw Unsupported("quantized type {} is not supported", to_string(type));
+  const auto nearest = [&](double x) { return static_cast<double>(saturate_to(type.scalar(), x)); };
   ValueId q = e.op("round", {e.div(x, scale)});
   if (zero_point != graph::kAbsent) q = e.add(q, e.cast(zero_point, e.data_type(q)));
-  return e.cast(e.op("clip", {q}, {{"min", limits.low}, {"max", limits.high}}), type);
+  return e.cast(e.op("clip", {q}, {{"min", nearest(-HUGE_VAL)}, {"max", nearest(HUGE_VAL)}}), type);
 }
 
 Outputs convert_quantize_linear(NodeContext& c) {

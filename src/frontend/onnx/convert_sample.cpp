@@ -4,6 +4,7 @@
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/sampling.h"
+#include "support/join.h"
 
 namespace tw::frontend {
 namespace {
@@ -41,10 +42,7 @@ Outputs convert_affine_grid(NodeContext& c) {
   }
   base.round_to_type();
   const ValueId grid = e.matmul(e.constant(base), e.transpose(c.input(0), {0, 2, 1}));
-  Shape out{c.shape(0)[0]};
-  out.insert(out.end(), spatial.begin(), spatial.end());
-  out.push_back(static_cast<int64_t>(n));
-  return {e.reshape(grid, out)};
+  return {e.reshape(grid, joined(Shape{c.shape(0)[0]}, spatial, Shape{static_cast<int64_t>(n)}))};
 }
 
 class GridSampler {
@@ -75,9 +73,7 @@ class GridSampler {
     pixels_ = e_.reshape(c_.input(0), {x[0], x[1], num_elements({x.begin() + 2, x.end()})});
     combine(axes, 0, {});
     const Shape grid = c_.shape(1);
-    Shape out{x[0], x[1]};
-    out.insert(out.end(), grid.begin() + 1, grid.end() - 1);
-    return e_.reshape(sum_, out);
+    return e_.reshape(sum_, joined(Shape{x[0], x[1]}, std::span(grid).subspan(1, n_)));
   }
 
  private:

@@ -6,6 +6,8 @@
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
+#include "frontend/onnx/window.h"
+#include "support/join.h"
 
 namespace tw::frontend {
 namespace {
@@ -131,8 +133,7 @@ Outputs convert_scatter_nd(NodeContext& c) {
   if (index_shape.empty() || index_shape.back() > c.rank(0))
     throw UserError("the indices' last extent is more than the data's rank");
   const int64_t depth = index_shape.back();
-  Shape expected(index_shape.begin(), index_shape.end() - 1);
-  expected.insert(expected.end(), data.begin() + depth, data.end());
+  const Shape expected = joined(Shape(index_shape.begin(), index_shape.end() - 1), std::span(data).subspan(depth));
   if (c.shape(2) != expected)
     throw UserError("the updates have shape {}, expected {}", to_string(c.shape(2)), to_string(expected));
   check_updates_type(c);
@@ -195,17 +196,8 @@ Outputs convert_col2im(NodeContext& c) {
   const std::vector<int64_t> image = c.const_ints(1, "image_shape");
   const std::vector<int64_t> block = c.const_ints(2, "block_shape");
   const size_t n = image.size();
-  const auto list = [&](const char* key, size_t size, int64_t fallback) {
-    std::vector<int64_t> values = c.ints_or(key, std::vector<int64_t>(size, fallback));
-    if (values.size() != size)
-      throw UserError("attribute '{}' has {} values, it must have {}", key, values.size(), size);
-    for (int64_t v : values) {
-      if (v < fallback || v > kMaxFoldInputElements) throw UserError("attribute '{}' holds {}", key, v);
-    }
-    return values;
-  };
-  const std::vector<int64_t> dilations = list("dilations", n, 1), strides = list("strides", n, 1),
-                             pads = list("pads", 2 * n, 0);
+  const std::vector<int64_t> dilations = list_or(c, "dilations", n, 1), strides = list_or(c, "strides", n, 1),
+                             pads = list_or(c, "pads", 2 * n, 0);
   if (block.size() != n || c.rank(0) != 3)
     throw UserError("the input must have shape (N, C * block, L), block_shape image_shape's length");
   Shape blocks;
@@ -240,9 +232,7 @@ Outputs convert_col2im(NodeContext& c) {
   const ValueId zeros = e.filled(0, {c.type(0).type, {images, pixels + 1}});
   const ValueId sum =
       scatter(e, {zeros, e.reshape(c.input(0), {images, kernel * count}), std::move(destinations), "add"});
-  Shape out{in[0], in[1] / kernel};
-  out.insert(out.end(), image.begin(), image.end());
-  return {e.reshape(e.slice(sum, 1, 0, pixels), out)};
+  return {e.reshape(e.slice(sum, 1, 0, pixels), joined(Shape{in[0], in[1] / kernel}, image))};
 }
 
 // Each maximum goes back to where it came from; everything else is 0.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "frontend/onnx/import.h"
-
 namespace tw::frontend {
 namespace {
 
@@ -23,25 +21,19 @@ std::vector<ConverterRow> all_rows() {
   return rows;
 }
 
-const std::vector<ConverterRow>& table() {
+}  // namespace
+
+const std::vector<ConverterRow>& converters() {
   static const std::vector<ConverterRow> kRows = all_rows();
   return kRows;
 }
 
-}  // namespace
-
 const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t opset) {
   const auto key = [](const ConverterRow& row) { return std::pair(row.domain, row.op); };
-  for (const ConverterRow& row : std::ranges::equal_range(table(), std::pair(domain, op), {}, key)) {
+  for (const ConverterRow& row : std::ranges::equal_range(converters(), std::pair(domain, op), {}, key)) {
     if (opset >= row.first && (row.last == 0 || opset <= row.last)) return &row;
   }
   return nullptr;
-}
-
-std::vector<SupportRow> support_table() {
-  std::vector<SupportRow> result;
-  for (const ConverterRow& row : table()) result.push_back({row.domain, row.op, row.first, row.last});
-  return result;
 }
 
 }  // namespace tw::frontend

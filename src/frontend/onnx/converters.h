@@ -43,6 +43,8 @@ std::span<const ConverterRow> quantize_rows();
 std::span<const ConverterRow> constant_rows();
 std::span<const ConverterRow> control_rows();
 
+/// All of them by domain, operator and opset.
+const std::vector<ConverterRow>& converters();
 /// The row for an operator at an opset version of its domain; null when there is none.
 const ConverterRow* find_converter(std::string_view domain, std::string_view op, int64_t opset);
 

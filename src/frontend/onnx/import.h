@@ -66,15 +66,6 @@ ImportResult import_onnx_file(const std::string& path, const graph::OpTable& ops
 ImportResult import_onnx_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
                                const graph::OpTable& ops, const ImportOptions& options);
 
-/// One row of the support matrix: the operator is imported for opsets first..last (last 0: to the newest).
-struct SupportRow {
-  std::string_view domain;
-  std::string_view op;
-  int first = 1;
-  int last = 0;
-};
-std::vector<SupportRow> support_table();
-
 /// What a model file says of itself, without importing it.
 struct ModelSummary {
   struct Value {

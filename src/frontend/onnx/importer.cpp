@@ -26,6 +26,14 @@ int64_t opset_of(const Scope& scope, const std::string& domain) {
   return it == scope.opsets->end() ? 0 : it->second;
 }
 
+// What a body's nodes left under the name of its output.
+ValueId result_of(const Scope& scope, std::string_view kind, const std::string& body, const std::string& name) {
+  const Binding* binding = scope.find(name);
+  if (binding == nullptr) throw UserError("no node of {} '{}' writes its output '{}'", kind, body, name);
+  if (binding->unsupported) throw BodyUnsupported{};
+  return binding->id;
+}
+
 }  // namespace
 
 Importer::Importer(const onnx::ModelProto& model, const std::string& base_directory, const graph::OpTable& ops,
@@ -257,12 +265,8 @@ Outputs Importer::call_function(const onnx::FunctionProto& function, NodeContext
   for (int k = 0; k < function.input_size(); ++k) define(scope, function.input(k), {c.input_or_absent(k)});
   import_nodes(function.node(), {function.output().begin(), function.output().end()}, scope);
   Outputs outputs;
-  for (const std::string& name : function.output()) {
-    const Binding* binding = scope.find(name);
-    if (binding == nullptr) throw UserError("no node of function '{}' writes its output '{}'", function.name(), name);
-    if (binding->unsupported) throw BodyUnsupported{};
-    outputs.push_back(binding->id);
-  }
+  for (const std::string& name : function.output())
+    outputs.push_back(result_of(scope, "function", function.name(), name));
   return outputs;
 }
 
@@ -285,13 +289,7 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const S
   add_initializers(body, names_read(body.node(), needed), scope);
   import_nodes(body.node(), std::move(needed), scope);
   std::vector<ValueId> outputs;
-  for (const auto& output : body.output()) {
-    const Binding* binding = scope.find(output.name());
-    if (binding == nullptr)
-      throw UserError("no node of subgraph '{}' writes its output '{}'", body.name(), output.name());
-    if (binding->unsupported) throw BodyUnsupported{};
-    outputs.push_back(binding->id);
-  }
+  for (const auto& output : body.output()) outputs.push_back(result_of(scope, "subgraph", body.name(), output.name()));
   return outputs;
 }
 

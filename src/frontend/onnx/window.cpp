@@ -50,32 +50,45 @@ graph::Attrs conv_attributes(NodeContext& c, const Shape& x, const Shape& w) {
   return conv_attrs(window, group);
 }
 
-Window read_window(NodeContext& c, const Shape& spatial, const std::vector<int64_t>& kernel) {
-  const size_t n = spatial.size();
+std::vector<int64_t> list_or(NodeContext& c, const std::string& key, size_t size, int64_t fallback) {
+  return checked_list(c.ints_or(key, std::vector<int64_t>(size, fallback)), size, fallback, key);
+}
+
+Window read_steps(NodeContext& c, size_t rank, const std::vector<int64_t>& kernel) {
   Window w;
   w.kernel = kernel.empty() ? c.ints_attr("kernel_shape") : c.ints_or("kernel_shape", kernel);
-  w.kernel = checked_list(std::move(w.kernel), n, 1, "kernel_shape");
+  w.kernel = checked_list(std::move(w.kernel), rank, 1, "kernel_shape");
   if (!kernel.empty() && w.kernel != kernel) {
     throw UserError("kernel_shape {} differs from the weights' {}", to_string(w.kernel), to_string(kernel));
   }
-  w.strides = checked_list(c.ints_or("strides", std::vector<int64_t>(n, 1)), n, 1, "strides");
-  w.dilations = checked_list(c.ints_or("dilations", std::vector<int64_t>(n, 1)), n, 1, "dilations");
-  for (size_t d = 0; d < n; ++d) {
+  w.strides = list_or(c, "strides", rank, 1);
+  w.dilations = list_or(c, "dilations", rank, 1);
+  for (size_t d = 0; d < rank; ++d) {
     if (w.kernel[d] > kMaxAttribute / w.dilations[d])
       throw UserError("kernel {} with dilation {}", w.kernel[d], w.dilations[d]);
   }
+  return w;
+}
+
+void share_padding(Window& w, size_t d, int64_t total, std::string_view mode) {
+  w.pads[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+  w.pads[d + w.kernel.size()] = total - w.pads[d];
+}
+
+Window read_window(NodeContext& c, const Shape& spatial, const std::vector<int64_t>& kernel) {
+  const size_t n = spatial.size();
+  Window w = read_steps(c, n, kernel);
   const std::string mode = c.choice("auto_pad", {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
-  const std::vector<int64_t> pads = c.ints_or("pads", std::vector<int64_t>(2 * n, 0));
   if (mode == "NOTSET") {
-    w.pads = checked_list(pads, 2 * n, 0, "pads");
+    w.pads = list_or(c, "pads", 2 * n, 0);
     return w;
   }
+  c.ignore_attr("pads");
   w.pads.assign(2 * n, 0);
   for (size_t d = 0; d < n && mode != "VALID"; ++d) {
     const int64_t outputs = ceil_div(spatial[d], w.strides[d]);
     const int64_t total = std::max<int64_t>((outputs - 1) * w.strides[d] + w.reach(d) - spatial[d], 0);
-    w.pads[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-    w.pads[d + n] = total - w.pads[d];
+    share_padding(w, d, total, mode);
   }
   return w;
 }

@@ -28,11 +28,18 @@ graph::Attrs conv_attrs(const Window& w, int64_t group);
 /// dilations or kernel extents below 1, negative pads and values beyond kMaxAttribute.
 Window read_window(NodeContext& c, const Shape& spatial, const std::vector<int64_t>& kernel = {});
 
+/// Its kernel, strides and dilations only, of `rank` spatial dimensions.
+Window read_steps(NodeContext& c, size_t rank, const std::vector<int64_t>& kernel = {});
+/// Pads dimension d by `total`; auto_pad `mode` says which side gets the odd one.
+void share_padding(Window& w, size_t d, int64_t total, std::string_view mode);
+
 /// Attributes strides, dilations, pads and group of a convolution of x (N, C, D1, ..) with w (M, C / group, K1, ..),
 /// checked against both shapes.
 graph::Attrs conv_attributes(NodeContext& c, const Shape& x, const Shape& w);
 
-/// A list attribute that needs one value (or, with `times` 2, two) for each spatial dimension, each in [low, high].
+/// UserError for a list of another size, or with values below `low` or beyond kMaxAttribute.
 std::vector<int64_t> checked_list(std::vector<int64_t> list, size_t size, int64_t low, std::string_view name);
+/// Attribute `key`, so checked; `size` times `fallback` when it is not given.
+std::vector<int64_t> list_or(NodeContext& c, const std::string& key, size_t size, int64_t fallback);
 
 }  // namespace tw::frontend

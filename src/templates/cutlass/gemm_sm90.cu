@@ -35,50 +35,10 @@ using Schedule = cutlass::gemm::KernelTmaWarpSpecializedCooperative;
 using EpilogueSchedule = cutlass::epilogue::TmaWarpSpecializedCooperative;
 #endif
 #if TW_STREAM_K
-struct SharedSums {};  // of blocks that make the sums of a tile together
-using Scheduler = SharedSums;
-
-// Stream-K, or split-K, which leaves its barriers at zero: the block that waits for a tile's last sums is the last one
-// to look at its barrier. So barriers are zeroed once for all launches of a run.
-template <class TileShape, class ClusterShape>
-struct ResettingScheduler : cutlass::gemm::kernel::detail::PersistentTileSchedulerSm90StreamK<TileShape, ClusterShape> {
-  using Base = cutlass::gemm::kernel::detail::PersistentTileSchedulerSm90StreamK<TileShape, ClusterShape>;
-  using typename Base::BarrierType;
-  using typename Base::Params;
-  using typename Base::WorkTileInfo;
-  using Base::Base;
-
-  // Bytes of partial sums; barriers lie behind them.
-  CUTLASS_HOST_DEVICE static size_t partial_bytes(const Params& params) {
-    const uint64_t tiles = params.divmod_splits_.divisor > 1 ? params.units_per_problem_ : params.sk_tiles_;
-    return Params::get_reduction_workspace_size(tiles, cutlass::gemm::to_gemm_coord(TileShape{}), cutlass::sizeof_bits<float>::value);
-  }
-
-  template <class Sums>
-  CUTLASS_DEVICE static void fixup(const Params& params, const WorkTileInfo& tile, Sums& sums, uint32_t barriers,
-                                   uint32_t barrier) {
-    Base::fixup(params, tile, sums, barriers, barrier);
-    const bool waited = Base::requires_fixup(params, tile) && Base::compute_epilogue(tile, params);
-    if (!waited || threadIdx.x % cutlass::NumThreadsPerWarpGroup != 0) return;
-    auto* const all = static_cast<char*>(params.reduction_workspace_) + partial_bytes(params);
-    reinterpret_cast<BarrierType*>(all)[Base::output_tile_index(params, tile) * barriers + barrier] = 0;
-  }
-};
+using Scheduler = cutlass::gemm::StreamKScheduler;
 #else
 using Scheduler = cutlass::gemm::PersistentScheduler;
 #endif
-
-}  // namespace tw
-
-#if TW_STREAM_K
-template <class TileShape, class ClusterShape, uint32_t kStages>
-struct cutlass::gemm::kernel::detail::TileSchedulerSelector<tw::SharedSums, cutlass::arch::Sm90, TileShape,
-                                                            ClusterShape, kStages> {
-  using Scheduler = tw::ResettingScheduler<TileShape, ClusterShape>;
-};
-#endif
-
-namespace tw {
 
 using CollectiveEpilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
@@ -124,14 +84,7 @@ Answer instantiate(const Problem& p) {
       {pointer<const Operand>(p.a), a, pointer<const Operand>(p.b), b},
       {{TW_EPILOGUE_ARGUMENTS}, pointer<const EpilogueElement>(p.c), c, pointer<Output>(p.d), d},
       hardware};
-  using Order = typename Kernel::TileScheduler::RasterOrderOptions;
   arguments.scheduler.max_swizzle_size = static_cast<int>(p.swizzle);
-  arguments.scheduler.raster_order = p.raster == 1 ? Order::AlongM : p.raster == 2 ? Order::AlongN : Order::Heuristic;
-#if TW_STREAM_K
-  using Mode = typename Kernel::TileScheduler::DecompositionMode;
-  arguments.scheduler.splits = static_cast<int>(p.splits);
-  arguments.scheduler.decomposition_mode = p.splits > 1 ? Mode::SplitK : Mode::StreamK;
-#endif
   if (!Kernel::can_implement(arguments)) return refused("CUTLASS: lines are not aligned, or sizes too large");
   Answer answer;
   answer.workspace_bytes = Kernel::get_workspace_size(arguments);
@@ -141,10 +94,6 @@ Answer instantiate(const Problem& p) {
   answer.params = bytes_of_params<typename Kernel::Params>([&](void* place) {
     const auto* params = new (place) typename Kernel::Params(Kernel::to_underlying_arguments(arguments, workspace));
     grid = Kernel::get_grid_shape(*params);
-#if TW_STREAM_K
-    if (workspace != nullptr)
-      answer.zero_bytes = answer.workspace_bytes - Kernel::TileScheduler::partial_bytes(params->scheduler);
-#endif
   });
   const dim3 block = Kernel::get_block_shape();
   answer.grid[0] = grid.x, answer.grid[1] = grid.y, answer.grid[2] = grid.z;

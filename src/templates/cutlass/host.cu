@@ -4,7 +4,7 @@
 // twice, with different addresses: what differs must be an operand's address plus a constant, or the description of a
 // tensor.
 //
-//   launch <grid: 3> <block: 3> <shared bytes> <workspace bytes> <those at its end that are 0 when the run begins>
+//   launch <grid: 3> <block: 3> <shared bytes> <workspace bytes>
 //   params <hexadecimal bytes, 0 where one of the following lines says what belongs there>
 //   relocation <offset> <operand> <addend>
 //   map <offset> <operand> <type> <rank> <shape> <box> [<windows' extents> <steps> <elements before the tensor>]
@@ -29,10 +29,7 @@ namespace tw {
 struct Problem {
   static constexpr int kVectors = 4;
   long long sizes[16];  // of the family: see its text
-  long long multiprocessors;
-  /// The order of tiles: 0 any, 1 along m, 2 along n; at most so many of the other direction are taken on the way.
-  long long raster, swizzle;
-  long long splits;  // of each tile's sums, where the kernel can
+  long long multiprocessors, swizzle;
   unsigned long long a, b, c, d, workspace, vectors[kVectors];
 };
 
@@ -78,7 +75,7 @@ inline CUresult record(CUtensorMap* map, std::string text, std::string reason = 
 struct Answer {
   std::string reason;  // why the instance does not do this problem; empty: it does
   unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
-  size_t shared_bytes = 0, workspace_bytes = 0, zero_bytes = 0;
+  size_t shared_bytes = 0, workspace_bytes = 0;
   std::string params;  // the bytes of the parameter block
 };
 
@@ -124,7 +121,7 @@ inline bool read_problem(Problem (&worlds)[2]) {
   char c = 0;
   while (read(0, &c, 1) == 1 && c != '\n') line += c;
   if (c != '\n') return false;
-  constexpr int kNumbers = 20, kOperands = 5 + Problem::kVectors;
+  constexpr int kNumbers = 18, kOperands = 5 + Problem::kVectors;
   unsigned long long numbers[kNumbers + kOperands] = {};
   const char* at = line.c_str();
   for (auto& number : numbers) {
@@ -185,9 +182,7 @@ inline std::string lines_of(const Problem (&worlds)[2]) {
   for (const auto& extents : {first.grid, first.block}) {
     for (int d = 0; d < 3; ++d) text += " " + std::to_string(extents[d]);
   }
-  for (const size_t bytes : {first.shared_bytes, first.workspace_bytes, first.zero_bytes})
-    text += " " + std::to_string(bytes);
-  text += "\nparams ";
+  text += " " + std::to_string(first.shared_bytes) + " " + std::to_string(first.workspace_bytes) + "\nparams ";
   static const char kDigits[] = "0123456789abcdef";
   for (const char c : first.params) {
     text += kDigits[static_cast<unsigned char>(c) >> 4];

@@ -207,9 +207,12 @@ std::vector<BlockTile> staged(BlockTile tile, const BlockProblem& problem, const
   }
   if (!tile.boxes || tile.row_cluster * tile.column_cluster > 1) return all;
   tile.units = std::max(1, target.units);
-  for (tile.together = 1; tile.together <= kMostAtOnce; ++tile.together) {
-    tile.stages = stages_of(tile, problem, target, 1);
-    if (fit_together(tile, problem, target)) all.push_back(tile);
+  tile.stages = stages_of(tile, problem, target, 1);
+  for (tile.together = kMostAtOnce; tile.together > 0; --tile.together) {  // as many as fit, and two
+    if (!fit_together(tile, problem, target)) continue;
+    all.push_back(tile);
+    if (tile.together <= 2) break;
+    tile.together = 3;
   }
   return all;
 }
@@ -264,7 +267,6 @@ double shared_reads(const BlockTile& tile, const BlockProblem& p) {
 // How many tiles one unit runs at once, so that one computes while another loads or stores.
 int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target) {
   constexpr int64_t kOthers = 64, kMostAtOnce = 8;  // registers of a thread beside its sums
-  if (tile.units > 0) return tile.together;
   const int64_t by_registers = kRegisters / (tile.threads() * (sums_of_thread(tile) + kOthers));
   const int64_t by_memory = target.levels.front().capacity_bytes / (tile.shared_bytes(p.bytes) * tile.stages);
   return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMostAtOnce);
@@ -283,6 +285,12 @@ double adding_cycles(const BlockProblem& p, const TargetInfo& target) {
   const double of_parts = elements * static_cast<double>(p.result_bytes) / result_rate(p, target);
   const double of_sums = elements / static_cast<double>(p.parts) * static_cast<double>(p.added_bytes) / kMemoryBytes;
   return kKernelCycles + (of_parts + of_sums) / std::max(1, target.units);
+}
+
+// Of a block that walks over its share of `tiles`: its teams multiply one after the other, and store meanwhile.
+double walking_cycles(const BlockTile& tile, int64_t tiles, double products, double results) {
+  const double alone = (products + results + kNextTileCycles) / static_cast<double>(tile.together);
+  return kTileCycles + static_cast<double>(ceil_div(tiles, tile.units)) * std::max({products, results, alone});
 }
 
 }  // namespace
@@ -305,10 +313,10 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const auto waves = static_cast<double>(ceil_div(tiles, units * at_once));
   const auto together = static_cast<double>(at_once);
   const double blocks = static_cast<double>(ceil_div(p.steps, tile.steps)) * (tile.boxes ? kBoxCycles : kBlockCycles);
-  const bool walks = tile.units > 0;
-  const double all = waves * (std::max(together * steps * a_step, blocks) + together * results +
-                              (walks ? kNextTileCycles : kTileCycles)) +
-                     (walks ? kTileCycles : 0);
+  const double of_tile = std::max(steps * a_step, blocks);
+  const double all = tile.units > 0
+                         ? walking_cycles(tile, tiles, of_tile, results)
+                         : waves * (std::max(together * steps * a_step, blocks) + together * results + kTileCycles);
   const double memory = static_cast<double>(p.operand_bytes) / (kMemoryBytes * static_cast<double>(units));
   return std::max(all, memory) + kExposed * std::min(all, memory) + adding_cycles(p, target);
 }

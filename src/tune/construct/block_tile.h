@@ -82,8 +82,8 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
 
 /// Predicted time in cycles of one unit. A step takes as long as the longest of its products, its operands' way from
 /// the second cache and their way from shared memory, and a share of the other two; results go to memory. Tiles run in
-/// waves of as many as a unit has registers and memory for. Operands come from memory once. A second kernel begins and
-/// reads the parts of sums, where there are some.
+/// waves of as many as a unit has registers and memory for, or one after the other where blocks walk over them.
+/// Operands come from memory once. A second kernel begins and reads the parts of sums, where there are some.
 double predicted_cycles(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target);
 
 }  // namespace tw::tune

@@ -68,14 +68,16 @@ class LevelCompiler {
       throw UsageError(fmt::format("the shapes '{}' are given twice", name));
   }
 
-  // Activations that are f32 in the model and multiplied as bf16.
+  // What is f32 in the model and multiplied with fewer digits.
   void say_what_is_rounded(const EntryCode& entry) {
-    const int64_t rounded = count_rounded(entry.graph);
-    if (rounded == 0) return;
-    const std::string count = rounded == 1 ? "1 activation" : fmt::format("{} activations", rounded);
-    out_.warnings.push_back(
-        fmt::format("--precision fast: '{}' for {}: {} rounded to bf16, with the weights beside them", entry.plan.name,
-                    code_.target, count));
+    const Rounded rounded = count_rounded(entry.graph);
+    const auto say = [&](int64_t count, std::string_view what, std::string_view how) {
+      if (count == 0) return;
+      out_.warnings.push_back(fmt::format("--precision fast: '{}' for {}: {} {}{} {}", entry.plan.name, code_.target,
+                                          count, what, count == 1 ? "" : "s", how));
+    };
+    say(rounded.to_bf16, "activation", "rounded to bf16, with the weights beside them");
+    say(rounded.to_tf32, "product", "of operands rounded to tf32");
   }
 
   void progress(int64_t done, int64_t total) const {
@@ -123,12 +125,13 @@ class LevelCompiler {
 
 }  // namespace
 
-int64_t count_rounded(const graph::Graph& groups) {
-  int64_t rounded = 0;
+Rounded count_rounded(const graph::Graph& groups) {
+  Rounded rounded;
   for (const graph::Node& group : groups.nodes) {
     for (const graph::Node& node : group.body->nodes) {
       const bool packs = node.op == "pack_words" && node.string_attr("words") == to_string(WordFormat::kBf16);
-      if (packs && group.body->value(node.inputs[0]).type.type == DataType::f32()) ++rounded;
+      if (packs && group.body->value(node.inputs[0]).type.type == DataType::f32()) ++rounded.to_bf16;
+      if (node.has_attr("operands")) ++rounded.to_tf32;
     }
   }
   return rounded;

@@ -25,8 +25,12 @@ struct LevelInput {
   std::span<const plan::EntryPlan> replay;          // one for each source; empty: decide
 };
 
-/// Activations of f32 that groups multiply as bf16 (--precision fast).
-int64_t count_rounded(const graph::Graph& groups);
+/// What groups round of f32 to multiply it (--precision fast).
+struct Rounded {
+  int64_t to_bf16 = 0;  // activations
+  int64_t to_tf32 = 0;  // operands of products
+};
+Rounded count_rounded(const graph::Graph& groups);
 
 /// Nothing when options.stop_after ended the passes before. Adds pass times and warnings to `out`, and clears
 /// out.complete where something was not measured that should have been.

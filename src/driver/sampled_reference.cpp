@@ -5,6 +5,7 @@
 #include <set>
 
 #include "driver/tolerance.h"
+#include "expr/tf32.h"
 #include "support/random.h"
 #include "te/axes.h"
 #include "te/reads.h"
@@ -87,6 +88,8 @@ class Sampler {
       const auto value = place.values.find(e->name);
       return value == place.values.end() ? e : value->second;
     }
+    if (const Expr* rounded = tf32_operand(e))
+      return cast(DataType::f64(), to_tf32(cast(DataType::f32(), translate(*rounded, place, memo))));
     std::vector<Expr> args;
     for (const Expr& arg : e->args) args.push_back(translate(arg, place, memo));
     switch (e.op()) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <thread>
 
+#include "expr/tf32.h"
 #include "support/parallel.h"
 
 namespace tw::ops {
@@ -58,6 +59,19 @@ std::string tensor_name(const OpCall& call, const std::string& suffix) {
 }
 
 Expr read(const te::Tensor& t, Exprs indices) { return cast(math_type(t.type), t(std::move(indices))); }
+
+Product product_of(const OpCall& call) {
+  if (!call.node.has_attr("operands")) return [](const Expr& a, const Expr& b) { return a * b; };
+  require(call, call.node.string_attr("operands") == "tf32" && call.inputs[0].type == DataType::f32(),
+          "operands {} as '{}', expected f32 as 'tf32'", to_string(call.inputs[0]), call.node.string_attr("operands"));
+  return [](const Expr& a, const Expr& b) { return to_tf32(a) * to_tf32(b); };
+}
+
+const std::vector<double>& multiplied(const OpCall& call, const RefTensor& x, std::vector<double>& rounded) {
+  if (!call.node.has_attr("operands")) return x.floats;
+  for (const double value : x.floats) rounded.push_back(to_tf32(static_cast<float>(value)));
+  return rounded;
+}
 
 Exprs broadcast_indices(const Exprs& i, const Shape& in) {
   const size_t skip = i.size() - in.size();

@@ -1,7 +1,8 @@
 // conv(x [N, C, spatial..], w [OC, C / group, kernel..], [bias [OC]]), one to three spatial axes, float:
 //   y[n, oc, o] = bias[oc] + sum over ic, k of x[n, g * C / group + ic, o * stride - pad + k * dilation] * w[oc, ic,
 //   k], g = oc / (OC / group)
-// Attributes: strides (ones), dilations (ones), pads ([begin.., end..], zeros), group (1). The kernel's shape is w's.
+// Attributes: strides (ones), dilations (ones), pads ([begin.., end..], zeros), group (1), operands ("tf32" or absent:
+// ops/common.h). The kernel's shape is w's.
 // te: `pad` (when padding is read), the plain sum of products, then bias and rounding.
 //
 // conv_integer(x, w, [x_zero_point], [w_zero_point]): the same sum over (x - x_zero_point) * (w - w_zero_point) in i32
@@ -29,11 +30,9 @@ Conv conv_of(const OpCall& call) {
   return {window_of(call, Shape(w.begin() + 2, w.end())), channels};
 }
 
-Expr plain_product(const Expr& a, const Expr& b) { return a * b; }
-
 // The contraction: x is padded, both operands are read in their math types.
 te::Tensor te_contraction(te::Builder& builder, const std::string& name, const Conv& conv, const Tensors& operands,
-                          const std::vector<int64_t>& offset, const Product& product = plain_product) {
+                          const std::vector<int64_t>& offset, const Product& product) {
   Shape reduce_shape = conv.window.kernel;
   const Channels& c = conv.channels;
   if (!c.depthwise()) reduce_shape.insert(reduce_shape.begin(), c.each());
@@ -55,13 +54,16 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   const Conv conv = conv_of(call);
   std::vector<int64_t> offset;
   const te::Tensor x = pad_for_window(call, builder, inputs[0], conv.window, imm(inputs[0].type, 0), &offset);
-  return with_bias(call, builder, te_contraction(builder, sum_name(call), conv, {x, inputs[1]}, offset), inputs);
+  const te::Tensor sum = te_contraction(builder, sum_name(call), conv, {x, inputs[1]}, offset, product_of(call));
+  return with_bias(call, builder, sum, inputs);
 }
 
 std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const Conv conv = conv_of(call);
   RefTensor y = RefTensor::zeros({inputs[0].type.type, conv.out_shape()});
-  convolve(conv.window, conv.channels, inputs[0].floats.data(), inputs[1].floats.data(), y.floats.data());
+  std::vector<double> rounded[2];
+  convolve(conv.window, conv.channels, multiplied(call, inputs[0], rounded[0]).data(),
+           multiplied(call, inputs[1], rounded[1]).data(), y.floats.data());
   add_bias(call, inputs, y);
   return {std::move(y)};
 }
@@ -88,7 +90,7 @@ Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inpu
   const te::Tensor centred = less_zero_point(call, builder, inputs, 0, 0);
   const te::Tensor x = pad_for_window(call, builder, centred, conv.window, int_imm(0, DataType::i32()), &offset);
   const te::Tensor w = less_zero_point(call, builder, inputs, 1, 0);
-  return {te_contraction(builder, tensor_name(call), conv, {x, w}, offset)};
+  return {te_contraction(builder, tensor_name(call), conv, {x, w}, offset, product_of(call))};
 }
 
 // Exact in f64: 8-bit differences, and sums below 2^53.

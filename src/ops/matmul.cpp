@@ -1,6 +1,6 @@
 // matmul(a, b) by numpy's rules: y[.., m, n] = sum over k of a[.., m, k] * b[.., k, n]; batch axes are broadcast, a
 // one-dimensional operand is a row (a) or a column (b) whose axis of extent 1 is dropped from y. Numbers of one type;
-// f16 and bf16 are accumulated in f32, integers in their own type. No attributes.
+// f16 and bf16 are accumulated in f32, integers in their own type. Attribute operands: "tf32" (ops/common.h) or absent.
 //
 // matmul_integer(a, b, [a_zero_point], [b_zero_point]): the same of a - a_zero_point and b - b_zero_point in i32, of u8
 // or i8 inputs; zero points are scalars or one-element tensors, a's also one for each row and b's one for each column.
@@ -75,8 +75,8 @@ te::Tensor te_product(te::Builder& builder, const std::string& name, const MatMu
 Tensors te_matmul(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const DataType type = inputs[0].type;
   const bool direct = math_type(type) == type;
-  const te::Tensor sum = te_product(builder, tensor_name(call, direct ? "" : "acc"), matmul_of(call), inputs,
-                                    [](const Expr& x, const Expr& y) { return x * y; });
+  const te::Tensor sum =
+      te_product(builder, tensor_name(call, direct ? "" : "acc"), matmul_of(call), inputs, product_of(call));
   return {cast_output(call, builder, sum, type)};
 }
 
@@ -139,7 +139,8 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   RefTensor y = RefTensor::zeros(infer(call)[0]);
   const MatMul mm = matmul_of(call);
   if (y.is_float()) {
-    multiply_batches(mm, inputs[0].floats, inputs[1].floats, y.floats);
+    std::vector<double> rounded[2];
+    multiply_batches(mm, multiplied(call, inputs[0], rounded[0]), multiplied(call, inputs[1], rounded[1]), y.floats);
   } else {
     multiply_batches(mm, inputs[0].ints, inputs[1].ints, y.ints);
     y.round_to_type();

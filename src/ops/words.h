@@ -8,8 +8,6 @@
 
 namespace tw::ops {
 
-using Product = std::function<Expr(const Expr& a, const Expr& b)>;
-
 WordFormat word_format(const OpCall& call);
 /// The product of two words in the call's format.
 Product product_of_words(const OpCall& call);

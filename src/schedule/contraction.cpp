@@ -3,14 +3,16 @@
 #include <algorithm>
 
 #include "expr/analyzer.h"
+#include "expr/tf32.h"
 #include "expr/word_product.h"
 
 namespace tw::schedule {
 namespace {
 
-Expr strip_casts(Expr e) {
-  while (e.op() == Op::kCast) e = e.arg(0);
-  return e;
+Expr strip_casts(const Expr& e) {
+  if (e.op() == Op::kCast) return strip_casts(e.arg(0));
+  const Expr* rounded = tf32_operand(e);
+  return rounded ? strip_casts(*rounded) : e;
 }
 
 constexpr double kMostDeciding = 4096;  // points of a condition that are tried
@@ -127,6 +129,8 @@ Result<Contraction> match_contraction(const te::Compute& compute) {
   match.guarded = strip_casts(operands->a).op() == Op::kSelect || strip_casts(operands->b).op() == Op::kSelect;
   if (match.a.op() != Op::kLoad || match.b.op() != Op::kLoad)
     return declined("{} multiplies more than two reads", compute.name());
+  match.tf32 = rounds_to_tf32(operands->a);
+  if (match.tf32 != rounds_to_tf32(operands->b)) return declined("{} rounds one operand to tf32", compute.name());
   match.column = compute.axes.back();
   const auto rows_for = [&](const Expr& b) {
     return std::count_if(compute.axes.begin(), compute.axes.end(),

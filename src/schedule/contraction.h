@@ -17,11 +17,12 @@ namespace tw::schedule {
 /// The sum may be taken over a part of the reduction that depends on batch axes: select(condition, A * B, 0).
 struct Contraction {
   const te::Compute* compute = nullptr;
-  Expr a, b;  // the two loads, without casts and guards
+  Expr a, b;  // the two loads, without casts, roundings and guards
   te::Axis column;
   std::vector<te::Axis> rows, batch;  // in order
   bool a_uses_column = false;
   bool guarded = false;             // an operand is read behind a guard
+  bool tf32 = false;                // the operands are rounded (expr/tf32.h)
   std::optional<WordFormat> words;  // a product is that of two words of this format
   Expr condition;                   // of batch and reduction axes; null: all products are summed
 };

@@ -5,6 +5,7 @@
 
 #include "expr/affine.h"
 #include "expr/analyzer.h"
+#include "expr/tf32.h"
 #include "schedule/contraction.h"
 #include "schedule/stage.h"
 #include "support/error.h"
@@ -93,9 +94,11 @@ Roles roles_of(const te::Compute& c, const Primitive& p) {
   return roles;
 }
 
-// What is stored of an operand: conversions of 16-bit floats, around or inside a guard, are left to the product.
+// What is stored of an operand: conversions of 16-bit floats, around or inside a guard, and roundings to tf32 are left
+// to the product.
 Expr stored(const Expr& e) {
   if (e.op() == Op::kCast && e.arg(0).type().is_half()) return stored(e.arg(0));
+  if (const Expr* rounded = tf32_operand(e)) return stored(*rounded);
   if (e.op() == Op::kSelect && is_zero(e.arg(2))) {
     const Expr inner = stored(e.arg(1));
     return select(e.arg(0), inner, imm(inner.type(), 0));
@@ -161,8 +164,9 @@ te::Compute matrix(const std::string& name, const Roles& roles, const Digits& li
   return out;
 }
 
-te::Compute product(const std::string& name, const te::Compute& sum, const Roles& roles, const te::Compute& lhs,
-                    const te::Compute& rhs) {
+// Of the matrices that `left` and `right` became.
+te::Compute product(const te::Compute& sum, const Roles& roles, const te::Compute& lhs, const te::Compute& rhs,
+                    const Expr& left, const Expr& right) {
   te::Compute out;
   out.axes = lhs.axes;
   const size_t row = out.axes.size() - 2;
@@ -180,15 +184,16 @@ te::Compute product(const std::string& name, const te::Compute& sum, const Roles
   at_column.push_back(out.axes.back().var());
   out.combiner = sum.combiner;
   const DataType type = sum.outputs[0].type;
-  out.outputs = {over(name, type, out.axes)};
-  const auto read = [&](const te::Compute& operand, const std::vector<Expr>& line) {
+  out.outputs = {over(sum.name() + ".acc", type, out.axes)};
+  const auto read = [&](const te::Compute& operand, const std::vector<Expr>& line, const Expr& was) {
     std::vector<Expr> indices;
     for (size_t d = 0; d < row; ++d) indices.push_back(out.axes[d].var());
     indices.insert(indices.end(), line.begin(), line.end());
     indices.push_back(var("r0"));
-    return cast(type, operand.outputs[0](indices));
+    const Expr element = operand.outputs[0](indices);
+    return rounds_to_tf32(was) ? to_tf32(element) : cast(type, element);
   };
-  out.body = {read(lhs, {at_row}) * read(rhs, at_column)};
+  out.body = {read(lhs, {at_row}, left) * read(rhs, at_column, right)};
   return out;
 }
 
@@ -215,7 +220,7 @@ void apply_matrices(State& state, const Primitive& p) {
 
   te::Compute lhs = matrix(p.stage + ".lhs", roles, roles.rows, left, condition);
   te::Compute rhs = matrix(p.stage + ".rhs", roles, roles.columns, right, Expr());
-  te::Compute acc = product(p.stage + ".acc", sum, roles, lhs, rhs);
+  te::Compute acc = product(sum, roles, lhs, rhs, left, right);
   for (const te::Compute* made : {&lhs, &rhs, &acc}) check_fresh(state, made->name());
   std::vector<Expr> element;
   if (roles.batch) element.push_back(roles.batch->number());

@@ -53,6 +53,10 @@ graph::Graph fold_strides(const graph::Graph& graph, const TransformContext& con
 /// threads gather operands and where a closed-form cost predicts that it is faster.
 graph::Graph pad_channels(const graph::Graph& graph, const TransformContext& context);
 
+/// Where precision is fast and the target has matrix instructions of tf32: products and convolutions of f32 round their
+/// operands to it, if they fill such instructions.
+graph::Graph round_operands(const graph::Graph& graph, const TransformContext& context);
+
 /// Transposes move through element-wise operators towards the outputs and cancel against their inverses.
 graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& context);
 

@@ -18,6 +18,7 @@ const GraphPass kPasses[] = {
     {"choose-algorithms", choose_algorithms, "convolutions are Winograd's where that is predicted to be faster", true},
     {"fold-strides", fold_strides, "strides over few channels of 16-bit products are more channels", true},
     {"pad-channels", pad_channels, "channels of 16-bit products fill whole accesses where that is faster", true},
+    {"round-operands", round_operands, "products of f32 multiply tf32 where that is allowed and faster", true},
     {"sink-transposes", sink_transposes, "no element-wise operator reads a transpose that could follow it", true},
     {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},
     {"write-transposed", write_transposed, "no transpose copies the rows of a contraction's result", true},

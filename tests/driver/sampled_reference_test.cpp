@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "expr/tf32.h"
 #include "tests/support_code/te_evaluate.h"
 #include "tests/support_code/te_programs.h"
 
@@ -74,6 +75,15 @@ TEST(SampledReference, EqualsTheWholeProgramAtItsPoints) {
     SCOPED_TRACE(p.name);
     check(p.program);
   }
+}
+
+TEST(SampledReference, RoundsOperandsToTf32) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {20, 30}), w = b.placeholder("w", DataType::f32(), {30, 9});
+  const te::Tensor y = b.reduce("y", {20, 9}, {30}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return to_tf32(x({i[0], r[0]})) * to_tf32(w({r[0], i[1]}));
+  });
+  check(b.finish("rounded", {y}));
 }
 
 TEST(SampledReference, ComputesOnlyWhatThePointsNeed) {

@@ -43,6 +43,22 @@ TEST(Verify, BlamesTheGroupThatIsWrong) {
   EXPECT_TRUE(report.groups[2].ok());
 }
 
+// Groups that multiply tf32 are held to that, the model's outputs to what it allows.
+TEST(Verify, KnowsOfOperandsRoundedToTf32) {
+  const graph::Graph model = products(DataType::f32(), 24);
+  graph::Graph rounded = model;
+  for (graph::Node& node : rounded.nodes) {
+    if (node.op == "matmul") node.attrs["operands"] = std::string("tf32");
+  }
+  const auto is_ok = [&](const graph::Graph& compiled, const graph::Graph& source) {
+    return artefact::verify_artefact(artefact_bytes(compile_graph(compiled, {})), &source, random_arrays(model, 1), {})
+        .ok();
+  };
+  EXPECT_TRUE(is_ok(rounded, rounded));
+  EXPECT_TRUE(is_ok(rounded, model));
+  EXPECT_FALSE(is_ok(model, rounded)) << "f32 is no tf32";
+}
+
 TEST(Verify, SeesBuffersThatOverlap) {
   const graph::Graph model = products(DataType::f32(), 97);
   Compiled compiled = compile_graph(model, {});

@@ -6,6 +6,7 @@
 #include "artefact/session.h"
 #include "artefact/verify.h"
 #include "codegen/llvm/target.h"
+#include "driver/generate.h"
 #include "tests/driver/small_model.h"
 
 namespace tw::driver::test {
@@ -146,6 +147,13 @@ TEST(Words, FastSaysWhatItRounds) {
   EXPECT_NE(said[0].find(": 1 activation rounded to bf16"), std::string::npos) << said[0];
   EXPECT_TRUE(warnings("cpu:x86-64-v4+avx512bf16", Precision::kDefault).empty());
   EXPECT_TRUE(warnings("cpu:x86-64-v4", Precision::kFast).empty());
+  if (const Result<bool> available = cuda_generation_available(); !available.ok()) GTEST_SKIP() << available.reason();
+  for (const char* target : {"cuda:sm_80", "cuda:sm_90a"}) {
+    const std::vector<std::string> of_gpu = warnings(target, Precision::kFast);
+    ASSERT_EQ(of_gpu.size(), 1u);
+    EXPECT_NE(of_gpu[0].find(": 2 products of operands rounded to tf32"), std::string::npos) << of_gpu[0];
+    EXPECT_TRUE(warnings(target, Precision::kDefault).empty());
+  }
 }
 
 TEST(Words, Fast) { check_at_every_level(float_model(DataType::f32()), Precision::kFast); }

@@ -25,6 +25,17 @@ TEST(MatMul, ShapesByNumpysRules) {
   EXPECT_EQ(single({.op = "matmul", .inputs = {f32({2, 3, 5}), f32({5})}}).values.back().type.shape, (Shape{2, 3}));
 }
 
+// 1 + 2^-10 is a number of tf32, what lies between it and 1 is none.
+TEST(MatMul, MultipliesTf32) {
+  for (const auto& [a, b] : kShapes)
+    check({.op = "matmul", .inputs = {f32(a), f32(b)}, .attrs = {{"operands", "tf32"}}, .tolerance = 1e-9});
+  const auto y = run({.op = "matmul", .inputs = {f32({1, 2}), f32({2, 1})}, .attrs = {{"operands", "tf32"}}},
+                     {floats({1, 2}, {1 + 0x1.8p-10, 1}), floats({2, 1}, {1 - 0x1p-12, -1})})[0];
+  EXPECT_EQ(y.floats, (std::vector<double>{(1 + 0x1p-10) * (1 - 0x1p-11) - 1}));
+  EXPECT_THROW(check({.op = "matmul", .inputs = {f16({1, 1}), f16({1, 1})}, .attrs = {{"operands", "tf32"}}}),
+               UserError);
+}
+
 TEST(MatMul, KnownValues) {
   const auto y = run({.op = "matmul", .inputs = {f32({2, 2}), f32({2, 2})}},
                      {floats({2, 2}, {1, 2, 3, 4}), floats({2, 2}, {5, 6, 7, 8})})[0];

@@ -36,6 +36,9 @@ TEST(Conv, Geometries) {
     check({.op = "conv", .inputs = {f32(g.x), f32(g.w)}, .attrs = g.attrs, .tolerance = 1e-9});
     check({.op = "conv", .inputs = {f32(g.x), f32(g.w), f32({g.w[0]})}, .attrs = g.attrs, .tolerance = 1e-9});
     check({.op = "conv", .inputs = {f16(g.x), f16(g.w), f16({g.w[0]})}, .attrs = g.attrs, .tolerance = 1e-9});
+    Attrs rounded = g.attrs;
+    rounded["operands"] = "tf32";
+    check({.op = "conv", .inputs = {f32(g.x), f32(g.w)}, .attrs = rounded, .tolerance = 1e-9});
   }
 }
 

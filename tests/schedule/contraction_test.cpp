@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "expr/tf32.h"
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 #include "tests/support_code/te_programs.h"
@@ -28,6 +29,26 @@ TEST(MatchContraction, MatmulHasRowsAndAColumn) {
   EXPECT_EQ(names(match->rows), Names{"i0"});
   EXPECT_TRUE(match->batch.empty());
   EXPECT_FALSE(match->a_uses_column);
+}
+
+TEST(MatchContraction, OperandsRoundedToTf32) {
+  const auto match = [](bool left, bool right) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {3, 4}), w = b.placeholder("w", DataType::f32(), {4, 5});
+    const te::Tensor y = b.reduce("y", {3, 5}, {4}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      const Expr a = select(i[0] < Expr(2), x({i[0], r[0]}), float_imm(0)), c = w({r[0], i[1]});
+      return (left ? to_tf32(a) : a) * (right ? to_tf32(c) : c);
+    });
+    const te::Program p = b.finish("rounded", {y});
+    const Result<Contraction> found = match_contraction(p.computes[0]);
+    if (!found.ok()) return found.reason();
+    return fmt::format("{} {}{}{}", found->a->name, found->b->name, found->tf32 ? " tf32" : "",
+                       found->guarded ? " guarded" : "");
+  };
+  EXPECT_EQ(match(true, true), "x w tf32 guarded");
+  EXPECT_EQ(match(false, false), "x w guarded");
+  EXPECT_EQ(match(true, false), "y rounds one operand to tf32");
+  EXPECT_EQ(match(false, true), "y rounds one operand to tf32");
 }
 
 TEST(MatchContraction, BatchAxesOccurInBothOperands) {

@@ -1,6 +1,7 @@
 // Sums of products as products of two matrices: the same numbers, whatever the indices.
 #include <gtest/gtest.h>
 
+#include "expr/tf32.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
 #include "tests/support_code/loop_check.h"
@@ -69,6 +70,24 @@ TEST(Matrices, OfGroupsOneBatch) {
   expect_same(p, s);
   const std::string text = loop::to_string(apply(p, s));
   EXPECT_NE(text.find("y.lhs: f16[3, 12, 8] param written"), std::string::npos) << text;
+}
+
+// What is rounded to tf32 is stored as it is: the product rounds it.
+TEST(Matrices, OfOperandsThatAreRounded) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 9});
+  const te::Tensor w = b.placeholder("w", DataType::f32(), {9, 7});
+  const te::Tensor y = b.reduce("y", {5, 7}, {9}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    const Expr inside = select(i[0] < Expr(4), x({i[0], r[0]}), float_imm(0));
+    return to_tf32(inside) * to_tf32(w({r[0], i[1]}));
+  });
+  const te::Program p = b.finish("rounded", {y});
+  const Schedule s = Schedule().matrices("y", {"i0", "i1", "r0"}, {4, 4, 8});
+  expect_same(p, s);
+  const std::string text = loop::to_string(apply(p, s));
+  const size_t last = text.find("y.acc[");
+  EXPECT_EQ(text.substr(0, last).find("bitcast"), std::string::npos) << text;
+  EXPECT_NE(text.find("bitcast", last), std::string::npos) << text;
 }
 
 TEST(Matrices, RefusesWhatIsNone) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 
+#include "expr/tf32.h"
 #include "tests/support_code/te_programs.h"
 #include "tests/tune/construct_check.h"
 
@@ -23,7 +24,10 @@ TEST(ConstructBlock, ProductsOfMatrices) {
   }
 }
 
-// Of 16-bit floats: steps of matrix instructions, batched, B along its rows or along its columns.
+// As matrix instructions multiply it: f32 is rounded to tf32.
+Expr multiplied(const Expr& x) { return x.type() == DataType::f32() ? to_tf32(x) : cast(DataType::f32(), x); }
+
+// Of 16-bit floats or tf32: steps of matrix instructions, batched, B along its rows or along its columns.
 te::Program halves(const Shape& x_shape, const Shape& w_shape, DataType type) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", type, x_shape);
@@ -34,7 +38,7 @@ te::Program halves(const Shape& x_shape, const Shape& w_shape, DataType type) {
                                 [&](const auto& i, const auto& r) {
                                   const Expr a = x({i[0], i[1], r[0]});
                                   const Expr c = along ? w({i[0], r[0], i[2]}) : w({i[0], i[2], r[0]});
-                                  return cast(DataType::f32(), a) * cast(DataType::f32(), c);
+                                  return multiplied(a) * multiplied(c);
                                 });
   const te::Tensor z = b.compute("z", y.shape, [&](const auto& i) { return cast(type, y(i)); });
   return b.finish("halves", {z});
@@ -120,7 +124,7 @@ te::Program conv_of_halves(const testing::ConvShape& c, DataType type, int64_t b
       b.reduce("acc", {2, out, out, c.out_channels}, {c.channels, c.kernel, c.kernel}, te::CombinerKind::kSum,
                [&](const auto& i, const auto& r) {
                  const Expr a = p({i[0], i[1] * Expr(c.stride) + r[1], i[2] * Expr(c.stride) + r[2], r[0]});
-                 return cast(DataType::f32(), a) * cast(DataType::f32(), w({i[3], r[1], r[2], r[0]}));
+                 return multiplied(a) * multiplied(w({i[3], r[1], r[2], r[0]}));
                });
   const te::Tensor y = b.compute("y", acc.shape, [&](const auto& i) { return cast(type, acc(i)); });
   return b.finish("conv", {y});
@@ -158,6 +162,20 @@ TEST(ConstructBlock, LongSumsOfFewTilesAreSummedInParts) {
   EXPECT_GE(check_parts({testing::matmul_relu(33, 20, 512), {"w"}}).size(), 2U);
   EXPECT_GE(check_parts({merged(halves({3, 17, 512}, {3, 512, 24}, DataType::bf16())), {}}).size(), 2U);
   EXPECT_GE(check_parts({merged(conv_of_halves({3, 128, 16, 3, 1}, DataType::f16())), {"w"}}).size(), 2U);
+}
+
+TEST(ConstructBlock, ProductsOfTf32ByMatrixInstructions) {
+  const targets::Target t = targets::find_target("cuda:sm_80");
+  const auto by_matrix = [&](const te::Program& program) {
+    const Construction built = construct(t.families, {program, {}}, t.info, nullptr).front();
+    return schedule::to_string(built.schedule).find("\"mma\"") != std::string::npos;
+  };
+  EXPECT_TRUE(by_matrix(merged(halves({1, 40, 48}, {1, 48, 24}, DataType::f32()))));
+  EXPECT_FALSE(by_matrix(testing::matmul_relu(40, 48, 24))) << "f32 that is not rounded";
+  check({merged(halves({1, 40, 48}, {1, 48, 24}, DataType::f32())), {}}, "cuda:sm_90a", "contraction", 1e-5);
+  check({merged(halves({3, 17, 20}, {3, 9, 20}, DataType::f32())), {"w"}}, "cuda:sm_80", "contraction", 1e-5);
+  const GroupTask parts{merged(halves({1, 40, 768}, {1, 72, 768}, DataType::f32())), {"w"}};
+  EXPECT_GE(count_with(check_parts(parts), "copy engine"), 1U);
 }
 
 // What fills the device is not split: neither by long sums nor by short ones.
@@ -200,10 +218,12 @@ TEST(ConstructBlock, ConvolutionsOfFilledChannels) {
   for (const testing::ConvShape& c :
        {testing::ConvShape{9, 4, 16, 7, 2}, {5, 8, 9, 3, 1}, {4, 48, 8, 3, 1}, {5, 3, 9, 3, 1}}) {
     SCOPED_TRACE(fmt::format("size {} channels {} {} kernel {}", c.size, c.channels, c.out_channels, c.kernel));
-    const GroupTask task{merged(conv_of_halves(c, DataType::f16())), {"w"}};
-    const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
-    EXPECT_EQ(built.front().family, "contraction");
-    for (const Construction* candidate : {&built.front(), &built.back()}) check_candidate(task, t, *candidate, 1e-2);
+    for (const DataType type : {DataType::f16(), DataType::f32()}) {
+      const GroupTask task{merged(conv_of_halves(c, type)), {"w"}};
+      const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
+      EXPECT_EQ(built.front().family, "contraction");
+      for (const Construction* candidate : {&built.front(), &built.back()}) check_candidate(task, t, *candidate, 1e-2);
+    }
   }
 }
 
@@ -249,7 +269,7 @@ TEST(ConstructBlock, TapsShareTheRowsThatTheyRead) {
   EXPECT_GT(shared({7, 128, 48, 3, 1}), 0);
   EXPECT_EQ(shared({12, 64, 64, 3, 2}), 0) << "windows that move by two";
   EXPECT_EQ(shared({12, 64, 64, 1, 1}), 0) << "windows of one tap";
-  EXPECT_EQ(shared({12, 64, 64, 3, 1}, DataType::f32()), 0) << "no instructions of warp groups for f32";
+  EXPECT_GT(shared({12, 32, 64, 3, 1}, DataType::f32()), 0);
 }
 
 }  // namespace

@@ -167,8 +167,10 @@ class Evaluation {
   }
 
   double operand_error(const graph::Node& node) const {
-    const bool rounded = liberties_.operands == Operands::kMayBeRounded && node.op == "matmul" &&
-                         body_.value(node.inputs[0]).type.type == DataType::f32();
+    constexpr double kTf32 = 0x1p-9;  // each operand 2^-10 at most
+    const bool f32 = body_.value(node.inputs[0]).type.type == DataType::f32();
+    if (f32 && liberties_.operands == Operands::kTf32 && (node.op == "matmul" || node.op == "conv")) return kTf32;
+    const bool rounded = f32 && liberties_.operands == Operands::kBf16 && node.op == "matmul";
     return rounded ? driver::unit_roundoff(DataType::bf16()) : 0;
   }
 

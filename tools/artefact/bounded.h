@@ -12,8 +12,9 @@ struct Bounded {
   std::vector<std::vector<double>> bounds;  // one for each element; 0: exact
 };
 
-/// What an evaluation may do to the operands of matrix products of f32 with constants: --precision fast.
-enum class Operands : uint8_t { kAsGiven, kMayBeRounded };  // to bf16
+/// To what an evaluation may round the operands of matrix products of f32, and to tf32 those of convolutions:
+/// --precision fast.
+enum class Operands : uint8_t { kAsGiven, kBf16, kTf32 };
 
 /// What an evaluation may round besides the results of operators to their own types.
 struct Liberties {
@@ -27,7 +28,8 @@ struct Liberties {
 /// Every node contributes a rounding error of its own: a sum of products u*sqrt(K)*sum|a_i b_i|, a Winograd convolution
 /// its growth factor times u*sqrt(K)*sum over channels of max|a| over the tile * sum|w| (ops/winograd.h), a mean or sum
 /// u*sqrt(K)*sum|x_i|, element-wise functions 2u|y|, data movement and integers nothing (u: unit roundoff of the
-/// accumulator). Operands that may be rounded to bf16 add 2^-8 sum|a_i b_i|. With another `dtype`, f32 inputs,
+/// accumulator). Operands that may be rounded add 2^-8 sum|a_i b_i| (bf16) or 2^-9 of it
+/// (tf32, toward zero). With another `dtype`, f32 inputs,
 /// constants and results have 2u|y| of that type besides (f16: at least that of its subnormal numbers) where it does
 /// not hold them; sums stay those of f32. Their effect on the outputs is found by Monte-Carlo arithmetic: the body is
 /// evaluated again with random signs on these errors. Bound of an element: kSafety times the largest deviation seen

@@ -106,7 +106,10 @@ VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::
     report.groups.push_back(check_group(model, g, values, ops));
     if (progress) progress("verify", static_cast<int64_t>(g) + 1, total);
   }
-  const Liberties liberties = {driver::count_rounded(model.graph) > 0 ? Operands::kMayBeRounded : Operands::kAsGiven,
+  const driver::Rounded rounded = driver::count_rounded(model.graph);
+  const Liberties liberties = {rounded.to_bf16 > 0   ? Operands::kBf16
+                               : rounded.to_tf32 > 0 ? Operands::kTf32
+                                                     : Operands::kAsGiven,
                                model.dtype};
   report.outputs = source != nullptr ? check_model(*source, ops, liberties, inputs, outputs)
                                      : check_model(without_groups(model.graph), ops, {}, inputs, outputs);

@@ -80,8 +80,8 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
             {{"strict", Precision::kStrict}, {"default", Precision::kDefault}, {"fast", Precision::kFast}},
             "strict (no algorithm with a larger error bound than the operator's own, as Winograd convolution or "
             "approximate functions; subnormal results kept), default, fast (as default, and on targets with avx512bf16 "
-            "matrix products of f32 with "
-            "constant weights may round both operands to bf16; the summary says how many do)");
+            "matrix products of f32 with constant weights may round both operands to bf16, on GPUs matrix products and "
+            "convolutions of f32 to tf32; the summary says how many do)");
   add_named(app, "--dtype", o.dtype,
             {{"f32", ScalarType::kF32}, {"f16", ScalarType::kF16}, {"bf16", ScalarType::kBF16}},
             "f32, f16 or bf16: what the model has in f32 is stored and multiplied in this type; sums and statistics "

@@ -13,8 +13,8 @@
 
 namespace tw::codegen {
 namespace {
-constexpr int kAccessBytes = 16;    // the widest access of one thread
-constexpr int64_t kSwizzled = 512;  // elements after which the order of parts of lines begins again (tw_swizzle)
+constexpr int kAccessBytes = 16;          // the widest access of one thread
+constexpr int64_t kSwizzledBytes = 1024;  // after which the order of parts of lines begins again (tw_swizzle)
 }  // namespace
 
 std::string cuda_type(DataType type) {
@@ -159,7 +159,7 @@ class Writer {
     return offset(array, indices, array.swizzled);
   }
 
-  CudaOffset offset(const CudaNames::Array& array, const std::vector<Expr>& indices, bool is_swizzled) const {
+  CudaOffset offset(const CudaNames::Array& array, const std::vector<Expr>& indices, int bytes) const {
     const Shape strides = row_major_strides(array.shape);
     std::vector<std::pair<Expr, int64_t>> kept;  // indices and strides of what the text has
     for (size_t d = 0; d < indices.size(); ++d) {
@@ -170,7 +170,7 @@ class Writer {
       Expr all = int_imm(0);
       for (const auto& [index, stride] : kept) all = all + index * int_imm(stride);
       const Sum sum = as_sum(names_.ranges.simplify(all));
-      return is_swizzled ? swizzled(sum) : CudaOffset{terms(sum), sum.constant};
+      return bytes > 0 ? swizzled(sum, bytes) : CudaOffset{terms(sum), sum.constant};
     }
     std::string text;
     for (const auto& [index, stride] : kept) {
@@ -178,18 +178,19 @@ class Writer {
       text += fmt::format("{}{}", text.empty() ? "" : " + ", operand(index));
       if (stride != 1) text += " * " + whole(stride);
     }
-    return {is_swizzled ? fmt::format("tw_swizzle({})", text) : text, 0};
+    return {bytes > 0 ? fmt::format("tw_swizzle<{}>({})", bytes, text) : text, 0};
   }
 
-  // The parts of lines lie in the same order again kSwizzled elements further on: multiples of that are added to what
-  // the others become.
-  CudaOffset swizzled(const Sum& sum) const {
-    Sum inside = constant_sum(floor_mod(sum.constant, kSwizzled));
+  // The parts of lines lie in the same order again some elements further on: multiples of that are added to what the
+  // others become.
+  CudaOffset swizzled(const Sum& sum, int bytes) const {
+    const int64_t again = kSwizzledBytes / bytes, parts = 7 * 16 / bytes;
+    Sum inside = constant_sum(floor_mod(sum.constant, again));
     Sum behind = constant_sum(sum.constant - inside.constant);
-    for (const Term& t : sum.terms) (t.coef % kSwizzled == 0 ? behind : inside).terms.push_back(t);
+    for (const Term& t : sum.terms) (t.coef % again == 0 ? behind : inside).terms.push_back(t);
     if (inside.is_constant())
-      return {terms(behind), behind.constant + (inside.constant ^ (inside.constant >> 3 & 0x38))};
-    const std::string text = fmt::format("tw_swizzle({})", operand(to_expr(inside)));
+      return {terms(behind), behind.constant + (inside.constant ^ (inside.constant >> 3 & parts))};
+    const std::string text = fmt::format("tw_swizzle<{}>({})", bytes, operand(to_expr(inside)));
     return {behind.is_constant() ? text : fmt::format("{} + {}", text, terms(behind)), behind.constant};
   }
 
@@ -451,7 +452,7 @@ CudaOffset cuda_offset(const std::string& buffer, const std::vector<Expr>& indic
 CudaOffset cuda_unswizzled_offset(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names) {
   static const std::string kNoLane;
   const Writer writer(names, kNoLane);
-  return writer.offset(writer.array_of(buffer), indices, false);
+  return writer.offset(writer.array_of(buffer), indices, 0);
 }
 
 std::string cuda_vector(const std::string& buffer, DataType type, const std::vector<Expr>& indices,

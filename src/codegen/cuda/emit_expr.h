@@ -17,7 +17,8 @@ struct CudaNames {
     Shape shape;                  // as the text has it
     std::vector<bool> of_thread;  // dims that tell the thread: the text leaves them out (empty: none)
     bool in_registers = false;
-    bool swizzled = false;  // lines of 128 bytes whose 16-byte parts lie in another order in each of 8 lines
+    int swizzled =
+        0;  // bytes of an element of lines of 128 whose 16-byte parts lie in another order in each of 8; or 0
   };
   std::map<std::string, Array> buffers;
   std::map<std::string, std::string> variables;                // vectors: tw_vec

@@ -29,9 +29,10 @@ CudaKernel KernelEmitter::run() {
   out_.threads = users_ + (loops.empty() ? 0 : kWarpThreads);  // one of them has copies made
   TW_CHECK(out_.threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, out_.threads);
   for (const Stmt& step : group_steps(kernel_.body)) {
-    loop::visit_exprs({step}, [&](const Expr& whole) {
-      visit(whole, [&](const Expr& e) {
-        if (e.op() == Op::kLoad && e.type().is_half()) swizzled_.insert(e->name);
+    loop::visit({step}, [&](const Stmt& s) {
+      if (s->kind != StmtKind::kStore) return;
+      visit(s->value, [&](const Expr& e) {
+        if (e.op() == Op::kLoad && e->name != s->buffer) swizzled_.insert(e->name);
       });
     });
   }

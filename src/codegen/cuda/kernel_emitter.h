@@ -118,7 +118,8 @@ class KernelEmitter {
   int64_t reserve(int64_t bytes);
   // Elements from one copy of a shared buffer to the next.
   int64_t stride_of(const loop::Buffer& buffer) const;
-  bool is_swizzled(const loop::Buffer& buffer) const;
+  // Of an element of a buffer that matrix instructions of warp groups read; else 0.
+  int swizzled_bytes(const loop::Buffer& buffer) const;
   int64_t alignment_of(const loop::Buffer& buffer) const;
   // The name of shared memory for `copies` of a buffer, until the enclosing statement ends.
   std::string share(const loop::Buffer& buffer, int64_t copies);
@@ -126,8 +127,8 @@ class KernelEmitter {
 
   // ---- Matrix instructions of a warp (kernel_threads.cpp).
   void matrix(const Stmt& s);
-  // Two neighbours in one access where they lie so.
-  std::string pair_text(const MatrixStep::Pair& pair) const;
+  // Elements that one lane holds beside each other, in one access where they lie so.
+  std::string neighbours(const std::vector<Expr>& loads) const;
 
   // ---- What one thread does (kernel_memory.cpp; lets and branches: kernel_emitter.cpp).
   void let(const Stmt& s, Then then);

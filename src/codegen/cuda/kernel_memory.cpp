@@ -25,15 +25,15 @@ int64_t KernelEmitter::stride_of(const loop::Buffer& buffer) const {
   return ceil_div(buffer.size(), unit) * unit;
 }
 
-bool KernelEmitter::is_swizzled(const loop::Buffer& buffer) const {
+int KernelEmitter::swizzled_bytes(const loop::Buffer& buffer) const {
   const bool swizzled = swizzled_.contains(buffer.name);
   TW_CHECK(!swizzled || (!buffer.shape.empty() && buffer.shape.back() * buffer.type.bytes() == kSwizzledLine),
            "kernel {}: lines of {} are not of {} bytes", kernel_.name, buffer.name, kSwizzledLine);
-  return swizzled;
+  return swizzled ? buffer.type.bytes() : 0;
 }
 
 int64_t KernelEmitter::alignment_of(const loop::Buffer& buffer) const {
-  return is_swizzled(buffer) ? 8 * kSwizzledLine : kSharedAlignment;
+  return swizzled_bytes(buffer) > 0 ? 8 * kSwizzledLine : kSharedAlignment;
 }
 
 std::string KernelEmitter::share(const loop::Buffer& buffer, int64_t copies) {
@@ -60,7 +60,7 @@ void KernelEmitter::allocate(const Stmt& s, Then then) {
   }
   if (of_threads && !array.in_registers) {
     array.name = share(buffer, 1);
-    array.swizzled = is_swizzled(buffer);
+    array.swizzled = swizzled_bytes(buffer);
   } else {
     line("{} {}[{}];", type, name, std::max<int64_t>(1, num_elements(array.shape)));
   }

@@ -37,7 +37,7 @@ void KernelEmitter::name_copies(const Ring& ring) {
     const loop::Buffer& buffer = ring.buffers[b];
     const std::string name = fresh(), type = cuda_type(buffer.type);
     line("{}* const {} = {} + {} * {};", type, name, ring.memory[b], ring.slot, stride_of(buffer));
-    names_.buffers[buffer.name] = {name, buffer.shape, {}, false, is_swizzled(buffer)};
+    names_.buffers[buffer.name] = {name, buffer.shape, {}, false, swizzled_bytes(buffer)};
   }
 }
 

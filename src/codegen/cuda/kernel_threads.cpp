@@ -100,17 +100,21 @@ void KernelEmitter::group_matrix(const Stmt& s) {
     sums.push_back(fmt::format("\"+f\"({})", cuda_element(step.sums, d, names_)));
   }
   const size_t next = places.size();
-  const std::string type = to_string(step.type);
+  const bool tf32 = step.type == DataType::f32();  // whose operands have no order of lines to choose
+  const std::string type = tf32 ? "k8.f32.tf32.tf32" : fmt::format("k16.f32.{0}.{0}", to_string(step.type));
   const std::string instruction =
-      fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, %{}, %{}, on, 1, 1, 0, 0;", step.columns,
-                  type, type, fmt::join(places, ","), next, next + 1);
-  line("asm volatile(\"{{.reg .pred on; setp.ne.b32 on, %{}, 0; {}}}\"", next + 2, instruction);
-  line("  : {}", fmt::join(sums, ", "));
-  const auto lines = [&](const Expr& first) {
-    return fmt::format("\"l\"(tw_matrix({}))",
-                       apart(first->name, cuda_unswizzled_offset(first->name, first->args, names_)));
-  };
-  line("  : {}, {}, \"r\"(1));", lines(step.a), lines(step.b));
+      fmt::format("wgmma.mma_async.sync.aligned.m64n{}{} {{{}}}, %{}, %{}, on, 1, 1{};", step.columns, type,
+                  fmt::join(places, ","), next, next + 1, tf32 ? "" : ", 0, 0");
+  for (int64_t from = 0; from < (tf32 ? 16 : 8); from += 8) {
+    const auto lines = [&](const Expr& first) {
+      CudaOffset offset = cuda_unswizzled_offset(first->name, first->args, names_);
+      offset.constant += from;
+      return fmt::format("\"l\"(tw_matrix({}))", apart(first->name, offset));
+    };
+    line("asm volatile(\"{{.reg .pred on; setp.ne.b32 on, %{}, 0; {}}}\"", next + 2, instruction);
+    line("  : {}", fmt::join(sums, ", "));
+    line("  : {}, {}, \"r\"(1));", lines(step.a), lines(step.b));
+  }
 }
 
 void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {
@@ -138,20 +142,26 @@ void KernelEmitter::matrix(const Stmt& s) {
   const MatrixStep step = matrix_step(s, *group_, names_.ranges);
   std::vector<std::string> operands;
   for (const std::vector<Expr>& d : step.d) operands.push_back(cuda_element(step.sums, d, names_));
-  for (const MatrixStep::Pair& pair : step.a) operands.push_back(pair_text(pair));
-  for (const MatrixStep::Pair& pair : step.b) operands.push_back(pair_text(pair));
-  line("tw_mma_{}({});", to_string(step.type), fmt::join(operands, ", "));
+  for (const std::vector<Expr>& loads : step.operands) operands.push_back(neighbours(loads));
+  const std::string type = step.type == DataType::f32() ? "tf32" : to_string(step.type);
+  line("tw_mma_{}({});", type, fmt::join(operands, ", "));
 }
 
-std::string KernelEmitter::pair_text(const MatrixStep::Pair& pair) const {
-  const std::vector<Expr>& first = pair.low->args;
-  std::vector<Expr> both = first;
-  if (!both.empty() && equal(names_.ranges.simplify(both.back() + int_imm(1)), pair.high->args.back())) {
-    both.back() = ramp(first.back(), int_imm(1), 2);
-    const std::string whole = cuda_vector(pair.low->name, pair.low.type().with_lanes(2), both, names_);
-    if (!whole.empty()) return fmt::format("tw_bits<unsigned>({})", whole);
+std::string KernelEmitter::neighbours(const std::vector<Expr>& loads) const {
+  std::vector<Expr> all = loads[0]->args;
+  std::vector<std::string> each;
+  bool beside = !all.empty();
+  for (const Expr& load : loads) {
+    const Expr place = beside ? all.back() + int_imm(static_cast<int64_t>(each.size())) : Expr();
+    beside = beside && equal(names_.ranges.simplify(place), load->args.back());
+    each.push_back(cuda_expr(load, names_));
   }
-  return fmt::format("tw_pair({}, {})", cuda_expr(pair.low, names_), cuda_expr(pair.high, names_));
+  if (beside) all.back() = ramp(all.back(), int_imm(1), static_cast<int>(loads.size()));
+  const DataType type = loads[0].type().with_lanes(static_cast<int>(loads.size()));
+  const std::string whole = beside ? cuda_vector(loads[0]->name, type, all, names_) : "";
+  const bool pair = type.element().is_half();
+  if (!whole.empty()) return pair ? fmt::format("tw_bits<unsigned>({})", whole) : whole;
+  return fmt::format("{}{}{}", pair ? "tw_pair(" : "tw_vec<float, 4>{{", fmt::join(each, ", "), pair ? ")" : "}}");
 }
 
 }  // namespace tw::codegen

@@ -1,6 +1,7 @@
 #include "codegen/cuda/matrix.h"
 
 #include "core/model_units.h"
+#include "expr/tf32.h"
 #include "support/error.h"
 
 namespace tw::codegen {
@@ -27,10 +28,12 @@ Places places_of(const Stmt& nest, const ThreadGroup& group) {
           group.loops[loops - 1]->var};
 }
 
-// The load below a conversion to f32.
+// The load below a conversion to f32, or below a rounding to tf32.
 const Expr& load_of(const Expr& operand) {
+  const Expr* rounded = tf32_operand(operand);
+  if (rounded != nullptr && rounded->op() == Op::kLoad) return *rounded;
   TW_CHECK(operand.op() == Op::kCast && operand.arg(0).op() == Op::kLoad && operand.arg(0).type().is_half(),
-           "{} is no element of 16 bits", to_string(operand));
+           "{} is no element of 16 bits, nor one of tf32", to_string(operand));
   return operand.arg(0);
 }
 
@@ -74,22 +77,21 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
   MatrixStep out;
   out.type = left.type();
   out.sums = store->buffer;
-  const auto element = [&](const Expr& load, VarMap values, int64_t step) {
-    values[at.step] = var(at.pair) * int_imm(2) + int_imm(step);
-    return ranges.simplify(substitute(load, values));
+  const int64_t together = out.type == DataType::f32() ? 4 : 2, lists = 4 / together;
+  const auto add = [&](const Expr& load, VarMap values, int64_t list) {
+    std::vector<Expr>& loads = out.operands.emplace_back();
+    for (int64_t i = 0; i < together; ++i) {
+      values[at.step] = var(at.pair) * int_imm(together) + int_imm(8 * list + i);
+      loads.push_back(ranges.simplify(substitute(load, values)));
+    }
   };
-  const auto pair = [&](const Expr& load, const VarMap& values, int64_t step) {
-    return MatrixStep::Pair{element(load, values, step), element(load, values, step + 1)};
-  };
-  for (int64_t i = 0; i < 4; ++i) {
-    const int64_t half = i % 2;
-    out.a[i] = pair(left, {{at.half, int_imm(half)}}, i / 2 * 8);
+  for (int64_t i = 0; i < 2 * lists; ++i) add(left, {{at.half, int_imm(i % 2)}}, i / 2);
+  for (int64_t i = 0; i < 4; ++i)
     out.d[i] = indices_at(store, {{at.half, int_imm(i / 2)}, {at.column, int_imm(i % 2)}}, ranges);
-  }
   // What holds rows of A holds columns of B.
   const VarMap column = {{at.pair, floor_div(var(at.row), int_imm(2))},
                          {at.column, floor_mod(var(at.row), int_imm(2))}};
-  for (int64_t i = 0; i < 2; ++i) out.b[i] = pair(right, column, i * 8);
+  for (int64_t i = 0; i < lists; ++i) add(right, column, i);
   return out;
 }
 

@@ -10,14 +10,12 @@
 namespace tw::codegen {
 
 /// D[16, 8] += A[16, 16] * B[16, 8] of 16-bit floats, summed in f32: what one lane holds of it, as the instruction
-/// mma.m16n8k16 deals it out (PTX ISA, "Matrix fragments for mma.m16n8k16").
+/// mma.m16n8k16 deals it out (PTX ISA, "Matrix fragments for mma.m16n8k16"). Of f32 rounded to tf32 it is two
+/// instructions m16n8k8: which steps meet in one is free.
 struct MatrixStep {
-  struct Pair {
-    Expr low, high;  // two loads, neighbours along the sum
-  };
-  DataType type;  // of A and B
-  std::array<Pair, 4> a;
-  std::array<Pair, 2> b;
+  DataType type;  // of A and B: f32 is rounded
+  /// Loads of A, then of B, each list neighbours along the sum: pairs, of tf32 the four that two instructions take.
+  std::vector<std::vector<Expr>> operands;
   std::string sums;
   std::array<std::vector<Expr>, 4> d;  // indices into `sums`
 };
@@ -25,14 +23,15 @@ struct MatrixStep {
 /// The step that `nest`, the outermost of three kMatrix loops (row half 2, column 2, step 16), is for the threads of
 /// `group`, whose innermost loops are the rows of a half (8) and the pairs of columns (4):
 ///   sums[..] = fma(f32(A[.., row, .., step]), f32(B[.., column, .., step]), sums[..])
+/// or, of f32, of to_tf32 of both (expr/tf32.h).
 /// Throws InternalError when it is none.
 MatrixStep matrix_step(const loop::Stmt& nest, const ThreadGroup& group, const Analyzer& ranges);
 
-/// D[64, columns] += A[64, 16] * B[columns, 16]^T of 16-bit floats by a warp group, as wgmma.m64nNk16 does it with A
-/// and B in shared memory: lines of 128 bytes, "128-byte swizzle" (PTX ISA, "Asynchronous warpgroup-level matrix
-/// instructions").
+/// D[64, columns] += A[64, 16] * B[columns, 16]^T of 16-bit floats by a warp group, as wgmma.m64nNk16, or of f32
+/// rounded to tf32, as two wgmma.m64nNk8, does it with A and B in shared memory: lines of 128 bytes, "128-byte swizzle"
+/// (PTX ISA, "Asynchronous warpgroup-level matrix instructions").
 struct GroupStep {
-  DataType type;  // of A and B
+  DataType type;  // of A and B: f32 is rounded
   int64_t columns = 8;
   Expr a, b;  // the loads of their first elements
   std::string sums;

@@ -136,13 +136,21 @@ __device__ inline void tw_mma_bf16(float& d0, float& d1, float& d2, float& d3, u
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
+// Of f32, of which the instruction reads all but the last 13 bits: rows, those 8 below them, columns, at four steps.
+__device__ inline void tw_mma_tf32(float& d0, float& d1, float& d2, float& d3, tw_vec<float, 4> a, tw_vec<float, 4> below, tw_vec<float, 4> b) {
+#pragma unroll
+  for (int s = 0; s < 4; s += 2)
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3) : "r"(__float_as_uint(a.v[s])), "r"(__float_as_uint(below.v[s])), "r"(__float_as_uint(a.v[s + 1])),
+          "r"(__float_as_uint(below.v[s + 1])), "r"(__float_as_uint(b.v[s])), "r"(__float_as_uint(b.v[s + 1])));
+}
 __device__ inline unsigned tw_pair(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }
 )";
 
 // Copies and matrix instructions that go on while their threads do something else (PTX ISA, "Asynchronous operations").
 constexpr std::string_view kAsynchronous = R"(
-// Where element `at` of lines of 64 elements of 16 bits lies.
-template <typename T> __device__ inline T tw_swizzle(T at) { return at ^ (at >> 3 & 0x38); }
+// Where element `at` of lines of 128 bytes lies.
+template <int Bytes, typename T> __device__ inline T tw_swizzle(T at) { return at ^ (at >> 3 & 7 * 16 / Bytes); }
 // The address in shared memory of an element, whose number is a sum: the constant becomes part of instructions.
 template <typename T> __device__ inline unsigned tw_shared_at(const T* buffer, unsigned varying, unsigned constant) {
   return (unsigned)__cvta_generic_to_shared(buffer) + varying * (unsigned)sizeof(T) + constant * (unsigned)sizeof(T);

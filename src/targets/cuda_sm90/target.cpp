@@ -37,9 +37,10 @@ const tune::Constructor kFamilies[] = {
 std::vector<TargetInfo> cuda_architectures() {
   std::vector<TargetInfo> all = {make_architecture("sm_80", 108, 164 * 1024, 40 * 1024 * 1024, int64_t{40} << 30),
                                  make_architecture("sm_90a", 132, 228 * 1024, 50 * 1024 * 1024, int64_t{80} << 30)};
-  // Matrix instructions of four warps and copies of boxes, both asynchronous; kernels that start before the last one
-  // ends.
-  all.back().features = {"wgmma", "tma", "dependent-launch"};
+  // Matrix instructions of f32 rounded to tf32; those of four warps and copies of boxes, both asynchronous; kernels
+  // that start before the last one ends.
+  all.front().features = {"tf32"};
+  all.back().features = {"tf32", "wgmma", "tma", "dependent-launch"};
   return all;
 }
 

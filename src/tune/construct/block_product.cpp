@@ -185,9 +185,9 @@ bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
   const te::Axis& step = p.steps.back();
   const Expr& last = read->args.back();
   const bool whole_lines = last.is_var() && last->name == step.name && p.steps.size() == 1;
-  const bool whole_blocks = step.extent % kWholeSteps == 0 && coefficient_of(last, step.name).value_or(0) == 1;
-  if (!whole_lines && !whole_blocks) return false;
   const int64_t bytes = read.type().bytes();
+  const bool whole_blocks = step.extent % (kLineBytes / bytes) == 0 && coefficient_of(last, step.name) == 1;
+  if (!whole_lines && !whole_blocks) return false;
   const int64_t steps = te::num_points(p.steps);
   if (tensor->shape.back() * bytes % kLineAlignment != 0 || steps * bytes < kLineBytes) return false;
   const std::vector<size_t>& lines = left ? p.rows : p.columns;
@@ -262,7 +262,7 @@ std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Pro
                                        const TargetInfo& target) {
   const te::Compute& sum = *program.find_compute(whole.product.sum);
   const BlockProblem problem = problem_of(whole, task, target);
-  const bool by_groups = problem.boxes && problem.is_half && has_feature(target, "wgmma");
+  const bool by_groups = problem.boxes && problem.by_matrix && has_feature(target, "wgmma");
   if (!task.constants.contains(whole.product.match.b->name) || !by_groups) return std::nullopt;
   const Result<Product> product = product_of(program, sum);
   for (const te::Axis& r : product->steps) {
@@ -294,8 +294,9 @@ BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const Ta
   }
   problem.steps = te::num_points(p.steps);
   problem.bytes = p.match.a.type().bytes();
-  problem.is_half =
-      p.match.a.type().is_half() && p.match.a.type() == p.match.b.type() && sum.outputs[0].type == DataType::f32();
+  const DataType type = p.match.a.type();
+  problem.by_matrix =
+      (type.is_half() || p.match.tf32) && type == p.match.b.type() && sum.outputs[0].type == DataType::f32();
   const int64_t sums = num_elements(sum.outputs[0].shape);
   problem.result_bytes = result_bytes(program, p, sums);
   problem.parts = in.parts.count;

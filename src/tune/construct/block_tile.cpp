@@ -13,7 +13,7 @@ namespace tw::tune {
 namespace {
 
 // Of one multiprocessor (NVIDIA, "CUDA C++ Programming Guide", arithmetic throughput; H100 data sheet), in a cycle.
-constexpr double kGroupProducts = 2048;   // of 16-bit floats by matrix instructions of warp groups
+constexpr double kGroupProducts = 2048;   // of 16-bit floats by matrix instructions of warp groups; half of tf32
 constexpr double kMatrixProducts = 1024;  // by those of warps
 constexpr double kProducts = 128;         // of f32 by threads
 constexpr double kLoadBytes = 48;         // from the second cache, its share of it (measured on an H100)
@@ -156,11 +156,12 @@ int64_t tiles_of(const BlockTile& tile, const BlockProblem& p) {
 }
 
 // Steps between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of 128 bytes.
-int64_t steps_of(int64_t steps, const BlockTile& tile) {
-  constexpr int64_t kMost = 64;
-  if (tile.multiplier == Multiplier::kWarpGroup) return kMost;
-  for (int64_t block = tile.by_matrix() ? kMost : kMost / 2; block > kMatrixSteps; block -= kMatrixSteps) {
-    if (8 * ceil_div(steps, block) * block <= 9 * steps) return block;
+int64_t steps_of(const BlockProblem& problem, const BlockTile& tile) {
+  constexpr int64_t kLineBytes = 128, kMostOfThreads = 32;
+  const int64_t most = tile.by_matrix() ? kLineBytes / problem.bytes : kMostOfThreads;
+  if (tile.multiplier == Multiplier::kWarpGroup) return most;
+  for (int64_t block = most; block > kMatrixSteps; block -= kMatrixSteps) {
+    if (8 * ceil_div(problem.steps, block) * block <= 9 * problem.steps) return block;
   }
   return kMatrixSteps;
 }
@@ -234,15 +235,24 @@ int64_t BlockTile::threads() const {
   return all;
 }
 
+// Threads of a warp read whole lines at once: of 16-bit floats 16 bytes of each of 8 lines, of f32 64 of each of 2.
+int64_t BlockTile::line_pad_bytes(int64_t bytes) const {
+  constexpr int64_t kBanksBytes = 128;
+  if (multiplier == Multiplier::kWarp && bytes == 4) return steps * bytes % kBanksBytes == 0 ? kBanksBytes / 2 : 0;
+  return multiplier == Multiplier::kWarpGroup ? 0 : kBankBytes;
+}
+
 int64_t BlockTile::shared_bytes(int64_t bytes) const {
   const int64_t lines = extent(rows) + ceil_div(reach, kLinesTogether) * kLinesTogether + extent(columns) * taps;
-  return by_matrix() ? lines * (steps * bytes + line_pad_bytes()) : steps * (lines * bytes + 2 * line_pad_bytes());
+  const int64_t pad = line_pad_bytes(bytes);
+  return by_matrix() ? lines * (steps * bytes + pad) : steps * (lines * bytes + 2 * pad);
 }
 
 namespace {
 
-double products_a_cycle(Multiplier m) {
-  return m == Multiplier::kWarpGroup ? kGroupProducts : m == Multiplier::kWarp ? kMatrixProducts : kProducts;
+double products_a_cycle(Multiplier m, int64_t bytes) {
+  if (m == Multiplier::kThread) return kProducts;
+  return (m == Multiplier::kWarpGroup ? kGroupProducts : kMatrixProducts) * 2 / static_cast<double>(bytes);
 }
 
 // Bytes that are read of the operands for one step: each warp its rows and columns, each instruction of a group.
@@ -291,7 +301,7 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
   const int64_t tiles = tiles_of(tile, p);
   const auto steps = static_cast<double>(ceil_div(p.steps, tile.steps) * tile.steps);
-  const double products = static_cast<double>(rows * columns * p.taps) / products_a_cycle(tile.multiplier);
+  const double products = static_cast<double>(rows * columns * p.taps) / products_a_cycle(tile.multiplier, p.bytes);
   const int64_t lines = (rows + p.reach) / tile.column_cluster + columns * p.taps / tile.row_cluster;
   const double loads = static_cast<double>(lines * p.bytes) / kLoadBytes;
   const double shared = static_cast<double>(p.taps) * shared_reads(tile, p) / kSharedBytes;
@@ -315,7 +325,7 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
 
 std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo& target) {
   std::vector<BlockTile> tiles;
-  if (problem.is_half) {
+  if (problem.by_matrix) {
     if (has_feature(target, "wgmma")) {
       for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, tiles);
     }
@@ -328,7 +338,7 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
   std::vector<BlockTile> shapes = std::move(tiles);
   tiles.clear();
   for (BlockTile& tile : shapes) {
-    tile.steps = steps_of(problem.steps, tile);
+    tile.steps = steps_of(problem, tile);
     std::ranges::copy(staged(tile, problem, target), std::back_inserter(tiles));
   }
   std::ranges::stable_sort(tiles, {}, [&](const BlockTile& t) { return predicted_cycles(t, problem, target); });

@@ -12,7 +12,7 @@ namespace tw::tune {
 /// By which lines in shared memory are longer than their elements, so that neighbours lie in different banks. Operands
 /// of warp groups lie without gaps, in an order that does the same.
 inline constexpr int64_t kBankBytes = 16;
-inline constexpr int64_t kMatrixSteps = 16;  // of a matrix instruction of 16-bit floats
+inline constexpr int64_t kMatrixSteps = 16;  // of a matrix instruction of 16-bit floats, and of two of tf32
 
 /// What runs one factor of a tile's rows or columns.
 /// kMatrix: a matrix instruction; what it leaves is unrolled (kMatrix) or a vector (kMatrixVector).
@@ -43,8 +43,8 @@ struct BlockTile {
   static int64_t extent(const std::vector<Factor>& factors);
   int64_t threads() const;
   bool by_matrix() const { return multiplier != Multiplier::kThread; }
-  /// Bytes behind each line in shared memory.
-  int64_t line_pad_bytes() const { return multiplier == Multiplier::kWarpGroup ? 0 : kBankBytes; }
+  /// Bytes behind each line in shared memory, of elements of `bytes`.
+  int64_t line_pad_bytes(int64_t bytes) const;
   /// Of one block of steps of both operands, whose elements have `bytes`.
   int64_t shared_bytes(int64_t bytes) const;
 };
@@ -58,7 +58,7 @@ struct BlockProblem {
   int64_t steps = 1;
   int64_t bytes = 4;
   int64_t result_bytes = 4;   // that are stored for each sum, and read beside it
-  bool is_half = false;       // the operands are 16-bit floats, the sums f32
+  bool by_matrix = false;     // the operands are 16-bit floats or rounded to tf32, the sums f32
   int64_t neighbours = 2;     // 2, 4 or 8 columns beside each other that one thread may hold: it stores them together
   bool boxes = false;         // a block of steps of each operand is a box of a tensor that the copy engine can bring
   int64_t operand_bytes = 0;  // of both operands, each element once

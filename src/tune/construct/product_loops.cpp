@@ -233,7 +233,7 @@ void ProductLoops::attach_operand(Side side, const std::string& stage, const std
   Access by = access(side);
   by.lanes = std::gcd(by.lanes, by.by_steps ? steps : line_extent(side));
   const int64_t bytes = read(side).type().bytes();
-  s_.compute_at(copy, stage, loop, loop::Scope::kStack, tile_.line_pad_bytes() / bytes);
+  s_.compute_at(copy, stage, loop, loop::Scope::kStack, tile_.line_pad_bytes(bytes) / bytes);
   const bool steps_last = (side == Side::kLeft ? left_ : right_) == Lines::kBehindEachOther;
   std::string fast = axis(first_ + (by.by_steps == steps_last ? 1 : 0));
   const std::string slow = axis(first_ + (by.by_steps == steps_last ? 0 : 1));

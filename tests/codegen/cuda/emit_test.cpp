@@ -97,13 +97,20 @@ TEST(EmitCuda, KernelsAreNamedAfterWhatTheyCompute) {
   EXPECT_TRUE(holds(source.text, source.kernels[1].name + "("));
 }
 
+// An element as a product takes it: f32 is rounded to tf32.
+std::string multiplied(const std::string& element, const std::string& type) {
+  const bool f32 = type == "f32";
+  return fmt::format("{}{}{}", f32 ? "bitcast<f32>((bitcast<i32>(" : "cast<f32>(", element,
+                     f32 ? ") & -8192:i32))" : ")");
+}
+
 // Rows of A by rows of B: `steps` of a step.
-loop::Program matrix_step(const std::string& b_element, int steps = 16) {
+loop::Program matrix_step(const std::string& b_element, int steps = 16, const std::string& type = "f16") {
   const std::string each = "for {0} in 8 threads {{ for {1} in 4 threads {{ {2} }} }} ";
   const std::string sum = fmt::format(
       "for h in 2 matrix {{ for c in 2 matrix {{ for s in {} matrix {{ d[r, h, p, c] = "
-      "fma(cast<f32>(A[((h * 8) + r), s]), cast<f32>({}), d[r, h, p, c]) }} }} }}",
-      steps, b_element);
+      "fma({}, {}, d[r, h, p, c]) }} }} }}",
+      steps, multiplied("A[((h * 8) + r), s]", type), multiplied(b_element, type));
   std::string zeros, stores;
   for (int i = 0; i < 4; ++i) {
     zeros += fmt::format("d[r0, {}, p0, {}] = 0:f32 ", i / 2, i % 2);
@@ -112,7 +119,7 @@ loop::Program matrix_step(const std::string& b_element, int steps = 16) {
   return program("alloc d: f32[8, 2, 4, 2] register { " + fmt::format(fmt::runtime(each), "r0", "p0", zeros) +
                      fmt::format(fmt::runtime(each), "r", "p", sum) +
                      fmt::format(fmt::runtime(each), "r1", "p1", stores) + "}",
-                 "(A: f16[16, 16] param, B: f16[16, 16] param, Y: f32[16, 8] param written)");
+                 fmt::format("(A: {0}[16, 16] param, B: {0}[16, 16] param, Y: f32[16, 8] param written)", type));
 }
 
 TEST(EmitCuda, AMatrixStepIsOneInstruction) {
@@ -125,6 +132,16 @@ TEST(EmitCuda, AMatrixStepIsOneInstruction) {
       << source.text;
 }
 
+// Two instructions, of which each lane has four neighbouring steps in one access.
+TEST(EmitCuda, AMatrixStepOfTf32) {
+  EXPECT_TRUE(holds(emitted(matrix_step("B[((p * 2) + c), s]", 16, "f32")).text,
+                    "tw_mma_tf32(v0[0], v0[1], v0[2], v0[3], *(tw_vec<float, 4>*)&p0[((v3 * 16) + (v4 * 4))], "
+                    "*(tw_vec<float, 4>*)&p0[((v3 * 16) + (v4 * 4)) + 128], "
+                    "*(tw_vec<float, 4>*)&p1[((v3 * 16) + (v4 * 4))]);"))
+      << emitted(matrix_step("B[((p * 2) + c), s]", 16, "f32")).text;
+  EXPECT_TRUE(holds(emitted(matrix_step("B[s, ((p * 2) + c)]", 16, "f32")).text, ", tw_vec<float, 4>{{p1["));
+}
+
 TEST(EmitCuda, PairsAcrossRowsAreTwoElements) {
   EXPECT_TRUE(holds(emitted(matrix_step("B[s, ((p * 2) + c)]")).text, "tw_pair(p1["));
 }
@@ -135,7 +152,7 @@ TEST(EmitCuda, OtherMatrixStepsAreRefused) {
 }
 
 // 64 rows by 16 columns by a warp group, both operands in shared memory; `line` elements apart.
-loop::Program group_step(int line, const std::string& a_line) {
+loop::Program group_step(int line, const std::string& a_line, const std::string& type = "f16") {
   const std::string lanes = "for w{0} in 4 threads {{ for r{0} in 8 threads {{ for p{0} in 4 threads {{ {1} }} }} }} ";
   std::string zeros, stores;
   for (int i = 0; i < 8; ++i) {
@@ -145,18 +162,18 @@ loop::Program group_step(int line, const std::string& a_line) {
   }
   const std::string sum = fmt::format(
       "for h in 2 matrix {{ for e in 2 matrix {{ for c in 2 matrix {{ for s in 16 matrix {{ d[w1, h, r1, e, p1, c] = "
-      "fma(cast<f32>(a[{}, s]), cast<f32>(b[((e * 8) + ((p1 * 2) + c)), s]), d[w1, h, r1, e, p1, c]) }} }} }} }}",
-      a_line);
+      "fma({}, {}, d[w1, h, r1, e, p1, c]) }} }} }} }}",
+      multiplied(fmt::format("a[{}, s]", a_line), type), multiplied("b[((e * 8) + ((p1 * 2) + c)), s]", type));
   return program(
       "alloc d: f32[4, 2, 8, 2, 4, 2] register { " + fmt::format(fmt::runtime(lanes), 0, zeros) +
-          fmt::format("alloc a: f16[64, {0}] stack {{ alloc b: f16[16, {0}] stack {{ ", line) +
+          fmt::format("alloc a: {1}[64, {0}] stack {{ alloc b: {1}[16, {0}] stack {{ ", line, type) +
           fmt::format(
               "for i in 128 threads {{ a[floormod(i, 64), ramp((floordiv(i, 64) * 8), 1, 8)] = A[floormod(i, 64), "
               "ramp((floordiv(i, 64) * 8), 1, 8)] }} for j in 32 threads {{ b[floormod(j, 16), ramp((floordiv(j, 16) * "
               "8), 1, 8)] = "
               "B[floormod(j, 16), ramp((floordiv(j, 16) * 8), 1, 8)] }} ") +
           fmt::format(fmt::runtime(lanes), 1, sum) + "} } " + fmt::format(fmt::runtime(lanes), 2, stores) + "}",
-      "(A: f16[64, 16] param, B: f16[16, 16] param, Y: f32[64, 16] param written)");
+      fmt::format("(A: {0}[64, 16] param, B: {0}[16, 16] param, Y: f32[64, 16] param written)", type));
 }
 
 constexpr const char* kGroupLine = "((w1 * 16) + ((h * 8) + r1))";
@@ -164,18 +181,30 @@ constexpr const char* kGroupLine = "((w1 * 16) + ((h * 8) + r1))";
 TEST(EmitCuda, AWarpGroupMultipliesWhatLiesInSharedMemory) {
   const CudaSource source = emitted(group_step(64, kGroupLine));
   EXPECT_TRUE(holds(source.text, "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7}"));
-  EXPECT_TRUE(holds(source.text, "[tw_swizzle("));
+  EXPECT_TRUE(holds(source.text, "[tw_swizzle<2>("));
   EXPECT_TRUE(holds(source.text, "tw_settled("));
   EXPECT_TRUE(holds(source.text, "tw_written_for_matrix();")) << "threads have stored the operands themselves";
   EXPECT_TRUE(holds(source.text, "tw_matrix_done<0>();"));
   EXPECT_TRUE(holds(source.text, "__align__(1024)"));
 }
 
+// Two instructions of 8 steps, whose 16-byte parts hold 4 elements.
+TEST(EmitCuda, AWarpGroupMultipliesTf32) {
+  const CudaSource source = emitted(group_step(32, kGroupLine, "f32"));
+  EXPECT_TRUE(holds(source.text,
+                    "wgmma.mma_async.sync.aligned.m64n16k8.f32.tf32.tf32 {%0,%1,%2,%3,%4,%5,%6,%7}, %8, %9, on, 1, 1;"))
+      << source.text;
+  EXPECT_TRUE(holds(source.text, ", 0, 0)), \"l\"(")) << "the first 8 steps";
+  EXPECT_TRUE(holds(source.text, ", 0, 8)), \"l\"(")) << "the last 8 steps";
+  EXPECT_TRUE(holds(source.text, "[tw_swizzle<4>("));
+  EXPECT_THROW(emit_cuda(group_step(64, kGroupLine, "f32")), InternalError) << "lines of 256 bytes";
+}
+
 // Eight lines further on, their parts lie in the same order.
 TEST(EmitCuda, WhatDoesNotMovePartsOfLinesStandsApart) {
   CudaNames names;
   names.narrow = true;
-  names.buffers["a"] = {.name = "a", .shape = {128, 64}, .of_thread = {}, .swizzled = true};
+  names.buffers["a"] = {.name = "a", .shape = {128, 64}, .of_thread = {}, .swizzled = 2};
   for (const char* variable : {"w", "i"}) {
     names.variables[variable] = variable;
     names.ranges.bind(variable, 0, 2);
@@ -186,10 +215,15 @@ TEST(EmitCuda, WhatDoesNotMovePartsOfLinesStandsApart) {
     return fmt::format("{}, {}", at.varying, at.constant);
   };
   EXPECT_EQ(offset(w * 64, 16), "(w * 4096), 16");
-  EXPECT_EQ(offset(i + 8, 0), "tw_swizzle((i * 64)), 512");
-  EXPECT_EQ(offset(w * 64 + i + 11, 8), "tw_swizzle(((i * 64) + 200)) + (w * 4096), 512");
+  EXPECT_EQ(offset(i + 8, 0), "tw_swizzle<2>((i * 64)), 512");
+  EXPECT_EQ(offset(w * 64 + i + 11, 8), "tw_swizzle<2>(((i * 64) + 200)) + (w * 4096), 512");
   EXPECT_EQ(offset(int_imm(11), 8), fmt::format(", {}", 512 + (200 ^ 24)));
   EXPECT_EQ(cuda_unswizzled_offset("a", {int_imm(11), int_imm(8)}, names).constant, 11 * 64 + 8);
+  names.buffers["a"].shape = {128, 32};
+  names.buffers["a"].swizzled = 4;
+  EXPECT_EQ(offset(w * 64, 8), "(w * 2048), 8");
+  EXPECT_EQ(offset(i + 8, 0), "tw_swizzle<4>((i * 32)), 256");
+  EXPECT_EQ(offset(int_imm(11), 4), fmt::format(", {}", 256 + (100 ^ 12)));
 }
 
 // Matrix instructions put parts in order by their address: they may begin with any line, as those of later taps do.

@@ -31,11 +31,6 @@ size_t dim_of(const Stmt& loop, const std::vector<Expr>& indices, const Analyzer
   return found;
 }
 
-void check_condition(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape,
-                     const Analyzer& ranges) {
-  TW_CHECK(all_inside(condition, indices, shape, ranges), "a bulk copy under the condition {}", to_string(condition));
-}
-
 // Whether the loop moves along one dim, by one element a turn.
 bool moves_along_dim(const Stmt& loop, const std::vector<Expr>& indices) {
   const auto moves = [&](const Expr& index) { return uses_var(index, loop->var); };

@@ -187,7 +187,7 @@ ROWS = {
     "Conv": conv, "ConvTranspose": conv_transpose, "BatchNormalization": batch_norm, "Gemm": gemm,
     "LayerNormalization": layer_norm, "Clip": clip, "Gather": gather, "Slice": slice_, "Unsqueeze": unsqueeze,
     "MaxPool": lambda c: pool(c, "max"), "AveragePool": lambda c: pool(c, "avg"),
-    "GlobalAveragePool": lambda c: c.call(F.adaptive_avg_pool2d, c(0), 1),
+    "GlobalAveragePool": lambda c: c.call(torch.mean, c(0), tuple(range(2, c.rank(0))), True),
     "Flatten": lambda c: c.call(torch.flatten, c(0), c.a.get("axis", 1)),
     "Reshape": lambda c: c.call(torch.reshape, c(0), tuple(c.const(1).tolist())),
     "Transpose": transpose,

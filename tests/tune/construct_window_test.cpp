@@ -98,8 +98,7 @@ TEST(ConstructWindows, PaddingMayUseAnAxisThatItsReadDoesNot) {
         b.reduce("y", {2, 12, 2, 9}, {16, 2, 3}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
           return p({i[0], r[0], i[2] + r[1] * Expr(tap), i[3] + r[2]}) * w({i[1], r[0], r[1], r[2]});
         });
-    const te::Program program = te::drop_unit_reductions(b.finish("conv", {y}));
-    return te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
+    return merged(b.finish("conv", {y}));
   };
   check({conv(1, 1), {}}, "cuda:sm_90a", "contraction", 1e-5);
   check({conv(2, 1), {"w"}}, "cuda:sm_90a", "point", 1e-5);  // which is padding everywhere

@@ -115,6 +115,10 @@ def pool(c, kind):
     return c.call(function, *arguments, ceil_mode=bool(c.a.get("ceil_mode", 0)))
 
 
+def global_average_pool(x):
+    return {3: F.adaptive_avg_pool1d, 4: F.adaptive_avg_pool2d, 5: F.adaptive_avg_pool3d}[x.ndim](x, 1)
+
+
 def gemm(c):
     right = c(1) if c.a.get("transB") else c.call(torch.t, c(1))
     return c.call(F.linear, c(0), right, c(2))
@@ -187,7 +191,7 @@ ROWS = {
     "Conv": conv, "ConvTranspose": conv_transpose, "BatchNormalization": batch_norm, "Gemm": gemm,
     "LayerNormalization": layer_norm, "Clip": clip, "Gather": gather, "Slice": slice_, "Unsqueeze": unsqueeze,
     "MaxPool": lambda c: pool(c, "max"), "AveragePool": lambda c: pool(c, "avg"),
-    "GlobalAveragePool": lambda c: c.call(torch.mean, c(0), tuple(range(2, c.rank(0))), True),
+    "GlobalAveragePool": lambda c: c.call(global_average_pool, c(0)),
     "Flatten": lambda c: c.call(torch.flatten, c(0), c.a.get("axis", 1)),
     "Reshape": lambda c: c.call(torch.reshape, c(0), tuple(c.const(1).tolist())),
     "Transpose": transpose,

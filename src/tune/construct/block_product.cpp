@@ -202,10 +202,9 @@ int64_t neighbours_of(const te::Program& program, const Product& p, const te::Co
   constexpr int64_t kPair = 2, kMost = 8, kPairs = 4;
   const te::Axis& column = sum.axes[p.columns.back()];
   if (p.columns.size() != 1 || !access_of(p.match.b, p.steps.back(), column, target).by_steps) return kPair;
-  if (boxes && !task.constants.contains(p.match.b->name)) return kPair;
   const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
   const int64_t columns = extent_at(sum, p.columns);
-  if (boxes && columns % kPairs != 0) return kPair;  // their lines cannot be dealt out
+  if (boxes && (!task.constants.contains(p.match.b->name) || columns % kPairs != 0)) return kPair;  // not dealt out
   return std::max(kPair, std::gcd(std::min(kMost, access), boxes ? columns / kPairs : columns));
 }
 

@@ -2,17 +2,17 @@
 // is a rectangle of both orders that goes through shared memory, so that both sides of it move whole lines.
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "schedule/stages.h"
 #include "support/join.h"
 #include "te/reads.h"
-#include "tune/construct/construct.h"
+#include "tune/construct/distinct.h"
 #include "tune/construct/elementwise.h"
 
 namespace tw::tune {
 namespace {
 
-constexpr int64_t kLine = 128;  // bytes that the threads of a warp move together
 constexpr int64_t kTileThreads = 256;
 constexpr int64_t kMostUnrolled = 16;
 constexpr int64_t kLeastSide = 8;  // of a tile: a thread for each element reads shorter lines as well
@@ -25,20 +25,16 @@ struct Crossing {
 };
 
 std::optional<Crossing> crossing_of(const te::Compute& c, const Expr& read) {
-  Crossing found{read->name, 0, 0};
-  bool has_last = false;
-  for (size_t d = 0; d < read->args.size(); ++d) {
-    if (!read.arg(d).is_var()) return std::nullopt;
+  const size_t rank = read->args.size();
+  Crossing found{read->name, 0, rank};
+  for (size_t d = 0; d < rank; ++d) {
     const auto axis = std::ranges::find(c.axes, read.arg(d)->name, &te::Axis::name);
-    if (axis == c.axes.end()) return std::nullopt;
+    if (!read.arg(d).is_var() || axis == c.axes.end()) return std::nullopt;
     const auto a = static_cast<size_t>(axis - c.axes.begin());
-    if (d + 1 == read->args.size()) found.axis = a;
-    if (a + 1 == c.axes.size()) {
-      found.last_dim = d;
-      has_last = true;
-    }
+    if (d + 1 == rank) found.axis = a;
+    if (a + 1 == c.axes.size()) found.last_dim = d;
   }
-  return has_last && found.axis + 1 < c.axes.size() ? std::optional(found) : std::nullopt;
+  return found.last_dim < rank && found.axis + 1 < c.axes.size() ? std::optional(found) : std::nullopt;
 }
 
 // One side of a tile.
@@ -47,26 +43,54 @@ struct Side {
   int64_t extent = 0;
 };
 
+// How large tiles are, and what one thread moves: elements beside each other.
+struct Cut {
+  int64_t line_bytes, lanes;
+};
+
+// Threads that move single elements wait for the many instructions; longer lines stay longer on a page of memory.
+constexpr Cut kCuts[] = {{128, 2}, {256, 2}, {256, 4}, {128, 1}};
+
 // Rows of a tile, dealt to threads that stand side by side along its lines.
-void cut_tile(schedule::Schedule& s, const std::string& stage, const Side& rows, const Side& line) {
-  const int64_t threads = std::min(kTileThreads / line.extent, rows.extent);
-  s.split(stage, rows.loop, {threads});
-  s.reorder(stage, {rows.loop + ".1", line.loop, rows.loop + ".0"});
-  s.threads(stage, rows.loop + ".1").threads(stage, line.loop);
+void cut_tile(schedule::Schedule& s, const std::string& stage, const Side& rows, const Side& line, int64_t lanes) {
+  const int64_t threads = std::min(kTileThreads * lanes / line.extent, rows.extent);
+  const std::string row = rows.loop + ".1", part = line.loop + ".0", lane = line.loop + ".1";
+  s.split(stage, rows.loop, {threads}).split(stage, line.loop, {lanes});
+  s.reorder(stage, {row, part, rows.loop + ".0", lane}).threads(stage, row).threads(stage, part);
   if (rows.extent / threads <= kMostUnrolled) s.unroll(stage, rows.loop + ".0");
+  lanes > 1 ? s.vectorize(stage, lane) : s.unroll(stage, lane);
 }
 
 // Elements of a tile along an axis: a line, or what the axis has.
-int64_t side_of(const te::Axis& axis, DataType type) {
-  const int64_t line = std::clamp<int64_t>(kLine / type.bytes(), 32, 64);
+int64_t side_of(const te::Axis& axis, DataType type, const Cut& cut) {
+  const int64_t line = std::clamp<int64_t>(cut.line_bytes / type.bytes(), 32, cut.line_bytes / 2);
   return std::min(line, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(axis.extent))));
+}
+
+void cut_stage(schedule::Schedule& s, const te::Program& program, const std::vector<Crossing>& crossings,
+               const Side& across, const Side& last, int64_t lanes) {
+  const te::Compute& c = program.computes.front();
+  const std::string& other = c.axes[crossings[0].axis].name;
+  for (const Crossing& x : crossings) s.cache_read(x.tensor, {});
+  s.split(c.name(), other, {across.extent}).split(c.name(), c.axes.back().name, {last.extent});
+  std::vector<std::string> tiles;
+  for (const te::Axis& axis : c.axes)
+    tiles.push_back(axis.name == other || axis.name == c.axes.back().name ? axis.name + ".0" : axis.name);
+  s.reorder(c.name(), joined(tiles, std::vector{across.loop, last.loop})).parallel(c.name(), tiles);
+  for (const Crossing& x : crossings) {  // columns meet other banks, pairs stay whole words
+    s.compute_at(x.tensor + ".cache", c.name(), tiles.back(), loop::Scope::kStack, std::min<int64_t>(lanes, 2));
+    const size_t rank = program.tensor(x.tensor).shape.size();
+    cut_tile(s, x.tensor + ".cache", {fmt::format("i{}", x.last_dim), last.extent},
+             {fmt::format("i{}", rank - 1), across.extent}, lanes);
+  }
+  cut_tile(s, c.name(), across, last, lanes);
 }
 
 }  // namespace
 
 Result<Candidates> construct_block_transpose(const GroupTask& task, const TargetInfo&) {
-  Construction out;
-  const te::Program program = schedule::inline_stages(out.schedule, task.program);
+  Construction inlined;
+  const te::Program program = schedule::inline_stages(inlined.schedule, task.program);
   if (program.computes.size() != 1) return declined("several stages");
   const te::Compute& c = program.computes.front();
   if (c.is_reduction() || c.outputs.size() != 1 || c.axes.size() < 2)
@@ -76,34 +100,25 @@ Result<Candidates> construct_block_transpose(const GroupTask& task, const Target
   te::visit_reads(c, [&](const Expr& read) {
     const std::optional<Crossing> found = crossing_of(c, read);
     if (!found) return;
-    for (const Crossing& other : crossings) {
-      differ = differ || other.axis != found->axis || other.tensor == found->tensor;
-    }
+    for (const Crossing& x : crossings) differ = differ || x.axis != found->axis || x.tensor == found->tensor;
     crossings.push_back(*found);
   });
   if (crossings.empty()) return declined("no read across the output's order");
   if (differ) return declined("reads across the output's order along different axes, or twice");
-  const te::Axis& other = c.axes[crossings[0].axis];
-  const Side across{other.name + ".1", side_of(other, c.outputs[0].type)};
-  const Side last{c.axes.back().name + ".1", side_of(c.axes.back(), c.outputs[0].type)};
-  if (std::min(across.extent, last.extent) < kLeastSide) return declined("smaller than a tile");
-
-  schedule::Schedule& s = out.schedule;
-  for (const Crossing& x : crossings) s.cache_read(x.tensor, {});
-  s.split(c.name(), other.name, {across.extent}).split(c.name(), c.axes.back().name, {last.extent});
-  std::vector<std::string> tiles;
-  for (const te::Axis& axis : c.axes)
-    tiles.push_back(axis.name == other.name || axis.name == c.axes.back().name ? axis.name + ".0" : axis.name);
-  s.reorder(c.name(), joined(tiles, std::vector{across.loop, last.loop})).parallel(c.name(), tiles);
-  for (const Crossing& x : crossings) {
-    s.compute_at(x.tensor + ".cache", c.name(), tiles.back(), loop::Scope::kStack, 1);
-    const size_t rank = program.tensor(x.tensor).shape.size();
-    cut_tile(s, x.tensor + ".cache", {fmt::format("i{}", x.last_dim), last.extent},
-             {fmt::format("i{}", rank - 1), across.extent});
+  const te::Axis &other = c.axes[crossings[0].axis], &last = c.axes.back();
+  Candidates all;
+  for (const Cut& cut : kCuts) {
+    const Side across{other.name + ".1", side_of(other, c.outputs[0].type, cut)};
+    const Side along{last.name + ".1", side_of(last, c.outputs[0].type, cut)};
+    if (std::min(across.extent, along.extent) < kLeastSide) return declined("smaller than a tile");
+    if (std::gcd(other.extent, last.extent) % cut.lanes != 0) continue;
+    Construction made = inlined;
+    cut_stage(made.schedule, program, crossings, across, along, cut.lanes);
+    made.trace = {fmt::format("tiles of {} x {} elements through shared memory, {} by a thread", across.extent,
+                              along.extent, cut.lanes)};
+    all.push_back(std::move(made));
   }
-  cut_tile(s, c.name(), across, last);
-  out.trace = {fmt::format("tiles of {} x {} elements through shared memory", across.extent, last.extent)};
-  return Candidates{std::move(out)};
+  return best_distinct(std::move(all));
 }
 
 }  // namespace tw::tune

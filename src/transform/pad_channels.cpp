@@ -27,7 +27,7 @@ using Ints = std::vector<int64_t>;
 
 // In cycles of one unit (NVIDIA H100; those of an A100 are in like proportion).
 constexpr double kAccessCycles = 0.125;  // a thread's copy of up to a vector: its share of a warp's, addresses included
-constexpr double kWaitedFor = 2;         // times that of one that is too short to go on in the background
+constexpr double kWaitedFor = 6;         // times that of one too short to go on in the background: latencies show
 constexpr double kProducts = 1024;       // a cycle
 constexpr double kMemoryBytes = 15;      // a cycle, a unit's share
 constexpr double kKernelCycles = 4000;   // a kernel more

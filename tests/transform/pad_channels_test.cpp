@@ -135,5 +135,16 @@ TEST(PadChannels, RowsOfMatrixProducts) {
   EXPECT_EQ(count_nodes(after, "pad"), 0);
 }
 
+// Elements of odd lines come one by one, and are waited for: a copy pays there that pairs of elements are not worth.
+TEST(PadChannels, OddLinesAreWorthACopy) {
+  for (const int64_t steps : {129, 130}) {
+    Graph g;
+    g.name = "g";
+    const ValueId x = g.add_input("x", {DataType::f16(), {4097, steps}});
+    g.outputs = {append(g, "matmul", {x, add_weights(g, "w", {steps, 513})})};
+    EXPECT_EQ(count_nodes(padded(g), "pad"), steps == 129 ? 1 : 0) << steps;
+  }
+}
+
 }  // namespace
 }  // namespace tw::transform

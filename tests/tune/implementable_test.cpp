@@ -303,7 +303,7 @@ TEST(Libraries, DeclineWhatTheyDoNot) {
     const Result<Candidates> built = construct_cublaslt({program, {"x1"}, offering("cublaslt", 1)}, t.info);
     return built.ok() ? "it takes them" : built.reason();
   };
-  EXPECT_EQ(reason(convolution(1, "((1 <= i1) && (i1 < 13))")), "no product of matrices but a convolution");
+  EXPECT_EQ(reason(convolution(1, "((1 <= i1) && (i1 < 13))")), "no product of matrices but convolution");
   EXPECT_EQ(reason(product_with(stage("y", "f16", "cast<f16>(sigmoid(sum[i0, i1]))"), "y")),
             "it has no such activation, or adds nothing behind it");
   EXPECT_EQ(reason(product_with(stage("y", "f32", "(sum[i0, i1] + cast<f32>(x2[i1]))"), "y")),
@@ -325,7 +325,7 @@ TEST(Libraries, CudnnTakesConvolutions) {
   check_candidate({program, {"x1", "x2"}}, t, (*built)[0], 1e-2);
   EXPECT_EQ(build(program, 0).reason(), "no way");
   EXPECT_EQ(build(product_with(stage("y", "f32", "max(sum[i0, i1], 0:f32)"), "y"), 1).reason(),
-            "no convolution but a product of matrices");
+            "neither convolution nor attention but a product of matrices");
   EXPECT_NE(construct_cudnn({program, {"x1"}, {}}, t.info).reason().find("not installed"), std::string::npos);
 }
 

@@ -5,12 +5,14 @@
 
 #include "artefact/session.h"
 #include "artefact/verify.h"
-#include "ops/list.h"
 #include "plan/plan.h"
 #include "tests/driver/random_model.h"
+#include "tests/graph/sample.h"
 
 namespace tw::driver::test {
 namespace {
+
+using graph::test::add;
 
 struct Attention {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, depth = 1, values = 1;
@@ -22,13 +24,6 @@ struct Attention {
 graph::Graph model(const Attention& a) {
   graph::Graph g;
   g.name = "attention";
-  const auto node = [&](const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {}) {
-    graph::Node n;
-    n.op = n.name = op;
-    n.attrs = std::move(attrs);
-    n.inputs = std::move(inputs);
-    return graph::append_node(g, ops::all_ops(), std::move(n))[0];
-  };
   const auto input = [&](const char* name, const Shape& shape) {
     return g.add_input(name, TensorType{DataType::f32(), shape});
   };
@@ -40,7 +35,7 @@ graph::Graph model(const Attention& a) {
     const int64_t p = a.by_position ? 1 : 2;
     const int64_t h = a.by_position ? 2 : 1;
     const std::vector<int64_t> perm = transposed ? std::vector<int64_t>{0, h, 3, p} : std::vector<int64_t>{0, h, p, 3};
-    return a.by_position || transposed ? node("transpose", {x}, {{"perm", perm}}) : x;
+    return a.by_position || transposed ? add(g, "transpose", {x}, {{"perm", perm}}) : x;
   };
   const auto q = operand("q", a.queries, a.depth, false);
   const auto k = operand("k", a.keys, a.depth, true);
@@ -48,11 +43,11 @@ graph::Graph model(const Attention& a) {
   const auto quarter = g.add_constant("quarter", TensorType{DataType::f32(), {}},
                                       std::make_shared<const std::vector<std::byte>>(std::vector<std::byte>{
                                           std::byte{0}, std::byte{0}, std::byte{0x80}, std::byte{0x3e}}));
-  graph::ValueId scores = node("mul", {node("matmul", {q, k}), quarter});
-  if (!a.mask.empty()) scores = node("add", {scores, input("mask", a.mask)});
-  const auto weights = node("softmax", {scores}, {{"axis", int64_t{3}}});
-  graph::ValueId y = node("matmul", {weights, v});
-  if (a.by_position) y = node("transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  graph::ValueId scores = add(g, "mul", {add(g, "matmul", {q, k}), quarter});
+  if (!a.mask.empty()) scores = add(g, "add", {scores, input("mask", a.mask)});
+  const auto weights = add(g, "softmax", {scores}, {{"axis", int64_t{3}}});
+  graph::ValueId y = add(g, "matmul", {weights, v});
+  if (a.by_position) y = add(g, "transpose", {y}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
   g.outputs = {y};
   return g;
 }

@@ -3,28 +3,23 @@
 #include <gtest/gtest.h>
 
 #include "driver/compile.h"
-#include "ops/list.h"
 #include "runtime/format/problem.h"
+#include "tests/graph/sample.h"
 
 namespace tw::driver::test {
 namespace {
 
+using graph::test::add;
+
 // y = relu(x w), f16.
 graph::Graph product() {
-  const graph::OpTable ops = ops::all_ops();
   graph::Graph g;
   g.name = "product";
   const graph::ValueId x = g.add_input("x", {DataType::f16(), {4, 3}});
   const graph::RefTensor w = graph::RefTensor::zeros({DataType::f16(), {3, 5}});
-  const auto node = [&](const char* op, std::vector<graph::ValueId> inputs) {
-    graph::Node n;
-    n.op = n.name = op;
-    n.inputs = std::move(inputs);
-    return graph::append_node(g, ops, std::move(n))[0];
-  };
   const graph::ValueId constant =
       g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes()));
-  g.outputs = {node("relu", {node("matmul", {x, constant})})};
+  g.outputs = {add(g, "relu", {add(g, "matmul", {x, constant})})};
   return g;
 }
 
@@ -61,20 +56,13 @@ TEST(Libraries, AnImplementedKernelIsAStepWithoutACubin) {
 
 // A step whose operands are not the kernel's parameters in their order.
 TEST(Libraries, AttentionIsAStepToo) {
-  const graph::OpTable ops = ops::all_ops();
   graph::Graph g;
   g.name = "attention";
-  const auto node = [&](const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {}) {
-    graph::Node n;
-    n.op = n.name = op;
-    n.attrs = std::move(attrs);
-    n.inputs = std::move(inputs);
-    return graph::append_node(g, ops, std::move(n))[0];
-  };
   const auto input = [&](const char* name) { return g.add_input(name, {DataType::f16(), {2, 16, 16}}); };
   const graph::ValueId q = input("q"), k = input("k"), v = input("v");
-  const graph::ValueId scores = node("matmul", {q, node("transpose", {k}, {{"perm", std::vector<int64_t>{0, 2, 1}}})});
-  g.outputs = {node("matmul", {node("softmax", {scores}, {{"axis", int64_t{2}}}), v})};
+  const graph::ValueId scores =
+      graph::test::add(g, "matmul", {q, add(g, "transpose", {k}, {{"perm", std::vector<int64_t>{0, 2, 1}}})});
+  g.outputs = {add(g, "matmul", {add(g, "softmax", {scores}, {{"axis", int64_t{2}}}), v})};
   const std::string problem =
       "attention batch=1 m=16 n=16 k=16 groups=2 keys=16 a=x1:f16:16:0:256:0 b=x0:f16:16:0:256:0 "
       "values=x2:f16:16:0:256:0 out=matmul_1:f16:16:0:256:0 act=softmax:1";

@@ -11,10 +11,13 @@
 #include "ops/list.h"
 #include "plan/plan.h"
 #include "tests/driver/random_model.h"
+#include "tests/graph/sample.h"
 #include "tests/support_code/winograd_weights.h"
 
 namespace tw::driver::test {
 namespace {
+
+using graph::test::add;
 
 struct Size {
   int64_t channels = 32, plane = 20;
@@ -27,19 +30,12 @@ graph::Graph model(const Size& size) {
   graph::RefTensor w = graph::RefTensor::zeros({DataType::f32(), {size.channels, size.channels, 3, 3}});
   for (size_t i = 0; i < w.floats.size(); ++i) w.floats[i] = std::sin(static_cast<double>(i * i % 9973));
   w.round_to_type();
-  const auto node = [&](const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {}) {
-    graph::Node n;
-    n.op = n.name = op;
-    n.attrs = std::move(attrs);
-    n.inputs = std::move(inputs);
-    return graph::append_node(g, ops::all_ops(), std::move(n))[0];
-  };
   const TensorType image{DataType::f32(), {1, size.channels, size.plane, size.plane}};
   const auto x = g.add_input("x", image);
   const auto other = g.add_input("other", image);
   const auto weights = g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes()));
-  const auto y = node("conv", {x, weights}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
-  g.outputs = {node("relu", {node("add", {y, other})})};
+  const auto y = add(g, "conv", {x, weights}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  g.outputs = {add(g, "relu", {add(g, "add", {y, other})})};
   return g;
 }
 

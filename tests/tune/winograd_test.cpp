@@ -5,11 +5,14 @@
 #include "ops/list.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
+#include "tests/graph/sample.h"
 #include "tests/tune/construct_check.h"
 #include "tune/construct/winograd_blocks.h"
 
 namespace tw::tune {
 namespace {
+
+using graph::test::add;
 
 constexpr double kTolerance = 4e-3;  // whole numbers; an ulp of the largest partial sums, some 10,000, is 1e-3
 
@@ -23,14 +26,6 @@ struct Shapes {
 
 enum class Follow : uint8_t { kNothing, kBiasReluResidual, kHardSwish };
 
-graph::ValueId node(graph::Graph& g, const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {}) {
-  graph::Node n;
-  n.op = n.name = op;
-  n.attrs = std::move(attrs);
-  n.inputs = std::move(inputs);
-  return graph::append_node(g, ops::all_ops(), std::move(n))[0];
-}
-
 graph::Graph convolution(const Shapes& s, Follow follow) {
   graph::Graph g;
   const auto input = [&](const char* name, Shape shape) {
@@ -43,10 +38,10 @@ graph::Graph convolution(const Shapes& s, Follow follow) {
   std::vector<graph::ValueId> operands = {input("x", s.x), input("u", u)};
   if (follow == Follow::kBiasReluResidual) operands.push_back(input("bias", {s.out_channels}));
   const std::vector<int64_t> pads(2 * (s.x.size() - 2), s.pad);
-  graph::ValueId y = node(g, "winograd_conv", operands, {{"m", s.m}, {"pads", pads}});
+  graph::ValueId y = add(g, "winograd_conv", operands, {{"m", s.m}, {"pads", pads}});
   if (follow == Follow::kBiasReluResidual)
-    y = node(g, "relu", {node(g, "add", {y, input("other", g.value(y).type.shape)})});
-  if (follow == Follow::kHardSwish) y = node(g, "mul", {y, node(g, "hard_sigmoid", {y})});
+    y = add(g, "relu", {add(g, "add", {y, input("other", g.value(y).type.shape)})});
+  if (follow == Follow::kHardSwish) y = add(g, "mul", {y, add(g, "hard_sigmoid", {y})});
   g.outputs = {y};
   return g;
 }

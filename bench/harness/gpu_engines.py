@@ -221,7 +221,7 @@ REFERENCE = "reference"
 LOADERS = dict(ENGINES, **{REFERENCE: Reference})
 # Largest difference from the reference, relative to the largest value of an output. A wrong kernel gives one of about 1.
 # Depthwise convolutions one after another enlarge what is rounded: torch's own f16 kernels differ by .05 on MobileNet-V2.
-TOLERANCE = {"f32": 2e-3, "f16": 1e-1}
+TOLERANCE = {"f32": 2e-3, "f16": 6e-2}
 
 
 def environment(device):

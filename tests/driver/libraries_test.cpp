@@ -61,7 +61,7 @@ TEST(Libraries, AttentionIsAStepToo) {
   const auto input = [&](const char* name) { return g.add_input(name, {DataType::f16(), {2, 16, 16}}); };
   const graph::ValueId q = input("q"), k = input("k"), v = input("v");
   const graph::ValueId scores =
-      graph::test::add(g, "matmul", {q, add(g, "transpose", {k}, {{"perm", std::vector<int64_t>{0, 2, 1}}})});
+      add(g, "matmul", {q, add(g, "transpose", {k}, {{"perm", std::vector<int64_t>{0, 2, 1}}})});
   g.outputs = {add(g, "matmul", {add(g, "softmax", {scores}, {{"axis", int64_t{2}}}), v})};
   const std::string problem =
       "attention batch=1 m=16 n=16 k=16 groups=2 keys=16 a=x1:f16:16:0:256:0 b=x0:f16:16:0:256:0 "

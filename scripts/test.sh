@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets everything up on a bare Debian 12 machine, builds (preset ci), and runs all tests and checkers.
 # The last line is `N passed, N failed`: ctest tests and checkers together. Logs: build/ci/logs.
-# Environment: TW_JOBS (build jobs; default: cores), TW_PYTHON (interpreter with onnx and numpy; default: .venv).
+# Environment: TW_JOBS (build jobs; default: cores), TW_PYTHON (interpreter with onnx and numpy; default: .venv),
+# TW_TEST_NVCC (compiles the templates; default: nvcc of PATH or /usr/local/cuda; without one those tests are not run).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$PWD/build/ci
@@ -75,11 +76,22 @@ run_ctest() {
   fi
 }
 
+# Where there is an nvcc, templates are compiled with it; what it took once, with the same headers, is not compiled again.
+find_nvcc() {
+  local nvcc
+  nvcc=${TW_TEST_NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+  [ -x "$nvcc" ] || return 0
+  step cutlass bash scripts/fetch_cutlass.sh
+  export TW_TEST_NVCC=$nvcc TW_TEST_COMPILED=$build/templates
+  mkdir -p "$TW_TEST_COMPILED"
+}
+
 step packages bash scripts/install_packages.sh
 step third-party bash scripts/fetch_third_party.sh
 step python bash scripts/setup_python.sh
 TW_PYTHON=$(tail -n 1 "$logs/python.log")
 export TW_PYTHON
+find_nvcc
 step configure cmake --preset ci
 step build cmake --build "$build" -j "$TW_JOBS"
 step models "$TW_PYTHON" scripts/make_models.py "$TW_MODELS_DIR" --skip-existing --inputs

@@ -52,15 +52,19 @@ Generated generate_cpu(std::span<const CodeTask>, const TargetInfo& target, cons
 #ifdef TW_HAVE_CUDA
 // Plans are files of users: what one says of a kernel must be a problem whose operands are the kernel's buffers.
 void check_implementation(const CodeTask& task, const loop::Kernel& kernel) try {
-  format::LibraryCall call;
-  const bool is_call = !is_template(task.program);
-  if (is_call) call = format::parse_library_call(kernel.implementation);
-  if (!is_call) call.problem = templates::parse_implementation(kernel.implementation).problem;
-  std::string wrong = is_call ? refusal_of(call) : "";
-  for (const format::Operand* o : call.problem.operands()) {
-    const auto b = std::ranges::find(kernel.params, o->name, &loop::Buffer::name);
-    const bool holds = b != kernel.params.end() && format_type(b->type) == o->dtype;
-    if (!holds || b->size() < call.problem.span(*o)) wrong = fmt::format("the kernel has no such {}", o->name);
+  std::vector<std::pair<format::Operand, int64_t>> operands;
+  std::string wrong;
+  if (is_template(task.program)) {
+    operands = templates::parse_implementation(kernel.implementation).operands();
+  } else {
+    const format::LibraryCall call = format::parse_library_call(kernel.implementation);
+    wrong = refusal_of(call);
+    for (const format::Operand* o : call.problem.operands()) operands.emplace_back(*o, call.problem.span(*o));
+  }
+  for (const auto& [operand, elements] : operands) {
+    const auto b = std::ranges::find(kernel.params, operand.name, &loop::Buffer::name);
+    const bool holds = b != kernel.params.end() && format_type(b->type) == operand.dtype && b->size() >= elements;
+    if (!holds) wrong = fmt::format("the kernel has no such {}", operand.name);
   }
   if (!wrong.empty()) throw UserError(fmt::format("group '{}': '{}': {}", task.name, kernel.implementation, wrong));
 } catch (const format::Error& error) {

@@ -29,7 +29,7 @@ std::string message(const CodeTask& task, const templates::Row& row, const std::
 
 std::pair<templates::Row, templates::Fit> wanted_by(const CodeTask& task) {
   const templates::Implementation wanted = templates::parse_implementation(task.program.kernels[0].implementation);
-  Result<templates::Fit> fit = templates::fit(wanted.problem);
+  Result<templates::Fit> fit = templates::fit(wanted.problem, wanted.epilogue);
   if (!fit) throw UserError(message(task, wanted.row, fit.reason()));
   return {wanted.row, std::move(fit).value()};
 }

@@ -1,16 +1,15 @@
 #include "templates/fit.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "tune/construct/implementable.h"
+#include <algorithm>
 
 namespace tw::templates {
 namespace {
 
-using format::Activation;
 using format::Problem;
 
-constexpr std::string_view kHead = "template ";
+constexpr std::string_view kHead = "template ", kEpilogue = " epilogue ";
 
 DataType type_of(const format::Operand& operand) {
   const auto type = parse_data_type(format::name_of(operand.dtype));
@@ -61,32 +60,16 @@ bool reads_single_pixels(const Problem& p) {
 
 }  // namespace
 
-Epilogue make_epilogue(const Problem& p) {
-  Epilogue epilogue;
-  const auto plus = [&](const Expr& e, const format::Operand& operand, bool is_tensor) {
-    if (operand.name.empty()) return e;
-    epilogue.operands.push_back({is_tensor, type_of(operand)});
-    const Expr read = var(fmt::format("x{}", epilogue.operands.size()), type_of(operand));
-    return e + (read.type() == DataType::f32() ? read : cast(DataType::f32(), read));
-  };
-  const Expr inside = plus(plus(epilogue.value, p.bias, false), p.residual, true);
-  epilogue.value = plus(tune::activated(p, inside), p.late_residual, true);
-  return epilogue;
-}
-
 std::vector<EpilogueClass> epilogue_classes(DataType operand) {
-  const auto named = [](DataType type) { return format::Operand{"x", *format::parse_data_type(to_string(type))}; };
-  Problem plain, bias;
-  bias.bias = named(operand);
-  Problem relu = bias;
-  relu.activation = Activation::kRelu;
-  Problem residual = relu;
-  residual.residual = named(operand);
-  return {{"none", make_epilogue(plain), operand},
-          {"bias", make_epilogue(bias), operand},
-          {"bias_relu", make_epilogue(relu), operand},
-          {"bias_residual_relu", make_epilogue(residual), operand},
-          {kWideClass, make_epilogue(plain), DataType::f32()}};
+  const auto of = [&](std::string_view operands, std::string_view value) {
+    return tune::parse_epilogue(fmt::format("{} {}", fmt::format(fmt::runtime(operands), to_string(operand)), value));
+  };
+  const std::string_view bias = "bias:{}:column", both = "bias:{0}:column,residual:{0}:point";
+  return {{"none", {}, operand},
+          {"bias", of(bias, "x0 + cast<f32>(x1)"), operand},
+          {"bias_relu", of(bias, "max(x0 + cast<f32>(x1), 0:f32)"), operand},
+          {"bias_residual_relu", of(both, "max((x0 + cast<f32>(x1)) + cast<f32>(x2), 0:f32)"), operand},
+          {kWideClass, {}, DataType::f32()}};
 }
 
 Instance Fit::instance(const Row& row, std::string_view target) const {
@@ -101,8 +84,10 @@ Fit Fit::without_epilogue() const {
   return plain;
 }
 
-Result<Fit> fit(const Problem& p) {
+Result<Fit> fit(const Problem& p, Epilogue epilogue) {
   if (p.kind == Problem::Kind::kAttention) return declined("no product, but attention");
+  if (p.operands().size() != 3 || p.activation != format::Activation::kNone)
+    return declined("what follows the sum is said in terms of libraries");
   Fit out;
   Result<Product> product = declined("");
   if (reads_single_pixels(p)) {
@@ -116,13 +101,16 @@ Result<Fit> fit(const Problem& p) {
   if (!product) return Reason{product.reason()};
   out.product = *product;
   if (type_of(p.b) != out.product.operand) return declined("operands of two types");
-  out.epilogue = make_epilogue(p);
-  for (const format::Operand* operand : p.operands()) out.operands.push_back(operand->name);
+  out.operands = {p.a.name, p.b.name};
+  for (const Epilogue::Operand& operand : epilogue.operands) out.operands.push_back(operand.name);
+  out.operands.push_back(p.out.name);
+  out.epilogue = std::move(epilogue);
   return out;
 }
 
 std::string to_string(const Implementation& i) {
-  return fmt::format("{}{} {}", kHead, name_of(i.row), format::to_string(i.problem));
+  const std::string text = fmt::format("{}{} {}", kHead, name_of(i.row), format::to_string(i.problem));
+  return i.epilogue.value.is_var() ? text : fmt::format("{}{}{}", text, kEpilogue, to_string(i.epilogue));
 }
 
 bool is_template(std::string_view implementation) { return implementation.starts_with(kHead); }
@@ -133,7 +121,20 @@ Implementation parse_implementation(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(' '));
   const auto row = std::ranges::find(rows(), name, name_of);
   if (row == rows().end()) throw UserError(fmt::format("there is no template '{}'", name));
-  return {*row, format::parse_problem(text.substr(std::min(text.size(), name.size() + 1)))};
+  text.remove_prefix(std::min(text.size(), name.size() + 1));
+  const size_t end = std::min(text.size(), text.find(kEpilogue));
+  Implementation out{*row, format::parse_problem(text.substr(0, end))};
+  if (end < text.size()) out.epilogue = tune::parse_epilogue(text.substr(end + kEpilogue.size()));
+  return out;
+}
+
+std::vector<std::pair<format::Operand, int64_t>> Implementation::operands() const {
+  std::vector<std::pair<format::Operand, int64_t>> all;
+  for (const format::Operand* o : problem.operands()) all.emplace_back(*o, problem.span(*o));
+  for (const Epilogue::Operand& o : epilogue.operands)
+    all.push_back(
+        {{o.name, *format::parse_data_type(to_string(o.type))}, o.is_tensor ? problem.span(problem.out) : problem.n});
+  return all;
 }
 
 }  // namespace tw::templates

@@ -1,6 +1,7 @@
 // Problems as templates see them: a product, an epilogue, and in which order a launch's operands stand.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/format/problem.h"
@@ -20,11 +21,8 @@ struct Fit {
   Fit without_epilogue() const;                                      ///< the product alone
 };
 
-/// A problem as a product with an epilogue, or why templates do not compute it.
-Result<Fit> fit(const format::Problem& problem);
-
-/// act(x0 + bias + residual) + late_residual: operands that are not there are left out.
-Epilogue make_epilogue(const format::Problem& problem);
+/// The sum of `problem` with an epilogue, or why templates do not compute it.
+Result<Fit> fit(const format::Problem& problem, Epilogue epilogue = {});
 
 /// The epilogues that are built ahead, the last one where it is asked for.
 struct EpilogueClass {
@@ -35,10 +33,13 @@ struct EpilogueClass {
 std::vector<EpilogueClass> epilogue_classes(DataType operand);
 inline constexpr std::string_view kWideClass = "none_f32";  ///< results as sums are, rounded to nothing
 
-/// What computes a kernel by a row: "template gemm_sm90_.. gemm batch=1 ..", and back.
+/// What computes a kernel by a row: "template gemm_sm90_.. gemm batch=1 .. epilogue x2:f16:column ..", and back.
 struct Implementation {
   Row row;
-  format::Problem problem;
+  format::Problem problem;  ///< the sum alone
+  Epilogue epilogue = {};
+  /// The buffers that it takes, each with the least number of elements.
+  std::vector<std::pair<format::Operand, int64_t>> operands() const;
 };
 std::string to_string(const Implementation& implementation);
 bool is_template(std::string_view implementation);

@@ -5,19 +5,11 @@
 
 #include "expr/expr.h"
 #include "templates/rows.h"
+#include "tune/construct/sum_epilogue.h"
 
 namespace tw::templates {
 
-/// What happens to a sum before it is stored.
-struct Epilogue {
-  /// What is read beside the sum: an element for each column (a bias), or for each element of the result (a residual).
-  struct Operand {
-    bool is_tensor = false;
-    DataType type = DataType::f16();
-  };
-  Expr value = var("x0", DataType::f32());  ///< of x0, the f32 sum, and x1, x2, .. of the operands in their types
-  std::vector<Operand> operands;
-};
+using Epilogue = tune::SumEpilogue;
 
 struct Instance {
   Row row;

@@ -210,7 +210,7 @@ TEST_F(LibraryTest, NoCompilerOutlivesTheProcess) {
   compiler_that_hangs();
   const pid_t process = fork();
   if (process == 0) {
-    build();
+    (void)build();
     _exit(0);
   }
   for (int i = 0; i < 100 && !fs::exists(numbers()); ++i) usleep(50'000);
@@ -298,7 +298,7 @@ TEST_F(LibraryTest, WaitsForAnAnswerThroughSignals) {
 // Of each family one row, with an epilogue that has all that there is.
 TEST_F(LibraryTest, BuildsOneRowOfEachFamilyForReal) {
   const char* wanted = std::getenv("TW_TEST_NVCC");
-  if (wanted == nullptr) GTEST_SKIP() << "not run: it takes minutes; set TW_TEST_NVCC to nvcc's path";
+  if (wanted == nullptr) GTEST_SKIP() << "not run: set TW_TEST_NVCC to nvcc's path, after scripts/fetch_cutlass.sh";
   options_.nvcc = wanted;
   options_.headers = "";
   options_.processes = 1;

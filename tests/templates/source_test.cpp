@@ -18,10 +18,6 @@ const Row& row_named(std::string_view name) {
 const Row& hopper() { return row_named("gemm_sm90_128x128x64_pingpong_2x1"); }
 const Row& ampere() { return row_named("gemm_sm80_64x64x64_2x2_5"); }
 
-Epilogue epilogue_of(const std::string& rest) {
-  return make_epilogue(format::parse_problem("gemm batch=1 m=8 n=8 k=8 a=x0:f16:8:0 b=x1:f16:8:0 " + rest));
-}
-
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 TEST(Source, HasTheRowsParameters) {
@@ -41,22 +37,26 @@ TEST(Source, HasTheRowsParameters) {
 // Each epilogue is another text, so another entry of the library; one and the same is the same text.
 TEST(Source, HasTheEpilogueAsCode) {
   std::vector<std::string> texts;
-  for (const char* act : {"", " act=relu", " act=clip:0:6", " act=leaky_relu:0.1", " act=sigmoid", " act=tanh",
-                          " act=silu", " act=gelu", " act=gelu_tanh", " act=hard_swish", " act=softplus"}) {
+  for (const std::string value : {"y", "max(y, 0:f32)", "max(min(y, 6:f32), 0:f32)", "y * 0.5:f32", "sigmoid(y)",
+                                  "tanh(y) * y", "y * sigmoid(y)", "softplus(y)", "select(y < 1:f32, y, exp(y))"}) {
+    std::string text = value;
+    for (size_t at = text.find('y'); at != text.npos; at = text.find('y')) text.replace(at, 1, "(x0 + cast<f32>(x1))");
     Instance instance{hopper()};
-    instance.epilogue = epilogue_of(std::string("bias=x2:f16 out=y:f16:8:0") + act);
+    instance.epilogue = tune::parse_epilogue("x2:f16:column " + text);
     texts.push_back(source_of(instance));
     EXPECT_EQ(texts.back(), source_of(instance));
-    EXPECT_TRUE(has(texts.back(), "float tw_epilogue(float x0_f32, float x1_f32)")) << act;
-    EXPECT_TRUE(has(texts.back(), "fusion::Sm90AccFetch, Vector<cutlass::half_t>\n")) << act;
+    EXPECT_TRUE(has(texts.back(), "float tw_epilogue(float x0_f32, float x1_f32)")) << value;
+    EXPECT_TRUE(has(texts.back(), "fusion::Sm90AccFetch, Vector<cutlass::half_t>\n")) << value;
   }
   std::ranges::sort(texts);
   EXPECT_EQ(std::ranges::unique(texts).size(), 0U);
 }
 
+const char* const kBiasAndResidual = "x2:f32:column,x3:f16:point max((x0 + x1) + cast<f32>(x2), 0:f32)";
+
 TEST(Source, FetchesOperandsInTheOrderOfTheExpression) {
   Instance instance{hopper()};
-  instance.epilogue = epilogue_of("bias=x2:f32 residual=x3:f16 out=y:f16:8:0 act=relu");
+  instance.epilogue = tune::parse_epilogue(kBiasAndResidual);
   const std::string text = source_of(instance);
   EXPECT_TRUE(has(text, "Sm90AccFetch, Vector<float>, fusion::Sm90SrcFetch<Tensor>\n"));
   EXPECT_TRUE(has(text, "#define TW_TENSOR cutlass::half_t\n"));
@@ -65,19 +65,19 @@ TEST(Source, FetchesOperandsInTheOrderOfTheExpression) {
 }
 
 TEST(Source, SaysWhichEpiloguesARowCannotHave) {
-  EXPECT_EQ(refusal(hopper(), epilogue_of("bias=x2:f16 residual=x3:f16 out=y:f16:8:0"), DataType::f16()), "");
-  const Epilogue two = epilogue_of("residual=x3:f16 late_residual=x4:f16 out=y:f16:8:0 act=relu");
+  EXPECT_EQ(refusal(hopper(), tune::parse_epilogue(kBiasAndResidual), DataType::f16()), "");
+  const Epilogue two = tune::parse_epilogue("x3:f16:point,x4:f16:point (x0 * cast<f32>(x1)) + cast<f32>(x2)");
   EXPECT_NE(refusal(hopper(), two, DataType::f16()), "");
-  const Epilogue wide = epilogue_of("residual=x3:f32 out=y:f16:8:0");
+  const Epilogue wide = tune::parse_epilogue("x3:f32:point x0 + x1");
   EXPECT_EQ(refusal(hopper(), wide, DataType::f16()), "");
   EXPECT_NE(refusal(ampere(), wide, DataType::f16()), "");
 }
 
-TEST(Source, IsOfClassesThatProblemsHave) {
+TEST(Source, IsOfClassesThatGroupsHave) {
   const std::vector<EpilogueClass> classes = epilogue_classes(DataType::f16());
   Instance a{hopper()}, b{hopper()};
   a.epilogue = classes.at(3).epilogue;
-  b.epilogue = epilogue_of("bias=x7:f16 residual=x3:f16 out=y:f16:8:0 act=relu");
+  b.epilogue = tune::parse_epilogue("x7:f16:column,x3:f16:point max(((x0 + cast<f32>(x1)) + cast<f32>(x2)), 0:f32)");
   EXPECT_EQ(source_of(a), source_of(b));
   EXPECT_EQ(classes.back().name, kWideClass);
   EXPECT_EQ(classes.back().output, DataType::f32());

@@ -31,7 +31,9 @@ const std::string kBias = stage("biased", "f16", "cast<f16>(sum[i0, i1] + cast<f
 
 std::string problem_of(const GroupTask& task) {
   const Result<Implementable> match = match_implementable(task);
-  return match.ok() ? to_string(match->problem) : match.reason();
+  if (!match.ok()) return match.reason();
+  const Result<format::Problem> problem = with_epilogue(match->problem, match->epilogue, task.precision);
+  return problem.ok() ? to_string(*problem) : problem.reason();
 }
 
 struct Case {
@@ -72,7 +74,8 @@ TEST(Implementable, StrictPrecisionWantsFunctionsOfOurs) {
     task.precision = Precision::kStrict;
     return problem_of(task);
   };
-  EXPECT_EQ(problem("sigmoid(sum[i0, i1])"), "precision is strict, and others may approximate what follows sum");
+  EXPECT_EQ(problem("sigmoid(sum[i0, i1])"),
+            "precision is strict, and others may approximate what follows the sum of y");
   EXPECT_NE(problem("max(sum[i0, i1], 0:f32)").find("act=relu"), std::string::npos);
 }
 
@@ -104,13 +107,48 @@ TEST(Implementable, TransposedAndBatchedOperands) {
             "gemm batch=5 m=9 n=24 k=16 a=x0:f32:80:16 b=x1:f32:24:384 out=sum:f32:120:24");
 }
 
+// Of the epilogue as it is, in terms of its operands.
+std::string epilogue_of(const std::string& stages) {
+  const GroupTask task{product_with(stages, "y"), {"x1"}};
+  const Result<Implementable> match = match_implementable(task);
+  if (!match.ok()) return match.reason();
+  check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2, Passes::kEach);
+  return to_string(parse_epilogue(to_string(match->epilogue)));
+}
+
+// Any arithmetic on the sum, numbers of its columns and numbers of its points.
+TEST(Implementable, EpiloguesAreWhatTheyAre) {
+  EXPECT_EQ(epilogue_of(stage("y", "f32", "exp(min(sum[i0, i1], 1:f32))")), "exp(min(x0, 1:f32))");
+  EXPECT_EQ(epilogue_of(stage("y", "f16", "cast<f16>(cast<f32>(x3[i0, i1]) * sum[i0, i1])")),
+            "x3:f16:point (cast<f32>(x1) * x0)");
+  EXPECT_EQ(epilogue_of(kBias + stage("y", "f16", "max(biased[i0, i1], x3[i0, i1])")),
+            "x2:f16:column,x3:f16:point max((x0 + cast<f32>(x1)), cast<f32>(x2))");
+  EXPECT_EQ(epilogue_of(stage("z", "f16", "cast<f16>(cast<f32>(x3[i0, i1]) + (cast<f32>(x2[i1]) + sum[i0, i1]))") +
+                        stage("y", "f16", "select((z[i0, i1] < 0:f16), 0.5:f16, z[i0, i1])")),
+            "x2:f16:column,x3:f16:point select((((x0 + cast<f32>(x1)) + cast<f32>(x2)) < 0:f32), 0.5:f32, "
+            "((x0 + cast<f32>(x1)) + cast<f32>(x2)))");
+  EXPECT_EQ(epilogue_of(stage("y", "f32", "(max(sum[i0, i1], 0:f32) + cast<f32>(x2[i1]))")),
+            "x2:f16:column (max(x0, 0:f32) + cast<f32>(x1))");
+}
+
+TEST(Implementable, EpiloguesThatAreNoneSayWhy) {
+  const std::string elsewhere = "neither point by point nor by columns";
+  EXPECT_EQ(epilogue_of(stage("y", "f32", "(sum[i0, i1] + cast<f32>(x0[i0, 3]))")),
+            "what follows sum reads x0 " + elsewhere)
+      << "a bias of rows";
+  EXPECT_EQ(epilogue_of(stage("y", "f32", "(sum[i0, i1] + cast<f32>(x3[(8 - i0), i1]))")),
+            "what follows sum reads x3 " + elsewhere);
+  EXPECT_EQ(epilogue_of(stage("y", "f32", "select((i0 < 4), sum[i0, i1], 0:f32)")),
+            "what follows sum depends on where in the result it is");
+  EXPECT_EQ(epilogue_of(stage("y", "i32", "cast<i32>(sum[i0, i1])")), "what follows sum is no f32");
+}
+
 TEST(Implementable, OtherGroupsSayWhy) {
   const auto reason = [](const std::string& epilogue) { return problem_of({product_with(epilogue, "y"), {}}); };
-  const std::string unknown = "what follows sum is no bias, residual or known activation";
+  const std::string unknown = "what follows the sum of y is no bias, residual or known activation";
   EXPECT_EQ(reason(stage("y", "f32", "exp(sum[i0, i1])")), unknown);
   EXPECT_EQ(reason(stage("y", "f32", "(sum[i0, i1] * cast<f32>(x3[i0, i1]))")), unknown);
   EXPECT_EQ(reason(stage("y", "f32", "(max(sum[i0, i1], 0:f32) + cast<f32>(x2[i1]))")), unknown) << "late bias";
-  EXPECT_EQ(reason(stage("y", "f32", "(sum[i0, i1] + cast<f32>(x0[i0, 3]))")), unknown) << "a bias of rows";
   EXPECT_EQ(problem_of({testing::softmax(4, 5), {}}), "no sum of products");
 }
 
@@ -169,7 +207,7 @@ TEST(Implementable, WhatIsNoAttentionSaysWhy) {
   const std::string follows = "rounded does not follow scores point by point, and ";
   GroupTask task{attention("(S * 0.125:f32)"), {}};
   task.precision = Precision::kStrict;
-  EXPECT_EQ(problem_of(task), "precision is strict, and others may approximate what follows scores");
+  EXPECT_EQ(problem_of(task), "precision is strict, and others may approximate what follows the sum of y");
   const auto reason = [](const std::string& scaled, const std::string& from = "", const std::string& to = "") {
     std::string text = to_string(attention(scaled));
     for (size_t at = from.empty() ? text.npos : text.find(from); at != text.npos; at = text.find(from, at + to.size()))

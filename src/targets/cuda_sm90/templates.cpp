@@ -78,7 +78,7 @@ Result<tune::Candidates> construct_templates(const tune::GroupTask& task, const 
   Result<tune::Implementable> found = tune::match_implementable(task);
   if (!found) return Reason{found.reason()};
   tune::Implementable match = std::move(found).value();
-  Result<Fit> fitted = templates::fit(match.problem);
+  Result<Fit> fitted = templates::fit(match.problem, match.epilogue);
   if (!fitted) return Reason{fitted.reason()};
   Fit fit = std::move(fitted).value();
   const std::string& b = match.problem.b.name;
@@ -97,7 +97,7 @@ Result<tune::Candidates> construct_templates(const tune::GroupTask& task, const 
   for (const Row* row : *rows) {
     tune::Implementable stored = match;
     if (row->family == templates::Family::kConvSm90) stored.layouts[b] = stored.layouts[b].reorder(by_pixel);
-    candidates.push_back(stored.by(to_string(templates::Implementation{*row, match.problem})));
+    candidates.push_back(stored.by(to_string(templates::Implementation{*row, match.problem, match.epilogue})));
     candidates.back().predicted_ns = predicted_cycles(*row, fit.product, target) / kCyclesPerNs;
     candidates.back().trace = {fmt::format("row {} of the template library", name_of(*row))};
   }

@@ -2,71 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "expr/affine.h"
 #include "expr/analyzer.h"
-#include "expr/parser.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
 #include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
+#include "tune/construct/form.h"
 
 namespace tw::tune {
 namespace {
 
-using format::Activation;
 using format::Operand;
 using format::Problem;
 using schedule::Contraction;
-
-// Activations of x as te has them, without conversions; parameters are p0, p1.
-struct ActivationForm {
-  Activation activation;
-  const char* form;
-  size_t parameters = 0;
-};
-constexpr ActivationForm kActivations[] = {
-    {Activation::kRelu, "max(x, 0:f32)"},
-    {Activation::kClip, "min(max(x, p0), p1)", 2},
-    {Activation::kLeakyRelu, "select((x < 0:f32), (p0 * x), x)", 1},
-    {Activation::kSigmoid, "sigmoid(x)"},
-    {Activation::kTanh, "tanh(x)"},
-    {Activation::kSilu, "x * sigmoid(x)"},
-    {Activation::kGelu, "(0.5:f32 * x) * (1:f32 + erf(x * 0.70710677:f32))"},
-    {Activation::kGeluTanh, "x * sigmoid(1.5957692:f32 * (x + (((0.044715:f32 * x) * x) * x)))"},
-    {Activation::kHardSwish, "x * max(0:f32, min(1:f32, (x * 0.16666667:f32) + 0.5:f32))"},
-    {Activation::kSoftplus, "softplus(x)"},
-};
-
-Expr parse_form(std::string_view form) {
-  ExprScope scope;
-  scope.var_type = [](const std::string&) { return DataType::f32(); };
-  return parse_expr(form, scope);
-}
-
-Expr without_rounding(Expr e) {
-  while (e.op() == Op::kCast && e.type().is_float() && e.arg(0).type().is_float()) e = e.arg(0);
-  return e;
-}
-
-// Whether `value` is `form` with its variables bound; those of parameters are numbers.
-bool fits(const Expr& form, const Expr& value, VarMap& bound) {
-  if (!value) return false;
-  const Expr e = without_rounding(value);
-  if (form.is_var()) {
-    if (form->name.starts_with('p') && e.op() != Op::kFloatImm) return false;
-    const auto [known, fresh] = bound.try_emplace(form->name, e);
-    return fresh || equal(known->second, e);
-  }
-  if (form.op() != e.op() || form->name != e->name || form->args.size() != e->args.size()) return false;
-  if (form.op() == Op::kFloatImm && std::abs(form->number - e->number) > 1e-6) return false;
-  for (size_t i = 0; i < form->args.size(); ++i) {
-    if (!fits(form.arg(i), e.arg(i), bound)) return false;
-  }
-  return true;
-}
 
 Operand operand_of(const te::Tensor& t) {
   const auto dtype = format::parse_data_type(to_string(t.type));
@@ -270,43 +221,10 @@ class Matcher {
   std::string match_epilogue() {
     const te::Program inlined = inline_all(program_, out_.output, out_.schedule);
     if (problem().out.name == sum_.name()) return "";
-    const te::Compute& last = *inlined.find_compute(out_.output);
-    Expr rest = without_rounding(last.body[0]);
-    while (!(rest.op() == Op::kLoad && rest->name == sum_.name())) {
-      const Expr inner = peel(last, rest);
-      if (!inner) return fmt::format("what follows {} is no bias, residual or known activation", sum_.name());
-      rest = without_rounding(inner);
-    }
-    Problem& p = problem();
-    if (p.activation == Activation::kNone && p.residual.name.empty()) std::swap(p.residual, p.late_residual);
+    Result<SumEpilogue> found = find_epilogue(program_, *inlined.find_compute(out_.output), sum_.name());
+    if (!found.ok()) return found.reason();
+    out_.epilogue = std::move(found).value();
     return "";
-  }
-
-  // What `e` is the last step of the epilogue of; null where it is none.
-  Expr peel(const te::Compute& last, const Expr& e) {
-    Problem& p = problem();
-    for (const ActivationForm& row : kActivations) {
-      VarMap bound;
-      if (p.activation != Activation::kNone || !p.bias.name.empty() || !fits(parse_form(row.form), e, bound)) continue;
-      p.activation = row.activation;
-      for (size_t i = 0; i < row.parameters; ++i) p.parameters.push_back(bound.at(fmt::format("p{}", i))->number);
-      return bound.at("x");
-    }
-    if (e.op() != Op::kAdd) return Expr();
-    for (const size_t side : {0, 1}) {
-      const Expr added = without_rounding(e.arg(side));
-      if (added.op() != Op::kLoad || added->name == sum_.name() || added->args.empty()) continue;
-      const Shape& shape = program_.tensor(added->name).shape;
-      const bool each = te::own_axes(last, added) == last.axes.size() && shape == last.outputs[0].shape;
-      const bool column =
-          shape == Shape{last.axes.back().extent} && schedule::dim_of_axis(added, last.axes.back().name) == 0;
-      Operand& residual = p.activation == Activation::kNone ? p.late_residual : p.residual;
-      Operand& place = each ? residual : p.bias;
-      if (!(each || column) || !place.name.empty()) continue;
-      place = operand_of(program_.tensor(added->name));
-      return e.arg(1 - side);
-    }
-    return Expr();
   }
 
   const te::Program& program_;
@@ -352,7 +270,7 @@ Result<Implementable> match_attention(const te::Program& all) {
   const te::Program program = inline_all(all, out.output, out.schedule);
   const te::Compute& result = *program.find_compute(out.output);
   Problem& p = out.problem;
-  p.kind = Problem::Kind::kAttention, p.activation = Activation::kSoftmax;
+  p.kind = Problem::Kind::kAttention, p.activation = format::Activation::kSoftmax;
   const auto over_keys = [&](te::CombinerKind kind, const Expr& read) {
     return term_of(program, read, kind, "key", p.keys);
   };
@@ -383,14 +301,6 @@ Result<Implementable> match_attention(const te::Program& all) {
 
 }  // namespace
 
-Expr activated(const Problem& p, const Expr& x) {
-  const auto* row = std::ranges::find(kActivations, p.activation, &ActivationForm::activation);
-  if (row == std::end(kActivations)) return x;
-  VarMap values = {{"x", x}};
-  for (size_t i = 0; i < row->parameters; ++i) values.emplace(fmt::format("p{}", i), float_imm(p.parameters[i]));
-  return substitute(parse_form(row->form), values);
-}
-
 Construction Implementable::by(const std::string& implementation) const {
   Construction out;
   out.constant_layouts = layouts;
@@ -408,8 +318,6 @@ Result<Implementable> match_implementable(const GroupTask& task) {
   Result<Implementable> found =
       output.ok() ? Matcher(task, *schedule::match_contraction(*sum), *output).run() : match_attention(task.program);
   if (!output.ok() && !found.ok()) return declined("{}, and {}", output.reason(), found.reason());
-  if (task.precision == Precision::kStrict && found.ok() && found->problem.activation > Activation::kLeakyRelu)
-    return declined("precision is strict, and others may approximate what follows {}", sum->name());
   return found;
 }
 

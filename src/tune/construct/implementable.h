@@ -6,14 +6,13 @@
 
 #include "runtime/format/problem.h"
 #include "tune/construct/construct.h"
+#include "tune/construct/sum_epilogue.h"
 
 namespace tw::tune {
 
-/// The activation of a problem, applied to `x`.
-Expr activated(const format::Problem& problem, const Expr& x);
-
 struct Implementable {
-  format::Problem problem;                // names of operands are the program's
+  format::Problem problem;  // all of attention, the sum alone of others; operands' names are the program's
+  SumEpilogue epilogue;     // of the sum
   std::map<std::string, Layout> layouts;  // of constants, as the problem has them
   schedule::Schedule schedule;            // all stages in one kernel of plain loops
   std::string output;                     // the stage that is this kernel

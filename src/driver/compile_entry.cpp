@@ -1,37 +1,15 @@
 #include "driver/compile_entry.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/target_features.h"
+#include "driver/entry_groups.h"
 #include "support/error.h"
 #include "support/hash.h"
 #include "transform/pass.h"
-#include "transform/storage_order.h"
 
 namespace tw::driver {
 namespace {
-
-using graph::ValueId;
-
-std::map<ValueId, ValueId> find_aliases(const graph::Graph& graph) {
-  std::map<ValueId, ValueId> aliases;
-  std::set<ValueId> leaving;  // storages that hold a graph output already
-  const auto root = [&](ValueId id) {
-    while (aliases.count(id) != 0) id = aliases[id];
-    return id;
-  };
-  for (const ValueId id : graph.outputs) leaving.insert(id);
-  for (const graph::Node& node : graph.nodes) {
-    if (!transform::is_view(graph, node)) continue;
-    const ValueId out = node.outputs[0];
-    const ValueId in = root(node.inputs[0]);
-    const bool fixed = graph.producer(in) < 0;
-    if (graph.is_output(out) && (fixed || !leaving.insert(in).second)) continue;
-    aliases[out] = node.inputs[0];
-  }
-  return aliases;
-}
 
 class EntryCompiler {
  public:
@@ -40,13 +18,23 @@ class EntryCompiler {
   std::optional<EntryCode> run(const std::string& name, const graph::Graph& source, const plan::EntryPlan* replay) {
     out_.plan.name = name;
     out_.plan.graph_hash = content_hash(graph::to_string(source));
+    if (replay != nullptr) out_.plan.passes = replay->passes;
     transform(source);
     if (stopped_) return std::nullopt;
+    if (replay == nullptr) decide(source);
     build_groups(replay);
+    out_.graph = std::move(groups_.graph);
+    out_.aliases = std::move(groups_.aliases);
     return std::move(out_);
   }
 
  private:
+  // A pass that races, and the graph before and after it.
+  struct Change {
+    const transform::GraphPass* pass;
+    graph::Graph before, after;
+  };
+
   const CompileOptions& options() const { return context_.options; }
 
   void progress(std::string_view phase, int64_t done, int64_t total) const {
@@ -63,21 +51,54 @@ class EntryCompiler {
     return names;
   }
 
-  void transform(const graph::Graph& source) {
+  transform::RunOptions pass_options() const {
     transform::RunOptions run;
     run.disabled = named(transform::pipeline());
+    for (const plan::PassRace& race : out_.plan.passes) {
+      if (race.is_chosen && race.way == plan::kOff) run.disabled.push_back(race.pass);
+    }
     run.all_optional_off = options().all_optional_off;
     run.stop_after = options().stop_after;
+    return run;
+  }
+
+  transform::TransformContext transform_context() const {
+    transform::TransformContext context = {context_.ops, context_.target.info, options().precision, options().dtype};
+    for (const plan::PassRace& race : out_.plan.passes) {
+      if (race.is_chosen && race.way == plan::kEager) context.eager.push_back(race.pass);
+    }
+    return context;
+  }
+
+  EntryGroups groups_of(const graph::Graph& graph, const transform::RunOptions& run) const {
+    graph::Graph groups = transform::transform(graph, transform_context(), run);
+    if (stopped_) return {};
+    return entry_groups(std::move(groups), context_.ops, context_.target);
+  }
+
+  void transform(const graph::Graph& source) {
+    transform::RunOptions run = pass_options();
     int64_t done = 0;
     const auto total = static_cast<int64_t>(transform::pipeline().size());
     run.dump = [&](std::string_view pass, const graph::Graph& g) {
       if (dumper_.enabled()) dumper_.write("graph", pass, graph::to_string(g));
       stopped_ = stopped_ || pass == options().stop_after;
+      if (context_.planner.measures()) keep_for_race(pass, g, run);
       progress("transform", done++, total);  // the first call shows the input
     };
     run.time = [&](std::string_view pass, int64_t ns) { add_time("graph", std::string(pass), ns); };
-    out_.graph =
-        transform::transform(source, {context_.ops, context_.target.info, options().precision, options().dtype}, run);
+    changes_.clear();
+    groups_ = groups_of(source, run);
+  }
+
+  // `g` is what `pass` made, and what a pass that races may be about to change.
+  void keep_for_race(std::string_view pass, const graph::Graph& g, const transform::RunOptions& run) {
+    if (!changes_.empty() && changes_.back().pass->name == pass) changes_.back().after = g;
+    const auto passes = transform::pipeline();
+    const auto found = std::ranges::find(passes, pass, &transform::GraphPass::name);
+    const auto next = std::find_if(found == passes.end() ? passes.begin() : found + 1, passes.end(),
+                                   [&](const transform::GraphPass& p) { return !is_switched_off(p, run); });
+    if (next != passes.end() && next->races) changes_.push_back({&*next, g, {}});
   }
 
   GroupOptions group_options(size_t group) {
@@ -107,32 +128,52 @@ class EntryCompiler {
   }
 
   void build_groups(const plan::EntryPlan* replay) {
-    const size_t count = out_.graph.nodes.size();
+    const size_t count = groups_.graph.nodes.size();
     if (replay != nullptr && replay->groups.size() != count) {
       throw UsageError(fmt::format("--plan has {} groups, the model {}: it was made for another model or other options",
                                    replay->groups.size(), count));
     }
-    out_.aliases = find_aliases(out_.graph);
-    std::vector<GroupTe> te(count);
     for (size_t i = 0; i < count; ++i) {
-      if (!is_view(i)) te[i] = build_te(inputs(i));
-      if (!is_view(i) && replay == nullptr) context_.planner.add(out_.graph.nodes[i].name, te[i]);
-    }
-    if (replay == nullptr) decide();
-    for (size_t i = 0; i < count; ++i) {
-      build_one(i, te[i], replay == nullptr ? nullptr : &replay->groups[i]);
+      build_one(i, replay == nullptr ? nullptr : &replay->groups[i]);
       progress("lower", static_cast<int64_t>(i + 1), static_cast<int64_t>(count));
     }
   }
 
-  bool is_view(size_t i) const { return out_.aliases.count(out_.graph.nodes[i].outputs[0]) != 0; }
+  // Plans all groups, and those of other ways of passes that race; once more where some of these are faster.
+  void decide(const graph::Graph& source) {
+    std::vector<GroupRace> races;
+    for (const Change& change : changes_) {
+      transform::TransformContext eager = transform_context();
+      eager.is_eager = true;
+      const graph::Graph most = change.pass->run(change.before, eager);
+      if (!is_alike(change.before, change.after)) race(change, plan::kOff, change.before, races);
+      if (!is_alike(most, change.after)) race(change, plan::kEager, most, races);
+    }
+    plan_groups();
+    for (const GroupRace& race : races) {
+      if (std::optional<plan::PassRace> times = race.times(context_.planner)) out_.plan.passes.push_back(*times);
+    }
+    choose_ways(out_.plan.passes);
+    if (std::ranges::none_of(out_.plan.passes, &plan::PassRace::is_chosen)) return;
+    transform(source);
+    plan_groups();
+  }
 
-  GroupInputs inputs(size_t i) const { return {out_.graph, out_.graph.nodes[i], context_.ops, context_.target}; }
+  // `other` is what another way of the pass makes.
+  void race(const Change& change, std::string_view way, const graph::Graph& other, std::vector<GroupRace>& races) {
+    transform::RunOptions run = pass_options();
+    run.start_after = change.pass->name;
+    const std::string pass(change.pass->name);
+    races.emplace_back(plan::PassRace{pass, std::string(way)}, groups_, groups_of(other, run), context_.planner);
+  }
 
-  void decide() {
+  void plan_groups() {
+    for (size_t i = 0; i < groups_.te.size(); ++i) {
+      if (!groups_.is_view(i)) context_.planner.add(groups_.graph.nodes[i].name, groups_.te[i]);
+    }
     const GroupOptions group = group_options(0);
     double constants = 0;
-    for (const graph::Value& v : out_.graph.values)
+    for (const graph::Value& v : groups_.graph.values)
       constants += v.is_constant() ? static_cast<double>(v.type.bytes()) : 0;
     TuneContext tune{context_.target.info,
                      group,
@@ -143,16 +184,18 @@ class EntryCompiler {
     context_.planner.decide(tune);
   }
 
-  void build_one(size_t i, const GroupTe& te, const plan::GroupPlan* replay) {
-    const std::string& name = out_.graph.nodes[i].name;
+  void build_one(size_t i, const plan::GroupPlan* replay) {
+    const std::string& name = groups_.graph.nodes[i].name;
+    const GroupTe& te = groups_.te[i];
     GroupCode code;
     int program = -1;
-    if (is_view(i)) {
+    if (groups_.is_view(i)) {
       code.plan = {name, std::string(plan::kViewFamily), {}, {}, 0, {}, 0};
     } else {
       GroupOptions options = group_options(i);
       options.origin = replay != nullptr ? PlanOrigin::kUser : PlanOrigin::kOurs;
-      code = build_group(inputs(i), te, replay != nullptr ? *replay : context_.planner.plan(name, te), options);
+      code = build_group({groups_.graph, groups_.graph.nodes[i], context_.ops, context_.target}, te,
+                         replay != nullptr ? *replay : context_.planner.plan(name, te), options);
       program = context_.programs.add(code.loops, name);
     }
     out_.plan.groups.push_back(code.plan);
@@ -173,6 +216,8 @@ class EntryCompiler {
   const EntryContext& context_;
   Dumper& dumper_;
   EntryCode out_;
+  EntryGroups groups_;
+  std::vector<Change> changes_;
   bool stopped_ = false;
 };
 

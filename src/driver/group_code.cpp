@@ -98,6 +98,12 @@ void merge_axes(GroupTe& te) {
 
 }  // namespace
 
+std::string text_of(const GroupTe& te) {
+  std::string text = te::to_string(te.program);
+  for (const auto& [tensor, layout] : te.constants) text += fmt::format("constant {}\n", tensor);
+  return text;
+}
+
 GroupTe build_te(const GroupInputs& in) {
   const graph::GroupProgram group = graph::to_te(*in.group.body, in.ops);
   GroupTe te;

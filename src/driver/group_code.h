@@ -43,6 +43,8 @@ struct GroupTe {
   std::map<std::string, Layout> constants;       // constant inputs -> layout so far
 };
 GroupTe build_te(const GroupInputs& in);
+/// What tells groups apart.
+std::string text_of(const GroupTe& te);
 
 /// Who answers for a plan whose schedule does not fit: the user who gave it, or we.
 enum class PlanOrigin : uint8_t { kOurs, kUser };

@@ -9,12 +9,6 @@
 namespace tw::driver {
 namespace {
 
-std::string text_of(const GroupTe& te) {
-  std::string text = te::to_string(te.program);
-  for (const auto& [tensor, layout] : te.constants) text += fmt::format("constant {}\n", tensor);
-  return text;
-}
-
 // Why a candidate that has no better one behind it is not the one: its time, or its fault.
 std::string why_not(const plan::GroupPlan& candidate, const tune::Measured& m) {
   const std::string predicted =
@@ -26,17 +20,24 @@ std::string why_not(const plan::GroupPlan& candidate, const tune::Measured& m) {
 
 }  // namespace
 
-void Planner::add(const std::string& name, const GroupTe& te) {
+void Planner::add(const std::string& name, const GroupTe& te) { ++find_or_make(name, te).tune.uses; }
+
+void Planner::add_timed(const std::string& name, const GroupTe& te) {
+  TuneTask& task = find_or_make(name, te).tune;
+  task.is_timed = true;
+  task.uses = std::max<int64_t>(1, task.uses);
+}
+
+Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te) {
   const auto [found, fresh] = tasks_.try_emplace(text_of(te));
   Task& task = found->second;
-  if (!fresh) {
-    ++task.tune.uses;
-    return;
-  }
+  if (!fresh) return task;
   task.tune.name = name;
   task.tune.program = te.program;
+  task.tune.uses = 0;
   for (const auto& [tensor, layout] : te.constants) task.tune.constants.insert(tensor);
   construct(task);
+  return task;
 }
 
 void Planner::construct(Task& task) {

@@ -19,6 +19,9 @@ class Planner {
 
   /// A group that will be asked for. Names are for messages and plans.
   void add(const std::string& name, const GroupTe& te);
+  /// A group whose time is wanted: it is measured even if that decides nothing about it.
+  void add_timed(const std::string& name, const GroupTe& te);
+  bool measures() const { return tuner_ != nullptr; }
   /// Decides all that was added and is not decided yet.
   void decide(const TuneContext& context);
   /// The decision for a group that was added.
@@ -33,6 +36,7 @@ class Planner {
     plan::GroupPlan plan;
   };
 
+  Task& find_or_make(const std::string& name, const GroupTe& te);
   void construct(Task& task);
   void explore(const tune::GroupTask& group, const tune::Constructor& family, tune::Candidates& candidates) const;
   void settle(Task& task, const TuneResult& result);

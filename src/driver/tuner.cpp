@@ -158,7 +158,8 @@ class Tuner::Session {
     const double light_ns = options().light_us * 1e3 * (is_gpu() ? kLightOnGpu : 1);
     std::vector<size_t> order;
     for (size_t t = 0; t < tasks_.size(); ++t) {
-      if (tasks_[t].candidates.size() > 1 && weight(tasks_[t]) >= light_ns) order.push_back(t);
+      const TuneTask& task = tasks_[t];
+      if (task.is_timed || (task.candidates.size() > 1 && weight(task) >= light_ns)) order.push_back(t);
     }
     std::ranges::stable_sort(order,
                              [&](size_t a, size_t b) { return total_weight(tasks_[a]) > total_weight(tasks_[b]); });

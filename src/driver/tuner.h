@@ -24,6 +24,7 @@ struct TuneTask {
   std::vector<plan::GroupPlan> candidates;  // best predicted first, at least one
   int64_t uses = 1;                         // groups that need it
   size_t joined = 0;                        // of the candidates, the last ones: they always race
+  bool is_timed = false;                    // measured however light it is, and however few candidates it has
 };
 
 struct TuneResult {

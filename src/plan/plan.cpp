@@ -10,7 +10,7 @@
 namespace tw::plan {
 namespace {
 
-constexpr std::string_view kHeader = "tilewright plan 1";
+constexpr std::string_view kHeader = "tilewright plan 1", kChosen = "chosen";
 
 void print_group(std::string& out, const GroupPlan& g) {
   out += fmt::format("group \"{}\" {}\n", g.name, g.family);
@@ -37,6 +37,8 @@ class Parser {
         open_entry();
       else if (starts("graph ") && !plan_.entries.empty())
         plan_.entries.back().graph_hash = rest("graph ");
+      else if (starts("pass ") && !plan_.entries.empty())
+        plan_.entries.back().passes.push_back(pass_race());
       else if (starts("group \"") && !plan_.entries.empty())
         open_group();
       else if (starts("  ") && in_group())
@@ -65,6 +67,15 @@ class Parser {
   void open_entry() {
     close_group();
     plan_.entries.push_back({rest("entry "), {}, {}, target_});
+  }
+
+  PassRace pass_race() const {
+    std::istringstream words(rest("pass "));
+    std::string pass, way, us, usual_us, chosen;
+    words >> pass >> way >> us >> usual_us >> chosen;
+    if (!(way == kOff || way == kEager) || !words.eof() || !(chosen.empty() || chosen == kChosen))
+      fail("expected pass NAME off|eager US USUAL_US [chosen]");
+    return {pass, way, number(us), number(usual_us), chosen == kChosen};
   }
 
   void open_group() {
@@ -140,6 +151,9 @@ std::string to_string(const Plan& plan) {
     if (target == nullptr || *target != entry.target) out += fmt::format("target {}\n", entry.target);
     target = &entry.target;
     out += fmt::format("entry {}\ngraph {}\n", entry.name, entry.graph_hash);
+    for (const PassRace& r : entry.passes)
+      out += fmt::format("pass {} {} {} {}{}\n", r.pass, r.way, r.us, r.usual_us,
+                         r.is_chosen ? fmt::format(" {}", kChosen) : "");
     for (const GroupPlan& g : entry.groups) print_group(out, g);
   }
   return out;

@@ -32,12 +32,23 @@ struct GroupPlan {
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
 
+/// One way of an optional graph pass against what it does by its own cost model: times of the groups that differ.
+struct PassRace {
+  std::string pass;
+  std::string way;  // kOff or kEager (transform/pass.h)
+  double us = 0, usual_us = 0;
+  bool is_chosen = false;
+  friend bool operator==(const PassRace&, const PassRace&) = default;
+};
+inline constexpr std::string_view kOff = "off", kEager = "eager";
+
 /// One combination of input shapes on one target.
 struct EntryPlan {
   std::string name;
-  std::string graph_hash;         // of the graph as imported
-  std::vector<GroupPlan> groups;  // one for each node of the graph of groups, in order
-  std::string target = {};        // "cpu:x86-64-v4"
+  std::string graph_hash;             // of the graph as imported
+  std::vector<GroupPlan> groups;      // one for each node of the graph of groups, in order
+  std::string target = {};            // "cpu:x86-64-v4"
+  std::vector<PassRace> passes = {};  // what was measured of them
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
 };
 

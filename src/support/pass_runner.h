@@ -28,7 +28,8 @@ template <typename Ir>
 struct PassOptions {
   std::vector<std::string> disabled;  // optional passes to leave out; UsageError on a required or unknown one
   bool all_optional_off = false;
-  std::string stop_after;  // name of the last pass to run; empty: all; UsageError when unknown
+  std::string stop_after;        // name of the last pass to run; empty: all; UsageError when unknown
+  std::string start_after = {};  // name of the pass that the input is to be seen as the result of; empty: none has run
   /// Called with the pass name and the IR after it, first with the pipeline's name for its input.
   std::function<void(std::string_view pass, const Ir& ir)> dump;
   /// Called with the pass name and its duration in nanoseconds.
@@ -77,9 +78,12 @@ Ir run_passes(const Pipeline<Pass>& pipeline, Ir ir, const PassOptions<Ir>& opti
     }
     if (options.dump) options.dump(name, ir);
   };
-  finish(pipeline.input);
+  bool has_run = !options.start_after.empty();
+  if (!has_run) finish(pipeline.input);
   for (const Pass& pass : pipeline.rows) {
-    if (!is_switched_off(pass, options)) {
+    if (has_run) {
+      has_run = pass.name != options.start_after;
+    } else if (!is_switched_off(pass, options)) {
       const auto start = std::chrono::steady_clock::now();
       ir = run(pass, ir);
       const auto elapsed = std::chrono::steady_clock::now() - start;

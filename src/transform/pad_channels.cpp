@@ -31,6 +31,7 @@ constexpr double kWaitedFor = 6;         // times that of one too short to go on
 constexpr double kProducts = 1024;       // a cycle
 constexpr double kMemoryBytes = 15;      // a cycle, a unit's share
 constexpr double kKernelCycles = 4000;   // a kernel more
+constexpr double kMayPay = 2;            // times what the contraction takes: what measuring is to decide may cost that
 constexpr int64_t kLeastCopied = 4;      // bytes of a copy in the background
 constexpr int64_t kColumns = 128;        // of a tile: for each of them x is gathered anew
 
@@ -46,7 +47,9 @@ enum class Fill : uint8_t { kZeros, kLastAgain };
 class ChannelPadder {
  public:
   ChannelPadder(const graph::Graph& graph, const TransformContext& context)
-      : editor_(graph::compact(graph), context.ops), target_(context.target) {}
+      : editor_(graph::compact(graph), context.ops),
+        target_(context.target),
+        may_cost_(context.is_eager ? kMayPay : 1) {}
 
   graph::Graph run() {
     const size_t count = editor_.node_count();
@@ -118,7 +121,8 @@ class ChannelPadder {
     const bool writes_anyway = editor_.use_count(x) == 1 && before != nullptr &&
                                (is_pointwise(editor_.ops(), *before) || role_of(editor_.ops(), *before) == Role::kPad);
     const bool copies = chain.empty() && !writes_anyway && !padded_.contains({x, c.channels_axis});
-    if (contraction_cycles(c, channels) + padding_cycles(c, channels, copies) >= contraction_cycles(c, has)) return;
+    const double padded_cycles = contraction_cycles(c, channels) + padding_cycles(c, channels, copies);
+    if (padded_cycles >= may_cost_ * contraction_cycles(c, has)) return;
     Node wider = c.node;
     wider.inputs[0] = chain.empty() ? padded(x, c.channels_axis, channels) : grown(chain, c.channels_axis, channels);
     wider.inputs[1] = filled_up(c.node.inputs[1], c.summed, channels, Fill::kZeros);
@@ -212,6 +216,7 @@ class ChannelPadder {
 
   Editor editor_;
   const TargetInfo& target_;
+  const double may_cost_;
   std::map<std::pair<ValueId, int64_t>, ValueId> padded_;  // by value and axis
 };
 

@@ -1,7 +1,9 @@
 // Graph passes: each is a row of the table in pipeline.cpp, run by one runner that disables, times, verifies and dumps.
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/data_type.h"
 #include "core/precision.h"
@@ -16,7 +18,9 @@ struct TransformContext {
   const graph::OpTable& ops;
   TargetInfo target;
   Precision precision = Precision::kDefault;
-  DataType dtype = DataType::f32();  // f32, f16 or bf16: of what the model has in f32 (pass mixed-precision)
+  DataType dtype = DataType::f32();     // f32, f16 or bf16: of what the model has in f32 (pass mixed-precision)
+  std::vector<std::string> eager = {};  // passes that do whatever may pay: measuring decides whether it does
+  bool is_eager = false;                // the pass that runs is one of them
 };
 
 struct GraphPass {
@@ -24,6 +28,7 @@ struct GraphPass {
   graph::Graph (*run)(const graph::Graph& graph, const TransformContext& context);
   std::string_view holds;  // what is true afterwards
   bool optional;           // may be switched off
+  bool races = false;      // optional, and left out, or eager, where measuring tells that the graph is faster so
 };
 
 /// The passes in order.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "transform/pass.h"
 #include "transform/passes.h"
 
@@ -12,12 +14,13 @@ const GraphPass kPasses[] = {
     {"pack-words", pack_words, "contractions of narrow numbers multiply words of them", true},
     {"common-subexpressions", eliminate_common_subexpressions, "no two nodes compute the same", true},
     {"dead-code", eliminate_dead_code, "every node is needed", true},
-    {"merge-products", merge_products, "products of one activation are one where their readers can share it", true},
+    {"merge-products", merge_products, "products of one activation are one where their readers can share it", true,
+     true},
     {"check-indices", check_indices, "every index that is read at run time is compared with its axis", false},
     {"split-phases", split_phases, "transposed convolutions of constant weights are convolutions by phases", true},
     {"choose-algorithms", choose_algorithms, "convolutions are Winograd's where that is predicted to be faster", true},
-    {"fold-strides", fold_strides, "strides over few channels of 16-bit products are more channels", true},
-    {"pad-channels", pad_channels, "channels of 16-bit products fill whole accesses where that is faster", true},
+    {"fold-strides", fold_strides, "strides over few channels of 16-bit products are more channels", true, true},
+    {"pad-channels", pad_channels, "channels of 16-bit products fill whole accesses where that is faster", true, true},
     {"round-operands", round_operands, "products of f32 multiply tf32 where that is allowed and faster", true},
     {"sink-transposes", sink_transposes, "no element-wise operator reads a transpose that could follow it", true},
     {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},
@@ -39,7 +42,11 @@ const GraphPass& find_pass(std::string_view name) { return find_row(kGraphPipeli
 graph::Graph transform(const graph::Graph& graph, const TransformContext& context, const RunOptions& options) {
   return run_passes(
       kGraphPipeline, graph, options,
-      [&](const GraphPass& pass, const graph::Graph& current) { return pass.run(current, context); },
+      [&](const GraphPass& pass, const graph::Graph& current) {
+        TransformContext own = context;
+        own.is_eager = std::ranges::find(context.eager, pass.name) != context.eager.end();
+        return pass.run(current, own);
+      },
       [&](const graph::Graph& current) { graph::verify(current, context.ops); });
 }
 

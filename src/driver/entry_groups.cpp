@@ -1,0 +1,96 @@
+#include "driver/entry_groups.h"
+
+#include <algorithm>
+#include <set>
+
+#include "transform/storage_order.h"
+
+namespace tw::driver {
+namespace {
+
+using graph::ValueId;
+
+std::map<ValueId, ValueId> find_aliases(const graph::Graph& graph) {
+  std::map<ValueId, ValueId> aliases;
+  std::set<ValueId> leaving;  // storages that hold a graph output already
+  const auto root = [&](ValueId id) {
+    while (aliases.count(id) != 0) id = aliases[id];
+    return id;
+  };
+  for (const ValueId id : graph.outputs) leaving.insert(id);
+  for (const graph::Node& node : graph.nodes) {
+    if (!transform::is_view(graph, node)) continue;
+    const ValueId out = node.outputs[0];
+    const ValueId in = root(node.inputs[0]);
+    const bool fixed = graph.producer(in) < 0;
+    if (graph.is_output(out) && (fixed || !leaving.insert(in).second)) continue;
+    aliases[out] = node.inputs[0];
+  }
+  return aliases;
+}
+
+// What a graph's nodes compute, of which shapes.
+std::vector<std::string> outline(const graph::Graph& graph) {
+  std::vector<std::string> lines;
+  for (const graph::Node& node : graph.nodes) {
+    std::string line = node.op;
+    for (const auto* ids : {&node.inputs, &node.outputs}) {
+      for (const ValueId id : *ids)
+        line += id == graph::kAbsent ? " none" : fmt::format(" {}", to_string(graph.value(id).type.shape));
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace
+
+EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const targets::Target& target) {
+  EntryGroups out{std::move(graph)};
+  out.aliases = find_aliases(out.graph);
+  out.te.resize(out.graph.nodes.size());
+  for (size_t i = 0; i < out.te.size(); ++i) {
+    if (!out.is_view(i)) out.te[i] = build_te({out.graph, out.graph.nodes[i], ops, target});
+  }
+  return out;
+}
+
+bool is_alike(const graph::Graph& a, const graph::Graph& b) { return outline(a) == outline(b); }
+
+GroupRace::GroupRace(plan::PassRace way, const EntryGroups& usual, const EntryGroups& other, Planner& planner)
+    : way_(std::move(way)) {
+  for (const EntryGroups* side : {&usual, &other}) {
+    for (size_t i = 0; i < side->te.size(); ++i) {
+      if (side->is_view(i)) continue;
+      Surplus& group = groups_[text_of(side->te[i])];
+      group.name = side->graph.nodes[i].name;
+      group.te = side->te[i];
+      group.uses += side == &usual ? 1 : -1;
+    }
+  }
+  std::erase_if(groups_, [](const auto& group) { return group.second.uses == 0; });
+  for (const auto& [text, group] : groups_) planner.add_timed(group.name, group.te);
+}
+
+std::optional<plan::PassRace> GroupRace::times(const Planner& planner) const {
+  plan::PassRace way = way_;
+  for (const auto& [text, group] : groups_) {
+    const double us = planner.plan(group.name, group.te).microseconds;
+    if (us == 0) return std::nullopt;
+    (group.uses > 0 ? way.usual_us : way.us) += us * static_cast<double>(std::abs(group.uses));
+  }
+  if (groups_.empty()) return std::nullopt;
+  return way;
+}
+
+void choose_ways(std::vector<plan::PassRace>& ways) {
+  constexpr double kNoise = 0.02;
+  for (plan::PassRace& way : ways) {
+    const auto saves_more = [&](const plan::PassRace& other) {
+      return other.pass == way.pass && other.usual_us - other.us > way.usual_us - way.us;
+    };
+    way.is_chosen = way.us < (1 - kNoise) * way.usual_us && std::ranges::none_of(ways, saves_more);
+  }
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,48 @@
+// A graph of groups, and the maths of each that needs code.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/planner.h"
+
+namespace tw::driver {
+
+struct EntryGroups {
+  graph::Graph graph;
+  /// Groups whose output is stored in the place of their input: a view needs no step. Output value -> input value.
+  /// A view of an input or constant that leaves the graph is no alias, nor is one of two outputs on one storage.
+  std::map<graph::ValueId, graph::ValueId> aliases = {};
+  std::vector<GroupTe> te = {};  // of each node of `graph`; empty for a view
+
+  bool is_view(size_t i) const { return aliases.contains(graph.nodes[i].outputs[0]); }
+};
+
+EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const targets::Target& target);
+
+/// Whether a pass that changes nothing may have made one of the other: values may have other numbers.
+bool is_alike(const graph::Graph& a, const graph::Graph& b);
+
+/// Two graphs that compute the same, one by a pass in its usual way, one by another `way` of it.
+class GroupRace {
+ public:
+  /// Adds the groups that one graph has more often than the other to `planner`, to be measured.
+  GroupRace(plan::PassRace way, const EntryGroups& usual, const EntryGroups& other, Planner& planner);
+  /// The times, when `planner` has decided; nothing where the graphs do not differ or some time is not known.
+  std::optional<plan::PassRace> times(const Planner& planner) const;
+
+ private:
+  struct Surplus {
+    std::string name;
+    GroupTe te;
+    int64_t uses = 0;  // in the usual way, less those in the other
+  };
+  plan::PassRace way_;
+  std::map<std::string, Surplus> groups_;  // by text
+};
+
+/// Of each pass the way that saves most, if it saves more than times of the same code differ by.
+void choose_ways(std::vector<plan::PassRace>& ways);
+
+}  // namespace tw::driver

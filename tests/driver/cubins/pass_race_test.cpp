@@ -1,0 +1,139 @@
+// Passes whose worth is measured: a graph is also planned without them. The measurer and NVRTC are the tests' own.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "driver/compile_entry.h"
+#include "driver/entry_groups.h"
+#include "ops/list.h"
+#include "targets/registry.h"
+#include "tests/graph/sample.h"
+#include "tune/measure/fill.h"
+
+namespace tw::driver::test {
+namespace {
+
+using tune::Measured;
+using tune::Outcome;
+
+bool has_dim(const tune::Workload& work, int64_t dim) {
+  return std::ranges::any_of(work.buffers, [&](const tune::BufferSpec& b) {
+    return std::ranges::find(b.type.shape, dim) != b.type.shape.end();
+  });
+}
+
+// What has 48 channels takes `padded_ns`, all else 1000.
+class ChannelMeasurer : public tune::Measurer {
+ public:
+  explicit ChannelMeasurer(double padded_ns) : padded_ns_(padded_ns) {}
+  std::vector<Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions&) override {
+    std::vector<Measured> out;
+    for (const tune::Workload& w : work) {
+      const double ns = has_dim(w, 48) ? padded_ns_ : 1000;
+      if (padded_ns_ > 0) out.push_back({Outcome::kMeasured, "", {ns, ns, 12, 1}});
+      if (padded_ns_ == 0) out.push_back({Outcome::kNotMeasured, "", {}});
+    }
+    return out;
+  }
+  tune::RunOnce run(const tune::Workload& work, int) override {
+    tune::RunOnce once{Outcome::kMeasured, "", {}};
+    for (const tune::Wanted& want : work.wanted)
+      once.samples.emplace_back(static_cast<size_t>(storage_size(work.buffers[static_cast<size_t>(want.buffer)])));
+    return once;
+  }
+
+ private:
+  double padded_ns_;
+};
+
+// A convolution of 46 channels: pass pad-channels fills them up to 48 for 9 x 9 pixels, for 3 x 3 where it is eager.
+graph::Graph model(int64_t window) {
+  graph::Graph g;
+  graph::RefTensor weights = graph::RefTensor::zeros({DataType::f16(), {64, 46, window, window}});
+  for (size_t i = 0; i < weights.floats.size(); ++i) weights.floats[i] = static_cast<double>(i % 7) / 8;
+  const graph::ValueId x = g.add_input("x", {DataType::f16(), {32, 46, 20, 26}});
+  const graph::ValueId w =
+      g.add_constant("w", weights.type, std::make_shared<const std::vector<std::byte>>(weights.to_bytes()));
+  g.outputs = {graph::test::add(g, "conv", {x, w})};
+  return g;
+}
+
+class PassRaceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("TW_NVRTC", TW_FAKE_NVRTC, 1);
+    options_.target = "cuda:sm_90a";
+    options_.cubins.worker = {TW_CUBIN_WORKER};
+  }
+
+  EntryCode compile(int64_t window, double padded_ns, const plan::EntryPlan* replay = nullptr) {
+    TunerOptions tuning;
+    tuning.light_us = 1e9;  // nothing is heavy by itself
+    Tuner tuner(tuning, std::make_unique<ChannelMeasurer>(padded_ns));
+    Planner planner(target_, &tuner);
+    ProgramSet programs;
+    Cubins cubins(options_.cubins);
+    std::vector<PassTime> times;
+    Dumper dumper("");
+    return *compile_entry({options_, ops_, target_, planner, programs, cubins, times}, "main", model(window), replay,
+                          dumper);
+  }
+
+  static bool is_padded(const EntryCode& entry) {
+    return std::ranges::any_of(entry.graph.values, [](const graph::Value& v) {
+      return v.is_constant() && std::ranges::find(v.type.shape, 48) != v.type.shape.end();
+    });
+  }
+
+  CompileOptions options_;
+  graph::OpTable ops_ = ops::all_ops();
+  targets::Target target_ = targets::find_target("cuda:sm_90a");
+};
+
+TEST_F(PassRaceTest, PassesStayWhereTheyAreFaster) {
+  const EntryCode entry = compile(9, 200);
+  EXPECT_TRUE(is_padded(entry));
+  ASSERT_EQ(entry.plan.passes.size(), 1U);
+  EXPECT_EQ(entry.plan.passes[0].pass, "pad-channels");
+  EXPECT_EQ(entry.plan.passes[0].way, plan::kOff);
+  EXPECT_GT(entry.plan.passes[0].us, entry.plan.passes[0].usual_us);
+  EXPECT_FALSE(entry.plan.passes[0].is_chosen);
+}
+
+TEST_F(PassRaceTest, PassesAreLeftOutWhereTheyAreSlowerAndReplayedSo) {
+  const EntryCode entry = compile(9, 5000);
+  EXPECT_FALSE(is_padded(entry));
+  ASSERT_EQ(entry.plan.passes.size(), 1U);
+  EXPECT_TRUE(entry.plan.passes[0].is_chosen);
+  const plan::Plan kept = plan::parse_plan(plan::to_string({{entry.plan}}));
+  const EntryCode again = compile(9, 200, &kept.entries.at(0));
+  EXPECT_FALSE(is_padded(again));
+  EXPECT_EQ(again.plan.passes, entry.plan.passes);
+}
+
+TEST_F(PassRaceTest, PassesDoMoreThanTheyPredictWhereThatIsFaster) {
+  const EntryCode entry = compile(3, 200);
+  EXPECT_TRUE(is_padded(entry));
+  ASSERT_EQ(entry.plan.passes.size(), 1U);
+  EXPECT_EQ(entry.plan.passes[0].way, plan::kEager);
+  EXPECT_TRUE(is_padded(compile(3, 5000, &entry.plan)));
+  EXPECT_FALSE(is_padded(compile(3, 5000)));
+}
+
+TEST_F(PassRaceTest, NothingIsDecidedWithoutTimes) {
+  const EntryCode entry = compile(9, 0);
+  EXPECT_TRUE(is_padded(entry));
+  EXPECT_TRUE(entry.plan.passes.empty());
+}
+
+TEST(ChooseWays, TakesTheOneThatSavesMost) {
+  std::vector<plan::PassRace> ways = {{"a", "off", 90, 100}, {"a", "eager", 50, 70}, {"b", "off", 99, 100}};
+  choose_ways(ways);
+  EXPECT_FALSE(ways[0].is_chosen);
+  EXPECT_TRUE(ways[1].is_chosen);
+  EXPECT_FALSE(ways[2].is_chosen) << "no more than noise";
+}
+
+}  // namespace
+}  // namespace tw::driver::test

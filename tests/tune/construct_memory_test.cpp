@@ -98,6 +98,19 @@ TEST(ConstructMemory, TransposesThroughSharedMemory) {
   }
 }
 
+TEST(ConstructMemory, TilesOfTransposesFollowEachOtherInBlocks) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto has = [&](int64_t rows, int64_t columns, std::string_view blocks) {
+    const Candidates all = construct(t.families, {testing::transpose(rows, columns), {}}, t.info, nullptr);
+    return std::ranges::any_of(all,
+                               [&](const Construction& c) { return c.trace.at(0).find(blocks) != std::string::npos; });
+  };
+  EXPECT_TRUE(has(256, 512, "in blocks of 8 x 8 tiles"));
+  EXPECT_TRUE(has(64, 512, "in blocks of 2 x 8 tiles"));
+  EXPECT_FALSE(has(96, 480, "in blocks")) << "3 and 15 tiles";
+  check({testing::transpose(256, 512), {}}, "cuda:sm_90a", "transpose");
+}
+
 // A model's image becomes 16-bit, channels last, with channels more.
 TEST(ConstructMemory, FilledChannelsAreWrittenLast) {
   for (const int64_t channels : {3, 5, 46, 70}) {

@@ -41,15 +41,18 @@ std::optional<Crossing> crossing_of(const te::Compute& c, const Expr& read) {
 struct Side {
   std::string loop;
   int64_t extent = 0;
+  int64_t together = 1;  // tiles that follow each other along it
 };
 
-// How large tiles are, and what one thread moves: elements beside each other.
+// How large tiles are, what one thread moves: elements beside each other, and how many tiles at most follow each other
+// along either axis.
 struct Cut {
-  int64_t line_bytes, lanes;
+  int64_t line_bytes, lanes, together;
 };
 
-// Threads that move single elements wait for the many instructions; longer lines stay longer on a page of memory.
-constexpr Cut kCuts[] = {{128, 2}, {256, 2}, {256, 4}, {128, 1}};
+// Threads that move single elements wait for the many instructions. Memory is fast where what is under way at a time
+// shares its pages, on both sides: longer lines, or blocks of tiles.
+constexpr Cut kCuts[] = {{128, 2, 1}, {128, 2, 8}, {256, 2, 4}, {256, 2, 1}, {256, 4, 4}, {256, 4, 1}, {128, 1, 1}};
 
 // Rows of a tile, dealt to threads that stand side by side along its lines.
 void cut_tile(schedule::Schedule& s, const std::string& stage, const Side& rows, const Side& line, int64_t lanes) {
@@ -61,29 +64,38 @@ void cut_tile(schedule::Schedule& s, const std::string& stage, const Side& rows,
   lanes > 1 ? s.vectorize(stage, lane) : s.unroll(stage, lane);
 }
 
-// Elements of a tile along an axis: a line, or what the axis has.
-int64_t side_of(const te::Axis& axis, DataType type, const Cut& cut) {
+// A tile along an axis: a line, or what the axis has.
+Side side_of(const te::Axis& axis, DataType type, const Cut& cut) {
   const int64_t line = std::clamp<int64_t>(cut.line_bytes / type.bytes(), 32, cut.line_bytes / 2);
-  return std::min(line, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(axis.extent))));
+  const int64_t extent = std::min(line, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(axis.extent))));
+  return {axis.name + ".1", extent, axis.extent % extent == 0 ? std::gcd(axis.extent / extent, cut.together) : 1};
 }
 
 void cut_stage(schedule::Schedule& s, const te::Program& program, const std::vector<Crossing>& crossings,
-               const Side& across, const Side& last, int64_t lanes) {
+               const Side& across, const Side& last, const Cut& cut) {
   const te::Compute& c = program.computes.front();
-  const std::string& other = c.axes[crossings[0].axis].name;
+  const std::string &other = c.axes[crossings[0].axis].name, &inner = c.axes.back().name;
   for (const Crossing& x : crossings) s.cache_read(x.tensor, {});
-  s.split(c.name(), other, {across.extent}).split(c.name(), c.axes.back().name, {last.extent});
-  std::vector<std::string> tiles;
-  for (const te::Axis& axis : c.axes)
-    tiles.push_back(axis.name == other || axis.name == c.axes.back().name ? axis.name + ".0" : axis.name);
+  s.split(c.name(), other, {across.extent}).split(c.name(), inner, {last.extent});
+  std::vector<std::string> tiles, together;
+  for (const te::Axis& axis : c.axes) {
+    const bool is_cut = axis.name == other || axis.name == inner;
+    tiles.push_back(is_cut ? axis.name + ".0" : axis.name);
+    const int64_t count = !is_cut ? 1 : axis.name == other ? across.together : last.together;
+    if (count == 1) continue;
+    s.split(c.name(), tiles.back(), {count});
+    together.push_back(tiles.back() + ".1");
+    tiles.back() += ".0";
+  }
+  tiles = joined(tiles, together);
   s.reorder(c.name(), joined(tiles, std::vector{across.loop, last.loop})).parallel(c.name(), tiles);
   for (const Crossing& x : crossings) {  // columns meet other banks, pairs stay whole words
-    s.compute_at(x.tensor + ".cache", c.name(), tiles.back(), loop::Scope::kStack, std::min<int64_t>(lanes, 2));
+    s.compute_at(x.tensor + ".cache", c.name(), tiles.back(), loop::Scope::kStack, std::min<int64_t>(cut.lanes, 2));
     const size_t rank = program.tensor(x.tensor).shape.size();
     cut_tile(s, x.tensor + ".cache", {fmt::format("i{}", x.last_dim), last.extent},
-             {fmt::format("i{}", rank - 1), across.extent}, lanes);
+             {fmt::format("i{}", rank - 1), across.extent}, cut.lanes);
   }
-  cut_tile(s, c.name(), across, last, lanes);
+  cut_tile(s, c.name(), across, last, cut.lanes);
 }
 
 }  // namespace
@@ -108,14 +120,15 @@ Result<Candidates> construct_block_transpose(const GroupTask& task, const Target
   const te::Axis &other = c.axes[crossings[0].axis], &last = c.axes.back();
   Candidates all;
   for (const Cut& cut : kCuts) {
-    const Side across{other.name + ".1", side_of(other, c.outputs[0].type, cut)};
-    const Side along{last.name + ".1", side_of(last, c.outputs[0].type, cut)};
+    const Side across = side_of(other, c.outputs[0].type, cut), along = side_of(last, c.outputs[0].type, cut);
     if (std::min(across.extent, along.extent) < kLeastSide) return declined("smaller than a tile");
-    if (std::gcd(other.extent, last.extent) % cut.lanes != 0) continue;
+    const bool in_blocks = across.together * along.together > 1;
+    if (std::gcd(other.extent, last.extent) % cut.lanes != 0 || (cut.together > 1 && !in_blocks)) continue;
     Construction made = inlined;
-    cut_stage(made.schedule, program, crossings, across, along, cut.lanes);
-    made.trace = {fmt::format("tiles of {} x {} elements through shared memory, {} by a thread", across.extent,
-                              along.extent, cut.lanes)};
+    cut_stage(made.schedule, program, crossings, across, along, cut);
+    made.trace = {fmt::format(
+        "tiles of {} x {} elements through shared memory, {} by a thread{}", across.extent, along.extent, cut.lanes,
+        in_blocks ? fmt::format(", in blocks of {} x {} tiles", across.together, along.together) : "")};
     all.push_back(std::move(made));
   }
   return best_distinct(std::move(all));

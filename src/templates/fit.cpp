@@ -110,7 +110,8 @@ Result<Fit> fit(const Problem& p, Epilogue epilogue) {
 
 std::string to_string(const Implementation& i) {
   const std::string text = fmt::format("{}{} {}", kHead, name_of(i.row), format::to_string(i.problem));
-  return i.epilogue.value.is_var() ? text : fmt::format("{}{}{}", text, kEpilogue, to_string(i.epilogue));
+  const bool is_plain = i.epilogue.operands.empty() && i.epilogue.value.is_var();
+  return is_plain ? text : fmt::format("{}{}{}", text, kEpilogue, to_string(i.epilogue));
 }
 
 bool is_template(std::string_view implementation) { return implementation.starts_with(kHead); }

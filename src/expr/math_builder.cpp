@@ -16,36 +16,55 @@ class SharingRewriter {
  public:
   using Rewrite = std::function<Expr(const Expr&, const Share&)>;
 
-  SharingRewriter(const Share& share, const Rewrite& rewrite) : share_(share), rewrite_(rewrite) {
-    if (share) share_in_branch_ = [this](const Expr& e) { return holds_load(e) ? e : share_(e); };
+  SharingRewriter(const Share& share, const Rewrite& rewrite) : rewrite_(rewrite) {
+    if (share) share_ = [this, &share](const Expr& e) { return share(holds_load(e) ? guarded(e) : e); };
   }
 
-  Expr rewrite(const Expr& e, bool in_branch) {
+  Expr rewrite(const Expr& e) {
     if (e->args.empty()) return e;
-    auto& done = in_branch ? done_in_branch_ : done_;
-    const auto it = done.find(&*e);
-    if (it != done.end()) return it->second;
+    for (const Branch& around : branches_) {
+      if (const auto it = around.done.find(&*e); it != around.done.end()) return it->second;
+    }
     std::vector<Expr> args;
     for (size_t i = 0; i < e->args.size(); ++i) {
-      args.push_back(rewrite(e.arg(i), in_branch || (e.op() == Op::kSelect && i > 0)));
+      const bool is_branch = e.op() == Op::kSelect && i > 0;
+      if (is_branch) branches_.push_back({args[0], i == 1, {}});
+      args.push_back(rewrite(e.arg(i)));
+      if (is_branch) branches_.pop_back();
     }
-    const Expr result = rewrite_(with_args(e, std::move(args)), in_branch ? share_in_branch_ : share_);
-    done.emplace(&*e, result);
+    const Expr result = rewrite_(with_args(e, std::move(args)), share_);
+    branches_.back().done.emplace(&*e, result);
     return result;
   }
 
  private:
-  const Share& share_;
+  struct Branch {
+    Expr condition;
+    bool holds = true;  // whether the condition does in here
+    std::unordered_map<const ExprNode*, Expr> done;
+  };
+
+  // A value that is asked for before all conditions are: its loads stay behind those of its branches.
+  Expr guarded(Expr e) const {
+    const Expr zero = imm(e.type(), 0);
+    for (size_t b = branches_.size(); b-- > 1;) {
+      const Expr& c = branches_[b].condition;
+      const bool in_any_lane = c.type().lanes() > e.type().lanes();
+      const Expr asked = branches_[b].holds ? c : unary(Op::kNot, c);
+      e = select(in_any_lane ? reduce_lanes(Op::kReduceOr, asked) : asked, e, zero);
+    }
+    return e;
+  }
+
   const Rewrite& rewrite_;
-  Share share_in_branch_;
-  std::unordered_map<const ExprNode*, Expr> done_;
-  std::unordered_map<const ExprNode*, Expr> done_in_branch_;
+  Share share_;
+  std::vector<Branch> branches_ = {{}};  // the whole and the branches around what is rewritten
 };
 
 }  // namespace
 
 Expr rewrite_sharing(const Expr& e, const Share& share, const std::function<Expr(const Expr&, const Share&)>& rewrite) {
-  return SharingRewriter(share, rewrite).rewrite(e, false);
+  return SharingRewriter(share, rewrite).rewrite(e);
 }
 
 Expr MathBuilder::share(const Expr& e) const {

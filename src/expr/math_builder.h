@@ -57,8 +57,8 @@ Expansion find_expansion_f32(const std::string& name, Results results);
 Expansion find_expansion_f64(const std::string& name);
 
 // ---- Shared between the files.
-/// Rebuilds e bottom-up: each node, with its operands rewritten, becomes rewrite(node, share). Nodes in a branch of a
-/// select get a `share` that leaves loads where they are.
+/// Rebuilds e bottom-up: each node, with its operands rewritten, becomes rewrite(node, share). What a branch of a
+/// select shares has its loads behind the select's condition, and is 0 where that sends them elsewhere.
 Expr rewrite_sharing(const Expr& e, const Share& share, const std::function<Expr(const Expr&, const Share&)>& rewrite);
 
 /// Remainder r in [-pi/4, pi/4] (rounded to the type of m) and quadrant (integer of m's width; the low two bits count)

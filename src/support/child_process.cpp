@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -52,6 +53,11 @@ std::string describe(int status) {
 }
 
 }  // namespace
+
+bool is_sent_by_others(int signal) {
+  const auto own = {SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
+  return signal > 0 && std::ranges::find(own, signal) == own.end();
+}
 
 Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command) {
   TW_CHECK(!command.empty(), "no command to start");

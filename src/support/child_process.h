@@ -9,6 +9,9 @@
 
 namespace tw {
 
+/// Whether others send `signal` (a user, a system without memory), where what a program does wrong raises another one.
+bool is_sent_by_others(int signal);
+
 class ChildProcess {
  public:
   /// Executes command[0] (a path, or a name that PATH knows) with the other words as arguments, in a process group of

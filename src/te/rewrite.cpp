@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "expr/analyzer.h"
 #include "support/error.h"
@@ -31,6 +32,7 @@ class LayoutPass {
     out_.outputs = old_.outputs;
     for (const Tensor& input : old_.inputs) out_.inputs.push_back(stored(input));
     for (const Compute& compute : old_.computes) rewrite_compute(compute);
+    drop_unread();
     verify(out_);
     return std::move(out_);
   }
@@ -45,6 +47,19 @@ class LayoutPass {
     Expr inside;                  // not added by a kPad
     Analyzer analyzer;
   };
+
+  // A condition that is always false once indices are simple takes the last reads of computes with it.
+  void drop_unread() {
+    std::set<std::string> wanted(out_.outputs.begin(), out_.outputs.end());
+    for (size_t c = out_.computes.size(); c-- > 0;) {
+      const Compute& compute = out_.computes[c];
+      if (std::ranges::any_of(compute.outputs, [&](const Tensor& t) { return wanted.contains(t.name); })) {
+        visit_reads(compute, [&](const Expr& load) { wanted.insert(load->name); });
+      } else {
+        out_.computes.erase(out_.computes.begin() + static_cast<std::ptrdiff_t>(c));
+      }
+    }
+  }
 
   Tensor stored(const Tensor& tensor) const {
     const auto it = layouts_.find(tensor.name);

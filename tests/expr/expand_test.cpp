@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -385,22 +386,67 @@ TEST(Expand, LeavesTheRestAlone) {
   EXPECT_TRUE(expand_conversions(plain).same(plain));
 }
 
-TEST(Expand, SharesValuesButNoGuardedLoads) {
+class Shared {
+ public:
+  Expr add(const Expr& e) {
+    values.push_back(e);
+    return var("t" + std::to_string(values.size()), e.type());
+  }
+  Share share() {
+    return [this](const Expr& e) { return add(e); };
+  }
+  size_t with_loads() const {
+    return static_cast<size_t>(std::ranges::count_if(values, [](const Expr& value) {
+      bool found = false;
+      visit(value, [&](const Expr& e) { found = found || e.op() == Op::kLoad; });
+      return found;
+    }));
+  }
+  std::vector<Expr> values;
+};
+
+TEST(Expand, SharesValuesWithTheirLoadsBehindTheirGuards) {
   const Expr i = var("i");
   const Expr x = load("A", DataType::f32(), {i});
-  int shared = 0;
-  const Share share = [&](const Expr& e) {
-    ++shared;
-    return var("t" + std::to_string(shared), e.type());
-  };
-  const Expr free = expand_elementary(call("exp", {x}), share);
-  EXPECT_GT(shared, 3);
-  visit(free, [](const Expr& e) { EXPECT_NE(e.op(), Op::kLoad); });
-  shared = 0;
-  expand_elementary(select(i < 4, call("exp", {x}), float_imm(0)), share);
-  EXPECT_EQ(shared, 0);
-  expand_elementary(select(i < 4, call("exp", {var("v", DataType::f32())}), float_imm(0)), share);
-  EXPECT_GT(shared, 3);
+  Shared free;
+  const Expr all = expand_elementary(call("exp", {x}), free.share());
+  EXPECT_GT(free.values.size(), 3U);
+  visit(all, [](const Expr& e) { EXPECT_NE(e.op(), Op::kLoad); });
+  Shared then, otherwise, nested;
+  const Expr zero = float_imm(0);
+  expand_elementary(select(i < 4, call("exp", {x}), zero), then.share());
+  EXPECT_EQ(then.values.size(), free.values.size());
+  EXPECT_EQ(then.with_loads(), 1U);
+  EXPECT_EQ(to_string(then.values[0]), "select((i < 4), A[i], 0:f32)");
+  expand_elementary(select(i < 4, zero, call("exp", {x})), otherwise.share());
+  EXPECT_EQ(to_string(otherwise.values[0]), "select(!((i < 4)), A[i], 0:f32)");
+  expand_elementary(select(i < 4, select(0 < i, call("exp", {x}), zero), zero), nested.share());
+  EXPECT_EQ(to_string(nested.values[0]), "select((i < 4), select((0 < i), A[i], 0:f32), 0:f32)");
+}
+
+TEST(Expand, AScalarLoadBehindGuardsOfLanesIsDoneWhereAnyLaneWantsIt) {
+  const Expr lanes = ramp(var("i"), int_imm(1), 4);
+  const Expr wide = broadcast(call("exp", {load("A", DataType::f32(), {var("j")})}), 4);
+  Shared shared;
+  expand_elementary(select(lanes < broadcast(int_imm(9), 4), wide, imm(wide.type(), 0)), shared.share());
+  EXPECT_EQ(to_string(shared.values.at(0)), "select(reduce_or((ramp(i, 1, 4) < broadcast(9, 4))), A[j], 0:f32)");
+  EXPECT_EQ(shared.with_loads(), 1U);
+}
+
+// What a condition has computed is known in its branches, and functions of functions stay short behind guards, too.
+TEST(Expand, FunctionsOfFunctionsStayShort) {
+  const Expr x = load("A", DataType::f32(), {var("i")});
+  Expr value = x;
+  for (int n = 0; n < 6; ++n) {
+    value = call("tanh", {value});
+    value = select(value < float_imm(0), call("expm1", {value}), value);
+  }
+  for (const Expr& e : {value, select(var("i") < 4, value, float_imm(0))}) {
+    Shared shared;
+    size_t text = to_string(expand_elementary(e, shared.share())).size();
+    for (const Expr& one : shared.values) text += to_string(one).size();
+    EXPECT_LT(text, 60'000U);
+  }
 }
 
 TEST(Expand, UsualOperandsNeedNoF64) {

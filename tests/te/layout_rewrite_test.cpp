@@ -221,6 +221,25 @@ TEST(LayoutRewritePadding, DroppedElementsBecomeFill) {
                             samples::in_layout(evaluate(program, inputs).at("Y"), layout, 9)));
 }
 
+// A condition that is false at every index takes the last read of a compute, and of those before it, with it.
+TEST(LayoutRewrite, ComputesThatNothingReadsAreLeftOut) {
+  Builder b;
+  const Tensor x = b.placeholder("x", DataType::f32(), {3, 4});
+  const Tensor first = b.compute("first", {3, 4}, [&](const std::vector<Expr>& i) { return -x(i); });
+  const Tensor sum = b.reduce("sum", {3}, {4}, CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return first({i[0], r[0]});
+  });
+  const Tensor kept = b.reduce("kept", {3}, {4}, CombinerKind::kMax, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]});
+  });
+  const Tensor y =
+      b.compute("y", {3}, [&](const std::vector<Expr>& i) { return select(i[0] < int_imm(3), kept(i), sum(i)); });
+  const Program simple = apply_layouts(b.finish("p", {y}), {});
+  ASSERT_EQ(simple.computes.size(), 2U) << to_string(simple);
+  EXPECT_EQ(simple.computes[0].name(), "kept");
+  EXPECT_EQ(simple.outputs, std::vector<std::string>{"y"});
+}
+
 TEST(LayoutRewriteErrors, AreNamed) {
   const Program program = samples::argmax(4, 6);
   EXPECT_THROW(apply_layouts(program, {{"nobody", Layout()}}), InternalError);

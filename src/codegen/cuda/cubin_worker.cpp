@@ -1,7 +1,6 @@
 #include "codegen/cuda/cubin_worker.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +18,7 @@ using Outcome = CubinReply::Outcome;
 // Messages: the greeting; then a question, the architecture and the text, and its answer, a mark and the cubin or why
 // there is none.
 constexpr std::string_view kGreeting = "tilewright cubins 1";
-constexpr uint8_t kCubin = 'c', kReason = 'r';
+constexpr uint8_t kCubin = 'c', kReason = 'r', kShort = 's';  // of memory
 constexpr char kEndOfArchitecture = '\n';
 constexpr double kGreetingSeconds = 20;  // a loaded machine and a large executable
 constexpr double kLookSeconds = 0.05;    // between two looks whether the answer is still wanted
@@ -36,7 +35,8 @@ Payload answer(const std::string& architecture, const std::string& source) {
     out.insert(out.end(), data, data + cubin.size());
   } catch (const std::exception& error) {
     out = bytes_of(error.what());
-    out.insert(out.begin(), kReason);
+    const bool is_short = dynamic_cast<const ResourceError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error);
+    out.insert(out.begin(), is_short ? kShort : kReason);
   }
   return out;
 }
@@ -92,10 +92,11 @@ CubinReply CubinWorker::compile(const std::string& source, const std::string& ar
   if (delivery != Delivery::kDone || payload.empty()) {
     const int signal = process_.wait_signal(kEndSeconds);
     const std::string how = process_.end();
-    if (signal == SIGKILL) return {Outcome::kKilled, {}, "the process of NVRTC was killed"};
+    if (is_sent_by_others(signal)) return {Outcome::kKilled, {}, fmt::format("NVRTC was killed: {}", how)};
     return {Outcome::kCrashed, {}, fmt::format("NVRTC crashed: {}", how)};
   }
-  if (payload.front() != kCubin) return {Outcome::kRejected, {}, text_of({payload.begin() + 1, payload.end()})};
+  const Outcome failure = payload.front() == kShort ? Outcome::kKilled : Outcome::kRejected;
+  if (payload.front() != kCubin) return {failure, {}, text_of({payload.begin() + 1, payload.end()})};
   const auto* data = reinterpret_cast<const std::byte*>(payload.data());
   return {Outcome::kCompiled, {data + 1, data + payload.size()}, ""};
 }

@@ -20,7 +20,7 @@ struct CubinReply {
     kCompiled,
     kRejected,  // by NVRTC; the worker lives
     kCrashed,   // the worker died
-    kKilled,    // the worker was killed, as systems without memory do
+    kKilled,    // the worker was killed, as systems without memory do, or had none itself
     kTimedOut,  // the worker did not answer and was ended
   } outcome = Outcome::kCompiled;
   std::vector<std::byte> cubin;

@@ -10,6 +10,7 @@ namespace tw::codegen {
 namespace {
 
 // The part of NVRTC's C interface that is used; its functions return 0 on success.
+constexpr int kOutOfMemory = 1;
 using Program = void*;
 struct Nvrtc {
   int (*version)(int* major, int* minor) = nullptr;
@@ -104,6 +105,7 @@ std::vector<std::byte> compile_cubin(const std::string& source, const std::strin
     api.cubin(program, reinterpret_cast<char*>(cubin.data()));
   }
   api.destroy(&program);
+  if (status == kOutOfMemory) throw ResourceError("NVRTC is out of memory");
   TW_CHECK(status == 0 && !cubin.empty(), "NVRTC does not compile a generated kernel for {}:\n{}", architecture, log);
   return cubin;
 }

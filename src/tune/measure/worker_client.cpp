@@ -1,7 +1,5 @@
 #include "tune/measure/worker_client.h"
 
-#include <signal.h>
-
 namespace tw::tune {
 namespace {
 
@@ -61,7 +59,7 @@ Reply WorkerClient::fail(Delivery delivery, double seconds) {
   Reply reply;
   if (delivery == Delivery::kClosed) {
     const int signal = process_->wait_signal(kEndSeconds);
-    reply.outcome = signal == SIGKILL ? Outcome::kNotMeasured : Outcome::kCrashed;
+    reply.outcome = is_sent_by_others(signal) ? Outcome::kNotMeasured : Outcome::kCrashed;
     reply.reason = process_->end();
   } else if (delivery == Delivery::kTimedOut) {
     reply.outcome = Outcome::kTimedOut;

@@ -156,6 +156,13 @@ TEST_F(CubinsTest, WhatTheSystemKillsIsTriedOnceMore) {
   EXPECT_EQ(compiled(), 4);
 }
 
+// Which says nothing of the text: no InternalError, for which candidates are refused for good.
+TEST_F(CubinsTest, WhoeverEndsNvrtcAndAShortageOfMemoryRefuseNothing) {
+  EXPECT_NE(failure<ResourceError>("end").find("NVRTC was killed: signal 15 (Terminated)"), std::string::npos);
+  EXPECT_NE(failure<ResourceError>("out of memory").find("NVRTC is out of memory"), std::string::npos);
+  EXPECT_EQ(compiled(), 4);
+}
+
 TEST_F(CubinsTest, AWorkerThatIsNoneSaysSo) {
   options_.worker = {"/bin/false"};
   EXPECT_NE(failure<ResourceError>("a").find("'/bin/false' is no worker that compiles kernels: exit code 1"),

@@ -52,6 +52,8 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
   if (asks(*program, "crash")) raise(SIGSEGV);
   if (asks(*program, "kill always")) raise(SIGKILL);
   if (asks(*program, "kill once") && !was_killed_before()) raise(SIGKILL);
+  if (asks(*program, "end")) raise(SIGTERM);
+  if (asks(*program, "out of memory")) return 1;
   if (asks(*program, "hang")) {
     for (;;) pause();
   }

@@ -477,6 +477,10 @@ TEST_F(LibraryCalls, NeedTheirLibraryAndItsAlgorithm) {
   EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kDevice);
   EXPECT_NE(message_.find("cuBLASLt 130100 offers 1 algorithms for gemm batch=1 m=2"), std::string::npos) << message_;
   test::fake_library = {};
+  test::fake_library.make_result = 3;  // CUBLAS_STATUS_ALLOC_FAILED
+  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(exit_code_, 6);
+  test::fake_library = {};
   fake.memory_limit = 300;
   test::fake_library.workspace_bytes = 500;
   EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
@@ -505,7 +509,7 @@ TEST_F(CudaDevice, AnOldDriverIsExitCode5AndNamesWhatItLacks) {
   dlclose(no_driver);
   EXPECT_EQ(exit_code_, 5);
   EXPECT_NE(message_.find("too old: it has no function cuInit"), std::string::npos) << message_;
-  EXPECT_NE(message_.find("CUDA 12.0"), std::string::npos) << message_;
+  EXPECT_NE(message_.find("CUDA 12.3 (version 545)"), std::string::npos) << message_;
 }
 
 TEST_F(CudaDevice, CodeForAnotherArchitectureIsExitCode5) {
@@ -548,6 +552,50 @@ TEST_F(CudaDevice, AFailedLaunchIsADeviceError) {
   EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kDevice);
   EXPECT_EQ(exit_code_, 5);
   EXPECT_NE(message_.find("CUDA error 700"), std::string::npos) << message_;
+}
+
+// The caller may free its tensors as soon as it has an error.
+TEST_F(CudaDevice, AnErrorMidWayWaitsForWhatIsUnderWay) {
+  const auto model = load(scale_model(5));
+  const auto context = model->create_context({});
+  test::Vector<float> x(5, 2.0f), y(6);
+  DLTensor input = on_gpu(x), output = on_gpu(y);
+  output.byte_offset = 4;  // copied where it belongs
+  fake.copy_result = 1;
+  const int waits = fake.waits;
+  EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kDevice);
+  EXPECT_NE(message_.find("copy an output"), std::string::npos) << message_;
+  EXPECT_EQ(fake.graph_launches, 1);
+  EXPECT_EQ(fake.waits, waits + 1);
+  fake.copy_result = 0;
+  context->run(0, &input, &output);
+  EXPECT_EQ(y.data[1], 30.0f);
+}
+
+// The driver reads the parameters that a kernel takes, which a step might not have.
+TEST_F(CudaDevice, ParametersAreThoseThatTheKernelTakes) {
+  for (const std::vector<int64_t>& arguments : {std::vector<int64_t>{}, {0, 8, 16}, {0, 8, 16, 25}, {31, 8, 16, 24}}) {
+    test::TestArtefact made = scale_model(5);
+    made.manifest.entries[0].cuda_steps[1].arguments = arguments;
+    EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kDamaged);
+    EXPECT_EQ(message_, "step 'second' has other parameters than its kernel takes");
+  }
+  driver_.param_info = nullptr;  // an older driver
+  test::TestArtefact made = scale_model(5);
+  made.manifest.entries[0].cuda_steps[1].arguments = {0, 8, 16};
+  load(made);
+}
+
+// Code for sm_80 runs on sm_86, whose blocks have less memory.
+TEST_F(CudaDevice, TooMuchSharedMemoryNamesItsKernel) {
+  fake.shared_limit = 99 * 1024;
+  load(scale_model(5));
+  test::TestArtefact made = scale_model(5);
+  made.manifest.entries[0].cuda_steps[0].shared_bytes = 160 * 1024;
+  EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kDevice);
+  EXPECT_NE(message_.find("cannot reserve 163840 bytes of shared memory for kernel 'scale' for sm_90a: "),
+            std::string::npos)
+      << message_;
 }
 
 TEST_F(CudaDevice, BinaryCompatibility) {

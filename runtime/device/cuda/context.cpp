@@ -211,35 +211,32 @@ void CudaContext::place_outputs(const format::Entry& entry, const DLTensor* outp
   }
 }
 
-void CudaContext::run(int entry, const DLTensor* inputs, const DLTensor* outputs) {
-  execute(entry, inputs, outputs, {});
-}
-
-void CudaContext::measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
-  execute(entry, inputs, outputs, times_ns);
-}
-
 /// One run, and one more for each of `times_ns`.
-void CudaContext::execute(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
+void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
   const format::Entry& entry = loaded_.manifest.entries[static_cast<size_t>(index)];
   Program& program = programs_[static_cast<size_t>(index)];
   const nvtx3::scoped_range range(entry.name);
   const Current current(loaded_.gpu);
-  place_inputs(entry, inputs);
-  place_outputs(entry, outputs);
-  bind_tensors(entry, program);
   int32_t error = 0;
-  if (program.may_fail) {
-    driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_.handle()),
-                  "clear the error word");
-  }
-  submit(program);
-  // The run before them keeps the GPU busy while they are submitted: their times have no waiting for the host.
-  if (!times_ns.empty()) submit_timed(program, times_ns.size());
-  fetch_outputs(entry, outputs);
-  if (program.may_fail) {
-    driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_.handle()),
-                  "read the error word");
+  try {
+    place_inputs(entry, inputs);
+    place_outputs(entry, outputs);
+    bind_tensors(entry, program);
+    if (program.may_fail) {
+      driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_.handle()),
+                    "clear the error word");
+    }
+    submit(program);
+    // The run before them keeps the GPU busy while they are submitted: their times have no waiting for the host.
+    if (!times_ns.empty()) submit_timed(program, times_ns.size());
+    fetch_outputs(entry, outputs);
+    if (program.may_fail) {
+      driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_.handle()),
+                    "read the error word");
+    }
+  } catch (...) {
+    driver_.stream_synchronize(stream_.handle());  // what is under way uses the caller's memory
+    throw;
   }
   synchronize("run the model on the GPU");
   run_events_.read(times_ns);

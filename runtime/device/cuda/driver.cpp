@@ -16,7 +16,7 @@ void resolve(void* library, const char* symbol, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, symbol));
   if (function == nullptr)
     format::fail(ErrorCode::kDevice, "the NVIDIA driver is too old: it has no function ", symbol,
-                 "; the driver of CUDA 12.0 (version 525) or a newer one is needed");
+                 "; the driver of CUDA 12.3 (version 545) or a newer one is needed");
 }
 
 Driver load_driver() {
@@ -76,6 +76,7 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuGraphLaunch", driver.graph_launch);
   resolve(library, "cuGraphExecDestroy", driver.graph_exec_destroy);
   resolve(library, "cuGraphDestroy", driver.graph_destroy);
+  driver.param_info = reinterpret_cast<decltype(driver.param_info)>(dlsym(library, "cuFuncGetParamInfo"));
   driver.open_cublaslt = open_cublaslt;
   driver.open_cudnn = open_cudnn;
   return driver;

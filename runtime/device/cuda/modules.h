@@ -26,7 +26,7 @@ class Modules {
 
  private:
   void load(const format::Manifest& manifest, const Sections& sections);
-  void allow_shared_memory(const format::Manifest& manifest);
+  void prepare_steps(const format::Manifest& manifest);
   void unload();
 
   const Gpu& gpu_;

@@ -40,6 +40,15 @@ class KernelEmitter {
   void line(fmt::format_string<Args...> format, Args&&... args) {
     text_ += std::string(2 * depth_, ' ') + fmt::format(format, std::forward<Args>(args)...) + "\n";
   }
+  // `body` in braces behind `head`.
+  template <typename Body>
+  void nested(const std::string& head, const Body& body) {
+    line("{}{{", head);
+    ++depth_;
+    body();
+    --depth_;
+    line("}}");
+  }
   std::string fresh() { return fmt::format("v{}", counter_++); }
   // The body for the block's tiles, by those of one role.
   void tiles(Role role);
@@ -56,7 +65,6 @@ class KernelEmitter {
   // Whether these threads see of each other what they store to or load, `own` buffers aside.
   bool is_shared(const std::vector<Stmt>& stmts, std::set<std::string> own) const;
   void statements(const std::vector<Stmt>& stmts, Then then);
-  void block(const std::vector<Stmt>& stmts, Then then);
   void statement(const Stmt& s, Then then);
   void serial(const Stmt& s);
 

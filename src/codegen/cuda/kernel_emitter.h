@@ -110,12 +110,8 @@ class KernelEmitter {
 
   template <typename Body>
   void by_threads(const ThreadGroup& group, const Body& body) {
-    const bool all = group.threads == team_;
-    if (!all) line("if ({} < {}) {{", thread_, group.threads);
-    depth_ += all ? 0 : 1;
-    body();
-    depth_ -= all ? 0 : 1;
-    if (!all) line("}}");
+    if (group.threads == team_) return body();
+    nested(fmt::format("if ({} < {}) ", thread_, group.threads), body);
   }
   // Each thread combines its terms in a register, then runs of threads combine theirs, then the first one of a run
   // combines that with what the element held.

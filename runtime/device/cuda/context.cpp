@@ -59,23 +59,14 @@ CudaContext::CudaContext(const Loaded& loaded, const Options& options)
       driver_(loaded.gpu.driver),
       profile_(options.profile != 0),
       stream_(loaded.gpu),
-      calls_(loaded.gpu.driver),
+      calls_(loaded.gpu),
       step_events_(loaded.gpu),
       run_events_(loaded.gpu) {
-  try {
-    const Current current(loaded.gpu);
-    allocate();
-    prepare_calls();
-    programs_.reserve(loaded.manifest.entries.size());
-    for (const format::Entry& entry : loaded.manifest.entries) programs_.push_back(make_program(entry));
-  } catch (...) {
-    release_calls();  // the destructor does not run
-    throw;
-  }
-}
-
-void CudaContext::release_calls() {
-  release_on(loaded_.gpu, [this] { calls_.clear(); });
+  const Current current(loaded.gpu);
+  allocate();
+  prepare_calls();
+  programs_.reserve(loaded.manifest.entries.size());
+  for (const format::Entry& entry : loaded.manifest.entries) programs_.push_back(make_program(entry));
 }
 
 void CudaContext::allocate() {

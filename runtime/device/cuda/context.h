@@ -21,9 +21,6 @@ struct Loaded {
 class CudaContext : public DeviceContext {
  public:
   CudaContext(const Loaded& loaded, const Options& options);
-  CudaContext(const CudaContext&) = delete;
-  CudaContext& operator=(const CudaContext&) = delete;
-  ~CudaContext() override { release_calls(); }
 
   /// Host tensors are copied in and out; tensors in this GPU's memory are used in place if they are 16-byte aligned.
   /// Returns when all is done.
@@ -44,7 +41,6 @@ class CudaContext : public DeviceContext {
   };
 
   void allocate();
-  void release_calls();
   void prepare_calls();
   Launch make_launch(const format::Entry& entry, const format::CudaStep& step);
   Program make_program(const format::Entry& entry);

@@ -6,31 +6,19 @@
 
 namespace tw::runtime::cuda {
 
-Modules::Modules(const Gpu& gpu, const format::Manifest& manifest, const Sections& sections) : gpu_(gpu) {
-  try {
-    load(manifest, sections);
-    prepare_steps(manifest);
-  } catch (...) {
-    unload();  // the destructor does not run
-    throw;
-  }
-}
-
-Modules::~Modules() {
-  release_on(gpu_, [this] { unload(); });
-}
-
 void Modules::load(const format::Manifest& manifest, const Sections& sections) {
   const Driver& driver = gpu_.driver;
   for (const format::Kernel& kernel : manifest.kernels) {
-    auto [found, is_new] = modules_.try_emplace(kernel.section, nullptr);
+    auto [found, is_new] = modules_.try_emplace(kernel.section, nullptr, Release<&Driver::module_unload>{&gpu_});
     if (is_new) {
       const format::Bytes cubin = sections(kernel.section);
-      const Result loaded = driver.module_load_data(&found->second, cubin.data());
+      ModuleHandle module = nullptr;
+      const Result loaded = driver.module_load_data(&module, cubin.data());
       if (loaded != kSuccess) driver.check(loaded, format::join("load a cubin of ", cubin.size(), " bytes").c_str());
+      found->second.reset(module);
     }
     FunctionHandle function = nullptr;
-    const Result result = driver.module_get_function(&function, found->second, kernel.name.c_str());
+    const Result result = driver.module_get_function(&function, found->second.get(), kernel.name.c_str());
     if (result != kSuccess) driver.check(result, format::join("find kernel '", kernel.name, "'").c_str());
     functions_.push_back(function);
   }
@@ -60,15 +48,8 @@ void Modules::prepare_steps(const format::Manifest& manifest) {
     if (wanted[i] <= kDefaultLimit) continue;
     gpu_.driver.check(
         gpu_.driver.function_set_attribute(functions_[i], kFunctionMaxDynamicShared, static_cast<int>(wanted[i])),
-        format::join("reserve ", wanted[i], " bytes of shared memory for kernel '", manifest.kernels[i].name, "' for ",
-                     manifest.targets.front().arch)
+        format::join("reserve ", wanted[i], " bytes of shared memory for kernel '", manifest.kernels[i].name, "'")
             .c_str());
-  }
-}
-
-void Modules::unload() {
-  for (const auto& [section, module] : modules_) {
-    if (module != nullptr) gpu_.driver.module_unload(module);
   }
 }
 

@@ -102,6 +102,7 @@ test::TestArtefact failing_model(int64_t n) {
   format::CudaStep failing = made.manifest.entries[0].cuda_steps[0];
   failing.kernel = 1;
   failing.relocations = {{0, 4, 0}};
+  failing.name = "check";
   made.manifest.entries[0].cuda_steps.push_back(failing);
   return made;
 }
@@ -380,7 +381,7 @@ TEST_F(CudaDevice, TheErrorWordIsAnErrorAndIsCleared) {
   fake.calls.clear();
   EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kInputValue);
   EXPECT_EQ(fake.calls, "iigoo") << "the word is written before and read after";
-  EXPECT_NE(message_.find("index is out of range"), std::string::npos);
+  EXPECT_EQ(message_, "step 'check': an index is out of range (error word 1); the outputs are not valid");
   EXPECT_EQ(refusal([&] { context->measure(0, &input, &output, {&time, 1}); }), ErrorCode::kInputValue);
 }
 
@@ -551,7 +552,12 @@ TEST_F(CudaDevice, AFailedLaunchIsADeviceError) {
   fake.launch_result = 700;
   EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kDevice);
   EXPECT_EQ(exit_code_, 5);
-  EXPECT_NE(message_.find("CUDA error 700"), std::string::npos) << message_;
+  EXPECT_EQ(message_,
+            "cannot launch the entry's CUDA graph: made-up text (CUDA error 700); this process cannot use the GPU any "
+            "more: start it again");
+  fake.launch_result = 1;  // an invalid value: nothing is lost
+  EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kDevice);
+  EXPECT_TRUE(message_.ends_with("(CUDA error 1)")) << message_;
 }
 
 // The caller may free its tensors as soon as it has an error.

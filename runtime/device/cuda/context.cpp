@@ -117,16 +117,17 @@ CudaContext::Program CudaContext::make_program(const format::Entry& entry) {
     Launch launch = make_launch(entry, step);
     // A library loads its kernels when they are first launched, which cannot be captured into a graph.
     if (launch.call != nullptr) launch_alone(driver_, launch, stream_.handle());
-    bool touches_tensors = false;
+    bool touches_tensors = false, checks = false;
     for (const format::Relocation& relocation : step.relocations) {
       const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
-      program.may_fail |= buffer.place == Place::kError;
+      checks |= buffer.place == Place::kError;
       touches_tensors |= is_tensor(buffer);
     }
     for (const format::TensorMap& map : step.tensor_maps)
       touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(map.buffer)]);
     for (const int64_t operand : step.operands)
       touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(operand)]);
+    if (checks) program.checks += format::join(program.checks.empty() ? "" : ", ", "'", step.name, "'");
     if (touches_tensors) program.touching_tensors.push_back(program.launches.size());
     program.launches.push_back(std::move(launch));
   }
@@ -213,7 +214,7 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
     place_inputs(entry, inputs);
     place_outputs(entry, outputs);
     bind_tensors(entry, program);
-    if (program.may_fail) {
+    if (!program.checks.empty()) {
       driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_.handle()),
                     "clear the error word");
     }
@@ -221,7 +222,7 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
     // The run before them keeps the GPU busy while they are submitted: their times have no waiting for the host.
     if (!times_ns.empty()) submit_timed(program, times_ns.size());
     fetch_outputs(entry, outputs);
-    if (program.may_fail) {
+    if (!program.checks.empty()) {
       driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_.handle()),
                     "read the error word");
     }
@@ -235,8 +236,7 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
     step_times_.resize(program.launches.size());
     step_events_.read(step_times_);
   }
-  if (error != 0)
-    format::fail(format::ErrorCode::kInputValue, value_error_message(format::join("entry '", entry.name, "'"), error));
+  if (error != 0) format::fail(format::ErrorCode::kInputValue, value_error_message("step " + program.checks, error));
 }
 
 void CudaContext::bind_tensors(const format::Entry& entry, Program& program) {

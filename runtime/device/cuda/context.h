@@ -37,7 +37,7 @@ class CudaContext : public DeviceContext {
     std::vector<size_t> touching_tensors;  // the launches that take addresses of inputs or outputs
     std::vector<Clearing> clearings;       // of Entry::zeros
     std::unique_ptr<LaunchGraph> graph;    // none when profiling
-    bool may_fail = false;
+    std::string checks;                    // names of the steps that may store into the error word: 'a', 'b'
   };
 
   void allocate();

@@ -89,7 +89,10 @@ void Driver::check(Result result, const char* doing) const {
   const ErrorCode code = result == kErrorOutOfMemory      ? ErrorCode::kOutOfMemory
                          : result == kErrorNoBinaryForGpu ? ErrorCode::kIncompatible
                                                           : ErrorCode::kDevice;
-  format::fail(code, "cannot ", doing, ": ", text, " (CUDA error ", result, ")");
+  // Such a fault stays: CUDA driver API reference manual, CUresult.
+  const bool lost = result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719);
+  format::fail(code, "cannot ", doing, ": ", text, " (CUDA error ", result, ")",
+               lost ? "; this process cannot use the GPU any more: start it again" : "");
 }
 
 const Driver& open_driver() {

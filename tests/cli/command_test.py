@@ -657,6 +657,10 @@ class Figures(Case):
             self.assertEqual(list(level["gb_s"]["read_chunks"]), ["64", "128", "256", "512", "1024", "4096"])
         text = self.measured("doctor").stdout
         self.assertIn(figures["from"], text)
+        self.assertEqual(list(document["gpus"]), ["cuda:sm_80", "cuda:sm_90a"])
+        for target, gpu in document["gpus"].items():  # its name, or why there is none
+            self.assertIn(f"GPU        {target}: {gpu}\n", text)
+            self.assertNotEqual(gpu, "")
         for level in levels:
             self.assertRegex(text, rf"(?m)^ +{level['name']} .* {re.escape(format(level['gb_s']['read'], 'g'))} ")
 

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <random>
 #include <utility>
 
 #include "runtime/device/cuda/gpu.h"
@@ -486,6 +488,65 @@ TEST_F(LibraryCalls, NeedTheirLibraryAndItsAlgorithm) {
   test::fake_library.workspace_bytes = 500;
   EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
   EXPECT_NE(message_.find("no 500 bytes for the libraries"), std::string::npos) << message_;
+}
+
+// Whatever numbers a manifest holds, what comes of it is a context or an error; nothing is run.
+TEST_F(LibraryCalls, ManifestsOfOtherNumbersLoadOrAreRefused) {
+  test::TestArtefact made = product_model(16, 32, 8);
+  format::Entry& entry = made.manifest.entries[0];
+  entry.buffers.push_back({Place::kArena, 0, 4096, 128, ""});
+  entry.arena_bytes = 4224;
+  entry.zeros = {{7, 64, 64}};
+  format::CudaStep& step = entry.cuda_steps[1];
+  step.relocations.push_back({16, 7, 0});
+  step.tensor_maps = {
+      {std::ssize(step.params), 1, DataType::kF32, {2, 1, 8, 32}, {16, 1, 1, 32}, {{1, 5}, {1, 2}, {0, 1}}}};
+  step.params.resize(step.params.size() + format::TensorMap::kBytes);
+  const std::string text = format::to_json(made.manifest);
+  std::mt19937 random(7);
+  const auto is_digit = [&](size_t i) { return text[i] >= '0' && text[i] <= '9'; };
+  std::map<ErrorCode, int> seen;
+  for (int i = 0; i < 1000; ++i) {
+    std::string changed = text;
+    size_t at = random() % text.size();
+    while (!is_digit(at)) at = (at + 1) % text.size();
+    for (; is_digit(at); ++at) changed[at] = random() % 2 != 0 ? '9' : "0123456789"[random() % 10];
+    ++seen[refusal([&] {
+      made.manifest = format::manifest_from_json(changed);
+      std::vector<format::Section> sections = {{"cubin.0", made.code}, {"weights", made.weights}};
+      try {
+        file_ = format::serialize_artefact(made.manifest, sections);
+      } catch (const Error& error) {
+        throw Error(ErrorCode::kDamaged, error.what());  // what the writer checks a reader does
+      }
+      load(made)->create_context({});
+    })];
+  }
+  for (const auto& [code, times] : seen)
+    EXPECT_TRUE(code == ErrorCode{} || format::exit_code(code) == 5 || format::exit_code(code) == 6) << message_;
+  EXPECT_GT(seen[ErrorCode{}], 100);
+  EXPECT_GT(seen[ErrorCode::kDamaged], 100);
+}
+
+TEST(SharedLibraries, SayWhyTheyCannotBeOpened) {
+  const auto message = [](const auto& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      EXPECT_EQ(format::exit_code(error.code()), 5);
+      return error.what();
+    }
+    return "";
+  };
+  const std::string missing = message([] { cuda::SharedLibrary("cuBLASLt", {"libnone.so.1"}, "install cuBLAS"); });
+  EXPECT_TRUE(missing.starts_with("cuBLASLt: libnone.so.1 cannot be opened (libnone.so.1: cannot open shared object"));
+  EXPECT_NE(missing.find("install cuBLAS, name its folder in TILEWRIGHT_LIBRARY_PATH"), std::string::npos) << missing;
+  const cuda::SharedLibrary library("C", {"libnone.so.1", "libc.so.6"}, "");
+  size_t (*length)(const char*) = nullptr;
+  library.resolve("strlen", length);
+  EXPECT_EQ(length("four"), 4U);
+  EXPECT_EQ(message([&] { library.resolve("no_such_function", length); }),
+            "C is too old: it has no function no_such_function");
 }
 
 TEST_F(CudaDevice, NoGpuIsExitCode5) {

@@ -22,8 +22,7 @@ void resolve(void* library, const char* symbol, Function& function) {
 Driver load_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    format::fail(ErrorCode::kDevice,
-                 "no NVIDIA driver: libcuda.so.1 cannot be opened; a CUDA artefact needs an NVIDIA GPU");
+    format::fail(ErrorCode::kDevice, "no NVIDIA driver (", dlerror(), "); a CUDA artefact needs an NVIDIA GPU");
   }
   return resolve_driver(library);
 }

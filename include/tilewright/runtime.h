@@ -126,7 +126,9 @@ typedef struct TwApi {
 
   /* Runs the entry that matches the inputs' shapes. Tensors: compact row-major, aligned to their element, in the memory
    * of a device that the model can use; outputs may overlap neither inputs nor each other. Results have the same bits
-   * for every number of threads. */
+   * for every number of threads. A GPU begins when the work that its legacy default stream has so far is done; what
+   * other streams do with the tensors must have ended. When run returns, nothing uses them any more, errors included.
+   */
   TwStatus* (*run)(TwContext* context, const DLTensor* inputs, int32_t input_count, const DLTensor* outputs,
                    int32_t output_count);
   /* The same for an entry that the caller chose. */

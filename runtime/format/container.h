@@ -36,15 +36,12 @@ class Artefact {
   const std::vector<Section>& sections() const { return sections_; }
   /// The section's bytes; empty when there is none of that name.
   Bytes section(std::string_view name) const;
-  /// Identifies the content of the whole file.
-  const Hash& root_hash() const { return root_hash_; }
   /// From now on manifest() has this target and its entries alone. Pre: target < manifest().targets.size().
   void keep_target(size_t target);
 
  private:
   Manifest manifest_;
   std::vector<Section> sections_;
-  Hash root_hash_{};
 };
 
 /// The bytes of an artefact with `manifest` and `sections` ("code", "weights", "plan", "graph.N", "cubin.N", any order;

@@ -86,7 +86,6 @@ Artefact Artefact::parse(Bytes file) {
   Artefact artefact;
   artefact.sections_ = read_table(file);
   check_hashes(file, artefact.sections_);
-  std::copy_n(file.begin() + kRootHashAt, artefact.root_hash_.size(), artefact.root_hash_.begin());
   const Bytes text = artefact.section("manifest");
   artefact.manifest_ = manifest_from_json({reinterpret_cast<const char*>(text.data()), text.size()});
   validate(artefact.manifest_,

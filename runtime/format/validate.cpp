@@ -123,8 +123,8 @@ void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
   require((line == 32 || line == 64 || line == 128) && map.shape.back() * bytes % kStrideBytes == 0, "step '",
           step.name, "' copies boxes whose lines are not of 32, 64 or 128 bytes, or from lines that are not aligned");
   const Buffer& buffer = entry.buffers[static_cast<size_t>(map.buffer)];
-  require(tensor_bytes({"", map.dtype, map.shape}) <= buffer.bytes, "step '", step.name,
-          "' describes more than a buffer holds");
+  require(tensor_bytes({"", map.dtype, map.shape}) <= buffer.bytes && buffer.offset % kStrideBytes == 0, "step '",
+          step.name, "' describes more than a buffer holds, or between multiples of 16 bytes");
 }
 
 void check_call(const Entry& entry, const CudaStep& step) {

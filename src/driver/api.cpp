@@ -1,6 +1,7 @@
 // include/tilewright/compiler.h over driver/compile.h: options and errors translated, nothing else.
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <utility>
 
@@ -47,6 +48,8 @@ auto translated(const Body& body) {
     throw Error(ErrorKind::kExhausted, e.what());
   } catch (const tw::format::Error& e) {
     throw Error(kind_of(e.code()), e.what());
+  } catch (const std::filesystem::filesystem_error& e) {
+    throw Error(ErrorKind::kFailure, e.what());
   } catch (const std::exception& e) {
     throw Error(ErrorKind::kInternal, e.what());
   }

@@ -9,6 +9,7 @@
 #include "runtime/format/problem.h"
 #include "support/error.h"
 #include "support/parallel.h"
+#include "tune/measure/cuda_executor.h"
 #ifdef TW_HAVE_LLVM
 #include "codegen/llvm/object.h"
 #endif
@@ -138,6 +139,8 @@ Generated generate_cuda(std::span<const CodeTask>, const TargetInfo& target, con
 }  // namespace
 
 std::string architecture(const TargetInfo& target) { return target.name.substr(target.name.find(':') + 1); }
+
+Result<std::string> find_gpu(const std::string& target) { return tune::find_gpu(target.substr(target.find(':') + 1)); }
 
 Result<bool> cuda_generation_available() {
 #ifdef TW_HAVE_CUDA

@@ -39,5 +39,7 @@ Generated generate(std::span<const CodeTask> tasks, const TargetInfo& target, co
 
 /// Whether CUDA code can be generated here: a reason when this build leaves it out or NVRTC is not installed.
 Result<bool> cuda_generation_available();
+/// The GPU here that runs code for the target of this name ("cuda:sm_90a"), or why there is none.
+Result<std::string> find_gpu(const std::string& target);
 
 }  // namespace tw::driver

@@ -186,6 +186,9 @@ GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::Grou
   code.plan = plan;
   try {
     code.loops = lower_group(te.program, plan, options);
+  } catch (const InternalError& error) {
+    if (options.origin == PlanOrigin::kOurs) throw;
+    throw UsageError("--plan does not fit group {}: {}", plan.name, error.what());
   } catch (const UserError& error) {
     if (options.origin == PlanOrigin::kUser) throw;
     throw InternalError(

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -48,10 +49,11 @@ void write_text(const fs::path& path, std::string_view text) {
 // A folder that nobody else has, on this machine or another that shares the place; it goes when this does.
 struct WorkFolder {
   explicit WorkFolder(const fs::path& place) {
-    fs::create_directories(place);
+    std::error_code failed;  // said below
+    fs::create_directories(place, failed);
     std::string name = (place / "tmp.XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr)
-      throw ResourceError(fmt::format("templates: cannot make a folder in '{}'", place.string()));
+      throw ResourceError("templates: cannot make a folder in '{}': {}", place.string(), std::strerror(errno));
     path = name;
   }
   WorkFolder(const WorkFolder&) = delete;

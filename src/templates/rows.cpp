@@ -92,6 +92,9 @@ bool has_near_window(const Row&, const Product& p) {
   return p.pad[0] <= kMostPad && p.pad[1] <= kMostPad && (p.window[0] - 1) * p.dilation[0] < kMostOffset &&
          (p.window[1] - 1) * p.dilation[1] < kMostOffset;
 }
+bool has_int_extents(const Row& row, const Product& p) {
+  return std::max({p.m, p.n, p.k}) < kMostBytes && (row.family != Family::kGemmSm80 || p.batch < 1 << 16);
+}
 // The cooperative scheme wants a tile for each warp group of a cluster; a wave of half-empty clusters is for others.
 bool fills_cluster(const Row& row, const Product& p) {
   return p.m > int64_t{row.tile_m} * (row.cluster_m - 1) && p.n > int64_t{row.tile_n} * (row.cluster_n - 1);
@@ -106,6 +109,8 @@ constexpr Constraint kGemm = {"a product of matrices: the template loads lines, 
 constexpr Constraint kConv = {"a convolution without groups: the template computes addresses of windows", is_window};
 constexpr Constraint kChannels = {"channels * bytes % 16: a window is loaded by 16 bytes of channels", has_channels};
 constexpr Constraint kCluster = {"rows and columns for every block of a cluster", fills_cluster};
+constexpr Constraint kExtents = {"extents below 2^31 and, by warps, 65535 matrices: what a launch can say",
+                                 has_int_extents};
 constexpr Constraint kSmall = {"tensors below 2^31 bytes: their offsets have 32 bits", has_small_tensors};
 
 constexpr Constraint kGemmSm90[] = {
@@ -115,6 +120,7 @@ constexpr Constraint kGemmSm90[] = {
     {"lines of b * bytes % 16: TMA lines are multiples of 16 bytes", lines_of_b},
     kLinesOfOut,
     kCluster,
+    kExtents,
     {"sums of 1024 products where blocks share them: each adds up 512 at least", has_long_sums},
 };
 constexpr Constraint kGemmSm80[] = {
@@ -123,6 +129,7 @@ constexpr Constraint kGemmSm80[] = {
     {"lines of a * bytes % 16: copies are of 16 bytes", lines_of_a},
     {"lines of b * bytes % 16: copies are of 16 bytes", lines_of_b},
     kLinesOfOut,
+    kExtents,
 };
 constexpr Constraint kConvSm90[] = {
     kType,     kConv,

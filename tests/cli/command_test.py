@@ -292,6 +292,11 @@ class Artefacts(Case):
         self.fails(ARTEFACT, ["bench", "gpu.tw"], "gpu.tw", "NVIDIA")
         self.fails(USAGE, ["bench", "gpu.tw", "--peak"], "--peak")
         self.assertIn("sm_90a", self.succeeds("inspect", "gpu.tw").stdout)
+        self.fails(ARTEFACT, ["explain", "gpu.tw"], "gpu.tw", "NVIDIA")
+        text = self.succeeds("explain", "gpu.tw", "--no-run", "--entry", "main").stdout
+        self.assertIn("code for sm_90a; 1 threads; bounds from figures defaults of sm_90a", text)
+        self.assertIn("not cutlass:", text)
+        self.fails(USAGE, ["explain", "gpu.tw", "--no-run", "--entry", "other"], "'other'", "main")
 
     def test_a_model_on_a_gpu(self):
         if not os.path.exists("/dev/nvidiactl"):
@@ -378,6 +383,17 @@ class Results(Case):
                 continue
             self.assertEqual(done.returncode, 0, f"{example.group(1)}\n{done.stdout}{done.stderr}")
         self.assertRegex(self.succeeds("--version").stdout, r"^tilewright \d+\.\d+\.\d+\n$")
+
+    def test_templates_where_no_folder_can_be(self):
+        self.write("nvcc", b"#!/bin/sh\necho V1\n").chmod(0o755)
+        self.write("include/cutlass/cutlass.h", b"")
+        words = ["templates", "build", "--only", "gemm_sm90_64x64x64_pingpong_1x1", "--epilogue", "none",
+                 "--nvcc", str(self.folder / "nvcc"), "--headers", str(self.folder / "include")]
+        self.fails(EXHAUSTED, [*words, "--folder", "dense.onnx"], "cannot make a folder in 'dense.onnx': Not a directory")
+        done = self.run_command(*words, "--folder", "library", env={**os.environ, "TMPDIR": "/nowhere"})
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertNotIn("defect", done.stderr)
+        self.fails(USAGE, [*words, "--jobs", "0"], "--jobs: Value 0 not in range 1 to 1024")
 
     def test_which_templates_are_meant(self):
         def names(*options):
@@ -641,6 +657,10 @@ class Figures(Case):
             self.assertEqual(list(level["gb_s"]["read_chunks"]), ["64", "128", "256", "512", "1024", "4096"])
         text = self.measured("doctor").stdout
         self.assertIn(figures["from"], text)
+        self.assertEqual(list(document["gpus"]), ["cuda:sm_80", "cuda:sm_90a"])
+        for target, gpu in document["gpus"].items():  # its name, or why there is none
+            self.assertIn(f"GPU        {target}: {gpu}\n", text)
+            self.assertNotEqual(gpu, "")
         for level in levels:
             self.assertRegex(text, rf"(?m)^ +{level['name']} .* {re.escape(format(level['gb_s']['read'], 'g'))} ")
 

@@ -54,6 +54,26 @@ TEST(Libraries, AnImplementedKernelIsAStepWithoutACubin) {
   EXPECT_EQ(compiled.plan.entries[0].groups[0].family, "cublaslt");
 }
 
+// What a plan says for one GPU architecture, or of another group, is no defect of the compiler.
+TEST(Libraries, PlansForOtherTargetsOrGroupsAreRefused) {
+  const auto message = [](const CompileOptions& options) -> std::string {
+    try {
+      compile_graph(product(), options);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const char* target : {"cuda:sm_80", "cpu:x86-64"}) {
+    CompileOptions options = replay(kCall);
+    options.target = target;
+    EXPECT_EQ(message(options), fmt::format("--plan is for cuda:sm_90a, this compilation for {}", target));
+  }
+  CompileOptions options = replay(kCall);
+  options.plan_text += "  layout x7 reorder(1, 0)\n";
+  EXPECT_NE(message(options).find("--plan does not fit group matmul+relu: "), std::string::npos) << message(options);
+}
+
 // A step whose operands are not the kernel's parameters in their order.
 TEST(Libraries, AttentionIsAStepToo) {
   graph::Graph g;

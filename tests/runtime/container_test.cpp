@@ -52,9 +52,13 @@ TEST(Container, EqualInputsGiveEqualBytesInAnyOrder) {
 
 TEST(Container, RootHashCoversEverySection) {
   test::TestArtefact made = test::sum_model({5});
-  const auto before = Artefact::parse(made.file()).root_hash();
+  const auto root_hash = [&] {
+    const std::vector<uint8_t> file = made.file();
+    return std::vector<uint8_t>(file.begin() + 64, file.begin() + 96);
+  };
+  const std::vector<uint8_t> before = root_hash();
   made.plan.back() ^= 1;
-  EXPECT_NE(before, Artefact::parse(made.file()).root_hash());
+  EXPECT_NE(before, root_hash());
 }
 
 TEST(Container, EveryTruncationIsRefused) {

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <random>
 #include <utility>
 
 #include "runtime/device/cuda/gpu.h"
@@ -102,6 +104,7 @@ test::TestArtefact failing_model(int64_t n) {
   format::CudaStep failing = made.manifest.entries[0].cuda_steps[0];
   failing.kernel = 1;
   failing.relocations = {{0, 4, 0}};
+  failing.name = "check";
   made.manifest.entries[0].cuda_steps.push_back(failing);
   return made;
 }
@@ -380,7 +383,7 @@ TEST_F(CudaDevice, TheErrorWordIsAnErrorAndIsCleared) {
   fake.calls.clear();
   EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kInputValue);
   EXPECT_EQ(fake.calls, "iigoo") << "the word is written before and read after";
-  EXPECT_NE(message_.find("index is out of range"), std::string::npos);
+  EXPECT_EQ(message_, "step 'check': an index is out of range (error word 1); the outputs are not valid");
   EXPECT_EQ(refusal([&] { context->measure(0, &input, &output, {&time, 1}); }), ErrorCode::kInputValue);
 }
 
@@ -477,10 +480,73 @@ TEST_F(LibraryCalls, NeedTheirLibraryAndItsAlgorithm) {
   EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kDevice);
   EXPECT_NE(message_.find("cuBLASLt 130100 offers 1 algorithms for gemm batch=1 m=2"), std::string::npos) << message_;
   test::fake_library = {};
+  test::fake_library.make_result = 3;  // CUBLAS_STATUS_ALLOC_FAILED
+  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(exit_code_, 6);
+  test::fake_library = {};
   fake.memory_limit = 300;
   test::fake_library.workspace_bytes = 500;
   EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
   EXPECT_NE(message_.find("no 500 bytes for the libraries"), std::string::npos) << message_;
+}
+
+// Whatever numbers a manifest holds, what comes of it is a context or an error; nothing is run.
+TEST_F(LibraryCalls, ManifestsOfOtherNumbersLoadOrAreRefused) {
+  test::TestArtefact made = product_model(16, 32, 8);
+  format::Entry& entry = made.manifest.entries[0];
+  entry.buffers.push_back({Place::kArena, 0, 4096, 128, ""});
+  entry.arena_bytes = 4224;
+  entry.zeros = {{7, 64, 64}};
+  format::CudaStep& step = entry.cuda_steps[1];
+  step.relocations.push_back({16, 7, 0});
+  step.tensor_maps = {
+      {std::ssize(step.params), 1, DataType::kF32, {2, 1, 8, 32}, {16, 1, 1, 32}, {{1, 5}, {1, 2}, {0, 1}}}};
+  step.params.resize(step.params.size() + format::TensorMap::kBytes);
+  const std::string text = format::to_json(made.manifest);
+  std::mt19937 random(7);
+  const auto is_digit = [&](size_t i) { return text[i] >= '0' && text[i] <= '9'; };
+  std::map<ErrorCode, int> seen;
+  for (int i = 0; i < 1000; ++i) {
+    std::string changed = text;
+    size_t at = random() % text.size();
+    while (!is_digit(at)) at = (at + 1) % text.size();
+    for (; is_digit(at); ++at) changed[at] = random() % 2 != 0 ? '9' : "0123456789"[random() % 10];
+    ++seen[refusal([&] {
+      made.manifest = format::manifest_from_json(changed);
+      std::vector<format::Section> sections = {{"cubin.0", made.code}, {"weights", made.weights}};
+      try {
+        file_ = format::serialize_artefact(made.manifest, sections);
+      } catch (const Error& error) {
+        throw Error(ErrorCode::kDamaged, error.what());  // what the writer checks a reader does
+      }
+      load(made)->create_context({});
+    })];
+  }
+  for (const auto& [code, times] : seen)
+    EXPECT_TRUE(code == ErrorCode{} || format::exit_code(code) == 5 || format::exit_code(code) == 6) << message_;
+  EXPECT_GT(seen[ErrorCode{}], 100);
+  EXPECT_GT(seen[ErrorCode::kDamaged], 100);
+}
+
+TEST(SharedLibraries, SayWhyTheyCannotBeOpened) {
+  const auto message = [](const auto& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      EXPECT_EQ(format::exit_code(error.code()), 5);
+      return error.what();
+    }
+    return "";
+  };
+  const std::string missing = message([] { cuda::SharedLibrary("cuBLASLt", {"libnone.so.1"}, "install cuBLAS"); });
+  EXPECT_TRUE(missing.starts_with("cuBLASLt: libnone.so.1 cannot be opened (libnone.so.1: cannot open shared object"));
+  EXPECT_NE(missing.find("install cuBLAS, name its folder in TILEWRIGHT_LIBRARY_PATH"), std::string::npos) << missing;
+  const cuda::SharedLibrary library("C", {"libnone.so.1", "libc.so.6"}, "");
+  size_t (*length)(const char*) = nullptr;
+  library.resolve("strlen", length);
+  EXPECT_EQ(length("four"), 4U);
+  EXPECT_EQ(message([&] { library.resolve("no_such_function", length); }),
+            "C is too old: it has no function no_such_function");
 }
 
 TEST_F(CudaDevice, NoGpuIsExitCode5) {
@@ -505,7 +571,7 @@ TEST_F(CudaDevice, AnOldDriverIsExitCode5AndNamesWhatItLacks) {
   dlclose(no_driver);
   EXPECT_EQ(exit_code_, 5);
   EXPECT_NE(message_.find("too old: it has no function cuInit"), std::string::npos) << message_;
-  EXPECT_NE(message_.find("CUDA 12.0"), std::string::npos) << message_;
+  EXPECT_NE(message_.find("CUDA 12.3 (version 545)"), std::string::npos) << message_;
 }
 
 TEST_F(CudaDevice, CodeForAnotherArchitectureIsExitCode5) {
@@ -547,7 +613,55 @@ TEST_F(CudaDevice, AFailedLaunchIsADeviceError) {
   fake.launch_result = 700;
   EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kDevice);
   EXPECT_EQ(exit_code_, 5);
-  EXPECT_NE(message_.find("CUDA error 700"), std::string::npos) << message_;
+  EXPECT_EQ(message_,
+            "cannot launch the entry's CUDA graph: made-up text (CUDA error 700); this process cannot use the GPU any "
+            "more: start it again");
+  fake.launch_result = 1;  // an invalid value: nothing is lost
+  EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kDevice);
+  EXPECT_TRUE(message_.ends_with("(CUDA error 1)")) << message_;
+}
+
+// The caller may free its tensors as soon as it has an error.
+TEST_F(CudaDevice, AnErrorMidWayWaitsForWhatIsUnderWay) {
+  const auto model = load(scale_model(5));
+  const auto context = model->create_context({});
+  test::Vector<float> x(5, 2.0f), y(6);
+  DLTensor input = on_gpu(x), output = on_gpu(y);
+  output.byte_offset = 4;  // copied where it belongs
+  fake.copy_result = 1;
+  const int waits = fake.waits;
+  EXPECT_EQ(refusal([&] { context->run(0, &input, &output); }), ErrorCode::kDevice);
+  EXPECT_NE(message_.find("copy an output"), std::string::npos) << message_;
+  EXPECT_EQ(fake.graph_launches, 1);
+  EXPECT_EQ(fake.waits, waits + 1);
+  fake.copy_result = 0;
+  context->run(0, &input, &output);
+  EXPECT_EQ(y.data[1], 30.0f);
+}
+
+// The driver reads the parameters that a kernel takes, which a step might not have.
+TEST_F(CudaDevice, ParametersAreThoseThatTheKernelTakes) {
+  for (const std::vector<int64_t>& arguments : {std::vector<int64_t>{}, {0, 8, 16}, {0, 8, 16, 25}, {31, 8, 16, 24}}) {
+    test::TestArtefact made = scale_model(5);
+    made.manifest.entries[0].cuda_steps[1].arguments = arguments;
+    EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kDamaged);
+    EXPECT_EQ(message_, "step 'second' has other parameters than its kernel takes");
+  }
+  driver_.param_info = nullptr;  // an older driver
+  test::TestArtefact made = scale_model(5);
+  made.manifest.entries[0].cuda_steps[1].arguments = {0, 8, 16};
+  load(made);
+}
+
+// Code for sm_80 runs on sm_86, whose blocks have less memory.
+TEST_F(CudaDevice, TooMuchSharedMemoryNamesItsKernel) {
+  fake.shared_limit = 99 * 1024;
+  load(scale_model(5));
+  test::TestArtefact made = scale_model(5);
+  made.manifest.entries[0].cuda_steps[0].shared_bytes = 160 * 1024;
+  EXPECT_EQ(refusal([&] { load(made); }), ErrorCode::kDevice);
+  EXPECT_NE(message_.find("cannot reserve 163840 bytes of shared memory for kernel 'scale': "), std::string::npos)
+      << message_;
 }
 
 TEST_F(CudaDevice, BinaryCompatibility) {

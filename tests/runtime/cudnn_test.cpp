@@ -181,6 +181,20 @@ void Cudnn::expect_computed(const std::string& call_text) {
     ASSERT_NEAR(result[i], want[i], attention ? 1e-5 : 0) << call_text << " at " << i;
 }
 
+TEST_F(Cudnn, LackOfMemoryIsNoFailureOfTheDevice) {
+  const auto code_of = [&](int status) {
+    try {
+      library_.check(status, "run");
+    } catch (const format::Error& error) {
+      return format::exit_code(error.code());
+    }
+    return 0;
+  };
+  EXPECT_EQ(code_of(0), 0);
+  EXPECT_EQ(code_of(3000), 5);
+  for (const int status : {4003, 4004}) EXPECT_EQ(code_of(status), 6);
+}
+
 TEST_F(Cudnn, ComputesProblems) {
   for (const char* problem : kProblems) expect_computed(std::string("cudnn 91900 41 ") + problem);
 }

@@ -32,6 +32,7 @@ struct Object {
 Object& of(void* object) { return *static_cast<Object*>(object); }
 
 int make(void** object) {
+  if (fake_library.make_result != 0) return fake_library.make_result;
   *object = new Object;
   return ++fake_library.objects, 0;
 }

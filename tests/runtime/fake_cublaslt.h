@@ -6,9 +6,10 @@
 namespace tw::test {
 
 struct FakeLibrary {
-  int objects = 0;     // that are not destroyed
-  int algorithms = 3;  // that it offers
-  int used = -1;       // the one of the last product
+  int objects = 0;      // that are not destroyed
+  int algorithms = 3;   // that it offers
+  int used = -1;        // the one of the last product
+  int make_result = 0;  // of making an object
   size_t workspace_bytes = 1000;
 };
 extern FakeLibrary fake_library;

@@ -249,7 +249,13 @@ void add_device_functions(cuda::Driver& d) {
   };
   d.module_unload = [](cuda::ModuleHandle) { return --fake.modules, 0; };
   d.module_get_function = get_function;
-  d.function_set_attribute = [](cuda::FunctionHandle, int, int value) { return fake.max_shared = value, 0; };
+  d.function_set_attribute = [](cuda::FunctionHandle, int, int value) {
+    return fake.max_shared = value, value > fake.shared_limit ? 1 : 0;
+  };
+  d.param_info = [](cuda::FunctionHandle function, size_t index, size_t* offset, size_t* bytes) {
+    *offset = index * 8, *bytes = 8;
+    return *offset < (is_pointwise(name_of(function)) ? sizeof(FakePointers) : sizeof(FakeParams)) ? 0 : 1;
+  };
 }
 
 void add_memory_functions(cuda::Driver& d) {
@@ -265,6 +271,7 @@ void add_memory_functions(cuda::Driver& d) {
   };
   d.copy_on_device = [](cuda::DevicePtr to, cuda::DevicePtr from, size_t bytes, cuda::StreamHandle) {
     fake.calls += 'd';
+    if (fake.copy_result != 0) return fake.copy_result;
     return ++fake.copies, std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), 0;
   };
   d.copy_to_host = [](void* to, cuda::DevicePtr from, size_t bytes, cuda::StreamHandle) {
@@ -276,7 +283,7 @@ void add_memory_functions(cuda::Driver& d) {
 /// The time between two events is a quarter of a millisecond for each place between their numbers.
 void add_stream_functions(cuda::Driver& d) {
   d.stream_create = [](cuda::StreamHandle* stream, unsigned) { return *stream = nullptr, ++fake.streams, 0; };
-  d.stream_synchronize = [](cuda::StreamHandle) { return fake.fault; };
+  d.stream_synchronize = [](cuda::StreamHandle) { return ++fake.waits, fake.fault; };
   d.stream_destroy = [](cuda::StreamHandle) { return --fake.streams, 0; };
   d.event_create = [](cuda::EventHandle* event, unsigned) {
     return *event = reinterpret_cast<cuda::EventHandle>(static_cast<intptr_t>(++fake.events)), 0;

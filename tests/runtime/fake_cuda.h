@@ -38,11 +38,13 @@ struct FakeGpu {
   /// c(aptured) at times.
   std::string calls;
   std::vector<const void*> copied;  // where "copy" and its like read from
-  int max_shared = 0;
+  int max_shared = 0, shared_limit = 1 << 20;
+  int waits = 0;  // for a stream
   std::vector<FakeMap> maps;
   unsigned grid[3] = {}, block[3] = {}, shared = 0;  // of the kernel that ran last
-  runtime::cuda::Result init_result = 0, instantiate_result = 0, update_result = 0, launch_result = 0;
-  runtime::cuda::Result fault = 0;  // of a kernel: what follows fails with it
+  runtime::cuda::Result init_result = 0, instantiate_result = 0, update_result = 0, launch_result = 0,
+                        copy_result = 0;  // the last one: of copies on the device
+  runtime::cuda::Result fault = 0;        // of a kernel: what follows fails with it
   int devices = 1;
   size_t memory_limit = 1 << 20;
 };

@@ -325,7 +325,7 @@ TEST_F(LibraryTest, BuildsOneRowOfEachFamilyForReal) {
     EXPECT_GT(launch->step.grid[1] * launch->step.grid[0], 1);
     EXPECT_GE(launch->step.relocations.size() + launch->step.tensor_maps.size(), 5U) << name_of(instance_.row);
     EXPECT_EQ(launch->workspace_bytes > 0, row.stream_k);
-    EXPECT_EQ(launch->zero_bytes, row.stream_k ? 128 : 0) << "a barrier of each warp group, for 8 tiles";
+    EXPECT_EQ(launch->zero_bytes, row.stream_k ? 128 : 0) << "barriers of warp groups, for up to 16 tiles";
     for (const format::Relocation& r : launch->step.relocations)
       EXPECT_LT(r.buffer, row.stream_k ? 6 : 5) << "memory of no operand";
     const auto has_windows = [](const format::TensorMap& map) { return !map.windows.empty(); };

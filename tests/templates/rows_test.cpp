@@ -77,6 +77,24 @@ TEST(Rows, SayWhyTheyDoNotComputeAProduct) {
   EXPECT_NE(refusal(hopper, f32, h100()).find("f16 or bf16"), std::string::npos);
 }
 
+// Launches hold sizes of 32 bits; CUTLASS 2.x has a matrix of the batch in each z of the grid.
+TEST(Rows, ComputeWhatTheirLaunchesCanSay) {
+  const Row& hopper = rows()[0];
+  const Row& warps = *std::ranges::find(rows(), Family::kGemmSm80, &Row::family);
+  Product many = gemm(512, 512, 64);
+  many.batch = 70000;
+  EXPECT_EQ(refusal(hopper, many, h100()), "");
+  EXPECT_NE(refusal(warps, many, h100()).find("65535 matrices"), std::string::npos);
+  many.batch = 65535;
+  EXPECT_EQ(refusal(warps, many, h100()), "");
+  constexpr int64_t kInt = int64_t{1} << 31;
+  for (const Row* row : {&hopper, &warps}) {
+    for (const Product& p : {gemm(kInt, 512, 64), gemm(512, kInt, 64), gemm(512, 512, kInt)})
+      EXPECT_NE(refusal(*row, p, h100()).find("extents below 2^31"), std::string::npos) << name_of(*row);
+    EXPECT_EQ(refusal(*row, gemm(kInt - 8, 512, 64), h100()), "") << name_of(*row);
+  }
+}
+
 // Lines along the other dim of an operand are bound by that dim instead.
 TEST(Rows, AskForTheLinesThatThereAre) {
   Product p = gemm(1280, 768, 46);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "artefact/session.h"
@@ -65,6 +66,8 @@ int guarded(std::span<const std::string> command, const std::function<int()>& bo
     return report(e.exit_code(), "error: ", e.what());
   } catch (const format::Error& e) {
     return report(format::exit_code(e.code()), "error: ", e.what());
+  } catch (const std::filesystem::filesystem_error& e) {
+    return report(e.code() == std::errc::no_space_on_device ? kExhausted : kFailure, "error: ", e.what());
   } catch (const std::bad_alloc&) {
     return report(kExhausted, "error: ", "out of memory");
   } catch (const std::exception& e) {

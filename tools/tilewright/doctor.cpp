@@ -80,6 +80,12 @@ int doctor(const GlobalOptions& global, const Options& options) {
   const std::string cpu = targets::host_cpu().name;
   const Result<bool> available = driver::cuda_generation_available();
   const std::string nvrtc = available.ok() ? "found" : available.reason();
+  nlohmann::ordered_json gpus = nlohmann::ordered_json::object();
+  for (const std::string& name : targets::target_names()) {
+    if (!name.starts_with("cuda:")) continue;
+    const Result<std::string> gpu = driver::find_gpu(name);
+    gpus[name] = gpu.ok() ? *gpu : gpu.reason();
+  }
   const size_t operators = ops::all_ops().rows().size();
   if (global.json) {
     print_json("tilewright.doctor.v1", {{"cpu", cpu},
@@ -90,6 +96,7 @@ int doctor(const GlobalOptions& global, const Options& options) {
                                         {"figures_file", driver::hal::figures_path(host, hal)},
                                         {"operators", operators},
                                         {"nvrtc", nvrtc},
+                                        {"gpus", gpus},
                                         {"cache", artefact_cache_folder()},
                                         {"database", tuning_database()}});
     return kOk;
@@ -100,6 +107,7 @@ int doctor(const GlobalOptions& global, const Options& options) {
   print_figures(global, host);
   say(global, fmt::format("operators  {}", operators));
   say(global, fmt::format("NVRTC      {}", nvrtc));
+  for (const auto& [name, gpu] : gpus.items()) say(global, fmt::format("GPU        {}: {}", name, std::string(gpu)));
   say(global, fmt::format("cache      {}", artefact_cache_folder()));
   say(global, fmt::format("database   {}", tuning_database()));
   for (const std::string& name : targets::target_names()) say(global, fmt::format("           --target {}", name));
@@ -110,8 +118,7 @@ int doctor(const GlobalOptions& global, const Options& options) {
 
 void add_doctor(Application& application) {
   CLI::App* verb = application.app.add_subcommand(
-      "doctor",
-      "Example: tilewright doctor\n\nShows the environment: CPU and its measured figures, targets, libraries.");
+      "doctor", "Example: tilewright doctor\n\nShows the environment: CPU and its measured figures, GPU, targets.");
   auto options = std::make_shared<Options>();
   verb->add_flag("--remeasure", options->remeasure, "Measure this machine again (about 2 s) and keep the new figures");
   verb->callback([&application, options] {

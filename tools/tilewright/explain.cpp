@@ -75,14 +75,42 @@ nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
           {"rivals", rivals}};
 }
 
-int explain(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(global, options.model, options.compile);
+// An entry of a model's code for one target, and how long its steps took.
+struct Subject {
+  std::string level;
+  int entry = 0;
+  int threads = 1;
+  std::vector<artefact::StepTime> steps = {};
+};
+
+Subject run_entry(const LoadedModel& model, const Options& options) {
   artefact::Session session = open_session(model, {options.threads, !options.no_run, options.level});
   session.bind(gather_inputs({{}, "seed=0", options.entry}, session));
-  const targets::Target target = driver::hal::resolve_target("cpu", measured_figures());
-  const std::vector<artefact::StepTime> steps = options.no_run ? std::vector<artefact::StepTime>() : profile(session);
-  std::vector<artefact::GroupReport> reports = artefact::explain_entry(
-      model.artefact, session.target(), session.bound_entry(), steps, target, session.threads());
+  Subject subject{session.target(), session.bound_entry(), session.threads()};
+  if (!options.no_run) subject.steps = profile(session);
+  return subject;
+}
+
+// Code for a GPU, which need not be there.
+Subject find_entry(const format::Manifest& manifest, const Options& options) {
+  std::string known;
+  for (size_t e = 0; e < manifest.entries.size(); ++e) {
+    const std::string& name = manifest.entries[e].name;
+    if (options.entry.empty() || name == options.entry) return {manifest.targets.front().arch, static_cast<int>(e)};
+    known += "\n  " + name;
+  }
+  throw UsageError(fmt::format("there is no entry '{}'; the artefact has:{}", options.entry, known));
+}
+
+int explain(const GlobalOptions& global, const Options& options) {
+  const LoadedModel model = load_model(global, options.model, options.compile);
+  const format::Artefact artefact = parse_artefact(model.name, model.artefact);
+  const bool gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
+  const auto [level, entry, threads, steps] =
+      gpu && options.no_run ? find_entry(artefact.manifest(), options) : run_entry(model, options);
+  const targets::Target target = driver::hal::resolve_target(gpu ? "cuda:" + level : "cpu", measured_figures());
+  std::vector<artefact::GroupReport> reports =
+      artefact::explain_entry(model.artefact, level, entry, steps, target, threads);
   std::erase_if(reports, [&](const artefact::GroupReport& r) {
     return !options.group.empty() && r.plan.name.find(options.group) == std::string::npos;
   });
@@ -93,14 +121,14 @@ int explain(const GlobalOptions& global, const Options& options) {
     nlohmann::ordered_json groups = nlohmann::ordered_json::array();
     for (const artefact::GroupReport& r : reports) groups.push_back(to_json(r));
     print_json("tilewright.explain.v1", {{"model", options.model},
-                                         {"threads", session.threads()},
-                                         {"level", session.target()},
+                                         {"threads", threads},
+                                         {"level", level},
                                          {"figures", target.info.figures_from},
                                          {"groups", groups}});
     return kOk;
   }
   say(global, fmt::format("{} groups, slowest first; code for {}; {} threads; bounds from figures {}", reports.size(),
-                          session.target(), session.threads(), target.info.figures_from));
+                          level, threads, target.info.figures_from));
   for (const artefact::GroupReport& r : reports) print_group(global, r);
   return kOk;
 }
@@ -119,7 +147,7 @@ void add_explain(Application& application) {
   verb->add_option("--top", options->top, "Only the slowest N groups")->check(CLI::PositiveNumber);
   verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
       ->check(CLI::NonNegativeNumber);
-  verb->add_flag("--no-run", options->no_run, "Do not run the model: times of the plan only");
+  verb->add_flag("--no-run", options->no_run, "Do not run the model: times of the plan only. Needs no GPU");
   add_level_option(*verb, options->level);
   add_model_options(*verb, options->compile);
   verb->callback([&application, options] {

@@ -147,7 +147,7 @@ void add_templates(Application& application) {
   action
       ->add_option("--jobs", options->library.processes,
                    "Compilers at the same time (default: as CPUs and memory allow)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1024));
   action->add_option("--nvcc", options->library.nvcc, "The compiler (default: $TILEWRIGHT_NVCC, nvcc of PATH)");
   action->add_option("--headers", options->library.headers, "CUTLASS's include folder (default: $TILEWRIGHT_CUTLASS)");
   add("list", "Example: tilewright templates list\n\nRows, what they want (-v), and whether they are built.", list);

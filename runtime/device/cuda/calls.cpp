@@ -23,11 +23,11 @@ void Calls::add(const std::string& text) {
   const format::LibraryCall call = format::parse_library_call(text);
   std::unique_ptr<Call> made;
   if (call.library == "cudnn") {
-    const Cudnn& library = driver_.open_cudnn();
+    const Cudnn& library = gpu_.driver.open_cudnn();
     if (cudnn_ == nullptr) cudnn_ = CudnnCall::start(library);
     made = std::make_unique<CudnnCall>(library, cudnn_.get(), call);
   } else {
-    const Cublaslt& library = driver_.open_cublaslt();
+    const Cublaslt& library = gpu_.driver.open_cublaslt();
     if (cublaslt_ == nullptr) cublaslt_ = MatmulCall::start(library);
     made = std::make_unique<MatmulCall>(library, cublaslt_.get(), call);
   }

@@ -3,13 +3,19 @@
 #include <map>
 #include <string>
 
+#include "runtime/device/cuda/gpu.h"
 #include "runtime/device/cuda/library.h"
 
 namespace tw::runtime::cuda {
 
 class Calls {
  public:
-  explicit Calls(const Driver& driver) : driver_(driver) {}
+  explicit Calls(const Gpu& gpu) : gpu_(gpu) {}
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+  ~Calls() {
+    release_on(gpu_, [this] { calls_.clear(), cublaslt_.reset(), cudnn_.reset(); });
+  }
   /// Opens the library that a LibraryCall, as text, names. Throws Error(kDevice) where there is none.
   static void open(const Driver& driver, const std::string& text);
 
@@ -18,11 +24,9 @@ class Calls {
   const Call& at(const std::string& text) const { return *calls_.at(text); }
   /// Of whichever call runs.
   size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Gives all back to the libraries. The GPU is current.
-  void clear() { calls_.clear(), cublaslt_.reset(), cudnn_.reset(); }
 
  private:
-  const Driver& driver_;
+  const Gpu& gpu_;
   LibraryObject cublaslt_{nullptr, nullptr}, cudnn_{nullptr, nullptr};  // handles
   std::map<std::string, std::unique_ptr<Call>> calls_;
   size_t workspace_bytes_ = 0;

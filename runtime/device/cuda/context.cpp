@@ -59,23 +59,14 @@ CudaContext::CudaContext(const Loaded& loaded, const Options& options)
       driver_(loaded.gpu.driver),
       profile_(options.profile != 0),
       stream_(loaded.gpu),
-      calls_(loaded.gpu.driver),
+      calls_(loaded.gpu),
       step_events_(loaded.gpu),
       run_events_(loaded.gpu) {
-  try {
-    const Current current(loaded.gpu);
-    allocate();
-    prepare_calls();
-    programs_.reserve(loaded.manifest.entries.size());
-    for (const format::Entry& entry : loaded.manifest.entries) programs_.push_back(make_program(entry));
-  } catch (...) {
-    release_calls();  // the destructor does not run
-    throw;
-  }
-}
-
-void CudaContext::release_calls() {
-  release_on(loaded_.gpu, [this] { calls_.clear(); });
+  const Current current(loaded.gpu);
+  allocate();
+  prepare_calls();
+  programs_.reserve(loaded.manifest.entries.size());
+  for (const format::Entry& entry : loaded.manifest.entries) programs_.push_back(make_program(entry));
 }
 
 void CudaContext::allocate() {
@@ -126,16 +117,17 @@ CudaContext::Program CudaContext::make_program(const format::Entry& entry) {
     Launch launch = make_launch(entry, step);
     // A library loads its kernels when they are first launched, which cannot be captured into a graph.
     if (launch.call != nullptr) launch_alone(driver_, launch, stream_.handle());
-    bool touches_tensors = false;
+    bool touches_tensors = false, checks = false;
     for (const format::Relocation& relocation : step.relocations) {
       const Buffer& buffer = entry.buffers[static_cast<size_t>(relocation.buffer)];
-      program.may_fail |= buffer.place == Place::kError;
+      checks |= buffer.place == Place::kError;
       touches_tensors |= is_tensor(buffer);
     }
     for (const format::TensorMap& map : step.tensor_maps)
       touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(map.buffer)]);
     for (const int64_t operand : step.operands)
       touches_tensors |= is_tensor(entry.buffers[static_cast<size_t>(operand)]);
+    if (checks) program.checks += format::join(program.checks.empty() ? "" : ", ", "'", step.name, "'");
     if (touches_tensors) program.touching_tensors.push_back(program.launches.size());
     program.launches.push_back(std::move(launch));
   }
@@ -211,35 +203,32 @@ void CudaContext::place_outputs(const format::Entry& entry, const DLTensor* outp
   }
 }
 
-void CudaContext::run(int entry, const DLTensor* inputs, const DLTensor* outputs) {
-  execute(entry, inputs, outputs, {});
-}
-
-void CudaContext::measure(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
-  execute(entry, inputs, outputs, times_ns);
-}
-
 /// One run, and one more for each of `times_ns`.
-void CudaContext::execute(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
+void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
   const format::Entry& entry = loaded_.manifest.entries[static_cast<size_t>(index)];
   Program& program = programs_[static_cast<size_t>(index)];
   const nvtx3::scoped_range range(entry.name);
   const Current current(loaded_.gpu);
-  place_inputs(entry, inputs);
-  place_outputs(entry, outputs);
-  bind_tensors(entry, program);
   int32_t error = 0;
-  if (program.may_fail) {
-    driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_.handle()),
-                  "clear the error word");
-  }
-  submit(program);
-  // The run before them keeps the GPU busy while they are submitted: their times have no waiting for the host.
-  if (!times_ns.empty()) submit_timed(program, times_ns.size());
-  fetch_outputs(entry, outputs);
-  if (program.may_fail) {
-    driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_.handle()),
-                  "read the error word");
+  try {
+    place_inputs(entry, inputs);
+    place_outputs(entry, outputs);
+    bind_tensors(entry, program);
+    if (!program.checks.empty()) {
+      driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_.handle()),
+                    "clear the error word");
+    }
+    submit(program);
+    // The run before them keeps the GPU busy while they are submitted: their times have no waiting for the host.
+    if (!times_ns.empty()) submit_timed(program, times_ns.size());
+    fetch_outputs(entry, outputs);
+    if (!program.checks.empty()) {
+      driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_.handle()),
+                    "read the error word");
+    }
+  } catch (...) {
+    driver_.stream_synchronize(stream_.handle());  // what is under way uses the caller's memory
+    throw;
   }
   synchronize("run the model on the GPU");
   run_events_.read(times_ns);
@@ -247,8 +236,7 @@ void CudaContext::execute(int index, const DLTensor* inputs, const DLTensor* out
     step_times_.resize(program.launches.size());
     step_events_.read(step_times_);
   }
-  if (error != 0)
-    format::fail(format::ErrorCode::kInputValue, value_error_message(format::join("entry '", entry.name, "'"), error));
+  if (error != 0) format::fail(format::ErrorCode::kInputValue, value_error_message("step " + program.checks, error));
 }
 
 void CudaContext::bind_tensors(const format::Entry& entry, Program& program) {

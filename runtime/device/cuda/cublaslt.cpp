@@ -12,7 +12,7 @@ using format::DataType;
 using format::ErrorCode;
 using format::Operand;
 
-constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14, kTransposed = 1;
+constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14, kTransposed = 1, kNoMemory = 3;
 constexpr int kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBias = 8;
 constexpr int kLayoutBatch = 5, kLayoutMatrix = 6;
 constexpr int kPreferenceWorkspace = 1, kPreferenceAlignments[] = {5, 6, 7, 8};
@@ -21,7 +21,8 @@ constexpr size_t kMostWorkspace = size_t{32} << 20;  // what NVIDIA recommends f
 constexpr uint32_t kAlignment = 16;                  // of a caller's tensors, in bytes
 
 void check(int status, const char* doing) {
-  if (status != 0) format::fail(ErrorCode::kDevice, "cuBLASLt cannot ", doing, " (status ", status, ")");
+  const ErrorCode code = status == kNoMemory ? ErrorCode::kOutOfMemory : ErrorCode::kDevice;
+  if (status != 0) format::fail(code, "cuBLASLt cannot ", doing, " (status ", status, ")");
 }
 
 template <typename T>

@@ -46,7 +46,8 @@ constexpr Operation kPointwise = {0, 13, 1, 0, 14, 750, 751, 752, 753},
 constexpr int kCrossCorrelation = 1, kAdd = 0, kMultiply = 1, kDivide = 6, kSubtract = 9, kExp = 13, kLog = 15,
               kRelu = 100, kSumOf = 0, kMaximumOf = 3;
 constexpr int kModeA = 3;  // of heuristics: what they know by heart, then a model of the GPU
-constexpr int kNoteTensorCore = 0, kNoteStrictNan = 9;  // of engines as exact as the sum of products itself
+constexpr int kNoHostMemory = 4003, kNoDeviceMemory = 4004;  // statuses
+constexpr int kNoteTensorCore = 0, kNoteStrictNan = 9;       // of engines as exact as the sum of products itself
 constexpr int64_t kMostNotes = 32, kMostKnobs = 64, kMostOffers = 24;  // more than there are, or wanted
 constexpr int64_t kAlignment = 16;                                     // of a caller's tensors, in bytes
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;                 // an engine that needs more is not worth it
@@ -78,8 +79,9 @@ void Cudnn::check(int status, const std::string& doing) const {
   last_error(detail.data(), detail.size() - 1);
   std::string text = detail.data();
   std::ranges::replace(text, '\n', ' ');
-  format::fail(ErrorCode::kDevice, "cuDNN ", version(), " cannot ", doing, ": ", std::string_view(error_string(status)),
-               text.empty() ? "" : "; ", text);
+  const bool no_memory = status == kNoHostMemory || status == kNoDeviceMemory;
+  format::fail(no_memory ? ErrorCode::kOutOfMemory : ErrorCode::kDevice, "cuDNN ", version(), " cannot ", doing, ": ",
+               std::string_view(error_string(status)), text.empty() ? "" : "; ", text);
 }
 
 CudnnDescriptor::CudnnDescriptor(const Cudnn& library, int kind)

@@ -24,7 +24,7 @@ struct Cudnn {
   int (*finalize)(void* descriptor);
   int (*execute)(void* handle, void* plan, void* operands);
 
-  /// Throws Error(kDevice) with the library's own text for a status that is not success.
+  /// Throws Error, kOutOfMemory or kDevice, with the library's own text for a status that is not success.
   void check(int status, const std::string& doing) const;
 };
 

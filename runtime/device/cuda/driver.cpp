@@ -16,14 +16,13 @@ void resolve(void* library, const char* symbol, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, symbol));
   if (function == nullptr)
     format::fail(ErrorCode::kDevice, "the NVIDIA driver is too old: it has no function ", symbol,
-                 "; the driver of CUDA 12.0 (version 525) or a newer one is needed");
+                 "; the driver of CUDA 12.3 (version 545) or a newer one is needed");
 }
 
 Driver load_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    format::fail(ErrorCode::kDevice,
-                 "no NVIDIA driver: libcuda.so.1 cannot be opened; a CUDA artefact needs an NVIDIA GPU");
+    format::fail(ErrorCode::kDevice, "no NVIDIA driver (", dlerror(), "); a CUDA artefact needs an NVIDIA GPU");
   }
   return resolve_driver(library);
 }
@@ -76,6 +75,7 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuGraphLaunch", driver.graph_launch);
   resolve(library, "cuGraphExecDestroy", driver.graph_exec_destroy);
   resolve(library, "cuGraphDestroy", driver.graph_destroy);
+  driver.param_info = reinterpret_cast<decltype(driver.param_info)>(dlsym(library, "cuFuncGetParamInfo"));
   driver.open_cublaslt = open_cublaslt;
   driver.open_cudnn = open_cudnn;
   return driver;
@@ -88,7 +88,10 @@ void Driver::check(Result result, const char* doing) const {
   const ErrorCode code = result == kErrorOutOfMemory      ? ErrorCode::kOutOfMemory
                          : result == kErrorNoBinaryForGpu ? ErrorCode::kIncompatible
                                                           : ErrorCode::kDevice;
-  format::fail(code, "cannot ", doing, ": ", text, " (CUDA error ", result, ")");
+  // Such a fault stays: CUDA driver API reference manual, CUresult.
+  const bool lost = result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719);
+  format::fail(code, "cannot ", doing, ": ", text, " (CUDA error ", result, ")",
+               lost ? "; this process cannot use the GPU any more: start it again" : "");
 }
 
 const Driver& open_driver() {

@@ -66,7 +66,7 @@ struct EdgeData {
 /// (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC).
 inline constexpr EdgeData kOverlapping = {1, 0, 1, {}};
 
-/// Entry points; the symbol in the library is named beside each. The newest are those of CUDA 12.3.
+/// Entry points, with their symbols in the library: of CUDA 12.3 or older, but param_info (12.4), which may be null.
 struct Driver {
   Result (*init)(unsigned flags);                                            // cuInit
   Result (*get_error_string)(Result error, const char** text);               // cuGetErrorString
@@ -83,6 +83,7 @@ struct Driver {
   Result (*module_get_function)(FunctionHandle* function, ModuleHandle module,
                                 const char* name);                                              // cuModuleGetFunction
   Result (*function_set_attribute)(FunctionHandle function, int attribute, int value);          // cuFuncSetAttribute
+  Result (*param_info)(FunctionHandle function, size_t index, size_t* offset, size_t* bytes);   // cuFuncGetParamInfo
   Result (*mem_alloc)(DevicePtr* pointer, size_t bytes);                                        // cuMemAlloc_v2
   Result (*mem_free)(DevicePtr pointer);                                                        // cuMemFree_v2
   Result (*mem_get_info)(size_t* free, size_t* total);                                          // cuMemGetInfo_v2

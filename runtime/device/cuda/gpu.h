@@ -1,5 +1,6 @@
 // One GPU and the objects that live on it, each released by its destructor.
 #pragma once
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,6 +62,18 @@ void release_on(const Gpu& gpu, Release release) {
   ContextHandle popped = nullptr;
   gpu.driver.context_pop(&popped);
 }
+
+/// Gives an object back to the driver by the function `Destroy`.
+template <auto Destroy>
+struct Release {
+  const Gpu* gpu = nullptr;
+  void operator()(auto* object) const {
+    release_on(*gpu, [&] { (gpu->driver.*Destroy)(object); });
+  }
+};
+/// An object of a GPU's driver.
+template <typename Handle, auto Destroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Release<Destroy>>;
 
 /// Device memory; address 0 when empty. 256-byte aligned.
 class DeviceMemory {

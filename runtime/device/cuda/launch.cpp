@@ -45,16 +45,16 @@ void launch_alone(const Driver& driver, Launch& launch, StreamHandle stream) {
   check_step(driver, result, launch);
 }
 
-LaunchGraph::LaunchGraph(const Gpu& gpu, std::span<Launch> launches, std::span<const Clearing> clearings) : gpu_(gpu) {
-  try {
-    gpu.driver.check(gpu.driver.graph_create(&graph_, 0), "make a CUDA graph");
-    add_nodes(launches);
-    for (const Clearing& clearing : clearings) add_clearing(clearing);
-    gpu.driver.check(gpu.driver.graph_instantiate(&exec_, graph_, 0), "make a CUDA graph");
-  } catch (...) {
-    release();  // the destructor does not run
-    throw;
-  }
+LaunchGraph::LaunchGraph(const Gpu& gpu, std::span<Launch> launches, std::span<const Clearing> clearings)
+    : gpu_(gpu), graph_(nullptr, {&gpu}), exec_(nullptr, {&gpu}) {
+  GraphHandle graph = nullptr;
+  GraphExecHandle exec = nullptr;
+  gpu.driver.check(gpu.driver.graph_create(&graph, 0), "make a CUDA graph");
+  graph_.reset(graph);
+  add_nodes(launches);
+  for (const Clearing& clearing : clearings) add_clearing(clearing);
+  gpu.driver.check(gpu.driver.graph_instantiate(&exec, graph, 0), "make a CUDA graph");
+  exec_.reset(exec);
 }
 
 void LaunchGraph::add_nodes(std::span<Launch> launches) {
@@ -63,16 +63,16 @@ void LaunchGraph::add_nodes(std::span<Launch> launches) {
     const NodeParams params(launch);
     GraphNodeHandle node = nullptr;
     const auto add_child = [&](GraphHandle child) {
-      return gpu_.driver.graph_add_child(&node, graph_, nullptr, 0, child);
+      return gpu_.driver.graph_add_child(&node, graph_.get(), nullptr, 0, child);
     };
     check_step(gpu_.driver,
                launch.call != nullptr ? with_captured(launch, add_child)
-                                      : gpu_.driver.graph_add_kernel(&node, graph_, nullptr, 0, &params.raw()),
+                                      : gpu_.driver.graph_add_kernel(&node, graph_.get(), nullptr, 0, &params.raw()),
                launch);
     const EdgeData edge = launch.step->overlaps && after_kernel ? kOverlapping : EdgeData{};
     after_kernel = launch.call == nullptr;
     if (!nodes_.empty())
-      check_step(gpu_.driver, gpu_.driver.graph_add_edges(graph_, &nodes_.back(), &node, &edge, 1), launch);
+      check_step(gpu_.driver, gpu_.driver.graph_add_edges(graph_.get(), &nodes_.back(), &node, &edge, 1), launch);
     nodes_.push_back(node);
   }
 }
@@ -81,8 +81,9 @@ void LaunchGraph::add_clearing(const Clearing& clearing) {
   const MemsetNodeParams params = {clearing.address, clearing.bytes, 0, 1, clearing.bytes, 1};
   const EdgeData edge{};
   GraphNodeHandle node = nullptr;
-  Result result = gpu_.driver.graph_add_memset(&node, graph_, nullptr, 0, &params, gpu_.context());
-  if (result == kSuccess) result = gpu_.driver.graph_add_edges(graph_, &node, &nodes_.at(clearing.before), &edge, 1);
+  Result result = gpu_.driver.graph_add_memset(&node, graph_.get(), nullptr, 0, &params, gpu_.context());
+  if (result == kSuccess)
+    result = gpu_.driver.graph_add_edges(graph_.get(), &node, &nodes_.at(clearing.before), &edge, 1);
   gpu_.driver.check(result, "clear memory in a CUDA graph");
 }
 
@@ -107,24 +108,17 @@ Result LaunchGraph::with_captured(const Launch& launch, const Use& use) {
   return result;
 }
 
-void LaunchGraph::release() {
-  release_on(gpu_, [this] {
-    if (exec_ != nullptr) gpu_.driver.graph_exec_destroy(exec_);
-    if (graph_ != nullptr) gpu_.driver.graph_destroy(graph_);
-  });
-}
-
 void LaunchGraph::update(size_t index, Launch& launch) {
   if (launch.call != nullptr) {
-    const auto set = [&](GraphHandle child) { return gpu_.driver.graph_set_child(exec_, nodes_[index], child); };
+    const auto set = [&](GraphHandle child) { return gpu_.driver.graph_set_child(exec_.get(), nodes_[index], child); };
     return check_step(gpu_.driver, with_captured(launch, set), launch);
   }
   const NodeParams params(launch);
-  check_step(gpu_.driver, gpu_.driver.graph_set_kernel(exec_, nodes_[index], &params.raw()), launch);
+  check_step(gpu_.driver, gpu_.driver.graph_set_kernel(exec_.get(), nodes_[index], &params.raw()), launch);
 }
 
 void LaunchGraph::submit(StreamHandle stream) const {
-  gpu_.driver.check(gpu_.driver.graph_launch(exec_, stream), "launch the entry's CUDA graph");
+  gpu_.driver.check(gpu_.driver.graph_launch(exec_.get(), stream), "launch the entry's CUDA graph");
 }
 
 }  // namespace tw::runtime::cuda

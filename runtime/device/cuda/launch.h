@@ -37,9 +37,6 @@ class LaunchGraph {
   /// Node i is launches[i] and waits for node i - 1: steps reuse the arena's regions in their order. The GPU is
   /// current.
   LaunchGraph(const Gpu& gpu, std::span<Launch> launches, std::span<const Clearing> clearings);
-  LaunchGraph(const LaunchGraph&) = delete;
-  LaunchGraph& operator=(const LaunchGraph&) = delete;
-  ~LaunchGraph() { release(); }
 
   /// Gives node `index` the parameters of `launch`, for submissions from now on.
   void update(size_t index, Launch& launch);
@@ -50,11 +47,10 @@ class LaunchGraph {
   void add_clearing(const Clearing& clearing);
   template <typename Use>
   Result with_captured(const Launch& launch, const Use& use);
-  void release();
 
   const Gpu& gpu_;
-  GraphHandle graph_ = nullptr;  // its nodes are the names by which the executable one is updated
-  GraphExecHandle exec_ = nullptr;
+  Owned<GraphHandle, &Driver::graph_destroy> graph_;  // its nodes are the names by which the executable one is updated
+  Owned<GraphExecHandle, &Driver::graph_exec_destroy> exec_;
   std::vector<GraphNodeHandle> nodes_;
   std::optional<Stream> capture_;  // takes down what libraries launch
 };

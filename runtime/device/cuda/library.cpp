@@ -24,7 +24,7 @@ SharedLibrary::SharedLibrary(const char* name, const std::vector<const char*>& f
       if (library_ != nullptr) return;
     }
   }
-  format::fail(ErrorCode::kDevice, name, ": ", files.front(), " cannot be opened: ", remedy,
+  format::fail(ErrorCode::kDevice, name, ": ", files.front(), " cannot be opened (", dlerror(), "): ", remedy,
                ", name its folder in TILEWRIGHT_LIBRARY_PATH, or compile with --libraries none");
 }
 

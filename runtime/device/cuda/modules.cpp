@@ -6,44 +6,41 @@
 
 namespace tw::runtime::cuda {
 
-Modules::Modules(const Gpu& gpu, const format::Manifest& manifest, const Sections& sections) : gpu_(gpu) {
-  try {
-    load(manifest, sections);
-    allow_shared_memory(manifest);
-  } catch (...) {
-    unload();  // the destructor does not run
-    throw;
-  }
-}
-
-Modules::~Modules() {
-  release_on(gpu_, [this] { unload(); });
-}
-
 void Modules::load(const format::Manifest& manifest, const Sections& sections) {
   const Driver& driver = gpu_.driver;
   for (const format::Kernel& kernel : manifest.kernels) {
-    auto [found, is_new] = modules_.try_emplace(kernel.section, nullptr);
+    auto [found, is_new] = modules_.try_emplace(kernel.section, nullptr, Release<&Driver::module_unload>{&gpu_});
     if (is_new) {
       const format::Bytes cubin = sections(kernel.section);
-      const Result loaded = driver.module_load_data(&found->second, cubin.data());
+      ModuleHandle module = nullptr;
+      const Result loaded = driver.module_load_data(&module, cubin.data());
       if (loaded != kSuccess) driver.check(loaded, format::join("load a cubin of ", cubin.size(), " bytes").c_str());
+      found->second.reset(module);
     }
     FunctionHandle function = nullptr;
-    const Result result = driver.module_get_function(&function, found->second, kernel.name.c_str());
+    const Result result = driver.module_get_function(&function, found->second.get(), kernel.name.c_str());
     if (result != kSuccess) driver.check(result, format::join("find kernel '", kernel.name, "'").c_str());
     functions_.push_back(function);
   }
 }
 
-/// More than 48 KiB of dynamic shared memory must be asked for once for each kernel.
-void Modules::allow_shared_memory(const format::Manifest& manifest) {
+/// Checks parameters: the driver reads those that a kernel takes, wherever the step's end. More than 48 KiB of dynamic
+/// shared memory must be asked for once for each kernel.
+void Modules::prepare_steps(const format::Manifest& manifest) {
+  const auto ask = gpu_.driver.param_info;
   std::vector<int64_t> wanted(functions_.size(), 0);
   for (const format::Entry& entry : manifest.entries) {
     for (const format::CudaStep& step : entry.cuda_steps) {
       if (!step.call.empty()) continue;
       int64_t& most = wanted[static_cast<size_t>(step.kernel)];
       most = std::max(most, step.shared_bytes);
+      const FunctionHandle function = functions_[static_cast<size_t>(step.kernel)];
+      size_t offset = 0, bytes = 0;
+      for (size_t i = 0; ask != nullptr && ask(function, i, &offset, &bytes) == kSuccess; ++i) {
+        if (i == step.arguments.size() || bytes > step.params.size() - static_cast<size_t>(step.arguments[i]))
+          format::fail(format::ErrorCode::kDamaged, "step '", step.name,
+                       "' has other parameters than its kernel takes");
+      }
     }
   }
   constexpr int64_t kDefaultLimit = 48 * 1024;
@@ -51,13 +48,8 @@ void Modules::allow_shared_memory(const format::Manifest& manifest) {
     if (wanted[i] <= kDefaultLimit) continue;
     gpu_.driver.check(
         gpu_.driver.function_set_attribute(functions_[i], kFunctionMaxDynamicShared, static_cast<int>(wanted[i])),
-        "reserve shared memory");
-  }
-}
-
-void Modules::unload() {
-  for (const auto& [section, module] : modules_) {
-    if (module != nullptr) gpu_.driver.module_unload(module);
+        format::join("reserve ", wanted[i], " bytes of shared memory for kernel '", manifest.kernels[i].name, "'")
+            .c_str());
   }
 }
 

@@ -16,21 +16,20 @@ class Modules {
 
   /// Loads the cubin of every kernel of `manifest`; its steps then have the shared memory that they ask for. The GPU is
   /// current. Throws Error, kIncompatible where the GPU cannot run a cubin.
-  Modules(const Gpu& gpu, const format::Manifest& manifest, const Sections& sections);
-  Modules(const Modules&) = delete;
-  Modules& operator=(const Modules&) = delete;
-  ~Modules();
+  Modules(const Gpu& gpu, const format::Manifest& manifest, const Sections& sections) : gpu_(gpu) {
+    load(manifest, sections);
+    prepare_steps(manifest);
+  }
 
   /// Of Manifest::kernels.
   const std::vector<FunctionHandle>& functions() const { return functions_; }
 
  private:
   void load(const format::Manifest& manifest, const Sections& sections);
-  void allow_shared_memory(const format::Manifest& manifest);
-  void unload();
+  void prepare_steps(const format::Manifest& manifest);
 
   const Gpu& gpu_;
-  std::map<std::string, ModuleHandle> modules_;  // by section
+  std::map<std::string, Owned<ModuleHandle, &Driver::module_unload>> modules_;  // by section
   std::vector<FunctionHandle> functions_;
 };
 

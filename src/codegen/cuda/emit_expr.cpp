@@ -101,7 +101,7 @@ enum class Use : uint8_t { kData, kIndex };
 
 class Writer {
  public:
-  Writer(const CudaNames& names, const std::string& lane) : names_(names), lane_(lane) {}
+  explicit Writer(const CudaNames& names, std::string lane = "") : names_(names), lane_(std::move(lane)) {}
 
   // An operand: of an index its cheapest form.
   std::string operand(const Expr& e) const { return write(e, is_index(e) ? Use::kIndex : Use::kData); }
@@ -290,7 +290,7 @@ class Writer {
   std::string binary(const Expr& e, const std::string& a, const std::string& b) const;
 
   const CudaNames& names_;
-  const std::string& lane_;
+  std::string lane_;
 };
 
 std::string Writer::cast(const Expr& e, const std::string& x) {
@@ -433,10 +433,7 @@ std::string cuda_expr(const Expr& e, const CudaNames& names, const std::string& 
   return Writer(names, lane).write(e, Use::kData);
 }
 
-std::string cuda_index(const Expr& e, const CudaNames& names) {
-  static const std::string kNoLane;
-  return Writer(names, kNoLane).operand(e);
-}
+std::string cuda_index(const Expr& e, const CudaNames& names) { return Writer(names).operand(e); }
 
 std::string cuda_element(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names,
                          const std::string& lane) {
@@ -444,21 +441,18 @@ std::string cuda_element(const std::string& buffer, const std::vector<Expr>& ind
 }
 
 CudaOffset cuda_offset(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names) {
-  static const std::string kNoLane;
-  const Writer writer(names, kNoLane);
+  const Writer writer(names);
   return writer.offset(writer.array_of(buffer), indices);
 }
 
 CudaOffset cuda_unswizzled_offset(const std::string& buffer, const std::vector<Expr>& indices, const CudaNames& names) {
-  static const std::string kNoLane;
-  const Writer writer(names, kNoLane);
+  const Writer writer(names);
   return writer.offset(writer.array_of(buffer), indices, 0);
 }
 
 std::string cuda_vector(const std::string& buffer, DataType type, const std::vector<Expr>& indices,
                         const CudaNames& names) {
-  static const std::string kNoLane;
-  const Writer writer(names, kNoLane);
+  const Writer writer(names);
   const CudaNames::Array& array = writer.array_of(buffer);
   const int lanes = type.lanes();
   if (array.in_registers || indices.empty() || (lanes & (lanes - 1)) != 0) return {};

@@ -91,14 +91,12 @@ void KernelEmitter::walk(const std::string& type) {
     skip("tw_team");
     line("if (tw_team == {}) tw_next<{}>(1);", others, 2 * team_);
   }
-  line("for ({} tile = {}; tile < {}; tile += {}) {{", type, first, kernel_.tiles, step);
-  ++depth_;
-  statements(kernel_.body, Then::kEnd);
-  // The next tile stores where this one loads.
-  if (user && out_.shared_bytes > before) meet();
-  if (user && others > 0) skip(fmt::format("{}", others));
-  --depth_;
-  line("}}");
+  nested(fmt::format("for ({} tile = {}; tile < {}; tile += {}) ", type, first, kernel_.tiles, step), [&] {
+    statements(kernel_.body, Then::kEnd);
+    // The next tile stores where this one loads.
+    if (user && out_.shared_bytes > before) meet();
+    if (user && others > 0) skip(fmt::format("{}", others));
+  });
 }
 
 std::string KernelEmitter::text() const {
@@ -130,12 +128,6 @@ void KernelEmitter::statements(const std::vector<Stmt>& stmts, Then then) {
   for (const Stmt& s : stmts) statement(s, &s == &stmts.back() ? then : Then::kMore);
 }
 
-void KernelEmitter::block(const std::vector<Stmt>& stmts, Then then) {
-  ++depth_;
-  statements(stmts, then);
-  --depth_;
-}
-
 void KernelEmitter::statement(const Stmt& s, Then then) {
   switch (s->kind) {
     case StmtKind::kFor:
@@ -162,9 +154,8 @@ void KernelEmitter::serial(const Stmt& s) {
   const std::string name = fresh();
   names_.variables[s->var] = name;
   names_.ranges.bind(s->var, 0, s->extent);
-  line("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", names_.narrow ? "int" : "long long", name, s->extent);
-  block(s->body, Then::kMore);
-  line("}}");
+  nested(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) ", names_.narrow ? "int" : "long long", name, s->extent),
+         [&] { statements(s->body, Then::kMore); });
 }
 
 void KernelEmitter::let(const Stmt& s, Then then) {
@@ -195,14 +186,10 @@ void KernelEmitter::bind_range(const Stmt& s) {
 
 void KernelEmitter::branch(const Stmt& s, Then then) {
   prepare(s->predicate);
-  line("if ({}) {{", cuda_expr(s->predicate, names_));
+  const std::string condition = cuda_expr(s->predicate, names_);
   names_.evaluated.clear();
-  block(s->body, then);
-  if (!s->otherwise.empty()) {
-    line("}} else {{");
-    block(s->otherwise, then);
-  }
-  line("}}");
+  nested(fmt::format("if ({}) ", condition), [&] { statements(s->body, then); });
+  if (!s->otherwise.empty()) nested("else ", [&] { statements(s->otherwise, then); });
 }
 
 }  // namespace tw::codegen

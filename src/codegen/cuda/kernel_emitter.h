@@ -40,6 +40,15 @@ class KernelEmitter {
   void line(fmt::format_string<Args...> format, Args&&... args) {
     text_ += std::string(2 * depth_, ' ') + fmt::format(format, std::forward<Args>(args)...) + "\n";
   }
+  // `body` in braces behind `head`.
+  template <typename Body>
+  void nested(const std::string& head, const Body& body) {
+    line("{}{{", head);
+    ++depth_;
+    body();
+    --depth_;
+    line("}}");
+  }
   std::string fresh() { return fmt::format("v{}", counter_++); }
   // The body for the block's tiles, by those of one role.
   void tiles(Role role);
@@ -56,7 +65,6 @@ class KernelEmitter {
   // Whether these threads see of each other what they store to or load, `own` buffers aside.
   bool is_shared(const std::vector<Stmt>& stmts, std::set<std::string> own) const;
   void statements(const std::vector<Stmt>& stmts, Then then);
-  void block(const std::vector<Stmt>& stmts, Then then);
   void statement(const Stmt& s, Then then);
   void serial(const Stmt& s);
 
@@ -102,12 +110,8 @@ class KernelEmitter {
 
   template <typename Body>
   void by_threads(const ThreadGroup& group, const Body& body) {
-    const bool all = group.threads == team_;
-    if (!all) line("if ({} < {}) {{", thread_, group.threads);
-    depth_ += all ? 0 : 1;
-    body();
-    depth_ -= all ? 0 : 1;
-    if (!all) line("}}");
+    if (group.threads == team_) return body();
+    nested(fmt::format("if ({} < {}) ", thread_, group.threads), body);
   }
   // Each thread combines its terms in a register, then runs of threads combine theirs, then the first one of a run
   // combines that with what the element held.

@@ -75,17 +75,14 @@ void KernelEmitter::lanes(int count, const std::string& statement) {
 }
 
 void KernelEmitter::store(const Stmt& s) {
-  line("{{");
-  ++depth_;
-  if (!copy_ahead(s)) {
+  nested("", [&] {
+    if (copy_ahead(s)) return;
     stored_for_matrix_ = stored_for_matrix_ || swizzled_.contains(s->buffer);
     prepare(s->value);
     if (s->predicate) prepare(s->predicate);
     s->value.type().is_vector() ? vector_store(s) : scalar_store(s);
-  }
+  });
   names_.evaluated.clear();
-  --depth_;
-  line("}}");
 }
 
 void KernelEmitter::scalar_store(const Stmt& s) {

@@ -48,36 +48,34 @@ void KernelEmitter::filled_by_threads(Ring ring, const loop::PipelineParts& part
   const int64_t ahead = s->stages - (sums.empty() ? 1 : 2);
   TW_CHECK(sums.empty() || ahead > 0, "kernel {}: loop {} needs 3 stages", kernel_.name, s->var);
   const std::string turn = fresh();
-  line("for (int {0} = -{1}; {0} < {2}; ++{0}) {{", turn, ahead, s->extent);
-  ++depth_;
-  line("if ({} >= 0) {{", turn);
-  ++depth_;
-  line("tw_copies_done<{}>();", std::max<int64_t>(0, ahead - 1));
-  meet();
-  --depth_;
-  line("}}");
-  const auto iteration = [&](const std::string& condition, const std::string& number, const auto& body) {
-    line("if ({}) {{", condition);
-    ++depth_;
-    line("const int {} = {};", ring.turn, number);
-    name_copies(ring);
-    body();
-    --depth_;
-    line("}}");
+  const auto wait = [&] {
+    nested(fmt::format("if ({} >= 0) ", turn), [&] {
+      line("tw_copies_done<{}>();", std::max<int64_t>(0, ahead - 1));
+      meet();
+    });
   };
-  iteration(fmt::format("{} < {}", turn, s->extent - ahead), fmt::format("{} + {}", turn, ahead), [&] {
-    fills_ahead_ = true;
-    for (const Stmt& part : parts.fill) statement(part, Then::kEnd);
-    fills_ahead_ = false;
+  const auto iteration = [&](const std::string& condition, const std::string& number, const auto& body) {
+    nested(fmt::format("if ({}) ", condition), [&] {
+      line("const int {} = {};", ring.turn, number);
+      name_copies(ring);
+      body();
+    });
+  };
+  nested(fmt::format("for (int {0} = -{1}; {0} < {2}; ++{0}) ", turn, ahead, s->extent), [&] {
+    if (ahead > 0) wait();
+    iteration(fmt::format("{} < {}", turn, s->extent - ahead), fmt::format("{} + {}", turn, ahead), [&] {
+      fills_ahead_ = true;
+      for (const Stmt& part : parts.fill) statement(part, Then::kEnd);
+      fills_ahead_ = false;
+    });
+    line("tw_copies_begun();");
+    if (ahead == 0) wait();
+    iteration(turn + " >= 0", turn, [&] {
+      use(parts);
+      if (!sums.empty()) line("tw_matrix_done<1>();");
+    });
+    if (ahead == 0) meet();
   });
-  line("tw_copies_begun();");
-  iteration(turn + " >= 0", turn, [&] {
-    use(parts);
-    if (!sums.empty()) line("tw_matrix_done<1>();");
-  });
-  if (ahead == 0) meet();
-  --depth_;
-  line("}}");
 }
 
 void KernelEmitter::use(const loop::PipelineParts& parts) {
@@ -120,18 +118,16 @@ void KernelEmitter::skip(const std::string& tiles) {
 
 template <typename Body>
 void KernelEmitter::turns(const Ring& ring, const Body& body) {
-  line("for (int {0} = 0; {0} < {1}; ++{0}) {{", ring.turn, ring.loop->extent);
-  ++depth_;
-  Ring copies = ring;
-  if (role_ == Role::kUser) {  // from the first of a warp's threads, as tw_group
-    copies.slot = fresh();
-    line("const int {} = __shfl_sync(0xffffffffu, {}, 0);", copies.slot, ring.slot);
-  }
-  name_copies(copies);
-  body();
-  line("if (++{0} == {1}) {0} = 0, {2} ^= 1;", ring.slot, ring.loop->stages, ring.phase);
-  --depth_;
-  line("}}");
+  nested(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) ", ring.turn, ring.loop->extent), [&] {
+    Ring copies = ring;
+    if (role_ == Role::kUser) {  // from the first of a warp's threads, as tw_group
+      copies.slot = fresh();
+      line("const int {} = __shfl_sync(0xffffffffu, {}, 0);", copies.slot, ring.slot);
+    }
+    name_copies(copies);
+    body();
+    line("if (++{0} == {1}) {0} = 0, {2} ^= 1;", ring.slot, ring.loop->stages, ring.phase);
+  });
 }
 
 void KernelEmitter::release(const Ring& ring, const std::string& condition) {

@@ -238,10 +238,10 @@ TEST(EmitCuda, OtherStepsOfWarpGroupsAreRefused) {
 }
 
 // Sums of rows that threads fetch in groups of 4 elements, or one by one from another order, three rows at once.
-loop::Program pipelined(const std::string& element, int turns = 5) {
+loop::Program pipelined(const std::string& element, int turns = 5, int stages = 3) {
   return program(
       "alloc sum: f32[128, 4] register { for a in 128 threads { sum[a, ramp(0, 1, 4)] = broadcast(0:f32, 4) } " +
-          fmt::format("for k in {} pipelined(3) {{ alloc s: f32[512] stack {{ ", turns) +
+          fmt::format("for k in {} pipelined({}) {{ alloc s: f32[512] stack {{ ", turns, stages) +
           "for i in 128 threads { s[ramp((i * 4), 1, 4)] = " + element +
           " } "
           "for j in 128 threads { sum[j, ramp(0, 1, 4)] = (sum[j, ramp(0, 1, 4)] + s[ramp((508 - (j * 4)), 1, 4)]) } } "
@@ -270,6 +270,16 @@ TEST(EmitCuda, PipelinedLoopsCopyAhead) {
 TEST(EmitCuda, PipelinedLoopsStoreWhatIsNoCopy) {
   const CudaSource source = emitted(pipelined("(X[k, ramp((i * 4), 1, 4)] + X[k, ramp((i * 4), 1, 4)])"));
   EXPECT_EQ(source.text.find("tw_copy_async"), std::string::npos) << source.text;
+}
+
+// With one copy of the buffers threads wait for what they have just begun, and before it is filled again.
+TEST(EmitCuda, PipelinedLoopsOfOneStageWaitForTheirCopies) {
+  const CudaSource source = emitted(pipelined("X[k, ramp((i * 4), 1, 4)]", 5, 1));
+  const auto wait = source.text.find("tw_copies_done<0>();");
+  ASSERT_NE(wait, std::string::npos) << source.text;
+  EXPECT_LT(source.text.find("tw_copies_begun();"), wait) << source.text;
+  EXPECT_EQ(source.text.find("tw_copies_done", wait + 1), std::string::npos);
+  EXPECT_NE(source.text.find("__syncthreads();", source.text.find("__syncthreads();", wait) + 1), std::string::npos);
 }
 
 TEST(EmitCuda, APipelinedLoopFillsFromWhatItDoesNotWrite) {

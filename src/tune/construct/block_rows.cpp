@@ -260,10 +260,9 @@ Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& targ
   const Result<const te::Compute*> found = schedule::only_reduction(program);
   if (!found.ok()) return Reason{found.reason()};
   const te::Compute& sum = **found;
-  const auto is_scalar = [](const te::Compute& c) { return c.axes.empty(); };
-  const bool whole = sum.outputs.size() == 1 && sum.reduce_axes.size() == 1 && schedule::reduces_contiguous(sum);
-  if (!whole || !std::ranges::all_of(program.computes, is_scalar))
-    return declined("no sum of contiguous elements alone");
+  const bool total = sum.axes.empty() && sum.outputs.size() == 1 && task.program.outputs.size() == 1;
+  if (!total || sum.reduce_axes.size() != 1 || !schedule::reduces_contiguous(sum))
+    return declined("a reduction over several axes, or of elements apart");
   const auto& [elements, length] = sum.reduce_axes[0];
   if (length < kWarpThreads) return declined("rows shorter than a warp");
   int64_t bytes = 1, parts = kMostParts;

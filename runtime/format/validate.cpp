@@ -17,6 +17,7 @@ constexpr int64_t kMaxGrid[3] = {(int64_t{1} << 31) - 1, 65535, 65535};
 constexpr int64_t kMaxBlockThreads = 1024;
 constexpr size_t kMaxParamBytes = 32764;
 constexpr int64_t kMaxSharedBytes = int64_t{1} << 20;
+constexpr int64_t kAccessBytes = 16;  // of kernels, libraries and the copy engine, at the most
 
 template <typename... Parts>
 void require(bool condition, const Parts&... parts) {
@@ -105,7 +106,7 @@ void check_windows(const CudaStep& step, const TensorMap& map) {
 }
 
 void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
-  constexpr int64_t kMostExtent = int64_t{1} << 32, kStrideBytes = 16;
+  constexpr int64_t kMostExtent = int64_t{1} << 32;
   constexpr int64_t kMostPixels = 1024;  // that one copy of windows brings
   require(is_range(map.offset, TensorMap::kBytes, static_cast<int64_t>(step.params.size())), "step '", step.name,
           "' describes a tensor outside of its parameters");
@@ -120,11 +121,11 @@ void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
   if (!map.windows.empty()) check_windows(step, map);
   const int64_t bytes = bytes_of(map.dtype);
   const int64_t line = map.box.back() * bytes;
-  require((line == 32 || line == 64 || line == 128) && map.shape.back() * bytes % kStrideBytes == 0, "step '",
+  require((line == 32 || line == 64 || line == 128) && map.shape.back() * bytes % kAccessBytes == 0, "step '",
           step.name, "' copies boxes whose lines are not of 32, 64 or 128 bytes, or from lines that are not aligned");
   const Buffer& buffer = entry.buffers[static_cast<size_t>(map.buffer)];
-  require(tensor_bytes({"", map.dtype, map.shape}) <= buffer.bytes && buffer.offset % kStrideBytes == 0, "step '",
-          step.name, "' describes more than a buffer holds, or between multiples of 16 bytes");
+  require(tensor_bytes({"", map.dtype, map.shape}) <= buffer.bytes, "step '", step.name,
+          "' describes more than a buffer holds");
 }
 
 void check_call(const Entry& entry, const CudaStep& step) {
@@ -183,8 +184,11 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
   check_tensors(entry, entry.outputs);
   require(entry.arena_bytes <= kMaxMemoryBytes, "entry '", entry.name, "' has too large an arena");
   require(entry.scratch_bytes_per_thread <= kMaxMemoryBytes, "entry '", entry.name, "' has too large a scratch area");
-  for (const Buffer& buffer : entry.buffers) check_buffer(entry, buffer, weights_size);
   const bool is_cpu = manifest.kind() == TargetKind::kCpu;
+  for (const Buffer& buffer : entry.buffers) {
+    check_buffer(entry, buffer, weights_size);
+    require(is_cpu || buffer.offset % kAccessBytes == 0, "entry '", entry.name, "' has a buffer between accesses");
+  }
   require(is_cpu ? entry.cuda_steps.empty() : entry.cpu_steps.empty(), "entry '", entry.name,
           "' has steps of another target");
   for (const CpuStep& step : entry.cpu_steps) check_step(manifest, entry, step);

@@ -391,15 +391,17 @@ TEST_F(CudaDevice, TheErrorWordIsAnErrorAndIsCleared) {
 /// b.
 test::TestArtefact product_model(int64_t m, int64_t n, int64_t k) {
   test::TestArtefact made = scale_model(m * n);
-  made.weights.resize(static_cast<size_t>(8 + 4 * n * k + 4 * n));
-  std::vector<float> numbers;
-  for (int64_t i = 0; i < n * k + n; ++i) numbers.push_back(static_cast<float>(i % 5) - 2);
-  std::memcpy(made.weights.data() + 8, numbers.data(), made.weights.size() - 8);
+  const int64_t bias_at = 16 + (4 * n * k + 15) / 16 * 16;
+  made.weights.resize(static_cast<size_t>(bias_at + 4 * n));
+  for (int64_t i = 0; i < n * k + n; ++i) {
+    const float number = static_cast<float>(i % 5) - 2;
+    std::memcpy(made.weights.data() + (i < n * k ? 16 + 4 * i : bias_at + 4 * (i - n * k)), &number, sizeof(number));
+  }
   format::Entry& entry = made.manifest.entries[0];
   entry.inputs = {{"x", DataType::kF32, {m, k}}};
   entry.buffers[0].bytes = 4 * m * k;
-  entry.buffers.push_back({Place::kWeights, 0, 8, 4 * n * k, "w"});
-  entry.buffers.push_back({Place::kWeights, 0, 8 + 4 * n * k, 4 * n, "b"});
+  entry.buffers.push_back({Place::kWeights, 0, 16, 4 * n * k, "w"});
+  entry.buffers.push_back({Place::kWeights, 0, bias_at, 4 * n, "b"});
   format::CudaStep step;
   step.call = format::join("cublaslt 130100 1 gemm batch=1 m=", m, " n=", n, " k=", k, " a=x:f32:", k, ":0 b=w:f32:", k,
                            ":0:t bias=b:f32 out=y:f32:", n, ":0 act=relu");

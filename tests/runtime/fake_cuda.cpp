@@ -282,7 +282,9 @@ void add_memory_functions(cuda::Driver& d) {
 
 /// The time between two events is a quarter of a millisecond for each place between their numbers.
 void add_stream_functions(cuda::Driver& d) {
-  d.stream_create = [](cuda::StreamHandle* stream, unsigned) { return *stream = nullptr, ++fake.streams, 0; };
+  d.stream_create = [](cuda::StreamHandle* stream, unsigned) {
+    return *stream = reinterpret_cast<cuda::StreamHandle>(&fake), ++fake.streams, 0;
+  };
   d.stream_synchronize = [](cuda::StreamHandle) { return ++fake.waits, fake.fault; };
   d.stream_destroy = [](cuda::StreamHandle) { return --fake.streams, 0; };
   d.event_create = [](cuda::EventHandle* event, unsigned) {

@@ -325,7 +325,7 @@ TEST(Manifest, HostileCudaNumbersAreRefused) {
           {"relocation addend", [](Manifest& m) { m.entries[0].cuda_steps[0].relocations[0].addend = 13; }},
           {"argument", [](Manifest& m) { m.entries[0].cuda_steps[0].arguments[3] = 152; }},
           {"map end", [](Manifest& m) { m.entries[0].cuda_steps[0].tensor_maps[0].offset = 25; }},
-          {"map between accesses",
+          {"a buffer between accesses",
            [](Manifest& m) {
              m.entries[0].cuda_steps[0].tensor_maps[0].shape[0] = 64;
              m.entries[0].buffers[2] = {format::Place::kArena, 0, 8, 8192, ""};

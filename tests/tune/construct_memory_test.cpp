@@ -57,6 +57,28 @@ TEST(ConstructMemory, OneRowOfAll) {
   check({merged(b.finish("all", {y})), {}}, "cuda:sm_90a", "rows");
 }
 
+// A loss: one number of all elements, whose parts are summed by many tiles where they are long. Differences, which are
+// read twice, are terms.
+TEST(ConstructMemory, SumsWithoutRows) {
+  for (const int64_t n : {31, 32, 1000, 7919, 16 * 8192}) {
+    for (const te::CombinerKind kind : {te::CombinerKind::kSum, te::CombinerKind::kMax}) {
+      te::Builder b;
+      const te::Tensor x = b.placeholder("x", DataType::f32(), {n});
+      const te::Tensor t = b.placeholder("t", DataType::f32(), {n});
+      const te::Tensor d = b.compute("d", {n}, [&](const auto& i) { return x(i) - t(i); });
+      const te::Tensor all = b.reduce("all", {}, {n}, kind, [&](const auto&, const auto& r) { return d(r) * d(r); });
+      const te::Tensor y =
+          b.compute("y", {}, [&](const auto&) { return all(std::vector<Expr>{}) * imm(DataType::f32(), 1.0 / n); });
+      const GroupTask task{b.finish("loss", {y}), {}};
+      check(task, "cuda:sm_90a", n < 32 ? "point" : "rows", 1e-5);
+      const targets::Target target = targets::find_target("cuda:sm_90a");
+      const Construction built = construct(target.families, task, target.info, nullptr).front();
+      const loop::Program loops = schedule::apply(task.program, built.schedule);
+      EXPECT_EQ(loops.kernels.front().tiles, n == 16 * 8192 ? 16 : 1) << loop::to_string(loops);
+    }
+  }
+}
+
 // What no tile keeps is computed twice.
 TEST(ConstructMemory, LongRowsByThreads) {
   targets::Target t = targets::find_target("cuda:sm_90a");

@@ -84,9 +84,9 @@ EventHandle Events::at(size_t index) {
   while (events_.size() <= index) {
     EventHandle event = nullptr;
     gpu_.driver.check(gpu_.driver.event_create(&event, kEventDefault), "create an event");
-    events_.push_back(event);
+    events_.emplace_back(event, Release<&Driver::event_destroy>{&gpu_});
   }
-  return events_[index];
+  return events_[index].get();
 }
 
 void Events::record(size_t index, StreamHandle stream) {
@@ -96,7 +96,7 @@ void Events::record(size_t index, StreamHandle stream) {
 void Events::read(std::span<uint64_t> intervals_ns) const {
   for (size_t i = 0; i < intervals_ns.size(); ++i) {
     float ms = 0;
-    gpu_.driver.check(gpu_.driver.event_elapsed_ms(&ms, events_[i], events_[i + 1]), "time the GPU");
+    gpu_.driver.check(gpu_.driver.event_elapsed_ms(&ms, events_[i].get(), events_[i + 1].get()), "time the GPU");
     intervals_ns[i] = static_cast<uint64_t>(static_cast<double>(ms) * 1e6);
   }
 }

@@ -101,33 +101,22 @@ class DeviceMemory {
 
 class Stream {
  public:
-  explicit Stream(const Gpu& gpu, unsigned flags = kStreamDefault) : gpu_(gpu) {
+  explicit Stream(const Gpu& gpu, unsigned flags = kStreamDefault) : stream_(nullptr, {&gpu}) {
     const Current current(gpu);
-    gpu.driver.check(gpu.driver.stream_create(&handle_, flags), "create a stream");
+    StreamHandle handle = nullptr;
+    gpu.driver.check(gpu.driver.stream_create(&handle, flags), "create a stream");
+    stream_.reset(handle);
   }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() {
-    release_on(gpu_, [this] { gpu_.driver.stream_destroy(handle_); });
-  }
-  StreamHandle handle() const { return handle_; }
+  StreamHandle handle() const { return stream_.get(); }
 
  private:
-  const Gpu& gpu_;
-  StreamHandle handle_ = nullptr;
+  Owned<StreamHandle, &Driver::stream_destroy> stream_;
 };
 
 /// Numbered marks in the work of a stream, made when first used, and the times between them.
 class Events {
  public:
   explicit Events(const Gpu& gpu) : gpu_(gpu) {}
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
-  ~Events() {
-    release_on(gpu_, [this] {
-      for (const EventHandle event : events_) gpu_.driver.event_destroy(event);
-    });
-  }
   /// Puts mark `index` behind the work that `stream` has so far. The GPU is current.
   void record(size_t index, StreamHandle stream);
   /// intervals_ns[i] = time of mark i + 1 minus time of mark i, both recorded and reached.
@@ -137,7 +126,7 @@ class Events {
   EventHandle at(size_t index);
 
   const Gpu& gpu_;
-  std::vector<EventHandle> events_;
+  std::vector<Owned<EventHandle, &Driver::event_destroy>> events_;
 };
 
 }  // namespace tw::runtime::cuda

@@ -246,9 +246,42 @@ std::map<std::string, Layout> layouts_along_sums(const GroupTask& task) {
   return layouts;
 }
 
+// All elements in one sum: tiles sum parts of them as rows, and one thread adds those.
+Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& target) {
+  constexpr int64_t kMostParts = 128;  // whose loads wait together
+  Construction out;
+  schedule::Schedule& s = out.schedule;
+  te::Program program = schedule::inline_stages(s, task.program);
+  std::set<std::string> terms;
+  for (const te::Compute& c : program.computes) {
+    if (!c.is_reduction() && !c.axes.empty() && terms.insert(c.name()).second) s.inline_stage(c.name());
+  }
+  program = te::inline_computes(program, terms);
+  const Result<const te::Compute*> found = schedule::only_reduction(program);
+  if (!found.ok()) return Reason{found.reason()};
+  const te::Compute& sum = **found;
+  const bool total = sum.axes.empty() && sum.outputs.size() == 1 && task.program.outputs.size() == 1;
+  if (!total || sum.reduce_axes.size() != 1 || !schedule::reduces_contiguous(sum))
+    return declined("a reduction over several axes, or of elements apart");
+  const auto& [elements, length] = sum.reduce_axes[0];
+  if (length < kWarpThreads) return declined("rows shorter than a warp");
+  int64_t bytes = 1, parts = kMostParts;
+  for (const te::Tensor& input : program.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
+  while (parts > 1 && (length % parts != 0 || length / parts < kMostThreads * kFewElements)) parts /= 2;
+  const RowCut cut = cut_row(length / parts, target.vector_bytes / bytes, kFewElements);
+  const std::string partial = sum.name() + ".rf";
+  s.rfactor_blocks(sum.name(), elements, parts).split(partial, "i0", {1});
+  cut.cut(s, partial, "i0.1", elements);
+  s.parallel(partial, {"i0.0"}).unroll(sum.name(), "r0");
+  out.trace = {fmt::format("{} parts, {} threads each, {} times {} elements a thread", parts, cut.threads, cut.chunks(),
+                           cut.lanes)};
+  return Candidates{std::move(out)};
+}
+
 }  // namespace
 
 Result<Candidates> construct_block_rows(const GroupTask& task, const TargetInfo& target) {
+  if (!task.program.computes.empty() && task.program.computes.back().axes.empty()) return construct_total(task, target);
   Construction out;
   out.constant_layouts = layouts_along_sums(task);
   const Result<schedule::RowProgram> found =

@@ -1,7 +1,6 @@
 #include "runtime/format/manifest.h"
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <tuple>
 

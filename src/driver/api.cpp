@@ -1,5 +1,4 @@
 // include/tilewright/compiler.h over driver/compile.h: options and errors translated, nothing else.
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <new>

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
-#include <thread>
 
 #include "driver/mapped_file.h"
 #include "runtime/format/atomic_file.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <deque>
 #include <future>
-#include <numeric>
 #include <optional>
 #include <utility>
 

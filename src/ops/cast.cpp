@@ -2,7 +2,6 @@
 // float -> integer truncates, saturates at the type's ends, NaN gives 0; integer -> integer wraps; anything -> bool is
 // x != 0; to a float: nearest, ties to even (the reference rounds too: that is what this operator is for).
 // bitcast(x) to a type of the same width: the same bits. A bool is a byte of 0 or 1, and any other byte is true.
-#include <algorithm>
 #include <cmath>
 
 #include "ops/common.h"

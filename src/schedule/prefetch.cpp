@@ -1,5 +1,4 @@
 // The primitive `prefetch`: lines of what a stage reads next.
-#include <algorithm>
 
 #include "schedule/stage.h"
 #include "support/error.h"

@@ -1,7 +1,5 @@
 #include "te/rewrite.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 

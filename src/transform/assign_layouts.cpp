@@ -2,7 +2,6 @@
 // whole graph has it (layout_problem.h). Whoever reads a value reads it in its own layout, so any choice is correct;
 // where a reader has an order of its own, an identity transpose copies the value to that order: a group of its own,
 // shared by all such readers.
-#include <algorithm>
 #include <map>
 #include <numeric>
 

@@ -6,7 +6,6 @@
 // what a reshape or a transpose leads to. An element-wise operator right behind a product is its epilogue and would
 // become a kernel of its own.
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 

@@ -1,5 +1,4 @@
 // A contraction whose result is only transposed writes the transposed order: heads of an attention that come together.
-#include <algorithm>
 
 #include "transform/passes.h"
 #include "transform/roles.h"

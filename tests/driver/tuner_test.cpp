@@ -171,6 +171,18 @@ TEST_F(TunerTest, BrokenCandidatesAreQuarantinedForEver) {
   EXPECT_EQ(again.measured[1].outcome, Outcome::kCrashed);
 }
 
+// Whoever ends workers, or takes their memory, says nothing of what they run.
+TEST_F(TunerTest, ACandidateWhoseWorkerIsEndedByOthersIsNotQuarantined) {
+  options_.database = (folder_ / "tuning.db").string();
+  options_.worker = {TW_FAULTY_WORKER, "end:1"};
+  const TuneTask t = task({"generic", "contraction", "point"});
+  const TuneResult result = choose(t);
+  EXPECT_EQ(result.measured[1].outcome, Outcome::kNotMeasured) << result.measured[1].reason;
+  EXPECT_EQ(database_status(options_.database, {}).quarantined, 0);
+  options_.worker = {TW_MEASURE_WORKER};
+  EXPECT_EQ(choose(t).measured[1].outcome, Outcome::kMeasured);
+}
+
 TEST_F(TunerTest, AWrongCandidateIsQuarantinedBeforeItsTimeCounts) {
   const TuneTask t = task({"contraction", "generic", "point"});
   Tuner tuner(options_, std::make_unique<LyingMeasurer>(options_.worker, 0));

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "codegen/cuda/bulk.h"
 #include "core/model_units.h"

@@ -1,8 +1,6 @@
 // What the threads of a block do together: loops of threads, matrix instructions.
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "codegen/cuda/kernel_emitter.h"
 #include "core/model_units.h"
 #include "support/error.h"

@@ -1,7 +1,5 @@
 #include "codegen/cuda/threads.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>

@@ -1,5 +1,4 @@
 // Activation functions: each is one graph operator with the ONNX node's parameters.
-#include <array>
 
 #include "frontend/onnx/converters.h"
 

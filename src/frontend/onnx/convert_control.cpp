@@ -1,5 +1,4 @@
 // Control flow: branches and loops that are known at import are inlined and unrolled.
-#include <array>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/importer.h"

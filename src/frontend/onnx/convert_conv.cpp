@@ -1,6 +1,5 @@
 // Convolutions: 1, 2 and 3 spatial dimensions, groups, dilation, transposed.
 #include <algorithm>
-#include <array>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/window.h"

@@ -1,6 +1,5 @@
 // Einsum: diagonals, sums, and products of two operands at a time as batched matrix products.
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "frontend/onnx/converters.h"

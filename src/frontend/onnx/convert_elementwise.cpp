@@ -1,6 +1,4 @@
 // Elementwise arithmetic, comparisons, logic and casts, with numpy's broadcasting.
-#include <algorithm>
-#include <array>
 #include <cctype>
 
 #include "frontend/onnx/converters.h"

@@ -1,5 +1,4 @@
 // Gathers, scatters and what is made of them.
-#include <array>
 
 #include "frontend/onnx/converters.h"
 

@@ -1,5 +1,4 @@
 // Linear attention: a recurrence over the sequence on a state of [keys, values] for each head, unrolled like RNNs.
-#include <array>
 #include <cmath>
 
 #include "frontend/onnx/converters.h"

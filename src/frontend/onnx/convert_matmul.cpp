@@ -1,5 +1,4 @@
 // Matrix products and determinants.
-#include <array>
 
 #include "frontend/onnx/converters.h"
 

@@ -1,6 +1,5 @@
 // Data movement: transpose, concat, split, slice, pad, expand, tile and rearrangements of blocks.
 #include <algorithm>
-#include <array>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"

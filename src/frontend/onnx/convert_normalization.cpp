@@ -1,5 +1,4 @@
 // Softmax family and normalizations (inference).
-#include <array>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/element_type.h"

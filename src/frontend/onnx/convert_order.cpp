@@ -1,6 +1,5 @@
 // Order and selection: TopK by counting, running sums by doubling, and selections known at import.
 #include <algorithm>
-#include <array>
 
 #include "frontend/onnx/converters.h"
 

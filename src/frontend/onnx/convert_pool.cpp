@@ -1,5 +1,4 @@
 // Pooling: windows over the spatial dimensions, and global pools as reductions.
-#include <array>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/window.h"

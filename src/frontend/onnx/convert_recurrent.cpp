@@ -1,6 +1,5 @@
 // RNN, GRU and LSTM, unrolled over the sequence: one matrix product for all inputs, one a step for the state.
 #include <algorithm>
-#include <array>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"

@@ -1,6 +1,5 @@
 // Resize and Upsample: separable, so one axis after the other; each output position is a weighted sum of a few inputs.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "frontend/onnx/converters.h"

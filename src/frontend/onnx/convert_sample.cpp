@@ -1,5 +1,4 @@
 // Sampling at computed coordinates: AffineGrid makes them, GridSample reads the input there.
-#include <array>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"

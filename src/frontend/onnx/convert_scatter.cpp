@@ -1,6 +1,5 @@
 // Scatters with indices known at import: every output element then has known sources, so a scatter is a gather.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 

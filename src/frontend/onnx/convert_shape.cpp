@@ -1,6 +1,5 @@
 // Shapes: what reads a shape is known at import, what changes only the shape is a reshape.
 #include <algorithm>
-#include <array>
 
 #include "frontend/onnx/converters.h"
 

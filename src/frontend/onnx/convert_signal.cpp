@@ -1,5 +1,4 @@
 // Fourier transforms as products with matrices of cosines and sines.
-#include <array>
 #include <cmath>
 #include <numbers>
 

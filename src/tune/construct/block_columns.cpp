@@ -10,7 +10,6 @@
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
 #include "support/join.h"
-#include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "tune/construct/construct.h"

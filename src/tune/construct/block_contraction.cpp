@@ -7,7 +7,6 @@
 
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
-#include "support/math.h"
 #include "te/reads.h"
 #include "tune/construct/product_loops.h"
 

@@ -13,7 +13,6 @@
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/reads.h"
-#include "te/rewrite.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/contraction_loops.h"
 #include "tune/construct/contraction_operands.h"

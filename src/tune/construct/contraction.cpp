@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <optional>
 
 #include "core/model_units.h"
 #include "expr/affine.h"

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "core/model_units.h"
-#include "schedule/contraction.h"
 #include "schedule/stages.h"
 #include "support/math.h"
 #include "te/reads.h"

@@ -11,7 +11,6 @@
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "schedule/stages.h"
-#include "support/math.h"
 #include "te/reads.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"

@@ -1,10 +1,9 @@
 // Reductions along rows: softmax, layer norm, and every chain of reductions and element-wise stages whose stages share
 // their leading axes with the output. One tile is one row or a few; all intermediate stages live in the tile.
-#include <algorithm>
 
+#include "schedule/stages.h"
 #include "tune/construct/construct.h"
 #include "tune/construct/distinct.h"
-#include "tune/construct/elementwise.h"
 #include "tune/construct/row_loops.h"
 
 namespace tw::tune {

@@ -1,5 +1,5 @@
 // A worker that misbehaves when it is to run certain workloads for the first time. Arguments: FAULT:SLOT, with the
-// faults crash, hang, garbage and leave.
+// faults crash, end (by somebody else), hang, garbage and leave.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@ namespace {
 
 void misbehave(const std::string& fault) {
   if (fault == "crash") std::raise(SIGSEGV);
+  if (fault == "end") std::raise(SIGTERM);
   if (fault == "leave") _exit(3);
   if (fault == "hang") stop_for_ever();
   const std::string garbage(4096, 'x');

@@ -88,17 +88,23 @@ double count_products(const Contraction& match) {
   }
   if (deciding.empty() || points > kMostDeciding) return products * points;
   const Analyzer analyzer;
+  return products * static_cast<double>(count_points(deciding, [&](const VarMap& point) {
+           return !analyzer.simplify(substitute(match.condition, point)).is_int(0);
+         }));
+}
+
+int64_t count_points(std::span<const te::Axis> axes, const std::function<bool(const VarMap& point)>& holds) {
   VarMap point;
-  const auto count = [&](const auto& self, size_t d) -> double {
-    if (d == deciding.size()) return analyzer.simplify(substitute(match.condition, point)).is_int(0) ? 0 : 1;
-    double sum = 0;
-    for (int64_t i = 0; i < deciding[d].extent; ++i) {
-      point.insert_or_assign(deciding[d].name, int_imm(i));
+  const auto count = [&](const auto& self, size_t d) -> int64_t {
+    if (d == axes.size()) return holds(point) ? 1 : 0;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < axes[d].extent; ++i) {
+      point.insert_or_assign(axes[d].name, int_imm(i));
       sum += self(self, d + 1);
     }
     return sum;
   };
-  return products * count(count, 0);
+  return count(count, 0);
 }
 
 bool uses_axis(const Expr& read, const std::string& axis) {

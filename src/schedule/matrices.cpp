@@ -21,11 +21,7 @@ struct Digits {
   std::vector<te::Axis> axes;
   int64_t multiple = 1;  // zeros fill the matrices up to a multiple of this
 
-  int64_t extent() const {
-    int64_t all = 1;
-    for (const te::Axis& axis : axes) all *= axis.extent;
-    return all;
-  }
+  int64_t extent() const { return te::num_points(axes); }
   int64_t padded() const { return ceil_div(extent(), multiple) * multiple; }
 
   Expr number() const {

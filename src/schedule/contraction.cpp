@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "expr/tf32.h"
 #include "expr/word_product.h"
@@ -109,6 +110,16 @@ int64_t count_points(std::span<const te::Axis> axes, const std::function<bool(co
 
 bool uses_axis(const Expr& read, const std::string& axis) {
   return std::any_of(read->args.begin(), read->args.end(), [&](const Expr& index) { return uses_var(index, axis); });
+}
+
+int64_t tap_distance(const Expr& read, const std::string& pixel, const std::string& tap) {
+  int64_t distance = 0;
+  for (const Expr& index : read->args) {
+    if (!uses_var(index, tap)) continue;
+    if (distance != 0 || coefficient_of(index, pixel) != 1) return 0;
+    distance = coefficient_of(index, tap).value_or(0);
+  }
+  return std::max<int64_t>(0, distance);
 }
 
 int dim_of_axis(const Expr& read, const std::string& axis) {

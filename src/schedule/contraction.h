@@ -55,6 +55,8 @@ Expr summed_term(const Expr& body);
 
 /// The dimension of `read` whose index is exactly `axis`, or -1.
 int dim_of_axis(const Expr& read, const std::string& axis);
+/// By how many points of `pixel` `read` moves from a turn of `tap` to the next; 0: otherwise than along that axis.
+int64_t tap_distance(const Expr& read, const std::string& pixel, const std::string& tap);
 /// Whether any index of `read` uses `axis`.
 bool uses_axis(const Expr& read, const std::string& axis);
 

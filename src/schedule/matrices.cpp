@@ -122,10 +122,7 @@ void place_taps(Roles& roles, const Expr& left, const Expr& condition) {
   te::Axis& x = roles.rows.axes.back();
   Taps& taps = *roles.taps;
   visit(left, [&](const Expr& e) {
-    if (e.op() != Op::kLoad) return;
-    for (const Expr& index : e->args) {
-      if (coefficient_of(index, x.name) == 1) taps.distance = coefficient_of(index, taps.axis.name).value_or(0);
-    }
+    if (e.op() == Op::kLoad) taps.distance = tap_distance(e, x.name, taps.axis.name);
   });
   const Analyzer ranges;
   const Expr at_first = substitute(left, {{taps.axis.name, int_imm(0)}});

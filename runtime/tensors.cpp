@@ -143,28 +143,13 @@ void require_tensors(const char* role, const std::vector<TensorSpec>& specs, con
 
 DLDataType to_dlpack(format::DataType type) {
   using format::DataType;
-  const auto bits = static_cast<uint8_t>(format::bytes_of(type) * 8);
-  switch (type) {
-    case DataType::kBool:
-      return {kDLBool, bits, 1};
-    case DataType::kU8:
-    case DataType::kU16:
-    case DataType::kU32:
-    case DataType::kU64:
-      return {kDLUInt, bits, 1};
-    case DataType::kI8:
-    case DataType::kI16:
-    case DataType::kI32:
-    case DataType::kI64:
-      return {kDLInt, bits, 1};
-    case DataType::kBF16:
-      return {kDLBfloat, bits, 1};
-    case DataType::kF16:
-    case DataType::kF32:
-    case DataType::kF64:
-      break;
-  }
-  return {kDLFloat, bits, 1};
+  const char kind = name_of(type).front();  // of "i8", "u8", "f32"
+  const DLDataTypeCode code = type == DataType::kBool   ? kDLBool
+                              : type == DataType::kBF16 ? kDLBfloat
+                              : kind == 'i'             ? kDLInt
+                              : kind == 'u'             ? kDLUInt
+                                                        : kDLFloat;
+  return {static_cast<uint8_t>(code), static_cast<uint8_t>(format::bytes_of(type) * 8), 1};
 }
 
 int find_entry(const format::Manifest& manifest, const DLTensor* inputs, int input_count) {

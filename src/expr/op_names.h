@@ -1,5 +1,6 @@
 // How each operator is written in text: shared by printer and parser.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -31,6 +32,14 @@ inline constexpr std::array<InfixName, 18> kInfixNames = {{{"||", Op::kOr, 1},
                                                            {"*", Op::kMul, 10},
                                                            {"/", Op::kDiv, 10},
                                                            {"%", Op::kFloorMod, 10}}};
+
+/// Of a node, `&&` for bool, `&` for integers: the table lists both. Empty where it has none.
+inline std::string_view infix_name(const ExprNode& node) {
+  if (node.op == Op::kAnd) return node.type.is_bool() ? "&&" : "&";
+  if (node.op == Op::kOr) return node.type.is_bool() ? "||" : "|";
+  const auto* name = std::ranges::find(kInfixNames, node.op, &InfixName::op);
+  return name == kInfixNames.end() ? std::string_view() : name->text;
+}
 
 /// An operator written name(operands).
 struct FunctionName {

@@ -66,17 +66,6 @@ void print_load(const ExprNode& node, std::string& out) {
   }
 }
 
-// `&&` for bool, `&` for integers: the table lists both.
-std::string_view infix_name(const ExprNode& node) {
-  const bool logical = node.type.is_bool();
-  if (node.op == Op::kAnd) return logical ? "&&" : "&";
-  if (node.op == Op::kOr) return logical ? "||" : "|";
-  for (const InfixName& name : kInfixNames) {
-    if (name.op == node.op && name.text != "%") return name.text;
-  }
-  return {};
-}
-
 void print_prefix(std::string_view sign, const ExprNode& node, std::string& out) {
   out += sign;
   print_call("", node, out);

@@ -47,6 +47,7 @@ class Simplifier {
 
   // ---- simplify.cpp
   Expr dispatch(const Expr& e);
+  Expr any_node(const Expr& e);
   Expr remember(const Expr& e, Expr simple);
   Sum simplified_sum(const Expr& e);
   void collect(const Expr& e, int64_t scale, Sum& out);

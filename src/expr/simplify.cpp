@@ -70,6 +70,10 @@ Expr Simplifier::dispatch(const Expr& e) {
     if (is_scalar_index(e)) return to_expr(simplified_sum(e));
     if (e.type().is_bool() && is_condition_op(e.op())) return condition(e);
   }
+  return any_node(e);
+}
+
+Expr Simplifier::any_node(const Expr& e) {
   switch (e.op()) {
     case Op::kLoad:
       return load_node(e);
@@ -181,28 +185,8 @@ Sum Simplifier::division(const Expr& e) {
 Expr Simplifier::other_index_node(const Expr& e) {
   const auto it = done_.find(&*e);
   if (it != done_.end()) return it->second.second;
-  Expr simple;
-  switch (e.op()) {
-    case Op::kMin:
-    case Op::kMax:
-      simple = min_max(e);
-      break;
-    case Op::kSelect:
-      simple = select_node(e);
-      break;
-    case Op::kLoad:
-      simple = load_node(e);
-      break;
-    case Op::kCast:
-      simple = cast_node(e);
-      break;
-    case Op::kDiv:
-      simple = truncated_division(e);
-      break;
-    default:
-      simple = narrow_node(e);
-      break;
-  }
+  const bool orders = e.op() == Op::kMin || e.op() == Op::kMax;
+  const Expr simple = orders ? min_max(e) : e.op() == Op::kDiv ? truncated_division(e) : any_node(e);
   return remember(e, simple);
 }
 

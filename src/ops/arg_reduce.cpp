@@ -13,9 +13,8 @@ bool wants_max(const OpCall& call) { return call.node.op == "arg_max"; }
 bool wants_last(const OpCall& call) { return call.node.int_attr_or("select_last_index", 0) != 0; }
 
 Reduction reduction_of(const OpCall& call) {
-  const Shape& shape = call.inputs[0].shape;
-  return {shape,
-          {normalize_axis(call, call.node.int_attr_or("axis", 0), shape.size())},
+  return {call.inputs[0].shape,
+          {axis_of(call, 0)},
           call.node.int_attr_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo};
 }
 

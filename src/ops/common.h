@@ -38,6 +38,8 @@ void require_bias(const OpCall& call, int64_t channels);
 
 /// Axis in [0, rank) of one in [-rank, rank).
 int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank);
+/// Attribute `axis`, or `otherwise`, as an axis of input 0.
+int64_t axis_of(const OpCall& call, int64_t otherwise);
 /// Sorted, without repetition. `axes` of the node; all axes when it has none.
 std::vector<int64_t> reduced_axes(const OpCall& call, size_t rank);
 
@@ -73,6 +75,16 @@ void for_each_index(const Shape& shape, const Visit& visit) {
     size_t d = shape.size();
     while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
     if (d == 0) return;
+  }
+}
+
+/// Calls `visit(first, stride)` for every line along `axis` of a tensor of `shape`: the offset of its first element,
+/// and from one to the next.
+template <typename Visit>
+void for_each_line(const Shape& shape, int64_t axis, const Visit& visit) {
+  const int64_t stride = row_major_strides(shape)[axis];
+  for (int64_t first = 0; first < num_elements(shape); ++first) {
+    if (first / stride % shape[axis] == 0) visit(first, stride);
   }
 }
 

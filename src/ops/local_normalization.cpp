@@ -81,15 +81,10 @@ int64_t norm_order(const OpCall& call) {
   return p;
 }
 
-Reduction norm_axis(const OpCall& call) {
-  const Shape& shape = call.inputs[0].shape;
-  return {shape, {normalize_axis(call, call.node.int_attr_or("axis", -1), shape.size())}, KeepDims::kYes};
-}
-
 Types infer_lp(const OpCall& call) {
   require_float(call, 0);
   norm_order(call);
-  norm_axis(call);
+  line_of(call);
   return {call.inputs[0]};
 }
 
@@ -97,7 +92,7 @@ Tensors te_lp(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
   const bool squared = norm_order(call) == 2;
   const te::Tensor sum =
-      reduce_axes(builder, tensor_name(call, "sum"), norm_axis(call), CombinerKind::kSum, [&](const Exprs& at) {
+      reduce_axes(builder, tensor_name(call, "sum"), line_of(call), CombinerKind::kSum, [&](const Exprs& at) {
         const Expr value = read(x, at);
         return squared ? value * value : unary(Op::kAbs, value);
       });
@@ -114,7 +109,7 @@ Tensors te_lp(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
 std::vector<RefTensor> ref_lp(const OpCall& call, Refs inputs) {
   const RefTensor& x = inputs[0];
   const double p = static_cast<double>(norm_order(call));
-  const std::vector<int64_t> axes = norm_axis(call).axes;
+  const std::vector<int64_t> axes = line_of(call).axes;
   std::vector<double> norm(num_elements(kept_shape(x.type.shape, axes)), 0);
   for_each_reduced(x.type.shape, axes,
                    [&](int64_t out, int64_t in) { norm[out] += std::pow(std::fabs(x.floats[in]), p); });

@@ -56,7 +56,7 @@ Types infer_group(const OpCall& call) {
 std::vector<int64_t> trailing_axes(const OpCall& call) {
   const auto rank = static_cast<int64_t>(call.inputs[0].shape.size());
   std::vector<int64_t> axes;
-  for (int64_t d = normalize_axis(call, call.node.int_attr_or("axis", -1), rank); d < rank; ++d) axes.push_back(d);
+  for (int64_t d = axis_of(call, -1); d < rank; ++d) axes.push_back(d);
   return axes;
 }
 

@@ -57,21 +57,19 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const RefTensor& x = inputs[0];
   const Scan scan = scan_of(call);
   const int64_t extent = x.type.shape[scan.axis];
-  const int64_t stride = row_major_strides(x.type.shape)[scan.axis];
   RefTensor y = RefTensor::zeros(x.type);
   const auto add_ints = [&](int64_t a, int64_t b) {
     const auto p = static_cast<uint64_t>(a), q = static_cast<uint64_t>(b);
     return static_cast<int64_t>(scan.product ? p * q : p + q);
   };
   const auto add_floats = [&](double a, double b) { return scan.product ? a * b : a + b; };
-  for (int64_t start = 0; start < x.type.elements(); ++start) {
-    if (start / stride % extent != 0) continue;
+  for_each_line(x.type.shape, scan.axis, [&](int64_t start, int64_t stride) {
     if (x.is_float()) {
       run_line(scan, x.floats.data() + start, y.floats.data() + start, extent, stride, add_floats);
     } else {
       run_line(scan, x.ints.data() + start, y.ints.data() + start, extent, stride, add_ints);
     }
-  }
+  });
   if (!x.is_float()) y.round_to_type();
   return {std::move(y)};
 }

@@ -14,20 +14,15 @@ namespace {
 
 using te::CombinerKind;
 
-Reduction reduction_of(const OpCall& call) {
-  const Shape& shape = call.inputs[0].shape;
-  return {shape, {normalize_axis(call, call.node.int_attr_or("axis", -1), shape.size())}, KeepDims::kYes};
-}
-
 Types infer(const OpCall& call) {
   require_float(call, 0);
-  reduction_of(call);
+  line_of(call);
   return {call.inputs[0]};
 }
 
 Tensors te_softmax(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
-  const Reduction reduction = reduction_of(call);
+  const Reduction reduction = line_of(call);
   const Shape kept = reduction.out_shape();
   const te::Tensor largest = reduce_axes(builder, tensor_name(call, "max"), reduction, CombinerKind::kMax,
                                          [&](const Exprs& at) { return read(x, at); });
@@ -50,7 +45,7 @@ Tensors te_softmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
 
 Tensors te_hardmax(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
-  const Reduction reduction = reduction_of(call);
+  const Reduction reduction = line_of(call);
   const int64_t axis = reduction.axes[0];
   const te::Tensor index = builder.reduce_tuple({tensor_name(call, "max"), tensor_name(call, "index")},
                                                 reduction.out_shape(), reduction.reduce_shape(),
@@ -67,17 +62,15 @@ Tensors te_hardmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
 template <typename Transform>
 std::vector<RefTensor> along_axis(const OpCall& call, Refs inputs, const Transform& transform) {
   const RefTensor& x = inputs[0];
-  const int64_t axis = reduction_of(call).axes[0];
+  const int64_t axis = line_of(call).axes[0];
   const int64_t extent = x.type.shape[axis];
-  const int64_t stride = row_major_strides(x.type.shape)[axis];
   RefTensor y = RefTensor::zeros(x.type);
   std::vector<double> line(extent);
-  for (int64_t start = 0; start < x.type.elements(); ++start) {
-    if (start / stride % extent != 0) continue;
+  for_each_line(x.type.shape, axis, [&](int64_t start, int64_t stride) {
     for (int64_t k = 0; k < extent; ++k) line[k] = x.floats[start + k * stride];
     transform(line);
     for (int64_t k = 0; k < extent; ++k) y.floats[start + k * stride] = line[k];
-  }
+  });
   return {std::move(y)};
 }
 

@@ -8,6 +8,7 @@
 #include "expr/affine.h"
 #include "schedule/stages.h"
 #include "support/math.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 
@@ -287,9 +288,7 @@ std::string product_obstacle(const Chain& chain, const std::string& sum, size_t 
 
 // Steps of the first product.
 int64_t depth_of(const Chain& chain) {
-  int64_t depth = 1;
-  for (const te::Axis& r : chain.program.find_compute(chain.segments[0].sum)->reduce_axes) depth *= r.extent;
-  return depth;
+  return te::num_points(chain.program.find_compute(chain.segments[0].sum)->reduce_axes);
 }
 
 // Why the stages are not rows of `length` elements, or one for each row, behind `rows` axes.
@@ -352,8 +351,7 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   if (!fits(rows)) return "rows and operands do not fit shared memory";
   while (rows < kMostRows && fits(2 * rows)) rows *= 2;
   // Where tiles are many, their operands come again and again in place of what passes through memory otherwise.
-  int64_t tiles = ceil_div(last.rows[0].extent, rows);
-  for (const te::Axis& axis : last.batch) tiles *= axis.extent;
+  const int64_t tiles = ceil_div(last.rows[0].extent, rows) * te::num_points(last.batch);
   const int64_t half = last.a.type().bytes(), apart = 2 * rows * (scores.outputs[0].type.bytes() + half);
   if (tiles > target.units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
     return "tiles of so few rows read the operands too often";

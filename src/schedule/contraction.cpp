@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "expr/tf32.h"
 #include "expr/word_product.h"
@@ -88,21 +89,37 @@ double count_products(const Contraction& match) {
   }
   if (deciding.empty() || points > kMostDeciding) return products * points;
   const Analyzer analyzer;
+  return products * static_cast<double>(count_points(deciding, [&](const VarMap& point) {
+           return !analyzer.simplify(substitute(match.condition, point)).is_int(0);
+         }));
+}
+
+int64_t count_points(std::span<const te::Axis> axes, const std::function<bool(const VarMap& point)>& holds) {
   VarMap point;
-  const auto count = [&](const auto& self, size_t d) -> double {
-    if (d == deciding.size()) return analyzer.simplify(substitute(match.condition, point)).is_int(0) ? 0 : 1;
-    double sum = 0;
-    for (int64_t i = 0; i < deciding[d].extent; ++i) {
-      point.insert_or_assign(deciding[d].name, int_imm(i));
+  const auto count = [&](const auto& self, size_t d) -> int64_t {
+    if (d == axes.size()) return holds(point) ? 1 : 0;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < axes[d].extent; ++i) {
+      point.insert_or_assign(axes[d].name, int_imm(i));
       sum += self(self, d + 1);
     }
     return sum;
   };
-  return products * count(count, 0);
+  return count(count, 0);
 }
 
 bool uses_axis(const Expr& read, const std::string& axis) {
   return std::any_of(read->args.begin(), read->args.end(), [&](const Expr& index) { return uses_var(index, axis); });
+}
+
+int64_t tap_distance(const Expr& read, const std::string& pixel, const std::string& tap) {
+  int64_t distance = 0;
+  for (const Expr& index : read->args) {
+    if (!uses_var(index, tap)) continue;
+    if (distance != 0 || coefficient_of(index, pixel) != 1) return 0;
+    distance = coefficient_of(index, tap).value_or(0);
+  }
+  return std::max<int64_t>(0, distance);
 }
 
 int dim_of_axis(const Expr& read, const std::string& axis) {

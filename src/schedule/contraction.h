@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ const te::Compute* find_contraction(const te::Program& program);
 /// The number of products that are summed, at most: as if all were where the condition has too many points to try, and
 /// every one that it may sum where it depends on data.
 double count_products(const Contraction& match);
+/// Of all points of `axes`, how many `holds` takes.
+int64_t count_points(std::span<const te::Axis> axes, const std::function<bool(const VarMap& point)>& holds);
 
 /// Conditions in axes of `sum`, a sum of products; where one of them fails, the term is zero: the parts of the guards
 /// of operands that are padded with zeros (a && b of select(a && b, x, 0)). `find` gives the compute of a tensor, or
@@ -52,6 +55,8 @@ Expr summed_term(const Expr& body);
 
 /// The dimension of `read` whose index is exactly `axis`, or -1.
 int dim_of_axis(const Expr& read, const std::string& axis);
+/// By how many points of `pixel` `read` moves from a turn of `tap` to the next; 0: otherwise than along that axis.
+int64_t tap_distance(const Expr& read, const std::string& pixel, const std::string& tap);
 /// Whether any index of `read` uses `axis`.
 bool uses_axis(const Expr& read, const std::string& axis);
 

@@ -94,27 +94,29 @@ class Emitter {
   // What is tested around loop `depth` of the update: the condition of a sum's terms, and whether they are all zero.
   std::vector<Expr> tests_at(const Stage& stage, size_t depth) const {
     std::vector<Expr> tests;
-    if (depth == condition_depth(stage)) tests.push_back(value(stage, stage.compute.body[0].arg(0)));
-    if (stage.tensorized.empty()) return tests;
-    const auto find = [&](const std::string& tensor) {
-      const Stage* producer = state_.producer(tensor);
-      return producer == nullptr ? nullptr : &producer->compute;
-    };
-    for (const Expr& condition : nonzero_conditions(stage.compute, find)) {
-      if (depth != nonzero_depth(stage, condition)) continue;
+    const auto add = [&](const Expr& condition) {
       VarMap first;
       for (const Loop& l : stage.loops) {
         if (l.extent == 1) first.insert_or_assign(l.var, int_imm(0));
       }
       const Expr test = ranges_.simplify(substitute(value(stage, condition), first));
       if (!test.is_int(1)) tests.push_back(test);
+    };
+    if (depth == condition_depth(stage)) add(stage.compute.body[0].arg(0));
+    if (stage.tensorized.empty()) return tests;
+    const auto find = [&](const std::string& tensor) {
+      const Stage* producer = state_.producer(tensor);
+      return producer == nullptr ? nullptr : &producer->compute;
+    };
+    for (const Expr& condition : nonzero_conditions(stage.compute, find)) {
+      if (depth == nonzero_depth(stage, condition)) add(condition);
     }
     return tests;
   }
 
-  // The outermost loop of the update inside all loops that decide `condition`; nothing when it differs between copies
-  // or lanes of one iteration, or when there are too few steps inside for a test to pay.
-  static std::optional<size_t> nonzero_depth(const Stage& stage, const Expr& condition) {
+  // The outermost loop of the update inside all loops of several turns that decide `condition`; nothing when it differs
+  // between copies or lanes of one iteration.
+  static std::optional<size_t> depth_inside(const Stage& stage, const Expr& condition) {
     const Expr bound = substitute(condition, VarMap(stage.values.begin(), stage.values.end()));
     size_t depth = 0;
     while (!stage.loops[depth].reduction) ++depth;
@@ -123,30 +125,28 @@ class Emitter {
       if (stage.loops[i].kind != loop::ForKind::kSerial) return std::nullopt;
       depth = std::max(depth, i + 1);
     }
-    int64_t steps = 1;
-    for (size_t i = depth; i < stage.loops.size(); ++i) steps *= stage.loops[i].reduction ? stage.loops[i].extent : 1;
-    return steps < kLeastTestedSteps ? std::nullopt : std::optional(depth);
+    return depth;
   }
 
-  // The loop around which the condition of a sum's terms is tested: the outermost one of the update inside all loops
-  // that decide it. Nothing when there is no condition, when it differs between copies or lanes of one iteration, or
-  // when it reads a tensor, which only the guards around the term allow; then it stays in the term.
+  // Where it is tested whether terms are zero; nothing when there are too few steps inside for a test to pay.
+  static std::optional<size_t> nonzero_depth(const Stage& stage, const Expr& condition) {
+    const std::optional<size_t> depth = depth_inside(stage, condition);
+    int64_t steps = 1;
+    for (size_t i = depth.value_or(0); i < stage.loops.size(); ++i)
+      steps *= stage.loops[i].reduction ? stage.loops[i].extent : 1;
+    return steps < kLeastTestedSteps ? std::nullopt : depth;
+  }
+
+  // The loop around which the condition of a sum's terms is tested. Nothing when there is none, or it reads a tensor,
+  // which only the guards around the term allow; then it stays in the term.
   static std::optional<size_t> condition_depth(const Stage& stage) {
     const te::Compute& c = stage.compute;
     const bool sums = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum && c.body.size() == 1;
     if (!sums || summed_term(c.body[0]).same(c.body[0])) return std::nullopt;
-    const Expr condition = substitute(c.body[0].arg(0), VarMap(stage.values.begin(), stage.values.end()));
+    const Expr& condition = c.body[0].arg(0);
     bool reads = false;
     visit(condition, [&](const Expr& e) { reads = reads || e.op() == Op::kLoad; });
-    if (reads) return std::nullopt;
-    size_t depth = 0;
-    while (!stage.loops[depth].reduction) ++depth;
-    for (size_t i = 0; i < stage.loops.size(); ++i) {
-      if (!uses_var(condition, stage.loops[i].var)) continue;
-      if (stage.loops[i].kind != loop::ForKind::kSerial) return std::nullopt;
-      depth = std::max(depth, i + 1);
-    }
-    return depth;
+    return reads ? std::nullopt : depth_inside(stage, condition);
   }
 
   Stmts wrap(const Stage& stage, size_t depth, Stmts body) const {

@@ -21,11 +21,7 @@ struct Digits {
   std::vector<te::Axis> axes;
   int64_t multiple = 1;  // zeros fill the matrices up to a multiple of this
 
-  int64_t extent() const {
-    int64_t all = 1;
-    for (const te::Axis& axis : axes) all *= axis.extent;
-    return all;
-  }
+  int64_t extent() const { return te::num_points(axes); }
   int64_t padded() const { return ceil_div(extent(), multiple) * multiple; }
 
   Expr number() const {
@@ -126,10 +122,7 @@ void place_taps(Roles& roles, const Expr& left, const Expr& condition) {
   te::Axis& x = roles.rows.axes.back();
   Taps& taps = *roles.taps;
   visit(left, [&](const Expr& e) {
-    if (e.op() != Op::kLoad) return;
-    for (const Expr& index : e->args) {
-      if (coefficient_of(index, x.name) == 1) taps.distance = coefficient_of(index, taps.axis.name).value_or(0);
-    }
+    if (e.op() == Op::kLoad) taps.distance = tap_distance(e, x.name, taps.axis.name);
   });
   const Analyzer ranges;
   const Expr at_first = substitute(left, {{taps.axis.name, int_imm(0)}});

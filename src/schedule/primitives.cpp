@@ -145,12 +145,13 @@ void check_vector(const State& state, const Stage& stage, const Loop& l) {
   }
 }
 
-void mark(State& state, const Primitive& p, loop::ForKind kind) {
+template <loop::ForKind kKind>
+void mark(State& state, const Primitive& p) {
   Stage& stage = state.stage(p.stage);
   Loop& l = stage.loop(p.loops.at(0));
   if (l.kind != loop::ForKind::kSerial) throw UserError(fmt::format("loop {} of {} is marked twice", l.name, p.stage));
-  if (kind == loop::ForKind::kVectorized) check_vector(state, stage, l);
-  l.kind = kind;
+  if (kKind == loop::ForKind::kVectorized) check_vector(state, stage, l);
+  l.kind = kKind;
 }
 
 void check_inline(State& state, const Primitive& p) {
@@ -288,116 +289,64 @@ void apply_tensorize(State& state, const Primitive& p) {
   mark_inner(stage, p.loops[0], loop::ForKind::kMatrix);
 }
 
-// How many loops and factors a primitive takes.
-struct Form {
-  size_t least_loops;
-  size_t most_loops;
-  size_t least_factors;
-  size_t most_factors;
+void apply_pipeline(State& state, const Primitive& p) {
+  mark<loop::ForKind::kPipelined>(state, p);
+  state.stage(p.stage).loop(p.loops[0]).stages = p.factors[0];
+}
+
+void apply_implement(State& state, const Primitive& p) {
+  if (!state.stage(p.stage).is_root() || p.option.empty())
+    throw UserError(fmt::format("implement: stage {} is no kernel, or nothing implements it", p.stage));
+  state.stage(p.stage).implementation = p.option;
+}
+
+// What a primitive takes, and what it does.
+struct Row {
+  struct Count {
+    size_t least, most;
+    bool holds(size_t n) const { return least <= n && n <= most; }
+  };
+  Count loops, factors;
+  bool takes_option;
+  void (*apply)(State& state, const Primitive& p);  // null: see apply_primitives
 };
 
-Form form_of(PrimitiveKind kind) {
-  constexpr size_t kAny = SIZE_MAX;
-  switch (kind) {
-    case PrimitiveKind::kSplit:
-      return {1, 1, 1, kAny};
-    case PrimitiveKind::kReorder:
-    case PrimitiveKind::kFuse:
-      return {1, kAny, 0, 0};
-    case PrimitiveKind::kParallel:
-      return {1, kAny, 0, 3};
-    case PrimitiveKind::kVectorize:
-    case PrimitiveKind::kUnroll:
-    case PrimitiveKind::kThreads:
-      return {1, 1, 0, 0};
-    case PrimitiveKind::kInline:
-    case PrimitiveKind::kCacheWrite:
-    case PrimitiveKind::kLayout:
-    case PrimitiveKind::kImplement:
-      return {0, 0, 0, 0};
-    case PrimitiveKind::kMatrices:
-      return {3, 4, 3, 3};
-    case PrimitiveKind::kComputeAt:
-      return {2, 2, 0, 1};
-    case PrimitiveKind::kCacheRead:
-      return {0, kAny, 0, 0};
-    case PrimitiveKind::kRfactor:
-      return {1, 1, 1, 1};
-    case PrimitiveKind::kPipeline:
-      return {1, 1, 1, 1};
-    case PrimitiveKind::kTensorize:
-      return {1, 1, 0, kAny};
-    case PrimitiveKind::kPrefetch:
-      return {1, 3, 3, 3};
-  }
-  return {};
-}
+constexpr size_t kAny = SIZE_MAX;
+constexpr Row kRows[] = {
+    // Of PrimitiveKind, in its order.
+    {{1, 1}, {1, kAny}, false, apply_split},
+    {{1, kAny}, {0, 0}, false, apply_reorder},
+    {{1, kAny}, {0, 0}, false, apply_fuse},
+    {{1, 1}, {0, 0}, false, mark<loop::ForKind::kVectorized>},
+    {{1, 1}, {0, 0}, false, mark<loop::ForKind::kUnrolled>},
+    {{1, 1}, {0, 0}, false, mark<loop::ForKind::kThreads>},
+    {{1, kAny}, {0, 3}, false, apply_parallel},
+    {{0, 0}, {0, 0}, false, nullptr},
+    {{2, 2}, {0, 1}, true, apply_compute_at},
+    {{0, kAny}, {0, 0}, false, apply_cache_read},
+    {{0, 0}, {0, 0}, false, apply_cache_write},
+    {{1, 1}, {1, 1}, true, apply_rfactor},
+    {{1, 1}, {1, 1}, false, apply_pipeline},
+    {{1, 1}, {0, kAny}, true, apply_tensorize},
+    {{1, 3}, {3, 3}, true, apply_prefetch},
+    {{0, 0}, {0, 0}, true, apply_layout},
+    {{3, 4}, {3, 3}, true, apply_matrices},
+    {{0, 0}, {0, 0}, true, apply_implement},
+};
 
-bool takes_option(PrimitiveKind kind) {
-  return kind == PrimitiveKind::kComputeAt || kind == PrimitiveKind::kRfactor || kind == PrimitiveKind::kTensorize ||
-         kind == PrimitiveKind::kPrefetch || kind == PrimitiveKind::kLayout || kind == PrimitiveKind::kImplement ||
-         kind == PrimitiveKind::kMatrices;
-}
+const Row& row_of(const Primitive& p) { return kRows[static_cast<size_t>(p.kind)]; }
 
 // Schedules come from plan files too: what they lack is said here once.
 void check_form(const Primitive& p) {
   constexpr int64_t kMostPoints = int64_t{1} << 40;  // of all factors together: products stay far from overflow
-  const Form form = form_of(p.kind);
-  if (p.loops.size() < form.least_loops || p.loops.size() > form.most_loops)
-    throw UserError(fmt::format("{} names after the stage", p.loops.size()));
-  if (p.factors.size() < form.least_factors || p.factors.size() > form.most_factors)
-    throw UserError(fmt::format("{} factors", p.factors.size()));
-  if (!p.option.empty() && !takes_option(p.kind)) throw UserError("it takes no option");
+  const Row& row = row_of(p);
+  if (!row.loops.holds(p.loops.size())) throw UserError(fmt::format("{} names after the stage", p.loops.size()));
+  if (!row.factors.holds(p.factors.size())) throw UserError(fmt::format("{} factors", p.factors.size()));
+  if (!p.option.empty() && !row.takes_option) throw UserError("it takes no option");
   int64_t points = 1;
   for (const int64_t f : p.factors) {
     if (f < 1 || f > kMostPoints / points) throw UserError("factors are at least 1 and not that large");
     points *= f;
-  }
-}
-
-void apply_one(State& state, const Primitive& p) {
-  switch (p.kind) {
-    case PrimitiveKind::kSplit:
-      return apply_split(state, p);
-    case PrimitiveKind::kReorder:
-      return apply_reorder(state, p);
-    case PrimitiveKind::kFuse:
-      return apply_fuse(state, p);
-    case PrimitiveKind::kVectorize:
-      return mark(state, p, loop::ForKind::kVectorized);
-    case PrimitiveKind::kUnroll:
-      return mark(state, p, loop::ForKind::kUnrolled);
-    case PrimitiveKind::kThreads:
-      return mark(state, p, loop::ForKind::kThreads);
-    case PrimitiveKind::kParallel:
-      return apply_parallel(state, p);
-    case PrimitiveKind::kInline:
-      break;  // see apply_primitives
-    case PrimitiveKind::kComputeAt:
-      return apply_compute_at(state, p);
-    case PrimitiveKind::kCacheRead:
-      return apply_cache_read(state, p);
-    case PrimitiveKind::kCacheWrite:
-      return apply_cache_write(state, p);
-    case PrimitiveKind::kRfactor:
-      return apply_rfactor(state, p);
-    case PrimitiveKind::kLayout:
-      return apply_layout(state, p);
-    case PrimitiveKind::kMatrices:
-      return apply_matrices(state, p);
-    case PrimitiveKind::kPipeline:
-      mark(state, p, loop::ForKind::kPipelined);
-      state.stage(p.stage).loop(p.loops[0]).stages = p.factors[0];
-      return;
-    case PrimitiveKind::kTensorize:
-      return apply_tensorize(state, p);
-    case PrimitiveKind::kPrefetch:
-      return apply_prefetch(state, p);
-    case PrimitiveKind::kImplement:
-      if (!state.stage(p.stage).is_root() || p.option.empty())
-        throw UserError(fmt::format("implement: stage {} is no kernel, or nothing implements it", p.stage));
-      state.stage(p.stage).implementation = p.option;
-      return;
   }
 }
 
@@ -424,7 +373,7 @@ void apply_primitives(State& state, std::span<const Primitive> primitives) {
     const Primitive& p = primitives[i];
     say_where(p, [&] {
       check_form(p);
-      if (p.kind != PrimitiveKind::kInline) return apply_one(state, p);
+      if (p.kind != PrimitiveKind::kInline) return row_of(p).apply(state, p);
       check_inline(state, p);
       if (!inlined.insert(p.stage).second) throw UserError(fmt::format("stage {} is inlined already", p.stage));
       const bool more = i + 1 < primitives.size() && primitives[i + 1].kind == PrimitiveKind::kInline;

@@ -45,7 +45,7 @@ Primitive parse_line(const std::string& line, int number) {
   size_t kind = 0;
   while (kind < kNames.size() && kNames[kind] != word) ++kind;
   if (kind == kNames.size()) throw UserError(fmt::format("schedule line {}: unknown primitive '{}'", number, word));
-  Primitive p{static_cast<PrimitiveKind>(kind), "", {}, {}, ""};
+  Primitive p{static_cast<PrimitiveKind>(kind), ""};
   if (!(words >> p.stage)) throw UserError(fmt::format("schedule line {}: '{}' names no stage", number, word));
   while (words >> std::ws && words.peek() != EOF) {
     if (words.peek() == '"') {
@@ -64,74 +64,6 @@ Primitive parse_line(const std::string& line, int number) {
 }
 
 }  // namespace
-
-Schedule& Schedule::add(Primitive primitive) {
-  primitives_.push_back(std::move(primitive));
-  return *this;
-}
-Schedule& Schedule::split(const std::string& stage, const std::string& loop, std::vector<int64_t> factors) {
-  return add({PrimitiveKind::kSplit, stage, {loop}, std::move(factors), ""});
-}
-Schedule& Schedule::reorder(const std::string& stage, std::vector<std::string> loops) {
-  return add({PrimitiveKind::kReorder, stage, std::move(loops), {}, ""});
-}
-Schedule& Schedule::fuse(const std::string& stage, std::vector<std::string> loops) {
-  return add({PrimitiveKind::kFuse, stage, std::move(loops), {}, ""});
-}
-Schedule& Schedule::vectorize(const std::string& stage, const std::string& loop) {
-  return add({PrimitiveKind::kVectorize, stage, {loop}, {}, ""});
-}
-Schedule& Schedule::unroll(const std::string& stage, const std::string& loop) {
-  return add({PrimitiveKind::kUnroll, stage, {loop}, {}, ""});
-}
-Schedule& Schedule::threads(const std::string& stage, const std::string& loop) {
-  return add({PrimitiveKind::kThreads, stage, {loop}, {}, ""});
-}
-Schedule& Schedule::parallel(const std::string& stage, std::vector<std::string> loops, std::vector<int64_t> factors) {
-  return add({PrimitiveKind::kParallel, stage, std::move(loops), std::move(factors), ""});
-}
-Schedule& Schedule::inline_stage(const std::string& stage) { return add({PrimitiveKind::kInline, stage, {}, {}, ""}); }
-Schedule& Schedule::compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
-                               loop::Scope scope, int64_t pad) {
-  std::vector<int64_t> factors;
-  if (pad > 0) factors.push_back(pad);
-  return add({PrimitiveKind::kComputeAt, stage, {consumer, loop}, std::move(factors), std::string(scope_name(scope))});
-}
-Schedule& Schedule::cache_read(const std::string& tensor, std::vector<std::string> readers) {
-  return add({PrimitiveKind::kCacheRead, tensor, std::move(readers), {}, ""});
-}
-Schedule& Schedule::cache_write(const std::string& stage) {
-  return add({PrimitiveKind::kCacheWrite, stage, {}, {}, ""});
-}
-Schedule& Schedule::rfactor(const std::string& stage, const std::string& loop, int64_t factor) {
-  return add({PrimitiveKind::kRfactor, stage, {loop}, {factor}, ""});
-}
-Schedule& Schedule::rfactor_blocks(const std::string& stage, const std::string& loop, int64_t blocks) {
-  return add({PrimitiveKind::kRfactor, stage, {loop}, {blocks}, "blocks"});
-}
-Schedule& Schedule::pipeline(const std::string& stage, const std::string& loop, int64_t stages) {
-  return add({PrimitiveKind::kPipeline, stage, {loop}, {stages}, ""});
-}
-Schedule& Schedule::tensorize(const std::string& stage, const std::string& loop, const std::string& body,
-                              std::vector<int64_t> parameters) {
-  return add({PrimitiveKind::kTensorize, stage, {loop}, std::move(parameters), body});
-}
-
-Schedule& Schedule::prefetch(const std::string& stage, const std::vector<std::string>& loops, const std::string& tensor,
-                             std::vector<int64_t> ahead_count_step) {
-  return add({PrimitiveKind::kPrefetch, stage, loops, std::move(ahead_count_step), tensor});
-}
-
-Schedule& Schedule::layout(const std::string& tensor, const Layout& layout) {
-  return layout.is_identity() ? *this : add({PrimitiveKind::kLayout, tensor, {}, {}, tw::to_string(layout)});
-}
-Schedule& Schedule::matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples,
-                             const std::string& taps) {
-  return add({PrimitiveKind::kMatrices, stage, std::move(roles), std::move(multiples), taps});
-}
-Schedule& Schedule::implement(const std::string& stage, const std::string& implementation) {
-  return add({PrimitiveKind::kImplement, stage, {}, {}, implementation});
-}
 
 std::string_view scope_name(loop::Scope scope) {
   constexpr std::array<std::string_view, 4> kScopes = {"param", "scratch", "stack", "register"};

@@ -51,43 +51,80 @@ enum class PrimitiveKind : uint8_t {
 struct Primitive {
   PrimitiveKind kind;
   std::string stage;
-  std::vector<std::string> loops;
-  std::vector<int64_t> factors;
-  std::string option;
+  std::vector<std::string> loops = {};
+  std::vector<int64_t> factors = {};
+  std::string option = {};
   friend bool operator==(const Primitive&, const Primitive&) = default;
 };
+
+/// "stack", "scratch", "register".
+std::string_view scope_name(loop::Scope scope);
 
 /// The list, with one builder function for each primitive. Every function returns *this.
 class Schedule {
  public:
   const std::vector<Primitive>& primitives() const { return primitives_; }
-  Schedule& add(Primitive primitive);
-  Schedule& split(const std::string& stage, const std::string& loop, std::vector<int64_t> factors);
-  Schedule& reorder(const std::string& stage, std::vector<std::string> loops);
-  Schedule& fuse(const std::string& stage, std::vector<std::string> loops);
-  Schedule& vectorize(const std::string& stage, const std::string& loop);
-  Schedule& unroll(const std::string& stage, const std::string& loop);
-  Schedule& threads(const std::string& stage, const std::string& loop);
-  Schedule& parallel(const std::string& stage, std::vector<std::string> loops, std::vector<int64_t> factors = {});
-  Schedule& inline_stage(const std::string& stage);
+  Schedule& add(Primitive primitive) {
+    primitives_.push_back(std::move(primitive));
+    return *this;
+  }
+  Schedule& split(const std::string& stage, const std::string& loop, std::vector<int64_t> factors) {
+    return add({kSplit, stage, {loop}, std::move(factors)});
+  }
+  Schedule& reorder(const std::string& stage, std::vector<std::string> loops) {
+    return add({kReorder, stage, std::move(loops)});
+  }
+  Schedule& fuse(const std::string& stage, std::vector<std::string> loops) {
+    return add({kFuse, stage, std::move(loops)});
+  }
+  Schedule& vectorize(const std::string& stage, const std::string& loop) { return add({kVectorize, stage, {loop}}); }
+  Schedule& unroll(const std::string& stage, const std::string& loop) { return add({kUnroll, stage, {loop}}); }
+  Schedule& threads(const std::string& stage, const std::string& loop) { return add({kThreads, stage, {loop}}); }
+  Schedule& parallel(const std::string& stage, std::vector<std::string> loops, std::vector<int64_t> factors = {}) {
+    return add({kParallel, stage, std::move(loops), std::move(factors)});
+  }
+  Schedule& inline_stage(const std::string& stage) { return add({kInline, stage}); }
   Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
-                       loop::Scope scope, int64_t pad = 0);
-  Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers);
-  Schedule& cache_write(const std::string& stage);
-  Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor);
-  Schedule& rfactor_blocks(const std::string& stage, const std::string& loop, int64_t blocks);
-  Schedule& pipeline(const std::string& stage, const std::string& loop, int64_t stages);
+                       loop::Scope scope, int64_t pad = 0) {
+    const std::vector<int64_t> factors(pad > 0 ? 1 : 0, pad);
+    return add({kComputeAt, stage, {consumer, loop}, factors, std::string(scope_name(scope))});
+  }
+  Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers) {
+    return add({kCacheRead, tensor, std::move(readers)});
+  }
+  Schedule& cache_write(const std::string& stage) { return add({kCacheWrite, stage}); }
+  Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor) {
+    return add({kRfactor, stage, {loop}, {factor}});
+  }
+  Schedule& rfactor_blocks(const std::string& stage, const std::string& loop, int64_t blocks) {
+    return add({kRfactor, stage, {loop}, {blocks}, "blocks"});
+  }
+  Schedule& pipeline(const std::string& stage, const std::string& loop, int64_t stages) {
+    return add({kPipeline, stage, {loop}, {stages}});
+  }
   Schedule& tensorize(const std::string& stage, const std::string& loop, const std::string& body,
-                      std::vector<int64_t> parameters);
+                      std::vector<int64_t> parameters) {
+    return add({kTensorize, stage, {loop}, std::move(parameters), body});
+  }
   Schedule& prefetch(const std::string& stage, const std::vector<std::string>& loops, const std::string& tensor,
-                     std::vector<int64_t> ahead_count_step);
-  Schedule& layout(const std::string& tensor, const Layout& layout);  // nothing for the identity
-  Schedule& implement(const std::string& stage, const std::string& implementation);
+                     std::vector<int64_t> ahead_count_step) {
+    return add({kPrefetch, stage, loops, std::move(ahead_count_step), tensor});
+  }
+  Schedule& layout(const std::string& tensor, const Layout& layout) {  // nothing for the identity
+    return layout.is_identity() ? *this : add({kLayout, tensor, {}, {}, tw::to_string(layout)});
+  }
+  Schedule& implement(const std::string& stage, const std::string& implementation) {
+    return add({kImplement, stage, {}, {}, implementation});
+  }
   Schedule& matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples,
-                     const std::string& taps = "");
+                     const std::string& taps = "") {
+    return add({kMatrices, stage, std::move(roles), std::move(multiples), taps});
+  }
+
   friend bool operator==(const Schedule&, const Schedule&) = default;
 
  private:
+  using enum PrimitiveKind;
   std::vector<Primitive> primitives_;
 };
 
@@ -102,8 +139,5 @@ loop::Program apply(const te::Program& program, const Schedule& schedule);
 
 /// Whether it gathers the elements of matrices: then indices divide by the extents of their axes.
 bool gathers(const Schedule& schedule);
-
-/// "stack", "scratch", "register".
-std::string_view scope_name(loop::Scope scope);
 
 }  // namespace tw::schedule

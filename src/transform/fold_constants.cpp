@@ -68,11 +68,7 @@ std::vector<graph::Bytes> fold(const Editor& editor, const Node& node) {
 }  // namespace
 
 graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& context) {
-  Editor editor(graph::compact(graph), context.ops);
-  const size_t count = editor.node_count();
-  for (size_t n = 0; n < count; ++n) {
-    if (editor.is_dead(n)) continue;
-    const Node node = editor.node(n);
+  return edit_nodes(graph, context.ops, [](Editor& editor, const Node& node) {
     const std::vector<graph::Bytes> results = fold(editor, node);
     for (size_t k = 0; k < results.size(); ++k) {
       if (editor.use_count(node.outputs[k]) == 0) continue;
@@ -81,8 +77,7 @@ graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& c
       if (copies_already && editor.readers(node.outputs[k]).empty()) continue;
       editor.replace(node.outputs[k], editor.add_constant(out.name, out.type, results[k]));
     }
-  }
-  return editor.finish();
+  });
 }
 
 }  // namespace tw::transform

@@ -267,19 +267,15 @@ bool takes_bf16(Editor& editor, const Node& node, const TransformContext& contex
 }  // namespace
 
 graph::Graph pack_words(const graph::Graph& graph, const TransformContext& context) {
-  Editor editor(graph::compact(graph), context.ops);
-  const size_t count = editor.node_count();
-  for (size_t n = 0; n < count; ++n) {
-    if (editor.is_dead(n)) continue;
-    const Node node = editor.node(n);
+  const graph::Graph packed = edit_nodes(graph, context.ops, [&](Editor& editor, const Node& node) {
     ValueId words = kAbsent;
     if (node.op == "matmul_integer") words = MatMulPacker(editor, node).run(context.target);
     if (node.op == "conv_integer") words = ConvPacker(editor, node).run(context.target);
     if (node.op == "matmul" && takes_bf16(editor, node, context)) words = MatMulPacker(editor, node).multiply_bf16();
     if (node.op == "conv" && takes_bf16(editor, node, context)) words = ConvPacker(editor, node).multiply_bf16();
     if (words != kAbsent) editor.replace(node.outputs[0], words);
-  }
-  return fold_constants(editor.finish(), context);  // packed weights, their sums and zero points
+  });
+  return fold_constants(packed, context);  // packed weights, their sums and zero points
 }
 
 }  // namespace tw::transform

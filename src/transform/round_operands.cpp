@@ -35,19 +35,16 @@ ValueId nearest(Editor& editor, const graph::Value& constant) {
 
 graph::Graph round_operands(const graph::Graph& graph, const TransformContext& context) {
   if (context.precision != Precision::kFast || !has_feature(context.target, "tf32")) return graph;
-  Editor editor(graph::compact(graph), context.ops);
-  const size_t count = editor.node_count();
-  for (size_t n = 0; n < count; ++n) {
-    Node node = editor.node(n);
-    if (editor.is_dead(n) || !fills_instructions(editor, node)) continue;
+  const graph::Graph rounded = edit_nodes(graph, context.ops, [](Editor& editor, Node node) {
+    if (!fills_instructions(editor, node)) return;
     for (ValueId& operand : std::span(node.inputs).first(2)) {
       if (editor.value(operand).is_constant()) operand = nearest(editor, graph::Value(editor.value(operand)));
     }
     node.attrs["operands"] = std::string("tf32");
     const ValueId before = std::exchange(node.outputs, {})[0];
     editor.replace(before, editor.add(std::move(node)));
-  }
-  return eliminate_common_subexpressions(editor.finish(), context);  // constants that several products have
+  });
+  return eliminate_common_subexpressions(rounded, context);  // constants that several products have
 }
 
 }  // namespace tw::transform

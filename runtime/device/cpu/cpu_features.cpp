@@ -16,6 +16,12 @@
 namespace tw::runtime {
 namespace {
 
+/// Each includes those before it.
+struct Level {
+  std::string_view name;
+  std::vector<std::string> features;
+};
+
 #if defined(__x86_64__)
 
 enum Register { kEax, kEbx, kEcx, kEdx };
@@ -112,12 +118,7 @@ bool host_has(const Feature& feature) {
   return (regs[feature.reg] >> feature.bit & 1) != 0 && (saved_state() & feature.state) == feature.state;
 }
 
-/// Levels of the x86-64 psABI; each includes those before it.
-struct Level {
-  std::string_view name;
-  std::vector<std::string> features;
-};
-
+/// Levels of the x86-64 psABI.
 const std::vector<Level>& levels() {
   static const std::vector<Level> kLevels = {
       {"x86-64", {"cmov", "cx8", "fxsr", "mmx", "sse", "sse2"}},
@@ -140,11 +141,6 @@ constexpr Feature kFeatures[] = {{"fp-armv8", 1ul << 0}, {"neon", 1ul << 1},    
                                  {"dotprod", 1ul << 20}, {"sve", 1ul << 22}};
 
 bool host_has(const Feature& feature) { return (getauxval(AT_HWCAP) & feature.bit) != 0; }
-
-struct Level {
-  std::string_view name;
-  std::vector<std::string> features;
-};
 
 const std::vector<Level>& levels() {
   static const std::vector<Level> kLevels = {{"armv8-a", {"fp-armv8", "neon"}}};

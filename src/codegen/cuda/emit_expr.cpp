@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <span>
 
 #include "expr/affine.h"
 #include "expr/elementary.h"
+#include "expr/op_names.h"
 #include "support/error.h"
 #include "support/math.h"
 
@@ -96,6 +98,45 @@ bool is_multiple(const Expr& e, int64_t factor) {
   }
 }
 
+// How an operation on {a}, or on {a} and {b}, is written, where that is not its infix form; {f} is "f" of f32.
+struct OpText {
+  Op op;
+  const char* text;
+};
+
+constexpr OpText kTexts[] = {
+    {Op::kNeg, "(-{a})"},
+    {Op::kNot, "(!{a})"},
+    {Op::kAbs, "fabs{f}({a})"},
+    {Op::kFloor, "floor{f}({a})"},
+    {Op::kCeil, "ceil{f}({a})"},
+    {Op::kRound, "rint{f}({a})"},
+    {Op::kTrunc, "trunc{f}({a})"},
+    {Op::kFloorDiv, "tw_floor_div({a}, {b})"},
+    {Op::kFloorMod, "tw_floor_mod({a}, {b})"},
+    {Op::kMin, "tw_min({a}, {b})"},
+    {Op::kMax, "tw_max({a}, {b})"},
+};
+
+// Integer operations that may leave the range of their type, or of C++'s promoted one, in {wide} unsigned numbers. C++
+// leaves signed overflow undefined and computes narrow integers as int: of these a quotient too leaves the range.
+constexpr OpText kWrapping[] = {
+    {Op::kAdd, "{wide}{a} + {wide}{b}"},
+    {Op::kSub, "{wide}{a} - {wide}{b}"},
+    {Op::kMul, "{wide}{a} * {wide}{b}"},
+    {Op::kShiftLeft, "{wide}{a} << {b}"},
+    {Op::kNeg, "0 - {wide}{a}"},
+    {Op::kAbs, "{a} < 0 ? 0 - {wide}{a} : {wide}{a}"},
+    {Op::kNot, "~{wide}{a}"},
+    {Op::kDiv, "{a} / {b}"},
+};
+
+// Null where the table has no such operation.
+const char* find_text(std::span<const OpText> table, Op op) {
+  const auto row = std::ranges::find(table, op, &OpText::op);
+  return row == table.end() ? nullptr : row->text;
+}
+
 // What an i64 expression is for: an index, which may be an int, or data.
 enum class Use : uint8_t { kData, kIndex };
 
@@ -140,14 +181,14 @@ class Writer {
       case Op::kNe:
       case Op::kLt:
       case Op::kLe:
-        return binary(e, number(e.arg(0), operand(e.arg(0))), number(e.arg(1), operand(e.arg(1))));
+        return operation(e, number(e.arg(0), operand(e.arg(0))), number(e.arg(1), operand(e.arg(1))));
       default:
         break;
     }
     const std::string a = number(e.arg(0), write(e.arg(0), use));
     const std::string b = e->args.size() == 1 ? "" : number(e.arg(1), write(e.arg(1), use));
     if (use == Use::kData && leaves_range(e)) return wrapping(e, a, b);
-    return rounded(e, b.empty() ? unary(e, a) : binary(e, a, b));
+    return rounded(e, operation(e, a, b));
   }
 
   std::string element(const std::string& buffer, const std::vector<Expr>& indices) const {
@@ -281,13 +322,12 @@ class Writer {
   }
 
   static const char* suffix(const Expr& e) { return e.type().element() == DataType::f32() ? "f" : ""; }
-  // Whether an integer operation may leave the range of its type, or of C++'s promoted one.
+  // Whether it is an operation of kWrapping; such an operation, modulo the range.
   static bool leaves_range(const Expr& e);
-  // Such an operation, modulo the range: C++ leaves signed overflow undefined and computes narrow integers as int.
   static std::string wrapping(const Expr& e, const std::string& a, const std::string& b);
-  std::string unary(const Expr& e, const std::string& x) const;
+  // Any other: of one operand where `b` is empty.
+  static std::string operation(const Expr& e, const std::string& a, const std::string& b);
   static std::string cast(const Expr& e, const std::string& x);
-  std::string binary(const Expr& e, const std::string& a, const std::string& b) const;
 
   const CudaNames& names_;
   std::string lane_;
@@ -317,114 +357,27 @@ std::string Writer::cast(const Expr& e, const std::string& x) {
 bool Writer::leaves_range(const Expr& e) {
   const DataType type = e.type().element();
   if (type.is_float() || type.is_bool()) return false;
-  switch (e.op()) {
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kMul:
-    case Op::kShiftLeft:
-    case Op::kNeg:
-    case Op::kAbs:
-    case Op::kNot:
-      return true;
-    default:
-      return e.op() == Op::kDiv && type.bits() < 32;
-  }
+  return find_text(kWrapping, e.op()) != nullptr && (e.op() != Op::kDiv || type.bits() < 32);
 }
 
 std::string Writer::wrapping(const Expr& e, const std::string& a, const std::string& b) {
   const DataType type = e.type().element();
   const std::string wide = type.bits() == 64 ? "(unsigned long long)" : "(unsigned)";
-  const auto back = [&](const std::string& text) { return fmt::format("({})({})", cuda_type(type), text); };
-  switch (e.op()) {
-    case Op::kAdd:
-      return back(fmt::format("{0}{1} + {0}{2}", wide, a, b));
-    case Op::kSub:
-      return back(fmt::format("{0}{1} - {0}{2}", wide, a, b));
-    case Op::kMul:
-      return back(fmt::format("{0}{1} * {0}{2}", wide, a, b));
-    case Op::kShiftLeft:
-      return back(fmt::format("{}{} << {}", wide, a, b));
-    case Op::kNeg:
-      return back(fmt::format("0 - {}{}", wide, a));
-    case Op::kAbs:
-      return back(fmt::format("{0} < 0 ? 0 - {1}{0} : {1}{0}", a, wide));
-    case Op::kNot:
-      return back(fmt::format("~{}{}", wide, a));
-    default:
-      return back(fmt::format("{} / {}", a, b));
-  }
+  const std::string text = fmt::format(fmt::runtime(find_text(kWrapping, e.op())), fmt::arg("a", a), fmt::arg("b", b),
+                                       fmt::arg("wide", wide));
+  return fmt::format("({})({})", cuda_type(type), text);
 }
 
-std::string infix(const char* op, const std::string& a, const std::string& b) {
-  return fmt::format("({} {} {})", a, op, b);
-}
-
-std::string Writer::unary(const Expr& e, const std::string& x) const {
-  const char* suffix = Writer::suffix(e);
-  switch (e.op()) {
-    case Op::kNeg:
-      return fmt::format("(-{})", x);
-    case Op::kNot:
-      return fmt::format("(!{})", x);
-    case Op::kAbs:
-      return fmt::format("fabs{}({})", suffix, x);
-    case Op::kFloor:
-      return fmt::format("floor{}({})", suffix, x);
-    case Op::kCeil:
-      return fmt::format("ceil{}({})", suffix, x);
-    case Op::kRound:
-      return fmt::format("rint{}({})", suffix, x);
-    case Op::kTrunc:
-      return fmt::format("trunc{}({})", suffix, x);
-    case Op::kCall:
-      TW_CHECK(is_instruction(e->name), "function {} was not expanded", e->name);
-      return fmt::format("tw_{}({})", e->name, x);
-    default:
-      throw InternalError(fmt::format("no CUDA text for {}", to_string(e)));
+std::string Writer::operation(const Expr& e, const std::string& a, const std::string& b) {
+  if (e.op() == Op::kCall) {
+    TW_CHECK(!b.empty() || is_instruction(e->name), "function {} was not expanded", e->name);
+    return fmt::format("tw_{}({}{}{})", e->name, a, b.empty() ? "" : ", ", b);
   }
-}
-
-std::string Writer::binary(const Expr& e, const std::string& a, const std::string& b) const {
-  switch (e.op()) {
-    case Op::kAdd:
-      return infix("+", a, b);
-    case Op::kSub:
-      return infix("-", a, b);
-    case Op::kMul:
-      return infix("*", a, b);
-    case Op::kDiv:
-      return infix("/", a, b);
-    case Op::kFloorDiv:
-      return fmt::format("tw_floor_div({}, {})", a, b);
-    case Op::kFloorMod:
-      return fmt::format("tw_floor_mod({}, {})", a, b);
-    case Op::kMin:
-      return fmt::format("tw_min({}, {})", a, b);
-    case Op::kMax:
-      return fmt::format("tw_max({}, {})", a, b);
-    case Op::kAnd:
-      return infix(e.type().element().is_bool() ? "&&" : "&", a, b);
-    case Op::kOr:
-      return infix(e.type().element().is_bool() ? "||" : "|", a, b);
-    case Op::kXor:
-      return infix("^", a, b);
-    case Op::kShiftLeft:
-      return infix("<<", a, b);
-    case Op::kShiftRight:
-      return infix(">>", a, b);
-    case Op::kEq:
-      return infix("==", a, b);
-    case Op::kNe:
-      return infix("!=", a, b);
-    case Op::kLt:
-      return infix("<", a, b);
-    case Op::kLe:
-      return infix("<=", a, b);
-    case Op::kCall:
-      return fmt::format("tw_{}({}, {})", e->name, a, b);
-    default:
-      throw InternalError(fmt::format("no CUDA text for {}", to_string(e)));
-  }
+  if (const char* text = find_text(kTexts, e.op()))
+    return fmt::format(fmt::runtime(text), fmt::arg("a", a), fmt::arg("b", b), fmt::arg("f", suffix(e)));
+  const std::string_view infix = infix_name(*e);
+  if (infix.empty()) throw InternalError(fmt::format("no CUDA text for {}", to_string(e)));
+  return fmt::format("({} {} {})", a, infix, b);
 }
 
 }  // namespace

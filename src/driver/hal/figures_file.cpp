@@ -1,81 +1,61 @@
 #include "driver/hal/figures_file.h"
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "driver/hal/bounds.h"
+
+using Json = nlohmann::ordered_json;
+
+// What the text holds: a key and the member with its value, for reading and writing alike. The library finds these
+// functions in the namespace of the types.
+namespace tw {
+
+template <typename T>
+constexpr auto kFigures = nullptr;
+template <>
+constexpr auto kFigures<ChunkBandwidth> = std::tuple(std::pair{"chunk_bytes", &ChunkBandwidth::chunk_bytes},
+                                                     std::pair{"bytes_per_ns", &ChunkBandwidth::bytes_per_ns});
+template <>
+constexpr auto kFigures<MemoryLevel> = std::tuple(
+    std::pair{"name", &MemoryLevel::name}, std::pair{"capacity_bytes", &MemoryLevel::capacity_bytes},
+    std::pair{"line_bytes", &MemoryLevel::line_bytes}, std::pair{"ways", &MemoryLevel::ways},
+    std::pair{"shared", &MemoryLevel::shared}, std::pair{"latency_ns", &MemoryLevel::latency_ns},
+    std::pair{"read_per_ns", &MemoryLevel::read_per_ns}, std::pair{"write_per_ns", &MemoryLevel::write_per_ns},
+    std::pair{"copy_per_ns", &MemoryLevel::copy_per_ns}, std::pair{"all_per_ns", &MemoryLevel::all_per_ns},
+    std::pair{"chunks", &MemoryLevel::chunks});
+template <>
+constexpr auto kFigures<VectorPeak> = std::tuple(std::pair{"vector_bytes", &VectorPeak::vector_bytes},
+                                                 std::pair{"flop_per_ns", &VectorPeak::flop_per_ns},
+                                                 std::pair{"all_flop_per_ns", &VectorPeak::all_flop_per_ns},
+                                                 std::pair{"clock_ghz", &VectorPeak::clock_ghz});
+template <>
+constexpr auto kFigures<TargetInfo> = std::tuple(std::pair{"from", &TargetInfo::figures_from},
+                                                 std::pair{"peaks", &TargetInfo::peaks},
+                                                 std::pair{"fork_join_ns", &TargetInfo::fork_join_ns},
+                                                 std::pair{"barrier_ns", &TargetInfo::barrier_ns},
+                                                 std::pair{"levels", &TargetInfo::levels});
+
+template <typename T>
+concept Described = !std::is_null_pointer_v<std::remove_cv_t<decltype(kFigures<T>)>>;
+
+template <Described T>
+static void to_json(Json& json, const T& object) {
+  std::apply([&](const auto&... figure) { ((json[figure.first] = object.*figure.second), ...); }, kFigures<T>);
+}
+
+template <Described T>
+static void from_json(const Json& json, T& object) {
+  const auto read = [&](const auto& figure) { json.at(figure.first).get_to(object.*figure.second); };
+  std::apply([&](const auto&... figure) { (read(figure), ...); }, kFigures<T>);
+}
+
+}  // namespace tw
 
 namespace tw::driver::hal {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kSchema = "tilewright.hal.v1";
-
-Json to_json(const MemoryLevel& level) {
-  Json chunks = Json::array();
-  for (const ChunkBandwidth& chunk : level.chunks)
-    chunks.push_back({{"chunk_bytes", chunk.chunk_bytes}, {"bytes_per_ns", chunk.bytes_per_ns}});
-  return {{"name", level.name},
-          {"capacity_bytes", level.capacity_bytes},
-          {"line_bytes", level.line_bytes},
-          {"ways", level.ways},
-          {"shared", level.shared},
-          {"latency_ns", level.latency_ns},
-          {"read_per_ns", level.read_per_ns},
-          {"write_per_ns", level.write_per_ns},
-          {"copy_per_ns", level.copy_per_ns},
-          {"all_per_ns", level.all_per_ns},
-          {"chunks", std::move(chunks)}};
-}
-
-MemoryLevel level_from(const Json& json) {
-  MemoryLevel level;
-  json.at("name").get_to(level.name);
-  json.at("capacity_bytes").get_to(level.capacity_bytes);
-  json.at("line_bytes").get_to(level.line_bytes);
-  json.at("ways").get_to(level.ways);
-  json.at("shared").get_to(level.shared);
-  json.at("latency_ns").get_to(level.latency_ns);
-  json.at("read_per_ns").get_to(level.read_per_ns);
-  json.at("write_per_ns").get_to(level.write_per_ns);
-  json.at("copy_per_ns").get_to(level.copy_per_ns);
-  json.at("all_per_ns").get_to(level.all_per_ns);
-  for (const Json& chunk : json.at("chunks"))
-    level.chunks.push_back({chunk.at("chunk_bytes").get<int64_t>(), chunk.at("bytes_per_ns").get<double>()});
-  return level;
-}
-
-Json to_json(const TargetInfo& info) {
-  Json peaks = Json::array(), levels = Json::array();
-  for (const VectorPeak& peak : info.peaks) {
-    peaks.push_back({{"vector_bytes", peak.vector_bytes},
-                     {"flop_per_ns", peak.flop_per_ns},
-                     {"all_flop_per_ns", peak.all_flop_per_ns},
-                     {"clock_ghz", peak.clock_ghz}});
-  }
-  for (const MemoryLevel& level : info.levels) levels.push_back(to_json(level));
-  return {{"from", info.figures_from},
-          {"peaks", std::move(peaks)},
-          {"fork_join_ns", info.fork_join_ns},
-          {"barrier_ns", info.barrier_ns},
-          {"levels", std::move(levels)}};
-}
-
-TargetInfo figures_from(const Json& json, const TargetInfo& defaults) {
-  TargetInfo info = defaults;
-  json.at("from").get_to(info.figures_from);
-  info.peaks.clear();
-  for (const Json& peak : json.at("peaks")) {
-    info.peaks.push_back({peak.at("vector_bytes").get<int>(), peak.at("flop_per_ns").get<double>(),
-                          peak.at("all_flop_per_ns").get<double>(), peak.at("clock_ghz").get<double>()});
-  }
-  if (!info.peaks.empty()) info.flop_per_ns = info.peaks.back().flop_per_ns;
-  json.at("fork_join_ns").get_to(info.fork_join_ns);
-  json.at("barrier_ns").get_to(info.barrier_ns);
-  info.levels.clear();
-  for (const Json& level : json.at("levels")) info.levels.push_back(level_from(level));
-  return info;
-}
 
 bool capacities_rise(const TargetInfo& info) {
   int64_t nearer = 0;
@@ -104,7 +84,7 @@ std::string machine_key(const targets::HostCpu& cpu, const TargetInfo& target) {
 }
 
 std::string figures_text(const TargetInfo& info, const std::string& key) {
-  const Json document = {{"schema", kSchema}, {"machine", Json::parse(key)}, {"figures", to_json(info)}};
+  const Json document = {{"schema", kSchema}, {"machine", Json::parse(key)}, {"figures", info}};
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -112,7 +92,9 @@ Result<TargetInfo> parse_figures(const std::string& text, const std::string& key
   try {
     const Json document = Json::parse(text);
     if (document.at("machine") != Json::parse(key)) return declined("it is of another machine or version");
-    const TargetInfo info = figures_from(document.at("figures"), defaults);
+    TargetInfo info = defaults;
+    document.at("figures").get_to(info);
+    if (!info.peaks.empty()) info.flop_per_ns = info.peaks.back().flop_per_ns;
     if (figures_text(info, key) != text) return declined("it is not as Tilewright writes it");
     if (info.peaks.empty() || !capacities_rise(info)) return declined("its levels or peaks are wrong");
     if (figures_text(plausible(info, defaults), key) != text) return declined("a figure is out of its bounds");

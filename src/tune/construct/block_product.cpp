@@ -240,14 +240,7 @@ std::string split_sum(const std::string& sum, StoredProduct& out) {
 
 // By how many rows of its last axis the left operand moves from tap to tap of `r`; 0: otherwise than along that axis.
 int64_t tap_distance(const Product& p, const te::Compute& sum, const te::Axis& r) {
-  const std::string& pixel = sum.axes[p.rows.back()].name;
-  int64_t distance = 0;
-  for (const Expr& index : p.match.a->args) {
-    if (!uses_var(index, r.name)) continue;
-    if (distance != 0 || coefficient_of(index, pixel) != 1) return 0;
-    distance = coefficient_of(index, r.name).value_or(0);
-  }
-  return std::max<int64_t>(0, distance);
+  return schedule::tap_distance(p.match.a, sum.axes[p.rows.back()].name, r.name);
 }
 
 void take_taps(Product& p, const te::Axis& taps) {

@@ -13,6 +13,7 @@
 #include "support/math.h"
 #include "te/axes.h"
 #include "tune/construct/rtile.h"
+#include "tune/construct/stage_cost.h"
 
 namespace tw::tune {
 namespace {
@@ -108,15 +109,8 @@ class Tiler {
     return std::move(found_);
   }
 
-  // On all units, or on one where starting the others takes longer.
   double predict(const ContractionTiling& t) const {
-    const double serial_ns = nest_ns(loops(t), arithmetic_ns(t), target_, 1);
-    const auto units = static_cast<int64_t>(std::max(1, target_.units));
-    const int64_t tiles = parallel_tiles(t);
-    const double share = static_cast<double>(ceil_div(tiles, units)) / static_cast<double>(tiles);
-    const int working = static_cast<int>(std::min(units, tiles));
-    const double parallel_ns = nest_ns(loops(t), arithmetic_ns(t), target_, working) * share + target_.fork_join_ns;
-    return std::min(serial_ns, parallel_ns);
+    return run_ns(loops(t), arithmetic_ns(t), parallel_tiles(t), target_);
   }
 
  private:
@@ -252,19 +246,11 @@ class Tiler {
     }
     if (tests.empty() || points > kMostPoints || inside < schedule::kLeastTestedSteps) return 1;
     const Analyzer analyzer;
-    VarMap point;
-    const auto count = [&](const auto& self, size_t d) -> int64_t {
-      if (d == deciding.size())
-        return std::ranges::all_of(tests,
-                                   [&](const Expr& c) { return analyzer.simplify(substitute(c, point)).is_int(1); });
-      int64_t sum = 0;
-      for (int64_t i = 0; i < deciding[d].extent; ++i) {
-        point.insert_or_assign(deciding[d].name, int_imm(i));
-        sum += self(self, d + 1);
-      }
-      return sum;
-    };
-    return static_cast<double>(count(count, 0)) / static_cast<double>(points);
+    const int64_t nonzero = schedule::count_points(deciding, [&](const VarMap& point) {
+      return std::ranges::all_of(tests,
+                                 [&](const Expr& c) { return analyzer.simplify(substitute(c, point)).is_int(1); });
+    });
+    return static_cast<double>(nonzero) / static_cast<double>(points);
   }
 
   // What blocks of the reduction cost on the tiled axes: adding sums to memory, and the loops over the taps of a window

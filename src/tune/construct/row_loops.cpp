@@ -136,9 +136,7 @@ class RowScheduler {
   }
 
   int64_t elements_of_row(const te::Compute& c) const {
-    int64_t elements = 1;
-    for (size_t i = rows_; i < c.axes.size(); ++i) elements *= c.axes[i].extent;
-    return elements;
+    return te::num_points({c.axes.begin() + static_cast<std::ptrdiff_t>(std::min(rows_, c.axes.size())), c.axes.end()});
   }
 
   // Of `each` values for each element of the stage.

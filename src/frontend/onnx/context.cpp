@@ -126,7 +126,8 @@ const onnx::GraphProto& NodeContext::graph_attr(const std::string& key) const {
 std::vector<std::string> NodeContext::unused_attrs() const {
   std::vector<std::string> unused;
   for (const auto& attribute : node_.attribute()) {
-    if (used_.count(attribute.name()) == 0) unused.push_back(attribute.name());
+    // consumed_inputs of ONNX's first opsets says what may be overwritten: it has no effect on results.
+    if (attribute.name() != "consumed_inputs" && used_.count(attribute.name()) == 0) unused.push_back(attribute.name());
   }
   return unused;
 }

@@ -1,5 +1,4 @@
 // Control flow: branches and loops that are known at import are inlined and unrolled.
-#include <array>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/importer.h"
@@ -137,14 +136,10 @@ Outputs convert_scan(NodeContext& c) {
   return state;
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"If", 1, 0, convert_if},
-    {"Loop", 1, 0, convert_loop},
-    {"Scan", 9, 0, convert_scan},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> control_rows() { return kRows; }
+std::vector<ConverterRow> control_rows() {
+  return {{"If", 1, 0, convert_if}, {"Loop", 1, 0, convert_loop}, {"Scan", 9, 0, convert_scan}};
+}
 
 }  // namespace tw::frontend

@@ -1,5 +1,4 @@
 // Gathers, scatters and what is made of them.
-#include <array>
 
 #include "frontend/onnx/converters.h"
 
@@ -7,19 +6,6 @@ namespace tw::frontend {
 namespace {
 
 constexpr double kMaxOneHotDepth = 1 << 30;  // elements along the new axis
-
-Outputs convert_gather(NodeContext& c) {
-  const int64_t axis = c.axis_or("axis", 0, c.rank(0));
-  return {c.emit().gather(c.input(0), c.input(1), axis)};
-}
-
-Outputs convert_gather_elements(NodeContext& c) {
-  return {c.emit().op("gather_elements", {c.input(0), c.input(1)}, {{"axis", c.axis_or("axis", 0, c.rank(0))}})};
-}
-
-Outputs convert_gather_nd(NodeContext& c) {
-  return {c.emit().op("gather_nd", {c.input(0), c.input(1)}, {{"batch_dims", c.int_or("batch_dims", 0)}})};
-}
 
 Outputs convert_one_hot(NodeContext& c) {
   const graph::RefTensor depth = c.constant(1, "depth");
@@ -30,15 +16,13 @@ Outputs convert_one_hot(NodeContext& c) {
       c.emit().op("one_hot", {c.input(0), c.input(2)}, {{"depth", static_cast<int64_t>(depth.at(0))}, {"axis", axis}})};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Gather", 1, 0, convert_gather},
-    {"GatherElements", 11, 0, convert_gather_elements},
-    {"GatherND", 11, 0, convert_gather_nd},
-    {"OneHot", 9, 0, convert_one_hot},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> indexing_rows() { return kRows; }
+std::vector<ConverterRow> indexing_rows() {
+  return {{"Gather", 1, 0, plain("gather", 2, {{"axis", AxisOr{0}}})},
+          {"GatherElements", 11, 0, plain("gather_elements", 2, {{"axis", AxisOr{0}}})},
+          {"GatherND", 11, 0, plain("gather_nd", 2, {{"batch_dims", 0}})},
+          {"OneHot", 9, 0, convert_one_hot}};
+}
 
 }  // namespace tw::frontend

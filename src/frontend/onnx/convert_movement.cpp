@@ -1,6 +1,5 @@
 // Data movement: transpose, concat, split, slice, pad, expand, tile and rearrangements of blocks.
 #include <algorithm>
-#include <array>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
@@ -205,22 +204,20 @@ Outputs convert_center_crop_pad(NodeContext& c) {
   return {e.pad(e.slice(c.input(0), kept), pads, "constant", int64_t{0})};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Transpose", 1, 0, convert_transpose},
-    {"Concat", 1, 0, convert_concat},
-    {"Split", 2, 0, convert_split},
-    {"Slice", 1, 0, convert_slice},
-    {"Pad", 1, 0, convert_pad},
-    {"Expand", 8, 0, convert_expand},
-    {"Tile", 6, 0, convert_tile},
-    {"DepthToSpace", 1, 0, convert_depth_to_space},
-    {"SpaceToDepth", 1, 0, convert_space_to_depth},
-    {"Trilu", 14, 0, convert_trilu},
-    {"CenterCropPad", 18, 0, convert_center_crop_pad},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> movement_rows() { return kRows; }
+std::vector<ConverterRow> movement_rows() {
+  return {{"Transpose", 1, 0, convert_transpose},
+          {"Concat", 1, 0, convert_concat},
+          {"Split", 2, 0, convert_split},
+          {"Slice", 1, 0, convert_slice},
+          {"Pad", 1, 0, convert_pad},
+          {"Expand", 8, 0, convert_expand},
+          {"Tile", 6, 0, convert_tile},
+          {"DepthToSpace", 1, 0, convert_depth_to_space},
+          {"SpaceToDepth", 1, 0, convert_space_to_depth},
+          {"Trilu", 14, 0, convert_trilu},
+          {"CenterCropPad", 18, 0, convert_center_crop_pad}};
+}
 
 }  // namespace tw::frontend

@@ -1,6 +1,5 @@
 // Scatters with indices known at import: every output element then has known sources, so a scatter is a gather.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -274,17 +273,15 @@ Outputs convert_max_unpool(NodeContext& c) {
   return {e.reshape(scatter(e, {zeros, flat(e, c.input(0)), std::move(destinations), "none"}), out)};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Scatter", 9, 10, convert_scatter_elements},
-    {"ScatterElements", 11, 0, convert_scatter_elements},
-    {"ScatterND", 11, 0, convert_scatter_nd},
-    {"TensorScatter", 24, 0, convert_tensor_scatter},
-    {"Col2Im", 18, 0, convert_col2im},
-    {"MaxUnpool", 9, 0, convert_max_unpool},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> scatter_rows() { return kRows; }
+std::vector<ConverterRow> scatter_rows() {
+  return {{"Scatter", 9, 10, convert_scatter_elements},
+          {"ScatterElements", 11, 0, convert_scatter_elements},
+          {"ScatterND", 11, 0, convert_scatter_nd},
+          {"TensorScatter", 24, 0, convert_tensor_scatter},
+          {"Col2Im", 18, 0, convert_col2im},
+          {"MaxUnpool", 9, 0, convert_max_unpool}};
+}
 
 }  // namespace tw::frontend

@@ -1,5 +1,4 @@
 // Fourier transforms as products with matrices of cosines and sines.
-#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -145,13 +144,8 @@ Outputs convert_stft(NodeContext& c) {
   return {join_complex(e, transform(e, {framed(x.real), framed(x.imaginary)}, {length, false, onesided}))};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"DFT", 17, 0, convert_dft},
-    {"STFT", 17, 0, convert_stft},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> signal_rows() { return kRows; }
+std::vector<ConverterRow> signal_rows() { return {{"DFT", 17, 0, convert_dft}, {"STFT", 17, 0, convert_stft}}; }
 
 }  // namespace tw::frontend

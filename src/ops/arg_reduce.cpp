@@ -51,10 +51,9 @@ bool beats(const RefTensor& x, int64_t a, int64_t b, const OpCall& call) {
   return p == q ? last : (p > q) == wants_max(call);
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const int64_t axis = reduction_of(call).axes[0];
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
   std::vector<int64_t> best(y.type.elements(), -1);
   const int64_t stride = row_major_strides(x.type.shape)[axis];
   const int64_t extent = x.type.shape[axis];
@@ -62,14 +61,13 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
     if (best[out] < 0 || beats(x, in, best[out], call)) best[out] = in;
   });
   for (size_t k = 0; k < best.size(); ++k) y.ints[k] = best[k] / stride % extent;
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> arg_reduce_ops() {
-  return {{"arg_max", OpClass::kReduction, infer, te_arg, reference},
-          {"arg_min", OpClass::kReduction, infer, te_arg, reference}};
+  return {{"arg_max", OpClass::kReduction, infer, te_arg, filled<infer, reference>},
+          {"arg_min", OpClass::kReduction, infer, te_arg, filled<infer, reference>}};
 }
 
 }  // namespace tw::ops

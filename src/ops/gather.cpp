@@ -25,15 +25,11 @@ int64_t position(int64_t index, int64_t extent) {
 
 // ---- gather
 
-int64_t gather_axis(const OpCall& call) {
-  return normalize_axis(call, call.node.int_attr_or("axis", 0), call.inputs[0].shape.size());
-}
-
 Types infer_gather(const OpCall& call) {
   require_indices(call, 1);
   const Shape& x = call.inputs[0].shape;
   const Shape& indices = call.inputs[1].shape;
-  const int64_t axis = gather_axis(call);
+  const int64_t axis = axis_of(call, 0);
   require(call, x[axis] > 0 || num_elements(indices) == 0, "axis {} of {} has no elements", axis,
           to_string(call.inputs[0]));
   const Shape before(x.begin(), x.begin() + axis);
@@ -41,7 +37,7 @@ Types infer_gather(const OpCall& call) {
 }
 
 Tensors te_gather(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  const int64_t axis = gather_axis(call);
+  const int64_t axis = axis_of(call, 0);
   const auto rank = static_cast<int64_t>(inputs[1].shape.size());
   return {builder.compute(tensor_name(call), infer_gather(call)[0].shape, [&](const Exprs& i) {
     Exprs at(i.begin(), i.begin() + axis);
@@ -50,13 +46,12 @@ Tensors te_gather(const OpCall& call, te::Builder& builder, const Tensors& input
   })};
 }
 
-std::vector<RefTensor> ref_gather(const OpCall& call, Refs inputs) {
+void ref_gather(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
-  const int64_t axis = gather_axis(call);
+  const int64_t axis = axis_of(call, 0);
   const int64_t extent = x.type.shape[axis];
   const int64_t inner = row_major_strides(x.type.shape)[axis];
   const int64_t outer = num_elements(Shape(x.type.shape.begin(), x.type.shape.begin() + axis));
-  RefTensor y = RefTensor::zeros(infer_gather(call)[0]);
   int64_t to = 0;
   for (int64_t a = 0; a < outer; ++a) {
     for (int64_t index : inputs[1].ints) {
@@ -64,7 +59,6 @@ std::vector<RefTensor> ref_gather(const OpCall& call, Refs inputs) {
       for (int64_t b = 0; b < inner; ++b) copy_element(y, to++, x, from + b);
     }
   }
-  return {std::move(y)};
 }
 
 // ---- gather_elements
@@ -73,7 +67,7 @@ Types infer_elements(const OpCall& call) {
   require_indices(call, 1);
   const Shape& x = call.inputs[0].shape;
   const Shape& indices = call.inputs[1].shape;
-  const int64_t axis = gather_axis(call);
+  const int64_t axis = axis_of(call, 0);
   bool fits = indices.size() == x.size();
   for (size_t d = 0; fits && d < x.size(); ++d) fits = static_cast<int64_t>(d) == axis || indices[d] <= x[d];
   require(call, fits, "indices {} do not fit {}", to_string(call.inputs[1]), to_string(call.inputs[0]));
@@ -83,7 +77,7 @@ Types infer_elements(const OpCall& call) {
 }
 
 Tensors te_elements(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  const int64_t axis = gather_axis(call);
+  const int64_t axis = axis_of(call, 0);
   return {builder.compute(tensor_name(call), inputs[1].shape, [&](const Exprs& i) {
     Exprs at = i;
     at[axis] = te_position(inputs[1](i), inputs[0].shape[axis]);
@@ -93,7 +87,7 @@ Tensors te_elements(const OpCall& call, te::Builder& builder, const Tensors& inp
 
 std::vector<RefTensor> ref_elements(const OpCall& call, Refs inputs) {
   const RefTensor& x = inputs[0];
-  const int64_t axis = gather_axis(call);
+  const int64_t axis = axis_of(call, 0);
   const Shape strides = row_major_strides(x.type.shape);
   int64_t next = 0;
   return {moved(infer_elements(call)[0], x, [&](std::vector<int64_t> index) {
@@ -206,7 +200,7 @@ std::vector<RefTensor> ref_one_hot(const OpCall& call, Refs inputs) {
 
 std::vector<OpDef> gather_ops() {
   constexpr OpClass kMoves = OpClass::kInjective;
-  return {{"gather", kMoves, infer_gather, te_gather, ref_gather, {2, 2}},
+  return {{"gather", kMoves, infer_gather, te_gather, filled<infer_gather, ref_gather>, {2, 2}},
           {"gather_elements", kMoves, infer_elements, te_elements, ref_elements, {2, 2}},
           {"gather_nd", kMoves, infer_nd, te_nd, ref_nd, {2, 2}},
           {"one_hot", kMoves, infer_one_hot, te_one_hot, ref_one_hot, {2, 2}}};

@@ -58,12 +58,11 @@ Tensors te_lrn(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
   })};
 }
 
-std::vector<RefTensor> ref_lrn(const OpCall& call, Refs inputs) {
+void ref_lrn(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const Lrn lrn = lrn_of(call);
   const int64_t channels = x.type.shape[1];
   const int64_t area = row_major_strides(x.type.shape)[1];
-  RefTensor y = RefTensor::zeros(x.type);
   for (int64_t i = 0; i < x.type.elements(); ++i) {
     const int64_t c = i / area % channels;
     const int64_t first = std::max<int64_t>(0, c - lrn.before);
@@ -72,7 +71,6 @@ std::vector<RefTensor> ref_lrn(const OpCall& call, Refs inputs) {
     for (int64_t k = first; k <= last; ++k) sum += std::pow(x.floats[i + (k - c) * area], 2);
     y.floats[i] = x.floats[i] / std::pow(lrn.bias + lrn.alpha / static_cast<double>(lrn.size) * sum, lrn.beta);
   }
-  return {std::move(y)};
 }
 
 int64_t norm_order(const OpCall& call) {
@@ -81,15 +79,10 @@ int64_t norm_order(const OpCall& call) {
   return p;
 }
 
-Reduction norm_axis(const OpCall& call) {
-  const Shape& shape = call.inputs[0].shape;
-  return {shape, {normalize_axis(call, call.node.int_attr_or("axis", -1), shape.size())}, KeepDims::kYes};
-}
-
 Types infer_lp(const OpCall& call) {
   require_float(call, 0);
   norm_order(call);
-  norm_axis(call);
+  line_of(call);
   return {call.inputs[0]};
 }
 
@@ -97,7 +90,7 @@ Tensors te_lp(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
   const bool squared = norm_order(call) == 2;
   const te::Tensor sum =
-      reduce_axes(builder, tensor_name(call, "sum"), norm_axis(call), CombinerKind::kSum, [&](const Exprs& at) {
+      reduce_axes(builder, tensor_name(call, "sum"), line_of(call), CombinerKind::kSum, [&](const Exprs& at) {
         const Expr value = read(x, at);
         return squared ? value * value : unary(Op::kAbs, value);
       });
@@ -111,25 +104,23 @@ Tensors te_lp(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   })};
 }
 
-std::vector<RefTensor> ref_lp(const OpCall& call, Refs inputs) {
+void ref_lp(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const double p = static_cast<double>(norm_order(call));
-  const std::vector<int64_t> axes = norm_axis(call).axes;
+  const std::vector<int64_t> axes = line_of(call).axes;
   std::vector<double> norm(num_elements(kept_shape(x.type.shape, axes)), 0);
   for_each_reduced(x.type.shape, axes,
                    [&](int64_t out, int64_t in) { norm[out] += std::pow(std::fabs(x.floats[in]), p); });
   for (double& value : norm) value = std::pow(value, 1 / p);
-  RefTensor y = RefTensor::zeros(x.type);
   for_each_reduced(x.type.shape, axes,
                    [&](int64_t out, int64_t in) { y.floats[in] = norm[out] == 0 ? 0 : x.floats[in] / norm[out]; });
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> local_normalization_ops() {
-  return {{"lrn", OpClass::kReduction, infer_lrn, te_lrn, ref_lrn},
-          {"lp_norm", OpClass::kReduction, infer_lp, te_lp, ref_lp}};
+  return {{"lrn", OpClass::kReduction, infer_lrn, te_lrn, filled<infer_lrn, ref_lrn>},
+          {"lp_norm", OpClass::kReduction, infer_lp, te_lp, filled<infer_lp, ref_lp>}};
 }
 
 }  // namespace tw::ops

@@ -96,7 +96,7 @@ double start_of(CombinerKind kind) {
 }
 
 // Sums, products, squares and extremes of integers, exact and wrapped.
-std::vector<RefTensor> int_reference(const OpCall& call, const RefTensor& x, RefTensor y) {
+void int_reference(const OpCall& call, const RefTensor& x, RefTensor& y) {
   const Row& row = row_of(call);
   const Expr start = te::identity_of(x.type.type.is_bool() && row.kind == CombinerKind::kMax ? CombinerKind::kOr
                                      : x.type.type.is_bool()                                 ? CombinerKind::kAnd
@@ -131,7 +131,6 @@ std::vector<RefTensor> int_reference(const OpCall& call, const RefTensor& x, Ref
     const int64_t count = reduced_count(x.type.shape, reduction_of(call).axes);
     for (int64_t& total : y.ints) total = count == 0 ? 0 : total / count;
   }
-  return {std::move(y)};
 }
 
 void store(RefTensor& y, size_t i, double value) {
@@ -142,11 +141,10 @@ void store(RefTensor& y, size_t i, double value) {
   }
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const Row& row = row_of(call);
   const RefTensor& x = inputs[0];
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
-  if (!x.is_float() && !row.through_float) return int_reference(call, x, std::move(y));
+  if (!x.is_float() && !row.through_float) return int_reference(call, x, y);
   std::vector<double> sums(y.type.elements(), start_of(row.kind));
   const std::vector<int64_t> axes = reduction_of(call).axes;
   for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) {
@@ -157,7 +155,6 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
     const double value = row.finish ? row.finish(sums[i], count) : sums[i];
     store(y, i, value);
   }
-  return {std::move(y)};
 }
 
 // log(sum(exp(x))) by way of the largest element, so that nothing overflows: m + log(sum(exp(x - m))).
@@ -183,10 +180,9 @@ Tensors te_log_sum_exp(const OpCall& call, te::Builder& builder, const Tensors& 
                           [&](const Exprs& i) { return cast(x.type, tw::call("log", {sum(i)}) + shift(i)); })};
 }
 
-std::vector<RefTensor> ref_log_sum_exp(const OpCall& call, Refs inputs) {
+void ref_log_sum_exp(const OpCall& call, Refs inputs, RefTensor& y) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const RefTensor& x = inputs[0];
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
   const std::vector<int64_t> axes = reduction_of(call).axes;
   std::vector<double> largest(y.type.elements(), -kInf);
   for_each_reduced(x.type.shape, axes,
@@ -199,15 +195,15 @@ std::vector<RefTensor> ref_log_sum_exp(const OpCall& call, Refs inputs) {
     const double value = std::log(sums[i]) + largest[i];
     store(y, i, value);
   }
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> reduce_ops() {
   std::vector<OpDef> rows;
-  for (const Row& row : kRows) rows.push_back({row.name, OpClass::kReduction, infer, te_reduce, reference});
-  rows.push_back({"reduce_log_sum_exp", OpClass::kReduction, infer, te_log_sum_exp, ref_log_sum_exp});
+  for (const Row& row : kRows)
+    rows.push_back({row.name, OpClass::kReduction, infer, te_reduce, filled<infer, reference>});
+  rows.push_back({"reduce_log_sum_exp", OpClass::kReduction, infer, te_log_sum_exp, filled<infer, ref_log_sum_exp>});
   return rows;
 }
 

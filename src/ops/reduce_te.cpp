@@ -46,6 +46,8 @@ Exprs Reduction::indices(const Exprs& i, const Exprs& r) const {
   return at;
 }
 
+Reduction line_of(const OpCall& call) { return {call.inputs[0].shape, {axis_of(call, -1)}, KeepDims::kYes}; }
+
 te::Tensor reduce_axes(te::Builder& builder, const std::string& name, const Reduction& reduction, te::CombinerKind kind,
                        const std::function<Expr(const Exprs& at)>& body) {
   if (reduction.axes.empty()) {

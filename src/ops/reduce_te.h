@@ -25,6 +25,9 @@ struct Reduction {
   Exprs indices(const Exprs& i, const Exprs& r) const;
 };
 
+/// Of input 0 along attribute axis (-1), which stays as extent 1.
+Reduction line_of(const OpCall& call);
+
 /// out[i] = combine over r of body(element indices into x): a plain compute when there is no axis to reduce.
 te::Tensor reduce_axes(te::Builder& builder, const std::string& name, const Reduction& reduction, te::CombinerKind kind,
                        const std::function<Expr(const Exprs& at)>& body);

@@ -27,10 +27,6 @@ Mode mode_of(const OpCall& call) {
   return Mode::kMin;
 }
 
-int64_t axis_of(const OpCall& call) {
-  return normalize_axis(call, call.node.int_attr_or("axis", 0), call.inputs[0].shape.size());
-}
-
 void require_operands(const OpCall& call) {
   require_same_type(call, 0, 2);
   require_indices(call, 1);
@@ -41,7 +37,7 @@ Types infer_elements(const OpCall& call) {
   require_operands(call);
   const Shape& x = call.inputs[0].shape;
   const Shape& indices = call.inputs[1].shape;
-  const int64_t axis = axis_of(call);
+  const int64_t axis = axis_of(call, 0);
   bool fits = indices.size() == x.size() && indices == call.inputs[2].shape;
   for (size_t d = 0; fits && d < x.size(); ++d) fits = static_cast<int64_t>(d) == axis || indices[d] <= x[d];
   require(call, fits, "indices {} and updates {} do not fit {}", to_string(call.inputs[1]), to_string(call.inputs[2]),
@@ -114,7 +110,7 @@ Expr position_of(const Expr& index, int64_t extent) {
 }
 
 Tensors te_elements(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
-  const int64_t axis = axis_of(call);
+  const int64_t axis = axis_of(call, 0);
   const Shape& shape = inputs[1].shape;
   const auto at = [&, axis](const Exprs& i, const Exprs& r) {
     Exprs j = i;
@@ -180,7 +176,7 @@ void apply_update(RefTensor& y, int64_t to, const RefTensor& updates, int64_t fr
 
 std::vector<RefTensor> ref_elements(const OpCall& call, Refs inputs) {
   RefTensor y = inputs[0];
-  const int64_t axis = axis_of(call);
+  const int64_t axis = axis_of(call, 0);
   const int64_t extent = y.type.shape[axis];
   const Shape strides = row_major_strides(y.type.shape);
   int64_t from = 0;

@@ -14,20 +14,15 @@ namespace {
 
 using te::CombinerKind;
 
-Reduction reduction_of(const OpCall& call) {
-  const Shape& shape = call.inputs[0].shape;
-  return {shape, {normalize_axis(call, call.node.int_attr_or("axis", -1), shape.size())}, KeepDims::kYes};
-}
-
 Types infer(const OpCall& call) {
   require_float(call, 0);
-  reduction_of(call);
+  line_of(call);
   return {call.inputs[0]};
 }
 
 Tensors te_softmax(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
-  const Reduction reduction = reduction_of(call);
+  const Reduction reduction = line_of(call);
   const Shape kept = reduction.out_shape();
   const te::Tensor largest = reduce_axes(builder, tensor_name(call, "max"), reduction, CombinerKind::kMax,
                                          [&](const Exprs& at) { return read(x, at); });
@@ -50,7 +45,7 @@ Tensors te_softmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
 
 Tensors te_hardmax(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
-  const Reduction reduction = reduction_of(call);
+  const Reduction reduction = line_of(call);
   const int64_t axis = reduction.axes[0];
   const te::Tensor index = builder.reduce_tuple({tensor_name(call, "max"), tensor_name(call, "index")},
                                                 reduction.out_shape(), reduction.reduce_shape(),
@@ -65,12 +60,10 @@ Tensors te_hardmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
 
 // One line along the axis, gathered, transformed, put back.
 template <typename Transform>
-std::vector<RefTensor> along_axis(const OpCall& call, Refs inputs, const Transform& transform) {
-  const RefTensor& x = inputs[0];
-  const int64_t axis = reduction_of(call).axes[0];
+void along_axis(const OpCall& call, const RefTensor& x, RefTensor& y, const Transform& transform) {
+  const int64_t axis = line_of(call).axes[0];
   const int64_t extent = x.type.shape[axis];
   const int64_t stride = row_major_strides(x.type.shape)[axis];
-  RefTensor y = RefTensor::zeros(x.type);
   std::vector<double> line(extent);
   for (int64_t start = 0; start < x.type.elements(); ++start) {
     if (start / stride % extent != 0) continue;
@@ -78,7 +71,6 @@ std::vector<RefTensor> along_axis(const OpCall& call, Refs inputs, const Transfo
     transform(line);
     for (int64_t k = 0; k < extent; ++k) y.floats[start + k * stride] = line[k];
   }
-  return {std::move(y)};
 }
 
 double largest_of(const std::vector<double>& line) {
@@ -87,8 +79,8 @@ double largest_of(const std::vector<double>& line) {
   return m;
 }
 
-std::vector<RefTensor> ref_softmax(const OpCall& call, Refs inputs) {
-  return along_axis(call, inputs, [&](std::vector<double>& line) {
+void ref_softmax(const OpCall& call, Refs inputs, RefTensor& y) {
+  along_axis(call, inputs[0], y, [&](std::vector<double>& line) {
     const double m = largest_of(line);
     double sum = 0;
     for (double x : line) sum += std::exp(x - m);
@@ -96,8 +88,8 @@ std::vector<RefTensor> ref_softmax(const OpCall& call, Refs inputs) {
   });
 }
 
-std::vector<RefTensor> ref_hardmax(const OpCall& call, Refs inputs) {
-  return along_axis(call, inputs, [](std::vector<double>& line) {
+void ref_hardmax(const OpCall& call, Refs inputs, RefTensor& y) {
+  along_axis(call, inputs[0], y, [](std::vector<double>& line) {
     size_t best = 0;
     for (size_t k = 1; k < line.size(); ++k) {
       if (!std::isnan(line[best]) && (line[k] > line[best] || std::isnan(line[k]))) best = k;
@@ -109,9 +101,9 @@ std::vector<RefTensor> ref_hardmax(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> softmax_ops() {
-  return {{"softmax", OpClass::kReduction, infer, te_softmax, ref_softmax},
-          {"log_softmax", OpClass::kReduction, infer, te_softmax, ref_softmax},
-          {"hardmax", OpClass::kReduction, infer, te_hardmax, ref_hardmax}};
+  return {{"softmax", OpClass::kReduction, infer, te_softmax, filled<infer, ref_softmax>},
+          {"log_softmax", OpClass::kReduction, infer, te_softmax, filled<infer, ref_softmax>},
+          {"hardmax", OpClass::kReduction, infer, te_hardmax, filled<infer, ref_hardmax>}};
 }
 
 }  // namespace tw::ops

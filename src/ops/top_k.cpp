@@ -11,16 +11,13 @@
 namespace tw::ops {
 namespace {
 
-int64_t axis_of(const OpCall& call) {
-  return normalize_axis(call, call.node.int_attr_or("axis", -1), call.inputs[0].shape.size());
-}
 bool wants_largest(const OpCall& call) { return call.node.int_attr_or("largest", 1) != 0; }
 
 Types infer(const OpCall& call) {
   TensorType y = call.inputs[0];
   require(call, !y.type.is_bool(), "the input is {}, expected numbers", to_string(y));
   const int64_t k = call.node.int_attr("k");
-  int64_t& extent = y.shape[axis_of(call)];
+  int64_t& extent = y.shape[axis_of(call, -1)];
   require(call, k >= 0 && k <= extent, "k is {}, the axis has {} elements", k, extent);
   extent = k;
   return {y, {DataType::i64(), y.shape}};
@@ -40,7 +37,7 @@ Expr stands_before(const Expr& a, const Expr& p, const Expr& b, const Expr& q, b
 
 Tensors te_top_k(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
-  const int64_t axis = axis_of(call);
+  const int64_t axis = axis_of(call, -1);
   const Shape out = infer(call)[0].shape;
   const Shape line{x.shape[axis]};
   const te::Tensor rank = builder.reduce(
@@ -75,7 +72,7 @@ bool comes_first(const RefTensor& x, int64_t a, int64_t b, bool largest) {
 std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const RefTensor& x = inputs[0];
   const Types types = infer(call);
-  const int64_t axis = axis_of(call);
+  const int64_t axis = axis_of(call, -1);
   const int64_t extent = x.type.shape[axis], k = types[0].shape[axis];
   const int64_t stride = row_major_strides(x.type.shape)[axis];
   std::vector<RefTensor> y{RefTensor::zeros(types[0]), RefTensor::zeros(types[1])};

@@ -46,10 +46,7 @@ ValueId negative_log_likelihood(NodeContext& c, ValueId log_probabilities) {
     ignored = e.op("equal", {target, e.scalar(static_cast<double>(c.int_or("ignore_index", 0)), e.data_type(target))});
     target = e.where(ignored, e.scalar(0, e.data_type(target)), target);
   }
-  Shape with_class = per_target;
-  with_class.insert(with_class.begin() + 1, 1);
-  const ValueId picked =
-      e.op("gather_elements", {log_probabilities, e.reshape(target, with_class)}, {{"axis", int64_t{1}}});
+  const ValueId picked = e.op("gather_elements", {log_probabilities, e.unsqueeze(target, 1)}, {{"axis", int64_t{1}}});
   ValueId loss = e.op("neg", {e.reshape(picked, per_target)});
   ValueId factor = weight == graph::kAbsent ? graph::kAbsent : e.gather(weight, target, 0);
   if (ignored != graph::kAbsent) {

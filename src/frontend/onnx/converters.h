@@ -35,10 +35,8 @@ struct PlainAttribute {
 Converter plain(std::string_view op, size_t inputs = 1, std::vector<PlainAttribute> attributes = {});
 
 std::vector<ConverterRow> elementwise_rows();
-std::vector<ConverterRow> activation_rows();
 std::vector<ConverterRow> shape_rows();
 std::vector<ConverterRow> movement_rows();
-std::vector<ConverterRow> indexing_rows();
 std::vector<ConverterRow> reduce_rows();
 std::vector<ConverterRow> normalization_rows();
 std::vector<ConverterRow> conv_rows();

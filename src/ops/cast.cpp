@@ -52,8 +52,7 @@ int64_t saturate(double value, DataType type) {
   return static_cast<int64_t>(value_bits == 64 ? ~uint64_t{0} : (uint64_t{1} << value_bits) - 1);
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
+void reference(const OpCall&, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const DataType type = y.type.type;
   for (int64_t i = 0; i < y.type.elements(); ++i) {
@@ -64,7 +63,6 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
     }
   }
   y.round_to_type();
-  return {std::move(y)};
 }
 
 std::vector<RefTensor> reference_bitcast(const OpCall& call, Refs inputs) {
@@ -78,7 +76,7 @@ std::vector<RefTensor> reference_bitcast(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> cast_ops() {
-  return {{"cast", OpClass::kElementwise, infer, te_cast, reference},
+  return {{"cast", OpClass::kElementwise, infer, te_cast, filled<infer, reference>},
           {"bitcast", OpClass::kElementwise, infer_bitcast, te_bitcast, reference_bitcast}};
 }
 

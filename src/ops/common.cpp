@@ -38,8 +38,8 @@ int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank) {
   return axis < 0 ? axis + r : axis;
 }
 
-int64_t axis_of(const OpCall& call, int64_t otherwise) {
-  return normalize_axis(call, call.node.int_attr_or("axis", otherwise), call.inputs[0].shape.size());
+int64_t axis_of(const OpCall& call, int64_t fallback) {
+  return normalize_axis(call, call.node.int_attr_or("axis", fallback), call.inputs[0].shape.size());
 }
 
 std::vector<int64_t> reduced_axes(const OpCall& call, size_t rank) {

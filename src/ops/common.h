@@ -38,8 +38,8 @@ void require_bias(const OpCall& call, int64_t channels);
 
 /// Axis in [0, rank) of one in [-rank, rank).
 int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank);
-/// Attribute `axis`, or `otherwise`, as an axis of input 0.
-int64_t axis_of(const OpCall& call, int64_t otherwise);
+/// Attribute `axis`, or `fallback`, as one of input 0.
+int64_t axis_of(const OpCall& call, int64_t fallback);
 /// Sorted, without repetition. `axes` of the node; all axes when it has none.
 std::vector<int64_t> reduced_axes(const OpCall& call, size_t rank);
 
@@ -119,6 +119,14 @@ RefTensor moved(const TensorType& type, const RefTensor& x, const From& from) {
     ++to;
   });
   return y;
+}
+
+/// The reference of an operator with one result: `fill` gives y, zeros of the type that is inferred, its elements.
+template <auto infer, auto fill>
+std::vector<RefTensor> filled(const OpCall& call, Refs inputs) {
+  RefTensor y = RefTensor::zeros(infer(call)[0]);
+  fill(call, inputs, y);
+  return {std::move(y)};
 }
 
 /// Runs body(begin, end) over [0, count) in parallel, in two or more contiguous parts where that pays.

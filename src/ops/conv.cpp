@@ -58,14 +58,12 @@ Tensors te_conv(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   return with_bias(call, builder, sum, inputs);
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const Conv conv = conv_of(call);
-  RefTensor y = RefTensor::zeros({inputs[0].type.type, conv.out_shape()});
   std::vector<double> rounded[2];
   convolve(conv.window, conv.channels, multiplied(call, inputs[0], rounded[0]).data(),
            multiplied(call, inputs[1], rounded[1]).data(), y.floats.data());
   add_bias(call, inputs, y);
-  return {std::move(y)};
 }
 
 // ---- Integers.
@@ -94,7 +92,7 @@ Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inpu
 }
 
 // Exact in f64: 8-bit differences, and sums below 2^53.
-std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
+void ref_integer(const OpCall& call, Refs inputs, RefTensor& y) {
   const Conv conv = conv_of(call);
   std::vector<double> operands[2];
   for (size_t k : {0, 1}) {
@@ -106,11 +104,9 @@ std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
       operands[k].push_back(static_cast<double>(inputs[k].ints[i] - zero));
     }
   }
-  RefTensor y = RefTensor::zeros(infer_integer(call)[0]);
   std::vector<double> sums(y.ints.size());
   convolve(conv.window, conv.channels, operands[0].data(), operands[1].data(), sums.data());
   for (size_t i = 0; i < sums.size(); ++i) y.ints[i] = graph::wrap_int(static_cast<int64_t>(sums[i]), DataType::i32());
-  return {std::move(y)};
 }
 
 // ---- Words.
@@ -149,9 +145,10 @@ std::vector<RefTensor> ref_words(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> conv_ops() {
-  return {{"conv", OpClass::kContraction, infer_conv<conv_of>, te_conv, reference, {2, 3}},
-          {"conv_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer, {2, 4}},
-          {"conv_words", OpClass::kContraction, infer_words, te_words, ref_words, {2, 2}}};
+  return {
+      {"conv", OpClass::kContraction, infer_conv<conv_of>, te_conv, filled<infer_conv<conv_of>, reference>, {2, 3}},
+      {"conv_integer", OpClass::kContraction, infer_integer, te_integer, filled<infer_integer, ref_integer>, {2, 4}},
+      {"conv_words", OpClass::kContraction, infer_words, te_words, ref_words, {2, 2}}};
 }
 
 }  // namespace tw::ops

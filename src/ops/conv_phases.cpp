@@ -136,6 +136,8 @@ Tensors te_phases(const OpCall& call, te::Builder& builder, const Tensors& input
   return with_bias(call, builder, sum, inputs);
 }
 
+constexpr auto infer = infer_conv<phases_of>;
+
 // ---- Reference.
 
 // One term of an axis: output position o reads input position `from` with filter element (phase, tap).
@@ -180,9 +182,8 @@ std::vector<std::pair<int64_t, int64_t>> products_of(const Phases& p,
   return phases;
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const Phases p = phases_of(call);
-  RefTensor y = RefTensor::zeros({inputs[0].type.type, p.out_shape()});
   int64_t in_area = 1, filter = 1;
   Shape out;
   std::vector<std::vector<std::vector<Term>>> terms;
@@ -211,13 +212,12 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
     for (int64_t k = begin; k < end; ++k) add_channel(k / out_channels, k % out_channels);
   });
   add_bias(call, inputs, y);
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> conv_phases_ops() {
-  return {{"conv_phases", OpClass::kContraction, infer_conv<phases_of>, te_phases, reference, {2, 3}}};
+  return {{"conv_phases", OpClass::kContraction, infer, te_phases, filled<infer, reference>, {2, 3}}};
 }
 
 }  // namespace tw::ops

@@ -90,6 +90,8 @@ Tensors te_transposed(const OpCall& call, te::Builder& builder, const Tensors& i
   return with_bias(call, builder, sum, inputs);
 }
 
+constexpr auto infer = infer_conv<transposed_of>;
+
 // out[i * stride - pad_begin + k * dilation] += weight * x[i] over all i, for one tap k of the kernel.
 void add_tap(const Transposed& t, const std::vector<int64_t>& k, double weight, const double* x, double* out) {
   const size_t last = t.rank() - 1;
@@ -112,11 +114,10 @@ void add_tap(const Transposed& t, const std::vector<int64_t>& k, double weight, 
 }
 
 // Scatters: every input element adds its multiple of the kernel. One output channel at a time, in parallel.
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const Transposed t = transposed_of(call);
   const auto& [batch, group, channels, out_channels] = t.channels;
   const int64_t each = t.channels.each(), out_each = t.channels.out_each();
-  RefTensor y = RefTensor::zeros({inputs[0].type.type, t.out_shape()});
   const int64_t in_area = num_elements(t.in), out_area = num_elements(t.out), taps = num_elements(t.kernel);
   const auto add_channel = [&](int64_t n, int64_t oc) {
     double* out = y.floats.data() + (n * out_channels + oc) * out_area;
@@ -131,13 +132,12 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
     for (int64_t k = begin; k < end; ++k) add_channel(k / out_channels, k % out_channels);
   });
   add_bias(call, inputs, y);
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> conv_transpose_ops() {
-  return {{"conv_transpose", OpClass::kContraction, infer_conv<transposed_of>, te_transposed, reference, {2, 3}}};
+  return {{"conv_transpose", OpClass::kContraction, infer, te_transposed, filled<infer, reference>, {2, 3}}};
 }
 
 }  // namespace tw::ops

@@ -12,7 +12,6 @@ std::vector<graph::OpDef> pow_ops();
 std::vector<graph::OpDef> where_ops();
 std::vector<graph::OpDef> cast_ops();
 std::vector<graph::OpDef> reduce_ops();
-std::vector<graph::OpDef> arg_reduce_ops();
 std::vector<graph::OpDef> softmax_ops();
 std::vector<graph::OpDef> normalization_ops();
 std::vector<graph::OpDef> local_normalization_ops();

@@ -46,13 +46,12 @@ Tensors te_gather(const OpCall& call, te::Builder& builder, const Tensors& input
   })};
 }
 
-std::vector<RefTensor> ref_gather(const OpCall& call, Refs inputs) {
+void ref_gather(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const int64_t axis = axis_of(call, 0);
   const int64_t extent = x.type.shape[axis];
   const int64_t inner = row_major_strides(x.type.shape)[axis];
   const int64_t outer = num_elements(Shape(x.type.shape.begin(), x.type.shape.begin() + axis));
-  RefTensor y = RefTensor::zeros(infer_gather(call)[0]);
   int64_t to = 0;
   for (int64_t a = 0; a < outer; ++a) {
     for (int64_t index : inputs[1].ints) {
@@ -60,7 +59,6 @@ std::vector<RefTensor> ref_gather(const OpCall& call, Refs inputs) {
       for (int64_t b = 0; b < inner; ++b) copy_element(y, to++, x, from + b);
     }
   }
-  return {std::move(y)};
 }
 
 // ---- gather_elements
@@ -202,7 +200,7 @@ std::vector<RefTensor> ref_one_hot(const OpCall& call, Refs inputs) {
 
 std::vector<OpDef> gather_ops() {
   constexpr OpClass kMoves = OpClass::kInjective;
-  return {{"gather", kMoves, infer_gather, te_gather, ref_gather, {2, 2}},
+  return {{"gather", kMoves, infer_gather, te_gather, filled<infer_gather, ref_gather>, {2, 2}},
           {"gather_elements", kMoves, infer_elements, te_elements, ref_elements, {2, 2}},
           {"gather_nd", kMoves, infer_nd, te_nd, ref_nd, {2, 2}},
           {"one_hot", kMoves, infer_one_hot, te_one_hot, ref_one_hot, {2, 2}}};

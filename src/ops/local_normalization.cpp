@@ -58,12 +58,11 @@ Tensors te_lrn(const OpCall& call, te::Builder& builder, const Tensors& inputs) 
   })};
 }
 
-std::vector<RefTensor> ref_lrn(const OpCall& call, Refs inputs) {
+void ref_lrn(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const Lrn lrn = lrn_of(call);
   const int64_t channels = x.type.shape[1];
   const int64_t area = row_major_strides(x.type.shape)[1];
-  RefTensor y = RefTensor::zeros(x.type);
   for (int64_t i = 0; i < x.type.elements(); ++i) {
     const int64_t c = i / area % channels;
     const int64_t first = std::max<int64_t>(0, c - lrn.before);
@@ -72,7 +71,6 @@ std::vector<RefTensor> ref_lrn(const OpCall& call, Refs inputs) {
     for (int64_t k = first; k <= last; ++k) sum += std::pow(x.floats[i + (k - c) * area], 2);
     y.floats[i] = x.floats[i] / std::pow(lrn.bias + lrn.alpha / static_cast<double>(lrn.size) * sum, lrn.beta);
   }
-  return {std::move(y)};
 }
 
 int64_t norm_order(const OpCall& call) {
@@ -106,7 +104,7 @@ Tensors te_lp(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   })};
 }
 
-std::vector<RefTensor> ref_lp(const OpCall& call, Refs inputs) {
+void ref_lp(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const double p = static_cast<double>(norm_order(call));
   const std::vector<int64_t> axes = line_of(call).axes;
@@ -114,17 +112,15 @@ std::vector<RefTensor> ref_lp(const OpCall& call, Refs inputs) {
   for_each_reduced(x.type.shape, axes,
                    [&](int64_t out, int64_t in) { norm[out] += std::pow(std::fabs(x.floats[in]), p); });
   for (double& value : norm) value = std::pow(value, 1 / p);
-  RefTensor y = RefTensor::zeros(x.type);
   for_each_reduced(x.type.shape, axes,
                    [&](int64_t out, int64_t in) { y.floats[in] = norm[out] == 0 ? 0 : x.floats[in] / norm[out]; });
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> local_normalization_ops() {
-  return {{"lrn", OpClass::kReduction, infer_lrn, te_lrn, ref_lrn},
-          {"lp_norm", OpClass::kReduction, infer_lp, te_lp, ref_lp}};
+  return {{"lrn", OpClass::kReduction, infer_lrn, te_lrn, filled<infer_lrn, ref_lrn>},
+          {"lp_norm", OpClass::kReduction, infer_lp, te_lp, filled<infer_lp, ref_lp>}};
 }
 
 }  // namespace tw::ops

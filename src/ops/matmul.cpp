@@ -135,8 +135,7 @@ void multiply_batches(const MatMul& mm, const std::vector<T>& a, const std::vect
   }
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const MatMul mm = matmul_of(call);
   if (y.is_float()) {
     std::vector<double> rounded[2];
@@ -145,7 +144,6 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
     multiply_batches(mm, inputs[0].ints, inputs[1].ints, y.ints);
     y.round_to_type();
   }
-  return {std::move(y)};
 }
 
 // ---- Integers of 8 bits.
@@ -171,8 +169,7 @@ Tensors te_integer(const OpCall& call, te::Builder& builder, const Tensors& inpu
                      [](const Expr& x, const Expr& y) { return x * y; })};
 }
 
-std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer_integer(call)[0]);
+void ref_integer(const OpCall& call, Refs inputs, RefTensor& y) {
   const MatMul mm = matmul_of(call);
   std::vector<int64_t> operands[2] = {inputs[0].ints, inputs[1].ints};
   for (size_t k : {0, 1}) {
@@ -186,7 +183,6 @@ std::vector<RefTensor> ref_integer(const OpCall& call, Refs inputs) {
   }
   multiply_batches(mm, operands[0], operands[1], y.ints);
   y.round_to_type();
-  return {std::move(y)};
 }
 
 // ---- Words.
@@ -215,9 +211,10 @@ std::vector<RefTensor> ref_words(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> matmul_ops() {
-  return {{"matmul", OpClass::kContraction, infer, te_matmul, reference, {2, 2}},
-          {"matmul_integer", OpClass::kContraction, infer_integer, te_integer, ref_integer, {2, 4}},
-          {"matmul_words", OpClass::kContraction, infer_words, te_words, ref_words, {2, 2}}};
+  return {
+      {"matmul", OpClass::kContraction, infer, te_matmul, filled<infer, reference>, {2, 2}},
+      {"matmul_integer", OpClass::kContraction, infer_integer, te_integer, filled<infer_integer, ref_integer>, {2, 4}},
+      {"matmul_words", OpClass::kContraction, infer_words, te_words, ref_words, {2, 2}}};
 }
 
 }  // namespace tw::ops

@@ -52,8 +52,7 @@ Tensors te_concat(const OpCall& call, te::Builder& builder, const Tensors& input
   })};
 }
 
-std::vector<RefTensor> ref_concat(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer_concat(call)[0]);
+void ref_concat(const OpCall& call, Refs inputs, RefTensor& y) {
   const int64_t axis = concat_axis(call);
   const int64_t row = row_major_strides(y.type.shape)[axis] * y.type.shape[axis];
   int64_t start = 0;
@@ -62,7 +61,6 @@ std::vector<RefTensor> ref_concat(const OpCall& call, Refs inputs) {
     for (int64_t i = 0; i < x.type.elements(); ++i) copy_element(y, i / piece * row + start + i % piece, x, i);
     start += piece;
   }
-  return {std::move(y)};
 }
 
 // ---- pad
@@ -146,11 +144,10 @@ int64_t source_position(PadMode mode, int64_t p, int64_t n) {
   return n > 1 ? p : 0;
 }
 
-std::vector<RefTensor> ref_pad(const OpCall& call, Refs inputs) {
+void ref_pad(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const auto& pads = call.node.ints_attr("pads");
   const Expr fill = fill_of(call, x.type.type);
-  RefTensor y = RefTensor::zeros(infer_pad(call)[0]);
   int64_t to = 0;
   for_each_index(y.type.shape, [&](const std::vector<int64_t>& index) {
     int64_t from = 0;
@@ -167,14 +164,13 @@ std::vector<RefTensor> ref_pad(const OpCall& call, Refs inputs) {
     }
     ++to;
   });
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> movement_ops() {
-  return {{"concat", OpClass::kInjective, infer_concat, te_concat, ref_concat, {0, SIZE_MAX}},
-          {"pad", OpClass::kInjective, infer_pad, te_pad, ref_pad}};
+  return {{"concat", OpClass::kInjective, infer_concat, te_concat, filled<infer_concat, ref_concat>, {0, SIZE_MAX}},
+          {"pad", OpClass::kInjective, infer_pad, te_pad, filled<infer_pad, ref_pad>}};
 }
 
 }  // namespace tw::ops

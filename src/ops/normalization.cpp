@@ -18,8 +18,6 @@
 namespace tw::ops {
 namespace {
 
-using te::CombinerKind;
-
 constexpr double kVarianceEpsilon = 1e-9;  // of MeanVarianceNormalization's definition in ONNX
 
 double epsilon_of(const OpCall& call) { return call.node.float_attr_or("epsilon", static_cast<float>(1e-5)); }
@@ -85,25 +83,32 @@ Types infer_plain(const OpCall& call) {
 
 // ---- te.
 
+using Element = std::function<Expr(const Exprs& at)>;
+
+// The mean of `element` over the axes of `reduction`: two tensors, called after their suffixes.
+struct Suffixes {
+  const char *sum, *mean;
+};
+te::Tensor average(const OpCall& call, te::Builder& builder, const Reduction& reduction, const Suffixes& suffixes,
+                   const Element& element) {
+  const double count = static_cast<double>(reduced_count(reduction.shape, reduction.axes));
+  const te::Tensor sum =
+      reduce_axes(builder, tensor_name(call, suffixes.sum), reduction, te::CombinerKind::kSum, element);
+  return builder.compute(tensor_name(call, suffixes.mean), sum.shape,
+                         [&](const Exprs& i) { return sum(i) / imm(sum.type, count); });
+}
+
 // (mean, variance) of x over the axes of `reduction`, read through `element`; two passes, as the definition says.
 struct Statistics {
   te::Tensor mean, variance;
 };
-Statistics statistics(const OpCall& call, te::Builder& builder, const Reduction& reduction,
-                      const std::function<Expr(const Exprs& at)>& element) {
-  const double count = static_cast<double>(reduced_count(reduction.shape, reduction.axes));
-  const auto average = [&](const te::Tensor& sum, const std::string& suffix) {
-    return builder.compute(tensor_name(call, suffix), sum.shape,
-                           [&](const Exprs& i) { return sum(i) / imm(sum.type, count); });
-  };
-  const te::Tensor mean =
-      average(reduce_axes(builder, tensor_name(call, "sum"), reduction, CombinerKind::kSum, element), "mean");
-  const te::Tensor squares =
-      reduce_axes(builder, tensor_name(call, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
-        const Expr centred = element(at) - mean(broadcast_indices(at, mean.shape));
-        return centred * centred;
-      });
-  return {mean, average(squares, "var")};
+Statistics statistics(const OpCall& call, te::Builder& builder, const Reduction& reduction, const Element& element) {
+  const te::Tensor mean = average(call, builder, reduction, {"sum", "mean"}, element);
+  const te::Tensor variance = average(call, builder, reduction, {"squares", "var"}, [&](const Exprs& at) {
+    const Expr centred = element(at) - mean(broadcast_indices(at, mean.shape));
+    return centred * centred;
+  });
+  return {mean, variance};
 }
 
 te::Tensor inverse_deviation(const OpCall& call, te::Builder& builder, const te::Tensor& variance) {
@@ -131,16 +136,12 @@ Tensors te_group_norm(const OpCall& call, te::Builder& builder, const Tensors& i
   const te::Tensor& x = inputs[0];
   const int64_t groups = call.node.op == "instance_norm" ? x.shape[1] : call.node.int_attr("num_groups");
   const int64_t each = x.shape[1] / groups;
-  Reduction reduction{{x.shape[0], groups, each}, {2}, KeepDims::kNo};
-  for (size_t d = 2; d < x.shape.size(); ++d) {
-    reduction.axes.push_back(static_cast<int64_t>(reduction.shape.size()));
-    reduction.shape.push_back(x.shape[d]);
-  }
+  Reduction reduction{joined(Shape{x.shape[0], groups, each}, std::span(x.shape).subspan(2)), {}, KeepDims::kYes};
+  for (int64_t d = 2; d < std::ssize(reduction.shape); ++d) reduction.axes.push_back(d);
   // Element of x at (n, g, k, spatial..).
   const auto element = [&](const Exprs& at) {
     return read(x, joined(Exprs{at[0], at[1] * Expr(each) + at[2]}, std::span(at).subspan(3)));
   };
-  reduction.keep = KeepDims::kYes;  // the mean is read back through broadcast indices
   const Statistics stats = statistics(call, builder, reduction, element);
   const te::Tensor inverse = inverse_deviation(call, builder, stats.variance);
   const bool of_groups = inputs[1].shape[0] != x.shape[1];
@@ -173,14 +174,10 @@ Tensors te_layer_norm(const OpCall& call, te::Builder& builder, const Tensors& i
 Tensors te_rms_norm(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
   const Reduction reduction{x.shape, trailing_axes(call), KeepDims::kYes};
-  const te::Tensor squares =
-      reduce_axes(builder, tensor_name(call, "squares"), reduction, CombinerKind::kSum, [&](const Exprs& at) {
-        const Expr value = read(x, at);
-        return value * value;
-      });
-  const double count = static_cast<double>(reduced_count(x.shape, reduction.axes));
-  const te::Tensor mean = builder.compute(tensor_name(call, "mean_square"), squares.shape,
-                                          [&](const Exprs& i) { return squares(i) / imm(squares.type, count); });
+  const te::Tensor mean = average(call, builder, reduction, {"squares", "mean_square"}, [&](const Exprs& at) {
+    const Expr value = read(x, at);
+    return value * value;
+  });
   const te::Tensor inverse = inverse_deviation(call, builder, mean);
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
     const Expr scale = cast(inverse.type, read(inputs[1], broadcast_indices(i, inputs[1].shape)));
@@ -210,72 +207,76 @@ Tensors te_mean_variance(const OpCall& call, te::Builder& builder, const Tensors
 
 // ---- References.
 
+// To which cell, of how many, each element of x belongs, in order.
+struct Cells {
+  std::vector<int64_t> of;
+  int64_t count;
+  size_t size() const { return of.size(); }
+  // The mean of value(i) over the elements i of each cell.
+  template <typename Value>
+  std::vector<double> mean(const Value& value) const {
+    std::vector<double> means(count, 0);
+    for (size_t i = 0; i < size(); ++i) means[of[i]] += value(i);
+    for (double& m : means) m /= static_cast<double>(size()) / static_cast<double>(count);
+    return means;
+  }
+};
+
+// The cells of a reduction over `axes`.
+Cells cells_of(const Shape& shape, const std::vector<int64_t>& axes) {
+  Cells cells{std::vector<int64_t>(num_elements(shape)), num_elements(kept_shape(shape, axes))};
+  for_each_reduced(shape, axes, [&](int64_t out, int64_t in) { cells.of[in] = out; });
+  return cells;
+}
+
+// Of each cell.
 struct Moments {
+  Moments(const RefTensor& x, const Cells& cells)
+      : mean(cells.mean([&](size_t i) { return x.floats[i]; })),
+        variance(cells.mean([&](size_t i) { return std::pow(x.floats[i] - mean[cells.of[i]], 2); })) {}
   std::vector<double> mean, variance;
 };
-Moments moments(const RefTensor& x, const std::vector<int64_t>& cell, int64_t cells) {
-  Moments m{std::vector<double>(cells, 0), std::vector<double>(cells, 0)};
-  const double count = cells == 0 ? 0 : static_cast<double>(cell.size()) / static_cast<double>(cells);
-  for (size_t i = 0; i < cell.size(); ++i) m.mean[cell[i]] += x.floats[i];
-  for (double& value : m.mean) value /= count;
-  for (size_t i = 0; i < cell.size(); ++i) m.variance[cell[i]] += std::pow(x.floats[i] - m.mean[cell[i]], 2);
-  for (double& value : m.variance) value /= count;
-  return m;
-}
 
-// For each element of x, in order, the number of its reduced cell when `axes` are reduced.
-std::vector<int64_t> cells_of(const Shape& shape, const std::vector<int64_t>& axes) {
-  std::vector<int64_t> cell(num_elements(shape));
-  for_each_reduced(shape, axes, [&](int64_t out, int64_t in) { cell[in] = out; });
-  return cell;
-}
-
-std::vector<RefTensor> ref_batch_norm(const OpCall& call, Refs inputs) {
+void ref_batch_norm(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
-  RefTensor y = RefTensor::zeros(x.type);
   const int64_t area = num_elements(Shape(x.type.shape.begin() + 2, x.type.shape.end()));
   for (int64_t i = 0; i < x.type.elements(); ++i) {
     const int64_t c = i / area % x.type.shape[1];
     const double deviation = std::sqrt(inputs[4].floats[c] + epsilon_of(call));
     y.floats[i] = (x.floats[i] - inputs[3].floats[c]) / deviation * inputs[1].floats[c] + inputs[2].floats[c];
   }
-  return {std::move(y)};
 }
 
-std::vector<RefTensor> ref_group_norm(const OpCall& call, Refs inputs) {
+void ref_group_norm(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const int64_t channels = x.type.shape[1];
   const int64_t groups = call.node.op == "instance_norm" ? channels : call.node.int_attr("num_groups");
   const int64_t area = num_elements(Shape(x.type.shape.begin() + 2, x.type.shape.end()));
-  std::vector<int64_t> cell(x.type.elements());
-  for (size_t i = 0; i < cell.size(); ++i) {
+  Cells cells{std::vector<int64_t>(x.type.elements()), x.type.shape[0] * groups};
+  for (size_t i = 0; i < cells.size(); ++i) {
     const int64_t row = static_cast<int64_t>(i) / area;  // n * channels + c
-    cell[i] = row / channels * groups + row % channels / (channels / groups);
+    cells.of[i] = row / channels * groups + row % channels / (channels / groups);
   }
-  const Moments m = moments(x, cell, x.type.shape[0] * groups);
-  RefTensor y = RefTensor::zeros(x.type);
+  const Moments m(x, cells);
   const bool of_groups = inputs[1].type.shape[0] != channels;
-  for (size_t i = 0; i < cell.size(); ++i) {
-    const int64_t c = of_groups ? cell[i] % groups : static_cast<int64_t>(i) / area % channels;
-    const double normal = (x.floats[i] - m.mean[cell[i]]) / std::sqrt(m.variance[cell[i]] + epsilon_of(call));
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const int64_t c = of_groups ? cells.of[i] % groups : static_cast<int64_t>(i) / area % channels;
+    const double normal = (x.floats[i] - m.mean[cells.of[i]]) / std::sqrt(m.variance[cells.of[i]] + epsilon_of(call));
     y.floats[i] = normal * inputs[1].floats[c] + inputs[2].floats[c];
   }
-  return {std::move(y)};
 }
 
 std::vector<RefTensor> ref_layer_norm(const OpCall& call, Refs inputs) {
   const RefTensor& x = inputs[0];
-  const Types types = infer_trailing(call);
-  const Shape kept = kept_shape(x.type.shape, trailing_axes(call));
-  const std::vector<int64_t> cell = cells_of(x.type.shape, trailing_axes(call));
-  const Moments m = moments(x, cell, num_elements(kept));
+  const Cells cells = cells_of(x.type.shape, trailing_axes(call));
+  const Moments m(x, cells);
   std::vector<RefTensor> results;
-  for (const TensorType& type : types) results.push_back(RefTensor::zeros(type));
+  for (const TensorType& type : infer_trailing(call)) results.push_back(RefTensor::zeros(type));
   const std::vector<int64_t> at_scale = offsets(x.type.shape, broadcast_strides(inputs[1].type.shape, x.type.shape));
   std::vector<int64_t> at_bias(at_scale.size(), 0);
   if (call.has(2)) at_bias = offsets(x.type.shape, broadcast_strides(inputs[2].type.shape, x.type.shape));
-  for (size_t i = 0; i < cell.size(); ++i) {
-    const double normal = (x.floats[i] - m.mean[cell[i]]) / std::sqrt(m.variance[cell[i]] + epsilon_of(call));
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const double normal = (x.floats[i] - m.mean[cells.of[i]]) / std::sqrt(m.variance[cells.of[i]] + epsilon_of(call));
     results[0].floats[i] = normal * inputs[1].floats[at_scale[i]] + (call.has(2) ? inputs[2].floats[at_bias[i]] : 0.0);
   }
   if (results.size() > 1) results[1].floats = m.mean;
@@ -285,41 +286,34 @@ std::vector<RefTensor> ref_layer_norm(const OpCall& call, Refs inputs) {
   return results;
 }
 
-std::vector<RefTensor> ref_rms_norm(const OpCall& call, Refs inputs) {
+void ref_rms_norm(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
-  const std::vector<int64_t> cell = cells_of(x.type.shape, trailing_axes(call));
-  std::vector<double> squares(num_elements(kept_shape(x.type.shape, trailing_axes(call))), 0);
-  for (size_t i = 0; i < cell.size(); ++i) squares[cell[i]] += x.floats[i] * x.floats[i];
-  const double count = static_cast<double>(reduced_count(x.type.shape, trailing_axes(call)));
+  const Cells cells = cells_of(x.type.shape, trailing_axes(call));
+  const std::vector<double> squares = cells.mean([&](size_t i) { return x.floats[i] * x.floats[i]; });
   const std::vector<int64_t> at_scale = offsets(x.type.shape, broadcast_strides(inputs[1].type.shape, x.type.shape));
-  RefTensor y = RefTensor::zeros(x.type);
-  for (size_t i = 0; i < cell.size(); ++i) {
-    y.floats[i] = x.floats[i] / std::sqrt(squares[cell[i]] / count + epsilon_of(call)) * inputs[1].floats[at_scale[i]];
-  }
-  return {std::move(y)};
+  for (size_t i = 0; i < cells.size(); ++i)
+    y.floats[i] = x.floats[i] / std::sqrt(squares[cells.of[i]] + epsilon_of(call)) * inputs[1].floats[at_scale[i]];
 }
 
-std::vector<RefTensor> ref_mean_variance(const OpCall& call, Refs inputs) {
+void ref_mean_variance(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
-  const std::vector<int64_t> axes = variance_axes(call);
-  const std::vector<int64_t> cell = cells_of(x.type.shape, axes);
-  const Moments m = moments(x, cell, num_elements(kept_shape(x.type.shape, axes)));
-  RefTensor y = RefTensor::zeros(x.type);
-  for (size_t i = 0; i < cell.size(); ++i) {
-    y.floats[i] = (x.floats[i] - m.mean[cell[i]]) / (std::sqrt(m.variance[cell[i]]) + kVarianceEpsilon);
+  const Cells cells = cells_of(x.type.shape, variance_axes(call));
+  const Moments m(x, cells);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    y.floats[i] = (x.floats[i] - m.mean[cells.of[i]]) / (std::sqrt(m.variance[cells.of[i]]) + kVarianceEpsilon);
   }
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> normalization_ops() {
-  return {{"batch_norm", OpClass::kElementwise, infer_channels, te_batch_norm, ref_batch_norm, {5, 5}},
-          {"instance_norm", OpClass::kReduction, infer_channels, te_group_norm, ref_group_norm, {3, 3}},
-          {"group_norm", OpClass::kReduction, infer_group, te_group_norm, ref_group_norm, {3, 3}},
-          {"layer_norm", OpClass::kReduction, infer_trailing, te_layer_norm, ref_layer_norm, {2, 3}},
-          {"rms_norm", OpClass::kReduction, infer_trailing, te_rms_norm, ref_rms_norm, {2, 2}},
-          {"mean_variance_norm", OpClass::kReduction, infer_plain, te_mean_variance, ref_mean_variance}};
+  using enum OpClass;
+  return {{"batch_norm", kElementwise, infer_channels, te_batch_norm, filled<infer_channels, ref_batch_norm>, {5, 5}},
+          {"instance_norm", kReduction, infer_channels, te_group_norm, filled<infer_channels, ref_group_norm>, {3, 3}},
+          {"group_norm", kReduction, infer_group, te_group_norm, filled<infer_group, ref_group_norm>, {3, 3}},
+          {"layer_norm", kReduction, infer_trailing, te_layer_norm, ref_layer_norm, {2, 3}},
+          {"rms_norm", kReduction, infer_trailing, te_rms_norm, filled<infer_trailing, ref_rms_norm>, {2, 2}},
+          {"mean_variance_norm", kReduction, infer_plain, te_mean_variance, filled<infer_plain, ref_mean_variance>}};
 }
 
 }  // namespace tw::ops

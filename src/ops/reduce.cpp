@@ -6,6 +6,10 @@
 // reduce_log_sum_exp reduce_sum_square          x       axes (ints; default all; empty list: none), keepdims (int, 1)
 // Without elements: sum 0, prod 1, max and min the lowest and highest value (-inf and inf), mean NaN (integers: 0).
 // max and min of bool are "any" and "all"; l2, log_sum and log_sum_exp of integers are computed in f32 and truncated.
+//
+// arg_max, arg_min: index (i64) of the largest or smallest element along an axis.
+//   attributes: axis (int, 0), keepdims (int, 1), select_last_index (int, 0: the first of equal elements)
+// A NaN counts as larger (arg_max) or smaller (arg_min) than everything, as in numpy. The axis must not be empty.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -58,10 +62,13 @@ const Row kRows[] = {
 
 const Row& row_of(const OpCall& call) { return row_in(kRows, call); }
 
+KeepDims keep_of(const OpCall& call) {
+  return call.node.int_attr_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo;
+}
+
 Reduction reduction_of(const OpCall& call) {
   const Shape& shape = call.inputs[0].shape;
-  return {shape, reduced_axes(call, shape.size()),
-          call.node.int_attr_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo};
+  return {shape, reduced_axes(call, shape.size()), keep_of(call)};
 }
 
 Types infer(const OpCall& call) {
@@ -96,7 +103,7 @@ double start_of(CombinerKind kind) {
 }
 
 // Sums, products, squares and extremes of integers, exact and wrapped.
-std::vector<RefTensor> int_reference(const OpCall& call, const RefTensor& x, RefTensor y) {
+void int_reference(const OpCall& call, const RefTensor& x, RefTensor& y) {
   const Row& row = row_of(call);
   const Expr start = te::identity_of(x.type.type.is_bool() && row.kind == CombinerKind::kMax ? CombinerKind::kOr
                                      : x.type.type.is_bool()                                 ? CombinerKind::kAnd
@@ -131,7 +138,6 @@ std::vector<RefTensor> int_reference(const OpCall& call, const RefTensor& x, Ref
     const int64_t count = reduced_count(x.type.shape, reduction_of(call).axes);
     for (int64_t& total : y.ints) total = count == 0 ? 0 : total / count;
   }
-  return {std::move(y)};
 }
 
 void store(RefTensor& y, size_t i, double value) {
@@ -142,11 +148,10 @@ void store(RefTensor& y, size_t i, double value) {
   }
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const Row& row = row_of(call);
   const RefTensor& x = inputs[0];
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
-  if (!x.is_float() && !row.through_float) return int_reference(call, x, std::move(y));
+  if (!x.is_float() && !row.through_float) return int_reference(call, x, y);
   std::vector<double> sums(y.type.elements(), start_of(row.kind));
   const std::vector<int64_t> axes = reduction_of(call).axes;
   for_each_reduced(x.type.shape, axes, [&](int64_t out, int64_t in) {
@@ -157,7 +162,6 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
     const double value = row.finish ? row.finish(sums[i], count) : sums[i];
     store(y, i, value);
   }
-  return {std::move(y)};
 }
 
 // log(sum(exp(x))) by way of the largest element, so that nothing overflows: m + log(sum(exp(x - m))).
@@ -183,10 +187,9 @@ Tensors te_log_sum_exp(const OpCall& call, te::Builder& builder, const Tensors& 
                           [&](const Exprs& i) { return cast(x.type, tw::call("log", {sum(i)}) + shift(i)); })};
 }
 
-std::vector<RefTensor> ref_log_sum_exp(const OpCall& call, Refs inputs) {
+void ref_log_sum_exp(const OpCall& call, Refs inputs, RefTensor& y) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const RefTensor& x = inputs[0];
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
   const std::vector<int64_t> axes = reduction_of(call).axes;
   std::vector<double> largest(y.type.elements(), -kInf);
   for_each_reduced(x.type.shape, axes,
@@ -199,15 +202,68 @@ std::vector<RefTensor> ref_log_sum_exp(const OpCall& call, Refs inputs) {
     const double value = std::log(sums[i]) + largest[i];
     store(y, i, value);
   }
-  return {std::move(y)};
+}
+
+// ---- Indices of extremes.
+
+bool wants_max(const OpCall& call) { return call.node.op == "arg_max"; }
+bool wants_last(const OpCall& call) { return call.node.int_attr_or("select_last_index", 0) != 0; }
+
+Reduction arg_reduction_of(const OpCall& call) { return {call.inputs[0].shape, {axis_of(call, 0)}, keep_of(call)}; }
+
+Types infer_arg(const OpCall& call) {
+  const Reduction reduction = arg_reduction_of(call);
+  require(call, reduction.shape[reduction.axes[0]] > 0, "axis {} of {} has no elements", reduction.axes[0],
+          to_string(call.inputs[0]));
+  require(call, !call.inputs[0].type.is_bool(), "the input is bool, expected a number");
+  return {{DataType::i64(), reduction.out_shape()}};
+}
+
+Tensors te_arg(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
+  const te::Tensor& x = inputs[0];
+  const Reduction reduction = arg_reduction_of(call);
+  const te::Combiner combiner = extreme_index_combiner(
+      math_type(x.type), wants_max(call) ? Extreme::kMax : Extreme::kMin, wants_last(call) ? Tie::kLast : Tie::kFirst);
+  return {builder.reduce_tuple({tensor_name(call, "value"), tensor_name(call)}, reduction.out_shape(),
+                               reduction.reduce_shape(), combiner, [&](const Exprs& i, const Exprs& r) -> Exprs {
+                                 return {read(x, reduction.indices(i, r)), r[0]};
+                               })[1]};
+}
+
+// Whether x[a] beats x[b], where a comes after b.
+bool beats(const RefTensor& x, int64_t a, int64_t b, const OpCall& call) {
+  const bool last = wants_last(call);
+  if (x.is_float()) {
+    const double p = x.floats[a], q = x.floats[b];
+    if (std::isnan(p) || std::isnan(q)) return std::isnan(p) && (last || !std::isnan(q));
+    return p == q ? last : (p > q) == wants_max(call);
+  }
+  const int64_t flip = x.type.type.scalar() == ScalarType::kU64 ? INT64_MIN : 0;  // orders u64 bits as numbers
+  const int64_t p = x.ints[a] ^ flip, q = x.ints[b] ^ flip;
+  return p == q ? last : (p > q) == wants_max(call);
+}
+
+void ref_arg(const OpCall& call, Refs inputs, RefTensor& y) {
+  const RefTensor& x = inputs[0];
+  const int64_t axis = arg_reduction_of(call).axes[0];
+  std::vector<int64_t> best(y.type.elements(), -1);
+  const int64_t stride = row_major_strides(x.type.shape)[axis];
+  const int64_t extent = x.type.shape[axis];
+  for_each_reduced(x.type.shape, {axis}, [&](int64_t out, int64_t in) {
+    if (best[out] < 0 || beats(x, in, best[out], call)) best[out] = in;
+  });
+  for (size_t k = 0; k < best.size(); ++k) y.ints[k] = best[k] / stride % extent;
 }
 
 }  // namespace
 
 std::vector<OpDef> reduce_ops() {
   std::vector<OpDef> rows;
-  for (const Row& row : kRows) rows.push_back({row.name, OpClass::kReduction, infer, te_reduce, reference});
-  rows.push_back({"reduce_log_sum_exp", OpClass::kReduction, infer, te_log_sum_exp, ref_log_sum_exp});
+  for (const Row& row : kRows)
+    rows.push_back({row.name, OpClass::kReduction, infer, te_reduce, filled<infer, reference>});
+  rows.push_back({"reduce_log_sum_exp", OpClass::kReduction, infer, te_log_sum_exp, filled<infer, ref_log_sum_exp>});
+  for (std::string_view name : {"arg_max", "arg_min"})
+    rows.push_back({name, OpClass::kReduction, infer_arg, te_arg, filled<infer_arg, ref_arg>});
   return rows;
 }
 

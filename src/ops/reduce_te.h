@@ -25,7 +25,7 @@ struct Reduction {
   Exprs indices(const Exprs& i, const Exprs& r) const;
 };
 
-/// Of input 0 along attribute `axis`, the last one by default, which stays with extent 1.
+/// Of input 0 along attribute axis (-1), which stays as extent 1.
 Reduction line_of(const OpCall& call);
 
 /// out[i] = combine over r of body(element indices into x): a plain compute when there is no axis to reduce.

@@ -53,11 +53,10 @@ void run_line(const Scan& scan, const T* x, T* y, int64_t extent, int64_t stride
   }
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const Scan scan = scan_of(call);
   const int64_t extent = x.type.shape[scan.axis];
-  RefTensor y = RefTensor::zeros(x.type);
   const auto add_ints = [&](int64_t a, int64_t b) {
     const auto p = static_cast<uint64_t>(a), q = static_cast<uint64_t>(b);
     return static_cast<int64_t>(scan.product ? p * q : p + q);
@@ -71,14 +70,13 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
     }
   });
   if (!x.is_float()) y.round_to_type();
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> scan_ops() {
-  return {{"cum_sum", OpClass::kReduction, infer, te_scan, reference},
-          {"cum_prod", OpClass::kReduction, infer, te_scan, reference}};
+  return {{"cum_sum", OpClass::kReduction, infer, te_scan, filled<infer, reference>},
+          {"cum_prod", OpClass::kReduction, infer, te_scan, filled<infer, reference>}};
 }
 
 }  // namespace tw::ops

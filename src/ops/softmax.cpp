@@ -60,18 +60,15 @@ Tensors te_hardmax(const OpCall& call, te::Builder& builder, const Tensors& inpu
 
 // One line along the axis, gathered, transformed, put back.
 template <typename Transform>
-std::vector<RefTensor> along_axis(const OpCall& call, Refs inputs, const Transform& transform) {
-  const RefTensor& x = inputs[0];
+void along_axis(const OpCall& call, const RefTensor& x, RefTensor& y, const Transform& transform) {
   const int64_t axis = line_of(call).axes[0];
   const int64_t extent = x.type.shape[axis];
-  RefTensor y = RefTensor::zeros(x.type);
   std::vector<double> line(extent);
   for_each_line(x.type.shape, axis, [&](int64_t start, int64_t stride) {
     for (int64_t k = 0; k < extent; ++k) line[k] = x.floats[start + k * stride];
     transform(line);
     for (int64_t k = 0; k < extent; ++k) y.floats[start + k * stride] = line[k];
   });
-  return {std::move(y)};
 }
 
 double largest_of(const std::vector<double>& line) {
@@ -80,8 +77,8 @@ double largest_of(const std::vector<double>& line) {
   return m;
 }
 
-std::vector<RefTensor> ref_softmax(const OpCall& call, Refs inputs) {
-  return along_axis(call, inputs, [&](std::vector<double>& line) {
+void ref_softmax(const OpCall& call, Refs inputs, RefTensor& y) {
+  along_axis(call, inputs[0], y, [&](std::vector<double>& line) {
     const double m = largest_of(line);
     double sum = 0;
     for (double x : line) sum += std::exp(x - m);
@@ -89,8 +86,8 @@ std::vector<RefTensor> ref_softmax(const OpCall& call, Refs inputs) {
   });
 }
 
-std::vector<RefTensor> ref_hardmax(const OpCall& call, Refs inputs) {
-  return along_axis(call, inputs, [](std::vector<double>& line) {
+void ref_hardmax(const OpCall& call, Refs inputs, RefTensor& y) {
+  along_axis(call, inputs[0], y, [](std::vector<double>& line) {
     size_t best = 0;
     for (size_t k = 1; k < line.size(); ++k) {
       if (!std::isnan(line[best]) && (line[k] > line[best] || std::isnan(line[k]))) best = k;
@@ -102,9 +99,9 @@ std::vector<RefTensor> ref_hardmax(const OpCall& call, Refs inputs) {
 }  // namespace
 
 std::vector<OpDef> softmax_ops() {
-  return {{"softmax", OpClass::kReduction, infer, te_softmax, ref_softmax},
-          {"log_softmax", OpClass::kReduction, infer, te_softmax, ref_softmax},
-          {"hardmax", OpClass::kReduction, infer, te_hardmax, ref_hardmax}};
+  return {{"softmax", OpClass::kReduction, infer, te_softmax, filled<infer, ref_softmax>},
+          {"log_softmax", OpClass::kReduction, infer, te_softmax, filled<infer, ref_softmax>},
+          {"hardmax", OpClass::kReduction, infer, te_hardmax, filled<infer, ref_hardmax>}};
 }
 
 }  // namespace tw::ops

@@ -239,11 +239,10 @@ Tensors te_unary(const OpCall& call, te::Builder& builder, const Tensors& inputs
                           [&](const Exprs& i) { return cast(type, row.te(read(inputs[0], i), values)); })};
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
+void reference(const OpCall& call, Refs inputs, RefTensor& y) {
   const Row& row = row_of(call);
   const Values values = values_of(row, call);
   const RefTensor& x = inputs[0];
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
   const int64_t count = y.type.elements();
   if (x.is_float() && y.is_float()) {
     for (int64_t i = 0; i < count; ++i) y.floats[i] = row.reference(x.floats[i], values);
@@ -252,14 +251,14 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   } else {
     for (int64_t i = 0; i < count; ++i) y.ints[i] = graph::wrap_int(row.int_reference(x.ints[i], values), y.type.type);
   }
-  return {std::move(y)};
 }
 
 }  // namespace
 
 std::vector<OpDef> unary_ops() {
   std::vector<OpDef> rows;
-  for (const Row& row : kRows) rows.push_back({row.name, OpClass::kElementwise, infer, te_unary, reference});
+  for (const Row& row : kRows)
+    rows.push_back({row.name, OpClass::kElementwise, infer, te_unary, filled<infer, reference>});
   return rows;
 }
 

@@ -24,19 +24,19 @@ Tensors te_where(const OpCall& call, te::Builder& builder, const Tensors& inputs
   })};
 }
 
-std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer(call)[0]);
+void reference(const OpCall&, Refs inputs, RefTensor& y) {
   std::vector<int64_t> at[3];
   for (size_t k = 0; k < 3; ++k) at[k] = offsets(y.type.shape, broadcast_strides(inputs[k].type.shape, y.type.shape));
   for (int64_t i = 0; i < y.type.elements(); ++i) {
     const size_t k = inputs[0].ints[at[0][i]] != 0 ? 1 : 2;
     copy_element(y, i, inputs[k], at[k][i]);
   }
-  return {std::move(y)};
 }
 
 }  // namespace
 
-std::vector<OpDef> where_ops() { return {{"where", OpClass::kElementwise, infer, te_where, reference, {3, 3}}}; }
+std::vector<OpDef> where_ops() {
+  return {{"where", OpClass::kElementwise, infer, te_where, filled<infer, reference>, {3, 3}}};
+}
 
 }  // namespace tw::ops

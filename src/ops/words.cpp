@@ -91,8 +91,7 @@ Tensors te_pack(const OpCall& call, te::Builder& builder, const Tensors& inputs)
   })};
 }
 
-std::vector<RefTensor> ref_pack(const OpCall& call, Refs inputs) {
-  RefTensor y = RefTensor::zeros(infer_pack(call)[0]);
+void ref_pack(const OpCall& call, Refs inputs, RefTensor& y) {
   const Packing p = packing_of(call);
   const Shape& shape = inputs[0].type.shape;
   const Shape strides = row_major_strides(shape), out_strides = row_major_strides(y.type.shape);
@@ -109,7 +108,6 @@ std::vector<RefTensor> ref_pack(const OpCall& call, Refs inputs) {
     y.ints[static_cast<size_t>(place)] |= static_cast<int64_t>(field << (bits * (index(p.axis) % p.numbers())));
   }
   y.round_to_type();
-  return {std::move(y)};
 }
 
 // The shape that is left, and for each axis of x its place in it, -1 where it is summed.
@@ -232,7 +230,7 @@ RefTensor of_sums(const TensorType& type, std::vector<double> sums) {
 }
 
 std::vector<OpDef> word_ops() {
-  return {{"pack_words", OpClass::kInjective, infer_pack, te_pack, ref_pack, {1, 2}},
+  return {{"pack_words", OpClass::kInjective, infer_pack, te_pack, filled<infer_pack, ref_pack>, {1, 2}},
           {"sum_words", OpClass::kReduction, infer_sum, te_sum, ref_sum}};
 }
 

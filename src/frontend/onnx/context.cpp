@@ -63,42 +63,33 @@ const onnx::AttributeProto* NodeContext::find_attr(const std::string& key,
                   onnx::AttributeProto::AttributeType_Name(kind));
 }
 
-int64_t NodeContext::int_attr(const std::string& key) const {
-  const auto* attribute = find_attr(key, onnx::AttributeProto::INT);
+const onnx::AttributeProto& NodeContext::required_attr(const std::string& key,
+                                                       onnx::AttributeProto::AttributeType kind) const {
+  const onnx::AttributeProto* attribute = find_attr(key, kind);
   if (attribute == nullptr) throw UserError("attribute '{}' is required", key);
-  return attribute->i();
+  return *attribute;
+}
+
+int64_t NodeContext::int_attr(const std::string& key) const {
+  return required_attr(key, onnx::AttributeProto::INT).i();
 }
 
 std::vector<int64_t> NodeContext::ints_attr(const std::string& key) const {
-  const auto* attribute = find_attr(key, onnx::AttributeProto::INTS);
-  if (attribute == nullptr) throw UserError("attribute '{}' is required", key);
-  return {attribute->ints().begin(), attribute->ints().end()};
+  const auto& list = required_attr(key, onnx::AttributeProto::INTS).ints();
+  return {list.begin(), list.end()};
 }
 
 std::string NodeContext::string_attr(const std::string& key) const {
-  const auto* attribute = find_attr(key, onnx::AttributeProto::STRING);
-  if (attribute == nullptr) throw UserError("attribute '{}' is required", key);
-  return attribute->s();
+  return required_attr(key, onnx::AttributeProto::STRING).s();
 }
 
-int64_t NodeContext::int_or(const std::string& key, int64_t fallback) const {
-  const auto* attribute = find_attr(key, onnx::AttributeProto::INT);
-  return attribute ? attribute->i() : fallback;
+const onnx::GraphProto& NodeContext::graph_attr(const std::string& key) const {
+  return required_attr(key, onnx::AttributeProto::GRAPH).g();
 }
 
 double NodeContext::float_or(const std::string& key, double fallback) const {
   const auto* attribute = find_attr(key, onnx::AttributeProto::FLOAT);
   return attribute ? attribute->f() : fallback;
-}
-
-std::string NodeContext::string_or(const std::string& key, const std::string& fallback) const {
-  const auto* attribute = find_attr(key, onnx::AttributeProto::STRING);
-  return attribute ? attribute->s() : fallback;
-}
-
-std::vector<int64_t> NodeContext::ints_or(const std::string& key, const std::vector<int64_t>& fallback) const {
-  const auto* attribute = find_attr(key, onnx::AttributeProto::INTS);
-  return attribute ? std::vector<int64_t>(attribute->ints().begin(), attribute->ints().end()) : fallback;
 }
 
 std::vector<double> NodeContext::floats_or(const std::string& key, const std::vector<double>& fallback) const {
@@ -117,16 +108,11 @@ const onnx::TensorProto* NodeContext::tensor_attr(const std::string& key) const 
   return attribute ? &attribute->t() : nullptr;
 }
 
-const onnx::GraphProto& NodeContext::graph_attr(const std::string& key) const {
-  const auto* attribute = find_attr(key, onnx::AttributeProto::GRAPH);
-  if (attribute == nullptr) throw UserError("attribute '{}' is required", key);
-  return attribute->g();
-}
-
 std::vector<std::string> NodeContext::unused_attrs() const {
   std::vector<std::string> unused;
   for (const auto& attribute : node_.attribute()) {
-    if (used_.count(attribute.name()) == 0) unused.push_back(attribute.name());
+    // consumed_inputs of ONNX's first opsets says what may be overwritten: it has no effect on results.
+    if (attribute.name() != "consumed_inputs" && used_.count(attribute.name()) == 0) unused.push_back(attribute.name());
   }
   return unused;
 }

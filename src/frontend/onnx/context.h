@@ -64,10 +64,14 @@ class NodeContext {
   int64_t int_attr(const std::string& key) const;
   std::vector<int64_t> ints_attr(const std::string& key) const;
   std::string string_attr(const std::string& key) const;
-  int64_t int_or(const std::string& key, int64_t fallback) const;
+  int64_t int_or(const std::string& key, int64_t fallback) const { return has_attr(key) ? int_attr(key) : fallback; }
   double float_or(const std::string& key, double fallback) const;
-  std::string string_or(const std::string& key, const std::string& fallback) const;
-  std::vector<int64_t> ints_or(const std::string& key, const std::vector<int64_t>& fallback) const;
+  std::string string_or(const std::string& key, const std::string& fallback) const {
+    return has_attr(key) ? string_attr(key) : fallback;
+  }
+  std::vector<int64_t> ints_or(const std::string& key, const std::vector<int64_t>& fallback) const {
+    return has_attr(key) ? ints_attr(key) : fallback;
+  }
   std::vector<std::string> strings_or(const std::string& key, const std::vector<std::string>& fallback) const;
   std::vector<double> floats_or(const std::string& key, const std::vector<double>& fallback) const;
   const onnx::TensorProto* tensor_attr(const std::string& key) const;  // null when not given
@@ -94,6 +98,7 @@ class NodeContext {
  private:
   const onnx::AttributeProto* find_attr(const std::string& key) const;
   const onnx::AttributeProto* find_attr(const std::string& key, onnx::AttributeProto::AttributeType kind) const;
+  const onnx::AttributeProto& required_attr(const std::string& key, onnx::AttributeProto::AttributeType kind) const;
 
   Importer& importer_;
   const onnx::NodeProto& node_;

@@ -120,8 +120,6 @@ class Attention {
   ValueId raw_ = kAbsent;  // scores before cap and masks
 };
 
-Outputs convert_attention(NodeContext& c) { return Attention(c).run(); }
-
 // Pairs (x1, x2) of each head turned by the angle of their position: (x1 cos - x2 sin, x1 sin + x2 cos).
 Outputs convert_rotary_embedding(NodeContext& c) {
   Emitter& e = c.emit();
@@ -187,14 +185,12 @@ Outputs convert_flex_attention(NodeContext& c) {
   return {e.matmul(e.cast(weights, type), repeat_heads(e, c.input(2), repeat))};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Attention", 23, 0, convert_attention},
-    {"RotaryEmbedding", 23, 0, convert_rotary_embedding},
-    {"FlexAttention", 1, 0, convert_flex_attention, "ai.onnx.preview"},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> attention_rows() { return kRows; }
+std::vector<ConverterRow> attention_rows() {
+  return {{"Attention", 23, 0, [](NodeContext& c) { return Attention(c).run(); }},
+          {"RotaryEmbedding", 23, 0, convert_rotary_embedding},
+          {"FlexAttention", 1, 0, convert_flex_attention, "ai.onnx.preview"}};
+}
 
 }  // namespace tw::frontend

@@ -124,18 +124,13 @@ Outputs convert_window(NodeContext& c) {
   return {c.emit().constant(number_list(type, {size}, std::move(values), {}))};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Constant", 1, 0, convert_constant},
-    {"ConstantOfShape", 9, 0, convert_constant_of_shape},
-    {"Range", 11, 0, convert_range},
-    {"EyeLike", 9, 0, convert_eye_like},
-    {"HannWindow", 17, 0, convert_window},
-    {"HammingWindow", 17, 0, convert_window},
-    {"BlackmanWindow", 17, 0, convert_window},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> constant_rows() { return kRows; }
+std::vector<ConverterRow> constant_rows() {
+  return {{"Constant", 1, 0, convert_constant},     {"ConstantOfShape", 9, 0, convert_constant_of_shape},
+          {"Range", 11, 0, convert_range},          {"EyeLike", 9, 0, convert_eye_like},
+          {"HannWindow", 17, 0, convert_window},    {"HammingWindow", 17, 0, convert_window},
+          {"BlackmanWindow", 17, 0, convert_window}};
+}
 
 }  // namespace tw::frontend

@@ -43,12 +43,8 @@ Outputs convert_if(NodeContext& c) {
 // Stacks values of equal shape along a new first axis.
 ValueId stack(Emitter& e, const std::vector<ValueId>& parts, int64_t axis) {
   std::vector<ValueId> rows;
-  for (ValueId part : parts) {
-    Shape shape = e.shape(part);
-    shape.insert(shape.begin() + normalize_axis(axis, static_cast<int64_t>(shape.size()) + 1), 1);
-    rows.push_back(e.reshape(part, shape));
-  }
-  return e.concat(rows, normalize_axis(axis, static_cast<int64_t>(e.shape(rows[0]).size())));
+  for (ValueId part : parts) rows.push_back(e.unsqueeze(part, normalize_axis(axis, e.rank(part) + 1)));
+  return e.concat(rows, normalize_axis(axis, e.rank(rows[0])));
 }
 
 // body(iteration, condition, carried...) -> (condition, carried..., scanned...). The trip count or the condition must
@@ -136,14 +132,10 @@ Outputs convert_scan(NodeContext& c) {
   return state;
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"If", 1, 0, convert_if},
-    {"Loop", 1, 0, convert_loop},
-    {"Scan", 9, 0, convert_scan},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> control_rows() { return kRows; }
+std::vector<ConverterRow> control_rows() {
+  return {{"If", 1, 0, convert_if}, {"Loop", 1, 0, convert_loop}, {"Scan", 9, 0, convert_scan}};
+}
 
 }  // namespace tw::frontend

@@ -92,15 +92,13 @@ Outputs convert_causal_conv_with_state(NodeContext& c) {
   return {y, e.slice(padded, 2, x[2], state[2])};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Conv", 1, 0, convert_conv},
-    {"ConvTranspose", 1, 0, convert_conv_transpose},
-    {"ConvInteger", 10, 0, convert_conv_integer},
-    {"CausalConvWithState", 27, 0, convert_causal_conv_with_state},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> conv_rows() { return kRows; }
+std::vector<ConverterRow> conv_rows() {
+  return {{"Conv", 1, 0, convert_conv},
+          {"ConvTranspose", 1, 0, convert_conv_transpose},
+          {"ConvInteger", 10, 0, convert_conv_integer},
+          {"CausalConvWithState", 27, 0, convert_causal_conv_with_state}};
+}
 
 }  // namespace tw::frontend

@@ -245,14 +245,10 @@ class Einsum {
   Labels output_;
 };
 
-Outputs convert_einsum(NodeContext& c) { return {Einsum(c, c.string_attr("equation")).run()}; }
-
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Einsum", 12, 0, convert_einsum},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> einsum_rows() { return kRows; }
+std::vector<ConverterRow> einsum_rows() {
+  return {{"Einsum", 12, 0, [](NodeContext& c) -> Outputs { return {Einsum(c, c.string_attr("equation")).run()}; }}};
+}
 
 }  // namespace tw::frontend

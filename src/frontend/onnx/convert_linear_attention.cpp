@@ -99,14 +99,10 @@ class LinearAttention {
   ValueId query_ = kAbsent, key_ = kAbsent, value_ = kAbsent, decay_ = kAbsent, beta_ = kAbsent;
 };
 
-Outputs convert_linear_attention(NodeContext& c) { return LinearAttention(c).run(); }
-
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"LinearAttention", 27, 0, convert_linear_attention},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> linear_attention_rows() { return kRows; }
+std::vector<ConverterRow> linear_attention_rows() {
+  return {{"LinearAttention", 27, 0, [](NodeContext& c) { return LinearAttention(c).run(); }}};
+}
 
 }  // namespace tw::frontend

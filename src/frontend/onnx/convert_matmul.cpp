@@ -5,8 +5,6 @@
 namespace tw::frontend {
 namespace {
 
-Outputs convert_matmul(NodeContext& c) { return {c.emit().matmul(c.input(0), c.input(1))}; }
-
 // alpha * op(A) op(B) + beta * C.
 Outputs convert_gemm(NodeContext& c) {
   Emitter& e = c.emit();
@@ -66,15 +64,13 @@ Outputs convert_det(NodeContext& c) {
   return {e.reshape(det, batch)};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"MatMul", 1, 0, convert_matmul},
-    {"Gemm", 1, 0, convert_gemm},
-    {"MatMulInteger", 10, 0, convert_matmul_integer},
-    {"Det", 11, 0, convert_det},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> matmul_rows() { return kRows; }
+std::vector<ConverterRow> matmul_rows() {
+  return {{"MatMul", 1, 0, plain("matmul", 2)},
+          {"Gemm", 1, 0, convert_gemm},
+          {"MatMulInteger", 10, 0, convert_matmul_integer},
+          {"Det", 11, 0, convert_det}};
+}
 
 }  // namespace tw::frontend

@@ -1,4 +1,4 @@
-// Data movement: transpose, concat, split, slice, pad, expand, tile and rearrangements of blocks.
+// Data movement: transpose, concat, split, slice, pad, expand, tile, rearrangements of blocks and gathers.
 #include <algorithm>
 
 #include "frontend/onnx/converters.h"
@@ -7,6 +7,8 @@
 
 namespace tw::frontend {
 namespace {
+
+constexpr double kMaxOneHotDepth = 1 << 30;  // elements along the new axis
 
 Outputs convert_transpose(NodeContext& c) {
   const int64_t rank = c.rank(0);
@@ -204,22 +206,33 @@ Outputs convert_center_crop_pad(NodeContext& c) {
   return {e.pad(e.slice(c.input(0), kept), pads, "constant", int64_t{0})};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Transpose", 1, 0, convert_transpose},
-    {"Concat", 1, 0, convert_concat},
-    {"Split", 2, 0, convert_split},
-    {"Slice", 1, 0, convert_slice},
-    {"Pad", 1, 0, convert_pad},
-    {"Expand", 8, 0, convert_expand},
-    {"Tile", 6, 0, convert_tile},
-    {"DepthToSpace", 1, 0, convert_depth_to_space},
-    {"SpaceToDepth", 1, 0, convert_space_to_depth},
-    {"Trilu", 14, 0, convert_trilu},
-    {"CenterCropPad", 18, 0, convert_center_crop_pad},
-});
+Outputs convert_one_hot(NodeContext& c) {
+  const graph::RefTensor depth = c.constant(1, "depth");
+  if (depth.type.elements() != 1) throw UserError("depth must be one number");
+  if (!(depth.at(0) >= 0 && depth.at(0) <= kMaxOneHotDepth)) throw UserError("depth is {}", depth.at(0));
+  const int64_t axis = normalize_axis(c.int_or("axis", -1), c.rank(0) + 1);
+  return {
+      c.emit().op("one_hot", {c.input(0), c.input(2)}, {{"depth", static_cast<int64_t>(depth.at(0))}, {"axis", axis}})};
+}
 
 }  // namespace
 
-std::span<const ConverterRow> movement_rows() { return kRows; }
+std::vector<ConverterRow> movement_rows() {
+  return {{"Transpose", 1, 0, convert_transpose},
+          {"Concat", 1, 0, convert_concat},
+          {"Split", 2, 0, convert_split},
+          {"Slice", 1, 0, convert_slice},
+          {"Pad", 1, 0, convert_pad},
+          {"Expand", 8, 0, convert_expand},
+          {"Tile", 6, 0, convert_tile},
+          {"DepthToSpace", 1, 0, convert_depth_to_space},
+          {"SpaceToDepth", 1, 0, convert_space_to_depth},
+          {"Trilu", 14, 0, convert_trilu},
+          {"CenterCropPad", 18, 0, convert_center_crop_pad},
+          {"Gather", 1, 0, plain("gather", 2, {{"axis", AxisOr{0}}})},
+          {"GatherElements", 11, 0, plain("gather_elements", 2, {{"axis", AxisOr{0}}})},
+          {"GatherND", 11, 0, plain("gather_nd", 2, {{"batch_dims", 0}})},
+          {"OneHot", 9, 0, convert_one_hot}};
+}
 
 }  // namespace tw::frontend

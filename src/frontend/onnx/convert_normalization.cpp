@@ -6,24 +6,23 @@
 namespace tw::frontend {
 namespace {
 
-ValueId softmax_like(NodeContext& c, ValueId x, int64_t axis) {
-  const std::string_view op = c.op() == "Softmax" ? "softmax" : c.op() == "LogSoftmax" ? "log_softmax" : "hardmax";
-  return c.emit().op(op, {x}, {{"axis", axis}});
-}
-
-Outputs convert_softmax(NodeContext& c) { return {softmax_like(c, c.input(0), c.axis_or("axis", -1, c.rank(0)))}; }
+Converter softmax(std::string_view op) { return plain(op, 1, {{"axis", AxisOr{-1}}}); }
 
 // Before opset 13 the input is seen as a matrix: dimensions before the axis are rows, the others columns.
-Outputs convert_flat_softmax(NodeContext& c) {
-  Emitter& e = c.emit();
-  const Shape shape = c.shape(0);
-  const int64_t axis = c.axis_or("axis", 1, c.rank(0));
-  const Shape matrix{num_elements({shape.begin(), shape.begin() + axis}),
-                     num_elements({shape.begin() + axis, shape.end()})};
-  return {e.reshape(softmax_like(c, e.reshape(c.input(0), matrix), 1), shape)};
+Converter flat_softmax(std::string_view op) {
+  return [op](NodeContext& c) -> Outputs {
+    Emitter& e = c.emit();
+    const Shape shape = c.shape(0);
+    const int64_t axis = c.axis_or("axis", 1, c.rank(0));
+    const Shape matrix{num_elements({shape.begin(), shape.begin() + axis}),
+                       num_elements({shape.begin() + axis, shape.end()})};
+    return {e.reshape(e.op(op, {e.reshape(c.input(0), matrix)}, {{"axis", int64_t{1}}}), shape)};
+  };
 }
 
-double epsilon_of(NodeContext& c) { return c.float_or("epsilon", 1e-5F); }
+constexpr double kEpsilon = 1e-5F;
+
+double epsilon_of(NodeContext& c) { return c.float_or("epsilon", kEpsilon); }
 
 // Normalizes by the batch's own statistics and moves the running ones towards them.
 Outputs training_batch_normalization(NodeContext& c) {
@@ -51,7 +50,6 @@ Outputs training_batch_normalization(NodeContext& c) {
 
 Outputs convert_batch_normalization(NodeContext& c) {
   c.ignore_attr("momentum");
-  c.ignore_attr("consumed_inputs");
   if (c.int_or("training_mode", 0) != 0) return training_batch_normalization(c);
   if (c.opset() < 7 && c.int_or("is_test", 0) == 0)
     throw Unsupported("is_test 0 (training) is not supported: export the model for inference");
@@ -89,11 +87,6 @@ Outputs convert_rms_normalization(NodeContext& c) {
   return {e.cast(e.op("rms_norm", inputs, {{"axis", axis}, {"epsilon", epsilon_of(c)}}), own)};
 }
 
-Outputs convert_instance_normalization(NodeContext& c) {
-  c.ignore_attr("consumed_inputs");
-  return {c.emit().op("instance_norm", {c.input(0), c.input(1), c.input(2)}, {{"epsilon", epsilon_of(c)}})};
-}
-
 // Scale and bias are for each group at opset 18 to 20, for each channel after.
 Outputs convert_group_normalization(NodeContext& c) {
   c.ignore_attr("stash_type");
@@ -113,19 +106,10 @@ Outputs convert_lp_normalization(NodeContext& c) {
   return {c.emit().op("lp_norm", {c.input(0)}, {{"axis", c.axis_or("axis", -1, c.rank(0))}, {"p", p}})};
 }
 
-Outputs convert_lrn(NodeContext& c) {
-  return {c.emit().op("lrn", {c.input(0)},
-                      {{"size", c.int_attr("size")},
-                       {"alpha", c.float_or("alpha", 1e-4F)},
-                       {"beta", c.float_or("beta", 0.75)},
-                       {"bias", c.float_or("bias", 1)}})};
-}
-
 Outputs convert_dropout(NodeContext& c) {
   c.ignore_attr("seed");
   c.ignore_attr("ratio");
   c.ignore_attr("is_test");
-  c.ignore_attr("consumed_inputs");
   Emitter& e = c.emit();
   const bool training = c.opset() >= 12 && c.has(2) && c.const_float(2, "training_mode") != 0;
   const double ratio = c.opset() >= 12 && c.has(1) && training ? c.const_float(1, "ratio") : 0.5;
@@ -135,26 +119,24 @@ Outputs convert_dropout(NodeContext& c) {
   return outputs;
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Softmax", 1, 12, convert_flat_softmax},
-    {"Softmax", 13, 0, convert_softmax},
-    {"LogSoftmax", 1, 12, convert_flat_softmax},
-    {"LogSoftmax", 13, 0, convert_softmax},
-    {"Hardmax", 1, 12, convert_flat_softmax},
-    {"Hardmax", 13, 0, convert_softmax},
-    {"BatchNormalization", 6, 0, convert_batch_normalization},
-    {"LayerNormalization", 17, 0, convert_layer_normalization},
-    {"RMSNormalization", 23, 0, convert_rms_normalization},
-    {"InstanceNormalization", 6, 0, convert_instance_normalization},
-    {"GroupNormalization", 18, 0, convert_group_normalization},
-    {"MeanVarianceNormalization", 9, 0, convert_mean_variance_normalization},
-    {"LpNormalization", 1, 0, convert_lp_normalization},
-    {"LRN", 1, 0, convert_lrn},
-    {"Dropout", 1, 0, convert_dropout},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> normalization_rows() { return kRows; }
+std::vector<ConverterRow> normalization_rows() {
+  return {{"Softmax", 1, 12, flat_softmax("softmax")},
+          {"Softmax", 13, 0, softmax("softmax")},
+          {"LogSoftmax", 1, 12, flat_softmax("log_softmax")},
+          {"LogSoftmax", 13, 0, softmax("log_softmax")},
+          {"Hardmax", 1, 12, flat_softmax("hardmax")},
+          {"Hardmax", 13, 0, softmax("hardmax")},
+          {"BatchNormalization", 6, 0, convert_batch_normalization},
+          {"LayerNormalization", 17, 0, convert_layer_normalization},
+          {"RMSNormalization", 23, 0, convert_rms_normalization},
+          {"InstanceNormalization", 6, 0, plain("instance_norm", 3, {{"epsilon", kEpsilon}})},
+          {"GroupNormalization", 18, 0, convert_group_normalization},
+          {"MeanVarianceNormalization", 9, 0, convert_mean_variance_normalization},
+          {"LpNormalization", 1, 0, convert_lp_normalization},
+          {"LRN", 1, 0, plain("lrn", 1, {{"size"}, {"alpha", 1e-4F}, {"beta", 0.75}, {"bias", 1.0}})},
+          {"Dropout", 1, 0, convert_dropout}};
+}
 
 }  // namespace tw::frontend

@@ -126,17 +126,12 @@ Outputs convert_non_zero(NodeContext& c) {
   return {c.emit().constant(result)};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"TopK", 1, 0, convert_top_k},
-    {"CumSum", 11, 0, convert_cumulative},
-    {"CumProd", 26, 0, convert_cumulative},
-    {"ReverseSequence", 10, 0, convert_reverse_sequence},
-    {"Compress", 9, 0, convert_compress},
-    {"NonZero", 9, 0, convert_non_zero},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> order_rows() { return kRows; }
+std::vector<ConverterRow> order_rows() {
+  return {{"TopK", 1, 0, convert_top_k},          {"CumSum", 11, 0, convert_cumulative},
+          {"CumProd", 26, 0, convert_cumulative}, {"ReverseSequence", 10, 0, convert_reverse_sequence},
+          {"Compress", 9, 0, convert_compress},   {"NonZero", 9, 0, convert_non_zero}};
+}
 
 }  // namespace tw::frontend

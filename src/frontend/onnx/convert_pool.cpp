@@ -53,17 +53,15 @@ Outputs convert_global_lp_pool(NodeContext& c) {
   return {c.emit().op("global_lp_pool", {c.input(0)}, {{"p", norm_of(c)}})};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"MaxPool", 1, 0, convert_max_pool},
-    {"AveragePool", 1, 0, convert_average_pool},
-    {"LpPool", 2, 0, convert_lp_pool},
-    {"GlobalMaxPool", 1, 0, convert_global_pool},
-    {"GlobalAveragePool", 1, 0, convert_global_pool},
-    {"GlobalLpPool", 2, 0, convert_global_lp_pool},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> pool_rows() { return kRows; }
+std::vector<ConverterRow> pool_rows() {
+  return {{"MaxPool", 1, 0, convert_max_pool},
+          {"AveragePool", 1, 0, convert_average_pool},
+          {"LpPool", 2, 0, convert_lp_pool},
+          {"GlobalMaxPool", 1, 0, convert_global_pool},
+          {"GlobalAveragePool", 1, 0, convert_global_pool},
+          {"GlobalLpPool", 2, 0, convert_global_lp_pool}};
+}
 
 }  // namespace tw::frontend

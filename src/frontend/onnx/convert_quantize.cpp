@@ -127,16 +127,14 @@ Outputs convert_qlinear_conv(NodeContext& c) {
   return {quantize(e, y, e.scalar(1, DataType::f32()), e.reshape(c.input(7), {}), c.type(7).type)};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"QuantizeLinear", 10, 0, convert_quantize_linear},
-    {"DequantizeLinear", 10, 0, convert_dequantize_linear},
-    {"QLinearMatMul", 10, 0, convert_qlinear_matmul},
-    {"QLinearConv", 10, 0, convert_qlinear_conv},
-    {"DynamicQuantizeLinear", 11, 0, convert_dynamic_quantize},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> quantize_rows() { return kRows; }
+std::vector<ConverterRow> quantize_rows() {
+  return {{"QuantizeLinear", 10, 0, convert_quantize_linear},
+          {"DequantizeLinear", 10, 0, convert_dequantize_linear},
+          {"QLinearMatMul", 10, 0, convert_qlinear_matmul},
+          {"QLinearConv", 10, 0, convert_qlinear_conv},
+          {"DynamicQuantizeLinear", 11, 0, convert_dynamic_quantize}};
+}
 
 }  // namespace tw::frontend

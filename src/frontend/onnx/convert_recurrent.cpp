@@ -219,14 +219,10 @@ Outputs convert_recurrent(NodeContext& c) {
   return Recurrent(c).run();
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"RNN", 7, 0, convert_recurrent},
-    {"GRU", 7, 0, convert_recurrent},
-    {"LSTM", 7, 0, convert_recurrent},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> recurrent_rows() { return kRows; }
+std::vector<ConverterRow> recurrent_rows() {
+  return {{"RNN", 7, 0, convert_recurrent}, {"GRU", 7, 0, convert_recurrent}, {"LSTM", 7, 0, convert_recurrent}};
+}
 
 }  // namespace tw::frontend

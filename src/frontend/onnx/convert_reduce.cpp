@@ -1,4 +1,5 @@
 // Reductions over axes, arg-reductions and the losses made of them.
+#include <algorithm>
 
 #include "frontend/onnx/converters.h"
 
@@ -7,17 +8,7 @@ namespace {
 
 // Axes are an attribute before opset 18 (ReduceSum: 13), an optional input after. No axes mean all, or (on demand)
 // none.
-Outputs convert_reduce(NodeContext& c) {
-  static const std::map<std::string, std::string_view> kOps = {{"ReduceSum", "reduce_sum"},
-                                                               {"ReduceMean", "reduce_mean"},
-                                                               {"ReduceMax", "reduce_max"},
-                                                               {"ReduceMin", "reduce_min"},
-                                                               {"ReduceProd", "reduce_prod"},
-                                                               {"ReduceL1", "reduce_l1"},
-                                                               {"ReduceL2", "reduce_l2"},
-                                                               {"ReduceLogSum", "reduce_log_sum"},
-                                                               {"ReduceLogSumExp", "reduce_log_sum_exp"},
-                                                               {"ReduceSumSquare", "reduce_sum_square"}};
+Outputs convert_reduce(NodeContext& c, std::string_view op) {
   const bool input_axes = c.opset() >= (c.op() == "ReduceSum" ? 13 : 18);
   const KeepDims keep = c.int_or("keepdims", 1) != 0 ? KeepDims::kYes : KeepDims::kNo;
   std::vector<int64_t> axes;
@@ -26,15 +17,15 @@ Outputs convert_reduce(NodeContext& c) {
   axes = normalize_axes(std::move(axes), c.rank(0));
   const bool none = input_axes && c.int_or("noop_with_empty_axes", 0) != 0;
   if (axes.empty() && !none) axes = sequence(c.rank(0));
-  return {c.emit().reduce(kOps.at(c.op()), c.input(0), axes, keep)};
+  return {c.emit().reduce(op, c.input(0), axes, keep)};
 }
 
-Outputs convert_arg(NodeContext& c) {
-  const int64_t axis = c.axis_or("axis", 0, c.rank(0));
-  return {c.emit().op(c.op() == "ArgMax" ? "arg_max" : "arg_min", {c.input(0)},
-                      {{"axis", axis},
-                       {"keepdims", c.int_or("keepdims", 1)},
-                       {"select_last_index", c.int_or("select_last_index", 0)}})};
+Converter reduction(std::string_view op) {
+  return [op](NodeContext& c) { return convert_reduce(c, op); };
+}
+
+Converter arg_reduction(std::string_view op) {
+  return plain(op, 1, {{"axis", AxisOr{0}}, {"keepdims", 1}, {"select_last_index", 0}});
 }
 
 // -w[t] * x[n, t, ...] with t the target class, 0 where t is ignore_index; then none, sum, or the mean weighted by
@@ -55,10 +46,7 @@ ValueId negative_log_likelihood(NodeContext& c, ValueId log_probabilities) {
     ignored = e.op("equal", {target, e.scalar(static_cast<double>(c.int_or("ignore_index", 0)), e.data_type(target))});
     target = e.where(ignored, e.scalar(0, e.data_type(target)), target);
   }
-  Shape with_class = per_target;
-  with_class.insert(with_class.begin() + 1, 1);
-  const ValueId picked =
-      e.op("gather_elements", {log_probabilities, e.reshape(target, with_class)}, {{"axis", int64_t{1}}});
+  const ValueId picked = e.op("gather_elements", {log_probabilities, e.unsqueeze(target, 1)}, {{"axis", int64_t{1}}});
   ValueId loss = e.op("neg", {e.reshape(picked, per_target)});
   ValueId factor = weight == graph::kAbsent ? graph::kAbsent : e.gather(weight, target, 0);
   if (ignored != graph::kAbsent) {
@@ -82,25 +70,23 @@ Outputs convert_cross_entropy(NodeContext& c) {
   return {negative_log_likelihood(c, log_probabilities), log_probabilities};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"ReduceSum", 1, 0, convert_reduce},
-    {"ReduceMean", 1, 0, convert_reduce},
-    {"ReduceMax", 1, 0, convert_reduce},
-    {"ReduceMin", 1, 0, convert_reduce},
-    {"ReduceProd", 1, 0, convert_reduce},
-    {"ReduceL1", 1, 0, convert_reduce},
-    {"ReduceL2", 1, 0, convert_reduce},
-    {"ReduceSumSquare", 1, 0, convert_reduce},
-    {"ReduceLogSum", 1, 0, convert_reduce},
-    {"ReduceLogSumExp", 1, 0, convert_reduce},
-    {"ArgMax", 1, 0, convert_arg},
-    {"ArgMin", 1, 0, convert_arg},
-    {"NegativeLogLikelihoodLoss", 12, 0, convert_nll_loss},
-    {"SoftmaxCrossEntropyLoss", 12, 0, convert_cross_entropy},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> reduce_rows() { return kRows; }
+std::vector<ConverterRow> reduce_rows() {
+  return {{"ReduceSum", 1, 0, reduction("reduce_sum")},
+          {"ReduceMean", 1, 0, reduction("reduce_mean")},
+          {"ReduceMax", 1, 0, reduction("reduce_max")},
+          {"ReduceMin", 1, 0, reduction("reduce_min")},
+          {"ReduceProd", 1, 0, reduction("reduce_prod")},
+          {"ReduceL1", 1, 0, reduction("reduce_l1")},
+          {"ReduceL2", 1, 0, reduction("reduce_l2")},
+          {"ReduceSumSquare", 1, 0, reduction("reduce_sum_square")},
+          {"ReduceLogSum", 1, 0, reduction("reduce_log_sum")},
+          {"ReduceLogSumExp", 1, 0, reduction("reduce_log_sum_exp")},
+          {"ArgMax", 1, 0, arg_reduction("arg_max")},
+          {"ArgMin", 1, 0, arg_reduction("arg_min")},
+          {"NegativeLogLikelihoodLoss", 12, 0, convert_nll_loss},
+          {"SoftmaxCrossEntropyLoss", 12, 0, convert_cross_entropy}};
+}
 
 }  // namespace tw::frontend

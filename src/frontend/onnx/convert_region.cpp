@@ -118,8 +118,6 @@ class RoiAligner {
   std::string mode_;
 };
 
-Outputs convert_roi_align(NodeContext& c) { return {RoiAligner(c).run()}; }
-
 // A convolution in two dimensions whose kernel elements are read at places moved by `offset`: the input is sampled
 // once for every kernel element and output position, the rest is a matrix product. `pieces` groups of channels share
 // their offsets.
@@ -203,15 +201,11 @@ class DeformConv {
   int64_t group_ = 1, pieces_ = 1, kernel_ = 1;
 };
 
-Outputs convert_deform_conv(NodeContext& c) { return {DeformConv(c).run()}; }
-
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"DeformConv", 19, 0, convert_deform_conv},
-    {"RoiAlign", 10, 0, convert_roi_align},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> region_rows() { return kRows; }
+std::vector<ConverterRow> region_rows() {
+  return {{"DeformConv", 19, 0, [](NodeContext& c) -> Outputs { return {DeformConv(c).run()}; }},
+          {"RoiAlign", 10, 0, [](NodeContext& c) -> Outputs { return {RoiAligner(c).run()}; }}};
+}
 
 }  // namespace tw::frontend

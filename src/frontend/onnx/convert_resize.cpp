@@ -234,14 +234,11 @@ Outputs convert_upsample(NodeContext& c) {
   return {resize(c, o, axes_from_scales(c, scales, sequence(c.rank(0))))};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Resize", 10, 10, convert_upsample},
-    {"Resize", 11, 0, convert_resize},
-    {"Upsample", 7, 10, convert_upsample},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> resize_rows() { return kRows; }
+std::vector<ConverterRow> resize_rows() {
+  return {
+      {"Resize", 10, 10, convert_upsample}, {"Resize", 11, 0, convert_resize}, {"Upsample", 7, 10, convert_upsample}};
+}
 
 }  // namespace tw::frontend

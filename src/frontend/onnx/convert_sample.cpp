@@ -157,15 +157,11 @@ class GridSampler {
   ValueId sum_ = kAbsent;
 };
 
-Outputs convert_grid_sample(NodeContext& c) { return {GridSampler(c).run()}; }
-
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"AffineGrid", 20, 0, convert_affine_grid},
-    {"GridSample", 16, 0, convert_grid_sample},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> sample_rows() { return kRows; }
+std::vector<ConverterRow> sample_rows() {
+  return {{"AffineGrid", 20, 0, convert_affine_grid},
+          {"GridSample", 16, 0, [](NodeContext& c) -> Outputs { return {GridSampler(c).run()}; }}};
+}
 
 }  // namespace tw::frontend

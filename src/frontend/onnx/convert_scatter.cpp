@@ -95,6 +95,18 @@ ValueId scatter(Emitter& e, const Scatter& s) {
 
 ValueId flat(Emitter& e, ValueId x) { return e.reshape(x, {1, num_elements(e.shape(x))}); }
 
+// For every element u of `updates`, in row-major order, its place in a tensor of shape `data`: coordinate d is that of
+// coordinate(u, d, at), where `at` is u's own.
+template <typename Coordinate>
+std::vector<int64_t> places_in(const Shape& data, const Shape& updates, const Coordinate& coordinate) {
+  const Shape strides = row_major_strides(data), own = row_major_strides(updates);
+  std::vector<int64_t> places(num_elements(updates), 0);
+  for (int64_t u = 0; u < std::ssize(places); ++u) {
+    for (size_t d = 0; d < data.size(); ++d) places[u] += strides[d] * coordinate(u, d, u / own[d] % updates[d]);
+  }
+  return places;
+}
+
 void check_updates_type(NodeContext& c) {
   if (c.type(2).type != c.type(0).type) throw UserError("updates must have the data's type");
 }
@@ -111,15 +123,9 @@ Outputs convert_scatter_elements(NodeContext& c) {
   }
   check_updates_type(c);
   const graph::RefTensor indices = known_indices(c, 1, "indices");
-  const Shape strides = row_major_strides(data);
-  const Shape own = row_major_strides(shape);
-  std::vector<int64_t> destinations(indices.ints.size());
-  for (int64_t u = 0; u < static_cast<int64_t>(destinations.size()); ++u) {
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const int64_t at = u / own[d] % shape[d];
-      destinations[u] += strides[d] * (static_cast<int64_t>(d) == axis ? wrap_index(indices.ints[u], data[d]) : at);
-    }
-  }
+  std::vector<int64_t> destinations = places_in(data, shape, [&](int64_t u, size_t d, int64_t at) {
+    return static_cast<int64_t>(d) == axis ? wrap_index(indices.ints[u], data[d]) : at;
+  });
   Emitter& e = c.emit();
   const Scatter s{flat(e, c.input(0)), flat(e, c.input(2)), std::move(destinations), c.string_or("reduction", "none")};
   return {e.reshape(scatter(e, s), data)};
@@ -170,22 +176,13 @@ Outputs convert_tensor_scatter(NodeContext& c) {
   if (c.has(2)) first = c.const_ints(2, "write_indices");
   if (static_cast<int64_t>(first.size()) != cache[0])
     throw UserError("write_indices must hold one index for each batch");
-  const Shape strides = row_major_strides(cache);
-  const Shape own = row_major_strides(update);
-  std::vector<int64_t> destinations;
   if (c.type(1).elements() > kMaxFoldInputElements) throw Unsupported("that many updates are not supported");
-  for (int64_t u = 0; u < c.type(1).elements(); ++u) {
-    int64_t to = 0;
-    for (size_t d = 0; d < cache.size(); ++d) {
-      int64_t at = u / own[d] % update[d];
-      if (static_cast<int64_t>(d) == axis) {
-        at += wrap_index(first[u / own[0]], cache[d]);
-        at = mode == "circular" ? at % cache[d] : wrap_index(at, cache[d]);
-      }
-      to += strides[d] * at;
-    }
-    destinations.push_back(to);
-  }
+  const int64_t each = row_major_strides(update)[0];  // of one batch
+  std::vector<int64_t> destinations = places_in(cache, update, [&](int64_t u, size_t d, int64_t at) {
+    if (static_cast<int64_t>(d) != axis) return at;
+    at += wrap_index(first[u / each], cache[d]);
+    return mode == "circular" ? at % cache[d] : wrap_index(at, cache[d]);
+  });
   return {e.reshape(scatter(e, {flat(e, c.input(0)), flat(e, c.input(1)), std::move(destinations), "none"}), cache)};
 }
 
@@ -273,17 +270,15 @@ Outputs convert_max_unpool(NodeContext& c) {
   return {e.reshape(scatter(e, {zeros, flat(e, c.input(0)), std::move(destinations), "none"}), out)};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Scatter", 9, 10, convert_scatter_elements},
-    {"ScatterElements", 11, 0, convert_scatter_elements},
-    {"ScatterND", 11, 0, convert_scatter_nd},
-    {"TensorScatter", 24, 0, convert_tensor_scatter},
-    {"Col2Im", 18, 0, convert_col2im},
-    {"MaxUnpool", 9, 0, convert_max_unpool},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> scatter_rows() { return kRows; }
+std::vector<ConverterRow> scatter_rows() {
+  return {{"Scatter", 9, 10, convert_scatter_elements},
+          {"ScatterElements", 11, 0, convert_scatter_elements},
+          {"ScatterND", 11, 0, convert_scatter_nd},
+          {"TensorScatter", 24, 0, convert_tensor_scatter},
+          {"Col2Im", 18, 0, convert_col2im},
+          {"MaxUnpool", 9, 0, convert_max_unpool}};
+}
 
 }  // namespace tw::frontend

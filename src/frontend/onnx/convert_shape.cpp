@@ -52,7 +52,6 @@ Shape resolve_reshape(const Shape& input, Shape target, bool allow_zero) {
 }
 
 Outputs convert_reshape(NodeContext& c) {
-  c.ignore_attr("consumed_inputs");
   const Shape target = c.opset() < 5 ? c.ints_attr("shape") : c.const_ints(1, "shape");
   return {c.emit().reshape(c.input(0), resolve_reshape(c.shape(0), target, c.int_or("allowzero", 0) != 0))};
 }
@@ -101,18 +100,16 @@ Outputs convert_unsqueeze(NodeContext& c) {
   return {c.emit().reshape(c.input(0), result)};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"Shape", 1, 0, convert_shape_op},
-    {"Size", 1, 0, convert_size},
-    {"Reshape", 1, 0, convert_reshape},
-    {"Flatten", 1, 0, convert_flatten},
-    {"Squeeze", 1, 0, convert_squeeze},
-    {"Unsqueeze", 1, 0, convert_unsqueeze},
-    {"Identity", 1, 0, [](NodeContext& c) -> Outputs { return {c.input(0)}; }},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> shape_rows() { return kRows; }
+std::vector<ConverterRow> shape_rows() {
+  return {{"Shape", 1, 0, convert_shape_op},
+          {"Size", 1, 0, convert_size},
+          {"Reshape", 1, 0, convert_reshape},
+          {"Flatten", 1, 0, convert_flatten},
+          {"Squeeze", 1, 0, convert_squeeze},
+          {"Unsqueeze", 1, 0, convert_unsqueeze},
+          {"Identity", 1, 0, [](NodeContext& c) -> Outputs { return {c.input(0)}; }}};
+}
 
 }  // namespace tw::frontend

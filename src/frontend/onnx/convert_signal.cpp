@@ -72,9 +72,8 @@ Complex split_complex(Emitter& e, ValueId x) {
 }
 
 ValueId join_complex(Emitter& e, const Complex& x) {
-  Shape shape = e.shape(x.real);
-  shape.push_back(1);
-  return e.concat({e.reshape(x.real, shape), e.reshape(x.imaginary, shape)}, static_cast<int64_t>(shape.size()) - 1);
+  const int64_t last = e.rank(x.real);
+  return e.concat({e.unsqueeze(x.real, last), e.unsqueeze(x.imaginary, last)}, last);
 }
 
 // The last axis cut or filled with zeros to `points`.
@@ -111,10 +110,7 @@ Outputs convert_dft(NodeContext& c) {
   if (t.onesided && !t.inverse && x.imaginary != kAbsent) throw UserError("a one-sided transform needs real input");
   const Complex y = transform(e, {prepared(x.real), prepared(x.imaginary)}, t);
   x = {e.transpose(y.real, perm), e.transpose(y.imaginary, perm)};
-  if (!half) return {join_complex(e, x)};
-  Shape shape = e.shape(x.real);
-  shape.push_back(1);
-  return {e.reshape(x.real, shape)};
+  return {half ? e.unsqueeze(x.real, e.rank(x.real)) : join_complex(e, x)};
 }
 
 // Frames of the signal, weighted by the window, each transformed.
@@ -144,13 +140,8 @@ Outputs convert_stft(NodeContext& c) {
   return {join_complex(e, transform(e, {framed(x.real), framed(x.imaginary)}, {length, false, onesided}))};
 }
 
-constexpr auto kRows = std::to_array<ConverterRow>({
-    {"DFT", 17, 0, convert_dft},
-    {"STFT", 17, 0, convert_stft},
-});
-
 }  // namespace
 
-std::span<const ConverterRow> signal_rows() { return kRows; }
+std::vector<ConverterRow> signal_rows() { return {{"DFT", 17, 0, convert_dft}, {"STFT", 17, 0, convert_stft}}; }
 
 }  // namespace tw::frontend

@@ -7,12 +7,12 @@ namespace {
 
 std::vector<ConverterRow> all_rows() {
   std::vector<ConverterRow> rows;
-  for (const auto family :
-       {elementwise_rows(), activation_rows(),       shape_rows(),  movement_rows(), indexing_rows(),
-        reduce_rows(),      normalization_rows(),    conv_rows(),   pool_rows(),     matmul_rows(),
-        attention_rows(),   linear_attention_rows(), einsum_rows(), scatter_rows(),  order_rows(),
-        recurrent_rows(),   signal_rows(),           sample_rows(), region_rows(),   resize_rows(),
-        quantize_rows(),    constant_rows(),         control_rows()}) {
+  for (const auto& family :
+       {elementwise_rows(), shape_rows(),   movement_rows(), reduce_rows(),    normalization_rows(),
+        conv_rows(),        pool_rows(),    matmul_rows(),   attention_rows(), linear_attention_rows(),
+        einsum_rows(),      scatter_rows(), order_rows(),    recurrent_rows(), signal_rows(),
+        sample_rows(),      region_rows(),  resize_rows(),   quantize_rows(),  constant_rows(),
+        control_rows()}) {
     rows.insert(rows.end(), family.begin(), family.end());
   }
   std::ranges::sort(rows, [](const ConverterRow& a, const ConverterRow& b) {
@@ -21,7 +21,24 @@ std::vector<ConverterRow> all_rows() {
   return rows;
 }
 
+graph::Attr value_of(const NodeContext& c, const PlainAttribute& a) {
+  if (const auto* number = std::get_if<double>(&a.fallback)) return c.float_or(a.key, *number);
+  if (const auto* whole = std::get_if<int64_t>(&a.fallback)) return c.int_or(a.key, *whole);
+  if (const auto* axis = std::get_if<AxisOr>(&a.fallback)) return c.axis_or(a.key, axis->fallback, c.rank(0));
+  return c.int_attr(a.key);
+}
+
 }  // namespace
+
+Converter plain(std::string_view op, size_t inputs, std::vector<PlainAttribute> attributes) {
+  return [op, inputs, attributes = std::move(attributes)](NodeContext& c) -> Outputs {
+    graph::Attrs attrs;
+    for (const PlainAttribute& a : attributes) attrs[a.key] = value_of(c, a);
+    std::vector<ValueId> operands;
+    for (size_t k = 0; k < inputs; ++k) operands.push_back(c.input(k));
+    return {c.emit().op(op, std::move(operands), std::move(attrs))};
+  };
+}
 
 const std::vector<ConverterRow>& converters() {
   static const std::vector<ConverterRow> kRows = all_rows();

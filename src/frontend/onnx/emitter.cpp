@@ -52,6 +52,12 @@ Id Emitter::reshape(Id x, const Shape& target) {
   return op("reshape", {x}, {{"shape", target}});
 }
 
+Id Emitter::unsqueeze(Id x, int64_t axis) {
+  Shape target = shape(x);
+  target.insert(target.begin() + axis, 1);
+  return reshape(x, target);
+}
+
 Id Emitter::transpose(Id x, const std::vector<int64_t>& perm) {
   if (std::ranges::is_sorted(perm)) return x;
   return op("transpose", {x}, {{"perm", perm}});

@@ -24,6 +24,7 @@ class Emitter {
   // By value: what is appended moves the graph's values.
   TensorType type(Id id) const { return builder_.type(id); }
   Shape shape(Id id) const { return builder_.type(id).shape; }
+  int64_t rank(Id id) const { return std::ssize(builder_.type(id).shape); }
   DataType data_type(Id id) const { return builder_.type(id).type; }
 
   /// One application of the OpTable's operator `op`: all outputs, or the first.
@@ -50,6 +51,7 @@ class Emitter {
 
   // Data movement.
   Id reshape(Id x, const Shape& shape);
+  Id unsqueeze(Id x, int64_t axis);  // an extent of 1 before `axis`
   Id transpose(Id x, const std::vector<int64_t>& perm);
   Id expand(Id x, const Shape& shape);  // shape is the whole result's
   Id concat(const Ids& parts, int64_t axis);

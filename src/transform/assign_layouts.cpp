@@ -76,13 +76,11 @@ class LayoutAssigner {
   void add_copy(ValueId from, ValueId to) {
     std::vector<int64_t> order(graph_.value(from).type.shape.size());
     std::iota(order.begin(), order.end(), 0);
-    Node node;
-    node.op = "transpose";
-    node.name = graph_.value(to).name + "_layout";
-    node.attrs["perm"] = order;
-    node.inputs = {from};
-    node.outputs = {to};
-    graph_.nodes.push_back(std::move(node));
+    graph_.nodes.push_back({.op = "transpose",
+                            .name = graph_.value(to).name + "_layout",
+                            .attrs = {{"perm", order}},
+                            .inputs = {from},
+                            .outputs = {to}});
   }
 
   Graph graph_;

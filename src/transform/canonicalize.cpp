@@ -9,26 +9,24 @@ namespace {
 
 constexpr size_t kMaxSweeps = 100;  // each rule shortens something: far fewer are ever needed
 
+}  // namespace
+
 bool apply_rules(Editor& editor, std::span<const Rule> rules, size_t n) {
   bool changed = false;
   for (const Rule& rule : rules) {
     if (editor.is_dead(n)) break;
-    if (!rule.op.empty() && rule.op != editor.node(n).op) continue;
-    changed = rule.apply(editor, n) || changed;
+    if (rule.op == editor.node(n).op) changed = rule.apply(editor, Node(editor.node(n))) || changed;
   }
   return changed;
 }
 
-}  // namespace
-
 graph::Graph canonicalize(const graph::Graph& graph, const TransformContext& context) {
-  Editor editor(graph::compact(graph), context.ops);
+  Editor editor(graph, context.ops);
   bool changed = true;
   for (size_t sweep = 0; changed; ++sweep) {
     TW_CHECK(sweep < kMaxSweeps, "canonicalization of '{}' does not end", graph.name);
     changed = false;
     for (size_t n = 0; n < editor.node_count(); ++n) {  // rules append nodes
-      if (editor.is_dead(n) || editor.node(n).is_group()) continue;
       for (const std::span<const Rule> rules :
            {movement_rules(), arithmetic_rules(), pattern_rules(), window_rules()}) {
         changed = apply_rules(editor, rules, n) || changed;

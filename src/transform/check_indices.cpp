@@ -2,6 +2,7 @@
 
 #include "graph/error_output.h"
 #include "support/error.h"
+#include "transform/constants.h"
 #include "transform/passes.h"
 
 namespace tw::transform {
@@ -60,12 +61,8 @@ class Checker {
 
  private:
   ValueId add(const std::string& op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
-    graph::Node node;
-    node.op = op;
-    node.name = name_;
-    node.attrs = std::move(attrs);
-    node.inputs = std::move(inputs);
-    return graph::append_node(out_, context_.ops, std::move(node))[0];
+    return graph::append_node(out_, context_.ops,
+                              {.op = op, .name = name_, .attrs = std::move(attrs), .inputs = std::move(inputs)})[0];
   }
 
   // The bounds, `sign` times each extent plus `offset`, as a constant that broadcasts against the indices.
@@ -73,12 +70,12 @@ class Checker {
     graph::RefTensor tensor =
         graph::RefTensor::zeros({type, extents.size() == 1 ? Shape{} : Shape{std::ssize(extents)}});
     for (size_t i = 0; i < extents.size(); ++i) tensor.ints[i] = sign * extents[i];
-    return out_.add_constant("bound", tensor.type, std::make_shared<const std::vector<std::byte>>(tensor.to_bytes()));
+    return out_.add_constant("bound", tensor.type, bytes_of(tensor));
   }
 
   void check_constant(const IndexUse& use, const graph::Node& node) const {
     const graph::Value& value = out_.value(use.indices);
-    const graph::RefTensor indices = graph::RefTensor::from_bytes(value.type, *value.constant);
+    const graph::RefTensor indices = elements_of(value);
     for (size_t i = 0; i < indices.ints.size(); ++i) {
       const int64_t extent = use.extents[i % use.extents.size()];
       if (indices.ints[i] < -extent || indices.ints[i] >= extent) {

@@ -122,7 +122,7 @@ graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext
   const bool has_figures = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
                            target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
   if (context.precision == Precision::kStrict || !has_figures) return graph;
-  Editor editor(graph::compact(graph), context.ops);
+  Editor editor(graph, context.ops);
   std::vector<Choice> choices = candidates(editor);
   choose(choices, constant_bytes(editor.graph()), target);
   for (const Choice& c : choices) {

@@ -7,11 +7,11 @@
 namespace tw::transform {
 
 Editor::Editor(const graph::Graph& graph, const graph::OpTable& ops)
-    : graph_(graph),
+    : graph_(graph::compact(graph)),
       ops_(ops),
-      producers_(graph.producers()),
-      readers_(graph.consumers()),
-      dead_(graph.nodes.size(), false) {}
+      producers_(graph_.producers()),
+      readers_(graph_.consumers()),
+      dead_(graph_.nodes.size(), false) {}
 
 const Node* Editor::producer(ValueId id) const {
   if (id == kAbsent || producers_.at(id) < 0) return nullptr;
@@ -51,6 +51,11 @@ ValueId Editor::add(Node node) {
 
 ValueId Editor::emit(std::string name, std::string op, std::vector<ValueId> inputs, graph::Attrs attrs) {
   return add({.op = std::move(op), .name = std::move(name), .attrs = std::move(attrs), .inputs = std::move(inputs)});
+}
+
+ValueId Editor::emit_slice(std::string name, ValueId x, Ints starts, const Shape& extents) {
+  Attrs attrs{{"starts", std::move(starts)}, {"steps", Ints(extents.size(), 1)}, {"extents", extents}};
+  return emit(std::move(name), "slice", {x}, std::move(attrs));
 }
 
 ValueId Editor::add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes) {

@@ -12,6 +12,7 @@ namespace tw::transform {
 
 class Editor {
  public:
+  /// Starts from what `graph` needs.
   Editor(const graph::Graph& graph, const graph::OpTable& ops);
 
   const graph::Graph& graph() const { return graph_; }
@@ -24,6 +25,16 @@ class Editor {
   const graph::Node& node(size_t n) const { return graph_.nodes.at(n); }
   /// Whether nothing reads the node any more.
   bool is_dead(size_t n) const { return dead_.at(n); }
+  /// Calls f with a copy of each live node that is no group: of those that are there now, in order.
+  template <typename F>
+  void for_each_old(const F& f) const {
+    for (size_t n = 0, count = node_count(); n < count; ++n) call_with(n, f);
+  }
+  /// The same, with those that f adds.
+  template <typename F>
+  void for_each(const F& f) const {
+    for (size_t n = 0; n < node_count(); ++n) call_with(n, f);
+  }
 
   /// The node that computes `id`, or null; with `op`, only a node of that operator.
   const graph::Node* producer(graph::ValueId id) const;
@@ -42,7 +53,15 @@ class Editor {
                       graph::Attrs attrs = {}) {
     return emit(like.name, std::move(op), std::move(inputs), std::move(attrs));
   }
+  /// The elements of `x` from `starts` on, as many as `extents` says.
+  graph::ValueId emit_slice(std::string name, graph::ValueId x, Ints starts, const Shape& extents);
   graph::ValueId add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes);
+  graph::ValueId add_constant(const std::string& name, const TensorType& type, std::vector<std::byte> bytes) {
+    return add_constant(name, type, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+  }
+  graph::ValueId add_constant(const std::string& name, const graph::RefTensor& elements) {
+    return add_constant(name, elements.type, elements.to_bytes());
+  }
 
   /// All uses of `from` read `to`, a value of the same type, instead. Model outputs keep their names: `to` takes over
   /// the name, and where it cannot (it is an input, a constant or an output itself) an identity node computes `from`.
@@ -53,6 +72,10 @@ class Editor {
   graph::Graph finish() const;
 
  private:
+  template <typename F>
+  void call_with(size_t n, const F& f) const {
+    if (!is_dead(n) && !node(n).is_group()) f(Node(node(n)));
+  }
   int append(graph::Node node, const std::vector<TensorType>& types);
   void drop_if_unused(graph::ValueId id);
   bool replace_output(graph::ValueId from, graph::ValueId to);

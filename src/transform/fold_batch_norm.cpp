@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "support/error.h"
+#include "support/join.h"
 #include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -122,7 +122,7 @@ std::optional<Affine> match_arithmetic(const Editor& editor, const Node& node, s
   return std::nullopt;
 }
 
-graph::Bytes scaled_weights(const graph::Value& weights, const Target& target, const Numbers& scale) {
+std::vector<std::byte> scaled_weights(const graph::Value& weights, const Target& target, const Numbers& scale) {
   std::vector<std::byte> out;
   out.reserve(weights.constant->size());
   const int64_t size = weights.type.type.bytes();
@@ -135,28 +135,22 @@ graph::Bytes scaled_weights(const graph::Value& weights, const Target& target, c
       const double factor = scale[target.channel_of(begin + i)];
       for (int64_t k = i; k < end; ++k) part.floats[k] *= factor;
     }
-    const std::vector<std::byte> bytes = part.to_bytes();
-    out.insert(out.end(), bytes.begin(), bytes.end());
+    append(out, part.to_bytes());
   }
-  return std::make_shared<const std::vector<std::byte>>(std::move(out));
+  return out;
 }
 
 ValueId add_numbers(Editor& editor, const std::string& name, const TensorType& type, Numbers numbers) {
-  graph::RefTensor t{.type = type, .floats = std::move(numbers), .ints = {}};
-  return editor.add_constant(name, type, bytes_of(t));
-}
-
-bool is_all(const Numbers& numbers, double wanted) {
-  return std::all_of(numbers.begin(), numbers.end(), [&](double x) { return x == wanted; });
+  return editor.add_constant(name, {.type = type, .floats = std::move(numbers)});
 }
 
 // The contraction with scaled weights and new bias in the place of the affine map.
 bool fold_into(Editor& editor, const Node& last, const Node& contraction, const Target& target, const Affine& affine) {
   const bool takes_bias = contraction.op != "matmul";
-  if (!takes_bias && !is_all(affine.shift, 0)) return false;
+  if (!takes_bias && !all_are(affine.shift, 0)) return false;
   Node folded = contraction;
   const graph::Value weights = editor.value(contraction.inputs[1]);
-  if (!is_all(affine.scale, 1)) {
+  if (!all_are(affine.scale, 1)) {
     folded.inputs[1] = editor.add_constant(weights.name, weights.type, scaled_weights(weights, target, affine.scale));
   }
   if (takes_bias) {
@@ -207,7 +201,7 @@ ValueId scaled(Editor& editor, ValueId x, double factor) {
 
 bool fold_factor(Editor& editor, const Node& node) {
   const auto affine = match_arithmetic(editor, node, editor.type(node.outputs[0]).shape.size() - 1);
-  if (!affine || affine->scale.empty() || !is_all(affine->scale, affine->scale[0]) || !is_all(affine->shift, 0))
+  if (!affine || affine->scale.empty() || !all_are(affine->scale, affine->scale[0]) || !all_are(affine->shift, 0))
     return false;
   const ValueId folded = scaled(editor, affine->x, affine->scale[0]);
   return folded != kAbsent && editor.replace(node.outputs[0], folded);
@@ -230,13 +224,11 @@ void split_batch_norm(Editor& editor, const Node& node) {
 }  // namespace
 
 graph::Graph fold_batch_norm(const graph::Graph& graph, const TransformContext& context) {
-  Editor editor(graph::compact(graph), context.ops);
-  for (size_t n = 0; n < editor.node_count(); ++n) {  // a split batch norm may fold too
-    if (editor.is_dead(n) || editor.node(n).is_group()) continue;
-    const Node node = editor.node(n);
-    if (fold_after_contraction(editor, node) || node.outputs.size() != 1) continue;
+  Editor editor(graph, context.ops);
+  editor.for_each([&](const Node& node) {  // a split batch norm may fold too
+    if (fold_after_contraction(editor, node) || node.outputs.size() != 1) return;
     if (!fold_factor(editor, node) && node.op == "batch_norm") split_batch_norm(editor, node);
-  }
+  });
   return editor.finish();
 }
 

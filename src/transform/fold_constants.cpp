@@ -15,7 +15,7 @@ constexpr int64_t kReferenceElements = 8'000'000;    // read and written by one 
 constexpr int64_t kContractionElements = 1'000'000;  // the same for sums of products: a second of the reference
 
 bool has_constant_inputs(const Editor& editor, const Node& node) {
-  if (node.is_group() || node.inputs.empty()) return false;
+  if (node.inputs.empty()) return false;
   return std::all_of(node.inputs.begin(), node.inputs.end(),
                      [&](ValueId in) { return in == kAbsent || editor.value(in).is_constant(); });
 }
@@ -68,7 +68,8 @@ std::vector<graph::Bytes> fold(const Editor& editor, const Node& node) {
 }  // namespace
 
 graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& context) {
-  return edit_nodes(graph, context.ops, [](Editor& editor, const Node& node) {
+  Editor editor(graph, context.ops);
+  editor.for_each_old([&](const Node& node) {
     const std::vector<graph::Bytes> results = fold(editor, node);
     for (size_t k = 0; k < results.size(); ++k) {
       if (editor.use_count(node.outputs[k]) == 0) continue;
@@ -78,6 +79,7 @@ graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& c
       editor.replace(node.outputs[k], editor.add_constant(out.name, out.type, results[k]));
     }
   });
+  return editor.finish();
 }
 
 }  // namespace tw::transform

@@ -15,10 +15,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::Node;
-using graph::ValueId;
-using Ints = std::vector<int64_t>;
-
 // Windows along one spatial dim, before and after.
 struct Fold {
   int64_t stride = 1;
@@ -34,20 +30,15 @@ struct Fold {
 };
 using Folds = std::array<Fold, 2>;
 
-int64_t floor_divide(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
-
 class StrideFolder {
  public:
   StrideFolder(const graph::Graph& graph, const TransformContext& context)
-      : editor_(graph::compact(graph), context.ops), target_(context.target) {}
+      : editor_(graph, context.ops), target_(context.target) {}
 
   graph::Graph run() {
-    const size_t count = editor_.node_count();
-    for (size_t n = 0; n < count; ++n) {
-      if (editor_.is_dead(n)) continue;
-      const Node node = editor_.node(n);
+    editor_.for_each_old([&](const Node& node) {
       if (const std::optional<Folds> found = folds_of(node)) fold(node, *found);
-    }
+    });
     return editor_.finish();
   }
 
@@ -68,7 +59,7 @@ class StrideFolder {
       f.stride = strides[d];
       f.window = editor_.shape(w)[2 + d];
       f.pad = node.ints_attr_or("pads", Ints(4, 0))[d];
-      f.first = floor_divide(-f.pad, f.stride);
+      f.first = floor_div(-f.pad, f.stride);
       f.extent = f.pixel(f.window - 1) + 1;
       f.behind = out - 1 + f.extent + f.first - size / f.stride;
       // Pixels that no window reads would be brought too.
@@ -105,7 +96,7 @@ class StrideFolder {
         std::memcpy(bytes.data() + static_cast<size_t>(to) * size, from, size);
       }
     }
-    return editor_.add_constant(w.name, type, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+    return editor_.add_constant(w.name, type, std::move(bytes));
   }
 
   Editor editor_;

@@ -149,10 +149,15 @@ class ChainFuser {
 
  private:
   bool has_contraction(int n) const {
+    return any_role(n, [](Role role) { return role == Role::kContraction; });
+  }
+
+  // Whether `is_it` holds for the role of node `n`, or of one in its group.
+  template <typename IsIt>
+  bool any_role(int n, const IsIt& is_it) const {
     const Node& node = graph_.nodes[n];
-    if (!node.is_group()) return role_of(context_.ops, node) == Role::kContraction;
-    return std::ranges::any_of(node.body->nodes,
-                               [&](const Node& inner) { return role_of(context_.ops, inner) == Role::kContraction; });
+    const auto holds = [&](const Node& inner) { return is_it(role_of(context_.ops, inner)); };
+    return node.is_group() ? std::ranges::any_of(node.body->nodes, holds) : holds(node);
   }
 
   // `chain` and those before it, as many as pay together; of several before one group the first that leads to some.
@@ -181,12 +186,9 @@ class ChainFuser {
 
   // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.
   bool computes(int p) const {
-    const Node& node = graph_.nodes[p];
-    const auto joins = [&](const Node& inner) {
-      const Role role = role_of(context_.ops, inner);
+    return any_role(p, [](Role role) {
       return role == Role::kContraction || role == Role::kReduction || role == Role::kElementwise;
-    };
-    return node.is_group() ? std::ranges::any_of(node.body->nodes, joins) : joins(node);
+    });
   }
 
   bool pays(const std::vector<int>& chain) const {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/model_units.h"
+#include "support/join.h"
 #include "support/math.h"
 
 namespace tw::transform {
@@ -62,11 +63,8 @@ LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
   p.in_bytes = as_double(num_elements(x.shape) * x.type.bytes());
   p.out_bytes = as_double(num_elements(y.shape) * y.type.bytes());
   p.is_contraction = node.op.find("conv") != std::string::npos;
-  const auto all = [](const std::vector<int64_t>& list, int64_t value) {
-    return std::ranges::all_of(list, [&](int64_t v) { return v == value; });
-  };
   const std::vector<int64_t> pads = node.ints_attr_or("pads", {});
-  p.padded = !all(pads, 0);
+  p.padded = !all_are(pads, 0);
   const int64_t padded_row = x.shape.back() + (pads.empty() ? 0 : pads[pads.size() / 2 - 1] + pads.back());
   p.short_rows = !target_.levels.empty() && padded_row * x.type.bytes() < target_.levels.front().line_bytes;
   const std::vector<int64_t> strides = node.ints_attr_or("strides", {});
@@ -83,7 +81,7 @@ LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
   p.channels = std::max<int64_t>(1, x.shape[1] / p.groups);
   p.out_channels = std::max<int64_t>(1, y.shape[1] / p.groups);
   p.weight_bytes = as_double(num_elements(w) * x.type.bytes());
-  p.pointwise = p.taps == 1 && !p.padded && all(strides, 1);
+  p.pointwise = p.taps == 1 && !p.padded && all_are(strides, 1);
   if (node.op == "conv_phases") describe_phases(node, w, p);
   return p;
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "support/join.h"
 #include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/group.h"
@@ -17,11 +18,6 @@
 
 namespace tw::transform {
 namespace {
-
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-using Ints = std::vector<int64_t>;
 
 // x w + bias, of constant weights and bias.
 struct Product {
@@ -47,15 +43,14 @@ int64_t column_dim(const Shape& shape, int64_t rows) {
 class ProductMerger {
  public:
   ProductMerger(const graph::Graph& graph, const TransformContext& context)
-      : editor_(graph::compact(graph), context.ops), target_(context.target) {}
+      : editor_(graph, context.ops), target_(context.target) {}
 
   graph::Graph run() {
-    for (size_t n = 0; n < editor_.node_count(); ++n) {  // merged products may be read by others
-      if (editor_.is_dead(n) || editor_.node(n).op != "matmul") continue;
-      const ValueId x = editor_.node(n).inputs[0];
-      const std::vector<Product> products = products_of(x);
-      if (products.size() > 1) merge(x, products);
-    }
+    editor_.for_each([&](const Node& node) {  // merged products may be read by others
+      if (node.op != "matmul") return;
+      const std::vector<Product> products = products_of(node.inputs[0]);
+      if (products.size() > 1) merge(node.inputs[0], products);
+    });
     return editor_.finish();
   }
 
@@ -167,21 +162,20 @@ class ProductMerger {
         bytes.insert(bytes.end(), begin, begin + line);
       }
     }
-    return editor_.add_constant(name + ".weights", type,
-                                std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+    return editor_.add_constant(name + ".weights", type, std::move(bytes));
   }
 
   // A product without a bias gets that of which x + bias is x, -0 too.
   ValueId stacked_biases(const std::string& name, const std::vector<Product>& products, int64_t columns) {
-    graph::RefTensor all{.type = {editor_.type(products[0].result).type, {columns}}, .floats = {}, .ints = {}};
+    graph::RefTensor all{.type = {editor_.type(products[0].result).type, {columns}}};
     for (const Product& p : products) {
       graph::RefTensor own = graph::RefTensor::zeros({all.type.type, {p.columns}});
       std::ranges::fill(own.floats, -0.0);
       if (p.bias != kAbsent) own = elements_of(editor_.value(p.bias));
-      all.floats.insert(all.floats.end(), own.floats.begin(), own.floats.end());
-      all.ints.insert(all.ints.end(), own.ints.begin(), own.ints.end());
+      append(all.floats, own.floats);
+      append(all.ints, own.ints);
     }
-    return editor_.add_constant(name + ".bias", all.type, bytes_of(all));
+    return editor_.add_constant(name + ".bias", all);
   }
 
   // The readers of the product read columns of `whole`, from `first` on.
@@ -211,8 +205,7 @@ class ProductMerger {
     const Shape extents = editor_.shape(part);
     Ints starts(extents.size(), 0);
     starts[dim] = first;
-    const ValueId slice = editor_.emit(reader, "slice", {whole},
-                                       {{"starts", starts}, {"steps", Ints(extents.size(), 1)}, {"extents", extents}});
+    const ValueId slice = editor_.emit_slice(reader.name, whole, starts, extents);
     std::ranges::replace(reader.inputs, part, slice);
     const ValueId before = reader.outputs[0];
     editor_.replace(before, editor_.add(std::move(reader)));

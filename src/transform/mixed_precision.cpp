@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "support/error.h"
 #include "transform/constants.h"
@@ -32,74 +33,58 @@ enum class Treatment : uint8_t {
 };
 enum class Operands : uint8_t { kAll, kData };  // kData: input 0; the others are parameters, which stay f32
 
-struct ClassRow {
-  OpClass op_class;
-  Treatment treatment;
-  Operands operands;
-};
-constexpr std::array<ClassRow, 5> kClasses = {{
-    {OpClass::kContraction, Treatment::kConverts, Operands::kAll},
-    {OpClass::kElementwise, Treatment::kFollows, Operands::kAll},
-    {OpClass::kInjective, Treatment::kFollows, Operands::kAll},
-    {OpClass::kReduction, Treatment::kStatistics, Operands::kData},
-    {OpClass::kOpaque, Treatment::kWide, Operands::kAll},
-}};
-
-// Operators that differ from their class.
-struct OpRow {
-  std::string_view op;
+struct Rule {
   Treatment treatment;
   Operands operands = Operands::kAll;
 };
-constexpr std::array<OpRow, 29> kOps = {{
-    // One element stands for several: a mean or an extreme lies among them.
-    {"reduce_mean", Treatment::kFollows},
-    {"reduce_max", Treatment::kFollows},
-    {"reduce_min", Treatment::kFollows},
-    {"arg_max", Treatment::kFollows},
-    {"arg_min", Treatment::kFollows},
-    {"top_k", Treatment::kFollows},
-    {"max_pool", Treatment::kFollows},
-    {"avg_pool", Treatment::kFollows},
-    {"lp_pool", Treatment::kFollows},
-    {"global_max_pool", Treatment::kFollows},
-    {"global_avg_pool", Treatment::kFollows},
-    {"global_lp_pool", Treatment::kFollows},
-    {"scatter_elements", Treatment::kFollows},
-    {"scatter_nd", Treatment::kFollows},
-    // Per-channel parameters.
-    {"batch_norm", Treatment::kFollows, Operands::kData},
-    // Results may be far larger or smaller than any operand.
-    {"exp", Treatment::kWide},
-    {"sinh", Treatment::kWide},
-    {"cosh", Treatment::kWide},
-    {"tan", Treatment::kWide},
-    {"reciprocal", Treatment::kWide},
-    {"pow", Treatment::kWide},
-    {"reduce_sum", Treatment::kWide},
-    {"reduce_prod", Treatment::kWide},
-    {"reduce_l1", Treatment::kWide},
-    {"reduce_sum_square", Treatment::kWide},
-    {"cum_sum", Treatment::kWide},
-    {"cum_prod", Treatment::kWide},
-    // What the model converts to f32 it wants there, integers among it; bits are those of an f32.
-    {"cast", Treatment::kWide},
-    {"bitcast", Treatment::kWide},
+
+struct ClassRow {
+  OpClass op_class;
+  Rule rule;
+};
+constexpr std::array<ClassRow, 5> kClasses = {{
+    {OpClass::kContraction, {Treatment::kConverts}},
+    {OpClass::kElementwise, {Treatment::kFollows}},
+    {OpClass::kInjective, {Treatment::kFollows}},
+    {OpClass::kReduction, {Treatment::kStatistics, Operands::kData}},
+    {OpClass::kOpaque, {Treatment::kWide}},
 }};
 
-struct Rule {
-  Treatment treatment;
-  Operands operands;
+// Operators that differ from their class.
+// One element stands for several: a mean or an extreme lies among them.
+constexpr std::string_view kAmongOperands[] = {
+    "reduce_mean",     "reduce_max",     "reduce_min",       "arg_max",   "arg_min",
+    "top_k",           "max_pool",       "avg_pool",         "lp_pool",   "global_max_pool",
+    "global_avg_pool", "global_lp_pool", "scatter_elements", "scatter_nd"};
+constexpr std::string_view kPerChannel[] = {"batch_norm"};
+// Results may be far larger or smaller than any operand.
+constexpr std::string_view kFarFromOperands[] = {
+    "exp",     "sinh",       "cosh",        "tan",       "reciprocal",
+    "pow",     "reduce_sum", "reduce_prod", "reduce_l1", "reduce_sum_square",
+    "cum_sum", "cum_prod"};
+// What the model converts to f32 it wants there, integers among it; bits are those of an f32.
+constexpr std::string_view kConversions[] = {"cast", "bitcast"};
+
+struct OpsRow {
+  std::span<const std::string_view> ops;
+  Rule rule;
+};
+constexpr OpsRow kOps[] = {
+    {kAmongOperands, {Treatment::kFollows}},
+    {kPerChannel, {Treatment::kFollows, Operands::kData}},
+    {kFarFromOperands, {Treatment::kWide}},
+    {kConversions, {Treatment::kWide}},
 };
 
 Rule rule_of(const graph::OpTable& ops, const Node& node) {
-  const auto* op = std::ranges::find(kOps, node.op, &OpRow::op);
-  if (op != kOps.end()) return {op->treatment, op->operands};
+  for (const OpsRow& row : kOps) {
+    if (std::ranges::find(row.ops, node.op) != row.ops.end()) return row.rule;
+  }
   // A square has twice the exponent: of deviations in a variance that a model spells out.
-  if (node.op == "mul" && node.inputs[0] == node.inputs[1]) return {Treatment::kWide, Operands::kAll};
+  if (node.op == "mul" && node.inputs[0] == node.inputs[1]) return {Treatment::kWide};
   const auto* row = std::ranges::find(kClasses, ops.at(node.op).op_class, &ClassRow::op_class);
   TW_CHECK(row != kClasses.end(), "operator '{}' has an unknown class", node.op);
-  return {row->treatment, row->operands};
+  return row->rule;
 }
 
 struct Range {
@@ -237,16 +222,15 @@ class Converter {
 // such casts at their edges.
 Graph without_round_trips(const Graph& graph, const TransformContext& context) {
   Editor editor(graph, context.ops);
-  for (size_t n = 0; n < editor.node_count(); ++n) {
-    if (editor.is_dead(n) || editor.node(n).op != "cast") continue;
-    const Node* there = editor.producer(editor.node(n).inputs[0], "cast");
-    const ValueId back = editor.node(n).outputs[0];
+  editor.for_each([&](const Node& node) {
+    const Node* there = node.op == "cast" ? editor.producer(node.inputs[0], "cast") : nullptr;
+    const ValueId back = node.outputs[0];
     if (there == nullptr || editor.type(back).type != context.dtype ||
         editor.type(there->outputs[0]).type != DataType::f32())
-      continue;
+      return;
     const ValueId origin = there->inputs[0];
     if (editor.type(origin).type == context.dtype) editor.replace(back, origin);
-  }
+  });
   return editor.finish();
 }
 

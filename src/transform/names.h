@@ -4,9 +4,11 @@
 
 namespace tw::transform {
 
+using graph::Attrs;
 using graph::Graph;
 using graph::kAbsent;
 using graph::Node;
 using graph::ValueId;
+using Ints = std::vector<int64_t>;
 
 }  // namespace tw::transform

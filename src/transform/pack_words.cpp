@@ -17,15 +17,13 @@
 
 #include "core/model_units.h"
 #include "expr/word_product.h"
+#include "support/join.h"
 #include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
 
 namespace tw::transform {
 namespace {
-
-using graph::Attrs;
-using Ints = std::vector<int64_t>;
 
 constexpr double kCacheShare = 0.75;  // of a level, for what is read from it again
 constexpr int64_t kTopBit = 128;
@@ -208,7 +206,7 @@ class ConvPacker : Packer {
 
   // The number that stands in the padding of x; nothing when there is padding and the number is not known.
   std::optional<int64_t> fill() const {
-    if (zero(0) == kAbsent || std::ranges::all_of(pads(), [](int64_t p) { return p == 0; })) return 0;
+    if (zero(0) == kAbsent || all_are(pads(), 0)) return 0;
     const std::optional<double> splat = splat_of(editor_.value(zero(0)));
     return splat ? std::optional(static_cast<int64_t>(*splat)) : std::nullopt;
   }
@@ -249,7 +247,7 @@ class ConvPacker : Packer {
     std::copy(spatial.begin(), spatial.begin() + static_cast<std::ptrdiff_t>(rank), all.begin() + 2);
     std::copy(spatial.begin() + static_cast<std::ptrdiff_t>(rank), spatial.end(),
               all.begin() + static_cast<std::ptrdiff_t>(rank + 4));
-    if (std::ranges::all_of(all, [](int64_t p) { return p == 0; })) return operand(0);
+    if (all_are(all, 0)) return operand(0);
     return add("pad", {operand(0)}, {{"pads", all}, {"mode", std::string("constant")}, {"value", *fill()}});
   }
 };
@@ -267,7 +265,8 @@ bool takes_bf16(Editor& editor, const Node& node, const TransformContext& contex
 }  // namespace
 
 graph::Graph pack_words(const graph::Graph& graph, const TransformContext& context) {
-  const graph::Graph packed = edit_nodes(graph, context.ops, [&](Editor& editor, const Node& node) {
+  Editor editor(graph, context.ops);
+  editor.for_each_old([&](const Node& node) {
     ValueId words = kAbsent;
     if (node.op == "matmul_integer") words = MatMulPacker(editor, node).run(context.target);
     if (node.op == "conv_integer") words = ConvPacker(editor, node).run(context.target);
@@ -275,7 +274,7 @@ graph::Graph pack_words(const graph::Graph& graph, const TransformContext& conte
     if (node.op == "conv" && takes_bf16(editor, node, context)) words = ConvPacker(editor, node).multiply_bf16();
     if (words != kAbsent) editor.replace(node.outputs[0], words);
   });
-  return fold_constants(packed, context);  // packed weights, their sums and zero points
+  return fold_constants(editor.finish(), context);  // packed weights, their sums and zero points
 }
 
 }  // namespace tw::transform

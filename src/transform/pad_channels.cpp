@@ -20,11 +20,6 @@
 namespace tw::transform {
 namespace {
 
-using graph::kAbsent;
-using graph::Node;
-using graph::ValueId;
-using Ints = std::vector<int64_t>;
-
 // In cycles of one unit (NVIDIA H100; those of an A100 are in like proportion).
 constexpr double kAccessCycles = 0.125;  // a thread's copy of up to a vector: its share of a warp's, addresses included
 constexpr double kWaitedFor = 6;         // times that of one too short to go on in the background: latencies show
@@ -47,17 +42,12 @@ enum class Fill : uint8_t { kZeros, kLastAgain };
 class ChannelPadder {
  public:
   ChannelPadder(const graph::Graph& graph, const TransformContext& context)
-      : editor_(graph::compact(graph), context.ops),
-        target_(context.target),
-        may_cost_(context.is_eager ? kMayPay : 1) {}
+      : editor_(graph, context.ops), target_(context.target), may_cost_(context.is_eager ? kMayPay : 1) {}
 
   graph::Graph run() {
-    const size_t count = editor_.node_count();
-    for (size_t n = 0; n < count; ++n) {
-      if (editor_.is_dead(n)) continue;
-      const std::optional<Contraction> found = contraction_of(editor_.node(n));
-      if (found) pad(*found);
-    }
+    editor_.for_each_old([&](const Node& node) {
+      if (const std::optional<Contraction> found = contraction_of(node)) pad(*found);
+    });
     return editor_.finish();
   }
 
@@ -211,7 +201,7 @@ class ChannelPadder {
         if (fill == Fill::kLastAgain) std::memcpy(to, from + (has - 1) * slice, slice);
       }
     }
-    return editor_.add_constant(constant.name, type, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+    return editor_.add_constant(constant.name, type, std::move(bytes));
   }
 
   Editor editor_;

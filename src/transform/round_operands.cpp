@@ -1,7 +1,6 @@
 // Matrix products and convolutions of f32 as products of tf32 (expr/tf32.h): activations are rounded where they are
 // multiplied, toward zero, as instructions do; constant weights here, to the nearest, which leaves half of the error.
 #include <span>
-#include <utility>
 
 #include "core/target_features.h"
 #include "expr/tf32.h"
@@ -28,23 +27,24 @@ bool fills_instructions(const Editor& editor, const Node& node) {
 ValueId nearest(Editor& editor, const graph::Value& constant) {
   graph::RefTensor all = elements_of(constant);
   for (double& x : all.floats) x = nearest_tf32(static_cast<float>(x));
-  return editor.add_constant(constant.name + "_tf32", constant.type, bytes_of(all));
+  return editor.add_constant(constant.name + "_tf32", all);
 }
 
 }  // namespace
 
 graph::Graph round_operands(const graph::Graph& graph, const TransformContext& context) {
   if (context.precision != Precision::kFast || !has_feature(context.target, "tf32")) return graph;
-  const graph::Graph rounded = edit_nodes(graph, context.ops, [](Editor& editor, Node node) {
+  Editor editor(graph, context.ops);
+  editor.for_each_old([&](const Node& node) {
     if (!fills_instructions(editor, node)) return;
-    for (ValueId& operand : std::span(node.inputs).first(2)) {
+    Node rounded = node;
+    for (ValueId& operand : std::span(rounded.inputs).first(2)) {
       if (editor.value(operand).is_constant()) operand = nearest(editor, graph::Value(editor.value(operand)));
     }
-    node.attrs["operands"] = std::string("tf32");
-    const ValueId before = std::exchange(node.outputs, {})[0];
-    editor.replace(before, editor.add(std::move(node)));
+    rounded.attrs["operands"] = std::string("tf32");
+    editor.replace(node.outputs[0], editor.add(std::move(rounded)));
   });
-  return eliminate_common_subexpressions(rounded, context);  // constants that several products have
+  return eliminate_common_subexpressions(editor.finish(), context);  // constants that several products have
 }
 
 }  // namespace tw::transform

@@ -10,9 +10,9 @@ namespace tw::transform {
 
 struct Rule {
   std::string_view name;
-  std::string_view op;  // of the nodes it looks at; empty: all
-  /// Whether it changed the graph. `n` is a live node.
-  bool (*apply)(Editor& editor, size_t n);
+  std::string_view op;  // of the nodes it looks at
+  /// Whether it changed the graph.
+  bool (*apply)(Editor& editor, const Node& node);
 };
 
 /// No-ops out, chains of data movement merged (rules_movement.cpp).
@@ -21,8 +21,10 @@ std::span<const Rule> movement_rules();
 std::span<const Rule> arithmetic_rules();
 /// Several nodes that spell out one operator (rules_patterns.cpp).
 std::span<const Rule> pattern_rules();
-
 /// Convolutions and pooling (rules_windows.cpp).
 std::span<const Rule> window_rules();
+
+/// Applies those of `rules` that look at node `n`, as long as it is live; whether they changed the graph.
+bool apply_rules(Editor& editor, std::span<const Rule> rules, size_t n);
 
 }  // namespace tw::transform

@@ -7,8 +7,7 @@ namespace tw::transform {
 namespace {
 
 // x^2 = x x; x^0.5 = sqrt(x); x^1 = x; x^-1 = 1/x.
-bool simplify_power(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool simplify_power(Editor& editor, const Node& node) {
   const ValueId x = node.inputs[0];
   const auto exponent = splat_of(editor.value(node.inputs[1]));
   if (!exponent || editor.type(x) != editor.type(node.outputs[0])) return false;
@@ -27,8 +26,7 @@ bool has_exact_reciprocal(double x) {
 }
 
 // x / 2^k = x * 2^-k.
-bool divide_by_multiplying(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool divide_by_multiplying(Editor& editor, const Node& node) {
   const graph::Value& divisor = editor.value(node.inputs[1]);
   if (!divisor.type.type.is_float() || !divisor.is_constant() || divisor.type.elements() == 0) return false;
   graph::RefTensor inverse = elements_of(divisor);
@@ -36,13 +34,12 @@ bool divide_by_multiplying(Editor& editor, size_t n) {
     if (!has_exact_reciprocal(x)) return false;
     x = 1 / x;
   }
-  const ValueId factor = editor.add_constant(divisor.name + ".inverse", inverse.type, bytes_of(inverse));
+  const ValueId factor = editor.add_constant(divisor.name + ".inverse", inverse);
   return editor.replace(node.outputs[0], editor.emit(node, "mul", {node.inputs[0], factor}));
 }
 
 // x * 1, x / 1, x - 0. (x + 0 is not x for x = -0.)
-bool drop_neutral(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool drop_neutral(Editor& editor, const Node& node) {
   const double neutral = node.op == "sub" ? 0 : 1;
   const size_t first = node.op == "mul" ? 0 : 1;
   for (size_t k = first; k < 2; ++k) {

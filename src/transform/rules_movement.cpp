@@ -1,41 +1,33 @@
 #include <algorithm>
 
+#include "support/join.h"
 #include "transform/rules.h"
+#include "transform/storage_order.h"
 
 namespace tw::transform {
 namespace {
 
-using graph::Attrs;
-using Ints = std::vector<int64_t>;
-
 // Operators of one input that do nothing when the type stays.
-bool drop_same_type(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool drop_same_type(Editor& editor, const Node& node) {
   if (node.inputs.size() != 1 || editor.type(node.inputs[0]) != editor.type(node.outputs[0])) return false;
   return editor.replace(node.outputs[0], node.inputs[0]);
 }
 
-bool is_all(const Ints& numbers, int64_t wanted) {
-  return std::all_of(numbers.begin(), numbers.end(), [&](int64_t x) { return x == wanted; });
+bool drop_zero_pad(Editor& editor, const Node& node) {
+  return all_are(node.ints_attr("pads"), 0) && drop_same_type(editor, node);
 }
 
-bool drop_zero_pad(Editor& editor, size_t n) {
-  return is_all(editor.node(n).ints_attr("pads"), 0) && drop_same_type(editor, n);
-}
-
-bool drop_whole_slice(Editor& editor, size_t n) {
-  const Node& node = editor.node(n);
+bool drop_whole_slice(Editor& editor, const Node& node) {
   const Shape& shape = editor.type(node.inputs[0]).shape;
   const Ints& steps = node.ints_attr("steps");
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] > 1 && steps[d] != 1) return false;
   }
-  return drop_same_type(editor, n);
+  return drop_same_type(editor, node);
 }
 
 // Dims of extent 1 may go anywhere: a transpose that keeps the order of the others is a reshape.
-bool transpose_to_reshape(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool transpose_to_reshape(Editor& editor, const Node& node) {
   const Shape& shape = editor.type(node.inputs[0]).shape;
   Ints order = node.ints_attr("perm");
   std::erase_if(order, [&](int64_t d) { return shape[d] == 1; });
@@ -46,28 +38,23 @@ bool transpose_to_reshape(Editor& editor, size_t n) {
       node.outputs[0], editor.emit(node, "reshape", {node.inputs[0]}, {{"shape", editor.type(node.outputs[0]).shape}}));
 }
 
-bool merge_reshapes(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool merge_reshapes(Editor& editor, const Node& node) {
   const Node* first = editor.producer(node.inputs[0], "reshape");
   if (first == nullptr) return false;
   return editor.replace(node.outputs[0], editor.emit(node, "reshape", {first->inputs[0]},
                                                      {{"shape", editor.type(node.outputs[0]).shape}}));
 }
 
-bool merge_transposes(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool merge_transposes(Editor& editor, const Node& node) {
   const Node* first = editor.producer(node.inputs[0], "transpose");
   if (first == nullptr) return false;
-  const Ints& inner = first->ints_attr("perm");
-  Ints perm = node.ints_attr("perm");
-  for (int64_t& d : perm) d = inner[d];
+  const Ints perm = permuted(first->ints_attr("perm"), node.ints_attr("perm"));
   const ValueId x = first->inputs[0];
   if (std::is_sorted(perm.begin(), perm.end())) return editor.replace(node.outputs[0], x);
   return editor.replace(node.outputs[0], editor.emit(node, "transpose", {x}, {{"perm", perm}}));
 }
 
-bool merge_slices(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool merge_slices(Editor& editor, const Node& node) {
   const Node* first = editor.producer(node.inputs[0], "slice");
   if (first == nullptr) return false;
   Ints starts = first->ints_attr("starts");

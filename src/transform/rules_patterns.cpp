@@ -46,8 +46,7 @@ bool is_of_sixths(const Node& hard_sigmoid, DataType type) {
 constexpr Gate kGates[] = {
     {"silu", "sigmoid", ""}, {"mish", "tanh", "softplus"}, {"hard_swish", "hard_sigmoid", "", is_of_sixths}};
 
-bool match_gate(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool match_gate(Editor& editor, const Node& node) {
   for (const Gate& gate : kGates) {
     for (size_t k = 0; k < 2; ++k) {
       const Node* inner = editor.producer(node.inputs[k], gate.last);
@@ -110,8 +109,7 @@ ValueId argument_of_gelu(const Editor& editor, ValueId id) {
   return factors.size() == 3 && gates == 1 && arguments == 1 && halves == 1 ? x : kAbsent;
 }
 
-bool match_gelu(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool match_gelu(Editor& editor, const Node& node) {
   const ValueId x = argument_of_gelu(editor, node.outputs[0]);
   return x != kAbsent && editor.replace(node.outputs[0], editor.emit(node, "gelu", {x}));
 }
@@ -154,8 +152,7 @@ ValueId square_root_of(const Editor& editor, ValueId id) {
   return exponent && *exponent == 2 ? node->inputs[0] : kAbsent;
 }
 
-bool match_layer_norm(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool match_layer_norm(Editor& editor, const Node& node) {
   const Centered numerator = match_centered(editor, node.inputs[0]);
   const Node* root = editor.producer(node.inputs[1], "sqrt");
   const Node* sum = root == nullptr ? nullptr : editor.producer(root->inputs[0], "add");
@@ -184,8 +181,7 @@ bool is_row_parameter(const Editor& editor, ValueId id, const Shape& shape, int6
 }
 
 // layer_norm(x, 1) * scale and layer_norm(x, scale) + bias.
-bool absorb_row_parameter(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool absorb_row_parameter(Editor& editor, const Node& node) {
   for (size_t k = 0; k < 2; ++k) {
     const Node* found = editor.producer(node.inputs[k], "layer_norm");
     if (found == nullptr || found->outputs.size() != 1 || editor.use_count(node.inputs[k]) != 1) continue;

@@ -7,8 +7,6 @@
 namespace tw::transform {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 // A part of a kernel axis, and the padding with which it reads what it read before.
 struct Part {
   int64_t first = 0;
@@ -43,8 +41,7 @@ Part live_part(const ops::Window& w, size_t d) {
 }
 
 // Strongly dilated convolutions of small images: most of the kernel only ever meets padding.
-bool drop_dead_taps(Editor& editor, size_t n) {
-  const Node node = editor.node(n);
+bool drop_dead_taps(Editor& editor, const Node& node) {
   const Shape weights = editor.type(node.inputs[1]).shape;
   const ops::Window window =
       ops::window_of(graph::make_call(editor.graph(), node), Shape(weights.begin() + 2, weights.end()));
@@ -59,8 +56,7 @@ bool drop_dead_taps(Editor& editor, size_t n) {
   }
   if (extents == weights) return false;
   Node conv = node;
-  conv.inputs[1] = editor.emit(node.name + ".taps", "slice", {node.inputs[1]},
-                               {{"starts", starts}, {"steps", Ints(weights.size(), 1)}, {"extents", extents}});
+  conv.inputs[1] = editor.emit_slice(node.name + ".taps", node.inputs[1], starts, extents);
   conv.attrs["pads"] = pads;
   return editor.replace(node.outputs[0], editor.add(std::move(conv)));
 }

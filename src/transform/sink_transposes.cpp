@@ -9,11 +9,10 @@
 #include "transform/passes.h"
 #include "transform/roles.h"
 #include "transform/rules.h"
+#include "transform/storage_order.h"
 
 namespace tw::transform {
 namespace {
-
-using Order = std::vector<int64_t>;
 
 constexpr int64_t kMaxConstantBytes = 1 << 20;  // of an operand that would have to be transposed too
 constexpr size_t kMaxSweeps = 1000;             // every step moves one transpose towards the outputs
@@ -24,25 +23,17 @@ class Sinker {
 
   bool sweep() {
     bool changed = false;
-    for (size_t n = 0; n < editor_.node_count(); ++n) {
-      if (editor_.is_dead(n) || editor_.node(n).is_group()) continue;
-      changed = sink_through(n) || changed;
-    }
-    for (size_t n = 0; n < editor_.node_count(); ++n) {
-      for (const Rule& rule : movement_rules()) {
-        if (!editor_.is_dead(n) && editor_.node(n).op == rule.op) changed = rule.apply(editor_, n) || changed;
-      }
-    }
+    editor_.for_each([&](const Node& node) { changed = sink_through(node) || changed; });
+    for (size_t n = 0; n < editor_.node_count(); ++n) changed = apply_rules(editor_, movement_rules(), n) || changed;
     return changed;
   }
 
  private:
-  bool sink_through(size_t n) {
-    const Node node = editor_.node(n);
+  bool sink_through(const Node& node) {
     const bool concat = node.op == "concat";
     const bool elementwise = is_pointwise(editor_.ops(), node);
     if ((!elementwise && !concat) || node.outputs.size() != 1) return false;
-    const Order perm = common_order(node);
+    const Ints perm = common_order(node);
     if (perm.empty() || !can_move_all(node, perm, concat)) return false;
     Node moved = node;
     for (ValueId& in : moved.inputs) in = moved_operand(in, perm);
@@ -63,20 +54,20 @@ class Sinker {
   }
 
   // The order of all transposed operands; empty when there is none or they differ.
-  Order common_order(const Node& node) const {
+  Ints common_order(const Node& node) const {
     const size_t rank = editor_.type(node.outputs[0]).shape.size();
-    Order perm;
+    Ints perm;
     for (const ValueId in : node.inputs) {
       const Node* transpose = transpose_of(in, rank);
       if (transpose == nullptr) continue;
-      const Order& order = transpose->ints_attr("perm");
+      const Ints& order = transpose->ints_attr("perm");
       if (!perm.empty() && perm != order) return {};
       perm = order;
     }
     return perm;
   }
 
-  bool can_move_all(const Node& node, const Order& perm, bool concat) const {
+  bool can_move_all(const Node& node, const Ints& perm, bool concat) const {
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) {
       if (in == kAbsent) return true;
       if (transpose_of(in, perm.size()) != nullptr) return is_read_by_one(in);
@@ -93,7 +84,7 @@ class Sinker {
   }
 
   // The operand for the node before the transpose.
-  ValueId moved_operand(ValueId in, const Order& perm) {
+  ValueId moved_operand(ValueId in, const Ints& perm) {
     if (in == kAbsent) return in;
     if (const Node* transpose = transpose_of(in, perm.size())) return transpose->inputs[0];
     // One element is the same in every order.
@@ -101,16 +92,13 @@ class Sinker {
   }
 
   // Constant operand, seen as one of full rank: dim perm[j] of the result is dim j.
-  ValueId moved_constant(ValueId in, const Order& perm) {
+  ValueId moved_constant(ValueId in, const Ints& perm) {
     const graph::Value value = editor_.value(in);
     const Shape shape = joined(Shape(perm.size() - value.type.shape.size(), 1), value.type.shape);
-    Order inverse(perm.size());
-    for (size_t j = 0; j < perm.size(); ++j) inverse[perm[j]] = static_cast<int64_t>(j);
-    Shape moved(perm.size());
-    for (size_t i = 0; i < perm.size(); ++i) moved[i] = shape[inverse[i]];
+    const Ints inverse = inverse_of(perm);
+    const Shape moved = permuted(shape, inverse);
     auto bytes = te::transpose(*value.constant, static_cast<size_t>(value.type.type.bytes()), shape, inverse);
-    return editor_.add_constant(value.name, {value.type.type, moved},
-                                std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+    return editor_.add_constant(value.name, {value.type.type, moved}, std::move(bytes));
   }
 
   Editor& editor_;
@@ -119,7 +107,7 @@ class Sinker {
 }  // namespace
 
 graph::Graph sink_transposes(const graph::Graph& graph, const TransformContext& context) {
-  Editor editor(graph::compact(graph), context.ops);
+  Editor editor(graph, context.ops);
   Sinker sinker(editor);
   for (size_t sweep = 0; sinker.sweep(); ++sweep)
     TW_CHECK(sweep < kMaxSweeps, "transposes of '{}' do not come to rest", graph.name);

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "ops/common.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -17,8 +18,6 @@
 
 namespace tw::transform {
 namespace {
-
-using Ints = std::vector<int64_t>;
 
 // Of one spatial axis of a transposed convolution.
 struct TransposedAxis {
@@ -67,13 +66,15 @@ std::vector<PhasedAxis> phased_axes(const Editor& editor, const Node& node) {
   return axes;
 }
 
-// For every element [phases.., taps..] of a filter its place in the kernel, -1 where a phase has fewer taps.
+// Of a filter: [phases.., taps..].
+Shape filter_shape(const std::vector<PhasedAxis>& axes) {
+  return joined(mapped(axes, &PhasedAxis::phases), mapped(axes, &PhasedAxis::taps));
+}
+
+// For every element of a filter its place in the kernel, -1 where a phase has fewer taps.
 Ints places_in_kernel(const std::vector<PhasedAxis>& axes) {
-  Shape filter;
-  for (const PhasedAxis& axis : axes) filter.push_back(axis.phases());
-  for (const PhasedAxis& axis : axes) filter.push_back(axis.taps);
   Ints places;
-  ops::for_each_index(filter, [&](const Ints& index) {
+  ops::for_each_index(filter_shape(axes), [&](const Ints& index) {
     int64_t place = 0;
     for (size_t d = 0; d < axes.size(); ++d) {
       const Ints& taps = axes[d].kernel_at[index[d]];
@@ -112,26 +113,22 @@ ValueId add_filters(Editor& editor, const Node& node, const std::vector<PhasedAx
   const int64_t group = node.int_attr_or("group", 1);
   int64_t kernel = 1;
   for (const PhasedAxis& axis : axes) kernel *= axis.kernel;
-  Shape shape{weights.type.shape[1] * group, weights.type.shape[0] / group};
-  for (const PhasedAxis& axis : axes) shape.push_back(axis.phases());
-  for (const PhasedAxis& axis : axes) shape.push_back(axis.taps);
-  auto bytes = std::make_shared<const std::vector<std::byte>>(filters(weights, group, kernel, places_in_kernel(axes)));
-  return editor.add_constant(weights.name, {weights.type.type, shape}, std::move(bytes));
+  const Shape shape = joined(Shape{weights.type.shape[1] * group, weights.type.shape[0] / group}, filter_shape(axes));
+  return editor.add_constant(weights.name, {weights.type.type, shape},
+                             filters(weights, group, kernel, places_in_kernel(axes)));
 }
 
 Node make_phases(Editor& editor, const Node& node, const std::vector<PhasedAxis>& axes) {
-  Ints extents, spacing, starts, counts;
+  Ints starts, counts;
   for (const PhasedAxis& axis : axes) {
-    extents.push_back(axis.extent);
-    spacing.push_back(axis.spacing);
-    starts.insert(starts.end(), axis.starts.begin(), axis.starts.end());
-    for (const Ints& taps : axis.kernel_at) counts.push_back(static_cast<int64_t>(taps.size()));
+    append(starts, axis.starts);
+    append(counts, mapped(axis.kernel_at, [](const Ints& taps) { return std::ssize(taps); }));
   }
   Node phases = node;
   phases.op = "conv_phases";
   phases.inputs[1] = add_filters(editor, node, axes);
-  phases.attrs = {{"extents", extents},
-                  {"spacing", spacing},
+  phases.attrs = {{"extents", mapped(axes, &PhasedAxis::extent)},
+                  {"spacing", mapped(axes, &PhasedAxis::spacing)},
                   {"starts", starts},
                   {"counts", counts},
                   {"group", node.int_attr_or("group", 1)}};
@@ -161,10 +158,10 @@ Node make_convolution(Editor& editor, const Node& node, const std::vector<Phased
   Shape shape = filters.type.shape;
   shape.erase(shape.begin() + 2, shape.begin() + 2 + static_cast<std::ptrdiff_t>(rank));
   conv.inputs[1] = editor.add_constant(filters.name, {filters.type.type, shape}, filters.constant);
-  Ints dilations;
-  for (const PhasedAxis& axis : axes) dilations.push_back(axis.spacing);
-  conv.attrs = {
-      {"strides", Ints(rank, 1)}, {"dilations", dilations}, {"pads", pads}, {"group", node.int_attr_or("group", 1)}};
+  conv.attrs = {{"strides", Ints(rank, 1)},
+                {"dilations", mapped(axes, &PhasedAxis::spacing)},
+                {"pads", pads},
+                {"group", node.int_attr_or("group", 1)}};
   return conv;
 }
 
@@ -194,10 +191,9 @@ bool replace_cut(Editor& editor, ValueId value, ValueId rounded) {
     value = next.outputs[0];
     rounded = editor.add(std::move(next));
   }
-  const Shape shape = editor.type(value).shape;
-  return editor.replace(
-      value, editor.emit(editor.value(value).name + ".cut", "slice", {rounded},
-                         {{"starts", Ints(shape.size(), 0)}, {"steps", Ints(shape.size(), 1)}, {"extents", shape}}));
+  const Shape shape = editor.shape(value);
+  return editor.replace(value,
+                        editor.emit_slice(editor.value(value).name + ".cut", rounded, Ints(shape.size(), 0), shape));
 }
 
 void rewrite(Editor& editor, const Node& node) {
@@ -215,12 +211,10 @@ void rewrite(Editor& editor, const Node& node) {
 }  // namespace
 
 graph::Graph split_phases(const graph::Graph& graph, const TransformContext& context) {
-  Editor editor(graph::compact(graph), context.ops);
-  for (size_t n = 0; n < editor.node_count(); ++n) {
-    if (editor.is_dead(n) || editor.node(n).op != "conv_transpose") continue;
-    const Node node = editor.node(n);
-    if (editor.value(node.inputs[1]).is_constant()) rewrite(editor, node);
-  }
+  Editor editor(graph, context.ops);
+  editor.for_each_old([&](const Node& node) {
+    if (node.op == "conv_transpose" && editor.value(node.inputs[1]).is_constant()) rewrite(editor, node);
+  });
   return editor.finish();
 }
 

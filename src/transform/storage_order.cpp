@@ -3,16 +3,26 @@
 #include <algorithm>
 #include <numeric>
 
+#include "support/join.h"
+
 namespace tw::transform {
+
+std::vector<int64_t> permuted(const std::vector<int64_t>& list, const std::vector<int64_t>& order) {
+  return mapped(order, [&](int64_t i) { return list[i]; });
+}
+
+std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
+  std::vector<int64_t> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = static_cast<int64_t>(i);
+  return inverse;
+}
 
 std::optional<std::vector<int64_t>> storage_order(const Layout& layout, size_t rank) {
   std::vector<int64_t> order(rank);
   std::iota(order.begin(), order.end(), 0);
   for (const LayoutPrimitive& p : layout.primitives()) {
     if (p.op != LayoutOp::kReorder || p.args.size() != rank) return std::nullopt;
-    std::vector<int64_t> next(rank);
-    for (size_t i = 0; i < rank; ++i) next[i] = order[p.args[i]];
-    order = std::move(next);
+    order = permuted(order, p.args);
   }
   return order;
 }
@@ -36,12 +46,7 @@ std::optional<Layout> view_of_transpose(const graph::Node& transpose, const Layo
   const auto order = storage_order(input, rank);
   if (!order) return std::nullopt;
   // Output dim j is input dim perm[j]; storage dim i is input dim order[i], hence output dim inverse[order[i]].
-  const std::vector<int64_t>& perm = transpose.ints_attr("perm");
-  std::vector<int64_t> inverse(rank);
-  for (size_t j = 0; j < rank; ++j) inverse[perm[j]] = static_cast<int64_t>(j);
-  std::vector<int64_t> result(rank);
-  for (size_t i = 0; i < rank; ++i) result[i] = inverse[(*order)[i]];
-  return layout_of_order(result);
+  return layout_of_order(permuted(inverse_of(transpose.ints_attr("perm")), *order));
 }
 
 namespace {

@@ -7,6 +7,11 @@
 
 namespace tw::transform {
 
+/// Element i is list[order[i]].
+std::vector<int64_t> permuted(const std::vector<int64_t>& list, const std::vector<int64_t>& order);
+/// The order that undoes `order`.
+std::vector<int64_t> inverse_of(const std::vector<int64_t>& order);
+
 /// Dimension order of a layout of `rank` dims that only permutes them: storage dim i is logical dim order[i]. Nothing
 /// for layouts with other primitives.
 std::optional<std::vector<int64_t>> storage_order(const Layout& layout, size_t rank);

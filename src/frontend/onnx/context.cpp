@@ -184,6 +184,12 @@ std::vector<int64_t> sequence(int64_t count, int64_t first) {
   return numbers;
 }
 
+Shape along_axis(int64_t rank, int64_t axis, int64_t extent) {
+  Shape shape(rank, 1);
+  shape[axis] = extent;
+  return shape;
+}
+
 int64_t normalize_axis(int64_t axis, int64_t rank, std::string_view what) {
   if (axis < -rank || axis >= rank) {
     throw UserError("{} is {}, outside [{}, {}] for a tensor of rank {}", what, axis, -rank, rank - 1, rank);

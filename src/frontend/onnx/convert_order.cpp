@@ -82,9 +82,8 @@ Outputs convert_reverse_sequence(NodeContext& c) {
   const Shape& shape = c.shape(0);
   if (batch_axis == time_axis || c.shape(1) != Shape{shape[batch_axis]})
     throw UserError("sequence_lens must hold one length for each batch");
-  Shape along_time(shape.size(), 1), along_batch(shape.size(), 1);
-  along_time[time_axis] = shape[time_axis];
-  along_batch[batch_axis] = shape[batch_axis];
+  const Shape along_time = along_axis(c.rank(0), time_axis, shape[time_axis]);
+  const Shape along_batch = along_axis(c.rank(0), batch_axis, shape[batch_axis]);
   const ValueId t = numbers(e, shape[time_axis], along_time);
   const ValueId length = e.reshape(e.cast(c.input(1), DataType::i64()), along_batch);
   const ValueId mirrored = e.sub(e.sub(length, e.number(length, 1)), t);

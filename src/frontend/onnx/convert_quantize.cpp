@@ -18,9 +18,7 @@ ValueId spread(NodeContext& c, ValueId parameter, int64_t axis, int64_t block) {
   if (num_elements(shape) == 1 && shape.size() <= 1) return e.reshape(parameter, {});
   if (shape.size() == 1 && block == 0) {
     if (target.empty()) throw UserError("scale or zero point of shape {} for a scalar", to_string(shape));
-    Shape along(target.size(), 1);
-    along[axis] = shape[0];
-    return e.reshape(parameter, along);
+    return e.reshape(parameter, along_axis(c.rank(0), axis, shape[0]));
   }
   if (shape.size() != target.size() || block < 1) throw UserError("scale or zero point of shape {}", to_string(shape));
   // [.., blocks, ..] -> [.., blocks, 1, ..] -> [.., blocks, block, ..] -> cut to the input's extent.
@@ -99,9 +97,7 @@ ValueId along(Emitter& e, ValueId parameter, int64_t axis, int64_t rank) {
   const int64_t count = num_elements(e.shape(parameter));
   if (count == 1) return e.reshape(parameter, {});
   if (axis >= rank) throw UserError("scale or zero point of {} elements for a tensor of rank {}", count, rank);
-  Shape shape(rank, 1);
-  shape[axis] = count;
-  return e.reshape(parameter, shape);
+  return e.reshape(parameter, along_axis(rank, axis, count));
 }
 
 // (a - a0) (b - b0) exactly in i32, times a_scale b_scale / y_scale.

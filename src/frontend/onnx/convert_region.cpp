@@ -175,18 +175,16 @@ class DeformConv {
 
   // Along axis d, of every kernel element and output position: [N * pieces, kernel rows, columns, out rows, columns].
   std::array<Neighbour, 2> neighbours(size_t d) {
+    const auto axis = static_cast<int64_t>(d);
     const std::vector<int64_t>& k = window_.kernel;
     const ValueId offsets = e_.reshape(c_.input(2), {x_[0] * pieces_, k[0], k[1], 2, out_[0], out_[1]});
-    const ValueId moved =
-        e_.reshape(e_.slice(offsets, 3, static_cast<int64_t>(d), 1), {x_[0] * pieces_, k[0], k[1], out_[0], out_[1]});
-    Shape along_kernel(5, 1), along_out(5, 1);
-    along_kernel[1 + d] = k[d];
-    along_out[3 + d] = out_[d];
+    const ValueId moved = e_.reshape(e_.slice(offsets, 3, axis, 1), {x_[0] * pieces_, k[0], k[1], out_[0], out_[1]});
     const DataType type = e_.data_type(moved);
     const double first = -static_cast<double>(window_.pads[d]);
     const ValueId in_kernel =
-        iota(e_, k[d], first, static_cast<double>(window_.dilations[d]), {type, std::move(along_kernel)});
-    const ValueId in_out = iota(e_, out_[d], 0, static_cast<double>(window_.strides[d]), {type, std::move(along_out)});
+        iota(e_, k[d], first, static_cast<double>(window_.dilations[d]), {type, along_axis(5, 1 + axis, k[d])});
+    const ValueId in_out =
+        iota(e_, out_[d], 0, static_cast<double>(window_.strides[d]), {type, along_axis(5, 3 + axis, out_[d])});
     const ValueId at = e_.add(e_.add(in_kernel, in_out), moved);
     const ValueId below = e_.op("floor", {at});
     const ValueId part = e_.sub(at, below);

@@ -86,8 +86,7 @@ Taps taps_at(const Options& o, const Axis& a, int64_t at) {
 }
 
 ValueId weighted_gathers(Emitter& e, ValueId x, const Axis& a, const std::vector<Taps>& taps, size_t most) {
-  Shape along(e.shape(x).size(), 1);
-  along[a.axis] = a.out;
+  const Shape along = along_axis(e.rank(x), a.axis, a.out);
   ValueId sum = graph::kAbsent;
   for (size_t t = 0; t < most; ++t) {
     std::vector<int64_t> indices;
@@ -134,9 +133,7 @@ ValueId resize_axis(Emitter& e, ValueId x, const Options& o, const Axis& a) {
   }
   if (!identity) x = most <= kMaxGatheredTaps ? weighted_gathers(e, x, a, taps, most) : matrix_resize(e, x, a, taps);
   if (all_inside) return x;
-  Shape along(e.shape(x).size(), 1);
-  along[a.axis] = a.out;
-  return e.where(e.reshape(e.constant(inside), along), x, e.number(x, o.extrapolation));
+  return e.where(e.reshape(e.constant(inside), along_axis(e.rank(x), a.axis, a.out)), x, e.number(x, o.extrapolation));
 }
 
 // Extents below 1, or too many of them, are refused before any table is built.

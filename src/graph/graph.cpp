@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::graph {
 namespace {
@@ -39,9 +40,7 @@ std::vector<int64_t> Node::ints_attr_or(const std::string& key, const std::vecto
 
 int Graph::producer(ValueId id) const {
   for (size_t n = 0; n < nodes.size(); ++n) {
-    if (std::find(nodes[n].outputs.begin(), nodes[n].outputs.end(), id) != nodes[n].outputs.end()) {
-      return static_cast<int>(n);
-    }
+    if (std::ranges::find(nodes[n].outputs, id) != nodes[n].outputs.end()) return static_cast<int>(n);
   }
   return -1;
 }
@@ -117,6 +116,13 @@ std::vector<int> live_order(const Graph& graph) {
   std::vector<Mark> marks(graph.nodes.size(), Mark::kNew);
   std::vector<bool> needed(graph.nodes.size(), false);
   std::vector<int> order;
+  const auto made_by = [&](const std::vector<ValueId>& values) {
+    std::vector<int> nodes;
+    for (const ValueId id : values) {
+      if (id != kAbsent && producer.at(id) >= 0) nodes.push_back(producer[id]);
+    }
+    return nodes;
+  };
   // An explicit stack: chains of thousands of nodes must not exhaust the call stack.
   const auto finish = [&](int root) {
     std::vector<int> stack{root};
@@ -133,26 +139,19 @@ std::vector<int> live_order(const Graph& graph) {
         order.push_back(n);
         continue;
       }
-      for (ValueId in : graph.nodes[n].inputs) {
-        const int p = in == kAbsent ? -1 : producer.at(in);
-        if (p < 0) continue;
+      for (const int p : made_by(graph.nodes[n].inputs)) {
         TW_CHECK(marks[p] != Mark::kOpen, "graph '{}' has a cycle through node '{}'", graph.name, graph.nodes[p].name);
         if (marks[p] == Mark::kNew) stack.push_back(p);
       }
     }
   };
-  std::vector<int> work;
-  for (ValueId out : graph.outputs) {
-    if (producer.at(out) >= 0) work.push_back(producer[out]);
-  }
+  std::vector<int> work = made_by(graph.outputs);
   while (!work.empty()) {
     const int n = work.back();
     work.pop_back();
     if (needed[n]) continue;
     needed[n] = true;
-    for (ValueId in : graph.nodes[n].inputs) {
-      if (in != kAbsent && producer.at(in) >= 0) work.push_back(producer[in]);
-    }
+    append(work, made_by(graph.nodes[n].inputs));
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (needed[n] && marks[n] == Mark::kNew) finish(static_cast<int>(n));
@@ -174,14 +173,14 @@ Graph compact(const Graph& graph) {
     }
     return renumbered[id];
   };
-  for (ValueId in : graph.inputs) result.inputs.push_back(take(in));
+  result.inputs = mapped(graph.inputs, take);
   for (int n : live_order(graph)) {
     Node node = graph.nodes[n];
     for (ValueId& in : node.inputs) in = take(in);
     for (ValueId& out : node.outputs) out = take(out);
     result.nodes.push_back(std::move(node));
   }
-  for (ValueId out : graph.outputs) result.outputs.push_back(take(out));
+  result.outputs = mapped(graph.outputs, take);
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "graph/ref_tensor.h"
 #include "support/hash.h"
+#include "support/join.h"
 #include "support/lexer.h"
 
 namespace tw::graph {
@@ -46,8 +47,7 @@ struct AttrPrinter {
   std::string operator()(const std::string& x) const { return quote_string(x); }
   template <typename T>
   std::string operator()(const std::vector<T>& list) const {
-    std::vector<std::string> parts;
-    for (const T& x : list) parts.push_back((*this)(x));
+    const std::vector<std::string> parts = mapped(list, *this);
     // An empty list does not show its kind; integers need no word.
     std::string kind;
     if (list.empty() && std::is_same_v<T, double>) kind = "floats ";
@@ -73,8 +73,7 @@ class Printer {
         text += fmt::format("{}const {} = {}\n", inner, declaration(value), constant_text(value));
     }
     for (const Node& node : graph.nodes) text += inner + node_text(graph, node, inner) + "\n";
-    std::vector<std::string> outputs;
-    for (ValueId out : graph.outputs) outputs.push_back(quote_name(graph.value(out).name));
+    const auto outputs = mapped(graph.outputs, [&](ValueId out) { return quote_name(graph.value(out).name); });
     text += fmt::format("{}output {}\n{}}}", inner, fmt::join(outputs, ", "), indent);
     return text;
   }

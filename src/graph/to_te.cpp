@@ -2,6 +2,7 @@
 // positions, never after the model's values: groups of equal maths have equal programs.
 #include "graph/op.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::graph {
 namespace {
@@ -13,9 +14,8 @@ class Translator {
   GroupProgram run() {
     for (ValueId in : group_.inputs) add_placeholder(in);
     for (const Node& node : group_.nodes) translate(node);
-    std::vector<te::Tensor> outputs;
-    for (ValueId out : group_.outputs) outputs.push_back(output_tensor(out));
-    for (const te::Tensor& t : outputs) result_.output_tensors.push_back(t.name);
+    const auto outputs = mapped(group_.outputs, [&](ValueId out) { return output_tensor(out); });
+    result_.output_tensors = mapped(outputs, &te::Tensor::name);
     result_.program = builder_.finish(group_.name, outputs);
     return std::move(result_);
   }
@@ -41,8 +41,7 @@ class Translator {
     TW_CHECK(!node.is_group(), "group '{}' holds the group '{}': a te program has one level", group_.name, node.name);
     const OpDef& op = ops_.at(node.op);
     TW_CHECK(op.te != nullptr, "operator '{}' has no te definition", node.op);
-    std::vector<te::Tensor> inputs;
-    for (ValueId in : node.inputs) inputs.push_back(in == kAbsent ? te::Tensor{} : tensor(in));
+    const auto inputs = mapped(node.inputs, [&](ValueId in) { return in == kAbsent ? te::Tensor{} : tensor(in); });
     const std::vector<te::Tensor> outputs = op.te(make_call(group_, node), builder_, inputs);
     TW_CHECK(outputs.size() == node.outputs.size(), "te of '{}' ({}) gave {} tensors for {} outputs", node.name,
              node.op, outputs.size(), node.outputs.size());

@@ -20,6 +20,7 @@
 #include <algorithm>
 
 #include "loop/text.h"
+#include "support/join.h"
 #include "support/lexer.h"
 
 namespace tw::loop {
@@ -29,12 +30,9 @@ constexpr size_t kLineWidth = 120;  // characters; a longer kernel header has on
 
 std::string access_text(const StmtNode& stmt) {
   // After a store without predicate the word `if` would begin one.
-  std::string out = (stmt.buffer == "if" ? quote_string(stmt.buffer) : quote_name(stmt.buffer)) + '[';
-  for (size_t i = 0; i < stmt.indices.size(); ++i) {
-    if (i > 0) out += ", ";
-    out += to_string(stmt.indices[i]);
-  }
-  return out + ']';
+  const std::string name = stmt.buffer == "if" ? quote_string(stmt.buffer) : quote_name(stmt.buffer);
+  const auto indices = mapped(stmt.indices, [](const Expr& index) { return to_string(index); });
+  return fmt::format("{}[{}]", name, fmt::join(indices, ", "));
 }
 
 std::string buffer_text(const Buffer& buffer) {

@@ -3,6 +3,7 @@
 
 #include "loop/expr_verifier.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::loop {
 namespace {
@@ -23,20 +24,9 @@ void check_indices(const std::string& buffer, const std::vector<Expr>& indices) 
   }
 }
 
-bool same_list(const std::vector<Stmt>& a, const std::vector<Stmt>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Stmt& x, const Stmt& y) { return x.same(y); });
-}
-
-bool same_list(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Expr& x, const Expr& y) { return x.same(y); });
-}
-
-// What the rewriter's function makes of e; e itself where it leaves e alone. Null stays null.
-Expr rewrite_expr(const Expr& e, const Rewriter& rewriter) {
-  if (!rewriter.expr) return e;
-  if (!e) return e;
-  const Expr replaced = rewriter.expr(e);
-  return replaced ? replaced : e;
+template <typename T>
+bool same_list(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::ranges::equal(a, b, [](const T& x, const T& y) { return x.same(y); });
 }
 
 // The statement of kind `old` with other parts, built by its constructor so that its checks hold again.
@@ -60,41 +50,43 @@ Stmt rebuild(const Stmt& old, StmtNode parts) {
   throw InternalError("statement of unknown kind");
 }
 
-// `stmt` with other parts; the same node when every part is the same.
-Stmt with_parts(const Stmt& stmt, StmtNode parts) {
+// `stmt` with what `expr` makes of its expressions and `list` of its children; the same node when none changed.
+template <typename ExprOf, typename ListOf>
+Stmt map_parts(const Stmt& stmt, const ExprOf& expr, const ListOf& list) {
+  const auto expr_or_null = [&](const Expr& e) { return e ? expr(e) : e; };
+  StmtNode parts = empty_node(stmt->kind);
+  parts.indices = mapped(stmt->indices, expr_or_null);
+  parts.value = expr_or_null(stmt->value);
+  parts.predicate = expr_or_null(stmt->predicate);
+  parts.body = list(stmt->body);
+  parts.otherwise = list(stmt->otherwise);
   const bool unchanged = same_list(parts.indices, stmt->indices) && parts.value.same(stmt->value) &&
                          parts.predicate.same(stmt->predicate) && same_list(parts.body, stmt->body) &&
                          same_list(parts.otherwise, stmt->otherwise);
   return unchanged ? stmt : rebuild(stmt, std::move(parts));
 }
 
-// The statement with its expressions and children rewritten; the same node when none changed.
-Stmt rewrite_parts(const Stmt& stmt, const Rewriter& rewriter) {
-  StmtNode parts = empty_node(stmt->kind);
-  for (const Expr& index : stmt->indices) parts.indices.push_back(rewrite_expr(index, rewriter));
-  parts.value = rewrite_expr(stmt->value, rewriter);
-  parts.predicate = rewrite_expr(stmt->predicate, rewriter);
-  parts.body = rewrite(stmt->body, rewriter);
-  parts.otherwise = rewrite(stmt->otherwise, rewriter);
-  return with_parts(stmt, std::move(parts));
+// What the rewriter's functions make of one statement.
+std::vector<Stmt> rewrite_one(const Stmt& stmt, const Rewriter& rewriter) {
+  const auto expr = [&](const Expr& e) {
+    const Expr replaced = rewriter.expr ? rewriter.expr(e) : e;
+    return replaced ? replaced : e;
+  };
+  const Stmt updated = map_parts(stmt, expr, [&](const std::vector<Stmt>& list) { return rewrite(list, rewriter); });
+  return rewriter.stmt ? rewriter.stmt(updated) : std::vector<Stmt>{updated};
 }
 
 // One statement of substitute(): in the body of a loop or let its own variable hides the value of an outer one of that
 // name. The variable of a let takes the type of its new value, so its uses are replaced when that type changes.
 Stmt substitute_one(const Stmt& stmt, const VarMap& values) {
-  StmtNode parts = empty_node(stmt->kind);
-  const auto value_of = [&](const Expr& e) { return e ? tw::substitute(e, values) : e; };
-  for (const Expr& index : stmt->indices) parts.indices.push_back(value_of(index));
-  parts.value = value_of(stmt->value);
-  parts.predicate = value_of(stmt->predicate);
+  const auto value_of = [&](const Expr& e) { return tw::substitute(e, values); };
   VarMap inner = values;
   if (stmt->kind == StmtKind::kFor || stmt->kind == StmtKind::kLet) inner.erase(stmt->var);
-  if (stmt->kind == StmtKind::kLet && parts.value.type() != stmt->value.type()) {
-    inner[stmt->var] = var(stmt->var, parts.value.type());
+  if (stmt->kind == StmtKind::kLet) {
+    const DataType type = value_of(stmt->value).type();
+    if (type != stmt->value.type()) inner[stmt->var] = var(stmt->var, type);
   }
-  parts.body = substitute(stmt->body, inner);
-  parts.otherwise = substitute(stmt->otherwise, inner);
-  return with_parts(stmt, std::move(parts));
+  return map_parts(stmt, value_of, [&](const std::vector<Stmt>& list) { return substitute(list, inner); });
 }
 
 }  // namespace
@@ -207,14 +199,7 @@ Stmt make_prefetch(std::string buffer, std::vector<Expr> indices, int level) {
 std::vector<Stmt> rewrite(const std::vector<Stmt>& stmts, const Rewriter& rewriter) {
   std::vector<Stmt> out;
   out.reserve(stmts.size());
-  for (const Stmt& stmt : stmts) {
-    const Stmt updated = rewrite_parts(stmt, rewriter);
-    if (!rewriter.stmt) {
-      out.push_back(updated);
-      continue;
-    }
-    for (Stmt& replaced : rewriter.stmt(updated)) out.push_back(std::move(replaced));
-  }
+  for (const Stmt& stmt : stmts) append(out, rewrite_one(stmt, rewriter));
   return out;
 }
 
@@ -235,10 +220,7 @@ void visit_exprs(const std::vector<Stmt>& stmts, const std::function<void(const 
 }
 
 std::vector<Stmt> substitute(const std::vector<Stmt>& stmts, const VarMap& values) {
-  std::vector<Stmt> out;
-  out.reserve(stmts.size());
-  for (const Stmt& stmt : stmts) out.push_back(substitute_one(stmt, values));
-  return out;
+  return mapped(stmts, [&](const Stmt& stmt) { return substitute_one(stmt, values); });
 }
 
 }  // namespace tw::loop

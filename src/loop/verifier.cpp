@@ -72,30 +72,27 @@ class KernelVerifier {
   void statement(const StmtNode& stmt) {
     const StmtNode* outer = std::exchange(current_, &stmt);
     exprs_.start_statement();
+    check(stmt);
+    current_ = outer;
+  }
+
+  void check(const StmtNode& stmt) {
     switch (stmt.kind) {
       case StmtKind::kFor:
-        loop(stmt);
-        break;
+        return loop(stmt);
       case StmtKind::kLet:
-        let(stmt);
-        break;
+        return let(stmt);
       case StmtKind::kStore:
-        store(stmt);
-        break;
+        return store(stmt);
       case StmtKind::kIf:
-        branches(stmt);
-        break;
+        return branches(stmt);
       case StmtKind::kBlock:
-        list(stmt.body);
-        break;
+        return list(stmt.body);
       case StmtKind::kAllocate:
-        allocate(stmt);
-        break;
+        return allocate(stmt);
       case StmtKind::kPrefetch:
-        prefetch(stmt);
-        break;
+        return prefetch(stmt);
     }
-    current_ = outer;
   }
 
   void loop(const StmtNode& stmt) {

@@ -1,7 +1,8 @@
 #include "lower/copy.h"
 
-#include "lower/pass.h"
+#include "lower/passes.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::lower {
 namespace {
@@ -90,9 +91,7 @@ class Copier {
   Expr copy(const Expr& e) const { return e && !values_.empty() ? substitute(e, values_) : e; }
 
   std::vector<Expr> copy(const std::vector<Expr>& exprs) const {
-    std::vector<Expr> out;
-    for (const Expr& e : exprs) out.push_back(copy(e));
-    return out;
+    return mapped(exprs, [&](const Expr& e) { return copy(e); });
   }
 
   VarMap values_;
@@ -106,6 +105,9 @@ Stmts renamed_copy(const Stmts& stmts, VarMap values, std::string suffix) {
   return Copier(std::move(values), std::move(suffix), Unrolled::kKept).run(stmts);
 }
 
-Stmts unrolled(const Stmts& stmts) { return Copier({}, "", Unrolled::kCopied).run(stmts); }
+loop::Program unroll(const loop::Program& program, const LowerOptions&) {
+  return with_bodies(program,
+                     [](const loop::Kernel& kernel) { return Copier({}, "", Unrolled::kCopied).run(kernel.body); });
+}
 
 }  // namespace tw::lower

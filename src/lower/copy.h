@@ -11,8 +11,4 @@ namespace tw::lower {
 /// the name of every loop and let inside.
 std::vector<loop::Stmt> renamed_copy(const std::vector<loop::Stmt>& stmts, VarMap values, std::string suffix);
 
-/// `stmts` with a copy of the body for every iteration of a loop marked unrolled, its variable a constant. Names inside
-/// the copy of iteration i end in "ui", after the endings that loops further inside give.
-std::vector<loop::Stmt> unrolled(const std::vector<loop::Stmt>& stmts);
-
 }  // namespace tw::lower

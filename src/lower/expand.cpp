@@ -27,14 +27,11 @@ class Expander {
   Expander(Expansion expand, std::string prefix) : expand_(std::move(expand)), prefix_(std::move(prefix)) {}
 
   loop::Program run(const loop::Program& program) {
-    loop::Program out = program;
-    loop::Rewriter rewriter;
-    rewriter.stmt = [this](const Stmt& s) { return statement(s); };
-    for (loop::Kernel& kernel : out.kernels) {
+    const loop::Rewriter rewriter{.expr = {}, .stmt = [this](const Stmt& s) { return statement(s); }};
+    return with_bodies(program, [&](const loop::Kernel& kernel) {
       counter_ = 0;
-      kernel.body = loop::rewrite(kernel.body, rewriter);
-    }
-    return out;
+      return loop::rewrite(kernel.body, rewriter);
+    });
   }
 
  private:

@@ -26,9 +26,9 @@ struct LowerOptions {
 struct LoopPass {
   std::string_view name;
   loop::Program (*run)(const loop::Program& program, const LowerOptions& options);
-  std::string_view holds;   // what is true afterwards
-  bool optional;            // may be switched off
-  loop::VerifyRules rules;  // the same, for the verifier; rules of earlier rows stay in force
+  std::string_view holds;        // what is true afterwards
+  bool optional;                 // may be switched off
+  loop::VerifyRules rules = {};  // the same, for the verifier; rules of earlier rows stay in force
 };
 
 /// The passes in order.

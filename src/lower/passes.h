@@ -4,6 +4,13 @@
 
 namespace tw::lower {
 
+/// `program` with the bodies that `body_of` gives for its kernels.
+template <typename BodyOf>
+loop::Program with_bodies(loop::Program program, const BodyOf& body_of) {
+  for (loop::Kernel& kernel : program.kernels) kernel.body = body_of(kernel);
+  return program;
+}
+
 /// Simplifies every expression with the ranges of the loops around it; drops loops of extent 0, loops of extent 1
 /// become their body, ifs with a known condition their branch.
 loop::Program simplify(const loop::Program& program, const LowerOptions& options);
@@ -18,7 +25,8 @@ loop::Program split_guards(const loop::Program& program, const LowerOptions& opt
 /// a reduction into an element that does not move with the variable becomes a reduction over lanes.
 loop::Program vectorize(const loop::Program& program, const LowerOptions& options);
 
-/// Replaces kUnrolled loops by copies of their body.
+/// Replaces kUnrolled loops by copies of their body, one for every iteration, the variable a constant. Names inside the
+/// copy of iteration i end in "ui", after the endings that loops further inside give.
 loop::Program unroll(const loop::Program& program, const LowerOptions& options);
 
 /// Fused multiply-adds of the schedule's sums become products and sums where the target has no fused ones. (Those that

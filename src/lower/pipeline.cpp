@@ -10,20 +10,16 @@ constexpr loop::VerifyRules kSimple{.inner_divisor = 1, .register_constant_indic
 constexpr loop::VerifyRules kNoCalls{.no_elementary_calls = true};
 
 const LoopPass kPasses[] = {
-    {"simplify", simplify, "no loop has extent 0 or 1, no if a known condition", false, {}},
-    {"split-guards", split_guards, "guards hold only in the tails of their loops", true, {}},
+    {"simplify", simplify, "no loop has extent 0 or 1, no if a known condition", false},
+    {"split-guards", split_guards, "guards hold only in the tails of their loops", true},
     {"vectorize", vectorize, "vectors are explicit", false, kNoVectorLoops},
     {"unroll", unroll, "no unrolled loop remains", false, kNoUnrolledLoops},
     {"simplify-copies", simplify, "register buffers have constant indices; no div or mod by inner loops", false,
      kSimple},
-    {"split-products", split_products, "sums of products are fused only where the target does that", false, {}},
+    {"split-products", split_products, "sums of products are fused only where the target does that", false},
     {"expand-functions", expand_functions, "elementary functions are arithmetic", false, kNoCalls},
-    {"expand-conversions",
-     expand_conversions,
-     "no conversion from or to f16 and bf16 that the target lacks",
-     false,
-     {}},
-    {"expand-missing", expand_missing, "no operation that the target has no instruction for", false, {}},
+    {"expand-conversions", expand_conversions, "no conversion from or to f16 and bf16 that the target lacks", false},
+    {"expand-missing", expand_missing, "no operation that the target has no instruction for", false},
 };
 
 const Pipeline<LoopPass> kLoopPipeline{kPasses, "loop pass", "schedule"};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lower/passes.h"
+#include "support/join.h"
 
 namespace tw::lower {
 
@@ -69,9 +70,7 @@ Stmts simplify_let(const Stmt& s, Analyzer& analyzer) {
 }
 
 std::vector<Expr> simplify_all(const std::vector<Expr>& exprs, const Analyzer& analyzer) {
-  std::vector<Expr> out;
-  for (const Expr& e : exprs) out.push_back(analyzer.simplify(e));
-  return out;
+  return mapped(exprs, [&](const Expr& e) { return analyzer.simplify(e); });
 }
 
 Stmts simplify_store(const Stmt& s, const Analyzer& analyzer) {
@@ -111,9 +110,7 @@ Stmts simplify_stmt(const Stmt& s, Analyzer& analyzer) {
 
 Stmts simplify_stmts(const Stmts& stmts, Analyzer& analyzer) {
   Stmts out;
-  for (const Stmt& s : stmts) {
-    for (Stmt& simple : simplify_stmt(s, analyzer)) out.push_back(std::move(simple));
-  }
+  for (const Stmt& s : stmts) append(out, simplify_stmt(s, analyzer));
   return out;
 }
 

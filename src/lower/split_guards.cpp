@@ -5,6 +5,7 @@
 #include "lower/passes.h"
 #include "lower/simplify.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "support/math.h"
 
 namespace tw::lower {
@@ -162,7 +163,7 @@ class GuardSplitter {
       return body.empty() ? Stmts{} : Stmts{loop::make_for_like(s, s->var, s->extent, std::move(body))};
     }
     Stmts out = part_of_loop(s, {0, *at - 1}, "");
-    for (Stmt& tail : part_of_loop(s, {*at, s->extent - 1}, "t")) out.push_back(std::move(tail));
+    append(out, part_of_loop(s, {*at, s->extent - 1}, "t"));
     return out;
   }
 
@@ -197,7 +198,7 @@ class GuardSplitter {
       Stmts tail = part_of_let(name, {at, range.hi}, renamed_copy(both, {}, "t"));
       out.push_back(loop::make_if(var(name) < int_imm(at), std::move(main), std::move(tail)));
     }
-    for (Stmt& after : let(name, range, {end, body.end()})) out.push_back(std::move(after));
+    append(out, let(name, range, {end, body.end()}));
     return out;
   }
 
@@ -240,9 +241,7 @@ class GuardSplitter {
 
   Stmts all(const Stmts& stmts) {
     Stmts out;
-    for (const Stmt& s : stmts) {
-      for (Stmt& part : statement(s)) out.push_back(std::move(part));
-    }
+    for (const Stmt& s : stmts) append(out, statement(s));
     return out;
   }
 
@@ -253,13 +252,11 @@ class GuardSplitter {
 }  // namespace
 
 loop::Program split_guards(const loop::Program& program, const LowerOptions&) {
-  loop::Program out = program;
-  for (loop::Kernel& kernel : out.kernels) {
+  return with_bodies(program, [](const loop::Kernel& kernel) {
     Analyzer analyzer;
     if (!kernel.tile_var.empty()) analyzer.bind(kernel.tile_var, 0, kernel.tiles);
-    kernel.body = GuardSplitter(analyzer).run(kernel);
-  }
-  return out;
+    return GuardSplitter(analyzer).run(kernel);
+  });
 }
 
 }  // namespace tw::lower

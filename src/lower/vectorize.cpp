@@ -1,7 +1,10 @@
 // Vectorised loops become vector statements.
+#include <algorithm>
+
 #include "expr/scalar.h"
 #include "lower/passes.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "te/te.h"
 
 namespace tw::lower {
@@ -22,9 +25,7 @@ class Vectorizer {
   }
 
   Stmts run(const Stmts& stmts, const Expr& predicate) {
-    Stmts out;
-    for (const Stmt& s : stmts) out.push_back(statement(s, predicate));
-    return out;
+    return mapped(stmts, [&](const Stmt& s) { return statement(s, predicate); });
   }
 
  private:
@@ -63,7 +64,7 @@ class Vectorizer {
     const Expr inside = predicate ? predicate && condition : condition;
     Stmts both = run(s->body, inside);
     const Expr outside = predicate ? predicate && logical_not(condition) : logical_not(condition);
-    for (Stmt& other : run(s->otherwise, outside)) both.push_back(std::move(other));
+    append(both, run(s->otherwise, outside));
     return loop::make_block(std::move(both));
   }
 
@@ -77,12 +78,8 @@ class Vectorizer {
   }
 
   Stmt store(const Stmt& s, const Expr& predicate) const {
-    std::vector<Expr> indices;
-    bool moves = false;
-    for (const Expr& index : s->indices) {
-      indices.push_back(widen(index));
-      moves = moves || indices.back().type().is_vector();
-    }
+    const std::vector<Expr> indices = mapped(s->indices, [&](const Expr& index) { return widen(index); });
+    const bool moves = std::ranges::any_of(indices, [](const Expr& index) { return index.type().is_vector(); });
     Expr value = widen(s->value);
     Expr condition = s->predicate ? widen(s->predicate) : Expr();
     if (predicate) condition = condition ? condition && predicate : predicate;
@@ -144,11 +141,8 @@ Stmts vectorize_loop(const Stmt& s) {
 }  // namespace
 
 loop::Program vectorize(const loop::Program& program, const LowerOptions&) {
-  loop::Program out = program;
-  loop::Rewriter rewriter;
-  rewriter.stmt = vectorize_loop;
-  for (loop::Kernel& kernel : out.kernels) kernel.body = loop::rewrite(kernel.body, rewriter);
-  return out;
+  const loop::Rewriter rewriter{.expr = {}, .stmt = vectorize_loop};
+  return with_bodies(program, [&](const loop::Kernel& kernel) { return loop::rewrite(kernel.body, rewriter); });
 }
 
 }  // namespace tw::lower

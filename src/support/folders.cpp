@@ -13,22 +13,22 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Ours in the folder that `xdg` names, else in the one at `usual` of the user's.
+std::string own_folder(const char* xdg, const std::string& usual) {
+  const std::string named = variable(xdg);
+  if (named.starts_with('/')) return named + "/tilewright";
+  const std::string home = variable("HOME");
+  return home.empty() ? "" : home + usual + "/tilewright";
+}
+
 }  // namespace
 
 std::string cache_folder() {
-  if (std::string own = variable("TILEWRIGHT_CACHE_DIR"); !own.empty()) return own;
-  const std::string xdg = variable("XDG_CACHE_HOME");
-  if (xdg.starts_with('/')) return xdg + "/tilewright";
-  const std::string home = variable("HOME");
-  return home.empty() ? "" : home + "/.cache/tilewright";
+  const std::string own = variable("TILEWRIGHT_CACHE_DIR");
+  return own.empty() ? own_folder("XDG_CACHE_HOME", "/.cache") : own;
 }
 
-std::string state_folder() {
-  const std::string xdg = variable("XDG_STATE_HOME");
-  if (xdg.starts_with('/')) return xdg + "/tilewright";
-  const std::string home = variable("HOME");
-  return home.empty() ? "" : home + "/.local/state/tilewright";
-}
+std::string state_folder() { return own_folder("XDG_STATE_HOME", "/.local/state"); }
 
 std::string tuning_database(const std::string& asked) {
   const std::string own = asked.empty() ? variable("TILEWRIGHT_DB") : asked;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "support/join.h"
+
 namespace tw::te {
 
 std::vector<Axis> make_axes(char prefix, const Shape& shape) {
@@ -10,23 +12,11 @@ std::vector<Axis> make_axes(char prefix, const Shape& shape) {
   return axes;
 }
 
-std::vector<Expr> variables(const std::vector<Axis>& axes) {
-  std::vector<Expr> vars;
-  for (const Axis& axis : axes) vars.push_back(axis.var());
-  return vars;
-}
+std::vector<Expr> variables(const std::vector<Axis>& axes) { return mapped(axes, &Axis::var); }
 
-std::vector<std::string> axis_names(const std::vector<Axis>& axes) {
-  std::vector<std::string> names;
-  for (const Axis& axis : axes) names.push_back(axis.name);
-  return names;
-}
+std::vector<std::string> axis_names(const std::vector<Axis>& axes) { return mapped(axes, &Axis::name); }
 
-Shape shape_of(const std::vector<Axis>& axes) {
-  Shape shape;
-  for (const Axis& axis : axes) shape.push_back(axis.extent);
-  return shape;
-}
+Shape shape_of(const std::vector<Axis>& axes) { return mapped(axes, &Axis::extent); }
 
 int64_t num_points(const std::vector<Axis>& axes) { return num_elements(shape_of(axes)); }
 

@@ -68,29 +68,20 @@ Expr identity_of(CombinerKind kind, DataType type) {
 Expr Combiner::combine(const Expr& a, const Expr& b) const { return binary(op_of(kind), a, b); }
 
 const Compute* Program::find_compute(const std::string& tensor) const {
-  for (const Compute& compute : computes) {
-    for (const Tensor& output : compute.outputs) {
-      if (output.name == tensor) return &compute;
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find_if(computes, [&](const Compute& compute) {
+    return std::ranges::find(compute.outputs, tensor, &Tensor::name) != compute.outputs.end();
+  });
+  return found == computes.end() ? nullptr : &*found;
 }
 
 const Tensor& Program::tensor(const std::string& name) const {
-  for (const Tensor& input : inputs) {
-    if (input.name == name) return input;
-  }
-  for (const Compute& compute : computes) {
-    for (const Tensor& output : compute.outputs) {
-      if (output.name == name) return output;
-    }
-  }
+  const auto input = std::ranges::find(inputs, name, &Tensor::name);
+  if (input != inputs.end()) return *input;
+  if (const Compute* compute = find_compute(name)) return *std::ranges::find(compute->outputs, name, &Tensor::name);
   throw InternalError("te program '{}' has no tensor '{}'", this->name, name);
 }
 
-bool Program::is_output(const std::string& tensor) const {
-  return std::find(outputs.begin(), outputs.end(), tensor) != outputs.end();
-}
+bool Program::is_output(const std::string& tensor) const { return std::ranges::find(outputs, tensor) != outputs.end(); }
 
 std::string Builder::unique(const std::string& name) {
   const std::string base = identifier(name);

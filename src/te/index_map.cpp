@@ -1,5 +1,6 @@
 // How each layout primitive moves an index, in both directions.
 #include "support/error.h"
+#include "support/join.h"
 #include "te/rewrite.h"
 
 namespace tw::te {
@@ -36,11 +37,8 @@ std::vector<Expr> move_index(const LayoutPrimitive& p, const Shape& shape, std::
       return split_index(p, std::move(indices));
     case LayoutOp::kFuse:
       return fuse_index(p, shape, std::move(indices));
-    case LayoutOp::kReorder: {
-      std::vector<Expr> out;
-      for (int64_t d : p.args) out.push_back(indices[d]);
-      return out;
-    }
+    case LayoutOp::kReorder:
+      return mapped(p.args, [&](int64_t d) { return indices[d]; });
     case LayoutOp::kPad:
       indices[p.dim] = indices[p.dim] + p.args[0];
       return indices;

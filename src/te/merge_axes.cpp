@@ -4,6 +4,7 @@
 #include <set>
 
 #include "expr/analyzer.h"
+#include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/split_axes.h"
 
@@ -21,9 +22,8 @@ std::string reduction_key(const Compute& c) { return c.name() + " reduction"; }
 class PairFinder {
  public:
   explicit PairFinder(const Program& program) : program_(program) {
-    for (const Tensor& t : program.inputs) add(t);
+    for (const Tensor& t : all_tensors(program)) add(t);
     for (const Compute& c : program.computes) {
-      for (const Tensor& t : c.outputs) add(t);
       flags_[reduction_key(c)] = std::vector<bool>(c.reduce_axes.empty() ? 0 : c.reduce_axes.size() - 1, true);
     }
   }
@@ -108,8 +108,7 @@ class PairFinder {
       if (!keeps) forbid(load->name, d);
     }
     const auto uses = [&](const Axis& axis) {
-      return std::any_of(load->args.begin(), load->args.end(),
-                         [&](const Expr& index) { return uses_var(index, axis.name); });
+      return std::ranges::any_of(load->args, [&](const Expr& index) { return uses_var(index, axis.name); });
     };
     for (const auto& [axes, key] : axis_pairs(c)) {
       for (size_t k = 0; k + 1 < axes.size(); ++k) {
@@ -154,10 +153,7 @@ std::vector<bool> unit_pairs(const Shape& shape) {
 
 PairFlags unit_axes(const Program& program) {
   PairFlags flags;
-  for (const Tensor& t : program.inputs) flags[t.name] = unit_pairs(t.shape);
-  for (const Compute& c : program.computes) {
-    for (const Tensor& t : c.outputs) flags[t.name] = unit_pairs(t.shape);
-  }
+  for (const Tensor& t : all_tensors(program)) flags[t.name] = unit_pairs(t.shape);
   return flags;
 }
 

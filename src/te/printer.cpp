@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "support/join.h"
 #include "support/lexer.h"
 #include "te/axes.h"
 #include "te/te.h"
@@ -14,15 +15,12 @@ std::string tensor_text(const Tensor& tensor) {
 }
 
 std::string expr_list(const std::vector<Expr>& list) {
-  std::vector<std::string> parts;
-  for (const Expr& e : list) parts.push_back(to_string(e));
+  const auto parts = mapped(list, [](const Expr& e) { return to_string(e); });
   return parts.size() == 1 ? parts[0] : fmt::format("({})", fmt::join(parts, ", "));
 }
 
 std::string name_list(const std::vector<std::string>& names) {
-  std::vector<std::string> parts;
-  for (const std::string& name : names) parts.push_back(quote_name(name));
-  return fmt::format("({})", fmt::join(parts, ", "));
+  return fmt::format("({})", fmt::join(mapped(names, quote_name), ", "));
 }
 
 std::string axis_list(const std::vector<Axis>& axes) { return name_list(axis_names(axes)); }
@@ -35,9 +33,9 @@ bool has_default_identity(const Compute& compute) {
 
 std::string reduction_text(const Compute& compute) {
   const Combiner& combiner = compute.combiner;
-  std::vector<std::string> ranges;
-  for (const Axis& axis : compute.reduce_axes)
-    ranges.push_back(fmt::format("{} in {}", quote_name(axis.name), axis.extent));
+  const auto ranges = mapped(compute.reduce_axes, [](const Axis& axis) {
+    return fmt::format("{} in {}", quote_name(axis.name), axis.extent);
+  });
   std::string out = fmt::format("{}({})", combiner_name(combiner.kind), fmt::join(ranges, ", "));
   if (!has_default_identity(compute)) out += " from " + expr_list(combiner.identity);
   out += fmt::format(" over {} of {}", axis_list(compute.axes), expr_list(compute.body));
@@ -49,9 +47,7 @@ std::string reduction_text(const Compute& compute) {
 }
 
 std::string compute_text(const Compute& compute) {
-  std::vector<std::string> outputs;
-  for (const Tensor& output : compute.outputs) outputs.push_back(tensor_text(output));
-  const std::string left = fmt::format("{}", fmt::join(outputs, ", "));
+  const std::string left = fmt::format("{}", fmt::join(mapped(compute.outputs, tensor_text), ", "));
   if (compute.is_reduction()) return fmt::format("{} = {}", left, reduction_text(compute));
   return fmt::format("{} {} = {}", left, axis_list(compute.axes), expr_list(compute.body));
 }
@@ -64,9 +60,7 @@ std::string to_string(const Program& program) {
   std::string out = fmt::format("te {}\n", quote_name(program.name));
   for (const Tensor& input : program.inputs) out += fmt::format("input {}\n", tensor_text(input));
   for (const Compute& compute : program.computes) out += compute_text(compute) + "\n";
-  std::vector<std::string> outputs;
-  for (const std::string& name : program.outputs) outputs.push_back(quote_name(name));
-  if (!outputs.empty()) out += fmt::format("output {}\n", fmt::join(outputs, ", "));
+  if (!program.outputs.empty()) out += fmt::format("output {}\n", fmt::join(mapped(program.outputs, quote_name), ", "));
   return out;
 }
 

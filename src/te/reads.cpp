@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "support/join.h"
+
 namespace tw::te {
 namespace {
 
@@ -17,6 +19,12 @@ bool depends(const Program& program, const Compute& compute, const std::string& 
 }
 
 }  // namespace
+
+std::vector<Tensor> all_tensors(const Program& program) {
+  std::vector<Tensor> tensors = program.inputs;
+  for (const Compute& compute : program.computes) append(tensors, compute.outputs);
+  return tensors;
+}
 
 void visit_reads(const Compute& compute, const std::function<void(const Expr&)>& f) {
   for (const Expr& body : compute.body) {

@@ -9,6 +9,9 @@
 
 namespace tw::te {
 
+/// What a program reads and computes: its inputs, then the outputs of its computes.
+std::vector<Tensor> all_tensors(const Program& program);
+
 /// Calls on every load in the bodies of `compute`; on one that is shared within a body once.
 void visit_reads(const Compute& compute, const std::function<void(const Expr& load)>& visit);
 

@@ -5,6 +5,7 @@
 
 #include "expr/analyzer.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "te/axes.h"
 #include "te/reads.h"
 
@@ -28,7 +29,7 @@ class LayoutPass {
   Program run() {
     out_.name = old_.name;
     out_.outputs = old_.outputs;
-    for (const Tensor& input : old_.inputs) out_.inputs.push_back(stored(input));
+    out_.inputs = mapped(old_.inputs, [&](const Tensor& input) { return stored(input); });
     for (const Compute& compute : old_.computes) rewrite_compute(compute);
     drop_unread();
     verify(out_);
@@ -60,8 +61,7 @@ class LayoutPass {
   }
 
   Tensor stored(const Tensor& tensor) const {
-    const auto it = layouts_.find(tensor.name);
-    return it == layouts_.end() ? tensor : Tensor{tensor.name, tensor.type, it->second.storage_shape(tensor.shape)};
+    return {tensor.name, tensor.type, layout_of(tensor.name).storage_shape(tensor.shape)};
   }
 
   Layout layout_of(const std::string& name) const {

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "te/reads.h"
+
 namespace tw::te {
 namespace {
 
@@ -11,10 +13,7 @@ using Cuts = std::map<std::string, std::vector<int64_t>>;
 class CutFinder {
  public:
   explicit CutFinder(const Program& program) : program_(program) {
-    for (const Tensor& t : program.inputs) cuts_[t.name].resize(t.shape.size());
-    for (const Compute& c : program.computes) {
-      for (const Tensor& t : c.outputs) cuts_[t.name].resize(t.shape.size());
-    }
+    for (const Tensor& t : all_tensors(program)) cuts_[t.name].resize(t.shape.size());
   }
 
   /// Nothing when one dim would be cut in two ways.
@@ -61,16 +60,13 @@ class CutFinder {
     for (size_t k = 0; k < c.axes.size(); ++k) {
       for (const Tensor& t : c.outputs) share(t.name, k, c.name(), k);
     }
-    for (const Expr& body : c.body) {
-      visit(body, [&](const Expr& e) {
-        if (e.op() != Op::kLoad) return;
-        const Shape& shape = program_.tensor(e->name).shape;
-        for (size_t d = 0; d < shape.size(); ++d) {
-          const int k = axis_number(c, e.arg(d));
-          if (k >= 0 && shape[d] == c.axes[k].extent) share(e->name, d, c.name(), k);
-        }
-      });
-    }
+    visit_reads(c, [&](const Expr& load) {
+      const Shape& shape = program_.tensor(load->name).shape;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        const int k = axis_number(c, load.arg(d));
+        if (k >= 0 && shape[d] == c.axes[k].extent) share(load->name, d, c.name(), k);
+      }
+    });
   }
 
   void share(const std::string& a, size_t a_dim, const std::string& b, size_t b_dim) {

@@ -72,17 +72,11 @@ void merge_constants(Editor& editor) {
 graph::Graph eliminate_common_subexpressions(const graph::Graph& graph, const TransformContext& context) {
   Editor editor(graph, context.ops);
   merge_constants(editor);
-  std::map<std::string, size_t> seen;
-  const size_t count = editor.node_count();
-  for (size_t n = 0; n < count; ++n) {
-    const graph::Node& node = editor.node(n);
-    if (node.is_group() || editor.is_dead(n)) continue;
-    const auto [first, fresh] = seen.try_emplace(node_key(node), n);
-    if (fresh) continue;
-    const std::vector<ValueId> mine = node.outputs;
-    const std::vector<ValueId> earlier = editor.node(first->second).outputs;
-    for (size_t k = 0; k < mine.size(); ++k) editor.replace(mine[k], earlier[k]);
-  }
+  std::map<std::string, std::vector<ValueId>> seen;  // results
+  editor.for_each_old([&](const Node& node) {
+    const auto [first, fresh] = seen.try_emplace(node_key(node), node.outputs);
+    for (size_t k = 0; !fresh && k < node.outputs.size(); ++k) editor.replace(node.outputs[k], first->second[k]);
+  });
   return editor.finish();
 }
 

@@ -112,9 +112,7 @@ std::optional<Affine> match_arithmetic(const Editor& editor, const Node& node, s
     auto numbers = per_channel(editor, node.inputs[k], type.shape, dim);
     if (!numbers || editor.type(x) != type) continue;
     const bool scales = node.op == "mul" || node.op == "div";
-    if (node.op == "div")
-      std::transform(numbers->begin(), numbers->end(), numbers->begin(), [](double c) { return 1 / c; });
-    if (node.op == "sub") std::transform(numbers->begin(), numbers->end(), numbers->begin(), std::negate<>());
+    for (double& c : *numbers) c = node.op == "div" ? 1 / c : node.op == "sub" ? -c : c;
     if (!all_finite(*numbers)) return std::nullopt;
     const size_t channels = numbers->size();
     return scales ? Affine{x, *numbers, Numbers(channels, 0)} : Affine{x, Numbers(channels, 1), *numbers};

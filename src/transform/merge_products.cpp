@@ -133,13 +133,9 @@ class ProductMerger {
   // ---- One instead of many.
 
   void merge(ValueId x, const std::vector<Product>& products) {
-    std::vector<int> nodes;
     int64_t columns = 0;
-    for (const Product& p : products) {
-      nodes.push_back(p.node);
-      columns += p.columns;
-    }
-    const std::string name = group_name(editor_.graph(), nodes);
+    for (const Product& p : products) columns += p.columns;
+    const std::string name = group_name(editor_.graph(), mapped(products, &Product::node));
     const bool biased = std::ranges::any_of(products, [](const Product& p) { return p.bias != kAbsent; });
     ValueId whole = editor_.emit(name, "matmul", {x, stacked_weights(name, products, columns)});
     if (biased) whole = editor_.emit(name, "add", {whole, stacked_biases(name, products, columns)});

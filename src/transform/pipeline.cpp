@@ -35,6 +35,8 @@ const Pipeline<GraphPass> kGraphPipeline{kPasses, "graph pass", "import"};
 
 }  // namespace
 
+graph::Graph eliminate_dead_code(const graph::Graph& graph, const TransformContext&) { return graph::compact(graph); }
+
 std::span<const GraphPass> pipeline() { return kPasses; }
 
 const GraphPass& find_pass(std::string_view name) { return find_row(kGraphPipeline, name); }

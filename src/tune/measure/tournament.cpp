@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/join.h"
 #include "tune/measure/fill.h"
 
 namespace tw::tune {
@@ -75,9 +76,7 @@ std::vector<Measured> Tournament::run() {
     racing = racing && !stopped();
   }
   worker_.ask(Request(), limits_.load_seconds);  // kReset
-  std::vector<Measured> results;
-  for (const Entrant& e : entrants_) results.push_back(result(e));
-  return results;
+  return mapped(entrants_, [&](const Entrant& e) { return result(e); });
 }
 
 // Notes what a failed question says of entrant i; whether it was answered.

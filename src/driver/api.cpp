@@ -17,17 +17,10 @@ namespace tilewright {
 namespace {
 
 ErrorKind kind_of(tw::format::ErrorCode code) {
-  switch (code) {
-    case tw::format::ErrorCode::kInvalidArgument:
-      return ErrorKind::kUsage;
-    case tw::format::ErrorCode::kOutOfMemory:
-    case tw::format::ErrorCode::kDiskFull:
-      return ErrorKind::kExhausted;
-    case tw::format::ErrorCode::kInternal:
-      return ErrorKind::kInternal;
-    default:
-      return ErrorKind::kFailure;
-  }
+  using enum tw::format::ErrorCode;
+  if (code == kInvalidArgument) return ErrorKind::kUsage;
+  if (code == kOutOfMemory || code == kDiskFull) return ErrorKind::kExhausted;
+  return code == kInternal ? ErrorKind::kInternal : ErrorKind::kFailure;
 }
 
 // Runs `body` and turns the compiler's errors into Error.

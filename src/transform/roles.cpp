@@ -31,18 +31,10 @@ Role role_of(const graph::OpTable& ops, const Node& node) {
   if (pads || node.op == "space_to_depth") return Role::kPad;
   if (is_one_of(node, kLookups)) return Role::kLookup;
   if (is_one_of(node, kWindows)) return Role::kWindow;
-  switch (ops.at(node.op).op_class) {
-    case OpClass::kElementwise:
-      return Role::kElementwise;
-    case OpClass::kReduction:
-      return Role::kReduction;
-    case OpClass::kContraction:
-      return Role::kContraction;
-    case OpClass::kInjective:
-    case OpClass::kOpaque:
-      break;
-  }
-  return Role::kAlone;
+  const OpClass op_class = ops.at(node.op).op_class;
+  if (op_class == OpClass::kElementwise) return Role::kElementwise;
+  if (op_class == OpClass::kReduction) return Role::kReduction;
+  return op_class == OpClass::kContraction ? Role::kContraction : Role::kAlone;
 }
 
 bool is_pointwise(const graph::OpTable& ops, const Node& node) {

@@ -20,58 +20,21 @@ constexpr int64_t kSwizzledBytes = 1024;  // after which the order of parts of l
 }  // namespace
 
 std::string cuda_type(DataType type) {
+  // Of ScalarType, in its order; 16-bit floats are stored as bits.
+  constexpr const char* kNames[] = {
+      "bool",      "signed char",        "unsigned char",  "short",          "unsigned short", "int",   "unsigned",
+      "long long", "unsigned long long", "unsigned short", "unsigned short", "float",          "double"};
   if (type.is_vector()) return fmt::format("tw_vec<{}, {}>", cuda_type(type.element()), type.lanes());
-  switch (type.scalar()) {
-    case ScalarType::kBool:
-      return "bool";
-    case ScalarType::kI8:
-      return "signed char";
-    case ScalarType::kU8:
-      return "unsigned char";
-    case ScalarType::kI16:
-      return "short";
-    case ScalarType::kU16:
-    case ScalarType::kF16:
-    case ScalarType::kBF16:
-      return "unsigned short";
-    case ScalarType::kI32:
-      return "int";
-    case ScalarType::kU32:
-      return "unsigned";
-    case ScalarType::kI64:
-      return "long long";
-    case ScalarType::kU64:
-      return "unsigned long long";
-    case ScalarType::kF32:
-      return "float";
-    case ScalarType::kF64:
-      return "double";
-  }
-  throw InternalError("unknown element type");
+  return kNames[static_cast<size_t>(type.scalar())];
 }
 
 bool is_index(const Expr& e) {
-  if (e.type().element() != DataType::i64()) return false;
-  bool index = true;
+  using enum Op;
+  constexpr Op kOps[] = {kIntImm, kVar, kAdd, kSub, kMul, kFloorDiv, kFloorMod, kMin, kMax, kNeg, kRamp, kBroadcast};
+  bool index = e.type().element() == DataType::i64();
+  if (!index) return false;
   visit(e, [&](const Expr& x) {
-    switch (x.op()) {
-      case Op::kIntImm:
-      case Op::kVar:
-      case Op::kAdd:
-      case Op::kSub:
-      case Op::kMul:
-      case Op::kFloorDiv:
-      case Op::kFloorMod:
-      case Op::kMin:
-      case Op::kMax:
-      case Op::kNeg:
-      case Op::kRamp:
-      case Op::kBroadcast:
-        index = index && x.type().element() == DataType::i64();
-        break;
-      default:
-        index = false;
-    }
+    index = index && x.type().element() == DataType::i64() && std::ranges::find(kOps, x.op()) != std::end(kOps);
   });
   return index;
 }

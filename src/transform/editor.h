@@ -87,15 +87,4 @@ class Editor {
   std::vector<bool> dead_;                 // by node
 };
 
-/// `graph` after edit(editor, node) for each of its nodes that is live then.
-template <typename Edit>
-graph::Graph edit_nodes(const graph::Graph& graph, const graph::OpTable& ops, const Edit& edit) {
-  Editor editor(graph::compact(graph), ops);
-  const size_t count = editor.node_count();
-  for (size_t n = 0; n < count; ++n) {
-    if (!editor.is_dead(n)) edit(editor, graph::Node(editor.node(n)));
-  }
-  return editor.finish();
-}
-
 }  // namespace tw::transform

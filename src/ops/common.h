@@ -82,8 +82,8 @@ void for_each_index(const Shape& shape, const Visit& visit) {
 /// and from one to the next.
 template <typename Visit>
 void for_each_line(const Shape& shape, int64_t axis, const Visit& visit) {
-  const int64_t stride = row_major_strides(shape)[axis];
-  for (int64_t first = 0; first < num_elements(shape); ++first) {
+  const int64_t stride = row_major_strides(shape)[axis], elements = num_elements(shape);
+  for (int64_t first = 0; first < elements; ++first) {
     if (first / stride % shape[axis] == 0) visit(first, stride);
   }
 }

@@ -18,13 +18,11 @@ namespace {
 enum class Mode : uint8_t { kNone, kAdd, kMul, kMax, kMin };
 
 Mode mode_of(const OpCall& call) {
+  constexpr std::string_view kNames[] = {"none", "add", "mul", "max", "min"};  // of Mode, in its order
   const std::string name = call.node.string_attr_or("reduction", "none");
-  if (name == "none") return Mode::kNone;
-  if (name == "add") return Mode::kAdd;
-  if (name == "mul") return Mode::kMul;
-  if (name == "max") return Mode::kMax;
-  require(call, name == "min", "unknown reduction '{}'", name);
-  return Mode::kMin;
+  const auto* found = std::ranges::find(kNames, name);
+  require(call, found != std::end(kNames), "unknown reduction '{}'", name);
+  return static_cast<Mode>(found - std::begin(kNames));
 }
 
 void require_operands(const OpCall& call) {

@@ -51,12 +51,18 @@ bool drop_neutral(Editor& editor, const Node& node) {
   return false;
 }
 
+// A condition that is the same everywhere.
+bool take_known_side(Editor& editor, const Node& node) {
+  const auto condition = splat_of(editor.value(node.inputs[0]));
+  if (!condition) return false;
+  const ValueId side = node.inputs[*condition != 0 ? 1 : 2];
+  return editor.type(side) == editor.type(node.outputs[0]) && editor.replace(node.outputs[0], side);
+}
+
 constexpr Rule kRules[] = {
-    {"power", "pow", simplify_power},
-    {"neutral factor", "mul", drop_neutral},
-    {"neutral divisor", "div", drop_neutral},
-    {"neutral subtrahend", "sub", drop_neutral},
-    {"division by a power of two", "div", divide_by_multiplying},
+    {"known condition", "where", take_known_side}, {"power", "pow", simplify_power},
+    {"neutral factor", "mul", drop_neutral},       {"neutral divisor", "div", drop_neutral},
+    {"neutral subtrahend", "sub", drop_neutral},   {"division by a power of two", "div", divide_by_multiplying},
 };
 
 }  // namespace

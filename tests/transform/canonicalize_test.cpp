@@ -154,6 +154,23 @@ TEST(Canonicalize, NeutralElements) {
   EXPECT_EQ(ops_of(g), "sub add mul");  // 0 - x, x + 0 (-0 + 0 is 0), and a broadcast
 }
 
+TEST(Canonicalize, ConditionsThatAreTheSameEverywhere) {
+  const Graph g = canonical(R"(graph g {
+  input x : f32[3]
+  input w : f32[2, 3]
+  const yes : bool[1] = [1]
+  const no : bool[3] = [0, 0, 0]
+  const some : bool[3] = [1, 0, 1]
+  a : f32[3] = exp(x) as a
+  b : f32[3] = where(yes, x, a) as b
+  c : f32[3] = where(no, a, b) as c
+  d : f32[3] = where(some, c, x) as d
+  y : f32[2, 3] = where(no, w, d) as y
+  output y
+})");
+  EXPECT_EQ(ops_of(g), "where where") << "elements that differ, and a side that is broadcast";
+}
+
 constexpr const char* kRowMean = "{axes = [-1], keepdims = 1}";
 
 std::string layer_norm_text(const std::string& square, const std::string& variance_axes) {

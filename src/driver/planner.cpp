@@ -22,11 +22,7 @@ std::string why_not(const plan::GroupPlan& candidate, const tune::Measured& m) {
 
 void Planner::add(const std::string& name, const GroupTe& te) { ++find_or_make(name, te).tune.uses; }
 
-void Planner::add_timed(const std::string& name, const GroupTe& te) {
-  TuneTask& task = find_or_make(name, te).tune;
-  task.is_timed = true;
-  task.uses = std::max<int64_t>(1, task.uses);
-}
+void Planner::add_timed(const std::string& name, const GroupTe& te) { find_or_make(name, te).tune.is_timed = true; }
 
 Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te) {
   const auto [found, fresh] = tasks_.try_emplace(text_of(te));
@@ -109,6 +105,10 @@ void Planner::settle(Task& task, const TuneResult& result) {
   const auto owners = std::ranges::count(target_.families, tune::FamilyKind::kOwns, &tune::Constructor::kind);
   if (result.best < 0 && std::cmp_less(task.next_family, owners)) {
     construct(task);  // the family behind takes its place
+    return;
+  }
+  if (result.best < 0 && task.tune.uses == 0) {  // only its time was wanted: there is none
+    task.decided = true;
     return;
   }
   if (result.best < 0) {

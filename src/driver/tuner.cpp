@@ -135,7 +135,9 @@ class Tuner::Session {
     return predicted > 0 ? predicted : estimate_ns(task.program, context_.target);
   }
 
-  double total_weight(const TuneTask& task) const { return weight(task) * static_cast<double>(task.uses); }
+  double total_weight(const TuneTask& task) const {
+    return weight(task) * static_cast<double>(std::max<int64_t>(1, task.uses));
+  }
 
   // How many of the first candidates are measured: what a group can win is bounded by its share of the model's time. So
   // a model has at most candidates / whole_share of them besides kFewest a task, 200 for the defaults, however many

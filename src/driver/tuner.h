@@ -22,7 +22,7 @@ struct TuneTask {
   te::Program program;
   std::set<std::string> constants;
   std::vector<plan::GroupPlan> candidates;  // best predicted first, at least one
-  int64_t uses = 1;                         // groups that need it
+  int64_t uses = 1;                         // groups that need it; 0: only its time is wanted
   size_t joined = 0;                        // of the candidates, the last ones: they always race
   bool is_timed = false;                    // measured however light it is, and however few candidates it has
 };

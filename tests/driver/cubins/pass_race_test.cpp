@@ -23,7 +23,7 @@ bool has_dim(const tune::Workload& work, int64_t dim) {
   });
 }
 
-// What has 48 channels takes `padded_ns`, all else 1000.
+// What has 48 channels takes `padded_ns`, all else 1000. 0: nothing is measured; below: such kernels are wrong.
 class ChannelMeasurer : public tune::Measurer {
  public:
   explicit ChannelMeasurer(double padded_ns) : padded_ns_(padded_ns) {}
@@ -31,8 +31,13 @@ class ChannelMeasurer : public tune::Measurer {
     std::vector<Measured> out;
     for (const tune::Workload& w : work) {
       const double ns = has_dim(w, 48) ? padded_ns_ : 1000;
-      if (padded_ns_ > 0) out.push_back({Outcome::kMeasured, "", {ns, ns, 12, 1}});
-      if (padded_ns_ == 0) out.push_back({Outcome::kNotMeasured, "", {}});
+      if (padded_ns_ == 0) {
+        out.push_back({Outcome::kNotMeasured, "", {}});
+      } else if (ns < 0) {
+        out.push_back({Outcome::kWrong, "made up", {}});
+      } else {
+        out.push_back({Outcome::kMeasured, "", {ns, ns, 12, 1}});
+      }
     }
     return out;
   }
@@ -124,6 +129,12 @@ TEST_F(PassRaceTest, PassesDoMoreThanTheyPredictWhereThatIsFaster) {
 TEST_F(PassRaceTest, NothingIsDecidedWithoutTimes) {
   const EntryCode entry = compile(9, 0);
   EXPECT_TRUE(is_padded(entry));
+  EXPECT_TRUE(entry.plan.passes.empty());
+}
+
+TEST_F(PassRaceTest, AnotherWayWithoutAnyKernelLoses) {
+  const EntryCode entry = compile(3, -1);
+  EXPECT_FALSE(is_padded(entry));
   EXPECT_TRUE(entry.plan.passes.empty());
 }
 

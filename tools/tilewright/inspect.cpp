@@ -34,8 +34,9 @@ int inspect_artefact(const GlobalOptions& global, const Options& options, const 
   if (!options.section.empty()) {
     const format::Bytes section = artefact.section(options.section);
     std::string known;
-    for (const format::Section& s : artefact.sections()) known += " " + s.name;
-    if (section.empty()) throw UsageError(fmt::format("there is no section '{}'; there are{}", options.section, known));
+    bool found = false;
+    for (const format::Section& s : artefact.sections()) known += " " + s.name, found |= s.name == options.section;
+    if (!found) throw UsageError(fmt::format("there is no section '{}'; there are{}", options.section, known));
     fmt::print("{}", std::string_view(reinterpret_cast<const char*>(section.data()), section.size()));
     return kOk;
   }

@@ -83,7 +83,7 @@ class EntryCompiler {
     run.dump = [&](std::string_view pass, const graph::Graph& g) {
       if (dumper_.enabled()) dumper_.write("graph", pass, graph::to_string(g));
       stopped_ = stopped_ || pass == options().stop_after;
-      if (context_.planner.measures()) keep_for_race(pass, g, run);
+      if (context_.planner.measures() && out_.plan.passes.empty()) keep_for_race(pass, g, run);
       progress("transform", done++, total);  // the first call shows the input
     };
     run.time = [&](std::string_view pass, int64_t ns) { add_time("graph", std::string(pass), ns); };
@@ -98,7 +98,7 @@ class EntryCompiler {
     const auto found = std::ranges::find(passes, pass, &transform::GraphPass::name);
     const auto next = std::find_if(found == passes.end() ? passes.begin() : found + 1, passes.end(),
                                    [&](const transform::GraphPass& p) { return !is_switched_off(p, run); });
-    if (next != passes.end() && next->races) changes_.push_back({&*next, g, {}});
+    if (next != passes.end() && next->race != transform::Race::kNone) changes_.push_back({&*next, g, {}});
   }
 
   GroupOptions group_options(size_t group) {
@@ -143,10 +143,11 @@ class EntryCompiler {
   void decide(const graph::Graph& source) {
     std::vector<GroupRace> races;
     for (const Change& change : changes_) {
+      if (!is_alike(change.before, change.after)) race(change, plan::kOff, change.before, races);
+      if (change.pass->race != transform::Race::kOffAndEager) continue;
       transform::TransformContext eager = transform_context();
       eager.is_eager = true;
       const graph::Graph most = change.pass->run(change.before, eager);
-      if (!is_alike(change.before, change.after)) race(change, plan::kOff, change.before, races);
       if (!is_alike(most, change.after)) race(change, plan::kEager, most, races);
     }
     plan_groups();

@@ -33,10 +33,8 @@ struct EntryCode {
   plan::EntryPlan plan;
   graph::Graph graph;  // of groups
   std::vector<GroupCode> groups;
-  std::vector<int> program_of_group;  // index in the ProgramSet, -1 for an alias
-  /// Groups whose output is stored in the place of their input: a view needs no step. Output value -> input value.
-  /// A view of an input or constant that leaves the graph is no alias, nor is one of two outputs on one storage.
-  std::map<graph::ValueId, graph::ValueId> aliases;
+  std::vector<int> program_of_group;                 // index in the ProgramSet, -1 for an alias
+  std::map<graph::ValueId, graph::ValueId> aliases;  // as those of EntryGroups
 };
 
 /// What the entries of one compilation share.

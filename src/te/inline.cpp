@@ -1,4 +1,3 @@
-
 #include "support/error.h"
 #include "te/rewrite.h"
 

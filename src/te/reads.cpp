@@ -26,6 +26,12 @@ std::vector<Tensor> all_tensors(const Program& program) {
   return tensors;
 }
 
+Expr element_number(const Expr& load, const Shape& shape) {
+  Expr number = int_imm(0);
+  for (size_t d = 0; d < shape.size(); ++d) number = number * int_imm(shape[d]) + load.arg(d);
+  return number;
+}
+
 void visit_reads(const Compute& compute, const std::function<void(const Expr&)>& f) {
   for (const Expr& body : compute.body) {
     visit(body, [&](const Expr& e) {

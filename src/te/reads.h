@@ -25,6 +25,9 @@ std::map<std::string, int> count_reads(const Program& program);
 /// Whether `compute` reads `tensor`, itself or through the computes that it reads.
 bool depends_on(const Program& program, const Compute& compute, const std::string& tensor);
 
+/// The number of the element that `load` reads, among those of a tensor of `shape` in row-major order.
+Expr element_number(const Expr& load, const Shape& shape);
+
 /// Number of leading indices of `load` that are the leading axes of `compute`, unchanged.
 size_t own_axes(const Compute& compute, const Expr& load);
 

@@ -133,8 +133,7 @@ std::vector<std::pair<format::Operand, int64_t>> Implementation::operands() cons
   std::vector<std::pair<format::Operand, int64_t>> all;
   for (const format::Operand* o : problem.operands()) all.emplace_back(*o, problem.span(*o));
   for (const Epilogue::Operand& o : epilogue.operands)
-    all.push_back(
-        {{o.name, *format::parse_data_type(to_string(o.type))}, o.is_tensor ? problem.span(problem.out) : problem.n});
+    all.emplace_back(tune::operand_of({o.name, o.type, {}}), o.is_tensor ? problem.span(problem.out) : problem.n);
   return all;
 }
 

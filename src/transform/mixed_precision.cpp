@@ -50,7 +50,6 @@ constexpr std::array<ClassRow, 5> kClasses = {{
     {OpClass::kOpaque, {Treatment::kWide}},
 }};
 
-// Operators that differ from their class.
 // One element stands for several: a mean or an extreme lies among them.
 constexpr std::string_view kAmongOperands[] = {
     "reduce_mean",     "reduce_max",     "reduce_min",       "arg_max",   "arg_min",
@@ -65,6 +64,7 @@ constexpr std::string_view kFarFromOperands[] = {
 // What the model converts to f32 it wants there, integers among it; bits are those of an f32.
 constexpr std::string_view kConversions[] = {"cast", "bitcast"};
 
+// Operators that differ from their class.
 struct OpsRow {
   std::span<const std::string_view> ops;
   Rule rule;

@@ -1,4 +1,3 @@
-
 #include "transform/group.h"
 #include "transform/passes.h"
 

@@ -1,5 +1,6 @@
 // Graph passes: each is a row of the table in pipeline.cpp, run by one runner that disables, times, verifies and dumps.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,12 +24,15 @@ struct TransformContext {
   bool is_eager = false;                // the pass that runs is one of them
 };
 
+/// The ways besides its usual one in which an optional pass races, where measuring tells that the graph is faster so.
+enum class Race : uint8_t { kNone, kOff, kOffAndEager };
+
 struct GraphPass {
   std::string_view name;
   graph::Graph (*run)(const graph::Graph& graph, const TransformContext& context);
   std::string_view holds;  // what is true afterwards
   bool optional;           // may be switched off
-  bool races = false;      // optional, and left out, or eager, where measuring tells that the graph is faster so
+  Race race = Race::kNone;
 };
 
 /// The passes in order.

@@ -19,19 +19,11 @@ using format::Operand;
 using format::Problem;
 using schedule::Contraction;
 
-Operand operand_of(const te::Tensor& t) {
-  const auto dtype = format::parse_data_type(to_string(t.type));
-  TW_CHECK(dtype.has_value(), "element type of {}", t.name);
-  return {t.name, *dtype};
-}
-
 // Whether what `read` reads are matrices; `axes` run along rows, columns, matrices and heads, where they have a name.
 bool lay_out(const te::Program& program, const Expr& read, const std::array<std::string, 4>& axes, Operand& operand) {
   const te::Tensor& tensor = program.tensor(read->name);
   operand = operand_of(tensor);
-  Expr address = int_imm(0);
-  for (size_t d = 0; d < tensor.shape.size(); ++d) address = address * int_imm(tensor.shape[d]) + read.arg(d);
-  const Sum sum = as_sum(address);
+  const Sum sum = as_sum(te::element_number(read, tensor.shape));
   const auto stride_of = [&](size_t i) { return sum.coef_of(var(axes[i])); };
   operand.transposed = stride_of(1) != 1;
   operand.line = stride_of(operand.transposed ? 1 : 0);

@@ -83,9 +83,7 @@ class Finder {
     const te::Tensor& tensor = program_.tensor(read->name);
     const te::Tensor& result = last_.outputs[0];
     const std::string& column = last_.axes.back().name;
-    Expr address = int_imm(0);
-    for (size_t d = 0; d < tensor.shape.size(); ++d) address = address * int_imm(tensor.shape[d]) + read.arg(d);
-    const Sum place = as_sum(address);
+    const Sum place = as_sum(te::element_number(read, tensor.shape));
     const bool is_tensor = te::own_axes(last_, read) == last_.axes.size() && tensor.shape == result.shape;
     const bool is_vector = num_elements(tensor.shape) == last_.axes.back().extent && place.constant == 0 &&
                            place.terms.size() == 1 && place.coef_of(var(column)) == 1;
@@ -144,7 +142,7 @@ class Peeler {
       format::Operand& residual = p_.activation == Activation::kNone ? p_.late_residual : p_.residual;
       format::Operand& place = o.is_tensor ? residual : p_.bias;
       if (!place.name.empty()) return Expr();
-      place = {o.name, *format::parse_data_type(tw::to_string(o.type))};
+      place = operand_of({o.name, o.type, {}});
       return e.arg(0);
     }
     return Expr();
@@ -155,6 +153,12 @@ class Peeler {
 };
 
 }  // namespace
+
+format::Operand operand_of(const te::Tensor& t) {
+  const auto dtype = format::parse_data_type(tw::to_string(t.type));
+  TW_CHECK(dtype.has_value(), "element type of {}", t.name);
+  return {t.name, *dtype};
+}
 
 Result<SumEpilogue> find_epilogue(const te::Program& program, const te::Compute& last, const std::string& sum) {
   return Finder(program, last, sum).run();

@@ -11,6 +11,9 @@
 
 namespace tw::tune {
 
+/// A tensor as problems name it, without strides.
+format::Operand operand_of(const te::Tensor& tensor);
+
 struct SumEpilogue {
   /// What is read beside the sum: an element for each column (a bias), or for each element of the result (a residual).
   struct Operand {

@@ -10,8 +10,8 @@
 
 #include "driver/tuner.h"
 #include "targets/registry.h"
+#include "tests/driver/cubins/zero_run.h"
 #include "tests/support_code/te_programs.h"
-#include "tune/measure/fill.h"
 
 namespace tw::driver::test {
 namespace {
@@ -34,12 +34,7 @@ class NotingMeasurer : public tune::Measurer {
     }
     return out;
   }
-  tune::RunOnce run(const tune::Workload& work, int) override {
-    tune::RunOnce once{Outcome::kMeasured, "", {}};
-    for (const tune::Wanted& want : work.wanted)
-      once.samples.emplace_back(static_cast<size_t>(storage_size(work.buffers[static_cast<size_t>(want.buffer)])));
-    return once;
-  }
+  tune::RunOnce run(const tune::Workload& work, int) override { return zero_run(work); }
   static inline double rotate_bytes = 0;
 
  private:

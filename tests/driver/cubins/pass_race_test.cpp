@@ -8,8 +8,8 @@
 #include "driver/entry_groups.h"
 #include "ops/list.h"
 #include "targets/registry.h"
+#include "tests/driver/cubins/zero_run.h"
 #include "tests/graph/sample.h"
-#include "tune/measure/fill.h"
 
 namespace tw::driver::test {
 namespace {
@@ -41,12 +41,7 @@ class ChannelMeasurer : public tune::Measurer {
     }
     return out;
   }
-  tune::RunOnce run(const tune::Workload& work, int) override {
-    tune::RunOnce once{Outcome::kMeasured, "", {}};
-    for (const tune::Wanted& want : work.wanted)
-      once.samples.emplace_back(static_cast<size_t>(storage_size(work.buffers[static_cast<size_t>(want.buffer)])));
-    return once;
-  }
+  tune::RunOnce run(const tune::Workload& work, int) override { return zero_run(work); }
 
  private:
   double padded_ns_;

@@ -13,6 +13,7 @@
 #include "targets/registry.h"
 #include "templates/fit.h"
 #include "templates/library.h"
+#include "tests/driver/cubins/zero_run.h"
 #include "tests/support_code/fake_nvcc.h"
 #include "tools/tw-opt/parsers.h"
 #include "tune/measure/fill.h"
@@ -44,12 +45,7 @@ class RaceMeasurer : public tune::Measurer {
     }
     return out;
   }
-  tune::RunOnce run(const tune::Workload& work, int) override {
-    tune::RunOnce once{Outcome::kMeasured, "", {}};
-    for (const tune::Wanted& want : work.wanted)
-      once.samples.emplace_back(static_cast<size_t>(storage_size(work.buffers[static_cast<size_t>(want.buffer)])));
-    return once;
-  }
+  tune::RunOnce run(const tune::Workload& work, int) override { return zero_run(work); }
 
  private:
   std::vector<double> stand_ins_;

@@ -43,7 +43,10 @@ def convert(path, input_names, dtype="f32", fold=False):
             constants[node.output[0]] = np.array(numpy_helper.to_array(attributes["value"]))
             continue
         values[node.output[0]] = ROWS[node.op_type](Context(fx, node, attributes, value, constants, dtype))
-    fx.output(tuple(values[o.name] for o in graph.output))
+    transposed = {node.output[0] for node in graph.node if node.op_type == "Transpose"}
+    # A view of the operand, which has moved nothing yet.
+    moved = {name: fx.call_method("contiguous", (values[name],)) for name in transposed & {o.name for o in graph.output}}
+    fx.output(tuple(moved.get(o.name, values[o.name]) for o in graph.output))
     return torch.fx.GraphModule(root, fx)
 
 

@@ -17,6 +17,7 @@
 #include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
+#include "transform/rules.h"
 
 namespace tw::transform {
 namespace {
@@ -218,29 +219,16 @@ class Converter {
   std::map<ValueId, ValueId> converted_;
 };
 
-// A value of `narrow` that goes to f32 and straight back is itself: models whose inputs and outputs are 16-bit have
-// such casts at their edges.
-Graph without_round_trips(const Graph& graph, const TransformContext& context) {
-  Editor editor(graph, context.ops);
-  editor.for_each([&](const Node& node) {
-    const Node* there = node.op == "cast" ? editor.producer(node.inputs[0], "cast") : nullptr;
-    const ValueId back = node.outputs[0];
-    if (there == nullptr || editor.type(back).type != context.dtype ||
-        editor.type(there->outputs[0]).type != DataType::f32())
-      return;
-    const ValueId origin = there->inputs[0];
-    if (editor.type(origin).type == context.dtype) editor.replace(back, origin);
-  });
-  return editor.finish();
-}
-
 }  // namespace
 
 Graph mixed_precision(const Graph& graph, const TransformContext& context) {
   if (context.dtype == DataType::f32()) return graph;
   TW_CHECK(context.dtype == DataType::f16() || context.dtype == DataType::bf16(), "f32 is not compiled as {}",
            to_string(context.dtype));
-  return without_round_trips(Converter(graph, context).run(), context);
+  // Models whose inputs and outputs are 16-bit have casts at their edges, which go to f32 and straight back now.
+  Editor editor(Converter(graph, context).run(), context.ops);
+  for (size_t n = 0; n < editor.node_count(); ++n) apply_rules(editor, movement_rules(), n);
+  return editor.finish();
 }
 
 }  // namespace tw::transform

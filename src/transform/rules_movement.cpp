@@ -13,6 +13,17 @@ bool drop_same_type(Editor& editor, const Node& node) {
   return editor.replace(node.outputs[0], node.inputs[0]);
 }
 
+// A type with more bits holds every number of a narrower one of its kind.
+bool drop_cast_and_back(Editor& editor, const Node& node) {
+  const Node* there = editor.producer(node.inputs[0], "cast");
+  if (there == nullptr) return false;
+  const ValueId origin = there->inputs[0];
+  const DataType type = editor.type(origin).type, wider = editor.type(node.inputs[0]).type;
+  const bool same_kind = (type.is_float() && wider.is_float()) || (type.is_int() && wider.is_int());
+  if (!same_kind || wider.bits() <= type.bits() || editor.type(node.outputs[0]).type != type) return false;
+  return editor.replace(node.outputs[0], origin);
+}
+
 bool drop_zero_pad(Editor& editor, const Node& node) {
   return all_are(node.ints_attr("pads"), 0) && drop_same_type(editor, node);
 }
@@ -70,6 +81,7 @@ bool merge_slices(Editor& editor, const Node& node) {
 constexpr Rule kRules[] = {
     {"identity", "identity", drop_same_type},
     {"cast to the same type", "cast", drop_same_type},
+    {"cast there and back", "cast", drop_cast_and_back},
     {"reshape to the same shape", "reshape", drop_same_type},
     {"expand to the same shape", "expand", drop_same_type},
     {"tile once", "tile", drop_same_type},

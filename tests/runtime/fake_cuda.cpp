@@ -11,6 +11,7 @@
 #include "runtime/device/cuda/cublaslt.h"
 #include "runtime/device/cuda/cudnn.h"
 #include "runtime/format/error.h"
+#include "runtime/format/manifest.h"
 
 namespace tw::test {
 
@@ -253,8 +254,11 @@ void add_device_functions(cuda::Driver& d) {
     return fake.max_shared = value, value > fake.shared_limit ? 1 : 0;
   };
   d.param_info = [](cuda::FunctionHandle function, size_t index, size_t* offset, size_t* bytes) {
-    *offset = index * 8, *bytes = 8;
-    return *offset < (is_pointwise(name_of(function)) ? sizeof(FakePointers) : sizeof(FakeParams)) ? 0 : 1;
+    const size_t words = (is_pointwise(name_of(function)) ? sizeof(FakePointers) : sizeof(FakeParams)) / 8;
+    const bool is_map = fake.takes_map && index == words;
+    *offset = index * 8, *bytes = is_map ? format::TensorMap::kBytes : 8;
+    const bool has = index < words || is_map;
+    return fake.unknown_params += has ? 0 : 1, has ? 0 : 1;
   };
 }
 

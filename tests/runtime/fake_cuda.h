@@ -39,7 +39,9 @@ struct FakeGpu {
   std::string calls;
   std::vector<const void*> copied;  // where "copy" and its like read from
   int max_shared = 0, shared_limit = 1 << 20;
-  int waits = 0;  // for a stream
+  int waits = 0;           // for a stream
+  int unknown_params = 0;  // asked for
+  bool takes_map = false;  // "scale", as its last parameter
   std::vector<FakeMap> maps;
   unsigned grid[3] = {}, block[3] = {}, shared = 0;  // of the kernel that ran last
   runtime::cuda::Result init_result = 0, instantiate_result = 0, update_result = 0, launch_result = 0,

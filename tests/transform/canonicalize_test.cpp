@@ -62,6 +62,29 @@ TEST(Canonicalize, WhatOnlyLooksLikeANoOpStays) {
   EXPECT_EQ(ops_of(g), "transpose slice pad");
 }
 
+// Back from a type that holds every number of the first one.
+TEST(Canonicalize, CastsThereAndBack) {
+  const auto ops = [](const char* from, const char* over, const char* to) {
+    return ops_of(canonical(fmt::format(R"(graph g {{
+  input x : {0}[2]
+  a : {1}[2] = cast(x) {{to = "{1}"}} as a
+  b : {2}[2] = cast(a) {{to = "{2}"}} as b
+  y : {2}[2] = abs(b) as y
+  output y
+}})",
+                                        from, over, to)));
+  };
+  EXPECT_EQ(ops("f16", "f32", "f16"), "abs");
+  EXPECT_EQ(ops("bf16", "f64", "bf16"), "abs");
+  EXPECT_EQ(ops("i8", "i32", "i8"), "abs");
+  for (const auto [from, over, to] : {std::array{"f32", "f16", "f32"},
+                                      {"f16", "bf16", "f16"},
+                                      {"f16", "f32", "bf16"},
+                                      {"i64", "f64", "i64"},
+                                      {"f16", "i32", "f16"}})
+    EXPECT_EQ(ops(from, over, to), "cast cast abs") << from << " " << over << " " << to;
+}
+
 // An output keeps its name, also when it is what an input or another output is.
 TEST(Canonicalize, OutputsKeepTheirNames) {
   const Graph g = canonical(R"(graph g {

@@ -24,10 +24,25 @@ void Modules::load(const format::Manifest& manifest, const Sections& sections) {
   }
 }
 
-/// Checks parameters: the driver reads those that a kernel takes, wherever the step's end. More than 48 KiB of dynamic
-/// shared memory must be asked for once for each kernel.
+namespace {
+
+/// Whether a kernel takes a step's arguments, which fill its parameters: the driver reads those that the kernel takes,
+/// wherever the step's end. Never asks for one that a well-formed step has not: memory checkers report the refusal.
+bool takes_arguments(const Driver& driver, FunctionHandle function, const format::CudaStep& step) {
+  size_t end = 0;
+  for (size_t i = 0; i < step.arguments.size(); ++i) {
+    size_t offset = 0, bytes = 0;
+    if (driver.param_info(function, i, &offset, &bytes) != kSuccess) return false;
+    end = static_cast<size_t>(step.arguments[i]) + bytes;
+    if (end > step.params.size()) return false;
+  }
+  return end == step.params.size();
+}
+
+}  // namespace
+
+/// More than 48 KiB of dynamic shared memory must be asked for once for each kernel.
 void Modules::prepare_steps(const format::Manifest& manifest) {
-  const auto ask = gpu_.driver.param_info;
   std::vector<int64_t> wanted(functions_.size(), 0);
   for (const format::Entry& entry : manifest.entries) {
     for (const format::CudaStep& step : entry.cuda_steps) {
@@ -35,12 +50,8 @@ void Modules::prepare_steps(const format::Manifest& manifest) {
       int64_t& most = wanted[static_cast<size_t>(step.kernel)];
       most = std::max(most, step.shared_bytes);
       const FunctionHandle function = functions_[static_cast<size_t>(step.kernel)];
-      size_t offset = 0, bytes = 0;
-      for (size_t i = 0; ask != nullptr && ask(function, i, &offset, &bytes) == kSuccess; ++i) {
-        if (i == step.arguments.size() || bytes > step.params.size() - static_cast<size_t>(step.arguments[i]))
-          format::fail(format::ErrorCode::kDamaged, "step '", step.name,
-                       "' has other parameters than its kernel takes");
-      }
+      if (gpu_.driver.param_info != nullptr && !takes_arguments(gpu_.driver, function, step))
+        format::fail(format::ErrorCode::kDamaged, "step '", step.name, "' has other parameters than its kernel takes");
     }
   }
   constexpr int64_t kDefaultLimit = 48 * 1024;

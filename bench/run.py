@@ -7,6 +7,7 @@ torch eager, Inductor (plain, frozen, max-autotune) and XLA.
   PYTHON bench/run.py networks --quick --only resnet --threads 1         while developing
   PYTHON bench/run.py depthwise --engines tilewright,onnxruntime
   PYTHON bench/run.py networks --target cuda:sm_90a --dtype f16 --batch 32
+  PYTHON bench/run.py networks --target cuda:sm_90a --dtype f16 --variant own="--libraries none"
 
 Ratios are a peer's time over Tilewright's: above 1, Tilewright is faster. Results: OUT/SUITE.json, .md and .svg.
 """
@@ -26,27 +27,44 @@ def parse_arguments():
     p.add_argument("--engines", help=f"comma separated (default: {', '.join(engines.ENGINES)}; on a GPU "
                                      f"{', '.join(gpu_engines.ENGINES)})")
     p.add_argument("--compile-flags", default="", help="passed to `tilewright compile`, for example '--no-measure'")
-    return p.parse_args()
+    p.add_argument("--variant", action="append", default=[], metavar="NAME=FLAGS",
+                   help="Tilewright with these flags too, in the same run, as 'tilewright:NAME' (repeatable)")
+    args = p.parse_args()
+    args.variants = dict(item.split("=", 1) for item in args.variant)
+    return args
+
+
+def compiled(model, flags, args, live):
+    """(artefact, seconds) as users have it; {label: artefact} with the flags of each variant. What fails is missing."""
+    made = {}
+    for index, (name, own) in enumerate({"": "", **args.variants}.items()):
+        try:
+            made[name] = artefacts.compile_model(args.tools, model, flags + own.split(), f".{index}.tw" if name else ".tw")
+        except artefacts.CompileFailed as error:
+            live.note(str(error))
+            made[name] = pathlib.Path("missing"), None
+    return made.pop(""), {f"{engines.OURS}:{name}": str(artefact) for name, (artefact, _) in made.items()}
+
+
+def jobs_of(common, names, variants):
+    return [rounds.labelled(common, name) for name in names] + [
+        rounds.labelled(common, engines.OURS, label, artefact=artefact) for label, artefact in variants.items()]
 
 
 def compare_on_gpu(case, args, device="cuda"):
     """The row of one case. `device` is "cpu" in tests of the harness."""
     live = report.Live(case.name)
     live("compiling")
-    artefact, seconds = pathlib.Path("missing"), None
     model = edges.channels_last(case.model)
     ours = edges.channels_last(edges.with_type(case.model, args.dtype))
     flags = ["--target", args.target, "--dtype", args.dtype, *args.compile_flags.split()]
-    try:
-        artefact, seconds = artefacts.compile_model(args.tools, ours, flags)
-    except artefacts.CompileFailed as error:
-        live.note(str(error))
+    (artefact, seconds), variants = compiled(ours, flags, args, live)
     with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
         common = dict(rounds.job(case, artefact, 1, args.tools.library, folder), model=str(model), dtype=args.dtype,
                       device=device)
         names = [gpu_engines.REFERENCE, *(args.engines or ",".join(gpu_engines.ENGINES)).split(",")]
-        measured = rounds.measure([rounds.labelled(common, name) for name in names], rounds.every_core(), args.protocol,
-                                  live, gpu_engines.REFERENCE, gpu_engines.TOLERANCE[args.dtype], args.pool)
+        measured = rounds.measure(jobs_of(common, names, variants), rounds.every_core(), args.protocol, live,
+                                  gpu_engines.REFERENCE, gpu_engines.TOLERANCE[args.dtype], args.pool)
     row = dict(ratios.row(case, 1, measured, args.dtype), compile_s=seconds, peak_gflops=None)
     live.done(report.line(row))
     return [row]
@@ -56,16 +74,12 @@ def compare(case, call, args):
     """Rows of one case, one for each number of threads."""
     live = report.Live(case.name)
     live("compiling")
-    try:
-        artefact, seconds = artefacts.compile_model(args.tools, case.model, args.compile_flags.split())
-    except artefacts.CompileFailed as error:
-        artefact, seconds = pathlib.Path("missing"), None
-        live.note(str(error))
+    (artefact, seconds), variants = compiled(case.model, args.compile_flags.split(), args, live)
     for threads in args.threads:
         cores = rounds.available_cores(threads)
         with tempfile.TemporaryDirectory(prefix="tw-bench-") as folder:
             common = rounds.job(case, artefact, threads, args.tools.library, folder, call)
-            jobs = [rounds.labelled(common, name) for name in (args.engines or ",".join(engines.ENGINES)).split(",")]
+            jobs = jobs_of(common, (args.engines or ",".join(engines.ENGINES)).split(","), variants)
             measured = rounds.measure(jobs, cores, args.protocol,
                                       lambda text, threads=threads: live(f"{threads} thread(s), {text}"))
         row = ratios.row(case, threads, measured)

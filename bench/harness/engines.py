@@ -96,6 +96,11 @@ ENGINES = {"tilewright": Tilewright, "onnxruntime": OnnxRuntime, "openvino": Ope
 OURS, REFERENCE = "tilewright", "onnxruntime"
 
 
+def is_ours(label):
+    """Tilewright as users have it, or with flags of its own: `tilewright:NAME`."""
+    return label.split(":")[0] == OURS
+
+
 def environment(threads):
     """Variables of a worker: as many OpenMP threads as the job has, wherever an engine uses OpenMP."""
     return dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads),

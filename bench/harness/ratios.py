@@ -32,13 +32,18 @@ def row(case, threads, measured, dtype="f32"):
         each = [b / a for a, b in zip(net(ours, "median"), net(facts["rounds"], "median"))]
         result["ratios"][name] = dict(
             median_bounds(each), p10=best_decile(net(facts["rounds"], "p10")) / best_decile(net(ours, "p10")))
-    if result["ratios"]:
-        result["best_peer"] = min(result["ratios"], key=lambda name: result["ratios"][name]["median"])
+    peers = [name for name in result["ratios"] if not engines.is_ours(name)]
+    result["best_peer"] = min(peers, key=lambda name: result["ratios"][name]["median"], default=None)
     return result
 
 
 def best_ratio(row_):
     return row_["ratios"][row_["best_peer"]] if row_["best_peer"] else None
+
+
+def over_best(row_, variant):
+    """The best peer's time over that of Tilewright with other flags."""
+    return best_ratio(row_)["median"] / row_["ratios"][variant]["median"]
 
 
 def summary(rows):
@@ -49,7 +54,8 @@ def summary(rows):
         best = [best_ratio(r) for r in here if r["best_peer"]]
         if not best:
             continue
-        peers = sorted({p for r in here for p in r["ratios"]})
+        peers = sorted({p for r in here for p in r["ratios"] if not engines.is_ours(p)})
+        variants = sorted({p for r in here for p in r["ratios"] if engines.is_ours(p)})
         result.append({
             "threads": threads, "cases": len(here), "compared": len(best),
             "geomean_over_best": geometric_mean([b["median"] for b in best]),
@@ -59,5 +65,7 @@ def summary(rows):
             "within_10_percent": sum(b["median"] >= 1 / 1.1 for b in best),
             "faster": sum(b["median"] > 1 for b in best),
             "geomean_over": {p: geometric_mean([r["ratios"][p]["median"] for r in here if p in r["ratios"]])
-                             for p in peers}})
+                             for p in peers},
+            "variants_over_best": {v: geometric_mean([over_best(r, v) for r in here if r["best_peer"] and v in r["ratios"]])
+                                   for v in variants}})
     return result

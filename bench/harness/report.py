@@ -50,7 +50,9 @@ def line(row):
 
 
 def header(rows):
-    names = [n for n in dict(engines.ENGINES, **gpu_engines.ENGINES) if any(n in r["engines"] for r in rows)]
+    known = [*dict(engines.ENGINES, **gpu_engines.ENGINES)]
+    known[1:1] = sorted({n for r in rows for n in r["engines"] if n not in known and engines.is_ours(n)})
+    names = [n for n in known if any(n in r["engines"] for r in rows)]
     return names, ["case", "batch", "threads", *[f"{n} ms" for n in names], "best peer", "ratio", "95 %", "ratio p10",
                    "% of peak"]
 
@@ -66,6 +68,7 @@ def cells(row, names):
 
 def summary_line(s):
     over = ", ".join(f"{peer} {value:.3f}" for peer, value in s["geomean_over"].items())
+    over += "".join(f"; {variant} over the best peer {value:.3f}" for variant, value in s["variants_over_best"].items())
     return (f"{s['threads']} thread(s): geometric mean over the best peer {s['geomean_over_best']:.3f} (best deciles "
             f"{s['geomean_over_best_p10']:.3f}), smallest {s['smallest']:.3f}; not slower {s['not_slower']}, within 10 % "
             f"{s['within_10_percent']}, faster {s['faster']} of {s['compared']} ({s['cases']} cases); over {over}")

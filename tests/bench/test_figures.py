@@ -59,6 +59,17 @@ class Rows(unittest.TestCase):
         self.assertAlmostEqual(ratios.best_ratio(row)["median"], 1.25)
         self.assertAlmostEqual(row["ratios"]["onnxruntime"]["low95"], 1.5)
 
+    def test_tilewright_with_other_flags_is_no_peer(self):
+        row = ratios.row(CASE, 1, self.measured(**{"tilewright": engine([2.0] * 5), "tilewright:own": engine([2.4] * 5),
+                                                   "openvino": engine([3.0] * 5)}))
+        self.assertEqual(row["best_peer"], "openvino")
+        summary = ratios.summary([row])[0]
+        self.assertAlmostEqual(summary["geomean_over_best"], 1.5)
+        self.assertAlmostEqual(summary["variants_over_best"]["tilewright:own"], 1.25)
+        self.assertEqual(list(summary["geomean_over"]), ["openvino"])
+        self.assertIn("tilewright:own over the best peer 1.250", report.summary_line(summary))
+        self.assertEqual(report.header([row])[0], ["tilewright", "tilewright:own", "openvino"])
+
     def test_the_cost_of_a_call_is_taken_off(self):
         row = ratios.row(CASE, 1, self.measured(tilewright=engine([2.0] * 5, 1.0), onnxruntime=engine([5.0] * 5, 3.0)))
         self.assertAlmostEqual(ratios.best_ratio(row)["median"], 2.0)

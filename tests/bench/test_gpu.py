@@ -121,9 +121,10 @@ class Models(unittest.TestCase):
         for dtype in ("f32", "f16"):
             args = types.SimpleNamespace(pool=pool, tools=artefacts.find_tools(COMMANDS[0]), target="cpu", dtype=dtype,
                                          compile_flags="--no-measure", engines="tilewright,eager,nosuch",
+                                         variants={"unfused": "--disable-pass fuse"},
                                          protocol=rounds.Protocol(3, 0.0, 0.01, 2))
             row = run.compare_on_gpu(case, args, device="cpu")[0]
-            self.assertEqual(set(row["engines"]), {"tilewright", "eager"}, row["failed"])
+            self.assertEqual(set(row["engines"]), {"tilewright", "tilewright:unfused", "eager"}, row["failed"])
             self.assertEqual(set(row["failed"]), {"nosuch"})
             self.assertEqual((row["best_peer"], row["dtype"]), ("eager", dtype))
             job = {"label": "eager", "engine": "eager", "threads": 1}

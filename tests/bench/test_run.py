@@ -31,13 +31,15 @@ class Run(unittest.TestCase):
         return done.stdout
 
     def test_a_model_beside_onnxruntime(self):
-        text = self.bench("run.py", self.out / "mlp.onnx", "--rounds", "3", "--engines", "tilewright,onnxruntime")
+        text = self.bench("run.py", self.out / "mlp.onnx", "--rounds", "3", "--engines", "tilewright,onnxruntime",
+                          "--variant", "unfused=--disable-pass fuse --no-measure")
         self.assertIn("geometric mean over the best peer", text)
         document = json.loads((self.out / "mlp.json").read_text())
         row = document["rows"][0]
         self.assertEqual(row["failed"], {})
         self.assertEqual(row["best_peer"], "onnxruntime")
-        self.assertLess(row["engines"]["tilewright"]["difference"], 1e-4)
+        for label in ("tilewright", "tilewright:unfused"):
+            self.assertLess(row["engines"][label]["difference"], 1e-4)
         self.assertTrue((self.out / "mlp.md").read_text().startswith("# mlp"))
 
     def test_an_engine_that_cannot_start_is_named_and_the_others_are_measured(self):

@@ -18,7 +18,7 @@ class EntryCompiler {
   std::optional<EntryCode> run(const std::string& name, const graph::Graph& source, const plan::EntryPlan* replay) {
     out_.plan.name = name;
     out_.plan.graph_hash = content_hash(graph::to_string(source));
-    if (replay != nullptr) out_.plan.passes = replay->passes;
+    if (replay != nullptr) follow(replay->passes);
     transform(source);
     if (stopped_) return std::nullopt;
     if (replay == nullptr) decide(source);
@@ -29,6 +29,15 @@ class EntryCompiler {
   }
 
  private:
+  void follow(const std::vector<plan::PassRace>& passes) {
+    for (const plan::PassRace& race : passes) {
+      const std::span ways = transform::find_pass(race.pass).race;
+      if (std::ranges::find(ways, race.way) == ways.end())
+        throw UsageError(fmt::format("--plan: graph pass '{}' has no way '{}'", race.pass, race.way));
+    }
+    out_.plan.passes = passes;
+  }
+
   // A pass that races, and the graph before and after it.
   struct Change {
     const transform::GraphPass* pass;
@@ -55,7 +64,7 @@ class EntryCompiler {
     transform::RunOptions run;
     run.disabled = named(transform::pipeline());
     for (const plan::PassRace& race : out_.plan.passes) {
-      if (race.is_chosen && race.way == plan::kOff) run.disabled.push_back(race.pass);
+      if (race.is_chosen && race.way == transform::kOff) run.disabled.push_back(race.pass);
     }
     run.all_optional_off = options().all_optional_off;
     run.stop_after = options().stop_after;
@@ -65,7 +74,7 @@ class EntryCompiler {
   transform::TransformContext transform_context() const {
     transform::TransformContext context = {context_.ops, context_.target.info, options().precision, options().dtype};
     for (const plan::PassRace& race : out_.plan.passes) {
-      if (race.is_chosen && race.way == plan::kEager) context.eager.push_back(race.pass);
+      if (race.is_chosen) context.ways[race.pass] = race.way;
     }
     return context;
   }
@@ -98,7 +107,7 @@ class EntryCompiler {
     const auto found = std::ranges::find(passes, pass, &transform::GraphPass::name);
     const auto next = std::find_if(found == passes.end() ? passes.begin() : found + 1, passes.end(),
                                    [&](const transform::GraphPass& p) { return !is_switched_off(p, run); });
-    if (next != passes.end() && next->race != transform::Race::kNone) changes_.push_back({&*next, g, {}});
+    if (next != passes.end() && !next->race.empty()) changes_.push_back({&*next, g, {}});
   }
 
   GroupOptions group_options(size_t group) {
@@ -143,12 +152,12 @@ class EntryCompiler {
   void decide(const graph::Graph& source) {
     std::vector<GroupRace> races;
     for (const Change& change : changes_) {
-      if (!is_alike(change.before, change.after)) race(change, plan::kOff, change.before, races);
-      if (change.pass->race != transform::Race::kOffAndEager) continue;
-      transform::TransformContext eager = transform_context();
-      eager.is_eager = true;
-      const graph::Graph most = change.pass->run(change.before, eager);
-      if (!is_alike(most, change.after)) race(change, plan::kEager, most, races);
+      for (const std::string_view way : change.pass->race) {
+        transform::TransformContext context = transform_context();
+        context.way = way;
+        const graph::Graph other = way == transform::kOff ? change.before : change.pass->run(change.before, context);
+        if (!is_alike(other, change.after)) race(change, way, other, races);
+      }
     }
     plan_groups();
     for (const GroupRace& race : races) {

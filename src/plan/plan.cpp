@@ -73,8 +73,8 @@ class Parser {
     std::istringstream words(rest("pass "));
     std::string pass, way, us, usual_us, chosen;
     words >> pass >> way >> us >> usual_us >> chosen;
-    if (!(way == kOff || way == kEager) || !words.eof() || !(chosen.empty() || chosen == kChosen))
-      fail("expected pass NAME off|eager US USUAL_US [chosen]");
+    if (usual_us.empty() || !words.eof() || !(chosen.empty() || chosen == kChosen))
+      fail("expected pass NAME WAY US USUAL_US [chosen]");
     return {pass, way, number(us), number(usual_us), chosen == kChosen};
   }
 

@@ -35,12 +35,11 @@ struct GroupPlan {
 /// One way of an optional graph pass against what it does by its own cost model: times of the groups that differ.
 struct PassRace {
   std::string pass;
-  std::string way;  // kOff or kEager (transform/pass.h)
+  std::string way;  // one of the pass's row (transform/pass.h)
   double us = 0, usual_us = 0;
   bool is_chosen = false;
   friend bool operator==(const PassRace&, const PassRace&) = default;
 };
-inline constexpr std::string_view kOff = "off", kEager = "eager";
 
 /// One combination of input shapes on one target.
 struct EntryPlan {

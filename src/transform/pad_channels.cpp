@@ -1,7 +1,9 @@
 // Channels that fill whole accesses (Bolt, mechanism B6). Where the threads of a tile copy the operands of a product of
 // 16-bit floats into the memory that they share, one access moves neighbours along the channels: of 8 channels all, of
 // 46 two at a time, of 3 each alone and not in the background. Zeros are added to the channels of both operands,
-// up to a whole access, or half of one for a few channels, where that saves more time than it costs.
+// up to a whole access, or half of one for a few channels, where that saves more time than it costs. Measuring also
+// tries more of it: where it costs more than it saves by the figures below, and up to whole lines of memory, which a
+// copy engine moves in boxes.
 //
 // The channels that are added come from the contraction that computes x, through the element-wise operators that
 // follow it: as many filters more, copies of its last one, whose results meet the zeros of w. So they are as finite as
@@ -26,8 +28,9 @@ constexpr double kWaitedFor = 6;         // times that of one too short to go on
 constexpr double kProducts = 1024;       // a cycle
 constexpr double kMemoryBytes = 15;      // a cycle, a unit's share
 constexpr double kKernelCycles = 4000;   // a kernel more
-constexpr double kMayPay = 2;            // times what the contraction takes: what measuring is to decide may cost that
+constexpr double kMayPay = 3;            // times what the contraction takes: what measuring is to decide may cost that
 constexpr int64_t kLeastCopied = 4;      // bytes of a copy in the background
+constexpr int64_t kLineBytes = 128;      // of a row of a box
 constexpr int64_t kColumns = 128;        // of a tile: for each of them x is gathered anew
 
 // A contraction over the channels of x with constant weights.
@@ -42,7 +45,7 @@ enum class Fill : uint8_t { kZeros, kLastAgain };
 class ChannelPadder {
  public:
   ChannelPadder(const graph::Graph& graph, const TransformContext& context)
-      : editor_(graph, context.ops), target_(context.target), may_cost_(context.is_eager ? kMayPay : 1) {}
+      : editor_(graph, context.ops), target_(context.target), way_(context.way) {}
 
   graph::Graph run() {
     editor_.for_each_old([&](const Node& node) {
@@ -73,8 +76,9 @@ class ChannelPadder {
   int64_t whole_access(ValueId x) const { return target_.vector_bytes / editor_.type(x).type.bytes(); }
 
   int64_t filled(ValueId x, int64_t channels) const {
-    const int64_t whole = whole_access(x);
-    return channels <= whole / 2 ? whole / 2 : ceil_div(channels, whole) * whole;
+    const int64_t whole = whole_access(x), line = kLineBytes / editor_.type(x).type.bytes();
+    if (way_ == kLines && channels % whole != 0 && channels > line / 2) return round_up(channels, line);
+    return channels <= whole / 2 ? whole / 2 : round_up(channels, whole);
   }
 
   // Of the contraction if it had so many channels, all in whole accesses.
@@ -112,7 +116,7 @@ class ChannelPadder {
                                (is_pointwise(editor_.ops(), *before) || role_of(editor_.ops(), *before) == Role::kPad);
     const bool copies = chain.empty() && !writes_anyway && !padded_.contains({x, c.channels_axis});
     const double padded_cycles = contraction_cycles(c, channels) + padding_cycles(c, channels, copies);
-    if (padded_cycles >= may_cost_ * contraction_cycles(c, has)) return;
+    if (padded_cycles >= (way_.empty() ? 1 : kMayPay) * contraction_cycles(c, has)) return;
     Node wider = c.node;
     wider.inputs[0] = chain.empty() ? padded(x, c.channels_axis, channels) : grown(chain, c.channels_axis, channels);
     wider.inputs[1] = filled_up(c.node.inputs[1], c.summed, channels, Fill::kZeros);
@@ -206,7 +210,7 @@ class ChannelPadder {
 
   Editor editor_;
   const TargetInfo& target_;
-  const double may_cost_;
+  const std::string_view way_;
   std::map<std::pair<ValueId, int64_t>, ValueId> padded_;  // by value and axis
 };
 

@@ -1,6 +1,7 @@
 // Graph passes: each is a row of the table in pipeline.cpp, run by one runner that disables, times, verifies and dumps.
 #pragma once
-#include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,20 +20,20 @@ struct TransformContext {
   const graph::OpTable& ops;
   TargetInfo target;
   Precision precision = Precision::kDefault;
-  DataType dtype = DataType::f32();     // f32, f16 or bf16: of what the model has in f32 (pass mixed-precision)
-  std::vector<std::string> eager = {};  // passes that do whatever may pay: measuring decides whether it does
-  bool is_eager = false;                // the pass that runs is one of them
+  DataType dtype = DataType::f32();  // f32, f16 or bf16: of what the model has in f32 (pass mixed-precision)
+  std::map<std::string, std::string, std::less<>> ways = {};  // of passes that race: pass -> way that measuring chose
+  std::string_view way = {};                                  // of the pass that runs; empty: its usual one
 };
 
-/// The ways besides its usual one in which an optional pass races, where measuring tells that the graph is faster so.
-enum class Race : uint8_t { kNone, kOff, kOffAndEager };
+/// Ways of a pass that races (ADR 0020): nothing; whatever may pay; the same, with room for whole lines of memory.
+inline constexpr std::string_view kOff = "off", kEager = "eager", kLines = "lines";
 
 struct GraphPass {
   std::string_view name;
   graph::Graph (*run)(const graph::Graph& graph, const TransformContext& context);
-  std::string_view holds;  // what is true afterwards
-  bool optional;           // may be switched off
-  Race race = Race::kNone;
+  std::string_view holds;                       // what is true afterwards
+  bool optional;                                // may be switched off
+  std::span<const std::string_view> race = {};  // ways besides its usual one, measured against it; of optional passes
 };
 
 /// The passes in order.

@@ -6,6 +6,8 @@
 namespace tw::transform {
 namespace {
 
+constexpr std::string_view kLeftOut[] = {kOff}, kPadded[] = {kOff, kEager, kLines};
+
 const GraphPass kPasses[] = {
     {"canonicalize", canonicalize, "no no-ops, no chains of reshapes or transposes", true},
     {"fold-constants", fold_constants, "no cheap node has constant inputs only", true},
@@ -15,13 +17,13 @@ const GraphPass kPasses[] = {
     {"common-subexpressions", eliminate_common_subexpressions, "no two nodes compute the same", true},
     {"dead-code", eliminate_dead_code, "every node is needed", true},
     {"merge-products", merge_products, "products of one activation are one where their readers can share it", true,
-     Race::kOff},
+     kLeftOut},
     {"check-indices", check_indices, "every index that is read at run time is compared with its axis", false},
     {"split-phases", split_phases, "transposed convolutions of constant weights are convolutions by phases", true},
     {"choose-algorithms", choose_algorithms, "convolutions are Winograd's where that is predicted to be faster", true},
-    {"fold-strides", fold_strides, "strides over few channels of 16-bit products are more channels", true, Race::kOff},
+    {"fold-strides", fold_strides, "strides over few channels of 16-bit products are more channels", true, kLeftOut},
     {"pad-channels", pad_channels, "channels of 16-bit products fill whole accesses where that is faster", true,
-     Race::kOffAndEager},
+     kPadded},
     {"round-operands", round_operands, "products of f32 multiply tf32 where that is allowed and faster", true},
     {"sink-transposes", sink_transposes, "no element-wise operator reads a transpose that could follow it", true},
     {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},
@@ -47,7 +49,7 @@ graph::Graph transform(const graph::Graph& graph, const TransformContext& contex
       kGraphPipeline, graph, options,
       [&](const GraphPass& pass, const graph::Graph& current) {
         TransformContext own = context;
-        own.is_eager = std::ranges::find(context.eager, pass.name) != context.eager.end();
+        if (const auto way = context.ways.find(pass.name); way != context.ways.end()) own.way = way->second;
         return pass.run(current, own);
       },
       [&](const graph::Graph& current) { graph::verify(current, context.ops); });

@@ -45,7 +45,7 @@ TEST(MixedPrecision, DoesNothingForF32) {
 
 TEST(MixedPrecision, OtherFloatsAndIntegersAreLeftAlone) {
   for (uint64_t seed = 0; seed < 20; ++seed) {  // of f64
-    const Graph before = testing::random_graph(seed);
+    const Graph before = testing::run_pass(testing::random_graph(seed), "canonicalize");
     EXPECT_EQ(graph::to_string(converted(before)), graph::to_string(graph::compact(before)));
   }
 }

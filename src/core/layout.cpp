@@ -1,7 +1,6 @@
 #include "core/layout.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>

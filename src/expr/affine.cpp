@@ -125,9 +125,7 @@ Sum as_sum(const Expr& e) {
 
 Expr to_expr(const Sum& s) {
   if (s.terms.empty()) return int_imm(s.constant);
-  std::vector<const Term*> order;
-  order.reserve(s.terms.size());
-  for (const Term& t : s.terms) order.push_back(&t);
+  std::vector<const Term*> order = mapped(s.terms, [](const Term& t) { return &t; });
   std::sort(order.begin(), order.end(), prints_before);
   const bool constant_first = order[0]->coef < 0 && s.constant > 0;
   Expr out = constant_first ? int_imm(s.constant) : Expr();

@@ -8,6 +8,7 @@
 #include "core/shape.h"
 #include "expr/analyzer.h"
 #include "expr/scalar.h"
+#include "support/join.h"
 
 namespace tw {
 

@@ -1,4 +1,5 @@
 // exp, log and their kin in f64 arithmetic. Fits as in math_f32.cpp.
+#include <algorithm>
 #include <limits>
 
 #include "expr/math_f64.h"
@@ -255,10 +256,8 @@ constexpr Row kRows[] = {
 }  // namespace
 
 Expansion find_expansion_f64(const std::string& name) {
-  for (const Row& row : kRows) {
-    if (name == row.name) return row.expansion;
-  }
-  return nullptr;
+  const auto* row = std::ranges::find(kRows, name, &Row::name);
+  return row == std::end(kRows) ? nullptr : row->expansion;
 }
 
 // Below 1 a polynomial; above, 1 - exp(-x^2) * erfcx(x).

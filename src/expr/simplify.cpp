@@ -5,7 +5,6 @@
 
 #include "expr/scalar.h"
 #include "expr/simplifier.h"
-#include "support/math.h"
 
 namespace tw {
 namespace {
@@ -74,23 +73,14 @@ Expr Simplifier::dispatch(const Expr& e) {
 }
 
 Expr Simplifier::any_node(const Expr& e) {
-  switch (e.op()) {
-    case Op::kLoad:
-      return load_node(e);
-    case Op::kCast:
-      return cast_node(e);
-    case Op::kSelect:
-      return select_node(e);
-    default:
-      return e.type().is_float() ? float_node(e) : narrow_node(e);
-  }
+  if (e.op() == Op::kLoad) return load_node(e);
+  if (e.op() == Op::kCast) return cast_node(e);
+  if (e.op() == Op::kSelect) return select_node(e);
+  return e.type().is_float() ? float_node(e) : narrow_node(e);
 }
 
 Expr Simplifier::with_simplified_args(const Expr& e) {
-  std::vector<Expr> args;
-  args.reserve(e->args.size());
-  for (const Expr& x : e->args) args.push_back(simplify(x));
-  return with_args(e, std::move(args));
+  return with_args(e, mapped(e->args, [&](const Expr& x) { return simplify(x); }));
 }
 
 // ---- Scalar i64.

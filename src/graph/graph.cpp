@@ -39,10 +39,7 @@ std::vector<int64_t> Node::ints_attr_or(const std::string& key, const std::vecto
 }
 
 int Graph::producer(ValueId id) const {
-  for (size_t n = 0; n < nodes.size(); ++n) {
-    if (std::ranges::find(nodes[n].outputs, id) != nodes[n].outputs.end()) return static_cast<int>(n);
-  }
-  return -1;
+  return static_cast<int>(index_where(nodes, [&](const Node& node) { return index_of(node.outputs, id) >= 0; }));
 }
 
 std::vector<int> Graph::producers() const {
@@ -66,10 +63,8 @@ std::vector<std::vector<int>> Graph::consumers() const {
 bool Graph::is_output(ValueId id) const { return std::find(outputs.begin(), outputs.end(), id) != outputs.end(); }
 
 ValueId Graph::find_value(std::string_view wanted) const {
-  for (size_t v = 0; v < values.size(); ++v) {
-    if (values[v].name == wanted) return static_cast<ValueId>(v);
-  }
-  return kAbsent;
+  const int64_t found = index_of(values, wanted, &Value::name);
+  return found < 0 ? kAbsent : static_cast<ValueId>(found);
 }
 
 ValueId Graph::add_value(std::string wanted, TensorType type) {

@@ -13,7 +13,6 @@
 
 #include "ops/families.h"
 #include "ops/window.h"
-#include "support/math.h"
 
 namespace tw::ops {
 namespace {

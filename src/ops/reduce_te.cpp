@@ -29,9 +29,7 @@ Shape Reduction::out_shape() const {
 }
 
 Shape Reduction::reduce_shape() const {
-  Shape result;
-  for (int64_t axis : axes) result.push_back(shape[axis]);
-  return result;
+  return mapped(axes, [&](int64_t axis) { return shape[axis]; });
 }
 
 Exprs Reduction::indices(const Exprs& i, const Exprs& r) const {

@@ -1,7 +1,5 @@
 #include "codegen/cuda/emit_expr.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -339,7 +337,7 @@ std::string Writer::operation(const Expr& e, const std::string& a, const std::st
   if (const char* text = find_text(kTexts, e.op()))
     return fmt::format(fmt::runtime(text), fmt::arg("a", a), fmt::arg("b", b), fmt::arg("f", suffix(e)));
   const std::string_view infix = infix_name(*e);
-  if (infix.empty()) throw InternalError(fmt::format("no CUDA text for {}", to_string(e)));
+  if (infix.empty()) throw InternalError("no CUDA text for {}", to_string(e));
   return fmt::format("({} {} {})", a, infix, b);
 }
 

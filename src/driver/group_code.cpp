@@ -92,6 +92,31 @@ void merge_axes(GroupTe& te) {
   }
 }
 
+std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {
+  std::map<std::string, Param> params;
+  for (const loop::Kernel& kernel : code.loops.kernels) {
+    for (const loop::Buffer& buffer : kernel.params) {
+      Param param;
+      param.bytes = buffer.size() * buffer.type.bytes();
+      if (const auto value = te.values.find(buffer.name); value == te.values.end()) {
+        param.kind = Param::Kind::kTemporary;
+      } else {
+        param.value = value->second;
+        const auto constant = te.constants.find(buffer.name);
+        if (constant != te.constants.end()) {
+          param.kind = Param::Kind::kConstant;
+          param.layout = append(constant->second, value_or(code.plan.layouts, buffer.name, Layout()));
+          const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
+          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ",
+                   buffer.name, in.group.name);
+        }
+      }
+      params[buffer.name] = param;
+    }
+  }
+  return params;
+}
+
 }  // namespace
 
 std::string text_of(const GroupTe& te) {
@@ -136,35 +161,6 @@ double contraction_flop(const te::Program& program) {
   }
   return flop;
 }
-
-namespace {
-
-std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {
-  std::map<std::string, Param> params;
-  for (const loop::Kernel& kernel : code.loops.kernels) {
-    for (const loop::Buffer& buffer : kernel.params) {
-      Param param;
-      param.bytes = buffer.size() * buffer.type.bytes();
-      if (const auto value = te.values.find(buffer.name); value == te.values.end()) {
-        param.kind = Param::Kind::kTemporary;
-      } else {
-        param.value = value->second;
-        const auto constant = te.constants.find(buffer.name);
-        if (constant != te.constants.end()) {
-          param.kind = Param::Kind::kConstant;
-          param.layout = append(constant->second, value_or(code.plan.layouts, buffer.name, Layout()));
-          const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
-          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ",
-                   buffer.name, in.group.name);
-        }
-      }
-      params[buffer.name] = param;
-    }
-  }
-  return params;
-}
-
-}  // namespace
 
 loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options) {
   const te::Program stored = te::apply_layouts(program, plan.layouts);

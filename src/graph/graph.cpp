@@ -17,6 +17,56 @@ const T& attr_of(const Node& node, const std::string& key) {
   return *value;
 }
 
+// Nodes that the outputs need, in an order that keeps producers before consumers and otherwise the old order.
+std::vector<int> live_order(const Graph& graph) {
+  const std::vector<int> producer = graph.producers();
+  enum class Mark : uint8_t { kNew, kOpen, kDone };
+  std::vector<Mark> marks(graph.nodes.size(), Mark::kNew);
+  std::vector<bool> needed(graph.nodes.size(), false);
+  std::vector<int> order;
+  const auto made_by = [&](const std::vector<ValueId>& values) {
+    std::vector<int> nodes;
+    for (const ValueId id : values) {
+      if (id != kAbsent && producer.at(id) >= 0) nodes.push_back(producer[id]);
+    }
+    return nodes;
+  };
+  // An explicit stack: chains of thousands of nodes must not exhaust the call stack.
+  const auto finish = [&](int root) {
+    std::vector<int> stack{root};
+    while (!stack.empty()) {
+      const int n = stack.back();
+      if (marks[n] == Mark::kDone) {
+        stack.pop_back();
+        continue;
+      }
+      const bool entered = marks[n] == Mark::kOpen;
+      marks[n] = entered ? Mark::kDone : Mark::kOpen;
+      if (entered) {
+        stack.pop_back();
+        order.push_back(n);
+        continue;
+      }
+      for (const int p : made_by(graph.nodes[n].inputs)) {
+        TW_CHECK(marks[p] != Mark::kOpen, "graph '{}' has a cycle through node '{}'", graph.name, graph.nodes[p].name);
+        if (marks[p] == Mark::kNew) stack.push_back(p);
+      }
+    }
+  };
+  std::vector<int> work = made_by(graph.outputs);
+  while (!work.empty()) {
+    const int n = work.back();
+    work.pop_back();
+    if (needed[n]) continue;
+    needed[n] = true;
+    append(work, made_by(graph.nodes[n].inputs));
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (needed[n] && marks[n] == Mark::kNew) finish(static_cast<int>(n));
+  }
+  return order;
+}
+
 }  // namespace
 
 int64_t Node::int_attr(const std::string& key) const { return attr_of<int64_t>(*this, key); }
@@ -101,60 +151,6 @@ std::vector<ValueId> Graph::add_node(Node node, const std::vector<TensorType>& t
   nodes.push_back(std::move(node));
   return nodes.back().outputs;
 }
-
-namespace {
-
-// Nodes that the outputs need, in an order that keeps producers before consumers and otherwise the old order.
-std::vector<int> live_order(const Graph& graph) {
-  const std::vector<int> producer = graph.producers();
-  enum class Mark : uint8_t { kNew, kOpen, kDone };
-  std::vector<Mark> marks(graph.nodes.size(), Mark::kNew);
-  std::vector<bool> needed(graph.nodes.size(), false);
-  std::vector<int> order;
-  const auto made_by = [&](const std::vector<ValueId>& values) {
-    std::vector<int> nodes;
-    for (const ValueId id : values) {
-      if (id != kAbsent && producer.at(id) >= 0) nodes.push_back(producer[id]);
-    }
-    return nodes;
-  };
-  // An explicit stack: chains of thousands of nodes must not exhaust the call stack.
-  const auto finish = [&](int root) {
-    std::vector<int> stack{root};
-    while (!stack.empty()) {
-      const int n = stack.back();
-      if (marks[n] == Mark::kDone) {
-        stack.pop_back();
-        continue;
-      }
-      const bool entered = marks[n] == Mark::kOpen;
-      marks[n] = entered ? Mark::kDone : Mark::kOpen;
-      if (entered) {
-        stack.pop_back();
-        order.push_back(n);
-        continue;
-      }
-      for (const int p : made_by(graph.nodes[n].inputs)) {
-        TW_CHECK(marks[p] != Mark::kOpen, "graph '{}' has a cycle through node '{}'", graph.name, graph.nodes[p].name);
-        if (marks[p] == Mark::kNew) stack.push_back(p);
-      }
-    }
-  };
-  std::vector<int> work = made_by(graph.outputs);
-  while (!work.empty()) {
-    const int n = work.back();
-    work.pop_back();
-    if (needed[n]) continue;
-    needed[n] = true;
-    append(work, made_by(graph.nodes[n].inputs));
-  }
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (needed[n] && marks[n] == Mark::kNew) finish(static_cast<int>(n));
-  }
-  return order;
-}
-
-}  // namespace
 
 Graph compact(const Graph& graph) {
   Graph result;

@@ -13,20 +13,12 @@ namespace tw::frontend {
 namespace {
 
 const char* kind_of(const onnx::TypeProto& type) {
-  switch (type.value_case()) {
-    case onnx::TypeProto::kSequenceType:
-      return "a sequence";
-    case onnx::TypeProto::kMapType:
-      return "a map";
-    case onnx::TypeProto::kOptionalType:
-      return "an optional";
-    case onnx::TypeProto::kSparseTensorType:
-      return "a sparse tensor";
-    case onnx::TypeProto::kOpaqueType:
-      return "opaque";
-    default:
-      return "of no type";
-  }
+  static const std::map<int, const char*> kKinds = {{onnx::TypeProto::kSequenceType, "a sequence"},
+                                                    {onnx::TypeProto::kMapType, "a map"},
+                                                    {onnx::TypeProto::kOptionalType, "an optional"},
+                                                    {onnx::TypeProto::kSparseTensorType, "a sparse tensor"},
+                                                    {onnx::TypeProto::kOpaqueType, "opaque"}};
+  return value_or(kKinds, type.value_case(), "of no type");
 }
 
 // "batch x 3 x ? x 224", as the model declares it.

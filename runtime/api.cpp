@@ -194,23 +194,22 @@ TwStatus* context_create(const TwModel* model, const TwOptions* options, TwConte
   });
 }
 
+tw::runtime::Context& of(TwContext* context) {
+  require(context != nullptr, "context is null");
+  return context->context;
+}
+
 void context_free(TwContext* context) { delete context; }
 
 int32_t context_threads(const TwContext* context) { return context == nullptr ? 0 : context->context.threads(); }
 
 TwStatus* run(TwContext* context, const DLTensor* inputs, int32_t inputs_given, const DLTensor* outputs,
               int32_t outputs_given) {
-  return guard([&] {
-    require(context != nullptr, "context is null");
-    context->context.run(inputs, inputs_given, outputs, outputs_given);
-  });
+  return guard([&] { of(context).run(inputs, inputs_given, outputs, outputs_given); });
 }
 
 TwStatus* run_entry(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs) {
-  return guard([&] {
-    require(context != nullptr, "context is null");
-    context->context.run_entry(entry, inputs, outputs);
-  });
+  return guard([&] { of(context).run_entry(entry, inputs, outputs); });
 }
 
 TwStatus* measure_entry(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs,
@@ -253,10 +252,7 @@ TwStatus* buffer_info(const TwModel* model, int32_t entry, int32_t buffer, TwBuf
 }
 
 TwStatus* read_buffer(TwContext* context, int32_t buffer, void* destination, size_t bytes) {
-  return guard([&] {
-    require(context != nullptr, "context is null");
-    context->context.read_buffer(buffer, destination, bytes);
-  });
+  return guard([&] { of(context).read_buffer(buffer, destination, bytes); });
 }
 
 const char* model_target(const TwModel* model) {

@@ -29,6 +29,10 @@ uint32_t units_of(int64_t tiles) {
   return static_cast<uint32_t>((tiles + grain - 1) / grain);
 }
 
+// Never destroyed: its threads may run until the process ends, and the library is linked not to be unloaded.
+std::atomic<ThreadPool*> process_pool{nullptr};
+std::mutex process_pool_mutex;
+
 }  // namespace
 
 void run_alone(Loops& loops) {
@@ -200,14 +204,6 @@ int affinity_cpus() {
   if (sched_getaffinity(0, sizeof(mask), mask.data()) != 0) return 1;
   return std::max(CPU_COUNT_S(sizeof(mask), mask.data()), 1);
 }
-
-namespace {
-
-// Never destroyed: its threads may run until the process ends, and the library is linked not to be unloaded.
-std::atomic<ThreadPool*> process_pool{nullptr};
-std::mutex process_pool_mutex;
-
-}  // namespace
 
 ThreadPool& ThreadPool::of_process() {
   if (ThreadPool* pool = process_pool.load(std::memory_order_acquire)) return *pool;

@@ -118,6 +118,46 @@ int64_t product(std::initializer_list<int64_t> first, const std::vector<int64_t>
   return all;
 }
 
+bool is_half(DataType type) { return type == DataType::kF16 || type == DataType::kBF16; }
+
+std::string cublaslt_refusal(const LibraryCall& call) {
+  constexpr int64_t kMostAlgorithms = 100;
+  const Problem& p = call.problem;
+  if (p.kind != Problem::Kind::kGemm) return join("no product of matrices but ", kKinds[static_cast<size_t>(p.kind)]);
+  if (call.algorithm >= kMostAlgorithms || !call.knobs.empty()) return "its algorithms are the first hundred";
+  const bool known =
+      p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
+  if (!known || !p.late_residual.name.empty()) return "it has no such activation, or adds nothing behind it";
+  const DataType type = p.a.dtype;
+  if (!(is_half(type) || type == DataType::kF32) || p.b.dtype != type) return "operands of other types";
+  if (p.out.dtype != type && p.out.dtype != DataType::kF32) return "results of another type than the operands";
+  for (const Operand* added : {&p.bias, &p.residual}) {
+    if (!added->name.empty() && added->dtype != p.out.dtype)
+      return join(added->name, " is of another type than the result");
+  }
+  return "";
+}
+
+std::string cudnn_refusal(const LibraryCall& call) {
+  const Problem& p = call.problem;
+  if (p.kind == Problem::Kind::kGemm) return "neither convolution nor attention but a product of matrices";
+  for (const Operand* o : {&p.a, &p.b, &p.values, &p.out}) {
+    if (p.kind != Problem::Kind::kAttention) break;
+    const int64_t steps[] = {p.k, p.n, o->line, o->matrix, o->head, o->first, p.residual.first};
+    const bool aligned = std::ranges::all_of(steps, [](int64_t step) { return step % 8 == 0; });
+    const bool shared = o->line == 0 || (o->matrix == 0 && p.batch > 1) || (o->head == 0 && p.groups > 1);
+    if (!aligned || shared || o->dtype != p.a.dtype)
+      return join(o->name, " is of another type, shared by heads, or does not lie by 8 elements");
+  }
+  const bool shifted = p.activation == Activation::kClip && p.parameters[0] != 0;
+  if (p.activation == Activation::kHardSwish || shifted) return "it has no such activation";
+  if (!is_half(p.a.dtype) || p.b.dtype != p.a.dtype) return "operands of other types than f16 or bf16";
+  for (const Operand* other : p.operands()) {
+    if (!is_half(other->dtype) && other->dtype != DataType::kF32) return join(other->name, " is of another type");
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<int64_t> Problem::out_spatial() const {
@@ -244,50 +284,6 @@ LibraryCall parse_library_call(std::string_view text) {
   require(call.version >= 0 && call.algorithm >= 0 && to_string(call) == text, "'", text, "' calls no library");
   return call;
 }
-
-namespace {
-
-bool is_half(DataType type) { return type == DataType::kF16 || type == DataType::kBF16; }
-
-std::string cublaslt_refusal(const LibraryCall& call) {
-  constexpr int64_t kMostAlgorithms = 100;
-  const Problem& p = call.problem;
-  if (p.kind != Problem::Kind::kGemm) return join("no product of matrices but ", kKinds[static_cast<size_t>(p.kind)]);
-  if (call.algorithm >= kMostAlgorithms || !call.knobs.empty()) return "its algorithms are the first hundred";
-  const bool known =
-      p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
-  if (!known || !p.late_residual.name.empty()) return "it has no such activation, or adds nothing behind it";
-  const DataType type = p.a.dtype;
-  if (!(is_half(type) || type == DataType::kF32) || p.b.dtype != type) return "operands of other types";
-  if (p.out.dtype != type && p.out.dtype != DataType::kF32) return "results of another type than the operands";
-  for (const Operand* added : {&p.bias, &p.residual}) {
-    if (!added->name.empty() && added->dtype != p.out.dtype)
-      return join(added->name, " is of another type than the result");
-  }
-  return "";
-}
-
-std::string cudnn_refusal(const LibraryCall& call) {
-  const Problem& p = call.problem;
-  if (p.kind == Problem::Kind::kGemm) return "neither convolution nor attention but a product of matrices";
-  for (const Operand* o : {&p.a, &p.b, &p.values, &p.out}) {
-    if (p.kind != Problem::Kind::kAttention) break;
-    const int64_t steps[] = {p.k, p.n, o->line, o->matrix, o->head, o->first, p.residual.first};
-    const bool aligned = std::ranges::all_of(steps, [](int64_t step) { return step % 8 == 0; });
-    const bool shared = o->line == 0 || (o->matrix == 0 && p.batch > 1) || (o->head == 0 && p.groups > 1);
-    if (!aligned || shared || o->dtype != p.a.dtype)
-      return join(o->name, " is of another type, shared by heads, or does not lie by 8 elements");
-  }
-  const bool shifted = p.activation == Activation::kClip && p.parameters[0] != 0;
-  if (p.activation == Activation::kHardSwish || shifted) return "it has no such activation";
-  if (!is_half(p.a.dtype) || p.b.dtype != p.a.dtype) return "operands of other types than f16 or bf16";
-  for (const Operand* other : p.operands()) {
-    if (!is_half(other->dtype) && other->dtype != DataType::kF32) return join(other->name, " is of another type");
-  }
-  return "";
-}
-
-}  // namespace
 
 std::string refusal_of(const LibraryCall& call) {
   if (call.library == "cublaslt") return cublaslt_refusal(call);

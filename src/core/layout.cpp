@@ -1,7 +1,6 @@
 #include "core/layout.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>
@@ -62,6 +61,22 @@ LayoutPrimitive inverse_of(const LayoutPrimitive& p, const Shape& before) {
       return {LayoutOp::kPad, p.dim, p.args};
   }
   throw InternalError("a layout primitive without inverse");
+}
+
+std::vector<int64_t> parse_numbers(std::string_view text, std::string_view whole) {
+  std::vector<int64_t> numbers;
+  while (!text.empty()) {
+    if (text.front() == ' ' || text.front() == ',') {
+      text.remove_prefix(1);
+      continue;
+    }
+    int64_t value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (code != std::errc()) throw UserError("layout '{}': '{}' is no number", whole, text);
+    numbers.push_back(value);
+    text.remove_prefix(end - text.data());
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -127,26 +142,6 @@ std::string to_string(const Layout& layout) {
   }
   return fmt::format("{}", fmt::join(parts, " "));
 }
-
-namespace {
-
-std::vector<int64_t> parse_numbers(std::string_view text, std::string_view whole) {
-  std::vector<int64_t> numbers;
-  while (!text.empty()) {
-    if (text.front() == ' ' || text.front() == ',') {
-      text.remove_prefix(1);
-      continue;
-    }
-    int64_t value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc()) throw UserError("layout '{}': '{}' is no number", whole, text);
-    numbers.push_back(value);
-    text.remove_prefix(end - text.data());
-  }
-  return numbers;
-}
-
-}  // namespace
 
 Layout parse_layout(std::string_view text) {
   std::vector<LayoutPrimitive> primitives;

@@ -61,9 +61,8 @@ tw::DataType element_type(const std::string& name, DLDataType type) {
       if (code == type.code && candidate.bits() == type.bits) return candidate;
     }
   }
-  throw tw::UsageError(fmt::format("constant '{}': element type (code {}, {} bits, {} lanes) is not supported", name,
-                                   static_cast<int>(type.code), static_cast<int>(type.bits),
-                                   static_cast<int>(type.lanes)));
+  throw tw::UsageError("constant '{}': element type (code {}, {} bits, {} lanes) is not supported", name,
+                       static_cast<int>(type.code), static_cast<int>(type.bits), static_cast<int>(type.lanes));
 }
 
 bool is_compact(const DLTensor& tensor, const tw::Shape& shape) {
@@ -78,17 +77,14 @@ bool is_compact(const DLTensor& tensor, const tw::Shape& shape) {
 tw::graph::RefTensor to_reference(const std::string& name, const DLTensor& tensor) {
   tw::TensorType type{element_type(name, tensor.dtype), {}};
   if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr))
-    throw tw::UsageError(fmt::format("constant '{}' has no shape", name));
+    throw tw::UsageError("constant '{}' has no shape", name);
   type.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
   for (const int64_t extent : type.shape) {
-    if (extent < 0) throw tw::UsageError(fmt::format("constant '{}' has a negative extent", name));
+    if (extent < 0) throw tw::UsageError("constant '{}' has a negative extent", name);
   }
-  if (tensor.device.device_type != kDLCPU)
-    throw tw::UsageError(fmt::format("constant '{}' is not in CPU memory", name));
-  if (!is_compact(tensor, type.shape))
-    throw tw::UsageError(fmt::format("constant '{}' is not compact and row-major", name));
-  if (tensor.data == nullptr && type.elements() > 0)
-    throw tw::UsageError(fmt::format("constant '{}' has no data", name));
+  if (tensor.device.device_type != kDLCPU) throw tw::UsageError("constant '{}' is not in CPU memory", name);
+  if (!is_compact(tensor, type.shape)) throw tw::UsageError("constant '{}' is not compact and row-major", name);
+  if (tensor.data == nullptr && type.elements() > 0) throw tw::UsageError("constant '{}' has no data", name);
   const auto* data = static_cast<const std::byte*>(tensor.data) + (type.elements() > 0 ? tensor.byte_offset : 0);
   return tw::graph::RefTensor::from_bytes(type, {data, static_cast<size_t>(type.bytes())});
 }
@@ -107,7 +103,7 @@ tw::driver::CompileOptions to_driver(const CompileOptions& options) {
     out.imports.push_back(std::move(import));
   }
   const std::optional<tw::DataType> dtype = tw::parse_data_type(options.dtype);
-  if (!dtype) throw tw::UsageError(fmt::format("CompileOptions::dtype '{}' is no element type", options.dtype));
+  if (!dtype) throw tw::UsageError("CompileOptions::dtype '{}' is no element type", options.dtype);
   out.dtype = *dtype;
   out.plan_text = options.plan;
   out.disabled_passes = options.disabled_passes;

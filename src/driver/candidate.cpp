@@ -78,9 +78,7 @@ std::vector<CandidateCode> make_candidates(const te::Program& program, std::span
 }
 
 int64_t buffer_index(const loop::Program& loops, const std::string& name) {
-  const std::vector<loop::Buffer> all = parameters(loops);
-  const auto found = std::ranges::find(all, name, &loop::Buffer::name);
-  return found == all.end() ? -1 : found - all.begin();
+  return index_of(parameters(loops), name, &loop::Buffer::name);
 }
 
 tune::Workload make_workload(const te::Program& program, const plan::GroupPlan& plan, const CandidateCode& code) {

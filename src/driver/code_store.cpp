@@ -34,8 +34,7 @@ void CodeStore::place(size_t p, Assembled& out) {
 
 int64_t WeightStore::add(std::span<const std::byte> bytes) {
   const std::string content = content_hash(bytes);
-  const auto known = offset_.find(content);
-  if (known != offset_.end()) return known->second;
+  if (const auto known = offset_.find(content); known != offset_.end()) return known->second;
   bytes_.resize(round_up(static_cast<int64_t>(bytes_.size()), kAlignment));
   const auto offset = static_cast<int64_t>(bytes_.size());
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());

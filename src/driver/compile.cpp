@@ -1,7 +1,5 @@
 #include "driver/compile.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <optional>
 #include <ranges>
@@ -54,7 +52,7 @@ class Compiler {
   void check_dtype() const {
     const DataType d = options_.dtype;
     if (d != DataType::f32() && d != DataType::f16() && d != DataType::bf16())
-      throw UsageError(fmt::format("--dtype {}: f32 is compiled as f32, f16 or bf16", to_string(d)));
+      throw UsageError("--dtype {}: f32 is compiled as f32, f16 or bf16", to_string(d));
   }
 
   void check_pass_names() const {
@@ -66,8 +64,8 @@ class Compiler {
     for (const std::string& name : options_.disabled_passes) {
       const std::optional<bool> graph_pass = optional(transform::pipeline(), name);
       const std::optional<bool> pass = graph_pass ? graph_pass : optional(lower::pipeline(), name);
-      if (!pass) throw UsageError(fmt::format("--disable-pass: there is no pass '{}'", name));
-      if (!*pass) throw UsageError(fmt::format("--disable-pass: pass '{}' is required", name));
+      if (!pass) throw UsageError("--disable-pass: there is no pass '{}'", name);
+      if (!*pass) throw UsageError("--disable-pass: pass '{}' is required", name);
     }
   }
 
@@ -78,11 +76,11 @@ class Compiler {
       for (const std::string& name : options_.disabled_families) {
         const auto found = std::ranges::find(kept, name, &tune::Constructor::family);
         if (found == kept.end())
-          throw UsageError(fmt::format("--disable-family: {} has no family '{}'; it has {}", target.info.name, name,
-                                       fmt::join(kept | std::views::transform(&tune::Constructor::family), ", ")));
+          throw UsageError("--disable-family: {} has no family '{}'; it has {}", target.info.name, name,
+                           fmt::join(kept | std::views::transform(&tune::Constructor::family), ", "));
         const auto owners = std::ranges::count(kept, tune::FamilyKind::kOwns, &tune::Constructor::kind);
         if (found - kept.begin() == owners - 1)
-          throw UsageError(fmt::format("--disable-family: family '{}' is required: it takes every group", name));
+          throw UsageError("--disable-family: family '{}' is required: it takes every group", name);
         kept.erase(found);
       }
       target.families = kept;
@@ -96,12 +94,11 @@ class Compiler {
     try {
       entries = plan::parse_plan(options_.plan_text).entries;
     } catch (const UserError& error) {
-      throw UsageError(fmt::format("--plan: {}", error.what()));
+      throw UsageError("--plan: {}", error.what());
     }
     if (entries.size() != combinations * targets_.size()) {
-      throw UsageError(
-          fmt::format("--plan has {} entries, this compilation {}: {} combinations of shapes for each of {} targets",
-                      entries.size(), combinations * targets_.size(), combinations, targets_.size()));
+      throw UsageError("--plan has {} entries, this compilation {}: {} combinations of shapes for each of {} targets",
+                       entries.size(), combinations * targets_.size(), combinations, targets_.size());
     }
     for (size_t e = 0; e < entries.size(); ++e) {
       const std::string &from = entries[e].target, &to = targets_[e / combinations].info.name;
@@ -138,9 +135,7 @@ class Compiler {
 };
 
 std::vector<format::Section> sections_of(const Compiled& compiled) {
-  std::vector<format::Section> sections;
-  for (const auto& [name, bytes] : compiled.sections) sections.push_back({name, bytes});
-  return sections;
+  return mapped(compiled.sections, [](const auto& section) { return format::Section{section.first, section.second}; });
 }
 
 }  // namespace
@@ -163,9 +158,7 @@ std::vector<frontend::ImportResult> import_file(const std::string& path, const C
 }
 
 Compiled compile_imported(const std::vector<frontend::ImportResult>& models, const CompileOptions& options) {
-  std::vector<const graph::Graph*> sources;
-  for (const frontend::ImportResult& model : models) sources.push_back(&model.graph);
-  Compiled out = Compiler(options).run(sources);
+  Compiled out = Compiler(options).run(mapped(models, [](const auto& model) { return &model.graph; }));
   out.opset = models.front().opset;
   out.warnings.insert(out.warnings.begin(), models.front().warnings.begin(), models.front().warnings.end());
   out.external_files = models.front().external_files;

@@ -139,8 +139,8 @@ class EntryCompiler {
   void build_groups(const plan::EntryPlan* replay) {
     const size_t count = groups_.graph.nodes.size();
     if (replay != nullptr && replay->groups.size() != count) {
-      throw UsageError(fmt::format("--plan has {} groups, the model {}: it was made for another model or other options",
-                                   replay->groups.size(), count));
+      throw UsageError("--plan has {} groups, the model {}: it was made for another model or other options",
+                       replay->groups.size(), count);
     }
     for (size_t i = 0; i < count; ++i) {
       build_one(i, replay == nullptr ? nullptr : &replay->groups[i]);

@@ -65,7 +65,7 @@ class LevelCompiler {
  private:
   void check_new(const std::string& name) const {
     if (std::ranges::any_of(code_.entries, [&](const EntryCode& e) { return e.plan.name == name; }))
-      throw UsageError(fmt::format("the shapes '{}' are given twice", name));
+      throw UsageError("the shapes '{}' are given twice", name);
   }
 
   // What is f32 in the model and multiplied with fewer digits.

@@ -44,7 +44,7 @@ class Cubins::Pool {
     if (options_.stop && options_.stop()) throw Stopped();
     if (!seat.worker) {
       Result<CubinWorker> started = CubinWorker::start(options_.worker);
-      if (!started.ok()) throw ResourceError(fmt::format("CUDA code generation: {}", started.reason()));
+      if (!started.ok()) throw ResourceError("CUDA code generation: {}", started.reason());
       seat.worker = std::move(started).value();
     }
     CubinReply reply = seat.worker->compile(source, architecture, options_.seconds, options_.stop);
@@ -119,7 +119,7 @@ std::vector<std::byte> Cubins::compile(const std::string& name, const std::strin
   if (reply.outcome == Outcome::kKilled) reply = pool_->compile(source, architecture);
   if (reply.outcome == Outcome::kCompiled) return std::move(reply.cubin);
   const std::string what = fmt::format("kernel '{}' for {}: {}", name, architecture, reply.reason);
-  if (reply.outcome == Outcome::kKilled) throw ResourceError(fmt::format("{}; is there memory enough?", what));
+  if (reply.outcome == Outcome::kKilled) throw ResourceError("{}; is there memory enough?", what);
   throw InternalError(what);
 }
 
@@ -169,7 +169,7 @@ class Cubins::Pool {
 };
 
 std::vector<std::byte> Cubins::get(const std::string&, const std::string&, const std::string& architecture) {
-  throw Unsupported(fmt::format("cubins for {}: this build has no CUDA (TW_CUDA=OFF)", architecture));
+  throw Unsupported("cubins for {}: this build has no CUDA (TW_CUDA=OFF)", architecture);
 }
 
 #endif

@@ -11,7 +11,7 @@ Dumper::Dumper(std::string directory) : directory_(std::move(directory)) {
   if (directory_.empty()) return;
   std::error_code code;
   std::filesystem::create_directories(directory_, code);
-  if (code) throw UsageError(fmt::format("--dump-ir: cannot make the folder '{}': {}", directory_, code.message()));
+  if (code) throw UsageError("--dump-ir: cannot make the folder '{}': {}", directory_, code.message());
 }
 
 void Dumper::write(std::string_view phase, std::string_view pass, const std::string& text) {
@@ -19,7 +19,7 @@ void Dumper::write(std::string_view phase, std::string_view pass, const std::str
   const std::string path = fmt::format("{}/{:03}_{}_{}.txt", directory_, number_++, phase, pass);
   std::ofstream file(path);
   file << text;
-  if (!file) throw ResourceError(fmt::format("cannot write '{}'", path));
+  if (!file) throw ResourceError("cannot write '{}'", path);
 }
 
 }  // namespace tw::driver

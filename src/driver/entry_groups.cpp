@@ -52,6 +52,7 @@ EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const ta
   for (size_t i = 0; i < out.te.size(); ++i) {
     if (!out.is_view(i)) out.te[i] = build_te({out.graph, out.graph.nodes[i], ops, target});
   }
+  out.text = mapped(out.te, text_of);
   return out;
 }
 
@@ -62,7 +63,7 @@ GroupRace::GroupRace(plan::PassRace way, const EntryGroups& usual, const EntryGr
   for (const EntryGroups* side : {&usual, &other}) {
     for (size_t i = 0; i < side->te.size(); ++i) {
       if (side->is_view(i)) continue;
-      Surplus& group = groups_[text_of(side->te[i])];
+      Surplus& group = groups_[side->text[i]];
       group.name = side->graph.nodes[i].name;
       group.te = side->te[i];
       group.uses += side == &usual ? 1 : -1;

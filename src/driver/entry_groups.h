@@ -14,7 +14,8 @@ struct EntryGroups {
   /// Groups whose output is stored in the place of their input: a view needs no step. Output value -> input value.
   /// A view of an input or constant that leaves the graph is no alias, nor is one of two outputs on one storage.
   std::map<graph::ValueId, graph::ValueId> aliases = {};
-  std::vector<GroupTe> te = {};  // of each node of `graph`; empty for a view
+  std::vector<GroupTe> te = {};        // of each node of `graph`; empty for a view
+  std::vector<std::string> text = {};  // text_of() each of them
 
   bool is_view(size_t i) const { return aliases.contains(graph.nodes[i].outputs[0]); }
 };

@@ -46,7 +46,7 @@ Generated generate_cpu(std::span<const CodeTask> tasks, const TargetInfo& target
 }
 #else
 Generated generate_cpu(std::span<const CodeTask>, const TargetInfo& target, const CodeTools&) {
-  throw Unsupported(fmt::format("--target {}: this build has no LLVM (TW_LLVM=OFF)", target.name));
+  throw Unsupported("--target {}: this build has no LLVM (TW_LLVM=OFF)", target.name);
 }
 #endif
 
@@ -67,9 +67,9 @@ void check_implementation(const CodeTask& task, const loop::Kernel& kernel) try 
     const bool holds = b != kernel.params.end() && format_type(b->type) == operand.dtype && b->size() >= elements;
     if (!holds) wrong = fmt::format("the kernel has no such {}", operand.name);
   }
-  if (!wrong.empty()) throw UserError(fmt::format("group '{}': '{}': {}", task.name, kernel.implementation, wrong));
+  if (!wrong.empty()) throw UserError("group '{}': '{}': {}", task.name, kernel.implementation, wrong);
 } catch (const format::Error& error) {
-  throw UserError(fmt::format("group '{}': {}", task.name, error.what()));
+  throw UserError("group '{}': {}", task.name, error.what());
 }
 
 // A kernel that a library computes, as check_implementation() lets it.
@@ -132,7 +132,7 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
 }
 #else
 Generated generate_cuda(std::span<const CodeTask>, const TargetInfo& target, const CodeTools&) {
-  throw Unsupported(fmt::format("--target {}: this build has no CUDA (TW_CUDA=OFF)", target.name));
+  throw Unsupported("--target {}: this build has no CUDA (TW_CUDA=OFF)", target.name);
 }
 #endif
 

@@ -14,13 +14,9 @@ namespace {
 // The value of the graph of groups behind a value of the group's body, or kAbsent for a constant of the body itself.
 graph::ValueId outer_value(const GroupInputs& in, graph::ValueId inner) {
   const graph::Graph& body = *in.group.body;
-  for (size_t i = 0; i < body.inputs.size(); ++i) {
-    if (body.inputs[i] == inner) return in.group.inputs[i];
-  }
-  for (size_t i = 0; i < body.outputs.size(); ++i) {
-    if (body.outputs[i] == inner) return in.group.outputs[i];
-  }
-  return graph::kAbsent;
+  if (const int64_t i = index_of(body.inputs, inner); i >= 0) return in.group.inputs[i];
+  const int64_t o = index_of(body.outputs, inner);
+  return o >= 0 ? in.group.outputs[o] : graph::kAbsent;
 }
 
 double scalar_of(const graph::Value& value) {
@@ -96,6 +92,31 @@ void merge_axes(GroupTe& te) {
   }
 }
 
+std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {
+  std::map<std::string, Param> params;
+  for (const loop::Kernel& kernel : code.loops.kernels) {
+    for (const loop::Buffer& buffer : kernel.params) {
+      Param param;
+      param.bytes = buffer.size() * buffer.type.bytes();
+      if (const auto value = te.values.find(buffer.name); value == te.values.end()) {
+        param.kind = Param::Kind::kTemporary;
+      } else {
+        param.value = value->second;
+        const auto constant = te.constants.find(buffer.name);
+        if (constant != te.constants.end()) {
+          param.kind = Param::Kind::kConstant;
+          param.layout = append(constant->second, value_or(code.plan.layouts, buffer.name, Layout()));
+          const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
+          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ",
+                   buffer.name, in.group.name);
+        }
+      }
+      params[buffer.name] = param;
+    }
+  }
+  return params;
+}
+
 }  // namespace
 
 std::string text_of(const GroupTe& te) {
@@ -141,37 +162,6 @@ double contraction_flop(const te::Program& program) {
   return flop;
 }
 
-namespace {
-
-std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {
-  std::map<std::string, Param> params;
-  for (const loop::Kernel& kernel : code.loops.kernels) {
-    for (const loop::Buffer& buffer : kernel.params) {
-      Param param;
-      param.bytes = buffer.size() * buffer.type.bytes();
-      if (const auto value = te.values.find(buffer.name); value == te.values.end()) {
-        param.kind = Param::Kind::kTemporary;
-      } else {
-        param.value = value->second;
-        const auto constant = te.constants.find(buffer.name);
-        if (constant != te.constants.end()) {
-          param.kind = Param::Kind::kConstant;
-          const auto planned = code.plan.layouts.find(buffer.name);
-          param.layout =
-              planned == code.plan.layouts.end() ? constant->second : append(constant->second, planned->second);
-          const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
-          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ",
-                   buffer.name, in.group.name);
-        }
-      }
-      params[buffer.name] = param;
-    }
-  }
-  return params;
-}
-
-}  // namespace
-
 loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options) {
   const te::Program stored = te::apply_layouts(program, plan.layouts);
   if (options.dump_te) options.dump_te(stored);
@@ -191,8 +181,7 @@ GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::Grou
     throw UsageError("--plan does not fit group {}: {}", plan.name, error.what());
   } catch (const UserError& error) {
     if (options.origin == PlanOrigin::kUser) throw;
-    throw InternalError(
-        fmt::format("group {}: the schedule of family {} does not fit: {}", plan.name, plan.family, error.what()));
+    throw InternalError("group {}: the schedule of family {} does not fit: {}", plan.name, plan.family, error.what());
   }
   code.params = describe_params(in, te, code);
   code.flop = contraction_flop(te.program);

@@ -9,6 +9,7 @@
 #include "loop/loop.h"
 #include "lower/pass.h"
 #include "plan/plan.h"
+#include "support/join.h"
 #include "targets/registry.h"
 
 namespace tw::driver {

@@ -49,10 +49,7 @@ class Placer {
 
   // The graph output whose tensor holds the storage of `root`, or -1.
   int output_of(ValueId root) const {
-    for (size_t i = 0; i < code_.graph.outputs.size(); ++i) {
-      if (storage(code_.graph.outputs[i]) == root) return static_cast<int>(i);
-    }
-    return -1;
+    return static_cast<int>(index_of(code_.graph.outputs, root, [&](ValueId id) { return storage(id); }));
   }
 
   int64_t buffer_of_value(ValueId id) {

@@ -81,8 +81,7 @@ void Planner::decide(const TuneContext& context) {
 
 void Planner::choose(std::vector<Task*> open, const TuneContext& context) {
   while (!open.empty()) {
-    std::vector<TuneTask> tasks;
-    for (const Task* task : open) tasks.push_back(task->tune);
+    const std::vector<TuneTask> tasks = mapped(open, &Task::tune);
     const std::vector<TuneResult> results =
         tuner_ == nullptr ? std::vector<TuneResult>(tasks.size()) : tuner_->choose(tasks, context);
     std::vector<Task*> again;
@@ -113,8 +112,8 @@ void Planner::settle(Task& task, const TuneResult& result) {
   }
   if (result.best < 0) {
     const tune::Measured& m = result.measured.front();
-    throw InternalError(fmt::format("group {}: no candidate of its last family, {}, may be used; the first one: {}",
-                                    task.tune.name, candidates.front().family, why_not(candidates.front(), m)));
+    throw InternalError("group {}: no candidate of its last family, {}, may be used; the first one: {}", task.tune.name,
+                        candidates.front().family, why_not(candidates.front(), m));
   }
   task.plan = candidates[best];
   // Whole ns: a time that the database gave back may differ in its last digit.

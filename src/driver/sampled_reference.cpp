@@ -6,9 +6,9 @@
 
 #include "driver/tolerance.h"
 #include "expr/tf32.h"
+#include "support/join.h"
 #include "support/random.h"
 #include "te/axes.h"
-#include "te/reads.h"
 
 namespace tw::driver {
 namespace {
@@ -85,13 +85,11 @@ class Sampler {
 
   Expr translate_node(const Expr& e, const Place& place, Memo& memo) {
     if (e.is_var()) {
-      const auto value = place.values.find(e->name);
-      return value == place.values.end() ? e : value->second;
+      return value_or(place.values, e->name, e);
     }
     if (const Expr* rounded = tf32_operand(e))
       return cast(DataType::f64(), to_tf32(cast(DataType::f32(), translate(*rounded, place, memo))));
-    std::vector<Expr> args;
-    for (const Expr& arg : e->args) args.push_back(translate(arg, place, memo));
+    std::vector<Expr> args = mapped(e->args, [&](const Expr& arg) { return translate(arg, place, memo); });
     switch (e.op()) {
       case Op::kIntImm:
         return e;
@@ -205,8 +203,7 @@ class Sampler {
     if (const auto known = sampled_.find(key); known != sampled_.end()) return known->second;
     const te::Compute& source = *program_.find_compute(name);
     const std::string base = fmt::format("s{}", count_++);
-    std::vector<te::Axis> axes;
-    for (const std::string& v : variables) axes.push_back({v, extents_.at(v)});
+    const auto axes = mapped(variables, [&](const std::string& v) { return te::Axis{v, extents_.at(v)}; });
     VarMap values;
     for (size_t d = 0; d < indices.size(); ++d)
       values.emplace(source.axes[d].name, inside(indices[d], source.axes[d].extent));

@@ -18,7 +18,7 @@ int64_t place_of(const std::string& name, const loop::Kernel& kernel) {
 
 std::vector<std::byte> read_bytes(const std::string& path) {
   const Result<MappedFile> file = MappedFile::open(path);
-  if (!file.ok()) throw ResourceError(fmt::format("cannot read '{}': {}", path, file.reason()));
+  if (!file.ok()) throw ResourceError("cannot read '{}': {}", path, file.reason());
   const std::span<const std::byte> bytes = std::as_bytes(file->bytes());
   return {bytes.begin(), bytes.end()};
 }

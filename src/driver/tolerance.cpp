@@ -14,16 +14,8 @@ constexpr double kFunctionUlps = 2;  // of an element-wise function, times kSafe
 
 // Bits of the significand, hidden one included.
 int significand_bits(DataType type) {
-  switch (type.scalar()) {
-    case ScalarType::kF16:
-      return 11;
-    case ScalarType::kBF16:
-      return 8;
-    case ScalarType::kF32:
-      return 24;
-    default:
-      return 53;
-  }
+  if (type.is_half()) return type.scalar() == ScalarType::kF16 ? 11 : 8;
+  return type.scalar() == ScalarType::kF32 ? 24 : 53;
 }
 
 // Sums of 16-bit floats are kept in f32.

@@ -360,8 +360,7 @@ class Tuner::Session {
     std::vector<size_t> again;
 #ifdef TW_HAVE_CUDA
     if (stopped()) return again;
-    std::vector<CodeTask> codes;
-    for (const Promising& p : promising_) codes.push_back({p.loops, tasks_[p.task].name});
+    const auto codes = mapped(promising_, [&](const auto& p) { return CodeTask{p.loops, tasks_[p.task].name}; });
     std::vector<std::string> reasons;
     try {
       reasons = build_templates(codes, context_.target, [this] { return stopped(); });

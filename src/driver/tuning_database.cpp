@@ -89,7 +89,7 @@ Imported import_records(const std::string& path, std::string_view text, const No
       if (number == 1) continue;
       adder.add(json.get<TaskKey>(), json.get<Record>());
     } catch (const nlohmann::json::exception&) {
-      throw UsageError(fmt::format("line {} is no tuning record", number));
+      throw UsageError("line {} is no tuning record", number);
     }
   }
   if (number == 0) throw UsageError("the file is empty");
@@ -97,10 +97,10 @@ Imported import_records(const std::string& path, std::string_view text, const No
 }
 
 Imported merge_database(const std::string& path, const std::string& other, const Notice& notice) {
-  if (!std::filesystem::is_regular_file(other)) throw UsageError(fmt::format("there is no database '{}'", other));
+  if (!std::filesystem::is_regular_file(other)) throw UsageError("there is no database '{}'", other);
   const std::unique_ptr<Database> into = open(path, notice);
   const std::unique_ptr<Database> from = Database::open_existing(other);
-  if (from == nullptr) throw UsageError(fmt::format("'{}' is no tuning database", other));
+  if (from == nullptr) throw UsageError("'{}' is no tuning database", other);
   Adder adder;
   from->for_each([&](const TaskKey& key, const Record& record) { adder.add(key, record); });
   return adder.store(*into);

@@ -23,25 +23,8 @@ int compare_nodes(const ExprNode& a, const ExprNode& b) {
 }
 
 void split(const Expr& e, int64_t scale, Sum& out) {
-  switch (e.op()) {
-    case Op::kIntImm:
-      out.constant = wrapping_add(out.constant, wrapping_mul(e->value, scale));
-      return;
-    case Op::kAdd:
-    case Op::kSub:
-      split(e.arg(0), scale, out);
-      split(e.arg(1), e.op() == Op::kAdd ? scale : wrapping_mul(scale, -1), out);
-      return;
-    case Op::kNeg:
-      return split(e.arg(0), wrapping_mul(scale, -1), out);
-    case Op::kMul:
-      if (e.arg(1).op() == Op::kIntImm) return split(e.arg(0), wrapping_mul(scale, e.arg(1)->value), out);
-      if (e.arg(0).op() == Op::kIntImm) return split(e.arg(1), wrapping_mul(scale, e.arg(0)->value), out);
-      break;
-    default:
-      break;
-  }
-  out.append(e, scale);
+  const auto part = [&](const Expr& x, int64_t factor) { split(x, factor, out); };
+  if (!take_apart(e, scale, out, part)) out.append(e, scale);
 }
 
 // |coef| as unsigned: right for INT64_MIN as well.
@@ -52,6 +35,30 @@ bool prints_before(const Term* a, const Term* b) {
   if ((a->coef > 0) != (b->coef > 0)) return a->coef > 0;
   if (a->coef != b->coef) return magnitude(a->coef) > magnitude(b->coef);
   return compare_exprs(a->atom, b->atom) < 0;
+}
+
+// By what `e` divides, if it does: 1 otherwise.
+int64_t divisor_in(const Expr& e) {
+  int64_t found = 1;
+  visit(e, [&](const Expr& x) {
+    if (x.op() == Op::kFloorDiv && x.arg(1).op() == Op::kIntImm) found = x.arg(1)->value;
+  });
+  return found;
+}
+
+// Whether `term` says no more than that an index is in its dim: it is what 0 <= index or index < extent comes to, or
+// the same of whole blocks, floor(index / b) < extent / b.
+bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
+  const Expr simple = ranges.simplify(term);
+  for (const int64_t block : {int64_t{1}, divisor_in(simple)}) {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const Expr index = floor_div(indices[d], int_imm(block));
+      if (shape[d] % block != 0) continue;
+      if (equal(ranges.simplify(int_imm(0) <= index), simple)) return true;
+      if (equal(ranges.simplify(index < int_imm(shape[d] / block)), simple)) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -125,9 +132,7 @@ Sum as_sum(const Expr& e) {
 
 Expr to_expr(const Sum& s) {
   if (s.terms.empty()) return int_imm(s.constant);
-  std::vector<const Term*> order;
-  order.reserve(s.terms.size());
-  for (const Term& t : s.terms) order.push_back(&t);
+  std::vector<const Term*> order = mapped(s.terms, [](const Term& t) { return &t; });
   std::sort(order.begin(), order.end(), prints_before);
   const bool constant_first = order[0]->coef < 0 && s.constant > 0;
   Expr out = constant_first ? int_imm(s.constant) : Expr();
@@ -167,34 +172,6 @@ std::optional<int64_t> coefficient_of(const Expr& e, const std::string& variable
   }
   return coefficient;
 }
-
-namespace {
-
-// By what `e` divides, if it does: 1 otherwise.
-int64_t divisor_in(const Expr& e) {
-  int64_t found = 1;
-  visit(e, [&](const Expr& x) {
-    if (x.op() == Op::kFloorDiv && x.arg(1).op() == Op::kIntImm) found = x.arg(1)->value;
-  });
-  return found;
-}
-
-// Whether `term` says no more than that an index is in its dim: it is what 0 <= index or index < extent comes to, or
-// the same of whole blocks, floor(index / b) < extent / b.
-bool keeps_inside(const Expr& term, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
-  const Expr simple = ranges.simplify(term);
-  for (const int64_t block : {int64_t{1}, divisor_in(simple)}) {
-    for (size_t d = 0; d < indices.size(); ++d) {
-      const Expr index = floor_div(indices[d], int_imm(block));
-      if (shape[d] % block != 0) continue;
-      if (equal(ranges.simplify(int_imm(0) <= index), simple)) return true;
-      if (equal(ranges.simplify(index < int_imm(shape[d] / block)), simple)) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 bool all_inside(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges) {
   if (!condition || condition.op() != Op::kAnd) return !condition || keeps_inside(condition, indices, shape, ranges);

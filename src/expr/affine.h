@@ -8,6 +8,7 @@
 #include "core/shape.h"
 #include "expr/analyzer.h"
 #include "expr/scalar.h"
+#include "support/join.h"
 
 namespace tw {
 
@@ -42,6 +43,26 @@ Sum sum_of(const Sum& a, const Sum& b, int64_t scale_b = 1);
 /// The sum of a constant.
 Sum constant_sum(int64_t value);
 
+/// Calls part(x, factor) for the parts of which scale * e is the sum, and adds an immediate to `out`; false where e is
+/// neither one, nor a sum, nor a multiple of a constant.
+template <typename Part>
+bool take_apart(const Expr& e, int64_t scale, Sum& out, const Part& part) {
+  const Op op = e.op();
+  if (op == Op::kIntImm) {
+    out.constant = wrapping_add(out.constant, wrapping_mul(e->value, scale));
+  } else if (op == Op::kAdd || op == Op::kSub) {
+    part(e.arg(0), scale);
+    part(e.arg(1), op == Op::kAdd ? scale : wrapping_mul(scale, -1));
+  } else if (op == Op::kNeg) {
+    part(e.arg(0), wrapping_mul(scale, -1));
+  } else if (op == Op::kMul && (e.arg(0).op() == Op::kIntImm || e.arg(1).op() == Op::kIntImm)) {
+    const size_t factor = e.arg(1).op() == Op::kIntImm ? 1 : 0;
+    part(e.arg(1 - factor), wrapping_mul(scale, e.arg(factor)->value));
+  } else {
+    return false;
+  }
+  return true;
+}
 /// Splits a scalar i64 expression into terms without simplifying anything inside of the atoms. Normal.
 Sum as_sum(const Expr& e);
 

@@ -63,16 +63,9 @@ Interval compare(Op op, const Interval& a, const Interval& b) {
   const bool above = ends_known(b, a) && b.hi < a.lo;
   const bool not_below = ends_known(b, a) && b.hi <= a.lo;
   const bool same = a.is_point() && b.is_point() && a.lo == b.lo && is_finite(a);
-  switch (op) {
-    case Op::kLt:
-      return known(below, not_below);
-    case Op::kLe:
-      return known(not_above, above);
-    case Op::kEq:
-      return known(same, below || above);
-    default:
-      return known(below || above, same);
-  }
+  if (op == Op::kLt) return known(below, not_below);
+  if (op == Op::kLe) return known(not_above, above);
+  return op == Op::kEq ? known(same, below || above) : known(below || above, same);
 }
 
 bool is_wild(const Expr& e) { return e.op() == Op::kLoad || e.op() == Op::kCall || e.type().is_float(); }
@@ -97,8 +90,7 @@ Interval Simplifier::range_of(const std::string& name, DataType type) const {
   for (size_t i = inner_.size(); i-- > 0;) {
     if (inner_[i].first == name) return inner_[i].second;
   }
-  const auto it = ranges_.find(name);
-  return it == ranges_.end() ? type_range(type) : it->second;
+  return value_or(ranges_, name, type_range(type));
 }
 
 Interval Simplifier::bounds(const Expr& e) {
@@ -106,8 +98,7 @@ Interval Simplifier::bounds(const Expr& e) {
     return e.type().scalar() == ScalarType::kU64 ? kEverything : make_interval(e->value, e->value);
   if (e.type().is_float()) return kEverything;
   if (e.is_var()) return range_of(e->name, e.type());
-  const auto it = bounds_.find(&*e);
-  if (it != bounds_.end()) return it->second.second;
+  if (const auto it = bounds_.find(&*e); it != bounds_.end()) return it->second.second;
   Interval found = compute_bounds(e);
   const Interval type = type_range(e.type());
   // Narrow integers wrap: a value outside of the type may be any value of it.

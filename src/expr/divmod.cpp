@@ -58,8 +58,7 @@ bool congruent(const Sum& a, const Sum& b, int64_t n) {
 }  // namespace
 
 std::vector<int64_t> common_factors(const Sum& s, int64_t c) {
-  std::vector<int64_t> coefs;
-  for (const Term& t : s.terms) coefs.push_back(std::abs(t.coef));
+  std::vector<int64_t> coefs = mapped(s.terms, [](const Term& t) { return std::abs(t.coef); });
   std::sort(coefs.begin(), coefs.end(), std::greater<>());
   std::vector<int64_t> factors;
   int64_t prefix = c;

@@ -2,6 +2,7 @@
 
 #include "expr/math_f64.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw {
 namespace {
@@ -16,8 +17,7 @@ Expansion expansion_f64(const std::string& name) {
 Expr expand_f32(const MathBuilder& m, const std::string& name, const std::vector<Expr>& args, Results results) {
   if (const Expansion expansion = find_expansion_f32(name, results)) return expansion(m, args);
   const MathBuilder wide = m.with_type(ScalarType::kF64);
-  std::vector<Expr> wide_args;
-  for (const Expr& x : args) wide_args.push_back(wide.share(cast(DataType::f64(), x)));
+  const auto wide_args = mapped(args, [&](const Expr& x) { return wide.share(cast(DataType::f64(), x)); });
   if (name == "tan") return cast(DataType::f32(), tan_of_f32(wide, wide_args[0]));
   if (name == "pow") return cast(DataType::f32(), pow_of_f32(wide, wide_args[0], wide_args[1]));
   return cast(DataType::f32(), expansion_f64(name)(wide, wide_args));
@@ -29,8 +29,7 @@ Expr expand_call(const Expr& call, const Share& share, const Usual& usual, Resul
   const bool is_f32 = type.scalar() == ScalarType::kF32;
   if (call->name == "sqrt" && (is_f32 || is_f64)) return call;
   const MathBuilder m(is_f64 ? type : DataType(ScalarType::kF32, type.lanes()), share, usual);
-  std::vector<Expr> args;
-  for (const Expr& x : call->args) args.push_back(m.share(cast(m.type().element(), x)));
+  const auto args = mapped(call->args, [&](const Expr& x) { return m.share(cast(m.type().element(), x)); });
   if (call->name == "sqrt") return cast(type.element(), m.sqrt(args[0]));
   return cast(type.element(), is_f64 ? expansion_f64(call->name)(m, args) : expand_f32(m, call->name, args, results));
 }

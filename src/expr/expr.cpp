@@ -12,12 +12,6 @@ namespace {
 
 Expr make(ExprNode node) { return Expr(std::make_shared<const ExprNode>(std::move(node))); }
 
-int most_lanes(const std::vector<Expr>& list) {
-  int lanes = 1;
-  for (const Expr& e : list) lanes = std::max(lanes, e.type().lanes());
-  return lanes;
-}
-
 // Value of an i64 operation on immediates, or nothing (division by zero, an operation on bits).
 std::optional<int64_t> fold_int(Op op, int64_t a, int64_t b) {
   switch (op) {
@@ -77,6 +71,41 @@ Expr shortcut_logic(Op op, const Expr& a, const Expr& b) {
   if (b.is_int(neutral)) return a;
   if (a.is_int(1 - neutral) || b.is_int(1 - neutral)) return int_imm(1 - neutral, DataType::boolean());
   return Expr();
+}
+
+// The node of `e` with operands `args`, built by the constructor of its kind: types follow from the operands (a scalar
+// that became a vector makes its users vectors).
+Expr rebuild(const Expr& e, std::vector<Expr> args) {
+  switch (e.op()) {
+    case Op::kSelect:
+      return select(args[0], args[1], args[2]);
+    case Op::kFma:
+      return fma(args[0], args[1], args[2]);
+    case Op::kCast:
+      return cast(e.type().element(), args[0]);
+    case Op::kBitcast:
+      return bitcast(e.type().element(), args[0]);
+    case Op::kCall: {
+      const int lanes = lanes_of(args);
+      for (Expr& a : args) a = broadcast(a, lanes);
+      return call(e->name, std::move(args));
+    }
+    case Op::kLoad: {
+      if (!e->predicated) return load(e->name, e.type().element(), std::move(args));
+      Expr predicate = args.back();
+      args.pop_back();
+      return load_if(e->name, e.type().element(), std::move(args), std::move(predicate));
+    }
+    case Op::kRamp:
+      return ramp(args[0], args[1], e.type().lanes());
+    case Op::kBroadcast:
+      return args[0].type().is_vector() ? args[0] : broadcast(args[0], e.type().lanes());
+    case Op::kExtract:
+      return extract(args[0], static_cast<int>(e->value));
+    default:
+      if (is_lane_reduction(e.op())) return reduce_lanes(e.op(), args[0]);
+      return args.size() == 1 ? unary(e.op(), args[0]) : binary(e.op(), args[0], args[1]);
+  }
 }
 
 }  // namespace
@@ -168,13 +197,13 @@ Expr call(std::string name, std::vector<Expr> args) {
 }
 
 Expr load(std::string name, DataType type, std::vector<Expr> indices) {
-  type = type.with_lanes(most_lanes(indices));
+  type = type.with_lanes(lanes_of(indices));
   return make({.op = Op::kLoad, .type = type, .name = std::move(name), .args = std::move(indices)});
 }
 
 Expr load_if(std::string name, DataType type, std::vector<Expr> indices, Expr predicate) {
   indices.push_back(std::move(predicate));
-  type = type.with_lanes(most_lanes(indices));
+  type = type.with_lanes(lanes_of(indices));
   return make({.op = Op::kLoad, .type = type, .name = std::move(name), .args = std::move(indices), .predicated = true});
 }
 
@@ -220,45 +249,6 @@ Expr floor_div(Expr a, Expr b) { return binary(Op::kFloorDiv, std::move(a), std:
 Expr floor_mod(Expr a, Expr b) { return binary(Op::kFloorMod, std::move(a), std::move(b)); }
 Expr min(Expr a, Expr b) { return binary(Op::kMin, std::move(a), std::move(b)); }
 Expr max(Expr a, Expr b) { return binary(Op::kMax, std::move(a), std::move(b)); }
-
-namespace {
-
-// The node of `e` with operands `args`, built by the constructor of its kind: types follow from the operands (a scalar
-// that became a vector makes its users vectors).
-Expr rebuild(const Expr& e, std::vector<Expr> args) {
-  switch (e.op()) {
-    case Op::kSelect:
-      return select(args[0], args[1], args[2]);
-    case Op::kFma:
-      return fma(args[0], args[1], args[2]);
-    case Op::kCast:
-      return cast(e.type().element(), args[0]);
-    case Op::kBitcast:
-      return bitcast(e.type().element(), args[0]);
-    case Op::kCall: {
-      const int lanes = most_lanes(args);
-      for (Expr& a : args) a = broadcast(a, lanes);
-      return call(e->name, std::move(args));
-    }
-    case Op::kLoad: {
-      if (!e->predicated) return load(e->name, e.type().element(), std::move(args));
-      Expr predicate = args.back();
-      args.pop_back();
-      return load_if(e->name, e.type().element(), std::move(args), std::move(predicate));
-    }
-    case Op::kRamp:
-      return ramp(args[0], args[1], e.type().lanes());
-    case Op::kBroadcast:
-      return args[0].type().is_vector() ? args[0] : broadcast(args[0], e.type().lanes());
-    case Op::kExtract:
-      return extract(args[0], static_cast<int>(e->value));
-    default:
-      if (is_lane_reduction(e.op())) return reduce_lanes(e.op(), args[0]);
-      return args.size() == 1 ? unary(e.op(), args[0]) : binary(e.op(), args[0], args[1]);
-  }
-}
-
-}  // namespace
 
 Expr with_args(const Expr& e, std::vector<Expr> args) {
   bool same = true;

@@ -5,7 +5,6 @@
 
 #include "expr/scalar.h"
 #include "expr/simplifier.h"
-#include "support/error.h"
 
 namespace tw {
 namespace {
@@ -57,9 +56,7 @@ Expr narrow(const Expr& e, Leaves& leaves) {
   if (e.op() == Op::kBroadcast) return e.arg(0);
   if (e.op() == Op::kRamp && e.type().scalar() == ScalarType::kI64) return e.arg(0) + e.arg(1) * var(kLane);
   if (!is_lane_arithmetic(e)) return leaves.variable_of(e);
-  std::vector<Expr> args;
-  for (const Expr& x : e->args) args.push_back(narrow(x, leaves));
-  return with_args(e, std::move(args));
+  return with_args(e, mapped(e->args, [&](const Expr& x) { return narrow(x, leaves); }));
 }
 
 // The vector of which `e` is lane $lane: the inverse of narrow.
@@ -73,9 +70,8 @@ class Widener {
     if (e.is_var()) return *leaves_.find(e->name);
     const Op op = e.op();
     if (op == Op::kAdd || op == Op::kSub || op == Op::kNeg || op == Op::kMul) return widen_sum(as_sum(e));
-    std::vector<Expr> args;
-    for (const Expr& x : e->args) args.push_back(op == Op::kSelect && !depends_on_lane(x) ? x : widen(x));
-    return with_args(e, std::move(args));
+    const auto of_lane = [&](const Expr& x) { return op == Op::kSelect && !depends_on_lane(x) ? x : widen(x); };
+    return with_args(e, mapped(e->args, of_lane));
   }
 
  private:

@@ -1,6 +1,7 @@
 // Elementary functions in f32 arithmetic. Polynomials and rational functions are minimax fits to the relative error of
 // the whole function (Lawson's iteration in 50 digits), coefficients rounded to f32 one after the other and the rest
 // fitted again. Each comment gives the error of the fit; the bounds in elementary.cpp add rounding.
+#include <algorithm>
 #include <array>
 #include <numbers>
 
@@ -191,10 +192,9 @@ constexpr std::array<Row, 12> kRows = {{{"erf_plus_1", erf_plus_1_16},
 }  // namespace
 
 Expansion find_expansion_f32(const std::string& name, Results results) {
-  for (const Row& row : std::span(kRows).subspan(results == Results::k16Bits ? 0 : 4)) {
-    if (name == row.name) return row.expansion;
-  }
-  return nullptr;
+  const auto rows = std::span(kRows).subspan(results == Results::k16Bits ? 0 : 4);
+  const auto row = std::ranges::find(rows, name, &Row::name);
+  return row == rows.end() ? nullptr : row->expansion;
 }
 
 }  // namespace tw

@@ -1,4 +1,5 @@
 // exp, log and their kin in f64 arithmetic. Fits as in math_f32.cpp.
+#include <algorithm>
 #include <limits>
 
 #include "expr/math_f64.h"
@@ -139,57 +140,6 @@ Expr exponent_of_pow(const MathBuilder& m, const Expr& product, const Expr& x, c
   return select(special, m.number(0), product);
 }
 
-}  // namespace
-
-Expr exp_f64(const MathBuilder& m, const Expr& x) { return scaled_exp(m, x, 1); }
-
-// 2 * (2^(n-1) * (exp(r) - 1) + 2^(n-1) - 1/2) with x = n*ln2 + r.
-Expr expm1_f64(const MathBuilder& m, const Expr& x0) {
-  const Expr x = m.share(m.at_most(m.at_least(x0, -40), 710));
-  const Expr t = m.share(fma(x, m.number(kLog2E), m.number(kMagicF64 + 1022)));
-  const Expr n = m.share(t - m.number(kMagicF64 + 1022));
-  const Expr r = m.share(fma(n, m.number(-kLn2Low), fma(n, m.number(-kLn2), x)));
-  const Expr p = fma(r * r, exp_tail(m, r), r);
-  const Expr s = m.share(m.from_bits(shift_left(m.bits(t), m.integer(52))));
-  const Expr value = fma(s, p, s - m.number(0.5));
-  // Below 2^-54 expm1(x) is x: keeps subnormals and the sign of zero.
-  return select(m.magnitude(x0) < m.number(0x1p-54), x0, value + value);
-}
-
-Expr log_f64(const MathBuilder& m, const Expr& x) {
-  const LogParts parts = log_parts(m, x);
-  const Expr correction = log_correction(m, parts.f, parts.e * m.number(kLn2Rest));
-  return logarithm_from(m, x, fma(parts.e, m.number(kLn2Short), parts.f - correction));
-}
-
-// log(u) + c/u with u = 1 + x rounded and c what was lost.
-Expr log1p_f64(const MathBuilder& m, const Expr& x) {
-  const Exact u = two_sum(m, m.number(1), x);
-  const Expr log = m.share(log_f64(m, u.sum));
-  const Expr corrected = log + u.error / u.sum;
-  const Expr usual = select(m.number(0) < u.sum && u.sum < m.number(0x1p60), corrected, log);
-  return select(m.magnitude(x) < m.number(0x1p-54), x, usual);
-}
-
-Expr pow_of_f32(const MathBuilder& m, const Expr& x, const Expr& y) {
-  const Expr log = log_f64(m, m.share(m.magnitude(x)));
-  return finish_pow(m, x, y, exp_f64(m, m.share(exponent_of_pow(m, y * log, x, y))));
-}
-
-Expr pow_f64(const MathBuilder& m, const std::vector<Expr>& args) {
-  const Expr& x = args[0];
-  const Expr& y = args[1];
-  const Expr a = m.share(m.magnitude(x));
-  const Exact log = double_log(m, a);
-  // Where the low part is no small number (infinite operands), the high part alone decides.
-  const Expr high = m.share(exponent_of_pow(m, y * logarithm_from(m, a, log.sum), x, y));
-  const Expr low = m.share(fma(y, log.sum, -high) + y * log.error);
-  const Expr usual = m.magnitude(low) < m.number(1);
-  return finish_pow(m, x, y, scaled_exp(m, high, 1, m.share(select(usual, low, m.number(0)))));
-}
-
-namespace {
-
 Expr tanh_f64(const MathBuilder& m, const std::vector<Expr>& args) {
   const Expr a = m.share(m.at_most(m.magnitude(args[0]), 22));
   const Expr e = m.share(expm1_f64(m, m.share(a + a)));
@@ -254,11 +204,56 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
+Expr exp_f64(const MathBuilder& m, const Expr& x) { return scaled_exp(m, x, 1); }
+
+// 2 * (2^(n-1) * (exp(r) - 1) + 2^(n-1) - 1/2) with x = n*ln2 + r.
+Expr expm1_f64(const MathBuilder& m, const Expr& x0) {
+  const Expr x = m.share(m.at_most(m.at_least(x0, -40), 710));
+  const Expr t = m.share(fma(x, m.number(kLog2E), m.number(kMagicF64 + 1022)));
+  const Expr n = m.share(t - m.number(kMagicF64 + 1022));
+  const Expr r = m.share(fma(n, m.number(-kLn2Low), fma(n, m.number(-kLn2), x)));
+  const Expr p = fma(r * r, exp_tail(m, r), r);
+  const Expr s = m.share(m.from_bits(shift_left(m.bits(t), m.integer(52))));
+  const Expr value = fma(s, p, s - m.number(0.5));
+  // Below 2^-54 expm1(x) is x: keeps subnormals and the sign of zero.
+  return select(m.magnitude(x0) < m.number(0x1p-54), x0, value + value);
+}
+
+Expr log_f64(const MathBuilder& m, const Expr& x) {
+  const LogParts parts = log_parts(m, x);
+  const Expr correction = log_correction(m, parts.f, parts.e * m.number(kLn2Rest));
+  return logarithm_from(m, x, fma(parts.e, m.number(kLn2Short), parts.f - correction));
+}
+
+// log(u) + c/u with u = 1 + x rounded and c what was lost.
+Expr log1p_f64(const MathBuilder& m, const Expr& x) {
+  const Exact u = two_sum(m, m.number(1), x);
+  const Expr log = m.share(log_f64(m, u.sum));
+  const Expr corrected = log + u.error / u.sum;
+  const Expr usual = select(m.number(0) < u.sum && u.sum < m.number(0x1p60), corrected, log);
+  return select(m.magnitude(x) < m.number(0x1p-54), x, usual);
+}
+
+Expr pow_of_f32(const MathBuilder& m, const Expr& x, const Expr& y) {
+  const Expr log = log_f64(m, m.share(m.magnitude(x)));
+  return finish_pow(m, x, y, exp_f64(m, m.share(exponent_of_pow(m, y * log, x, y))));
+}
+
+Expr pow_f64(const MathBuilder& m, const std::vector<Expr>& args) {
+  const Expr& x = args[0];
+  const Expr& y = args[1];
+  const Expr a = m.share(m.magnitude(x));
+  const Exact log = double_log(m, a);
+  // Where the low part is no small number (infinite operands), the high part alone decides.
+  const Expr high = m.share(exponent_of_pow(m, y * logarithm_from(m, a, log.sum), x, y));
+  const Expr low = m.share(fma(y, log.sum, -high) + y * log.error);
+  const Expr usual = m.magnitude(low) < m.number(1);
+  return finish_pow(m, x, y, scaled_exp(m, high, 1, m.share(select(usual, low, m.number(0)))));
+}
+
 Expansion find_expansion_f64(const std::string& name) {
-  for (const Row& row : kRows) {
-    if (name == row.name) return row.expansion;
-  }
-  return nullptr;
+  const auto* row = std::ranges::find(kRows, name, &Row::name);
+  return row == std::end(kRows) ? nullptr : row->expansion;
 }
 
 // Below 1 a polynomial; above, 1 - exp(-x^2) * erfcx(x).

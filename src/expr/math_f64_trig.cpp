@@ -59,6 +59,15 @@ Quadrant reduce_checked(const MathBuilder& m, const Expr& x) {
   return {select(x <= m.number(0x1p50), q.r, m.number(0) / m.number(0)), q.quadrant};
 }
 
+// sin/cos in even quadrants, -cos/sin in odd ones.
+Expr tangent_of(const MathBuilder& m, const Quadrant& q, const Expr& sign) {
+  const SineCosine sc = sine_cosine(m, m.share(q.r));
+  const Expr sine = m.share(sc.sine);
+  const Expr cosine = m.share(sc.cosine);
+  const Expr even = m.share(bit_and(q.quadrant, m.integer(1)) == m.integer(0));
+  return m.flip_sign(select(even, sine, -cosine) / select(even, cosine, sine), sign);
+}
+
 }  // namespace
 
 // Payne and Hanek's way in f64: 2/pi in pieces of 29 bits. A product of x (24 bits) and a piece is exact; multiples of
@@ -89,19 +98,6 @@ Expr cos_f64(const MathBuilder& m, const std::vector<Expr>& args) {
   const SineCosine sc = sine_cosine(m, m.share(q.r));
   return pick_sine(m, m.share(q.quadrant + m.integer(1)), sc.sine, sc.cosine);
 }
-
-namespace {
-
-// sin/cos in even quadrants, -cos/sin in odd ones.
-Expr tangent_of(const MathBuilder& m, const Quadrant& q, const Expr& sign) {
-  const SineCosine sc = sine_cosine(m, m.share(q.r));
-  const Expr sine = m.share(sc.sine);
-  const Expr cosine = m.share(sc.cosine);
-  const Expr even = m.share(bit_and(q.quadrant, m.integer(1)) == m.integer(0));
-  return m.flip_sign(select(even, sine, -cosine) / select(even, cosine, sine), sign);
-}
-
-}  // namespace
 
 Expr tan_f64(const MathBuilder& m, const std::vector<Expr>& args) {
   return tangent_of(m, reduce_checked(m, m.share(m.magnitude(args[0]))), args[0]);

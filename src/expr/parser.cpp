@@ -8,7 +8,6 @@
 
 #include "expr/elementary.h"
 #include "expr/op_names.h"
-#include "support/error.h"
 
 namespace tw {
 namespace {

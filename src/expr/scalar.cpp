@@ -9,16 +9,9 @@
 namespace tw {
 
 double round_to(ScalarType type, double x) {
-  switch (type) {
-    case ScalarType::kF32:
-      return static_cast<float>(x);
-    case ScalarType::kF16:
-      return f16_value(f16_bits(x));
-    case ScalarType::kBF16:
-      return bf16_value(bf16_bits(x));
-    default:
-      return x;
-  }
+  if (type == ScalarType::kF32) return static_cast<float>(x);
+  if (type == ScalarType::kF16) return f16_value(f16_bits(x));
+  return type == ScalarType::kBF16 ? bf16_value(bf16_bits(x)) : x;
 }
 
 int64_t wrap_to(ScalarType type, int64_t x) {
@@ -43,6 +36,12 @@ int64_t saturate_to(ScalarType to, double x) {
   const double high = std::ldexp(1.0, value_bits) - 1;
   const double low = type.is_signed_int() ? -high - 1 : 0.0;
   return static_cast<int64_t>(std::clamp(std::trunc(x), low, high));
+}
+
+int lanes_of(const std::vector<Expr>& list) {
+  int lanes = 1;
+  for (const Expr& e : list) lanes = std::max(lanes, e.type().lanes());
+  return lanes;
 }
 
 Op lane_operation(Op reduce) {

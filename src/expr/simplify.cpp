@@ -5,7 +5,6 @@
 
 #include "expr/scalar.h"
 #include "expr/simplifier.h"
-#include "support/math.h"
 
 namespace tw {
 namespace {
@@ -45,8 +44,7 @@ Simplifier::Simplifier(const Simplifier& outer, std::vector<NamedInterval> inner
 
 Expr Simplifier::simplify(const Expr& e) {
   if (e.op() == Op::kIntImm || e.op() == Op::kFloatImm) return e;
-  const auto it = done_.find(&*e);
-  if (it != done_.end()) return it->second.second;
+  if (const auto it = done_.find(&*e); it != done_.end()) return it->second.second;
   const Expr simple = dispatch(e);
   return remember(e, simple);
 }
@@ -74,23 +72,14 @@ Expr Simplifier::dispatch(const Expr& e) {
 }
 
 Expr Simplifier::any_node(const Expr& e) {
-  switch (e.op()) {
-    case Op::kLoad:
-      return load_node(e);
-    case Op::kCast:
-      return cast_node(e);
-    case Op::kSelect:
-      return select_node(e);
-    default:
-      return e.type().is_float() ? float_node(e) : narrow_node(e);
-  }
+  if (e.op() == Op::kLoad) return load_node(e);
+  if (e.op() == Op::kCast) return cast_node(e);
+  if (e.op() == Op::kSelect) return select_node(e);
+  return e.type().is_float() ? float_node(e) : narrow_node(e);
 }
 
 Expr Simplifier::with_simplified_args(const Expr& e) {
-  std::vector<Expr> args;
-  args.reserve(e->args.size());
-  for (const Expr& x : e->args) args.push_back(simplify(x));
-  return with_args(e, std::move(args));
+  return with_args(e, mapped(e->args, [&](const Expr& x) { return simplify(x); }));
 }
 
 // ---- Scalar i64.
@@ -105,39 +94,21 @@ Sum Simplifier::simplified_sum(const Expr& e) {
 
 // Appends scale * simplified(e). Walks chains of additions without building sums in between.
 void Simplifier::collect(const Expr& e, int64_t scale, Sum& out) {
-  switch (e.op()) {
-    case Op::kIntImm:
-      out.constant = wrapping_add(out.constant, wrapping_mul(e->value, scale));
-      return;
-    case Op::kVar: {
-      const Interval range = range_of(e->name, e.type());
-      if (range.is_point()) {
-        out.constant = wrapping_add(out.constant, wrapping_mul(range.lo, scale));
-      } else {
-        out.append(e, scale);
-      }
-      return;
-    }
-    case Op::kAdd:
-    case Op::kSub:
-      collect(e.arg(0), scale, out);
-      return collect(e.arg(1), e.op() == Op::kAdd ? scale : wrapping_mul(scale, -1), out);
-    case Op::kNeg:
-      return collect(e.arg(0), wrapping_mul(scale, -1), out);
-    case Op::kMul:
-      if (e.arg(1).op() == Op::kIntImm) return collect(e.arg(0), wrapping_mul(scale, e.arg(1)->value), out);
-      if (e.arg(0).op() == Op::kIntImm) return collect(e.arg(1), wrapping_mul(scale, e.arg(0)->value), out);
-      return out.append(product(e), scale);
-    case Op::kFloorDiv:
-    case Op::kFloorMod: {
-      const auto it = quotients_.find(&*e);
-      if (it != quotients_.end()) return out.append(it->second.second, scale);
-      const Sum s = division(e);
-      quotients_.emplace(&*e, std::pair(e, s));
-      return out.append(s, scale);
-    }
-    default:
-      return out.append(as_sum(other_index_node(e)), scale);
+  const auto part = [&](const Expr& x, int64_t factor) { collect(x, factor, out); };
+  if (take_apart(e, scale, out, part)) return;
+  if (e.is_var()) {
+    const Interval range = range_of(e->name, e.type());
+    if (!range.is_point()) return out.append(e, scale);
+    out.constant = wrapping_add(out.constant, wrapping_mul(range.lo, scale));
+  } else if (e.op() == Op::kMul) {
+    out.append(product(e), scale);
+  } else if (e.op() == Op::kFloorDiv || e.op() == Op::kFloorMod) {
+    if (const auto it = quotients_.find(&*e); it != quotients_.end()) return out.append(it->second.second, scale);
+    const Sum s = division(e);
+    quotients_.emplace(&*e, std::pair(e, s));
+    out.append(s, scale);
+  } else {
+    out.append(as_sum(other_index_node(e)), scale);
   }
 }
 
@@ -183,8 +154,7 @@ Sum Simplifier::division(const Expr& e) {
 
 // Scalar i64 nodes that no sum and no division is; memoised, as their operands may be large and shared.
 Expr Simplifier::other_index_node(const Expr& e) {
-  const auto it = done_.find(&*e);
-  if (it != done_.end()) return it->second.second;
+  if (const auto it = done_.find(&*e); it != done_.end()) return it->second.second;
   const bool orders = e.op() == Op::kMin || e.op() == Op::kMax;
   const Expr simple = orders ? min_max(e) : e.op() == Op::kDiv ? truncated_division(e) : any_node(e);
   return remember(e, simple);
@@ -307,21 +277,12 @@ Expr Simplifier::known_value(const Expr& simple) {
   const Interval range = bounds(simple);
   if (range.is_point() && is_finite(range)) return int_imm(range.lo, simple.type());
   if (simple->args.size() != 2 || simple.type().is_bool()) return simple;
-  switch (simple.op()) {
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kShiftLeft:
-    case Op::kShiftRight:
-    case Op::kOr:
-    case Op::kXor:
-      return simple.arg(1).is_int(0) ? simple.arg(0) : simple;
-    case Op::kMul:
-    case Op::kDiv:
-    case Op::kFloorDiv:
-      return simple.arg(1).is_int(1) ? simple.arg(0) : simple;
-    default:
-      return simple;
-  }
+  using enum Op;
+  constexpr Op kZeroIsNeutral[] = {kAdd, kSub, kShiftLeft, kShiftRight, kOr, kXor};
+  constexpr Op kOneIsNeutral[] = {kMul, kDiv, kFloorDiv};
+  const bool neutral = (simple.arg(1).is_int(0) && index_of(kZeroIsNeutral, simple.op()) >= 0) ||
+                       (simple.arg(1).is_int(1) && index_of(kOneIsNeutral, simple.op()) >= 0);
+  return neutral ? simple.arg(0) : simple;
 }
 
 }  // namespace tw

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "expr/expr.h"
+#include "support/join.h"
 
 namespace tw {
 namespace {
@@ -20,12 +21,8 @@ void visit_once(const Expr& e, const std::function<void(const Expr&)>& f, NodeSe
 using Rewritten = std::unordered_map<const ExprNode*, Expr>;
 
 Expr rewrite_once(const Expr& e, const std::function<Expr(const Expr&)>& f, Rewritten& done) {
-  const auto it = done.find(&*e);
-  if (it != done.end()) return it->second;
-  std::vector<Expr> args;
-  args.reserve(e->args.size());
-  for (const Expr& arg : e->args) args.push_back(rewrite_once(arg, f, done));
-  const Expr updated = with_args(e, std::move(args));
+  if (const auto it = done.find(&*e); it != done.end()) return it->second;
+  const Expr updated = with_args(e, mapped(e->args, [&](const Expr& arg) { return rewrite_once(arg, f, done); }));
   const Expr replaced = f(updated);
   const Expr& result = replaced ? replaced : updated;
   done.emplace(&*e, result);
@@ -34,24 +31,16 @@ Expr rewrite_once(const Expr& e, const std::function<Expr(const Expr&)>& f, Rewr
 
 // Not by rewrite(): what folds to a variable is a value, and no variable of e's.
 Expr substitute_once(const Expr& e, const VarMap& values, Rewritten& done) {
-  if (e.is_var()) {
-    const auto it = values.find(e->name);
-    return it == values.end() ? e : it->second;
-  }
+  if (e.is_var()) return value_or(values, e->name, e);
   if (const auto it = done.find(&*e); it != done.end()) return it->second;
-  std::vector<Expr> args;
-  args.reserve(e->args.size());
-  for (const Expr& arg : e->args) args.push_back(substitute_once(arg, values, done));
+  auto args = mapped(e->args, [&](const Expr& arg) { return substitute_once(arg, values, done); });
   return done.emplace(&*e, with_args(e, std::move(args))).first->second;
 }
 
 bool uses_var_once(const Expr& e, const std::string& name, NodeSet& seen) {
   if (e.is_var()) return e->name == name;
   if (e->args.empty() || !seen.insert(&*e).second) return false;
-  for (const Expr& arg : e->args) {
-    if (uses_var_once(arg, name, seen)) return true;
-  }
-  return false;
+  return std::ranges::any_of(e->args, [&](const Expr& arg) { return uses_var_once(arg, name, seen); });
 }
 
 // Floats compare by bits: -0.0 and 0.0 differ, a NaN equals itself.

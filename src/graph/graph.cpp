@@ -17,98 +17,6 @@ const T& attr_of(const Node& node, const std::string& key) {
   return *value;
 }
 
-}  // namespace
-
-int64_t Node::int_attr(const std::string& key) const { return attr_of<int64_t>(*this, key); }
-double Node::float_attr(const std::string& key) const { return attr_of<double>(*this, key); }
-const std::string& Node::string_attr(const std::string& key) const { return attr_of<std::string>(*this, key); }
-const std::vector<int64_t>& Node::ints_attr(const std::string& key) const {
-  return attr_of<std::vector<int64_t>>(*this, key);
-}
-int64_t Node::int_attr_or(const std::string& key, int64_t fallback) const {
-  return has_attr(key) ? int_attr(key) : fallback;
-}
-double Node::float_attr_or(const std::string& key, double fallback) const {
-  return has_attr(key) ? float_attr(key) : fallback;
-}
-std::string Node::string_attr_or(const std::string& key, const std::string& fallback) const {
-  return has_attr(key) ? string_attr(key) : fallback;
-}
-std::vector<int64_t> Node::ints_attr_or(const std::string& key, const std::vector<int64_t>& fallback) const {
-  return has_attr(key) ? ints_attr(key) : fallback;
-}
-
-int Graph::producer(ValueId id) const {
-  for (size_t n = 0; n < nodes.size(); ++n) {
-    if (std::ranges::find(nodes[n].outputs, id) != nodes[n].outputs.end()) return static_cast<int>(n);
-  }
-  return -1;
-}
-
-std::vector<int> Graph::producers() const {
-  std::vector<int> producer(values.size(), -1);
-  for (size_t n = 0; n < nodes.size(); ++n) {
-    for (ValueId out : nodes[n].outputs) producer.at(out) = static_cast<int>(n);
-  }
-  return producer;
-}
-
-std::vector<std::vector<int>> Graph::consumers() const {
-  std::vector<std::vector<int>> users(values.size());
-  for (size_t n = 0; n < nodes.size(); ++n) {
-    for (ValueId in : nodes[n].inputs) {
-      if (in != kAbsent) users.at(in).push_back(static_cast<int>(n));
-    }
-  }
-  return users;
-}
-
-bool Graph::is_output(ValueId id) const { return std::find(outputs.begin(), outputs.end(), id) != outputs.end(); }
-
-ValueId Graph::find_value(std::string_view wanted) const {
-  for (size_t v = 0; v < values.size(); ++v) {
-    if (values[v].name == wanted) return static_cast<ValueId>(v);
-  }
-  return kAbsent;
-}
-
-ValueId Graph::add_value(std::string wanted, TensorType type) {
-  // A scan, not an index: values may be renamed or dropped by passes, and graphs have thousands of values, not
-  // millions.
-  if (wanted.empty()) wanted.push_back('v');
-  std::string unique = wanted;
-  for (size_t suffix = 1; find_value(unique) != kAbsent; ++suffix) unique = fmt::format("{}_{}", wanted, suffix);
-  values.push_back({.name = std::move(unique), .type = std::move(type), .layout = {}, .constant = nullptr});
-  return static_cast<ValueId>(values.size() - 1);
-}
-
-ValueId Graph::add_constant(std::string wanted, TensorType type, Bytes bytes) {
-  TW_CHECK(bytes != nullptr, "constant '{}' has no data", wanted);
-  TW_CHECK(static_cast<int64_t>(bytes->size()) == type.bytes(), "constant '{}' of type {} has {} bytes, not {}", wanted,
-           to_string(type), bytes->size(), type.bytes());
-  const ValueId id = add_value(std::move(wanted), std::move(type));
-  values[id].constant = std::move(bytes);
-  return id;
-}
-
-ValueId Graph::add_input(std::string wanted, TensorType type) {
-  const ValueId id = add_value(std::move(wanted), std::move(type));
-  inputs.push_back(id);
-  return id;
-}
-
-std::vector<ValueId> Graph::add_node(Node node, const std::vector<TensorType>& types) {
-  node.outputs.clear();
-  for (size_t k = 0; k < types.size(); ++k) {
-    node.outputs.push_back(add_value(k == 0 ? node.name : fmt::format("{}.{}", node.name, k), types[k]));
-  }
-  if (node.name.empty() && !node.outputs.empty()) node.name = values[node.outputs[0]].name;
-  nodes.push_back(std::move(node));
-  return nodes.back().outputs;
-}
-
-namespace {
-
 // Nodes that the outputs need, in an order that keeps producers before consumers and otherwise the old order.
 std::vector<int> live_order(const Graph& graph) {
   const std::vector<int> producer = graph.producers();
@@ -160,6 +68,89 @@ std::vector<int> live_order(const Graph& graph) {
 }
 
 }  // namespace
+
+int64_t Node::int_attr(const std::string& key) const { return attr_of<int64_t>(*this, key); }
+double Node::float_attr(const std::string& key) const { return attr_of<double>(*this, key); }
+const std::string& Node::string_attr(const std::string& key) const { return attr_of<std::string>(*this, key); }
+const std::vector<int64_t>& Node::ints_attr(const std::string& key) const {
+  return attr_of<std::vector<int64_t>>(*this, key);
+}
+int64_t Node::int_attr_or(const std::string& key, int64_t fallback) const {
+  return has_attr(key) ? int_attr(key) : fallback;
+}
+double Node::float_attr_or(const std::string& key, double fallback) const {
+  return has_attr(key) ? float_attr(key) : fallback;
+}
+std::string Node::string_attr_or(const std::string& key, const std::string& fallback) const {
+  return has_attr(key) ? string_attr(key) : fallback;
+}
+std::vector<int64_t> Node::ints_attr_or(const std::string& key, const std::vector<int64_t>& fallback) const {
+  return has_attr(key) ? ints_attr(key) : fallback;
+}
+
+int Graph::producer(ValueId id) const {
+  return static_cast<int>(index_where(nodes, [&](const Node& node) { return index_of(node.outputs, id) >= 0; }));
+}
+
+std::vector<int> Graph::producers() const {
+  std::vector<int> producer(values.size(), -1);
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    for (ValueId out : nodes[n].outputs) producer.at(out) = static_cast<int>(n);
+  }
+  return producer;
+}
+
+std::vector<std::vector<int>> Graph::consumers() const {
+  std::vector<std::vector<int>> users(values.size());
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    for (ValueId in : nodes[n].inputs) {
+      if (in != kAbsent) users.at(in).push_back(static_cast<int>(n));
+    }
+  }
+  return users;
+}
+
+bool Graph::is_output(ValueId id) const { return std::find(outputs.begin(), outputs.end(), id) != outputs.end(); }
+
+ValueId Graph::find_value(std::string_view wanted) const {
+  const int64_t found = index_of(values, wanted, &Value::name);
+  return found < 0 ? kAbsent : static_cast<ValueId>(found);
+}
+
+ValueId Graph::add_value(std::string wanted, TensorType type) {
+  // A scan, not an index: values may be renamed or dropped by passes, and graphs have thousands of values, not
+  // millions.
+  if (wanted.empty()) wanted.push_back('v');
+  std::string unique = wanted;
+  for (size_t suffix = 1; find_value(unique) != kAbsent; ++suffix) unique = fmt::format("{}_{}", wanted, suffix);
+  values.push_back({.name = std::move(unique), .type = std::move(type), .layout = {}, .constant = nullptr});
+  return static_cast<ValueId>(values.size() - 1);
+}
+
+ValueId Graph::add_constant(std::string wanted, TensorType type, Bytes bytes) {
+  TW_CHECK(bytes != nullptr, "constant '{}' has no data", wanted);
+  TW_CHECK(static_cast<int64_t>(bytes->size()) == type.bytes(), "constant '{}' of type {} has {} bytes, not {}", wanted,
+           to_string(type), bytes->size(), type.bytes());
+  const ValueId id = add_value(std::move(wanted), std::move(type));
+  values[id].constant = std::move(bytes);
+  return id;
+}
+
+ValueId Graph::add_input(std::string wanted, TensorType type) {
+  const ValueId id = add_value(std::move(wanted), std::move(type));
+  inputs.push_back(id);
+  return id;
+}
+
+std::vector<ValueId> Graph::add_node(Node node, const std::vector<TensorType>& types) {
+  node.outputs.clear();
+  for (size_t k = 0; k < types.size(); ++k) {
+    node.outputs.push_back(add_value(k == 0 ? node.name : fmt::format("{}.{}", node.name, k), types[k]));
+  }
+  if (node.name.empty() && !node.outputs.empty()) node.name = values[node.outputs[0]].name;
+  nodes.push_back(std::move(node));
+  return nodes.back().outputs;
+}
 
 Graph compact(const Graph& graph) {
   Graph result;

@@ -1,6 +1,5 @@
 // The text form of a graph (its grammar stands in parser.cpp).
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <limits>

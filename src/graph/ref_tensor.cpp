@@ -7,6 +7,7 @@
 
 #include "core/storage.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::graph {
 namespace {
@@ -66,9 +67,7 @@ RefTensor RefTensor::from_bytes(TensorType type, std::span<const std::byte> byte
 std::vector<std::byte> RefTensor::to_bytes() const {
   std::vector<std::byte> bytes(type.bytes());
   if (type.type.is_half()) {
-    std::vector<uint16_t> bits;
-    for (const double x : floats) bits.push_back(type.type == DataType::f16() ? f16_bits(x) : bf16_bits(x));
-    narrow<uint16_t>(bits, bytes);
+    narrow<uint16_t>(mapped(floats, type.type == DataType::f16() ? f16_bits : bf16_bits), bytes);
     return bytes;
   }
   if (type.type.is_bool()) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "expr/elementary.h"
-#include "expr/scalar.h"
 
 namespace tw::loop {
 namespace {
@@ -41,12 +40,6 @@ bool is_place_index(const Expr& e, const NamesInScope& names) {
 bool is_division(Op op) { return op == Op::kFloorDiv || op == Op::kFloorMod; }
 
 }  // namespace
-
-int lanes_of(const std::vector<Expr>& indices) {
-  int lanes = 1;
-  for (const Expr& index : indices) lanes = std::max(lanes, index.type().lanes());
-  return lanes;
-}
 
 void ExprVerifier::check(const Expr& e) {
   TW_RULE(bool(e), "a missing operand");
@@ -203,8 +196,7 @@ void ExprVerifier::vector_node(const ExprNode& e) {
 bool MovingDivision::moves(const Expr& e) {
   if (e.op() == Op::kLoad) return false;
   if (e.is_var()) return moving_.contains(e->name);
-  const auto it = known_.find(&*e);
-  if (it != known_.end()) return it->second;
+  if (const auto it = known_.find(&*e); it != known_.end()) return it->second;
   const bool found = std::ranges::any_of(e->args, [this](const Expr& arg) { return moves(arg); });
   known_.emplace(&*e, found);
   return found;

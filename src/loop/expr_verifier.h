@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "expr/scalar.h"
 #include "loop/loop.h"
 
 namespace tw::loop {
@@ -28,9 +29,6 @@ struct NamesInScope {
   std::unordered_set<std::string> thread_vars;  // those of `vars` that tell a thread
   std::unordered_set<std::string> matrix_vars;  // those that tell a place in a step of matrices
 };
-
-/// The lanes that these indices address together: 1, or those of the vectors among them.
-int lanes_of(const std::vector<Expr>& indices);
 
 class ExprVerifier {
  public:

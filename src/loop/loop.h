@@ -52,7 +52,7 @@ class Stmt;
 struct StmtNode {
   StmtKind kind;
   // kFor: for var in [0, extent) body. kVectorized loops have constant extents and are gone after "vectorize".
-  std::string var;
+  std::string var = {};
   int64_t extent = 0;
   ForKind for_kind = ForKind::kSerial;
   int64_t stages = 1;  // kPipelined: iterations under way at once
@@ -60,13 +60,13 @@ struct StmtNode {
   // kStore: buffer[indices] = value, where predicate holds (null: always). A vector store has a vector among its
   // indices. kPrefetch: the line that holds buffer[indices] into cache level `extent` (1, 2).
   // kAllocate: `allocated` exists in `body`. kIf: `predicate` decides `body` or `otherwise`.
-  std::string buffer;
-  std::vector<Expr> indices;
-  Expr value;
-  Expr predicate;
-  Buffer allocated;
-  std::vector<Stmt> body;       // kFor, kLet, kAllocate, kIf (then), kBlock: in order
-  std::vector<Stmt> otherwise;  // kIf
+  std::string buffer = {};
+  std::vector<Expr> indices = {};
+  Expr value = {};
+  Expr predicate = {};
+  Buffer allocated = {};
+  std::vector<Stmt> body = {};       // kFor, kLet, kAllocate, kIf (then), kBlock: in order
+  std::vector<Stmt> otherwise = {};  // kIf
 };
 
 class Stmt {

@@ -10,12 +10,6 @@ namespace {
 
 Stmt make(StmtNode node) { return Stmt(std::make_shared<const StmtNode>(std::move(node))); }
 
-StmtNode empty_node(StmtKind kind) {
-  StmtNode node;
-  node.kind = kind;
-  return node;
-}
-
 void check_indices(const std::string& buffer, const std::vector<Expr>& indices) {
   TW_CHECK(!buffer.empty(), "access of a buffer without name");
   for (const Expr& index : indices) {
@@ -54,12 +48,12 @@ Stmt rebuild(const Stmt& old, StmtNode parts) {
 template <typename ExprOf, typename ListOf>
 Stmt map_parts(const Stmt& stmt, const ExprOf& expr, const ListOf& list) {
   const auto expr_or_null = [&](const Expr& e) { return e ? expr(e) : e; };
-  StmtNode parts = empty_node(stmt->kind);
-  parts.indices = mapped(stmt->indices, expr_or_null);
-  parts.value = expr_or_null(stmt->value);
-  parts.predicate = expr_or_null(stmt->predicate);
-  parts.body = list(stmt->body);
-  parts.otherwise = list(stmt->otherwise);
+  StmtNode parts = {.kind = stmt->kind,
+                    .indices = mapped(stmt->indices, expr_or_null),
+                    .value = expr_or_null(stmt->value),
+                    .predicate = expr_or_null(stmt->predicate),
+                    .body = list(stmt->body),
+                    .otherwise = list(stmt->otherwise)};
   const bool unchanged = same_list(parts.indices, stmt->indices) && parts.value.same(stmt->value) &&
                          parts.predicate.same(stmt->predicate) && same_list(parts.body, stmt->body) &&
                          same_list(parts.otherwise, stmt->otherwise);
@@ -93,13 +87,12 @@ Stmt substitute_one(const Stmt& stmt, const VarMap& values) {
 
 Stmt make_for(std::string var, int64_t extent, ForKind kind, std::vector<Stmt> body, int64_t stages) {
   TW_CHECK(!var.empty() && extent >= 0 && stages >= 1, "loop '{}' of extent {}", var, extent);
-  StmtNode node = empty_node(StmtKind::kFor);
-  node.var = std::move(var);
-  node.extent = extent;
-  node.for_kind = kind;
-  node.stages = stages;
-  node.body = std::move(body);
-  return make(std::move(node));
+  return make({.kind = StmtKind::kFor,
+               .var = std::move(var),
+               .extent = extent,
+               .for_kind = kind,
+               .stages = stages,
+               .body = std::move(body)});
 }
 
 Stmt make_for_like(const Stmt& like, std::string var, int64_t extent, std::vector<Stmt> body) {
@@ -130,11 +123,7 @@ PipelineParts pipeline_parts(const StmtNode& loop) {
 
 Stmt make_let(std::string var, Expr value, std::vector<Stmt> body) {
   TW_CHECK(!var.empty() && bool(value), "let '{}' without name or value", var);
-  StmtNode node = empty_node(StmtKind::kLet);
-  node.var = std::move(var);
-  node.value = std::move(value);
-  node.body = std::move(body);
-  return make(std::move(node));
+  return make({.kind = StmtKind::kLet, .var = std::move(var), .value = std::move(value), .body = std::move(body)});
 }
 
 Stmt make_store(std::string buffer, std::vector<Expr> indices, Expr value, Expr predicate) {
@@ -148,30 +137,24 @@ Stmt make_store(std::string buffer, std::vector<Expr> indices, Expr value, Expr 
     TW_CHECK(type.is_bool() && (type.lanes() == 1 || type.lanes() == lanes),
              "predicate {} of a store to {} lanes of {}", to_string(predicate), lanes, buffer);
   }
-  StmtNode node = empty_node(StmtKind::kStore);
-  node.buffer = std::move(buffer);
-  node.indices = std::move(indices);
-  node.value = std::move(value);
-  node.predicate = std::move(predicate);
-  return make(std::move(node));
+  return make({.kind = StmtKind::kStore,
+               .buffer = std::move(buffer),
+               .indices = std::move(indices),
+               .value = std::move(value),
+               .predicate = std::move(predicate)});
 }
 
 Stmt make_if(Expr condition, std::vector<Stmt> then, std::vector<Stmt> otherwise) {
   TW_CHECK(bool(condition), "an if without condition");
   TW_CHECK(condition.type() == DataType::boolean(), "condition {} of an if is {}", to_string(condition),
            to_string(condition.type()));
-  StmtNode node = empty_node(StmtKind::kIf);
-  node.predicate = std::move(condition);
-  node.body = std::move(then);
-  node.otherwise = std::move(otherwise);
-  return make(std::move(node));
+  return make({.kind = StmtKind::kIf,
+               .predicate = std::move(condition),
+               .body = std::move(then),
+               .otherwise = std::move(otherwise)});
 }
 
-Stmt make_block(std::vector<Stmt> stmts) {
-  StmtNode node = empty_node(StmtKind::kBlock);
-  node.body = std::move(stmts);
-  return make(std::move(node));
-}
+Stmt make_block(std::vector<Stmt> stmts) { return make({.kind = StmtKind::kBlock, .body = std::move(stmts)}); }
 
 Stmt make_allocate(Buffer buffer, std::vector<Stmt> body) {
   TW_CHECK(!buffer.name.empty() && buffer.scope != Scope::kParam, "allocate '{}' of scope param", buffer.name);
@@ -179,21 +162,15 @@ Stmt make_allocate(Buffer buffer, std::vector<Stmt> body) {
   for (int64_t extent : buffer.shape) {
     TW_CHECK(extent >= 0, "buffer {} of shape {}", buffer.name, tw::to_string(buffer.shape));
   }
-  StmtNode node = empty_node(StmtKind::kAllocate);
-  node.allocated = std::move(buffer);
-  node.body = std::move(body);
-  return make(std::move(node));
+  return make({.kind = StmtKind::kAllocate, .allocated = std::move(buffer), .body = std::move(body)});
 }
 
 Stmt make_prefetch(std::string buffer, std::vector<Expr> indices, int level) {
   check_indices(buffer, indices);
   TW_CHECK(lanes_of(indices) == 1, "prefetch of a vector of addresses in {}", buffer);
   TW_CHECK(level == 1 || level == 2, "prefetch of {} into level {}", buffer, level);
-  StmtNode node = empty_node(StmtKind::kPrefetch);
-  node.extent = level;
-  node.buffer = std::move(buffer);
-  node.indices = std::move(indices);
-  return make(std::move(node));
+  return make(
+      {.kind = StmtKind::kPrefetch, .extent = level, .buffer = std::move(buffer), .indices = std::move(indices)});
 }
 
 std::vector<Stmt> rewrite(const std::vector<Stmt>& stmts, const Rewriter& rewriter) {

@@ -1,5 +1,4 @@
 // Checks the rules of loop.h, and the typing rules of expr.h with the names that a kernel has in scope.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -23,7 +22,7 @@ class KernelVerifier {
       list(kernel_.body);
     } catch (const BrokenRule& rule) {
       const std::string where = current_ && rule.printable ? fmt::format("in '{}': ", short_text(*current_)) : "";
-      throw InternalError(fmt::format("kernel {}: {}{}", kernel_.name, where, rule.message));
+      throw InternalError("kernel {}: {}{}", kernel_.name, where, rule.message);
     }
   }
 
@@ -248,9 +247,8 @@ class KernelVerifier {
 void verify(const Program& program, const VerifyRules& rules) {
   std::unordered_set<std::string> names;
   for (const Kernel& kernel : program.kernels) {
-    if (kernel.name.empty()) throw InternalError(fmt::format("program {}: a kernel has no name", program.name));
-    if (!names.insert(kernel.name).second)
-      throw InternalError(fmt::format("kernel {}: the name is used twice", kernel.name));
+    if (kernel.name.empty()) throw InternalError("program {}: a kernel has no name", program.name);
+    if (!names.insert(kernel.name).second) throw InternalError("kernel {}: the name is used twice", kernel.name);
     KernelVerifier(kernel, rules).run();
   }
 }

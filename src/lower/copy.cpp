@@ -73,8 +73,7 @@ class Copier {
 
   template <typename Body>
   void with_value(const std::string& name, const Expr& value, const Body& body) {
-    const auto found = values_.find(name);
-    const Expr former = found == values_.end() ? Expr() : found->second;
+    const Expr former = value_or(values_, name, Expr());
     set(name, value);
     body();
     set(name, former);

@@ -2,8 +2,6 @@
 // is bound by a let.
 #include "expr/expand.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <set>

@@ -222,21 +222,15 @@ class GuardSplitter {
   }
 
   Stmts statement(const Stmt& s) {
-    switch (s->kind) {
-      case StmtKind::kFor:
-        return serial(s);
-      case StmtKind::kLet:
-        if (s->value.type() != DataType::i64()) return {loop::make_let(s->var, s->value, all(s->body))};
-        return {loop::make_let(s->var, s->value, let(s->var, analyzer_.bounds(s->value), s->body))};
-      case StmtKind::kIf:
-        return {loop::make_if(s->predicate, all(s->body), all(s->otherwise))};
-      case StmtKind::kAllocate:
-        return {loop::make_allocate(s->allocated, all(s->body))};
-      case StmtKind::kBlock:
-        return all(s->body);
-      default:
-        return {s};
+    if (s->kind == StmtKind::kFor) return serial(s);
+    if (s->kind == StmtKind::kLet) {
+      const bool index = s->value.type() == DataType::i64();
+      Stmts body = index ? let(s->var, analyzer_.bounds(s->value), s->body) : all(s->body);
+      return {loop::make_let(s->var, s->value, std::move(body))};
     }
+    if (s->kind == StmtKind::kIf) return {loop::make_if(s->predicate, all(s->body), all(s->otherwise))};
+    if (s->kind == StmtKind::kAllocate) return {loop::make_allocate(s->allocated, all(s->body))};
+    return s->kind == StmtKind::kBlock ? all(s->body) : Stmts{s};
   }
 
   Stmts all(const Stmts& stmts) {

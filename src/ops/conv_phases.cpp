@@ -13,7 +13,6 @@
 
 #include "ops/families.h"
 #include "ops/window.h"
-#include "support/math.h"
 
 namespace tw::ops {
 namespace {
@@ -176,8 +175,7 @@ std::vector<std::pair<int64_t, int64_t>> products_of(const Phases& p,
     phases = std::move(next);
     taps = std::move(next_taps);
   }
-  int64_t filter_taps = 1;
-  for (const PhaseAxis& axis : p.axes) filter_taps *= axis.taps;
+  const int64_t filter_taps = num_elements(mapped(p.axes, &PhaseAxis::taps));
   for (size_t k = 0; k < phases.size(); ++k) phases[k].second = phases[k].second * filter_taps + taps[k];
   return phases;
 }

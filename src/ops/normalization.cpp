@@ -270,8 +270,7 @@ std::vector<RefTensor> ref_layer_norm(const OpCall& call, Refs inputs) {
   const RefTensor& x = inputs[0];
   const Cells cells = cells_of(x.type.shape, trailing_axes(call));
   const Moments m(x, cells);
-  std::vector<RefTensor> results;
-  for (const TensorType& type : infer_trailing(call)) results.push_back(RefTensor::zeros(type));
+  std::vector<RefTensor> results = mapped(infer_trailing(call), RefTensor::zeros);
   const std::vector<int64_t> at_scale = offsets(x.type.shape, broadcast_strides(inputs[1].type.shape, x.type.shape));
   std::vector<int64_t> at_bias(at_scale.size(), 0);
   if (call.has(2)) at_bias = offsets(x.type.shape, broadcast_strides(inputs[2].type.shape, x.type.shape));

@@ -241,8 +241,7 @@ std::vector<RefTensor> reference(const OpCall& call, Refs inputs) {
   const Window window = pool_window(call);
   const Kind kind = kind_of(call);
   const double p = kind == Kind::kLp ? order_of(call) : 1;
-  std::vector<RefTensor> y;
-  for (const TensorType& type : infer(call)) y.push_back(RefTensor::zeros(type));
+  std::vector<RefTensor> y = mapped(infer(call), RefTensor::zeros);
   const int64_t area = num_elements(window.in), positions = num_elements(window.out);
   int64_t at = 0;
   for_each_index(window.out, [&](const std::vector<int64_t>& position) {

@@ -118,20 +118,11 @@ void int_reference(const OpCall& call, const RefTensor& x, RefTensor& y) {
     int64_t& total = y.ints[out];
     const bool is_u64 = x.type.type.scalar() == ScalarType::kU64;
     const bool less = is_u64 ? value < static_cast<uint64_t>(total) : static_cast<int64_t>(value) < total;
-    switch (row.kind) {
-      case CombinerKind::kMax:
-        total = less ? total : static_cast<int64_t>(value);
-        break;
-      case CombinerKind::kMin:
-        total = less ? static_cast<int64_t>(value) : total;
-        break;
-      case CombinerKind::kProd:
-        total = static_cast<int64_t>(static_cast<uint64_t>(total) * value);
-        break;
-      default:
-        total = static_cast<int64_t>(static_cast<uint64_t>(total) + value);
-        break;
-    }
+    const auto before = static_cast<uint64_t>(total);
+    total = static_cast<int64_t>(row.kind == CombinerKind::kMax    ? (less ? before : value)
+                                 : row.kind == CombinerKind::kMin  ? (less ? value : before)
+                                 : row.kind == CombinerKind::kProd ? before * value
+                                                                   : before + value);
   });
   y.round_to_type();
   if (row.name == "reduce_mean") {

@@ -19,9 +19,7 @@ Shape dropped_shape(const Shape& shape, const std::vector<int64_t>& axes) {
 }
 
 int64_t reduced_count(const Shape& shape, const std::vector<int64_t>& axes) {
-  int64_t count = 1;
-  for (int64_t axis : axes) count *= shape[axis];
-  return count;
+  return num_elements(mapped(axes, [&](int64_t axis) { return shape[axis]; }));
 }
 
 Shape Reduction::out_shape() const {
@@ -29,9 +27,7 @@ Shape Reduction::out_shape() const {
 }
 
 Shape Reduction::reduce_shape() const {
-  Shape result;
-  for (int64_t axis : axes) result.push_back(shape[axis]);
-  return result;
+  return mapped(axes, [&](int64_t axis) { return shape[axis]; });
 }
 
 Exprs Reduction::indices(const Exprs& i, const Exprs& r) const {

@@ -11,18 +11,9 @@ enum class Domain : uint8_t { kFloat, kNumber, kInteger, kBool, kAny };
 enum class Gives : uint8_t { kSame, kBool };
 
 inline bool accepts(Domain domain, DataType type) {
-  switch (domain) {
-    case Domain::kFloat:
-      return type.is_float();
-    case Domain::kNumber:
-      return !type.is_bool();
-    case Domain::kInteger:
-      return type.is_int();
-    case Domain::kBool:
-      return type.is_bool();
-    default:
-      return true;
-  }
+  if (domain == Domain::kFloat) return type.is_float();
+  if (domain == Domain::kInteger) return type.is_int();
+  return domain == Domain::kAny || type.is_bool() == (domain == Domain::kBool);
 }
 
 /// The call's row in a table of rows with names.

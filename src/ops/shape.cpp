@@ -101,9 +101,7 @@ Types infer_transpose(const OpCall& call) {
   const auto axes = std::views::iota(int64_t{0}, std::ssize(x));
   require(call, std::ranges::is_permutation(perm, axes), "perm {} is no permutation of the axes of {}", to_string(perm),
           to_string(call.inputs[0]));
-  Shape shape;
-  for (int64_t axis : perm) shape.push_back(x[axis]);
-  return {{call.inputs[0].type, shape}};
+  return {{call.inputs[0].type, mapped(perm, [&](int64_t axis) { return x[axis]; })}};
 }
 
 Tensors te_transpose(const OpCall& call, te::Builder& builder, const Tensors& inputs) {

@@ -1,7 +1,5 @@
 #include "plan/plan.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <sstream>
 

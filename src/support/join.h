@@ -1,6 +1,7 @@
-// Lists made of others.
+// Lists made of others, and what is found in lists and maps.
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <type_traits>
@@ -24,6 +25,7 @@ void append(std::vector<T>& list, std::vector<T> more) {
 /// What `f`, a function or a member, gives for each element, in order.
 auto mapped(const auto& list, const auto& f) {
   std::vector<std::decay_t<decltype(std::invoke(f, *std::begin(list)))>> out;
+  out.reserve(std::size(list));
   for (const auto& x : list) out.push_back(std::invoke(f, x));
   return out;
 }
@@ -31,6 +33,25 @@ auto mapped(const auto& list, const auto& f) {
 /// Whether every element is `wanted`.
 bool all_are(const auto& list, const auto& wanted) {
   return std::all_of(std::begin(list), std::end(list), [&](const auto& x) { return x == wanted; });
+}
+
+/// The number of the first element for which `is_wanted`, a function or a member, holds; -1 where there is none.
+int64_t index_where(const auto& list, const auto& is_wanted) {
+  const auto found = std::ranges::find_if(list, is_wanted);
+  return found == std::ranges::end(list) ? -1 : found - std::ranges::begin(list);
+}
+
+/// The number of the first element that is `wanted`, or whose projection is; -1 where there is none.
+template <typename Projection = std::identity>
+int64_t index_of(const auto& list, const auto& wanted, const Projection& projection = {}) {
+  return index_where(list, [&](const auto& x) { return std::invoke(projection, x) == wanted; });
+}
+
+/// The value of `key`, or `fallback` where the map has none.
+template <typename Map>
+typename Map::mapped_type value_or(const Map& map, const auto& key, const typename Map::mapped_type& fallback) {
+  const auto found = map.find(key);
+  return found == map.end() ? fallback : found->second;
 }
 
 }  // namespace tw

@@ -1,7 +1,5 @@
 #include "support/lexer.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <charconv>
 

@@ -44,7 +44,7 @@ Target find_target(const std::string& name) {
   }
   std::string known;
   for (const std::string& n : target_names()) known += " " + n;
-  throw UsageError(fmt::format("no target '{}'; there are{}", name, known));
+  throw UsageError("no target '{}'; there are{}", name, known);
 }
 
 std::vector<std::string> target_names() {

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <limits>
@@ -75,8 +73,7 @@ const Compute* Program::find_compute(const std::string& tensor) const {
 }
 
 const Tensor& Program::tensor(const std::string& name) const {
-  const auto input = std::ranges::find(inputs, name, &Tensor::name);
-  if (input != inputs.end()) return *input;
+  if (const auto t = std::ranges::find(inputs, name, &Tensor::name); t != inputs.end()) return *t;
   if (const Compute* compute = find_compute(name)) return *std::ranges::find(compute->outputs, name, &Tensor::name);
   throw InternalError("te program '{}' has no tensor '{}'", this->name, name);
 }

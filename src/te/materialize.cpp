@@ -1,6 +1,7 @@
 #include "te/materialize.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "support/error.h"
@@ -102,19 +103,9 @@ void run_loops(const std::byte* from, std::byte* to, size_t element_size, std::v
     return;
   }
   if (loops.back().from == 1) return run_rows(from, to, element_size, loops);
-  switch (element_size) {
-    case 1:
-      return run_tiles<1>(from, to, loops);
-    case 2:
-      return run_tiles<2>(from, to, loops);
-    case 4:
-      return run_tiles<4>(from, to, loops);
-    case 8:
-      return run_tiles<8>(from, to, loops);
-    case 16:
-      return run_tiles<16>(from, to, loops);
-    default:
-      break;
+  if (is_word(static_cast<int64_t>(element_size))) {
+    constexpr decltype(&run_tiles<1>) kRuns[] = {run_tiles<1>, run_tiles<2>, run_tiles<4>, run_tiles<8>, run_tiles<16>};
+    return kRuns[std::countr_zero(element_size)](from, to, loops);
   }
   // Elements of any other size are rows of bytes.
   for (Loop& loop : loops) {

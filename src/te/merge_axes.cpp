@@ -180,18 +180,6 @@ struct Regrouped {
   }
 };
 
-}  // namespace
-
-std::map<std::string, Layout> mergeable_axes(const Program& program) {
-  Regrouped regrouped{program, {}};
-  regrouped.apply(divided_axes(program));
-  regrouped.fuse(unit_axes(regrouped.program));
-  regrouped.fuse(PairFinder(regrouped.program).run());
-  return regrouped.layouts;
-}
-
-namespace {
-
 // Whether a and b occur in `c` only as a * E + b within an index, E the extent of b.
 bool runs_as_one(const Compute& c, const Axis& a, const Axis& b) {
   bool one = true;
@@ -214,6 +202,14 @@ bool runs_as_one(const Compute& c, const Axis& a, const Axis& b) {
 }
 
 }  // namespace
+
+std::map<std::string, Layout> mergeable_axes(const Program& program) {
+  Regrouped regrouped{program, {}};
+  regrouped.apply(divided_axes(program));
+  regrouped.fuse(unit_axes(regrouped.program));
+  regrouped.fuse(PairFinder(regrouped.program).run());
+  return regrouped.layouts;
+}
 
 Program merge_reductions(const Program& program) {
   Program out = program;

@@ -64,15 +64,9 @@ class LayoutPass {
     return {tensor.name, tensor.type, layout_of(tensor.name).storage_shape(tensor.shape)};
   }
 
-  Layout layout_of(const std::string& name) const {
-    const auto it = layouts_.find(name);
-    return it == layouts_.end() ? Layout() : it->second;
-  }
+  Layout layout_of(const std::string& name) const { return value_or(layouts_, name, Layout()); }
 
-  Expr fill_of(const Tensor& tensor) const {
-    const auto it = fills_.find(tensor.name);
-    return imm(tensor.type, it == fills_.end() ? 0.0 : it->second);
-  }
+  Expr fill_of(const Tensor& tensor) const { return imm(tensor.type, value_or(fills_, tensor.name, 0)); }
 
   void rewrite_compute(const Compute& compute) {
     Rebuilt r = rebuild_axes(compute);
@@ -126,10 +120,7 @@ class LayoutPass {
     VarMap values;
     for (size_t d = 0; d < compute.axes.size(); ++d) values.emplace(compute.axes[d].name, r.logical[d]);
     return rewrite(body, [&](const Expr& e) -> Expr {
-      if (e.is_var()) {
-        const auto it = values.find(e->name);
-        return it == values.end() ? Expr() : it->second;
-      }
+      if (e.is_var()) return value_or(values, e->name, Expr());
       if (e.op() != Op::kLoad) return Expr();
       const auto it = layouts_.find(e->name);
       return it == layouts_.end() ? Expr() : rewrite_load(e, it->second, r);

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "support/join.h"
 #include "te/reads.h"
 
 namespace tw::te {
@@ -30,10 +31,7 @@ class CutFinder {
 
  private:
   static int axis_number(const Compute& c, const Expr& index) {
-    for (size_t k = 0; k < c.axes.size(); ++k) {
-      if (index.is_var() && index->name == c.axes[k].name) return static_cast<int>(k);
-    }
-    return -1;
+    return index.is_var() ? static_cast<int>(index_of(c.axes, index->name, &Axis::name)) : -1;
   }
 
   void cut(const std::string& tensor, size_t dim, int64_t inner) {

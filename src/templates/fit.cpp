@@ -1,7 +1,5 @@
 #include "templates/fit.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace tw::templates {
@@ -121,7 +119,7 @@ Implementation parse_implementation(std::string_view text) {
   text.remove_prefix(kHead.size());
   const std::string_view name = text.substr(0, text.find(' '));
   const auto row = std::ranges::find(rows(), name, name_of);
-  if (row == rows().end()) throw UserError(fmt::format("there is no template '{}'", name));
+  if (row == rows().end()) throw UserError("there is no template '{}'", name);
   text.remove_prefix(std::min(text.size(), name.size() + 1));
   const size_t end = std::min(text.size(), text.find(kEpilogue));
   Implementation out{*row, format::parse_problem(text.substr(0, end))};

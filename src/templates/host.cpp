@@ -1,9 +1,7 @@
 #include "templates/host.h"
 
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>

@@ -1,6 +1,5 @@
 #include "templates/library.h"
 
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -43,7 +42,7 @@ std::string read_text(const fs::path& path) {
 void write_text(const fs::path& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary);
   file.write(text.data(), std::ssize(text));
-  if (!file.flush()) throw ResourceError(fmt::format("templates: cannot write '{}'", path.string()));
+  if (!file.flush()) throw ResourceError("templates: cannot write '{}'", path.string());
 }
 
 // A folder that nobody else has, on this machine or another that shares the place; it goes when this does.
@@ -76,7 +75,7 @@ std::string run(const std::vector<std::string>& command, const fs::path& log, co
                                  quoted(made.string()));
   for (const std::string& word : command) line += " " + quoted(word);
   Result<ChildProcess> started = ChildProcess::start({"/bin/sh", "-c", line + " > " + quoted(log.string()) + " 2>&1"});
-  if (!started) throw ResourceError(fmt::format("templates: {}", started.reason()));
+  if (!started) throw ResourceError("templates: {}", started.reason());
   ChildProcess process = std::move(started).value();
   int signal = -1;
   for (double left = options.seconds; signal < 0 && left > 0; left -= kLook) {
@@ -100,7 +99,7 @@ fs::path find_headers(const std::string& asked) {
   const std::string given = asked.empty() ? variable("TILEWRIGHT_CUTLASS") : asked;
   if (!given.empty()) {
     if (has(given)) return given;
-    throw UsageError(fmt::format("'{}' holds no cutlass/cutlass.h", given));
+    throw UsageError("'{}' holds no cutlass/cutlass.h", given);
   }
   for (fs::path above = fs::read_symlink("/proc/self/exe", none); above.has_relative_path();
        above = above.parent_path()) {
@@ -213,7 +212,7 @@ const TemplateLibrary::Toolchain& TemplateLibrary::toolchain() {
   const WorkFolder work(fs::temp_directory_path());
   const std::string failed = run({toolchain_.nvcc, "--version"}, work.path / "log", work.path, options_);
   const std::string text = read_text(work.path / "log");
-  if (!failed.empty()) throw UsageError(fmt::format("'{} --version' failed: {}", toolchain_.nvcc, failed));
+  if (!failed.empty()) throw UsageError("'{} --version' failed: {}", toolchain_.nvcc, failed);
   std::smatch version;
   const bool known = std::regex_search(text, version, std::regex("V[0-9.]+"));
   toolchain_.name = fmt::format("nvcc {}, CUTLASS {}", known ? version[0].str() : "?", fingerprint(toolchain_.headers));

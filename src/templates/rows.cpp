@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "support/join.h"
 #include "support/math.h"
 
 namespace tw::templates {
@@ -210,9 +211,7 @@ std::vector<const Row*> ranked(const Product& product, const TargetInfo& target)
     if (refusal(row, product, target).empty()) order.emplace_back(predicted_cycles(row, product, target), &row);
   }
   std::ranges::stable_sort(order, {}, [](const auto& entry) { return entry.first; });
-  std::vector<const Row*> out;
-  for (const auto& entry : order) out.push_back(entry.second);
-  return out;
+  return mapped(order, [](const auto& entry) { return entry.second; });
 }
 
 }  // namespace tw::templates

@@ -94,6 +94,28 @@ std::vector<bool> escaping_values(const Graph& graph, const std::vector<int>& cl
   return escapes;
 }
 
+// The nodes of a group's body as nodes of `graph`.
+std::vector<Node> unpacked(const Node& group, Graph& graph) {
+  const Graph& body = *group.body;
+  std::vector<ValueId> outer_of(body.values.size(), kAbsent);
+  for (size_t i = 0; i < body.inputs.size(); ++i) outer_of[body.inputs[i]] = group.inputs[i];
+  for (size_t i = 0; i < body.outputs.size(); ++i) outer_of[body.outputs[i]] = group.outputs[i];
+  const auto outer = [&](ValueId& id) {
+    if (id == kAbsent) return;
+    if (outer_of[id] == kAbsent) {
+      outer_of[id] = static_cast<ValueId>(graph.values.size());
+      graph.values.push_back(body.values[id]);
+    }
+    id = outer_of[id];
+  };
+  std::vector<Node> nodes = body.nodes;
+  for (Node& node : nodes) {
+    for (ValueId& id : node.inputs) outer(id);
+    for (ValueId& id : node.outputs) outer(id);
+  }
+  return nodes;
+}
+
 }  // namespace
 
 std::string group_name(const Graph& graph, const std::vector<int>& cluster) {
@@ -126,32 +148,6 @@ Graph form_groups(const Graph& graph, const std::vector<std::vector<int>>& clust
   }
   return graph::compact(result);
 }
-
-namespace {
-
-// The nodes of a group's body as nodes of `graph`.
-std::vector<Node> unpacked(const Node& group, Graph& graph) {
-  const Graph& body = *group.body;
-  std::vector<ValueId> outer_of(body.values.size(), kAbsent);
-  for (size_t i = 0; i < body.inputs.size(); ++i) outer_of[body.inputs[i]] = group.inputs[i];
-  for (size_t i = 0; i < body.outputs.size(); ++i) outer_of[body.outputs[i]] = group.outputs[i];
-  const auto outer = [&](ValueId& id) {
-    if (id == kAbsent) return;
-    if (outer_of[id] == kAbsent) {
-      outer_of[id] = static_cast<ValueId>(graph.values.size());
-      graph.values.push_back(body.values[id]);
-    }
-    id = outer_of[id];
-  };
-  std::vector<Node> nodes = body.nodes;
-  for (Node& node : nodes) {
-    for (ValueId& id : node.inputs) outer(id);
-    for (ValueId& id : node.outputs) outer(id);
-  }
-  return nodes;
-}
-
-}  // namespace
 
 Graph merge_groups(const Graph& graph, const std::vector<std::vector<int>>& clusters) {
   const std::vector<int> cluster_of = numbers_of(clusters, graph);

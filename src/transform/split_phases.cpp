@@ -111,8 +111,7 @@ std::vector<std::byte> filters(const graph::Value& weights, int64_t group, int64
 ValueId add_filters(Editor& editor, const Node& node, const std::vector<PhasedAxis>& axes) {
   const graph::Value weights = editor.value(node.inputs[1]);
   const int64_t group = node.int_attr_or("group", 1);
-  int64_t kernel = 1;
-  for (const PhasedAxis& axis : axes) kernel *= axis.kernel;
+  const int64_t kernel = num_elements(mapped(axes, &PhasedAxis::kernel));
   const Shape shape = joined(Shape{weights.type.shape[1] * group, weights.type.shape[0] / group}, filter_shape(axes));
   return editor.add_constant(weights.name, {weights.type.type, shape},
                              filters(weights, group, kernel, places_in_kernel(axes)));

@@ -97,7 +97,7 @@ TEST(Figures, KnownCpusHaveAll) {
     const CpuRow* row = known_cpu(family, model);
     ASSERT_NE(row, nullptr) << family << ' ' << model;
     TargetInfo info;
-    info.vector_bytes = row->flop_per_ns[2] > 0 ? 64 : 32;
+    info.vector_bytes = row->core.flop_per_ns[2] > 0 ? 64 : 32;
     set_figures(info, *row, std::string(row->name));
     expect_usable(info);
   }

@@ -71,60 +71,6 @@ std::vector<int64_t> extents_of(int64_t first, int64_t channels, const std::vect
   return extents;
 }
 
-}  // namespace
-
-void Cudnn::check(int status, const std::string& doing) const {
-  if (status == 0) return;
-  std::array<char, 1000> detail{};
-  last_error(detail.data(), detail.size() - 1);
-  std::string text = detail.data();
-  std::ranges::replace(text, '\n', ' ');
-  const bool no_memory = status == kNoHostMemory || status == kNoDeviceMemory;
-  format::fail(no_memory ? ErrorCode::kOutOfMemory : ErrorCode::kDevice, "cuDNN ", version(), " cannot ", doing, ": ",
-               std::string_view(error_string(status)), text.empty() ? "" : "; ", text);
-}
-
-CudnnDescriptor::CudnnDescriptor(const Cudnn& library, int kind)
-    : library_(&library), object_(nullptr, library.descriptor_destroy) {
-  void* made = nullptr;
-  library.check(library.descriptor_create(kind, &made), "make a descriptor");
-  object_.reset(made);
-}
-
-CudnnDescriptor::CudnnDescriptor(const Cudnn& library, int kind, const std::string& doing,
-                                 const std::vector<CudnnAttribute>& attributes)
-    : CudnnDescriptor(library, kind) {
-  for (const CudnnAttribute& a : attributes) {
-    const int status = library.set(get(), a.name, a.type, static_cast<int64_t>(a.count), a.values);
-    if (status != 0) library.check(status, format::join(doing, " (attribute ", a.name, ")"));
-  }
-  library.check(library.finalize(get()), doing);
-}
-
-int64_t CudnnDescriptor::read(int attribute, int type, int64_t room, void* values) const {
-  int64_t count = 0;
-  library_->check(library_->get(get(), attribute, type, room, &count, values),
-                  format::join("tell attribute ", attribute));
-  return count;
-}
-
-int64_t CudnnDescriptor::number(int attribute) const {
-  int64_t value = 0;
-  read(attribute, kInt64, 1, &value);
-  return value;
-}
-
-std::vector<CudnnDescriptor> CudnnDescriptor::read_list(int attribute, int kind, int64_t most) const {
-  std::vector<CudnnDescriptor> list;
-  std::vector<void*> objects;
-  for (int64_t i = 0; i < most; ++i) objects.push_back(list.emplace_back(*library_, kind).get());
-  const int64_t count = std::min(most, read(attribute, kDescriptor, most, objects.data()));
-  list.erase(list.begin() + count, list.end());
-  return list;
-}
-
-namespace {
-
 // Makes of a problem a graph of the library's operations, the last one of `parts`.
 class GraphMaker {
  public:
@@ -248,7 +194,65 @@ class GraphMaker {
   std::vector<void*> operations_;
 };
 
+// Whether an engine sums as it should: nothing is transformed or rounded on the way, and no two runs differ.
+bool is_exact(const CudnnDescriptor& engine) {
+  std::array<int, kMostNotes> notes{};
+  const int64_t count = engine.read(kNotesOfEngine, kNumericalNote, kMostNotes, notes.data());
+  return std::all_of(notes.begin(), notes.begin() + std::clamp<int64_t>(count, 0, kMostNotes),
+                     [](int note) { return note == kNoteTensorCore || note == kNoteStrictNan; });
+}
+
 }  // namespace
+
+void Cudnn::check(int status, const std::string& doing) const {
+  if (status == 0) return;
+  std::array<char, 1000> detail{};
+  last_error(detail.data(), detail.size() - 1);
+  std::string text = detail.data();
+  std::ranges::replace(text, '\n', ' ');
+  const bool no_memory = status == kNoHostMemory || status == kNoDeviceMemory;
+  format::fail(no_memory ? ErrorCode::kOutOfMemory : ErrorCode::kDevice, "cuDNN ", version(), " cannot ", doing, ": ",
+               std::string_view(error_string(status)), text.empty() ? "" : "; ", text);
+}
+
+CudnnDescriptor::CudnnDescriptor(const Cudnn& library, int kind)
+    : library_(&library), object_(nullptr, library.descriptor_destroy) {
+  void* made = nullptr;
+  library.check(library.descriptor_create(kind, &made), "make a descriptor");
+  object_.reset(made);
+}
+
+CudnnDescriptor::CudnnDescriptor(const Cudnn& library, int kind, const std::string& doing,
+                                 const std::vector<CudnnAttribute>& attributes)
+    : CudnnDescriptor(library, kind) {
+  for (const CudnnAttribute& a : attributes) {
+    const int status = library.set(get(), a.name, a.type, static_cast<int64_t>(a.count), a.values);
+    if (status != 0) library.check(status, format::join(doing, " (attribute ", a.name, ")"));
+  }
+  library.check(library.finalize(get()), doing);
+}
+
+int64_t CudnnDescriptor::read(int attribute, int type, int64_t room, void* values) const {
+  int64_t count = 0;
+  library_->check(library_->get(get(), attribute, type, room, &count, values),
+                  format::join("tell attribute ", attribute));
+  return count;
+}
+
+int64_t CudnnDescriptor::number(int attribute) const {
+  int64_t value = 0;
+  read(attribute, kInt64, 1, &value);
+  return value;
+}
+
+std::vector<CudnnDescriptor> CudnnDescriptor::read_list(int attribute, int kind, int64_t most) const {
+  std::vector<CudnnDescriptor> list;
+  std::vector<void*> objects;
+  for (int64_t i = 0; i < most; ++i) objects.push_back(list.emplace_back(*library_, kind).get());
+  const int64_t count = std::min(most, read(attribute, kDescriptor, most, objects.data()));
+  list.erase(list.begin() + count, list.end());
+  return list;
+}
 
 LibraryObject CudnnCall::start(const Cudnn& library) {
   void* handle = nullptr;
@@ -293,18 +297,6 @@ void CudnnCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, St
   library_.check(library_.set_stream(handle_, stream), "use a stream");
   library_.check(library_.execute(handle_, parts_.back().get(), pack.get()), "run");
 }
-
-namespace {
-
-// Whether an engine sums as it should: nothing is transformed or rounded on the way, and no two runs differ.
-bool is_exact(const CudnnDescriptor& engine) {
-  std::array<int, kMostNotes> notes{};
-  const int64_t count = engine.read(kNotesOfEngine, kNumericalNote, kMostNotes, notes.data());
-  return std::all_of(notes.begin(), notes.begin() + std::clamp<int64_t>(count, 0, kMostNotes),
-                     [](int note) { return note == kNoteTensorCore || note == kNoteStrictNan; });
-}
-
-}  // namespace
 
 std::vector<LibraryCall> cudnn_offers(const Cudnn& library, void* handle, const Problem& problem, size_t most) {
   std::deque<CudnnDescriptor> parts;

@@ -7,6 +7,7 @@
 #include "codegen/cuda/threads.h"
 #include "expr/affine.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::codegen {
 namespace {
@@ -39,9 +40,7 @@ bool moves_along_dim(const Stmt& loop, const std::vector<Expr>& indices) {
 }
 
 std::vector<Expr> at_origin(const std::vector<Expr>& indices, const VarMap& origin, const Analyzer& ranges) {
-  std::vector<Expr> out;
-  for (const Expr& index : indices) out.push_back(ranges.simplify(substitute(index, origin)));
-  return out;
+  return mapped(indices, [&](const Expr& index) { return ranges.simplify(substitute(index, origin)); });
 }
 
 // A box for which a pixel's number counts as one more index of its tensor.

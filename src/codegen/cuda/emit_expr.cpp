@@ -1,7 +1,5 @@
 #include "codegen/cuda/emit_expr.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -15,50 +13,16 @@
 
 namespace tw::codegen {
 namespace {
+
 constexpr int kAccessBytes = 16;          // the widest access of one thread
 constexpr int64_t kSwizzledBytes = 1024;  // after which the order of parts of lines begins again (tw_swizzle)
-}  // namespace
-
-std::string cuda_type(DataType type) {
-  // Of ScalarType, in its order; 16-bit floats are stored as bits.
-  constexpr const char* kNames[] = {
-      "bool",      "signed char",        "unsigned char",  "short",          "unsigned short", "int",   "unsigned",
-      "long long", "unsigned long long", "unsigned short", "unsigned short", "float",          "double"};
-  if (type.is_vector()) return fmt::format("tw_vec<{}, {}>", cuda_type(type.element()), type.lanes());
-  return kNames[static_cast<size_t>(type.scalar())];
-}
-
-bool is_index(const Expr& e) {
-  using enum Op;
-  constexpr Op kOps[] = {kIntImm, kVar, kAdd, kSub, kMul, kFloorDiv, kFloorMod, kMin, kMax, kNeg, kRamp, kBroadcast};
-  bool index = e.type().element() == DataType::i64();
-  if (!index) return false;
-  visit(e, [&](const Expr& x) {
-    index = index && x.type().element() == DataType::i64() && std::ranges::find(kOps, x.op()) != std::end(kOps);
-  });
-  return index;
-}
-
-std::string cuda_variable_type(const Expr& e, const CudaNames& names) {
-  return names.narrow && is_index(e) && !e.type().is_vector() ? "int" : cuda_type(e.type());
-}
-
-namespace {
 
 // Whether every value of an index is a multiple of `factor`.
 bool is_multiple(const Expr& e, int64_t factor) {
-  switch (e.op()) {
-    case Op::kIntImm:
-      return e->value % factor == 0;
-    case Op::kMul:
-      return is_multiple(e.arg(0), factor) || is_multiple(e.arg(1), factor);
-    case Op::kAdd:
-    case Op::kSub:
-    case Op::kFloorMod:
-      return is_multiple(e.arg(0), factor) && is_multiple(e.arg(1), factor);
-    default:
-      return factor == 1;
-  }
+  if (e.op() == Op::kIntImm) return e->value % factor == 0;
+  if (e.op() == Op::kMul) return is_multiple(e.arg(0), factor) || is_multiple(e.arg(1), factor);
+  const bool adds = e.op() == Op::kAdd || e.op() == Op::kSub || e.op() == Op::kFloorMod;
+  return adds ? is_multiple(e.arg(0), factor) && is_multiple(e.arg(1), factor) : factor == 1;
 }
 
 // How an operation on {a}, or on {a} and {b}, is written, where that is not its infix form; {f} is "f" of f32.
@@ -339,11 +303,35 @@ std::string Writer::operation(const Expr& e, const std::string& a, const std::st
   if (const char* text = find_text(kTexts, e.op()))
     return fmt::format(fmt::runtime(text), fmt::arg("a", a), fmt::arg("b", b), fmt::arg("f", suffix(e)));
   const std::string_view infix = infix_name(*e);
-  if (infix.empty()) throw InternalError(fmt::format("no CUDA text for {}", to_string(e)));
+  if (infix.empty()) throw InternalError("no CUDA text for {}", to_string(e));
   return fmt::format("({} {} {})", a, infix, b);
 }
 
 }  // namespace
+
+std::string cuda_type(DataType type) {
+  // Of ScalarType, in its order; 16-bit floats are stored as bits.
+  constexpr const char* kNames[] = {
+      "bool",      "signed char",        "unsigned char",  "short",          "unsigned short", "int",   "unsigned",
+      "long long", "unsigned long long", "unsigned short", "unsigned short", "float",          "double"};
+  if (type.is_vector()) return fmt::format("tw_vec<{}, {}>", cuda_type(type.element()), type.lanes());
+  return kNames[static_cast<size_t>(type.scalar())];
+}
+
+bool is_index(const Expr& e) {
+  using enum Op;
+  constexpr Op kOps[] = {kIntImm, kVar, kAdd, kSub, kMul, kFloorDiv, kFloorMod, kMin, kMax, kNeg, kRamp, kBroadcast};
+  bool index = e.type().element() == DataType::i64();
+  if (!index) return false;
+  visit(e, [&](const Expr& x) {
+    index = index && x.type().element() == DataType::i64() && std::ranges::find(kOps, x.op()) != std::end(kOps);
+  });
+  return index;
+}
+
+std::string cuda_variable_type(const Expr& e, const CudaNames& names) {
+  return names.narrow && is_index(e) && !e.type().is_vector() ? "int" : cuda_type(e.type());
+}
 
 std::string cuda_expr(const Expr& e, const CudaNames& names, const std::string& lane) {
   return Writer(names, lane).write(e, Use::kData);

@@ -1,7 +1,5 @@
 #include "codegen/cuda/kernel_emitter.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "codegen/cuda/bulk.h"

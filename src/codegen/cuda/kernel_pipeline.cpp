@@ -1,11 +1,9 @@
 // Loops whose buffers are filled ahead: by the threads that use them, or by the copy engine.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "codegen/cuda/bulk.h"
 #include "codegen/cuda/kernel_emitter.h"
-#include "core/model_units.h"
 #include "support/error.h"
 
 namespace tw::codegen {

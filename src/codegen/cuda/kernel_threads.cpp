@@ -1,5 +1,4 @@
 // What the threads of a block do together: loops of threads, matrix instructions.
-#include <fmt/ranges.h>
 
 #include "codegen/cuda/kernel_emitter.h"
 #include "core/model_units.h"

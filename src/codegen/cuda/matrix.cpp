@@ -3,6 +3,7 @@
 #include "core/model_units.h"
 #include "expr/tf32.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::codegen {
 namespace {
@@ -59,9 +60,7 @@ Product product_of(const Stmt& store, const std::string& pair) {
 }
 
 std::vector<Expr> indices_at(const Stmt& store, const VarMap& place, const Analyzer& ranges) {
-  std::vector<Expr> indices;
-  for (const Expr& index : store->indices) indices.push_back(ranges.simplify(substitute(index, place)));
-  return indices;
+  return mapped(store->indices, [&](const Expr& index) { return ranges.simplify(substitute(index, place)); });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "codegen/cuda/nvrtc.h"
 
 #include <dlfcn.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <cstdlib>
@@ -68,7 +67,7 @@ std::string read_log(const Nvrtc& api, Program program) {
 }
 
 const Nvrtc& require_nvrtc() {
-  if (!nvrtc().ok()) throw Unsupported(fmt::format("CUDA code generation: {}", nvrtc().reason()));
+  if (!nvrtc().ok()) throw Unsupported("CUDA code generation: {}", nvrtc().reason());
   return *nvrtc();
 }
 

@@ -6,8 +6,6 @@
 
 #include "codegen/cuda/bulk.h"
 #include "expr/affine.h"
-#include "support/error.h"
-#include "support/math.h"
 
 namespace tw::codegen {
 namespace {

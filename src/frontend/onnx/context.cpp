@@ -48,8 +48,7 @@ const onnx::AttributeProto* NodeContext::find_attr(const std::string& key) const
   for (const auto& attribute : node_.attribute()) {
     if (attribute.name() != key) continue;
     if (attribute.ref_attr_name().empty()) return &attribute;
-    const auto it = scope_.attributes.find(attribute.ref_attr_name());
-    return it == scope_.attributes.end() ? nullptr : it->second;
+    return value_or(scope_.attributes, attribute.ref_attr_name(), nullptr);
   }
   return nullptr;
 }
@@ -140,8 +139,7 @@ graph::RefTensor NodeContext::constant(size_t k, std::string_view role) const {
   const GraphBuilder& builder = importer_.builder();
   if (builder.is_constant(id)) return builder.constant(id);
   const std::vector<std::string> inputs = builder.inputs_behind(id);
-  std::vector<std::string> options;
-  for (const std::string& name : inputs) options.push_back(fmt::format("--const {}=@file.npy", name));
+  const auto options = mapped(inputs, [](const auto& name) { return fmt::format("--const {}=@file.npy", name); });
   throw ConstantNeeded(
       fmt::format("input '{}' must be known at compile time, but is computed from model input{} {}; bind with {}", role,
                   inputs.size() == 1 ? "" : "s", fmt::join(inputs, ", "), fmt::join(options, " ")),

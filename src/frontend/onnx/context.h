@@ -11,6 +11,7 @@
 #include "frontend/onnx/emitter.h"
 #include "frontend/onnx/scope.h"
 #include "support/error.h"
+#include "support/join.h"
 
 namespace tw::frontend {
 

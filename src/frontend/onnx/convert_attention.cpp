@@ -99,18 +99,9 @@ class Attention {
   ValueId shown_scores(ValueId capped, ValueId masked, ValueId weights) {
     const int64_t mode = c_.int_or("qk_matmul_output_mode", 0);
     if (!c_.wants(3)) return kAbsent;
-    switch (mode) {
-      case 0:
-        return raw_;
-      case 1:
-        return capped;
-      case 2:
-        return masked;
-      case 3:
-        return weights;
-      default:
-        throw UserError("attribute 'qk_matmul_output_mode' is {}", mode);
-    }
+    const ValueId stages[] = {raw_, capped, masked, weights};
+    if (mode < 0 || mode >= std::ssize(stages)) throw UserError("attribute 'qk_matmul_output_mode' is {}", mode);
+    return stages[mode];
   }
 
   NodeContext& c_;

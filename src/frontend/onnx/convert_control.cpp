@@ -42,9 +42,8 @@ Outputs convert_if(NodeContext& c) {
 
 // Stacks values of equal shape along a new first axis.
 ValueId stack(Emitter& e, const std::vector<ValueId>& parts, int64_t axis) {
-  std::vector<ValueId> rows;
-  for (ValueId part : parts) rows.push_back(e.unsqueeze(part, normalize_axis(axis, e.rank(part) + 1)));
-  return e.concat(rows, normalize_axis(axis, e.rank(rows[0])));
+  const auto row = [&](ValueId part) { return e.unsqueeze(part, normalize_axis(axis, e.rank(part) + 1)); };
+  return e.concat(mapped(parts, row), normalize_axis(axis, e.rank(parts[0]) + 1));
 }
 
 // body(iteration, condition, carried...) -> (condition, carried..., scanned...). The trip count or the condition must

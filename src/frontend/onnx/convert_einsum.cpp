@@ -3,7 +3,6 @@
 #include <set>
 
 #include "frontend/onnx/converters.h"
-#include "support/join.h"
 
 namespace tw::frontend {
 namespace {
@@ -51,10 +50,7 @@ Labels expand_term(const Term& term, int64_t rank) {
 struct Operand {
   ValueId value;
   Labels labels;  // distinct
-  int64_t find(Label label) const {
-    const auto it = std::ranges::find(labels, label);
-    return it == labels.end() ? -1 : it - labels.begin();
-  }
+  int64_t find(Label label) const { return index_of(labels, label); }
 };
 
 class Einsum {

@@ -1,5 +1,4 @@
 // Reductions over axes, arg-reductions and the losses made of them.
-#include <algorithm>
 
 #include "frontend/onnx/converters.h"
 

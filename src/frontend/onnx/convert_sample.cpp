@@ -3,7 +3,6 @@
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/sampling.h"
-#include "support/join.h"
 
 namespace tw::frontend {
 namespace {

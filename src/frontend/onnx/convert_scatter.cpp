@@ -6,7 +6,6 @@
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/window.h"
-#include "support/join.h"
 
 namespace tw::frontend {
 namespace {

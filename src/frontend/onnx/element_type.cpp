@@ -22,8 +22,7 @@ DataType element_type(int32_t onnx_type, std::string_view what) {
       {onnx::TensorProto::UINT64, ScalarType::kU64},    {onnx::TensorProto::FLOAT16, ScalarType::kF16},
       {onnx::TensorProto::BFLOAT16, ScalarType::kBF16}, {onnx::TensorProto::FLOAT, ScalarType::kF32},
       {onnx::TensorProto::DOUBLE, ScalarType::kF64}};
-  const auto known = kTypes.find(onnx_type);
-  if (known != kTypes.end()) return {known->second};
+  if (const auto known = kTypes.find(onnx_type); known != kTypes.end()) return {known->second};
   if (onnx_type == onnx::TensorProto::UNDEFINED || !onnx::TensorProto_DataType_IsValid(onnx_type)) {
     throw UserError("{} has {}", what, onnx_type ? onnx_type_name(onnx_type) : "no element type");
   }

@@ -1,8 +1,6 @@
 // The public entry points.
 #include "frontend/onnx/import.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <filesystem>
 

@@ -1,7 +1,5 @@
 #include "frontend/onnx/importer.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "frontend/onnx/limits.h"
@@ -22,8 +20,7 @@ Opsets read_opset_list(const google::protobuf::RepeatedPtrField<onnx::OperatorSe
 }
 
 int64_t opset_of(const Scope& scope, const std::string& domain) {
-  const auto it = scope.opsets->find(canonical_domain(domain));
-  return it == scope.opsets->end() ? 0 : it->second;
+  return value_or(*scope.opsets, canonical_domain(domain), 0);
 }
 
 // What a body's nodes left under the name of its output.
@@ -171,8 +168,7 @@ void Importer::import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeP
 }
 
 const onnx::FunctionProto* Importer::find_function(const onnx::NodeProto& node) const {
-  const auto it = functions_.find(function_key(node.domain(), node.op_type(), node.overload()));
-  return it == functions_.end() ? nullptr : it->second;
+  return value_or(functions_, function_key(node.domain(), node.op_type(), node.overload()), nullptr);
 }
 
 bool Importer::is_known(const onnx::NodeProto& node, const Scope& scope) const {
@@ -207,9 +203,7 @@ void Importer::import_node(const onnx::NodeProto& node, Scope& scope) {
 void Importer::convert(const onnx::NodeProto& node, Scope& scope) {
   const int64_t opset = opset_of(scope, node.domain());
   NodeContext c(*this, node, scope, opset);
-  std::vector<ValueId> inputs;
-  for (const std::string& name : node.input()) inputs.push_back(name.empty() ? kAbsent : scope.find(name)->id);
-  c.set_inputs(std::move(inputs));
+  c.set_inputs(mapped(node.input(), [&](const auto& name) { return name.empty() ? kAbsent : scope.find(name)->id; }));
   const size_t first_new = builder_.num_values();
   try {
     define_outputs(node, convert_node(c), scope, first_new);
@@ -288,9 +282,7 @@ std::vector<ValueId> Importer::import_body(const onnx::GraphProto& body, const S
   for (const auto& output : body.output()) needed.insert(output.name());
   add_initializers(body, names_read(body.node(), needed), scope);
   import_nodes(body.node(), std::move(needed), scope);
-  std::vector<ValueId> outputs;
-  for (const auto& output : body.output()) outputs.push_back(result_of(scope, "subgraph", body.name(), output.name()));
-  return outputs;
+  return mapped(body.output(), [&](const auto& o) { return result_of(scope, "subgraph", body.name(), o.name()); });
 }
 
 void Importer::define(Scope& scope, const std::string& name, Binding binding) {

@@ -1,6 +1,5 @@
 #include "frontend/onnx/shape_binding.h"
 
-#include <fmt/ranges.h>
 #include <onnx-ml.pb.h>
 
 #include <algorithm>
@@ -8,25 +7,18 @@
 #include "frontend/onnx/element_type.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/tensor_data.h"
+#include "support/join.h"
 
 namespace tw::frontend {
 namespace {
 
 const char* kind_of(const onnx::TypeProto& type) {
-  switch (type.value_case()) {
-    case onnx::TypeProto::kSequenceType:
-      return "a sequence";
-    case onnx::TypeProto::kMapType:
-      return "a map";
-    case onnx::TypeProto::kOptionalType:
-      return "an optional";
-    case onnx::TypeProto::kSparseTensorType:
-      return "a sparse tensor";
-    case onnx::TypeProto::kOpaqueType:
-      return "opaque";
-    default:
-      return "of no type";
-  }
+  static const std::map<int, const char*> kKinds = {{onnx::TypeProto::kSequenceType, "a sequence"},
+                                                    {onnx::TypeProto::kMapType, "a map"},
+                                                    {onnx::TypeProto::kOptionalType, "an optional"},
+                                                    {onnx::TypeProto::kSparseTensorType, "a sparse tensor"},
+                                                    {onnx::TypeProto::kOpaqueType, "opaque"}};
+  return value_or(kKinds, type.value_case(), "of no type");
 }
 
 // "batch x 3 x ? x 224", as the model declares it.
@@ -112,8 +104,7 @@ void ShapeBinding::bind(const Input& input, const Shape& shape, std::string_view
 }
 
 void ShapeBinding::check_options_used() const {
-  std::vector<std::string> names;
-  for (const Input& input : inputs_) names.push_back(input.name);
+  const std::vector<std::string> names = mapped(inputs_, &Input::name);
   const auto check_input = [&](std::string_view option, const std::string& name) {
     if (std::ranges::find(names, name) != names.end()) return;
     throw UserError("{} {}: the model has no such input; its inputs are: {}", option, name, fmt::join(names, ", "));
@@ -139,8 +130,7 @@ void ShapeBinding::check_options_used() const {
 int64_t ShapeBinding::extent(const DeclaredType& declared, size_t d) const {
   const int64_t fixed = (*declared.dims)[d];
   if (fixed >= 0 || declared.symbols[d].empty()) return fixed;
-  const auto it = symbols_.find(declared.symbols[d]);
-  return it == symbols_.end() ? -1 : it->second;
+  return value_or(symbols_, declared.symbols[d], -1);
 }
 
 std::vector<TensorType> ShapeBinding::input_types() const {

@@ -19,116 +19,58 @@ constexpr int64_t kGiB = 1024 * kMiB;
 // Levels: conservative figures of current server cores, eight of them with 16 MiB of L3 and 16 GiB. v3 is the measured
 // Zen 3, v4 the measured Cascade Lake, both with less of what is shared.
 constexpr int kDefaultUnits = 8;
+
+constexpr CpuRow cpu(std::string_view name, const CoreRow& core, const LevelRow& l1, const LevelRow& l2,
+                     const LevelRow& l3, const LevelRow& dram) {
+  return {name, core, l1, l2, l3, dram};
+}
+
 // One product and one sum of 16 bytes a cycle; caches of the first cores of these levels (Penryn, Nehalem), by the same
 // manual.
-constexpr CpuRow before_avx(const char* level) {
-  return {level,
-          {24, 0, 0},
-          3.0,
-          {32 * kKiB, 8, 1.3, 40, 25, 40},
-          {256 * kKiB, 8, 4, 30, 20, 25},
-          {8 * kMiB, 16, 15, 15, 12, 14},
-          {8 * kGiB, 0, 100, 8, 5, 6},
-          60,
-          20};
+constexpr CpuRow before_avx(std::string_view level) {
+  return cpu(level, {{24, 0, 0}, 3.0}, {32 * kKiB, 8, 1.3, 40, 25, 40}, {256 * kKiB, 8, 4, 30, 20, 25},
+             {8 * kMiB, 16, 15, 15, 12, 14, 60}, {8 * kGiB, 0, 100, 8, 5, 6, 20});
 }
 
 constexpr CpuRow kLevelRows[] = {
     before_avx("x86-64"),
     before_avx("x86-64-v2"),
-    {"x86-64-v3",
-     {51, 102, 0},
-     3.2,
-     {32 * kKiB, 8, 1.6, 180, 95, 180},
-     {512 * kKiB, 8, 4.2, 90, 75, 85},
-     {16 * kMiB, 16, 21, 28, 24, 28},
-     {16 * kGiB, 0, 140, 14, 10, 12},
-     120,
-     40},
-    {"x86-64-v4",
-     {43, 86, 154},
-     2.4,
-     {32 * kKiB, 8, 2.1, 283, 145, 273},
-     {1 * kMiB, 16, 5.8, 105, 45, 76},
-     {16 * kMiB, 11, 26, 24, 22, 24},
-     {16 * kGiB, 0, 110, 12, 6, 9},
-     120,
-     40},
+    cpu("x86-64-v3", {{51, 102, 0}, 3.2}, {32 * kKiB, 8, 1.6, 180, 95, 180}, {512 * kKiB, 8, 4.2, 90, 75, 85},
+        {16 * kMiB, 16, 21, 28, 24, 28, 120}, {16 * kGiB, 0, 140, 14, 10, 12, 40}),
+    cpu("x86-64-v4", {{43, 86, 154}, 2.4}, {32 * kKiB, 8, 2.1, 283, 145, 273}, {1 * kMiB, 16, 5.8, 105, 45, 76},
+        {16 * kMiB, 11, 26, 24, 22, 24, 120}, {16 * kGiB, 0, 110, 12, 6, 9, 40}),
+};
+
+struct Models {
+  int family, first, last;
 };
 
 struct KnownRow {
-  int family;
-  int first_model;
-  int last_model;
+  Models models;
   CpuRow row;
 };
 
 constexpr KnownRow kKnownCpus[] = {
     // Measured on two cores at 2.4 GHz.
-    {6,
-     0x55,
-     0x55,
-     {"Skylake Server / Cascade Lake",
-      {43, 86, 154},
-      2.4,
-      {32 * kKiB, 8, 2.1, 283, 145, 273},
-      {1 * kMiB, 16, 5.8, 105, 45, 76},
-      {32 * kMiB, 11, 26, 24, 22, 24},
-      {16 * kGiB, 0, 110, 12, 6, 9},
-      120,
-      40}},
+    {{6, 0x55, 0x55},
+     cpu("Skylake Server / Cascade Lake", {{43, 86, 154}, 2.4}, {32 * kKiB, 8, 2.1, 283, 145, 273},
+         {1 * kMiB, 16, 5.8, 105, 45, 76}, {32 * kMiB, 11, 26, 24, 22, 24, 120}, {16 * kGiB, 0, 110, 12, 6, 9, 40})},
     // Manual: 128 B loaded and 64 B stored a cycle in L1, 64 B from L2, 2 FMA of 64 B; at 2.6 GHz.
-    {6,
-     0x8f,
-     0x8f,
-     {"Sapphire Rapids",
-      {42, 83, 166},
-      2.6,
-      {48 * kKiB, 12, 1.9, 266, 133, 266},
-      {2 * kMiB, 16, 5.8, 110, 55, 80},
-      {60 * kMiB, 15, 35, 20, 15, 20},
-      {16 * kGiB, 0, 120, 12, 7, 10},
-      120,
-      60}},
+    {{6, 0x8f, 0x8f},
+     cpu("Sapphire Rapids", {{42, 83, 166}, 2.6}, {48 * kKiB, 12, 1.9, 266, 133, 266}, {2 * kMiB, 16, 5.8, 110, 55, 80},
+         {60 * kMiB, 15, 35, 20, 15, 20, 120}, {16 * kGiB, 0, 120, 12, 7, 10, 60})},
     // Measured on two cores at 3.2 GHz.
-    {0x19,
-     0x00,
-     0x0f,
-     {"Zen 3",
-      {51, 102, 0},
-      3.2,
-      {32 * kKiB, 8, 1.6, 180, 100, 200},
-      {512 * kKiB, 8, 4.1, 100, 95, 100},
-      {32 * kMiB, 16, 21, 47, 45, 54},
-      {16 * kGiB, 0, 135, 24, 22, 21},
-      200,
-      60}},
+    {{0x19, 0x00, 0x0f},
+     cpu("Zen 3", {{51, 102, 0}, 3.2}, {32 * kKiB, 8, 1.6, 180, 100, 200}, {512 * kKiB, 8, 4.1, 100, 95, 100},
+         {32 * kMiB, 16, 21, 47, 45, 54, 200}, {16 * kGiB, 0, 135, 24, 22, 21, 60})},
     // Manual: 64 B loaded and 32 B stored a cycle in L1, 32 B from L2, 2 FMA of 32 B, 1 of 64 B; at 3.5 GHz.
-    {0x19,
-     0x10,
-     0x1f,
-     {"Zen 4",
-      {56, 112, 112},
-      3.5,
-      {32 * kKiB, 8, 1.5, 179, 90, 179},
-      {1 * kMiB, 8, 4.1, 90, 75, 85},
-      {32 * kMiB, 16, 20, 47, 45, 54},
-      {16 * kGiB, 0, 120, 24, 22, 21},
-      200,
-      80}},
+    {{0x19, 0x10, 0x1f},
+     cpu("Zen 4", {{56, 112, 112}, 3.5}, {32 * kKiB, 8, 1.5, 179, 90, 179}, {1 * kMiB, 8, 4.1, 90, 75, 85},
+         {32 * kMiB, 16, 20, 47, 45, 54, 200}, {16 * kGiB, 0, 120, 24, 22, 21, 80})},
     // Manual: 128 B loaded and 64 B stored a cycle in L1, 64 B from L2; 240 GFLOP/s and 33 GB/s of DRAM measured.
-    {0x1a,
-     0x00,
-     0x1f,
-     {"Zen 5",
-      {60, 120, 240},
-      3.75,
-      {48 * kKiB, 12, 1.4, 384, 192, 384},
-      {1 * kMiB, 16, 3.8, 160, 80, 120},
-      {32 * kMiB, 16, 20, 50, 45, 55},
-      {16 * kGiB, 0, 120, 33, 22, 28},
-      200,
-      100}},
+    {{0x1a, 0x00, 0x1f},
+     cpu("Zen 5", {{60, 120, 240}, 3.75}, {48 * kKiB, 12, 1.4, 384, 192, 384}, {1 * kMiB, 16, 3.8, 160, 80, 120},
+         {32 * kMiB, 16, 20, 50, 45, 55, 200}, {16 * kGiB, 0, 120, 33, 22, 28, 100})},
 };
 
 // Share of the contiguous bandwidth that random chunks of 1, 2, 4, 8, 16 and 64 lines reach: L1 measured on Zen 3, the
@@ -167,7 +109,7 @@ const CpuRow& level_row(std::string_view level) {
 
 const CpuRow* known_cpu(int family, int model) {
   const auto* known = std::ranges::find_if(kKnownCpus, [&](const KnownRow& k) {
-    return k.family == family && k.first_model <= model && model <= k.last_model;
+    return k.models.family == family && k.models.first <= model && model <= k.models.last;
   });
   return known == std::end(kKnownCpus) ? nullptr : &known->row;
 }
@@ -175,10 +117,10 @@ const CpuRow* known_cpu(int family, int model) {
 void set_figures(TargetInfo& info, const CpuRow& row, std::string from) {
   info.figures_from = std::move(from);
   info.peaks.clear();
-  for (size_t w = 0; w < row.flop_per_ns.size(); ++w) {
+  for (size_t w = 0; w < row.core.flop_per_ns.size(); ++w) {
     const int bytes = 16 << w;
     if (bytes > info.vector_bytes) break;
-    info.peaks.push_back({bytes, row.flop_per_ns[w], 0, row.clock_ghz});
+    info.peaks.push_back({bytes, row.core.flop_per_ns[w], 0, row.core.clock_ghz});
   }
   info.flop_per_ns = info.peaks.back().flop_per_ns;
   info.levels = {memory_level("L1", row.l1, kChunkShareL1), memory_level("L2", row.l2, kChunkShareL2),
@@ -194,8 +136,8 @@ void set_units(TargetInfo& info, int units, const CpuRow& row) {
   for (VectorPeak& peak : info.peaks) peak.all_flop_per_ns = units * peak.flop_per_ns;
   for (MemoryLevel& level : info.levels) {
     level.all_per_ns = units * level.read_per_ns;
-    if (level.name == "L3") level.all_per_ns = std::min(level.all_per_ns, std::max(row.all_l3, level.read_per_ns));
-    if (level.name == "DRAM") level.all_per_ns = std::min(level.all_per_ns, std::max(row.all_dram, level.read_per_ns));
+    if (level.name == "L3") level.all_per_ns = std::min(level.all_per_ns, std::max(row.l3.all, level.read_per_ns));
+    if (level.name == "DRAM") level.all_per_ns = std::min(level.all_per_ns, std::max(row.dram.all, level.read_per_ns));
   }
 }
 

@@ -17,15 +17,18 @@ struct LevelRow {
   double read;
   double write;
   double copy;
+  double all = 0;  // where units share it, what they can read together: the bound of units * read
+};
+
+struct CoreRow {
+  std::array<double, 3> flop_per_ns;  // f32 FMA peak of one unit with 16, 32 and 64 bytes; 0: no such vectors
+  double clock_ghz;                   // under that load
 };
 
 struct CpuRow {
   std::string_view name;
-  std::array<double, 3> flop_per_ns;  // f32 FMA peak of one unit with 16, 32 and 64 bytes; 0: no such vectors
-  double clock_ghz;                   // under that load
+  CoreRow core;
   LevelRow l1, l2, l3, dram;
-  double all_l3;    // bytes a nanosecond that the units together can read: the bound of units * read
-  double all_dram;  // the same
 };
 
 /// The row of a level's defaults: "x86-64" to "x86-64-v4".

@@ -115,7 +115,7 @@ TargetInfo x86_64_host() {
   TargetInfo info = make_level(level, host_has);
   const HostCpu cpu = host_cpu();
   const CpuRow* known = known_cpu(cpu.family, cpu.model);
-  if (known != nullptr && known->flop_per_ns[info.peaks.size() - 1] > 0)
+  if (known != nullptr && known->core.flop_per_ns[info.peaks.size() - 1] > 0)
     set_figures(info, *known, std::string("defaults of ") + std::string(known->name));
   if (!cpu.caches.empty()) info.levels = host_levels(cpu, info.levels);
   info.levels.back().capacity_bytes = cpu.memory_bytes;

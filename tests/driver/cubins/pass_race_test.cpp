@@ -156,7 +156,7 @@ TEST_F(PassRaceTest, NothingIsDecidedWithoutTimes) {
 TEST_F(PassRaceTest, AnotherWayWithoutAnyKernelLoses) {
   const EntryCode entry = compile(3, {{48, -1}});
   EXPECT_FALSE(is_padded(entry));
-  EXPECT_TRUE(std::ranges::none_of(entry.plan.passes, [](const auto& race) { return race.way == transform::kEager; }));
+  EXPECT_TRUE(std::ranges::none_of(entry.plan.passes, [](const auto& race) { return race.way == "eager"; }));
 }
 
 TEST(ChooseWays, TakesTheOneThatSavesMost) {

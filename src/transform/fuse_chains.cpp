@@ -138,7 +138,7 @@ class ChainFuser {
   std::vector<std::vector<int>> run() {
     std::vector<std::vector<int>> chains;
     for (auto n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
-      if (taken_.count(n) != 0 || !has_contraction(n)) continue;
+      if (taken_.count(n) != 0 || !has(Role::kContraction, n)) continue;
       std::vector<int> chain = best_chain({n});
       if (chain.empty()) continue;
       taken_.insert(chain.begin(), chain.end());
@@ -148,17 +148,7 @@ class ChainFuser {
   }
 
  private:
-  bool has_contraction(int n) const {
-    return any_role(n, [](Role role) { return role == Role::kContraction; });
-  }
-
-  // Whether `is_it` holds for the role of node `n`, or of one in its group.
-  template <typename IsIt>
-  bool any_role(int n, const IsIt& is_it) const {
-    const Node& node = graph_.nodes[n];
-    const auto holds = [&](const Node& inner) { return is_it(role_of(context_.ops, inner)); };
-    return node.is_group() ? std::ranges::any_of(node.body->nodes, holds) : holds(node);
-  }
+  bool has(Role role, int n) const { return has_role(context_.ops, graph_.nodes[n], role); }
 
   // `chain` and those before it, as many as pay together; of several before one group the first that leads to some.
   std::vector<int> best_chain(const std::vector<int>& chain) const {
@@ -167,7 +157,7 @@ class ChainFuser {
       const std::vector<int> longer = joined(std::vector{p}, chain);
       std::vector<int> best = best_chain(longer);
       if (!best.empty()) return best;
-      if (has_contraction(p) && pays(longer)) return longer;
+      if (has(Role::kContraction, p) && pays(longer)) return longer;
     }
     return {};
   }
@@ -186,40 +176,15 @@ class ChainFuser {
 
   // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.
   bool computes(int p) const {
-    return any_role(p, [](Role role) {
-      return role == Role::kContraction || role == Role::kReduction || role == Role::kElementwise;
-    });
+    return has(Role::kContraction, p) || has(Role::kReduction, p) || has(Role::kElementwise, p);
   }
 
   bool pays(const std::vector<int>& chain) const {
-    const Graph merged = merge_groups(graph_, {chain});
-    const auto group = std::ranges::find_if(merged.nodes, [&](const Node& node) {
-      return node.is_group() && node.outputs.size() == 1 &&
-             merged.value(node.outputs[0]).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
-    });
-    if (group == merged.nodes.end()) return false;
-    te::Program program = stored_program(*group->body);
-    program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
+    const std::optional<te::Program> program = merged_program(graph_, chain, context_.ops);
+    if (!program) return false;
     schedule::Schedule inlined;
-    const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
+    const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, *program));
     return match.ok() && transform::pays(*match, context_.target);
-  }
-
-  // The maths of a group as its values are stored; tensors inside follow the output where they have its rank.
-  te::Program stored_program(const Graph& body) const {
-    const graph::GroupProgram group = graph::to_te(body, context_.ops);
-    const te::Program program = te::drop_unit_reductions(group.program);
-    const graph::Value& out = body.value(body.outputs[0]);
-    std::map<std::string, Layout> layouts;
-    for (const te::Compute& c : program.computes) {
-      if (c.axes.size() != out.type.shape.size() || out.layout.is_identity()) continue;
-      for (const te::Tensor& t : c.outputs) layouts[t.name] = out.layout;
-    }
-    for (size_t i = 0; i < group.inputs.size(); ++i) {
-      const graph::Value& value = body.value(group.inputs[i]);
-      if (!value.layout.is_identity()) layouts[group.program.inputs[i].name] = value.layout;
-    }
-    return te::apply_layouts(program, layouts);
   }
 
   const Graph& graph_;

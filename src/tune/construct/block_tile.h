@@ -68,6 +68,7 @@ struct BlockProblem {
   int64_t reach = 0;          // rows from the first tap to the last one
   int64_t pixels = 1;         // that a row of windows reads
   int64_t most_lines = 256;   // of rows that one copy brings, those that taps read beyond a tile's included
+  int64_t kept_bytes = 0;     // not 0: a tile has all rows and keeps so much of each sum in shared memory
 };
 
 /// Warps of rows and columns, each with so many instructions (16 x 8) of rows and columns.

@@ -108,6 +108,8 @@ Result<Candidates> construct_block_transpose(const GroupTask& task, const Target
 Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target);
 /// Chains for the same devices: attention as one kernel (block_chain.cpp).
 Result<Candidates> construct_block_chain(const GroupTask& task, const TargetInfo& target);
+/// A contraction whose rows a reduction combines, by the tiles that compute them (block_reduced.cpp).
+Result<Candidates> construct_block_reduced(const GroupTask& task, const TargetInfo& target);
 /// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
 /// (point.cpp).
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);

@@ -1,6 +1,7 @@
 #include "schedule/chain.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <set>
 
@@ -356,6 +357,69 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   if (tiles > target.units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
     return "tiles of so few rows read the operands too often";
   return "";
+}
+
+namespace {
+
+// Numbers of parts of the first of `rows` that leave each as many rows as fill most of a tile.
+std::map<int64_t, double> filling_parts(const Shape& shape, const std::vector<size_t>& rows) {
+  constexpr int64_t kMostParts = 128;  // that a thread adds one by one
+  constexpr double kLeastFilled = 0.6;
+  int64_t all = 1;
+  for (const size_t d : rows) all *= shape[d];
+  std::map<int64_t, double> parts;
+  for (int64_t count = 1; count <= std::min(shape[rows.front()], kMostParts); ++count) {
+    const auto part = static_cast<uint64_t>(all / count);
+    const double filled =
+        static_cast<double>(part) / static_cast<double>(std::max<uint64_t>(kRows, std::bit_ceil(part)));
+    if (shape[rows.front()] % count == 0 && part <= kMostRows && filled >= kLeastFilled) parts[count] = filled;
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<ReducedProduct> match_reduced_product(const te::Program& program) {
+  const te::Compute* sum = find_contraction(program);
+  if (sum == nullptr) return declined("no sum of products");
+  std::set<std::string> behind = {sum->name()};
+  for (const te::Compute& c : program.computes) {
+    if (has_empty_axis(c)) return declined("{} has an axis of extent 0", c.name());
+    if (te::depends_on(program, c, sum->name())) behind.insert(c.name());
+  }
+  ReducedProduct out{program, {}, contraction_segment(program, *sum, behind), {}, {}, {}, {}};
+  const te::Tensor value = program.tensor(out.segment.output());
+  std::vector<Expr> reads;
+  for (const te::Compute& c : program.computes) {
+    for (const Expr& read : te::reads_of(c, {value})) reads.push_back(read);
+    if (te::count_reads(c, value.name) > 0) out.reduction = c.name();
+  }
+  const te::Compute* reduction = program.find_compute(out.reduction);
+  if (reads.size() != 1 || !reduction->is_reduction() || reduction->outputs.size() > 1 || reduction->axes.empty())
+    return declined("no reduction reads {} alone and once", value.name);
+  const int column = dim_of_axis(reads[0], reduction->axes.back().name);
+  if (column < 0) return declined("{} combines columns", out.reduction);
+  const Result<std::string> output = epilogue_output(program, *reduction);
+  if (!output.ok()) return Reason{output.reason()};
+  out.output = *output;
+  Roles roles(value.shape.size(), 0);
+  roles[column] = kPrivate;
+  for (const std::string& stage : out.segment.stages) out.layouts[stage] = Layout().reorder(rows_first(roles));
+  if (column + 1 == std::ssize(roles)) out.layouts.clear();
+  out.program = te::apply_layouts(program, out.layouts);
+  const Result<Contraction> match = match_contraction(*out.program.find_compute(out.segment.sum));
+  if (!match.ok()) return Reason{match.reason()};
+  for (const te::Axis& r : reduction->reduce_axes) {
+    int d = dim_of_axis(reads[0], r.name);
+    d -= d > column ? 1 : 0;
+    const auto is_it = [&](const te::Axis& row) { return d >= 0 && row.name == match->compute->axes[d].name; };
+    if (match->words || match->a_uses_column || std::ranges::none_of(match->rows, is_it))
+      return declined("{} combines more than rows of {}", out.reduction, out.segment.sum);
+    out.rows.push_back(static_cast<size_t>(d));
+  }
+  out.parts = filling_parts(out.program.tensor(value.name).shape, out.rows);
+  if (out.parts.empty()) return declined("parts of the rows of {} fill no tiles", out.segment.sum);
+  return out;
 }
 
 te::Program segment_program(const te::Program& program, const ChainSegment& segment) {

@@ -5,6 +5,10 @@
 // Decided by bytes: between groups a value is written to and read from the level that holds all of it; inside one, from
 // the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On devices whose
 // tiles have threads, whatever fits the memory of a tile saves two kernels and their traffic.
+//
+// There a reduction of a contraction's rows that alone reads them belongs to its group, too (schedule/chain.h), where
+// that saves more than it costs: products, where the rows of a part do not fill tiles or parts are too few for all
+// units.
 #include <algorithm>
 #include <set>
 
@@ -27,6 +31,13 @@ constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
 constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
 constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block
 constexpr size_t kMostGroups = 4;     // that become one
+
+// In cycles of one unit (NVIDIA H100).
+constexpr double kMatrixProducts = 1024;  // a cycle
+constexpr double kProducts = 128;         // of f32 that is not rounded
+constexpr double kMemoryBytes = 15;       // a cycle, a unit's share
+constexpr double kKernelCycles = 4000;    // a kernel more
+constexpr int64_t kColumns = 64;          // of a tile
 
 // What one block of a chain does, and how many blocks there are.
 struct Blocks {
@@ -129,16 +140,50 @@ bool pays(const schedule::Chain& chain, const TargetInfo& target) {
   return apart_ns > inside_ns + operands_ns + lost_ns;
 }
 
+bool chain_pays(const te::Program& program, const TransformContext& context) {
+  schedule::Schedule inlined;
+  const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
+  return match.ok() && pays(*match, context.target);
+}
+
+// Whether tiles that combine their rows take less time than a tensor of all rows and a kernel that reads it.
+bool reduction_pays(const te::Program& program, const TransformContext& context) {
+  const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(program);
+  if (!match.ok() || context.is_eager) return match.ok();
+  const schedule::Contraction sum = *schedule::match_contraction(*match->program.find_compute(match->segment.sum));
+  const te::Tensor& value = match->program.tensor(match->segment.output());
+  const double rate = sum.a.type().is_half() || sum.tf32 ? kMatrixProducts : kProducts;
+  const double products = schedule::count_products(sum) / rate;
+  const double traffic = 2 * static_cast<double>(num_elements(value.shape) * value.type.bytes()) / kMemoryBytes;
+  int64_t tiles = num_elements(value.shape) / value.shape.back() * ceil_div(value.shape.back(), kColumns);
+  for (const size_t d : match->rows) tiles /= value.shape[d];
+  return std::ranges::any_of(match->parts, [&](const auto& entry) {
+    const int64_t all = entry.first * tiles, units = std::max(1, context.target.units);
+    const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
+    const double kernel = entry.first == 1 ? kKernelCycles * units : 0;
+    return products * (1 / (entry.second * busy) - 1) < traffic + kernel;
+  });
+}
+
+using Pays = bool(const te::Program& program, const TransformContext& context);
+
+// Groups that end in one with a node of role `last` become one where that pays.
 class ChainFuser {
  public:
-  ChainFuser(const Graph& graph, const TransformContext& context)
-      : graph_(graph), context_(context), producers_(graph.producers()), readers_(graph.consumers()) {}
+  ChainFuser(const Graph& graph, const TransformContext& context, Role last, size_t most, Pays& pays)
+      : graph_(graph),
+        context_(context),
+        last_(last),
+        most_(most),
+        pays_(pays),
+        producers_(graph.producers()),
+        readers_(graph.consumers()) {}
 
   // The groups of each chain, by node, in order.
   std::vector<std::vector<int>> run() {
     std::vector<std::vector<int>> chains;
     for (auto n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
-      if (taken_.count(n) != 0 || !has(Role::kContraction, n)) continue;
+      if (taken_.count(n) != 0 || !has(last_, n)) continue;
       std::vector<int> chain = best_chain({n});
       if (chain.empty()) continue;
       taken_.insert(chain.begin(), chain.end());
@@ -148,11 +193,16 @@ class ChainFuser {
   }
 
  private:
-  bool has(Role role, int n) const { return has_role(context_.ops, graph_.nodes[n], role); }
+  // Whether `role` is that of node `n`, or of one in its group.
+  bool has(Role role, int n) const {
+    const Node& node = graph_.nodes[n];
+    const auto holds = [&](const Node& inner) { return role_of(context_.ops, inner) == role; };
+    return node.is_group() ? std::ranges::any_of(node.body->nodes, holds) : holds(node);
+  }
 
   // `chain` and those before it, as many as pay together; of several before one group the first that leads to some.
   std::vector<int> best_chain(const std::vector<int>& chain) const {
-    if (chain.size() == kMostGroups) return {};
+    if (chain.size() == most_) return {};
     for (const int p : producers_read_by(chain)) {
       const std::vector<int> longer = joined(std::vector{p}, chain);
       std::vector<int> best = best_chain(longer);
@@ -180,15 +230,38 @@ class ChainFuser {
   }
 
   bool pays(const std::vector<int>& chain) const {
-    const std::optional<te::Program> program = merged_program(graph_, chain, context_.ops);
-    if (!program) return false;
-    schedule::Schedule inlined;
-    const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, *program));
-    return match.ok() && transform::pays(*match, context_.target);
+    const Graph merged = merge_groups(graph_, {chain});
+    const auto group = std::ranges::find_if(merged.nodes, [&](const Node& node) {
+      return node.is_group() && node.outputs.size() == 1 &&
+             merged.value(node.outputs[0]).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
+    });
+    if (group == merged.nodes.end()) return false;
+    const te::Program program = stored_program(*group->body);
+    return pays_(te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program))), context_);
+  }
+
+  // The maths of a group as its values are stored; tensors inside follow the output where they have its rank.
+  te::Program stored_program(const Graph& body) const {
+    const graph::GroupProgram group = graph::to_te(body, context_.ops);
+    const te::Program program = te::drop_unit_reductions(group.program);
+    const graph::Value& out = body.value(body.outputs[0]);
+    std::map<std::string, Layout> layouts;
+    for (const te::Compute& c : program.computes) {
+      if (c.axes.size() != out.type.shape.size() || out.layout.is_identity()) continue;
+      for (const te::Tensor& t : c.outputs) layouts[t.name] = out.layout;
+    }
+    for (size_t i = 0; i < group.inputs.size(); ++i) {
+      const graph::Value& value = body.value(group.inputs[i]);
+      if (!value.layout.is_identity()) layouts[group.program.inputs[i].name] = value.layout;
+    }
+    return te::apply_layouts(program, layouts);
   }
 
   const Graph& graph_;
   const TransformContext& context_;
+  Role last_;
+  size_t most_;
+  Pays& pays_;
   std::vector<int> producers_;
   std::vector<std::vector<int>> readers_;
   std::set<int> taken_;
@@ -198,7 +271,13 @@ class ChainFuser {
 
 Graph fuse_chains(const Graph& graph, const TransformContext& context) {
   const Graph sorted = graph::compact(graph);
-  return merge_groups(sorted, ChainFuser(sorted, context).run());
+  return merge_groups(sorted, ChainFuser(sorted, context, Role::kContraction, kMostGroups, chain_pays).run());
+}
+
+Graph fuse_reductions(const Graph& graph, const TransformContext& context) {
+  if (context.target.kind != DeviceKind::kCuda) return graph;
+  const Graph sorted = graph::compact(graph);
+  return merge_groups(sorted, ChainFuser(sorted, context, Role::kReduction, 2, reduction_pays).run());
 }
 
 }  // namespace tw::transform

@@ -5,8 +5,6 @@
 #include <set>
 
 #include "support/error.h"
-#include "te/merge_axes.h"
-#include "te/rewrite.h"
 
 namespace tw::transform {
 namespace {
@@ -169,31 +167,6 @@ Graph merge_groups(const Graph& graph, const std::vector<std::vector<int>>& clus
     }
   }
   return form_groups(flat, merged);
-}
-
-std::optional<te::Program> merged_program(const Graph& graph, const std::vector<int>& cluster,
-                                          const graph::OpTable& ops) {
-  const Graph merged = merge_groups(graph, {cluster});
-  const auto group = std::ranges::find_if(merged.nodes, [&](const Node& node) {
-    return node.is_group() && node.outputs.size() == 1 &&
-           merged.value(node.outputs[0]).name == graph.value(graph.nodes[cluster.back()].outputs[0]).name;
-  });
-  if (group == merged.nodes.end()) return std::nullopt;
-  const Graph& body = *group->body;
-  const graph::GroupProgram whole = graph::to_te(body, ops);
-  te::Program program = te::drop_unit_reductions(whole.program);
-  const graph::Value& out = body.value(body.outputs[0]);
-  std::map<std::string, Layout> layouts;
-  for (const te::Compute& c : program.computes) {
-    if (c.axes.size() != out.type.shape.size() || out.layout.is_identity()) continue;
-    for (const te::Tensor& t : c.outputs) layouts[t.name] = out.layout;
-  }
-  for (size_t i = 0; i < whole.inputs.size(); ++i) {
-    const graph::Value& value = body.value(whole.inputs[i]);
-    if (!value.layout.is_identity()) layouts[whole.program.inputs[i].name] = value.layout;
-  }
-  program = te::apply_layouts(program, layouts);
-  return te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
 }
 
 }  // namespace tw::transform

@@ -1,10 +1,8 @@
 // Groups: sets of nodes that become one node with a graph of its own.
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "graph/op.h"
 #include "transform/names.h"
 
 namespace tw::transform {
@@ -17,11 +15,6 @@ graph::Graph form_groups(const graph::Graph& graph, const std::vector<std::vecto
 
 /// The same where nodes may be groups: those of one cluster become one group.
 graph::Graph merge_groups(const graph::Graph& graph, const std::vector<std::vector<int>>& clusters);
-
-/// The maths of the group that `cluster` would be, as its values are stored, neighbouring axes merged; tensors inside
-/// follow the output where they have its rank. Nothing when it would have several outputs.
-std::optional<te::Program> merged_program(const graph::Graph& graph, const std::vector<int>& cluster,
-                                          const graph::OpTable& ops);
 
 /// Name of a group for messages: the names of its nodes in order, joined by '+', the first few of them.
 std::string group_name(const graph::Graph& graph, const std::vector<int>& cluster);

@@ -37,11 +37,6 @@ Role role_of(const graph::OpTable& ops, const Node& node) {
   return op_class == OpClass::kContraction ? Role::kContraction : Role::kAlone;
 }
 
-bool has_role(const graph::OpTable& ops, const Node& node, Role role) {
-  const auto holds = [&](const Node& inner) { return role_of(ops, inner) == role; };
-  return node.is_group() ? std::ranges::any_of(node.body->nodes, holds) : holds(node);
-}
-
 bool is_pointwise(const graph::OpTable& ops, const Node& node) {
   return !node.is_group() && ops.at(node.op).op_class == OpClass::kElementwise && node.op != "batch_norm";
 }

@@ -19,9 +19,6 @@ enum class Role : uint8_t {
 
 Role role_of(const graph::OpTable& ops, const graph::Node& node);
 
-/// Whether `role` is the node's, or that of one in its group.
-bool has_role(const graph::OpTable& ops, const graph::Node& node, Role role);
-
 /// Whether the node computes each element from the elements at the same place, its operands broadcast by numpy's rule:
 /// any order of dims will do. (A batch norm is element-wise but knows its channel dim.)
 bool is_pointwise(const graph::OpTable& ops, const graph::Node& node);

@@ -170,18 +170,11 @@ int64_t fewest_stages(const BlockTile& tile) {
   return tile.boxes ? 1 : tile.multiplier == Multiplier::kWarpGroup ? 3 : 2;
 }
 
-// Shared memory of a tile for its buffers of operands.
-int64_t room_of(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target, int64_t at_once) {
-  const int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
-  const int64_t kept = p.kept_bytes > 0 ? rows * (columns * p.kept_bytes + kBankBytes) : 0;
-  return target.levels.front().capacity_bytes / at_once - kReservedBytes - kept;
-}
-
 // Blocks of steps under way at once, no more than there are: as many as leave room for `at_once` tiles, but, with up to
 // two of those, no less than keep instructions busy. One more is in use while instructions of warp groups run on.
 int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target, int64_t at_once) {
   constexpr int64_t kFew = 4, kMany = 8;
-  const int64_t room = room_of(tile, problem, target, at_once);
+  const int64_t room = target.levels.front().capacity_bytes / at_once - kReservedBytes;
   const bool busy = tile.multiplier == Multiplier::kWarpGroup && tile.taps == 1 && at_once <= 2;
   const int64_t least = std::max(fewest_stages(tile), busy ? kFew : int64_t{2});
   const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, tile.boxes ? kMany : kFew);
@@ -209,9 +202,9 @@ std::vector<BlockTile> staged(BlockTile tile, const BlockProblem& problem, const
   std::vector<BlockTile> all;
   for (int64_t at_once = fewest; at_once <= most; ++at_once) {
     tile.stages = stages_of(tile, problem, target, at_once);
-    const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes);
+    const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
     const bool known = !all.empty() && all.back().stages == tile.stages;
-    if (!known && bytes <= room_of(tile, problem, target, 1)) all.push_back(tile);
+    if (!known && bytes <= target.levels.front().capacity_bytes) all.push_back(tile);
   }
   if (!tile.boxes || tile.row_cluster * tile.column_cluster > 1 || problem.kept_bytes > 0) return all;
   tile.units = std::max(1, target.units);
@@ -346,8 +339,11 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
   for (BlockTile& tile : shapes) {
     const int64_t rows = BlockTile::extent(tile.rows);
     if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
+    TargetInfo rest = target;
+    if (problem.kept_bytes > 0)
+      rest.levels.front().capacity_bytes -= rows * (BlockTile::extent(tile.columns) * problem.kept_bytes + kBankBytes);
     tile.steps = steps_of(problem, tile);
-    std::ranges::copy(staged(tile, problem, target), std::back_inserter(tiles));
+    std::ranges::copy(staged(tile, problem, rest), std::back_inserter(tiles));
   }
   std::ranges::stable_sort(tiles, {}, [&](const BlockTile& t) { return predicted_cycles(t, problem, target); });
   if (tiles.size() > kMostTiles) tiles.resize(kMostTiles);

@@ -409,11 +409,14 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   out.program = te::apply_layouts(program, out.layouts);
   const Result<Contraction> match = match_contraction(*out.program.find_compute(out.segment.sum));
   if (!match.ok()) return Reason{match.reason()};
+  const auto of_both = [&](const te::Axis& axis) { return uses_axis(match->a, axis.name); };
+  if (match->words || match->a_uses_column || !std::ranges::all_of(match->batch, of_both))
+    return declined("{} multiplies no matrices with one axis of columns", out.segment.sum);
   for (const te::Axis& r : reduction->reduce_axes) {
     int d = dim_of_axis(reads[0], r.name);
     d -= d > column ? 1 : 0;
     const auto is_it = [&](const te::Axis& row) { return d >= 0 && row.name == match->compute->axes[d].name; };
-    if (match->words || match->a_uses_column || std::ranges::none_of(match->rows, is_it))
+    if (std::ranges::none_of(match->rows, is_it))
       return declined("{} combines more than rows of {}", out.reduction, out.segment.sum);
     out.rows.push_back(static_cast<size_t>(d));
   }

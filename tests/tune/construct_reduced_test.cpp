@@ -113,6 +113,32 @@ TEST(ConstructReduced, MeansOverTokens) {
   check_reduced(tokens({2, 100, 48}, 70, DataType::bf16(), te::CombinerKind::kSum), "cuda:sm_80", 5e-2);
 }
 
+// Of each token: its columns are the rows of the transposed product. Heads are a batch of products, each with weights.
+TEST(ConstructReduced, RowsOfOtherProducts) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f16(), {40, 32});
+  const te::Tensor v = b.placeholder("v", DataType::f16(), {4, 64, 32});
+  const te::Tensor y = b.reduce("y", {4, 40, 64}, {32}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return wide(x({i[1], r[0]})) * wide(v({i[0], i[2], r[0]}));
+  });
+  const te::Tensor heads = b.reduce("heads", {4, 40}, {64}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
+    return y({i[0], i[1], r[0]});
+  });
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const te::Program program = merged(b.finish("heads", {heads}));
+  for (const Construction& built : construct(t.families, {program, {}}, t.info, nullptr)) {
+    SCOPED_TRACE(built.trace.empty() ? built.family : built.trace.front());
+    check_candidate({program, {}}, t, built, 2e-2);
+  }
+  te::Builder c;
+  const te::Tensor q = c.placeholder("q", DataType::f16(), {3, 64, 32});
+  const te::Tensor k = c.placeholder("k", DataType::f16(), {3, 24, 32});
+  const te::Tensor s = c.reduce("s", {3, 64, 24}, {32}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return wide(q({i[0], i[1], r[0]})) * wide(k({i[0], i[2], r[0]}));
+  });
+  check_reduced(finish(c, s, te::CombinerKind::kSum), "cuda:sm_90a", 1e-4);
+}
+
 TEST(ConstructReduced, SumsOfF32ByThreads) {
   const std::vector<std::string> traces =
       check_reduced(tokens({2, 50, 24}, 40, DataType::f32(), te::CombinerKind::kSum), "cuda:sm_90a", 1e-5);

@@ -370,8 +370,7 @@ std::map<int64_t, double> filling_parts(const Shape& shape, const std::vector<si
   std::map<int64_t, double> parts;
   for (int64_t count = 1; count <= std::min(shape[rows.front()], kMostParts); ++count) {
     const auto part = static_cast<uint64_t>(all / count);
-    const double filled =
-        static_cast<double>(part) / static_cast<double>(std::max<uint64_t>(kRows, std::bit_ceil(part)));
+    const double filled = 1.0 * part / std::max<uint64_t>(kRows, std::bit_ceil(part));
     if (shape[rows.front()] % count == 0 && part <= kMostRows && filled >= kLeastFilled) parts[count] = filled;
   }
   return parts;
@@ -381,31 +380,27 @@ std::map<int64_t, double> filling_parts(const Shape& shape, const std::vector<si
 
 Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   const te::Compute* sum = find_contraction(program);
-  if (sum == nullptr) return declined("no sum of products");
+  if (sum == nullptr || has_empty_axis(*sum)) return declined("no sum of products");
   std::set<std::string> behind = {sum->name()};
   for (const te::Compute& c : program.computes) {
-    if (has_empty_axis(c)) return declined("{} has an axis of extent 0", c.name());
     if (te::depends_on(program, c, sum->name())) behind.insert(c.name());
   }
   ReducedProduct out{program, {}, contraction_segment(program, *sum, behind), {}, {}, {}, {}};
   const te::Tensor value = program.tensor(out.segment.output());
-  std::vector<Expr> reads;
-  for (const te::Compute& c : program.computes) {
-    for (const Expr& read : te::reads_of(c, {value})) reads.push_back(read);
-    if (te::count_reads(c, value.name) > 0) out.reduction = c.name();
-  }
-  const te::Compute* reduction = program.find_compute(out.reduction);
-  if (reads.size() != 1 || !reduction->is_reduction() || reduction->outputs.size() > 1 || reduction->axes.empty())
+  const auto reduction =
+      std::ranges::find_if(program.computes, [&](const auto& c) { return te::count_reads(c, value.name) > 0; });
+  if (te::count_reads(program)[value.name] != 1 || !reduction->is_reduction() || reduction->outputs.size() > 1)
     return declined("no reduction reads {} alone and once", value.name);
-  const int column = dim_of_axis(reads[0], reduction->axes.back().name);
-  if (column < 0) return declined("{} combines columns", out.reduction);
+  const Expr read = te::reads_of(*reduction, {value})[0];
+  const int column = reduction->axes.empty() ? kPrivate : dim_of_axis(read, reduction->axes.back().name);
+  if (column < 0) return declined("{} combines columns", reduction->name());
   const Result<std::string> output = epilogue_output(program, *reduction);
   if (!output.ok()) return Reason{output.reason()};
-  out.output = *output;
+  out.reduction = reduction->name(), out.output = *output;
   Roles roles(value.shape.size(), 0);
   roles[column] = kPrivate;
   for (const std::string& stage : out.segment.stages) out.layouts[stage] = Layout().reorder(rows_first(roles));
-  if (column + 1 == std::ssize(roles)) out.layouts.clear();
+  if (roles.back() == kPrivate) out.layouts.clear();
   out.program = te::apply_layouts(program, out.layouts);
   const Result<Contraction> match = match_contraction(*out.program.find_compute(out.segment.sum));
   if (!match.ok()) return Reason{match.reason()};
@@ -413,7 +408,7 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   if (match->words || match->a_uses_column || !std::ranges::all_of(match->batch, of_both))
     return declined("{} multiplies no matrices with one axis of columns", out.segment.sum);
   for (const te::Axis& r : reduction->reduce_axes) {
-    int d = dim_of_axis(reads[0], r.name);
+    int d = dim_of_axis(read, r.name);
     d -= d > column ? 1 : 0;
     const auto is_it = [&](const te::Axis& row) { return d >= 0 && row.name == match->compute->axes[d].name; };
     if (std::ranges::none_of(match->rows, is_it))

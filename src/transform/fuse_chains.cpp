@@ -31,13 +31,9 @@ constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
 constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
 constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block
 constexpr size_t kMostGroups = 4;     // that become one
-
-// In cycles of one unit (NVIDIA H100).
-constexpr double kMatrixProducts = 1024;  // a cycle
-constexpr double kProducts = 128;         // of f32 that is not rounded
-constexpr double kMemoryBytes = 15;       // a cycle, a unit's share
-constexpr double kKernelCycles = 4000;    // a kernel more
-constexpr int64_t kColumns = 64;          // of a tile
+constexpr double kByteProducts = 68;  // by matrix instructions of a GPU in the time of a byte from memory
+constexpr double kByThreads = 8;      // times the time of these
+constexpr int64_t kColumns = 64;      // of a tile
 
 // What one block of a chain does, and how many blocks there are.
 struct Blocks {
@@ -140,44 +136,26 @@ bool pays(const schedule::Chain& chain, const TargetInfo& target) {
   return apart_ns > inside_ns + operands_ns + lost_ns;
 }
 
-bool chain_pays(const te::Program& program, const TransformContext& context) {
-  schedule::Schedule inlined;
-  const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-  return match.ok() && pays(*match, context.target);
-}
-
-// Whether tiles that combine their rows take less time than a tensor of all rows and a kernel that reads it.
-bool reduction_pays(const te::Program& program, const TransformContext& context) {
-  const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(program);
-  if (!match.ok() || context.is_eager) return match.ok();
-  const schedule::Contraction sum = *schedule::match_contraction(*match->program.find_compute(match->segment.sum));
-  const te::Tensor& value = match->program.tensor(match->segment.output());
-  const double rate = sum.a.type().is_half() || sum.tf32 ? kMatrixProducts : kProducts;
-  const double products = schedule::count_products(sum) / rate;
-  const double traffic = 2 * static_cast<double>(num_elements(value.shape) * value.type.bytes()) / kMemoryBytes;
+// Whether tiles that combine their rows take less time than a tensor of all rows, written and read.
+bool pays(const schedule::ReducedProduct& match, const TransformContext& context) {
+  const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
+  const te::Tensor& value = match.program.tensor(match.segment.output());
+  const double products = schedule::count_products(sum) * (sum.a.type().is_half() || sum.tf32 ? 1 : kByThreads);
+  const double saved = 2 * kByteProducts * static_cast<double>(num_elements(value.shape) * value.type.bytes());
   int64_t tiles = num_elements(value.shape) / value.shape.back() * ceil_div(value.shape.back(), kColumns);
-  for (const size_t d : match->rows) tiles /= value.shape[d];
-  return std::ranges::any_of(match->parts, [&](const auto& entry) {
-    const int64_t all = entry.first * tiles, units = std::max(1, context.target.units);
-    const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
-    const double kernel = entry.first == 1 ? kKernelCycles * units : 0;
-    return products * (1 / (entry.second * busy) - 1) < traffic + kernel;
-  });
+  for (const size_t d : match.rows) tiles /= value.shape[d];
+  return context.is_eager || std::ranges::any_of(match.parts, [&](const auto& part) {
+           const int64_t all = part.first * tiles, units = std::max(1, context.target.units);
+           const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
+           return products * (1 / (part.second * busy) - 1) < saved;
+         });
 }
 
-using Pays = bool(const te::Program& program, const TransformContext& context);
-
-// Groups that end in one with a node of role `last` become one where that pays.
 class ChainFuser {
  public:
-  ChainFuser(const Graph& graph, const TransformContext& context, Role last, size_t most, Pays& pays)
-      : graph_(graph),
-        context_(context),
-        last_(last),
-        most_(most),
-        pays_(pays),
-        producers_(graph.producers()),
-        readers_(graph.consumers()) {}
+  // Of chains, which end in a contraction, or of contractions before a reduction.
+  ChainFuser(const Graph& graph, const TransformContext& context, Role last)
+      : graph_(graph), context_(context), last_(last), producers_(graph.producers()), readers_(graph.consumers()) {}
 
   // The groups of each chain, by node, in order.
   std::vector<std::vector<int>> run() {
@@ -202,7 +180,7 @@ class ChainFuser {
 
   // `chain` and those before it, as many as pay together; of several before one group the first that leads to some.
   std::vector<int> best_chain(const std::vector<int>& chain) const {
-    if (chain.size() == most_) return {};
+    if (chain.size() == (last_ == Role::kReduction ? 2 : kMostGroups)) return {};
     for (const int p : producers_read_by(chain)) {
       const std::vector<int> longer = joined(std::vector{p}, chain);
       std::vector<int> best = best_chain(longer);
@@ -236,8 +214,15 @@ class ChainFuser {
              merged.value(node.outputs[0]).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
     });
     if (group == merged.nodes.end()) return false;
-    const te::Program program = stored_program(*group->body);
-    return pays_(te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program))), context_);
+    te::Program program = stored_program(*group->body);
+    program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
+    if (last_ == Role::kReduction) {
+      const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(program);
+      return match.ok() && transform::pays(*match, context_);
+    }
+    schedule::Schedule inlined;
+    const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
+    return match.ok() && transform::pays(*match, context_.target);
   }
 
   // The maths of a group as its values are stored; tensors inside follow the output where they have its rank.
@@ -260,8 +245,6 @@ class ChainFuser {
   const Graph& graph_;
   const TransformContext& context_;
   Role last_;
-  size_t most_;
-  Pays& pays_;
   std::vector<int> producers_;
   std::vector<std::vector<int>> readers_;
   std::set<int> taken_;
@@ -271,13 +254,13 @@ class ChainFuser {
 
 Graph fuse_chains(const Graph& graph, const TransformContext& context) {
   const Graph sorted = graph::compact(graph);
-  return merge_groups(sorted, ChainFuser(sorted, context, Role::kContraction, kMostGroups, chain_pays).run());
+  return merge_groups(sorted, ChainFuser(sorted, context, Role::kContraction).run());
 }
 
 Graph fuse_reductions(const Graph& graph, const TransformContext& context) {
   if (context.target.kind != DeviceKind::kCuda) return graph;
   const Graph sorted = graph::compact(graph);
-  return merge_groups(sorted, ChainFuser(sorted, context, Role::kReduction, 2, reduction_pays).run());
+  return merge_groups(sorted, ChainFuser(sorted, context, Role::kReduction).run());
 }
 
 }  // namespace tw::transform

@@ -13,8 +13,6 @@
 namespace tw::tune {
 namespace {
 
-constexpr double kCyclesPerNs = 1.7;
-
 // The schedule of a kernel that is `product`.
 void schedule_product(const StoredProduct& in, const BlockTile& tile, const TargetInfo& target, Construction& out) {
   const Product& p = in.product;

@@ -15,8 +15,6 @@
 namespace tw::tune {
 namespace {
 
-constexpr double kClock = 1.7;      // cycles of a ns
-constexpr double kKernelNs = 2000;  // of a second kernel
 constexpr int64_t kTogether = 8;    // threads of a column: neighbouring lanes of a warp, in different banks
 constexpr int64_t kMostTurns = 16;  // of these, unrolled
 
@@ -27,63 +25,55 @@ class ReducedKernel {
  public:
   ReducedKernel(const ReducedProduct& match, int64_t parts) : match_(match), parts_(parts) {}
 
-  // Returns why there are none, or an empty text.
-  std::string add_candidates(const GroupTask& task, const TargetInfo& target, Candidates& candidates) {
+  void add_candidates(const GroupTask& task, const TargetInfo& target, Candidates& candidates) {
     const std::string& value = match_.segment.output();
-    program_ = schedule::inline_stages(base_.schedule, in_parts(), [&](const auto& c) { return c.name() == value; });
+    program_ = schedule::inline_stages(base_.schedule, in_parts(task.program),
+                                       [&](const auto& c) { return c.name() == value; });
     schedule::ChainSegment segment = match_.segment;
     std::erase_if(segment.stages, [&](const auto& stage) { return program_.find_compute(stage) == nullptr; });
     const te::Program product = schedule::segment_program(program_, segment);
     const te::Compute& sum = *product.find_compute(segment.sum);
     const Result<Product> roles = product_of(product, sum);
-    if (!roles.ok()) return roles.reason();
+    if (!roles.ok()) return;
     StoredProduct in = stored(product, segment.sum, constant_layouts(*roles, sum, task), {});
-    take_batch(in.product);
+    Product& p = in.product;
+    p.rows = match_.rows, p.batch.clear();
+    for (size_t& d : p.rows) d += parts_ > 1 ? 1 : 0;
+    for (size_t d = 0; d + 1 < sum.axes.size(); ++d) {  // also rows that are not combined, and the parts
+      if (std::ranges::find(p.rows, d) == p.rows.end()) p.batch.push_back(d);
+    }
     base_.constant_layouts.insert(in.layouts.begin(), in.layouts.end());
-    if (std::string reason = split(target); !reason.empty()) return reason;
+    if (!split(target)) return;
     BlockProblem problem = problem_of(in, task, target);
     problem.kept_bytes = product.tensor(value).type.bytes();
     problem.result_bytes -= problem.kept_bytes;
     problem.neighbours = 2;
+    problem.parts = parts_;
     // The zeros of the copy engine begin where a tensor ends, not a part of it.
     problem.boxes = problem.boxes && (parts_ == 1 || match_.parts.at(parts_) == 1);
     for (const BlockTile& tile : block_tiles(problem, target)) {
       candidates.push_back(base_);
-      candidates.back().predicted_ns = predicted_cycles(tile, problem, target) / kClock + (parts_ > 1 ? kKernelNs : 0);
+      candidates.back().predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;
       ProductLoops loops(in.program, in.product, tile, target, candidates.back().schedule);
       schedule_tile(loops, tile, problem.kept_bytes, candidates.back());
     }
-    return {};
   }
 
  private:
-  // Of the segment's stages: a part is an axis of its own.
-  te::Program in_parts() {
-    base_.constant_layouts = match_.layouts;
-    if (parts_ == 1) return match_.program;
-    const size_t d = match_.rows.front();
+  // The program whose rows are in parts, an axis of their own.
+  te::Program in_parts(const te::Program& program) {
+    const auto d = static_cast<int>(match_.rows.front());
     const int64_t extent = match_.program.tensor(match_.segment.output()).shape[d];
-    const Layout cut = Layout().split(static_cast<int>(d), {parts_, extent / parts_});
-    std::map<std::string, Layout> layouts;
+    base_.constant_layouts = match_.layouts;
     for (const std::string& stage : match_.segment.stages) {
-      layouts[stage] = cut;
-      base_.constant_layouts[stage] = base_.constant_layouts[stage].then(cut.primitives().front());
+      Layout& layout = base_.constant_layouts[stage];
+      if (parts_ > 1) layout = layout.split(d, {parts_, extent / parts_});
     }
-    return te::apply_layouts(match_.program, layouts);
+    return te::apply_layouts(program, base_.constant_layouts);
   }
 
-  // Rows that are not combined, and the parts, are the batch.
-  void take_batch(Product& p) const {
-    std::vector<size_t> combined = match_.rows;
-    for (size_t& d : combined) d += parts_ > 1 ? 1 : 0;
-    std::erase_if(p.rows, [&](size_t d) { return std::ranges::find(combined, d) != combined.end(); });
-    p.batch.insert(p.batch.end(), p.rows.begin(), p.rows.end());
-    std::ranges::sort(p.batch);
-    p.rows = combined;
-  }
-
-  // The reduction, in parts with the kernel that adds them. Returns why there is none.
-  std::string split(const TargetInfo& target) {
+  // The reduction, in parts with the kernel that adds them. Whether there is one.
+  bool split(const TargetInfo& target) {
     const te::Compute& reduction = *program_.find_compute(match_.reduction);
     schedule::Schedule& s = base_.schedule;
     rows_ = te::axis_names(reduction.reduce_axes);
@@ -94,7 +84,7 @@ class ReducedKernel {
       root_ = split_sum(match_.reduction, out);
       axes_ = te::axis_names(out.program.computes.front().axes);
       const Result<Candidates> adding = construct_block_columns({out.rest, {}}, target);
-      if (!adding.ok()) return adding.reason();
+      if (!adding.ok()) return false;
       for (const schedule::Schedule& part : {out.split, adding->front().schedule}) {
         for (const schedule::Primitive& p : part.primitives()) s.add(p);
       }
@@ -106,7 +96,7 @@ class ReducedKernel {
       const bool between = te::depends_on(program_, c, match_.reduction) && c.name() != root_;
       if (parts_ == 1 && between) s.inline_stage(c.name());
     }
-    return {};
+    return true;
   }
 
   void schedule_tile(ProductLoops& loops, const BlockTile& tile, int64_t bytes, Construction& out) const {
@@ -134,7 +124,7 @@ class ReducedKernel {
   int64_t parts_;
   Construction base_;
   te::Program program_;                   // whose rows are in parts, what is read once inlined
-  std::string root_, reduced_;            // own the tiles, and combine the rows of one
+  std::string root_, reduced_;            // own the tiles, and combine the rows of each
   std::vector<std::string> axes_, rows_;  // of the root, the column last; of what is combined
 };
 
@@ -144,12 +134,9 @@ Result<Candidates> construct_block_reduced(const GroupTask& task, const TargetIn
   const Result<ReducedProduct> match = schedule::match_reduced_product(task.program);
   if (!match.ok()) return Reason{match.reason()};
   Candidates candidates;
-  std::string reason;
-  for (const auto& [parts, filled] : match->parts) {
-    const std::string refusal = ReducedKernel(*match, parts).add_candidates(task, target, candidates);
-    if (!refusal.empty()) reason = refusal;
-  }
-  if (candidates.empty()) return declined("{}", reason.empty() ? "no tile of its rows fits shared memory" : reason);
+  for (const auto& [parts, filled] : match->parts)
+    ReducedKernel(*match, parts).add_candidates(task, target, candidates);
+  if (candidates.empty()) return declined("no tile holds rows of {}, or parts cannot be added", match->segment.sum);
   return best_distinct(std::move(candidates));
 }
 

@@ -220,8 +220,11 @@ std::string ProductLoops::attach_sums(const std::string& stage, const std::strin
 
 void ProductLoops::attach_all(const std::string& stage, const std::string& loop) {
   const std::string steps = attach_sums(stage, loop);
-  for (const Side side : {Side::kLeft, Side::kRight})
-    tile_.boxes ? attach_box(side, steps) : attach_operand(side, sums(), steps, tile_.steps);
+  for (const Side side : {Side::kLeft, Side::kRight}) {
+    if (!tile_.boxes) attach_operand(side, sums(), steps, tile_.steps);
+    if (tile_.boxes) s_.compute_at(operand(side), sums(), steps, loop::Scope::kStack, 0);
+    if (tile_.boxes) s_.tensorize(operand(side), axis(first_), "bulk", {});
+  }
   s_.pipeline(sums(), steps, tile_.stages);
 }
 
@@ -238,11 +241,6 @@ std::string ProductLoops::describe() const {
       : tile_.column_cluster > 1 ? ", pairs of tiles sharing rows"
                                  : "",
       tile_.units > 0 ? fmt::format(", a block on each unit walking over them {} at a time", tile_.together) : "");
-}
-
-void ProductLoops::attach_box(Side side, const std::string& loop) {
-  s_.compute_at(operand(side), sums(), loop, loop::Scope::kStack, 0);
-  s_.tensorize(operand(side), axis(first_), "bulk", {});
 }
 
 Access ProductLoops::access(Side side) const {

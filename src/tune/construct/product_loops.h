@@ -30,8 +30,6 @@ class ProductLoops {
   std::string attach_sums(const std::string& stage, const std::string& loop);
   /// An operand in a loop of `stage`, `steps` of it, copied by all threads.
   void attach_operand(Side side, const std::string& stage, const std::string& loop, int64_t steps);
-  /// An operand's block of steps, brought by the copy engine.
-  void attach_box(Side side, const std::string& loop);
 
   /// The sums with both operands, a block of steps at a time, under way as the tile says.
   void attach_all(const std::string& stage, const std::string& loop);

@@ -273,6 +273,8 @@ constexpr int64_t kGap = 16;         // bytes between lines in shared memory
 constexpr int64_t kWarps = 4;        // of the smallest tile
 constexpr int64_t kMostRows = 128;   // of a tile
 constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
+constexpr int64_t kMostParts = 128;  // of rows that a reduction combines: a thread adds them one by one
+constexpr double kLeastFilled = .6;  // of the rows of a tile
 
 // Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
 std::string product_obstacle(const Chain& chain, const std::string& sum, size_t batch) {
@@ -359,25 +361,6 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   return "";
 }
 
-namespace {
-
-// Numbers of parts of the first of `rows` that leave each as many rows as fill most of a tile.
-std::map<int64_t, double> filling_parts(const Shape& shape, const std::vector<size_t>& rows) {
-  constexpr int64_t kMostParts = 128;  // that a thread adds one by one
-  constexpr double kLeastFilled = 0.6;
-  int64_t all = 1;
-  for (const size_t d : rows) all *= shape[d];
-  std::map<int64_t, double> parts;
-  for (int64_t count = 1; count <= std::min(shape[rows.front()], kMostParts); ++count) {
-    const auto part = static_cast<uint64_t>(all / count);
-    const double filled = 1.0 * part / std::max<uint64_t>(kRows, std::bit_ceil(part));
-    if (shape[rows.front()] % count == 0 && part <= kMostRows && filled >= kLeastFilled) parts[count] = filled;
-  }
-  return parts;
-}
-
-}  // namespace
-
 Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   const te::Compute* sum = find_contraction(program);
   if (sum == nullptr || has_empty_axis(*sum)) return declined("no sum of products");
@@ -415,7 +398,15 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
       return declined("{} combines more than rows of {}", out.reduction, out.segment.sum);
     out.rows.push_back(static_cast<size_t>(d));
   }
-  out.parts = filling_parts(out.program.tensor(value.name).shape, out.rows);
+  const te::Tensor& laid_out = out.program.tensor(value.name);
+  int64_t rows = 1;
+  for (const size_t d : out.rows) rows *= laid_out.shape[d];
+  for (int64_t count = 1; count <= std::min(laid_out.shape[out.rows[0]], kMostParts); ++count) {
+    const auto part = static_cast<uint64_t>(rows / count);
+    const double filled = 1.0 * part / std::max<uint64_t>(kRows, std::bit_ceil(part));
+    const bool fits = laid_out.shape[out.rows[0]] % count == 0 && part <= kMostRows;
+    if (fits && filled >= kLeastFilled) out.parts[count] = filled;
+  }
   if (out.parts.empty()) return declined("parts of the rows of {} fill no tiles", out.segment.sum);
   return out;
 }

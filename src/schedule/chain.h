@@ -50,8 +50,7 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target);
 /// Shared memory that a tile of such a chain takes at most: all of both second operands, and its rows.
 int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps);
 
-/// A contraction whose rows a reduction combines, which alone reads them: means and extremes over pixels or tokens.
-/// A tile that has all rows of a part can combine them itself.
+/// A contraction whose rows a reduction, which alone reads them, combines: means over pixels or tokens.
 struct ReducedProduct {
   te::Program program;                    // with `layouts`
   std::map<std::string, Layout> layouts;  // of the segment's stages: columns come last

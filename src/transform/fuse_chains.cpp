@@ -6,9 +6,8 @@
 // the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On devices whose
 // tiles have threads, whatever fits the memory of a tile saves two kernels and their traffic.
 //
-// There a reduction of a contraction's rows that alone reads them belongs to its group, too (schedule/chain.h), where
-// that saves more than it costs: products, where the rows of a part do not fill tiles or parts are too few for all
-// units.
+// There a reduction that alone reads a contraction's rows belongs to its group, too, where that saves more than the
+// products that it costs: rows of a part do not fill tiles, or parts are too few for all units.
 #include <algorithm>
 #include <set>
 

@@ -76,7 +76,7 @@ graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);
 graph::Graph fuse_chains(const graph::Graph& graph, const TransformContext& context);
 
 /// Reductions of a contraction's rows become part of its group where its tiles can combine the rows that they compute:
-/// means over pixels or tokens without a tensor of all of them. On targets whose tiles have threads.
+/// means over pixels or tokens. On targets whose tiles have threads.
 graph::Graph fuse_reductions(const graph::Graph& graph, const TransformContext& context);
 
 /// Every node that is no group yet becomes a group of one; every output of the graph is computed by a group.

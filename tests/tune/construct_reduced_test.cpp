@@ -95,21 +95,21 @@ bool any_with(const std::vector<std::string>& texts, const std::string& part) {
 TEST(ConstructReduced, MeansOverThePixelsOfAConvolution) {
   const std::vector<std::string> whole =
       check_reduced(pooled({3, 7, 7, 16, 40}, te::CombinerKind::kSum), "cuda:sm_90a", 2e-2);
-  EXPECT_TRUE(any_with(whole, "in 1 part")) << whole.front();
+  EXPECT_TRUE(any_with(whole, "parts: 1")) << whole.front();
   EXPECT_TRUE(any_with(whole, "matrix instructions"));
   EXPECT_TRUE(
-      any_with(check_reduced(pooled({1, 14, 14, 16, 24}, te::CombinerKind::kSum), "cuda:sm_80", 2e-2), "in 7 parts"));
+      any_with(check_reduced(pooled({1, 14, 14, 16, 24}, te::CombinerKind::kSum), "cuda:sm_80", 2e-2), "parts: 7"));
   check_reduced(pooled({2, 9, 13, 16, 24, DataType::bf16()}, te::CombinerKind::kMax), "cuda:sm_90a", 5e-2);
 }
 
 TEST(ConstructReduced, MeansOverTokens) {
   const std::vector<std::string> whole =
       check_reduced(tokens({2, 128, 64}, 64, DataType::f16(), te::CombinerKind::kSum), "cuda:sm_90a", 2e-2);
-  EXPECT_TRUE(any_with(whole, "in 1 part"));
+  EXPECT_TRUE(any_with(whole, "parts: 1"));
   EXPECT_TRUE(any_with(whole, "copy engine"));
   const std::vector<std::string> parts =
       check_reduced(tokens({1, 256, 64}, 64, DataType::f16(), te::CombinerKind::kMax), "cuda:sm_90a", 2e-2);
-  EXPECT_TRUE(any_with(parts, "in 4 parts"));
+  EXPECT_TRUE(any_with(parts, "parts: 4"));
   check_reduced(tokens({2, 100, 48}, 70, DataType::bf16(), te::CombinerKind::kSum), "cuda:sm_80", 5e-2);
 }
 

@@ -9,7 +9,6 @@
 #include "schedule/chain.h"
 #include "support/math.h"
 #include "te/axes.h"
-#include "tune/construct/distinct.h"
 #include "tune/construct/product_loops.h"
 #include "tune/construct/row_cut.h"
 

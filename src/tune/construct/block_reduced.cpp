@@ -9,7 +9,6 @@
 #include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
-#include "tune/construct/distinct.h"
 #include "tune/construct/product_loops.h"
 
 namespace tw::tune {
@@ -116,8 +115,7 @@ class ReducedKernel {
     s.threads(reduced_, column + ".1").threads(reduced_, row + ".1");
     if (loops.line_extent(Side::kLeft) <= kMostTurns * kTogether) s.unroll(reduced_, row + ".0");
     loops.attach_all(match_.segment.output(), loops.cut_output().back());
-    out.trace = {loops.describe() +
-                 fmt::format(", whose rows are combined in {} part{}", parts_, parts_ > 1 ? "s" : "")};
+    out.trace = {fmt::format("{}, rows combined in parts: {}", loops.describe(), parts_)};
   }
 
   const ReducedProduct& match_;

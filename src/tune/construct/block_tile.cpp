@@ -340,8 +340,7 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
     const int64_t rows = BlockTile::extent(tile.rows);
     if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
     TargetInfo rest = target;
-    if (problem.kept_bytes > 0)
-      rest.levels.front().capacity_bytes -= rows * (BlockTile::extent(tile.columns) * problem.kept_bytes + kBankBytes);
+    rest.levels.front().capacity_bytes -= rows * (BlockTile::extent(tile.columns) + kBankBytes) * problem.kept_bytes;
     tile.steps = steps_of(problem, tile);
     std::ranges::copy(staged(tile, problem, rest), std::back_inserter(tiles));
   }

@@ -7,6 +7,7 @@ are full, cut off, and smaller than one; and so that the f64 reference takes wel
 MATMULS = [(1, 1, 1), (1, 256, 128), (17, 9, 13), (64, 64, 64), (128, 256, 64), (130, 70, 40), (256, 128, 512),
            (300, 200, 100), (33, 1000, 65)]  # m, n, k
 BATCHED = [([3, 17, 20], 9), ([2, 4, 64, 32], 64), ([12, 128, 64], 128), ([5, 1, 40], 33)]  # left operand, n
+TOKENS = [("ReduceMean", [12, 128, 64], 192), ("ReduceMax", [4, 256, 64], 200)]  # reduced over the second axis; n
 # name, batch, cin, cout, sides, kernel and what differs
 CONVS = [
     ("1x1", 2, 64, 128, [14, 14], [1, 1], {}),
@@ -27,6 +28,9 @@ CONVS = [
     ("transposed", 1, 32, 16, [9, 9], [4, 4], {"transposed": True, "stride": [2, 2], "pad": [1, 1]}),
     ("1d", 2, 20, 40, [50], [3], {}),
     ("3d", 1, 16, 24, [6, 9, 9], [3, 3, 3], {}),
+    # Whose pixels a GPU's tiles combine: of an image, in parts of one.
+    ("mean", 64, 16, 72, [7, 7], [3, 3], {"bias": True, "activation": "Relu", "reduced": ["ReduceMean", [2, 3]]}),
+    ("mean_parts", 32, 8, 24, [14, 14], [3, 3], {"bias": True, "reduced": ["ReduceMean", [2, 3]]}),
 ]
 REDUCED = [([64, 1000], [1]), ([3, 5, 7], [0, 2]), ([2, 64, 14, 14], [2, 3]), ([128, 33], [0]), ([4, 4096], [1]),
            ([70_000], [0])]  # shape, axes
@@ -49,6 +53,9 @@ def contractions():
         yield {"name": f"matmul_{m}x{n}x{k}", "op": "matmul", "shape": [m, k], "n": n}
     for shape, n in BATCHED:
         yield {"name": f"batch_matmul_{_text(shape)}x{n}", "op": "batch_matmul", "shape": shape, "n": n}
+    for kind, shape, n in TOKENS:
+        yield {"name": f"{kind.lower()}_of_matmul_{_text(shape)}x{n}", "op": "matmul", "shape": shape, "n": n,
+               "bias": True, "activation": "Gelu", "reduced": [kind, [1]]}
     for name, batch, cin, cout, sides, kernel, more in CONVS:
         yield {"name": f"conv_{name}", "op": "conv", "batch": batch, "cin": cin, "cout": cout, "in": sides,
                "kernel": kernel, **more}

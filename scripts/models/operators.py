@@ -2,8 +2,10 @@
 
   {"name": .., "op": "conv", "batch", "cin", "cout", "in": [side, ..], "kernel": [..]}, and where they differ from these:
       "stride": [1, ..], "pad": [kernel / 2, ..], "dilation": [1, ..], "group": 1, "transposed": false, "bias": false,
-      "activation": null or an element-wise operator's name, "repeat": 1 (that many in a row, weights of their own)
-  {"op": "matmul", "shape": [.., m, k], "n": n}               y[.., m, n] = x w, w a weight [k, n]; "bias", "activation"
+      "activation": null or an element-wise operator's name, "repeat": 1 (that many in a row, weights of their own),
+      "reduced": [kind, [axis, ..]], one of REDUCTIONS of the result
+  {"op": "matmul", "shape": [.., m, k], "n": n}               y[.., m, n] = x w, w a weight [k, n]; "bias", "activation",
+      "reduced"
   {"op": "batch_matmul", "shape": [.., m, k], "n": n}         w is an input [.., k, n]
   {"op": "elementwise", "kind": "Relu", "shape": [..]}        one of UNARY or BINARY; binary ones take two inputs
   {"op": "pool", "kind": "MaxPool", "shape": [n, c, ..], "kernel", "stride", "pad"}
@@ -68,6 +70,20 @@ def _activated(b, y, kind):
     return b.node(kind, [y]) if kind else y
 
 
+def _reduction(b, x, kind, axes):
+    if kind == "ReduceSum":  # its axes are an input since opset 13
+        return b.node(kind, [x, b.weight("axes", np.array(axes, np.int64))], keepdims=1)
+    return b.node(kind, [x], axes=axes, keepdims=1)
+
+
+def _reduced(b, y, spec, shape):
+    """A contraction's result and its shape, reduced where the specification says so."""
+    if "reduced" not in spec:
+        return y, shape
+    kind, axes = spec["reduced"]
+    return _reduction(b, y, kind, axes), [1 if i in axes else d for i, d in enumerate(shape)]
+
+
 def _conv_node(b, x, spec, index):
     stride, pad, dilation, _ = geometry(spec)
     cin, cout, group, kernel = spec["cin"], spec["cout"], spec.get("group", 1), spec["kernel"]
@@ -85,7 +101,7 @@ def conv(b, spec):
     x = _plain_input(b, "x", [spec["batch"], spec["cin"], *spec["in"]])
     for index in range(spec.get("repeat", 1)):
         x = _conv_node(b, x, spec, index)
-    return _finish(b, x, [spec["batch"], spec["cout"], *geometry(spec)[3]])
+    return _finish(b, *_reduced(b, x, spec, [spec["batch"], spec["cout"], *geometry(spec)[3]]))
 
 
 def matmul(b, spec):
@@ -98,7 +114,7 @@ def matmul(b, spec):
     y = b.node("MatMul", [x, right])
     if spec.get("bias"):
         y = b.node("Add", [y, b.normal("bias", (spec["n"],), 0.1)])
-    return _finish(b, _activated(b, y, spec.get("activation")), [*outer, spec["n"]])
+    return _finish(b, *_reduced(b, _activated(b, y, spec.get("activation")), spec, [*outer, spec["n"]]))
 
 
 def elementwise(b, spec):
@@ -127,9 +143,7 @@ def reduce(b, spec):
         return _finish(b, b.node(kind, inputs, axis=-1, epsilon=1e-5), shape)
     axes = [a % len(shape) for a in axes]
     out = [1 if i in axes else d for i, d in enumerate(shape)]
-    if kind == "ReduceSum":  # its axes are an input since opset 13
-        return _finish(b, b.node(kind, [x, b.weight("axes", np.array(axes, np.int64))], keepdims=1), out)
-    return _finish(b, b.node(kind, [x], axes=axes, keepdims=1), out)
+    return _finish(b, _reduction(b, x, kind, axes), out)
 
 
 def transpose(b, spec):

@@ -1,6 +1,7 @@
 #include "schedule/chain.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <set>
 
@@ -272,6 +273,8 @@ constexpr int64_t kGap = 16;         // bytes between lines in shared memory
 constexpr int64_t kWarps = 4;        // of the smallest tile
 constexpr int64_t kMostRows = 128;   // of a tile
 constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
+constexpr int64_t kMostParts = 128;  // of rows that a reduction combines: a thread adds them one by one
+constexpr double kLeastFilled = .6;  // of the rows of a tile
 
 // Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
 std::string product_obstacle(const Chain& chain, const std::string& sum, size_t batch) {
@@ -356,6 +359,56 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   if (tiles > target.units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
     return "tiles of so few rows read the operands too often";
   return "";
+}
+
+Result<ReducedProduct> match_reduced_product(const te::Program& program) {
+  const te::Compute* sum = find_contraction(program);
+  if (sum == nullptr || has_empty_axis(*sum)) return declined("no sum of products");
+  std::set<std::string> behind = {sum->name()};
+  for (const te::Compute& c : program.computes) {
+    if (te::depends_on(program, c, sum->name())) behind.insert(c.name());
+  }
+  ReducedProduct out{program, {}, contraction_segment(program, *sum, behind), {}, {}, {}, {}};
+  const te::Tensor value = program.tensor(out.segment.output());
+  const auto reduction =
+      std::ranges::find_if(program.computes, [&](const auto& c) { return te::count_reads(c, value.name) > 0; });
+  if (te::count_reads(program)[value.name] != 1 || !reduction->is_reduction() || reduction->outputs.size() > 1)
+    return declined("no reduction reads {} alone and once", value.name);
+  const Expr read = te::reads_of(*reduction, {value})[0];
+  const int column = reduction->axes.empty() ? kPrivate : dim_of_axis(read, reduction->axes.back().name);
+  if (column < 0) return declined("{} combines columns", reduction->name());
+  const Result<std::string> output = epilogue_output(program, *reduction);
+  if (!output.ok()) return Reason{output.reason()};
+  out.reduction = reduction->name(), out.output = *output;
+  Roles roles(value.shape.size(), 0);
+  roles[column] = kPrivate;
+  for (const std::string& stage : out.segment.stages) out.layouts[stage] = Layout().reorder(rows_first(roles));
+  if (roles.back() == kPrivate) out.layouts.clear();
+  out.program = te::apply_layouts(program, out.layouts);
+  const Result<Contraction> match = match_contraction(*out.program.find_compute(out.segment.sum));
+  if (!match.ok()) return Reason{match.reason()};
+  const auto of_both = [&](const te::Axis& axis) { return uses_axis(match->a, axis.name); };
+  if (match->words || match->a_uses_column || !std::ranges::all_of(match->batch, of_both))
+    return declined("{} multiplies no matrices with one axis of columns", out.segment.sum);
+  for (const te::Axis& r : reduction->reduce_axes) {
+    int d = dim_of_axis(read, r.name);
+    d -= d > column ? 1 : 0;
+    const auto is_it = [&](const te::Axis& row) { return d >= 0 && row.name == match->compute->axes[d].name; };
+    if (std::ranges::none_of(match->rows, is_it))
+      return declined("{} combines more than rows of {}", out.reduction, out.segment.sum);
+    out.rows.push_back(static_cast<size_t>(d));
+  }
+  const te::Tensor& laid_out = out.program.tensor(value.name);
+  int64_t rows = 1;
+  for (const size_t d : out.rows) rows *= laid_out.shape[d];
+  for (int64_t count = 1; count <= std::min(laid_out.shape[out.rows[0]], kMostParts); ++count) {
+    const auto part = static_cast<uint64_t>(rows / count);
+    const double filled = 1.0 * part / std::max<uint64_t>(kRows, std::bit_ceil(part));
+    const bool fits = laid_out.shape[out.rows[0]] % count == 0 && part <= kMostRows;
+    if (fits && filled >= kLeastFilled) out.parts[count] = filled;
+  }
+  if (out.parts.empty()) return declined("parts of the rows of {} fill no tiles", out.segment.sum);
+  return out;
 }
 
 te::Program segment_program(const te::Program& program, const ChainSegment& segment) {

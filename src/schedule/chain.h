@@ -50,6 +50,19 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target);
 /// Shared memory that a tile of such a chain takes at most: all of both second operands, and its rows.
 int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps);
 
+/// A contraction whose rows a reduction, which alone reads them, combines: means over pixels or tokens.
+struct ReducedProduct {
+  te::Program program;                    // with `layouts`
+  std::map<std::string, Layout> layouts;  // of the segment's stages: columns come last
+  ChainSegment segment;                   // the contraction and its epilogue
+  std::string reduction, output;          // which keeps the columns, and what follows it point by point
+  std::vector<size_t> rows;               // dims of the segment's output that are combined, as the reduction's axes
+  std::map<int64_t, double> parts;        // into which the first of them may be cut; how much of a tile one fills
+};
+
+/// Declines where no such parts are.
+Result<ReducedProduct> match_reduced_product(const te::Program& program);
+
 /// The stages of a segment as a program of their own.
 te::Program segment_program(const te::Program& program, const ChainSegment& segment);
 

@@ -5,6 +5,9 @@
 // Decided by bytes: between groups a value is written to and read from the level that holds all of it; inside one, from
 // the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On devices whose
 // tiles have threads, whatever fits the memory of a tile saves two kernels and their traffic.
+//
+// There a reduction that alone reads a contraction's rows belongs to its group, too, where that saves more than the
+// products that it costs: rows of a part do not fill tiles, or parts are too few for all units.
 #include <algorithm>
 #include <set>
 
@@ -27,6 +30,9 @@ constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
 constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
 constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block
 constexpr size_t kMostGroups = 4;     // that become one
+constexpr double kByteProducts = 68;  // by matrix instructions of a GPU in the time of a byte from memory
+constexpr double kByThreads = 8;      // times the time of these
+constexpr int64_t kColumns = 64;      // of a tile
 
 // What one block of a chain does, and how many blocks there are.
 struct Blocks {
@@ -129,16 +135,32 @@ bool pays(const schedule::Chain& chain, const TargetInfo& target) {
   return apart_ns > inside_ns + operands_ns + lost_ns;
 }
 
+// Whether tiles that combine their rows take less time than a tensor of all rows, written and read.
+bool pays(const schedule::ReducedProduct& match, const TransformContext& context) {
+  const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
+  const te::Tensor& value = match.program.tensor(match.segment.output());
+  const double products = schedule::count_products(sum) * (sum.a.type().is_half() || sum.tf32 ? 1 : kByThreads);
+  const double saved = 2 * kByteProducts * static_cast<double>(num_elements(value.shape) * value.type.bytes());
+  int64_t tiles = num_elements(value.shape) / value.shape.back() * ceil_div(value.shape.back(), kColumns);
+  for (const size_t d : match.rows) tiles /= value.shape[d];
+  return context.is_eager || std::ranges::any_of(match.parts, [&](const auto& part) {
+           const int64_t all = part.first * tiles, units = std::max(1, context.target.units);
+           const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
+           return products * (1 / (part.second * busy) - 1) < saved;
+         });
+}
+
 class ChainFuser {
  public:
-  ChainFuser(const Graph& graph, const TransformContext& context)
-      : graph_(graph), context_(context), producers_(graph.producers()), readers_(graph.consumers()) {}
+  // Of chains, which end in a contraction, or of contractions before a reduction.
+  ChainFuser(const Graph& graph, const TransformContext& context, Role last)
+      : graph_(graph), context_(context), last_(last), producers_(graph.producers()), readers_(graph.consumers()) {}
 
   // The groups of each chain, by node, in order.
   std::vector<std::vector<int>> run() {
     std::vector<std::vector<int>> chains;
     for (auto n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
-      if (taken_.count(n) != 0 || !has_contraction(n)) continue;
+      if (taken_.count(n) != 0 || !has(last_, n)) continue;
       std::vector<int> chain = best_chain({n});
       if (chain.empty()) continue;
       taken_.insert(chain.begin(), chain.end());
@@ -148,26 +170,21 @@ class ChainFuser {
   }
 
  private:
-  bool has_contraction(int n) const {
-    return any_role(n, [](Role role) { return role == Role::kContraction; });
-  }
-
-  // Whether `is_it` holds for the role of node `n`, or of one in its group.
-  template <typename IsIt>
-  bool any_role(int n, const IsIt& is_it) const {
+  // Whether `role` is that of node `n`, or of one in its group.
+  bool has(Role role, int n) const {
     const Node& node = graph_.nodes[n];
-    const auto holds = [&](const Node& inner) { return is_it(role_of(context_.ops, inner)); };
+    const auto holds = [&](const Node& inner) { return role_of(context_.ops, inner) == role; };
     return node.is_group() ? std::ranges::any_of(node.body->nodes, holds) : holds(node);
   }
 
   // `chain` and those before it, as many as pay together; of several before one group the first that leads to some.
   std::vector<int> best_chain(const std::vector<int>& chain) const {
-    if (chain.size() == kMostGroups) return {};
+    if (chain.size() == (last_ == Role::kReduction ? 2 : kMostGroups)) return {};
     for (const int p : producers_read_by(chain)) {
       const std::vector<int> longer = joined(std::vector{p}, chain);
       std::vector<int> best = best_chain(longer);
       if (!best.empty()) return best;
-      if (has_contraction(p) && pays(longer)) return longer;
+      if (has(Role::kContraction, p) && pays(longer)) return longer;
     }
     return {};
   }
@@ -186,9 +203,7 @@ class ChainFuser {
 
   // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.
   bool computes(int p) const {
-    return any_role(p, [](Role role) {
-      return role == Role::kContraction || role == Role::kReduction || role == Role::kElementwise;
-    });
+    return has(Role::kContraction, p) || has(Role::kReduction, p) || has(Role::kElementwise, p);
   }
 
   bool pays(const std::vector<int>& chain) const {
@@ -200,6 +215,10 @@ class ChainFuser {
     if (group == merged.nodes.end()) return false;
     te::Program program = stored_program(*group->body);
     program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
+    if (last_ == Role::kReduction) {
+      const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(program);
+      return match.ok() && transform::pays(*match, context_);
+    }
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
     return match.ok() && transform::pays(*match, context_.target);
@@ -224,6 +243,7 @@ class ChainFuser {
 
   const Graph& graph_;
   const TransformContext& context_;
+  Role last_;
   std::vector<int> producers_;
   std::vector<std::vector<int>> readers_;
   std::set<int> taken_;
@@ -233,7 +253,13 @@ class ChainFuser {
 
 Graph fuse_chains(const Graph& graph, const TransformContext& context) {
   const Graph sorted = graph::compact(graph);
-  return merge_groups(sorted, ChainFuser(sorted, context).run());
+  return merge_groups(sorted, ChainFuser(sorted, context, Role::kContraction).run());
+}
+
+Graph fuse_reductions(const Graph& graph, const TransformContext& context) {
+  if (context.target.kind != DeviceKind::kCuda) return graph;
+  const Graph sorted = graph::compact(graph);
+  return merge_groups(sorted, ChainFuser(sorted, context, Role::kReduction).run());
 }
 
 }  // namespace tw::transform

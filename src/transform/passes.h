@@ -75,6 +75,10 @@ graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);
 /// computing them block by block saves more traffic than it repeats work: attention.
 graph::Graph fuse_chains(const graph::Graph& graph, const TransformContext& context);
 
+/// Reductions of a contraction's rows become part of its group where its tiles can combine the rows that they compute:
+/// means over pixels or tokens. On targets whose tiles have threads.
+graph::Graph fuse_reductions(const graph::Graph& graph, const TransformContext& context);
+
 /// Every node that is no group yet becomes a group of one; every output of the graph is computed by a group.
 graph::Graph partition(const graph::Graph& graph, const TransformContext& context);
 

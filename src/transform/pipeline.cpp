@@ -31,6 +31,8 @@ const GraphPass kPasses[] = {
     {"fuse", fuse, "every group has one output", true},
     {"fuse-chains", fuse_chains, "rows of contractions are computed where they are read, where that is less traffic",
      true},
+    {"fuse-reductions", fuse_reductions, "rows are combined in the tiles that compute them, where that is faster", true,
+     Race::kOffAndEager},
     {"partition", partition, "every node is a group and every output is computed by one", false},
 };
 

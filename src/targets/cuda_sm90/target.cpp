@@ -22,6 +22,7 @@ TargetInfo make_architecture(const std::string& name, int multiprocessors, int64
 
 const tune::Constructor kFamilies[] = {
     {"chain", tune::construct_block_chain},
+    {"reduced", tune::construct_block_reduced},
     {"contraction", tune::construct_block_contraction},
     {"columns", tune::construct_block_columns},
     {"rows", tune::construct_block_rows},

@@ -9,7 +9,6 @@
 #include "schedule/chain.h"
 #include "support/math.h"
 #include "te/axes.h"
-#include "tune/construct/distinct.h"
 #include "tune/construct/product_loops.h"
 #include "tune/construct/row_cut.h"
 
@@ -23,7 +22,6 @@ constexpr int64_t kMostColumns = 16;     // of instructions of a warp: their sum
 constexpr int64_t kMostSums = 128;       // of a thread
 constexpr int64_t kMostLanes = 4;        // elements of a row in one access
 constexpr int64_t kMostKept = 64;        // elements of a row in a thread's registers
-constexpr double kClock = 1.7;           // cycles of a ns
 constexpr double kTileCycles = 6000;     // of one tile, whatever its rows: copies and barriers
 constexpr double kElementCycles = 0.08;  // of an element between the products, by a unit
 constexpr double kProductCycles = 1.0 / 512;
@@ -98,7 +96,7 @@ class ChainKernel {
     const double work =
         elements * (kElementCycles + static_cast<double>(scores_.steps + values_.columns) * kProductCycles);
     const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
-    return waves * (kTileCycles + std::max(together, of_few) * work) / kClock;
+    return waves * (kTileCycles + std::max(together, of_few) * work) / kCyclesPerNs;
   }
 
   void schedule(Construction& out) {

@@ -13,8 +13,6 @@
 namespace tw::tune {
 namespace {
 
-constexpr double kCyclesPerNs = 1.7;
-
 // The schedule of a kernel that is `product`.
 void schedule_product(const StoredProduct& in, const BlockTile& tile, const TargetInfo& target, Construction& out) {
   const Product& p = in.product;
@@ -26,22 +24,8 @@ void schedule_product(const StoredProduct& in, const BlockTile& tile, const Targ
   if (tile.units > 0) factors.insert(factors.end(), {tile.units, tile.together});
   if (tile.units == 0 && factors.front() == 1) factors.clear();
   s.parallel(p.output, tiles, factors);
-  const std::string steps = loops.attach_sums(p.output, tiles.back());
-  for (const Side side : {Side::kLeft, Side::kRight})
-    tile.boxes ? loops.attach_box(side, steps) : loops.attach_operand(side, loops.sums(), steps, tile.steps);
-  s.pipeline(loops.sums(), steps, tile.stages);
-  out.trace = {fmt::format(
-      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
-      loops.line_extent(Side::kLeft), loops.line_extent(Side::kRight), tile.threads(), tile.steps, tile.stages,
-      tile.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
-      : tile.by_matrix()                        ? ", by matrix instructions"
-                                                : "",
-      tile.boxes ? ", brought by the copy engine" : "",
-      p.taps ? fmt::format(", one for {} taps of windows", p.taps->extent) : "",
-      tile.row_cluster > 1      ? ", pairs of tiles sharing columns"
-      : tile.column_cluster > 1 ? ", pairs of tiles sharing rows"
-                                : "",
-      tile.units > 0 ? fmt::format(", a block on each unit walking over them {} at a time", tile.together) : "")};
+  loops.attach_all(p.output, tiles.back());
+  out.trace = {loops.describe()};
 }
 
 // One tile of one way to sum.

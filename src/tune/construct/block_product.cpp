@@ -221,23 +221,6 @@ int64_t result_bytes(const te::Program& program, const Product& p, int64_t sums)
   return bytes;
 }
 
-// Leaves the sums of parts in `out`, the parts their first axis, and in `rest` what adds them. Returns their name.
-std::string split_sum(const std::string& sum, StoredProduct& out) {
-  const std::string partial = sum + ".rf";
-  std::vector<int64_t> order(out.program.find_compute(sum)->axes.size() + 1);
-  std::iota(order.begin() + 1, order.end(), 0);
-  order.front() = static_cast<int64_t>(order.size()) - 1;
-  out.split.rfactor_blocks(sum, out.parts.axis, out.parts.count).layout(partial, Layout().reorder(std::move(order)));
-  out.rest = schedule::rewritten(out.program, out.split);
-  const te::Compute sums = *out.rest.find_compute(partial);
-  std::erase_if(out.rest.computes, [&](const te::Compute& c) { return c.name() == partial; });
-  out.rest.inputs.push_back(sums.outputs[0]);
-  std::erase_if(out.program.inputs, [&](const te::Tensor& t) { return te::count_reads(sums, t.name) == 0; });
-  out.program.computes = {sums};
-  out.program.outputs = {partial};
-  return partial;
-}
-
 // By how many rows of its last axis the left operand moves from tap to tap of `r`; 0: otherwise than along that axis.
 int64_t tap_distance(const Product& p, const te::Compute& sum, const te::Axis& r) {
   return schedule::tap_distance(p.match.a, sum.axes[p.rows.back()].name, r.name);
@@ -249,6 +232,24 @@ void take_taps(Product& p, const te::Axis& taps) {
 }
 
 }  // namespace
+
+std::string split_sum(const std::string& sum, StoredProduct& out) {
+  const std::string partial = sum + ".rf";
+  std::vector<int64_t> order(out.program.find_compute(sum)->axes.size() + 1);
+  std::iota(order.begin() + 1, order.end(), 0);
+  order.front() = static_cast<int64_t>(order.size()) - 1;
+  out.split.rfactor_blocks(sum, out.parts.axis, out.parts.count).layout(partial, Layout().reorder(std::move(order)));
+  out.rest = schedule::rewritten(out.program, out.split);
+  const te::Compute sums = *out.rest.find_compute(partial);
+  const te::Program all = out.rest;
+  std::erase_if(out.rest.computes,
+                [&](const te::Compute& c) { return c.name() == partial || te::depends_on(all, sums, c.name()); });
+  out.rest.inputs.push_back(sums.outputs[0]);
+  std::erase_if(out.program.inputs, [&](const te::Tensor& t) { return te::count_reads(sums, t.name) == 0; });
+  out.program.computes = {sums};
+  out.program.outputs = {partial};
+  return partial;
+}
 
 std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
                                        const TargetInfo& target) {

@@ -61,6 +61,10 @@ Layout dealt_out(const BlockTile& tile, int dim, size_t rank, int64_t columns);
 StoredProduct stored(const te::Program& program, const std::string& sum, std::map<std::string, Layout> layouts,
                      const Parts& parts);
 
+/// Leaves what sums the parts of reduction `sum` in `out`, the parts their first axis, and in `rest` what adds them.
+/// Returns the name of their sums.
+std::string split_sum(const std::string& sum, StoredProduct& out);
+
 /// `whole`, of `program`, with the taps of a window's row beside its steps; nothing where windows do not overlap so, or
 /// the copy engine does not bring them.
 std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Program& program, const GroupTask& task,

@@ -124,7 +124,7 @@ void add_tiles(const GroupTile& g, const BlockProblem& problem, std::vector<Bloc
   tile.reach = problem.reach;
   if (tile.taps > 1 && !holds_taps(tile, problem)) return;
   tiles.push_back(tile);
-  if (!problem.boxes || problem.taps > 1) return;
+  if (!problem.boxes || problem.taps > 1 || problem.kept_bytes > 0) return;
   const auto pairs = [](int64_t extent, const std::vector<Factor>& factors) {
     return ceil_div(extent, BlockTile::extent(factors)) % 2 == 0;
   };
@@ -206,7 +206,7 @@ std::vector<BlockTile> staged(BlockTile tile, const BlockProblem& problem, const
     const bool known = !all.empty() && all.back().stages == tile.stages;
     if (!known && bytes <= target.levels.front().capacity_bytes) all.push_back(tile);
   }
-  if (!tile.boxes || tile.row_cluster * tile.column_cluster > 1) return all;
+  if (!tile.boxes || tile.row_cluster * tile.column_cluster > 1 || problem.kept_bytes > 0) return all;
   tile.units = std::max(1, target.units);
   tile.stages = stages_of(tile, problem, target, 1);
   for (tile.together = kMostAtOnce; tile.together > 0; --tile.together) {  // as many as fit, and two
@@ -337,8 +337,12 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
   std::vector<BlockTile> shapes = std::move(tiles);
   tiles.clear();
   for (BlockTile& tile : shapes) {
+    const int64_t rows = BlockTile::extent(tile.rows);
+    if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
+    TargetInfo rest = target;
+    rest.levels.front().capacity_bytes -= rows * (BlockTile::extent(tile.columns) + kBankBytes) * problem.kept_bytes;
     tile.steps = steps_of(problem, tile);
-    std::ranges::copy(staged(tile, problem, target), std::back_inserter(tiles));
+    std::ranges::copy(staged(tile, problem, rest), std::back_inserter(tiles));
   }
   std::ranges::stable_sort(tiles, {}, [&](const BlockTile& t) { return predicted_cycles(t, problem, target); });
   if (tiles.size() > kMostTiles) tiles.resize(kMostTiles);

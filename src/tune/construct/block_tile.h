@@ -12,6 +12,7 @@ namespace tw::tune {
 /// By which lines in shared memory are longer than their elements, so that neighbours lie in different banks. Operands
 /// of warp groups lie without gaps, in an order that does the same.
 inline constexpr int64_t kBankBytes = 16;
+inline constexpr double kCyclesPerNs = 1.7;
 inline constexpr int64_t kMatrixSteps = 16;  // of a matrix instruction of 16-bit floats, and of two of tf32
 
 /// What runs one factor of a tile's rows or columns.
@@ -68,6 +69,7 @@ struct BlockProblem {
   int64_t reach = 0;          // rows from the first tap to the last one
   int64_t pixels = 1;         // that a row of windows reads
   int64_t most_lines = 256;   // of rows that one copy brings, those that taps read beyond a tile's included
+  int64_t kept_bytes = 0;     // not 0: a tile has all rows and keeps so much of each sum in shared memory
 };
 
 /// Warps of rows and columns, each with so many instructions (16 x 8) of rows and columns.

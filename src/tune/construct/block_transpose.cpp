@@ -7,7 +7,7 @@
 #include "schedule/stages.h"
 #include "support/join.h"
 #include "te/reads.h"
-#include "tune/construct/distinct.h"
+#include "tune/construct/construct.h"
 #include "tune/construct/elementwise.h"
 
 namespace tw::tune {

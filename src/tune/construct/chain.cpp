@@ -16,7 +16,6 @@
 #include "tune/construct/construct.h"
 #include "tune/construct/contraction_loops.h"
 #include "tune/construct/contraction_operands.h"
-#include "tune/construct/distinct.h"
 #include "tune/construct/elementwise.h"
 #include "tune/construct/row_loops.h"
 

@@ -10,7 +10,6 @@
 #include "support/math.h"
 #include "te/reads.h"
 #include "tune/construct/construct.h"
-#include "tune/construct/distinct.h"
 #include "tune/construct/elementwise.h"
 #include "tune/construct/epilogue.h"
 #include "tune/construct/stage_cost.h"

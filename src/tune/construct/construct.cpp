@@ -1,6 +1,19 @@
 #include "tune/construct/construct.h"
 
+#include <algorithm>
+
 namespace tw::tune {
+
+Candidates best_distinct(Candidates candidates) {
+  constexpr size_t kMostCandidates = 6;  // that differ little
+  std::ranges::stable_sort(candidates, {}, &Construction::predicted_ns);
+  Candidates distinct;
+  for (Construction& candidate : candidates) {
+    const bool known = std::ranges::any_of(distinct, [&](const Construction& c) { return is_same(c, candidate); });
+    if (!known && distinct.size() < kMostCandidates) distinct.push_back(std::move(candidate));
+  }
+  return distinct;
+}
 
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
                      std::vector<Rejection>* rejections) {

@@ -49,6 +49,10 @@ inline bool is_same(const Construction& a, const Construction& b) {
 /// What a family offers for one group: at least one, best predicted first, all different.
 using Candidates = std::vector<Construction>;
 
+/// Those that differ in their schedule or layouts, best predicted first, as many as are worth their compilation in
+/// families whose tilings can come to the same schedule.
+Candidates best_distinct(Candidates candidates);
+
 /// How many schedules to draw at random, and from which seed.
 struct Sampling {
   size_t count = 0;
@@ -108,6 +112,8 @@ Result<Candidates> construct_block_transpose(const GroupTask& task, const Target
 Result<Candidates> construct_block_contraction(const GroupTask& task, const TargetInfo& target);
 /// Chains for the same devices: attention as one kernel (block_chain.cpp).
 Result<Candidates> construct_block_chain(const GroupTask& task, const TargetInfo& target);
+/// A contraction whose rows a reduction combines, by the tiles that compute them (block_reduced.cpp).
+Result<Candidates> construct_block_reduced(const GroupTask& task, const TargetInfo& target);
 /// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
 /// (point.cpp).
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);

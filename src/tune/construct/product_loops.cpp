@@ -218,9 +218,29 @@ std::string ProductLoops::attach_sums(const std::string& stage, const std::strin
   return cut_sums();
 }
 
-void ProductLoops::attach_box(Side side, const std::string& loop) {
-  s_.compute_at(operand(side), sums(), loop, loop::Scope::kStack, 0);
-  s_.tensorize(operand(side), axis(first_), "bulk", {});
+void ProductLoops::attach_all(const std::string& stage, const std::string& loop) {
+  const std::string steps = attach_sums(stage, loop);
+  for (const Side side : {Side::kLeft, Side::kRight}) {
+    if (!tile_.boxes) attach_operand(side, sums(), steps, tile_.steps);
+    if (tile_.boxes) s_.compute_at(operand(side), sums(), steps, loop::Scope::kStack, 0);
+    if (tile_.boxes) s_.tensorize(operand(side), axis(first_), "bulk", {});
+  }
+  s_.pipeline(sums(), steps, tile_.stages);
+}
+
+std::string ProductLoops::describe() const {
+  return fmt::format(
+      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
+      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.steps, tile_.stages,
+      tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
+      : by_matrix()                              ? ", by matrix instructions"
+                                                 : "",
+      tile_.boxes ? ", brought by the copy engine" : "",
+      p_.taps ? fmt::format(", one for {} taps of windows", p_.taps->extent) : "",
+      tile_.row_cluster > 1      ? ", pairs of tiles sharing columns"
+      : tile_.column_cluster > 1 ? ", pairs of tiles sharing rows"
+                                 : "",
+      tile_.units > 0 ? fmt::format(", a block on each unit walking over them {} at a time", tile_.together) : "");
 }
 
 Access ProductLoops::access(Side side) const {

@@ -30,8 +30,12 @@ class ProductLoops {
   std::string attach_sums(const std::string& stage, const std::string& loop);
   /// An operand in a loop of `stage`, `steps` of it, copied by all threads.
   void attach_operand(Side side, const std::string& stage, const std::string& loop, int64_t steps);
-  /// An operand's block of steps, brought by the copy engine.
-  void attach_box(Side side, const std::string& loop);
+
+  /// The sums with both operands, a block of steps at a time, under way as the tile says.
+  void attach_all(const std::string& stage, const std::string& loop);
+  std::string describe() const;
+  /// These loops of a stage as one; its name.
+  std::string fused(const std::string& stage, const std::vector<std::string>& names);
 
   std::string sums() const { return p_.sum + ".acc"; }
   const Expr& read(Side side) const { return side == Side::kLeft ? p_.match.a : p_.match.b; }
@@ -54,7 +58,6 @@ class ProductLoops {
   bool by_matrix() const { return tile_.by_matrix(); }
   Layout sums_layout() const;
   void inline_epilogue();
-  std::string fused(const std::string& stage, const std::vector<std::string>& names);
   Cut split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
   static void add_threads(const Cut& row, const Cut& column, std::vector<std::string>& order);
   void split_pairs(Cut& column);

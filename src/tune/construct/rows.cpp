@@ -3,7 +3,6 @@
 
 #include "schedule/stages.h"
 #include "tune/construct/construct.h"
-#include "tune/construct/distinct.h"
 #include "tune/construct/row_loops.h"
 
 namespace tw::tune {

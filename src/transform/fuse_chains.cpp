@@ -143,7 +143,7 @@ bool pays(const schedule::ReducedProduct& match, const TransformContext& context
   const double saved = 2 * kByteProducts * static_cast<double>(num_elements(value.shape) * value.type.bytes());
   int64_t tiles = num_elements(value.shape) / value.shape.back() * ceil_div(value.shape.back(), kColumns);
   for (const size_t d : match.rows) tiles /= value.shape[d];
-  return context.is_eager || std::ranges::any_of(match.parts, [&](const auto& part) {
+  return context.way == kEager || std::ranges::any_of(match.parts, [&](const auto& part) {
            const int64_t all = part.first * tiles, units = std::max(1, context.target.units);
            const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
            return products * (1 / (part.second * busy) - 1) < saved;

@@ -6,7 +6,7 @@
 namespace tw::transform {
 namespace {
 
-constexpr std::string_view kLeftOut[] = {kOff}, kPadded[] = {kOff, kEager, kLines};
+constexpr std::string_view kLeftOut[] = {kOff}, kLeftOutOrEager[] = {kOff, kEager}, kPadded[] = {kOff, kEager, kLines};
 
 const GraphPass kPasses[] = {
     {"canonicalize", canonicalize, "no no-ops, no chains of reshapes or transposes", true},
@@ -32,7 +32,7 @@ const GraphPass kPasses[] = {
     {"fuse-chains", fuse_chains, "rows of contractions are computed where they are read, where that is less traffic",
      true},
     {"fuse-reductions", fuse_reductions, "rows are combined in the tiles that compute them, where that is faster", true,
-     Race::kOffAndEager},
+     kLeftOutOrEager},
     {"partition", partition, "every node is a group and every output is computed by one", false},
 };
 

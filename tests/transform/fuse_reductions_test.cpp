@@ -93,7 +93,7 @@ TEST(FuseReductions, TilesThatAreNotFilledMustSaveMoreThanTheyCost) {
   TransformContext context = gpu(132);
   EXPECT_EQ(groups_after(image(4), context), 1u);
   EXPECT_EQ(groups_after(image(256), context), 2u);
-  context.is_eager = true;
+  context.way = kEager;
   EXPECT_EQ(groups_after(image(256), context), 1u);
 }
 

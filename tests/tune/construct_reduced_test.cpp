@@ -110,6 +110,7 @@ TEST(ConstructReduced, MeansOverTokens) {
   const std::vector<std::string> parts =
       check_reduced(tokens({1, 256, 64}, 64, DataType::f16(), te::CombinerKind::kMax), "cuda:sm_90a", 2e-2);
   EXPECT_TRUE(any_with(parts, "parts: 4"));
+  check_reduced(tokens({2, 30, 24}, 17, DataType::f16(), te::CombinerKind::kSum), "cuda:sm_90a", 2e-2);
   check_reduced(tokens({2, 100, 48}, 70, DataType::bf16(), te::CombinerKind::kSum), "cuda:sm_80", 5e-2);
 }
 

@@ -37,6 +37,7 @@ GPU_MECHANISMS = {
     "fusion": "--disable-pass fuse",
     "merged products": "--disable-pass merge-products",
     "attention": "--disable-pass fuse-chains",
+    "rows reduced in tiles": "--disable-pass fuse-reductions",
     "templates": "--disable-family cutlass",
     "libraries": "--libraries none",
     "batch norm folding": "--disable-pass fold-batch-norm",

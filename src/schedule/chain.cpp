@@ -379,6 +379,11 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   if (column < 0) return declined("{} combines columns", reduction->name());
   const Result<std::string> output = epilogue_output(program, *reduction);
   if (!output.ok()) return Reason{output.reason()};
+  Schedule inlined;
+  const te::Program rest = inline_stages(inlined, program, [&](const auto& c) { return c.name() == value.name; });
+  for (const te::Compute& c : rest.computes) {
+    if (!behind.contains(c.name())) return declined("{} is computed beside {}", c.name(), sum->name());
+  }
   out.reduction = reduction->name(), out.output = *output;
   Roles roles(value.shape.size(), 0);
   roles[column] = kPrivate;
@@ -388,24 +393,24 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   const Result<Contraction> match = match_contraction(*out.program.find_compute(out.segment.sum));
   if (!match.ok()) return Reason{match.reason()};
   const auto of_both = [&](const te::Axis& axis) { return uses_axis(match->a, axis.name); };
-  if (match->words || match->a_uses_column || !std::ranges::all_of(match->batch, of_both))
+  const bool narrow = match->column.extent < kLeastLines || !value.type.is_float();
+  if (narrow || match->words || match->a_uses_column || !std::ranges::all_of(match->batch, of_both))
     return declined("{} multiplies no matrices with one axis of columns", out.segment.sum);
   for (const te::Axis& r : reduction->reduce_axes) {
     int d = dim_of_axis(read, r.name);
     d -= d > column ? 1 : 0;
-    const auto is_it = [&](const te::Axis& row) { return d >= 0 && row.name == match->compute->axes[d].name; };
+    const te::Axis& axis = match->compute->axes[std::max(0, d)];
+    const auto is_it = [&](const te::Axis& row) { return d >= 0 && row.name == axis.name && axis.extent == r.extent; };
     if (std::ranges::none_of(match->rows, is_it))
       return declined("{} combines more than rows of {}", out.reduction, out.segment.sum);
     out.rows.push_back(static_cast<size_t>(d));
   }
-  const te::Tensor& laid_out = out.program.tensor(value.name);
-  int64_t rows = 1;
-  for (const size_t d : out.rows) rows *= laid_out.shape[d];
-  for (int64_t count = 1; count <= std::min(laid_out.shape[out.rows[0]], kMostParts); ++count) {
+  const int64_t rows = te::num_points(reduction->reduce_axes), first = reduction->reduce_axes[0].extent;
+  const int64_t most = value.shape[column] % 2 == 0 ? std::min(first, kMostParts) : 1;  // vectors add parts
+  for (int64_t count = 1; count <= most; ++count) {
     const auto part = static_cast<uint64_t>(rows / count);
     const double filled = 1.0 * part / std::max<uint64_t>(kRows, std::bit_ceil(part));
-    const bool fits = laid_out.shape[out.rows[0]] % count == 0 && part <= kMostRows;
-    if (fits && filled >= kLeastFilled) out.parts[count] = filled;
+    if (first % count == 0 && part <= kMostRows && filled >= kLeastFilled) out.parts[count] = filled;
   }
   if (out.parts.empty()) return declined("parts of the rows of {} fill no tiles", out.segment.sum);
   return out;

@@ -26,7 +26,7 @@ size_t groups_after(const std::string& text, const TransformContext& context) {
 }
 
 struct Case {
-  int64_t tokens = 32;
+  int64_t tokens = 32, columns = 16;
   std::string op = "reduce_mean", axes = "1", kept = "3, 16";
   std::string output = "m";
 };
@@ -35,16 +35,16 @@ struct Case {
 std::string pooled(const Case& c) {
   return fmt::format(R"text(graph g {{
   input x : f16[3, {0}, 16]
-  input w : f16[16, 16]
-  input b : f16[16]
-  p : f16[3, {0}, 16] = matmul(x, w) as p
-  a : f16[3, {0}, 16] = add(p, b) as a
-  y : f16[3, {0}, 16] = relu(a) as y
+  input w : f16[16, {5}]
+  input b : f16[{5}]
+  p : f16[3, {0}, {5}] = matmul(x, w) as p
+  a : f16[3, {0}, {5}] = add(p, b) as a
+  y : f16[3, {0}, {5}] = relu(a) as y
   r : f16[{3}] = {1}(y) {{axes = [{2}], keepdims = 0}} as r
   m : f16[{3}] = relu(r) as m
   output {4}
 }})text",
-                     c.tokens, c.op, c.axes, c.kept, c.output);
+                     c.tokens, c.op, c.axes, c.kept, c.output, c.columns);
 }
 
 TEST(FuseReductions, RowsThatOnlyAReductionReadsStayInTheirTiles) {
@@ -61,7 +61,15 @@ TEST(FuseReductions, OtherReductionsStayApart) {
   EXPECT_EQ(groups_after(pooled({.output = "m, y"}), gpu(2)), 2u) << "the rows are an output";
   EXPECT_EQ(groups_after(pooled({.tokens = 131}), gpu(2)), 2u) << "a prime number of rows, more than a tile has";
   EXPECT_EQ(groups_after(pooled({.tokens = 5}), gpu(2)), 2u) << "too few rows";
+  EXPECT_EQ(groups_after(pooled({.columns = 4, .kept = "3, 4"}), gpu(2)), 2u) << "vectors, not matrices";
   EXPECT_EQ(groups_after(pooled({}), testing::context()), 2u) << "a CPU";
+}
+
+// A second kernel adds vectors of columns.
+TEST(FuseReductions, OddColumnsAreCombinedInOnePart) {
+  EXPECT_EQ(groups_after(pooled({.columns = 17, .kept = "3, 17"}), gpu(2)), 1u);
+  EXPECT_EQ(groups_after(pooled({.tokens = 256, .columns = 17, .kept = "3, 17"}), gpu(2)), 2u);
+  EXPECT_EQ(groups_after(pooled({.tokens = 256}), gpu(2)), 1u);
 }
 
 // The gate of a squeeze and excitation: its mean is of what it is multiplied with.

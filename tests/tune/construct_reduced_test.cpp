@@ -40,6 +40,7 @@ te::Program pooled(const Images& in, te::CombinerKind kind) {
   const te::Tensor x = b.placeholder("x", in.type, {in.count, in.height, in.width, in.channels});
   const te::Tensor w = b.placeholder("w", in.type, {in.filters, 3, 3, in.channels});
   const te::Tensor bias = b.placeholder("bias", in.type, {in.filters});
+  const te::Tensor residual = b.placeholder("residual", in.type, {in.count, in.height, in.width, in.filters});
   const Shape padded{in.count, in.height + 2, in.width + 2, in.channels};
   const auto inside = [](const Expr& i, int64_t extent) { return i >= Expr(1) && i < Expr(extent + 1); };
   const te::Tensor p = b.compute("pad", padded, [&](const auto& i) {
@@ -52,7 +53,7 @@ te::Program pooled(const Images& in, te::CombinerKind kind) {
                  return wide(p({i[0], i[1] + r[1], i[2] + r[2], r[0]})) * wide(w({i[3], r[1], r[2], r[0]}));
                });
   const te::Tensor y = b.compute("y", acc.shape, [&](const auto& i) {
-    return cast(in.type, max(acc(i) + wide(bias({i[3]})), imm(DataType::f32(), 0)));
+    return cast(in.type, max(acc(i) + wide(bias({i[3]})) + wide(residual(i)), imm(DataType::f32(), 0)));
   });
   return finish(b, y, kind);
 }
@@ -110,6 +111,7 @@ TEST(ConstructReduced, MeansOverTokens) {
   const std::vector<std::string> parts =
       check_reduced(tokens({1, 256, 64}, 64, DataType::f16(), te::CombinerKind::kMax), "cuda:sm_90a", 2e-2);
   EXPECT_TRUE(any_with(parts, "parts: 4"));
+  check_reduced(tokens({2, 30, 24}, 17, DataType::f16(), te::CombinerKind::kSum), "cuda:sm_90a", 2e-2);
   check_reduced(tokens({2, 100, 48}, 70, DataType::bf16(), te::CombinerKind::kSum), "cuda:sm_80", 5e-2);
 }
 

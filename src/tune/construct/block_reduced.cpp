@@ -14,15 +14,12 @@
 namespace tw::tune {
 namespace {
 
-constexpr int64_t kTogether = 8;    // threads of a column: neighbouring lanes of a warp, in different banks
-constexpr int64_t kMostTurns = 16;  // of these, unrolled
-
-using schedule::ReducedProduct;
+constexpr int64_t kTogether = 8;  // threads of a column: neighbouring lanes of a warp, in different banks
 
 // All candidates of one number of parts.
 class ReducedKernel {
  public:
-  ReducedKernel(const ReducedProduct& match, int64_t parts) : match_(match), parts_(parts) {}
+  ReducedKernel(const schedule::ReducedProduct& match, int64_t parts) : match_(match), parts_(parts) {}
 
   void add_candidates(const GroupTask& task, const TargetInfo& target, Candidates& candidates) {
     const std::string& value = match_.segment.output();
@@ -112,13 +109,12 @@ class ReducedKernel {
     const std::string row = loops.fused(reduced_, rows_);
     s.split(reduced_, row, {kTogether}).split(reduced_, column, {std::min(columns, threads / kTogether)});
     s.reorder(reduced_, {column + ".0", column + ".1", row + ".1", row + ".0"});
-    s.threads(reduced_, column + ".1").threads(reduced_, row + ".1");
-    if (loops.line_extent(Side::kLeft) <= kMostTurns * kTogether) s.unroll(reduced_, row + ".0");
+    s.threads(reduced_, column + ".1").threads(reduced_, row + ".1").unroll(reduced_, row + ".0");
     loops.attach_all(match_.segment.output(), loops.cut_output().back());
     out.trace = {fmt::format("{}, rows combined in parts: {}", loops.describe(), parts_)};
   }
 
-  const ReducedProduct& match_;
+  const schedule::ReducedProduct& match_;
   int64_t parts_;
   Construction base_;
   te::Program program_;                   // whose rows are in parts, what is read once inlined
@@ -129,7 +125,7 @@ class ReducedKernel {
 }  // namespace
 
 Result<Candidates> construct_block_reduced(const GroupTask& task, const TargetInfo& target) {
-  const Result<ReducedProduct> match = schedule::match_reduced_product(task.program);
+  const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(task.program);
   if (!match.ok()) return Reason{match.reason()};
   Candidates candidates;
   for (const auto& [parts, filled] : match->parts)

@@ -49,8 +49,7 @@ inline bool is_same(const Construction& a, const Construction& b) {
 /// What a family offers for one group: at least one, best predicted first, all different.
 using Candidates = std::vector<Construction>;
 
-/// Those that differ in their schedule or layouts, best predicted first, as many as are worth their compilation in
-/// families whose tilings can come to the same schedule.
+/// Those that differ in schedule or layouts, best predicted first, as many as are worth their compilation.
 Candidates best_distinct(Candidates candidates);
 
 /// How many schedules to draw at random, and from which seed.

@@ -164,6 +164,38 @@ TEST(ConstructBlock, LongSumsOfFewTilesAreSummedInParts) {
   EXPECT_GE(check_parts({merged(conv_of_halves({3, 128, 16, 3, 1}, DataType::f16())), {"w"}}).size(), 2U);
 }
 
+// Threads of matrix instructions hold few elements of many lines; where lines begin between words, warps store whole
+// ones.
+TEST(ConstructBlock, OddLinesAreStoredByWarps) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto by_lines = [&](const GroupTask& task) {
+    int64_t found = 0;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      if (candidate.trace.front().find("stored by lines") == std::string::npos) continue;
+      SCOPED_TRACE(candidate.trace.front());
+      EXPECT_EQ(candidate.trace.front().find("pairs of tiles"), std::string::npos);
+      EXPECT_EQ(schedule::parse_schedule(schedule::to_string(candidate.schedule)), candidate.schedule);
+      check_candidate(task, t, candidate, 1e-2);
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_GT(by_lines({merged(halves({1, 130, 72}, {1, 65, 72}, DataType::f16())), {"w"}}), 0);
+  EXPECT_GT(by_lines({merged(halves({3, 70, 40}, {3, 40, 33}, DataType::bf16())), {}}), 0);
+  EXPECT_EQ(by_lines({merged(halves({1, 130, 72}, {1, 66, 72}, DataType::f16())), {"w"}}), 0) << "pairs are words";
+  EXPECT_EQ(by_lines({merged(halves({1, 130, 72}, {1, 65, 72}, DataType::f32())), {"w"}}), 0) << "so are f32";
+  te::Builder b;  // a bias beyond whose end no tile may read
+  const te::Tensor x = b.placeholder("x", DataType::f16(), {100, 64}),
+                   w = b.placeholder("w", DataType::f16(), {35, 64});
+  const te::Tensor bias = b.placeholder("bias", DataType::f16(), {35});
+  const te::Tensor y = b.reduce("y", {100, 35}, {64}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return multiplied(x({i[0], r[0]})) * multiplied(w({i[1], r[0]}));
+  });
+  const te::Tensor z = b.compute(
+      "z", y.shape, [&](const auto& i) { return cast(DataType::f16(), y(i) + cast(DataType::f32(), bias({i[1]}))); });
+  EXPECT_GT(by_lines({b.finish("biased", {z}), {"w", "bias"}}), 0);
+}
+
 TEST(ConstructBlock, ProductsOfTf32ByMatrixInstructions) {
   const targets::Target t = targets::find_target("cuda:sm_80");
   const auto by_matrix = [&](const te::Program& program) {

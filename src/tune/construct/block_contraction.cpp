@@ -13,8 +13,31 @@
 namespace tw::tune {
 namespace {
 
+// Results lie in shared memory until all of a tile are there. Then warps store lines of them: threads that hold sums
+// would each store single elements, of many lines at a time, where lines begin between words.
+void schedule_kept(const StoredProduct& in, const BlockTile& tile, const TargetInfo& target, Construction& out) {
+  const std::string root = in.product.output, kept = root + ".acc";
+  schedule::Schedule caching;
+  te::Program program = schedule::rewritten(in.program, caching.cache_write(root));
+  std::erase_if(program.computes, [&](const te::Compute& c) { return c.name() == root; });
+  program.outputs = {kept};
+  Product product = in.product;
+  product.output = kept;
+  schedule::Schedule& s = out.schedule;
+  s.cache_write(root);
+  ProductLoops loops(program, product, tile, target, s);
+  loops.make_matrices();
+  const std::vector<std::string> tiles = loops.cut_lines(root);
+  s.parallel(root, tiles);
+  s.compute_at(kept, root, tiles.back(), loop::Scope::kStack, kBankBytes / tile.kept_bytes);
+  loops.cut_output();
+  loops.attach_all(root, tiles.back());
+  out.trace = {loops.describe() + ", stored by lines"};
+}
+
 // The schedule of a kernel that is `product`.
 void schedule_product(const StoredProduct& in, const BlockTile& tile, const TargetInfo& target, Construction& out) {
+  if (tile.kept_bytes > 0) return schedule_kept(in, tile, target, out);
   const Product& p = in.product;
   schedule::Schedule& s = out.schedule;
   ProductLoops loops(in.program, p, tile, target, s);

@@ -292,6 +292,9 @@ BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const Ta
       (type.is_half() || p.match.tf32) && type == p.match.b.type() && sum.outputs[0].type == DataType::f32();
   const int64_t sums = num_elements(sum.outputs[0].shape);
   problem.result_bytes = result_bytes(program, p, sums);
+  const DataType result = program.tensor(p.output).type;
+  const bool is_odd = problem.columns % 2 == 1 && problem.columns > 1 && result.is_half();
+  if (is_odd && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
   problem.parts = in.parts.count;
   if (problem.parts > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.parts);
   for (const Expr* read : {&p.match.a, &p.match.b}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 
 #include "core/model_units.h"
 #include "core/target_features.h"
@@ -18,6 +19,7 @@ constexpr double kProducts = 128;         // of f32 by threads
 constexpr double kLoadBytes = 48;         // from the second cache, its share of it (measured on an H100)
 constexpr double kSharedBytes = 128;      // from the memory that threads share
 constexpr double kMemoryBytes = 14;       // from and to memory, its share
+constexpr double kScattered = 8;          // times the accesses where results go alone, each to part of a sector
 constexpr double kTileCycles = 2000;      // entering and leaving a tile
 constexpr double kNextTileCycles = 500;   // going on to the next one
 constexpr double kCacheBytes = 24;        // from and to the second cache by accesses of threads, its share
@@ -206,7 +208,7 @@ std::vector<BlockTile> staged(BlockTile tile, const BlockProblem& problem, const
     const bool known = !all.empty() && all.back().stages == tile.stages;
     if (!known && bytes <= target.levels.front().capacity_bytes) all.push_back(tile);
   }
-  if (!tile.boxes || tile.row_cluster * tile.column_cluster > 1 || problem.kept_bytes > 0) return all;
+  if (!tile.boxes || tile.row_cluster * tile.column_cluster > 1 || tile.kept_bytes > 0) return all;
   tile.units = std::max(1, target.units);
   tile.stages = stages_of(tile, problem, target, 1);
   for (tile.together = kMostAtOnce; tile.together > 0; --tile.together) {  // as many as fit, and two
@@ -307,7 +309,8 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const double longest = std::max({products, loads, shared});
   const double waits = tile.row_cluster * tile.column_cluster > 1 ? kPairCycles / static_cast<double>(tile.steps) : 0;
   const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
-  const double results = static_cast<double>(rows * columns * p.result_bytes) / result_rate(p, target);
+  const double scattered = p.odd_bytes > 0 && tile.kept_bytes == 0 ? kScattered : 1;
+  const double results = scattered * static_cast<double>(rows * columns * p.result_bytes) / result_rate(p, target);
   const int64_t units = std::max(1, target.units);
   // The tiles of a unit share its throughput; each has what it takes to enter and to leave to itself.
   const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, units));
@@ -339,10 +342,14 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
   for (BlockTile& tile : shapes) {
     const int64_t rows = BlockTile::extent(tile.rows);
     if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
-    TargetInfo rest = target;
-    rest.levels.front().capacity_bytes -= rows * (BlockTile::extent(tile.columns) + kBankBytes) * problem.kept_bytes;
     tile.steps = steps_of(problem, tile);
-    std::ranges::copy(staged(tile, problem, rest), std::back_inserter(tiles));
+    const bool alone = tile.row_cluster * tile.column_cluster * tile.taps == 1;
+    for (const int64_t kept : std::set{problem.kept_bytes, alone ? problem.odd_bytes : problem.kept_bytes}) {
+      tile.kept_bytes = kept;
+      TargetInfo rest = target;
+      rest.levels.front().capacity_bytes -= rows * (BlockTile::extent(tile.columns) + kBankBytes) * kept;
+      std::ranges::copy(staged(tile, problem, rest), std::back_inserter(tiles));
+    }
   }
   std::ranges::stable_sort(tiles, {}, [&](const BlockTile& t) { return predicted_cycles(t, problem, target); });
   if (tiles.size() > kMostTiles) tiles.resize(kMostTiles);

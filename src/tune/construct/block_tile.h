@@ -40,6 +40,7 @@ struct BlockTile {
   int64_t reach = 0;           // rows beyond the tile's that they read
   int64_t units = 0;           // not 0: a block on each walks over the tiles, `together` of them at a time
   int64_t together = 1;
+  int64_t kept_bytes = 0;  // of each result, which stay in shared memory until all of the tile are there
 
   static int64_t extent(const std::vector<Factor>& factors);
   int64_t threads() const;
@@ -70,6 +71,7 @@ struct BlockProblem {
   int64_t pixels = 1;         // that a row of windows reads
   int64_t most_lines = 256;   // of rows that one copy brings, those that taps read beyond a tile's included
   int64_t kept_bytes = 0;     // not 0: a tile has all rows and keeps so much of each sum in shared memory
+  int64_t odd_bytes = 0;      // not 0: an element of results whose lines begin at any of them, not at whole words
 };
 
 /// Warps of rows and columns, each with so many instructions (16 x 8) of rows and columns.

@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 
+#include "core/model_units.h"
 #include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
@@ -130,6 +131,21 @@ std::vector<std::string> ProductLoops::cut_output() {
                              : s_.unroll(y.name(), loop);
     }
   }
+  return tiles;
+}
+
+std::vector<std::string> ProductLoops::cut_lines(const std::string& stage) {
+  const te::Compute& y = *program_.find_compute(p_.output);
+  const std::string row = y.axes[p_.rows.front()].name, column = y.axes[p_.columns.front()].name;
+  const int64_t rows = line_extent(Side::kLeft), columns = line_extent(Side::kRight);
+  const int64_t lanes = std::min(kWarpThreads, columns), lines = std::min(tile_.threads() / lanes, rows);
+  s_.reorder(stage, joined(names_at(y, p_.batch), std::vector{row, column}));
+  std::vector<std::string> tiles;
+  if (!p_.batch.empty()) tiles.push_back(fused(stage, names_at(y, p_.batch)));
+  tiles.insert(tiles.end(), {row + ".0", column + ".0"});
+  s_.split(stage, row, {rows / lines, lines}).split(stage, column, {columns / lanes, lanes});
+  s_.reorder(stage, joined(tiles, std::vector{row + ".2", column + ".2", row + ".1", column + ".1"}));
+  s_.threads(stage, row + ".2").threads(stage, column + ".2").unroll(stage, column + ".1");
   return tiles;
 }
 

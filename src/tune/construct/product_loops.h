@@ -26,6 +26,9 @@ class ProductLoops {
   void lay(Side side, Lines lines);
   /// Cuts what comes out into tiles and threads. Returns the loops of tiles: of the batch, of rows, of columns.
   std::vector<std::string> cut_output();
+  /// Cuts `stage`, of one axis of rows and one of columns as what comes out, so that warps take lines of its tiles.
+  /// Returns the loops of tiles.
+  std::vector<std::string> cut_lines(const std::string& stage);
   /// The sums, in loop `loop` of what comes out. Returns their loop of blocks of steps.
   std::string attach_sums(const std::string& stage, const std::string& loop);
   /// An operand in a loop of `stage`, `steps` of it, copied by all threads.

@@ -220,8 +220,9 @@ ENGINES = {"tilewright": Tilewright, "eager": Torch, "inductor": Inductor, "froz
 REFERENCE = "reference"
 LOADERS = dict(ENGINES, **{REFERENCE: Reference})
 # Largest difference from the reference, relative to the largest value of an output. A wrong kernel gives one of about 1.
-# Depthwise convolutions one after another enlarge what is rounded: torch's own f16 kernels differ by .05 on MobileNet-V2.
-TOLERANCE = {"f32": 2e-3, "f16": 6e-2}
+# Layers one after another enlarge what is rounded, and the largest of many outputs is far out: torch's own f16 kernels
+# differ by .05 on MobileNet-V2, by .1 on ResNet-50 of 32 images.
+TOLERANCE = {"f32": 2e-3, "f16": 0.15}
 
 
 def environment(device):

@@ -8,6 +8,7 @@
 #include "core/storage.h"
 #include "support/error.h"
 #include "support/join.h"
+#include "support/parallel.h"
 
 namespace tw::graph {
 namespace {
@@ -22,6 +23,8 @@ void widen(std::span<const std::byte> bytes, auto& out) {
     out[i] = static_cast<typename std::remove_cvref_t<decltype(out)>::value_type>(value);
   }
 }
+
+constexpr int64_t kHalfCost = 8;  // of rounding one to 16 bits, in multiply-adds
 
 template <typename T>
 void narrow(const auto& in, std::vector<std::byte>& bytes) {
@@ -67,7 +70,13 @@ RefTensor RefTensor::from_bytes(TensorType type, std::span<const std::byte> byte
 std::vector<std::byte> RefTensor::to_bytes() const {
   std::vector<std::byte> bytes(type.bytes());
   if (type.type.is_half()) {
-    narrow<uint16_t>(mapped(floats, type.type == DataType::f16() ? f16_bits : bf16_bits), bytes);
+    const auto bits = type.type == DataType::f16() ? f16_bits : bf16_bits;
+    parallel_ranges(std::ssize(floats), kHalfCost, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const uint16_t value = bits(floats[static_cast<size_t>(i)]);
+        std::memcpy(bytes.data() + i * sizeof(value), &value, sizeof(value));
+      }
+    });
     return bytes;
   }
   if (type.type.is_bool()) {

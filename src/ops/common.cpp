@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <thread>
 
 #include "expr/tf32.h"
-#include "support/parallel.h"
 
 namespace tw::ops {
 
@@ -126,16 +124,6 @@ std::vector<int64_t> offsets(const Shape& shape, const Shape& strides) {
     result = std::move(next);
   }
   return result;
-}
-
-void parallel_ranges(int64_t count, int64_t cost_each, const std::function<void(int64_t, int64_t)>& body) {
-  constexpr int64_t kWorthAThread = 1 << 20;  // multiply-adds: some 0.5 ms, well above the cost of starting a thread
-  const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
-  const int64_t parts = std::clamp<int64_t>(std::min(count, count * cost_each / kWorthAThread), 1, cores);
-  parallel_for(static_cast<size_t>(parts), static_cast<int>(parts), [&](size_t p) {
-    const auto part = static_cast<int64_t>(p);
-    body(count * part / parts, count * (part + 1) / parts);
-  });
 }
 
 }  // namespace tw::ops

@@ -11,6 +11,7 @@
 #include "graph/op.h"
 #include "support/error.h"
 #include "support/join.h"
+#include "support/parallel.h"
 
 namespace tw::ops {
 
@@ -128,8 +129,5 @@ std::vector<RefTensor> filled(const OpCall& call, Refs inputs) {
   fill(call, inputs, y);
   return {std::move(y)};
 }
-
-/// Runs body(begin, end) over [0, count) in parallel, in two or more contiguous parts where that pays.
-void parallel_ranges(int64_t count, int64_t cost_each, const std::function<void(int64_t, int64_t)>& body);
 
 }  // namespace tw::ops

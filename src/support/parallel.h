@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -37,6 +38,18 @@ inline void parallel_for(size_t count, int threads, const std::function<void(siz
   turns();
   others.clear();  // joins
   if (error) std::rethrow_exception(error);
+}
+
+/// Runs body(begin, end) over [0, count) in parallel, in two or more contiguous parts where that pays: `cost_each` is
+/// in multiply-adds.
+inline void parallel_ranges(int64_t count, int64_t cost_each, const std::function<void(int64_t, int64_t)>& body) {
+  constexpr int64_t kWorthAThread = 1 << 20;  // some 0.5 ms, well above the cost of starting a thread
+  const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const int64_t parts = std::clamp<int64_t>(std::min(count, count * cost_each / kWorthAThread), 1, cores);
+  parallel_for(static_cast<size_t>(parts), static_cast<int>(parts), [&](size_t p) {
+    const auto part = static_cast<int64_t>(p);
+    body(count * part / parts, count * (part + 1) / parts);
+  });
 }
 
 }  // namespace tw

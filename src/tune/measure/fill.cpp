@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include "core/storage.h"
 #include "support/error.h"
 #include "support/hash.h"
+#include "support/parallel.h"
 #include "support/random.h"
 #include "te/materialize.h"
 
@@ -13,6 +15,7 @@ namespace tw::tune {
 namespace {
 
 constexpr uint64_t kLargestInteger = 100;
+constexpr int64_t kElementCost = 16;  // of making or comparing one, in multiply-adds
 constexpr double kSmallest = 0.0625;  // magnitude: far from zero, so that quotients stay tame
 
 /// Number i of the stream `seed`.
@@ -36,7 +39,10 @@ std::vector<std::byte> random_elements(const BufferSpec& spec) {
   };
   with_storage(type.scalar(), [&]<typename T>(T) {
     auto* out = reinterpret_cast<T*>(bytes.data());
-    for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) out[i] = static_cast<T>(value(random_word(spec.seed, i)));
+    parallel_ranges(std::ssize(bytes) / sizeof(T), kElementCost, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        out[i] = static_cast<T>(value(random_word(spec.seed, static_cast<uint64_t>(i))));
+    });
   });
   return bytes;
 }
@@ -45,16 +51,22 @@ template <typename T, typename Value>
 Difference difference_of(std::span<const std::byte> a, std::span<const std::byte> b, const Value& value) {
   const auto* x = reinterpret_cast<const T*>(a.data());
   const auto* y = reinterpret_cast<const T*>(b.data());
-  Difference out;
-  for (size_t i = 0; i < a.size() / sizeof(T); ++i) {
-    if (std::memcmp(&x[i], &y[i], sizeof(T)) == 0) continue;
-    const double p = value(x[i]), q = value(y[i]);
-    if (p == q || (std::isnan(p) && std::isnan(q))) continue;
-    const double far = std::isfinite(p) && std::isfinite(q) ? std::fabs(p - q) : INFINITY;
-    if (far <= out.largest) continue;
-    out = {far, static_cast<int64_t>(i)};
-  }
-  return out;
+  std::mutex mutex;
+  Difference all;
+  parallel_ranges(std::ssize(a) / sizeof(T), kElementCost, [&](int64_t begin, int64_t end) {
+    Difference out;
+    for (int64_t i = begin; i < end; ++i) {
+      if (std::memcmp(&x[i], &y[i], sizeof(T)) == 0) continue;
+      const double p = value(x[i]), q = value(y[i]);
+      if (p == q || (std::isnan(p) && std::isnan(q))) continue;
+      const double far = std::isfinite(p) && std::isfinite(q) ? std::fabs(p - q) : INFINITY;
+      if (far > out.largest) out = {far, i};
+    }
+    const std::lock_guard lock(mutex);
+    const bool is_first = out.largest == all.largest && out.element < all.element;  // whichever thread was faster
+    if (out.largest > all.largest || is_first) all = out;
+  });
+  return all;
 }
 
 }  // namespace

@@ -48,11 +48,10 @@ GPU_MECHANISMS = {
 def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_suite_arguments(p)
-    p.add_argument("--without", action="append", default=[], metavar="NAME=FLAGS",
+    p.add_argument("--without", action="append", default=[], metavar="NAME=FLAGS", type=options.named_flags,
                    help="one mechanism and what leaves it out (repeatable; default: all that are known)")
     args = p.parse_args()
-    args.mechanisms = dict(item.split("=", 1) for item in args.without)
-    args.mechanisms = args.mechanisms or (GPU_MECHANISMS if options.on_gpu(args) else MECHANISMS)
+    args.mechanisms = dict(args.without) or (GPU_MECHANISMS if options.on_gpu(args) else MECHANISMS)
     return args
 
 

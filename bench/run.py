@@ -27,10 +27,10 @@ def parse_arguments():
     p.add_argument("--engines", help=f"comma separated (default: {', '.join(engines.ENGINES)}; on a GPU "
                                      f"{', '.join(gpu_engines.ENGINES)})")
     p.add_argument("--compile-flags", default="", help="passed to `tilewright compile`, for example '--no-measure'")
-    p.add_argument("--variant", action="append", default=[], metavar="NAME=FLAGS",
+    p.add_argument("--variant", action="append", default=[], metavar="NAME=FLAGS", type=options.named_flags,
                    help="Tilewright with these flags too, in the same run, as 'tilewright:NAME' (repeatable)")
     args = p.parse_args()
-    args.variants = dict(item.split("=", 1) for item in args.variant)
+    args.variants = dict(args.variant)
     return args
 
 

@@ -25,6 +25,14 @@ def suite(text):
     return text
 
 
+def named_flags(text):
+    """(name, flags) of NAME=FLAGS."""
+    name, is_named, flags = text.partition("=")
+    if not (name and is_named) or "/" in name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=FLAGS, as in own=\"--libraries none\"")
+    return name, flags
+
+
 def add_suite_arguments(p):
     p.add_argument("suite", type=suite, help=f"{', '.join(suites.SUITES)}, or MODEL.onnx (inputs: MODEL.npz or seeded)")
     p.add_argument("--threads", type=numbers, default=[1, 2], help="numbers of threads, comma separated")

@@ -1,4 +1,5 @@
 """bench/harness: bounds, ratios and tables say what the rounds say."""
+import argparse
 import pathlib
 import sys
 import types
@@ -8,7 +9,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from harness import medians, ratios, report, rounds  # noqa: E402
+from harness import medians, options, ratios, report, rounds  # noqa: E402
 
 FACTS = {"suite": "s", "processor": "p", "vectors": "AVX2", "clock_mhz": "1", "cores": 2, "seed": 0, "protocol": "x",
          "quick": False}
@@ -91,6 +92,14 @@ class Rows(unittest.TestCase):
     def test_the_share_of_the_peak_is_of_the_best_decile(self):
         row = dict(ratios.row(CASE, 1, self.measured(tilewright=engine([1.0] * 5))), peak_gflops=4.0)
         self.assertAlmostEqual(report.peak_share(row, "tilewright"), 50.0)  # 2e6 flop in 1 ms are 2 GFLOP/s
+
+
+class Flags(unittest.TestCase):
+    def test_variants_have_a_name_and_flags(self):
+        self.assertEqual(options.named_flags("own=--libraries none --plan-out a=b"), ("own", "--libraries none --plan-out a=b"))
+        for text in ("own", "=--no-measure", "a/b=--no-measure"):
+            with self.assertRaisesRegex(argparse.ArgumentTypeError, "is not NAME=FLAGS"):
+                options.named_flags(text)
 
 
 class WrongEngines(unittest.TestCase):

@@ -138,7 +138,7 @@ std::vector<std::string> ProductLoops::cut_lines(const std::string& stage) {
   const te::Compute& y = *program_.find_compute(p_.output);
   const std::string row = y.axes[p_.rows.front()].name, column = y.axes[p_.columns.front()].name;
   const int64_t rows = line_extent(Side::kLeft), columns = line_extent(Side::kRight);
-  const int64_t lanes = std::min(kWarpThreads, columns), lines = std::min(tile_.threads() / lanes, rows);
+  const int64_t lanes = std::gcd(kWarpThreads, columns), lines = std::min(tile_.threads() / lanes, rows);
   s_.reorder(stage, joined(names_at(y, p_.batch), std::vector{row, column}));
   std::vector<std::string> tiles;
   if (!p_.batch.empty()) tiles.push_back(fused(stage, names_at(y, p_.batch)));

@@ -29,7 +29,7 @@ def named_flags(text):
     """(name, flags) of NAME=FLAGS."""
     name, is_named, flags = text.partition("=")
     if not (name and is_named) or "/" in name:
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=FLAGS, as in own=\"--libraries none\"")
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=FLAGS, as in own=\"--libraries none\", the name without '/'")
     return name, flags
 
 

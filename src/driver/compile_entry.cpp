@@ -33,7 +33,7 @@ class EntryCompiler {
     for (const plan::PassRace& race : passes) {
       const std::span ways = transform::find_pass(race.pass).race;
       if (std::ranges::find(ways, race.way) == ways.end())
-        throw UsageError(fmt::format("--plan: graph pass '{}' has no way '{}'", race.pass, race.way));
+        throw UsageError("--plan: graph pass '{}' has no way '{}'", race.pass, race.way);
     }
     out_.plan.passes = passes;
   }
@@ -63,6 +63,10 @@ class EntryCompiler {
   transform::RunOptions pass_options() const {
     transform::RunOptions run;
     run.disabled = named(transform::pipeline());
+    for (const transform::GraphPass& pass : transform::pipeline()) {
+      const bool is_left_out = std::ranges::count(options().disabled_families, pass.family) > 0;
+      if (is_left_out) run.disabled.emplace_back(pass.name);
+    }
     for (const plan::PassRace& race : out_.plan.passes) {
       if (race.is_chosen && race.way == transform::kOff) run.disabled.push_back(race.pass);
     }

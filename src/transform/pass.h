@@ -34,6 +34,7 @@ struct GraphPass {
   std::string_view holds;                       // what is true afterwards
   bool optional;                                // may be switched off
   std::span<const std::string_view> race = {};  // ways besides its usual one, measured against it; of optional passes
+  std::string_view family = {};  // of constructors that make the groups it forms: without it the pass is off
 };
 
 /// The passes in order.

@@ -29,10 +29,14 @@ const GraphPass kPasses[] = {
     {"assign-layouts", assign_layouts, "values have the layouts of least predicted time", true},
     {"write-transposed", write_transposed, "no transpose copies the rows of a contraction's result", true},
     {"fuse", fuse, "every group has one output", true},
-    {"fuse-chains", fuse_chains, "rows of contractions are computed where they are read, where that is less traffic",
-     true},
+    {"fuse-chains",
+     fuse_chains,
+     "rows of contractions are computed where they are read, where that is less traffic",
+     true,
+     {},
+     "chain"},
     {"fuse-reductions", fuse_reductions, "rows are combined in the tiles that compute them, where that is faster", true,
-     kLeftOutOrEager},
+     kLeftOutOrEager, "reduced"},
     {"partition", partition, "every node is a group and every output is computed by one", false},
 };
 

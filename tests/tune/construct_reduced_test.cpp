@@ -100,6 +100,7 @@ TEST(ConstructReduced, MeansOverThePixelsOfAConvolution) {
   EXPECT_TRUE(any_with(whole, "matrix instructions"));
   EXPECT_TRUE(
       any_with(check_reduced(pooled({1, 14, 14, 16, 24}, te::CombinerKind::kSum), "cuda:sm_80", 2e-2), "parts: 7"));
+  check_reduced(pooled({2, 4, 50, 16, 24}, te::CombinerKind::kSum), "cuda:sm_90a", 2e-2);  // parts of one line
   check_reduced(pooled({2, 9, 13, 16, 24, DataType::bf16()}, te::CombinerKind::kMax), "cuda:sm_90a", 5e-2);
 }
 
@@ -139,6 +140,16 @@ TEST(ConstructReduced, RowsOfOtherProducts) {
     return wide(q({i[0], i[1], r[0]})) * wide(k({i[0], i[2], r[0]}));
   });
   check_reduced(finish(c, s, te::CombinerKind::kSum), "cuda:sm_90a", 1e-4);
+}
+
+TEST(ConstructReduced, NoBlocksWalkAndALastColumnIsCombinedByAllThreads) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const GroupTask many{merged(tokens({150, 64, 64}, 128, DataType::f16(), te::CombinerKind::kMax)), {"w"}};
+  for (const Construction& built : construct(t.families, many, t.info, nullptr))
+    EXPECT_FALSE(any_with(built.trace, "walking over them")) << "its rows would not be kept";
+  const std::vector<std::string> odd =
+      check_reduced(tokens({1, 64, 64}, 33, DataType::f16(), te::CombinerKind::kMax), "cuda:sm_90a", 2e-2);
+  EXPECT_FALSE(any_with(odd, "copy engine")) << "whose kernels have no memory to combine by";
 }
 
 TEST(ConstructReduced, SumsOfF32ByThreads) {

@@ -14,7 +14,8 @@
 namespace tw::tune {
 namespace {
 
-constexpr int64_t kTogether = 8;  // threads of a column: neighbouring lanes of a warp, in different banks
+constexpr int64_t kLeastColumns = 16;  // of a tile, and that it combines at a time
+constexpr int64_t kTogether = 8;       // threads of a column: neighbouring lanes of a warp, in different banks
 
 // All candidates of one number of parts.
 class ReducedKernel {
@@ -35,6 +36,9 @@ class ReducedKernel {
     Product& p = in.product;
     p.rows = match_.rows, p.batch.clear();
     for (size_t& d : p.rows) d += parts_ > 1 ? 1 : 0;
+    // Of lines of a part that has one: fused with its pixels, a row would be a remainder, which says no thread.
+    std::erase_if(p.rows, [&](size_t d) { return sum.axes[d].extent == 1; });
+    if (p.rows.empty()) return;
     for (size_t d = 0; d + 1 < sum.axes.size(); ++d) {  // also rows that are not combined, and the parts
       if (std::ranges::find(p.rows, d) == p.rows.end()) p.batch.push_back(d);
     }
@@ -47,6 +51,8 @@ class ReducedKernel {
     problem.parts = parts_;
     // The zeros of the copy engine begin where a tensor ends, not a part of it.
     problem.boxes = problem.boxes && (parts_ == 1 || match_.parts.at(parts_) == 1);
+    // A last column alone is combined by all threads, by means of memory that kernels of the copy engine have not.
+    problem.boxes = problem.boxes && problem.columns % kLeastColumns != 1;
     for (const BlockTile& tile : block_tiles(problem, target)) {
       candidates.push_back(base_);
       candidates.back().predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;

@@ -275,18 +275,24 @@ int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const Target
   return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMostAtOnce);
 }
 
+// Of all sums, or of what tiles make of the sums that they keep: a row of f32.
+int64_t stored_bytes(const BlockProblem& p) {
+  constexpr int64_t kF32 = 4;
+  return p.kept_bytes > 0 ? p.batch * p.columns * kF32 : p.batch * p.rows * p.columns * p.result_bytes;
+}
+
 // Bytes of its results that a unit stores or loads again in a cycle: parts of sums stay in the second cache.
 double result_rate(const BlockProblem& p, const TargetInfo& target) {
-  const int64_t bytes = p.batch * p.rows * p.columns * p.result_bytes;
+  const int64_t bytes = stored_bytes(p);
   return p.parts > 1 && 2 * bytes <= target.levels[1].capacity_bytes ? kCacheBytes : kMemoryBytes;
 }
 
 // Of the kernel that adds the parts of sums.
 double adding_cycles(const BlockProblem& p, const TargetInfo& target) {
   if (p.parts == 1) return 0;
-  const auto elements = static_cast<double>(p.batch * p.rows * p.columns);
-  const double of_parts = elements * static_cast<double>(p.result_bytes) / result_rate(p, target);
-  const double of_sums = elements / static_cast<double>(p.parts) * static_cast<double>(p.added_bytes) / kMemoryBytes;
+  const double of_parts = static_cast<double>(stored_bytes(p)) / result_rate(p, target);
+  const auto sums = static_cast<double>(p.batch * p.rows * p.columns / p.parts);
+  const double of_sums = sums * static_cast<double>(p.added_bytes) / kMemoryBytes;
   return kKernelCycles + (of_parts + of_sums) / std::max(1, target.units);
 }
 
@@ -344,7 +350,8 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
     if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
     tile.steps = steps_of(problem, tile);
     const bool alone = tile.row_cluster * tile.column_cluster * tile.taps == 1;
-    for (const int64_t kept : std::set{problem.kept_bytes, alone ? problem.odd_bytes : problem.kept_bytes}) {
+    for (const int64_t kept :
+         std::set{problem.kept_bytes, problem.kept_bytes == 0 && alone ? problem.odd_bytes : problem.kept_bytes}) {
       tile.kept_bytes = kept;
       TargetInfo rest = target;
       rest.levels.front().capacity_bytes -= rows * (BlockTile::extent(tile.columns) + kBankBytes) * kept;

@@ -73,6 +73,10 @@ class PassRaceTest : public ::testing::Test {
   }
 
   EntryCode compile(int64_t window, const Times& times, const plan::EntryPlan* replay = nullptr) {
+    return compile(model(window), times, replay);
+  }
+
+  EntryCode compile(const graph::Graph& graph, const Times& times, const plan::EntryPlan* replay = nullptr) {
     TunerOptions tuning;
     tuning.light_us = 1e9;  // nothing is heavy by itself
     Tuner tuner(tuning, std::make_unique<ChannelMeasurer>(times));
@@ -81,8 +85,8 @@ class PassRaceTest : public ::testing::Test {
     Cubins cubins(options_.cubins);
     std::vector<PassTime> pass_times;
     Dumper dumper("");
-    return *compile_entry({options_, ops_, target_, planner, programs, cubins, pass_times}, "main", model(window),
-                          replay, dumper);
+    return *compile_entry({options_, ops_, target_, planner, programs, cubins, pass_times}, "main", graph, replay,
+                          dumper);
   }
 
   static bool is_padded(const EntryCode& entry, int64_t channels = 48) {
@@ -145,6 +149,22 @@ TEST_F(PassRaceTest, PlansNameWaysThatThePassHas) {
   EXPECT_THROW(compile(9, {{48, 200}}, &replay), UsageError);
   replay.passes = {{"fuse", "off", 1, 2, true}};
   EXPECT_THROW(compile(9, {{48, 200}}, &replay), UsageError);
+}
+
+// Without the family whose groups it forms a pass is off.
+TEST_F(PassRaceTest, MeansOverPartsOfOneLine) {
+  graph::Graph g;
+  const graph::RefTensor weights = graph::RefTensor::zeros({DataType::f16(), {64, 16, 3, 3}});
+  const graph::ValueId x = g.add_input("x", {DataType::f16(), {64, 16, 22, 102}});
+  const graph::ValueId w =
+      g.add_constant("w", weights.type, std::make_shared<const std::vector<std::byte>>(weights.to_bytes()));
+  g.outputs = {graph::test::add(g, "global_avg_pool", {graph::test::add(g, "conv", {x, w})})};
+  const auto is_reduced = [&] {
+    return std::ranges::count(compile(g, {{48, 0}}).plan.groups, "reduced", &plan::GroupPlan::family) > 0;
+  };
+  EXPECT_TRUE(is_reduced());
+  options_.disabled_families = {"reduced"};
+  EXPECT_FALSE(is_reduced());
 }
 
 TEST_F(PassRaceTest, NothingIsDecidedWithoutTimes) {

@@ -221,8 +221,8 @@ REFERENCE = "reference"
 LOADERS = dict(ENGINES, **{REFERENCE: Reference})
 # Largest difference from the reference, relative to the largest value of an output. A wrong kernel gives one of about 1.
 # Layers one after another enlarge what is rounded, and the largest of many outputs is far out: torch's own f16 kernels
-# differ by .05 on MobileNet-V2, by .1 on ResNet-50 of 32 images.
-TOLERANCE = {"f32": 2e-3, "f16": 0.15}
+# differ by .05 on MobileNet-V2, by .1 on ResNet-50 of 32 images. So peers tell what a model does to f16.
+TOLERANCE = {"f32": (2e-3, 2e-3), "f16": (0.02, 0.15)}
 
 
 def environment(device):

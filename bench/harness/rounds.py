@@ -19,7 +19,7 @@ from . import engines, gpu_engines, medians
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 # A wrong engine's time does not count. Winograd and different orders of summation stay far below this.
-TOLERANCE = 2e-3
+TOLERANCE = 2e-3, 2e-3  # at least and at most: see allowed()
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -154,13 +154,21 @@ def start_workers(jobs, cores, protocol, pool):
     return workers, failed
 
 
+def allowed(name, differences, tolerance):
+    """How far an engine may be from the reference: twice as far as the nearest peer, within the tolerance's bounds."""
+    least, most = tolerance
+    peers = [far for other, far in differences.items() if other != name and not engines.is_ours(other)]
+    return min(most, max(least, 2 * min(peers, default=most)))
+
+
 def refuse_wrong(workers, failed, reference_label, tolerance=TOLERANCE):
     """Takes out workers whose outputs differ from the reference's; returns the differences."""
     reference = workers.get(reference_label)
-    differences = {}
-    for name in list(workers) if reference else []:
-        differences[name] = medians.largest_difference(workers[name].outputs, reference.outputs)
-        if not differences[name] <= tolerance:
+    differences = {name: medians.largest_difference(worker.outputs, reference.outputs)
+                   for name, worker in workers.items() if reference}
+    peers = {name: far for name, far in differences.items() if name != reference_label}
+    for name in differences:
+        if not differences[name] <= allowed(name, peers, tolerance):
             failed[name] = f"{name}: outputs differ from {reference_label}'s by {differences[name]:.2g} of the largest"
             workers.pop(name)
     return differences

@@ -118,6 +118,13 @@ class WrongEngines(unittest.TestCase):
         self.assertIn("outputs differ", failed["bad"])
         self.assertAlmostEqual(differences["bad"], 0.1)
 
+    def test_peers_tell_what_a_model_does_to_narrow_floats(self):
+        bounds = (0.02, 0.15)
+        self.assertAlmostEqual(rounds.allowed("tilewright", {"tilewright": 0.3, "eager": 0.03, "xla": 0.05}, bounds), 0.06)
+        self.assertAlmostEqual(rounds.allowed("eager", {"tilewright": 0.0, "eager": 0.3}, bounds), 0.15)
+        self.assertAlmostEqual(rounds.allowed("tilewright", {"tilewright": 0.0, "eager": 0.001}, bounds), 0.02)
+        self.assertAlmostEqual(rounds.allowed("tilewright", {"tilewright": 0.0, "eager": 0.5}, bounds), 0.15)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -132,7 +132,7 @@ class Models(unittest.TestCase):
             processes.add(kept)
             self.assertEqual(len(processes), 1)
             for facts in row["engines"].values():
-                self.assertLess(facts["difference"], gpu_engines.TOLERANCE[dtype])
+                self.assertLess(facts["difference"], gpu_engines.TOLERANCE[dtype][1])
 
 
 class Rows(unittest.TestCase):

@@ -96,7 +96,8 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
   app.add_option("--dump-ir", o.dump, "Write the IR after every pass into this folder");
   app.add_option("--disable-pass", o.disabled, "Leave out an optional pass (repeatable)");
   app.add_option("--disable-family", o.disabled_families,
-                 "Leave out a family of kernels, as the summary and explain name them (repeatable)");
+                 "Leave out a family of kernels, as the summary and explain name them, and the pass that forms its "
+                 "groups (repeatable)");
   app.add_flag("--no-optional-passes", o.no_optional_passes, "Leave out every optional pass");
   app.add_flag("--no-measure", o.no_measure,
                "Take what the constructors predict to be best; measure nothing ($TILEWRIGHT_NO_MEASURE)")

@@ -67,9 +67,11 @@ class ReducedKernel {
     const auto d = static_cast<int>(match_.rows.front());
     const int64_t extent = match_.program.tensor(match_.segment.output()).shape[d];
     base_.constant_layouts = match_.layouts;
-    for (const std::string& stage : match_.segment.stages) {
-      Layout& layout = base_.constant_layouts[stage];
-      if (parts_ > 1) layout = layout.split(d, {parts_, extent / parts_});
+    if (parts_ > 1) {
+      for (const std::string& stage : match_.segment.stages) {
+        Layout& layout = base_.constant_layouts[stage];
+        layout = layout.split(d, {parts_, extent / parts_});
+      }
     }
     return te::apply_layouts(program, base_.constant_layouts);
   }

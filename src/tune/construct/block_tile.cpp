@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <set>
 
 #include "core/model_units.h"
 #include "core/target_features.h"
@@ -350,8 +349,9 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
     if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
     tile.steps = steps_of(problem, tile);
     const bool alone = tile.row_cluster * tile.column_cluster * tile.taps == 1;
-    for (const int64_t kept :
-         std::set{problem.kept_bytes, problem.kept_bytes == 0 && alone ? problem.odd_bytes : problem.kept_bytes}) {
+    std::vector<int64_t> ways = {problem.kept_bytes};
+    if (alone && problem.kept_bytes == 0 && problem.odd_bytes > 0) ways.push_back(problem.odd_bytes);
+    for (const int64_t kept : ways) {
       tile.kept_bytes = kept;
       TargetInfo rest = target;
       rest.levels.front().capacity_bytes -= rows * (BlockTile::extent(tile.columns) + kBankBytes) * kept;

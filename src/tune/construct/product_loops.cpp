@@ -237,9 +237,12 @@ std::string ProductLoops::attach_sums(const std::string& stage, const std::strin
 void ProductLoops::attach_all(const std::string& stage, const std::string& loop) {
   const std::string steps = attach_sums(stage, loop);
   for (const Side side : {Side::kLeft, Side::kRight}) {
-    if (!tile_.boxes) attach_operand(side, sums(), steps, tile_.steps);
-    if (tile_.boxes) s_.compute_at(operand(side), sums(), steps, loop::Scope::kStack, 0);
-    if (tile_.boxes) s_.tensorize(operand(side), axis(first_), "bulk", {});
+    if (!tile_.boxes) {
+      attach_operand(side, sums(), steps, tile_.steps);
+      continue;
+    }
+    s_.compute_at(operand(side), sums(), steps, loop::Scope::kStack, 0);
+    s_.tensorize(operand(side), axis(first_), "bulk", {});
   }
   s_.pipeline(sums(), steps, tile_.stages);
 }

@@ -91,6 +91,31 @@ class Models(unittest.TestCase):
             self.assertLess(medians.largest_difference(engine.outputs(), want), 1e-4, path)
             self.assertEqual(len(engine.measure({"warm_up": 0, "duration": 0, "runs": 1})), 1)
 
+    def test_a_row_is_submitted_before_its_first_run_begins(self):
+        """A GPU that waits d cycles, and a host that needs 3e5 of them for two replays."""
+        log = []
+
+        class Event:
+            def __init__(self, enable_timing):
+                log.append("event")
+
+            def record(self):
+                pass
+
+            def query(self):
+                return log[-1] < 3e5  # as long as the last wait
+
+            def elapsed_time(self, other):
+                return 0.5
+        cuda = types.SimpleNamespace(Event=Event, _sleep=log.append, synchronize=lambda: None)
+        with unittest.mock.patch.dict(sys.modules, torch=types.SimpleNamespace(cuda=cuda)):
+            replays = gpu_engines.Replays()
+        self.assertEqual(replays.times(lambda: None, 2), [0.5, 0.5])
+        waits = [entry for entry in log if entry != "event"]
+        self.assertEqual(waits, [gpu_engines.SHORTEST_DELAY << k for k in range(3)])
+        replays.times(lambda: None, 1)  # what sufficed once is where the next row begins
+        self.assertEqual(log[-1], waits[-1])
+
     @unittest.skipUnless(HAS_TORCH, "not run: no torch")
     def test_what_a_graph_reads_lives_as_long_as_the_engine(self):
         path, read = self.resnet(), []

@@ -324,7 +324,7 @@ TEST_F(CudaDevice, MeasuredRunsAreBetweenTheCopies) {
   uint64_t times[3] = {};
   fake.calls.clear();
   context->measure(0, &input, &output, times);
-  EXPECT_EQ(fake.calls, "igegegegeo") << "one run ahead of the timed ones";
+  EXPECT_EQ(fake.calls, "ihgegegegeo") << "one run ahead of the timed ones, all submitted before it begins";
   EXPECT_EQ(y.data[0], 30.0f);
   for (const uint64_t time : times) EXPECT_EQ(time, 250'000u);
 }
@@ -340,7 +340,7 @@ TEST_F(CudaDevice, ProfilesTimeStepsThatAreLaunchedOneByOne) {
   fake.calls.clear();
   test::ranges.clear();
   context->run(0, &input, &output);
-  EXPECT_EQ(fake.calls, "iekeke");
+  EXPECT_EQ(fake.calls, "ihekeke");
   EXPECT_EQ(test::ranges, (std::vector<std::string>{"only", "first", "end", "second", "end", "end"}));
   EXPECT_EQ(y.data[0], 30.0f);
   ASSERT_EQ(context->step_times().size(), 2u);
@@ -471,7 +471,7 @@ TEST_F(LibraryCalls, RunByThemselvesWhenProfiled) {
   fake.calls.clear();
   context->run(0, &input, &output);
   EXPECT_EQ(fake.calls,
-            "ieleke"
+            "iheleke"
             "o");
   EXPECT_EQ(y.data, product_of(x.data, 2, 2, 3));
 }

@@ -289,7 +289,13 @@ void add_stream_functions(cuda::Driver& d) {
   d.stream_create = [](cuda::StreamHandle* stream, unsigned) {
     return *stream = reinterpret_cast<cuda::StreamHandle>(&fake), ++fake.streams, 0;
   };
-  d.stream_synchronize = [](cuda::StreamHandle) { return ++fake.waits, fake.fault; };
+  d.launch_host = [](cuda::StreamHandle, void (*function)(void*), void* user) {
+    return fake.host_work.emplace_back(function, user), fake.calls += 'h', 0;
+  };
+  d.stream_synchronize = [](cuda::StreamHandle) {
+    for (const auto& [function, user] : std::exchange(fake.host_work, {})) function(user);
+    return ++fake.waits, fake.fault;
+  };
   d.stream_destroy = [](cuda::StreamHandle) { return --fake.streams, 0; };
   d.event_create = [](cuda::EventHandle* event, unsigned) {
     return *event = reinterpret_cast<cuda::EventHandle>(static_cast<intptr_t>(++fake.events)), 0;

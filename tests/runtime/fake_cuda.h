@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/device/cuda/driver.h"
@@ -34,14 +35,15 @@ struct FakeGpu {
   int edges = 0, overlapping_edges = 0;
   std::vector<size_t> cleared_before;  // the node, from 0, that waits for memory to be cleared
   int instantiations = 0, node_updates = 0, copies = 0;
-  /// A letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel), l(ibrary call), which is
-  /// c(aptured) at times.
+  /// A letter for each thing put on a stream: i(n), o(ut), e(vent), g(raph), k(ernel), h(ost function), l(ibrary
+  /// call), which is c(aptured) at times.
   std::string calls;
   std::vector<const void*> copied;  // where "copy" and its like read from
   int max_shared = 0, shared_limit = 1 << 20;
-  int waits = 0;           // for a stream
-  int unknown_params = 0;  // asked for
-  bool takes_map = false;  // "scale", as its last parameter
+  std::vector<std::pair<void (*)(void*), void*>> host_work;  // put on a stream, done when that is waited for
+  int waits = 0;                                             // for a stream
+  int unknown_params = 0;                                    // asked for
+  bool takes_map = false;                                    // "scale", as its last parameter
   std::vector<FakeMap> maps;
   unsigned grid[3] = {}, block[3] = {}, shared = 0;  // of the kernel that ran last
   runtime::cuda::Result init_result = 0, instantiate_result = 0, update_result = 0, launch_result = 0,

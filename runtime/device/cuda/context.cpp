@@ -210,6 +210,7 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
   const nvtx3::scoped_range range(entry.name);
   const Current current(loaded_.gpu);
   int32_t error = 0;
+  Gate gate;
   try {
     place_inputs(entry, inputs);
     place_outputs(entry, outputs);
@@ -218,9 +219,10 @@ void CudaContext::measure(int index, const DLTensor* inputs, const DLTensor* out
       driver_.check(driver_.copy_to_device(error_.address(), &error, sizeof(error), stream_.handle()),
                     "clear the error word");
     }
+    if (profile_ || !times_ns.empty()) gate.hold(loaded_.gpu, stream_.handle());
     submit(program);
-    // The run before them keeps the GPU busy while they are submitted: their times have no waiting for the host.
     if (!times_ns.empty()) submit_timed(program, times_ns.size());
+    gate.open();
     fetch_outputs(entry, outputs);
     if (!program.checks.empty()) {
       driver_.check(driver_.copy_to_host(&error, error_.address(), sizeof(error), stream_.handle()),

@@ -55,6 +55,7 @@ Driver resolve_driver(void* library) {
   resolve(library, "cuStreamCreate", driver.stream_create);
   resolve(library, "cuStreamSynchronize", driver.stream_synchronize);
   resolve(library, "cuStreamDestroy_v2", driver.stream_destroy);
+  resolve(library, "cuLaunchHostFunc", driver.launch_host);
   resolve(library, "cuEventCreate", driver.event_create);
   resolve(library, "cuEventRecord", driver.event_record);
   resolve(library, "cuEventElapsedTime", driver.event_elapsed_ms);

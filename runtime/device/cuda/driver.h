@@ -94,6 +94,7 @@ struct Driver {
   Result (*stream_create)(StreamHandle* stream, unsigned flags);                                // cuStreamCreate
   Result (*stream_synchronize)(StreamHandle stream);                                            // cuStreamSynchronize
   Result (*stream_destroy)(StreamHandle stream);                                                // cuStreamDestroy_v2
+  Result (*launch_host)(StreamHandle stream, void (*function)(void* user), void* user);         // cuLaunchHostFunc
   Result (*event_create)(EventHandle* event, unsigned flags);                                   // cuEventCreate
   Result (*event_record)(EventHandle event, StreamHandle stream);                               // cuEventRecord
   Result (*event_elapsed_ms)(float* ms, EventHandle start, EventHandle end);                    // cuEventElapsedTime

@@ -1,6 +1,7 @@
 #include "runtime/device/cuda/gpu.h"
 
 #include <charconv>
+#include <chrono>
 
 #include "runtime/format/error.h"
 
@@ -78,6 +79,14 @@ DeviceMemory::DeviceMemory(const Gpu& gpu, size_t bytes, const char* what) : gpu
   gpu.driver.mem_get_info(&free, &total);
   format::fail(ErrorCode::kOutOfMemory, "the GPU has no ", bytes, " bytes for ", what, ": ", free, " of its ", total,
                " bytes are free");
+}
+
+void Gate::hold(const Gpu& gpu, StreamHandle stream) {
+  const auto wait = [](void* opened) {
+    constexpr std::chrono::milliseconds kLongest(5);
+    static_cast<void>(static_cast<std::binary_semaphore*>(opened)->try_acquire_for(kLongest));
+  };
+  gpu.driver.check(gpu.driver.launch_host(stream, wait, &opened_), "hold a stream");
 }
 
 EventHandle Events::at(size_t index) {

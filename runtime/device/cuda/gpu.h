@@ -1,6 +1,7 @@
 // One GPU and the objects that live on it, each released by its destructor.
 #pragma once
 #include <memory>
+#include <semaphore>
 #include <span>
 #include <string>
 #include <utility>
@@ -127,6 +128,19 @@ class Events {
 
   const Gpu& gpu_;
   std::vector<Owned<EventHandle, &Driver::event_destroy>> events_;
+};
+
+/// Holds a stream while work is submitted to it: where that takes longer than the work, times would be the host's. It
+/// must live until the stream is synchronized.
+class Gate {
+ public:
+  /// Work submitted from now on waits for open(), or a few milliseconds: the queue of a stream is not endless.
+  void hold(const Gpu& gpu, StreamHandle stream);
+  /// Once at most.
+  void open() { opened_.release(); }
+
+ private:
+  std::binary_semaphore opened_{0};
 };
 
 }  // namespace tw::runtime::cuda

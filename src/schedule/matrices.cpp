@@ -133,17 +133,36 @@ void place_taps(Roles& roles, const Expr& left, const Expr& condition) {
   x.extent += taps.reach();
 }
 
-// One matrix: the operand at [batch, line, step], zeros in what fills it up.
-te::Compute matrix(const std::string& name, const Roles& roles, const Digits& lines, const Expr& operand,
-                   const Expr& condition) {
+// Up to which value of `axis` what `e` reads is there: `known`, or more where its tensor goes on.
+int64_t end_of_reads(const te::Program& program, const Expr& e, const std::vector<te::Axis>& axes, const te::Axis& axis,
+                     int64_t known) {
+  Analyzer ranges;
+  for (const te::Axis& a : axes) ranges.bind(a.name, 0, a.extent);
+  int64_t end = axis.extent;
+  visit(e, [&](const Expr& load) {
+    if (load.op() != Op::kLoad) return;
+    const Shape& shape = program.tensor(load->name).shape;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const Interval range = ranges.bounds(load.arg(d));
+      const bool inside = range.lo >= 0 && range.hi < shape[d];
+      if (!inside && uses_var(load.arg(d), axis.name)) end = std::min(end, load.arg(d).is_var() ? shape[d] : known);
+    }
+  });
+  return end;
+}
+
+// One matrix: the operand at [batch, line, step], zeros in what fills it up. Not in the columns' where its tensor goes
+// on, as a constant whose storage is padded: the rows' has zeros at those steps, and those columns are no results.
+te::Compute matrix(const te::Program& program, const std::string& name, const Roles& roles, const Digits& lines,
+                   const Expr& operand, const Expr& condition) {
   te::Compute out;
   VarMap values;
-  Expr inside;
+  std::vector<std::pair<te::Axis, int64_t>> ends;  // of axes that zeros fill up
   const auto add = [&](const Digits& digits, int64_t more = 0) {
     const te::Axis axis{fmt::format("i{}", out.axes.size()), digits.padded() + more};
     out.axes.push_back(axis);
     digits.take_apart(axis.var(), values);
-    if (axis.extent != digits.extent()) inside = both(inside, axis.var() < int_imm(digits.extent()));
+    if (axis.extent != digits.extent()) ends.emplace_back(axis, digits.extent());
   };
   const bool left = &lines == &roles.rows;
   if (roles.batch) add(*roles.batch);
@@ -151,8 +170,14 @@ te::Compute matrix(const std::string& name, const Roles& roles, const Digits& li
   if (roles.taps && !left) add(Digits{{roles.taps->axis}});
   add(lines, roles.taps && left ? roles.taps->reach() : 0);
   add(roles.steps);
-  const Expr guard = condition ? both(inside, substitute(condition, values)) : inside;
-  out.body = {zero_unless(guard, substitute(stored(operand), values))};
+  const Expr value = substitute(stored(operand), values);
+  Expr guard;
+  for (const auto& [axis, known] : ends) {
+    const int64_t end = left ? known : end_of_reads(program, value, out.axes, axis, known);
+    if (end < axis.extent) guard = both(guard, axis.var() < int_imm(end));
+  }
+  if (condition) guard = both(guard, substitute(condition, values));
+  out.body = {zero_unless(guard, value)};
   out.outputs = {over(name, out.body[0].type(), out.axes)};
   return out;
 }
@@ -211,8 +236,8 @@ void apply_matrices(State& state, const Primitive& p) {
     throw UserError(fmt::format("which products {} sums depends on its rows or columns", p.stage));
   if (roles.taps) place_taps(roles, left, condition);
 
-  te::Compute lhs = matrix(p.stage + ".lhs", roles, roles.rows, left, condition);
-  te::Compute rhs = matrix(p.stage + ".rhs", roles, roles.columns, right, Expr());
+  te::Compute lhs = matrix(program, p.stage + ".lhs", roles, roles.rows, left, condition);
+  te::Compute rhs = matrix(program, p.stage + ".rhs", roles, roles.columns, right, Expr());
   te::Compute acc = product(sum, roles, lhs, rhs, left, right);
   for (const te::Compute* made : {&lhs, &rhs, &acc}) check_fresh(state, made->name());
   std::vector<Expr> element;

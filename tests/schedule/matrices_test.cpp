@@ -33,6 +33,28 @@ TEST(Matrices, OfAProductOfMatrices) {
   expect_same(testing::matmul_relu(5, 7, 9), Schedule().matrices("y", {"i1", "i0", "r0"}, {4, 4, 4}));
 }
 
+// Beyond the columns and steps of the product: what is read there meets zeros, or is no result.
+TEST(Matrices, TakesColumnsWhereTheirTensorGoesOn) {
+  const auto rhs_of = [](int64_t columns, int64_t steps) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 9});
+    const te::Tensor w = b.placeholder("w", DataType::f32(), {columns, steps});
+    const te::Tensor y = b.reduce("y", {5, 7}, {9}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return x({i[0], r[0]}) * w({i[1], r[0]});
+    });
+    const te::Program p = b.finish("longer", {y});
+    const Schedule s = Schedule().matrices("y", {"i0", "i1", "r0"}, {4, 4, 4});
+    expect_same(p, s);
+    const std::string text = loop::to_string(apply(p, s));
+    const size_t store = text.find("y.rhs[");
+    return text.substr(store, text.find('\n', store) - store);
+  };
+  EXPECT_NE(rhs_of(7, 9).find("((y.rhs.i0 < 7) && (y.rhs.i1 < 9))"), std::string::npos) << rhs_of(7, 9);
+  EXPECT_NE(rhs_of(8, 10).find("(y.rhs.i1 < 10)"), std::string::npos) << rhs_of(8, 10);
+  EXPECT_EQ(rhs_of(8, 10).find("i0 <"), std::string::npos) << rhs_of(8, 10);
+  EXPECT_EQ(rhs_of(8, 12).find('<'), std::string::npos) << rhs_of(8, 12);
+}
+
 TEST(Matrices, OfAConvolutionWithItsPadding) {
   Schedule s;
   s.inline_stage("pad").matrices("conv", {"i0$i1", "i2", "r1$r2$r0"}, {8, 8, 16});

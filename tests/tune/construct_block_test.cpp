@@ -67,7 +67,7 @@ TEST(ConstructBlock, OperandsAreColumnsOfOneTensor) {
 }
 
 // Constant columns come in the order in which instructions leave them, so that threads store 8 beside each other;
-// operands come in boxes, for pairs of tiles.
+// operands come in boxes, for clusters of tiles.
 TEST(ConstructBlock, ProductsOfBoxes) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const GroupTask task{merged(halves({1, 256, 136}, {1, 96, 136}, DataType::f16())), {"w"}};
@@ -76,18 +76,35 @@ TEST(ConstructBlock, ProductsOfBoxes) {
   for (const Construction& candidate : built) {
     const std::string schedule = schedule::to_string(candidate.schedule);
     if (schedule.find("\"bulk\"") == std::string::npos) continue;
-    const bool pairs = candidate.trace.front().find("pairs of tiles") != std::string::npos;
-    if (!seen.insert(pairs ? "pairs" : "alone").second) continue;
+    const std::string& trace = candidate.trace.front();
+    const size_t cluster = trace.find("in clusters of ");
+    if (!seen.insert(cluster == std::string::npos ? "alone" : trace.substr(cluster, 16)).second) continue;
     EXPECT_EQ(candidate.constant_layouts.size(), 1U);
     EXPECT_NE(schedule.find(", 8)"), std::string::npos) << "sums are stored 8 columns together";
     check_candidate(task, t, candidate, 1e-2);
   }
-  EXPECT_EQ(seen, (std::set<std::string>{"alone", "pairs"}));
+  EXPECT_EQ(seen, (std::set<std::string>{"alone", "in clusters of 2", "in clusters of 4"}));
 }
 
-// Columns that cannot be dealt out stay in order, whatever a quarter of them divides by.
-TEST(ConstructBlock, BoxesOfColumnsThatAreNoQuarters) {
-  check({merged(halves({1, 256, 136}, {1, 65, 136}, DataType::f16())), {"w"}}, "cuda:sm_90a", "contraction", 1e-2);
+// Constants have zeros behind their columns, up to whole tiles, where threads store several beside each other, and
+// behind their steps, up to whole lines of memory.
+TEST(ConstructBlock, BoxesOfColumnsThatFillNoTile) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto layouts = [&](int64_t columns, int64_t steps) {
+    const GroupTask task{merged(halves({1, 64, steps}, {1, columns, steps}, DataType::f16())), {"w"}};
+    check(task, "cuda:sm_90a", "contraction", 1e-2);
+    std::string all;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      const bool boxes = schedule::to_string(candidate.schedule).find("\"bulk\"") != std::string::npos;
+      if (boxes && candidate.constant_layouts.contains("w"))
+        all += to_string(candidate.constant_layouts.at("w")) + "\n";
+    }
+    return all;
+  };
+  EXPECT_EQ(layouts(33, 128), "") << "columns that are no pairs stay in order";
+  const std::string dealt = layouts(136, 248);
+  EXPECT_NE(dealt.find("pad(1, 0, 8) pad(0, 0, 56) split(0, 6, 4, 4, 2)"), std::string::npos) << dealt;
+  EXPECT_NE(layouts(40, 200).find("pad(1, 0, 8)"), std::string::npos) << "sectors";
 }
 
 // More tiles than units: blocks that walk over them are candidates, for products and for windows, never of clusters.
@@ -98,7 +115,7 @@ TEST(ConstructBlock, BlocksWalkOverTiles) {
     int64_t found = 0;
     for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
       if (candidate.trace.front().find("walking over them") == std::string::npos) continue;
-      EXPECT_EQ(candidate.trace.front().find("pairs of tiles"), std::string::npos);
+      EXPECT_EQ(candidate.trace.front().find("in clusters"), std::string::npos);
       EXPECT_NE(schedule::to_string(candidate.schedule).find(" [1,2,"), std::string::npos);
       if (++found == 1) check_candidate(task, t, candidate, 1e-2);
     }
@@ -173,7 +190,7 @@ TEST(ConstructBlock, OddLinesAreStoredByWarps) {
     for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
       if (candidate.trace.front().find("stored by lines") == std::string::npos) continue;
       SCOPED_TRACE(candidate.trace.front());
-      EXPECT_EQ(candidate.trace.front().find("pairs of tiles"), std::string::npos);
+      EXPECT_EQ(candidate.trace.front().find("in clusters"), std::string::npos);
       EXPECT_EQ(schedule::parse_schedule(schedule::to_string(candidate.schedule)), candidate.schedule);
       check_candidate(task, t, candidate, 1e-2);
       ++found;

@@ -21,6 +21,7 @@ constexpr int64_t kLeastLines = 8;    // of a product whose operands are worth s
 constexpr int64_t kWholeSteps = 64;   // of which a part has a multiple: no block of steps leaves it
 constexpr int64_t kLeastSteps = 128;  // of a part
 constexpr int64_t kMostParts = 32;
+constexpr int64_t kLineBytes = 128, kSectorBytes = 32;      // of a box, and of memory
 constexpr int64_t kMostOfBox = 256, kMostOfWindows = 1024;  // lines that the copy engine brings at once
 
 // Whether a factor is the same number everywhere: no layout leaves it a read.
@@ -31,6 +32,16 @@ bool multiplies_padding(const te::Compute& sum) {
   }
   const Expr term = schedule::summed_term(sum.body[0]);
   return std::ranges::any_of(term->args, [&](const Expr& e) { return ranges.simplify(e).op() == Op::kFloatImm; });
+}
+
+// Behind so many steps of a box's lines, that each begins where a line of memory does, or at least a sector: a box
+// reads whole sectors. No more than an eighth of them.
+int64_t zeros_behind(int64_t steps, DataType type) {
+  for (const int64_t bytes : {kLineBytes, kSectorBytes}) {
+    const int64_t all = round_up(steps, bytes / type.bytes());
+    if (8 * all <= 9 * steps) return all - steps;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -66,7 +77,8 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
   return p;
 }
 
-std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task) {
+std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task,
+                                               const TargetInfo& target) {
   std::map<std::string, Layout> layouts;
   for (const bool left : {true, false}) {
     const Expr& read = left ? p.match.a : p.match.b;
@@ -80,8 +92,13 @@ std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compu
     if (p.taps && !left) add(*p.taps);
     for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
     for (const te::Axis& r : p.steps) add(r);
-    const bool in_order = std::ranges::is_sorted(order);
-    if (order.size() == read->args.size() && !in_order) layouts[read->name] = Layout().reorder(order);
+    if (order.size() != read->args.size()) continue;
+    Layout layout;
+    if (!std::ranges::is_sorted(order)) layout = layout.reorder(order);
+    const int64_t zeros = zeros_behind(p.steps.back().extent, read.type());
+    if (!left && p.steps.size() == 1 && zeros > 0 && has_feature(target, "tma"))
+      layout = layout.pad(static_cast<int>(order.size()) - 1, 0, zeros);
+    if (!layout.is_identity()) layouts[read->name] = std::move(layout);
   }
   return layouts;
 }
@@ -174,7 +191,7 @@ bool reads_lines(const te::Compute& sum, const Expr& read, const std::vector<siz
 // are aligned, and a whole one of them. Steps that end before the tensor's lines do, those of parts and of one of
 // several axes, end with a block.
 bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
-  constexpr int64_t kLineAlignment = 16, kLineBytes = 128;
+  constexpr int64_t kLineAlignment = 16;
   constexpr size_t kLeastRank = 2;
   const Product& p = in.product;
   const Expr& read = left ? p.match.a : p.match.b;
@@ -195,17 +212,15 @@ bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
 }
 
 // How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
-// read one by one, in any order. Lines that come in boxes must lie in that order: those of a constant whose columns
-// divide.
+// read one by one, in any order. Lines that come in boxes must lie in that order: those of a constant.
 int64_t neighbours_of(const te::Program& program, const Product& p, const te::Compute& sum, bool boxes,
                       const GroupTask& task, const TargetInfo& target) {
-  constexpr int64_t kPair = 2, kMost = 8, kPairs = 4;
+  constexpr int64_t kPair = 2, kMost = 8;
   const te::Axis& column = sum.axes[p.columns.back()];
   if (p.columns.size() != 1 || !access_of(p.match.b, p.steps.back(), column, target).by_steps) return kPair;
   const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
-  const int64_t columns = extent_at(sum, p.columns);
-  if (boxes && (!task.constants.contains(p.match.b->name) || columns % kPairs != 0)) return kPair;  // not dealt out
-  return std::max(kPair, std::gcd(std::min(kMost, access), boxes ? columns / kPairs : columns));
+  if (boxes && !task.constants.contains(p.match.b->name)) return kPair;
+  return std::max(kPair, std::gcd(std::min(kMost, access), extent_at(sum, p.columns)));
 }
 
 // What a program stores for each of its `sums`, and reads of tensors as large beside the operands.
@@ -262,7 +277,7 @@ std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Pro
     if (r.extent == 1 || r.name == product->steps.back().name || tap_distance(*product, sum, r) == 0) continue;
     Product shared = *product;
     take_taps(shared, r);
-    StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task), {});
+    StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task, target), {});
     take_taps(out.product, r);
     if (problem_of(out, task, target).boxes) return out;
   }
@@ -321,13 +336,16 @@ StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const t
                          const GroupTask& task) {
   const te::Compute& sum = *in.program.find_compute(in.product.sum);
   const Expr& read = in.product.match.b;
-  const int64_t columns = extent_at(sum, in.product.columns);
-  const bool whole = columns % (4 * tile.columns.back().extent) == 0;
   const int dim = schedule::dim_of_axis(read, sum.axes[in.product.columns.back()].name);
-  if (!task.constants.contains(read->name) || !whole || dim < 0) return in;
+  const int64_t columns = extent_at(sum, in.product.columns);
+  const int64_t all = round_up(columns, BlockTile::extent(tile.columns));
+  if (!task.constants.contains(read->name) || dim < 0) return in;
+  const Layout dealt = dealt_out(tile, dim, read->args.size(), all);
+  if (dealt.is_identity()) return in;
   std::map<std::string, Layout> layouts = in.layouts;
-  const Layout dealt = dealt_out(tile, dim, read->args.size(), columns);
-  for (const LayoutPrimitive& p : dealt.primitives()) layouts[read->name] = layouts[read->name].then(p);
+  Layout& layout = layouts[read->name];
+  if (all > columns) layout = layout.pad(dim, 0, all - columns);
+  for (const LayoutPrimitive& p : dealt.primitives()) layout = layout.then(p);
   StoredProduct out = stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.parts);
   if (in.product.taps) take_taps(out.product, *in.product.taps);
   return out;

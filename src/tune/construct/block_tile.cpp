@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 #include "core/model_units.h"
@@ -114,7 +115,7 @@ bool holds_taps(const BlockTile& tile, const BlockProblem& problem) {
   return true;
 }
 
-// The tiles of `g`: alone, and where the copy engine brings operands also in pairs that share one of them.
+// The tiles of `g`: alone, and where the copy engine brings operands also in clusters that share one of them.
 void add_tiles(const GroupTile& g, const BlockProblem& problem, std::vector<BlockTile>& tiles) {
   // Columns that end within a tile are dealt out in more blocks than one: boxes have them in order.
   const bool beyond = problem.boxes && g.columns > problem.columns;
@@ -126,17 +127,15 @@ void add_tiles(const GroupTile& g, const BlockProblem& problem, std::vector<Bloc
   if (tile.taps > 1 && !holds_taps(tile, problem)) return;
   tiles.push_back(tile);
   if (!problem.boxes || problem.taps > 1 || problem.kept_bytes > 0) return;
-  const auto pairs = [](int64_t extent, const std::vector<Factor>& factors) {
-    return ceil_div(extent, BlockTile::extent(factors)) % 2 == 0;
+  const auto add_clusters = [&](int64_t extent, const std::vector<Factor>& factors, int64_t BlockTile::*cluster) {
+    for (const int64_t together : {2, 4}) {
+      if (ceil_div(extent, BlockTile::extent(factors)) % together != 0) continue;
+      tiles.push_back(tile);
+      tiles.back().*cluster = together;
+    }
   };
-  if (pairs(problem.rows, tile.rows)) {
-    tiles.push_back(tile);
-    tiles.back().row_cluster = 2;
-  }
-  if (pairs(problem.columns, tile.columns)) {
-    tiles.push_back(tile);
-    tiles.back().column_cluster = 2;
-  }
+  add_clusters(problem.rows, tile.rows, &BlockTile::row_cluster);
+  add_clusters(problem.columns, tile.columns, &BlockTile::column_cluster);
 }
 
 BlockTile tile_of(const ThreadTile& t) {
@@ -312,7 +311,8 @@ double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const Targ
   const double loads = static_cast<double>(lines * p.bytes) / kLoadBytes;
   const double shared = static_cast<double>(p.taps) * shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
-  const double waits = tile.row_cluster * tile.column_cluster > 1 ? kPairCycles / static_cast<double>(tile.steps) : 0;
+  const auto cluster = static_cast<double>(tile.row_cluster * tile.column_cluster);
+  const double waits = kPairCycles * std::log2(cluster) / static_cast<double>(tile.steps);
   const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
   const double scattered = p.odd_bytes > 0 && tile.kept_bytes == 0 ? kScattered : 1;
   const double results = scattered * static_cast<double>(rows * columns * p.result_bytes) / result_rate(p, target);

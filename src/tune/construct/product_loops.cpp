@@ -256,8 +256,8 @@ std::string ProductLoops::describe() const {
                                                  : "",
       tile_.boxes ? ", brought by the copy engine" : "",
       p_.taps ? fmt::format(", one for {} taps of windows", p_.taps->extent) : "",
-      tile_.row_cluster > 1      ? ", pairs of tiles sharing columns"
-      : tile_.column_cluster > 1 ? ", pairs of tiles sharing rows"
+      tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
+      : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
                                  : "",
       tile_.units > 0 ? fmt::format(", a block on each unit walking over them {} at a time", tile_.together) : "");
 }

@@ -57,6 +57,7 @@ struct Roles {
   Digits rows, columns, steps;
   std::optional<Digits> batch;
   std::optional<Taps> taps;
+  int64_t right_steps = 0;  // that the right operand's tensor has: zeros behind those of the sum
 };
 
 // "i0$i2": these of `known`, each of which has one place in all roles.
@@ -80,6 +81,7 @@ Roles roles_of(const te::Compute& c, const Primitive& p) {
   roles.rows = take_digits(p.loops[0], axes, p.factors[0]);
   roles.columns = take_digits(p.loops[1], axes, p.factors[1]);
   roles.steps = take_digits(p.loops[2], reductions, p.factors[2]);
+  roles.right_steps = std::max(roles.steps.extent(), p.factors.size() > 3 ? p.factors[3] : 0);
   if (p.loops.size() > 3) roles.batch = take_digits(p.loops[3], axes, 1);
   if (!p.option.empty()) {
     const Digits taps = take_digits(p.option, reductions, 1);
@@ -151,8 +153,8 @@ int64_t end_of_reads(const te::Program& program, const Expr& e, const std::vecto
   return end;
 }
 
-// One matrix: the operand at [batch, line, step], zeros in what fills it up. Not in the columns' where its tensor goes
-// on, as a constant whose storage is padded: the rows' has zeros at those steps, and those columns are no results.
+// One matrix: the operand at [batch, line, step], zeros in what fills it up. Where the columns' tensor goes on it is
+// read instead: beyond the columns, which are no results, and up to the last step at which it has zeros itself.
 te::Compute matrix(const te::Program& program, const std::string& name, const Roles& roles, const Digits& lines,
                    const Expr& operand, const Expr& condition) {
   te::Compute out;
@@ -163,17 +165,19 @@ te::Compute matrix(const te::Program& program, const std::string& name, const Ro
     out.axes.push_back(axis);
     digits.take_apart(axis.var(), values);
     if (axis.extent != digits.extent()) ends.emplace_back(axis, digits.extent());
+    return axis.name;
   };
   const bool left = &lines == &roles.rows;
   if (roles.batch) add(*roles.batch);
   if (roles.taps && left) values[roles.taps->axis.name] = int_imm(0);
   if (roles.taps && !left) add(Digits{{roles.taps->axis}});
   add(lines, roles.taps && left ? roles.taps->reach() : 0);
-  add(roles.steps);
+  const std::string step = add(roles.steps);
   const Expr value = substitute(stored(operand), values);
   Expr guard;
   for (const auto& [axis, known] : ends) {
-    const int64_t end = left ? known : end_of_reads(program, value, out.axes, axis, known);
+    int64_t end = left ? known : end_of_reads(program, value, out.axes, axis, known);
+    if (axis.name == step && !left) end = std::min(end, roles.right_steps);
     if (end < axis.extent) guard = both(guard, axis.var() < int_imm(end));
   }
   if (condition) guard = both(guard, substitute(condition, values));

@@ -42,9 +42,11 @@ enum class PrimitiveKind : uint8_t {
   kMatrices,   // loops [rows, columns, steps] or [rows, columns, steps, batch], axes joined by "$": the sum of products
                // over the steps becomes that of the matrices "s.lhs" [batch, rows, steps] and "s.rhs" [batch, columns,
                // steps], with zeros up to multiples of factors [rows, columns, steps], summed in "s.acc"; "s" picks
-               // its elements. Option taps, a reduction axis t by which the left operand moves as by its last axis x
-               // of rows: its line i at tap t is its line i + t * d at tap 0, which "s.lhs" holds for all of them. Rows
-               // are counted as if x went on to where the last tap reads; "s.rhs" is [batch, taps, columns, steps].
+               // its elements. A fourth factor says up to which step the right operand's tensor has zeros itself: they
+               // are read there, as are columns that it has beyond those of the sum. Option taps, a reduction axis t by
+               // which the left operand moves as by its last axis x of rows: its line i at tap t is its line i + t * d
+               // at tap 0, which "s.lhs" holds for all of them. Rows are counted as if x went on to where the last tap
+               // reads; "s.rhs" is [batch, taps, columns, steps].
   kImplement,  // a root stage, option what computes it (loop::Kernel::implementation) in place of code for its loops
 };
 

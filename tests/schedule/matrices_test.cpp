@@ -33,9 +33,9 @@ TEST(Matrices, OfAProductOfMatrices) {
   expect_same(testing::matmul_relu(5, 7, 9), Schedule().matrices("y", {"i1", "i0", "r0"}, {4, 4, 4}));
 }
 
-// Beyond the columns and steps of the product: what is read there meets zeros, or is no result.
-TEST(Matrices, TakesColumnsWhereTheirTensorGoesOn) {
-  const auto rhs_of = [](int64_t columns, int64_t steps) {
+// Beyond the columns of the product, which are no results, and the steps, if it has zeros there.
+TEST(Matrices, ReadsColumnsWhereTheirTensorGoesOn) {
+  const auto rhs_of = [](int64_t columns, int64_t steps, std::vector<int64_t> multiples) {
     te::Builder b;
     const te::Tensor x = b.placeholder("x", DataType::f32(), {5, 9});
     const te::Tensor w = b.placeholder("w", DataType::f32(), {columns, steps});
@@ -43,16 +43,20 @@ TEST(Matrices, TakesColumnsWhereTheirTensorGoesOn) {
       return x({i[0], r[0]}) * w({i[1], r[0]});
     });
     const te::Program p = b.finish("longer", {y});
-    const Schedule s = Schedule().matrices("y", {"i0", "i1", "r0"}, {4, 4, 4});
+    const Schedule s = Schedule().matrices("y", {"i0", "i1", "r0"}, std::move(multiples));
     expect_same(p, s);
     const std::string text = loop::to_string(apply(p, s));
-    const size_t store = text.find("y.rhs[");
+    const size_t store = text.find("= ", text.find("y.rhs["));
     return text.substr(store, text.find('\n', store) - store);
   };
-  EXPECT_NE(rhs_of(7, 9).find("((y.rhs.i0 < 7) && (y.rhs.i1 < 9))"), std::string::npos) << rhs_of(7, 9);
-  EXPECT_NE(rhs_of(8, 10).find("(y.rhs.i1 < 10)"), std::string::npos) << rhs_of(8, 10);
-  EXPECT_EQ(rhs_of(8, 10).find("i0 <"), std::string::npos) << rhs_of(8, 10);
-  EXPECT_EQ(rhs_of(8, 12).find('<'), std::string::npos) << rhs_of(8, 12);
+  const std::string read = "w[y.rhs.i0, y.rhs.i1]";
+  const auto guarded = [&](const std::string& guard) { return "= select(" + guard + ", " + read + ", 0:f32)"; };
+  EXPECT_EQ(rhs_of(7, 9, {4, 4, 4}), guarded("((y.rhs.i0 < 7) && (y.rhs.i1 < 9))"));
+  EXPECT_EQ(rhs_of(8, 12, {4, 4, 4}), guarded("(y.rhs.i1 < 9)"))
+      << "what else it has meets zeros, but may be no number";
+  EXPECT_EQ(rhs_of(8, 10, {4, 4, 4, 10}), guarded("(y.rhs.i1 < 10)"));
+  EXPECT_EQ(rhs_of(8, 10, {4, 4, 4, 12}), guarded("(y.rhs.i1 < 10)")) << "no more than there is";
+  EXPECT_EQ(rhs_of(8, 12, {4, 4, 4, 12}), "= " + read);
 }
 
 TEST(Matrices, OfAConvolutionWithItsPadding) {

@@ -329,6 +329,12 @@ StoredProduct stored(const te::Program& program, const std::string& sum, std::ma
   Result<Product> product = product_of(out.program, *out.program.find_compute(name));
   TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
   out.product = std::move(product).value();
+  const Expr& read = out.product.match.b;
+  const int steps = schedule::dim_of_axis(read, out.product.steps.back().name);
+  const Layout layout = value_or(out.layouts, read->name, Layout());
+  for (const LayoutPrimitive& p : layout.primitives()) {
+    if (p.op == LayoutOp::kPad && p.dim == steps) out.product.zeros = p.args[1];
+  }
   return out;
 }
 

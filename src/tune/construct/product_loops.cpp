@@ -44,8 +44,9 @@ void ProductLoops::make_matrices() {
   std::vector<std::string> roles = {dollared(names_at(sum_, p_.rows)), dollared(names_at(sum_, p_.columns)),
                                     dollared(te::axis_names(p_.steps))};
   if (first_ == 1) roles.push_back(dollared(names_at(sum_, p_.batch)));
-  s_.matrices(p_.sum, roles, {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.steps},
-              p_.taps ? p_.taps->name : "");
+  std::vector<int64_t> multiples = {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.steps};
+  if (p_.zeros > 0) multiples.push_back(p_.steps.back().extent + p_.zeros);
+  s_.matrices(p_.sum, roles, std::move(multiples), p_.taps ? p_.taps->name : "");
   if (!by_matrix()) {
     for (const Side side : {Side::kLeft, Side::kRight}) lay(side, Lines::kBesideEachOther);
   }

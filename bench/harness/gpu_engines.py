@@ -16,20 +16,23 @@ from . import edges
 from .engines import feeds_of
 
 INPUT_SETS = 3
+LARGE_BYTES = 1 << 28  # of inputs, which no cache of a GPU holds: their place in memory is one
 ROW_MS, LONGEST_ROW = 50.0, 100  # as `tilewright bench` has it
 SHORTEST_DELAY, LONGEST_DELAY = 1 << 17, 1 << 26  # cycles of a GPU's clock: .1 and 40 ms or so
 NUMPY = {"f32": np.float32, "f16": np.float16}
 
 
 def input_sets(job):
-    """Feeds of the job's type in several places: the case's own, then the same rolled along their first axis."""
+    """Feeds of the job's type in several places: the case's own, then the same rolled along their first axis. Large ones in
+    one place only."""
     given = edges.feeds_for(job["model"], feeds_of(job))
     feeds = {name: a.astype(NUMPY[job["dtype"]]) if a.dtype == np.float32 else a for name, a in given.items()}
-    return [{name: np.roll(a, k, 0) if a.ndim else a for name, a in feeds.items()} for k in range(INPUT_SETS)]
+    count = INPUT_SETS if sum(a.nbytes for a in feeds.values()) < LARGE_BYTES else 1
+    return [feeds] + [{name: np.roll(a, k, 0) if a.ndim else a for name, a in feeds.items()} for k in range(1, count)]
 
 
-def timed_rows(row, request):
-    """Times in ms of rows of runs; `row(index, count)` gives those of `count` runs on the inputs of that index."""
+def timed_rows(row, request, sets):
+    """Times in ms of rows of runs; `row(index, count)` gives those of `count` runs on one of so many sets of inputs."""
     clock, times, index = time.perf_counter, [], 0
     end = clock() + request["warm_up"]
     last = row(0, 1)[-1]
@@ -38,7 +41,7 @@ def timed_rows(row, request):
     count = max(1, min(LONGEST_ROW, math.floor(ROW_MS / max(last, ROW_MS / LONGEST_ROW))))
     end = clock() + request["duration"]
     while len(times) < request["runs"] or clock() < end:
-        times += row(index % INPUT_SETS, count)
+        times += row(index % sets, count)
         index += 1
     return times
 
@@ -143,7 +146,7 @@ class Torch:
         return module
 
     def measure(self, request):
-        return timed_rows(lambda index, count: self._device.times(self._runs[index][0], count), request)
+        return timed_rows(lambda index, count: self._device.times(self._runs[index][0], count), request, len(self._runs))
 
     def outputs(self):
         replay, result = self._runs[0]
@@ -204,7 +207,7 @@ class Xla:
         return [(time.perf_counter() - start) * 1e3 / count]
 
     def measure(self, request):
-        return timed_rows(self._row, dict(request, runs=1))
+        return timed_rows(self._row, dict(request, runs=1), len(self._sets))
 
     def outputs(self):
         return [np.asarray(r).astype(np.float32) for r in self._run(0)]
@@ -217,11 +220,13 @@ class Tilewright:
     def __init__(self, job):
         from . import tilewright_runtime
         self._model = tilewright_runtime.Model(job["library"], job["artefact"], job["threads"])
-        self._model.bind_sets(input_sets(job), "cuda" if job["device"] == "cuda" else "cpu")
+        sets = input_sets(job)
+        self._count = len(sets)
+        self._model.bind_sets(sets, "cuda" if job["device"] == "cuda" else "cpu")
         self.version = self._model.version
 
     def measure(self, request):
-        return timed_rows(self._model.measure, request)
+        return timed_rows(self._model.measure, request, self._count)
 
     def outputs(self):
         self._model.measure(0, 1)

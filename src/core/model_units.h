@@ -18,8 +18,9 @@ inline constexpr double kWinogradOutputSlots = 9;
 /// Share of the time of contiguous traffic from deeper levels that hardware prefetching leaves visible.
 inline constexpr double kExposedTraffic = 0.3;
 
-/// Threads of a GPU that issue together.
+/// Threads of a GPU that issue together, and cycles of its units in a ns: of NVIDIA's since Ampere, about.
 inline constexpr int64_t kWarpThreads = 32;
+inline constexpr double kCyclesPerNs = 1.7;
 
 /// f32 operations in a ns of one unit at peak; an FMA is 2.
 inline double peak_flop_per_ns(const TargetInfo& target) {

@@ -167,9 +167,21 @@ class Rows(unittest.TestCase):
         def row(index, count):
             asked.append((index, count))
             return [5.0] * count
-        times = gpu_engines.timed_rows(row, {"warm_up": 0, "duration": 0, "runs": 35})
+        times = gpu_engines.timed_rows(row, {"warm_up": 0, "duration": 0, "runs": 35}, 3)
         self.assertEqual(len(times), 40)
         self.assertEqual(asked, [(0, 1), (0, 10), (1, 10), (2, 10), (0, 10)])
+
+
+    def test_large_inputs_are_in_one_place(self):
+        job = {"model": "m", "feeds": "f", "dtype": "f16"}
+        feeds = {"x": np.arange(12, dtype=np.float32).reshape(3, 4), "n": np.int64(2)}
+        with unittest.mock.patch.object(gpu_engines, "feeds_of", lambda job: feeds), \
+                unittest.mock.patch.object(gpu_engines.edges, "feeds_for", lambda model, given: given):
+            sets = gpu_engines.input_sets(job)
+            with unittest.mock.patch.object(gpu_engines, "LARGE_BYTES", 24 + 8):
+                self.assertEqual(len(gpu_engines.input_sets(job)), 1)
+        self.assertEqual([s["x"][0, 0] for s in sets], [0, 8, 4])
+        self.assertEqual({s["x"].dtype for s in sets}, {np.dtype(np.float16)})
 
 
 class Suites(unittest.TestCase):

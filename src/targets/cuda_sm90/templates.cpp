@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/model_units.h"
 #include "tune/construct/implementable.h"
 #ifdef TW_HAVE_CUDA
 #include "templates/fit.h"
@@ -18,8 +19,7 @@ using templates::Fit;
 using templates::Row;
 using templates::TemplateLibrary;
 
-constexpr size_t kMostRows = 8;       // that are measured
-constexpr double kCyclesPerNs = 1.7;  // of NVIDIA's data center GPUs since Ampere, about
+constexpr size_t kMostRows = 8;  // that are measured
 
 // Why there is no kernel of a row that computes it.
 std::string why_not_built(const Fit& fit, bool can_build) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/model_units.h"
 #include "schedule/contraction.h"
 #include "schedule/stages.h"
 #include "te/reads.h"

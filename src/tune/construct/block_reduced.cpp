@@ -4,6 +4,7 @@
 // one part its results.
 #include <algorithm>
 
+#include "core/model_units.h"
 #include "schedule/chain.h"
 #include "schedule/stages.h"
 #include "te/axes.h"

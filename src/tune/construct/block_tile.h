@@ -12,7 +12,6 @@ namespace tw::tune {
 /// By which lines in shared memory are longer than their elements, so that neighbours lie in different banks. Operands
 /// of warp groups lie without gaps, in an order that does the same.
 inline constexpr int64_t kBankBytes = 16;
-inline constexpr double kCyclesPerNs = 1.7;
 inline constexpr int64_t kMatrixSteps = 16;  // of a matrix instruction of 16-bit floats, and of two of tf32
 
 /// What runs one factor of a tile's rows or columns.

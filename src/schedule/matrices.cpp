@@ -138,16 +138,19 @@ void place_taps(Roles& roles, const Expr& left, const Expr& condition) {
 // Up to which value of `axis` what `e` reads is there: `known`, or more where its tensor goes on.
 int64_t end_of_reads(const te::Program& program, const Expr& e, const std::vector<te::Axis>& axes, const te::Axis& axis,
                      int64_t known) {
-  Analyzer ranges;
-  for (const te::Axis& a : axes) ranges.bind(a.name, 0, a.extent);
+  const auto is_inside = [&](const Expr& index, int64_t extent, int64_t until) {
+    Analyzer ranges;
+    for (const te::Axis& a : axes) ranges.bind(a.name, 0, a.name == axis.name ? until : a.extent);
+    const Interval range = ranges.bounds(index);
+    return range.lo >= 0 && range.hi < extent;
+  };
   int64_t end = axis.extent;
   visit(e, [&](const Expr& load) {
     if (load.op() != Op::kLoad) return;
     const Shape& shape = program.tensor(load->name).shape;
     for (size_t d = 0; d < shape.size(); ++d) {
-      const Interval range = ranges.bounds(load.arg(d));
-      const bool inside = range.lo >= 0 && range.hi < shape[d];
-      if (!inside && uses_var(load.arg(d), axis.name)) end = std::min(end, load.arg(d).is_var() ? shape[d] : known);
+      if (!uses_var(load.arg(d), axis.name) || is_inside(load.arg(d), shape[d], axis.extent)) continue;
+      end = std::min(end, is_inside(load.arg(d), shape[d], shape[d]) ? std::max(known, shape[d]) : known);
     }
   });
   return end;

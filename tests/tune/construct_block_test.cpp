@@ -86,8 +86,8 @@ TEST(ConstructBlock, ProductsOfBoxes) {
   EXPECT_EQ(seen, (std::set<std::string>{"alone", "in clusters of 2", "in clusters of 4"}));
 }
 
-// Constants have zeros behind their columns, up to whole tiles, where threads store several beside each other, and
-// behind their steps, up to whole lines of memory.
+// Constants have zeros behind their columns, up to whole blocks, where threads store several beside each other, and
+// behind their steps, up to whole lines of memory, but few.
 TEST(ConstructBlock, BoxesOfColumnsThatFillNoTile) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const auto layouts = [&](int64_t columns, int64_t steps) {
@@ -103,8 +103,28 @@ TEST(ConstructBlock, BoxesOfColumnsThatFillNoTile) {
   };
   EXPECT_EQ(layouts(33, 128), "") << "columns that are no pairs stay in order";
   const std::string dealt = layouts(136, 248);
-  EXPECT_NE(dealt.find("pad(1, 0, 8) pad(0, 0, 56) split(0, 6, 4, 4, 2)"), std::string::npos) << dealt;
-  EXPECT_NE(layouts(40, 200).find("pad(1, 0, 8)"), std::string::npos) << "sectors";
+  EXPECT_NE(dealt.find("pad(1, 0, 8) pad(0, 0, 8) split(0, 9, 4, 2, 2)"), std::string::npos) << dealt;
+  const std::string few = layouts(24, 200);
+  EXPECT_NE(few.find("pad(1, 0, 8)\n"), std::string::npos) << few;
+  EXPECT_EQ(few.find("split"), std::string::npos) << few;
+}
+
+// Of operands that go on beyond the product's lines and steps no more is taken than it asks for.
+TEST(ConstructBlock, OperandsAreTheBeginningOfTensors) {
+  const auto part = [](const Shape& x_shape, const Shape& w_shape) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f16(), x_shape), w = b.placeholder("w", DataType::f16(), w_shape);
+    const te::Tensor y = b.reduce("y", {40, 40}, {72}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return cast(DataType::f32(), x({i[0], r[0]})) * cast(DataType::f32(), w({i[1], r[0]}));
+    });
+    return b.finish("part", {b.compute("z", y.shape, [&](const auto& i) { return cast(DataType::f16(), y(i)); })});
+  };
+  for (const auto& [x, w] :
+       {std::pair<Shape, Shape>{{40, 144}, {40, 72}}, {{40, 72}, {40, 144}}, {{40, 72}, {104, 72}}}) {
+    SCOPED_TRACE(fmt::format("{} steps of x, {} columns of {} steps of w", x[1], w[0], w[1]));
+    for (const std::set<std::string>& constants : {std::set<std::string>{}, {"w"}})
+      check({part(x, w), constants}, "cuda:sm_90a", "contraction", 1e-2);
+  }
 }
 
 // More tiles than units: blocks that walk over them are candidates, for products and for windows, never of clusters.

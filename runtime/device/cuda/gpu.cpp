@@ -82,11 +82,15 @@ DeviceMemory::DeviceMemory(const Gpu& gpu, size_t bytes, const char* what) : gpu
 }
 
 void Gate::hold(const Gpu& gpu, StreamHandle stream) {
-  const auto wait = [](void* opened) {
+  using Shared = std::shared_ptr<std::binary_semaphore>;
+  const auto wait = [](void* user) {
     constexpr std::chrono::milliseconds kLongest(5);
-    static_cast<void>(static_cast<std::binary_semaphore*>(opened)->try_acquire_for(kLongest));
+    const std::unique_ptr<Shared> opened(static_cast<Shared*>(user));
+    static_cast<void>((*opened)->try_acquire_for(kLongest));
   };
-  gpu.driver.check(gpu.driver.launch_host(stream, wait, &opened_), "hold a stream");
+  auto opened = std::make_unique<Shared>(opened_);
+  gpu.driver.check(gpu.driver.launch_host(stream, wait, opened.get()), "hold a stream");
+  static_cast<void>(opened.release());  // the function's from here on
 }
 
 EventHandle Events::at(size_t index) {

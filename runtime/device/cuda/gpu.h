@@ -130,17 +130,17 @@ class Events {
   std::vector<Owned<EventHandle, &Driver::event_destroy>> events_;
 };
 
-/// Holds a stream while work is submitted to it: where that takes longer than the work, times would be the host's. It
-/// must live until the stream is synchronized.
+/// Holds a stream while work is submitted to it: where that takes longer than the work, times would be the host's.
 class Gate {
  public:
   /// Work submitted from now on waits for open(), or a few milliseconds: the queue of a stream is not endless.
   void hold(const Gpu& gpu, StreamHandle stream);
   /// Once at most.
-  void open() { opened_.release(); }
+  void open() { opened_->release(); }
 
  private:
-  std::binary_semaphore opened_{0};
+  std::shared_ptr<std::binary_semaphore> opened_ =
+      std::make_shared<std::binary_semaphore>(0);  // what waits has it, too
 };
 
 }  // namespace tw::runtime::cuda

@@ -114,7 +114,7 @@ Result<Candidates> construct_block_contraction(const GroupTask& task, const Targ
   const Result<Product> product = product_of(program, *found);
   if (!product.ok()) return Reason{product.reason()};
   const std::vector<StoredProduct> ways =
-      ways_to_sum(stored(program, name, constant_layouts(*product, *found, task, target), {}), program, task, target);
+      ways_to_sum(stored(program, name, constant_layouts(*product, *found, task), {}), program, task, target);
   Candidates candidates;
   for (const Choice& choice : choices_of(ways, task, target)) {
     const StoredProduct dealt = stored_for(choice.tile, *choice.product, program, task);

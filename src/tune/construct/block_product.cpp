@@ -34,12 +34,15 @@ bool multiplies_padding(const te::Compute& sum) {
   return std::ranges::any_of(term->args, [&](const Expr& e) { return ranges.simplify(e).op() == Op::kFloatImm; });
 }
 
+// Whether zeros may fill up `has` lines or steps of a constant to `all`.
+bool is_little_more(int64_t all, int64_t has) { return 8 * all <= 9 * has; }
+
 // Behind so many steps of a box's lines, that each begins where a line of memory does, or at least a sector: a box
-// reads whole sectors. No more than an eighth of them.
+// reads whole sectors.
 int64_t zeros_behind(int64_t steps, DataType type) {
   for (const int64_t bytes : {kLineBytes, kSectorBytes}) {
     const int64_t all = round_up(steps, bytes / type.bytes());
-    if (8 * all <= 9 * steps) return all - steps;
+    if (is_little_more(all, steps)) return all - steps;
   }
   return 0;
 }
@@ -77,8 +80,7 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
   return p;
 }
 
-std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task,
-                                               const TargetInfo& target) {
+std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task) {
   std::map<std::string, Layout> layouts;
   for (const bool left : {true, false}) {
     const Expr& read = left ? p.match.a : p.match.b;
@@ -92,13 +94,8 @@ std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compu
     if (p.taps && !left) add(*p.taps);
     for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
     for (const te::Axis& r : p.steps) add(r);
-    if (order.size() != read->args.size()) continue;
-    Layout layout;
-    if (!std::ranges::is_sorted(order)) layout = layout.reorder(order);
-    const int64_t zeros = zeros_behind(p.steps.back().extent, read.type());
-    if (!left && p.steps.size() == 1 && zeros > 0 && has_feature(target, "tma"))
-      layout = layout.pad(static_cast<int>(order.size()) - 1, 0, zeros);
-    if (!layout.is_identity()) layouts[read->name] = std::move(layout);
+    const bool in_order = std::ranges::is_sorted(order);
+    if (order.size() == read->args.size() && !in_order) layouts[read->name] = Layout().reorder(order);
   }
   return layouts;
 }
@@ -201,7 +198,8 @@ bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
   if (p.batch.size() > (in.parts.count > 1 ? 2 : 1)) return false;
   const te::Axis& step = p.steps.back();
   const Expr& last = read->args.back();
-  const bool whole_lines = last.is_var() && last->name == step.name && p.steps.size() == 1;
+  const bool whole_lines = last.is_var() && last->name == step.name && p.steps.size() == 1 &&
+                           tensor->shape.back() == step.extent + (left ? 0 : p.zeros);
   const int64_t bytes = read.type().bytes();
   const bool whole_blocks = step.extent % (kLineBytes / bytes) == 0 && coefficient_of(last, step.name) == 1;
   if (!whole_lines && !whole_blocks) return false;
@@ -212,15 +210,22 @@ bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
 }
 
 // How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
-// read one by one, in any order. Lines that come in boxes must lie in that order: those of a constant.
+// read one by one, in any order. Lines that come in boxes must lie in that order: those of a constant, with few zeros
+// up to whole blocks of columns that are dealt out.
 int64_t neighbours_of(const te::Program& program, const Product& p, const te::Compute& sum, bool boxes,
                       const GroupTask& task, const TargetInfo& target) {
-  constexpr int64_t kPair = 2, kMost = 8;
+  constexpr int64_t kPair = 2, kMost = 8, kPairs = 4;
   const te::Axis& column = sum.axes[p.columns.back()];
   if (p.columns.size() != 1 || !access_of(p.match.b, p.steps.back(), column, target).by_steps) return kPair;
   const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
-  if (boxes && !task.constants.contains(p.match.b->name)) return kPair;
-  return std::max(kPair, std::gcd(std::min(kMost, access), extent_at(sum, p.columns)));
+  int64_t neighbours = std::max(kPair, std::gcd(std::min(kMost, access), column.extent));
+  if (!boxes) return neighbours;
+  const int dim = schedule::dim_of_axis(p.match.b, column.name);
+  const bool all_read = dim >= 0 && program.tensor(p.match.b->name).shape[dim] == column.extent;
+  if (!task.constants.contains(p.match.b->name) || !all_read) return kPair;
+  while (neighbours > kPair && !is_little_more(round_up(column.extent, kPairs * neighbours), column.extent))
+    neighbours /= 2;
+  return neighbours;
 }
 
 // What a program stores for each of its `sums`, and reads of tensors as large beside the operands.
@@ -277,7 +282,7 @@ std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Pro
     if (r.extent == 1 || r.name == product->steps.back().name || tap_distance(*product, sum, r) == 0) continue;
     Product shared = *product;
     take_taps(shared, r);
-    StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task, target), {});
+    StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task), {});
     take_taps(out.product, r);
     if (problem_of(out, task, target).boxes) return out;
   }
@@ -329,12 +334,6 @@ StoredProduct stored(const te::Program& program, const std::string& sum, std::ma
   Result<Product> product = product_of(out.program, *out.program.find_compute(name));
   TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
   out.product = std::move(product).value();
-  const Expr& read = out.product.match.b;
-  const int steps = schedule::dim_of_axis(read, out.product.steps.back().name);
-  const Layout layout = value_or(out.layouts, read->name, Layout());
-  for (const LayoutPrimitive& p : layout.primitives()) {
-    if (p.op == LayoutOp::kPad && p.dim == steps) out.product.zeros = p.args[1];
-  }
   return out;
 }
 
@@ -342,17 +341,25 @@ StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const t
                          const GroupTask& task) {
   const te::Compute& sum = *in.program.find_compute(in.product.sum);
   const Expr& read = in.product.match.b;
-  const int dim = schedule::dim_of_axis(read, sum.axes[in.product.columns.back()].name);
-  const int64_t columns = extent_at(sum, in.product.columns);
-  const int64_t all = round_up(columns, BlockTile::extent(tile.columns));
+  const te::Axis &column = sum.axes[in.product.columns.back()], &step = in.product.steps.back();
+  const int dim = schedule::dim_of_axis(read, column.name), along = schedule::dim_of_axis(read, step.name);
   if (!task.constants.contains(read->name) || dim < 0) return in;
-  const Layout dealt = dealt_out(tile, dim, read->args.size(), all);
-  if (dealt.is_identity()) return in;
+  // Zeros lie behind a tensor: of one that the product reads in part, behind what it does not read.
+  const Shape& shape = in.program.tensor(read->name).shape;
+  const bool all_steps = in.product.steps.size() == 1 && along >= 0 && shape[along] == step.extent;
+  const int64_t zeros = tile.boxes && all_steps ? zeros_behind(step.extent, read.type()) : 0;
+  const int64_t columns = extent_at(sum, in.product.columns);
+  const int64_t all = round_up(columns, 4 * tile.columns.back().extent);
+  Layout dealt = dealt_out(tile, dim, read->args.size(), all);
+  if (shape[dim] != columns || (all > columns && !tile.boxes)) dealt = {};
+  if (zeros == 0 && dealt.is_identity()) return in;
   std::map<std::string, Layout> layouts = in.layouts;
   Layout& layout = layouts[read->name];
-  if (all > columns) layout = layout.pad(dim, 0, all - columns);
+  if (zeros > 0) layout = layout.pad(along, 0, zeros);
+  if (all > columns && !dealt.is_identity()) layout = layout.pad(dim, 0, all - columns);
   for (const LayoutPrimitive& p : dealt.primitives()) layout = layout.then(p);
   StoredProduct out = stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.parts);
+  out.product.zeros = zeros;
   if (in.product.taps) take_taps(out.product, *in.product.taps);
   return out;
 }

@@ -49,10 +49,8 @@ int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places);
 /// Rows are axes of A alone, columns of B alone; what both have is the batch. Declines what is no product of matrices.
 Result<Product> product_of(const te::Program& program, const te::Compute& sum);
 
-/// Operands that are constants, stored as they are read: batch, lines, steps; steps next to each other. Where a copy
-/// engine may bring them, the columns' lines have zeros behind their steps, up to whole lines or sectors of memory.
-std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task,
-                                               const TargetInfo& target);
+/// Operands that are constants, stored as they are read: batch, lines, steps; steps next to each other.
+std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task);
 
 Access access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target);
 
@@ -74,7 +72,8 @@ std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Pro
                                        const TargetInfo& target);
 
 /// `in`, of `program`, with the columns' operand, if it is a constant, in the order in which the instructions of `tile`
-/// want its lines, as many as whole tiles have.
+/// want its lines. What the copy engine brings has zeros up to whole blocks of lines and behind its steps, up to whole
+/// lines or sectors of memory.
 StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const te::Program& program,
                          const GroupTask& task);
 

@@ -33,7 +33,7 @@ class ReducedKernel {
     const te::Compute& sum = *product.find_compute(segment.sum);
     const Result<Product> roles = product_of(product, sum);
     if (!roles.ok()) return;
-    StoredProduct in = stored(product, segment.sum, constant_layouts(*roles, sum, task, target), {});
+    StoredProduct in = stored(product, segment.sum, constant_layouts(*roles, sum, task), {});
     Product& p = in.product;
     p.rows = match_.rows, p.batch.clear();
     for (size_t& d : p.rows) d += parts_ > 1 ? 1 : 0;

@@ -77,7 +77,7 @@ class Replays:
     def _row(self, replay, count):
         cuda = self._torch.cuda
         events = [cuda.Event(enable_timing=True) for _ in range(count + 1)]
-        replay()
+        replay()  # one that is not timed
         cuda._sleep(self._delay)
         for k, event in enumerate(events):
             event.record()

@@ -92,9 +92,9 @@ std::vector<Choice> choices_of(const std::vector<StoredProduct>& ways, const Gro
   std::ranges::stable_sort(all, {}, &Choice::cycles);
   std::set<std::tuple<int64_t, bool, bool>> split;
   for (const Choice& c : all) {
-    const bool whole = c.problem.parts == 1, pairs = c.tile.row_cluster * c.tile.column_cluster > 1;
+    const bool whole = c.problem.parts == 1, clusters = c.tile.row_cluster * c.tile.column_cluster > 1;
     if (chosen.size() == kMost || (!whole && split.size() == kMostSplit)) continue;
-    if (whole || split.insert({c.problem.parts, c.tile.boxes, pairs}).second) chosen.push_back(c);
+    if (whole || split.insert({c.problem.parts, c.tile.boxes, clusters}).second) chosen.push_back(c);
   }
   return chosen;
 }

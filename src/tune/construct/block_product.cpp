@@ -198,8 +198,8 @@ bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
   if (p.batch.size() > (in.parts.count > 1 ? 2 : 1)) return false;
   const te::Axis& step = p.steps.back();
   const Expr& last = read->args.back();
-  const bool whole_lines = last.is_var() && last->name == step.name && p.steps.size() == 1 &&
-                           tensor->shape.back() == step.extent + (left ? 0 : p.zeros);
+  const bool whole_lines =
+      last.is_var() && last->name == step.name && p.steps.size() == 1 && tensor->shape.back() == step.extent;
   const int64_t bytes = read.type().bytes();
   const bool whole_blocks = step.extent % (kLineBytes / bytes) == 0 && coefficient_of(last, step.name) == 1;
   if (!whole_lines && !whole_blocks) return false;
@@ -207,6 +207,12 @@ bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
   if (tensor->shape.back() * bytes % kLineAlignment != 0 || steps * bytes < kLineBytes) return false;
   const std::vector<size_t>& lines = left ? p.rows : p.columns;
   return reads_lines(sum, read, lines) || (whole_blocks && reads_windows(p, sum, read, tensor->shape, lines));
+}
+
+// Whether `axis` goes along all of a dim of the tensor that `read` reads.
+bool reads_all_along(const te::Program& program, const Expr& read, const te::Axis& axis) {
+  const int dim = schedule::dim_of_axis(read, axis.name);
+  return dim >= 0 && program.tensor(read->name).shape[dim] == axis.extent;
 }
 
 // How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
@@ -220,9 +226,7 @@ int64_t neighbours_of(const te::Program& program, const Product& p, const te::Co
   const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
   int64_t neighbours = std::max(kPair, std::gcd(std::min(kMost, access), column.extent));
   if (!boxes) return neighbours;
-  const int dim = schedule::dim_of_axis(p.match.b, column.name);
-  const bool all_read = dim >= 0 && program.tensor(p.match.b->name).shape[dim] == column.extent;
-  if (!task.constants.contains(p.match.b->name) || !all_read) return kPair;
+  if (!task.constants.contains(p.match.b->name) || !reads_all_along(program, p.match.b, column)) return kPair;
   while (neighbours > kPair && !is_little_more(round_up(column.extent, kPairs * neighbours), column.extent))
     neighbours /= 2;
   return neighbours;
@@ -345,18 +349,17 @@ StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const t
   const int dim = schedule::dim_of_axis(read, column.name), along = schedule::dim_of_axis(read, step.name);
   if (!task.constants.contains(read->name) || dim < 0) return in;
   // Zeros lie behind a tensor: of one that the product reads in part, behind what it does not read.
-  const Shape& shape = in.program.tensor(read->name).shape;
-  const bool all_steps = in.product.steps.size() == 1 && along >= 0 && shape[along] == step.extent;
+  const bool all_steps = in.product.steps.size() == 1 && reads_all_along(in.program, read, step);
   const int64_t zeros = tile.boxes && all_steps ? zeros_behind(step.extent, read.type()) : 0;
-  const int64_t columns = extent_at(sum, in.product.columns);
-  const int64_t all = round_up(columns, 4 * tile.columns.back().extent);
-  Layout dealt = dealt_out(tile, dim, read->args.size(), all);
-  if (shape[dim] != columns || (all > columns && !tile.boxes)) dealt = {};
+  const int64_t all = round_up(column.extent, 4 * tile.columns.back().extent), more = all - column.extent;
+  Layout dealt;
+  if (reads_all_along(in.program, read, column) && (more == 0 || tile.boxes))
+    dealt = dealt_out(tile, dim, read->args.size(), all);
   if (zeros == 0 && dealt.is_identity()) return in;
   std::map<std::string, Layout> layouts = in.layouts;
   Layout& layout = layouts[read->name];
   if (zeros > 0) layout = layout.pad(along, 0, zeros);
-  if (all > columns && !dealt.is_identity()) layout = layout.pad(dim, 0, all - columns);
+  if (more > 0 && !dealt.is_identity()) layout = layout.pad(dim, 0, more);
   for (const LayoutPrimitive& p : dealt.primitives()) layout = layout.then(p);
   StoredProduct out = stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.parts);
   out.product.zeros = zeros;

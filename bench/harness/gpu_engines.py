@@ -51,7 +51,7 @@ class Replays:
 
     def __init__(self):
         import torch
-        self._torch, self._delay = torch, SHORTEST_DELAY
+        self._torch, self._delay, self._events = torch, SHORTEST_DELAY, []
 
     def capture(self, run):
         torch, side = self._torch, self._torch.cuda.Stream()
@@ -66,26 +66,29 @@ class Replays:
         return graph.replay, result
 
     def times(self, replay, count):
-        """The GPU is made to wait first, longer and longer until the whole row is submitted while it does: Python submits
-        a replay in 10 to 15 us, and would time itself where a kernel takes less."""
+        """The GPU is made to wait first, longer and longer until it finds every replay submitted: Python submits one in 10
+        to 15 us, and would time itself where a kernel takes less. No longer than that: a GPU at its limit of power is the
+        faster for a rest."""
         while True:
-            times, is_submitted = self._row(replay, count)
-            if is_submitted or self._delay >= LONGEST_DELAY:
+            times, is_ahead = self._row(replay, count)
+            if is_ahead or self._delay >= LONGEST_DELAY:
                 return times
             self._delay *= 2
 
     def _row(self, replay, count):
-        cuda = self._torch.cuda
-        events = [cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        cuda, is_ahead = self._torch.cuda, True
+        while len(self._events) <= count:
+            self._events.append(cuda.Event(enable_timing=True))
+        events = self._events[:count + 1]
         replay()  # one that is not timed
         cuda._sleep(self._delay)
-        for k, event in enumerate(events):
+        for event in events[:-1]:
             event.record()
-            if k < count:
-                replay()
-        is_submitted = not events[0].query()
+            replay()
+            is_ahead = is_ahead and not event.query()
+        events[-1].record()
         cuda.synchronize()
-        return [a.elapsed_time(b) for a, b in zip(events, events[1:])], is_submitted
+        return [a.elapsed_time(b) for a, b in zip(events, events[1:])], is_ahead
 
 
 class Calls:

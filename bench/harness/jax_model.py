@@ -10,15 +10,12 @@ from . import onnx_folding
 
 def convert(path, input_names, dtype):
     """(function of (weights, *inputs) -> outputs, weights). Floats are of `dtype`; operators without a row: KeyError."""
-    graph = onnx_folding.fold_batch_norms(onnx.load(path)).graph
+    graph = onnx_folding.fold_batch_norms(onnx_folding.fold_constants(onnx.load(path))).graph
     constants = {t.name: np.array(numpy_helper.to_array(t)) for t in graph.initializer}
     nodes = []
     for node in graph.node:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        if node.op_type == "Constant":
-            constants[node.output[0]] = np.array(numpy_helper.to_array(attributes["value"]))
-        else:
-            nodes.append((ROWS[node.op_type], node, attributes))
+        nodes.append((ROWS[node.op_type], node, attributes))
     weights = {name: in_range(array, dtype) for name, array in constants.items()}
     outputs = [o.name for o in graph.output]
 
@@ -69,15 +66,26 @@ def conv(c):
     return y if c(2) is None else y + c(2).reshape(1, -1, *[1] * rank)
 
 
+def to_last_window(extent, pads, kernel, stride):
+    """`pads`, longer at the end where windows are counted up and the last one reaches beyond it."""
+    before, after = pads
+    windows = 1 + -(-(extent + before + after - kernel) // stride)
+    if (windows - 1) * stride >= extent + before:  # begins beyond what is there
+        windows -= 1
+    return before, max(after, (windows - 1) * stride + kernel - extent - before)
+
+
 def pool(c, kind):
     from jax import lax
     kernel = c.a["kernel_shape"]
-    rank = len(kernel)
+    rank, counts_up = len(kernel), bool(c.a.get("ceil_mode", 0))
     window, strides = (1, 1, *kernel), (1, 1, *c.a.get("strides", [1] * rank))
     padding = [(0, 0), (0, 0), *pairs(c, rank)]
+    if counts_up:
+        padding = [to_last_window(*axis) for axis in zip(c(0).shape, padding, window, strides)]
     if kind == "max":
         return lax.reduce_window(c(0), np.array(-np.inf, c.dtype), lax.max, window, strides, padding)
-    assert not any(map(sum, padding)), "averages without padding alone"
+    assert not any(map(sum, padding)) or (c.a.get("count_include_pad", 0) and not counts_up), "averages of pixels alone"
     total = lax.reduce_window(c(0).astype(np.float32), np.float32(0), lax.add, window, strides, padding)
     return (total / math.prod(kernel)).astype(c.dtype)
 
@@ -108,6 +116,23 @@ def layer_norm(c):
         centred = x - x.mean(-1, keepdims=True)
         return centred * lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + c.a.get("epsilon", 1e-5))
     return wide(c, normal) * c(1) + c(2)
+
+
+def batch_norm(c):
+    from jax import lax
+    gain, shift, mean, variance = (c(i).reshape(-1, *[1] * (c(0).ndim - 2)) for i in range(1, 5))
+    return wide(c, lambda x: (x - mean) * lax.rsqrt(variance + c.a.get("epsilon", 1e-5)) * gain + shift)
+
+
+def pad(c):
+    import jax.numpy as jnp
+    assert c.a.get("mode", b"constant") == b"constant" and c.const(3) is None, "padding with a value alone"
+    return jnp.pad(c(0), c.const(1).reshape(2, -1).T.tolist(), constant_values=float(c.const(2, np.float32(0))))
+
+
+def hard_sigmoid(c):
+    import jax.numpy as jnp
+    return jnp.clip(c.a.get("alpha", 0.2) * c(0) + c.a.get("beta", 0.5), 0, 1)
 
 
 def slice_(c):
@@ -172,6 +197,8 @@ ROWS = {
     "Reshape": lambda c: c(0).reshape([c(0).shape[i] if d == 0 else d for i, d in enumerate(c.const(1).tolist())]),
     "Transpose": lambda c: c(0).transpose(c.a["perm"]),
     "Gather": lambda c: c(0).take(c(1), axis=c.a.get("axis", 0)),
+    "BatchNormalization": batch_norm, "HardSigmoid": hard_sigmoid, "Pad": pad,
+    "Squeeze": lambda c: c(0).squeeze(tuple(c.const(1).tolist())),
     "Unsqueeze": unsqueeze, "Concat": concat, "Cast": lambda c: c(0).astype(c.dtype),
     "ReduceMean": reduction("mean"), "ReduceSum": reduction("sum"), "ReduceMax": reduction("max"),
     "MatMul": numpy_call("matmul"), "Add": numpy_call("add"), "Sub": numpy_call("subtract"),

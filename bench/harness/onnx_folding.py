@@ -1,6 +1,41 @@
-"""Batch norms that follow a convolution become part of its weights, as whoever deploys a model does it for any engine."""
+"""What whoever deploys a model does for any engine: what depends on constants and on shapes alone is computed, and batch
+norms that follow a convolution become part of its weights."""
 import numpy as np
+import onnx
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+
+def fold_constants(model):
+    """A copy of the model without nodes whose results are known beforehand: those are initializers."""
+    while True:
+        count = len(model.graph.node)
+        model = _without_known_nodes(onnx.shape_inference.infer_shapes(model, data_prop=True))
+        if len(model.graph.node) == count:
+            return model
+
+
+def _without_known_nodes(model):
+    """`model`, changed: without what follows from constants and from shapes that are known already."""
+    graph = model.graph
+    known = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    extents = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in [*graph.input, *graph.value_info]}
+    kept = []
+    for node in graph.node:
+        shape = extents.get(node.input[0], [0]) if node.op_type == "Shape" else [0]
+        if all(shape):
+            values = ReferenceEvaluator(node).run(None, {node.input[0]: np.empty(shape, np.bool_)})
+        elif all(name in known for name in node.input if name):
+            values = ReferenceEvaluator(node).run(None, {name: known[name] for name in node.input if name})
+        else:
+            kept.append(node)
+            continue
+        known.update(zip(node.output, values))
+    read = {name for node in kept for name in node.input} | {o.name for o in graph.output}
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(kept)
+    graph.initializer.extend(numpy_helper.from_array(np.asarray(a), n) for n, a in known.items() if n in read)
+    return model
 
 
 def fold_batch_norms(model):

@@ -23,7 +23,7 @@ def load(job, feeds):
 def convert(path, input_names, dtype="f32", fold=False):
     """The graph's module; its inputs in the order of input_names. Operators without a row below raise KeyError. Where the
     graph casts to floats, they are of `dtype`."""
-    model = onnx.load(path)
+    model = onnx_folding.fold_constants(onnx.load(path))
     graph = (onnx_folding.fold_batch_norms(model) if fold else model).graph
     root, fx = torch.nn.Module(), torch.fx.Graph()
     values, constants = {name: fx.placeholder(name) for name in input_names}, {}
@@ -39,9 +39,6 @@ def convert(path, input_names, dtype="f32", fold=False):
         return values[name] if name else None
     for node in graph.node:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        if node.op_type == "Constant":
-            constants[node.output[0]] = np.array(numpy_helper.to_array(attributes["value"]))
-            continue
         values[node.output[0]] = ROWS[node.op_type](Context(fx, node, attributes, value, constants, dtype))
     transposed = {node.output[0] for node in graph.node if node.op_type == "Transpose"}
     # A view of the operand, which has moved nothing yet.
@@ -144,6 +141,9 @@ def slice_(c):
 
 
 def gather(c):
+    place = c.const(1)
+    if place is not None and place.ndim == 0:
+        return c.call(torch.select, c(0), c.a.get("axis", 0), int(place))
     if c.a.get("axis", 0) == 0 and len(c.constants.get(c.node.input[0], np.empty(0)).shape) == 2:
         return c.call(F.embedding, c(1), c(0))
     return c.call(torch.index_select, c(0), c.a.get("axis", 0), c(1))
@@ -154,6 +154,25 @@ def unsqueeze(c):
     for axis in c.const(1).tolist():
         x = c.call(torch.unsqueeze, x, axis)
     return x
+
+
+def squeeze(c):
+    return c.call(torch.squeeze, c(0), tuple(c.const(1).tolist()))
+
+
+def pad(c):
+    assert c.a.get("mode", b"constant") == b"constant" and c.const(3) is None, "padding with a value alone"
+    both = c.const(1).reshape(2, -1)
+    return c.call(F.pad, c(0), [int(p) for axis in reversed(both.T.tolist()) for p in axis], "constant",
+                  float(c.const(2, np.float32(0))))
+
+
+def hard_sigmoid(c):
+    """As torch has it where the slope is its own."""
+    slope, middle = c.a.get("alpha", 0.2), c.a.get("beta", 0.5)
+    if abs(slope - 1 / 6) < 1e-6 and middle == 0.5:
+        return c.call(F.hardsigmoid, c(0))
+    return c.call(torch.clamp, c.call(torch.add, c.call(torch.mul, c(0), slope), middle), 0.0, 1.0)
 
 
 def batch_norm(c):
@@ -193,6 +212,7 @@ def binary(function):
 ROWS = {
     "Conv": conv, "ConvTranspose": conv_transpose, "BatchNormalization": batch_norm, "Gemm": gemm,
     "LayerNormalization": layer_norm, "Clip": clip, "Gather": gather, "Slice": slice_, "Unsqueeze": unsqueeze,
+    "Squeeze": squeeze, "Pad": pad, "HardSigmoid": hard_sigmoid,
     "MaxPool": lambda c: pool(c, "max"), "AveragePool": lambda c: pool(c, "avg"),
     "GlobalAveragePool": lambda c: c.call(global_average_pool, c(0)),
     "Flatten": lambda c: c.call(torch.flatten, c(0), c.a.get("axis", 1)),

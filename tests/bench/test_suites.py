@@ -1,4 +1,5 @@
 """bench/suites and scripts/models/operators.py: seeded, within their limits, models that compute what they say."""
+import importlib.util
 import pathlib
 import sys
 import tempfile
@@ -12,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
 from models import operators as models  # noqa: E402
 from models import convnets, transformers  # noqa: E402
-from suites import alt9, networks, operators, roller119  # noqa: E402
+from suites import alt9, networks, operators, roller119, torchvision_models  # noqa: E402
 from suites.case import Options, flop, make_operators  # noqa: E402
 
 SMALL = [
@@ -99,6 +100,22 @@ class Suites(unittest.TestCase):
         self.assertEqual(found["conv"][0]["batch"], 4)
         self.assertLessEqual(flop(found["conv"][0]), roller119.MOST_FLOP)
         self.assertGreaterEqual(sum(roller119.FAMILIES.values()), roller119.LEAST)
+
+
+@unittest.skipUnless(importlib.util.find_spec("torchvision"), "not run: no torchvision")
+class HeldOut(unittest.TestCase):
+    def test_outputs_show_what_weights_and_images_are(self):
+        """Neither zero, as behind a head that is, nor beyond 16-bit floats; the same at each call."""
+        import torch
+        for name in ("mobilenet_v3_small", "vit_b_32", "inception_v3"):
+            side = torchvision_models.SIDES.get(name, 224)
+            images = torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(1))
+            with torch.no_grad():
+                first, again = (torchvision_models.build({"constructor": name, "seed": 0})(images) for _ in range(2))
+            torch.testing.assert_close(first, again, rtol=1e-3, atol=1e-3)
+            self.assertLess(float(first.abs().max()), 100, name)
+            self.assertGreater(float(first.std(1).min()), 1e-3, name)
+            self.assertGreater(float((first[0] - first[1]).abs().max()), 1e-3, name)
 
 
 if __name__ == "__main__":

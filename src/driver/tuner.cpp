@@ -51,6 +51,7 @@ struct Prepared {
 struct Promising {
   size_t task, candidate;
   loop::Program loops;
+  double ns, gained_ns;  // of the stand-in, and by how much: more than the whole kernel can gain
 };
 
 double time_of(const Measured& m) { return m.outcome == Outcome::kMeasured ? m.timing.best_decile_ns : INFINITY; }
@@ -135,9 +136,9 @@ class Tuner::Session {
     return predicted > 0 ? predicted : estimate_ns(task.program, context_.target);
   }
 
-  double total_weight(const TuneTask& task) const {
-    return weight(task) * static_cast<double>(std::max<int64_t>(1, task.uses));
-  }
+  static double uses(const TuneTask& task) { return static_cast<double>(std::max<int64_t>(1, task.uses)); }
+
+  double total_weight(const TuneTask& task) const { return weight(task) * uses(task); }
 
   // How many of the first candidates are measured: what a group can win is bounded by its share of the model's time. So
   // a model has at most candidates / whole_share of them besides kFewest a task, 200 for the defaults, however many
@@ -336,8 +337,8 @@ class Tuner::Session {
   // compiling, where it is faster than all candidates that were measured.
   void judge_stand_ins(size_t t, const Prepared& prepared, const std::vector<Measured>& measured) {
     std::vector<Measured>& known = results_[t].measured;
-    double least = INFINITY;
-    for (const Measured& m : known) least = std::min(least, time_of(m));
+    double best = INFINITY, least = INFINITY;
+    for (const Measured& m : known) best = least = std::min(best, time_of(m));
     size_t promising = kNone;
     for (size_t w = 0; w < measured.size(); ++w) {
       const size_t i = prepared.candidate_of[w];
@@ -351,7 +352,19 @@ class Tuner::Session {
     }
     if (promising == kNone) return;
     known[prepared.candidates[promising]] = {};
-    promising_.push_back({t, prepared.candidates[promising], prepared.codes[promising].loops});
+    promising_.push_back({t, prepared.candidates[promising], prepared.codes[promising].loops, least, best - least});
+  }
+
+  // nvcc takes a minute for a template: for a hundredth of the model's time at least.
+  void drop_small_gains() {
+    std::erase_if(promising_, [&](const Promising& p) {
+      const double share = uses(tasks_[p.task]) * p.gained_ns / total_ns_;
+      if (share >= options().whole_share / 5) return false;
+      results_[p.task].measured[p.candidate].reason = fmt::format(
+          "{:.1f} us without epilogue would gain {:.1f} % of the model's time: too little for nvcc (--measure-all)",
+          p.ns * 1e-3, 100 * share);
+      return true;
+    });
   }
 
   // Compiles the templates that may win, as many at the same time as memory allows; tasks to be measured once more.
@@ -360,6 +373,7 @@ class Tuner::Session {
     std::vector<size_t> again;
 #ifdef TW_HAVE_CUDA
     if (stopped()) return again;
+    drop_small_gains();
     const auto codes = mapped(promising_, [&](const auto& p) { return CodeTask{p.loops, tasks_[p.task].name}; });
     std::vector<std::string> reasons;
     try {
@@ -369,7 +383,7 @@ class Tuner::Session {
       tuner_.complete_ = false;
     }
     for (size_t i = 0; i < reasons.size(); ++i) {
-      const auto& [t, c, loops] = promising_[i];
+      const size_t t = promising_[i].task, c = promising_[i].candidate;
       if (reasons[i].empty()) again.push_back(t);
       if (reasons[i].empty()) continue;
       results_[t].measured[c] = {Outcome::kRefused, reasons[i], {}};

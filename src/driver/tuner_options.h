@@ -28,11 +28,13 @@ struct TunerOptions {
   int threads = 0;            // that candidates run with: those that the artefact will mostly run with; 0: all CPUs
   double budget_seconds = 0;  // for all groups together; 0: no limit
   double light_us = 5;        // groups that are faster by estimate are not measured; on a GPU a fifth of it
-  double whole_share = 0.05;  // of the model's time: groups with less of it have fewer candidates measured
-  double lock_seconds = 20;   // that another compiler on this machine is waited for, a group each time
-  double run_seconds = 2;     // before a candidate counts as hanging, besides many times its expected time
-  double drop_ratio = 1.25;   // see tune::MeasureOptions
-  tune::Sampling explore;     // of each group, besides the constructors' own candidates
+  /// Of the model's time: groups with less of it have fewer candidates measured, and a fifth of it is what a template
+  /// must promise to gain to be compiled.
+  double whole_share = 0.05;
+  double lock_seconds = 20;           // that another compiler on this machine is waited for, a group each time
+  double run_seconds = 2;             // before a candidate counts as hanging, besides many times its expected time
+  double drop_ratio = 1.25;           // see tune::MeasureOptions
+  tune::Sampling explore;             // of each group, besides the constructors' own candidates
   std::function<bool()> interrupted;  // true: keep the best so far
   std::function<void(const TuneEvent& event)> event;
   /// What is worth saying and no error; unset: these become warnings of the compilation.

@@ -132,6 +132,7 @@ done
     }
     std::ranges::stable_partition(out.candidates, [](const plan::GroupPlan& p) { return p.family == "point"; });
     out.joined = out.candidates.size() - 1;
+    out.candidates[0].predicted_us = 1;
     return out;
   }
   TuneResult choose(std::vector<double> stand_ins) {
@@ -167,6 +168,19 @@ TEST_F(TemplateRaceTest, WhatLosesWithoutItsEpilogueIsNotCompiled) {
   }
   choose({});
   EXPECT_EQ(rounds_.size(), 1U) << "the database knows them";
+}
+
+TEST_F(TemplateRaceTest, WhatWouldGainLittleOfTheModelIsNotCompiledUnlessAllIsMeasured) {
+  options_.whole_share = 5 * 0.6;  // a fifth of it: .6 of the model's time, where 450 ns of 1,000 promise .55
+  const TuneResult result = choose({450, 470});
+  EXPECT_EQ(result.best, 0);
+  EXPECT_EQ(runs(), 2);
+  EXPECT_EQ(outcome_name(result.measured[1].outcome), "not-measured");
+  EXPECT_EQ(result.measured[1].reason,
+            "0.5 us without epilogue would gain 55.0 % of the model's time: too little for nvcc (--measure-all)");
+  options_.whole_share = 0;  // as --measure-all
+  EXPECT_EQ(choose({450}).best, 1) << "the database knows nothing of it that would keep it out";
+  EXPECT_EQ(runs(), 3);
 }
 
 TEST_F(TemplateRaceTest, TheFastestRowIsCompiledOnceAndMeasuredWhole) {

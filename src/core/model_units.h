@@ -21,6 +21,11 @@ inline constexpr double kExposedTraffic = 0.3;
 /// Threads of a GPU that issue together, and cycles of its units in a ns: of NVIDIA's since Ampere, about.
 inline constexpr int64_t kWarpThreads = 32;
 inline constexpr double kCyclesPerNs = 1.7;
+/// Of one of these units (NVIDIA H100; of an A100 in like proportion), in a cycle: products of 16-bit floats by matrix
+/// instructions of warps, and bytes from and to memory, its share. Cycles of one more kernel: 2 us.
+inline constexpr double kMatrixProducts = 1024;
+inline constexpr double kMemoryBytes = 14;
+inline constexpr double kKernelCycles = 3400;
 
 /// f32 operations in a ns of one unit at peak; an FMA is 2.
 inline double peak_flop_per_ns(const TargetInfo& target) {

@@ -30,8 +30,7 @@ constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
 constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
 constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block
 constexpr size_t kMostGroups = 4;     // that become one
-constexpr double kByteProducts = 68;  // by matrix instructions of a GPU in the time of a byte from memory
-constexpr double kByThreads = 8;      // times the time of these
+constexpr double kByThreads = 8;      // times the time of matrix instructions of a GPU
 constexpr int64_t kColumns = 64;      // of a tile
 
 // What one block of a chain does, and how many blocks there are.
@@ -140,7 +139,8 @@ bool pays(const schedule::ReducedProduct& match, const TransformContext& context
   const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
   const te::Tensor& value = match.program.tensor(match.segment.output());
   const double products = schedule::count_products(sum) * (sum.a.type().is_half() || sum.tf32 ? 1 : kByThreads);
-  const double saved = 2 * kByteProducts * static_cast<double>(num_elements(value.shape) * value.type.bytes());
+  const double saved =
+      2 * kMatrixProducts / kMemoryBytes * static_cast<double>(num_elements(value.shape) * value.type.bytes());
   int64_t tiles = num_elements(value.shape) / value.shape.back() * ceil_div(value.shape.back(), kColumns);
   for (const size_t d : match.rows) tiles /= value.shape[d];
   return context.way == kEager || std::ranges::any_of(match.parts, [&](const auto& part) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 
+#include "core/model_units.h"
 #include "support/math.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
@@ -22,12 +23,8 @@
 namespace tw::transform {
 namespace {
 
-// In cycles of one unit (NVIDIA H100; those of an A100 are in like proportion).
-constexpr double kAccessCycles = 0.125;  // a thread's copy of up to a vector: its share of a warp's, addresses included
+constexpr double kAccessCycles = 0.125;  // of a thread on a unit that copies up to a vector, addresses included
 constexpr double kWaitedFor = 6;         // times that of one too short to go on in the background: latencies show
-constexpr double kProducts = 1024;       // a cycle
-constexpr double kMemoryBytes = 15;      // a cycle, a unit's share
-constexpr double kKernelCycles = 4000;   // a kernel more
 constexpr double kMayPay = 3;            // times what the contraction takes: what measuring is to decide may cost that
 constexpr int64_t kLeastCopied = 4;      // bytes of a copy in the background
 constexpr int64_t kLineBytes = 128;      // of a row of a box
@@ -92,7 +89,7 @@ class ChannelPadder {
     const double steps = points * static_cast<double>(num_elements(w) / filters / w[c.summed] * channels);
     const double waits = together * editor_.type(x).type.bytes() < kLeastCopied ? kWaitedFor : 1;
     const double accesses = steps / static_cast<double>(together) * static_cast<double>(ceil_div(filters, kColumns));
-    return accesses * waits * kAccessCycles + steps * static_cast<double>(filters) / kProducts;
+    return accesses * waits * kAccessCycles + steps * static_cast<double>(filters) / kMatrixProducts;
   }
 
   // Of writing and reading the channels that are added; where nothing else does it, of copying the others too.

@@ -13,19 +13,16 @@ namespace tw::tune {
 namespace {
 
 // Of one multiprocessor (NVIDIA, "CUDA C++ Programming Guide", arithmetic throughput; H100 data sheet), in a cycle.
-constexpr double kGroupProducts = 2048;   // of 16-bit floats by matrix instructions of warp groups; half of tf32
-constexpr double kMatrixProducts = 1024;  // by those of warps
-constexpr double kProducts = 128;         // of f32 by threads
-constexpr double kLoadBytes = 48;         // from the second cache, its share of it (measured on an H100)
-constexpr double kSharedBytes = 128;      // from the memory that threads share
-constexpr double kMemoryBytes = 14;       // from and to memory, its share
-constexpr double kScattered = 8;          // times the accesses where results go alone, each to part of a sector
-constexpr double kTileCycles = 2000;      // entering and leaving a tile
-constexpr double kNextTileCycles = 500;   // going on to the next one
-constexpr double kCacheBytes = 24;        // from and to the second cache by accesses of threads, its share
-constexpr double kKernelCycles = 3400;    // of one more kernel: 2 us
-constexpr double kBlockCycles = 450;      // of a block of steps, alone: barriers, loads, instructions one after another
-constexpr double kBoxCycles = 300;        // of one that the copy engine brings
+constexpr double kGroupProducts = 2048;  // of 16-bit floats by matrix instructions of warp groups; half of tf32
+constexpr double kProducts = 128;        // of f32 by threads
+constexpr double kLoadBytes = 48;        // from the second cache, its share of it (measured on an H100)
+constexpr double kSharedBytes = 128;     // from the memory that threads share
+constexpr double kScattered = 8;         // times the accesses where results go alone, each to part of a sector
+constexpr double kTileCycles = 2000;     // entering and leaving a tile
+constexpr double kNextTileCycles = 500;  // going on to the next one
+constexpr double kCacheBytes = 24;       // from and to the second cache by accesses of threads, its share
+constexpr double kBlockCycles = 450;     // of a block of steps, alone: barriers, loads, instructions one after another
+constexpr double kBoxCycles = 300;       // of one that the copy engine brings
 constexpr double kPairCycles = 150;  // of a block of steps: tiles of a pair wait for each other (measured on an H100)
 constexpr double kExposed = 0.25;    // share of the shorter times that does not hide behind the longest one
 

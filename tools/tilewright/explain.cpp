@@ -127,8 +127,9 @@ int explain(const GlobalOptions& global, const Options& options) {
                                          {"groups", groups}});
     return kOk;
   }
-  say(global, fmt::format("{} groups, slowest first; code for {}; {} threads; bounds from figures {}", reports.size(),
-                          level, threads, target.info.figures_from));
+  const std::string by = gpu ? "" : fmt::format("{} thread{}; ", threads, threads == 1 ? "" : "s");
+  say(global, fmt::format("{} groups, slowest first; code for {}; {}bounds from figures {}", reports.size(), level, by,
+                          target.info.figures_from));
   for (const artefact::GroupReport& r : reports) print_group(global, r);
   return kOk;
 }

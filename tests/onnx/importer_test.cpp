@@ -1,51 +1,24 @@
-// What the importer makes of small models: names, shapes, constants, functions, control flow, old opsets.
+// What the importer makes of small models: names, shapes, constants, functions, control flow, data.
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "frontend/onnx/converters.h"
 #include "frontend/onnx/import.h"
-#include "ops/list.h"
-#include "tests/onnx/model_builder.h"
-#include "tests/support_code/graph_evaluate.h"
+#include "tests/onnx/import_model.h"
 
 namespace tw::frontend {
 namespace {
 
 using graph::RefTensor;
+using testing::count;
+using testing::import_model;
 using testing::ModelBuilder;
+using testing::run;
 using testing::set_float;
 using testing::set_graph;
 using testing::set_int;
-using testing::set_ints;
-
-const graph::OpTable& table() {
-  static const graph::OpTable kOps = ops::all_ops();
-  return kOps;
-}
-
-ImportResult import_model(const ModelBuilder& builder, const ImportOptions& options = {}) {
-  ImportResult result = import_onnx_bytes(builder.bytes(), "", table(), options);
-  graph::verify(result.graph, table());
-  return result;
-}
-
-RefTensor tensor(const Shape& shape, std::vector<double> values) {
-  RefTensor t{.type = {DataType::f32(), shape}, .floats = std::move(values), .ints = {}};
-  return t;
-}
-
-// First output of the model for these inputs.
-RefTensor run(const ModelBuilder& builder, std::vector<RefTensor> inputs, const ImportOptions& options = {}) {
-  const graph::Graph graph = import_model(builder, options).graph;
-  return graph::evaluate(graph, table(), std::move(inputs), graph::Rounding::kEachValue).at(graph.outputs[0]);
-}
-
-int count(const graph::Graph& graph, const std::string& op) {
-  int n = 0;
-  for (const graph::Node& node : graph.nodes) n += node.op == op;
-  return n;
-}
+using testing::table;
+using testing::tensor;
 
 TEST(Importer, KeepsNamesOfInputsOutputsNodesAndValues) {
   ModelBuilder m;
@@ -161,36 +134,6 @@ TEST(Importer, LargeConstantExpressionsStayInTheGraph) {
   const graph::Graph g = import_model(m).graph;
   EXPECT_EQ(count(g, "expand"), 1);
   EXPECT_EQ(count(g, "cos"), 1);
-}
-
-// Slices of the data that the updates replace in few runs: no element is looked up.
-TEST(Importer, ScatteredSlicesAreConcatenated) {
-  ModelBuilder m;
-  m.input("x", {int64_t{2}, int64_t{3}, int64_t{2}}).input("u", {int64_t{2}, int64_t{2}}).output("y");
-  m.ints("flat", {0, 1, -2, 2});
-  m.ints("shape", {2, 2});
-  m.node("Reshape", {"flat", "shape"}, {"at"});
-  m.node("ScatterND", {"x", "at", "u"}, {"y"});
-  EXPECT_EQ(count(import_model(m).graph, "gather"), 0);
-  const RefTensor y =
-      run(m, {tensor({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), tensor({2, 2}, {20, 21, 22, 23})});
-  EXPECT_EQ(y.floats, (std::vector<double>{0, 1, 20, 21, 22, 23, 6, 7, 8, 9, 10, 11}));
-}
-
-// Every other row: too many runs to concatenate.
-TEST(Importer, ScatteredRowsAreGathered) {
-  ModelBuilder m;
-  m.input("x", {int64_t{40}, int64_t{2}}).input("u", {int64_t{20}, int64_t{2}}).output("y");
-  std::vector<int64_t> rows;
-  for (int64_t i = 0; i < 20; ++i) rows.push_back(2 * i);
-  m.ints("flat", rows);
-  m.ints("shape", {20, 1});
-  m.node("Reshape", {"flat", "shape"}, {"at"});
-  m.node("ScatterND", {"x", "at", "u"}, {"y"});
-  EXPECT_EQ(count(import_model(m).graph, "gather"), 1);
-  const RefTensor y =
-      run(m, {tensor({40, 2}, std::vector<double>(80, 1)), tensor({20, 2}, std::vector<double>(40, 5))});
-  for (size_t i = 0; i < 80; ++i) EXPECT_EQ(y.floats[i], i / 2 % 2 == 0 ? 5 : 1) << i;
 }
 
 TEST(Importer, UnknownAttributesAreReported) {
@@ -314,122 +257,6 @@ TEST(ControlFlow, LoopsAreUnrolled) {
   EXPECT_EQ(values[g.outputs[1]].floats, (std::vector<double>{2, 20, 5, 41, 12, 84}));
 }
 
-TEST(OldOpsets, BinaryOperatorsBroadcastOnDemand) {
-  ModelBuilder m(6);
-  m.input("x", {int64_t{1}, int64_t{2}, int64_t{2}}).output("y");
-  m.floats("b", {2}, {10, 20});
-  auto& node = m.node("Add", {"x", "b"}, {"y"});
-  set_int(node, "broadcast", 1);
-  set_int(node, "axis", 1);
-  EXPECT_EQ(run(m, {tensor({1, 2, 2}, {1, 2, 3, 4})}).floats, (std::vector<double>{11, 12, 23, 24}));
-}
-
-TEST(OldOpsets, SoftmaxFlattensBeforeOpset13) {
-  for (const int64_t opset : {11, 13}) {
-    ModelBuilder m(opset);
-    m.input("x", {int64_t{1}, int64_t{2}, int64_t{2}}).output("y");
-    set_int(m.node("Softmax", {"x"}, {"y"}), "axis", 1);
-    const RefTensor y = run(m, {tensor({1, 2, 2}, {0, 0, 0, 0})});
-    EXPECT_EQ(y.floats, std::vector<double>(4, opset < 13 ? 0.25 : 0.5));
-  }
-}
-
-TEST(OldOpsets, ListsThatBecameInputsAreAttributes) {
-  ModelBuilder m(9);
-  m.input("x", {int64_t{2}, int64_t{1}, int64_t{4}}).output("y");
-  set_ints(m.node("Squeeze", {"x"}, {"a"}), "axes", {1});
-  auto& slice = m.node("Slice", {"a"}, {"b"});
-  set_ints(slice, "starts", {1, 0});
-  set_ints(slice, "ends", {3, 1});
-  set_ints(slice, "axes", {1, 0});
-  set_ints(m.node("Pad", {"b"}, {"c"}), "pads", {0, 1, 0, -1});
-  auto& clip = m.node("Clip", {"c"}, {"d"});
-  set_float(clip, "max", 2.5F);
-  set_ints(m.node("ReduceSum", {"d"}, {"y"}), "axes", {0});
-  EXPECT_EQ(run(m, {tensor({2, 1, 4}, {1, 2, 3, 4, 5, 6, 7, 8})}).floats, (std::vector<double>{0, 2}));
-}
-
-TEST(Shapes, AutomaticPadsGoToTheEndOrTheBeginning) {
-  for (const std::string mode : {"SAME_UPPER", "SAME_LOWER"}) {
-    ModelBuilder m;
-    m.input("x", {int64_t{1}, int64_t{1}, int64_t{4}}).output("y");
-    m.floats("w", {1, 1, 2}, {1, 10});
-    auto* attribute = m.node("Conv", {"x", "w"}, {"y"}).add_attribute();
-    attribute->set_name("auto_pad");
-    attribute->set_type(onnx::AttributeProto::STRING);
-    attribute->set_s(mode);
-    const std::vector<double> expected =
-        mode == "SAME_UPPER" ? std::vector<double>{21, 32, 43, 4} : std::vector<double>{10, 21, 32, 43};
-    EXPECT_EQ(run(m, {tensor({1, 1, 4}, {1, 2, 3, 4})}).floats, expected) << mode;
-  }
-}
-
-TEST(Shapes, SplitLeavesTheRestToTheLastPart) {
-  ModelBuilder m(18);
-  m.input("x", {int64_t{7}}).output("a").output("b").output("c");
-  set_int(m.node("Split", {"x"}, {"a", "b", "c"}), "num_outputs", 3);
-  const graph::Graph g = import_model(m).graph;
-  EXPECT_EQ(g.value(g.outputs[0]).type.shape, Shape{3});
-  EXPECT_EQ(g.value(g.outputs[2]).type.shape, Shape{1});
-}
-
-struct SliceCase {
-  int64_t start, end, step;
-  std::vector<double> expected;
-};
-
-TEST(Shapes, SliceFollowsNumpy) {
-  const std::vector<SliceCase> cases = {{0, 5, 2, {0, 2, 4}},
-                                        {-2, INT64_MAX, 1, {3, 4}},
-                                        {4, INT64_MIN, -2, {4, 2, 0}},
-                                        {-1, -6, -1, {4, 3, 2, 1, 0}},
-                                        {3, 1, 1, {}},
-                                        {INT64_MIN, INT64_MAX, INT64_MAX, {0}},
-                                        {INT64_MAX, INT64_MIN, INT64_MIN, {4}},
-                                        {1, -1, 1, {1, 2, 3}}};
-  for (const SliceCase& s : cases) {
-    ModelBuilder m;
-    m.input("x", {int64_t{5}}).output("y");
-    m.ints("start", {s.start});
-    m.ints("end", {s.end});
-    m.ints("axis", {-1});
-    m.ints("step", {s.step});
-    m.node("Slice", {"x", "start", "end", "axis", "step"}, {"y"});
-    EXPECT_EQ(run(m, {tensor({5}, {0, 1, 2, 3, 4})}).floats, s.expected) << s.start << ":" << s.end << ":" << s.step;
-  }
-}
-
-// Pivots that are not in their own row, and a column without any.
-TEST(Det, FollowsTheDefinition) {
-  ModelBuilder m;
-  m.input("x", {int64_t{4}, int64_t{3}, int64_t{3}}).output("y");
-  m.node("Det", {"x"}, {"y"});
-  const RefTensor y = run(m, {tensor({4, 3, 3}, {0, 2, 1, 3, 0, 1, 1, 1, 0,  // by hand: 0*(0-1) - 2*(0-1) + 1*(3-0) = 5
-                                                 0, 0, 2, 0, 3, 0, 4, 0, 0,  // odd permutation: -24
-                                                 1, 2, 3, 2, 4, 6, 1, 0, 1,  // dependent rows: 0
-                                                 0, 1, 2, 0, 3, 4, 0, 5, -6})});
-  EXPECT_EQ(y.type.shape, Shape{4});
-  const std::vector<double> want{5, -24, 0, 0};
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(y.floats[i], want[i], 1e-5) << i;
-}
-
-TEST(Optional, InputsInTheMiddleMayBeAbsent) {
-  ModelBuilder m;
-  m.input("x", {int64_t{2}}).output("y");
-  m.floats("top", {}, {1.5F});
-  m.node("Clip", {"x", "", "top"}, {"y"});
-  EXPECT_EQ(run(m, {tensor({2}, {-7, 7})}).floats, (std::vector<double>{-7, 1.5}));
-}
-
-TEST(Optional, OutputsAreMadeWhenNamed) {
-  ModelBuilder m;
-  m.input("x", {int64_t{1}, int64_t{1}, int64_t{4}}).output("y").output("i", onnx::TensorProto::INT64);
-  set_ints(m.node("MaxPool", {"x"}, {"y", "i"}), "kernel_shape", {2});
-  const graph::Graph g = import_model(m).graph;
-  const auto values = graph::evaluate(g, table(), {tensor({1, 1, 4}, {1, 5, 3, 2})}, graph::Rounding::kEachValue);
-  EXPECT_EQ(values[g.outputs[1]].ints, (std::vector<int64_t>{1, 1, 2}));
-}
-
 TEST(Data, TypedFieldsAndRawBytesAgree) {
   ModelBuilder m;
   m.output("a", onnx::TensorProto::FLOAT16).output("b", onnx::TensorProto::FLOAT16);
@@ -457,16 +284,6 @@ TEST(Data, BoolsAreZeroOrOne) {
   m.node("Identity", {"raw"}, {"y"});
   const graph::Graph g = import_model(m).graph;
   EXPECT_EQ(*g.value(g.outputs[0]).constant, (std::vector<std::byte>{std::byte{0}, std::byte{1}, std::byte{1}}));
-}
-
-TEST(Converters, RangesOfAnOperatorDoNotOverlap) {
-  const std::vector<ConverterRow>& rows = converters();
-  EXPECT_GT(rows.size(), 150U);
-  for (size_t i = 1; i < rows.size(); ++i) {
-    if (rows[i].op != rows[i - 1].op || rows[i].domain != rows[i - 1].domain) continue;
-    EXPECT_GT(rows[i - 1].last, 0) << rows[i].op;
-    EXPECT_LT(rows[i - 1].last, rows[i].first) << rows[i].op;
-  }
 }
 
 TEST(Summary, NamesInputsOutputsAndOperators) {

@@ -136,6 +136,12 @@ inline void set_float(onnx::NodeProto& node, const std::string& key, float value
   attribute->set_type(onnx::AttributeProto::FLOAT);
   attribute->set_f(value);
 }
+inline void set_string(onnx::NodeProto& node, const std::string& key, const std::string& value) {
+  auto* attribute = node.add_attribute();
+  attribute->set_name(key);
+  attribute->set_type(onnx::AttributeProto::STRING);
+  attribute->set_s(value);
+}
 inline onnx::GraphProto& set_graph(onnx::NodeProto& node, const std::string& key) {
   auto* attribute = node.add_attribute();
   attribute->set_name(key);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "expr/scalar.h"
 #include "frontend/onnx/tensor_data.h"
 #include "support/error.h"
 
@@ -25,7 +26,7 @@ Id Emitter::scalar(double value, DataType type) {
   if (tensor.is_float()) {
     tensor.floats[0] = value;
   } else {
-    tensor.ints[0] = static_cast<int64_t>(value);
+    tensor.ints[0] = saturate_to(type.scalar(), value);  // 2^63 is what the largest i64 is as a double
   }
   tensor.round_to_type();
   return constant(tensor);

@@ -1,0 +1,192 @@
+// What the converters make of single operators: attributes, absent inputs, old opsets.
+#include "frontend/onnx/converters.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/onnx/import_model.h"
+
+namespace tw::frontend {
+namespace {
+
+using graph::RefTensor;
+using testing::count;
+using testing::import_model;
+using testing::ModelBuilder;
+using testing::run;
+using testing::set_float;
+using testing::set_int;
+using testing::set_ints;
+using testing::set_string;
+using testing::table;
+using testing::tensor;
+
+// Slices of the data that the updates replace in few runs: no element is looked up.
+TEST(Scatter, SlicesAreConcatenated) {
+  ModelBuilder m;
+  m.input("x", {int64_t{2}, int64_t{3}, int64_t{2}}).input("u", {int64_t{2}, int64_t{2}}).output("y");
+  m.ints("flat", {0, 1, -2, 2});
+  m.ints("shape", {2, 2});
+  m.node("Reshape", {"flat", "shape"}, {"at"});
+  m.node("ScatterND", {"x", "at", "u"}, {"y"});
+  EXPECT_EQ(count(import_model(m).graph, "gather"), 0);
+  const RefTensor y =
+      run(m, {tensor({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), tensor({2, 2}, {20, 21, 22, 23})});
+  EXPECT_EQ(y.floats, (std::vector<double>{0, 1, 20, 21, 22, 23, 6, 7, 8, 9, 10, 11}));
+}
+
+// Every other row: too many runs to concatenate.
+TEST(Scatter, RowsAreGathered) {
+  ModelBuilder m;
+  m.input("x", {int64_t{40}, int64_t{2}}).input("u", {int64_t{20}, int64_t{2}}).output("y");
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < 20; ++i) rows.push_back(2 * i);
+  m.ints("flat", rows);
+  m.ints("shape", {20, 1});
+  m.node("Reshape", {"flat", "shape"}, {"at"});
+  m.node("ScatterND", {"x", "at", "u"}, {"y"});
+  EXPECT_EQ(count(import_model(m).graph, "gather"), 1);
+  const RefTensor y =
+      run(m, {tensor({40, 2}, std::vector<double>(80, 1)), tensor({20, 2}, std::vector<double>(40, 5))});
+  for (size_t i = 0; i < 80; ++i) EXPECT_EQ(y.floats[i], i / 2 % 2 == 0 ? 5 : 1) << i;
+}
+
+// What is not updated meets the largest number of the type, which is not one of a double's.
+TEST(Scatter, MinimaOfIntegersKeepTheOtherElements) {
+  for (const auto& [kind, scalar] : {std::pair{onnx::TensorProto::INT64, ScalarType::kI64},
+                                     {onnx::TensorProto::UINT64, ScalarType::kU64},
+                                     {onnx::TensorProto::INT32, ScalarType::kI32}}) {
+    const DataType type(scalar);
+    ModelBuilder m(18);
+    m.input("x", {int64_t{4}}, kind).input("u", {int64_t{2}}, kind).output("y", kind);
+    m.ints("at", {1, 2});
+    set_string(m.node("ScatterElements", {"x", "at", "u"}, {"y"}), "reduction", "min");
+    const RefTensor y = run(m, {{{type, {4}}, {}, {5, 6, 7, 8}}, {{type, {2}}, {}, {2, 9}}});
+    EXPECT_EQ(y.ints, (std::vector<int64_t>{5, 2, 7, 8})) << to_string(type);
+  }
+}
+
+TEST(OldOpsets, BinaryOperatorsBroadcastOnDemand) {
+  ModelBuilder m(6);
+  m.input("x", {int64_t{1}, int64_t{2}, int64_t{2}}).output("y");
+  m.floats("b", {2}, {10, 20});
+  auto& node = m.node("Add", {"x", "b"}, {"y"});
+  set_int(node, "broadcast", 1);
+  set_int(node, "axis", 1);
+  EXPECT_EQ(run(m, {tensor({1, 2, 2}, {1, 2, 3, 4})}).floats, (std::vector<double>{11, 12, 23, 24}));
+}
+
+TEST(OldOpsets, SoftmaxFlattensBeforeOpset13) {
+  for (const int64_t opset : {11, 13}) {
+    ModelBuilder m(opset);
+    m.input("x", {int64_t{1}, int64_t{2}, int64_t{2}}).output("y");
+    set_int(m.node("Softmax", {"x"}, {"y"}), "axis", 1);
+    const RefTensor y = run(m, {tensor({1, 2, 2}, {0, 0, 0, 0})});
+    EXPECT_EQ(y.floats, std::vector<double>(4, opset < 13 ? 0.25 : 0.5));
+  }
+}
+
+TEST(OldOpsets, ListsThatBecameInputsAreAttributes) {
+  ModelBuilder m(9);
+  m.input("x", {int64_t{2}, int64_t{1}, int64_t{4}}).output("y");
+  set_ints(m.node("Squeeze", {"x"}, {"a"}), "axes", {1});
+  auto& slice = m.node("Slice", {"a"}, {"b"});
+  set_ints(slice, "starts", {1, 0});
+  set_ints(slice, "ends", {3, 1});
+  set_ints(slice, "axes", {1, 0});
+  set_ints(m.node("Pad", {"b"}, {"c"}), "pads", {0, 1, 0, -1});
+  auto& clip = m.node("Clip", {"c"}, {"d"});
+  set_float(clip, "max", 2.5F);
+  set_ints(m.node("ReduceSum", {"d"}, {"y"}), "axes", {0});
+  EXPECT_EQ(run(m, {tensor({2, 1, 4}, {1, 2, 3, 4, 5, 6, 7, 8})}).floats, (std::vector<double>{0, 2}));
+}
+
+TEST(Shapes, AutomaticPadsGoToTheEndOrTheBeginning) {
+  for (const std::string mode : {"SAME_UPPER", "SAME_LOWER"}) {
+    ModelBuilder m;
+    m.input("x", {int64_t{1}, int64_t{1}, int64_t{4}}).output("y");
+    m.floats("w", {1, 1, 2}, {1, 10});
+    set_string(m.node("Conv", {"x", "w"}, {"y"}), "auto_pad", mode);
+    const std::vector<double> expected =
+        mode == "SAME_UPPER" ? std::vector<double>{21, 32, 43, 4} : std::vector<double>{10, 21, 32, 43};
+    EXPECT_EQ(run(m, {tensor({1, 1, 4}, {1, 2, 3, 4})}).floats, expected) << mode;
+  }
+}
+
+TEST(Shapes, SplitLeavesTheRestToTheLastPart) {
+  ModelBuilder m(18);
+  m.input("x", {int64_t{7}}).output("a").output("b").output("c");
+  set_int(m.node("Split", {"x"}, {"a", "b", "c"}), "num_outputs", 3);
+  const graph::Graph g = import_model(m).graph;
+  EXPECT_EQ(g.value(g.outputs[0]).type.shape, Shape{3});
+  EXPECT_EQ(g.value(g.outputs[2]).type.shape, Shape{1});
+}
+
+struct SliceCase {
+  int64_t start, end, step;
+  std::vector<double> expected;
+};
+
+TEST(Shapes, SliceFollowsNumpy) {
+  const std::vector<SliceCase> cases = {{0, 5, 2, {0, 2, 4}},
+                                        {-2, INT64_MAX, 1, {3, 4}},
+                                        {4, INT64_MIN, -2, {4, 2, 0}},
+                                        {-1, -6, -1, {4, 3, 2, 1, 0}},
+                                        {3, 1, 1, {}},
+                                        {INT64_MIN, INT64_MAX, INT64_MAX, {0}},
+                                        {INT64_MAX, INT64_MIN, INT64_MIN, {4}},
+                                        {1, -1, 1, {1, 2, 3}}};
+  for (const SliceCase& s : cases) {
+    ModelBuilder m;
+    m.input("x", {int64_t{5}}).output("y");
+    m.ints("start", {s.start});
+    m.ints("end", {s.end});
+    m.ints("axis", {-1});
+    m.ints("step", {s.step});
+    m.node("Slice", {"x", "start", "end", "axis", "step"}, {"y"});
+    EXPECT_EQ(run(m, {tensor({5}, {0, 1, 2, 3, 4})}).floats, s.expected) << s.start << ":" << s.end << ":" << s.step;
+  }
+}
+
+// Pivots that are not in their own row, and a column without any.
+TEST(Det, FollowsTheDefinition) {
+  ModelBuilder m;
+  m.input("x", {int64_t{4}, int64_t{3}, int64_t{3}}).output("y");
+  m.node("Det", {"x"}, {"y"});
+  const RefTensor y = run(m, {tensor({4, 3, 3}, {0, 2, 1, 3, 0, 1, 1, 1, 0,  // by hand: 0*(0-1) - 2*(0-1) + 1*(3-0) = 5
+                                                 0, 0, 2, 0, 3, 0, 4, 0, 0,  // odd permutation: -24
+                                                 1, 2, 3, 2, 4, 6, 1, 0, 1,  // dependent rows: 0
+                                                 0, 1, 2, 0, 3, 4, 0, 5, -6})});
+  EXPECT_EQ(y.type.shape, Shape{4});
+  const std::vector<double> want{5, -24, 0, 0};
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(y.floats[i], want[i], 1e-5) << i;
+}
+
+TEST(Optional, InputsInTheMiddleMayBeAbsent) {
+  ModelBuilder m;
+  m.input("x", {int64_t{2}}).output("y");
+  m.floats("top", {}, {1.5F});
+  m.node("Clip", {"x", "", "top"}, {"y"});
+  EXPECT_EQ(run(m, {tensor({2}, {-7, 7})}).floats, (std::vector<double>{-7, 1.5}));
+}
+
+TEST(Optional, OutputsAreMadeWhenNamed) {
+  ModelBuilder m;
+  m.input("x", {int64_t{1}, int64_t{1}, int64_t{4}}).output("y").output("i", onnx::TensorProto::INT64);
+  set_ints(m.node("MaxPool", {"x"}, {"y", "i"}), "kernel_shape", {2});
+  const graph::Graph g = import_model(m).graph;
+  const auto values = graph::evaluate(g, table(), {tensor({1, 1, 4}, {1, 5, 3, 2})}, graph::Rounding::kEachValue);
+  EXPECT_EQ(values[g.outputs[1]].ints, (std::vector<int64_t>{1, 1, 2}));
+}
+
+TEST(Converters, RangesOfAnOperatorDoNotOverlap) {
+  const std::vector<ConverterRow>& rows = converters();
+  EXPECT_GT(rows.size(), 150U);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    if (rows[i].op != rows[i - 1].op || rows[i].domain != rows[i - 1].domain) continue;
+    EXPECT_GT(rows[i - 1].last, 0) << rows[i].op;
+    EXPECT_LT(rows[i - 1].last, rows[i].first) << rows[i].op;
+  }
+}
+
+}  // namespace
+}  // namespace tw::frontend

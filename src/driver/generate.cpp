@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 
 #include "core/target_features.h"
 #include "driver/place_entry.h"
@@ -30,18 +29,15 @@ Generated generate_cpu(std::span<const CodeTask> tasks, const TargetInfo& target
   TW_CHECK(level.has_value(), "code generation does not know {}", target.name);
   Generated out;
   out.target = {format::TargetKind::kCpu, architecture(target), level->required};
-  std::vector<loop::Program> programs;
-  for (const CodeTask& task : tasks) programs.push_back(task.program);
-  const int all = static_cast<int>(std::thread::hardware_concurrency());
+  out.programs.resize(tasks.size());
   codegen::cpu::EmitOptions options;
   options.param_alignment = 1;  // a caller's tensors are aligned to their element only
-  for (codegen::cpu::MachineCode& object :
-       codegen::cpu::compile_objects(programs, *level, tools.threads > 0 ? tools.threads : all, options)) {
-    ProgramCode code{std::move(object.code), {}};
+  parallel_for(tasks.size(), tools.threads, [&](size_t i) {
+    codegen::cpu::MachineCode object = codegen::cpu::compile_object(tasks[i].program, *level, options);
+    out.programs[i].bytes = std::move(object.code);
     for (const codegen::cpu::KernelEntry& k : object.kernels)
-      code.kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
-    out.programs.push_back(std::move(code));
-  }
+      out.programs[i].kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
+  });
   return out;
 }
 #else

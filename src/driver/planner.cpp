@@ -76,10 +76,6 @@ void Planner::decide(const TuneContext& context) {
   for (auto& [text, task] : tasks_) {
     if (!task.decided) open.push_back(&task);
   }
-  choose(std::move(open), context);
-}
-
-void Planner::choose(std::vector<Task*> open, const TuneContext& context) {
   while (!open.empty()) {
     const std::vector<TuneTask> tasks = mapped(open, &Task::tune);
     const std::vector<TuneResult> results =

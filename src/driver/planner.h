@@ -40,7 +40,6 @@ class Planner {
   void construct(Task& task);
   void explore(const tune::GroupTask& group, const tune::Constructor& family, tune::Candidates& candidates) const;
   void settle(Task& task, const TuneResult& result);
-  void choose(std::vector<Task*> open, const TuneContext& context);
 
   const targets::Target& target_;
   Tuner* tuner_;

@@ -2,8 +2,7 @@
 // float -> integer truncates, saturates at the type's ends, NaN gives 0; integer -> integer wraps; anything -> bool is
 // x != 0; to a float: nearest, ties to even (the reference rounds too: that is what this operator is for).
 // bitcast(x) to a type of the same width: the same bits. A bool is a byte of 0 or 1, and any other byte is true.
-#include <cmath>
-
+#include "expr/scalar.h"
 #include "ops/common.h"
 #include "ops/families.h"
 
@@ -38,20 +37,6 @@ Tensors te_bitcast(const OpCall& call, te::Builder& builder, const Tensors& inpu
       builder.compute(tensor_name(call), inputs[0].shape, [&](const Exprs& i) { return bitcast(to, inputs[0](i)); })};
 }
 
-int64_t saturate(double value, DataType type) {
-  if (type.is_bool()) return value != 0;  // a NaN is not 0
-  if (std::isnan(value)) return 0;
-  const double whole = std::trunc(value);
-  const int value_bits = type.bits() - (type.is_signed_int() ? 1 : 0);
-  const double end = std::ldexp(1.0, value_bits);
-  const double low = type.is_signed_int() ? -end : 0;
-  if (whole < low) return static_cast<int64_t>(low);
-  if (whole < end)
-    return whole < 9223372036854775808.0 ? static_cast<int64_t>(whole)
-                                         : static_cast<int64_t>(static_cast<uint64_t>(whole));
-  return static_cast<int64_t>(value_bits == 64 ? ~uint64_t{0} : (uint64_t{1} << value_bits) - 1);
-}
-
 void reference(const OpCall&, Refs inputs, RefTensor& y) {
   const RefTensor& x = inputs[0];
   const DataType type = y.type.type;
@@ -59,7 +44,7 @@ void reference(const OpCall&, Refs inputs, RefTensor& y) {
     if (y.is_float()) {
       y.floats[i] = x.at(i);
     } else {
-      y.ints[i] = x.is_float() ? saturate(x.floats[i], type) : graph::wrap_int(x.ints[i], type);
+      y.ints[i] = x.is_float() ? saturate_to(type.scalar(), x.floats[i]) : graph::wrap_int(x.ints[i], type);
     }
   }
   y.round_to_type();

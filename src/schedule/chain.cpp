@@ -8,6 +8,7 @@
 #include "core/model_units.h"
 #include "expr/affine.h"
 #include "schedule/stages.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/reads.h"
@@ -29,19 +30,13 @@ const te::Compute* last_contraction(const te::Program& program) {
   return last;
 }
 
-std::vector<te::Axis> block_axes(const Contraction& match) {
-  std::vector<te::Axis> axes = match.batch;
-  axes.insert(axes.end(), match.rows.begin(), match.rows.end());
-  return axes;
-}
-
 // Which axes of the last contraction the dimensions of the stages before it run along, from the last stage backwards.
 class RoleFinder {
  public:
   explicit RoleFinder(const te::Program& program) : program_(program) {}
 
   Result<std::map<std::string, Roles>> run(const Contraction& match) {
-    const std::vector<te::Axis> axes = block_axes(match);
+    const std::vector<te::Axis> axes = joined(match.batch, match.rows);
     std::map<std::string, int> role;
     for (size_t i = 0; i < axes.size(); ++i) role[axes[i].name] = static_cast<int>(i);
     read(match.a, role);

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "loop/text.h"
 #include "schedule/contraction.h"
 #include "schedule/stage.h"
 #include "support/error.h"
@@ -161,10 +162,9 @@ void check_inline(State& state, const Primitive& p) {
 }
 
 loop::Scope parse_scope(const std::string& text) {
-  for (loop::Scope scope : {loop::Scope::kScratch, loop::Scope::kStack, loop::Scope::kRegister}) {
-    if (scope_name(scope) == text) return scope;
-  }
-  throw UserError(fmt::format("compute_at: unknown scope '{}'", text));
+  const std::optional<loop::Scope> scope = loop::find_scope(text);
+  if (!scope || *scope == loop::Scope::kParam) throw UserError(fmt::format("compute_at: unknown scope '{}'", text));
+  return *scope;
 }
 
 // Elements e of one dim of a stage that are read: e - distance < limit.

@@ -65,11 +65,6 @@ Primitive parse_line(const std::string& line, int number) {
 
 }  // namespace
 
-std::string_view scope_name(loop::Scope scope) {
-  constexpr std::array<std::string_view, 4> kScopes = {"param", "scratch", "stack", "register"};
-  return kScopes[static_cast<size_t>(scope)];
-}
-
 bool gathers(const Schedule& schedule) {
   return std::ranges::any_of(schedule.primitives(),
                              [](const Primitive& p) { return p.kind == PrimitiveKind::kMatrices; });

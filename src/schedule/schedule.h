@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "loop/loop.h"
+#include "loop/text.h"
 #include "te/te.h"
 
 namespace tw::schedule {
@@ -59,9 +59,6 @@ struct Primitive {
   friend bool operator==(const Primitive&, const Primitive&) = default;
 };
 
-/// "stack", "scratch", "register".
-std::string_view scope_name(loop::Scope scope);
-
 /// The list, with one builder function for each primitive. Every function returns *this.
 class Schedule {
  public:
@@ -89,7 +86,7 @@ class Schedule {
   Schedule& compute_at(const std::string& stage, const std::string& consumer, const std::string& loop,
                        loop::Scope scope, int64_t pad = 0) {
     const std::vector<int64_t> factors(pad > 0 ? 1 : 0, pad);
-    return add({kComputeAt, stage, {consumer, loop}, factors, std::string(scope_name(scope))});
+    return add({kComputeAt, stage, {consumer, loop}, factors, std::string(loop::scope_name(scope))});
   }
   Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers) {
     return add({kCacheRead, tensor, std::move(readers)});

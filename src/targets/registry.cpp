@@ -7,13 +7,8 @@
 namespace tw::targets {
 namespace {
 
-struct Row {
-  TargetInfo info;
-  std::span<const tune::Constructor> families;
-};
-
-std::vector<Row> rows() {
-  std::vector<Row> all;
+std::vector<Target> targets() {
+  std::vector<Target> all;
   for (TargetInfo& info : x86_64_levels()) all.push_back({std::move(info), x86_64_families()});
   for (TargetInfo& info : cuda_architectures()) all.push_back({std::move(info), cuda_families()});
   return all;
@@ -39,8 +34,8 @@ std::string with_sorted_extensions(const std::string& name) {
 Target find_target(const std::string& name) {
   if (name == "cpu") return {x86_64_host(), x86_64_families()};
   const std::string sorted = with_sorted_extensions(name);
-  for (Row& row : rows()) {
-    if (row.info.name == sorted) return {std::move(row.info), row.families};
+  for (Target& target : targets()) {
+    if (target.info.name == sorted) return std::move(target);
   }
   std::string known;
   for (const std::string& n : target_names()) known += " " + n;
@@ -49,7 +44,7 @@ Target find_target(const std::string& name) {
 
 std::vector<std::string> target_names() {
   std::vector<std::string> names = {"cpu"};
-  for (const Row& row : rows()) names.push_back(row.info.name);
+  for (const Target& target : targets()) names.push_back(target.info.name);
   return names;
 }
 

@@ -100,7 +100,7 @@ class Proposer {
             stage.name(),
             {consumer.name(), any_loop(consumer)},
             {},
-            std::string(schedule::scope_name(scope))};
+            std::string(loop::scope_name(scope))};
   }
 
   Primitive cache_read() {

@@ -5,7 +5,6 @@
 #include "codegen/llvm/link.h"
 #include "codegen/llvm/machine.h"
 #include "support/error.h"
-#include "support/parallel.h"
 
 namespace tw::codegen::cpu {
 
@@ -28,14 +27,6 @@ MachineCode compile_object(const loop::Program& program, const CpuLevel& level, 
         {info.name, symbol.offset, symbol.size, info.scratch_bytes, frame.stack_bytes, frame.vector_spills});
   }
   return code;
-}
-
-std::vector<MachineCode> compile_objects(std::span<const loop::Program> programs, const CpuLevel& level, int threads,
-                                         const EmitOptions& options) {
-  std::vector<MachineCode> results(programs.size());
-  parallel_for(programs.size(), std::max(threads, 1),
-               [&](size_t i) { results[i] = compile_object(programs[i], level, options); });
-  return results;
 }
 
 std::string compile_assembly(const loop::Program& program, const CpuLevel& level, const EmitOptions& options) {

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,11 +32,6 @@ struct MachineCode {
 /// Compiles all kernels of `program`. Throws InternalError when the code would need a symbol from outside, writable
 /// data or a relocation that is not relative to the code itself.
 MachineCode compile_object(const loop::Program& program, const CpuLevel& level, const EmitOptions& options = {});
-
-/// The same for many programs on up to `threads` threads; result i belongs to programs[i]. An error of the first
-/// program that fails is thrown.
-std::vector<MachineCode> compile_objects(std::span<const loop::Program> programs, const CpuLevel& level, int threads,
-                                         const EmitOptions& options = {});
 
 /// Assembly text (AT&T syntax, LLVM's remarks on spills included) of the same code, for people and tests.
 std::string compile_assembly(const loop::Program& program, const CpuLevel& level, const EmitOptions& options = {});

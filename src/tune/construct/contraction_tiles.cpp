@@ -431,8 +431,4 @@ std::vector<ContractionTiling> sample_tilings(const ContractionProblem& problem,
   return Tiler(problem, target).sample(count, seed);
 }
 
-double predict_ns(const ContractionProblem& problem, const ContractionTiling& tiling, const TargetInfo& target) {
-  return Tiler(problem, target).predict(tiling);
-}
-
 }  // namespace tw::tune

@@ -48,7 +48,4 @@ std::vector<ContractionTiling> tile_contraction(const ContractionProblem& proble
 std::vector<ContractionTiling> sample_tilings(const ContractionProblem& problem, const TargetInfo& target, size_t count,
                                               uint64_t seed);
 
-/// Predicted time of one tiling in ns on all units.
-double predict_ns(const ContractionProblem& problem, const ContractionTiling& tiling, const TargetInfo& target);
-
 }  // namespace tw::tune

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "support/error.h"
+#include "support/parallel.h"
 #include "tests/codegen/llvm/harness.h"
 
 namespace tw::codegen::cpu::testing {
@@ -54,30 +55,26 @@ TEST(Object, ThreadsChangeNothing) {
                           " for i in 16 {{ Y[t * 16 + i] = X[t * 16 + i] * {}:f32 }} }}",
                           n)));
   }
-  const std::vector<MachineCode> one = compile_objects(programs, host_level(), 1);
-  const std::vector<MachineCode> four = compile_objects(programs, host_level(), 4);
-  ASSERT_EQ(four.size(), programs.size());
-  for (size_t i = 0; i < programs.size(); ++i) {
-    EXPECT_EQ(one[i].code, four[i].code) << i;
-  }
-  EXPECT_NE(one[1].code, one[2].code) << "each program has its own constant";
+  const auto compiled = [&](int threads) {
+    std::vector<std::vector<std::byte>> codes(programs.size());
+    parallel_for(codes.size(), threads, [&](size_t i) { codes[i] = compile_object(programs[i], host_level()).code; });
+    return codes;
+  };
+  const auto one = compiled(1);
+  EXPECT_EQ(one, compiled(4));
+  EXPECT_NE(one[1], one[2]) << "each program has its own constant";
 }
 
-TEST(Object, TheFirstErrorOfManyIsThrown) {
-  std::vector<loop::Program> programs = {parse(kConstants)};
-  for (const char* name : {"a", "b"}) {
-    programs.push_back(parse(fmt::format(
-        "program p kernel k(Y: f32[4] param written) {{ for {0} in 4 unrolled {{ Y[{0}] = 1:f32 }} }}", name)));
-  }
+TEST(Object, LoopsThatAreNotLoweredAreNamed) {
+  const loop::Program program =
+      parse("program p kernel k(Y: f32[4] param written) { for a in 4 unrolled { Y[a] = 1:f32 } }");
   try {
-    compile_objects(programs, host_level(), 3);
+    compile_object(program, host_level());
     ADD_FAILURE() << "no error";
   } catch (const InternalError& error) {
     EXPECT_NE(std::string(error.what()).find("loop a is not lowered"), std::string::npos) << error.what();
   }
 }
-
-TEST(Object, NoProgramsNoObjects) { EXPECT_TRUE(compile_objects({}, host_level(), 2).empty()); }
 
 TEST(Levels, AreOrderedAndKnowTheHost) {
   EXPECT_FALSE(find_level("x86-64-v9"));

@@ -102,7 +102,7 @@ struct TensorMap {
   DataType dtype = DataType::kF32;
   std::vector<int64_t> shape;
   std::vector<int64_t> box;  ///< extents in each dim, outermost first as in `shape`
-  Windows windows;
+  Windows windows = {};
   friend bool operator==(const TensorMap&, const TensorMap&) = default;
 };
 

@@ -28,7 +28,7 @@ struct MemoryLevel {
   double write_per_ns = 0;  // bytes, one unit alone, contiguous, write-allocate included
   double copy_per_ns = 0;   // bytes read and bytes written together
   double all_per_ns = 0;    // bytes read by all units together
-  std::vector<ChunkBandwidth> chunks;
+  std::vector<ChunkBandwidth> chunks = {};
 };
 
 /// Rate of f32 fused multiply-adds on registers of one width; an FMA is 2 flop.

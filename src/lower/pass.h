@@ -20,7 +20,7 @@ struct LowerOptions {
   /// A number that all divisors of the maths divide (te::common_divisor): where no split makes an index linear, a
   /// division of the maths may stay in an innermost loop. Layouts and schedules alone must not bring one there.
   int64_t inner_divisor = 1;
-  Instructions has;
+  Instructions has = {};
 };
 
 struct LoopPass {

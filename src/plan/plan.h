@@ -21,12 +21,12 @@ struct Rival {
 inline constexpr std::string_view kViewFamily = "view";
 
 struct GroupPlan {
-  std::string name;                       // ONNX nodes of the group
-  std::string family;                     // who constructed the schedule, or kViewFamily
-  std::map<std::string, Layout> layouts;  // of the te program's constant inputs
-  schedule::Schedule schedule;
+  std::string name;                            // ONNX nodes of the group
+  std::string family;                          // who constructed the schedule, or kViewFamily
+  std::map<std::string, Layout> layouts = {};  // of the te program's constant inputs
+  schedule::Schedule schedule = {};
   double microseconds = 0;  // measured; 0: not measured
-  std::vector<Rival> rivals;
+  std::vector<Rival> rivals = {};
   double predicted_us = 0;              // by the constructor's model; 0: it has none
   std::vector<std::string> trace = {};  // how the schedule was constructed, a line each
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;

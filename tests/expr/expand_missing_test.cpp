@@ -123,7 +123,9 @@ void expect_close_fma() {
     const T ulp = std::isinf(want) ? 0 : next - std::fabs(want);
     ASSERT_TRUE(got[i] == want || std::fabs(got[i] - want) <= ulp) << x << " * " << y << " + " << z;
     // The error of a product needs no rounding.
-    if (z == -(x * y)) ASSERT_EQ(got[i], want) << x << " * " << y;
+    if (z == -(x * y)) {
+      ASSERT_EQ(got[i], want) << x << " * " << y;
+    }
   }
 }
 

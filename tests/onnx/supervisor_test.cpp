@@ -11,7 +11,7 @@ Outcome behave(const Case& test) {
   if (test.name == "crash") raise(SIGABRT);  // which sanitizers leave alone
   if (test.name == "leave") _exit(3);
   while (test.name == "wait") pause();
-  for (volatile int i = 0; test.name == "spin"; i = i + 1) continue;
+  for (volatile int i = 0; test.name == "spin";) i = i + 1;
   static int cases_before = 0;
   if (test.name == "count") return {Verdict::kPassed, std::to_string(cases_before)};
   ++cases_before;

@@ -11,8 +11,8 @@ namespace tw::test {
 
 struct FakeEngine {
   int64_t index = 0;
-  std::map<int, int64_t> knobs;  // that its heuristics choose
-  std::vector<int> notes;        // cudnnBackendNumericalNote_t
+  std::map<int, int64_t> knobs = {};  // that its heuristics choose
+  std::vector<int> notes = {};        // cudnnBackendNumericalNote_t
 };
 
 struct FakeCudnn {

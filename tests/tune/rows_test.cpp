@@ -22,7 +22,9 @@ void expect_ranked(const Candidates& candidates, size_t least) {
     EXPECT_TRUE(std::isfinite(candidates[i].predicted_ns) && candidates[i].predicted_ns > 0)
         << candidates[i].predicted_ns;
     EXPECT_FALSE(candidates[i].trace.empty());
-    if (i > 0) EXPECT_LE(candidates[i - 1].predicted_ns, candidates[i].predicted_ns);
+    if (i > 0) {
+      EXPECT_LE(candidates[i - 1].predicted_ns, candidates[i].predicted_ns);
+    }
     for (size_t j = 0; j < i; ++j) EXPECT_FALSE(candidates[i].schedule == candidates[j].schedule);
   }
 }

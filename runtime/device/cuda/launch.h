@@ -14,7 +14,7 @@ namespace tw::runtime::cuda {
 struct Launch {
   const format::CudaStep* step = nullptr;
   FunctionHandle function = nullptr;
-  std::vector<uint8_t> params;
+  std::vector<uint8_t> params = {};
   const Call* call = nullptr;  // instead of a function, with its operands and memory
   std::vector<DevicePtr> operands = {};
   DevicePtr workspace = 0;

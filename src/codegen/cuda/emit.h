@@ -25,7 +25,7 @@ struct CudaKernel {
   std::string name;     // of the __global__ function; its parameters are the kernel's buffers in order, then `maps`
   int64_t threads = 1;  // of a block: whole warps, or one thread where the kernel has no thread loops
   int64_t shared_bytes = 0;  // of a block, dynamic
-  std::vector<CudaTensorMap> maps;
+  std::vector<CudaTensorMap> maps = {};
 };
 
 struct CudaSource {

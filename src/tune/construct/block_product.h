@@ -18,8 +18,9 @@ struct Product {
   schedule::Contraction match;
   std::vector<size_t> rows, columns, batch;
   std::vector<te::Axis> steps;
-  std::optional<te::Axis> taps;  // of a window along the last axis of rows: a block of steps of rows serves all of them
-  int64_t zeros = 0;             // behind the steps of the columns' operand, as it is stored
+  std::optional<te::Axis> taps =
+      {};             // of a window along the last axis of rows: a block of steps of rows serves all of them
+  int64_t zeros = 0;  // behind the steps of the columns' operand, as it is stored
 };
 
 /// A sum as equal parts, each of neighbours along one axis of its terms.

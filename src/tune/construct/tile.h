@@ -30,7 +30,7 @@ struct TileProblem {
   // in padding are tested for each row.
   double outer_share = 1;
   double inner_share = 1;
-  ProductCost product;
+  ProductCost product = {};
   double operand_slots = 0;  // what converting one operand takes, an element of A or a vector of B
   bool a_is_vector = false;  // A is read along the columns too (depthwise): no broadcast, no reuse
 };

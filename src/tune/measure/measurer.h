@@ -37,12 +37,12 @@ enum class Warmth : uint8_t {
 };
 
 struct BufferSpec {
-  TensorType type;  // logical
-  Layout layout;    // of the storage; what a pad adds is zero
+  TensorType type;     // logical
+  Layout layout = {};  // of the storage; what a pad adds is zero
   Fill fill = Fill::kNothing;
   Warmth warmth = Warmth::kWarm;
   uint64_t seed = 0;
-  std::vector<std::byte> bytes;  // kBytes: elements in row-major order of the logical shape
+  std::vector<std::byte> bytes = {};  // kBytes: elements in row-major order of the logical shape
 };
 
 /// One kernel over tiles [0, tiles) as the runtime runs it (runtime/device/cpu/kernel.h, runtime/format/cuda_step.h);

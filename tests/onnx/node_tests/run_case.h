@@ -17,7 +17,7 @@ enum class Verdict : uint8_t {
 
 struct Outcome {
   Verdict verdict = Verdict::kPassed;
-  std::string reason;
+  std::string reason = {};
   bool bound_constants = false;  // some inputs had to be bound at import, as --const does
   double milliseconds = 0;       // import, all data sets, comparison
 };

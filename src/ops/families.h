@@ -25,8 +25,5 @@ std::vector<graph::OpDef> word_ops();
 std::vector<graph::OpDef> shape_ops();
 std::vector<graph::OpDef> movement_ops();
 std::vector<graph::OpDef> gather_ops();
-std::vector<graph::OpDef> scatter_ops();
-std::vector<graph::OpDef> scan_ops();
-std::vector<graph::OpDef> top_k_ops();
 
 }  // namespace tw::ops

@@ -13,7 +13,6 @@ graph::OpTable all_ops() {
       conv_ops,        conv_transpose_ops, winograd_ops,
       conv_phases_ops, pool_ops,           matmul_ops,
       shape_ops,       movement_ops,       gather_ops,
-      scatter_ops,     scan_ops,           top_k_ops,
       word_ops,
   };
   std::vector<graph::OpDef> rows;

@@ -24,10 +24,10 @@ Shape extents_of_tuple(const graph::Node& node, const Shape& shape, const Shape&
   return {first, first + indices.back()};
 }
 
-// Operators that read or write at computed places. All have the data as input 0 and the indices as input 1.
+// Operators that read at computed places. All have the data as input 0 and the indices as input 1.
 std::optional<IndexUse> index_use(const graph::Graph& graph, const graph::Node& node) {
-  const bool by_axis = node.op == "gather" || node.op == "gather_elements" || node.op == "scatter_elements";
-  const bool by_tuple = node.op == "gather_nd" || node.op == "scatter_nd";
+  const bool by_axis = node.op == "gather" || node.op == "gather_elements";
+  const bool by_tuple = node.op == "gather_nd";
   if (!by_axis && !by_tuple) return std::nullopt;
   const Shape& data = graph.value(node.inputs[0]).type.shape;
   const ValueId indices = node.inputs[1];

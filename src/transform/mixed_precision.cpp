@@ -52,16 +52,13 @@ constexpr std::array<ClassRow, 5> kClasses = {{
 }};
 
 // One element stands for several: a mean or an extreme lies among them.
-constexpr std::string_view kAmongOperands[] = {
-    "reduce_mean",     "reduce_max",     "reduce_min",       "arg_max",   "arg_min",
-    "top_k",           "max_pool",       "avg_pool",         "lp_pool",   "global_max_pool",
-    "global_avg_pool", "global_lp_pool", "scatter_elements", "scatter_nd"};
+constexpr std::string_view kAmongOperands[] = {"reduce_mean",     "reduce_max",      "reduce_min",    "arg_max",
+                                               "arg_min",         "max_pool",        "avg_pool",      "lp_pool",
+                                               "global_max_pool", "global_avg_pool", "global_lp_pool"};
 constexpr std::string_view kPerChannel[] = {"batch_norm"};
 // Results may be far larger or smaller than any operand.
-constexpr std::string_view kFarFromOperands[] = {
-    "exp",     "sinh",       "cosh",        "tan",       "reciprocal",
-    "pow",     "reduce_sum", "reduce_prod", "reduce_l1", "reduce_sum_square",
-    "cum_sum", "cum_prod"};
+constexpr std::string_view kFarFromOperands[] = {"exp", "sinh",       "cosh",        "tan",       "reciprocal",
+                                                 "pow", "reduce_sum", "reduce_prod", "reduce_l1", "reduce_sum_square"};
 // What the model converts to f32 it wants there, integers among it; bits are those of an f32.
 constexpr std::string_view kConversions[] = {"cast", "bitcast"};
 

@@ -42,8 +42,7 @@ DataType narrower(DataType a, DataType b) {
 }
 
 RoundingErrors rounding_errors(DataType type) {
-  // Half a spacing, as of normal numbers. Those of types with the exponents of f32 are below what any tolerance sees.
-  const double subnormal = type == DataType::f16() ? ulp(type, 0) / 2 : 0;
+  const double subnormal = ulp(type, 0) / 2;  // half a spacing, as of normal numbers
   return {unit_roundoff(accumulator(type)), kFunctionUlps / kSafety * unit_roundoff(type),
           kFunctionUlps / kSafety * subnormal};
 }

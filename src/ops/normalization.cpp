@@ -134,7 +134,8 @@ Tensors te_batch_norm(const OpCall& call, te::Builder& builder, const Tensors& i
 // Groups of channels: x seen as [N, G, C/G, spatial..], reduced over all but the first two.
 Tensors te_group_norm(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const te::Tensor& x = inputs[0];
-  const int64_t groups = call.node.op == "instance_norm" ? x.shape[1] : call.node.int_attr("num_groups");
+  const int64_t groups =
+      call.node.op == "instance_norm" ? std::max<int64_t>(1, x.shape[1]) : call.node.int_attr("num_groups");
   const int64_t each = x.shape[1] / groups;
   Reduction reduction{joined(Shape{x.shape[0], groups, each}, std::span(x.shape).subspan(2)), {}, KeepDims::kYes};
   for (int64_t d = 2; d < std::ssize(reduction.shape); ++d) reduction.axes.push_back(d);
@@ -146,7 +147,7 @@ Tensors te_group_norm(const OpCall& call, te::Builder& builder, const Tensors& i
   const te::Tensor inverse = inverse_deviation(call, builder, stats.variance);
   const bool of_groups = inputs[1].shape[0] != x.shape[1];
   return {builder.compute(tensor_name(call), x.shape, [&](const Exprs& i) {
-    const Expr group = each == 1 ? i[1] : floor_div(i[1], Expr(each));
+    const Expr group = each <= 1 ? i[1] : floor_div(i[1], Expr(each));
     Exprs at(reduction.shape.size(), Expr(0));
     at[0] = i[0];
     at[1] = group;

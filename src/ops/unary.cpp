@@ -98,8 +98,9 @@ T ref_shrink(T x, const Values& p) {
 }
 template <typename T>
 T ref_clip(T x, const Values& p) {
-  if (p[0] != -kInf && x < static_cast<T>(p[0])) x = static_cast<T>(p[0]);
-  if (p[1] != kInf && x > static_cast<T>(p[1])) x = static_cast<T>(p[1]);
+  if (x != x) return x;  // of bounds, too, a NaN is the result
+  if (p[0] != -kInf && !(x >= static_cast<T>(p[0]))) x = static_cast<T>(p[0]);
+  if (p[1] != kInf && !(x <= static_cast<T>(p[1]))) x = static_cast<T>(p[1]);
   return x;
 }
 int64_t ref_negate(int64_t x, const Values&) { return static_cast<int64_t>(-static_cast<uint64_t>(x)); }

@@ -1,3 +1,6 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <optional>
 
 #include "graph/error_output.h"
@@ -7,6 +10,8 @@
 
 namespace tw::transform {
 namespace {
+
+constexpr size_t kMostNamed = 3;
 
 // The index input of an operator and the extents that its last axis addresses (one for all when there is one).
 struct IndexUse {
@@ -52,6 +57,7 @@ class Checker {
       }
     }
     if (error_ == graph::kAbsent) return std::move(out_);
+    out_.nodes.back().name = name_of_checks();
     if (out_.find_value(graph::kErrorOutput) != graph::kAbsent)
       throw UserError("the model has a value '{}': this name is reserved", graph::kErrorOutput);
     out_.values[error_].name = graph::kErrorOutput;
@@ -87,6 +93,7 @@ class Checker {
 
   // error = max(error, max over all indices of (index < -extent or index >= extent))
   void add_check(const IndexUse& use, const std::string& node) {
+    checked_.push_back(node);
     name_ = node + " (index check)";
     const DataType type = out_.value(use.indices).type.type;
     const ValueId low = add("less", {use.indices, bounds(use.extents, type, -1)});
@@ -96,7 +103,15 @@ class Checker {
     error_ = error_ == graph::kAbsent ? any : add("max", {error_, any});
   }
 
+  // Of the last step, which says that some index is outside.
+  std::string name_of_checks() const {
+    const size_t named = std::min<size_t>(checked_.size(), kMostNamed);
+    return fmt::format("{}{} (index check)", fmt::join(checked_.begin(), checked_.begin() + named, ", "),
+                       named < checked_.size() ? ", .." : "");
+  }
+
   const TransformContext& context_;
+  std::vector<std::string> checked_;  // nodes
   graph::Graph out_;
   ValueId error_ = graph::kAbsent;
   std::string name_;  // of the nodes that are being added

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "codegen/llvm/target.h"
 #include "ops/list.h"
 #include "support/error.h"
 #include "tests/driver/random_model.h"
@@ -82,6 +84,61 @@ TEST(Verify, BoundsOfF64AreNeitherZeroNorLoose) {
   EXPECT_LT(report.outputs[0].bound, 1e-13);
 }
 
+TEST(Verify, SmallResultsOfGeluMayLackDigits) {
+  graph::Graph g;
+  g.outputs = {node(g, "gelu", {g.add_input("x", {DataType::f32(), {64}})})};
+  graph::RefTensor x = graph::RefTensor::zeros({DataType::f32(), {64}});
+  for (size_t i = 0; i < x.floats.size(); ++i) x.floats[i] = -8 + static_cast<double>(i) / 16;
+  EXPECT_TRUE(artefact::verify_graph(g, {}, {artefact::to_array(x)}, {}).ok());
+}
+
+// ---- what every level computes
+
+std::vector<CompileOptions> every_level() {
+  std::vector<CompileOptions> all;
+  for (const char* level : {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    if (!codegen::cpu::runs_on_host(*codegen::cpu::find_level(level))) continue;
+    all.emplace_back().target = fmt::format("cpu:{}", level);
+  }
+  return all;
+}
+
+// Without fused products, too, and of quotients that round up.
+TEST(EveryLevel, RemaindersAreExact) {
+  graph::Graph g;
+  const graph::ValueId x = g.add_input("x", {DataType::f32(), {64}});
+  g.outputs = {node(g, "fmod", {x, g.add_input("y", {DataType::f32(), {64}})})};
+  graph::RefTensor a = graph::RefTensor::zeros({DataType::f32(), {64}}), b = a;
+  for (size_t i = 0; i < a.floats.size(); ++i) {
+    b.floats[i] = 0.1 * static_cast<double>(i % 7 + 1);
+    a.floats[i] = b.floats[i] * (static_cast<double>(i * i) - 999);
+  }
+  a.floats[0] = 1e7;
+  a.round_to_type();
+  b.round_to_type();
+  for (const CompileOptions& options : every_level()) {
+    artefact::Session session = artefact::Session::load_memory(artefact_bytes(compile_graph(g, options)), {});
+    const graph::RefTensor y =
+        artefact::to_reference(session.run({artefact::to_array(a), artefact::to_array(b)}).at(0));
+    for (size_t i = 0; i < 64; ++i) EXPECT_EQ(y.floats[i], std::fmod(a.floats[i], b.floats[i])) << options.target << i;
+  }
+}
+
+TEST(EveryLevel, TensorsMayBeEmpty) {
+  for (const char* op : {"exp", "tanh", "sqrt", "sigmoid", "relu"}) {
+    graph::Graph g;
+    g.outputs = {node(g, op, {g.add_input("x", {DataType::f32(), {3, 0}})})};
+    for (const CompileOptions& options : every_level())
+      EXPECT_TRUE(artefact::verify_graph(g, options, random_arrays(g, 1), {}).ok()) << op;
+  }
+  graph::Graph g;
+  const graph::ValueId x = g.add_input("x", {DataType::f32(), {2, 0, 3}});
+  g.outputs = {node(g, "instance_norm",
+                    {x, g.add_input("scale", {DataType::f32(), {0}}), g.add_input("bias", {DataType::f32(), {0}})})};
+  for (const CompileOptions& options : every_level())
+    EXPECT_TRUE(artefact::verify_graph(g, options, random_arrays(g, 1), {}).ok());
+}
+
 // ---- the error word
 
 graph::Graph lookup() {
@@ -117,6 +174,21 @@ TEST(ErrorWord, AnIndexOutOfRangeFailsTheRunAndOnlyThat) {
       }
       EXPECT_NO_THROW(session.run(lookup_inputs({-5, 4, 0, -1})));
     }
+  }
+}
+
+// One word says for all of them that an index is wrong.
+TEST(ErrorWord, TheStepNamesEveryNodeThatItChecks) {
+  graph::Graph g = lookup();
+  g.outputs.push_back(node(g, "gather_elements", {g.add_input("rows", {DataType::f32(), {4}}), g.inputs[1]}));
+  artefact::Session session = artefact::Session::load_memory(artefact_bytes(compile_graph(g, {})), {});
+  std::vector<artefact::Array> inputs = lookup_inputs({0, 4, 1, 1});  // in range of the table alone
+  inputs.push_back(random_arrays(g, 1)[2]);
+  try {
+    session.run(inputs);
+    ADD_FAILURE() << "index 4 was taken";
+  } catch (const artefact::RuntimeFailure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("gather0, gather_elements1"), std::string::npos) << failure.what();
   }
 }
 

@@ -112,6 +112,31 @@ TEST(Shapes, AutomaticPadsGoToTheEndOrTheBeginning) {
   }
 }
 
+TEST(Shapes, WrappedPadsRepeatWhatIsLeft) {
+  ModelBuilder m(19);
+  m.input("x", {int64_t{4}}).output("y");
+  m.ints("pads", {2, -1});
+  set_string(m.node("Pad", {"x", "pads"}, {"y"}), "mode", "wrap");
+  EXPECT_EQ(run(m, {tensor({4}, {0, 1, 2, 3})}).floats, (std::vector<double>{1, 2, 0, 1, 2}));
+}
+
+// One step with all weights and biases 0: every gate is what its activation makes of 0, for both directions.
+TEST(Recurrent, BothDirectionsHaveTheUsualActivations) {
+  for (const auto& [op, gates, expected] : {std::tuple{"RNN", 1, 0.0}, {"GRU", 3, 0.5}, {"LSTM", 4, 0.0}}) {
+    ModelBuilder m;
+    m.input("x", {int64_t{1}, int64_t{1}, int64_t{2}}).output("y").output("h");
+    m.floats("w", {2, gates * 1, 2}, std::vector<float>(4 * gates, 0));
+    m.floats("r", {2, gates * 1, 1}, std::vector<float>(2 * gates, 0));
+    m.floats("h0", {2, 1, 1}, {1, 1});
+    auto& node = m.node(op, {"x", "w", "r", "", "", "h0"}, {"y", "h"});
+    set_int(node, "hidden_size", 1);
+    set_string(node, "direction", "bidirectional");
+    const RefTensor y = run(m, {tensor({1, 1, 2}, {3, 4})});
+    EXPECT_EQ(y.type.shape, (Shape{1, 2, 1, 1})) << op;
+    EXPECT_EQ(y.floats, (std::vector<double>{expected, expected})) << op;
+  }
+}
+
 TEST(Shapes, SplitLeavesTheRestToTheLastPart) {
   ModelBuilder m(18);
   m.input("x", {int64_t{7}}).output("a").output("b").output("c");
@@ -134,6 +159,7 @@ TEST(Shapes, SliceFollowsNumpy) {
                                         {3, 1, 1, {}},
                                         {INT64_MIN, INT64_MAX, INT64_MAX, {0}},
                                         {INT64_MAX, INT64_MIN, INT64_MIN, {4}},
+                                        {-9, -99, -1, {0}},  // a start is clamped to an element
                                         {1, -1, 1, {1, 2, 3}}};
   for (const SliceCase& s : cases) {
     ModelBuilder m;

@@ -15,6 +15,7 @@ namespace {
 using graph::RefTensor;
 
 constexpr double kNormalizationUlps = 8;
+constexpr double kGeluUnits = 6;  // of its operand: 1 + erf(x) loses the digits of a small result
 
 // Of words that hold floats, the sign of each number is cleared.
 std::vector<RefTensor> absolute(const graph::Node& node, std::vector<RefTensor> tensors) {
@@ -129,6 +130,8 @@ class Evaluation {
     }
     for (size_t i = 0; i < error.size(); ++i)
       error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.of(out.floats[i]);
+    for (size_t i = 0; node.op == "gelu" && i < error.size(); ++i)
+      error[i] += kGeluUnits * u_sum * std::fabs(inputs[0].floats[i]);
     add_stored_error(out, error);
     return error;
   }

@@ -63,13 +63,14 @@ Outputs convert_split(NodeContext& c) {
   return outputs;
 }
 
-// One axis of Slice by numpy's rules: out-of-range bounds are clamped, negative steps run backwards.
+// One axis of Slice by ONNX's rules: out-of-range bounds are clamped - a start to an element, which numpy does not do -
+// and negative steps run backwards.
 Emitter::Range slice_range(int64_t axis, int64_t extent, int64_t start, int64_t end, int64_t step) {
   if (step == 0) throw UserError("step 0 for axis {}", axis);
   const auto from_end = [&](int64_t at) { return at < 0 ? at + extent : at; };
   const int64_t low = step > 0 ? 0 : -1;
   const int64_t high = step > 0 ? extent : extent - 1;
-  start = std::clamp<int64_t>(from_end(start), low, high);
+  start = std::clamp<int64_t>(from_end(start), std::min<int64_t>(0, high), high);
   end = std::clamp<int64_t>(from_end(end), low, high);
   const int64_t span = step > 0 ? end - start : start - end;
   // The magnitude of the most negative step does not fit; any step beyond the extent picks one element.
@@ -128,7 +129,7 @@ std::vector<int64_t> pads_of(NodeContext& c) {
 
 Outputs convert_pad(NodeContext& c) {
   const std::string mode = c.choice("mode", {"constant", "reflect", "edge", "wrap"});
-  const std::vector<int64_t> pads = pads_of(c);
+  std::vector<int64_t> pads = pads_of(c);
   graph::Attr value = int64_t{0};
   if (c.opset() < 11) value = c.float_or("value", 0);
   if (c.opset() >= 11 && c.has(2)) {
@@ -136,7 +137,16 @@ Outputs convert_pad(NodeContext& c) {
     if (fill.type.elements() != 1) throw UserError("constant_value must hold one number");
     value = fill.is_float() ? graph::Attr(fill.floats[0]) : graph::Attr(fill.ints[0]);
   }
-  return {c.emit().pad(c.input(0), pads, mode, std::move(value))};
+  if (mode != "wrap") return {c.emit().pad(c.input(0), pads, mode, std::move(value))};
+  // What is left after cropping repeats.
+  std::vector<Emitter::Range> kept;
+  for (int64_t axis = 0; axis < c.rank(0); ++axis) {
+    const int64_t first = std::max<int64_t>(-pads[axis], 0);
+    const int64_t last = std::max<int64_t>(-pads[axis + c.rank(0)], 0);
+    kept.push_back({axis, first, std::max<int64_t>(c.shape(0)[axis] - first - last, 0), 1});
+  }
+  for (int64_t& pad : pads) pad = std::max<int64_t>(pad, 0);
+  return {c.emit().pad(c.emit().slice(c.input(0), kept), pads, mode, std::move(value))};
 }
 
 Outputs convert_expand(NodeContext& c) {

@@ -94,8 +94,7 @@ class Recurrent {
                                                    : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
     const size_t each = names.size();
     names = c_.strings_or("activations", names);
-    if (names.size() == each && directions_ == 2)
-      names.insert(names.end(), names.begin(), names.begin() + static_cast<int64_t>(each));
+    if (names.size() == each && directions_ == 2) names = joined(names, names);
     if (names.size() != each * directions_)
       throw UserError("{} activations for {} directions", names.size(), directions_);
     const std::vector<double> alpha = c_.floats_or("activation_alpha", {});

@@ -7,6 +7,8 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 
@@ -26,8 +28,43 @@ bool parse(io::ZeroCopyInputStream& stream, Message& message) {
   return message.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage();
 }
 
-void check_model(const onnx::ModelProto& model, const std::string& what) {
+// Names are words of lines in plans and messages: control characters become '_'.
+void clean(std::string& name) {
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::iscntrl(c) != 0; }, '_');
+}
+
+void clean_names(onnx::GraphProto& graph);
+
+void clean_names(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+  for (onnx::NodeProto& node : nodes) {
+    clean(*node.mutable_name());
+    std::ranges::for_each(*node.mutable_input(), clean);
+    std::ranges::for_each(*node.mutable_output(), clean);
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) clean_names(*attribute.mutable_g());
+    }
+  }
+}
+
+void clean_names(onnx::GraphProto& graph) {
+  clean_names(*graph.mutable_node());
+  for (onnx::TensorProto& tensor : *graph.mutable_initializer()) clean(*tensor.mutable_name());
+  for (onnx::SparseTensorProto& tensor : *graph.mutable_sparse_initializer())
+    clean(*tensor.mutable_values()->mutable_name());
+  for (auto* values : {graph.mutable_input(), graph.mutable_output(), graph.mutable_value_info()}) {
+    for (onnx::ValueInfoProto& value : *values) clean(*value.mutable_name());
+  }
+}
+
+void check_model(onnx::ModelProto& model, const std::string& what) {
   if (model.ir_version() <= 0 || !model.has_graph()) throw UserError("{}: not an ONNX model or truncated", what);
+  clean_names(*model.mutable_graph());
+  for (onnx::FunctionProto& function : *model.mutable_functions()) {
+    clean_names(*function.mutable_node());
+    std::ranges::for_each(*function.mutable_input(), clean);
+    std::ranges::for_each(*function.mutable_output(), clean);
+  }
 }
 
 [[noreturn]] void fail_file(const std::string& path) {

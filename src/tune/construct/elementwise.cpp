@@ -65,7 +65,8 @@ class ElementwiseScheduler {
 
   void run(schedule::Schedule& s) {
     const std::optional<size_t> crossing = best_crossing();
-    if (!crossing && schedule::calls_function(c_)) lanes_ = std::min(lanes_ * kFunctionVectors, c_.axes.back().extent);
+    if (!crossing && schedule::calls_function(c_))
+      lanes_ = std::clamp<int64_t>(c_.axes.back().extent, 1, lanes_ * kFunctionVectors);
     const StageLoops plan = loops(crossing);
     if (crossing) s.split(c_.name(), c_.axes[*crossing].name, {line_});
     if (lanes_ > 1) split_last(s);

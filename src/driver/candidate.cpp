@@ -58,10 +58,16 @@ std::vector<CandidateCode> make_candidates(const te::Program& program, std::span
   quiet.lower.lower = context.group.lower.lower;
   quiet.lower.disabled = context.group.lower.disabled;
   std::vector<CandidateCode> out(plans.size());
-  parallel_for(plans.size(), context.tools.threads,
-               [&](size_t i) { try_step(out[i], [&] { out[i].loops = lower_group(program, plans[i], quiet); }); });
+  const auto go_on = [&] {
+    if (context.stopped && context.stopped()) throw Stopped();
+  };
+  parallel_for(plans.size(), context.tools.threads, [&](size_t i) {
+    go_on();
+    try_step(out[i], [&] { out[i].loops = lower_group(program, plans[i], quiet); });
+  });
   const std::vector<size_t> first = find_equal(out);
   parallel_for(plans.size(), context.tools.threads, [&](size_t i) {
+    go_on();
     if (first[i] != i || !out[i].refused.empty()) return;
     const CodeTask task = {out[i].loops, plans[i].name};
     try_step(out[i], [&] {

@@ -1,5 +1,6 @@
 // Candidates of one group on their way to a measurement: te program and construction -> machine code -> workload.
 #pragma once
+#include <functional>
 #include <set>
 #include <span>
 #include <string>
@@ -25,9 +26,11 @@ struct CandidateContext {
   const TargetInfo& target;
   const GroupOptions& group;
   CodeTools tools;
+  std::function<bool()> stopped = {};
 };
 
-/// Applies each plan to `program`, lowers and generates code. What fails is refused.
+/// Applies each plan to `program`, lowers and generates code. What fails is refused. Throws Stopped where the context
+/// says so.
 std::vector<CandidateCode> make_candidates(const te::Program& program, std::span<const plan::GroupPlan> plans,
                                            const CandidateContext& context);
 

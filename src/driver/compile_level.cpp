@@ -106,10 +106,18 @@ class LevelCompiler {
       missing.push_back({programs_.programs()[p], programs_.group(p)});
       places.push_back(p);
     }
-    Generated out = generate(missing, in_.target.info, {in_.options.threads, cubins_});
+    Generated out = generate_replayed(missing);
     for (size_t m = 0; m < missing.size(); ++m) all[places[m]] = std::move(out.programs[m]);
     out.programs = std::move(all);
     return out;
+  }
+
+  // What lowers may still be no code: of a plan that a user changed that is no defect of ours.
+  Generated generate_replayed(const std::vector<CodeTask>& tasks) try {
+    return generate(tasks, in_.target.info, {in_.options.threads, cubins_});
+  } catch (const InternalError& error) {
+    if (in_.replay.empty()) throw;
+    throw UsageError("--plan does not fit: {}", error.what());
   }
 
   const LevelInput& in_;

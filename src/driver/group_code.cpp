@@ -180,7 +180,8 @@ GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::Grou
     if (options.origin == PlanOrigin::kOurs) throw;
     throw UsageError("--plan does not fit group {}: {}", plan.name, error.what());
   } catch (const UserError& error) {
-    if (options.origin == PlanOrigin::kUser) throw;
+    if (options.origin == PlanOrigin::kUser)
+      throw UsageError("--plan does not fit group {}: {}", plan.name, error.what());
     throw InternalError("group {}: the schedule of family {} does not fit: {}", plan.name, plan.family, error.what());
   }
   code.params = describe_params(in, te, code);

@@ -104,7 +104,8 @@ std::vector<std::byte> compile_cubin(const std::string& source, const std::strin
     api.cubin(program, reinterpret_cast<char*>(cubin.data()));
   }
   api.destroy(&program);
-  if (status == kOutOfMemory) throw ResourceError("NVRTC is out of memory");
+  if (status == kOutOfMemory || log.find("out of memory") != std::string::npos)
+    throw ResourceError("NVRTC is out of memory");
   TW_CHECK(status == 0 && !cubin.empty(), "NVRTC does not compile a generated kernel for {}:\n{}", architecture, log);
   return cubin;
 }

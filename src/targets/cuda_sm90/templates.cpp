@@ -27,7 +27,7 @@ std::string why_not_built(const Fit& fit, bool can_build) {
   if (!p.a_by_rows || !p.b_by_rows) return "kernels are built for operands that lie by rows";
   if (p.output != p.operand) return "no kernel with results in f32: 'tilewright templates build --epilogue none_f32'";
   return can_build ? "not built: 'tilewright templates build' does it"
-                   : "no kernel with this epilogue is built, and neither nvcc nor CUTLASS is here to compile one";
+                   : "no kernel with this epilogue is built, and nvcc or CUTLASS is missing to compile one";
 }
 
 // Rows whose kernel with this very epilogue is built, best first, and those that are built without epilogue where

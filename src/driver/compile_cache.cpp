@@ -224,7 +224,12 @@ int64_t CompileCache::prune(int64_t max_bytes) const {
   std::ranges::sort(oldest, [](const Entry* a, const Entry* b) { return a->used < b->used; });
   for (const Entry* entry : oldest) {
     if (total <= max_bytes) break;
-    for (const fs::path& file : entry->files) fs::remove(file, missing);
+    bool gone = true;
+    for (const fs::path& file : entry->files) {
+      fs::remove(file, missing);
+      gone = gone && !missing;
+    }
+    if (!gone) continue;
     total -= entry->bytes;
     ++removed;
   }

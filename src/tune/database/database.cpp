@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -53,6 +54,14 @@ std::string hash_of(const TaskKey& key) { return content_hash(key.environment + 
 
 // Held while the file is opened and perhaps replaced, so that two compilers do not both move it aside.
 FileLock opening_lock(const std::string& path) { return {path + ".lock", std::numeric_limits<double>::infinity()}; }
+
+// Whether a damaged file was one of these, by its name or its beginning: other files stay where they are.
+bool was_database(const std::string& path) {
+  constexpr std::string_view kMagic = "SQLite format 3";
+  std::string begin(kMagic.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
+  return path.ends_with(".db") || begin == kMagic;
+}
 
 // A free name beside `path`; the file moves there, without the logs that belong to it.
 std::string move_aside(const std::string& path) {
@@ -163,7 +172,7 @@ std::unique_ptr<Database> Database::open(const std::string& path, const Notice& 
         say(fmt::format("tuning database '{}' is not used: {}", path, handle.reason()));
         return nullptr;
       } catch (const SqlError& error) {
-        if (!error.is_damage() || attempt > 0) throw;
+        if (!error.is_damage() || attempt > 0 || !was_database(path)) throw;
         say(fmt::format("tuning database '{}' is damaged ({}): moved to '{}'", path, error.what(), move_aside(path)));
       }
     }

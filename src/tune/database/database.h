@@ -50,9 +50,10 @@ class Database {
  public:
   using Notice = std::function<void(const std::string&)>;
 
-  /// Opens or creates the file and its folders. A file that is no database or a damaged one is moved aside (renamed to
-  /// PATH.damaged, PATH.damaged-2, ..) and a new one made, with a notice. Null, with a notice, where none can be had:
-  /// a folder or file that cannot be written, a file of a newer version, a lock that is not released.
+  /// Opens or creates the file and its folders. A database that is damaged, and any file called *.db that is none, is
+  /// moved aside (renamed to PATH.damaged, PATH.damaged-2, ..) and a new one made, with a notice. Null, with a notice,
+  /// where none can be had: a folder or file that cannot be written, another file, a file of a newer version, a lock
+  /// that is not released.
   static std::unique_ptr<Database> open(const std::string& path, const Notice& notice);
   /// Opens a file that must be a database already; null otherwise. Nothing is moved.
   static std::unique_ptr<Database> open_existing(const std::string& path);

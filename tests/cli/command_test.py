@@ -159,6 +159,32 @@ class Usage(Case):
                                           [ob.value_info("x", [4, 3])], [ob.value_info("y", [4, 2])], [ob.tensor("w", [3, 2], [1] * 6)]))
         self.succeeds("compile", "other.onnx", "-o", "other.tw", "--plan-out", "other.twp")
         self.fails(USAGE, ["compile", "dense.onnx", "--plan", "other.twp"], "plan")
+        self.write("empty.twp", b"")
+        self.fails(USAGE, ["compile", "dense.onnx", "--plan", "empty.twp"], "empty.twp", "empty")
+        self.fails(USAGE, ["compile", "dense.onnx", "--plan", "."], "regular file")
+        plan = (self.folder / "other.twp").read_text()
+        self.assertEqual(json.loads(self.succeeds("inspect", "other.twp", "--json").stdout)["plan"], plan)
+
+    def test_what_is_read_is_not_overwritten(self):
+        self.compiled()
+        self.fails(USAGE, ["compile", "dense.onnx", "-o", "dense.onnx"], "dense.onnx", ".tw")
+        self.fails(USAGE, ["compile", "dense.onnx", "--plan-out", "./dense.onnx"], "dense.onnx", "overwritten")
+        self.fails(USAGE, ["compile", "dense.onnx", "-o", "a.tw", "--plan-out", "a.tw"], "--plan-out")
+        self.fails(USAGE, ["run", "dense.tw", "--random", "seed=0", "--output", "y=@dense.tw"], "dense.tw", "overwritten")
+        self.fails(USAGE, ["compile", "dense.onnx", "--explore=-1"], "--explore")
+
+    def test_options_of_models_are_not_for_artefacts(self):
+        self.compiled()
+        for verb in ("run", "verify", "bench"):
+            self.fails(USAGE, [verb, "dense.tw", "--target", "cuda:sm_90a"], "--target", "dense.tw", "compiled already")
+
+    def test_names_with_control_characters(self):
+        self.write("lines.onnx", ob.model([ob.node("Relu", ["x\n1"], ["y\0"], "first\nsecond\x1b[2J")], [ob.value_info("x\n1", [4])],
+                                          [ob.value_info("y\0", [4])]))
+        self.succeeds("compile", "lines.onnx", "-o", "lines.tw", "--plan-out", "lines.twp")
+        self.assertIn("first_second_[2J", (self.folder / "lines.twp").read_text())
+        self.succeeds("compile", "lines.onnx", "-o", "again.tw", "--plan", "lines.twp")
+        self.succeeds("verify", "lines.tw")
 
     def test_places_that_cannot_be_written(self):
         self.fails(USAGE, ["compile", "dense.onnx", "-o", "missing/dense.tw"], "missing")
@@ -178,7 +204,8 @@ class Usage(Case):
         self.fails(USAGE, ["run", "dense.tw", "--input", "x=@flat.npy"], "x", "[12]", "[4, 3]")
         self.fails(USAGE, ["run", "dense.tw", "--input", "x=@ints.npy"], "x", "i64", "f32")
         self.fails(USAGE, ["run", "dense.tw", "--input", "x=@cut.npy"], "cut.npy")
-        self.fails(USAGE, ["run", "dense.tw", "--random", "seed=many"], "--random")
+        for seed in ("many", "", "-1", "18446744073709551616"):
+            self.fails(USAGE, ["run", "dense.tw", "--random", f"seed={seed}"], "--random", "seed=N")
         self.fails(USAGE, ["run", "dense.tw", "--input", "x=@x.npy", "--output", "z=@z.npy"], "z")
         self.fails(USAGE, ["run", "dense.tw", "--input", "x=@x.npy", "--output", "y=y.npy"], "@")
         self.fails(USAGE, ["run", "missing.tw", "--random", "seed=0"], "missing.tw")
@@ -465,6 +492,11 @@ class Kept(Case):
         self.assertGreater(status["bytes"], (self.folder / "a.tw").stat().st_size)
         self.assertEqual(self.keeps("cache", "path").stdout.strip(), status["folder"])
         self.assertIn("1 artefacts", self.keeps("cache", "status").stdout)
+        if os.getuid() != 0:
+            kept = pathlib.Path(status["folder"])
+            kept.chmod(0o500)
+            self.assertEqual(json.loads(self.keeps("cache", "prune", "--json").stdout)["removed"], 0)
+            kept.chmod(0o700)
         self.assertEqual(json.loads(self.keeps("cache", "prune", "--json").stdout)["removed"], 1)
         self.assertEqual(json.loads(self.keeps("cache", "status", "--json").stdout)["entries"], 0)
         self.fails(USAGE, ["cache", "prune", "--max-size", "lots"], "--max-size", "lots")
@@ -514,6 +546,9 @@ class Kept(Case):
         done = self.keeps("compile", "dense.onnx", "-o", "a.tw")
         self.assertIn("damaged", done.stderr)
         self.assertEqual((self.state / "tuning.db.damaged").read_bytes(), b"noise" * 100)
+        # What never was a database stays where it is.
+        refuses(EXHAUSTED, ["db", "status", "--db", "dense.onnx"], "dense.onnx", "not used", "not a database")
+        self.assertEqual((self.folder / "dense.onnx").read_bytes(), ob.dense())
 
     def test_several_compilations_at_once(self):
         processes = [subprocess.Popen([TILEWRIGHT, "compile", "dense.onnx", "-o", f"{i}.tw"], cwd=self.folder, env=self.environment,
@@ -709,6 +744,22 @@ class Disk(Case):
             left = done.stdout.split()
             self.assertEqual(sorted(set(left) - {"fill", "old"}), [target], "a partial file was left")
             self.assertEqual(left[-1], "old")
+
+
+    def test_output_that_is_lost_is_an_error(self):
+        self.compiled("dense.tw", "--plan-out", "dense.twp")
+        for words in ("run dense.tw --random seed=0 --json", "inspect dense.twp", "inspect dense.tw --section weights", "compile dense.onnx -v"):
+            with self.subTest(words=words), open("/dev/full", "w") as full:
+                done = subprocess.run([TILEWRIGHT, *words.split()], cwd=self.folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+                self.assertEqual(done.returncode, EXHAUSTED, done.stderr)
+                self.assertIn("error:", done.stderr)
+
+    def test_a_limit_of_file_sizes_leaves_nothing(self):
+        self.write("big.onnx", ob.dense(k=300, n=200))
+        done = subprocess.run(["bash", "-c", f"ulimit -f 4; exec {TILEWRIGHT} compile big.onnx -o big.tw"], cwd=self.folder, capture_output=True,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, EXHAUSTED, done.stdout + done.stderr)
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["big.onnx", "dense.onnx"])
 
 
 class Kill(Case):

@@ -4,7 +4,9 @@
 #include <map>
 
 #include "artefact/run_values.h"
+#include "ops/list.h"
 #include "runtime/format/container.h"
+#include "runtime/format/error.h"
 #include "support/error.h"
 #include "support/math.h"
 #include "tw-opt/parsers.h"
@@ -91,8 +93,16 @@ ArtefactGraph read_graph(const std::vector<uint8_t>& bytes, const std::string& t
   const format::Entry& program = artefact.manifest().entries.at(index);
   ArtefactGraph out;
   out.dtype = *parse_data_type(format::name_of(artefact.manifest().dtype));
-  out.plan = plan::parse_plan(text_of(artefact, "plan")).entries.at(index);
-  out.graph = graph::parse_graph_from(text_of(artefact, fmt::format("graph.{}", index)), weights_of(artefact, program));
+  const std::string_view plan = text_of(artefact, "plan");
+  const std::string_view graph = text_of(artefact, fmt::format("graph.{}", index));
+  try {
+    out.plan = plan::parse_plan(plan).entries.at(index);
+    out.graph = graph::parse_graph_from(graph, weights_of(artefact, program));
+    graph::verify(out.graph, ops::all_ops());
+    if (out.plan.groups.size() != out.graph.nodes.size()) throw UserError("plan and graph have other groups");
+  } catch (const std::exception& error) {  // checksums hold: somebody made them
+    throw format::Error(format::ErrorCode::kDamaged, fmt::format("its plan or graph is damaged: {}", error.what()));
+  }
   return out;
 }
 

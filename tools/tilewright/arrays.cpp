@@ -3,6 +3,7 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -111,10 +112,13 @@ std::map<std::string, artefact::Array> read_given(const InputOptions& options,
 }
 
 uint64_t parse_seed(const std::string& text) {
-  if (!text.starts_with("seed=") || text.find_first_not_of("0123456789", 5) != std::string::npos || text.size() == 5) {
-    throw UsageError(fmt::format("--random '{}': expected seed=N", text));
-  }
-  return std::stoull(text.substr(5));
+  uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const bool named = text.starts_with("seed=");
+  const auto [rest, error] = std::from_chars(text.data() + (named ? 5 : 0), end, seed);
+  if (!named || error != std::errc() || rest != end)
+    throw UsageError(fmt::format("--random '{}': expected seed=N, N less than 2^64", text));
+  return seed;
 }
 
 using Given = std::map<std::string, artefact::Array>;

@@ -1,7 +1,9 @@
 #include "tilewright/command.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -32,6 +34,9 @@ driver::hal::HalOptions measured_figures() {
 }
 
 std::vector<uint8_t> read_file(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown))
+    throw UsageError(fmt::format("'{}' is not a regular file", path));
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw UsageError(fmt::format("cannot read '{}'", path));
   const std::streamoff size = file.tellg();
@@ -40,6 +45,12 @@ std::vector<uint8_t> read_file(const std::string& path) {
   file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   if (!file) throw UsageError(fmt::format("cannot read '{}'", path));
   return bytes;
+}
+
+void keep_input(const std::string& input, const std::string& output) {
+  std::error_code missing;
+  if (!output.empty() && std::filesystem::equivalent(input, output, missing))
+    throw UsageError(fmt::format("'{}' would be overwritten: it is what is read", input));
 }
 
 namespace {
@@ -53,7 +64,10 @@ int report(int code, std::string_view kind, const char* message) {
 
 int guarded(std::span<const std::string> command, const std::function<int()>& body) {
   try {
-    return body();
+    const int code = body();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw ResourceError("cannot write standard output: {}", std::strerror(errno));
+    return code;
   } catch (const UsageError& e) {
     return report(kUsage, "usage: ", e.what());
   } catch (const UserError& e) {
@@ -68,6 +82,8 @@ int guarded(std::span<const std::string> command, const std::function<int()>& bo
     return report(format::exit_code(e.code()), "error: ", e.what());
   } catch (const std::filesystem::filesystem_error& e) {
     return report(e.code() == std::errc::no_space_on_device ? kExhausted : kFailure, "error: ", e.what());
+  } catch (const std::system_error& e) {  // a full disk, no more threads
+    return report(kExhausted, "error: ", e.what());
   } catch (const std::bad_alloc&) {
     return report(kExhausted, "error: ", "out of memory");
   } catch (const std::exception& e) {

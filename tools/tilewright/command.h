@@ -68,6 +68,8 @@ driver::hal::HalOptions measured_figures();
 
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);
+/// UsageError where writing the file `output` would replace the file `input`.
+void keep_input(const std::string& input, const std::string& output);
 
 /// The verified artefact in `bytes`, read from `path`; errors name the file. Views `bytes`.
 format::Artefact parse_artefact(const std::string& path, const std::vector<uint8_t>& bytes);

@@ -93,6 +93,10 @@ int compile(const GlobalOptions& global, const Options& options) {
   std::string output = options.output;
   if (output.empty()) output = std::filesystem::path(options.model).replace_extension(".tw").string();
   if (options.model.ends_with(".tw")) throw UsageError(fmt::format("'{}' is compiled already", options.model));
+  if (!output.ends_with(".tw")) throw UsageError(fmt::format("-o '{}': the name of an artefact ends in .tw", output));
+  if (options.plan_out.ends_with(".tw"))
+    throw UsageError(fmt::format("--plan-out '{}': a plan is no artefact", options.plan_out));
+  keep_input(options.model, options.plan_out);
   const Product product = produce(options, compile, output, progress);
   if (!options.compile.stop_after.empty()) {
     say(global, fmt::format("stopped after pass {}", options.compile.stop_after));

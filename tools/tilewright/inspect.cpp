@@ -103,7 +103,9 @@ int inspect(const GlobalOptions& global, const Options& options) {
   if (options.file.ends_with(".tw")) return inspect_artefact(global, options, bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("tilewright plan")) {
-    fmt::print("{}", plan::to_string(plan::parse_plan(text)));
+    const std::string plan = plan::to_string(plan::parse_plan(text));
+    if (global.json) print_json("tilewright.inspect.v1", {{"plan", plan}});
+    if (!global.json) fmt::print("{}", plan);
     return kOk;
   }
   return inspect_model(global, options);

@@ -9,6 +9,10 @@ LoadedModel load_model(const GlobalOptions& global, const std::string& model, co
   LoadedModel loaded;
   loaded.name = model;
   if (model.ends_with(".tw")) {
+    for (const CLI::Option* o : compile.registered) {
+      if (o->count() > 0 && o->get_envname().empty())
+        throw UsageError(fmt::format("{} is for models: '{}' is compiled already", o->get_name(), model));
+    }
     loaded.artefact = read_file(model);
     return loaded;
   }

@@ -1,5 +1,6 @@
 // The command `tilewright`: one verb, its options, its exit code.
 #include <algorithm>
+#include <csignal>
 
 #include "support/error.h"
 #include "tilewright/command.h"
@@ -26,6 +27,7 @@ int refuse_verb(const CLI::App& app, const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   using namespace tw::cli;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of writing, as a full disk
   Application application;
   CLI::App& app = application.app;
   app.name("tilewright");

@@ -65,6 +65,7 @@ std::pair<std::string, std::string> parse_binding(const std::string& text, const
 }
 
 void add_model_options(CLI::App& app, ModelOptions& o) {
+  const size_t others = app.get_options().size();
   app.add_option(
          "--target", o.target,
          "cpu (this host), cpu:x86-64, -v2, -v3, -v4, with extensions as cpu:x86-64-v3+avxvnni and "
@@ -112,11 +113,14 @@ void add_model_options(CLI::App& app, ModelOptions& o) {
       "--measure-all", o.measure_all,
       "Measure every candidate of every group to the end, to compare predictions with: -vv, --events, explain");
   app.add_option("--explore", o.explore,
-                 "Measure so many schedules drawn at random, too, for each group that has a model (default: 0)");
+                 "Measure so many schedules drawn at random, too, for each group that has a model (default: 0)")
+      ->check(CLI::Range(0, 10000));
   app.add_option("--explore-seed", o.explore_seed, "Where drawing starts: another seed, other schedules");
   app.add_option("--db", o.database, "Tuning database (default: $TILEWRIGHT_DB or a file of the user's state folder)");
   app.add_flag("--no-cache", o.no_cache,
                "Compile, even if the cache has the artefact or its GPU kernels, and keep nothing there");
+  const std::vector<CLI::Option*> all = app.get_options();
+  o.registered.assign(all.begin() + static_cast<std::ptrdiff_t>(others), all.end());
 }
 
 namespace {
@@ -208,6 +212,7 @@ driver::CompileOptions to_compile_options(const ModelOptions& o) {
   out.all_optional_off = o.no_optional_passes;
   if (!o.plan.empty()) {
     const std::vector<uint8_t> bytes = read_file(o.plan);
+    if (bytes.empty()) throw UsageError(fmt::format("--plan '{}' is empty", o.plan));
     out.plan_text.assign(bytes.begin(), bytes.end());
   }
   out.dump_directory = o.dump;

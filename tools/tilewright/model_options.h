@@ -30,6 +30,7 @@ struct ModelOptions {
   uint64_t explore_seed = 0;
   std::string database;  // of tuning records; empty: the default
   bool no_cache = false;
+  std::vector<const CLI::Option*> registered = {};  // all of these
 };
 
 void add_model_options(CLI::App& app, ModelOptions& options);

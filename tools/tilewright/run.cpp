@@ -42,6 +42,7 @@ void store_outputs(const Options& options, const std::vector<artefact::NamedType
         std::find_if(names.begin(), names.end(), [&](const artefact::NamedType& n) { return n.name == name; });
     if (file.empty() || file[0] != '@') throw UsageError(fmt::format("--output '{}': expected NAME=@FILE.npy", text));
     if (found == names.end()) throw UsageError(fmt::format("the model has no output '{}'", name));
+    keep_input(options.model, file.substr(1));
     write_npy(file.substr(1), outputs[found - names.begin()]);
   }
 }

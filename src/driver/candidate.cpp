@@ -59,7 +59,7 @@ std::vector<CandidateCode> make_candidates(const te::Program& program, std::span
   quiet.lower.disabled = context.group.lower.disabled;
   std::vector<CandidateCode> out(plans.size());
   const auto go_on = [&] {
-    if (context.stopped && context.stopped()) throw Stopped();
+    if (context.tools.cubins.is_stopped()) throw Stopped();
   };
   parallel_for(plans.size(), context.tools.threads, [&](size_t i) {
     go_on();

@@ -1,6 +1,5 @@
 // Candidates of one group on their way to a measurement: te program and construction -> machine code -> workload.
 #pragma once
-#include <functional>
 #include <set>
 #include <span>
 #include <string>
@@ -26,11 +25,10 @@ struct CandidateContext {
   const TargetInfo& target;
   const GroupOptions& group;
   CodeTools tools;
-  std::function<bool()> stopped = {};
 };
 
-/// Applies each plan to `program`, lowers and generates code. What fails is refused. Throws Stopped where the context
-/// says so.
+/// Applies each plan to `program`, lowers and generates code. What fails is refused. Throws Stopped once the
+/// context's cubins are stopped.
 std::vector<CandidateCode> make_candidates(const te::Program& program, std::span<const plan::GroupPlan> plans,
                                            const CandidateContext& context);
 

@@ -40,6 +40,7 @@ class Cubins {
   std::vector<std::byte> get(const std::string& name, const std::string& source, const std::string& architecture);
   /// Only while nothing is compiled.
   void stop_when(std::function<bool()> stop) { options_.stop = std::move(stop); }
+  bool is_stopped() const { return options_.stop && options_.stop(); }
 
  private:
   class Pool;

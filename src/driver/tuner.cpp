@@ -240,8 +240,7 @@ class Tuner::Session {
       plans.push_back(task.candidates[c]);
     }
     const CodeTools tools = {threads, context_.tools.cubins, true};
-    out.codes =
-        make_candidates(task.program, plans, {context_.target, context_.group, tools, [this] { return stopped(); }});
+    out.codes = make_candidates(task.program, plans, {context_.target, context_.group, tools});
     out.check = CandidateCheck::make(task, context_);
     out.workload_of.assign(out.codes.size(), kNone);
     std::map<std::string, size_t> seen;                  // loop program -> workload

@@ -120,6 +120,9 @@ class Evaluation {
     } else if (op_class == graph::OpClass::kContraction) {
       magnitude = apply(node, absolute(node, inputs))[k];
       scale = u_sum * std::sqrt(contraction_length(node, inputs)) + operand_error(node);
+    } else if (node.op == "gelu") {
+      magnitude = inputs[0];
+      scale = kGeluUnits * u_sum;
     } else if (op_class == graph::OpClass::kReduction && node.op.starts_with("reduce")) {
       magnitude = apply(node, absolute(node, inputs))[k];
       scale = u_sum * std::sqrt(sum_length(inputs, out));
@@ -130,8 +133,6 @@ class Evaluation {
     }
     for (size_t i = 0; i < error.size(); ++i)
       error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.of(out.floats[i]);
-    for (size_t i = 0; node.op == "gelu" && i < error.size(); ++i)
-      error[i] += kGeluUnits * u_sum * std::fabs(inputs[0].floats[i]);
     add_stored_error(out, error);
     return error;
   }

@@ -1,5 +1,7 @@
 // Several CPU levels in one artefact: the best one that the machine has runs, each can be asked for, results agree with
 // the reference on each, and what a machine lacks is refused with exit code 5.
+#include "tests/driver/levels.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,19 +12,11 @@
 #include <memory>
 
 #include "artefact/verify.h"
-#include "codegen/llvm/target.h"
 #include "support/error.h"
 #include "tests/driver/small_model.h"
 
 namespace tw::driver::test {
 namespace {
-
-const std::vector<std::string>& levels() {
-  static const std::vector<std::string> kLevels = {"x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"};
-  return kLevels;
-}
-
-bool runs_here(const std::string& level) { return codegen::cpu::runs_on_host(*codegen::cpu::find_level(level)); }
 
 Compiled compile_for(const std::string& targets) {
   CompileOptions options;

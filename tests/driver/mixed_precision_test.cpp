@@ -6,8 +6,8 @@
 
 #include "artefact/session.h"
 #include "artefact/verify.h"
-#include "codegen/llvm/target.h"
 #include "driver/generate.h"
+#include "tests/driver/levels.h"
 #include "tests/driver/small_model.h"
 
 namespace tw::driver::test {
@@ -48,7 +48,7 @@ TEST_P(MixedPrecision, ANetworkAtEveryLevel) {
     all.target = "cpu:x86-64-v4,cpu:x86-64-v3,cpu:x86-64";
     const std::vector<uint8_t> artefact = artefact_bytes(compile_graph(source, all));
     for (const char* level : {"x86-64-v4", "x86-64-v3", "x86-64"}) {
-      if (!codegen::cpu::runs_on_host(*codegen::cpu::find_level(level))) continue;
+      if (!runs_here(level)) continue;
       for (const Graph* reference : {&source, static_cast<const Graph*>(nullptr)}) {
         const artefact::VerifyReport report = artefact::verify_artefact(artefact, reference, inputs, {}, level);
         EXPECT_TRUE(report.ok()) << level << "\n" << describe(report);

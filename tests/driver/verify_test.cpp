@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/llvm/target.h"
 #include "ops/list.h"
 #include "support/error.h"
+#include "tests/driver/levels.h"
 #include "tests/driver/random_model.h"
 
 namespace tw::driver::test {
@@ -96,9 +96,8 @@ TEST(Verify, SmallResultsOfGeluMayLackDigits) {
 
 std::vector<CompileOptions> every_level() {
   std::vector<CompileOptions> all;
-  for (const char* level : {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
-    if (!codegen::cpu::runs_on_host(*codegen::cpu::find_level(level))) continue;
-    all.emplace_back().target = fmt::format("cpu:{}", level);
+  for (const std::string& level : levels()) {
+    if (runs_here(level)) all.emplace_back().target = "cpu:" + level;
   }
   return all;
 }

@@ -5,8 +5,8 @@
 
 #include "artefact/session.h"
 #include "artefact/verify.h"
-#include "codegen/llvm/target.h"
 #include "driver/generate.h"
+#include "tests/driver/levels.h"
 #include "tests/driver/small_model.h"
 
 namespace tw::driver::test {
@@ -19,7 +19,7 @@ using Ints = std::vector<int64_t>;
 
 constexpr DataType kU8 = ScalarType::kU8, kI8 = ScalarType::kI8;
 
-const std::vector<std::string>& levels() {
+const std::vector<std::string>& word_levels() {
   static const std::vector<std::string> kLevels = {"x86-64-v4+avx512bf16+avx512vnni",
                                                    "x86-64-v4+avx512vnni",
                                                    "x86-64-v4+avx512bf16",
@@ -60,7 +60,8 @@ void check_at_every_level(const Graph& source, Precision precision = Precision::
   CompileOptions options;
   options.precision = precision;
   options.target.clear();
-  for (const std::string& level : levels()) options.target += (level == levels()[0] ? "cpu:" : ",cpu:") + level;
+  for (const std::string& level : word_levels())
+    options.target += (level == word_levels()[0] ? "cpu:" : ",cpu:") + level;
   const std::vector<uint8_t> artefact = artefact_bytes(compile_graph(source, options));
   std::vector<artefact::Array> inputs;
   for (const ValueId in : source.inputs) {
@@ -68,9 +69,9 @@ void check_at_every_level(const Graph& source, Precision precision = Precision::
     inputs.push_back(artefact::to_array(random_tensor(type.type, type.shape, inputs.size() + 1)));
   }
   int ran = 0;
-  for (const std::string& level : levels()) {
+  for (const std::string& level : word_levels()) {
     SCOPED_TRACE(level);
-    if (!codegen::cpu::runs_on_host(*codegen::cpu::find_level(level))) continue;
+    if (!runs_here(level)) continue;
     EXPECT_TRUE(artefact::verify_artefact(artefact, nullptr, inputs, {}, level).ok());
     EXPECT_TRUE(artefact::verify_artefact(artefact, &source, inputs, {}, level).ok());
     ++ran;

@@ -9,16 +9,7 @@ namespace tw::frontend {
 namespace {
 
 using graph::RefTensor;
-using testing::count;
-using testing::import_model;
-using testing::ModelBuilder;
-using testing::run;
-using testing::set_float;
-using testing::set_int;
-using testing::set_ints;
-using testing::set_string;
-using testing::table;
-using testing::tensor;
+using namespace testing;
 
 // Slices of the data that the updates replace in few runs: no element is looked up.
 TEST(Scatter, SlicesAreConcatenated) {

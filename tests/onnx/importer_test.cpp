@@ -10,15 +10,7 @@ namespace tw::frontend {
 namespace {
 
 using graph::RefTensor;
-using testing::count;
-using testing::import_model;
-using testing::ModelBuilder;
-using testing::run;
-using testing::set_float;
-using testing::set_graph;
-using testing::set_int;
-using testing::table;
-using testing::tensor;
+using namespace testing;
 
 TEST(Importer, KeepsNamesOfInputsOutputsNodesAndValues) {
   ModelBuilder m;

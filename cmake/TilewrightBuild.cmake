@@ -30,9 +30,10 @@ if(TW_SANITIZE)
   add_link_options(-fsanitize=${TW_SANITIZE})
 endif()
 
-# tw_library(NAME FOLDER DEPS...): static library tw_NAME from every .cpp directly in FOLDER.
-function(tw_library name folder)
-  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cpp")
+# tw_library(NAME FOLDERS DEPS...): static library tw_NAME from every .cpp directly in FOLDERS, a list.
+function(tw_library name folders)
+  list(TRANSFORM folders APPEND "/*.cpp" OUTPUT_VARIABLE patterns)
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   if(NOT sources)
     return()
   endif()

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Checks every #include of src, include, runtime, tools and examples against scripts/layers.txt.
+"""Checks every #include of src, include, runtime, tools and examples against scripts/layers.txt, and that
+- no files include one another in a circle (a header and its source are one),
+- no folder has more than 30 sources,
+- layers.txt allows nothing that nobody uses.
 
-  python3 scripts/check_layers.py [--root DIR] [--rules FILE]
+  python3 scripts/check_layers.py [--root DIR] [--rules FILE] [--partial]
 
 Prints each violation as FILE:LINE: include: rule. Exit codes: 0 none, 1 violations, 2 layers.txt is malformed.
 """
 import argparse
+import collections
 import pathlib
 import re
 import sys
 
 CHECKED = ("src", "include", "runtime", "tools", "examples")
 SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cpp", ".inc"}
+MAX_SOURCES = 30  # .cpp files directly in one folder
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 INCLUDE_ROOTS = ("src", "", "include", "tools")  # the include paths that CMake gives, below the file's own folder
 
@@ -36,6 +41,7 @@ class Rules:
     def __init__(self, text):
         self.units, self.allowed, self.denied, self.third_party, self.system = {}, [], [], {}, []
         self._stack, self._level = None, 0
+        self.used = set()  # permissions that an include needed
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split("#")[0].split()
             if not words:
@@ -73,7 +79,9 @@ class Rules:
 
     def internal(self, source, target):
         """Why `source` may not include `target` (both paths from the root), or None."""
-        if any(under(source, a) and under(target, b) for a, b in self.allowed):
+        permissions = {(a, b) for a, b in self.allowed if under(source, a) and under(target, b)}
+        self.used |= permissions
+        if permissions:
             return None
         for a, b in self.denied:
             if under(source, a) and under(target, b):
@@ -98,6 +106,7 @@ class Rules:
         if matches:
             prefix = max(matches, key=len)
             folders = self.third_party[prefix]
+            self.used.add((prefix, longest(source, folders)))
             if longest(source, folders) is None:
                 return f"{prefix} may be included in {', '.join(folders)} only"
             return None
@@ -106,6 +115,17 @@ class Rules:
         if any(header == s or (s.endswith("/") and header.startswith(s)) for s in self.system):
             return None
         return "not found in the project, and no line of the list names it"
+
+
+    def unused(self):
+        """The permissions that no include needed, as text."""
+        for a, b in self.allowed:
+            if (a, b) not in self.used:
+                yield f"allow {a} -> {b}"
+        for prefix, folders in self.third_party.items():
+            for folder in folders:
+                if (prefix, folder) not in self.used:
+                    yield f"third-party {prefix} : {folder}"
 
 
 def resolve(root, source, header):
@@ -118,18 +138,67 @@ def resolve(root, source, header):
     return None
 
 
-def check_file(root, source, rules):
-    """Yields (line number, header, rule) for each violation."""
+def includes(root, source):
+    """Yields (line number, header, path of the project's file or None) for each #include."""
     text = (root / source).read_text(encoding="utf-8", errors="replace")
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
-        if not match:
-            continue
-        header = match.group(2)
-        target = resolve(root, source, header)
+        if match:
+            yield number, match.group(2), resolve(root, source, match.group(2))
+
+
+def check_file(root, source, rules):
+    """Yields (line number, header, rule) for each violation."""
+    for number, header, target in includes(root, source):
         reason = rules.internal(source, target) if target else rules.external(source, header)
         if reason:
             yield number, header, reason
+
+
+def circles(edges):
+    """The sets of nodes that reach one another (Tarjan 1972, without recursion); edges: {node: {other: place}}."""
+    index, low, stack, found = {}, {}, [], []
+    for root in list(edges):
+        work = [] if root in index else [(root, iter(edges.get(root, ())))]
+        if work:
+            index[root] = low[root] = len(index)
+            stack.append(root)
+        while work:
+            node, rest = work[-1]
+            child = next(rest, None)
+            if child is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    members = stack[stack.index(node):]
+                    del stack[stack.index(node):]
+                    found += [members] if len(members) > 1 else []
+            elif child not in index:
+                index[child] = low[child] = len(index)
+                stack.append(child)
+                work.append((child, iter(edges.get(child, ()))))
+            elif child in stack:
+                low[node] = min(low[node], index[child])
+    return found
+
+
+def check_structure(root):
+    """Yields (place, rule) for circles of files and for full folders."""
+    edges, counts = collections.defaultdict(dict), collections.Counter()
+    for source in sources(root):
+        unit = source.rsplit(".", 1)[0]
+        counts[source.rsplit("/", 1)[0]] += source.endswith(".cpp")
+        for number, _, target in includes(root, source):
+            other = target.rsplit(".", 1)[0] if target else unit
+            if other != unit:
+                edges[unit].setdefault(other, f"{source}:{number}")
+    for members in circles(edges):
+        places = sorted(place for a in members for b, place in edges[a].items() if b in members)
+        yield places[0], f"{len(members)} files include one another: {', '.join(sorted(members))}; by {', '.join(places)}"
+    for folder, count in sorted(counts.items()):
+        if count > MAX_SOURCES:
+            yield f"{folder}:1", f"{count} sources in one folder, at most {MAX_SOURCES}: give it rooms"
 
 
 def sources(root):
@@ -144,6 +213,7 @@ def main(argv=None):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--root", type=pathlib.Path, default=here.parent)
     p.add_argument("--rules", type=pathlib.Path, default=here / "layers.txt")
+    p.add_argument("--partial", action="store_true", help="not all of the tree is there: unused permissions are fine")
     args = p.parse_args(argv)
     try:
         rules = Rules(args.rules.read_text())
@@ -156,6 +226,10 @@ def main(argv=None):
         for number, header, reason in check_file(root, source, rules):
             count += 1
             print(f"{source}:{number}: {header}: {reason}")
+    unused = [] if args.partial else [(args.rules.name + ":1", f"nothing needs '{line}'") for line in rules.unused()]
+    for place, rule in [*check_structure(root), *unused]:
+        count += 1
+        print(f"{place}: {rule}")
     print(f"layers: {files} files, {count} violations")
     return 1 if count else 0
 

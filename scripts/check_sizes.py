@@ -5,8 +5,9 @@
 
 File: over 500 lines needs a `// Size: reason` line in its opening comment, over 800 fails. Function: at most 80 lines,
 6 parameters (more where a line above says `Signature fixed by` whose interface it is), 4 levels of nesting. Headers: no
-bare bool parameter (use an enum). src + runtime: at most 60,000 lines. Tests are held to the same; a table of cases is
-data at namespace level, not a function.
+bare bool parameter (use an enum). Each folder of src, and runtime, has a budget of lines (scripts/sizes.txt; ADR 0023);
+together they are at most 90,000. Tests are held to the same; a table of cases is data at namespace level, not a
+function.
 Prints each violation as FILE:LINE: rule. Exit code 1 if there is any.
 """
 import argparse
@@ -19,7 +20,7 @@ from cpp_outline import Outline
 CHECKED = ("src", "include", "runtime", "tools", "tests", "bench", "examples")
 SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cpp"}
 MAX_FILE_LINES, MAX_FILE_LINES_WITHOUT_REASON, MAX_FUNCTION_LINES = 800, 500, 80
-MAX_PARAMETERS, MAX_NESTING, MAX_TOTAL_LINES = 6, 4, 60_000
+MAX_PARAMETERS, MAX_NESTING, MAX_TOTAL_LINES = 6, 4, 90_000
 COUNTED = ("src", "runtime")
 HEADER_COMMENT_LINES = 20
 REASON = re.compile(r"^// Size: \S")
@@ -63,6 +64,28 @@ def check_text(text, is_header):
             yield f.line, f"function {f.name} has a bare bool parameter; use an enum"
 
 
+def read_budgets(path):
+    """{folder: most lines} of sizes.txt."""
+    rows = [line.split("#")[0].split() for line in path.read_text().splitlines()]
+    return {row[0]: int(row[1]) for row in rows if row}
+
+
+def check_budgets(lines, budgets):
+    """Yields (folder, rule) for each folder of `lines` ({path: count}) that is over its budget or has none."""
+    used = {}
+    for name, count in lines.items():
+        folder = name.parts[0] if name.parts[0] == "runtime" else "/".join(name.parts[:2])
+        used[folder] = used.get(folder, 0) + count
+    for folder, count in sorted(used.items()):
+        if folder not in budgets:
+            yield folder, "has no budget in sizes.txt"
+        elif count > budgets[folder]:
+            yield folder, f"has {count} lines, its budget is {budgets[folder]} (sizes.txt)"
+    total = sum(budgets.values())
+    if total > MAX_TOTAL_LINES:
+        yield "src", f"budgets add up to {total} lines, at most {MAX_TOTAL_LINES}"
+
+
 def sources(root):
     for top in CHECKED:
         for path in sorted((root / top).rglob("*")):
@@ -73,21 +96,24 @@ def sources(root):
 def main(argv=None):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    p.add_argument("--budgets", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent / "sizes.txt")
     p.add_argument("files", nargs="*", type=pathlib.Path, help="these only (default: all)")
     args = p.parse_args(argv)
-    count = files = total = 0
+    count = files = 0
+    counted = {}
     for path in args.files or sources(args.root):
         text = path.read_text(encoding="utf-8", errors="replace")
         name = path.relative_to(args.root) if path.is_relative_to(args.root) else path
         files += 1
-        total += len(text.splitlines()) if name.parts[0] in COUNTED else 0
+        if name.parts[0] in COUNTED:
+            counted[name] = len(text.splitlines())
         for line, rule in check_text(text, path.suffix in (".h", ".hpp")):
             count += 1
             print(f"{name}:{line}: {rule}")
-    if total > MAX_TOTAL_LINES:
+    for folder, rule in check_budgets(counted, read_budgets(args.budgets)) if not args.files else ():
         count += 1
-        print(f"src:1: {' + '.join(COUNTED)} have {total} lines, at most {MAX_TOTAL_LINES}")
-    print(f"sizes: {files} files, {total} lines in {' + '.join(COUNTED)}, {count} violations")
+        print(f"{folder}:1: {rule}")
+    print(f"sizes: {files} files, {sum(counted.values())} lines in {' + '.join(COUNTED)}, {count} violations")
     return 1 if count else 0
 
 

@@ -92,7 +92,7 @@ tw::graph::RefTensor to_reference(const std::string& name, const DLTensor& tenso
 tw::driver::CompileOptions to_driver(const CompileOptions& options) {
   tw::driver::CompileOptions out;
   out.target = options.target;
-  out.hal.figures = tw::driver::hal::Figures::kMeasured;
+  out.hal.figures = tw::driver::machine::Figures::kMeasured;
   if (options.entries.empty()) throw tw::UsageError("CompileOptions::entries is empty: nothing to compile");
   std::map<std::string, tw::graph::RefTensor> constants;
   for (const auto& [name, tensor] : options.constants) constants[name] = to_reference(name, tensor);

@@ -4,13 +4,13 @@
 #include <optional>
 #include <ranges>
 
-#include "driver/assemble.h"
-#include "driver/place_entry.h"
+#include "driver/artefact/assemble.h"
+#include "driver/code/format_type.h"
+#include "driver/compile_level.h"
 #include "ops/list.h"
 #include "support/error.h"
 #include "support/hash.h"
 #include "transform/pass.h"
-#include "tune/measure/libraries.h"
 
 namespace tw::driver {
 namespace {
@@ -20,7 +20,7 @@ constexpr std::string_view kProducer = "tilewright 0.1.0";
 class Compiler {
  public:
   explicit Compiler(const CompileOptions& options)
-      : options_(options), targets_(hal::resolve_targets(options.target, options.hal)) {
+      : options_(options), targets_(machine::resolve_targets(options.target, options.hal)) {
     check_pass_names();
     leave_out_families();
     check_dtype();
@@ -72,13 +72,14 @@ class Compiler {
   // The last owner of a target takes every group: it stays.
   void leave_out_families() {
     for (targets::Target& target : targets_) {
-      std::vector<tune::Constructor>& kept = families_.emplace_back(target.families.begin(), target.families.end());
+      std::vector<construct::Constructor>& kept =
+          families_.emplace_back(target.families.begin(), target.families.end());
       for (const std::string& name : options_.disabled_families) {
-        const auto found = std::ranges::find(kept, name, &tune::Constructor::family);
+        const auto found = std::ranges::find(kept, name, &construct::Constructor::family);
         if (found == kept.end())
           throw UsageError("--disable-family: {} has no family '{}'; it has {}", target.info.name, name,
-                           fmt::join(kept | std::views::transform(&tune::Constructor::family), ", "));
-        const auto owners = std::ranges::count(kept, tune::FamilyKind::kOwns, &tune::Constructor::kind);
+                           fmt::join(kept | std::views::transform(&construct::Constructor::family), ", "));
+        const auto owners = std::ranges::count(kept, construct::FamilyKind::kOwns, &construct::Constructor::kind);
         if (found - kept.begin() == owners - 1)
           throw UsageError("--disable-family: family '{}' is required: it takes every group", name);
         kept.erase(found);
@@ -129,7 +130,7 @@ class Compiler {
 
   CompileOptions options_;
   std::vector<targets::Target> targets_;
-  std::vector<std::vector<tune::Constructor>> families_;  // of each target
+  std::vector<std::vector<construct::Constructor>> families_;  // of each target
   Compiled out_;
   std::vector<LevelCode> levels_;
 };
@@ -139,13 +140,6 @@ std::vector<format::Section> sections_of(const Compiled& compiled) {
 }
 
 }  // namespace
-
-tune::Libraries usable_libraries(const CompileOptions& options, const TargetInfo& target) {
-  const bool race =
-      options.libraries == Libraries::kAuto && !options.tuning.worker.empty() && options.plan_text.empty();
-  if (!race || target.kind != DeviceKind::kCuda) return {};
-  return tune::find_libraries(architecture(target));
-}
 
 std::vector<frontend::ImportResult> import_file(const std::string& path, const CompileOptions& options) {
   std::vector<frontend::ImportResult> models;

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "driver/cubins.h"
-#include "driver/tuning_records.h"
+#include "driver/code/cubins.h"
+#include "driver/tune/tuning_records.h"
 #include "runtime/format/atomic_file.h"
 #include "support/build_id.h"
 #include "support/hash.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "driver/compile.h"
-#include "driver/mapped_file.h"
-#include "tune/measure/cuda_executor.h"
+#include "measure/cuda_executor.h"
+#include "support/mapped_file.h"
 
 namespace tw::driver {
 
@@ -31,7 +31,7 @@ struct CacheOptions {
   std::string folder;                    // empty: no cache
   int64_t max_bytes = int64_t{8} << 30;  // of all that the folder holds; the ones unused for longest go first
   std::function<void(const std::string&)> notice;
-  Result<std::string> (*find_gpu)(const std::string& architecture) = tune::find_gpu;
+  Result<std::string> (*find_gpu)(const std::string& architecture) = measure::find_gpu;
 };
 
 struct CacheStatus {

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "driver/compile.h"
+#include "driver/artefact/compiled.h"
+#include "driver/code/group_code.h"
 #include "driver/dump.h"
-#include "driver/group_code.h"
-#include "driver/planner.h"
+#include "driver/options.h"
+#include "driver/tune/planner.h"
 
 namespace tw::driver {
 
@@ -26,15 +27,6 @@ class ProgramSet {
   std::vector<loop::Program> programs_;
   std::vector<std::string> groups_;
   std::map<std::string, int> index_;  // text -> index in programs_
-};
-
-/// An entry after all that comes before code generation.
-struct EntryCode {
-  plan::EntryPlan plan;
-  graph::Graph graph;  // of groups
-  std::vector<GroupCode> groups;
-  std::vector<int> program_of_group;                 // index in the ProgramSet, -1 for an alias
-  std::map<graph::ValueId, graph::ValueId> aliases;  // as those of EntryGroups
 };
 
 /// What the entries of one compilation share.

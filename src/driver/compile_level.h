@@ -5,17 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "driver/code/generate.h"
 #include "driver/compile_entry.h"
-#include "driver/generate.h"
 
 namespace tw::driver {
-
-struct LevelCode {
-  std::string target;  // "cpu:x86-64-v4"
-  std::vector<EntryCode> entries;
-  Generated generated;  // of the loop programs that the entries share
-  int64_t kernels = 0;  // different ones
-};
 
 /// What is compiled for each target of an artefact.
 struct LevelInput {

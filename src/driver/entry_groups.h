@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/planner.h"
+#include "driver/tune/planner.h"
 
 namespace tw::driver {
 

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/shape.h"
-#include "expr/analyzer.h"
+#include "expr/expr.h"
 #include "expr/scalar.h"
 #include "support/join.h"
 
@@ -70,11 +70,15 @@ Sum as_sum(const Expr& e);
 /// negative terms and a positive constant is written `constant - terms`.
 Expr to_expr(const Sum& s);
 
+/// e as sum of coefficient * variable + constant, if it is that (variables only, no div, mod, loads).
+struct LinearForm {
+  std::vector<std::pair<std::string, int64_t>> terms;  // sorted by name, coefficients not 0
+  int64_t constant = 0;
+};
+std::optional<LinearForm> as_linear(const Expr& e);
+
 /// The coefficient of `variable` in e = coefficient * variable + terms that do not use it; nothing when e is no such
 /// sum.
 std::optional<int64_t> coefficient_of(const Expr& e, const std::string& variable);
-
-/// Whether `condition` says no more than that indices are in a tensor of `shape`; a null one says nothing.
-bool all_inside(const Expr& condition, const std::vector<Expr>& indices, const Shape& shape, const Analyzer& ranges);
 
 }  // namespace tw

@@ -1,22 +1,13 @@
 // Index arithmetic: bounds of integer expressions, and the quasi-affine simplifier that removes div and mod.
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "expr/expr.h"
+#include "expr/interval.h"
 
 namespace tw {
-
-/// All integers lo..hi, both included. Unbounded ends are kMin / kMax.
-struct Interval {
-  static constexpr int64_t kMin = INT64_MIN / 4;
-  static constexpr int64_t kMax = INT64_MAX / 4;
-  int64_t lo = kMin;
-  int64_t hi = kMax;
-  bool is_point() const { return lo == hi; }
-};
 
 /// Knows the range of each variable; bounds and simplifies what is built from them.
 class Analyzer {
@@ -37,12 +28,5 @@ class Analyzer {
  private:
   std::unordered_map<std::string, Interval> ranges_;
 };
-
-/// e as sum of coefficient * variable + constant, if it is that (variables only, no div, mod, loads).
-struct LinearForm {
-  std::vector<std::pair<std::string, int64_t>> terms;  // sorted by name, coefficients not 0
-  int64_t constant = 0;
-};
-std::optional<LinearForm> as_linear(const Expr& e);
 
 }  // namespace tw

@@ -1,20 +1,9 @@
 // Turns elementary functions and conversions of narrow floats into plain arithmetic, so that generated code calls no
 // library. Everything is branch-free and works on vectors.
 #pragma once
-#include <functional>
-
-#include "expr/expr.h"
+#include "expr/share.h"
 
 namespace tw {
-
-/// Receives each value that an expansion uses more than once; returns an expression that stands for it (for instance
-/// a load of a register buffer that a statement before has set). It is not called for values that stand in a branch
-/// of a select and hold loads: they may not be evaluated early.
-using Share = std::function<Expr(const Expr&)>;
-
-/// Receives a condition (bool, of one or several lanes) that usual operands meet in every lane; the expansion is right
-/// where all of its conditions hold. Whoever takes it expands once more without, for all other operands.
-using Usual = std::function<void(const Expr& condition)>;
 
 /// An expression without kCall except `sqrt` of f32 and f64 (a hardware instruction). f32 within the bounds of
 /// elementary.h (docs/vector-math.md); f64 within 8 ULP (sin, cos and tan up to |x| = 2^50, NaN beyond); f16 and bf16

@@ -1,4 +1,5 @@
 // Casts from and to f16 and bf16 as integer arithmetic.
+#include "expr/expand.h"
 #include "expr/math_builder.h"
 
 namespace tw {

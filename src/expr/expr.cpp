@@ -256,4 +256,10 @@ Expr with_args(const Expr& e, std::vector<Expr> args) {
   return same ? e : rebuild(e, std::move(args));
 }
 
+int lanes_of(const std::vector<Expr>& list) {
+  int lanes = 1;
+  for (const Expr& e : list) lanes = std::max(lanes, e.type().lanes());
+  return lanes;
+}
+
 }  // namespace tw

@@ -18,53 +18,9 @@
 #include <vector>
 
 #include "core/data_type.h"
+#include "expr/op.h"
 
 namespace tw {
-
-enum class Op : uint8_t {
-  kIntImm,
-  kFloatImm,
-  kVar,
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kFloorDiv,
-  kFloorMod,
-  kMin,
-  kMax,
-  kFma,
-  kNeg,
-  kAbs,
-  kFloor,
-  kCeil,
-  kRound /* ties to even */,
-  kTrunc,
-  kAnd,
-  kOr,
-  kXor,
-  kNot,
-  kShiftLeft,
-  kShiftRight,
-  kEq,
-  kNe,
-  kLt,
-  kLe,
-  kSelect,     // condition, then, else
-  kCast,       // value
-  kBitcast,    // same width
-  kCall,       // elementary function `name`: see elementary.h
-  kLoad,       // element of tensor or buffer `name` at args[0..rank)
-  kRamp,       // vector: args[0] + args[1] * lane (both scalar)
-  kBroadcast,  // vector: every lane is args[0]
-  kReduceAdd,
-  kReduceMin,
-  kReduceMax,
-  kReduceMul,
-  kReduceAnd,
-  kReduceOr,  // over all lanes, to a scalar
-  kExtract,   // lane `value` of args[0]
-};
 
 class Expr;
 
@@ -127,7 +83,6 @@ Expr load_if(std::string name, DataType type, std::vector<Expr> indices, Expr pr
 Expr ramp(Expr base, Expr stride, int lanes);
 Expr broadcast(Expr x, int lanes);
 Expr reduce_lanes(Op op, Expr x);
-inline bool is_lane_reduction(Op op) { return op >= Op::kReduceAdd && op <= Op::kReduceOr; }
 Expr extract(Expr x, int lane);
 
 Expr operator+(Expr a, Expr b);
@@ -177,4 +132,6 @@ bool equal(const Expr& a, const Expr& b);
 // ---- Text. Prints one line that parse_expr (expr/parser.h) reads back to an equal expression.
 std::string to_string(const Expr& e);
 
+/// The lanes of these operands, or indices, together: 1, or those of the vectors among them.
+int lanes_of(const std::vector<Expr>& list);
 }  // namespace tw

@@ -1,8 +1,11 @@
 // What the expansions of elementary functions are written with. Internal to expr.
 #pragma once
+#include <functional>
 #include <initializer_list>
+#include <string>
+#include <vector>
 
-#include "expr/expand.h"
+#include "expr/share.h"
 
 namespace tw {
 

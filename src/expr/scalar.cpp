@@ -38,12 +38,6 @@ int64_t saturate_to(ScalarType to, double x) {
   return static_cast<int64_t>(std::clamp(std::trunc(x), low, high));
 }
 
-int lanes_of(const std::vector<Expr>& list) {
-  int lanes = 1;
-  for (const Expr& e : list) lanes = std::max(lanes, e.type().lanes());
-  return lanes;
-}
-
 Op lane_operation(Op reduce) {
   constexpr Op kSteps[] = {Op::kAdd, Op::kMin, Op::kMax, Op::kMul, Op::kAnd, Op::kOr};  // of kReduceAdd ..
   TW_CHECK(is_lane_reduction(reduce), "no reduction over lanes");

@@ -1,11 +1,11 @@
 // Values as the types of expr.h hold them: integers wrap, floats round, lanes are combined in one order. (What each
-// operation computes is said by code generators in the terms of their target, by tests/support_code/lane_words.h for
+// operation computes is said by code generators in the terms of their target, by tests/harness/lane_words.h for
 // the tests.)
 #pragma once
 #include <cstdint>
 
 #include "core/data_type.h"
-#include "expr/expr.h"
+#include "expr/op.h"
 
 namespace tw {
 
@@ -33,8 +33,6 @@ int64_t wrap_to(ScalarType type, int64_t x);
 /// A cast of x to the integer type `to`: truncated, saturated, 0 for NaN; bool: x != 0.
 int64_t saturate_to(ScalarType to, double x);
 
-/// The lanes of these operands, or indices, together: 1, or those of the vectors among them.
-int lanes_of(const std::vector<Expr>& list);
 /// The binary operation that a kReduce* combines two lanes with.
 Op lane_operation(Op reduce);
 /// The order in which kReduce* combines `count` lanes until lane 0 is left: of an odd number the last goes into lane 0

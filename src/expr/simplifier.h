@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "expr/affine.h"
-#include "expr/analyzer.h"
+#include "expr/interval.h"
 
 namespace tw {
 

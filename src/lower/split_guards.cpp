@@ -1,6 +1,7 @@
 // Guards leave the main part of their loops: those of statements, and those of padded reads.
 #include <algorithm>
 
+#include "expr/affine.h"
 #include "lower/copy.h"
 #include "lower/passes.h"
 #include "lower/simplify.h"

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "schedule/contraction.h"
 #include "schedule/stage.h"
 #include "support/error.h"
+#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {
@@ -108,7 +108,7 @@ class Emitter {
       const Stage* producer = state_.producer(tensor);
       return producer == nullptr ? nullptr : &producer->compute;
     };
-    for (const Expr& condition : nonzero_conditions(stage.compute, find)) {
+    for (const Expr& condition : te::nonzero_conditions(stage.compute, find)) {
       if (depth == nonzero_depth(stage, condition)) add(condition);
     }
     return tests;
@@ -134,7 +134,7 @@ class Emitter {
     int64_t steps = 1;
     for (size_t i = depth.value_or(0); i < stage.loops.size(); ++i)
       steps *= stage.loops[i].reduction ? stage.loops[i].extent : 1;
-    return steps < kLeastTestedSteps ? std::nullopt : depth;
+    return steps < te::kLeastTestedSteps ? std::nullopt : depth;
   }
 
   // The loop around which the condition of a sum's terms is tested. Nothing when there is none, or it reads a tensor,
@@ -142,7 +142,7 @@ class Emitter {
   static std::optional<size_t> condition_depth(const Stage& stage) {
     const te::Compute& c = stage.compute;
     const bool sums = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum && c.body.size() == 1;
-    if (!sums || summed_term(c.body[0]).same(c.body[0])) return std::nullopt;
+    if (!sums || te::summed_term(c.body[0]).same(c.body[0])) return std::nullopt;
     const Expr& condition = c.body[0].arg(0);
     bool reads = false;
     visit(condition, [&](const Expr& e) { reads = reads || e.op() == Op::kLoad; });
@@ -221,7 +221,7 @@ class Emitter {
     const te::Compute& c = stage.compute;
     const std::vector<Expr> indices = output_indices(stage);
     std::vector<Expr> terms = final_values(stage);
-    if (condition_depth(stage)) terms[0] = value(stage, summed_term(c.body[0]));
+    if (condition_depth(stage)) terms[0] = value(stage, te::summed_term(c.body[0]));
     std::vector<Expr> old;
     for (const te::Tensor& t : c.outputs) old.push_back(load(t.name, t.type, indices));
     if (c.combiner.kind == te::CombinerKind::kTuple) return tuple_leaf(stage, old, terms);

@@ -6,12 +6,12 @@
 #include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "expr/tf32.h"
-#include "schedule/contraction.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/reads.h"
+#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {
@@ -124,7 +124,7 @@ void place_taps(Roles& roles, const Expr& left, const Expr& condition) {
   te::Axis& x = roles.rows.axes.back();
   Taps& taps = *roles.taps;
   visit(left, [&](const Expr& e) {
-    if (e.op() == Op::kLoad) taps.distance = tap_distance(e, x.name, taps.axis.name);
+    if (e.op() == Op::kLoad) taps.distance = te::tap_distance(e, x.name, taps.axis.name);
   });
   const Analyzer ranges;
   const Expr at_first = substitute(left, {{taps.axis.name, int_imm(0)}});
@@ -230,7 +230,7 @@ void apply_matrices(State& state, const Primitive& p) {
   if (at == program.computes.end()) throw UserError(fmt::format("no stage {}", p.stage));
   te::Compute& sum = *at;
   const bool sums = sum.is_reduction() && sum.combiner.kind == te::CombinerKind::kSum && sum.body.size() == 1;
-  const Expr term = sums ? summed_term(sum.body[0]) : Expr();
+  const Expr term = sums ? te::summed_term(sum.body[0]) : Expr();
   if (!sums || term.op() != Op::kMul || !term.type().is_float())
     throw UserError(fmt::format("stage {} is no sum of float products", p.stage));
   Roles roles = roles_of(sum, p);

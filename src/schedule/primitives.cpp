@@ -7,12 +7,12 @@
 #include <span>
 
 #include "loop/text.h"
-#include "schedule/contraction.h"
 #include "schedule/stage.h"
 #include "support/error.h"
 #include "support/math.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
+#include "te/sum_terms.h"
 
 namespace tw::schedule {
 namespace {
@@ -279,7 +279,7 @@ void apply_tensorize(State& state, const Primitive& p) {
     throw UserError(fmt::format("tensorize: unknown body '{}'", p.option));
   const te::Compute& c = stage.compute;
   const bool sum_of_products = c.is_reduction() && c.combiner.kind == te::CombinerKind::kSum &&
-                               summed_term(c.body[0]).op() == Op::kMul && c.body[0].type().is_float();
+                               te::summed_term(c.body[0]).op() == Op::kMul && c.body[0].type().is_float();
   if (!sum_of_products)
     throw UserError(fmt::format("tensorize {}: stage {} is no sum of float products", p.option, p.stage));
   if (p.option == "fma_tile") {

@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "construct/construct.h"
 #include "core/target_info.h"
-#include "tune/construct/construct.h"
 
 namespace tw::targets {
 
 /// A target: its properties and its schedule families in order of preference.
 struct Target {
   TargetInfo info;
-  std::span<const tune::Constructor> families;
+  std::span<const construct::Constructor> families;
 };
 
 /// The target named `name`: "cpu" is this host, "cpu:x86-64", "cpu:x86-64-v2|v3|v4", with extensions
@@ -25,12 +25,12 @@ std::vector<std::string> target_names();
 
 /// x86_64/target.cpp: the levels and these with their extensions, with figures that do not depend on the machine.
 std::vector<TargetInfo> x86_64_levels();
-std::span<const tune::Constructor> x86_64_families();
+std::span<const construct::Constructor> x86_64_families();
 /// The widest level that this machine runs, with those extensions that it has, the sizes of its caches, its memory and
 /// its number of CPUs; other figures are those of its CPU if it is a known one, else the level's.
 TargetInfo x86_64_host();
-/// cuda_sm90/target.cpp
+/// cuda/target.cpp
 std::vector<TargetInfo> cuda_architectures();
-std::span<const tune::Constructor> cuda_families();
+std::span<const construct::Constructor> cuda_families();
 
 }  // namespace tw::targets

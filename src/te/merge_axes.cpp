@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "expr/affine.h"
 #include "expr/analyzer.h"
 #include "te/reads.h"
 #include "te/rewrite.h"

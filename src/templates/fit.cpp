@@ -60,7 +60,8 @@ bool reads_single_pixels(const Problem& p) {
 
 std::vector<EpilogueClass> epilogue_classes(DataType operand) {
   const auto of = [&](std::string_view operands, std::string_view value) {
-    return tune::parse_epilogue(fmt::format("{} {}", fmt::format(fmt::runtime(operands), to_string(operand)), value));
+    return construct::parse_epilogue(
+        fmt::format("{} {}", fmt::format(fmt::runtime(operands), to_string(operand)), value));
   };
   const std::string_view bias = "bias:{}:column", both = "bias:{0}:column,residual:{0}:point";
   return {{"none", {}, operand},
@@ -123,7 +124,7 @@ Implementation parse_implementation(std::string_view text) {
   text.remove_prefix(std::min(text.size(), name.size() + 1));
   const size_t end = std::min(text.size(), text.find(kEpilogue));
   Implementation out{*row, format::parse_problem(text.substr(0, end))};
-  if (end < text.size()) out.epilogue = tune::parse_epilogue(text.substr(end + kEpilogue.size()));
+  if (end < text.size()) out.epilogue = construct::parse_epilogue(text.substr(end + kEpilogue.size()));
   return out;
 }
 
@@ -131,7 +132,7 @@ std::vector<std::pair<format::Operand, int64_t>> Implementation::operands() cons
   std::vector<std::pair<format::Operand, int64_t>> all;
   for (const format::Operand* o : problem.operands()) all.emplace_back(*o, problem.span(*o));
   for (const Epilogue::Operand& o : epilogue.operands)
-    all.emplace_back(tune::operand_of({o.name, o.type, {}}), o.is_tensor ? problem.span(problem.out) : problem.n);
+    all.emplace_back(construct::operand_of({o.name, o.type, {}}), o.is_tensor ? problem.span(problem.out) : problem.n);
   return all;
 }
 

@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "construct/library/sum_epilogue.h"
 #include "expr/expr.h"
 #include "templates/rows.h"
-#include "tune/construct/sum_epilogue.h"
 
 namespace tw::templates {
 
-using Epilogue = tune::SumEpilogue;
+using Epilogue = construct::SumEpilogue;
 
 struct Instance {
   Row row;

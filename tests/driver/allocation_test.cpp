@@ -3,7 +3,7 @@
 
 #include "artefact/session.h"
 #include "tests/driver/small_model.h"
-#include "tests/support_code/allocations/counter.h"
+#include "tests/harness/allocations/counter.h"
 
 namespace tw::driver::test {
 namespace {

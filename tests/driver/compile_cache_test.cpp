@@ -41,7 +41,7 @@ class CompileCacheTest : public ::testing::Test {
   CompileCache cache() const { return CompileCache(cache_options_); }
   CompileCache::Key key(const CompileOptions& options = {}) const { return *ask(model(), options); }
   std::optional<CompileCache::Key> ask(const std::string& file, const CompileOptions& options) const {
-    return cache().key(file, options, hal::resolve_targets(options.target, {}));
+    return cache().key(file, options, machine::resolve_targets(options.target, {}));
   }
   void store(const CompileOptions& options = {}) const { cache().store(key(options), bytes_, compiled_); }
   bool hits(const CompileOptions& options = {}) const { return cache().find(key(options)).has_value(); }

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <set>
 
-#include "driver/generate.h"
+#include "driver/code/generate.h"
 #include "lower/pass.h"
 #include "support/error.h"
 #include "tests/driver/small_model.h"

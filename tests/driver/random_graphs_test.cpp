@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "artefact/verify.h"
-#include "driver/tolerance.h"
+#include "driver/tune/tolerance.h"
 #include "ops/list.h"
 #include "tests/driver/random_model.h"
 

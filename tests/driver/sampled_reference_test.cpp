@@ -1,5 +1,5 @@
 // The sampled reference gives what the whole program gives at those points, and bounds that are neither zero nor huge.
-#include "driver/sampled_reference.h"
+#include "driver/tune/sampled_reference.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "expr/tf32.h"
-#include "tests/support_code/te_evaluate.h"
-#include "tests/support_code/te_programs.h"
+#include "tests/harness/te_evaluate.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::driver::test {
 namespace {

@@ -1,6 +1,6 @@
 // Choosing among candidates with a real worker: the faster one wins, the broken one is quarantined, and what is known
 // is not measured again.
-#include "driver/tuner.h"
+#include "driver/tune/tuner.h"
 
 #include <gtest/gtest.h>
 
@@ -8,28 +8,29 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "driver/planner.h"
-#include "driver/tuning_database.h"
+#include "driver/tune/planner.h"
+#include "driver/tune/tuning_database.h"
+#include "measure/worker_measurer.h"
 #include "support/file_lock.h"
-#include "tests/support_code/te_programs.h"
-#include "tune/measure/worker_measurer.h"
+#include "tests/harness/te_programs.h"
 
 #ifdef TW_HAVE_LLVM
 namespace tw::driver::test {
 namespace {
 
 namespace fs = std::filesystem;
-using tune::Outcome;
+using measure::Outcome;
 
 // Passes everything on, and changes an element of what candidate `victim` computed.
-class LyingMeasurer : public tune::Measurer {
+class LyingMeasurer : public measure::Measurer {
  public:
   LyingMeasurer(std::vector<std::string> command, size_t victim)
       : honest_(options(std::move(command))), victim_(victim) {}
-  std::vector<tune::Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions& o) override {
-    tune::MeasureOptions changed = o;
-    changed.check = [&](size_t candidate, const tune::Samples& samples) {
-      tune::Samples lie = samples;
+  std::vector<measure::Measured> measure(std::span<const measure::Workload> work,
+                                         const measure::MeasureOptions& o) override {
+    measure::MeasureOptions changed = o;
+    changed.check = [&](size_t candidate, const measure::Samples& samples) {
+      measure::Samples lie = samples;
       if (candidate == victim_) {
         auto* numbers = reinterpret_cast<float*>(lie[0].data());
         numbers[lie[0].size() / 8] += 1e-3f;
@@ -38,21 +39,21 @@ class LyingMeasurer : public tune::Measurer {
     };
     return honest_.measure(work, changed);
   }
-  tune::RunOnce run(const tune::Workload& work, int threads) override { return honest_.run(work, threads); }
+  measure::RunOnce run(const measure::Workload& work, int threads) override { return honest_.run(work, threads); }
 
  private:
-  static tune::WorkerOptions options(std::vector<std::string> command) {
-    tune::WorkerOptions o;
+  static measure::WorkerOptions options(std::vector<std::string> command) {
+    measure::WorkerOptions o;
     o.command = std::move(command);
     return o;
   }
-  tune::WorkerMeasurer honest_;
+  measure::WorkerMeasurer honest_;
   size_t victim_;
 };
 
-const tune::Constructor* family_named(const std::string& name) {
+const construct::Constructor* family_named(const std::string& name) {
   static const targets::Target target = targets::find_target("cpu");
-  return &*std::ranges::find(target.families, name, &tune::Constructor::family);
+  return &*std::ranges::find(target.families, name, &construct::Constructor::family);
 }
 
 class TunerTest : public ::testing::Test {
@@ -77,14 +78,14 @@ class TunerTest : public ::testing::Test {
     out.program = testing::matmul_relu(96, 160, columns);
     out.constants = {"w", "bias"};
     for (const std::string& family : families) {
-      for (const tune::Constructor& c : target_.families) {
+      for (const construct::Constructor& c : target_.families) {
         if (c.family != family) continue;
-        const tune::Candidates built = *c.construct({out.program, out.constants}, target_.info);
+        const construct::Candidates built = *c.construct({out.program, out.constants}, target_.info);
         out.candidates.push_back({"matmul", family, built[0].constant_layouts, built[0].schedule, 0, {}, 0});
       }
     }
     if (families.back() == "point") {
-      const tune::Candidates built = *tune::construct_point({out.program, {}}, target_.info);
+      const construct::Candidates built = *construct::construct_point({out.program, {}}, target_.info);
       out.candidates.push_back({"matmul", "point", {}, built[0].schedule, 0, {}, 0});
     }
     return out;
@@ -98,7 +99,7 @@ class TunerTest : public ::testing::Test {
   }
 
   Cubins cubins_;
-  TuneContext context() { return {target_.info, group_, {2, cubins_}, tune::Warmth::kWarm, {}}; }
+  TuneContext context() { return {target_.info, group_, {2, cubins_}, measure::Warmth::kWarm, {}}; }
 
   fs::path folder_;
   targets::Target target_ = targets::find_target("cpu");
@@ -118,7 +119,7 @@ TEST_F(TunerTest, TheFasterCandidateWinsWhereverItStands) {
     const TuneTask t = task(families);
     const TuneResult result = choose(t);
     ASSERT_EQ(result.measured.size(), families.size());
-    for (const tune::Measured& m : result.measured) EXPECT_EQ(m.outcome, Outcome::kMeasured) << m.reason;
+    for (const measure::Measured& m : result.measured) EXPECT_EQ(m.outcome, Outcome::kMeasured) << m.reason;
     EXPECT_EQ(t.candidates[static_cast<size_t>(result.best)].family, "contraction");
     EXPECT_TRUE(complete_);
   }
@@ -193,12 +194,13 @@ TEST_F(TunerTest, AWrongCandidateIsQuarantinedBeforeItsTimeCounts) {
 }
 
 // Runs nothing: neither candidates nor the reference.
-class DeadMeasurer : public tune::Measurer {
+class DeadMeasurer : public measure::Measurer {
  public:
-  std::vector<tune::Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions&) override {
-    return std::vector<tune::Measured>(work.size());
+  std::vector<measure::Measured> measure(std::span<const measure::Workload> work,
+                                         const measure::MeasureOptions&) override {
+    return std::vector<measure::Measured>(work.size());
   }
-  tune::RunOnce run(const tune::Workload&, int) override { return {Outcome::kTimedOut, "no answer", {}}; }
+  measure::RunOnce run(const measure::Workload&, int) override { return {Outcome::kTimedOut, "no answer", {}}; }
 };
 
 TEST_F(TunerTest, WithoutItsReferenceAGroupIsNotMeasuredYet) {
@@ -240,14 +242,14 @@ TEST_F(TunerTest, CandidatesThatJoinRaceInLightGroupsToo) {
   tasks[0].uses = 100'000;
   TuneTask& light = tasks[1];
   light.candidates.clear();
-  const tune::Candidates built = *family_named("contraction")->construct({light.program, {}}, target_.info);
-  for (const tune::Construction& c : built)
+  const construct::Candidates built = *family_named("contraction")->construct({light.program, {}}, target_.info);
+  for (const construct::Construction& c : built)
     light.candidates.push_back({"matmul", "contraction", c.constant_layouts, c.schedule, 0, {}, 0});
   light.constants = {};
   ASSERT_GE(light.candidates.size(), 5U);
   light.candidates.resize(5);
   light.candidates.push_back(
-      {"matmul", "point", {}, (*tune::construct_point({light.program, {}}, target_.info))[0].schedule, 0, {}, 0});
+      {"matmul", "point", {}, (*construct::construct_point({light.program, {}}, target_.info))[0].schedule, 0, {}, 0});
   light.joined = 1;
   Tuner tuner(options_);
   const TuneResult result = tuner.choose(tasks, context())[1];
@@ -276,9 +278,9 @@ TEST_F(TunerTest, AnInterruptKeepsTheBestSoFar) {
 }
 
 // ---- The planner above it.
-Result<tune::Candidates> two_slow_ones(const tune::GroupTask& task, const TargetInfo& target) {
-  tune::Candidates out = *tune::construct_point({task.program, {}}, target);
-  out.push_back((*tune::construct_generic(task, target))[0]);
+Result<construct::Candidates> two_slow_ones(const construct::GroupTask& task, const TargetInfo& target) {
+  construct::Candidates out = *construct::construct_point({task.program, {}}, target);
+  out.push_back((*construct::construct_generic(task, target))[0]);
   return out;
 }
 
@@ -286,9 +288,10 @@ Result<tune::Candidates> two_slow_ones(const tune::GroupTask& task, const Target
 class FirstWrong : public LyingMeasurer {
  public:
   using LyingMeasurer::LyingMeasurer;
-  std::vector<tune::Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions& o) override {
+  std::vector<measure::Measured> measure(std::span<const measure::Workload> work,
+                                         const measure::MeasureOptions& o) override {
     if (calls_++ > 0) return LyingMeasurer::measure(work, o);
-    return std::vector<tune::Measured>(work.size(), {Outcome::kWrong, "planted", {}});
+    return std::vector<measure::Measured>(work.size(), {Outcome::kWrong, "planted", {}});
   }
 
  private:
@@ -296,7 +299,7 @@ class FirstWrong : public LyingMeasurer {
 };
 
 TEST_F(TunerTest, WhenAllOfAFamilyAreQuarantinedTheNextOneTakesTheGroup) {
-  const tune::Constructor families[] = {
+  const construct::Constructor families[] = {
       {"slow", two_slow_ones}, *family_named("contraction"), *family_named("generic")};
   target_.families = families;
   Tuner tuner(options_, std::make_unique<FirstWrong>(options_.worker, 99));
@@ -316,7 +319,7 @@ TEST_F(TunerTest, WhenAllOfAFamilyAreQuarantinedTheNextOneTakesTheGroup) {
 }
 
 TEST_F(TunerTest, WithoutAnySoundCandidateNothingIsCompiled) {
-  const tune::Constructor families[] = {{"slow", two_slow_ones}};
+  const construct::Constructor families[] = {{"slow", two_slow_ones}};
   target_.families = families;
   Tuner tuner(options_, std::make_unique<FirstWrong>(options_.worker, 99));
   Planner planner(target_, &tuner);
@@ -332,19 +335,19 @@ TEST_F(TunerTest, WithoutAnySoundCandidateNothingIsCompiled) {
   }
 }
 
-Result<tune::Candidates> one_that_joins(const tune::GroupTask& task, const TargetInfo& target) {
+Result<construct::Candidates> one_that_joins(const construct::GroupTask& task, const TargetInfo& target) {
   if (!task.libraries.contains("fast")) return declined("not installed");
-  return tune::construct_generic(task, target);
+  return construct::construct_generic(task, target);
 }
 
 TEST_F(TunerTest, FamiliesThatJoinStandBehindTheOwner) {
-  const tune::Constructor families[] = {*family_named("contraction"),
-                                        *family_named("generic"),
-                                        {"fast", one_that_joins, nullptr, tune::FamilyKind::kJoins}};
+  const construct::Constructor families[] = {*family_named("contraction"),
+                                             *family_named("generic"),
+                                             {"fast", one_that_joins, nullptr, construct::FamilyKind::kJoins}};
   target_.families = families;
   GroupTe te;
   te.program = testing::matmul_relu(96, 160, 128);
-  const auto planned = [&](Tuner* tuner, const tune::Libraries& libraries) {
+  const auto planned = [&](Tuner* tuner, const construct::Libraries& libraries) {
     Planner planner(target_, tuner, {}, libraries);
     planner.add("group", te);
     planner.decide(context());
@@ -362,7 +365,7 @@ TEST_F(TunerTest, FamiliesThatJoinStandBehindTheOwner) {
 }
 
 TEST_F(TunerTest, ThePlanHasTimesAndRivals) {
-  const tune::Constructor families[] = {{"slow", two_slow_ones}};
+  const construct::Constructor families[] = {{"slow", two_slow_ones}};
   target_.families = families;
   Tuner tuner(options_);
   Planner planner(target_, &tuner);

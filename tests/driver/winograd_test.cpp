@@ -7,12 +7,12 @@
 #include "artefact/bounded.h"
 #include "artefact/session.h"
 #include "artefact/verify.h"
-#include "driver/tolerance.h"
+#include "driver/tune/tolerance.h"
 #include "ops/list.h"
 #include "plan/plan.h"
 #include "tests/driver/random_model.h"
 #include "tests/graph/sample.h"
-#include "tests/support_code/winograd_weights.h"
+#include "tests/harness/winograd_weights.h"
 
 namespace tw::driver::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "artefact/session.h"
 #include "artefact/verify.h"
-#include "driver/generate.h"
+#include "driver/code/generate.h"
 #include "tests/driver/levels.h"
 #include "tests/driver/small_model.h"
 

@@ -8,7 +8,7 @@
 #include "expr/affine.h"
 #include "expr/parser.h"
 #include "random_expr.h"
-#include "tests/support_code/eval_index.h"
+#include "tests/harness/eval_index.h"
 
 namespace tw {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "support/error.h"
-#include "tests/support_code/eval_index.h"
+#include "tests/harness/eval_index.h"
 
 namespace tw {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "tests/support_code/lane_words.h"
+#include "tests/harness/lane_words.h"
 
 namespace tw {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "sample.h"
 #include "support/error.h"
-#include "tests/support_code/graph_evaluate.h"
+#include "tests/harness/graph_evaluate.h"
 
 namespace tw::graph::test {
 namespace {

@@ -5,9 +5,9 @@
 #include <limits>
 #include <random>
 
+#include "graph/parser.h"
 #include "sample.h"
 #include "support/error.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::graph::test {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "loop/loop.h"
+#include "loop/parser.h"
 #include "support/error.h"
-#include "tests/support_code/loop_interpreter.h"
-#include "tools/tw-opt/parsers.h"
+#include "tests/harness/loop_interpreter.h"
 
 namespace tw::loop::test {
 

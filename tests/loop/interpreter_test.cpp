@@ -1,9 +1,9 @@
 // What the interpreter computes.
 #include <cmath>
 
+#include "loop/parser.h"
+#include "tests/harness/loop_interpreter.h"
 #include "tests/loop/helpers.h"
-#include "tests/support_code/loop_interpreter.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::loop::test {
 namespace {

@@ -1,7 +1,7 @@
 // Random programs survive printing and parsing.
+#include "loop/parser.h"
 #include "tests/expr/random_expr.h"
 #include "tests/loop/helpers.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::loop::test {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "loop/parser.h"
 #include "lower/pass.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::lower::test {
 

@@ -1,10 +1,10 @@
 // Every loop pass keeps what random schedules compute: interpreted after each pass, and compared with the te program.
+#include "loop/parser.h"
 #include "support/error.h"
+#include "tests/harness/loop_check.h"
+#include "tests/harness/random_schedule.h"
+#include "tests/harness/te_programs.h"
 #include "tests/lower/pass_test.h"
-#include "tests/support_code/loop_check.h"
-#include "tests/support_code/random_schedule.h"
-#include "tests/support_code/te_programs.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::lower::test {
 namespace {

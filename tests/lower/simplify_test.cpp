@@ -1,6 +1,6 @@
 // simplify: loops of extent 0 and 1, known conditions, ranges inside guards.
+#include "loop/parser.h"
 #include "tests/lower/pass_test.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::lower::test {
 namespace {

@@ -50,7 +50,8 @@ te::Program te_of(const std::string& name, DataType type) {
 }
 
 loop::Program loops_of(const te::Program& program, const targets::Target& target) {
-  const tune::Construction built = tune::construct(target.families, {program, {}}, target.info, nullptr).front();
+  const construct::Construction built =
+      construct::construct(target.families, {program, {}}, target.info, nullptr).front();
   lower::RunOptions run;
   run.lower.vector_bytes = target.info.vector_bytes;
   return lower::lower(schedule::apply(te::apply_layouts(program, built.constant_layouts), built.schedule), run);

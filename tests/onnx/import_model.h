@@ -6,8 +6,8 @@
 
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
+#include "tests/harness/graph_evaluate.h"
 #include "tests/onnx/model_builder.h"
-#include "tests/support_code/graph_evaluate.h"
 
 namespace tw::testing {
 

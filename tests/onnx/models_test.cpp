@@ -9,7 +9,7 @@
 
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
-#include "tests/support_code/graph_evaluate.h"
+#include "tests/harness/graph_evaluate.h"
 
 namespace tw::frontend {
 namespace {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <random>
 
+#include "graph/parser.h"
 #include "ops/list.h"
-#include "tests/support_code/graph_evaluate.h"
-#include "tests/support_code/te_evaluate.h"
-#include "tools/tw-opt/parsers.h"
+#include "tests/harness/graph_evaluate.h"
+#include "tests/harness/te_evaluate.h"
 
 namespace tw::ops::test {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "support/error.h"
-#include "tests/support_code/winograd_weights.h"
+#include "tests/harness/winograd_weights.h"
 
 namespace tw::ops::test {
 namespace {

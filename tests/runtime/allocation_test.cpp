@@ -1,8 +1,8 @@
 // run allocates nothing after the first run of an entry: every allocation of the process is counted.
 #include <fstream>
 
+#include "tests/harness/allocations/counter.h"
 #include "tests/runtime/api_harness.h"
-#include "tests/support_code/allocations/counter.h"
 
 namespace tw {
 namespace {

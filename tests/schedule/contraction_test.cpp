@@ -1,12 +1,13 @@
 // Which computes are sums of products, and the role of each axis.
-#include "schedule/contraction.h"
+#include "schedule/match/contraction.h"
 
 #include <gtest/gtest.h>
 
 #include "expr/tf32.h"
 #include "loop/loop.h"
 #include "schedule/schedule.h"
-#include "tests/support_code/te_programs.h"
+#include "te/sum_terms.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::schedule {
 namespace {
@@ -141,8 +142,9 @@ TEST(MatchContraction, ConditionsLeaveTheLoopsThatTheyDoNotDependOn) {
 // unrolled ones are not.
 TEST(MatchContraction, RowsInThePaddingAreSkipped) {
   const te::Program p = testing::conv_2d({5, 8, 4, 3, 1});
-  EXPECT_EQ(nonzero_conditions(*p.find_compute("conv"), [&](const auto& t) { return p.find_compute(t); }).size(), 4u);
-  EXPECT_TRUE(nonzero_conditions(*p.find_compute("conv"), [](const auto&) { return nullptr; }).empty());
+  EXPECT_EQ(te::nonzero_conditions(*p.find_compute("conv"), [&](const auto& t) { return p.find_compute(t); }).size(),
+            4u);
+  EXPECT_TRUE(te::nonzero_conditions(*p.find_compute("conv"), [](const auto&) { return nullptr; }).empty());
   Schedule s;
   s.reorder("conv", {"i0", "r1", "r2", "r0", "i1", "i2"});
   const std::string plain = loop::to_string(apply(p, s));
@@ -178,12 +180,12 @@ TEST(MatchContraction, DeclinesWithAReason) {
 TEST(Reads, AxesAreFoundInTheirDimensions) {
   const te::Program p = testing::conv_2d({5, 3, 7, 3, 1});
   const Contraction match = *match_contraction(*p.find_compute("conv"));
-  EXPECT_EQ(dim_of_axis(match.b, "i2"), 0);
-  EXPECT_EQ(dim_of_axis(match.b, "r2"), 3);
-  EXPECT_EQ(dim_of_axis(match.b, "i0"), -1);
-  EXPECT_EQ(dim_of_axis(match.a, "i0"), -1) << "part of a sum";
-  EXPECT_TRUE(uses_axis(match.a, "i0"));
-  EXPECT_FALSE(uses_axis(match.b, "i0"));
+  EXPECT_EQ(te::dim_of_axis(match.b, "i2"), 0);
+  EXPECT_EQ(te::dim_of_axis(match.b, "r2"), 3);
+  EXPECT_EQ(te::dim_of_axis(match.b, "i0"), -1);
+  EXPECT_EQ(te::dim_of_axis(match.a, "i0"), -1) << "part of a sum";
+  EXPECT_TRUE(te::uses_axis(match.a, "i0"));
+  EXPECT_FALSE(te::uses_axis(match.b, "i0"));
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include "expr/tf32.h"
 #include "schedule/schedule.h"
 #include "support/error.h"
-#include "tests/support_code/loop_check.h"
-#include "tests/support_code/te_evaluate.h"
-#include "tests/support_code/te_programs.h"
+#include "tests/harness/loop_check.h"
+#include "tests/harness/te_evaluate.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::schedule {
 namespace {

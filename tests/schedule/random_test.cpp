@@ -1,9 +1,9 @@
 // Whatever schedule apply() accepts computes what the te program says.
 #include <gtest/gtest.h>
 
-#include "tests/support_code/loop_check.h"
-#include "tests/support_code/random_schedule.h"
-#include "tests/support_code/te_programs.h"
+#include "tests/harness/loop_check.h"
+#include "tests/harness/random_schedule.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::testing {
 namespace {

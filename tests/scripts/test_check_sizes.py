@@ -48,13 +48,15 @@ class Files(unittest.TestCase):
             self.assertIn("src/core/long.cpp:3: function f has 81 lines, at most 80\n", out.getvalue())
             self.assertIn("tests/core/long_test.cpp:1: function f has 81 lines, at most 80\n", out.getvalue())
             self.assertIn("3 files, 163 lines in src + runtime, 2 violations", out.getvalue())
-            limit, check_sizes.MAX_TOTAL_LINES = check_sizes.MAX_TOTAL_LINES, 162
-            try:
+            budgets = root / "sizes.txt"
+            for text, rule in (("src/core 81\nruntime 80", "src/core:1: has 83 lines, its budget is 81"),
+                               ("src/core 90", "runtime:1: has no budget in sizes.txt"),
+                               ("src/core 50000\nruntime 40001", "src:1: budgets add up to 90001 lines, at most 90000")):
+                budgets.write_text(text)
                 with contextlib.redirect_stdout(io.StringIO()) as out:
-                    check_sizes.main(["--root", folder])
-            finally:
-                check_sizes.MAX_TOTAL_LINES = limit
-            self.assertIn("src:1: src + runtime have 163 lines, at most 162", out.getvalue())
+                    code = check_sizes.main(["--root", folder, "--budgets", str(budgets)])
+                self.assertEqual(code, 1)
+                self.assertIn(rule, out.getvalue())
 
 
 class Functions(unittest.TestCase):

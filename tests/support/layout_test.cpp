@@ -9,7 +9,7 @@
 #include "core/shape.h"
 #include "support/error.h"
 #include "support/math.h"
-#include "tests/support_code/layouts.h"
+#include "tests/harness/layouts.h"
 
 namespace tw {
 namespace {

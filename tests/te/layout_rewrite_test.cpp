@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "support/error.h"
+#include "te/parser.h"
 #include "te/rewrite.h"
-#include "tests/support_code/eval_index.h"
-#include "tests/support_code/layouts.h"
+#include "tests/harness/eval_index.h"
+#include "tests/harness/layouts.h"
 #include "tests/te/samples.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::te {
 namespace {

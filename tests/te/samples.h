@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "te/te.h"
-#include "tests/support_code/te_evaluate.h"
+#include "tests/harness/te_evaluate.h"
 
 namespace tw::te::samples {
 

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "support/error.h"
+#include "te/parser.h"
 #include "te/rewrite.h"
 #include "tests/te/samples.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::te {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "templates/fit.h"
 #include "templates/host.h"
-#include "tests/support_code/fake_nvcc.h"
+#include "tests/harness/fake_nvcc.h"
 
 namespace tw::templates::test {
 namespace {

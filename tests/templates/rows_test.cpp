@@ -166,7 +166,7 @@ TEST(Fits, TakeABatchWithOneRightSideAsMoreRows) {
 
 TEST(Fits, AreTheProductAloneWithoutTheirEpilogue) {
   const Result<Fit> whole = fit(problem("gemm batch=1 m=128 n=64 k=64 a=x0:f16:64:0 b=x1:f16:64:0 out=y:f16:64:0"),
-                                tune::parse_epilogue("x2:f16:column tanh(x0 + cast<f32>(x1))"));
+                                construct::parse_epilogue("x2:f16:column tanh(x0 + cast<f32>(x1))"));
   ASSERT_TRUE(whole.ok()) << whole.reason();
   const Fit plain = whole->without_epilogue();
   EXPECT_EQ(plain.operands, (std::vector<std::string>{"x0", "x1", "y"}));
@@ -178,7 +178,7 @@ TEST(Fits, TakeConvolutionsOfSinglePixelsAsProducts) {
   const Result<Fit> one =
       fit(problem("convolution batch=2 n=128 k=64 groups=1 spatial=14,14 window=1,1 strides=1,1 dilations=1,1 pads=0,0 "
                   "pads_end=0,0 a=x0:f16 b=x1:f16 out=y:f16"),
-          tune::parse_epilogue("x2:f16:column x0 + cast<f32>(x1)"));
+          construct::parse_epilogue("x2:f16:column x0 + cast<f32>(x1)"));
   ASSERT_TRUE(one.ok()) << one.reason();
   EXPECT_FALSE(one->product.is_conv);
   EXPECT_EQ(one->product.m, 2 * 14 * 14);

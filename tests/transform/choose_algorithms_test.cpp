@@ -4,10 +4,10 @@
 #include <random>
 
 #include "ops/winograd.h"
-#include "tests/support_code/winograd_weights.h"
+#include "tests/harness/winograd_weights.h"
 #include "tests/transform/graph_tools.h"
-#include "transform/conv_cost.h"
 #include "transform/passes.h"
+#include "transform/rewrite/conv_cost.h"
 
 namespace tw::transform {
 namespace {

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "graph/error_output.h"
+#include "graph/parser.h"
 #include "ops/list.h"
-#include "tests/support_code/graph_evaluate.h"
-#include "tools/tw-opt/parsers.h"
+#include "tests/harness/graph_evaluate.h"
 
 namespace tw::testing {
 

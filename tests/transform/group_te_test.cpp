@@ -7,8 +7,8 @@
 
 #include "te/materialize.h"
 #include "te/rewrite.h"
-#include "tests/support_code/graph_evaluate.h"
-#include "tests/support_code/te_evaluate.h"
+#include "tests/harness/graph_evaluate.h"
+#include "tests/harness/te_evaluate.h"
 #include "tests/transform/graph_tools.h"
 #include "transform/storage_order.h"
 

@@ -1,5 +1,5 @@
 // The minimum cut against all labellings of small random graphs.
-#include "transform/layout_problem.h"
+#include "transform/layout/layout_problem.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "ops/list.h"
 #include "tests/transform/graph_tools.h"
-#include "transform/layout_costs.h"
+#include "transform/layout/layout_costs.h"
 
 namespace tw::transform {
 namespace {

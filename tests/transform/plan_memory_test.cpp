@@ -1,4 +1,4 @@
-#include "transform/plan_memory.h"
+#include "driver/artefact/plan_memory.h"
 
 #include <gtest/gtest.h>
 

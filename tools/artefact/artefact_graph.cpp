@@ -4,12 +4,12 @@
 #include <map>
 
 #include "artefact/run_values.h"
+#include "graph/parser.h"
 #include "ops/list.h"
 #include "runtime/format/container.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
 #include "support/math.h"
-#include "tw-opt/parsers.h"
 
 namespace tw::artefact {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "driver/tolerance.h"
+#include "driver/tune/tolerance.h"
 #include "expr/word_product.h"
 #include "ops/winograd.h"
 #include "support/error.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "artefact/artefact_graph.h"
-#include "driver/group_code.h"
+#include "driver/code/group_code.h"
 #include "ops/list.h"
 
 namespace tw::artefact {

@@ -5,7 +5,7 @@
 
 #include "artefact/session.h"
 #include "driver/compile.h"
-#include "driver/tolerance.h"
+#include "driver/tune/tolerance.h"
 
 namespace tw::artefact {
 

@@ -3,10 +3,11 @@
 #include <numeric>
 
 #include "artefact/artefact_graph.h"
-#include "driver/hal/peak.h"
+#include "driver/machine/peak.h"
 #include "support/error.h"
 #include "targets/registry.h"
 #include "tilewright/arrays.h"
+#include "tilewright/inputs.h"
 #include "tilewright/load.h"
 
 namespace tw::cli {
@@ -78,7 +79,7 @@ void print_profile(const GlobalOptions& global, artefact::Session& session) {
 }
 
 double measure_peak(const artefact::Session& session) {
-  return driver::hal::measure_fma_peak(targets::find_target("cpu").info, session.threads());
+  return driver::machine::measure_fma_peak(targets::find_target("cpu").info, session.threads());
 }
 
 int bench(const GlobalOptions& global, const Options& options) {

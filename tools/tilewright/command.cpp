@@ -26,9 +26,9 @@ format::Artefact parse_artefact(const std::string& path, const std::vector<uint8
   }
 }
 
-driver::hal::HalOptions measured_figures() {
-  driver::hal::HalOptions options;
-  options.figures = driver::hal::Figures::kMeasured;
+driver::machine::HalOptions measured_figures() {
+  driver::machine::HalOptions options;
+  options.figures = driver::machine::Figures::kMeasured;
   options.notice = [](const std::string& sentence) { fmt::print(stderr, "tilewright: {}\n", sentence); };
   return options;
 }

@@ -9,6 +9,7 @@
 
 #include "driver/compile.h"
 #include "runtime/format/container.h"
+#include "tilewright/version.h"
 
 namespace tw::cli {
 
@@ -23,8 +24,6 @@ enum ExitCode : int {
   kInternal = 70,
   kInterrupted = 130,
 };
-
-inline constexpr std::string_view kVersionText = "tilewright 0.1.0";
 
 /// Options before or after every verb.
 struct GlobalOptions {
@@ -64,7 +63,7 @@ void say(const GlobalOptions& global, const std::string& line);
 /// Folder of the cache of artefacts; empty: there is none.
 std::string artefact_cache_folder();
 /// This machine's measured figures, for verbs that build something from them; notices go to stderr.
-driver::hal::HalOptions measured_figures();
+driver::machine::HalOptions measured_figures();
 
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);

@@ -1,5 +1,5 @@
 // tilewright db status|export|import|merge: tuning records.
-#include "driver/tuning_database.h"
+#include "driver/tune/tuning_database.h"
 #include "runtime/format/atomic_file.h"
 #include "support/error.h"
 #include "support/folders.h"
@@ -18,7 +18,7 @@ std::string path_of(const Options& options) { return tuning_database(options.dat
 void note(const std::string& text) { fmt::print(stderr, "tilewright: note: {}\n", text); }
 
 int status(const GlobalOptions& global, const Options& options) {
-  const tune::DatabaseStatus status = driver::database_status(path_of(options), note);
+  const database::DatabaseStatus status = driver::database_status(path_of(options), note);
   if (global.json) {
     print_json("tilewright.db.v1", {{"path", status.path},
                                     {"bytes", status.bytes},

@@ -1,7 +1,7 @@
 // tilewright doctor: what this build and this machine can do, and how fast the machine is.
 #include <algorithm>
 
-#include "driver/generate.h"
+#include "driver/code/generate.h"
 #include "ops/list.h"
 #include "support/folders.h"
 #include "targets/registry.h"
@@ -74,9 +74,9 @@ void print_figures(const GlobalOptions& global, const TargetInfo& host) {
 }
 
 int doctor(const GlobalOptions& global, const Options& options) {
-  driver::hal::HalOptions hal = measured_figures();
-  if (options.remeasure) hal.figures = driver::hal::Figures::kMeasuredAnew;
-  const TargetInfo host = driver::hal::resolve_target("cpu", hal).info;
+  driver::machine::HalOptions hal = measured_figures();
+  if (options.remeasure) hal.figures = driver::machine::Figures::kMeasuredAnew;
+  const TargetInfo host = driver::machine::resolve_target("cpu", hal).info;
   const std::string cpu = targets::host_cpu().name;
   const Result<bool> available = driver::cuda_generation_available();
   const std::string nvrtc = available.ok() ? "found" : available.reason();
@@ -93,7 +93,7 @@ int doctor(const GlobalOptions& global, const Options& options) {
                                         {"vector_bytes", host.vector_bytes},
                                         {"cpus", host.units},
                                         {"figures", to_json(host)},
-                                        {"figures_file", driver::hal::figures_path(host, hal)},
+                                        {"figures_file", driver::machine::figures_path(host, hal)},
                                         {"operators", operators},
                                         {"nvrtc", nvrtc},
                                         {"gpus", gpus},

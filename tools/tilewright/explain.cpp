@@ -6,6 +6,7 @@
 
 #include "tilewright/arrays.h"
 #include "tilewright/command.h"
+#include "tilewright/inputs.h"
 #include "tilewright/load.h"
 
 namespace tw::cli {
@@ -108,7 +109,7 @@ int explain(const GlobalOptions& global, const Options& options) {
   const bool gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   const auto [level, entry, threads, steps] =
       gpu && options.no_run ? find_entry(artefact.manifest(), options) : run_entry(model, options);
-  const targets::Target target = driver::hal::resolve_target(gpu ? "cuda:" + level : "cpu", measured_figures());
+  const targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + level : "cpu", measured_figures());
   std::vector<artefact::GroupReport> reports =
       artefact::explain_entry(model.artefact, level, entry, steps, target, threads);
   std::erase_if(reports, [&](const artefact::GroupReport& r) {

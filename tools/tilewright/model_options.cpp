@@ -242,7 +242,7 @@ CachePlace find_in_cache(const std::string& model, const ModelOptions& o, driver
   options.notice = notices(progress);
   CachePlace place{driver::CompileCache(options), std::nullopt};
   if (options.folder.empty()) return place;
-  place.key = place.cache.key(model, compile, driver::hal::resolve_targets(compile.target, compile.hal));
+  place.key = place.cache.key(model, compile, driver::machine::resolve_targets(compile.target, compile.hal));
   compile.hal.notice = {};  // said now; the compilation will ask once more
   return place;
 }

@@ -61,7 +61,7 @@ void Progress::measured(const driver::TuneEvent& event) {
                {"group", event.group},
                {"candidate", event.candidate},
                {"candidates", event.candidates},
-               {"outcome", tune::outcome_name(event.measured.outcome)},
+               {"outcome", measure::outcome_name(event.measured.outcome)},
                {"reason", event.measured.reason},
                {"microseconds", event.measured.timing.best_decile_ns * 1e-3},
                {"predicted", event.predicted_us},

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "support/hash.h"
-#include "tilewright/command.h"
+#include "tilewright/version.h"
 
 namespace tw::cli {
 namespace {

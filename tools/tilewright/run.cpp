@@ -5,6 +5,7 @@
 
 #include "support/error.h"
 #include "tilewright/arrays.h"
+#include "tilewright/inputs.h"
 #include "tilewright/load.h"
 
 namespace tw::cli {

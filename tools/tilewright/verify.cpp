@@ -8,6 +8,7 @@
 #include "ops/list.h"
 #include "support/error.h"
 #include "tilewright/arrays.h"
+#include "tilewright/inputs.h"
 #include "tilewright/load.h"
 #include "tilewright/progress.h"
 

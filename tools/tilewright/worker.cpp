@@ -1,5 +1,5 @@
 // tilewright worker: runs candidates, or compiles GPU kernels, for a compiler that started it. Not for people.
-#include "driver/worker.h"
+#include "driver/tune/worker.h"
 
 #include "tilewright/command.h"
 

@@ -6,19 +6,9 @@
 #include <cstdint>
 #include <string>
 
-namespace tw::runtime::cuda {
+#include "runtime/device/cuda/handles.h"
 
-using Result = int;  // CUresult
-using Device = int;
-using DevicePtr = unsigned long long;
-using ContextHandle = struct ContextTag*;
-using ModuleHandle = struct ModuleTag*;
-using FunctionHandle = struct FunctionTag*;
-using StreamHandle = struct StreamTag*;
-using EventHandle = struct EventTag*;
-using GraphHandle = struct GraphTag*;
-using GraphNodeHandle = struct GraphNodeTag*;
-using GraphExecHandle = struct GraphExecTag*;
+namespace tw::runtime::cuda {
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kErrorOutOfMemory = 2;

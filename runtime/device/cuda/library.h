@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/handles.h"
 #include "runtime/format/problem.h"
 
 namespace tw::runtime::cuda {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cuda/emit.h"
+#include "codegen/cuda/source.h"
 #include "expr/analyzer.h"
 #include "loop/loop.h"
 

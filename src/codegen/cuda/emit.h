@@ -3,35 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cuda/source.h"
 #include "loop/loop.h"
 
 namespace tw::codegen {
-
-/// Where a convolution's windows lie in the spatial dims of a tensor [images, spatial.., channels]: position p of a
-/// dim, one of `extents`, begins at p * step - before. Empty: there are none.
-struct CudaWindows {
-  Shape extents, steps, before;
-};
-
-/// What a bulk copy must know of a tensor: the driver makes a CUtensorMap of it when it has an address.
-struct CudaTensorMap {
-  size_t param;  // the tensor, of the kernel's buffers
-  Shape shape;   // as the copies see it
-  Shape box;     // that one copy moves; its lines, 128 bytes long, are swizzled
-  CudaWindows windows;
-};
-
-struct CudaKernel {
-  std::string name;     // of the __global__ function; its parameters are the kernel's buffers in order, then `maps`
-  int64_t threads = 1;  // of a block: whole warps, or one thread where the kernel has no thread loops
-  int64_t shared_bytes = 0;  // of a block, dynamic
-  std::vector<CudaTensorMap> maps = {};
-};
-
-struct CudaSource {
-  std::string text;
-  std::vector<CudaKernel> kernels;  // in the order of the program
-};
 
 /// CUDA C++ of a lowered program: elementary functions expanded (but sqrt). Blocks are tiles, thread loops the threads
 /// of a block with a barrier after each that touches what they share; stack buffers outside them shared memory,

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cuda/emit.h"
 #include "codegen/cuda/emit_expr.h"
 #include "codegen/cuda/matrix.h"
+#include "codegen/cuda/source.h"
 #include "codegen/cuda/threads.h"
 
 namespace tw::codegen {

@@ -23,20 +23,6 @@ void collect_diagnostic(const ::llvm::DiagnosticInfo* info, void* impl) {
 
 }  // namespace
 
-Module::Module(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Module::Module(Module&&) noexcept = default;
-Module& Module::operator=(Module&&) noexcept = default;
-Module::~Module() = default;
-
-std::string Module::text() const {
-  std::string text;
-  ::llvm::raw_string_ostream out(text);
-  impl_->module->print(out, nullptr);
-  return text;
-}
-
-const std::vector<KernelInfo>& Module::kernels() const { return impl_->kernels; }
-
 void throw_diagnostics(const Module::Impl& impl) {
   if (!impl.diagnostics.empty()) throw InternalError("LLVM: " + impl.diagnostics);
 }

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "codegen/llvm/arith.h"
-#include "codegen/llvm/emit.h"
 #include "codegen/llvm/linear_index.h"
+#include "codegen/llvm/module.h"
 #include "codegen/llvm/types.h"
 #include "expr/analyzer.h"
 #include "loop/loop.h"

@@ -4,7 +4,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Target/TargetMachine.h>
 
-#include "codegen/llvm/emit.h"
+#include "codegen/llvm/module.h"
 
 namespace tw::codegen::cpu {
 

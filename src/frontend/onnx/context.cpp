@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "frontend/onnx/element_type.h"
-#include "frontend/onnx/importer.h"
+#include "frontend/onnx/file/element_type.h"
 
 namespace tw::frontend {
 
@@ -22,7 +21,7 @@ std::string node_label(const onnx::NodeProto& node) {
 
 }  // namespace
 
-NodeContext::NodeContext(Importer& importer, const onnx::NodeProto& node, Scope& scope, int64_t opset)
+NodeContext::NodeContext(ModelImport& importer, const onnx::NodeProto& node, Scope& scope, int64_t opset)
     : importer_(importer),
       node_(node),
       scope_(scope),

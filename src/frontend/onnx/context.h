@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "frontend/onnx/emitter.h"
+#include "frontend/onnx/model_import.h"
 #include "frontend/onnx/scope.h"
 #include "support/error.h"
 #include "support/join.h"
 
 namespace tw::frontend {
-
-class Importer;
 
 /// A value that must be known at import depends on model inputs; `bindable` names them.
 class ConstantNeeded : public Unsupported {
@@ -33,13 +32,13 @@ struct BodyUnsupported {};
 
 class NodeContext {
  public:
-  NodeContext(Importer& importer, const onnx::NodeProto& node, Scope& scope, int64_t opset);
+  NodeContext(ModelImport& importer, const onnx::NodeProto& node, Scope& scope, int64_t opset);
 
   const onnx::NodeProto& node() const { return node_; }
   const std::string& op() const { return node_.op_type(); }
   int64_t opset() const { return opset_; }
   const std::string& name() const { return name_; }  // of the node, or made from its first output
-  Importer& importer() { return importer_; }
+  ModelImport& importer() { return importer_; }
   Scope& scope() { return scope_; }
   Emitter& emit() { return emitter_; }
 
@@ -101,7 +100,7 @@ class NodeContext {
   const onnx::AttributeProto* find_attr(const std::string& key, onnx::AttributeProto::AttributeType kind) const;
   const onnx::AttributeProto& required_attr(const std::string& key, onnx::AttributeProto::AttributeType kind) const;
 
-  Importer& importer_;
+  ModelImport& importer_;
   const onnx::NodeProto& node_;
   Scope& scope_;
   int64_t opset_;

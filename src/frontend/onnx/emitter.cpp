@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "expr/scalar.h"
-#include "frontend/onnx/tensor_data.h"
+#include "frontend/onnx/file/tensor_data.h"
 #include "support/error.h"
 
 namespace tw::frontend {

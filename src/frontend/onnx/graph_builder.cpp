@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/file/tensor_data.h"
 #include "frontend/onnx/limits.h"
-#include "frontend/onnx/tensor_data.h"
 #include "support/error.h"
 
 namespace tw::frontend {

@@ -1,5 +1,4 @@
-// ONNX import: model bytes -> graph::Graph with static shapes. The only public header of this folder; no protobuf in
-// it.
+// ONNX import: model bytes -> graph::Graph with static shapes. Public, with imported.h; no protobuf in them.
 //
 // Every dimension is bound at import (model, --shape, --dim), computed shapes are evaluated, local functions and
 // constant control flow are inlined, and inputs that operators need as attributes come from constants (--const).
@@ -12,51 +11,14 @@
 #include <string_view>
 #include <vector>
 
+#include "frontend/onnx/imported.h"
 #include "graph/op.h"
-#include "support/error.h"
 
 namespace tw::frontend {
 
 /// The newest opset of the default domain whose operator definitions were read when the table was written.
 constexpr int kNewestOpset = 27;
 constexpr int kOldestOpset = 7;
-
-struct ImportOptions {
-  std::map<std::string, Shape> shapes;                // --shape NAME=1x3x224x224: an input's whole shape
-  std::map<std::string, int64_t> dims;                // --dim NAME=8: a symbolic dimension, wherever it stands
-  std::map<std::string, graph::RefTensor> constants;  // --const NAME=@x.npy: an input that becomes a constant
-};
-
-struct ImportResult {
-  graph::Graph graph;  // compact; inputs and outputs in the model's order and under its names
-  std::vector<std::string> warnings;
-  int64_t opset = 0;                        // of the default domain
-  int64_t ir_version = 0;                   // of the model file
-  std::string producer;                     // "name version" of the program that wrote the model; may be empty
-  std::vector<std::string> external_files;  // absolute paths of the files of external data that were read
-};
-
-/// What kept one kind of operator (or one input) from being imported.
-struct UnsupportedItem {
-  std::string op;      // "Conv"; empty: an input of a type that is not supported, see `reason`
-  std::string domain;  // empty for the default domain
-  int64_t opset = 0;
-  std::string reason;              // empty: no converter for this operator at this opset
-  std::vector<std::string> nodes;  // names of all nodes concerned
-};
-
-/// All reasons for which a model is not supported, at once; what() has a line for each. `bindable` are the model inputs
-/// that would have to be bound with --const.
-class UnsupportedModel : public Unsupported {
- public:
-  explicit UnsupportedModel(std::vector<UnsupportedItem> items, std::vector<std::string> bindable);
-  const std::vector<UnsupportedItem>& items() const { return items_; }
-  const std::vector<std::string>& bindable() const { return bindable_; }
-
- private:
-  std::vector<UnsupportedItem> items_;
-  std::vector<std::string> bindable_;
-};
 
 /// Imports the model file `path`; external data is read from files below the model's folder. Throws UserError (file
 /// missing, damaged or contradicting itself or the options) or UnsupportedModel.

@@ -9,31 +9,29 @@
 #include <vector>
 
 #include "frontend/onnx/converters.h"
+#include "frontend/onnx/file/tensor_data.h"
 #include "frontend/onnx/graph_builder.h"
-#include "frontend/onnx/import.h"
+#include "frontend/onnx/imported.h"
+#include "frontend/onnx/model_import.h"
 #include "frontend/onnx/scope.h"
 #include "frontend/onnx/shape_binding.h"
-#include "frontend/onnx/tensor_data.h"
 
 namespace tw::frontend {
 
-class Importer {
+class Importer : public ModelImport {
  public:
   Importer(const onnx::ModelProto& model, const std::string& base_directory, const graph::OpTable& ops,
            const ImportOptions& options);
 
   ImportResult run();
 
-  // For converters.
-  GraphBuilder& builder() { return builder_; }
-  const ExternalData& files() const { return files_; }
-  void warn(std::string text);
+  GraphBuilder& builder() override { return builder_; }
+  const ExternalData& files() const override { return files_; }
+  void warn(std::string text) override;
 
-  /// Imports a subgraph (branch or loop body) in `outer`, whose names it sees, with its inputs bound by position;
-  /// values made inside are named `prefix`... Returns its outputs; throws BodyUnsupported when one could not be
-  /// imported.
   std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const Scope& outer,
-                                          const std::vector<graph::ValueId>& inputs, const std::string& prefix);
+                                          const std::vector<graph::ValueId>& inputs,
+                                          const std::string& prefix) override;
 
  private:
   using Names = std::unordered_set<std::string>;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "frontend/onnx/element_type.h"
+#include "frontend/onnx/file/element_type.h"
+#include "frontend/onnx/file/tensor_data.h"
 #include "frontend/onnx/limits.h"
-#include "frontend/onnx/tensor_data.h"
 #include "support/join.h"
 
 namespace tw::frontend {

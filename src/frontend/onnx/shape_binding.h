@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/tensor_type.h"
-#include "frontend/onnx/import.h"
+#include "frontend/onnx/imported.h"
 
 namespace onnx {
 class GraphProto;

@@ -4,17 +4,17 @@
 namespace tw::targets {
 namespace {
 
-const tune::Constructor kFamilies[] = {
-    {"winograd", tune::construct_winograd},
-    {"chain", tune::construct_chain},
-    {"contraction", tune::construct_contraction, tune::sample_contraction},
-    {"columns", tune::construct_columns},
-    {"rows", tune::construct_rows},
-    {"generic", tune::construct_generic},
+const construct::Constructor kFamilies[] = {
+    {"winograd", construct::construct_winograd},
+    {"chain", construct::construct_chain},
+    {"contraction", construct::construct_contraction, construct::sample_contraction},
+    {"columns", construct::construct_columns},
+    {"rows", construct::construct_rows},
+    {"generic", construct::construct_generic},
 };
 
 }  // namespace
 
-std::span<const tune::Constructor> x86_64_families() { return kFamilies; }
+std::span<const construct::Constructor> x86_64_families() { return kFamilies; }
 
 }  // namespace tw::targets

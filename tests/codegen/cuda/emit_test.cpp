@@ -1,5 +1,5 @@
 // The text of kernels: what threads share, own and combine, and what whole vectors move. What the loops compute is
-// checked on the interpreter (tests/tune/construct_block_test.cpp); NVRTC compiles the text where it is installed.
+// checked on the interpreter (tests/tune/construct_gpu_test.cpp); NVRTC compiles the text where it is installed.
 // Size: one program for each form of text, and helpers that all of them use.
 #include "codegen/cuda/emit.h"
 
@@ -8,8 +8,8 @@
 
 #include "codegen/cuda/emit_expr.h"
 #include "codegen/cuda/nvrtc.h"
+#include "loop/parser.h"
 #include "support/error.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::codegen {
 namespace {

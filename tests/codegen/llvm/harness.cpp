@@ -9,9 +9,9 @@
 #include <random>
 
 #include "expr/scalar.h"
+#include "loop/parser.h"
 #include "support/error.h"
 #include "support/math.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::codegen::cpu::testing {
 

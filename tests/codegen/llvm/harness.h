@@ -10,7 +10,7 @@
 
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/object.h"
-#include "tests/support_code/loop_interpreter.h"
+#include "tests/harness/loop_interpreter.h"
 
 namespace tw::codegen::cpu::testing {
 

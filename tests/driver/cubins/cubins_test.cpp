@@ -1,6 +1,6 @@
 // GPU kernels through worker processes: several at once, kept in the cache, and what happens when NVRTC misbehaves.
 // NVRTC is a library of the tests' own (fake/nvrtc.cpp).
-#include "driver/cubins.h"
+#include "driver/code/cubins.h"
 
 #include <gtest/gtest.h>
 

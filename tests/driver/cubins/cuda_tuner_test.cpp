@@ -8,23 +8,24 @@
 #include <filesystem>
 #include <fstream>
 
-#include "driver/tuner.h"
+#include "driver/tune/tuner.h"
 #include "targets/registry.h"
 #include "tests/driver/cubins/zero_run.h"
-#include "tests/support_code/te_programs.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::driver::test {
 namespace {
 
 namespace fs = std::filesystem;
-using tune::Measured;
-using tune::Outcome;
+using measure::Measured;
+using measure::Outcome;
 
 // Notes the workloads; the last candidate is the fastest one.
-class NotingMeasurer : public tune::Measurer {
+class NotingMeasurer : public measure::Measurer {
  public:
-  explicit NotingMeasurer(std::vector<tune::Workload>& noted) : noted_(noted) {}
-  std::vector<Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions& options) override {
+  explicit NotingMeasurer(std::vector<measure::Workload>& noted) : noted_(noted) {}
+  std::vector<Measured> measure(std::span<const measure::Workload> work,
+                                const measure::MeasureOptions& options) override {
     noted_.assign(work.begin(), work.end());
     rotate_bytes = options.rotate_bytes;
     std::vector<Measured> out;
@@ -34,11 +35,11 @@ class NotingMeasurer : public tune::Measurer {
     }
     return out;
   }
-  tune::RunOnce run(const tune::Workload& work, int) override { return zero_run(work); }
+  measure::RunOnce run(const measure::Workload& work, int) override { return zero_run(work); }
   static inline double rotate_bytes = 0;
 
  private:
-  std::vector<tune::Workload>& noted_;
+  std::vector<measure::Workload>& noted_;
 };
 
 class CudaTunerTest : public ::testing::Test {
@@ -63,9 +64,9 @@ class CudaTunerTest : public ::testing::Test {
     out.program = testing::matmul_relu(96, 160, 128);
     out.constants = {"w", "bias"};
     for (const char* family : {"contraction", "point"}) {
-      for (const tune::Constructor& c : target_.families) {
+      for (const construct::Constructor& c : target_.families) {
         if (c.family != family) continue;
-        const tune::Candidates built = *c.construct({out.program, out.constants}, target_.info);
+        const construct::Candidates built = *c.construct({out.program, out.constants}, target_.info);
         out.candidates.push_back({"matmul", family, built[0].constant_layouts, built[0].schedule, 0, {}, 0});
       }
     }
@@ -73,7 +74,7 @@ class CudaTunerTest : public ::testing::Test {
   }
   TuneResult choose(const TuneTask& task, Tuner& tuner) {
     Cubins cubins(cubin_options_);
-    return tuner.choose({&task, 1}, {target_.info, group_, {2, cubins}, tune::Warmth::kFlushed, {}})[0];
+    return tuner.choose({&task, 1}, {target_.info, group_, {2, cubins}, measure::Warmth::kFlushed, {}})[0];
   }
   // Texts that went to NVRTC, by something that each has once.
   int64_t compiled() const {
@@ -91,7 +92,7 @@ class CudaTunerTest : public ::testing::Test {
   CubinOptions cubin_options_;
   TunerOptions options_;
   std::vector<std::string> notices_;
-  std::vector<tune::Workload> noted_;
+  std::vector<measure::Workload> noted_;
 };
 
 TEST_F(CudaTunerTest, CandidatesAreCubinsWithTheirLaunches) {
@@ -104,14 +105,14 @@ TEST_F(CudaTunerTest, CandidatesAreCubinsWithTheirLaunches) {
   EXPECT_EQ(result.best, 1);
   ASSERT_EQ(noted_.size(), 2U);
   EXPECT_EQ(compiled(), 3);  // with the reference
-  for (const tune::Workload& w : noted_) {
+  for (const measure::Workload& w : noted_) {
     EXPECT_EQ(std::string(reinterpret_cast<const char*>(w.code.data()), 8), "cubin of");
-    for (const tune::WorkStep& step : w.steps) {
+    for (const measure::WorkStep& step : w.steps) {
       EXPECT_TRUE(step.kernel.starts_with("tw_matmul")) << step.kernel;
       EXPECT_GE(step.cuda.threads, 32);
       EXPECT_GT(step.tiles, 0);
     }
-    const auto flushed = [](const tune::BufferSpec& b) { return b.warmth == tune::Warmth::kFlushed; };
+    const auto flushed = [](const measure::BufferSpec& b) { return b.warmth == measure::Warmth::kFlushed; };
     EXPECT_EQ(std::ranges::count_if(w.buffers, flushed), 2);  // the constants
   }
   const double l2 = 50.0 * 1024 * 1024;

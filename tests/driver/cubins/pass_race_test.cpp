@@ -14,11 +14,11 @@
 namespace tw::driver::test {
 namespace {
 
-using tune::Measured;
-using tune::Outcome;
+using measure::Measured;
+using measure::Outcome;
 
-bool has_dim(const tune::Workload& work, int64_t dim) {
-  return std::ranges::any_of(work.buffers, [&](const tune::BufferSpec& b) {
+bool has_dim(const measure::Workload& work, int64_t dim) {
+  return std::ranges::any_of(work.buffers, [&](const measure::BufferSpec& b) {
     return std::ranges::find(b.type.shape, dim) != b.type.shape.end();
   });
 }
@@ -27,12 +27,12 @@ bool has_dim(const tune::Workload& work, int64_t dim) {
 // are wrong.
 using Times = std::map<int64_t, double>;
 
-class ChannelMeasurer : public tune::Measurer {
+class ChannelMeasurer : public measure::Measurer {
  public:
   explicit ChannelMeasurer(Times times) : times_(std::move(times)) {}
-  std::vector<Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions&) override {
+  std::vector<Measured> measure(std::span<const measure::Workload> work, const measure::MeasureOptions&) override {
     std::vector<Measured> out;
-    for (const tune::Workload& w : work) {
+    for (const measure::Workload& w : work) {
       double ns = 1000;
       for (const auto& [channels, known] : times_) ns = has_dim(w, channels) ? known : ns;
       if (times_.begin()->second == 0) {
@@ -45,7 +45,7 @@ class ChannelMeasurer : public tune::Measurer {
     }
     return out;
   }
-  tune::RunOnce run(const tune::Workload& work, int) override { return zero_run(work); }
+  measure::RunOnce run(const measure::Workload& work, int) override { return zero_run(work); }
 
  private:
   Times times_;

@@ -7,31 +7,32 @@
 #include <fstream>
 
 #include "driver/compile.h"
-#include "driver/tuner.h"
+#include "driver/tune/tuner.h"
+#include "measure/fill.h"
 #include "ops/list.h"
 #include "runtime/format/validate.h"
 #include "targets/registry.h"
+#include "te/parser.h"
 #include "templates/fit.h"
 #include "templates/library.h"
 #include "tests/driver/cubins/zero_run.h"
-#include "tests/support_code/fake_nvcc.h"
-#include "tools/tw-opt/parsers.h"
-#include "tune/measure/fill.h"
+#include "tests/harness/fake_nvcc.h"
 
 namespace tw::driver::test {
 namespace {
 
 namespace fs = std::filesystem;
-using tune::Measured;
-using tune::Outcome;
+using measure::Measured;
+using measure::Outcome;
 
 // Stand-ins, of which nothing is wanted, take the times that they are given; the whole template half a microsecond and
 // other kernels one.
-class RaceMeasurer : public tune::Measurer {
+class RaceMeasurer : public measure::Measurer {
  public:
-  RaceMeasurer(std::vector<double> stand_ins, std::vector<std::vector<tune::Workload>>& rounds)
+  RaceMeasurer(std::vector<double> stand_ins, std::vector<std::vector<measure::Workload>>& rounds)
       : stand_ins_(std::move(stand_ins)), rounds_(rounds) {}
-  std::vector<Measured> measure(std::span<const tune::Workload> work, const tune::MeasureOptions& options) override {
+  std::vector<Measured> measure(std::span<const measure::Workload> work,
+                                const measure::MeasureOptions& options) override {
     rounds_.emplace_back(work.begin(), work.end());
     std::vector<Measured> out;
     size_t stand_in = 0;
@@ -45,11 +46,11 @@ class RaceMeasurer : public tune::Measurer {
     }
     return out;
   }
-  tune::RunOnce run(const tune::Workload& work, int) override { return zero_run(work); }
+  measure::RunOnce run(const measure::Workload& work, int) override { return zero_run(work); }
 
  private:
   std::vector<double> stand_ins_;
-  std::vector<std::vector<tune::Workload>>& rounds_;
+  std::vector<std::vector<measure::Workload>>& rounds_;
 };
 
 // y = silu(x0 x1 + x2).
@@ -123,11 +124,11 @@ done
     out.name = "matmul";
     out.program = te::parse_program(kProduct);
     out.constants = {"x1", "x2"};
-    for (const tune::Constructor& c : target_.families) {
+    for (const construct::Constructor& c : target_.families) {
       if (c.family != "point" && c.family != "cutlass") continue;
-      const Result<tune::Candidates> built = c.construct({out.program, out.constants}, target_.info);
+      const Result<construct::Candidates> built = c.construct({out.program, out.constants}, target_.info);
       if (!built.ok()) ADD_FAILURE() << c.family << ": " << built.reason();
-      for (const tune::Construction& made : *built)
+      for (const construct::Construction& made : *built)
         out.candidates.push_back({"matmul", std::string(c.family), made.constant_layouts, made.schedule, 0, {}, 0});
     }
     std::ranges::stable_partition(out.candidates, [](const plan::GroupPlan& p) { return p.family == "point"; });
@@ -140,7 +141,8 @@ done
     const TuneTask t = task();
     EXPECT_EQ(t.candidates.size(), 3U);
     Tuner tuner(options_, std::make_unique<RaceMeasurer>(std::move(stand_ins), rounds_));
-    TuneResult result = tuner.choose({&t, 1}, {target_.info, group_, {2, cubins}, tune::Warmth::kFlushed, {}}).front();
+    TuneResult result =
+        tuner.choose({&t, 1}, {target_.info, group_, {2, cubins}, measure::Warmth::kFlushed, {}}).front();
     if (result.best > 0) found_ = tuner.find_code(lower_group(t.program, t.candidates[result.best], group_)) != nullptr;
     return result;
   }
@@ -153,7 +155,7 @@ done
   CubinOptions cubin_options_;
   TunerOptions options_;
   std::vector<std::string> notices_;
-  std::vector<std::vector<tune::Workload>> rounds_;
+  std::vector<std::vector<measure::Workload>> rounds_;
   bool found_ = false;
 };
 
@@ -189,7 +191,7 @@ TEST_F(TemplateRaceTest, TheFastestRowIsCompiledOnceAndMeasuredWhole) {
   EXPECT_EQ(rounds_[0].size(), 3U);
   EXPECT_FALSE(rounds_[0][0].wanted.empty()) << "the first one's outputs are kept";
   ASSERT_EQ(rounds_[1].size(), 2U) << "the best one of before, and the template";
-  for (const tune::Workload& work : rounds_[1]) EXPECT_FALSE(work.wanted.empty());
+  for (const measure::Workload& work : rounds_[1]) EXPECT_FALSE(work.wanted.empty());
   EXPECT_EQ(runs(), 3);
   EXPECT_EQ(result.best, 2);
   EXPECT_TRUE(found_) << "code that was measured is not made again";
@@ -218,8 +220,8 @@ TEST_F(TemplateRaceTest, KernelsGetTheMemoryThatTheyWant) {
   compiler("", kHungry);
   build_plain_rows();
   choose({1100, 1200});
-  const tune::Workload& work = rounds_.at(0).at(1);
-  const tune::WorkStep& step = work.steps.at(0);
+  const measure::Workload& work = rounds_.at(0).at(1);
+  const measure::WorkStep& step = work.steps.at(0);
   ASSERT_EQ(step.args.back(), std::ssize(work.buffers) - 1);
   EXPECT_EQ(storage_size(work.buffers.back()), 262272);
   EXPECT_EQ(step.cuda.whole.relocations.at(1).buffer, std::ssize(step.args) - 1);
@@ -282,7 +284,7 @@ TEST_F(TemplateRaceTest, WhatACompilerThatIsKilledLeavesIsAskedForAgain) {
 TEST_F(TemplateRaceTest, GroupsOfNoRowAreToldWhatTheirKindWants) {
   const auto reason = [](const std::string& target, const std::string& text) {
     const targets::Target t = targets::find_target(target);
-    const auto family = std::ranges::find(t.families, "cutlass", &tune::Constructor::family);
+    const auto family = std::ranges::find(t.families, "cutlass", &construct::Constructor::family);
     const auto built = family->construct({te::parse_program("te group\n" + text + "output sum\n"), {"x1"}}, t.info);
     return built.ok() ? "built" : built.reason();
   };
@@ -314,8 +316,8 @@ TEST_F(TemplateRaceTest, WithoutACompilerThereIsNothingToTry) {
     out.program = te::parse_program(kProduct);
     return out;
   }();
-  const auto family = std::ranges::find(target_.families, "cutlass", &tune::Constructor::family);
-  const Result<tune::Candidates> built = family->construct({t.program, {"x1", "x2"}}, target_.info);
+  const auto family = std::ranges::find(target_.families, "cutlass", &construct::Constructor::family);
+  const Result<construct::Candidates> built = family->construct({t.program, {"x1", "x2"}}, target_.info);
   ASSERT_FALSE(built.ok());
   EXPECT_NE(built.reason().find("nvcc or CUTLASS is missing"), std::string::npos) << built.reason();
 }

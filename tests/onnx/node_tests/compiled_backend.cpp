@@ -1,12 +1,12 @@
 #include <optional>
 
 #include "artefact/session.h"
+#include "driver/code/generate.h"
 #include "driver/compile.h"
-#include "driver/generate.h"
+#include "graph/parser.h"
 #include "ops/list.h"
 #include "targets/registry.h"
 #include "tests/onnx/node_tests/backend.h"
-#include "tools/tw-opt/parsers.h"
 
 namespace tw::conformance {
 namespace {

@@ -1,5 +1,5 @@
+#include "tests/harness/graph_evaluate.h"
 #include "tests/onnx/node_tests/backend.h"
-#include "tests/support_code/graph_evaluate.h"
 
 namespace tw::conformance {
 namespace {

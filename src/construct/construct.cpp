@@ -1,0 +1,49 @@
+#include "construct/construct.h"
+
+#include <algorithm>
+
+namespace tw::construct {
+
+Candidates best_distinct(Candidates candidates) {
+  constexpr size_t kMostCandidates = 6;  // that differ little
+  std::ranges::stable_sort(candidates, {}, &Construction::predicted_ns);
+  Candidates distinct;
+  for (Construction& candidate : candidates) {
+    const bool known = std::ranges::any_of(distinct, [&](const Construction& c) { return is_same(c, candidate); });
+    if (!known && distinct.size() < kMostCandidates) distinct.push_back(std::move(candidate));
+  }
+  return distinct;
+}
+
+Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+                     std::vector<Rejection>* rejections) {
+  for (const Constructor& family : families) {
+    if (family.kind != FamilyKind::kOwns) break;
+    Result<Candidates> built = family.construct(task, target);
+    if (built.ok()) {
+      Candidates candidates = std::move(built).value();
+      for (Construction& c : candidates) c.family = family.family;
+      return candidates;
+    }
+    if (rejections != nullptr) rejections->push_back({std::string(family.family), built.reason()});
+  }
+  throw InternalError(fmt::format("no family constructs a schedule for {}", task.program.name));
+}
+
+Candidates join_race(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+                     std::vector<Rejection>* rejections) {
+  Candidates all;
+  for (const Constructor& family : families) {
+    if (family.kind != FamilyKind::kJoins) continue;
+    Result<Candidates> built = family.construct(task, target);
+    if (!built.ok()) rejections->push_back({std::string(family.family), built.reason()});
+    if (!built.ok()) continue;
+    for (Construction& c : std::move(built).value()) {
+      c.family = family.family;
+      all.push_back(std::move(c));
+    }
+  }
+  return all;
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,125 @@
+// Constructors: from a group's te program and the target's properties to schedules, best predicted first, or the reason
+// why the family declines. Families are asked in the target's order; the first that takes a group owns it.
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/precision.h"
+#include "core/target_info.h"
+#include "runtime/format/problem.h"
+#include "schedule/schedule.h"
+#include "support/error.h"
+
+namespace tw::construct {
+
+/// A library that may compute groups on the machine at hand.
+struct Library {
+  int64_t version = 0;
+  /// The calls by which it may compute a problem, best first; a reason where it does not.
+  std::function<Result<std::vector<format::LibraryCall>>(const format::Problem&)> offers;
+};
+using Libraries = std::map<std::string, Library>;  // by the names of format::LibraryCall
+
+/// One fused group, activations already in their storage layouts.
+struct GroupTask {
+  te::Program program;
+  std::set<std::string> constants;  // inputs whose storage the construction may choose
+  Libraries libraries = {};         // that may compute it
+  Precision precision = Precision::kDefault;
+};
+
+struct Construction {
+  std::string family;
+  std::map<std::string, Layout> constant_layouts;  // of inputs in GroupTask::constants, and of intermediate tensors
+  schedule::Schedule schedule;                     // of the program after those layouts
+  double predicted_ns = 0;                         // one run on all units by the closed-form model; 0: no model
+  std::vector<std::string> trace;                  // how it was constructed: rTiles with their scores, a line each
+};
+
+/// Whether two constructions are one: equal schedules and layouts.
+inline bool is_same(const Construction& a, const Construction& b) {
+  return a.schedule == b.schedule && a.constant_layouts == b.constant_layouts;
+}
+
+/// What a family offers for one group: at least one, best predicted first, all different.
+using Candidates = std::vector<Construction>;
+
+/// Those that differ in schedule or layouts, best predicted first, as many as are worth their compilation.
+Candidates best_distinct(Candidates candidates);
+
+/// How many schedules to draw at random, and from which seed.
+struct Sampling {
+  size_t count = 0;
+  uint64_t seed = 0;
+};
+
+/// Families that own groups are asked in order, and the first one that takes a group has it. The candidates of those
+/// that join race with the owner's and stand behind them.
+enum class FamilyKind : uint8_t { kOwns, kJoins };
+
+struct Constructor {
+  std::string_view family;
+  Result<Candidates> (*construct)(const GroupTask& task, const TargetInfo& target);
+  /// Aligned schedules drawn from the family's whole space, for the same groups; null for a family without parameters.
+  Result<Candidates> (*sample)(const GroupTask& task, const TargetInfo& target, const Sampling& sampling) = nullptr;
+  FamilyKind kind = FamilyKind::kOwns;
+};
+
+struct Rejection {
+  std::string family;
+  std::string reason;
+};
+
+/// The candidates of the first owning family that does not decline; `rejections` collects why earlier ones did.
+/// InternalError when all do: the last owner of a target, whose owners stand first, takes everything.
+Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+                     std::vector<Rejection>* rejections);
+/// Those of all families that join.
+Candidates join_race(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+                     std::vector<Rejection>* rejections);
+
+/// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).
+Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target);
+/// Of the same groups: register tiles that fit, blocks of any number of them, in any order.
+Result<Candidates> sample_contraction(const GroupTask& task, const TargetInfo& target, const Sampling& sampling);
+/// Winograd convolution with element-wise epilogue: blocks of tiles, transformed in the cache (winograd.cpp).
+Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& target);
+/// A contraction whose rows are computed by contractions and reductions before it, block by block: attention
+/// (chain.cpp).
+Result<Candidates> construct_chain(const GroupTask& task, const TargetInfo& target);
+/// One reduction that keeps the contiguous axis, with element-wise epilogue: pooling, means over images (columns.cpp).
+Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& target);
+/// Reductions along rows that share their leading axes with the output: softmax, layer norm (rows.cpp).
+Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& target);
+/// Everything: each stage a kernel of its own, vectorised along the last axis, parallel along the others (generic.cpp).
+Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& target);
+
+/// Reductions along rows for devices whose tiles have threads (block_rows.cpp).
+Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& target);
+/// One reduction that keeps the contiguous axis, for the same devices: depthwise convolutions, poolings
+/// (block_columns.cpp).
+Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target);
+/// Element-wise stages that read across their output's order, for the same devices (block_transpose.cpp).
+Result<Candidates> construct_gpu_transpose(const GroupTask& task, const TargetInfo& target);
+/// Sums of products for the same devices: tiles of sums in registers, operands through shared memory
+/// (block_contraction.cpp).
+Result<Candidates> construct_gpu_contraction(const GroupTask& task, const TargetInfo& target);
+/// Chains for the same devices: attention as one kernel (block_chain.cpp).
+Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& target);
+/// A contraction whose rows a reduction combines, by the tiles that compute them (block_reduced.cpp).
+Result<Candidates> construct_gpu_reduced(const GroupTask& task, const TargetInfo& target);
+/// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
+/// (point.cpp).
+Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);
+
+/// Products of matrices by cuBLASLt (libraries.cpp).
+Result<Candidates> construct_cublaslt(const GroupTask& task, const TargetInfo& target);
+/// Convolutions and attention by cuDNN (libraries.cpp).
+Result<Candidates> construct_cudnn(const GroupTask& task, const TargetInfo& target);
+
+}  // namespace tw::construct

@@ -1,0 +1,96 @@
+#include "construct/cpu/contraction_operands.h"
+
+#include <algorithm>
+
+#include "core/model_units.h"
+#include "support/math.h"
+#include "te/axes.h"
+#include "te/reads.h"
+#include "te/sum_terms.h"
+
+namespace tw::construct {
+namespace {
+
+using schedule::Contraction;
+
+constexpr double kResident = 0.5;         // of the second cache: the rest holds A and sums
+constexpr int64_t kPackMinimumRows = 16;  // rows that must reuse a packed B before the copy pays
+
+// The dimension of B whose blocks lie one after the other: of the reduction that is cut; or -1, also for the outermost
+// reduction, which lies so as it is.
+int blocked_dim(const ContractionProblem& problem, const ContractionTiling& tiling) {
+  const size_t cut = cut_reduction(problem);
+  if (tiling.reduction_blocks == 1 || cut == 0) return -1;
+  const te::Axis& axis = problem.reductions[cut];
+  const int d = te::dim_of_axis(problem.match.b, axis.name);
+  const Shape& shape = problem.program.tensor(problem.match.b->name).shape;
+  return d >= 0 && shape[d] == axis.extent && axis.extent % tiling.reduction_blocks == 0 ? d : -1;
+}
+
+// The panel layout of B: batch dims, column block, block of the reduction that is cut, reduction dims in loop order,
+// columns of the block.
+Result<Layout> panel_layout(const ContractionProblem& problem, const ContractionTiling& tiling) {
+  const Contraction& match = problem.match;
+  const Expr& b = match.b;
+  const Shape& shape = problem.program.tensor(b->name).shape;
+  const int column = te::dim_of_axis(b, match.column.name);
+  if (column < 0) return declined("the columns of {} are not one of its dimensions", b->name);
+  const int64_t panel = tiling.tile.vectors * problem.lanes;
+  const int64_t blocks = ceil_div(shape[column], panel);
+  Layout layout;
+  if (blocks * panel != shape[column]) layout = layout.pad(column, 0, blocks * panel - shape[column]);
+  layout = layout.split(column, {blocks, panel});
+  const int cut = blocked_dim(problem, tiling);
+  const auto shifted = [&](int d) { return d + (d > column ? 1 : 0) + (cut >= 0 && d > cut ? 1 : 0); };
+  if (cut >= 0)
+    layout =
+        layout.split(cut + (cut > column ? 1 : 0), {tiling.reduction_blocks, shape[cut] / tiling.reduction_blocks});
+  std::vector<int64_t> order;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool reduced =
+        std::ranges::any_of(match.compute->reduce_axes, [&](const te::Axis& r) { return uses_var(b.arg(d), r.name); });
+    if (static_cast<int>(d) != column && !reduced) order.push_back(shifted(static_cast<int>(d)));
+  }
+  order.push_back(shifted(column));
+  if (cut >= 0) order.push_back(shifted(cut));
+  for (const te::Axis& r : problem.reductions) {
+    const int d = te::dim_of_axis(b, r.name);
+    if (d < 0) return declined("reduction axis {} is not a dimension of {}", r.name, b->name);
+    order.push_back(shifted(d) + (d == cut ? 1 : 0));
+  }
+  order.push_back(shifted(column) + 1);
+  if (order.size() != shape.size() + (cut >= 0 ? 2 : 1))
+    return declined("{} has dimensions that are neither batch, column nor reduction", b->name);
+  return layout.reorder(order);
+}
+
+}  // namespace
+
+te::Compute packed_copy(const te::Tensor& source, const Layout& layout) {
+  te::Compute copy;
+  copy.outputs = {{source.name + ".cache", source.type, layout.storage_shape(source.shape)}};
+  copy.axes = te::make_axes('i', copy.outputs[0].shape);
+  return copy;
+}
+
+Panels place_b(const ContractionProblem& problem, const ContractionTiling& tiling, const GroupTask& task,
+               const TargetInfo& target, Construction& out) {
+  const std::string& b = problem.match.b->name;
+  const int64_t line = line_elements(target, problem.match.b.type());
+  const Result<Layout> layout = panel_layout(problem, tiling);
+  if (!layout.ok()) return {};
+  const te::Tensor& tensor = problem.program.tensor(b);
+  const bool streams = target.levels.size() > 2 && num_elements(tensor.shape) * tensor.type.bytes() >
+                                                       kResident * static_cast<double>(target.levels[1].capacity_bytes);
+  const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program)[b] == 1;
+  if (constant) {
+    out.constant_layouts[b] = *layout;
+    return {b, line, std::nullopt, false, streams};
+  }
+  if (te::num_points(problem.match.rows) < kPackMinimumRows) return {};
+  out.schedule.cache_read(b, {problem.match.compute->name()}).layout(b + ".cache", *layout);
+  te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
+  return {copy.name(), line, std::move(copy), false, streams};
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,435 @@
+#include "construct/cpu/contraction_tiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "construct/cpu/stage_cost.h"
+#include "construct/rtile.h"
+#include "expr/analyzer.h"
+#include "support/math.h"
+#include "te/axes.h"
+#include "te/sum_terms.h"
+
+namespace tw::construct {
+namespace {
+
+constexpr size_t kRegisterTiles = 4;     // best ones by their slots that are scaled up
+constexpr int kTilesOfWidth = 2;         // best ones of each number of vectors that are scaled up, too
+constexpr int kMostAlike = 3;            // candidates that differ in their blocks only
+constexpr size_t kTilesPerLevel = 3;     // rTiles kept for each memory level
+constexpr double kAccumulateSlots = 10;  // entering a tile again and adding one vector of its sums to memory
+constexpr double kLoopSlots = 80;        // leaving the innermost loop and entering it again, for another tap
+constexpr double kCacheShare = 0.75;
+constexpr double kWidenSlots = 1;  // making an f32 of a 16-bit float: a shift, or a conversion
+
+struct Axes {
+  std::vector<te::Axis> all;  // batch, rows, column, reductions
+  size_t first_row = 0;
+  size_t column = 0;
+  size_t first_reduction = 0;
+  size_t row_blocked() const { return column - (column - first_row > 1 ? 2 : 1); }
+  size_t row_inner() const { return column - 1; }
+  bool has_rows() const { return column > first_row; }
+  bool has_two_rows() const { return column > first_row + 1; }
+};
+
+Axes axes_of(const ContractionProblem& p) {
+  Axes axes;
+  axes.all = p.match.batch;
+  axes.first_row = axes.all.size();
+  axes.all.insert(axes.all.end(), p.match.rows.begin(), p.match.rows.end());
+  axes.column = axes.all.size();
+  axes.all.push_back(p.match.column);
+  axes.first_reduction = axes.all.size();
+  axes.all.insert(axes.all.end(), p.reductions.begin(), p.reductions.end());
+  return axes;
+}
+
+// B as panels: batch, reductions, columns contiguous.
+Access panel_access(const ContractionProblem& p, const Axes& axes) {
+  Access b = make_access(p.program.tensor(p.match.b->name), p.match.b, axes.all);
+  const int column = te::dim_of_axis(p.match.b, p.match.column.name);
+  if (column >= 0) std::rotate(b.dims.begin() + column, b.dims.begin() + column + 1, b.dims.end());
+  return b;
+}
+
+Access output_access(const ContractionProblem& p, const Axes& axes) {
+  const te::Tensor& out = p.match.compute->outputs[0];
+  Access access{out.name, out.type.bytes(), {}};
+  for (const te::Axis& axis : p.match.compute->axes) {
+    const auto at = std::ranges::find(axes.all, axis.name, &te::Axis::name);
+    access.dims.push_back({axis.extent, {{static_cast<size_t>(at - axes.all.begin()), 1}}});
+  }
+  return access;
+}
+
+class Tiler {
+ public:
+  Tiler(const ContractionProblem& problem, const TargetInfo& target)
+      : p_(problem), target_(target), axes_(axes_of(problem)) {
+    nest_.axes = axes_.all;
+    nest_.accesses = {make_access(p_.program.tensor(p_.match.a->name), p_.match.a, axes_.all), panel_access(p_, axes_),
+                      output_access(p_, axes_)};
+    summed_share_ = summed_share();
+    for (size_t a = 0; a < axes_.column; ++a) nonzero_shares_.push_back(a < axes_.first_row ? 1 : nonzero_share(a));
+  }
+
+  std::vector<ContractionTiling> run(size_t limit) {
+    for (const RegisterTile& tile : register_tiles()) {
+      for (const int64_t blocks : reduction_blocks(tile)) scale(tile, blocks);
+    }
+    std::ranges::stable_sort(found_, {}, &ContractionTiling::predicted_ns);
+    return varied(limit);
+  }
+
+  std::vector<ContractionTiling> sample(size_t count, uint64_t seed) {
+    constexpr size_t kTries = 20;  // for one tiling that was not drawn before: small problems have few
+    std::mt19937_64 random(seed);
+    const std::vector<RegisterTile> tiles = best_tiles(tile_problem(), target_, SIZE_MAX);
+    for (size_t tries = 0; tries < kTries * count && found_.size() < count; ++tries) {
+      const RegisterTile& tile = tiles[random() % tiles.size()];
+      const std::vector<int64_t> blocks = reduction_blocks(tile);
+      ContractionTiling t;
+      t.tile = tile;
+      t.reduction_blocks = blocks[random() % blocks.size()];
+      t.column_tiles = log_uniform(random, column_tiles(tile));
+      t.row_tiles = log_uniform(random, row_tiles(tile));
+      t.columns_outside = random() % 2 == 0;
+      t.columns_around = random() % 2 == 0;
+      if (!seen_.insert(key(t)).second) continue;
+      t.predicted_ns = predict(t);
+      t.trace = {fmt::format("sampled from seed {}", seed)};
+      found_.push_back(std::move(t));
+    }
+    return std::move(found_);
+  }
+
+  double predict(const ContractionTiling& t) const {
+    return run_ns(loops(t), arithmetic_ns(t), parallel_tiles(t), target_);
+  }
+
+ private:
+  // The first ones, but not too many that share register tile and reduction, nor more than half of any first few with
+  // sums in memory while there are others: where the model errs, it errs for all of them.
+  std::vector<ContractionTiling> varied(size_t limit) const {
+    std::vector<const ContractionTiling*> whole, cut;  // by the reduction; best last
+    std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int> alike;
+    for (const ContractionTiling& t : found_) {
+      if (alike[{t.tile.outer, t.tile.inner, t.tile.vectors, t.reduction_blocks}]++ < kMostAlike)
+        (t.reduction_blocks > 1 ? cut : whole).push_back(&t);
+    }
+    std::ranges::reverse(whole);
+    std::ranges::reverse(cut);
+    std::vector<ContractionTiling> kept;
+    size_t cut_kept = 0;
+    while (kept.size() < limit && !(whole.empty() && cut.empty())) {
+      const bool takes_cut = whole.empty() || (!cut.empty() && cut_kept <= kept.size() / 2 &&
+                                               cut.back()->predicted_ns < whole.back()->predicted_ns);
+      auto& from = takes_cut ? cut : whole;
+      kept.push_back(*from.back());
+      from.pop_back();
+      cut_kept += takes_cut ? 1 : 0;
+    }
+    return kept;
+  }
+
+  // In [1, most].
+  static int64_t log_uniform(std::mt19937_64& random, int64_t most) {
+    const double share = static_cast<double>(random() >> 11) * 0x1p-53;
+    return std::clamp<int64_t>(std::llround(std::pow(static_cast<double>(most), share)), 1, most);
+  }
+
+  int64_t extent(size_t axis) const { return axes_.all[axis].extent; }
+
+  int64_t stride_bytes() const {
+    if (!axes_.has_rows()) return 0;
+    int64_t stride = nest_.accesses[0].element_bytes;
+    const std::vector<AccessDim>& dims = nest_.accesses[0].dims;
+    for (size_t d = dims.size(); d-- > 0; stride *= dims[d].extent) {
+      for (const auto& [axis, coefficient] : dims[d].terms) {
+        if (axis == axes_.row_inner()) return stride * coefficient;
+      }
+    }
+    return 0;
+  }
+
+  TileProblem tile_problem() const {
+    TileProblem problem;
+    problem.columns = p_.match.column.extent;
+    problem.lanes = p_.lanes;
+    problem.product = product_cost(p_.match.words, target_);
+    const bool widens =
+        p_.match.a.type().is_float() && p_.match.a.type().bits() < p_.match.compute->body[0].type().bits();
+    if (widens) problem.operand_slots = kWidenSlots;
+    problem.a_is_vector = p_.match.a_uses_column;
+    problem.row_stride = stride_bytes();
+    if (axes_.has_rows()) problem.inner_rows = extent(axes_.row_inner());
+    if (axes_.has_two_rows()) problem.outer_rows = extent(axes_.row_blocked());
+    if (axes_.has_rows()) problem.inner_share = nonzero_shares_[axes_.row_inner()];
+    if (axes_.has_two_rows()) problem.outer_share = nonzero_shares_[axes_.row_blocked()];
+    problem.steps = reduction_steps();
+    return problem;
+  }
+
+  size_t cut_axis() const { return axes_.first_reduction + cut_reduction(p_); }
+
+  int64_t reduction_steps() const { return std::max<int64_t>(1, te::num_points(p_.reductions)); }
+
+  // Those of fewest slots, and some of every width: where a panel of B does not fit a cache, narrower ones move fewer
+  // bytes for more slots.
+  std::vector<RegisterTile> register_tiles() const {
+    std::vector<RegisterTile> kept;
+    std::map<int64_t, int> of_width;
+    for (const RegisterTile& tile : best_tiles(tile_problem(), target_, SIZE_MAX)) {
+      if (of_width[tile.vectors]++ < kTilesOfWidth || kept.size() < kRegisterTiles) kept.push_back(tile);
+    }
+    return kept;
+  }
+
+  int64_t row_tiles(const RegisterTile& tile) const {
+    return axes_.has_rows() ? ceil_div(extent(axes_.row_blocked()), blocked_rows(p_.match, tile)) : 1;
+  }
+  int64_t panel(const RegisterTile& tile) const { return tile.vectors * p_.lanes; }
+  int64_t column_tiles(const RegisterTile& tile) const { return ceil_div(extent(axes_.column), panel(tile)); }
+
+  // Into how many blocks the longest reduction may be cut: not at all, and so that a panel of B, for all of the other
+  // reductions, fits half of L1 or a quarter of L2. Blocks are equal and multiples of the unrolled steps; sums of one
+  // vector product are not cut.
+  std::vector<int64_t> reduction_blocks(const RegisterTile& tile) const {
+    std::vector<int64_t> blocks = {1};
+    const bool cuts = !p_.match.a_uses_column && !p_.reductions.empty() && target_.levels.size() > 2 &&
+                      p_.match.compute->body[0].type().is_float() && !p_.match.words && row_tiles(tile) > 1;
+    if (!cuts) return blocks;
+    const int64_t steps = extent(cut_axis());
+    const int64_t bytes = reduction_steps() * panel(tile) * nest_.accesses[1].element_bytes;
+    for (const int64_t room : {target_.levels[0].capacity_bytes / 2, target_.levels[1].capacity_bytes / 4}) {
+      for (int64_t n = ceil_div(bytes, room); n <= 2 * ceil_div(bytes, room); ++n) {
+        if (steps % n != 0 || (steps / n) % 4 != 0) continue;
+        if (std::ranges::find(blocks, n) == blocks.end()) blocks.push_back(n);
+        break;
+      }
+    }
+    return blocks;
+  }
+
+  // Of all products the share that is summed.
+  double summed_share() const {
+    if (!p_.match.condition) return 1;
+    double all = static_cast<double>(reduction_steps());
+    for (size_t a = 0; a < axes_.first_reduction; ++a) all *= static_cast<double>(extent(a));
+    return all > 0 ? schedule::count_products(p_.match) / all : 1;
+  }
+
+  // Of the products along one row axis the share whose operand lies inside of its padding; the others are skipped where
+  // a tile has one row of the axis, and enough steps lie inside the test.
+  double nonzero_share(size_t row) const {
+    constexpr int64_t kMostPoints = 4096;
+    const auto find = [&](const std::string& tensor) { return p_.program.find_compute(tensor); };
+    std::vector<Expr> tests;
+    for (const Expr& c : te::nonzero_conditions(*p_.match.compute, find)) {
+      if (uses_var(c, axes_.all[row].name)) tests.push_back(c);
+    }
+    std::vector<te::Axis> deciding = {axes_.all[row]};
+    int64_t points = extent(row);
+    int64_t inside = 1;
+    for (const te::Axis& r : p_.reductions) {
+      inside *= r.extent;
+      if (std::ranges::none_of(tests, [&](const Expr& c) { return uses_var(c, r.name); })) continue;
+      deciding.push_back(r);
+      points *= r.extent;
+      inside = 1;
+    }
+    if (tests.empty() || points > kMostPoints || inside < te::kLeastTestedSteps) return 1;
+    const Analyzer analyzer;
+    const int64_t nonzero = schedule::count_points(deciding, [&](const VarMap& point) {
+      return std::ranges::all_of(tests,
+                                 [&](const Expr& c) { return analyzer.simplify(substitute(c, point)).is_int(1); });
+    });
+    return static_cast<double>(nonzero) / static_cast<double>(points);
+  }
+
+  // What blocks of the reduction cost on the tiled axes: adding sums to memory, and the loops over the taps of a window
+  // once more for each tile and block.
+  double block_slots(const ContractionTiling& t) const {
+    int64_t rows = axes_.has_rows() ? extent(axes_.row_inner()) : 1;
+    if (axes_.has_two_rows()) rows *= extent(axes_.row_blocked());
+    const int64_t sums = rows * column_tiles(t.tile) * t.tile.vectors;
+    const int64_t taps = reduction_steps() / extent(cut_axis());
+    return kAccumulateSlots * static_cast<double>(sums * t.reduction_blocks) +
+           kLoopSlots * static_cast<double>((taps - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
+  }
+
+  double arithmetic_ns(const ContractionTiling& t) const {
+    double slots = t.tile.slots * static_cast<double>(reduction_steps()) * summed_share_;
+    if (t.reduction_blocks > 1) slots += block_slots(t);
+    for (size_t a = 0; a < axes_.column; ++a) {
+      const bool tiled = axes_.has_rows() && (a == axes_.row_inner() || a == axes_.row_blocked());
+      if (!tiled) slots *= static_cast<double>(extent(a)) * nonzero_shares_[a];
+    }
+    return slots * slot_ns(target_, p_.lanes);
+  }
+
+  int64_t row_blocks(const ContractionTiling& t) const { return ceil_div(row_tiles(t.tile), t.row_tiles); }
+  int64_t column_blocks(const ContractionTiling& t) const { return ceil_div(column_tiles(t.tile), t.column_tiles); }
+
+  // Register tiles along the tiled axes.
+  int64_t plane_tiles(const ContractionTiling& t) const {
+    const int64_t inner = axes_.has_two_rows() ? ceil_div(extent(axes_.row_inner()), t.tile.inner) : 1;
+    return row_tiles(t.tile) * inner * column_tiles(t.tile);
+  }
+
+  // Tiles that threads share: whole blocks when their sums lie in memory, else register tiles.
+  int64_t parallel_tiles(const ContractionTiling& t) const {
+    int64_t tiles = 1;
+    for (size_t a = 0; a < axes_.column; ++a) {
+      const bool blocked = axes_.has_rows() && (a == axes_.row_blocked() || a == axes_.row_inner());
+      if (!blocked) tiles *= extent(a);
+    }
+    if (t.reduction_blocks > 1) return tiles * row_blocks(t) * column_blocks(t);
+    return tiles * plane_tiles(t);
+  }
+
+  Nest loops(const ContractionTiling& t) const {
+    Nest nest = nest_;
+    const auto add = [&](size_t axis, int64_t trips, int64_t step) { nest.loops.push_back({axis, trips, step}); };
+    const auto pair = [&](bool columns_first, const auto& columns, const auto& rows) {
+      if (columns_first) columns();
+      rows();
+      if (!columns_first) columns();
+    };
+    const int64_t unit = blocked_rows(p_.match, t.tile);
+    for (size_t a = 0; a < axes_.first_row; ++a) add(a, extent(a), 1);
+    pair(
+        t.columns_outside, [&] { add(axes_.column, column_blocks(t), t.column_tiles * panel(t.tile)); },
+        [&] {
+          for (size_t a = axes_.first_row; axes_.has_rows() && a < axes_.row_blocked(); ++a) add(a, extent(a), 1);
+          if (axes_.has_rows()) add(axes_.row_blocked(), row_blocks(t), t.row_tiles * unit);
+        });
+    const auto steps = [&](size_t a) { return ceil_div(extent(a), a == cut_axis() ? t.reduction_blocks : 1); };
+    if (t.reduction_blocks > 1) add(cut_axis(), t.reduction_blocks, steps(cut_axis()));
+    pair(
+        t.columns_around, [&] { add(axes_.column, t.column_tiles, panel(t.tile)); },
+        [&] {
+          if (axes_.has_rows()) add(axes_.row_blocked(), t.row_tiles, unit);
+          if (axes_.has_two_rows())
+            add(axes_.row_inner(), ceil_div(extent(axes_.row_inner()), t.tile.inner), t.tile.inner);
+        });
+    for (size_t a = axes_.first_reduction; a < axes_.all.size(); ++a) add(a, steps(a), 1);
+    if (axes_.has_rows()) add(axes_.row_blocked(), unit, 1);
+    if (axes_.has_two_rows()) add(axes_.row_inner(), t.tile.inner, 1);
+    add(axes_.column, panel(t.tile), 1);
+    return nest;
+  }
+
+  // Blocks for L2 and for L3, by scale-up from one register tile with all of the reduction block.
+  void scale(const RegisterTile& tile, int64_t blocks) {
+    RTileSpace space{nest_, std::vector<AxisAlignment>(axes_.all.size()), 0, 64};
+    RTile start(axes_.all.size(), 1);
+    for (size_t a = 0; a < start.size(); ++a) {
+      space.alignment[a].enlarges = a == axes_.column || (axes_.has_rows() && a == axes_.row_blocked());
+      if (a >= axes_.first_reduction) start[a] = extent(a);
+    }
+    if (blocks > 1) start[cut_axis()] = ceil_div(extent(cut_axis()), blocks);
+    space.alignment[axes_.column].unit = start[axes_.column] = panel(tile);
+    if (axes_.has_two_rows()) start[axes_.row_inner()] = extent(axes_.row_inner());
+    if (axes_.has_rows())
+      space.alignment[axes_.row_blocked()].unit = start[axes_.row_blocked()] = blocked_rows(p_.match, tile);
+    double points = 1;
+    for (size_t a = 0; a < axes_.first_reduction; ++a) points *= static_cast<double>(std::max<int64_t>(1, extent(a)));
+    space.ns_per_point = tile.slots * slot_ns(target_, p_.lanes) / points;
+    for (size_t level = 1; level + 1 < target_.levels.size(); ++level) {
+      const MemoryLevel& cache = target_.levels[level];
+      const double share = kCacheShare / (cache.shared ? std::max(1, target_.units) : 1);
+      const auto capacity = static_cast<int64_t>(share * static_cast<double>(cache.capacity_bytes));
+      const double rate = std::max(1.0, target_.levels[level + 1].read_per_ns);
+      for (const ScaledTile& scaled : scale_up(space, start, capacity, rate, kTilesPerLevel))
+        keep(tile, blocks, scaled, cache.name);
+    }
+    keep(tile, blocks, {whole_rows(start), 0, "columns one after the other"}, "all rows");
+  }
+
+  RTile whole_rows(RTile tile) const {
+    if (axes_.has_rows()) tile[axes_.row_blocked()] = extent(axes_.row_blocked());
+    return tile;
+  }
+
+  void keep(const RegisterTile& tile, int64_t blocks, const ScaledTile& scaled, const std::string& level) {
+    double block_ns = 0;
+    for (int order = 0; order < 4; ++order) {
+      ContractionTiling t;
+      t.tile = tile;
+      t.reduction_blocks = blocks;
+      t.column_tiles = std::min(column_tiles(tile), ceil_div(scaled.tile[axes_.column], panel(tile)));
+      if (axes_.has_rows())
+        t.row_tiles =
+            std::min(row_tiles(tile), ceil_div(scaled.tile[axes_.row_blocked()], blocked_rows(p_.match, tile)));
+      // A loop of one iteration has no order.
+      t.columns_outside = (order & 1) == 0 || column_blocks(t) == 1 || row_blocks(t) == 1;
+      t.columns_around = (order & 2) == 0 || t.column_tiles == 1 || t.row_tiles == 1;
+      if (!seen_.insert(key(t)).second) continue;
+      t.predicted_ns = predict(t);
+      if (t.predicted_ns == block_ns)
+        continue;  // the model sees no difference between two orders: the first stands for both
+      block_ns = t.predicted_ns;
+      t.trace = trace(t, scaled, level);
+      found_.push_back(std::move(t));
+    }
+  }
+
+  static std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool> key(const ContractionTiling& t) {
+    return {t.tile.outer, t.tile.inner,       t.tile.vectors,    t.column_tiles,
+            t.row_tiles,  t.reduction_blocks, t.columns_outside, t.columns_around};
+  }
+
+  std::vector<std::string> trace(const ContractionTiling& t, const ScaledTile& scaled, const std::string& level) const {
+    return {fmt::format("registers: {} x {} rows, {} vectors of {}: {:.0f} slots a step", t.tile.outer, t.tile.inner,
+                        t.tile.vectors, p_.lanes, t.tile.slots),
+            fmt::format("{}: {} x {} register tiles, reduction in {} blocks; last score {:.3g}: {}", level, t.row_tiles,
+                        t.column_tiles, t.reduction_blocks, scaled.score, scaled.reason),
+            fmt::format("order: {} outside, {} around", t.columns_outside ? "columns" : "rows",
+                        t.columns_around ? "columns" : "rows")};
+  }
+
+  const ContractionProblem& p_;
+  const TargetInfo& target_;
+  Axes axes_;
+  Nest nest_;
+  double summed_share_ = 1;
+  std::vector<double> nonzero_shares_;  // by batch and row axis
+  std::set<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool>> seen_;
+  std::vector<ContractionTiling> found_;
+};
+
+}  // namespace
+
+const te::Axis* blocked_row(const schedule::Contraction& match) {
+  const size_t rows = match.rows.size();
+  return rows == 0 ? nullptr : &match.rows[rows > 1 ? rows - 2 : 0];
+}
+
+int64_t blocked_rows(const schedule::Contraction& match, const RegisterTile& tile) {
+  return match.rows.size() > 1 ? tile.outer : tile.inner;
+}
+
+size_t cut_reduction(const ContractionProblem& problem) {
+  const auto longest = std::ranges::max_element(problem.reductions, {}, &te::Axis::extent);
+  return problem.reductions.empty() ? 0 : static_cast<size_t>(longest - problem.reductions.begin());
+}
+
+std::vector<ContractionTiling> tile_contraction(const ContractionProblem& problem, const TargetInfo& target,
+                                                size_t limit) {
+  return Tiler(problem, target).run(limit);
+}
+
+std::vector<ContractionTiling> sample_tilings(const ContractionProblem& problem, const TargetInfo& target, size_t count,
+                                              uint64_t seed) {
+  return Tiler(problem, target).sample(count, seed);
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,13 @@
+#include "construct/construct.h"
+#include "construct/elementwise.h"
+
+namespace tw::construct {
+
+Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& target) {
+  Construction out;
+  const te::Program program = schedule::inline_stages(out.schedule, task.program);
+  for (const te::Compute& c : program.computes) schedule_stage(out.schedule, program, c, target);
+  return Candidates{std::move(out)};
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,35 @@
+// The schedule of a Winograd convolution for one way to cut it into blocks.
+#pragma once
+#include <map>
+#include <string>
+
+#include "construct/cpu/winograd_match.h"
+#include "schedule/schedule.h"
+
+namespace tw::construct {
+
+struct WinogradPlan {
+  const WinogradStages& stages;
+  const WinogradAxes& axes;
+  const WinogradProblem& problem;
+  const WinogradBlocks& blocks;
+  std::string weights;                    // name of the transformed weights
+  std::string output;                     // stage that owns the loops
+  std::map<std::string, Layout> layouts;  // of transformed tiles, products and weights
+  te::Program program;                    // with the layouts
+
+  int64_t panel() const { return blocks.tile.vectors * problem.lanes; }
+  /// Input channels that lie together in a transformed tile.
+  int64_t channel_block() const;
+  const te::Compute& stage(const std::string& name) const { return *program.find_compute(name); }
+};
+
+/// Layouts for `plan.blocks`: transformed tiles and products [block of channels, rows.., tile, point, point, channel]
+/// or, with points outside, [point, point, block of channels, rows.., tile, channel]; weights
+/// [block of columns, point, point, panel, (tap,) channel, column], the order in which a block of tiles reads them.
+std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan);
+
+/// Appends the loops of all stages of the convolution.
+void schedule_winograd(const WinogradPlan& plan, const TargetInfo& target, schedule::Schedule& s);
+
+}  // namespace tw::construct

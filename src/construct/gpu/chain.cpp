@@ -1,0 +1,209 @@
+// Chains (schedule/chain.h) on devices whose tiles have threads: attention as one kernel. A tile computes some rows of
+// the last product. The operands of both products come into the memory that its threads share, all at once; the rows
+// between the products lie there too, as sums of the first one leave its registers, then as what combines them is done,
+// then as the left operand of the second one.
+#include "schedule/match/chain.h"
+
+#include <algorithm>
+#include <array>
+
+#include "construct/gpu/product_loops.h"
+#include "construct/gpu/row_cut.h"
+#include "core/model_units.h"
+#include "support/math.h"
+#include "te/axes.h"
+
+namespace tw::construct {
+namespace {
+
+using schedule::Chain;
+
+constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;
+constexpr int64_t kMostColumns = 16;     // of instructions of a warp: their sums are half of a thread's registers
+constexpr int64_t kMostSums = 128;       // of a thread
+constexpr int64_t kMostLanes = 4;        // elements of a row in one access
+constexpr int64_t kMostKept = 64;        // elements of a row in a thread's registers
+constexpr double kTileCycles = 6000;     // of one tile, whatever its rows: copies and barriers
+constexpr double kElementCycles = 0.08;  // of an element between the products, by a unit
+constexpr double kProductCycles = 1.0 / 512;
+
+// Rows of a tile, and its warps.
+struct TileShape {
+  int64_t rows, warps;
+};
+constexpr std::array<TileShape, 7> kShapes = {{{16, 4}, {32, 4}, {64, 4}, {16, 8}, {32, 8}, {64, 8}, {128, 8}}};
+
+// One product of the chain: `program` has nothing behind what it leaves.
+struct Link {
+  te::Program program;
+  Product product;
+  int64_t rows, columns, steps, batch;
+
+  Link(te::Program p, const std::string& sum) : program(std::move(p)) {
+    const te::Compute& c = *program.find_compute(sum);
+    product = product_of(program, c).value();
+    rows = extent_at(c, product.rows), columns = extent_at(c, product.columns), batch = extent_at(c, product.batch);
+    steps = te::num_points(product.steps);
+  }
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // Columns go to warps in equal shares; where a warp would have too many, one share after the other.
+  BlockTile tile(const TileShape& shape) const {
+    const int64_t row_warps = std::min(shape.rows / kInstructionRows, shape.warps);
+    const int64_t column_warps = shape.warps / row_warps;
+    const int64_t all = ceil_div(columns, kInstructionColumns * column_warps);
+    const int64_t each = ceil_div(all, ceil_div(all, kMostColumns));
+    return tile_of({row_warps, column_warps, shape.rows / kInstructionRows / row_warps, each}, 2);
+  }
+};
+
+class ChainKernel {
+ public:
+  ChainKernel(const Chain& chain, const Link& scores, const Link& values, const TileShape& shape,
+              const TargetInfo& target)
+      : chain_(chain),
+        scores_(scores),
+        values_(values),
+        rows_(schedule::segment_program(chain.program, chain.segments[1])),
+        shape_(shape),
+        target_(target),
+        scores_tile_(scores.tile(shape)),
+        values_tile_(values.tile(shape)),
+        padded_(round_up(scores.columns, kMatrixSteps)) {
+    scores_tile_.steps = round_up(scores.steps, kMatrixSteps);
+    values_tile_.steps = 4 * kMatrixSteps;
+    while (padded_ % values_tile_.steps != 0) values_tile_.steps -= kMatrixSteps;
+    row_ = {scores.columns, kMostLanes, row_threads()};
+    while (row_.lanes > 1 && scores.columns % row_.lanes != 0) row_.lanes /= 2;
+    in_registers_ = padded_ == scores.columns && row_.is_even() && scores.columns / row_threads() <= kMostKept;
+  }
+
+  // Whether its rows lie in registers and shared memory.
+  bool fits() const {
+    const int64_t sums = BlockTile::extent(values_tile_.columns) * shape_.rows / threads();
+    const bool whole = BlockTile::extent(values_tile_.columns) >= values_.columns;
+    return whole && row_threads() >= 1 && sums <= kMostSums &&
+           shape_.rows / 2 < round_up(values_.rows, kInstructionRows) &&
+           shared_bytes() <= target_.levels.front().capacity_bytes;
+  }
+
+  double predicted_ns() const {
+    const int64_t tiles = values_.batch * ceil_div(values_.rows, shape_.rows);
+    const int64_t at_once = std::max<int64_t>(1, target_.levels.front().capacity_bytes / shared_bytes());
+    const auto waves = static_cast<double>(ceil_div(tiles, target_.units * at_once));
+    const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.units)));
+    const auto elements = static_cast<double>(shape_.rows * scores_.columns);
+    const double work =
+        elements * (kElementCycles + static_cast<double>(scores_.steps + values_.columns) * kProductCycles);
+    const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
+    return waves * (kTileCycles + std::max(together, of_few) * work) / kCyclesPerNs;
+  }
+
+  void schedule(Construction& out) {
+    s_ = &out.schedule;
+    ProductLoops scores(scores_.program, scores_.product, scores_tile_, target_, *s_);
+    ProductLoops values(chain_.program, values_.product, values_tile_, target_, *s_);
+    values.make_matrices();
+    scores.make_matrices();
+    if (!values.access(Side::kRight).by_steps) values.lay(Side::kRight, ProductLoops::Lines::kBesideEachOther);
+    s_->inline_stage(rows_.outputs[0]);
+    for (const te::Compute& c : rows_.computes) {
+      if (is_kept(c)) s_->layout(c.name(), row_.layout(rows()));
+    }
+    cut_tiles(values);
+    values.attach_sums(output(), loop_);
+    attach_rows(values.operand(Side::kLeft));
+    const std::string& between = chain_.segments[0].output();
+    attach(between, loop::Scope::kStack, kBankBytes / chain_.program.tensor(between).type.bytes());
+    scores.attach_sums(between, scores.cut_output().back());
+    for (const Side side : {Side::kLeft, Side::kRight})
+      scores.attach_operand(side, output(), fetch_loop_, scores_tile_.steps);
+    values.attach_operand(Side::kRight, output(), fetch_loop_, padded_);
+    out.predicted_ns = predicted_ns();
+    out.trace = {fmt::format("tiles of {} rows by {} threads, {} elements of a row kept in {}, {} bytes shared",
+                             shape_.rows, threads(), scores_.columns, in_registers_ ? "registers" : "shared memory",
+                             shared_bytes())};
+  }
+
+ private:
+  int64_t threads() const { return shape_.warps * kWarpThreads; }
+  int64_t row_threads() const { return threads() / shape_.rows; }
+  size_t rows() const { return scores_.product.batch.size() + 1; }  // axes
+  const std::string& output() const { return chain_.output; }
+  bool has_elements(const te::Compute& c) const { return c.axes.size() > rows(); }
+  bool is_kept(const te::Compute& c) const { return in_registers_ && has_elements(c) && c.name() != rows_.outputs[0]; }
+  static std::string axis(size_t d) { return fmt::format("i{}", d); }
+
+  int64_t shared_bytes() const { return schedule::tile_bytes(chain_, shape_.rows, shape_.warps); }
+
+  // Tiles of rows; in each one turn of a loop that fetches the operands, in it one in which everything is computed.
+  void cut_tiles(ProductLoops& values) {
+    std::vector<std::string> tiles = values.cut_output();
+    loop_ = tiles.back();
+    tiles.pop_back();
+    s_->split(output(), tiles.back(), {1});
+    fetch_loop_ = tiles.back() + ".1";
+    tiles.back() += ".0";
+    s_->parallel(output(), tiles).pipeline(output(), fetch_loop_, 2);
+  }
+
+  void attach(const std::string& stage, loop::Scope scope, int64_t pad) {
+    s_->compute_at(stage, output(), loop_, scope, pad);
+  }
+
+  // The stages between the products; the last one is the left operand of the second.
+  void attach_rows(const std::string& operand) {
+    attach(operand, loop::Scope::kStack, kBankBytes / values_.product.match.a.type().bytes());
+    row_.cut(*s_, operand, axis(operand_rows() - 1), axis(operand_rows()));
+    for (auto c = rows_.computes.rbegin() + 1; c != rows_.computes.rend(); ++c) {
+      const bool kept = is_kept(*c);
+      attach(c->name(), kept ? loop::Scope::kRegister : loop::Scope::kStack, 0);
+      if (kept) {
+        s_->threads(c->name(), axis(rows() - 1));
+        row_.cut_laid_out(*s_, c->name(), rows());
+        continue;
+      }
+      row_.cut(*s_, c->name(), c->axes[rows() - 1].name,
+               c->is_reduction()  ? c->reduce_axes[0].name
+               : has_elements(*c) ? c->axes[rows()].name
+                                  : "");
+    }
+  }
+  size_t operand_rows() const { return values_.product.batch.empty() ? 1 : 2; }
+
+  const Chain& chain_;
+  const Link &scores_, &values_;
+  te::Program rows_;
+  TileShape shape_;
+  const TargetInfo& target_;
+  BlockTile scores_tile_, values_tile_;
+  int64_t padded_;  // steps of the second product
+  RowCut row_;
+  bool in_registers_;  // what is computed of each element, where other stages read it
+  std::string loop_, fetch_loop_;
+  schedule::Schedule* s_ = nullptr;
+};
+
+}  // namespace
+
+Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& target) {
+  Construction base;
+  const Result<Chain> chain = schedule::match_chain(schedule::inline_chain(base.schedule, task.program));
+  if (!chain.ok()) return Reason{chain.reason()};
+  if (const std::string reason = schedule::tile_obstacle(*chain, target); !reason.empty()) return Reason{reason};
+  base.constant_layouts.insert(chain->layouts.begin(), chain->layouts.end());
+  const Link scores(schedule::segment_program(chain->program, chain->segments[0]), chain->segments[0].sum);
+  const Link values(chain->program, chain->last);
+  Candidates candidates;
+  for (const TileShape& shape : kShapes) {
+    ChainKernel kernel(*chain, scores, values, shape, target);
+    if (!kernel.fits()) continue;
+    candidates.push_back(base);
+    kernel.schedule(candidates.back());
+  }
+  if (candidates.empty()) return declined("no tile of rows fits shared memory");
+  return best_distinct(std::move(candidates));
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,283 @@
+// A reduction that keeps the contiguous axis, with an element-wise epilogue, on devices whose tiles have threads:
+// depthwise convolutions and poolings over channels that lie last. A thread computes a vector of the last axis at a few
+// neighbouring points of the axis before it, a strip: its sums stay in registers, and so does what its windows share,
+// weights and, where padding stands before them, each row of pixels, loaded once with one comparison for each vector.
+#include <algorithm>
+#include <optional>
+
+#include "construct/construct.h"
+#include "construct/elementwise.h"
+#include "core/model_units.h"
+#include "expr/affine.h"
+#include "schedule/match/contraction.h"
+#include "schedule/match/stages.h"
+#include "support/join.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+#include "te/sum_terms.h"
+
+namespace tw::construct {
+namespace {
+
+constexpr int64_t kMostThreads = 128;   // of a tile: short tiles, all units get some
+constexpr int64_t kUnitThreads = 1024;  // that hide the waits of a unit's memory accesses
+constexpr int64_t kMostLanes = 8;       // sums of one vector
+constexpr int64_t kMostPoints = 7;      // of a strip: their sums leave registers for pixels and weights
+constexpr int64_t kMostPixels = 20;     // vectors of a row that a strip keeps
+constexpr int64_t kMostUnrolled = 128;  // products or terms of a strip, in vectors
+constexpr int64_t kTogether = 16;       // terms of a longer reduction that are loaded before the first is needed
+
+struct Columns {
+  te::Program program;  // after inlining
+  std::string sum, output;
+  std::vector<std::string> pixels;  // stages before the sum: a strip's part of a window's row is kept
+  int64_t lanes = 1;
+
+  const te::Compute& compute() const { return *program.find_compute(sum); }
+  const te::Axis& column() const { return compute().axes.back(); }
+  bool has_rows() const { return compute().axes.size() > 1; }
+  const te::Axis& row() const { return compute().axes[compute().axes.size() - 2]; }
+  int64_t vectors() const { return num_elements(compute().outputs[0].shape) / lanes; }
+};
+
+// The only reduction of a program, which keeps its last axis.
+Result<const te::Compute*> reduction_of(const te::Program& program) {
+  const Result<const te::Compute*> only = schedule::only_reduction(program);
+  if (!only.ok()) return Reason{only.reason()};
+  const te::Compute* found = *only;
+  if (found->outputs.size() != 1 || found->axes.empty()) return declined("{} has no columns", found->name());
+  if (schedule::has_empty_axis(*found)) return declined("{} has an axis of extent 0", found->name());
+  return found;
+}
+
+bool is_last_index(const Expr& read, const std::string& axis) {
+  return !read->args.empty() && read->args.back().is_var() && read->args.back()->name == axis;
+}
+
+// Constants are stored with the columns last.
+std::map<std::string, Layout> constant_layouts(const te::Compute& sum, const GroupTask& task) {
+  std::map<std::string, Layout> layouts;
+  te::visit_reads(sum, [&](const Expr& read) {
+    const int d = te::dim_of_axis(read, sum.axes.back().name);
+    if (!task.constants.contains(read->name) || d < 0 || is_last_index(read, sum.axes.back().name)) return;
+    layouts[read->name] = dim_last(read->args.size(), d);
+  });
+  return layouts;
+}
+
+// Whether every read moves whole vectors along the columns. A read that is the same for all columns belongs to a
+// product of matrices or of a matrix and a vector.
+bool reads_along_columns(const te::Compute& sum) {
+  bool along = true;
+  const std::string& column = sum.axes.back().name;
+  te::visit_reads(sum, [&](const Expr& read) {
+    along = along && is_last_index(read, column);
+    for (size_t d = 0; d + 1 < read->args.size(); ++d) along = along && !uses_var(read->args[d], column);
+  });
+  return along;
+}
+
+// Lanes of a vector: whole accesses of the narrowest type that the sum reads or the output has; fewer where that leaves
+// units without threads. Less than 2 where the columns are no such vectors.
+int64_t lanes_of(const Columns& plan, const TargetInfo& target) {
+  const te::Compute& sum = plan.compute();
+  int64_t bytes = plan.program.tensor(plan.output).type.bytes();
+  te::visit_reads(sum, [&](const Expr& read) { bytes = std::min<int64_t>(bytes, read.type().bytes()); });
+  int64_t lanes = std::min(kMostLanes, target.vector_bytes / bytes);
+  const int64_t elements = num_elements(sum.outputs[0].shape), enough = std::max(1, target.units) * kWarpThreads;
+  while (lanes > 1 && plan.column().extent % lanes != 0) lanes /= 2;
+  while (lanes > 2 && elements / lanes < enough) lanes /= 2;
+  return lanes;
+}
+
+// Points of dim `index` that the windows of `points` neighbours of `row` reach in one turn of all loops but the
+// innermost of the reduction; nothing where they do not lie in a line.
+std::optional<int64_t> reach(const te::Compute& sum, const Expr& index, int64_t points) {
+  const auto of_row = coefficient_of(index, sum.axes[sum.axes.size() - 2].name);
+  const auto of_step = coefficient_of(index, sum.reduce_axes.back().name);
+  if (!of_row || !of_step) return std::nullopt;
+  return std::abs(*of_row) * (points - 1) + std::abs(*of_step) * (sum.reduce_axes.back().extent - 1) + 1;
+}
+
+// Vectors of a stage that a strip keeps; nothing where that is not known.
+std::optional<int64_t> kept_vectors(const te::Compute& sum, const std::string& stage, int64_t points) {
+  std::optional<int64_t> most = 1;
+  te::visit_reads(sum, [&](const Expr& read) {
+    if (read->name != stage) return;
+    int64_t all = 1;
+    for (size_t d = 0; d + 1 < read->args.size() && most; ++d) {
+      const auto here = reach(sum, read->args[d], points);
+      here ? static_cast<void>(all *= *here) : most.reset();
+    }
+    if (most) most = std::max(*most, all);
+  });
+  return most;
+}
+
+// The loop of the sum in which a row of pixels is kept: the one around the innermost of the reduction.
+std::optional<std::string> loop_of_pixels(const te::Compute& sum) {
+  if (sum.axes.size() < 2) return std::nullopt;
+  if (sum.reduce_axes.size() > 1) return sum.reduce_axes[sum.reduce_axes.size() - 2].name;
+  if (sum.axes.size() > 2) return sum.axes[sum.axes.size() - 3].name;
+  return std::nullopt;
+}
+
+// Stages before the sum: those that guard what only the sum reads are kept; others are computed where they are read.
+void place_producers(Columns& plan, schedule::Schedule& s) {
+  std::set<std::string> inlined;
+  for (const te::Compute& c : plan.program.computes) {
+    if (!te::depends_on(plan.program, plan.compute(), c.name()) || c.name() == plan.sum) continue;
+    const bool only_of_sum = std::ranges::all_of(plan.program.computes, [&](const te::Compute& reader) {
+      return reader.name() == plan.sum || te::count_reads(reader, c.name()) == 0;
+    });
+    const std::optional<std::string> loop = loop_of_pixels(plan.compute());
+    const auto vectors = loop ? kept_vectors(plan.compute(), c.name(), kMostPoints) : std::nullopt;
+    const bool keeps = only_of_sum && vectors && *vectors <= kMostPixels;
+    if (keeps) {
+      plan.pixels.push_back(c.name());
+    } else {
+      inlined.insert(c.name());
+      s.inline_stage(c.name());
+    }
+  }
+  plan.program = te::inline_computes(plan.program, inlined);
+}
+
+// Cuts the output into tiles and threads, a strip each. Returns the loop of threads.
+std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
+  std::vector<std::string> strips = axis_names(plan.compute().axes), inside;
+  s.split(plan.output, plan.column().name, {plan.lanes});
+  strips.back() += ".0";
+  if (plan.has_rows()) {
+    s.split(plan.output, plan.row().name, {points});
+    strips[strips.size() - 2] += ".0";
+    inside.push_back(plan.row().name + ".1");
+  }
+  inside.push_back(plan.column().name + ".1");
+  s.reorder(plan.output, joined(strips, inside));
+  const std::string thread =
+      cut_into_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMostThreads, target));
+  if (plan.has_rows()) s.unroll(plan.output, inside.front());
+  s.vectorize(plan.output, inside.back());
+  return thread;
+}
+
+// The loops of the reduction: unrolled from the innermost outwards as long as the code stays short.
+std::vector<std::string> cut_reduction(const te::Compute& sum, const std::string& stage, int64_t points,
+                                       schedule::Schedule& s) {
+  std::vector<std::string> loops;
+  int64_t copies = points;
+  for (size_t k = sum.reduce_axes.size(); k-- > 0;) {
+    const te::Axis& r = sum.reduce_axes[k];
+    const bool innermost = k + 1 == sum.reduce_axes.size();
+    int64_t together = r.extent;
+    if (copies * together > kMostUnrolled) together = innermost ? std::min(kTogether, r.extent) : 1;
+    while (r.extent % together != 0) --together;
+    copies *= together;
+    if (together == r.extent) s.unroll(stage, r.name);
+    if (together == r.extent || together == 1) {
+      loops.insert(loops.begin(), r.name);
+      continue;
+    }
+    s.split(stage, r.name, {together}).unroll(stage, r.name + ".1");
+    loops.insert(loops.begin(), {r.name + ".0", r.name + ".1"});
+  }
+  return loops;
+}
+
+void cut_sums(const Columns& plan, const std::string& stage, int64_t points, schedule::Schedule& s) {
+  const te::Compute& sum = plan.compute();
+  const std::string column = plan.column().name;
+  s.split(stage, column, {plan.lanes});
+  std::vector<std::string> order = axis_names(sum.axes);
+  order.resize(std::max<size_t>(2, order.size()) - 2);
+  for (const std::string& loop : cut_reduction(sum, stage, points, s)) order.push_back(loop);
+  if (plan.has_rows()) order.push_back(plan.row().name);
+  order.insert(order.end(), {column + ".0", column + ".1"});
+  s.reorder(stage, order);
+  if (plan.has_rows()) s.unroll(stage, plan.row().name);
+  s.vectorize(stage, column + ".1");
+}
+
+void schedule_strips(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
+  for (const te::Compute& c : plan.program.computes) {
+    const bool follows = te::depends_on(plan.program, c, plan.sum);
+    if (follows && c.name() != plan.output) s.inline_stage(c.name());
+  }
+  const std::string sums = plan.output == plan.sum ? plan.sum + ".acc" : plan.sum;
+  if (plan.output == plan.sum) s.cache_write(plan.sum);
+  s.compute_at(sums, plan.output, cut_output(plan, points, target, s), loop::Scope::kRegister);
+  cut_sums(plan, sums, points, s);
+  for (const std::string& stage : plan.pixels) {
+    s.compute_at(stage, sums, *loop_of_pixels(plan.compute()), loop::Scope::kRegister);
+    const std::vector<std::string> axes = axis_names(plan.program.find_compute(stage)->axes);
+    for (size_t d = 0; d + 1 < axes.size(); ++d) s.unroll(stage, axes[d]);
+    s.vectorize(stage, axes.back());
+  }
+}
+
+// Whether the windows of neighbours of the strip's axis have something in common: weights, or pixels.
+bool shares_in_strips(const te::Compute& sum) {
+  bool shares = false;
+  const std::string& row = sum.axes[sum.axes.size() - 2].name;
+  te::visit_reads(sum, [&](const Expr& read) {
+    bool moves = false, overlaps = false;
+    for (const Expr& index : read->args) {
+      if (!uses_var(index, row)) continue;
+      moves = true;
+      const auto step = coefficient_of(index, row);
+      const auto window = reach(sum, index, 1);
+      overlaps = overlaps || (step && window && std::abs(*step) < *window);
+    }
+    shares = shares || !moves || overlaps;
+  });
+  return shares;
+}
+
+// Points of a strip: those that divide a row, most first as long as all units have threads.
+std::vector<int64_t> strip_points(const Columns& plan, const TargetInfo& target) {
+  if (!plan.has_rows() || !shares_in_strips(plan.compute())) return {1};
+  std::vector<int64_t> enough, few;
+  for (const int64_t points : {4L, kMostPoints, 2L, 1L}) {
+    if (plan.row().extent % points != 0) continue;
+    const bool fills = plan.vectors() / points >= std::max(1, target.units) * kUnitThreads;
+    if (fills) enough.push_back(points);
+    if (!fills) few.insert(few.begin(), points);
+  }
+  return joined(enough, few);
+}
+
+}  // namespace
+
+Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target) {
+  Construction base;
+  Columns plan;
+  plan.program = schedule::inline_stages(base.schedule, task.program, schedule::has_select);
+  Result<const te::Compute*> sum = reduction_of(plan.program);
+  if (!sum.ok()) return Reason{sum.reason()};
+  plan.sum = (*sum)->name();
+  base.constant_layouts = constant_layouts(**sum, task);
+  if (!base.constant_layouts.empty()) plan.program = te::apply_layouts(plan.program, base.constant_layouts);
+  const Result<std::string> output = schedule::epilogue_output(plan.program, plan.compute());
+  if (!output.ok()) return Reason{output.reason()};
+  plan.output = *output;
+  for (const te::Compute& c : plan.program.computes) {
+    const bool before = te::depends_on(plan.program, plan.compute(), c.name());
+    if (c.name() != plan.sum && !before && !te::depends_on(plan.program, c, plan.sum))
+      return declined("{} is computed beside {}", c.name(), plan.sum);
+  }
+  place_producers(plan, base.schedule);
+  if (!reads_along_columns(plan.compute())) return declined("{} does not read along its columns", plan.sum);
+  plan.lanes = lanes_of(plan, target);
+  if (plan.lanes < 2) return declined("columns of {} are no whole vectors", plan.sum);
+  Candidates candidates;
+  for (const int64_t points : strip_points(plan, target)) {
+    Construction candidate = base;
+    schedule_strips(plan, points, target, candidate.schedule);
+    candidate.trace = {fmt::format("{} points of {} columns by a thread", points, plan.lanes)};
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+}  // namespace tw::construct

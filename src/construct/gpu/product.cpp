@@ -1,0 +1,386 @@
+#include "construct/gpu/product.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/target_features.h"
+#include "expr/affine.h"
+#include "expr/analyzer.h"
+#include "expr/inside.h"
+#include "runtime/format/manifest.h"
+#include "schedule/match/stages.h"
+#include "support/math.h"
+#include "te/axes.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+#include "te/sum_terms.h"
+
+namespace tw::construct {
+namespace {
+
+constexpr int64_t kLeastLines = 8;    // of a product whose operands are worth sharing
+constexpr int64_t kWholeSteps = 64;   // of which a part has a multiple: no block of steps leaves it
+constexpr int64_t kLeastSteps = 128;  // of a part
+constexpr int64_t kMostParts = 32;
+constexpr int64_t kLineBytes = 128, kSectorBytes = 32;      // of a box, and of memory
+constexpr int64_t kMostOfBox = 256, kMostOfWindows = 1024;  // lines that the copy engine brings at once
+
+// Whether a factor is the same number everywhere: no layout leaves it a read.
+bool multiplies_padding(const te::Compute& sum) {
+  Analyzer ranges;
+  for (const auto* axes : {&sum.axes, &sum.reduce_axes}) {
+    for (const te::Axis& axis : *axes) ranges.bind(axis.name, 0, axis.extent);
+  }
+  const Expr term = te::summed_term(sum.body[0]);
+  return std::ranges::any_of(term->args, [&](const Expr& e) { return ranges.simplify(e).op() == Op::kFloatImm; });
+}
+
+// Whether zeros may fill up `has` lines or steps of a constant to `all`.
+bool is_little_more(int64_t all, int64_t has) { return 8 * all <= 9 * has; }
+
+// Behind so many steps of a box's lines, that each begins where a line of memory does, or at least a sector: a box
+// reads whole sectors.
+int64_t zeros_behind(int64_t steps, DataType type) {
+  for (const int64_t bytes : {kLineBytes, kSectorBytes}) {
+    const int64_t all = round_up(steps, bytes / type.bytes());
+    if (is_little_more(all, steps)) return all - steps;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
+  int64_t all = 1;
+  for (const size_t i : places) all *= c.axes[i].extent;
+  return all;
+}
+
+Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
+  const Result<schedule::Contraction> match = schedule::match_contraction(sum);
+  if (!match.ok()) return Reason{match.reason()};
+  if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
+  const Result<std::string> output = schedule::epilogue_output(program, sum);
+  if (!output.ok()) return Reason{output.reason()};
+  if (multiplies_padding(sum)) return declined("{} multiplies nothing but padding", sum.name());
+  const Expr term = te::summed_term(sum.body[0]);  // padding may ask for an axis that its read does not
+  size_t b = 0;
+  visit(term.arg(1), [&](const Expr& e) { b = e.same(match->b) ? 1 : b; });
+  Product p{sum.name(), *output, *match, {}, {}, {}, schedule::reduction_order(program, *match)};
+  for (size_t i = 0; i < sum.axes.size(); ++i) {
+    const bool in_a = uses_var(term.arg(1 - b), sum.axes[i].name);
+    const bool in_b = uses_var(term.arg(b), sum.axes[i].name);
+    const bool of_both = in_a && in_b;
+    (of_both ? p.batch : in_b ? p.columns : p.rows).push_back(i);
+    if (!of_both && match->condition && uses_var(match->condition, sum.axes[i].name))
+      return declined("which products {} sums depends on its rows or columns", sum.name());
+  }
+  if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
+  if (extent_at(sum, p.rows) < kLeastLines || extent_at(sum, p.columns) < kLeastLines)
+    return declined("{} is no product of matrices but of vectors", sum.name());
+  return p;
+}
+
+std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task) {
+  std::map<std::string, Layout> layouts;
+  for (const bool left : {true, false}) {
+    const Expr& read = left ? p.match.a : p.match.b;
+    if (!task.constants.contains(read->name)) continue;
+    std::vector<int64_t> order;
+    const auto add = [&](const te::Axis& axis) {
+      const int d = te::dim_of_axis(read, axis.name);
+      if (d >= 0) order.push_back(d);
+    };
+    for (const size_t i : p.batch) add(sum.axes[i]);
+    if (p.taps && !left) add(*p.taps);
+    for (const size_t i : left ? p.rows : p.columns) add(sum.axes[i]);
+    for (const te::Axis& r : p.steps) add(r);
+    const bool in_order = std::ranges::is_sorted(order);
+    if (order.size() == read->args.size() && !in_order) layouts[read->name] = Layout().reorder(order);
+  }
+  return layouts;
+}
+
+Access access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target) {
+  const auto lanes_along = [&](const te::Axis& axis) {
+    if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
+    int64_t lanes = target.vector_bytes / read.type().bytes();
+    while (axis.extent % lanes != 0) lanes /= 2;
+    return lanes;
+  };
+  const int64_t steps = lanes_along(step);
+  const int64_t along = lanes_along(line);
+  return along > steps ? Access{false, along} : Access{true, std::max<int64_t>(1, steps)};
+}
+
+Layout dealt_out(const BlockTile& tile, int dim, size_t rank, int64_t columns) {
+  constexpr int64_t kPairs = 4;
+  const int64_t together = tile.columns.back().extent / 2;
+  if (!tile.by_matrix() || together == 1) return {};
+  std::vector<int64_t> order(rank + 3);
+  std::iota(order.begin(), order.end(), 0);
+  // [block, pair, instruction, column of a pair] -> [block, instruction, pair, column of a pair]
+  std::swap(order[static_cast<size_t>(dim) + 1], order[static_cast<size_t>(dim) + 2]);
+  return Layout()
+      .split(dim, {columns / (2 * kPairs * together), kPairs, together, 2})
+      .reorder(std::move(order))
+      .fuse(dim, kPairs);
+}
+
+namespace {
+
+// Whether the conditions around `read` say no more than that its indices are in the tensor: zeros beyond its edges, not
+// beyond those of a part of it.
+bool pads_to_edges(const te::Compute& sum, const Expr& read, const Shape& shape) {
+  const Analyzer ranges;
+  bool all = true;
+  visit(sum.body[0], [&](const Expr& e) {
+    if (e.op() != Op::kSelect) return;
+    bool around = false;
+    visit(e.arg(1), [&](const Expr& inner) { around = around || inner.same(read); });
+    all = all && (!around || all_inside(e.arg(0), read->args, shape, ranges));
+  });
+  return all;
+}
+
+// Whether `read` is [image, spatial.., channel], or that of one image, with the lines' axes in this order, each spatial
+// index a window's: a multiple of its axis, and of axes that no line is of, less a constant; within what the copy
+// engine can say (PTX ISA, "im2col mode": corners and places of 16, 8 or 5 bits).
+bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, const Shape& shape,
+                   const std::vector<size_t>& lines) {
+  using format::TensorMap, format::Windows;
+  const std::vector<Expr>& indices = read->args;
+  const bool images = indices[0].is_var() && indices[0]->name == sum.axes[lines[0]].name;
+  const size_t before = images || indices[0].is_int(0) ? 1 : 0, spatial = indices.size() - 1 - before;
+  const size_t rank = spatial + 2, first = images ? 1 : 0;  // of the lines' axes
+  if (rank < Windows::kLeastRank || rank > TensorMap::kMostRank || lines.size() != first + spatial) return false;
+  const int64_t corners = Windows::most_corner(rank);
+  std::vector<te::Axis> taps = p.steps;
+  if (p.taps) taps.push_back(*p.taps);
+  for (const size_t i : p.batch) taps.push_back(sum.axes[i]);
+  for (size_t d = 0; d < spatial; ++d) {
+    const std::optional<LinearForm> form = as_linear(indices[d + before]);
+    if (!form || form->constant > 0 || form->constant < -corners) return false;
+    int64_t step = 0, reach = 0, beyond = 0;  // the last taps read beyond the last line
+    for (const auto& [name, coefficient] : form->terms) {
+      const auto tap = std::ranges::find(taps, name, &te::Axis::name);
+      const bool is_line = name == sum.axes[lines[d + first]].name;
+      if (coefficient < 1 || (tap == taps.end() && !is_line)) return false;
+      (is_line ? step : reach) += is_line ? coefficient : (tap->extent - 1) * coefficient;
+      if (p.taps && name == p.taps->name) beyond = (tap->extent - 1) * coefficient;
+    }
+    if (step < 1 || step > Windows::kMostStep || reach >= corners) return false;
+    const int64_t extent = shape[d + before];
+    const int64_t last = (sum.axes[lines[d + first]].extent - 1) * step + 1 + beyond + form->constant - extent;
+    if (last < -corners || last >= corners) return false;
+  }
+  return pads_to_edges(sum, read, shape);
+}
+
+// Whether each line of `read` is one index of it, which no other axis moves.
+bool reads_lines(const te::Compute& sum, const Expr& read, const std::vector<size_t>& lines) {
+  const std::string& line = sum.axes[lines[0]].name;
+  return lines.size() == 1 && std::all_of(read->args.begin(), read->args.end() - 1, [&](const Expr& index) {
+           return index.is_var() || (as_linear(index) && !uses_var(index, line));
+         });
+}
+
+// Whether the copy engine can bring an operand's blocks of steps: boxes of a tensor, or windows of images, whose lines
+// are aligned, and a whole one of them. Steps that end before the tensor's lines do, those of parts and of one of
+// several axes, end with a block.
+bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
+  constexpr int64_t kLineAlignment = 16;
+  constexpr size_t kLeastRank = 2;
+  const Product& p = in.product;
+  const Expr& read = left ? p.match.a : p.match.b;
+  const size_t rank = read->args.size();
+  const auto tensor = std::ranges::find(in.program.inputs, read->name, &te::Tensor::name);
+  if (tensor == in.program.inputs.end() || rank < kLeastRank || rank > format::TensorMap::kMostRank) return false;
+  if (p.batch.size() > (in.parts.count > 1 ? 2 : 1)) return false;
+  const te::Axis& step = p.steps.back();
+  const Expr& last = read->args.back();
+  const bool whole_lines =
+      last.is_var() && last->name == step.name && p.steps.size() == 1 && tensor->shape.back() == step.extent;
+  const int64_t bytes = read.type().bytes();
+  const bool whole_blocks = step.extent % (kLineBytes / bytes) == 0 && coefficient_of(last, step.name) == 1;
+  if (!whole_lines && !whole_blocks) return false;
+  const int64_t steps = te::num_points(p.steps);
+  if (tensor->shape.back() * bytes % kLineAlignment != 0 || steps * bytes < kLineBytes) return false;
+  const std::vector<size_t>& lines = left ? p.rows : p.columns;
+  return reads_lines(sum, read, lines) || (whole_blocks && reads_windows(p, sum, read, tensor->shape, lines));
+}
+
+// Whether `axis` goes along all of a dim of the tensor that `read` reads.
+bool reads_all_along(const te::Program& program, const Expr& read, const te::Axis& axis) {
+  const int dim = te::dim_of_axis(read, axis.name);
+  return dim >= 0 && program.tensor(read->name).shape[dim] == axis.extent;
+}
+
+// How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
+// read one by one, in any order. Lines that come in boxes must lie in that order: those of a constant, with few zeros
+// up to whole blocks of columns that are dealt out.
+int64_t neighbours_of(const te::Program& program, const Product& p, const te::Compute& sum, bool boxes,
+                      const GroupTask& task, const TargetInfo& target) {
+  constexpr int64_t kPair = 2, kMost = 8, kPairs = 4;
+  const te::Axis& column = sum.axes[p.columns.back()];
+  if (p.columns.size() != 1 || !access_of(p.match.b, p.steps.back(), column, target).by_steps) return kPair;
+  const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
+  int64_t neighbours = std::max(kPair, std::gcd(std::min(kMost, access), column.extent));
+  if (!boxes) return neighbours;
+  if (!task.constants.contains(p.match.b->name) || !reads_all_along(program, p.match.b, column)) return kPair;
+  while (neighbours > kPair && !is_little_more(round_up(column.extent, kPairs * neighbours), column.extent))
+    neighbours /= 2;
+  return neighbours;
+}
+
+// What a program stores for each of its `sums`, and reads of tensors as large beside the operands.
+int64_t result_bytes(const te::Program& program, const Product& p, int64_t sums) {
+  int64_t bytes = 0;
+  const auto add = [&](const te::Tensor& t) {
+    if (num_elements(t.shape) == sums) bytes += t.type.bytes();
+  };
+  for (const te::Tensor& t : program.inputs) {
+    if (t.name != p.match.a->name && t.name != p.match.b->name) add(t);
+  }
+  for (const std::string& name : program.outputs) add(program.tensor(name));
+  return bytes;
+}
+
+// By how many rows of its last axis the left operand moves from tap to tap of `r`; 0: otherwise than along that axis.
+int64_t te::tap_distance(const Product& p, const te::Compute& sum, const te::Axis& r) {
+  return te::tap_distance(p.match.a, sum.axes[p.rows.back()].name, r.name);
+}
+
+void take_taps(Product& p, const te::Axis& taps) {
+  std::erase_if(p.steps, [&](const te::Axis& r) { return r.name == taps.name; });
+  p.taps = taps;
+}
+
+}  // namespace
+
+std::string split_sum(const std::string& sum, StoredProduct& out) {
+  const std::string partial = sum + ".rf";
+  std::vector<int64_t> order(out.program.find_compute(sum)->axes.size() + 1);
+  std::iota(order.begin() + 1, order.end(), 0);
+  order.front() = static_cast<int64_t>(order.size()) - 1;
+  out.split.rfactor_blocks(sum, out.parts.axis, out.parts.count).layout(partial, Layout().reorder(std::move(order)));
+  out.rest = schedule::rewritten(out.program, out.split);
+  const te::Compute sums = *out.rest.find_compute(partial);
+  const te::Program all = out.rest;
+  std::erase_if(out.rest.computes,
+                [&](const te::Compute& c) { return c.name() == partial || te::depends_on(all, sums, c.name()); });
+  out.rest.inputs.push_back(sums.outputs[0]);
+  std::erase_if(out.program.inputs, [&](const te::Tensor& t) { return te::count_reads(sums, t.name) == 0; });
+  out.program.computes = {sums};
+  out.program.outputs = {partial};
+  return partial;
+}
+
+std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
+                                       const TargetInfo& target) {
+  const te::Compute& sum = *program.find_compute(whole.product.sum);
+  const BlockProblem problem = problem_of(whole, task, target);
+  const bool by_groups = problem.boxes && problem.by_matrix && has_feature(target, "wgmma");
+  if (!task.constants.contains(whole.product.match.b->name) || !by_groups) return std::nullopt;
+  const Result<Product> product = product_of(program, sum);
+  for (const te::Axis& r : product->steps) {
+    if (r.extent == 1 || r.name == product->steps.back().name || te::tap_distance(*product, sum, r) == 0) continue;
+    Product shared = *product;
+    take_taps(shared, r);
+    StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task), {});
+    take_taps(out.product, r);
+    if (problem_of(out, task, target).boxes) return out;
+  }
+  return std::nullopt;
+}
+
+BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const TargetInfo& target) {
+  const te::Program& program = in.program;
+  const Product& p = in.product;
+  const te::Compute& sum = *program.find_compute(p.sum);
+  BlockProblem problem;
+  problem.batch = extent_at(sum, p.batch);
+  problem.rows = extent_at(sum, p.rows);
+  problem.columns = extent_at(sum, p.columns);
+  if (p.taps) {
+    const int64_t pixels = sum.axes[p.rows.back()].extent;
+    problem.taps = p.taps->extent;
+    problem.reach = (problem.taps - 1) * te::tap_distance(p, sum, *p.taps);
+    problem.most_lines = problem.rows == pixels ? kMostOfBox : kMostOfWindows;
+    problem.pixels = pixels + problem.reach;
+    problem.rows = problem.rows / pixels * problem.pixels;
+  }
+  problem.steps = te::num_points(p.steps);
+  problem.bytes = p.match.a.type().bytes();
+  const DataType type = p.match.a.type();
+  problem.by_matrix =
+      (type.is_half() || p.match.tf32) && type == p.match.b.type() && sum.outputs[0].type == DataType::f32();
+  const int64_t sums = num_elements(sum.outputs[0].shape);
+  problem.result_bytes = result_bytes(program, p, sums);
+  const DataType result = program.tensor(p.output).type;
+  const bool is_odd = problem.columns % 2 == 1 && problem.columns > 1 && result.is_half();
+  if (is_odd && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
+  problem.parts = in.parts.count;
+  if (problem.parts > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.parts);
+  for (const Expr* read : {&p.match.a, &p.match.b}) {
+    const te::Tensor& operand = program.tensor((*read)->name);
+    problem.operand_bytes += num_elements(operand.shape) * operand.type.bytes();
+  }
+  problem.boxes = has_feature(target, "tma") && goes_in_boxes(in, sum, true) && goes_in_boxes(in, sum, false);
+  problem.neighbours = neighbours_of(program, p, sum, problem.boxes, task, target);
+  return problem;
+}
+
+StoredProduct stored(const te::Program& program, const std::string& sum, std::map<std::string, Layout> layouts,
+                     const Parts& parts) {
+  StoredProduct out{
+      layouts.empty() ? program : te::apply_layouts(program, layouts), {}, std::move(layouts), parts, {}, {}};
+  const std::string name = parts.count > 1 ? split_sum(sum, out) : sum;
+  Result<Product> product = product_of(out.program, *out.program.find_compute(name));
+  TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
+  out.product = std::move(product).value();
+  return out;
+}
+
+StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const te::Program& program,
+                         const GroupTask& task) {
+  const te::Compute& sum = *in.program.find_compute(in.product.sum);
+  const Expr& read = in.product.match.b;
+  const te::Axis &column = sum.axes[in.product.columns.back()], &step = in.product.steps.back();
+  const int dim = te::dim_of_axis(read, column.name), along = te::dim_of_axis(read, step.name);
+  if (!task.constants.contains(read->name) || dim < 0) return in;
+  // Zeros lie behind a tensor: of one that the product reads in part, behind what it does not read.
+  const bool all_steps = in.product.steps.size() == 1 && reads_all_along(in.program, read, step);
+  const int64_t zeros = tile.boxes && all_steps ? zeros_behind(step.extent, read.type()) : 0;
+  const int64_t all = round_up(column.extent, 4 * tile.columns.back().extent), more = all - column.extent;
+  Layout dealt;
+  if (reads_all_along(in.program, read, column) && (more == 0 || tile.boxes))
+    dealt = dealt_out(tile, dim, read->args.size(), all);
+  if (zeros == 0 && dealt.is_identity()) return in;
+  std::map<std::string, Layout> layouts = in.layouts;
+  Layout& layout = layouts[read->name];
+  if (zeros > 0) layout = layout.pad(along, 0, zeros);
+  if (more > 0 && !dealt.is_identity()) layout = layout.pad(dim, 0, more);
+  for (const LayoutPrimitive& p : dealt.primitives()) layout = layout.then(p);
+  StoredProduct out = stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.parts);
+  out.product.zeros = zeros;
+  if (in.product.taps) take_taps(out.product, *in.product.taps);
+  return out;
+}
+
+std::vector<Parts> parts_of(const StoredProduct& whole, const BlockProblem& problem, const TargetInfo& target) {
+  constexpr int64_t kLargeTile = 128, kMostTilesOfAUnit = 8;
+  const int64_t tiles = problem.batch * ceil_div(problem.rows, kLargeTile) * ceil_div(problem.columns, kLargeTile);
+  const int64_t most =
+      std::min({kMostParts, problem.steps / kLeastSteps, kMostTilesOfAUnit * std::max(1, target.units) / tiles});
+  std::vector<Parts> all;
+  for (const te::Axis& r : whole.product.steps) {
+    const int64_t whole_steps = r.name == whole.product.steps.back().name ? kWholeSteps : 1;
+    for (int64_t count = 2; count <= std::min(most, r.extent); ++count) {
+      if (r.extent % (count * whole_steps) == 0) all.push_back({r.name, count});
+    }
+  }
+  return all;
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,297 @@
+#include "construct/gpu/product_loops.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+#include <numeric>
+
+#include "core/model_units.h"
+#include "support/join.h"
+#include "support/math.h"
+#include "te/axes.h"
+#include "te/reads.h"
+
+namespace tw::construct {
+namespace {
+
+constexpr int64_t kMostUnrolled = 16;
+
+std::string dollared(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "$")); }
+
+std::vector<std::string> names_at(const te::Compute& c, const std::vector<size_t>& places) {
+  std::vector<std::string> names;
+  for (const size_t i : places) names.push_back(c.axes[i].name);
+  return names;
+}
+
+std::string axis(size_t d) { return fmt::format("i{}", d); }
+
+}  // namespace
+
+ProductLoops::ProductLoops(const te::Program& program, const Product& product, const BlockTile& tile,
+                           const TargetInfo& target, schedule::Schedule& s)
+    : program_(program),
+      sum_(*program.find_compute(product.sum)),
+      p_(product),
+      tile_(tile),
+      target_(target),
+      first_(product.batch.empty() ? 0 : 1),
+      s_(s),
+      left_(tile.by_matrix() ? Lines::kBehindEachOther : Lines::kBesideEachOther),
+      right_(left_) {}
+
+void ProductLoops::make_matrices() {
+  std::vector<std::string> roles = {dollared(names_at(sum_, p_.rows)), dollared(names_at(sum_, p_.columns)),
+                                    dollared(te::axis_names(p_.steps))};
+  if (first_ == 1) roles.push_back(dollared(names_at(sum_, p_.batch)));
+  std::vector<int64_t> multiples = {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.steps};
+  if (p_.zeros > 0) multiples.push_back(p_.steps.back().extent + p_.zeros);
+  s_.matrices(p_.sum, roles, std::move(multiples), p_.taps ? p_.taps->name : "");
+  if (!by_matrix()) {
+    for (const Side side : {Side::kLeft, Side::kRight}) lay(side, Lines::kBesideEachOther);
+  }
+  const int64_t columns = ceil_div(extent_at(sum_, p_.columns), line_extent(Side::kRight)) * line_extent(Side::kRight);
+  const size_t column = first_ + (p_.taps ? 1 : 0);
+  const Layout dealt = dealt_out(tile_, static_cast<int>(column), column + 2, columns);
+  if (!dealt.is_identity()) s_.layout(operand(Side::kRight), dealt);
+  s_.layout(sums(), sums_layout());
+  inline_epilogue();
+}
+
+// Beside each other: [batch, line, step] -> [batch, step, line], threads read neighbouring lines at one step.
+void ProductLoops::lay(Side side, Lines lines) {
+  (side == Side::kLeft ? left_ : right_) = lines;
+  if (lines == Lines::kBehindEachOther) return;
+  std::vector<int64_t> order;
+  for (size_t d = 0; d < first_; ++d) order.push_back(static_cast<int64_t>(d));
+  const auto line = static_cast<int64_t>(first_);
+  order.insert(order.end(), {line + 1, line});
+  s_.layout(operand(side), Layout().reorder(order));
+}
+
+// [batch, rows, columns] -> [batch, tiles, factors of rows.., tiles, factors of columns..].
+Layout ProductLoops::sums_layout() const {
+  Layout layout;
+  size_t dim = first_;
+  for (const Side side : {Side::kLeft, Side::kRight}) {
+    const bool left = side == Side::kLeft;
+    const std::vector<Factor>& factors = left ? tile_.rows : tile_.columns;
+    const int64_t all = left ? rows_read() : extent_at(sum_, p_.columns);
+    std::vector<int64_t> extents = {ceil_div(all, line_extent(side))};
+    for (const Factor& f : factors) extents.push_back(f.extent);
+    layout = layout.split(static_cast<int>(dim), extents);
+    dim += extents.size();
+  }
+  return layout;
+}
+
+// Everything from the sum up to the output is computed where that is.
+void ProductLoops::inline_epilogue() {
+  for (const te::Compute& c : program_.computes) {
+    const bool follows = c.name() == p_.sum || te::depends_on(program_, c, p_.sum);
+    if (follows && c.name() != p_.output) s_.inline_stage(c.name());
+  }
+}
+
+std::string ProductLoops::fused(const std::string& stage, const std::vector<std::string>& names) {
+  if (names.size() > 1) s_.fuse(stage, names);
+  return dollared(names);
+}
+
+std::vector<std::string> ProductLoops::cut_output() {
+  const te::Compute& y = *program_.find_compute(p_.output);
+  const std::vector<std::string> batch = names_at(y, p_.batch), columns = names_at(y, p_.columns);
+  std::vector<std::string> rows = names_at(y, p_.rows);
+  if (p_.taps) {  // a row of pixels goes on to the last one that is read
+    const std::string pixel = rows.back();
+    s_.split(y.name(), pixel, {pixels_read()});
+    rows.back() = pixel + ".0";
+    rows.push_back(pixel + ".1");
+  }
+  s_.reorder(y.name(), joined(batch, rows, columns));
+  std::vector<std::string> tiles;
+  if (!batch.empty()) tiles.push_back(fused(y.name(), batch));
+  const Cut row = split(y.name(), fused(y.name(), rows), tile_.rows);
+  const Cut column = split(y.name(), fused(y.name(), columns), tile_.columns);
+  // Neighbours of a cluster share the columns or the rows.
+  const bool columns_first = tile_.row_cluster > 1;
+  tiles.insert(tiles.end(), {columns_first ? column.tile : row.tile, columns_first ? row.tile : column.tile});
+  std::vector<std::string> order = tiles;
+  add_threads(row, column, order);
+  for (const Cut* cut : {&row, &column}) {
+    for (const auto& [loop, part] : cut->factors) {
+      if (part != Part::kThreads) order.push_back(loop);
+    }
+  }
+  s_.reorder(y.name(), order);
+  for (const Cut* cut : {&row, &column}) {
+    for (const auto& [loop, part] : cut->factors) {
+      const bool vector = part == Part::kVector || part == Part::kMatrixVector;
+      part == Part::kThreads ? s_.threads(y.name(), loop)
+      : vector               ? s_.vectorize(y.name(), loop)
+                             : s_.unroll(y.name(), loop);
+    }
+  }
+  return tiles;
+}
+
+std::vector<std::string> ProductLoops::cut_lines(const std::string& stage) {
+  const te::Compute& y = *program_.find_compute(p_.output);
+  const std::string row = y.axes[p_.rows.front()].name, column = y.axes[p_.columns.front()].name;
+  const int64_t rows = line_extent(Side::kLeft), columns = line_extent(Side::kRight);
+  const int64_t lanes = std::gcd(kWarpThreads, columns), lines = std::min(tile_.threads() / lanes, rows);
+  s_.reorder(stage, joined(names_at(y, p_.batch), std::vector{row, column}));
+  std::vector<std::string> tiles;
+  if (!p_.batch.empty()) tiles.push_back(fused(stage, names_at(y, p_.batch)));
+  tiles.insert(tiles.end(), {row + ".0", column + ".0"});
+  s_.split(stage, row, {rows / lines, lines}).split(stage, column, {columns / lanes, lanes});
+  s_.reorder(stage, joined(tiles, std::vector{row + ".2", column + ".2", row + ".1", column + ".1"}));
+  s_.threads(stage, row + ".2").threads(stage, column + ".2").unroll(stage, column + ".1");
+  return tiles;
+}
+
+ProductLoops::Cut ProductLoops::split(const std::string& stage, const std::string& loop,
+                                      const std::vector<Factor>& factors) {
+  Cut cut{loop + ".0", {}};
+  std::vector<int64_t> extents;
+  for (const Factor& f : factors) {
+    extents.push_back(f.extent);
+    cut.factors.emplace_back(fmt::format("{}.{}", loop, extents.size()), f.part);
+  }
+  s_.split(stage, loop, extents);
+  return cut;
+}
+
+// Threads of rows, then of columns, and last the innermost of both: a warp's lanes, as matrix instructions deal them
+// out.
+void ProductLoops::add_threads(const Cut& row, const Cut& column, std::vector<std::string>& order) {
+  std::vector<std::string> lanes;
+  for (const Cut* cut : {&row, &column}) {
+    std::vector<std::string> loops;
+    for (const auto& [loop, part] : cut->factors) {
+      if (part == Part::kThreads) loops.push_back(loop);
+    }
+    order.insert(order.end(), loops.begin(), loops.end() - 1);
+    lanes.push_back(loops.back());
+  }
+  order.insert(order.end(), lanes.begin(), lanes.end());
+}
+
+// Columns that a thread holds together are pairs of several instructions.
+void ProductLoops::split_pairs(Cut& column) {
+  const std::string together = column.factors.back().first;
+  if (tile_.columns.back().extent == 2) return;
+  s_.split(sums(), together, {2});
+  const bool group = tile_.multiplier == Multiplier::kWarpGroup;
+  column.factors.back() = {together + ".0", group ? Part::kMatrix : Part::kUnrolled};
+  column.factors.emplace_back(together + ".1", Part::kMatrixVector);
+}
+
+// The loops of the sums, whose axes are those of sums_layout(). Returns the loop of blocks of steps.
+std::string ProductLoops::cut_sums() {
+  size_t dim = first_;
+  const auto cut_of = [&](const std::vector<Factor>& factors) {
+    Cut cut{axis(dim++), {}};
+    for (const Factor& f : factors) cut.factors.emplace_back(axis(dim++), f.part);
+    return cut;
+  };
+  const Cut row = cut_of(tile_.rows);
+  Cut column = cut_of(tile_.columns);
+  if (by_matrix()) split_pairs(column);
+  std::vector<int64_t> steps = {tile_.steps};
+  if (by_matrix()) steps = {tile_.steps / kMatrixSteps, kMatrixSteps};
+  s_.split(sums(), "r0", steps);
+  std::vector<std::string> order;
+  if (first_ == 1) order.push_back(axis(0));
+  order.insert(order.end(), {row.tile, column.tile, "r0.0"});
+  add_threads(row, column, order);
+  if (p_.taps) order.emplace_back("r1");
+  order.emplace_back("r0.1");
+  std::vector<std::string> matrix;
+  const std::array<const Cut*, 2> cuts = {&row, &column};
+  for (const Cut* cut : cuts) {
+    for (const auto& [loop, part] : cut->factors) {
+      if (part == Part::kMatrix || part == Part::kMatrixVector) matrix.push_back(loop);
+      if (part == Part::kUnrolled || part == Part::kVector) order.push_back(loop);
+    }
+  }
+  order.insert(order.end(), matrix.begin(), matrix.end());
+  if (by_matrix()) order.emplace_back("r0.2");
+  s_.reorder(sums(), order);
+  for (const Cut* cut : cuts) {
+    for (const auto& [loop, part] : cut->factors) {
+      if (part == Part::kThreads) s_.threads(sums(), loop);
+      if (part == Part::kUnrolled) s_.unroll(sums(), loop);
+      if (part == Part::kVector) s_.vectorize(sums(), loop);
+    }
+  }
+  if (p_.taps) s_.unroll(sums(), "r1");
+  if (by_matrix()) s_.unroll(sums(), "r0.1").tensorize(sums(), matrix.front(), "mma", {});
+  return "r0.0";
+}
+
+std::string ProductLoops::attach_sums(const std::string& stage, const std::string& loop) {
+  s_.compute_at(sums(), stage, loop, loop::Scope::kRegister);
+  return cut_sums();
+}
+
+void ProductLoops::attach_all(const std::string& stage, const std::string& loop) {
+  const std::string steps = attach_sums(stage, loop);
+  for (const Side side : {Side::kLeft, Side::kRight}) {
+    if (!tile_.boxes) {
+      attach_operand(side, sums(), steps, tile_.steps);
+      continue;
+    }
+    s_.compute_at(operand(side), sums(), steps, loop::Scope::kStack, 0);
+    s_.tensorize(operand(side), axis(first_), "bulk", {});
+  }
+  s_.pipeline(sums(), steps, tile_.stages);
+}
+
+std::string ProductLoops::describe() const {
+  return fmt::format(
+      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
+      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.steps, tile_.stages,
+      tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
+      : by_matrix()                              ? ", by matrix instructions"
+                                                 : "",
+      tile_.boxes ? ", brought by the copy engine" : "",
+      p_.taps ? fmt::format(", one for {} taps of windows", p_.taps->extent) : "",
+      tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
+      : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
+                                 : "",
+      tile_.units > 0 ? fmt::format(", a block on each unit walking over them {} at a time", tile_.together) : "");
+}
+
+Access ProductLoops::access(Side side) const {
+  const te::Axis& line = sum_.axes[(side == Side::kLeft ? p_.rows : p_.columns).back()];
+  return access_of(read(side), p_.steps.back(), line, target_);
+}
+
+void ProductLoops::attach_operand(Side side, const std::string& stage, const std::string& loop, int64_t steps) {
+  const std::string copy = operand(side);
+  Access by = access(side);
+  by.lanes = std::gcd(by.lanes, by.by_steps ? steps : line_extent(side));
+  const int64_t bytes = read(side).type().bytes();
+  s_.compute_at(copy, stage, loop, loop::Scope::kStack, tile_.line_pad_bytes(bytes) / bytes);
+  const bool steps_last = (side == Side::kLeft ? left_ : right_) == Lines::kBehindEachOther;
+  std::string fast = axis(first_ + (by.by_steps == steps_last ? 1 : 0));
+  const std::string slow = axis(first_ + (by.by_steps == steps_last ? 0 : 1));
+  std::string lane;
+  if (by.lanes > 1) {
+    s_.split(copy, fast, {by.lanes});
+    lane = fast + ".1";
+    fast += ".0";
+  }
+  std::vector<std::string> order = {slow, fast};
+  if (!lane.empty()) order.push_back(lane);
+  s_.reorder(copy, order).fuse(copy, {slow, fast});
+  const std::string all = dollared({slow, fast});
+  s_.split(copy, all, {tile_.threads()}).reorder(copy, {all + ".1", all + ".0"});
+  s_.threads(copy, all + ".1");
+  const int64_t turns = ceil_div(line_extent(side) * steps / by.lanes, tile_.threads());
+  if (turns <= kMostUnrolled) s_.unroll(copy, all + ".0");
+  if (!lane.empty()) s_.vectorize(copy, lane);
+}
+
+}  // namespace tw::construct

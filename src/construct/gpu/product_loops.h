@@ -1,0 +1,79 @@
+// The loops of one product of matrices by the threads of a tile: of a kernel that is one (block_contraction.cpp), and
+// of those in a chain (block_chain.cpp). The sums lie in registers, the operands in memory that the threads share.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "construct/gpu/product.h"
+
+namespace tw::construct {
+
+/// An operand: that of the rows or that of the columns.
+enum class Side : uint8_t { kLeft, kRight };
+
+class ProductLoops {
+ public:
+  /// `product` is one of `program`, before any of this is applied to it; primitives are appended to `s`.
+  ProductLoops(const te::Program& program, const Product& product, const BlockTile& tile, const TargetInfo& target,
+               schedule::Schedule& s);
+
+  /// Where an operand lies in memory that threads share.
+  enum class Lines : uint8_t { kBehindEachOther, kBesideEachOther };  // [line, step] or [step, line]
+
+  /// The product as one of matrices, the sums as the tile's threads hold them.
+  void make_matrices();
+  void lay(Side side, Lines lines);
+  /// Cuts what comes out into tiles and threads. Returns the loops of tiles: of the batch, of rows, of columns.
+  std::vector<std::string> cut_output();
+  /// Cuts `stage`, of one axis of rows and one of columns as what comes out, so that warps take lines of its tiles.
+  /// Returns the loops of tiles.
+  std::vector<std::string> cut_lines(const std::string& stage);
+  /// The sums, in loop `loop` of what comes out. Returns their loop of blocks of steps.
+  std::string attach_sums(const std::string& stage, const std::string& loop);
+  /// An operand in a loop of `stage`, `steps` of it, copied by all threads.
+  void attach_operand(Side side, const std::string& stage, const std::string& loop, int64_t steps);
+
+  /// The sums with both operands, a block of steps at a time, under way as the tile says.
+  void attach_all(const std::string& stage, const std::string& loop);
+  std::string describe() const;
+  /// These loops of a stage as one; its name.
+  std::string fused(const std::string& stage, const std::vector<std::string>& names);
+
+  std::string sums() const { return p_.sum + ".acc"; }
+  const Expr& read(Side side) const { return side == Side::kLeft ? p_.match.a : p_.match.b; }
+  std::string operand(Side side) const { return p_.sum + (side == Side::kLeft ? ".lhs" : ".rhs"); }
+  int64_t line_extent(Side side) const { return BlockTile::extent(side == Side::kLeft ? tile_.rows : tile_.columns); }
+  /// How accesses move the operand.
+  Access access(Side side) const;
+
+ private:
+  // Pixels that a row of windows reads where taps share them, else those it has; and the rows of all of them.
+  int64_t pixels_read() const { return sum_.axes[p_.rows.back()].extent + tile_.reach; }
+  int64_t rows_read() const { return extent_at(sum_, p_.rows) / sum_.axes[p_.rows.back()].extent * pixels_read(); }
+
+  // The loops of an axis that is cut as a tile is: that of tiles, then one for each factor.
+  struct Cut {
+    std::string tile;
+    std::vector<std::pair<std::string, Part>> factors;
+  };
+
+  bool by_matrix() const { return tile_.by_matrix(); }
+  Layout sums_layout() const;
+  void inline_epilogue();
+  Cut split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
+  static void add_threads(const Cut& row, const Cut& column, std::vector<std::string>& order);
+  void split_pairs(Cut& column);
+  std::string cut_sums();
+
+  const te::Program& program_;
+  const te::Compute& sum_;
+  const Product& p_;
+  const BlockTile& tile_;
+  const TargetInfo& target_;
+  size_t first_;  // the first axis of matrices behind the batch
+  schedule::Schedule& s_;
+  Lines left_, right_;
+};
+
+}  // namespace tw::construct

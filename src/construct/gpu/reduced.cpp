@@ -1,0 +1,146 @@
+// Contractions whose rows a reduction combines (schedule/chain.h), on devices whose tiles have threads. A tile computes
+// all rows of a part for some columns as block_contraction.cpp does, leaves them in the memory that its threads share,
+// and combines them there. Memory gets a row of each part, which a second kernel combines as block_columns.cpp does; of
+// one part its results.
+#include <algorithm>
+
+#include "construct/gpu/product_loops.h"
+#include "core/model_units.h"
+#include "schedule/match/chain.h"
+#include "schedule/match/stages.h"
+#include "te/axes.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+
+namespace tw::construct {
+namespace {
+
+constexpr int64_t kLeastColumns = 16;  // of a tile, and that it combines at a time
+constexpr int64_t kTogether = 8;       // threads of a column: neighbouring lanes of a warp, in different banks
+
+// All candidates of one number of parts.
+class ReducedKernel {
+ public:
+  ReducedKernel(const schedule::ReducedProduct& match, int64_t parts) : match_(match), parts_(parts) {}
+
+  void add_candidates(const GroupTask& task, const TargetInfo& target, Candidates& candidates) {
+    const std::string& value = match_.segment.output();
+    program_ = schedule::inline_stages(base_.schedule, in_parts(task.program),
+                                       [&](const auto& c) { return c.name() == value; });
+    schedule::ChainSegment segment = match_.segment;
+    std::erase_if(segment.stages, [&](const auto& stage) { return program_.find_compute(stage) == nullptr; });
+    const te::Program product = schedule::segment_program(program_, segment);
+    const te::Compute& sum = *product.find_compute(segment.sum);
+    const Result<Product> roles = product_of(product, sum);
+    if (!roles.ok()) return;
+    StoredProduct in = stored(product, segment.sum, constant_layouts(*roles, sum, task), {});
+    Product& p = in.product;
+    p.rows = match_.rows, p.batch.clear();
+    for (size_t& d : p.rows) d += parts_ > 1 ? 1 : 0;
+    // Of lines of a part that has one: fused with its pixels, a row would be a remainder, which says no thread.
+    std::erase_if(p.rows, [&](size_t d) { return sum.axes[d].extent == 1; });
+    if (p.rows.empty()) return;
+    for (size_t d = 0; d + 1 < sum.axes.size(); ++d) {  // also rows that are not combined, and the parts
+      if (std::ranges::find(p.rows, d) == p.rows.end()) p.batch.push_back(d);
+    }
+    base_.constant_layouts.insert(in.layouts.begin(), in.layouts.end());
+    if (!split(target)) return;
+    BlockProblem problem = problem_of(in, task, target);
+    problem.kept_bytes = product.tensor(value).type.bytes();
+    problem.result_bytes -= problem.kept_bytes;
+    problem.neighbours = 2;
+    problem.parts = parts_;
+    // The zeros of the copy engine begin where a tensor ends, not a part of it.
+    problem.boxes = problem.boxes && (parts_ == 1 || match_.parts.at(parts_) == 1);
+    // A last column alone is combined by all threads, by means of memory that kernels of the copy engine have not.
+    problem.boxes = problem.boxes && problem.columns % kLeastColumns != 1;
+    for (const BlockTile& tile : block_tiles(problem, target)) {
+      candidates.push_back(base_);
+      candidates.back().predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;
+      ProductLoops loops(in.program, in.product, tile, target, candidates.back().schedule);
+      schedule_tile(loops, tile, problem.kept_bytes, candidates.back());
+    }
+  }
+
+ private:
+  // The program whose rows are in parts, an axis of their own.
+  te::Program in_parts(const te::Program& program) {
+    const auto d = static_cast<int>(match_.rows.front());
+    const int64_t extent = match_.program.tensor(match_.segment.output()).shape[d];
+    base_.constant_layouts = match_.layouts;
+    if (parts_ > 1) {
+      for (const std::string& stage : match_.segment.stages) {
+        Layout& layout = base_.constant_layouts[stage];
+        layout = layout.split(d, {parts_, extent / parts_});
+      }
+    }
+    return te::apply_layouts(program, base_.constant_layouts);
+  }
+
+  // The reduction, in parts with the kernel that adds them. Whether there is one.
+  bool split(const TargetInfo& target) {
+    const te::Compute& reduction = *program_.find_compute(match_.reduction);
+    schedule::Schedule& s = base_.schedule;
+    rows_ = te::axis_names(reduction.reduce_axes);
+    axes_ = te::axis_names(reduction.axes);
+    root_ = match_.output;
+    if (parts_ > 1) {
+      StoredProduct out{program_, {}, {}, {rows_.front(), parts_}, {}, {}};
+      root_ = split_sum(match_.reduction, out);
+      axes_ = te::axis_names(out.program.computes.front().axes);
+      const Result<Candidates> adding = construct_gpu_columns({out.rest, {}}, target);
+      if (!adding.ok()) return false;
+      for (const schedule::Schedule& part : {out.split, adding->front().schedule}) {
+        for (const schedule::Primitive& p : part.primitives()) s.add(p);
+      }
+    }
+    const bool copies = parts_ > 1 || root_ == match_.reduction;
+    if (copies) s.cache_write(root_);
+    reduced_ = copies ? root_ + ".acc" : match_.reduction;
+    for (const te::Compute& c : program_.computes) {
+      const bool between = te::depends_on(program_, c, match_.reduction) && c.name() != root_;
+      if (parts_ == 1 && between) s.inline_stage(c.name());
+    }
+    return true;
+  }
+
+  void schedule_tile(ProductLoops& loops, const BlockTile& tile, int64_t bytes, Construction& out) const {
+    schedule::Schedule& s = out.schedule;
+    loops.make_matrices();
+    const int64_t columns = loops.line_extent(Side::kRight), threads = tile.threads();
+    const std::string& column = axes_.back();
+    std::vector<std::string> tiles = axes_;
+    tiles.back() += ".0";
+    const int64_t storing = std::min(columns, threads);
+    s.split(root_, column, {columns / storing, storing}).threads(root_, column + ".2").parallel(root_, tiles);
+    s.compute_at(reduced_, root_, tiles.back(), loop::Scope::kStack);
+    s.compute_at(match_.segment.output(), root_, tiles.back(), loop::Scope::kStack, kBankBytes / bytes);
+    const std::string row = loops.fused(reduced_, rows_);
+    s.split(reduced_, row, {kTogether}).split(reduced_, column, {std::min(columns, threads / kTogether)});
+    s.reorder(reduced_, {column + ".0", column + ".1", row + ".1", row + ".0"});
+    s.threads(reduced_, column + ".1").threads(reduced_, row + ".1").unroll(reduced_, row + ".0");
+    loops.attach_all(match_.segment.output(), loops.cut_output().back());
+    out.trace = {fmt::format("{}, rows combined in parts: {}", loops.describe(), parts_)};
+  }
+
+  const schedule::ReducedProduct& match_;
+  int64_t parts_;
+  Construction base_;
+  te::Program program_;                   // whose rows are in parts, what is read once inlined
+  std::string root_, reduced_;            // own the tiles, and combine the rows of each
+  std::vector<std::string> axes_, rows_;  // of the root, the column last; of what is combined
+};
+
+}  // namespace
+
+Result<Candidates> construct_gpu_reduced(const GroupTask& task, const TargetInfo& target) {
+  const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(task.program);
+  if (!match.ok()) return Reason{match.reason()};
+  Candidates candidates;
+  for (const auto& [parts, filled] : match->parts)
+    ReducedKernel(*match, parts).add_candidates(task, target, candidates);
+  if (candidates.empty()) return declined("no tile holds rows of {}, or parts cannot be added", match->segment.sum);
+  return best_distinct(std::move(candidates));
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,45 @@
+#include "construct/gpu/row_cut.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "support/math.h"
+
+namespace tw::construct {
+
+int64_t RowCut::chunks() const { return ceil_div(length, threads * lanes); }
+
+Layout RowCut::layout(size_t rows) const {
+  std::vector<int64_t> order(rows + 3);
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[rows], order[rows + 1]);
+  return Layout().split(static_cast<int>(rows), {chunks(), threads, lanes}).reorder(std::move(order));
+}
+
+void RowCut::cut(schedule::Schedule& s, const std::string& stage, const std::string& row,
+                 const std::string& elements) const {
+  if (!elements.empty()) {
+    s.split(stage, elements, lanes > 1 ? std::vector<int64_t>{threads, lanes} : std::vector<int64_t>{threads});
+    s.reorder(stage, {row, elements + ".1", elements + ".0"});
+  }
+  s.threads(stage, row);
+  if (elements.empty()) return;
+  s.threads(stage, elements + ".1");
+  mark(s, stage, elements + ".0", elements + ".2");
+}
+
+void RowCut::cut_laid_out(schedule::Schedule& s, const std::string& stage, size_t first) const {
+  const auto axis = [&](size_t d) { return fmt::format("i{}", first + d); };
+  s.threads(stage, axis(0));
+  mark(s, stage, axis(1), axis(2));
+}
+
+void RowCut::mark(schedule::Schedule& s, const std::string& stage, const std::string& chunk,
+                  const std::string& lane) const {
+  constexpr int64_t kMostUnrolled = 16;
+  if (chunks() <= kMostUnrolled) s.unroll(stage, chunk);
+  if (lanes > 1) s.vectorize(stage, lane);
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,309 @@
+// Reductions along rows on devices whose tiles have threads: softmax, layer norm, means. A tile is one row or a few;
+// the threads of a row keep its elements, so that each is read from memory once, and combine their partial results.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "construct/construct.h"
+#include "construct/elementwise.h"
+#include "construct/gpu/row_cut.h"
+#include "core/model_units.h"
+#include "schedule/match/contraction.h"
+#include "schedule/match/stages.h"
+#include "support/math.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+#include "te/sum_terms.h"
+
+namespace tw::construct {
+namespace {
+
+constexpr int64_t kTileThreads = 128;  // short rows share a tile
+constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kThreadElements = 32;  // of a row, that one thread takes: its loads wait together
+constexpr int64_t kFewElements = 8;      // the same where the rows are too few for all units: their time is a row's
+constexpr int64_t kBusyThreads = 512;    // of a unit
+constexpr int64_t kMostRegisters = 64;   // of a thread, that hold a row's elements
+constexpr int64_t kRegisterBytes = 4;
+constexpr int64_t kReservedShared = 4096;  // bytes
+constexpr int64_t kFewReaders = 7;         // rows that read the same: of more, products of matrices make tiles
+
+// Threads near the number wanted such that no thread asks whether its element exists, where there are such.
+RowCut cut_row(int64_t length, int64_t lanes, int64_t elements) {
+  while (lanes > 1 && (length % lanes != 0 || length / lanes < kWarpThreads)) lanes /= 2;
+  RowCut cut{length, lanes};
+  const int64_t vectors = length / cut.lanes;
+  const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(length, elements))));
+  cut.threads = std::clamp(wanted, kWarpThreads, kMostThreads);
+  const int64_t most = std::min(2 * cut.threads, kMostThreads);
+  const auto distance = [&](int64_t threads) {
+    return std::abs(std::log2(static_cast<double>(threads) / static_cast<double>(wanted)));
+  };
+  int64_t best = 0;
+  for (int64_t threads = std::max(kWarpThreads, cut.threads / 2); threads <= most; threads += kWarpThreads) {
+    if (vectors % threads == 0 && (best == 0 || distance(threads) < distance(best))) best = threads;
+  }
+  if (best != 0) cut.threads = best;
+  return cut;
+}
+
+class BlockRows {
+ public:
+  BlockRows(const te::Program& program, size_t rows, const TargetInfo& target, Construction& out)
+      : program_(program), output_(program.computes.back()), rows_(rows), target_(target), out_(out) {}
+
+  // Why the program is none of this family's; empty when it is.
+  std::string refusal() {
+    for (const te::Compute& c : program_.computes) {
+      if (c.outputs.size() != 1) return "a stage with several outputs";
+      if (c.axes.size() > rows_ + 1 || (c.is_reduction() && c.axes.size() != rows_))
+        return "a stage with several axes besides the rows";
+      if (c.reduce_axes.size() > 1) return "a reduction over several axes";
+      if (c.is_reduction() && !has_rows_of_its_own(c)) return "sums of terms that rows share";
+      const int64_t length = c.is_reduction() ? c.reduce_axes[0].extent : elements(c);
+      if (length == 0) return "no elements";
+      if (length == 1) continue;
+      if (length_ != 1 && length != length_) return "rows of different lengths";
+      length_ = length;
+    }
+    if (length_ < kWarpThreads) return "rows shorter than a warp";
+    int64_t bytes = elements(output_) > 1 ? output_.outputs[0].type.bytes() : 1;
+    for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
+    const int64_t share = row_count() * length_ / (std::max(1, target_.units) * kBusyThreads);
+    cut_ = cut_row(length_, target_.vector_bytes / bytes, std::clamp(share, kFewElements, kThreadElements));
+    find_held();
+    in_registers_ =
+        cut_.is_even() && kept_bytes(kRegisterBytes) * cut_.chunks() * cut_.lanes <= kMostRegisters * kRegisterBytes;
+    // Where a unit has few rows and nothing else to do, what these share is on its way while they are summed.
+    if (!in_registers_ || tile_rows() > 1 || cut_.chunks() * cut_.lanes > kFewElements) fetched_inputs_.clear();
+    if (in_registers_ || shared_bytes() <= most_shared()) return {};
+    held_inputs_.clear();  // they are read again
+    return shared_bytes() <= most_shared() ? std::string() : kTooLong;
+  }
+  static constexpr const char* kTooLong = "rows longer than a tile holds";
+
+  // Stages that keep a row's elements.
+  std::set<std::string> keepers() const {
+    std::set<std::string> names;
+    for (const te::Compute& c : program_.computes) {
+      if (keeps_row(c)) names.insert(c.name());
+    }
+    return names;
+  }
+
+  void run() {
+    const Layout kept = in_registers_ ? cut_.layout(rows_) : Layout();
+    for (const te::Compute& c : program_.computes) {
+      if (keeps_row(c) && in_registers_) out_.constant_layouts[c.name()] = kept;
+    }
+    for (const std::string& input : held_inputs_) out_.schedule.cache_read(input, {}).layout(input + ".cache", kept);
+    for (const std::string& input : fetched_inputs_)
+      out_.schedule.cache_read(input, {}).layout(input + ".cache", cut_.layout(0));
+    const std::string tile = cut_output();
+    const loop::Scope scope = in_registers_ ? loop::Scope::kRegister : loop::Scope::kStack;
+    for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
+      if (c->name() != output_.name()) attach(c->name(), tile, keeps_row(*c) ? scope : loop::Scope::kStack);
+    }
+    for (const std::string& input : held_inputs_) attach(input + ".cache", tile, scope);
+    for (const std::string& input : fetched_inputs_) attach(input + ".cache", tile, loop::Scope::kRegister);
+    for (const te::Compute& c : program_.computes) {
+      if (c.name() != output_.name()) cut_stage(c);
+    }
+    for (const std::string& input : held_inputs_) cut_kept(input + ".cache");
+    for (const std::string& input : fetched_inputs_) cut_.cut_laid_out(s(), input + ".cache", 0);
+    out_.trace = {fmt::format("{} rows a tile, {} threads a row, {} times {} elements a thread", tile_rows(),
+                              cut_.threads, cut_.chunks(), cut_.lanes)};
+  }
+
+ private:
+  schedule::Schedule& s() { return out_.schedule; }
+  // Whether each row reads contiguous elements that no other row reads, or that few do. Elsewhere, in a product of
+  // matrices, threads of different rows do better side by side.
+  bool has_rows_of_its_own(const te::Compute& c) const {
+    bool found = false;
+    te::visit_reads(c, [&](const Expr& read) {
+      int64_t readers = 1;
+      for (size_t d = 0; d < rows_; ++d) {
+        const auto uses = [&](const Expr& i) { return uses_var(i, c.axes[d].name); };
+        if (std::ranges::none_of(read->args, uses)) readers *= c.axes[d].extent;
+      }
+      const bool contiguous = !read->args.empty() && uses_var(read->args.back(), c.reduce_axes[0].name);
+      found = found || (contiguous && readers <= kFewReaders);
+    });
+    return found;
+  }
+  int64_t row_count() const { return num_elements(output_.outputs[0].shape) / elements(output_); }
+  int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
+  bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && c.name() != output_.name(); }
+
+  // Short rows share a tile, when the last axis of rows can be cut and there are tiles for all units.
+  int64_t tile_rows() const {
+    int64_t rows = std::max<int64_t>(1, kTileThreads / cut_.threads);
+    while (rows > 1 && (output_.axes[rows_ - 1].extent % rows != 0 || row_count() < rows * target_.units)) rows /= 2;
+    return rows;
+  }
+
+  // Inputs that are read at their own point by more than one stage; vectors that all rows share, as scales and shifts
+  // of a norm are.
+  void find_held() {
+    for (const te::Tensor& input : program_.inputs) {
+      const bool shared = input.shape == Shape{length_};
+      if (!shared && (input.shape.size() != rows_ + 1 || input.shape.back() != length_)) continue;
+      size_t readers = 0;
+      bool own = true;
+      for (const te::Compute& c : program_.computes) {
+        const std::vector<Expr> reads = te::reads_of(c, {input});
+        readers += reads.empty() ? 0 : 1;
+        for (const Expr& read : reads) own = own && is_own_element(c, read);
+      }
+      if (own && readers > (shared ? 0 : 1)) (shared ? fetched_inputs_ : held_inputs_).push_back(input.name);
+    }
+  }
+
+  bool is_own_element(const te::Compute& c, const Expr& read) const {
+    const auto last = static_cast<int>(read->args.size()) - 1;
+    return std::cmp_greater_equal(te::own_axes(c, read), last) && read.arg(last).is_var() &&
+           read.arg(last)->name == element_axis(c);
+  }
+
+  // Of one element of everything that is kept, each of which takes `least` bytes or more.
+  int64_t kept_bytes(int64_t least) const {
+    int64_t bytes = 0;
+    const auto add = [&](const te::Tensor& t) { bytes += std::max<int64_t>(least, t.type.bytes()); };
+    for (const te::Tensor& input : program_.inputs) {
+      if (std::ranges::find(held_inputs_, input.name) != held_inputs_.end()) add(input);
+    }
+    for (const te::Compute& c : program_.computes) {
+      if (keeps_row(c)) add(c.outputs[0]);
+    }
+    return bytes;
+  }
+  int64_t shared_bytes() const { return kept_bytes(1) * tile_rows() * length_; }
+  // Of a tile: what combining needs, and what the hardware keeps for itself, stay free.
+  int64_t most_shared() const { return target_.levels.front().capacity_bytes - kReservedShared; }
+
+  // Tiles and threads of the output. Returns the loop that holds a tile.
+  std::string cut_output() {
+    const std::string& name = output_.name();
+    std::vector<std::string> tiles = axis_names(output_.axes);
+    tiles.resize(rows_);
+    const std::string row = tiles.back();
+    s().split(name, row, {tile_rows()});
+    tiles.back() = row + ".0";
+    cut_.cut(s(), name, row + ".1", element_axis(output_));
+    s().parallel(name, tiles);
+    return row + ".0";
+  }
+
+  std::string element_axis(const te::Compute& c) const {
+    if (c.is_reduction()) return c.reduce_axes[0].name;
+    return c.axes.size() > rows_ ? c.axes[rows_].name : std::string();
+  }
+
+  void attach(const std::string& stage, const std::string& tile, loop::Scope scope) {
+    s().compute_at(stage, output_.name(), tile, scope);
+  }
+
+  void cut_stage(const te::Compute& c) {
+    if (keeps_row(c)) return cut_kept(c.name());
+    cut_.cut(s(), c.name(), c.axes[rows_ - 1].name, element_axis(c));
+  }
+
+  // A stage that keeps rows. In registers its axes are the rows, then threads, chunks, lanes.
+  void cut_kept(const std::string& stage) {
+    const auto axis = [&](size_t d) { return fmt::format("i{}", d); };
+    if (!in_registers_) return cut_.cut(s(), stage, axis(rows_ - 1), axis(rows_));
+    s().threads(stage, axis(rows_ - 1));
+    cut_.cut_laid_out(s(), stage, rows_);
+  }
+
+  const te::Program& program_;
+  const te::Compute& output_;
+  size_t rows_;
+  const TargetInfo& target_;
+  Construction& out_;
+  int64_t length_ = 1;
+  RowCut cut_;
+  bool in_registers_ = false;  // where kept rows lie; else in the tile's shared memory
+  std::vector<std::string> held_inputs_;
+  std::vector<std::string> fetched_inputs_;
+};
+
+// Constants whose elements a sum meets apart from each other are stored with its axis last: the matrix of a product
+// with a vector.
+std::map<std::string, Layout> layouts_along_sums(const GroupTask& task) {
+  std::map<std::string, Layout> layouts;
+  for (const te::Compute& c : task.program.computes) {
+    if (c.reduce_axes.size() != 1) continue;
+    te::visit_reads(c, [&](const Expr& read) {
+      const int dim = te::dim_of_axis(read, c.reduce_axes[0].name);
+      const auto last = static_cast<int>(read->args.size()) - 1;
+      if (!task.constants.contains(read->name) || dim < 0 || dim == last) return;
+      layouts[read->name] = dim_last(read->args.size(), dim);
+    });
+  }
+  return layouts;
+}
+
+// All elements in one sum: tiles sum parts of them as rows, and one thread adds those.
+Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& target) {
+  constexpr int64_t kMostParts = 128;  // whose loads wait together
+  Construction out;
+  schedule::Schedule& s = out.schedule;
+  te::Program program = schedule::inline_stages(s, task.program);
+  std::set<std::string> terms;
+  for (const te::Compute& c : program.computes) {
+    if (!c.is_reduction() && !c.axes.empty() && terms.insert(c.name()).second) s.inline_stage(c.name());
+  }
+  program = te::inline_computes(program, terms);
+  const Result<const te::Compute*> found = schedule::only_reduction(program);
+  if (!found.ok()) return Reason{found.reason()};
+  const te::Compute& sum = **found;
+  const bool total = sum.axes.empty() && sum.outputs.size() == 1 && task.program.outputs.size() == 1;
+  if (!total || sum.reduce_axes.size() != 1 || !schedule::reduces_contiguous(sum))
+    return declined("a reduction over several axes, or of elements apart");
+  const auto& [elements, length] = sum.reduce_axes[0];
+  if (length < kWarpThreads) return declined("rows shorter than a warp");
+  int64_t bytes = 1, parts = kMostParts;
+  for (const te::Tensor& input : program.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
+  while (parts > 1 && (length % parts != 0 || length / parts < kMostThreads * kFewElements)) parts /= 2;
+  const RowCut cut = cut_row(length / parts, target.vector_bytes / bytes, kFewElements);
+  const std::string partial = sum.name() + ".rf";
+  s.rfactor_blocks(sum.name(), elements, parts).split(partial, "i0", {1});
+  cut.cut(s, partial, "i0.1", elements);
+  s.parallel(partial, {"i0.0"}).unroll(sum.name(), "r0");
+  out.trace = {fmt::format("{} parts, {} threads each, {} times {} elements a thread", parts, cut.threads, cut.chunks(),
+                           cut.lanes)};
+  return Candidates{std::move(out)};
+}
+
+}  // namespace
+
+Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& target) {
+  if (!task.program.computes.empty() && task.program.computes.back().axes.empty()) return construct_total(task, target);
+  Construction out;
+  out.constant_layouts = layouts_along_sums(task);
+  const Result<schedule::RowProgram> found =
+      schedule::row_program(out.schedule, te::apply_layouts(task.program, out.constant_layouts));
+  if (!found.ok()) return Reason{found.reason()};
+  te::Program program = found->program;
+  for (;;) {
+    BlockRows block(program, found->rows, target, out);
+    const std::string refusal = block.refusal();
+    if (refusal.empty()) {
+      block.run();
+      return Candidates{std::move(out)};
+    }
+    if (refusal != BlockRows::kTooLong) return declined("{}", refusal);
+    const std::set<std::string> unkept = block.keepers();
+    // Rows of which a tile cannot keep an element: what would be kept is computed where it is read.
+    for (const te::Compute& c : program.computes) {
+      if (unkept.contains(c.name())) out.schedule.inline_stage(c.name());
+    }
+    program = te::inline_computes(program, unkept);
+  }
+}
+
+}  // namespace tw::construct

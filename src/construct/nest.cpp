@@ -1,0 +1,132 @@
+#include "construct/nest.h"
+
+#include <algorithm>
+
+#include "core/model_units.h"
+#include "expr/affine.h"
+#include "support/math.h"
+
+namespace tw::construct {
+namespace {
+
+constexpr double kUsable = 0.75;       // of a cache: the rest holds stacks, tables, what associativity loses
+constexpr int64_t kFallbackLine = 64;  // of targets without described caches
+
+int64_t span_of(const AccessDim& dim, std::span<const int64_t> tile) {
+  if (dim.terms.empty()) return 1;
+  int64_t span = 1;
+  for (const auto& [axis, coefficient] : dim.terms) span += std::abs(coefficient) * (tile[axis] - 1);
+  return std::min(span, dim.extent);
+}
+
+bool depends(const Access& access, size_t axis) {
+  return std::ranges::any_of(access.dims, [&](const AccessDim& dim) {
+    return std::ranges::any_of(dim.terms, [&](const auto& term) { return term.first == axis; });
+  });
+}
+
+// Bytes of one access: its part of the sub-nest from `first` inwards, for each iteration outside that changes it.
+double access_traffic(const Nest& nest, const Access& access, size_t first, int64_t line_bytes) {
+  const std::vector<int64_t> tile = covered(nest, first);
+  double bytes = static_cast<double>(footprint_bytes(access, tile, line_bytes));
+  bool stays = true;  // until a loop outside changes what is loaded
+  for (size_t i = first; i-- > 0;) {
+    stays = stays && !depends(access, nest.loops[i].axis);
+    if (!stays) bytes *= static_cast<double>(nest.loops[i].trips);
+  }
+  return bytes;
+}
+
+bool fits(const Nest& nest, size_t first, int64_t capacity, int64_t line_bytes) {
+  return footprint_bytes(nest, covered(nest, first), line_bytes) <= capacity;
+}
+
+// The nest with loop `at` cut in two, so that as many of its iterations as fit are a loop of their own: what lies on
+// one line is loaded once by a loop that walks along the line.
+Nest cut_to_fit(Nest nest, size_t at, int64_t capacity, int64_t line_bytes) {
+  const NestLoop whole = nest.loops[at];
+  nest.loops.insert(nest.loops.begin() + static_cast<std::ptrdiff_t>(at) + 1, whole);
+  const auto cut = [&](int64_t inner) {
+    nest.loops[at] = {whole.axis, ceil_div(whole.trips, inner), inner * whole.step};
+    nest.loops[at + 1].trips = inner;
+  };
+  int64_t inner = 1;
+  cut(inner);
+  while (inner < whole.trips && (cut(2 * inner), fits(nest, at + 1, capacity, line_bytes))) inner *= 2;
+  cut(std::min(inner, whole.trips));
+  return nest;
+}
+
+double bandwidth(const MemoryLevel& level, int units) {
+  if (!level.shared || units <= 1 || level.all_per_ns <= 0) return level.read_per_ns;
+  return std::min(level.read_per_ns, level.all_per_ns / units);
+}
+
+}  // namespace
+
+Access make_access(const te::Tensor& tensor, const Expr& read, std::span<const te::Axis> axes) {
+  Access access{tensor.name, tensor.type.bytes(), {}};
+  for (size_t d = 0; d < tensor.shape.size(); ++d) {
+    AccessDim dim{tensor.shape[d], {}};
+    for (size_t a = 0; a < axes.size(); ++a) {
+      if (!uses_var(read.arg(d), axes[a].name)) continue;
+      // Where it is not linear one step may lead anywhere.
+      dim.terms.emplace_back(a, coefficient_of(read.arg(d), axes[a].name).value_or(tensor.shape[d]));
+    }
+    access.dims.push_back(std::move(dim));
+  }
+  return access;
+}
+
+int64_t footprint_bytes(const Access& access, std::span<const int64_t> tile, int64_t line_bytes) {
+  int64_t run = access.element_bytes;  // contiguous bytes
+  bool whole = true;                   // so far all of every inner dimension
+  int64_t runs = 1;
+  for (size_t d = access.dims.size(); d-- > 0;) {
+    const int64_t span = span_of(access.dims[d], tile);
+    (whole ? run : runs) *= span;
+    whole = whole && span == access.dims[d].extent;
+  }
+  return runs * round_up(run, line_bytes);
+}
+
+int64_t footprint_bytes(const Nest& nest, std::span<const int64_t> tile, int64_t line_bytes) {
+  int64_t bytes = 0;
+  for (const Access& access : nest.accesses) bytes += footprint_bytes(access, tile, line_bytes);
+  return bytes;
+}
+
+std::vector<int64_t> covered(const Nest& nest, size_t first) {
+  std::vector<int64_t> tile(nest.axes.size(), 1);
+  for (size_t i = nest.loops.size(); i-- > first;) {
+    const NestLoop& l = nest.loops[i];
+    tile[l.axis] = std::min(nest.axes[l.axis].extent, l.trips * l.step);
+  }
+  return tile;
+}
+
+double traffic_bytes(const Nest& nest, int64_t capacity, int64_t line_bytes) {
+  size_t first = 0;
+  while (first < nest.loops.size() && !fits(nest, first, capacity, line_bytes)) ++first;
+  const Nest cut = first == 0 ? nest : cut_to_fit(nest, first - 1, capacity, line_bytes);
+  double bytes = 0;
+  for (const Access& access : cut.accesses) bytes += access_traffic(cut, access, first, line_bytes);
+  return bytes;
+}
+
+double nest_ns(const Nest& nest, double arithmetic_ns, const TargetInfo& target, int units) {
+  double near_ns = 0;
+  double deep_ns = 0;
+  for (size_t i = 0; i + 1 < target.levels.size(); ++i) {
+    const MemoryLevel& cache = target.levels[i];
+    const int64_t share = cache.capacity_bytes / (cache.shared ? units : 1);
+    const int64_t line = std::max(cache.line_bytes, kFallbackLine);
+    const double bytes = traffic_bytes(nest, static_cast<int64_t>(kUsable * static_cast<double>(share)), line);
+    const double from = bandwidth(target.levels[i + 1], units);
+    if (from <= 0) continue;
+    (i == 0 ? near_ns : deep_ns) += bytes / from;
+  }
+  return std::max(arithmetic_ns, near_ns) + kExposedTraffic * deep_ns;
+}
+
+}  // namespace tw::construct

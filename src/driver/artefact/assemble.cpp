@@ -1,0 +1,26 @@
+#include "driver/artefact/assemble.h"
+
+#include "driver/artefact/code_store.h"
+#include "driver/artefact/place_entry.h"
+
+namespace tw::driver {
+
+Assembled assemble(DeviceKind device, const std::vector<LevelCode>& levels) {
+  Assembled out;
+  WeightStore weights;
+  for (const LevelCode& level : levels) {
+    const CodeStore code(device, level.generated.programs, out);
+    for (const EntryCode& entry : level.entries) {
+      PlacedEntry placed = place_entry(device, entry, code, weights);
+      placed.entry.target = static_cast<int64_t>(out.manifest.targets.size());
+      const std::string text = graph::to_string(placed.graph);
+      out.sections[fmt::format("graph.{}", out.manifest.entries.size())] = {text.begin(), text.end()};
+      out.manifest.entries.push_back(std::move(placed.entry));
+    }
+    out.manifest.targets.push_back(level.generated.target);
+  }
+  out.sections["weights"] = weights.take();
+  return out;
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,13 @@
+// From compiled groups to an artefact: where each value lives, the steps, the weights.
+#pragma once
+#include <vector>
+
+#include "driver/artefact/compiled.h"
+
+namespace tw::driver {
+
+/// For every entry: places values (arena with reuse, inputs, outputs), lists the steps, and prints the graph of groups
+/// as section "graph.N". Constants that are equal as stored are kept once for all entries of all targets.
+Assembled assemble(DeviceKind device, const std::vector<LevelCode>& levels);
+
+}  // namespace tw::driver

@@ -1,0 +1,57 @@
+// What a compilation makes, stage by stage: lowered entries, their machine code, the artefact.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver/code/generate.h"
+#include "driver/code/group_code.h"
+#include "graph/graph.h"
+#include "plan/plan.h"
+#include "runtime/format/container.h"
+#include "runtime/format/manifest.h"
+
+namespace tw::driver {
+
+/// An entry after all that comes before code generation.
+struct EntryCode {
+  plan::EntryPlan plan;
+  graph::Graph graph;  // of groups
+  std::vector<GroupCode> groups;
+  std::vector<int> program_of_group;                 // index in the ProgramSet, -1 for an alias
+  std::map<graph::ValueId, graph::ValueId> aliases;  // as those of EntryGroups
+};
+
+/// All entries for one target.
+struct LevelCode {
+  std::string target;  // "cpu:x86-64-v4"
+  std::vector<EntryCode> entries;
+  Generated generated;  // of the loop programs that the entries share
+  int64_t kernels = 0;  // different ones
+};
+
+struct Assembled {
+  format::Manifest manifest;                             // targets, kernels and entries
+  std::map<std::string, std::vector<uint8_t>> sections;  // code or cubin.N, weights, graph.N
+};
+
+struct PassTime {
+  std::string phase;
+  std::string pass;
+  int64_t nanoseconds = 0;
+};
+
+struct Compiled {
+  format::Manifest manifest;
+  std::map<std::string, std::vector<uint8_t>> sections;
+  plan::Plan plan;
+  std::vector<PassTime> times;
+  int64_t kernels = 0;  // different ones
+  int64_t opset = 0;
+  std::vector<std::string> warnings;
+  std::vector<std::string> external_files;  // that the model was read from besides its own, absolute paths
+  bool complete = true;  // all was measured that should have been: the budget sufficed, nobody interrupted
+};
+
+}  // namespace tw::driver

@@ -1,0 +1,201 @@
+#include "driver/artefact/place_entry.h"
+
+#include <algorithm>
+#include <set>
+
+#include "driver/artefact/plan_memory.h"
+#include "driver/code/format_type.h"
+#include "graph/error_output.h"
+#include "runtime/format/cuda_step.h"
+#include "support/error.h"
+#include "te/materialize.h"
+
+namespace tw::driver {
+namespace {
+
+using graph::ValueId;
+
+format::TensorSpec spec_of(const graph::Value& value) {
+  return {value.name, format_type(value.type.type), value.type.shape};
+}
+
+class Placer {
+ public:
+  Placer(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights)
+      : device_(device), code_(code), kernels_(kernels), weights_(weights) {}
+
+  PlacedEntry run() {
+    out_.graph = code_.graph;
+    entry_.name = code_.plan.name;
+    for (const ValueId id : code_.graph.inputs) entry_.inputs.push_back(spec_of(code_.graph.value(id)));
+    for (const ValueId id : code_.graph.outputs) {
+      if (!is_error(id)) entry_.outputs.push_back(spec_of(code_.graph.value(id)));
+    }
+    make_steps();
+    keep_other_constants();
+    place_arena();
+    double flop = 0;
+    for (const GroupCode& group : code_.groups) flop += group.flop;
+    entry_.flop = static_cast<int64_t>(flop);
+    return std::move(out_);
+  }
+
+ private:
+  ValueId storage(ValueId id) const {
+    const auto alias = code_.aliases.find(id);
+    return alias == code_.aliases.end() ? id : storage(alias->second);
+  }
+
+  bool is_error(ValueId id) const { return code_.graph.value(id).name == graph::kErrorOutput; }
+
+  // The graph output whose tensor holds the storage of `root`, or -1.
+  int output_of(ValueId root) const {
+    return static_cast<int>(index_of(code_.graph.outputs, root, [&](ValueId id) { return storage(id); }));
+  }
+
+  int64_t buffer_of_value(ValueId id) {
+    const ValueId root = storage(id);
+    if (const auto known = value_buffer_.find(root); known != value_buffer_.end()) return known->second;
+    const graph::Value& value = code_.graph.value(root);
+    format::Buffer buffer{format::Place::kArena, 0, 0, value.type.bytes(), value.name};
+    const auto input = std::find(code_.graph.inputs.begin(), code_.graph.inputs.end(), root);
+    if (input != code_.graph.inputs.end()) {
+      buffer.place = format::Place::kInput;
+      buffer.index = input - code_.graph.inputs.begin();
+    } else if (const int output = output_of(root); output >= 0 && is_error(code_.graph.outputs[output])) {
+      buffer.place = format::Place::kError;
+    } else if (output >= 0) {
+      buffer.place = format::Place::kOutput;
+      buffer.index = output;
+    } else {
+      // Layouts may pad: the storage can be larger than the logical tensor.
+      buffer.bytes = num_elements(value.layout.storage_shape(value.type.shape)) * value.type.type.bytes();
+    }
+    entry_.buffers.push_back(buffer);
+    return value_buffer_[root] = static_cast<int64_t>(entry_.buffers.size()) - 1;
+  }
+
+  int64_t buffer_of_constant(ValueId id, const Layout& layout) {
+    const graph::Value& value = code_.graph.value(id);
+    const std::string key = fmt::format("{} {}", id, to_string(layout));
+    if (const auto known = constant_buffer_.find(key); known != constant_buffer_.end()) return known->second;
+    const std::vector<std::byte> bytes =
+        te::materialize(*value.constant, value.type.type.bytes(), value.type.shape, layout);
+    entry_.buffers.push_back(
+        {format::Place::kWeights, 0, weights_.add(bytes), static_cast<int64_t>(bytes.size()), value.name});
+    if (kept_.insert(id).second) out_.graph.values[id].layout = layout;
+    return constant_buffer_[key] = static_cast<int64_t>(entry_.buffers.size()) - 1;
+  }
+
+  // Constants that no kernel reads: the artefact's own graph must have all that its text does not hold.
+  void keep_other_constants() {
+    for (size_t i = 0; i < code_.graph.values.size(); ++i) {
+      const auto id = static_cast<ValueId>(i);
+      const graph::Value& value = code_.graph.value(id);
+      if (value.is_constant() && !graph::is_inline(value) && kept_.count(id) == 0) buffer_of_constant(id, Layout());
+    }
+  }
+
+  int64_t buffer_of_param(const Param& param, const std::string& name, std::map<std::string, int64_t>& temporaries) {
+    switch (param.kind) {
+      case Param::Kind::kValue:
+        return buffer_of_value(param.value);
+      case Param::Kind::kConstant:
+        return buffer_of_constant(param.value, param.layout);
+      case Param::Kind::kTemporary:
+        break;
+    }
+    if (const auto known = temporaries.find(name); known != temporaries.end()) return known->second;
+    entry_.buffers.push_back({format::Place::kArena, 0, 0, param.bytes, ""});
+    return temporaries[name] = static_cast<int64_t>(entry_.buffers.size()) - 1;
+  }
+
+  void make_steps() {
+    for (size_t g = 0; g < code_.groups.size(); ++g) {
+      const int program = code_.program_of_group[g];
+      if (program < 0) continue;
+      std::map<std::string, int64_t> temporaries;
+      const std::vector<loop::Kernel>& kernels = code_.groups[g].loops.kernels;
+      for (size_t k = 0; k < kernels.size(); ++k) {
+        std::vector<int64_t> args;
+        for (const loop::Buffer& p : kernels[k].params) {
+          args.push_back(buffer_of_param(code_.groups[g].params.at(p.name), p.name, temporaries));
+        }
+        const std::string& group = code_.groups[g].plan.name;
+        const std::string name = kernels.size() == 1 ? group : fmt::format("{} ({})", group, kernels[k].name);
+        const ProgramCode::Entry& code = kernels_.entry(program, k);
+        if (device_ == DeviceKind::kCpu) {
+          entry_.cpu_steps.push_back(
+              {kernels_.row(program, k), args, kernels[k].tiles, !entry_.cpu_steps.empty(), name});
+        } else {
+          if (code.cuda.workspace_bytes > 0) args.push_back(workspace_of(kernels_.row(program, k), code.cuda));
+          add_cuda_step(kernels_.row(program, k), code, kernels[k].tiles, args, name);
+        }
+        entry_.scratch_bytes_per_thread = std::max(entry_.scratch_bytes_per_thread, code.scratch_bytes);
+        step_args_.push_back(std::move(args));
+      }
+    }
+  }
+
+  // Steps of one kernel share it, one after the other: each leaves its zeros as they were.
+  int64_t workspace_of(int64_t kernel, const format::CudaLaunch& launch) {
+    const auto [found, fresh] = workspaces_.try_emplace(kernel, std::ssize(entry_.buffers));
+    if (!fresh) return found->second;
+    entry_.buffers.push_back({format::Place::kArena, 0, 0, launch.workspace_bytes, ""});
+    entry_.zeros.push_back(launch.zeros(found->second));
+    return found->second;
+  }
+
+  void add_cuda_step(int64_t kernel, const ProgramCode::Entry& code, int64_t tiles, const std::vector<int64_t>& args,
+                     const std::string& name) {
+    format::CudaStep step = format::step_over_tiles(kernel, tiles, code.cuda, args);
+    step.name = name;
+    entry_.cuda_steps.push_back(std::move(step));
+  }
+
+  void place_arena() {
+    std::vector<BufferRequest> requests;
+    std::vector<size_t> places;
+    for (size_t b = 0; b < entry_.buffers.size(); ++b) {
+      if (entry_.buffers[b].place != format::Place::kArena) continue;
+      BufferRequest request;
+      request.bytes = entry_.buffers[b].bytes;
+      request.first_step = static_cast<int64_t>(step_args_.size());
+      for (size_t s = 0; s < step_args_.size(); ++s) {
+        if (std::find(step_args_[s].begin(), step_args_[s].end(), static_cast<int64_t>(b)) == step_args_[s].end())
+          continue;
+        request.first_step = std::min(request.first_step, static_cast<int64_t>(s));
+        request.last_step = static_cast<int64_t>(s);
+      }
+      if (std::ranges::find(entry_.zeros, static_cast<int64_t>(b), &format::Zeros::buffer) != entry_.zeros.end()) {
+        request.first_step = 0;
+        request.last_step = std::ssize(step_args_) - 1;
+      }
+      requests.push_back(request);
+      places.push_back(b);
+    }
+    const MemoryPlan plan = plan_memory(requests);
+    for (size_t i = 0; i < places.size(); ++i) entry_.buffers[places[i]].offset = plan.offsets[i];
+    entry_.arena_bytes = plan.arena_bytes;
+  }
+
+  DeviceKind device_;
+  const EntryCode& code_;
+  const CodeStore& kernels_;
+  WeightStore& weights_;
+  PlacedEntry out_;
+  format::Entry& entry_ = out_.entry;
+  std::vector<std::vector<int64_t>> step_args_;  // buffers of each step
+  std::map<ValueId, int64_t> value_buffer_;
+  std::map<int64_t, int64_t> workspaces_;           // of kernels
+  std::map<std::string, int64_t> constant_buffer_;  // constant and layout
+  std::set<ValueId> kept_;                          // constants that have a buffer
+};
+
+}  // namespace
+
+PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights) {
+  return Placer(device, code, kernels, weights).run();
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,155 @@
+#include "driver/code/generate.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/target_features.h"
+#include "driver/code/format_type.h"
+#include "measure/cuda_executor.h"
+#include "runtime/format/problem.h"
+#include "support/error.h"
+#include "support/parallel.h"
+#ifdef TW_HAVE_LLVM
+#include "codegen/llvm/object.h"
+#endif
+#ifdef TW_HAVE_CUDA
+#include "codegen/cuda/emit.h"
+#include "codegen/cuda/nvrtc.h"
+#include "driver/code/template_code.h"
+#include "runtime/format/error.h"
+#include "templates/fit.h"
+#endif
+
+namespace tw::driver {
+namespace {
+
+#ifdef TW_HAVE_LLVM
+Generated generate_cpu(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
+  const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(architecture(target));
+  TW_CHECK(level.has_value(), "code generation does not know {}", target.name);
+  Generated out;
+  out.target = {format::TargetKind::kCpu, architecture(target), level->required};
+  out.programs.resize(tasks.size());
+  codegen::cpu::EmitOptions options;
+  options.param_alignment = 1;  // a caller's tensors are aligned to their element only
+  parallel_for(tasks.size(), tools.threads, [&](size_t i) {
+    codegen::cpu::MachineCode object = codegen::cpu::compile_object(tasks[i].program, *level, options);
+    out.programs[i].bytes = std::move(object.code);
+    for (const codegen::cpu::KernelEntry& k : object.kernels)
+      out.programs[i].kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
+  });
+  return out;
+}
+#else
+Generated generate_cpu(std::span<const CodeTask>, const TargetInfo& target, const CodeTools&) {
+  throw Unsupported("--target {}: this build has no LLVM (TW_LLVM=OFF)", target.name);
+}
+#endif
+
+#ifdef TW_HAVE_CUDA
+// Plans are files of users: what one says of a kernel must be a problem whose operands are the kernel's buffers.
+void check_implementation(const CodeTask& task, const loop::Kernel& kernel) try {
+  std::vector<std::pair<format::Operand, int64_t>> operands;
+  std::string wrong;
+  if (is_template(task.program)) {
+    operands = templates::parse_implementation(kernel.implementation).operands();
+  } else {
+    const format::LibraryCall call = format::parse_library_call(kernel.implementation);
+    wrong = refusal_of(call);
+    for (const format::Operand* o : call.problem.operands()) operands.emplace_back(*o, call.problem.span(*o));
+  }
+  for (const auto& [operand, elements] : operands) {
+    const auto b = std::ranges::find(kernel.params, operand.name, &loop::Buffer::name);
+    const bool holds = b != kernel.params.end() && format_type(b->type) == operand.dtype && b->size() >= elements;
+    if (!holds) wrong = fmt::format("the kernel has no such {}", operand.name);
+  }
+  if (!wrong.empty()) throw UserError("group '{}': '{}': {}", task.name, kernel.implementation, wrong);
+} catch (const format::Error& error) {
+  throw UserError("group '{}': {}", task.name, error.what());
+}
+
+// A kernel that a library computes, as check_implementation() lets it.
+ProgramCode::Entry call_of(const loop::Kernel& kernel) {
+  ProgramCode::Entry entry{kernel.name};
+  entry.cuda.call = kernel.implementation;
+  const format::LibraryCall call = format::parse_library_call(kernel.implementation);
+  for (const format::Operand* operand : call.problem.operands()) {
+    const auto found = std::ranges::find(kernel.params, operand->name, &loop::Buffer::name);
+    entry.cuda.operands.push_back(found - kernel.params.begin());
+  }
+  return entry;
+}
+
+ProgramCode::Entry entry_of(const codegen::CudaKernel& code, const loop::Kernel& kernel, const TargetInfo& target) {
+  ProgramCode::Entry entry{code.name};
+  entry.cuda = {code.threads,
+                code.shared_bytes,
+                {},
+                kernel.units > 0 ? kernel.blocks() : 0,
+                has_feature(target, "dependent-launch")};
+  for (const codegen::CudaTensorMap& map : code.maps) {
+    const loop::Buffer& tensor = kernel.params[map.param];
+    entry.cuda.maps.push_back({0,
+                               static_cast<int64_t>(map.param),
+                               format_type(tensor.type),
+                               map.shape,
+                               map.box,
+                               {map.windows.extents, map.windows.steps, map.windows.before}});
+  }
+  return entry;
+}
+
+Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
+  Generated out;
+  out.target = {format::TargetKind::kCuda, architecture(target), {}};
+  out.programs.resize(tasks.size());
+  for (const CodeTask& task : tasks) {
+    for (const loop::Kernel& kernel : task.program.kernels)
+      if (kernel.is_implemented()) check_implementation(task, kernel);
+  }
+  for (const std::string& reason : tools.stand_ins ? std::vector<std::string>() : build_templates(tasks, target))
+    if (!reason.empty()) throw UserError(reason);
+  parallel_for(tasks.size(), tools.threads, [&](size_t i) {
+    if (is_template(tasks[i].program)) {
+      out.programs[i] = template_code(tasks[i], target);
+      TW_CHECK(tools.stand_ins || !out.programs[i].is_stand_in, "the template of {} has gone", tasks[i].name);
+      return;
+    }
+    const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program, tasks[i].name);
+    ProgramCode& code = out.programs[i];
+    const std::vector<loop::Kernel>& kernels = tasks[i].program.kernels;
+    if (!std::ranges::all_of(kernels, &loop::Kernel::is_implemented))
+      code.bytes = tools.cubins.get(tasks[i].name, source.text, architecture(target));
+    for (size_t k = 0; k < kernels.size(); ++k)
+      code.kernels.push_back(kernels[k].is_implemented() ? call_of(kernels[k])
+                                                         : entry_of(source.kernels[k], kernels[k], target));
+  });
+  return out;
+}
+#else
+Generated generate_cuda(std::span<const CodeTask>, const TargetInfo& target, const CodeTools&) {
+  throw Unsupported("--target {}: this build has no CUDA (TW_CUDA=OFF)", target.name);
+}
+#endif
+
+}  // namespace
+
+std::string architecture(const TargetInfo& target) { return target.name.substr(target.name.find(':') + 1); }
+
+Result<std::string> find_gpu(const std::string& target) {
+  return measure::find_gpu(target.substr(target.find(':') + 1));
+}
+
+Result<bool> cuda_generation_available() {
+#ifdef TW_HAVE_CUDA
+  return codegen::nvrtc_available();
+#else
+  return declined("left out of this build (TW_CUDA=OFF)");
+#endif
+}
+
+Generated generate(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
+  return target.kind == DeviceKind::kCpu ? generate_cpu(tasks, target, tools) : generate_cuda(tasks, target, tools);
+}
+
+}  // namespace tw::driver

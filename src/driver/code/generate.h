@@ -1,0 +1,39 @@
+// Code generation for the chosen target: the place where the driver picks a code generator.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/target_info.h"
+#include "driver/code/cubins.h"
+#include "driver/code/program_code.h"
+#include "loop/loop.h"
+#include "runtime/format/manifest.h"
+#include "support/error.h"
+
+namespace tw::driver {
+
+struct Generated {
+  std::vector<ProgramCode> programs;  // one for each loop program
+  format::Target target;
+};
+
+/// The target's name without its kind: "cpu:x86-64-v4" -> "x86-64-v4".
+std::string architecture(const TargetInfo& target);
+
+/// What generation goes by.
+struct CodeTools {
+  int threads = 0;  // that are used; 0: all CPUs
+  Cubins& cubins;
+  bool stand_ins = false;  // instead of what takes a compiler of templates long (ProgramCode::is_stand_in)
+};
+
+/// Machine code of all programs for `target`. Unsupported when this build leaves the target's code generator out.
+Generated generate(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools);
+
+/// Whether CUDA code can be generated here: a reason when this build leaves it out or NVRTC is not installed.
+Result<bool> cuda_generation_available();
+/// The GPU here that runs code for the target of this name ("cuda:sm_90a"), or why there is none.
+Result<std::string> find_gpu(const std::string& target);
+
+}  // namespace tw::driver

@@ -1,0 +1,192 @@
+#include "driver/code/group_code.h"
+
+#include <algorithm>
+
+#include "schedule/match/contraction.h"
+#include "support/error.h"
+#include "te/merge_axes.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+
+namespace tw::driver {
+namespace {
+
+// The value of the graph of groups behind a value of the group's body, or kAbsent for a constant of the body itself.
+graph::ValueId outer_value(const GroupInputs& in, graph::ValueId inner) {
+  const graph::Graph& body = *in.group.body;
+  if (const int64_t i = index_of(body.inputs, inner); i >= 0) return in.group.inputs[i];
+  const int64_t o = index_of(body.outputs, inner);
+  return o >= 0 ? in.group.outputs[o] : graph::kAbsent;
+}
+
+double scalar_of(const graph::Value& value) {
+  const graph::RefTensor t = graph::RefTensor::from_bytes(value.type, *value.constant);
+  return t.at(0);
+}
+
+// 64-bit integers beyond 2^53 would not survive the way through a double.
+bool is_bindable_scalar(const graph::Value& value) {
+  if (!value.is_constant() || value.type.elements() != 1) return false;
+  return value.type.type.is_float() || value.type.type.bits() <= 32 || std::abs(scalar_of(value)) < 9e15;
+}
+
+// New names by position for inputs, so that groups of equal maths have equal programs.
+te::Program rename_inputs(const te::Program& program, std::map<std::string, std::string>& names) {
+  te::Program out = program;
+  for (size_t i = 0; i < out.inputs.size(); ++i) {
+    const std::string fresh = fmt::format("x{}", i);
+    names[out.inputs[i].name] = fresh;
+    out.inputs[i].name = fresh;
+  }
+  for (te::Compute& c : out.computes) {
+    for (Expr& body : c.body) {
+      body = rewrite(body, [&](const Expr& e) -> Expr {
+        if (e.op() != Op::kLoad || names.count(e->name) == 0) return Expr();
+        return e->predicated
+                   ? load_if(names[e->name], e.type().element(), {e->args.begin(), e->args.end() - 1}, e->args.back())
+                   : load(names[e->name], e.type().element(), e->args);
+      });
+    }
+  }
+  out.name = "group";
+  return out;
+}
+
+// Layouts of activations: what the graph says for inputs and outputs; intermediate tensors follow the outputs.
+std::map<std::string, Layout> activation_layouts(const GroupInputs& in, const GroupTe& te) {
+  std::map<std::string, Layout> layouts;
+  const Layout* follow = nullptr;
+  size_t rank = 0;
+  for (const auto& [tensor, id] : te.values) {
+    const graph::Value& value = in.graph.value(id);
+    if (value.is_constant() || value.layout.is_identity()) continue;
+    layouts[tensor] = value.layout;
+    if (te.program.is_output(tensor)) {
+      follow = &value.layout;
+      rank = value.type.shape.size();
+    }
+  }
+  if (follow == nullptr) return layouts;
+  for (const te::Compute& c : te.program.computes) {
+    const bool reorders = std::all_of(follow->primitives().begin(), follow->primitives().end(),
+                                      [](const LayoutPrimitive& p) { return p.op == LayoutOp::kReorder; });
+    if (!reorders || c.outputs[0].shape.size() != rank) continue;
+    for (const te::Tensor& t : c.outputs) {
+      if (te.values.count(t.name) == 0) layouts[t.name] = *follow;
+    }
+  }
+  return layouts;
+}
+
+Layout append(Layout layout, const Layout& more) {
+  for (const LayoutPrimitive& p : more.primitives()) layout = layout.then(p);
+  return layout;
+}
+
+void merge_axes(GroupTe& te) {
+  const std::map<std::string, Layout> merged = te::mergeable_axes(te.program);
+  if (merged.empty()) return;
+  te.program = te::merge_reductions(te::apply_layouts(te.program, merged));
+  for (auto& [tensor, layout] : te.constants) {
+    if (const auto found = merged.find(tensor); found != merged.end()) layout = append(layout, found->second);
+  }
+}
+
+std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {
+  std::map<std::string, Param> params;
+  for (const loop::Kernel& kernel : code.loops.kernels) {
+    for (const loop::Buffer& buffer : kernel.params) {
+      Param param;
+      param.bytes = buffer.size() * buffer.type.bytes();
+      if (const auto value = te.values.find(buffer.name); value == te.values.end()) {
+        param.kind = Param::Kind::kTemporary;
+      } else {
+        param.value = value->second;
+        const auto constant = te.constants.find(buffer.name);
+        if (constant != te.constants.end()) {
+          param.kind = Param::Kind::kConstant;
+          param.layout = append(constant->second, value_or(code.plan.layouts, buffer.name, Layout()));
+          const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
+          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ",
+                   buffer.name, in.group.name);
+        }
+      }
+      params[buffer.name] = param;
+    }
+  }
+  return params;
+}
+
+}  // namespace
+
+std::string text_of(const GroupTe& te) {
+  std::string text = te::to_string(te.program);
+  for (const auto& [tensor, layout] : te.constants) text += fmt::format("constant {}\n", tensor);
+  return text;
+}
+
+GroupTe build_te(const GroupInputs& in) {
+  const graph::GroupProgram group = graph::to_te(*in.group.body, in.ops);
+  GroupTe te;
+  std::map<std::string, double> scalars;
+  std::map<std::string, graph::ValueId> inputs;
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    const std::string& tensor = group.program.inputs[i].name;
+    const graph::ValueId outer = outer_value(in, group.inputs[i]);
+    const graph::Value& value = outer == graph::kAbsent ? in.group.body->value(group.inputs[i]) : in.graph.value(outer);
+    if (is_bindable_scalar(value)) {
+      scalars[tensor] = scalar_of(value);
+    } else {
+      TW_CHECK(outer != graph::kAbsent, "group {} holds the constant {} of its own", in.group.name, value.name);
+      inputs[tensor] = outer;
+    }
+  }
+  std::map<std::string, std::string> names;
+  te.program = rename_inputs(te::bind_scalars(te::drop_unit_reductions(group.program), scalars), names);
+  for (const auto& [tensor, outer] : inputs) {
+    te.values[names.at(tensor)] = outer;
+    if (in.graph.value(outer).is_constant()) te.constants[names.at(tensor)] = Layout();
+  }
+  for (size_t i = 0; i < group.output_tensors.size(); ++i) te.values[group.output_tensors[i]] = in.group.outputs[i];
+  te.program = te::apply_layouts(te.program, activation_layouts(in, te));
+  merge_axes(te);
+  return te;
+}
+
+double contraction_flop(const te::Program& program) {
+  double flop = 0;
+  for (const te::Compute& c : program.computes) {
+    const Result<schedule::Contraction> match = schedule::match_contraction(c);
+    if (match.ok()) flop += 2 * schedule::count_products(*match);
+  }
+  return flop;
+}
+
+loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options) {
+  const te::Program stored = te::apply_layouts(program, plan.layouts);
+  if (options.dump_te) options.dump_te(stored);
+  lower::RunOptions run = options.lower;
+  run.lower.inner_divisor = schedule::gathers(plan.schedule) ? 0 : te::common_divisor(program);
+  return lower::lower(schedule::apply(stored, plan.schedule), run);
+}
+
+GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::GroupPlan& plan,
+                      const GroupOptions& options) {
+  GroupCode code;
+  code.plan = plan;
+  try {
+    code.loops = lower_group(te.program, plan, options);
+  } catch (const InternalError& error) {
+    if (options.origin == PlanOrigin::kOurs) throw;
+    throw UsageError("--plan does not fit group {}: {}", plan.name, error.what());
+  } catch (const UserError& error) {
+    if (options.origin == PlanOrigin::kUser)
+      throw UsageError("--plan does not fit group {}: {}", plan.name, error.what());
+    throw InternalError("group {}: the schedule of family {} does not fit: {}", plan.name, plan.family, error.what());
+  }
+  code.params = describe_params(in, te, code);
+  code.flop = contraction_flop(te.program);
+  return code;
+}
+
+}  // namespace tw::driver

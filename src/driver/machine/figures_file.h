@@ -1,0 +1,25 @@
+// Measured figures as a file: for which machine they hold, and the figures. JSON, one spelling only.
+#pragma once
+#include <string>
+
+#include "core/target_info.h"
+#include "support/error.h"
+#include "targets/x86_64/host.h"
+
+namespace tw::driver::machine {
+
+/// Counts up when a micro-benchmark changes: figures of an earlier number are measured anew.
+constexpr int kMeasurement = 2;
+
+/// What must be equal for figures to hold: CPU, its numbers, the CPUs that may be used, caches, the target's level and
+/// kMeasurement; one line of JSON. Not the microcode, which changes with every update of the system.
+std::string machine_key(const targets::HostCpu& cpu, const TargetInfo& target);
+
+/// The file's text.
+std::string figures_text(const TargetInfo& info, const std::string& key);
+
+/// `defaults` with the figures of `text`, or why they are not to be used: no such JSON, another machine's, a figure out
+/// of its bounds (bounds.h), not the text that figures_text writes.
+Result<TargetInfo> parse_figures(const std::string& text, const std::string& key, const TargetInfo& defaults);
+
+}  // namespace tw::driver::machine

@@ -1,0 +1,156 @@
+#include "driver/machine/machine.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "driver/machine/bounds.h"
+#include "driver/machine/figures_file.h"
+#include "driver/machine/measure.h"
+#include "runtime/format/atomic_file.h"
+#include "runtime/format/error.h"
+#include "support/error.h"
+#include "support/file_lock.h"
+#include "support/folders.h"
+#include "support/hash.h"
+
+namespace tw::driver::machine {
+namespace {
+
+constexpr double kPatienceSeconds = 20;  // with another process that measures: ten times as long as it takes
+constexpr size_t kHashDigits = 16;
+
+std::string path_in(const std::string& folder, const std::string& key) {
+  return folder + "/hal-" + content_hash(key).substr(0, kHashDigits) + ".json";
+}
+
+std::string folder_of(const HalOptions& options) { return options.folder.empty() ? cache_folder() : options.folder; }
+
+class Resolver {
+ public:
+  Resolver(const TargetInfo& defaults, const HalOptions& options)
+      : defaults_(defaults),
+        options_(options),
+        cpu_(targets::host_cpu()),
+        key_(machine_key(cpu_, defaults)),
+        folder_(folder_of(options)) {}
+
+  TargetInfo resolve() {
+    if (options_.figures == Figures::kMeasured) {
+      if (std::optional<TargetInfo> kept = load()) return *kept;
+    }
+    std::error_code ignored;  // what matters is whether the lock's file can be opened
+    std::filesystem::create_directories(folder_, ignored);
+    const FileLock lock(folder_.empty() ? "" : folder_ + "/hal.lock", kPatienceSeconds);
+    const std::string unlocked = why_not_kept(lock);
+    if (options_.figures == Figures::kMeasured) {
+      if (!unlocked.empty()) return use_defaults(unlocked);
+      if (std::optional<TargetInfo> kept = load()) return *kept;  // another process has measured meanwhile
+      if (!damage_.empty()) notice(fmt::format("'{}' is not used: {}", path(), damage_));
+    }
+    return measure_and_keep(unlocked);
+  }
+
+ private:
+  std::string path() const { return path_in(folder_, key_); }
+
+  void notice(const std::string& sentence) const {
+    if (options_.notice) options_.notice(sentence);
+  }
+
+  TargetInfo use_defaults(const std::string& reason) const {
+    notice(fmt::format("figures of this machine are {}: {}", defaults_.figures_from, reason));
+    return defaults_;
+  }
+
+  std::optional<TargetInfo> load() {
+    damage_.clear();
+    std::ifstream file(path(), std::ios::binary);
+    if (folder_.empty() || !file) return std::nullopt;
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    Result<TargetInfo> figures = parse_figures(text, key_, defaults_);
+    if (figures.ok()) return std::move(figures).value();
+    damage_ = figures.reason();
+    return std::nullopt;
+  }
+
+  // Why figures cannot be kept under this lock; empty when they can.
+  std::string why_not_kept(const FileLock& lock) const {
+    if (folder_.empty()) return "there is no cache folder (HOME and XDG_CACHE_HOME are not set)";
+    if (!lock.has_file()) return fmt::format("the cache folder '{}' cannot be written", folder_);
+    return lock.is_held() ? "" : fmt::format("another process holds '{}/hal.lock'", folder_);
+  }
+
+  TargetInfo measure_and_keep(const std::string& unlocked) const {
+    notice("measuring this machine once, about 2 s");
+    TargetInfo info;
+    try {
+      info =
+          plausible(options_.measure ? options_.measure(defaults_, cpu_) : measure_machine(defaults_, cpu_), defaults_);
+    } catch (const Unsupported& error) {
+      return use_defaults(error.what());
+    } catch (const ResourceError& error) {
+      return use_defaults(error.what());
+    }
+    const std::string problem = unlocked.empty() ? keep(info) : unlocked;
+    if (problem.empty()) return info;
+    if (options_.figures == Figures::kMeasured) return use_defaults(problem);
+    notice(fmt::format("the figures are not kept: {}", problem));
+    return info;
+  }
+
+  // Writes the file; returns why that failed, or nothing.
+  std::string keep(const TargetInfo& info) const {
+    const std::string text = figures_text(info, key_);
+    try {
+      format::write_file_atomically(path(), format::bytes_of(text));
+      return "";
+    } catch (const format::Error& error) {
+      return error.what();
+    }
+  }
+
+  const TargetInfo& defaults_;
+  const HalOptions& options_;
+  targets::HostCpu cpu_;
+  std::string key_;
+  std::string folder_;
+  std::string damage_;  // why the file that is there cannot be used
+};
+
+}  // namespace
+
+targets::Target resolve_target(const std::string& name, const HalOptions& options) {
+  targets::Target target = targets::find_target(name);
+  if (name == "cpu" && options.figures != Figures::kDefaults) {
+    const TargetInfo defaults = target.info;
+    target.info = Resolver(defaults, options).resolve();
+  }
+  return target;
+}
+
+std::vector<targets::Target> resolve_targets(const std::string& names, const HalOptions& options) {
+  std::vector<targets::Target> targets;
+  for (size_t from = 0; from <= names.size();) {
+    const size_t comma = std::min(names.find(',', from), names.size());
+    targets::Target target = resolve_target(names.substr(from, comma - from), options);
+    if (std::ranges::any_of(targets, [&](const targets::Target& t) { return t.info.name == target.info.name; }))
+      throw UsageError("--target {}: {} is there twice", names, target.info.name);
+    targets.push_back(std::move(target));
+    from = comma + 1;
+  }
+  const auto is_cpu = [](const targets::Target& t) { return t.info.kind == DeviceKind::kCpu; };
+  if (targets.size() > 1 && !std::ranges::all_of(targets, is_cpu))
+    throw UsageError("--target {}: several targets of one artefact are CPU levels", names);
+  std::ranges::stable_sort(targets, std::greater<>(), [](const targets::Target& t) { return t.info.features.size(); });
+  return targets;
+}
+
+std::string figures_path(const TargetInfo& cpu, const HalOptions& options) {
+  const std::string folder = folder_of(options);
+  return folder.empty() ? "" : path_in(folder, machine_key(targets::host_cpu(), cpu));
+}
+
+}  // namespace tw::driver::machine

@@ -1,0 +1,129 @@
+#include "driver/tune/planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "support/error.h"
+
+namespace tw::driver {
+namespace {
+
+// Why a candidate that has no better one behind it is not the one: its time, or its fault.
+std::string why_not(const plan::GroupPlan& candidate, const measure::Measured& m) {
+  const std::string predicted =
+      candidate.predicted_us > 0 ? fmt::format(", {:.1f} us predicted", candidate.predicted_us) : "";
+  if (m.outcome == measure::Outcome::kMeasured)
+    return fmt::format("{:.1f} us measured{}", m.timing.best_decile_ns * 1e-3, predicted);
+  return fmt::format("{}: {}{}", measure::outcome_name(m.outcome), m.reason, predicted);
+}
+
+}  // namespace
+
+void Planner::add(const std::string& name, const GroupTe& te) { ++find_or_make(name, te).tune.uses; }
+
+void Planner::add_timed(const std::string& name, const GroupTe& te) { find_or_make(name, te).tune.is_timed = true; }
+
+Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te) {
+  const auto [found, fresh] = tasks_.try_emplace(text_of(te));
+  Task& task = found->second;
+  if (!fresh) return task;
+  task.tune.name = name;
+  task.tune.program = te.program;
+  task.tune.uses = 0;
+  for (const auto& [tensor, layout] : te.constants) task.tune.constants.insert(tensor);
+  construct(task);
+  return task;
+}
+
+void Planner::construct(Task& task) {
+  const auto families = target_.families.subspan(task.next_family);
+  std::vector<construct::Rejection> rejections;
+  const construct::GroupTask group{task.tune.program, task.tune.constants, libraries_, precision_};
+  construct::Candidates built = construct::construct(families, group, target_.info, &rejections);
+  const bool first = task.next_family == 0;
+  task.next_family += rejections.size() + 1;
+  explore(group, target_.families[task.next_family - 1], built);
+  construct::Candidates joining;
+  if (first) joining = construct::join_race(families, group, target_.info, &rejections);
+  task.tune.joined = joining.size();
+  std::ranges::move(joining, std::back_inserter(built));
+  for (const construct::Rejection& r : rejections) task.declined.push_back({r.family, r.reason});
+  task.tune.candidates.clear();
+  for (construct::Construction& c : built) {
+    plan::GroupPlan plan{task.tune.name, c.family, std::move(c.constant_layouts), std::move(c.schedule), 0, {}, 0};
+    plan.predicted_us = c.predicted_ns * 1e-3;
+    plan.trace = std::move(c.trace);
+    task.tune.candidates.push_back(std::move(plan));
+  }
+}
+
+// Without a tuner nobody can tell which of them is better.
+void Planner::explore(const construct::GroupTask& group, const construct::Constructor& family,
+                      construct::Candidates& candidates) const {
+  if (tuner_ == nullptr || explore_.count == 0 || family.sample == nullptr) return;
+  Result<construct::Candidates> sampled = family.sample(group, target_.info, explore_);
+  if (!sampled.ok()) return;
+  for (construct::Construction& c : std::move(sampled).value()) {
+    if (std::ranges::any_of(candidates, [&](const auto& known) { return is_same(known, c); })) continue;
+    c.family = family.family;
+    candidates.push_back(std::move(c));
+  }
+}
+
+void Planner::decide(const TuneContext& context) {
+  std::vector<Task*> open;
+  for (auto& [text, task] : tasks_) {
+    if (!task.decided) open.push_back(&task);
+  }
+  while (!open.empty()) {
+    const std::vector<TuneTask> tasks = mapped(open, &Task::tune);
+    const std::vector<TuneResult> results =
+        tuner_ == nullptr ? std::vector<TuneResult>(tasks.size()) : tuner_->choose(tasks, context);
+    std::vector<Task*> again;
+    for (size_t i = 0; i < open.size(); ++i) {
+      settle(*open[i], results[i]);
+      if (!open[i]->decided) again.push_back(open[i]);
+    }
+    open = std::move(again);
+  }
+}
+
+void Planner::settle(Task& task, const TuneResult& result) {
+  std::vector<plan::GroupPlan>& candidates = task.tune.candidates;
+  const bool measured = !result.measured.empty();
+  const auto best = static_cast<size_t>(result.best);
+  for (size_t c = 0; measured && c < candidates.size(); ++c) {
+    if (result.best < 0 || c != best)
+      task.declined.push_back({candidates[c].family, why_not(candidates[c], result.measured[c])});
+  }
+  const auto owners = std::ranges::count(target_.families, construct::FamilyKind::kOwns, &construct::Constructor::kind);
+  if (result.best < 0 && std::cmp_less(task.next_family, owners)) {
+    construct(task);  // the family behind takes its place
+    return;
+  }
+  if (result.best < 0 && task.tune.uses == 0) {  // only its time was wanted: there is none
+    task.decided = true;
+    return;
+  }
+  if (result.best < 0) {
+    const measure::Measured& m = result.measured.front();
+    throw InternalError("group {}: no candidate of its last family, {}, may be used; the first one: {}", task.tune.name,
+                        candidates.front().family, why_not(candidates.front(), m));
+  }
+  task.plan = candidates[best];
+  // Whole ns: a time that the database gave back may differ in its last digit.
+  if (measured) task.plan.microseconds = std::round(result.measured[best].timing.best_decile_ns) * 1e-3;
+  task.plan.rivals = std::move(task.declined);
+  task.decided = true;
+}
+
+plan::GroupPlan Planner::plan(const std::string& name, const GroupTe& te) const {
+  const auto found = tasks_.find(text_of(te));
+  TW_CHECK(found != tasks_.end() && found->second.decided, "group {} is not decided", name);
+  plan::GroupPlan plan = found->second.plan;
+  plan.name = name;
+  return plan;
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,53 @@
+// How each group is implemented: candidates from the target's families, the best one by measuring or by prediction.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver/tune/tuner.h"
+
+namespace tw::driver {
+
+/// Decides each te program once in a compilation, whatever number of groups and entries have it.
+class Planner {
+ public:
+  /// `tuner` may be null: then the constructors' own order decides. `explore`: candidates drawn at random are measured
+  /// too. `libraries`, `precision`: those of GroupTask.
+  Planner(const targets::Target& target, Tuner* tuner, const construct::Sampling& explore = {},
+          construct::Libraries libraries = {}, Precision precision = Precision::kDefault)
+      : target_(target), tuner_(tuner), explore_(explore), libraries_(std::move(libraries)), precision_(precision) {}
+
+  /// A group that will be asked for. Names are for messages and plans.
+  void add(const std::string& name, const GroupTe& te);
+  /// A group whose time is wanted: it is measured even if that decides nothing about it.
+  void add_timed(const std::string& name, const GroupTe& te);
+  bool measures() const { return tuner_ != nullptr; }
+  /// Decides all that was added and is not decided yet.
+  void decide(const TuneContext& context);
+  /// The decision for a group that was added.
+  plan::GroupPlan plan(const std::string& name, const GroupTe& te) const;
+
+ private:
+  struct Task {
+    TuneTask tune;
+    std::vector<plan::Rival> declined;  // families
+    size_t next_family = 0;             // after the one that made the candidates
+    bool decided = false;
+    plan::GroupPlan plan;
+  };
+
+  Task& find_or_make(const std::string& name, const GroupTe& te);
+  void construct(Task& task);
+  void explore(const construct::GroupTask& group, const construct::Constructor& family,
+               construct::Candidates& candidates) const;
+  void settle(Task& task, const TuneResult& result);
+
+  const targets::Target& target_;
+  Tuner* tuner_;
+  construct::Sampling explore_;
+  construct::Libraries libraries_;
+  Precision precision_;
+  std::map<std::string, Task> tasks_;  // by te program and constants, as text
+};
+
+}  // namespace tw::driver

@@ -1,0 +1,83 @@
+#include "driver/tune/tolerance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tw::driver {
+namespace {
+
+using graph::RefTensor;
+
+constexpr double kSafety = 4;        // conventions: 4 * u * sqrt(K) * sum|a_i b_i|
+constexpr double kFunctionUlps = 2;  // of an element-wise function, times kSafety
+
+// Bits of the significand, hidden one included.
+int significand_bits(DataType type) {
+  if (type.is_half()) return type.scalar() == ScalarType::kF16 ? 11 : 8;
+  return type.scalar() == ScalarType::kF32 ? 24 : 53;
+}
+
+// Sums of 16-bit floats are kept in f32.
+DataType accumulator(DataType type) { return type.bits() < 32 ? DataType::f32() : type; }
+
+}  // namespace
+
+double unit_roundoff(DataType type) { return std::ldexp(1.0, -significand_bits(type)); }
+
+double ulp(DataType type, double x) {
+  if (!type.is_float() || !std::isfinite(x)) return 0;
+  const int bits = significand_bits(type);
+  const int smallest =
+      type == DataType::f16() ? -24 : (type == DataType::f64() ? -1074 : (type == DataType::bf16() ? -133 : -149));
+  const int exponent = x == 0 ? smallest : std::ilogb(x) - bits + 1;
+  return std::ldexp(1.0, std::max(exponent, smallest));
+}
+
+double RoundingErrors::of(double x) const { return std::max(function * std::fabs(x), smallest); }
+
+DataType narrower(DataType a, DataType b) {
+  if (!a.is_float() || !b.is_float()) return a;
+  return significand_bits(b) < significand_bits(a) ? b : a;
+}
+
+RoundingErrors rounding_errors(DataType type) {
+  const double subnormal = ulp(type, 0) / 2;  // half a spacing, as of normal numbers
+  return {unit_roundoff(accumulator(type)), kFunctionUlps / kSafety * unit_roundoff(type),
+          kFunctionUlps / kSafety * subnormal};
+}
+
+void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& bounds) {
+  double square = 0;
+  for (const double b : bounds) square += b * b;
+  const double rms = bounds.empty() ? 0 : std::sqrt(square / static_cast<double>(bounds.size()));
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    if (rms > 0) bounds[i] = kSafety * std::max(bounds[i], rms) + 2 * ulp(type, values[i]);
+  }
+}
+
+WorstElement compare(const std::string& name, const RefTensor& got, const RefTensor& want,
+                     const std::vector<double>& bounds) {
+  WorstElement worst{name, 0, 0, 0, 0, 0, want.type.elements()};
+  double worst_ratio = -1;
+  for (int64_t i = 0; i < worst.elements; ++i) {
+    const double a = got.at(i);
+    const double b = want.at(i);
+    const bool equal = a == b || (std::isnan(a) && std::isnan(b));
+    const double bound = want.is_float() ? bounds[i] : 0;
+    const double error = equal ? 0 : std::fabs(a - b);
+    const bool ok = equal || error <= bound;
+    worst.wrong += ok ? 0 : 1;
+    double ratio = bound > 0 ? error / bound : (ok ? 0 : std::numeric_limits<double>::infinity());
+    if (std::isnan(ratio)) ratio = std::numeric_limits<double>::infinity();
+    if (ratio <= worst_ratio) continue;
+    worst_ratio = ratio;
+    worst.index = i;
+    worst.got = a;
+    worst.want = b;
+    worst.bound = bound;
+  }
+  return worst;
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,88 @@
+#include "driver/tune/tuning_records.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "driver/machine/figures_file.h"
+#include "support/build_id.h"
+
+namespace tw::driver {
+namespace {
+
+using measure::Measured;
+using measure::Outcome;
+
+std::string layouts_text(const plan::GroupPlan& plan) {
+  std::string text;
+  for (const auto& [tensor, layout] : plan.layouts) text += fmt::format("{} {}\n", tensor, to_string(layout));
+  return text;
+}
+
+std::optional<Outcome> parse_outcome(const std::string& name) {
+  for (int o = 0; o <= static_cast<int>(Outcome::kNotMeasured); ++o) {
+    if (measure::outcome_name(static_cast<Outcome>(o)) == name) return static_cast<Outcome>(o);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int64_t database_revision(const std::string& path, const database::Database::Notice& notice) {
+  std::error_code missing;
+  if (path.empty() || !std::filesystem::is_regular_file(path, missing)) return 0;
+  const std::unique_ptr<database::Database> database = database::Database::open(path, notice);
+  return database == nullptr ? 0 : database->revision();
+}
+
+std::string target_text(const TargetInfo& t) {
+  std::string text = fmt::format("{} {} {} {} ", t.name, t.vector_bytes, t.vector_registers, t.units);
+  for (const std::string& feature : t.features) text += feature + " ";
+  text += t.figures_from;
+  text += machine::figures_text(t, "null");
+  std::erase(text, '\n');
+  return text;
+}
+
+database::TaskKey task_key(const TuneTask& task, const TuneContext& context, const TunerOptions& options) {
+  std::string program = te::to_string(task.program);
+  for (const std::string& constant : task.constants) program += fmt::format("constant {}\n", constant);
+  constexpr std::string_view kWarmths[] = {"warm", "rotated", "flushed"};
+  const auto warmth = static_cast<size_t>(context.weights);
+  std::string environment =
+      fmt::format("build {}\nprotocol {}\ntarget {}\nthreads {}\nweights {}\n", build_id(), measure::kMeasuringProtocol,
+                  target_text(context.target), options.threads, kWarmths[warmth]);
+  if (!context.device.empty()) environment += fmt::format("device {}\n", context.device);
+  for (const std::string& pass : context.group.lower.disabled) environment += fmt::format("without {}\n", pass);
+  return {std::move(program), std::move(environment)};
+}
+
+std::optional<database::Record> to_record(const plan::GroupPlan& plan, const Measured& m) {
+  if (m.outcome == Outcome::kNotMeasured || m.is_rough) return std::nullopt;
+  return database::Record{plan.family,
+                          layouts_text(plan),
+                          schedule::to_string(plan.schedule),
+                          plan.predicted_us,
+                          std::string(measure::outcome_name(m.outcome)),
+                          m.reason,
+                          m.timing.best_decile_ns * 1e-3,
+                          m.timing.median_ns * 1e-3,
+                          m.timing.samples,
+                          m.timing.quiet_share};
+}
+
+std::vector<Measured> known_results(const std::vector<plan::GroupPlan>& candidates,
+                                    const std::vector<database::Record>& records) {
+  std::vector<Measured> known(candidates.size());
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    const std::string layouts = layouts_text(candidates[c]), text = schedule::to_string(candidates[c].schedule);
+    const auto same = [&](const database::Record& r) { return r.schedule == text && r.layouts == layouts; };
+    const auto record = std::ranges::find_if(records, same);
+    if (record == records.end()) continue;
+    known[c].outcome = parse_outcome(record->outcome).value_or(Outcome::kNotMeasured);
+    known[c].reason = record->reason;
+    known[c].timing = {record->best_us * 1e3, record->median_us * 1e3, record->samples, record->quiet_share};
+  }
+  return known;
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,28 @@
+// Between the tuner and its database: what a task and its results are as text.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "database/database.h"
+#include "driver/tune/task.h"
+#include "driver/tune/tuner_options.h"
+
+namespace tw::driver {
+
+/// Everything that the times of a task depend on.
+database::TaskKey task_key(const TuneTask& task, const TuneContext& context, const TunerOptions& options);
+
+/// The record of candidate `plan`; nothing when `measured` says nothing of it.
+std::optional<database::Record> to_record(const plan::GroupPlan& plan, const measure::Measured& measured);
+
+/// What `records` know of each candidate; kNotMeasured for those that they do not hold.
+std::vector<measure::Measured> known_results(const std::vector<plan::GroupPlan>& candidates,
+                                             const std::vector<database::Record>& records);
+
+/// database::Database::revision() of the file `path`; 0 when there is none.
+int64_t database_revision(const std::string& path, const database::Database::Notice& notice);
+
+/// A target with all its figures as one line: equal texts, equal constructions.
+std::string target_text(const TargetInfo& target);
+
+}  // namespace tw::driver

@@ -1,0 +1,50 @@
+// What an import is told, and what comes of it: a graph, or all that is not supported.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+#include "support/error.h"
+
+namespace tw::frontend {
+
+struct ImportOptions {
+  std::map<std::string, Shape> shapes;                // --shape NAME=1x3x224x224: an input's whole shape
+  std::map<std::string, int64_t> dims;                // --dim NAME=8: a symbolic dimension, wherever it stands
+  std::map<std::string, graph::RefTensor> constants;  // --const NAME=@x.npy: an input that becomes a constant
+};
+
+struct ImportResult {
+  graph::Graph graph;  // compact; inputs and outputs in the model's order and under its names
+  std::vector<std::string> warnings;
+  int64_t opset = 0;                        // of the default domain
+  int64_t ir_version = 0;                   // of the model file
+  std::string producer;                     // "name version" of the program that wrote the model; may be empty
+  std::vector<std::string> external_files;  // absolute paths of the files of external data that were read
+};
+
+/// What kept one kind of operator (or one input) from being imported.
+struct UnsupportedItem {
+  std::string op;      // "Conv"; empty: an input of a type that is not supported, see `reason`
+  std::string domain;  // empty for the default domain
+  int64_t opset = 0;
+  std::string reason;              // empty: no converter for this operator at this opset
+  std::vector<std::string> nodes;  // names of all nodes concerned
+};
+
+/// All reasons for which a model is not supported, at once; what() has a line for each. `bindable` are the model inputs
+/// that would have to be bound with --const.
+class UnsupportedModel : public Unsupported {
+ public:
+  explicit UnsupportedModel(std::vector<UnsupportedItem> items, std::vector<std::string> bindable);
+  const std::vector<UnsupportedItem>& items() const { return items_; }
+  const std::vector<std::string>& bindable() const { return bindable_; }
+
+ private:
+  std::vector<UnsupportedItem> items_;
+  std::vector<std::string> bindable_;
+};
+
+}  // namespace tw::frontend

@@ -1,0 +1,31 @@
+// What converters ask of the import that they are part of.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "frontend/onnx/file/tensor_data.h"
+#include "frontend/onnx/graph_builder.h"
+#include "frontend/onnx/scope.h"
+
+namespace onnx {
+class GraphProto;
+}
+
+namespace tw::frontend {
+
+class ModelImport {
+ public:
+  virtual ~ModelImport() = default;
+  virtual GraphBuilder& builder() = 0;
+  virtual const ExternalData& files() const = 0;
+  virtual void warn(std::string text) = 0;
+
+  /// Imports a subgraph (branch or loop body) in `outer`, whose names it sees, with its inputs bound by position;
+  /// values made inside are named `prefix`... Returns its outputs; throws BodyUnsupported when one could not be
+  /// imported.
+  virtual std::vector<graph::ValueId> import_body(const onnx::GraphProto& body, const Scope& outer,
+                                                  const std::vector<graph::ValueId>& inputs,
+                                                  const std::string& prefix) = 0;
+};
+
+}  // namespace tw::frontend

@@ -1,0 +1,430 @@
+#include "schedule/match/chain.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <set>
+
+#include "core/model_units.h"
+#include "expr/affine.h"
+#include "schedule/match/stages.h"
+#include "support/join.h"
+#include "support/math.h"
+#include "te/axes.h"
+#include "te/reads.h"
+#include "te/rewrite.h"
+#include "te/sum_terms.h"
+
+namespace tw::schedule {
+namespace {
+
+constexpr int kPrivate = -1;  // a dimension that no batch or row axis of the last contraction runs along
+
+/// For each dimension of a tensor: the batch or row axis of the last contraction, or kPrivate.
+using Roles = std::vector<int>;
+
+const te::Compute* last_contraction(const te::Program& program) {
+  const te::Compute* last = nullptr;
+  for (const te::Compute& c : program.computes) {
+    if (match_contraction(c).ok()) last = &c;
+  }
+  return last;
+}
+
+// Which axes of the last contraction the dimensions of the stages before it run along, from the last stage backwards.
+class RoleFinder {
+ public:
+  explicit RoleFinder(const te::Program& program) : program_(program) {}
+
+  Result<std::map<std::string, Roles>> run(const Contraction& match) {
+    const std::vector<te::Axis> axes = joined(match.batch, match.rows);
+    std::map<std::string, int> role;
+    for (size_t i = 0; i < axes.size(); ++i) role[axes[i].name] = static_cast<int>(i);
+    read(match.a, role);
+    for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
+      const auto known = roles_.find(c->name());
+      if (known == roles_.end()) continue;
+      std::map<std::string, int> own;
+      for (size_t d = 0; d < c->axes.size(); ++d) own[c->axes[d].name] = known->second[d];
+      te::visit_reads(*c, [&](const Expr& load) { read(load, own); });
+    }
+    if (!reason_.empty()) return Reason{reason_};
+    // A stage that no row axis runs along, such as what packs an operand, is needed in each block: it runs before.
+    const auto first_row = static_cast<int>(match.batch.size());
+    std::erase_if(roles_, [&](const auto& entry) {
+      return std::ranges::all_of(entry.second, [&](int r) { return r < first_row; });
+    });
+    for (const auto& [name, roles] : roles_) {
+      const std::set<int> distinct(roles.begin(), roles.end());
+      const size_t carried = distinct.size() - distinct.count(kPrivate);
+      const size_t doubled = roles.size() - static_cast<size_t>(std::ranges::count(roles, kPrivate)) - carried;
+      if (carried != axes.size() || doubled > 0) return declined("{} does not run along all rows once", name);
+    }
+    return std::move(roles_);
+  }
+
+ private:
+  void read(const Expr& load, const std::map<std::string, int>& role) {
+    if (program_.find_compute(load->name) == nullptr) return;
+    Roles roles;
+    for (const Expr& index : load->args) {
+      int found = kPrivate;
+      for (const auto& [axis, r] : role) {
+        if (r != kPrivate && uses_var(index, axis) && coefficient_of(index, axis)) found = r;
+      }
+      roles.push_back(found);
+    }
+    const auto [entry, fresh] = roles_.emplace(load->name, roles);
+    if (!fresh && entry->second != roles) reason_ = fmt::format("{} is read along different rows", load->name);
+  }
+
+  const te::Program& program_;
+  std::map<std::string, Roles> roles_;
+  std::string reason_;
+};
+
+// The order that brings dimensions along batch and rows to the front, in the order of their roles.
+std::vector<int64_t> rows_first(const Roles& roles) {
+  std::vector<int64_t> order(roles.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int64_t d) { return roles[d] == kPrivate ? INT32_MAX : roles[d]; });
+  return order;
+}
+
+// Whether readers of `stages`, except the last one, are all among them.
+bool is_closed(const te::Program& program, const std::vector<std::string>& stages) {
+  const auto inside = [&](const std::string& name) { return std::ranges::find(stages, name) != stages.end(); };
+  return std::ranges::all_of(program.computes, [&](const te::Compute& c) {
+    return inside(c.name()) || std::none_of(stages.begin(), stages.end() - 1,
+                                            [&](const std::string& name) { return te::count_reads(c, name) > 0; });
+  });
+}
+
+// A contraction and the longest epilogue behind it: stages that read it, and nothing else of the chain, point by point.
+ChainSegment contraction_segment(const te::Program& program, const te::Compute& sum,
+                                 const std::set<std::string>& chain) {
+  ChainSegment best{sum.name(), {sum.name()}};
+  std::vector<std::string> stages = best.stages;
+  for (const te::Compute& c : program.computes) {
+    if (chain.count(c.name()) == 0 || !te::depends_on(program, c, sum.name())) continue;
+    bool follows = !c.is_reduction() && c.outputs[0].shape == sum.outputs[0].shape;
+    te::visit_reads(c, [&](const Expr& load) {
+      const bool inside = std::ranges::find(stages, load->name) != stages.end();
+      follows = follows && (inside ? te::reads_own_point(c, load->name) : chain.count(load->name) == 0);
+    });
+    if (!follows) break;
+    stages.push_back(c.name());
+    if (is_closed(program, stages)) best.stages = stages;
+  }
+  return best;
+}
+
+Result<std::vector<ChainSegment>> segments_of(const te::Program& program, const std::set<std::string>& chain) {
+  std::vector<ChainSegment> segments;
+  std::set<std::string> placed;
+  for (const te::Compute& c : program.computes) {
+    if (chain.count(c.name()) == 0 || placed.count(c.name()) != 0) continue;
+    if (match_contraction(c).ok()) {
+      segments.push_back(contraction_segment(program, c, chain));
+      placed.insert(segments.back().stages.begin(), segments.back().stages.end());
+      continue;
+    }
+    if (segments.empty() || !segments.back().sum.empty()) segments.push_back({});
+    segments.back().stages.push_back(c.name());
+  }
+  for (const ChainSegment& segment : segments) {
+    if (!is_closed(program, segment.stages)) return declined("stages before {} are read behind it", segment.output());
+  }
+  return segments;
+}
+
+// Padding before a depthwise convolution goes into it: what is read once is not worth a copy.
+bool stays(const te::Program& program, const te::Compute& c) {
+  if (c.body[0].op() == Op::kLoad) return false;
+  return is_once_a_row(program, c) || std::ranges::any_of(program.computes, [&](const te::Compute& reader) {
+           if (te::count_reads(reader, c.name()) == 0) return false;
+           const Result<Contraction> sum = match_contraction(reader);
+           if (sum.ok()) return !(has_select(c) && sum->a_uses_column);
+           return !reader.is_reduction() && has_select(reader);
+         });
+}
+
+// Why a chain cannot be built in blocks, or an empty text.
+std::string obstacle(const Chain& chain) {
+  for (const te::Compute& c : chain.program.computes) {
+    if (has_empty_axis(c)) return c.name() + " has an axis of extent 0";
+    const bool side = !chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(chain.program, c, chain.last);
+    if (side && match_contraction(c).ok()) return c.name() + " is a contraction beside the chain";
+  }
+  for (const ChainSegment& segment : chain.segments) {
+    if (segment.sum.empty() && common_rows(segment_program(chain.program, segment)) == 0)
+      return segment.output() + " shares no rows with its stages";
+  }
+  return "";
+}
+
+bool is_heavy(const te::Program& program, const ChainSegment& segment) {
+  return !segment.sum.empty() || std::ranges::any_of(segment.stages, [&](const std::string& name) {
+    return program.find_compute(name)->is_reduction();
+  });
+}
+
+// Elements of one dimension that are read while every axis of `reader` runs over its extent.
+int64_t reach(const Expr& index, const te::Compute& reader) {
+  int64_t span = 1;
+  for (const auto* axes : {&reader.axes, &reader.reduce_axes}) {
+    for (const te::Axis& axis : *axes) {
+      if (uses_var(index, axis.name))
+        span += std::abs(coefficient_of(index, axis.name).value_or(0)) * (axis.extent - 1);
+    }
+  }
+  return span;
+}
+
+void set_extent(te::Compute& c, size_t axis, int64_t extent) {
+  c.axes[axis].extent = extent;
+  for (te::Tensor& t : c.outputs) t.shape[axis] = extent;
+}
+
+}  // namespace
+
+bool Chain::holds(const std::string& stage) const {
+  return std::ranges::any_of(segments, [&](const ChainSegment& segment) {
+    return std::ranges::find(segment.stages, stage) != segment.stages.end();
+  });
+}
+
+te::Program inline_chain(Schedule& s, const te::Program& program) {
+  return inline_stages(s, program, [&](const te::Compute& c) { return stays(program, c); });
+}
+
+Result<Chain> match_chain(const te::Program& program) {
+  const te::Compute* last = last_contraction(program);
+  if (last == nullptr) return declined("no sum of products");
+  const Result<Contraction> match = match_contraction(*last);
+  if (match->a_uses_column || match->rows.empty()) return declined("{} has no rows", last->name());
+  Result<std::map<std::string, Roles>> roles = RoleFinder(program).run(*match);
+  if (!roles.ok()) return Reason{roles.reason()};
+  std::set<std::string> names;
+  for (const auto& [name, r] : *roles) names.insert(name);
+  if (names.count(match->b->name) != 0) return declined("both operands of {} come from its rows", last->name());
+  Chain chain;
+  chain.last = last->name();
+  const Result<std::string> output = epilogue_output(program, *last);
+  if (!output.ok()) return Reason{output.reason()};
+  chain.output = *output;
+  Result<std::vector<ChainSegment>> segments = segments_of(program, names);
+  if (!segments.ok()) return Reason{segments.reason()};
+  chain.segments = std::move(segments).value();
+  if (std::ranges::none_of(chain.segments, [&](const ChainSegment& s) { return is_heavy(program, s); }))
+    return declined("no contraction or reduction computes its rows");
+  for (const auto& [name, r] : *roles) {
+    const std::vector<int64_t> order = rows_first(r);
+    if (!std::ranges::is_sorted(order)) chain.layouts[name] = Layout().reorder(order);
+  }
+  chain.program = te::apply_layouts(program, chain.layouts);
+  if (const std::string reason = obstacle(chain); !reason.empty()) return Reason{reason};
+  return chain;
+}
+
+te::Program block_program(const Chain& chain, const std::map<std::string, int64_t>& block) {
+  te::Program local = chain.program;
+  std::map<std::string, Shape> needed;  // of stages of the chain
+  const auto need = [&](const te::Compute& reader) {
+    te::visit_reads(reader, [&](const Expr& load) {
+      if (!chain.holds(load->name)) return;
+      Shape& extents = needed[load->name];
+      extents.resize(load->args.size(), 1);
+      for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::max(extents[d], reach(load.arg(d), reader));
+    });
+  };
+  for (auto c = local.computes.rbegin(); c != local.computes.rend(); ++c) {
+    const bool is_last = c->name() == chain.last || te::depends_on(chain.program, *c, chain.last);
+    if (!is_last && !chain.holds(c->name())) continue;
+    for (size_t d = 0; d < c->axes.size(); ++d) {
+      const auto found = block.find(c->axes[d].name);
+      if (is_last && found != block.end()) set_extent(*c, d, found->second);
+      if (!is_last) set_extent(*c, d, std::min(c->axes[d].extent, needed[c->name()][d]));
+    }
+    need(*c);
+  }
+  return local;
+}
+
+int64_t bytes_between(const Chain& chain, const te::Program& block) {
+  int64_t bytes = 0;
+  for (const ChainSegment& segment : chain.segments) {
+    const te::Tensor& t = block.tensor(segment.output());
+    bytes += num_elements(t.shape) * t.type.bytes();
+  }
+  return bytes;
+}
+
+namespace {
+
+constexpr int64_t kLeastLines = 8;   // of a matrix
+constexpr int64_t kRows = 16;        // of an instruction, and its steps; a warp has no more of them along columns
+constexpr int64_t kColumns = 8;      // of an instruction
+constexpr int64_t kGap = 16;         // bytes between lines in shared memory
+constexpr int64_t kWarps = 4;        // of the smallest tile
+constexpr int64_t kMostRows = 128;   // of a tile
+constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
+constexpr int64_t kMostParts = 128;  // of rows that a reduction combines: a thread adds them one by one
+constexpr double kLeastFilled = .6;  // of the rows of a tile
+
+// Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
+std::string product_obstacle(const Chain& chain, const std::string& sum, size_t batch) {
+  const Contraction m = *match_contraction(*chain.program.find_compute(sum));
+  const bool halves = m.a.type().is_half() && m.a.type() == m.b.type();
+  if (!halves || m.words || m.compute->outputs[0].type != DataType::f32()) return sum + " multiplies no 16-bit floats";
+  const auto of_both = [&](const te::Axis& axis) { return te::uses_axis(m.a, axis.name); };
+  if (m.condition || m.a_uses_column || m.rows.size() != 1 || m.batch.size() != batch ||
+      !std::ranges::all_of(m.batch, of_both))
+    return sum + " has not one axis of rows in each batch";
+  const bool small = m.rows[0].extent < kLeastLines || m.column.extent < kLeastLines;
+  return small ? sum + " is no product of matrices but of vectors" : "";
+}
+
+// Steps of the first product.
+int64_t depth_of(const Chain& chain) {
+  return te::num_points(chain.program.find_compute(chain.segments[0].sum)->reduce_axes);
+}
+
+// Why the stages are not rows of `length` elements, or one for each row, behind `rows` axes.
+std::string rows_obstacle(const te::Program& program, size_t rows, int64_t length) {
+  for (const te::Compute& c : program.computes) {
+    const bool sums = c.is_reduction();
+    bool fits = c.outputs.size() == 1 && c.axes.size() >= rows && c.axes.size() <= rows + (sums ? 0 : 1) &&
+                (!sums || (c.reduce_axes.size() == 1 && c.reduce_axes[0].extent == length)) &&
+                (c.axes.size() == rows || c.axes[rows].extent == length);
+    te::visit_reads(c, [&](const Expr& load) {
+      if (program.find_compute(load->name) == nullptr || load->args.size() <= rows) return;
+      fits = fits && load.arg(static_cast<int>(rows)).is_var();
+    });
+    if (!fits) return c.name() + " has other elements than its rows";
+  }
+  const te::Compute& out = program.computes.back();
+  return out.is_reduction() || out.axes.size() == rows ? out.name() + " has no elements" : "";
+}
+
+}  // namespace
+
+int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
+  constexpr int64_t kKept = 64, kLanes = 4;  // elements of a row in a thread's registers, and of one access
+  const Contraction last = *match_contraction(*chain.program.find_compute(chain.last));
+  const te::Tensor& scores = chain.program.tensor(chain.segments[0].output());
+  const int64_t half = last.a.type().bytes(), keys = scores.shape.back();
+  const int64_t share = kColumns * warps / std::min(rows / kRows, warps), of_row = warps * kWarpThreads / rows;
+  const int64_t padded = round_up(keys, share * ceil_div(keys, share * kRows));
+  const int64_t columns = round_up(last.column.extent, share);
+  const int64_t operands = (padded + rows) * (round_up(depth_of(chain), kRows) * half + kGap) +
+                           std::max(padded * (columns * half + kGap), columns * (padded * half + kGap));
+  const bool kept = keys % (of_row * kLanes) == 0 && keys <= of_row * kKept;
+  const int64_t of_key = scores.type.bytes() + half + (kept ? 0 : DataType::f32().bytes());
+  return operands + rows * (padded * of_key + 3 * kGap) + kReserved;
+}
+
+std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
+  const te::Program& program = chain.program;
+  const auto& segments = chain.segments;
+  if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty())
+    return "not a product, what combines its rows, and a product with them";
+  for (const te::Compute& c : program.computes) {
+    if (!chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
+      return c.name() + " is computed beside the chain";
+  }
+  const Contraction last = *match_contraction(*program.find_compute(chain.last));
+  for (const std::string& sum : {segments[0].sum, chain.last}) {
+    if (std::string reason = product_obstacle(chain, sum, last.batch.size()); !reason.empty()) return reason;
+  }
+  const te::Compute& scores = *program.find_compute(segments[0].output());
+  const int64_t keys = scores.axes.back().extent;
+  if (std::string reason = rows_obstacle(segment_program(program, segments[1]), last.batch.size() + 1, keys);
+      !reason.empty())
+    return reason;
+  if (last.column.extent > kRows * kColumns * kWarps) return chain.last + " has more columns than a tile";
+  if (last.compute->reduce_axes.size() != 1 || scores.outputs[0].shape.size() != last.batch.size() + 2)
+    return "rows of several axes";
+  int64_t rows = kRows;
+  const auto fits = [&](int64_t n) { return tile_bytes(chain, n, kWarps) <= target.levels.front().capacity_bytes; };
+  if (!fits(rows)) return "rows and operands do not fit shared memory";
+  while (rows < kMostRows && fits(2 * rows)) rows *= 2;
+  // Where tiles are many, their operands come again and again in place of what passes through memory otherwise.
+  const int64_t tiles = ceil_div(last.rows[0].extent, rows) * te::num_points(last.batch);
+  const int64_t half = last.a.type().bytes(), apart = 2 * rows * (scores.outputs[0].type.bytes() + half);
+  if (tiles > target.units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
+    return "tiles of so few rows read the operands too often";
+  return "";
+}
+
+Result<ReducedProduct> match_reduced_product(const te::Program& program) {
+  const te::Compute* sum = find_contraction(program);
+  if (sum == nullptr || has_empty_axis(*sum)) return declined("no sum of products");
+  std::set<std::string> behind = {sum->name()};
+  for (const te::Compute& c : program.computes) {
+    if (te::depends_on(program, c, sum->name())) behind.insert(c.name());
+  }
+  ReducedProduct out{program, {}, contraction_segment(program, *sum, behind), {}, {}, {}, {}};
+  const te::Tensor value = program.tensor(out.segment.output());
+  const auto reduction =
+      std::ranges::find_if(program.computes, [&](const auto& c) { return te::count_reads(c, value.name) > 0; });
+  if (te::count_reads(program)[value.name] != 1 || !reduction->is_reduction() || reduction->outputs.size() > 1)
+    return declined("no reduction reads {} alone and once", value.name);
+  const Expr read = te::reads_of(*reduction, {value})[0];
+  const int column = reduction->axes.empty() ? kPrivate : te::dim_of_axis(read, reduction->axes.back().name);
+  if (column < 0) return declined("{} combines columns", reduction->name());
+  const Result<std::string> output = epilogue_output(program, *reduction);
+  if (!output.ok()) return Reason{output.reason()};
+  Schedule inlined;
+  const te::Program rest = inline_stages(inlined, program, [&](const auto& c) { return c.name() == value.name; });
+  for (const te::Compute& c : rest.computes) {
+    if (!behind.contains(c.name())) return declined("{} is computed beside {}", c.name(), sum->name());
+  }
+  out.reduction = reduction->name(), out.output = *output;
+  Roles roles(value.shape.size(), 0);
+  roles[column] = kPrivate;
+  for (const std::string& stage : out.segment.stages) out.layouts[stage] = Layout().reorder(rows_first(roles));
+  if (roles.back() == kPrivate) out.layouts.clear();
+  out.program = te::apply_layouts(program, out.layouts);
+  const Result<Contraction> match = match_contraction(*out.program.find_compute(out.segment.sum));
+  if (!match.ok()) return Reason{match.reason()};
+  const auto of_both = [&](const te::Axis& axis) { return te::uses_axis(match->a, axis.name); };
+  const bool narrow = match->column.extent < kLeastLines || !value.type.is_float();
+  if (narrow || match->words || match->a_uses_column || !std::ranges::all_of(match->batch, of_both))
+    return declined("{} multiplies no matrices with one axis of columns", out.segment.sum);
+  for (const te::Axis& r : reduction->reduce_axes) {
+    int d = te::dim_of_axis(read, r.name);
+    d -= d > column ? 1 : 0;
+    const te::Axis& axis = match->compute->axes[std::max(0, d)];
+    const auto is_it = [&](const te::Axis& row) { return d >= 0 && row.name == axis.name && axis.extent == r.extent; };
+    if (std::ranges::none_of(match->rows, is_it))
+      return declined("{} combines more than rows of {}", out.reduction, out.segment.sum);
+    out.rows.push_back(static_cast<size_t>(d));
+  }
+  const int64_t rows = te::num_points(reduction->reduce_axes), first = reduction->reduce_axes[0].extent;
+  const int64_t most = value.shape[column] % 2 == 0 ? std::min(first, kMostParts) : 1;  // vectors add parts
+  for (int64_t count = 1; count <= most; ++count) {
+    const auto part = static_cast<uint64_t>(rows / count);
+    const double filled = 1.0 * part / std::max<uint64_t>(kRows, std::bit_ceil(part));
+    if (first % count == 0 && part <= kMostRows && filled >= kLeastFilled) out.parts[count] = filled;
+  }
+  if (out.parts.empty()) return declined("parts of the rows of {} fill no tiles", out.segment.sum);
+  return out;
+}
+
+te::Program segment_program(const te::Program& program, const ChainSegment& segment) {
+  te::Program out;
+  out.name = segment.output();
+  out.outputs = {segment.output()};
+  std::set<std::string> known(segment.stages.begin(), segment.stages.end());
+  for (const std::string& name : segment.stages) {
+    const te::Compute& c = *program.find_compute(name);
+    te::visit_reads(c, [&](const Expr& load) {
+      if (known.insert(load->name).second) out.inputs.push_back(program.tensor(load->name));
+    });
+    out.computes.push_back(c);
+  }
+  return out;
+}
+
+}  // namespace tw::schedule

@@ -1,0 +1,115 @@
+#include "targets/cuda/templates.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "construct/library/implementable.h"
+#include "core/model_units.h"
+#ifdef TW_HAVE_CUDA
+#include "templates/fit.h"
+#include "templates/library.h"
+#endif
+
+namespace tw::targets {
+
+#ifdef TW_HAVE_CUDA
+namespace {
+
+using templates::Fit;
+using templates::Row;
+using templates::TemplateLibrary;
+
+constexpr size_t kMostRows = 8;  // that are measured
+
+// Why there is no kernel of a row that computes it.
+std::string why_not_built(const Fit& fit, bool can_build) {
+  const templates::Product& p = fit.product;
+  if (!p.a_by_rows || !p.b_by_rows) return "kernels are built for operands that lie by rows";
+  if (p.output != p.operand) return "no kernel with results in f32: 'tilewright templates build --epilogue none_f32'";
+  return can_build ? "not built: 'tilewright templates build' does it"
+                   : "no kernel with this epilogue is built, and nvcc or CUTLASS is missing to compile one";
+}
+
+// Rows whose kernel with this very epilogue is built, best first, and those that are built without epilogue where
+// theirs can be compiled: the race decides whether it is (driver/template_code.h).
+Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& target, bool constant_b) {
+  const TemplateLibrary library({templates::template_folder()});
+  const std::vector<const Row*> fitting = templates::ranked(fit.product, target);
+  const auto row_of_kind = std::ranges::find_if(templates::rows(), [&](const Row& row) {
+    return templates::is_conv(row.family) == fit.product.is_conv && templates::is_for(row.family, target.name);
+  });
+  std::string reason = fitting.empty() ? refusal(*row_of_kind, fit.product, target) : "";
+  const bool can_build = library.can_build();
+  const Fit plain = fit.without_epilogue();
+  std::vector<const Row*> found;
+  for (const Row* row : fitting) {
+    reason = templates::refusal(*row, fit.epilogue, fit.product.output);
+    if (reason.empty() && row->family == templates::Family::kConvSm90 && !constant_b) reason = "filters are computed";
+    if (!reason.empty()) continue;
+    if (library.find(fit.instance(*row, target.name)).ok() ||
+        (can_build && library.find(plain.instance(*row, target.name)).ok()))
+      found.push_back(row);
+    if (found.size() == kMostRows) break;
+    reason = why_not_built(fit, can_build);
+  }
+  if (found.empty()) return declined("{}", reason);
+  return found;
+}
+
+// Constants can be stored as templates want them: a product's right side by rows.
+void turn_constants(const construct::GroupTask& task, Fit& fit, construct::Implementable& match) {
+  const std::string& b = match.problem.b.name;
+  if (!task.constants.contains(b)) return;
+  const bool turned = fit.b_turned || (!fit.product.is_conv && !fit.product.b_by_rows && fit.product.batch == 1);
+  if (!turned) return;
+  const size_t rank = task.program.tensor(b).shape.size();
+  std::vector<int64_t> dims;
+  for (size_t d = rank; d > 0; --d) dims.push_back(static_cast<int64_t>(d) - 1);
+  match.layouts[b] = match.layouts[b].reorder(dims);
+  if (fit.b_turned) return;
+  match.problem.b.transposed = false;
+  match.problem.b.line = match.problem.n;
+  fit.product.b_by_rows = true;
+}
+
+}  // namespace
+
+Result<construct::Candidates> construct_templates(const construct::GroupTask& task, const TargetInfo& target) {
+  Result<construct::Implementable> found = construct::match_implementable(task);
+  if (!found) return Reason{found.reason()};
+  construct::Implementable match = std::move(found).value();
+  Result<Fit> fitted = templates::fit(match.problem, match.epilogue);
+  if (!fitted) return Reason{fitted.reason()};
+  Fit fit = std::move(fitted).value();
+  const std::string& b = match.problem.b.name;
+  const bool is_constant = task.constants.contains(b);
+  if (fit.b_turned && !is_constant) return declined("filters that are computed");
+  if (is_constant && num_elements(task.program.tensor(b).shape) != match.problem.span(match.problem.b))
+    return declined("a part of a constant");
+  turn_constants(task, fit, match);
+  const Result<std::vector<const Row*>> rows = find_rows(fit, target, is_constant);
+  if (!rows) return Reason{rows.reason()};
+  // TMA convolutions want filters inside of the window's pixels.
+  std::vector<int64_t> by_pixel(task.program.tensor(b).shape.size());
+  std::iota(by_pixel.begin(), by_pixel.end(), 0);
+  std::rotate(by_pixel.begin(), by_pixel.begin() + 1, by_pixel.end() - 1);
+  construct::Candidates candidates;
+  for (const Row* row : *rows) {
+    construct::Implementable stored = match;
+    if (row->family == templates::Family::kConvSm90) stored.layouts[b] = stored.layouts[b].reorder(by_pixel);
+    candidates.push_back(stored.by(to_string(templates::Implementation{*row, match.problem, match.epilogue})));
+    candidates.back().predicted_ns = predicted_cycles(*row, fit.product, target) / kCyclesPerNs;
+    candidates.back().trace = {fmt::format("row {} of the template library", name_of(*row))};
+  }
+  return candidates;
+}
+
+#else
+
+Result<construct::Candidates> construct_templates(const construct::GroupTask&, const TargetInfo&) {
+  return declined("this build has no CUDA (TW_CUDA=OFF)");
+}
+
+#endif
+
+}  // namespace tw::targets

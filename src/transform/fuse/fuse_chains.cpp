@@ -1,0 +1,265 @@
+// Groups of contractions that follow one another become one where the rows of the last one are better computed, a block
+// at a time, where they are read (schedule/chain.h): what passes between them then stays in the near caches. Attention
+// without a tensor of all scores.
+//
+// Decided by bytes: between groups a value is written to and read from the level that holds all of it; inside one, from
+// the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On devices whose
+// tiles have threads, whatever fits the memory of a tile saves two kernels and their traffic.
+//
+// There a reduction that alone reads a contraction's rows belongs to its group, too, where that saves more than the
+// products that it costs: rows of a part do not fill tiles, or parts are too few for all units.
+#include <algorithm>
+#include <set>
+
+#include "core/model_units.h"
+#include "expr/affine.h"
+#include "graph/op.h"
+#include "schedule/match/chain.h"
+#include "support/join.h"
+#include "support/math.h"
+#include "te/merge_axes.h"
+#include "te/rewrite.h"
+#include "transform/group.h"
+#include "transform/passes.h"
+#include "transform/roles.h"
+
+namespace tw::transform {
+namespace {
+
+constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
+constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
+constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block
+constexpr size_t kMostGroups = 4;     // that become one
+constexpr double kByThreads = 8;      // times the time of matrix instructions of a GPU
+constexpr int64_t kColumns = 64;      // of a tile
+
+// What one block of a chain does, and how many blocks there are.
+struct Blocks {
+  double count = 1;
+  double filled = 1;         // the same when the last one of a row counts for the part that it fills
+  double batches = 1;        // of these, with second operands of their own
+  double scratch_bytes = 0;  // between the segments of one block
+  double operand_bytes = 0;  // second operands of its contractions
+  double products = 0;
+};
+
+void add_contractions(const te::Program& block, Blocks& blocks) {
+  for (const te::Compute& c : block.computes) {
+    const Result<schedule::Contraction> match = schedule::match_contraction(c);
+    if (!match.ok()) continue;
+    blocks.products += schedule::count_products(*match);
+    double elements = static_cast<double>(match->column.extent);
+    for (const te::Axis& r : c.reduce_axes) elements *= static_cast<double>(r.extent);
+    blocks.operand_bytes += elements * static_cast<double>(block.tensor(match->b->name).type.bytes());
+  }
+}
+
+Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
+  const te::Compute& last = *chain.program.find_compute(chain.last);
+  const schedule::Contraction match = *schedule::match_contraction(last);
+  const te::Axis& blocked = match.rows[match.rows.size() - std::min<size_t>(2, match.rows.size())];
+  Blocks blocks;
+  std::map<std::string, int64_t> extents;
+  for (const te::Axis& axis : match.batch) {
+    extents[axis.name] = 1;
+    blocks.batches *= static_cast<double>(axis.extent);
+  }
+  for (const te::Axis& axis : match.rows) extents[axis.name] = axis.name == match.rows.back().name ? axis.extent : 1;
+  extents[blocked.name] = std::min(rows, blocked.extent);
+  for (const te::Axis& axis : last.axes) {
+    if (extents.count(axis.name) == 0) continue;
+    blocks.count *= static_cast<double>(ceil_div(axis.extent, extents[axis.name]));
+    blocks.filled *= static_cast<double>(axis.extent) / static_cast<double>(extents[axis.name]);
+  }
+  const te::Program block = schedule::block_program(chain, extents);
+  blocks.scratch_bytes = static_cast<double>(schedule::bytes_between(chain, block));
+  add_contractions(block, blocks);
+  return blocks;
+}
+
+// Whether a contraction before the last one keeps its speed in blocks: its second operand belongs to the batch of the
+// last one, too (attention), or to the channel (depthwise), at unit stride. Measured (docs/adr/0012): weights that all
+// blocks read again cost more than what passes by costs in the third cache, and a window of stride 2 reads four times
+// what it passes on.
+bool keeps_speed(const schedule::Contraction& match, const schedule::Contraction& last) {
+  if (!match.a_uses_column) return !match.batch.empty() && !last.batch.empty();
+  return std::ranges::none_of(match.a->args, [&](const Expr& index) {
+    return std::ranges::any_of(match.rows, [&](const te::Axis& row) { return coefficient_of(index, row.name) > 1; });
+  });
+}
+
+// Whether neighbouring rows of a contraction read parts of the same rows of its operand: blocks would compute them
+// twice.
+bool reads_windows(const schedule::Contraction& match) {
+  const auto uses_any = [](const Expr& index, const std::vector<te::Axis>& axes) {
+    return std::ranges::any_of(axes, [&](const te::Axis& axis) { return uses_var(index, axis.name); });
+  };
+  return std::ranges::any_of(match.a->args, [&](const Expr& index) {
+    return uses_any(index, match.rows) && uses_any(index, match.compute->reduce_axes);
+  });
+}
+
+// Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
+// segments in memory. Where each segment costs a launch, it always does.
+bool pays(const schedule::Chain& chain, const TargetInfo& target) {
+  if (target.kind == DeviceKind::kCuda) return schedule::tile_obstacle(chain, target).empty();
+  if (target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
+  const auto contraction = [&](const std::string& sum) {
+    return *schedule::match_contraction(*chain.program.find_compute(sum));
+  };
+  const schedule::Contraction last = contraction(chain.last);
+  if (reads_windows(last)) return false;
+  for (const schedule::ChainSegment& segment : chain.segments) {
+    if (!segment.sum.empty() && !keeps_speed(contraction(segment.sum), last)) return false;
+  }
+  const double room = kBlockShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most
+  Blocks blocks = cut_rows(chain, least);
+  if (blocks.scratch_bytes > room) return false;
+  for (int64_t rows = 2 * least; blocks.count > blocks.batches; rows *= 2) {
+    const Blocks higher = cut_rows(chain, rows);
+    if (higher.scratch_bytes > room) break;
+    blocks = higher;
+  }
+  Blocks whole;
+  add_contractions(chain.program, whole);
+  const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
+  const double apart_ns = 2 * between / read_rate(target, between, kValueShare) +
+                          static_cast<double>(chain.segments.size()) * target.barrier_ns;
+  const double inside_ns = 2 * between / read_rate(target, blocks.scratch_bytes, kBlockShare);
+  const double again = std::max(0.0, blocks.products * blocks.filled - whole.products);
+  const double operands_ns = kExposedTraffic * (blocks.count - blocks.batches) * blocks.operand_bytes /
+                             read_rate(target, blocks.operand_bytes, kValueShare);
+  const double lost_ns = 2 * (again + kBlockLoss * whole.products) / target.flop_per_ns;
+  return apart_ns > inside_ns + operands_ns + lost_ns;
+}
+
+// Whether tiles that combine their rows take less time than a tensor of all rows, written and read.
+bool pays(const schedule::ReducedProduct& match, const TransformContext& context) {
+  const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
+  const te::Tensor& value = match.program.tensor(match.segment.output());
+  const double products = schedule::count_products(sum) * (sum.a.type().is_half() || sum.tf32 ? 1 : kByThreads);
+  const double saved =
+      2 * kMatrixProducts / kMemoryBytes * static_cast<double>(num_elements(value.shape) * value.type.bytes());
+  int64_t tiles = num_elements(value.shape) / value.shape.back() * ceil_div(value.shape.back(), kColumns);
+  for (const size_t d : match.rows) tiles /= value.shape[d];
+  return context.way == kEager || std::ranges::any_of(match.parts, [&](const auto& part) {
+           const int64_t all = part.first * tiles, units = std::max(1, context.target.units);
+           const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
+           return products * (1 / (part.second * busy) - 1) < saved;
+         });
+}
+
+class ChainFuser {
+ public:
+  // Of chains, which end in a contraction, or of contractions before a reduction.
+  ChainFuser(const Graph& graph, const TransformContext& context, Role last)
+      : graph_(graph), context_(context), last_(last), producers_(graph.producers()), readers_(graph.consumers()) {}
+
+  // The groups of each chain, by node, in order.
+  std::vector<std::vector<int>> run() {
+    std::vector<std::vector<int>> chains;
+    for (auto n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
+      if (taken_.count(n) != 0 || !has(last_, n)) continue;
+      std::vector<int> chain = best_chain({n});
+      if (chain.empty()) continue;
+      taken_.insert(chain.begin(), chain.end());
+      chains.push_back(std::move(chain));
+    }
+    return chains;
+  }
+
+ private:
+  // Whether `role` is that of node `n`, or of one in its group.
+  bool has(Role role, int n) const {
+    const Node& node = graph_.nodes[n];
+    const auto holds = [&](const Node& inner) { return role_of(context_.ops, inner) == role; };
+    return node.is_group() ? std::ranges::any_of(node.body->nodes, holds) : holds(node);
+  }
+
+  // `chain` and those before it, as many as pay together; of several before one group the first that leads to some.
+  std::vector<int> best_chain(const std::vector<int>& chain) const {
+    if (chain.size() == (last_ == Role::kReduction ? 2 : kMostGroups)) return {};
+    for (const int p : producers_read_by(chain)) {
+      const std::vector<int> longer = joined(std::vector{p}, chain);
+      std::vector<int> best = best_chain(longer);
+      if (!best.empty()) return best;
+      if (has(Role::kContraction, p) && pays(longer)) return longer;
+    }
+    return {};
+  }
+
+  // Nodes that only `chain` reads and that compute what its first node reads.
+  std::vector<int> producers_read_by(const std::vector<int>& chain) const {
+    const auto inside = [&](int n) { return std::ranges::find(chain, n) != chain.end(); };
+    std::vector<int> found;
+    for (const ValueId in : graph_.nodes[chain.front()].inputs) {
+      const int p = in == kAbsent ? -1 : producers_[in];
+      if (p < 0 || taken_.count(p) != 0 || graph_.is_output(in) || graph_.nodes[p].outputs.size() != 1) continue;
+      if (std::ranges::all_of(readers_[in], inside) && computes(p)) found.push_back(p);
+    }
+    return found;
+  }
+
+  // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.
+  bool computes(int p) const {
+    return has(Role::kContraction, p) || has(Role::kReduction, p) || has(Role::kElementwise, p);
+  }
+
+  bool pays(const std::vector<int>& chain) const {
+    const Graph merged = merge_groups(graph_, {chain});
+    const auto group = std::ranges::find_if(merged.nodes, [&](const Node& node) {
+      return node.is_group() && node.outputs.size() == 1 &&
+             merged.value(node.outputs[0]).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
+    });
+    if (group == merged.nodes.end()) return false;
+    te::Program program = stored_program(*group->body);
+    program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
+    if (last_ == Role::kReduction) {
+      const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(program);
+      return match.ok() && transform::pays(*match, context_);
+    }
+    schedule::Schedule inlined;
+    const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
+    return match.ok() && transform::pays(*match, context_.target);
+  }
+
+  // The maths of a group as its values are stored; tensors inside follow the output where they have its rank.
+  te::Program stored_program(const Graph& body) const {
+    const graph::GroupProgram group = graph::to_te(body, context_.ops);
+    const te::Program program = te::drop_unit_reductions(group.program);
+    const graph::Value& out = body.value(body.outputs[0]);
+    std::map<std::string, Layout> layouts;
+    for (const te::Compute& c : program.computes) {
+      if (c.axes.size() != out.type.shape.size() || out.layout.is_identity()) continue;
+      for (const te::Tensor& t : c.outputs) layouts[t.name] = out.layout;
+    }
+    for (size_t i = 0; i < group.inputs.size(); ++i) {
+      const graph::Value& value = body.value(group.inputs[i]);
+      if (!value.layout.is_identity()) layouts[group.program.inputs[i].name] = value.layout;
+    }
+    return te::apply_layouts(program, layouts);
+  }
+
+  const Graph& graph_;
+  const TransformContext& context_;
+  Role last_;
+  std::vector<int> producers_;
+  std::vector<std::vector<int>> readers_;
+  std::set<int> taken_;
+};
+
+}  // namespace
+
+Graph fuse_chains(const Graph& graph, const TransformContext& context) {
+  const Graph sorted = graph::compact(graph);
+  return merge_groups(sorted, ChainFuser(sorted, context, Role::kContraction).run());
+}
+
+Graph fuse_reductions(const Graph& graph, const TransformContext& context) {
+  if (context.target.kind != DeviceKind::kCuda) return graph;
+  const Graph sorted = graph::compact(graph);
+  return merge_groups(sorted, ChainFuser(sorted, context, Role::kReduction).run());
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,134 @@
+// The algorithm of every convolution: direct, or Winograd's with tiles of 2 x 2 or 4 x 4 outputs where that is possible
+// and the model of conv_cost.h predicts that it is faster. Weights are transformed here; where they will lie while the
+// model runs depends on how large all of them become, so that the choice is made twice at most.
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "ops/window.h"
+#include "ops/winograd.h"
+#include "transform/editor.h"
+#include "transform/passes.h"
+#include "transform/rewrite/conv_cost.h"
+
+namespace tw::transform {
+namespace {
+
+constexpr int64_t kAlgorithms[] = {4, 2};  // tile sizes; 0 is the direct algorithm
+constexpr double kWorthIt = 0.95;          // of the direct time: what the model cannot tell stays direct
+constexpr int64_t kLeastChannels = 8;      // fewer fill no vector
+constexpr double kCacheForWeights = 0.5;   // share of the last cache; activations and other programs need the rest
+
+struct Choice {
+  size_t node = 0;
+  ConvProblem problem;
+  int64_t m = 0;
+};
+
+// The convolution of `node` as a problem of the cost model, when it has a form in the Winograd operators.
+std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& node) {
+  const graph::Value& weights = editor.value(node.inputs[1]);
+  const Shape& w = weights.type.shape;
+  const size_t rank = w.size() - 2;
+  if (weights.type.type != DataType::f32() || !weights.is_constant() || node.int_attr_or("group", 1) != 1)
+    return std::nullopt;
+  if (rank < 2 || rank > 3 || w[rank] != 3 || w[rank + 1] != 3) return std::nullopt;
+  const ops::Window window = ops::window_of(graph::make_call(editor.graph(), node), Shape(w.begin() + 2, w.end()));
+  for (size_t d = rank - 2; d < rank; ++d) {
+    if (window.strides[d] != 1 || window.dilations[d] != 1) return std::nullopt;
+  }
+  ConvProblem p{.batch = editor.type(node.inputs[0]).shape[0], .channels = w[1], .out_channels = w[0]};
+  p.high = window.out[rank - 2];
+  p.wide = window.out[rank - 1];
+  if (rank == 3) {
+    p.depth = std::max(window.highest(0), window.in[0] - 1) - std::min<int64_t>(0, window.lowest(0)) + 1;
+    p.out_depth = window.out[0];
+    p.taps = w[2];
+  }
+  const bool empty = p.batch == 0 || p.high == 0 || p.wide == 0 || p.out_depth == 0;
+  const bool narrow = p.channels < kLeastChannels || p.out_channels < kLeastChannels;
+  return empty || narrow ? std::nullopt : std::optional(p);
+}
+
+std::vector<Choice> candidates(const Editor& editor) {
+  std::vector<Choice> found;
+  for (size_t n = 0; n < editor.node_count(); ++n) {
+    if (editor.is_dead(n) || editor.node(n).op != "conv") continue;
+    if (const auto problem = winograd_problem(editor, editor.node(n))) found.push_back({n, *problem, 0});
+  }
+  return found;
+}
+
+int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const TargetInfo& target) {
+  int64_t best = 0;
+  double least = kWorthIt * conv_ns(problem, 0, home, target);
+  for (const int64_t m : kAlgorithms) {
+    // A plane smaller than a tile is mostly multiplications by padding.
+    if (problem.high < m || problem.wide < m) continue;
+    const double ns = conv_ns(problem, m, home, target);
+    if (ns >= least) continue;
+    best = m;
+    least = ns;
+  }
+  return best;
+}
+
+int64_t constant_bytes(const graph::Graph& graph) {
+  int64_t bytes = 0;
+  for (const graph::Value& value : graph.values) bytes += value.is_constant() ? value.type.bytes() : 0;
+  return bytes;
+}
+
+void choose(std::vector<Choice>& choices, int64_t other_bytes, const TargetInfo& target) {
+  const auto count = static_cast<int64_t>(target.levels.size());
+  const auto cache = count < 2 ? int64_t{0} : target.levels[count - 2].capacity_bytes;
+  const auto limit = static_cast<int64_t>(kCacheForWeights * static_cast<double>(cache));
+  for (const WeightsHome home : {WeightsHome::kSharedCache, WeightsHome::kMemory}) {
+    int64_t bytes = other_bytes;
+    for (Choice& c : choices) {
+      c.m = best_algorithm(c.problem, home, target);
+      bytes += conv_weight_bytes(c.problem, c.m) - conv_weight_bytes(c.problem, 0);
+    }
+    if (bytes <= limit) return;
+  }
+}
+
+// The transformed weights, computed now: they are larger than the weights, so constant folding would leave them.
+ValueId transformed_weights(Editor& editor, const Node& node, int64_t m) {
+  const graph::Value w = editor.value(node.inputs[1]);
+  const Shape shape = ops::winograd_weights_shape(w.type.shape, m);
+  const std::span kernels(reinterpret_cast<const float*>(w.constant->data()), w.type.elements());
+  auto bytes = std::make_shared<std::vector<std::byte>>(num_elements(shape) * sizeof(float));
+  ops::transform_winograd_weights(w.type.shape, m, kernels.data(), reinterpret_cast<float*>(bytes->data()));
+  return editor.add_constant(w.name + "_winograd", {w.type.type, shape}, std::move(bytes));
+}
+
+void rewrite(Editor& editor, const Node& node, int64_t m) {
+  Node conv = node;
+  conv.op = "winograd_conv";
+  conv.attrs = {{"m", m}};
+  for (const char* kept : {"strides", "dilations", "pads"}) {
+    if (node.has_attr(kept)) conv.attrs[kept] = node.attrs.at(kept);
+  }
+  conv.inputs[1] = transformed_weights(editor, node, m);
+  editor.replace(node.outputs[0], editor.add(std::move(conv)));
+}
+
+}  // namespace
+
+graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context) {
+  const TargetInfo& target = context.target;
+  const size_t levels = target.levels.size();
+  const bool has_figures = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
+                           target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
+  if (context.precision == Precision::kStrict || !has_figures) return graph;
+  Editor editor(graph, context.ops);
+  std::vector<Choice> choices = candidates(editor);
+  choose(choices, constant_bytes(editor.graph()), target);
+  for (const Choice& c : choices) {
+    if (c.m != 0) rewrite(editor, Node(editor.node(c.node)), c.m);
+  }
+  return editor.finish();
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,100 @@
+#include "transform/rewrite/conv_cost.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/model_units.h"
+#include "support/math.h"
+
+namespace tw::transform {
+namespace {
+
+constexpr int64_t kElement = 4;         // bytes
+constexpr double kDirectLoss = 1.05;    // over the peak rate: edges, tails, entering tiles
+constexpr double kProductsLoss = 1.15;  // the same of Winograd's products, whose blocks are smaller
+constexpr double kStepsLost = 4;        // reduction steps lost when a tile of products is entered and left
+constexpr double kCacheShare = 0.7;     // of the second cache that the transformed input of a tile may fill
+constexpr double kExposedLine = 0.5;    // of the latency of a line of the shared cache that is read by itself
+constexpr double kReached = 0.5;        // share of the read rate of a memory that weights reach beside arithmetic
+constexpr double kSerial = 0.2;         // share of the shorter of two activities that does not overlap the longer one
+
+// Issue slots are vector multiply-adds.
+double arithmetic_slots(const ConvProblem& p, int64_t m, double lanes) {
+  const auto pairs = static_cast<double>(p.channels * p.out_channels * p.taps);
+  if (m == 0) return kDirectLoss * 9 * pairs * static_cast<double>(p.batch * p.out_depth * p.high * p.wide) / lanes;
+  const auto plane = static_cast<double>(p.batch * ceil_div(p.high, m) * ceil_div(p.wide, m));
+  const auto points = static_cast<double>((m + 2) * (m + 2));
+  const double lost = 1 + kStepsLost / static_cast<double>(p.channels * p.taps);
+  const double products = kProductsLoss * lost * pairs * static_cast<double>(p.out_depth);
+  const double transforms = kWinogradInputSlots * static_cast<double>(p.channels * p.depth) +
+                            kWinogradOutputSlots * static_cast<double>(p.out_channels * p.out_depth);
+  return points * plane * (products + transforms) / lanes;
+}
+
+const MemoryLevel& shared_cache(const TargetInfo& target) { return target.levels.at(target.levels.size() - 2); }
+
+// Bytes of one tile's transformed input.
+double tile_bytes(const ConvProblem& p, int64_t m) {
+  return static_cast<double>(kElement * (m + 2) * (m + 2) * p.channels);
+}
+double tiles_of(const ConvProblem& p, int64_t m) {
+  return static_cast<double>(p.batch * ceil_div(p.high, m) * ceil_div(p.wide, m) * p.depth);
+}
+
+// The transform writes all points of a tile together, the products read one point of all tiles: lines by themselves.
+// Time when they are written to and, for every tap, read from the shared cache.
+double scattered_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
+  const double lines = tiles_of(p, m) * tile_bytes(p, m) / static_cast<double>(line_bytes(target));
+  return lines * static_cast<double>(1 + p.taps) * kExposedLine * shared_cache(target).latency_ns /
+         std::max(1, target.units);
+}
+
+// Blocks of tiles, each with all depths since these share their input, whose transformed input stays in the second
+// cache: images, rows of tiles or equal parts of a row; none when a single tile does not stay.
+std::optional<double> near_blocks(const ConvProblem& p, int64_t m, const TargetInfo& target) {
+  const int64_t high = ceil_div(p.high, m), wide = ceil_div(p.wide, m);
+  const int64_t images = p.batch * (p.taps > 1 ? 1 : p.depth);
+  const double depths = p.taps > 1 ? static_cast<double>(p.depth) : 1;
+  const double share = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const auto most = static_cast<int64_t>(share / (depths * tile_bytes(p, m)));
+  if (most < 1) return std::nullopt;
+  if (most >= high * wide) return static_cast<double>(ceil_div(images, most / (high * wide)));
+  const auto parts = [&](int64_t extent, int64_t unit) {
+    int64_t n = 1;
+    while (n < extent && (extent % n != 0 || extent / n * unit > most)) ++n;
+    return n;
+  };
+  const int64_t blocks = most >= wide ? parts(high, wide) : high * parts(wide, 1);
+  return static_cast<double>(images * blocks);
+}
+
+double weights_ns(double bytes, WeightsHome home, const TargetInfo& target) {
+  const MemoryLevel& from = home == WeightsHome::kMemory ? target.levels.back() : shared_cache(target);
+  return bytes / (kReached * from.all_per_ns);
+}
+
+double overlapped(double a, double b) { return std::max(a, b) + kSerial * std::min(a, b); }
+
+}  // namespace
+
+int64_t conv_weight_bytes(const ConvProblem& p, int64_t m) {
+  const int64_t points = m == 0 ? 9 : (m + 2) * (m + 2);
+  return kElement * points * p.channels * p.out_channels * p.taps;
+}
+
+double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetInfo& target) {
+  const double lanes = std::max(1, target.lanes(DataType::f32()));
+  const double arithmetic = arithmetic_slots(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.units);
+  const auto weights = static_cast<double>(conv_weight_bytes(p, m));
+  const double reading = weights_ns(weights, home, target);
+  if (m == 0 || target.levels.size() < 4) return overlapped(arithmetic, reading);
+  // Either the tiles lie in the shared cache, or its weights pass by for each block of tiles that stays nearer.
+  const double spread = overlapped(arithmetic, reading) + scattered_ns(p, m, target);
+  const std::optional<double> blocks = near_blocks(p, m, target);
+  if (!blocks) return spread;
+  const bool stay = weights <= kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const double passing = stay ? 0 : *blocks * weights / shared_cache(target).all_per_ns;
+  return std::min(spread, overlapped(arithmetic, std::max(reading, passing)));
+}
+
+}  // namespace tw::transform

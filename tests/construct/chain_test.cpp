@@ -1,0 +1,110 @@
+// Chains: contractions whose rows are computed block by block by the stages before them.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "te/merge_axes.h"
+#include "te/rewrite.h"
+#include "tests/construct/construct_check.h"
+
+namespace tw::construct {
+namespace {
+
+struct Attention {
+  int64_t batch, heads, queries, keys, depth, values;
+  bool mask;
+  DataType type = DataType::f32();  // of operands, and of what multiplies the values
+  bool shared = false;              // queries, by the whole batch
+};
+
+// softmax(scale * Q K^T + mask) V; Q, K and V are stored [batch, position, head, depth] as projections leave them.
+te::Program attention(const Attention& a) {
+  te::Builder b;
+  const te::Tensor q = b.placeholder("q", a.type, {a.shared ? 1 : a.batch, a.queries, a.heads, a.depth});
+  const te::Tensor k = b.placeholder("k", a.type, {a.batch, a.keys, a.heads, a.depth});
+  const te::Tensor v = b.placeholder("v", a.type, {a.batch, a.keys, a.heads, a.values});
+  const te::Tensor mask = b.placeholder("mask", DataType::f32(), {a.batch, 1, 1, a.keys});
+  const auto wide = [](const Expr& e) { return cast(DataType::f32(), e); };
+  const Shape rows = {a.batch, a.heads, a.queries};
+  const Shape all = {a.batch, a.heads, a.queries, a.keys};
+  const te::Tensor scores =
+      b.reduce("scores", all, {a.depth}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return wide(q({a.shared ? int_imm(0) : i[0], i[2], i[1], r[0]})) * wide(k({i[0], i[3], i[1], r[0]}));
+      });
+  const te::Tensor scaled = b.compute("scaled", all, [&](const auto& i) {
+    const Expr x = scores(i) * float_imm(0.125);
+    return a.mask ? x + mask({i[0], int_imm(0), int_imm(0), i[3]}) : x;
+  });
+  const te::Tensor most = b.reduce("most", rows, {a.keys}, te::CombinerKind::kMax, [&](const auto& i, const auto& r) {
+    return scaled({i[0], i[1], i[2], r[0]});
+  });
+  const te::Tensor power = b.compute("power", all, [&](const auto& i) {
+    return tw::call("exp", {scaled(i) - most({i[0], i[1], i[2]})});
+  });
+  const te::Tensor sum = b.reduce("sum", rows, {a.keys}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return power({i[0], i[1], i[2], r[0]});
+  });
+  const te::Tensor scale = b.compute("scale", rows, [&](const auto& i) { return float_imm(1) / sum(i); });
+  const te::Tensor weights = b.compute("weights", all, [&](const auto& i) {
+    return cast(a.type, power(i) * scale({i[0], i[1], i[2]}));
+  });
+  const te::Tensor out = b.reduce("out", {a.batch, a.heads, a.queries, a.values}, {a.keys}, te::CombinerKind::kSum,
+                                  [&](const auto& i, const auto& r) {
+                                    return wide(weights({i[0], i[1], i[2], r[0]})) * wide(v({i[0], r[0], i[1], i[3]}));
+                                  });
+  const te::Program p = b.finish("attention", {out});
+  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
+}
+
+TEST(Chain, AttentionAtOddShapes) {
+  const Attention shapes[] = {{1, 2, 24, 32, 8, 16, true},
+                              {2, 3, 13, 17, 5, 9, true},
+                              {1, 1, 7, 40, 4, 8, false},
+                              {2, 1, 20, 33, 16, 11, true},
+                              {1, 3, 9, 16, 8, 24, false}};
+  for (const Attention& a : shapes) {
+    SCOPED_TRACE(fmt::format("{} x {} heads, {} queries, {} keys, depth {}, {} values", a.batch, a.heads, a.queries,
+                             a.keys, a.depth, a.values));
+    for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v4"}) check({attention(a), {}}, target, "chain", 1e-4);
+  }
+}
+
+// One kernel, whose scores no memory but that of a tile holds: rows that fill tiles and such that do not, elements in
+// registers (multiples of 64 keys) and in shared memory, one head without a batch.
+TEST(Chain, AttentionByThreadsIsOneKernel) {
+  const Attention shapes[] = {{1, 2, 24, 64, 16, 16, true, DataType::f16()},
+                              {2, 3, 13, 17, 5, 9, true, DataType::bf16()},
+                              {1, 1, 40, 40, 8, 32, false, DataType::f16()},
+                              {1, 2, 70, 36, 20, 24, true, DataType::f16()}};
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const Attention& a : shapes) {
+    SCOPED_TRACE(fmt::format("{} x {} heads, {} queries, {} keys, depth {}, {} values", a.batch, a.heads, a.queries,
+                             a.keys, a.depth, a.values));
+    check({attention(a), {}}, "cuda:sm_90a", "chain", a.type == DataType::f16() ? 1e-2 : 4e-2);
+    for (const Construction& c : construct(t.families, {attention(a), {}}, t.info, nullptr)) {
+      const te::Program stored = te::apply_layouts(attention(a), c.constant_layouts);
+      EXPECT_EQ(schedule::apply(stored, c.schedule).kernels.size(), 1U) << c.trace.front();
+    }
+  }
+}
+
+TEST(Chain, RowsThatATileDoesNotHoldAreNone) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  std::vector<Rejection> rejections;
+  construct(t.families, {attention({1, 2, 64, 2048, 64, 64, false, DataType::f16()}), {}}, t.info, &rejections);
+  ASSERT_FALSE(rejections.empty());
+  EXPECT_EQ(rejections[0].family, "chain");
+  EXPECT_EQ(rejections[0].reason, "rows and operands do not fit shared memory");
+  rejections.clear();
+  construct(t.families, {attention({1, 2, 64, 64, 64, 64, false}), {}}, t.info, &rejections);
+  construct(t.families, {attention({1, 2, 64, 32, 16, 520, false, DataType::f16()}), {}}, t.info, &rejections);
+  construct(t.families, {attention({2, 2, 64, 32, 16, 16, false, DataType::f16(), true}), {}}, t.info, &rejections);
+  std::set<std::string> reasons;
+  for (const Rejection& r : rejections) reasons.insert(r.reason);
+  EXPECT_TRUE(reasons.contains("scores multiplies no 16-bit floats"));
+  EXPECT_TRUE(reasons.contains("scores has not one axis of rows in each batch"));
+  EXPECT_TRUE(reasons.contains("out has more columns than a tile"));
+}
+
+}  // namespace
+}  // namespace tw::construct

@@ -1,0 +1,345 @@
+// Products on devices whose tiles have threads: every schedule computes what the te program says.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "expr/tf32.h"
+#include "tests/construct/construct_check.h"
+#include "tests/harness/te_programs.h"
+
+namespace tw::construct {
+namespace {
+
+TEST(ConstructBlock, TermsOfAProductAreNoRowOfOneElementsOwn) {
+  check({merged(testing::matmul_relu(5, 40, 64)), {}}, "cuda:sm_90a", "point", 1e-5);
+}
+
+TEST(ConstructBlock, ProductsOfMatrices) {
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{8, 8, 1}, {33, 70, 13}, {64, 64, 32}, {130, 9, 40}}) {
+    SCOPED_TRACE(fmt::format("{} x {}, {} steps", m, n, k));
+    check({testing::matmul_relu(m, n, k), {}}, "cuda:sm_90a", "contraction", 1e-5);
+    check({testing::matmul_relu(m, n, k), {"w"}}, "cuda:sm_80", "contraction", 1e-5);
+  }
+}
+
+// As matrix instructions multiply it: f32 is rounded to tf32.
+Expr multiplied(const Expr& x) { return x.type() == DataType::f32() ? to_tf32(x) : cast(DataType::f32(), x); }
+
+// Of 16-bit floats or tf32: steps of matrix instructions, batched, B along its rows or along its columns.
+te::Program halves(const Shape& x_shape, const Shape& w_shape, DataType type) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", type, x_shape);
+  const te::Tensor w = b.placeholder("w", type, w_shape);
+  const bool along = w_shape[1] == x_shape[2];
+  const int64_t n = w_shape[along ? 2 : 1];
+  const te::Tensor y = b.reduce("y", {x_shape[0], x_shape[1], n}, {x_shape[2]}, te::CombinerKind::kSum,
+                                [&](const auto& i, const auto& r) {
+                                  const Expr a = x({i[0], i[1], r[0]});
+                                  const Expr c = along ? w({i[0], r[0], i[2]}) : w({i[0], i[2], r[0]});
+                                  return multiplied(a) * multiplied(c);
+                                });
+  const te::Tensor z = b.compute("z", y.shape, [&](const auto& i) { return cast(type, y(i)); });
+  return b.finish("halves", {z});
+}
+
+TEST(ConstructBlock, ProductsByMatrixInstructions) {
+  for (const DataType type : {DataType::f16(), DataType::bf16()}) {
+    check({merged(halves({1, 40, 48}, {1, 48, 24}, type)), {}}, "cuda:sm_90a", "contraction", 1e-2);
+    check({merged(halves({3, 17, 20}, {3, 9, 20}, type)), {"w"}}, "cuda:sm_80", "contraction", 1e-2);
+  }
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const Construction built =
+      construct(t.families, {merged(halves({1, 40, 48}, {1, 48, 24}, DataType::f16())), {}}, t.info, nullptr).front();
+  EXPECT_NE(schedule::to_string(built.schedule).find("\"mma\""), std::string::npos);
+}
+
+// Queries and keys of two heads are columns of one product's result.
+TEST(ConstructBlock, OperandsAreColumnsOfOneTensor) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f16(), {40, 4, 32});
+  const te::Tensor y = b.reduce("y", {2, 40, 40}, {32}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return cast(DataType::f32(), x({i[1], i[0], r[0]})) * cast(DataType::f32(), x({i[2], i[0] + Expr(2), r[0]}));
+  });
+  const te::Tensor z = b.compute("z", y.shape, [&](const auto& i) { return cast(DataType::f16(), y(i)); });
+  check({merged(b.finish("scores", {z})), {}}, "cuda:sm_90a", "contraction", 1e-2);
+}
+
+// Constant columns come in the order in which instructions leave them, so that threads store 8 beside each other;
+// operands come in boxes, for clusters of tiles.
+TEST(ConstructBlock, ProductsOfBoxes) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const GroupTask task{merged(halves({1, 256, 136}, {1, 96, 136}, DataType::f16())), {"w"}};
+  const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
+  std::set<std::string> seen;
+  for (const Construction& candidate : built) {
+    const std::string schedule = schedule::to_string(candidate.schedule);
+    if (schedule.find("\"bulk\"") == std::string::npos) continue;
+    const std::string& trace = candidate.trace.front();
+    const size_t cluster = trace.find("in clusters of ");
+    if (!seen.insert(cluster == std::string::npos ? "alone" : trace.substr(cluster, 16)).second) continue;
+    EXPECT_EQ(candidate.constant_layouts.size(), 1U);
+    EXPECT_NE(schedule.find(", 8)"), std::string::npos) << "sums are stored 8 columns together";
+    check_candidate(task, t, candidate, 1e-2);
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"alone", "in clusters of 2", "in clusters of 4"}));
+}
+
+// Constants have zeros behind their columns, up to whole blocks, where threads store several beside each other, and
+// behind their steps, up to whole lines of memory, but few.
+TEST(ConstructBlock, BoxesOfColumnsThatFillNoTile) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto layouts = [&](int64_t columns, int64_t steps) {
+    const GroupTask task{merged(halves({1, 64, steps}, {1, columns, steps}, DataType::f16())), {"w"}};
+    check(task, "cuda:sm_90a", "contraction", 1e-2);
+    std::string all;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      const bool boxes = schedule::to_string(candidate.schedule).find("\"bulk\"") != std::string::npos;
+      if (boxes && candidate.constant_layouts.contains("w"))
+        all += to_string(candidate.constant_layouts.at("w")) + "\n";
+    }
+    return all;
+  };
+  EXPECT_EQ(layouts(33, 128), "") << "columns that are no pairs stay in order";
+  const std::string dealt = layouts(136, 248);
+  EXPECT_NE(dealt.find("pad(1, 0, 8) pad(0, 0, 8) split(0, 9, 4, 2, 2)"), std::string::npos) << dealt;
+  const std::string few = layouts(24, 200);
+  EXPECT_NE(few.find("pad(1, 0, 8)\n"), std::string::npos) << few;
+  EXPECT_EQ(few.find("split"), std::string::npos) << few;
+}
+
+// Of operands that go on beyond the product's lines and steps no more is taken than it asks for.
+TEST(ConstructBlock, OperandsAreTheBeginningOfTensors) {
+  const auto part = [](const Shape& x_shape, const Shape& w_shape) {
+    te::Builder b;
+    const te::Tensor x = b.placeholder("x", DataType::f16(), x_shape), w = b.placeholder("w", DataType::f16(), w_shape);
+    const te::Tensor y = b.reduce("y", {40, 40}, {72}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+      return cast(DataType::f32(), x({i[0], r[0]})) * cast(DataType::f32(), w({i[1], r[0]}));
+    });
+    return b.finish("part", {b.compute("z", y.shape, [&](const auto& i) { return cast(DataType::f16(), y(i)); })});
+  };
+  for (const auto& [x, w] :
+       {std::pair<Shape, Shape>{{40, 144}, {40, 72}}, {{40, 72}, {40, 144}}, {{40, 72}, {104, 72}}}) {
+    SCOPED_TRACE(fmt::format("{} steps of x, {} columns of {} steps of w", x[1], w[0], w[1]));
+    for (const std::set<std::string>& constants : {std::set<std::string>{}, {"w"}})
+      check({part(x, w), constants}, "cuda:sm_90a", "contraction", 1e-2);
+  }
+}
+
+// More tiles than units: blocks that walk over them are candidates, for products and for windows, never of clusters.
+TEST(ConstructBlock, BlocksWalkOverTiles) {
+  targets::Target t = targets::find_target("cuda:sm_90a");
+  t.info.units = 2;
+  const auto walking = [&](const GroupTask& task) {
+    int64_t found = 0;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      if (candidate.trace.front().find("walking over them") == std::string::npos) continue;
+      EXPECT_EQ(candidate.trace.front().find("in clusters"), std::string::npos);
+      EXPECT_NE(schedule::to_string(candidate.schedule).find(" [1,2,"), std::string::npos);
+      if (++found == 1) check_candidate(task, t, candidate, 1e-2);
+    }
+    return found;
+  };
+  EXPECT_GT(walking({merged(halves({1, 1100, 136}, {1, 96, 136}, DataType::f16())), {"w"}}), 0);
+  EXPECT_EQ(walking({merged(halves({1, 64, 136}, {1, 64, 136}, DataType::f16())), {"w"}}), 0) << "few tiles";
+}
+
+// Channels last, 16-bit, as the driver gives a convolution with channels filled up: accesses of whole pixels.
+// `beyond`: rows and columns of x that it does not read, as where a slice of an image is convolved.
+te::Program conv_of_halves(const testing::ConvShape& c, DataType type, int64_t beyond = 0) {
+  te::Builder b;
+  const int64_t pad = c.kernel / 2, out = (c.size + 2 * pad - c.kernel) / c.stride + 1;
+  const te::Tensor x = b.placeholder("x", type, {2, c.size + beyond, c.size + beyond, c.channels});
+  const te::Tensor w = b.placeholder("w", type, {c.out_channels, c.kernel, c.kernel, c.channels});
+  const Shape padded{2, c.size + 2 * pad, c.size + 2 * pad, c.channels};
+  const auto inside = [&](const Expr& i) { return i >= Expr(pad) && i < Expr(c.size + pad); };
+  const te::Tensor p = b.compute("pad", padded, [&](const auto& i) {
+    return select(inside(i[1]) && inside(i[2]), x({i[0], i[1] - Expr(pad), i[2] - Expr(pad), i[3]}), imm(type, 0));
+  });
+  const te::Tensor acc =
+      b.reduce("acc", {2, out, out, c.out_channels}, {c.channels, c.kernel, c.kernel}, te::CombinerKind::kSum,
+               [&](const auto& i, const auto& r) {
+                 const Expr a = p({i[0], i[1] * Expr(c.stride) + r[1], i[2] * Expr(c.stride) + r[2], r[0]});
+                 return multiplied(a) * multiplied(w({i[3], r[1], r[2], r[0]}));
+               });
+  const te::Tensor y = b.compute("y", acc.shape, [&](const auto& i) { return cast(type, acc(i)); });
+  return b.finish("conv", {y});
+}
+
+// Candidates for `task` that sum in parts compute what its program says; returns their first lines of trace.
+std::vector<std::string> check_parts(const GroupTask& task) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  std::vector<std::string> traces;
+  for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+    if (candidate.trace.front().find(" parts") == std::string::npos) continue;
+    traces.push_back(candidate.trace.front());
+    SCOPED_TRACE(traces.back());
+    // What is printed is what is replayed.
+    const std::string schedule = schedule::to_string(candidate.schedule);
+    EXPECT_EQ(schedule::parse_schedule(schedule), candidate.schedule);
+    EXPECT_NE(schedule.find("rfactor"), std::string::npos);
+    check_candidate(task, t, candidate, 1e-2);
+  }
+  return traces;
+}
+
+size_t count_with(const std::vector<std::string>& texts, const std::string& part) {
+  return std::ranges::count_if(texts, [&](const std::string& text) { return text.find(part) != std::string::npos; });
+}
+
+// A long sum of few tiles: several numbers of parts, in boxes where steps lie next to each other; also of batches and
+// of one axis of several.
+TEST(ConstructBlock, LongSumsOfFewTilesAreSummedInParts) {
+  const GroupTask product{merged(halves({1, 40, 768}, {1, 72, 768}, DataType::f16())), {"w"}};
+  const std::vector<std::string> parts = check_parts(product);
+  EXPECT_GE(count_with(parts, "copy engine"), 1U);
+  EXPECT_GE(count_with(parts, "in 6 parts"), 1U);
+  EXPECT_GE(count_with(parts, "in 3 parts"), 1U);
+  EXPECT_GE(check_parts({testing::matmul_relu(33, 20, 512), {"w"}}).size(), 2U);
+  EXPECT_GE(check_parts({merged(halves({3, 17, 512}, {3, 512, 24}, DataType::bf16())), {}}).size(), 2U);
+  EXPECT_GE(check_parts({merged(conv_of_halves({3, 128, 16, 3, 1}, DataType::f16())), {"w"}}).size(), 2U);
+}
+
+// Threads of matrix instructions hold few elements of many lines; where lines begin between words, warps store whole
+// ones.
+TEST(ConstructBlock, OddLinesAreStoredByWarps) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto by_lines = [&](const GroupTask& task) {
+    int64_t found = 0;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      if (candidate.trace.front().find("stored by lines") == std::string::npos) continue;
+      SCOPED_TRACE(candidate.trace.front());
+      EXPECT_EQ(candidate.trace.front().find("in clusters"), std::string::npos);
+      EXPECT_EQ(schedule::parse_schedule(schedule::to_string(candidate.schedule)), candidate.schedule);
+      check_candidate(task, t, candidate, 1e-2);
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_GT(by_lines({merged(halves({1, 130, 72}, {1, 65, 72}, DataType::f16())), {"w"}}), 0);
+  EXPECT_GT(by_lines({merged(halves({3, 70, 40}, {3, 40, 33}, DataType::bf16())), {}}), 0);
+  EXPECT_EQ(by_lines({merged(halves({1, 130, 72}, {1, 66, 72}, DataType::f16())), {"w"}}), 0) << "pairs are words";
+  EXPECT_EQ(by_lines({merged(halves({1, 130, 72}, {1, 65, 72}, DataType::f32())), {"w"}}), 0) << "so are f32";
+  te::Builder b;  // a bias beyond whose end no tile may read
+  const te::Tensor x = b.placeholder("x", DataType::f16(), {100, 64}),
+                   w = b.placeholder("w", DataType::f16(), {35, 64});
+  const te::Tensor bias = b.placeholder("bias", DataType::f16(), {35});
+  const te::Tensor y = b.reduce("y", {100, 35}, {64}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return multiplied(x({i[0], r[0]})) * multiplied(w({i[1], r[0]}));
+  });
+  const te::Tensor z = b.compute(
+      "z", y.shape, [&](const auto& i) { return cast(DataType::f16(), y(i) + cast(DataType::f32(), bias({i[1]}))); });
+  EXPECT_GT(by_lines({b.finish("biased", {z}), {"w", "bias"}}), 0);
+}
+
+TEST(ConstructBlock, ProductsOfTf32ByMatrixInstructions) {
+  const targets::Target t = targets::find_target("cuda:sm_80");
+  const auto by_matrix = [&](const te::Program& program) {
+    const Construction built = construct(t.families, {program, {}}, t.info, nullptr).front();
+    return schedule::to_string(built.schedule).find("\"mma\"") != std::string::npos;
+  };
+  EXPECT_TRUE(by_matrix(merged(halves({1, 40, 48}, {1, 48, 24}, DataType::f32()))));
+  EXPECT_FALSE(by_matrix(testing::matmul_relu(40, 48, 24))) << "f32 that is not rounded";
+  check({merged(halves({1, 40, 48}, {1, 48, 24}, DataType::f32())), {}}, "cuda:sm_90a", "contraction", 1e-5);
+  check({merged(halves({3, 17, 20}, {3, 9, 20}, DataType::f32())), {"w"}}, "cuda:sm_80", "contraction", 1e-5);
+  const GroupTask parts{merged(halves({1, 40, 768}, {1, 72, 768}, DataType::f32())), {"w"}};
+  EXPECT_GE(count_with(check_parts(parts), "copy engine"), 1U);
+}
+
+// What fills the device is not split: neither by long sums nor by short ones.
+TEST(ConstructBlock, SumsOfManyTilesStayWhole) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{4096, 4096, 4096}, {1280, 3072, 768}, {128, 3072, 128}}) {
+    SCOPED_TRACE(fmt::format("{} x {}, {} steps", m, n, k));
+    const GroupTask task{merged(halves({1, m, k}, {1, n, k}, DataType::f16())), {"w"}};
+    const Construction first = construct(t.families, task, t.info, nullptr).front();
+    EXPECT_EQ(first.trace.front().find(" parts"), std::string::npos) << first.trace.front();
+  }
+  const GroupTask task{merged(halves({1, 128, 3072}, {1, 768, 3072}, DataType::f16())), {"w"}};
+  EXPECT_NE(construct(t.families, task, t.info, nullptr).front().trace.front().find(" parts"), std::string::npos);
+}
+
+// One block of steps is all there is: the copy engine brings it, and tiles take room for no other.
+TEST(ConstructBlock, ProductsOfOneBox) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const GroupTask task{merged(halves({1, 320, 64}, {1, 128, 64}, DataType::f16())), {"w"}};
+  size_t boxes = 0;
+  for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+    const std::string schedule = schedule::to_string(candidate.schedule);
+    if (schedule.find("\"bulk\"") == std::string::npos) continue;
+    EXPECT_NE(schedule.find("r0.0 [1]"), std::string::npos) << schedule;
+    if (++boxes == 1) check_candidate(task, t, candidate, 1e-2);
+  }
+  EXPECT_GT(boxes, 0U);
+}
+
+TEST(ConstructBlock, ConvolutionsGatherTheirRows) {
+  for (const testing::ConvShape& c : {testing::ConvShape{5, 3, 9, 3, 1}, {7, 8, 16, 3, 2}, {9, 16, 32, 1, 1}}) {
+    SCOPED_TRACE(fmt::format("size {} channels {} {} kernel {}", c.size, c.channels, c.out_channels, c.kernel));
+    check({testing::conv_2d(c), {"w"}}, "cuda:sm_90a", "contraction", 1e-5);
+  }
+}
+
+// The tiles that are predicted to be best and worst: by instructions of warp groups and of warps.
+TEST(ConstructBlock, ConvolutionsOfFilledChannels) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  for (const testing::ConvShape& c :
+       {testing::ConvShape{9, 4, 16, 7, 2}, {5, 8, 9, 3, 1}, {4, 48, 8, 3, 1}, {5, 3, 9, 3, 1}}) {
+    SCOPED_TRACE(fmt::format("size {} channels {} {} kernel {}", c.size, c.channels, c.out_channels, c.kernel));
+    for (const DataType type : {DataType::f16(), DataType::f32()}) {
+      const GroupTask task{merged(conv_of_halves(c, type)), {"w"}};
+      const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
+      EXPECT_EQ(built.front().family, "contraction");
+      for (const Construction* candidate : {&built.front(), &built.back()}) check_candidate(task, t, *candidate, 1e-2);
+    }
+  }
+}
+
+// The matrix is stored row by row, and the threads of a row add up its product with the vector.
+TEST(ConstructBlock, ProductsWithFewVectors) {
+  for (const int64_t vectors : {1, 4}) {
+    const GroupTask task{merged(testing::matmul_relu(vectors, 40, 256)), {"w"}};
+    const targets::Target t = targets::find_target("cuda:sm_90a");
+    const Construction built = construct(t.families, task, t.info, nullptr).front();
+    EXPECT_EQ(built.family, "rows");
+    EXPECT_EQ(built.constant_layouts.count("w"), 1U);
+    check_candidate(task, t, built, 1e-5);
+  }
+}
+
+// The copy engine fills with zeros beyond a tensor's edges, not beyond those of a part of it.
+TEST(ConstructBlock, TheCopyEngineBringsWindowsOfWholeImages) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto in_bulk = [&](int64_t beyond) {
+    const te::Program program = merged(conv_of_halves({12, 64, 64, 3, 1}, DataType::f16(), beyond));
+    const std::vector<Construction> built = construct(t.families, {program, {"w"}}, t.info, nullptr);
+    return std::ranges::count_if(built, [](const Construction& c) {
+      return schedule::to_string(c.schedule).find("\"bulk\"") != std::string::npos;
+    });
+  };
+  EXPECT_GT(in_bulk(0), 0);
+  EXPECT_EQ(in_bulk(4), 0);
+}
+
+// The windows of neighbouring pixels overlap: one block of rows serves all taps of a window's row.
+TEST(ConstructBlock, TapsShareTheRowsThatTheyRead) {
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const auto shared = [&](const testing::ConvShape& c, DataType type = DataType::f16()) {
+    const GroupTask task{merged(conv_of_halves(c, type)), {"w"}};
+    int64_t found = 0;
+    for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
+      if (candidate.trace.front().find("one for 3 taps") == std::string::npos) continue;
+      if (++found == 1) check_candidate(task, t, candidate, 1e-2);
+    }
+    return found;
+  };
+  EXPECT_GT(shared({12, 64, 64, 3, 1}), 0);
+  EXPECT_GT(shared({7, 128, 48, 3, 1}), 0);
+  EXPECT_EQ(shared({12, 64, 64, 3, 2}), 0) << "windows that move by two";
+  EXPECT_EQ(shared({12, 64, 64, 1, 1}), 0) << "windows of one tap";
+  EXPECT_GT(shared({12, 32, 64, 3, 1}, DataType::f32()), 0);
+}
+
+}  // namespace
+}  // namespace tw::construct

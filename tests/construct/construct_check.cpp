@@ -1,0 +1,75 @@
+#include "tests/construct/construct_check.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/emit.h"
+#include "lower/pass.h"
+#include "te/merge_axes.h"
+#include "te/rewrite.h"
+#include "tests/harness/loop_check.h"
+
+namespace tw::construct {
+
+te::Program merged(const te::Program& program) {
+  const te::Program p = te::drop_unit_reductions(program);
+  return te::merge_reductions(te::apply_layouts(p, te::mergeable_axes(p)));
+}
+
+void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
+                     Passes passes) {
+  EXPECT_EQ(schedule::parse_schedule(schedule::to_string(built.schedule)), built.schedule);
+  const te::ValueMap inputs = testing::whole_inputs(c.program);
+  const te::ValueMap want = te::evaluate(c.program, inputs);
+  te::ValueMap stored_inputs = inputs;
+  for (const auto& [name, layout] : built.constant_layouts) {
+    if (inputs.count(name) != 0) stored_inputs[name] = testing::stored_in(inputs.at(name), layout);
+  }
+  const te::Program stored = te::apply_layouts(c.program, built.constant_layouts);
+  lower::RunOptions run;
+  run.lower.vector_bytes = t.info.vector_bytes;
+  if (t.info.kind == DeviceKind::kCuda) run.lower.has.halves = true;
+  run.lower.inner_divisor = schedule::gathers(built.schedule) ? 0 : 1;
+  run.dump = [&](std::string_view pass, const loop::Program& p) {
+    if (passes == Passes::kLast && pass != lower::pipeline().back().name) return;
+    SCOPED_TRACE(std::string(pass) + "\n" + loop::to_string(p) + schedule::to_string(built.schedule));
+    loop::Memory memory;
+    ASSERT_NO_THROW(memory = testing::run_loops(p, stored_inputs));
+    ASSERT_EQ(testing::first_difference(c.program, want, memory, tolerance), "");
+  };
+  try {
+    const loop::Program lowered = lower::lower(schedule::apply(stored, built.schedule), run);
+    if (t.info.kind == DeviceKind::kCuda) codegen::emit_cuda(lowered);
+  } catch (const std::exception& e) {
+    FAIL() << e.what() << "\n" << te::to_string(stored) << schedule::to_string(built.schedule);
+  }
+}
+
+void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance) {
+  const targets::Target t = targets::find_target(target);
+  std::vector<Rejection> rejections;
+  const Candidates candidates = construct(t.families, {c.program, c.constants}, t.info, &rejections);
+  std::string reasons;
+  for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
+  for (const Construction& built : candidates) {
+    EXPECT_EQ(built.family, family) << reasons;
+    check_candidate(c, t, built, tolerance, &built == &candidates.front() ? Passes::kEach : Passes::kLast);
+  }
+}
+
+targets::Target with_tiny_caches(const std::string& name) {
+  targets::Target t = targets::find_target(name);
+  t.info.levels.clear();
+  for (const auto& [level, bytes] : {std::pair<const char*, int64_t>{"L1", 2048}, {"L2", 8192}, {"L3", 1 << 15}}) {
+    MemoryLevel memory;
+    memory.name = level;
+    memory.capacity_bytes = bytes;
+    memory.read_per_ns = 1e5 / static_cast<double>(bytes);
+    t.info.levels.push_back(memory);
+  }
+  t.info.levels.push_back(t.info.levels.back());
+  t.info.levels.back().capacity_bytes = int64_t{1} << 30;
+  t.info.levels.back().read_per_ns = 1;
+  return t;
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,27 @@
+// Runs constructed schedules on the interpreter and compares with the te program.
+#pragma once
+#include <string>
+
+#include "construct/construct.h"
+#include "targets/registry.h"
+
+namespace tw::construct {
+
+/// How much of a candidate's way is checked: the loops after each pass, or after the last one.
+enum class Passes : uint8_t { kEach, kLast };
+
+/// A program as the driver gives it to families: axes of one element are none, neighbouring ones merged.
+te::Program merged(const te::Program& program);
+
+/// Applies one candidate and every pass to it: the loops compute what the te program says, and become text on GPUs.
+void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
+                     Passes passes = Passes::kLast);
+
+/// All candidates of the family that takes the program on `target`, the first one after each pass; checks which family
+/// that is.
+void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance = 0);
+
+/// Caches of a few hundred bytes: blocks at every level, and of the reduction, at shapes that the interpreter can run.
+targets::Target with_tiny_caches(const std::string& name);
+
+}  // namespace tw::construct

@@ -1,0 +1,75 @@
+#include "tests/harness/loop_check.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "te/materialize.h"
+
+namespace tw::testing {
+namespace {
+
+// Spreads -5 .. 5 without a period that a dimension of the tests has.
+int64_t whole_number(size_t i, int salt) {
+  return static_cast<int64_t>((i * 7 + static_cast<size_t>(salt) * 5) % 11) - 5;
+}
+
+te::TensorValues whole_tensor(const te::Tensor& t, int salt) {
+  te::TensorValues v = te::zeros(t.type, t.shape);
+  for (size_t i = 0; i < v.floats.size(); ++i) v.floats[i] = static_cast<double>(whole_number(i, salt));
+  for (size_t i = 0; i < v.ints.size(); ++i) v.ints[i] = whole_number(i, salt);
+  return v;
+}
+
+loop::HostBuffer host_buffer(const te::TensorValues& v) { return {v.type, v.shape, v.floats, v.ints}; }
+
+}  // namespace
+
+te::ValueMap whole_inputs(const te::Program& program) {
+  te::ValueMap inputs;
+  int salt = 0;
+  for (const te::Tensor& in : program.inputs) inputs[in.name] = whole_tensor(in, salt++);
+  return inputs;
+}
+
+te::TensorValues stored_in(const te::TensorValues& values, const Layout& layout) {
+  const auto* data = reinterpret_cast<const std::byte*>(values.floats.data());
+  const std::vector<std::byte> moved = te::materialize({data, values.floats.size() * 8}, 8, values.shape, layout);
+  te::TensorValues out = te::zeros(values.type, layout.storage_shape(values.shape));
+  std::memcpy(out.floats.data(), moved.data(), moved.size());
+  return out;
+}
+
+loop::Memory run_loops(const loop::Program& loops, const te::ValueMap& inputs) {
+  loop::Memory memory;
+  for (const auto& [name, values] : inputs) memory[name] = host_buffer(values);
+  for (const loop::Kernel& kernel : loops.kernels) {
+    for (const loop::Buffer& b : kernel.params) memory.emplace(b.name, host_buffer(te::zeros(b.type, b.shape)));
+  }
+  loop::interpret(loops, memory);
+  return memory;
+}
+
+std::string first_difference(const te::Program& program, const te::ValueMap& want, const loop::Memory& memory,
+                             double tolerance) {
+  for (const std::string& name : program.outputs) {
+    const te::TensorValues& expected = want.at(name);
+    const auto found = memory.find(name);
+    if (found == memory.end()) return fmt::format("nothing writes {}", name);
+    const loop::HostBuffer& got = found->second;
+    if (got.shape != expected.shape) return fmt::format("{} has another shape", name);
+    for (size_t i = 0; i < expected.floats.size(); ++i) {
+      const double error = std::fabs(got.floats[i] - expected.floats[i]);
+      if (error <= tolerance * (1 + std::fabs(expected.floats[i])) || got.floats[i] == expected.floats[i]) continue;
+      return fmt::format("{}[{}] is {}, not {}", name, i, got.floats[i], expected.floats[i]);
+    }
+    for (size_t i = 0; i < expected.ints.size(); ++i) {
+      if (got.ints[i] != expected.ints[i])
+        return fmt::format("{}[{}] is {}, not {}", name, i, got.ints[i], expected.ints[i]);
+    }
+  }
+  return {};
+}
+
+}  // namespace tw::testing

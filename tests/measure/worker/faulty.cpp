@@ -1,0 +1,38 @@
+// A worker that misbehaves when it is to run certain workloads for the first time. Arguments: FAULT:SLOT, with the
+// faults crash, end (by somebody else), hang, garbage and leave.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "measure/worker.h"
+
+namespace {
+
+[[noreturn]] void stop_for_ever() {
+  for (;;) pause();
+}
+
+void misbehave(const std::string& fault) {
+  if (fault == "crash") std::raise(SIGSEGV);
+  if (fault == "end") std::raise(SIGTERM);
+  if (fault == "leave") _exit(3);
+  if (fault == "hang") stop_for_ever();
+  const std::string garbage(4096, 'x');
+  if (send(0, garbage.data(), garbage.size(), MSG_NOSIGNAL) < 0) _exit(4);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  tw::measure::serve_worker(0, tw::measure::make_cpu_executor, [&](const tw::measure::Request& request) {
+    if (request.question != tw::measure::Question::kRun) return;
+    for (int i = 1; i < argc; ++i) {
+      const std::string word = argv[i];
+      const size_t colon = word.find(':');
+      if (std::stoll(word.substr(colon + 1)) == request.slot) misbehave(word.substr(0, colon));
+    }
+  });
+}

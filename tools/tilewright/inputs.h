@@ -1,0 +1,28 @@
+// Which arrays a model is run on: --input, --random, --entry.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "artefact/session.h"
+
+namespace tw::cli {
+
+/// Seeded values for an input: floats uniform in [-1, 1), integers and bools 0 or 1 (which are indices of any axis of
+/// two or more); the same on every machine.
+artefact::Array random_array(const TensorType& type, uint64_t seed);
+
+/// What --input, --random and --entry say.
+struct InputOptions {
+  std::vector<std::string> inputs;  // NAME=@FILE.npy, FILE.npz, FILE.safetensors or a test_data_set folder
+  std::string random;               // "seed=N" or empty
+  std::string entry;                // name of an entry, or empty: the first that fits the inputs
+};
+void add_input_options(CLI::App& app, InputOptions& options);
+
+/// Inputs in the order of the model, for one entry of `session`. UsageError names a missing, unknown or ill-typed input
+/// with what the model expects.
+std::vector<artefact::Array> gather_inputs(const InputOptions& options, const artefact::Session& session);
+
+}  // namespace tw::cli

@@ -3,7 +3,7 @@
 //   y[n, oc, o] = bias[oc] + sum over ic, t < counts[r] of x[n, g * C / group + ic, q + starts[r] + t * spacing]
 //                                                          * w[oc, ic, r, t],  g = oc / (OC / group)
 // along every spatial axis; x is 0 outside. A transposed convolution of stride s is one of s phases
-// (transform/split_phases.cpp makes them).
+// (transform/rewrite/split_phases.cpp makes them).
 // Attributes: extents (of q, one for each spatial axis: y has extents[d] * phases[d] positions), spacing (likewise),
 // starts and counts (one for each phase of each axis, axis by axis; counts between 0 and the taps that w has).
 // te: `pad` (when something outside of x is read), a sum of products under the condition t < counts[r] where phases

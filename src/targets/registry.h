@@ -17,7 +17,7 @@ struct Target {
 
 /// The target named `name`: "cpu" is this host, "cpu:x86-64", "cpu:x86-64-v2|v3|v4", with extensions
 /// "cpu:x86-64-v3+avxvnni", "cpu:x86-64-v4+avx512bf16+avx512vnni" in any order; "cuda:sm_80", "cuda:sm_90a". UsageError
-/// listing all when there is none, or when this build leaves it out. Figures are defaults; of "cpu", driver/hal has
+/// listing all when there is none, or when this build leaves it out. Figures are defaults; of "cpu", driver/machine has
 /// measured ones.
 Target find_target(const std::string& name);
 /// All names that find_target takes, for help texts.

@@ -1,7 +1,7 @@
-// Chains (schedule/chain.h): the output of the last contraction is cut into blocks of rows that threads share; every
-// stage before it is computed in the block, in scratch memory, by the loops of its kind: contractions in register tiles
-// (contraction_loops.h), row reductions a few rows at a time (row_loops.h). What passes from one stage to the next
-// stays in the caches near the unit: blocks grow while they fit the second one.
+// Chains (schedule/match/chain.h): the output of the last contraction is cut into blocks of rows that threads share;
+// every stage before it is computed in the block, in scratch memory, by the loops of its kind: contractions in register
+// tiles (contraction_loops.h), row reductions a few rows at a time (row_loops.h). What passes from one stage to the
+// next stays in the caches near the unit: blocks grow while they fit the second one.
 #include "schedule/match/chain.h"
 
 #include <algorithm>

@@ -136,7 +136,8 @@ Result<Candidates> candidates_of(const GroupTask& task, const TargetInfo& target
   Candidates candidates;
   const std::vector<Contraction> orders = row_orders(program, *match);
   for (const Contraction& ordered : orders) {
-    const ContractionProblem problem{program, ordered, schedule::reduction_order(program, ordered), static_cast<int>(lanes)};
+    const ContractionProblem problem{program, ordered, schedule::reduction_order(program, ordered),
+                                     static_cast<int>(lanes)};
     const size_t all = candidates.size() + ceil_div(limit, orders.size());
     for (ContractionTiling& tiling : tilings(problem)) {
       if (candidates.size() == all) break;

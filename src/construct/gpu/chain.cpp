@@ -1,7 +1,7 @@
-// Chains (schedule/chain.h) on devices whose tiles have threads: attention as one kernel. A tile computes some rows of
-// the last product. The operands of both products come into the memory that its threads share, all at once; the rows
-// between the products lie there too, as sums of the first one leave its registers, then as what combines them is done,
-// then as the left operand of the second one.
+// Chains (schedule/match/chain.h) on devices whose tiles have threads: attention as one kernel. A tile computes some
+// rows of the last product. The operands of both products come into the memory that its threads share, all at once; the
+// rows between the products lie there too, as sums of the first one leave its registers, then as what combines them is
+// done, then as the left operand of the second one.
 #include "schedule/match/chain.h"
 
 #include <algorithm>

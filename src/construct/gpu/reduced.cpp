@@ -1,7 +1,7 @@
-// Contractions whose rows a reduction combines (schedule/chain.h), on devices whose tiles have threads. A tile computes
-// all rows of a part for some columns as block_contraction.cpp does, leaves them in the memory that its threads share,
-// and combines them there. Memory gets a row of each part, which a second kernel combines as block_columns.cpp does; of
-// one part its results.
+// Contractions whose rows a reduction combines (schedule/match/chain.h), on devices whose tiles have threads. A tile
+// computes all rows of a part for some columns as block_contraction.cpp does, leaves them in the memory that its
+// threads share, and combines them there. Memory gets a row of each part, which a second kernel combines as
+// block_columns.cpp does; of one part its results.
 #include <algorithm>
 
 #include "construct/gpu/product_loops.h"

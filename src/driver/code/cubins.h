@@ -14,7 +14,7 @@ namespace tw::driver {
 inline constexpr std::string_view kCubinEnding = ".cubin";
 
 struct CubinOptions {
-  /// Starts a process that compiles (driver/worker.h), and its arguments. Empty: NVRTC runs in this process.
+  /// Starts a process that compiles (driver/tune/worker.h), and its arguments. Empty: NVRTC runs in this process.
   std::vector<std::string> worker;
   std::string folder;    // of the cache; empty: none
   int processes = 0;     // at the same time; 0: one for each CPU, fewer where memory is short

@@ -10,7 +10,7 @@
 
 namespace tw::driver {
 
-/// Evaluations with random errors (see driver/tolerance.h).
+/// Evaluations with random errors (see driver/tune/tolerance.h).
 inline constexpr int kSampledTrials = 3;
 
 struct SampledOutput {

@@ -24,7 +24,7 @@ struct TuneEvent {
 struct TunerOptions {
   /// Starts a worker: a program that serves the measuring protocol, and its arguments. Empty: nothing is measured.
   std::vector<std::string> worker;
-  std::string database;       // file of tuning records (tune/database), empty: none
+  std::string database;       // file of tuning records (database), empty: none
   int threads = 0;            // that candidates run with: those that the artefact will mostly run with; 0: all CPUs
   double budget_seconds = 0;  // for all groups together; 0: no limit
   double light_us = 5;        // groups that are faster by estimate are not measured; on a GPU a fifth of it

@@ -31,7 +31,7 @@ std::string why_not_built(const Fit& fit, bool can_build) {
 }
 
 // Rows whose kernel with this very epilogue is built, best first, and those that are built without epilogue where
-// theirs can be compiled: the race decides whether it is (driver/template_code.h).
+// theirs can be compiled: the race decides whether it is (driver/code/template_code.h).
 Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& target, bool constant_b) {
   const TemplateLibrary library({templates::template_folder()});
   const std::vector<const Row*> fitting = templates::ranked(fit.product, target);

@@ -1,5 +1,5 @@
 // Figures of x86-64 cores that are not measured: defaults of the levels, for cross-compiling, and of a few known CPUs,
-// for a build that cannot measure. What `tilewright doctor` shows of the machine at hand is measured (driver/hal).
+// for a build that cannot measure. What `tilewright doctor` shows of the machine at hand is measured (driver/machine).
 #pragma once
 #include <array>
 #include <string>

@@ -1,4 +1,4 @@
-// What the system says of the CPU this process runs on. Says nothing of speed: that is measured (driver/hal).
+// What the system says of the CPU this process runs on. Says nothing of speed: that is measured (driver/machine).
 #pragma once
 #include <cstdint>
 #include <string>

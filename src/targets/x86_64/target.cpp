@@ -1,6 +1,6 @@
 // x86-64 levels: vector width and registers, with default figures that are the same on every machine, each also with
 // every choice of its extensions; and this host: its level, its caches, and the figures of its CPU if that is a known
-// one. driver/hal measures what is given here.
+// one. driver/machine measures what is given here.
 #include <algorithm>
 
 #include "targets/registry.h"

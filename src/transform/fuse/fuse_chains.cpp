@@ -1,6 +1,6 @@
 // Groups of contractions that follow one another become one where the rows of the last one are better computed, a block
-// at a time, where they are read (schedule/chain.h): what passes between them then stays in the near caches. Attention
-// without a tensor of all scores.
+// at a time, where they are read (schedule/match/chain.h): what passes between them then stays in the near caches.
+// Attention without a tensor of all scores.
 //
 // Decided by bytes: between groups a value is written to and read from the level that holds all of it; inside one, from
 // the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On devices whose

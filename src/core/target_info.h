@@ -39,6 +39,29 @@ struct VectorPeak {
   double clock_ghz = 0;        // of one unit right after that load
 };
 
+/// Bytes a ns that all units of a device move together from and to one memory level. 0: not known.
+struct LevelRates {
+  std::string name;  // of the MemoryLevel
+  double read_per_ns = 0;
+  double write_per_ns = 0;
+  double copy_per_ns = 0;  // bytes read and bytes written together
+};
+
+/// Operations a ns of all units of a device together, on factors of one type; a multiply-add is 2.
+struct TypePeak {
+  std::string type;     // "f16", "tf32"
+  bool matrix = false;  // by matrix instructions
+  double op_per_ns = 0;
+};
+
+/// What a whole device does at best, for reports to compare with. Schedules do not read it.
+struct DeviceRates {
+  std::vector<LevelRates> levels;
+  std::vector<TypePeak> peaks;
+  double launch_ns = 0;  // from one empty kernel of a graph to the next
+  std::string from;      // "data sheet of NAME" or "measured on NAME"
+};
+
 struct TargetInfo {
   DeviceKind kind = DeviceKind::kCpu;
   std::string name;       // "cpu:x86-64-v4", "cuda:sm_90a"
@@ -51,6 +74,7 @@ struct TargetInfo {
   std::vector<VectorPeak> peaks;  // by width, narrowest first; flop_per_ns is that of the widest
   double fork_join_ns = 0;        // one parallel region of the runtime on all units, beyond its tiles
   double barrier_ns = 0;          // from one step of a region to the next, beyond their tiles
+  DeviceRates device = {};        // of GPUs
   std::string figures_from;       // where the figures come from: "measured on NAME" or "defaults of LEVEL"
 
   /// Elements of `type` in one vector register.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "driver/code/generate.h"
+#include "driver/machine/device.h"
 #include "ops/list.h"
 #include "support/folders.h"
 #include "targets/registry.h"
@@ -47,6 +48,15 @@ nlohmann::ordered_json to_json(const TargetInfo& host) {
           {"barrier_ns", host.barrier_ns}};
 }
 
+nlohmann::ordered_json to_json(const DeviceRates& rates) {
+  nlohmann::ordered_json levels = nlohmann::ordered_json::object(), peaks = nlohmann::ordered_json::array();
+  for (const LevelRates& level : rates.levels)
+    levels[level.name] = {{"read", level.read_per_ns}, {"write", level.write_per_ns}, {"copy", level.copy_per_ns}};
+  for (const TypePeak& peak : rates.peaks)
+    peaks.push_back({{"type", peak.type}, {"matrix", peak.matrix}, {"gops", peak.op_per_ns}});
+  return {{"from", rates.from}, {"gb_s", levels}, {"peaks", peaks}, {"launch_ns", rates.launch_ns}};
+}
+
 std::string size_text(int64_t bytes) {
   if (bytes >= int64_t{1} << 30) return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
   return bytes >= 1 << 20 ? fmt::format("{:.4g} MiB", static_cast<double>(bytes) / (1 << 20))
@@ -73,6 +83,41 @@ void print_figures(const GlobalOptions& global, const TargetInfo& host) {
   }
 }
 
+/// The figure of the data sheet in brackets behind a measured one, if it has one.
+std::string beside(double sheet, double scale) { return sheet > 0 ? fmt::format(" ({:.4g})", sheet / scale) : ""; }
+
+double sheet_peak(const DeviceRates& sheet, const TypePeak& peak) {
+  for (const TypePeak& other : sheet.peaks) {
+    if (other.type == peak.type && other.matrix == peak.matrix) return other.op_per_ns;
+  }
+  return 0;
+}
+
+void print_device(const GlobalOptions& global, const DeviceRates& rates, const DeviceRates& sheet) {
+  constexpr double kTera = 1000;  // operations a ns
+  const bool measured = rates.from != sheet.from;
+  say(global, fmt::format("           {}{}", rates.from,
+                          measured ? fmt::format("; in brackets {}", sheet.from)
+                                   : "; `tilewright doctor --remeasure` measures it"));
+  for (const LevelRates& level : rates.levels) {
+    const double bandwidth =
+        measured && !sheet.levels.empty() && level.name == sheet.levels[0].name ? sheet.levels[0].read_per_ns : 0;
+    say(global, fmt::format("           {:<5} GB/s: read {:.4g}, write {:.4g}, copy {:.4g}{}", level.name,
+                            level.read_per_ns, level.write_per_ns, level.copy_per_ns, beside(bandwidth, 1)));
+  }
+  for (const bool matrix : {true, false}) {
+    std::string line = fmt::format("           {} T operations/s:", matrix ? "matrix" : "vector");
+    for (const TypePeak& peak : rates.peaks) {
+      if (peak.matrix == matrix)
+        line += fmt::format(" {} {:.4g}{}", peak.type, peak.op_per_ns / kTera,
+                            beside(measured ? sheet_peak(sheet, peak) : 0, kTera));
+    }
+    say(global, line);
+  }
+  if (rates.launch_ns > 0)
+    say(global, fmt::format("           launch of a kernel in a graph: {:.4g} ns", rates.launch_ns));
+}
+
 int doctor(const GlobalOptions& global, const Options& options) {
   driver::machine::HalOptions hal = measured_figures();
   if (options.remeasure) hal.figures = driver::machine::Figures::kMeasuredAnew;
@@ -80,11 +125,16 @@ int doctor(const GlobalOptions& global, const Options& options) {
   const std::string cpu = targets::host_cpu().name;
   const Result<bool> available = driver::cuda_generation_available();
   const std::string nvrtc = available.ok() ? "found" : available.reason();
-  nlohmann::ordered_json gpus = nlohmann::ordered_json::object();
+  nlohmann::ordered_json gpus = nlohmann::ordered_json::object(), devices = nlohmann::ordered_json::object();
+  std::map<std::string, DeviceRates> rates;
   for (const std::string& name : targets::target_names()) {
     if (!name.starts_with("cuda:")) continue;
     const Result<std::string> gpu = driver::find_gpu(name);
     gpus[name] = gpu.ok() ? *gpu : gpu.reason();
+    if (!gpu.ok()) continue;
+    rates[name] = driver::machine::find_device(targets::find_target(name).info, hal).rates;
+    devices[name] = to_json(rates[name]);
+    devices[name]["data_sheet"] = to_json(driver::machine::published_rates(name, *gpu));
   }
   const size_t operators = ops::all_ops().rows().size();
   if (global.json) {
@@ -97,6 +147,7 @@ int doctor(const GlobalOptions& global, const Options& options) {
                                         {"operators", operators},
                                         {"nvrtc", nvrtc},
                                         {"gpus", gpus},
+                                        {"devices", devices},
                                         {"cache", artefact_cache_folder()},
                                         {"database", tuning_database()}});
     return kOk;
@@ -107,7 +158,10 @@ int doctor(const GlobalOptions& global, const Options& options) {
   print_figures(global, host);
   say(global, fmt::format("operators  {}", operators));
   say(global, fmt::format("NVRTC      {}", nvrtc));
-  for (const auto& [name, gpu] : gpus.items()) say(global, fmt::format("GPU        {}: {}", name, std::string(gpu)));
+  for (const auto& [name, gpu] : gpus.items()) {
+    say(global, fmt::format("GPU        {}: {}", name, std::string(gpu)));
+    if (rates.contains(name)) print_device(global, rates[name], driver::machine::published_rates(name, gpu));
+  }
   say(global, fmt::format("cache      {}", artefact_cache_folder()));
   say(global, fmt::format("database   {}", tuning_database()));
   for (const std::string& name : targets::target_names()) say(global, fmt::format("           --target {}", name));
@@ -118,9 +172,11 @@ int doctor(const GlobalOptions& global, const Options& options) {
 
 void add_doctor(Application& application) {
   CLI::App* verb = application.app.add_subcommand(
-      "doctor", "Example: tilewright doctor\n\nShows the environment: CPU and its measured figures, GPU, targets.");
+      "doctor",
+      "Example: tilewright doctor\n\nShows the environment: CPU and GPU with their measured figures, targets.");
   auto options = std::make_shared<Options>();
-  verb->add_flag("--remeasure", options->remeasure, "Measure this machine again (about 2 s) and keep the new figures");
+  verb->add_flag("--remeasure", options->remeasure,
+                 "Measure this machine again (about 2 s), and its GPU (about 5 s), and keep the new figures");
   verb->callback([&application, options] {
     application.run = [&application, options] { return doctor(application.global, *options); };
   });

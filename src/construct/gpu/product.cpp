@@ -247,7 +247,7 @@ int64_t result_bytes(const te::Program& program, const Product& p, int64_t sums)
 }
 
 // By how many rows of its last axis the left operand moves from tap to tap of `r`; 0: otherwise than along that axis.
-int64_t te::tap_distance(const Product& p, const te::Compute& sum, const te::Axis& r) {
+int64_t tap_distance(const Product& p, const te::Compute& sum, const te::Axis& r) {
   return te::tap_distance(p.match.a, sum.axes[p.rows.back()].name, r.name);
 }
 
@@ -284,7 +284,7 @@ std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Pro
   if (!task.constants.contains(whole.product.match.b->name) || !by_groups) return std::nullopt;
   const Result<Product> product = product_of(program, sum);
   for (const te::Axis& r : product->steps) {
-    if (r.extent == 1 || r.name == product->steps.back().name || te::tap_distance(*product, sum, r) == 0) continue;
+    if (r.extent == 1 || r.name == product->steps.back().name || tap_distance(*product, sum, r) == 0) continue;
     Product shared = *product;
     take_taps(shared, r);
     StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task), {});
@@ -305,7 +305,7 @@ BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const Ta
   if (p.taps) {
     const int64_t pixels = sum.axes[p.rows.back()].extent;
     problem.taps = p.taps->extent;
-    problem.reach = (problem.taps - 1) * te::tap_distance(p, sum, *p.taps);
+    problem.reach = (problem.taps - 1) * tap_distance(p, sum, *p.taps);
     problem.most_lines = problem.rows == pixels ? kMostOfBox : kMostOfWindows;
     problem.pixels = pixels + problem.reach;
     problem.rows = problem.rows / pixels * problem.pixels;

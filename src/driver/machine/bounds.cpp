@@ -106,4 +106,18 @@ TargetInfo plausible(const TargetInfo& measured, const TargetInfo& defaults) {
   return info;
 }
 
+DeviceRates plausible(const DeviceRates& measured) {
+  const auto three_digits = [](double value, const Range& range) {
+    return range.holds(value) ? std::stod(fmt::format("{:.2e}", value)) : 0;
+  };
+  DeviceRates rates = measured;
+  for (LevelRates& level : rates.levels) {
+    for (double* rate : {&level.read_per_ns, &level.write_per_ns, &level.copy_per_ns})
+      *rate = three_digits(*rate, kBytesPerNs);
+  }
+  for (TypePeak& peak : rates.peaks) peak.op_per_ns = three_digits(peak.op_per_ns, kFlopPerNs);
+  rates.launch_ns = three_digits(rates.launch_ns, kRegionNs);
+  return rates;
+}
+
 }  // namespace tw::driver::machine

@@ -11,6 +11,10 @@ namespace tw::driver::machine {
 /// mostly gives the same ones, and more would be noise.
 TargetInfo plausible(const TargetInfo& measured, const TargetInfo& defaults);
 
+/// The rates of a device without those that are not finite, not positive or beyond what any machine does: these are 0.
+/// Figures are rounded to three significant digits.
+DeviceRates plausible(const DeviceRates& measured);
+
 /// `value` rounded to two significant digits.
 double two_digits(double value);
 

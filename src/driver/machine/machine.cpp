@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "driver/machine/bounds.h"
+#include "driver/machine/device.h"
 #include "driver/machine/figures_file.h"
 #include "driver/machine/measure.h"
 #include "runtime/format/atomic_file.h"
@@ -128,6 +129,10 @@ targets::Target resolve_target(const std::string& name, const HalOptions& option
     const TargetInfo defaults = target.info;
     target.info = Resolver(defaults, options).resolve();
   }
+  // A GPU's rates decide nothing yet: they are measured when somebody asks, not when something is compiled.
+  HalOptions kept = options;
+  if (kept.figures == Figures::kMeasuredAnew) kept.figures = Figures::kMeasured;
+  target.info.device = find_device(target.info, kept).rates;
   return target;
 }
 

@@ -24,7 +24,8 @@ struct HalOptions {
   std::function<TargetInfo(const TargetInfo& defaults, const targets::HostCpu& cpu)> measure;
 };
 
-/// The target named `name`, as targets::find_target, and for "cpu" with the figures that options.figures asks for.
+/// The target named `name`, as targets::find_target, and for "cpu" with the figures that options.figures asks for. For
+/// a GPU with the rates that were measured of the one here, if any were (device.h).
 ///
 /// The file FOLDER/hal-HASH.json is written atomically; a damaged one is measured anew. Of several processes that find
 /// none, one measures and the others wait for it. Figures that cannot be kept are not used (each compilation would

@@ -1,5 +1,6 @@
 // NVIDIA architectures. Registers and shared memory of one multiprocessor from NVIDIA's occupancy tables, memory from
 // the data sheets of the A100 (40 GB) and the H100 SXM (80 GB).
+#include "targets/cuda/data_sheets.h"
 #include "targets/cuda/templates.h"
 #include "targets/registry.h"
 
@@ -16,6 +17,7 @@ TargetInfo make_architecture(const std::string& name, int multiprocessors, int64
   info.units = multiprocessors;
   info.levels = {{"L1", l1_bytes, 128, 4}, {"L2", l2_bytes, 128, 16}, {"DRAM", dram_bytes, 128, 0}};
   info.levels[1].shared = info.levels[2].shared = true;
+  info.device = data_sheet("", name);
   info.figures_from = "defaults of " + name;
   return info;
 }

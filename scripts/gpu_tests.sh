@@ -5,6 +5,7 @@
 #   scripts/gpu_tests.sh --pack FILE.tar.xz   what a machine without a build needs; there: tar xf FILE && bash gpu/gpu_tests.sh
 #
 #   node        the onnx package's back-end tests, against tests/onnx/not_passing*.txt
+#   one-value   the same with one value for all inputs of one type, against the reference evaluator
 #   operators   the operator suite of make_models.py as f32, f16 and bf16, each group and output against the f64 reference
 #   command     the command's own test on a GPU
 #   memcheck, racecheck   the operator suite under compute-sanitizer
@@ -12,7 +13,7 @@
 # Environment: TW_TARGET (default cuda:sm_90a), TW_BUILD (build folder; default build/release), TW_JOBS (default: cores),
 # TW_OPERATORS (folder of the suite; default: made in the build folder), TW_ONNX_DATA (default .third_party/onnx/data),
 # TW_LOGS (default: BUILD/gpu_tests), TW_PYTHON (with onnx and numpy, to make the suite; default python3), TW_NODE_LIMIT
-# (seconds after which step node begins no test any more, and fails).
+# (seconds after which steps node and one-value begin no test any more, and fail).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -d "$here/bin" ]; then # unpacked
@@ -106,16 +107,17 @@ over_suite() { # NAME FUNCTION
   count "$1 ($target, f32 f16 bf16)" "$(grep -c '^passed' "$logs/$1.txt" || true)" "$(grep -c '^failed' "$logs/$1.txt" || true)"
 }
 
-run_node() {
-  local list code=0
+run_node() { # NAME OPTION..
+  local name=$1 list code=0
+  shift
   list=$(ls "$root"/not_passing_cuda.txt "$root"/tests/onnx/not_passing_cuda.txt "$root"/not_passing.txt \
     "$root"/tests/onnx/not_passing.txt 2> /dev/null | head -n 1 || true)
-  "$node_tests" "$data" --backend compiled --target "$target" --jobs "$jobs" --list "$list" \
-    --report "$logs/node_tests.txt" ${TW_NODE_LIMIT:+--time-limit "$TW_NODE_LIMIT"} > "$logs/node.log" || code=$?
-  [ "$code" != 77 ] || { skip node "$(tail -n 1 "$logs/node.log")"; return; }
-  cat "$logs/node.log"
+  "$node_tests" "$data" --backend compiled --target "$target" "$@" --jobs "$jobs" --list "$list" \
+    --report "$logs/$name.txt" ${TW_NODE_LIMIT:+--time-limit "$TW_NODE_LIMIT"} > "$logs/$name.log" || code=$?
+  [ "$code" != 77 ] || { skip "$name" "$(tail -n 1 "$logs/$name.log")"; return; }
+  cat "$logs/$name.log"
   # Every test that is as the list says counts as passed.
-  count "node ($target, as the list says)" "$((code == 0))" "$((code != 0))"
+  count "$name ($target, as the list says)" "$((code == 0))" "$((code != 0))"
 }
 
 run_command() {
@@ -141,7 +143,7 @@ if [ "${1:-}" = --pack ]; then
   exit
 fi
 steps=("${@:-node}")
-[ "$#" != 0 ] || steps=(node operators command memcheck racecheck)
+[ "$#" != 0 ] || steps=(node one-value operators command memcheck racecheck)
 if ! nvidia-smi -L 2> /dev/null | grep -q GPU; then
   for name in "${steps[@]}"; do skip "$name" "no NVIDIA GPU"; done
   echo "$passed passed, $failed failed, $not_run not run"
@@ -155,7 +157,8 @@ export -f check_one verify_model sanitize_model
 make_operators
 for name in "${steps[@]}"; do
   case $name in
-    node) run_node ;;
+    node) run_node node ;;
+    one-value) run_node one-value --one-value ;;
     operators) over_suite operators verify_model ;;
     command) run_command ;;
     memcheck | racecheck) run_sanitizer "$name" ;;

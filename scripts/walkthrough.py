@@ -4,8 +4,8 @@
   scripts/walkthrough.py --tilewright PATH --tw-opt PATH            writes them anew
   scripts/walkthrough.py --tilewright PATH --tw-opt PATH --check    compares; exit code 1 and a diff when they differ
 
-Compiles a small MatMul+bias+ReLU (made by scripts/make_models.py) for cpu:x86-64-v4 with --dump-ir, and puts each dump
-between `<!-- dump: NAME -->` and `<!-- end -->`. Exit code 77: not run, since no Python with onnx was found (TW_PYTHON,
+Compiles a small MatMul+bias+ReLU (made by scripts/make_models.py) for cpu:x86-64-v4 and for cuda:sm_80 with --dump-ir,
+and puts each dump between `<!-- dump: NAME -->` and `<!-- end -->`. Exit code 77: not run, since no Python with onnx was found (TW_PYTHON,
 .venv, or this one).
 """
 import argparse
@@ -21,6 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 TARGET = "cpu:x86-64-v4"
 SHAPE = "2,20,3"  # m, n, k: one full vector of 16 columns and a tail of 4
+GPU_TARGET = "cuda:sm_80"
+GPU_SHAPE = "32,32,64"  # two tiles, four steps of a matrix instruction
 BLOCK = re.compile(r"(<!-- dump: ([a-z -]+) -->\n```text\n)(.*?)(```\n<!-- end -->)", re.DOTALL)
 NOT_RUN = 77
 
@@ -40,6 +42,35 @@ def python_with_onnx():
     return None
 
 
+def read_dumps(folder):
+    """Dumps by phase and pass; "loop" is what is left after the last pass over loops."""
+    found = {}
+    for file in sorted(folder.iterdir()):
+        phase, name = file.stem.split("_", 2)[1:]
+        phase = phase.split("-")[0]
+        found[f"{phase} {name}"] = file.read_text()
+        if phase == "loop":
+            found["loop"] = file.read_text()
+    return found
+
+
+def kernel_only(text):
+    """CUDA C++ without what stands before the kernel: helpers that all kernels have."""
+    return text[text.index('extern "C" __global__'):]
+
+
+def gpu_dumps(args, python, folder):
+    """The same for a GPU, each name after "gpu": of the last group, the product."""
+    model = folder / f"mlp_{GPU_SHAPE.replace(',', '_')}.onnx"
+    call(python, ROOT / "scripts/make_models.py", folder, "--only", "--mlp", GPU_SHAPE)
+    call(args.tilewright, "compile", model, "-o", folder / "gpu.tw", "--target", GPU_TARGET, "--dtype", "f16",
+         "--no-measure", "--dump-ir", folder / "gpu", "--plan-out", folder / "gpu.twp")
+    found = read_dumps(folder / "gpu")
+    found["code cuda"] = kernel_only(found["code cuda"])
+    found["plan"] = (folder / "gpu.twp").read_text()
+    return {f"gpu {name}": text for name, text in found.items()}
+
+
 def dumps(args, python, folder):
     """All blocks by name."""
     call(python, ROOT / "scripts/make_models.py", folder, "--only", "--mlp", SHAPE)
@@ -47,11 +78,8 @@ def dumps(args, python, folder):
     call(args.tilewright, "compile", model, "-o", folder / "mlp.tw", "--target", TARGET, "--dump-ir", folder / "ir",
          "--plan-out", folder / "plan.twp")
     found = {"passes": call(args.tw_opt, "--list"), "plan": (folder / "plan.twp").read_text()}
-    for file in sorted((folder / "ir").iterdir()):
-        phase, name = file.stem.split("_", 2)[1:]
-        found[f"{phase.split('-')[0]} {name}"] = file.read_text()
-    found["loop"] = file.read_text()  # after the last pass
-    return found
+    found |= read_dumps(folder / "ir")
+    return found | gpu_dumps(args, python, folder)
 
 
 def fill(page, found):

@@ -3,6 +3,7 @@
 Specifications as operators.py takes them. Sizes are chosen so that a GPU's tiles (up to 256 rows or columns, 64 steps)
 are full, cut off, and smaller than one; and so that the f64 reference takes well under a second.
 """
+from . import operators
 
 MATMULS = [(1, 1, 1), (1, 256, 128), (17, 9, 13), (64, 64, 64), (128, 256, 64), (130, 70, 40), (256, 128, 512),
            (300, 200, 100), (33, 1000, 65)]  # m, n, k
@@ -32,6 +33,9 @@ CONVS = [
     ("mean", 64, 16, 72, [7, 7], [3, 3], {"bias": True, "activation": "Relu", "reduced": ["ReduceMean", [2, 3]]}),
     ("mean_parts", 32, 8, 24, [14, 14], [3, 3], {"bias": True, "reduced": ["ReduceMean", [2, 3]]}),
 ]
+SQUARES = [[7, 7], [32, 32], [64, 64], [130, 130], [3, 48, 48]]  # of x x and x x + x
+OF_ITSELF = [[5, 9], [64, 96], [130, 70], [256, 512], [3, 40, 24]]  # of x x^T, x^T x and softmax(x x^T) x
+CONVS_OF_ITSELF = [([5, 3, 4, 6], [1, 1]), ([16, 16, 5, 5], [2, 2]), ([8, 32, 12], [0])]  # shape, padding
 REDUCED = [([64, 1000], [1]), ([3, 5, 7], [0, 2]), ([2, 64, 14, 14], [2, 3]), ([128, 33], [0]), ([4, 4096], [1]),
            ([70_000], [0])]  # shape, axes
 ROWS = [[128, 768], [33, 1000], [4, 12, 64, 64], [7, 5], [2, 9000]]  # of softmax and layer norm, over the last axis
@@ -92,5 +96,21 @@ def elementwise():
         yield {"name": f"mul_{_text(shape)}", "op": "elementwise", "kind": "Mul", "shape": shape}
 
 
+def one_value():
+    """Every operator of two inputs of one type, with one value as both."""
+    for kind, shapes in (("square", SQUARES), ("residual", SQUARES), ("gram", OF_ITSELF), ("covariance", OF_ITSELF),
+                         ("attention", OF_ITSELF)):
+        for shape in shapes:
+            yield {"name": f"{kind}_of_itself_{_text(shape)}", "op": "matmul_of_itself", "kind": kind, "shape": shape}
+    for shape, pad in CONVS_OF_ITSELF:
+        yield {"name": f"conv_of_itself_{_text(shape)}", "op": "conv_of_itself", "shape": shape, "pad": pad}
+    for kind in operators.BINARY:
+        yield {"name": f"{kind.lower()}_of_itself_33x65", "op": "elementwise", "kind": kind, "shape": [33, 65],
+               "one_value": True}
+    for shape, axis in (([3, 17], 0), ([2, 5, 7, 7], 1)):
+        yield {"name": f"concat_of_itself_{_text(shape)}", "op": "concat", "shapes": [shape, shape], "axis": axis,
+               "one_value": True}
+
+
 def specs():
-    return [*contractions(), *reductions(), *data_movement(), *elementwise()]
+    return [*contractions(), *reductions(), *data_movement(), *elementwise(), *one_value()]

@@ -7,12 +7,16 @@
   {"op": "matmul", "shape": [.., m, k], "n": n}               y[.., m, n] = x w, w a weight [k, n]; "bias", "activation",
       "reduced"
   {"op": "batch_matmul", "shape": [.., m, k], "n": n}         w is an input [.., k, n]
-  {"op": "elementwise", "kind": "Relu", "shape": [..]}        one of UNARY or BINARY; binary ones take two inputs
+  {"op": "matmul_of_itself", "kind": "gram", "shape": [.., m, k]}   one of OF_ITSELF: square x x (m = k), gram x x^T,
+      covariance x^T x, attention softmax(x x^T / sqrt k) x, residual x x + x (m = k)
+  {"op": "conv_of_itself", "shape": [n, c, ..], "pad"}        x convolved with x
+  {"op": "elementwise", "kind": "Relu", "shape": [..]}        one of UNARY or BINARY; binary ones take two inputs, or
+      with "one_value": true one that is both
   {"op": "pool", "kind": "MaxPool", "shape": [n, c, ..], "kernel", "stride", "pad"}
   {"op": "reduce", "kind": "ReduceSum", "shape": [..], "axes": [..]}; kinds: REDUCTIONS, Softmax, LayerNormalization
   {"op": "transpose", "shape": [..], "perm": [..]}
   {"op": "gather", "shape": [rows, ..], "count": n}           n rows of x, their numbers a second input
-  {"op": "concat", "shapes": [[..], [..]], "axis"}
+  {"op": "concat", "shapes": [[..], [..]], "axis"}            of equal shapes also with "one_value": true
   {"op": "resize", "kind": "linear", "shape": [n, c, ..], "scales": [..]}; kinds: nearest, linear, cubic
 """
 import math
@@ -23,6 +27,7 @@ from .builder import Builder
 
 UNARY = ("Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Sqrt", "Identity", "HardSwish", "Softplus")
 BINARY = ("Add", "Mul", "Sub", "Div")
+OF_ITSELF = ("square", "gram", "covariance", "attention", "residual")
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax")
 
 
@@ -117,9 +122,36 @@ def matmul(b, spec):
     return _finish(b, *_reduced(b, _activated(b, y, spec.get("activation")), spec, [*outer, spec["n"]]))
 
 
+def matmul_of_itself(b, spec):
+    *outer, m, k = spec["shape"]
+    kind = spec["kind"]
+    x = _plain_input(b, "x", spec["shape"])
+    if kind in ("square", "residual"):
+        y = b.node("MatMul", [x, x])
+        return _finish(b, b.node("Add", [y, x]) if kind == "residual" else y, spec["shape"])
+    rank = len(spec["shape"])
+    turned = b.node("Transpose", [x], perm=[*range(rank - 2), rank - 1, rank - 2])
+    if kind == "covariance":
+        return _finish(b, b.node("MatMul", [turned, x]), [*outer, k, k])
+    if kind == "gram":
+        return _finish(b, b.node("MatMul", [x, turned]), [*outer, m, m])
+    scores = b.node("Mul", [b.node("MatMul", [x, turned]), b.constant(np.float32(1 / math.sqrt(k)))])
+    scores = b.node("Softmax", [scores], axis=-1)
+    return _finish(b, b.node("MatMul", [scores, x]), spec["shape"])
+
+
+def conv_of_itself(b, spec):
+    n, c, *sides = spec["shape"]
+    x = _plain_input(b, "x", spec["shape"])
+    y = b.node("Conv", [x, x], kernel_shape=sides, pads=spec["pad"] + spec["pad"])
+    return _finish(b, y, [n, n, *(2 * p + 1 for p in spec["pad"])])
+
+
 def elementwise(b, spec):
     shape, kind = spec["shape"], spec["kind"]
-    inputs = [_plain_input(b, "x", shape)] + ([_plain_input(b, "z", shape)] if kind in BINARY else [])
+    inputs = [_plain_input(b, "x", shape)]
+    if kind in BINARY:
+        inputs.append(inputs[0] if spec.get("one_value") else _plain_input(b, "z", shape))
     if kind in ("Sqrt", "Div"):  # where they are defined
         b.feeds = {name: np.abs(array) + np.float32(0.5) for name, array in b.feeds.items()}
     return _finish(b, b.node(kind, inputs), shape)
@@ -162,7 +194,8 @@ def gather(b, spec):
 
 def concat(b, spec):
     shapes, axis = spec["shapes"], spec["axis"]
-    inputs = [_plain_input(b, f"x{i}", shape) for i, shape in enumerate(shapes)]
+    inputs = [_plain_input(b, f"x{i}", shape) for i, shape in enumerate(shapes[:1] if spec.get("one_value") else shapes)]
+    inputs = inputs * len(shapes) if spec.get("one_value") else inputs
     out = list(shapes[0])
     out[axis] = sum(shape[axis] for shape in shapes)
     return _finish(b, b.node("Concat", inputs, axis=axis), out)
@@ -176,7 +209,8 @@ def resize(b, spec):
     return _finish(b, y, [*shape[:2], *(math.floor(d * s) for d, s in zip(shape[2:], scales))])
 
 
-KINDS = {"conv": conv, "matmul": matmul, "batch_matmul": matmul, "elementwise": elementwise, "pool": pool,
+KINDS = {"conv": conv, "matmul": matmul, "batch_matmul": matmul, "matmul_of_itself": matmul_of_itself,
+         "conv_of_itself": conv_of_itself, "elementwise": elementwise, "pool": pool,
          "reduce": reduce, "transpose": transpose, "gather": gather, "concat": concat, "resize": resize}
 
 

@@ -47,7 +47,9 @@ class LevelCompiler {
     for (size_t e = 0; e < in_.sources.size(); ++e) {
       const std::string name = entry_name(*in_.sources[e], in_.sources.size());
       check_new(name);
-      Dumper dumper = in_.sources.size() == 1 ? dumper_ : dumper_.inside(fmt::format("entry-{}", e));
+      const bool alone = in_.sources.size() == 1;
+      Dumper own = dumper_.inside(alone ? "" : fmt::format("entry-{}", e));
+      Dumper& dumper = alone ? dumper_ : own;
       const EntryContext context = {in_.options, ops_, in_.target, planner_, programs_, cubins_, out_.times};
       std::optional<EntryCode> entry =
           compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
@@ -89,9 +91,18 @@ class LevelCompiler {
     progress(0, count);
     const auto start = std::chrono::steady_clock::now();
     code_.generated = generate_missing();
+    dump_code();
     const auto elapsed = std::chrono::steady_clock::now() - start;
     out_.times.push_back({"code", code_.target, std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()});
     progress(count, count);
+  }
+
+  void dump_code() {
+    if (!dumper_.enabled()) return;
+    for (size_t p = 0; p < programs_.programs().size(); ++p) {
+      const CodeText code = code_text({programs_.programs()[p], programs_.group(p)}, in_.target.info);
+      dumper_.write(fmt::format("code-{:03}", p), code.language, code.text);
+    }
   }
 
   // Machine code of all programs; what measuring has made already is taken from there.

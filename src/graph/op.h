@@ -70,10 +70,11 @@ OpCall make_call(const Graph& graph, const Node& node);
 std::vector<ValueId> append_node(Graph& graph, const OpTable& ops, Node node);
 
 /// The te program of a graph (a group's body): placeholders for its inputs and constants in order of `program.inputs`,
-/// all computes of its nodes, outputs in order. Tensor names are the values' names where possible. Logical layouts.
+/// all computes of its nodes, outputs in order. Tensors are named by position and operator. Logical layouts. A value
+/// that is several operands of products has a placeholder for each of them (te/operands.h).
 struct GroupProgram {
   te::Program program;
-  std::vector<ValueId> inputs;              // value of each program input
+  std::vector<ValueId> inputs;              // value of each program input; one may stand there several times
   std::vector<std::string> output_tensors;  // tensor of each graph output
 };
 GroupProgram to_te(const Graph& group, const OpTable& ops);

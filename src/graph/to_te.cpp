@@ -1,8 +1,10 @@
 // The te program of a group: placeholders, then the computes of each node. Tensors are named after operators and
-// positions, never after the model's values: groups of equal maths have equal programs.
+// positions, never after the model's values: groups of equal maths have equal programs. A value that is several
+// operands of products is an input for each of them (te/operands.h): x * x and x * z have equal programs, too.
 #include "graph/op.h"
 #include "support/error.h"
 #include "support/join.h"
+#include "te/operands.h"
 
 namespace tw::graph {
 namespace {
@@ -16,7 +18,9 @@ class Translator {
     for (const Node& node : group_.nodes) translate(node);
     const auto outputs = mapped(group_.outputs, [&](ValueId out) { return output_tensor(out); });
     result_.output_tensors = mapped(outputs, &te::Tensor::name);
-    result_.program = builder_.finish(group_.name, outputs);
+    te::SeparateOperands separate = te::separate_operands(builder_.finish(group_.name, outputs));
+    result_.program = std::move(separate.program);
+    result_.inputs = mapped(separate.sources, [&](size_t i) { return result_.inputs[i]; });
     return std::move(result_);
   }
 

@@ -55,8 +55,8 @@ class CudnnAtWork {
 
 }  // namespace
 
-Libraries find_libraries(const std::string& architecture, const cuda::Driver& driver) {
-  Libraries found;
+construct::Libraries find_libraries(const std::string& architecture, const cuda::Driver& driver) {
+  construct::Libraries found;
   const auto add = [&](const char* name, const auto& open, const auto& offers) {
     try {
       found[name] = {static_cast<int64_t>(open().version()), offers};
@@ -74,7 +74,7 @@ Libraries find_libraries(const std::string& architecture, const cuda::Driver& dr
   return found;
 }
 
-Libraries find_libraries(const std::string& architecture) {
+construct::Libraries find_libraries(const std::string& architecture) {
   try {
     return find_libraries(architecture, cuda::open_driver());
   } catch (const format::Error&) {
@@ -84,7 +84,7 @@ Libraries find_libraries(const std::string& architecture) {
 
 #else
 
-Libraries find_libraries(const std::string&) { return {}; }
+construct::Libraries find_libraries(const std::string&) { return {}; }
 
 #endif
 

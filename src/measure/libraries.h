@@ -10,8 +10,8 @@ namespace tw::measure {
 
 /// Those that are installed, for the GPU of find_gpu(architecture): it is asked for only when a library needs it to say
 /// what it offers.
-Libraries find_libraries(const std::string& architecture);
+construct::Libraries find_libraries(const std::string& architecture);
 /// Through a driver of the caller's, which must outlive the result.
-Libraries find_libraries(const std::string& architecture, const runtime::cuda::Driver& driver);
+construct::Libraries find_libraries(const std::string& architecture, const runtime::cuda::Driver& driver);
 
 }  // namespace tw::measure

@@ -323,7 +323,7 @@ constexpr Row kRows[] = {
     {{1, kAny}, {0, 3}, false, apply_parallel},
     {{0, 0}, {0, 0}, false, nullptr},
     {{2, 2}, {0, 1}, true, apply_compute_at},
-    {{0, kAny}, {0, 0}, false, apply_cache_read},
+    {{0, kAny}, {0, 1}, false, apply_cache_read},
     {{0, 0}, {0, 0}, false, apply_cache_write},
     {{1, 1}, {1, 1}, true, apply_rfactor},
     {{1, 1}, {1, 1}, false, apply_pipeline},

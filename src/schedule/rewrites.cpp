@@ -87,10 +87,23 @@ te::Compute copy_of(const te::Tensor& source, const te::Tensor& target) {
   return copy;
 }
 
-void rename_reads(te::Compute& compute, const std::string& from, const std::string& to) {
+// The read that a cache_read is about, or null: all of them.
+Expr chosen_read(const te::Program& program, const Primitive& p) {
+  if (p.factors.empty()) return Expr();
+  const te::Compute* reader = p.loops.size() == 1 ? program.find_compute(p.loops[0]) : nullptr;
+  if (reader == nullptr) throw UserError("cache_read: one read is that of one stage");
+  const std::vector<Expr> reads = te::distinct_reads(*reader, p.stage);
+  const auto n = static_cast<size_t>(p.factors[0]);
+  if (n > reads.size())
+    throw UserError(fmt::format("cache_read: {} reads {} {} times", reader->name(), p.stage, reads.size()));
+  return reads[n - 1];
+}
+
+// Reads of `from`, or only those equal to `one`, become reads of `to`.
+void rename_reads(te::Compute& compute, const std::string& from, const std::string& to, const Expr& one) {
   for (Expr& body : compute.body) {
     body = rewrite(body, [&](const Expr& e) -> Expr {
-      if (e.op() != Op::kLoad || e->name != from) return Expr();
+      if (e.op() != Op::kLoad || e->name != from || (one && !equal(e, one))) return Expr();
       ExprNode node = *e;
       node.name = to;
       return Expr(std::make_shared<const ExprNode>(std::move(node)));
@@ -134,12 +147,13 @@ void apply_cache_read(State& state, const Primitive& p) {
   const te::Tensor source = readable(program, p.stage);
   const te::Tensor cache{p.stage + ".cache", source.type, source.shape};
   check_fresh(state, cache.name);
+  const Expr one = chosen_read(program, p);
   std::vector<std::string> changed;
   auto first = program.computes.end();
   for (auto c = program.computes.begin(); c != program.computes.end(); ++c) {
     const bool wanted = p.loops.empty() || std::find(p.loops.begin(), p.loops.end(), c->name()) != p.loops.end();
     if (!wanted || te::count_reads(*c, source.name) == 0) continue;
-    rename_reads(*c, source.name, cache.name);
+    rename_reads(*c, source.name, cache.name, one);
     changed.push_back(c->name());
     if (first == program.computes.end()) first = c;
   }

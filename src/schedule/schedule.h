@@ -26,7 +26,8 @@ enum class PrimitiveKind : uint8_t {
   kInline,      // the stage's body replaces its reads
   kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there;
                 // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
-  kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache"
+  kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache";
+                // factors [n]: only the n-th read, from 1, of those in the one reader that differ
   kCacheWrite,  // stage "s" computes into "s.acc"; "s" itself becomes a copy of it
   kRfactor,     // loops [r], factors [f]: partial results over r/f go to "s.rf" with a new last axis of extent f: of
                 // every f-th point, or with option "blocks" of neighbouring points
@@ -88,8 +89,8 @@ class Schedule {
     const std::vector<int64_t> factors(pad > 0 ? 1 : 0, pad);
     return add({kComputeAt, stage, {consumer, loop}, factors, std::string(loop::scope_name(scope))});
   }
-  Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers) {
-    return add({kCacheRead, tensor, std::move(readers)});
+  Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers, std::vector<int64_t> which = {}) {
+    return add({kCacheRead, tensor, std::move(readers), std::move(which)});
   }
   Schedule& cache_write(const std::string& stage) { return add({kCacheWrite, stage}); }
   Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor) {

@@ -61,6 +61,15 @@ std::map<std::string, int> count_reads(const Program& program) {
   return reads;
 }
 
+std::vector<Expr> distinct_reads(const Compute& compute, const std::string& tensor) {
+  std::vector<Expr> reads;
+  visit_reads(compute, [&](const Expr& load) {
+    const bool known = std::ranges::any_of(reads, [&](const Expr& read) { return equal(read, load); });
+    if (load->name == tensor && !known) reads.push_back(load);
+  });
+  return reads;
+}
+
 bool depends_on(const Program& program, const Compute& compute, const std::string& tensor) {
   std::set<std::string> seen;
   return depends(program, compute, tensor, seen);

@@ -22,6 +22,9 @@ std::vector<Expr> reads_of(const Compute& compute, const std::vector<Tensor>& te
 int count_reads(const Compute& compute, const std::string& tensor);
 std::map<std::string, int> count_reads(const Program& program);
 
+/// The loads of `tensor` in `compute` that differ from each other, in order.
+std::vector<Expr> distinct_reads(const Compute& compute, const std::string& tensor);
+
 /// Whether `compute` reads `tensor`, itself or through the computes that it reads.
 bool depends_on(const Program& program, const Compute& compute, const std::string& tensor);
 

@@ -75,13 +75,14 @@ class Maker {
   // Two spatial forms (for windows) and plain ones.
   Shape random_shape() {
     static const Ints kExtents = {1, 2, 3, 5, 7, 8, 11};
-    static const Ints kChannels = {1, 3, 4, 6, 16, 17};
+    static const Ints kChannels = {1, 3, 4, 6, 16, 17}, kSquares = {2, 16, 17, 33, 48};
     if (random_.chance(50)) {
       Shape s{random_.between(1, 2), random_.pick(kChannels)};
       const int64_t spatial = random_.between(1, 3);
       for (int64_t d = 0; d < spatial; ++d) s.push_back(random_.between(1, spatial == 3 ? 5 : 9));
       return s;
     }
+    if (random_.chance(25)) return Shape(2, random_.pick(kSquares));
     Shape s;
     for (int64_t d = random_.between(1, 3); d > 0; --d) s.push_back(random_.chance(10) ? 33 : random_.pick(kExtents));
     return s;
@@ -130,7 +131,9 @@ class Maker {
   }
 
   ValueId something(ValueId x) {
-    switch (random_.between(0, 11)) {
+    switch (random_.between(0, 12)) {
+      case 12:
+        return of_itself(x);
       case 0:
       case 1:
         return unary(x);
@@ -245,9 +248,14 @@ class Maker {
     }
   }
 
-  Ints random_order(int64_t n) {
+  static Ints identity_order(int64_t n) {
     Ints order(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) order[i] = i;
+    return order;
+  }
+
+  Ints random_order(int64_t n) {
+    Ints order = identity_order(n);
     random_.shuffle(order);
     return order;
   }
@@ -319,16 +327,46 @@ class Maker {
     const double scale = 1 / std::sqrt(static_cast<double>(k));
     Shape w{k, n};
     if (rank(x) >= 3 && random_.chance(30)) w.insert(w.begin(), shape(x)[rank(x) - 3]);
-    if (random_.chance(15) && rank(x) >= 2) {
-      // Two values, as in attention: x times its transpose.
-      Ints order = random_order(rank(x));
-      std::sort(order.begin(), order.end());
-      std::swap(order[rank(x) - 1], order[rank(x) - 2]);
-      return node("mul", {node("matmul", {x, node("transpose", {x}, {{"perm", order}})}), constant({}, scale)});
-    }
+    // Two values, as in attention: x times its transpose.
+    if (random_.chance(15) && rank(x) >= 2) return node("mul", {node("matmul", {x, turned(x)}), constant({}, scale)});
     ValueId y = node("matmul", {x, constant(w, scale)});
     if (random_.chance(50)) y = node("add", {y, constant({n})});
     return random_.chance(50) ? node("relu", {y}) : y;
+  }
+
+  // ---- One value as several operands.
+
+  ValueId turned(ValueId x) {
+    Ints order = identity_order(rank(x));
+    std::swap(order[rank(x) - 1], order[rank(x) - 2]);
+    return node("transpose", {x}, {{"perm", order}});
+  }
+
+  ValueId of_itself(ValueId x) {
+    if (rank(x) < 2) return node(random_.pick(std::vector<std::string>{"add", "sub", "mul", "max"}), {x, x});
+    const ValueId scale = constant({}, 1 / static_cast<double>(shape(x).back() * shape(x)[rank(x) - 2]));
+    const bool square = shape(x).back() == shape(x)[rank(x) - 2];
+    switch (random_.between(0, 4)) {
+      case 0:  // attention without projections
+        return node("matmul", {node("softmax", {node("matmul", {x, turned(x)})}), x});
+      case 1:
+        return node("mul", {node("matmul", {turned(x), x}), scale});
+      case 2:
+        return rank(x) >= 3 && rank(x) <= 5 ? conv_with_part(x) : node("concat", {x, x}, {{"axis", any_axis(x)}});
+      case 3:
+        return square ? node("add", {node("mul", {node("matmul", {x, x}), scale}), x}) : node("max", {x, x});
+      default:
+        return square ? node("sub", {x, turned(x)}) : node("mul", {node("matmul", {x, turned(x)}), scale});
+    }
+  }
+
+  // x convolved with a corner of itself as filters.
+  ValueId conv_with_part(ValueId x) {
+    Ints extents = shape(x);
+    for (size_t d = 2; d < extents.size(); ++d) extents[d] = random_.between(1, std::min<int64_t>(3, extents[d]));
+    const Ints starts(extents.size(), 0), steps(extents.size(), 1);
+    const ValueId w = node("slice", {x}, {{"starts", starts}, {"steps", steps}, {"extents", extents}});
+    return node("mul", {node("conv", {x, w}), constant({}, 1 / static_cast<double>(num_elements(extents)))});
   }
 
   // ---- Sliding windows over x [N, C, spatial..].

@@ -108,7 +108,9 @@ class Proposer {
     for (const te::Tensor& t : state_.program.inputs) tensors.push_back(t.name);
     for (const Stage& s : state_.stages) tensors.push_back(s.name());
     const std::string& name = tensors[pick(0, static_cast<int64_t>(tensors.size()) - 1)];
-    return {PrimitiveKind::kCacheRead, name, {}, {}, ""};
+    if (pick(0, 2) > 0) return {PrimitiveKind::kCacheRead, name, {}, {}, ""};
+    const Stage& reader = state_.stages[pick(0, static_cast<int64_t>(state_.stages.size()) - 1)];
+    return {PrimitiveKind::kCacheRead, name, {reader.name()}, {pick(1, 2)}, ""};
   }
 
   // Some dimensions exchanged, one padded.

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace tw::testing {
 
@@ -137,6 +139,77 @@ te::Program repeated_sum(int64_t rows, int64_t times) {
   return b.finish("repeated", {y});
 }
 
+te::Program square(int64_t n) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {n, n});
+  const te::Tensor y = b.reduce("y", {n, n}, {n}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    return x({i[0], r[0]}) * x({r[0], i[1]});
+  });
+  return b.finish("square", {y});
+}
+
+te::Program gram(int64_t m, int64_t k) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {m, k});
+  const te::Tensor turned = b.compute("turned", {k, m}, [&](const Exprs& i) { return x({i[1], i[0]}); });
+  const te::Tensor y = b.reduce("y", {m, m}, {k}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    return x({i[0], r[0]}) * turned({r[0], i[1]});
+  });
+  return b.finish("gram", {y});
+}
+
+te::Program conv_with_itself(int64_t n, int64_t c) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {n, n, c});
+  const auto inside = [&](const Expr& i) { return i >= Expr(1) && i < Expr(n + 1); };
+  const te::Tensor p = b.compute("pad", {n + 2, n + 2, c}, [&](const Exprs& i) {
+    return select(inside(i[0]) && inside(i[1]), x({i[0] - Expr(1), i[1] - Expr(1), i[2]}), float_imm(0));
+  });
+  const te::Tensor y = b.reduce("conv", {3, 3, c}, {n, n, c}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    return p({i[0] + r[0], i[1] + r[1], r[2]}) * x({r[0], r[1], i[2]});
+  });
+  return b.finish("conv_with_itself", {y});
+}
+
+te::Program attention_of_itself(int64_t n, int64_t k) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {n, k});
+  const te::Tensor scores = b.reduce("scores", {n, n}, {k}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    return x({i[0], r[0]}) * x({i[1], r[0]});
+  });
+  const te::Tensor most = b.reduce("most", {n}, {n}, CombinerKind::kMax, [&](const Exprs& i, const Exprs& r) {
+    return scores({i[0], r[0]});
+  });
+  const te::Tensor power =
+      b.compute("power", {n, n}, [&](const Exprs& i) { return call("exp", {scores(i) - most({i[0]})}); });
+  const te::Tensor sum = b.reduce("sum", {n}, {n}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    return power({i[0], r[0]});
+  });
+  const te::Tensor weights = b.compute("weights", {n, n}, [&](const Exprs& i) { return power(i) / sum({i[0]}); });
+  const te::Tensor y = b.reduce("y", {n, k}, {n}, CombinerKind::kSum, [&](const Exprs& i, const Exprs& r) {
+    return weights({i[0], r[0]}) * x({r[0], i[1]});
+  });
+  return b.finish("attention", {y});
+}
+
+te::Program plus_transposed(int64_t n) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {n, n});
+  const te::Tensor y = b.compute("y", {n, n}, [&](const Exprs& i) { return x(i) + x({i[1], i[0]}); });
+  return b.finish("plus_transposed", {y});
+}
+
+std::vector<NamedProgram> one_value_programs() {
+  std::vector<NamedProgram> all;
+  for (const int64_t n : {1, 7, 17}) all.push_back({fmt::format("square {}", n), square(n)});
+  for (const auto& [m, k] : {std::array<int64_t, 2>{5, 9}, {17, 6}})
+    all.push_back({fmt::format("gram {}x{}", m, k), gram(m, k)});
+  all.push_back({"conv 3^2 5 with itself", conv_with_itself(3, 5)});
+  all.push_back({"softmax of x 7x5 times itself", attention_of_itself(7, 5)});
+  all.push_back({"plus transposed 9", plus_transposed(9)});
+  return all;
+}
+
 std::vector<NamedProgram> odd_programs() {
   std::vector<NamedProgram> all;
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {5, 7, 3}, {4, 17, 9}, {3, 16, 1}, {1, 13, 8}}) {
@@ -155,6 +228,7 @@ std::vector<NamedProgram> odd_programs() {
   all.push_back({"sums 5x7", sums_and_transpose(5, 7)});
   all.push_back({"integers 7x11", integer_max(7, 11)});
   all.push_back({"repeated 3x7", repeated_sum(3, 7)});
+  std::ranges::move(one_value_programs(), std::back_inserter(all));
   return all;
 }
 

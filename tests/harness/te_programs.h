@@ -37,10 +37,25 @@ te::Program integer_max(int64_t rows, int64_t n);
 /// y[i] = sum over r < times of x[i]: a term that does not move with the reduction.
 te::Program repeated_sum(int64_t rows, int64_t times);
 
+// One value as several operands.
+/// y[n,n] = x x.
+te::Program square(int64_t n);
+/// y[m,m] = x[m,k] x^T: stages "turned" and "y".
+te::Program gram(int64_t m, int64_t k);
+/// y[n,n,c] = x[n,n,c] with zeros around it, convolved with x itself as c filters of one channel that move alike:
+/// stages "pad" and "conv".
+te::Program conv_with_itself(int64_t n, int64_t c);
+/// softmax(x x^T) x of x[n,k]: stages "scores" to "y".
+te::Program attention_of_itself(int64_t n, int64_t k);
+/// y[n,n] = x + x^T.
+te::Program plus_transposed(int64_t n);
+
 struct NamedProgram {
   std::string name;  // of the program and its shape
   te::Program program;
 };
+/// Those of one value as several operands, at odd shapes.
+std::vector<NamedProgram> one_value_programs();
 /// All of the above at shapes of 1, primes and other odd numbers.
 std::vector<NamedProgram> odd_programs();
 

@@ -100,6 +100,15 @@ class MakeModels(unittest.TestCase):
         self.assertEqual([shape(v) for v in [*both.input, *both.output]], [[5, 3], [3, 7], [5, 7]])
         self.assertEqual(shape(onnx.load(folder / "conv_3_4_9_3_2.onnx").graph.output[0]), [1, 4, 5, 5])
 
+    def test_operators_of_two_inputs_also_have_one_value_as_both(self):
+        folder = self.make("--only", "--operator-suite")
+        twice = set()
+        for file in folder.glob("*.onnx"):
+            for node in onnx.load(file).graph.node:
+                if len(node.input) != len(set(node.input)):
+                    twice.add(node.op_type)
+        self.assertEqual(twice, {"Add", "Mul", "Sub", "Div", "MatMul", "Conv", "Concat"})
+
     def test_skip_existing_notices_other_options(self):
         self.make("--small", "--only", "resnet18")
         file = self.out / "a/resnet18_small.onnx"

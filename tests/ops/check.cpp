@@ -63,19 +63,25 @@ TensorType i8(Shape shape) { return {DataType(ScalarType::kI8), std::move(shape)
 TensorType boolean(Shape shape) { return {DataType::boolean(), std::move(shape)}; }
 TensorType absent() { return {DataType::boolean(), {-1}}; }
 
-graph::Graph single(const Case& c) {
+namespace {
+
+// The graph of the single node; where `second` is not 0, its value is that of input `first`.
+graph::Graph graph_of(const Case& c, size_t first, size_t second) {
   graph::Graph g;
   g.name = c.op;
   graph::Node node{.op = c.op, .name = "y", .attrs = c.attrs, .inputs = {}, .outputs = {}, .body = nullptr};
-  for (const TensorType& type : c.inputs)
-    node.inputs.push_back(is_absent(type) ? graph::kAbsent : g.add_input("x", type));
+  for (size_t k = 0; k < c.inputs.size(); ++k) {
+    const bool same = second != 0 && k == second;
+    node.inputs.push_back(is_absent(c.inputs[k]) ? graph::kAbsent
+                          : same                 ? node.inputs[first]
+                                                 : g.add_input("x", c.inputs[k]));
+  }
   g.outputs = graph::append_node(g, table(), node);
   graph::verify(g, table());
   return g;
 }
 
-std::vector<RefTensor> run(const Case& c, const std::vector<RefTensor>& inputs) {
-  const graph::Graph g = single(c);
+std::vector<RefTensor> run(const Case& c, const graph::Graph& g, const std::vector<RefTensor>& inputs) {
   const std::vector<RefTensor> values = graph::evaluate(g, table(), inputs, graph::Rounding::kNone);
   const graph::GroupProgram group = graph::to_te(g, table());
   te::ValueMap given;
@@ -93,15 +99,40 @@ std::vector<RefTensor> run(const Case& c, const std::vector<RefTensor>& inputs) 
   return results;
 }
 
-void check(const Case& c) {
+Range range_of(const Case& c, size_t input) {
+  if (!c.ranges.empty()) return c.ranges[std::min(input, c.ranges.size() - 1)];
+  return c.inputs[input].type.is_bool() ? Range{0, 1} : Range{};
+}
+
+// Whether one value may be both inputs.
+bool are_alike(const Case& c, size_t a, size_t b) {
+  const Range ra = range_of(c, a), rb = range_of(c, b);
+  return !is_absent(c.inputs[a]) && c.inputs[a] == c.inputs[b] && ra.low == rb.low && ra.high == rb.high;
+}
+
+void check(const Case& c, size_t first, size_t second) {
   std::mt19937_64 random(20240607);
   std::vector<RefTensor> inputs;
   for (size_t k = 0; k < c.inputs.size(); ++k) {
-    Range range = c.inputs[k].type.is_bool() ? Range{0, 1} : Range{};
-    if (!c.ranges.empty()) range = c.ranges[std::min(k, c.ranges.size() - 1)];
-    if (!is_absent(c.inputs[k])) inputs.push_back(random_tensor(c.inputs[k], range, random));
+    const bool same = second != 0 && k == second;
+    if (!is_absent(c.inputs[k]) && !same) inputs.push_back(random_tensor(c.inputs[k], range_of(c, k), random));
   }
-  run(c, inputs);
+  run(c, graph_of(c, first, second), inputs);
+}
+
+}  // namespace
+
+graph::Graph single(const Case& c) { return graph_of(c, 0, 0); }
+
+std::vector<RefTensor> run(const Case& c, const std::vector<RefTensor>& inputs) { return run(c, single(c), inputs); }
+
+void check(const Case& c) {
+  check(c, 0, 0);
+  for (size_t second = 1; second < c.inputs.size(); ++second) {
+    for (size_t first = 0; first < second; ++first) {
+      if (are_alike(c, first, second)) check(c, first, second);
+    }
+  }
 }
 
 RefTensor floats(Shape shape, std::vector<double> values) { return {f32(std::move(shape)), std::move(values), {}}; }

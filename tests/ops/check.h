@@ -38,8 +38,8 @@ TensorType absent();
 
 /// The graph of the single node of `c`, verified; UserError when the types do not fit.
 graph::Graph single(const Case& c);
-/// Runs `c` on random inputs both ways, compares every output and the text round trip; failures are GoogleTest
-/// failures.
+/// Runs `c` on random inputs both ways, compares every output and the text round trip, and the same with one value as
+/// each two inputs of one type and range; failures are GoogleTest failures.
 void check(const Case& c);
 /// The reference's outputs for the given inputs, after the same comparison.
 std::vector<RefTensor> run(const Case& c, const std::vector<RefTensor>& inputs);

@@ -264,6 +264,15 @@ TEST(Primitives, CacheReadCopiesForItsReaders) {
   expect_part(loops_of(matmul_relu(3, 5, 2), s), "alloc w.cache: f32[5, 2] stack");
 }
 
+// Of x + x^T only the transposed read, and that of one row.
+TEST(Primitives, CacheReadCopiesForOneOfSeveralReads) {
+  Schedule s;
+  s.cache_read("x", {"y"}, {2}).compute_at("x.cache", "y", "i0", loop::Scope::kStack);
+  const std::string text = loops_of(testing::plus_transposed(7), s);
+  expect_part(text, "alloc x.cache: f32[7, 1] stack");
+  expect_part(text, "y[y.i0, y.i1] = (x[y.i0, y.i1] + x.cache[y.i1, 0])");
+}
+
 TEST(Primitives, LayoutsAreOfTensorsBetweenStages) {
   const te::Program p = matmul_relu(2, 3, 4);
   const Layout exchanged = Layout().reorder({1, 0});
@@ -289,6 +298,10 @@ TEST(Primitives, CacheReadRefuses) {
             "schedule primitive 'cache_read w': a stage w.cache exists already");
   EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {2}).cache_read("w", {})),
             "schedule primitive 'cache_read w': stage y has loop primitives before one that changes its body");
+  EXPECT_EQ(refusal(p, Schedule().cache_read("w", {"y"}, {2})),
+            "schedule primitive 'cache_read w y [2]': cache_read: y reads w 1 times");
+  EXPECT_EQ(refusal(p, Schedule().cache_read("w", {}, {1})),
+            "schedule primitive 'cache_read w [1]': cache_read: one read is that of one stage");
 }
 
 TEST(Primitives, CacheWriteAccumulatesApart) {

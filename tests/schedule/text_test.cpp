@@ -12,7 +12,7 @@ Schedule all_primitives() {
   Schedule s;
   s.cache_read("w", {"conv", "conv.1"}).layout("w.cache", Layout().split(0, {2, 8}).reorder({0, 2, 1}).pad(2, 0, 3));
   s.matrices("dense", {"i0$i2", "i1", "r0$r1"}, {64, 128, 32});
-  s.cache_read("x", {});
+  s.cache_read("x", {}).cache_read("y", {"conv"}, {2});
   s.cache_write("conv").rfactor("sum", "r0", 16).inline_stage("pad");
   s.split("conv", "i3", {16}).split("conv", "i2", {3, 5}).reorder("conv", {"i3.0", "i2.0", "r0"});
   s.fuse("conv", {"i0", "i1"}).vectorize("conv", "i3.1").unroll("conv", "i2.2").parallel("conv", {"i0$i1", "i3.0"});

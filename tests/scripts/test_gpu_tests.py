@@ -47,8 +47,8 @@ class GpuTests(unittest.TestCase):
         self.program("bin/nvidia-smi", "#!/bin/sh\nexit 9\n")
         done = self.run_script()
         self.assertEqual(done.returncode, 77, done.stderr)
-        self.assertEqual(done.stdout.count("not run: no NVIDIA GPU"), 5)
-        self.assertTrue(done.stdout.endswith("0 passed, 0 failed, 5 not run\n"))
+        self.assertEqual(done.stdout.count("not run: no NVIDIA GPU"), 6)
+        self.assertTrue(done.stdout.endswith("0 passed, 0 failed, 6 not run\n"))
 
     def test_with_a_gpu(self):
         self.program("bin/nvidia-smi", "#!/bin/sh\necho 'GPU 0: made up'\n")
@@ -63,6 +63,8 @@ class GpuTests(unittest.TestCase):
         self.assertEqual(self.run_script("node", NODE_CODE="1").returncode, 1)
         self.assertIn("1 not run", self.run_script("node", NODE_CODE="77").stdout)
         self.assertNotIn("--time-limit", self.run_script("node").stdout)
+        self.assertNotIn("--one-value", self.run_script("node").stdout)
+        self.assertIn("--one-value", self.run_script("one-value").stdout)
         self.assertIn("--time-limit 90\n", self.run_script("node", TW_NODE_LIMIT="90").stdout)
 
 

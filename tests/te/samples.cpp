@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "te/materialize.h"
+#include "tests/harness/te_programs.h"
 
 namespace tw::te::samples {
 namespace {
@@ -137,6 +138,9 @@ std::vector<Program> all(Random& random) {
   programs.push_back(argmax(odd(12), odd(9)));
   programs.push_back(softmax(odd(8), odd(12)));
   programs.push_back(gather_concat(odd(8), odd(9)));
+  programs.push_back(testing::square(odd(9)));
+  programs.push_back(testing::gram(odd(9), odd(7)));
+  programs.push_back(testing::plus_transposed(odd(9)));
   return programs;
 }
 

@@ -82,7 +82,10 @@ class Maker {
   void add_something() {
     const ValueId x = pick(pool_);
     ValueId y = graph::kAbsent;
-    switch (between(0, 9)) {
+    switch (between(0, 10)) {
+      case 10:
+        y = of_itself(x);
+        break;
       case 0:
       case 1:
         y = unary(x);
@@ -257,6 +260,28 @@ class Maker {
       y = node(chance(50) ? "mul" : "add", {y, constant(each)});
     }
     return chance(50) ? node("relu", {y}) : y;
+  }
+
+  // One value as several operands.
+  ValueId of_itself(ValueId x) {
+    std::vector<int64_t> order(static_cast<size_t>(rank(x)));
+    for (int64_t i = 0; i < rank(x); ++i) order[i] = i;
+    std::swap(order[rank(x) - 1], order[rank(x) - 2]);
+    const ValueId turned = node("transpose", {x}, {{"perm", order}});
+    switch (between(0, 4)) {
+      case 0:
+        return node("tanh", {node("matmul", {x, turned})});
+      case 1:
+        return node("tanh", {node("matmul", {node("softmax", {node("matmul", {x, turned})}), x})});
+      case 2:
+        return node("where", {node("less", {x, scalar(0.12345)}), x, x});
+      case 3:
+        return node(chance(50) ? "sub" : "mul", {x, x});
+      default: {
+        if (rank(x) < 3) return node("concat", {x, x}, {{"axis", between(-rank(x), rank(x) - 1)}});
+        return node("tanh", {node("conv", {x, x})});
+      }
+    }
   }
 
   ValueId channel(ValueId x) { return constant({shape(x)[1]}); }

@@ -66,7 +66,7 @@ Product produce(const Options& options, driver::CompileOptions compile, const st
   if (!options.compile.stop_after.empty()) return {};
   driver::write_artefact(compiled, output);
   if (key) {
-    const Result<driver::MappedFile> written = driver::MappedFile::open(output);
+    const Result<MappedFile> written = MappedFile::open(output);
     if (written.ok()) cache.store(*key, written->bytes(), compiled);
   }
   return {driver::summarize(compiled), compiled.times, false};

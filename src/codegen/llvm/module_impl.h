@@ -5,6 +5,7 @@
 #include <llvm/Target/TargetMachine.h>
 
 #include "codegen/llvm/module.h"
+#include "codegen/llvm/target.h"
 
 namespace tw::codegen::cpu {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/model_units.h"
+#include "support/join.h"
 #include "support/math.h"
 #include "te/axes.h"
 #include "te/reads.h"
@@ -64,6 +65,14 @@ Result<Layout> panel_layout(const ContractionProblem& problem, const Contraction
   return layout.reorder(order);
 }
 
+// Which of the reads of its tensor B is: none to tell where it is the only one. What is computed inside a group may be
+// A, too; inputs never are (te/operands.h).
+std::vector<int64_t> read_of_b(const te::Compute& sum, const Expr& b) {
+  const std::vector<Expr> reads = te::distinct_reads(sum, b->name);
+  if (reads.size() == 1) return {};
+  return {index_where(reads, [&](const Expr& read) { return equal(read, b); }) + 1};
+}
+
 }  // namespace
 
 te::Compute packed_copy(const te::Tensor& source, const Layout& layout) {
@@ -88,7 +97,8 @@ Panels place_b(const ContractionProblem& problem, const ContractionTiling& tilin
     return {b, line, std::nullopt, false, streams};
   }
   if (te::num_points(problem.match.rows) < kPackMinimumRows) return {};
-  out.schedule.cache_read(b, {problem.match.compute->name()}).layout(b + ".cache", *layout);
+  const te::Compute& sum = *problem.match.compute;
+  out.schedule.cache_read(b, {sum.name()}, read_of_b(sum, problem.match.b)).layout(b + ".cache", *layout);
   te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
   return {copy.name(), line, std::move(copy), false, streams};
 }

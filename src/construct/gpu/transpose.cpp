@@ -20,8 +20,9 @@ constexpr int64_t kLeastSide = 8;  // of a tile: a thread for each element reads
 // A read whose indices are the stage's axes in another order: the axis that is contiguous there.
 struct Crossing {
   std::string tensor;
-  size_t axis = 0;      // of the stage: the last dim of the tensor
-  size_t last_dim = 0;  // of the tensor: where the stage's last axis is
+  size_t axis = 0;                  // of the stage: the last dim of the tensor
+  size_t last_dim = 0;              // of the tensor: where the stage's last axis is
+  std::vector<int64_t> which = {};  // of its reads in the stage, where there are others: beside it, in its own order
 };
 
 std::optional<Crossing> crossing_of(const te::Compute& c, const Expr& read) {
@@ -75,7 +76,8 @@ void cut_stage(schedule::Schedule& s, const te::Program& program, const std::vec
                const Side& across, const Side& last, const Cut& cut) {
   const te::Compute& c = program.computes.front();
   const std::string &other = c.axes[crossings[0].axis].name, &inner = c.axes.back().name;
-  for (const Crossing& x : crossings) s.cache_read(x.tensor, {});
+  for (const Crossing& x : crossings)
+    x.which.empty() ? s.cache_read(x.tensor, {}) : s.cache_read(x.tensor, {c.name()}, x.which);
   s.split(c.name(), other, {across.extent}).split(c.name(), inner, {last.extent});
   std::vector<std::string> tiles, together;
   for (const te::Axis& axis : c.axes) {
@@ -109,12 +111,16 @@ Result<Candidates> construct_gpu_transpose(const GroupTask& task, const TargetIn
     return declined("no element-wise stage of a matrix");
   std::vector<Crossing> crossings;
   bool differ = false;
-  te::visit_reads(c, [&](const Expr& read) {
-    const std::optional<Crossing> found = crossing_of(c, read);
-    if (!found) return;
-    for (const Crossing& x : crossings) differ = differ || x.axis != found->axis || x.tensor == found->tensor;
-    crossings.push_back(*found);
-  });
+  for (const te::Tensor& input : program.inputs) {
+    const std::vector<Expr> reads = te::distinct_reads(c, input.name);
+    for (size_t r = 0; r < reads.size(); ++r) {
+      std::optional<Crossing> found = crossing_of(c, reads[r]);
+      if (!found) continue;
+      if (reads.size() > 1) found->which = {static_cast<int64_t>(r) + 1};
+      for (const Crossing& x : crossings) differ = differ || x.axis != found->axis || x.tensor == found->tensor;
+      crossings.push_back(std::move(*found));
+    }
+  }
   if (crossings.empty()) return declined("no read across the output's order");
   if (differ) return declined("reads across the output's order along different axes, or twice");
   const te::Axis &other = c.axes[crossings[0].axis], &last = c.axes.back();

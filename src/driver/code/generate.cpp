@@ -24,16 +24,17 @@ namespace tw::driver {
 namespace {
 
 #ifdef TW_HAVE_LLVM
+// A caller's tensors are aligned to their element only.
+constexpr codegen::cpu::EmitOptions kCpuEmission = {codegen::cpu::ParamAliasing::kDistinct, 1};
+
 Generated generate_cpu(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
   const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(architecture(target));
   TW_CHECK(level.has_value(), "code generation does not know {}", target.name);
   Generated out;
   out.target = {format::TargetKind::kCpu, architecture(target), level->required};
   out.programs.resize(tasks.size());
-  codegen::cpu::EmitOptions options;
-  options.param_alignment = 1;  // a caller's tensors are aligned to their element only
   parallel_for(tasks.size(), tools.threads, [&](size_t i) {
-    codegen::cpu::MachineCode object = codegen::cpu::compile_object(tasks[i].program, *level, options);
+    codegen::cpu::MachineCode object = codegen::cpu::compile_object(tasks[i].program, *level, kCpuEmission);
     out.programs[i].bytes = std::move(object.code);
     for (const codegen::cpu::KernelEntry& k : object.kernels)
       out.programs[i].kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
@@ -150,6 +151,24 @@ Result<bool> cuda_generation_available() {
 
 Generated generate(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
   return target.kind == DeviceKind::kCpu ? generate_cpu(tasks, target, tools) : generate_cuda(tasks, target, tools);
+}
+
+CodeText code_text(const CodeTask& task, const TargetInfo& target) {
+  CodeText code{target.kind == DeviceKind::kCpu ? "llvm" : "cuda", {}};
+#ifdef TW_HAVE_LLVM
+  if (target.kind == DeviceKind::kCpu) {
+    const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(architecture(target));
+    TW_CHECK(level.has_value(), "code generation does not know {}", target.name);
+    codegen::cpu::Module module = codegen::cpu::emit(task.program, *level, kCpuEmission);
+    codegen::cpu::optimize(module);
+    code.text = module.text();
+  }
+#endif
+#ifdef TW_HAVE_CUDA
+  if (target.kind == DeviceKind::kCuda && !is_template(task.program))
+    code.text = codegen::emit_cuda(task.program, task.name).text;
+#endif
+  return code;
 }
 
 }  // namespace tw::driver

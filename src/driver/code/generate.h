@@ -31,6 +31,13 @@ struct CodeTools {
 /// Machine code of all programs for `target`. Unsupported when this build leaves the target's code generator out.
 Generated generate(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools);
 
+/// A program as the text that machine code is made of, to be read: "cuda" C++, or "llvm" assembly as optimized.
+struct CodeText {
+  std::string language;
+  std::string text;  // empty where a library or a template computes the program, or this build cannot generate code
+};
+CodeText code_text(const CodeTask& task, const TargetInfo& target);
+
 /// Whether CUDA code can be generated here: a reason when this build leaves it out or NVRTC is not installed.
 Result<bool> cuda_generation_available();
 /// The GPU here that runs code for the target of this name ("cuda:sm_90a"), or why there is none.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "driver/tune/candidate.h"
 #include "driver/tune/tolerance.h"
 #include "support/error.h"
 

@@ -16,10 +16,6 @@
 
 namespace tw::frontend {
 
-/// The newest opset of the default domain whose operator definitions were read when the table was written.
-constexpr int kNewestOpset = 27;
-constexpr int kOldestOpset = 7;
-
 /// Imports the model file `path`; external data is read from files below the model's folder. Throws UserError (file
 /// missing, damaged or contradicting itself or the options) or UnsupportedModel.
 ImportResult import_onnx_file(const std::string& path, const graph::OpTable& ops, const ImportOptions& options);

@@ -10,6 +10,10 @@
 
 namespace tw::frontend {
 
+/// The newest opset of the default domain whose operator definitions were read when the table was written.
+constexpr int kNewestOpset = 27;
+constexpr int kOldestOpset = 7;
+
 struct ImportOptions {
   std::map<std::string, Shape> shapes;                // --shape NAME=1x3x224x224: an input's whole shape
   std::map<std::string, int64_t> dims;                // --dim NAME=8: a symbolic dimension, wherever it stands

@@ -2,11 +2,14 @@
 // pass yet. The list may only shrink: a listed test that passes and an unlisted one that does not both fail the run,
 // and an internal error, a crash or a hang fails it in any case.
 //
-//   node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--list FILE]
+//   node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--one-value] [--list FILE]
 //              [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N] [--time-limit SECONDS]
 //
 // The report gets its line as each test ends; progress goes to stderr. After --time-limit no test is begun, and with a
 // list those left over fail the run.
+//
+// --one-value gives all inputs of one type one value, and takes the outputs from the reference evaluator. Tests without
+// two such inputs do not count, nor do those in which the value is none that an input may have. A listed test may pass.
 //
 // --compile-only makes artefacts and runs none: it finds what a target's code generation lacks on machines without the
 // device. A backend that this machine cannot run ends with code 77 and says what is missing.
@@ -30,11 +33,13 @@ struct Arguments {
   std::string data, backend = "reference", list, report, filter, write_list;
   std::string jobs = "1", time_limit;
   CompiledOptions compiled;
+  Feed feed = Feed::kData;
   bool is_compiled() const { return backend == "compiled"; }
   std::string backend_text() const {
-    return is_compiled()
-               ? fmt::format("{} ({}{})", backend, compiled.target, compiled.compile_only ? ", compiled only" : "")
-               : backend;
+    const std::string_view fed = feed == Feed::kOneValue ? ", one value for all inputs of a type" : "";
+    return is_compiled() ? fmt::format("{} ({}{}{})", backend, compiled.target,
+                                       compiled.compile_only ? ", compiled only" : "", fed)
+                         : fmt::format("{}{}", backend, fed);
   }
 };
 
@@ -52,6 +57,8 @@ Arguments parse_arguments(int count, char** values) {
     const auto it = options.find(values[i]);
     if (std::string_view(values[i]) == "--compile-only") {
       result.compiled.compile_only = true;
+    } else if (std::string_view(values[i]) == "--one-value") {
+      result.feed = Feed::kOneValue;
     } else if (it == options.end()) {
       result.data = values[i];
     } else if (++i < count) {
@@ -66,7 +73,7 @@ CaseRunner make_runner(const Arguments& arguments) {
   const auto ops = std::make_shared<const graph::OpTable>(ops::all_ops());
   const std::shared_ptr<Backend> backend =
       arguments.is_compiled() ? make_compiled_backend(arguments.compiled) : make_reference_backend(*ops);
-  return [ops, backend](const Case& test) { return run_case(test, *backend, *ops); };
+  return [ops, backend, feed = arguments.feed](const Case& test) { return run_case(test, *backend, *ops, feed); };
 }
 
 // Whether the backend can run here, asked by a child: no device is opened in the process that forks.
@@ -91,7 +98,7 @@ std::set<std::string> read_list(const std::string& path) {
 }
 
 struct Counts {
-  int passed = 0, with_constants = 0, refused = 0, wrong = 0, broken = 0, not_run = 0;
+  int passed = 0, with_constants = 0, refused = 0, wrong = 0, broken = 0, not_run = 0, nothing = 0;
   int total() const { return passed + refused + wrong + broken + not_run; }
   void add(const Outcome& outcome) {
     passed += outcome.verdict == Verdict::kPassed;
@@ -100,6 +107,7 @@ struct Counts {
     wrong += outcome.verdict == Verdict::kWrong;
     broken += outcome.verdict == Verdict::kBroken;
     not_run += outcome.verdict == Verdict::kNotRun;
+    nothing += outcome.verdict == Verdict::kNothing;
   }
 };
 
@@ -117,7 +125,8 @@ class Run {
     for (size_t i = 0; i < cases.size(); ++i) {
       record(cases[i], outcomes[i]);
       if (outcomes[i].verdict == Verdict::kNotRun) report(cases[i], outcomes[i]);
-      if (outcomes[i].verdict != Verdict::kPassed) list += cases[i].name + "\n";
+      if (outcomes[i].verdict != Verdict::kPassed && outcomes[i].verdict != Verdict::kNothing)
+        list += cases[i].name + "\n";
     }
     if (not_run() == 0) std::ofstream(arguments_.write_list) << list;
     return finish();
@@ -138,7 +147,7 @@ class Run {
   }
 
   void report(const Case& test, const Outcome& outcome) {
-    constexpr const char* kWords[] = {"passed", "refused", "wrong", "broken", "not run"};
+    constexpr const char* kWords[] = {"passed", "refused", "wrong", "broken", "not run", "nothing"};
     report_ << fmt::format("{} {}{} {:.1f} ms {}\n", test.name, kWords[static_cast<int>(outcome.verdict)],
                            outcome.bound_constants ? " (bound)" : "", outcome.milliseconds, outcome.reason)
             << std::flush;
@@ -147,10 +156,10 @@ class Run {
   void record(const Case& test, const Outcome& outcome) {
     counts_[test.name.substr(0, test.name.find('/'))].add(outcome);
     counts_["all"].add(outcome);
-    if (outcome.verdict == Verdict::kNotRun) return;
+    if (outcome.verdict == Verdict::kNotRun || outcome.verdict == Verdict::kNothing) return;
     const bool passed = outcome.verdict == Verdict::kPassed;
     const bool listed = listed_.count(test.name) != 0;
-    if (passed && listed && !arguments_.compiled.compile_only)
+    if (passed && listed && !arguments_.compiled.compile_only && arguments_.feed == Feed::kData)
       complain("{}: passes now; remove it from the list", test.name);
     if (!passed && !listed) complain("{}: {}", test.name, outcome.reason);
     if (outcome.verdict == Verdict::kBroken && listed) complain("{}: broken: {}", test.name, outcome.reason);
@@ -165,9 +174,10 @@ class Run {
 
   int finish() const {
     for (const auto& [suite, c] : counts_) {
-      fmt::print("{} on {}: {} of {} passed ({} with bound constants), {} refused, {} wrong, {} broken{}\n", suite,
+      fmt::print("{} on {}: {} of {} passed ({} with bound constants), {} refused, {} wrong, {} broken{}{}\n", suite,
                  arguments_.backend_text(), c.passed, c.total(), c.with_constants, c.refused, c.wrong, c.broken,
-                 c.not_run == 0 ? "" : fmt::format(", {} not run", c.not_run));
+                 c.not_run == 0 ? "" : fmt::format(", {} not run", c.not_run),
+                 c.nothing == 0 ? "" : fmt::format(", {} that have no such inputs", c.nothing));
     }
     if (arguments_.list.empty() || complaints_ + not_run() == 0) return counts_.empty() ? 1 : 0;
     if (not_run() != 0) fmt::print("{} tests were not run in {} s\n", not_run(), arguments_.time_limit);
@@ -190,8 +200,9 @@ int main(int count, char** values) {
   const Arguments arguments = parse_arguments(count, values);
   if (arguments.data.empty() || (arguments.backend != "reference" && !arguments.is_compiled())) {
     fmt::print(
-        "usage: node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--list FILE]\n"
-        "                  [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N] [--time-limit SECONDS]\n");
+        "usage: node_tests DATA_DIR [--backend reference|compiled] [--target TARGET] [--compile-only] [--one-value]\n"
+        "                  [--list FILE] [--report FILE] [--filter TEXT] [--write-list FILE] [--jobs N]\n"
+        "                  [--time-limit SECONDS]\n");
     return 2;
   }
   try {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "frontend/onnx/import.h"
+#include "support/join.h"
 #include "tests/onnx/node_tests/compare.h"
 
 namespace tw::conformance {
@@ -56,8 +57,13 @@ graph::Graph import_model(const Case& test, const std::map<std::string, RefTenso
   }
 }
 
-void run_data_set(const Case& test, const DataSet& data, Backend& backend, const graph::OpTable& ops,
-                  Outcome& outcome) {
+// A graph and the values of its inputs.
+struct Run {
+  graph::Graph graph;
+  std::vector<RefTensor> arguments;
+};
+
+Run import_run(const Case& test, const DataSet& data, const graph::OpTable& ops, Outcome& outcome) {
   const frontend::ModelSummary summary = frontend::summarize_onnx_file(test.model);
   std::map<std::string, RefTensor> inputs;
   try {
@@ -67,21 +73,67 @@ void run_data_set(const Case& test, const DataSet& data, Backend& backend, const
     frontend::import_onnx_file(test.model, ops, {});
     throw;
   }
-  const graph::Graph graph = import_model(test, inputs, ops, outcome);
-  std::vector<RefTensor> arguments;
-  for (graph::ValueId id : graph.inputs) {
-    const graph::Value& value = graph.value(id);
+  Run run{import_model(test, inputs, ops, outcome), {}};
+  for (graph::ValueId id : run.graph.inputs) {
+    const graph::Value& value = run.graph.value(id);
     const auto it = inputs.find(value.name);
     if (it == inputs.end() && !test.ramp_input) throw UserError(fmt::format("no data for input '{}'", value.name));
-    arguments.push_back(it == inputs.end() ? ramp(value.type) : it->second);
+    run.arguments.push_back(it == inputs.end() ? ramp(value.type) : it->second);
   }
-  const std::vector<RefTensor> outputs = backend.run(graph, arguments);
-  if (!backend.gives_outputs()) return;
-  for (size_t k = 0; k < data.outputs.size() && outcome.verdict == Verdict::kPassed; ++k) {
-    const std::string why =
-        k < outputs.size() ? difference(outputs[k], read_tensor_file(data.outputs[k])) : "is missing";
+  return run;
+}
+
+void compare(const std::vector<RefTensor>& outputs, const std::vector<RefTensor>& expected, Outcome& outcome) {
+  for (size_t k = 0; k < expected.size() && outcome.verdict == Verdict::kPassed; ++k) {
+    const std::string why = k < outputs.size() ? difference(outputs[k], expected[k]) : "is missing";
     if (!why.empty()) set(outcome, Verdict::kWrong, fmt::format("output {} {}", k, why));
   }
+}
+
+void run_data_set(const Case& test, const DataSet& data, Backend& backend, const graph::OpTable& ops,
+                  Outcome& outcome) {
+  const Run run = import_run(test, data, ops, outcome);
+  const std::vector<RefTensor> outputs = backend.run(run.graph, run.arguments);
+  if (backend.gives_outputs()) compare(outputs, mapped(data.outputs, read_tensor_file), outcome);
+}
+
+// Inputs of one type become the first of them; false when no two are of one type.
+bool feed_one_value(Run& run) {
+  std::map<graph::ValueId, graph::ValueId> first_of;
+  graph::Graph& g = run.graph;
+  Run kept;
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    const auto alike = std::ranges::find_if(
+        kept.graph.inputs, [&](graph::ValueId id) { return g.value(id).type == g.value(g.inputs[i]).type; });
+    first_of[g.inputs[i]] = alike == kept.graph.inputs.end() ? g.inputs[i] : *alike;
+    if (alike != kept.graph.inputs.end()) continue;
+    kept.graph.inputs.push_back(g.inputs[i]);
+    kept.arguments.push_back(run.arguments[i]);
+  }
+  if (kept.graph.inputs.size() == g.inputs.size()) return false;
+  g.inputs = kept.graph.inputs;
+  run.arguments = kept.arguments;
+  for (graph::Node& node : g.nodes) {
+    for (graph::ValueId& in : node.inputs) in = value_or(first_of, in, in);
+  }
+  for (graph::ValueId& out : g.outputs) out = value_or(first_of, out, out);
+  return true;
+}
+
+void run_with_one_value(const Case& test, const DataSet& data, Backend& backend, const graph::OpTable& ops,
+                        Outcome& outcome) {
+  Run run = import_run(test, data, ops, outcome);
+  std::vector<RefTensor> expected;
+  try {
+    if (!feed_one_value(run)) return set(outcome, Verdict::kNothing, "no two inputs of one type");
+    run.graph = graph::compact(run.graph);
+    graph::verify(run.graph, ops);
+    expected = make_reference_backend(ops)->run(run.graph, run.arguments);
+  } catch (const std::exception& e) {  // such as a value that is no index
+    return set(outcome, Verdict::kNothing, e.what());
+  }
+  const std::vector<RefTensor> outputs = backend.run(run.graph, run.arguments);
+  if (backend.gives_outputs()) compare(outputs, expected, outcome);
 }
 
 // Whether a refusal says which operator of the model it is about.
@@ -103,11 +155,12 @@ void refuse(const Case& test, const Refusal& refusal, Outcome& outcome) {
 
 }  // namespace
 
-Outcome run_case(const Case& test, Backend& backend, const graph::OpTable& ops) {
+Outcome run_case(const Case& test, Backend& backend, const graph::OpTable& ops, Feed feed) {
   Outcome outcome;
   try {
     if (test.data.empty()) throw UserError("no data set");
-    for (const DataSet& data : test.data) run_data_set(test, data, backend, ops, outcome);
+    const auto run = feed == Feed::kData ? run_data_set : run_with_one_value;
+    for (const DataSet& data : test.data) run(test, data, backend, ops, outcome);
   } catch (const frontend::UnsupportedModel& e) {
     refuse(test, e, outcome);
   } catch (const Unsupported& e) {

@@ -100,6 +100,7 @@ step models-dynamic "$TW_PYTHON" scripts/make_models.py "$TW_MODELS_DIR" --skip-
 say "ctest"
 run_ctest
 check layers python3 scripts/check_layers.py
+check options python3 scripts/check_options.py
 check sizes python3 scripts/check_sizes.py
 check format bash scripts/check_format.sh
 check script-tests python3 -m unittest discover -s tests/scripts -p 'test_*.py'

@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #if defined(__GNUC__)
@@ -52,6 +53,8 @@ struct InputShapes {
   std::map<std::string, int64_t> dimensions;           // values of symbolic dimensions, by name
 };
 
+/// What a compilation may be told. The fields are what programs use most; all of it has a name (options(), and
+/// docs/options.md), by which set() takes it as text.
 struct CompileOptions {
   /// A name of target_names(), or several CPU levels with commas between, for one artefact that holds them all. "cpu"
   /// is this host, with what it measures: once, in about 2 s, kept in $TILEWRIGHT_CACHE_DIR or else
@@ -81,6 +84,25 @@ struct CompileOptions {
   /// Called from the calling thread as phases go on: "import", "transform", "measure" if there is something to measure,
   /// "lower", "code", "assemble".
   std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
+  /// Options by name, as set() adds them: above the fields, in this order.
+  std::vector<std::pair<std::string, std::string>> named;
+
+  /// Sets an option by its name: set("precision", "strict"), set("disable-pass", "fuse"). What can be given several
+  /// times is given once more. Throws Error(kUsage) when there is no such option or the value is malformed.
+  TILEWRIGHT_API void set(const std::string& name, const std::string& value);
+};
+
+/// A row of the table of options.
+struct OptionInfo {
+  std::string name;
+  std::string kind;     // "flag", "integer", "number", "duration", "size", "text", "choice", "file" or "folder"
+  std::string field;    // of CompileOptions that says the same; empty: none
+  std::string choices;  // of a choice: "strict|default|fast"
+  std::string initial;  // what holds when it is not set, in words or as a value
+  std::string
+      variable;  // of the environment, which the command reads where the option is not given; the library does not
+  std::string help;
+  bool is_repeatable = false;
 };
 
 struct PassTime {
@@ -100,8 +122,9 @@ struct CompileReport {
 };
 
 struct CompileResult {
-  std::vector<uint8_t> artefact;  // the bytes of a .tw file; the same model, options and build give the same bytes
-  std::string plan;               // text of all decisions
+  /// The bytes of a .tw file; the same model, options and build give the same bytes. None with the option "stop-after".
+  std::vector<uint8_t> artefact;
+  std::string plan;  // text of all decisions
   CompileReport report;
 };
 
@@ -115,6 +138,9 @@ TILEWRIGHT_API CompileResult compile_bytes(const void* bytes, std::size_t size, 
 
 /// Writes the artefact to `path`: afterwards the file is the new one, or after an error what was there before.
 TILEWRIGHT_API void write_artefact(const CompileResult& result, const std::string& path);
+
+/// All options that CompileOptions::set takes, in the order of docs/options.md.
+TILEWRIGHT_API std::vector<OptionInfo> options();
 
 /// Names that CompileOptions::target takes.
 TILEWRIGHT_API std::vector<std::string> target_names();

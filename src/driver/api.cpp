@@ -1,10 +1,12 @@
 // include/tilewright/compiler.h over driver/compile.h: options and errors translated, nothing else.
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <new>
 #include <utility>
 
 #include "driver/compile.h"
+#include "driver/option_table.h"
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
 #include "runtime/format/atomic_file.h"
@@ -21,30 +23,6 @@ ErrorKind kind_of(tw::format::ErrorCode code) {
   if (code == kInvalidArgument) return ErrorKind::kUsage;
   if (code == kOutOfMemory || code == kDiskFull) return ErrorKind::kExhausted;
   return code == kInternal ? ErrorKind::kInternal : ErrorKind::kFailure;
-}
-
-// Runs `body` and turns the compiler's errors into Error.
-template <typename Body>
-auto translated(const Body& body) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const tw::UsageError& e) {
-    throw Error(ErrorKind::kUsage, e.what());
-  } catch (const tw::UserError& e) {
-    throw Error(ErrorKind::kModel, e.what());
-  } catch (const tw::Unsupported& e) {
-    throw Error(ErrorKind::kModel, e.what());
-  } catch (const tw::ResourceError& e) {
-    throw Error(ErrorKind::kExhausted, e.what());
-  } catch (const tw::format::Error& e) {
-    throw Error(kind_of(e.code()), e.what());
-  } catch (const std::filesystem::filesystem_error& e) {
-    throw Error(ErrorKind::kFailure, e.what());
-  } catch (const std::exception& e) {
-    throw Error(ErrorKind::kInternal, e.what());
-  }
 }
 
 tw::DataType element_type(const std::string& name, DLDataType type) {
@@ -89,9 +67,64 @@ tw::graph::RefTensor to_reference(const std::string& name, const DLTensor& tenso
   return tw::graph::RefTensor::from_bytes(type, {data, static_cast<size_t>(type.bytes())});
 }
 
+// Fields that say what options say: their texts are set by name.
+struct Field {
+  std::string_view option;
+  std::string_view name;
+  std::vector<std::string> (*texts)(const CompileOptions&);  // null: a field that is no text, see to_driver
+};
+
+std::vector<std::string> unless_empty(const std::string& text) {
+  return text.empty() ? std::vector<std::string>() : std::vector{text};
+}
+
+std::vector<std::string> unless_zero(double value) {
+  return value == 0 ? std::vector<std::string>() : std::vector{fmt::format("{}", value)};
+}
+
+constexpr Field kFields[] = {
+    {"target", "CompileOptions::target", [](const CompileOptions& o) { return std::vector{o.target}; }},
+    {"dtype", "CompileOptions::dtype", [](const CompileOptions& o) { return std::vector{o.dtype}; }},
+    {"disable-pass", "CompileOptions::disabled_passes", [](const CompileOptions& o) { return o.disabled_passes; }},
+    {"disable-family", "CompileOptions::disabled_families",
+     [](const CompileOptions& o) { return o.disabled_families; }},
+    {"dump-ir", "CompileOptions::dump_directory",
+     [](const CompileOptions& o) { return unless_empty(o.dump_directory); }},
+    {"compile-threads", "CompileOptions::threads", [](const CompileOptions& o) { return unless_zero(o.threads); }},
+    {"db", "CompileOptions::database", [](const CompileOptions& o) { return unless_empty(o.database); }},
+    {"measure-threads", "CompileOptions::measure_threads",
+     [](const CompileOptions& o) { return unless_zero(o.measure_threads); }},
+    {"budget", "CompileOptions::budget_seconds", [](const CompileOptions& o) { return unless_zero(o.budget_seconds); }},
+    {"shape", "InputShapes::shapes", nullptr},
+    {"dim", "InputShapes::dimensions", nullptr},
+    {"const", "CompileOptions::constants", nullptr},
+    {"plan", "CompileOptions::plan", nullptr},
+};
+
+// How a program calls an option.
+std::string spelled(std::string_view option) {
+  const auto* const field = std::ranges::find(kFields, option, &Field::option);
+  return field == std::end(kFields) ? fmt::format("option '{}'", option) : std::string(field->name);
+}
+
+// A message of the compiler with its flags as a program calls them: "--dim" as "InputShapes::dimensions".
+std::string in_words_of_programs(std::string_view message) {
+  std::string out;
+  while (!message.empty()) {
+    const size_t dashes = std::min(message.find("--"), message.size());
+    const size_t from = std::min(dashes + 2, message.size());
+    const size_t end = std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", from), message.size());
+    const std::string_view name = message.substr(from, end - from);
+    out += message.substr(0, dashes);
+    out += find_option(tw::driver::compile_options(), name) != nullptr ? spelled(name)
+                                                                       : message.substr(dashes, end - dashes);
+    message.remove_prefix(end);
+  }
+  return out;
+}
+
 tw::driver::CompileOptions to_driver(const CompileOptions& options) {
   tw::driver::CompileOptions out;
-  out.target = options.target;
   out.hal.figures = tw::driver::machine::Figures::kMeasured;
   if (options.entries.empty()) throw tw::UsageError("CompileOptions::entries is empty: nothing to compile");
   std::map<std::string, tw::graph::RefTensor> constants;
@@ -102,27 +135,50 @@ tw::driver::CompileOptions to_driver(const CompileOptions& options) {
     for (const auto& [name, shape] : entry.shapes) import.shapes[name] = shape;
     out.imports.push_back(std::move(import));
   }
-  const std::optional<tw::DataType> dtype = tw::parse_data_type(options.dtype);
-  if (!dtype) throw tw::UsageError("CompileOptions::dtype '{}' is no element type", options.dtype);
-  out.dtype = *dtype;
   out.plan_text = options.plan;
-  out.disabled_passes = options.disabled_passes;
-  out.disabled_families = options.disabled_families;
-  out.dump_directory = options.dump_directory;
-  out.threads = options.threads;
   out.tuning.worker = options.worker;
   out.cubins.worker = options.worker;
   if (!options.worker.empty()) out.cubins.worker.emplace_back("cubins");
-  out.tuning.database = options.database;
-  out.tuning.threads = options.measure_threads;
-  out.tuning.budget_seconds = options.budget_seconds;
   out.tuning.interrupted = options.stop_measuring;
   out.progress = options.progress;
+  for (const Field& field : kFields) {
+    if (field.texts == nullptr) continue;
+    for (const std::string& text : field.texts(options)) set_option(out, field.option, {text, field.name});
+  }
+  for (const auto& [name, value] : options.named) set_option(out, name, {value, spelled(name)});
   return out;
+}
+
+// Runs `body` and turns the compiler's errors into Error.
+template <typename Body>
+auto translated(const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const tw::UsageError& e) {
+    throw Error(ErrorKind::kUsage, in_words_of_programs(e.what()));
+  } catch (const tw::UserError& e) {
+    throw Error(ErrorKind::kModel, in_words_of_programs(e.what()));
+  } catch (const tw::Unsupported& e) {
+    throw Error(ErrorKind::kModel, in_words_of_programs(e.what()));
+  } catch (const tw::ResourceError& e) {
+    throw Error(ErrorKind::kExhausted, in_words_of_programs(e.what()));
+  } catch (const tw::format::Error& e) {
+    throw Error(kind_of(e.code()), in_words_of_programs(e.what()));
+  } catch (const std::filesystem::filesystem_error& e) {
+    throw Error(ErrorKind::kFailure, in_words_of_programs(e.what()));
+  } catch (const std::exception& e) {
+    throw Error(ErrorKind::kInternal, in_words_of_programs(e.what()));
+  }
 }
 
 CompileResult to_result(const tw::driver::Compiled& compiled) {
   CompileResult out;
+  out.report.warnings = compiled.warnings;
+  for (const tw::driver::PassTime& time : compiled.times)
+    out.report.times.push_back({time.phase, time.pass, time.nanoseconds});
+  if (compiled.plan.entries.empty()) return out;  // stopped before there was an artefact
   out.artefact = tw::driver::artefact_bytes(compiled);
   out.plan = tw::plan::to_string(compiled.plan);
   out.report.target = compiled.plan.targets();
@@ -132,9 +188,6 @@ CompileResult to_result(const tw::driver::Compiled& compiled) {
     out.report.groups += static_cast<int64_t>(entry.groups.size());
     for (const tw::plan::GroupPlan& group : entry.groups) ++out.report.families[group.family];
   }
-  for (const tw::driver::PassTime& time : compiled.times)
-    out.report.times.push_back({time.phase, time.pass, time.nanoseconds});
-  out.report.warnings = compiled.warnings;
   return out;
 }
 
@@ -163,8 +216,33 @@ CompileResult compile_bytes(const void* bytes, std::size_t size, const std::stri
 
 void write_artefact(const CompileResult& result, const std::string& path) {
   translated([&] {
+    if (result.artefact.empty()) throw tw::UsageError("there is no artefact to write");
     tw::format::write_file_atomically(path, tw::format::bytes_of(result.artefact));
     return 0;
+  });
+}
+
+void CompileOptions::set(const std::string& name, const std::string& value) {
+  translated([&] {
+    tw::driver::CompileOptions scratch;
+    set_option(scratch, name, {value, spelled(name)});
+    return 0;
+  });
+  named.emplace_back(name, value);
+}
+
+std::vector<OptionInfo> options() {
+  return translated([] {
+    std::vector<OptionInfo> out;
+    const tw::driver::CompileOptions initial;
+    for (const tw::Option<tw::driver::CompileOptions>& row : tw::driver::compile_options()) {
+      const auto* const field = std::ranges::find(kFields, row.name, &Field::option);
+      out.push_back({std::string(row.name), std::string(tw::kind_name(row)),
+                     field == std::end(kFields) ? "" : std::string(field->name), std::string(row.choices),
+                     tw::default_text(row, row.print_of(initial)), std::string(row.variable), std::string(row.help),
+                     row.is_repeatable});
+    }
+    return out;
   });
 }
 

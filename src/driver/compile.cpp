@@ -21,6 +21,7 @@ class Compiler {
  public:
   explicit Compiler(const CompileOptions& options)
       : options_(options), targets_(machine::resolve_targets(options.target, options.hal)) {
+    settle(options_);
     check_pass_names();
     leave_out_families();
     check_dtype();

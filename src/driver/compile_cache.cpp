@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "driver/code/cubins.h"
+#include "driver/option_table.h"
 #include "driver/tune/tuning_records.h"
 #include "runtime/format/atomic_file.h"
 #include "support/build_id.h"
@@ -33,28 +34,18 @@ int64_t now_ns() {
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-std::string options_text(const CompileOptions& o, std::span<const targets::Target> targets, const CacheOptions& cache) {
-  std::string text =
-      fmt::format("build {}\nprecision {}\ndtype {}\n", build_id(), static_cast<int>(o.precision), to_string(o.dtype));
+// What the artefact depends on besides the options and the model: the build, the targets' figures, and where candidates
+// are measured whatever else may decide between them.
+std::string surroundings_text(const CompileOptions& o, std::span<const targets::Target> targets,
+                              const CacheOptions& cache) {
+  std::string text = fmt::format("build {}\n", build_id());
   for (const targets::Target& target : targets) {
     text += fmt::format("target {}\n", target_text(target.info));
     for (const auto& [name, library] : usable_libraries(o, target.info))
       text += fmt::format("library {} {}\n", name, library.version);
   }
-  for (const frontend::ImportOptions& import : o.imports) {
-    text += "entry\n";
-    for (const auto& [name, shape] : import.shapes) text += fmt::format("shape {} {}\n", name, to_string(shape));
-    for (const auto& [name, value] : import.dims) text += fmt::format("dim {} {}\n", name, value);
-    for (const auto& [name, constant] : import.constants) {
-      text += fmt::format("const {} {} {}\n", name, to_string(constant.type),
-                          content_hash(std::span<const std::byte>(constant.to_bytes())));
-    }
-  }
-  for (const std::string& pass : o.disabled_passes) text += fmt::format("without {}\n", pass);
-  for (const std::string& family : o.disabled_families) text += fmt::format("without family {}\n", family);
-  if (o.all_optional_off) text += "without optional passes\n";
   const TunerOptions& t = o.tuning;
-  if (t.worker.empty() && t.database.empty()) return text + "by construction\n";
+  if (!is_measured(o)) return text + "by construction\n";
 #ifdef TW_HAVE_CUDA
   if (targets.front().info.kind == DeviceKind::kCuda) {
     const Result<std::string> gpu = cache.find_gpu(architecture(targets.front().info));
@@ -63,11 +54,8 @@ std::string options_text(const CompileOptions& o, std::span<const targets::Targe
                         templates::TemplateLibrary({}).can_build());
   }
 #endif
-  return text + fmt::format(
-                    "measured with {} threads, light {} us, whole {}, drop {}, explored {} from {}, database '{}' "
-                    "revision {}\n",
-                    t.threads, t.light_us, t.whole_share, t.drop_ratio, t.explore.count, t.explore.seed, t.database,
-                    database_revision(t.database, t.notice));
+  return text + fmt::format("light {} us, whole {}, drop {}, database revision {}\n", t.light_us, t.whole_share,
+                            t.drop_ratio, database_revision(t.database, t.notice));
 }
 
 std::string read_text(const std::string& path) {
@@ -112,17 +100,15 @@ std::string CompileCache::artefact_path(const Key& key, const std::string& hash)
 
 std::optional<CompileCache::Key> CompileCache::key(const std::string& model, const CompileOptions& options,
                                                    std::span<const targets::Target> targets) const {
-  if (options_.folder.empty() || !options.plan_text.empty() || !options.dump_directory.empty() ||
-      !options.stop_after.empty()) {
-    return std::nullopt;
-  }
+  if (options_.folder.empty() || kept_from_cache(options) != nullptr) return std::nullopt;
   Key key;
   key.started_ns = now_ns();
   key.model = model;
   const Result<MappedFile> file = MappedFile::open(model);
   if (!file.ok()) return std::nullopt;
   key.model_modified_ns = file->modified_ns();
-  key.name = content_hash(options_text(options, targets, options_) + hash_pieces(file->bytes()));
+  key.name =
+      content_hash(key_text(options) + surroundings_text(options, targets, options_) + hash_pieces(file->bytes()));
   return key;
 }
 

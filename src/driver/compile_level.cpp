@@ -23,8 +23,7 @@ std::string entry_name(const graph::Graph& source, size_t entries) {
 
 // Null where nothing is to be measured or looked up.
 std::unique_ptr<Tuner> make_tuner(const CompileOptions& options, std::vector<std::string>& warnings) {
-  const bool decides = options.plan_text.empty() && !(options.tuning.worker.empty() && options.tuning.database.empty());
-  if (!decides) return nullptr;
+  if (!options.plan_text.empty() || !is_measured(options)) return nullptr;
   TunerOptions tuning = options.tuning;
   if (!tuning.notice) tuning.notice = [&warnings](const std::string& text) { warnings.push_back(text); };
   return std::make_unique<Tuner>(std::move(tuning));

@@ -1,13 +1,34 @@
 #include "driver/options.h"
 
+#include <limits>
+
 #include "driver/code/generate.h"
 #include "measure/libraries.h"
+#include "support/error.h"
 
 namespace tw::driver {
 
+bool is_measured(const CompileOptions& options) {
+  return !options.no_measure && !(options.tuning.worker.empty() && options.tuning.database.empty());
+}
+
+void settle(CompileOptions& options) {
+  TunerOptions& tuning = options.tuning;
+  if (options.no_measure && (tuning.explore.count > 0 || tuning.measure_all))
+    throw UsageError("--explore and --measure-all measure: they do not go with --no-measure");
+  if (options.no_measure) {
+    tuning.worker.clear();
+    tuning.database.clear();
+  }
+  if (tuning.measure_all) {
+    tuning.light_us = tuning.whole_share = 0;
+    tuning.drop_ratio = std::numeric_limits<double>::infinity();
+  }
+}
+
 construct::Libraries usable_libraries(const CompileOptions& options, const TargetInfo& target) {
-  const bool race =
-      options.libraries == Libraries::kAuto && !options.tuning.worker.empty() && options.plan_text.empty();
+  const bool race = options.libraries == Libraries::kAuto && is_measured(options) && !options.tuning.worker.empty() &&
+                    options.plan_text.empty();
   if (!race || target.kind != DeviceKind::kCuda) return {};
   return measure::find_libraries(architecture(target));
 }

@@ -18,6 +18,8 @@ namespace tw::driver {
 /// Whether kernels of libraries race with ours where candidates are measured.
 enum class Libraries : uint8_t { kNone, kAuto };
 
+/// What can be said in words has a row in option_table.cpp; what cannot is said by whoever embeds the compiler: imports
+/// with tensors in them, workers, functions that are called.
 struct CompileOptions {
   /// A name of targets::find_target, or several CPU levels for one artefact: "cpu:x86-64-v4,cpu:x86-64-v3".
   std::string target = "cpu";
@@ -35,13 +37,22 @@ struct CompileOptions {
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
   std::string stop_after;      // pass name; no artefact is made
   int threads = 0;             // for code generation; 0: all
+  bool no_measure = false;     // whatever `tuning` holds
+  bool no_cache = false;       // the cache of artefacts is neither asked nor filled
   CubinOptions cubins;         // GPU kernels: where they are compiled, and where they are kept
   /// Measuring, off unless there is a worker. Without a plan to replay: groups with several candidates.
   TunerOptions tuning;
+  /// Reads the array in a file, where an option names one (--const); unset: such options are refused.
+  std::function<graph::RefTensor(const std::string& file)> read_array;
   /// Called as phases go on: "import", "transform", "measure" (when there is something), "lower", "code", "assemble".
   std::function<void(std::string_view phase, int64_t done, int64_t total)> progress;
 };
 
+/// Whether candidates are measured, or looked up among those that were.
+bool is_measured(const CompileOptions& options);
+/// UsageError when two options contradict each other. What follows from one option for the fields of another is there
+/// afterwards: measuring all candidates leaves out none, measuring nothing needs no worker.
+void settle(CompileOptions& options);
 /// The libraries that may compute groups on `target`: those installed here that the options allow.
 construct::Libraries usable_libraries(const CompileOptions& options, const TargetInfo& target);
 

@@ -90,6 +90,36 @@ class Usage(Case):
         self.fails(USAGE, ["bench", "dense.onnx", "--threads", "-1"], "--threads")
         self.fails(USAGE, ["bench", "dense.onnx", "--iterations", "0"], "--iterations")
 
+    def test_what_was_probably_meant(self):
+        self.fails(USAGE, ["compile", "dense.onnx", "--taget", "cpu"], "unknown option '--taget'; did you mean '--target'?")
+        self.fails(USAGE, ["bench", "dense.onnx", "--thread=2"], "unknown option '--thread'; did you mean '--threads'?")
+        self.fails(USAGE, ["cache", "prune", "--maxsize", "2G"], "did you mean '--max-size'?")
+        self.fails(USAGE, ["complie", "dense.onnx"], "no verb 'complie'; did you mean 'compile'?")
+        self.fails(USAGE, ["compile", "dense.onnx", "other"], "unexpected: other")
+        self.fails(USAGE, ["bench", "dense.onnx", "--threads", "-1"], "tilewright: usage: --threads -1: expected 0 (all CPUs")
+        self.fails(USAGE, ["bench", "dense.onnx", "--threads", "two"], "--threads 'two'")
+        self.fails(USAGE, ["verify", "dense.onnx", "--rtol", "small"], "--rtol 'small'")
+        self.fails(USAGE, ["cache", "prune", "--max-size", "many"], "--max-size 'many'")
+
+    def test_options_of_compiling_are_described_once(self):
+        self.assertIn("--precision strict|default|fast", self.succeeds("compile", "-h").stdout)
+        for verb in ("run", "bench", "verify", "explain"):
+            text = self.succeeds(verb, "-h").stdout
+            self.assertNotIn("--precision", text)
+            self.assertIn("tilewright compile -h", text)
+        self.assertIn("--db", self.succeeds("db", "status", "-h").stdout)
+
+    def test_the_page_of_options(self):
+        document = json.loads(self.succeeds("options", "--json").stdout)
+        self.assertEqual(document["schema"], "tilewright.options.v1")
+        rows = {row["name"]: row for row in document["compile"]}
+        self.assertEqual((rows["precision"]["choices"], rows["precision"]["default"], rows["precision"]["key"]), ("strict|default|fast", "default", "part"))
+        self.assertEqual(rows["budget"]["key"], "indifferent")
+        self.assertNotEqual(rows["budget"]["why"], "")
+        for row in (*document["global"], *rows.values()):
+            flag = row["name"]
+            self.assertIn(f"--{flag}", self.succeeds("compile", "-h").stdout)
+
     def test_malformed_model_options(self):
         for text in ("x", "x:", ":4x3", "x:4xq", "x:4x-3", "x:4x"):
             if text != "x:":  # a scalar: well-formed, but against the model
@@ -106,6 +136,17 @@ class Usage(Case):
         self.assertGreater(document["groups"], 1)
         document = json.loads(self.succeeds("compile", "dense.onnx", "--config", "c.json", "--target", "cpu:x86-64-v4").stdout)
         self.assertEqual(document["target"], "cpu:x86-64-v4", "the command line stands above the file")
+        self.write("types.json", b'{"bench": {"threads": 1, "duration": 0, "profile": true, "entry": "main", "dtype": "f16"}}')
+        self.assertIn("1 threads", self.succeeds("bench", "dense.onnx", "--config", "types.json").stdout)
+        # The environment stands above the file: TILEWRIGHT_NO_MEASURE is set here.
+        self.write("measure.json", b'{"compile": {"no-measure": false, "explore": 2}}')
+        self.fails(USAGE, ["compile", "dense.onnx", "--config", "measure.json"], "--no-measure")
+        for text, message in ((b'{"compile": {"taget": "cpu"}}', "'compile' has no option 'taget'; did you mean 'target'?"),
+                              (b'{"complie": {"target": "cpu"}}', "no verb 'complie'; did you mean 'compile'?"),
+                              (b'{"jsn": true}', "no option 'jsn'; did you mean 'json'?"),
+                              (b'{"bench": {"threads": "two"}}', "--threads 'two'"), (b'{"bench": {"threads": 1.5}}', "--threads '1.5'")):
+            self.write("bad.json", text)
+            self.fails(USAGE, ["bench", "dense.onnx", "--config", "bad.json"], message)
         for text in (b"[1]", b"{", b'{"compile": {"frob": 1}}', b'{"frob": 1}', b'{"compile": {"target": null}}'):
             self.write("bad.json", text)
             self.fails(USAGE, ["compile", "dense.onnx", "--config", "bad.json"])

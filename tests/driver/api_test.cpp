@@ -1,6 +1,7 @@
 // The public C++ interface: options, errors with their kinds, plans, and calls from many threads at once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <thread>
@@ -137,6 +138,67 @@ TEST(Api, ErrorsHaveTheirKinds) {
   EXPECT_EQ(kind_of([&] { compile(model.substr(0, model.size() / 2), {}); }, ""), ErrorKind::kModel);
   EXPECT_EQ(kind_of([&] { tilewright::write_artefact(compile(model, with_batch(1)), "/nowhere/m.tw"); }, "/nowhere"),
             ErrorKind::kUsage);
+}
+
+TEST(Api, OptionsAreSetByTheNamesThatTheTableHas) {
+  const std::vector<tilewright::OptionInfo> table = tilewright::options();
+  const auto row = [&](const std::string& name) {
+    return *std::find_if(table.begin(), table.end(), [&](const auto& r) { return r.name == name; });
+  };
+  EXPECT_EQ(row("precision").choices, "strict|default|fast");
+  EXPECT_EQ(row("precision").initial, "default");
+  EXPECT_EQ(row("disable-pass").field, "CompileOptions::disabled_passes");
+  EXPECT_TRUE(row("disable-pass").is_repeatable);
+  EXPECT_EQ(row("budget").kind, "duration");
+  const std::string model = dense(false);
+  tilewright::CompileOptions by_field = with_batch(2), by_name, plain = with_batch(2);
+  by_field.dtype = "f16";
+  by_field.disabled_passes = {"fuse"};
+  by_name.set("dim", "batch=2");
+  by_name.set("dtype", "f16");
+  by_name.set("disable-pass", "fuse");
+  EXPECT_EQ(compile(model, by_name).artefact, compile(model, by_field).artefact);
+  EXPECT_NE(compile(model, by_name).artefact, compile(model, plain).artefact);
+  EXPECT_EQ(kind_of([&] { plain.set("precison", "fast"); }, "did you mean 'precision'?"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of([&] { plain.set("dtype", "f8"); }, "CompileOptions::dtype: f8 not in"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of([&] { plain.set("explore", "-1"); }, "option 'explore' '-1'"), ErrorKind::kUsage);
+  EXPECT_TRUE(plain.named.empty());
+}
+
+TEST(Api, WhereItStopsThereIsNoArtefact) {
+  tilewright::CompileOptions options = with_batch(2);
+  options.set("stop-after", "fuse");
+  const CompileResult result = compile(dense(false), options);
+  EXPECT_TRUE(result.artefact.empty());
+  EXPECT_FALSE(result.report.times.empty());
+}
+
+// A program has fields, not flags.
+TEST(Api, MessagesNameFields) {
+  const std::string model = dense(false);
+  const auto message = [&](const tilewright::CompileOptions& options) {
+    try {
+      compile(model, options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(message({}).find("InputShapes::dimensions batch=1"), std::string::npos) << message({});
+  std::vector<tilewright::CompileOptions> wrong(7, with_batch(2));
+  wrong[0].disabled_passes = {"frob"};
+  wrong[1].disabled_families = {"frob"};
+  wrong[2].plan = "tilewright plan 1\nfrob\n";
+  wrong[3].threads = -1;
+  wrong[4].measure_threads = -1;
+  wrong[5].entries = {{{{"frob", {1}}}, {}}};
+  wrong[6].dtype = "f8";
+  const char* fields[] = {
+      "disabled_passes", "disabled_families", "plan", "threads", "measure_threads", "shapes", "dtype"};
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    EXPECT_NE(message(wrong[i]).find(fields[i]), std::string::npos) << message(wrong[i]);
+    EXPECT_EQ(message(wrong[i]).find("--"), std::string::npos) << message(wrong[i]);
+  }
 }
 
 TEST(Api, ManyThreadsMayCompileAtOnce) {

@@ -9,22 +9,10 @@
 #include "tilewright/arrays.h"
 #include "tilewright/inputs.h"
 #include "tilewright/load.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
-
-struct Options {
-  std::string model;
-  InputOptions inputs;
-  int threads = 0;
-  double warm_up_ms = 200;
-  double duration_s = 3;
-  int iterations = 10;
-  bool profile = false;
-  bool peak = false;
-  std::string level;
-  ModelOptions compile;
-};
 
 double percentile(const std::vector<double>& sorted, double p) {
   const double at = p / 100.0 * static_cast<double>(sorted.size() - 1);
@@ -38,7 +26,7 @@ double percentile(const std::vector<double>& sorted, double p) {
 constexpr double kRowMs = 50;
 constexpr size_t kMaxRow = 100;
 
-std::vector<double> measure(artefact::Session& session, const Options& options) {
+std::vector<double> measure(artefact::Session& session, const VerbOptions& options) {
   const double warm_until = now_seconds() + options.warm_up_ms / 1e3;
   double last_ms = 0;
   do last_ms = session.measure_bound(1).front();
@@ -82,8 +70,8 @@ double measure_peak(const artefact::Session& session) {
   return driver::machine::measure_fma_peak(targets::find_target("cpu").info, session.threads());
 }
 
-int bench(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(global, options.model, options.compile);
+int bench(const GlobalOptions& global, const VerbOptions& options) {
+  const LoadedModel model = load_model(global, options);
   const format::Artefact artefact = parse_artefact(options.model, model.artefact);
   const bool on_gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   if (on_gpu && options.peak) throw UsageError("--peak is the FMA peak of a CPU; this model is for a GPU");
@@ -137,29 +125,9 @@ int bench(const GlobalOptions& global, const Options& options) {
 }  // namespace
 
 void add_bench(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "bench", "Example: tilewright bench resnet50.tw --threads 1\n\nMeasures the latency of a model.");
-  auto options = std::make_shared<Options>();
-  verb->add_option("MODEL", options->model, "Artefact (.tw) or ONNX model")->required();
-  add_input_options(*verb, options->inputs);
-  verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
-      ->check(CLI::NonNegativeNumber);
-  verb->add_option("--warm-up", options->warm_up_ms, "Warm-up in ms")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  verb->add_option("--duration", options->duration_s, "Measured time in s")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  verb->add_option("--iterations", options->iterations, "Smallest number of measured runs")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  verb->add_flag("--profile", options->profile, "Print the time of every step (adds barriers)");
-  verb->add_flag("--peak", options->peak, "Measure the FMA peak of as many threads and print the share reached");
-  add_level_option(*verb, options->level);
-  add_model_options(*verb, options->compile);
-  verb->callback([&application, options] {
-    application.run = [&application, options] { return bench(application.global, *options); };
-  });
+  add_verb(application,
+           {"bench", "Example: tilewright bench resnet50.tw --threads 1\n\nMeasures the latency of a model.", "MODEL",
+            "Artefact (.tw) or ONNX model", bench});
 }
 
 }  // namespace tw::cli

@@ -1,26 +1,11 @@
 // tilewright cache status|prune|path: artefacts and GPU kernels of earlier compilations.
-#include <charconv>
-#include <cmath>
-
 #include "driver/compile_cache.h"
 #include "support/error.h"
 #include "tilewright/command.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
-
-// "500M", "2G" or a number of bytes.
-int64_t parse_bytes(const std::string& text) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1}, {"K", 1024.0}, {"M", 1048576.0}, {"G", 1073741824.0}};
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  for (const auto& [unit, factor] : kUnits) {
-    if (code == std::errc() && std::string_view(end) == unit && value >= 0 && value * factor < 9e18)
-      return static_cast<int64_t>(value * factor);
-  }
-  throw UsageError(fmt::format("--max-size '{}': expected a size such as 500M or 2G", text));
-}
 
 driver::CompileCache the_cache() {
   driver::CacheOptions options;
@@ -29,7 +14,7 @@ driver::CompileCache the_cache() {
   return driver::CompileCache(std::move(options));
 }
 
-int status(const GlobalOptions& global) {
+int status(const GlobalOptions& global, const VerbOptions&) {
   const driver::CacheStatus status = the_cache().status();
   if (global.json) {
     print_json("tilewright.cache.v1", {{"folder", status.folder},
@@ -44,9 +29,8 @@ int status(const GlobalOptions& global) {
   return kOk;
 }
 
-int prune(const GlobalOptions& global, const std::string& size) {
-  const int64_t may_stay = parse_bytes(size);
-  const int64_t removed = the_cache().prune(may_stay);
+int prune(const GlobalOptions& global, const VerbOptions& options) {
+  const int64_t removed = the_cache().prune(options.max_bytes);
   if (global.json) {
     print_json("tilewright.cache.v1", {{"removed", removed}});
     return kOk;
@@ -55,7 +39,7 @@ int prune(const GlobalOptions& global, const std::string& size) {
   return kOk;
 }
 
-int path(const GlobalOptions& global) {
+int path(const GlobalOptions& global, const VerbOptions&) {
   if (global.json) {
     print_json("tilewright.cache.v1", {{"folder", artefact_cache_folder()}});
     return kOk;
@@ -67,26 +51,18 @@ int path(const GlobalOptions& global) {
 }  // namespace
 
 void add_cache(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "cache",
-      "Example: tilewright cache status\n\nArtefacts and GPU kernels of earlier compilations ($TILEWRIGHT_CACHE_DIR or "
-      "$XDG_CACHE_HOME/tilewright).");
-  verb->require_subcommand(1);
-  const auto add = [&](const char* name, const char* help, std::function<int()> run) {
-    CLI::App* action = verb->add_subcommand(name, help);
-    action->callback([&application, run] { application.run = run; });
-    return action;
-  };
-  add("status", "Example: tilewright cache status\n\nHow much is in the cache.",
-      [&application] { return status(application.global); });
-  add("path", "Example: tilewright cache path\n\nWhere it is.", [&application] { return path(application.global); });
-  auto size = std::make_shared<std::string>("0");
-  add("prune",
-      "Example: tilewright cache prune --max-size 2G\n\nRemoves artefacts and kernels, the one unused for longest "
-      "first, until the "
-      "rest is at most as large as\n--max-size; without it, all of them.",
-      [&application, size] { return prune(application.global, *size); })
-      ->add_option("--max-size", *size, "What may stay, for example 500M or 2G (default: nothing)");
+  add_group(application, "cache",
+            "Example: tilewright cache status\n\nArtefacts and GPU kernels of earlier compilations "
+            "($TILEWRIGHT_CACHE_DIR or $XDG_CACHE_HOME/tilewright).");
+  add_verb(application,
+           {"cache/status", "Example: tilewright cache status\n\nHow much is in the cache.", "", "", status});
+  add_verb(application, {"cache/path", "Example: tilewright cache path\n\nWhere it is.", "", "", path});
+  add_verb(
+      application,
+      {"cache/prune",
+       "Example: tilewright cache prune --max-size 2G\n\nRemoves artefacts and kernels, the one unused for longest "
+       "first, until the rest is at most as large as\n--max-size; without it, all of them.",
+       "", "", prune});
 }
 
 }  // namespace tw::cli

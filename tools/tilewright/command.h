@@ -30,6 +30,7 @@ struct GlobalOptions {
   bool json = false;
   int verbose = 0;     // 1: what was chosen for every group; 2: and what was not, and why
   std::string events;  // file for progress as NDJSON, or empty
+  std::string config;  // file of options, or empty
 };
 
 /// A verb adds itself to the application and sets `run` when it is chosen.
@@ -49,6 +50,7 @@ void add_doctor(Application& application);
 void add_cache(Application& application);
 void add_db(Application& application);
 void add_templates(Application& application);
+void add_options_page(Application& application);
 void add_worker(Application& application);
 
 /// Runs `body` and turns each kind of error into its message on stderr and its exit code. A defect of ours leaves a

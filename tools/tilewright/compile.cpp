@@ -6,17 +6,10 @@
 #include "tilewright/command.h"
 #include "tilewright/model_options.h"
 #include "tilewright/progress.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
-
-struct Options {
-  std::string model;
-  std::string output;
-  std::string plan_out;
-  bool time_passes = false;
-  ModelOptions compile;
-};
 
 // What a compilation gave, now or earlier.
 struct Product {
@@ -53,8 +46,9 @@ std::string plan_of(const std::string& artefact) {
 }
 
 // Compiles to `output`, or copies what an earlier compilation left in the cache.
-Product produce(const Options& options, driver::CompileOptions compile, const std::string& output, Progress& progress) {
-  auto [cache, key] = find_in_cache(options.model, options.compile, compile, progress);
+Product produce(const VerbOptions& options, driver::CompileOptions compile, const std::string& output,
+                Progress& progress) {
+  auto [cache, key] = find_in_cache(options.model, compile, progress);
   if (options.time_passes) key.reset();
   if (key) {
     if (const auto hit = cache.find(*key)) {
@@ -72,7 +66,8 @@ Product produce(const Options& options, driver::CompileOptions compile, const st
   return {driver::summarize(compiled), compiled.times, false};
 }
 
-void print_text(const GlobalOptions& global, const Options& options, const Product& product, const std::string& line) {
+void print_text(const GlobalOptions& global, const VerbOptions& options, const Product& product,
+                const std::string& line) {
   const driver::CompileSummary& summary = product.summary;
   std::string families;
   for (const auto& [family, count] : summary.families)
@@ -86,9 +81,9 @@ void print_text(const GlobalOptions& global, const Options& options, const Produ
   if (options.time_passes) print_times(global, product);
 }
 
-int compile(const GlobalOptions& global, const Options& options) {
+int compile(const GlobalOptions& global, const VerbOptions& options) {
   Progress progress(global);
-  const driver::CompileOptions compile = to_compile_options(options.compile, progress);
+  const driver::CompileOptions compile = with_surroundings(options.compile, progress);
   const double start = now_seconds();
   std::string output = options.output;
   if (output.empty()) output = std::filesystem::path(options.model).replace_extension(".tw").string();
@@ -131,18 +126,10 @@ int compile(const GlobalOptions& global, const Options& options) {
 }  // namespace
 
 void add_compile(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "compile", "Example: tilewright compile resnet50.onnx -o resnet50.tw\n\nCompiles an ONNX model to an artefact.");
-  auto options = std::make_shared<Options>();
-  verb->add_option("MODEL", options->model, "ONNX model")->required();
-  verb->add_option("-o,--output", options->output, "Artefact to write (default: the model's name with .tw)");
-  verb->add_option("--plan-out", options->plan_out, "Write the plan (the decisions) to this file");
-  verb->add_flag("--time-passes", options->time_passes, "Print the time of every pass");
-  verb->add_option("--stop-after", options->compile.stop_after, "Stop after this graph pass; no artefact is written");
-  add_model_options(*verb, options->compile);
-  verb->callback([&application, options] {
-    application.run = [&application, options] { return compile(application.global, *options); };
-  });
+  add_verb(
+      application,
+      {"compile", "Example: tilewright compile resnet50.onnx -o resnet50.tw\n\nCompiles an ONNX model to an artefact.",
+       "MODEL", "ONNX model", compile});
 }
 
 }  // namespace tw::cli

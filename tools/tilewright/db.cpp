@@ -4,20 +4,16 @@
 #include "support/error.h"
 #include "support/folders.h"
 #include "tilewright/command.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
 
-struct Options {
-  std::string database;  // empty: the default
-  std::string file;
-};
-
-std::string path_of(const Options& options) { return tuning_database(options.database); }
+std::string path_of(const VerbOptions& options) { return tuning_database(options.compile.tuning.database); }
 
 void note(const std::string& text) { fmt::print(stderr, "tilewright: note: {}\n", text); }
 
-int status(const GlobalOptions& global, const Options& options) {
+int status(const GlobalOptions& global, const VerbOptions& options) {
   const database::DatabaseStatus status = driver::database_status(path_of(options), note);
   if (global.json) {
     print_json("tilewright.db.v1", {{"path", status.path},
@@ -34,15 +30,15 @@ int status(const GlobalOptions& global, const Options& options) {
   return kOk;
 }
 
-int export_to(const GlobalOptions& global, const Options& options) {
+int export_to(const GlobalOptions& global, const VerbOptions& options) {
   const std::string text = driver::export_records(path_of(options), note);
-  format::write_file_atomically(options.file, format::bytes_of(text));
+  format::write_file_atomically(options.model, format::bytes_of(text));
   const auto records = std::ranges::count(text, '\n') - 1;
   if (global.json) {
-    print_json("tilewright.db.v1", {{"file", options.file}, {"records", records}});
+    print_json("tilewright.db.v1", {{"file", options.model}, {"records", records}});
     return kOk;
   }
-  say(global, fmt::format("{} records -> {}", records, options.file));
+  say(global, fmt::format("{} records -> {}", records, options.model));
   return kOk;
 }
 
@@ -55,53 +51,42 @@ int report(const GlobalOptions& global, const driver::Imported& imported) {
   return kOk;
 }
 
-int import_from(const GlobalOptions& global, const Options& options) {
-  const std::vector<uint8_t> bytes = read_file(options.file);
+int import_from(const GlobalOptions& global, const VerbOptions& options) {
+  const std::vector<uint8_t> bytes = read_file(options.model);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   try {
     return report(global, driver::import_records(path_of(options), text, note));
   } catch (const UsageError& error) {
-    throw UsageError(fmt::format("'{}': {}", options.file, error.what()));
+    throw UsageError(fmt::format("'{}': {}", options.model, error.what()));
   }
 }
 
-int merge(const GlobalOptions& global, const Options& options) {
-  return report(global, driver::merge_database(path_of(options), options.file, note));
+int merge(const GlobalOptions& global, const VerbOptions& options) {
+  return report(global, driver::merge_database(path_of(options), options.model, note));
 }
 
 }  // namespace
 
 void add_db(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "db",
-      "Example: tilewright db status\n\nWhat was measured of candidates ($TILEWRIGHT_DB or "
-      "$XDG_STATE_HOME/tilewright/tuning.db).");
-  verb->require_subcommand(1);
-  auto options = std::make_shared<Options>();
-  const auto add = [&](const char* name, const char* help, int (*run)(const GlobalOptions&, const Options&)) {
-    CLI::App* action = verb->add_subcommand(name, help);
-    action->add_option("--db", options->database, "Database (default: $TILEWRIGHT_DB or a file of the state folder)");
-    action->callback([&application, options, run] {
-      application.run = [&application, options, run] { return run(application.global, *options); };
-    });
-    return action;
-  };
-  add("status", "Example: tilewright db status\n\nHow much is in the database.", status);
-  add("export", "Example: tilewright db export tuning.ndjson\n\nWrites all records, a line of JSON each.", export_to)
-      ->add_option("FILE", options->file, "File to write")
-      ->required();
-  add("import",
-      "Example: tilewright db export tuning.ndjson && tilewright db import tuning.ndjson\n\nAdds exported "
-      "records; what the database knows already stays.",
-      import_from)
-      ->add_option("FILE", options->file, "File written by db export")
-      ->required();
-  add("merge",
-      "Example: tilewright db status --db other.db && tilewright db merge other.db\n\nAdds the records of "
-      "another database.",
-      merge)
-      ->add_option("FILE", options->file, "The other database")
-      ->required();
+  add_group(application, "db",
+            "Example: tilewright db status\n\nWhat was measured of candidates ($TILEWRIGHT_DB or "
+            "$XDG_STATE_HOME/tilewright/tuning.db).");
+  add_verb(application, {"db/status", "Example: tilewright db status\n\nHow much is in the database.", "", "", status});
+  add_verb(application,
+           {"db/export", "Example: tilewright db export tuning.ndjson\n\nWrites all records, a line of JSON each.",
+            "FILE", "File to write", export_to});
+  add_verb(
+      application,
+      {"db/import",
+       "Example: tilewright db export tuning.ndjson && tilewright db import tuning.ndjson\n\nAdds exported records; "
+       "what the database knows already stays.",
+       "FILE", "File written by db export", import_from});
+  add_verb(
+      application,
+      {"db/merge",
+       "Example: tilewright db status --db other.db && tilewright db merge other.db\n\nAdds the records of another "
+       "database.",
+       "FILE", "The other database", merge});
 }
 
 }  // namespace tw::cli

@@ -7,13 +7,10 @@
 #include "support/folders.h"
 #include "targets/registry.h"
 #include "tilewright/command.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
-
-struct Options {
-  bool remeasure = false;
-};
 
 nlohmann::ordered_json to_json(const MemoryLevel& level) {
   nlohmann::ordered_json chunks;
@@ -118,7 +115,7 @@ void print_device(const GlobalOptions& global, const DeviceRates& rates, const D
     say(global, fmt::format("           launch of a kernel in a graph: {:.4g} ns", rates.launch_ns));
 }
 
-int doctor(const GlobalOptions& global, const Options& options) {
+int doctor(const GlobalOptions& global, const VerbOptions& options) {
   driver::machine::HalOptions hal = measured_figures();
   if (options.remeasure) hal.figures = driver::machine::Figures::kMeasuredAnew;
   const TargetInfo host = driver::machine::resolve_target("cpu", hal).info;
@@ -171,15 +168,10 @@ int doctor(const GlobalOptions& global, const Options& options) {
 }  // namespace
 
 void add_doctor(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "doctor",
-      "Example: tilewright doctor\n\nShows the environment: CPU and GPU with their measured figures, targets.");
-  auto options = std::make_shared<Options>();
-  verb->add_flag("--remeasure", options->remeasure,
-                 "Measure this machine again (about 2 s), and its GPU (about 5 s), and keep the new figures");
-  verb->callback([&application, options] {
-    application.run = [&application, options] { return doctor(application.global, *options); };
-  });
+  add_verb(application,
+           {"doctor",
+            "Example: tilewright doctor\n\nShows the environment: CPU and GPU with their measured figures, targets.",
+            "", "", doctor});
 }
 
 }  // namespace tw::cli

@@ -8,20 +8,10 @@
 #include "tilewright/command.h"
 #include "tilewright/inputs.h"
 #include "tilewright/load.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
-
-struct Options {
-  std::string model;
-  std::string entry;
-  std::string group;
-  int threads = 0;
-  int top = 0;
-  bool no_run = false;
-  std::string level;
-  ModelOptions compile;
-};
 
 constexpr int kRuns = 5;  // of the profile; the fastest time of each step counts
 
@@ -84,27 +74,28 @@ struct Subject {
   std::vector<artefact::StepTime> steps = {};
 };
 
-Subject run_entry(const LoadedModel& model, const Options& options) {
+Subject run_entry(const LoadedModel& model, const VerbOptions& options) {
   artefact::Session session = open_session(model, {options.threads, !options.no_run, options.level});
-  session.bind(gather_inputs({{}, "seed=0", options.entry}, session));
+  session.bind(gather_inputs({{}, "seed=0", options.inputs.entry}, session));
   Subject subject{session.target(), session.bound_entry(), session.threads()};
   if (!options.no_run) subject.steps = profile(session);
   return subject;
 }
 
 // Code for a GPU, which need not be there.
-Subject find_entry(const format::Manifest& manifest, const Options& options) {
+Subject find_entry(const format::Manifest& manifest, const VerbOptions& options) {
   std::string known;
   for (size_t e = 0; e < manifest.entries.size(); ++e) {
     const std::string& name = manifest.entries[e].name;
-    if (options.entry.empty() || name == options.entry) return {manifest.targets.front().arch, static_cast<int>(e)};
+    if (options.inputs.entry.empty() || name == options.inputs.entry)
+      return {manifest.targets.front().arch, static_cast<int>(e)};
     known += "\n  " + name;
   }
-  throw UsageError(fmt::format("there is no entry '{}'; the artefact has:{}", options.entry, known));
+  throw UsageError(fmt::format("there is no entry '{}'; the artefact has:{}", options.inputs.entry, known));
 }
 
-int explain(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(global, options.model, options.compile);
+int explain(const GlobalOptions& global, const VerbOptions& options) {
+  const LoadedModel model = load_model(global, options);
   const format::Artefact artefact = parse_artefact(model.name, model.artefact);
   const bool gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   const auto [level, entry, threads, steps] =
@@ -138,23 +129,11 @@ int explain(const GlobalOptions& global, const Options& options) {
 }  // namespace
 
 void add_explain(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "explain",
-      "Example: tilewright explain resnet50.tw --top 5\n\nShows for each group what was chosen and how it was "
-      "found, the rivals and why they lost, and how far it is from the machine's bounds.");
-  auto options = std::make_shared<Options>();
-  verb->add_option("MODEL", options->model, "Artefact (.tw) or ONNX model")->required();
-  verb->add_option("--entry", options->entry, "Of several compiled shapes, the one to explain (inspect lists them)");
-  verb->add_option("--group", options->group, "Only groups whose name holds this text");
-  verb->add_option("--top", options->top, "Only the slowest N groups")->check(CLI::PositiveNumber);
-  verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
-      ->check(CLI::NonNegativeNumber);
-  verb->add_flag("--no-run", options->no_run, "Do not run the model: times of the plan only. Needs no GPU");
-  add_level_option(*verb, options->level);
-  add_model_options(*verb, options->compile);
-  verb->callback([&application, options] {
-    application.run = [&application, options] { return explain(application.global, *options); };
-  });
+  add_verb(application,
+           {"explain",
+            "Example: tilewright explain resnet50.tw --top 5\n\nShows for each group what was chosen and how it was "
+            "found, the rivals and why they lost, and how far it is from the machine's bounds.",
+            "MODEL", "Artefact (.tw) or ONNX model", explain});
 }
 
 }  // namespace tw::cli

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "support/error.h"
+#include "support/option_value.h"
 #include "tilewright/arrays.h"
-#include "tilewright/model_options.h"
 
 namespace tw::cli {
 namespace {
@@ -57,7 +57,7 @@ std::map<std::string, artefact::Array> read_given(const InputOptions& options,
       for (auto& [name, array] : text.ends_with(".npz") ? read_npz(text) : read_safetensors(text))
         given[name] = std::move(array);
     } else {
-      const auto [name, file] = parse_binding(text, "--input");
+      const auto [name, file] = parse_binding({text, "--input"});
       if (file.empty() || file[0] != '@')
         throw UsageError(
             fmt::format("--input '{}': expected NAME=@FILE.npy, FILE.npz, FILE.safetensors or a folder", text));
@@ -118,13 +118,6 @@ artefact::Array take_input(const InputOptions& options, const Expected& expected
 }
 
 }  // namespace
-
-void add_input_options(CLI::App& app, InputOptions& options) {
-  app.add_option("--input", options.inputs,
-                 "NAME=@FILE.npy, FILE.npz, FILE.safetensors or an ONNX test_data_set folder (repeatable)");
-  app.add_option("--random", options.random, "seed=N: seeded values for the inputs that are not given");
-  app.add_option("--entry", options.entry, "Of several compiled shapes, the one to take (inspect lists them)");
-}
 
 std::vector<artefact::Array> gather_inputs(const InputOptions& options, const artefact::Session& session) {
   Given given = read_given(options, session.inputs());

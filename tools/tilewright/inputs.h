@@ -1,6 +1,5 @@
 // Which arrays a model is run on: --input, --random, --entry.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,7 +18,6 @@ struct InputOptions {
   std::string random;               // "seed=N" or empty
   std::string entry;                // name of an entry, or empty: the first that fits the inputs
 };
-void add_input_options(CLI::App& app, InputOptions& options);
 
 /// Inputs in the order of the model, for one entry of `session`. UsageError names a missing, unknown or ill-typed input
 /// with what the model expects.

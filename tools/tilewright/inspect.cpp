@@ -7,14 +7,10 @@
 #include "runtime/format/problem.h"
 #include "support/error.h"
 #include "tilewright/command.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
-
-struct Options {
-  std::string file;
-  std::string section;
-};
 
 // "cublaslt, measured with version 130100"
 std::set<std::string> needed_libraries(const format::Manifest& manifest) {
@@ -29,8 +25,8 @@ std::set<std::string> needed_libraries(const format::Manifest& manifest) {
   return needed;
 }
 
-int inspect_artefact(const GlobalOptions& global, const Options& options, const std::vector<uint8_t>& bytes) {
-  const format::Artefact artefact = parse_artefact(options.file, bytes);
+int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, const std::vector<uint8_t>& bytes) {
+  const format::Artefact artefact = parse_artefact(options.model, bytes);
   if (!options.section.empty()) {
     const format::Bytes section = artefact.section(options.section);
     std::string known;
@@ -72,8 +68,8 @@ nlohmann::ordered_json to_json(const std::vector<frontend::ModelSummary::Value>&
 
 // What the file says of itself: nothing is imported, so that models with open dimensions or operators that are not
 // supported can be looked at too.
-int inspect_model(const GlobalOptions& global, const Options& options) {
-  const frontend::ModelSummary model = frontend::summarize_onnx_file(options.file);
+int inspect_model(const GlobalOptions& global, const VerbOptions& options) {
+  const frontend::ModelSummary model = frontend::summarize_onnx_file(options.model);
   if (global.json) {
     print_json("tilewright.inspect.v1", {{"opsets", model.opsets},
                                          {"producer", model.producer},
@@ -98,9 +94,9 @@ int inspect_model(const GlobalOptions& global, const Options& options) {
   return kOk;
 }
 
-int inspect(const GlobalOptions& global, const Options& options) {
-  const std::vector<uint8_t> bytes = read_file(options.file);
-  if (options.file.ends_with(".tw")) return inspect_artefact(global, options, bytes);
+int inspect(const GlobalOptions& global, const VerbOptions& options) {
+  const std::vector<uint8_t> bytes = read_file(options.model);
+  if (options.model.ends_with(".tw")) return inspect_artefact(global, options, bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("tilewright plan")) {
     const std::string plan = plan::to_string(plan::parse_plan(text));
@@ -114,14 +110,9 @@ int inspect(const GlobalOptions& global, const Options& options) {
 }  // namespace
 
 void add_inspect(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "inspect", "Example: tilewright inspect resnet50.tw\n\nShows what a model, an artefact or a plan holds.");
-  auto options = std::make_shared<Options>();
-  verb->add_option("FILE", options->file, "ONNX model, artefact (.tw) or plan")->required();
-  verb->add_option("--section", options->section, "Print this section of an artefact as it is (plan, graph.0)");
-  verb->callback([&application, options] {
-    application.run = [&application, options] { return inspect(application.global, *options); };
-  });
+  add_verb(application,
+           {"inspect", "Example: tilewright inspect resnet50.tw\n\nShows what a model, an artefact or a plan holds.",
+            "FILE", "ONNX model, artefact (.tw) or plan", inspect});
 }
 
 }  // namespace tw::cli

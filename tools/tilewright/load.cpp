@@ -5,21 +5,20 @@
 
 namespace tw::cli {
 
-LoadedModel load_model(const GlobalOptions& global, const std::string& model, const ModelOptions& compile) {
+LoadedModel load_model(const GlobalOptions& global, const VerbOptions& given) {
+  const std::string& model = given.model;
   LoadedModel loaded;
   loaded.name = model;
   if (model.ends_with(".tw")) {
-    for (const CLI::Option* o : compile.registered) {
-      if (o->count() > 0 && o->get_envname().empty())
-        throw UsageError(fmt::format("{} is for models: '{}' is compiled already", o->get_name(), model));
-    }
+    if (!given.compile_option.empty())
+      throw UsageError(fmt::format("{} is for models: '{}' is compiled already", given.compile_option, model));
     loaded.artefact = read_file(model);
     return loaded;
   }
   Progress progress(global);
-  driver::CompileOptions options = to_compile_options(compile, progress);
+  driver::CompileOptions options = with_surroundings(given.compile, progress);
   loaded.sources = driver::import_file(model, options);
-  const auto [cache, key] = find_in_cache(model, compile, options, progress);
+  const auto [cache, key] = find_in_cache(model, options, progress);
   if (key) {
     if (const auto hit = cache.find(*key)) {
       loaded.artefact.assign(hit->artefact.bytes().begin(), hit->artefact.bytes().end());
@@ -30,13 +29,6 @@ LoadedModel load_model(const GlobalOptions& global, const std::string& model, co
   loaded.artefact = driver::artefact_bytes(compiled);
   if (key) cache.store(*key, loaded.artefact, compiled);
   return loaded;
-}
-
-void add_level_option(CLI::App& app, std::string& level) {
-  app.add_option("--level", level,
-                 "Of an artefact for several CPU levels the one to use, as x86-64-v3 (default: the best one that this "
-                 "machine runs; $TILEWRIGHT_LEVEL)")
-      ->envname("TILEWRIGHT_LEVEL");
 }
 
 artefact::Session open_session(const LoadedModel& model, const artefact::SessionOptions& options) {

@@ -14,10 +14,7 @@ struct LoadedModel {
 };
 
 /// Reads NAME.tw, compiles anything else.
-LoadedModel load_model(const GlobalOptions& global, const std::string& model, const ModelOptions& compile);
-
-/// --level: which of an artefact's levels to use.
-void add_level_option(CLI::App& app, std::string& level);
+LoadedModel load_model(const GlobalOptions& global, const VerbOptions& options);
 
 /// A session on the model; errors name it.
 artefact::Session open_session(const LoadedModel& model, const artefact::SessionOptions& options);

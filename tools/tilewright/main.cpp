@@ -3,22 +3,28 @@
 #include <csignal>
 
 #include "support/error.h"
+#include "support/option_table.h"
 #include "tilewright/command.h"
-#include "tilewright/config.h"
+#include "tilewright/verb.h"
 
 namespace {
 
 // No word is a verb: says which one looks as if it should be, and which there are.
 int refuse_verb(const CLI::App& app, const std::vector<std::string>& words) {
   std::string known;
+  std::vector<std::string_view> names;
   for (const CLI::App* verb : app.get_subcommands({})) {
-    if (!verb->get_group().empty()) known += " " + verb->get_name();
+    if (verb->get_group().empty()) continue;
+    known += " " + verb->get_name();
+    names.push_back(verb->get_name());
   }
   const auto word = std::ranges::find_if(words, [](const std::string& w) { return !w.starts_with("-"); });
   if (word == words.end()) {
     fmt::print(stderr, "tilewright: usage: a verb is missing; there are{}\n", known);
   } else {
-    fmt::print(stderr, "tilewright: usage: there is no verb '{}'; there are{}\n", *word, known);
+    const std::string meant = tw::suggestion(*word, names);
+    fmt::print(stderr, "tilewright: usage: there is no verb '{}'{}\n", *word,
+               meant.empty() ? "; there are" + known : meant);
   }
   return tw::cli::kUsage;
 }
@@ -37,12 +43,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(kVersionText));
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_flag("--json", application.global.json, "One JSON document on stdout; text goes to stderr");
-  app.add_flag("-v", application.global.verbose, "Say what was chosen for every group (-vv: and what was not)");
-  app.add_option("--events", application.global.events, "Append progress to this file, one JSON object a line");
-  app.set_config("--config", "", "Options from a JSON file: {\"compile\": {\"target\": \"cpu:x86-64-v3\"}}")
-      ->check(CLI::ExistingFile);
-  app.config_formatter(std::make_shared<JsonConfig>());
+  const std::function<void()> read_global_options = add_global_options(application);
   add_compile(application);
   add_run(application);
   add_bench(application);
@@ -53,6 +54,7 @@ int main(int argc, char** argv) {
   add_cache(application);
   add_db(application);
   add_templates(application);
+  add_options_page(application);
   add_worker(application);
   app.allow_config_extras(CLI::config_extras_mode::error);
   for (CLI::App* verb : app.get_subcommands({})) verb->allow_config_extras(CLI::config_extras_mode::error);
@@ -62,8 +64,14 @@ int main(int argc, char** argv) {
   } catch (const CLI::RequiredError& error) {
     if (!app.get_subcommands().empty() || words.empty()) return app.exit(error) == 0 ? kOk : kUsage;
     return refuse_verb(app, words);
+  } catch (const CLI::ExtrasError&) {
+    fmt::print(stderr, "tilewright: usage: {}\n", unknown_words(app));
+    return kUsage;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;
   }
-  return guarded(words, application.run);
+  return guarded(words, [&] {
+    read_global_options();
+    return application.run();
+  });
 }

@@ -4,22 +4,14 @@
 #include <filesystem>
 
 #include "support/error.h"
+#include "support/option_value.h"
 #include "tilewright/arrays.h"
 #include "tilewright/inputs.h"
 #include "tilewright/load.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
-
-struct Options {
-  std::string model;
-  InputOptions inputs;
-  std::vector<std::string> outputs;  // NAME=@FILE.npy
-  std::string output_dir;
-  int threads = 0;
-  std::string level;
-  ModelOptions compile;
-};
 
 std::string file_name(std::string name) {
   for (char& c : name) {
@@ -28,7 +20,7 @@ std::string file_name(std::string name) {
   return name + ".npy";
 }
 
-void store_outputs(const Options& options, const std::vector<artefact::NamedType>& names,
+void store_outputs(const VerbOptions& options, const std::vector<artefact::NamedType>& names,
                    const std::vector<artefact::Array>& outputs) {
   if (!options.output_dir.empty()) {
     std::error_code code;
@@ -38,7 +30,7 @@ void store_outputs(const Options& options, const std::vector<artefact::NamedType
       write_npy(options.output_dir + "/" + file_name(names[i].name), outputs[i]);
   }
   for (const std::string& text : options.outputs) {
-    const auto [name, file] = parse_binding(text, "--output");
+    const auto [name, file] = parse_binding({text, "--output"});
     const auto found =
         std::find_if(names.begin(), names.end(), [&](const artefact::NamedType& n) { return n.name == name; });
     if (file.empty() || file[0] != '@') throw UsageError(fmt::format("--output '{}': expected NAME=@FILE.npy", text));
@@ -67,8 +59,8 @@ Summary summarize(const artefact::Array& array) {
   return s;
 }
 
-int run(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(global, options.model, options.compile);
+int run(const GlobalOptions& global, const VerbOptions& options) {
+  const LoadedModel model = load_model(global, options);
   artefact::Session session = open_session(model, {options.threads, false, options.level});
   const std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
   if (global.verbose > 0) say(global, "code for " + session.target());
@@ -96,21 +88,10 @@ int run(const GlobalOptions& global, const Options& options) {
 }  // namespace
 
 void add_run(Application& application) {
-  CLI::App* verb = application.app.add_subcommand("run",
-                                                  "Example: tilewright run resnet50.tw --random seed=0 --output-dir "
-                                                  "out\n\nRuns an artefact (or compiles and runs an ONNX model) once.");
-  auto options = std::make_shared<Options>();
-  verb->add_option("MODEL", options->model, "Artefact (.tw) or ONNX model")->required();
-  add_input_options(*verb, options->inputs);
-  verb->add_option("--output", options->outputs, "NAME=@FILE.npy (repeatable)");
-  verb->add_option("--output-dir", options->output_dir, "Write every output as NAME.npy into this folder");
-  verb->add_option("--threads", options->threads, "Threads (default: all CPUs this process may use)")
-      ->check(CLI::NonNegativeNumber);
-  add_level_option(*verb, options->level);
-  add_model_options(*verb, options->compile);
-  verb->callback([&application, options] {
-    application.run = [&application, options] { return run(application.global, *options); };
-  });
+  add_verb(application, {"run",
+                         "Example: tilewright run resnet50.tw --random seed=0 --output-dir out\n\nRuns an artefact (or "
+                         "compiles and runs an ONNX model) once.",
+                         "MODEL", "Artefact (.tw) or ONNX model", run});
 }
 
 }  // namespace tw::cli

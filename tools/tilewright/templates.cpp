@@ -4,6 +4,7 @@
 #include "templates/library.h"
 #include "tilewright/command.h"
 #include "tilewright/progress.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 
@@ -13,10 +14,22 @@ namespace {
 using templates::Instance;
 
 struct Options {
-  std::string target = "cuda:sm_90a", dtype = "f16";
+  std::string target, dtype;
   std::vector<std::string> only, epilogues;
   templates::TemplateOptions library;
 };
+
+Options options_of(const VerbOptions& given) {
+  Options options{given.template_target,
+                  given.template_dtype,
+                  given.only,
+                  given.epilogues,
+                  {.folder = given.folder.empty() ? templates::template_folder() : given.folder}};
+  options.library.nvcc = given.nvcc;
+  options.library.headers = given.headers;
+  options.library.processes = given.jobs;
+  return options;
+}
 
 templates::TemplateLibrary library_of(const Options& options) {
   if (options.library.folder.empty()) throw UsageError("there is no place for templates: set TILEWRIGHT_CACHE_DIR");
@@ -46,7 +59,8 @@ std::vector<std::pair<std::string, Instance>> instances_of(const Options& option
   return out;
 }
 
-int build(const GlobalOptions& global, const Options& options) {
+int build(const GlobalOptions& global, const VerbOptions& given) {
+  const Options options = options_of(given);
   const auto wanted = instances_of(options);
   std::vector<Instance> instances;
   for (const auto& [name, instance] : wanted) instances.push_back(instance);
@@ -81,7 +95,8 @@ int build(const GlobalOptions& global, const Options& options) {
   return built == total ? kOk : kFailure;
 }
 
-int list(const GlobalOptions& global, const Options& options) {
+int list(const GlobalOptions& global, const VerbOptions& given) {
+  const Options options = options_of(given);
   const templates::TemplateLibrary library = library_of(options);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const auto& [name, instance] : instances_of(options)) {
@@ -107,50 +122,22 @@ int list(const GlobalOptions& global, const Options& options) {
   return kOk;
 }
 
-void add_options(CLI::App* verb, Options& options) {
-  verb->add_option("--target", options.target, "Whose templates (default: cuda:sm_90a)")
-      ->check(CLI::IsMember({"cuda:sm_90a", "cuda:sm_80"}));
-  verb->add_option("--dtype", options.dtype, "Of operands and results (default: f16)")
-      ->check(CLI::IsMember({"f16", "bf16"}));
-  verb->add_option("--only", options.only, "These rows only, by name");
-  verb->add_option(
-      "--epilogue", options.epilogues,
-      "These classes only: none bias bias_relu bias_residual_relu, and none_f32 (results in f32), which is built "
-      "only where it is asked for");
-  verb->add_option("--folder", options.library.folder, "Of the library (default: templates, in the cache folder)");
-}
-
 }  // namespace
 
 void add_templates(Application& application) {
-  CLI::App* verb = application.app.add_subcommand(
-      "templates",
-      "Example: tilewright templates list\n\nKernels of CUTLASS that are built once and tried on every model "
-      "($TILEWRIGHT_CACHE_DIR/templates or\n$XDG_CACHE_HOME/tilewright/templates; the folder may be copied to other "
-      "machines).");
-  verb->require_subcommand(1);
-  auto options = std::make_shared<Options>();
-  options->library.folder = templates::template_folder();
-  const auto add = [&](const char* name, const char* help, int (*run)(const GlobalOptions&, const Options&)) {
-    CLI::App* action = verb->add_subcommand(name, help);
-    add_options(action, *options);
-    action->callback([&application, options, run] {
-      application.run = [&application, options, run] { return run(application.global, *options); };
-    });
-    return action;
-  };
-  CLI::App* action = add(
-      "build",
-      "Example: tilewright templates build --only gemm_sm90_128x256x64_cooperative_2x1\n\nCompiles what is missing, "
-      "with nvcc and CUTLASS's headers (scripts/fetch_cutlass.sh); may be stopped and goes on\nwhere it was.",
-      build);
-  action
-      ->add_option("--jobs", options->library.processes,
-                   "Compilers at the same time (default: as CPUs and memory allow)")
-      ->check(CLI::Range(1, 1024));
-  action->add_option("--nvcc", options->library.nvcc, "The compiler (default: $TILEWRIGHT_NVCC, nvcc of PATH)");
-  action->add_option("--headers", options->library.headers, "CUTLASS's include folder (default: $TILEWRIGHT_CUTLASS)");
-  add("list", "Example: tilewright templates list\n\nRows, what they want (-v), and whether they are built.", list);
+  add_group(application, "templates",
+            "Example: tilewright templates list\n\nKernels of CUTLASS that are built once and tried on every model "
+            "($TILEWRIGHT_CACHE_DIR/templates or\n$XDG_CACHE_HOME/tilewright/templates; the folder may be copied to "
+            "other machines).");
+  add_verb(application,
+           {"templates/build",
+            "Example: tilewright templates build --only gemm_sm90_128x256x64_cooperative_2x1\n\nCompiles what is "
+            "missing, with nvcc and CUTLASS's headers (scripts/fetch_cutlass.sh); may be stopped and goes on\nwhere it "
+            "was.",
+            "", "", build});
+  add_verb(application, {"templates/list",
+                         "Example: tilewright templates list\n\nRows, what they want (-v), and whether they are built.",
+                         "", "", list});
 }
 
 #else

@@ -11,19 +11,10 @@
 #include "tilewright/inputs.h"
 #include "tilewright/load.h"
 #include "tilewright/progress.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
-
-struct Options {
-  std::string model;
-  InputOptions inputs;
-  std::string against;
-  std::string level;
-  double rtol = 1e-4;
-  double atol = 1e-5;
-  ModelOptions compile;
-};
 
 nlohmann::ordered_json to_json(const driver::WorstElement& w) {
   return {{"tensor", w.tensor}, {"index", w.index}, {"got", w.got},          {"want", w.want},
@@ -51,8 +42,8 @@ int finish(const GlobalOptions& global, bool ok, const nlohmann::ordered_json& d
   return ok ? kOk : kMismatch;
 }
 
-int verify_against(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(global, options.model, options.compile);
+int verify_against(const GlobalOptions& global, const VerbOptions& options) {
+  const LoadedModel model = load_model(global, options);
   artefact::Session session = open_session(model, {0, false, options.level});
   const std::vector<artefact::Array> outputs = session.run(gather_inputs(options.inputs, session));
   const std::map<std::string, artefact::Array> wanted = read_npz(options.against);
@@ -80,7 +71,7 @@ int verify_against(const GlobalOptions& global, const Options& options) {
 }
 
 // The entries to check: the one that is named or that takes the inputs given, else all.
-std::vector<std::string> chosen_entries(const Options& options, const artefact::Session& session) {
+std::vector<std::string> chosen_entries(const VerbOptions& options, const artefact::Session& session) {
   if (!options.inputs.entry.empty() || !options.inputs.inputs.empty()) return {options.inputs.entry};
   return session.entries();
 }
@@ -111,8 +102,8 @@ nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyR
           {"outputs", report_outputs(global, report.outputs)}};
 }
 
-int verify_reference(const GlobalOptions& global, const Options& options) {
-  const LoadedModel model = load_model(global, options.model, options.compile);
+int verify_reference(const GlobalOptions& global, const VerbOptions& options) {
+  const LoadedModel model = load_model(global, options);
   const artefact::Session session = open_session(model, {0, false, options.level});
   InputOptions inputs = options.inputs;
   if (inputs.random.empty()) inputs.random = "seed=0";
@@ -135,27 +126,18 @@ int verify_reference(const GlobalOptions& global, const Options& options) {
   return finish(global, ok, {{"reference", model.sources.empty() ? "artefact" : "source"}, {"entries", entries}});
 }
 
+int verify(const GlobalOptions& global, const VerbOptions& options) {
+  return options.against.empty() ? verify_reference(global, options) : verify_against(global, options);
+}
+
 }  // namespace
 
 void add_verify(Application& application) {
-  CLI::App* verb = application.app.add_subcommand("verify",
-                                                  "Example: tilewright verify resnet50.onnx\n\nChecks a model against "
-                                                  "the f64 reference evaluator, group by group and end to end.");
-  auto options = std::make_shared<Options>();
-  verb->add_option("MODEL", options->model, "ONNX model, or an artefact (.tw), which is checked against its own graph")
-      ->required();
-  add_input_options(*verb, options->inputs);
-  verb->add_option("--against", options->against, "Expected outputs (.npz) instead of the reference evaluator");
-  verb->add_option("--rtol", options->rtol, "Relative tolerance of --against")->capture_default_str();
-  verb->add_option("--atol", options->atol, "Absolute tolerance of --against")->capture_default_str();
-  add_level_option(*verb, options->level);
-  add_model_options(*verb, options->compile);
-  verb->callback([&application, options] {
-    application.run = [&application, options] {
-      return options->against.empty() ? verify_reference(application.global, *options)
-                                      : verify_against(application.global, *options);
-    };
-  });
+  add_verb(application,
+           {"verify",
+            "Example: tilewright verify resnet50.onnx\n\nChecks a model against the f64 reference evaluator, group by "
+            "group and end to end.",
+            "MODEL", "ONNX model, or an artefact (.tw), which is checked against its own graph", verify});
 }
 
 }  // namespace tw::cli

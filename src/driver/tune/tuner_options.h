@@ -34,6 +34,7 @@ struct TunerOptions {
   double lock_seconds = 20;           // that another compiler on this machine is waited for, a group each time
   double run_seconds = 2;             // before a candidate counts as hanging, besides many times its expected time
   double drop_ratio = 1.25;           // see measure::MeasureOptions
+  bool measure_all = false;           // every candidate of every group to the end: the figures above do not count
   construct::Sampling explore;        // of each group, besides the constructors' own candidates
   std::function<bool()> interrupted;  // true: keep the best so far
   std::function<void(const TuneEvent& event)> event;

@@ -1,0 +1,100 @@
+#include "driver/import_bindings.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "support/error.h"
+#include "support/hash.h"
+
+namespace tw::driver {
+namespace {
+
+int64_t parse_extent(std::string_view extent, const OptionText& whole) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(extent.data(), extent.data() + extent.size(), value);
+  if (code != std::errc() || end != extent.data() + extent.size() || value < 0)
+    throw UsageError("{} '{}': '{}' is no extent", whole.spelled, whole.text, extent);
+  return value;
+}
+
+// "1x3x224x224"; nothing is a scalar's.
+Shape parse_shape(const OptionText& text) {
+  Shape shape;
+  if (text.text.empty()) return shape;
+  for (const std::string& extent : split_list(text.text, 'x')) shape.push_back(parse_extent(extent, text));
+  return shape;
+}
+
+// The value of each combination: options.imports has as many afterwards as there are.
+std::vector<std::string> one_for_each(std::string_view list, const OptionText& text, CompileOptions& options) {
+  std::vector<frontend::ImportOptions>& all = options.imports;
+  std::vector<std::string> values = split_list(list);
+  if (values.size() > 1 && all.size() > 1 && values.size() != all.size()) {
+    throw UsageError("{} '{}' has {} values, an earlier list {}: lists are taken together, value by value",
+                     text.spelled, text.text, values.size(), all.size());
+  }
+  if (values.size() > all.size()) all.resize(values.size(), frontend::ImportOptions(all.front()));
+  if (values.size() == 1) values.resize(all.size(), std::string(values.front()));
+  return values;
+}
+
+// "{..} {..}", an entry for each combination.
+template <typename Entries>
+std::string print_each(const CompileOptions& options, const Entries& entries) {
+  std::string out;
+  for (const frontend::ImportOptions& import : options.imports) {
+    out += out.empty() ? "{" : " {";
+    entries(import, out);
+    out += "}";
+  }
+  return out;
+}
+
+}  // namespace
+
+void set_shape(const OptionRow&, const OptionText& text, CompileOptions& options) {
+  const size_t colon = text.text.rfind(':');
+  if (colon == std::string::npos || colon == 0)
+    throw UsageError("{} '{}': expected NAME:1x3x224x224", text.spelled, text.text);
+  const std::vector<std::string> values = one_for_each(text.text.substr(colon + 1), text, options);
+  for (size_t k = 0; k < values.size(); ++k)
+    options.imports[k].shapes[std::string(text.text.substr(0, colon))] = parse_shape({values[k], text.spelled});
+}
+
+void set_dim(const OptionRow&, const OptionText& text, CompileOptions& options) {
+  const auto [name, list] = parse_binding(text);
+  const std::vector<std::string> values = one_for_each(list, text, options);
+  for (size_t k = 0; k < values.size(); ++k) options.imports[k].dims[name] = parse_extent(values[k], text);
+}
+
+void set_constant(const OptionRow&, const OptionText& text, CompileOptions& options) {
+  const auto [name, file] = parse_binding(text);
+  if (!file.starts_with('@')) throw UsageError("{} '{}': expected NAME=@FILE.npy", text.spelled, text.text);
+  if (!options.read_array)
+    throw UsageError("{} '{}': a tensor is expected here, not the name of a file", text.spelled, text.text);
+  const graph::RefTensor constant = options.read_array(file.substr(1));
+  for (frontend::ImportOptions& import : options.imports) import.constants[name] = constant;
+}
+
+std::string print_shapes(const OptionRow&, const CompileOptions& options) {
+  return print_each(options, [](const frontend::ImportOptions& import, std::string& out) {
+    for (const auto& [name, shape] : import.shapes) out += quoted(name) + to_string(shape);
+  });
+}
+
+std::string print_dims(const OptionRow&, const CompileOptions& options) {
+  return print_each(options, [](const frontend::ImportOptions& import, std::string& out) {
+    for (const auto& [name, value] : import.dims) out += fmt::format("{}{};", quoted(name), value);
+  });
+}
+
+std::string print_constants(const OptionRow&, const CompileOptions& options) {
+  return print_each(options, [](const frontend::ImportOptions& import, std::string& out) {
+    for (const auto& [name, constant] : import.constants) {
+      out += fmt::format("{}{} {};", quoted(name), to_string(constant.type),
+                         content_hash(std::span<const std::byte>(constant.to_bytes())));
+    }
+  });
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,21 @@
+// Options that say which inputs a model is compiled for: shapes, dimensions, constants.
+#pragma once
+#include <string>
+
+#include "driver/options.h"
+#include "support/option_value.h"
+
+namespace tw::driver {
+
+/// Each adds to options.imports. A list of values makes one combination of each: lists are taken together, the first
+/// values, the second ones and so on; a single value holds in every combination. UsageError for a malformed text.
+void set_shape(const OptionRow& row, const OptionText& text, CompileOptions& options);  // NAME:1x3x224x224,8x3x224x224
+void set_dim(const OptionRow& row, const OptionText& text, CompileOptions& options);    // NAME=1,8
+void set_constant(const OptionRow& row, const OptionText& text, CompileOptions& options);  // NAME=@FILE
+
+/// What all combinations say, in order; of constants a hash.
+std::string print_shapes(const OptionRow& row, const CompileOptions& options);
+std::string print_dims(const OptionRow& row, const CompileOptions& options);
+std::string print_constants(const OptionRow& row, const CompileOptions& options);
+
+}  // namespace tw::driver

@@ -1,0 +1,56 @@
+// What the verbs of the command may be told besides what a compilation is told: fields, to which the rows of
+// option_table.cpp bind. A verb sees the options that name it.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/options.h"
+#include "tilewright/inputs.h"
+
+namespace tw::cli {
+
+struct VerbOptions {
+  std::string model;  // the word after the verb: MODEL, FILE
+
+  // compile
+  std::string output;
+  std::string plan_out;
+  bool time_passes = false;
+
+  // run, bench, verify, explain
+  InputOptions inputs;
+  int threads = 0;
+  std::string level;
+  std::vector<std::string> outputs;  // NAME=@FILE.npy
+  std::string output_dir;
+  double warm_up_ms = 200;
+  double duration_s = 3;
+  int iterations = 10;
+  bool profile = false;
+  bool peak = false;
+  std::string against;
+  double rtol = 1e-4;
+  double atol = 1e-5;
+  std::string group;
+  int top = 0;
+  bool no_run = false;
+
+  std::string section;     // inspect
+  bool remeasure = false;  // doctor
+  int64_t max_bytes = 0;   // cache prune
+
+  // templates
+  std::string template_target = "cuda:sm_90a";
+  std::string template_dtype = "f16";
+  std::vector<std::string> only, epilogues;
+  std::string folder;
+  int jobs = 0;
+  std::string nvcc;
+  std::string headers;
+
+  driver::CompileOptions compile = {};
+  std::string compile_option;  // "--target": one of `compile` that was given on the command line or in a file
+};
+
+}  // namespace tw::cli

@@ -34,7 +34,7 @@ class FindLibraries : public ::testing::Test {
 };
 
 TEST_F(FindLibraries, ThatAreInstalled) {
-  const Libraries both = find_libraries("sm_90a", driver_);
+  const construct::Libraries both = find_libraries("sm_90a", driver_);
   ASSERT_EQ(both.size(), 2U);
   EXPECT_EQ(both.at("cublaslt").version, 130100);
   EXPECT_EQ(both.at("cudnn").version, 91900);
@@ -45,7 +45,7 @@ TEST_F(FindLibraries, ThatAreInstalled) {
 }
 
 TEST_F(FindLibraries, OfferCalls) {
-  const Libraries both = find_libraries("sm_90a", driver_);
+  const construct::Libraries both = find_libraries("sm_90a", driver_);
   const auto gemm = format::parse_problem("gemm batch=1 m=2 n=1 k=3 a=x:f16:3:0 b=w:f16:1:0 out=y:f16:1:0");
   const auto products = both.at("cublaslt").offers(gemm);
   ASSERT_TRUE(products.ok());

@@ -2,7 +2,9 @@
 #pragma once
 #include <string>
 
-#include "driver/machine/machine.h"
+#include "core/target_info.h"
+#include "driver/machine/machine_options.h"
+#include "support/error.h"
 
 namespace tw::driver::machine {
 

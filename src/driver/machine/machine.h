@@ -1,28 +1,12 @@
 // The hardware abstraction: which figures of its machine a target has. Measured once per machine and kept in a file.
 #pragma once
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "driver/machine/machine_options.h"
 #include "targets/registry.h"
-#include "targets/x86_64/host.h"
 
 namespace tw::driver::machine {
-
-enum class Figures : uint8_t {
-  kDefaults,      // of the target "cpu" too: nothing is read, measured or written
-  kMeasured,      // this machine's: from the file, measured when there is none
-  kMeasuredAnew,  // measured now
-};
-
-struct HalOptions {
-  Figures figures = Figures::kDefaults;
-  /// Gets a sentence when measuring begins, and when figures are defaults or a file is not used, with the reason.
-  std::function<void(const std::string&)> notice;
-  std::string folder;  // of the file; empty: cache_folder() of support/folders.h
-  /// Measures; empty: measure_machine. Tests give another one.
-  std::function<TargetInfo(const TargetInfo& defaults, const targets::HostCpu& cpu)> measure;
-};
 
 /// The target named `name`, as targets::find_target, and for "cpu" with the figures that options.figures asks for. For
 /// a GPU with the rates that were measured of the one here, if any were (device.h).

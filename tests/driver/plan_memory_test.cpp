@@ -8,7 +8,7 @@
 #include "support/error.h"
 #include "support/math.h"
 
-namespace tw::transform {
+namespace tw::driver {
 namespace {
 
 bool live_together(const BufferRequest& a, const BufferRequest& b) {
@@ -123,4 +123,4 @@ TEST(PlanMemory, RefusesImpossibleRequests) {
 }
 
 }  // namespace
-}  // namespace tw::transform
+}  // namespace tw::driver

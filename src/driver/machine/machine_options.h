@@ -1,0 +1,27 @@
+// Which figures of a machine are wanted, and where they are kept.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "core/target_info.h"
+#include "targets/x86_64/host.h"
+
+namespace tw::driver::machine {
+
+enum class Figures : uint8_t {
+  kDefaults,      // of the target "cpu" too: nothing is read, measured or written
+  kMeasured,      // this machine's: from the file, measured when there is none
+  kMeasuredAnew,  // measured now
+};
+
+struct HalOptions {
+  Figures figures = Figures::kDefaults;
+  /// Gets a sentence when measuring begins, and when figures are defaults or a file is not used, with the reason.
+  std::function<void(const std::string&)> notice;
+  std::string folder;  // of the file; empty: cache_folder() of support/folders.h
+  /// Measures; empty: measure_machine. Tests give another one.
+  std::function<TargetInfo(const TargetInfo& defaults, const targets::HostCpu& cpu)> measure;
+};
+
+}  // namespace tw::driver::machine

@@ -97,6 +97,11 @@ Panels place_b(const ContractionProblem& problem, const ContractionTiling& tilin
     return {b, line, std::nullopt, false, streams};
   }
   if (te::num_points(problem.match.rows) < kPackMinimumRows) return {};
+  // A tensor has one cache: another sum of the group that reads it too reads it as it lies.
+  const auto is_cache = [&](const schedule::Primitive& p) {
+    return p.kind == schedule::PrimitiveKind::kCacheRead && p.stage == b;
+  };
+  if (std::ranges::any_of(out.schedule.primitives(), is_cache)) return {};
   const te::Compute& sum = *problem.match.compute;
   out.schedule.cache_read(b, {sum.name()}, read_of_b(sum, problem.match.b)).layout(b + ".cache", *layout);
   te::Compute copy = packed_copy(problem.program.tensor(b), *layout);

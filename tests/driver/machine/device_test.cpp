@@ -17,20 +17,21 @@
 namespace tw::driver::machine {
 namespace {
 
+constexpr double kRunNs = 1e7;
 constexpr const char* kKey = R"({"device":"NVIDIA Test","target":"cuda:sm_90a","measurement":1})";
 
 TargetInfo h100() { return targets::find_target("cuda:sm_90a").info; }
 
-// Says that every run takes 1000 ns, a disturbed one now and then ten times as much.
-class OneMicrosecond final : public measure::Executor {
+// Says that every run takes 10 ms, a disturbed one now and then ten times as much.
+class TenMilliseconds final : public measure::Executor {
  public:
   int threads() const override { return 1; }
   void load(int64_t, const measure::Workload& workload, double, int) override { loaded.push_back(workload); }
-  Ran run(int64_t, measure::Request::Outputs) override { return {{}, {}, 1000}; }
+  Ran run(int64_t, measure::Request::Outputs) override { return {{}, {}, kRunNs}; }
   std::vector<measure::Sample> sample(int64_t, int64_t runs, int64_t samples) override {
     repetitions.push_back(runs);
-    std::vector<measure::Sample> all(static_cast<size_t>(samples), {1000, true});
-    all.front().nanoseconds = all.back().nanoseconds = 10'000;
+    std::vector<measure::Sample> all(static_cast<size_t>(samples), {kRunNs, true});
+    all.front().nanoseconds = all.back().nanoseconds = 10 * kRunNs;
     return all;
   }
   void reset() override {}
@@ -40,20 +41,19 @@ class OneMicrosecond final : public measure::Executor {
 };
 
 TEST(Device, RatesAreWorkByTime) {
-  OneMicrosecond executor;
+  TenMilliseconds executor;
   const TargetInfo target = h100();
   const DeviceRates rates = measure_device(target, {}, executor);
   ASSERT_EQ(rates.levels.size(), 2u);
   EXPECT_EQ(rates.levels[0].name, "L2");
   EXPECT_EQ(rates.levels[1].name, "DRAM");
-  // 1 GiB in 1000 ns is out of all bounds: no rate at all.
-  EXPECT_EQ(rates.levels[1].read_per_ns, 0);
-  EXPECT_EQ(rates.launch_ns, 1000);
-  EXPECT_EQ(executor.repetitions.front(), 1024) << "as many short runs as the executor takes";
+  EXPECT_EQ(rates.levels[1].read_per_ns, 107) << "1 GiB, three digits";
+  EXPECT_EQ(rates.launch_ns, 0) << "no launch takes 10 ms: it is out of its bounds";
+  EXPECT_EQ(executor.repetitions.front(), 1) << "one run is long enough";
   const std::vector<ComputeKernel> kernels = compute_kernels(target);
   ASSERT_EQ(rates.peaks.size(), kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const double want = kernels[i].operations / 1000;
+    const double want = kernels[i].operations / kRunNs;
     EXPECT_NEAR(rates.peaks[i].op_per_ns / want, 1, 0.005) << kernels[i].name << ": the median of all samples";
     const measure::Workload& work = executor.loaded[6 + i];
     ASSERT_EQ(work.steps.size(), 1u);

@@ -138,8 +138,14 @@ void apply_cache_write(State& state, const Primitive& p) {
   const te::Tensor accumulator{p.stage + ".acc", original.type, original.shape};
   check_fresh(state, accumulator.name);
   at->outputs = {accumulator};
+  std::vector<std::string> changed = {p.stage};
+  for (te::Compute& reader : program.computes) {
+    if (!program.is_output(p.stage) || te::count_reads(reader, p.stage) == 0) continue;
+    rename_reads(reader, p.stage, accumulator.name, Expr());
+    changed.push_back(reader.name());
+  }
   program.computes.insert(at + 1, copy_of(accumulator, original));
-  refresh(state, program, {p.stage});
+  refresh(state, program, changed);
 }
 
 void apply_cache_read(State& state, const Primitive& p) {

@@ -64,7 +64,8 @@ TEST(Implementable, ActivationsBehindABias) {
                                     c.problem);
     const Result<Implementable> match = match_implementable(task);
     ASSERT_TRUE(match.ok()) << match.reason();
-    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2, Passes::kEach);
+    check_candidate(task, targets::find_target("cuda:sm_90a"),
+                    match->by(loop::TemplateCall{"somebody", match->problem}), 1e-2, Passes::kEach);
   }
 }
 
@@ -112,8 +113,9 @@ std::string epilogue_of(const std::string& stages) {
   const GroupTask task{product_with(stages, "y"), {"x1"}};
   const Result<Implementable> match = match_implementable(task);
   if (!match.ok()) return match.reason();
-  check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2, Passes::kEach);
-  return to_string(parse_epilogue(to_string(match->epilogue)));
+  check_candidate(task, targets::find_target("cuda:sm_90a"), match->by(loop::TemplateCall{"somebody", match->problem}),
+                  1e-2, Passes::kEach);
+  return to_string(loop::parse_epilogue(to_string(match->epilogue)));
 }
 
 // Any arithmetic on the sum, numbers of its columns and numbers of its points.
@@ -197,8 +199,11 @@ TEST(Implementable, Attention) {
     const Result<Implementable> match = match_implementable(task);
     ASSERT_TRUE(match.ok()) << match.reason();
     EXPECT_EQ(format::parse_problem(problem), match->problem);
-    EXPECT_EQ(schedule::apply(task.program, match->by("somebody").schedule).kernels.size(), 1U);
-    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2, Passes::kEach);
+    EXPECT_EQ(schedule::apply(task.program, match->by(loop::TemplateCall{"somebody", match->problem}).schedule)
+                  .kernels.size(),
+              1U);
+    check_candidate(task, targets::find_target("cuda:sm_90a"),
+                    match->by(loop::TemplateCall{"somebody", match->problem}), 1e-2, Passes::kEach);
   }
   EXPECT_EQ(problem_of({attention("S", "bf16"), {}}).find("a=x0:bf16"), 46U);
 }
@@ -251,7 +256,8 @@ TEST(Implementable, ConvolutionsWithTheChannelsLast) {
     const Result<Implementable> match = match_implementable(task);
     ASSERT_TRUE(match.ok()) << match.reason();
     EXPECT_EQ(to_string(match->layouts.at("x1")), "reorder(0, 2, 1)");
-    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2);
+    check_candidate(task, targets::find_target("cuda:sm_90a"),
+                    match->by(loop::TemplateCall{"somebody", match->problem}), 1e-2);
   }
   EXPECT_NE(problem_of({convolution(1, inside), {}}).find("no convolution"), std::string::npos)
       << "filters that are no constant stay as they are";
@@ -291,7 +297,8 @@ TEST(Implementable, ConvolutionsInGroups) {
   for (const GroupTask& task : {each, four}) {
     const Result<Implementable> match = match_implementable(task);
     ASSERT_TRUE(match.ok()) << match.reason();
-    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2);
+    check_candidate(task, targets::find_target("cuda:sm_90a"),
+                    match->by(loop::TemplateCall{"somebody", match->problem}), 1e-2);
   }
   for (const char* other :
        {"floordiv(i3, 4)", "((floordiv(i3, 4) * 2) + 1)", "(7 - floordiv(i3, 2))", "floormod(i3, 8)"})

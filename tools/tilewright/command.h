@@ -46,6 +46,7 @@ void add_bench(Application& application);
 void add_verify(Application& application);
 void add_inspect(Application& application);
 void add_explain(Application& application);
+void add_refit(Application& application);
 void add_doctor(Application& application);
 void add_cache(Application& application);
 void add_db(Application& application);

@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   add_verify(application);
   add_inspect(application);
   add_explain(application);
+  add_refit(application);
   add_doctor(application);
   add_cache(application);
   add_db(application);

@@ -48,7 +48,7 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   const Result<std::string> output = schedule::epilogue_output(program, *program.find_compute(stages->first));
   if (!output.ok()) return Reason{output.reason()};
   const std::string weights = schedule::match_contraction(*program.find_compute(stages->products))->b->name;
-  if (task.constants.count(weights) == 0) return declined("its weights are no constant");
+  if (task.kept.count(weights) == 0) return declined("its weights are no constant");
   const int64_t lanes = target.lanes(DataType::f32());
   const WinogradProblem problem = winograd_problem(program, *stages, *axes, lanes);
   if (problem.channels < lanes || problem.out_channels < lanes)

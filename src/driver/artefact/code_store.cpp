@@ -1,7 +1,7 @@
 #include "driver/artefact/code_store.h"
 
-#include "support/hash.h"
 #include "support/math.h"
+#include "te/materialize.h"
 
 namespace tw::driver {
 
@@ -32,14 +32,24 @@ void CodeStore::place(size_t p, Assembled& out) {
   }
 }
 
-int64_t WeightStore::add(std::span<const std::byte> bytes) {
-  const std::string content = content_hash(bytes);
-  if (const auto known = offset_.find(content); known != offset_.end()) return known->second;
+WeightStore::Place WeightStore::add(const graph::Value& value, const Layout& layout) {
+  std::string key = hashes_.of(value.constant);
+  if (!layout.is_identity())
+    key += fmt::format(" {} {} {}", value.type.type.bytes(), to_string(value.type.shape), to_string(layout));
+  const auto [known, fresh] = places_.try_emplace(std::move(key));
+  if (!fresh) return known->second;
   bytes_.resize(round_up(static_cast<int64_t>(bytes_.size()), kAlignment));
   const auto offset = static_cast<int64_t>(bytes_.size());
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  bytes_.insert(bytes_.end(), data, data + bytes.size());
-  return offset_[content] = offset;
+  const auto append = [&](const std::vector<std::byte>& stored) {
+    const auto* data = reinterpret_cast<const uint8_t*>(stored.data());
+    bytes_.insert(bytes_.end(), data, data + stored.size());
+  };
+  if (layout.is_identity()) {
+    append(*value.constant);
+  } else {
+    append(te::materialize(*value.constant, value.type.type.bytes(), value.type.shape, layout));
+  }
+  return known->second = {offset, static_cast<int64_t>(bytes_.size()) - offset};
 }
 
 }  // namespace tw::driver

@@ -250,9 +250,9 @@ TEST_F(TemplateRaceTest, StepsOfOneKernelShareTheirMemoryAndNobodyElseDoes) {
   for (plan::GroupPlan& group : plan.entries.at(0).groups) {
     group = {group.name, "cutlass"};
     group.schedule.compute_at("matmul_acc", "matmul", "i1", loop::Scope::kRegister);
-    group.schedule.implement("matmul", "template " + row +
-                                           " gemm batch=1 m=256 n=256 k=256 a=x0:f16:256:0 b=x1:f16:256:0 "
-                                           "out=matmul:f16:256:0");
+    group.schedule.implement(
+        "matmul", loop::TemplateCall{row, format::parse_problem("gemm batch=1 m=256 n=256 k=256 a=x0:f16:256:0 "
+                                                                "b=x1:f16:256:0 out=matmul:f16:256:0")});
   }
   fs::remove_all(folder_ / "templates");
   options.plan_text = plan::to_string(plan);

@@ -190,7 +190,7 @@ auto translated(const Body& body) {
 
 CompileResult to_result(const tw::driver::Compiled& compiled) {
   CompileResult out;
-  out.report.warnings = compiled.warnings;
+  for (const std::string& warning : compiled.warnings) out.report.warnings.push_back(in_words_of_programs(warning));
   for (const tw::driver::PassTime& time : compiled.times)
     out.report.times.push_back({time.phase, time.pass, time.nanoseconds});
   if (compiled.plan.entries.empty()) return out;  // stopped before there was an artefact

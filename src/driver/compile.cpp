@@ -169,7 +169,6 @@ class Compiler {
     source.all_optional_off = options_.all_optional_off;
     source.states = options_.states;
     source.imports = options_.imports;
-    for (const targets::Target& target : targets_) source.targets.push_back(source_target(target.info));
     for (const LevelCode& level : levels_) {
       for (const EntryCode& entry : level.entries)
         source.entries.push_back(source_entry(entry.ungrouped, entry.graph, made.layouts[source.entries.size()]));

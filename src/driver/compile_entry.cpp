@@ -123,12 +123,19 @@ class EntryCompiler {
     return out;
   }
 
+  bool has_same_names(const plan::EntryPlan& plan) const {
+    return std::ranges::equal(plan.groups, groups_.graph.nodes, {}, &plan::GroupPlan::name, &graph::Node::name);
+  }
+
   void build_groups() {
     const size_t count = groups_.graph.nodes.size();
     Replay found{std::vector<const plan::GroupPlan*>(count), ""};
     if (replay_ != nullptr) {
       found = find_groups(*replay_, groups_, out_.plan.graph_hash);
-      if (!found.missing.empty()) context_.warnings.push_back("--plan: " + found.missing);
+      for (const std::string& said : {found.missing, find_other_layouts(*replay_, out_.plan.layouts)})
+        if (!said.empty()) context_.warnings.push_back("--plan: " + said);
+      // Why the decisions were taken is what the plan says: a replay only follows them. Other weights change none.
+      if (found.missing.empty() && has_same_names(*replay_)) out_.plan.reasons = replay_->reasons;
       plan_groups(found.plans);
     }
     for (size_t i = 0; i < count; ++i) {

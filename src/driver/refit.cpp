@@ -6,6 +6,7 @@
 #include "driver/artefact/code_store.h"
 #include "driver/artefact/source.h"
 #include "driver/entry_passes.h"
+#include "driver/machine/figures_file.h"
 #include "driver/states.h"
 #include "graph/parser.h"
 #include "ops/list.h"
@@ -15,6 +16,8 @@
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/mapped_file.h"
+#include "support/parallel.h"
+#include "targets/registry.h"
 
 namespace tw::driver {
 namespace {
@@ -40,7 +43,12 @@ class WeightCheck {
     for (const std::string& name : source_.weights) {
       if (!weights_.contains(name)) add("'{}' ({}) is missing", name, to_string(types_.at(name)));
     }
-    for (const auto& [name, weight] : weights_) check(name, weight);
+    std::vector<const Weights::value_type*> all;
+    for (const auto& weight : weights_) all.push_back(&weight);
+    std::vector<SpecialValues> special(all.size());
+    parallel_for(all.size(), 0,
+                 [&](size_t i) { special[i] = find_special_values(*all[i]->second.bytes, all[i]->second.type.type); });
+    for (size_t i = 0; i < all.size(); ++i) check(all[i]->first, all[i]->second, special[i]);
     if (count_ > 0) throw UsageError("{} of the weights {} wrong:{}", count_, count_ == 1 ? "is" : "are", text_);
   }
 
@@ -52,13 +60,12 @@ class WeightCheck {
     if (count_++ < kMostNamed) text_ += "\n  " + fmt::format(form, std::forward<Parts>(parts)...);
   }
 
-  void check(const std::string& name, const frontend::Weight& weight) {
+  void check(const std::string& name, const frontend::Weight& weight, const SpecialValues& special) {
     const auto type = types_.find(name);
     if (type == types_.end()) return add("'{}' is no initializer of the model", name);
     if (weight.type != type->second)
       return add("'{}' is {}, the model has {}", name, to_string(weight.type), to_string(type->second));
     if (!source_.weights.contains(name)) return;
-    const SpecialValues special = find_special_values(*weight.bytes, weight.type.type);
     if (special.nan >= 0) add("'{}' has a NaN at element {}", name, special.nan);
     if (special.infinity >= 0 && !source_.infinite.contains(name))
       add("'{}' is infinite at element {}, which the model's own was nowhere", name, special.infinity);
@@ -98,7 +105,6 @@ class Refitter {
     WeightCheck(source_, *weights_).run();
     read_plan();
     out_.manifest = artefact_.manifest();
-    stored_.expect(artefact_.section(kWeights).size());
     import();
     for (size_t e = 0; e < out_.manifest.entries.size(); ++e) refit_entry(e);
     finish();
@@ -118,8 +124,7 @@ class Refitter {
       damaged(error.what());
     }
     const bool fits = plan_.entries.size() == entries && source_.entries.size() == entries &&
-                      source_.imports.size() == artefact_.manifest().combinations() &&
-                      source_.targets.size() == artefact_.manifest().targets.size();
+                      source_.imports.size() == artefact_.manifest().combinations();
     if (!fits) damaged("its plan and its sources have other entries");
   }
 
@@ -142,6 +147,7 @@ class Refitter {
   void refit_entry(size_t e) {
     progress("refit", e, out_.manifest.entries.size());
     const graph::Graph& model = out_.sources[e % out_.manifest.combinations()].graph;
+    stored_.hashes().add(model);
     plan_.entries[e].graph_hash = content_hash(graph::to_string(model, stored_.hashes()));
     const std::map<std::string, graph::Bytes> constants = constants_of(e, model);
     graph::Graph groups = parse_groups(e, constants);
@@ -151,13 +157,15 @@ class Refitter {
   }
 
   // By name: what the passes make of the model's weights.
-  std::map<std::string, graph::Bytes> constants_of(size_t e, const graph::Graph& model) const {
+  std::map<std::string, graph::Bytes> constants_of(size_t e, const graph::Graph& model) {
     const CompileOptions options = options_of(source_);
-    const TargetInfo target = target_of(source_.targets[e / out_.manifest.combinations()]);
-    const std::vector<plan::PassRace>& races = plan_.entries[e].passes;
-    transform::RunOptions run = pass_options(options, races);
+    const plan::EntryPlan& plan = plan_.entries[e];
+    const TargetInfo target = target_of(plan);
+    transform::RunOptions run = pass_options(options, plan.passes);
     run.stop_after = transform::last_before_groups();
-    const graph::Graph made = transform::transform(model, transform_context(ops_, target, options, races), run);
+    transform::TransformContext context = transform_context(ops_, target, options, plan.passes);
+    context.layouts = &plan.layouts;
+    const graph::Graph made = transform::transform(model, context, run);
     const std::string outline = graph::to_outline(made);
     if (outline != source_.entries[e].outline) {
       throw Unsupported(
@@ -165,11 +173,21 @@ class Refitter {
           "model with them",
           first_difference(source_.entries[e].outline, outline));
     }
+    stored_.hashes().add(made);
     std::map<std::string, graph::Bytes> constants;
     for (const graph::Value& value : made.values) {
       if (value.is_constant()) constants[value.name] = value.constant;
     }
     return constants;
+  }
+
+  // With the figures that passes decided by.
+  static TargetInfo target_of(const plan::EntryPlan& plan) {
+    const TargetInfo info = targets::find_target(plan.target).info;
+    if (plan.machine.empty()) return info;
+    Result<TargetInfo> machine = machine::with_machine_line(info, plan.machine);
+    if (!machine) damaged(fmt::format("the figures of {}: {}", plan.target, machine.reason()));
+    return std::move(machine).value();
   }
 
   graph::Graph parse_groups(size_t e, const std::map<std::string, graph::Bytes>& constants) const {
@@ -250,16 +268,25 @@ std::shared_ptr<const frontend::Weights> read_weights(const std::string& path) {
   if (path.ends_with(".onnx")) return std::make_shared<const Weights>(frontend::read_initializers(path));
   const Result<MappedFile> file = MappedFile::open(path);
   if (!file) throw UsageError("'{}': {}", path, file.reason());
-  auto weights = std::make_shared<Weights>();
+  std::vector<format::NamedTensor> tensors;
   try {
-    for (const format::NamedTensor& tensor : format::parse_safetensors(file->bytes())) {
-      const auto bytes = std::as_bytes(tensor.bytes);
-      weights->emplace(tensor.name,
-                       frontend::Weight{{*parse_data_type(format::name_of(tensor.dtype)), tensor.shape},
-                                        std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())});
-    }
+    tensors = format::parse_safetensors(file->bytes());
   } catch (const format::Error& error) {
     throw UsageError("'{}': {}", path, error.what());
+  }
+  std::vector<graph::Bytes> elements(tensors.size());
+  parallel_for(tensors.size(), 0, [&](size_t i) {
+    const auto bytes = std::as_bytes(tensors[i].bytes);
+    std::vector<std::byte> copy(bytes.begin(), bytes.end());
+    if (tensors[i].dtype == format::DataType::kBool)
+      std::ranges::replace_if(
+          copy, [](std::byte b) { return b != std::byte{0}; }, std::byte{1});
+    elements[i] = std::make_shared<const std::vector<std::byte>>(std::move(copy));
+  });
+  auto weights = std::make_shared<Weights>();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorType type{*parse_data_type(format::name_of(tensors[i].dtype)), tensors[i].shape};
+    weights->emplace(tensors[i].name, frontend::Weight{type, std::move(elements[i])});
   }
   return weights;
 }

@@ -49,6 +49,17 @@ std::string describe(const std::string& entry, size_t groups, const std::vector<
 
 std::string content_of(const std::string& text) { return content_hash(text).substr(0, kHashDigits); }
 
+std::string find_other_layouts(const plan::EntryPlan& plan, const ValueLayouts& chosen) {
+  std::vector<std::string> names;
+  for (const auto& [name, layout] : plan.layouts.values) {
+    const auto found = chosen.values.find(name);
+    if (found != chosen.values.end() && found->second != layout) names.push_back(name);
+  }
+  if (names.empty()) return "";
+  return fmt::format("{} of its layouts {} of '{}': {}", names.size(),
+                     names.size() == 1 ? "is none of a value" : "are none of values", plan.name, some_of(names));
+}
+
 Replay find_groups(const plan::EntryPlan& plan, const EntryGroups& groups, const std::string& graph_hash) {
   Replay out;
   size_t count = 0;
@@ -69,7 +80,7 @@ Replay find_groups(const plan::EntryPlan& plan, const EntryGroups& groups, const
   const size_t found = count - anew.size();
   if (plan.graph_hash != graph_hash && 2 * found < count)
     throw UsageError("--plan was made for another model: it has {} of the {} groups of '{}'", found, count, plan.name);
-  if (found == 0 && count > 0)
+  if (found == 0 && count > 0 && !plan.groups.empty())
     throw UsageError("--plan has none of the {} groups of '{}': it was made with other options", count, plan.name);
   for (const plan::GroupPlan& g : plan.groups) {
     if (g.family != plan::kViewFamily && !used.contains(&g) && !contents.contains(g.content)) unused.push_back(g.name);

@@ -19,8 +19,12 @@ struct Replay {
   std::string missing;
 };
 
+/// The values whose layouts in the plan were not those that `chosen` has, a sentence; empty: there are none.
+std::string find_other_layouts(const plan::EntryPlan& plan, const ValueLayouts& chosen);
+
 /// `plan` on the groups of a model whose graph has the hash `graph_hash`. UsageError where it was made for another
-/// model, less than half of which it knows, or where it knows none of the groups.
+/// model, less than half of which it knows, or where it knows none of the groups; one without groups says how values
+/// are stored, and no more.
 Replay find_groups(const plan::EntryPlan& plan, const EntryGroups& groups, const std::string& graph_hash);
 
 }  // namespace tw::driver

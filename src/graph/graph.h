@@ -104,6 +104,8 @@ bool is_inline(const Value& constant);
 class ContentHashes {
  public:
   const std::string& of(const Bytes& bytes);
+  /// Those of all constants of `graph`, several at a time.
+  void add(const Graph& graph);
 
  private:
   std::map<Bytes, std::string> known_;  // which keeps the bytes, so that no others come to lie there

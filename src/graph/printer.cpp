@@ -9,6 +9,7 @@
 #include "support/hash.h"
 #include "support/join.h"
 #include "support/lexer.h"
+#include "support/parallel.h"
 
 namespace tw::graph {
 namespace {
@@ -120,6 +121,16 @@ const std::string& ContentHashes::of(const Bytes& bytes) {
   const auto [found, fresh] = known_.try_emplace(bytes);
   if (fresh) found->second = content_hash(*bytes);
   return found->second;
+}
+
+void ContentHashes::add(const Graph& graph) {
+  std::vector<std::map<Bytes, std::string>::iterator> fresh;
+  for (const Value& value : graph.values) {
+    if (!value.is_constant()) continue;
+    const auto [place, is_new] = known_.try_emplace(value.constant);
+    if (is_new) fresh.push_back(place);
+  }
+  parallel_for(fresh.size(), 0, [&](size_t i) { fresh[i]->second = content_hash(*fresh[i]->first); });
 }
 
 std::string to_string(const Graph& graph) {

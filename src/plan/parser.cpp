@@ -19,8 +19,9 @@ class Parser {
     next();
     if (line_ == kHeaderOfFirst)
       fail(
-          "a plan of an earlier version, which does not hold all that its compilation decided: have it written anew "
-          "with --plan-out");
+          "a plan of an earlier version, which does not hold all that its compilation decided: compile the model "
+          "without "
+          "it and have a new one written");
     if (line_ != kHeader) fail(fmt::format("expected '{}'", kHeader));
     while (next()) {
       try {

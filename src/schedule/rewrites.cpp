@@ -119,6 +119,16 @@ te::Tensor readable(const te::Program& program, const std::string& name) {
   return program.tensor(name);
 }
 
+// The name of a copy of `tensor` beside those that there are.
+std::string fresh_cache(const State& state, const std::string& tensor) {
+  const auto exists = [&](int64_t number) {
+    return std::ranges::any_of(state.stages, [&](const Stage& s) { return s.name() == cache_name(tensor, number); });
+  };
+  int64_t number = 1;
+  while (exists(number)) ++number;
+  return cache_name(tensor, number);
+}
+
 Layout fitting_layout(const std::string& text, const Shape& shape) {
   const Layout layout = parse_layout(text);
   try {
@@ -151,8 +161,7 @@ void apply_cache_write(State& state, const Primitive& p) {
 void apply_cache_read(State& state, const Primitive& p) {
   te::Program program = current_program(state);
   const te::Tensor source = readable(program, p.stage);
-  const te::Tensor cache{p.stage + ".cache", source.type, source.shape};
-  check_fresh(state, cache.name);
+  const te::Tensor cache{fresh_cache(state, p.stage), source.type, source.shape};
   const Expr one = chosen_read(program, p);
   std::vector<std::string> changed;
   auto first = program.computes.end();

@@ -43,6 +43,16 @@ std::vector<int64_t> parse_factors(std::string_view text) {
 
 }  // namespace
 
+std::string cache_name(const std::string& tensor, int64_t number) {
+  return number == 1 ? tensor + ".cache" : fmt::format("{}.cache{}", tensor, number);
+}
+
+std::string Schedule::next_cache(const std::string& tensor) const {
+  return cache_name(tensor, 1 + std::ranges::count_if(primitives_, [&](const Primitive& p) {
+                              return p.kind == kCacheRead && p.stage == tensor;
+                            }));
+}
+
 bool gathers(const Schedule& schedule) {
   return std::ranges::any_of(schedule.primitives(),
                              [](const Primitive& p) { return p.kind == PrimitiveKind::kMatrices; });

@@ -26,8 +26,9 @@ enum class PrimitiveKind : uint8_t {
   kInline,      // the stage's body replaces its reads
   kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there;
                 // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
-  kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache";
-                // factors [n]: only the n-th read, from 1, of those in the one reader that differ
+  kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache",
+                // a second one of the tensor "<tensor>.cache2"; factors [n]: only the n-th read, from 1, of those in
+                // the one reader that differ
   kCacheWrite,  // stage "s" computes into "s.acc"; "s" itself becomes a copy of it. Readers of an output read "s.acc"
   kRfactor,     // loops [r], factors [f]: partial results over r/f go to "s.rf" with a new last axis of extent f: of
                 // every f-th point, or with option "blocks" of neighbouring points
@@ -99,6 +100,8 @@ class Schedule {
   Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers, std::vector<int64_t> which = {}) {
     return add({kCacheRead, tensor, std::move(readers), std::move(which)});
   }
+  /// The name of the copy that the next cache_read of `tensor` makes.
+  std::string next_cache(const std::string& tensor) const;
   Schedule& cache_write(const std::string& stage) { return add({kCacheWrite, stage}); }
   Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor) {
     return add({kRfactor, stage, {loop}, {factor}});
@@ -145,6 +148,9 @@ Primitive parse_primitive(const std::string& line);
 /// Loop IR of `program` under `schedule`, with guards (kIf) where a factor does not divide, and with unrolled and
 /// vectorised loops still as loops. Throws UserError naming the primitive that is not legal.
 loop::Program apply(const te::Program& program, const Schedule& schedule);
+
+/// The name of copy `number`, from 1, of a tensor (kCacheRead).
+std::string cache_name(const std::string& tensor, int64_t number);
 
 /// Whether it gathers the elements of matrices: then indices divide by the extents of their axes.
 bool gathers(const Schedule& schedule);

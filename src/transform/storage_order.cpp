@@ -52,7 +52,8 @@ std::optional<Layout> view_of_transpose(const graph::Node& transpose, const Layo
 
 bool fits(const Layout& layout, const Shape& shape) {
   try {
-    return num_elements(layout.storage_shape(shape)) == num_elements(shape);
+    return num_elements(layout.storage_shape(shape)) == num_elements(shape) &&
+           storage_order(layout, shape.size()).has_value();
   } catch (const InternalError&) {
     return false;
   }

@@ -26,7 +26,7 @@ bool same_bytes(const Shape& shape, const Layout& a, const Layout& b);
 /// `input` does more than permute.
 std::optional<Layout> view_of_transpose(const graph::Node& transpose, const Layout& input, size_t rank);
 
-/// Whether the layout is one of tensors of this shape, and keeps the number of their elements.
+/// Whether the layout permutes the dimensions of tensors of this shape: what groups of any kind can read and write.
 bool fits(const Layout& layout, const Shape& shape);
 /// The layout that `known` (may be null) has for `value`, where that has the shape for it.
 const Layout* find_layout(const ValueLayouts* known, const graph::Value& value);

@@ -2,7 +2,7 @@
 """Every path that the documentation names exists. Prints FILE:LINE: path for each that does not; exit code 1 then.
 
 Checked: targets of Markdown links, and words in backquotes that look like a path of this project: with a slash, first
-folder known, no placeholder. A path is meant from the root, from src/ or from the page's own folder.
+folder known, no placeholder; not in blocks of code. A path is meant from the root, from src/ or from the page's own folder.
 """
 import pathlib
 import re
@@ -33,7 +33,11 @@ def main():
     folders = {p.name for p in [*ROOT.iterdir(), *(ROOT / "src").iterdir()] if p.is_dir()}
     pages = [ROOT / p for p in PAGES]
     for page in [f for p in pages for f in (sorted(p.rglob("*.md")) if p.is_dir() else [p])]:
+        is_code = False
         for number, line in enumerate(page.read_text().splitlines(), 1):
+            is_code ^= line.startswith("```")
+            if is_code:
+                continue
             words = LINK.findall(line) + [w for w in CODE.findall(line) if w.split("/")[0] in folders]
             for path in [c for w in words for c in candidates(w)]:
                 if not exists(page, path):

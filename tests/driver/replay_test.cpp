@@ -55,9 +55,13 @@ class ReplayTest : public ::testing::Test {
   fs::path folder_;
 };
 
+// Other names, other numbers: equal constants would be one.
 graph::ValueId constant(graph::Graph& g, const std::string& name, Shape shape) {
   graph::RefTensor t = graph::RefTensor::zeros({DataType::f32(), std::move(shape)});
-  for (size_t i = 0; i < t.floats.size(); ++i) t.floats[i] = static_cast<double>((i * 7) % 11) / 64 - 0.078125;
+  size_t seed = 0;
+  for (const char c : name) seed = 3 * seed + static_cast<size_t>(c);
+  for (size_t i = 0; i < t.floats.size(); ++i)
+    t.floats[i] = static_cast<double>(((i + seed) * 7) % 11 + seed % 5) / 64 - 0.109375;
   return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
 }
 
@@ -181,12 +185,13 @@ TEST_F(ReplayTest, LayoutsOfValuesAreThoseOfThePlan) {
   };
   const std::vector<std::byte> want_bytes = outputs(first);
   const std::span want(reinterpret_cast<const float*>(want_bytes.data()), want_bytes.size() / sizeof(float));
-  // All rows, all channels last, and what no pass would choose: layouts are part of groups, so these are decided anew.
-  for (const Layout& layout : {Layout(), channels_last(4), Layout().reorder({0, 1, 3, 2}),
-                               Layout().split(1, {4, 8}).reorder({0, 1, 3, 4, 2})}) {
+  // All rows, all channels last, and what no pass would choose. Layouts are part of what groups compute.
+  for (const Layout& layout :
+       {Layout(), channels_last(4), Layout().reorder({0, 1, 3, 2}), Layout().reorder({3, 2, 1, 0})}) {
     plan::Plan plan = first.plan;
     for (auto& [name, own] : plan.entries[0].layouts.values) own = layout;
     plan.entries[0].layouts.reads.clear();
+    plan.entries[0].groups.clear();
     const Compiled again = compile_graph(model, replay(plan));
     int64_t count = 0;
     for (const auto& [name, own] : again.plan.entries[0].layouts.values) count += own == layout ? 1 : 0;
@@ -196,6 +201,21 @@ TEST_F(ReplayTest, LayoutsOfValuesAreThoseOfThePlan) {
     for (size_t i = 0; i < want.size(); ++i)
       ASSERT_NEAR(got[i], want[i], 1e-4 * std::abs(want[i]) + 1e-5) << to_string(layout);
   }
+}
+
+TEST_F(ReplayTest, LayoutsThatFitNoValueAreSaid) {
+  const graph::Graph model = images();
+  plan::Plan plan = compile_graph(model, {}).plan;
+  ValueLayouts& layouts = plan.entries[0].layouts;
+  const std::map<std::string, Layout> first = layouts.values;
+  layouts.values.begin()->second = Layout().reorder({1, 0});
+  std::next(layouts.values.begin())->second = Layout().split(0, {7, 11});
+  layouts.values["not there"] = channels_last(4);
+  const Compiled again = compile_graph(model, replay(plan));
+  ASSERT_EQ(again.warnings.size(), 1U);
+  EXPECT_NE(again.warnings[0].find("2 of its layouts are none of values of 'main': '"), std::string::npos)
+      << again.warnings[0];
+  EXPECT_EQ(again.plan.entries[0].layouts.values, first) << "chosen as they were";
 }
 
 std::string refusal(const graph::Graph& model, const CompileOptions& options) {

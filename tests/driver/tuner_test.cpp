@@ -188,9 +188,11 @@ class DroppingMeasurer : public measure::Measurer {
   }
   measure::RunOnce run(const measure::Workload& work, int) override {
     measure::RunOnce once{Outcome::kMeasured, "", {}};
-    for (const measure::Wanted& want : work.wanted)
-      once.samples.emplace_back(want.elements.size() *
-                                static_cast<size_t>(work.buffers[static_cast<size_t>(want.buffer)].type.type.bytes()));
+    for (const measure::Wanted& want : work.wanted) {
+      const TensorType& type = work.buffers.at(static_cast<size_t>(want.buffer)).type;
+      const auto count = want.elements.empty() ? type.elements() : std::ssize(want.elements);
+      once.samples.emplace_back(static_cast<size_t>(count * type.type.bytes()));
+    }
     return once;
   }
 };

@@ -12,7 +12,7 @@ const std::string kTemplate =
     "template gemm_sm90_64x128x64_pingpong_2x1 gemm batch=1 m=128 n=64 k=64 a=x0:f16:64:0 b=x1:f16:64:0 "
     "out=y:f16:64:0";
 const std::string kCall =
-    "cublaslt 130100 0 gemm batch=1 m=24 n=48 k=32 a=x0:f16:32:0 b=x1:f16:48:0 out=y:f16:48:0 bias=x2:f32 act=relu";
+    "cublaslt 130100 0 gemm batch=1 m=24 n=48 k=32 a=x0:f16:32:0 b=x1:f16:48:0 bias=x2:f32 out=y:f16:48:0 act=relu";
 
 TEST(Implementation, TextHoldsAllOfIt) {
   const std::string scaled = kTemplate + " epilogue x2:f16:column,x3:f32:point ((x0 * cast<f32>(x1)) + x2)";

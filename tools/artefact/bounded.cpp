@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "driver/tune/tolerance.h"
+#include "expr/elementary.h"
 #include "expr/word_product.h"
 #include "ops/winograd.h"
 #include "support/error.h"
@@ -15,6 +16,10 @@ namespace {
 using graph::RefTensor;
 
 constexpr double kNormalizationUlps = 8;
+// Of elementary functions: what they may be off by (docs/vector-math.md) is 2 u an ULP, of which finish_bounds() makes
+// the fourfold.
+constexpr double kUnitsOfUlp = 0.5;
+constexpr double kUlpsOfF64 = 8;
 constexpr double kGeluUnits = 6;  // of its operand: 1 + erf(x) loses the digits of a small result
 
 // Of words that hold floats, the sign of each number is cleared.
@@ -123,6 +128,8 @@ class Evaluation {
     } else if (node.op == "gelu") {
       magnitude = inputs[0];
       scale = kGeluUnits * u_sum;
+    } else if (const ElementaryFunction* function = find_elementary(node.op)) {
+      scale = kUnitsOfUlp * u_sum * (out.type.type == DataType::f64() ? kUlpsOfF64 : function->max_ulp);
     } else if (op_class == graph::OpClass::kReduction && node.op.starts_with("reduce")) {
       magnitude = apply(node, absolute(node, inputs))[k];
       scale = u_sum * std::sqrt(sum_length(inputs, out));
@@ -134,6 +141,8 @@ class Evaluation {
     for (size_t i = 0; i < error.size(); ++i)
       error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.of(out.floats[i]);
     add_stored_error(out, error);
+    // An infinity is exact, as of a mask; moved by an infinite error it would be a NaN, and so all that reads it.
+    for (size_t i = 0; i < error.size(); ++i) error[i] = std::isfinite(out.floats[i]) ? error[i] : 0;
     return error;
   }
 

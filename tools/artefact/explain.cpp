@@ -23,17 +23,22 @@ int64_t bytes_of(const graph::Graph& graph, const std::vector<graph::ValueId>& v
   return bytes;
 }
 
-// Q of a group. What it changes of a state in its place is written there, and nothing else of the state is touched.
-int64_t bound_bytes(const ArtefactGraph& read, const graph::Node& node, const graph::OpTable& ops) {
-  const int64_t whole = bytes_of(read.graph, node.inputs) + bytes_of(read.graph, node.outputs);
+// Of a group that changes a slice of a state in its place, how many bytes of the state it does not touch; else 0.
+int64_t untouched_bytes(const ArtefactGraph& read, const graph::Node& node, const graph::OpTable& ops) {
   for (const transform::StateNames& state : read.states) {
     const graph::ValueId before = read.graph.find_value(state.before), after = read.graph.find_value(state.after);
     const bool writes = std::ranges::count(node.outputs, after) > 0;
     if (!writes || transform::in_place(ops, read.graph, node, before, after) != transform::InPlace::kSlice) continue;
     const graph::ValueId update = node.inputs[1];
-    return whole - 2 * read.graph.value(after).type.bytes() + read.graph.value(update).type.bytes();
+    return read.graph.value(after).type.bytes() - read.graph.value(update).type.bytes();
   }
-  return whole;
+  return 0;
+}
+
+// Q of a group. What it changes of a state in its place is written, and nothing else of the state is read or written.
+int64_t bound_bytes(const ArtefactGraph& read, const graph::Node& node, int64_t untouched) {
+  const int64_t whole = bytes_of(read.graph, node.inputs) + bytes_of(read.graph, node.outputs);
+  return untouched == 0 ? whole : whole - untouched - read.graph.value(node.outputs[0]).type.bytes();
 }
 
 // Steps of a group are named after it, with the kernel's name behind when there are several.
@@ -123,7 +128,8 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
     GroupReport report;
     report.plan = read.plan.groups.at(g);
     report.run_us = time_of(report.plan.name, run.steps);
-    report.bound_bytes = bound_bytes(read, node, all_operators);
+    const int64_t untouched = untouched_bytes(read, node, all_operators);
+    report.bound_bytes = bound_bytes(read, node, untouched);
     if (report.plan.family != plan::kViewFamily) {
       report.flop = driver::contraction_flop(driver::build_te({read.graph, node, all_operators, target}).program);
       // Of neighbours that share a name the first takes the first step; others begin with their own name.
@@ -132,6 +138,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
         report.moved_bytes += moved[step].bytes;
         first = false;
       }
+      report.moved_bytes -= untouched;  // its step names the whole state
     }
     const double ns = best_known_us(report) * 1000;
     const double bandwidth = bandwidth_for(report.bound_bytes, target.info, run.threads);

@@ -13,7 +13,8 @@ namespace {
 std::shared_ptr<const frontend::Weights> read_all(const std::vector<std::string>& files) {
   auto all = std::make_shared<frontend::Weights>();
   for (const std::string& file : files) {
-    for (const auto& [name, weight] : *driver::read_weights(file)) {
+    const std::shared_ptr<const frontend::Weights> some = driver::read_weights(file);
+    for (const auto& [name, weight] : *some) {
       if (!all->emplace(name, weight).second) throw UsageError("--weights '{}': '{}' was given before", file, name);
     }
   }

@@ -54,8 +54,9 @@ std::vector<Added> add_rows(CLI::App& app, std::span<const Option<Options>> rows
 template <typename Options>
 void read_rows(const std::vector<Added>& added, Options& options) {
   for (const auto& [row, option] : added) {
+    const std::string spelled = flag_of(*row);
     for (const std::string& text : option->results())
-      static_cast<const Option<Options>*>(row)->set_in(options, {text, option->get_name()});
+      static_cast<const Option<Options>*>(row)->set_in(options, {text, spelled});
   }
 }
 
@@ -66,7 +67,7 @@ bool is_in_environment(const OptionRow& row) {
 // The first of these that was given, other than by the environment.
 std::string first_given(const std::vector<Added>& added) {
   for (const auto& [row, option] : added) {
-    if (option->count() > 0 && !is_in_environment(*row)) return option->get_name();
+    if (option->count() > 0 && !is_in_environment(*row)) return flag_of(*row);
   }
   return "";
 }

@@ -75,9 +75,9 @@ std::vector<int64_t> read_of_b(const te::Compute& sum, const Expr& b) {
 
 }  // namespace
 
-te::Compute packed_copy(const te::Tensor& source, const Layout& layout) {
+te::Compute packed_copy(const te::Tensor& source, const std::string& name, const Layout& layout) {
   te::Compute copy;
-  copy.outputs = {{source.name + ".cache", source.type, layout.storage_shape(source.shape)}};
+  copy.outputs = {{name, source.type, layout.storage_shape(source.shape)}};
   copy.axes = te::make_axes('i', copy.outputs[0].shape);
   return copy;
 }
@@ -98,8 +98,8 @@ Panels place_b(const ContractionProblem& problem, const ContractionTiling& tilin
   }
   if (te::num_points(problem.match.rows) < kPackMinimumRows) return {};
   const te::Compute& sum = *problem.match.compute;
-  out.schedule.cache_read(b, {sum.name()}, read_of_b(sum, problem.match.b)).layout(b + ".cache", *layout);
-  te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
+  te::Compute copy = packed_copy(tensor, out.schedule.next_cache(b), *layout);
+  out.schedule.cache_read(b, {sum.name()}, read_of_b(sum, problem.match.b)).layout(copy.name(), *layout);
   return {copy.name(), line, std::move(copy), false, streams};
 }
 

@@ -29,8 +29,9 @@ void place_input(const te::Program& program, const WinogradStages& stages, const
   const int channel = channel_dim(rows);
   if (channel + 1 == static_cast<int>(x.shape.size())) return;
   const Layout layout = dim_last(x.shape.size(), channel);
-  s.cache_read(x.name, {rows.name()}).layout(x.name + ".cache", layout);
-  schedule_stage(s, program, packed_copy(x, layout), target);
+  const te::Compute copy = packed_copy(x, s.next_cache(x.name), layout);
+  s.cache_read(x.name, {rows.name()}).layout(copy.name(), layout);
+  schedule_stage(s, program, copy, target);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ Assembled assemble(DeviceKind device, const std::vector<LevelCode>& levels, std:
   for (const LevelCode& level : levels) {
     const CodeStore code(device, level.generated.programs, out);
     for (const EntryCode& entry : level.entries) {
+      weights.hashes().add(entry.graph);
       PlacedEntry placed = place_entry(device, entry, code, weights, out.manifest.states);
       placed.entry.target = static_cast<int64_t>(out.manifest.targets.size());
       const std::string text = graph::to_string(placed.graph, weights.hashes());

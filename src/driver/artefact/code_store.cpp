@@ -1,6 +1,9 @@
 #include "driver/artefact/code_store.h"
 
+#include <cstring>
+
 #include "support/math.h"
+#include "support/parallel.h"
 #include "te/materialize.h"
 
 namespace tw::driver {
@@ -38,18 +41,24 @@ WeightStore::Place WeightStore::add(const graph::Value& value, const Layout& lay
     key += fmt::format(" {} {} {}", value.type.type.bytes(), to_string(value.type.shape), to_string(layout));
   const auto [known, fresh] = places_.try_emplace(std::move(key));
   if (!fresh) return known->second;
-  bytes_.resize(round_up(static_cast<int64_t>(bytes_.size()), kAlignment));
-  const auto offset = static_cast<int64_t>(bytes_.size());
-  const auto append = [&](const std::vector<std::byte>& stored) {
-    const auto* data = reinterpret_cast<const uint8_t*>(stored.data());
-    bytes_.insert(bytes_.end(), data, data + stored.size());
-  };
-  if (layout.is_identity()) {
-    append(*value.constant);
-  } else {
-    append(te::materialize(*value.constant, value.type.type.bytes(), value.type.shape, layout));
-  }
-  return known->second = {offset, static_cast<int64_t>(bytes_.size()) - offset};
+  const int64_t bytes = num_elements(layout.storage_shape(value.type.shape)) * value.type.type.bytes();
+  const Place place{round_up(end_, kAlignment), bytes};
+  end_ = place.offset + bytes;
+  stored_.push_back({value.constant, value.type, layout, place});
+  return known->second = place;
+}
+
+std::vector<uint8_t> WeightStore::take() {
+  std::vector<uint8_t> section(static_cast<size_t>(end_));
+  parallel_for(stored_.size(), 0, [&](size_t i) {
+    const Stored& s = stored_[i];
+    const auto put = [&](const std::vector<std::byte>& bytes) {
+      if (!bytes.empty()) std::memcpy(section.data() + s.place.offset, bytes.data(), bytes.size());
+    };
+    const auto size = static_cast<size_t>(s.type.type.bytes());
+    s.layout.is_identity() ? put(*s.elements) : put(te::materialize(*s.elements, size, s.type.shape, s.layout));
+  });
+  return section;
 }
 
 }  // namespace tw::driver

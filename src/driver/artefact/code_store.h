@@ -37,13 +37,19 @@ class WeightStore {
     int64_t offset = 0, bytes = 0;
   };
   Place add(const graph::Value& value, const Layout& layout);
-  /// What the section will have, if that is known.
-  void expect(size_t bytes) { bytes_.reserve(bytes); }
-  std::vector<uint8_t> take() { return std::move(bytes_); }
+  /// The section's bytes.
+  std::vector<uint8_t> take();
   graph::ContentHashes& hashes() { return hashes_; }
 
  private:
-  std::vector<uint8_t> bytes_;
+  struct Stored {
+    graph::Bytes elements;
+    TensorType type;
+    Layout layout;
+    Place place;
+  };
+  int64_t end_ = 0;
+  std::vector<Stored> stored_;
   graph::ContentHashes hashes_;
   std::map<std::string, Place> places_;  // by content and layout
 };

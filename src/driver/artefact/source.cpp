@@ -4,10 +4,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "driver/machine/figures_file.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
-#include "targets/registry.h"
 
 namespace tw::driver {
 namespace {
@@ -15,7 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "tilewright.source.v1";
-constexpr const char* kNoMachine = "{}";  // the key of figures that are bound to no machine
 
 // ---- Text, and behind it the bytes of the model and of bound inputs: u64 size of the text, text, bytes.
 
@@ -74,11 +71,9 @@ SourceEntry read_entry(const Json& json, const std::vector<std::string>& outline
 }
 
 Json to_json(const Source& source, std::string& blobs) {
-  Json imports = Json::array(), targets = Json::array(), entries = Json::array(), states = Json::array();
+  Json imports = Json::array(), entries = Json::array(), states = Json::array();
   for (const StatePair& pair : source.states) states.push_back({pair.input, pair.output});
   for (const frontend::ImportOptions& import : source.imports) imports.push_back(import_json(import, blobs));
-  for (const SourceTarget& target : source.targets)
-    targets.push_back({{"name", target.name}, {"units", target.units}, {"figures", target.figures}});
   std::vector<std::string> outlines;
   for (const SourceEntry& entry : source.entries) entries.push_back(entry_json(entry, outlines));
   return {{"schema", kSchema},
@@ -92,7 +87,6 @@ Json to_json(const Source& source, std::string& blobs) {
           {"disabled_families", source.disabled_families},
           {"all_optional_off", source.all_optional_off},
           {"states", states},
-          {"targets", targets},
           {"outlines", outlines},
           {"entries", entries}};
 }
@@ -112,9 +106,6 @@ Source read_source(const Json& json, std::span<const uint8_t> rest) {
   json.at("all_optional_off").get_to(source.all_optional_off);
   for (const Json& pair : json.at("states"))
     source.states.push_back({pair.at(0).get<std::string>(), pair.at(1).get<std::string>()});
-  for (const Json& target : json.at("targets"))
-    source.targets.push_back(
-        {target.at("name").get<std::string>(), target.at("units").get<int>(), target.at("figures").get<std::string>()});
   const auto outlines = json.at("outlines").get<std::vector<std::string>>();
   for (const Json& entry : json.at("entries")) source.entries.push_back(read_entry(entry, outlines));
   return source;
@@ -139,23 +130,6 @@ SourceEntry source_entry(const graph::Graph& ungrouped, const graph::Graph& grou
     entry.renamed[value.name] = found->second;
   }
   return entry;
-}
-
-SourceTarget source_target(const TargetInfo& info) {
-  const TargetInfo defaults = targets::find_target(info.name).info;
-  const std::string figures = machine::figures_text(info, kNoMachine);
-  return {info.name, info.units, figures == machine::figures_text(defaults, kNoMachine) ? "" : figures};
-}
-
-TargetInfo target_of(const SourceTarget& source) {
-  TargetInfo info = targets::find_target(source.name).info;
-  if (!source.figures.empty()) {
-    Result<TargetInfo> figures = machine::parse_figures(source.figures, kNoMachine, info);
-    if (!figures) throw UsageError("the figures of {} are not used: {}", source.name, figures.reason());
-    info = std::move(figures).value();
-  }
-  info.units = source.units;
-  return info;
 }
 
 CompileOptions options_of(const Source& source) {

@@ -25,14 +25,6 @@ struct SourceEntry {
   friend bool operator==(const SourceEntry&, const SourceEntry&) = default;
 };
 
-/// Figures that passes decide by, of one target.
-struct SourceTarget {
-  std::string name;  // of targets::find_target
-  int units = 1;
-  std::string figures;  // as machine::figures_text writes them; empty: the target's defaults
-  friend bool operator==(const SourceTarget&, const SourceTarget&) = default;
-};
-
 struct Source {
   std::string skeleton;                          // frontend::ImportResult::skeleton
   std::vector<frontend::ImportOptions> imports;  // one for each combination of shapes, without weights
@@ -45,16 +37,11 @@ struct Source {
   bool all_optional_off = false;
   std::vector<StatePair> states;  // without initial values, which the artefact holds
 
-  std::vector<SourceTarget> targets;
   std::vector<SourceEntry> entries;
 };
 
 /// What an entry's source is when its graph was `ungrouped` before it became one of `groups`.
 SourceEntry source_entry(const graph::Graph& ungrouped, const graph::Graph& groups, const std::vector<Layout>& layouts);
-
-SourceTarget source_target(const TargetInfo& info);
-/// The target again. UsageError when there is none of that name, or the figures do not fit it.
-TargetInfo target_of(const SourceTarget& source);
 
 /// The options that passes were run with.
 CompileOptions options_of(const Source& source);

@@ -166,7 +166,7 @@ namespace {
 std::string row_owner(const te::Program& program) {
   const te::Compute* owner = nullptr;
   for (const te::Compute& c : program.computes) {
-    const bool leaves = program.is_output(c.name());
+    const bool leaves = std::ranges::any_of(c.outputs, [&](const te::Tensor& t) { return program.is_output(t.name); });
     if (leaves && (owner == nullptr || te::num_points(c.axes) >= te::num_points(owner->axes))) owner = &c;
   }
   return owner->name();

@@ -7,6 +7,8 @@
 // to the other through a third group.
 #include <algorithm>
 #include <array>
+#include <map>
+#include <numeric>
 #include <set>
 
 #include "schedule/match/one_kernel.h"
@@ -14,6 +16,7 @@
 #include "transform/fuse/group_program.h"
 #include "transform/group.h"
 #include "transform/passes.h"
+#include "transform/storage_order.h"
 
 namespace tw::transform {
 namespace {
@@ -37,6 +40,7 @@ class OutputFuser {
       members_.push_back({static_cast<int>(n)});
       kinds_.push_back(kind_of(graph.nodes[n]));
     }
+    seen_.resize(graph.nodes.size(), 0);
   }
 
   Graph run() {
@@ -45,8 +49,8 @@ class OutputFuser {
       for (size_t r = 0; r < graph_.nodes.size(); ++r) {
         for (const ValueId in : graph_.nodes[r].inputs) changed = join_edge(in, static_cast<int>(r)) || changed;
       }
+      for (size_t v = 0; v < graph_.values.size(); ++v) changed = join_siblings(static_cast<ValueId>(v)) || changed;
     }
-    for (size_t v = 0; v < graph_.values.size(); ++v) join_siblings(static_cast<ValueId>(v));
     if (context_.log != nullptr) say_of_others();
     std::erase_if(members_, [](const auto& nodes) { return nodes.size() < 2; });
     return merge_groups(graph_, members_);
@@ -64,6 +68,7 @@ class OutputFuser {
     };
     if (!node.is_group()) add(node);
     if (node.is_group()) std::ranges::for_each(node.body->nodes, add);
+    kind.others += is_view(graph_, node) ? 1 : 0;
     return kind;
   }
 
@@ -75,17 +80,38 @@ class OutputFuser {
     if (p < 0 || cluster_of_[p] == cluster_of_[r]) return false;
     const int from = cluster_of_[p], to = cluster_of_[r];
     const Kind &before = kinds_[from], &after = kinds_[to];
-    // What has no place in any kernel of the other is said by pass fuse.
-    if (before.others + after.others > 0 || after.contractions > 0) return false;
-    if (before.contractions > 0 && after.reductions > 0) return false;
+    // What has no place in any kernel of the other is said by pass fuse; so is what alone reads a value.
+    if (before.others + after.others > 0 || !leaves(value, from, to)) return false;
     const RuleResult rule = joins(value, from, to);
     if (rule.ok()) unite(from, to);
     say(value, r, rule);
     return rule.ok();
   }
 
-  RuleResult joins(ValueId value, int from, int to) const {
+  // Whether the value would leave the two as one, or one of them has several outputs already.
+  bool leaves(ValueId value, int from, int to) const {
+    const auto is_inside = [&](int r) { return cluster_of_[r] == from || cluster_of_[r] == to; };
+    return graph_.is_output(value) || members_[from].size() + members_[to].size() > 2 ||
+           !std::ranges::all_of(readers_[value], is_inside);
+  }
+
+  // A state changes in its place where its group has one output: worth more than a reading saved.
+  bool changes_state(int cluster) const {
+    return std::ranges::any_of(members_[cluster], [&](int n) {
+      return std::ranges::any_of(graph_.nodes[n].outputs, [&](ValueId out) {
+        return std::ranges::find(context_.states, graph_.value(out).name, &StateNames::after) != context_.states.end();
+      });
+    });
+  }
+
+  RuleResult joins(ValueId value, int from, int to) {
     const std::string& name = graph_.value(value).name;
+    const std::string& reader = graph_.nodes[members_[to].front()].name;
+    if (kinds_[to].contractions > 0)
+      return because("contraction", "{} belongs to a contraction, which has tiles of its own", reader);
+    if (kinds_[from].contractions > 0 && kinds_[to].reductions > 0)
+      return because("tile", "{} belongs to what combines elements of several tiles", reader);
+    if (changes_state(from) || changes_state(to)) return because("state", "a state is changed in its place");
     if (kinds_[from].contractions > 1 || (kinds_[from].contractions > 0 && kinds_[from].reductions > 0))
       return because("chain", "the group of {} computes it in blocks that have one output", name);
     const RuleResult apart = may_unite(from, to);
@@ -139,19 +165,24 @@ class OutputFuser {
   // ---- Siblings.
 
   // Element-wise groups of one space that read `value` at its points.
-  void join_siblings(ValueId value) {
-    if (graph_.value(value).is_constant()) return;
+  bool join_siblings(ValueId value) {
+    if (graph_.value(value).is_constant()) return false;
+    bool joined = false;
     const std::vector<int>& readers = readers_[value];
     for (size_t i = 0; i < readers.size(); ++i) {
       for (size_t j = i + 1; j < readers.size(); ++j) {
         const int a = cluster_of_[readers[i]], b = cluster_of_[readers[j]];
-        if (a != b && are_siblings(value, a, b).ok()) unite(a, b);
+        if (a == b || !are_siblings(value, a, b).ok()) continue;
+        unite(a, b);
+        joined = true;
       }
     }
+    return joined;
   }
 
-  RuleResult are_siblings(ValueId value, int a, int b) const {
+  RuleResult are_siblings(ValueId value, int a, int b) {
     const Why other = because(kSiblingsRule, "groups of another space");
+    if (changes_state(a) || changes_state(b)) return because("state", "a state is changed in its place");
     for (const int c : {a, b}) {
       if (!kinds_[c].is_pointwise()) return other;
       for (const int n : members_[c]) {
@@ -161,7 +192,7 @@ class OutputFuser {
         }
       }
     }
-    if (leads_to(b, a)) return because("cycle", "one reads what the other computes");
+    if (between(b, a) >= 0) return because("cycle", "one reads what the other computes");
     const RuleResult apart = may_unite(a, b);
     if (!apart.ok()) return apart;
     const Result<schedule::Beside> kernel = one_kernel(a, b);
@@ -172,17 +203,15 @@ class OutputFuser {
   // ---- What both have in common.
 
   // Room, and no path from `from` to `to` but that of a single edge.
-  RuleResult may_unite(int from, int to) const {
+  RuleResult may_unite(int from, int to) {
     const int nodes = kinds_[from].nodes + kinds_[to].nodes;
     if (nodes > static_cast<int>(kMaxNodes))
       return because("room", "the group would have {} operators, the most of one are {}", nodes, kMaxNodes);
     const size_t values = values_around(from, to);
     if (values > kMaxInputs)
       return because("room", "the group would read and write {} values, the most of one are {}", values, kMaxInputs);
-    for (const int next : successors(from)) {
-      if (next == to || !leads_to(next, to)) continue;
-      return because("cycle", "{} needs the first and is needed by the second", graph_.nodes[members_[next][0]].name);
-    }
+    if (const int third = between(from, to); third >= 0)
+      return because("cycle", "{} needs the first and is needed by the second", graph_.nodes[members_[third][0]].name);
     return Rule("room");
   }
 
@@ -211,40 +240,63 @@ class OutputFuser {
     return nodes;
   }
 
-  std::set<int> successors(int cluster) const {
-    std::set<int> found;
-    for (const int n : members_[cluster]) {
-      for (const ValueId out : graph_.nodes[n].outputs) {
-        for (const int r : readers_[out]) found.insert(cluster_of_[r]);
+  // The first cluster on a path from `from` to `to` through others; -1 where there is none. A single edge is no path.
+  int between(int from, int to) {
+    ++stamp_;
+    std::vector<std::pair<int, int>> open;  // a cluster, and the one by which the path left `from`
+    const auto visit_readers = [&](int cluster, int first) {
+      for (const int n : members_[cluster]) {
+        for (const ValueId out : graph_.nodes[n].outputs) {
+          for (const int r : readers_[out]) {
+            const int next = cluster_of_[r];
+            if (next == from || (cluster == from && next == to) || seen_[next] == stamp_) continue;
+            seen_[next] = stamp_;
+            open.emplace_back(next, first < 0 ? next : first);
+          }
+        }
       }
+    };
+    visit_readers(from, -1);
+    while (!open.empty()) {
+      const auto [cluster, first] = open.back();
+      open.pop_back();
+      if (cluster == to) return first;
+      visit_readers(cluster, first);
     }
-    found.erase(cluster);
-    return found;
+    return -1;
   }
 
-  bool leads_to(int from, int to) const {
-    std::set<int> seen = {from};
-    std::vector<int> open = {from};
-    while (!open.empty()) {
-      const int c = open.back();
-      open.pop_back();
-      if (c == to) return true;
-      for (const int next : successors(c)) {
-        if (seen.insert(next).second) open.push_back(next);
-      }
+  // The nodes as a graph of their own, which leaves what others read.
+  Graph cut_out(const std::vector<int>& nodes) const {
+    Graph out;
+    std::map<ValueId, ValueId> inner = {{kAbsent, kAbsent}};
+    const auto take = [&](ValueId id) {
+      const auto [found, fresh] = inner.try_emplace(id, static_cast<ValueId>(out.values.size()));
+      if (fresh) out.values.push_back(graph_.value(id));
+      return found->second;
+    };
+    for (const int n : nodes) {
+      Node node = graph_.nodes[n];
+      for (ValueId& in : node.inputs) in = take(in);
+      for (ValueId& made : node.outputs) made = take(made);
+      out.nodes.push_back(std::move(node));
     }
-    return false;
+    const auto inside = [&](int n) { return std::ranges::binary_search(nodes, n); };
+    for (const auto& [id, own] : inner) {
+      if (id == kAbsent) continue;
+      const bool is_made = producers_[id] >= 0 && inside(producers_[id]);
+      if (!is_made && !graph_.value(id).is_constant()) out.inputs.push_back(own);
+      if (is_made && (graph_.is_output(id) || !std::ranges::all_of(readers_[id], inside))) out.outputs.push_back(own);
+    }
+    return out;
   }
 
   Result<schedule::Beside> one_kernel(int from, int to) const {
     const std::vector<int> nodes = both(from, to);
-    const std::string last = graph_.value(graph_.nodes[nodes.back()].outputs[0]).name;
-    const Graph merged = merge_groups(graph_, {nodes});
-    const auto group = std::ranges::find_if(merged.nodes, [&](const Node& node) {
-      return std::ranges::any_of(node.outputs, [&](ValueId out) { return merged.value(out).name == last; });
-    });
-    if (group == merged.nodes.end()) return declined("{} would stay inside", last);
-    return schedule::one_kernel(stored_program(*group->body, context_.ops));
+    std::vector<int> all(nodes.size());
+    std::iota(all.begin(), all.end(), 0);
+    const Graph merged = merge_groups(cut_out(nodes), {all});
+    return schedule::one_kernel(stored_program(*merged.nodes.front().body, context_.ops));
   }
 
   void unite(int from, int to) {
@@ -263,6 +315,8 @@ class OutputFuser {
   std::vector<int> cluster_of_;            // by node
   std::vector<std::vector<int>> members_;  // by cluster
   std::vector<Kind> kinds_;
+  std::vector<int> seen_;  // by cluster: the search that came there last
+  int stamp_ = 0;
 };
 
 }  // namespace

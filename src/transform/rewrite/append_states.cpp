@@ -158,7 +158,10 @@ class StateAppender {
 
 bool grows(const Graph& graph, const StateNames& state) {
   const ValueId before = graph.find_value(state.before), after = graph.find_value(state.after);
-  return growing_dim(graph.value(before).type, graph.value(after).type).has_value();
+  const int n = graph.producer(after);
+  const bool joins = n >= 0 && graph.nodes[static_cast<size_t>(n)].op == "concat" &&
+                     std::ranges::count(graph.nodes[static_cast<size_t>(n)].inputs, before) > 0;
+  return joins && growing_dim(graph.value(before).type, graph.value(after).type).has_value();
 }
 
 Graph append_states(const Graph& graph, const graph::OpTable& ops, const std::vector<StateNames>& growing) {

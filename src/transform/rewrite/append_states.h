@@ -9,7 +9,7 @@
 
 namespace tw::transform {
 
-/// Whether a run makes `after` from `before` by rows behind it: types that differ in one extent, larger in `after`.
+/// Whether a run makes `after` of `before` and other rows: a concatenation, whose type differs in one extent.
 bool grows(const Graph& graph, const StateNames& state);
 
 /// The graph with `growing` states, after = concat(before, new rows), as states of the type that `after` has, its

@@ -110,6 +110,12 @@ constexpr Field kFields[] = {
     {"measure-threads", "CompileOptions::measure_threads",
      [](const CompileOptions& o) { return unless_zero(o.measure_threads); }},
     {"budget", "CompileOptions::budget_seconds", [](const CompileOptions& o) { return unless_zero(o.budget_seconds); }},
+    {"allow-links", "CompileOptions::link_folders", [](const CompileOptions& o) { return o.link_folders; }},
+    {"max-time", "CompileOptions::max_seconds", [](const CompileOptions& o) { return unless_zero(o.max_seconds); }},
+    {"max-memory", "CompileOptions::max_memory_bytes",
+     [](const CompileOptions& o) {
+       return unless_empty(o.max_memory_bytes == 0 ? "" : fmt::format("{}", o.max_memory_bytes));
+     }},
     {"shape", "InputShapes::shapes", nullptr},
     {"dim", "InputShapes::dimensions", nullptr},
     {"const", "CompileOptions::constants", nullptr},
@@ -161,6 +167,7 @@ tw::driver::CompileOptions to_driver(const CompileOptions& options) {
     for (const std::string& text : field.texts(options)) set_option(out, field.option, {text, field.name});
   }
   for (const auto& [name, value] : options.named) set_option(out, name, {value, spelled(name)});
+  start_watch(out);
   return out;
 }
 

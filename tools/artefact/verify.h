@@ -14,6 +14,8 @@ struct GroupCheck {
   std::string family;  // of its schedule
   std::vector<driver::WorstElement> outputs;
   bool ok() const;
+  /// Elements within the bound of the algorithm that computed them, but not of the operators themselves; or in neither.
+  int64_t beyond_operator() const;
 };
 
 struct VerifyReport {

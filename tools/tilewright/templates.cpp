@@ -75,7 +75,7 @@ int build(const GlobalOptions& global, const VerbOptions& given) {
     if (made.ok()) bytes += made->bytes, seconds += made->seconds, ++built;
     if (!made.ok()) {
       progress.clear();
-      fmt::print(stderr, "tilewright: {}: {}\n", wanted[i].first, made.reason());
+      print_error("tilewright: {}: {}\n", wanted[i].first, made.reason());
       failures.push_back({{"template", wanted[i].first}, {"reason", made.reason()}});
     }
     progress("templates", built + std::ssize(failures), total);

@@ -18,8 +18,15 @@ namespace tw::cli {
 namespace {
 
 nlohmann::ordered_json to_json(const driver::WorstElement& w) {
-  return {{"tensor", w.tensor}, {"index", w.index}, {"got", w.got},          {"want", w.want},
-          {"bound", w.bound},   {"wrong", w.wrong}, {"elements", w.elements}};
+  return {{"tensor", w.tensor},
+          {"index", w.index},
+          {"got", w.got},
+          {"want", w.want},
+          {"bound", w.bound},
+          {"wrong", w.wrong},
+          {"elements", w.elements},
+          {"operator_bound", w.operator_bound},
+          {"beyond_operator", w.beyond_operator}};
 }
 
 std::string text(const driver::WorstElement& w) {
@@ -77,6 +84,23 @@ std::vector<std::string> chosen_entries(const InputOptions& inputs, const artefa
   return session.entries();
 }
 
+// Groups some of whose elements only the bound of their algorithm allows.
+nlohmann::ordered_json show_beyond_operators(const GlobalOptions& global, const artefact::VerifyReport& report) {
+  nlohmann::ordered_json groups = nlohmann::ordered_json::array();
+  int64_t elements = 0;
+  for (const artefact::GroupCheck& g : report.groups) {
+    elements += g.beyond_operator();
+    for (const driver::WorstElement& w : g.outputs) {
+      if (w.beyond_operator > 0) groups.push_back({{"group", g.group}, {"family", g.family}, {"worst", to_json(w)}});
+    }
+  }
+  say(global,
+      fmt::format(
+          "{} elements of {} groups are beyond the bounds of their operators{}", elements, groups.size(),
+          elements > 0 ? ", some within those of their algorithms; with --precision strict both are the same" : ""));
+  return {{"elements", elements}, {"groups", groups}};
+}
+
 nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyReport& report) {
   nlohmann::ordered_json blame = nlohmann::ordered_json::array();
   size_t checked = 0;
@@ -100,6 +124,7 @@ nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyR
           {"blame", blame},
           {"same_bits_for_threads", report.same_bits_for_threads},
           {"same_bits_apart", report.same_bits_apart},
+          {"beyond_operators", show_beyond_operators(global, report)},
           {"outputs", report_outputs(global, report.outputs)}};
 }
 

@@ -1,6 +1,7 @@
 #include "driver/artefact/code_store.h"
 
 #include "support/math.h"
+#include "support/memory.h"
 #include "te/materialize.h"
 
 namespace tw::driver {
@@ -38,6 +39,8 @@ WeightStore::Place WeightStore::add(const graph::Value& value, const Layout& lay
     key += fmt::format(" {} {} {}", value.type.type.bytes(), to_string(value.type.shape), to_string(layout));
   const auto [known, fresh] = places_.try_emplace(std::move(key));
   if (!fresh) return known->second;
+  require_memory(num_elements(layout.storage_shape(value.type.shape)) * value.type.type.bytes(),
+                 fmt::format("constant '{}'", value.name));
   bytes_.resize(round_up(static_cast<int64_t>(bytes_.size()), kAlignment));
   const auto offset = static_cast<int64_t>(bytes_.size());
   const auto append = [&](const std::vector<std::byte>& stored) {

@@ -1,6 +1,7 @@
 #include "driver/artefact/plan_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "support/error.h"
@@ -12,15 +13,67 @@ namespace {
 constexpr int64_t kLine = 64;         // bytes: one cache line, one vector
 constexpr int64_t kSetPeriod = 4096;  // bytes after which lines fall into the same L1 set again: 64 sets of 64 bytes
 
-bool live_together(const BufferRequest& a, const BufferRequest& b) {
-  return a.first_step <= b.last_step && b.first_step <= a.last_step;
+/// Ranges of steps, and which of them meet another one: a segment tree, so that the thousands of short-lived buffers of
+/// an unrolled recurrence do not all look at each other.
+class Timeline {
+ public:
+  explicit Timeline(int64_t steps) : steps_(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(steps, 1)))) {
+    nodes_.resize(2 * steps_);
+  }
+  void add(const BufferRequest& range, size_t item) { add(1, 0, steps_ - 1, range, item); }
+  /// Calls f with all items whose range meets `range`, with some of them several times.
+  template <typename F>
+  void for_each(const BufferRequest& range, const F& f) const {
+    visit(1, 0, steps_ - 1, range, f);
+  }
+
+ private:
+  struct Node {
+    std::vector<size_t> items;  // whose ranges hold all of the node's steps
+    bool is_used = false;       // it or a node below has items
+  };
+
+  static bool meets(const BufferRequest& range, int64_t first, int64_t last) {
+    return range.first_step <= last && first <= range.last_step;
+  }
+
+  void add(size_t node, int64_t first, int64_t last, const BufferRequest& range, size_t item) {
+    if (!meets(range, first, last)) return;
+    nodes_[node].is_used = true;
+    if (range.first_step <= first && last <= range.last_step) {
+      nodes_[node].items.push_back(item);
+      return;
+    }
+    const int64_t middle = (first + last) / 2;
+    add(2 * node, first, middle, range, item);
+    add(2 * node + 1, middle + 1, last, range, item);
+  }
+
+  template <typename F>
+  void visit(size_t node, int64_t first, int64_t last, const BufferRequest& range, const F& f) const {
+    if (!nodes_[node].is_used || !meets(range, first, last)) return;
+    for (const size_t item : nodes_[node].items) f(item);
+    if (first == last) return;
+    const int64_t middle = (first + last) / 2;
+    visit(2 * node, first, middle, range, f);
+    visit(2 * node + 1, middle + 1, last, range, f);
+  }
+
+  int64_t steps_;  // a power of two
+  std::vector<Node> nodes_;
+};
+
+int64_t count_steps(std::span<const BufferRequest> requests) {
+  int64_t last = 0;
+  for (const BufferRequest& request : requests) last = std::max(last, request.last_step);
+  return last + 1;
 }
 
 bool is_large(const BufferRequest& request) { return request.bytes >= kSetPeriod; }
 
 class Planner {
  public:
-  explicit Planner(std::span<const BufferRequest> requests) : requests_(requests) {}
+  explicit Planner(std::span<const BufferRequest> requests) : requests_(requests), placed_(count_steps(requests)) {}
 
   MemoryPlan run() {
     plan_.offsets.assign(requests_.size(), 0);
@@ -37,11 +90,10 @@ class Planner {
     // Placed neighbours in time, by offset; the lowest gap between them that is large enough wins.
     std::vector<size_t> neighbours;
     std::vector<bool> taken(kSetPeriod / kLine, false);
-    for (const size_t p : placed_) {
-      if (!live_together(requests_[i], requests_[p])) continue;
+    placed_.for_each(requests_[i], [&](size_t p) {
       neighbours.push_back(p);
       if (is_large(requests_[p])) taken[plan_.offsets[p] % kSetPeriod / kLine] = true;
-    }
+    });
     std::sort(neighbours.begin(), neighbours.end(),
               [&](size_t a, size_t b) { return plan_.offsets[a] < plan_.offsets[b]; });
     const auto start_from = [&](int64_t low) { return is_large(requests_[i]) ? next_free_set(low, taken) : low; };
@@ -53,7 +105,7 @@ class Planner {
     }
     plan_.offsets[i] = offset;
     plan_.arena_bytes = std::max(plan_.arena_bytes, round_up(offset + requests_[i].bytes, kLine));
-    placed_.push_back(i);
+    placed_.add(requests_[i], i);
   }
 
   static int64_t next_free_set(int64_t low, const std::vector<bool>& taken) {
@@ -65,7 +117,7 @@ class Planner {
 
   std::span<const BufferRequest> requests_;
   MemoryPlan plan_;
-  std::vector<size_t> placed_;
+  Timeline placed_;
 };
 
 }  // namespace

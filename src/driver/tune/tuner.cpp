@@ -29,6 +29,7 @@ using measure::Outcome;
 
 constexpr size_t kFewest = 3;  // candidates of a group that are measured
 constexpr size_t kNone = SIZE_MAX;
+constexpr double kBriefWaitSeconds = 1;  // for the lock of measuring, once it was waited for in vain
 constexpr double kLightOnGpu =
     0.2;  // of TunerOptions::light_us: all kernels of a network of batch 1 are so short there
 
@@ -260,7 +261,7 @@ class Tuner::Session {
 
   void measure(size_t t, Prepared prepared) {
     const TuneTask& task = tasks_[t];
-    const FileLock lock(tuner_.lock_file_, options().lock_seconds, [this] { return stopped(); });
+    const FileLock lock(tuner_.lock_file_, lock_wait());
     if (!lock.is_held() && !stopped() && !std::exchange(tuner_.told_of_disturbance_, true))
       notice(fmt::format("another compiler has measured for {} s: both measure on, and their times may be disturbed",
                          options().lock_seconds));
@@ -293,6 +294,16 @@ class Tuner::Session {
     measure.disagree = [&](std::span<const measure::Difference> found) { return check.disagree(found); };
     measure.stop = [this] { return stopped(); };
     take(t, prepared, tuner_.measurer_->measure(prepared.workloads, measure));
+  }
+
+  // Whoever kept the lock for that long is stopped, or busy with what ours no longer disturbs much: once is enough.
+  LockWait lock_wait() {
+    LockWait wait{options().lock_seconds, [this] { return stopped(); }};
+    if (tuner_.told_of_disturbance_) wait.seconds = std::min(wait.seconds, kBriefWaitSeconds);
+    wait.notice = [this](const std::string& sentence) {
+      if (!std::exchange(tuner_.told_of_waiting_, true)) notice(sentence + "; both would disturb each other's times");
+    };
+    return wait;
   }
 
   // More than the private caches of all cores hold; on a GPU, which rotates what a CPU flushes, than all caches hold.

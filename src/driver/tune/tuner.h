@@ -40,7 +40,8 @@ class Tuner {
   bool tried_ = false;   // to start a worker
   bool opened_ = false;  // the database, or tried to
   bool complete_ = true;
-  bool told_of_disturbance_ = false;          // that another compiler measures at the same time
+  bool told_of_waiting_ = false;              // for another compiler that measures
+  bool told_of_disturbance_ = false;          // that it measures at the same time
   std::map<std::string, ProgramCode> codes_;  // by the text of the loop program
   std::unique_ptr<database::Database> database_;
   std::string lock_file_;

@@ -56,6 +56,22 @@ TEST(Scatter, MinimaOfIntegersKeepTheOtherElements) {
   }
 }
 
+// NaN is the largest number, as for ArgMax and ReduceMax; several of them are in the order of their places.
+TEST(TopK, NanIsTheLargest) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> x = {1, nan, 3, 3, -2, nan, std::numeric_limits<double>::infinity(), -0.0, 0};
+  for (const auto& [largest, order] : {std::pair{1, std::vector<int64_t>{1, 5, 6, 2, 3, 0, 7, 8, 4}},
+                                       std::pair{0, std::vector<int64_t>{4, 7, 8, 0, 2, 3, 6, 1, 5}}}) {
+    for (const int64_t k : {2, 9}) {
+      ModelBuilder m;
+      m.input("x", {int64_t{1}, int64_t{9}}).output("i", onnx::TensorProto::INT64).output("v");
+      m.ints("k", {k});
+      set_int(m.node("TopK", {"x", "k"}, {"v", "i"}), "largest", largest);
+      EXPECT_EQ(run(m, {tensor({1, 9}, x)}).ints, std::vector<int64_t>(order.begin(), order.begin() + k));
+    }
+  }
+}
+
 TEST(OldOpsets, BinaryOperatorsBroadcastOnDemand) {
   ModelBuilder m(6);
   m.input("x", {int64_t{1}, int64_t{2}, int64_t{2}}).output("y");

@@ -332,6 +332,7 @@ constexpr Row kRows[] = {
     {{0, 0}, {0, 0}, true, apply_layout},
     {{3, 4}, {3, 4}, true, apply_matrices},
     {{0, 0}, {0, 0}, true, apply_implement},
+    {{1, 1}, {0, 0}, false, apply_branch},
 };
 
 const Row& row_of(const Primitive& p) { return kRows[static_cast<size_t>(p.kind)]; }

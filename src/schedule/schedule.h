@@ -48,6 +48,9 @@ enum class PrimitiveKind : uint8_t {
                // at tap 0, which "s.lhs" holds for all of them. Rows are counted as if x went on to where the last tap
                // reads; "s.rhs" is [batch, taps, columns, steps].
   kImplement,  // a root stage, option what computes it (loop::Kernel::implementation) in place of code for its loops
+  kBranch,     // loops [l]: the first select of an element-wise stage whose condition reads an attached stage, and that
+            // the loops down to l decide, is tested once in each turn of l: around all loops further inside, with the
+            // stages attached there that its branch reads
 };
 
 struct Primitive {
@@ -119,6 +122,8 @@ class Schedule {
                      const std::string& taps = "") {
     return add({kMatrices, stage, std::move(roles), std::move(multiples), taps});
   }
+
+  Schedule& branch(const std::string& stage, const std::string& loop) { return add({kBranch, stage, {loop}}); }
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 

@@ -87,7 +87,8 @@ bool external_data_is(const Json& files, const fs::path& folder) {
 
 }  // namespace
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompileSummary, target, entries, families, groups, kernels, opset, warnings)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompileSummary, target, entries, families, groups, kernels, winograd_groups, opset,
+                                   warnings)
 
 CompileSummary summarize(const Compiled& compiled) {
   CompileSummary s;
@@ -98,6 +99,7 @@ CompileSummary summarize(const Compiled& compiled) {
     for (const plan::GroupPlan& g : entry.groups) ++s.families[g.family];
   }
   s.kernels = compiled.kernels;
+  s.winograd_groups = compiled.winograd_groups;
   s.opset = compiled.opset;
   s.warnings = compiled.warnings;
   return s;

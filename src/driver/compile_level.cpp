@@ -53,7 +53,7 @@ class LevelCompiler {
           compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
       if (!entry) return std::nullopt;
       entry->plan.target = code_.target;
-      if (in_.options.precision == Precision::kFast) say_what_is_rounded(*entry);
+      say_what_is_rounded(*entry);
       code_.entries.push_back(std::move(*entry));
     }
     generate_code();
@@ -68,9 +68,11 @@ class LevelCompiler {
       throw UsageError("the shapes '{}' are given twice", name);
   }
 
-  // What is f32 in the model and multiplied with fewer digits.
+  // What is f32 in the model and multiplied with fewer digits; Winograd convolutions.
   void say_what_is_rounded(const EntryCode& entry) {
     const Rounded rounded = count_rounded(entry.graph);
+    out_.winograd_groups += rounded.winograd;
+    if (in_.options.precision != Precision::kFast) return;
     const auto say = [&](int64_t count, std::string_view what, std::string_view how) {
       if (count == 0) return;
       out_.warnings.push_back(fmt::format("--precision fast: '{}' for {}: {} {}{} {}", entry.plan.name, code_.target,
@@ -136,6 +138,8 @@ class LevelCompiler {
 Rounded count_rounded(const graph::Graph& groups) {
   Rounded rounded;
   for (const graph::Node& group : groups.nodes) {
+    rounded.winograd +=
+        std::ranges::any_of(group.body->nodes, [](const graph::Node& n) { return n.op == "winograd_conv"; });
     for (const graph::Node& node : group.body->nodes) {
       const bool packs = node.op == "pack_words" && node.string_attr("words") == to_string(WordFormat::kBf16);
       if (packs && group.body->value(node.inputs[0]).type.type == DataType::f32()) ++rounded.to_bf16;

@@ -83,6 +83,10 @@ void print_text(const GlobalOptions& global, const Options& options, const Produ
     for (const std::string& entry : summary.entries) say(global, "  " + entry);
   }
   say(global, fmt::format("{} groups:{}; {} different kernels", summary.groups, families, summary.kernels));
+  if (summary.winograd_groups > 0)
+    say(global, fmt::format("Winograd convolution in {} of {} groups: rounding errors are larger than of direct sums; "
+                            "--precision strict uses none",
+                            summary.winograd_groups, summary.groups));
   if (options.time_passes) print_times(global, product);
 }
 
@@ -115,6 +119,7 @@ int compile(const GlobalOptions& global, const Options& options) {
                                          {"groups", product.summary.groups},
                                          {"kernels", product.summary.kernels},
                                          {"families", product.summary.families},
+                                         {"winograd_groups", product.summary.winograd_groups},
                                          {"bytes", bytes},
                                          {"cached", product.cached},
                                          {"seconds", seconds}});

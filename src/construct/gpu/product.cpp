@@ -101,7 +101,7 @@ std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compu
   return layouts;
 }
 
-Access access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target) {
+OperandAccess access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target) {
   const auto lanes_along = [&](const te::Axis& axis) {
     if (read->args.empty() || coefficient_of(read->args.back(), axis.name).value_or(0) != 1) return int64_t{0};
     int64_t lanes = target.vector_bytes / read.type().bytes();
@@ -110,7 +110,7 @@ Access access_of(const Expr& read, const te::Axis& step, const te::Axis& line, c
   };
   const int64_t steps = lanes_along(step);
   const int64_t along = lanes_along(line);
-  return along > steps ? Access{false, along} : Access{true, std::max<int64_t>(1, steps)};
+  return along > steps ? OperandAccess{false, along} : OperandAccess{true, std::max<int64_t>(1, steps)};
 }
 
 Layout dealt_out(const BlockTile& tile, int dim, size_t rank, int64_t columns) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "construct/construct.h"
-#include "construct/gpu/tile.h"
+#include "construct/gpu/thread_block_tile.h"
 #include "schedule/match/contraction.h"
 
 namespace tw::construct {
@@ -40,7 +40,7 @@ struct StoredProduct {
 };
 
 /// What of an operand one access moves: neighbours along its steps or along its lines, as it lies in memory.
-struct Access {
+struct OperandAccess {
   bool by_steps = true;
   int64_t lanes = 1;
 };
@@ -53,7 +53,7 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum);
 /// Operands that are constants, stored as they are read: batch, lines, steps; steps next to each other.
 std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task);
 
-Access access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target);
+OperandAccess access_of(const Expr& read, const te::Axis& step, const te::Axis& line, const TargetInfo& target);
 
 /// Where the instructions of a tile leave column i, dim `dim` of an operand of `rank` dims: each thread holds pairs of
 /// columns of several of them (BlockTile), which are neighbours in the output.

@@ -263,14 +263,14 @@ std::string ProductLoops::describe() const {
       tile_.units > 0 ? fmt::format(", a block on each unit walking over them {} at a time", tile_.together) : "");
 }
 
-Access ProductLoops::access(Side side) const {
+OperandAccess ProductLoops::access(Side side) const {
   const te::Axis& line = sum_.axes[(side == Side::kLeft ? p_.rows : p_.columns).back()];
   return access_of(read(side), p_.steps.back(), line, target_);
 }
 
 void ProductLoops::attach_operand(Side side, const std::string& stage, const std::string& loop, int64_t steps) {
   const std::string copy = operand(side);
-  Access by = access(side);
+  OperandAccess by = access(side);
   by.lanes = std::gcd(by.lanes, by.by_steps ? steps : line_extent(side));
   const int64_t bytes = read(side).type().bytes();
   s_.compute_at(copy, stage, loop, loop::Scope::kStack, tile_.line_pad_bytes(bytes) / bytes);

@@ -45,7 +45,7 @@ class ProductLoops {
   std::string operand(Side side) const { return p_.sum + (side == Side::kLeft ? ".lhs" : ".rhs"); }
   int64_t line_extent(Side side) const { return BlockTile::extent(side == Side::kLeft ? tile_.rows : tile_.columns); }
   /// How accesses move the operand.
-  Access access(Side side) const;
+  OperandAccess access(Side side) const;
 
  private:
   // Pixels that a row of windows reads where taps share them, else those it has; and the rows of all of them.

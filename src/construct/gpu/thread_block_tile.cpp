@@ -1,4 +1,4 @@
-#include "construct/gpu/tile.h"
+#include "construct/gpu/thread_block_tile.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "targets/cuda/templates.h"
+#include "targets/cuda/cutlass_family.h"
 
 #include <algorithm>
 #include <numeric>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "driver/machine/device.h"
 #include "tilewright/arrays.h"
 #include "tilewright/command.h"
 #include "tilewright/inputs.h"
@@ -136,7 +137,9 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   const bool gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   const artefact::Explained run =
       gpu && options.no_run ? find_entry(artefact.manifest(), options) : run_entry(model, options);
-  const targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", measured_figures());
+  const driver::machine::HalOptions figures = measured_figures();
+  targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", figures);
+  target.info.device = driver::machine::find_device(target.info, figures).rates;
   artefact::EntryReport report = artefact::explain_entry(model.artefact, run, target);
   std::vector<artefact::GroupReport>& reports = report.groups;
   std::erase_if(reports, [&](const artefact::GroupReport& r) {

@@ -7,10 +7,10 @@
 
 #include "driver/machine/bounds.h"
 #include "driver/machine/device_measure.h"
+#include "driver/machine/figures_file.h"
 #include "measure/cuda_executor.h"
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/error.h"
-#include "support/folders.h"
 #include "support/hash.h"
 #include "targets/cuda/data_sheets.h"
 #ifdef TW_HAVE_CUDA
@@ -42,8 +42,6 @@ std::string key_of(const std::string& gpu, const TargetInfo& target) {
   return key.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string folder_of(const HalOptions& options) { return options.folder.empty() ? cache_folder() : options.folder; }
-
 bool has_files(const std::string& folder) {
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
@@ -74,7 +72,7 @@ void measure_and_keep(const TargetInfo& target, const HalOptions& options, const
     device.rates = rates;
     if (device.file.empty()) return notice("the device's rates are not kept: there is no cache folder");
     std::error_code ignored;  // what matters is whether the file can be written
-    std::filesystem::create_directories(folder_of(options), ignored);
+    std::filesystem::create_directories(figures_folder(options), ignored);
     format::write_file_atomically(device.file, format::bytes_of(device_file_text(rates, key)));
   } catch (const std::exception& error) {
     notice(fmt::format("{} could not be measured, or its rates not kept: {}", device.name, error.what()));
@@ -107,7 +105,7 @@ Result<DeviceRates> parse_device_file(const std::string& text, const std::string
 Device find_device(const TargetInfo& target, const HalOptions& options) {
   Device device;
   device.rates = target.device;
-  const std::string folder = folder_of(options);
+  const std::string folder = figures_folder(options);
   const bool anew = options.figures == Figures::kMeasuredAnew;
   if (target.kind != DeviceKind::kCuda || options.figures == Figures::kDefaults || !(anew || has_files(folder)))
     return device;

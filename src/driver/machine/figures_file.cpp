@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "driver/machine/bounds.h"
+#include "support/folders.h"
 
 using Json = nlohmann::ordered_json;
 
@@ -68,6 +69,10 @@ bool capacities_rise(const TargetInfo& info) {
 }
 
 }  // namespace
+
+std::string figures_folder(const HalOptions& options) {
+  return options.folder.empty() ? cache_folder() : options.folder;
+}
 
 std::string machine_key(const targets::HostCpu& cpu, const TargetInfo& target) {
   Json caches = Json::array();

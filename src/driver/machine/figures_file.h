@@ -3,10 +3,14 @@
 #include <string>
 
 #include "core/target_info.h"
+#include "driver/machine/machine_options.h"
 #include "support/error.h"
 #include "targets/x86_64/host.h"
 
 namespace tw::driver::machine {
+
+/// The folder of all files of figures: the one asked for, else the cache folder; empty when there is none.
+std::string figures_folder(const HalOptions& options);
 
 /// Counts up when a micro-benchmark changes: figures of an earlier number are measured anew.
 constexpr int kMeasurement = 2;

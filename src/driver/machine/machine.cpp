@@ -7,14 +7,12 @@
 #include <optional>
 
 #include "driver/machine/bounds.h"
-#include "driver/machine/device.h"
 #include "driver/machine/figures_file.h"
 #include "driver/machine/measure.h"
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
 #include "support/file_lock.h"
-#include "support/folders.h"
 #include "support/hash.h"
 
 namespace tw::driver::machine {
@@ -27,8 +25,6 @@ std::string path_in(const std::string& folder, const std::string& key) {
   return folder + "/hal-" + content_hash(key).substr(0, kHashDigits) + ".json";
 }
 
-std::string folder_of(const HalOptions& options) { return options.folder.empty() ? cache_folder() : options.folder; }
-
 class Resolver {
  public:
   Resolver(const TargetInfo& defaults, const HalOptions& options)
@@ -36,7 +32,7 @@ class Resolver {
         options_(options),
         cpu_(targets::host_cpu()),
         key_(machine_key(cpu_, defaults)),
-        folder_(folder_of(options)) {}
+        folder_(figures_folder(options)) {}
 
   TargetInfo resolve() {
     if (options_.figures == Figures::kMeasured) {
@@ -129,10 +125,6 @@ targets::Target resolve_target(const std::string& name, const HalOptions& option
     const TargetInfo defaults = target.info;
     target.info = Resolver(defaults, options).resolve();
   }
-  // A GPU's rates decide nothing yet: they are measured when somebody asks, not when something is compiled.
-  HalOptions kept = options;
-  if (kept.figures == Figures::kMeasuredAnew) kept.figures = Figures::kMeasured;
-  target.info.device = find_device(target.info, kept).rates;
   return target;
 }
 
@@ -154,7 +146,7 @@ std::vector<targets::Target> resolve_targets(const std::string& names, const Hal
 }
 
 std::string figures_path(const TargetInfo& cpu, const HalOptions& options) {
-  const std::string folder = folder_of(options);
+  const std::string folder = figures_folder(options);
   return folder.empty() ? "" : path_in(folder, machine_key(targets::host_cpu(), cpu));
 }
 

@@ -8,8 +8,8 @@
 
 namespace tw::driver::machine {
 
-/// The target named `name`, as targets::find_target, and for "cpu" with the figures that options.figures asks for. For
-/// a GPU with the rates that were measured of the one here, if any were (device.h).
+/// The target named `name`, as targets::find_target, and for "cpu" with the figures that options.figures asks for.
+/// Rates of a GPU are those of a data sheet: what was measured of the one here is asked of find_device (device.h).
 ///
 /// The file FOLDER/hal-HASH.json is written atomically; a damaged one is measured anew. Of several processes that find
 /// none, one measures and the others wait for it. Figures that cannot be kept are not used (each compilation would

@@ -164,7 +164,7 @@ TEST_F(ReplayTest, OtherWeightsAreNoOtherModel) {
 TEST_F(ReplayTest, OfEqualGroupsTheNameDecides) {
   graph::Graph g;
   const graph::ValueId x = g.add_input("x", {DataType::f32(), {24, 40}});
-  for (const char* name : {"v", "w"}) g.outputs.push_back(add(g, "matmul", {x, constant(g, name, {40, 56})}));
+  for (const char* name : {"v", "w"}) g.outputs.push_back(add(g, "matmul", {x, constant(g, name, {40, 56})}, {}, name));
   plan::Plan plan = compile_graph(g, {}).plan;
   std::vector<plan::GroupPlan>& groups = plan.entries.at(0).groups;
   ASSERT_EQ(groups.size(), 2U);

@@ -302,8 +302,6 @@ TEST(Primitives, CacheReadRefuses) {
             "schedule primitive 'cache_read z': cache_read: nothing reads z");
   EXPECT_EQ(refusal(p, Schedule().cache_read("bias", {"y"})),
             "schedule primitive 'cache_read bias y': cache_read: nothing reads bias");
-  EXPECT_EQ(refusal(p, Schedule().cache_read("w", {}).cache_read("w", {})),
-            "schedule primitive 'cache_read w': cache_read: nothing reads w");
   EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {2}).cache_read("w", {})),
             "schedule primitive 'cache_read w': stage y has loop primitives before one that changes its body");
   EXPECT_EQ(refusal(p, Schedule().cache_read("w", {"y"}, {2})),

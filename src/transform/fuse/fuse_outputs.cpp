@@ -240,20 +240,26 @@ class OutputFuser {
     return nodes;
   }
 
+  // Clusters whose nodes read a value of `cluster`, one for each such read.
+  std::vector<int> clusters_that_read(int cluster) const {
+    std::vector<int> clusters;
+    for (const int n : members_[cluster]) {
+      for (const ValueId out : graph_.nodes[n].outputs) {
+        for (const int r : readers_[out]) clusters.push_back(cluster_of_[r]);
+      }
+    }
+    return clusters;
+  }
+
   // The first cluster on a path from `from` to `to` through others; -1 where there is none. A single edge is no path.
   int between(int from, int to) {
     ++stamp_;
     std::vector<std::pair<int, int>> open;  // a cluster, and the one by which the path left `from`
     const auto visit_readers = [&](int cluster, int first) {
-      for (const int n : members_[cluster]) {
-        for (const ValueId out : graph_.nodes[n].outputs) {
-          for (const int r : readers_[out]) {
-            const int next = cluster_of_[r];
-            if (next == from || (cluster == from && next == to) || seen_[next] == stamp_) continue;
-            seen_[next] = stamp_;
-            open.emplace_back(next, first < 0 ? next : first);
-          }
-        }
+      for (const int next : clusters_that_read(cluster)) {
+        if (next == from || (cluster == from && next == to) || seen_[next] == stamp_) continue;
+        seen_[next] = stamp_;
+        open.emplace_back(next, first < 0 ? next : first);
       }
     };
     visit_readers(from, -1);

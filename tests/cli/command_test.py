@@ -677,7 +677,7 @@ class Kept(Case):
         status = json.loads(self.keeps("db", "status", "--json").stdout)
         self.assertEqual((status["tasks"], status["measured"], status["quarantined"]), (1, 1, 1))
         self.keeps("db", "export", "t.ndjson")
-        records = [{**line, "rough": False} for line in lines[1:]]
+        records = [{**line, "is_rough": False} for line in lines[1:]]
         self.assertEqual([json.loads(line) for line in (self.folder / "t.ndjson").read_text().splitlines()],
                          [{"schema": "tilewright.tuning.v2"}, *records])
         other = str(self.folder / "other.db")

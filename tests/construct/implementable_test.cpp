@@ -336,7 +336,8 @@ TEST(Libraries, JoinTheRaceWhereTheyAreInstalled) {
   std::erase_if(joined, [&](const Construction& c) { return !of_library(c); });
   ASSERT_EQ(joined.size(), 5U);
   EXPECT_EQ(joined[2].family, "cublaslt");
-  EXPECT_EQ(to_string(joined[2].schedule.primitives().back().implementation).substr(0, 29), "cublaslt 130100 2 gemm batch=");
+  EXPECT_EQ(to_string(joined[2].schedule.primitives().back().implementation).substr(0, 29),
+            "cublaslt 130100 2 gemm batch=");
   for (const Construction& c : construct(t.families, task, t.info, nullptr)) EXPECT_NE(c.family, "cublaslt");
   for (size_t f = 1; f < t.families.size(); ++f)
     EXPECT_FALSE(t.families[f - 1].kind == FamilyKind::kJoins && t.families[f].kind == FamilyKind::kOwns);
@@ -365,7 +366,8 @@ TEST(Libraries, CudnnTakesConvolutions) {
   const Result<Candidates> built = build(program, 3);
   ASSERT_TRUE(built.ok()) << built.reason();
   ASSERT_EQ(built->size(), 3U);
-  EXPECT_EQ(to_string((*built)[1].schedule.primitives().back().implementation).substr(0, 34), "cudnn 130100 1 convolution batch=2");
+  EXPECT_EQ(to_string((*built)[1].schedule.primitives().back().implementation).substr(0, 34),
+            "cudnn 130100 1 convolution batch=2");
   EXPECT_EQ((*built)[1].trace, (std::vector<std::string>{"number 1 of what cudnn's heuristics name"}));
   check_candidate({program, {"x1", "x2"}}, t, (*built)[0], 1e-2);
   EXPECT_EQ(build(program, 0).reason(), "no way");

@@ -21,9 +21,13 @@ struct TwModel {
   std::shared_ptr<const tw::runtime::Model> model;
 };
 
+struct TwState {
+  std::shared_ptr<tw::runtime::State> state;
+};
+
 struct TwContext {
   explicit TwContext(std::shared_ptr<const tw::runtime::Model> model, const Options& options)
-      : context(std::move(model), options) {}
+      : context(std::move(model), options, options.state == nullptr ? nullptr : options.state->state) {}
   tw::runtime::Context context;
 };
 
@@ -89,6 +93,7 @@ Options read_options(const TwOptions* given) {
   options.threads = raw.threads;
   options.device = raw.device;
   options.profile = raw.profile;
+  options.state = raw.state;
   options.allocator = {raw.allocate, raw.deallocate, raw.allocator_user};
   options.log_function = raw.log;
   options.log_user = raw.log_user;
@@ -164,11 +169,14 @@ int32_t output_count(const TwModel* model) {
   return model == nullptr ? 0 : static_cast<int32_t>(manifest_of(model).entries.front().outputs.size());
 }
 
-void describe(const std::vector<tw::format::TensorSpec>& specs, int32_t index, TwTensorInfo* info) {
-  require(index >= 0 && static_cast<size_t>(index) < specs.size(), "there is no such input or output");
-  const tw::format::TensorSpec& spec = specs[static_cast<size_t>(index)];
+void describe(const tw::format::TensorSpec& spec, TwTensorInfo* info) {
   write_info(info, TwTensorInfo{0, spec.name.c_str(), tw::runtime::to_dlpack(spec.dtype),
                                 static_cast<int32_t>(spec.shape.size()), spec.shape.data()});
+}
+
+void describe(const std::vector<tw::format::TensorSpec>& specs, int32_t index, TwTensorInfo* info) {
+  require(index >= 0 && static_cast<size_t>(index) < specs.size(), "there is no such input or output");
+  describe(specs[static_cast<size_t>(index)], info);
 }
 
 TwStatus* input_info(const TwModel* model, int32_t entry, int32_t input, TwTensorInfo* info) {
@@ -259,6 +267,70 @@ const char* model_target(const TwModel* model) {
   return model == nullptr ? nullptr : manifest_of(model).targets.front().arch.c_str();
 }
 
+int32_t state_count(const TwModel* model) {
+  return model == nullptr ? 0 : static_cast<int32_t>(manifest_of(model).states.size());
+}
+
+TwStatus* state_info(const TwModel* model, int32_t state, TwTensorInfo* info) {
+  return guard([&] {
+    const auto& states = manifest_of(model).states;
+    require(state >= 0 && static_cast<size_t>(state) < states.size(), "there is no such state");
+    describe(states[static_cast<size_t>(state)].tensor, info);
+  });
+}
+
+TwStatus* state_create(const TwModel* model, const TwOptions* options, TwState** state) {
+  return guard([&] {
+    require(model != nullptr && state != nullptr, "model or state is null");
+    *state = nullptr;
+    *state = new TwState{tw::runtime::Model::create_state(model->model, read_options(options))};
+  });
+}
+
+void state_free(TwState* state) { delete state; }
+
+TwStatus* context_state(const TwContext* context, TwState** state) {
+  return guard([&] {
+    require(context != nullptr && state != nullptr, "context or state is null");
+    *state = new TwState{context->context.state()};
+  });
+}
+
+tw::runtime::State& of(TwState* state) {
+  require(state != nullptr, "state is null");
+  return *state->state;
+}
+
+const DLTensor& of(const DLTensor* tensor) {
+  require(tensor != nullptr, "the tensor is null");
+  return *tensor;
+}
+
+std::string path_of(const char* path) {
+  require(path != nullptr, "the path is null");
+  return path;
+}
+
+TwStatus* state_get(TwState* state, int32_t index, const DLTensor* to) {
+  return guard([&] { of(state).get(index, of(to)); });
+}
+
+TwStatus* state_set(TwState* state, int32_t index, const DLTensor* from) {
+  return guard([&] { of(state).set(index, of(from)); });
+}
+
+TwStatus* state_reset(TwState* state) {
+  return guard([&] { of(state).reset(); });
+}
+
+TwStatus* state_save(TwState* state, const char* path) {
+  return guard([&] { of(state).save(path_of(path)); });
+}
+
+TwStatus* state_load(TwState* state, const char* path) {
+  return guard([&] { of(state).load(path_of(path)); });
+}
+
 constexpr TwApi kApi = {
     .version = TW_API_VERSION,
     .struct_size = sizeof(TwApi),
@@ -288,6 +360,16 @@ constexpr TwApi kApi = {
     .read_buffer = read_buffer,
     .model_target = model_target,
     .measure_entry = measure_entry,
+    .state_count = state_count,
+    .state_info = state_info,
+    .state_create = state_create,
+    .state_free = state_free,
+    .context_state = context_state,
+    .state_get = state_get,
+    .state_set = state_set,
+    .state_reset = state_reset,
+    .state_save = state_save,
+    .state_load = state_load,
 };
 
 }  // namespace

@@ -28,10 +28,30 @@ class DeviceContext {
   virtual int threads() const = 0;
 };
 
+/// A part of the block that a model's states lie in.
+struct StateRange {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+/// That block, on the device. No run uses it during a call.
+class DeviceState {
+ public:
+  virtual ~DeviceState() = default;
+  /// Copies a part of it to or from memory of `device`, one that DeviceModel::accepts.
+  virtual void get(StateRange range, void* to, DLDevice device) = 0;
+  virtual void set(StateRange range, const void* from, DLDevice device) = 0;
+  /// All zeros.
+  virtual void clear() = 0;
+};
+
 class DeviceModel {
  public:
   virtual ~DeviceModel() = default;
-  virtual std::unique_ptr<DeviceContext> create_context(const Options& options) const = 0;
+  /// Memory for the states; its content is undefined.
+  virtual std::unique_ptr<DeviceState> create_state(const Options& options) const = 0;
+  /// `state` is of this model and outlives the context.
+  virtual std::unique_ptr<DeviceContext> create_context(const Options& options, DeviceState& state) const = 0;
   /// Whether run accepts tensors in the memory of `device`.
   virtual bool accepts(DLDevice device) const = 0;
 };

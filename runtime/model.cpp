@@ -1,58 +1,17 @@
 #include "runtime/model.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <mutex>
 
 #include "runtime/device/cpu/cpu_features.h"
 #include "runtime/format/error.h"
+#include "runtime/read_file.h"
 #include "runtime/tensors.h"
 
 namespace tw::runtime {
 namespace {
 
 using format::ErrorCode;
-
-class File {
- public:
-  explicit File(const std::string& path) : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) {
-      const int error = errno;
-      if (error == ENOENT || error == ENOTDIR)
-        format::fail(ErrorCode::kInvalidArgument, "there is no file '", path, "'");
-      if (error == EACCES) format::fail(ErrorCode::kInvalidArgument, "'", path, "' may not be read");
-      format::fail_errno(error, "cannot open '" + path + "'");
-    }
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() { close(fd_); }
-
-  size_t size() const {
-    struct stat status {};
-    if (fstat(fd_, &status) != 0) format::fail_errno(errno, "cannot read '" + path_ + "'");
-    if (!S_ISREG(status.st_mode)) format::fail(ErrorCode::kInvalidArgument, "'", path_, "' is not a regular file");
-    return static_cast<size_t>(status.st_size);
-  }
-
-  void read(uint8_t* to, size_t bytes) {
-    while (bytes > 0) {
-      const ssize_t got = ::read(fd_, to, std::min(bytes, size_t{1} << 30));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) format::fail_errno(errno, "cannot read '" + path_ + "'");
-      if (got == 0) format::fail(ErrorCode::kDamaged, "'", path_, "' became shorter while it was read");
-      to += got;
-      bytes -= static_cast<size_t>(got);
-    }
-  }
-
- private:
-  std::string path_;
-  int fd_;
-};
 
 std::unique_ptr<DeviceModel> load_on_device(format::Artefact& artefact, const Options& options) {
   if (artefact.manifest().kind() == format::TargetKind::kCpu) {
@@ -86,9 +45,7 @@ class Use {
 }  // namespace
 
 std::shared_ptr<const Model> Model::load_file(const std::string& path, const Options& options) {
-  File file(path);
-  Memory image = Memory::map(file.size(), "the artefact");
-  file.read(image.data(), image.size());
+  Memory image = read_file(path);
   try {
     return std::make_shared<const Model>(std::move(image), options);
   } catch (const format::Error& error) {
@@ -106,6 +63,10 @@ Model::Model(Memory image, const Options& options) : image_(std::move(image)) {
   image_.make_read_only();
   artefact_ = format::Artefact::parse({image_.data(), image_.size()});
   device_ = load_on_device(artefact_, options);
+  for (const format::Entry& entry : manifest().entries) {
+    changes_state_.push_back(std::ranges::find(entry.buffers, format::Place::kNextState, &format::Buffer::place) !=
+                             entry.buffers.end());
+  }
 }
 
 const format::Entry& Model::entry(int index) const {
@@ -116,27 +77,48 @@ const format::Entry& Model::entry(int index) const {
   return entries[static_cast<size_t>(index)];
 }
 
-Context::Context(std::shared_ptr<const Model> model, const Options& options)
-    : model_(std::move(model)), device_(model_->device().create_context(options)) {}
+std::shared_ptr<State> Model::create_state(std::shared_ptr<const Model> model, const Options& options) {
+  return std::make_shared<State>(model, model->artefact_, *model->device_, options);
+}
+
+Context::Context(std::shared_ptr<const Model> model, const Options& options, std::shared_ptr<State> state)
+    : model_(std::move(model)), state_(std::move(state)) {
+  if (state_ == nullptr) state_ = Model::create_state(model_, options);
+  if (!state_->is_of(model_->artefact()))
+    format::fail(ErrorCode::kInvalidArgument, "the state is one of another model");
+  device_ = model_->device().create_context(options, state_->on_device());
+}
 
 void Context::run(const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count) {
   const Use use(in_use_);
   const int entry = find_entry(model_->manifest(), inputs, input_count);
   check_output_count(model_->manifest(), output_count);
   begin(entry, inputs, outputs);
-  device_->run(entry, inputs, outputs);
+  with_state(entry, [&] { device_->run(entry, inputs, outputs); });
 }
 
 void Context::run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs) {
   const Use use(in_use_);
   begin(entry, inputs, outputs);
-  device_->run(entry, inputs, outputs);
+  with_state(entry, [&] { device_->run(entry, inputs, outputs); });
 }
 
 void Context::measure_entry(int entry, const DLTensor* inputs, const DLTensor* outputs, std::span<uint64_t> times_ns) {
   const Use use(in_use_);
   begin(entry, inputs, outputs);
-  device_->measure(entry, inputs, outputs, times_ns);
+  with_state(entry, [&] { device_->measure(entry, inputs, outputs, times_ns); });
+}
+
+/// Runs `body` while nobody else changes the state, or reads it where `entry` changes it.
+template <typename Body>
+void Context::with_state(int entry, const Body& body) {
+  if (model_->manifest().states.empty()) return body();
+  if (model_->changes_state(entry)) {
+    const std::unique_lock lock(state_->mutex());
+    return body();
+  }
+  const std::shared_lock lock(state_->mutex());
+  body();
 }
 
 void Context::begin(int entry, const DLTensor* inputs, const DLTensor* outputs) {

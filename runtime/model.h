@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/device.h"
+#include "runtime/state.h"
 
 namespace tw::runtime {
 
@@ -16,11 +17,16 @@ class Model {
   /// The same from a copy of `bytes`.
   static std::shared_ptr<const Model> load_memory(format::Bytes bytes, const Options& options);
 
+  /// The values of the states that it begins with.
+  static std::shared_ptr<State> create_state(std::shared_ptr<const Model> model, const Options& options);
+
   const format::Manifest& manifest() const { return artefact_.manifest(); }
   const format::Artefact& artefact() const { return artefact_; }
   const DeviceModel& device() const { return *device_; }
   /// Throws Error(kInvalidArgument) when there is no such entry.
   const format::Entry& entry(int index) const;
+  /// Whether a run of the entry leaves other states than it finds.
+  bool changes_state(int entry) const { return changes_state_[static_cast<size_t>(entry)]; }
 
   Model(Memory image, const Options& options);
 
@@ -28,12 +34,14 @@ class Model {
   Memory image_;
   format::Artefact artefact_;
   std::unique_ptr<DeviceModel> device_;
+  std::vector<bool> changes_state_;  // by entry
 };
 
 /// For one thread at a time; a second thread that enters at the same time gets Error(kInvalidArgument).
 class Context {
  public:
-  Context(std::shared_ptr<const Model> model, const Options& options);
+  /// With a state of its own, or with `state`, which others may have too.
+  Context(std::shared_ptr<const Model> model, const Options& options, std::shared_ptr<State> state = nullptr);
 
   void run(const DLTensor* inputs, int input_count, const DLTensor* outputs, int output_count);
   void run_entry(int entry, const DLTensor* inputs, const DLTensor* outputs);
@@ -44,11 +52,15 @@ class Context {
   int threads() const { return device_->threads(); }
   /// The entry of the last run, or null.
   const format::Entry* last_entry() const;
+  const std::shared_ptr<State>& state() const { return state_; }
 
  private:
+  template <typename Body>
+  void with_state(int entry, const Body& body);
   void begin(int entry, const DLTensor* inputs, const DLTensor* outputs);
 
   std::shared_ptr<const Model> model_;
+  std::shared_ptr<State> state_;
   std::unique_ptr<DeviceContext> device_;
   int last_entry_ = -1;
   std::atomic<bool> in_use_{false};

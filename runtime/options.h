@@ -11,7 +11,8 @@ struct Options {
   int threads = 0;  ///< 0: every CPU of the affinity mask
   int device = 0;
   int profile = 0;
-  std::string level;  ///< of a CPU artefact's targets, by its name; empty: the first one that this machine runs
+  TwState* state = nullptr;  ///< of a context; null: its own
+  std::string level;         ///< of a CPU artefact's targets, by its name; empty: the first one that this machine runs
   Allocator allocator;
   void (*log_function)(void* user, TwLogLevel level, const char* message) = nullptr;
   void* log_user = nullptr;

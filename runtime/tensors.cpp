@@ -61,12 +61,12 @@ bool is_compact(const DLTensor& tensor) {
   return true;
 }
 
-uintptr_t address(const DLTensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset; }
+uintptr_t address(const DLTensor& tensor) { return reinterpret_cast<uintptr_t>(address_of(tensor)); }
 
 void check_tensor(const Which& which, const DeviceModel& device, const DLTensor& tensor) {
   check_type_and_rank(which, tensor);
   if (!has_shape(tensor, *which.spec)) {
-    refuse(which, "has shape ", shape_text(tensor), ", this entry wants ", format::shape_text(which.spec->shape));
+    refuse(which, "has shape ", shape_text(tensor), ", wanted is ", format::shape_text(which.spec->shape));
   }
   if (!is_compact(tensor)) refuse(which, "is strided: pass a contiguous (row-major) copy");
   if (!device.accepts(tensor.device)) {
@@ -163,6 +163,12 @@ int find_entry(const format::Manifest& manifest, const DLTensor* inputs, int inp
     if (matches) return static_cast<int>(e);
   }
   fail_no_such_shape(manifest, inputs);
+}
+
+void* address_of(const DLTensor& tensor) { return static_cast<uint8_t*>(tensor.data) + tensor.byte_offset; }
+
+void check_state(const TensorSpec& spec, const DeviceModel& device, const DLTensor& tensor) {
+  check_tensor({"state", &spec}, device, tensor);
 }
 
 void check_output_count(const format::Manifest& manifest, int count) {

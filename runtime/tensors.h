@@ -17,6 +17,12 @@ int find_entry(const format::Manifest& manifest, const DLTensor* inputs, int inp
 /// Throws Error(kInvalidArgument) if `count` is not the number of outputs.
 void check_output_count(const format::Manifest& manifest, int count);
 
+/// Checks that the values of the state `spec` can be copied to or from `tensor`. Throws Error(kInvalidArgument).
+void check_state(const format::TensorSpec& spec, const DeviceModel& device, const DLTensor& tensor);
+
+/// Where the elements of a tensor begin.
+void* address_of(const DLTensor& tensor);
+
 /// Checks everything about the tensors that the kernels rely on: dtype, rank, shape, compact row-major strides, data,
 /// device, alignment to the element, and that no output overlaps another tensor. Throws Error(kInvalidArgument).
 void check_tensors(const format::Entry& entry, const DeviceModel& device, const DLTensor* inputs,

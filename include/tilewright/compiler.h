@@ -31,6 +31,7 @@ enum class ErrorKind : int {
   kFailure = 1,    // the operating system failed to read or write
   kUsage = 2,      // an option is wrong: an unknown target or pass, a plan of another model
   kModel = 3,      // the model is wrong, contradicts the options, or needs something that is not supported
+  kArtefact = 5,   // an artefact is damaged, or of another version
   kExhausted = 6,  // disk or memory full
   kInternal = 70,  // a defect of Tilewright
 };
@@ -141,6 +142,22 @@ TILEWRIGHT_API void write_artefact(const CompileResult& result, const std::strin
 
 /// All options that CompileOptions::set takes, in the order of docs/options.md.
 TILEWRIGHT_API std::vector<OptionInfo> options();
+
+/// The artefact of the `size` bytes at `artefact`, which was compiled from an ONNX model, with other weights: byte for
+/// byte what a compilation of the model with them gives by the same build, options and plan, in a fraction of the time.
+/// `weights` are tensors under the names of the model's initializers, in CPU memory, row-major and compact: all that
+/// have several elements, none that the model does not have. The artefact may lack other initializers' names: single
+/// numbers, and shapes and axes, are part of its code and stay.
+///
+/// ErrorKind::kUsage names every weight that is missing, unknown, of another type or shape, not a number, or infinite
+/// where the old one was not; ErrorKind::kModel: these weights want other code (a bias of zeros that was left out).
+TILEWRIGHT_API std::vector<uint8_t> refit(const void* artefact, std::size_t size,
+                                          const std::map<std::string, DLTensor>& weights);
+
+/// The same from the files `artefact` and `weights` (.safetensors, or an ONNX model with these initializers) into the
+/// file `output`, which is the new one afterwards, or after an error what was there before. The result is not compared
+/// with a reference: `tilewright verify` does that.
+TILEWRIGHT_API void refit_file(const std::string& artefact, const std::string& weights, const std::string& output);
 
 /// Names that CompileOptions::target takes.
 TILEWRIGHT_API std::vector<std::string> target_names();

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* The table version that this header describes. */
-#define TW_API_VERSION 3u
+#define TW_API_VERSION 4u
 
 typedef enum TwStatusCode {
   TW_OK = 0,
@@ -48,6 +48,7 @@ typedef enum TwLogLevel { TW_LOG_DEBUG = 0, TW_LOG_INFO = 1, TW_LOG_WARNING = 2 
 typedef struct TwStatus TwStatus;
 typedef struct TwModel TwModel;
 typedef struct TwContext TwContext;
+typedef struct TwState TwState;
 
 /* What both model_load_* and context_create accept; a NULL pointer or zeros mean the defaults. */
 typedef struct TwOptions {
@@ -67,6 +68,9 @@ typedef struct TwOptions {
   /* Model: of an artefact for several CPU levels the one to use, for example "x86-64-v3". NULL or "": the first in the
    * artefact's order, the widest one, that this machine runs. */
   const char* level;
+  /* Since version 4. Context: the state that its runs read and change, as other contexts of it may, too; NULL: one of
+   * its own. */
+  TwState* state;
 } TwOptions;
 
 /* An input or output of one entry. */
@@ -153,6 +157,30 @@ typedef struct TwApi {
    * On a CPU it is the time by its clock. */
   TwStatus* (*measure_entry)(TwContext* context, int32_t entry, const DLTensor* inputs, const DLTensor* outputs,
                              uint64_t* times_ns, size_t count);
+
+  /* Since version 4: state, what a model keeps from one run to the next on its device (tilewright compile --state). The
+   * inputs and outputs that it takes the place of are none of the model's. A new state has the initial values of the
+   * artefact. A run that ends with an error leaves it as invalid as its outputs.
+   *
+   * A state may be used from any number of threads: calls wait for the runs of others that use it, and runs that change
+   * it for each other. A state keeps its model alive, and a context its state: they may be freed in any order. Of the
+   * options a state reads the allocator. */
+  int32_t (*state_count)(const TwModel* model);
+  TwStatus* (*state_info)(const TwModel* model, int32_t state, TwTensorInfo* info);
+  TwStatus* (*state_create)(const TwModel* model, const TwOptions* options, TwState** state);
+  void (*state_free)(TwState* state);
+  /* The state that a context runs with, as one more handle, which state_free frees. */
+  TwStatus* (*context_state)(const TwContext* context, TwState** state);
+  /* Copies one of the values to or from a compact tensor of its type and shape, in host memory or that of the model's
+   * device. */
+  TwStatus* (*state_get)(TwState* state, int32_t index, const DLTensor* to);
+  TwStatus* (*state_set)(TwState* state, int32_t index, const DLTensor* from);
+  /* The initial values again. */
+  TwStatus* (*state_reset)(TwState* state);
+  /* All values to a .safetensors file, under their names, atomically; and from one that has all of them and no others.
+   * After an error the file, or the state, is as before. */
+  TwStatus* (*state_save)(TwState* state, const char* path);
+  TwStatus* (*state_load)(TwState* state, const char* path);
 } TwApi;
 
 /* The table of at least this version, or NULL when the library is older. */

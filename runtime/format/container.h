@@ -31,7 +31,8 @@ class Artefact {
  public:
   /// Verifies in this order: size, header, table, layout and padding, hashes, manifest schema, manifest semantics.
   /// Throws Error: kDamaged, or kIncompatible for another format version. Reads nothing outside of `file`.
-  static Artefact parse(Bytes file);
+  /// The bytes of the section `unread` are not looked at: its hash is not compared.
+  static Artefact parse(Bytes file, std::string_view unread = {});
   const Manifest& manifest() const { return manifest_; }
   const std::vector<Section>& sections() const { return sections_; }
   /// The section's bytes; empty when there is none of that name.
@@ -44,9 +45,9 @@ class Artefact {
   std::vector<Section> sections_;
 };
 
-/// The bytes of an artefact with `manifest` and `sections` ("code", "weights", "plan", "graph.N", "cubin.N", any order;
-/// empty ones are left out): a function of its arguments alone. Throws Error(kInternal) if Artefact::parse would refuse
-/// them.
+/// The bytes of an artefact with `manifest` and `sections` ("code", "weights", "states", "plan", "source", "graph.N",
+/// "cubin.N", any order; empty ones are left out): a function of its arguments alone. Throws Error(kInternal) if
+/// Artefact::parse would refuse them.
 std::vector<uint8_t> serialize_artefact(const Manifest& manifest, const std::vector<Section>& sections);
 
 /// Writes the same bytes to `path` through write_file_atomically, without a copy of the sections.

@@ -27,7 +27,8 @@ constexpr auto kNames = nullptr;
 template <>
 constexpr auto kNames<TargetKind> = std::array<std::string_view, 2>{"cpu", "cuda"};
 template <>
-constexpr auto kNames<Place> = std::array<std::string_view, 5>{"arena", "weights", "input", "output", "error"};
+constexpr auto kNames<Place> =
+    std::array<std::string_view, 7>{"arena", "weights", "input", "output", "error", "state", "next_state"};
 
 template <typename Object>
 constexpr auto kFields = nullptr;
@@ -40,6 +41,9 @@ constexpr auto kFields<Kernel> = std::tuple(Field{"name", &Kernel::name}, Field{
 template <>
 constexpr auto kFields<TensorSpec> = std::tuple(Field{"name", &TensorSpec::name}, Field{"dtype", &TensorSpec::dtype},
                                                 Field{"shape", &TensorSpec::shape});
+template <>
+constexpr auto kFields<State> = std::tuple(Field{"tensor", &State::tensor}, Field{"next", &State::next},
+                                           Field{"offset", &State::offset});
 template <>
 constexpr auto kFields<Buffer> = std::tuple(Field{"place", &Buffer::place}, Field{"index", &Buffer::index},
                                             Field{"offset", &Buffer::offset}, Field{"bytes", &Buffer::bytes},
@@ -90,7 +94,8 @@ constexpr auto kFields<Manifest> = std::tuple(Field{"producer", &Manifest::produ
                                               Field{"flushes_subnormals", &Manifest::flushes_subnormals},
                                               Field{"graph_hash", &Manifest::graph_hash},
                                               Field{"plan_hash", &Manifest::plan_hash},
-                                              Field{"notes", &Manifest::notes}, Field{"kernels", &Manifest::kernels});
+                                              Field{"notes", &Manifest::notes}, Field{"states", &Manifest::states},
+                                              Field{"kernels", &Manifest::kernels});
 
 template <typename T>
 concept Described = !std::is_null_pointer_v<std::remove_cv_t<decltype(kFields<T>)>>;
@@ -285,6 +290,12 @@ Manifest manifest_from_json(std::string_view text) {
   // One spelling for each manifest: this also refuses duplicate keys, which the parser drops silently.
   if (to_json(manifest) != text) fail(ErrorCode::kDamaged, "the manifest is not in canonical form");
   return manifest;
+}
+
+int64_t Manifest::state_bytes() const {
+  int64_t end = 0;
+  for (const State& state : states) end = std::max(end, state.offset + tensor_bytes(state.tensor));
+  return end;
 }
 
 int64_t tensor_bytes(const TensorSpec& spec) {

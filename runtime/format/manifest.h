@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 6;
+inline constexpr uint32_t kFormatVersion = 7;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -45,13 +45,15 @@ struct TensorSpec {
 };
 
 /// Where a buffer lies. kError is one int32, 0 before each run; a kernel that meets a wrong value (an index out of
-/// range) stores a nonzero number there and the run fails with it.
-enum class Place : uint8_t { kArena, kWeights, kInput, kOutput, kError };
+/// range) stores a nonzero number there and the run fails with it. kState is a state as the run finds it, kNextState
+/// the same memory as the run leaves it: steps that take the one come before all that take the other, and no step takes
+/// both.
+enum class Place : uint8_t { kArena, kWeights, kInput, kOutput, kError, kState, kNextState };
 
 struct Buffer {
   Place place = Place::kArena;
-  int64_t index = 0;   ///< of the input or output for these places, else 0
-  int64_t offset = 0;  ///< from the start of the arena, of section "weights", or of the tensor
+  int64_t index = 0;   ///< of the input, output or state (Manifest::states) for these places, else 0
+  int64_t offset = 0;  ///< from the start of the arena, of section "weights", of the tensor or of the state
   int64_t bytes = 0;
   std::string name;  ///< the value it holds, for people and for `verify`; may be empty
   friend bool operator==(const Buffer&, const Buffer&) = default;
@@ -149,6 +151,16 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
+/// A tensor that is kept from one run to the next, row-major. All states lie in one block of memory; section "states",
+/// if there is one, is that block before the first run, else it is zero.
+struct State {
+  static constexpr int64_t kAlignment = 256;  ///< of `offset`
+  TensorSpec tensor;                          ///< named as the model's input whose place it takes
+  std::string next;                           ///< the model's output that it becomes
+  int64_t offset = 0;                         ///< in the block
+  friend bool operator==(const State&, const State&) = default;
+};
+
 struct Manifest {
   std::string producer;  ///< name and version of the compiler
   /// Whom the artefact is for, the preferred one first: several levels of one CPU architecture, or one GPU
@@ -159,6 +171,7 @@ struct Manifest {
   std::string graph_hash;           ///< hex, or empty
   std::string plan_hash;            ///< hex, or empty
   std::vector<std::string> notes;
+  std::vector<State> states;  ///< of all entries
   std::vector<Kernel> kernels;
   /// Of the first target, then the same combinations of shapes in the same order of the next one, and so on.
   std::vector<Entry> entries;
@@ -166,6 +179,8 @@ struct Manifest {
   TargetKind kind() const { return targets.front().kind; }
   /// Entries of each target.
   size_t combinations() const { return entries.size() / targets.size(); }
+  /// Of the block of states.
+  int64_t state_bytes() const;
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 

@@ -55,7 +55,7 @@ void check_tensors(const Entry& entry, const std::vector<TensorSpec>& specs) {
   }
 }
 
-void check_buffer(const Entry& entry, const Buffer& buffer, int64_t weights_size) {
+void check_buffer(const Manifest& manifest, const Entry& entry, const Buffer& buffer, int64_t weights_size) {
   int64_t size = 0;
   switch (buffer.place) {
     case Place::kArena:
@@ -75,9 +75,15 @@ void check_buffer(const Entry& entry, const Buffer& buffer, int64_t weights_size
       size = sizeof(int32_t);
       require(buffer.bytes == size, "entry '", entry.name, "' has an error word that is not 4 bytes");
       break;
+    case Place::kState:
+    case Place::kNextState:
+      require(is_index(buffer.index, manifest.states.size()), "entry '", entry.name, "' has a buffer of no state");
+      size = tensor_bytes(manifest.states[static_cast<size_t>(buffer.index)].tensor);
+      break;
   }
-  const bool is_tensor = buffer.place == Place::kInput || buffer.place == Place::kOutput;
-  require(is_tensor || buffer.index == 0, "entry '", entry.name, "' has a buffer with a needless index");
+  const bool is_indexed =
+      buffer.place != Place::kArena && buffer.place != Place::kWeights && buffer.place != Place::kError;
+  require(is_indexed || buffer.index == 0, "entry '", entry.name, "' has a buffer with a needless index");
   require(is_range(buffer.offset, buffer.bytes, size), "entry '", entry.name, "' has a buffer outside of its place");
 }
 
@@ -179,6 +185,48 @@ void check_zeros(const Entry& entry, const Zeros& zeros) {
   }
 }
 
+/// That the steps of an entry read each state before any of them writes it: in their order, and with a barrier between.
+class StateOrder {
+ public:
+  StateOrder(const Manifest& manifest, const Entry& entry) : manifest_(manifest), entry_(entry) {}
+
+  void add(const CpuStep& step) {
+    const bool writes = take(step.name, step.args);
+    require(!writes || step.after || &step == &entry_.cpu_steps.front(), "step '", step.name,
+            "' changes a state while others may read it");
+  }
+
+  void add(const CudaStep& step) {
+    std::vector<int64_t> buffers = step.operands;
+    for (const Relocation& relocation : step.relocations) buffers.push_back(relocation.buffer);
+    for (const TensorMap& map : step.tensor_maps) buffers.push_back(map.buffer);
+    const bool writes = take(step.name, buffers);
+    require(!writes || step.call.empty(), "step '", step.name, "' lets a library change a state");
+  }
+
+ private:
+  /// Whether the step takes what the run leaves of a state that no step before it has taken so.
+  bool take(const std::string& step, const std::vector<int64_t>& buffers) {
+    std::set<int64_t> found, left;
+    for (const int64_t index : buffers) {
+      const Buffer& buffer = entry_.buffers[static_cast<size_t>(index)];
+      if (buffer.place == Place::kState) found.insert(buffer.index);
+      if (buffer.place == Place::kNextState) left.insert(buffer.index);
+    }
+    for (const int64_t state : found) {
+      require(!written_.contains(state) && !left.contains(state), "step '", step, "' reads state '",
+              manifest_.states[static_cast<size_t>(state)].tensor.name, "' where it has changed");
+    }
+    bool writes = false;
+    for (const int64_t state : left) writes |= written_.insert(state).second;
+    return writes;
+  }
+
+  const Manifest& manifest_;
+  const Entry& entry_;
+  std::set<int64_t> written_;  // states
+};
+
 void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_size) {
   check_tensors(entry, entry.inputs);
   check_tensors(entry, entry.outputs);
@@ -186,7 +234,7 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
   require(entry.scratch_bytes_per_thread <= kMaxMemoryBytes, "entry '", entry.name, "' has too large a scratch area");
   const bool is_cpu = manifest.kind() == TargetKind::kCpu;
   for (const Buffer& buffer : entry.buffers) {
-    check_buffer(entry, buffer, weights_size);
+    check_buffer(manifest, entry, buffer, weights_size);
     require(is_cpu || buffer.offset % kAccessBytes == 0, "entry '", entry.name, "' has a buffer between accesses");
   }
   require(is_cpu ? entry.cuda_steps.empty() : entry.cpu_steps.empty(), "entry '", entry.name,
@@ -194,6 +242,28 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
   for (const CpuStep& step : entry.cpu_steps) check_step(manifest, entry, step);
   for (const CudaStep& step : entry.cuda_steps) check_step(manifest, entry, step);
   for (const Zeros& zeros : entry.zeros) check_zeros(entry, zeros);
+  StateOrder order(manifest, entry);
+  for (const CpuStep& step : entry.cpu_steps) order.add(step);
+  for (const CudaStep& step : entry.cuda_steps) order.add(step);
+}
+
+/// Each lies by itself; no name is that of another tensor of the model.
+void check_states(const Manifest& manifest, int64_t section_size) {
+  std::set<std::string_view> names;
+  for (const TensorSpec& spec : manifest.entries.front().inputs) names.insert(spec.name);
+  for (const TensorSpec& spec : manifest.entries.front().outputs) names.insert(spec.name);
+  int64_t end = 0;
+  for (const State& state : manifest.states) {
+    const std::string& name = state.tensor.name;
+    require(!name.empty() && names.insert(name).second, "state '", name, "' has no name or that of another tensor");
+    require(!state.next.empty() && names.insert(state.next).second, "state '", name, "' becomes another tensor");
+    require(state.tensor.shape.size() <= kMaxRank, "state '", name, "' has more than 32 dimensions");
+    require(state.offset % State::kAlignment == 0 && state.offset >= end && state.offset <= kMaxMemoryBytes, "state '",
+            name, "' lies in the wrong place");
+    end = state.offset + tensor_bytes(state.tensor);
+  }
+  require(section_size == 0 || section_size == manifest.state_bytes(), "section 'states' has ", section_size,
+          " bytes for states of ", manifest.state_bytes());
 }
 
 bool same_but_for_shapes(const std::vector<TensorSpec>& a, const std::vector<TensorSpec>& b) {
@@ -257,12 +327,13 @@ void validate(const Manifest& manifest, const SectionSize& section_size) {
   check_entries_of_targets(manifest);
   check_kernels(manifest, section_size);
   const int64_t weights_size = section_size("weights");
+  check_states(manifest, section_size("states"));
   for (const Entry& entry : manifest.entries) check_entry(manifest, entry, weights_size);
   check_entries_agree(manifest);
 }
 
 bool is_section_name(std::string_view name) {
-  constexpr std::string_view kNames[] = {"code", "manifest", "plan", "weights"};
+  constexpr std::string_view kNames[] = {"code", "manifest", "plan", "source", "states", "weights"};
   constexpr std::string_view kNumbered[] = {"cubin.", "graph."};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
   const auto* prefix =

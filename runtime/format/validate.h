@@ -14,7 +14,7 @@ using SectionSize = std::function<int64_t(std::string_view name)>;
 /// Throws Error(kDamaged) with the first inconsistency found.
 void validate(const Manifest& manifest, const SectionSize& section_size);
 
-/// True for the names that a section may have: code, weights, plan, graph, manifest, cubin.N.
+/// True for the names that a section may have: code, weights, states, plan, source, manifest, graph.N, cubin.N.
 bool is_section_name(std::string_view name);
 
 }  // namespace tw::format

@@ -62,6 +62,10 @@ class Builder:
     def output(self, value, dims, name):
         if not self._rename(value, name):
             self.node("Identity", [value], out=name)
+        self.leave(name, dims)
+
+    def leave(self, name, dims):
+        """The value `name` is an output of the graph."""
         declared = ["batch" if self.dynamic else self.batch, *dims]
         self.graph_outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, declared))
 
@@ -98,6 +102,10 @@ class Builder:
         self.nodes.append(helper.make_node(op, inputs, [out], name=name, **attributes))
         self.moments[out] = moments or self.moments.get(inputs[0] if inputs else "", (0.0, 1.0))
         return out
+
+    def node_of_several(self, op, inputs, outs, **attributes):
+        """Adds a node whose outputs have these names."""
+        self.nodes.append(helper.make_node(op, inputs, outs, name=f"{op}_of_several", **attributes))
 
     def constant(self, array):
         return self.node("Constant", [], value=numpy_helper.from_array(np.asarray(array)))

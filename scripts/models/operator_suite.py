@@ -45,6 +45,10 @@ POOLS = [("MaxPool", [2, 64, 14, 14], [2, 2], [2, 2], [0, 0]), ("MaxPool", [1, 3
          ("AveragePool", [2, 48, 9, 9], [3, 3], [1, 1], [1, 1])]
 RESIZES = [("nearest", [1, 16, 7, 9], [2.0, 2.0]), ("linear", [1, 16, 7, 9], [2.0, 2.0]),
            ("linear", [2, 5, 12, 12], [0.5, 1.5]), ("cubic", [1, 8, 9, 9], [2.0, 2.0])]
+OUTPUTS = [("activation", [130, 72], 64), ("activation", [64, 256], 128), ("activation", [33, 31], 17),
+           ("means", [12, 128, 192], 64), ("norm", [128, 768], None), ("norm", [33, 1000], None), ("norm", [5, 9], None),
+           ("sums", [1024, 96], None), ("sums", [96, 130], None), ("sums", [4, 256, 33], None),
+           ("siblings", [33, 65], None)]  # kind, shape of the largest output, length of a contraction's sums
 WIDTHS = [[1], [1027], [33, 65], [2, 16, 56, 56]]  # of element-wise operators
 
 
@@ -112,5 +116,11 @@ def one_value():
                "one_value": True}
 
 
+def several_outputs():
+    for kind, shape, k in OUTPUTS:
+        yield {"name": f"outputs_{kind}_{_text(shape)}", "op": "outputs", "kind": kind, "shape": shape,
+               **({"k": k} if k else {})}
+
+
 def specs():
-    return [*contractions(), *reductions(), *data_movement(), *elementwise(), *one_value()]
+    return [*contractions(), *reductions(), *data_movement(), *elementwise(), *one_value(), *several_outputs()]

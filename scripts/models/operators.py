@@ -18,6 +18,9 @@
   {"op": "gather", "shape": [rows, ..], "count": n}           n rows of x, their numbers a second input
   {"op": "concat", "shapes": [[..], [..]], "axis"}            of equal shapes also with "one_value": true
   {"op": "resize", "kind": "linear", "shape": [n, c, ..], "scales": [..]}; kinds: nearest, linear, cubic
+  {"op": "outputs", "kind": "activation", "shape": [.., rows, n]}   of several outputs, one of OUTPUTS:
+      activation relu(x w + bias) and its argument, x [.., rows, k] with "k": k; norm layer norm, mean and inverse
+      deviation; sums Relu(x) * y and its sums over rows; means the same of relu(x w + bias); siblings Relu(x), Tanh(x)
 """
 import math
 
@@ -29,6 +32,7 @@ UNARY = ("Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Sqrt", "Identity", "HardSwish
 BINARY = ("Add", "Mul", "Sub", "Div")
 OF_ITSELF = ("square", "gram", "covariance", "attention", "residual")
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax")
+OUTPUTS = ("activation", "norm", "sums", "means", "siblings")
 
 
 def geometry(spec):
@@ -209,9 +213,57 @@ def resize(b, spec):
     return _finish(b, y, [*shape[:2], *(math.floor(d * s) for d, s in zip(shape[2:], scales))])
 
 
+def _leave(b, shape, *names):
+    b.batch = shape[0]
+    for name in names:
+        b.leave(name, shape[1:])
+
+
+def _sum_of_columns(b, value, spec, kind, name):
+    """Over the rows, the axis before the last one."""
+    *outer, n = spec["shape"]
+    rows = len(outer) - 1
+    inputs, attributes = [value], {"axes": [rows]}
+    if kind == "ReduceSum":
+        inputs, attributes = [value, b.weight("axes", np.array([rows], np.int64))], {}
+    b.node(kind, inputs, out=name, keepdims=1, **attributes)
+    _leave(b, [*outer[:-1], 1, n], name)
+
+
+def outputs(b, spec):
+    *outer, n = spec["shape"]
+    kind = spec["kind"]
+    if kind in ("activation", "means"):
+        x = _plain_input(b, "x", [*outer, spec["k"]])
+        product = b.node("MatMul", [x, b.normal("w", (spec["k"], n), round(1 / math.sqrt(spec["k"]), 8))])
+        b.node("Relu", [b.node("Add", [product, b.normal("bias", (n,), 0.1)], out="pre")], out="y")
+        _leave(b, spec["shape"], "y")
+        if kind == "activation":
+            _leave(b, spec["shape"], "pre")
+        else:
+            _sum_of_columns(b, "y", spec, "ReduceMean", "mean")
+        return b
+    x = _plain_input(b, "x", spec["shape"])
+    if kind == "norm":
+        inputs = [x, b.uniform("scale", (n,), 0.8, 1.2), b.uniform("bias", (n,), -0.1, 0.1)]
+        b.node_of_several("LayerNormalization", inputs, ["y", "mean", "inverse"], axis=-1, epsilon=1e-5)
+        _leave(b, spec["shape"], "y")
+        _leave(b, [*outer, 1], "mean", "inverse")
+    elif kind == "siblings":
+        b.node("Relu", [x], out="y")
+        b.node("Tanh", [x], out="z")
+        _leave(b, spec["shape"], "y", "z")
+    else:
+        b.node("Mul", [b.node("Relu", [x]), _plain_input(b, "g", spec["shape"])], out="v")
+        _leave(b, spec["shape"], "v")
+        _sum_of_columns(b, "v", spec, "ReduceSum", "s")
+    return b
+
+
 KINDS = {"conv": conv, "matmul": matmul, "batch_matmul": matmul, "matmul_of_itself": matmul_of_itself,
          "conv_of_itself": conv_of_itself, "elementwise": elementwise, "pool": pool,
-         "reduce": reduce, "transpose": transpose, "gather": gather, "concat": concat, "resize": resize}
+         "reduce": reduce, "transpose": transpose, "gather": gather, "concat": concat, "resize": resize,
+         "outputs": outputs}
 
 
 def build(spec, seed):

@@ -28,14 +28,14 @@ using Libraries = std::map<std::string, Library>;  // by the names of format::Li
 /// One fused group, activations already in their storage layouts.
 struct GroupTask {
   te::Program program;
-  std::set<std::string> constants;  // inputs whose storage the construction may choose
-  Libraries libraries = {};         // that may compute it
+  std::set<std::string> kept;  // inputs that the artefact keeps: the construction may choose their storage
+  Libraries libraries = {};    // that may compute it
   Precision precision = Precision::kDefault;
 };
 
 struct Construction {
   std::string family;
-  std::map<std::string, Layout> constant_layouts;  // of inputs in GroupTask::constants, and of intermediate tensors
+  std::map<std::string, Layout> constant_layouts;  // of inputs in GroupTask::kept, and of intermediate tensors
   schedule::Schedule schedule;                     // of the program after those layouts
   double predicted_ns = 0;                         // one run on all units by the closed-form model; 0: no model
   std::vector<std::string> trace;                  // how it was constructed: rTiles with their scores, a line each
@@ -92,6 +92,8 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
 /// A contraction whose rows are computed by contractions and reductions before it, block by block: attention
 /// (chain.cpp).
 Result<Candidates> construct_chain(const GroupTask& task, const TargetInfo& target);
+/// A value that leaves beside sums of its columns (cpu/column_sums.cpp).
+Result<Candidates> construct_sums(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, with element-wise epilogue: pooling, means over images (columns.cpp).
 Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& target);
 /// Reductions along rows that share their leading axes with the output: softmax, layer norm (rows.cpp).
@@ -101,6 +103,8 @@ Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& ta
 
 /// Reductions along rows for devices whose tiles have threads (block_rows.cpp).
 Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& target);
+/// A value that leaves beside sums of its columns (gpu/column_sums.cpp).
+Result<Candidates> construct_gpu_sums(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, for the same devices: depthwise convolutions, poolings
 /// (block_columns.cpp).
 Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target);

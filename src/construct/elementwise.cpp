@@ -57,8 +57,8 @@ class ElementwiseScheduler {
       : c_(c), target_(target), last_(c.axes.size() - 1), line_(line_elements(target, DataType::f32())) {
     lanes_ = std::clamp<int64_t>(c.axes.back().extent, 1, lanes_for(c, target));
     nest_.axes = c.axes;
-    const te::Tensor& out = c.outputs[0];
-    nest_.accesses.push_back(make_access(out, out(te::variables(c.axes)), c.axes));
+    for (const te::Tensor& out : c.outputs)
+      nest_.accesses.push_back(make_access(out, out(te::variables(c.axes)), c.axes));
     te::visit_reads(
         c, [&](const Expr& read) { nest_.accesses.push_back(make_access(program.tensor(read->name), read, c.axes)); });
   }

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;         // 1: records without `rough`
 constexpr int kApplication = 0x54774462;  // what SQLite keeps in the file to tell whose it is
 constexpr int kBusyMilliseconds = 5000;   // that another compiler may hold the file
 
@@ -26,7 +26,8 @@ constexpr const char* kSchema = R"(
   CREATE TABLE IF NOT EXISTS records(
     id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks(id), family TEXT NOT NULL, layouts TEXT NOT NULL,
     schedule TEXT NOT NULL, predicted_us REAL NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
-    best_us REAL NOT NULL, median_us REAL NOT NULL, samples INTEGER NOT NULL, quiet_share REAL NOT NULL);
+    best_us REAL NOT NULL, median_us REAL NOT NULL, samples INTEGER NOT NULL, quiet_share REAL NOT NULL,
+    rough INTEGER NOT NULL DEFAULT 0);
   CREATE INDEX IF NOT EXISTS records_by_task ON records(task);
   CREATE TABLE IF NOT EXISTS counters(name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 )";
@@ -48,7 +49,8 @@ void check(sqlite3* handle, int code) {
 
 // In the order of Statement::record().
 constexpr std::string_view kColumns =
-    "family, layouts, schedule, predicted_us, outcome, reason, best_us, median_us, samples, quiet_share";
+    "family, layouts, schedule, predicted_us, outcome, reason, best_us, median_us, samples, quiet_share, "
+    "rough";
 
 std::string hash_of(const TaskKey& key) { return content_hash(key.environment + '\0' + key.program); }
 
@@ -111,8 +113,9 @@ class Database::Statement {
   int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
   double real(int column) const { return sqlite3_column_double(statement_, column); }
   Record record(int first) const {
-    return {text(first),     text(first + 1), text(first + 2), real(first + 3),    text(first + 4),
-            text(first + 5), real(first + 6), real(first + 7), integer(first + 8), real(first + 9)};
+    return {text(first),        text(first + 1), text(first + 2),         real(first + 3),
+            text(first + 4),    text(first + 5), real(first + 6),         real(first + 7),
+            integer(first + 8), real(first + 9), integer(first + 10) != 0};
   }
 
  private:
@@ -148,13 +151,19 @@ Result<sqlite3*> Database::open_file(const std::string& path) {
   if (version > kSchemaVersion) return declined("it was written by a newer version");
   database.execute("PRAGMA synchronous = NORMAL");
   if (ours && version == kSchemaVersion) return std::exchange(database.handle_, nullptr);
-  database.execute("PRAGMA journal_mode = WAL");
-  database.execute("BEGIN IMMEDIATE");
-  database.execute(kSchema);
-  database.execute(fmt::format("PRAGMA application_id = {}", kApplication).c_str());
-  database.execute(fmt::format("PRAGMA user_version = {}", kSchemaVersion).c_str());
-  database.execute("COMMIT");
+  database.make_schema(ours ? version : kSchemaVersion);
   return std::exchange(database.handle_, nullptr);
+}
+
+// Makes what is not there, in a file of version `from`.
+void Database::make_schema(int64_t from) {
+  execute("PRAGMA journal_mode = WAL");
+  execute("BEGIN IMMEDIATE");
+  execute(kSchema);
+  if (from == 1) execute("ALTER TABLE records ADD COLUMN rough INTEGER NOT NULL DEFAULT 0");
+  execute(fmt::format("PRAGMA application_id = {}", kApplication).c_str());
+  execute(fmt::format("PRAGMA user_version = {}", kSchemaVersion).c_str());
+  execute("COMMIT");
 }
 
 std::unique_ptr<Database> Database::open(const std::string& path, const Notice& notice) {
@@ -235,20 +244,27 @@ std::vector<Record> Database::find(const TaskKey& key) {
   return records;
 }
 
+bool Database::has_time(int64_t task, const Record& r) {
+  Statement find(handle_, "SELECT 1 FROM records WHERE task = ? AND schedule = ? AND layouts = ? AND rough = 0");
+  return find.bind(task).bind(r.schedule).bind(r.layouts).next();
+}
+
 void Database::store(const TaskKey& key, const std::vector<Record>& records) {
   guarded([&] {
     execute("BEGIN IMMEDIATE");
     const int64_t task = add_task(key);
     for (const Record& r : records) {
+      if (r.is_rough && has_time(task, r)) continue;
       Statement(handle_, "DELETE FROM records WHERE task = ? AND schedule = ? AND layouts = ?")
           .bind(task)
           .bind(r.schedule)
           .bind(r.layouts)
           .next();
-      Statement insert(handle_,
-                       fmt::format("INSERT INTO records(task, {}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", kColumns));
+      Statement insert(
+          handle_, fmt::format("INSERT INTO records(task, {}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", kColumns));
       insert.bind(task).bind(r.family).bind(r.layouts).bind(r.schedule).bind(r.predicted_us).bind(r.outcome);
-      insert.bind(r.reason).bind(r.best_us).bind(r.median_us).bind(r.samples).bind(r.quiet_share).next();
+      insert.bind(r.reason).bind(r.best_us).bind(r.median_us).bind(r.samples).bind(r.quiet_share);
+      insert.bind(int64_t{r.is_rough}).next();
     }
     execute("COMMIT");
   });

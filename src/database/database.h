@@ -2,8 +2,8 @@
 // only, never by workers; several compilers may have it open at once.
 //
 // A record belongs to a task: the canonical text of a te program (with the storage of its activations) and everything
-// its times depend on (target and figures, build, threads, ..), also as text. Tasks are found by a hash of both and
-// then compared in full.
+// its times depend on (machine, versions of what makes and measures code, threads, ..), also as text. Tasks are found
+// by a hash of both and then compared in full.
 #pragma once
 #include <functional>
 #include <memory>
@@ -34,6 +34,7 @@ struct Record {
   double median_us = 0;
   int64_t samples = 0;
   double quiet_share = 0;
+  bool is_rough = false;  // measuring it was given up, since it was slow: the times rest on few samples
   friend bool operator==(const Record&, const Record&) = default;
 };
 
@@ -50,10 +51,10 @@ class Database {
  public:
   using Notice = std::function<void(const std::string&)>;
 
-  /// Opens or creates the file and its folders. A database that is damaged, and any file called *.db that is none, is
-  /// moved aside (renamed to PATH.damaged, PATH.damaged-2, ..) and a new one made, with a notice. Null, with a notice,
-  /// where none can be had: a folder or file that cannot be written, another file, a file of a newer version, a lock
-  /// that is not released.
+  /// Opens or creates the file and its folders; a file of an older version gets what it lacks. A database that is
+  /// damaged, and any file called *.db that is none, is moved aside (renamed to PATH.damaged, PATH.damaged-2, ..) and a
+  /// new one made, with a notice. Null, with a notice, where none can be had: a folder or file that cannot be written,
+  /// another file, a file of a newer version, a lock that is not released.
   static std::unique_ptr<Database> open(const std::string& path, const Notice& notice);
   /// Opens a file that must be a database already; null otherwise. Nothing is moved.
   static std::unique_ptr<Database> open_existing(const std::string& path);
@@ -65,7 +66,8 @@ class Database {
   // nothing is found and nothing stored.
   /// All records of a task, in the order in which they were stored.
   std::vector<Record> find(const TaskKey& key);
-  /// Adds records, in place of earlier ones of the same candidates; all or none.
+  /// Adds records, in place of earlier ones of the same candidates; all or none. A rough time takes the place of no
+  /// other time.
   void store(const TaskKey& key, const std::vector<Record>& records);
   void for_each(const std::function<void(const TaskKey& key, const Record& record)>& visit);
   DatabaseStatus status();
@@ -77,6 +79,8 @@ class Database {
   class Statement;
   Database(std::string path, sqlite3* handle, Notice notice);
   static Result<sqlite3*> open_file(const std::string& path);
+  void make_schema(int64_t from);
+  bool has_time(int64_t task, const Record& record);
   template <typename Body>
   void guarded(const Body& body);
   int64_t find_task(const TaskKey& key);

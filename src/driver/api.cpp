@@ -1,5 +1,6 @@
 // include/tilewright/compiler.h over driver/compile.h: options and errors translated, nothing else.
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -7,13 +8,16 @@
 
 #include "driver/compile.h"
 #include "driver/option_table.h"
+#include "driver/refit.h"
 #include "frontend/onnx/import.h"
 #include "ops/list.h"
 #include "runtime/format/atomic_file.h"
 #include "runtime/format/error.h"
 #include "support/error.h"
+#include "support/mapped_file.h"
 #include "targets/registry.h"
 #include "tilewright/compiler.h"
+#include "tilewright/refit.h"
 
 namespace tilewright {
 namespace {
@@ -22,10 +26,11 @@ ErrorKind kind_of(tw::format::ErrorCode code) {
   using enum tw::format::ErrorCode;
   if (code == kInvalidArgument) return ErrorKind::kUsage;
   if (code == kOutOfMemory || code == kDiskFull) return ErrorKind::kExhausted;
+  if (code == kDamaged || code == kIncompatible) return ErrorKind::kArtefact;
   return code == kInternal ? ErrorKind::kInternal : ErrorKind::kFailure;
 }
 
-tw::DataType element_type(const std::string& name, DLDataType type) {
+tw::DataType element_type(const std::string& what, DLDataType type) {
   using tw::DataType;
   using tw::ScalarType;
   if (type.lanes == 1) {
@@ -39,7 +44,7 @@ tw::DataType element_type(const std::string& name, DLDataType type) {
       if (code == type.code && candidate.bits() == type.bits) return candidate;
     }
   }
-  throw tw::UsageError("constant '{}': element type (code {}, {} bits, {} lanes) is not supported", name,
+  throw tw::UsageError("{}: element type (code {}, {} bits, {} lanes) is not supported", what,
                        static_cast<int>(type.code), static_cast<int>(type.bits), static_cast<int>(type.lanes));
 }
 
@@ -52,19 +57,29 @@ bool is_compact(const DLTensor& tensor, const tw::Shape& shape) {
   return true;
 }
 
-tw::graph::RefTensor to_reference(const std::string& name, const DLTensor& tensor) {
-  tw::TensorType type{element_type(name, tensor.dtype), {}};
-  if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr))
-    throw tw::UsageError("constant '{}' has no shape", name);
+// Type and elements of `what`, a tensor of the caller's.
+std::pair<tw::TensorType, std::span<const std::byte>> contents_of(const std::string& what, const DLTensor& tensor) {
+  tw::TensorType type{element_type(what, tensor.dtype), {}};
+  if (tensor.ndim < 0 || (tensor.ndim > 0 && tensor.shape == nullptr)) throw tw::UsageError("{} has no shape", what);
   type.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
   for (const int64_t extent : type.shape) {
-    if (extent < 0) throw tw::UsageError("constant '{}' has a negative extent", name);
+    if (extent < 0) throw tw::UsageError("{} has a negative extent", what);
   }
-  if (tensor.device.device_type != kDLCPU) throw tw::UsageError("constant '{}' is not in CPU memory", name);
-  if (!is_compact(tensor, type.shape)) throw tw::UsageError("constant '{}' is not compact and row-major", name);
-  if (tensor.data == nullptr && type.elements() > 0) throw tw::UsageError("constant '{}' has no data", name);
+  if (tensor.device.device_type != kDLCPU) throw tw::UsageError("{} is not in CPU memory", what);
+  if (!is_compact(tensor, type.shape)) throw tw::UsageError("{} is not compact and row-major", what);
+  if (tensor.data == nullptr && type.elements() > 0) throw tw::UsageError("{} has no data", what);
   const auto* data = static_cast<const std::byte*>(tensor.data) + (type.elements() > 0 ? tensor.byte_offset : 0);
-  return tw::graph::RefTensor::from_bytes(type, {data, static_cast<size_t>(type.bytes())});
+  return {type, {data, static_cast<size_t>(type.bytes())}};
+}
+
+tw::graph::RefTensor to_reference(const std::string& name, const DLTensor& tensor) {
+  const auto [type, bytes] = contents_of(fmt::format("constant '{}'", name), tensor);
+  return tw::graph::RefTensor::from_bytes(type, bytes);
+}
+
+tw::frontend::Weight to_weight(const std::string& name, const DLTensor& tensor) {
+  const auto [type, bytes] = contents_of(fmt::format("weight '{}'", name), tensor);
+  return {type, std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())};
 }
 
 // Fields that say what options say: their texts are set by name.
@@ -175,7 +190,7 @@ auto translated(const Body& body) {
 
 CompileResult to_result(const tw::driver::Compiled& compiled) {
   CompileResult out;
-  out.report.warnings = compiled.warnings;
+  for (const std::string& warning : compiled.warnings) out.report.warnings.push_back(in_words_of_programs(warning));
   for (const tw::driver::PassTime& time : compiled.times)
     out.report.times.push_back({time.phase, time.pass, time.nanoseconds});
   if (compiled.plan.entries.empty()) return out;  // stopped before there was an artefact
@@ -246,6 +261,26 @@ std::vector<OptionInfo> options() {
   });
 }
 
+std::vector<uint8_t> refit(const void* artefact, std::size_t size, const std::map<std::string, DLTensor>& weights) {
+  return translated([&] {
+    auto given = std::make_shared<tw::frontend::Weights>();
+    for (const auto& [name, tensor] : weights) given->emplace(name, to_weight(name, tensor));
+    const std::span bytes(static_cast<const uint8_t*>(artefact), size);
+    const tw::driver::Refitted made = tw::driver::refit(bytes, std::move(given));
+    return tw::format::serialize_artefact(made.manifest, made.sections());
+  });
+}
+
+void refit_file(const std::string& artefact, const std::string& weights, const std::string& output) {
+  translated([&] {
+    const tw::Result<tw::MappedFile> file = tw::MappedFile::open(artefact);
+    if (!file) throw tw::UsageError("'{}': {}", artefact, file.reason());
+    const tw::driver::Refitted made = tw::driver::refit(file->bytes(), tw::driver::read_weights(weights));
+    tw::format::write_artefact(output, made.manifest, made.sections());
+    return 0;
+  });
+}
+
 std::vector<std::string> target_names() {
   return translated([] { return tw::targets::target_names(); });
 }
@@ -253,3 +288,64 @@ std::vector<std::string> target_names() {
 std::string version() { return TW_VERSION; }
 
 }  // namespace tilewright
+
+namespace {
+
+// Runs `body`; its failure as an exit code and a message.
+template <typename Body>
+int reported(const Body& body, char* message, size_t capacity) {
+  int code = 0;
+  std::string text;
+  try {
+    body();
+  } catch (const tilewright::Error& error) {
+    code = error.exit_code();
+    text = error.what();
+  } catch (const std::bad_alloc&) {
+    code = static_cast<int>(tilewright::ErrorKind::kExhausted);
+    text = "out of memory";
+  } catch (const std::exception& error) {
+    code = static_cast<int>(tilewright::ErrorKind::kInternal);
+    text = error.what();
+  }
+  if (message == nullptr || capacity == 0) return code;
+  text.resize(std::min(text.size(), capacity - 1));
+  std::memcpy(message, text.c_str(), text.size() + 1);
+  return code;
+}
+
+}  // namespace
+
+extern "C" int tilewright_refit_file(const char* artefact, const char* weights, const char* output, char* message,
+                                     size_t message_capacity) {
+  return reported(
+      [&] {
+        if (artefact == nullptr || weights == nullptr || output == nullptr)
+          throw tilewright::Error(tilewright::ErrorKind::kUsage, "a path is null");
+        tilewright::refit_file(artefact, weights, output);
+      },
+      message, message_capacity);
+}
+
+extern "C" int tilewright_refit(const TilewrightBytes* artefact, const TilewrightWeight* weights, size_t count,
+                                const TilewrightSink* sink, char* message, size_t message_capacity) {
+  return reported(
+      [&] {
+        const auto require = [](bool condition, const char* text) {
+          if (!condition) throw tilewright::Error(tilewright::ErrorKind::kUsage, text);
+        };
+        require(artefact != nullptr && artefact->data != nullptr, "the artefact is null");
+        require(sink != nullptr && sink->write != nullptr, "the sink is null");
+        require(weights != nullptr || count == 0, "the weights are null");
+        std::map<std::string, DLTensor> given;
+        for (size_t i = 0; i < count; ++i) {
+          require(weights[i].name != nullptr, "a weight has no name");
+          const bool fresh = given.emplace(weights[i].name, weights[i].tensor).second;
+          require(fresh, "a weight is given twice");
+        }
+        const std::vector<uint8_t> made = tilewright::refit(artefact->data, artefact->size, given);
+        const bool taken = sink->write(sink->user, made.data(), made.size()) == 0;
+        if (!taken) throw tilewright::Error(tilewright::ErrorKind::kFailure, "the sink took no bytes");
+      },
+      message, message_capacity);
+}

@@ -5,11 +5,16 @@
 #include <ranges>
 
 #include "driver/artefact/assemble.h"
+#include "driver/artefact/source.h"
 #include "driver/code/format_type.h"
 #include "driver/compile_level.h"
+#include "driver/machine/figures_file.h"
+#include "driver/state_length.h"
+#include "driver/states.h"
 #include "ops/list.h"
 #include "support/error.h"
 #include "support/hash.h"
+#include "support/join.h"
 #include "transform/pass.h"
 
 namespace tw::driver {
@@ -29,7 +34,10 @@ class Compiler {
     options_.tuning.budget_seconds /= static_cast<double>(targets_.size());
   }
 
-  Compiled run(const std::vector<const graph::Graph*>& sources) {
+  Compiled run(const std::vector<const graph::Graph*>& given) {
+    for (const graph::Graph* model : given) models_.push_back(with_states_last(*model, options_.states));
+    check_states();
+    const std::vector<const graph::Graph*> sources = mapped(models_, [](const graph::Graph& g) { return &g; });
     const std::vector<plan::EntryPlan> replay = read_plan(sources.size());
     const Dumper dumper(options_.dump_directory);
     for (size_t t = 0; t < targets_.size(); ++t) {
@@ -70,6 +78,15 @@ class Compiler {
     }
   }
 
+  // All entries keep the same.
+  void check_states() const {
+    const std::vector<format::State> first = place_states(models_.front(), options_.states);
+    for (const graph::Graph& model : models_) {
+      if (place_states(model, options_.states) != first)
+        throw UsageError("--state: a state has one shape, whatever the shapes of the inputs are");
+    }
+  }
+
   // The last owner of a target takes every group: it stays.
   void leave_out_families() {
     for (targets::Target& target : targets_) {
@@ -89,8 +106,9 @@ class Compiler {
     }
   }
 
-  // The plan to replay: one for each target and combination of shapes. Empty: there is none.
-  std::vector<plan::EntryPlan> read_plan(size_t combinations) const {
+  // The plan to replay: one for each target and combination of shapes. Empty: there is none. What the figures of a
+  // target decide, those of the plan decide.
+  std::vector<plan::EntryPlan> read_plan(size_t combinations) {
     if (options_.plan_text.empty()) return {};
     std::vector<plan::EntryPlan> entries;
     try {
@@ -107,7 +125,15 @@ class Compiler {
       if (from != to && (from.starts_with("cuda") || to.starts_with("cuda")))  // CPU levels run what others do
         throw UsageError("--plan is for {}, this compilation for {}", from, to);
     }
+    for (size_t t = 0; t < targets_.size(); ++t) use_machine_of(entries[t * combinations], targets_[t].info);
     return entries;
+  }
+
+  static void use_machine_of(const plan::EntryPlan& entry, TargetInfo& target) {
+    if (entry.machine.empty()) return;
+    Result<TargetInfo> machine = machine::with_machine_line(target, entry.machine);
+    if (!machine.ok()) throw UsageError("--plan: the line 'machine' of {}: {}", entry.target, machine.reason());
+    target = std::move(machine).value();
   }
 
   void finish() {
@@ -117,7 +143,11 @@ class Compiler {
       out_.kernels += level.kernels;
     }
     const std::string plan_text = plan::to_string(out_.plan);
-    Assembled made = assemble(targets_.front().info.kind, levels_);
+    std::vector<format::State> states = place_states(models_.front(), options_.states);
+    std::vector<uint8_t> initial = initial_values(states, options_.states);
+    Assembled made = assemble(targets_.front().info.kind, levels_, std::move(states));
+    if (!initial.empty()) made.sections["states"] = std::move(initial);
+    describe_source(made);
     made.manifest.producer = kProducer;
     made.manifest.dtype = format_type(options_.dtype);
     made.manifest.flushes_subnormals = options_.precision != Precision::kStrict;
@@ -129,7 +159,24 @@ class Compiler {
     progress("assemble", 1, 1);
   }
 
+  // What the caller knows of the model comes later.
+  void describe_source(const Assembled& made) {
+    Source& source = out_.source;
+    source.precision = options_.precision;
+    source.dtype = options_.dtype;
+    source.disabled_passes = options_.disabled_passes;
+    source.disabled_families = options_.disabled_families;
+    source.all_optional_off = options_.all_optional_off;
+    source.states = options_.states;
+    source.imports = options_.imports;
+    for (const LevelCode& level : levels_) {
+      for (const EntryCode& entry : level.entries)
+        source.entries.push_back(source_entry(entry.ungrouped, entry.graph, made.layouts[source.entries.size()]));
+    }
+  }
+
   CompileOptions options_;
+  std::vector<graph::Graph> models_;  // one for each combination of shapes
   std::vector<targets::Target> targets_;
   std::vector<std::vector<construct::Constructor>> families_;  // of each target
   Compiled out_;
@@ -148,15 +195,23 @@ std::vector<frontend::ImportResult> import_file(const std::string& path, const C
   for (const frontend::ImportOptions& import : options.imports) {
     if (options.progress) options.progress("import", static_cast<int64_t>(models.size()), total);
     models.push_back(frontend::import_onnx_file(path, ops::all_ops(), import));
+    check_lengths(models.back(), import, options.states);
+    models.back().graph = with_states_last(models.back().graph, options.states);
   }
   return models;
 }
 
 Compiled compile_imported(const std::vector<frontend::ImportResult>& models, const CompileOptions& options) {
+  for (size_t m = 0; m < models.size(); ++m) check_lengths(models[m], options.imports[m], options.states);
   Compiled out = Compiler(options).run(mapped(models, [](const auto& model) { return &model.graph; }));
   out.opset = models.front().opset;
   out.warnings.insert(out.warnings.begin(), models.front().warnings.begin(), models.front().warnings.end());
   out.external_files = models.front().external_files;
+  if (models.front().skeleton.empty() || out.manifest.entries.empty()) return out;
+  out.source.skeleton = models.front().skeleton;
+  out.source.weights = models.front().weights;
+  out.source.infinite = models.front().infinite;
+  out.sections["source"] = to_bytes(out.source);
   return out;
 }
 

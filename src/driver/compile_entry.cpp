@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
-#include "core/target_features.h"
 #include "driver/entry_groups.h"
+#include "driver/entry_passes.h"
+#include "driver/entry_reasons.h"
+#include "driver/replay.h"
+#include "driver/states.h"
 #include "support/error.h"
 #include "support/hash.h"
 #include "transform/pass.h"
@@ -18,11 +21,12 @@ class EntryCompiler {
   std::optional<EntryCode> run(const std::string& name, const graph::Graph& source, const plan::EntryPlan* replay) {
     out_.plan.name = name;
     out_.plan.graph_hash = content_hash(graph::to_string(source));
+    replay_ = replay;
     if (replay != nullptr) follow(replay->passes);
     transform(source);
     if (stopped_) return std::nullopt;
     if (replay == nullptr) decide(source);
-    build_groups(replay);
+    build_groups();
     out_.graph = std::move(groups_.graph);
     out_.aliases = std::move(groups_.aliases);
     return std::move(out_);
@@ -50,43 +54,23 @@ class EntryCompiler {
     if (options().progress) options().progress(phase, done, total);
   }
 
-  // Pass names given on the command line belong to the graph pipeline or to the loop pipeline.
-  template <typename Pass>
-  std::vector<std::string> named(std::span<const Pass> passes) const {
-    std::vector<std::string> names;
-    for (const std::string& name : options().disabled_passes) {
-      if (std::ranges::any_of(passes, [&](const Pass& p) { return p.name == name; })) names.push_back(name);
-    }
-    return names;
-  }
-
-  transform::RunOptions pass_options() const {
-    transform::RunOptions run;
-    run.disabled = named(transform::pipeline());
-    for (const transform::GraphPass& pass : transform::pipeline()) {
-      const bool is_left_out = std::ranges::count(options().disabled_families, pass.family) > 0;
-      if (is_left_out) run.disabled.emplace_back(pass.name);
-    }
-    for (const plan::PassRace& race : out_.plan.passes) {
-      if (race.is_chosen && race.way == transform::kOff) run.disabled.push_back(race.pass);
-    }
-    run.all_optional_off = options().all_optional_off;
-    run.stop_after = options().stop_after;
-    return run;
-  }
+  transform::RunOptions pass_options() const { return driver::pass_options(options(), out_.plan.passes); }
 
   transform::TransformContext transform_context() const {
-    transform::TransformContext context = {context_.ops, context_.target.info, options().precision, options().dtype};
-    for (const plan::PassRace& race : out_.plan.passes) {
-      if (race.is_chosen) context.ways[race.pass] = race.way;
-    }
+    transform::TransformContext context =
+        driver::transform_context(context_.ops, context_.target.info, options(), out_.plan.passes);
+    if (replay_ != nullptr) context.layouts = &replay_->layouts;
     return context;
   }
 
-  EntryGroups groups_of(const graph::Graph& graph, const transform::RunOptions& run) const {
-    graph::Graph groups = transform::transform(graph, transform_context(), run);
+  EntryGroups groups_of(const graph::Graph& graph, const transform::RunOptions& run,
+                        transform::ReasonLog* log = nullptr, ValueLayouts* chosen = nullptr) const {
+    transform::TransformContext context = transform_context();
+    context.log = log;
+    context.chosen = chosen;
+    graph::Graph groups = transform::transform(graph, context, run);
     if (stopped_) return {};
-    return entry_groups(std::move(groups), context_.ops, context_.target);
+    return entry_groups(std::move(groups), context_.ops, context_.target, names_of(options().states));
   }
 
   void transform(const graph::Graph& source) {
@@ -96,12 +80,16 @@ class EntryCompiler {
     run.dump = [&](std::string_view pass, const graph::Graph& g) {
       if (dumper_.enabled()) dumper_.write("graph", pass, graph::to_string(g));
       stopped_ = stopped_ || pass == options().stop_after;
+      if (!transform::forms_groups(pass)) out_.ungrouped = g;
       if (context_.planner.measures() && out_.plan.passes.empty()) keep_for_race(pass, g, run);
       progress("transform", done++, total);  // the first call shows the input
     };
     run.time = [&](std::string_view pass, int64_t ns) { add_time("graph", std::string(pass), ns); };
     changes_.clear();
-    groups_ = groups_of(source, run);
+    out_.plan.layouts = {};
+    transform::ReasonLog log;
+    groups_ = groups_of(source, run, &log, &out_.plan.layouts);
+    if (!stopped_) out_.plan.reasons = reasons_of(groups_.graph, log);
   }
 
   // `g` is what `pass` made, and what a pass that races may be about to change.
@@ -116,13 +104,8 @@ class EntryCompiler {
 
   GroupOptions group_options(size_t group) {
     GroupOptions out;
-    const TargetInfo& target = context_.target.info;
-    out.lower.lower.vector_bytes = target.vector_bytes;
-    out.lower.lower.has =
-        target.kind == DeviceKind::kCpu
-            ? Instructions{has_feature(target, "fma"), has_feature(target, "sse4.1")}
-            : Instructions{.halves = true, .approximations = options().precision != Precision::kStrict};
-    out.lower.disabled = named(lower::pipeline());
+    out.lower.lower = lowering_for(context_.target.info, options().precision);
+    out.lower.disabled = named_in(lower::pipeline(), options().disabled_passes);
     if (options().all_optional_off) {
       for (const lower::LoopPass& p : lower::pipeline()) {
         if (p.optional) out.lower.disabled.emplace_back(p.name);
@@ -140,14 +123,23 @@ class EntryCompiler {
     return out;
   }
 
-  void build_groups(const plan::EntryPlan* replay) {
+  bool has_same_names(const plan::EntryPlan& plan) const {
+    return std::ranges::equal(plan.groups, groups_.graph.nodes, {}, &plan::GroupPlan::name, &graph::Node::name);
+  }
+
+  void build_groups() {
     const size_t count = groups_.graph.nodes.size();
-    if (replay != nullptr && replay->groups.size() != count) {
-      throw UsageError("--plan has {} groups, the model {}: it was made for another model or other options",
-                       replay->groups.size(), count);
+    Replay found{std::vector<const plan::GroupPlan*>(count), ""};
+    if (replay_ != nullptr) {
+      found = find_groups(*replay_, groups_, out_.plan.graph_hash);
+      for (const std::string& said : {found.missing, find_other_layouts(*replay_, out_.plan.layouts)})
+        if (!said.empty()) context_.warnings.push_back("--plan: " + said);
+      // Why the decisions were taken is what the plan says: a replay only follows them. Other weights change none.
+      if (found.missing.empty() && has_same_names(*replay_)) out_.plan.reasons = replay_->reasons;
+      plan_groups(found.plans);
     }
     for (size_t i = 0; i < count; ++i) {
-      build_one(i, replay == nullptr ? nullptr : &replay->groups[i]);
+      build_one(i, found.plans[i]);
       progress("lower", static_cast<int64_t>(i + 1), static_cast<int64_t>(count));
     }
   }
@@ -181,18 +173,19 @@ class EntryCompiler {
     races.emplace_back(plan::PassRace{pass, std::string(way)}, groups_, groups_of(other, run), context_.planner);
   }
 
-  void plan_groups() {
+  // Those that have no plan yet.
+  void plan_groups(const std::vector<const plan::GroupPlan*>& known = {}) {
     for (size_t i = 0; i < groups_.te.size(); ++i) {
-      if (!groups_.is_view(i)) context_.planner.add(groups_.graph.nodes[i].name, groups_.te[i]);
+      const bool is_known = !known.empty() && known[i] != nullptr;
+      if (!groups_.is_view(i) && !is_known) context_.planner.add(groups_.graph.nodes[i].name, groups_.te[i]);
     }
     const GroupOptions group = group_options(0);
-    double constants = 0;
-    for (const graph::Value& v : groups_.graph.values)
-      constants += v.is_constant() ? static_cast<double>(v.type.bytes()) : 0;
+    double kept = 0;
+    for (const graph::Value& v : groups_.graph.values) kept += v.is_kept() ? static_cast<double>(v.type.bytes()) : 0;
     TuneContext tune{context_.target.info,
                      group,
                      {options().threads, context_.cubins},
-                     warmth_of_weights(constants, context_.target.info),
+                     warmth_of_weights(kept, context_.target.info),
                      {}};
     tune.progress = [this](int64_t done, int64_t total) { progress("measure", done, total); };
     context_.planner.decide(tune);
@@ -208,8 +201,12 @@ class EntryCompiler {
     } else {
       GroupOptions options = group_options(i);
       options.origin = replay != nullptr ? PlanOrigin::kUser : PlanOrigin::kOurs;
-      code = build_group({groups_.graph, groups_.graph.nodes[i], context_.ops, context_.target}, te,
-                         replay != nullptr ? *replay : context_.planner.plan(name, te), options);
+      plan::GroupPlan plan = replay != nullptr ? *replay : context_.planner.plan(name, te);
+      plan.name = name;
+      plan.content = content_of(groups_.text[i]);
+      const GroupInputs inputs{groups_.graph, groups_.graph.nodes[i], context_.ops, context_.target,
+                               names_of(context_.options.states)};
+      code = build_group(inputs, te, plan, options);
       program = context_.programs.add(code.loops, name);
     }
     out_.plan.groups.push_back(code.plan);
@@ -230,6 +227,7 @@ class EntryCompiler {
   const EntryContext& context_;
   Dumper& dumper_;
   EntryCode out_;
+  const plan::EntryPlan* replay_ = nullptr;
   EntryGroups groups_;
   std::vector<Change> changes_;
   bool stopped_ = false;

@@ -38,9 +38,11 @@ struct EntryContext {
   ProgramSet& programs;
   Cubins& cubins;
   std::vector<PassTime>& times;
+  std::vector<std::string>& warnings;
 };
 
-/// Transforms `source`, plans its groups (or replays `replay`) and lowers them. Nothing when options.stop_after ended
+/// Transforms `source`, plans its groups (or replays `replay`, and plans those that it does not have, with a warning)
+/// and lowers them. UsageError for a plan of another model. Nothing when options.stop_after ended
 /// the passes before. Dumps go to `dumper`.
 std::optional<EntryCode> compile_entry(const EntryContext& context, const std::string& name, const graph::Graph& source,
                                        const plan::EntryPlan* replay, Dumper& dumper);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "driver/machine/figures_file.h"
 #include "expr/word_product.h"
 #include "ops/list.h"
 #include "support/error.h"
@@ -49,11 +50,13 @@ class LevelCompiler {
       const bool alone = in_.sources.size() == 1;
       Dumper own = dumper_.inside(alone ? "" : fmt::format("entry-{}", e));
       Dumper& dumper = alone ? dumper_ : own;
-      const EntryContext context = {in_.options, ops_, in_.target, planner_, programs_, cubins_, out_.times};
+      const EntryContext context = {in_.options, ops_,    in_.target, planner_,
+                                    programs_,   cubins_, out_.times, out_.warnings};
       std::optional<EntryCode> entry =
           compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
       if (!entry) return std::nullopt;
       entry->plan.target = code_.target;
+      entry->plan.machine = machine::machine_line(in_.target.info);
       if (in_.options.precision == Precision::kFast) say_what_is_rounded(*entry);
       code_.entries.push_back(std::move(*entry));
     }

@@ -10,7 +10,7 @@ namespace {
 
 using graph::ValueId;
 
-std::map<ValueId, ValueId> find_aliases(const graph::Graph& graph) {
+std::map<ValueId, ValueId> find_aliases(const graph::Graph& graph, const std::vector<transform::StateNames>& states) {
   std::map<ValueId, ValueId> aliases;
   std::set<ValueId> leaving;  // storages that hold a graph output already
   const auto root = [&](ValueId id) {
@@ -22,7 +22,9 @@ std::map<ValueId, ValueId> find_aliases(const graph::Graph& graph) {
     if (!transform::is_view(graph, node)) continue;
     const ValueId out = node.outputs[0];
     const ValueId in = root(node.inputs[0]);
-    const bool fixed = graph.producer(in) < 0;
+    const bool is_next =
+        std::ranges::find(states, graph.value(out).name, &transform::StateNames::after) != states.end();
+    const bool fixed = graph.producer(in) < 0 || is_next;
     if (graph.is_output(out) && (fixed || !leaving.insert(in).second)) continue;
     aliases[out] = node.inputs[0];
   }
@@ -45,12 +47,13 @@ std::vector<std::string> outline(const graph::Graph& graph) {
 
 }  // namespace
 
-EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const targets::Target& target) {
+EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const targets::Target& target,
+                         const std::vector<transform::StateNames>& states) {
   EntryGroups out{std::move(graph)};
-  out.aliases = find_aliases(out.graph);
+  out.aliases = find_aliases(out.graph, states);
   out.te.resize(out.graph.nodes.size());
   for (size_t i = 0; i < out.te.size(); ++i) {
-    if (!out.is_view(i)) out.te[i] = build_te({out.graph, out.graph.nodes[i], ops, target});
+    if (!out.is_view(i)) out.te[i] = build_te({out.graph, out.graph.nodes[i], ops, target, states});
   }
   out.text = mapped(out.te, text_of);
   return out;

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "driver/tune/planner.h"
+#include "transform/in_place.h"
 
 namespace tw::driver {
 
 struct EntryGroups {
   graph::Graph graph;
   /// Groups whose output is stored in the place of their input: a view needs no step. Output value -> input value.
-  /// A view of an input or constant that leaves the graph is no alias, nor is one of two outputs on one storage.
+  /// A view of an input or constant that leaves the graph is no alias, nor is one of two outputs on one storage, nor
+  /// the next value of a state, which is written behind all that reads the state.
   std::map<graph::ValueId, graph::ValueId> aliases = {};
   std::vector<GroupTe> te = {};        // of each node of `graph`; empty for a view
   std::vector<std::string> text = {};  // text_of() each of them
@@ -20,7 +22,8 @@ struct EntryGroups {
   bool is_view(size_t i) const { return aliases.contains(graph.nodes[i].outputs[0]); }
 };
 
-EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const targets::Target& target);
+EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const targets::Target& target,
+                         const std::vector<transform::StateNames>& states);
 
 /// Whether a pass that changes nothing may have made one of the other: values may have other numbers.
 bool is_alike(const graph::Graph& a, const graph::Graph& b);

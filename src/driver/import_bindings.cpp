@@ -50,6 +50,12 @@ std::string print_each(const CompileOptions& options, const Entries& entries) {
   return out;
 }
 
+graph::RefTensor read_array(const std::string& file, const OptionText& text, const CompileOptions& options) {
+  if (!options.read_array)
+    throw UsageError("{} '{}': a tensor is expected here, not the name of a file", text.spelled, text.text);
+  return options.read_array(file.substr(1));
+}
+
 }  // namespace
 
 void set_shape(const OptionRow&, const OptionText& text, CompileOptions& options) {
@@ -70,10 +76,26 @@ void set_dim(const OptionRow&, const OptionText& text, CompileOptions& options) 
 void set_constant(const OptionRow&, const OptionText& text, CompileOptions& options) {
   const auto [name, file] = parse_binding(text);
   if (!file.starts_with('@')) throw UsageError("{} '{}': expected NAME=@FILE.npy", text.spelled, text.text);
-  if (!options.read_array)
-    throw UsageError("{} '{}': a tensor is expected here, not the name of a file", text.spelled, text.text);
-  const graph::RefTensor constant = options.read_array(file.substr(1));
+  const graph::RefTensor constant = read_array(file, text, options);
   for (frontend::ImportOptions& import : options.imports) import.constants[name] = constant;
+}
+
+void set_state(const OptionRow&, const OptionText& text, CompileOptions& options) {
+  const auto [input, rest] = parse_binding(text);
+  const size_t second = rest.find("=@");
+  StatePair pair{input, rest.substr(0, second)};
+  if (pair.output.empty()) throw UsageError("{} '{}': expected INPUT=OUTPUT", text.spelled, text.text);
+  if (second != std::string::npos) pair.initial = read_array(rest.substr(second + 1), text, options);
+  options.states.push_back(std::move(pair));
+}
+
+std::string print_states(const OptionRow&, const CompileOptions& options) {
+  std::string out;
+  for (const StatePair& state : options.states) {
+    out += fmt::format("{}{}{};", quoted(state.input), quoted(state.output),
+                       state.initial ? content_hash(std::span<const std::byte>(state.initial->to_bytes())) : "");
+  }
+  return out;
 }
 
 std::string print_shapes(const OptionRow&, const CompileOptions& options) {

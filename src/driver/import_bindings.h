@@ -1,4 +1,4 @@
-// Options that say which inputs a model is compiled for: shapes, dimensions, constants.
+// Options that say what becomes of a model's inputs: shapes, dimensions, constants, states.
 #pragma once
 #include <string>
 
@@ -12,10 +12,13 @@ namespace tw::driver {
 void set_shape(const OptionRow& row, const OptionText& text, CompileOptions& options);  // NAME:1x3x224x224,8x3x224x224
 void set_dim(const OptionRow& row, const OptionText& text, CompileOptions& options);    // NAME=1,8
 void set_constant(const OptionRow& row, const OptionText& text, CompileOptions& options);  // NAME=@FILE
+/// INPUT=OUTPUT or INPUT=OUTPUT=@FILE: one more of options.states.
+void set_state(const OptionRow& row, const OptionText& text, CompileOptions& options);
 
 /// What all combinations say, in order; of constants a hash.
 std::string print_shapes(const OptionRow& row, const CompileOptions& options);
 std::string print_dims(const OptionRow& row, const CompileOptions& options);
 std::string print_constants(const OptionRow& row, const CompileOptions& options);
+std::string print_states(const OptionRow& row, const CompileOptions& options);
 
 }  // namespace tw::driver

@@ -62,6 +62,17 @@ constexpr Option<CompileOptions> kOptions[] = {
       .help = "Bind an input at compile time: NAME=@FILE.npy"},
      set_constant,
      print_constants},
+    {{.name = "state",
+      .is_repeatable = true,
+      .unset = "none",
+      .example = "past=present",
+      .verbs = kCompiling,
+      .key = OptionKey::kPart,
+      .help = "Keep a value on the device from one run to the next: INPUT=OUTPUT, what a run leaves as the output is "
+              "the next one's input, and neither is one of the artefact's. It begins with zeros, or with "
+              "INPUT=OUTPUT=@FILE.npy"},
+     set_state,
+     print_states},
     option<&CompileOptions::precision>(
         {.name = "precision",
          .choices = "strict|default|fast",

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,12 @@ namespace tw::driver {
 /// Whether kernels of libraries race with ours where candidates are measured.
 enum class Libraries : uint8_t { kNone, kAuto };
 
+/// An input and an output of the model that the artefact keeps from one run to the next instead.
+struct StatePair {
+  std::string input, output;
+  std::optional<graph::RefTensor> initial = {};  // before the first run; none: zeros
+};
+
 /// What can be said in words has a row in option_table.cpp; what cannot is said by whoever embeds the compiler: imports
 /// with tensors in them, workers, functions that are called.
 struct CompileOptions {
@@ -33,6 +40,7 @@ struct CompileOptions {
   std::vector<std::string> disabled_passes;    // graph or loop passes by name
   std::vector<std::string> disabled_families;  // of the targets' constructors, by name
   bool all_optional_off = false;
+  std::vector<StatePair> states;
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
   std::string stop_after;      // pass name; no artefact is made

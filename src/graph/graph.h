@@ -34,7 +34,11 @@ struct Value {
   TensorType type;   // logical
   Layout layout;     // how it is stored
   Bytes constant;    // null unless the value is a constant; always in logical row-major order
+  /// Its elements are known at compile time: passes may look at them and compute with them.
   bool is_constant() const { return constant != nullptr; }
+  /// The artefact keeps it from one run to the next, so that its storage is ours to choose: its readers say how they
+  /// like it best, and nobody outside sees it.
+  bool is_kept() const { return is_constant(); }
 };
 
 struct Graph;
@@ -96,8 +100,22 @@ void verify(const Graph& graph, const OpTable& ops);
 /// Whether the text of a graph holds the elements of this constant: at most 16, and none is a NaN with other bits than
 /// the usual quiet one.
 bool is_inline(const Value& constant);
+/// Content hashes of constants' bytes, each computed once.
+class ContentHashes {
+ public:
+  const std::string& of(const Bytes& bytes);
+  /// Those of all constants of `graph`, several at a time.
+  void add(const Graph& graph);
+
+ private:
+  std::map<Bytes, std::string> known_;  // which keeps the bytes, so that no others come to lie there
+};
 /// Text. Constants up to 16 elements print their values, larger ones a content hash.
 std::string to_string(const Graph& graph);
+std::string to_string(const Graph& graph, ContentHashes& hashes);
+/// The text without layouts of constants and without their elements, but for constants of one element: what code is
+/// made from. Graphs of equal outlines differ in the elements of constants alone.
+std::string to_outline(const Graph& graph);
 /// All large constants of a graph (its groups' too) by the name under which to_string refers to them.
 std::map<std::string, Bytes> large_constants(const Graph& graph);
 

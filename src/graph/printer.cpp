@@ -9,6 +9,7 @@
 #include "support/hash.h"
 #include "support/join.h"
 #include "support/lexer.h"
+#include "support/parallel.h"
 
 namespace tw::graph {
 namespace {
@@ -27,12 +28,12 @@ std::string float_text(double value, DataType type) {
   return number_text(type == DataType::f64() ? fmt::format("{}", value) : fmt::format("{}", static_cast<float>(value)));
 }
 
-std::string reference_name(const Value& value) {
-  return fmt::format("{}.{}", value.name, content_hash(*value.constant).substr(0, kHashDigits));
+std::string reference_name(const Value& value, ContentHashes& hashes) {
+  return fmt::format("{}.{}", value.name, hashes.of(value.constant).substr(0, kHashDigits));
 }
 
-std::string constant_text(const Value& value) {
-  if (!is_inline(value)) return "data " + quote_name(reference_name(value));
+std::string constant_text(const Value& value, ContentHashes& hashes) {
+  if (!is_inline(value)) return "data " + quote_name(reference_name(value, hashes));
   const RefTensor elements = RefTensor::from_bytes(value.type, *value.constant);
   std::vector<std::string> parts;
   for (double x : elements.floats) parts.push_back(float_text(x, value.type.type));
@@ -61,15 +62,19 @@ std::string declaration(const Value& value) {
   return text;
 }
 
+// Which elements of constants are printed.
+enum class Elements : uint8_t { kAll, kSingle };
+
 class Printer {
  public:
+  Printer(Elements elements, ContentHashes& hashes) : elements_(elements), hashes_(hashes) {}
+
   std::string print(const Graph& graph, const std::string& indent) {
     const std::string inner = indent + "  ";
     std::string text = fmt::format("graph {} {{\n", quote_name(graph.name));
     for (ValueId in : graph.inputs) text += fmt::format("{}input {}\n", inner, declaration(graph.value(in)));
     for (const Value& value : graph.values) {
-      if (value.is_constant())
-        text += fmt::format("{}const {} = {}\n", inner, declaration(value), constant_text(value));
+      if (value.is_constant()) text += fmt::format("{}const {}\n", inner, constant(value));
     }
     for (const Node& node : graph.nodes) text += inner + node_text(graph, node, inner) + "\n";
     const auto outputs = mapped(graph.outputs, [&](ValueId out) { return quote_name(graph.value(out).name); });
@@ -78,6 +83,12 @@ class Printer {
   }
 
  private:
+  std::string constant(const Value& value) {
+    if (elements_ == Elements::kAll || value.type.elements() == 1)
+      return fmt::format("{} = {}", declaration(value), constant_text(value, hashes_));
+    return fmt::format("{} : {}", quote_name(value.name), to_string(value.type));
+  }
+
   std::string node_text(const Graph& graph, const Node& node, const std::string& indent) {
     std::vector<std::string> outputs, inputs, attrs;
     for (ValueId out : node.outputs) outputs.push_back(declaration(graph.value(out)));
@@ -92,6 +103,9 @@ class Printer {
     if (node.is_group()) text += fmt::format(" {}", print(*node.body, indent));
     return text;
   }
+
+  Elements elements_;
+  ContentHashes& hashes_;
 };
 
 }  // namespace
@@ -103,12 +117,41 @@ bool is_inline(const Value& value) {
   return elements.to_bytes() == *value.constant;
 }
 
-std::string to_string(const Graph& graph) { return Printer().print(graph, "") + "\n"; }
+const std::string& ContentHashes::of(const Bytes& bytes) {
+  const auto [found, fresh] = known_.try_emplace(bytes);
+  if (fresh) found->second = content_hash(*bytes);
+  return found->second;
+}
+
+void ContentHashes::add(const Graph& graph) {
+  std::vector<std::map<Bytes, std::string>::iterator> fresh;
+  for (const Value& value : graph.values) {
+    if (!value.is_constant()) continue;
+    const auto [place, is_new] = known_.try_emplace(value.constant);
+    if (is_new) fresh.push_back(place);
+  }
+  parallel_for(fresh.size(), 0, [&](size_t i) { fresh[i]->second = content_hash(*fresh[i]->first); });
+}
+
+std::string to_string(const Graph& graph) {
+  ContentHashes hashes;
+  return to_string(graph, hashes);
+}
+
+std::string to_string(const Graph& graph, ContentHashes& hashes) {
+  return Printer(Elements::kAll, hashes).print(graph, "") + "\n";
+}
+
+std::string to_outline(const Graph& graph) {
+  ContentHashes none;
+  return Printer(Elements::kSingle, none).print(graph, "") + "\n";
+}
 
 std::map<std::string, Bytes> large_constants(const Graph& graph) {
   std::map<std::string, Bytes> found;
+  ContentHashes hashes;
   for (const Value& value : graph.values) {
-    if (value.is_constant() && !is_inline(value)) found.emplace(reference_name(value), value.constant);
+    if (value.is_constant() && !is_inline(value)) found.emplace(reference_name(value, hashes), value.constant);
   }
   for (const Node& node : graph.nodes) {
     if (node.is_group()) found.merge(large_constants(*node.body));

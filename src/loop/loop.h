@@ -32,6 +32,7 @@
 
 #include "core/shape.h"
 #include "expr/expr.h"
+#include "loop/implementation.h"
 
 namespace tw::loop {
 
@@ -113,13 +114,13 @@ struct Kernel {
   int64_t tiles = 1;
   int64_t cluster = 1;  // tiles [c * cluster, (c + 1) * cluster) run at the same time: bulk copies alike are made once
   std::vector<Stmt> body;
-  /// Not empty: what computes the kernel instead of code for its body, which then only says what that is.
-  std::string implementation = {};
+  /// What computes the kernel instead of code for its body, which then only says what that is.
+  Implementation implementation = {};
   // Not 0: a block on each of so many units walks over the tiles; block b does b, b + blocks(), .., `together` of them
   // at a time. What a pipelined loop fills ahead goes on from one to the next. 0: every tile is a block.
   int64_t units = 0;
   int64_t together = 1;
-  bool is_implemented() const { return !implementation.empty(); }
+  bool is_implemented() const { return static_cast<bool>(implementation); }
   int64_t blocks() const { return units > 0 ? std::min(units, tiles) : tiles; }
 };
 

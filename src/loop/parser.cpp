@@ -68,9 +68,18 @@ class Parser {
       }
       vars_.emplace_back(kernel.tile_var, DataType::i64());
     }
-    if (lexer_.accept("implementation")) kernel.implementation = lexer_.string("an implementation");
+    if (lexer_.accept("implementation")) kernel.implementation = implementation();
     kernel.body = braces();
     return kernel;
+  }
+
+  Implementation implementation() {
+    const Token at = lexer_.peek();
+    try {
+      return parse_implementation(lexer_.string("an implementation"));
+    } catch (const UserError& error) {
+      Lexer::fail_at(at, error.what());
+    }
   }
 
   // name: type[extents] scope

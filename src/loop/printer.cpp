@@ -71,7 +71,7 @@ class Printer {
     std::string end = kernel.tile_var.empty()
                           ? ")"
                           : fmt::format(") tiles {} in {}{}", quote_name(kernel.tile_var), kernel.tiles, clusters);
-    if (!kernel.implementation.empty()) end += " implementation " + quote_string(kernel.implementation);
+    if (kernel.is_implemented()) end += " implementation " + quote_string(to_string(kernel.implementation));
     const bool fits = begin.size() + length + end.size() <= kLineWidth;
     const std::string separator = fits ? ", " : ",\n    ";
     return begin + (fits ? "" : "\n    ") + fmt::format("{}", fmt::join(params, separator)) + end;

@@ -182,7 +182,7 @@ void CudaExecutor::build(Loaded& loaded, int64_t repetitions) const {
   loaded.repetitions = 0;
   loaded.context.reset();
   add_entry(loaded, repetitions);
-  loaded.context = std::make_unique<cuda::CudaContext>(*loaded.model, runtime::Options());
+  loaded.context = std::make_unique<cuda::CudaContext>(*loaded.model, runtime::Options(), cuda::DevicePtr{0});
   loaded.repetitions = repetitions;
 }
 

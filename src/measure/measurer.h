@@ -15,9 +15,6 @@
 
 namespace tw::measure {
 
-/// Version of what is measured and how: a time of another version is another time.
-inline constexpr int kMeasuringProtocol = 3;
-
 /// Content of a buffer before the kernels run. Element i (row-major in the logical shape) depends on the seed, on i and
 /// on the type only, so that programs with other layouts compute the same.
 enum class Fill : uint8_t {
@@ -91,11 +88,18 @@ struct Timing {
   double quiet_share = 0;  // of the samples: those that nothing seems to have disturbed
 };
 
+/// How much of the measuring a time rests on.
+enum class Effort : uint8_t {
+  kWhole,
+  kDropped,   // slower than the best one by MeasureOptions::drop_ratio: measured no further, a rough time
+  kCutShort,  // measuring ended before there were enough samples: good for a choice, not to be kept
+};
+
 struct Measured {
   Outcome outcome = Outcome::kNotMeasured;
-  std::string reason;     // unless measured
-  Timing timing;          // when measured
-  bool is_rough = false;  // measuring ended before there were enough samples: good for a choice, not to be kept
+  std::string reason;  // unless measured
+  Timing timing;       // when measured
+  Effort effort = Effort::kWhole;
 };
 
 /// Elements that were wanted, as bytes of their type: one vector for each Workload::wanted.

@@ -167,8 +167,8 @@ void Tournament::drop_by_first_run() {
   }
   const double last = limit();
   for (Entrant& e : entrants_) {
-    e.far_behind = e.racing && e.run_ns > last;
-    e.racing = e.racing && !e.far_behind;
+    e.dropped = e.racing && e.run_ns > last;
+    e.racing = e.racing && !e.dropped;
   }
 }
 
@@ -192,7 +192,8 @@ void Tournament::drop_slow_ones() {
   }
   for (Entrant& e : entrants_) {
     const bool known = static_cast<int64_t>(e.samples.size()) >= kFewestSamples;  // one turn may be disturbed whole
-    e.racing = e.racing && (!known || fastest(e) <= options_.drop_ratio * best);
+    e.dropped = e.dropped || (e.racing && known && fastest(e) > options_.drop_ratio * best);
+    e.racing = e.racing && !e.dropped;
   }
 }
 
@@ -204,8 +205,9 @@ Measured Tournament::result(const Entrant& entrant) const {
   // No turn came, but it ran: one warm run says more than nothing.
   const Sample once = {entrant.run_ns, false};
   const bool raced = !entrant.samples.empty();
-  const bool finished = entrant.far_behind || (entrant.outcome == Outcome::kMeasured && !entrant.racing);
-  return {Outcome::kMeasured, "", raced ? summarize(entrant.samples) : summarize({&once, 1}), !finished};
+  const bool finished = entrant.outcome == Outcome::kMeasured && !entrant.racing;
+  const Effort effort = entrant.dropped ? Effort::kDropped : finished ? Effort::kWhole : Effort::kCutShort;
+  return {Outcome::kMeasured, "", raced ? summarize(entrant.samples) : summarize({&once, 1}), effort};
 }
 
 }  // namespace tw::measure

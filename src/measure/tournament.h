@@ -20,10 +20,10 @@ class Tournament {
   struct Entrant {
     Outcome outcome = Outcome::kNotMeasured;
     std::string reason;
-    bool racing = false;      // measured further
-    bool far_behind = false;  // by its first run: measured no further
-    int generation = -1;      // of the worker that holds it
-    double run_ns = 0;        // of a warm run
+    bool racing = false;   // measured further
+    bool dropped = false;  // measured no further, since it is slow
+    int generation = -1;   // of the worker that holds it
+    double run_ns = 0;     // of a warm run
     std::vector<Sample> samples;
   };
 

@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 
+#include "measure/protocol.h"
 #include "runtime/format/error.h"
 
 namespace tw::measure {

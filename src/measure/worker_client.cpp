@@ -1,5 +1,7 @@
 #include "measure/worker_client.h"
 
+#include "measure/protocol.h"
+
 namespace tw::measure {
 namespace {
 

@@ -25,5 +25,6 @@ std::vector<graph::OpDef> word_ops();
 std::vector<graph::OpDef> shape_ops();
 std::vector<graph::OpDef> movement_ops();
 std::vector<graph::OpDef> gather_ops();
+std::vector<graph::OpDef> update_ops();
 
 }  // namespace tw::ops

@@ -1,136 +1,64 @@
 #include "plan/plan.h"
 
-#include <charconv>
 #include <sstream>
 
+#include "plan/text.h"
 #include "support/error.h"
+#include "support/lexer.h"
 
 namespace tw::plan {
 namespace {
 
-constexpr std::string_view kHeader = "tilewright plan 1", kChosen = "chosen";
-
-void print_group(std::string& out, const GroupPlan& g) {
-  out += fmt::format("group \"{}\" {}\n", g.name, g.family);
-  if (g.microseconds > 0) out += fmt::format("  time {}\n", g.microseconds);
-  if (g.predicted_us > 0) out += fmt::format("  predicted {}\n", g.predicted_us);
-  for (const std::string& line : g.trace) out += fmt::format("  trace {}\n", line);
-  for (const auto& [tensor, layout] : g.layouts) out += fmt::format("  layout {} {}\n", tensor, to_string(layout));
-  std::istringstream schedule(schedule::to_string(g.schedule));
-  for (std::string line; std::getline(schedule, line);) out += fmt::format("  do {}\n", line);
-  for (const Rival& r : g.rivals) out += fmt::format("  rival {} {}\n", r.family, r.reason);
+// " TEXT", or nothing for the row-major layout.
+std::string behind(const Layout& layout) {
+  const std::string text = to_string(layout);
+  return text.empty() ? "" : " " + text;
 }
 
-class Parser {
- public:
-  explicit Parser(std::string_view text) : lines_(std::string(text)) {}
+void print_group(std::string& out, const GroupPlan& g) {
+  out += fmt::format("group {} {}{}\n", quote_string(g.name), g.family, g.content.empty() ? "" : " " + g.content);
+  if (g.microseconds > 0) out += fmt::format("  time {}\n", g.microseconds);
+  if (g.predicted_us > 0) out += fmt::format("  predicted {}\n", g.predicted_us);
+  for (const std::string& line : g.trace) out += fmt::format("  trace {}\n", escaped(line));
+  for (const auto& [tensor, layout] : g.layouts) out += fmt::format("  layout {}{}\n", tensor, behind(layout));
+  std::istringstream schedule(schedule::to_string(g.schedule));
+  for (std::string line; std::getline(schedule, line);) out += fmt::format("  do {}\n", escaped(line));
+  for (const Rival& r : g.rivals) out += fmt::format("  rival {} {}\n", r.family, escaped(r.reason));
+}
 
-  Plan run() {
-    next();
-    if (line_ != kHeader) fail("expected '" + std::string(kHeader) + "'");
-    while (next()) {
-      if (starts("target "))
-        target_ = rest("target ");  // of the entries that follow
-      else if (starts("entry "))
-        open_entry();
-      else if (starts("graph ") && !plan_.entries.empty())
-        plan_.entries.back().graph_hash = rest("graph ");
-      else if (starts("pass ") && !plan_.entries.empty())
-        plan_.entries.back().passes.push_back(pass_race());
-      else if (starts("group \"") && !plan_.entries.empty())
-        open_group();
-      else if (starts("  ") && in_group())
-        group_line();
-      else
-        fail("unknown line");
-    }
-    close_group();
-    return std::move(plan_);
-  }
-
- private:
-  bool next() {
-    ++number_;
-    return static_cast<bool>(std::getline(lines_, line_));
-  }
-  bool starts(std::string_view prefix) const { return line_.compare(0, prefix.size(), prefix) == 0; }
-  std::string rest(std::string_view prefix) const { return line_.substr(prefix.size()); }
-  [[noreturn]] void fail(const std::string& why) const {
-    throw UserError("plan line {}: {}: '{}'", number_, why, line_);
-  }
-
-  bool in_group() const { return !plan_.entries.empty() && !plan_.entries.back().groups.empty(); }
-  GroupPlan& group() { return plan_.entries.back().groups.back(); }
-
-  void open_entry() {
-    close_group();
-    plan_.entries.push_back({rest("entry "), {}, {}, target_});
-  }
-
-  PassRace pass_race() const {
-    std::istringstream words(rest("pass "));
-    std::string pass, way, us, usual_us, chosen;
-    words >> pass >> way >> us >> usual_us >> chosen;
-    if (usual_us.empty() || !words.eof() || !(chosen.empty() || chosen == kChosen))
-      fail("expected pass NAME WAY US USUAL_US [chosen]");
-    return {pass, way, number(us), number(usual_us), chosen == kChosen};
-  }
-
-  void open_group() {
-    close_group();
-    const size_t end = line_.rfind('"');
-    if (end < 7 || end + 2 > line_.size()) fail("expected group \"NAME\" FAMILY");
-    plan_.entries.back().groups.push_back({line_.substr(7, end - 7), line_.substr(end + 2), {}, {}, 0, {}, 0});
-  }
-
-  void close_group() {
-    if (!in_group()) return;
-    group().schedule = schedule::parse_schedule(schedule_);
-    schedule_.clear();
-  }
-
-  void group_line() {
-    GroupPlan& g = group();
-    if (starts("  do ")) {
-      schedule_ += rest("  do ") + "\n";
-    } else if (starts("  time ")) {
-      g.microseconds = number(rest("  time "));
-    } else if (starts("  predicted ")) {
-      g.predicted_us = number(rest("  predicted "));
-    } else if (starts("  trace ")) {
-      g.trace.push_back(rest("  trace "));
-    } else if (starts("  layout ")) {
-      const auto [tensor, layout] = two_words(rest("  layout "));
-      g.layouts[tensor] = parse_layout(layout);
-    } else if (starts("  rival ")) {
-      const auto [family, reason] = two_words(rest("  rival "));
-      g.rivals.push_back({family, reason});
-    } else {
-      fail("unknown line");
-    }
-  }
-
-  double number(const std::string& text) const {
-    double value = 0;
-    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) fail("expected a number");
-    return value;
-  }
-
-  std::pair<std::string, std::string> two_words(const std::string& text) const {
-    const size_t space = text.find(' ');
-    if (space == std::string::npos) fail("expected two words");
-    return {text.substr(0, space), text.substr(space + 1)};
-  }
-
-  std::istringstream lines_;
-  std::string line_;
-  int number_ = 0;
-  std::string schedule_;
-  std::string target_;
-  Plan plan_;
-};
+void print_entry(std::string& out, const EntryPlan& entry) {
+  out += fmt::format("entry {}\ngraph {}\n", escaped(entry.name), entry.graph_hash);
+  for (const PassRace& r : entry.passes)
+    out += fmt::format("pass {} {} {} {}{}\n", r.pass, r.way, r.us, r.usual_us,
+                       r.is_chosen ? fmt::format(" {}", kChosen) : "");
+  for (const auto& [name, layout] : entry.layouts.values)
+    out += fmt::format("value {}{}\n", quote_string(name), behind(layout));
+  for (const auto& [read, layout] : entry.layouts.reads)
+    out += fmt::format("read {} {}{}\n", quote_string(read.first), read.second, behind(layout));
+  for (const GroupPlan& g : entry.groups) print_group(out, g);
+  out += to_string(entry.reasons);
+}
 
 }  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n' || c == '\\') out += '\\';
+    out += c == '\n' ? 'n' : c;
+  }
+  return out;
+}
+
+std::string unescaped(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape = text[i] == '\\' && i + 1 < text.size();
+    if (is_escape) ++i;
+    out += is_escape && text[i] == 'n' ? '\n' : text[i];
+  }
+  return out;
+}
 
 std::string Plan::targets() const {
   std::string out;
@@ -144,19 +72,16 @@ std::string Plan::targets() const {
 
 std::string to_string(const Plan& plan) {
   std::string out = fmt::format("{}\n", kHeader);
-  const std::string* target = nullptr;
+  const EntryPlan* last = nullptr;
   for (const EntryPlan& entry : plan.entries) {
-    if (target == nullptr || *target != entry.target) out += fmt::format("target {}\n", entry.target);
-    target = &entry.target;
-    out += fmt::format("entry {}\ngraph {}\n", entry.name, entry.graph_hash);
-    for (const PassRace& r : entry.passes)
-      out += fmt::format("pass {} {} {} {}{}\n", r.pass, r.way, r.us, r.usual_us,
-                         r.is_chosen ? fmt::format(" {}", kChosen) : "");
-    for (const GroupPlan& g : entry.groups) print_group(out, g);
+    if (last == nullptr || last->target != entry.target || last->machine != entry.machine) {
+      out += fmt::format("target {}\n", entry.target);
+      if (!entry.machine.empty()) out += fmt::format("machine {}\n", escaped(entry.machine));
+    }
+    last = &entry;
+    print_entry(out, entry);
   }
   return out;
 }
-
-Plan parse_plan(std::string_view text) { return Parser(text).run(); }
 
 }  // namespace tw::plan

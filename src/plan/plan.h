@@ -1,12 +1,16 @@
-// The decision record of a compiled model: for each group its implementation and the storage of its constants, with the
-// rivals and why they lost. The graph's own layouts are in the graph; together they replay a compilation bit for bit.
+// The decision record of a compiled model: how its values are stored, for each group its implementation and the storage
+// of its constants, with the rivals and why they lost, and the figures of the machine that all this was decided by.
+// Compiled once more with its plan a model becomes the same code, whatever the machine's figures and the compiler's
+// cost models say by then. Graph passes that only rewrite are no decisions: they run again, and a plan's groups are
+// found by what they compute.
 #pragma once
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/layout.h"
+#include "core/value_layouts.h"
+#include "plan/reasons.h"
 #include "schedule/schedule.h"
 
 namespace tw::plan {
@@ -29,6 +33,7 @@ struct GroupPlan {
   std::vector<Rival> rivals = {};
   double predicted_us = 0;              // by the constructor's model; 0: it has none
   std::vector<std::string> trace = {};  // how the schedule was constructed, a line each
+  std::string content = {};             // hash of what the group computes; empty for views, or: whatever has the name
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
 
@@ -48,6 +53,9 @@ struct EntryPlan {
   std::vector<GroupPlan> groups;      // one for each node of the graph of groups, in order
   std::string target = {};            // "cpu:x86-64-v4"
   std::vector<PassRace> passes = {};  // what was measured of them
+  ValueLayouts layouts = {};          // of the graph's values
+  std::string machine = {};           // of the target: its figures, one line of JSON (driver/machine/figures_file.h)
+  Reasons reasons = {};               // of its groups and layouts; a replay keeps them
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
 };
 

@@ -179,6 +179,7 @@ class Emitter {
     }
     for (Stmt& s : body) all.push_back(std::move(s));
     for (size_t i = attached.size(); i-- > 0;) {
+      if (!attached[i]->is_local()) continue;
       for (const te::Tensor& t : attached[i]->compute.outputs) {
         all = {
             loop::make_allocate({t.name, t.type, attached[i]->region.storage(), attached[i]->scope}, std::move(all))};
@@ -194,7 +195,7 @@ class Emitter {
     return ranges_.simplify(rewrite(bound, [&](const Expr& e) -> Expr {
       if (e.op() != Op::kLoad) return Expr();
       const Stage* producer = state_.producer(e->name);
-      if (producer == nullptr || producer->is_root()) return Expr();
+      if (producer == nullptr || !producer->is_local()) return Expr();
       std::vector<Expr> indices = e->args;
       for (size_t d = 0; d < producer->region.base.size(); ++d) indices[d] = indices[d] - producer->region.base[d];
       return with_args(e, std::move(indices));
@@ -205,7 +206,7 @@ class Emitter {
     std::vector<Expr> indices;
     for (size_t d = 0; d < stage.compute.axes.size(); ++d) {
       Expr index = stage.values.at(stage.compute.axes[d].name);
-      if (!stage.is_root()) index = index - stage.region.base[d];
+      if (stage.is_local()) index = index - stage.region.base[d];
       indices.push_back(ranges_.simplify(index));
     }
     return indices;
@@ -249,7 +250,32 @@ class Emitter {
   }
 
   Stmts leaf(const Stage& stage, const std::vector<Expr>& values, bool initial) const {
-    return guarded(stage, stores(stage, values), initial);
+    const bool shares = values.size() > 1 && !initial && !stage.compute.is_reduction();
+    return guarded(stage, shares ? shared_stores(stage, values) : stores(stage, values), initial);
+  }
+
+  // Several values of one point: what one of them is, others that hold it do not compute again.
+  Stmts shared_stores(const Stage& stage, std::vector<Expr> values) const {
+    std::vector<std::pair<Expr, Expr>> lets;  // the variable, and what it is
+    for (size_t k = 0; k + 1 < values.size(); ++k) {
+      const Expr value = values[k];
+      const auto is_held = [&](const Expr& other) {
+        bool found = false;
+        visit(other, [&](const Expr& e) { found = found || equal(e, value); });
+        return found;
+      };
+      const bool cheap = value->args.empty() || value.op() == Op::kLoad;
+      if (cheap || std::none_of(values.begin() + static_cast<std::ptrdiff_t>(k) + 1, values.end(), is_held)) continue;
+      const Expr name = var(fmt::format("{}.value{}", stage.name(), k), value.type());
+      lets.emplace_back(name, value);
+      values[k] = name;
+      for (size_t j = k + 1; j < values.size(); ++j)
+        values[j] = rewrite(values[j], [&](const Expr& e) { return equal(e, value) ? name : Expr(); });
+    }
+    Stmts body = stores(stage, values);
+    for (size_t i = lets.size(); i-- > 0;)
+      body = {loop::make_let(lets[i].first->name, lets[i].second, std::move(body))};
+    return body;
   }
 
   Stmts stores(const Stage& stage, const std::vector<Expr>& values) const {
@@ -286,13 +312,21 @@ class Emitter {
       visit(e, [&](const Expr& x) {
         if (x.op() != Op::kLoad) return;
         const Stage* producer = state_.producer(x->name);
-        if (producer == nullptr || producer->is_root()) add(state_.program.tensor(x->name));
+        if (producer == nullptr || !producer->is_local()) add(state_.program.tensor(x->name));
       });
     };
     loop::visit_exprs(kernel.body, use);
-    for (const te::Tensor& t : root.compute.outputs) {
-      add(t);
-      kernel.written.push_back(t.name);
+    const auto write = [&](const te::Compute& c) {
+      for (const te::Tensor& t : c.outputs) {
+        add(t);
+        kernel.written.push_back(t.name);
+      }
+    };
+    write(root.compute);
+    for (const Stage& stage : state_.stages) {
+      const Stage* kernel_of = &stage;
+      while (!kernel_of->is_root()) kernel_of = state_.producer(kernel_of->consumer);
+      if (!stage.is_root() && !stage.is_local() && kernel_of == &root) write(stage.compute);
     }
   }
 

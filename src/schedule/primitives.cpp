@@ -295,9 +295,9 @@ void apply_pipeline(State& state, const Primitive& p) {
 }
 
 void apply_implement(State& state, const Primitive& p) {
-  if (!state.stage(p.stage).is_root() || p.option.empty())
+  if (!state.stage(p.stage).is_root() || !p.implementation)
     throw UserError(fmt::format("implement: stage {} is no kernel, or nothing implements it", p.stage));
-  state.stage(p.stage).implementation = p.option;
+  state.stage(p.stage).implementation = p.implementation;
 }
 
 // What a primitive takes, and what it does.
@@ -331,7 +331,8 @@ constexpr Row kRows[] = {
     {{1, 3}, {3, 3}, true, apply_prefetch},
     {{0, 0}, {0, 0}, true, apply_layout},
     {{3, 4}, {3, 4}, true, apply_matrices},
-    {{0, 0}, {0, 0}, true, apply_implement},
+    {{2, 2}, {0, 0}, false, apply_write_at},
+    {{0, 0}, {0, 0}, false, apply_implement},
 };
 
 const Row& row_of(const Primitive& p) { return kRows[static_cast<size_t>(p.kind)]; }

@@ -119,6 +119,16 @@ te::Tensor readable(const te::Program& program, const std::string& name) {
   return program.tensor(name);
 }
 
+// The name of a copy of `tensor` beside those that there are.
+std::string fresh_cache(const State& state, const std::string& tensor) {
+  const auto exists = [&](int64_t number) {
+    return std::ranges::any_of(state.stages, [&](const Stage& s) { return s.name() == cache_name(tensor, number); });
+  };
+  int64_t number = 1;
+  while (exists(number)) ++number;
+  return cache_name(tensor, number);
+}
+
 Layout fitting_layout(const std::string& text, const Shape& shape) {
   const Layout layout = parse_layout(text);
   try {
@@ -138,15 +148,20 @@ void apply_cache_write(State& state, const Primitive& p) {
   const te::Tensor accumulator{p.stage + ".acc", original.type, original.shape};
   check_fresh(state, accumulator.name);
   at->outputs = {accumulator};
+  std::vector<std::string> changed = {p.stage};
+  for (te::Compute& reader : program.computes) {
+    if (!program.is_output(p.stage) || te::count_reads(reader, p.stage) == 0) continue;
+    rename_reads(reader, p.stage, accumulator.name, Expr());
+    changed.push_back(reader.name());
+  }
   program.computes.insert(at + 1, copy_of(accumulator, original));
-  refresh(state, program, {p.stage});
+  refresh(state, program, changed);
 }
 
 void apply_cache_read(State& state, const Primitive& p) {
   te::Program program = current_program(state);
   const te::Tensor source = readable(program, p.stage);
-  const te::Tensor cache{p.stage + ".cache", source.type, source.shape};
-  check_fresh(state, cache.name);
+  const te::Tensor cache{fresh_cache(state, p.stage), source.type, source.shape};
   const Expr one = chosen_read(program, p);
   std::vector<std::string> changed;
   auto first = program.computes.end();

@@ -26,9 +26,10 @@ enum class PrimitiveKind : uint8_t {
   kInline,      // the stage's body replaces its reads
   kComputeAt,   // loops [consumer, l], option scope: computed inside loop l of stage `consumer`, as far as read there;
                 // factors [pad]: rows of the local buffer are `pad` elements longer, so that columns meet other banks
-  kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache";
-                // factors [n]: only the n-th read, from 1, of those in the one reader that differ
-  kCacheWrite,  // stage "s" computes into "s.acc"; "s" itself becomes a copy of it
+  kCacheRead,   // stage names a tensor, loops its readers (all when empty): they read the copy "<tensor>.cache",
+                // a second one of the tensor "<tensor>.cache2"; factors [n]: only the n-th read, from 1, of those in
+                // the one reader that differ
+  kCacheWrite,  // stage "s" computes into "s.acc"; "s" itself becomes a copy of it. Readers of an output read "s.acc"
   kRfactor,     // loops [r], factors [f]: partial results over r/f go to "s.rf" with a new last axis of extent f: of
                 // every f-th point, or with option "blocks" of neighbouring points
   kPipeline,    // loops [l], factors [stages]: what is attached in l and fills buffers of a tile's threads runs that
@@ -48,7 +49,10 @@ enum class PrimitiveKind : uint8_t {
                // which the left operand moves as by its last axis x of rows: its line i at tap t is its line i + t * d
                // at tap 0, which "s.lhs" holds for all of them. Rows are counted as if x went on to where the last tap
                // reads; "s.rhs" is [batch, taps, columns, steps].
-  kImplement,  // a root stage, option what computes it (loop::Kernel::implementation) in place of code for its loops
+  kWriteAt,    // loops [consumer, l]: the stage, an output that copies a tensor point by point, is stored inside loop
+               // l of stage `consumer`: as far as others read the tensor there, or else at the values of the
+               // consumer's first axes. No element may be stored twice.
+  kImplement,  // a root stage, what computes it (loop::Kernel::implementation) in place of code for its loops
 };
 
 struct Primitive {
@@ -57,6 +61,7 @@ struct Primitive {
   std::vector<std::string> loops = {};
   std::vector<int64_t> factors = {};
   std::string option = {};
+  loop::Implementation implementation = {};  // kImplement
   friend bool operator==(const Primitive&, const Primitive&) = default;
 };
 
@@ -89,9 +94,14 @@ class Schedule {
     const std::vector<int64_t> factors(pad > 0 ? 1 : 0, pad);
     return add({kComputeAt, stage, {consumer, loop}, factors, std::string(loop::scope_name(scope))});
   }
+  Schedule& write_at(const std::string& stage, const std::string& consumer, const std::string& loop) {
+    return add({kWriteAt, stage, {consumer, loop}});
+  }
   Schedule& cache_read(const std::string& tensor, std::vector<std::string> readers, std::vector<int64_t> which = {}) {
     return add({kCacheRead, tensor, std::move(readers), std::move(which)});
   }
+  /// The name of the copy that the next cache_read of `tensor` makes.
+  std::string next_cache(const std::string& tensor) const;
   Schedule& cache_write(const std::string& stage) { return add({kCacheWrite, stage}); }
   Schedule& rfactor(const std::string& stage, const std::string& loop, int64_t factor) {
     return add({kRfactor, stage, {loop}, {factor}});
@@ -113,8 +123,8 @@ class Schedule {
   Schedule& layout(const std::string& tensor, const Layout& layout) {  // nothing for the identity
     return layout.is_identity() ? *this : add({kLayout, tensor, {}, {}, tw::to_string(layout)});
   }
-  Schedule& implement(const std::string& stage, const std::string& implementation) {
-    return add({kImplement, stage, {}, {}, implementation});
+  Schedule& implement(const std::string& stage, loop::Implementation implementation) {
+    return add({kImplement, stage, {}, {}, {}, std::move(implementation)});
   }
   Schedule& matrices(const std::string& stage, std::vector<std::string> roles, std::vector<int64_t> multiples,
                      const std::string& taps = "") {
@@ -132,10 +142,15 @@ class Schedule {
 std::string to_string(const Schedule& schedule);
 /// Inverse of to_string; throws UserError naming line and word.
 Schedule parse_schedule(std::string_view text);
+/// One line of it; throws UserError naming the word.
+Primitive parse_primitive(const std::string& line);
 
 /// Loop IR of `program` under `schedule`, with guards (kIf) where a factor does not divide, and with unrolled and
 /// vectorised loops still as loops. Throws UserError naming the primitive that is not legal.
 loop::Program apply(const te::Program& program, const Schedule& schedule);
+
+/// The name of copy `number`, from 1, of a tensor (kCacheRead).
+std::string cache_name(const std::string& tensor, int64_t number);
 
 /// Whether it gathers the elements of matrices: then indices divide by the extents of their axes.
 bool gathers(const Schedule& schedule);

@@ -47,22 +47,23 @@ struct Stage {
   std::vector<Loop> loops;             // outermost first
   std::map<std::string, Expr> values;  // axis name -> its value in terms of loop variables
   std::vector<Expr> guards;            // conditions under which a point is computed
-  std::string consumer;                // compute_at: stage and loop; empty for a root
+  std::string consumer;                // compute_at and write_at: stage and loop; empty for a root
   std::string at_loop;
   loop::Scope scope = loop::Scope::kParam;
-  Region region;        // compute_at only
+  Region region;        // of what is attached
   int64_t cluster = 1;  // of a root's tiles, and what walks over them: see loop::Kernel
   int64_t units = 0;
   int64_t together = 1;
   bool has_loop_primitives = false;
-  std::string tensorized;      // body name, empty when none
-  std::string implementation;  // of a root; empty when none
+  std::string tensorized;               // body name, empty when none
+  loop::Implementation implementation;  // of a root
   std::vector<Prefetch> prefetches;
 
   const std::string& name() const { return compute.name(); }
   bool is_root() const { return consumer.empty(); }
-  Loop& loop(const std::string& loop_name);               // UserError when there is none
-  size_t loop_index(const std::string& loop_name) const;  // likewise
+  bool is_local() const { return scope != loop::Scope::kParam; }  // its buffer holds a region of its elements
+  Loop& loop(const std::string& loop_name);                       // UserError when there is none
+  size_t loop_index(const std::string& loop_name) const;          // likewise
 };
 
 struct State {
@@ -84,6 +85,9 @@ void apply_primitives(State& state, std::span<const Primitive> primitives);
 /// The primitive kPrefetch (prefetch.cpp).
 void apply_prefetch(State& state, const Primitive& primitive);
 
+/// The primitive kWriteAt (write_at.cpp).
+void apply_write_at(State& state, const Primitive& primitive);
+
 /// The primitives that rewrite the maths (rewrites.cpp, matrices.cpp).
 void apply_cache_read(State& state, const Primitive& primitive);
 void apply_cache_write(State& state, const Primitive& primitive);
@@ -101,8 +105,9 @@ void refresh(State& state, const te::Program& program, const std::vector<std::st
 /// UserError when a stage has the name.
 void check_fresh(const State& state, const std::string& name);
 
-/// Part of `producer` that is read inside loop `at_loop` of `consumer` (regions.cpp).
-Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop);
+/// Part of `producer` that is read inside loop `at_loop` of `consumer`, by others than `except` (regions.cpp).
+Region read_region(const State& state, const Stage& producer, const Stage& consumer, size_t at_loop,
+                   const Stage* except = nullptr);
 
 /// Variables that run inside loop `at_loop` of `consumer`: its deeper loops, all loops of stages attached there.
 std::set<std::string> inner_vars(const State& state, const Stage& consumer, size_t at_loop);

@@ -13,8 +13,10 @@ constexpr double kUnits = 256;  // of capacity in one unit of cost: flows are wh
 
 int64_t capacity(double cost) { return std::llround(cost * kUnits); }
 
+}  // namespace
+
 // A flow network. Edge 2k and its reverse 2k + 1 share their capacity.
-class Network {
+class BinaryLabels::Network {
  public:
   explicit Network(int nodes) : edges_of_(static_cast<size_t>(nodes)) {}
 
@@ -26,12 +28,14 @@ class Network {
     edges_.push_back({from, 0});
   }
 
-  void saturate(int source, int sink) {
+  /// Sends all that still goes from source to sink; how much that is.
+  int64_t saturate(int source, int sink) {
+    int64_t all = 0;
     while (find_levels(source, sink)) {
       next_.assign(edges_of_.size(), 0);
-      while (push(source, sink, std::numeric_limits<int64_t>::max()) > 0) {
-      }
+      while (const int64_t sent = push(source, sink, std::numeric_limits<int64_t>::max())) all += sent;
     }
+    return all;
   }
 
   /// After saturate: whether the source still reaches the node.
@@ -79,8 +83,6 @@ class Network {
   std::vector<size_t> next_;
 };
 
-}  // namespace
-
 int BinaryLabels::add() {
   offsets_.push_back(0);
   return size() - 1;
@@ -100,19 +102,35 @@ void BinaryLabels::add_pair(int v, int w, const PairCosts& c) {
 }
 
 // Label 1 is the source's side. What the source reaches in the end is the smallest such side.
-std::vector<bool> BinaryLabels::solve() const {
-  const int source = size();
-  const int sink = size() + 1;
+BinaryLabels::Network BinaryLabels::saturated() const {
   Network network(size() + 2);
   for (int v = 0; v < size(); ++v) {
-    network.add(source, v, capacity(-offsets_[v]));
-    network.add(v, sink, capacity(offsets_[v]));
+    network.add(source(), v, capacity(-offsets_[v]));
+    network.add(v, sink(), capacity(offsets_[v]));
   }
   for (const Arc& arc : arcs_) network.add(arc.from, arc.to, capacity(arc.cost));
-  network.saturate(source, sink);
+  network.saturate(source(), sink());
+  return network;
+}
+
+std::vector<bool> BinaryLabels::solve() const {
+  const Network network = saturated();
   std::vector<bool> labels;
   for (int v = 0; v < size(); ++v) labels.push_back(network.is_reached(v));
   return labels;
+}
+
+// A forced label is an edge that no cut takes. The flow that it lets through besides the largest one is the growth.
+std::vector<double> BinaryLabels::costs_of_other(const std::vector<int>& variables) const {
+  const Network network = saturated();
+  std::vector<double> growth;
+  for (const int v : variables) {
+    Network forced = network;
+    const bool is_one = network.is_reached(v);
+    forced.add(is_one ? v : source(), is_one ? sink() : v, capacity(kForbiddenCost));
+    growth.push_back(static_cast<double>(forced.saturate(source(), sink())) / kUnits);
+  }
+  return growth;
 }
 
 }  // namespace tw

@@ -29,12 +29,21 @@ class BinaryLabels {
   /// Labels of least cost; where several are equal, those with the fewest ones.
   std::vector<bool> solve() const;
 
+  /// By how much the least cost grows where variable v has the label that solve() does not give it, for each v of
+  /// `variables`: at least kForbiddenCost where it must not have it.
+  std::vector<double> costs_of_other(const std::vector<int>& variables) const;
+
  private:
   struct Arc {
     int from = 0;
     int to = 0;
     double cost = 0;  // of from = 1, to = 0
   };
+  class Network;
+  int source() const { return size(); }
+  int sink() const { return size() + 1; }
+  Network saturated() const;
+
   std::vector<double> offsets_;  // cost of label 1 less that of label 0
   std::vector<Arc> arcs_;
 };

@@ -79,7 +79,8 @@ class LayoutPass {
     } else if (compute.is_reduction()) {
       emit_padded_reduction(std::move(r));
     } else {
-      r.compute.body[0] = select(r.inside, r.compute.body[0], fill_of(r.compute.outputs[0]));
+      for (size_t k = 0; k < r.compute.body.size(); ++k)
+        r.compute.body[k] = select(r.inside, r.compute.body[k], fill_of(r.compute.outputs[k]));
       out_.computes.push_back(std::move(r.compute));
     }
   }
@@ -89,7 +90,7 @@ class LayoutPass {
     r.compute = compute;
     r.layout = layout_of(compute.name());
     for (Tensor& output : r.compute.outputs) {
-      TW_CHECK(layout_of(output.name) == r.layout, "outputs '{}' and '{}' of one reduction have different layouts",
+      TW_CHECK(layout_of(output.name) == r.layout, "outputs '{}' and '{}' of one compute have different layouts",
                compute.name(), output.name);
       output = stored(output);
     }

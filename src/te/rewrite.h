@@ -20,7 +20,7 @@ enum class Indices : uint8_t { kSimple, kComposed };
 /// over the new shape with the old axis variables replaced through the inverse sequence; every access goes through the
 /// tensor's own sequence; reduction axes stay. Inputs named in `layouts` become placeholders of their storage shape.
 /// Div and mod are simplified as far as possible; an element-wise read between tensors of one layout becomes
-/// the identity. All outputs of one tuple reduction must have one layout. Computes that nothing reads are left out.
+/// the identity. All outputs of one compute must have one layout. Computes that nothing reads are left out.
 ///
 /// Padding of a produced tensor. Element-wise: select(inside, body, fill). Reduction whose reads stay in bounds over
 /// the padded domain: computed there without a guard, and when the tensor leaves the program a second compute

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "construct/library/sum_epilogue.h"
+
 namespace tw::templates {
 namespace {
 
 using format::Problem;
-
-constexpr std::string_view kHead = "template ", kEpilogue = " epilogue ";
 
 DataType type_of(const format::Operand& operand) {
   const auto type = parse_data_type(format::name_of(operand.dtype));
@@ -60,8 +60,7 @@ bool reads_single_pixels(const Problem& p) {
 
 std::vector<EpilogueClass> epilogue_classes(DataType operand) {
   const auto of = [&](std::string_view operands, std::string_view value) {
-    return construct::parse_epilogue(
-        fmt::format("{} {}", fmt::format(fmt::runtime(operands), to_string(operand)), value));
+    return loop::parse_epilogue(fmt::format("{} {}", fmt::format(fmt::runtime(operands), to_string(operand)), value));
   };
   const std::string_view bias = "bias:{}:column", both = "bias:{0}:column,residual:{0}:point";
   return {{"none", {}, operand},
@@ -107,32 +106,12 @@ Result<Fit> fit(const Problem& p, Epilogue epilogue) {
   return out;
 }
 
-std::string to_string(const Implementation& i) {
-  const std::string text = fmt::format("{}{} {}", kHead, name_of(i.row), format::to_string(i.problem));
-  const bool is_plain = i.epilogue.operands.empty() && i.epilogue.value.is_var();
-  return is_plain ? text : fmt::format("{}{}{}", text, kEpilogue, to_string(i.epilogue));
-}
-
-bool is_template(std::string_view implementation) { return implementation.starts_with(kHead); }
-
-Implementation parse_implementation(std::string_view text) {
-  TW_CHECK(is_template(text), "'{}' is no template", text);
-  text.remove_prefix(kHead.size());
-  const std::string_view name = text.substr(0, text.find(' '));
-  const auto row = std::ranges::find(rows(), name, name_of);
-  if (row == rows().end()) throw UserError("there is no template '{}'", name);
-  text.remove_prefix(std::min(text.size(), name.size() + 1));
-  const size_t end = std::min(text.size(), text.find(kEpilogue));
-  Implementation out{*row, format::parse_problem(text.substr(0, end))};
-  if (end < text.size()) out.epilogue = construct::parse_epilogue(text.substr(end + kEpilogue.size()));
-  return out;
-}
-
-std::vector<std::pair<format::Operand, int64_t>> Implementation::operands() const {
+std::vector<std::pair<format::Operand, int64_t>> operands_of(const loop::TemplateCall& call) {
   std::vector<std::pair<format::Operand, int64_t>> all;
-  for (const format::Operand* o : problem.operands()) all.emplace_back(*o, problem.span(*o));
-  for (const Epilogue::Operand& o : epilogue.operands)
-    all.emplace_back(construct::operand_of({o.name, o.type, {}}), o.is_tensor ? problem.span(problem.out) : problem.n);
+  const Problem& p = call.problem;
+  for (const format::Operand* o : p.operands()) all.emplace_back(*o, p.span(*o));
+  for (const Epilogue::Operand& o : call.epilogue.operands)
+    all.emplace_back(construct::operand_of({o.name, o.type, {}}), o.is_tensor ? p.span(p.out) : p.n);
   return all;
 }
 

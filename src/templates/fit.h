@@ -33,17 +33,7 @@ struct EpilogueClass {
 std::vector<EpilogueClass> epilogue_classes(DataType operand);
 inline constexpr std::string_view kWideClass = "none_f32";  ///< results as sums are, rounded to nothing
 
-/// What computes a kernel by a row: "template gemm_sm90_.. gemm batch=1 .. epilogue x2:f16:column ..", and back.
-struct Implementation {
-  Row row;
-  format::Problem problem;  ///< the sum alone
-  Epilogue epilogue = {};
-  /// The buffers that it takes, each with the least number of elements.
-  std::vector<std::pair<format::Operand, int64_t>> operands() const;
-};
-std::string to_string(const Implementation& implementation);
-bool is_template(std::string_view implementation);
-/// InternalError for another text, UserError for a row that this build does not have.
-Implementation parse_implementation(std::string_view text);
+/// The buffers that a kernel takes, each with the least number of elements.
+std::vector<std::pair<format::Operand, int64_t>> operands_of(const loop::TemplateCall& call);
 
 }  // namespace tw::templates

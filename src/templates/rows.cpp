@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "support/error.h"
 #include "support/join.h"
 #include "support/math.h"
 
@@ -165,6 +166,12 @@ std::string name_of(const Row& row) {
                      : row.pingpong ? "pingpong"
                                     : "cooperative",
                      row.cluster_m, row.cluster_n);
+}
+
+const Row& row_named(std::string_view name) {
+  const auto row = std::ranges::find(rows(), name, name_of);
+  if (row == rows().end()) throw UserError("there is no template '{}'", name);
+  return *row;
 }
 
 std::span<const Constraint> constraints(Family family) {

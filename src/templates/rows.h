@@ -40,6 +40,8 @@ struct Product {
 std::span<const Row> rows();
 /// "gemm_sm90_128x256x64_cooperative_2x1": what --only and messages call it.
 std::string name_of(const Row& row);
+/// The row of that name; UserError where this build has none.
+const Row& row_named(std::string_view name);
 /// What its instructions are of: "sm_90a", "sm_80".
 std::string_view architecture_of(Family family);
 /// Whether it is compiled for a target of this name, "cuda:sm_90a": rows for warps run on all that came after them.

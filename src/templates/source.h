@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "construct/library/sum_epilogue.h"
 #include "expr/expr.h"
+#include "loop/implementation.h"
 #include "templates/rows.h"
 
 namespace tw::templates {
 
-using Epilogue = construct::SumEpilogue;
+using Epilogue = loop::SumEpilogue;
 
 struct Instance {
   Row row;

@@ -10,9 +10,12 @@
 #include "core/data_type.h"
 #include "core/precision.h"
 #include "core/target_info.h"
+#include "core/value_layouts.h"
 #include "graph/op.h"
 #include "support/pass_runner.h"
+#include "transform/in_place.h"
 #include "transform/names.h"
+#include "transform/reason_log.h"
 
 namespace tw::transform {
 
@@ -23,6 +26,10 @@ struct TransformContext {
   DataType dtype = DataType::f32();  // f32, f16 or bf16: of what the model has in f32 (pass mixed-precision)
   std::map<std::string, std::string, std::less<>> ways = {};  // of passes that race: pass -> way that measuring chose
   std::string_view way = {};                                  // of the pass that runs; empty: its usual one
+  const ValueLayouts* layouts = nullptr;  // of a plan that is replayed: they hold for the values that it names
+  ValueLayouts* chosen = nullptr;         // where passes note the layouts that they give
+  ReasonLog* log = nullptr;               // where passes say why; null: nobody asks
+  std::vector<StateNames> states = {};
 };
 
 /// Ways of a pass that races (ADR 0020): nothing; whatever may pay; the same, with room for whole lines of memory.
@@ -39,6 +46,11 @@ struct GraphPass {
 
 /// The passes in order.
 std::span<const GraphPass> pipeline();
+
+/// Whether the pass comes when values are what groups will read and write: it changes no constant.
+bool forms_groups(std::string_view pass);
+/// The last pass of which that is not so.
+std::string_view last_before_groups();
 
 using RunOptions = PassOptions<graph::Graph>;
 

@@ -79,6 +79,13 @@ graph::Graph fuse_chains(const graph::Graph& graph, const TransformContext& cont
 /// means over pixels or tokens. On targets whose tiles have threads.
 graph::Graph fuse_reductions(const graph::Graph& graph, const TransformContext& context);
 
+/// Groups become one where a value that leaves the first, or that both read, need not be read again: element-wise
+/// values at the points of the group's last output, statistics of its rows. On every target; groups of a contraction,
+/// of rows, or of element-wise operators.
+graph::Graph fuse_outputs(const graph::Graph& graph, const TransformContext& context);
+/// Groups that read a state come before the one that changes it, in its place, if only by a copy of its next value.
+graph::Graph keep_states(const graph::Graph& graph, const TransformContext& context);
+
 /// Every node that is no group yet becomes a group of one; every output of the graph is computed by a group.
 graph::Graph partition(const graph::Graph& graph, const TransformContext& context);
 

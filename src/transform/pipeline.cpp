@@ -37,8 +37,13 @@ const GraphPass kPasses[] = {
      "chain"},
     {"fuse-reductions", fuse_reductions, "rows are combined in the tiles that compute them, where that is faster", true,
      kLeftOutOrEager, "reduced"},
+    {"fuse-outputs", fuse_outputs, "values leave the groups whose kernels hold them, beside their last output", true,
+     kLeftOut},
     {"partition", partition, "every node is a group and every output is computed by one", false},
+    {"keep-states", keep_states, "groups that read a state come before the one that changes it", false},
 };
+
+const GraphPass& first_of_groups() { return *std::ranges::find(kPasses, "fuse", &GraphPass::name); }
 
 const Pipeline<GraphPass> kGraphPipeline{kPasses, "graph pass", "import"};
 
@@ -47,6 +52,13 @@ const Pipeline<GraphPass> kGraphPipeline{kPasses, "graph pass", "import"};
 graph::Graph eliminate_dead_code(const graph::Graph& graph, const TransformContext&) { return graph::compact(graph); }
 
 std::span<const GraphPass> pipeline() { return kPasses; }
+
+bool forms_groups(std::string_view pass) {
+  const auto* found = std::ranges::find(kPasses, pass, &GraphPass::name);
+  return found != std::end(kPasses) && found >= &first_of_groups();
+}
+
+std::string_view last_before_groups() { return std::prev(&first_of_groups())->name; }
 
 const GraphPass& find_pass(std::string_view name) { return find_row(kGraphPipeline, name); }
 

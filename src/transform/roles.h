@@ -23,7 +23,7 @@ Role role_of(const graph::OpTable& ops, const graph::Node& node);
 /// any order of dims will do. (A batch norm is element-wise but knows its channel dim.)
 bool is_pointwise(const graph::OpTable& ops, const graph::Node& node);
 
-/// Whether the node is a transpose to the identical order: a copy between two layouts, which stands where it pays.
+/// Whether the node is a transpose to the identical order: a copy between two layouts.
 bool is_layout_copy(const graph::Node& node);
 
 /// Whether the node is a convolution or a pooling: operators on N, C, spatial dims.

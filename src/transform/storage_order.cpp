@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "support/error.h"
 #include "support/join.h"
 
 namespace tw::transform {
@@ -47,6 +48,21 @@ std::optional<Layout> view_of_transpose(const graph::Node& transpose, const Layo
   if (!order) return std::nullopt;
   // Output dim j is input dim perm[j]; storage dim i is input dim order[i], hence output dim inverse[order[i]].
   return layout_of_order(permuted(inverse_of(transpose.ints_attr("perm")), *order));
+}
+
+bool fits(const Layout& layout, const Shape& shape) {
+  try {
+    return num_elements(layout.storage_shape(shape)) == num_elements(shape) &&
+           storage_order(layout, shape.size()).has_value();
+  } catch (const InternalError&) {
+    return false;
+  }
+}
+
+const Layout* find_layout(const ValueLayouts* known, const graph::Value& value) {
+  if (known == nullptr) return nullptr;
+  const auto found = known->values.find(value.name);
+  return found != known->values.end() && fits(found->second, value.type.shape) ? &found->second : nullptr;
 }
 
 namespace {

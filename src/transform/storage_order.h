@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/value_layouts.h"
 #include "graph/graph.h"
 
 namespace tw::transform {
@@ -24,6 +25,11 @@ bool same_bytes(const Shape& shape, const Layout& a, const Layout& b);
 /// The layout under which the output of `transpose` holds the bytes of its input stored as `input`; nothing when
 /// `input` does more than permute.
 std::optional<Layout> view_of_transpose(const graph::Node& transpose, const Layout& input, size_t rank);
+
+/// Whether the layout permutes the dimensions of tensors of this shape: what groups of any kind can read and write.
+bool fits(const Layout& layout, const Shape& shape);
+/// The layout that `known` (may be null) has for `value`, where that has the shape for it.
+const Layout* find_layout(const ValueLayouts* known, const graph::Value& value);
 
 /// Whether `node`, a reshape, transpose or identity or a group of just one, stores its input's bytes as its output
 /// under the layouts of both: it needs no code, its output may lie where its input lies.

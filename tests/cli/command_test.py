@@ -132,7 +132,7 @@ class Usage(Case):
         self.fails(USAGE, ["compile", "dense.onnx", "--const", "x=@missing.npy"], "missing.npy")
 
     def test_configuration_files(self):
-        self.write("c.json", b'{"compile": {"target": "cpu:x86-64-v3", "disable-pass": ["fuse", "dead-code"]}, "json": true}')
+        self.write("c.json", b'{"compile": {"target": "cpu:x86-64-v3", "disable-pass": ["fuse", "fuse-outputs"]}, "json": true}')
         document = json.loads(self.succeeds("compile", "dense.onnx", "--config", "c.json").stdout)
         self.assertEqual(document["target"], "cpu:x86-64-v3")
         self.assertGreater(document["groups"], 1)
@@ -196,7 +196,7 @@ class Usage(Case):
 
     def test_plans(self):
         self.fails(USAGE, ["compile", "dense.onnx", "--plan", "missing.twp"], "missing.twp")
-        self.write("bad.twp", b"tilewright plan 1\nfrob\n")
+        self.write("bad.twp", b"tilewright plan 2\nfrob\n")
         self.fails(USAGE, ["compile", "dense.onnx", "--plan", "bad.twp"], "frob")
         self.write("other.onnx", ob.model([ob.node("Softmax", ["x"], ["s"], "S", [("axis", -1)]), ob.node("MatMul", ["s", "w"], ["y"], "M")],
                                           [ob.value_info("x", [4, 3])], [ob.value_info("y", [4, 2])], [ob.tensor("w", [3, 2], [1] * 6)]))
@@ -267,6 +267,106 @@ class Usage(Case):
                     tensors({"x": {**row, "shape": [2**40, 2**40]}}, data), tensors({"x": {**row, "data_offsets": [48, 0]}}, data)):
             self.write("bad.safetensors", bad)
             self.fails(USAGE, ["run", "dense.tw", "--input", "bad.safetensors"], "bad.safetensors")
+
+
+def safetensors(tensors):
+    """`tensors`: name -> (shape, values), f32."""
+    header, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        piece = struct.pack(f"<{len(values)}f", *values)
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [len(data), len(data) + len(piece)]}
+        data += piece
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+class Refit(Case):
+    W, B = [(i * 7 % 11) / 8 - 0.5 for i in range(15)], [0.5, -0.25, 1, 2, -3]
+
+    def dense_of(self, w, b):
+        nodes = [ob.node("MatMul", ["x", "w"], ["m"], "MatMul_0"), ob.node("Add", ["m", "b"], ["a"], "Add_0"), ob.node("Relu", ["a"], ["y"], "Relu_0")]
+        return ob.model(nodes, [ob.value_info("x", [4, 3])], [ob.value_info("y", [4, 5])], [ob.tensor("w", [3, 5], w), ob.tensor("b", [5], b)])
+
+    def setUp(self):
+        super().setUp()
+        self.write("other.onnx", self.dense_of(self.W, self.B))
+        self.write("w.safetensors", safetensors({"w": ([3, 5], self.W), "b": ([5], self.B)}))
+        self.compiled("dense.tw", "--plan-out", "dense.twp")
+
+    def test_gives_what_a_compilation_gives(self):
+        self.succeeds("compile", "other.onnx", "-o", "want.tw", "--plan", "dense.twp")
+        want = (self.folder / "want.tw").read_bytes()
+        for weights in ("w.safetensors", "other.onnx"):
+            done = self.succeeds("refit", "dense.tw", "--weights", weights, "-o", "new.tw")
+            self.assertIn("verified in", done.stdout)
+            self.assertEqual((self.folder / "new.tw").read_bytes(), want)
+        document = json.loads(self.succeeds("refit", "dense.tw", "--weights", "w.safetensors", "-o", "new.tw", "--no-verify", "--json").stdout)
+        self.assertEqual((document["schema"], document["verified"], document["ok"]), ("tilewright.refit.v1", False, True))
+        self.assertGreater(document["seconds"], 0)
+        # In its own place, and from two files.
+        self.write("b.safetensors", safetensors({"b": ([5], self.B)}))
+        self.write("v.safetensors", safetensors({"w": ([3, 5], self.W)}))
+        self.succeeds("refit", "dense.tw", "--weights", "b.safetensors", "--weights", "v.safetensors", "-o", "dense.tw")
+        self.assertEqual((self.folder / "dense.tw").read_bytes(), want)
+
+    def test_wrong_weights_are_refused_by_name(self):
+        nan, infinite = [*self.W[:7], float("nan"), *self.W[8:]], [*self.B[:2], float("inf"), *self.B[3:]]
+        for tensors, fragments in (({"w": ([3, 5], self.W)}, ["'b' (f32[5]) is missing"]),
+                                   ({"w": ([5, 3], self.W), "b": ([5], self.B)}, ["'w' is f32[5, 3], the model has f32[3, 5]"]),
+                                   ({"w": ([3, 5], nan), "b": ([5], infinite)}, ["2 of the weights", "'w' has a NaN at element 7", "'b' is infinite at element 2"]),
+                                   ({"w": ([3, 5], self.W), "b": ([5], self.B), "c": ([1], [1.0])}, ["'c' is no initializer"])):
+            self.write("bad.safetensors", safetensors(tensors))
+            self.fails(USAGE, ["refit", "dense.tw", "--weights", "bad.safetensors", "-o", "new.tw"], *fragments)
+        self.write("bad.safetensors", b"bad")
+        self.fails(USAGE, ["refit", "dense.tw", "--weights", "bad.safetensors", "-o", "new.tw"], "bad.safetensors")
+        self.fails(USAGE, ["refit", "dense.tw", "--weights", "missing.safetensors", "-o", "new.tw"], "missing.safetensors")
+        self.fails(USAGE, ["refit", "dense.tw", "--weights", "w.safetensors", "--weights", "w.safetensors", "-o", "new.tw"], "was given before")
+
+    def test_usage(self):
+        self.fails(USAGE, ["refit", "dense.tw", "--weights", "w.safetensors"], "--output")
+        self.fails(USAGE, ["refit", "dense.tw", "-o", "new.tw"], "--weights")
+        self.fails(USAGE, ["refit", "dense.onnx", "--weights", "w.safetensors", "-o", "new.tw"], "no artefact")
+        self.fails(USAGE, ["refit", "dense.tw", "--weights", "w.safetensors", "-o", "new.onnx"], ".tw")
+        data = bytearray((self.folder / "dense.tw").read_bytes())
+        data[150] ^= 1
+        self.write("damaged.tw", bytes(data))
+        self.fails(ARTEFACT, ["refit", "damaged.tw", "--weights", "w.safetensors", "-o", "new.tw"])
+
+    def test_weights_that_want_other_code(self):
+        self.write("zero.onnx", self.dense_of(self.W, [0] * 5))
+        self.succeeds("compile", "zero.onnx", "-o", "zero.tw")
+        self.fails(MODEL, ["refit", "zero.tw", "--weights", "w.safetensors", "-o", "new.tw"], "want other code")
+
+
+class State(Case):
+    def setUp(self):
+        super().setUp()
+        nodes = [ob.node("Add", ["total", "x"], ["next"], "Add_0"), ob.node("Neg", ["next"], ["y"], "Neg_0")]
+        self.write("total.onnx", ob.model(nodes, [ob.value_info("x", [3]), ob.value_info("total", [3])], [ob.value_info("y", [3]), ob.value_info("next", [3])]))
+        self.write("one.npy", npy([3], [1, 2, 3]))
+        self.write("ten.npy", npy([3], [10, 20, 30]))
+
+    def test_run_shows_what_is_kept(self):
+        self.succeeds("compile", "total.onnx", "-o", "total.tw", "--state", "total=next")
+        self.succeeds("run", "total.tw", "--input", "x=@one.npy", "--output", "total=@a.npy", "--output", "y=@y.npy")
+        self.assertEqual(npy_floats((self.folder / "a.npy").read_bytes()), [1, 2, 3])
+        self.succeeds("run", "total.tw", "--input", "x=@one.npy", "--input", "total=@ten.npy", "--output", "total=@a.npy")
+        self.assertEqual(npy_floats((self.folder / "a.npy").read_bytes()), [11, 22, 33])
+        self.succeeds("verify", "total.tw")
+        self.succeeds("verify", "total.onnx", "--state", "total=next")
+        manifest = json.loads(self.succeeds("inspect", "total.tw", "--json").stdout)["manifest"]
+        self.assertEqual([s["tensor"]["name"] for s in manifest["states"]], ["total"])
+        self.assertEqual([t["name"] for t in manifest["entries"][0]["inputs"]], ["x"])
+
+    def test_begins_with_a_file(self):
+        self.succeeds("compile", "total.onnx", "-o", "total.tw", "--state", "total=next=@ten.npy")
+        self.succeeds("run", "total.tw", "--input", "x=@one.npy", "--output", "total=@a.npy")
+        self.assertEqual(npy_floats((self.folder / "a.npy").read_bytes()), [11, 22, 33])
+
+    def test_wrong_pairs(self):
+        for text, fragments in (("total", ["--state", "total"]), ("total=", ["INPUT=OUTPUT"]), ("sum=next", ["no input 'sum'"]),
+                                ("total=last", ["no output 'last'"]), ("total=next=@missing.npy", ["missing.npy"])):
+            self.fails(USAGE, ["compile", "total.onnx", "--state", text], *fragments)
 
 
 class Models(Case):
@@ -367,6 +467,24 @@ class Artefacts(Case):
         self.assertIn("code for sm_90a; bounds from figures defaults of sm_90a", text)
         self.assertIn("not cutlass:", text)
         self.fails(USAGE, ["explain", "gpu.tw", "--no-run", "--entry", "other"], "'other'", "main")
+        self.check_reasons("gpu.tw")
+
+    def check_reasons(self, artefact):
+        text = self.succeeds("explain", artefact, "--no-run", "--why").stdout
+        self.assertIn(" fused (epilogue): ", text)
+        document = json.loads(self.succeeds("explain", artefact, "--no-run", "--why", "--json").stdout)
+        self.assertTrue(document["edges"] and document["values"])
+        for reason in document["edges"] + document["values"]:
+            self.assertTrue(reason["rule"] and reason["reason"], reason)
+            self.assertNotEqual(reason["rule"], "off", reason)
+        self.assertTrue(all("value_bytes" in edge["numbers"] for edge in document["edges"]))
+        for group in document["groups"]:
+            if group["family"] != "view":
+                self.assertGreaterEqual(group["moved_bytes"], group["bound_bytes"], group)
+
+    def test_reasons_of_a_compiled_model(self):
+        self.succeeds("compile", "dense.onnx", "-o", "why.tw", "--no-measure")
+        self.check_reasons("why.tw")
 
     def test_a_model_on_a_gpu(self):
         if not os.path.exists("/dev/nvidiactl"):
@@ -559,7 +677,9 @@ class Kept(Case):
         status = json.loads(self.keeps("db", "status", "--json").stdout)
         self.assertEqual((status["tasks"], status["measured"], status["quarantined"]), (1, 1, 1))
         self.keeps("db", "export", "t.ndjson")
-        self.assertEqual([json.loads(line) for line in (self.folder / "t.ndjson").read_text().splitlines()], lines)
+        records = [{**line, "is_rough": False} for line in lines[1:]]
+        self.assertEqual([json.loads(line) for line in (self.folder / "t.ndjson").read_text().splitlines()],
+                         [{"schema": "tilewright.tuning.v2"}, *records])
         other = str(self.folder / "other.db")
         self.assertEqual(json.loads(self.keeps("db", "import", "t.ndjson", "--db", other, "--json").stdout)["added"], 2)
         self.assertEqual(json.loads(self.keeps("db", "merge", other, "--json").stdout)["known"], 2)

@@ -47,7 +47,7 @@ void check_candidate(const GroupTask& c, const targets::Target& t, const Constru
 void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance) {
   const targets::Target t = targets::find_target(target);
   std::vector<Rejection> rejections;
-  const Candidates candidates = construct(t.families, {c.program, c.constants}, t.info, &rejections);
+  const Candidates candidates = construct(t.families, {c.program, c.kept}, t.info, &rejections);
   std::string reasons;
   for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
   for (const Construction& built : candidates) {

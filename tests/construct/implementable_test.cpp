@@ -64,7 +64,8 @@ TEST(Implementable, ActivationsBehindABias) {
                                     c.problem);
     const Result<Implementable> match = match_implementable(task);
     ASSERT_TRUE(match.ok()) << match.reason();
-    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2, Passes::kEach);
+    check_candidate(task, targets::find_target("cuda:sm_90a"),
+                    match->by(loop::TemplateCall{"somebody", match->problem}), 1e-2, Passes::kEach);
   }
 }
 
@@ -112,8 +113,9 @@ std::string epilogue_of(const std::string& stages) {
   const GroupTask task{product_with(stages, "y"), {"x1"}};
   const Result<Implementable> match = match_implementable(task);
   if (!match.ok()) return match.reason();
-  check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2, Passes::kEach);
-  return to_string(parse_epilogue(to_string(match->epilogue)));
+  check_candidate(task, targets::find_target("cuda:sm_90a"), match->by(loop::TemplateCall{"somebody", match->problem}),
+                  1e-2, Passes::kEach);
+  return to_string(loop::parse_epilogue(to_string(match->epilogue)));
 }
 
 // Any arithmetic on the sum, numbers of its columns and numbers of its points.
@@ -197,8 +199,11 @@ TEST(Implementable, Attention) {
     const Result<Implementable> match = match_implementable(task);
     ASSERT_TRUE(match.ok()) << match.reason();
     EXPECT_EQ(format::parse_problem(problem), match->problem);
-    EXPECT_EQ(schedule::apply(task.program, match->by("somebody").schedule).kernels.size(), 1U);
-    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2, Passes::kEach);
+    EXPECT_EQ(schedule::apply(task.program, match->by(loop::TemplateCall{"somebody", match->problem}).schedule)
+                  .kernels.size(),
+              1U);
+    check_candidate(task, targets::find_target("cuda:sm_90a"),
+                    match->by(loop::TemplateCall{"somebody", match->problem}), 1e-2, Passes::kEach);
   }
   EXPECT_EQ(problem_of({attention("S", "bf16"), {}}).find("a=x0:bf16"), 46U);
 }
@@ -251,7 +256,8 @@ TEST(Implementable, ConvolutionsWithTheChannelsLast) {
     const Result<Implementable> match = match_implementable(task);
     ASSERT_TRUE(match.ok()) << match.reason();
     EXPECT_EQ(to_string(match->layouts.at("x1")), "reorder(0, 2, 1)");
-    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2);
+    check_candidate(task, targets::find_target("cuda:sm_90a"),
+                    match->by(loop::TemplateCall{"somebody", match->problem}), 1e-2);
   }
   EXPECT_NE(problem_of({convolution(1, inside), {}}).find("no convolution"), std::string::npos)
       << "filters that are no constant stay as they are";
@@ -291,7 +297,8 @@ TEST(Implementable, ConvolutionsInGroups) {
   for (const GroupTask& task : {each, four}) {
     const Result<Implementable> match = match_implementable(task);
     ASSERT_TRUE(match.ok()) << match.reason();
-    check_candidate(task, targets::find_target("cuda:sm_90a"), match->by("somebody"), 1e-2);
+    check_candidate(task, targets::find_target("cuda:sm_90a"),
+                    match->by(loop::TemplateCall{"somebody", match->problem}), 1e-2);
   }
   for (const char* other :
        {"floordiv(i3, 4)", "((floordiv(i3, 4) * 2) + 1)", "(7 - floordiv(i3, 2))", "floormod(i3, 8)"})
@@ -329,7 +336,8 @@ TEST(Libraries, JoinTheRaceWhereTheyAreInstalled) {
   std::erase_if(joined, [&](const Construction& c) { return !of_library(c); });
   ASSERT_EQ(joined.size(), 5U);
   EXPECT_EQ(joined[2].family, "cublaslt");
-  EXPECT_EQ(joined[2].schedule.primitives().back().option.substr(0, 29), "cublaslt 130100 2 gemm batch=");
+  EXPECT_EQ(to_string(joined[2].schedule.primitives().back().implementation).substr(0, 29),
+            "cublaslt 130100 2 gemm batch=");
   for (const Construction& c : construct(t.families, task, t.info, nullptr)) EXPECT_NE(c.family, "cublaslt");
   for (size_t f = 1; f < t.families.size(); ++f)
     EXPECT_FALSE(t.families[f - 1].kind == FamilyKind::kJoins && t.families[f].kind == FamilyKind::kOwns);
@@ -358,7 +366,8 @@ TEST(Libraries, CudnnTakesConvolutions) {
   const Result<Candidates> built = build(program, 3);
   ASSERT_TRUE(built.ok()) << built.reason();
   ASSERT_EQ(built->size(), 3U);
-  EXPECT_EQ((*built)[1].schedule.primitives().back().option.substr(0, 34), "cudnn 130100 1 convolution batch=2");
+  EXPECT_EQ(to_string((*built)[1].schedule.primitives().back().implementation).substr(0, 34),
+            "cudnn 130100 1 convolution batch=2");
   EXPECT_EQ((*built)[1].trace, (std::vector<std::string>{"number 1 of what cudnn's heuristics name"}));
   check_candidate({program, {"x1", "x2"}}, t, (*built)[0], 1e-2);
   EXPECT_EQ(build(program, 0).reason(), "no way");

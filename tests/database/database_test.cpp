@@ -189,6 +189,38 @@ TEST_F(DatabaseTest, TheRevisionCountsChangesFromElsewhere) {
   EXPECT_EQ(database->revision(), 2);
 }
 
+TEST_F(DatabaseTest, ARoughTimeTakesThePlaceOfNoOther) {
+  const auto database = open();
+  const TaskKey key{"p", "e"};
+  Record rough = record("a", 7);
+  rough.is_rough = true;
+  database->store(key, {rough});
+  EXPECT_EQ(database->find(key), std::vector<Record>{rough});
+  database->store(key, {record("a", 5)});
+  database->store(key, {rough});
+  EXPECT_EQ(database->find(key), std::vector<Record>{record("a", 5)});
+}
+
+// As version 1 made it: records have no column `rough`.
+TEST_F(DatabaseTest, OlderFilesGetWhatTheyLack) {
+  const TaskKey key{"p", "e"};
+  open()->store(key, {record("a", 5)});
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &handle), SQLITE_OK);
+  for (const char* sql : {"ALTER TABLE records DROP COLUMN rough", "PRAGMA user_version = 1"})
+    ASSERT_EQ(sqlite3_exec(handle, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(handle);
+  sqlite3_close(handle);
+  Record rough = record("b", 7);
+  rough.is_rough = true;
+  for (int round = 0; round < 2; ++round) {
+    const auto database = open();
+    ASSERT_NE(database, nullptr);
+    database->store(key, {rough});
+    EXPECT_EQ(database->find(key), (std::vector<Record>{record("a", 5), rough}));
+  }
+  EXPECT_TRUE(notices_.empty()) << notices_[0];
+}
+
 TEST_F(DatabaseTest, AllRecordsAreVisited) {
   const auto database = open();
   database->store({"p", "e"}, {record("a", 1), record("b", 2)});

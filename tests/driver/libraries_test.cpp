@@ -30,7 +30,7 @@ CompileOptions replay(const std::string& implementation) {
   CompileOptions options;
   options.target = "cuda:sm_90a";
   options.plan_text =
-      "tilewright plan 1\ntarget cuda:sm_90a\nentry main\ngraph 0\ngroup \"matmul+relu\" cublaslt\n"
+      "tilewright plan 2\ntarget cuda:sm_90a\nentry main\ngraph 0\ngroup \"matmul+relu\" cublaslt\n"
       "  do inline matmul\n  do compute_at matmul_acc relu i1 \"register\"\n  do implement relu \"" +
       implementation + "\"\n";
   return options;
@@ -88,7 +88,7 @@ TEST(Libraries, AttentionIsAStepToo) {
       "values=x2:f16:16:0:256:0 out=matmul_1:f16:16:0:256:0 act=softmax:1";
   CompileOptions options = replay("");
   options.plan_text =
-      "tilewright plan 1\ntarget cuda:sm_90a\nentry main\ngraph 0\ngroup \"transpose+matmul+softmax\" cudnn\n";
+      "tilewright plan 2\ntarget cuda:sm_90a\nentry main\ngraph 0\ngroup \"transpose+matmul+softmax\" cudnn\n";
   for (const char* stage : {"transpose", "matmul", "softmax_exp", "softmax_scale", "softmax"})
     options.plan_text += fmt::format("  do inline {}\n", stage);
   for (const char* stage : {"matmul_acc_1", "softmax_sum", "softmax_max", "matmul_acc"})
@@ -119,8 +119,9 @@ TEST(Libraries, PlansThatDoNotFitTheirKernelsAreRefused) {
     }
     return "";
   };
+  for (const std::string& text : std::vector<std::string>{"cublaslt 130100 1 gemm bogus", "nobody", row + "bogus"})
+    EXPECT_TRUE(message(text).starts_with("--plan: plan line 8: ")) << text << ": " << message(text);
   for (const std::string& text : std::vector<std::string>{
-           "cublaslt 130100 1 gemm bogus", "nobody", row + "bogus",
            "cublaslt 130100 1 gemm batch=1 m=400 n=5 k=3 " + operands,
            "cudnn 91900 1 gemm batch=1 m=4 n=5 k=3 " + operands,
            "cublaslt 130100 1 gemm batch=1 m=4 n=5 k=3 a=z:f16:3:0 b=x1:f16:5:0 out=relu:f16:5:0",

@@ -155,6 +155,65 @@ TEST_F(TunerTest, ANewCandidateIsMeasuredAgainstTheBestKnownOne) {
   EXPECT_EQ(database_status(options_.database, {}).measured, 3);
 }
 
+// The candidates' machine has other figures now, and another compiler was built: nothing is measured again.
+TEST_F(TunerTest, TimesOutliveTheFiguresOfTheMachine) {
+  options_.database = (folder_ / "tuning.db").string();
+  const TuneTask t = task({"generic", "contraction", "point"});
+  const TuneResult first = choose(t);
+  for (MemoryLevel& level : target_.info.levels) level.read_per_ns *= 3;
+  target_.info.figures_from = "measured anew";
+  options_.worker.clear();
+  EXPECT_EQ(choose(t).best, first.best);
+  EXPECT_TRUE(complete_);
+}
+
+// Runs nothing: neither candidates nor the reference.
+class DeadMeasurer : public measure::Measurer {
+ public:
+  std::vector<measure::Measured> measure(std::span<const measure::Workload> work,
+                                         const measure::MeasureOptions&) override {
+    return std::vector<measure::Measured>(work.size());
+  }
+  measure::RunOnce run(const measure::Workload&, int) override { return {Outcome::kTimedOut, "no answer", {}}; }
+};
+
+// Gives the first candidates whole times and says of the last one that it was dropped.
+class DroppingMeasurer : public measure::Measurer {
+ public:
+  std::vector<measure::Measured> measure(std::span<const measure::Workload> work,
+                                         const measure::MeasureOptions&) override {
+    std::vector<measure::Measured> out(work.size(), {Outcome::kMeasured, "", {1000, 1000, 12, 1}});
+    out.back() = {Outcome::kMeasured, "", {5000, 5000, 1, 1}, measure::Effort::kDropped};
+    return out;
+  }
+  measure::RunOnce run(const measure::Workload& work, int) override {
+    measure::RunOnce once{Outcome::kMeasured, "", {}};
+    for (const measure::Wanted& want : work.wanted) {
+      const TensorType& type = work.buffers.at(static_cast<size_t>(want.buffer)).type;
+      const auto count = want.elements.empty() ? type.elements() : std::ssize(want.elements);
+      once.samples.emplace_back(static_cast<size_t>(count * type.type.bytes()));
+    }
+    return once;
+  }
+};
+
+TEST_F(TunerTest, SlowCandidatesAreKeptAsRoughAndNotMeasuredAgain) {
+  options_.database = (folder_ / "tuning.db").string();
+  const TuneTask t = task({"generic", "contraction", "point"});
+  {
+    Tuner tuner(options_, std::make_unique<DroppingMeasurer>());
+    const TuneResult result = tuner.choose({&t, 1}, context())[0];
+    EXPECT_EQ(result.measured[2].effort, measure::Effort::kDropped);
+    EXPECT_EQ(result.best, 0);
+  }
+  EXPECT_EQ(database_status(options_.database, {}).measured, 3);
+  EXPECT_NE(export_records(options_.database, {}).find("\"is_rough\":true"), std::string::npos);
+  Tuner again(options_, std::make_unique<DeadMeasurer>());
+  const TuneResult known = again.choose({&t, 1}, context())[0];
+  EXPECT_TRUE(again.complete()) << "nothing is left to measure";
+  EXPECT_EQ(known.measured[2].effort, measure::Effort::kDropped);
+}
+
 TEST_F(TunerTest, BrokenCandidatesAreQuarantinedForEver) {
   options_.database = (folder_ / "tuning.db").string();
   // The first run of a worker is that of the reference, as slot 0: only the others can be spoiled.
@@ -192,16 +251,6 @@ TEST_F(TunerTest, AWrongCandidateIsQuarantinedBeforeItsTimeCounts) {
   EXPECT_NE(result.measured[0].reason.find("reference"), std::string::npos) << result.measured[0].reason;
   EXPECT_NE(result.best, 0);
 }
-
-// Runs nothing: neither candidates nor the reference.
-class DeadMeasurer : public measure::Measurer {
- public:
-  std::vector<measure::Measured> measure(std::span<const measure::Workload> work,
-                                         const measure::MeasureOptions&) override {
-    return std::vector<measure::Measured>(work.size());
-  }
-  measure::RunOnce run(const measure::Workload&, int) override { return {Outcome::kTimedOut, "no answer", {}}; }
-};
 
 TEST_F(TunerTest, WithoutItsReferenceAGroupIsNotMeasuredYet) {
   const TuneTask t = task({"generic", "contraction"});

@@ -58,7 +58,8 @@ std::string first_difference(const te::Program& program, const te::ValueMap& wan
     const auto found = memory.find(name);
     if (found == memory.end()) return fmt::format("nothing writes {}", name);
     const loop::HostBuffer& got = found->second;
-    if (got.shape != expected.shape) return fmt::format("{} has another shape", name);
+    // A tile may cut an axis of an output in two: its elements lie where they did.
+    if (num_elements(got.shape) != num_elements(expected.shape)) return fmt::format("{} has another shape", name);
     for (size_t i = 0; i < expected.floats.size(); ++i) {
       const double error = std::fabs(got.floats[i] - expected.floats[i]);
       if (error <= tolerance * (1 + std::fabs(expected.floats[i])) || got.floats[i] == expected.floats[i]) continue;

@@ -165,7 +165,7 @@ TEST(Measurer, StopsWhenItIsAskedTo) {
   options.stop = [&] { return ++asked > 2; };
   const std::vector<Measured> measured = measurer.measure(candidates, options);
   EXPECT_EQ(measured[0].outcome, Outcome::kMeasured) << "it ran before the stop: that is its time";
-  EXPECT_TRUE(measured[0].is_rough);
+  EXPECT_EQ(measured[0].effort, Effort::kCutShort);
   EXPECT_EQ(measured[4].outcome, Outcome::kNotMeasured);
   EXPECT_FALSE(is_quarantined(measured[4].outcome));
 }

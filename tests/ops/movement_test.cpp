@@ -158,6 +158,29 @@ TEST(Gather, Axes) {
   EXPECT_THROW(single({.op = "gather", .inputs = {f32({0}), i64({4})}}), UserError);
 }
 
+TEST(Movement, UpdateSlice) {
+  const Attrs rows = {{"axis", int64_t{1}}};
+  for (const TensorType& x : {f32({2, 9, 3}), f16({2, 9, 3}), i32({2, 9, 3})}) {
+    for (const int64_t extent : {1, 4, 9}) {
+      TensorType update = x;
+      update.shape[1] = extent;
+      // Positions outside are moved to where the update fits.
+      for (const TensorType& position : {i64({1}), i32({}), i64({2})})
+        check({.op = "update_slice", .inputs = {x, update, position}, .attrs = rows, .ranges = {{}, {}, {-3, 12}}});
+    }
+  }
+  check({.op = "update_slice", .inputs = {f32({7}), f32({3}), i64({1})}, .ranges = {{}, {}, {0, 4}}});
+  check({.op = "update_slice", .inputs = {f32({5, 1}), f32({1, 1}), i32({1, 1})}, .ranges = {{}, {}, {0, 4}}});
+  check({.op = "update_slice", .inputs = {f32({5, 2}), f32({0, 2}), i64({})}});
+  const auto y = run({.op = "update_slice", .inputs = {f32({4}), f32({2}), i64({})}},
+                     {floats({4}, {1, 2, 3, 4}), floats({2}, {8, 9}), ints(DataType::i64(), {}, {1})});
+  EXPECT_EQ(y[0].floats, (std::vector<double>{1, 8, 9, 4}));
+  EXPECT_THROW(single({.op = "update_slice", .inputs = {f32({4}), f32({5}), i64({})}}), UserError);
+  EXPECT_THROW(single({.op = "update_slice", .inputs = {f32({4}), f32({2}), i64({2})}}), UserError);
+  EXPECT_THROW(single({.op = "update_slice", .inputs = {f32({4}), i32({2}), i64({})}}), UserError);
+  EXPECT_THROW(single({.op = "update_slice", .inputs = {f32({4, 3}), f32({2, 2}), i64({})}}), UserError);
+}
+
 TEST(Gather, Elements) {
   for (int64_t axis : {0, 1, -1}) {
     check({.op = "gather_elements",

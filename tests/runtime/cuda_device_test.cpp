@@ -98,6 +98,19 @@ class CudaDevice : public testing::Test {
   int exit_code_ = 0;
 };
 
+/// A context with a state of its own.
+struct OwnContext {
+  std::unique_ptr<runtime::DeviceState> state;
+  std::unique_ptr<runtime::DeviceContext> context;
+  runtime::DeviceContext* operator->() const { return context.get(); }
+};
+
+OwnContext own_context(const runtime::DeviceModel& model, const runtime::Options& options) {
+  OwnContext own{model.create_state(options), nullptr};
+  own.context = model.create_context(options, *own.state);
+  return own;
+}
+
 /// A tensor on the fake GPU, whose memory is the host's.
 DLTensor on_gpu(test::Vector<float>& vector) {
   DLTensor tensor = vector.view();
@@ -116,10 +129,48 @@ test::TestArtefact failing_model(int64_t n) {
   return made;
 }
 
+/// total becomes 3 total, a state behind another one, and y = 5 total.
+test::TestArtefact state_model(int64_t n) {
+  test::TestArtefact made = scale_model(n);
+  made.manifest.states = {{{"other", DataType::kF32, {2}}, "other.next", 0},
+                          {{"total", DataType::kF32, {n}}, "total.next", 256}};
+  format::Entry& entry = made.manifest.entries[0];
+  entry.buffers[1] = {Place::kNextState, 1, 0, 4 * n, "total.next"};
+  entry.cuda_steps[0].relocations[0].buffer = 1;
+  return made;
+}
+
+TEST_F(CudaDevice, StateStaysThereAndIsShared) {
+  const auto model = load(state_model(5));
+  const auto state = model->create_state({});
+  const DLDevice host = {kDLCPU, 0};
+  std::vector<float> values = {1, 2, 3, 4, 5};
+  state->clear();
+  state->set({256, 20}, values.data(), host);
+  const auto one = model->create_context({}, *state), other = model->create_context({}, *state);
+  test::Vector<float> x(5), y(5);
+  const DLTensor input = x.view(), output = y.view();
+  const int copies = fake.copies;
+  one->run(0, &input, &output);
+  EXPECT_EQ(y.data, (std::vector<float>{15, 30, 45, 60, 75}));
+  EXPECT_EQ(fake.copies, copies + 2) << "x and y";
+  other->run(0, &input, &output);
+  EXPECT_EQ(y.data, (std::vector<float>{45, 90, 135, 180, 225}));
+  state->get({256, 20}, values.data(), host);
+  EXPECT_EQ(values, (std::vector<float>{9, 18, 27, 36, 45}));
+  std::vector<float> beside(2, -1);
+  state->get({0, 8}, beside.data(), host);
+  EXPECT_EQ(beside, (std::vector<float>{0, 0}));
+  // To and from the GPU's own memory.
+  state->set({256, 8}, beside.data(), {kDLCUDA, 0});
+  state->get({256, 8}, values.data(), {kDLCUDA, 0});
+  EXPECT_EQ(values[0], 0);
+}
+
 TEST_F(CudaDevice, HostTensorsAreCopiedAndParametersRelocated) {
   const auto model = load(scale_model(7));
   EXPECT_EQ(fake.max_shared, 100'000);
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(7), y(7);
   for (int round = 0; round < 3; ++round) {
     for (size_t i = 0; i < 7; ++i) x.data[i] = static_cast<float>(i) + static_cast<float>(round);
@@ -139,7 +190,7 @@ TEST_F(CudaDevice, HostTensorsAreCopiedAndParametersRelocated) {
 
 TEST_F(CudaDevice, DeviceTensorsAreUsedInPlace) {
   const auto model = load(scale_model(5));
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(5, 2.0f), y(9);
   DLTensor input = on_gpu(x), output = on_gpu(y);
   output.byte_offset = 16;
@@ -155,7 +206,7 @@ TEST_F(CudaDevice, DeviceTensorsAreUsedInPlace) {
 // Kernels move whole vectors, which the driver refuses at other addresses.
 TEST_F(CudaDevice, DeviceTensorsBetweenVectorsAreCopied) {
   const auto model = load(scale_model(5));
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(6, 2.0f), y(6);
   x.data[0] = 7;
   DLTensor input = on_gpu(x), output = on_gpu(y);
@@ -168,7 +219,7 @@ TEST_F(CudaDevice, DeviceTensorsBetweenVectorsAreCopied) {
 
 TEST_F(CudaDevice, ARunIsOneLaunchOfAGraphMadeOnce) {
   const auto model = load(scale_model(7));
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   EXPECT_EQ(fake.instantiations, 1);
   test::Vector<float> x(7, 2.0f), y(7);
   const DLTensor input = x.view(), output = y.view();
@@ -192,7 +243,7 @@ TEST_F(CudaDevice, DescribedTensorsFollowTheirAddresses) {
   step.tensor_maps = {{static_cast<int64_t>(step.params.size()), 0, DataType::kF32, {8, 32}, {4, 32}}};
   add_map_argument(step);
   const auto model = load(made);
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(256, 2.0f), z(256, 4.0f), y(256);
   const DLTensor inputs[] = {on_gpu(x), on_gpu(z)}, output = on_gpu(y);
   for (const DLTensor& input : inputs) {
@@ -220,7 +271,7 @@ TEST_F(CudaDevice, WindowsAreDescribedByTheirCorners) {
                        {{5, 8}, {2, 1}, {1, 2}}}};
   add_map_argument(step);
   const auto model = load(made);
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   const test::FakeMap& map = fake.maps.back();
   EXPECT_EQ(map.shape, (std::vector<uint64_t>{32, 8, 9, 2}));
   EXPECT_EQ(map.box, (std::vector<uint32_t>{32, 64}));
@@ -235,7 +286,7 @@ TEST_F(CudaDevice, ShorterLinesOfBoxesAreSwizzledInTheirLength) {
   step.tensor_maps = {{static_cast<int64_t>(step.params.size()), 0, DataType::kF32, {8, 32}, {4, 16}}};
   add_map_argument(step);
   const auto model = load(made);
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(256, 2.0f), y(256);
   const DLTensor input = on_gpu(x), output = on_gpu(y);
   context->run(0, &input, &output);
@@ -269,7 +320,7 @@ TEST(CudaSteps, TakeAsManyBlocksAsWalkOverTheTiles) {
 
 TEST_F(CudaDevice, OtherAddressesUpdateTheNodesThatUseThem) {
   const auto model = load(scale_model(5));
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(5, 2.0f), z(5, 4.0f), y(5), host(5);
   const DLTensor inputs[] = {on_gpu(x), on_gpu(z)}, outputs[] = {on_gpu(y), host.view()};
   const auto run = [&](int input, int output) {
@@ -289,7 +340,7 @@ TEST_F(CudaDevice, OtherAddressesUpdateTheNodesThatUseThem) {
 
 TEST_F(CudaDevice, AFailedUpdateIsTriedAgain) {
   const auto model = load(scale_model(5));
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(5, 2.0f), y(5);
   const DLTensor input = on_gpu(x), output = on_gpu(y);
   fake.update_result = 1;
@@ -306,7 +357,7 @@ TEST_F(CudaDevice, EveryEntryHasAGraph) {
   longer.name = "longer";
   made.manifest.entries.push_back(longer);
   const auto model = load(made);
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   EXPECT_EQ(fake.instantiations, 2);
   for (const int64_t n : {9, 5, 9}) {
     test::Vector<float> x(static_cast<size_t>(n), 2.0f), y(static_cast<size_t>(n));
@@ -318,7 +369,7 @@ TEST_F(CudaDevice, EveryEntryHasAGraph) {
 
 TEST_F(CudaDevice, MeasuredRunsAreBetweenTheCopies) {
   const auto model = load(scale_model(5));
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(5, 2.0f), y(5);
   const DLTensor input = x.view(), output = y.view();
   uint64_t times[3] = {};
@@ -333,7 +384,7 @@ TEST_F(CudaDevice, ProfilesTimeStepsThatAreLaunchedOneByOne) {
   const auto model = load(scale_model(5));
   runtime::Options options;
   options.profile = 1;
-  const auto context = model->create_context(options);
+  const auto context = own_context(*model, options);
   EXPECT_EQ(fake.instantiations, 0);
   test::Vector<float> x(5, 2.0f), y(5);
   const DLTensor input = x.view(), output = on_gpu(y);
@@ -367,7 +418,7 @@ TEST_F(CudaDevice, ZerosAreClearedOnceARunBesideTheStepsThatDoNotUseThem) {
     const auto model = load(zeros_model());
     runtime::Options options;
     options.profile = profile;
-    const auto context = model->create_context(options);
+    const auto context = own_context(*model, options);
     for (int round = 0; round < 2; ++round) {
       test::Vector<float> x(5, 2.0f), y(5, 7.0f);
       const DLTensor input = x.view(), output = y.view();
@@ -381,7 +432,7 @@ TEST_F(CudaDevice, ZerosAreClearedOnceARunBesideTheStepsThatDoNotUseThem) {
 TEST_F(CudaDevice, TheErrorWordIsAnErrorAndIsCleared) {
   test::TestArtefact made = failing_model(5);
   const auto model = load(made);
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(5), y(5);
   const DLTensor input = x.view(), output = y.view();
   uint64_t time = 0;
@@ -445,7 +496,7 @@ class LibraryCalls : public CudaDevice {
 
 TEST_F(LibraryCalls, ArePartsOfTheGraph) {
   const auto model = load(product_model(3, 4, 5));
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   EXPECT_EQ(fake.instantiations, 1);
   EXPECT_EQ(fake.calls, "ilc") << "weights; once by itself, which loads kernels; once captured";
   EXPECT_EQ(fake.overlapping_edges, 0) << "no kernel of ours goes before the second step";
@@ -465,7 +516,7 @@ TEST_F(LibraryCalls, RunByThemselvesWhenProfiled) {
   const auto model = load(product_model(2, 2, 3));
   runtime::Options options;
   options.profile = 1;
-  const auto context = model->create_context(options);
+  const auto context = own_context(*model, options);
   test::Vector<float> x(6, 2.0f), y(4);
   const DLTensor input = x.view(), output = y.view();
   fake.calls.clear();
@@ -484,16 +535,16 @@ TEST_F(LibraryCalls, NeedTheirLibraryAndItsAlgorithm) {
   driver_.open_cublaslt = test::fake_cublaslt;
   test::fake_library.algorithms = 1;
   const auto model = load(product_model(2, 2, 3));
-  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kDevice);
+  EXPECT_EQ(refusal([&] { own_context(*model, {}); }), ErrorCode::kDevice);
   EXPECT_NE(message_.find("cuBLASLt 130100 offers 1 algorithms for gemm batch=1 m=2"), std::string::npos) << message_;
   test::fake_library = {};
   test::fake_library.make_result = 3;  // CUBLAS_STATUS_ALLOC_FAILED
-  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(refusal([&] { own_context(*model, {}); }), ErrorCode::kOutOfMemory);
   EXPECT_EQ(exit_code_, 6);
   test::fake_library = {};
   fake.memory_limit = 300;
   test::fake_library.workspace_bytes = 500;
-  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(refusal([&] { own_context(*model, {}); }), ErrorCode::kOutOfMemory);
   EXPECT_NE(message_.find("no 500 bytes for the libraries"), std::string::npos) << message_;
 }
 
@@ -526,7 +577,7 @@ TEST_F(LibraryCalls, ManifestsOfOtherNumbersLoadOrAreRefused) {
       } catch (const Error& error) {
         throw Error(ErrorCode::kDamaged, error.what());  // what the writer checks a reader does
       }
-      load(made)->create_context({});
+      own_context(*load(made), {});
     })];
   }
   for (const auto& [code, times] : seen)
@@ -600,7 +651,7 @@ TEST_F(CudaDevice, CodeForAnotherArchitectureIsExitCode5) {
 TEST_F(CudaDevice, OutOfMemoryIsExitCode6AndSaysHowMuchWasWanted) {
   const auto model = load(scale_model(5));
   fake.memory_limit = 100;
-  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(refusal([&] { own_context(*model, {}); }), ErrorCode::kOutOfMemory);
   EXPECT_EQ(exit_code_, 6);
   EXPECT_EQ(message_, "the GPU has no 276 bytes for the arena: 100 of its 1048576 bytes are free");
   fake.memory_limit = 4;
@@ -608,13 +659,13 @@ TEST_F(CudaDevice, OutOfMemoryIsExitCode6AndSaysHowMuchWasWanted) {
   EXPECT_NE(message_.find("no 8 bytes for the weights"), std::string::npos) << message_;
   fake.memory_limit = 1 << 20;
   fake.instantiate_result = cuda::kErrorOutOfMemory;
-  EXPECT_EQ(refusal([&] { model->create_context({}); }), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(refusal([&] { own_context(*model, {}); }), ErrorCode::kOutOfMemory);
   EXPECT_NE(message_.find("CUDA graph"), std::string::npos) << message_;
 }
 
 TEST_F(CudaDevice, AFailedLaunchIsADeviceError) {
   const auto model = load(scale_model(5));
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(5), y(5);
   const DLTensor input = x.view(), output = y.view();
   fake.launch_result = 700;
@@ -631,7 +682,7 @@ TEST_F(CudaDevice, AFailedLaunchIsADeviceError) {
 // The caller may free its tensors as soon as it has an error.
 TEST_F(CudaDevice, AnErrorMidWayWaitsForWhatIsUnderWay) {
   const auto model = load(scale_model(5));
-  const auto context = model->create_context({});
+  const auto context = own_context(*model, {});
   test::Vector<float> x(5, 2.0f), y(6);
   DLTensor input = on_gpu(x), output = on_gpu(y);
   output.byte_offset = 4;  // copied where it belongs

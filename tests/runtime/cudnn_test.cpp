@@ -282,7 +282,8 @@ TEST_F(Cudnn, StepsOfArtefactsArePartsOfTheGraph) {
   const std::vector<uint8_t> file = format::serialize_artefact(made.manifest, {{"weights", made.weights}});
   const format::Artefact artefact = format::Artefact::parse(file);
   const auto model = cuda::load_model(artefact, {}, driver_);
-  const auto context = model->create_context({});
+  const auto state = model->create_state({});
+  const auto context = model->create_context({}, *state);
   EXPECT_EQ(fake.instantiations, 1);
   EXPECT_EQ(fake.calls, "ilc") << "weights; once by itself, which loads kernels; once captured";
   std::vector<uint8_t> x = stored(problem.a, numbers(problem.span(problem.a), 0));

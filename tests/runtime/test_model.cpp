@@ -108,7 +108,7 @@ Code test_code() {
 }
 
 std::vector<format::Section> TestArtefact::sections() const {
-  return {{"weights", weights}, {"code", code}, {"plan", plan}};
+  return {{"weights", weights}, {"code", code}, {"plan", plan}, {"states", states}};
 }
 
 std::vector<uint8_t> TestArtefact::file() const { return format::serialize_artefact(manifest, sections()); }
@@ -133,6 +133,28 @@ TestArtefact sum_model(const std::vector<int64_t>& sizes) {
     entry.cpu_steps = {{0, {0, 1, 2}, n, true, "sum"}, {1, {2, 3, 4}, n, true, "flip"}};
     artefact.manifest.entries.push_back(entry);
   }
+  return artefact;
+}
+
+TestArtefact total_model(int64_t n) {
+  TestArtefact artefact = empty_model();
+  const auto state = [&](const char* name, int64_t extent, int64_t offset) {
+    artefact.manifest.states.push_back({{name, DataType::kF32, {extent}}, std::string(name) + ".next", offset});
+  };
+  const int64_t end = 256 + (4 * n + 255) / 256 * 256;
+  state("before", 1, 0);
+  state("total", n, 256);
+  state("behind", 1, end);
+  format::Entry entry;
+  entry.name = "only";
+  entry.inputs = {{"x", DataType::kF32, {n}}};
+  entry.outputs = {{"y", DataType::kF32, {n}}};
+  entry.buffers = {{Place::kInput, 0, 0, 4 * n, "x"},
+                   {Place::kOutput, 0, 0, 4 * n, "y"},
+                   {Place::kState, 1, 0, 4 * n, "total"},
+                   {Place::kNextState, 1, 0, 4 * n, "total.next"}};
+  entry.cpu_steps = {{0, {0, 2, 1}, n, true, "show"}, {0, {0, 3, 3}, n, true, "add"}};
+  artefact.manifest.entries.push_back(entry);
   return artefact;
 }
 

@@ -22,6 +22,7 @@ struct TestArtefact {
   std::vector<uint8_t> code;
   std::vector<uint8_t> weights;
   std::vector<uint8_t> plan;
+  std::vector<uint8_t> states = {};
   std::vector<format::Section> sections() const;
   std::vector<uint8_t> file() const;
 };
@@ -29,6 +30,10 @@ struct TestArtefact {
 /// y = reverse(a + b) over f32[n], with one entry "nN" for each n of `sizes`. Steps "sum" (tiles n, to the arena) and
 /// "flip" (tiles n, needs a barrier).
 TestArtefact sum_model(const std::vector<int64_t>& sizes);
+
+/// y = x + total over f32[n], then total becomes x + total: a state, between two others of f32[1]. Steps "show" and
+/// "add", tiles n.
+TestArtefact total_model(int64_t n);
 
 /// y[m] = data[n] at index[m]; steps "pick".
 TestArtefact gather_model(int64_t n, int64_t m);

@@ -273,6 +273,14 @@ TEST(Primitives, CacheReadCopiesForOneOfSeveralReads) {
   expect_part(text, "y[y.i0, y.i1] = (x[y.i0, y.i1] + x.cache[y.i1, 0])");
 }
 
+TEST(Primitives, ATensorHasACopyForEachOfItsReads) {
+  Schedule s;
+  s.cache_read("x", {"y"}, {1});
+  EXPECT_EQ(s.next_cache("x"), "x.cache2");
+  s.cache_read("x", {"y"}, {1});  // of those that are left
+  expect_part(loops_of(testing::plus_transposed(7), s), "(x.cache[y.i0, y.i1] + x.cache2[y.i1, y.i0])");
+}
+
 TEST(Primitives, LayoutsAreOfTensorsBetweenStages) {
   const te::Program p = matmul_relu(2, 3, 4);
   const Layout exchanged = Layout().reorder({1, 0});
@@ -294,8 +302,6 @@ TEST(Primitives, CacheReadRefuses) {
             "schedule primitive 'cache_read z': cache_read: nothing reads z");
   EXPECT_EQ(refusal(p, Schedule().cache_read("bias", {"y"})),
             "schedule primitive 'cache_read bias y': cache_read: nothing reads bias");
-  EXPECT_EQ(refusal(p, Schedule().cache_read("w", {}).cache_read("w", {})),
-            "schedule primitive 'cache_read w': a stage w.cache exists already");
   EXPECT_EQ(refusal(p, Schedule().split("y", "i0", {2}).cache_read("w", {})),
             "schedule primitive 'cache_read w': stage y has loop primitives before one that changes its body");
   EXPECT_EQ(refusal(p, Schedule().cache_read("w", {"y"}, {2})),

@@ -21,7 +21,8 @@ Schedule all_primitives() {
   s.compute_at("x.cache", "conv", "i2.0", loop::Scope::kScratch);
   s.pipeline("dense.acc", "r0.0", 3);
   s.tensorize("conv.acc", "r0", "fma_tile", {6, 2});
-  s.implement("dense", "cublaslt 130100 0 gemm batch=1");
+  s.implement("dense", loop::parse_implementation("cublaslt 130100 0 gemm batch=1 m=8 n=4 k=2 a=x0:f16:2:0 "
+                                                  "b=x1:f16:4:0 out=dense:f16:4:0"));
   s.prefetch("conv.acc", {"r0", "conv", "i2.0"}, "w", {64, 2, 16});
   return s;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <numeric>
 #include <random>
 
 #include "support/error.h"
@@ -33,13 +35,14 @@ struct Problem {
     return sum;
   }
 
-  std::vector<bool> solve() const {
+  BinaryLabels labels() const {
     BinaryLabels labels;
     for (int v = 0; v < variables; ++v) labels.add();
     for (const Single& s : singles) labels.add_cost(s.v, s.zero, s.one);
     for (const Pair& p : pairs) labels.add_pair(p.v, p.w, p.costs);
-    return labels.solve();
+    return labels;
   }
+  std::vector<bool> solve() const { return labels().solve(); }
 };
 
 // Whole costs, a spanning tree of pairs or more of them than a tree has.
@@ -75,6 +78,29 @@ TEST(BinaryLabels, AreTheBestOfAll) {
     uint32_t ones = 0;
     for (int v = 0; v < p.variables; ++v) ones |= static_cast<uint32_t>(labels[v]) << v;
     EXPECT_DOUBLE_EQ(p.cost(ones), best) << "round " << round;
+  }
+}
+
+// Of every variable, against all labellings in which it has the other label.
+TEST(BinaryLabels, OtherLabelsCostWhatTheBestLabellingWithThemDoes) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    const Problem p = random_problem(random);
+    const BinaryLabels labels = p.labels();
+    const std::vector<bool> best = labels.solve();
+    std::vector<int> variables(static_cast<size_t>(p.variables));
+    std::iota(variables.begin(), variables.end(), 0);
+    const std::vector<double> growth = labels.costs_of_other(variables);
+    double least = std::numeric_limits<double>::infinity();
+    std::vector<double> forced(variables.size(), least);
+    for (uint32_t ones = 0; ones < (1U << p.variables); ++ones) {
+      const double cost = p.cost(ones);
+      least = std::min(least, cost);
+      for (const int v : variables) {
+        if (((ones >> v) & 1U) != (best[v] ? 1U : 0U)) forced[v] = std::min(forced[v], cost);
+      }
+    }
+    for (const int v : variables) EXPECT_NEAR(growth[v], forced[v] - least, 1e-9) << "round " << round << " " << v;
   }
 }
 

@@ -12,9 +12,6 @@
 namespace tw::templates::test {
 namespace {
 
-const Row& row_named(std::string_view name) {
-  return *std::ranges::find_if(rows(), [&](const Row& row) { return name_of(row) == name; });
-}
 const Row& hopper() { return row_named("gemm_sm90_128x128x64_pingpong_2x1"); }
 const Row& ampere() { return row_named("gemm_sm80_64x64x64_2x2_5"); }
 
@@ -42,7 +39,7 @@ TEST(Source, HasTheEpilogueAsCode) {
     std::string text = value;
     for (size_t at = text.find('y'); at != text.npos; at = text.find('y')) text.replace(at, 1, "(x0 + cast<f32>(x1))");
     Instance instance{hopper()};
-    instance.epilogue = construct::parse_epilogue("x2:f16:column " + text);
+    instance.epilogue = loop::parse_epilogue("x2:f16:column " + text);
     texts.push_back(source_of(instance));
     EXPECT_EQ(texts.back(), source_of(instance));
     EXPECT_TRUE(has(texts.back(), "float tw_epilogue(float x0_f32, float x1_f32)")) << value;
@@ -56,7 +53,7 @@ const char* const kBiasAndResidual = "x2:f32:column,x3:f16:point max((x0 + x1) +
 
 TEST(Source, FetchesOperandsInTheOrderOfTheExpression) {
   Instance instance{hopper()};
-  instance.epilogue = construct::parse_epilogue(kBiasAndResidual);
+  instance.epilogue = loop::parse_epilogue(kBiasAndResidual);
   const std::string text = source_of(instance);
   EXPECT_TRUE(has(text, "Sm90AccFetch, Vector<float>, fusion::Sm90SrcFetch<Tensor>\n"));
   EXPECT_TRUE(has(text, "#define TW_TENSOR cutlass::half_t\n"));
@@ -65,10 +62,10 @@ TEST(Source, FetchesOperandsInTheOrderOfTheExpression) {
 }
 
 TEST(Source, SaysWhichEpiloguesARowCannotHave) {
-  EXPECT_EQ(refusal(hopper(), construct::parse_epilogue(kBiasAndResidual), DataType::f16()), "");
-  const Epilogue two = construct::parse_epilogue("x3:f16:point,x4:f16:point (x0 * cast<f32>(x1)) + cast<f32>(x2)");
+  EXPECT_EQ(refusal(hopper(), loop::parse_epilogue(kBiasAndResidual), DataType::f16()), "");
+  const Epilogue two = loop::parse_epilogue("x3:f16:point,x4:f16:point (x0 * cast<f32>(x1)) + cast<f32>(x2)");
   EXPECT_NE(refusal(hopper(), two, DataType::f16()), "");
-  const Epilogue wide = construct::parse_epilogue("x3:f32:point x0 + x1");
+  const Epilogue wide = loop::parse_epilogue("x3:f32:point x0 + x1");
   EXPECT_EQ(refusal(hopper(), wide, DataType::f16()), "");
   EXPECT_NE(refusal(ampere(), wide, DataType::f16()), "");
 }
@@ -77,8 +74,7 @@ TEST(Source, IsOfClassesThatGroupsHave) {
   const std::vector<EpilogueClass> classes = epilogue_classes(DataType::f16());
   Instance a{hopper()}, b{hopper()};
   a.epilogue = classes.at(3).epilogue;
-  b.epilogue =
-      construct::parse_epilogue("x7:f16:column,x3:f16:point max(((x0 + cast<f32>(x1)) + cast<f32>(x2)), 0:f32)");
+  b.epilogue = loop::parse_epilogue("x7:f16:column,x3:f16:point max(((x0 + cast<f32>(x1)) + cast<f32>(x2)), 0:f32)");
   EXPECT_EQ(source_of(a), source_of(b));
   EXPECT_EQ(classes.back().name, kWideClass);
   EXPECT_EQ(classes.back().output, DataType::f32());

@@ -6,16 +6,23 @@
 #include <set>
 
 #include "driver/option_table.h"
+#include "tilewright/verb.h"
 
 namespace tw::cli {
 namespace {
 
-const std::vector<std::string>& all_verbs() {
-  static const std::vector<std::string> verbs = {"compile",    "run",         "bench",           "verify",
-                                                 "inspect",    "explain",     "doctor",          "cache/status",
-                                                 "cache/path", "cache/prune", "db/status",       "db/export",
-                                                 "db/import",  "db/merge",    "templates/build", "templates/list"};
-  return verbs;
+// "run", "cache/prune": of the command as it is. That it can be made at all shows that no verb has an option twice.
+std::vector<std::string> all_verbs() {
+  Application application;
+  add_global_options(application);
+  add_verbs(application);
+  std::vector<std::string> names;
+  for (const CLI::App* verb : application.app.get_subcommands({})) {
+    names.push_back(verb->get_name());
+    for (const CLI::App* action : verb->get_subcommands({}))
+      names.push_back(verb->get_name() + "/" + action->get_name());
+  }
+  return names;
 }
 
 template <typename Options>

@@ -9,6 +9,7 @@
 #include "ops/list.h"
 #include "tests/transform/graph_tools.h"
 #include "transform/layout/layout_costs.h"
+#include "transform/passes.h"
 
 namespace tw::transform {
 namespace {
@@ -48,11 +49,11 @@ Graph random_graph(std::mt19937_64& random) {
 TargetInfo random_target(std::mt19937_64& random) {
   TargetInfo target = testing::context().target;
   const double factor = std::exp2(static_cast<double>(random() % 9) - 4);
-  for (MemoryLevel& level : target.levels) {
-    level.copy_per_ns *= factor;
-    level.read_per_ns *= factor;
-    level.write_per_ns *= factor;
-  }
+  MemoryLevel memory;
+  memory.name = "DRAM";
+  memory.capacity_bytes = int64_t{1} << 30;
+  memory.copy_per_ns = memory.read_per_ns = memory.write_per_ns = 8 * factor;
+  target.levels = {memory};
   return target;
 }
 
@@ -140,6 +141,55 @@ TEST(LayoutProblem, NoLabellingIsCheaper) {
   EXPECT_GT(mixed, 20);
   EXPECT_GT(last, 20);
   EXPECT_LT(mixed + last, 280);
+}
+
+// What was chosen by the figures of one machine holds by those of another one.
+TEST(LayoutProblem, WhatAPlanSaysHolds) {
+  std::mt19937_64 random(43);
+  int differ = 0;
+  for (int round = 0; round < 200; ++round) {
+    const Graph graph = random_graph(random);
+    TransformContext here = testing::context(), there = testing::context();
+    here.target = random_target(random), there.target = random_target(random);
+    ValueLayouts chosen, again;
+    here.chosen = &chosen;
+    const std::string wanted = graph::to_string(write_transposed(assign_layouts(graph, here), here));
+    differ += graph::to_string(write_transposed(assign_layouts(graph, there), there)) != wanted ? 1 : 0;
+    there.layouts = &chosen;
+    there.chosen = &again;
+    ASSERT_EQ(graph::to_string(write_transposed(assign_layouts(graph, there), there)), wanted);
+    EXPECT_EQ(again, chosen);
+  }
+  EXPECT_GT(differ, 20) << "the machines ask something";
+}
+
+// A plan that knows some of the values: those are as it says, and whatever is chosen for the others is right.
+TEST(LayoutProblem, WhatAPlanDoesNotSayIsChosen) {
+  std::mt19937_64 random(44);
+  for (int round = 0; round < 100; ++round) {
+    const Graph graph = random_graph(random);
+    TransformContext context = testing::context();
+    context.target = random_target(random);
+    ValueLayouts known, chosen;
+    for (const Node& node : graph.nodes) {
+      const uint64_t bits = random();
+      if (bits % 2 == 0) known.values[node.name] = bits % 4 == 0 ? channels_last(4) : Layout();
+      if (bits % 8 == 6) known.values[node.name] = Layout().reorder({1, 0, 3, 2});
+      if (bits % 16 == 12) known.reads[{node.name, 0}] = Layout();
+    }
+    known.values["not there"] = channels_last(4);
+    known.values[graph.nodes.front().name] = Layout().reorder({1, 0});  // of another rank
+    context.layouts = &known;
+    context.chosen = &chosen;
+    const Graph assigned = write_transposed(assign_layouts(graph, context), context);
+    graph::verify(assigned, context.ops);
+    testing::expect_same_function(graph, assigned, 0);
+    for (const Node& node : graph.nodes) {
+      if (&node == &graph.nodes.front() || !known.values.contains(node.name)) continue;
+      if (!chosen.values.contains(node.name)) continue;  // no output needs it
+      EXPECT_EQ(chosen.values.at(node.name), known.values.at(node.name)) << node.name;
+    }
+  }
 }
 
 }  // namespace

@@ -93,6 +93,7 @@ ArtefactGraph read_graph(const std::vector<uint8_t>& bytes, const std::string& t
   const format::Entry& program = artefact.manifest().entries.at(index);
   ArtefactGraph out;
   out.dtype = *parse_data_type(format::name_of(artefact.manifest().dtype));
+  for (const format::State& state : artefact.manifest().states) out.states.push_back({state.tensor.name, state.next});
   const std::string_view plan = text_of(artefact, "plan");
   const std::string_view graph = text_of(artefact, fmt::format("graph.{}", index));
   try {

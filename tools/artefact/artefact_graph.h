@@ -6,6 +6,7 @@
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "runtime/format/manifest.h"
+#include "transform/in_place.h"
 
 namespace tw::artefact {
 
@@ -13,6 +14,7 @@ struct ArtefactGraph {
   graph::Graph graph;  // of groups, constants read back from the weights
   plan::EntryPlan plan;
   DataType dtype;  // of what the model had in f32
+  std::vector<transform::StateNames> states;
 };
 
 /// Index in the manifest of entry `entry` of the target named `target`. Pre: the artefact has both.

@@ -141,6 +141,8 @@ class Evaluation {
     for (size_t i = 0; i < error.size(); ++i)
       error[i] += scale * std::fabs(magnitude.floats[i]) + rounding.of(out.floats[i]);
     add_stored_error(out, error);
+    // An infinity is exact, as of a mask; moved by an infinite error it would be a NaN, and so all that reads it.
+    for (size_t i = 0; i < error.size(); ++i) error[i] = std::isfinite(out.floats[i]) ? error[i] : 0;
     return error;
   }
 

@@ -6,23 +6,49 @@
 #include "artefact/artefact_graph.h"
 #include "driver/code/group_code.h"
 #include "ops/list.h"
+#include "runtime/format/container.h"
 
 namespace tw::artefact {
 namespace {
 
+// A constant of one element is part of the code.
 int64_t bytes_of(const graph::Graph& graph, const std::vector<graph::ValueId>& values) {
   const std::set<graph::ValueId> distinct(values.begin(), values.end());
   int64_t bytes = 0;
-  for (const graph::ValueId id : distinct) bytes += id == graph::kAbsent ? 0 : graph.value(id).type.bytes();
+  for (const graph::ValueId id : distinct) {
+    const bool in_code =
+        id == graph::kAbsent || (graph.value(id).is_constant() && graph.value(id).type.elements() == 1);
+    bytes += in_code ? 0 : graph.value(id).type.bytes();
+  }
   return bytes;
 }
 
+// Of a group that changes a slice of a state in its place, how many bytes of the state it does not touch; else 0.
+int64_t untouched_bytes(const ArtefactGraph& read, const graph::Node& node, const graph::OpTable& ops) {
+  for (const transform::StateNames& state : read.states) {
+    const graph::ValueId before = read.graph.find_value(state.before), after = read.graph.find_value(state.after);
+    const bool writes = std::ranges::count(node.outputs, after) > 0;
+    if (!writes || transform::in_place(ops, read.graph, node, before, after) != transform::InPlace::kSlice) continue;
+    const graph::ValueId update = node.inputs[1];
+    return read.graph.value(after).type.bytes() - read.graph.value(update).type.bytes();
+  }
+  return 0;
+}
+
+// Q of a group. What it changes of a state in its place is written, and nothing else of the state is read or written.
+int64_t bound_bytes(const ArtefactGraph& read, const graph::Node& node, int64_t untouched) {
+  const int64_t whole = bytes_of(read.graph, node.inputs) + bytes_of(read.graph, node.outputs);
+  return untouched == 0 ? whole : whole - untouched - read.graph.value(node.outputs[0]).type.bytes();
+}
+
 // Steps of a group are named after it, with the kernel's name behind when there are several.
+bool is_step_of(const std::string& group, const std::string& step) {
+  return step == group || step.starts_with(group + " (");
+}
+
 double time_of(const std::string& group, const std::vector<StepTime>& steps) {
   double microseconds = 0;
-  for (const StepTime& step : steps) {
-    if (step.name == group || step.name.starts_with(group + " (")) microseconds += step.microseconds;
-  }
+  for (const StepTime& step : steps) microseconds += is_step_of(group, step.name) ? step.microseconds : 0;
   return microseconds;
 }
 
@@ -35,6 +61,31 @@ double device_bandwidth(int64_t bytes, const TargetInfo& info) {
     if (level != info.levels.end() && level->capacity_bytes >= bytes && outermost > 0) return outermost;
   }
   return outermost;
+}
+
+int64_t bytes_of(const format::Entry& entry, const std::set<int64_t>& buffers) {
+  int64_t bytes = 0;
+  for (const int64_t b : buffers) bytes += entry.buffers.at(static_cast<size_t>(b)).bytes;
+  return bytes;
+}
+
+// What each step of a kernel reads and writes, by the name of the step; of groups that share a name all together.
+struct StepBytes {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+std::vector<StepBytes> bytes_of_steps(const format::Entry& entry) {
+  std::vector<StepBytes> steps;
+  for (const format::CpuStep& s : entry.cpu_steps)
+    steps.push_back({s.name, bytes_of(entry, {s.args.begin(), s.args.end()})});
+  for (const format::CudaStep& s : entry.cuda_steps) {
+    std::set<int64_t> buffers(s.operands.begin(), s.operands.end());
+    for (const format::Relocation& r : s.relocations) buffers.insert(r.buffer);
+    for (const format::TensorMap& m : s.tensor_maps) buffers.insert(m.buffer);
+    steps.push_back({s.name, bytes_of(entry, buffers)});
+  }
+  return steps;
 }
 
 // Bytes a nanosecond of the nearest level that holds `bytes`, by all threads together.
@@ -64,27 +115,45 @@ double best_known_us(const GroupReport& report) {
   return report.plan.microseconds > 0 ? report.plan.microseconds : report.plan.predicted_us;
 }
 
-std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, const std::string& level, int entry,
-                                       const std::vector<StepTime>& steps, const targets::Target& target, int threads) {
-  const ArtefactGraph read = read_graph(artefact, level, entry);
+EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained& run, const targets::Target& target) {
+  const ArtefactGraph read = read_graph(artefact, run.level, run.entry);
+  const format::Manifest manifest = format::Artefact::parse(artefact).manifest();
+  const std::vector<StepBytes> moved =
+      bytes_of_steps(manifest.entries.at(manifest_entry(manifest, run.level, run.entry)));
   const graph::OpTable all_operators = ops::all_ops();
-  std::vector<GroupReport> reports;
+  EntryReport out;
+  size_t step = 0;  // steps stand in the order of their groups
   for (size_t g = 0; g < read.graph.nodes.size(); ++g) {
     const graph::Node& node = read.graph.nodes[g];
     GroupReport report;
     report.plan = read.plan.groups.at(g);
-    report.run_us = time_of(report.plan.name, steps);
-    report.bound_bytes = bytes_of(read.graph, node.inputs) + bytes_of(read.graph, node.outputs);
-    if (report.plan.family != plan::kViewFamily)
+    report.run_us = time_of(report.plan.name, run.steps);
+    const int64_t untouched = untouched_bytes(read, node, all_operators);
+    report.bound_bytes = bound_bytes(read, node, untouched);
+    if (report.plan.family != plan::kViewFamily) {
       report.flop = driver::contraction_flop(driver::build_te({read.graph, node, all_operators, target}).program);
+      // Of neighbours that share a name the first takes the first step; others begin with their own name.
+      for (bool first = true; step < moved.size() && is_step_of(report.plan.name, moved[step].name); ++step) {
+        if (!first && moved[step].name == report.plan.name) break;
+        report.moved_bytes += moved[step].bytes;
+        first = false;
+      }
+      report.moved_bytes -= untouched;  // its step names the whole state
+    }
     const double ns = best_known_us(report) * 1000;
-    const double bandwidth = bandwidth_for(report.bound_bytes, target.info, threads);
+    const double bandwidth = bandwidth_for(report.bound_bytes, target.info, run.threads);
     if (ns > 0 && bandwidth > 0) report.mue = 100 * static_cast<double>(report.bound_bytes) / (ns * bandwidth);
-    const double peak = peak_for(read.graph, node, target.info, threads);
+    const double peak = peak_for(read.graph, node, target.info, run.threads);
     if (ns > 0 && peak > 0) report.peak_share = 100 * report.flop / (ns * peak);
-    reports.push_back(std::move(report));
+    out.groups.push_back(std::move(report));
   }
-  return reports;
+  out.edges = read.plan.reasons.edges;
+  for (const plan::ValueReason& reason : read.plan.reasons.values) {
+    const graph::ValueId id = read.graph.find_value(reason.value);
+    const bool rows = id == graph::kAbsent || read.graph.value(id).layout.is_identity();
+    out.values.push_back({reason, rows ? "rows" : tw::to_string(read.graph.value(id).layout)});
+  }
+  return out;
 }
 
 }  // namespace tw::artefact

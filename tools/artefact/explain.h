@@ -15,19 +15,40 @@ struct GroupReport {
   plan::GroupPlan plan;     // family, schedule, predicted and measured time, rivals with their reasons
   double run_us = 0;        // of the profiled run; 0: there was none
   int64_t bound_bytes = 0;  // Q: every distinct input read once, every output written once
-  double flop = 0;          // of sums of products
+  int64_t moved_bytes =
+      0;            // what each kernel of the group reads and writes, once: what passes between them counts twice
+  double flop = 0;  // of sums of products
   /// Q over what peak bandwidth moves in the time, in percent: Q / (t * B_peak) * 100, B_peak of the nearest memory
   /// level that holds Q. Source: Ivanov et al., Data Movement Is All You Need, section IV. 0 without a time.
   double mue = 0;
   double peak_share = 0;  // flop over what the FMA peak of the threads does in the time, in percent
 };
 
+/// The layout of a value that is stored between groups, and why it has that one.
+struct ValueReport {
+  plan::ValueReason reason;
+  std::string layout;  // "rows" or a sequence of primitives
+};
+
+/// Of one entry.
+struct EntryReport {
+  std::vector<GroupReport> groups;  // in the order of execution
+  std::vector<plan::EdgeReason> edges;
+  std::vector<ValueReport> values;
+};
+
 /// Time of the group in us: of the profiled run, else as measured when it was compiled, else as predicted; 0: unknown.
 double best_known_us(const GroupReport& report);
 
-/// One report for each group of entry `entry` of the level `level`, in the order of execution. `steps` is the profile
-/// of a run of that entry on `threads` threads, or empty. Throws what read_graph throws.
-std::vector<GroupReport> explain_entry(const std::vector<uint8_t>& artefact, const std::string& level, int entry,
-                                       const std::vector<StepTime>& steps, const targets::Target& target, int threads);
+/// The profile of a run of entry `entry` for the level `level` on `threads` threads, or no steps.
+struct Explained {
+  std::string level;
+  int entry = 0;
+  int threads = 1;
+  std::vector<StepTime> steps = {};
+};
+
+/// Throws what read_graph throws.
+EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained& run, const targets::Target& target);
 
 }  // namespace tw::artefact

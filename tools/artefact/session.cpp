@@ -1,6 +1,8 @@
 #include "artefact/session.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 
 #include "support/error.h"
@@ -77,12 +79,16 @@ struct Session::Bound {
 
 void Session::Deleter::operator()(TwModel* model) const { api().model_free(model); }
 void Session::Deleter::operator()(TwContext* context) const { api().context_free(context); }
+void Session::Deleter::operator()(TwState* state) const { api().state_free(state); }
 
 Session::Session(TwModel* model, const SessionOptions& options) : model_(model) {
   const TwOptions out = runtime_options(options);
   TwContext* context = nullptr;
   check(api().context_create(model, &out, &context));
   context_.reset(context);
+  TwState* state = nullptr;
+  check(api().context_state(context, &state));
+  state_.reset(state);
 }
 
 Session Session::load_memory(const std::vector<uint8_t>& bytes, const SessionOptions& options) {
@@ -106,7 +112,43 @@ std::vector<NamedType> Session::inputs(int entry) const {
     check(api().input_info(model_.get(), entry, i, &info));
     all.push_back(named(info));
   }
+  std::ranges::copy(states(), std::back_inserter(all));
   return all;
+}
+
+std::vector<NamedType> Session::states() const {
+  std::vector<NamedType> all;
+  for (int s = 0; s < api().state_count(model_.get()); ++s) {
+    TwTensorInfo info{};
+    info.struct_size = sizeof(info);
+    check(api().state_info(model_.get(), s, &info));
+    all.push_back(named(info));
+  }
+  return all;
+}
+
+std::vector<Array> Session::initial_states() const {
+  TwState* state = nullptr;
+  check(api().state_create(model_.get(), nullptr, &state));
+  const std::unique_ptr<TwState, Deleter> fresh(state);
+  return get_states(state);
+}
+
+void Session::set_states(std::span<const Array> values) {
+  for (size_t s = 0; s < values.size(); ++s) {
+    const DLTensor tensor = dl_tensor(values[s]);
+    check(api().state_set(state_.get(), static_cast<int32_t>(s), &tensor));
+  }
+}
+
+std::vector<Array> Session::get_states(TwState* state) const {
+  std::vector<Array> values;
+  for (const NamedType& type : states()) {
+    values.push_back({type.type, std::vector<std::byte>(static_cast<size_t>(type.type.bytes()))});
+    const DLTensor tensor = dl_tensor(values.back());
+    check(api().state_get(state, static_cast<int32_t>(values.size()) - 1, &tensor));
+  }
+  return values;
 }
 
 std::vector<NamedType> Session::outputs(int entry) const {
@@ -117,6 +159,7 @@ std::vector<NamedType> Session::outputs(int entry) const {
     check(api().output_info(model_.get(), entry, i, &info));
     all.push_back(named(info));
   }
+  std::ranges::copy(states(), std::back_inserter(all));
   return all;
 }
 
@@ -128,7 +171,8 @@ int Session::find_entry(const std::vector<Array>& inputs) const {
   std::vector<DLTensor> tensors;
   for (const Array& a : inputs) tensors.push_back(dl_tensor(a));
   int32_t entry = 0;
-  check(api().find_entry(model_.get(), tensors.data(), static_cast<int32_t>(tensors.size()), &entry));
+  const auto own = static_cast<int32_t>(tensors.size()) - api().state_count(model_.get());
+  check(api().find_entry(model_.get(), tensors.data(), own, &entry));
   return entry;
 }
 
@@ -140,6 +184,7 @@ void Session::bind(std::vector<Array> inputs) {
   for (const NamedType& out : outputs(bound->entry))
     bound->outputs.push_back({out.type, std::vector<std::byte>(out.type.bytes())});
   for (Array& a : bound->outputs) bound->output_tensors.push_back(dl_tensor(a));
+  set_states(std::span(bound->inputs).last(static_cast<size_t>(api().state_count(model_.get()))));
   bound_ = std::move(bound);
 }
 
@@ -159,6 +204,8 @@ std::vector<double> Session::measure_bound(size_t count) {
 std::vector<Array> Session::run(const std::vector<Array>& inputs) {
   bind(inputs);
   run_bound();
+  std::vector<Array> kept = get_states(state_.get());
+  std::ranges::move(kept, bound_->outputs.end() - std::ssize(kept));
   return bound_->outputs;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 
 struct TwModel;
 struct TwContext;
+struct TwState;
 
 namespace tw::artefact {
 
@@ -52,6 +54,9 @@ struct SessionOptions {
 };
 
 /// A loaded artefact with one context. Not thread safe. Every function throws RuntimeFailure on a runtime status.
+///
+/// Seen from here a run is a function, states or not: what the artefact keeps is set as the last of the inputs before a
+/// run and read as the last of the outputs after it.
 class Session {
  public:
   static Session load_memory(const std::vector<uint8_t>& bytes, const SessionOptions& options);
@@ -60,6 +65,11 @@ class Session {
   std::vector<std::string> entries() const;
   std::vector<NamedType> inputs(int entry = 0) const;
   std::vector<NamedType> outputs(int entry = 0) const;
+  /// What the artefact keeps, under the names of its inputs, and with the values that it begins with.
+  std::vector<NamedType> states() const;
+  std::vector<Array> initial_states() const;
+  /// As the last run left it.
+  std::vector<Array> kept_states() const { return get_states(state_.get()); }
   int threads() const;
   /// What the code is for: "x86-64-v4". Of several levels the one that was taken.
   std::string target() const;
@@ -69,7 +79,7 @@ class Session {
   /// Runs the entry of the shapes of `inputs` (in order) and returns the outputs. Wrong types or shapes are a
   /// RuntimeFailure.
   std::vector<Array> run(const std::vector<Array>& inputs);
-  /// Binds inputs and outputs once; then run_bound() only runs.
+  /// Binds inputs and outputs once, and sets the states; then run_bound() only runs.
   void bind(std::vector<Array> inputs);
   void run_bound();
   /// Runs `count` times in a row; how long each took, in ms: on a GPU the time of its own work, without copies from and
@@ -88,11 +98,16 @@ class Session {
   struct Deleter {
     void operator()(TwModel* model) const;
     void operator()(TwContext* context) const;
+    void operator()(TwState* state) const;
   };
   Session(TwModel* model, const SessionOptions& options);
 
   std::unique_ptr<TwModel, Deleter> model_;
+  void set_states(std::span<const Array> values);
+  std::vector<Array> get_states(TwState* state) const;
+
   std::unique_ptr<TwContext, Deleter> context_;
+  std::unique_ptr<TwState, Deleter> state_;
   struct Bound;
   std::shared_ptr<Bound> bound_;
 };

@@ -46,12 +46,15 @@ void add_bench(Application& application);
 void add_verify(Application& application);
 void add_inspect(Application& application);
 void add_explain(Application& application);
+void add_refit(Application& application);
 void add_doctor(Application& application);
 void add_cache(Application& application);
 void add_db(Application& application);
 void add_templates(Application& application);
 void add_options_page(Application& application);
 void add_worker(Application& application);
+/// All of them.
+void add_verbs(Application& application);
 
 /// Runs `body` and turns each kind of error into its message on stderr and its exit code. A defect of ours leaves a
 /// folder with which it can be seen again; `command` is what the user gave.

@@ -41,13 +41,50 @@ std::string time_text(const artefact::GroupReport& r) {
 
 void print_group(const GlobalOptions& global, const artefact::GroupReport& r) {
   say(global, fmt::format("{}: {}, {}", r.plan.name, r.plan.family, time_text(r)));
-  std::string bounds = fmt::format("  at least {:.1f} KB in and out", static_cast<double>(r.bound_bytes) / 1e3);
+  std::string bounds = fmt::format("  {:.1f} KB moved, at least {:.1f} KB in and out",
+                                   static_cast<double>(r.moved_bytes) / 1e3, static_cast<double>(r.bound_bytes) / 1e3);
   if (r.mue > 0) bounds += fmt::format(", {:.1f} % of the memory's speed (MUE)", r.mue);
   if (r.flop > 0) bounds += fmt::format("; {:.1f} MFLOP", r.flop / 1e6);
   if (r.flop > 0 && r.peak_share > 0) bounds += fmt::format(", {:.1f} % of the FMA peak", r.peak_share);
   say(global, bounds);
   for (const std::string& line : r.plan.trace) say(global, "  " + line);
   for (const plan::Rival& rival : r.plan.rivals) say(global, fmt::format("  not {}: {}", rival.family, rival.reason));
+}
+
+std::string numbers_of(const Why& why) {
+  std::string text;
+  for (const auto& [name, value] : why.numbers) text += fmt::format("; {} {:.6g}", name, value);
+  return text;
+}
+
+void print_why(const GlobalOptions& global, const artefact::EntryReport& report) {
+  say(global, fmt::format("{} edges", report.edges.size()));
+  for (const plan::EdgeReason& e : report.edges)
+    say(global, fmt::format("  {} from {} to {}: {} ({}): {}{}", e.value, e.from, e.to, e.is_fused ? "fused" : "apart",
+                            e.why.rule, e.why.text, numbers_of(e.why)));
+  say(global, fmt::format("{} values", report.values.size()));
+  for (const artefact::ValueReport& v : report.values)
+    say(global, fmt::format("  {} as {} ({}): {}{}", v.reason.value, v.layout, v.reason.why.rule, v.reason.why.text,
+                            numbers_of(v.reason.why)));
+}
+
+nlohmann::ordered_json to_json(const Why& why) {
+  nlohmann::ordered_json numbers = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : why.numbers) numbers[name] = value;
+  return {{"rule", why.rule}, {"reason", why.text}, {"numbers", numbers}};
+}
+
+nlohmann::ordered_json to_json(const plan::EdgeReason& e) {
+  nlohmann::ordered_json json = {{"value", e.value},           {"from", e.from},         {"to", e.to},
+                                 {"from_group", e.from_group}, {"to_group", e.to_group}, {"fused", e.is_fused}};
+  json.update(to_json(e.why));
+  return json;
+}
+
+nlohmann::ordered_json to_json(const artefact::ValueReport& v) {
+  nlohmann::ordered_json json = {{"value", v.reason.value}, {"layout", v.layout}};
+  json.update(to_json(v.reason.why));
+  return json;
 }
 
 nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
@@ -59,6 +96,7 @@ nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
           {"measured_us", r.plan.microseconds},
           {"predicted_us", r.plan.predicted_us},
           {"bound_bytes", r.bound_bytes},
+          {"moved_bytes", r.moved_bytes},
           {"flop", r.flop},
           {"mue_percent", r.mue},
           {"fma_peak_percent", r.peak_share},
@@ -67,24 +105,22 @@ nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
           {"rivals", rivals}};
 }
 
-// An entry of a model's code for one target, and how long its steps took.
-struct Subject {
-  std::string level;
-  int entry = 0;
-  int threads = 1;
-  std::vector<artefact::StepTime> steps = {};
-};
+nlohmann::ordered_json list_of(const auto& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& row : rows) list.push_back(to_json(row));
+  return list;
+}
 
-Subject run_entry(const LoadedModel& model, const VerbOptions& options) {
+artefact::Explained run_entry(const LoadedModel& model, const VerbOptions& options) {
   artefact::Session session = open_session(model, {options.threads, !options.no_run, options.level});
   session.bind(gather_inputs({{}, "seed=0", options.inputs.entry}, session));
-  Subject subject{session.target(), session.bound_entry(), session.threads()};
+  artefact::Explained subject{session.target(), session.bound_entry(), session.threads()};
   if (!options.no_run) subject.steps = profile(session);
   return subject;
 }
 
 // Code for a GPU, which need not be there.
-Subject find_entry(const format::Manifest& manifest, const VerbOptions& options) {
+artefact::Explained find_entry(const format::Manifest& manifest, const VerbOptions& options) {
   std::string known;
   for (size_t e = 0; e < manifest.entries.size(); ++e) {
     const std::string& name = manifest.entries[e].name;
@@ -99,13 +135,13 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
   const format::Artefact artefact = parse_artefact(model.name, model.artefact);
   const bool gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
-  const auto [level, entry, threads, steps] =
+  const artefact::Explained run =
       gpu && options.no_run ? find_entry(artefact.manifest(), options) : run_entry(model, options);
   const driver::machine::HalOptions figures = measured_figures();
-  targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + level : "cpu", figures);
+  targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", figures);
   target.info.device = driver::machine::find_device(target.info, figures).rates;
-  std::vector<artefact::GroupReport> reports =
-      artefact::explain_entry(model.artefact, level, entry, steps, target, threads);
+  artefact::EntryReport report = artefact::explain_entry(model.artefact, run, target);
+  std::vector<artefact::GroupReport>& reports = report.groups;
   std::erase_if(reports, [&](const artefact::GroupReport& r) {
     return !options.group.empty() && r.plan.name.find(options.group) == std::string::npos;
   });
@@ -113,19 +149,21 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   if (options.top > 0 && reports.size() > static_cast<size_t>(options.top))
     reports.resize(static_cast<size_t>(options.top));
   if (global.json) {
-    nlohmann::ordered_json groups = nlohmann::ordered_json::array();
-    for (const artefact::GroupReport& r : reports) groups.push_back(to_json(r));
-    print_json("tilewright.explain.v1", {{"model", options.model},
-                                         {"threads", threads},
-                                         {"level", level},
-                                         {"figures", target.info.figures_from},
-                                         {"groups", groups}});
+    nlohmann::ordered_json json = {{"model", options.model},
+                                   {"threads", run.threads},
+                                   {"level", run.level},
+                                   {"figures", target.info.figures_from},
+                                   {"groups", list_of(reports)}};
+    if (options.why) json["edges"] = list_of(report.edges);
+    if (options.why) json["values"] = list_of(report.values);
+    print_json("tilewright.explain.v1", json);
     return kOk;
   }
-  const std::string by = gpu ? "" : fmt::format("{} thread{}; ", threads, threads == 1 ? "" : "s");
-  say(global, fmt::format("{} groups, slowest first; code for {}; {}bounds from figures {}", reports.size(), level, by,
-                          target.info.figures_from));
+  const std::string by = gpu ? "" : fmt::format("{} thread{}; ", run.threads, run.threads == 1 ? "" : "s");
+  say(global, fmt::format("{} groups, slowest first; code for {}; {}bounds from figures {}", reports.size(), run.level,
+                          by, target.info.figures_from));
   for (const artefact::GroupReport& r : reports) print_group(global, r);
+  if (options.why) print_why(global, report);
   return kOk;
 }
 

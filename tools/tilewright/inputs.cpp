@@ -123,7 +123,12 @@ std::vector<artefact::Array> gather_inputs(const InputOptions& options, const ar
   Given given = read_given(options, session.inputs());
   const Expected expected = choose_entry(options.entry, session, given);
   std::vector<artefact::Array> inputs;
-  for (size_t i = 0; i < expected.size(); ++i) inputs.push_back(take_input(options, expected, i, given));
+  const std::vector<artefact::Array> kept = session.initial_states();
+  const size_t own = expected.size() - kept.size();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const bool begins = i >= own && !given.contains(expected[i].name) && options.random.empty();
+    inputs.push_back(begins ? kept[i - own] : take_input(options, expected, i, given));
+  }
   if (!given.empty())
     throw UsageError(
         fmt::format("the model has no input '{}'; it takes:{}", given.begin()->first, expected_text(expected)));

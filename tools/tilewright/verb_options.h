@@ -35,6 +35,12 @@ struct VerbOptions {
   std::string group;
   int top = 0;
   bool no_run = false;
+  bool why = false;
+
+  // refit
+  std::vector<std::string> weights;  // FILE.safetensors, MODEL.onnx
+  std::string refitted;
+  bool no_verify = false;
 
   std::string section;     // inspect
   bool remeasure = false;  // doctor

@@ -12,6 +12,7 @@
 #include "tilewright/load.h"
 #include "tilewright/progress.h"
 #include "tilewright/verb.h"
+#include "tilewright/verification.h"
 
 namespace tw::cli {
 namespace {
@@ -71,8 +72,8 @@ int verify_against(const GlobalOptions& global, const VerbOptions& options) {
 }
 
 // The entries to check: the one that is named or that takes the inputs given, else all.
-std::vector<std::string> chosen_entries(const VerbOptions& options, const artefact::Session& session) {
-  if (!options.inputs.entry.empty() || !options.inputs.inputs.empty()) return {options.inputs.entry};
+std::vector<std::string> chosen_entries(const InputOptions& inputs, const artefact::Session& session) {
+  if (!inputs.entry.empty() || !inputs.inputs.empty()) return {inputs.entry};
   return session.entries();
 }
 
@@ -104,26 +105,11 @@ nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyR
 
 int verify_reference(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
-  const artefact::Session session = open_session(model, {0, false, options.level});
-  InputOptions inputs = options.inputs;
-  if (inputs.random.empty()) inputs.random = "seed=0";
-  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
-  bool ok = true;
-  for (const std::string& name : chosen_entries(options, session)) {
-    inputs.entry = name;
-    const std::vector<artefact::Array> arrays = gather_inputs(inputs, session);
-    const int entry = session.find_entry(arrays);
-    const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
-    Progress progress(global);
-    const artefact::VerifyReport report =
-        artefact::verify_artefact(model.artefact, source, arrays, std::ref(progress), options.level);
-    progress.clear();
-    entries.push_back(show(global, report));
-    ok = ok && report.ok();
-  }
+  const Verification done = verify_model(global, model, options.inputs, options.level);
   if (model.sources.empty())
     say(global, "end to end: against the graph in the artefact, after the compiler's graph passes");
-  return finish(global, ok, {{"reference", model.sources.empty() ? "artefact" : "source"}, {"entries", entries}});
+  return finish(global, done.ok,
+                {{"reference", model.sources.empty() ? "artefact" : "source"}, {"entries", done.entries}});
 }
 
 int verify(const GlobalOptions& global, const VerbOptions& options) {
@@ -131,6 +117,27 @@ int verify(const GlobalOptions& global, const VerbOptions& options) {
 }
 
 }  // namespace
+
+Verification verify_model(const GlobalOptions& global, const LoadedModel& model, InputOptions inputs,
+                          const std::string& level) {
+  const artefact::Session session = open_session(model, {0, false, level});
+  const std::vector<std::string> chosen = chosen_entries(inputs, session);
+  if (inputs.random.empty()) inputs.random = "seed=0";
+  Verification done;
+  for (const std::string& name : chosen) {
+    inputs.entry = name;
+    const std::vector<artefact::Array> arrays = gather_inputs(inputs, session);
+    const int entry = session.find_entry(arrays);
+    const graph::Graph* source = model.sources.empty() ? nullptr : &model.sources[entry].graph;
+    Progress progress(global);
+    const artefact::VerifyReport report =
+        artefact::verify_artefact(model.artefact, source, arrays, std::ref(progress), level);
+    progress.clear();
+    done.entries.push_back(show(global, report));
+    done.ok = done.ok && report.ok();
+  }
+  return done;
+}
 
 void add_verify(Application& application) {
   add_verb(application,

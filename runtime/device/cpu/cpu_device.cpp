@@ -14,9 +14,30 @@ using format::ErrorCode;
 
 constexpr int64_t kScratchAlignment = 4096;  // own pages for each thread: no false sharing, local on NUMA machines
 
+class CpuState : public DeviceState {
+ public:
+  CpuState(int64_t bytes, const Options& options)
+      : memory_(Memory::allocate(static_cast<size_t>(bytes), options.allocator, "the state")) {
+    memory_.populate();
+  }
+  void get(StateRange range, void* to, DLDevice) override {
+    if (range.bytes != 0) std::memcpy(to, memory_.data() + range.offset, static_cast<size_t>(range.bytes));
+  }
+  void set(StateRange range, const void* from, DLDevice) override {
+    if (range.bytes != 0) std::memcpy(memory_.data() + range.offset, from, static_cast<size_t>(range.bytes));
+  }
+  void clear() override {
+    if (memory_.size() != 0) std::memset(memory_.data(), 0, memory_.size());
+  }
+  uint8_t* data() const { return memory_.data(); }
+
+ private:
+  Memory memory_;
+};
+
 class CpuContext : public DeviceContext {
  public:
-  CpuContext(const format::Artefact& artefact, const CodeMap& code, const Options& options)
+  CpuContext(const format::Artefact& artefact, const CodeMap& code, const Options& options, const CpuState& state)
       : pool_threads_(pool_threads(options)) {
     const format::Manifest& manifest = artefact.manifest();
     int64_t arena_bytes = 0, scratch_bytes = 0;
@@ -24,7 +45,8 @@ class CpuContext : public DeviceContext {
       arena_bytes = std::max(arena_bytes, entry.arena_bytes);
       scratch_bytes = std::max(scratch_bytes, entry.scratch_bytes_per_thread);
     }
-    const CpuMemory memory = allocate(artefact, arena_bytes, scratch_bytes, options);
+    CpuMemory memory = allocate(artefact, arena_bytes, scratch_bytes, options);
+    memory.state = state.data();
     const auto profile = options.profile != 0 ? CpuProgram::Profile::kOn : CpuProgram::Profile::kOff;
     programs_.reserve(manifest.entries.size());
     for (const format::Entry& entry : manifest.entries) {
@@ -118,8 +140,11 @@ class CpuContext : public DeviceContext {
 class CpuModel : public DeviceModel {
  public:
   explicit CpuModel(const format::Artefact& artefact) : artefact_(artefact), code_(artefact.section("code")) {}
-  std::unique_ptr<DeviceContext> create_context(const Options& options) const override {
-    return std::make_unique<CpuContext>(artefact_, code_, options);
+  std::unique_ptr<DeviceState> create_state(const Options& options) const override {
+    return std::make_unique<CpuState>(artefact_.manifest().state_bytes(), options);
+  }
+  std::unique_ptr<DeviceContext> create_context(const Options& options, DeviceState& state) const override {
+    return std::make_unique<CpuContext>(artefact_, code_, options, static_cast<CpuState&>(state));
   }
   bool accepts(DLDevice device) const override {
     return device.device_type == kDLCPU || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;

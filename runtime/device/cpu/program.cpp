@@ -24,7 +24,8 @@ size_t count_args(const format::Entry& entry) {
 
 CpuProgram::CpuProgram(const format::Manifest& manifest, const format::Entry& entry, const CodeMap& code,
                        const CpuMemory& memory, Profile profile)
-    : entry_(entry),
+    : manifest_(manifest),
+      entry_(entry),
       memory_(memory),
       subnormals_(manifest.flushes_subnormals ? Subnormals::kFlushed : Subnormals::kKept) {
   args_.reserve(count_args(entry));  // steps keep pointers into it
@@ -51,6 +52,8 @@ const void* CpuProgram::address(const Buffer& buffer) const {
   if (buffer.place == Place::kError) return memory_.error;
   if (buffer.place == Place::kArena) return memory_.arena + buffer.offset;
   if (buffer.place == Place::kWeights) return memory_.weights + buffer.offset;
+  if (buffer.place == Place::kState || buffer.place == Place::kNextState)
+    return memory_.state + manifest_.states[static_cast<size_t>(buffer.index)].offset + buffer.offset;
   return nullptr;
 }
 

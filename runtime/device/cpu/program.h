@@ -19,6 +19,7 @@ struct CpuMemory {
   uint8_t* scratch = nullptr;
   int64_t scratch_stride = 0;  // bytes between the scratch areas of two threads; 0 without scratch
   int32_t* error = nullptr;
+  uint8_t* state = nullptr;
 };
 
 class CpuProgram final : public Loops {
@@ -41,7 +42,7 @@ class CpuProgram final : public Loops {
   std::span<const uint64_t> step_times() const { return times_; }
 
   const format::Entry& entry() const { return entry_; }
-  /// Address of a buffer in the arena or the weights or of the error word; null for inputs and outputs.
+  /// Address of a buffer in the arena, the weights or a state or of the error word; null for inputs and outputs.
   const void* address(const format::Buffer& buffer) const;
 
  private:
@@ -64,6 +65,7 @@ class CpuProgram final : public Loops {
 
   void blame(const Loop& loop);
 
+  const format::Manifest& manifest_;
   const format::Entry& entry_;
   CpuMemory memory_;
   std::vector<void*> args_;  // of all steps, one after the other

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <nvtx3/nvtx3.hpp>
 
+#include "runtime/device/cuda/state.h"
 #include "runtime/device/cuda/tensor_map.h"
 #include "runtime/format/error.h"
 
@@ -18,9 +19,7 @@ constexpr size_t kFewLaunches = 8;  // in a graph that may end before the host h
 
 bool is_tensor(const Buffer& buffer) { return buffer.place == Place::kInput || buffer.place == Place::kOutput; }
 
-bool on_device(const DLTensor& tensor) {
-  return tensor.device.device_type == kDLCUDA || tensor.device.device_type == kDLCUDAManaged;
-}
+bool on_device(const DLTensor& tensor) { return is_on_gpu(tensor.device); }
 
 DevicePtr device_address(const DLTensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
@@ -56,8 +55,9 @@ bool patch(std::vector<uint8_t>& params, const format::Relocation& relocation, D
 
 }  // namespace
 
-CudaContext::CudaContext(const Loaded& loaded, const Options& options)
+CudaContext::CudaContext(const Loaded& loaded, const Options& options, DevicePtr state)
     : loaded_(loaded),
+      state_(state),
       driver_(loaded.gpu.driver),
       profile_(options.profile != 0),
       stream_(loaded.gpu),
@@ -180,6 +180,10 @@ DevicePtr CudaContext::address(const Buffer& buffer) const {
       return inputs_[static_cast<size_t>(buffer.index)] + offset;
     case Place::kOutput:
       return outputs_[static_cast<size_t>(buffer.index)] + offset;
+    case Place::kState:
+    case Place::kNextState:
+      return state_ + offset +
+             static_cast<DevicePtr>(loaded_.manifest.states[static_cast<size_t>(buffer.index)].offset);
     case Place::kError:
       break;
   }

@@ -20,7 +20,7 @@ struct Loaded {
 
 class CudaContext : public DeviceContext {
  public:
-  CudaContext(const Loaded& loaded, const Options& options);
+  CudaContext(const Loaded& loaded, const Options& options, DevicePtr state);
 
   /// Host tensors are copied in and out; tensors in this GPU's memory are used in place if they are 16-byte aligned.
   /// Returns when all is done.
@@ -56,6 +56,7 @@ class CudaContext : public DeviceContext {
   void synchronize(const char* doing);
 
   const Loaded& loaded_;
+  DevicePtr state_;
   const Driver& driver_;
   bool profile_;
   Stream stream_;

@@ -4,6 +4,7 @@
 
 #include "runtime/device/cuda/context.h"
 #include "runtime/device/cuda/modules.h"
+#include "runtime/device/cuda/state.h"
 
 namespace tw::runtime {
 namespace cuda {
@@ -21,8 +22,11 @@ class CudaModel : public DeviceModel {
     loaded_.functions = modules_->functions();
   }
 
-  std::unique_ptr<DeviceContext> create_context(const Options& options) const override {
-    return std::make_unique<CudaContext>(loaded_, options);
+  std::unique_ptr<DeviceState> create_state(const Options&) const override {
+    return std::make_unique<CudaState>(gpu_, static_cast<size_t>(loaded_.manifest.state_bytes()));
+  }
+  std::unique_ptr<DeviceContext> create_context(const Options& options, DeviceState& state) const override {
+    return std::make_unique<CudaContext>(loaded_, options, static_cast<CudaState&>(state).address());
   }
   bool accepts(DLDevice device) const override {
     const bool host = device.device_type == kDLCPU || device.device_type == kDLCUDAHost;

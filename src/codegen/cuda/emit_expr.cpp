@@ -72,7 +72,7 @@ class Writer {
   explicit Writer(const CudaNames& names, std::string lane = "") : names_(names), lane_(std::move(lane)) {}
 
   // An operand: of an index its cheapest form.
-  std::string operand(const Expr& e) const { return write(e, is_index(e) ? Use::kIndex : Use::kData); }
+  std::string operand(const Expr& e) const { return write(e, is_index(e, names_) ? Use::kIndex : Use::kData); }
 
   std::string write(const Expr& e, Use use) const {
     if (const auto known = names_.evaluated.find(&*e); known != names_.evaluated.end())
@@ -133,7 +133,7 @@ class Writer {
     for (size_t d = 0; d < indices.size(); ++d) {
       if (array.of_thread.empty() || !array.of_thread[d]) kept.emplace_back(indices[d], strides[kept.size()]);
     }
-    const auto adds_up = [](const auto& k) { return is_index(k.first) && !k.first.type().is_vector(); };
+    const auto adds_up = [&](const auto& k) { return is_index(k.first, names_) && !k.first.type().is_vector(); };
     if (std::ranges::all_of(kept, adds_up)) {
       Expr all = int_imm(0);
       for (const auto& [index, stride] : kept) all = all + index * int_imm(stride);
@@ -318,19 +318,20 @@ std::string cuda_type(DataType type) {
   return kNames[static_cast<size_t>(type.scalar())];
 }
 
-bool is_index(const Expr& e) {
+bool is_index(const Expr& e, const CudaNames& names) {
   using enum Op;
   constexpr Op kOps[] = {kIntImm, kVar, kAdd, kSub, kMul, kFloorDiv, kFloorMod, kMin, kMax, kNeg, kRamp, kBroadcast};
   bool index = e.type().element() == DataType::i64();
   if (!index) return false;
   visit(e, [&](const Expr& x) {
-    index = index && x.type().element() == DataType::i64() && std::ranges::find(kOps, x.op()) != std::end(kOps);
+    index = index && x.type().element() == DataType::i64() && std::ranges::find(kOps, x.op()) != std::end(kOps) &&
+            !(x.op() == Op::kVar && names.data.contains(x->name));
   });
   return index;
 }
 
 std::string cuda_variable_type(const Expr& e, const CudaNames& names) {
-  return names.narrow && is_index(e) && !e.type().is_vector() ? "int" : cuda_type(e.type());
+  return names.narrow && is_index(e, names) && !e.type().is_vector() ? "int" : cuda_type(e.type());
 }
 
 std::string cuda_expr(const Expr& e, const CudaNames& names, const std::string& lane) {

@@ -22,6 +22,7 @@ struct CudaNames {
   };
   std::map<std::string, Array> buffers;
   std::map<std::string, std::string> variables;                // vectors: tw_vec
+  std::set<std::string> data;                                  // variables of whole numbers that are no indices
   std::unordered_map<const ExprNode*, std::string> evaluated;  // nodes whose value a variable of the text holds
   std::set<std::string> performed;  // texts of elements that were loaded before, whose addresses are therefore valid
   Analyzer ranges;                  // of loop variables and lets
@@ -37,8 +38,8 @@ struct CudaOffset {
 
 /// "float", "long long", .. of a scalar; 16-bit floats are stored as their bits. tw_vec<..> of a vector.
 std::string cuda_type(DataType type);
-/// Whether `e` is made of nothing but loop variables and whole numbers.
-bool is_index(const Expr& e);
+/// Whether `e` is made of nothing but whole numbers and variables that are indices.
+bool is_index(const Expr& e, const CudaNames& names);
 /// The type of a variable that holds `e`: indices are int where they fit.
 std::string cuda_variable_type(const Expr& e, const CudaNames& names);
 

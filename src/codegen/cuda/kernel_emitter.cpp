@@ -158,17 +158,19 @@ void KernelEmitter::serial(const Stmt& s) {
 void KernelEmitter::let(const Stmt& s, Then then) {
   const std::string name = fresh();
   prepare(s->value);
+  const bool index = is_index(s->value, names_) && !s->value.type().is_vector();
   if (s->value.type().is_vector()) {
     line("{} {};", cuda_type(s->value.type()), name);
     lanes(s->value.type().lanes(), fmt::format("{}.v[l] = {};", name, cuda_expr(s->value, names_, "l")));
   } else {
-    const std::string value = is_index(s->value) ? cuda_index(s->value, names_) : cuda_expr(s->value, names_);
+    const std::string value = index ? cuda_index(s->value, names_) : cuda_expr(s->value, names_);
     line("const {} {} = {};", cuda_variable_type(s->value, names_), name, value);
     if (s->value.type() == DataType::i64()) bind_range(s);
-    if (is_index(s->value)) lets_[s->var] = substitute(s->value, lets_);
+    if (index) lets_[s->var] = substitute(s->value, lets_);
   }
   names_.evaluated.clear();
   names_.variables[s->var] = name;
+  if (s->value.type().element() == DataType::i64() && !index) names_.data.insert(s->var);
   const std::set<std::string> performed = names_.performed;
   add_performed(s->value, names_);
   statements(s->body, then);

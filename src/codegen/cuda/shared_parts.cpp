@@ -31,7 +31,7 @@ class SharedParts {
       Facts& facts = facts_[&*x];
       facts.nodes = 1;
       for (const Expr& arg : x->args) facts.nodes = std::min(facts.nodes + facts_[&*arg].nodes, kLong);
-      if (facts.uses < 2 || facts.nodes < kLong || is_index(x)) continue;
+      if (facts.uses < 2 || facts.nodes < kLong || is_index(x, names_)) continue;
       if (facts.risky && !certain_.contains(&*x)) continue;
       parts.push_back(x);
       facts.nodes = 1;

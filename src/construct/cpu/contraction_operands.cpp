@@ -75,9 +75,9 @@ std::vector<int64_t> read_of_b(const te::Compute& sum, const Expr& b) {
 
 }  // namespace
 
-te::Compute packed_copy(const te::Tensor& source, const Layout& layout) {
+te::Compute packed_copy(const te::Tensor& source, const std::string& name, const Layout& layout) {
   te::Compute copy;
-  copy.outputs = {{source.name + ".cache", source.type, layout.storage_shape(source.shape)}};
+  copy.outputs = {{name, source.type, layout.storage_shape(source.shape)}};
   copy.axes = te::make_axes('i', copy.outputs[0].shape);
   return copy;
 }
@@ -91,20 +91,15 @@ Panels place_b(const ContractionProblem& problem, const ContractionTiling& tilin
   const te::Tensor& tensor = problem.program.tensor(b);
   const bool streams = target.levels.size() > 2 && num_elements(tensor.shape) * tensor.type.bytes() >
                                                        kResident * static_cast<double>(target.levels[1].capacity_bytes);
-  const bool constant = task.constants.count(b) != 0 && te::count_reads(problem.program)[b] == 1;
-  if (constant) {
+  const bool stored = task.kept.count(b) != 0 && te::count_reads(problem.program)[b] == 1;
+  if (stored) {
     out.constant_layouts[b] = *layout;
     return {b, line, std::nullopt, false, streams};
   }
   if (te::num_points(problem.match.rows) < kPackMinimumRows) return {};
-  // A tensor has one cache: another sum of the group that reads it too reads it as it lies.
-  const auto is_cache = [&](const schedule::Primitive& p) {
-    return p.kind == schedule::PrimitiveKind::kCacheRead && p.stage == b;
-  };
-  if (std::ranges::any_of(out.schedule.primitives(), is_cache)) return {};
   const te::Compute& sum = *problem.match.compute;
-  out.schedule.cache_read(b, {sum.name()}, read_of_b(sum, problem.match.b)).layout(b + ".cache", *layout);
-  te::Compute copy = packed_copy(problem.program.tensor(b), *layout);
+  te::Compute copy = packed_copy(tensor, out.schedule.next_cache(b), *layout);
+  out.schedule.cache_read(b, {sum.name()}, read_of_b(sum, problem.match.b)).layout(copy.name(), *layout);
   return {copy.name(), line, std::move(copy), false, streams};
 }
 

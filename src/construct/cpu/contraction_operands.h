@@ -18,8 +18,8 @@ struct Panels {
   bool streams = false;             // it does not fit the second cache: panels come from beyond
 };
 
-/// The stage that copies `source` to `layout`: its name, type and loops.
-te::Compute packed_copy(const te::Tensor& source, const Layout& layout);
+/// The stage `name` that copies `source` to `layout`: its name, type and loops.
+te::Compute packed_copy(const te::Tensor& source, const std::string& name, const Layout& layout);
 
 /// Stores B in panels of a register tile's columns, block of the reduction by block, where it is a constant, or copies
 /// it there where enough rows read it, or leaves it. The copy is still to be scheduled.

@@ -20,7 +20,11 @@ constexpr int64_t kStackBytes = 16 * 1024;  // larger row buffers go to the thre
 class RowScheduler {
  public:
   RowScheduler(const RowStages& stages, const TargetInfo& target)
-      : program_(stages.program), output_(stages.program.computes.back()), rows_(stages.rows), target_(target) {}
+      : program_(stages.program),
+        output_(stages.program.computes.back()),
+        rows_(stages.rows),
+        statistics_(stages.statistics),
+        target_(target) {}
 
   // Tilings worth a look: rows that divide their axis, as many accumulators as half the registers hold.
   std::vector<RowTiling> tilings() const {
@@ -54,6 +58,10 @@ class RowScheduler {
     }
     // Readers are attached before what they read.
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
+      if (statistics_.contains(c->name())) {
+        s.write_at(c->name(), output_.name(), tiles.back());
+        continue;
+      }
       if (c->name() != output_.name()) s.compute_at(c->name(), output_.name(), tiles.back(), scope(*c));
       if (!is_factored(*c)) continue;
       const loop::Scope held = is_scalar(*c) ? loop::Scope::kRegister : scope(*c, chains(*c) * lanes(*c));
@@ -201,6 +209,7 @@ class RowScheduler {
   const te::Program& program_;
   const te::Compute& output_;
   size_t rows_;
+  const std::set<std::string>& statistics_;
   const TargetInfo& target_;
   RowTiling tiling_;
 };

@@ -1,5 +1,7 @@
 // Reductions along rows and the element-wise stages around them, in tiles of a few rows: softmax, layer norm.
 #pragma once
+#include <set>
+#include <string>
 #include <vector>
 
 #include "construct/cpu/tile_place.h"
@@ -11,6 +13,7 @@ namespace tw::construct {
 struct RowStages {
   const te::Program& program;
   size_t rows = 1;
+  std::set<std::string> statistics = {};  // outputs of one element for each row: as those of schedule::RowProgram
 };
 
 /// How rows are run: a choice of the construction.

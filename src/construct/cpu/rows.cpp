@@ -11,7 +11,7 @@ Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& targe
   Construction out;
   const Result<schedule::RowProgram> found = schedule::row_program(out.schedule, task.program);
   if (!found.ok()) return Reason{found.reason()};
-  const RowStages stages{found->program, found->rows};
+  const RowStages stages{found->program, found->rows, found->statistics};
   Candidates candidates;
   for (const RowTiling& tiling : row_tilings(stages, target)) {
     Construction candidate = out;

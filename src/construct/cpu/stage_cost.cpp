@@ -43,8 +43,8 @@ Nest streaming_nest(const te::Program& program, const te::Compute& output, const
   Nest nest;
   nest.axes = output.axes;
   nest.axes.insert(nest.axes.end(), reduced.begin(), reduced.end());
-  const te::Tensor& out = output.outputs[0];
-  nest.accesses.push_back(make_access(out, out(te::variables(output.axes)), nest.axes));
+  for (const te::Tensor& out : output.outputs)
+    nest.accesses.push_back(make_access(out, out(te::variables(output.axes)), nest.axes));
   for (const te::Compute& c : program.computes) {
     te::visit_reads(c, [&](const Expr& read) {
       const Access access = make_access(program.tensor(read->name), read, nest.axes);

@@ -29,8 +29,9 @@ void place_input(const te::Program& program, const WinogradStages& stages, const
   const int channel = channel_dim(rows);
   if (channel + 1 == static_cast<int>(x.shape.size())) return;
   const Layout layout = dim_last(x.shape.size(), channel);
-  s.cache_read(x.name, {rows.name()}).layout(x.name + ".cache", layout);
-  schedule_stage(s, program, packed_copy(x, layout), target);
+  const te::Compute copy = packed_copy(x, s.next_cache(x.name), layout);
+  s.cache_read(x.name, {rows.name()}).layout(copy.name(), layout);
+  schedule_stage(s, program, copy, target);
 }
 
 }  // namespace
@@ -48,7 +49,7 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   const Result<std::string> output = schedule::epilogue_output(program, *program.find_compute(stages->first));
   if (!output.ok()) return Reason{output.reason()};
   const std::string weights = schedule::match_contraction(*program.find_compute(stages->products))->b->name;
-  if (task.constants.count(weights) == 0) return declined("its weights are no constant");
+  if (task.kept.count(weights) == 0) return declined("its weights are no constant");
   const int64_t lanes = target.lanes(DataType::f32());
   const WinogradProblem problem = winograd_problem(program, *stages, *axes, lanes);
   if (problem.channels < lanes || problem.out_channels < lanes)

@@ -59,7 +59,7 @@ std::map<std::string, Layout> constant_layouts(const te::Compute& sum, const Gro
   std::map<std::string, Layout> layouts;
   te::visit_reads(sum, [&](const Expr& read) {
     const int d = te::dim_of_axis(read, sum.axes.back().name);
-    if (!task.constants.contains(read->name) || d < 0 || is_last_index(read, sum.axes.back().name)) return;
+    if (!task.kept.contains(read->name) || d < 0 || is_last_index(read, sum.axes.back().name)) return;
     layouts[read->name] = dim_last(read->args.size(), d);
   });
   return layouts;
@@ -82,6 +82,8 @@ bool reads_along_columns(const te::Compute& sum) {
 int64_t lanes_of(const Columns& plan, const TargetInfo& target) {
   const te::Compute& sum = plan.compute();
   int64_t bytes = plan.program.tensor(plan.output).type.bytes();
+  for (const te::Tensor& t : plan.program.find_compute(plan.output)->outputs)
+    bytes = std::min<int64_t>(bytes, t.type.bytes());
   te::visit_reads(sum, [&](const Expr& read) { bytes = std::min<int64_t>(bytes, read.type().bytes()); });
   int64_t lanes = std::min(kMostLanes, target.vector_bytes / bytes);
   const int64_t elements = num_elements(sum.outputs[0].shape), enough = std::max(1, target.units) * kWarpThreads;

@@ -61,7 +61,8 @@ std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const T
 
 // Elements of the widest type in memory that one access moves.
 int64_t access_lanes(const te::Compute& c, const TargetInfo& target) {
-  int64_t bytes = c.outputs[0].type.bytes();
+  int64_t bytes = 1;
+  for (const te::Tensor& t : c.outputs) bytes = std::max<int64_t>(bytes, t.type.bytes());
   te::visit_reads(c, [&](const Expr& read) { bytes = std::max<int64_t>(bytes, read.type().bytes()); });
   return target.vector_bytes / bytes;
 }
@@ -69,7 +70,7 @@ int64_t access_lanes(const te::Compute& c, const TargetInfo& target) {
 ThreadWork work_of(const te::Compute& c, const TargetInfo& target) {
   ThreadWork work;
   const int64_t lanes = access_lanes(c, target);
-  if (c.is_reduction() || c.outputs.size() > 1 || c.axes.back().extent % lanes != 0) return work;
+  if (c.is_reduction() || c.axes.back().extent % lanes != 0) return work;
   work.lanes = lanes;
   const bool plenty =
       num_elements(c.outputs[0].shape) / lanes / kThreadVectors >= std::max(1, target.units) * kUnitThreads;

@@ -85,7 +85,7 @@ std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compu
   std::map<std::string, Layout> layouts;
   for (const bool left : {true, false}) {
     const Expr& read = left ? p.match.a : p.match.b;
-    if (!task.constants.contains(read->name)) continue;
+    if (!task.kept.contains(read->name)) continue;
     std::vector<int64_t> order;
     const auto add = [&](const te::Axis& axis) {
       const int d = te::dim_of_axis(read, axis.name);
@@ -224,10 +224,13 @@ int64_t neighbours_of(const te::Program& program, const Product& p, const te::Co
   constexpr int64_t kPair = 2, kMost = 8, kPairs = 4;
   const te::Axis& column = sum.axes[p.columns.back()];
   if (p.columns.size() != 1 || !access_of(p.match.b, p.steps.back(), column, target).by_steps) return kPair;
-  const int64_t access = target.vector_bytes / program.tensor(p.output).type.bytes();
+  int64_t widest = 1;
+  for (const te::Tensor& t : program.find_compute(p.output)->outputs)
+    widest = std::max<int64_t>(widest, t.type.bytes());
+  const int64_t access = target.vector_bytes / widest;
   int64_t neighbours = std::max(kPair, std::gcd(std::min(kMost, access), column.extent));
   if (!boxes) return neighbours;
-  if (!task.constants.contains(p.match.b->name) || !reads_all_along(program, p.match.b, column)) return kPair;
+  if (!task.kept.contains(p.match.b->name) || !reads_all_along(program, p.match.b, column)) return kPair;
   while (neighbours > kPair && !is_little_more(round_up(column.extent, kPairs * neighbours), column.extent))
     neighbours /= 2;
   return neighbours;
@@ -281,7 +284,7 @@ std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Pro
   const te::Compute& sum = *program.find_compute(whole.product.sum);
   const BlockProblem problem = problem_of(whole, task, target);
   const bool by_groups = problem.boxes && problem.by_matrix && has_feature(target, "wgmma");
-  if (!task.constants.contains(whole.product.match.b->name) || !by_groups) return std::nullopt;
+  if (!task.kept.contains(whole.product.match.b->name) || !by_groups) return std::nullopt;
   const Result<Product> product = product_of(program, sum);
   for (const te::Axis& r : product->steps) {
     if (r.extent == 1 || r.name == product->steps.back().name || tap_distance(*product, sum, r) == 0) continue;
@@ -319,7 +322,8 @@ BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const Ta
   problem.result_bytes = result_bytes(program, p, sums);
   const DataType result = program.tensor(p.output).type;
   const bool is_odd = problem.columns % 2 == 1 && problem.columns > 1 && result.is_half();
-  if (is_odd && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
+  const bool one_output = program.find_compute(p.output)->outputs.size() == 1;  // of those that lie in shared memory
+  if (is_odd && one_output && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
   problem.parts = in.parts.count;
   if (problem.parts > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.parts);
   for (const Expr* read : {&p.match.a, &p.match.b}) {
@@ -348,7 +352,7 @@ StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const t
   const Expr& read = in.product.match.b;
   const te::Axis &column = sum.axes[in.product.columns.back()], &step = in.product.steps.back();
   const int dim = te::dim_of_axis(read, column.name), along = te::dim_of_axis(read, step.name);
-  if (!task.constants.contains(read->name) || dim < 0) return in;
+  if (!task.kept.contains(read->name) || dim < 0) return in;
   // Zeros lie behind a tensor: of one that the product reads in part, behind what it does not read.
   const bool all_steps = in.product.steps.size() == 1 && reads_all_along(in.program, read, step);
   const int64_t zeros = tile.boxes && all_steps ? zeros_behind(step.extent, read.type()) : 0;

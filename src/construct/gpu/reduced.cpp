@@ -3,6 +3,7 @@
 // threads share, and combines them there. Memory gets a row of each part, which a second kernel combines as
 // block_columns.cpp does; of one part its results.
 #include <algorithm>
+#include <numeric>
 
 #include "construct/gpu/product_loops.h"
 #include "core/model_units.h"
@@ -16,6 +17,7 @@ namespace tw::construct {
 namespace {
 
 constexpr int64_t kLeastColumns = 16;  // of a tile, and that it combines at a time
+constexpr int64_t kAccessBytes = 16;   // of one thread
 constexpr int64_t kTogether = 8;       // threads of a column: neighbouring lanes of a warp, in different banks
 
 // All candidates of one number of parts.
@@ -24,11 +26,13 @@ class ReducedKernel {
   ReducedKernel(const schedule::ReducedProduct& match, int64_t parts) : match_(match), parts_(parts) {}
 
   void add_candidates(const GroupTask& task, const TargetInfo& target, Candidates& candidates) {
-    const std::string& value = match_.segment.output();
+    value_ = match_.segment.output();
     program_ = schedule::inline_stages(base_.schedule, in_parts(task.program),
-                                       [&](const auto& c) { return c.name() == value; });
+                                       [&](const auto& c) { return c.name() == value_; });
     schedule::ChainSegment segment = match_.segment;
     std::erase_if(segment.stages, [&](const auto& stage) { return program_.find_compute(stage) == nullptr; });
+    if (program_.is_output(value_)) keep_value(segment);
+    const std::string& value = value_;
     const te::Program product = schedule::segment_program(program_, segment);
     const te::Compute& sum = *product.find_compute(segment.sum);
     const Result<Product> roles = product_of(product, sum);
@@ -63,6 +67,18 @@ class ReducedKernel {
   }
 
  private:
+  // The rows leave the group: what holds them in a tile is another stage.
+  void keep_value(schedule::ChainSegment& segment) {
+    schedule::Schedule keep;
+    keep.cache_write(value_);
+    base_.schedule.cache_write(value_);
+    program_ = schedule::rewritten(program_, keep);
+    stored_ = value_;
+    value_ += ".acc";
+    if (segment.sum == stored_) segment.sum = value_;
+    segment.stages.back() = value_;
+  }
+
   // The program whose rows are in parts, an axis of their own.
   te::Program in_parts(const te::Program& program) {
     const auto d = static_cast<int>(match_.rows.front());
@@ -85,7 +101,7 @@ class ReducedKernel {
     axes_ = te::axis_names(reduction.axes);
     root_ = match_.output;
     if (parts_ > 1) {
-      StoredProduct out{program_, {}, {}, {rows_.front(), parts_}, {}, {}};
+      StoredProduct out{without_stored(), {}, {}, {rows_.front(), parts_}, {}, {}};
       root_ = split_sum(match_.reduction, out);
       axes_ = te::axis_names(out.program.computes.front().axes);
       const Result<Candidates> adding = construct_gpu_columns({out.rest, {}}, target);
@@ -104,6 +120,30 @@ class ReducedKernel {
     return true;
   }
 
+  te::Program without_stored() const {
+    te::Program program = program_;
+    std::erase_if(program.computes, [&](const te::Compute& c) { return c.name() == stored_; });
+    std::erase(program.outputs, stored_);
+    return program;
+  }
+
+  // The rows of a tile as they lie in shared memory, and to memory: neighbouring threads, neighbouring columns.
+  void store_rows(ProductLoops& loops, const std::string& tile, int64_t threads, schedule::Schedule& s) const {
+    const te::Compute& c = *program_.find_compute(stored_);
+    s.write_at(stored_, root_, tile);
+    std::vector<std::string> rows = te::axis_names(c.axes);
+    const std::string column = rows.back();
+    rows.pop_back();
+    const int64_t columns = loops.line_extent(Side::kRight);
+    const int64_t lanes = std::gcd(kAccessBytes / c.outputs[0].type.bytes(), std::gcd(columns, c.axes.back().extent));
+    const std::string row = loops.fused(stored_, rows);
+    const int64_t across = std::min(columns / lanes, threads);
+    s.split(stored_, row, {threads / across}).split(stored_, column, {across, lanes});
+    s.reorder(stored_, {row + ".1", column + ".1", row + ".0", column + ".0", column + ".2"});
+    s.threads(stored_, row + ".1").threads(stored_, column + ".1");
+    if (lanes > 1) s.vectorize(stored_, column + ".2");
+  }
+
   void schedule_tile(ProductLoops& loops, const BlockTile& tile, int64_t bytes, Construction& out) const {
     schedule::Schedule& s = out.schedule;
     loops.make_matrices();
@@ -114,12 +154,13 @@ class ReducedKernel {
     const int64_t storing = std::min(columns, threads);
     s.split(root_, column, {columns / storing, storing}).threads(root_, column + ".2").parallel(root_, tiles);
     s.compute_at(reduced_, root_, tiles.back(), loop::Scope::kStack);
-    s.compute_at(match_.segment.output(), root_, tiles.back(), loop::Scope::kStack, kBankBytes / bytes);
+    if (!stored_.empty()) store_rows(loops, tiles.back(), threads, s);
+    s.compute_at(value_, root_, tiles.back(), loop::Scope::kStack, kBankBytes / bytes);
     const std::string row = loops.fused(reduced_, rows_);
     s.split(reduced_, row, {kTogether}).split(reduced_, column, {std::min(columns, threads / kTogether)});
     s.reorder(reduced_, {column + ".0", column + ".1", row + ".1", row + ".0"});
     s.threads(reduced_, column + ".1").threads(reduced_, row + ".1").unroll(reduced_, row + ".0");
-    loops.attach_all(match_.segment.output(), loops.cut_output().back());
+    loops.attach_all(value_, loops.cut_output().back());
     out.trace = {fmt::format("{}, rows combined in parts: {}", loops.describe(), parts_)};
   }
 
@@ -128,6 +169,7 @@ class ReducedKernel {
   Construction base_;
   te::Program program_;                   // whose rows are in parts, what is read once inlined
   std::string root_, reduced_;            // own the tiles, and combine the rows of each
+  std::string value_, stored_;            // the rows in a tile; where they leave the group, what they are stored to
   std::vector<std::string> axes_, rows_;  // of the root, the column last; of what is combined
 };
 

@@ -51,13 +51,20 @@ RowCut cut_row(int64_t length, int64_t lanes, int64_t elements) {
 
 class BlockRows {
  public:
-  BlockRows(const te::Program& program, size_t rows, const TargetInfo& target, Construction& out)
-      : program_(program), output_(program.computes.back()), rows_(rows), target_(target), out_(out) {}
+  BlockRows(const schedule::RowProgram& rows, const TargetInfo& target, Construction& out)
+      : program_(rows.program),
+        output_(rows.program.computes.back()),
+        rows_(rows.rows),
+        statistics_(rows.statistics),
+        kept_(rows.kept),
+        target_(target),
+        out_(out) {}
 
   // Why the program is none of this family's; empty when it is.
   std::string refusal() {
     for (const te::Compute& c : program_.computes) {
-      if (c.outputs.size() != 1) return "a stage with several outputs";
+      if (c.outputs.size() != 1 && (c.is_reduction() || c.name() != output_.name()))
+        return "a stage with several outputs";
       if (c.axes.size() > rows_ + 1 || (c.is_reduction() && c.axes.size() != rows_))
         return "a stage with several axes besides the rows";
       if (c.reduce_axes.size() > 1) return "a reduction over several axes";
@@ -69,7 +76,9 @@ class BlockRows {
       length_ = length;
     }
     if (length_ < kWarpThreads) return "rows shorter than a warp";
-    int64_t bytes = elements(output_) > 1 ? output_.outputs[0].type.bytes() : 1;
+    int64_t bytes = 1;
+    for (const te::Tensor& t : output_.outputs)
+      bytes = elements(output_) > 1 ? std::max<int64_t>(bytes, t.type.bytes()) : bytes;
     for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
     const int64_t share = row_count() * length_ / (std::max(1, target_.units) * kBusyThreads);
     cut_ = cut_row(length_, target_.vector_bytes / bytes, std::clamp(share, kFewElements, kThreadElements));
@@ -96,7 +105,12 @@ class BlockRows {
   void run() {
     const Layout kept = in_registers_ ? cut_.layout(rows_) : Layout();
     for (const te::Compute& c : program_.computes) {
-      if (keeps_row(c) && in_registers_) out_.constant_layouts[c.name()] = kept;
+      if (!keeps_row(c) || !in_registers_) continue;
+      if (kept_.contains(c.name())) {
+        out_.schedule.layout(c.name(), kept);
+      } else {
+        out_.constant_layouts[c.name()] = kept;
+      }
     }
     for (const std::string& input : held_inputs_) out_.schedule.cache_read(input, {}).layout(input + ".cache", kept);
     for (const std::string& input : fetched_inputs_)
@@ -104,7 +118,11 @@ class BlockRows {
     const std::string tile = cut_output();
     const loop::Scope scope = in_registers_ ? loop::Scope::kRegister : loop::Scope::kStack;
     for (auto c = program_.computes.rbegin(); c != program_.computes.rend(); ++c) {
-      if (c->name() != output_.name()) attach(c->name(), tile, keeps_row(*c) ? scope : loop::Scope::kStack);
+      if (statistics_.contains(c->name())) {
+        s().write_at(c->name(), output_.name(), tile);
+      } else if (c->name() != output_.name()) {
+        attach(c->name(), tile, keeps_row(*c) ? scope : loop::Scope::kStack);
+      }
     }
     for (const std::string& input : held_inputs_) attach(input + ".cache", tile, scope);
     for (const std::string& input : fetched_inputs_) attach(input + ".cache", tile, loop::Scope::kRegister);
@@ -222,6 +240,7 @@ class BlockRows {
   const te::Program& program_;
   const te::Compute& output_;
   size_t rows_;
+  const std::set<std::string>&statistics_, &kept_;
   const TargetInfo& target_;
   Construction& out_;
   int64_t length_ = 1;
@@ -240,7 +259,7 @@ std::map<std::string, Layout> layouts_along_sums(const GroupTask& task) {
     te::visit_reads(c, [&](const Expr& read) {
       const int dim = te::dim_of_axis(read, c.reduce_axes[0].name);
       const auto last = static_cast<int>(read->args.size()) - 1;
-      if (!task.constants.contains(read->name) || dim < 0 || dim == last) return;
+      if (!task.kept.contains(read->name) || dim < 0 || dim == last) return;
       layouts[read->name] = dim_last(read->args.size(), dim);
     });
   }
@@ -288,9 +307,9 @@ Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& t
   const Result<schedule::RowProgram> found =
       schedule::row_program(out.schedule, te::apply_layouts(task.program, out.constant_layouts));
   if (!found.ok()) return Reason{found.reason()};
-  te::Program program = found->program;
+  schedule::RowProgram rows = *found;
   for (;;) {
-    BlockRows block(program, found->rows, target, out);
+    BlockRows block(rows, target, out);
     const std::string refusal = block.refusal();
     if (refusal.empty()) {
       block.run();
@@ -299,10 +318,10 @@ Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& t
     if (refusal != BlockRows::kTooLong) return declined("{}", refusal);
     const std::set<std::string> unkept = block.keepers();
     // Rows of which a tile cannot keep an element: what would be kept is computed where it is read.
-    for (const te::Compute& c : program.computes) {
+    for (const te::Compute& c : rows.program.computes) {
       if (unkept.contains(c.name())) out.schedule.inline_stage(c.name());
     }
-    program = te::inline_computes(program, unkept);
+    rows.program = te::inline_computes(rows.program, unkept);
   }
 }
 

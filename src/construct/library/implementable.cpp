@@ -206,7 +206,7 @@ class Matcher {
       if (match_.b.arg(d).is_int(0)) dims.push_back(static_cast<int64_t>(d));
     }
     all = all && dims.size() == match_.b->args.size();
-    if (!all || (!sorted && !task_.constants.contains(match_.b->name))) return false;
+    if (!all || (!sorted && !task_.kept.contains(match_.b->name))) return false;
     if (!sorted) out_.layouts[match_.b->name] = Layout().reorder(dims);
     return true;
   }
@@ -294,11 +294,11 @@ Result<Implementable> match_attention(const te::Program& all) {
 
 }  // namespace
 
-Construction Implementable::by(const std::string& implementation) const {
+Construction Implementable::by(loop::Implementation implementation) const {
   Construction out;
   out.constant_layouts = layouts;
   out.schedule = schedule;
-  out.schedule.implement(output, implementation);
+  out.schedule.implement(output, std::move(implementation));
   return out;
 }
 

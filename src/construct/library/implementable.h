@@ -18,7 +18,7 @@ struct Implementable {
   std::string output;                     // the stage that is this kernel
 
   /// The construction by which `implementation` computes the kernel.
-  Construction by(const std::string& implementation) const;
+  Construction by(loop::Implementation implementation) const;
 };
 
 /// The problem that a group is, or why it is none. Values between its stages may be rounded in the group; the problem

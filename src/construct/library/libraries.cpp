@@ -18,7 +18,7 @@ Result<Candidates> construct_calls(const GroupTask& task, const std::string& lib
   if (!offers.ok()) return Reason{offers.reason()};
   Candidates candidates;
   for (const format::LibraryCall& call : *offers) {
-    candidates.push_back(match->by(to_string(call)));
+    candidates.push_back(match->by(call));
     candidates.back().trace = {fmt::format("number {} of what {}'s heuristics name", candidates.size() - 1, library)};
   }
   return candidates;

@@ -6,7 +6,6 @@
 
 #include "construct/library/form.h"
 #include "expr/affine.h"
-#include "expr/parser.h"
 #include "te/reads.h"
 
 namespace tw::construct {
@@ -172,46 +171,6 @@ Result<Problem> with_epilogue(Problem product, const SumEpilogue& epilogue, Prec
   if (precision == Precision::kStrict && peeler.problem().activation > Activation::kLeakyRelu)
     return declined("precision is strict, and others may approximate what follows the sum of {}", sum);
   return peeler.problem();
-}
-
-std::string to_string(const SumEpilogue& epilogue) {
-  std::string text;
-  for (const Operand& o : epilogue.operands)
-    text += fmt::format("{}{}:{}:{}", text.empty() ? "" : ",", o.name, tw::to_string(o.type),
-                        o.is_tensor ? "point" : "column");
-  return fmt::format("{}{}{}", text, text.empty() ? "" : " ", tw::to_string(epilogue.value));
-}
-
-SumEpilogue parse_epilogue(std::string_view text) {
-  Lexer lexer(text);
-  SumEpilogue out;
-  std::vector<DataType> types = {DataType::f32()};
-  while (lexer.peek(1).text == ":") {
-    const std::string name = lexer.identifier();
-    lexer.expect(":");
-    const auto type = parse_data_type(lexer.identifier("an element type"));
-    lexer.expect(":");
-    const bool is_tensor = lexer.accept("point");
-    if (!is_tensor) lexer.expect("column");
-    if (!type || !(type->is_half() || *type == DataType::f32())) lexer.fail("operands are f16, bf16 or f32");
-    out.operands.push_back({name, *type, is_tensor});
-    types.push_back(*type);
-    lexer.accept(",");
-  }
-  ExprScope scope;
-  scope.var_type = [&](const std::string& name) {
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (name == name_of(i)) return types[i];
-    }
-    throw UserError(fmt::format("an epilogue has no '{}'", name));
-  };
-  out.value = parse_expr(lexer, scope);
-  if (!lexer.at_end()) lexer.expected("the end of the epilogue");
-  if (out.value.type() != DataType::f32()) throw UserError("the value of an epilogue is f32");
-  visit(out.value, [](const Expr& e) {
-    if (e.type().is_vector()) throw UserError("an epilogue is of single numbers");
-  });
-  return out;
 }
 
 }  // namespace tw::construct

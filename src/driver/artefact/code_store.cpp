@@ -1,7 +1,10 @@
 #include "driver/artefact/code_store.h"
 
-#include "support/hash.h"
+#include <cstring>
+
 #include "support/math.h"
+#include "support/parallel.h"
+#include "te/materialize.h"
 
 namespace tw::driver {
 
@@ -32,14 +35,30 @@ void CodeStore::place(size_t p, Assembled& out) {
   }
 }
 
-int64_t WeightStore::add(std::span<const std::byte> bytes) {
-  const std::string content = content_hash(bytes);
-  if (const auto known = offset_.find(content); known != offset_.end()) return known->second;
-  bytes_.resize(round_up(static_cast<int64_t>(bytes_.size()), kAlignment));
-  const auto offset = static_cast<int64_t>(bytes_.size());
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  bytes_.insert(bytes_.end(), data, data + bytes.size());
-  return offset_[content] = offset;
+WeightStore::Place WeightStore::add(const graph::Value& value, const Layout& layout) {
+  std::string key = hashes_.of(value.constant);
+  if (!layout.is_identity())
+    key += fmt::format(" {} {} {}", value.type.type.bytes(), to_string(value.type.shape), to_string(layout));
+  const auto [known, fresh] = places_.try_emplace(std::move(key));
+  if (!fresh) return known->second;
+  const int64_t bytes = num_elements(layout.storage_shape(value.type.shape)) * value.type.type.bytes();
+  const Place place{round_up(end_, kAlignment), bytes};
+  end_ = place.offset + bytes;
+  stored_.push_back({value.constant, value.type, layout, place});
+  return known->second = place;
+}
+
+std::vector<uint8_t> WeightStore::take() {
+  std::vector<uint8_t> section(static_cast<size_t>(end_));
+  parallel_for(stored_.size(), 0, [&](size_t i) {
+    const Stored& s = stored_[i];
+    const auto put = [&](const std::vector<std::byte>& bytes) {
+      if (!bytes.empty()) std::memcpy(section.data() + s.place.offset, bytes.data(), bytes.size());
+    };
+    const auto size = static_cast<size_t>(s.type.type.bytes());
+    s.layout.is_identity() ? put(*s.elements) : put(te::materialize(*s.elements, size, s.type.shape, s.layout));
+  });
+  return section;
 }
 
 }  // namespace tw::driver

@@ -29,16 +29,29 @@ class CodeStore {
   std::vector<int64_t> first_row_;  // of each program
 };
 
-/// Constants as they are stored, equal ones once.
+/// Constants as they are stored, equal ones of one layout once.
 class WeightStore {
  public:
-  /// Offset of `bytes` in the section "weights".
-  int64_t add(std::span<const std::byte> bytes);
-  std::vector<uint8_t> take() { return std::move(bytes_); }
+  /// Where the constant `value` lies in the section "weights" when it is stored as `layout` says.
+  struct Place {
+    int64_t offset = 0, bytes = 0;
+  };
+  Place add(const graph::Value& value, const Layout& layout);
+  /// The section's bytes.
+  std::vector<uint8_t> take();
+  graph::ContentHashes& hashes() { return hashes_; }
 
  private:
-  std::vector<uint8_t> bytes_;
-  std::map<std::string, int64_t> offset_;  // content hash -> offset
+  struct Stored {
+    graph::Bytes elements;
+    TensorType type;
+    Layout layout;
+    Place place;
+  };
+  int64_t end_ = 0;
+  std::vector<Stored> stored_;
+  graph::ContentHashes hashes_;
+  std::map<std::string, Place> places_;  // by content and layout
 };
 
 }  // namespace tw::driver

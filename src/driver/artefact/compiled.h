@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/artefact/source.h"
 #include "driver/code/generate.h"
 #include "driver/code/group_code.h"
 #include "graph/graph.h"
@@ -17,7 +18,8 @@ namespace tw::driver {
 /// An entry after all that comes before code generation.
 struct EntryCode {
   plan::EntryPlan plan;
-  graph::Graph graph;  // of groups
+  graph::Graph ungrouped;  // the graph before groups were formed
+  graph::Graph graph;      // of groups
   std::vector<GroupCode> groups;
   std::vector<int> program_of_group;                 // index in the ProgramSet, -1 for an alias
   std::map<graph::ValueId, graph::ValueId> aliases;  // as those of EntryGroups
@@ -33,6 +35,7 @@ struct LevelCode {
 
 struct Assembled {
   format::Manifest manifest;                             // targets, kernels and entries
+  std::vector<std::vector<Layout>> layouts;              // of each entry's buffers in the weights, in their order
   std::map<std::string, std::vector<uint8_t>> sections;  // code or cubin.N, weights, graph.N
 };
 
@@ -46,6 +49,7 @@ struct Compiled {
   format::Manifest manifest;
   std::map<std::string, std::vector<uint8_t>> sections;
   plan::Plan plan;
+  Source source;  // without what a model file says
   std::vector<PassTime> times;
   int64_t kernels = 0;  // different ones
   int64_t opset = 0;

@@ -8,7 +8,6 @@
 #include "graph/error_output.h"
 #include "runtime/format/cuda_step.h"
 #include "support/error.h"
-#include "te/materialize.h"
 
 namespace tw::driver {
 namespace {
@@ -21,15 +20,18 @@ format::TensorSpec spec_of(const graph::Value& value) {
 
 class Placer {
  public:
-  Placer(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights)
-      : device_(device), code_(code), kernels_(kernels), weights_(weights) {}
+  Placer(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights,
+         std::span<const format::State> states)
+      : device_(device), code_(code), kernels_(kernels), weights_(weights), states_(states) {}
 
   PlacedEntry run() {
     out_.graph = code_.graph;
     entry_.name = code_.plan.name;
-    for (const ValueId id : code_.graph.inputs) entry_.inputs.push_back(spec_of(code_.graph.value(id)));
+    for (const ValueId id : code_.graph.inputs) {
+      if (state_of(id) < 0) entry_.inputs.push_back(spec_of(code_.graph.value(id)));
+    }
     for (const ValueId id : code_.graph.outputs) {
-      if (!is_error(id)) entry_.outputs.push_back(spec_of(code_.graph.value(id)));
+      if (!is_error(id) && state_after(id) < 0) entry_.outputs.push_back(spec_of(code_.graph.value(id)));
     }
     make_steps();
     keep_other_constants();
@@ -46,6 +48,12 @@ class Placer {
     return alias == code_.aliases.end() ? id : storage(alias->second);
   }
 
+  // Number of the state that is, or that becomes, the value; -1: none.
+  int64_t state_of(ValueId id) const {
+    return index_of(states_, code_.graph.value(id).name, [](const format::State& s) { return s.tensor.name; });
+  }
+  int64_t state_after(ValueId id) const { return index_of(states_, code_.graph.value(id).name, &format::State::next); }
+
   bool is_error(ValueId id) const { return code_.graph.value(id).name == graph::kErrorOutput; }
 
   // The graph output whose tensor holds the storage of `root`, or -1.
@@ -60,13 +68,15 @@ class Placer {
     format::Buffer buffer{format::Place::kArena, 0, 0, value.type.bytes(), value.name};
     const auto input = std::find(code_.graph.inputs.begin(), code_.graph.inputs.end(), root);
     if (input != code_.graph.inputs.end()) {
-      buffer.place = format::Place::kInput;
-      buffer.index = input - code_.graph.inputs.begin();
+      const int64_t state = state_of(root);
+      buffer.place = state < 0 ? format::Place::kInput : format::Place::kState;
+      buffer.index = state < 0 ? input - code_.graph.inputs.begin() : state;
     } else if (const int output = output_of(root); output >= 0 && is_error(code_.graph.outputs[output])) {
       buffer.place = format::Place::kError;
     } else if (output >= 0) {
-      buffer.place = format::Place::kOutput;
-      buffer.index = output;
+      const int64_t state = state_after(code_.graph.outputs[output]);
+      buffer.place = state < 0 ? format::Place::kOutput : format::Place::kNextState;
+      buffer.index = state < 0 ? output : state;
     } else {
       // Layouts may pad: the storage can be larger than the logical tensor.
       buffer.bytes = num_elements(value.layout.storage_shape(value.type.shape)) * value.type.type.bytes();
@@ -79,10 +89,9 @@ class Placer {
     const graph::Value& value = code_.graph.value(id);
     const std::string key = fmt::format("{} {}", id, to_string(layout));
     if (const auto known = constant_buffer_.find(key); known != constant_buffer_.end()) return known->second;
-    const std::vector<std::byte> bytes =
-        te::materialize(*value.constant, value.type.type.bytes(), value.type.shape, layout);
-    entry_.buffers.push_back(
-        {format::Place::kWeights, 0, weights_.add(bytes), static_cast<int64_t>(bytes.size()), value.name});
+    const WeightStore::Place place = weights_.add(value, layout);
+    entry_.buffers.push_back({format::Place::kWeights, 0, place.offset, place.bytes, value.name});
+    out_.layouts.push_back(layout);
     if (kept_.insert(id).second) out_.graph.values[id].layout = layout;
     return constant_buffer_[key] = static_cast<int64_t>(entry_.buffers.size()) - 1;
   }
@@ -183,6 +192,7 @@ class Placer {
   const EntryCode& code_;
   const CodeStore& kernels_;
   WeightStore& weights_;
+  const std::span<const format::State> states_;
   PlacedEntry out_;
   format::Entry& entry_ = out_.entry;
   std::vector<std::vector<int64_t>> step_args_;  // buffers of each step
@@ -194,8 +204,9 @@ class Placer {
 
 }  // namespace
 
-PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights) {
-  return Placer(device, code, kernels, weights).run();
+PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights,
+                        std::span<const format::State> states) {
+  return Placer(device, code, kernels, weights, states).run();
 }
 
 }  // namespace tw::driver

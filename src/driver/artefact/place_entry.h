@@ -6,10 +6,13 @@ namespace tw::driver {
 
 struct PlacedEntry {
   format::Entry entry;
-  graph::Graph graph;  // of groups; the layout of a large constant is that of the buffer of its name
+  graph::Graph graph;           // of groups; the layout of a large constant is that of the buffer of its name
+  std::vector<Layout> layouts;  // of the constants in the buffers that lie in the weights, in their order
 };
 
-/// Values go to the caller's tensors or the arena (with reuse), constants to `weights`.
-PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights);
+/// Values go to the caller's tensors or the arena (with reuse), constants to `weights`; the last inputs of the graph,
+/// and as many outputs, are those of `states`.
+PlacedEntry place_entry(DeviceKind device, const EntryCode& code, const CodeStore& kernels, WeightStore& weights,
+                        std::span<const format::State> states);
 
 }  // namespace tw::driver

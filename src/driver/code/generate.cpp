@@ -5,19 +5,22 @@
 
 #include "core/target_features.h"
 #include "driver/code/format_type.h"
+#include "lower/version.h"
 #include "measure/cuda_executor.h"
 #include "runtime/format/problem.h"
 #include "support/error.h"
 #include "support/parallel.h"
 #ifdef TW_HAVE_LLVM
 #include "codegen/llvm/object.h"
+#include "codegen/llvm/version.h"
 #endif
 #ifdef TW_HAVE_CUDA
 #include "codegen/cuda/emit.h"
 #include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/version.h"
 #include "driver/code/template_code.h"
-#include "runtime/format/error.h"
 #include "templates/fit.h"
+#include "templates/version.h"
 #endif
 
 namespace tw::driver {
@@ -49,31 +52,29 @@ Generated generate_cpu(std::span<const CodeTask>, const TargetInfo& target, cons
 
 #ifdef TW_HAVE_CUDA
 // Plans are files of users: what one says of a kernel must be a problem whose operands are the kernel's buffers.
-void check_implementation(const CodeTask& task, const loop::Kernel& kernel) try {
+void check_implementation(const CodeTask& task, const loop::Kernel& kernel) {
   std::vector<std::pair<format::Operand, int64_t>> operands;
   std::string wrong;
-  if (is_template(task.program)) {
-    operands = templates::parse_implementation(kernel.implementation).operands();
+  if (const format::LibraryCall* call = kernel.implementation.library()) {
+    wrong = refusal_of(*call);
+    for (const format::Operand* o : call->problem.operands()) operands.emplace_back(*o, call->problem.span(*o));
   } else {
-    const format::LibraryCall call = format::parse_library_call(kernel.implementation);
-    wrong = refusal_of(call);
-    for (const format::Operand* o : call.problem.operands()) operands.emplace_back(*o, call.problem.span(*o));
+    if (!is_template(task.program)) wrong = "a template is the only kernel of its group";
+    operands = templates::operands_of(*kernel.implementation.of_template());
   }
   for (const auto& [operand, elements] : operands) {
     const auto b = std::ranges::find(kernel.params, operand.name, &loop::Buffer::name);
     const bool holds = b != kernel.params.end() && format_type(b->type) == operand.dtype && b->size() >= elements;
     if (!holds) wrong = fmt::format("the kernel has no such {}", operand.name);
   }
-  if (!wrong.empty()) throw UserError("group '{}': '{}': {}", task.name, kernel.implementation, wrong);
-} catch (const format::Error& error) {
-  throw UserError("group '{}': {}", task.name, error.what());
+  if (!wrong.empty()) throw UserError("group '{}': '{}': {}", task.name, to_string(kernel.implementation), wrong);
 }
 
 // A kernel that a library computes, as check_implementation() lets it.
 ProgramCode::Entry call_of(const loop::Kernel& kernel) {
+  const format::LibraryCall& call = *kernel.implementation.library();
   ProgramCode::Entry entry{kernel.name};
-  entry.cuda.call = kernel.implementation;
-  const format::LibraryCall call = format::parse_library_call(kernel.implementation);
+  entry.cuda.call = format::to_string(call);
   for (const format::Operand* operand : call.problem.operands()) {
     const auto found = std::ranges::find(kernel.params, operand->name, &loop::Buffer::name);
     entry.cuda.operands.push_back(found - kernel.params.begin());
@@ -139,6 +140,23 @@ std::string architecture(const TargetInfo& target) { return target.name.substr(t
 
 Result<std::string> find_gpu(const std::string& target) {
   return measure::find_gpu(target.substr(target.find(':') + 1));
+}
+
+std::string code_versions(const TargetInfo& target) {
+  std::string text = fmt::format("lowering {}\n", lower::kLoweringVersion);
+#ifdef TW_HAVE_LLVM
+  if (target.kind == DeviceKind::kCpu)
+    text += fmt::format("emitter {} {}\n", codegen::cpu::kEmitterVersion, codegen::cpu::llvm_version());
+#endif
+#ifdef TW_HAVE_CUDA
+  if (target.kind == DeviceKind::kCuda) {
+    const std::string compiler =
+        codegen::nvrtc_available().ok() ? codegen::describe_compilation(architecture(target)) : "no NVRTC";
+    text +=
+        fmt::format("emitter {} {}\ntemplates {}\n", codegen::kEmitterVersion, compiler, templates::kTemplateVersion);
+  }
+#endif
+  return text;
 }
 
 Result<bool> cuda_generation_available() {

@@ -38,6 +38,10 @@ struct CodeText {
 };
 CodeText code_text(const CodeTask& task, const TargetInfo& target);
 
+/// Versions of all that makes machine code for `target` of a te program and a schedule, a line each: equal texts, equal
+/// code. Says nothing of libraries, whose calls hold versions of their own.
+std::string code_versions(const TargetInfo& target);
+
 /// Whether CUDA code can be generated here: a reason when this build leaves it out or NVRTC is not installed.
 Result<bool> cuda_generation_available();
 /// The GPU here that runs code for the target of this name ("cuda:sm_90a"), or why there is none.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "core/target_features.h"
 #include "schedule/match/contraction.h"
 #include "support/error.h"
+#include "te/join_outputs.h"
 #include "te/merge_axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
@@ -59,7 +61,7 @@ std::map<std::string, Layout> activation_layouts(const GroupInputs& in, const Gr
   size_t rank = 0;
   for (const auto& [tensor, id] : te.values) {
     const graph::Value& value = in.graph.value(id);
-    if (value.is_constant() || value.layout.is_identity()) continue;
+    if (value.is_kept() || value.layout.is_identity()) continue;
     layouts[tensor] = value.layout;
     if (te.program.is_output(tensor)) {
       follow = &value.layout;
@@ -87,7 +89,7 @@ void merge_axes(GroupTe& te) {
   const std::map<std::string, Layout> merged = te::mergeable_axes(te.program);
   if (merged.empty()) return;
   te.program = te::merge_reductions(te::apply_layouts(te.program, merged));
-  for (auto& [tensor, layout] : te.constants) {
+  for (auto& [tensor, layout] : te.kept) {
     if (const auto found = merged.find(tensor); found != merged.end()) layout = append(layout, found->second);
   }
 }
@@ -102,8 +104,8 @@ std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupT
         param.kind = Param::Kind::kTemporary;
       } else {
         param.value = value->second;
-        const auto constant = te.constants.find(buffer.name);
-        if (constant != te.constants.end()) {
+        const auto constant = te.kept.find(buffer.name);
+        if (constant != te.kept.end()) {
           param.kind = Param::Kind::kConstant;
           param.layout = append(constant->second, value_or(code.plan.layouts, buffer.name, Layout()));
           const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
@@ -117,15 +119,68 @@ std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupT
   return params;
 }
 
+// The state whose next value the group computes; null: it computes none.
+const transform::StateNames* state_of(const GroupInputs& in) {
+  const auto found = std::ranges::find_if(in.states, [&](const transform::StateNames& names) {
+    return std::ranges::any_of(in.group.outputs,
+                               [&](graph::ValueId out) { return in.graph.value(out).name == names.after; });
+  });
+  return found == in.states.end() ? nullptr : &*found;
+}
+
+// The rows that an update_slice puts into a state, in dims [outer, rows, inner] where they are stored row by row.
+GroupTe slice_te(const GroupInputs& in) {
+  const graph::Node& node = in.group.body->nodes[0];
+  const graph::ValueId update = outer_value(in, node.inputs[1]), position = outer_value(in, node.inputs[2]);
+  const graph::Value& rows = in.graph.value(update);
+  const Shape& state = in.graph.value(in.group.outputs[0]).type.shape;
+  const auto axis = static_cast<size_t>(node.int_attr("axis"));
+  InPlaceTe slice{"slice", "", "position", in.graph.value(position).type.type};
+  slice.positions = in.graph.value(position).type.elements();
+  slice.axis = static_cast<int>(axis);
+  slice.extent = state[axis];
+  Shape shape = rows.type.shape;
+  if (rows.layout.is_identity()) {
+    const auto at = shape.begin() + static_cast<std::ptrdiff_t>(axis);
+    shape = {num_elements(Shape(shape.begin(), at)), shape[axis], num_elements(Shape(at + 1, shape.end()))};
+    slice.axis = 1;
+    slice.repeat = std::max<int64_t>(1, shape[0] / slice.positions);
+  }
+  GroupTe te;
+  te.program = te::apply_layouts(slice_program("x0", slice.next, rows.type.type, shape), {{"x0", rows.layout}});
+  te.values = {{"x0", update}, {slice.position, position}, {slice.next, in.group.outputs[0]}};
+  if (rows.is_kept()) te.kept["x0"] = Layout();
+  if (in.graph.value(position).is_kept()) te.kept[slice.position] = Layout();
+  te.in_place = slice;
+  return te;
+}
+
+std::optional<InPlaceTe> in_place_of(const GroupInputs& in, const GroupTe& te, const transform::StateNames& state) {
+  const graph::ValueId before = in.graph.find_value(state.before), after = in.graph.find_value(state.after);
+  InPlaceTe out;
+  for (const auto& [tensor, id] : te.values) {
+    if (id == before) out.before = tensor;
+    if (id == after) out.next = tensor;
+  }
+  if (out.before.empty()) return std::nullopt;
+  verify_in_place(te.program, out);
+  return out;
+}
+
 }  // namespace
 
 std::string text_of(const GroupTe& te) {
   std::string text = te::to_string(te.program);
-  for (const auto& [tensor, layout] : te.constants) text += fmt::format("constant {}\n", tensor);
+  for (const auto& [tensor, layout] : te.kept) text += fmt::format("constant {}\n", tensor);
   return text;
 }
 
 GroupTe build_te(const GroupInputs& in) {
+  const transform::StateNames* state = state_of(in);
+  const graph::ValueId before = state == nullptr ? graph::kAbsent : in.graph.find_value(state->before);
+  const bool slices = state != nullptr && transform::in_place(in.ops, in.graph, in.group, before,
+                                                              in.group.outputs[0]) == transform::InPlace::kSlice;
+  if (slices) return slice_te(in);
   const graph::GroupProgram group = graph::to_te(*in.group.body, in.ops);
   GroupTe te;
   std::map<std::string, double> scalars;
@@ -145,11 +200,12 @@ GroupTe build_te(const GroupInputs& in) {
   te.program = rename_inputs(te::bind_scalars(te::drop_unit_reductions(group.program), scalars), names);
   for (const auto& [tensor, outer] : inputs) {
     te.values[names.at(tensor)] = outer;
-    if (in.graph.value(outer).is_constant()) te.constants[names.at(tensor)] = Layout();
+    if (in.graph.value(outer).is_kept()) te.kept[names.at(tensor)] = Layout();
   }
   for (size_t i = 0; i < group.output_tensors.size(); ++i) te.values[group.output_tensors[i]] = in.group.outputs[i];
-  te.program = te::apply_layouts(te.program, activation_layouts(in, te));
+  te.program = te::join_outputs(te::apply_layouts(te.program, activation_layouts(in, te)));
   merge_axes(te);
+  if (state != nullptr) te.in_place = in_place_of(in, te, *state);
   return te;
 }
 
@@ -162,12 +218,23 @@ double contraction_flop(const te::Program& program) {
   return flop;
 }
 
-loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options) {
+lower::LowerOptions lowering_for(const TargetInfo& target, Precision precision) {
+  lower::LowerOptions options;
+  options.vector_bytes = target.vector_bytes;
+  options.has = target.kind == DeviceKind::kCpu
+                    ? Instructions{has_feature(target, "fma"), has_feature(target, "sse4.1")}
+                    : Instructions{.halves = true, .approximations = precision != Precision::kStrict};
+  return options;
+}
+
+loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options,
+                          const std::optional<InPlaceTe>& in_place) {
   const te::Program stored = te::apply_layouts(program, plan.layouts);
   if (options.dump_te) options.dump_te(stored);
   lower::RunOptions run = options.lower;
   run.lower.inner_divisor = schedule::gathers(plan.schedule) ? 0 : te::common_divisor(program);
-  return lower::lower(schedule::apply(stored, plan.schedule), run);
+  const loop::Program scheduled = schedule::apply(stored, plan.schedule);
+  return lower::lower(in_place ? put_in_place(scheduled, *in_place) : scheduled, run);
 }
 
 GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::GroupPlan& plan,
@@ -175,7 +242,7 @@ GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::Grou
   GroupCode code;
   code.plan = plan;
   try {
-    code.loops = lower_group(te.program, plan, options);
+    code.loops = lower_group(te.program, plan, options, te.in_place);
   } catch (const InternalError& error) {
     if (options.origin == PlanOrigin::kOurs) throw;
     throw UsageError("--plan does not fit group {}: {}", plan.name, error.what());

@@ -2,15 +2,19 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/precision.h"
+#include "driver/code/in_place.h"
 #include "graph/op.h"
 #include "loop/loop.h"
 #include "lower/pass.h"
 #include "plan/plan.h"
 #include "support/join.h"
 #include "targets/registry.h"
+#include "transform/in_place.h"
 
 namespace tw::driver {
 
@@ -34,14 +38,16 @@ struct GroupInputs {
   const graph::Node& group;
   const graph::OpTable& ops;
   const targets::Target& target;
+  std::vector<transform::StateNames> states = {};
 };
 
-/// The te program of a group with activations in their layouts and axes merged, constants still logical, all tensors
-/// named by position (x0.. for inputs): equal groups give equal programs.
+/// The te program of a group with activations in their layouts and axes merged, what the artefact keeps still logical,
+/// all tensors named by position (x0.. for inputs): equal groups give equal programs.
 struct GroupTe {
   te::Program program;
   std::map<std::string, graph::ValueId> values;  // inputs and outputs -> value of the graph of groups
-  std::map<std::string, Layout> constants;       // constant inputs -> layout so far
+  std::map<std::string, Layout> kept;            // inputs that the artefact keeps -> layout so far
+  std::optional<InPlaceTe> in_place = {};
 };
 GroupTe build_te(const GroupInputs& in);
 /// What tells groups apart.
@@ -56,9 +62,13 @@ struct GroupOptions {
   std::function<void(const te::Program& program)> dump_te;  // once, with constants in the layouts of the plan
 };
 
-/// Loop IR of `program` under the layouts and the schedule of `plan`, lowered. UserError when the schedule does not
-/// fit.
-loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options);
+/// What loop passes may ask of `target`.
+lower::LowerOptions lowering_for(const TargetInfo& target, Precision precision);
+
+/// Loop IR of `program` under the layouts and the schedule of `plan`, lowered; of a state's next value in its place.
+/// UserError when the schedule does not fit.
+loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options,
+                          const std::optional<InPlaceTe>& in_place = {});
 
 /// The group after `plan`: loops, and what their parameters are.
 GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::GroupPlan& plan,

@@ -28,16 +28,17 @@ std::string message(const CodeTask& task, const templates::Row& row, const std::
 }
 
 std::pair<templates::Row, templates::Fit> wanted_by(const CodeTask& task) {
-  const templates::Implementation wanted = templates::parse_implementation(task.program.kernels[0].implementation);
+  const loop::TemplateCall& wanted = *task.program.kernels[0].implementation.of_template();
+  const templates::Row& row = templates::row_named(wanted.row);
   Result<templates::Fit> fit = templates::fit(wanted.problem, wanted.epilogue);
-  if (!fit) throw UserError(message(task, wanted.row, fit.reason()));
-  return {wanted.row, std::move(fit).value()};
+  if (!fit) throw UserError(message(task, row, fit.reason()));
+  return {row, std::move(fit).value()};
 }
 
 }  // namespace
 
 bool is_template(const loop::Program& program) {
-  return program.kernels.size() == 1 && templates::is_template(program.kernels[0].implementation);
+  return program.kernels.size() == 1 && program.kernels[0].implementation.of_template() != nullptr;
 }
 
 std::vector<std::string> build_templates(std::span<const CodeTask> tasks, const TargetInfo& target,

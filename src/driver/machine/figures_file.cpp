@@ -1,5 +1,6 @@
 #include "driver/machine/figures_file.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -103,6 +104,28 @@ Result<TargetInfo> parse_figures(const std::string& text, const std::string& key
     if (figures_text(info, key) != text) return declined("it is not as Tilewright writes it");
     if (info.peaks.empty() || !capacities_rise(info)) return declined("its levels or peaks are wrong");
     if (figures_text(plausible(info, defaults), key) != text) return declined("a figure is out of its bounds");
+    return info;
+  } catch (const Json::exception& error) {
+    return declined("{}", error.what());
+  }
+}
+
+std::string machine_line(const TargetInfo& info) {
+  const Json document = {{"units", info.units}, {"figures", info}};
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<TargetInfo> with_machine_line(const TargetInfo& target, const std::string& line) {
+  try {
+    const Json document = Json::parse(line);
+    TargetInfo info = target;
+    document.at("units").get_to(info.units);
+    document.at("figures").get_to(info);
+    if (!info.peaks.empty()) info.flop_per_ns = info.peaks.back().flop_per_ns;
+    const Json flat = document.flatten();
+    const bool is_negative = std::ranges::any_of(flat, [](const Json& j) { return j.is_number() && !(j >= 0.0); });
+    if (machine_line(info) != line) return declined("it is not as Tilewright writes it");
+    if (is_negative || info.units < 1 || !capacities_rise(info)) return declined("its figures are wrong");
     return info;
   } catch (const Json::exception& error) {
     return declined("{}", error.what());

@@ -26,4 +26,10 @@ std::string figures_text(const TargetInfo& info, const std::string& key);
 /// of its bounds (bounds.h), not the text that figures_text writes.
 Result<TargetInfo> parse_figures(const std::string& text, const std::string& key, const TargetInfo& defaults);
 
+/// What plans keep of a target, so that all that its figures decide is decided by the same figures once more: a line of
+/// JSON.
+std::string machine_line(const TargetInfo& info);
+/// `target` with the units and figures of a line of machine_line(), or why it is none.
+Result<TargetInfo> with_machine_line(const TargetInfo& target, const std::string& line);
+
 }  // namespace tw::driver::machine

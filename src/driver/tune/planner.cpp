@@ -13,8 +13,9 @@ namespace {
 std::string why_not(const plan::GroupPlan& candidate, const measure::Measured& m) {
   const std::string predicted =
       candidate.predicted_us > 0 ? fmt::format(", {:.1f} us predicted", candidate.predicted_us) : "";
+  const std::string_view about = m.effort == measure::Effort::kDropped ? "about " : "";
   if (m.outcome == measure::Outcome::kMeasured)
-    return fmt::format("{:.1f} us measured{}", m.timing.best_decile_ns * 1e-3, predicted);
+    return fmt::format("{}{:.1f} us measured{}", about, m.timing.best_decile_ns * 1e-3, predicted);
   return fmt::format("{}: {}{}", measure::outcome_name(m.outcome), m.reason, predicted);
 }
 
@@ -31,7 +32,7 @@ Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te)
   task.tune.name = name;
   task.tune.program = te.program;
   task.tune.uses = 0;
-  for (const auto& [tensor, layout] : te.constants) task.tune.constants.insert(tensor);
+  for (const auto& [tensor, layout] : te.kept) task.tune.constants.insert(tensor);
   construct(task);
   return task;
 }

@@ -57,16 +57,17 @@ struct Promising {
 
 double time_of(const Measured& m) { return m.outcome == Outcome::kMeasured ? m.timing.best_decile_ns : INFINITY; }
 
-// The fastest one; without any time the first one that may be used.
+// The fastest one, one that was dropped only where no other has a time; without any time the first one that may be
+// used.
 int64_t pick(const std::vector<Measured>& measured) {
+  const auto rank = [](const Measured& m) {
+    const bool is_rough = m.effort == measure::Effort::kDropped;
+    return std::pair(m.outcome != Outcome::kMeasured ? 2 : is_rough ? 1 : 0, time_of(m));
+  };
   int64_t best = -1;
-  double best_ns = INFINITY;
   for (size_t c = 0; c < measured.size(); ++c) {
     if (is_quarantined(measured[c].outcome)) continue;
-    const double ns = time_of(measured[c]);
-    if (best >= 0 && ns >= best_ns) continue;
-    best = static_cast<int64_t>(c);
-    best_ns = ns;
+    if (best < 0 || rank(measured[c]) < rank(measured[static_cast<size_t>(best)])) best = static_cast<int64_t>(c);
   }
   return best;
 }
@@ -176,8 +177,8 @@ class Tuner::Session {
     std::vector<size_t> open;
     for (const size_t t : order) {
       TuneResult& result = results_[t];
-      result.measured =
-          known_results(tasks_[t].candidates, tuner_.database_->find(task_key(tasks_[t], context_, options())));
+      result.measured = known_results(
+          tasks_[t].candidates, tuner_.database_->find(task_key(tasks_[t], context_, options())), options().drop_ratio);
       result.best = pick(result.measured);
       const auto unknown = [](const Measured& m) { return m.outcome == Outcome::kNotMeasured; };
       bool missing = false;
@@ -346,7 +347,7 @@ class Tuner::Session {
       if (!prepared.is_stand_in(i)) continue;
       const double ns = time_of(measured[w]);
       Measured& now = known[prepared.candidates[i]] = measured[w];
-      if (ns < INFINITY) now = {Outcome::kRefused, "", {}, now.is_rough};
+      if (ns < INFINITY) now = {Outcome::kRefused, "", {}, now.effort};
       if (ns < INFINITY) now.reason = fmt::format("others take less than its {:.1f} us without epilogue", ns * 1e-3);
       if (ns < least) promising = i;
       least = std::min(least, ns);

@@ -9,7 +9,7 @@
 namespace tw::database {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TaskKey, program, environment)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Record, family, layouts, schedule, predicted_us, outcome, reason, best_us, median_us,
-                                   samples, quiet_share)
+                                   samples, quiet_share, is_rough)
 }  // namespace tw::database
 
 namespace tw::driver {
@@ -20,7 +20,8 @@ using database::Database;
 using database::Record;
 using database::TaskKey;
 
-constexpr std::string_view kSchema = "tilewright.tuning.v1";
+constexpr std::string_view kSchema = "tilewright.tuning.v2";
+constexpr std::string_view kOldSchema = "tilewright.tuning.v1";  // records without is_rough
 
 std::unique_ptr<Database> open(const std::string& path, const Notice& notice) {
   if (path.empty()) throw UsageError("there is no place for a tuning database: set TILEWRIGHT_DB or use --db");
@@ -81,12 +82,18 @@ Imported import_records(const std::string& path, std::string_view text, const No
   std::istringstream lines{std::string(text)};
   Adder adder;
   int64_t number = 0;
+  bool is_old = false;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    const Json json = Json::parse(line, nullptr, false);
+    Json json = Json::parse(line, nullptr, false);
     try {
-      if (number == 1 && json.at("schema").get<std::string>() != kSchema) throw UsageError("another schema");
-      if (number == 1) continue;
+      if (number == 1) {
+        const auto schema = json.at("schema").get<std::string>();
+        is_old = schema == kOldSchema;
+        if (!is_old && schema != kSchema) throw UsageError("another schema");
+        continue;
+      }
+      if (is_old) json["is_rough"] = false;
       adder.add(json.get<TaskKey>(), json.get<Record>());
     } catch (const nlohmann::json::exception&) {
       throw UsageError("line {} is no tuning record", number);

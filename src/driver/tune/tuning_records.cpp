@@ -1,14 +1,18 @@
 #include "driver/tune/tuning_records.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
+#include "driver/code/generate.h"
 #include "driver/machine/figures_file.h"
-#include "support/build_id.h"
+#include "measure/protocol.h"
+#include "targets/x86_64/host.h"
 
 namespace tw::driver {
 namespace {
 
+using measure::Effort;
 using measure::Measured;
 using measure::Outcome;
 
@@ -16,6 +20,16 @@ std::string layouts_text(const plan::GroupPlan& plan) {
   std::string text;
   for (const auto& [tensor, layout] : plan.layouts) text += fmt::format("{} {}\n", tensor, to_string(layout));
   return text;
+}
+
+// What runs candidates: a GPU, or this CPU as code for the target sees it. The sizes of caches say how constants are
+// kept out of them.
+std::string machine_text(const TuneContext& context) {
+  const TargetInfo& target = context.target;
+  std::string text = fmt::format("target {} {} {}", target.name, target.units, fmt::join(target.features, " "));
+  for (size_t l = 0; l + 1 < target.levels.size(); ++l) text += fmt::format(" {}", target.levels[l].capacity_bytes);
+  const std::string device = target.kind == DeviceKind::kCpu ? targets::host_cpu().name : context.device;
+  return fmt::format("{}\ndevice {}\n", text, device);
 }
 
 std::optional<Outcome> parse_outcome(const std::string& name) {
@@ -48,16 +62,15 @@ database::TaskKey task_key(const TuneTask& task, const TuneContext& context, con
   for (const std::string& constant : task.constants) program += fmt::format("constant {}\n", constant);
   constexpr std::string_view kWarmths[] = {"warm", "rotated", "flushed"};
   const auto warmth = static_cast<size_t>(context.weights);
-  std::string environment =
-      fmt::format("build {}\nprotocol {}\ntarget {}\nthreads {}\nweights {}\n", build_id(), measure::kMeasuringProtocol,
-                  target_text(context.target), options.threads, kWarmths[warmth]);
-  if (!context.device.empty()) environment += fmt::format("device {}\n", context.device);
+  std::string environment = code_versions(context.target) + machine_text(context);
+  environment += fmt::format("protocol {} {}\nthreads {}\nweights {}\n", measure::kMeasuringProtocol,
+                             measure::kRunnerBuild, options.threads, kWarmths[warmth]);
   for (const std::string& pass : context.group.lower.disabled) environment += fmt::format("without {}\n", pass);
   return {std::move(program), std::move(environment)};
 }
 
 std::optional<database::Record> to_record(const plan::GroupPlan& plan, const Measured& m) {
-  if (m.outcome == Outcome::kNotMeasured || m.is_rough) return std::nullopt;
+  if (m.outcome == Outcome::kNotMeasured || m.effort == Effort::kCutShort) return std::nullopt;
   return database::Record{plan.family,
                           layouts_text(plan),
                           schedule::to_string(plan.schedule),
@@ -67,12 +80,14 @@ std::optional<database::Record> to_record(const plan::GroupPlan& plan, const Mea
                           m.timing.best_decile_ns * 1e-3,
                           m.timing.median_ns * 1e-3,
                           m.timing.samples,
-                          m.timing.quiet_share};
+                          m.timing.quiet_share,
+                          m.outcome == Outcome::kMeasured && m.effort == Effort::kDropped};
 }
 
 std::vector<Measured> known_results(const std::vector<plan::GroupPlan>& candidates,
-                                    const std::vector<database::Record>& records) {
+                                    const std::vector<database::Record>& records, double drop_ratio) {
   std::vector<Measured> known(candidates.size());
+  double best_ns = INFINITY;
   for (size_t c = 0; c < candidates.size(); ++c) {
     const std::string layouts = layouts_text(candidates[c]), text = schedule::to_string(candidates[c].schedule);
     const auto same = [&](const database::Record& r) { return r.schedule == text && r.layouts == layouts; };
@@ -81,6 +96,12 @@ std::vector<Measured> known_results(const std::vector<plan::GroupPlan>& candidat
     known[c].outcome = parse_outcome(record->outcome).value_or(Outcome::kNotMeasured);
     known[c].reason = record->reason;
     known[c].timing = {record->best_us * 1e3, record->median_us * 1e3, record->samples, record->quiet_share};
+    known[c].effort = record->is_rough ? Effort::kDropped : Effort::kWhole;
+    if (known[c].outcome == Outcome::kMeasured && !record->is_rough)
+      best_ns = std::min(best_ns, known[c].timing.best_decile_ns);
+  }
+  for (Measured& m : known) {
+    if (m.effort == Effort::kDropped && (m.timing.best_decile_ns <= best_ns || !std::isfinite(drop_ratio))) m = {};
   }
   return known;
 }

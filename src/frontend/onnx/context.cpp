@@ -135,7 +135,7 @@ bool NodeContext::is_constant(size_t k) const { return has(k) && importer_.build
 
 graph::RefTensor NodeContext::constant(size_t k, std::string_view role) const {
   const ValueId id = input(k);
-  const GraphBuilder& builder = importer_.builder();
+  GraphBuilder& builder = importer_.builder();
   if (builder.is_constant(id)) return builder.constant(id);
   const std::vector<std::string> inputs = builder.inputs_behind(id);
   const auto options = mapped(inputs, [](const auto& name) { return fmt::format("--const {}=@file.npy", name); });

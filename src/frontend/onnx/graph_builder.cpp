@@ -44,7 +44,22 @@ ValueId GraphBuilder::add_constant(const std::string& name, const graph::RefTens
   return add_constant(name, tensor.type, std::make_shared<const std::vector<std::byte>>(tensor.to_bytes()));
 }
 
-graph::RefTensor GraphBuilder::constant(ValueId id) const {
+graph::RefTensor GraphBuilder::constant(ValueId id) {
+  looked_at_.push_back(id);
+  return elements(id);
+}
+
+// Results come behind their operands.
+std::vector<bool> GraphBuilder::looked_at() const {
+  std::vector<bool> seen(graph_.values.size(), false);
+  for (const ValueId id : looked_at_) seen[id] = true;
+  for (auto it = folded_from_.rbegin(); it != folded_from_.rend(); ++it) {
+    for (const ValueId operand : it->second) seen[operand] = seen[operand] || seen[it->first];
+  }
+  return seen;
+}
+
+graph::RefTensor GraphBuilder::elements(ValueId id) const {
   const graph::Value& value = graph_.value(id);
   TW_CHECK(value.is_constant(), "value '{}' is not a constant", value.name);
   return graph::RefTensor::from_bytes(value.type, *value.constant);
@@ -85,13 +100,15 @@ bool GraphBuilder::can_fold(const graph::OpCall& call, const std::vector<TensorT
 std::vector<ValueId> GraphBuilder::fold(const graph::OpCall& call, const std::string& value_name) {
   std::vector<graph::RefTensor> inputs;
   for (size_t k = 0; k < call.inputs.size(); ++k) {
-    inputs.push_back(call.present[k] ? constant(call.node.inputs[k]) : graph::RefTensor::zeros(call.inputs[k]));
+    inputs.push_back(call.present[k] ? elements(call.node.inputs[k]) : graph::RefTensor::zeros(call.inputs[k]));
   }
   std::vector<graph::RefTensor> results = ops_.at(call.node.op).reference(call, inputs);
   std::vector<ValueId> ids;
   for (graph::RefTensor& result : results) {
     result.round_to_type();
     ids.push_back(add_constant(value_name, result));
+    std::ranges::copy_if(call.node.inputs, std::back_inserter(folded_from_[ids.back()]),
+                         [](ValueId in) { return in != kAbsent; });
   }
   return ids;
 }

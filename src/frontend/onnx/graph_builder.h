@@ -1,5 +1,6 @@
 // Builds a graph::Graph under ONNX's value names, inferring types and evaluating at import what is already known.
 #pragma once
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -27,8 +28,12 @@ class GraphBuilder {
 
   const TensorType& type(graph::ValueId id) const { return graph_.value(id).type; }
   bool is_constant(graph::ValueId id) const { return graph_.value(id).is_constant(); }
-  /// The elements of a constant.
-  graph::RefTensor constant(graph::ValueId id) const;
+  /// The elements of a constant, which the import depends on from now on.
+  graph::RefTensor constant(graph::ValueId id);
+  /// The same as they are in memory, for what does not change the graph.
+  std::span<const std::byte> bytes(graph::ValueId id) const { return *graph_.value(id).constant; }
+  /// For every value whether constant() gave its elements, or those of what was computed from it.
+  std::vector<bool> looked_at() const;
   size_t num_values() const { return graph_.values.size(); }
   const graph::OpTable& ops() const { return ops_; }
   const std::string& value_name(graph::ValueId id) const { return graph_.value(id).name; }
@@ -37,6 +42,10 @@ class GraphBuilder {
   void rename(graph::ValueId id, const std::string& name);
   /// Gives the value exactly `name`; another value of that name gets a suffix.
   void force_name(graph::ValueId id, const std::string& name);
+  /// The node that computes `id`, or null.
+  const graph::Node* producer(graph::ValueId id) const {
+    return producers_.at(id) < 0 ? nullptr : &graph_.nodes[producers_[id]];
+  }
   /// Names of the graph inputs that `id` is computed from.
   std::vector<std::string> inputs_behind(graph::ValueId id) const;
   /// Whether `id` is a graph input.
@@ -50,12 +59,15 @@ class GraphBuilder {
   graph::ValueId add_value(const std::string& name, TensorType type);
   bool can_fold(const graph::OpCall& call, const std::vector<TensorType>& types);
   std::vector<graph::ValueId> fold(const graph::OpCall& call, const std::string& value_name);
+  graph::RefTensor elements(graph::ValueId id) const;
 
   const graph::OpTable& ops_;
   graph::Graph graph_;
   std::unordered_map<std::string, int> taken_;  // name -> next suffix to try
   std::vector<int> producers_;                  // node of each value, -1 for inputs and constants
   int64_t fold_work_ = 0;                       // elements, see kMaxFoldWork
+  std::vector<graph::ValueId> looked_at_;
+  std::map<graph::ValueId, std::vector<graph::ValueId>> folded_from_;  // a result's operands
 };
 
 }  // namespace tw::frontend

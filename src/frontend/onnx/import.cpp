@@ -5,25 +5,64 @@
 #include <filesystem>
 
 #include "frontend/onnx/file/model_file.h"
+#include "frontend/onnx/file/skeleton.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/limits.h"
 
 namespace tw::frontend {
+namespace {
+
+ImportResult import_model(onnx::ModelProto model, const std::string& folder, const graph::OpTable& ops,
+                          const ImportOptions& options) {
+  ImportResult result = Importer(model, folder, ops, options).run();
+  result.skeleton = take_skeleton(model, result.weights, result.needed, ExternalData(folder));
+  return result;
+}
+
+// Whether there are tensors of its element type here.
+bool is_supported(const onnx::TensorProto& tensor) try {
+  return tensor.data_type() != onnx::TensorProto::UNDEFINED && tensor_type(tensor).elements() >= 0;
+} catch (const Unsupported&) {
+  return false;
+}
+
+}  // namespace
+
 ImportResult import_onnx_file(const std::string& path, const graph::OpTable& ops, const ImportOptions& options) {
-  const onnx::ModelProto model = read_model(path);
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  return Importer(model, folder.empty() ? "." : folder, ops, options).run();
+  return import_model(read_model(path), folder.empty() ? "." : folder, ops, options);
 }
 
 ImportResult import_onnx_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
                                const graph::OpTable& ops, const ImportOptions& options) {
-  const onnx::ModelProto model = read_model(bytes);
-  return Importer(model, base_directory, ops, options).run();
+  return import_model(read_model(bytes), base_directory, ops, options);
 }
 
 graph::RefTensor read_tensor_proto(std::span<const std::byte> bytes) {
   const TensorData data = read_tensor(read_tensor_message(bytes), ExternalData(""));
   return graph::RefTensor::from_bytes(data.type, *data.bytes);
+}
+
+std::map<std::string, TensorType> initializer_types(std::span<const std::byte> bytes) {
+  std::map<std::string, TensorType> types;
+  const onnx::ModelProto model = read_model(bytes);
+  for (const auto& tensor : model.graph().initializer()) {
+    if (is_supported(tensor)) types.emplace(tensor.name(), tensor_type(tensor));
+  }
+  return types;
+}
+
+Weights read_initializers(const std::string& path) {
+  const onnx::ModelProto model = read_model(path);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const ExternalData files(folder.empty() ? "." : folder);
+  Weights weights;
+  for (const auto& tensor : model.graph().initializer()) {
+    if (!is_supported(tensor)) continue;
+    TensorData data = read_tensor(tensor, files);
+    weights.insert_or_assign(tensor.name(), Weight{std::move(data.type), std::move(data.bytes)});
+  }
+  return weights;
 }
 
 ModelSummary summarize_onnx_file(const std::string& path) {

@@ -24,6 +24,12 @@ ImportResult import_onnx_file(const std::string& path, const graph::OpTable& ops
 ImportResult import_onnx_bytes(std::span<const std::byte> bytes, const std::string& base_directory,
                                const graph::OpTable& ops, const ImportOptions& options);
 
+/// The initializers of the main graph of the model in `bytes`, whether it has their elements or not (skeletons).
+std::map<std::string, TensorType> initializer_types(std::span<const std::byte> bytes);
+
+/// All initializers of the main graph of the model file `path`. Throws what import_onnx_file throws.
+Weights read_initializers(const std::string& path);
+
 /// What a model file says of itself, without importing it.
 struct ModelSummary {
   struct Value {

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,10 +16,18 @@ namespace tw::frontend {
 constexpr int kNewestOpset = 27;
 constexpr int kOldestOpset = 7;
 
+/// Elements of a tensor of the model's graph.
+struct Weight {
+  TensorType type;
+  graph::Bytes bytes;
+};
+using Weights = std::map<std::string, Weight, std::less<>>;
+
 struct ImportOptions {
   std::map<std::string, Shape> shapes;                // --shape NAME=1x3x224x224: an input's whole shape
   std::map<std::string, int64_t> dims;                // --dim NAME=8: a symbolic dimension, wherever it stands
   std::map<std::string, graph::RefTensor> constants;  // --const NAME=@x.npy: an input that becomes a constant
+  std::shared_ptr<const Weights> weights = nullptr;   // of initializers of the main graph, in the place of their own
 };
 
 struct ImportResult {
@@ -27,6 +37,13 @@ struct ImportResult {
   int64_t ir_version = 0;                   // of the model file
   std::string producer;                     // "name version" of the program that wrote the model; may be empty
   std::vector<std::string> external_files;  // absolute paths of the files of external data that were read
+  /// Initializers of the main graph that the import only hands on: several elements that it does not look at.
+  std::set<std::string> weights;
+  std::set<std::string> infinite;  // those of `weights` in which an element is infinite
+  std::set<std::string> needed;    // all initializers of the main graph that some node needs
+  /// The model without the elements of `weights`, and with all other data in it: what it takes to import it with other
+  /// weights. Empty when it is larger than a model file may be.
+  std::string skeleton;
 };
 
 /// What kept one kind of operator (or one input) from being imported.

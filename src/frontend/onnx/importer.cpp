@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/special_values.h"
 #include "frontend/onnx/limits.h"
 #include "frontend/onnx/liveness.h"
 
@@ -59,6 +60,7 @@ ImportResult Importer::run() {
   import_nodes(graph.node(), std::move(needed), scope);
   if (!unsupported_.empty()) throw UnsupportedModel(std::move(unsupported_), std::move(bindable_));
   ImportResult result;
+  find_weights(result);
   result.graph = builder_.finish(finish_outputs(scope));
   result.warnings = std::move(warnings_);
   result.external_files.assign(files_.read_files().begin(), files_.read_files().end());
@@ -149,13 +151,36 @@ std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const 
 void Importer::add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope) {
   for (const auto& tensor : graph.initializer()) {
     if (needed.count(tensor.name()) == 0) continue;
-    TensorData data = read_tensor(tensor, files_);
-    define(scope, tensor.name(),
-           {builder_.add_constant(scope.prefix + tensor.name(), data.type, std::move(data.bytes))});
+    TensorData data = initial_value(tensor, scope);
+    const ValueId id = builder_.add_constant(scope.prefix + tensor.name(), data.type, std::move(data.bytes));
+    define(scope, tensor.name(), {id});
+    if (&graph == &model_.graph()) initializers_[tensor.name()] = id;
   }
   for (const auto& tensor : graph.sparse_initializer()) {
     if (needed.count(tensor.values().name()) == 0) continue;
     throw Unsupported("initializer '{}' is a sparse tensor; only dense tensors are supported", tensor.values().name());
+  }
+}
+
+TensorData Importer::initial_value(const onnx::TensorProto& tensor, const Scope& scope) const {
+  const bool is_main = scope.parent == nullptr && scope.depth == 0;
+  if (options_.weights == nullptr || !is_main) return read_tensor(tensor, files_);
+  const auto given = options_.weights->find(tensor.name());
+  if (given == options_.weights->end()) return read_tensor(tensor, files_);
+  const TensorType type = tensor_type(tensor);
+  if (given->second.type != type)
+    throw UserError("weight '{}' is {}, the model has {}", tensor.name(), to_string(given->second.type),
+                    to_string(type));
+  return {type, given->second.bytes};
+}
+
+void Importer::find_weights(ImportResult& result) const {
+  const std::vector<bool> looked_at = builder_.looked_at();
+  for (const auto& [name, id] : initializers_) {
+    result.needed.insert(name);
+    if (looked_at[id] || builder_.type(id).elements() <= 1) continue;
+    result.weights.insert(name);
+    if (find_special_values(builder_.bytes(id), builder_.type(id).type).infinity >= 0) result.infinite.insert(name);
   }
 }
 

@@ -43,6 +43,8 @@ class Importer : public ModelImport {
   std::vector<TensorType> input_types_or_survey(const std::vector<const onnx::ValueInfoProto*>& inputs,
                                                 const Scope& main);
   void add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope);
+  TensorData initial_value(const onnx::TensorProto& tensor, const Scope& scope) const;
+  void find_weights(ImportResult& result) const;
   void import_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Names needed, Scope& scope);
   void import_node(const onnx::NodeProto& node, Scope& scope);
   void convert(const onnx::NodeProto& node, Scope& scope);
@@ -75,7 +77,8 @@ class Importer : public ModelImport {
   std::vector<UnsupportedItem> unsupported_;
   std::vector<std::string> bindable_;
   std::vector<std::string> warnings_;
-  int64_t nodes_ = 0;  // converted so far
+  std::map<std::string, graph::ValueId> initializers_;  // of the main graph, as far as they are needed
+  int64_t nodes_ = 0;                                   // converted so far
 };
 
 }  // namespace tw::frontend

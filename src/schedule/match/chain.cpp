@@ -385,6 +385,8 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   roles[column] = kPrivate;
   for (const std::string& stage : out.segment.stages) out.layouts[stage] = Layout().reorder(rows_first(roles));
   if (roles.back() == kPrivate) out.layouts.clear();
+  if (program.is_output(value.name) && !out.layouts.empty())
+    return declined("{} leaves the group with its columns apart", value.name);
   out.program = te::apply_layouts(program, out.layouts);
   const Result<Contraction> match = match_contraction(*out.program.find_compute(out.segment.sum));
   if (!match.ok()) return Reason{match.reason()};

@@ -50,7 +50,8 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target);
 /// Shared memory that a tile of such a chain takes at most: all of both second operands, and its rows.
 int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps);
 
-/// A contraction whose rows a reduction, which alone reads them, combines: means over pixels or tokens.
+/// A contraction whose rows a reduction, which alone reads them in the group, combines: means over pixels or tokens.
+/// The rows may leave the group, too.
 struct ReducedProduct {
   te::Program program;                    // with `layouts`
   std::map<std::string, Layout> layouts;  // of the segment's stages: columns come last

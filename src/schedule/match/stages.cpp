@@ -4,19 +4,53 @@
 
 #include "schedule/match/contraction.h"
 #include "schedule/stage.h"
+#include "support/join.h"
+#include "te/axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
 #include "te/sum_terms.h"
 
 namespace tw::schedule {
 
+namespace {
+
+// Of each element-wise stage, the compute of several outputs to which all that is made of it leads, each read at its
+// own point: computed there, it is computed once.
+class PointReaders {
+ public:
+  explicit PointReaders(const te::Program& program) {
+    for (auto c = program.computes.rbegin(); c != program.computes.rend(); ++c) {
+      if (c->is_reduction()) continue;
+      const bool is_end = c->outputs.size() > 1;
+      if (is_end) ends_[c->name()] = &*c;
+      if (is_end || program.is_output(c->name())) continue;
+      const te::Compute* end = nullptr;
+      bool one = true;
+      for (const te::Compute& reader : program.computes) {
+        if (te::count_reads(reader, c->name()) == 0) continue;
+        const te::Compute* there = value_or(ends_, reader.name(), nullptr);
+        one = one && there != nullptr && (end == nullptr || end == there) && te::reads_own_point(reader, c->name());
+        end = there;
+      }
+      if (one) ends_[c->name()] = end;
+    }
+  }
+  bool leads_to_one(const te::Compute& c) const { return value_or(ends_, c.name(), nullptr) != nullptr; }
+
+ private:
+  std::map<std::string, const te::Compute*> ends_;
+};
+
+}  // namespace
+
 te::Program inline_stages(Schedule& s, const te::Program& program,
                           const std::function<bool(const te::Compute&)>& keep) {
   // What is inlined before a stage adds no reads of it: producers come first.
   const std::map<std::string, int> reads = te::count_reads(program);
+  const PointReaders points(program);
   const auto is_cheap = [&](const te::Compute& c) {
     const auto found = reads.find(c.name());
-    return c.body[0].op() == Op::kLoad || found == reads.end() || found->second <= 1;
+    return c.body[0].op() == Op::kLoad || found == reads.end() || found->second <= 1 || points.leads_to_one(c);
   };
   te::Program out = program;
   out.computes.clear();
@@ -84,7 +118,7 @@ bool has_empty_axis(const te::Compute& c) {
 
 bool has_select(const te::Compute& c) {
   bool found = false;
-  visit(c.body[0], [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
+  for (const Expr& body : c.body) visit(body, [&](const Expr& x) { found = found || x.op() == Op::kSelect; });
   return found;
 }
 
@@ -126,17 +160,71 @@ size_t common_rows(const te::Program& program) {
   return output.is_reduction() || inside ? rows : std::min(rows, output.axes.size() - 1);
 }
 
+namespace {
+
+// The output of most elements, the last one of them: it owns the tiles.
+std::string row_owner(const te::Program& program) {
+  const te::Compute* owner = nullptr;
+  for (const te::Compute& c : program.computes) {
+    const bool leaves = std::ranges::any_of(c.outputs, [&](const te::Tensor& t) { return program.is_output(t.name); });
+    if (leaves && (owner == nullptr || te::num_points(c.axes) >= te::num_points(owner->axes))) owner = &c;
+  }
+  return owner->name();
+}
+
+// Leaves `owner` as the last stage, which nothing reads, and of each other output a copy that nothing reads; the
+// primitives are appended to `s`.
+void part_outputs(Schedule& s, const std::string& owner, RowProgram& rows) {
+  Schedule copies;
+  const std::map<std::string, int> reads = te::count_reads(rows.program);
+  for (const std::string& name : rows.program.outputs) {
+    const te::Compute& c = *rows.program.find_compute(name);
+    const bool is_read = reads.contains(name);
+    if (c.name() == owner && !is_read) continue;
+    const bool is_copy = !c.is_reduction() && c.body[0].op() == Op::kLoad && te::reads_own_point(c, c.body[0]->name) &&
+                         rows.program.find_compute(c.body[0]->name) != nullptr;
+    if (is_read || !is_copy) {
+      copies.cache_write(name);
+      rows.kept.insert(name + ".acc");
+    }
+    if (c.name() != owner) rows.statistics.insert(name);
+  }
+  for (const Primitive& p : copies.primitives()) s.add(p);
+  rows.program = rewritten(rows.program, copies);
+  const auto last = std::ranges::find(rows.program.computes, owner, [](const te::Compute& c) { return c.name(); });
+  std::rotate(last, last + 1, rows.program.computes.end());
+}
+
+}  // namespace
+
 Result<RowProgram> row_program(Schedule& s, const te::Program& program) {
   RowProgram out;
   out.program = inline_stages(s, program, [&](const te::Compute& c) { return is_once_a_row(program, c); });
   const bool reduces = std::ranges::any_of(out.program.computes, [](const te::Compute& c) { return c.is_reduction(); });
   if (!reduces) return declined("no reduction");
-  const te::Compute& output = out.program.computes.back();
-  const bool one_output = std::ranges::all_of(
-      out.program.outputs, [&](const std::string& name) { return out.program.find_compute(name) == &output; });
-  if (!one_output) return declined("an output that is not the last stage");
+  const std::string owner = row_owner(out.program);
+  const std::map<std::string, int> reads = te::count_reads(out.program);
+  for (const te::Compute& c : out.program.computes) {
+    if (c.outputs.size() == 1) continue;
+    const bool leaves = std::ranges::any_of(c.outputs, [&](const auto& t) { return out.program.is_output(t.name); });
+    const bool is_read = std::ranges::any_of(c.outputs, [&](const auto& t) { return reads.contains(t.name); });
+    if (leaves && (is_read || c.name() != owner)) return declined("{} has several outputs and owns no rows", c.name());
+  }
+  if (out.program.outputs.size() > out.program.find_compute(owner)->outputs.size()) part_outputs(s, owner, out);
+  const te::Compute& last = out.program.computes.back();
+  if (last.name() != owner) return declined("an output that is not the last stage");
   out.rows = common_rows(out.program);
+  for (const std::string& name : out.statistics) {
+    const te::Compute& c = *out.program.find_compute(name);
+    out.rows = std::min(out.rows, c.axes.size());
+  }
   if (out.rows == 0) return declined("its stages share no leading axis with the output");
+  for (const std::string& name : out.statistics) {
+    const te::Compute& c = *out.program.find_compute(name);
+    const bool of_rows = c.axes.size() == out.rows && std::ranges::equal(c.axes, std::span(last.axes).first(out.rows),
+                                                                         {}, &te::Axis::extent, &te::Axis::extent);
+    if (!of_rows) return declined("{} leaves the group, and has not one element for each row", name);
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 // follow another one point by point, which share rows.
 #pragma once
 #include <functional>
+#include <set>
 #include <string>
 
 #include "schedule/schedule.h"
@@ -40,10 +41,12 @@ bool calls_function(const te::Compute& compute);
 /// The number of leading axes that all stages of `program` share with the last one; 0: it is no row program.
 size_t common_rows(const te::Program& program);
 
-/// A program whose stages all share their leading axes, its rows, with the last one, its only output.
+/// A program whose stages all share their leading axes, its rows, with the last one, its output.
 struct RowProgram {
   te::Program program;
   size_t rows = 0;
+  std::set<std::string> statistics = {};  // further outputs, of one element for each row: copies that nothing reads
+  std::set<std::string> kept = {};        // what outputs are copies of: stages that the primitives make
 };
 
 /// `program` as a row program, with what is cheap to repeat inlined (the primitives are appended to `s`). Declines

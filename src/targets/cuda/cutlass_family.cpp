@@ -32,7 +32,7 @@ std::string why_not_built(const Fit& fit, bool can_build) {
 
 // Rows whose kernel with this very epilogue is built, best first, and those that are built without epilogue where
 // theirs can be compiled: the race decides whether it is (driver/code/template_code.h).
-Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& target, bool constant_b) {
+Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& target, bool stored_b) {
   const TemplateLibrary library({templates::template_folder()});
   const std::vector<const Row*> fitting = templates::ranked(fit.product, target);
   const auto row_of_kind = std::ranges::find_if(templates::rows(), [&](const Row& row) {
@@ -44,7 +44,7 @@ Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& targ
   std::vector<const Row*> found;
   for (const Row* row : fitting) {
     reason = templates::refusal(*row, fit.epilogue, fit.product.output);
-    if (reason.empty() && row->family == templates::Family::kConvSm90 && !constant_b) reason = "filters are computed";
+    if (reason.empty() && row->family == templates::Family::kConvSm90 && !stored_b) reason = "filters are computed";
     if (!reason.empty()) continue;
     if (library.find(fit.instance(*row, target.name)).ok() ||
         (can_build && library.find(plain.instance(*row, target.name)).ok()))
@@ -59,7 +59,7 @@ Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& targ
 // Constants can be stored as templates want them: a product's right side by rows.
 void turn_constants(const construct::GroupTask& task, Fit& fit, construct::Implementable& match) {
   const std::string& b = match.problem.b.name;
-  if (!task.constants.contains(b)) return;
+  if (!task.kept.contains(b)) return;
   const bool turned = fit.b_turned || (!fit.product.is_conv && !fit.product.b_by_rows && fit.product.batch == 1);
   if (!turned) return;
   const size_t rank = task.program.tensor(b).shape.size();
@@ -82,12 +82,12 @@ Result<construct::Candidates> construct_templates(const construct::GroupTask& ta
   if (!fitted) return Reason{fitted.reason()};
   Fit fit = std::move(fitted).value();
   const std::string& b = match.problem.b.name;
-  const bool is_constant = task.constants.contains(b);
-  if (fit.b_turned && !is_constant) return declined("filters that are computed");
-  if (is_constant && num_elements(task.program.tensor(b).shape) != match.problem.span(match.problem.b))
+  const bool is_kept = task.kept.contains(b);
+  if (fit.b_turned && !is_kept) return declined("filters that are computed");
+  if (is_kept && num_elements(task.program.tensor(b).shape) != match.problem.span(match.problem.b))
     return declined("a part of a constant");
   turn_constants(task, fit, match);
-  const Result<std::vector<const Row*>> rows = find_rows(fit, target, is_constant);
+  const Result<std::vector<const Row*>> rows = find_rows(fit, target, is_kept);
   if (!rows) return Reason{rows.reason()};
   // TMA convolutions want filters inside of the window's pixels.
   std::vector<int64_t> by_pixel(task.program.tensor(b).shape.size());
@@ -97,7 +97,7 @@ Result<construct::Candidates> construct_templates(const construct::GroupTask& ta
   for (const Row* row : *rows) {
     construct::Implementable stored = match;
     if (row->family == templates::Family::kConvSm90) stored.layouts[b] = stored.layouts[b].reorder(by_pixel);
-    candidates.push_back(stored.by(to_string(templates::Implementation{*row, match.problem, match.epilogue})));
+    candidates.push_back(stored.by(loop::TemplateCall{name_of(*row), match.problem, match.epilogue}));
     candidates.back().predicted_ns = predicted_cycles(*row, fit.product, target) / kCyclesPerNs;
     candidates.back().trace = {fmt::format("row {} of the template library", name_of(*row))};
   }

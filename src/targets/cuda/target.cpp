@@ -26,6 +26,7 @@ const construct::Constructor kFamilies[] = {
     {"chain", construct::construct_gpu_chain},
     {"reduced", construct::construct_gpu_reduced},
     {"contraction", construct::construct_gpu_contraction},
+    {"sums", construct::construct_gpu_sums},
     {"columns", construct::construct_gpu_columns},
     {"rows", construct::construct_gpu_rows},
     {"transpose", construct::construct_gpu_transpose},

@@ -8,6 +8,7 @@ const construct::Constructor kFamilies[] = {
     {"winograd", construct::construct_winograd},
     {"chain", construct::construct_chain},
     {"contraction", construct::construct_contraction, construct::sample_contraction},
+    {"sums", construct::construct_sums},
     {"columns", construct::construct_columns},
     {"rows", construct::construct_rows},
     {"generic", construct::construct_generic},

@@ -2,6 +2,7 @@
 //
 // Every group is grown so that all its values but one are read inside it only. Groups of one output cannot wait for
 // each other in a circle: everything in a group leads to its output, so a circle of groups would be a circle of nodes.
+// (Pass fuse-outputs then lets values leave a group beside its output.)
 //
 // 1. Contractions, the last first: the element-wise nodes that follow one by one, each the only reader of the one
 // before.
@@ -10,123 +11,59 @@
 #include <algorithm>
 #include <set>
 
-#include "support/error.h"
+#include "transform/fuse/clusters.h"
 #include "transform/group.h"
 #include "transform/passes.h"
-#include "transform/roles.h"
 
 namespace tw::transform {
 namespace {
 
-constexpr size_t kMaxNodes = 24;   // of a group: bounds the time to compile one
-constexpr size_t kMaxInputs = 32;  // of a group: kernel parameters beyond registers cost more than they save
-constexpr size_t kMaxBranch = 8;   // nodes between x and where the branches of x * f(x) meet: a GELU by tanh has 7
-constexpr int kRowLookahead =
-    4;  // nodes between a reduction and the broadcast of its result: scale, shift, sqrt, inverse
-
-// A group while it grows.
-struct Cluster {
-  std::vector<int> nodes;
-  Shape space;    // of its output: the iteration space of its element-wise nodes
-  Layout layout;  // of its output
-  bool contraction = false;
-  bool reduction = false;
-  std::vector<Shape> row_spaces;  // of data reduced inside, and of results broadcast again
-};
+constexpr size_t kMaxBranch = 8;  // nodes between x and where the branches of x * f(x) meet: a GELU by tanh has 7
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const graph::OpTable& ops)
-      : graph_(graph), producers_(graph.producers()), readers_(graph.consumers()), cluster_of_(graph.nodes.size(), -1) {
-    for (const Node& node : graph.nodes) roles_.push_back(is_layout_copy(node) ? Role::kAlone : role_of(ops, node));
-  }
+  Fuser(const Graph& graph, const graph::OpTable& ops) : graph_(graph), clusters_(graph, ops) {}
 
   Graph run() {
     const auto count = static_cast<int>(graph_.nodes.size());
     for (int n = count - 1; n >= 0; --n) {
-      if (is_free(n) && roles_[n] == Role::kContraction) grow_epilogue(n);
+      if (clusters_.is_free(n) && clusters_.role(n) == Role::kContraction) grow_epilogue(n);
     }
-    for (size_t c = 0; c < clusters_.size(); ++c) take_in_producers(static_cast<int>(c));
+    for (size_t c = 0; c < clusters_.all().size(); ++c) take_in_producers(static_cast<int>(c));
     for (int n = count - 1; n >= 0; --n) {
-      if (!is_free(n) || !may_own_group(n)) continue;
-      take_in_producers(open_cluster(n));
+      if (!clusters_.is_free(n) || !clusters_.may_own_group(n)) continue;
+      take_in_producers(clusters_.open(n));
     }
     std::vector<std::vector<int>> groups;
-    for (Cluster& cluster : clusters_) {
+    for (const Cluster& cluster : clusters_.all()) {
       if (cluster.nodes.size() < 2) continue;  // partition wraps single nodes
-      std::sort(cluster.nodes.begin(), cluster.nodes.end());
       groups.push_back(cluster.nodes);
+      std::ranges::sort(groups.back());
     }
     return form_groups(graph_, groups);
   }
 
- private:
-  bool is_free(int n) const {
-    return cluster_of_[n] < 0 && !graph_.nodes[n].is_group() && graph_.nodes[n].outputs.size() == 1;
-  }
-  bool may_own_group(int n) const {
-    return roles_[n] == Role::kElementwise || roles_[n] == Role::kReduction || roles_[n] == Role::kWindow ||
-           roles_[n] == Role::kIndexMap || roles_[n] == Role::kPad;
-  }
-  ValueId output(int n) const { return graph_.nodes[n].outputs[0]; }
-  const Shape& shape(int n) const { return graph_.value(output(n)).type.shape; }
-  const Shape& data_shape(int n) const { return graph_.value(graph_.nodes[n].inputs[0]).type.shape; }
-
-  int open_cluster(int n) {
-    Cluster cluster;
-    cluster.space = shape(n);
-    cluster.layout = graph_.value(output(n)).layout;
-    clusters_.push_back(std::move(cluster));
-    join(static_cast<int>(clusters_.size()) - 1, n);
-    return static_cast<int>(clusters_.size()) - 1;
-  }
-
-  void join(int c, int n) {
-    Cluster& cluster = clusters_[c];
-    cluster.nodes.push_back(n);
-    cluster_of_[n] = c;
-    cluster.contraction = cluster.contraction || roles_[n] == Role::kContraction;
-    if (roles_[n] != Role::kReduction && roles_[n] != Role::kWindow) return;
-    cluster.reduction = true;
-    cluster.row_spaces.push_back(shape(n));
-    if (roles_[n] == Role::kReduction) cluster.row_spaces.push_back(data_shape(n));
-  }
-
-  // Distinct values that the cluster would read from outside with node `n` in it.
-  size_t input_count(const Cluster& cluster, int n) const {
-    std::set<ValueId> inside;
-    std::set<ValueId> read;
-    const auto add = [&](int node) {
-      for (const ValueId out : graph_.nodes[node].outputs) inside.insert(out);
-      for (const ValueId in : graph_.nodes[node].inputs) {
-        if (in != kAbsent) read.insert(in);
+  // Why each edge is inside a group, or is not: by the rules, asked once more when all groups are known.
+  void say_why(ReasonLog& log) const {
+    for (size_t r = 0; r < graph_.nodes.size(); ++r) {
+      for (const ValueId in : graph_.nodes[r].inputs) {
+        const int p = in == kAbsent ? -1 : clusters_.producer(in);
+        if (p < 0) continue;
+        const int to = static_cast<int>(r), c = clusters_.cluster_of(to);
+        const bool inside = c >= 0 && clusters_.cluster_of(p) == c;
+        Why why = inside ? why_inside(c, p, to) : why_apart(in, p, to);
+        if (const Why* stored = log.find_layout(graph_.value(in).name); stored != nullptr && why.rule == kCopyRule)
+          why.numbers = stored->numbers;
+        log.say(inside ? EdgeFate::kFused : EdgeFate::kApart, graph_, in, graph_.nodes[r], std::move(why));
       }
-    };
-    for (const int node : cluster.nodes) add(node);
-    add(n);
-    return static_cast<size_t>(
-        std::count_if(read.begin(), read.end(), [&](ValueId v) { return inside.count(v) == 0; }));
+    }
   }
 
-  bool has_room(const Cluster& cluster, int n) const {
-    return cluster.nodes.size() < kMaxNodes && input_count(cluster, n) <= kMaxInputs;
-  }
+ private:
+  ValueId output(int n) const { return graph_.nodes[n].outputs[0]; }
+  const std::string& name(int n) const { return graph_.nodes[n].name; }
 
   // ---- Forwards: contraction and epilogue.
-
-  // Whether element-wise node `n` may follow the contraction's result `from` point by point: same shape and layout;
-  // operands of the same shape are stored alike.
-  bool follows(int n, ValueId from) const {
-    const graph::Value& out = graph_.value(output(n));
-    const graph::Value& before = graph_.value(from);
-    if (roles_[n] != Role::kElementwise || out.type.shape != before.type.shape || out.layout != before.layout)
-      return false;
-    const std::vector<ValueId>& inputs = graph_.nodes[n].inputs;
-    return std::all_of(inputs.begin(), inputs.end(), [&](ValueId in) {
-      if (in == kAbsent || in == from || graph_.value(in).is_constant()) return true;
-      return graph_.value(in).type.shape != out.type.shape || graph_.value(in).layout == out.layout;
-    });
-  }
 
   // The first node outside cluster `c` that reads one of `open`; -1 when one of these leaves the graph or has no
   // reader.
@@ -134,8 +71,8 @@ class Fuser {
     int next = -1;
     for (const ValueId value : open) {
       if (graph_.is_output(value)) return -1;
-      for (const int r : readers_[value]) {
-        if (cluster_of_[r] != c && (next < 0 || r < next)) next = r;
+      for (const int r : clusters_.readers(value)) {
+        if (clusters_.cluster_of(r) != c && (next < 0 || r < next)) next = r;
       }
     }
     return next;
@@ -144,32 +81,24 @@ class Fuser {
   // Takes readers in order. The group may end wherever all that is open, read outside, is one value: after each node of
   // a chain, and where the branches of x * f(x) meet again. What lies behind the last such place is given back.
   void grow_epilogue(int contraction) {
-    const int c = open_cluster(contraction);
+    const int c = clusters_.open(contraction);
     std::set<ValueId> open = {output(contraction)};
-    std::vector<int> pending;
-    while (pending.size() <= kMaxBranch) {
+    size_t pending = 0;
+    while (pending <= kMaxBranch) {
       const int next = next_reader(c, open);
-      if (next < 0 || !is_free(next) || !follows(next, output(contraction)) || !has_room(clusters_[c], next)) break;
-      join(c, next);
-      pending.push_back(next);
+      if (next < 0 || !clusters_.is_free(next) || !clusters_.follows(next, output(contraction)).ok() ||
+          !clusters_.has_room(c, next).ok())
+        break;
+      clusters_.follow(c, next);
+      ++pending;
       open.insert(output(next));
-      std::erase_if(open, [&](ValueId v) { return v != output(next) && read_only_inside_cluster(v, c); });
-      if (open.size() == 1) pending.clear();
+      std::erase_if(open, [&](ValueId v) { return v != output(next) && clusters_.is_read_only_inside(v, c); });
+      if (open.size() == 1) pending = 0;
     }
-    for (const int n : pending) {
-      cluster_of_[n] = -1;
-      clusters_[c].nodes.pop_back();
-    }
+    for (; pending > 0; --pending) clusters_.give_back(c);
   }
 
   // ---- Backwards: what only the cluster reads.
-
-  bool read_only_inside(int n, int c) const { return read_only_inside_cluster(output(n), c); }
-
-  bool read_only_inside_cluster(ValueId value, int c) const {
-    if (graph_.is_output(value) || readers_[value].empty()) return false;
-    return std::all_of(readers_[value].begin(), readers_[value].end(), [&](int r) { return cluster_of_[r] == c; });
-  }
 
   void take_in_producers(int c) {
     bool changed = true;
@@ -177,93 +106,77 @@ class Fuser {
       changed = false;
       // From the last node backwards: a producer is looked at after all its readers inside.
       std::vector<int> nodes = clusters_[c].nodes;
-      std::sort(nodes.begin(), nodes.end(), std::greater<>());
+      std::ranges::sort(nodes, std::greater<>());
       for (const int n : nodes) {
         for (const ValueId in : graph_.nodes[n].inputs) {
-          const int p = in == kAbsent ? -1 : producers_[in];
-          if (p < 0 || !is_free(p) || !read_only_inside(p, c) || !may_join(c, p) || !has_room(clusters_[c], p))
+          const int p = in == kAbsent ? -1 : clusters_.producer(in);
+          if (p < 0 || !clusters_.is_free(p) || !clusters_.is_read_only_inside(in, c) || !clusters_.takes_in(c, p).ok())
             continue;
-          join(c, p);
+          clusters_.join(c, p);
           changed = true;
         }
       }
     }
   }
 
-  bool may_join(int c, int p) const {
-    const std::vector<int>& readers = readers_[output(p)];
-    const auto all_readers = [&](auto accepts) { return std::all_of(readers.begin(), readers.end(), accepts); };
-    switch (roles_[p]) {
-      case Role::kElementwise:
-        return all_readers([&](int r) { return reads_pointwise(c, p, r); });
-      case Role::kReduction:
-      case Role::kWindow:
-        return joins_as_reduction(c, p) && all_readers([&](int r) { return roles_[r] == Role::kElementwise; });
-      case Role::kIndexMap:
-        return all_readers([&](int r) { return takes_index_map(p, r); });
-      case Role::kLookup:
-        return !clusters_[c].contraction &&
-               all_readers([&](int r) { return roles_[r] == Role::kElementwise && shape(r) == shape(p); });
-      case Role::kPad:
-        return all_readers([&](int r) { return roles_[r] == Role::kPad; });
-      case Role::kContraction:
-      case Role::kAlone:
-        return false;
+  // ---- Reasons.
+
+  bool is_in_epilogue(int c, int n) const {
+    const auto first = clusters_[c].nodes.begin();
+    const auto end = first + 1 + static_cast<std::ptrdiff_t>(clusters_[c].epilogue);
+    return clusters_[c].contraction >= 0 && std::find(first, end, n) != end;
+  }
+
+  Why why_inside(int c, int p, int r) const {
+    const std::string& value = graph_.value(output(p)).name;
+    if (is_in_epilogue(c, p) && is_in_epilogue(c, r))
+      return because("epilogue", "{} is computed in the tiles of {}, while their sums are in registers", name(r),
+                     name(clusters_[c].contraction));
+    const RuleResult rule = clusters_.may_join(c, p);
+    // A reduction that has joined is no longer ahead of what is computed once a row.
+    const std::string_view by = rule.ok() ? *rule : "row";
+    if (by == "reduction")
+      return because(by, "{} combines rows of the group: its result is there when {} needs it", name(p), name(r));
+    if (by == "row") return because(by, "{} is computed once for each row", name(p));
+    if (by == "index-map" || by == "pad" || by == "lookup")
+      return because(by, "{} reads {} through the index map of {}", name(r), value, name(p));
+    return because(by, "{} reads each element of {} at one point: it is computed there", name(r), value);
+  }
+
+  Why why_apart(ValueId value, int p, int r) const {
+    const std::string& read = graph_.value(value).name;
+    if (graph_.nodes[p].outputs.size() != 1 || clusters_.role(p) == Role::kAlone) return why_alone(graph_.nodes[p]);
+    if (graph_.nodes[r].outputs.size() != 1 || clusters_.role(r) == Role::kAlone) return why_alone(graph_.nodes[r]);
+    const int from = clusters_.cluster_of(p), to = clusters_.cluster_of(r);
+    if (from >= 0 && clusters_[from].contraction >= 0) {
+      const RuleResult follows = clusters_.follows(r, output(clusters_[from].contraction));
+      if (!follows.ok()) return follows.why();
     }
-    return false;
-  }
-
-  // Whether computing element-wise `p` where `r` reads it repeats no work: each element is read at one point.
-  bool reads_pointwise(int c, int p, int r) const {
-    if (roles_[r] == Role::kReduction) return data_shape(r) == shape(p) && graph_.nodes[r].inputs[0] == output(p);
-    if (roles_[r] == Role::kPad) return graph_.nodes[r].inputs[0] == output(p);
-    if (roles_[r] != Role::kElementwise) return false;
-    if (shape(r) == shape(p)) return true;
-    return !clusters_[c].contraction && is_row_of(shape(p), shape(r)) && ends_in_reduction(p, shape(r), kRowLookahead);
-  }
-
-  bool takes_index_map(int p, int r) const {
-    if (roles_[r] == Role::kElementwise || roles_[r] == Role::kContraction) return true;
-    return roles_[r] == Role::kIndexMap && graph_.nodes[r].inputs[0] == output(p);
-  }
-
-  bool joins_as_reduction(int c, int p) const {
-    const Cluster& cluster = clusters_[c];
-    if (cluster.contraction) return false;
-    if (shape(p) == cluster.space) return true;
-    if (roles_[p] == Role::kWindow) return false;
-    const auto known = [&](const Shape& s) {
-      return std::find(cluster.row_spaces.begin(), cluster.row_spaces.end(), s) != cluster.row_spaces.end();
-    };
-    if (known(shape(p))) return true;
-    const bool whole = data_shape(p) == cluster.space || known(data_shape(p));
-    return whole && is_row_of(shape(p), data_shape(p));
-  }
-
-  // [a, b, 1] of [a, b, c]: one element for each row.
-  static bool is_row_of(const Shape& row, const Shape& whole) {
-    if (row.size() != whole.size() || row == whole) return false;
-    size_t d = 0;
-    while (d < row.size() && row[d] == whole[d]) ++d;
-    return std::all_of(row.begin() + static_cast<int64_t>(d), row.end(), [](int64_t extent) { return extent == 1; });
-  }
-
-  // Whether `p` is computed, within a few element-wise steps, from a reduction of data of shape `whole`.
-  bool ends_in_reduction(int p, const Shape& whole, int steps) const {
-    if (roles_[p] == Role::kReduction) return is_free(p) && data_shape(p) == whole;
-    if (roles_[p] != Role::kElementwise || steps == 0) return false;
-    const std::vector<ValueId>& inputs = graph_.nodes[p].inputs;
-    return std::any_of(inputs.begin(), inputs.end(), [&](ValueId in) {
-      return in != kAbsent && producers_[in] >= 0 && ends_in_reduction(producers_[in], whole, steps - 1);
-    });
+    if (to < 0) return clusters_.no_follower(r);
+    if (from < 0 || clusters_[from].contraction < 0) {
+      const RuleResult takes = clusters_.takes_in(to, p);
+      if (!takes.ok()) return takes.why();
+    }
+    if (graph_.is_output(value))
+      return because("leaves", "{} leaves the graph, and a group of this pass has one output", read);
+    for (const int other : clusters_.readers(value)) {
+      if (other != r && clusters_.cluster_of(other) != to)
+        return because("read-elsewhere", "{} is also read by {}, and a group of this pass has one output", read,
+                       name(other));
+    }
+    if (from >= 0 && clusters_[to].contraction >= 0)
+      return because("contraction", "{} belongs to the group of {}, which has tiles of its own", name(r),
+                     name(clusters_[to].contraction));
+    if (from >= 0) {
+      const RuleResult room = clusters_.has_room(from, r);
+      if (!room.ok()) return room.why();
+    }
+    return because("taken", "{} belongs to another group already, and {} branches out over more than {} operators",
+                   name(r), read, kMaxBranch);
   }
 
   const Graph& graph_;
-  std::vector<int> producers_;
-  std::vector<std::vector<int>> readers_;
-  std::vector<Role> roles_;
-  std::vector<int> cluster_of_;
-  std::vector<Cluster> clusters_;
+  Clusters clusters_;
 };
 
 // Values inside a group have no storage of their own: they follow the group's output where shapes are equal, so that
@@ -288,7 +201,10 @@ Graph align_inner_layouts(const Graph& graph) {
 
 Graph fuse(const Graph& graph, const TransformContext& context) {
   const Graph sorted = graph::compact(graph);
-  return align_inner_layouts(Fuser(sorted, context.ops).run());
+  Fuser fuser(sorted, context.ops);
+  Graph groups = fuser.run();
+  if (context.log != nullptr) fuser.say_why(*context.log);
+  return align_inner_layouts(groups);
 }
 
 }  // namespace tw::transform

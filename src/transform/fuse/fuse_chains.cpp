@@ -9,6 +9,8 @@
 // There a reduction that alone reads a contraction's rows belongs to its group, too, where that saves more than the
 // products that it costs: rows of a part do not fill tiles, or parts are too few for all units.
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <set>
 
 #include "core/model_units.h"
@@ -17,8 +19,8 @@
 #include "schedule/match/chain.h"
 #include "support/join.h"
 #include "support/math.h"
-#include "te/merge_axes.h"
-#include "te/rewrite.h"
+#include "transform/fuse/clusters.h"
+#include "transform/fuse/group_program.h"
 #include "transform/group.h"
 #include "transform/passes.h"
 #include "transform/roles.h"
@@ -32,6 +34,7 @@ constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut f
 constexpr size_t kMostGroups = 4;     // that become one
 constexpr double kByThreads = 8;      // times the time of matrix instructions of a GPU
 constexpr int64_t kColumns = 64;      // of a tile
+constexpr std::string_view kChainRule = "chain", kReducedRule = "rows-combined";  // names of rules
 
 // What one block of a chain does, and how many blocks there are.
 struct Blocks {
@@ -99,28 +102,54 @@ bool reads_windows(const schedule::Contraction& match) {
   });
 }
 
-// Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
-// segments in memory. Where each segment costs a launch, it always does.
-bool pays(const schedule::Chain& chain, const TargetInfo& target) {
-  if (target.kind == DeviceKind::kCuda) return schedule::tile_obstacle(chain, target).empty();
-  if (target.levels.size() < 3 || target.flop_per_ns <= 0) return false;
+// Why the contractions of `chain` would not keep their speed in blocks; empty where they would.
+std::string slower_in_blocks(const schedule::Chain& chain) {
   const auto contraction = [&](const std::string& sum) {
     return *schedule::match_contraction(*chain.program.find_compute(sum));
   };
   const schedule::Contraction last = contraction(chain.last);
-  if (reads_windows(last)) return false;
+  if (reads_windows(last)) return fmt::format("{} reads windows: blocks would compute the same rows again", chain.last);
   for (const schedule::ChainSegment& segment : chain.segments) {
-    if (!segment.sum.empty() && !keeps_speed(contraction(segment.sum), last)) return false;
+    if (!segment.sum.empty() && !keeps_speed(contraction(segment.sum), last))
+      return fmt::format("{} would read all of its second operand again in each block", segment.sum);
   }
-  const double room = kBlockShare * static_cast<double>(target.levels[1].capacity_bytes);
-  const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most
+  return "";
+}
+
+// Blocks of rows as high as `room` bytes between their segments allow; nothing where the lowest have more.
+std::optional<Blocks> highest_blocks(const schedule::Chain& chain, int64_t least, double room) {
   Blocks blocks = cut_rows(chain, least);
-  if (blocks.scratch_bytes > room) return false;
+  if (blocks.scratch_bytes > room) return std::nullopt;
   for (int64_t rows = 2 * least; blocks.count > blocks.batches; rows *= 2) {
     const Blocks higher = cut_rows(chain, rows);
     if (higher.scratch_bytes > room) break;
     blocks = higher;
   }
+  return blocks;
+}
+
+RuleResult if_cheaper(Why why, double apart_ns, double together_ns) {
+  why.numbers = {{"apart_ns", apart_ns}, {"together_ns", together_ns}};
+  why.rule = kChainRule;
+  return apart_ns > together_ns ? RuleResult(kChainRule) : RuleResult(std::move(why));
+}
+
+// Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
+// segments in memory. Where each segment costs a launch, it always does.
+RuleResult pays(const schedule::Chain& chain, const TargetInfo& target) {
+  if (target.kind == DeviceKind::kCuda) {
+    const std::string obstacle = schedule::tile_obstacle(chain, target);
+    return obstacle.empty() ? RuleResult(kChainRule) : RuleResult(because(kChainRule, "{}", obstacle));
+  }
+  if (target.levels.size() < 3 || target.flop_per_ns <= 0)
+    return because(kChainRule, "nothing is known of the caches of {}", target.name);
+  if (const std::string slower = slower_in_blocks(chain); !slower.empty()) return because(kChainRule, "{}", slower);
+  const double room = kBlockShare * static_cast<double>(target.levels[1].capacity_bytes);
+  const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most
+  const std::optional<Blocks> highest = highest_blocks(chain, least, room);
+  if (!highest)
+    return because(kChainRule, "a block of {} rows has more bytes between its parts than the second cache", least);
+  const Blocks& blocks = *highest;
   Blocks whole;
   add_contractions(chain.program, whole);
   const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
@@ -131,23 +160,30 @@ bool pays(const schedule::Chain& chain, const TargetInfo& target) {
   const double operands_ns = kExposedTraffic * (blocks.count - blocks.batches) * blocks.operand_bytes /
                              read_rate(target, blocks.operand_bytes, kValueShare);
   const double lost_ns = 2 * (again + kBlockLoss * whole.products) / target.flop_per_ns;
-  return apart_ns > inside_ns + operands_ns + lost_ns;
+  return if_cheaper(
+      because(kChainRule, "what blocks compute and read again costs more than what passes through memory"), apart_ns,
+      inside_ns + operands_ns + lost_ns);
 }
 
 // Whether tiles that combine their rows take less time than a tensor of all rows, written and read.
-bool pays(const schedule::ReducedProduct& match, const TransformContext& context) {
+RuleResult pays(const schedule::ReducedProduct& match, const TransformContext& context) {
   const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
   const te::Tensor& value = match.program.tensor(match.segment.output());
   const double products = schedule::count_products(sum) * (sum.a.type().is_half() || sum.tf32 ? 1 : kByThreads);
-  const double saved =
-      2 * kMatrixProducts / kMemoryBytes * static_cast<double>(num_elements(value.shape) * value.type.bytes());
+  const double saved = (match.program.is_output(value.name) ? 1 : 2) * kMatrixProducts / kMemoryBytes *
+                       static_cast<double>(num_elements(value.shape) * value.type.bytes());
   int64_t tiles = num_elements(value.shape) / value.shape.back() * ceil_div(value.shape.back(), kColumns);
   for (const size_t d : match.rows) tiles /= value.shape[d];
-  return context.way == kEager || std::ranges::any_of(match.parts, [&](const auto& part) {
-           const int64_t all = part.first * tiles, units = std::max(1, context.target.units);
-           const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
-           return products * (1 / (part.second * busy) - 1) < saved;
-         });
+  double least = std::numeric_limits<double>::infinity();  // products that tiles of fewer rows lose
+  for (const auto& [part, filled] : match.parts) {
+    const int64_t all = part * tiles, units = std::max(1, context.target.units);
+    const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
+    least = std::min(least, products * (1 / (filled * busy) - 1));
+  }
+  if (context.way == kEager || least < saved) return kReducedRule;
+  Why why = because(kReducedRule, "tiles of the rows of one sum leave units idle for longer than the traffic takes");
+  why.numbers = {{"saved_products", saved}, {"lost_products", least}};
+  return why;
 }
 
 class ChainFuser {
@@ -184,21 +220,42 @@ class ChainFuser {
       const std::vector<int> longer = joined(std::vector{p}, chain);
       std::vector<int> best = best_chain(longer);
       if (!best.empty()) return best;
-      if (has(Role::kContraction, p) && pays(longer)) return longer;
+      if (has(Role::kContraction, p) && pays_as_group(longer)) return longer;
     }
     return {};
   }
 
-  // Nodes that only `chain` reads and that compute what its first node reads.
+  // Nodes that only `chain` reads and that compute what its first node reads. Rows that a reduction combines may leave
+  // the group besides.
   std::vector<int> producers_read_by(const std::vector<int>& chain) const {
     const auto inside = [&](int n) { return std::ranges::find(chain, n) != chain.end(); };
     std::vector<int> found;
     for (const ValueId in : graph_.nodes[chain.front()].inputs) {
       const int p = in == kAbsent ? -1 : producers_[in];
-      if (p < 0 || taken_.count(p) != 0 || graph_.is_output(in) || graph_.nodes[p].outputs.size() != 1) continue;
-      if (std::ranges::all_of(readers_[in], inside) && computes(p)) found.push_back(p);
+      if (p < 0 || taken_.count(p) != 0 || graph_.nodes[p].outputs.size() != 1) continue;
+      const bool only_here = !graph_.is_output(in) && std::ranges::all_of(readers_[in], inside);
+      if ((only_here || may_keep(p, chain)) && computes(p)) found.push_back(p);
     }
     return found;
+  }
+
+  // Whether what `p` computes may leave the group of a reduction: no path leads from it to the reduction through
+  // others.
+  bool may_keep(int p, const std::vector<int>& chain) const {
+    if (last_ != Role::kReduction || chain.size() != 1) return false;
+    std::set<int> seen;
+    std::vector<int> open = {p};
+    while (!open.empty()) {
+      const int n = open.back();
+      open.pop_back();
+      for (const ValueId out : graph_.nodes[n].outputs) {
+        for (const int r : readers_[out]) {
+          if (r == chain.front() && n != p) return false;
+          if (r != chain.front() && seen.insert(r).second) open.push_back(r);
+        }
+      }
+    }
+    return true;
   }
 
   // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.
@@ -206,39 +263,41 @@ class ChainFuser {
     return has(Role::kContraction, p) || has(Role::kReduction, p) || has(Role::kElementwise, p);
   }
 
-  bool pays(const std::vector<int>& chain) const {
+  // Asks whether `chain` pays as one group, and leaves the answer with each edge inside.
+  bool pays_as_group(const std::vector<int>& chain) const {
+    const RuleResult rule = pays(chain);
+    if (context_.log == nullptr) return rule.ok();
+    const Why why = !rule.ok() ? rule.why()
+                    : *rule == kChainRule
+                        ? because(*rule, "its rows are computed, a block at a time, where they are read")
+                        : because(*rule, "the tiles that compute the rows combine them");
+    for (const int r : chain) {
+      for (const ValueId in : graph_.nodes[r].inputs) {
+        const int p = in == kAbsent ? -1 : producers_[in];
+        if (std::ranges::find(chain, p) == chain.end()) continue;
+        context_.log->say_of_group(rule.ok() ? EdgeFate::kFused : EdgeFate::kApart, graph_, in, graph_.nodes[r], why);
+      }
+    }
+    return rule.ok();
+  }
+
+  RuleResult pays(const std::vector<int>& chain) const {
+    const std::string_view name = last_ == Role::kReduction ? kReducedRule : kChainRule;
     const Graph merged = merge_groups(graph_, {chain});
     const auto group = std::ranges::find_if(merged.nodes, [&](const Node& node) {
-      return node.is_group() && node.outputs.size() == 1 &&
-             merged.value(node.outputs[0]).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
+      return node.is_group() &&
+             merged.value(node.outputs.back()).name == graph_.value(graph_.nodes[chain.back()].outputs[0]).name;
     });
-    if (group == merged.nodes.end()) return false;
-    te::Program program = stored_program(*group->body);
-    program = te::merge_reductions(te::apply_layouts(program, te::mergeable_axes(program)));
+    if (group == merged.nodes.end() || (last_ != Role::kReduction && group->outputs.size() != 1))
+      return because(name, "several values would leave the group");
+    const te::Program program = stored_program(*group->body, context_.ops);
     if (last_ == Role::kReduction) {
       const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(program);
-      return match.ok() && transform::pays(*match, context_);
+      return match.ok() ? transform::pays(*match, context_) : because(name, "{}", match.reason());
     }
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    return match.ok() && transform::pays(*match, context_.target);
-  }
-
-  // The maths of a group as its values are stored; tensors inside follow the output where they have its rank.
-  te::Program stored_program(const Graph& body) const {
-    const graph::GroupProgram group = graph::to_te(body, context_.ops);
-    const te::Program program = te::drop_unit_reductions(group.program);
-    const graph::Value& out = body.value(body.outputs[0]);
-    std::map<std::string, Layout> layouts;
-    for (const te::Compute& c : program.computes) {
-      if (c.axes.size() != out.type.shape.size() || out.layout.is_identity()) continue;
-      for (const te::Tensor& t : c.outputs) layouts[t.name] = out.layout;
-    }
-    for (size_t i = 0; i < group.inputs.size(); ++i) {
-      const graph::Value& value = body.value(group.inputs[i]);
-      if (!value.layout.is_identity()) layouts[group.program.inputs[i].name] = value.layout;
-    }
-    return te::apply_layouts(program, layouts);
+    return match.ok() ? transform::pays(*match, context_.target) : because(name, "{}", match.reason());
   }
 
   const Graph& graph_;

@@ -1,73 +1,206 @@
 // Storage layouts of intermediate values (mechanism A4): row-major or channels last, as the least-cost labelling of the
-// whole graph has it (layout_problem.h). Whoever reads a value reads it in its own layout, so any choice is correct;
-// where a reader has an order of its own, an identity transpose copies the value to that order: a group of its own,
-// shared by all such readers.
+// whole graph has it (layout_problem.h), or what a plan says. Whoever reads a value reads it in its own layout, so any
+// choice is correct; where a reader has a layout of its own, an identity transpose copies the value to it: a group of
+// its own, shared by all such readers.
+#include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "transform/layout/layout_problem.h"
 #include "transform/passes.h"
+#include "transform/storage_order.h"
 
 namespace tw::transform {
 namespace {
 
-class LayoutAssigner {
+Layout last_of(const graph::Value& value) { return channels_last(static_cast<int>(value.type.shape.size())); }
+
+/// Layouts by number: of values as their nodes write them, of reads from copies by node and input.
+struct Assigned {
+  std::vector<Layout> values;
+  std::map<std::pair<int, size_t>, Layout> reads;
+};
+
+/// What a plan says of a graph's values, and what is left to say.
+class Known {
  public:
-  LayoutAssigner(const Graph& graph, LayoutChoice choice) : graph_(graph), choice_(std::move(choice)) {
-    for (const OrderedRead& r : choice_.reads) reads_[{r.node, r.input}] = r.channels_last;
+  Known(const Graph& graph, const ValueLayouts* plan) : graph_(graph), plan_(plan) {
+    for (const Node& node : graph.nodes) {
+      for (const ValueId out : node.outputs) {
+        if (const Layout* layout = find_layout(plan, graph.value(out))) values_[out] = layout;
+      }
+    }
   }
 
+  KnownOrders orders() const {
+    KnownOrders orders;
+    for (const auto& [id, layout] : values_) {
+      if (const auto order = order_of(id, *layout)) orders.values[id] = *order;
+    }
+    each_read([&](int n, size_t i, ValueId id, const Layout& layout) {
+      if (const auto order = order_of(id, layout)) orders.reads[{n, i}] = *order;
+    });
+    return orders;
+  }
+
+  void apply(Assigned& assigned) const {
+    for (const auto& [id, layout] : values_) assigned.values[id] = *layout;
+    each_read([&](int n, size_t i, ValueId id, const Layout& layout) {
+      assigned.reads.erase({n, i});
+      if (layout != assigned.values[id]) assigned.reads[{n, i}] = layout;
+    });
+  }
+
+ private:
+  std::optional<bool> order_of(ValueId id, const Layout& layout) const {
+    if (layout.is_identity()) return false;
+    return layout == last_of(graph_.value(id)) ? std::optional(true) : std::nullopt;
+  }
+
+  // Reads by nodes and of values that the plan knows.
+  template <typename Visit>
+  void each_read(const Visit& visit) const {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      if (!values_.contains(node.outputs.front())) continue;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const auto value = values_.find(node.inputs[i]);
+        if (value == values_.end()) continue;
+        const graph::Value& read = graph_.value(value->first);
+        const auto own = plan_->reads.find({graph_.value(node.outputs.front()).name, static_cast<int64_t>(i)});
+        const bool is_copy = own != plan_->reads.end() && fits(own->second, read.type.shape);
+        visit(static_cast<int>(n), i, value->first, is_copy ? own->second : *value->second);
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const ValueLayouts* plan_;
+  std::map<ValueId, const Layout*> values_;
+};
+
+Assigned assigned_by(const Graph& graph, const LayoutChoice& choice) {
+  Assigned assigned;
+  for (size_t id = 0; id < graph.values.size(); ++id)
+    assigned.values.push_back(choice.channels_last[id] ? last_of(graph.values[id]) : Layout());
+  for (const OrderedRead& r : choice.reads) {
+    const ValueId id = graph.nodes[static_cast<size_t>(r.node)].inputs[r.input];
+    if (r.channels_last != choice.channels_last[id])
+      assigned.reads[{r.node, r.input}] = r.channels_last ? last_of(graph.value(id)) : Layout();
+  }
+  return assigned;
+}
+
+void note(const Graph& graph, const Assigned& assigned, ValueLayouts& chosen) {
+  for (const Node& node : graph.nodes) {
+    for (const ValueId out : node.outputs) chosen.values[graph.value(out).name] = assigned.values[out];
+  }
+  for (const auto& [read, layout] : assigned.reads) {
+    const Node& node = graph.nodes[static_cast<size_t>(read.first)];
+    chosen.reads[{graph.value(node.outputs.front()).name, static_cast<int64_t>(read.second)}] = layout;
+  }
+}
+
+class LayoutAssigner {
+ public:
+  LayoutAssigner(const Graph& graph, const LayoutChoice& choice, const Assigned& assigned)
+      : graph_(graph), choice_(choice), assigned_(assigned) {}
+
   Graph run() {
-    const std::vector<Node> nodes = std::move(graph_.nodes);
+    before_ = std::move(graph_.nodes);
     graph_.nodes.clear();
-    for (size_t n = 0; n < nodes.size(); ++n) {
-      Node node = nodes[n];
+    for (size_t n = 0; n < before_.size(); ++n) {
+      Node node = before_[n];
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (node.inputs[i] != graph::kAbsent) node.inputs[i] = input(static_cast<int>(n), i, node.inputs[i]);
       }
       std::vector<ValueId> leaving;
       for (ValueId& out : node.outputs) {
-        if (!choice_.channels_last[out]) continue;
+        if (assigned_.values[out].is_identity()) continue;
         if (graph_.is_output(out)) leaving.push_back(out);
-        out = stored_last(out);
+        out = stored(out);
       }
       graph_.nodes.push_back(std::move(node));
-      for (const ValueId out : leaving) add_copy(stored_last(out), out);
+      for (const ValueId out : leaving) add_copy(stored(out), out);
     }
     return graph::compact(graph_);
   }
 
+  // After run(): why each value is stored as it is.
+  void say_why(ReasonLog& log, const Graph& before) const {
+    const std::vector<int> producers = before.producers();
+    for (size_t i = 0; i < before.values.size(); ++i) {
+      const auto id = static_cast<ValueId>(i);
+      const graph::Value& value = before.value(id);
+      if (value.is_constant()) continue;
+      const Why why = why_stored(value, id, producers[id] < 0 ? nullptr : &before.nodes[producers[id]]);
+      log.say_layout(value.name, before.is_output(id) ? because("caller", "the caller reads rows") : why);
+      if (const auto stored = stored_.find(id); stored != stored_.end())
+        log.say_layout(graph_.value(stored->second).name, why);
+      for (const auto& [copied, copy] : copies_) {
+        if (copied.first == id) log.say_layout(graph_.value(copy).name, why_copied(value, id));
+      }
+    }
+  }
+
  private:
+  Why why_stored(const graph::Value& value, ValueId id, const Node* producer) const {
+    if (producer == nullptr) return because("caller", "the caller gives rows");
+    if (!has_order(value)) return because("one-order", "rows and channels last are the same order of its bytes");
+    if (assigned_.values[id] != (choice_.channels_last[id] ? last_of(value) : Layout()))
+      return because("plan", "the plan that is replayed says so");
+    if (!choice_.other_ns[id]) return because("producer", "{} ({}) writes rows only", producer->name, producer->op);
+    const std::string_view mine = choice_.channels_last[id] ? "channels last" : "row-major";
+    const std::string_view other = choice_.channels_last[id] ? "row-major" : "channels last";
+    Why why = because("least-time", "{}: the whole graph takes longer with {} here", mine, other);
+    why.numbers = {{"next_best_ns", *choice_.other_ns[id]}};
+    return why;
+  }
+
+  Why why_copied(const graph::Value& value, ValueId id) const {
+    double least = std::numeric_limits<double>::infinity();
+    std::string readers;
+    for (const OrderedRead& r : choice_.reads) {
+      if (before_[r.node].inputs[r.input] != id || r.channels_last == choice_.channels_last[id]) continue;
+      readers += (readers.empty() ? "" : ", ") + before_[r.node].name;
+      least = std::min(least, r.other_ns);
+    }
+    Why why = because("copy", "a copy of {} for {}: reading it as it is stored takes longer", value.name, readers);
+    why.numbers = {{"next_best_ns", least}};
+    return why;
+  }
+
   // The value that input `i` of node `n` reads instead of `id`.
   ValueId input(int n, size_t i, ValueId id) {
-    const auto ordered = reads_.find({n, i});
-    const bool written_last = choice_.channels_last[id];
-    const bool wanted_last = ordered == reads_.end() ? written_last : ordered->second;
-    if (wanted_last == written_last || (!wanted_last && graph_.is_output(id)))
-      return wanted_last ? stored_last(id) : id;
-    const auto [copy, fresh] = copies_.try_emplace(id, graph::kAbsent);
+    const auto own = assigned_.reads.find({n, i});
+    if (own == assigned_.reads.end()) return stored(id);
+    const Layout& wanted = own->second;
+    if (wanted.is_identity() && graph_.is_output(id)) return id;
+    const auto [copy, fresh] = copies_.try_emplace({id, to_string(wanted)}, graph::kAbsent);
     if (fresh) {
-      copy->second = wanted_last ? in_order(id, "_channels_last", last_of(id)) : in_order(id, "_rows", Layout());
-      add_copy(written_last ? stored_last(id) : id, copy->second);
+      copy->second = in_layout(id, wanted);
+      add_copy(stored(id), copy->second);
     }
     return copy->second;
   }
 
-  // `id` as its producer writes it, channels last. What leaves the graph is row-major: a copy of that.
-  ValueId stored_last(ValueId id) {
+  // `id` as its producer writes it. What leaves the graph is row-major: a copy of that.
+  ValueId stored(ValueId id) {
+    const Layout& layout = assigned_.values[id];
+    if (layout.is_identity()) return id;
     if (!graph_.is_output(id)) {
-      graph_.values[id].layout = last_of(id);
+      graph_.values[id].layout = layout;
       return id;
     }
     const auto [stored, fresh] = stored_.try_emplace(id, graph::kAbsent);
-    if (fresh) stored->second = in_order(id, "_channels_last", last_of(id));
+    if (fresh) stored->second = in_layout(id, layout);
     return stored->second;
   }
 
-  Layout last_of(ValueId id) const { return channels_last(static_cast<int>(graph_.value(id).type.shape.size())); }
-
-  ValueId in_order(ValueId id, const std::string& suffix, const Layout& layout) {
+  ValueId in_layout(ValueId id, const Layout& layout) {
     const graph::Value source = graph_.value(id);
+    const char* suffix = layout.is_identity() ? "_rows" : layout == last_of(source) ? "_channels_last" : "_stored";
     const ValueId made = graph_.add_value(source.name + suffix, source.type);
     graph_.values[made].layout = layout;
     return made;
@@ -84,17 +217,27 @@ class LayoutAssigner {
   }
 
   Graph graph_;
-  LayoutChoice choice_;
-  std::map<std::pair<int, size_t>, bool> reads_;
-  std::map<ValueId, ValueId> stored_;  // of outputs: the value that their producers write
-  std::map<ValueId, ValueId> copies_;  // in the other order
+  const LayoutChoice& choice_;
+  const Assigned& assigned_;
+  std::vector<Node> before_;                                   // nodes as they were
+  std::map<ValueId, ValueId> stored_;                          // of outputs: the value that their producers write
+  std::map<std::pair<ValueId, std::string>, ValueId> copies_;  // by layout
 };
 
 }  // namespace
 
 graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& context) {
   const Graph compacted = graph::compact(graph);
-  return LayoutAssigner(compacted, choose_layouts(compacted, context.ops, context.target)).run();
+  const Known known(compacted, context.layouts);
+  const Prices prices = context.log == nullptr ? Prices::kOfBest : Prices::kOfBoth;
+  const LayoutChoice choice = choose_layouts(compacted, context.ops, context.target, known.orders(), prices);
+  Assigned assigned = assigned_by(compacted, choice);
+  known.apply(assigned);
+  if (context.chosen != nullptr) note(compacted, assigned, *context.chosen);
+  LayoutAssigner assigner(compacted, choice, assigned);
+  Graph stored = assigner.run();
+  if (context.log != nullptr) assigner.say_why(*context.log, compacted);
+  return stored;
 }
 
 }  // namespace tw::transform

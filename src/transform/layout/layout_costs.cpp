@@ -167,7 +167,9 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
     const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
     const double sums = around * vectors * steps * slot_ns(target_, p.lanes) / kDenseShare;
     const double from_planes = transpose_ns(p.in_bytes) * (p.short_rows ? kShortLines : 1);
-    if (target_.kind != DeviceKind::kCpu) return sums + (in == 0 ? gathered_from_planes_ns(p) : 0);
+    // Of an odd number of channels threads gather single elements from either order.
+    if (target_.kind != DeviceKind::kCpu)
+      return sums + (in == 0 && p.channels % 2 == 0 ? gathered_from_planes_ns(p) : 0);
     const double pad = !p.padded ? 0 : in == 0 ? from_planes : copy_ns(p.in_bytes);
     return sums + pad + (in == 0 && !p.padded ? scattered_rows_ns(p) : 0);
   }

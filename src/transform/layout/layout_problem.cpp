@@ -36,8 +36,9 @@ class LayoutProblem {
     }
   }
 
-  LayoutChoice solve() {
+  LayoutChoice solve(const KnownOrders& known, Prices prices) {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) add_node(static_cast<int>(n));
+    add_known(known);
     for (const ValueId id : graph_.outputs) {
       if (has_choice(id)) reads_[id].push_back({-1, 0, row_major_});
     }
@@ -50,6 +51,7 @@ class LayoutProblem {
         if (r.node >= 0) choice.reads.push_back({r.node, r.input, labels[r.variable]});
       }
     }
+    if (prices == Prices::kOfBoth) add_prices(choice);
     return choice;
   }
 
@@ -60,8 +62,21 @@ class LayoutProblem {
     int variable;
   };
 
+  void add_prices(LayoutChoice& choice) const {
+    std::vector<int> variables = written_;
+    for (const std::vector<Read>& reads : reads_) {
+      for (const Read& r : reads) {
+        if (r.node >= 0) variables.push_back(r.variable);
+      }
+    }
+    const std::vector<double> other = labels_.costs_of_other(variables);
+    for (size_t id = 0; id < written_.size(); ++id)
+      choice.other_ns.push_back(written_[id] == row_major_ ? std::nullopt : std::optional(other[id]));
+    for (size_t r = 0; r < choice.reads.size(); ++r) choice.reads[r].other_ns = other[written_.size() + r];
+  }
+
   const graph::Value& value(ValueId id) const { return graph_.value(id); }
-  bool has_choice(ValueId id) const { return id != kAbsent && !value(id).is_constant() && has_order(value(id)); }
+  bool has_choice(ValueId id) const { return id != kAbsent && !value(id).is_kept() && has_order(value(id)); }
 
   bool may_choose(const Node& node) const {
     if (!has_choice(node.outputs[0])) return false;
@@ -82,6 +97,19 @@ class LayoutProblem {
     if (role_of(ops_, node) == Role::kReduction) return;
     for (const ValueId in : node.inputs) {
       if (has_choice(in)) labels_.add_cost(written(in), 0, costs_.conversion_ns(in));
+    }
+  }
+
+  void add_known(const KnownOrders& known) {
+    const auto decide = [&](int variable, bool last) {
+      if (variable != row_major_) labels_.add_cost(variable, last ? kForbiddenCost : 0, last ? 0 : kForbiddenCost);
+    };
+    for (const auto& [id, last] : known.values) decide(written(id), last);
+    for (const std::vector<Read>& reads : reads_) {
+      for (const Read& r : reads) {
+        if (const auto order = known.reads.find({r.node, r.input}); order != known.reads.end())
+          decide(r.variable, order->second);
+      }
     }
   }
 
@@ -223,8 +251,9 @@ bool has_order(const graph::Value& value) {
   return shape.size() >= 3 && !same_bytes(shape, last_of(value), Layout());
 }
 
-LayoutChoice choose_layouts(const Graph& graph, const graph::OpTable& ops, const TargetInfo& target) {
-  return LayoutProblem(graph, ops, target).solve();
+LayoutChoice choose_layouts(const Graph& graph, const graph::OpTable& ops, const TargetInfo& target,
+                            const KnownOrders& known, Prices prices) {
+  return LayoutProblem(graph, ops, target).solve(known, prices);
 }
 
 }  // namespace tw::transform

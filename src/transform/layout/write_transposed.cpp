@@ -9,8 +9,8 @@ namespace {
 
 class TransposedWriter {
  public:
-  TransposedWriter(const Graph& graph, const graph::OpTable& ops)
-      : graph_(graph), ops_(ops), readers_(graph.consumers()), producers_(graph.producers()) {}
+  TransposedWriter(const Graph& graph, const TransformContext& context)
+      : graph_(graph), context_(context), readers_(graph.consumers()), producers_(graph.producers()) {}
 
   Graph run() {
     for (size_t n = graph_.nodes.size(); n-- > 0;) write_transposed(graph_.nodes[n]);
@@ -25,7 +25,7 @@ class TransposedWriter {
   // Whether fusion will read the transpose through its index map instead.
   bool is_read_through(ValueId id) const {
     return !graph_.is_output(id) && readers_[id].size() == 1 && [&] {
-      const Role role = role_of(ops_, graph_.nodes[readers_[id][0]]);
+      const Role role = role_of(context_.ops, graph_.nodes[readers_[id][0]]);
       return role == Role::kContraction || role == Role::kElementwise;
     }();
   }
@@ -37,7 +37,16 @@ class TransposedWriter {
     const std::vector<int64_t>& perm = node.ints_attr("perm");
     if (perm.empty() || perm.back() != static_cast<int64_t>(perm.size()) - 1) return;
     const std::vector<ValueId> chain = contraction_chain(node.inputs[0]);
-    for (const ValueId id : chain) graph_.values[id].layout = layout_of_order(perm);
+    for (const ValueId id : chain) {
+      graph::Value& written = graph_.values[id];
+      const Layout* known = find_layout(context_.layouts, written);
+      written.layout = known != nullptr ? *known : layout_of_order(perm);
+      if (context_.chosen != nullptr) context_.chosen->values[written.name] = written.layout;
+      if (context_.log == nullptr) continue;
+      Why why = because("write-transposed", "{}, its only reader, is a view of this order: no kernel", node.name);
+      why.numbers = {{"next_best_bytes", 2.0 * static_cast<double>(value(id).type.bytes())}};
+      context_.log->say_layout(value(id).name, std::move(why));
+    }
   }
 
   // `id` and the values before it back to a contraction, each read by the next only; empty when there is none, when one
@@ -47,7 +56,7 @@ class TransposedWriter {
     while (is_stored(id) && readers_[id].size() == 1 && value(id).layout.is_identity()) {
       chain.push_back(id);
       const Node& node = graph_.nodes[producers_[id]];
-      const Role role = role_of(ops_, node);
+      const Role role = role_of(context_.ops, node);
       if (role == Role::kContraction) return chain;
       if (role != Role::kElementwise) break;
       ValueId before = kAbsent;
@@ -63,7 +72,7 @@ class TransposedWriter {
   }
 
   Graph graph_;
-  const graph::OpTable& ops_;
+  const TransformContext& context_;
   std::vector<std::vector<int>> readers_;
   std::vector<int> producers_;
 };
@@ -71,7 +80,7 @@ class TransposedWriter {
 }  // namespace
 
 graph::Graph write_transposed(const graph::Graph& graph, const TransformContext& context) {
-  return TransposedWriter(graph::compact(graph), context.ops).run();
+  return TransposedWriter(graph::compact(graph), context).run();
 }
 
 }  // namespace tw::transform

@@ -17,6 +17,7 @@ constexpr size_t kMostNamed = 3;
 struct IndexUse {
   ValueId indices;
   Shape extents;
+  int64_t low = -1;  // times an extent: the least index
 };
 
 Shape extent_of_axis(const graph::Node& node, const Shape& shape) {
@@ -29,8 +30,14 @@ Shape extents_of_tuple(const graph::Node& node, const Shape& shape, const Shape&
   return {first, first + indices.back()};
 }
 
-// Operators that read at computed places. All have the data as input 0 and the indices as input 1.
+// Operators that read or write at computed places. Those that read have the data as input 0, the indices as input 1.
 std::optional<IndexUse> index_use(const graph::Graph& graph, const graph::Node& node) {
+  if (node.op == "update_slice") {
+    const Shape &x = graph.value(node.inputs[0]).type.shape, &update = graph.value(node.inputs[1]).type.shape;
+    const int64_t places = extent_of_axis(node, x)[0] - extent_of_axis(node, update)[0] + 1;
+    if (graph.value(node.inputs[1]).type.elements() == 0) return std::nullopt;
+    return IndexUse{node.inputs[2], {places}, 0};
+  }
   const bool by_axis = node.op == "gather" || node.op == "gather_elements";
   const bool by_tuple = node.op == "gather_nd";
   if (!by_axis && !by_tuple) return std::nullopt;
@@ -84,7 +91,7 @@ class Checker {
     const graph::RefTensor indices = elements_of(value);
     for (size_t i = 0; i < indices.ints.size(); ++i) {
       const int64_t extent = use.extents[i % use.extents.size()];
-      if (indices.ints[i] < -extent || indices.ints[i] >= extent) {
+      if (indices.ints[i] < use.low * extent || indices.ints[i] >= extent) {
         throw UserError("node '{}' ({}): index {} of '{}' is outside of an axis of {} elements", node.name, node.op,
                         indices.ints[i], value.name, extent);
       }
@@ -96,7 +103,7 @@ class Checker {
     checked_.push_back(node);
     name_ = node + " (index check)";
     const DataType type = out_.value(use.indices).type.type;
-    const ValueId low = add("less", {use.indices, bounds(use.extents, type, -1)});
+    const ValueId low = add("less", {use.indices, bounds(use.extents, type, use.low)});
     const ValueId high = add("greater_equal", {use.indices, bounds(use.extents, type, 1)});
     const ValueId outside = add("cast", {add("or", {low, high})}, {{"to", std::string("i32")}});
     const ValueId any = add("reduce_max", {outside}, {{"keepdims", int64_t{1}}});  // one row, for threads to share

@@ -73,9 +73,9 @@ int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const Targe
   return best;
 }
 
-int64_t constant_bytes(const graph::Graph& graph) {
+int64_t kept_bytes(const graph::Graph& graph) {
   int64_t bytes = 0;
-  for (const graph::Value& value : graph.values) bytes += value.is_constant() ? value.type.bytes() : 0;
+  for (const graph::Value& value : graph.values) bytes += value.is_kept() ? value.type.bytes() : 0;
   return bytes;
 }
 
@@ -124,7 +124,7 @@ graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext
   if (context.precision == Precision::kStrict || !has_figures) return graph;
   Editor editor(graph, context.ops);
   std::vector<Choice> choices = candidates(editor);
-  choose(choices, constant_bytes(editor.graph()), target);
+  choose(choices, kept_bytes(editor.graph()), target);
   for (const Choice& c : choices) {
     if (c.m != 0) rewrite(editor, Node(editor.node(c.node)), c.m);
   }

@@ -61,6 +61,8 @@ constexpr std::string_view kFarFromOperands[] = {"exp", "sinh",       "cosh",   
                                                  "pow", "reduce_sum", "reduce_prod", "reduce_l1", "reduce_sum_square"};
 // What the model converts to f32 it wants there, integers among it; bits are those of an f32.
 constexpr std::string_view kConversions[] = {"cast", "bitcast"};
+// The state whose slice it is keeps its type from run to run.
+constexpr std::string_view kUpdates[] = {"update_slice"};
 
 // Operators that differ from their class.
 struct OpsRow {
@@ -68,10 +70,9 @@ struct OpsRow {
   Rule rule;
 };
 constexpr OpsRow kOps[] = {
-    {kAmongOperands, {Treatment::kFollows}},
-    {kPerChannel, {Treatment::kFollows, Operands::kData}},
-    {kFarFromOperands, {Treatment::kWide}},
-    {kConversions, {Treatment::kWide}},
+    {kAmongOperands, {Treatment::kFollows}}, {kPerChannel, {Treatment::kFollows, Operands::kData}},
+    {kFarFromOperands, {Treatment::kWide}},  {kConversions, {Treatment::kWide}},
+    {kUpdates, {Treatment::kWide}},
 };
 
 Rule rule_of(const graph::OpTable& ops, const Node& node) {

@@ -45,6 +45,19 @@ TEST(EmitCuda, AThreadMovesWholeVectors) {
   EXPECT_EQ(source.kernels[0].shared_bytes, 0);
 }
 
+// A variable may hold a whole number of the data, of any size: where it decides an address, the arithmetic is its.
+TEST(EmitCuda, IndicesThatAreDataKeepTheirWidth) {
+  const std::string signature = "(X: f32[8] param, I: i64[2, 64] param, Y: f32[2, 64] param written)";
+  const CudaSource vectors = emitted(
+      program("for i in 32 threads { let v = (I[t, ramp((i * 2), 1, 2)] + broadcast(1, 2)) "
+              "Y[t, ramp((i * 2), 1, 2)] = X[min(max((v + broadcast(5, 2)), broadcast(0, 2)), broadcast(7, 2))] }",
+              signature));
+  EXPECT_TRUE(holds(vectors.text, "(long long)(7LL)"));
+  const CudaSource scalars =
+      emitted(program("for i in 64 threads { let v = (I[t, i] + 1) Y[t, i] = X[min(max((v + 5), 0), 7)] }", signature));
+  EXPECT_TRUE(holds(scalars.text, "(long long)(7LL)"));
+}
+
 // A vector behind a condition, as padding is: loaded without a branch where nothing writes to the tensor.
 TEST(EmitCuda, VectorsThatAreWantedAreLoadedWithoutABranch) {
   const CudaSource source =

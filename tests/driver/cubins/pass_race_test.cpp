@@ -85,8 +85,9 @@ class PassRaceTest : public ::testing::Test {
     Cubins cubins(options_.cubins);
     std::vector<PassTime> pass_times;
     Dumper dumper("");
-    return *compile_entry({options_, ops_, target_, planner, programs, cubins, pass_times}, "main", graph, replay,
-                          dumper);
+    std::vector<std::string> warnings;
+    return *compile_entry({options_, ops_, target_, planner, programs, cubins, pass_times, warnings}, "main", graph,
+                          replay, dumper);
   }
 
   static bool is_padded(const EntryCode& entry, int64_t channels = 48) {

@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/limits.h"
+#include "frontend/onnx/movement/run_of_indices.h"
 #include "frontend/onnx/windows/window.h"
 
 namespace tw::frontend {
@@ -110,6 +111,16 @@ void check_updates_type(NodeContext& c) {
   if (c.type(2).type != c.type(0).type) throw UserError("updates must have the data's type");
 }
 
+// `updates` in the place of neighbours along `axis`, from `start` on, which counts from the end where it is negative.
+ValueId update_slice(Emitter& e, ValueId data, ValueId updates, ValueId start, int64_t axis) {
+  const ValueId zero = e.number(start, 0);
+  const ValueId end = e.number(start, static_cast<double>(e.shape(data)[static_cast<size_t>(axis)]));
+  const ValueId first = e.where(e.op("less", {start, zero}), e.add(start, end), start);
+  return e.op("update_slice", {data, updates, first}, {{"axis", axis}});
+}
+
+bool replaces_at_run_time(NodeContext& c) { return !c.is_constant(1) && c.string_or("reduction", "none") == "none"; }
+
 // Destination of update [i0, .., ia, ..] is element [i0, .., indices[i0, .., ia, ..], ..].
 Outputs convert_scatter_elements(NodeContext& c) {
   const Shape& data = c.shape(0);
@@ -121,6 +132,12 @@ Outputs convert_scatter_elements(NodeContext& c) {
     if (static_cast<int64_t>(d) != axis && shape[d] > data[d]) throw UserError("the indices are larger than the data");
   }
   check_updates_type(c);
+  if (replaces_at_run_time(c)) {
+    Shape rows = data;
+    rows[static_cast<size_t>(axis)] = shape[static_cast<size_t>(axis)];
+    const std::optional<ValueId> start = rows == shape ? start_of_runs(c, c.input(1), axis) : std::nullopt;
+    if (start) return {update_slice(c.emit(), c.input(0), c.input(2), *start, axis)};
+  }
   const graph::RefTensor indices = known_indices(c, 1, "indices");
   std::vector<int64_t> destinations = places_in(data, shape, [&](int64_t u, size_t d, int64_t at) {
     return static_cast<int64_t>(d) == axis ? wrap_index(indices.ints[u], data[d]) : at;
@@ -141,6 +158,12 @@ Outputs convert_scatter_nd(NodeContext& c) {
   if (c.shape(2) != expected)
     throw UserError("the updates have shape {}, expected {}", to_string(c.shape(2)), to_string(expected));
   check_updates_type(c);
+  if (replaces_at_run_time(c) && depth == 1) {
+    Shape rows = data;
+    rows[0] = num_elements({index_shape.begin(), index_shape.end() - 1});
+    const std::optional<ValueId> start = rows[0] <= data[0] ? start_of_run(c, c.input(1)) : std::nullopt;
+    if (start) return {update_slice(c.emit(), c.input(0), c.emit().reshape(c.input(2), rows), *start, 0)};
+  }
   const graph::RefTensor indices = known_indices(c, 1, "indices");
   const Shape indexed(data.begin(), data.begin() + depth);
   const Shape strides = row_major_strides(indexed);
@@ -170,6 +193,10 @@ Outputs convert_tensor_scatter(NodeContext& c) {
   for (size_t d = 0; d < cache.size(); ++d) {
     if (update[d] > cache[d] || (static_cast<int64_t>(d) != axis && update[d] != cache[d]))
       throw UserError("the update does not fit the cache");
+  }
+  if (c.has(2) && !c.is_constant(2) && mode == "linear") {
+    if (c.shape(2) != Shape{cache[0]}) throw UserError("write_indices must hold one index for each batch");
+    return {e.op("update_slice", {c.input(0), c.input(1), c.input(2)}, {{"axis", axis}})};
   }
   std::vector<int64_t> first(cache[0], 0);
   if (c.has(2)) first = c.const_ints(2, "write_indices");

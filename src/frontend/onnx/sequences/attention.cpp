@@ -1,4 +1,5 @@
 // Scaled dot-product attention and rotary embeddings, as matrix products, masks and a softmax.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -48,26 +49,37 @@ class Attention {
     if (sq.size() != 4 || sk.size() != 4 || sk[1] < 1 || sq[1] % sk[1] != 0) {
       throw UserError("{} query heads cannot share key heads of {}", to_string(sq), to_string(sk));
     }
-    const int64_t repeat = sq[1] / sk[1];
-    const ValueId scores = capped(scaled_product(q, repeat_heads(e_, k, repeat)));
+    few_queries_ = num_elements(sq) < num_elements(sk);
+    const ValueId scores = capped(scaled_product(q, k));
     const ValueId masked = with_bias(scores, sq[2], sk[2]);
     const ValueId weights = softmax(masked);
-    ValueId y = e_.matmul(weights, repeat_heads(e_, v, repeat));
+    ValueId y = product(weights, v);
     if (flat) y = join_heads(e_, y);
     return {y, k, v, shown_scores(scores, masked, weights)};
   }
 
  private:
-  // The scale's root goes to each operand, which keeps half-precision products in range.
+  // The scale's root goes to each operand, which keeps half-precision products in range; all of it to the queries where
+  // they are fewer: the keys of a cache are read as they are stored.
   ValueId scaled_product(ValueId q, ValueId k) {
     const double scale = c_.float_or("scale", 1 / std::sqrt(static_cast<double>(e_.shape(q)[3])));
-    if (!(scale > 0)) {
-      raw_ = e_.matmul(e_.mul(q, e_.number(q, scale)), e_.transpose(k, {0, 1, 3, 2}));
+    if (!(scale > 0) || (scale <= 1 && few_queries_)) {
+      raw_ = product(e_.mul(q, e_.number(q, scale)), e_.transpose(k, {0, 1, 3, 2}));
       return raw_;
     }
     const double root = std::sqrt(scale);
-    raw_ = e_.matmul(e_.mul(q, e_.number(q, root)), e_.transpose(e_.mul(k, e_.number(k, root)), {0, 1, 3, 2}));
+    raw_ = product(e_.mul(q, e_.number(q, root)), e_.transpose(e_.mul(k, e_.number(k, root)), {0, 1, 3, 2}));
     return raw_;
+  }
+
+  // Of each head of `a` with the one of `b` that it shares with its neighbours. Few queries are rows of one product for
+  // each head of `b`, which is read as it is; else that is repeated, which is nothing where a product reads it.
+  ValueId product(ValueId a, ValueId b) {
+    const Shape sa = e_.shape(a), sb = e_.shape(b);
+    const int64_t repeat = sa[1] / std::max<int64_t>(sb[1], 1);
+    if (repeat == 1 || !few_queries_) return e_.matmul(a, repeat_heads(e_, b, repeat));
+    const ValueId rows = e_.reshape(a, {sa[0], sb[1], repeat * sa[2], sa[3]});
+    return e_.reshape(e_.matmul(rows, b), {sa[0], sa[1], sa[2], sb[3]});
   }
 
   ValueId capped(ValueId scores) {
@@ -107,7 +119,8 @@ class Attention {
   NodeContext& c_;
   Emitter& e_;
   DataType type_;
-  int64_t past_ = 0;       // keys from past_key
+  int64_t past_ = 0;  // keys from past_key
+  bool few_queries_ = false;
   ValueId raw_ = kAbsent;  // scores before cap and masks
 };
 

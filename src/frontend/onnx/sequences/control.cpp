@@ -58,7 +58,7 @@ Outputs convert_loop(NodeContext& c) {
   if (body.output_size() < 1 + static_cast<int>(state.size())) throw UserError("the body has too few outputs");
   const size_t scanned = body.output_size() - 1 - state.size();
   std::vector<std::vector<ValueId>> rows(scanned);
-  const GraphBuilder& builder = c.importer().builder();
+  GraphBuilder& builder = c.importer().builder();
   for (int64_t i = 0; i < trips && running; ++i) {
     if (i >= kMaxTrips) throw Unsupported("it runs more than {} times", kMaxTrips);
     std::vector<ValueId> inputs{e.constant({.type = {DataType::i64(), {}}, .ints = {i}}),

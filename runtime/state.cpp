@@ -1,0 +1,104 @@
+#include "runtime/state.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "runtime/format/error.h"
+#include "runtime/format/safetensors.h"
+#include "runtime/read_file.h"
+#include "runtime/tensors.h"
+
+namespace tw::runtime {
+namespace {
+
+using format::ErrorCode;
+
+constexpr DLDevice kHost = {kDLCPU, 0};
+
+}  // namespace
+
+State::State(std::shared_ptr<const void> owner, const format::Artefact& artefact, const DeviceModel& device,
+             const Options& options)
+    : owner_(std::move(owner)), artefact_(artefact), model_(device), device_(device.create_state(options)) {
+  reset();
+}
+
+const format::State& State::row(int index) const {
+  const auto& states = artefact_.manifest().states;
+  if (index < 0 || static_cast<size_t>(index) >= states.size()) {
+    format::fail(ErrorCode::kInvalidArgument, "there is no state ", index, "; the model has ", states.size());
+  }
+  return states[static_cast<size_t>(index)];
+}
+
+void State::get(int index, const DLTensor& to) {
+  const format::State& state = row(index);
+  check_state(state.tensor, model_, to);
+  const std::unique_lock lock(mutex_);
+  device_->get({state.offset, format::tensor_bytes(state.tensor)}, address_of(to), to.device);
+}
+
+void State::set(int index, const DLTensor& from) {
+  const format::State& state = row(index);
+  check_state(state.tensor, model_, from);
+  const std::unique_lock lock(mutex_);
+  device_->set({state.offset, format::tensor_bytes(state.tensor)}, address_of(from), from.device);
+}
+
+void State::reset() {
+  const format::Bytes initial = artefact_.section("states");
+  const std::unique_lock lock(mutex_);
+  if (initial.empty()) return device_->clear();
+  device_->set({0, static_cast<int64_t>(initial.size())}, initial.data(), kHost);
+}
+
+std::vector<uint8_t> State::read_all() {
+  std::vector<uint8_t> block(static_cast<size_t>(artefact_.manifest().state_bytes()));
+  const std::unique_lock lock(mutex_);
+  device_->get({0, static_cast<int64_t>(block.size())}, block.data(), kHost);
+  return block;
+}
+
+void State::save(const std::string& path) {
+  const std::vector<uint8_t> block = read_all();
+  std::vector<format::NamedTensor> tensors;
+  for (const format::State& state : artefact_.manifest().states) {
+    const format::TensorSpec& spec = state.tensor;
+    const auto bytes = static_cast<size_t>(format::tensor_bytes(spec));
+    tensors.push_back(
+        {spec.name, spec.dtype, spec.shape, format::Bytes(block).subspan(static_cast<size_t>(state.offset), bytes)});
+  }
+  format::write_safetensors(path, std::move(tensors));
+}
+
+void State::load(const std::string& path) {
+  const Memory file = read_file(path);
+  const auto& states = artefact_.manifest().states;
+  std::vector<format::NamedTensor> tensors;
+  try {
+    tensors = format::parse_safetensors({file.data(), file.size()});
+  } catch (const format::Error& error) {
+    format::fail(ErrorCode::kInvalidArgument, "'", path, "': ", error.what());
+  }
+  std::vector<uint8_t> block = read_all();
+  for (const format::NamedTensor& tensor : tensors) {
+    const auto state = std::ranges::find(states, tensor.name, [](const format::State& s) { return s.tensor.name; });
+    if (state == states.end())
+      format::fail(ErrorCode::kInvalidArgument, "'", path, "' has '", tensor.name, "', which is no state of the model");
+    if (tensor.dtype != state->tensor.dtype || tensor.shape != state->tensor.shape) {
+      format::fail(ErrorCode::kInvalidArgument, "'", path, "': state '", tensor.name, "' is ",
+                   format::name_of(tensor.dtype), format::shape_text(tensor.shape), ", the model's is ",
+                   format::name_of(state->tensor.dtype), format::shape_text(state->tensor.shape));
+    }
+    std::copy(tensor.bytes.begin(), tensor.bytes.end(), block.begin() + static_cast<std::ptrdiff_t>(state->offset));
+  }
+  for (const format::State& state : states) {
+    if (std::ranges::find(tensors, state.tensor.name, &format::NamedTensor::name) == tensors.end())
+      format::fail(ErrorCode::kInvalidArgument, "'", path, "' lacks the state '", state.tensor.name, "'");
+  }
+  const std::unique_lock lock(mutex_);
+  device_->set({0, static_cast<int64_t>(block.size())}, block.data(), kHost);
+}
+
+}  // namespace tw::runtime

@@ -1,0 +1,85 @@
+#include "construct/column_sums.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "schedule/match/stages.h"
+#include "te/axes.h"
+#include "te/reads.h"
+
+namespace tw::construct {
+namespace {
+
+// What adds the parts `partial`, as a program of its own.
+te::Program adding_program(const te::Program& all, const std::string& partial, const schedule::ColumnSums& match) {
+  te::Program rest = all;
+  const te::Tensor parts = all.tensor(partial);
+  std::erase_if(rest.computes,
+                [&](const te::Compute& c) { return c.name() != match.sum && !te::depends_on(all, c, match.sum); });
+  rest.outputs = {match.output};
+  std::erase_if(rest.inputs, [&](const te::Tensor& t) {
+    return std::ranges::none_of(rest.computes, [&](const te::Compute& c) { return te::count_reads(c, t.name) > 0; });
+  });
+  rest.inputs.push_back(parts);
+  return rest;
+}
+
+}  // namespace
+
+std::vector<int64_t> part_counts(int64_t rows, int64_t wanted, size_t limit) {
+  std::vector<int64_t> counts;
+  for (int64_t n = 1; n <= rows; ++n) {
+    if (rows % n == 0) counts.push_back(n);
+  }
+  const auto distance = [&](int64_t n) {
+    return std::abs(std::log2(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, wanted))));
+  };
+  std::ranges::stable_sort(counts, {}, distance);
+  counts.resize(std::min(limit, counts.size()));
+  return counts;
+}
+
+Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, const TargetInfo& target,
+                              Result<Candidates> (*add)(const GroupTask&, const TargetInfo&), schedule::Schedule& s) {
+  SumsKernel out;
+  out.stored = match.value;
+  out.value = match.value + ".acc";
+  out.row = match.row().name;
+  out.rows = match.row().extent / parts;
+  out.root = match.output;
+  schedule::Schedule split;
+  split.cache_write(match.value);
+  if (parts > 1) {
+    const size_t rank = match.reduction().axes.size();
+    std::vector<int64_t> order(rank + 1);
+    std::iota(order.begin() + 1, order.end(), 0);
+    order.front() = static_cast<int64_t>(rank);
+    out.root = match.sum + ".rf";
+    split.rfactor_blocks(match.sum, out.row, parts).layout(out.root, Layout().reorder(order));
+    const te::Program rest = adding_program(schedule::rewritten(match.program, split), out.root, match);
+    const Result<Candidates> adding = add({rest, {}}, target);
+    if (!adding.ok()) return Reason{adding.reason()};
+    for (const schedule::Primitive& p : adding->front().schedule.primitives()) split.add(p);
+  } else {
+    for (const te::Compute& c : match.program.computes) {
+      if (te::depends_on(match.program, c, match.sum) && c.name() != match.output) split.inline_stage(c.name());
+    }
+  }
+  const bool copies = parts > 1 || match.output == match.sum;
+  if (copies) split.cache_write(out.root);
+  out.sums = copies ? out.root + ".acc" : match.sum;
+  for (const schedule::Primitive& p : split.primitives()) s.add(p);
+  // Loops of the second kernel do not change the maths.
+  schedule::Schedule maths;
+  for (const schedule::Primitive& p : split.primitives()) {
+    using enum schedule::PrimitiveKind;
+    if (p.kind == kCacheWrite || p.kind == kRfactor || p.kind == kLayout || p.kind == kInline) maths.add(p);
+  }
+  out.program = schedule::rewritten(match.program, maths);
+  out.axes = te::axis_names(out.program.find_compute(out.root)->axes);
+  out.columns = out.program.find_compute(out.root)->axes.back().extent;
+  return out;
+}
+
+}  // namespace tw::construct

@@ -1,0 +1,33 @@
+// A value that leaves beside sums of its columns (schedule/match/column_sums.h): tiles compute some rows of the value,
+// store them, and combine them while they are in registers. Memory gets one row of sums for each part of the rows,
+// which a second kernel adds.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "construct/construct.h"
+#include "schedule/match/column_sums.h"
+
+namespace tw::construct {
+
+/// The stages of the first kernel.
+struct SumsKernel {
+  te::Program program;            // with them
+  std::string root;               // owns the tiles: a row of sums of each part, or what follows the sums
+  std::string sums;               // combines rows in registers
+  std::string value, stored;      // the elements of a row, and the output that they are stored to
+  std::vector<std::string> axes;  // of root and sums: the part where there are several, .., the column
+  std::string row;                // reduction axis of the sums
+  int64_t rows = 1;               // of a part
+  int64_t columns = 1;
+};
+
+/// Numbers of parts into which `rows` rows may be cut evenly, the nearest to `wanted` first, at most `limit` of them.
+std::vector<int64_t> part_counts(int64_t rows, int64_t wanted, size_t limit);
+
+/// Cuts the rows of `match` into `parts`; appends the primitives to `s`, with those of the kernel that adds the parts,
+/// which `add` constructs. Declines where it does.
+Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, const TargetInfo& target,
+                              Result<Candidates> (*add)(const GroupTask&, const TargetInfo&), schedule::Schedule& s);
+
+}  // namespace tw::construct

@@ -1,0 +1,53 @@
+// What an artefact remembers of how it was made, in its section "source", so that other weights can take the place of
+// its own (ADR 0026): the model without them, what it was compiled with, and how each constant is stored.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/layout.h"
+#include "core/precision.h"
+#include "driver/options.h"
+#include "frontend/onnx/imported.h"
+#include "graph/graph.h"
+
+namespace tw::driver {
+
+/// Of one entry, in the order of Manifest::entries.
+struct SourceEntry {
+  std::string outline;          // graph::to_outline before groups were formed
+  std::vector<Layout> layouts;  // of the buffers in place kWeights, in their order
+  /// Constants whose name in the graph of groups is another than before.
+  std::map<std::string, std::string> renamed;
+  friend bool operator==(const SourceEntry&, const SourceEntry&) = default;
+};
+
+struct Source {
+  std::string skeleton;                          // frontend::ImportResult::skeleton
+  std::vector<frontend::ImportOptions> imports;  // one for each combination of shapes, without weights
+  std::set<std::string> weights;                 // frontend::ImportResult::weights
+  std::set<std::string> infinite;                // those of them in which an element is infinite
+  // As those of CompileOptions.
+  Precision precision = Precision::kDefault;
+  DataType dtype = DataType::f32();
+  std::vector<std::string> disabled_passes, disabled_families;
+  bool all_optional_off = false;
+  std::vector<StatePair> states;  // without initial values, which the artefact holds
+
+  std::vector<SourceEntry> entries;
+};
+
+/// What an entry's source is when its graph was `ungrouped` before it became one of `groups`.
+SourceEntry source_entry(const graph::Graph& ungrouped, const graph::Graph& groups, const std::vector<Layout>& layouts);
+
+/// The options that passes were run with.
+CompileOptions options_of(const Source& source);
+
+std::vector<uint8_t> to_bytes(const Source& source);
+/// Inverse of to_bytes; throws format::Error(kDamaged) for anything else.
+Source parse_source(std::span<const uint8_t> bytes);
+
+}  // namespace tw::driver

@@ -1,0 +1,38 @@
+// Groups that change a state where it lies: their kernels write the state's own memory, and read it there.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "core/data_type.h"
+#include "loop/loop.h"
+#include "te/te.h"
+
+namespace tw::driver {
+
+/// How a group does that, seen from its te program.
+struct InPlaceTe {
+  std::string next;         // output: the state's next value
+  std::string before = {};  // input: the state, read at the points that are written; empty: it is not read
+  /// Of a slice the program computes the new rows alone. They go into dim `axis` of the state, which has `extent`
+  /// elements there, from a row on that the run says: element `i / repeat` of the input `position` for those whose
+  /// first index is i.
+  std::string position = {};
+  DataType position_type = DataType::i64();
+  int64_t positions = 1, repeat = 1;
+  int axis = 0;
+  int64_t extent = 0;
+  bool is_slice() const { return !position.empty(); }
+};
+
+/// The program out[i..] = in[i..] of the rows of a slice.
+te::Program slice_program(const std::string& input, const std::string& output, DataType type, const Shape& rows);
+
+/// Throws InternalError unless `program`, the group's own, reads the state at the points that it writes only: the rule
+/// by which one buffer may be both.
+void verify_in_place(const te::Program& program, const InPlaceTe& in_place);
+
+/// The kernels of `program`, before they are lowered, as such of the state. A position is taken as the nearest at which
+/// the rows lie inside of the state: pass check-indices reports others.
+loop::Program put_in_place(const loop::Program& program, const InPlaceTe& in_place);
+
+}  // namespace tw::driver

@@ -1,0 +1,31 @@
+// How the graph passes of an entry run: as the caller's options and the plan's races say.
+#pragma once
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "driver/options.h"
+#include "plan/plan.h"
+#include "transform/pass.h"
+
+namespace tw::driver {
+
+/// Those of `disabled` that name a pass of `passes`: the command line names graph and loop passes alike.
+template <typename Pass>
+std::vector<std::string> named_in(std::span<const Pass> passes, const std::vector<std::string>& disabled) {
+  std::vector<std::string> names;
+  for (const std::string& name : disabled) {
+    if (std::ranges::any_of(passes, [&](const Pass& p) { return p.name == name; })) names.push_back(name);
+  }
+  return names;
+}
+
+/// Which graph passes are left out: by the caller, for want of a family, and where `races` found that better.
+transform::RunOptions pass_options(const CompileOptions& options, std::span<const plan::PassRace> races);
+
+/// What the passes are told. `ops` must outlive it.
+transform::TransformContext transform_context(const graph::OpTable& ops, const TargetInfo& target,
+                                              const CompileOptions& options, std::span<const plan::PassRace> races);
+
+}  // namespace tw::driver

@@ -1,0 +1,74 @@
+#include "driver/entry_reasons.h"
+
+#include "support/join.h"
+
+namespace tw::driver {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+using transform::EdgeFate;
+
+class ReasonFinder {
+ public:
+  ReasonFinder(const Graph& groups, const transform::ReasonLog& log)
+      : groups_(groups), log_(log), producers_(groups.producers()) {}
+
+  plan::Reasons run() {
+    for (const Node& group : groups_.nodes) {
+      for (const Node& reader : group.body->nodes) add_edges(group, reader);
+    }
+    for (size_t i = 0; i < groups_.values.size(); ++i) {
+      const graph::Value& value = groups_.values[i];
+      if (value.is_constant()) continue;
+      const Why* why = log_.find_layout(value.name);
+      out_.values.push_back({value.name, why != nullptr ? *why : because("off", "{}", kNoPass)});
+    }
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr std::string_view kNoPass = "no pass that decides this has run";
+
+  void add_edges(const Node& group, const Node& reader) {
+    const Graph& body = *group.body;
+    for (const ValueId in : reader.inputs) {
+      if (in == graph::kAbsent) continue;
+      if (const int inner = body.producer(in); inner >= 0) {
+        add({body.value(in).name, body.nodes[inner].name, reader.name, group.name, group.name, true, {}}, body, in,
+            reader);
+        continue;
+      }
+      const int64_t position = index_of(body.inputs, in);
+      const int p = position < 0 ? -1 : producers_[group.inputs[position]];
+      if (p < 0) continue;
+      const Node& from = groups_.nodes[p];
+      const ValueId written = from.body->outputs[index_of(from.outputs, group.inputs[position])];
+      const int node = from.body->producer(written);
+      const std::string& name = node < 0 ? from.name : from.body->nodes[node].name;
+      add({body.value(in).name, name, reader.name, from.name, group.name, false, {}}, body, in, reader);
+    }
+  }
+
+  void add(plan::EdgeReason edge, const Graph& body, ValueId value, const Node& reader) {
+    const Why* why = log_.find(edge.is_fused ? EdgeFate::kFused : EdgeFate::kApart, body, value, reader);
+    edge.why = why != nullptr ? *why : because("off", "{}", kNoPass);
+    edge.why.numbers.insert(edge.why.numbers.begin(),
+                            {"value_bytes", static_cast<double>(body.value(value).type.bytes())});
+    out_.edges.push_back(std::move(edge));
+  }
+
+  const Graph& groups_;
+  const transform::ReasonLog& log_;
+  std::vector<int> producers_;
+  plan::Reasons out_;
+};
+
+}  // namespace
+
+plan::Reasons reasons_of(const graph::Graph& groups, const transform::ReasonLog& log) {
+  return ReasonFinder(groups, log).run();
+}
+
+}  // namespace tw::driver

@@ -1,0 +1,93 @@
+#include "driver/states.h"
+
+#include <algorithm>
+
+#include "driver/code/format_type.h"
+#include "ops/list.h"
+#include "support/error.h"
+#include "support/join.h"
+#include "support/math.h"
+#include "transform/rewrite/append_states.h"
+
+namespace tw::driver {
+namespace {
+
+using graph::ValueId;
+
+ValueId find(const graph::Graph& graph, const std::vector<ValueId>& among, const std::string& name,
+             std::string_view role) {
+  const auto found = std::ranges::find(among, name, [&](ValueId id) { return graph.value(id).name; });
+  if (found != among.end()) return *found;
+  const auto names = mapped(among, [&](ValueId id) { return graph.value(id).name; });
+  throw UsageError("--state: the model has no {} '{}'; it has {}", role, name, fmt::join(names, ", "));
+}
+
+void move_last(std::vector<ValueId>& ids, ValueId id) {
+  const auto found = std::ranges::find(ids, id);
+  std::rotate(found, found + 1, ids.end());
+}
+
+}  // namespace
+
+graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePair> states) {
+  std::vector<transform::StateNames> growing;
+  for (const StatePair& pair : states) {
+    find(graph, graph.inputs, pair.input, "input");
+    find(graph, graph.outputs, pair.output, "output");
+    if (transform::grows(graph, {pair.input, pair.output})) growing.push_back({pair.input, pair.output});
+  }
+  graph::Graph out = growing.empty() ? graph : transform::append_states(graph, ops::all_ops(), growing);
+  for (size_t s = 0; s < states.size(); ++s) {
+    const StatePair& pair = states[s];
+    const bool again = std::ranges::any_of(states.first(s), [&](const StatePair& other) {
+      return other.input == pair.input || other.output == pair.output;
+    });
+    if (again) throw UsageError("--state {}={}: one of them is part of another state", pair.input, pair.output);
+    const ValueId before = find(out, out.inputs, pair.input, "input");
+    const ValueId after = find(out, out.outputs, pair.output, "output");
+    const TensorType &type = out.value(before).type, &next = out.value(after).type;
+    if (type != next)
+      throw UsageError("--state {}={}: the input is {}, the output {}", pair.input, pair.output, to_string(type),
+                       to_string(next));
+    if (pair.initial && pair.initial->type != type)
+      throw UsageError("--state {}={}: the initial value is {}, the input {}", pair.input, pair.output,
+                       to_string(pair.initial->type), to_string(type));
+    move_last(out.inputs, before);
+    move_last(out.outputs, after);
+  }
+  return out;
+}
+
+std::vector<transform::StateNames> names_of(std::span<const StatePair> states) {
+  std::vector<transform::StateNames> names;
+  for (const StatePair& pair : states) names.push_back({pair.input, pair.output});
+  return names;
+}
+
+std::vector<format::State> place_states(const graph::Graph& graph, std::span<const StatePair> states) {
+  std::vector<format::State> placed;
+  int64_t end = 0;
+  for (size_t s = 0; s < states.size(); ++s) {
+    const graph::Value& value = graph.value(graph.inputs[graph.inputs.size() - states.size() + s]);
+    const int64_t offset = round_up(end, format::State::kAlignment);
+    placed.push_back({{value.name, format_type(value.type.type), value.type.shape}, states[s].output, offset});
+    end = offset + value.type.bytes();
+  }
+  return placed;
+}
+
+std::vector<uint8_t> initial_values(std::span<const format::State> placed, std::span<const StatePair> states) {
+  std::vector<uint8_t> block;
+  if (placed.empty() || std::ranges::none_of(states, [](const StatePair& s) { return s.initial.has_value(); }))
+    return block;
+  block.resize(static_cast<size_t>(placed.back().offset + format::tensor_bytes(placed.back().tensor)));
+  for (size_t s = 0; s < placed.size(); ++s) {
+    if (!states[s].initial) continue;
+    const std::vector<std::byte> bytes = states[s].initial->to_bytes();
+    std::ranges::copy(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()),
+                      block.begin() + static_cast<std::ptrdiff_t>(placed[s].offset));
+  }
+  return block;
+}
+
+}  // namespace tw::driver

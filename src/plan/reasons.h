@@ -1,0 +1,40 @@
+// Why a graph was cut into its groups as it was, and why its values are stored as they are: what `explain --why` shows.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/why.h"
+
+namespace tw::plan {
+
+/// A value on its way from the operator that computes it to one that reads it.
+struct EdgeReason {
+  std::string value;
+  std::string from, to;              // names of the operators
+  std::string from_group, to_group;  // of these names; several groups may have one
+  bool is_fused = false;
+  Why why;
+  friend bool operator==(const EdgeReason&, const EdgeReason&) = default;
+};
+
+/// Why a value between groups has its layout.
+struct ValueReason {
+  std::string value;
+  Why why;
+  friend bool operator==(const ValueReason&, const ValueReason&) = default;
+};
+
+struct Reasons {
+  std::vector<EdgeReason> edges;
+  std::vector<ValueReason> values;
+  friend bool operator==(const Reasons&, const Reasons&) = default;
+};
+
+/// One line each: "edge VALUE FROM TO FROM_GROUP TO_GROUP fused RULE NUMBER="1.5" .. : TEXT", "why VALUE RULE .. :
+/// TEXT".
+std::string to_string(const Reasons& reasons);
+/// Whether `line` is one of those; then it is added to `reasons`. UserError where it only begins like one.
+bool take_line(const std::string& line, Reasons& reasons);
+
+}  // namespace tw::plan

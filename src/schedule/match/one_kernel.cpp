@@ -1,0 +1,52 @@
+#include "schedule/match/one_kernel.h"
+
+#include <algorithm>
+
+#include "schedule/match/column_sums.h"
+#include "schedule/match/contraction.h"
+#include "schedule/match/stages.h"
+#include "te/reads.h"
+
+namespace tw::schedule {
+namespace {
+
+// Whether `owner` has all outputs of `program`.
+Result<Beside> has_all_outputs(const te::Program& program, const std::string& owner) {
+  const std::vector<te::Tensor>& mine = program.find_compute(owner)->outputs;
+  for (const std::string& output : program.outputs) {
+    if (std::ranges::find(mine, output, &te::Tensor::name) == mine.end())
+      return declined("{} is not at the points of {}", output, owner);
+  }
+  return Beside::kPoints;
+}
+
+Result<Beside> after(const te::Program& program, const te::Compute& reduction) {
+  const Result<std::string> output = epilogue_output(program, reduction);
+  return output.ok() ? has_all_outputs(program, *output) : Result<Beside>(Reason{output.reason()});
+}
+
+}  // namespace
+
+Result<Beside> one_kernel(const te::Program& program) {
+  Schedule inlined;
+  const te::Program stages = inline_stages(inlined, program);
+  const bool reduces = std::ranges::any_of(stages.computes, &te::Compute::is_reduction);
+  if (!reduces) {
+    if (stages.computes.size() == 1) return has_all_outputs(stages, stages.computes.front().name());
+    return declined("{} is computed apart from {}", stages.computes.front().name(), stages.computes.back().name());
+  }
+  const te::Compute* sum = find_contraction(stages);
+  const Result<Beside> behind = sum == nullptr ? Result<Beside>(declined("no contraction")) : after(stages, *sum);
+  if (behind.ok()) return behind;
+  const Result<const te::Compute*> only = only_reduction(stages);
+  if (only.ok() && !(*only)->axes.empty() && !reduces_contiguous(**only)) {
+    Schedule sums;
+    return match_column_sums(sums, program).ok() ? Result<Beside>(Beside::kColumns) : after(stages, **only);
+  }
+  Schedule rows;  // a sum of squares is a sum of products, too
+  const Result<RowProgram> found = row_program(rows, program);
+  if (!found.ok()) return sum == nullptr ? Reason{found.reason()} : Reason{behind.reason()};
+  return found->statistics.empty() ? Beside::kPoints : Beside::kRows;
+}
+
+}  // namespace tw::schedule

@@ -1,0 +1,21 @@
+// Whether one kernel may compute all outputs of a program: what fusion asks before values leave a group beside its last
+// one.
+#pragma once
+#include <cstdint>
+
+#include "support/error.h"
+#include "te/te.h"
+
+namespace tw::schedule {
+
+/// How the outputs beside the owner of the tiles leave.
+enum class Beside : uint8_t {
+  kPoints,   // at the owner's points
+  kRows,     // some once for each row
+  kColumns,  // a sum of columns, in parts which a second kernel adds
+};
+
+/// Of a program after te::join_outputs. Declines where some output needs a kernel of its own.
+Result<Beside> one_kernel(const te::Program& program);
+
+}  // namespace tw::schedule

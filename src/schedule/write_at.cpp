@@ -1,0 +1,134 @@
+// Outputs that are stored by the tiles of another stage: statistics of rows beside the rows, a value beside its sums.
+#include <algorithm>
+
+#include "expr/affine.h"
+#include "schedule/stage.h"
+#include "support/error.h"
+#include "te/reads.h"
+
+namespace tw::schedule {
+namespace {
+
+// The tensor that an output copies, point by point.
+std::string copied_by(const State& state, const Stage& stage) {
+  const te::Compute& c = stage.compute;
+  const bool copies =
+      !c.is_reduction() && c.outputs.size() == 1 && c.body[0].op() == Op::kLoad && !c.body[0]->predicated;
+  if (!copies || !te::reads_own_point(c, c.body[0]->name))
+    throw UserError(fmt::format("write_at: stage {} is no copy of a tensor, point by point", stage.name()));
+  if (!state.program.is_output(stage.name()) || !state.readers(stage).empty())
+    throw UserError(fmt::format("write_at: stage {} is no output, or is read", stage.name()));
+  return c.body[0]->name;
+}
+
+// The points of the consumer's first axes inside loop `at`.
+Region first_axes(const Stage& stage, const Stage& consumer, size_t at) {
+  Region region;
+  const std::vector<te::Axis>& axes = stage.compute.axes;
+  for (size_t d = 0; d < axes.size(); ++d) {
+    if (d >= consumer.compute.axes.size() || axes[d].extent != consumer.compute.axes[d].extent)
+      throw UserError(
+          fmt::format("write_at: axis {} of {} is none of {}", axes[d].name, stage.name(), consumer.name()));
+    VarMap inner;
+    int64_t extent = 1;
+    const Expr& value = consumer.values.at(consumer.compute.axes[d].name);
+    for (size_t i = at + 1; i < consumer.loops.size(); ++i) {
+      const Loop& l = consumer.loops[i];
+      if (!uses_var(value, l.var)) continue;
+      const std::optional<int64_t> step = coefficient_of(value, l.var);
+      if (!step || *step < 0)
+        throw UserError(fmt::format("write_at: loop {} cuts {} unevenly", l.name, consumer.name()));
+      inner.emplace(l.var, int_imm(0));
+      extent += *step * (l.extent - 1);
+    }
+    region.base.push_back(substitute(value, inner));
+    region.extent.push_back(std::min(extent, axes[d].extent));
+  }
+  return region;
+}
+
+// One dim of a region: base = sum of coefficient * digit; whether different digits give parts without a common element.
+// Counts the parts.
+bool are_apart(const Expr& base, int64_t extent, const Analyzer& ranges, int64_t& parts) {
+  std::vector<std::pair<int64_t, int64_t>> digits;  // coefficient, how many values
+  for (const Term& t : as_sum(ranges.simplify(base)).terms) {
+    const Interval range = ranges.bounds(t.atom);
+    if (t.coef <= 0 || range.lo <= Interval::kMin || range.hi >= Interval::kMax) return false;
+    digits.emplace_back(t.coef, range.hi - range.lo + 1);
+  }
+  std::ranges::sort(digits);
+  int64_t reached = extent;
+  for (const auto& [coefficient, values] : digits) {
+    if (values == 1) continue;
+    if (coefficient < reached) return false;
+    reached = coefficient * values;
+    parts *= values;
+  }
+  return true;
+}
+
+// How often loop `at` of a stage turns, in all turns of the loops around it: its own, and those around the place where
+// it is attached. As a fraction: a loop that was made of others may turn more often than they do.
+struct Turns {
+  int64_t count = 1, of_guarded = 1;
+};
+
+Turns turns_of(State& state, const Stage& stage, size_t at, const Analyzer& ranges) {
+  Turns turns;
+  if (!stage.is_root()) {
+    const Stage& outer = state.stage(stage.consumer);
+    turns = turns_of(state, outer, outer.loop_index(stage.at_loop), ranges);
+  }
+  for (size_t i = 0; i <= at; ++i) turns.count *= stage.loops[i].extent;
+  for (const Expr& guard : stage.guards) {
+    const bool inside = std::any_of(stage.loops.begin() + static_cast<std::ptrdiff_t>(at) + 1, stage.loops.end(),
+                                    [&](const Loop& l) { return uses_var(guard, l.var); });
+    if (inside || guard.op() != Op::kLt || guard.arg(1).op() != Op::kIntImm) continue;
+    const Interval range = ranges.bounds(ranges.simplify(guard.arg(0)));
+    if (range.lo != 0 || range.hi >= Interval::kMax) continue;
+    turns.count *= std::min(guard.arg(1)->value, range.hi + 1);
+    turns.of_guarded *= range.hi + 1;
+  }
+  return turns;
+}
+
+// Tiles in any order, at the same time: each element is stored in one turn.
+void check_apart(const Stage& stage, const Region& region, const Turns& turns, const Analyzer& ranges) {
+  int64_t parts = 1;
+  bool apart = true;
+  for (size_t d = 0; d < region.base.size(); ++d)
+    apart = apart && are_apart(region.base[d], region.extent[d], ranges, parts);
+  if (!apart || parts * turns.of_guarded < turns.count)
+    throw UserError(fmt::format("write_at: an element of {} would be stored more than once", stage.name()));
+}
+
+}  // namespace
+
+void apply_write_at(State& state, const Primitive& p) {
+  Stage& stage = state.stage(p.stage);
+  const Stage& consumer = state.stage(p.loops.at(0));
+  const size_t at = consumer.loop_index(p.loops.at(1));
+  if (stage.has_loop_primitives || !stage.is_root())
+    throw UserError(fmt::format("write_at: {} comes before its loop primitives", p.stage));
+  if (consumer.name() == stage.name()) throw UserError(fmt::format("write_at: {} inside itself", stage.name()));
+  const Stage* source = state.producer(copied_by(state, stage));
+  const Analyzer ranges = loop_ranges(state);
+  const bool read_by_others = source != nullptr && state.readers(*source).size() > 1;
+  const Region region =
+      read_by_others ? read_region(state, *source, consumer, at, &stage) : first_axes(stage, consumer, at);
+  check_apart(stage, region, turns_of(state, consumer, at, ranges), ranges);
+  stage.consumer = consumer.name();
+  stage.at_loop = p.loops[1];
+  stage.region = region;
+  for (size_t d = 0; d < region.extent.size(); ++d) {
+    const te::Axis& axis = stage.compute.axes[d];
+    Loop& l = stage.loops[d];
+    l.extent = region.extent[d];
+    const Expr value = region.base[d] + var(l.var);
+    stage.values[axis.name] = value;
+    if (!loop_ranges(state).simplify(value < int_imm(axis.extent)).is_int(1))
+      stage.guards.push_back(value < int_imm(axis.extent));
+  }
+}
+
+}  // namespace tw::schedule

@@ -1,0 +1,335 @@
+// Values that leave a group beside its last one. After pass fuse every group has one output; where that is read by a
+// group that could compute on it at once, and by others, the two become one group with both values as outputs: the
+// value is stored as before, and not read again. So do groups without such an edge that read one value at the same
+// points. An extra output costs its store only, which the value has paid already.
+//
+// With several outputs groups could wait for each other in a circle: a pair joins only where no path leads from the one
+// to the other through a third group.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "schedule/match/one_kernel.h"
+#include "transform/fuse/clusters.h"
+#include "transform/fuse/group_program.h"
+#include "transform/group.h"
+#include "transform/passes.h"
+#include "transform/storage_order.h"
+
+namespace tw::transform {
+namespace {
+
+// Names of rules.
+constexpr std::string_view kPointsRule = "points", kRowsRule = "statistics", kColumnsRule = "column-sums",
+                           kSiblingsRule = "siblings";
+
+// What a node, or the nodes of its group, compute.
+struct Kind {
+  int nodes = 0, contractions = 0, reductions = 0, others = 0;  // the last ones share kernels with nobody
+  bool is_pointwise() const { return contractions == 0 && reductions == 0 && others == 0; }
+};
+
+class OutputFuser {
+ public:
+  OutputFuser(const Graph& graph, const TransformContext& context)
+      : graph_(graph), context_(context), producers_(graph.producers()), readers_(graph.consumers()) {
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      cluster_of_.push_back(static_cast<int>(n));
+      members_.push_back({static_cast<int>(n)});
+      kinds_.push_back(kind_of(graph.nodes[n]));
+    }
+    seen_.resize(graph.nodes.size(), 0);
+  }
+
+  Graph run() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t r = 0; r < graph_.nodes.size(); ++r) {
+        for (const ValueId in : graph_.nodes[r].inputs) changed = join_edge(in, static_cast<int>(r)) || changed;
+      }
+      for (size_t v = 0; v < graph_.values.size(); ++v) changed = join_siblings(static_cast<ValueId>(v)) || changed;
+    }
+    if (context_.log != nullptr) say_of_others();
+    std::erase_if(members_, [](const auto& nodes) { return nodes.size() < 2; });
+    return merge_groups(graph_, members_);
+  }
+
+ private:
+  Kind kind_of(const Node& node) const {
+    Kind kind;
+    const auto add = [&](const Node& one) {
+      const Role role = role_of(context_.ops, one);
+      ++kind.nodes;
+      kind.contractions += role == Role::kContraction ? 1 : 0;
+      kind.reductions += role == Role::kReduction || role == Role::kWindow ? 1 : 0;
+      kind.others += role == Role::kAlone || context_.ops.at(one.op).te == nullptr ? 1 : 0;
+    };
+    if (!node.is_group()) add(node);
+    if (node.is_group()) std::ranges::for_each(node.body->nodes, add);
+    kind.others += is_view(graph_, node) ? 1 : 0;
+    return kind;
+  }
+
+  // ---- Edges.
+
+  // Whether the groups at both ends of the edge became one.
+  bool join_edge(ValueId value, int r) {
+    const int p = value == kAbsent ? -1 : producers_[value];
+    if (p < 0 || cluster_of_[p] == cluster_of_[r]) return false;
+    const int from = cluster_of_[p], to = cluster_of_[r];
+    const Kind &before = kinds_[from], &after = kinds_[to];
+    // What has no place in any kernel of the other is said by pass fuse; so is what alone reads a value.
+    if (before.others + after.others > 0 || !leaves(value, from, to)) return false;
+    const RuleResult rule = joins(value, from, to);
+    if (rule.ok()) unite(from, to);
+    say(value, r, rule);
+    return rule.ok();
+  }
+
+  // Whether the value would leave the two as one, or one of them has several outputs already.
+  bool leaves(ValueId value, int from, int to) const {
+    const auto is_inside = [&](int r) { return cluster_of_[r] == from || cluster_of_[r] == to; };
+    return graph_.is_output(value) || members_[from].size() + members_[to].size() > 2 ||
+           !std::ranges::all_of(readers_[value], is_inside);
+  }
+
+  // A state changes in its place where its group has one output: worth more than a reading saved.
+  bool changes_state(int cluster) const {
+    return std::ranges::any_of(members_[cluster], [&](int n) {
+      return std::ranges::any_of(graph_.nodes[n].outputs, [&](ValueId out) {
+        return std::ranges::find(context_.states, graph_.value(out).name, &StateNames::after) != context_.states.end();
+      });
+    });
+  }
+
+  RuleResult joins(ValueId value, int from, int to) {
+    const std::string& name = graph_.value(value).name;
+    const std::string& reader = graph_.nodes[members_[to].front()].name;
+    if (kinds_[to].contractions > 0)
+      return because("contraction", "{} belongs to a contraction, which has tiles of its own", reader);
+    if (kinds_[from].contractions > 0 && kinds_[to].reductions > 0)
+      return because("tile", "{} belongs to what combines elements of several tiles", reader);
+    if (changes_state(from) || changes_state(to)) return because("state", "a state is changed in its place");
+    if (kinds_[from].contractions > 1 || (kinds_[from].contractions > 0 && kinds_[from].reductions > 0))
+      return because("chain", "the group of {} computes it in blocks that have one output", name);
+    const RuleResult apart = may_unite(from, to);
+    if (!apart.ok()) return apart;
+    const Layout& layout = graph_.value(value).layout;
+    for (const int r : members_[to]) {
+      for (const ValueId out : graph_.nodes[r].outputs) {
+        const graph::Value& other = graph_.value(out);
+        if (other.type.shape == graph_.value(value).type.shape && other.layout != layout)
+          return because("layout", "{} is stored in another order than {}: a tile stores in one", other.name, name);
+      }
+    }
+    const Result<schedule::Beside> kernel = one_kernel(from, to);
+    if (!kernel.ok()) return because("kernel", "no kernel would have both as outputs: {}", kernel.reason());
+    return *kernel == schedule::Beside::kRows      ? kRowsRule
+           : *kernel == schedule::Beside::kColumns ? kColumnsRule
+                                                   : kPointsRule;
+  }
+
+  // Whether pass fuse said no more than that groups have one output.
+  bool is_about_outputs(ValueId value, const Node& reader) const {
+    constexpr std::array<std::string_view, 7> kRules = {"leaves", "read-elsewhere", "taken", "repeats",
+                                                        "rows",   "kernel",         "cycle"};
+    const Why* why = context_.log->find_of_group(EdgeFate::kApart, graph_, value, reader);
+    return why == nullptr || std::ranges::find(kRules, why->rule) != kRules.end();
+  }
+
+  void say(ValueId value, int r, const RuleResult& rule) const {
+    if (context_.log == nullptr || (!rule.ok() && !is_about_outputs(value, graph_.nodes[r]))) return;
+    const std::string& name = graph_.value(value).name;
+    const Why why = !rule.ok()             ? rule.why()
+                    : *rule == kPointsRule ? because(*rule, "computed where {} is, which leaves the kernel, too", name)
+                    : *rule == kRowsRule   ? because(*rule, "{} is one of the rows' statistics, or has some", name)
+                                           : because(*rule, "tiles that compute {} sum its columns in parts", name);
+    context_.log->say_of_group(rule.ok() ? EdgeFate::kFused : EdgeFate::kApart, graph_, value, graph_.nodes[r], why);
+  }
+
+  // Edges whose ends came together by way of others.
+  void say_of_others() const {
+    for (size_t r = 0; r < graph_.nodes.size(); ++r) {
+      for (const ValueId in : graph_.nodes[r].inputs) {
+        const int p = in == kAbsent ? -1 : producers_[in];
+        const bool inside = p >= 0 && cluster_of_[p] == cluster_of_[r];
+        if (!inside || context_.log->find_of_group(EdgeFate::kFused, graph_, in, graph_.nodes[r]) != nullptr) continue;
+        const Shape& space = graph_.value(graph_.nodes[r].outputs[0]).type.shape;
+        say(in, static_cast<int>(r), graph_.value(in).type.shape == space ? kPointsRule : kRowsRule);
+      }
+    }
+  }
+
+  // ---- Siblings.
+
+  // Element-wise groups of one space that read `value` at its points.
+  bool join_siblings(ValueId value) {
+    if (graph_.value(value).is_constant()) return false;
+    bool joined = false;
+    const std::vector<int>& readers = readers_[value];
+    for (size_t i = 0; i < readers.size(); ++i) {
+      for (size_t j = i + 1; j < readers.size(); ++j) {
+        const int a = cluster_of_[readers[i]], b = cluster_of_[readers[j]];
+        if (a == b || !are_siblings(value, a, b).ok()) continue;
+        unite(a, b);
+        joined = true;
+      }
+    }
+    return joined;
+  }
+
+  RuleResult are_siblings(ValueId value, int a, int b) {
+    const Why other = because(kSiblingsRule, "groups of another space");
+    if (changes_state(a) || changes_state(b)) return because("state", "a state is changed in its place");
+    for (const int c : {a, b}) {
+      if (!kinds_[c].is_pointwise()) return other;
+      for (const int n : members_[c]) {
+        for (const ValueId out : graph_.nodes[n].outputs) {
+          const graph::Value &mine = graph_.value(out), &shared = graph_.value(value);
+          if (mine.type.shape != shared.type.shape || mine.layout != shared.layout) return other;
+        }
+      }
+    }
+    if (between(b, a) >= 0) return because("cycle", "one reads what the other computes");
+    const RuleResult apart = may_unite(a, b);
+    if (!apart.ok()) return apart;
+    const Result<schedule::Beside> kernel = one_kernel(a, b);
+    if (!kernel.ok()) return because("kernel", "{}", kernel.reason());
+    return kSiblingsRule;
+  }
+
+  // ---- What both have in common.
+
+  // Room, and no path from `from` to `to` but that of a single edge.
+  RuleResult may_unite(int from, int to) {
+    const int nodes = kinds_[from].nodes + kinds_[to].nodes;
+    if (nodes > static_cast<int>(kMaxNodes))
+      return because("room", "the group would have {} operators, the most of one are {}", nodes, kMaxNodes);
+    const size_t values = values_around(from, to);
+    if (values > kMaxInputs)
+      return because("room", "the group would read and write {} values, the most of one are {}", values, kMaxInputs);
+    if (const int third = between(from, to); third >= 0)
+      return because("cycle", "{} needs the first and is needed by the second", graph_.nodes[members_[third][0]].name);
+    return Rule("room");
+  }
+
+  // Values that the two together would read or write, constants too.
+  size_t values_around(int from, int to) const {
+    std::set<ValueId> read, made, left;
+    const std::vector<int> nodes = both(from, to);
+    for (const int n : nodes) {
+      read.insert(graph_.nodes[n].inputs.begin(), graph_.nodes[n].inputs.end());
+      for (const ValueId out : graph_.nodes[n].outputs) {
+        made.insert(out);
+        const bool inside =
+            std::ranges::all_of(readers_[out], [&](int r) { return cluster_of_[r] == from || cluster_of_[r] == to; });
+        if (!inside || graph_.is_output(out)) left.insert(out);
+      }
+    }
+    read.erase(kAbsent);
+    for (const ValueId v : made) read.erase(v);
+    return read.size() + left.size();
+  }
+
+  std::vector<int> both(int from, int to) const {
+    std::vector<int> nodes = members_[from];
+    nodes.insert(nodes.end(), members_[to].begin(), members_[to].end());
+    std::ranges::sort(nodes);
+    return nodes;
+  }
+
+  // Clusters whose nodes read a value of `cluster`, one for each such read.
+  std::vector<int> clusters_that_read(int cluster) const {
+    std::vector<int> clusters;
+    for (const int n : members_[cluster]) {
+      for (const ValueId out : graph_.nodes[n].outputs) {
+        for (const int r : readers_[out]) clusters.push_back(cluster_of_[r]);
+      }
+    }
+    return clusters;
+  }
+
+  // The first cluster on a path from `from` to `to` through others; -1 where there is none. A single edge is no path.
+  int between(int from, int to) {
+    ++stamp_;
+    std::vector<std::pair<int, int>> open;  // a cluster, and the one by which the path left `from`
+    const auto visit_readers = [&](int cluster, int first) {
+      for (const int next : clusters_that_read(cluster)) {
+        if (next == from || (cluster == from && next == to) || seen_[next] == stamp_) continue;
+        seen_[next] = stamp_;
+        open.emplace_back(next, first < 0 ? next : first);
+      }
+    };
+    visit_readers(from, -1);
+    while (!open.empty()) {
+      const auto [cluster, first] = open.back();
+      open.pop_back();
+      if (cluster == to) return first;
+      visit_readers(cluster, first);
+    }
+    return -1;
+  }
+
+  // The nodes as a graph of their own, which leaves what others read.
+  Graph cut_out(const std::vector<int>& nodes) const {
+    Graph out;
+    std::map<ValueId, ValueId> inner = {{kAbsent, kAbsent}};
+    const auto take = [&](ValueId id) {
+      const auto [found, fresh] = inner.try_emplace(id, static_cast<ValueId>(out.values.size()));
+      if (fresh) out.values.push_back(graph_.value(id));
+      return found->second;
+    };
+    for (const int n : nodes) {
+      Node node = graph_.nodes[n];
+      for (ValueId& in : node.inputs) in = take(in);
+      for (ValueId& made : node.outputs) made = take(made);
+      out.nodes.push_back(std::move(node));
+    }
+    const auto inside = [&](int n) { return std::ranges::binary_search(nodes, n); };
+    for (const auto& [id, own] : inner) {
+      if (id == kAbsent) continue;
+      const bool is_made = producers_[id] >= 0 && inside(producers_[id]);
+      if (!is_made && !graph_.value(id).is_constant()) out.inputs.push_back(own);
+      if (is_made && (graph_.is_output(id) || !std::ranges::all_of(readers_[id], inside))) out.outputs.push_back(own);
+    }
+    return out;
+  }
+
+  Result<schedule::Beside> one_kernel(int from, int to) const {
+    const std::vector<int> nodes = both(from, to);
+    std::vector<int> all(nodes.size());
+    std::iota(all.begin(), all.end(), 0);
+    const Graph merged = merge_groups(cut_out(nodes), {all});
+    return schedule::one_kernel(stored_program(*merged.nodes.front().body, context_.ops));
+  }
+
+  void unite(int from, int to) {
+    members_[from] = both(from, to);
+    for (const int n : members_[to]) cluster_of_[n] = from;
+    members_[to].clear();
+    kinds_[from].nodes += kinds_[to].nodes;
+    kinds_[from].contractions += kinds_[to].contractions;
+    kinds_[from].reductions += kinds_[to].reductions;
+  }
+
+  const Graph& graph_;
+  const TransformContext& context_;
+  std::vector<int> producers_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<int> cluster_of_;            // by node
+  std::vector<std::vector<int>> members_;  // by cluster
+  std::vector<Kind> kinds_;
+  std::vector<int> seen_;  // by cluster: the search that came there last
+  int stamp_ = 0;
+};
+
+}  // namespace
+
+Graph fuse_outputs(const Graph& graph, const TransformContext& context) {
+  const Graph sorted = graph::compact(graph);
+  return OutputFuser(sorted, context).run();
+}
+
+}  // namespace tw::transform

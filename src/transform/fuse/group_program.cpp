@@ -1,0 +1,28 @@
+#include "transform/fuse/group_program.h"
+
+#include "te/join_outputs.h"
+#include "te/merge_axes.h"
+#include "te/rewrite.h"
+
+namespace tw::transform {
+
+te::Program stored_program(const Graph& body, const graph::OpTable& ops) {
+  const graph::GroupProgram group = graph::to_te(body, ops);
+  const te::Program program = te::drop_unit_reductions(group.program);
+  const graph::Value& last = body.value(body.outputs.back());
+  std::map<std::string, Layout> layouts;
+  for (const te::Compute& c : program.computes) {
+    if (c.axes.size() != last.type.shape.size() || last.layout.is_identity()) continue;
+    for (const te::Tensor& t : c.outputs) layouts[t.name] = last.layout;
+  }
+  const auto store = [&](const std::string& tensor, ValueId id) {
+    layouts.erase(tensor);
+    if (!body.value(id).layout.is_identity()) layouts[tensor] = body.value(id).layout;
+  };
+  for (size_t i = 0; i < group.inputs.size(); ++i) store(group.program.inputs[i].name, group.inputs[i]);
+  for (size_t i = 0; i < body.outputs.size(); ++i) store(group.output_tensors[i], body.outputs[i]);
+  const te::Program joined = te::join_outputs(te::apply_layouts(program, layouts));
+  return te::merge_reductions(te::apply_layouts(joined, te::mergeable_axes(joined)));
+}
+
+}  // namespace tw::transform

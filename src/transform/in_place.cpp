@@ -1,0 +1,33 @@
+#include "transform/in_place.h"
+
+#include <algorithm>
+
+#include "support/join.h"
+#include "transform/roles.h"
+
+namespace tw::transform {
+
+InPlace in_place(const graph::OpTable& ops, const Graph& graph, const Node& group, ValueId before, ValueId after) {
+  const int64_t input = index_of(group.inputs, before);
+  if (input < 0) return InPlace::kBlind;
+  const Graph& body = *group.body;
+  const ValueId inner = body.inputs[static_cast<size_t>(input)];
+  const bool one_output = group.outputs.size() == 1 && group.outputs[0] == after;
+  if (!one_output || graph.value(before).layout != graph.value(after).layout) return InPlace::kNot;
+  const Node& last = body.nodes.back();
+  if (body.nodes.size() == 1 && last.op == "update_slice" && last.inputs[0] == inner &&
+      std::ranges::count(last.inputs, inner) == 1)
+    return InPlace::kSlice;
+  // Every node computes points of one shape: those that the state has.
+  const bool points = std::ranges::all_of(body.nodes, [&](const Node& node) {
+    const bool reads = std::ranges::count(node.inputs, inner) > 0;
+    return is_pointwise(ops, node) && node.outputs.size() == 1 &&
+           (!reads || body.value(node.outputs[0]).type.shape == graph.value(before).type.shape);
+  });
+  const bool whole = std::ranges::all_of(body.nodes, [&](const Node& node) {
+    return body.value(node.outputs[0]).type.shape == graph.value(after).type.shape;
+  });
+  return points && whole ? InPlace::kPoint : InPlace::kNot;
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,171 @@
+#include "transform/rewrite/append_states.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "support/error.h"
+#include "support/join.h"
+#include "transform/constants.h"
+#include "transform/rewrite/live_rows.h"
+
+namespace tw::transform {
+namespace {
+
+// The dim in which the types differ; nothing where they differ otherwise, or not at all.
+std::optional<size_t> growing_dim(const TensorType& before, const TensorType& after) {
+  if (before.type != after.type || before.shape.size() != after.shape.size()) return std::nullopt;
+  std::optional<size_t> found;
+  for (size_t d = 0; d < before.shape.size(); ++d) {
+    if (before.shape[d] == after.shape[d]) continue;
+    if (found || before.shape[d] > after.shape[d]) return std::nullopt;
+    found = d;
+  }
+  return found;
+}
+
+class StateAppender {
+ public:
+  StateAppender(const Graph& graph, const graph::OpTable& ops) : in_(graph), ops_(ops), out_(graph) {
+    out_.nodes.clear();
+    rows_.resize(graph.values.size());
+  }
+
+  Graph run(const std::vector<StateNames>& growing) {
+    for (const StateNames& state : growing) take(state);
+    for (const Node& node : in_.nodes) add(node);
+    for (const ValueId id : out_.outputs) {
+      const bool is_state = std::ranges::any_of(appends_, [&](const auto& a) { return a.second.after == id; });
+      if (!is_state && rows_of(id))
+        throw Unsupported("output '{}' has rows of a state, of which some hold nothing yet", out_.value(id).name);
+    }
+    return graph::compact(out_);
+  }
+
+ private:
+  struct Append {
+    ValueId before, added, after;
+    size_t dim;
+    int length;  // of lengths_
+  };
+  // How many rows hold something when a run begins, as an input; and behind it, with the rows that it adds.
+  struct Length {
+    ValueId before = kAbsent, after = kAbsent;
+    int64_t added = 0;
+  };
+
+  std::optional<LiveRows> rows_of(ValueId id) const {
+    return id == kAbsent || id >= std::ssize(rows_) ? std::nullopt : rows_[static_cast<size_t>(id)];
+  }
+
+  void take(const StateNames& state) {
+    const ValueId before = in_.find_value(state.before), after = in_.find_value(state.after);
+    const size_t dim = *growing_dim(in_.value(before).type, in_.value(after).type);
+    const int n = in_.producer(after);
+    const Node* node = n < 0 ? nullptr : &in_.nodes[static_cast<size_t>(n)];
+    const auto rank = static_cast<int64_t>(in_.value(after).type.shape.size());
+    const int64_t axis = node == nullptr || node->op != "concat" ? -1 : node->int_attr("axis");
+    const bool appends = node != nullptr && node->op == "concat" && node->inputs.size() == 2 &&
+                         node->inputs[0] == before && node->inputs[1] != before &&
+                         (axis < 0 ? axis + rank : axis) == static_cast<int64_t>(dim);
+    if (!appends)
+      throw Unsupported("state '{}' grows to '{}', which is no concatenation of it with new rows", state.before,
+                        state.after);
+    const bool read = std::ranges::any_of(
+        in_.nodes, [&](const Node& other) { return &other != node && std::ranges::count(other.inputs, before) > 0; });
+    if (read) throw Unsupported("state '{}' grows, and is read without the rows that a run adds", state.before);
+    out_.values[before].type = in_.value(after).type;
+    const int64_t extent = in_.value(after).type.shape[dim];
+    const int64_t added = extent - in_.value(before).type.shape[dim];
+    const auto [length, fresh] = length_of_.try_emplace({extent, added}, static_cast<int>(lengths_.size()));
+    if (fresh) lengths_.push_back({out_.add_input(state.before + "_length", {DataType::i64(), {1}}), kAbsent, added});
+    rows_.resize(out_.values.size());
+    appends_[n] = {before, node->inputs[1], after, dim, length->second};
+    rows_[static_cast<size_t>(after)] = LiveRows{dim, length->second, false};
+  }
+
+  ValueId emit(const std::string& name, const std::string& op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
+    const ValueId out = graph::append_node(
+        out_, ops_, {.op = op, .name = name, .attrs = std::move(attrs), .inputs = std::move(inputs)})[0];
+    rows_.resize(out_.values.size());
+    return out;
+  }
+
+  ValueId constant(const std::string& name, const graph::RefTensor& elements) {
+    const ValueId id = out_.add_constant(name, elements.type, bytes_of(elements));
+    rows_.resize(out_.values.size());
+    return id;
+  }
+
+  void add(const Node& node) {
+    const int n = static_cast<int>(&node - in_.nodes.data());
+    if (const auto append = appends_.find(n); append != appends_.end()) {
+      const Append& a = append->second;
+      out_.nodes.push_back({.op = "update_slice",
+                            .name = node.name,
+                            .attrs = {{"axis", static_cast<int64_t>(a.dim)}},
+                            .inputs = {a.before, a.added, lengths_[static_cast<size_t>(a.length)].before},
+                            .outputs = {a.after}});
+      return;
+    }
+    const auto inputs = mapped(node.inputs, [&](ValueId id) { return rows_of(id); });
+    Node copy = node;
+    if (std::ranges::any_of(inputs, [](const auto& rows) { return rows.has_value(); })) {
+      const RowsOfNode found = rows_of_node(in_, ops_, node, inputs);
+      for (const RowsOfNode::Fill& fill : found.fills)
+        copy.inputs[fill.input] = filled(node.inputs[fill.input], *inputs[fill.input], fill.number);
+      rows_[static_cast<size_t>(node.outputs[0])] = found.result;
+    }
+    out_.nodes.push_back(std::move(copy));
+  }
+
+  // `id` with `number` in the rows that hold nothing.
+  ValueId filled(ValueId id, const LiveRows& rows, double number) {
+    const graph::Value& value = out_.value(id);
+    const std::string name = value.name + " (rows)";
+    const TensorType scalar{value.type.type, {}};
+    graph::RefTensor other = graph::RefTensor::zeros(scalar);
+    if (!other.is_float()) throw Unsupported("'{}', rows of a state, are {}", value.name, to_string(value.type));
+    other.floats[0] = number;
+    return emit(name, "where", {is_live(rows, value.type.shape), id, constant(name, other)});
+  }
+
+  // row < length, beside a value of `shape`.
+  ValueId is_live(const LiveRows& rows, const Shape& shape) {
+    Length& length = lengths_[static_cast<size_t>(rows.length)];
+    if (length.after == kAbsent) {
+      graph::RefTensor added = graph::RefTensor::zeros({DataType::i64(), {}});
+      added.ints[0] = length.added;
+      length.after = emit("length", "add", {length.before, constant("added", added)});
+    }
+    graph::RefTensor places = graph::RefTensor::zeros({DataType::i64(), Shape(shape.size() - rows.dim, 1)});
+    places.type.shape[0] = shape[rows.dim];
+    places.ints.resize(static_cast<size_t>(shape[rows.dim]));
+    for (size_t i = 0; i < places.ints.size(); ++i) places.ints[i] = static_cast<int64_t>(i);
+    return emit("live", "less", {constant("places", places), length.after});
+  }
+
+  const Graph& in_;
+  const graph::OpTable& ops_;
+  Graph out_;
+  std::vector<std::optional<LiveRows>> rows_;  // by value
+  std::map<int, Append> appends_;              // by node
+  std::vector<Length> lengths_;
+  std::map<std::pair<int64_t, int64_t>, int> length_of_;  // capacity and rows added -> of lengths_
+};
+
+}  // namespace
+
+bool grows(const Graph& graph, const StateNames& state) {
+  const ValueId before = graph.find_value(state.before), after = graph.find_value(state.after);
+  const int n = graph.producer(after);
+  const bool joins = n >= 0 && graph.nodes[static_cast<size_t>(n)].op == "concat" &&
+                     std::ranges::count(graph.nodes[static_cast<size_t>(n)].inputs, before) > 0;
+  return joins && growing_dim(graph.value(before).type, graph.value(after).type).has_value();
+}
+
+Graph append_states(const Graph& graph, const graph::OpTable& ops, const std::vector<StateNames>& growing) {
+  return StateAppender(graph, ops).run(growing);
+}
+
+}  // namespace tw::transform

@@ -1,0 +1,22 @@
+// The verbs that there are, in the order of the help.
+#include "tilewright/command.h"
+
+namespace tw::cli {
+
+void add_verbs(Application& application) {
+  add_compile(application);
+  add_run(application);
+  add_bench(application);
+  add_verify(application);
+  add_inspect(application);
+  add_explain(application);
+  add_refit(application);
+  add_doctor(application);
+  add_cache(application);
+  add_db(application);
+  add_templates(application);
+  add_options_page(application);
+  add_worker(application);
+}
+
+}  // namespace tw::cli

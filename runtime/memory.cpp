@@ -1,12 +1,13 @@
 #include "runtime/memory.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "runtime/format/error.h"
+#include "runtime/host/limits.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
@@ -17,14 +18,23 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr size_t kWorthALook = size_t{1} << 20;  // bytes; less is had anywhere, and limits are read from files
 
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-/// Linux promises more memory than there is and ends the process later; refuse what cannot work at once.
+/// Linux promises more memory than there is and ends the process later; refuse what cannot work at once. Of a machine
+/// that is all its memory, since other processes may leave theirs; in a control group most of what is used is ours.
 void check_possible(size_t bytes, const char* purpose) {
-  const auto machine = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  if (bytes > machine) {
-    format::fail(format::ErrorCode::kOutOfMemory, purpose, " needs ", bytes, " bytes; the machine has ", machine);
+  if (bytes < kWorthALook) return;
+  const auto wanted = static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX));
+  const host::MemoryLimit machine = host::machine_memory(), group = host::group_memory();
+  if (wanted > machine.bytes) {
+    format::fail(format::ErrorCode::kOutOfMemory, purpose, " needs ", bytes, " bytes; ", machine.owner, " has ",
+                 machine.bytes);
+  }
+  if (wanted > group.available) {
+    format::fail(format::ErrorCode::kOutOfMemory, purpose, " needs ", bytes, " bytes; ", group.owner, " has ",
+                 group.available, " left of its ", group.bytes);
   }
 }
 

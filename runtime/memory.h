@@ -24,7 +24,8 @@ struct ReleaseMemory {
 class Memory {
  public:
   Memory() = default;
-  /// `bytes` of zeroed memory, at least page aligned. Throws Error(kOutOfMemory), also for more than the machine has.
+  /// `bytes` of zeroed memory, at least page aligned. Throws Error(kOutOfMemory), also for more than the machine has or
+  /// the control group leaves.
   static Memory map(size_t bytes, const char* purpose);
   /// The same through `allocator` if it is set, 4 KiB aligned.
   static Memory allocate(size_t bytes, const Allocator& allocator, const char* purpose);

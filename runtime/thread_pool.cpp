@@ -1,7 +1,6 @@
 #include "runtime/thread_pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -195,14 +194,6 @@ int ThreadPool::usable_cpus() {
     cpus_.store(affinity_cpus(), std::memory_order_relaxed);
   }
   return cpus_.load(std::memory_order_relaxed);
-}
-
-int affinity_cpus() {
-  // A fixed cpu_set_t holds 1024 CPUs, and the kernel refuses a set that is too small for the machine; 8192 are the
-  // most that Linux is built for.
-  std::array<cpu_set_t, 8> mask{};
-  if (sched_getaffinity(0, sizeof(mask), mask.data()) != 0) return 1;
-  return std::max(CPU_COUNT_S(sizeof(mask), mask.data()), 1);
 }
 
 ThreadPool& ThreadPool::of_process() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/futex.h"
+#include "runtime/host/limits.h"
 #include "runtime/share.h"
 
 namespace tw::runtime {
@@ -81,7 +82,6 @@ class ThreadPool {
   std::atomic<int> cpus_{1};
 };
 
-/// Number of CPUs in the calling thread's affinity mask, at least 1.
-int affinity_cpus();
+using host::affinity_cpus;
 
 }  // namespace tw::runtime

@@ -65,6 +65,9 @@ struct CompileOptions {
   /// Inputs that become constants of the compiled model, by name: in CPU memory, row-major and compact (strides NULL or
   /// such). Read during the call only.
   std::map<std::string, DLTensor> constants;
+  /// Folders that links to external data may lead into, as in caches of models, and in which files may have several
+  /// hard links. Otherwise links stay in the model's folder, and a file with several names is an error.
+  std::vector<std::string> link_folders;
   /// "f32", "f16" or "bf16": what the model's f32 values are stored and multiplied as. Inputs and outputs keep their
   /// types; sums, statistics and what needs the range of f32 stay f32.
   std::string dtype = "f32";
@@ -73,7 +76,11 @@ struct CompileOptions {
   std::vector<std::string>
       disabled_families;       // families of kernels to leave out, as CompileReport::families names them
   std::string dump_directory;  // the IR after every pass is written here; empty: nowhere
-  int threads = 0;             // for code generation; 0: all CPUs
+  int threads = 0;             // for code generation; 0: all CPUs that this process may use
+  /// Of the import, the passes and lowering: kExhausted when they take more. 0: no limit of time; as much memory as the
+  /// machine and the control groups around this process have.
+  double max_seconds = 0;
+  std::int64_t max_memory_bytes = 0;
   /// Measuring (docs/measuring.md): a command that serves candidates, for example {"/usr/bin/tilewright", "worker"}.
   /// The library cannot know which program it may execute: empty, nothing is measured, and what the compiler predicts
   /// to be best is taken. A worker that cannot be started ends in a warning.

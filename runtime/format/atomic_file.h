@@ -16,11 +16,16 @@ enum class Durability : uint8_t {
 
 /// Replaces `path` by the bytes that `produce` hands to its argument: temporary file in the same directory, rename,
 /// both synchronized with the disk unless `durability` says otherwise. On any error, also one thrown by `produce`, the
-/// temporary file is removed and `path` is as before. Throws Error: kDiskFull, kIo, or kInvalidArgument when the
-/// directory is missing or `path` is something else than a regular file.
+/// temporary file is removed and `path` is as before; kSynced also removes what killed processes left there. Throws
+/// Error: kDiskFull, kIo, or kInvalidArgument when the directory is missing or `path` is something else than a regular
+/// file.
 void write_file_atomically(const std::string& path, const std::function<void(const PutBytes&)>& produce,
                            Durability durability = Durability::kSynced);
 /// The same with the bytes at hand.
 void write_file_atomically(const std::string& path, Bytes bytes, Durability durability = Durability::kSynced);
+
+/// Removes the temporary files of killed processes from a directory: files of that form of name, of this user, whose
+/// process is no more and that nobody has written to for ten minutes. Returns how many.
+int64_t remove_abandoned_files(const std::string& directory);
 
 }  // namespace tw::format

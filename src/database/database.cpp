@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <utility>
 
 #include "support/file_lock.h"
@@ -18,6 +17,7 @@ namespace fs = std::filesystem;
 constexpr int kSchemaVersion = 2;         // 1: records without `rough`
 constexpr int kApplication = 0x54774462;  // what SQLite keeps in the file to tell whose it is
 constexpr int kBusyMilliseconds = 5000;   // that another compiler may hold the file
+constexpr double kOpeningSeconds = 3;     // that it may hold the lock for opening, which takes milliseconds
 
 constexpr const char* kSchema = R"(
   CREATE TABLE IF NOT EXISTS tasks(
@@ -54,8 +54,13 @@ constexpr std::string_view kColumns =
 
 std::string hash_of(const TaskKey& key) { return content_hash(key.environment + '\0' + key.program); }
 
-// Held while the file is opened and perhaps replaced, so that two compilers do not both move it aside.
-FileLock opening_lock(const std::string& path) { return {path + ".lock", std::numeric_limits<double>::infinity()}; }
+// Held while the file is opened and perhaps replaced, so that two compilers do not both move it aside. SQLite has locks
+// of its own for everything else: who does not get this one in time goes on, and moves nothing.
+class OpeningLock : public FileLock {
+ public:
+  OpeningLock(const std::string& path, const Database::Notice& notice)
+      : FileLock(path + ".lock", {kOpeningSeconds, {}, notice}) {}
+};
 
 // Whether a damaged file was one of these, by its name or its beginning: other files stay where they are.
 bool was_database(const std::string& path) {
@@ -151,14 +156,19 @@ Result<sqlite3*> Database::open_file(const std::string& path) {
   if (version > kSchemaVersion) return declined("it was written by a newer version");
   database.execute("PRAGMA synchronous = NORMAL");
   if (ours && version == kSchemaVersion) return std::exchange(database.handle_, nullptr);
-  database.make_schema(ours ? version : kSchemaVersion);
+  database.make_schema();
   return std::exchange(database.handle_, nullptr);
 }
 
-// Makes what is not there, in a file of version `from`.
-void Database::make_schema(int64_t from) {
+// Makes what is not there. The version is read once more inside of the transaction: another compiler may have been
+// first, where one of us has no opening lock.
+void Database::make_schema() {
   execute("PRAGMA journal_mode = WAL");
   execute("BEGIN IMMEDIATE");
+  const int64_t from = [this] {
+    Statement version(handle_, "PRAGMA user_version");
+    return version.next() ? version.integer(0) : 0;
+  }();
   execute(kSchema);
   if (from == 1) execute("ALTER TABLE records ADD COLUMN rough INTEGER NOT NULL DEFAULT 0");
   execute(fmt::format("PRAGMA application_id = {}", kApplication).c_str());
@@ -173,7 +183,10 @@ std::unique_ptr<Database> Database::open(const std::string& path, const Notice& 
   try {
     const fs::path folder = fs::path(path).parent_path();
     if (!folder.empty()) fs::create_directories(folder);
-    const FileLock lock = opening_lock(path);
+    const OpeningLock lock(path, notice);
+    if (lock.has_file() && !lock.is_held())
+      say(fmt::format("tuning database '{}' is opened without its lock: {} still holds '{}.lock'", path, lock.holder(),
+                      path));
     for (int attempt = 0;; ++attempt) {
       try {
         const Result<sqlite3*> handle = open_file(path);
@@ -181,7 +194,7 @@ std::unique_ptr<Database> Database::open(const std::string& path, const Notice& 
         say(fmt::format("tuning database '{}' is not used: {}", path, handle.reason()));
         return nullptr;
       } catch (const SqlError& error) {
-        if (!error.is_damage() || attempt > 0 || !was_database(path)) throw;
+        if (!error.is_damage() || attempt > 0 || !lock.is_held() || !was_database(path)) throw;
         say(fmt::format("tuning database '{}' is damaged ({}): moved to '{}'", path, error.what(), move_aside(path)));
       }
     }
@@ -212,8 +225,8 @@ void Database::guarded(const Body& body) {
     sqlite3_close_v2(std::exchange(handle_, nullptr));
     std::string what = error.what();
     if (error.is_damage()) {
-      const FileLock lock = opening_lock(path_);
-      what += fmt::format("; moved to '{}'", move_aside(path_));
+      const OpeningLock lock(path_, notice_);
+      if (lock.is_held()) what += fmt::format("; moved to '{}'", move_aside(path_));
     }
     if (notice_) notice_(fmt::format("tuning database '{}' is used no further: {}", path_, what));
   }

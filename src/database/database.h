@@ -54,7 +54,9 @@ class Database {
   /// Opens or creates the file and its folders; a file of an older version gets what it lacks. A database that is
   /// damaged, and any file called *.db that is none, is moved aside (renamed to PATH.damaged, PATH.damaged-2, ..) and a
   /// new one made, with a notice. Null, with a notice, where none can be had: a folder or file that cannot be written,
-  /// another file, a file of a newer version, a lock that is not released.
+  /// another file, a file of a newer version, a database that another process holds for more than seconds. The lock
+  /// file PATH.lock guards moving only: where another process keeps it, the database is opened without it, with a
+  /// notice, and nothing is moved.
   static std::unique_ptr<Database> open(const std::string& path, const Notice& notice);
   /// Opens a file that must be a database already; null otherwise. Nothing is moved.
   static std::unique_ptr<Database> open_existing(const std::string& path);
@@ -79,7 +81,7 @@ class Database {
   class Statement;
   Database(std::string path, sqlite3* handle, Notice notice);
   static Result<sqlite3*> open_file(const std::string& path);
-  void make_schema(int64_t from);
+  void make_schema();
   bool has_time(int64_t task, const Record& record);
   template <typename Body>
   void guarded(const Body& body);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "driver/compile.h"
+#include "driver/compile_cache.h"
 #include "driver/option_table.h"
 #include "driver/refit.h"
 #include "frontend/onnx/import.h"
@@ -110,6 +111,12 @@ constexpr Field kFields[] = {
     {"measure-threads", "CompileOptions::measure_threads",
      [](const CompileOptions& o) { return unless_zero(o.measure_threads); }},
     {"budget", "CompileOptions::budget_seconds", [](const CompileOptions& o) { return unless_zero(o.budget_seconds); }},
+    {"allow-links", "CompileOptions::link_folders", [](const CompileOptions& o) { return o.link_folders; }},
+    {"max-time", "CompileOptions::max_seconds", [](const CompileOptions& o) { return unless_zero(o.max_seconds); }},
+    {"max-memory", "CompileOptions::max_memory_bytes",
+     [](const CompileOptions& o) {
+       return unless_empty(o.max_memory_bytes == 0 ? "" : fmt::format("{}", o.max_memory_bytes));
+     }},
     {"shape", "InputShapes::shapes", nullptr},
     {"dim", "InputShapes::dimensions", nullptr},
     {"const", "CompileOptions::constants", nullptr},
@@ -161,6 +168,7 @@ tw::driver::CompileOptions to_driver(const CompileOptions& options) {
     for (const std::string& text : field.texts(options)) set_option(out, field.option, {text, field.name});
   }
   for (const auto& [name, value] : options.named) set_option(out, name, {value, spelled(name)});
+  start_watch(out);
   return out;
 }
 
@@ -196,13 +204,12 @@ CompileResult to_result(const tw::driver::Compiled& compiled) {
   if (compiled.plan.entries.empty()) return out;  // stopped before there was an artefact
   out.artefact = tw::driver::artefact_bytes(compiled);
   out.plan = tw::plan::to_string(compiled.plan);
-  out.report.target = compiled.plan.targets();
-  out.report.opset = compiled.opset;
-  out.report.kernels = compiled.kernels;
-  for (const tw::plan::EntryPlan& entry : compiled.plan.entries) {
-    out.report.groups += static_cast<int64_t>(entry.groups.size());
-    for (const tw::plan::GroupPlan& group : entry.groups) ++out.report.families[group.family];
-  }
+  const tw::driver::CompileSummary summary = summarize(compiled);
+  out.report.target = summary.target;
+  out.report.opset = summary.opset;
+  out.report.kernels = summary.kernels;
+  out.report.groups = summary.groups;
+  out.report.families.insert(summary.families.begin(), summary.families.end());
   return out;
 }
 

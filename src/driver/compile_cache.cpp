@@ -55,7 +55,7 @@ std::string surroundings_text(const CompileOptions& o, std::span<const targets::
   }
 #endif
   return text + fmt::format("light {} us, whole {}, drop {}, database revision {}\n", t.light_us, t.whole_share,
-                            t.drop_ratio, database_revision(t.database, t.notice));
+                            t.drop_ratio, database_revision(t.database));
 }
 
 std::string read_text(const std::string& path) {
@@ -63,7 +63,7 @@ std::string read_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// External data lies below the model's folder, wherever that is today.
+// External data is named from the model's folder, wherever that is today.
 fs::path folder_of(const std::string& model) { return fs::weakly_canonical(fs::absolute(model).parent_path()); }
 
 bool external_data_is(const Json& files, const fs::path& folder) {
@@ -75,7 +75,8 @@ bool external_data_is(const Json& files, const fs::path& folder) {
 
 }  // namespace
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompileSummary, target, entries, families, groups, kernels, opset, warnings)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompileSummary, target, entries, families, groups, kernels, winograd_groups, opset,
+                                   warnings)
 
 CompileSummary summarize(const Compiled& compiled) {
   CompileSummary s;
@@ -86,6 +87,7 @@ CompileSummary summarize(const Compiled& compiled) {
     for (const plan::GroupPlan& g : entry.groups) ++s.families[g.family];
   }
   s.kernels = compiled.kernels;
+  s.winograd_groups = compiled.winograd_groups;
   s.opset = compiled.opset;
   s.warnings = compiled.warnings;
   return s;
@@ -184,6 +186,7 @@ CacheStatus CompileCache::status() const {
 }
 
 int64_t CompileCache::prune(int64_t max_bytes) const {
+  format::remove_abandoned_files(options_.folder);
   struct Entry {
     fs::file_time_type used = fs::file_time_type::min();
     int64_t bytes = 0;

@@ -22,6 +22,7 @@ struct CompileSummary {
   std::map<std::string, int> families;  // schedule family -> groups
   int64_t groups = 0;
   int64_t kernels = 0;
+  int64_t winograd_groups = 0;
   int64_t opset = 0;
   std::vector<std::string> warnings;
 };

@@ -7,6 +7,7 @@
 #include "driver/entry_reasons.h"
 #include "driver/replay.h"
 #include "driver/states.h"
+#include "driver/tune/task_measurer.h"
 #include "support/error.h"
 #include "support/hash.h"
 #include "transform/pass.h"
@@ -70,7 +71,8 @@ class EntryCompiler {
     context.chosen = chosen;
     graph::Graph groups = transform::transform(graph, context, run);
     if (stopped_) return {};
-    return entry_groups(std::move(groups), context_.ops, context_.target, names_of(options().states));
+    return entry_groups(std::move(groups), context_.ops, context_.target, names_of(options().states),
+                        options().watch.get());
   }
 
   void transform(const graph::Graph& source) {
@@ -84,7 +86,10 @@ class EntryCompiler {
       if (context_.planner.measures() && out_.plan.passes.empty()) keep_for_race(pass, g, run);
       progress("transform", done++, total);  // the first call shows the input
     };
-    run.time = [&](std::string_view pass, int64_t ns) { add_time("graph", std::string(pass), ns); };
+    run.time = [&](std::string_view pass, int64_t ns) {
+      add_time("graph", std::string(pass), ns);
+      check_limits(options().watch.get(), fmt::format("graph pass {}", pass));
+    };
     changes_.clear();
     out_.plan.layouts = {};
     transform::ReasonLog log;
@@ -139,6 +144,7 @@ class EntryCompiler {
       plan_groups(found.plans);
     }
     for (size_t i = 0; i < count; ++i) {
+      check_limits(options().watch.get(), "lowering groups", static_cast<int64_t>(i), static_cast<int64_t>(count));
       build_one(i, found.plans[i]);
       progress("lower", static_cast<int64_t>(i + 1), static_cast<int64_t>(count));
     }
@@ -175,9 +181,12 @@ class EntryCompiler {
 
   // Those that have no plan yet.
   void plan_groups(const std::vector<const plan::GroupPlan*>& known = {}) {
+    const auto count = static_cast<int64_t>(groups_.te.size());
     for (size_t i = 0; i < groups_.te.size(); ++i) {
+      check_limits(options().watch.get(), "planning groups", static_cast<int64_t>(i), count);
       const bool is_known = !known.empty() && known[i] != nullptr;
-      if (!groups_.is_view(i) && !is_known) context_.planner.add(groups_.graph.nodes[i].name, groups_.te[i]);
+      if (groups_.is_view(i) || is_known) continue;
+      context_.planner.add(groups_.graph.nodes[i].name, groups_.te[groups_.first[i]], groups_.text(i));
     }
     const GroupOptions group = group_options(0);
     double kept = 0;
@@ -188,30 +197,47 @@ class EntryCompiler {
                      warmth_of_weights(kept, context_.target.info),
                      {}};
     tune.progress = [this](int64_t done, int64_t total) { progress("measure", done, total); };
+    const WorkWatch::Pause pause(options().watch.get());  // measuring has a budget of its own
     context_.planner.decide(tune);
   }
 
   void build_one(size_t i, const plan::GroupPlan* replay) {
-    const std::string& name = groups_.graph.nodes[i].name;
-    const GroupTe& te = groups_.te[i];
-    GroupCode code;
-    int program = -1;
+    const graph::Node& node = groups_.graph.nodes[i];
+    GroupCode code = {node.name, {}};
     if (groups_.is_view(i)) {
-      code.plan = {name, std::string(plan::kViewFamily), {}, {}, 0, {}, 0};
+      out_.plan.groups.push_back({node.name, std::string(plan::kViewFamily)});
+      out_.program_of_group.push_back(-1);
     } else {
-      GroupOptions options = group_options(i);
-      options.origin = replay != nullptr ? PlanOrigin::kUser : PlanOrigin::kOurs;
-      plan::GroupPlan plan = replay != nullptr ? *replay : context_.planner.plan(name, te);
-      plan.name = name;
-      plan.content = content_of(groups_.text[i]);
-      const GroupInputs inputs{groups_.graph, groups_.graph.nodes[i], context_.ops, context_.target,
-                               names_of(context_.options.states)};
-      code = build_group(inputs, te, plan, options);
-      program = context_.programs.add(code.loops, name);
+      plan::GroupPlan plan = replay != nullptr ? *replay : context_.planner.plan_of(node.name, groups_.text(i));
+      plan.name = node.name;
+      plan.content = content_of(groups_.text(i));
+      const ProgramSet::Lowered& lowered = lower(i, plan, replay != nullptr ? PlanOrigin::kUser : PlanOrigin::kOurs);
+      code.lowered = lowered.group;
+      code.params = describe_params({groups_.graph, node, context_.ops, context_.target}, groups_.te[i],
+                                    *lowered.group.loops, plan.layouts);
+      out_.plan.groups.push_back(std::move(plan));
+      out_.program_of_group.push_back(lowered.program);
     }
-    out_.plan.groups.push_back(code.plan);
     out_.groups.push_back(std::move(code));
-    out_.program_of_group.push_back(program);
+  }
+
+  // Equal maths under equal plans, written to equal places, are lowered once, unless each group is to be dumped.
+  const ProgramSet::Lowered& lower(size_t i, const plan::GroupPlan& plan, PlanOrigin origin) {
+    const std::optional<InPlaceTe>& in_place = groups_.te[i].in_place;
+    std::string key = groups_.text(i);
+    if (in_place) key += "in place " + text_of(*in_place);
+    if (origin == PlanOrigin::kUser) key += "plan " + plan_text(plan);
+    if (const ProgramSet::Lowered* known = context_.programs.find(key); known != nullptr && !dumper_.enabled())
+      return *known;
+    GroupOptions options = group_options(i);
+    options.origin = origin;
+    return context_.programs.add(key, lower_planned(groups_.program(i), plan, options, in_place), plan.name);
+  }
+
+  static std::string plan_text(const plan::GroupPlan& plan) {
+    std::string text = schedule::to_string(plan.schedule);
+    for (const auto& [tensor, layout] : plan.layouts) text += fmt::format("{} {}\n", tensor, to_string(layout));
+    return text;
   }
 
   // Passes over many groups and entries are one line each.
@@ -235,11 +261,16 @@ class EntryCompiler {
 
 }  // namespace
 
-int ProgramSet::add(const loop::Program& program, const std::string& group) {
-  const auto [found, fresh] = index_.try_emplace(loop::to_string(program), static_cast<int>(programs_.size()));
-  if (fresh) programs_.push_back(program);
-  if (fresh) groups_.push_back(group);
-  return found->second;
+const ProgramSet::Lowered* ProgramSet::find(const std::string& key) const {
+  const auto found = lowered_.find(key);
+  return found == lowered_.end() ? nullptr : &found->second;
+}
+
+const ProgramSet::Lowered& ProgramSet::add(const std::string& key, LoweredGroup group, const std::string& name) {
+  const auto [found, fresh] = index_.try_emplace(loop::to_string(*group.loops), static_cast<int>(programs_.size()));
+  if (fresh) programs_.push_back(*group.loops);
+  if (fresh) groups_.push_back(name);
+  return lowered_[key] = {std::move(group), found->second};
 }
 
 int64_t ProgramSet::kernels() const {

@@ -16,8 +16,15 @@ namespace tw::driver {
 /// The different loop programs of all entries: equal ones share their code.
 class ProgramSet {
  public:
-  /// The index of `program`, which is added unless an equal one is there; `group` is the one that it computes.
-  int add(const loop::Program& program, const std::string& group);
+  struct Lowered {
+    LoweredGroup group;
+    int program = -1;  // index in programs()
+  };
+  /// What add() was given under `key`; null: nothing.
+  const Lowered* find(const std::string& key) const;
+  /// Adds the loops of a group of that name, and their program unless an equal one is there. `key` tells what they were
+  /// made from.
+  const Lowered& add(const std::string& key, LoweredGroup group, const std::string& name);
   const std::vector<loop::Program>& programs() const { return programs_; }
   /// The first group that needs program `p`.
   const std::string& group(size_t p) const { return groups_[p]; }
@@ -26,7 +33,8 @@ class ProgramSet {
  private:
   std::vector<loop::Program> programs_;
   std::vector<std::string> groups_;
-  std::map<std::string, int> index_;  // text -> index in programs_
+  std::map<std::string, int> index_;        // text -> index in programs_
+  std::map<std::string, Lowered> lowered_;  // by key
 };
 
 /// What the entries of one compilation share.

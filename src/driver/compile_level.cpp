@@ -45,36 +45,44 @@ class LevelCompiler {
   std::optional<LevelCode> run() {
     code_.target = in_.target.info.name;
     for (size_t e = 0; e < in_.sources.size(); ++e) {
-      const std::string name = entry_name(*in_.sources[e], in_.sources.size());
-      check_new(name);
-      const bool alone = in_.sources.size() == 1;
-      Dumper own = dumper_.inside(alone ? "" : fmt::format("entry-{}", e));
-      Dumper& dumper = alone ? dumper_ : own;
-      const EntryContext context = {in_.options, ops_,    in_.target, planner_,
-                                    programs_,   cubins_, out_.times, out_.warnings};
-      std::optional<EntryCode> entry =
-          compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
-      if (!entry) return std::nullopt;
-      entry->plan.target = code_.target;
-      entry->plan.machine = machine::machine_line(in_.target.info);
-      if (in_.options.precision == Precision::kFast) say_what_is_rounded(*entry);
-      code_.entries.push_back(std::move(*entry));
+      std::optional<Dumper> own;
+      if (in_.sources.size() > 1) own = dumper_.inside(fmt::format("entry-{}", e));
+      if (!add_entry(e, own ? *own : dumper_)) return std::nullopt;
     }
     generate_code();
+    dump_code();
     code_.kernels = programs_.kernels();
     out_.complete = out_.complete && (tuner_ == nullptr || tuner_->complete());
     return std::move(code_);
   }
 
  private:
+  // False when options.stop_after ended the passes before.
+  bool add_entry(size_t e, Dumper& dumper) {
+    const std::string name = entry_name(*in_.sources[e], in_.sources.size());
+    check_new(name);
+    const EntryContext context = {in_.options, ops_,    in_.target, planner_,
+                                  programs_,   cubins_, out_.times, out_.warnings};
+    std::optional<EntryCode> entry =
+        compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
+    if (!entry) return false;
+    entry->plan.target = code_.target;
+    entry->plan.machine = machine::machine_line(in_.target.info);
+    say_what_is_rounded(*entry);
+    code_.entries.push_back(std::move(*entry));
+    return true;
+  }
+
   void check_new(const std::string& name) const {
     if (std::ranges::any_of(code_.entries, [&](const EntryCode& e) { return e.plan.name == name; }))
       throw UsageError("the shapes '{}' are given twice", name);
   }
 
-  // What is f32 in the model and multiplied with fewer digits.
+  // What is f32 in the model and multiplied with fewer digits; Winograd convolutions.
   void say_what_is_rounded(const EntryCode& entry) {
     const Rounded rounded = count_rounded(entry.graph);
+    out_.winograd_groups += rounded.winograd;
+    if (in_.options.precision != Precision::kFast) return;
     const auto say = [&](int64_t count, std::string_view what, std::string_view how) {
       if (count == 0) return;
       out_.warnings.push_back(fmt::format("--precision fast: '{}' for {}: {} {}{} {}", entry.plan.name, code_.target,
@@ -93,7 +101,6 @@ class LevelCompiler {
     progress(0, count);
     const auto start = std::chrono::steady_clock::now();
     code_.generated = generate_missing();
-    dump_code();
     const auto elapsed = std::chrono::steady_clock::now() - start;
     out_.times.push_back({"code", code_.target, std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count()});
     progress(count, count);
@@ -149,6 +156,8 @@ class LevelCompiler {
 Rounded count_rounded(const graph::Graph& groups) {
   Rounded rounded;
   for (const graph::Node& group : groups.nodes) {
+    rounded.winograd +=
+        std::ranges::any_of(group.body->nodes, [](const graph::Node& n) { return n.op == "winograd_conv"; });
     for (const graph::Node& node : group.body->nodes) {
       const bool packs = node.op == "pack_words" && node.string_attr("words") == to_string(WordFormat::kBf16);
       if (packs && group.body->value(node.inputs[0]).type.type == DataType::f32()) ++rounded.to_bf16;

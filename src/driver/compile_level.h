@@ -18,10 +18,12 @@ struct LevelInput {
   std::span<const plan::EntryPlan> replay;          // one for each source; empty: decide
 };
 
-/// What groups round of f32 to multiply it (--precision fast).
+/// Where groups round more than their operators: what they round of f32 to multiply it (--precision fast), and
+/// algorithms with larger errors.
 struct Rounded {
-  int64_t to_bf16 = 0;  // activations
-  int64_t to_tf32 = 0;  // operands of products
+  int64_t to_bf16 = 0;   // activations
+  int64_t to_tf32 = 0;   // operands of products
+  int64_t winograd = 0;  // groups
 };
 Rounded count_rounded(const graph::Graph& groups);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "transform/storage_order.h"
 
@@ -48,14 +49,36 @@ std::vector<std::string> outline(const graph::Graph& graph) {
 }  // namespace
 
 EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const targets::Target& target,
-                         const std::vector<transform::StateNames>& states) {
+                         const std::vector<transform::StateNames>& states, WorkWatch* watch) {
   EntryGroups out{std::move(graph)};
   out.aliases = find_aliases(out.graph, states);
-  out.te.resize(out.graph.nodes.size());
-  for (size_t i = 0; i < out.te.size(); ++i) {
-    if (!out.is_view(i)) out.te[i] = build_te({out.graph, out.graph.nodes[i], ops, target, states});
+  const size_t count = out.graph.nodes.size();
+  out.te.resize(count);
+  out.texts.resize(count);
+  out.first.resize(count);
+  std::unordered_map<std::string, size_t> by_key, by_text;
+  for (size_t i = 0; i < count; ++i) {
+    check_limits(watch, "maths of groups", static_cast<int64_t>(i), static_cast<int64_t>(count));
+    out.first[i] = i;
+    if (out.is_view(i)) continue;
+    const graph::Node& group = out.graph.nodes[i];
+    const GroupInputs in = {out.graph, group, ops, target, states};
+    const auto [same, is_new] = by_key.try_emplace(te_key(in), i);
+    if (!is_new) {
+      out.first[i] = out.first[same->second];
+      out.te[i] = te_like(out.te[same->second], out.graph.nodes[same->second], group);
+      continue;
+    }
+    out.te[i] = build_te(in);
+    std::string text = text_of(out.te[i]);
+    const auto [known, fresh] = by_text.try_emplace(text, i);
+    out.first[i] = known->second;
+    if (fresh) {
+      out.texts[i] = std::move(text);
+    } else {
+      out.te[i].program = {};
+    }
   }
-  out.text = mapped(out.te, text_of);
   return out;
 }
 
@@ -66,9 +89,9 @@ GroupRace::GroupRace(plan::PassRace way, const EntryGroups& usual, const EntryGr
   for (const EntryGroups* side : {&usual, &other}) {
     for (size_t i = 0; i < side->te.size(); ++i) {
       if (side->is_view(i)) continue;
-      Surplus& group = groups_[side->text[i]];
+      Surplus& group = groups_[side->text(i)];
       group.name = side->graph.nodes[i].name;
-      group.te = side->te[i];
+      group.te = side->te[side->first[i]];
       group.uses += side == &usual ? 1 : -1;
     }
   }

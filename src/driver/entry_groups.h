@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "driver/tune/planner.h"
+#include "support/work_watch.h"
 #include "transform/in_place.h"
 
 namespace tw::driver {
@@ -16,14 +17,19 @@ struct EntryGroups {
   /// A view of an input or constant that leaves the graph is no alias, nor is one of two outputs on one storage, nor
   /// the next value of a state, which is written behind all that reads the state.
   std::map<graph::ValueId, graph::ValueId> aliases = {};
-  std::vector<GroupTe> te = {};        // of each node of `graph`; empty for a view
-  std::vector<std::string> text = {};  // text_of() each of them
+  // Of each node of `graph`; empty for a view. Groups of thousands of steps are a few different ones: the program of a
+  // te, and its text_of(), is kept with the first group that has it.
+  std::vector<GroupTe> te = {};
+  std::vector<std::string> texts = {};
+  std::vector<size_t> first = {};
 
   bool is_view(size_t i) const { return aliases.contains(graph.nodes[i].outputs[0]); }
+  const te::Program& program(size_t i) const { return te[first[i]].program; }
+  const std::string& text(size_t i) const { return texts[first[i]]; }
 };
 
 EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const targets::Target& target,
-                         const std::vector<transform::StateNames>& states);
+                         const std::vector<transform::StateNames>& states, WorkWatch* watch = nullptr);
 
 /// Whether a pass that changes nothing may have made one of the other: values may have other numbers.
 bool is_alike(const graph::Graph& a, const graph::Graph& b);

@@ -24,6 +24,8 @@ class ReasonFinder {
       if (value.is_constant()) continue;
       const Why* why = log_.find_layout(value.name);
       out_.values.push_back({value.name, why != nullptr ? *why : because("off", "{}", kNoPass)});
+      std::vector<std::pair<std::string, double>>& numbers = out_.values.back().why.numbers;
+      numbers.insert(numbers.begin(), {"value_bytes", static_cast<double>(value.type.bytes())});
     }
     return std::move(out_);
   }

@@ -80,6 +80,10 @@ void set_constant(const OptionRow&, const OptionText& text, CompileOptions& opti
   for (frontend::ImportOptions& import : options.imports) import.constants[name] = constant;
 }
 
+void set_links(const OptionRow&, const OptionText& text, CompileOptions& options) {
+  for (frontend::ImportOptions& import : options.imports) import.link_folders.emplace_back(text.text);
+}
+
 void set_state(const OptionRow&, const OptionText& text, CompileOptions& options) {
   const auto [input, rest] = parse_binding(text);
   const size_t second = rest.find("=@");
@@ -107,6 +111,12 @@ std::string print_shapes(const OptionRow&, const CompileOptions& options) {
 std::string print_dims(const OptionRow&, const CompileOptions& options) {
   return print_each(options, [](const frontend::ImportOptions& import, std::string& out) {
     for (const auto& [name, value] : import.dims) out += fmt::format("{}{};", quoted(name), value);
+  });
+}
+
+std::string print_links(const OptionRow&, const CompileOptions& options) {
+  return print_each(options, [](const frontend::ImportOptions& import, std::string& out) {
+    for (const std::string& folder : import.link_folders) out += quoted(folder);
   });
 }
 

@@ -12,6 +12,7 @@ namespace tw::driver {
 void set_shape(const OptionRow& row, const OptionText& text, CompileOptions& options);  // NAME:1x3x224x224,8x3x224x224
 void set_dim(const OptionRow& row, const OptionText& text, CompileOptions& options);    // NAME=1,8
 void set_constant(const OptionRow& row, const OptionText& text, CompileOptions& options);  // NAME=@FILE
+void set_links(const OptionRow& row, const OptionText& text, CompileOptions& options);     // FOLDER
 /// INPUT=OUTPUT or INPUT=OUTPUT=@FILE: one more of options.states.
 void set_state(const OptionRow& row, const OptionText& text, CompileOptions& options);
 
@@ -19,6 +20,7 @@ void set_state(const OptionRow& row, const OptionText& text, CompileOptions& opt
 std::string print_shapes(const OptionRow& row, const CompileOptions& options);
 std::string print_dims(const OptionRow& row, const CompileOptions& options);
 std::string print_constants(const OptionRow& row, const CompileOptions& options);
+std::string print_links(const OptionRow& row, const CompileOptions& options);
 std::string print_states(const OptionRow& row, const CompileOptions& options);
 
 }  // namespace tw::driver

@@ -12,6 +12,11 @@ bool is_measured(const CompileOptions& options) {
   return !options.no_measure && !(options.tuning.worker.empty() && options.tuning.database.empty());
 }
 
+void start_watch(CompileOptions& options) {
+  options.watch = std::make_shared<WorkWatch>(options.limits);
+  for (frontend::ImportOptions& import : options.imports) import.watch = options.watch;
+}
+
 void settle(CompileOptions& options) {
   TunerOptions& tuning = options.tuning;
   if (options.no_measure && (tuning.explore.count > 0 || tuning.measure_all))

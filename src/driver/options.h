@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "driver/machine/machine.h"
 #include "driver/tune/tuner_options.h"
 #include "frontend/onnx/import.h"
+#include "support/work_watch.h"
 
 namespace tw::driver {
 
@@ -50,6 +52,8 @@ struct CompileOptions {
   CubinOptions cubins;         // GPU kernels: where they are compiled, and where they are kept
   /// Measuring, off unless there is a worker. Without a plan to replay: groups with several candidates.
   TunerOptions tuning;
+  WorkLimits limits;                 // of the import, the passes and lowering
+  std::shared_ptr<WorkWatch> watch;  // of these limits, see start_watch(); null: unlimited
   /// Reads the array in a file, where an option names one (--const); unset: such options are refused.
   std::function<graph::RefTensor(const std::string& file)> read_array;
   /// Called as phases go on: "import", "transform", "measure" (when there is something), "lower", "code", "assemble".
@@ -58,6 +62,8 @@ struct CompileOptions {
 
 /// Whether candidates are measured, or looked up among those that were.
 bool is_measured(const CompileOptions& options);
+/// The time of options.limits begins now: makes the watch, and has the imports watched too.
+void start_watch(CompileOptions& options);
 /// UsageError when two options contradict each other. What follows from one option for the fields of another is there
 /// afterwards: measuring all candidates leaves out none, measuring nothing needs no worker.
 void settle(CompileOptions& options);

@@ -70,7 +70,7 @@ Replay find_groups(const plan::EntryPlan& plan, const EntryGroups& groups, const
     out.plans.push_back(nullptr);
     if (groups.is_view(i)) continue;
     ++count;
-    const std::string content = content_of(groups.text[i]);
+    const std::string content = content_of(groups.text(i));
     const std::string& name = groups.graph.nodes[i].name;
     out.plans[i] = find(plan, content, name);
     used.insert(out.plans[i]);

@@ -18,7 +18,7 @@ double apply(const double* args) {
 constexpr double kRounded = 0.501;  // half a unit and a little: computed in f64 and rounded
 
 // Sorted by name: docs/vector-math.md holds the same bounds, tests/math and tests/expr enforce them.
-constexpr std::array<ElementaryFunction, 23> kFunctions = {{
+constexpr std::array<ElementaryFunction, 24> kFunctions = {{
     {"acos", 1, apply<std::acos>, kRounded},
     {"acosh", 1, apply<std::acosh>, kRounded},
     {"asin", 1, apply<std::asin>, kRounded},
@@ -30,6 +30,7 @@ constexpr std::array<ElementaryFunction, 23> kFunctions = {{
     {"erf", 1, apply<std::erf>, 4},
     {"exp", 1, apply<std::exp>, 2},
     {"expm1", 1, apply<std::expm1>, kRounded},
+    {"fmod", 2, [](const double* x) { return std::fmod(x[0], x[1]); }, 0},
     {"log", 1, apply<std::log>, 1},
     {"pow", 2, [](const double* x) { return std::pow(x[0], x[1]); }, kRounded},
     {"sigmoid", 1, apply<sigmoid>, 3},
@@ -47,7 +48,7 @@ constexpr std::array<ElementaryFunction, 23> kFunctions = {{
 
 }  // namespace
 
-std::span<const ElementaryFunction> elementary_functions() { return std::span(kFunctions).first(20); }
+std::span<const ElementaryFunction> elementary_functions() { return std::span(kFunctions).first(21); }
 
 const ElementaryFunction* find_elementary(std::string_view name) {
   const auto* it = std::ranges::find(kFunctions, name, &ElementaryFunction::name);

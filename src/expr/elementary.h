@@ -13,7 +13,7 @@ struct ElementaryFunction {
   double max_ulp;                           // bound of the f32 expansion: docs/vector-math.md
 };
 
-/// exp, log, tanh, erf, sigmoid, sqrt, pow, sin, cos and those that follow from them. Sorted by name.
+/// exp, log, tanh, erf, sigmoid, sqrt, pow, sin, cos and those that follow from them, and fmod. Sorted by name.
 std::span<const ElementaryFunction> elementary_functions();
 /// Whether a call is an instruction and stays a call: sqrt, which every target has, or a GPU's approximation of f32.
 inline bool is_instruction(std::string_view name) { return name == "sqrt" || name.ends_with("_approx"); }

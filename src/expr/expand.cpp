@@ -1,5 +1,7 @@
 #include "expr/expand.h"
 
+#include <limits>
+
 #include "expr/math_f64.h"
 #include "support/error.h"
 #include "support/join.h"
@@ -20,7 +22,19 @@ Expr expand_f32(const MathBuilder& m, const std::string& name, const std::vector
   const auto wide_args = mapped(args, [&](const Expr& x) { return wide.share(cast(DataType::f64(), x)); });
   if (name == "tan") return cast(DataType::f32(), tan_of_f32(wide, wide_args[0]));
   if (name == "pow") return cast(DataType::f32(), pow_of_f32(wide, wide_args[0], wide_args[1]));
+  if (name == "fmod") return cast(DataType::f32(), fmod_of_f32(wide, wide_args[0], wide_args[1]));
   return cast(DataType::f32(), expansion_f64(name)(wide, wide_args));
+}
+
+// x^0.5: a square root, but of minus infinity, and of -0, which x + 0 makes 0.
+Expr power_of_one_half(const MathBuilder& m, const Expr& x) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return select(x == m.number(-kInfinity), m.number(kInfinity), m.sqrt(x + m.number(0)));
+}
+
+bool is_one_half(const Expr& e) {
+  if (e.op() == Op::kBroadcast || e.op() == Op::kCast) return is_one_half(e.arg(0));
+  return e.op() == Op::kFloatImm && e->number == 0.5;
 }
 
 Expr expand_call(const Expr& call, const Share& share, const Usual& usual, Results results) {
@@ -31,6 +45,7 @@ Expr expand_call(const Expr& call, const Share& share, const Usual& usual, Resul
   const MathBuilder m(is_f64 ? type : DataType(ScalarType::kF32, type.lanes()), share, usual);
   const auto args = mapped(call->args, [&](const Expr& x) { return m.share(cast(m.type().element(), x)); });
   if (call->name == "sqrt") return cast(type.element(), m.sqrt(args[0]));
+  if (call->name == "pow" && is_one_half(call->args[1])) return cast(type.element(), power_of_one_half(m, args[0]));
   return cast(type.element(), is_f64 ? expansion_f64(call->name)(m, args) : expand_f32(m, call->name, args, results));
 }
 

@@ -25,4 +25,8 @@ Expr pow_f64(const MathBuilder& m, const std::vector<Expr>& args);
 /// x^y in f64 for operands that were f32: without the care that f64 results need.
 Expr pow_of_f32(const MathBuilder& m, const Expr& x, const Expr& y);
 
+Expr fmod_f64(const MathBuilder& m, const std::vector<Expr>& args);
+/// fmod in f64 for operands that were f32: their quotients are below 2^278.
+Expr fmod_of_f32(const MathBuilder& m, const Expr& x, const Expr& y);
+
 }  // namespace tw

@@ -196,11 +196,11 @@ struct Row {
   const char* name;
   Expansion expansion;
 };
-constexpr Row kRows[] = {
-    {"acos", acos_f64},   {"acosh", acosh_f64},       {"asin", asin_f64}, {"asinh", asinh_f64},     {"atan", atan_f64},
-    {"atanh", atanh_f64}, {"cos", cos_f64},           {"cosh", cosh_f64}, {"erf", erf_f64},         {"exp", exp_row},
-    {"expm1", expm1_row}, {"log", log_row},           {"pow", pow_f64},   {"sigmoid", sigmoid_row}, {"sin", sin_f64},
-    {"sinh", sinh_f64},   {"softplus", softplus_row}, {"tan", tan_f64},   {"tanh", tanh_f64}};
+constexpr Row kRows[] = {{"acos", acos_f64}, {"acosh", acosh_f64},       {"asin", asin_f64},       {"asinh", asinh_f64},
+                         {"atan", atan_f64}, {"atanh", atanh_f64},       {"cos", cos_f64},         {"cosh", cosh_f64},
+                         {"erf", erf_f64},   {"exp", exp_row},           {"expm1", expm1_row},     {"fmod", fmod_f64},
+                         {"log", log_row},   {"pow", pow_f64},           {"sigmoid", sigmoid_row}, {"sin", sin_f64},
+                         {"sinh", sinh_f64}, {"softplus", softplus_row}, {"tan", tan_f64},         {"tanh", tanh_f64}};
 
 }  // namespace
 

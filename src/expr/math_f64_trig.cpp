@@ -1,4 +1,8 @@
 // Circular functions in f64 arithmetic. Fits as in math_f32.cpp.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
 #include "expr/math_f64.h"
 
 namespace tw {
@@ -53,10 +57,94 @@ Quadrant reduce_f64(const MathBuilder& m, const Expr& x) {
   return {lost, m.bits(t)};
 }
 
-Quadrant reduce_checked(const MathBuilder& m, const Expr& x) {
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kWordBits = 52;
+
+// 2/pi in words of 52 bits, as many as the product with the largest f64 needs.
+constexpr double kTwoOverPiWords[] = {
+    0xa2f9836e4e441, 0x529fc2757d1f5, 0x34ddc0db62959, 0x93c439041fe51, 0x63abdebbc561b, 0x7246e3a424dd2,
+    0xe006492eea09d, 0x1921cfe1deb1c, 0xb129a73ee8823, 0x5f52ebb4484e9, 0x9c7026b45f7e4, 0x13991d6398353,
+    0x39f49c845f8bb, 0xdf9283b1ff897, 0xffde05980fef2, 0xf118b5a0a6d1f, 0x6d367ecf27cb0, 0x9b74f463f669e,
+    0x5fea2d7527bac, 0x7ebe5f17b3d07, 0x39f78a5292ea6, 0xbfb5fb11f8d5d, 0x856033046fc7};
+constexpr size_t kUsedWords = 5;
+
+// kUsedWords words from word k on, the last one for which 52 k <= e - 2, and what is left of the exponent e.
+struct Window {
+  std::vector<Expr> words;
+  Expr e;
+};
+// The table moves down by 16 words, by 8, ..
+Window words_for(const MathBuilder& m, Expr e) {
+  std::vector<Expr> words;
+  for (const double word : kTwoOverPiWords) words.push_back(m.number(word));
+  for (size_t step = 16; step > 0; step /= 2) {
+    const Expr bits = m.integer(kWordBits * static_cast<int64_t>(step));
+    const Expr moves = m.share(bits <= e - m.integer(2));
+    const size_t left = std::min(words.size(), kUsedWords + step - 1);  // that may still be wanted
+    for (size_t i = 0; i < left; ++i) {
+      if (i + step < words.size()) words[i] = m.share(select(moves, words[i + step], words[i]));
+    }
+    words.resize(left);
+    e = m.share(select(moves, e - bits, e));
+  }
+  return {words, e};
+}
+
+// x without multiples of four, exactly.
+Expr modulo_four(const MathBuilder& m, const Expr& x) {
+  return m.share(fma(unary(Op::kRound, x * m.number(0.25)), m.number(-4), x));
+}
+
+// Terms whose sum stays the same: the last one is its rounded value, the others are what each addition lost.
+void sum_exactly(const MathBuilder& m, std::vector<Expr>& terms) {
+  for (size_t i = 1; i < terms.size(); ++i) {
+    const Expr sum = m.share(terms[i] + terms[i - 1]);
+    const Expr from_last = m.share(sum - terms[i]);
+    terms[i - 1] = m.share((terms[i] - (sum - from_last)) + (terms[i - 1] - from_last));
+    terms[i] = sum;
+  }
+}
+
+// Payne and Hanek's way for 2^50 <= x < inf. x * 2/pi = M * sum of W_j * 2^(e - 52 (j + 1)), M < 2^53: words before
+// number k = (e - 2) / 52 give multiples of four, of those after the fifth nothing is left that counts beside 2^-62,
+// the least distance of a number from a quadrant's end. The products are exact in two parts each. Their sum is exact
+// in three: the cancellation of whole quadrants takes 62 bits.
+Quadrant reduce_huge(const MathBuilder& m, const Expr& x) {
+  constexpr int64_t kMantissa = (int64_t{1} << kWordBits) - 1;
+  constexpr int64_t kBias = 1023 + kWordBits;  // x = M * 2^(its exponent's bits - kBias)
+  const Expr bits = m.share(m.bits(x));
+  const Window window = words_for(m, m.share(shift_right(bits, m.integer(kWordBits)) - m.integer(kBias)));
+  const Expr exponent = shift_left(window.e + m.integer(kBias - kWordBits), m.integer(kWordBits));
+  const Expr scaled = m.share(m.from_bits(bit_or(bit_and(bits, m.integer(kMantissa)), exponent)));
+  std::vector<Expr> terms;  // small ones first
+  double unit = 1;
+  for (const Expr& word : window.words) {
+    const Expr factor = m.share(word * m.number(unit));
+    const Expr product = m.share(scaled * factor);
+    const Expr rest = m.share(fma(scaled, factor, -product));
+    const bool whole = unit > 0x1p-60;  // later products are below four
+    terms.insert(terms.begin(), {unit == 1 ? modulo_four(m, rest) : rest, whole ? modulo_four(m, product) : product});
+    unit *= 0x1p-52;
+  }
+  sum_exactly(m, terms);
+  const Expr quadrants = m.share(unary(Op::kRound, terms.back()));
+  terms.back() = m.share(terms.back() - quadrants);
+  sum_exactly(m, terms);
+  Expr fraction = terms.front();
+  for (size_t i = 1; i < terms.size(); ++i) fraction = fraction + terms[i];
+  fraction = m.share(fraction);
+  const Expr r = fma(fraction, m.number(kHalfPi), fraction * m.number(kHalfPiLow));
+  return {select(x < m.number(kInfinity), r, m.number(std::numeric_limits<double>::quiet_NaN())),
+          m.bits(quadrants + m.number(kMagicF64))};
+}
+
+// Beyond 2^50 neighbouring numbers are more than a quarter of a unit apart, and reduce_f64's quadrant does not fit.
+Quadrant reduce_any_f64(const MathBuilder& m, const Expr& x) {
   const Quadrant q = reduce_f64(m, x);
-  // Beyond 2^50 neighbouring numbers are more than a quarter of a unit apart and the quadrant does not fit: NaN.
-  return {select(x <= m.number(0x1p50), q.r, m.number(0) / m.number(0)), q.quadrant};
+  const Expr usual = m.share(x <= m.number(0x1p50));
+  if (m.assumes(usual)) return q;
+  const Quadrant huge = reduce_huge(m, x);
+  return {select(usual, q.r, huge.r), select(usual, q.quadrant, huge.quadrant)};
 }
 
 // sin/cos in even quadrants, -cos/sin in odd ones.
@@ -88,19 +176,19 @@ Quadrant reduce_any_f32(const MathBuilder& m, const Expr& x) {
 }
 
 Expr sin_f64(const MathBuilder& m, const std::vector<Expr>& args) {
-  const Quadrant q = reduce_checked(m, m.share(m.magnitude(args[0])));
+  const Quadrant q = reduce_any_f64(m, m.share(m.magnitude(args[0])));
   const SineCosine sc = sine_cosine(m, m.share(q.r));
   return m.flip_sign(pick_sine(m, m.share(q.quadrant), sc.sine, sc.cosine), args[0]);
 }
 
 Expr cos_f64(const MathBuilder& m, const std::vector<Expr>& args) {
-  const Quadrant q = reduce_checked(m, m.share(m.magnitude(args[0])));
+  const Quadrant q = reduce_any_f64(m, m.share(m.magnitude(args[0])));
   const SineCosine sc = sine_cosine(m, m.share(q.r));
   return pick_sine(m, m.share(q.quadrant + m.integer(1)), sc.sine, sc.cosine);
 }
 
 Expr tan_f64(const MathBuilder& m, const std::vector<Expr>& args) {
-  return tangent_of(m, reduce_checked(m, m.share(m.magnitude(args[0]))), args[0]);
+  return tangent_of(m, reduce_any_f64(m, m.share(m.magnitude(args[0]))), args[0]);
 }
 
 Expr tan_of_f32(const MathBuilder& m, const Expr& x) {

@@ -117,21 +117,36 @@ ValueId Graph::find_value(std::string_view wanted) const {
   return found < 0 ? kAbsent : static_cast<ValueId>(found);
 }
 
-ValueId Graph::add_value(std::string wanted, TensorType type) {
-  // A scan, not an index: values may be renamed or dropped by passes, and graphs have thousands of values, not
-  // millions.
+NameSet::NameSet(const Graph& graph) {
+  for (const Value& value : graph.values) next_suffix_.emplace(value.name, 1);
+}
+
+std::string NameSet::unique(std::string wanted) {
+  const auto [known, fresh] = next_suffix_.emplace(wanted, 1);
+  if (fresh) return wanted;
+  std::string name;
+  size_t suffix = known->second;
+  do {
+    name = fmt::format("{}_{}", wanted, suffix++);
+  } while (!next_suffix_.emplace(name, 1).second);
+  next_suffix_[wanted] = suffix;
+  return name;
+}
+
+ValueId Graph::add_value(std::string wanted, TensorType type, NameSet* names) {
   if (wanted.empty()) wanted.push_back('v');
-  std::string unique = wanted;
-  for (size_t suffix = 1; find_value(unique) != kAbsent; ++suffix) unique = fmt::format("{}_{}", wanted, suffix);
+  std::string unique = names != nullptr ? names->unique(wanted) : wanted;
+  for (size_t suffix = 1; names == nullptr && find_value(unique) != kAbsent; ++suffix)
+    unique = fmt::format("{}_{}", wanted, suffix);
   values.push_back({.name = std::move(unique), .type = std::move(type), .layout = {}, .constant = nullptr});
   return static_cast<ValueId>(values.size() - 1);
 }
 
-ValueId Graph::add_constant(std::string wanted, TensorType type, Bytes bytes) {
+ValueId Graph::add_constant(std::string wanted, TensorType type, Bytes bytes, NameSet* names) {
   TW_CHECK(bytes != nullptr, "constant '{}' has no data", wanted);
   TW_CHECK(static_cast<int64_t>(bytes->size()) == type.bytes(), "constant '{}' of type {} has {} bytes, not {}", wanted,
            to_string(type), bytes->size(), type.bytes());
-  const ValueId id = add_value(std::move(wanted), std::move(type));
+  const ValueId id = add_value(std::move(wanted), std::move(type), names);
   values[id].constant = std::move(bytes);
   return id;
 }
@@ -142,10 +157,10 @@ ValueId Graph::add_input(std::string wanted, TensorType type) {
   return id;
 }
 
-std::vector<ValueId> Graph::add_node(Node node, const std::vector<TensorType>& types) {
+std::vector<ValueId> Graph::add_node(Node node, const std::vector<TensorType>& types, NameSet* names) {
   node.outputs.clear();
   for (size_t k = 0; k < types.size(); ++k) {
-    node.outputs.push_back(add_value(k == 0 ? node.name : fmt::format("{}.{}", node.name, k), types[k]));
+    node.outputs.push_back(add_value(k == 0 ? node.name : fmt::format("{}.{}", node.name, k), types[k], names));
   }
   if (node.name.empty() && !node.outputs.empty()) node.name = values[node.outputs[0]].name;
   nodes.push_back(std::move(node));

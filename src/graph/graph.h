@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -64,6 +65,18 @@ struct Node {
   bool has_attr(const std::string& key) const { return attrs.count(key) != 0; }
 };
 
+/// The names of a graph's values while many are added to it: which ones are free is known without a look at all of
+/// them. Values are neither renamed nor removed meanwhile, except that two may swap their names.
+class NameSet {
+ public:
+  explicit NameSet(const Graph& graph);
+  /// `wanted`, or with the first suffix _1, _2, .. that is free; it is taken from now on.
+  std::string unique(std::string wanted);
+
+ private:
+  std::unordered_map<std::string, size_t> next_suffix_;
+};
+
 struct Graph {
   std::string name;
   std::vector<Value> values;
@@ -82,12 +95,12 @@ struct Graph {
   /// The value of that name, or kAbsent.
   ValueId find_value(std::string_view name) const;
 
-  // Construction, used by importer and passes.
-  ValueId add_value(std::string name, TensorType type);                  // the name is made unique
-  ValueId add_constant(std::string name, TensorType type, Bytes bytes);  // checks the size
+  // Construction, used by importer and passes. Who adds many values has a NameSet.
+  ValueId add_value(std::string name, TensorType type, NameSet* names = nullptr);  // the name is made unique
+  ValueId add_constant(std::string name, TensorType type, Bytes bytes, NameSet* names = nullptr);  // checks the size
   ValueId add_input(std::string name, TensorType type);
   /// Appends a node with one output for each of `types`, named after `name`; returns the outputs.
-  std::vector<ValueId> add_node(Node node, const std::vector<TensorType>& types);
+  std::vector<ValueId> add_node(Node node, const std::vector<TensorType>& types, NameSet* names = nullptr);
 };
 
 /// The graph without unused values and nodes, nodes in topological order, values renumbered in order of first use.

@@ -67,7 +67,7 @@ OpCall make_call(const Graph& graph, const Node& node);
 
 /// Appends `node` (operator, name, attributes, inputs) with outputs of the types that its operator infers; returns the
 /// outputs. Throws UserError when the inputs do not fit.
-std::vector<ValueId> append_node(Graph& graph, const OpTable& ops, Node node);
+std::vector<ValueId> append_node(Graph& graph, const OpTable& ops, Node node, NameSet* names = nullptr);
 
 /// The te program of a graph (a group's body): placeholders for its inputs and constants in order of `program.inputs`,
 /// all computes of its nodes, outputs in order. Tensors are named by position and operator. Logical layouts. A value

@@ -51,9 +51,9 @@ OpCall make_call(const Graph& graph, const Node& node) {
   return call;
 }
 
-std::vector<ValueId> append_node(Graph& graph, const OpTable& ops, Node node) {
+std::vector<ValueId> append_node(Graph& graph, const OpTable& ops, Node node, NameSet* names) {
   const std::vector<TensorType> types = ops.at(node.op).output_types(make_call(graph, node));
-  return graph.add_node(std::move(node), types);
+  return graph.add_node(std::move(node), types, names);
 }
 
 }  // namespace tw::graph

@@ -8,6 +8,7 @@
 #include "core/storage.h"
 #include "support/error.h"
 #include "support/join.h"
+#include "support/memory.h"
 #include "support/parallel.h"
 
 namespace tw::graph {
@@ -43,6 +44,7 @@ double RefTensor::at(int64_t i) const {
 }
 
 RefTensor RefTensor::zeros(TensorType type) {
+  require_memory(type.elements() * int64_t{sizeof(double)}, "a tensor of the reference, 8 bytes an element");
   RefTensor result{.type = std::move(type)};
   if (result.is_float()) {
     result.floats.assign(result.type.elements(), 0.0);

@@ -1,5 +1,5 @@
 // The rules every graph keeps; a broken one is a bug of the pass that made it.
-#include <set>
+#include <unordered_set>
 
 #include "graph/op.h"
 #include "support/error.h"
@@ -28,7 +28,8 @@ class Verifier {
 
  private:
   void check_values() {
-    std::set<std::string_view> names;
+    std::unordered_set<std::string_view> names;
+    names.reserve(graph_.values.size());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const Value& value = graph_.values[v];
       TW_CHECK(!value.name.empty(), "graph '{}': value {} has no name", graph_.name, v);

@@ -133,9 +133,9 @@ class Approximable {
     return sum && !(e.op() == Op::kAdd && (is_call(e.arg(0), "erf") || is_call(e.arg(1), "erf")));
   }
 
-  // A rounding to integers, a comparison or a whole number: its operand's last bit may decide.
+  // A rounding to integers, a remainder, a comparison or a whole number: its operand's last bit may decide.
   static bool is_step(const Expr& e) {
-    const bool steps = is_rounding(e.op()) || is_comparison(e.op());
+    const bool steps = is_rounding(e.op()) || is_comparison(e.op()) || is_call(e, "fmod");
     const bool leaves = (e.op() == Op::kCast || e.op() == Op::kBitcast) && !e.type().is_float();
     return (steps || leaves) && e.arg(0).type().is_float();
   }

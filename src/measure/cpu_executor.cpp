@@ -12,6 +12,7 @@
 #include "measure/quiet.h"
 #include "measure/slots.h"
 #include "runtime/device/cpu/program.h"
+#include "runtime/host/limits.h"
 #include "runtime/memory.h"
 
 namespace tw::measure {
@@ -178,7 +179,7 @@ bool CpuExecutor::is_guarded(const Block& block) {
 void CpuExecutor::load(int64_t slot, const Workload& workload, double rotate_bytes, int threads) {
   check_workload(workload);
   check_code(workload);
-  const int team = threads <= 0 ? this->threads() : std::min(threads, this->threads());
+  const int team = std::min(threads <= 0 ? host::usable_cpus() : threads, this->threads());
   auto loaded = std::make_unique<Loaded>(workload, rotate_bytes, team);
   int64_t scratch = 0;
   for (const WorkStep& s : workload.steps) scratch = std::max(scratch, s.scratch_bytes);

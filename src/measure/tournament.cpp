@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "measure/fill.h"
 #include "support/join.h"
@@ -62,7 +63,10 @@ Tournament::Tournament(std::span<const Workload> workloads, const MeasureOptions
     : workloads_(workloads), options_(options), limits_(limits), worker_(worker), entrants_(workloads.size()) {}
 
 std::vector<Measured> Tournament::run() {
-  for (size_t i = 0; i < entrants_.size() && !stopped(); ++i) admit(i);
+  for (size_t i = 0; i < entrants_.size() && !stopped(); ++i) {
+    admit(i);
+    if (deserves_another_try(i)) admit(i);
+  }
   if (!stopped()) drop_by_first_run();  // after an early end every time stays a rough one
   int64_t turns = 0;
   for (bool racing = true; racing && turns * kRoundSamples < options_.samples; ++turns) {
@@ -70,6 +74,7 @@ std::vector<Measured> Tournament::run() {
     for (size_t i = 0; i < entrants_.size() && !stopped(); ++i) {
       if (!entrants_[i].racing) continue;
       race_once(i);
+      if (deserves_another_try(i)) race_once(i);
       racing = racing || entrants_[i].racing;
     }
     drop_slow_ones();
@@ -89,6 +94,17 @@ bool Tournament::settle(size_t i, const Reply& reply) {
   return false;
 }
 
+// Whoever ends or stops workers (a user, a system without memory, a debugger) says nothing of what they run: an entrant
+// that lost its worker so may begin again, once.
+bool Tournament::deserves_another_try(size_t i) {
+  Entrant& entrant = entrants_[i];
+  const bool may_be_foreign = entrant.outcome == Outcome::kNotMeasured || entrant.outcome == Outcome::kTimedOut;
+  if (entrant.racing || !may_be_foreign || stopped() || std::exchange(entrant.tried_again, true)) return false;
+  entrant.outcome = entrant.samples.empty() ? Outcome::kNotMeasured : Outcome::kMeasured;
+  entrant.racing = true;
+  return true;
+}
+
 double Tournament::patience(double runs_ns) const { return limits_.run_seconds + kPatience * runs_ns * 1e-9; }
 
 bool Tournament::load(size_t i) {
@@ -101,8 +117,9 @@ bool Tournament::load(size_t i) {
   request.workload = workloads_[i];
   Reply reply = worker_.ask(request, limits_.load_seconds);
   if (reply.outcome != Outcome::kMeasured && reply.outcome != Outcome::kRefused) reply.outcome = Outcome::kNotMeasured;
-  entrant.generation = worker_.generation();
-  return settle(i, reply);
+  const bool loaded = settle(i, reply);
+  entrant.generation = loaded ? worker_.generation() : -1;
+  return loaded;
 }
 
 // Runs a candidate for the first time and looks at what it computes.

@@ -22,12 +22,14 @@ class Tournament {
     std::string reason;
     bool racing = false;   // measured further
     bool dropped = false;  // measured no further, since it is slow
-    int generation = -1;   // of the worker that holds it
-    double run_ns = 0;     // of a warm run
+    bool tried_again = false;
+    int generation = -1;  // of the worker that holds it
+    double run_ns = 0;    // of a warm run
     std::vector<Sample> samples;
   };
 
   bool stopped() const { return options_.stop && options_.stop(); }
+  bool deserves_another_try(size_t i);
   void admit(size_t i);
   bool load(size_t i);
   void race_once(size_t i);

@@ -3,6 +3,7 @@
 //
 // add sub mul div min max mod fmod           numbers; div truncates on integers and gives 0 for a divisor 0;
 //                                            mod has the divisor's sign (integers), fmod the dividend's; x mod 0 is 0
+//                                            of integers, NaN of floats, whose fmod is exact
 // and or xor                                 bools
 // bitwise_and bitwise_or bitwise_xor
 // shift_left shift_right                     integers; the amount is less than the width
@@ -39,17 +40,9 @@ Expr guarded(Op op, const Expr& a, const Expr& b, const Expr& for_minus_one) {
 }
 Expr te_div(const Expr& a, const Expr& b) { return a.type().is_float() ? a / b : guarded(Op::kDiv, a, b, -a); }
 Expr te_mod(const Expr& a, const Expr& b) { return guarded(Op::kFloorMod, a, b, lit(b, 0)); }
-// Floats, in f64: the truncated quotient is off by one at most where a / b rounds, and the remainder then shows it by
-// its sign or size. Exact while |a / b| < 2^29, of f64 with fused products while it is < 2^52.
 Expr te_fmod(const Expr& a, const Expr& b) {
-  if (!a.type().is_float()) return select(b == lit(b, 0), lit(b, 0), a - guarded(Op::kDiv, a, b, -a) * b);
-  if (a.type() != DataType::f64()) return cast(a.type(), te_fmod(cast(DataType::f64(), a), cast(DataType::f64(), b)));
-  const Expr size = unary(Op::kAbs, b);
-  const Expr value = unary(Op::kAbs, a);
-  const Expr rest = fma(-unary(Op::kFloor, value / size), size, value);
-  const Expr near = select(rest < lit(a, 0), rest + size, select(size <= rest, rest - size, rest));
-  const Expr fixed = select(value < size, value, near);  // an infinite b keeps a
-  return select(a < lit(a, 0), -fixed, fixed);
+  if (a.type().is_float()) return call("fmod", {a, b});
+  return select(b == lit(b, 0), lit(b, 0), a - guarded(Op::kDiv, a, b, -a) * b);
 }
 
 template <typename Function>

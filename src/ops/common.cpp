@@ -23,11 +23,11 @@ void require_indices(const OpCall& call, size_t input) {
           to_string(call.inputs[input]));
 }
 
-void require_bias(const OpCall& call, int64_t channels) {
-  if (!call.has(2)) return;
-  require_same_type(call, 0, 2);
-  require(call, call.inputs[2].shape == Shape{channels}, "the bias is {}, expected {} elements",
-          to_string(call.inputs[2]), channels);
+void require_bias(const OpCall& call, int64_t channels, size_t bias) {
+  if (!call.has(bias)) return;
+  require_same_type(call, 0, bias);
+  require(call, call.inputs[bias].shape == Shape{channels}, "the bias is {}, expected {} elements",
+          to_string(call.inputs[bias]), channels);
 }
 
 int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank) {

@@ -34,8 +34,8 @@ void require_float(const OpCall& call, size_t input);
 void require_same_type(const OpCall& call, size_t a, size_t b);
 /// Rejects indices that are neither i32 nor i64.
 void require_indices(const OpCall& call, size_t input);
-/// Input 2, where it is given, has one element for each output channel and the type of input 0.
-void require_bias(const OpCall& call, int64_t channels);
+/// The bias, where it is given, has one element for each output channel and the type of input 0.
+void require_bias(const OpCall& call, int64_t channels, size_t bias = 2);
 
 /// Axis in [0, rank) of one in [-rank, rank).
 int64_t normalize_axis(const OpCall& call, int64_t axis, size_t rank);

@@ -119,10 +119,10 @@ Tensors with_bias(const OpCall& call, te::Builder& builder, const te::Tensor& su
   })};
 }
 
-void add_bias(const OpCall& call, Refs inputs, RefTensor& y) {
-  if (!call.has(2)) return;
+void add_bias(const OpCall& call, Refs inputs, RefTensor& y, size_t bias) {
+  if (!call.has(bias)) return;
   const int64_t channels = y.type.shape[1], positions = row_major_strides(y.type.shape)[1];
-  for (int64_t i = 0; i < y.type.elements(); ++i) y.floats[i] += inputs[2].floats[i / positions % channels];
+  for (int64_t i = 0; i < y.type.elements(); ++i) y.floats[i] += inputs[bias].floats[i / positions % channels];
 }
 
 }  // namespace tw::ops

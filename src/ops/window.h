@@ -78,6 +78,6 @@ std::string sum_name(const OpCall& call);
 /// `sum` plus the bias, where there is one, in the type of x.
 Tensors with_bias(const OpCall& call, te::Builder& builder, const te::Tensor& sum, const Tensors& inputs);
 /// The same of the reference.
-void add_bias(const OpCall& call, Refs inputs, RefTensor& y);
+void add_bias(const OpCall& call, Refs inputs, RefTensor& y, size_t bias = 2);
 
 }  // namespace tw::ops

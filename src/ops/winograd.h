@@ -3,6 +3,13 @@
 //   Y = A^T [(G w G^T) * (B^T d B)] A        (* element by element)
 // Made by Toom and Cook's rule from interpolation points p_0 .. p_m and infinity. Source: Lavin and Gray, Fast
 // Algorithms for Convolutional Neural Networks, 2016.
+//
+// The transforms mix all inputs of a tile, and their rounding errors are those of the largest one: of an output that
+// does not read it, too. A tile is uneven where that matters: where some output reads less than 1/kWinogradSpread of
+// the tile's energy, the sum over its inputs of (scale x)^2, scale the size of the weights of x's channel; where the
+// energy is no finite number; of NaN and infinities both. Outputs of uneven tiles are computed by direct sums. Energies
+// are those of squares of 2 x 2 inputs: every 3 x 3 window of a tile holds one of them. Inputs below some 1e-19 in
+// magnitude have an energy of 0.
 #pragma once
 #include <vector>
 
@@ -42,8 +49,26 @@ Shape winograd_weights_shape(const Shape& w, int64_t m);
 /// shapes above.
 void transform_winograd_weights(const Shape& w_shape, int64_t m, const float* w, float* u);
 
-/// For a call of winograd_conv: for each output element the sum over channels (and depth taps) of max|d| over the
-/// tile's inputs times the sum of |w| over the kernel. What multiplies winograd_growth(m) in the bound of its error.
-graph::RefTensor winograd_magnitude(const graph::OpCall& call, std::span<const graph::RefTensor> inputs);
+/// The energy of a tile over that of what one output reads, at most. The size of an output is about sqrt(energy of what
+/// it reads * squares of weights), its error sqrt(energy of the tile ..) times a few units roundoff: at most 2^6 times
+/// as large as of inputs of one size, 1e-4 of the output's size.
+inline constexpr double kWinogradSpread = 4096;
+
+/// Inputs of winograd_conv.
+inline constexpr size_t kWinogradX = 0, kWinogradTransformed = 1, kWinogradKernels = 2, kWinogradScales = 3,
+                        kWinogradBias = 4;
+
+/// The sizes of the weights w [OC, C, (KD,) 3, 3] of each channel: root mean squares over the largest of them.
+std::vector<float> winograd_scales(const Shape& w_shape, const float* w);
+
+/// Whether kernels are as even as tiles must be: finite, far from overflow, and those taps that an output at an edge
+/// does not multiply by padding hold 1/kWinogradSpread of each output channel's energy.
+bool suits_winograd(const Shape& w_shape, const float* w);
+
+/// For a call of winograd_conv, what multiplies u * sqrt(9 C) in the bound of the error of each output element: of an
+/// even tile winograd_growth(m) * the sum over channels (and depth taps) of max|d| over the tile's inputs times the sum
+/// of |w| over the kernel; of an uneven one direct_magnitude, the sum of |x w|.
+std::vector<double> winograd_magnitude(const graph::OpCall& call, std::span<const graph::RefTensor> inputs);
+std::vector<double> direct_magnitude(const graph::OpCall& call, std::span<const graph::RefTensor> inputs);
 
 }  // namespace tw::ops

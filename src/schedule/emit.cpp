@@ -53,6 +53,10 @@ class Emitter {
 
   // Statements of `stage` from loop `depth` inwards.
   Stmts nest(const Stage& stage, size_t depth) const {
+    if (!stage.branch.empty() && depth == branch_depth(stage)) {
+      const Ways ways = ways_of(state_, stage);
+      return {loop::make_if(value(stage, ways.condition), nest(ways.taken, depth), nest(ways.other, depth))};
+    }
     if (stage.compute.is_reduction() && begins_reduction(stage, depth)) {
       Stmts both = init_nest(stage, depth);
       for (Stmt& s : update_nest(stage, depth)) both.push_back(std::move(s));
@@ -60,6 +64,13 @@ class Emitter {
     }
     if (depth == stage.loops.size()) return leaf(stage, final_values(stage), false);
     return wrap(stage, depth, nest(stage, depth + 1));
+  }
+
+  // Inside the loop where the stage branches, and of the loops that are its tiles.
+  static size_t branch_depth(const Stage& stage) {
+    size_t depth = stage.loop_index(stage.branch) + 1;
+    while (depth < stage.loops.size() && stage.loops[depth].parallel) ++depth;
+    return depth;
   }
 
   // Threads that combine begin a nest of their own: nothing stands between their loops.
@@ -172,8 +183,10 @@ class Emitter {
   Stmts attach_producers(const Stage& stage, size_t depth, Stmts body) const {
     Stmts all;
     std::vector<const Stage*> attached;
+    const std::set<std::string> sources = stage.is_way ? sources_of(state_, stage) : std::set<std::string>();
     for (const Stage& producer : state_.stages) {
       if (producer.consumer != stage.name() || producer.at_loop != stage.loops[depth].name) continue;
+      if (stage.is_way && !sources.contains(producer.name())) continue;  // the other way reads it
       attached.push_back(&producer);
       for (Stmt& s : nest(producer, 0)) all.push_back(std::move(s));
     }

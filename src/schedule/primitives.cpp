@@ -333,6 +333,7 @@ constexpr Row kRows[] = {
     {{3, 4}, {3, 4}, true, apply_matrices},
     {{2, 2}, {0, 0}, false, apply_write_at},
     {{0, 0}, {0, 0}, false, apply_implement},
+    {{1, 1}, {0, 0}, false, apply_branch},
 };
 
 const Row& row_of(const Primitive& p) { return kRows[static_cast<size_t>(p.kind)]; }

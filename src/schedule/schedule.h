@@ -53,6 +53,9 @@ enum class PrimitiveKind : uint8_t {
                // l of stage `consumer`: as far as others read the tensor there, or else at the values of the
                // consumer's first axes. No element may be stored twice.
   kImplement,  // a root stage, what computes it (loop::Kernel::implementation) in place of code for its loops
+  kBranch,     // loops [l]: the first select of an element-wise stage whose condition reads an attached stage, and that
+            // the loops down to l decide, is tested once in each turn of l: around all loops further inside, with the
+            // stages attached there that its branch reads
 };
 
 struct Primitive {
@@ -130,6 +133,8 @@ class Schedule {
                      const std::string& taps = "") {
     return add({kMatrices, stage, std::move(roles), std::move(multiples), taps});
   }
+
+  Schedule& branch(const std::string& stage, const std::string& loop) { return add({kBranch, stage, {loop}}); }
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 

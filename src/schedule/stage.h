@@ -57,6 +57,8 @@ struct Stage {
   bool has_loop_primitives = false;
   std::string tensorized;               // body name, empty when none
   loop::Implementation implementation;  // of a root
+  std::string branch;                   // the loop in which a select is tested; empty when none
+  bool is_way = false;                  // one of the two ways of a stage that branched
   std::vector<Prefetch> prefetches;
 
   const std::string& name() const { return compute.name(); }
@@ -87,6 +89,17 @@ void apply_prefetch(State& state, const Primitive& primitive);
 
 /// The primitive kWriteAt (write_at.cpp).
 void apply_write_at(State& state, const Primitive& primitive);
+/// The primitive kBranch (branches.cpp).
+void apply_branch(State& state, const Primitive& primitive);
+/// A stage that branches as its two ways: `condition`, in terms of axes, decides between them.
+struct Ways {
+  Expr condition;
+  Stage taken, other;
+};
+/// UserError when no select of `stage` is decided where it branches.
+Ways ways_of(const State& state, const Stage& stage);
+/// Names of the stages that `stage` reads, and that these read.
+std::set<std::string> sources_of(const State& state, const Stage& stage);
 
 /// The primitives that rewrite the maths (rewrites.cpp, matrices.cpp).
 void apply_cache_read(State& state, const Primitive& primitive);

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/host/limits.h"
+
 namespace tw {
 
 /// Calls work(i) once for each i below `count` on up to `threads` threads (0: all CPUs), this one among them. What one
@@ -32,8 +34,8 @@ inline void parallel_for(size_t count, int threads, const std::function<void(siz
       }
     }
   };
-  const int all = static_cast<int>(std::thread::hardware_concurrency());
-  const size_t wanted = std::min(static_cast<size_t>(std::max(1, threads > 0 ? threads : all)), count);
+  const int all = threads > 0 || count < 2 ? threads : host::usable_cpus();
+  const size_t wanted = std::min(static_cast<size_t>(std::max(all, 1)), count);
   std::vector<std::jthread> others;
   try {
     for (size_t t = 1; t < wanted; ++t) others.emplace_back(turns);
@@ -48,8 +50,8 @@ inline void parallel_for(size_t count, int threads, const std::function<void(siz
 /// in multiply-adds.
 inline void parallel_ranges(int64_t count, int64_t cost_each, const std::function<void(int64_t, int64_t)>& body) {
   constexpr int64_t kWorthAThread = 1 << 20;  // some 0.5 ms, well above the cost of starting a thread
-  const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
-  const int64_t parts = std::clamp<int64_t>(std::min(count, count * cost_each / kWorthAThread), 1, cores);
+  const int64_t worth = std::min(count, count * cost_each / kWorthAThread);
+  const int64_t parts = worth < 2 ? 1 : std::min<int64_t>(worth, host::usable_cpus());
   parallel_for(static_cast<size_t>(parts), static_cast<int>(parts), [&](size_t p) {
     const auto part = static_cast<int64_t>(p);
     body(count * part / parts, count * (part + 1) / parts);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "construct/library/sum_epilogue.h"
+#include "core/target_name.h"
 
 namespace tw::templates {
 namespace {
@@ -71,8 +72,7 @@ std::vector<EpilogueClass> epilogue_classes(DataType operand) {
 }
 
 Instance Fit::instance(const Row& row, std::string_view target) const {
-  const std::string architecture(target.substr(target.find(':') + 1));
-  return {row, product.operand, product.output, product.a_by_rows, product.b_by_rows, epilogue, architecture};
+  return {row, product.operand, product.output, product.a_by_rows, product.b_by_rows, epilogue, architecture(target)};
 }
 
 Fit Fit::without_epilogue() const {

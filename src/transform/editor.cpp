@@ -29,8 +29,13 @@ bool Editor::is_input(ValueId id) const {
   return std::find(graph_.inputs.begin(), graph_.inputs.end(), id) != graph_.inputs.end();
 }
 
+graph::NameSet* Editor::names() {
+  if (!names_) names_.emplace(graph_);  // most passes add nothing to most models
+  return &*names_;
+}
+
 int Editor::append(Node node, const std::vector<TensorType>& types) {
-  const std::vector<ValueId> outputs = graph_.add_node(std::move(node), types);
+  const std::vector<ValueId> outputs = graph_.add_node(std::move(node), types, names());
   const auto index = static_cast<int>(graph_.nodes.size()) - 1;
   producers_.resize(graph_.values.size(), -1);
   readers_.resize(graph_.values.size());
@@ -59,7 +64,7 @@ ValueId Editor::emit_slice(std::string name, ValueId x, Ints starts, const Shape
 }
 
 ValueId Editor::add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes) {
-  const ValueId id = graph_.add_constant(name, type, std::move(bytes));
+  const ValueId id = graph_.add_constant(name, type, std::move(bytes), names());
   producers_.resize(graph_.values.size(), -1);
   readers_.resize(graph_.values.size());
   return id;

@@ -1,6 +1,7 @@
 // Editing a graph in place: uses of values stay counted while nodes are added and values replaced; the order of nodes
 // is restored at the end.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,11 +77,13 @@ class Editor {
   void call_with(size_t n, const F& f) const {
     if (!is_dead(n) && !node(n).is_group()) f(Node(node(n)));
   }
+  graph::NameSet* names();
   int append(graph::Node node, const std::vector<TensorType>& types);
   void drop_if_unused(graph::ValueId id);
   bool replace_output(graph::ValueId from, graph::ValueId to);
 
   graph::Graph graph_;
+  std::optional<graph::NameSet> names_;
   const graph::OpTable& ops_;
   std::vector<int> producers_;             // by value
   std::vector<std::vector<int>> readers_;  // by value

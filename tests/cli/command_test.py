@@ -706,7 +706,8 @@ class Kept(Case):
         (self.state / "tuning.db").write_bytes(b"noise" * 100)
         for suffix in ("-wal", "-shm"):
             (self.state / f"tuning.db{suffix}").unlink(missing_ok=True)
-        done = self.keeps("compile", "dense.onnx", "-o", "a.tw")
+        self.write("wide.onnx", ob.dense(m=64, k=256, n=256))  # is measured, and asks the database
+        done = self.keeps("compile", "wide.onnx", "-o", "a.tw", "--measure-threads", "1")
         self.assertIn("damaged", done.stderr)
         self.assertEqual((self.state / "tuning.db.damaged").read_bytes(), b"noise" * 100)
         # What never was a database stays where it is.

@@ -16,9 +16,10 @@ te::Program merged(const te::Program& program) {
 }
 
 void check_candidate(const GroupTask& c, const targets::Target& t, const Construction& built, double tolerance,
-                     Passes passes) {
+                     Passes passes, Values values) {
   EXPECT_EQ(schedule::parse_schedule(schedule::to_string(built.schedule)), built.schedule);
-  const te::ValueMap inputs = testing::whole_inputs(c.program);
+  const te::ValueMap inputs =
+      values == Values::kWhole ? testing::whole_inputs(c.program) : testing::special_inputs(c.program, c.kept);
   const te::ValueMap want = te::evaluate(c.program, inputs);
   te::ValueMap stored_inputs = inputs;
   for (const auto& [name, layout] : built.constant_layouts) {
@@ -44,7 +45,7 @@ void check_candidate(const GroupTask& c, const targets::Target& t, const Constru
   }
 }
 
-void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance) {
+void check(const GroupTask& c, const std::string& target, const std::string& family, double tolerance, Values values) {
   const targets::Target t = targets::find_target(target);
   std::vector<Rejection> rejections;
   const Candidates candidates = construct(t.families, {c.program, c.kept}, t.info, &rejections);
@@ -52,7 +53,8 @@ void check(const GroupTask& c, const std::string& target, const std::string& fam
   for (const Rejection& r : rejections) reasons += r.family + ": " + r.reason + "\n";
   for (const Construction& built : candidates) {
     EXPECT_EQ(built.family, family) << reasons;
-    check_candidate(c, t, built, tolerance, &built == &candidates.front() ? Passes::kEach : Passes::kLast);
+    const Passes passes = &built == &candidates.front() ? Passes::kEach : Passes::kLast;
+    check_candidate(c, t, built, tolerance, passes, values);
   }
 }
 

@@ -35,7 +35,9 @@ graph::Graph convolution(const Shapes& s, Follow follow) {
   if (s.taps > 0) u.push_back(s.taps);
   u.push_back(s.x[1]);
   u.push_back(s.out_channels);
-  std::vector<graph::ValueId> operands = {input("x", s.x), input("u", u)};
+  Shape w{s.out_channels, s.x[1], 3, 3};
+  if (s.taps > 0) w.insert(w.begin() + 2, s.taps);
+  std::vector<graph::ValueId> operands = {input("x", s.x), input("u", u), input("w", w), input("scales", {s.x[1]})};
   if (follow == Follow::kBiasReluResidual) operands.push_back(input("bias", {s.out_channels}));
   const std::vector<int64_t> pads(2 * (s.x.size() - 2), s.pad);
   graph::ValueId y = add(g, "winograd_conv", operands, {{"m", s.m}, {"pads", pads}});
@@ -54,7 +56,8 @@ te::Program program_of(const graph::Graph& g, Stored stored) {
   const size_t rank = g.value(g.inputs[0]).type.shape.size();
   std::map<std::string, Layout> layouts;
   const auto add = [&](const te::Tensor& t) {
-    if (t.shape.size() == rank && t.name != "x1") layouts[t.name] = channels_last(static_cast<int>(rank));
+    if (t.shape.size() == rank && t.name != "x1" && t.name != "x2")
+      layouts[t.name] = channels_last(static_cast<int>(rank));
   };
   for (const te::Tensor& t : p.inputs) add(t);
   for (const te::Compute& c : p.computes) add(c.outputs[0]);
@@ -63,10 +66,14 @@ te::Program program_of(const graph::Graph& g, Stored stored) {
   return te::apply_layouts(p, te::mergeable_axes(p));
 }
 
+const std::set<std::string> kConstants = {"x1", "x2", "x3"};
+
 void check_shapes(const Shapes& s, Follow follow = Follow::kNothing, Stored stored = Stored::kChannelsLast) {
   SCOPED_TRACE(
       fmt::format("{} to {} channels, {} taps, pad {}, m {}", to_string(s.x), s.out_channels, s.taps, s.pad, s.m));
-  check({program_of(convolution(s, follow), stored), {"x1"}}, "cpu:x86-64-v3", "winograd", kTolerance);
+  const te::Program p = program_of(convolution(s, follow), stored);
+  for (const Values values : {Values::kWhole, Values::kSpecial})
+    check({p, kConstants}, "cpu:x86-64-v3", "winograd", kTolerance, values);
 }
 
 TEST(Winograd, PlanesOfWholeTilesAndTails) {
@@ -104,15 +111,44 @@ TEST(Winograd, InputsThatAreNotStoredChannelsLast) {
 TEST(Winograd, WideVectors) {
   const te::Program p = program_of(convolution({.x = {1, 17, 9, 9}, .out_channels = 33}, Follow::kBiasReluResidual),
                                    Stored::kChannelsLast);
-  check({p, {"x1"}}, "cpu:x86-64-v4", "winograd", kTolerance);
+  check({p, kConstants}, "cpu:x86-64-v4", "winograd", kTolerance);
 }
 
 TEST(Winograd, TinyCachesGiveOtherBlocks) {
   const targets::Target t = with_tiny_caches("cpu:x86-64-v3");
   const te::Program p =
       program_of(convolution({.x = {1, 16, 16, 24}, .out_channels = 24}, Follow::kNothing), Stored::kChannelsLast);
-  for (const Construction& built : construct(t.families, {p, {"x1"}}, t.info, nullptr))
-    check_candidate({p, {"x1"}}, t, built, kTolerance);
+  for (const Construction& built : construct(t.families, {p, kConstants}, t.info, nullptr)) {
+    check_candidate({p, kConstants}, t, built, kTolerance);
+    check_candidate({p, kConstants}, t, built, kTolerance, Passes::kLast, Values::kSpecial);
+  }
+}
+
+// Direct sums stand in one branch of the loops of a tile: nothing of them is computed elsewhere.
+TEST(Winograd, DirectSumsAreComputedWhereATileIsUneven) {
+  const targets::Target t = targets::find_target("cpu:x86-64-v3");
+  for (const Follow follow : {Follow::kBiasReluResidual, Follow::kHardSwish}) {
+    const te::Program p =
+        program_of(convolution({.x = {1, 16, 12, 12}, .out_channels = 16}, follow), Stored::kChannelsLast);
+    for (const Construction& built : construct(t.families, {p, kConstants}, t.info, nullptr)) {
+      const loop::Program loops = schedule::apply(te::apply_layouts(p, built.constant_layouts), built.schedule);
+      int tests = 0;
+      loop::visit(loops.kernels.back().body, [&](const loop::Stmt& s) {
+        if (s->kind != loop::StmtKind::kIf || s->predicate.op() != Op::kLoad) return;
+        ++tests;
+        const auto stores = [](const std::vector<loop::Stmt>& stmts, const std::string& part) {
+          bool found = false;
+          loop::visit(stmts, [&](const loop::Stmt& inner) {
+            found = found || (inner->kind == loop::StmtKind::kStore && inner->buffer.find(part) != std::string::npos);
+          });
+          return found;
+        };
+        EXPECT_TRUE(stores(s->body, "direct") && stores(s->body, "patches") && !stores(s->body, "columns"));
+        EXPECT_TRUE(!stores(s->otherwise, "direct") && stores(s->otherwise, "columns"));
+      });
+      EXPECT_EQ(tests, 1) << loop::to_string(loops);
+    }
+  }
 }
 
 // What the family leaves to others, which compute it stage by stage.
@@ -125,9 +161,10 @@ TEST(Winograd, Declines) {
     return built.family + ": " + (rejections.empty() ? "" : rejections.front().reason);
   };
   EXPECT_EQ(family({.x = {1, 8, 8, 8}}, {}), "generic: its weights are no constant");
-  EXPECT_EQ(family({.x = {1, 3, 8, 8}}, {"x1"}), "generic: fewer channels than a vector has lanes");
-  EXPECT_EQ(family({.x = {1, 8, 3, 9}}, {"x1"}), "generic: tiles of one row or one column");
-  EXPECT_EQ(family({.x = {1, 8, 1, 6, 5}, .taps = 3}, {"x1"}), "generic: images, depths or channels of one element");
+  EXPECT_EQ(family({.x = {1, 3, 8, 8}}, kConstants), "generic: fewer channels than a vector has lanes");
+  EXPECT_EQ(family({.x = {1, 8, 3, 9}}, kConstants), "generic: tiles of one row or one column");
+  EXPECT_EQ(family({.x = {1, 8, 1, 6, 5}, .taps = 3}, kConstants),
+            "generic: images, depths or channels of one element");
 }
 
 // ---- The model.

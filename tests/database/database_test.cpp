@@ -10,6 +10,8 @@
 #include <fstream>
 #include <thread>
 
+#include "support/file_lock.h"
+
 namespace tw::database {
 namespace {
 
@@ -228,6 +230,29 @@ TEST_F(DatabaseTest, AllRecordsAreVisited) {
   std::vector<std::string> seen;
   database->for_each([&](const TaskKey& key, const Record& r) { seen.push_back(key.program + r.schedule); });
   EXPECT_EQ(seen, (std::vector<std::string>{"pa", "pb", "qc"}));
+}
+
+// A process that holds it, or was stopped while it did, locks nobody out for ever. SQLite has locks of its own.
+TEST_F(DatabaseTest, WithoutItsLockItIsOpenedAndNothingIsMoved) {
+  open();
+  const FileLock other(path_ + ".lock", {});
+  ASSERT_TRUE(other.is_held());
+  const TaskKey key{"p", "e"};
+  const auto start = std::chrono::steady_clock::now();
+  const auto database = open();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
+  ASSERT_NE(database, nullptr);
+  database->store(key, {record("a", 5)});
+  EXPECT_EQ(database->find(key).size(), 1U);
+  ASSERT_EQ(notices_.size(), 2U);
+  EXPECT_NE(notices_[0].find("waiting up to 3 s for '" + path_ + ".lock'"), std::string::npos) << notices_[0];
+  EXPECT_NE(notices_[1].find("opened without its lock"), std::string::npos) << notices_[1];
+  const std::string damaged = (folder_ / "damaged.db").string();
+  std::ofstream(damaged) << std::string(1000, 'x');
+  const FileLock another(damaged + ".lock", {});
+  EXPECT_EQ(Database::open(damaged, {}), nullptr);
+  EXPECT_TRUE(fs::exists(damaged));
+  EXPECT_FALSE(fs::exists(damaged + ".damaged"));
 }
 
 }  // namespace

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "expr/tf32.h"
+#include "te/join_outputs.h"
+#include "te/reads.h"
 #include "tests/harness/te_evaluate.h"
 #include "tests/harness/te_programs.h"
 
@@ -84,6 +87,25 @@ TEST(SampledReference, RoundsOperandsToTf32) {
     return to_tf32(x({i[0], r[0]})) * to_tf32(w({r[0], i[1]}));
   });
   check(b.finish("rounded", {y}));
+}
+
+// A compute with two values is sampled at the points of each: nothing is left of the other one's errors.
+TEST(SampledReference, OfSeveralOutputsEveryComputeIsRead) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {20, 30}), w = b.placeholder("w", DataType::f32(), {30, 9});
+  const te::Tensor sum = b.reduce("sum", {20, 9}, {30}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
+  const te::Tensor pre = b.compute("pre", {20, 9}, [&](const auto& i) { return sum(i) + float_imm(3); });
+  const te::Tensor y = b.compute("y", {20, 9}, [&](const auto& i) { return max(pre(i), float_imm(0)); });
+  const te::Program program = te::join_outputs(b.finish("two", {pre, y}));
+  check(program);
+  const te::Program reference = sample_reference(program, elements_of(program, 50))->program;
+  std::set<std::string> read(reference.outputs.begin(), reference.outputs.end());
+  for (const te::Compute& c : reference.computes)
+    te::visit_reads(c, [&](const Expr& load) { read.insert(load->name); });
+  for (const te::Compute& c : reference.computes)
+    EXPECT_TRUE(std::ranges::any_of(c.outputs, [&](const te::Tensor& t) { return read.contains(t.name); })) << c.name();
 }
 
 TEST(SampledReference, ComputesOnlyWhatThePointsNeed) {

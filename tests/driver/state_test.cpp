@@ -1,5 +1,5 @@
-// Size: one test for each way in which a state is read, changed and shared.
 // Inputs and outputs that become state: the same results as without, kept from run to run, changed in their place.
+// Size: one fixture, and one case for each way in which a state is kept.
 #include <gtest/gtest.h>
 
 #include <algorithm>

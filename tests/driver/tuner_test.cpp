@@ -243,6 +243,17 @@ TEST_F(TunerTest, ACandidateWhoseWorkerIsEndedByOthersIsNotQuarantined) {
   EXPECT_EQ(choose(t).measured[1].outcome, Outcome::kMeasured);
 }
 
+TEST_F(TunerTest, AWorkerThatIsEndedOrStoppedOnceIsReplaced) {
+  options_.run_seconds = 0.5;
+  for (const std::string fault : {"end:0:", "end:1:", "hang:1:"}) {
+    options_.worker = {TW_FAULTY_WORKER, fault + (folder_ / fault).string()};
+    const TuneResult result = choose(task({"generic", "contraction", "point"}));
+    ASSERT_EQ(result.measured.size(), 3U) << fault;
+    for (const measure::Measured& m : result.measured) EXPECT_EQ(m.outcome, Outcome::kMeasured) << fault << m.reason;
+  }
+  EXPECT_TRUE(notices_.empty());
+}
+
 TEST_F(TunerTest, AWrongCandidateIsQuarantinedBeforeItsTimeCounts) {
   const TuneTask t = task({"contraction", "generic", "point"});
   Tuner tuner(options_, std::make_unique<LyingMeasurer>(options_.worker, 0));
@@ -264,7 +275,7 @@ TEST_F(TunerTest, WithoutItsReferenceAGroupIsNotMeasuredYet) {
 TEST_F(TunerTest, WhoMeasuresBesideAnotherIsToldOnce) {
   options_.database = (folder_ / "tuning.db").string();
   options_.lock_seconds = 0.05;
-  const FileLock other(options_.database + ".measuring", 0, {});
+  const FileLock other(options_.database + ".measuring", {});
   ASSERT_TRUE(other.is_held());
   const std::vector<TuneTask> tasks = {task({"generic", "contraction"}), task({"generic", "contraction"}, 64)};
   Tuner tuner(options_);

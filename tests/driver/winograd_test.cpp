@@ -68,15 +68,19 @@ Errors errors_of(const graph::Graph& source, const Compiled& compiled, const gra
   return errors;
 }
 
+graph::ValueId add_rounded(graph::Graph& g, const std::string& name, graph::RefTensor t) {
+  t.round_to_type();
+  return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+}
+
 // The same model with the convolution as winograd_conv with tiles of m x m.
 graph::Graph with_tiles(const graph::Graph& source, int64_t m) {
   graph::Graph g = source;
   graph::Node& conv = g.nodes[0];
-  graph::Value& w = g.values[conv.inputs[1]];
-  graph::RefTensor u = testing::winograd_weights(graph::RefTensor::from_bytes(w.type, *w.constant), m);
-  u.round_to_type();
-  w.type = u.type;
-  w.constant = std::make_shared<const std::vector<std::byte>>(u.to_bytes());
+  const graph::Value& w = g.values[conv.inputs[1]];
+  const graph::RefTensor kernels = graph::RefTensor::from_bytes(w.type, *w.constant);
+  conv.inputs = {conv.inputs[0], add_rounded(g, "u", testing::winograd_weights(kernels, m)), conv.inputs[1],
+                 add_rounded(g, "scales", testing::winograd_scales(kernels))};
   conv.op = "winograd_conv";
   conv.attrs["m"] = m;
   return g;
@@ -134,10 +138,62 @@ TEST(WinogradVerify, FindsWeightsThatAreAThousandthOff) {
   EXPECT_FALSE(artefact::verify_artefact(artefact_bytes(compile_graph(scaled, {})), &source, inputs, {}).ok());
 }
 
+// An input of 1e6 among inputs of 1 in each corner of a tile: outputs that do not read it are as exact as all others.
+TEST(WinogradSpecialValues, LargeNumbersReachTheOutputsThatReadThem) {
+  for (const double large : {1e3, 1e4, 1e6, 1e8, 1e20}) {
+    for (const int64_t m : {2, 4}) {
+      const graph::Graph source = model({64, 14});
+      std::vector<artefact::Array> inputs = random_arrays(source, 5);
+      auto* x = reinterpret_cast<float*>(inputs[0].bytes.data());
+      for (size_t i = 0; i < 64 * 14 * 14; i += 14 * 9 + 11) x[i] *= static_cast<float>(large);
+      const artefact::VerifyReport report =
+          artefact::verify_artefact(artefact_bytes(compile_graph(with_tiles(source, m), {})), &source, inputs, {});
+      EXPECT_TRUE(report.ok()) << large;
+      // Bounds are sampled: of those of single elements some are small by chance. A tile without a way round is
+      // hundreds.
+      for (const artefact::GroupCheck& g : report.groups) {
+        for (const WorstElement& w : g.outputs) EXPECT_LE(w.beyond_operator, w.elements / 2000) << large << ", m " << m;
+      }
+    }
+  }
+}
+
+TEST(WinogradSpecialValues, NanAndInfinitiesReachTheOutputsThatReadThem) {
+  for (const float special : {NAN, INFINITY, -INFINITY}) {
+    for (const int64_t m : {2, 4}) {
+      const graph::Graph source = model({16, 21});
+      std::vector<artefact::Array> inputs = random_arrays(source, 5);
+      for (const size_t at : {0, 5 * 21 + 20, 3 * 441 + 9 * 21 + 8, 15 * 441 + 440})
+        reinterpret_cast<float*>(inputs[0].bytes.data())[at] = special;
+      const artefact::VerifyReport report =
+          artefact::verify_artefact(artefact_bytes(compile_graph(with_tiles(source, m), {})), &source, inputs, {});
+      EXPECT_TRUE(report.ok()) << special;
+      for (const artefact::GroupCheck& g : report.groups) EXPECT_EQ(g.beyond_operator(), 0) << special << ", m " << m;
+    }
+  }
+}
+
+// Of an algorithm that goes on with the tile all the same, verify says that its own bound allows what the operator's
+// does not: weights that are a ten-thousandth off.
+TEST(WinogradVerify, CountsWhatOnlyTheAlgorithmAllows) {
+  const graph::Graph source = model({16, 9});
+  const graph::Graph scaled = with_scaled_weights(with_tiles(source, 4), 1.0002);
+  const artefact::VerifyReport report =
+      artefact::verify_artefact(artefact_bytes(compile_graph(scaled, {})), nullptr, random_arrays(source, 1), {});
+  int64_t wrong = 0, beyond = 0;
+  for (const artefact::GroupCheck& g : report.groups) {
+    for (const WorstElement& w : g.outputs) wrong += w.wrong;
+    beyond += g.beyond_operator();
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(beyond, 0);
+}
+
 TEST(WinogradChoice, DefaultPrecisionOnlyAndReplayable) {
   const graph::Graph source = model({64, 28});
   const Compiled compiled = compile_graph(source, {});
   EXPECT_TRUE(uses_winograd(compiled));
+  EXPECT_EQ(compiled.winograd_groups, 1);
   EXPECT_TRUE(artefact::verify_graph(source, {}, random_arrays(source, 1), {}).ok());
   CompileOptions replay;
   replay.plan_text = plan::to_string(compiled.plan);

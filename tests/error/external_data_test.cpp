@@ -43,7 +43,9 @@ class ExternalDataTest : public ::testing::Test {
     builder.node("Add", {"x", "w"}, {"y"});
     const graph::OpTable ops = ops::all_ops();
     try {
-      graph_ = import_onnx_bytes(builder.bytes(), (root_ / "model").string(), ops, {}).graph;
+      ImportOptions options;
+      options.link_folders = link_folders_;
+      graph_ = import_onnx_bytes(builder.bytes(), (root_ / "model").string(), ops, options).graph;
     } catch (const UserError& e) {
       return e.what();
     }
@@ -55,6 +57,7 @@ class ExternalDataTest : public ::testing::Test {
   }
 
   fs::path root_;
+  std::vector<std::string> link_folders_;
   graph::Graph graph_;
 };
 
@@ -94,6 +97,65 @@ TEST_F(ExternalDataTest, FolderWithTheSamePrefix) {
   write(root_ / "model2" / "w.bin", 16);
   fs::create_directory_symlink(root_ / "model2", root_ / "model" / "folder");
   expect_refused(import_with("folder/w.bin"), "link to outside");
+}
+
+// As in caches of models: the model's folder holds links to files that are kept elsewhere by their content.
+TEST_F(ExternalDataTest, LinksMayLeadIntoAFolderThatIsNamed) {
+  fs::create_directories(root_ / "blobs");
+  write(root_ / "blobs" / "0123", 16);
+  fs::create_symlink("../blobs/0123", root_ / "model" / "w.bin");
+  expect_refused(import_with("w.bin"), "--allow-links");
+  link_folders_ = {(root_ / "nowhere").string(), (root_ / "blobs").string()};
+  EXPECT_EQ(import_with("w.bin"), "imported");
+  link_folders_ = {root_.string()};
+  EXPECT_EQ(import_with("w.bin"), "imported");
+  EXPECT_EQ(import_with("weights/w.bin"), "imported") << "what lies in the model's folder may be read as before";
+  expect_refused(import_with("../blobs/0123"), "contains '..'");
+  link_folders_ = {(root_ / "blob").string(), (root_ / "model").string()};
+  expect_refused(import_with("w.bin"), "link to outside");
+}
+
+// Its other names may be anywhere: a hard link to a secret reads the secret.
+TEST_F(ExternalDataTest, HardLinks) {
+  fs::create_hard_link(root_ / "outside.bin", root_ / "model" / "hard.bin");
+  expect_refused(import_with("hard.bin"), "2 names (hard links)");
+  link_folders_ = {(root_ / "weights").string()};
+  expect_refused(import_with("hard.bin"), "2 names (hard links)");
+  link_folders_ = {(root_ / "model").string()};
+  EXPECT_EQ(import_with("hard.bin"), "imported") << "the user answers for that folder";
+}
+
+TEST_F(ExternalDataTest, OneRangeIsReadOnce) {
+  ModelBuilder builder;
+  builder.input("x", {4}).output("y");
+  std::vector<std::string> terms = {"x"};
+  for (const auto& [name, offset] : {std::pair{"a", "0"}, {"b", "0"}, {"c", "0"}, {"d", "16"}}) {
+    builder.external(name, 4, "weights/two.bin", offset);
+    terms.emplace_back(name);
+  }
+  builder.node("Sum", terms, {"y"});
+  write(root_ / "model" / "weights" / "two.bin", 32);
+  graph_ = import_onnx_bytes(builder.bytes(), (root_ / "model").string(), ops::all_ops(), {}).graph;
+  const auto bytes = [&](const char* name) { return graph_.value(graph_.find_value(name)).constant.get(); };
+  EXPECT_EQ(bytes("a"), bytes("b"));
+  EXPECT_EQ(bytes("a"), bytes("c"));
+  EXPECT_NE(bytes("a"), bytes("d"));
+}
+
+// A file without blocks takes no disk: its size says nothing of what there is.
+TEST_F(ExternalDataTest, MoreThanThereIsMemory) {
+  constexpr int64_t kElements = int64_t{1} << 35;
+  write(root_ / "model" / "sparse.bin", 0);
+  fs::resize_file(root_ / "model" / "sparse.bin", static_cast<std::uintmax_t>(kElements) * 4);
+  try {
+    import_with("sparse.bin", "0", kElements);
+    FAIL() << "imported";
+  } catch (const ResourceError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("tensor 'w'"), std::string::npos) << message;
+    EXPECT_NE(message.find("137438953472 bytes are needed"), std::string::npos) << message;
+    EXPECT_NE(message.find(" left of its "), std::string::npos) << message;
+  }
 }
 
 TEST_F(ExternalDataTest, NotARegularFile) {

@@ -1,4 +1,5 @@
-// Fuzzes the importer: whatever the bytes, it returns or throws UserError or Unsupported; anything else is a bug.
+// Fuzzes the importer: whatever the bytes, it returns or throws UserError, Unsupported or, where they ask for more
+// memory than there is, ResourceError; anything else is a bug.
 //
 // With libFuzzer (-fsanitize=fuzzer, TW_LIBFUZZER) only the entry point is used. Without it, main mutates seed models
 // for a number of seconds, each input made from (seed, iteration) alone:
@@ -28,6 +29,8 @@ std::string import_once(std::span<const std::byte> bytes) {
   } catch (const UserError&) {
     return {};
   } catch (const Unsupported&) {
+    return {};
+  } catch (const ResourceError&) {
     return {};
   } catch (const std::exception& e) {
     return e.what();

@@ -1,5 +1,6 @@
 // Runs loop IR on the interpreter and compares with the te program that it implements.
 #pragma once
+#include <set>
 #include <string>
 
 #include "core/layout.h"
@@ -12,6 +13,9 @@ namespace tw::testing {
 /// so that any order of summation gives the same bits.
 te::ValueMap whole_inputs(const te::Program& program);
 
+/// The same with a few numbers that are NaN, infinite or far larger; those of `constants` with ones for zeros.
+te::ValueMap special_inputs(const te::Program& program, const std::set<std::string>& constants);
+
 /// The same values stored in a layout.
 te::TensorValues stored_in(const te::TensorValues& values, const Layout& layout);
 
@@ -19,7 +23,7 @@ te::TensorValues stored_in(const te::TensorValues& values, const Layout& layout)
 loop::Memory run_loops(const loop::Program& loops, const te::ValueMap& inputs);
 
 /// Says where the outputs of `program` in `memory` first differ from `want` by more than tolerance * (1 + |want|);
-/// empty when nowhere. Integers are compared exactly.
+/// empty when nowhere. NaN is NaN; integers are compared exactly.
 std::string first_difference(const te::Program& program, const te::ValueMap& want, const loop::Memory& memory,
                              double tolerance);
 

@@ -1,5 +1,10 @@
-// The transform of a Winograd convolution's weights, in f64 and as its definition says it (ops/winograd.h).
+// The transform of a Winograd convolution's weights, in f64 and as its definition says it (ops/winograd.h), and what
+// else the operator reads.
 #pragma once
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "graph/ref_tensor.h"
 #include "ops/winograd.h"
 
@@ -22,6 +27,23 @@ inline graph::RefTensor winograd_weights(const graph::RefTensor& w, int64_t m) {
     for (int64_t rs = 0; rs < 9; ++rs) u.floats[i] += g[pq / (m + 2)][rs / 3] * kernel[rs] * g[pq % (m + 2)][rs % 3];
   }
   return u;
+}
+
+/// Of each channel of w the root mean square over the largest one.
+inline graph::RefTensor winograd_scales(const graph::RefTensor& w) {
+  const Shape& shape = w.type.shape;
+  graph::RefTensor scales = graph::RefTensor::zeros({w.type.type, {shape[1]}});
+  const int64_t each = w.type.elements() / (shape[0] * shape[1]);
+  for (int64_t i = 0; i < w.type.elements(); ++i) scales.floats[i / each % shape[1]] += w.floats[i] * w.floats[i];
+  double largest = 0;
+  for (const double s : scales.floats) largest = std::max(largest, s);
+  for (double& s : scales.floats) s = largest > 0 ? std::sqrt(s / largest) : 0;
+  return scales;
+}
+
+/// Inputs of a winograd_conv of the kernels w: x, then the transformed weights, w, and the scales.
+inline std::vector<graph::RefTensor> winograd_inputs(const graph::RefTensor& x, const graph::RefTensor& w, int64_t m) {
+  return {x, winograd_weights(w, m), w, winograd_scales(w)};
 }
 
 }  // namespace tw::testing

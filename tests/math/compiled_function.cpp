@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "codegen/llvm/jit.h"
+#include "core/target_name.h"
 #include "expr/elementary.h"
 #include "graph/op.h"
 #include "lower/pass.h"
@@ -17,8 +18,6 @@ namespace tw::testing {
 namespace {
 
 constexpr int64_t kElements = 65536 + 13;  // more than one tile, and a tail
-
-std::string level_name(const std::string& target) { return target.substr(target.find(':') + 1); }
 
 // out[i] = f(x[i]) or f(x[i], y[i])
 te::Program te_of_elementary(const ElementaryFunction& function, DataType type) {
@@ -68,7 +67,7 @@ struct CompiledFunction::Impl {
       : type(element),
         te(te_of(name, element)),
         loops(loops_of(te, target)),
-        code(loops, *codegen::cpu::find_level(level_name(target.info.name)), {.param_alignment = 1}) {
+        code(loops, *codegen::cpu::find_level(architecture(target.info)), {.param_alignment = 1}) {
     TW_CHECK(loops.kernels.size() == 1, "{} is not one kernel", name);
   }
 };
@@ -78,7 +77,7 @@ CompiledFunction::CompiledFunction(const std::string& name, DataType type, const
 CompiledFunction::~CompiledFunction() = default;
 
 bool CompiledFunction::runs_here(const std::string& target) {
-  const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(level_name(target));
+  const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(architecture(target));
   return level && codegen::cpu::runs_on_host(*level);
 }
 

@@ -181,19 +181,19 @@ std::vector<Point> pow_pairs_half(ScalarType type) {
 
 class VectorMath : public ::testing::TestWithParam<DocumentedBound> {
  protected:
-  bool is_pow() const { return GetParam().name == "pow"; }
+  bool takes_pairs() const { return GetParam().name == "pow" || GetParam().name == "fmod"; }
 };
 
 TEST_P(VectorMath, F32StaysWithinItsBound) {
-  expect_bound(GetParam(), ScalarType::kF32, is_pow() ? pow_pairs_f32(500) : stratified_f32(2000));
+  expect_bound(GetParam(), ScalarType::kF32, takes_pairs() ? pow_pairs_f32(500) : stratified_f32(2000));
 }
 
 TEST_P(VectorMath, EveryF16StaysWithinItsBound) {
-  expect_bound(GetParam(), ScalarType::kF16, is_pow() ? pow_pairs_half(ScalarType::kF16) : every_half());
+  expect_bound(GetParam(), ScalarType::kF16, takes_pairs() ? pow_pairs_half(ScalarType::kF16) : every_half());
 }
 
 TEST_P(VectorMath, EveryBF16StaysWithinItsBound) {
-  expect_bound(GetParam(), ScalarType::kBF16, is_pow() ? pow_pairs_half(ScalarType::kBF16) : every_half());
+  expect_bound(GetParam(), ScalarType::kBF16, takes_pairs() ? pow_pairs_half(ScalarType::kBF16) : every_half());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, VectorMath, ::testing::ValuesIn(documented_bounds()),

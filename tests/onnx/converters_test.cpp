@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "tests/onnx/import_model.h"
 
 namespace tw::frontend {
@@ -53,6 +56,22 @@ TEST(Scatter, MinimaOfIntegersKeepTheOtherElements) {
     set_string(m.node("ScatterElements", {"x", "at", "u"}, {"y"}), "reduction", "min");
     const RefTensor y = run(m, {{{type, {4}}, {}, {5, 6, 7, 8}}, {{type, {2}}, {}, {2, 9}}});
     EXPECT_EQ(y.ints, (std::vector<int64_t>{5, 2, 7, 8})) << to_string(type);
+  }
+}
+
+// NaN is the largest number, as for ArgMax and ReduceMax; several of them are in the order of their places.
+TEST(TopK, NanIsTheLargest) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> x = {1, nan, 3, 3, -2, nan, std::numeric_limits<double>::infinity(), -0.0, 0};
+  for (const auto& [largest, order] : {std::pair{1, std::vector<int64_t>{1, 5, 6, 2, 3, 0, 7, 8, 4}},
+                                       std::pair{0, std::vector<int64_t>{4, 7, 8, 0, 2, 3, 6, 1, 5}}}) {
+    for (const int64_t k : {2, 9}) {
+      ModelBuilder m;
+      m.input("x", {int64_t{1}, int64_t{9}}).output("i", onnx::TensorProto::INT64).output("v");
+      m.ints("k", {k});
+      set_int(m.node("TopK", {"x", "k"}, {"v", "i"}), "largest", largest);
+      EXPECT_EQ(run(m, {tensor({1, 9}, x)}).ints, std::vector<int64_t>(order.begin(), order.begin() + k));
+    }
   }
 }
 
@@ -126,6 +145,81 @@ TEST(Recurrent, BothDirectionsHaveTheUsualActivations) {
     EXPECT_EQ(y.type.shape, (Shape{1, 2, 1, 1})) << op;
     EXPECT_EQ(y.floats, (std::vector<double>{expected, expected})) << op;
   }
+}
+
+std::set<std::string> different(const graph::Graph& g, const std::string& op) {
+  std::set<std::string> seen;
+  for (const graph::Node& node : g.nodes) {
+    if (node.op != op) continue;
+    std::string text = to_string(g.value(node.inputs[0]).type);
+    for (const char* key : {"starts", "extents"}) {
+      for (const int64_t x : node.ints_attr(key)) text += fmt::format(" {}", x);
+    }
+    seen.insert(std::move(text));
+  }
+  return seen;
+}
+
+// y = relu(x): every row comes from where it should, whatever block it is cut from. A kernel for each of a thousand
+// slices, or one that joins a thousand rows, would take longer than the model is worth.
+TEST(Recurrent, LongSequencesAreCutAndJoinedInBlocks) {
+  for (const auto& [steps, slices] : {std::pair<int64_t, size_t>{32, 32}, {33, 34}, {1025, 66}, {1100, 100}}) {
+    for (const char* direction : {"forward", "reverse"}) {
+      ModelBuilder m;
+      m.input("x", {steps, int64_t{1}, int64_t{1}}).output("y");
+      m.floats("w", {1, 1, 1}, {1});
+      m.floats("r", {1, 1, 1}, {0});
+      auto& node = m.node("RNN", {"x", "w", "r"}, {"y"});
+      set_string(node, "direction", direction);
+      auto* activations = node.add_attribute();
+      activations->set_name("activations");
+      activations->set_type(onnx::AttributeProto::STRINGS);
+      activations->add_strings("Relu");
+      const graph::Graph g = import_model(m).graph;
+      EXPECT_LE(different(g, "slice").size(), slices) << steps;
+      for (const graph::Node& n : g.nodes) {
+        if (n.op == "concat") EXPECT_LE(n.inputs.size(), 256U);
+      }
+      std::vector<double> x;
+      for (int64_t t = 0; t < steps; ++t) x.push_back(static_cast<double>(t % 2 == 0 ? t : -t));
+      const RefTensor y = run(m, {tensor({steps, 1, 1}, x)});
+      EXPECT_EQ(y.type.shape, (Shape{steps, 1, 1, 1}));
+      for (double& v : x) v = std::max(v, 0.0);
+      EXPECT_EQ(y.floats, x) << steps << " " << direction;
+    }
+  }
+}
+
+// The middle axis of three.
+TEST(ControlFlow, ScansCutTheAxisThatTheyAreTold) {
+  constexpr int64_t kTrips = 70;
+  ModelBuilder m;
+  m.input("s", {int64_t{2}, int64_t{3}}).input("x", {int64_t{2}, kTrips, int64_t{3}}).output("last").output("all");
+  auto& node = m.node("Scan", {"s", "x"}, {"last", "all"});
+  set_int(node, "num_scan_inputs", 1);
+  set_ints(node, "scan_input_axes", {1});
+  set_ints(node, "scan_output_axes", {2});
+  set_ints(node, "scan_output_directions", {1});
+  auto& body = set_graph(node, "body");
+  for (const char* name : {"s", "e"})
+    ModelBuilder::value(body.add_input(), name, {int64_t{2}, int64_t{3}}, onnx::TensorProto::FLOAT);
+  for (const char* name : {"next", "out"})
+    ModelBuilder::value(body.add_output(), name, {int64_t{2}, int64_t{3}}, onnx::TensorProto::FLOAT);
+  ModelBuilder::add_node(*body.mutable_node(), "Add", {"s", "e"}, {"next"});
+  ModelBuilder::add_node(*body.mutable_node(), "Identity", {"e"}, {"out"});
+  const graph::Graph g = import_model(m).graph;
+  std::vector<double> x, sum(6, 0), reversed(6 * kTrips);
+  for (int64_t i = 0; i < 2 * kTrips * 3; ++i) {
+    x.push_back(static_cast<double>(i % 17));
+    const int64_t row = i / (kTrips * 3), t = i / 3 % kTrips, column = i % 3;
+    sum[static_cast<size_t>(row * 3 + column)] += x.back();
+    reversed[static_cast<size_t>((row * 3 + column) * kTrips + kTrips - 1 - t)] = x.back();
+  }
+  const auto values = graph::evaluate(
+      g, table(), {tensor({2, 3}, std::vector<double>(6, 0)), tensor({2, kTrips, 3}, x)}, graph::Rounding::kEachValue);
+  EXPECT_EQ(values[g.outputs[0]].floats, sum);
+  EXPECT_EQ(values[g.outputs[1]].type.shape, (Shape{2, 3, kTrips}));
+  EXPECT_EQ(values[g.outputs[1]].floats, reversed);
 }
 
 TEST(Shapes, SplitLeavesTheRestToTheLastPart) {

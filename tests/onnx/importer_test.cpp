@@ -267,6 +267,25 @@ TEST(Data, TypedFieldsAndRawBytesAgree) {
   EXPECT_EQ(values[g.outputs[1]].floats, (std::vector<double>{1, -2}));
 }
 
+// As onnx.checker has it.
+TEST(Data, OneFieldHoldsIt) {
+  ModelBuilder m;
+  m.output("y");
+  auto& both = m.floats("both", {2}, {1, 2});
+  both.set_raw_data("");
+  m.node("Identity", {"both"}, {"y"});
+  EXPECT_EQ(run(m, {}).floats, (std::vector<double>{1, 2}));
+  both.set_raw_data(std::string(8, '\0'));
+  try {
+    import_model(m);
+    FAIL() << "imported";
+  } catch (const UserError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("tensor 'both'"), std::string::npos) << message;
+    EXPECT_NE(message.find("raw_data and float_data"), std::string::npos) << message;
+  }
+}
+
 TEST(Data, BoolsAreZeroOrOne) {
   ModelBuilder m;
   m.output("y", onnx::TensorProto::BOOL);

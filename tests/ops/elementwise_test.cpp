@@ -150,6 +150,17 @@ TEST(Binary, DivisionEdges) {
   EXPECT_EQ(rest.floats[3], 1);
 }
 
+// Far more than 2^53 divisors: what is left is exact all the same.
+TEST(Binary, RemaindersOfLargeQuotients) {
+  const std::vector<double> a = {1e20F, 3e38F, 1e10F, -1e20F, -0.0, kInf, 1, kNan};
+  const std::vector<double> b = {3, 0.7F, 3, 3, 2, 3, 0, 1};
+  const auto rest = run({.op = "fmod", .inputs = {f32({8}), f32({8})}}, {floats({8}, a), floats({8}, b)})[0];
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(rest.floats[i], std::fmod(a[i], b[i])) << i;
+  EXPECT_EQ(rest.floats[0], 2);
+  EXPECT_TRUE(std::signbit(rest.floats[4]));
+  for (size_t i = 5; i < 8; ++i) EXPECT_TRUE(std::isnan(rest.floats[i])) << i;
+}
+
 TEST(Binary, UnsignedOrder) {
   const DataType u64(ScalarType::kU64);
   const RefTensor a = ints(u64, {2}, {-1, 1}), b = ints(u64, {2}, {1, -1});

@@ -114,5 +114,32 @@ TEST_F(AtomicFile, KilledWritersLeaveTheOldFileOrTheNew) {
   }
 }
 
+TEST_F(AtomicFile, WhatKilledWritersLeftIsRemovedByTheNextOne) {
+  const pid_t dead = fork();
+  if (dead == 0) _exit(0);
+  waitpid(dead, nullptr, 0);
+  const auto leave = [&](const std::string& name, int minutes_ago) {
+    std::ofstream(directory_ / name) << "half";
+    fs::last_write_time(directory_ / name, fs::file_time_type::clock::now() - std::chrono::minutes(minutes_ago));
+    return directory_ / name;
+  };
+  const std::string of_dead = std::to_string(dead), of_ours = std::to_string(getpid());
+  const fs::path abandoned = leave(".out.tw.tmp." + of_dead + ".0", 11);
+  const fs::path other = leave(".plan.twp.tmp." + of_dead + ".12", 11);
+  const std::vector<fs::path> kept = {
+      leave(".out.tw.tmp." + of_ours + ".99", 11), leave(".out.tw.tmp." + of_dead + ".1", 0),
+      leave("out.tw.tmp." + of_dead + ".0", 11),   leave(".out.tw.tmp." + of_dead + ".0x", 11),
+      leave(".out.tw.tmp." + of_dead, 11),         leave(".out.tw.tmp.-" + of_dead + ".0", 11)};
+  fs::create_directory(directory_ / (".d.tmp." + of_dead + ".0"));
+  format::write_file_atomically(path(), format::bytes_of(std::string("new")), format::Durability::kCached);
+  EXPECT_TRUE(fs::exists(abandoned)) << "caches are looked through when they are pruned";
+  write(path(), "new");
+  EXPECT_FALSE(fs::exists(abandoned));
+  EXPECT_FALSE(fs::exists(other));
+  for (const fs::path& file : kept) EXPECT_TRUE(fs::exists(file)) << file;
+  EXPECT_EQ(format::remove_abandoned_files(directory_.string()), 0);
+  EXPECT_EQ(format::remove_abandoned_files((directory_ / "missing").string()), 0);
+}
+
 }  // namespace
 }  // namespace tw

@@ -48,20 +48,21 @@ double contraction_length(const graph::Node& node, const std::vector<RefTensor>&
   const std::optional<WordFormat> words = parse_word_format(node.string_attr_or("words", ""));
   const double each = words ? numbers_of(*words) : 1;  // products of one step
   if (node.op.starts_with("matmul")) return a.empty() ? 1 : each * static_cast<double>(a.back());
-  const Shape& w = inputs[1].type.shape;
-  if (node.op == "winograd_conv")  // 9 taps for each of its depths and input channels
-    return 9 * static_cast<double>(num_elements(Shape(w.begin() + 2, w.end() - 1)));
+  const Shape& w = inputs[node.op == "winograd_conv" ? ops::kWinogradKernels : 1].type.shape;
   if (node.op == "conv_phases")  // [OC, C / group, phases.., taps..]: an element is a sum over the taps of one phase
     return static_cast<double>(w[1] *
                                num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(a.size() - 2), w.end())));
   return each * static_cast<double>(num_elements(w)) / static_cast<double>(std::max<int64_t>(1, w[0]));
 }
 
+// Whose errors are counted: those of the algorithm that computes an operator, or of the sums that define it.
+enum class Errors : uint8_t { kOfAlgorithms, kOfOperators };
+
 class Evaluation {
  public:
   Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
-             const Liberties& liberties)
-      : body_(body), ops_(ops), liberties_(liberties) {
+             const Liberties& liberties, Errors whose)
+      : body_(body), ops_(ops), liberties_(liberties), whose_(whose) {
     exact_.resize(body.values.size());
     errors_.resize(body.values.size());
     for (size_t i = 0; i < inputs.size(); ++i) exact_[body.inputs[i]] = inputs[i];
@@ -82,8 +83,9 @@ class Evaluation {
       out.bounds.emplace_back(exact_[id].floats.size(), 0.0);
     }
     for (int trial = 0; trial < trials; ++trial) run_trial(trial, out);
+    const auto least = whose_ == Errors::kOfAlgorithms ? driver::LeastBound::kMean : driver::LeastBound::kMedian;
     for (size_t o = 0; o < out.values.size(); ++o)
-      driver::finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o]);
+      driver::finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o], least);
     return out;
   }
 
@@ -120,8 +122,10 @@ class Evaluation {
     double scale = 0;
     RefTensor magnitude = out;
     if (node.op == "winograd_conv") {
-      magnitude = ops::winograd_magnitude(graph::make_call(body_, node), inputs);
-      scale = u_sum * std::sqrt(contraction_length(node, inputs)) * ops::winograd_growth(node.int_attr("m"));
+      const graph::OpCall call = graph::make_call(body_, node);
+      magnitude.floats =
+          whose_ == Errors::kOfAlgorithms ? ops::winograd_magnitude(call, inputs) : ops::direct_magnitude(call, inputs);
+      scale = u_sum * std::sqrt(contraction_length(node, inputs));
     } else if (op_class == graph::OpClass::kContraction) {
       magnitude = apply(node, absolute(node, inputs))[k];
       scale = u_sum * std::sqrt(contraction_length(node, inputs)) + operand_error(node);
@@ -224,6 +228,7 @@ class Evaluation {
   const graph::Graph& body_;
   const graph::OpTable& ops_;
   const Liberties liberties_;
+  const Errors whose_;
   std::vector<RefTensor> exact_;
   std::vector<std::vector<double>> errors_;
   double magnification_ = 1;  // of the errors, while their effect is looked for
@@ -233,7 +238,11 @@ class Evaluation {
 
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
                          int trials, const Liberties& liberties) {
-  return Evaluation(body, ops, inputs, liberties).run(trials);
+  Bounded out = Evaluation(body, ops, inputs, liberties, Errors::kOfAlgorithms).run(trials);
+  const bool other_ways = std::ranges::any_of(body.nodes, [](const graph::Node& n) { return n.op == "winograd_conv"; });
+  if (other_ways)
+    out.operator_bounds = Evaluation(body, ops, inputs, liberties, Errors::kOfOperators).run(trials).bounds;
+  return out;
 }
 
 }  // namespace tw::artefact

@@ -30,9 +30,13 @@ bool same_bits(const std::vector<Array>& a, const std::vector<Array>& b) {
   return std::ranges::equal(a, b, [](const Array& x, const Array& y) { return x.bytes == y.bytes; });
 }
 
+std::vector<double> operator_bounds_of(const Bounded& bounded, size_t output) {
+  return bounded.operator_bounds.empty() ? std::vector<double>() : bounded.operator_bounds[output];
+}
+
 GroupCheck check_group(const ArtefactGraph& model, size_t index, RunValues& values, const graph::OpTable& ops) {
   const graph::Node& node = model.graph.nodes[index];
-  GroupCheck check{node.name, model.plan.groups.at(index).family, {}};
+  GroupCheck check{.group = node.name, .family = model.plan.groups.at(index).family, .outputs = {}};
   if (check.family == plan::kViewFamily) return check;
   std::vector<RefTensor> inputs;
   for (const ValueId id : node.inputs) {
@@ -41,12 +45,13 @@ GroupCheck check_group(const ArtefactGraph& model, size_t index, RunValues& valu
     inputs.push_back(*value);
   }
   const Bounded want = evaluate_bounded(*node.body, ops, inputs, kGroupTrials);
+  check.has_larger_bound = !want.operator_bounds.empty();
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     const RefTensor* got = values.find(node.outputs[k]);
     // An output stored in the place of a view that leaves the graph is checked through that view.
     if (got != nullptr)
-      check.outputs.push_back(
-          driver::compare(model.graph.value(node.outputs[k]).name, *got, want.values[k], want.bounds[k]));
+      check.outputs.push_back(driver::compare(model.graph.value(node.outputs[k]).name, *got, want.values[k],
+                                              want.bounds[k], operator_bounds_of(want, k)));
   }
   return check;
 }
@@ -77,6 +82,12 @@ std::vector<driver::WorstElement> check_model(const graph::Graph& source, const 
 }
 
 }  // namespace
+
+int64_t GroupCheck::beyond_operator() const {
+  int64_t beyond = 0;
+  for (const driver::WorstElement& w : outputs) beyond += w.beyond_operator;
+  return beyond;
+}
 
 bool GroupCheck::ok() const {
   return std::ranges::all_of(outputs, [](const driver::WorstElement& w) { return w.ok(); });

@@ -13,7 +13,10 @@ struct GroupCheck {
   std::string group;   // ONNX nodes
   std::string family;  // of its schedule
   std::vector<driver::WorstElement> outputs;
+  bool has_larger_bound = false;  // its algorithm's, beside that of its operators
   bool ok() const;
+  /// Elements within the bound of the algorithm that computed them, but not of the operators themselves; or in neither.
+  int64_t beyond_operator() const;
 };
 
 struct VerifyReport {

@@ -1,6 +1,8 @@
 // tilewright cache status|prune|path: artefacts and GPU kernels of earlier compilations.
 #include "driver/compile_cache.h"
+#include "runtime/format/atomic_file.h"
 #include "support/error.h"
+#include "support/folders.h"
 #include "tilewright/command.h"
 #include "tilewright/verb.h"
 
@@ -31,6 +33,7 @@ int status(const GlobalOptions& global, const VerbOptions&) {
 
 int prune(const GlobalOptions& global, const VerbOptions& options) {
   const int64_t removed = the_cache().prune(options.max_bytes);
+  format::remove_abandoned_files(cache_folder());  // where figures of machines are
   if (global.json) {
     print_json("tilewright.cache.v1", {{"removed", removed}});
     return kOk;

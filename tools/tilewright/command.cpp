@@ -1,8 +1,13 @@
 #include "tilewright/command.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -29,7 +34,7 @@ format::Artefact parse_artefact(const std::string& path, const std::vector<uint8
 driver::machine::HalOptions measured_figures() {
   driver::machine::HalOptions options;
   options.figures = driver::machine::Figures::kMeasured;
-  options.notice = [](const std::string& sentence) { fmt::print(stderr, "tilewright: {}\n", sentence); };
+  options.notice = [](const std::string& sentence) { print_error("tilewright: {}\n", sentence); };
   return options;
 }
 
@@ -53,10 +58,39 @@ void keep_input(const std::string& input, const std::string& output) {
     throw UsageError(fmt::format("'{}' would be overwritten: it is what is read", input));
 }
 
+void prepare_streams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  // Opened the wrong way round: reading and writing fail, as they do where nothing is open.
+  for (const auto& [stream, mode] :
+       {std::pair{STDIN_FILENO, O_WRONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_RDONLY}}) {
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) open("/dev/null", mode);  // the lowest free number: this one
+  }
+}
+
+namespace {
+
+// Output is lost. Whoever closed its pipe wants no more of it: then we end as others do, without a message.
+[[noreturn]] void fail_output() {
+  const int error = errno;
+  if (error != EPIPE) throw ResourceError("cannot write standard output: {}", std::strerror(error));
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
+  std::_Exit(kClosedPipe);  // where the signal is blocked
+}
+
+}  // namespace
+
+void print_output(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) fail_output();
+}
+
+void print_error_text(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
 namespace {
 
 int report(int code, std::string_view kind, const char* message) {
-  fmt::print(stderr, "tilewright: {}{}\n", kind, message);
+  print_error("tilewright: {}{}\n", kind, message);
   return code;
 }
 
@@ -65,8 +99,7 @@ int report(int code, std::string_view kind, const char* message) {
 int guarded(std::span<const std::string> command, const std::function<int()>& body) {
   try {
     const int code = body();
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      throw ResourceError("cannot write standard output: {}", std::strerror(errno));
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail_output();
     return code;
   } catch (const UsageError& e) {
     return report(kUsage, "usage: ", e.what());
@@ -90,7 +123,7 @@ int guarded(std::span<const std::string> command, const std::function<int()>& bo
     report(kInternal, "internal error: ", e.what());
     const std::string folder = write_repro(command, e.what());
     if (!folder.empty())
-      fmt::print(stderr, "tilewright: this is a defect of Tilewright; {} holds the command and its files\n", folder);
+      print_error("tilewright: this is a defect of Tilewright; {} holds the command and its files\n", folder);
     return kInternal;
   }
 }
@@ -99,11 +132,15 @@ void print_json(std::string_view schema, nlohmann::ordered_json document) {
   nlohmann::ordered_json out;
   out["schema"] = schema;
   out.update(document);
-  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  print_output(out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 void say(const GlobalOptions& global, const std::string& line) {
-  fmt::print(global.json ? stderr : stdout, "{}\n", line);
+  if (global.json) {
+    print_error("{}\n", line);
+  } else {
+    print_output(line + "\n");
+  }
 }
 
 }  // namespace tw::cli

@@ -23,6 +23,7 @@ enum ExitCode : int {
   kExhausted = 6,
   kInternal = 70,
   kInterrupted = 130,
+  kClosedPipe = 141,  // as shells count an end by SIGPIPE
 };
 
 /// Options before or after every verb.
@@ -55,6 +56,21 @@ void add_options_page(Application& application);
 void add_worker(Application& application);
 /// All of them.
 void add_verbs(Application& application);
+
+/// Before anything is opened: standard streams that are closed become ones that fail, so that no file gets their number
+/// and with it our messages; a closed pipe and a file that may grow no further are errors of writing, which do not end
+/// the process in the middle of its work.
+void prepare_streams();
+
+/// Text on stdout; ResourceError when it cannot be written, and where its reader closed the pipe the end by SIGPIPE.
+void print_output(std::string_view text);
+
+/// Text for people on stderr. Where that cannot be written it is lost: the exit code still tells what happened.
+void print_error_text(const std::string& text);
+template <typename... Args>
+void print_error(fmt::format_string<Args...> format, Args&&... args) {
+  print_error_text(fmt::format(format, std::forward<Args>(args)...));
+}
 
 /// Runs `body` and turns each kind of error into its message on stderr and its exit code. A defect of ours leaves a
 /// folder with which it can be seen again; `command` is what the user gave.

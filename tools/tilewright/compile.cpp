@@ -78,6 +78,10 @@ void print_text(const GlobalOptions& global, const VerbOptions& options, const P
     for (const std::string& entry : summary.entries) say(global, "  " + entry);
   }
   say(global, fmt::format("{} groups:{}; {} different kernels", summary.groups, families, summary.kernels));
+  if (summary.winograd_groups > 0)
+    say(global, fmt::format("Winograd convolution in {} of {} groups: rounding errors are larger than of direct sums; "
+                            "--precision strict uses none",
+                            summary.winograd_groups, summary.groups));
   if (options.time_passes) print_times(global, product);
 }
 
@@ -101,7 +105,7 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
   std::string plan;
   if (!options.plan_out.empty() || global.verbose > 0) plan = plan_of(output);
   if (!options.plan_out.empty()) format::write_file_atomically(options.plan_out, format::bytes_of(plan));
-  for (const std::string& warning : product.summary.warnings) fmt::print(stderr, "tilewright: warning: {}\n", warning);
+  for (const std::string& warning : product.summary.warnings) print_error("tilewright: warning: {}\n", warning);
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output));
   if (global.json) {
     print_json("tilewright.compile.v1", {{"output", output},
@@ -110,6 +114,7 @@ int compile(const GlobalOptions& global, const VerbOptions& options) {
                                          {"groups", product.summary.groups},
                                          {"kernels", product.summary.kernels},
                                          {"families", product.summary.families},
+                                         {"winograd_groups", product.summary.winograd_groups},
                                          {"bytes", bytes},
                                          {"cached", product.cached},
                                          {"seconds", seconds}});

@@ -11,7 +11,7 @@ namespace {
 
 std::string path_of(const VerbOptions& options) { return tuning_database(options.compile.tuning.database); }
 
-void note(const std::string& text) { fmt::print(stderr, "tilewright: note: {}\n", text); }
+void note(const std::string& text) { print_error("tilewright: note: {}\n", text); }
 
 int status(const GlobalOptions& global, const VerbOptions& options) {
   const database::DatabaseStatus status = driver::database_status(path_of(options), note);

@@ -33,7 +33,7 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
     bool found = false;
     for (const format::Section& s : artefact.sections()) known += " " + s.name, found |= s.name == options.section;
     if (!found) throw UsageError(fmt::format("there is no section '{}'; there are{}", options.section, known));
-    fmt::print("{}", std::string_view(reinterpret_cast<const char*>(section.data()), section.size()));
+    print_output({reinterpret_cast<const char*>(section.data()), section.size()});
     return kOk;
   }
   const format::Manifest& m = artefact.manifest();
@@ -101,7 +101,7 @@ int inspect(const GlobalOptions& global, const VerbOptions& options) {
   if (text.starts_with("tilewright plan")) {
     const std::string plan = plan::to_string(plan::parse_plan(text));
     if (global.json) print_json("tilewright.inspect.v1", {{"plan", plan}});
-    if (!global.json) fmt::print("{}", plan);
+    if (!global.json) print_output(plan);
     return kOk;
   }
   return inspect_model(global, options);

@@ -1,6 +1,5 @@
 // The command `tilewright`: one verb, its options, its exit code.
 #include <algorithm>
-#include <csignal>
 
 #include "support/error.h"
 #include "support/option_table.h"
@@ -20,11 +19,11 @@ int refuse_verb(const CLI::App& app, const std::vector<std::string>& words) {
   }
   const auto word = std::ranges::find_if(words, [](const std::string& w) { return !w.starts_with("-"); });
   if (word == words.end()) {
-    fmt::print(stderr, "tilewright: usage: a verb is missing; there are{}\n", known);
+    tw::cli::print_error("tilewright: usage: a verb is missing; there are{}\n", known);
   } else {
     const std::string meant = tw::suggestion(*word, names);
-    fmt::print(stderr, "tilewright: usage: there is no verb '{}'{}\n", *word,
-               meant.empty() ? "; there are" + known : meant);
+    tw::cli::print_error("tilewright: usage: there is no verb '{}'{}\n", *word,
+                         meant.empty() ? "; there are" + known : meant);
   }
   return tw::cli::kUsage;
 }
@@ -33,7 +32,7 @@ int refuse_verb(const CLI::App& app, const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   using namespace tw::cli;
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of writing, as a full disk
+  prepare_streams();
   Application application;
   CLI::App& app = application.app;
   app.name("tilewright");
@@ -54,10 +53,10 @@ int main(int argc, char** argv) {
     if (!app.get_subcommands().empty() || words.empty()) return app.exit(error) == 0 ? kOk : kUsage;
     return refuse_verb(app, words);
   } catch (const CLI::ExtrasError&) {
-    fmt::print(stderr, "tilewright: usage: {}\n", unknown_words(app));
+    print_error("tilewright: usage: {}\n", unknown_words(app));
     return kUsage;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
+    return app.exit(error) == 0 ? guarded(words, [] { return kOk; }) : kUsage;  // help that is lost is an error
   }
   return guarded(words, [&] {
     read_global_options();

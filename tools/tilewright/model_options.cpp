@@ -1,8 +1,10 @@
 #include "tilewright/model_options.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "support/folders.h"
+#include "support/option_value.h"
 #include "tilewright/command.h"
 #include "tilewright/interrupt.h"
 
@@ -17,7 +19,7 @@ std::vector<std::string> worker_command() {
 std::function<void(const std::string&)> notices(Progress& progress) {
   return [&progress](const std::string& notice) {
     progress.clear();
-    fmt::print(stderr, "tilewright: note: {}\n", notice);
+    print_error("tilewright: note: {}\n", notice);
   };
 }
 
@@ -26,6 +28,7 @@ std::function<void(const std::string&)> notices(Progress& progress) {
 driver::CompileOptions with_surroundings(driver::CompileOptions out, Progress& progress) {
   out.hal = measured_figures();
   out.progress = std::ref(progress);
+  start_watch(out);
   out.cubins.worker = worker_command();
   out.cubins.worker.emplace_back("cubins");
   out.cubins.folder = out.no_cache ? "" : artefact_cache_folder();
@@ -45,8 +48,11 @@ CachePlace find_in_cache(const std::string& model, driver::CompileOptions& compi
   options.notice = notices(progress);
   CachePlace place{driver::CompileCache(options), std::nullopt};
   if (options.folder.empty()) return place;
+  const WorkWatch::Pause pause(compile.watch.get());
+  if (std::ranges::count(split_list(compile.target), "cpu") > 0)  // the compilation will ask once more
+    compile.hal.known = driver::machine::resolve_target("cpu", compile.hal).info;
   place.key = place.cache.key(model, compile, driver::machine::resolve_targets(compile.target, compile.hal));
-  compile.hal.notice = {};  // said now; the compilation will ask once more
+  compile.hal.notice = {};  // said now
   return place;
 }
 

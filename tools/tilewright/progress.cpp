@@ -30,7 +30,7 @@ Progress::Progress(const GlobalOptions& global) : terminal_(on_terminal()), star
 Progress::~Progress() { clear(); }
 
 void Progress::clear() const {
-  if (terminal_) fmt::print(stderr, "\r\033[K");
+  if (terminal_) print_error("\r\033[K");
 }
 
 void Progress::write_event(const nlohmann::ordered_json& event) {
@@ -49,10 +49,10 @@ void Progress::operator()(std::string_view phase, int64_t done, int64_t total) {
   const std::string line =
       fmt::format("{} {}/{}  {:.1f} s{}", phase, done, total, now - started_, measuring ? note_ : "");
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}", line);
+    print_error("\r\033[K{}", line);
     std::fflush(stderr);
   } else {
-    fmt::print(stderr, "{}\n", line);
+    print_error("{}\n", line);
   }
 }
 

@@ -60,7 +60,7 @@ int refit(const GlobalOptions& global, const VerbOptions& options) {
         fmt::format("{} -> {} in {:.2f} s{}", options.model, options.refitted, seconds,
                     options.no_verify ? "; not verified" : fmt::format("; verified in {:.2f} s", verify_seconds)));
   }
-  if (!verification.ok) fmt::print(stderr, "tilewright: '{}' is not written\n", options.refitted);
+  if (!verification.ok) print_error("tilewright: '{}' is not written\n", options.refitted);
   return verification.ok ? kOk : kMismatch;
 }
 

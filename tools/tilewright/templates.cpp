@@ -1,4 +1,5 @@
 // tilewright templates build|list|path: kernels of CUTLASS, built once for all models.
+#include "core/target_name.h"
 #include "support/error.h"
 #include "templates/fit.h"
 #include "templates/library.h"
@@ -51,7 +52,7 @@ std::vector<std::pair<std::string, Instance>> instances_of(const Options& option
     for (const templates::EpilogueClass& e : templates::epilogue_classes(dtype)) {
       if (options.epilogues.empty() ? e.name == templates::kWideClass : !is_one_of(options.epilogues, e.name)) continue;
       Instance instance{row, dtype, e.output, true, true, e.epilogue};
-      instance.architecture = options.target.substr(options.target.find(':') + 1);
+      instance.architecture = architecture(options.target);
       out.emplace_back(fmt::format("{} {}", templates::name_of(row), e.name), std::move(instance));
     }
   }
@@ -75,7 +76,7 @@ int build(const GlobalOptions& global, const VerbOptions& given) {
     if (made.ok()) bytes += made->bytes, seconds += made->seconds, ++built;
     if (!made.ok()) {
       progress.clear();
-      fmt::print(stderr, "tilewright: {}: {}\n", wanted[i].first, made.reason());
+      print_error("tilewright: {}: {}\n", wanted[i].first, made.reason());
       failures.push_back({{"template", wanted[i].first}, {"reason", made.reason()}});
     }
     progress("templates", built + std::ssize(failures), total);

@@ -18,8 +18,15 @@ namespace tw::cli {
 namespace {
 
 nlohmann::ordered_json to_json(const driver::WorstElement& w) {
-  return {{"tensor", w.tensor}, {"index", w.index}, {"got", w.got},          {"want", w.want},
-          {"bound", w.bound},   {"wrong", w.wrong}, {"elements", w.elements}};
+  return {{"tensor", w.tensor},
+          {"index", w.index},
+          {"got", w.got},
+          {"want", w.want},
+          {"bound", w.bound},
+          {"wrong", w.wrong},
+          {"elements", w.elements},
+          {"operator_bound", w.operator_bound},
+          {"beyond_operator", w.beyond_operator}};
 }
 
 std::string text(const driver::WorstElement& w) {
@@ -77,6 +84,23 @@ std::vector<std::string> chosen_entries(const InputOptions& inputs, const artefa
   return session.entries();
 }
 
+// Elements that only the bound of their algorithm allows, and the groups that have such a bound.
+nlohmann::ordered_json show_beyond_operators(const GlobalOptions& global, const artefact::VerifyReport& report) {
+  nlohmann::ordered_json groups = nlohmann::ordered_json::array();
+  int64_t elements = 0;
+  for (const artefact::GroupCheck& g : report.groups) {
+    if (!g.has_larger_bound) continue;
+    elements += g.beyond_operator();
+    for (const driver::WorstElement& w : g.outputs)
+      groups.push_back({{"group", g.group}, {"family", g.family}, {"worst", to_json(w)}});
+  }
+  if (!groups.empty())
+    say(global, fmt::format("{} groups by algorithms with a larger bound than their operators' (Winograd): {} elements "
+                            "beyond the operators' bounds; --precision strict uses none",
+                            groups.size(), elements));
+  return {{"elements", elements}, {"groups", groups}};
+}
+
 nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyReport& report) {
   nlohmann::ordered_json blame = nlohmann::ordered_json::array();
   size_t checked = 0;
@@ -100,6 +124,7 @@ nlohmann::ordered_json show(const GlobalOptions& global, const artefact::VerifyR
           {"blame", blame},
           {"same_bits_for_threads", report.same_bits_for_threads},
           {"same_bits_apart", report.same_bits_apart},
+          {"beyond_operators", show_beyond_operators(global, report)},
           {"outputs", report_outputs(global, report.outputs)}};
 }
 

@@ -25,7 +25,7 @@ std::string read_file(const std::string& path) {
 }
 
 int fail(int code, std::string_view kind, const char* message) {
-  fmt::print(stderr, "tw-opt: {}{}\n", kind, message);
+  std::fputs(fmt::format("tw-opt: {}{}\n", kind, message).c_str(), stderr);
   return code;
 }
 

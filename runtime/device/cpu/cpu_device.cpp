@@ -6,6 +6,7 @@
 #include "runtime/device.h"
 #include "runtime/device/cpu/program.h"
 #include "runtime/format/error.h"
+#include "runtime/host/limits.h"
 
 namespace tw::runtime {
 namespace {
@@ -108,7 +109,7 @@ class CpuContext : public DeviceContext {
       options.log(TW_LOG_WARNING,
                   format::join(options.threads, " threads wanted, but the process may use ", available));
     }
-    return options.threads == 0 ? available : std::min(options.threads, available);
+    return std::min(options.threads == 0 ? host::usable_cpus() : options.threads, available);
   }
 
   CpuMemory allocate(const format::Artefact& artefact, int64_t arena_bytes, int64_t scratch_bytes,

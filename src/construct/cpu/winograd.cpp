@@ -4,7 +4,7 @@
 // The output stage owns the loops: blocks of neighbouring tiles by blocks of output channels. In a block the products
 // are computed point by point with the register tile of a contraction, then transformed back from the cache. The
 // transformed input of a block of tiles is computed there too, or before, by a kernel of its own, when threads share
-// the channels of one block.
+// the channels of one block. Outputs of uneven tiles are direct sums (winograd_way_round.cpp).
 #include "ops/winograd.h"
 
 #include "construct/construct.h"
@@ -20,17 +20,18 @@ namespace {
 
 constexpr size_t kCandidates = 10;
 
-// An input that is read without padding and not stored channels last is copied into that order.
+// An input that is not stored channels last is copied into that order for all that reads it without padding.
 void place_input(const te::Program& program, const WinogradStages& stages, const TargetInfo& target,
                  schedule::Schedule& s) {
-  const te::Compute& rows = *program.find_compute(stages.rows);
-  if (!stages.pad.empty()) return;
-  const te::Tensor& x = program.tensor(te::reads_of(rows, program.inputs).front()->name);
-  const int channel = channel_dim(rows);
+  const te::Compute& patches = *program.find_compute(stages.patches);
+  const te::Tensor& x = program.tensor(te::reads_of(patches, program.inputs).front()->name);
+  const int channel = channel_dim(patches);
   if (channel + 1 == static_cast<int>(x.shape.size())) return;
   const Layout layout = dim_last(x.shape.size(), channel);
+  std::vector<std::string> readers = {stages.energies, stages.patches};
+  if (stages.pad.empty()) readers.push_back(stages.rows);
   const te::Compute copy = packed_copy(x, s.next_cache(x.name), layout);
-  s.cache_read(x.name, {rows.name()}).layout(copy.name(), layout);
+  s.cache_read(x.name, readers).layout(copy.name(), layout);
   schedule_stage(s, program, copy, target);
 }
 
@@ -49,7 +50,8 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
   const Result<std::string> output = schedule::epilogue_output(program, *program.find_compute(stages->first));
   if (!output.ok()) return Reason{output.reason()};
   const std::string weights = schedule::match_contraction(*program.find_compute(stages->products))->b->name;
-  if (task.kept.count(weights) == 0) return declined("its weights are no constant");
+  const std::string kernels = schedule::match_contraction(*program.find_compute(stages->direct))->b->name;
+  if (task.kept.count(weights) == 0 || task.kept.count(kernels) == 0) return declined("its weights are no constant");
   const int64_t lanes = target.lanes(DataType::f32());
   const WinogradProblem problem = winograd_problem(program, *stages, *axes, lanes);
   if (problem.channels < lanes || problem.out_channels < lanes)
@@ -59,11 +61,11 @@ Result<Candidates> construct_winograd(const GroupTask& task, const TargetInfo& t
                        [&](const te::Compute& c) { return stages->hold(c.name()); });
 
   const std::string precision =
-      fmt::format("precision: F({0} x {0}, 3 x 3), error bound {1:.3g} times the direct sum's", problem.m,
-                  ops::winograd_growth(problem.m));
+      fmt::format("precision: F({0} x {0}, 3 x 3), error bound {1:.3g} times the direct sum's; uneven tiles directly",
+                  problem.m, ops::winograd_growth(problem.m));
   Candidates candidates;
   for (const WinogradBlocks& blocks : block_winograd(problem, target, kCandidates)) {
-    WinogradPlan plan{*stages, *axes, problem, blocks, weights, *output, {}, {}};
+    WinogradPlan plan{*stages, *axes, problem, blocks, weights, kernels, *output, {}, {}};
     plan.layouts = winograd_layouts(program, plan);
     plan.program = te::apply_layouts(program, plan.layouts);
     Construction candidate = base;

@@ -17,8 +17,6 @@ using Names = std::vector<std::string>;
 constexpr int64_t kReductionUnroll = 4;
 constexpr int64_t kChannelBlock = 16;  // one line of f32
 
-std::string numbered(size_t d) { return fmt::format("i{}", d); }
-
 Layout padded_split(int dim, int64_t extent, int64_t block) {
   const int64_t blocks = ceil_div(extent, block);
   Layout layout;
@@ -45,6 +43,15 @@ Layout weights_layout(const Shape& shape, int64_t block, int64_t panel) {
   return padded_split(k, shape.back(), block).split(k + 1, {block / panel, panel}).reorder(order);
 }
 
+// [k, c, (tap,) r, s] as [k block, (tap,) r, s, c, k].
+Layout kernels_layout(const Shape& shape, int64_t panel) {
+  std::vector<int64_t> order = {0};
+  for (size_t d = 2; d < shape.size(); ++d) order.push_back(static_cast<int64_t>(d) + 1);
+  order.push_back(2);
+  order.push_back(1);
+  return padded_split(0, shape[0], panel).reorder(order);
+}
+
 class WinogradScheduler {
  public:
   WinogradScheduler(const WinogradPlan& plan, const TargetInfo& target, Schedule& s)
@@ -53,8 +60,10 @@ class WinogradScheduler {
   // Readers are attached before what they read, and where their loops are final as far as it reaches.
   void run() {
     s_.cache_write(products());
+    prepare_way_round(plan_, s_);
     output_loops();
     epilogue_loops();
+    s_.branch(owner(), tile_loop());
     columns_loops();
     s_.compute_at(products(), plan_.output, plan_.axes.channel.name + ".0", loop::Scope::kScratch);
     product_loops();
@@ -65,23 +74,33 @@ class WinogradScheduler {
     tiles_loops();
     rows_loops();
     pad_loops();
+    const std::string block = plan_.axes.wide.name + ".0";
+    schedule_way_round(plan_, {plan_.output, block, owner(), panel_loop()}, s_);
   }
 
  private:
   const std::string& products() const { return plan_.stages.products; }
   std::string accumulator() const { return products() + ".acc"; }
   size_t row_count() const { return plan_.axes.rows.size(); }
+  // The stage that reads what is transformed back: the output, or one that it reads more than once.
+  const std::string& owner() const { return plan_.stages.first; }
+  bool owner_is_output() const { return owner() == plan_.output; }
+  // Its loops of one tile, of one panel of channels; where it is no output, both have one turn.
+  std::string tile_loop() const {
+    return owner_is_output() ? plan_.axes.wide.name + ".1" : plan_.axes.channel.name + ".0";
+  }
+  std::string panel_loop() const { return plan_.axes.channel.name + ".1"; }
   // Axes of transformed tiles and products as stored (tile_layout).
   size_t before_points() const { return b_.order == WinogradOrder::kPoints ? 0 : row_count() + 2; }
   size_t before_tiles() const { return b_.order == WinogradOrder::kPoints ? 2 : 0; }
-  std::string p_axis() const { return numbered(before_points()); }
-  std::string q_axis() const { return numbered(before_points() + 1); }
-  std::string block_axis() const { return numbered(before_tiles()); }
-  std::string row_axis(size_t d) const { return numbered(before_tiles() + 1 + d); }
-  std::string tile_axis() const { return numbered(before_tiles() + 1 + row_count()); }
-  std::string channel_axis() const { return numbered(row_count() + 4); }
+  std::string p_axis() const { return numbered_axis(before_points()); }
+  std::string q_axis() const { return numbered_axis(before_points() + 1); }
+  std::string block_axis() const { return numbered_axis(before_tiles()); }
+  std::string row_axis(size_t d) const { return numbered_axis(before_tiles() + 1 + d); }
+  std::string tile_axis() const { return numbered_axis(before_tiles() + 1 + row_count()); }
+  std::string channel_axis() const { return numbered_axis(row_count() + 4); }
   // Of the stages that keep the operator's order: p, q, rows.., tile, channel.
-  std::string logical_channel_axis() const { return numbered(row_count() + 3); }
+  std::string logical_channel_axis() const { return numbered_axis(row_count() + 3); }
 
   void output_loops() {
     const std::string& out = plan_.output;
@@ -107,21 +126,28 @@ class WinogradScheduler {
   }
 
   // Stages between the columns and the output that are read more than once: a vector of one row of a tile, in
-  // registers.
+  // registers. The first one, when it is not the output: a panel of a tile.
   void epilogue_loops() {
+    const WinogradAxes& axes = plan_.axes;
     for (auto c = plan_.program.computes.rbegin(); c != plan_.program.computes.rend(); ++c) {
-      const bool follows = c->name() == plan_.stages.first || te::depends_on(plan_.program, *c, plan_.stages.first);
-      if (c->name() == plan_.output || !follows) continue;
-      s_.compute_at(c->name(), plan_.output, plan_.axes.channel.name + ".2", loop::Scope::kRegister);
-      s_.unroll(c->name(), plan_.axes.wide.name);
-      s_.vectorize(c->name(), plan_.axes.channel.name);
+      if (c->name() == plan_.output || !te::depends_on(plan_.program, *c, owner())) continue;
+      s_.compute_at(c->name(), plan_.output, axes.channel.name + ".2", loop::Scope::kRegister);
+      s_.unroll(c->name(), axes.wide.name);
+      s_.vectorize(c->name(), axes.channel.name);
     }
+    if (owner_is_output()) return;
+    s_.compute_at(owner(), plan_.output, axes.channel.name + ".1", loop::Scope::kStack);
+    s_.split(owner(), axes.channel.name, {1, b_.tile.vectors, plan_.problem.lanes});
+    s_.reorder(owner(), {tile_loop(), panel_loop(), axes.high.name, axes.channel.name + ".2", axes.wide.name,
+                         axes.channel.name + ".3"});
+    s_.unroll(owner(), axes.wide.name);
+    s_.vectorize(owner(), axes.channel.name + ".3");
   }
 
   // A^T M for one tile and one panel of channels, column by column.
   void columns_loops() {
     const std::string& columns = plan_.stages.columns;
-    s_.compute_at(columns, plan_.output, plan_.axes.channel.name + ".1", loop::Scope::kStack);
+    s_.compute_at(columns, owner(), panel_loop(), loop::Scope::kStack);
     by_columns(columns);
   }
 
@@ -247,7 +273,8 @@ std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const
   const WinogradOrder order = plan.blocks.order;
   return {{plan.stages.tiles, tile_layout(shape(plan.stages.tiles), plan.channel_block(), order)},
           {plan.stages.products, tile_layout(shape(plan.stages.products), plan.panel(), order)},
-          {plan.weights, weights_layout(shape(plan.weights), plan.blocks.channels, plan.panel())}};
+          {plan.weights, weights_layout(shape(plan.weights), plan.blocks.channels, plan.panel())},
+          {plan.kernels, kernels_layout(shape(plan.kernels), plan.panel())}};
 }
 
 void schedule_winograd(const WinogradPlan& plan, const TargetInfo& target, schedule::Schedule& s) {

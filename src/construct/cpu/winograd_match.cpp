@@ -40,6 +40,33 @@ bool has_points(const te::Compute* c, int64_t rows, int64_t columns) {
          c->axes[1].extent == columns;
 }
 
+// The select of `first` between the direct sums and what is transformed back; null when there is none.
+Expr way_round(const te::Program& program, const te::Compute& first) {
+  Expr found;
+  const auto is_read = [&](const Expr& e) { return e.op() == Op::kLoad && program.find_compute(e->name) != nullptr; };
+  for (const Expr& body : first.body) {
+    visit(body, [&](const Expr& e) {
+      if (!found && e.op() == Op::kSelect && is_read(e.arg(0)) && is_read(e.arg(1))) found = e;
+    });
+  }
+  return found;
+}
+
+// Adds the stages of the way round; whether they are there.
+bool add_way_round(const te::Program& program, WinogradStages& stages) {
+  const Expr select = way_round(program, *program.find_compute(stages.first));
+  if (!select) return false;
+  const te::Compute& direct = *program.find_compute(select.arg(1)->name);
+  const Result<Contraction> sums = schedule::match_contraction(direct);
+  if (!sums.ok()) return false;
+  stages.uneven = select.arg(0)->name;
+  stages.energies = only_read(*program.find_compute(stages.uneven));
+  stages.direct = direct.name();
+  stages.patches = sums->a->name;
+  const te::Compute* energies = program.find_compute(stages.energies);
+  return energies != nullptr && energies->is_reduction() && program.find_compute(stages.patches) != nullptr;
+}
+
 const te::Axis* plain_axis(const te::Compute& c, const Expr& index) {
   if (!index.is_var()) return nullptr;
   const auto found = std::ranges::find(c.axes, index->name, &te::Axis::name);
@@ -57,7 +84,8 @@ std::vector<te::Axis> axes_in(const te::Compute& c, const Expr& e) {
 }  // namespace
 
 bool WinogradStages::hold(const std::string& name) const {
-  return name == pad || name == rows || name == tiles || name == products || name == columns;
+  return name == pad || name == rows || name == tiles || name == products || name == columns || name == energies ||
+         name == uneven || name == patches || name == direct;
 }
 
 Result<WinogradStages> match_winograd(const te::Program& program) {
@@ -73,12 +101,14 @@ Result<WinogradStages> match_winograd(const te::Program& program) {
     const te::Compute* first = only_reader(program, columns->name());
     if (first == nullptr || first->is_reduction()) continue;
     const te::Compute* pad = program.find_compute(only_read(*rows));
-    return WinogradStages{pad == nullptr ? "" : pad->name(),
-                          rows->name(),
-                          tiles->name(),
-                          products.name(),
-                          columns->name(),
-                          first->name()};
+    WinogradStages stages;
+    stages.pad = pad == nullptr ? "" : pad->name();
+    stages.rows = rows->name();
+    stages.tiles = tiles->name();
+    stages.products = products.name();
+    stages.columns = columns->name();
+    stages.first = first->name();
+    if (add_way_round(program, stages)) return stages;
   }
   return declined("no Winograd convolution");
 }

@@ -12,9 +12,11 @@
 namespace tw::construct {
 
 /// Names of the stages: rows and tiles transform the input, products are the contraction, columns and the first stage
-/// after it transform back. `pad` is empty when rows read the input itself.
+/// after it transform back. `pad` is empty when rows read the input itself. Of the way round: the energies of cells,
+/// whether a tile is uneven, the inputs of each tile and their direct sums, which the first stage takes instead.
 struct WinogradStages {
   std::string pad, rows, tiles, products, columns, first;
+  std::string energies, uneven, patches, direct;
   /// Whether `name` is one of these but the first one after the columns.
   bool hold(const std::string& name) const;
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "support/math.h"
+#include "support/memory.h"
 #include "support/parallel.h"
 #include "te/materialize.h"
 
@@ -42,6 +43,7 @@ WeightStore::Place WeightStore::add(const graph::Value& value, const Layout& lay
   const auto [known, fresh] = places_.try_emplace(std::move(key));
   if (!fresh) return known->second;
   const int64_t bytes = num_elements(layout.storage_shape(value.type.shape)) * value.type.type.bytes();
+  require_memory(bytes, fmt::format("constant '{}'", value.name));
   const Place place{round_up(end_, kAlignment), bytes};
   end_ = place.offset + bytes;
   stored_.push_back({value.constant, value.type, layout, place});

@@ -51,7 +51,8 @@ struct Compiled {
   plan::Plan plan;
   Source source;  // without what a model file says
   std::vector<PassTime> times;
-  int64_t kernels = 0;  // different ones
+  int64_t kernels = 0;          // different ones
+  int64_t winograd_groups = 0;  // of all entries: whose algorithm rounds more than its operator
   int64_t opset = 0;
   std::vector<std::string> warnings;
   std::vector<std::string> external_files;  // that the model was read from besides its own, absolute paths

@@ -26,6 +26,9 @@ class Placer {
 
   PlacedEntry run() {
     out_.graph = code_.graph;
+    const std::vector<ValueId>&inputs = code_.graph.inputs, &outputs = code_.graph.outputs;
+    for (size_t i = 0; i < inputs.size(); ++i) input_of_.emplace(inputs[i], i);
+    for (size_t i = 0; i < outputs.size(); ++i) output_of_.emplace(storage(outputs[i]), i);
     entry_.name = code_.plan.name;
     for (const ValueId id : code_.graph.inputs) {
       if (state_of(id) < 0) entry_.inputs.push_back(spec_of(code_.graph.value(id)));
@@ -37,15 +40,16 @@ class Placer {
     keep_other_constants();
     place_arena();
     double flop = 0;
-    for (const GroupCode& group : code_.groups) flop += group.flop;
+    for (const GroupCode& group : code_.groups) flop += group.lowered.flop;
     entry_.flop = static_cast<int64_t>(flop);
     return std::move(out_);
   }
 
  private:
   ValueId storage(ValueId id) const {
-    const auto alias = code_.aliases.find(id);
-    return alias == code_.aliases.end() ? id : storage(alias->second);
+    for (auto alias = code_.aliases.find(id); alias != code_.aliases.end(); alias = code_.aliases.find(id))
+      id = alias->second;
+    return id;
   }
 
   // Number of the state that is, or that becomes, the value; -1: none.
@@ -56,27 +60,22 @@ class Placer {
 
   bool is_error(ValueId id) const { return code_.graph.value(id).name == graph::kErrorOutput; }
 
-  // The graph output whose tensor holds the storage of `root`, or -1.
-  int output_of(ValueId root) const {
-    return static_cast<int>(index_of(code_.graph.outputs, root, [&](ValueId id) { return storage(id); }));
-  }
-
   int64_t buffer_of_value(ValueId id) {
     const ValueId root = storage(id);
     if (const auto known = value_buffer_.find(root); known != value_buffer_.end()) return known->second;
     const graph::Value& value = code_.graph.value(root);
     format::Buffer buffer{format::Place::kArena, 0, 0, value.type.bytes(), value.name};
-    const auto input = std::find(code_.graph.inputs.begin(), code_.graph.inputs.end(), root);
-    if (input != code_.graph.inputs.end()) {
+    const auto input = input_of_.find(root), output = output_of_.find(root);
+    if (input != input_of_.end()) {
       const int64_t state = state_of(root);
       buffer.place = state < 0 ? format::Place::kInput : format::Place::kState;
-      buffer.index = state < 0 ? input - code_.graph.inputs.begin() : state;
-    } else if (const int output = output_of(root); output >= 0 && is_error(code_.graph.outputs[output])) {
+      buffer.index = state < 0 ? static_cast<int64_t>(input->second) : state;
+    } else if (output != output_of_.end() && is_error(code_.graph.outputs[output->second])) {
       buffer.place = format::Place::kError;
-    } else if (output >= 0) {
-      const int64_t state = state_after(code_.graph.outputs[output]);
+    } else if (output != output_of_.end()) {
+      const int64_t state = state_after(code_.graph.outputs[output->second]);
       buffer.place = state < 0 ? format::Place::kOutput : format::Place::kNextState;
-      buffer.index = state < 0 ? output : state;
+      buffer.index = state < 0 ? static_cast<int64_t>(output->second) : state;
     } else {
       // Layouts may pad: the storage can be larger than the logical tensor.
       buffer.bytes = num_elements(value.layout.storage_shape(value.type.shape)) * value.type.type.bytes();
@@ -124,13 +123,13 @@ class Placer {
       const int program = code_.program_of_group[g];
       if (program < 0) continue;
       std::map<std::string, int64_t> temporaries;
-      const std::vector<loop::Kernel>& kernels = code_.groups[g].loops.kernels;
+      const std::vector<loop::Kernel>& kernels = code_.groups[g].lowered.loops->kernels;
       for (size_t k = 0; k < kernels.size(); ++k) {
         std::vector<int64_t> args;
         for (const loop::Buffer& p : kernels[k].params) {
           args.push_back(buffer_of_param(code_.groups[g].params.at(p.name), p.name, temporaries));
         }
-        const std::string& group = code_.groups[g].plan.name;
+        const std::string& group = code_.groups[g].name;
         const std::string name = kernels.size() == 1 ? group : fmt::format("{} ({})", group, kernels[k].name);
         const ProgramCode::Entry& code = kernels_.entry(program, k);
         if (device_ == DeviceKind::kCpu) {
@@ -163,24 +162,26 @@ class Placer {
   }
 
   void place_arena() {
+    const int64_t steps = std::ssize(step_args_);
+    std::vector<BufferRequest> all(entry_.buffers.size(), {.first_step = steps});
+    const auto use = [&](int64_t buffer, int64_t step) {
+      BufferRequest& request = all[static_cast<size_t>(buffer)];
+      request.first_step = std::min(request.first_step, step);
+      request.last_step = std::max(request.last_step, step);
+    };
+    for (int64_t s = 0; s < steps; ++s) {
+      for (const int64_t b : step_args_[static_cast<size_t>(s)]) use(b, s);
+    }
+    for (const format::Zeros& zeros : entry_.zeros) {
+      use(zeros.buffer, 0);
+      use(zeros.buffer, steps - 1);
+    }
     std::vector<BufferRequest> requests;
     std::vector<size_t> places;
     for (size_t b = 0; b < entry_.buffers.size(); ++b) {
       if (entry_.buffers[b].place != format::Place::kArena) continue;
-      BufferRequest request;
-      request.bytes = entry_.buffers[b].bytes;
-      request.first_step = static_cast<int64_t>(step_args_.size());
-      for (size_t s = 0; s < step_args_.size(); ++s) {
-        if (std::find(step_args_[s].begin(), step_args_[s].end(), static_cast<int64_t>(b)) == step_args_[s].end())
-          continue;
-        request.first_step = std::min(request.first_step, static_cast<int64_t>(s));
-        request.last_step = static_cast<int64_t>(s);
-      }
-      if (std::ranges::find(entry_.zeros, static_cast<int64_t>(b), &format::Zeros::buffer) != entry_.zeros.end()) {
-        request.first_step = 0;
-        request.last_step = std::ssize(step_args_) - 1;
-      }
-      requests.push_back(request);
+      all[b].bytes = entry_.buffers[b].bytes;
+      requests.push_back(all[b]);
       places.push_back(b);
     }
     const MemoryPlan plan = plan_memory(requests);
@@ -195,7 +196,8 @@ class Placer {
   const std::span<const format::State> states_;
   PlacedEntry out_;
   format::Entry& entry_ = out_.entry;
-  std::vector<std::vector<int64_t>> step_args_;  // buffers of each step
+  std::vector<std::vector<int64_t>> step_args_;     // buffers of each step
+  std::map<ValueId, size_t> input_of_, output_of_;  // storages that are tensors of the caller's
   std::map<ValueId, int64_t> value_buffer_;
   std::map<int64_t, int64_t> workspaces_;           // of kernels
   std::map<std::string, int64_t> constant_buffer_;  // constant and layout

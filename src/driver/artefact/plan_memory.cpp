@@ -1,6 +1,7 @@
 #include "driver/artefact/plan_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "support/error.h"
@@ -9,18 +10,144 @@
 namespace tw::driver {
 namespace {
 
-constexpr int64_t kLine = 64;         // bytes: one cache line, one vector
-constexpr int64_t kSetPeriod = 4096;  // bytes after which lines fall into the same L1 set again: 64 sets of 64 bytes
+constexpr int64_t kLine = 64;  // bytes: one cache line, one vector
+constexpr int64_t kSets = 64;  // of an L1: a line falls into the same one again every kSets lines
+constexpr int64_t kSetPeriod = kSets * kLine;
 
-bool live_together(const BufferRequest& a, const BufferRequest& b) {
-  return a.first_step <= b.last_step && b.first_step <= a.last_step;
+/// A set of lines of the arena.
+class Lines {
+ public:
+  void add(int64_t first, int64_t count) {
+    if (count == 0) return;
+    reach(first / kBits, (first + count - 1) / kBits);
+    for (int64_t line = first; line < first + count;) {
+      const int64_t shift = line % kBits, bits = std::min(kBits - shift, first + count - line);
+      words_[line / kBits - base_] |= (bits == kBits ? ~uint64_t{0} : (uint64_t{1} << bits) - 1) << shift;
+      line += bits;
+    }
+  }
+  void add(const Lines& others) {
+    if (others.words_.empty()) return;
+    reach(others.base_, others.base_ + std::ssize(others.words_) - 1);
+    for (size_t w = 0; w < others.words_.size(); ++w) words_[others.base_ - base_ + w] |= others.words_[w];
+  }
+  void clear() { words_.clear(); }
+
+  /// The first line from `line` on that is in the set, at most `none`.
+  int64_t find(int64_t line, int64_t none) const {
+    line = std::max(line, base_ * kBits);
+    while (line < none && line / kBits < end()) {
+      const uint64_t word = words_[line / kBits - base_] >> (line % kBits);
+      if (word != 0) return std::min(none, line + std::countr_zero(word));
+      line += kBits - line % kBits;
+    }
+    return none;
+  }
+  /// The first line behind `line`, which is in the set, that is not.
+  int64_t find_end(int64_t line) const {
+    while (line / kBits < end()) {
+      const uint64_t word = ~words_[line / kBits - base_] >> (line % kBits);
+      if (word != 0) return line + std::countr_zero(word);
+      line += kBits - line % kBits;
+    }
+    return line;
+  }
+
+ private:
+  static constexpr int64_t kBits = 64;
+  int64_t end() const { return base_ + std::ssize(words_); }
+
+  void reach(int64_t first, int64_t last) {
+    if (words_.empty()) base_ = first;
+    if (first < base_) {
+      words_.insert(words_.begin(), base_ - first, 0);
+      base_ = first;
+    }
+    if (last >= end()) words_.resize(last - base_ + 1, 0);
+  }
+
+  int64_t base_ = 0;  // number of the first word
+  std::vector<uint64_t> words_;
+};
+
+/// What is used of the arena.
+struct Used {
+  Lines lines;
+  uint64_t sets = 0;  // where large buffers begin, as bits
+
+  void add(const Used& others) {
+    lines.add(others.lines);
+    sets |= others.sets;
+  }
+  void clear() {
+    lines.clear();
+    sets = 0;
+  }
+};
+
+/// What is used at which steps: a segment tree, so that the thousands of buffers of an unrolled recurrence do not all
+/// look at each other.
+class Timeline {
+ public:
+  explicit Timeline(int64_t steps) : steps_(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(steps, 1)))) {
+    nodes_.resize(2 * steps_);
+  }
+  void add(const BufferRequest& range, int64_t line, int64_t count, uint64_t set) {
+    add(1, {0, steps_ - 1}, {range.first_step, range.last_step}, [&](Used& used) {
+      used.lines.add(line, count);
+      used.sets |= set;
+    });
+  }
+  /// Adds what is used in some step of `range` to `out`.
+  void find(const BufferRequest& range, Used& out) const {
+    find(1, {0, steps_ - 1}, {range.first_step, range.last_step}, out);
+  }
+
+ private:
+  struct Span {
+    int64_t first, last;
+    bool meets(const Span& other) const { return first <= other.last && other.first <= last; }
+    bool holds(const Span& other) const { return first <= other.first && other.last <= last; }
+    Span half(int which) const {
+      const int64_t middle = (first + last) / 2;
+      return which == 0 ? Span{first, middle} : Span{middle + 1, last};
+    }
+  };
+  struct Node {
+    Used whole;  // in all of its steps
+    Used all;    // in some of them
+  };
+
+  template <typename F>
+  void add(size_t node, const Span& own, const Span& range, const F& use) {
+    if (!own.meets(range)) return;
+    use(nodes_[node].all);
+    if (range.holds(own)) return use(nodes_[node].whole);
+    for (const int which : {0, 1}) add(2 * node + which, own.half(which), range, use);
+  }
+
+  void find(size_t node, const Span& own, const Span& range, Used& out) const {
+    if (!own.meets(range)) return;
+    if (range.holds(own)) return out.add(nodes_[node].all);
+    out.add(nodes_[node].whole);
+    for (const int which : {0, 1}) find(2 * node + which, own.half(which), range, out);
+  }
+
+  int64_t steps_;  // a power of two
+  std::vector<Node> nodes_;
+};
+
+int64_t count_steps(std::span<const BufferRequest> requests) {
+  int64_t last = 0;
+  for (const BufferRequest& request : requests) last = std::max(last, request.last_step);
+  return last + 1;
 }
 
 bool is_large(const BufferRequest& request) { return request.bytes >= kSetPeriod; }
 
 class Planner {
  public:
-  explicit Planner(std::span<const BufferRequest> requests) : requests_(requests) {}
+  explicit Planner(std::span<const BufferRequest> requests) : requests_(requests), placed_(count_steps(requests)) {}
 
   MemoryPlan run() {
     plan_.offsets.assign(requests_.size(), 0);
@@ -33,39 +160,32 @@ class Planner {
   }
 
  private:
+  // The lowest gap in what is used meanwhile that is large enough.
   void place(size_t i) {
-    // Placed neighbours in time, by offset; the lowest gap between them that is large enough wins.
-    std::vector<size_t> neighbours;
-    std::vector<bool> taken(kSetPeriod / kLine, false);
-    for (const size_t p : placed_) {
-      if (!live_together(requests_[i], requests_[p])) continue;
-      neighbours.push_back(p);
-      if (is_large(requests_[p])) taken[plan_.offsets[p] % kSetPeriod / kLine] = true;
+    used_.clear();
+    placed_.find(requests_[i], used_);
+    const int64_t count = (requests_[i].bytes + kLine - 1) / kLine;
+    int64_t line = start_from(0, i);
+    for (;;) {
+      const int64_t met = used_.lines.find(line, line + count);
+      if (met == line + count) break;
+      line = start_from(used_.lines.find_end(met), i);
     }
-    std::sort(neighbours.begin(), neighbours.end(),
-              [&](size_t a, size_t b) { return plan_.offsets[a] < plan_.offsets[b]; });
-    const auto start_from = [&](int64_t low) { return is_large(requests_[i]) ? next_free_set(low, taken) : low; };
-    int64_t offset = start_from(0);
-    for (const size_t p : neighbours) {
-      if (offset + requests_[i].bytes <= plan_.offsets[p]) break;
-      const int64_t end = round_up(plan_.offsets[p] + requests_[p].bytes, kLine);
-      if (end > offset) offset = start_from(end);
-    }
-    plan_.offsets[i] = offset;
-    plan_.arena_bytes = std::max(plan_.arena_bytes, round_up(offset + requests_[i].bytes, kLine));
-    placed_.push_back(i);
+    plan_.offsets[i] = line * kLine;
+    plan_.arena_bytes = std::max(plan_.arena_bytes, (line + count) * kLine);
+    placed_.add(requests_[i], line, count, is_large(requests_[i]) ? uint64_t{1} << line % kSets : 0);
   }
 
-  static int64_t next_free_set(int64_t low, const std::vector<bool>& taken) {
-    for (int64_t step = 0; step < kSetPeriod; step += kLine) {
-      if (!taken[(low + step) % kSetPeriod / kLine]) return low + step;
-    }
-    return low;
+  // From `line` on, for a large buffer in a set of the L1 where none that lives meanwhile begins.
+  int64_t start_from(int64_t line, size_t i) const {
+    const uint64_t free = std::rotr(~used_.sets, static_cast<int>(line % kSets));
+    return is_large(requests_[i]) && free != 0 ? line + std::countr_zero(free) : line;
   }
 
   std::span<const BufferRequest> requests_;
   MemoryPlan plan_;
-  std::vector<size_t> placed_;
+  Timeline placed_;
+  Used used_;  // by what lives with the buffer that is being placed
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "measure/cuda_executor.h"
 #include "runtime/format/problem.h"
 #include "support/error.h"
+#include "support/join.h"
 #include "support/parallel.h"
 #ifdef TW_HAVE_LLVM
 #include "codegen/llvm/object.h"
@@ -30,14 +31,19 @@ namespace {
 // A caller's tensors are aligned to their element only.
 constexpr codegen::cpu::EmitOptions kCpuEmission = {codegen::cpu::ParamAliasing::kDistinct, 1};
 
-Generated generate_cpu(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
+codegen::cpu::CpuLevel level_of(const TargetInfo& target) {
   const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(architecture(target));
   TW_CHECK(level.has_value(), "code generation does not know {}", target.name);
+  return *level;
+}
+
+Generated generate_cpu(std::span<const CodeTask> tasks, const TargetInfo& target, const CodeTools& tools) {
+  const codegen::cpu::CpuLevel level = level_of(target);
   Generated out;
-  out.target = {format::TargetKind::kCpu, architecture(target), level->required};
+  out.target = {format::TargetKind::kCpu, architecture(target), level.required};
   out.programs.resize(tasks.size());
   parallel_for(tasks.size(), tools.threads, [&](size_t i) {
-    codegen::cpu::MachineCode object = codegen::cpu::compile_object(tasks[i].program, *level, kCpuEmission);
+    codegen::cpu::MachineCode object = codegen::cpu::compile_object(tasks[i].program, level, kCpuEmission);
     out.programs[i].bytes = std::move(object.code);
     for (const codegen::cpu::KernelEntry& k : object.kernels)
       out.programs[i].kernels.push_back({k.name, k.offset, k.size, k.scratch_bytes});
@@ -75,10 +81,8 @@ ProgramCode::Entry call_of(const loop::Kernel& kernel) {
   const format::LibraryCall& call = *kernel.implementation.library();
   ProgramCode::Entry entry{kernel.name};
   entry.cuda.call = format::to_string(call);
-  for (const format::Operand* operand : call.problem.operands()) {
-    const auto found = std::ranges::find(kernel.params, operand->name, &loop::Buffer::name);
-    entry.cuda.operands.push_back(found - kernel.params.begin());
-  }
+  for (const format::Operand* operand : call.problem.operands())
+    entry.cuda.operands.push_back(index_of(kernel.params, operand->name, &loop::Buffer::name));
   return entry;
 }
 
@@ -136,11 +140,7 @@ Generated generate_cuda(std::span<const CodeTask>, const TargetInfo& target, con
 
 }  // namespace
 
-std::string architecture(const TargetInfo& target) { return target.name.substr(target.name.find(':') + 1); }
-
-Result<std::string> find_gpu(const std::string& target) {
-  return measure::find_gpu(target.substr(target.find(':') + 1));
-}
+Result<std::string> find_gpu(const std::string& target) { return measure::find_gpu(architecture(target)); }
 
 std::string code_versions(const TargetInfo& target) {
   std::string text = fmt::format("lowering {}\n", lower::kLoweringVersion);
@@ -175,9 +175,7 @@ CodeText code_text(const CodeTask& task, const TargetInfo& target) {
   CodeText code{target.kind == DeviceKind::kCpu ? "llvm" : "cuda", {}};
 #ifdef TW_HAVE_LLVM
   if (target.kind == DeviceKind::kCpu) {
-    const std::optional<codegen::cpu::CpuLevel> level = codegen::cpu::find_level(architecture(target));
-    TW_CHECK(level.has_value(), "code generation does not know {}", target.name);
-    codegen::cpu::Module module = codegen::cpu::emit(task.program, *level, kCpuEmission);
+    codegen::cpu::Module module = codegen::cpu::emit(task.program, level_of(target), kCpuEmission);
     codegen::cpu::optimize(module);
     code.text = module.text();
   }

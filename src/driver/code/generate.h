@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/target_info.h"
+#include "core/target_name.h"
 #include "driver/code/cubins.h"
 #include "driver/code/program_code.h"
 #include "loop/loop.h"
@@ -17,9 +18,6 @@ struct Generated {
   std::vector<ProgramCode> programs;  // one for each loop program
   format::Target target;
 };
-
-/// The target's name without its kind: "cpu:x86-64-v4" -> "x86-64-v4".
-std::string architecture(const TargetInfo& target);
 
 /// What generation goes by.
 struct CodeTools {

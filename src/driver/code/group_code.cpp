@@ -1,6 +1,8 @@
 #include "driver/code/group_code.h"
 
 #include <algorithm>
+#include <bit>
+#include <type_traits>
 
 #include "core/target_features.h"
 #include "schedule/match/contraction.h"
@@ -94,31 +96,6 @@ void merge_axes(GroupTe& te) {
   }
 }
 
-std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const GroupCode& code) {
-  std::map<std::string, Param> params;
-  for (const loop::Kernel& kernel : code.loops.kernels) {
-    for (const loop::Buffer& buffer : kernel.params) {
-      Param param;
-      param.bytes = buffer.size() * buffer.type.bytes();
-      if (const auto value = te.values.find(buffer.name); value == te.values.end()) {
-        param.kind = Param::Kind::kTemporary;
-      } else {
-        param.value = value->second;
-        const auto constant = te.kept.find(buffer.name);
-        if (constant != te.kept.end()) {
-          param.kind = Param::Kind::kConstant;
-          param.layout = append(constant->second, value_or(code.plan.layouts, buffer.name, Layout()));
-          const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
-          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ",
-                   buffer.name, in.group.name);
-        }
-      }
-      params[buffer.name] = param;
-    }
-  }
-  return params;
-}
-
 // The state whose next value the group computes; null: it computes none.
 const transform::StateNames* state_of(const GroupInputs& in) {
   const auto found = std::ranges::find_if(in.states, [&](const transform::StateNames& names) {
@@ -209,6 +186,88 @@ GroupTe build_te(const GroupInputs& in) {
   return te;
 }
 
+namespace {
+
+// Fields one behind the other, each with its size.
+class Key {
+ public:
+  void add(int64_t number) { text_.append(reinterpret_cast<const char*>(&number), sizeof(number)); }
+  void add(double number) { add(std::bit_cast<int64_t>(number)); }
+  void add(std::string_view text) {
+    add(std::ssize(text));
+    text_ += text;
+  }
+  template <typename T>
+  void add(const std::vector<T>& list) {
+    add(std::ssize(list));
+    for (const T& x : list) {
+      if constexpr (std::is_arithmetic_v<T>)
+        add(static_cast<std::conditional_t<std::is_integral_v<T>, int64_t, T>>(x));
+      else
+        add(std::string_view(x));
+    }
+  }
+  void add(const TensorType& type) {
+    add(static_cast<int64_t>(type.type.scalar()));
+    add(type.shape);
+  }
+  void add(const graph::Node& node) {
+    add(std::string_view(node.op));
+    add(node.inputs);
+    add(node.outputs);
+    add(std::ssize(node.attrs));
+    for (const auto& [name, value] : node.attrs) {
+      add(std::string_view(name));
+      add(static_cast<int64_t>(value.index()));
+      std::visit([&](const auto& v) { add_value(v); }, value);
+    }
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  void add_value(const std::string& v) { add(std::string_view(v)); }
+  template <typename T>
+  void add_value(const T& v) {
+    add(v);
+  }
+  std::string text_;
+};
+
+enum class Role : uint8_t { kRead, kStored, kBound };  // at run time; a constant in memory; one in the code
+
+}  // namespace
+
+std::string te_key(const GroupInputs& in) {
+  const graph::Graph& body = *in.group.body;
+  Key key;
+  key.add(std::ssize(body.nodes));
+  for (const graph::Node& node : body.nodes) key.add(node);
+  key.add(body.inputs);
+  key.add(body.outputs);
+  for (size_t v = 0; v < body.values.size(); ++v) {
+    const graph::Value& inner = body.values[v];
+    const graph::ValueId outer = outer_value(in, static_cast<graph::ValueId>(v));
+    const graph::Value& value = outer == graph::kAbsent ? inner : in.graph.value(outer);
+    const Role role = is_bindable_scalar(value) ? Role::kBound : value.is_kept() ? Role::kStored : Role::kRead;
+    key.add(inner.type);
+    key.add(static_cast<int64_t>(role));
+    if (role == Role::kBound) key.add(scalar_of(value));
+    key.add(std::string_view(value.layout.is_identity() ? "" : to_string(value.layout)));
+  }
+  // Which state it is, and who else reads it, decides how the group is computed: no other group shares its key.
+  if (state_of(in) != nullptr) key.add(int64_t{in.group.outputs[0]});
+  return key.take();
+}
+
+GroupTe te_like(const GroupTe& te, const graph::Node& other, const graph::Node& group) {
+  GroupTe out = {{}, te.values, te.kept, te.in_place};
+  for (auto& [tensor, id] : out.values) {
+    const int64_t i = index_of(other.inputs, id);
+    id = i >= 0 ? group.inputs[i] : group.outputs[index_of(other.outputs, id)];
+  }
+  return out;
+}
+
 double contraction_flop(const te::Program& program) {
   double flop = 0;
   for (const te::Compute& c : program.computes) {
@@ -237,12 +296,11 @@ loop::Program lower_group(const te::Program& program, const plan::GroupPlan& pla
   return lower::lower(in_place ? put_in_place(scheduled, *in_place) : scheduled, run);
 }
 
-GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::GroupPlan& plan,
-                      const GroupOptions& options) {
-  GroupCode code;
-  code.plan = plan;
+LoweredGroup lower_planned(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options,
+                           const std::optional<InPlaceTe>& in_place) {
+  LoweredGroup out;
   try {
-    code.loops = lower_group(te.program, plan, options, te.in_place);
+    out.loops = std::make_shared<const loop::Program>(lower_group(program, plan, options, in_place));
   } catch (const InternalError& error) {
     if (options.origin == PlanOrigin::kOurs) throw;
     throw UsageError("--plan does not fit group {}: {}", plan.name, error.what());
@@ -251,9 +309,34 @@ GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::Grou
       throw UsageError("--plan does not fit group {}: {}", plan.name, error.what());
     throw InternalError("group {}: the schedule of family {} does not fit: {}", plan.name, plan.family, error.what());
   }
-  code.params = describe_params(in, te, code);
-  code.flop = contraction_flop(te.program);
-  return code;
+  out.flop = contraction_flop(program);
+  return out;
+}
+
+std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const loop::Program& loops,
+                                             const std::map<std::string, Layout>& layouts) {
+  std::map<std::string, Param> params;
+  for (const loop::Kernel& kernel : loops.kernels) {
+    for (const loop::Buffer& buffer : kernel.params) {
+      Param param;
+      param.bytes = buffer.size() * buffer.type.bytes();
+      if (const auto value = te.values.find(buffer.name); value == te.values.end()) {
+        param.kind = Param::Kind::kTemporary;
+      } else {
+        param.value = value->second;
+        const auto constant = te.kept.find(buffer.name);
+        if (constant != te.kept.end()) {
+          param.kind = Param::Kind::kConstant;
+          param.layout = append(constant->second, value_or(layouts, buffer.name, Layout()));
+          const auto storage = param.layout.storage_shape(in.graph.value(param.value).type.shape);
+          TW_CHECK(num_elements(storage) == buffer.size(), "constant {} of group {}: storage and parameter differ",
+                   buffer.name, in.group.name);
+        }
+      }
+      params[buffer.name] = param;
+    }
+  }
+  return params;
 }
 
 }  // namespace tw::driver

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,11 +27,16 @@ struct Param {
   int64_t bytes = 0;
 };
 
+/// Loops of a te program under a plan. Groups of equal maths and plans share them.
+struct LoweredGroup {
+  std::shared_ptr<const loop::Program> loops;  // null: a view has none
+  double flop = 0;                             // of its sums of products: 2 for each multiply and add
+};
+
 struct GroupCode {
-  plan::GroupPlan plan;
-  loop::Program loops;                  // lowered
-  std::map<std::string, Param> params;  // by name in `loops`
-  double flop = 0;                      // of its sums of products: 2 for each multiply and add
+  std::string name;  // ONNX nodes of the group
+  LoweredGroup lowered;
+  std::map<std::string, Param> params = {};  // by name in the loops
 };
 
 struct GroupInputs {
@@ -50,6 +56,10 @@ struct GroupTe {
   std::optional<InPlaceTe> in_place = {};
 };
 GroupTe build_te(const GroupInputs& in);
+/// All that the te program of a group depends on, as bytes: groups with equal keys have equal programs.
+std::string te_key(const GroupInputs& in);
+/// What build_te() gives for `group`, without the program, when that of `other`, with the same te_key(), is `te`.
+GroupTe te_like(const GroupTe& te, const graph::Node& other, const graph::Node& group);
 /// What tells groups apart.
 std::string text_of(const GroupTe& te);
 
@@ -70,9 +80,13 @@ lower::LowerOptions lowering_for(const TargetInfo& target, Precision precision);
 loop::Program lower_group(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options,
                           const std::optional<InPlaceTe>& in_place = {});
 
-/// The group after `plan`: loops, and what their parameters are.
-GroupCode build_group(const GroupInputs& in, const GroupTe& te, const plan::GroupPlan& plan,
-                      const GroupOptions& options);
+/// The same with its operations. UsageError, which names the group, when a plan of the user's does not fit.
+LoweredGroup lower_planned(const te::Program& program, const plan::GroupPlan& plan, const GroupOptions& options,
+                           const std::optional<InPlaceTe>& in_place = {});
+
+/// What the parameters of a group's loops are, whose plan stores constants in `layouts`.
+std::map<std::string, Param> describe_params(const GroupInputs& in, const GroupTe& te, const loop::Program& loops,
+                                             const std::map<std::string, Layout>& layouts);
 
 /// Operations of the sums of products of `program`: 2 for each multiply and add.
 double contraction_flop(const te::Program& program);

@@ -63,6 +63,11 @@ class SliceWriter {
 
 }  // namespace
 
+std::string text_of(const InPlaceTe& t) {
+  return fmt::format("'{}' in '{}' from '{}' {} of {} every {} axis {} of {}\n", t.next, t.before, t.position,
+                     to_string(t.position_type), t.positions, t.repeat, t.axis, t.extent);
+}
+
 te::Program slice_program(const std::string& input, const std::string& output, DataType type, const Shape& rows) {
   te::Builder builder;
   const te::Tensor x = builder.placeholder(input, type, rows);

@@ -24,6 +24,9 @@ struct InPlaceTe {
   bool is_slice() const { return !position.empty(); }
 };
 
+/// One line with all fields.
+std::string text_of(const InPlaceTe& in_place);
+
 /// The program out[i..] = in[i..] of the rows of a slice.
 te::Program slice_program(const std::string& input, const std::string& output, DataType type, const Shape& rows);
 

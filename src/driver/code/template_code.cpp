@@ -1,7 +1,6 @@
 #include "driver/code/template_code.h"
 
-#include <algorithm>
-
+#include "support/join.h"
 #include "support/mapped_file.h"
 #include "templates/fit.h"
 #include "templates/library.h"
@@ -11,9 +10,9 @@ namespace {
 
 // The number of a launch's operand among the kernel's buffers.
 int64_t place_of(const std::string& name, const loop::Kernel& kernel) {
-  const auto found = std::ranges::find(kernel.params, name, &loop::Buffer::name);
-  TW_CHECK(found != kernel.params.end(), "the kernel of a template has no buffer {}", name);
-  return found - kernel.params.begin();
+  const int64_t place = index_of(kernel.params, name, &loop::Buffer::name);
+  TW_CHECK(place >= 0, "the kernel of a template has no buffer {}", name);
+  return place;
 }
 
 std::vector<std::byte> read_bytes(const std::string& path) {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "core/target_name.h"
 #include "driver/machine/bounds.h"
 #include "driver/machine/device_measure.h"
 #include "driver/machine/figures_file.h"
@@ -35,8 +36,6 @@ constexpr int kMeasurement = 1;  // counts up when a micro-benchmark changes
 constexpr size_t kHashDigits = 16;
 constexpr std::string_view kPrefix = "device-";
 
-std::string architecture_of(const std::string& name) { return name.substr(name.find(':') + 1); }
-
 std::string key_of(const std::string& gpu, const TargetInfo& target) {
   const Json key = {{"device", gpu}, {"target", target.name}, {"measurement", kMeasurement}};
   return key.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -52,9 +51,8 @@ bool has_files(const std::string& folder) {
 
 DeviceRates measure_now(const TargetInfo& target) {
 #ifdef TW_HAVE_CUDA
-  const std::string architecture = architecture_of(target.name);
-  const std::vector<std::byte> cubin = codegen::compile_cubin(device_text(target), architecture);
-  const std::unique_ptr<measure::Executor> executor = measure::make_cuda_executor(architecture);
+  const std::vector<std::byte> cubin = codegen::compile_cubin(device_text(target), architecture(target));
+  const std::unique_ptr<measure::Executor> executor = measure::make_cuda_executor(architecture(target));
   return measure_device(target, cubin, *executor);
 #else
   throw Unsupported("measuring " + target.name + " needs CUDA code generation");
@@ -82,7 +80,7 @@ void measure_and_keep(const TargetInfo& target, const HalOptions& options, const
 }  // namespace
 
 DeviceRates published_rates(const std::string& name, const std::string& gpu) {
-  return targets::data_sheet(gpu, architecture_of(name));
+  return targets::data_sheet(gpu, architecture(name));
 }
 
 std::string device_file_text(const DeviceRates& rates, const std::string& key) {
@@ -109,11 +107,10 @@ Device find_device(const TargetInfo& target, const HalOptions& options) {
   const bool anew = options.figures == Figures::kMeasuredAnew;
   if (target.kind != DeviceKind::kCuda || options.figures == Figures::kDefaults || !(anew || has_files(folder)))
     return device;
-  const std::string architecture = architecture_of(target.name);
-  const Result<std::string> gpu = measure::find_gpu(architecture);
+  const Result<std::string> gpu = measure::find_gpu(architecture(target));
   if (!gpu.ok()) return device;
   device.name = *gpu;
-  device.rates = targets::data_sheet(*gpu, architecture);
+  device.rates = targets::data_sheet(*gpu, architecture(target));
   const std::string key = key_of(*gpu, target);
   if (!folder.empty())
     device.file = fmt::format("{}/{}{}.json", folder, kPrefix, content_hash(key).substr(0, kHashDigits));

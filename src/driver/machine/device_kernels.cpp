@@ -25,14 +25,18 @@ constexpr int64_t kGroupShared = (kGroupRows + kGroupColumns) * kLine + 1024;  /
 
 // Volatile: neither moved out of the passes nor left out.
 constexpr std::string_view kMoves = R"(
+__device__ __forceinline__ uint4 tw_load(const uint4* from) {
+  uint4 x;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from));
+  return x;
+}
 template <long Bytes, int Passes> __device__ void tw_read(const uint4* from, uint4* out) {
   uint4 sum = {0, 0, 0, 0};
   const long threads = (long)gridDim.x * blockDim.x, at = (long)blockIdx.x * blockDim.x + threadIdx.x;
   for (int pass = 0; pass < Passes; ++pass)
 #pragma unroll 4
     for (long i = at; i < Bytes / 16; i += threads) {
-      uint4 x;
-      asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from + i));
+      const uint4 x = tw_load(from + i);
       sum.x ^= x.x; sum.y ^= x.y; sum.z ^= x.z; sum.w ^= x.w;
     }
   if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == 0x9e3779b9u) out[at] = sum;
@@ -49,8 +53,7 @@ template <long Bytes, int Passes> __device__ void tw_copy(const uint4* from, uin
   for (int pass = 0; pass < Passes; ++pass)
 #pragma unroll 4
     for (long i = at; i < Bytes / 32; i += threads) {
-      uint4 x;
-      asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from + i));
+      const uint4 x = tw_load(from + i);
       asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" : : "l"(to + i), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
     }
 }

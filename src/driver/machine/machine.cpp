@@ -18,7 +18,7 @@
 namespace tw::driver::machine {
 namespace {
 
-constexpr double kPatienceSeconds = 20;  // with another process that measures: ten times as long as it takes
+constexpr double kPatienceSeconds = 10;  // with another process that measures: five times as long as it takes
 constexpr size_t kHashDigits = 16;
 
 std::string path_in(const std::string& folder, const std::string& key) {
@@ -40,7 +40,8 @@ class Resolver {
     }
     std::error_code ignored;  // what matters is whether the lock's file can be opened
     std::filesystem::create_directories(folder_, ignored);
-    const FileLock lock(folder_.empty() ? "" : folder_ + "/hal.lock", kPatienceSeconds);
+    const FileLock lock(folder_.empty() ? "" : folder_ + "/hal.lock",
+                        {kPatienceSeconds, {}, [this](const std::string& sentence) { notice(sentence); }});
     const std::string unlocked = why_not_kept(lock);
     if (options_.figures == Figures::kMeasured) {
       if (!unlocked.empty()) return use_defaults(unlocked);
@@ -77,7 +78,7 @@ class Resolver {
   std::string why_not_kept(const FileLock& lock) const {
     if (folder_.empty()) return "there is no cache folder (HOME and XDG_CACHE_HOME are not set)";
     if (!lock.has_file()) return fmt::format("the cache folder '{}' cannot be written", folder_);
-    return lock.is_held() ? "" : fmt::format("another process holds '{}/hal.lock'", folder_);
+    return lock.is_held() ? "" : fmt::format("{} holds '{}/hal.lock'", lock.holder(), folder_);
   }
 
   TargetInfo measure_and_keep(const std::string& unlocked) const {
@@ -121,7 +122,9 @@ class Resolver {
 
 targets::Target resolve_target(const std::string& name, const HalOptions& options) {
   targets::Target target = targets::find_target(name);
-  if (name == "cpu" && options.figures != Figures::kDefaults) {
+  if (name == "cpu" && options.known) {
+    target.info = *options.known;
+  } else if (name == "cpu" && options.figures != Figures::kDefaults) {
     const TargetInfo defaults = target.info;
     target.info = Resolver(defaults, options).resolve();
   }

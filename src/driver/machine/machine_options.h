@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "core/target_info.h"
@@ -22,6 +23,8 @@ struct HalOptions {
   std::string folder;  // of the file; empty: cache_folder() of support/folders.h
   /// Measures; empty: measure_machine. Tests give another one.
   std::function<TargetInfo(const TargetInfo& defaults, const targets::HostCpu& cpu)> measure;
+  /// What "cpu" was resolved to before: taken as it is, so that one command waits, measures and decides once.
+  std::optional<TargetInfo> known;
 };
 
 }  // namespace tw::driver::machine

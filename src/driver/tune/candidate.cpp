@@ -5,6 +5,7 @@
 #include <map>
 
 #include "support/error.h"
+#include "support/join.h"
 #include "support/parallel.h"
 
 namespace tw::driver {
@@ -114,7 +115,7 @@ measure::Workload make_workload(const te::Program& program, const plan::GroupPla
     step.kernel = entry.name;
     step.cuda = entry.cuda;
     for (const loop::Buffer& p : code.loops.kernels[k].params)
-      step.args.push_back(std::ranges::find(params, p.name, &loop::Buffer::name) - params.begin());
+      step.args.push_back(index_of(params, p.name, &loop::Buffer::name));
     if (step.cuda.workspace_bytes > 0) {
       step.args.push_back(std::ssize(work.buffers));
       work.buffers.push_back({{DataType{ScalarType::kU8}, {step.cuda.workspace_bytes}}});

@@ -21,12 +21,16 @@ std::string why_not(const plan::GroupPlan& candidate, const measure::Measured& m
 
 }  // namespace
 
-void Planner::add(const std::string& name, const GroupTe& te) { ++find_or_make(name, te).tune.uses; }
+void Planner::add(const std::string& name, const GroupTe& te, const std::string& text) {
+  ++find_or_make(name, te, text).tune.uses;
+}
 
-void Planner::add_timed(const std::string& name, const GroupTe& te) { find_or_make(name, te).tune.is_timed = true; }
+void Planner::add_timed(const std::string& name, const GroupTe& te) {
+  find_or_make(name, te, text_of(te)).tune.is_timed = true;
+}
 
-Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te) {
-  const auto [found, fresh] = tasks_.try_emplace(text_of(te));
+Planner::Task& Planner::find_or_make(const std::string& name, const GroupTe& te, const std::string& text) {
+  const auto [found, fresh] = tasks_.try_emplace(text);
   Task& task = found->second;
   if (!fresh) return task;
   task.tune.name = name;
@@ -119,8 +123,8 @@ void Planner::settle(Task& task, const TuneResult& result) {
   task.decided = true;
 }
 
-plan::GroupPlan Planner::plan(const std::string& name, const GroupTe& te) const {
-  const auto found = tasks_.find(text_of(te));
+plan::GroupPlan Planner::plan_of(const std::string& name, const std::string& text) const {
+  const auto found = tasks_.find(text);
   TW_CHECK(found != tasks_.end() && found->second.decided, "group {} is not decided", name);
   plan::GroupPlan plan = found->second.plan;
   plan.name = name;

@@ -17,15 +17,17 @@ class Planner {
           construct::Libraries libraries = {}, Precision precision = Precision::kDefault)
       : target_(target), tuner_(tuner), explore_(explore), libraries_(std::move(libraries)), precision_(precision) {}
 
-  /// A group that will be asked for. Names are for messages and plans.
-  void add(const std::string& name, const GroupTe& te);
+  /// A group that will be asked for. Names are for messages and plans; `text`: text_of(te).
+  void add(const std::string& name, const GroupTe& te, const std::string& text);
+  void add(const std::string& name, const GroupTe& te) { add(name, te, text_of(te)); }
   /// A group whose time is wanted: it is measured even if that decides nothing about it.
   void add_timed(const std::string& name, const GroupTe& te);
   bool measures() const { return tuner_ != nullptr; }
   /// Decides all that was added and is not decided yet.
   void decide(const TuneContext& context);
   /// The decision for a group that was added.
-  plan::GroupPlan plan(const std::string& name, const GroupTe& te) const;
+  plan::GroupPlan plan(const std::string& name, const GroupTe& te) const { return plan_of(name, text_of(te)); }
+  plan::GroupPlan plan_of(const std::string& name, const std::string& text) const;
 
  private:
   struct Task {
@@ -36,7 +38,7 @@ class Planner {
     plan::GroupPlan plan;
   };
 
-  Task& find_or_make(const std::string& name, const GroupTe& te);
+  Task& find_or_make(const std::string& name, const GroupTe& te, const std::string& text);
   void construct(Task& task);
   void explore(const construct::GroupTask& group, const construct::Constructor& family,
                construct::Candidates& candidates) const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <ranges>
 #include <set>
 
 #include "driver/tune/tolerance.h"
@@ -9,6 +11,7 @@
 #include "support/join.h"
 #include "support/random.h"
 #include "te/axes.h"
+#include "te/reads.h"
 
 namespace tw::driver {
 namespace {
@@ -60,6 +63,7 @@ class Sampler {
 
   Result<SampledReference> take() {
     if (!reason_.empty()) return declined("{}", reason_);
+    drop_unread();
     return std::move(out_);
   }
 
@@ -307,6 +311,24 @@ class Sampler {
       if (fresh) s.trials.push_back(name);
       if (!fresh) s.trials[t] = name;
     }
+  }
+
+  // Of a compute with several values, one is read at the points of an output: the errors of the others go.
+  void drop_unread() {
+    te::Program& program = out_.program;
+    std::set<std::string> read(program.outputs.begin(), program.outputs.end());
+    const auto is_read = [&](const std::string& name) { return read.contains(name); };
+    std::vector<te::Compute> kept;
+    for (te::Compute& c : std::views::reverse(program.computes)) {
+      if (std::ranges::none_of(c.outputs, is_read, &te::Tensor::name)) continue;
+      te::visit_reads(c, [&](const Expr& load) { read.insert(load->name); });
+      kept.push_back(std::move(c));
+    }
+    program.computes.assign(std::move_iterator(kept.rbegin()), std::move_iterator(kept.rend()));
+    const auto behind = std::ranges::stable_partition(out_.signs, is_read);
+    const std::set<std::string> unread(behind.begin(), behind.end());
+    out_.signs.erase(behind.begin(), behind.end());
+    std::erase_if(program.inputs, [&](const te::Tensor& t) { return unread.contains(t.name); });
   }
 
   const te::Program& program_;

@@ -47,18 +47,35 @@ RoundingErrors rounding_errors(DataType type) {
           kFunctionUlps / kSafety * subnormal};
 }
 
-void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& bounds) {
+namespace {
+
+double root_mean_square(const std::vector<double>& values) {
   double square = 0;
-  for (const double b : bounds) square += b * b;
-  const double rms = bounds.empty() ? 0 : std::sqrt(square / static_cast<double>(bounds.size()));
+  for (const double v : values) square += v * v;
+  return values.empty() ? 0 : std::sqrt(square / static_cast<double>(values.size()));
+}
+
+double median_of_others_than_zero(std::vector<double> values) {
+  std::erase(values, 0.0);
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+}  // namespace
+
+void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& bounds, LeastBound least) {
+  const double floor = least == LeastBound::kMean ? root_mean_square(bounds) : median_of_others_than_zero(bounds);
   for (size_t i = 0; i < bounds.size(); ++i) {
-    if (rms > 0) bounds[i] = kSafety * std::max(bounds[i], rms) + 2 * ulp(type, values[i]);
+    if (floor > 0) bounds[i] = kSafety * std::max(bounds[i], floor) + 2 * ulp(type, values[i]);
   }
 }
 
 WorstElement compare(const std::string& name, const RefTensor& got, const RefTensor& want,
-                     const std::vector<double>& bounds) {
-  WorstElement worst{name, 0, 0, 0, 0, 0, want.type.elements()};
+                     const std::vector<double>& bounds, const std::vector<double>& operator_bounds) {
+  WorstElement worst{.tensor = name, .elements = want.type.elements()};
+  const std::vector<double>& tighter = operator_bounds.empty() ? bounds : operator_bounds;
   double worst_ratio = -1;
   for (int64_t i = 0; i < worst.elements; ++i) {
     const double a = got.at(i);
@@ -68,6 +85,7 @@ WorstElement compare(const std::string& name, const RefTensor& got, const RefTen
     const double error = equal ? 0 : std::fabs(a - b);
     const bool ok = equal || error <= bound;
     worst.wrong += ok ? 0 : 1;
+    worst.beyond_operator += equal || error <= (want.is_float() ? tighter[i] : 0) ? 0 : 1;
     double ratio = bound > 0 ? error / bound : (ok ? 0 : std::numeric_limits<double>::infinity());
     if (std::isnan(ratio)) ratio = std::numeric_limits<double>::infinity();
     if (ratio <= worst_ratio) continue;
@@ -76,6 +94,7 @@ WorstElement compare(const std::string& name, const RefTensor& got, const RefTen
     worst.got = a;
     worst.want = b;
     worst.bound = bound;
+    worst.operator_bound = want.is_float() ? tighter[i] : 0;
   }
   return worst;
 }

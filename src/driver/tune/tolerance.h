@@ -25,9 +25,13 @@ struct RoundingErrors {
 RoundingErrors rounding_errors(DataType type);
 /// The one of two types that has fewer digits; integers have none to lose.
 DataType narrower(DataType a, DataType b);
+/// The least bound of an element, since random errors may cancel there: from the root mean square of the deviations
+/// over the tensor, or from the median of those that are not 0, which a few large elements do not move.
+enum class LeastBound : uint8_t { kMean, kMedian };
 /// Bounds of elements `values` from the largest deviations that random errors caused there; `type` is the narrowest
 /// that is rounded to on the way, their own at least: of a few roundings the random errors may cancel each other.
-void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& deviations);
+void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& deviations,
+                   LeastBound least = LeastBound::kMean);
 
 /// Spacing of numbers of `type` at |x|; 0 for integers.
 double ulp(DataType type, double x);
@@ -41,11 +45,14 @@ struct WorstElement {
   double bound = 0;   // allowed |got - want|
   int64_t wrong = 0;  // elements beyond their bound
   int64_t elements = 0;
+  double operator_bound = 0;    // of the operators themselves, where an algorithm has a larger one
+  int64_t beyond_operator = 0;  // elements beyond that
   bool ok() const { return wrong == 0; }
 };
 
 /// Compares two tensors; `bounds` has one allowed error an element. NaN matches NaN, infinities themselves.
+/// `operator_bounds` are those of the operators themselves; empty: the same.
 WorstElement compare(const std::string& name, const graph::RefTensor& got, const graph::RefTensor& want,
-                     const std::vector<double>& bounds);
+                     const std::vector<double>& bounds, const std::vector<double>& operator_bounds = {});
 
 }  // namespace tw::driver

@@ -1,16 +1,15 @@
 // Which candidate of a group is the best one, by measuring: machine code for all of them, a worker process that runs
-// them, results in the plan.
+// them, results in the plan. This is what happens when; what happens is in shortlist.h, prepared_task.h,
+// task_measurer.h and task_results.h, each of which knows those before it at most.
 #pragma once
-#include <functional>
+#include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "database/database.h"
-#include "driver/tune/task.h"
+#include "driver/tune/task_measurer.h"
 #include "driver/tune/tuner_options.h"
 
 namespace tw::driver {
@@ -20,7 +19,7 @@ class Tuner {
   explicit Tuner(TunerOptions options);
   /// With a measurer of the caller's.
   Tuner(TunerOptions options, std::unique_ptr<measure::Measurer> measurer);
-  ~Tuner();
+  Tuner(const Tuner&) = delete;  // its parts refer to its options
   /// Decides every task that has several candidates and takes long enough: from the database where it knows them all,
   /// otherwise by measuring, those that take long first, until the budget is spent.
   std::vector<TuneResult> choose(std::span<const TuneTask> tasks, const TuneContext& context);
@@ -31,30 +30,15 @@ class Tuner {
 
  private:
   class Session;
-  bool start(const TargetInfo& target);
-  std::string why_not_started(const TargetInfo& target);
-  const Result<std::string>& device(const TargetInfo& target);
-  void open_database();
+  database::Database* open_database();  // null: there is none
 
   TunerOptions options_;
-  bool tried_ = false;   // to start a worker
+  TaskMeasurer measurer_;
+  std::unique_ptr<database::Database> database_;
   bool opened_ = false;  // the database, or tried to
   bool complete_ = true;
-  bool told_of_disturbance_ = false;          // that another compiler measures at the same time
   std::map<std::string, ProgramCode> codes_;  // by the text of the loop program
-  std::unique_ptr<database::Database> database_;
-  std::string lock_file_;
-  std::unique_ptr<measure::Measurer> measurer_;
-  std::optional<Result<std::string>> device_;  // asked for once
   double spent_seconds_ = 0;
 };
-
-/// Where the constants of a model of `bytes` constants are when they are needed again in the next run: in the private
-/// caches, in the shared one, or in memory.
-measure::Warmth warmth_of_weights(double bytes, const TargetInfo& target);
-
-/// Nanoseconds that `program` takes at least on `target`: its flop at peak, or its inputs and outputs at the bandwidth
-/// of memory. A rough figure: it only says what is worth measuring.
-double estimate_ns(const te::Program& program, const TargetInfo& target);
 
 }  // namespace tw::driver

@@ -41,10 +41,10 @@ std::optional<Outcome> parse_outcome(const std::string& name) {
 
 }  // namespace
 
-int64_t database_revision(const std::string& path, const database::Database::Notice& notice) {
+int64_t database_revision(const std::string& path) {
   std::error_code missing;
   if (path.empty() || !std::filesystem::is_regular_file(path, missing)) return 0;
-  const std::unique_ptr<database::Database> database = database::Database::open(path, notice);
+  const std::unique_ptr<database::Database> database = database::Database::open_existing(path);
   return database == nullptr ? 0 : database->revision();
 }
 

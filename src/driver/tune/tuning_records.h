@@ -23,7 +23,7 @@ std::vector<measure::Measured> known_results(const std::vector<plan::GroupPlan>&
                                              const std::vector<database::Record>& records, double drop_ratio);
 
 /// database::Database::revision() of the file `path`; 0 when there is none.
-int64_t database_revision(const std::string& path, const database::Database::Notice& notice);
+int64_t database_revision(const std::string& path);
 
 /// A target with all its figures as one line: equal texts, equal constructions.
 std::string target_text(const TargetInfo& target);

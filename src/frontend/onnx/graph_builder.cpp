@@ -72,6 +72,12 @@ std::vector<ValueId> GraphBuilder::append(graph::Node node, const std::string& v
   const std::vector<TensorType> types = op->output_types(call);
   for (const TensorType& type : types) check_extents(type.shape, "the result");
   if (can_fold(call, types)) return fold(call, value_name);
+  if (std::ssize(graph_.nodes) >= kMaxOperators) {
+    throw UserError(
+        "the model needs more than {} operators once loops and recurrences are unrolled: give it shorter sequences "
+        "(--shape, --dim) or fewer iterations, or split it",
+        kMaxOperators);
+  }
   node.outputs.clear();
   for (size_t k = 0; k < types.size(); ++k) {
     node.outputs.push_back(add_value(k == 0 ? value_name : fmt::format("{}.{}", value_name, k), types[k]));

@@ -9,6 +9,7 @@
 
 #include "graph/op.h"
 #include "support/error.h"
+#include "support/work_watch.h"
 
 namespace tw::frontend {
 
@@ -28,6 +29,10 @@ struct ImportOptions {
   std::map<std::string, int64_t> dims;                // --dim NAME=8: a symbolic dimension, wherever it stands
   std::map<std::string, graph::RefTensor> constants;  // --const NAME=@x.npy: an input that becomes a constant
   std::shared_ptr<const Weights> weights = nullptr;   // of initializers of the main graph, in the place of their own
+  /// --allow-links DIR: folders whose files external data may be, wherever the model lies: reached by links, or with
+  /// several hard links. Without them links stay within the model's folder, and a file has one name.
+  std::vector<std::string> link_folders = {};
+  std::shared_ptr<WorkWatch> watch = {};  // of time and memory; null: unlimited
 };
 
 struct ImportResult {

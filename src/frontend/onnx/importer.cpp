@@ -38,7 +38,7 @@ Importer::Importer(const onnx::ModelProto& model, const std::string& base_direct
                    const ImportOptions& options)
     : model_(model),
       options_(options),
-      files_(base_directory),
+      files_(base_directory, options.link_folders),
       builder_(model.graph().name(), ops),
       binding_(options) {}
 
@@ -151,6 +151,7 @@ std::vector<TensorType> Importer::input_types_or_survey(const std::vector<const 
 void Importer::add_initializers(const onnx::GraphProto& graph, const Names& needed, Scope& scope) {
   for (const auto& tensor : graph.initializer()) {
     if (needed.count(tensor.name()) == 0) continue;
+    check_limits(options_.watch.get(), "reading initializers");
     TensorData data = initial_value(tensor, scope);
     const ValueId id = builder_.add_constant(scope.prefix + tensor.name(), data.type, std::move(data.bytes));
     define(scope, tensor.name(), {id});
@@ -203,6 +204,7 @@ bool Importer::is_known(const onnx::NodeProto& node, const Scope& scope) const {
 }
 
 void Importer::import_node(const onnx::NodeProto& node, Scope& scope) {
+  check_limits(options_.watch.get(), "importing nodes", nodes_);
   if (++nodes_ > kMaxNodes) throw UserError("the model has more than {} nodes after inlining and unrolling", kMaxNodes);
   bool usable = true;
   for (const std::string& name : node.input()) {

@@ -9,6 +9,7 @@ constexpr int64_t kMaxElements = int64_t{64} << 30;   // of one tensor, elements
 constexpr int64_t kMaxFileBytes = 0x7fffffff;         // protobuf's own limit for one message, bytes
 constexpr size_t kMaxRank = 32;                       // dimensions of one tensor
 constexpr int64_t kMaxNodes = 200'000;                // nodes converted, after inlining functions and unrolling loops
+constexpr int64_t kMaxOperators = 400'000;            // operators of the graph that these become
 constexpr int kMaxDepth = 32;                         // nested subgraphs and function calls
 constexpr int kMaxMessageDepth = 400;                 // nested protobuf messages; a subgraph takes three
 constexpr int64_t kMaxTrips = 10'000;                 // iterations of one unrolled Loop or Scan

@@ -217,7 +217,7 @@ Result<Chain> match_chain(const te::Program& program) {
   if (!segments.ok()) return Reason{segments.reason()};
   chain.segments = std::move(segments).value();
   if (std::ranges::none_of(chain.segments, [&](const ChainSegment& s) { return is_heavy(program, s); }))
-    return declined("no contraction or reduction computes its rows");
+    return declined("no sum before {} runs along its rows", last->name());
   for (const auto& [name, r] : *roles) {
     const std::vector<int64_t> order = rows_first(r);
     if (!std::ranges::is_sorted(order)) chain.layouts[name] = Layout().reorder(order);
@@ -328,7 +328,7 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   const te::Program& program = chain.program;
   const auto& segments = chain.segments;
   if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty())
-    return "not a product, what combines its rows, and a product with them";
+    return "a tile holds a product, a reduction of its rows, and a product of these; not what this has";
   for (const te::Compute& c : program.computes) {
     if (!chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
       return c.name() + " is computed beside the chain";
@@ -369,7 +369,8 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   const auto reduction =
       std::ranges::find_if(program.computes, [&](const auto& c) { return te::count_reads(c, value.name) > 0; });
   if (te::count_reads(program)[value.name] != 1 || !reduction->is_reduction() || reduction->outputs.size() > 1)
-    return declined("no reduction reads {} alone and once", value.name);
+    return declined("{} readings of {}: a tile combines rows for one reduction that reads them once",
+                    te::count_reads(program)[value.name], value.name);
   const Expr read = te::reads_of(*reduction, {value})[0];
   const int column = reduction->axes.empty() ? kPrivate : te::dim_of_axis(read, reduction->axes.back().name);
   if (column < 0) return declined("{} combines columns", reduction->name());

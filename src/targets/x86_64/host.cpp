@@ -1,6 +1,5 @@
 #include "targets/x86_64/host.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,10 +8,11 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
-#include <thread>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+#include "runtime/host/limits.h"
 
 namespace tw::targets {
 namespace {
@@ -59,18 +59,7 @@ std::optional<HostCache> sysfs_cache(const std::string& folder) {
   return cache;
 }
 
-int affinity_cpus() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // more CPUs than the set holds
-}
-
-int64_t usable_memory() {
-  int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  const int64_t limit = parse_bytes(first_line("/sys/fs/cgroup/memory.max"));  // "max": no number, no limit
-  if (limit > 0) bytes = std::min(bytes, limit);
-  return bytes;
-}
+int64_t usable_memory() { return std::min(host::machine_memory().bytes, host::group_memory().bytes); }
 
 #if defined(__x86_64__)
 
@@ -149,7 +138,7 @@ HostCpu host_cpu() {
   HostCpu cpu;
   cpu.name = "unknown";
   identify(cpu);
-  cpu.units = affinity_cpus();
+  cpu.units = host::affinity_cpus();
   cpu.memory_bytes = usable_memory();
   cpu.caches = sysfs_caches("/sys/devices/system/cpu/cpu0/cache");
   if (cpu.caches.empty()) cpu.caches = cpuid_caches();

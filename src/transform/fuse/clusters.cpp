@@ -4,6 +4,7 @@
 #include <set>
 
 #include "transform/reason_log.h"
+#include "transform/storage_order.h"
 
 namespace tw::transform {
 namespace {
@@ -105,7 +106,7 @@ Why Clusters::no_follower(int n) const {
     case Role::kWindow:
       return because("tile", "{} combines elements of several tiles", name(n));
     case Role::kAlone:
-      return why_alone(graph_.nodes[n]);
+      return why_alone(graph_, graph_.nodes[n]);
     case Role::kElementwise:
     case Role::kIndexMap:
     case Role::kPad:
@@ -143,7 +144,7 @@ RuleResult Clusters::takes_in(int c, int p) const {
 
 RuleResult Clusters::may_join(int c, int p) const {
   if (roles_[p] == Role::kContraction) return because("contraction", "{} is a contraction: it owns its tiles", name(p));
-  if (roles_[p] == Role::kAlone) return why_alone(graph_.nodes[p]);
+  if (roles_[p] == Role::kAlone) return why_alone(graph_, graph_.nodes[p]);
   if (roles_[p] == Role::kReduction || roles_[p] == Role::kWindow) {
     RuleResult rows = joins_as_reduction(c, p);
     if (!rows.ok()) return rows;
@@ -184,7 +185,7 @@ RuleResult Clusters::joins_reader(int c, int p, int r) const {
     case Role::kAlone:
       break;
   }
-  return why_alone(graph_.nodes[p]);
+  return why_alone(graph_, graph_.nodes[p]);
 }
 
 // Whether computing element-wise `p` where `r` reads it repeats no work: each element is read at one point.
@@ -197,7 +198,7 @@ RuleResult Clusters::is_read_pointwise(int c, int p, int r) const {
   if ((roles_[r] == Role::kPad || is_layout_copy(graph_.nodes[r])) && as_data) return Rule("map");
   if (roles_[r] != Role::kElementwise)
     return roles_[r] == Role::kAlone
-               ? why_alone(graph_.nodes[r])
+               ? why_alone(graph_, graph_.nodes[r])
                : because("repeats", "{} reads elements more than once, or moves them: {} would be computed again",
                          name(r), name(p));
   if (shape(r) == shape(p)) return Rule("map");
@@ -235,10 +236,16 @@ bool Clusters::ends_in_reduction(int p, const Shape& whole, int steps) const {
   });
 }
 
-Why why_alone(const Node& node) {
+Why why_alone(const Graph& graph, const Node& node) {
+  const auto copied = [&](double bytes, std::string_view what) {
+    Why why = because("view", "{} ({}) {}", node.name, node.op, what);
+    why.numbers = {{"copied_bytes", bytes}};
+    return why;
+  };
+  if (is_view(graph, node)) return copied(0, "is a view: no kernel, other shape and order of the same bytes");
   if (node.op == "reshape" || node.op == "identity")
-    return because("view", "{} ({}) is a view, or a copy of its own where the order of elements changes", node.name,
-                   node.op);
+    return copied(2.0 * static_cast<double>(graph.value(node.outputs[0]).type.bytes()),
+                  "is a copy of its own: its operand is stored in another order");
   if (node.outputs.size() > 1) return because("alone", "{} computes {} values", node.name, node.outputs.size());
   return because("alone", "no rule takes {} ({}) into a group", node.name, node.op);
 }

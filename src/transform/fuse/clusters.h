@@ -82,7 +82,7 @@ class Clusters {
   std::vector<Cluster> clusters_;
 };
 
-/// Why a node of role kAlone shares a group with no other.
-Why why_alone(const Node& node);
+/// Why a node of role kAlone, or a view, shares a group with no other.
+Why why_alone(const Graph& graph, const Node& node);
 
 }  // namespace tw::transform

@@ -14,6 +14,7 @@
 #include "transform/fuse/clusters.h"
 #include "transform/group.h"
 #include "transform/passes.h"
+#include "transform/storage_order.h"
 
 namespace tw::transform {
 namespace {
@@ -145,8 +146,11 @@ class Fuser {
 
   Why why_apart(ValueId value, int p, int r) const {
     const std::string& read = graph_.value(value).name;
-    if (graph_.nodes[p].outputs.size() != 1 || clusters_.role(p) == Role::kAlone) return why_alone(graph_.nodes[p]);
-    if (graph_.nodes[r].outputs.size() != 1 || clusters_.role(r) == Role::kAlone) return why_alone(graph_.nodes[r]);
+    for (const int n : {p, r}) {
+      const Node& node = graph_.nodes[n];
+      if (node.outputs.size() != 1 || clusters_.role(n) == Role::kAlone || is_view(graph_, node))
+        return why_alone(graph_, node);
+    }
     const int from = clusters_.cluster_of(p), to = clusters_.cluster_of(r);
     if (from >= 0 && clusters_[from].contraction >= 0) {
       const RuleResult follows = clusters_.follows(r, output(clusters_[from].contraction));

@@ -36,6 +36,8 @@ constexpr double kByThreads = 8;      // times the time of matrix instructions o
 constexpr int64_t kColumns = 64;      // of a tile
 constexpr std::string_view kChainRule = "chain", kReducedRule = "rows-combined";  // names of rules
 
+using Numbers = std::vector<std::pair<std::string, double>>;  // as Why::numbers
+
 // What one block of a chain does, and how many blocks there are.
 struct Blocks {
   double count = 1;
@@ -128,15 +130,9 @@ std::optional<Blocks> highest_blocks(const schedule::Chain& chain, int64_t least
   return blocks;
 }
 
-RuleResult if_cheaper(Why why, double apart_ns, double together_ns) {
-  why.numbers = {{"apart_ns", apart_ns}, {"together_ns", together_ns}};
-  why.rule = kChainRule;
-  return apart_ns > together_ns ? RuleResult(kChainRule) : RuleResult(std::move(why));
-}
-
 // Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
 // segments in memory. Where each segment costs a launch, it always does.
-RuleResult pays(const schedule::Chain& chain, const TargetInfo& target) {
+RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
   if (target.kind == DeviceKind::kCuda) {
     const std::string obstacle = schedule::tile_obstacle(chain, target);
     return obstacle.empty() ? RuleResult(kChainRule) : RuleResult(because(kChainRule, "{}", obstacle));
@@ -160,13 +156,16 @@ RuleResult pays(const schedule::Chain& chain, const TargetInfo& target) {
   const double operands_ns = kExposedTraffic * (blocks.count - blocks.batches) * blocks.operand_bytes /
                              read_rate(target, blocks.operand_bytes, kValueShare);
   const double lost_ns = 2 * (again + kBlockLoss * whole.products) / target.flop_per_ns;
-  return if_cheaper(
-      because(kChainRule, "what blocks compute and read again costs more than what passes through memory"), apart_ns,
-      inside_ns + operands_ns + lost_ns);
+  const double together_ns = inside_ns + operands_ns + lost_ns;
+  compared = {{"apart_ns", apart_ns},       {"together_ns", together_ns},
+              {"blocks", blocks.count},     {"block_bytes", blocks.scratch_bytes},
+              {"operands_ns", operands_ns}, {"lost_ns", lost_ns}};
+  if (apart_ns > together_ns) return kChainRule;
+  return because(kChainRule, "in blocks it takes longer than with what passes between the parts in memory");
 }
 
 // Whether tiles that combine their rows take less time than a tensor of all rows, written and read.
-RuleResult pays(const schedule::ReducedProduct& match, const TransformContext& context) {
+RuleResult pays(const schedule::ReducedProduct& match, const TransformContext& context, Numbers& compared) {
   const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
   const te::Tensor& value = match.program.tensor(match.segment.output());
   const double products = schedule::count_products(sum) * (sum.a.type().is_half() || sum.tf32 ? 1 : kByThreads);
@@ -180,10 +179,9 @@ RuleResult pays(const schedule::ReducedProduct& match, const TransformContext& c
     const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
     least = std::min(least, products * (1 / (filled * busy) - 1));
   }
+  compared = {{"saved_products", saved}, {"lost_products", least}};
   if (context.way == kEager || least < saved) return kReducedRule;
-  Why why = because(kReducedRule, "tiles of the rows of one sum leave units idle for longer than the traffic takes");
-  why.numbers = {{"saved_products", saved}, {"lost_products", least}};
-  return why;
+  return because(kReducedRule, "tiles of the rows of one sum leave units idle for longer than the traffic takes");
 }
 
 class ChainFuser {
@@ -263,25 +261,48 @@ class ChainFuser {
     return has(Role::kContraction, p) || has(Role::kReduction, p) || has(Role::kElementwise, p);
   }
 
-  // Asks whether `chain` pays as one group, and leaves the answer with each edge inside.
+  // Asks whether `chain` pays as one group, and leaves the answer with each edge inside. A refusal is one of rows that
+  // one group hands to the next: of a residual pass fuse has said more.
   bool pays_as_group(const std::vector<int>& chain) const {
-    const RuleResult rule = pays(chain);
+    Numbers compared;
+    const RuleResult rule = pays(chain, compared);
     if (context_.log == nullptr) return rule.ok();
-    const Why why = !rule.ok() ? rule.why()
-                    : *rule == kChainRule
-                        ? because(*rule, "its rows are computed, a block at a time, where they are read")
-                        : because(*rule, "the tiles that compute the rows combine them");
-    for (const int r : chain) {
-      for (const ValueId in : graph_.nodes[r].inputs) {
+    const auto name = [&](int n) { return graph_.nodes[n].name; };
+    Why why = !rule.ok()            ? because(rule.why().rule, "{} and {} as one kernel: {}", name(chain.front()),
+                                              name(chain.back()), rule.why().text)
+              : *rule == kChainRule ? because(*rule, "its rows are computed, a block at a time, where they are read")
+                                    : because(*rule, "the tiles that compute the rows combine them");
+    why.numbers = std::move(compared);
+    for (size_t i = 0; i < chain.size(); ++i) {
+      for (const ValueId in : graph_.nodes[chain[i]].inputs) {
         const int p = in == kAbsent ? -1 : producers_[in];
         if (std::ranges::find(chain, p) == chain.end()) continue;
-        context_.log->say_of_group(rule.ok() ? EdgeFate::kFused : EdgeFate::kApart, graph_, in, graph_.nodes[r], why);
+        if (!rule.ok() && (p != chain[i - 1] || !feeds_rows(in, chain[i]))) continue;  // i > 0: `p` comes before
+        context_.log->say_of_group(rule.ok() ? EdgeFate::kFused : EdgeFate::kApart, graph_, in, graph_.nodes[chain[i]],
+                                   why);
       }
     }
     return rule.ok();
   }
 
-  RuleResult pays(const std::vector<int>& chain) const {
+  // Whether only node `r` reads `value`, and nothing there that follows its sums: a residual is added behind them.
+  bool feeds_rows(ValueId value, int r) const {
+    if (last_ == Role::kReduction) return true;
+    if (graph_.is_output(value) || !std::ranges::all_of(readers_[value], [&](int n) { return n == r; })) return false;
+    const Node& group = graph_.nodes[r];
+    if (!group.is_group()) return true;
+    bool summed = false;
+    for (const Node& inner : group.body->nodes) {
+      for (size_t i = 0; summed && i < group.inputs.size(); ++i) {
+        const bool reads = std::ranges::find(inner.inputs, group.body->inputs[i]) != inner.inputs.end();
+        if (group.inputs[i] == value && reads) return false;
+      }
+      summed = summed || role_of(context_.ops, inner) == Role::kContraction;
+    }
+    return true;
+  }
+
+  RuleResult pays(const std::vector<int>& chain, Numbers& compared) const {
     const std::string_view name = last_ == Role::kReduction ? kReducedRule : kChainRule;
     const Graph merged = merge_groups(graph_, {chain});
     const auto group = std::ranges::find_if(merged.nodes, [&](const Node& node) {
@@ -293,11 +314,11 @@ class ChainFuser {
     const te::Program program = stored_program(*group->body, context_.ops);
     if (last_ == Role::kReduction) {
       const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(program);
-      return match.ok() ? transform::pays(*match, context_) : because(name, "{}", match.reason());
+      return match.ok() ? transform::pays(*match, context_, compared) : because(name, "{}", match.reason());
     }
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    return match.ok() ? transform::pays(*match, context_.target) : because(name, "{}", match.reason());
+    return match.ok() ? transform::pays(*match, context_.target, compared) : because(name, "{}", match.reason());
   }
 
   const Graph& graph_;

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "schedule/match/one_kernel.h"
+#include "transform/fuse/cluster_order.h"
 #include "transform/fuse/clusters.h"
 #include "transform/fuse/group_program.h"
 #include "transform/group.h"
@@ -34,13 +35,8 @@ struct Kind {
 class OutputFuser {
  public:
   OutputFuser(const Graph& graph, const TransformContext& context)
-      : graph_(graph), context_(context), producers_(graph.producers()), readers_(graph.consumers()) {
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      cluster_of_.push_back(static_cast<int>(n));
-      members_.push_back({static_cast<int>(n)});
-      kinds_.push_back(kind_of(graph.nodes[n]));
-    }
-    seen_.resize(graph.nodes.size(), 0);
+      : graph_(graph), context_(context), producers_(graph.producers()), readers_(graph.consumers()), clusters_(graph) {
+    for (const Node& node : graph.nodes) kinds_.push_back(kind_of(node));
   }
 
   Graph run() {
@@ -52,8 +48,9 @@ class OutputFuser {
       for (size_t v = 0; v < graph_.values.size(); ++v) changed = join_siblings(static_cast<ValueId>(v)) || changed;
     }
     if (context_.log != nullptr) say_of_others();
-    std::erase_if(members_, [](const auto& nodes) { return nodes.size() < 2; });
-    return merge_groups(graph_, members_);
+    std::vector<std::vector<int>> groups = clusters_.all();
+    std::erase_if(groups, [](const auto& nodes) { return nodes.size() < 2; });
+    return merge_groups(graph_, groups);
   }
 
  private:
@@ -77,8 +74,8 @@ class OutputFuser {
   // Whether the groups at both ends of the edge became one.
   bool join_edge(ValueId value, int r) {
     const int p = value == kAbsent ? -1 : producers_[value];
-    if (p < 0 || cluster_of_[p] == cluster_of_[r]) return false;
-    const int from = cluster_of_[p], to = cluster_of_[r];
+    if (p < 0 || clusters_.of(p) == clusters_.of(r)) return false;
+    const int from = clusters_.of(p), to = clusters_.of(r);
     const Kind &before = kinds_[from], &after = kinds_[to];
     // What has no place in any kernel of the other is said by pass fuse; so is what alone reads a value.
     if (before.others + after.others > 0 || !leaves(value, from, to)) return false;
@@ -90,14 +87,14 @@ class OutputFuser {
 
   // Whether the value would leave the two as one, or one of them has several outputs already.
   bool leaves(ValueId value, int from, int to) const {
-    const auto is_inside = [&](int r) { return cluster_of_[r] == from || cluster_of_[r] == to; };
-    return graph_.is_output(value) || members_[from].size() + members_[to].size() > 2 ||
+    const auto is_inside = [&](int r) { return clusters_.of(r) == from || clusters_.of(r) == to; };
+    return graph_.is_output(value) || clusters_.members(from).size() + clusters_.members(to).size() > 2 ||
            !std::ranges::all_of(readers_[value], is_inside);
   }
 
   // A state changes in its place where its group has one output: worth more than a reading saved.
   bool changes_state(int cluster) const {
-    return std::ranges::any_of(members_[cluster], [&](int n) {
+    return std::ranges::any_of(clusters_.members(cluster), [&](int n) {
       return std::ranges::any_of(graph_.nodes[n].outputs, [&](ValueId out) {
         return std::ranges::find(context_.states, graph_.value(out).name, &StateNames::after) != context_.states.end();
       });
@@ -106,9 +103,13 @@ class OutputFuser {
 
   RuleResult joins(ValueId value, int from, int to) {
     const std::string& name = graph_.value(value).name;
-    const std::string& reader = graph_.nodes[members_[to].front()].name;
+    const std::string& reader = graph_.nodes[clusters_.members(to).front()].name;
     if (kinds_[to].contractions > 0)
-      return because("contraction", "{} belongs to a contraction, which has tiles of its own", reader);
+      return because("contraction", "{} {}, and {} has a contraction: a kernel that stores its tiles stores no others",
+                     name,
+                     graph_.is_output(value) ? std::string("leaves the graph")
+                                             : fmt::format("has {} readers", readers_[value].size()),
+                     reader);
     if (kinds_[from].contractions > 0 && kinds_[to].reductions > 0)
       return because("tile", "{} belongs to what combines elements of several tiles", reader);
     if (changes_state(from) || changes_state(to)) return because("state", "a state is changed in its place");
@@ -117,7 +118,7 @@ class OutputFuser {
     const RuleResult apart = may_unite(from, to);
     if (!apart.ok()) return apart;
     const Layout& layout = graph_.value(value).layout;
-    for (const int r : members_[to]) {
+    for (const int r : clusters_.members(to)) {
       for (const ValueId out : graph_.nodes[r].outputs) {
         const graph::Value& other = graph_.value(out);
         if (other.type.shape == graph_.value(value).type.shape && other.layout != layout)
@@ -132,15 +133,18 @@ class OutputFuser {
   }
 
   // Whether pass fuse said no more than that groups have one output.
-  bool is_about_outputs(ValueId value, const Node& reader) const {
+  bool is_about_outputs(ValueId value, const Node& reader, const Why& refusal) const {
     constexpr std::array<std::string_view, 7> kRules = {"leaves", "read-elsewhere", "taken", "repeats",
                                                         "rows",   "kernel",         "cycle"};
     const Why* why = context_.log->find_of_group(EdgeFate::kApart, graph_, value, reader);
+    // That it would be computed again is more than that the reader has tiles of its own.
+    const bool again = why != nullptr && (why->rule == "repeats" || why->rule == "rows");
+    if (again && (refusal.rule == "contraction" || refusal.rule == "tile")) return false;
     return why == nullptr || std::ranges::find(kRules, why->rule) != kRules.end();
   }
 
   void say(ValueId value, int r, const RuleResult& rule) const {
-    if (context_.log == nullptr || (!rule.ok() && !is_about_outputs(value, graph_.nodes[r]))) return;
+    if (context_.log == nullptr || (!rule.ok() && !is_about_outputs(value, graph_.nodes[r], rule.why()))) return;
     const std::string& name = graph_.value(value).name;
     const Why why = !rule.ok()             ? rule.why()
                     : *rule == kPointsRule ? because(*rule, "computed where {} is, which leaves the kernel, too", name)
@@ -154,7 +158,7 @@ class OutputFuser {
     for (size_t r = 0; r < graph_.nodes.size(); ++r) {
       for (const ValueId in : graph_.nodes[r].inputs) {
         const int p = in == kAbsent ? -1 : producers_[in];
-        const bool inside = p >= 0 && cluster_of_[p] == cluster_of_[r];
+        const bool inside = p >= 0 && clusters_.of(p) == clusters_.of(r);
         if (!inside || context_.log->find_of_group(EdgeFate::kFused, graph_, in, graph_.nodes[r]) != nullptr) continue;
         const Shape& space = graph_.value(graph_.nodes[r].outputs[0]).type.shape;
         say(in, static_cast<int>(r), graph_.value(in).type.shape == space ? kPointsRule : kRowsRule);
@@ -171,7 +175,7 @@ class OutputFuser {
     const std::vector<int>& readers = readers_[value];
     for (size_t i = 0; i < readers.size(); ++i) {
       for (size_t j = i + 1; j < readers.size(); ++j) {
-        const int a = cluster_of_[readers[i]], b = cluster_of_[readers[j]];
+        const int a = clusters_.of(readers[i]), b = clusters_.of(readers[j]);
         if (a == b || !are_siblings(value, a, b).ok()) continue;
         unite(a, b);
         joined = true;
@@ -185,14 +189,14 @@ class OutputFuser {
     if (changes_state(a) || changes_state(b)) return because("state", "a state is changed in its place");
     for (const int c : {a, b}) {
       if (!kinds_[c].is_pointwise()) return other;
-      for (const int n : members_[c]) {
+      for (const int n : clusters_.members(c)) {
         for (const ValueId out : graph_.nodes[n].outputs) {
           const graph::Value &mine = graph_.value(out), &shared = graph_.value(value);
           if (mine.type.shape != shared.type.shape || mine.layout != shared.layout) return other;
         }
       }
     }
-    if (between(b, a) >= 0) return because("cycle", "one reads what the other computes");
+    if (clusters_.between(b, a) != ClusterOrder::kNone) return because("cycle", "one reads what the other computes");
     const RuleResult apart = may_unite(a, b);
     if (!apart.ok()) return apart;
     const Result<schedule::Beside> kernel = one_kernel(a, b);
@@ -202,6 +206,8 @@ class OutputFuser {
 
   // ---- What both have in common.
 
+  const std::string& name_of(int cluster) const { return graph_.nodes[clusters_.members(cluster).front()].name; }
+
   // Room, and no path from `from` to `to` but that of a single edge.
   RuleResult may_unite(int from, int to) {
     const int nodes = kinds_[from].nodes + kinds_[to].nodes;
@@ -210,8 +216,12 @@ class OutputFuser {
     const size_t values = values_around(from, to);
     if (values > kMaxInputs)
       return because("room", "the group would read and write {} values, the most of one are {}", values, kMaxInputs);
-    if (const int third = between(from, to); third >= 0)
-      return because("cycle", "{} needs the first and is needed by the second", graph_.nodes[members_[third][0]].name);
+    const int third = clusters_.between(from, to);
+    if (third == ClusterOrder::kFar)
+      return because("far", "more than {} groups follow the first before the second comes", kMaxSearch);
+    if (third != ClusterOrder::kNone)
+      return because("cycle", "{} needs {} and is needed by {}: one group would wait for itself", name_of(third),
+                     name_of(from), name_of(to));
     return Rule("room");
   }
 
@@ -224,7 +234,7 @@ class OutputFuser {
       for (const ValueId out : graph_.nodes[n].outputs) {
         made.insert(out);
         const bool inside =
-            std::ranges::all_of(readers_[out], [&](int r) { return cluster_of_[r] == from || cluster_of_[r] == to; });
+            std::ranges::all_of(readers_[out], [&](int r) { return clusters_.of(r) == from || clusters_.of(r) == to; });
         if (!inside || graph_.is_output(out)) left.insert(out);
       }
     }
@@ -234,42 +244,10 @@ class OutputFuser {
   }
 
   std::vector<int> both(int from, int to) const {
-    std::vector<int> nodes = members_[from];
-    nodes.insert(nodes.end(), members_[to].begin(), members_[to].end());
+    std::vector<int> nodes = clusters_.members(from);
+    nodes.insert(nodes.end(), clusters_.members(to).begin(), clusters_.members(to).end());
     std::ranges::sort(nodes);
     return nodes;
-  }
-
-  // Clusters whose nodes read a value of `cluster`, one for each such read.
-  std::vector<int> clusters_that_read(int cluster) const {
-    std::vector<int> clusters;
-    for (const int n : members_[cluster]) {
-      for (const ValueId out : graph_.nodes[n].outputs) {
-        for (const int r : readers_[out]) clusters.push_back(cluster_of_[r]);
-      }
-    }
-    return clusters;
-  }
-
-  // The first cluster on a path from `from` to `to` through others; -1 where there is none. A single edge is no path.
-  int between(int from, int to) {
-    ++stamp_;
-    std::vector<std::pair<int, int>> open;  // a cluster, and the one by which the path left `from`
-    const auto visit_readers = [&](int cluster, int first) {
-      for (const int next : clusters_that_read(cluster)) {
-        if (next == from || (cluster == from && next == to) || seen_[next] == stamp_) continue;
-        seen_[next] = stamp_;
-        open.emplace_back(next, first < 0 ? next : first);
-      }
-    };
-    visit_readers(from, -1);
-    while (!open.empty()) {
-      const auto [cluster, first] = open.back();
-      open.pop_back();
-      if (cluster == to) return first;
-      visit_readers(cluster, first);
-    }
-    return -1;
   }
 
   // The nodes as a graph of their own, which leaves what others read.
@@ -297,18 +275,22 @@ class OutputFuser {
     return out;
   }
 
-  Result<schedule::Beside> one_kernel(int from, int to) const {
+  // Of equal pairs, as the steps of a recurrence have them, once.
+  const Result<schedule::Beside>& one_kernel(int from, int to) {
     const std::vector<int> nodes = both(from, to);
-    std::vector<int> all(nodes.size());
-    std::iota(all.begin(), all.end(), 0);
-    const Graph merged = merge_groups(cut_out(nodes), {all});
-    return schedule::one_kernel(stored_program(*merged.nodes.front().body, context_.ops));
+    const Graph alone = cut_out(nodes);
+    const auto [known, fresh] = kernels_.try_emplace(shape_of_group(alone), Reason{});
+    if (fresh) {
+      std::vector<int> all(nodes.size());
+      std::iota(all.begin(), all.end(), 0);
+      const Graph merged = merge_groups(alone, {all});
+      known->second = schedule::one_kernel(stored_program(*merged.nodes.front().body, context_.ops));
+    }
+    return known->second;
   }
 
   void unite(int from, int to) {
-    members_[from] = both(from, to);
-    for (const int n : members_[to]) cluster_of_[n] = from;
-    members_[to].clear();
+    clusters_.unite(from, to);
     kinds_[from].nodes += kinds_[to].nodes;
     kinds_[from].contractions += kinds_[to].contractions;
     kinds_[from].reductions += kinds_[to].reductions;
@@ -318,11 +300,9 @@ class OutputFuser {
   const TransformContext& context_;
   std::vector<int> producers_;
   std::vector<std::vector<int>> readers_;
-  std::vector<int> cluster_of_;            // by node
-  std::vector<std::vector<int>> members_;  // by cluster
-  std::vector<Kind> kinds_;
-  std::vector<int> seen_;  // by cluster: the search that came there last
-  int stamp_ = 0;
+  ClusterOrder clusters_;
+  std::vector<Kind> kinds_;                                  // by cluster
+  std::map<std::string, Result<schedule::Beside>> kernels_;  // by shape_of_group() of both
 };
 
 }  // namespace

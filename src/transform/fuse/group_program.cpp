@@ -1,10 +1,34 @@
 #include "transform/fuse/group_program.h"
 
+#include <fmt/format.h>
+
 #include "te/join_outputs.h"
 #include "te/merge_axes.h"
 #include "te/rewrite.h"
 
 namespace tw::transform {
+namespace {
+
+Graph without_names(const Graph& graph) {
+  Graph out = graph;
+  out.name.clear();
+  for (size_t v = 0; v < out.values.size(); ++v) {
+    graph::Value& value = out.values[v];
+    value.name = fmt::format("v{}", v);
+    if (!value.is_constant()) continue;
+    value.constant.reset();
+    out.inputs.push_back(static_cast<ValueId>(v));
+  }
+  for (graph::Node& node : out.nodes) {
+    node.name.clear();
+    if (node.is_group()) node.body = std::make_shared<const Graph>(without_names(*node.body));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string shape_of_group(const Graph& group) { return graph::to_string(without_names(group)); }
 
 te::Program stored_program(const Graph& body, const graph::OpTable& ops) {
   const graph::GroupProgram group = graph::to_te(body, ops);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "transform/layout/layout_costs.h"
 #include "transform/layout/layout_problem.h"
 #include "transform/passes.h"
 #include "transform/storage_order.h"
@@ -104,8 +105,8 @@ void note(const Graph& graph, const Assigned& assigned, ValueLayouts& chosen) {
 
 class LayoutAssigner {
  public:
-  LayoutAssigner(const Graph& graph, const LayoutChoice& choice, const Assigned& assigned)
-      : graph_(graph), choice_(choice), assigned_(assigned) {}
+  LayoutAssigner(const Graph& graph, const LayoutChoice& choice, const Assigned& assigned, const TargetInfo& target)
+      : graph_(graph), choice_(choice), assigned_(assigned), target_(target) {}
 
   Graph run() {
     before_ = std::move(graph_.nodes);
@@ -129,13 +130,18 @@ class LayoutAssigner {
 
   // After run(): why each value is stored as it is.
   void say_why(ReasonLog& log, const Graph& before) const {
+    const LayoutCosts costs(before, target_);
     const std::vector<int> producers = before.producers();
     for (size_t i = 0; i < before.values.size(); ++i) {
       const auto id = static_cast<ValueId>(i);
       const graph::Value& value = before.value(id);
       if (value.is_constant()) continue;
-      const Why why = why_stored(value, id, producers[id] < 0 ? nullptr : &before.nodes[producers[id]]);
-      log.say_layout(value.name, before.is_output(id) ? because("caller", "the caller reads rows") : why);
+      Why why = why_stored(value, id, producers[id] < 0 ? nullptr : &before.nodes[producers[id]]);
+      Why outside = because("caller", "the caller reads rows");
+      for (Why* fixed : {&why, &outside}) {  // what has no choice: the other order is a copy
+        if (fixed->numbers.empty()) fixed->numbers = {{kOther, has_order(value) ? costs.conversion_ns(id) : 0}};
+      }
+      log.say_layout(value.name, before.is_output(id) ? outside : why);
       if (const auto stored = stored_.find(id); stored != stored_.end())
         log.say_layout(graph_.value(stored->second).name, why);
       for (const auto& [copied, copy] : copies_) {
@@ -145,6 +151,8 @@ class LayoutAssigner {
   }
 
  private:
+  static constexpr const char* kOther = "next_best_unit_ns";  // of one unit: layout_costs.h
+
   Why why_stored(const graph::Value& value, ValueId id, const Node* producer) const {
     if (producer == nullptr) return because("caller", "the caller gives rows");
     if (!has_order(value)) return because("one-order", "rows and channels last are the same order of its bytes");
@@ -153,8 +161,10 @@ class LayoutAssigner {
     if (!choice_.other_ns[id]) return because("producer", "{} ({}) writes rows only", producer->name, producer->op);
     const std::string_view mine = choice_.channels_last[id] ? "channels last" : "row-major";
     const std::string_view other = choice_.channels_last[id] ? "row-major" : "channels last";
-    Why why = because("least-time", "{}: the whole graph takes longer with {} here", mine, other);
-    why.numbers = {{"next_best_ns", *choice_.other_ns[id]}};
+    const double more = *choice_.other_ns[id];
+    Why why = more > 0 ? because("least-time", "{}: the whole graph takes longer with {} here", mine, other)
+                       : because("least-time", "{}: {} here would take as long", mine, other);
+    why.numbers = {{kOther, more}};
     return why;
   }
 
@@ -167,7 +177,7 @@ class LayoutAssigner {
       least = std::min(least, r.other_ns);
     }
     Why why = because("copy", "a copy of {} for {}: reading it as it is stored takes longer", value.name, readers);
-    why.numbers = {{"next_best_ns", least}};
+    why.numbers = {{kOther, least}};
     return why;
   }
 
@@ -219,6 +229,7 @@ class LayoutAssigner {
   Graph graph_;
   const LayoutChoice& choice_;
   const Assigned& assigned_;
+  const TargetInfo& target_;
   std::vector<Node> before_;                                   // nodes as they were
   std::map<ValueId, ValueId> stored_;                          // of outputs: the value that their producers write
   std::map<std::pair<ValueId, std::string>, ValueId> copies_;  // by layout
@@ -234,7 +245,7 @@ graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& c
   Assigned assigned = assigned_by(compacted, choice);
   known.apply(assigned);
   if (context.chosen != nullptr) note(compacted, assigned, *context.chosen);
-  LayoutAssigner assigner(compacted, choice, assigned);
+  LayoutAssigner assigner(compacted, choice, assigned, context.target);
   Graph stored = assigner.run();
   if (context.log != nullptr) assigner.say_why(*context.log, compacted);
   return stored;

@@ -2,6 +2,7 @@
 // and the model of conv_cost.h predicts that it is faster. Weights are transformed here; where they will lie while the
 // model runs depends on how large all of them become, so that the choice is made twice at most.
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int64_t kAlgorithms[] = {4, 2};  // tile sizes; 0 is the direct algorithm
 constexpr double kWorthIt = 0.95;          // of the direct time: what the model cannot tell stays direct
-constexpr int64_t kLeastChannels = 8;      // fewer fill no vector
+constexpr int64_t kLeastChannels = 8;      // fewer are not worth it
 constexpr double kCacheForWeights = 0.5;   // share of the last cache; activations and other programs need the rest
 
 struct Choice {
@@ -25,8 +26,13 @@ struct Choice {
   int64_t m = 0;
 };
 
-// The convolution of `node` as a problem of the cost model, when it has a form in the Winograd operators.
-std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& node) {
+std::span<const float> floats_of(const graph::Value& constant) {
+  return {reinterpret_cast<const float*>(constant.constant->data()), static_cast<size_t>(constant.type.elements())};
+}
+
+// The convolution of `node` as a problem of the cost model, when it has a form in the Winograd operators, and one that
+// the family of schedules takes.
+std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& node, const TargetInfo& target) {
   const graph::Value& weights = editor.value(node.inputs[1]);
   const Shape& w = weights.type.shape;
   const size_t rank = w.size() - 2;
@@ -46,15 +52,20 @@ std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& no
     p.taps = w[2];
   }
   const bool empty = p.batch == 0 || p.high == 0 || p.wide == 0 || p.out_depth == 0;
-  const bool narrow = p.channels < kLeastChannels || p.out_channels < kLeastChannels;
-  return empty || narrow ? std::nullopt : std::optional(p);
+  const bool flat = rank == 3 && (p.depth == 1) != (p.out_depth == 1);
+  const int64_t least = std::max<int64_t>(kLeastChannels, target.lanes(DataType::f32()));
+  const bool narrow = p.channels < least || p.out_channels < least;
+  return empty || flat || narrow ? std::nullopt : std::optional(p);
 }
 
-std::vector<Choice> candidates(const Editor& editor) {
+std::vector<Choice> candidates(const Editor& editor, const TargetInfo& target) {
   std::vector<Choice> found;
   for (size_t n = 0; n < editor.node_count(); ++n) {
     if (editor.is_dead(n) || editor.node(n).op != "conv") continue;
-    if (const auto problem = winograd_problem(editor, editor.node(n))) found.push_back({n, *problem, 0});
+    const auto problem = winograd_problem(editor, editor.node(n), target);
+    if (!problem) continue;
+    const graph::Value& w = editor.value(editor.node(n).inputs[1]);
+    if (ops::suits_winograd(w.type.shape, floats_of(w).data())) found.push_back({n, *problem, 0});
   }
   return found;
 }
@@ -63,8 +74,8 @@ int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const Targe
   int64_t best = 0;
   double least = kWorthIt * conv_ns(problem, 0, home, target);
   for (const int64_t m : kAlgorithms) {
-    // A plane smaller than a tile is mostly multiplications by padding.
-    if (problem.high < m || problem.wide < m) continue;
+    // Tiles of one row or one column are no matrix, and mostly multiplications by padding.
+    if (problem.high <= m || problem.wide <= m) continue;
     const double ns = conv_ns(problem, m, home, target);
     if (ns >= least) continue;
     best = m;
@@ -97,10 +108,17 @@ void choose(std::vector<Choice>& choices, int64_t other_bytes, const TargetInfo&
 ValueId transformed_weights(Editor& editor, const Node& node, int64_t m) {
   const graph::Value w = editor.value(node.inputs[1]);
   const Shape shape = ops::winograd_weights_shape(w.type.shape, m);
-  const std::span kernels(reinterpret_cast<const float*>(w.constant->data()), w.type.elements());
   auto bytes = std::make_shared<std::vector<std::byte>>(num_elements(shape) * sizeof(float));
-  ops::transform_winograd_weights(w.type.shape, m, kernels.data(), reinterpret_cast<float*>(bytes->data()));
+  ops::transform_winograd_weights(w.type.shape, m, floats_of(w).data(), reinterpret_cast<float*>(bytes->data()));
   return editor.add_constant(w.name + "_winograd", {w.type.type, shape}, std::move(bytes));
+}
+
+ValueId scales_of(Editor& editor, const Node& node) {
+  const graph::Value w = editor.value(node.inputs[1]);
+  const std::vector<float> scales = ops::winograd_scales(w.type.shape, floats_of(w).data());
+  auto bytes = std::make_shared<std::vector<std::byte>>(scales.size() * sizeof(float));
+  std::memcpy(bytes->data(), scales.data(), bytes->size());
+  return editor.add_constant(w.name + "_scales", {w.type.type, {w.type.shape[1]}}, std::move(bytes));
 }
 
 void rewrite(Editor& editor, const Node& node, int64_t m) {
@@ -110,7 +128,8 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
   for (const char* kept : {"strides", "dilations", "pads"}) {
     if (node.has_attr(kept)) conv.attrs[kept] = node.attrs.at(kept);
   }
-  conv.inputs[1] = transformed_weights(editor, node, m);
+  conv.inputs = {node.inputs[0], transformed_weights(editor, node, m), node.inputs[1], scales_of(editor, node)};
+  if (node.inputs.size() > 2 && node.inputs[2] != graph::kAbsent) conv.inputs.push_back(node.inputs[2]);
   editor.replace(node.outputs[0], editor.add(std::move(conv)));
 }
 
@@ -123,7 +142,7 @@ graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext
                            target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
   if (context.precision == Precision::kStrict || !has_figures) return graph;
   Editor editor(graph, context.ops);
-  std::vector<Choice> choices = candidates(editor);
+  std::vector<Choice> choices = candidates(editor, target);
   choose(choices, kept_bytes(editor.graph()), target);
   for (const Choice& c : choices) {
     if (c.m != 0) rewrite(editor, Node(editor.node(c.node)), c.m);

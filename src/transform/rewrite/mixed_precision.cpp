@@ -111,7 +111,7 @@ bool makes_integers(const Graph& graph, const Node& node) {
 class Converter {
  public:
   Converter(const Graph& graph, const TransformContext& context)
-      : ops_(context.ops), narrow_(context.dtype), out_(graph), exact_(graph.values.size(), false) {
+      : ops_(context.ops), narrow_(context.dtype), out_(graph), names_(graph), exact_(graph.values.size(), false) {
     for (const graph::Value& value : graph.values) {
       const bool is_f32 = value.type.type == DataType::f32();
       is_f32_.push_back(is_f32);
@@ -191,10 +191,11 @@ class Converter {
     if (out_.value(id).is_constant()) {
       graph::RefTensor elements = elements_of(out_.value(id));
       elements.type.type = type;
-      return known->second = out_.add_constant(name, elements.type, bytes_of(elements));
+      return known->second = out_.add_constant(name, elements.type, bytes_of(elements), &names_);
     }
     return known->second = graph::append_node(
-               out_, ops_, {.op = "cast", .name = name, .attrs = {{"to", to_string(type)}}, .inputs = {id}})[0];
+               out_, ops_, {.op = "cast", .name = name, .attrs = {{"to", to_string(type)}}, .inputs = {id}},
+               &names_)[0];
   }
 
   // The model's outputs have their own types and names.
@@ -211,6 +212,7 @@ class Converter {
   const graph::OpTable& ops_;
   const DataType narrow_;
   Graph out_;
+  graph::NameSet names_;
   std::vector<bool> exact_;   // by value: element-wise operators make a whole number of it
   std::vector<bool> is_f32_;  // by value of the model: whether it was f32 there
   std::vector<Form> form_;    // by value of the model

@@ -197,7 +197,18 @@ ValueId scaled(Editor& editor, ValueId x, double factor) {
   return editor.add(std::move(node));
 }
 
+// Whether it may be scaled(), from its producer alone: constants of millions of elements are not looked at for nothing.
+bool may_be_scaled(const Editor& editor, ValueId x) {
+  const Node* producer = editor.producer(x);
+  return producer != nullptr && editor.use_count(x) == 1 &&
+         (producer->op == "matmul" || producer->op == "transpose" || producer->op == "reshape" ||
+          (producer->op == "add" &&
+           (editor.value(producer->inputs[0]).is_constant() || editor.value(producer->inputs[1]).is_constant())));
+}
+
 bool fold_factor(Editor& editor, const Node& node) {
+  if (node.op != "mul" && node.op != "div") return false;
+  if (std::ranges::none_of(node.inputs, [&](ValueId in) { return may_be_scaled(editor, in); })) return false;
   const auto affine = match_arithmetic(editor, node, editor.type(node.outputs[0]).shape.size() - 1);
   if (!affine || affine->scale.empty() || !all_are(affine->scale, affine->scale[0]) || !all_are(affine->shift, 0))
     return false;

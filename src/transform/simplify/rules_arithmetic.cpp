@@ -6,7 +6,7 @@
 namespace tw::transform {
 namespace {
 
-// x^2 = x x; x^0.5 = sqrt(x); x^1 = x; x^-1 = 1/x.
+// x^2 = x x; x^1 = x; x^-1 = 1/x. (x^0.5 is not sqrt(x) for x = -0 and minus infinity.)
 bool simplify_power(Editor& editor, const Node& node) {
   const ValueId x = node.inputs[0];
   const auto exponent = splat_of(editor.value(node.inputs[1]));
@@ -14,7 +14,6 @@ bool simplify_power(Editor& editor, const Node& node) {
   const bool is_float = editor.type(x).type.is_float();
   if (*exponent == 1) return editor.replace(node.outputs[0], x);
   if (*exponent == 2) return editor.replace(node.outputs[0], editor.emit(node, "mul", {x, x}));
-  if (*exponent == 0.5 && is_float) return editor.replace(node.outputs[0], editor.emit(node, "sqrt", {x}));
   if (*exponent == -1 && is_float) return editor.replace(node.outputs[0], editor.emit(node, "reciprocal", {x}));
   return false;
 }

@@ -152,9 +152,17 @@ ValueId square_root_of(const Editor& editor, ValueId id) {
   return exponent && *exponent == 2 ? node->inputs[0] : kAbsent;
 }
 
+// Whether `node` is a square root, also as a power: what is no less than 0 has the same.
+bool is_root(const Editor& editor, const Node& node) {
+  if (node.op != "pow") return node.op == "sqrt";
+  const auto exponent = splat_of(editor.value(node.inputs[1]));
+  return exponent && *exponent == 0.5;
+}
+
 bool match_layer_norm(Editor& editor, const Node& node) {
   const Centered numerator = match_centered(editor, node.inputs[0]);
-  const Node* root = editor.producer(node.inputs[1], "sqrt");
+  const Node* root = editor.producer(node.inputs[1]);
+  if (root != nullptr && !is_root(editor, *root)) root = nullptr;
   const Node* sum = root == nullptr ? nullptr : editor.producer(root->inputs[0], "add");
   if (numerator.axis < 0 || sum == nullptr) return false;
   for (size_t k = 0; k < 2; ++k) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -12,15 +13,23 @@
 
 #include "frontend/onnx/file/tensor_data.h"
 #include "support/error.h"
+#include "support/memory.h"
 
 namespace tw::frontend {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Location {
   std::string path;
   int64_t offset = 0;
   int64_t length = -1;  // -1: to the end of what the tensor needs
 };
+
+// Path by path element: a folder whose name merely begins alike is another one.
+bool is_below(const fs::path& file, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
+}
 
 int64_t parse_size(const std::string& tensor, const std::string& key, const std::string& text) {
   int64_t value = -1;
@@ -44,13 +53,15 @@ Location parse_location(const onnx::TensorProto& tensor) {
 
 class File {
  public:
-  explicit File(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {}
+  explicit File(int fd) : fd_(fd) {}
   ~File() {
     if (fd_ >= 0) ::close(fd_);
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   int fd() const { return fd_; }
+  /// Where the system keeps it: a name through which the same file can be opened again, whatever happens to its path.
+  std::string link() const { return fmt::format("/proc/self/fd/{}", fd_); }
 
  private:
   int fd_;
@@ -69,11 +80,14 @@ std::vector<std::byte> read_range(int fd, int64_t offset, int64_t bytes, const s
 
 }  // namespace
 
-std::string ExternalData::resolve(const std::string& tensor, const std::string& location) const {
-  namespace fs = std::filesystem;
+void ExternalData::check_location(const std::string& tensor, const std::string& location) const {
   const auto refuse = [&](std::string_view why) {
     throw UserError("external data of tensor '{}': path '{}' {}", tensor, location, why);
   };
+  if (base_.empty()) {
+    throw UserError("tensor '{}' has its data in file '{}', but the model was given without a folder", tensor,
+                    location);
+  }
   if (location.find('\0') != std::string::npos) {
     throw UserError("external data of tensor '{}': its path contains a NUL character", tensor);
   }
@@ -82,28 +96,57 @@ std::string ExternalData::resolve(const std::string& tensor, const std::string& 
   for (const fs::path& part : relative) {
     if (part == "..") refuse("contains '..'; it must lie below the model's folder");
   }
+}
+
+// What has been opened is judged, not its path: nobody can put another file in its place in between. O_PATH opens
+// neither devices nor pipes.
+ExternalData::Opened ExternalData::open(const std::string& tensor, const std::string& location) const {
+  const auto refuse = [&](const std::string& why) {
+    throw UserError("external data of tensor '{}': path '{}' {}", tensor, location, why);
+  };
+  const File base(::open(base_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (base.fd() < 0) refuse(fmt::format("cannot be looked up: folder '{}': {}", base_, std::strerror(errno)));
+  const File place(::openat(base.fd(), location.c_str(), O_PATH | O_CLOEXEC));
+  if (place.fd() < 0) refuse(fmt::format("cannot be opened below '{}': {}", base_, std::strerror(errno)));
   std::error_code error;
-  const fs::path base = fs::canonical(base_, error);
-  if (error) refuse(fmt::format("cannot be looked up: folder '{}': {}", base_, error.message()));
-  const fs::path full = fs::canonical(base / relative, error);
-  if (error) refuse(fmt::format("cannot be opened below '{}': {}", base_, error.message()));
-  const auto [rest, unused] = std::mismatch(base.begin(), base.end(), full.begin(), full.end());
-  if (rest != base.end()) refuse("is a link to outside the model's folder");
-  return full.string();
+  const fs::path folder = fs::read_symlink(base.link(), error), target = fs::read_symlink(place.link(), error);
+  if (error) refuse(fmt::format("cannot be looked up: {}", error.message()));
+  struct stat info = {};
+  if (::fstat(place.fd(), &info) != 0) refuse(std::strerror(errno));
+  if (!is_below(target, folder) && !is_in_link_folder(target)) {
+    refuse(
+        fmt::format("is a link to outside the model's folder, to '{}'; --allow-links names a folder that links may "
+                    "lead into",
+                    target.string()));
+  }
+  if (!S_ISREG(info.st_mode)) refuse("is not a regular file");
+  if (info.st_nlink > 1 && !is_in_link_folder(target)) {
+    refuse(
+        fmt::format("has {} names (hard links), and the others may be outside the model's folder: copy it, or name its "
+                    "folder with --allow-links",
+                    info.st_nlink));
+  }
+  const int fd = ::open(place.link().c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) refuse(fmt::format("cannot be opened: {}", std::strerror(errno)));
+  return {fd, (folder / location).lexically_normal().string()};
+}
+
+bool ExternalData::is_in_link_folder(const fs::path& file) const {
+  return std::ranges::any_of(link_folders_, [&](const std::string& folder) {
+    std::error_code missing;
+    const fs::path real = fs::canonical(folder, missing);
+    return !missing && is_below(file, real);
+  });
 }
 
 graph::Bytes ExternalData::read(const onnx::TensorProto& tensor, int64_t bytes) const {
   const Location location = parse_location(tensor);
-  if (base_.empty()) {
-    throw UserError("tensor '{}' has its data in file '{}', but the model was given without a folder", tensor.name(),
-                    location.path);
-  }
-  const std::string path = resolve(tensor.name(), location.path);
-  const std::string what = fmt::format("external data of tensor '{}', file '{}'", tensor.name(), path);
-  const File file(path);
+  check_location(tensor.name(), location.path);
+  const Opened opened = open(tensor.name(), location.path);
+  const File file(opened.fd);
+  const std::string what = fmt::format("external data of tensor '{}', file '{}'", tensor.name(), opened.path);
   struct stat info = {};
-  if (file.fd() < 0 || ::fstat(file.fd(), &info) != 0) throw UserError("{}: {}", what, std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) throw UserError("{}: not a regular file", what);
+  if (::fstat(file.fd(), &info) != 0) throw UserError("{}: {}", what, std::strerror(errno));
   if (location.length >= 0 && location.length != bytes) {
     throw UserError("{}: length is {} bytes, the tensor needs {}", what, location.length, bytes);
   }
@@ -111,9 +154,14 @@ graph::Bytes ExternalData::read(const onnx::TensorProto& tensor, int64_t bytes) 
     throw UserError("{}: {} bytes at offset {} go beyond the file's {} bytes", what, bytes, location.offset,
                     static_cast<int64_t>(info.st_size));
   }
-  std::vector<std::byte> data = read_range(file.fd(), location.offset, bytes, what);
-  read_.insert(path);
-  return std::make_shared<const std::vector<std::byte>>(std::move(data));
+  files_.insert(opened.path);
+  std::weak_ptr<const std::vector<std::byte>>& known = ranges_[{info.st_dev, info.st_ino, location.offset, bytes}];
+  if (graph::Bytes same = known.lock()) return same;
+  require_memory(bytes, what);
+  graph::Bytes data =
+      std::make_shared<const std::vector<std::byte>>(read_range(file.fd(), location.offset, bytes, what));
+  known = data;
+  return data;
 }
 
 }  // namespace tw::frontend

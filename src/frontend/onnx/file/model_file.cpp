@@ -14,6 +14,7 @@
 
 #include "frontend/onnx/limits.h"
 #include "support/error.h"
+#include "support/memory.h"
 
 namespace tw::frontend {
 namespace {
@@ -85,6 +86,7 @@ onnx::ModelProto read_model(const std::string& path) {
     throw UserError("'{}' has {} bytes: a model file has at most {}; store its weights as external data", path,
                     static_cast<int64_t>(info.st_size), kMaxFileBytes);
   }
+  require_memory(info.st_size, fmt::format("reading '{}'", path));
   const google::protobuf::LogSilencer silent;
   onnx::ModelProto model;
   if (!parse(stream, model)) throw UserError("'{}': not an ONNX model or truncated", path);

@@ -9,6 +9,7 @@
 #include "frontend/onnx/file/element_type.h"
 #include "frontend/onnx/limits.h"
 #include "support/error.h"
+#include "support/memory.h"
 
 namespace tw::frontend {
 namespace {
@@ -46,6 +47,25 @@ std::vector<std::byte> raw_data(const onnx::TensorProto& tensor, const TensorTyp
   return bytes;
 }
 
+// As onnx.checker has it: of two fields with data nobody knows which one is meant.
+void check_fields(const onnx::TensorProto& tensor) {
+  const std::pair<std::string_view, bool> fields[] = {
+      {"raw_data", !tensor.raw_data().empty()},
+      {"float_data", tensor.float_data_size() > 0},
+      {"double_data", tensor.double_data_size() > 0},
+      {"int32_data", tensor.int32_data_size() > 0},
+      {"int64_data", tensor.int64_data_size() > 0},
+      {"uint64_data", tensor.uint64_data_size() > 0},
+      {"string_data", tensor.string_data_size() > 0},
+      {"external_data", tensor.data_location() == onnx::TensorProto::EXTERNAL}};
+  std::vector<std::string_view> used;
+  for (const auto& [name, is_used] : fields) {
+    if (is_used) used.push_back(name);
+  }
+  if (used.size() > 1)
+    throw UserError("tensor '{}' holds its data more than once: in {}", tensor.name(), fmt::join(used, " and "));
+}
+
 }  // namespace
 
 void check_extents(const Shape& shape, std::string_view what) {
@@ -77,8 +97,11 @@ TensorData read_tensor(const onnx::TensorProto& tensor, const ExternalData& file
   if (tensor.has_segment()) {
     throw Unsupported("tensor '{}' is stored in segments, which is not supported", tensor.name());
   }
+  check_fields(tensor);
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) return {type, files.read(tensor, type.bytes())};
-  std::vector<std::byte> bytes = tensor.has_raw_data() ? raw_data(tensor, type) : typed_data(tensor, type);
+  require_memory(type.bytes(), fmt::format("tensor '{}'", tensor.name()));
+  const bool is_raw = tensor.has_raw_data() && (!tensor.raw_data().empty() || type.elements() == 0);
+  std::vector<std::byte> bytes = is_raw ? raw_data(tensor, type) : typed_data(tensor, type);
   if (type.type.is_bool()) {
     for (std::byte& b : bytes) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
   }

@@ -16,6 +16,13 @@ std::vector<int64_t> swap_with_last(int64_t axis, int64_t rank) {
 
 ValueId numbers(Emitter& e, int64_t count, const Shape& shape) { return e.reshape(e.int_list(sequence(count)), shape); }
 
+// Whether a is larger than b, element by element; NaN is the largest of all.
+ValueId larger(Emitter& e, ValueId a, ValueId b) {
+  if (!e.type(a).type.is_float()) return e.op("greater", {a, b});
+  const ValueId is_number = e.op("equal", {b, b});
+  return e.op("and", {e.op("not", {e.op("less_equal", {a, b})}), is_number});
+}
+
 // The rank of an element is the number of those that come before it: larger ones, and equal ones further left. The
 // element of rank r is the r-th of the result.
 Outputs convert_top_k(NodeContext& c) {
@@ -38,8 +45,10 @@ Outputs convert_top_k(NodeContext& c) {
   const ValueId left = e.reshape(x, row);      // [.., 1, j]
   const ValueId right = e.reshape(x, column);  // [.., i, 1]
   const ValueId further_left = e.op("less", {numbers(e, n, {1, n}), numbers(e, n, {n, 1})});
-  const ValueId better = e.op(c.int_or("largest", 1) != 0 ? "greater" : "less", {left, right});
-  const ValueId before = e.op("or", {better, e.op("and", {e.op("equal", {left, right}), further_left})});
+  const bool largest = c.int_or("largest", 1) != 0;
+  const ValueId better = largest ? larger(e, left, right) : larger(e, right, left);
+  const ValueId worse = largest ? larger(e, right, left) : larger(e, left, right);
+  const ValueId before = e.op("or", {better, e.op("and", {e.op("not", {worse}), further_left})});
   const int64_t last = c.rank(0);
   const ValueId rank = e.reduce("reduce_sum", e.cast(before, DataType::i64()), {last}, KeepDims::kNo);
   const ValueId hit = e.op("equal", {e.reshape(rank, row), numbers(e, k, {k, 1})});  // [.., r, i]

@@ -1,4 +1,5 @@
 // Control flow: branches and loops that are known at import are inlined and unrolled.
+#include <algorithm>
 
 #include "frontend/onnx/converters.h"
 #include "frontend/onnx/importer.h"
@@ -110,22 +111,23 @@ Outputs convert_scan(NodeContext& c) {
     trips = extent;
   }
   if (trips < 1 || trips > kMaxTrips) throw Unsupported("it runs {} times; 1 to {} are supported", trips, kMaxTrips);
-  std::vector<std::vector<ValueId>> rows(scanned);
+  std::vector<std::vector<ValueId>> slices, rows(scanned);
+  for (int64_t s = 0; s < scans; ++s) {
+    const ValueId x = all[states + s];
+    slices.push_back(e.rows(x, normalize_axis(axes.input_axes[s], e.rank(x))));
+    if (axes.input_directions[s] != 0) std::ranges::reverse(slices.back());
+  }
   for (int64_t i = 0; i < trips; ++i) {
     std::vector<ValueId> inputs = state;
-    for (int64_t s = 0; s < scans; ++s) {
-      const ValueId x = all[states + s];
-      Shape shape = e.shape(x);
-      const int64_t axis = normalize_axis(axes.input_axes[s], static_cast<int64_t>(shape.size()));
-      const ValueId row = e.slice(x, axis, axes.input_directions[s] ? trips - 1 - i : i, 1);
-      shape.erase(shape.begin() + axis);
-      inputs.push_back(e.reshape(row, shape));
-    }
+    for (const std::vector<ValueId>& each : slices) inputs.push_back(each[static_cast<size_t>(i)]);
     const Outputs out = c.importer().import_body(body, c.scope(), inputs, body_prefix(c, std::to_string(i)));
     for (size_t k = 0; k < states; ++k) state[k] = out[k];
     for (size_t k = 0; k < scanned; ++k) {
-      rows[k].insert(axes.output_directions[k] ? rows[k].begin() : rows[k].end(), out[states + k]);
+      rows[k].push_back(out[states + k]);
     }
+  }
+  for (size_t k = 0; k < scanned; ++k) {
+    if (axes.output_directions[k] != 0) std::ranges::reverse(rows[k]);
   }
   for (size_t k = 0; k < scanned; ++k) state.push_back(stack(e, rows[k], axes.output_axes[k]));
   return state;

@@ -139,10 +139,11 @@ class Recurrent {
     ValueId all = e_.matmul(x_, w);  // [steps, batch, gates * hidden]
     if (input_bias_ != kAbsent) all = e_.add(all, input_bias_);
     State state{initial(5, d), gates_ == 4 ? initial(6, d) : kAbsent};
+    const std::vector<ValueId> inputs = e_.rows(all, 0);
     const ValueId lengths = c_.has(4) ? e_.reshape(e_.cast(c_.input(4), DataType::i64()), {batch_, 1}) : kAbsent;
     for (int64_t s = 0; s < steps_; ++s) {
       const int64_t t = reversed ? steps_ - 1 - s : s;
-      const ValueId x = e_.reshape(e_.slice(all, 0, t, 1), {batch_, gates_ * hidden_});
+      const ValueId x = inputs[static_cast<size_t>(t)];
       State next = gates_ == 4   ? lstm_step(x, state)
                    : gates_ == 3 ? State{gru_step(x, state.h), kAbsent}
                                  : State{rnn_step(x, state.h), kAbsent};

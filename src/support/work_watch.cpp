@@ -1,0 +1,73 @@
+#include "support/work_watch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include "runtime/host/limits.h"
+#include "support/error.h"
+
+namespace tw {
+namespace {
+
+constexpr double kLookSeconds = 0.01;                                              // between two looks at memory
+constexpr int64_t kLeastReserve = 16 << 20, kLargestReserve = int64_t{128} << 20;  // bytes that must stay free
+constexpr int64_t kReserveShare = 16;  // of all memory: the part that must stay free, as long as looks are apart
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Bytes of memory that are this process's own; files that are mapped can be had again.
+int64_t own_memory() {
+  int64_t size = 0, resident = 0, shared = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident >> shared;
+  return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
+
+std::string place_of(std::string_view phase, int64_t done, int64_t total) {
+  if (total > 0) return fmt::format("{}, {} of {}", phase, done, total);
+  return done > 0 ? fmt::format("{}, {}", phase, done) : std::string(phase);
+}
+
+double mb(int64_t bytes) { return static_cast<double>(bytes) * 1e-6; }
+
+constexpr std::string_view kRemedy =
+    "compile a smaller model, shorter sequences or fewer combinations of shapes at a time";
+
+}  // namespace
+
+WorkWatch::WorkWatch(WorkLimits limits) : limits_(limits), began_(now_seconds()) {}
+
+void WorkWatch::check(std::string_view phase, int64_t done, int64_t total) {
+  const double now = now_seconds();
+  if (limits_.seconds > 0 && now - began_ > limits_.seconds) {
+    throw ResourceError("{}: {:.1f} s have passed, {:g} are allowed (--max-time): allow more, or {}",
+                        place_of(phase, done, total), now - began_, limits_.seconds, kRemedy);
+  }
+  if (now < next_look_) return;
+  next_look_ = now + kLookSeconds;
+  const int64_t own = own_memory();
+  if (limits_.memory_bytes > 0) {
+    if (own <= limits_.memory_bytes) return;
+    throw ResourceError("{}: {:.0f} MB are used, {:.0f} are allowed (--max-memory): allow more, or {}",
+                        place_of(phase, done, total), mb(own), mb(limits_.memory_bytes), kRemedy);
+  }
+  const host::MemoryLimit limit = host::memory_limit();
+  const int64_t reserve = std::clamp(limit.bytes / kReserveShare, kLeastReserve, kLargestReserve);
+  if (limit.available >= reserve || own <= reserve) return;
+  throw ResourceError("{}: {:.0f} MB are used, and {} has {:.0f} left of its {:.0f}: give it more, or {}",
+                      place_of(phase, done, total), mb(own), limit.owner, mb(limit.available), mb(limit.bytes),
+                      kRemedy);
+}
+
+WorkWatch::Pause::Pause(WorkWatch* watch) : watch_(watch), began_(now_seconds()) {}
+
+WorkWatch::Pause::~Pause() {
+  if (watch_ != nullptr) watch_->began_ = watch_->began_ + now_seconds() - began_;
+}
+
+}  // namespace tw

@@ -9,23 +9,19 @@
 #include "te/reads.h"
 
 namespace tw::construct {
-namespace {
 
-// What adds the parts `partial`, as a program of its own.
-te::Program adding_program(const te::Program& all, const std::string& partial, const schedule::ColumnSums& match) {
+te::Program adding_program(const te::Program& all, const std::string& partial, const std::string& sum,
+                           const std::vector<std::string>& outputs) {
   te::Program rest = all;
   const te::Tensor parts = all.tensor(partial);
-  std::erase_if(rest.computes,
-                [&](const te::Compute& c) { return c.name() != match.sum && !te::depends_on(all, c, match.sum); });
-  rest.outputs = {match.output};
+  std::erase_if(rest.computes, [&](const te::Compute& c) { return c.name() != sum && !te::depends_on(all, c, sum); });
+  rest.outputs = outputs;
   std::erase_if(rest.inputs, [&](const te::Tensor& t) {
     return std::ranges::none_of(rest.computes, [&](const te::Compute& c) { return te::count_reads(c, t.name) > 0; });
   });
   rest.inputs.push_back(parts);
   return rest;
 }
-
-}  // namespace
 
 std::vector<int64_t> part_counts(int64_t rows, int64_t wanted, size_t limit) {
   std::vector<int64_t> counts;
@@ -57,7 +53,8 @@ Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, 
     order.front() = static_cast<int64_t>(rank);
     out.root = match.sum + ".rf";
     split.rfactor_blocks(match.sum, out.row, parts).layout(out.root, Layout().reorder(order));
-    const te::Program rest = adding_program(schedule::rewritten(match.program, split), out.root, match);
+    const te::Program rest =
+        adding_program(schedule::rewritten(match.program, split), out.root, match.sum, {match.output});
     const Result<Candidates> adding = add({rest, {}}, target);
     if (!adding.ok()) return Reason{adding.reason()};
     for (const schedule::Primitive& p : adding->front().schedule.primitives()) split.add(p);

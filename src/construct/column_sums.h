@@ -22,6 +22,13 @@ struct SumsKernel {
   int64_t columns = 1;
 };
 
+/// What combines the parts `partial` of `sum`, and what follows up to `outputs`, as a program of its own.
+te::Program adding_program(const te::Program& all, const std::string& partial, const std::string& sum,
+                           const std::vector<std::string>& outputs);
+
+/// The kernel that combines parts on GPUs: columns that are not cut into parts again (gpu/columns.cpp).
+Result<Candidates> add_parts_on_gpu(const GroupTask& task, const TargetInfo& target);
+
 /// Numbers of parts into which `rows` rows may be cut evenly, the nearest to `wanted` first, at most `limit` of them.
 std::vector<int64_t> part_counts(int64_t rows, int64_t wanted, size_t limit);
 

@@ -152,6 +152,12 @@ TEST(ConstructReduced, NoBlocksWalkAndALastColumnIsCombinedByAllThreads) {
   EXPECT_FALSE(any_with(odd, "copy engine")) << "whose kernels have no memory to combine by";
 }
 
+// The kernel that adds the parts takes single columns.
+TEST(ConstructReduced, OddColumnsInParts) {
+  check_reduced(tokens({1, 256, 16}, 17, DataType::f16(), te::CombinerKind::kSum), "cuda:sm_80", 2e-2);
+  check_reduced(tokens({2, 192, 16}, 21, DataType::f32(), te::CombinerKind::kMax), "cuda:sm_90a", 1e-5);
+}
+
 TEST(ConstructReduced, SumsOfF32ByThreads) {
   const std::vector<std::string> traces =
       check_reduced(tokens({2, 50, 24}, 40, DataType::f32(), te::CombinerKind::kSum), "cuda:sm_90a", 1e-5);

@@ -149,6 +149,10 @@ TEST(Outputs, ColumnSumsBesideTheirValueInParts) {
     expect_kernels(column_sums(64, 40, DataType::f16(), mean), "cuda:sm_80", "sums", 2, 1e-2);
   }
   expect_kernels(column_sums(7, 36, DataType::f32(), false), "cuda:sm_80", "sums", 1);
+  for (const int64_t width : {7, 33, 77}) {
+    expect_kernels(column_sums(40, width, DataType::f32(), width == 33), "cuda:sm_80", "sums", 2);
+    expect_kernels(column_sums(40, width, DataType::f16(), width == 33), "cuda:sm_90a", "sums", 2, 1e-2);
+  }
 }
 
 TEST(Outputs, SiblingsAreOneKernel) {
@@ -194,6 +198,49 @@ TEST(Outputs, RowsOfProductsLeaveBesideTheirMean) {
         b.compute("m", r.shape, [&](const auto& i) { return r(i) / imm(DataType::f32(), double(rows)); });
     const te::Program p = as_driver(b.finish("means", {y, m}));
     expect_kernels(p, "cuda:sm_80", "reduced", rows > 128 ? 2 : 1, 1e-2);
+  }
+}
+
+// The gradient of a bias beside what it is added to.
+struct Combined {
+  int64_t m, n, k;
+  bool leaves = true, mean = false;
+  te::CombinerKind kind = te::CombinerKind::kSum;
+  bool of_itself = false;  // x times x
+};
+
+te::Program combined_rows(const Combined& in) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {in.m, in.k});
+  const te::Tensor w = in.of_itself ? x : b.placeholder("w", DataType::f32(), {in.k, in.n});
+  const te::Tensor bias = b.placeholder("bias", DataType::f32(), {in.n});
+  const te::Tensor sum =
+      b.reduce("sum", {in.m, in.n}, {in.k}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+        return x({i[0], r[0]}) * w({r[0], i[1]});
+      });
+  const te::Tensor y = b.compute("y", sum.shape, [&](const auto& i) { return sum(i) + bias({i[1]}); });
+  const te::Tensor r = b.reduce("r", {in.n}, {in.m}, in.kind, [&](const auto& i, const auto& r) {
+    return y({r[0], i[0]});
+  });
+  const te::Tensor z = b.compute("z", r.shape, [&](const auto& i) { return r(i) * float_imm(0.125); });
+  const te::Tensor& last = in.mean ? z : r;
+  const std::vector<te::Tensor> with_rows = {y, last}, alone = {last};
+  return as_driver(b.finish("combined", in.leaves ? with_rows : alone));
+}
+
+TEST(Outputs, ColumnSumsBesideAProductOnCpus) {
+  for (const char* target : {"cpu:x86-64-v3", "cpu:x86-64-v4"}) {
+    for (const bool leaves : {true, false}) {
+      for (const Combined& in :
+           {Combined{24, 48, 16, leaves}, Combined{35, 33, 7, leaves, true},
+            Combined{64, 40, 9, leaves, false, te::CombinerKind::kMax}, Combined{13, 70, 5, leaves},
+            Combined{32, 32, 32, leaves, false, te::CombinerKind::kSum, true}}) {
+        SCOPED_TRACE(te::to_string(combined_rows(in)));
+        check({combined_rows(in), {"w"}}, target, "reduced", kRounded);
+        check({combined_rows(in), {}}, target, "reduced", kRounded);
+      }
+    }
+    check({combined_rows({24, 48, 16}), {"w"}}, target, "reduced", kRounded, Values::kSpecial);
   }
 }
 

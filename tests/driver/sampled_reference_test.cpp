@@ -7,7 +7,9 @@
 #include <cmath>
 #include <set>
 
+#include "construct/construct.h"
 #include "expr/tf32.h"
+#include "targets/registry.h"
 #include "te/join_outputs.h"
 #include "te/reads.h"
 #include "tests/harness/te_evaluate.h"
@@ -106,6 +108,10 @@ TEST(SampledReference, OfSeveralOutputsEveryComputeIsRead) {
     te::visit_reads(c, [&](const Expr& load) { read.insert(load->name); });
   for (const te::Compute& c : reference.computes)
     EXPECT_TRUE(std::ranges::any_of(c.outputs, [&](const te::Tensor& t) { return read.contains(t.name); })) << c.name();
+  for (const char* target : {"cpu:x86-64-v3", "cuda:sm_80"}) {
+    const construct::Candidates plain = *construct::construct_point({reference, {}}, targets::find_target(target).info);
+    EXPECT_NO_THROW(schedule::apply(reference, plain.front().schedule)) << te::to_string(reference);
+  }
 }
 
 TEST(SampledReference, ComputesOnlyWhatThePointsNeed) {

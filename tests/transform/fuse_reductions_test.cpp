@@ -1,4 +1,4 @@
-// Which reductions become part of a contraction's group on GPUs, and that it computes the same.
+// Which reductions become part of a contraction's group, and that it computes the same.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -68,11 +68,43 @@ TEST(FuseReductions, RowsMayLeaveBesideTheirReduction) {
   EXPECT_EQ(groups_after(pooled({.output = "m, y"}), gpu(2)), 1u);
 }
 
-// A second kernel adds vectors of columns.
-TEST(FuseReductions, OddColumnsAreCombinedInOnePart) {
+TEST(FuseReductions, OddColumnsAreCombinedInParts) {
   EXPECT_EQ(groups_after(pooled({.columns = 17, .kept = "3, 17"}), gpu(2)), 1u);
-  EXPECT_EQ(groups_after(pooled({.tokens = 256, .columns = 17, .kept = "3, 17"}), gpu(2)), 2u);
+  EXPECT_EQ(groups_after(pooled({.tokens = 256, .columns = 17, .kept = "3, 17"}), gpu(2)), 1u);
   EXPECT_EQ(groups_after(pooled({.tokens = 256}), gpu(2)), 1u);
+}
+
+// Of caches near a unit, and memory that takes `bytes` in a ns.
+TransformContext cpu(double bytes) {
+  TransformContext context = testing::context();
+  context.target.flop_per_ns = 100;
+  for (const auto& [capacity, rate] : {std::pair<int64_t, double>{1 << 10, 200}, {4 << 10, 100}, {1 << 30, bytes}}) {
+    MemoryLevel level;
+    level.capacity_bytes = capacity;
+    level.read_per_ns = rate;
+    context.target.levels.push_back(level);
+  }
+  return context;
+}
+
+// A product of two matrices and the sums of its columns.
+constexpr const char* kColumnSums = R"text(graph g {
+  input x : f32[64, 16]
+  input w : f32[16, 48]
+  y : f32[64, 48] = matmul(x, w) as y
+  s : f32[1, 48] = reduce_sum(y) {axes = [0], keepdims = 1} as s
+  output y, s
+}
+)text";
+
+TEST(FuseReductions, OnCpusWhereReadingTheRowsAgainTakesLonger) {
+  EXPECT_EQ(groups_after(kColumnSums, cpu(1)), 1u);
+  EXPECT_EQ(groups_after(kColumnSums, cpu(90)), 2u) << "memory is as fast as the second cache";
+  TransformContext eager = cpu(90);
+  eager.way = kEager;
+  EXPECT_EQ(groups_after(kColumnSums, eager), 1u);
+  EXPECT_EQ(groups_after(pooled({}), cpu(1)), 2u) << "several matrices";
+  EXPECT_EQ(groups_after(kColumnSums, testing::context()), 2u) << "nothing is known of its caches";
 }
 
 // The gate of a squeeze and excitation: its mean is of what it is multiplied with, which leaves, too.

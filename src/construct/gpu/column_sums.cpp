@@ -18,6 +18,7 @@ using schedule::Schedule;
 constexpr int64_t kMostThreads = 256;   // of a tile
 constexpr int64_t kUnitThreads = 1024;  // that hide the waits of a unit's memory accesses
 constexpr int64_t kLeastRows = 8;       // of a part: its sums are an eighth of what is read
+constexpr int64_t kMostParts = 256;     // that one thread of the second kernel adds
 constexpr int64_t kTogether = 4;        // rows whose loads wait together
 constexpr size_t kPartCounts = 3;       // that are tried
 
@@ -64,9 +65,9 @@ Result<Candidates> construct_gpu_sums(const GroupTask& task, const TargetInfo& t
   const int64_t threads = te::num_points(match->reduction().axes) / lanes;  // of one part
   const int64_t enough = ceil_div(std::max(1, target.units) * kUnitThreads, threads);
   Candidates candidates;
-  for (const int64_t parts : part_counts(rows, std::min(enough, rows / kLeastRows), kPartCounts)) {
+  for (const int64_t parts : part_counts(rows, std::min({enough, rows / kLeastRows, kMostParts}), kPartCounts)) {
     Construction candidate = base;
-    const Result<SumsKernel> kernel = split_rows(*match, parts, target, construct_gpu_columns, candidate.schedule);
+    const Result<SumsKernel> kernel = split_rows(*match, parts, target, add_parts_on_gpu, candidate.schedule);
     if (!kernel.ok()) continue;
     schedule_threads(*kernel, lanes, target, candidate.schedule);
     candidate.trace = {

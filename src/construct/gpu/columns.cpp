@@ -2,9 +2,13 @@
 // depthwise convolutions and poolings over channels that lie last. A thread computes a vector of the last axis at a few
 // neighbouring points of the axis before it, a strip: its sums stay in registers, and so does what its windows share,
 // weights and, where padding stands before them, each row of pixels, loaded once with one comparison for each vector.
+// Where columns are too few for all units and their reductions long, several threads combine parts of a column, and a
+// second kernel those.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
+#include "construct/column_sums.h"
 #include "construct/construct.h"
 #include "construct/elementwise.h"
 #include "core/model_units.h"
@@ -26,6 +30,11 @@ constexpr int64_t kMostPoints = 7;      // of a strip: their sums leave register
 constexpr int64_t kMostPixels = 20;     // vectors of a row that a strip keeps
 constexpr int64_t kMostUnrolled = 128;  // products or terms of a strip, in vectors
 constexpr int64_t kTogether = 16;       // terms of a longer reduction that are loaded before the first is needed
+// A second kernel takes as long as 100 to 200 terms, which a thread loads one group of kTogether after the other.
+constexpr int64_t kLongReduction = 128;
+constexpr int64_t kPartThreads = 256;  // of a unit, that hide its waits where each loads kTogether vectors
+constexpr int64_t kLeastTerms = 8;     // of a part
+constexpr int64_t kMostParts = 256;    // that one thread combines
 
 struct Columns {
   te::Program program;  // after inlining
@@ -78,7 +87,7 @@ bool reads_along_columns(const te::Compute& sum) {
 }
 
 // Lanes of a vector: whole accesses of the narrowest type that the sum reads or the output has; fewer where that leaves
-// units without threads. Less than 2 where the columns are no such vectors.
+// units without threads.
 int64_t lanes_of(const Columns& plan, const TargetInfo& target) {
   const te::Compute& sum = plan.compute();
   int64_t bytes = plan.program.tensor(plan.output).type.bytes();
@@ -148,19 +157,20 @@ void place_producers(Columns& plan, schedule::Schedule& s) {
 // Cuts the output into tiles and threads, a strip each. Returns the loop of threads.
 std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
   std::vector<std::string> strips = axis_names(plan.compute().axes), inside;
-  s.split(plan.output, plan.column().name, {plan.lanes});
-  strips.back() += ".0";
+  if (plan.lanes > 1) {
+    s.split(plan.output, plan.column().name, {plan.lanes}).vectorize(plan.output, plan.column().name + ".1");
+    strips.back() += ".0";
+  }
   if (plan.has_rows()) {
     s.split(plan.output, plan.row().name, {points});
     strips[strips.size() - 2] += ".0";
     inside.push_back(plan.row().name + ".1");
   }
-  inside.push_back(plan.column().name + ".1");
+  if (plan.lanes > 1) inside.push_back(plan.column().name + ".1");
   s.reorder(plan.output, joined(strips, inside));
   const std::string thread =
       cut_into_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMostThreads, target));
   if (plan.has_rows()) s.unroll(plan.output, inside.front());
-  s.vectorize(plan.output, inside.back());
   return thread;
 }
 
@@ -190,15 +200,16 @@ std::vector<std::string> cut_reduction(const te::Compute& sum, const std::string
 void cut_sums(const Columns& plan, const std::string& stage, int64_t points, schedule::Schedule& s) {
   const te::Compute& sum = plan.compute();
   const std::string column = plan.column().name;
-  s.split(stage, column, {plan.lanes});
+  if (plan.lanes > 1) s.split(stage, column, {plan.lanes});
   std::vector<std::string> order = axis_names(sum.axes);
   order.resize(std::max<size_t>(2, order.size()) - 2);
   for (const std::string& loop : cut_reduction(sum, stage, points, s)) order.push_back(loop);
   if (plan.has_rows()) order.push_back(plan.row().name);
-  order.insert(order.end(), {column + ".0", column + ".1"});
+  order.push_back(plan.lanes > 1 ? column + ".0" : column);
+  if (plan.lanes > 1) order.push_back(column + ".1");
   s.reorder(stage, order);
   if (plan.has_rows()) s.unroll(stage, plan.row().name);
-  s.vectorize(stage, column + ".1");
+  if (plan.lanes > 1) s.vectorize(stage, column + ".1");
 }
 
 void schedule_strips(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
@@ -214,7 +225,7 @@ void schedule_strips(const Columns& plan, int64_t points, const TargetInfo& targ
     s.compute_at(stage, sums, *loop_of_pixels(plan.compute()), loop::Scope::kRegister);
     const std::vector<std::string> axes = axis_names(plan.program.find_compute(stage)->axes);
     for (size_t d = 0; d + 1 < axes.size(); ++d) s.unroll(stage, axes[d]);
-    s.vectorize(stage, axes.back());
+    if (plan.lanes > 1) s.vectorize(stage, axes.back());
   }
 }
 
@@ -249,9 +260,55 @@ std::vector<int64_t> strip_points(const Columns& plan, const TargetInfo& target)
   return joined(enough, few);
 }
 
-}  // namespace
+void add_strips(const Columns& plan, const Construction& base, const TargetInfo& target, Candidates& candidates) {
+  for (const int64_t points : strip_points(plan, target)) {
+    candidates.push_back(base);
+    schedule_strips(plan, points, target, candidates.back().schedule);
+    candidates.back().trace = {fmt::format("{} points of {} columns by a thread", points, plan.lanes)};
+  }
+}
 
-Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target) {
+// Numbers of parts of the outermost reduction that give all units threads; none where there are enough, or terms few.
+std::vector<int64_t> parts_of(const Columns& plan, const TargetInfo& target) {
+  const te::Compute& sum = plan.compute();
+  if (!plan.pixels.empty() || te::num_points(sum.reduce_axes) < kLongReduction) return {};
+  const int64_t rows = sum.reduce_axes.front().extent, threads = std::max(1, target.units) * kPartThreads;
+  const int64_t wanted = std::min({threads / std::max<int64_t>(1, plan.vectors()), rows / kLeastTerms, kMostParts});
+  if (wanted < 2) return {};
+  const int64_t even = part_counts(rows, wanted, 1).front();
+  // Parts of unequal length compare each row with their last one.
+  return {even * 2 >= wanted && even <= 2 * wanted ? even : wanted};
+}
+
+// The outermost reduction in `parts`, with the kernel that combines them.
+Result<Construction> in_parts(const Columns& plan, const Construction& base, int64_t parts, const TargetInfo& target) {
+  Columns first = plan;
+  first.sum = first.output = plan.sum + ".rf";
+  schedule::Schedule split;
+  std::vector<int64_t> part_first(plan.compute().axes.size() + 1);
+  std::iota(part_first.begin() + 1, part_first.end(), 0);
+  part_first.front() = static_cast<int64_t>(part_first.size()) - 1;
+  split.rfactor_blocks(plan.sum, plan.compute().reduce_axes.front().name, parts);
+  split.layout(first.sum, Layout().reorder(part_first));
+  first.program = schedule::rewritten(plan.program, split);
+  const te::Program rest = adding_program(first.program, first.sum, plan.sum, plan.program.outputs);
+  const Result<Candidates> adding = add_parts_on_gpu({rest, {}}, target);
+  if (!adding.ok()) return Reason{adding.reason()};
+  Construction out = base;
+  for (const schedule::Schedule& part : {split, adding->front().schedule}) {
+    for (const schedule::Primitive& p : part.primitives()) out.schedule.add(p);
+  }
+  std::erase_if(first.program.computes, [&](const te::Compute& c) { return c.name() != first.sum; });
+  first.program.outputs = {first.sum};
+  first.lanes = lanes_of(first, target);
+  schedule_strips(first, 1, target, out.schedule);
+  out.trace = {fmt::format("{} columns by a thread, in {} parts", first.lanes, parts)};
+  return out;
+}
+
+enum class Parts : uint8_t { kNone, kWhereFew };
+
+Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& target, Parts parts) {
   Construction base;
   Columns plan;
   plan.program = schedule::inline_stages(base.schedule, task.program, schedule::has_select);
@@ -271,15 +328,23 @@ Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo
   place_producers(plan, base.schedule);
   if (!reads_along_columns(plan.compute())) return declined("{} does not read along its columns", plan.sum);
   plan.lanes = lanes_of(plan, target);
-  if (plan.lanes < 2) return declined("columns of {} are no whole vectors", plan.sum);
   Candidates candidates;
-  for (const int64_t points : strip_points(plan, target)) {
-    Construction candidate = base;
-    schedule_strips(plan, points, target, candidate.schedule);
-    candidate.trace = {fmt::format("{} points of {} columns by a thread", points, plan.lanes)};
-    candidates.push_back(std::move(candidate));
+  for (const int64_t count : parts == Parts::kNone ? std::vector<int64_t>() : parts_of(plan, target)) {
+    Result<Construction> cut = in_parts(plan, base, count, target);
+    if (cut.ok()) candidates.push_back(std::move(cut).value());
   }
+  add_strips(plan, base, target, candidates);
   return candidates;
+}
+
+}  // namespace
+
+Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target) {
+  return construct_strips(task, target, Parts::kWhereFew);
+}
+
+Result<Candidates> add_parts_on_gpu(const GroupTask& task, const TargetInfo& target) {
+  return construct_strips(task, target, Parts::kNone);
 }
 
 }  // namespace tw::construct

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "construct/column_sums.h"
 #include "construct/gpu/product_loops.h"
 #include "core/model_units.h"
 #include "schedule/match/stages.h"
@@ -63,7 +64,7 @@ struct Choice {
 
 // The schedule of the kernel that adds the parts of sums.
 Result<schedule::Schedule> adding(const te::Program& rest, const TargetInfo& target) {
-  const Result<Candidates> columns = construct_gpu_columns({rest, {}}, target);
+  const Result<Candidates> columns = add_parts_on_gpu({rest, {}}, target);
   if (!columns.ok()) return Reason{columns.reason()};
   return columns->front().schedule;
 }

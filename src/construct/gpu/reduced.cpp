@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "construct/column_sums.h"
 #include "construct/gpu/product_loops.h"
 #include "core/model_units.h"
 #include "schedule/match/chain.h"
@@ -104,7 +105,7 @@ class ReducedKernel {
       StoredProduct out{without_stored(), {}, {}, {rows_.front(), parts_}, {}, {}};
       root_ = split_sum(match_.reduction, out);
       axes_ = te::axis_names(out.program.computes.front().axes);
-      const Result<Candidates> adding = construct_gpu_columns({out.rest, {}}, target);
+      const Result<Candidates> adding = add_parts_on_gpu({out.rest, {}}, target);
       if (!adding.ok()) return false;
       for (const schedule::Schedule& part : {out.split, adding->front().schedule}) {
         for (const schedule::Primitive& p : part.primitives()) s.add(p);

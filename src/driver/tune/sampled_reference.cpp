@@ -321,6 +321,11 @@ class Sampler {
     std::vector<te::Compute> kept;
     for (te::Compute& c : std::views::reverse(program.computes)) {
       if (std::ranges::none_of(c.outputs, is_read, &te::Tensor::name)) continue;
+      for (size_t k = c.outputs.size(); !c.is_reduction() && k-- > 0;) {
+        if (is_read(c.outputs[k].name)) continue;
+        c.outputs.erase(c.outputs.begin() + static_cast<std::ptrdiff_t>(k));
+        c.body.erase(c.body.begin() + static_cast<std::ptrdiff_t>(k));
+      }
       te::visit_reads(c, [&](const Expr& load) { read.insert(load->name); });
       kept.push_back(std::move(c));
     }

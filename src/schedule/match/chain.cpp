@@ -357,7 +357,7 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   return "";
 }
 
-Result<ReducedProduct> match_reduced_product(const te::Program& program) {
+Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   const te::Compute* sum = find_contraction(program);
   if (sum == nullptr || has_empty_axis(*sum)) return declined("no sum of products");
   std::set<std::string> behind = {sum->name()};
@@ -404,9 +404,21 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
       return declined("{} combines more than rows of {}", out.reduction, out.segment.sum);
     out.rows.push_back(static_cast<size_t>(d));
   }
+  return out;
+}
+
+std::string near_obstacle(const ReducedProduct& match) {
+  const Contraction product = *match_contraction(*match.program.find_compute(match.segment.sum));
+  return product.batch.empty() && product.rows.size() == 1 ? "" : match.segment.sum + " is no product of two matrices";
+}
+
+Result<ReducedProduct> match_reduced_product(const te::Program& program) {
+  Result<ReducedProduct> found = match_combined_rows(program);
+  if (!found.ok()) return found;
+  ReducedProduct out = std::move(found).value();
+  const te::Compute* reduction = out.program.find_compute(out.reduction);
   const int64_t rows = te::num_points(reduction->reduce_axes), first = reduction->reduce_axes[0].extent;
-  const int64_t most = value.shape[column] % 2 == 0 ? std::min(first, kMostParts) : 1;  // vectors add parts
-  for (int64_t count = 1; count <= most; ++count) {
+  for (int64_t count = 1; count <= std::min(first, kMostParts); ++count) {
     const auto part = static_cast<uint64_t>(rows / count);
     const double filled = 1.0 * part / std::max<uint64_t>(kRows, std::bit_ceil(part));
     if (first % count == 0 && part <= kMostRows && filled >= kLeastFilled) out.parts[count] = filled;

@@ -61,7 +61,13 @@ struct ReducedProduct {
   std::map<int64_t, double> parts;        // into which the first of them may be cut; how much of a tile one fills
 };
 
-/// Declines where no such parts are.
+/// Without parts.
+Result<ReducedProduct> match_combined_rows(const te::Program& program);
+
+/// Why a unit of a CPU does not compute the rows in the caches near it; empty when it does.
+std::string near_obstacle(const ReducedProduct& match);
+
+/// With the parts whose rows fill tiles of a GPU; declines where there are none.
 Result<ReducedProduct> match_reduced_product(const te::Program& program);
 
 /// The stages of a segment as a program of their own.

@@ -1,4 +1,5 @@
 // Schedule families of x86-64 in order of preference; each gives its reason when it declines.
+#include "construct/cpu/reduced.h"
 #include "targets/registry.h"
 
 namespace tw::targets {
@@ -7,6 +8,7 @@ namespace {
 const construct::Constructor kFamilies[] = {
     {"winograd", construct::construct_winograd},
     {"chain", construct::construct_chain},
+    {"reduced", construct::construct_reduced},
     {"contraction", construct::construct_contraction, construct::sample_contraction},
     {"sums", construct::construct_sums},
     {"columns", construct::construct_columns},

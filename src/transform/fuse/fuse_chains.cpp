@@ -7,7 +7,8 @@
 // tiles have threads, whatever fits the memory of a tile saves two kernels and their traffic.
 //
 // There a reduction that alone reads a contraction's rows belongs to its group, too, where that saves more than the
-// products that it costs: rows of a part do not fill tiles, or parts are too few for all units.
+// products that it costs: rows of a part do not fill tiles, or parts are too few for all units. On CPUs where reading
+// the rows again takes longer than passing them through the caches near the unit.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -164,6 +165,28 @@ RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers&
   return because(kChainRule, "in blocks it takes longer than with what passes between the parts in memory");
 }
 
+// Whether a product whose tiles pass their rows through a near cache, to be combined there, takes less time than one
+// whose rows are read again.
+RuleResult pays_near(const schedule::ReducedProduct& match, const TransformContext& context) {
+  const TargetInfo& target = context.target;
+  if (const std::string obstacle = schedule::near_obstacle(match); !obstacle.empty())
+    return because(kReducedRule, "{}", obstacle);
+  if (target.levels.size() < 3 || target.flop_per_ns <= 0)
+    return because(kReducedRule, "nothing is known of the caches of {}", target.name);
+  const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
+  const te::Tensor& value = match.program.tensor(match.segment.output());
+  const auto bytes = static_cast<double>(num_elements(value.shape) * value.type.bytes());
+  const double passes = match.program.is_output(value.name) ? 1 : 2;
+  const double saved_ns = passes * bytes / read_rate(target, bytes, kValueShare) + target.barrier_ns;
+  const double near_ns =
+      2 * bytes / read_rate(target, kBlockShare * static_cast<double>(target.levels[1].capacity_bytes), kBlockShare);
+  const double lost_ns = near_ns + kBlockLoss * 2 * schedule::count_products(sum) / target.flop_per_ns;
+  if (context.way == kEager || lost_ns < saved_ns) return kReducedRule;
+  Why why = because(kReducedRule, "rows that pass through the second cache cost more than to read them again");
+  why.numbers = {{"saved_ns", saved_ns}, {"lost_ns", lost_ns}};
+  return why;
+}
+
 // Whether tiles that combine their rows take less time than a tensor of all rows, written and read.
 RuleResult pays(const schedule::ReducedProduct& match, const TransformContext& context, Numbers& compared) {
   const schedule::Contraction sum = *schedule::match_contraction(*match.program.find_compute(match.segment.sum));
@@ -313,8 +336,11 @@ class ChainFuser {
       return because(name, "several values would leave the group");
     const te::Program program = stored_program(*group->body, context_.ops);
     if (last_ == Role::kReduction) {
-      const Result<schedule::ReducedProduct> match = schedule::match_reduced_product(program);
-      return match.ok() ? transform::pays(*match, context_, compared) : because(name, "{}", match.reason());
+      const bool is_gpu = context_.target.kind == DeviceKind::kCuda;
+      const Result<schedule::ReducedProduct> match =
+          is_gpu ? schedule::match_reduced_product(program) : schedule::match_combined_rows(program);
+      if (!match.ok()) return because(name, "{}", match.reason());
+      return is_gpu ? transform::pays(*match, context_, compared) : pays_near(*match, context_);
     }
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
@@ -337,7 +363,6 @@ Graph fuse_chains(const Graph& graph, const TransformContext& context) {
 }
 
 Graph fuse_reductions(const Graph& graph, const TransformContext& context) {
-  if (context.target.kind != DeviceKind::kCuda) return graph;
   const Graph sorted = graph::compact(graph);
   return merge_groups(sorted, ChainFuser(sorted, context, Role::kReduction).run());
 }

@@ -7,6 +7,7 @@
 #include "driver/compile_entry.h"
 #include "driver/entry_groups.h"
 #include "ops/list.h"
+#include "support/join.h"
 #include "targets/registry.h"
 #include "tests/driver/cubins/zero_run.h"
 #include "tests/graph/sample.h"
@@ -77,9 +78,14 @@ class PassRaceTest : public ::testing::Test {
   }
 
   EntryCode compile(const graph::Graph& graph, const Times& times, const plan::EntryPlan* replay = nullptr) {
+    return compile(graph, std::make_unique<ChannelMeasurer>(times), replay);
+  }
+
+  EntryCode compile(const graph::Graph& graph, std::unique_ptr<measure::Measurer> measurer,
+                    const plan::EntryPlan* replay = nullptr) {
     TunerOptions tuning;
     tuning.light_us = 1e9;  // nothing is heavy by itself
-    Tuner tuner(tuning, std::make_unique<ChannelMeasurer>(times));
+    Tuner tuner(tuning, std::move(measurer));
     Planner planner(target_, &tuner);
     ProgramSet programs;
     Cubins cubins(options_.cubins);
@@ -178,6 +184,40 @@ TEST_F(PassRaceTest, AnotherWayWithoutAnyKernelLoses) {
   const EntryCode entry = compile(3, {{48, -1}});
   EXPECT_FALSE(is_padded(entry));
   EXPECT_TRUE(std::ranges::none_of(entry.plan.passes, [](const auto& race) { return race.way == "eager"; }));
+}
+
+// One kernel of a pre-activation and its activation: five tensors, the product by itself four.
+class BufferMeasurer : public measure::Measurer {
+ public:
+  explicit BufferMeasurer(double together_ns) : together_ns_(together_ns) {}
+  std::vector<Measured> measure(std::span<const measure::Workload> work, const measure::MeasureOptions&) override {
+    return mapped(work, [&](const measure::Workload& w) {
+      const double ns = w.buffers.size() == 5 ? together_ns_ : w.buffers.size() == 4 ? 800 : 100;
+      return Measured{Outcome::kMeasured, "", {ns, ns, 12, 1}};
+    });
+  }
+  measure::RunOnce run(const measure::Workload& work, int) override { return zero_run(work); }
+
+ private:
+  double together_ns_;
+};
+
+TEST_F(PassRaceTest, ValuesLeaveBesideOthersWhereThatIsFaster) {
+  graph::Graph g;
+  const graph::RefTensor weights = graph::RefTensor::zeros({DataType::f32(), {64, 96}});
+  const graph::ValueId x = g.add_input("x", {DataType::f32(), {48, 64}});
+  const graph::ValueId b = g.add_input("b", {DataType::f32(), {96}});
+  const graph::ValueId w =
+      g.add_constant("w", weights.type, std::make_shared<const std::vector<std::byte>>(weights.to_bytes()));
+  const graph::ValueId p = graph::test::add(g, "add", {graph::test::add(g, "matmul", {x, w}), b});
+  g.outputs = {p, graph::test::add(g, "relu", {p})};
+  const EntryCode together = compile(g, std::make_unique<BufferMeasurer>(850));
+  EXPECT_EQ(chosen(together), "");
+  EXPECT_EQ(together.plan.groups.size(), 1U);
+  ASSERT_EQ(std::ranges::count(together.plan.passes, "fuse-outputs", &plan::PassRace::pass), 1);
+  const EntryCode apart = compile(g, std::make_unique<BufferMeasurer>(1000));
+  EXPECT_EQ(chosen(apart), "fuse-outputs off");
+  EXPECT_EQ(apart.plan.groups.size(), 2U);
 }
 
 TEST(ChooseWays, TakesTheOneThatSavesMost) {

@@ -1,0 +1,70 @@
+// Reductions that keep columns, alone in their group: long ones of few columns in parts, whatever the width.
+#include <gtest/gtest.h>
+
+#include "te/rewrite.h"
+#include "tests/construct/construct_check.h"
+
+namespace tw::construct {
+namespace {
+
+struct Case {
+  Shape shape;  // the columns last, one axis before them stays where `keeps` says so
+  DataType type = DataType::f32();
+  te::CombinerKind kind = te::CombinerKind::kSum;
+  bool mean = false;  // divided, and of the type of the terms
+  bool keeps = false;
+};
+
+te::Program columns(const Case& in) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", in.type, in.shape);
+  const size_t first = in.keeps ? 1 : 0;
+  Shape rows(in.shape.begin() + static_cast<int64_t>(first), in.shape.end() - 1), out = {in.shape.back()};
+  if (in.keeps) out.insert(out.begin(), in.shape.front());
+  const te::Tensor s = b.reduce("s", out, rows, in.kind, [&](const auto& i, const auto& r) {
+    std::vector<Expr> at(i.begin(), i.end() - 1);
+    at.insert(at.end(), r.begin(), r.end());
+    at.push_back(i.back());
+    return cast(DataType::f32(), x(at));
+  });
+  const te::Tensor y =
+      b.compute("y", out, [&](const auto& i) { return cast(in.type, s(i) / float_imm(static_cast<double>(8))); });
+  return merged(b.finish("columns", {in.mean ? y : s}));
+}
+
+size_t kernels_of(const te::Program& program, const Construction& built) {
+  return schedule::apply(te::apply_layouts(program, built.constant_layouts), built.schedule).kernels.size();
+}
+
+void expect_kernels(const Case& in, size_t kernels, double tolerance = 1e-5) {
+  const te::Program program = columns(in);
+  for (const char* target : {"cuda:sm_80", "cuda:sm_90a"}) {
+    SCOPED_TRACE(target + te::to_string(program));
+    const targets::Target t = targets::find_target(target);
+    const Candidates candidates = construct(t.families, {program, {}}, t.info, nullptr);
+    EXPECT_EQ(kernels_of(program, candidates.front()), kernels) << schedule::to_string(candidates.front().schedule);
+    if (kernels > 1) EXPECT_EQ(kernels_of(program, candidates.back()), 1U) << "whole columns race";
+    check({program, {}}, target, "columns", tolerance);
+    if (in.kind == te::CombinerKind::kSum) check({program, {}}, target, "columns", tolerance, Values::kSpecial);
+  }
+}
+
+TEST(GpuColumns, LongReductionsOfFewColumnsAreCombinedInParts) {
+  for (const int64_t width : {2, 7, 48, 77}) expect_kernels({{160, width}}, 2);
+  expect_kernels({{200, 33}, DataType::f16(), te::CombinerKind::kSum, true}, 2, 1e-2);
+  expect_kernels({{128, 30}, DataType::f32(), te::CombinerKind::kMax}, 2);
+  expect_kernels({{3, 144, 24}, DataType::f32(), te::CombinerKind::kSum, true, true}, 2);
+}
+
+TEST(GpuColumns, PartsOfUnequalLength) {
+  for (const int64_t rows : {149, 211}) expect_kernels({{rows, 13}}, 2);
+  expect_kernels({{149, 16}, DataType::f32(), te::CombinerKind::kMax}, 2);
+}
+
+TEST(GpuColumns, ShortOnesAreNot) {
+  for (const int64_t width : {7, 48}) expect_kernels({{49, width}}, 1);
+  expect_kernels({{2, 49, 33}, DataType::f32(), te::CombinerKind::kSum, true, true}, 1);
+}
+
+}  // namespace
+}  // namespace tw::construct

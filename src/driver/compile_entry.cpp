@@ -84,6 +84,7 @@ class EntryCompiler {
       stopped_ = stopped_ || pass == options().stop_after;
       if (!transform::forms_groups(pass)) out_.ungrouped = g;
       if (context_.planner.measures() && out_.plan.passes.empty()) keep_for_race(pass, g, run);
+      ask_left_out(pass, g);
       progress("transform", done++, total);  // the first call shows the input
     };
     run.time = [&](std::string_view pass, int64_t ns) {
@@ -91,10 +92,11 @@ class EntryCompiler {
       check_limits(options().watch.get(), fmt::format("graph pass {}", pass));
     };
     changes_.clear();
+    left_out_.clear();
     out_.plan.layouts = {};
     transform::ReasonLog log;
     groups_ = groups_of(source, run, &log, &out_.plan.layouts);
-    if (!stopped_) out_.plan.reasons = reasons_of(groups_.graph, log);
+    if (!stopped_) out_.plan.reasons = reasons_of(groups_.graph, log, left_out_);
   }
 
   // `g` is what `pass` made, and what a pass that races may be about to change.
@@ -105,6 +107,21 @@ class EntryCompiler {
     const auto next = std::find_if(found == passes.end() ? passes.begin() : found + 1, passes.end(),
                                    [&](const transform::GraphPass& p) { return !is_switched_off(p, run); });
     if (next != passes.end() && !next->race.empty()) changes_.push_back({&*next, g, {}});
+  }
+
+  // Asks the pass behind `pass` what it would say of `g`, where measuring has left it out.
+  void ask_left_out(std::string_view pass, const graph::Graph& g) {
+    for (const plan::PassRace& race : out_.plan.passes) {
+      if (!race.is_chosen || race.way != transform::kOff || !transform::forms_groups(race.pass)) continue;
+      const auto row = std::ranges::find(transform::pipeline(), race.pass, &transform::GraphPass::name);
+      auto before = row - 1;  // some pass of groups is required
+      while (is_switched_off(*before, pass_options())) --before;
+      if (before->name != pass) continue;
+      transform::TransformContext context = transform_context();
+      left_out_.push_back({race, {}});
+      context.log = &left_out_.back().log;
+      row->run(g, context);
+    }
   }
 
   GroupOptions group_options(size_t group) {
@@ -128,10 +145,6 @@ class EntryCompiler {
     return out;
   }
 
-  bool has_same_names(const plan::EntryPlan& plan) const {
-    return std::ranges::equal(plan.groups, groups_.graph.nodes, {}, &plan::GroupPlan::name, &graph::Node::name);
-  }
-
   void build_groups() {
     const size_t count = groups_.graph.nodes.size();
     Replay found{std::vector<const plan::GroupPlan*>(count), ""};
@@ -139,8 +152,6 @@ class EntryCompiler {
       found = find_groups(*replay_, groups_, out_.plan.graph_hash);
       for (const std::string& said : {found.missing, find_other_layouts(*replay_, out_.plan.layouts)})
         if (!said.empty()) context_.warnings.push_back("--plan: " + said);
-      // Why the decisions were taken is what the plan says: a replay only follows them. Other weights change none.
-      if (found.missing.empty() && has_same_names(*replay_)) out_.plan.reasons = replay_->reasons;
       plan_groups(found.plans);
     }
     for (size_t i = 0; i < count; ++i) {
@@ -256,6 +267,7 @@ class EntryCompiler {
   const plan::EntryPlan* replay_ = nullptr;
   EntryGroups groups_;
   std::vector<Change> changes_;
+  std::vector<LeftOut> left_out_;
   bool stopped_ = false;
 };
 

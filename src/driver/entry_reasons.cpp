@@ -1,5 +1,7 @@
 #include "driver/entry_reasons.h"
 
+#include <set>
+
 #include "support/join.h"
 
 namespace tw::driver {
@@ -12,8 +14,8 @@ using transform::EdgeFate;
 
 class ReasonFinder {
  public:
-  ReasonFinder(const Graph& groups, const transform::ReasonLog& log)
-      : groups_(groups), log_(log), producers_(groups.producers()) {}
+  ReasonFinder(const Graph& groups, const transform::ReasonLog& log, const std::vector<LeftOut>& left_out)
+      : groups_(groups), log_(log), left_out_(left_out), producers_(groups.producers()) {}
 
   plan::Reasons run() {
     for (const Node& group : groups_.nodes) {
@@ -35,10 +37,11 @@ class ReasonFinder {
 
   void add_edges(const Node& group, const Node& reader) {
     const Graph& body = *group.body;
+    std::set<ValueId> seen = {graph::kAbsent};  // one edge, however often the reader reads the value
     for (const ValueId in : reader.inputs) {
-      if (in == graph::kAbsent) continue;
+      if (!seen.insert(in).second) continue;
       if (const int inner = body.producer(in); inner >= 0) {
-        add({body.value(in).name, body.nodes[inner].name, reader.name, group.name, group.name, true, {}}, body, in,
+        add({body.value(in).name, body.nodes[inner].name, reader.name, {}, group.name, group.name, true, {}}, body, in,
             reader);
         continue;
       }
@@ -49,28 +52,43 @@ class ReasonFinder {
       const ValueId written = from.body->outputs[index_of(from.outputs, group.inputs[position])];
       const int node = from.body->producer(written);
       const std::string& name = node < 0 ? from.name : from.body->nodes[node].name;
-      add({body.value(in).name, name, reader.name, from.name, group.name, false, {}}, body, in, reader);
+      add({body.value(in).name, name, reader.name, {}, from.name, group.name, false, {}}, body, in, reader);
     }
   }
 
   void add(plan::EdgeReason edge, const Graph& body, ValueId value, const Node& reader) {
     const Why* why = log_.find(edge.is_fused ? EdgeFate::kFused : EdgeFate::kApart, body, value, reader);
+    edge.to_value = body.value(reader.outputs.at(0)).name;
     edge.why = why != nullptr ? *why : because("off", "{}", kNoPass);
+    if (!edge.is_fused) say_of_left_out(edge.why, body, value, reader);
     edge.why.numbers.insert(edge.why.numbers.begin(),
                             {"value_bytes", static_cast<double>(body.value(value).type.bytes())});
     out_.edges.push_back(std::move(edge));
   }
 
+  // That a pass would have fused the edge, had it not been slower.
+  void say_of_left_out(Why& said, const Graph& body, ValueId value, const Node& reader) const {
+    for (const LeftOut& pass : left_out_) {
+      const Why* why = pass.log.find(EdgeFate::kFused, body, value, reader);
+      if (why == nullptr) continue;
+      said = because("raced", "pass {} would fuse it ({}: {}); it was measured, and left out", pass.race.pass,
+                     why->rule, why->text);
+      said.numbers = {{"apart_us", pass.race.us}, {"fused_us", pass.race.usual_us}};
+    }
+  }
+
   const Graph& groups_;
   const transform::ReasonLog& log_;
+  const std::vector<LeftOut>& left_out_;
   std::vector<int> producers_;
   plan::Reasons out_;
 };
 
 }  // namespace
 
-plan::Reasons reasons_of(const graph::Graph& groups, const transform::ReasonLog& log) {
-  return ReasonFinder(groups, log).run();
+plan::Reasons reasons_of(const graph::Graph& groups, const transform::ReasonLog& log,
+                         const std::vector<LeftOut>& left_out) {
+  return ReasonFinder(groups, log, left_out).run();
 }
 
 }  // namespace tw::driver

@@ -55,7 +55,7 @@ struct EntryPlan {
   std::vector<PassRace> passes = {};  // what was measured of them
   ValueLayouts layouts = {};          // of the graph's values
   std::string machine = {};           // of the target: its figures, one line of JSON (driver/machine/figures_file.h)
-  Reasons reasons = {};               // of its groups and layouts; a replay keeps them
+  Reasons reasons = {};               // of its groups and layouts; a replay makes them anew
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
 };
 

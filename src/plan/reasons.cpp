@@ -38,7 +38,7 @@ std::string to_string(const Reasons& reasons) {
   std::string out;
   for (const EdgeReason& e : reasons.edges) {
     out += kEdge;
-    for (const std::string* name : {&e.value, &e.from, &e.to, &e.from_group, &e.to_group})
+    for (const std::string* name : {&e.value, &e.from, &e.to, &e.to_value, &e.from_group, &e.to_group})
       out += quote_string(*name) + " ";
     out += fmt::format("{} {}\n", e.is_fused ? kFused : kApart, text_of(e.why));
   }
@@ -54,7 +54,8 @@ bool take_line(const std::string& line, Reasons& reasons) {
   lexer.next();
   if (is_edge) {
     EdgeReason e;
-    for (std::string* name : {&e.value, &e.from, &e.to, &e.from_group, &e.to_group}) *name = lexer.string("a name");
+    for (std::string* name : {&e.value, &e.from, &e.to, &e.to_value, &e.from_group, &e.to_group})
+      *name = lexer.string("a name");
     e.is_fused = lexer.accept(kFused);
     if (!e.is_fused) lexer.expect(kApart);
     e.why = read_reason(lexer);

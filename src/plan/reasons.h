@@ -11,7 +11,8 @@ namespace tw::plan {
 /// A value on its way from the operator that computes it to one that reads it.
 struct EdgeReason {
   std::string value;
-  std::string from, to;              // names of the operators
+  std::string from, to;              // names of the operators; several operators may have one
+  std::string to_value;              // what the reader computes, the first of it: no two edges have both values
   std::string from_group, to_group;  // of these names; several groups may have one
   bool is_fused = false;
   Why why;
@@ -31,8 +32,8 @@ struct Reasons {
   friend bool operator==(const Reasons&, const Reasons&) = default;
 };
 
-/// One line each: "edge VALUE FROM TO FROM_GROUP TO_GROUP fused RULE NUMBER="1.5" .. : TEXT", "why VALUE RULE .. :
-/// TEXT".
+/// One line each: "edge VALUE FROM TO TO_VALUE FROM_GROUP TO_GROUP fused RULE NUMBER="1.5" .. : TEXT", "why VALUE
+/// RULE .. : TEXT".
 std::string to_string(const Reasons& reasons);
 /// Whether `line` is one of those; then it is added to `reasons`. UserError where it only begins like one.
 bool take_line(const std::string& line, Reasons& reasons);

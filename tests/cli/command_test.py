@@ -477,7 +477,8 @@ class Artefacts(Case):
         for reason in document["edges"] + document["values"]:
             self.assertTrue(reason["rule"] and reason["reason"], reason)
             self.assertNotEqual(reason["rule"], "off", reason)
-        self.assertTrue(all("value_bytes" in edge["numbers"] for edge in document["edges"]))
+        self.assertTrue(all("value_bytes" in reason["numbers"] for reason in document["edges"] + document["values"]))
+        self.assertTrue(all(edge["to_value"] for edge in document["edges"]))
         for group in document["groups"]:
             if group["family"] != "view":
                 self.assertGreaterEqual(group["moved_bytes"], group["bound_bytes"], group)
@@ -485,6 +486,15 @@ class Artefacts(Case):
     def test_reasons_of_a_compiled_model(self):
         self.succeeds("compile", "dense.onnx", "-o", "why.tw", "--no-measure")
         self.check_reasons("why.tw")
+
+    def test_reasons_of_the_groups_that_are_asked_for(self):
+        self.succeeds("compile", "dense.onnx", "-o", "apart.tw", "--no-measure", "--disable-pass", "fuse", "--disable-pass", "fuse-outputs")
+        whole = json.loads(self.succeeds("explain", "apart.tw", "--no-run", "--why", "--json").stdout)
+        document = json.loads(self.succeeds("explain", "apart.tw", "--no-run", "--why", "--json", "--group", "Relu", "--top", "1").stdout)
+        (group,) = document["groups"]
+        self.assertEqual(document["edges"], [e for e in whole["edges"] if e["to_group"] == group["name"]])
+        self.assertLess(len(document["edges"]), len(whole["edges"]))
+        self.assertEqual(sorted(v["value"] for v in document["values"]), sorted(group["reads"] + group["computes"]))
 
     def test_a_model_on_a_gpu(self):
         if not os.path.exists("/dev/nvidiactl"):

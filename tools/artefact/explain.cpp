@@ -108,6 +108,16 @@ double peak_for(const graph::Graph& graph, const graph::Node& node, const Target
   return peak;
 }
 
+// The group's inputs but for constants, and whatever is computed inside.
+void name_values(const graph::Graph& graph, const graph::Node& node, GroupReport& report) {
+  for (const graph::ValueId in : node.inputs) {
+    if (in != graph::kAbsent && !graph.value(in).is_constant()) report.reads.push_back(graph.value(in).name);
+  }
+  for (const graph::Node& inner : node.body->nodes) {
+    for (const graph::ValueId out : inner.outputs) report.computes.push_back(node.body->value(out).name);
+  }
+}
+
 }  // namespace
 
 double best_known_us(const GroupReport& report) {
@@ -127,6 +137,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
     const graph::Node& node = read.graph.nodes[g];
     GroupReport report;
     report.plan = read.plan.groups.at(g);
+    name_values(read.graph, node, report);
     report.run_us = time_of(report.plan.name, run.steps);
     const int64_t untouched = untouched_bytes(read, node, all_operators);
     report.bound_bytes = bound_bytes(read, node, untouched);

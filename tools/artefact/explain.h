@@ -21,7 +21,9 @@ struct GroupReport {
   /// Q over what peak bandwidth moves in the time, in percent: Q / (t * B_peak) * 100, B_peak of the nearest memory
   /// level that holds Q. Source: Ivanov et al., Data Movement Is All You Need, section IV. 0 without a time.
   double mue = 0;
-  double peak_share = 0;  // flop over what the FMA peak of the threads does in the time, in percent
+  double peak_share = 0;                   // flop over what the FMA peak of the threads does in the time, in percent
+  std::vector<std::string> reads = {};     // names of its inputs, constants aside
+  std::vector<std::string> computes = {};  // of its outputs and of what stays inside
 };
 
 /// The layout of a value that is stored between groups, and why it has that one.

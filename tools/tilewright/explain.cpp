@@ -3,6 +3,9 @@
 #include "artefact/explain.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <set>
 
 #include "driver/machine/device.h"
 #include "tilewright/arrays.h"
@@ -57,11 +60,21 @@ std::string numbers_of(const Why& why) {
   return text;
 }
 
-void print_why(const GlobalOptions& global, const artefact::EntryReport& report) {
-  say(global, fmt::format("{} edges", report.edges.size()));
-  for (const plan::EdgeReason& e : report.edges)
-    say(global, fmt::format("  {} from {} to {}: {} ({}): {}{}", e.value, e.from, e.to, e.is_fused ? "fused" : "apart",
+// Names of operators tell most edges apart; else the values that their readers compute do.
+void print_edges(const GlobalOptions& global, const std::vector<plan::EdgeReason>& edges) {
+  std::map<std::array<std::string, 3>, int> count;
+  for (const plan::EdgeReason& e : edges) ++count[{e.value, e.from, e.to}];
+  say(global, fmt::format("{} edges", edges.size()));
+  for (const plan::EdgeReason& e : edges) {
+    const bool is_clear = e.from != e.to && count[{e.value, e.from, e.to}] == 1;
+    say(global, fmt::format("  {} from {} to {}{}: {} ({}): {}{}", e.value, e.from, e.to,
+                            is_clear ? "" : fmt::format(" for {}", e.to_value), e.is_fused ? "fused" : "apart",
                             e.why.rule, e.why.text, numbers_of(e.why)));
+  }
+}
+
+void print_why(const GlobalOptions& global, const artefact::EntryReport& report) {
+  print_edges(global, report.edges);
   say(global, fmt::format("{} values", report.values.size()));
   for (const artefact::ValueReport& v : report.values)
     say(global, fmt::format("  {} as {} ({}): {}{}", v.reason.value, v.layout, v.reason.why.rule, v.reason.why.text,
@@ -75,8 +88,9 @@ nlohmann::ordered_json to_json(const Why& why) {
 }
 
 nlohmann::ordered_json to_json(const plan::EdgeReason& e) {
-  nlohmann::ordered_json json = {{"value", e.value},           {"from", e.from},         {"to", e.to},
-                                 {"from_group", e.from_group}, {"to_group", e.to_group}, {"fused", e.is_fused}};
+  nlohmann::ordered_json json = {
+      {"value", e.value},           {"from", e.from},         {"to", e.to},         {"to_value", e.to_value},
+      {"from_group", e.from_group}, {"to_group", e.to_group}, {"fused", e.is_fused}};
   json.update(to_json(e.why));
   return json;
 }
@@ -92,6 +106,8 @@ nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
   for (const plan::Rival& rival : r.plan.rivals) rivals.push_back({{"family", rival.family}, {"reason", rival.reason}});
   return {{"name", r.plan.name},
           {"family", r.plan.family},
+          {"reads", r.reads},
+          {"computes", r.computes},
           {"run_us", r.run_us},
           {"measured_us", r.plan.microseconds},
           {"predicted_us", r.plan.predicted_us},
@@ -131,6 +147,30 @@ artefact::Explained find_entry(const format::Manifest& manifest, const VerbOptio
   throw UsageError(fmt::format("there is no entry '{}'; the artefact has:{}", options.inputs.entry, known));
 }
 
+// Leaves the groups that are asked for, the edges at one of their values, and the values that they read or write.
+void keep_wanted(artefact::EntryReport& report, const VerbOptions& options) {
+  std::vector<artefact::GroupReport>& groups = report.groups;
+  const size_t all = groups.size();
+  std::erase_if(groups, [&](const artefact::GroupReport& r) {
+    return !options.group.empty() && r.plan.name.find(options.group) == std::string::npos;
+  });
+  std::ranges::stable_sort(groups, std::greater<>(), artefact::best_known_us);
+  if (options.top > 0 && groups.size() > static_cast<size_t>(options.top))
+    groups.resize(static_cast<size_t>(options.top));
+  if (groups.size() == all) return;
+  std::set<std::string> read, computed;
+  for (const artefact::GroupReport& r : groups) {
+    read.insert(r.reads.begin(), r.reads.end());
+    computed.insert(r.computes.begin(), r.computes.end());
+  }
+  std::erase_if(report.edges, [&](const plan::EdgeReason& e) {
+    return !computed.contains(e.value) && !computed.contains(e.to_value);
+  });
+  std::erase_if(report.values, [&](const artefact::ValueReport& v) {
+    return !read.contains(v.reason.value) && !computed.contains(v.reason.value);
+  });
+}
+
 int explain(const GlobalOptions& global, const VerbOptions& options) {
   const LoadedModel model = load_model(global, options);
   const format::Artefact artefact = parse_artefact(model.name, model.artefact);
@@ -141,13 +181,8 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", figures);
   target.info.device = driver::machine::find_device(target.info, figures).rates;
   artefact::EntryReport report = artefact::explain_entry(model.artefact, run, target);
-  std::vector<artefact::GroupReport>& reports = report.groups;
-  std::erase_if(reports, [&](const artefact::GroupReport& r) {
-    return !options.group.empty() && r.plan.name.find(options.group) == std::string::npos;
-  });
-  std::ranges::stable_sort(reports, std::greater<>(), artefact::best_known_us);
-  if (options.top > 0 && reports.size() > static_cast<size_t>(options.top))
-    reports.resize(static_cast<size_t>(options.top));
+  keep_wanted(report, options);
+  const std::vector<artefact::GroupReport>& reports = report.groups;
   if (global.json) {
     nlohmann::ordered_json json = {{"model", options.model},
                                    {"threads", run.threads},

@@ -41,6 +41,7 @@ using Numbers = std::vector<std::pair<std::string, double>>;  // as Why::numbers
 
 // What one block of a chain does, and how many blocks there are.
 struct Blocks {
+  double rows = 1;  // of one, along the axis that is cut
   double count = 1;
   double filled = 1;         // the same when the last one of a row counts for the part that it fills
   double batches = 1;        // of these, with second operands of their own
@@ -72,6 +73,7 @@ Blocks cut_rows(const schedule::Chain& chain, int64_t rows) {
   }
   for (const te::Axis& axis : match.rows) extents[axis.name] = axis.name == match.rows.back().name ? axis.extent : 1;
   extents[blocked.name] = std::min(rows, blocked.extent);
+  blocks.rows = static_cast<double>(extents[blocked.name]);
   for (const te::Axis& axis : last.axes) {
     if (extents.count(axis.name) == 0) continue;
     blocks.count *= static_cast<double>(ceil_div(axis.extent, extents[axis.name]));
@@ -119,20 +121,46 @@ std::string slower_in_blocks(const schedule::Chain& chain) {
   return "";
 }
 
-// Blocks of rows as high as `room` bytes between their segments allow; nothing where the lowest have more.
-std::optional<Blocks> highest_blocks(const schedule::Chain& chain, int64_t least, double room) {
-  Blocks blocks = cut_rows(chain, least);
-  if (blocks.scratch_bytes > room) return std::nullopt;
-  for (int64_t rows = 2 * least; blocks.count > blocks.batches; rows *= 2) {
-    const Blocks higher = cut_rows(chain, rows);
-    if (higher.scratch_bytes > room) break;
-    blocks = higher;
-  }
-  return blocks;
+// What does not depend on blocks.
+struct Whole {
+  double products = 0;
+  double between_bytes = 0;  // from one segment to the next
+};
+
+struct BlockCosts {
+  Blocks blocks;
+  double inside_ns = 0, operands_ns = 0, lost_ns = 0;
+  double together_ns() const { return inside_ns + operands_ns + lost_ns; }
+};
+
+BlockCosts cost_of(const Blocks& blocks, const Whole& whole, const TargetInfo& target) {
+  const double again = std::max(0.0, blocks.products * blocks.filled - whole.products);
+  BlockCosts costs = {blocks};
+  costs.inside_ns = 2 * whole.between_bytes / read_rate(target, blocks.scratch_bytes, kBlockShare);
+  costs.operands_ns = kExposedTraffic * (blocks.count - blocks.batches) * blocks.operand_bytes /
+                      read_rate(target, blocks.operand_bytes, kValueShare);
+  costs.lost_ns = 2 * (again + kBlockLoss * whole.products) / target.flop_per_ns;
+  return costs;
 }
 
-// Whether `chain` in blocks as high as the second cache allows takes less time than with all that passes between its
-// segments in memory. Where each segment costs a launch, it always does.
+// The cheapest of the blocks, from `lowest` on, that have no more than `room` bytes between their segments; nothing
+// where the lowest have more.
+std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Blocks& lowest, const Whole& whole,
+                                          const TargetInfo& target) {
+  const double room = kBlockShare * static_cast<double>(target.levels[1].capacity_bytes);
+  std::optional<BlockCosts> best;
+  for (Blocks blocks = lowest; blocks.scratch_bytes <= room;) {
+    const BlockCosts costs = cost_of(blocks, whole, target);
+    if (!best || costs.together_ns() <= best->together_ns()) best = costs;
+    const Blocks higher = cut_rows(chain, 2 * static_cast<int64_t>(blocks.rows));
+    if (higher.rows <= blocks.rows) break;
+    blocks = higher;
+  }
+  return best;
+}
+
+// Whether `chain` in blocks that the second cache holds takes less time than with all that passes between its segments
+// in memory. Where each segment costs a launch, it always does. What is compared is left in `compared`.
 RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
   if (target.kind == DeviceKind::kCuda) {
     const std::string obstacle = schedule::tile_obstacle(chain, target);
@@ -141,28 +169,29 @@ RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers&
   if (target.levels.size() < 3 || target.flop_per_ns <= 0)
     return because(kChainRule, "nothing is known of the caches of {}", target.name);
   if (const std::string slower = slower_in_blocks(chain); !slower.empty()) return because(kChainRule, "{}", slower);
-  const double room = kBlockShare * static_cast<double>(target.levels[1].capacity_bytes);
-  const int64_t least = std::max(1, target.vector_registers / 2);  // of a register tile, at most
-  const std::optional<Blocks> highest = highest_blocks(chain, least, room);
-  if (!highest)
-    return because(kChainRule, "a block of {} rows has more bytes between its parts than the second cache", least);
-  const Blocks& blocks = *highest;
-  Blocks whole;
-  add_contractions(chain.program, whole);
-  const auto between = static_cast<double>(schedule::bytes_between(chain, chain.program));
-  const double apart_ns = 2 * between / read_rate(target, between, kValueShare) +
+  const int64_t tile_rows = std::max(1, target.vector_registers / 2);  // of a register tile, at most
+  const Blocks lowest = cut_rows(chain, tile_rows);
+  Blocks all;
+  add_contractions(chain.program, all);
+  const Whole whole = {all.products, static_cast<double>(schedule::bytes_between(chain, chain.program))};
+  const std::optional<BlockCosts> best = cheapest_blocks(chain, lowest, whole, target);
+  if (!best) {
+    compared = {{"block_bytes", lowest.scratch_bytes},
+                {"cache_bytes", static_cast<double>(target.levels[1].capacity_bytes)}};
+    return because(kChainRule, "a block of {} rows passes on more than the second cache keeps", lowest.rows);
+  }
+  const double apart_ns = 2 * whole.between_bytes / read_rate(target, whole.between_bytes, kValueShare) +
                           static_cast<double>(chain.segments.size()) * target.barrier_ns;
-  const double inside_ns = 2 * between / read_rate(target, blocks.scratch_bytes, kBlockShare);
-  const double again = std::max(0.0, blocks.products * blocks.filled - whole.products);
-  const double operands_ns = kExposedTraffic * (blocks.count - blocks.batches) * blocks.operand_bytes /
-                             read_rate(target, blocks.operand_bytes, kValueShare);
-  const double lost_ns = 2 * (again + kBlockLoss * whole.products) / target.flop_per_ns;
-  const double together_ns = inside_ns + operands_ns + lost_ns;
-  compared = {{"apart_ns", apart_ns},       {"together_ns", together_ns},
-              {"blocks", blocks.count},     {"block_bytes", blocks.scratch_bytes},
-              {"operands_ns", operands_ns}, {"lost_ns", lost_ns}};
-  if (apart_ns > together_ns) return kChainRule;
-  return because(kChainRule, "in blocks it takes longer than with what passes between the parts in memory");
+  compared = {{"apart_ns", apart_ns},
+              {"together_ns", best->together_ns()},
+              {"inside_ns", best->inside_ns},
+              {"operands_ns", best->operands_ns},
+              {"lost_ns", best->lost_ns},
+              {"blocks", best->blocks.count},
+              {"block_rows", best->blocks.rows},
+              {"block_bytes", best->blocks.scratch_bytes}};
+  if (apart_ns > best->together_ns()) return kChainRule;
+  return because(kChainRule, "blocks of rows take no less time than what passes between the parts takes in memory");
 }
 
 // Whether a product whose tiles pass their rows through a near cache, to be combined there, takes less time than one
@@ -294,7 +323,8 @@ class ChainFuser {
     Why why = !rule.ok()            ? because(rule.why().rule, "{} and {} as one kernel: {}", name(chain.front()),
                                               name(chain.back()), rule.why().text)
               : *rule == kChainRule ? because(*rule, "its rows are computed, a block at a time, where they are read")
-                                    : because(*rule, "the tiles that compute the rows combine them");
+                                    : because(*rule, "the tiles that compute the rows combine them{}",
+                                              context_.way == kEager ? ": what was measured to be faster" : "");
     why.numbers = std::move(compared);
     for (size_t i = 0; i < chain.size(); ++i) {
       for (const ValueId in : graph_.nodes[chain[i]].inputs) {

@@ -92,6 +92,14 @@ class OutputFuser {
            !std::ranges::all_of(readers_[value], is_inside);
   }
 
+  // "m leaves the graph", "m has 3 readers".
+  std::string uses_of(ValueId value) const {
+    const size_t count = readers_[value].size();
+    const std::string& name = graph_.value(value).name;
+    if (graph_.is_output(value)) return name + " leaves the graph";
+    return fmt::format("{} has {} reader{}", name, count, count == 1 ? "" : "s");
+  }
+
   // A state changes in its place where its group has one output: worth more than a reading saved.
   bool changes_state(int cluster) const {
     return std::ranges::any_of(clusters_.members(cluster), [&](int n) {
@@ -102,19 +110,17 @@ class OutputFuser {
   }
 
   RuleResult joins(ValueId value, int from, int to) {
-    const std::string& name = graph_.value(value).name;
-    const std::string& reader = graph_.nodes[clusters_.members(to).front()].name;
+    const std::string &name = graph_.value(value).name, &reader = name_of(to);
     if (kinds_[to].contractions > 0)
-      return because("contraction", "{} {}, and {} has a contraction: a kernel that stores its tiles stores no others",
-                     name,
-                     graph_.is_output(value) ? std::string("leaves the graph")
-                                             : fmt::format("has {} readers", readers_[value].size()),
-                     reader);
+      return because("contraction", "{}, and {} has a contraction: a kernel that stores its tiles stores no others",
+                     uses_of(value), reader);
     if (kinds_[from].contractions > 0 && kinds_[to].reductions > 0)
-      return because("tile", "{} belongs to what combines elements of several tiles", reader);
-    if (changes_state(from) || changes_state(to)) return because("state", "a state is changed in its place");
+      return because("tile", "{}, and {} combines elements of several tiles", uses_of(value), reader);
+    if (changes_state(from) || changes_state(to))
+      return because("state", "{}, and {} changes a state in its place: its group has one output", uses_of(value),
+                     name_of(changes_state(from) ? from : to));
     if (kinds_[from].contractions > 1 || (kinds_[from].contractions > 0 && kinds_[from].reductions > 0))
-      return because("chain", "the group of {} computes it in blocks that have one output", name);
+      return because("chain", "{}, and the blocks of {} have one output", uses_of(value), name_of(from));
     const RuleResult apart = may_unite(from, to);
     if (!apart.ok()) return apart;
     const Layout& layout = graph_.value(value).layout;
@@ -126,7 +132,9 @@ class OutputFuser {
       }
     }
     const Result<schedule::Beside> kernel = one_kernel(from, to);
-    if (!kernel.ok()) return because("kernel", "no kernel would have both as outputs: {}", kernel.reason());
+    if (!kernel.ok())
+      return because("kernel", "{}, and no kernel has it as an output beside that of {}: {}", uses_of(value), reader,
+                     kernel.reason());
     return *kernel == schedule::Beside::kRows      ? kRowsRule
            : *kernel == schedule::Beside::kColumns ? kColumnsRule
                                                    : kPointsRule;
@@ -196,7 +204,8 @@ class OutputFuser {
         }
       }
     }
-    if (clusters_.between(b, a) != ClusterOrder::kNone) return because("cycle", "one reads what the other computes");
+    if (clusters_.between(b, a) != ClusterOrder::kNone)
+      return because("cycle", "{} needs what {} computes", name_of(a), name_of(b));
     const RuleResult apart = may_unite(a, b);
     if (!apart.ok()) return apart;
     const Result<schedule::Beside> kernel = one_kernel(a, b);
@@ -218,7 +227,7 @@ class OutputFuser {
       return because("room", "the group would read and write {} values, the most of one are {}", values, kMaxInputs);
     const int third = clusters_.between(from, to);
     if (third == ClusterOrder::kFar)
-      return because("far", "more than {} groups follow the first before the second comes", kMaxSearch);
+      return because("far", "more than {} groups follow {} before {} comes", kMaxSearch, name_of(from), name_of(to));
     if (third != ClusterOrder::kNone)
       return because("cycle", "{} needs {} and is needed by {}: one group would wait for itself", name_of(third),
                      name_of(from), name_of(to));

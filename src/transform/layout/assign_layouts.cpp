@@ -145,19 +145,23 @@ class LayoutAssigner {
       if (const auto stored = stored_.find(id); stored != stored_.end())
         log.say_layout(graph_.value(stored->second).name, why);
       for (const auto& [copied, copy] : copies_) {
-        if (copied.first == id) log.say_layout(graph_.value(copy).name, why_copied(value, id));
+        if (copied.first != id) continue;
+        Why because_of = why_copied(value, id);
+        if (because_of.numbers.empty()) because_of.numbers = {{kOther, 0}};
+        log.say_layout(graph_.value(copy).name, std::move(because_of));
       }
     }
   }
 
  private:
   static constexpr const char* kOther = "next_best_unit_ns";  // of one unit: layout_costs.h
+  static constexpr std::string_view kByPlan = "the plan that is replayed says so";
 
   Why why_stored(const graph::Value& value, ValueId id, const Node* producer) const {
     if (producer == nullptr) return because("caller", "the caller gives rows");
     if (!has_order(value)) return because("one-order", "rows and channels last are the same order of its bytes");
     if (assigned_.values[id] != (choice_.channels_last[id] ? last_of(value) : Layout()))
-      return because("plan", "the plan that is replayed says so");
+      return because("plan", "{}", kByPlan);
     if (!choice_.other_ns[id]) return because("producer", "{} ({}) writes rows only", producer->name, producer->op);
     const std::string_view mine = choice_.channels_last[id] ? "channels last" : "row-major";
     const std::string_view other = choice_.channels_last[id] ? "row-major" : "channels last";
@@ -172,11 +176,14 @@ class LayoutAssigner {
     double least = std::numeric_limits<double>::infinity();
     std::string readers;
     for (const OrderedRead& r : choice_.reads) {
-      if (before_[r.node].inputs[r.input] != id || r.channels_last == choice_.channels_last[id]) continue;
+      if (before_[r.node].inputs[r.input] != id || !assigned_.reads.contains({r.node, r.input})) continue;
+      if (r.channels_last == choice_.channels_last[id]) return because("plan", "{}", kByPlan);
       readers += (readers.empty() ? "" : ", ") + before_[r.node].name;
       least = std::min(least, r.other_ns);
     }
-    Why why = because("copy", "a copy of {} for {}: reading it as it is stored takes longer", value.name, readers);
+    if (readers.empty()) return because("plan", "{}", kByPlan);
+    Why why = because("copy", "a copy of {} for {}: reading it as it is stored takes {}", value.name, readers,
+                      least > 0 ? "longer" : "as long");
     why.numbers = {{kOther, least}};
     return why;
   }
@@ -227,7 +234,7 @@ class LayoutAssigner {
   }
 
   Graph graph_;
-  const LayoutChoice& choice_;
+  const LayoutChoice& choice_;  // without a plan
   const Assigned& assigned_;
   const TargetInfo& target_;
   std::vector<Node> before_;                                   // nodes as they were
@@ -240,12 +247,18 @@ class LayoutAssigner {
 graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& context) {
   const Graph compacted = graph::compact(graph);
   const Known known(compacted, context.layouts);
-  const Prices prices = context.log == nullptr ? Prices::kOfBest : Prices::kOfBoth;
-  const LayoutChoice choice = choose_layouts(compacted, context.ops, context.target, known.orders(), prices);
+  const KnownOrders orders = known.orders();
+  const bool is_own = orders.values.empty() && orders.reads.empty(), is_asked = context.log != nullptr;
+  const auto choose = [&](const KnownOrders& given, Prices prices) {
+    return choose_layouts(compacted, context.ops, context.target, given, prices);
+  };
+  const LayoutChoice choice = choose(orders, is_own && is_asked ? Prices::kOfBoth : Prices::kOfBest);
+  // Against what a plan says no other order has a price: reasons are those of a choice without it.
+  const LayoutChoice own = is_own || !is_asked ? choice : choose({}, Prices::kOfBoth);
   Assigned assigned = assigned_by(compacted, choice);
   known.apply(assigned);
   if (context.chosen != nullptr) note(compacted, assigned, *context.chosen);
-  LayoutAssigner assigner(compacted, choice, assigned, context.target);
+  LayoutAssigner assigner(compacted, own, assigned, context.target);
   Graph stored = assigner.run();
   if (context.log != nullptr) assigner.say_why(*context.log, compacted);
   return stored;

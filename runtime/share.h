@@ -30,10 +30,10 @@ class alignas(64) Share {
  public:
   enum class Side : uint8_t { kFront, kBack };
 
-  /// Claims at most `most` units of loop `loop`, from the back at most half of what is left; empty when nothing is left
+  /// Claims at most `max` units of loop `loop`, from the back at most half of what is left; empty when nothing is left
   /// or the loop is over. `whole` is the share in that loop. Loops are numbered in the order in which they run, modulo
   /// 2^32; see forget.
-  Units claim(uint32_t loop, Units whole, uint32_t most, Side side) {
+  Units claim(uint32_t loop, Units whole, uint32_t max, Side side) {
     uint64_t word = word_.load(std::memory_order_relaxed);
     while (true) {
       const bool filled = loop_of(word) == loop;
@@ -41,7 +41,7 @@ class alignas(64) Share {
       if (!filled && static_cast<int32_t>(loop - loop_of(word)) < 0) return {};
       const Units left = filled ? units_of(word) : whole;
       if (left.empty()) return {};
-      const Units taken = cut(left, most, side);
+      const Units taken = cut(left, max, side);
       const Units rest = side == Side::kFront ? Units{taken.end, left.end} : Units{left.begin, taken.begin};
       // Success means that the word was not touched since it was read, hence that the loop still runs: it cannot end
       // before the units that are left have been claimed.
@@ -59,9 +59,9 @@ class alignas(64) Share {
     return {static_cast<uint32_t>(word >> 16 & kMaxUnits), static_cast<uint32_t>(word & kMaxUnits)};
   }
   static uint64_t pack(uint32_t loop, Units units) { return uint64_t{loop} << 32 | units.begin << 16 | units.end; }
-  static Units cut(Units left, uint32_t most, Side side) {
-    if (side == Side::kFront) return {left.begin, left.begin + std::min(most, left.size())};
-    return {left.end - std::min(most, (left.size() + 1) / 2), left.end};
+  static Units cut(Units left, uint32_t max, Side side) {
+    if (side == Side::kFront) return {left.begin, left.begin + std::min(max, left.size())};
+    return {left.end - std::min(max, (left.size() + 1) / 2), left.end};
   }
 
   std::atomic<uint64_t> word_{0};

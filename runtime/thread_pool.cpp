@@ -167,11 +167,11 @@ uint32_t ThreadPool::help(const Current& now, uint32_t thread) {
 
 uint32_t ThreadPool::run_chunks(const Current& now, uint32_t owner, uint32_t thread) {
   const Units whole = part_of(now.units(), owner, now.threads());
-  const uint32_t most = (whole.size() + kChunks - 1) / kChunks;
+  const uint32_t max = (whole.size() + kChunks - 1) / kChunks;
   const Share::Side side = owner == thread ? Share::Side::kFront : Share::Side::kBack;
   uint32_t done = 0;
   while (true) {
-    const Units chunk = shares_[owner].claim(now.number(), whole, most, side);
+    const Units chunk = shares_[owner].claim(now.number(), whole, max, side);
     if (chunk.empty()) return done;
     // From here to the report the loop runs: loops_ is that of the loop.
     const auto index = static_cast<int>(now.number() - before_first_ - 1);

@@ -156,9 +156,9 @@ def start_workers(jobs, cores, protocol, pool):
 
 def allowed(name, differences, tolerance):
     """How far an engine may be from the reference: twice as far as the nearest peer, within the tolerance's bounds."""
-    least, most = tolerance
+    low, high = tolerance
     peers = [far for other, far in differences.items() if other != name and not engines.is_ours(other)]
-    return min(most, max(least, 2 * min(peers, default=most)))
+    return min(high, max(low, 2 * min(peers, default=high)))
 
 
 def refuse_wrong(workers, failed, reference_label, tolerance=TOLERANCE):

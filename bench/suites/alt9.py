@@ -1,7 +1,7 @@
 """ALT's nine operators (Xu et al. 2022, section 7.1) with ten random configurations each, drawn from the seed.
 
 Batch 1 or 16, input channels from the paper's list, kernels, strides, dilations and sides as the operators have them
-in networks. Configurations outside MOST_FLOP or MOST_ELEMENTS are drawn again: a case stays under a second.
+in networks. Configurations outside MAX_FLOP or MAX_ELEMENTS are drawn again: a case stays under a second.
 """
 import math
 import random
@@ -11,7 +11,7 @@ from .case import flop, make_operators
 CONFIGURATIONS = 10
 CHANNELS = [3, 16, 32, 64, 512, 960, 1280]
 SIDES = {1: [64, 128, 256, 512], 2: [7, 14, 28, 56, 112], 3: [7, 14, 28]}
-LEAST_FLOP, MOST_FLOP, MOST_ELEMENTS = 1e6, 8e9, 1 << 25
+MIN_FLOP, MAX_FLOP, MAX_ELEMENTS = 1e6, 8e9, 1 << 25
 
 
 def convolution(draw, rank, transposed=False):
@@ -62,7 +62,7 @@ def elements(spec):
 def fits(spec):
     extents = [d * (k - 1) + 1 for d, k in zip(spec.get("dilation", [1] * 3), spec.get("kernel", []))]
     inside = all(e <= s + 2 * p for e, s, p in zip(extents, spec.get("in", []), spec.get("pad", [])))
-    return inside and LEAST_FLOP <= flop(spec) <= MOST_FLOP and elements(spec) <= MOST_ELEMENTS
+    return inside and MIN_FLOP <= flop(spec) <= MAX_FLOP and elements(spec) <= MAX_ELEMENTS
 
 
 def specs(seed):

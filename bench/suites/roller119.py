@@ -10,7 +10,7 @@ from onnx import helper, shape_inference
 
 from .case import flop, make_models, make_operators
 
-BATCH, MOST_FLOP = 16, 1.6e10  # larger operators get a smaller batch
+BATCH, MAX_FLOP = 16, 1.6e10  # larger operators get a smaller batch
 NETWORKS = ["resnet18", "resnet50", "mobilenet_v2", "vgg16", "repvgg_a0", "resnet3d_18", "bert_base", "tinybert"]
 # How many of each family, where the networks have as many; at least LEAST in all.
 FAMILIES = {"conv": 44, "matmul": 24, "depthwise": 10, "elementwise": 26, "pool": 8, "reduction": 14}
@@ -70,8 +70,8 @@ WALKED = {"Conv": convolution, "MatMul": matmul, "Gemm": matmul, "Relu": element
 
 
 def shrunk(spec):
-    """The specification with the largest batch of at most 16 that keeps MOST_FLOP."""
-    while spec.get("batch", 0) > 1 and flop(spec) > MOST_FLOP:
+    """The specification with the largest batch of at most 16 that keeps MAX_FLOP."""
+    while spec.get("batch", 0) > 1 and flop(spec) > MAX_FLOP:
         spec = dict(spec, batch=spec["batch"] // 2)
     return spec
 

@@ -81,10 +81,10 @@ struct Relocation {
 /// Where a convolution's windows lie in the spatial dims of a tensor [images, spatial.., channels]: position p of a
 /// dim, one of `extents`, begins at p * step - before.
 struct Windows {
-  static constexpr int64_t kMostStep = 8;
-  static constexpr size_t kLeastRank = 3;
+  static constexpr int64_t kMaxStep = 8;
+  static constexpr size_t kMinRank = 3;
   /// Corners of windows, and places in them, have 16, 8 or 5 bits in tensors of 3, 4 or 5 dims.
-  static constexpr int64_t most_corner(size_t rank) { return rank == 3 ? 1 << 15 : rank == 4 ? 1 << 7 : 1 << 4; }
+  static constexpr int64_t max_corner(size_t rank) { return rank == 3 ? 1 << 15 : rank == 4 ? 1 << 7 : 1 << 4; }
 
   std::vector<int64_t> extents, steps, before;  ///< outermost first; empty: there are none
   bool empty() const { return extents.empty(); }
@@ -98,7 +98,7 @@ struct Windows {
 /// reference manual, cuTensorMapEncodeTiled). With windows a copy brings the channels of box[0] positions in a row,
 /// each at one place in its window (cuTensorMapEncodeIm2col); other extents of the box are 1.
 struct TensorMap {
-  static constexpr int64_t kBytes = 128, kMostBox = 256, kMostRank = 5;
+  static constexpr int64_t kBytes = 128, kMaxBox = 256, kMaxRank = 5;
   int64_t offset = 0;
   int64_t buffer = 0;  ///< of Entry::buffers
   DataType dtype = DataType::kF32;

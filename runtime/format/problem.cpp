@@ -11,7 +11,7 @@
 namespace tw::format {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 46;  // elements of a tensor
+constexpr int64_t kMax = int64_t{1} << 46;  // elements of a tensor
 
 // Members with their keys, in the order of the text.
 template <typename T>
@@ -74,11 +74,11 @@ Operand read_operand(std::string_view text) {
 }
 
 void check_extents(const Problem& p) {
-  constexpr int64_t kMostExtent = int64_t{1} << 30;
+  constexpr int64_t kMaxExtent = int64_t{1} << 30;
   const bool gemm = p.kind == Problem::Kind::kGemm, convolution = p.kind == Problem::Kind::kConvolution;
   const bool attention = !gemm && !convolution;
-  const auto check = [&](const char* key, int64_t value, int64_t least) {
-    require(value >= least && value <= kMostExtent, key, " of ", value);
+  const auto check = [&](const char* key, int64_t value, int64_t min) {
+    require(value >= min && value <= kMaxExtent, key, " of ", value);
   };
   for (const auto& [key, number] : kNumbers) {
     const bool none =
@@ -114,17 +114,17 @@ int64_t product(std::initializer_list<int64_t> first, const std::vector<int64_t>
   factors.insert(factors.end(), rest.begin(), rest.end());
   int64_t all = 1;
   for (const int64_t f : factors)
-    require(f >= 0 && !__builtin_mul_overflow(all, f, &all) && all <= kMost, "too large a tensor");
+    require(f >= 0 && !__builtin_mul_overflow(all, f, &all) && all <= kMax, "too large a tensor");
   return all;
 }
 
 bool is_half(DataType type) { return type == DataType::kF16 || type == DataType::kBF16; }
 
 std::string cublaslt_refusal(const LibraryCall& call) {
-  constexpr int64_t kMostAlgorithms = 100;
+  constexpr int64_t kMaxAlgorithms = 100;
   const Problem& p = call.problem;
   if (p.kind != Problem::Kind::kGemm) return join("no product of matrices but ", kKinds[static_cast<size_t>(p.kind)]);
-  if (call.algorithm >= kMostAlgorithms || !call.knobs.empty()) return "its algorithms are the first hundred";
+  if (call.algorithm >= kMaxAlgorithms || !call.knobs.empty()) return "its algorithms are the first hundred";
   const bool known =
       p.activation == Activation::kNone || p.activation == Activation::kRelu || p.activation == Activation::kGeluTanh;
   if (!known || !p.late_residual.name.empty()) return "it has no such activation, or adds nothing behind it";

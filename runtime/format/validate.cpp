@@ -17,7 +17,7 @@ constexpr int64_t kMaxGrid[3] = {(int64_t{1} << 31) - 1, 65535, 65535};
 constexpr int64_t kMaxBlockThreads = 1024;
 constexpr size_t kMaxParamBytes = 32764;
 constexpr int64_t kMaxSharedBytes = int64_t{1} << 20;
-constexpr int64_t kAccessBytes = 16;  // of kernels, libraries and the copy engine, at the most
+constexpr int64_t kAccessBytes = 16;  // max bytes of an access: kernels, libraries, TMA
 
 template <typename... Parts>
 void require(bool condition, const Parts&... parts) {
@@ -98,11 +98,11 @@ void check_step(const Manifest& manifest, const Entry& entry, const CpuStep& ste
 void check_windows(const CudaStep& step, const TensorMap& map) {
   const Windows& w = map.windows;
   const size_t rank = map.shape.size();
-  bool right = rank >= Windows::kLeastRank && w.extents.size() == rank - 2 && w.steps.size() == rank - 2 &&
+  bool right = rank >= Windows::kMinRank && w.extents.size() == rank - 2 && w.steps.size() == rank - 2 &&
                w.before.size() == rank - 2;
-  const int64_t corners = Windows::most_corner(rank);
+  const int64_t corners = Windows::max_corner(rank);
   for (size_t d = 0; right && d + 2 < rank; ++d) {
-    right = map.box[d + 1] == 1 && w.steps[d] >= 1 && w.steps[d] <= Windows::kMostStep && w.before[d] <= corners &&
+    right = map.box[d + 1] == 1 && w.steps[d] >= 1 && w.steps[d] <= Windows::kMaxStep && w.before[d] <= corners &&
             w.extents[d] >= 1 && w.extents[d] <= kMaxTiles;
     if (!right) break;
     const int64_t behind = w.last_corner(d, map.shape[d + 1]);
@@ -112,16 +112,16 @@ void check_windows(const CudaStep& step, const TensorMap& map) {
 }
 
 void check_map(const Entry& entry, const CudaStep& step, const TensorMap& map) {
-  constexpr int64_t kMostExtent = int64_t{1} << 32;
-  constexpr int64_t kMostPixels = 1024;  // that one copy of windows brings
+  constexpr int64_t kMaxExtent = int64_t{1} << 32;
+  constexpr int64_t kMaxPixels = 1024;  // that one copy of windows brings
   require(is_range(map.offset, TensorMap::kBytes, static_cast<int64_t>(step.params.size())), "step '", step.name,
           "' describes a tensor outside of its parameters");
   require(is_index(map.buffer, entry.buffers.size()), "step '", step.name, "' describes a missing buffer");
   const size_t rank = map.shape.size();
-  bool right = rank >= 1 && rank <= TensorMap::kMostRank && map.box.size() == rank;
+  bool right = rank >= 1 && rank <= TensorMap::kMaxRank && map.box.size() == rank;
   for (size_t d = 0; right && d < rank; ++d) {
-    const int64_t most = d == 0 && !map.windows.empty() ? kMostPixels : TensorMap::kMostBox;
-    right = map.shape[d] >= 1 && map.shape[d] <= kMostExtent && map.box[d] >= 1 && map.box[d] <= most;
+    const int64_t max = d == 0 && !map.windows.empty() ? kMaxPixels : TensorMap::kMaxBox;
+    right = map.shape[d] >= 1 && map.shape[d] <= kMaxExtent && map.box[d] >= 1 && map.box[d] <= max;
   }
   require(right, "step '", step.name, "' describes a tensor that has no such box");
   if (!map.windows.empty()) check_windows(step, map);

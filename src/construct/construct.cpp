@@ -5,12 +5,12 @@
 namespace tw::construct {
 
 Candidates best_distinct(Candidates candidates) {
-  constexpr size_t kMostCandidates = 6;  // that differ little
+  constexpr size_t kMaxCandidates = 6;  // that differ little
   std::ranges::stable_sort(candidates, {}, &Construction::predicted_ns);
   Candidates distinct;
   for (Construction& candidate : candidates) {
     const bool known = std::ranges::any_of(distinct, [&](const Construction& c) { return is_same(c, candidate); });
-    if (!known && distinct.size() < kMostCandidates) distinct.push_back(std::move(candidate));
+    if (!known && distinct.size() < kMaxCandidates) distinct.push_back(std::move(candidate));
   }
   return distinct;
 }
@@ -30,8 +30,8 @@ Candidates construct(std::span<const Constructor> families, const GroupTask& tas
   throw InternalError(fmt::format("no family constructs a schedule for {}", task.program.name));
 }
 
-Candidates join_race(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
-                     std::vector<Rejection>* rejections) {
+Candidates joining_candidates(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+                              std::vector<Rejection>* rejections) {
   Candidates all;
   for (const Constructor& family : families) {
     if (family.kind != FamilyKind::kJoins) continue;

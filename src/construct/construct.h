@@ -37,7 +37,7 @@ struct Construction {
   std::string family;
   std::map<std::string, Layout> constant_layouts;  // of inputs in GroupTask::kept, and of intermediate tensors
   schedule::Schedule schedule;                     // of the program after those layouts
-  double predicted_ns = 0;                         // one run on all units by the closed-form model; 0: no model
+  double predicted_ns = 0;                         // one run on all compute units by the closed-form model; 0: no model
   std::vector<std::string> trace;                  // how it was constructed: rTiles with their scores, a line each
 };
 
@@ -59,7 +59,7 @@ struct Sampling {
 };
 
 /// Families that own groups are asked in order, and the first one that takes a group has it. The candidates of those
-/// that join race with the owner's and stand behind them.
+/// that join are measured beside the owner's and stand behind them.
 enum class FamilyKind : uint8_t { kOwns, kJoins };
 
 struct Constructor {
@@ -80,8 +80,8 @@ struct Rejection {
 Candidates construct(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
                      std::vector<Rejection>* rejections);
 /// Those of all families that join.
-Candidates join_race(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
-                     std::vector<Rejection>* rejections);
+Candidates joining_candidates(std::span<const Constructor> families, const GroupTask& task, const TargetInfo& target,
+                              std::vector<Rejection>* rejections);
 
 /// Sums of products with element-wise epilogue: register tiles, B in panels (contraction.cpp).
 Result<Candidates> construct_contraction(const GroupTask& task, const TargetInfo& target);
@@ -101,24 +101,23 @@ Result<Candidates> construct_rows(const GroupTask& task, const TargetInfo& targe
 /// Everything: each stage a kernel of its own, vectorised along the last axis, parallel along the others (generic.cpp).
 Result<Candidates> construct_generic(const GroupTask& task, const TargetInfo& target);
 
-/// Reductions along rows for devices whose tiles have threads (block_rows.cpp).
+/// Reductions along rows for GPUs (gpu/rows.cpp).
 Result<Candidates> construct_gpu_rows(const GroupTask& task, const TargetInfo& target);
 /// A value that leaves beside sums of its columns (gpu/column_sums.cpp).
 Result<Candidates> construct_gpu_sums(const GroupTask& task, const TargetInfo& target);
 /// One reduction that keeps the contiguous axis, for the same devices: depthwise convolutions, poolings
-/// (block_columns.cpp).
+/// (gpu/columns.cpp).
 Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target);
-/// Element-wise stages that read across their output's order, for the same devices (block_transpose.cpp).
+/// Element-wise stages that read across their output's order, for the same devices (gpu/transpose.cpp).
 Result<Candidates> construct_gpu_transpose(const GroupTask& task, const TargetInfo& target);
 /// Sums of products for the same devices: tiles of sums in registers, operands through shared memory
-/// (block_contraction.cpp).
+/// (gpu/contraction.cpp).
 Result<Candidates> construct_gpu_contraction(const GroupTask& task, const TargetInfo& target);
-/// Chains for the same devices: attention as one kernel (block_chain.cpp).
+/// Chains for the same devices: attention as one kernel (gpu/chain.cpp).
 Result<Candidates> construct_gpu_chain(const GroupTask& task, const TargetInfo& target);
-/// A contraction whose rows a reduction combines, by the tiles that compute them (block_reduced.cpp).
+/// A contraction whose rows a reduction combines, by the tiles that compute them (gpu/reduced.cpp).
 Result<Candidates> construct_gpu_reduced(const GroupTask& task, const TargetInfo& target);
-/// Everything, one thread a point or vector of each stage, sums in a register: for devices whose tiles have threads
-/// (point.cpp).
+/// Everything, one thread a point or vector of each stage, sums in a register: for GPUs (point.cpp).
 Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& target);
 
 /// Products of matrices by cuBLASLt (libraries.cpp).

@@ -220,10 +220,10 @@ Layout dim_last(size_t rank, int dim) {
   return Layout().reorder(std::move(order));
 }
 
-int64_t threads_for(int64_t points, int64_t most, const TargetInfo& target) {
-  const int64_t share = ceil_div(points, std::max(1, target.units));
+int64_t threads_for(int64_t points, int64_t max, const TargetInfo& target) {
+  const int64_t share = ceil_div(points, std::max(1, target.compute_units));
   const auto threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, share))));
-  return std::clamp(threads, kWarpThreads, most);
+  return std::clamp(threads, kWarpThreads, max);
 }
 
 std::string cut_into_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,

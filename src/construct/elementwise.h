@@ -32,8 +32,8 @@ void schedule_side_stages(
 /// The layout of a tensor of `rank` dims in which `dim` is the last one.
 Layout dim_last(size_t rank, int dim);
 
-/// Threads of a tile on devices whose tiles have threads, `most` at most, such that all units get some of `points`.
-int64_t threads_for(int64_t points, int64_t most, const TargetInfo& target);
+/// Threads of a tile on GPUs, `max` at most, such that all compute units get some of `points`.
+int64_t threads_for(int64_t points, int64_t max, const TargetInfo& target);
 
 /// The loops of a root stage as one, cut into tiles of `threads`, of which each has `turns`, a tile's threads apart.
 /// Returns the loop of threads.

@@ -54,9 +54,10 @@ std::vector<int64_t> covered(const Nest& nest, size_t first);
 /// a loop repeats what is there already. Q(T).
 double traffic_bytes(const Nest& nest, int64_t capacity, int64_t line_bytes);
 
-/// Time in ns of the nest on one unit: arithmetic_ns or the first level's traffic, whichever is longer, plus the share
-/// of the traffic of deeper levels that prefetching does not hide. Shared levels are divided by `units` at work.
-/// Source: Roller's rule (maximum over levels and compute), with the exposed share as measured on three x86 cores.
+/// Time in ns of the nest on one compute unit: arithmetic_ns or the first level's traffic, whichever is longer, plus
+/// the share of the traffic of deeper levels that prefetching does not hide. Shared levels are divided by `units` at
+/// work. Source: Roller's rule (maximum over levels and compute), with the exposed share as measured on three x86
+/// cores.
 double nest_ns(const Nest& nest, double arithmetic_ns, const TargetInfo& target, int units);
 
 }  // namespace tw::construct

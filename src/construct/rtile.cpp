@@ -8,9 +8,9 @@
 namespace tw::construct {
 namespace {
 
-constexpr double kSurplus = 4;       // arithmetic time over loading time from which a tile is large enough
-constexpr double kMostWaste = 0.03;  // padding of the last part, in shares of the axis: Roller's epsilon
-constexpr size_t kMostVisits = 400;  // of the search: levels of real operators end far below
+constexpr double kSurplus = 4;      // arithmetic time over loading time from which a tile is large enough
+constexpr double kMaxWaste = 0.03;  // padding of the last part, in shares of the axis: Roller's epsilon
+constexpr size_t kMaxVisits = 400;  // of the search: levels of real operators end far below
 
 double points(const RTile& tile) {
   double n = 1;
@@ -55,7 +55,7 @@ class ScaleUp {
   }
 
   void visit(const RTile& tile, double score) {
-    if (found_.size() >= limit_ || visited_.size() >= kMostVisits || !visited_.insert(tile).second) return;
+    if (found_.size() >= limit_ || visited_.size() >= kMaxVisits || !visited_.insert(tile).second) return;
     if (loads_fast(tile)) {
       found_.push_back({tile, score, "loading takes less than a quarter of the arithmetic"});
       return;
@@ -83,7 +83,7 @@ int64_t next_aligned_axis_size(int64_t extent, const AxisAlignment& alignment, i
   for (int64_t fewer = parts - 1; fewer >= 1; --fewer) {
     const int64_t part = ceil_div(units, fewer);
     const double waste = static_cast<double>(ceil_div(units, part) * part) / static_cast<double>(units) - 1;
-    if (part * alignment.unit > size && waste <= kMostWaste) return part * alignment.unit;
+    if (part * alignment.unit > size && waste <= kMaxWaste) return part * alignment.unit;
   }
   return 0;
 }

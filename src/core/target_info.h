@@ -19,27 +19,27 @@ struct ChunkBandwidth {
 
 struct MemoryLevel {
   std::string name;            // "L1", "L2", "DRAM"
-  int64_t capacity_bytes = 0;  // of one unit; of all units together when shared; DRAM: what this machine has
+  int64_t capacity_bytes = 0;  // per compute unit; when shared: of all together; DRAM: of this machine
   int64_t line_bytes = 64;
   int ways = 8;
-  bool shared = false;      // by all units: they divide capacity and bandwidth
+  bool shared = false;      // by all compute units: they divide capacity and bandwidth
   double latency_ns = 0;    // of a dependent load
-  double read_per_ns = 0;   // bytes, one unit alone, contiguous
-  double write_per_ns = 0;  // bytes, one unit alone, contiguous, write-allocate included
+  double read_per_ns = 0;   // bytes, one compute unit alone, contiguous
+  double write_per_ns = 0;  // bytes, one compute unit alone, contiguous, write-allocate included
   double copy_per_ns = 0;   // bytes read and bytes written together
-  double all_per_ns = 0;    // bytes read by all units together
+  double all_per_ns = 0;    // bytes read by all compute units together
   std::vector<ChunkBandwidth> chunks = {};
 };
 
 /// Rate of f32 fused multiply-adds on registers of one width; an FMA is 2 flop.
 struct VectorPeak {
   int vector_bytes = 16;
-  double flop_per_ns = 0;      // one unit alone
-  double all_flop_per_ns = 0;  // all units at once
-  double clock_ghz = 0;        // of one unit right after that load
+  double flop_per_ns = 0;      // one compute unit alone
+  double all_flop_per_ns = 0;  // all compute units at once
+  double clock_ghz = 0;        // of one compute unit right after that load
 };
 
-/// Bytes a ns that all units of a device move together from and to one memory level. 0: not known.
+/// Bytes a ns that all compute units of a device move together from and to one memory level. 0: not known.
 struct LevelRates {
   std::string name;  // of the MemoryLevel
   double read_per_ns = 0;
@@ -47,7 +47,7 @@ struct LevelRates {
   double copy_per_ns = 0;  // bytes read and bytes written together
 };
 
-/// Operations a ns of all units of a device together, on factors of one type; a multiply-add is 2.
+/// Operations a ns of all compute units of a device together, on factors of one type; a multiply-add is 2.
 struct TypePeak {
   std::string type;     // "f16", "tf32"
   bool matrix = false;  // by matrix instructions
@@ -67,12 +67,12 @@ struct TargetInfo {
   std::string name;       // "cpu:x86-64-v4", "cuda:sm_90a"
   int vector_bytes = 16;  // widest vector
   int vector_registers = 16;
-  int units = 1;                    // cores or SMs
+  int compute_units = 1;            // cores of a CPU, SMs of a GPU
   std::vector<MemoryLevel> levels;  // nearest first, private levels before shared ones; the last one is DRAM
   std::vector<std::string> features;
-  double flop_per_ns = 0;  // f32 fused multiply-adds in registers, one unit, its clock under that load; an FMA is 2
+  double flop_per_ns = 0;         // f32 FMA peak of one compute unit at its clock under that load; an FMA is 2
   std::vector<VectorPeak> peaks;  // by width, narrowest first; flop_per_ns is that of the widest
-  double fork_join_ns = 0;        // one parallel region of the runtime on all units, beyond its tiles
+  double fork_join_ns = 0;        // one parallel region of the runtime on all compute units, beyond its tiles
   double barrier_ns = 0;          // from one step of a region to the next, beyond their tiles
   DeviceRates device = {};        // of GPUs
   std::string figures_from;       // where the figures come from: "measured on NAME" or "defaults of LEVEL"

@@ -25,7 +25,7 @@ constexpr std::string_view kProducer = "tilewright 0.1.0";
 class Compiler {
  public:
   explicit Compiler(const CompileOptions& options)
-      : options_(options), targets_(machine::resolve_targets(options.target, options.hal)) {
+      : options_(options), targets_(machine::resolve_targets(options.target, options.machine_model)) {
     settle(options_);
     check_pass_names();
     leave_out_families();

@@ -34,16 +34,16 @@ class EntryCompiler {
   }
 
  private:
-  void follow(const std::vector<plan::PassRace>& passes) {
-    for (const plan::PassRace& race : passes) {
-      const std::span ways = transform::find_pass(race.pass).race;
-      if (std::ranges::find(ways, race.way) == ways.end())
-        throw UsageError("--plan: graph pass '{}' has no way '{}'", race.pass, race.way);
+  void follow(const std::vector<plan::PassVariant>& passes) {
+    for (const plan::PassVariant& chosen : passes) {
+      const std::span variants = transform::find_pass(chosen.pass).variants;
+      if (std::ranges::find(variants, chosen.variant) == variants.end())
+        throw UsageError("--plan: graph pass '{}' has no variant '{}'", chosen.pass, chosen.variant);
     }
     out_.plan.passes = passes;
   }
 
-  // A pass that races, and the graph before and after it.
+  // An autotuned pass, and the graph before and after it.
   struct Change {
     const transform::GraphPass* pass;
     graph::Graph before, after;
@@ -83,7 +83,7 @@ class EntryCompiler {
       if (dumper_.enabled()) dumper_.write("graph", pass, graph::to_string(g));
       stopped_ = stopped_ || pass == options().stop_after;
       if (!transform::forms_groups(pass)) out_.ungrouped = g;
-      if (context_.planner.measures() && out_.plan.passes.empty()) keep_for_race(pass, g, run);
+      if (context_.planner.measures() && out_.plan.passes.empty()) keep_for_variants(pass, g, run);
       ask_left_out(pass, g);
       progress("transform", done++, total);  // the first call shows the input
     };
@@ -99,26 +99,26 @@ class EntryCompiler {
     if (!stopped_) out_.plan.reasons = reasons_of(groups_.graph, log, left_out_);
   }
 
-  // `g` is what `pass` made, and what a pass that races may be about to change.
-  void keep_for_race(std::string_view pass, const graph::Graph& g, const transform::RunOptions& run) {
+  // `g` is what `pass` made, and what an autotuned pass may be about to change.
+  void keep_for_variants(std::string_view pass, const graph::Graph& g, const transform::RunOptions& run) {
     if (!changes_.empty() && changes_.back().pass->name == pass) changes_.back().after = g;
     const auto passes = transform::pipeline();
     const auto found = std::ranges::find(passes, pass, &transform::GraphPass::name);
     const auto next = std::find_if(found == passes.end() ? passes.begin() : found + 1, passes.end(),
                                    [&](const transform::GraphPass& p) { return !is_switched_off(p, run); });
-    if (next != passes.end() && !next->race.empty()) changes_.push_back({&*next, g, {}});
+    if (next != passes.end() && !next->variants.empty()) changes_.push_back({&*next, g, {}});
   }
 
   // Asks the pass behind `pass` what it would say of `g`, where measuring has left it out.
   void ask_left_out(std::string_view pass, const graph::Graph& g) {
-    for (const plan::PassRace& race : out_.plan.passes) {
-      if (!race.is_chosen || race.way != transform::kOff || !transform::forms_groups(race.pass)) continue;
-      const auto row = std::ranges::find(transform::pipeline(), race.pass, &transform::GraphPass::name);
+    for (const plan::PassVariant& compare : out_.plan.passes) {
+      if (!compare.is_chosen || compare.variant != transform::kOff || !transform::forms_groups(compare.pass)) continue;
+      const auto row = std::ranges::find(transform::pipeline(), compare.pass, &transform::GraphPass::name);
       auto before = row - 1;  // some pass of groups is required
       while (is_switched_off(*before, pass_options())) --before;
       if (before->name != pass) continue;
       transform::TransformContext context = transform_context();
-      left_out_.push_back({race, {}});
+      left_out_.push_back({compare, {}});
       context.log = &left_out_.back().log;
       row->run(g, context);
     }
@@ -161,33 +161,37 @@ class EntryCompiler {
     }
   }
 
-  // Plans all groups, and those of other ways of passes that race; once more where some of these are faster.
+  // Plans all groups, and those of other variants of autotuned passes; once more where some of these are faster.
   void decide(const graph::Graph& source) {
-    std::vector<GroupRace> races;
+    std::vector<VariantComparison> comparisons;
     for (const Change& change : changes_) {
-      for (const std::string_view way : change.pass->race) {
+      for (const std::string_view variant : change.pass->variants) {
         transform::TransformContext context = transform_context();
-        context.way = way;
-        const graph::Graph other = way == transform::kOff ? change.before : change.pass->run(change.before, context);
-        if (!is_alike(other, change.after)) race(change, way, other, races);
+        context.variant = variant;
+        const graph::Graph other =
+            variant == transform::kOff ? change.before : change.pass->run(change.before, context);
+        if (!is_alike(other, change.after)) compare(change, variant, other, comparisons);
       }
     }
     plan_groups();
-    for (const GroupRace& race : races) {
-      if (std::optional<plan::PassRace> times = race.times(context_.planner)) out_.plan.passes.push_back(*times);
+    for (const VariantComparison& comparison : comparisons) {
+      if (std::optional<plan::PassVariant> times = comparison.times(context_.planner))
+        out_.plan.passes.push_back(*times);
     }
-    choose_ways(out_.plan.passes);
-    if (std::ranges::none_of(out_.plan.passes, &plan::PassRace::is_chosen)) return;
+    choose_variants(out_.plan.passes);
+    if (std::ranges::none_of(out_.plan.passes, &plan::PassVariant::is_chosen)) return;
     transform(source);
     plan_groups();
   }
 
-  // `other` is what another way of the pass makes.
-  void race(const Change& change, std::string_view way, const graph::Graph& other, std::vector<GroupRace>& races) {
+  // `other` is what another variant of the pass makes.
+  void compare(const Change& change, std::string_view variant, const graph::Graph& other,
+               std::vector<VariantComparison>& comparisons) {
     transform::RunOptions run = pass_options();
     run.start_after = change.pass->name;
     const std::string pass(change.pass->name);
-    races.emplace_back(plan::PassRace{pass, std::string(way)}, groups_, groups_of(other, run), context_.planner);
+    comparisons.emplace_back(plan::PassVariant{pass, std::string(variant)}, groups_, groups_of(other, run),
+                             context_.planner);
   }
 
   // Those that have no plan yet.
@@ -205,7 +209,7 @@ class EntryCompiler {
     TuneContext tune{context_.target.info,
                      group,
                      {options().threads, context_.cubins},
-                     warmth_of_weights(kept, context_.target.info),
+                     cache_state_of_weights(kept, context_.target.info),
                      {}};
     tune.progress = [this](int64_t done, int64_t total) { progress("measure", done, total); };
     const WorkWatch::Pause pause(options().watch.get());  // measuring has a budget of its own

@@ -120,7 +120,8 @@ class LevelCompiler {
     std::vector<ProgramCode> all(programs_.programs().size());
     std::vector<size_t> places;
     for (size_t p = 0; p < all.size(); ++p) {
-      const ProgramCode* known = tuner_ == nullptr ? nullptr : tuner_->find_code(programs_.programs()[p]);
+      const ProgramCode* known =
+          tuner_ == nullptr ? nullptr : tuner_->find_code(programs_.programs()[p], programs_.group(p));
       if (known != nullptr) all[p] = *known;
       if (known != nullptr) continue;
       missing.push_back({programs_.programs()[p], programs_.group(p)});

@@ -84,8 +84,9 @@ EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const ta
 
 bool is_alike(const graph::Graph& a, const graph::Graph& b) { return outline(a) == outline(b); }
 
-GroupRace::GroupRace(plan::PassRace way, const EntryGroups& usual, const EntryGroups& other, Planner& planner)
-    : way_(std::move(way)) {
+VariantComparison::VariantComparison(plan::PassVariant variant, const EntryGroups& usual, const EntryGroups& other,
+                                     Planner& planner)
+    : variant_(std::move(variant)) {
   for (const EntryGroups* side : {&usual, &other}) {
     for (size_t i = 0; i < side->te.size(); ++i) {
       if (side->is_view(i)) continue;
@@ -99,24 +100,24 @@ GroupRace::GroupRace(plan::PassRace way, const EntryGroups& usual, const EntryGr
   for (const auto& [text, group] : groups_) planner.add_timed(group.name, group.te);
 }
 
-std::optional<plan::PassRace> GroupRace::times(const Planner& planner) const {
-  plan::PassRace way = way_;
+std::optional<plan::PassVariant> VariantComparison::times(const Planner& planner) const {
+  plan::PassVariant variant = variant_;
   for (const auto& [text, group] : groups_) {
     const double us = planner.plan(group.name, group.te).microseconds;
     if (us == 0) return std::nullopt;
-    (group.uses > 0 ? way.usual_us : way.us) += us * static_cast<double>(std::abs(group.uses));
+    (group.uses > 0 ? variant.usual_us : variant.us) += us * static_cast<double>(std::abs(group.uses));
   }
   if (groups_.empty()) return std::nullopt;
-  return way;
+  return variant;
 }
 
-void choose_ways(std::vector<plan::PassRace>& ways) {
+void choose_variants(std::vector<plan::PassVariant>& variants) {
   constexpr double kNoise = 0.02;
-  for (plan::PassRace& way : ways) {
-    const auto saves_more = [&](const plan::PassRace& other) {
-      return other.pass == way.pass && other.usual_us - other.us > way.usual_us - way.us;
+  for (plan::PassVariant& variant : variants) {
+    const auto saves_more = [&](const plan::PassVariant& other) {
+      return other.pass == variant.pass && other.usual_us - other.us > variant.usual_us - variant.us;
     };
-    way.is_chosen = way.us < (1 - kNoise) * way.usual_us && std::ranges::none_of(ways, saves_more);
+    variant.is_chosen = variant.us < (1 - kNoise) * variant.usual_us && std::ranges::none_of(variants, saves_more);
   }
 }
 

@@ -34,25 +34,25 @@ EntryGroups entry_groups(graph::Graph graph, const graph::OpTable& ops, const ta
 /// Whether a pass that changes nothing may have made one of the other: values may have other numbers.
 bool is_alike(const graph::Graph& a, const graph::Graph& b);
 
-/// Two graphs that compute the same, one by a pass in its usual way, one by another `way` of it.
-class GroupRace {
+/// Two graphs that compute the same, one by the usual variant of a pass, one by another of its variants.
+class VariantComparison {
  public:
   /// Adds the groups that one graph has more often than the other to `planner`, to be measured.
-  GroupRace(plan::PassRace way, const EntryGroups& usual, const EntryGroups& other, Planner& planner);
+  VariantComparison(plan::PassVariant variant, const EntryGroups& usual, const EntryGroups& other, Planner& planner);
   /// The times, when `planner` has decided; nothing where the graphs do not differ or some time is not known.
-  std::optional<plan::PassRace> times(const Planner& planner) const;
+  std::optional<plan::PassVariant> times(const Planner& planner) const;
 
  private:
   struct Surplus {
     std::string name;
     GroupTe te;
-    int64_t uses = 0;  // in the usual way, less those in the other
+    int64_t uses = 0;  // in the usual variant, less those in the other
   };
-  plan::PassRace way_;
+  plan::PassVariant variant_;
   std::map<std::string, Surplus> groups_;  // by text
 };
 
-/// Of each pass the way that saves most, if it saves more than times of the same code differ by.
-void choose_ways(std::vector<plan::PassRace>& ways);
+/// Of each pass the variant that saves most, if it saves more than times of the same code differ by.
+void choose_variants(std::vector<plan::PassVariant>& variants);
 
 }  // namespace tw::driver

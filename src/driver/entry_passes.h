@@ -1,4 +1,4 @@
-// How the graph passes of an entry run: as the caller's options and the plan's races say.
+// How the graph passes of an entry run: as the caller's options and the plan's variants say.
 #pragma once
 #include <algorithm>
 #include <span>
@@ -21,11 +21,12 @@ std::vector<std::string> named_in(std::span<const Pass> passes, const std::vecto
   return names;
 }
 
-/// Which graph passes are left out: by the caller, for want of a family, and where `races` found that better.
-transform::RunOptions pass_options(const CompileOptions& options, std::span<const plan::PassRace> races);
+/// Which graph passes are left out: by the caller, for want of a family, and where `variants` found that better.
+transform::RunOptions pass_options(const CompileOptions& options, std::span<const plan::PassVariant> variants);
 
 /// What the passes are told. `ops` must outlive it.
 transform::TransformContext transform_context(const graph::OpTable& ops, const TargetInfo& target,
-                                              const CompileOptions& options, std::span<const plan::PassRace> races);
+                                              const CompileOptions& options,
+                                              std::span<const plan::PassVariant> variants);
 
 }  // namespace tw::driver

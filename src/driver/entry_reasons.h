@@ -8,7 +8,7 @@ namespace tw::driver {
 
 /// A pass that measuring left out, and what it would have said of edges.
 struct LeftOut {
-  plan::PassRace race;
+  plan::PassVariant race;
   transform::ReasonLog log;
 };
 

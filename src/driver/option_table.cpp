@@ -111,9 +111,9 @@ constexpr Option<CompileOptions> kOptions[] = {
          .example = "none",
          .verbs = kCompiling,
          .key = OptionKey::kPart,
-         .help = "auto: where candidates for a GPU are measured, kernels of cuBLASLt and cuDNN race with ours if those "
+         .help = "auto: where candidates for a GPU are measured, kernels of cuBLASLt and cuDNN join ours if those "
                  "are installed ($TILEWRIGHT_LIBRARY_PATH lists folders to look in first), and an artefact for which "
-                 "one won needs it; none: neither (templates of CUTLASS, which an artefact holds itself, race all the "
+                 "one won needs it; none: neither (templates of CUTLASS, which an artefact holds itself, join all the "
                  "same)"}),
     {{.name = "plan",
       .kind = OptionKind::kFile,

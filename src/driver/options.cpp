@@ -32,9 +32,9 @@ void settle(CompileOptions& options) {
 }
 
 construct::Libraries usable_libraries(const CompileOptions& options, const TargetInfo& target) {
-  const bool race = options.libraries == Libraries::kAuto && is_measured(options) && !options.tuning.worker.empty() &&
-                    options.plan_text.empty();
-  if (!race || target.kind != DeviceKind::kCuda) return {};
+  const bool joins = options.libraries == LibraryUse::kAuto && is_measured(options) && !options.tuning.worker.empty() &&
+                     options.plan_text.empty();
+  if (!joins || target.kind != DeviceKind::kCuda) return {};
   return measure::find_libraries(architecture(target));
 }
 

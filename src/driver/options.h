@@ -18,8 +18,8 @@
 
 namespace tw::driver {
 
-/// Whether kernels of libraries race with ours where candidates are measured.
-enum class Libraries : uint8_t { kNone, kAuto };
+/// Whether kernels of libraries are autotune candidates where candidates are measured.
+enum class LibraryUse : uint8_t { kNone, kAuto };
 
 /// An input and an output of the model that the artefact keeps from one run to the next instead.
 struct StatePair {
@@ -32,13 +32,13 @@ struct StatePair {
 struct CompileOptions {
   /// A name of targets::find_target, or several CPU levels for one artefact: "cpu:x86-64-v4,cpu:x86-64-v3".
   std::string target = "cpu";
-  machine::HalOptions hal;                              // the figures of the target "cpu"
+  machine::MachineOptions machine_model;                // the figures of the target "cpu"
   std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
   Precision precision = Precision::kDefault;
   /// f32, f16 or bf16: what the model's f32 values are stored and multiplied as, where that keeps their meaning. Inputs
   /// and outputs keep their types.
   DataType dtype = DataType::f32();
-  Libraries libraries = Libraries::kAuto;
+  LibraryUse libraries = LibraryUse::kAuto;
   std::vector<std::string> disabled_passes;    // graph or loop passes by name
   std::vector<std::string> disabled_families;  // of the targets' constructors, by name
   bool all_optional_off = false;

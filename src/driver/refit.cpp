@@ -55,9 +55,9 @@ class WeightCheck {
  private:
   template <typename... Parts>
   void add(fmt::format_string<Parts...> form, Parts&&... parts) {
-    constexpr int64_t kMostNamed = 50;
-    if (count_ == kMostNamed) text_ += "\n  ..";
-    if (count_++ < kMostNamed) text_ += "\n  " + fmt::format(form, std::forward<Parts>(parts)...);
+    constexpr int64_t kMaxNamed = 50;
+    if (count_ == kMaxNamed) text_ += "\n  ..";
+    if (count_++ < kMaxNamed) text_ += "\n  " + fmt::format(form, std::forward<Parts>(parts)...);
   }
 
   void check(const std::string& name, const frontend::Weight& weight, const SpecialValues& special) {

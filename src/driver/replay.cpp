@@ -10,13 +10,13 @@ namespace tw::driver {
 namespace {
 
 constexpr size_t kHashDigits = 16;
-constexpr size_t kMostNames = 8;  // in a message
+constexpr size_t kMaxNames = 8;  // in a message
 
 std::string some_of(const std::vector<std::string>& names) {
   std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i)
     text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i]);
-  if (names.size() > kMostNames) text += fmt::format(" and {} more", names.size() - kMostNames);
+  if (names.size() > kMaxNames) text += fmt::format(" and {} more", names.size() - kMaxNames);
   return text;
 }
 

@@ -203,8 +203,8 @@ Interval Simplifier::bounds_by_cases(const Sum& s, int depth) {
   const Interval a = bounds_by_cases(sum_of(rest, as_sum(term.atom.arg(first)), term.coef), depth - 1);
   const Interval b = bounds_by_cases(sum_of(rest, as_sum(term.atom.arg(first + 1)), term.coef), depth - 1);
   if (term.atom.op() == Op::kSelect) return intersect(unite(a, b), plain);
-  const bool least = (term.atom.op() == Op::kMin) == (term.coef > 0);
-  if (least) return intersect({std::min(a.lo, b.lo), std::min(a.hi, b.hi)}, plain);
+  const bool min = (term.atom.op() == Op::kMin) == (term.coef > 0);
+  if (min) return intersect({std::min(a.lo, b.lo), std::min(a.hi, b.hi)}, plain);
   return intersect({std::max(a.lo, b.lo), std::max(a.hi, b.hi)}, plain);
 }
 

@@ -240,8 +240,8 @@ bool Simplifier::recombine_div(Sum& s, const Term& term, int64_t n) {
 
 bool Simplifier::recombine(Sum& s) {
   // Each rewrite removes a quotient or a remainder that another one covers; the limit is a guard, not a tuning knob.
-  constexpr int kMostRewrites = 64;
-  for (int count = 0; count < kMostRewrites; ++count) {
+  constexpr int kMaxRewrites = 64;
+  for (int count = 0; count < kMaxRewrites; ++count) {
     bool changed = false;
     for (size_t i = 0; i < s.terms.size() && s.terms.size() > 1 && !changed; ++i) {
       const Term term = s.terms[i];

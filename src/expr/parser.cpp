@@ -183,9 +183,9 @@ class Parser {
     }
     const int64_t count = lexer_.integer("a number of lanes");
     lexer_.expect(")");
-    const int64_t least = at.text == "extract" ? 0 : 2;
-    const int64_t most = at.text == "extract" ? args[0].type().lanes() - 1 : INT32_MAX;
-    if (count < least || count > most) Lexer::fail_at(at, fmt::format("'{}' with {} lanes", at.text, count));
+    const int64_t min = at.text == "extract" ? 0 : 2;
+    const int64_t max = at.text == "extract" ? args[0].type().lanes() - 1 : INT32_MAX;
+    if (count < min || count > max) Lexer::fail_at(at, fmt::format("'{}' with {} lanes", at.text, count));
     if (at.text == "extract") return extract(args[0], static_cast<int>(count));
     if (args[0].type().is_vector()) Lexer::fail_at(at, fmt::format("'{}' takes scalars", at.text));
     return at.text == "ramp" ? ramp(args[0], args[1], static_cast<int>(count))

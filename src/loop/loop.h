@@ -22,7 +22,7 @@
 // a warp, or of four, take together: what they say thread by thread is what one matrix instruction does.
 //
 // kBulk loops, likewise nested and outside of thread loops, copy a box of a tensor into a kStack buffer: what they say
-// element by element is what the device's copy engine does by itself.
+// element by element is what TMA does by itself.
 #pragma once
 #include <algorithm>
 #include <functional>

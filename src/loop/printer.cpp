@@ -153,9 +153,9 @@ std::string head_text(const StmtNode& stmt) {
 }
 
 std::string short_text(const StmtNode& stmt) {
-  constexpr size_t kMost = 200;  // characters
+  constexpr size_t kMax = 200;  // characters
   const std::string text = head_text(stmt);
-  return text.size() <= kMost ? text : text.substr(0, kMost - 4) + " ...";
+  return text.size() <= kMax ? text : text.substr(0, kMax - 4) + " ...";
 }
 
 std::string to_string(const Program& program) {

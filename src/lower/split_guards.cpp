@@ -68,7 +68,7 @@ class SplitFinder {
 
   void visit(const Stmts& stmts) {
     for (const Stmt& s : stmts) {
-      if (loop::is_bulk_loop(s)) continue;  // the copy engine fills up what it does not read
+      if (loop::is_bulk_loop(s)) continue;  // TMA fills up what it does not read
       const bool is_guard = s->kind == StmtKind::kIf && s->otherwise.empty();
       if (look_ == Look::kGuards && is_guard && !holds_loops(s->body)) guard(s->predicate);
       if (look_ == Look::kReads && s->value) reads(s->value);
@@ -119,7 +119,7 @@ class SplitFinder {
   std::optional<int64_t> needless_;
 };
 
-constexpr int kMostReadSplits = 24;  // of one kernel: every split copies code
+constexpr int kMaxReadSplits = 24;  // of one kernel: every split copies code
 
 class GuardSplitter {
  public:
@@ -134,7 +134,7 @@ class GuardSplitter {
   // Where to split the range of a variable: because of a guard, or, within the kernel's budget, of a padded read.
   std::optional<int64_t> split_point(const Stmts& body, const std::string& name, Interval range, loop::ForKind kind) {
     const auto at = SplitFinder(name, range, analyzer_, SplitFinder::Look::kGuards).run(body);
-    if (at || kind != loop::ForKind::kSerial || read_splits_ == kMostReadSplits) return at;
+    if (at || kind != loop::ForKind::kSerial || read_splits_ == kMaxReadSplits) return at;
     const auto read = SplitFinder(name, range, analyzer_, SplitFinder::Look::kReads).run(body);
     read_splits_ += read ? 1 : 0;
     return read;

@@ -52,7 +52,7 @@ struct Block {
 struct LoadedOnCpu {
   LoadedOnCpu(const Workload& w, double rotate_bytes, int threads)
       : workload(w),
-        copies(count_copies(w, Warmth::kRotated, rotate_bytes, kMaxCopyBytes)),
+        copies(count_copies(w, CacheState::kL2Cold, rotate_bytes, kMaxCopyBytes)),
         threads(threads),
         code({reinterpret_cast<const uint8_t*>(w.code.data()), w.code.size()}) {}
 
@@ -78,7 +78,7 @@ class CpuExecutor final : public SlotExecutor<LoadedOnCpu, Block> {
   // What kernels must not write is read-only.
   void load(int64_t slot, const Workload& workload, double rotate_bytes, int threads) override;
   Ran run(int64_t slot, Request::Outputs outputs) override;
-  // In one parallel region; of one run, for which buffers were flushed, when there are such.
+  // In one parallel region; of one run, for which buffers were made cold, when there are such.
   std::vector<Sample> sample(int64_t slot, int64_t repetitions, int64_t samples) override;
 
  private:
@@ -186,12 +186,12 @@ void CpuExecutor::load(int64_t slot, const Workload& workload, double rotate_byt
   loaded->scratch_stride = (scratch + kScratchStride - 1) / kScratchStride * kScratchStride;
   loaded->scratch = runtime::Memory::map(static_cast<size_t>(loaded->scratch_stride * team), "scratch memory");
   loaded->scratch.populate();
-  place_buffers(*loaded, Warmth::kRotated);
+  place_buffers(*loaded, CacheState::kL2Cold);
   build(*loaded, 1);
   slots_[slot] = std::move(loaded);
 }
 
-// The runtime's program of `repetitions` runs, one after the other on each of several copies of rotated buffers.
+// The runtime's program of `repetitions` runs, one after the other on each of several copies of L2-cold buffers.
 void CpuExecutor::build(Loaded& loaded, int64_t repetitions) {
   if (loaded.repetitions == repetitions) return;
   const Workload& w = loaded.workload;
@@ -232,7 +232,7 @@ Sample CpuExecutor::time_once(Loaded& loaded) {
   bind(loaded);
   for (size_t b = 0; b < loaded.workload.buffers.size(); ++b) {
     const BufferSpec& spec = loaded.workload.buffers[b];
-    if (spec.warmth == Warmth::kFlushed) flush_caches(loaded.data[b], storage_size(spec));
+    if (spec.cache_state == CacheState::kCold) flush_caches(loaded.data[b], storage_size(spec));
   }
   Region region(*loaded.program, watches_, loaded.threads);
   const bool ran = runtime::ThreadPool::of_process().try_run(loaded.threads, region);
@@ -263,8 +263,8 @@ Executor::Ran CpuExecutor::run(int64_t slot, Request::Outputs outputs) {
 std::vector<Sample> CpuExecutor::sample(int64_t slot, int64_t repetitions, int64_t samples) {
   Loaded& loaded = this->slot(slot);
   TW_CHECK(repetitions > 0 && repetitions <= kMaxCopies * 16 && samples >= 0, "{} repetitions", repetitions);
-  const auto flushed = [](const BufferSpec& b) { return b.warmth == Warmth::kFlushed; };
-  build(loaded, std::ranges::any_of(loaded.workload.buffers, flushed) ? 1 : repetitions);
+  const auto cold = [](const BufferSpec& b) { return b.cache_state == CacheState::kCold; };
+  build(loaded, std::ranges::any_of(loaded.workload.buffers, cold) ? 1 : repetitions);
   std::vector<Sample> out;
   for (int64_t s = 0; s < samples; ++s) out.push_back(time_once(loaded));
   return out;

@@ -23,7 +23,7 @@ constexpr int kOrdinal = 0;           // CUDA_VISIBLE_DEVICES chooses among seve
 constexpr uint8_t kUnwritten = 0xff;  // all bits set is NaN in every float type
 // One of several copies is used in turn: no instruction takes lines out of a GPU's cache, but more than it holds leaves
 // by itself.
-constexpr Warmth kRotated = Warmth::kFlushed;
+constexpr CacheState kCopied = CacheState::kCold;
 constexpr double kMaxCopyBytes = 1e9;
 constexpr int64_t kMaxRepetitions = 1024;
 // Runs in a row that go through all copies, at most. Where those take longer, what moves out of the L2 cache for them,
@@ -135,8 +135,8 @@ void CudaExecutor::load(int64_t slot, const Workload& workload, double rotate_by
   const cuda::Current current(gpu_);
   auto loaded = std::make_unique<Loaded>();
   loaded->workload = workload;
-  loaded->copies = count_copies(workload, kRotated, rotate_bytes, kMaxCopyBytes);
-  place_buffers(*loaded, kRotated);
+  loaded->copies = count_copies(workload, kCopied, rotate_bytes, kMaxCopyBytes);
+  place_buffers(*loaded, kCopied);
   load_code(*loaded);
   build(*loaded, 1);
   slots_[slot] = std::move(loaded);
@@ -153,7 +153,7 @@ void CudaExecutor::load_code(Loaded& loaded) const {
   loaded.model.emplace(cuda::Loaded{gpu_, loaded.manifest, loaded.modules->functions(), 0});
 }
 
-// The manifest's only entry: `repetitions` runs, one after the other on each of several copies of rotated buffers. The
+// The manifest's only entry: `repetitions` runs, one after the other on each of several copies of L2-cold buffers. The
 // buffers are weights at their addresses, since those begin at 0.
 void CudaExecutor::add_entry(Loaded& loaded, int64_t repetitions) const {
   const Workload& w = loaded.workload;

@@ -9,11 +9,12 @@
 
 namespace tw::measure {
 
-int64_t count_copies(const Workload& workload, Warmth rotated, double rotate_bytes, double most_bytes) {
+int64_t count_copies(const Workload& workload, CacheState copied, double rotate_bytes, double max_bytes) {
   double bytes = 0;
-  for (const BufferSpec& b : workload.buffers) bytes += b.warmth == rotated ? static_cast<double>(storage_size(b)) : 0;
+  for (const BufferSpec& b : workload.buffers)
+    bytes += b.cache_state == copied ? static_cast<double>(storage_size(b)) : 0;
   if (bytes == 0) return 1;
-  const double wanted = std::min(std::ceil(rotate_bytes / bytes) + 1, std::floor(most_bytes / bytes));
+  const double wanted = std::min(std::ceil(rotate_bytes / bytes) + 1, std::floor(max_bytes / bytes));
   return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, kMaxCopies);
 }
 

@@ -29,7 +29,7 @@ class Executor {
   };
   /// Runs `slot` twice. Throws InternalError when a kernel wrote outside its buffers.
   virtual Ran run(int64_t slot, Request::Outputs outputs) = 0;
-  /// `samples` times the time of one run among `repetitions` of them in a row, over the copies of rotated buffers in
+  /// `samples` times the time of one run among `repetitions` of them in a row, over the copies of L2-cold buffers in
   /// turn.
   virtual std::vector<Sample> sample(int64_t slot, int64_t repetitions, int64_t samples) = 0;
   virtual void reset() = 0;
@@ -50,9 +50,9 @@ inline constexpr int64_t kMaxCopies = 64;     // of a buffer that is used in tur
 inline constexpr int64_t kGuardBytes = 4096;  // before and after every buffer that kernels may write
 inline constexpr uint8_t kGuardByte = 0xa5;
 
-/// Copies of the buffers of this warmth, so that `rotate_bytes` are read before one is read again; they have no more
-/// than `most_bytes` together.
-int64_t count_copies(const Workload& workload, Warmth rotated, double rotate_bytes, double most_bytes);
+/// Copies of the buffers in this cache state, so that `rotate_bytes` are read before one is read again; they have no
+/// more than `max_bytes` together.
+int64_t count_copies(const Workload& workload, CacheState copied, double rotate_bytes, double max_bytes);
 
 /// Of a steady clock.
 double now_ns();

@@ -25,19 +25,19 @@ enum class Fill : uint8_t {
   kBytes,     // BufferSpec::bytes
 };
 
-/// Where a buffer's content is when a kernel starts.
-enum class Warmth : uint8_t {
-  kWarm,     // the same memory in every repetition: an activation that the step before has just written
-  kRotated,  // out of the private caches: one of several copies in turn, MeasureOptions::rotate_bytes of them; a GPU's
-             // private caches keep nothing from one kernel to the next
-  kFlushed,  // out of all caches: a weight of a model that is larger than they are; on a GPU one of several copies
+/// Where a buffer's content is when a kernel starts: in all caches, beyond the private ones (L2 of a CPU), in memory.
+enum class CacheState : uint8_t {
+  kHot,     // the same memory in every repetition: an activation that the step before has just written
+  kL2Cold,  // out of the private caches: one of several copies in turn, MeasureOptions::rotate_bytes of them; a GPU's
+            // private caches keep nothing from one kernel to the next
+  kCold,    // out of all caches: a weight of a model that is larger than they are; on a GPU one of several copies
 };
 
 struct BufferSpec {
   TensorType type;     // logical
   Layout layout = {};  // of the storage; what a pad adds is zero
   Fill fill = Fill::kNothing;
-  Warmth warmth = Warmth::kWarm;
+  CacheState cache_state = CacheState::kHot;
   uint64_t seed = 0;
   std::vector<std::byte> bytes = {};  // kBytes: elements in row-major order of the logical shape
 };

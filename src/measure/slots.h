@@ -39,13 +39,13 @@ class SlotExecutor : public Executor {
     return *found->second;
   }
 
-  // Inputs of this warmth have as many copies as the workload.
-  void place_buffers(Loaded& loaded, Warmth rotated) {
+  // Inputs in this cache state have as many copies as the workload.
+  void place_buffers(Loaded& loaded, CacheState copied) {
     const std::vector<BufferSpec>& buffers = loaded.workload.buffers;
     for (int64_t copy = 0; copy < loaded.copies; ++copy) {
       for (size_t b = 0; b < buffers.size(); ++b) {
         Block& block = is_written(buffers[b]) ? output_block(b, storage_size(buffers[b]))
-                                              : input_block(buffers[b], buffers[b].warmth == rotated ? copy : 0);
+                                              : input_block(buffers[b], buffers[b].cache_state == copied ? copy : 0);
         loaded.data.push_back(block.data);
       }
     }

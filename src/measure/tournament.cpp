@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kPatience = 50;          // times the expected time: then a candidate hangs
 constexpr double kSampleNs = 300e3;       // a sample: long against a timer and a barrier, short against a time slice
-constexpr double kMaxRaceNs = 150e6;      // of samples of one candidate: long ones get fewer of them
+constexpr double kMaxSamplingNs = 150e6;  // of samples of one candidate: long ones get fewer of them
 constexpr int64_t kMaxRepetitions = 256;  // in a sample
 constexpr int64_t kRoundSamples = 2;      // before it is another candidate's turn
-constexpr int64_t kFewestSamples = 3;
-constexpr int64_t kFewestQuiet = 3;
+constexpr int64_t kMinSamples = 3;
+constexpr int64_t kMinQuiet = 3;
 constexpr double kCompareNs = 20;  // of a byte of an output, to fetch it and to compare it with another one
 
 // Of the outputs that are looked at.
@@ -51,7 +51,7 @@ Timing summarize(std::span<const Sample> samples) {
   if (all.empty()) return timing;
   timing.samples = static_cast<int64_t>(all.size());
   timing.quiet_share = static_cast<double>(quiet.size()) / static_cast<double>(all.size());
-  std::vector<double>& used = static_cast<int64_t>(quiet.size()) >= kFewestQuiet ? quiet : all;
+  std::vector<double>& used = static_cast<int64_t>(quiet.size()) >= kMinQuiet ? quiet : all;
   std::ranges::sort(used);
   timing.best_decile_ns = at_rank(used, 0.1);
   timing.median_ns = at_rank(used, 0.5);
@@ -69,16 +69,16 @@ std::vector<Measured> Tournament::run() {
   }
   if (!stopped()) drop_by_first_run();  // after an early end every time stays a rough one
   int64_t turns = 0;
-  for (bool racing = true; racing && turns * kRoundSamples < options_.samples; ++turns) {
-    racing = false;
+  for (bool active = true; active && turns * kRoundSamples < options_.samples; ++turns) {
+    active = false;
     for (size_t i = 0; i < entrants_.size() && !stopped(); ++i) {
-      if (!entrants_[i].racing) continue;
-      race_once(i);
-      if (deserves_another_try(i)) race_once(i);
-      racing = racing || entrants_[i].racing;
+      if (!entrants_[i].active) continue;
+      sample_once(i);
+      if (deserves_another_try(i)) sample_once(i);
+      active = active || entrants_[i].active;
     }
     drop_slow_ones();
-    racing = racing && !stopped();
+    active = active && !stopped();
   }
   worker_.ask(Request(), limits_.load_seconds);  // kReset
   return mapped(entrants_, [&](const Entrant& e) { return result(e); });
@@ -90,7 +90,7 @@ bool Tournament::settle(size_t i, const Reply& reply) {
   Entrant& entrant = entrants_[i];
   entrant.outcome = reply.outcome;
   entrant.reason = reply.reason;
-  entrant.racing = false;
+  entrant.active = false;
   return false;
 }
 
@@ -99,9 +99,9 @@ bool Tournament::settle(size_t i, const Reply& reply) {
 bool Tournament::deserves_another_try(size_t i) {
   Entrant& entrant = entrants_[i];
   const bool may_be_foreign = entrant.outcome == Outcome::kNotMeasured || entrant.outcome == Outcome::kTimedOut;
-  if (entrant.racing || !may_be_foreign || stopped() || std::exchange(entrant.tried_again, true)) return false;
+  if (entrant.active || !may_be_foreign || stopped() || std::exchange(entrant.tried_again, true)) return false;
   entrant.outcome = entrant.samples.empty() ? Outcome::kNotMeasured : Outcome::kMeasured;
-  entrant.racing = true;
+  entrant.active = true;
   return true;
 }
 
@@ -147,17 +147,17 @@ void Tournament::admit(size_t i) {
     return;
   }
   entrant.run_ns = reply.answer.warm_ns;
-  entrant.racing = true;
+  entrant.active = true;
 }
 
-void Tournament::race_once(size_t i) {
+void Tournament::sample_once(size_t i) {
   Entrant& entrant = entrants_[i];
   if (!load(i)) return;  // another candidate may have taken the worker with it
   const double run_ns = std::max(entrant.run_ns, 1.0);
   const double repetitions = std::clamp(std::ceil(kSampleNs / run_ns), 1.0, static_cast<double>(kMaxRepetitions));
   Request request = ask(Question::kSample, i);
   request.repetitions = static_cast<int64_t>(repetitions);
-  request.samples = repetitions * run_ns > kMaxRaceNs / static_cast<double>(options_.samples) ? 1 : kRoundSamples;
+  request.samples = repetitions * run_ns > kMaxSamplingNs / static_cast<double>(options_.samples) ? 1 : kRoundSamples;
   const Reply reply = worker_.ask(request, patience(run_ns * repetitions * static_cast<double>(request.samples)));
   if (!settle(i, reply)) return;
   entrant.outcome = Outcome::kMeasured;
@@ -165,7 +165,7 @@ void Tournament::race_once(size_t i) {
   double spent = 0;
   for (const Sample& s : entrant.samples) spent += s.nanoseconds * repetitions;
   const auto count = static_cast<int64_t>(entrant.samples.size());
-  if (count >= options_.samples || (count >= kFewestSamples && spent > kMaxRaceNs)) entrant.racing = false;
+  if (count >= options_.samples || (count >= kMinSamples && spent > kMaxSamplingNs)) entrant.active = false;
 }
 
 // A warm run alone is a rough time: only what is far behind goes, and not by one run. The first candidate of all meets
@@ -175,17 +175,17 @@ void Tournament::drop_by_first_run() {
   const auto limit = [&] {
     double best = INFINITY;
     for (const Entrant& e : entrants_) {
-      if (e.racing) best = std::min(best, e.run_ns);
+      if (e.active) best = std::min(best, e.run_ns);
     }
     return kRoughness * options_.drop_ratio * best;
   };
   for (size_t i = 0; i < entrants_.size() && !stopped(); ++i) {
-    if (entrants_[i].racing && entrants_[i].run_ns > limit()) run_again(i);
+    if (entrants_[i].active && entrants_[i].run_ns > limit()) run_again(i);
   }
   const double last = limit();
   for (Entrant& e : entrants_) {
-    e.dropped = e.racing && e.run_ns > last;
-    e.racing = e.racing && !e.dropped;
+    e.dropped = e.active && e.run_ns > last;
+    e.active = e.active && !e.dropped;
   }
 }
 
@@ -208,9 +208,9 @@ void Tournament::drop_slow_ones() {
     if (e.outcome == Outcome::kMeasured) best = std::min(best, fastest(e));
   }
   for (Entrant& e : entrants_) {
-    const bool known = static_cast<int64_t>(e.samples.size()) >= kFewestSamples;  // one turn may be disturbed whole
-    e.dropped = e.dropped || (e.racing && known && fastest(e) > options_.drop_ratio * best);
-    e.racing = e.racing && !e.dropped;
+    const bool known = static_cast<int64_t>(e.samples.size()) >= kMinSamples;  // one turn may be disturbed whole
+    e.dropped = e.dropped || (e.active && known && fastest(e) > options_.drop_ratio * best);
+    e.active = e.active && !e.dropped;
   }
 }
 
@@ -221,10 +221,10 @@ Measured Tournament::result(const Entrant& entrant) const {
     return {Outcome::kNotMeasured, entrant.reason.empty() ? "measuring ended before its turn" : entrant.reason, {}};
   // No turn came, but it ran: one warm run says more than nothing.
   const Sample once = {entrant.run_ns, false};
-  const bool raced = !entrant.samples.empty();
-  const bool finished = entrant.outcome == Outcome::kMeasured && !entrant.racing;
+  const bool was_sampled = !entrant.samples.empty();
+  const bool finished = entrant.outcome == Outcome::kMeasured && !entrant.active;
   const Effort effort = entrant.dropped ? Effort::kDropped : finished ? Effort::kWhole : Effort::kCutShort;
-  return {Outcome::kMeasured, "", raced ? summarize(entrant.samples) : summarize({&once, 1}), effort};
+  return {Outcome::kMeasured, "", was_sampled ? summarize(entrant.samples) : summarize({&once, 1}), effort};
 }
 
 }  // namespace tw::measure

@@ -20,7 +20,7 @@ class Tournament {
   struct Entrant {
     Outcome outcome = Outcome::kNotMeasured;
     std::string reason;
-    bool racing = false;   // measured further
+    bool active = false;   // measured further
     bool dropped = false;  // measured no further, since it is slow
     bool tried_again = false;
     int generation = -1;  // of the worker that holds it
@@ -32,7 +32,7 @@ class Tournament {
   bool deserves_another_try(size_t i);
   void admit(size_t i);
   bool load(size_t i);
-  void race_once(size_t i);
+  void sample_once(size_t i);
   void drop_by_first_run();
   void run_again(size_t i);
   void drop_slow_ones();

@@ -26,7 +26,7 @@ struct PhaseAxis {
   int64_t out() const { return extent * phases; }
 
   // The positions of x that are read; 0 and -1 when none is.
-  Reach reach() const {
+  Halo halo() const {
     int64_t low = 0, high = -1;
     for (size_t r = 0; r < starts.size(); ++r) {
       if (counts[r] == 0) continue;
@@ -102,16 +102,16 @@ Expr tabulated(const Ints& values, const Expr& r) {
 
 Tensors te_phases(const OpCall& call, te::Builder& builder, const Tensors& inputs) {
   const Phases p = phases_of(call);
-  std::vector<Reach> reaches;
+  std::vector<Halo> halos;
   Shape reduce_shape;
   if (!p.channels.depthwise()) reduce_shape.push_back(p.channels.each());
   const size_t first = reduce_shape.size();
   for (const PhaseAxis& axis : p.axes) {
     reduce_shape.push_back(axis.taps);
-    reaches.push_back(axis.reach());
+    halos.push_back(axis.halo());
   }
   Ints offset;
-  const te::Tensor x = pad_around(call, builder, inputs[0], reaches, imm(inputs[0].type, 0), &offset);
+  const te::Tensor x = pad_around(call, builder, inputs[0], halos, imm(inputs[0].type, 0), &offset);
   const auto product = [&](const Exprs& i, const Exprs& r) {
     const Expr ic = first == 0 ? Expr(0) : r[0];
     Exprs at_x{i[0], p.channels.input(i[1], ic)}, at_w{i[1], ic}, taps, conditions;

@@ -28,8 +28,8 @@ Window window_of(const OpCall& call, const Shape& kernel, OutputSize size) {
     require(call, w.strides[d] > 0 && w.dilations[d] > 0 && kernel[d] > 0, "stride {}, dilation {}, kernel {}",
             w.strides[d], w.dilations[d], kernel[d]);
     require(call, w.pad_begin[d] >= 0 && w.pad_end[d] >= 0, "negative padding");
-    const int64_t room = w.in[d] + w.pad_begin[d] + w.pad_end[d] - w.reach(d);
-    require(call, room >= 0, "a window of {} does not fit into {} with padding {} and {}", w.reach(d), w.in[d],
+    const int64_t room = w.in[d] + w.pad_begin[d] + w.pad_end[d] - w.dilated_kernel(d);
+    require(call, room >= 0, "a window of {} does not fit into {} with padding {} and {}", w.dilated_kernel(d), w.in[d],
             w.pad_begin[d], w.pad_end[d]);
     int64_t out = room / w.strides[d] + 1;
     if (size == OutputSize::kCeil) {
@@ -41,12 +41,12 @@ Window window_of(const OpCall& call, const Shape& kernel, OutputSize size) {
   return w;
 }
 
-te::Tensor pad_around(const OpCall& call, te::Builder& builder, const te::Tensor& x, const std::vector<Reach>& reaches,
+te::Tensor pad_around(const OpCall& call, te::Builder& builder, const te::Tensor& x, const std::vector<Halo>& halos,
                       const Expr& fill, std::vector<int64_t>* offset) {
   Shape shape(x.shape.begin(), x.shape.begin() + 2);
   offset->clear();
   bool padded = false;
-  for (const auto& [low, high] : reaches) {
+  for (const auto& [low, high] : halos) {
     const int64_t extent = x.shape[shape.size()];
     offset->push_back(std::max<int64_t>(0, -low));
     shape.push_back(offset->back() + std::max(high + 1, extent));
@@ -55,7 +55,7 @@ te::Tensor pad_around(const OpCall& call, te::Builder& builder, const te::Tensor
   if (!padded) return x;
   return builder.compute(tensor_name(call, "pad"), shape, [&](Exprs i) {
     Exprs conditions;
-    for (size_t d = 0; d < reaches.size(); ++d) {
+    for (size_t d = 0; d < halos.size(); ++d) {
       const int64_t before = (*offset)[d];
       i[2 + d] = i[2 + d] - Expr(before);
       conditions.push_back(inside(i[2 + d], x.shape[2 + d], -before, shape[2 + d] - 1 - before));
@@ -66,9 +66,9 @@ te::Tensor pad_around(const OpCall& call, te::Builder& builder, const te::Tensor
 
 te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Window& window,
                           const Expr& fill, std::vector<int64_t>* offset) {
-  std::vector<Reach> reaches;
-  for (size_t d = 0; d < window.rank(); ++d) reaches.push_back({window.lowest(d), window.highest(d)});
-  return pad_around(call, builder, x, reaches, fill, offset);
+  std::vector<Halo> halos;
+  for (size_t d = 0; d < window.rank(); ++d) halos.push_back({window.lowest(d), window.highest(d)});
+  return pad_around(call, builder, x, halos, fill, offset);
 }
 
 Expr window_index(const Window& window, size_t d, const Expr& o, const Expr& k, int64_t offset) {

@@ -15,10 +15,10 @@ struct Window {
 
   size_t rank() const { return in.size(); }
   /// Extent of the window along axis d with its gaps.
-  int64_t reach(size_t d) const { return (kernel[d] - 1) * dilations[d] + 1; }
+  int64_t dilated_kernel(size_t d) const { return (kernel[d] - 1) * dilations[d] + 1; }
   /// Least and greatest input position that any window reads along axis d; outside [0, in) is padding.
   int64_t lowest(size_t d) const { return -pad_begin[d]; }
-  int64_t highest(size_t d) const { return (out[d] - 1) * strides[d] - pad_begin[d] + reach(d) - 1; }
+  int64_t highest(size_t d) const { return (out[d] - 1) * strides[d] - pad_begin[d] + dilated_kernel(d) - 1; }
 };
 
 enum class OutputSize : uint8_t { kFloor, kCeil };
@@ -29,13 +29,13 @@ enum class OutputSize : uint8_t { kFloor, kCeil };
 Window window_of(const OpCall& call, const Shape& kernel, OutputSize size = OutputSize::kFloor);
 
 /// Least and greatest position that is read along a spatial axis.
-struct Reach {
+struct Halo {
   int64_t low, high;
 };
 
-/// x extended over the `reaches` of its spatial axes, `fill` outside of x; x itself when nothing outside is read.
-/// Element (n, c, p..) of the result is x at p - offset, where *offset gets one entry for each spatial axis.
-te::Tensor pad_around(const OpCall& call, te::Builder& builder, const te::Tensor& x, const std::vector<Reach>& reaches,
+/// x extended over the `halos` of its spatial axes, `fill` outside of x; x itself when nothing outside is read. Element
+/// (n, c, p..) of the result is x at p - offset, where *offset gets one entry for each spatial axis.
+te::Tensor pad_around(const OpCall& call, te::Builder& builder, const te::Tensor& x, const std::vector<Halo>& halos,
                       const Expr& fill, std::vector<int64_t>* offset);
 /// So over all positions that the window reads.
 te::Tensor pad_for_window(const OpCall& call, te::Builder& builder, const te::Tensor& x, const Window& window,

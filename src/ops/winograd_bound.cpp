@@ -76,17 +76,17 @@ Energies energies_of(const WinogradConv& conv, const std::vector<double>& x, con
 
 // Whether a tile is certainly uneven: the test looks at parts of windows, so that it may find more tiles.
 std::vector<bool> clearly_uneven(const WinogradConv& conv, const Energies& energies) {
-  std::vector<double> least(energies.tiles.size(), kInfinity);
+  std::vector<double> min(energies.tiles.size(), kInfinity);
   const int64_t width = conv.window.out[conv.w()];
   const int64_t area = width * conv.window.out[conv.h()];
   for (int64_t i = 0; i < std::ssize(energies.windows); ++i) {
     const int64_t tile = i % area / width / conv.m * conv.tiles_wide() + i % width / conv.m;
-    double& smallest = least[i / area * conv.tiles() + tile];
+    double& smallest = min[i / area * conv.tiles() + tile];
     smallest = std::min(smallest, energies.windows[i]);
   }
   std::vector<bool> uneven;
-  for (size_t t = 0; t < least.size(); ++t)
-    uneven.push_back(!(energies.tiles[t] <= kClearly * kWinogradSpread * least[t] && energies.tiles[t] < kInfinity));
+  for (size_t t = 0; t < min.size(); ++t)
+    uneven.push_back(!(energies.tiles[t] <= kClearly * kWinogradSpread * min[t] && energies.tiles[t] < kInfinity));
   return uneven;
 }
 
@@ -109,7 +109,7 @@ std::vector<double> winograd_magnitude(const OpCall& call, Refs inputs) {
   const WinogradConv conv = winograd_conv_of(call);
   const std::vector<double>& x = inputs[kWinogradX].floats;
   const std::vector<double> largest =
-      over_tiles(conv, x, [](double most, double value) { return std::max(most, std::fabs(value)); });
+      over_tiles(conv, x, [](double max, double value) { return std::max(max, std::fabs(value)); });
   const std::vector<double> sums = kernel_sums(inputs[kWinogradKernels].floats);
   std::vector<double> out = direct_magnitude(call, inputs);
   const int64_t width = conv.window.out[conv.w()];

@@ -19,7 +19,7 @@ struct WinogradConv {
   Shape out_shape() const { return joined(Shape{batch, out_channels}, window.out); }
   Channels all_channels() const { return {batch, 1, channels, out_channels}; }
   /// Depths of the input and its padding that some output reads.
-  int64_t depths() const { return (window.out[0] - 1) * window.strides[0] + window.reach(0); }
+  int64_t depths() const { return (window.out[0] - 1) * window.strides[0] + window.dilated_kernel(0); }
   /// The depth among them that output depth `o` reads by `tap`.
   Expr depth(const Expr& o, const Expr& tap) const {
     return o * Expr(window.strides[0]) + tap * Expr(window.dilations[0]);

@@ -86,15 +86,15 @@ te::Tensor te_uneven(const OpCall& call, te::Builder& builder, const WinogradCon
     return sum;
   };
   return builder.compute(tensor_name(call, "uneven"), shape, [&](const Exprs& i) {
-    Expr total, least;
+    Expr total, min;
     for (int64_t row = 0; row <= conv.m / 2; ++row) {
       for (int64_t column = 0; column <= conv.m / 2; ++column) {
         const Expr energy = cell(i, row, column);
         total = total ? total + energy : energy;
-        least = least ? select(energy < least, energy, least) : energy;
+        min = min ? select(energy < min, energy, min) : energy;
       }
     }
-    const Expr limit = least * imm(least.type(), kWinogradSpread);
+    const Expr limit = min * imm(min.type(), kWinogradSpread);
     return logical_not(total <= limit && total < imm(total.type(), std::numeric_limits<double>::infinity()));
   });
 }

@@ -119,12 +119,12 @@ class Parser {
   }
 
   void take_pass() {
-    PassRace race{take_word("PASS"), take_word("WAY")};
-    race.us = take_number<double>();
-    race.usual_us = take_number<double>();
-    race.is_chosen = accept(kChosen);
+    PassVariant variant{take_word("PASS"), take_word("VARIANT")};
+    variant.us = take_number<double>();
+    variant.usual_us = take_number<double>();
+    variant.is_chosen = accept(kChosen);
     expect_end();
-    entry().passes.push_back(std::move(race));
+    entry().passes.push_back(std::move(variant));
   }
 
   void take_value() {
@@ -162,9 +162,9 @@ class Parser {
     } else if (accept("layout")) {
       const std::string tensor = take_word("a tensor");
       g.layouts[tensor] = parse_layout(take_rest());
-    } else if (accept("rival")) {
+    } else if (accept("rival") || accept("candidate")) {
       const std::string family = take_word("a family");
-      g.rivals.push_back({family, take_rest()});
+      g.other_candidates.push_back({family, take_rest()});
     } else {
       fail("unknown line");
     }

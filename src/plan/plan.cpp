@@ -23,13 +23,14 @@ void print_group(std::string& out, const GroupPlan& g) {
   for (const auto& [tensor, layout] : g.layouts) out += fmt::format("  layout {}{}\n", tensor, behind(layout));
   std::istringstream schedule(schedule::to_string(g.schedule));
   for (std::string line; std::getline(schedule, line);) out += fmt::format("  do {}\n", escaped(line));
-  for (const Rival& r : g.rivals) out += fmt::format("  rival {} {}\n", r.family, escaped(r.reason));
+  for (const OtherCandidate& r : g.other_candidates)
+    out += fmt::format("  candidate {} {}\n", r.family, escaped(r.reason));
 }
 
 void print_entry(std::string& out, const EntryPlan& entry) {
   out += fmt::format("entry {}\ngraph {}\n", escaped(entry.name), entry.graph_hash);
-  for (const PassRace& r : entry.passes)
-    out += fmt::format("pass {} {} {} {}{}\n", r.pass, r.way, r.us, r.usual_us,
+  for (const PassVariant& r : entry.passes)
+    out += fmt::format("pass {} {} {} {}{}\n", r.pass, r.variant, r.us, r.usual_us,
                        r.is_chosen ? fmt::format(" {}", kChosen) : "");
   for (const auto& [name, layout] : entry.layouts.values)
     out += fmt::format("value {}{}\n", quote_string(name), behind(layout));

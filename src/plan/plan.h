@@ -1,8 +1,8 @@
 // The decision record of a compiled model: how its values are stored, for each group its implementation and the storage
-// of its constants, with the rivals and why they lost, and the figures of the machine that all this was decided by.
-// Compiled once more with its plan a model becomes the same code, whatever the machine's figures and the compiler's
-// cost models say by then. Graph passes that only rewrite are no decisions: they run again, and a plan's groups are
-// found by what they compute.
+// of its constants, with the other candidates and why they lost, and the figures of the machine that all this was
+// decided by. Compiled once more with its plan a model becomes the same code, whatever the machine's figures and the
+// compiler's cost models say by then. Graph passes that only rewrite are no decisions: they run again, and a plan's
+// groups are found by what they compute.
 #pragma once
 #include <map>
 #include <string>
@@ -15,10 +15,10 @@
 
 namespace tw::plan {
 
-struct Rival {
+struct OtherCandidate {
   std::string family;
   std::string reason;
-  friend bool operator==(const Rival&, const Rival&) = default;
+  friend bool operator==(const OtherCandidate&, const OtherCandidate&) = default;
 };
 
 /// The family of a group that is stored in the place of its input and has no code.
@@ -30,32 +30,32 @@ struct GroupPlan {
   std::map<std::string, Layout> layouts = {};  // of the te program's constant inputs
   schedule::Schedule schedule = {};
   double microseconds = 0;  // measured; 0: not measured
-  std::vector<Rival> rivals = {};
+  std::vector<OtherCandidate> other_candidates = {};
   double predicted_us = 0;              // by the constructor's model; 0: it has none
   std::vector<std::string> trace = {};  // how the schedule was constructed, a line each
   std::string content = {};             // hash of what the group computes; empty for views, or: whatever has the name
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
 
-/// One way of an optional graph pass against what it does by its own cost model: times of the groups that differ.
-struct PassRace {
+/// One variant of an optional graph pass against what it does by its own cost model: times of the groups that differ.
+struct PassVariant {
   std::string pass;
-  std::string way;  // one of the pass's row (transform/pass.h)
+  std::string variant;  // one of the pass's row (transform/pass.h)
   double us = 0, usual_us = 0;
   bool is_chosen = false;
-  friend bool operator==(const PassRace&, const PassRace&) = default;
+  friend bool operator==(const PassVariant&, const PassVariant&) = default;
 };
 
 /// One combination of input shapes on one target.
 struct EntryPlan {
   std::string name;
-  std::string graph_hash;             // of the graph as imported
-  std::vector<GroupPlan> groups;      // one for each node of the graph of groups, in order
-  std::string target = {};            // "cpu:x86-64-v4"
-  std::vector<PassRace> passes = {};  // what was measured of them
-  ValueLayouts layouts = {};          // of the graph's values
-  std::string machine = {};           // of the target: its figures, one line of JSON (driver/machine/figures_file.h)
-  Reasons reasons = {};               // of its groups and layouts; a replay makes them anew
+  std::string graph_hash;                // of the graph as imported
+  std::vector<GroupPlan> groups;         // one for each node of the graph of groups, in order
+  std::string target = {};               // "cpu:x86-64-v4"
+  std::vector<PassVariant> passes = {};  // what was measured of them
+  ValueLayouts layouts = {};             // of the graph's values
+  std::string machine = {};              // of the target: its figures, one line of JSON (driver/machine/figures_file.h)
+  Reasons reasons = {};                  // of its groups and layouts; a replay makes them anew
   friend bool operator==(const EntryPlan&, const EntryPlan&) = default;
 };
 

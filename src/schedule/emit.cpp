@@ -145,7 +145,7 @@ class Emitter {
     int64_t steps = 1;
     for (size_t i = depth.value_or(0); i < stage.loops.size(); ++i)
       steps *= stage.loops[i].reduction ? stage.loops[i].extent : 1;
-    return steps < te::kLeastTestedSteps ? std::nullopt : depth;
+    return steps < te::kMinTestedSteps ? std::nullopt : depth;
   }
 
   // The loop around which the condition of a sum's terms is tested. Nothing when there is none, or it reads a tensor,

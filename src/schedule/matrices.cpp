@@ -50,7 +50,7 @@ struct Taps {
   te::Axis axis;
   int64_t distance = 1;  // in lines, between a tap and the next
 
-  int64_t reach() const { return (axis.extent - 1) * distance; }
+  int64_t halo() const { return (axis.extent - 1) * distance; }
 };
 
 struct Roles {
@@ -132,7 +132,7 @@ void place_taps(Roles& roles, const Expr& left, const Expr& condition) {
   const bool overlaps = taps.distance > 0 && equal(ranges.simplify(moved), ranges.simplify(left));
   if (!overlaps || (condition && uses_var(condition, taps.axis.name)))
     throw UserError(fmt::format("the left operand does not move by {} as by {}", taps.axis.name, x.name));
-  x.extent += taps.reach();
+  x.extent += taps.halo();
 }
 
 // Up to which value of `axis` what `e` reads is there: `known`, or more where its tensor goes on.
@@ -174,7 +174,7 @@ te::Compute matrix(const te::Program& program, const std::string& name, const Ro
   if (roles.batch) add(*roles.batch);
   if (roles.taps && left) values[roles.taps->axis.name] = int_imm(0);
   if (roles.taps && !left) add(Digits{{roles.taps->axis}});
-  add(lines, roles.taps && left ? roles.taps->reach() : 0);
+  add(lines, roles.taps && left ? roles.taps->halo() : 0);
   const std::string step = add(roles.steps);
   const Expr value = substitute(stored(operand), values);
   Expr guard;

@@ -303,8 +303,8 @@ void apply_implement(State& state, const Primitive& p) {
 // What a primitive takes, and what it does.
 struct Row {
   struct Count {
-    size_t least, most;
-    bool holds(size_t n) const { return least <= n && n <= most; }
+    size_t min, max;
+    bool holds(size_t n) const { return min <= n && n <= max; }
   };
   Count loops, factors;
   bool takes_option;
@@ -340,14 +340,14 @@ const Row& row_of(const Primitive& p) { return kRows[static_cast<size_t>(p.kind)
 
 // Schedules come from plan files too: what they lack is said here once.
 void check_form(const Primitive& p) {
-  constexpr int64_t kMostPoints = int64_t{1} << 40;  // of all factors together: products stay far from overflow
+  constexpr int64_t kMaxPoints = int64_t{1} << 40;  // of all factors together: products stay far from overflow
   const Row& row = row_of(p);
   if (!row.loops.holds(p.loops.size())) throw UserError(fmt::format("{} names after the stage", p.loops.size()));
   if (!row.factors.holds(p.factors.size())) throw UserError(fmt::format("{} factors", p.factors.size()));
   if (!p.option.empty() && !row.takes_option) throw UserError("it takes no option");
   int64_t points = 1;
   for (const int64_t f : p.factors) {
-    if (f < 1 || f > kMostPoints / points) throw UserError("factors are at least 1 and not that large");
+    if (f < 1 || f > kMaxPoints / points) throw UserError("factors are at least 1 and not that large");
     points *= f;
   }
 }

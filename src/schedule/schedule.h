@@ -36,10 +36,10 @@ enum class PrimitiveKind : uint8_t {
                 // many iterations less one ahead
   kTensorize,   // loops [l], option body name, factors its parameters: the nest from l inwards becomes that body
                 // "mma": one matrix instruction of a warp or of four, on targets with threads
-                // "bulk": a box of a tensor that the copy engine brings into a stack buffer
+                // "bulk": a box of a tensor that TMA brings into a stack buffer
   kPrefetch,   // loops [l, consumer, m], factors [ahead, count, step], option a tensor that the stage, attached in loop
-               // m of `consumer`, reads: each iteration of l loads `count` lines into the second cache, `step` elements
-               // apart, beginning `ahead` elements after the place where m and l began; without m, where l began
+               // m of `consumer`, reads: each iteration of l loads `count` lines into L2, `step` elements apart,
+               // beginning `ahead` elements after the place where m and l began; without m, where l began
   kLayout,     // stage names a tensor between two stages, option its layout: it is stored so
   kMatrices,   // loops [rows, columns, steps] or [rows, columns, steps, batch], axes joined by "$": the sum of products
                // over the steps becomes that of the matrices "s.lhs" [batch, rows, steps] and "s.rhs" [batch, columns,

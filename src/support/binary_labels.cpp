@@ -62,13 +62,13 @@ class BinaryLabels::Network {
     return level_[sink] >= 0;
   }
 
-  // Sends at most `most` along one path of rising levels.
-  int64_t push(int node, int sink, int64_t most) {
-    if (node == sink) return most;
+  // Sends at most `max` along one path of rising levels.
+  int64_t push(int node, int sink, int64_t max) {
+    if (node == sink) return max;
     for (size_t& i = next_[node]; i < edges_of_[node].size(); ++i) {
       const int e = edges_of_[node][i];
       if (edges_[e].room == 0 || level_[edges_[e].to] != level_[node] + 1) continue;
-      const int64_t sent = push(edges_[e].to, sink, std::min(most, edges_[e].room));
+      const int64_t sent = push(edges_[e].to, sink, std::min(max, edges_[e].room));
       if (sent == 0) continue;
       edges_[e].room -= sent;
       edges_[e ^ 1].room += sent;

@@ -19,7 +19,7 @@ struct Unit {
 
 constexpr Unit kTimes[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {"", 1}};
 constexpr Unit kSizes[] = {{"", 1}, {"K", 1024.0}, {"M", 1048576.0}, {"G", 1073741824.0}};
-constexpr double kMostBytes = 9e18;  // below 2^63
+constexpr double kMaxBytes = 9e18;  // below 2^63
 
 // A number with one of these units; NaN when the text is none.
 double with_unit(std::string_view text, std::span<const Unit> units) {
@@ -41,7 +41,7 @@ double parse_duration(const OptionText& text) {
 
 int64_t parse_bytes(const OptionText& text) {
   const double bytes = with_unit(text.text, kSizes);
-  if (bytes >= 0 && bytes < kMostBytes) return static_cast<int64_t>(bytes);
+  if (bytes >= 0 && bytes < kMaxBytes) return static_cast<int64_t>(bytes);
   throw UsageError("{} '{}': expected a size such as 500M or 2G", text.spelled, text.text);
 }
 

@@ -13,8 +13,8 @@
 namespace tw {
 namespace {
 
-constexpr double kLookSeconds = 0.01;                                              // between two looks at memory
-constexpr int64_t kLeastReserve = 16 << 20, kLargestReserve = int64_t{128} << 20;  // bytes that must stay free
+constexpr double kLookSeconds = 0.01;                                            // between two looks at memory
+constexpr int64_t kMinReserve = 16 << 20, kLargestReserve = int64_t{128} << 20;  // bytes that must stay free
 constexpr int64_t kReserveShare = 16;  // of all memory: the part that must stay free, as long as looks are apart
 
 double now_seconds() {
@@ -57,7 +57,7 @@ void WorkWatch::check(std::string_view phase, int64_t done, int64_t total) {
                         place_of(phase, done, total), mb(own), mb(limits_.memory_bytes), kRemedy);
   }
   const host::MemoryLimit limit = host::memory_limit();
-  const int64_t reserve = std::clamp(limit.bytes / kReserveShare, kLeastReserve, kLargestReserve);
+  const int64_t reserve = std::clamp(limit.bytes / kReserveShare, kMinReserve, kLargestReserve);
   if (limit.available >= reserve || own <= reserve) return;
   throw ResourceError("{}: {:.0f} MB are used, and {} has {:.0f} left of its {:.0f}: give it more, or {}",
                       place_of(phase, done, total), mb(own), limit.owner, mb(limit.available), mb(limit.bytes),

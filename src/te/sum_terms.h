@@ -18,7 +18,7 @@ std::vector<Expr> nonzero_conditions(const Compute& sum,
                                      const std::function<const Compute*(const std::string& tensor)>& find);
 
 /// Reduction steps inside a test for zero terms, from which the test costs little beside them.
-inline constexpr int64_t kLeastTestedSteps = 8;
+inline constexpr int64_t kMinTestedSteps = 8;
 
 /// The body of a sum without the condition under which its terms are summed: e of select(condition, e, 0), else the
 /// body itself.

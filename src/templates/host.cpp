@@ -50,7 +50,7 @@ format::TensorMap read_map(std::istringstream& words) {
   size_t rank = 0;
   words >> map.offset >> map.buffer >> type >> rank;
   const auto dtype = format::parse_data_type(type);
-  if (!dtype || rank < 1 || rank > format::TensorMap::kMostRank) words.setstate(std::ios::failbit);
+  if (!dtype || rank < 1 || rank > format::TensorMap::kMaxRank) words.setstate(std::ios::failbit);
   if (!words) return map;
   map.dtype = *dtype;
   map.shape.resize(rank), map.box.resize(rank);

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int64_t kBytesOfNvcc = int64_t{4} << 30;  // at its peak 3.4, for a kernel of CUTLASS 3.x
-constexpr int kMostSpillBytes = 64;
+constexpr int kMaxSpillBytes = 64;
 constexpr const char *kCubin = "kernel.cubin", *kHost = "host", *kAbout = "about.json";
 
 std::string variable(const char* name) {
@@ -155,7 +155,7 @@ std::string defect(const std::string& log) {
       return fmt::format("instructions of warp groups are serialized ({})", code);
   }
   const int spill = number_after(log, "([0-9]+) bytes spill stores");
-  return spill > kMostSpillBytes ? fmt::format("{} bytes of registers are spilled", spill) : "";
+  return spill > kMaxSpillBytes ? fmt::format("{} bytes of registers are spilled", spill) : "";
 }
 
 // Its name in the library: of the text and how it is compiled, not of the compiler, which other machines need not have.

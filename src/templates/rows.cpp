@@ -74,7 +74,7 @@ constexpr Row kRows[] = {
 };
 
 constexpr int64_t kAccessBytes = 16;
-constexpr int64_t kMostBytes = int64_t{1} << 31;  // of a tensor that 32-bit offsets reach
+constexpr int64_t kMaxBytes = int64_t{1} << 31;  // of a tensor that 32-bit offsets reach
 
 bool is_aligned(int64_t elements, DataType type) { return elements * type.bytes() % kAccessBytes == 0; }
 bool lines_of_a(const Row&, const Product& p) { return is_aligned(p.a_by_rows ? p.k : p.m, p.operand); }
@@ -86,24 +86,24 @@ bool is_window(const Row&, const Product& p) { return p.is_conv && p.batch == 1;
 bool has_channels(const Row&, const Product& p) { return is_aligned(p.channels, p.operand); }
 bool has_small_window(const Row&, const Product& p) { return p.window[0] <= 32 && p.window[1] <= 32; }
 bool has_small_tensors(const Row&, const Product& p) {
-  return p.images * p.height * p.width * p.channels * p.operand.bytes() < kMostBytes &&
-         p.m * p.n * p.output.bytes() < kMostBytes && p.k * p.n * p.operand.bytes() < kMostBytes;
+  return p.images * p.height * p.width * p.channels * p.operand.bytes() < kMaxBytes &&
+         p.m * p.n * p.output.bytes() < kMaxBytes && p.k * p.n * p.operand.bytes() < kMaxBytes;
 }
 bool has_near_window(const Row&, const Product& p) {
-  constexpr int64_t kMostPad = 128, kMostOffset = 255;
-  return p.pad[0] <= kMostPad && p.pad[1] <= kMostPad && (p.window[0] - 1) * p.dilation[0] < kMostOffset &&
-         (p.window[1] - 1) * p.dilation[1] < kMostOffset;
+  constexpr int64_t kMaxPad = 128, kMaxOffset = 255;
+  return p.pad[0] <= kMaxPad && p.pad[1] <= kMaxPad && (p.window[0] - 1) * p.dilation[0] < kMaxOffset &&
+         (p.window[1] - 1) * p.dilation[1] < kMaxOffset;
 }
 bool has_int_extents(const Row& row, const Product& p) {
-  return std::max({p.m, p.n, p.k}) < kMostBytes && (row.family != Family::kGemmSm80 || p.batch < 1 << 16);
+  return std::max({p.m, p.n, p.k}) < kMaxBytes && (row.family != Family::kGemmSm80 || p.batch < 1 << 16);
 }
 // The cooperative scheme wants a tile for each warp group of a cluster; a wave of half-empty clusters is for others.
 bool fills_cluster(const Row& row, const Product& p) {
   return p.m > int64_t{row.tile_m} * (row.cluster_m - 1) && p.n > int64_t{row.tile_n} * (row.cluster_n - 1);
 }
 // Stream-K leaves no block less than so many steps of a sum (CUTLASS's min_iters_per_sk_unit_).
-constexpr int64_t kLeastSteps = 8;
-bool has_long_sums(const Row& row, const Product& p) { return !row.stream_k || p.k >= 2 * kLeastSteps * row.tile_k; }
+constexpr int64_t kMinSteps = 8;
+bool has_long_sums(const Row& row, const Product& p) { return !row.stream_k || p.k >= 2 * kMinSteps * row.tile_k; }
 
 constexpr Constraint kType = {"operands of f16 or bf16: the instruction of the template", has_half_operands};
 constexpr Constraint kLinesOfOut = {"columns * bytes of the result % 16: lines are stored by 16 bytes", lines_of_out};
@@ -193,7 +193,7 @@ double predicted_cycles(const Row& row, const Product& p, const TargetInfo& targ
   constexpr double kL2 = 64, kAllL2 = 6154, kShared = 128, kGroupProducts = 2048, kWarpProducts = 1024;
   constexpr double kPassed = 20;  // of sums, from a block to the next one of its tile: measured
   const bool groups = architecture_of(row.family) == "sm_90a";
-  const double units = target.units, bytes = p.operand.bytes();
+  const double units = target.compute_units, bytes = p.operand.bytes();
   const double tiles = static_cast<double>(ceil_div(p.m, row.tile_m) * ceil_div(p.n, row.tile_n) * p.batch);
   const double k = static_cast<double>(ceil_div(p.k, row.tile_k) * row.tile_k);
   const double m = row.tile_m, n = row.tile_n, stored = m * n * p.output.bytes();
@@ -204,7 +204,7 @@ double predicted_cycles(const Row& row, const Product& p, const TargetInfo& targ
   const double shared = (m + n + reads) * k * bytes + 2 * stored;
   const double products = m * n * k / (groups ? kGroupProducts : kWarpProducts);
   const double all = tiles * std::max({(fetched + stored) / std::min(kL2, kAllL2 / units), shared / kShared, products});
-  const double sharing = std::min(units, tiles * k / row.tile_k / kLeastSteps);  // blocks of stream-K
+  const double sharing = std::min(units, tiles * k / row.tile_k / kMinSteps);  // blocks of stream-K
   const double waves = row.stream_k ? tiles / sharing : std::ceil(tiles / units);
   const double passing = row.stream_k ? (1 + std::max(1.0, sharing / tiles)) * m * n * sizeof(float) / kPassed : 0;
   // Results of a tile leave while the other warp group multiplies; elsewhere the tensor cores wait for that.

@@ -12,7 +12,7 @@
 
 namespace tw::templates {
 
-/// One text each (cutlass/*.cu): CUTLASS 3.x for warp groups and the copy engine, 2.x for warps.
+/// One text each (cutlass/*.cu): CUTLASS 3.x for warp groups and TMA, 2.x for warps.
 enum class Family : uint8_t { kGemmSm90, kConvSm90, kGemmSm80, kConvSm80 };
 
 struct Row {

@@ -78,10 +78,10 @@ std::string_view text_of(Family family) {
 std::string refusal(const Row& row, const Epilogue& epilogue, DataType output) {
   const auto tensors = std::ranges::count_if(epilogue.operands, &Epilogue::Operand::is_tensor);
   const auto vectors = std::ssize(epilogue.operands) - tensors;
-  constexpr int64_t kMostVectors = 4;  // of host.cu
+  constexpr int64_t kMaxVectors = 4;  // of host.cu
   const bool wide = is_sm90(row.family);
   if (tensors > 1) return "the epilogue reads more than one tensor of the result's shape";
-  if (vectors > (wide ? kMostVectors : 1)) return "the epilogue reads more vectors than the template has";
+  if (vectors > (wide ? kMaxVectors : 1)) return "the epilogue reads more vectors than the template has";
   const Epilogue::Operand* tensor = find_tensor(epilogue);
   if (!wide && tensor && tensor->type != output) return "CUTLASS 2.x adds tensors of the result's type only";
   return "";

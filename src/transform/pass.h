@@ -24,23 +24,23 @@ struct TransformContext {
   TargetInfo target;
   Precision precision = Precision::kDefault;
   DataType dtype = DataType::f32();  // f32, f16 or bf16: of what the model has in f32 (pass mixed-precision)
-  std::map<std::string, std::string, std::less<>> ways = {};  // of passes that race: pass -> way that measuring chose
-  std::string_view way = {};                                  // of the pass that runs; empty: its usual one
+  std::map<std::string, std::string, std::less<>> variants = {};  // autotuned pass -> chosen variant
+  std::string_view variant = {};                                  // of the pass that runs; empty: its usual one
   const ValueLayouts* layouts = nullptr;  // of a plan that is replayed: they hold for the values that it names
   ValueLayouts* chosen = nullptr;         // where passes note the layouts that they give
   ReasonLog* log = nullptr;               // where passes say why; null: nobody asks
   std::vector<StateNames> states = {};
 };
 
-/// Ways of a pass that races (ADR 0020): nothing; whatever may pay; the same, with room for whole lines of memory.
-inline constexpr std::string_view kOff = "off", kEager = "eager", kLines = "lines";
+/// Variants of an autotuned pass (ADR 0020): nothing; whatever may pay; the same, with room for whole lines of memory.
+inline constexpr std::string_view kOff = "off", kAlways = "always", kPadToCacheLine = "pad-to-cache-line";
 
 struct GraphPass {
   std::string_view name;
   graph::Graph (*run)(const graph::Graph& graph, const TransformContext& context);
-  std::string_view holds;                       // what is true afterwards
-  bool optional;                                // may be switched off
-  std::span<const std::string_view> race = {};  // ways besides its usual one, measured against it; of optional passes
+  std::string_view holds;                           // what is true afterwards
+  bool optional;                                    // may be switched off
+  std::span<const std::string_view> variants = {};  // besides its usual one, measured against it; of optional passes
   std::string_view family = {};  // of constructors that make the groups it forms: without it the pass is off
 };
 

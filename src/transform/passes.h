@@ -15,7 +15,7 @@ graph::Graph mixed_precision(const graph::Graph& graph, const TransformContext& 
 /// Contractions of 8-bit integers multiply words of neighbours along the summed axis: as many as the target sums in one
 /// instruction. So do those of bf16, and where precision is fast matrix products of f32, if the target sums words of
 /// bf16.
-graph::Graph pack_words(const graph::Graph& graph, const TransformContext& context);
+graph::Graph pack_dot_operands(const graph::Graph& graph, const TransformContext& context);
 
 /// Nodes of constant inputs become constants, rounded to their type, unless that would blow up the data.
 graph::Graph fold_constants(const graph::Graph& graph, const TransformContext& context);
@@ -76,7 +76,7 @@ graph::Graph fuse(const graph::Graph& graph, const TransformContext& context);
 graph::Graph fuse_chains(const graph::Graph& graph, const TransformContext& context);
 
 /// Reductions of a contraction's rows become part of its group where its tiles can combine the rows that they compute:
-/// means over pixels or tokens. On targets whose tiles have threads.
+/// means over pixels or tokens. On GPU targets.
 graph::Graph fuse_reductions(const graph::Graph& graph, const TransformContext& context);
 
 /// Groups become one where a value that leaves the first, or that both read, need not be read again: element-wise

@@ -6,14 +6,15 @@
 namespace tw::transform {
 namespace {
 
-constexpr std::string_view kLeftOut[] = {kOff}, kLeftOutOrEager[] = {kOff, kEager}, kPadded[] = {kOff, kEager, kLines};
+constexpr std::string_view kLeftOut[] = {kOff}, kLeftOutOrAlways[] = {kOff, kAlways},
+                           kPadded[] = {kOff, kAlways, kPadToCacheLine};
 
 const GraphPass kPasses[] = {
     {"canonicalize", canonicalize, "no no-ops, no chains of reshapes or transposes", true},
     {"fold-constants", fold_constants, "no cheap node has constant inputs only", true},
     {"fold-batch-norm", fold_batch_norm, "no batch norm follows a contraction of constant weights", true},
     {"mixed-precision", mixed_precision, "contractions of f32 multiply numbers of the type that is asked for", false},
-    {"pack-words", pack_words, "contractions of narrow numbers multiply words of them", true},
+    {"pack-dot-operands", pack_dot_operands, "contractions of narrow numbers multiply words of them", true},
     {"common-subexpressions", eliminate_common_subexpressions, "no two nodes compute the same", true},
     {"dead-code", eliminate_dead_code, "every node is needed", true},
     {"merge-products", merge_products, "products of one activation are one where their readers can share it", true,
@@ -36,7 +37,7 @@ const GraphPass kPasses[] = {
      {},
      "chain"},
     {"fuse-reductions", fuse_reductions, "rows are combined in the tiles that compute them, where that is faster", true,
-     kLeftOutOrEager, "reduced"},
+     kLeftOutOrAlways, "reduced"},
     {"fuse-outputs", fuse_outputs, "values leave the groups whose kernels hold them, beside their last output", true,
      kLeftOut},
     {"partition", partition, "every node is a group and every output is computed by one", false},
@@ -67,7 +68,8 @@ graph::Graph transform(const graph::Graph& graph, const TransformContext& contex
       kGraphPipeline, graph, options,
       [&](const GraphPass& pass, const graph::Graph& current) {
         TransformContext own = context;
-        if (const auto way = context.ways.find(pass.name); way != context.ways.end()) own.way = way->second;
+        if (const auto variant = context.variants.find(pass.name); variant != context.variants.end())
+          own.variant = variant->second;
         return pass.run(current, own);
       },
       [&](const graph::Graph& current) { graph::verify(current, context.ops); });

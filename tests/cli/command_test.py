@@ -826,7 +826,7 @@ class Figures(Case):
         self.environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(self.cache)}
 
     def file(self):
-        (found,) = self.cache.glob("hal-*.json")
+        (found,) = self.cache.glob("machine-*.json")
         return found
 
     def measured(self, *words):
@@ -894,7 +894,7 @@ class Figures(Case):
         shutil.rmtree(self.cache)
         done = self.measured("compile", "dense.onnx", "-o", "a.tw", "--target", "cpu:x86-64-v3")
         self.assertNotIn("measuring", done.stderr)
-        self.assertEqual(list(self.cache.glob("hal-*")), [])
+        self.assertEqual(list(self.cache.glob("machine-*")), [])
 
 
 class Disk(Case):

@@ -69,13 +69,13 @@ class Locks(Case):
     def test_the_lock_of_figures_is_waited_for_once(self):
         folder = self.folder / "cache"
         folder.mkdir()
-        self.held(folder / "hal.lock")
+        self.held(folder / "machine.lock")
         start = time.monotonic()
         done = self.succeeds("compile", "dense.onnx", env={**os.environ, "TILEWRIGHT_CACHE_DIR": str(folder)})
         self.assertLess(time.monotonic() - start, 19)
         self.assertEqual(done.stderr.count("waiting up to"), 1, done.stderr)
         self.assertEqual(done.stderr.count("defaults"), 1, done.stderr)
-        self.assertIn("hal.lock", done.stderr)
+        self.assertIn("machine.lock", done.stderr)
 
 
 class Links(Case):

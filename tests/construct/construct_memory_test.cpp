@@ -1,5 +1,4 @@
-// Rows, columns, transposes and points on devices whose tiles have threads: every schedule computes what the te program
-// says.
+// Rows, columns, transposes and points on GPUs: every schedule computes what the te program says.
 #include <gtest/gtest.h>
 
 #include "support/math.h"
@@ -9,7 +8,7 @@
 namespace tw::construct {
 namespace {
 
-// Rows that divide among threads lie in registers, others in what a tile's threads share.
+// Rows that divide among threads lie in registers, others in shared memory.
 TEST(ConstructMemory, SoftmaxByThreads) {
   check({merged(testing::softmax(132 * 4, 32)), {}}, "cuda:sm_90a", "rows", 1e-5);  // four rows a tile
   for (const int64_t n : {7, 32, 65, 128, 200, 384, 1000}) {
@@ -239,7 +238,7 @@ TEST(ConstructMemory, RowsOfWindowsAreKept) {
     EXPECT_NE(schedule::to_string(c.schedule).find("compute_at pad acc r0 \"register\""), std::string::npos);
 }
 
-// Means of whole images, with as few channels as leave units idle: narrower vectors, and terms in two loops.
+// Means of whole images, with as few channels as leave SMs idle: narrower vectors, and terms in two loops.
 TEST(ConstructMemory, MeansOfImagesByThreads) {
   for (const Shape& kept : {Shape{2, 24}, Shape{40}}) {
     te::Builder b;

@@ -108,7 +108,7 @@ TEST(ConstructReduced, MeansOverTokens) {
   const std::vector<std::string> whole =
       check_reduced(tokens({2, 128, 64}, 64, DataType::f16(), te::CombinerKind::kSum), "cuda:sm_90a", 2e-2);
   EXPECT_TRUE(any_with(whole, "parts: 1"));
-  EXPECT_TRUE(any_with(whole, "copy engine"));
+  EXPECT_TRUE(any_with(whole, "TMA"));
   const std::vector<std::string> parts =
       check_reduced(tokens({1, 256, 64}, 64, DataType::f16(), te::CombinerKind::kMax), "cuda:sm_90a", 2e-2);
   EXPECT_TRUE(any_with(parts, "parts: 4"));
@@ -149,7 +149,7 @@ TEST(ConstructReduced, NoBlocksWalkAndALastColumnIsCombinedByAllThreads) {
     EXPECT_FALSE(any_with(built.trace, "walking over them")) << "its rows would not be kept";
   const std::vector<std::string> odd =
       check_reduced(tokens({1, 64, 64}, 33, DataType::f16(), te::CombinerKind::kMax), "cuda:sm_90a", 2e-2);
-  EXPECT_FALSE(any_with(odd, "copy engine")) << "whose kernels have no memory to combine by";
+  EXPECT_FALSE(any_with(odd, "TMA")) << "whose kernels have no memory to combine by";
 }
 
 // The kernel that adds the parts takes single columns.

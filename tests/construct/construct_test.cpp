@@ -46,7 +46,7 @@ TEST(Construct, BlocksOfMatmulAtEveryLevel) {
 // A convolution with kernels of one pixel, planes in place: each tile of threads copies the panel of pixels it reads.
 TEST(Construct, PanelsAreCopiedWhereTheyAreRead) {
   targets::Target t = targets::find_target("cpu:x86-64-v3");
-  t.info.units = 2;
+  t.info.compute_units = 2;
   const auto build = [&](int64_t images) {
     te::Builder b;
     const te::Tensor x = b.placeholder("x", DataType::f32(), {images, 8, 77});
@@ -99,7 +99,7 @@ TEST(Construct, BlocksOfConvolutionAtEveryLevel) {
 // Sums in memory between the blocks of their reduction, rows and columns in one block: no loop for threads to share.
 TEST(Construct, OneBlockOfRowsAndColumns) {
   targets::Target t = targets::find_target("cpu:x86-64-v3");
-  t.info.units = 1;
+  t.info.compute_units = 1;
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f32(), {16, 2048});
   const te::Tensor w = b.placeholder("w", DataType::f32(), {2048, 40});

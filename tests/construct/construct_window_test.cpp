@@ -87,12 +87,12 @@ TEST(ConstructWindows, EveryCandidateIsAKernel) {
 
 // An image of one row of height, three times as high with its padding: only the padding asks for a pixel's height.
 TEST(ConstructWindows, PaddingMayUseAnAxisThatItsReadDoesNot) {
-  const auto conv = [](int64_t least, int64_t tap) {
+  const auto conv = [](int64_t min, int64_t tap) {
     te::Builder b;
     const te::Tensor x = b.placeholder("x", DataType::f32(), {2, 16, 9});
     const te::Tensor w = b.placeholder("w", DataType::f32(), {12, 16, 2, 3});
     const te::Tensor p = b.compute("pad", {2, 16, 3, 11}, [&](const auto& i) {
-      const Expr inside = i[2] >= Expr(least) && i[2] < Expr(2) && i[3] >= Expr(1) && i[3] < Expr(10);
+      const Expr inside = i[2] >= Expr(min) && i[2] < Expr(2) && i[3] >= Expr(1) && i[3] < Expr(10);
       return select(inside, x({i[0], i[1], i[3] - Expr(1)}), imm(DataType::f32(), 0));
     });
     const te::Tensor y =

@@ -320,19 +320,19 @@ Libraries offering(const std::string& name, int64_t count) {
   return {{name, {130100, offers}}};
 }
 
-TEST(Libraries, JoinTheRaceWhereTheyAreInstalled) {
+TEST(Libraries, AreCandidatesWhereTheyAreInstalled) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const te::Program program =
       product_with(kBias + stage("y", "f16", "cast<f16>(max(cast<f32>(biased[i0, i1]), 0:f32))"), "y");
   // Templates may join too, where this machine has some.
   const auto of_library = [](const auto& row) { return row.family == "cublaslt"; };
   std::vector<Rejection> rejections;
-  EXPECT_TRUE(std::ranges::none_of(join_race(t.families, {program, {"x1"}}, t.info, &rejections), of_library));
+  EXPECT_TRUE(std::ranges::none_of(joining_candidates(t.families, {program, {"x1"}}, t.info, &rejections), of_library));
   const auto rejection = std::ranges::find_if(rejections, of_library);
   ASSERT_NE(rejection, rejections.end());
   EXPECT_NE(rejection->reason.find("not installed"), std::string::npos);
   const GroupTask task{program, {"x1"}, offering("cublaslt", 5)};
-  Candidates joined = join_race(t.families, task, t.info, &rejections);
+  Candidates joined = joining_candidates(t.families, task, t.info, &rejections);
   std::erase_if(joined, [&](const Construction& c) { return !of_library(c); });
   ASSERT_EQ(joined.size(), 5U);
   EXPECT_EQ(joined[2].family, "cublaslt");

@@ -16,8 +16,8 @@ Candidates candidates_of(const te::Program& program, const std::string& target) 
   return construct(t.families, {program, {}}, t.info, nullptr);
 }
 
-void expect_ranked(const Candidates& candidates, size_t least) {
-  EXPECT_GE(candidates.size(), least);
+void expect_ranked(const Candidates& candidates, size_t min) {
+  EXPECT_GE(candidates.size(), min);
   for (size_t i = 0; i < candidates.size(); ++i) {
     EXPECT_TRUE(std::isfinite(candidates[i].predicted_ns) && candidates[i].predicted_ns > 0)
         << candidates[i].predicted_ns;

@@ -180,7 +180,7 @@ WinogradProblem problem(int64_t tiles, int64_t channels) {
 
 TargetInfo two_cores() {
   TargetInfo info = targets::find_target("cpu:x86-64-v3").info;
-  info.units = 2;
+  info.compute_units = 2;
   info.flop_per_ns = 100;
   info.levels = {
       {.name = "L1", .capacity_bytes = 32 << 10, .latency_ns = 1.5, .read_per_ns = 180},
@@ -203,7 +203,7 @@ TEST(WinogradBlocks, ManyTilesAreCutSoThatTheyStayNear) {
   EXPECT_GE(tiles_of(best), 14);
 }
 
-// Four tiles and a megabyte of weights for each point: both units read their own weights, once.
+// Four tiles and a megabyte of weights for each point: both cores read their own weights, once.
 TEST(WinogradBlocks, FewTilesShareTheChannels) {
   const WinogradBlocks best = block_winograd(problem(2, 512), two_cores(), 1)[0];
   EXPECT_EQ(tiles_of(best), 4);
@@ -218,7 +218,7 @@ TEST(WinogradBlocks, PointsOutsideWhereMatricesLeaveTheFirstCache) {
 }
 
 // Tiles that are transformed before go through the third cache: not worth it where a block reads all channels at once.
-TEST(WinogradBlocks, TransformsInsideWhereUnitsHaveBlocksOfTheirOwn) {
+TEST(WinogradBlocks, TransformsInsideWhereCoresHaveBlocksOfTheirOwn) {
   const WinogradBlocks best = block_winograd(problem(14, 64), two_cores(), 1)[0];
   EXPECT_FALSE(best.tiles_before);
   EXPECT_EQ(best.wide, 14);

@@ -135,9 +135,9 @@ TEST(Libraries, NothingJoinsWhereNothingIsMeasuredOrAskedFor) {
   CompileOptions options;
   EXPECT_TRUE(usable_libraries(options, gpu).empty()) << "nothing is measured";
   options.tuning.worker = {"worker"};
-  options.libraries = Libraries::kNone;
+  options.libraries = LibraryUse::kNone;
   EXPECT_TRUE(usable_libraries(options, gpu).empty());
-  options.libraries = Libraries::kAuto;
+  options.libraries = LibraryUse::kAuto;
   EXPECT_TRUE(usable_libraries(options, targets::find_target("cpu:x86-64").info).empty());
 }
 

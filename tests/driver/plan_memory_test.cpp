@@ -25,18 +25,18 @@ int64_t live_bytes_bound(std::span<const BufferRequest> requests) {
     change[request.last_step + 1] -= round_up(request.bytes, 64);
   }
   int64_t live = 0;
-  int64_t most = 0;
+  int64_t max = 0;
   for (const auto& [step, bytes] : change) {
     live += bytes;
-    most = std::max(most, live);
+    max = std::max(max, live);
   }
-  return most;
+  return max;
 }
 
-std::vector<BufferRequest> random_requests(std::mt19937& random, int64_t most_bytes) {
+std::vector<BufferRequest> random_requests(std::mt19937& random, int64_t max_bytes) {
   std::vector<BufferRequest> requests(std::uniform_int_distribution<size_t>(0, 40)(random));
   for (BufferRequest& r : requests) {
-    r.bytes = std::uniform_int_distribution<int64_t>(0, most_bytes)(random);
+    r.bytes = std::uniform_int_distribution<int64_t>(0, max_bytes)(random);
     if (random() % 3 == 0) r.bytes = round_up(r.bytes, 4096);
     r.first_step = std::uniform_int_distribution<int64_t>(0, 30)(random);
     r.last_step = r.first_step + std::uniform_int_distribution<int64_t>(0, 6)(random);

@@ -14,7 +14,7 @@ using graph::RefTensor;
 using graph::ValueId;
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kMostElements = 3000;  // of a value
+constexpr int64_t kMaxElements = 3000;  // of a value
 
 class Random {
  public:
@@ -125,7 +125,7 @@ class Maker {
   void add_something() {
     const ValueId x = random_.pick(pool_);
     const ValueId y = something(x);
-    if (y == graph::kAbsent || graph_.value(y).type.elements() > kMostElements || graph_.value(y).type.type != type_)
+    if (y == graph::kAbsent || graph_.value(y).type.elements() > kMaxElements || graph_.value(y).type.type != type_)
       return;
     pool_.push_back(y);
   }
@@ -220,7 +220,7 @@ class Maker {
   ValueId movement(ValueId x) {
     if (rank(x) < 1) return unary(x);
     const ValueId y = moved(x);
-    if (exact_.count(x) != 0 && graph_.value(y).type.elements() <= kMostElements) exact_.insert(y);
+    if (exact_.count(x) != 0 && graph_.value(y).type.elements() <= kMaxElements) exact_.insert(y);
     return y;
   }
 
@@ -265,10 +265,10 @@ class Maker {
     for (const int64_t extent : shape(x)) {
       const int64_t step = random_.chance(30) ? random_.pick(Ints{2, -1, -2, 3}) : 1;
       const int64_t start = step < 0 ? extent - 1 : random_.chance(40) ? random_.between(0, extent - 1) : 0;
-      const int64_t most = 1 + (step < 0 ? start / -step : (extent - 1 - start) / step);
+      const int64_t max = 1 + (step < 0 ? start / -step : (extent - 1 - start) / step);
       starts.push_back(start);
       steps.push_back(step);
-      extents.push_back(random_.chance(70) ? most : random_.between(1, most));
+      extents.push_back(random_.chance(70) ? max : random_.between(1, max));
     }
     return node("slice", {x}, {{"starts", starts}, {"steps", steps}, {"extents", extents}});
   }
@@ -384,10 +384,10 @@ class Maker {
       g.kernel.push_back(random_.between(1, spatial == 3 ? 2 : 3));
       g.strides.push_back(random_.between(1, 3));
       g.dilations.push_back(random_.chance(70) ? 1 : 2);
-      const int64_t reach = (g.kernel.back() - 1) * g.dilations.back() + 1;
-      const int64_t least = std::max<int64_t>(0, reach - extent);  // of both pads together
-      g.pads.push_back(std::min(reach - 1, random_.between(0, 1) + (least + 1) / 2));
-      ends.push_back(std::min(reach - 1, random_.between(0, 1) + (least + 1) / 2));
+      const int64_t dilated = (g.kernel.back() - 1) * g.dilations.back() + 1;
+      const int64_t min = std::max<int64_t>(0, dilated - extent);  // of both pads together
+      g.pads.push_back(std::min(dilated - 1, random_.between(0, 1) + (min + 1) / 2));
+      ends.push_back(std::min(dilated - 1, random_.between(0, 1) + (min + 1) / 2));
     }
     g.pads.insert(g.pads.end(), ends.begin(), ends.end());
     return g;

@@ -30,9 +30,9 @@ class ReplayTest : public ::testing::Test {
   // As `doctor --remeasure` would have it, with memory `factor` times as fast as by default, and products of f32.
   CompileOptions on_machine(double memory, double flop) const {
     CompileOptions options;
-    options.hal.figures = machine::Figures::kMeasuredAnew;
-    options.hal.folder = folder_.string();
-    options.hal.measure = [memory, flop](const TargetInfo& defaults, const targets::HostCpu&) {
+    options.machine_model.figures = machine::Figures::kMeasuredAnew;
+    options.machine_model.folder = folder_.string();
+    options.machine_model.measure = [memory, flop](const TargetInfo& defaults, const targets::HostCpu&) {
       TargetInfo info = defaults;
       for (MemoryLevel& level : info.levels) {
         for (double MemoryLevel::*rate : {&MemoryLevel::read_per_ns, &MemoryLevel::write_per_ns,

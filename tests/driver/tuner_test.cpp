@@ -99,7 +99,7 @@ class TunerTest : public ::testing::Test {
   }
 
   Cubins cubins_;
-  TuneContext context() { return {target_.info, group_, {2, cubins_}, measure::Warmth::kWarm, {}}; }
+  TuneContext context() { return {target_.info, group_, {2, cubins_}, measure::CacheState::kHot, {}}; }
 
   fs::path folder_;
   targets::Target target_ = targets::find_target("cpu");
@@ -297,7 +297,7 @@ TEST_F(TunerTest, LightGroupsAndSingleCandidatesAreLeftAlone) {
   EXPECT_EQ(notices_.size(), 1u);
 }
 
-TEST_F(TunerTest, CandidatesThatJoinRaceInLightGroupsToo) {
+TEST_F(TunerTest, CandidatesThatJoinAreMeasuredInLightGroupsToo) {
   std::vector<TuneTask> tasks = {task({"generic", "point"}), task({"contraction"}, 64)};
   tasks[0].uses = 100'000;
   TuneTask& light = tasks[1];
@@ -372,10 +372,11 @@ TEST_F(TunerTest, WhenAllOfAFamilyAreQuarantinedTheNextOneTakesTheGroup) {
   const plan::GroupPlan plan = planner.plan("second", te);
   EXPECT_EQ(plan.name, "second");
   EXPECT_EQ(plan.family, "contraction");
-  ASSERT_GE(plan.rivals.size(), 2u);
-  EXPECT_EQ(plan.rivals[0].family, "slow");
-  EXPECT_EQ(plan.rivals[1].family, "slow");
-  EXPECT_NE(plan.rivals[0].reason.find("wrong: planted"), std::string::npos) << plan.rivals[0].reason;
+  ASSERT_GE(plan.other_candidates.size(), 2u);
+  EXPECT_EQ(plan.other_candidates[0].family, "slow");
+  EXPECT_EQ(plan.other_candidates[1].family, "slow");
+  EXPECT_NE(plan.other_candidates[0].reason.find("wrong: planted"), std::string::npos)
+      << plan.other_candidates[0].reason;
 }
 
 TEST_F(TunerTest, WithoutAnySoundCandidateNothingIsCompiled) {
@@ -414,17 +415,17 @@ TEST_F(TunerTest, FamiliesThatJoinStandBehindTheOwner) {
     return planner.plan("group", te);
   };
   const plan::GroupPlan without = planned(nullptr, {});
-  EXPECT_EQ(without.rivals, (std::vector<plan::Rival>{{"fast", "not installed"}}));
+  EXPECT_EQ(without.other_candidates, (std::vector<plan::OtherCandidate>{{"fast", "not installed"}}));
   EXPECT_EQ(planned(nullptr, {{"fast", {1, {}}}}).family, "contraction") << "nothing says that it is better";
   Tuner tuner(options_);
-  const plan::GroupPlan raced = planned(&tuner, {{"fast", {1, {}}}});
-  const auto is_fast = [](const plan::Rival& r) {
+  const plan::GroupPlan measured_plan = planned(&tuner, {{"fast", {1, {}}}});
+  const auto is_fast = [](const plan::OtherCandidate& r) {
     return r.family == "fast" && r.reason.find("measured") != std::string::npos;
   };
-  EXPECT_TRUE(raced.family == "fast" || std::ranges::any_of(raced.rivals, is_fast));
+  EXPECT_TRUE(measured_plan.family == "fast" || std::ranges::any_of(measured_plan.other_candidates, is_fast));
 }
 
-TEST_F(TunerTest, ThePlanHasTimesAndRivals) {
+TEST_F(TunerTest, ThePlanHasTimesAndOtherCandidates) {
   const construct::Constructor families[] = {{"slow", two_slow_ones}};
   target_.families = families;
   Tuner tuner(options_);
@@ -435,8 +436,8 @@ TEST_F(TunerTest, ThePlanHasTimesAndRivals) {
   planner.decide(context());
   const plan::GroupPlan plan = planner.plan("group", te);
   EXPECT_GT(plan.microseconds, 0);
-  ASSERT_EQ(plan.rivals.size(), 1u);
-  EXPECT_NE(plan.rivals[0].reason.find("us measured"), std::string::npos) << plan.rivals[0].reason;
+  ASSERT_EQ(plan.other_candidates.size(), 1u);
+  EXPECT_NE(plan.other_candidates[0].reason.find("us measured"), std::string::npos) << plan.other_candidates[0].reason;
 }
 
 }  // namespace

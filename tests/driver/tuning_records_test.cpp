@@ -23,7 +23,7 @@ class TuningRecords : public ::testing::Test {
     TuneTask task;
     task.program = testing::matmul_relu(8, 16, 32);
     task.constants = {"w"};
-    TuneContext context{target, group_, {1, cubins_}, measure::Warmth::kWarm, {}};
+    TuneContext context{target, group_, {1, cubins_}, measure::CacheState::kHot, {}};
     context.device = device;
     return task_key(task, context, options_);
   }
@@ -60,7 +60,7 @@ TEST_F(TuningRecords, WhatTimesDependOnIsInTheirKey) {
     return key(other) != first;
   };
   EXPECT_TRUE(differs([](TargetInfo& t) { t.name += "x"; }));
-  EXPECT_TRUE(differs([](TargetInfo& t) { t.units += 1; }));
+  EXPECT_TRUE(differs([](TargetInfo& t) { t.compute_units += 1; }));
   EXPECT_TRUE(differs([](TargetInfo& t) { t.features.emplace_back("made-up"); }));
   EXPECT_TRUE(differs([](TargetInfo& t) { t.levels[0].capacity_bytes *= 2; })) << "constants are kept out of caches";
   options_.threads = 3;

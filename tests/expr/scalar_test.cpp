@@ -169,8 +169,8 @@ TEST(Arithmetic, ReductionsCombineHalves) {
   EXPECT_EQ(apply_reduce(Op::kReduceAdd, kF32, even, 4).f, 2);
   Word odd[] = {int_word(3), int_word(1), int_word(5), int_word(2), int_word(4)};
   EXPECT_EQ(apply_reduce(Op::kReduceMul, kI32, odd, 5).i, 120);
-  Word least[] = {float_word(3), float_word(kNan), float_word(1)};
-  EXPECT_TRUE(std::isnan(apply_reduce(Op::kReduceMin, kF32, least, 3).f));
+  Word min[] = {float_word(3), float_word(kNan), float_word(1)};
+  EXPECT_TRUE(std::isnan(apply_reduce(Op::kReduceMin, kF32, min, 3).f));
   Word bits[] = {int_word(1), int_word(0)};
   EXPECT_EQ(apply_reduce(Op::kReduceOr, kBool, bits, 2).i, 1);
 }

@@ -101,12 +101,12 @@ TEST(ExprText, RoundTripsEveryOperator) {
 TEST(ExprText, RoundTripsImmediates) {
   for (ScalarType scalar : {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kF64}) {
     const DataType type(scalar);
-    const double least = scalar == ScalarType::kF64   ? 5e-324
-                         : scalar == ScalarType::kF16 ? 0x1p-24
-                         : scalar == ScalarType::kF32 ? 0x1p-149
-                                                      : 0x1p-133;
+    const double min = scalar == ScalarType::kF64   ? 5e-324
+                       : scalar == ScalarType::kF16 ? 0x1p-24
+                       : scalar == ScalarType::kF32 ? 0x1p-149
+                                                    : 0x1p-133;
     for (double x :
-         {0.0, 1.0, 0.1, 1.0 / 3, 1e30, 16777216.0, 65504.0, 1e-7, 123456789.0, least, 3 * least, double(INFINITY)}) {
+         {0.0, 1.0, 0.1, 1.0 / 3, 1e30, 16777216.0, 65504.0, 1e-7, 123456789.0, min, 3 * min, double(INFINITY)}) {
       expect_round_trip(float_imm(x, type));
       expect_round_trip(float_imm(-x, type));
     }

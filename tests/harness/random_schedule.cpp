@@ -15,7 +15,7 @@ using schedule::PrimitiveKind;
 using schedule::Stage;
 using schedule::State;
 
-constexpr int64_t kMostCopies = 256;  // of a statement, by unrolling and vectors together
+constexpr int64_t kMaxCopies = 256;  // of a statement, by unrolling and vectors together
 
 class Proposer {
  public:
@@ -166,7 +166,7 @@ schedule::Schedule with_registers(const te::Program& program, const schedule::Sc
   };
   unroll(producer, 0);
   unroll(consumer, consumer.loop_index(producer.at_loop) + 1);
-  return copies(replay(program, out)) > kMostCopies ? schedule : out;
+  return copies(replay(program, out)) > kMaxCopies ? schedule : out;
 }
 
 }  // namespace
@@ -183,7 +183,7 @@ schedule::Schedule random_schedule(const te::Program& program, uint64_t seed, in
     } catch (const UserError&) {
       continue;
     }
-    if (copies(next) > kMostCopies) continue;
+    if (copies(next) > kMaxCopies) continue;
     accepted.add(proposal);
     state = std::move(next);
   }

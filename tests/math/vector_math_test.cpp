@@ -62,10 +62,10 @@ std::vector<Exact> exact_values(const DocumentedBound& bound, ScalarType type, c
   for (const Point& p : points) {
     const double x = value_of(type, p.x);
     const double exact = reference(bound.name, x, value_of(type, p.y));
-    const double least = bound.unit == BoundUnit::kOperand  ? std::fabs(x)
-                         : bound.unit == BoundUnit::kFactor ? std::fabs(x) * 0x1p-126
-                                                            : 0;
-    out.push_back({exact, std::fmax(std::fabs(exact), least)});
+    const double min = bound.unit == BoundUnit::kOperand  ? std::fabs(x)
+                       : bound.unit == BoundUnit::kFactor ? std::fabs(x) * 0x1p-126
+                                                          : 0;
+    out.push_back({exact, std::fmax(std::fabs(exact), min)});
   }
   return out;
 }

@@ -139,9 +139,9 @@ TEST_F(CudaExecutorTest, ASampleIsTheTimeOfOneRunOfManyInAGraph) {
   EXPECT_EQ(fake.instantiations, instantiated + 1);  // the graph is kept
 }
 
-TEST_F(CudaExecutorTest, FlushedBuffersAreOtherMemoryEachTime) {
+TEST_F(CudaExecutorTest, ColdBuffersAreOtherMemoryEachTime) {
   Workload w = workload("copy");
-  w.buffers[1].warmth = Warmth::kFlushed;
+  w.buffers[1].cache_state = CacheState::kCold;
   executor_->load(0, w, 3.5 * 4 * kElements, 0);
   executor_->run(0, Outputs::kKeep);
   fake.copied.clear();

@@ -24,7 +24,8 @@ WorkerOptions worker_options() {
 }
 
 // Two candidates side by side, each a piece of machine code.
-std::vector<Measured> race(std::vector<std::byte> first, std::vector<std::byte> second, MeasureOptions options = {}) {
+std::vector<Measured> measure_both(std::vector<std::byte> first, std::vector<std::byte> second,
+                                   MeasureOptions options = {}) {
   options.threads = 1;
   WorkerMeasurer measurer(worker_options());
   return measurer.measure(
@@ -50,7 +51,8 @@ TEST(Measurer, RunsOnceAndReturnsTheElementsThatAreWanted) {
 TEST(Measurer, TheFasterCandidateHasTheSmallerTime) {
   MeasureOptions options;
   options.drop_ratio = 10;
-  const std::vector<Measured> measured = race(testing::count_down(600'000), testing::count_down(200'000), options);
+  const std::vector<Measured> measured =
+      measure_both(testing::count_down(600'000), testing::count_down(200'000), options);
   for (const Measured& m : measured) {
     ASSERT_EQ(m.outcome, Outcome::kMeasured) << m.reason;
     EXPECT_GE(m.timing.samples, options.samples);
@@ -60,14 +62,14 @@ TEST(Measurer, TheFasterCandidateHasTheSmallerTime) {
 }
 
 TEST(Measurer, ASlowCandidateIsDroppedEarly) {
-  const std::vector<Measured> measured = race(testing::count_down(2'000'000), testing::count_down(200'000));
+  const std::vector<Measured> measured = measure_both(testing::count_down(2'000'000), testing::count_down(200'000));
   ASSERT_EQ(measured[0].outcome, Outcome::kMeasured);
   EXPECT_LT(measured[0].timing.samples, measured[1].timing.samples);
 }
 
 // The first run of all meets a processor that has rested: no candidate is dropped by it.
 TEST(Measurer, OneSlowRunDropsNoCandidate) {
-  const std::vector<Measured> measured = race(testing::count_down(400'000), testing::slow_at_first(200'000));
+  const std::vector<Measured> measured = measure_both(testing::count_down(400'000), testing::slow_at_first(200'000));
   ASSERT_EQ(measured[1].outcome, Outcome::kMeasured);
   EXPECT_LT(measured[1].timing.best_decile_ns, measured[0].timing.best_decile_ns);
 }
@@ -185,7 +187,7 @@ TEST(Measurer, WithoutAWorkerNothingIsMeasured) {
   }
 }
 
-TEST(Measurer, RotatedAndFlushedBuffersHoldTheSame) {
+TEST(Measurer, ColdBuffersHoldTheSame) {
   WorkerMeasurer measurer(worker_options());
   Workload w = testing::workload(testing::copy_words(), 1000);
   const std::vector<std::byte> want = storage_bytes(w.buffers[1]);
@@ -193,8 +195,8 @@ TEST(Measurer, RotatedAndFlushedBuffersHoldTheSame) {
   options.rotate_bytes = 20'000;  // five times the buffer
   options.samples = 4;
   options.check = [&](size_t, const Samples& samples) { return samples[0] == want ? "" : "another copy"; };
-  for (const Warmth warmth : {Warmth::kWarm, Warmth::kRotated, Warmth::kFlushed}) {
-    w.buffers[1].warmth = warmth;
+  for (const CacheState cache_state : {CacheState::kHot, CacheState::kL2Cold, CacheState::kCold}) {
+    w.buffers[1].cache_state = cache_state;
     for (int round = 0; round < 7; ++round) {
       const Measured measured = measurer.measure({&w, 1}, options)[0];
       EXPECT_EQ(measured.outcome, Outcome::kMeasured) << measured.reason;

@@ -14,7 +14,7 @@ Plan sample() {
   entry.graph_hash = "0123abcd";
   entry.target = "cpu:x86-64-v4";
   entry.machine = R"({"units":8,"figures":{"from":"measured on \"A\\B\""}})";
-  entry.passes = {{"pad-channels", "off", 1.25, 2, true}, {"fold-strides", "eager", 3, 1, false}};
+  entry.passes = {{"pad-channels", "off", 1.25, 2, true}, {"fold-strides", "always", 3, 1, false}};
   entry.layouts.values = {{"plain", {}}, {"a \"b\"\\\n c", channels_last(4)}, {"", Layout().split(0, {2, 3})}};
   entry.layouts.reads = {{{"reader of it", 1}, {}}, {{"reader of it", 2}, channels_last(4)}};
   GroupPlan conv{"Conv \"1\"+\nRelu", "contraction"};
@@ -24,7 +24,7 @@ Plan sample() {
   conv.microseconds = 12.5;
   conv.predicted_us = 1e-3;
   conv.trace = {"first line", "  second\nwith a break"};
-  conv.rivals = {{"cutlass", "nvcc says:\n  error \\ here\n"}, {"generic", "about 3.1 us measured"}};
+  conv.other_candidates = {{"cutlass", "nvcc says:\n  error \\ here\n"}, {"generic", "about 3.1 us measured"}};
   entry.groups = {conv, {"reshape", std::string(kViewFamily)}};
   EntryPlan other = entry;
   other.name = "other";
@@ -78,7 +78,7 @@ TEST(Plan, WhatIsNoneIsRefusedWithItsLine) {
       {group + "  do inline y\n  do split\n", "plan line 6", "names no stage"},
       {group + "  layout x1 turn(1)\n", "plan line 5", "turn"},
       {group + "  layout\n", "plan line 5", "a tensor"},
-      {"pass fuse\n", "plan line 4", "expected WAY"},
+      {"pass fuse\n", "plan line 4", "expected VARIANT"},
       {"pass fuse off 1\n", "plan line 4", "a number"},
       {"pass fuse off 1 2 taken\n", "plan line 4", "too much"},
       {"value x\n", "plan line 4", "a name in quotes"},

@@ -232,9 +232,9 @@ TEST_F(Cudnn, OffersEnginesThatSumExactlyAndInOneOrder) {
                         {3, {}, {9}},
                         {4},
                         {5}};
-  const auto offers = [&](size_t most) {
+  const auto offers = [&](size_t max) {
     std::vector<std::string> ways;
-    for (const format::LibraryCall& call : cuda::cudnn_offers(library_, handle_.get(), problem, most)) {
+    for (const format::LibraryCall& call : cuda::cudnn_offers(library_, handle_.get(), problem, max)) {
       const std::string text = to_string(call);
       ways.push_back(text.substr(0, text.find(" convolution")));
       expect_computed(text);

@@ -125,8 +125,8 @@ TEST(ThreadPool, AShareIsClaimedFromBothEnds) {
   using Side = runtime::Share::Side;
   runtime::Share share;
   const runtime::Units whole{10, 30};
-  const auto claim = [&](uint32_t loop, uint32_t most, Side side) {
-    const runtime::Units units = share.claim(loop, whole, most, side);
+  const auto claim = [&](uint32_t loop, uint32_t max, Side side) {
+    const runtime::Units units = share.claim(loop, whole, max, side);
     return std::pair(units.begin, units.end);
   };
   using Pair = std::pair<uint32_t, uint32_t>;

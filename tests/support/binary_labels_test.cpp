@@ -91,16 +91,16 @@ TEST(BinaryLabels, OtherLabelsCostWhatTheBestLabellingWithThemDoes) {
     std::vector<int> variables(static_cast<size_t>(p.variables));
     std::iota(variables.begin(), variables.end(), 0);
     const std::vector<double> growth = labels.costs_of_other(variables);
-    double least = std::numeric_limits<double>::infinity();
-    std::vector<double> forced(variables.size(), least);
+    double min = std::numeric_limits<double>::infinity();
+    std::vector<double> forced(variables.size(), min);
     for (uint32_t ones = 0; ones < (1U << p.variables); ++ones) {
       const double cost = p.cost(ones);
-      least = std::min(least, cost);
+      min = std::min(min, cost);
       for (const int v : variables) {
         if (((ones >> v) & 1U) != (best[v] ? 1U : 0U)) forced[v] = std::min(forced[v], cost);
       }
     }
-    for (const int v : variables) EXPECT_NEAR(growth[v], forced[v] - least, 1e-9) << "round " << round << " " << v;
+    for (const int v : variables) EXPECT_NEAR(growth[v], forced[v] - min, 1e-9) << "round " << round << " " << v;
   }
 }
 

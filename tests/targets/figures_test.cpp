@@ -54,13 +54,13 @@ TEST(Figures, LevelsHaveAll) {
 
 TEST(Figures, LevelsDoNotDependOnTheMachine) {
   const TargetInfo v3 = find_target("cpu:x86-64-v3").info;
-  EXPECT_EQ(v3.units, 8);
+  EXPECT_EQ(v3.compute_units, 8);
   EXPECT_EQ(v3.levels[0].capacity_bytes, 32 * 1024);
   EXPECT_EQ(v3.levels[1].capacity_bytes, 512 * 1024);
   EXPECT_EQ(v3.levels[2].capacity_bytes, 16 * 1024 * 1024);
   EXPECT_EQ(v3.levels[3].capacity_bytes, int64_t{16} << 30);
   EXPECT_EQ(v3.figures_from, "defaults of x86-64-v3");
-  EXPECT_EQ(find_target("cpu:x86-64-v4").info.units, 8);
+  EXPECT_EQ(find_target("cpu:x86-64-v4").info.compute_units, 8);
 }
 
 TEST(Targets, TakeExtensionsInAnyOrder) {
@@ -107,7 +107,7 @@ TEST(Figures, KnownCpusHaveAll) {
 TEST(Figures, TheHostIsComplete) {
   const TargetInfo host = find_target("cpu").info;
   expect_usable(host);
-  EXPECT_EQ(host.units, host_cpu().units);
+  EXPECT_EQ(host.compute_units, host_cpu().compute_units);
   EXPECT_EQ(host.levels.back().capacity_bytes, host_cpu().memory_bytes);
 }
 

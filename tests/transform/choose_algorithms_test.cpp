@@ -47,7 +47,7 @@ TransformContext measured() {
   TransformContext context = testing::context();
   TargetInfo& t = context.target;
   t.vector_bytes = 32;
-  t.units = 2;
+  t.compute_units = 2;
   t.flop_per_ns = 100;
   t.levels = {
       {.name = "L1", .capacity_bytes = 32 << 10},
@@ -88,7 +88,7 @@ TEST(ChooseAlgorithms, LessWeightWherePlanesAreSmall) {
   EXPECT_EQ(best(batch, WeightsHome::kMemory), 4);
 }
 
-// A tile of all depths is larger than the second cache: its transformed input would be read line by line.
+// A tile of all depths is larger than L2: its transformed input would be read line by line.
 TEST(ChooseAlgorithms, DirectWhereOneTransformedTileFillsTheCache) {
   ConvProblem deep{.channels = 960, .out_channels = 16, .depth = 6, .out_depth = 4, .taps = 3, .high = 14, .wide = 14};
   const auto gain = [&](const ConvProblem& p) {
@@ -100,8 +100,8 @@ TEST(ChooseAlgorithms, DirectWhereOneTransformedTileFillsTheCache) {
   EXPECT_GT(gain(deep), 1.5);
 }
 
-// A larger second cache keeps one tile, so that the weights pass by for every tile: no better where few products read
-// what is written.
+// A larger L2 keeps one tile, so that the weights pass by for every tile: no better where few products read what is
+// written.
 TEST(ChooseAlgorithms, DirectWhereWeightsPassForEveryTile) {
   TargetInfo target = measured().target;
   target.levels[1].capacity_bytes = 2 << 20;

@@ -28,22 +28,28 @@ Graph random_sums(uint64_t seed, int nodes) {
   return g;
 }
 
-// Whether a path of two edges or more leads from cluster to cluster, going through each other one.
-bool has_path(const Graph& g, const ClusterOrder& clusters, int from, int to) {
+// Clusters that read a value of `c`.
+std::set<int> readers_of(const Graph& g, const ClusterOrder& clusters, int c) {
   const std::vector<std::vector<int>> readers = g.consumers();
+  std::set<int> found;
+  for (const int n : clusters.members(c)) {
+    for (const ValueId out : g.nodes[n].outputs) {
+      for (const int r : readers[out]) found.insert(clusters.of(r));
+    }
+  }
+  return found;
+}
+
+// Whether a path leads from cluster to cluster through a third one.
+bool has_path(const Graph& g, const ClusterOrder& clusters, int from, int to) {
   std::set<int> seen;
   std::vector<int> open = {from};
   while (!open.empty()) {
     const int cluster = open.back();
     open.pop_back();
-    for (const int n : clusters.members(cluster)) {
-      for (const ValueId out : g.nodes[n].outputs) {
-        for (const int r : readers[out]) {
-          const int next = clusters.of(r);
-          if (next == to && cluster != from) return true;
-          if (next != from && next != to && seen.insert(next).second) open.push_back(next);
-        }
-      }
+    for (const int next : readers_of(g, clusters, cluster)) {
+      if (next == to && cluster != from) return true;
+      if (next != from && next != to && seen.insert(next).second) open.push_back(next);
     }
   }
   return false;

@@ -12,7 +12,7 @@ using testing::expect_same_function;
 using testing::parse;
 using testing::run_pass;
 
-// A CPU whose second cache holds `l2` bytes.
+// A CPU whose L2 holds `l2` bytes.
 TransformContext machine(int64_t l2) {
   TransformContext context = testing::context();
   context.target.vector_bytes = 32;
@@ -40,7 +40,7 @@ struct Sizes {
 TransformContext gpu() {
   TransformContext context = testing::context();
   context.target.kind = DeviceKind::kCuda;
-  context.target.units = 132;
+  context.target.compute_units = 132;
   context.target.levels.push_back({"L1", 228 << 10});
   return context;
 }
@@ -145,7 +145,7 @@ TEST(FuseChains, WindowsOverAProductStayApart) {
 }
 
 // 64 rows of 64 scores are 16 KB, passed on twice: more than the first cache keeps of a block. Blocks of all rows pass
-// it on as fast as groups do, through the second cache; blocks of half as many rows pay.
+// it on as fast as groups do, through L2; blocks of half as many rows pay.
 TEST(FuseChains, BlocksAreAsHighAsIsCheapest) {
   const Graph before = parse(R"(graph g {
   input q : f32[1, 12, 64, 64]

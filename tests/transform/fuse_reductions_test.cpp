@@ -12,7 +12,7 @@ using graph::Graph;
 TransformContext gpu(int units) {
   TransformContext context = testing::context();
   context.target.kind = DeviceKind::kCuda;
-  context.target.units = units;
+  context.target.compute_units = units;
   context.target.levels.push_back({"L1", 228 << 10});
   return context;
 }
@@ -99,9 +99,9 @@ constexpr const char* kColumnSums = R"text(graph g {
 
 TEST(FuseReductions, OnCpusWhereReadingTheRowsAgainTakesLonger) {
   EXPECT_EQ(groups_after(kColumnSums, cpu(1)), 1u);
-  EXPECT_EQ(groups_after(kColumnSums, cpu(90)), 2u) << "memory is as fast as the second cache";
+  EXPECT_EQ(groups_after(kColumnSums, cpu(90)), 2u) << "memory is as fast as L2";
   TransformContext eager = cpu(90);
-  eager.way = kEager;
+  eager.variant = kAlways;
   EXPECT_EQ(groups_after(kColumnSums, eager), 1u);
   EXPECT_EQ(groups_after(pooled({}), cpu(1)), 2u) << "several matrices";
   EXPECT_EQ(groups_after(kColumnSums, testing::context()), 2u) << "nothing is known of its caches";
@@ -137,7 +137,7 @@ TEST(FuseReductions, TilesThatAreNotFilledMustSaveMoreThanTheyCost) {
   TransformContext context = gpu(132);
   EXPECT_EQ(groups_after(image(4), context), 1u);
   EXPECT_EQ(groups_after(image(256), context), 2u);
-  context.way = kEager;
+  context.variant = kAlways;
   EXPECT_EQ(groups_after(image(256), context), 1u);
 }
 

@@ -22,7 +22,7 @@ TransformContext gpu() {
   TransformContext context = testing::context();
   context.target.kind = DeviceKind::kCuda;
   context.target.vector_bytes = 16;
-  context.target.units = 4;
+  context.target.compute_units = 4;
   return context;
 }
 

@@ -61,8 +61,8 @@ enum class Errors : uint8_t { kOfAlgorithms, kOfOperators };
 class Evaluation {
  public:
   Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
-             const Liberties& liberties, Errors whose)
-      : body_(body), ops_(ops), liberties_(liberties), whose_(whose) {
+             const NumericsOptions& numerics, Errors whose)
+      : body_(body), ops_(ops), numerics_(numerics), whose_(whose) {
     exact_.resize(body.values.size());
     errors_.resize(body.values.size());
     for (size_t i = 0; i < inputs.size(); ++i) exact_[body.inputs[i]] = inputs[i];
@@ -83,9 +83,9 @@ class Evaluation {
       out.bounds.emplace_back(exact_[id].floats.size(), 0.0);
     }
     for (int trial = 0; trial < trials; ++trial) run_trial(trial, out);
-    const auto least = whose_ == Errors::kOfAlgorithms ? driver::LeastBound::kMean : driver::LeastBound::kMedian;
+    const auto min = whose_ == Errors::kOfAlgorithms ? driver::MinBound::kMean : driver::MinBound::kMedian;
     for (size_t o = 0; o < out.values.size(); ++o)
-      driver::finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o], least);
+      driver::finish_bounds(rounded_type(out.values[o].type.type), out.values[o].floats, out.bounds[o], min);
     return out;
   }
 
@@ -158,7 +158,7 @@ class Evaluation {
     return type;
   }
 
-  DataType stored_type(DataType type) const { return type == DataType::f32() ? liberties_.dtype : type; }
+  DataType stored_type(DataType type) const { return type == DataType::f32() ? numerics_.dtype : type; }
 
   // The error of storing the elements of `value` in another type: none where that type holds the element, as masks,
   // zeros and small whole numbers.
@@ -186,8 +186,8 @@ class Evaluation {
   double operand_error(const graph::Node& node) const {
     constexpr double kTf32 = 0x1p-9;  // each operand 2^-10 at most
     const bool f32 = body_.value(node.inputs[0]).type.type == DataType::f32();
-    if (f32 && liberties_.operands == Operands::kTf32 && (node.op == "matmul" || node.op == "conv")) return kTf32;
-    const bool rounded = f32 && liberties_.operands == Operands::kBf16 && node.op == "matmul";
+    if (f32 && numerics_.operands == Operands::kTf32 && (node.op == "matmul" || node.op == "conv")) return kTf32;
+    const bool rounded = f32 && numerics_.operands == Operands::kBf16 && node.op == "matmul";
     return rounded ? driver::unit_roundoff(DataType::bf16()) : 0;
   }
 
@@ -227,7 +227,7 @@ class Evaluation {
 
   const graph::Graph& body_;
   const graph::OpTable& ops_;
-  const Liberties liberties_;
+  const NumericsOptions numerics_;
   const Errors whose_;
   std::vector<RefTensor> exact_;
   std::vector<std::vector<double>> errors_;
@@ -237,11 +237,11 @@ class Evaluation {
 }  // namespace
 
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
-                         int trials, const Liberties& liberties) {
-  Bounded out = Evaluation(body, ops, inputs, liberties, Errors::kOfAlgorithms).run(trials);
+                         int trials, const NumericsOptions& numerics) {
+  Bounded out = Evaluation(body, ops, inputs, numerics, Errors::kOfAlgorithms).run(trials);
   const bool other_ways = std::ranges::any_of(body.nodes, [](const graph::Node& n) { return n.op == "winograd_conv"; });
   if (other_ways)
-    out.operator_bounds = Evaluation(body, ops, inputs, liberties, Errors::kOfOperators).run(trials).bounds;
+    out.operator_bounds = Evaluation(body, ops, inputs, numerics, Errors::kOfOperators).run(trials).bounds;
   return out;
 }
 

@@ -20,7 +20,7 @@ struct Bounded {
 enum class Operands : uint8_t { kAsGiven, kBf16, kTf32 };
 
 /// What an evaluation may round besides the results of operators to their own types.
-struct Liberties {
+struct NumericsOptions {
   Operands operands = Operands::kAsGiven;
   /// --dtype: every f32 value, whether input, constant or result of an operator, may be stored in this type.
   DataType dtype = DataType::f32();
@@ -40,6 +40,6 @@ struct Liberties {
 /// Stability of Numerical Algorithms, ch. 3; Parker, Monte Carlo Arithmetic, 1997. `trials`: evaluations with random
 /// errors; more make the bound tighter to what is typical and cost as much as the body.
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops,
-                         const std::vector<graph::RefTensor>& inputs, int trials, const Liberties& liberties = {});
+                         const std::vector<graph::RefTensor>& inputs, int trials, const NumericsOptions& numerics = {});
 
 }  // namespace tw::artefact

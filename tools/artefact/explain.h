@@ -12,7 +12,7 @@
 namespace tw::artefact {
 
 struct GroupReport {
-  plan::GroupPlan plan;     // family, schedule, predicted and measured time, rivals with their reasons
+  plan::GroupPlan plan;     // family, schedule, predicted and measured time, the other candidates with their reasons
   double run_us = 0;        // of the profiled run; 0: there was none
   int64_t bound_bytes = 0;  // Q: every distinct input read once, every output written once
   int64_t moved_bytes =

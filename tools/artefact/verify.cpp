@@ -65,11 +65,11 @@ int trials_for(const graph::Graph& graph) {
 }
 
 std::vector<driver::WorstElement> check_model(const graph::Graph& source, const graph::OpTable& ops,
-                                              const Liberties& liberties, const std::vector<Array>& inputs,
+                                              const NumericsOptions& numerics, const std::vector<Array>& inputs,
                                               const std::vector<Array>& outputs) {
   std::vector<RefTensor> references;
   for (const Array& input : inputs) references.push_back(to_reference(input));
-  Bounded want = evaluate_bounded(source, ops, references, trials_for(source), liberties);
+  Bounded want = evaluate_bounded(source, ops, references, trials_for(source), numerics);
   std::vector<driver::WorstElement> worst;
   for (size_t k = 0; k < outputs.size(); ++k) {
     std::vector<double>& bounds = want.bounds[k];
@@ -118,11 +118,11 @@ VerifyReport verify_artefact(const std::vector<uint8_t>& artefact, const graph::
     if (progress) progress("verify", static_cast<int64_t>(g) + 1, total);
   }
   const driver::Rounded rounded = driver::count_rounded(model.graph);
-  const Liberties liberties = {rounded.to_bf16 > 0   ? Operands::kBf16
-                               : rounded.to_tf32 > 0 ? Operands::kTf32
-                                                     : Operands::kAsGiven,
-                               model.dtype};
-  report.outputs = source != nullptr ? check_model(*source, ops, liberties, inputs, outputs)
+  const NumericsOptions numerics = {rounded.to_bf16 > 0   ? Operands::kBf16
+                                    : rounded.to_tf32 > 0 ? Operands::kTf32
+                                                          : Operands::kAsGiven,
+                                    model.dtype};
+  report.outputs = source != nullptr ? check_model(*source, ops, numerics, inputs, outputs)
                                      : check_model(without_groups(model.graph), ops, {}, inputs, outputs);
   return report;
 }

@@ -31,8 +31,8 @@ format::Artefact parse_artefact(const std::string& path, const std::vector<uint8
   }
 }
 
-driver::machine::HalOptions measured_figures() {
-  driver::machine::HalOptions options;
+driver::machine::MachineOptions measured_figures() {
+  driver::machine::MachineOptions options;
   options.figures = driver::machine::Figures::kMeasured;
   options.notice = [](const std::string& sentence) { print_error("tilewright: {}\n", sentence); };
   return options;

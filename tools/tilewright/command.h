@@ -84,7 +84,7 @@ void say(const GlobalOptions& global, const std::string& line);
 /// Folder of the cache of artefacts; empty: there is none.
 std::string artefact_cache_folder();
 /// This machine's measured figures, for verbs that build something from them; notices go to stderr.
-driver::machine::HalOptions measured_figures();
+driver::machine::MachineOptions measured_figures();
 
 /// All bytes of a file; UsageError when it cannot be read.
 std::vector<uint8_t> read_file(const std::string& path);

@@ -25,15 +25,16 @@ void print_times(const GlobalOptions& global, const Product& product) {
 
 void print_groups(const GlobalOptions& global, const plan::Plan& plan) {
   for (const plan::EntryPlan& entry : plan.entries) {
-    for (const plan::PassRace& r : entry.passes)
-      say(global, fmt::format("  pass {} {}: {:.1f} us, {:.1f} as it predicts{}", r.pass, r.way, r.us, r.usual_us,
+    for (const plan::PassVariant& r : entry.passes)
+      say(global, fmt::format("  pass {} {}: {:.1f} us, {:.1f} as it predicts{}", r.pass, r.variant, r.us, r.usual_us,
                               r.is_chosen ? "; chosen" : ""));
     for (const plan::GroupPlan& g : entry.groups) {
       const std::string measured = g.microseconds > 0 ? fmt::format(" {:.1f} us", g.microseconds) : "";
       const std::string predicted = g.predicted_us > 0 ? fmt::format(" ({:.1f} us predicted)", g.predicted_us) : "";
       say(global, fmt::format("  {:<12} {}{}{}", g.family, g.name, measured, predicted));
       if (global.verbose < 2) continue;
-      for (const plan::Rival& r : g.rivals) say(global, fmt::format("    not {}: {}", r.family, r.reason));
+      for (const plan::OtherCandidate& r : g.other_candidates)
+        say(global, fmt::format("    not {}: {}", r.family, r.reason));
     }
   }
 }

@@ -63,8 +63,9 @@ std::string size_text(int64_t bytes) {
 void print_figures(const GlobalOptions& global, const TargetInfo& host) {
   say(global, fmt::format("figures    {}", host.figures_from));
   for (const VectorPeak& peak : host.peaks) {
-    say(global, fmt::format("FMA peak   {:3}-bit vectors: {:.5g} GFLOP/s on one CPU, {:.5g} on {}, at {:.2g} GHz (f32)",
-                            peak.vector_bytes * 8, peak.flop_per_ns, peak.all_flop_per_ns, host.units, peak.clock_ghz));
+    say(global,
+        fmt::format("FMA peak   {:3}-bit vectors: {:.5g} GFLOP/s on one CPU, {:.5g} on {}, at {:.2g} GHz (f32)",
+                    peak.vector_bytes * 8, peak.flop_per_ns, peak.all_flop_per_ns, host.compute_units, peak.clock_ghz));
   }
   say(global,
       fmt::format("fork-join  {:.0f} ns a parallel region, {:.0f} ns a barrier", host.fork_join_ns, host.barrier_ns));
@@ -116,9 +117,9 @@ void print_device(const GlobalOptions& global, const DeviceRates& rates, const D
 }
 
 int doctor(const GlobalOptions& global, const VerbOptions& options) {
-  driver::machine::HalOptions hal = measured_figures();
-  if (options.remeasure) hal.figures = driver::machine::Figures::kMeasuredAnew;
-  const TargetInfo host = driver::machine::resolve_target("cpu", hal).info;
+  driver::machine::MachineOptions machine_model = measured_figures();
+  if (options.remeasure) machine_model.figures = driver::machine::Figures::kMeasuredAnew;
+  const TargetInfo host = driver::machine::resolve_target("cpu", machine_model).info;
   const std::string cpu = targets::host_cpu().name;
   const Result<bool> available = driver::cuda_generation_available();
   const std::string nvrtc = available.ok() ? "found" : available.reason();
@@ -129,7 +130,7 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
     const Result<std::string> gpu = driver::find_gpu(name);
     gpus[name] = gpu.ok() ? *gpu : gpu.reason();
     if (!gpu.ok()) continue;
-    rates[name] = driver::machine::find_device(targets::find_target(name).info, hal).rates;
+    rates[name] = driver::machine::find_device(targets::find_target(name).info, machine_model).rates;
     devices[name] = to_json(rates[name]);
     devices[name]["data_sheet"] = to_json(driver::machine::published_rates(name, *gpu));
   }
@@ -138,9 +139,9 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
     print_json("tilewright.doctor.v1", {{"cpu", cpu},
                                         {"target", host.name},
                                         {"vector_bytes", host.vector_bytes},
-                                        {"cpus", host.units},
+                                        {"cpus", host.compute_units},
                                         {"figures", to_json(host)},
-                                        {"figures_file", driver::machine::figures_path(host, hal)},
+                                        {"figures_file", driver::machine::figures_path(host, machine_model)},
                                         {"operators", operators},
                                         {"nvrtc", nvrtc},
                                         {"gpus", gpus},
@@ -149,7 +150,7 @@ int doctor(const GlobalOptions& global, const VerbOptions& options) {
                                         {"database", tuning_database()}});
     return kOk;
   }
-  say(global, fmt::format("CPU        {} ({} CPUs)", cpu, host.units));
+  say(global, fmt::format("CPU        {} ({} CPUs)", cpu, host.compute_units));
   say(global,
       fmt::format("target     {}: {}-byte vectors, {} registers", host.name, host.vector_bytes, host.vector_registers));
   print_figures(global, host);

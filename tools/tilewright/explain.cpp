@@ -1,5 +1,5 @@
-// tilewright explain MODEL.tw: for each group what was chosen, how it was found, its rivals, and how far it is from the
-// machine's bounds.
+// tilewright explain MODEL.tw: for each group what was chosen, how it was found, the other candidates, and how far it
+// is from the machine's bounds.
 #include "artefact/explain.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ void print_group(const GlobalOptions& global, const artefact::GroupReport& r) {
   if (r.flop > 0 && r.peak_share > 0) bounds += fmt::format(", {:.1f} % of the FMA peak", r.peak_share);
   say(global, bounds);
   for (const std::string& line : r.plan.trace) say(global, "  " + line);
-  for (const plan::Rival& rival : r.plan.rivals) say(global, fmt::format("  not {}: {}", rival.family, rival.reason));
+  for (const plan::OtherCandidate& candidate : r.plan.other_candidates)
+    say(global, fmt::format("  not {}: {}", candidate.family, candidate.reason));
 }
 
 std::string numbers_of(const Why& why) {
@@ -102,8 +103,9 @@ nlohmann::ordered_json to_json(const artefact::ValueReport& v) {
 }
 
 nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
-  nlohmann::ordered_json rivals = nlohmann::ordered_json::array();
-  for (const plan::Rival& rival : r.plan.rivals) rivals.push_back({{"family", rival.family}, {"reason", rival.reason}});
+  nlohmann::ordered_json other_candidates = nlohmann::ordered_json::array();
+  for (const plan::OtherCandidate& candidate : r.plan.other_candidates)
+    other_candidates.push_back({{"family", candidate.family}, {"reason", candidate.reason}});
   return {{"name", r.plan.name},
           {"family", r.plan.family},
           {"reads", r.reads},
@@ -118,7 +120,7 @@ nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
           {"fma_peak_percent", r.peak_share},
           {"trace", r.plan.trace},
           {"schedule", schedule::to_string(r.plan.schedule)},
-          {"rivals", rivals}};
+          {"other_candidates", other_candidates}};
 }
 
 nlohmann::ordered_json list_of(const auto& rows) {
@@ -177,7 +179,7 @@ int explain(const GlobalOptions& global, const VerbOptions& options) {
   const bool gpu = artefact.manifest().kind() == format::TargetKind::kCuda;
   const artefact::Explained run =
       gpu && options.no_run ? find_entry(artefact.manifest(), options) : run_entry(model, options);
-  const driver::machine::HalOptions figures = measured_figures();
+  const driver::machine::MachineOptions figures = measured_figures();
   targets::Target target = driver::machine::resolve_target(gpu ? "cuda:" + run.level : "cpu", figures);
   target.info.device = driver::machine::find_device(target.info, figures).rates;
   artefact::EntryReport report = artefact::explain_entry(model.artefact, run, target);
@@ -208,7 +210,7 @@ void add_explain(Application& application) {
   add_verb(application,
            {"explain",
             "Example: tilewright explain resnet50.tw --top 5\n\nShows for each group what was chosen and how it was "
-            "found, the rivals and why they lost, and how far it is from the machine's bounds.",
+            "found, the other candidates and why they lost, and how far it is from the machine's bounds.",
             "MODEL", "Artefact (.tw) or ONNX model", explain});
 }
 

@@ -26,7 +26,7 @@ std::function<void(const std::string&)> notices(Progress& progress) {
 }  // namespace
 
 driver::CompileOptions with_surroundings(driver::CompileOptions out, Progress& progress) {
-  out.hal = measured_figures();
+  out.machine_model = measured_figures();
   out.progress = std::ref(progress);
   start_watch(out);
   out.cubins.worker = worker_command();
@@ -50,9 +50,9 @@ CachePlace find_in_cache(const std::string& model, driver::CompileOptions& compi
   if (options.folder.empty()) return place;
   const WorkWatch::Pause pause(compile.watch.get());
   if (std::ranges::count(split_list(compile.target), "cpu") > 0)  // the compilation will ask once more
-    compile.hal.known = driver::machine::resolve_target("cpu", compile.hal).info;
-  place.key = place.cache.key(model, compile, driver::machine::resolve_targets(compile.target, compile.hal));
-  compile.hal.notice = {};  // said now
+    compile.machine_model.known = driver::machine::resolve_target("cpu", compile.machine_model).info;
+  place.key = place.cache.key(model, compile, driver::machine::resolve_targets(compile.target, compile.machine_model));
+  compile.machine_model.notice = {};  // said now
   return place;
 }
 

@@ -17,8 +17,8 @@ constexpr int kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBias = 8
 constexpr int kLayoutBatch = 5, kLayoutMatrix = 6;
 constexpr int kPreferenceWorkspace = 1, kPreferenceAlignments[] = {5, 6, 7, 8};
 constexpr int kEpilogueNone = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32;
-constexpr size_t kMostWorkspace = size_t{32} << 20;  // what NVIDIA recommends for Hopper
-constexpr uint32_t kAlignment = 16;                  // of a caller's tensors, in bytes
+constexpr size_t kMaxWorkspace = size_t{32} << 20;  // what NVIDIA recommends for Hopper
+constexpr uint32_t kAlignment = 16;                 // of a caller's tensors, in bytes
 
 void check(int status, const char* doing) {
   const ErrorCode code = status == kNoMemory ? ErrorCode::kOutOfMemory : ErrorCode::kDevice;
@@ -83,7 +83,7 @@ void MatmulCall::describe() {
 
 void MatmulCall::choose(int64_t algorithm) {
   const LibraryObject preference = make(library_.preference_destroy, library_.preference_create);
-  set(library_.preference_set, preference.get(), kPreferenceWorkspace, kMostWorkspace);
+  set(library_.preference_set, preference.get(), kPreferenceWorkspace, kMaxWorkspace);
   for (const int attribute : kPreferenceAlignments)
     set(library_.preference_set, preference.get(), attribute, kAlignment);
   std::vector<MatmulChoice> choices(static_cast<size_t>(algorithm) + 1);

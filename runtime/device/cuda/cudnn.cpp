@@ -46,13 +46,13 @@ constexpr Operation kPointwise = {0, 13, 1, 0, 14, 750, 751, 752, 753},
 constexpr int kCrossCorrelation = 1, kAdd = 0, kMultiply = 1, kDivide = 6, kSubtract = 9, kExp = 13, kLog = 15,
               kRelu = 100, kSumOf = 0, kMaximumOf = 3;
 constexpr int kModeA = 3;  // of heuristics: what they know by heart, then a model of the GPU
-constexpr int kNoHostMemory = 4003, kNoDeviceMemory = 4004;  // statuses
-constexpr int kNoteTensorCore = 0, kNoteStrictNan = 9;       // of engines as exact as the sum of products itself
-constexpr int64_t kMostNotes = 32, kMostKnobs = 64, kMostOffers = 24;  // more than there are, or wanted
-constexpr int64_t kAlignment = 16;                                     // of a caller's tensors, in bytes
-constexpr int64_t kMostWorkspace = int64_t{256} << 20;                 // an engine that needs more is not worth it
-constexpr int64_t kScale = 99;                                         // the number of attention's scale
-constexpr int64_t kFirstBetween = 100;                                 // numbers of tensors between operations
+constexpr int kNoHostMemory = 4003, kNoDeviceMemory = 4004;         // statuses
+constexpr int kNoteTensorCore = 0, kNoteStrictNan = 9;              // of engines as exact as the sum of products itself
+constexpr int64_t kMaxNotes = 32, kMaxKnobs = 64, kMaxOffers = 24;  // more than there are, or wanted
+constexpr int64_t kAlignment = 16;                                  // of a caller's tensors, in bytes
+constexpr int64_t kMaxWorkspace = int64_t{256} << 20;               // an engine that needs more is not worth it
+constexpr int64_t kScale = 99;                                      // the number of attention's scale
+constexpr int64_t kFirstBetween = 100;                              // numbers of tensors between operations
 
 int type_of(DataType type) { return type == DataType::kF16 ? 2 : type == DataType::kBF16 ? 9 : 0; }
 
@@ -123,11 +123,11 @@ class GraphMaker {
     void* scores = operate(kProduct, 0, operand(p.a), operand(p.b), tensor(all));
     scores = operate(kPointwise, kMultiply, scores, tensor({1, 1, 1, 1}, DataType::kF32, kScale), tensor(all));
     if (!p.residual.name.empty()) scores = operate(kPointwise, kAdd, scores, operand(p.residual), tensor(all));
-    void* most = operate(kReduction, kMaximumOf, scores, nullptr, tensor(row));
-    void* powers = operate(kPointwise, kSubtract, scores, most, tensor(all));
+    void* max = operate(kReduction, kMaximumOf, scores, nullptr, tensor(row));
+    void* powers = operate(kPointwise, kSubtract, scores, max, tensor(all));
     powers = operate(kPointwise, kExp, powers, nullptr, tensor(all));
     void* sum = operate(kReduction, kSumOf, powers, nullptr, tensor(row));
-    operate(kPointwise, kAdd, most, operate(kPointwise, kLog, sum, nullptr, tensor(row)), tensor(row));  // for training
+    operate(kPointwise, kAdd, max, operate(kPointwise, kLog, sum, nullptr, tensor(row)), tensor(row));  // for training
     powers = operate(kPointwise, kDivide, powers, sum, tensor(all, p.a.dtype));
     operate(kProduct, 0, powers, operand(p.values), operand(p.out));
   }
@@ -196,9 +196,9 @@ class GraphMaker {
 
 // Whether an engine sums as it should: nothing is transformed or rounded on the way, and no two runs differ.
 bool is_exact(const CudnnDescriptor& engine) {
-  std::array<int, kMostNotes> notes{};
-  const int64_t count = engine.read(kNotesOfEngine, kNumericalNote, kMostNotes, notes.data());
-  return std::all_of(notes.begin(), notes.begin() + std::clamp<int64_t>(count, 0, kMostNotes),
+  std::array<int, kMaxNotes> notes{};
+  const int64_t count = engine.read(kNotesOfEngine, kNumericalNote, kMaxNotes, notes.data());
+  return std::all_of(notes.begin(), notes.begin() + std::clamp<int64_t>(count, 0, kMaxNotes),
                      [](int note) { return note == kNoteTensorCore || note == kNoteStrictNan; });
 }
 
@@ -245,11 +245,11 @@ int64_t CudnnDescriptor::number(int attribute) const {
   return value;
 }
 
-std::vector<CudnnDescriptor> CudnnDescriptor::read_list(int attribute, int kind, int64_t most) const {
+std::vector<CudnnDescriptor> CudnnDescriptor::read_list(int attribute, int kind, int64_t max) const {
   std::vector<CudnnDescriptor> list;
   std::vector<void*> objects;
-  for (int64_t i = 0; i < most; ++i) objects.push_back(list.emplace_back(*library_, kind).get());
-  const int64_t count = std::min(most, read(attribute, kDescriptor, most, objects.data()));
+  for (int64_t i = 0; i < max; ++i) objects.push_back(list.emplace_back(*library_, kind).get());
+  const int64_t count = std::min(max, read(attribute, kDescriptor, max, objects.data()));
   list.erase(list.begin() + count, list.end());
   return list;
 }
@@ -276,7 +276,7 @@ CudnnCall::CudnnCall(const Cudnn& library, void* handle, const LibraryCall& call
   if (!knobs.empty()) choice.push_back({kKnobsOfConfig, kDescriptor, knobs});
   add(kPlan, {{kHandleOfPlan, kHandleType, handle}, {kConfigOfPlan, kDescriptor, add(kConfig, choice)}});
   const int64_t bytes = parts_.back().number(kWorkspaceOfPlan);
-  if (bytes < 0 || bytes > kMostWorkspace)
+  if (bytes < 0 || bytes > kMaxWorkspace)
     format::fail(ErrorCode::kDevice, "cuDNN ", library_.version(), " wants ", bytes, " bytes of memory to ", doing);
   workspace_bytes_ = static_cast<size_t>(bytes);
 }
@@ -298,18 +298,18 @@ void CudnnCall::run(std::span<const DevicePtr> operands, DevicePtr workspace, St
   library_.check(library_.execute(handle_, parts_.back().get(), pack.get()), "run");
 }
 
-std::vector<LibraryCall> cudnn_offers(const Cudnn& library, void* handle, const Problem& problem, size_t most) {
+std::vector<LibraryCall> cudnn_offers(const Cudnn& library, void* handle, const Problem& problem, size_t max) {
   std::deque<CudnnDescriptor> parts;
   const void* graph = GraphMaker(library, problem, parts).make(handle);
   const CudnnDescriptor heuristics(
       library, kHeuristics, "find engines for " + to_string(problem),
       {{kGraphOfHeuristics, kDescriptor, graph}, {kModeOfHeuristics, kHeuristicsMode, kModeA}});
   std::vector<LibraryCall> offers;
-  for (const CudnnDescriptor& config : heuristics.read_list(kResults, kConfig, kMostOffers)) {
+  for (const CudnnDescriptor& config : heuristics.read_list(kResults, kConfig, kMaxOffers)) {
     const std::vector<CudnnDescriptor> engine = config.read_list(kEngineOfConfig, kEngine, 1);
-    if (offers.size() == most || engine.empty() || !is_exact(engine[0])) continue;
+    if (offers.size() == max || engine.empty() || !is_exact(engine[0])) continue;
     LibraryCall call{"cudnn", static_cast<int64_t>(library.version()), engine[0].number(kIndexOfEngine), problem};
-    for (const CudnnDescriptor& knob : config.read_list(kKnobsOfConfig, kKnobChoice, kMostKnobs)) {
+    for (const CudnnDescriptor& knob : config.read_list(kKnobsOfConfig, kKnobChoice, kMaxKnobs)) {
       int type = 0;
       knob.read(kTypeOfKnob, kKnobType, 1, &type);
       call.knobs.emplace_back(type, knob.number(kValueOfKnob));

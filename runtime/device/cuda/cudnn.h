@@ -57,8 +57,8 @@ class CudnnDescriptor {
   int64_t read(int attribute, int type, int64_t room, void* values) const;
   /// The one value of an attribute of integers.
   int64_t number(int attribute) const;
-  /// The descriptors of a kind that the attribute holds, at most `most`.
-  std::vector<CudnnDescriptor> read_list(int attribute, int kind, int64_t most) const;
+  /// The descriptors of a kind that the attribute holds, at most `max`.
+  std::vector<CudnnDescriptor> read_list(int attribute, int kind, int64_t max) const;
 
  private:
   const Cudnn* library_;
@@ -85,10 +85,10 @@ class CudnnCall : public Call {
   size_t workspace_bytes_ = 0;
 };
 
-/// The calls by which the library's heuristics would compute a problem, best first, at most `most`: engines that give
+/// The calls by which the library's heuristics would compute a problem, best first, at most `max`: engines that give
 /// the same result each time, with sums in f32. Its engines of last resort, which take up to a minute to compile, are
 /// not asked for. The GPU is current.
 std::vector<format::LibraryCall> cudnn_offers(const Cudnn& library, void* handle, const format::Problem& problem,
-                                              size_t most);
+                                              size_t max);
 
 }  // namespace tw::runtime::cuda

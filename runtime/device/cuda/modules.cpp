@@ -47,8 +47,8 @@ void Modules::prepare_steps(const format::Manifest& manifest) {
   for (const format::Entry& entry : manifest.entries) {
     for (const format::CudaStep& step : entry.cuda_steps) {
       if (!step.call.empty()) continue;
-      int64_t& most = wanted[static_cast<size_t>(step.kernel)];
-      most = std::max(most, step.shared_bytes);
+      int64_t& max = wanted[static_cast<size_t>(step.kernel)];
+      max = std::max(max, step.shared_bytes);
       const FunctionHandle function = functions_[static_cast<size_t>(step.kernel)];
       if (gpu_.driver.param_info != nullptr && !takes_arguments(gpu_.driver, function, step))
         format::fail(format::ErrorCode::kDamaged, "step '", step.name, "' has other parameters than its kernel takes");

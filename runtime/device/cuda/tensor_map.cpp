@@ -16,8 +16,8 @@ int tensor_type(format::DataType type) {
 bool encode_map(const Driver& driver, const format::TensorMap& map, DevicePtr address, std::vector<uint8_t>& params) {
   constexpr int kNoInterleave = 0, kZeros = 0;
   const size_t rank = map.shape.size();
-  std::array<uint64_t, format::TensorMap::kMostRank> shape{}, strides{};
-  std::array<uint32_t, format::TensorMap::kMostRank> box{}, steps{};
+  std::array<uint64_t, format::TensorMap::kMaxRank> shape{}, strides{};
+  std::array<uint32_t, format::TensorMap::kMaxRank> box{}, steps{};
   auto stride = static_cast<uint64_t>(bytes_of(map.dtype));
   for (size_t d = 0; d < rank; ++d) {
     shape[d] = static_cast<uint64_t>(map.shape[rank - 1 - d]);
@@ -26,7 +26,7 @@ bool encode_map(const Driver& driver, const format::TensorMap& map, DevicePtr ad
     stride *= shape[d];
     strides[d] = stride;  // of the dim around this one
   }
-  std::array<int, format::TensorMap::kMostRank> first{}, last{};
+  std::array<int, format::TensorMap::kMaxRank> first{}, last{};
   for (size_t d = 0; d < map.windows.extents.size(); ++d) {  // spatial dims, innermost first, behind the channels
     const size_t from = map.windows.extents.size() - 1 - d;
     steps[d + 1] = static_cast<uint32_t>(map.windows.steps[from]);

@@ -1,4 +1,4 @@
-// The loops of a bulk copy as one instruction of the copy engine. Private to src/codegen/cuda.
+// The loops of a bulk copy as one instruction of TMA. Private to src/codegen/cuda.
 #pragma once
 #include <optional>
 #include <string>

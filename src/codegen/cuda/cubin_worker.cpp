@@ -20,8 +20,8 @@ using Outcome = CubinReply::Outcome;
 constexpr std::string_view kGreeting = "tilewright cubins 1";
 constexpr uint8_t kCubin = 'c', kReason = 'r', kShort = 's';  // of memory
 constexpr char kEndOfArchitecture = '\n';
-constexpr double kGreetingSeconds = 20;  // a loaded machine and a large executable
-constexpr double kLookSeconds = 0.05;    // between two looks whether the answer is still wanted
+constexpr double kGreetingSeconds = 20;  // limit: loaded machine, large executable
+constexpr double kLookSeconds = 0.05;    // interval of looks whether the answer is wanted
 constexpr double kEndSeconds = 0.5;      // between the end of the socket and the end of the process
 
 Payload bytes_of(std::string_view text) { return {text.begin(), text.end()}; }

@@ -15,7 +15,7 @@ namespace tw::codegen {
 namespace {
 
 constexpr int kAccessBytes = 16;          // the widest access of one thread
-constexpr int64_t kSwizzledBytes = 1024;  // after which the order of parts of lines begins again (tw_swizzle)
+constexpr int64_t kSwizzledBytes = 1024;  // period of the swizzle (tw_swizzle)
 
 // Whether every value of an index is a multiple of `factor`.
 bool is_multiple(const Expr& e, int64_t factor) {

@@ -15,7 +15,7 @@ struct CudaNames {
   struct Array {
     std::string name;
     Shape shape;                  // as the text has it
-    std::vector<bool> of_thread;  // dims that tell the thread: the text leaves them out (empty: none)
+    std::vector<bool> of_thread;  // dims that are the thread's index, left out of the text; empty: none
     bool in_registers = false;
     int swizzled =
         0;  // bytes of an element of lines of 128 whose 16-byte parts lie in another order in each of 8; or 0
@@ -24,9 +24,9 @@ struct CudaNames {
   std::map<std::string, std::string> variables;                // vectors: tw_vec
   std::set<std::string> data;                                  // variables of whole numbers that are no indices
   std::unordered_map<const ExprNode*, std::string> evaluated;  // nodes whose value a variable of the text holds
-  std::set<std::string> performed;  // texts of elements that were loaded before, whose addresses are therefore valid
-  Analyzer ranges;                  // of loop variables and lets
-  bool narrow = false;              // whether index arithmetic fits 32 bits
+  std::set<std::string> performed;                             // texts of loads done before: valid addresses
+  Analyzer ranges;                                             // of loop variables and lets
+  bool narrow = false;                                         // whether index arithmetic fits 32 bits
 };
 
 /// The number of an element: C++ of what varies (empty: nothing) and a constant, added apart. Sums of products are sums

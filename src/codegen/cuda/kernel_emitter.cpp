@@ -10,21 +10,21 @@
 namespace tw::codegen {
 namespace {
 
-constexpr int64_t kMostNarrow = int64_t{1} << 30;  // elements: sums of a few indices stay below 2^31
+constexpr int64_t kMaxNarrow = int64_t{1} << 30;  // elements: sums of a few indices stay below 2^31
 
 }  // namespace
 
 CudaKernel KernelEmitter::run() {
-  const int64_t threads = most_threads(kernel_.body);
-  if (threads > 0) team_ = ceil_div(threads, kWarpThreads) * kWarpThreads;
-  users_ = team_ * kernel_.together;
+  const int64_t threads = max_threads(kernel_.body);
+  if (threads > 0) tile_threads_ = ceil_div(threads, kWarpThreads) * kWarpThreads;
+  consumer_threads_ = tile_threads_ * kernel_.together;
   has_threads_ = threads > 0;
   const std::vector<Stmt> loops = outermost(kernel_.body, [](const Stmt& s) {
     const bool pipelined = s->kind == StmtKind::kFor && s->for_kind == loop::ForKind::kPipelined;
     return pipelined && !bulk_nests(loop::pipeline_parts(*s).fill).empty();
   });
-  out_.threads = users_ + (loops.empty() ? 0 : kWarpThreads);  // one of them has copies made
-  TW_CHECK(out_.threads <= kMostThreads, "kernel {}: {} threads in a block", kernel_.name, out_.threads);
+  out_.threads = consumer_threads_ + (loops.empty() ? 0 : kWarpThreads);  // and the producer warp
+  TW_CHECK(out_.threads <= kMaxThreads, "kernel {}: {} threads in a block", kernel_.name, out_.threads);
   for (const Stmt& step : group_steps(kernel_.body)) {
     loop::visit({step}, [&](const Stmt& s) {
       if (s->kind != StmtKind::kStore) return;
@@ -41,52 +41,51 @@ CudaKernel KernelEmitter::run() {
   }
   if (kernel_.together > 1) {
     thread_ = "tw_thread";
-    line("const int tw_thread = threadIdx.x % {};", team_);
+    line("const int tw_thread = threadIdx.x % {};", tile_threads_);
   }
   // From the first of a warp's threads: the compiler sees that it is the same for all of them.
   if (!swizzled_.empty()) line("const int tw_group = __shfl_sync(0xffffffffu, {} / {}, 0);", thread_, kGroupThreads);
-  if (!loops.empty()) set_up_engine(loops);
+  if (!loops.empty()) set_up_tma(loops);
   const int64_t ring = shared_;
   line("tw_begin();");
-  if (engine_) line("if (threadIdx.x < {}) {{", users_);
-  tiles(Role::kUser);
-  if (engine_) {
-    line("}} else if (threadIdx.x == {}) {{", users_);
-    tiles(Role::kFetcher);
+  if (tma_ring_) line("if (threadIdx.x < {}) {{", consumer_threads_);
+  tiles(WarpRole::kConsumer);
+  if (tma_ring_) {
+    line("}} else if (threadIdx.x == {}) {{", consumer_threads_);
+    tiles(WarpRole::kProducer);
     line("}}");
   }
-  TW_CHECK(kernel_.together == 1 || (engine_ && out_.shared_bytes == ring),
-           "kernel {}: {} tiles together in a block share more than what the copy engine brings", kernel_.name,
-           kernel_.together);
+  TW_CHECK(kernel_.together == 1 || (tma_ring_ && out_.shared_bytes == ring),
+           "kernel {}: {} tiles together in a block share more than what TMA brings", kernel_.name, kernel_.together);
   // No tile ends while others of its cluster may write to its memory.
   if (kernel_.cluster > 1) line("tw_cluster_arrive(), tw_cluster_wait();");
   return out_;
 }
 
-void KernelEmitter::tiles(Role role) {
+void KernelEmitter::tiles(WarpRole role) {
   role_ = role;
   const std::string type = names_.narrow ? "int" : "long long";
-  depth_ += engine_ ? 1 : 0;
-  if (engine_) line("int {} = 0, {} = 0;", engine_->slot, engine_->phase);
+  depth_ += tma_ring_ ? 1 : 0;
+  if (tma_ring_) line("int {} = 0, {} = 0;", tma_ring_->slot, tma_ring_->phase);
   if (kernel_.units > 0) {
     walk(type);
   } else {
     if (!kernel_.tile_var.empty()) line("const {} tile = blockIdx.x;", type);
     statements(kernel_.body, Then::kEnd);
   }
-  depth_ -= engine_ ? 1 : 0;
+  depth_ -= tma_ring_ ? 1 : 0;
 }
 
 void KernelEmitter::walk(const std::string& type) {
   const int64_t before = shared_, others = kernel_.together - 1;
-  const bool user = role_ == Role::kUser;
+  const bool user = role_ == WarpRole::kConsumer;
   std::string first = "blockIdx.x", step = "gridDim.x";
   if (user && others > 0) {
-    line("const int tw_team = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", team_);
+    line("const int tw_team = __shfl_sync(0xffffffffu, threadIdx.x / {}, 0);", tile_threads_);
     first += " + tw_team * gridDim.x";
     step = fmt::format("{} * gridDim.x", kernel_.together);
     skip("tw_team");
-    line("if (tw_team == {}) tw_next<{}>(1);", others, 2 * team_);
+    line("if (tw_team == {}) tw_next<{}>(1);", others, 2 * tile_threads_);
   }
   nested(fmt::format("for ({} tile = {}; tile < {}; tile += {}) ", type, first, kernel_.tiles, step), [&] {
     statements(kernel_.body, Then::kEnd);
@@ -117,8 +116,8 @@ void KernelEmitter::declare_params() {
 }
 
 bool KernelEmitter::fits_narrow() const {
-  const auto fits = [](const loop::Buffer& p) { return p.size() <= kMostNarrow; };
-  return kernel_.tiles <= kMostNarrow && std::ranges::all_of(kernel_.params, fits);
+  const auto fits = [](const loop::Buffer& p) { return p.size() <= kMaxNarrow; };
+  return kernel_.tiles <= kMaxNarrow && std::ranges::all_of(kernel_.params, fits);
 }
 
 void KernelEmitter::statements(const std::vector<Stmt>& stmts, Then then) {
@@ -131,7 +130,7 @@ void KernelEmitter::statement(const Stmt& s, Then then) {
       if (s->for_kind == loop::ForKind::kMatrix) return matrix(s);
       if (s->for_kind == loop::ForKind::kPipelined) return pipelined(s, then);
       if (!loop::is_thread_loop(s)) return serial(s);
-      return role_ == Role::kUser ? threads(s, then) : void();
+      return role_ == WarpRole::kConsumer ? threads(s, then) : void();
     case StmtKind::kLet:
       return let(s, then);
     case StmtKind::kStore:
@@ -141,7 +140,7 @@ void KernelEmitter::statement(const Stmt& s, Then then) {
     case StmtKind::kBlock:
       return statements(s->body, then);
     case StmtKind::kAllocate:
-      return role_ == Role::kUser ? allocate(s, then) : statements(s->body, then);
+      return role_ == WarpRole::kConsumer ? allocate(s, then) : statements(s->body, then);
     case StmtKind::kPrefetch:
       return;
   }

@@ -17,14 +17,14 @@ namespace tw::codegen {
 using loop::Stmt;
 using loop::StmtKind;
 
-inline constexpr int64_t kMostThreads = 1024;  // of a block
-inline constexpr int64_t kGroupThreads = 128;  // of a warp group
+inline constexpr int64_t kMaxThreads = 1024;   // threads of a block
+inline constexpr int64_t kGroupThreads = 128;  // threads of a warp group
 
 // Whether the statement at hand is the last one of a tile: no thread waits after it.
 enum class Then : uint8_t { kMore, kEnd };
 
-// Who runs the text at hand: the threads that compute, or the one that tells the copy engine what to fetch for them.
-enum class Role : uint8_t { kUser, kFetcher };
+// Who runs the text at hand: the threads that compute, or the one that tells TMA what to fetch for them.
+enum class WarpRole : uint8_t { kConsumer, kProducer };
 
 class KernelEmitter {
  public:
@@ -51,16 +51,16 @@ class KernelEmitter {
   }
   std::string fresh() { return fmt::format("v{}", counter_++); }
   // The body for the block's tiles, by those of one role.
-  void tiles(Role role);
-  // Where blocks walk over tiles: team t of a block takes the tiles t, t + together, .. of those of the block.
+  void tiles(WarpRole role);
+  // Where blocks walk over tiles: consumer t of a block takes the tiles t, t + together, .. of those of the block.
   void walk(const std::string& type);
-  // Goes on by the slots of so many tiles, which other teams use.
+  // Goes on by the slots of so many tiles, which other consumers use.
   void skip(const std::string& tiles);
   // The threads of a tile wait for each other.
   void meet() {
-    engine_ ? line("tw_meet<{}>({});", team_,
-                   kernel_.together > 1 ? fmt::format("{} + tw_team", 1 + kernel_.together) : "1")
-            : line("__syncthreads();");
+    tma_ring_ ? line("tw_meet<{}>({});", tile_threads_,
+                     kernel_.together > 1 ? fmt::format("{} + tw_team", 1 + kernel_.together) : "1")
+              : line("__syncthreads();");
   }
   // Whether these threads see of each other what they store to or load, `own` buffers aside.
   bool is_shared(const std::vector<Stmt>& stmts, std::set<std::string> own) const;
@@ -76,23 +76,23 @@ class KernelEmitter {
   struct Ring {
     Stmt loop;
     std::vector<loop::Buffer> buffers;
-    std::vector<std::string> memory;  // of each of them
-    std::string turn;                 // the text's name for the loop's variable
-    std::string slot;                 // which of the copies belongs to that turn
-    // Of the copy engine: barriers of full and of empty copies; the parity of this round of slots.
+    std::vector<std::string> memory;  // names of their shared memory
+    std::string turn;                 // name of the loop's variable in the text
+    std::string slot;                 // copy of the buffers that belongs to that turn
+    // Of TMA: barriers of full and of empty copies; the parity of this round of slots.
     std::string full = {}, empty = {}, phase = {};
   };
   void pipelined(const Stmt& s, Then then);
   // Iteration i uses what an earlier turn has begun to fill for it; meanwhile the buffers of the last iteration whose
   // instructions are done are filled for a later one.
   void filled_by_threads(Ring ring, const loop::PipelineParts& parts, const std::set<std::string>& sums);
-  // The ring of a kernel whose loops `loops` are filled by the copy engine: it is set up once, and slots go on from
-  // loop to loop and from tile to tile.
-  void set_up_engine(const std::vector<Stmt>& loops);
-  void filled_by_engine(const Stmt& s, const loop::PipelineParts& parts, Then then);
+  // The ring of a kernel whose loops `loops` are filled by TMA: it is set up once, and slots go on from loop to loop
+  // and from tile to tile.
+  void set_up_tma(const std::vector<Stmt>& loops);
+  void filled_by_tma(const Stmt& s, const loop::PipelineParts& parts, Then then);
   template <typename Body>
   void turns(const Ring& ring, const Body& body);
-  // Tells the engine that the copy of the turn before `ring.slot` is empty, if `condition` holds.
+  // Tells TMA that the copy of the turn before `ring.slot` is empty, if `condition` holds.
   void release(const Ring& ring, const std::string& condition);
   void fetch(const loop::PipelineParts& parts, const std::string& barrier);
   // Whether the tiles of each cluster have the same indices.
@@ -110,7 +110,7 @@ class KernelEmitter {
 
   template <typename Body>
   void by_threads(const ThreadGroup& group, const Body& body) {
-    if (group.threads == team_) return body();
+    if (group.threads == tile_threads_) return body();
     nested(fmt::format("if ({} < {}) ", thread_, group.threads), body);
   }
   // Each thread combines its terms in a register, then runs of threads combine theirs, then the first one of a run
@@ -177,16 +177,16 @@ class KernelEmitter {
   std::string text_;
   int64_t shared_ = 0;  // bytes in use
   bool has_threads_ = false;
-  int64_t team_ = 1;                    // threads that compute a tile
-  int64_t users_ = 1;                   // threads that compute
-  std::string thread_ = "threadIdx.x";  // of a team
-  Role role_ = Role::kUser;
-  std::optional<Ring> engine_;          // if the copy engine fills one
+  int64_t tile_threads_ = 1;            // threads of a tile: of one consumer
+  int64_t consumer_threads_ = 1;        // threads of all consumers of a block
+  std::string thread_ = "threadIdx.x";  // thread of a consumer
+  WarpRole role_ = WarpRole::kConsumer;
+  std::optional<Ring> tma_ring_;        // ring of buffers filled by TMA
   VarMap lets_;                         // indices by their names, in terms of tiles and loops
-  const ThreadGroup* group_ = nullptr;  // at hand
-  std::set<std::string> swizzled_;      // buffers that matrix instructions of warp groups read
-  bool in_pipeline_ = false;            // in what a pipelined loop does with its buffers
-  bool fills_ahead_ = false;            // the buffers of a pipelined loop
+  const ThreadGroup* group_ = nullptr;  // of the statement at hand
+  std::set<std::string> swizzled_;      // buffers read by wgmma
+  bool in_pipeline_ = false;            // inside a pipelined loop's fill or use
+  bool fills_ahead_ = false;            // inside a pipelined loop's fill
   bool stored_for_matrix_ = false;      // by threads, not by copies
   int depth_ = 1;
   int counter_ = 0;

@@ -1,4 +1,4 @@
-// Loops whose buffers are filled ahead: by the threads that use them, or by the copy engine.
+// Loops whose buffers are filled ahead: by the threads that use them, or by TMA.
 
 #include <algorithm>
 
@@ -15,8 +15,8 @@ constexpr int64_t kBarrierBytes = 8;
 
 void KernelEmitter::pipelined(const Stmt& s, Then then) {
   const loop::PipelineParts parts = loop::pipeline_parts(*s);
-  if (!bulk_nests(parts.fill).empty()) return filled_by_engine(s, parts, then);
-  if (role_ == Role::kFetcher) return;
+  if (!bulk_nests(parts.fill).empty()) return filled_by_tma(s, parts, then);
+  if (role_ == WarpRole::kProducer) return;
   const std::set<std::string> sums = sums_of_groups(parts.use);
   const int64_t before = shared_;
   Ring ring{s, parts.buffers, {}, fresh(), ""};
@@ -82,10 +82,10 @@ void KernelEmitter::use(const loop::PipelineParts& parts) {
   in_pipeline_ = false;
 }
 
-// One thread behind the others tells the copy engine what to fetch; barriers say which copy of the buffers is full and
-// which is empty again (PTX ISA, "mbarrier"). Tiles of a cluster fetch for each other, so that a copy is empty when all
-// of them have used theirs.
-void KernelEmitter::set_up_engine(const std::vector<Stmt>& loops) {
+// One thread behind the others tells TMA what to fetch; barriers say which copy of the buffers is full and which is
+// empty again (PTX ISA, "mbarrier"). Tiles of a cluster fetch for each other, so that a copy is empty when all of them
+// have used theirs.
+void KernelEmitter::set_up_tma(const std::vector<Stmt>& loops) {
   const Stmt& s = loops.front();
   TW_CHECK(kernel_.together == 1 || loops.size() == 1, "kernel {}: tiles together in {} pipelined loops", kernel_.name,
            loops.size());
@@ -95,30 +95,30 @@ void KernelEmitter::set_up_engine(const std::vector<Stmt>& loops) {
        reserve(2 * kBarrierBytes * s->stages));
   line("unsigned long long* const {} = {} + {};", ring.empty, ring.full, s->stages);
   shared_ += 2 * kBarrierBytes * s->stages;
-  line("if (threadIdx.x == {}) tw_barriers<{}>({}, {}, {});", users_, s->stages, ring.full, ring.empty,
-       team_ / kGroupThreads * kernel_.cluster);
+  line("if (threadIdx.x == {}) tw_barriers<{}>({}, {}, {});", consumer_threads_, s->stages, ring.full, ring.empty,
+       tile_threads_ / kGroupThreads * kernel_.cluster);
   line("{}", kernel_.cluster > 1 ? "tw_cluster_arrive(), tw_cluster_wait();" : "__syncthreads();");
-  engine_ = ring;
+  tma_ring_ = ring;
 }
 
 void KernelEmitter::skip(const std::string& tiles) {
   const auto once = [&](const auto& self, const std::vector<Stmt>& stmts) -> bool {
     return std::ranges::any_of(stmts, [&](const Stmt& s) {
       const bool holds = s->kind == StmtKind::kLet || s->kind == StmtKind::kAllocate || s->kind == StmtKind::kBlock;
-      return s.same(engine_->loop) || (holds && self(self, s->body));
+      return s.same(tma_ring_->loop) || (holds && self(self, s->body));
     });
   };
-  TW_CHECK(engine_ && once(once, kernel_.body), "kernel {}: tiles together have other numbers of blocks of steps",
+  TW_CHECK(tma_ring_ && once(once, kernel_.body), "kernel {}: tiles together have other numbers of k-blocks",
            kernel_.name);
-  line("tw_skip<{}>({}, {}, {} * {});", engine_->loop->stages, engine_->slot, engine_->phase, tiles,
-       engine_->loop->extent);
+  line("tw_skip<{}>({}, {}, {} * {});", tma_ring_->loop->stages, tma_ring_->slot, tma_ring_->phase, tiles,
+       tma_ring_->loop->extent);
 }
 
 template <typename Body>
 void KernelEmitter::turns(const Ring& ring, const Body& body) {
   nested(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) ", ring.turn, ring.loop->extent), [&] {
     Ring copies = ring;
-    if (role_ == Role::kUser) {  // from the first of a warp's threads, as tw_group
+    if (role_ == WarpRole::kConsumer) {  // from the first of a warp's threads, as tw_group
       copies.slot = fresh();
       line("const int {} = __shfl_sync(0xffffffffu, {}, 0);", copies.slot, ring.slot);
     }
@@ -133,11 +133,11 @@ void KernelEmitter::release(const Ring& ring, const std::string& condition) {
        kGroupThreads, kernel_.cluster, condition, ring.empty, ring.slot, ring.loop->stages - 1);
 }
 
-void KernelEmitter::filled_by_engine(const Stmt& s, const loop::PipelineParts& parts, Then then) {
+void KernelEmitter::filled_by_tma(const Stmt& s, const loop::PipelineParts& parts, Then then) {
   const std::set<std::string> sums = sums_of_groups(parts.use);
   TW_CHECK(!sums.empty() && s->stages >= std::min<int64_t>(2, s->extent),
            "kernel {}: loop {} fills by bulk copies, for no warp groups or one stage", kernel_.name, s->var);
-  Ring ring = *engine_;
+  Ring ring = *tma_ring_;
   const auto alike = [](const loop::Buffer& a, const loop::Buffer& b) {
     return a.type == b.type && a.shape == b.shape;
   };
@@ -146,17 +146,17 @@ void KernelEmitter::filled_by_engine(const Stmt& s, const loop::PipelineParts& p
   ring.loop = s;
   ring.buffers = parts.buffers;
   ring.turn = fresh();
-  if (role_ == Role::kFetcher) {
+  if (role_ == WarpRole::kProducer) {
     return turns(ring, [&] {
       // The first round finds all copies empty.
       line("tw_barrier_wait({} + {}, {} ^ 1);", ring.empty, ring.slot, ring.phase);
       fetch(parts, fmt::format("{} + {}", ring.full, ring.slot));
     });
   }
-  // Teams compute one after the other, so that who waits for a copy knows those before it to have come: parities tell
-  // no more than the next one from this one.
-  const bool teams = kernel_.together > 1;
-  if (teams) line("tw_meet<{}>(1 + tw_team);", 2 * team_);
+  // Consumers compute one after the other, so that who waits for a copy knows those before it to have come: parities
+  // tell no more than the next one from this one.
+  const bool several = kernel_.together > 1;
+  if (several) line("tw_meet<{}>(1 + tw_team);", 2 * tile_threads_);
   turns(ring, [&] {
     line("tw_barrier_wait({} + {}, {});", ring.full, ring.slot, ring.phase);
     use(parts);
@@ -164,7 +164,7 @@ void KernelEmitter::filled_by_engine(const Stmt& s, const loop::PipelineParts& p
     line("tw_matrix_done<1>();");
     release(ring, fmt::format(" && {} > 0", ring.turn));
   });
-  if (teams) line("tw_next<{}>(1 + (tw_team + 1) % {});", 2 * team_, kernel_.together);
+  if (several) line("tw_next<{}>(1 + (tw_team + 1) % {});", 2 * tile_threads_, kernel_.together);
   end_groups(sums);
   release(ring, "");
   std::set<std::string> own;

@@ -8,7 +8,7 @@
 namespace tw::codegen {
 namespace {
 
-constexpr int64_t kScratchBytes = kMostThreads / kWarpThreads * 8;  // an element of each warp
+constexpr int64_t kScratchBytes = kMaxThreads / kWarpThreads * 8;  // an element of each warp
 
 }  // namespace
 
@@ -122,8 +122,7 @@ void KernelEmitter::combine(const ThreadGroup& group, const Combination& c) {
   by_threads(group, [&] { statements(group.body(), Then::kEnd); });
   names_.buffers[c.buffer] = array;
   line("const auto {} = []({} a, {} b) {{ return {}; }};", function, type, type, combined(c.op, c.type, "a", "b"));
-  TW_CHECK(!engine_ || c.run <= kWarpThreads, "kernel {}: {} threads combine beside the copy engine", kernel_.name,
-           c.run);
+  TW_CHECK(!tma_ring_ || c.run <= kWarpThreads, "kernel {}: {} threads combine beside TMA", kernel_.name, c.run);
   const std::string scratch = c.run > kWarpThreads ? fmt::format("({}*)(tw_shared + {})", type, reserve(kScratchBytes))
                                                    : fmt::format("({}*)0", type);
   line("const {} {} = tw_combine<{}>({}[0], {}, {});", type, total, c.run, mine, function, scratch);

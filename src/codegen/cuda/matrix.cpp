@@ -95,8 +95,8 @@ MatrixStep matrix_step(const Stmt& nest, const ThreadGroup& group, const Analyze
 }
 
 bool is_group_step(const Stmt& nest) {
-  constexpr size_t kLeastLoops = 4;
-  return nest_of(nest).size() >= kLeastLoops;
+  constexpr size_t kMinLoops = 4;
+  return nest_of(nest).size() >= kMinLoops;
 }
 
 std::vector<Stmt> group_steps(const std::vector<Stmt>& stmts) { return outermost(stmts, is_group_step); }

@@ -183,7 +183,7 @@ __device__ inline void tw_copies_begun() { asm volatile("cp.async.commit_group;"
 template <int N> __device__ inline void tw_copies_done() { asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory"); }
 )";
 
-// Copies by the copy engine, and the barriers that tell of them (PTX ISA, "mbarrier", "cp.async.bulk.tensor").
+// Copies by TMA, and the barriers that tell of them (PTX ISA, "mbarrier", "cp.async.bulk.tensor").
 constexpr std::string_view kBulk = R"(
 struct alignas(64) tw_map { unsigned char bytes[128]; };
 __device__ inline unsigned tw_shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }

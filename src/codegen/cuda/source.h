@@ -19,7 +19,7 @@ struct CudaWindows {
 struct CudaTensorMap {
   size_t param;  // the tensor, of the kernel's buffers
   Shape shape;   // as the copies see it
-  Shape box;     // that one copy moves; its lines, 128 bytes long, are swizzled
+  Shape box;     // TMA box: extents of one copy; lines of 128 bytes, swizzled
   CudaWindows windows;
 };
 

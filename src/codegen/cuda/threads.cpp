@@ -236,13 +236,13 @@ Stmts outermost(const Stmts& stmts, const std::function<bool(const Stmt&)>& is) 
   return found;
 }
 
-int64_t most_threads(const Stmts& stmts) {
-  int64_t most = 0;
+int64_t max_threads(const Stmts& stmts) {
+  int64_t max = 0;
   for (const Stmt& s : stmts) {
-    most = std::max(most, loop::is_thread_loop(s) ? thread_group(s).threads
-                                                  : std::max(most_threads(s->body), most_threads(s->otherwise)));
+    max = std::max(max, loop::is_thread_loop(s) ? thread_group(s).threads
+                                                : std::max(max_threads(s->body), max_threads(s->otherwise)));
   }
-  return most;
+  return max;
 }
 
 std::optional<Combination> combination_of(const ThreadGroup& group) {

@@ -23,7 +23,7 @@ std::vector<loop::Stmt> outermost(const std::vector<loop::Stmt>& stmts,
                                   const std::function<bool(const loop::Stmt&)>& is);
 
 /// Threads of the largest group under `stmts`; 0 without thread loops.
-int64_t most_threads(const std::vector<loop::Stmt>& stmts);
+int64_t max_threads(const std::vector<loop::Stmt>& stmts);
 
 /// What the threads of a group combine into: buffer[indices] = buffer[indices] op value, the same element in aligned
 /// runs of `run` threads.

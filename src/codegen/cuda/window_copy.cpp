@@ -78,17 +78,17 @@ std::optional<Expr> rest_of(const Expr& index, const Expr& digit, int64_t step, 
 
 // The most pixels there can be: a condition `number < n` says so, else the ranges of the variables.
 int64_t count_pixels(const Expr& number, const Expr& condition, const Analyzer& ranges) {
-  int64_t most = ranges.bounds(number).hi + 1;
+  int64_t max = ranges.bounds(number).hi + 1;
   const auto find = [&](const auto& self, const Expr& term) -> void {
     if (term.op() == Op::kAnd) {
       for (const Expr& part : term->args) self(self, part);
     } else if (term.op() == Op::kLt && term.arg(1).op() == Op::kIntImm &&
                simplified_difference(term.arg(0), number, ranges).is_int(0)) {
-      most = std::min(most, term.arg(1)->value);
+      max = std::min(max, term.arg(1)->value);
     }
   };
   if (condition) find(find, condition);
-  return most;
+  return max;
 }
 
 // The digits of pixel `number` in mixed radix `extents`, the image's number first.

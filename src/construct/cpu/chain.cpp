@@ -31,17 +31,17 @@ constexpr size_t kTilings = 8;  // of one contraction in a block, of which the f
 constexpr double kCacheShare = 0.75;  // of the cache that a block may fill
 
 // One contraction of the chain in a program of a block, or of the whole group.
-struct Problem {
+struct ChainProblem {
   Contraction match;
   ContractionProblem problem;
-  Problem(const te::Program& program, const std::string& sum, const TargetInfo& target)
+  ChainProblem(const te::Program& program, const std::string& sum, const TargetInfo& target)
       : match(*schedule::match_contraction(*program.find_compute(sum))),
         problem{program, match, schedule::reduction_order(program, match), 1} {
     const int64_t lanes = target.lanes(program.tensor(sum).type);
     problem.lanes = static_cast<int>(std::min<int64_t>(lanes, match.column.extent));
   }
-  Problem(const Problem&) = delete;
-  Problem& operator=(const Problem&) = delete;
+  ChainProblem(const ChainProblem&) = delete;
+  ChainProblem& operator=(const ChainProblem&) = delete;
 
   int64_t steps() const { return te::num_points(problem.reductions); }
 };
@@ -49,7 +49,7 @@ struct Problem {
 // What one block sees: a unit on its own.
 TargetInfo one_unit(const TargetInfo& target) {
   TargetInfo unit = target;
-  unit.units = 1;
+  unit.compute_units = 1;
   return unit;
 }
 
@@ -89,7 +89,7 @@ class ChainBuilder {
   int64_t unit_rows(const RegisterTile& tile) const { return whole_.match.rows.size() > 1 ? tile.outer : tile.inner; }
   const te::Axis& blocked() const { return *blocked_row(whole_.match); }
 
-  // Blocks of equal height, a power of two of them: units get equal shares.
+  // Blocks of equal height, a power of two of them: cores get equal shares.
   std::vector<BlockPlan> block_plans(const RegisterTile& tile) const {
     const int64_t tiles = ceil_div(blocked().extent, unit_rows(tile));
     std::set<int64_t> heights = {1};
@@ -126,9 +126,9 @@ class ChainBuilder {
     last.column_tiles = ceil_div(whole_.match.column.extent, tile.vectors * whole_.problem.lanes);
     last.columns_outside = false;
     plan.tilings[chain_.last] = last;
-    const Problem local(block, chain_.last, target_);
+    const ChainProblem local(block, chain_.last, target_);
     block_ns += contraction_ns(local, tile);
-    const auto working = std::min<int64_t>(plan.blocks, std::max(1, target_.units));
+    const auto working = std::min<int64_t>(plan.blocks, std::max(1, target_.compute_units));
     plan.predicted_ns = block_ns * static_cast<double>(ceil_div(plan.blocks, working)) + target_.fork_join_ns;
     return plan;
   }
@@ -138,14 +138,14 @@ class ChainBuilder {
     plan.blocks *= ceil_div(axis.extent, extent);
   }
 
-  // Of one unit, from the nearest level that holds `bytes`.
+  // Of one core, from the nearest level that holds `bytes`.
   double read_ns(int64_t bytes) const {
     const auto count = static_cast<double>(bytes);
     return count / read_rate(target_, count, kCacheShare);
   }
 
   // Arithmetic of one block, and B once from where all blocks of one batch find it.
-  double contraction_ns(const Problem& local, const RegisterTile& tile) const {
+  double contraction_ns(const ChainProblem& local, const RegisterTile& tile) const {
     TileProblem problem;
     const Contraction& m = local.match;
     problem.columns = m.column.extent;
@@ -181,16 +181,16 @@ class ChainBuilder {
     if (segment.sum.empty()) {
       const te::Program rows = schedule::segment_program(block, segment);
       const RowStages stages{rows, schedule::common_rows(rows)};
-      double least = 0;
+      double min = 0;
       for (const RowTiling& tiling : row_tilings(stages, unit_)) {
         const double ns = predict_ns(stages, tiling, unit_);
-        if (plan.rows.count(segment.output()) != 0 && ns >= least) continue;
+        if (plan.rows.count(segment.output()) != 0 && ns >= min) continue;
         plan.rows[segment.output()] = tiling;
-        least = ns;
+        min = ns;
       }
-      return least;
+      return min;
     }
-    const Problem local(block, segment.sum, target_);
+    const ChainProblem local(block, segment.sum, target_);
     for (const ContractionTiling& t : tile_contraction(local.problem, unit_, kTilings)) {
       if (t.reduction_blocks > 1) continue;
       plan.tilings[segment.sum] = t;
@@ -204,7 +204,7 @@ class ChainBuilder {
     out.predicted_ns = plan.predicted_ns;
     out.constant_layouts.insert(chain_.layouts.begin(), chain_.layouts.end());
     for (const auto& [sum, tiling] : plan.tilings) {
-      const Problem whole(chain_.program, sum, target_);
+      const ChainProblem whole(chain_.program, sum, target_);
       const Panels panels = place_b(whole.problem, tiling, task_, target_, out);
       if (panels.copy) schedule_stage(out.schedule, chain_.program, *panels.copy, target_);
     }
@@ -219,7 +219,7 @@ class ChainBuilder {
         schedule_rows({stages, schedule::common_rows(stages)}, plan.rows.at(segment->output()), target_, place,
                       out.schedule);
       } else {
-        const Problem local(stages, segment->sum, target_);
+        const ChainProblem local(stages, segment->sum, target_);
         schedule_contraction({local.problem, plan.tilings.at(segment->sum), segment->output(), {}, place},
                              out.schedule);
       }
@@ -243,7 +243,7 @@ class ChainBuilder {
   const Chain& chain_;
   const TargetInfo& target_;
   TargetInfo unit_;
-  Problem whole_;
+  ChainProblem whole_;
 };
 
 }  // namespace
@@ -255,7 +255,7 @@ Result<Candidates> construct_chain(const GroupTask& task, const TargetInfo& targ
   schedule_side_stages(base.schedule, chain->program, chain->last, target,
                        [&](const te::Compute& c) { return chain->holds(c.name()); });
   Candidates candidates = ChainBuilder(task, *chain, target).run(base);
-  if (candidates.empty()) return declined("no block of rows fits the second cache");
+  if (candidates.empty()) return declined("no block of rows fits L2");
   return candidates;
 }
 

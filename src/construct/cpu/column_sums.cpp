@@ -14,9 +14,9 @@ namespace {
 
 using schedule::Schedule;
 
-constexpr int64_t kMostVectors = 8;  // hides the latency of the sums, and leaves registers for the value
-constexpr size_t kPartCounts = 2;    // that are tried for each width
-constexpr double kRowSlots = 4;      // counters and addresses of one row
+constexpr int64_t kMaxVectors = 8;  // hides the latency of the sums, and leaves registers for the value
+constexpr size_t kPartCounts = 2;   // that are tried for each width
+constexpr double kRowSlots = 4;     // counters and addresses of one row
 
 struct Tile {
   int64_t vectors = 1, lanes = 1;
@@ -77,8 +77,8 @@ Result<Candidates> construct_sums(const GroupTask& task, const TargetInfo& targe
                                  match->reduction().axes.back().extent);
   const int64_t vectors = ceil_div(match->reduction().axes.back().extent, tile.lanes);
   Candidates candidates;
-  for (int64_t most = std::min(kMostVectors, vectors); most >= 1; most /= 2) {
-    tile.vectors = ceil_div(vectors, ceil_div(vectors, most));
+  for (int64_t max = std::min(kMaxVectors, vectors); max >= 1; max /= 2) {
+    tile.vectors = ceil_div(vectors, ceil_div(vectors, max));
     const int64_t wanted = match->row().extent * tile.columns() / kTileElements;
     for (const int64_t parts : part_counts(match->row().extent, wanted, kPartCounts)) {
       Construction candidate = base;

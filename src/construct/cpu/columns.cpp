@@ -20,9 +20,9 @@ namespace {
 
 using schedule::Schedule;
 
-constexpr int64_t kMostVectors = 8;      // hides the latency of the combination, and leaves registers for the epilogue
-constexpr int64_t kLeastTiles = 16;      // shorter tiles rather than idle threads
-constexpr int64_t kMostUnrolled = 36;    // vectors of a tile's reduction: code that stays in the cache of decoded ones
+constexpr int64_t kMaxVectors = 8;       // hides the latency of the combination, and leaves registers for the epilogue
+constexpr int64_t kMinTiles = 16;        // shorter tiles rather than idle threads
+constexpr int64_t kMaxUnrolled = 36;     // vectors of a tile's reduction: code that stays in the cache of decoded ones
 constexpr double kEverySecondSlots = 6;  // two loads, two permutations, a blend, a mask
 constexpr double kLaneSlots = 1.5;       // loading and inserting one lane
 constexpr double kLoopSlots = 6;         // counters, addresses and the branch of a short loop
@@ -53,8 +53,8 @@ std::vector<int64_t> vector_counts(const te::Compute& sum, int64_t lanes) {
   const int64_t all = ceil_div(sum.axes.back().extent, lanes);
   const int64_t rows = te::num_points(sum.axes) / std::max<int64_t>(1, sum.axes.back().extent);
   std::vector<int64_t> counts;
-  for (int64_t most = std::clamp<int64_t>(rows * all / kLeastTiles, 1, kMostVectors); most >= 1; most /= 2) {
-    const int64_t even = ceil_div(all, ceil_div(all, most));
+  for (int64_t max = std::clamp<int64_t>(rows * all / kMinTiles, 1, kMaxVectors); max >= 1; max /= 2) {
+    const int64_t even = ceil_div(all, ceil_div(all, max));
     if (counts.empty() || counts.back() != even) counts.push_back(even);
   }
   return counts;
@@ -150,7 +150,7 @@ Result<Candidates> construct_columns(const GroupTask& task, const TargetInfo& ta
     plan.vectors = vectors;
     for (const bool unrolls : {true, false}) {
       plan.unrolls = unrolls;
-      if (unrolls && te::num_points(plan.sum->reduce_axes) * plan.vectors > kMostUnrolled) continue;
+      if (unrolls && te::num_points(plan.sum->reduce_axes) * plan.vectors > kMaxUnrolled) continue;
       Construction candidate = out;
       schedule(plan, target, candidate.schedule);
       candidate.predicted_ns = predict_ns(plan, target);

@@ -105,7 +105,7 @@ double packing_ns(const Panels& panels, size_t reductions, const TargetInfo& tar
     return static_cast<double>(num_elements(Shape(from, shape.end())) * stored.type.bytes());
   };
   const double near = bytes(panels.inside ? shape.end() - 1 - static_cast<std::ptrdiff_t>(reductions) : shape.begin());
-  return 2 * bytes(shape.begin()) / read_rate(target, near, kCacheShare) / std::max(1, target.units);
+  return 2 * bytes(shape.begin()) / read_rate(target, near, kCacheShare) / std::max(1, target.compute_units);
 }
 
 using Tilings = std::function<std::vector<ContractionTiling>(const ContractionProblem& problem)>;

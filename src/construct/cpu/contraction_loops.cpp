@@ -16,8 +16,8 @@ using Names = std::vector<std::string>;
 constexpr int64_t kReductionUnroll = 4;  // more does not fit the decoded-instruction cache, less shows loop overhead
 constexpr int64_t kUnrolledFmas = 48;    // a window with no more products a tile has no loop at all
 constexpr int64_t kTileFmas = 512;       // vector products that hide the entry of a parallel tile
-constexpr int64_t kLeastTiles = 64;      // shorter tiles rather than idle threads
-constexpr int64_t kPanelsOfUnit = 8;     // so that units which share panels end together
+constexpr int64_t kMinTiles = 64;        // shorter tiles rather than idle threads
+constexpr int64_t kPanelsPerCore = 8;    // so that cores which share panels end together
 
 // Loops of one stage after its axes were cut; absent levels are empty.
 struct CutLoops {
@@ -90,7 +90,7 @@ class ContractionScheduler {
     for (const std::string& loop : tiles) count *= trips(loop);
     while (tiles.size() > 1) {
       const int64_t inner = trips(tiles.back());
-      if (fmas >= kTileFmas || count / inner < kLeastTiles) break;
+      if (fmas >= kTileFmas || count / inner < kMinTiles) break;
       tiles.pop_back();
       fmas *= inner;
       count /= inner;
@@ -241,7 +241,7 @@ class ContractionScheduler {
   // of it that the tap reads.
   void prefetch_panel(const std::string& stage, const std::string& consumer, const std::string& tile) {
     if (!panels_.streams || panels_.inside || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
-    constexpr int64_t kMostLines = 2;  // in an iteration: more of them take slots from the products
+    constexpr int64_t kMaxLines = 2;  // in an iteration: more of them take slots from the products
     const te::Axis& inner = p_.reductions.back();
     const int64_t inner_steps = steps(p_.reductions.size() - 1);
     const int64_t width = t_.tile.vectors * p_.lanes;
@@ -253,7 +253,7 @@ class ContractionScheduler {
       iterations *= p_.match.rows.size() > 1 ? trips(tile) : t_.row_tiles;
     }
     const int64_t lines = ceil_div(inner_steps * width, iterations * panels_.line);
-    if (lines <= kMostLines) s_.prefetch(stage, loops, panels_.tensor, {panel, lines, panels_.line});
+    if (lines <= kMaxLines) s_.prefetch(stage, loops, panels_.tensor, {panel, lines, panels_.line});
   }
 
   const ContractionProblem& p_;
@@ -274,7 +274,7 @@ bool packs_inside(const ContractionProblem& problem, const ContractionTiling& t,
   if (t.row_tiles * blocked_rows(match, t.tile) < blocked->extent || !t.columns_outside || !t.columns_around)
     return false;
   const int64_t panels = ceil_div(match.column.extent, t.tile.vectors * problem.lanes);
-  return panels * te::num_points(match.batch) >= kPanelsOfUnit * std::max(1, target.units);
+  return panels * te::num_points(match.batch) >= kPanelsPerCore * std::max(1, target.compute_units);
 }
 
 std::string schedule_contraction(const ContractionLoops& loops, Schedule& s) {

@@ -14,7 +14,7 @@ namespace {
 
 using schedule::Contraction;
 
-constexpr double kResident = 0.5;         // of the second cache: the rest holds A and sums
+constexpr double kResident = 0.5;         // of L2: the rest holds A and sums
 constexpr int64_t kPackMinimumRows = 16;  // rows that must reuse a packed B before the copy pays
 
 // The dimension of B whose blocks lie one after the other: of the reduction that is cut; or -1, also for the outermost

@@ -15,7 +15,7 @@ struct Panels {
   int64_t line = 0;                 // its elements in a line of the nearest cache
   std::optional<te::Compute> copy;  // the stage that stores it; none: it is a constant
   bool inside = false;              // copied panel by panel by the tile of threads that reads it
-  bool streams = false;             // it does not fit the second cache: panels come from beyond
+  bool streams = false;             // larger than L2: panels come from beyond
 };
 
 /// The stage `name` that copies `source` to `layout`: its name, type and loops.

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kRegisterTiles = 4;     // best ones by their slots that are scaled up
 constexpr int kTilesOfWidth = 2;         // best ones of each number of vectors that are scaled up, too
-constexpr int kMostAlike = 3;            // candidates that differ in their blocks only
+constexpr int kMaxAlike = 3;             // candidates that differ in their blocks only
 constexpr size_t kTilesPerLevel = 3;     // rTiles kept for each memory level
 constexpr double kAccumulateSlots = 10;  // entering a tile again and adding one vector of its sums to memory
 constexpr double kLoopSlots = 80;        // leaving the innermost loop and entering it again, for another tap
@@ -121,7 +121,7 @@ class Tiler {
     std::vector<const ContractionTiling*> whole, cut;  // by the reduction; best last
     std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int> alike;
     for (const ContractionTiling& t : found_) {
-      if (alike[{t.tile.outer, t.tile.inner, t.tile.vectors, t.reduction_blocks}]++ < kMostAlike)
+      if (alike[{t.tile.outer, t.tile.inner, t.tile.vectors, t.reduction_blocks}]++ < kMaxAlike)
         (t.reduction_blocks > 1 ? cut : whole).push_back(&t);
     }
     std::ranges::reverse(whole);
@@ -140,9 +140,9 @@ class Tiler {
   }
 
   // In [1, most].
-  static int64_t log_uniform(std::mt19937_64& random, int64_t most) {
+  static int64_t log_uniform(std::mt19937_64& random, int64_t max) {
     const double share = static_cast<double>(random() >> 11) * 0x1p-53;
-    return std::clamp<int64_t>(std::llround(std::pow(static_cast<double>(most), share)), 1, most);
+    return std::clamp<int64_t>(std::llround(std::pow(static_cast<double>(max), share)), 1, max);
   }
 
   int64_t extent(size_t axis) const { return axes_.all[axis].extent; }
@@ -229,7 +229,7 @@ class Tiler {
   // Of the products along one row axis the share whose operand lies inside of its padding; the others are skipped where
   // a tile has one row of the axis, and enough steps lie inside the test.
   double nonzero_share(size_t row) const {
-    constexpr int64_t kMostPoints = 4096;
+    constexpr int64_t kMaxPoints = 4096;
     const auto find = [&](const std::string& tensor) { return p_.program.find_compute(tensor); };
     std::vector<Expr> tests;
     for (const Expr& c : te::nonzero_conditions(*p_.match.compute, find)) {
@@ -245,7 +245,7 @@ class Tiler {
       points *= r.extent;
       inside = 1;
     }
-    if (tests.empty() || points > kMostPoints || inside < te::kLeastTestedSteps) return 1;
+    if (tests.empty() || points > kMaxPoints || inside < te::kMinTestedSteps) return 1;
     const Analyzer analyzer;
     const int64_t nonzero = schedule::count_points(deciding, [&](const VarMap& point) {
       return std::ranges::all_of(tests,
@@ -345,7 +345,7 @@ class Tiler {
     space.ns_per_point = tile.slots * slot_ns(target_, p_.lanes) / points;
     for (size_t level = 1; level + 1 < target_.levels.size(); ++level) {
       const MemoryLevel& cache = target_.levels[level];
-      const double share = kCacheShare / (cache.shared ? std::max(1, target_.units) : 1);
+      const double share = kCacheShare / (cache.shared ? std::max(1, target_.compute_units) : 1);
       const auto capacity = static_cast<int64_t>(share * static_cast<double>(cache.capacity_bytes));
       const double rate = std::max(1.0, target_.levels[level + 1].read_per_ns);
       for (const ScaledTile& scaled : scale_up(space, start, capacity, rate, kTilesPerLevel))

@@ -28,8 +28,8 @@ using schedule::ReducedProduct;
 
 constexpr size_t kTilings = 16;      // of the product, of which those that cut no reduction are taken
 constexpr size_t kPartCounts = 2;    // that are tried for each
-constexpr double kCacheShare = 0.5;  // of the second cache that the rows of a tile fill
-constexpr int64_t kMostVectors = 8;  // of sums in registers
+constexpr double kCacheShare = 0.5;  // of L2 that the rows of a tile fill
+constexpr int64_t kMaxVectors = 8;   // of sums in registers
 constexpr double kElementSlots = 4;  // of a vector: read twice, stored, combined
 
 // Rows and columns of a tile.
@@ -130,7 +130,7 @@ class ReducedRows {
                           static_cast<double>(round_up(rows, tiling.tile.inner));
     const auto vectors = static_cast<double>(rows * ceil_div(whole.match.column.extent, whole.lanes));
     out.predicted_ns = tiling.predicted_ns * ragged +
-                       vectors * kElementSlots * slot_ns(target_, whole.lanes) / std::max(1, target_.units);
+                       vectors * kElementSlots * slot_ns(target_, whole.lanes) / std::max(1, target_.compute_units);
     out.trace = {fmt::format("{} parts of {} rows, {} columns a tile; registers: {} rows, {} vectors", parts, part.rows,
                              part.columns, tiling.tile.inner, tiling.tile.vectors)};
     return out;
@@ -176,7 +176,7 @@ class ReducedRows {
     // The layout of a part's sums names its axes anew.
     const std::string column = part.count > 1 ? "i1" : program_.find_compute(match_.reduction)->axes.back().name;
     const int64_t vectors = part.columns / whole.lanes, lanes = whole.lanes;
-    int64_t together = std::min(vectors, kMostVectors);
+    int64_t together = std::min(vectors, kMaxVectors);
     while (vectors % together != 0) --together;
     s.split(root, column, {vectors / together, together, lanes});
     std::vector<std::string> tiles = {column + ".0"};

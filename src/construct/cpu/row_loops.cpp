@@ -34,7 +34,7 @@ class RowScheduler {
       for (const int64_t chains : {1, 2, 4}) {
         if (last_rows % rows != 0 || rows * chains > target_.vector_registers / 2) continue;
         if (rows > 1 && (row_bytes() * rows > shared_bytes() || !rows_may_share_tiles())) continue;
-        if (chains > 1 && chains > most_chains()) continue;
+        if (chains > 1 && chains > max_chains()) continue;
         for (const int64_t interleave : {1, 2, 4}) {
           if (interleave == 1 || has_functions()) all.push_back({rows, chains, interleave});
         }
@@ -99,12 +99,12 @@ class RowScheduler {
   int64_t vectors(const te::Compute& c) const { return ceil_div(c.reduce_axes.back().extent, lanes(c)); }
 
   // Of the shortest row.
-  int64_t most_chains() const {
-    int64_t most = 1;
+  int64_t max_chains() const {
+    int64_t max = 1;
     for (const te::Compute& c : program_.computes) {
-      if (is_factored(c)) most = std::max(most, vectors(c));
+      if (is_factored(c)) max = std::max(max, vectors(c));
     }
-    return most;
+    return max;
   }
 
   bool has_functions() const {
@@ -136,11 +136,11 @@ class RowScheduler {
 
   // Of the widest stage that stays in the tile.
   int64_t row_bytes() const {
-    int64_t most = 0;
+    int64_t max = 0;
     for (const te::Compute& c : program_.computes) {
-      if (c.name() != output_.name()) most = std::max(most, elements_of_row(c) * c.outputs[0].type.bytes());
+      if (c.name() != output_.name()) max = std::max(max, elements_of_row(c) * c.outputs[0].type.bytes());
     }
-    return most;
+    return max;
   }
 
   int64_t elements_of_row(const te::Compute& c) const {

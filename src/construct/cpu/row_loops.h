@@ -29,7 +29,7 @@ struct RowTiling {
 /// Tilings worth a look: rows that divide their axis, as many accumulators as half the registers hold.
 std::vector<RowTiling> row_tilings(const RowStages& stages, const TargetInfo& target);
 
-/// Predicted time of one tiling in ns on all units.
+/// Predicted time of one tiling in ns on all cores.
 double predict_ns(const RowStages& stages, const RowTiling& tiling, const TargetInfo& target);
 
 void schedule_rows(const RowStages& stages, const RowTiling& tiling, const TargetInfo& target, const TilePlace& place,

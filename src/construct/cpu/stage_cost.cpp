@@ -31,7 +31,7 @@ double body_slots(const te::Compute& compute) {
 
 double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target) {
   const double serial_ns = nest_ns(nest, arithmetic_ns, target, 1);
-  const int64_t units = std::max(1, target.units);
+  const int64_t units = std::max(1, target.compute_units);
   tiles = std::max<int64_t>(1, tiles);
   const auto working = static_cast<int>(std::min(tiles, units));
   if (working == 1) return serial_ns;

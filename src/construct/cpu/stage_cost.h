@@ -1,5 +1,5 @@
 // Closed-form costs of stages that no register tile describes: issue slots of their bodies, and the time of a nest on
-// all units or one.
+// all cores or one.
 #pragma once
 #include "construct/cpu/tile.h"
 #include "construct/nest.h"
@@ -11,8 +11,8 @@ namespace tw::construct {
 /// combination of a reduction, and a store. A slot is the time of one FMA at peak.
 double body_slots(const te::Compute& compute);
 
-/// Time in ns of `nest` whose arithmetic takes `arithmetic_ns` on one unit and that falls into `tiles` equal tiles: on
-/// all units, or on one where starting the others takes longer.
+/// Time in ns of `nest` whose arithmetic takes `arithmetic_ns` on one core and that falls into `tiles` equal tiles: on
+/// all cores, or on one where starting the others takes longer.
 double run_ns(const Nest& nest, double arithmetic_ns, int64_t tiles, const TargetInfo& target);
 
 /// What `program` reads and writes while the axes of `output` and `reduced` run, in this order: inputs of all its

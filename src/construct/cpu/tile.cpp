@@ -96,8 +96,8 @@ std::vector<RegisterTile> best_tiles(const TileProblem& p, const TargetInfo& tar
     }
   }
   // The larger tile first where the prediction does not tell them apart.
-  const double least = std::ranges::min_element(all, {}, &RegisterTile::slots)->slots;
-  const auto rank = [&](const RegisterTile& t) { return std::floor((t.slots / least - 1) / kIndistinct); };
+  const double min = std::ranges::min_element(all, {}, &RegisterTile::slots)->slots;
+  const auto rank = [&](const RegisterTile& t) { return std::floor((t.slots / min - 1) / kIndistinct); };
   std::ranges::stable_sort(all, {}, rank);
   if (all.size() > count) all.resize(count);
   return all;

@@ -22,7 +22,7 @@ constexpr int64_t kElement = 4;        // bytes
 class Blocker {
  public:
   Blocker(const WinogradProblem& problem, const TargetInfo& target)
-      : p_(problem), target_(target), units_(std::max(1, target.units)) {}
+      : p_(problem), target_(target), units_(std::max(1, target.compute_units)) {}
 
   std::vector<WinogradBlocks> run(size_t limit) {
     for (const WinogradBlocks& block : tile_blocks()) add_tiles(block);
@@ -168,7 +168,7 @@ class Blocker {
     return std::min(one, memory.all_per_ns / static_cast<double>(working));
   }
 
-  // The first level, from number 1, in which `bytes` stay when `sharers` units keep as many there.
+  // The first level, from number 1, in which `bytes` stay when `sharers` cores keep as many there.
   size_t home(double bytes, int64_t sharers) const {
     size_t level = 1;
     while (level + 1 < target_.levels.size()) {
@@ -180,7 +180,7 @@ class Blocker {
     return level;
   }
 
-  // Time in which each of `working` units moves `bytes` to or from `level`, as far as it is not hidden.
+  // Time in which each of `working` cores moves `bytes` to or from `level`, as far as it is not hidden.
   double visible_ns(double bytes, size_t level, int64_t working) const {
     return level >= target_.levels.size() ? 0 : kExposedTraffic * bytes / bandwidth(level, working);
   }
@@ -207,7 +207,7 @@ class Blocker {
     return bytes <= kUsable * static_cast<double>(target_.levels[0].capacity_bytes);
   }
 
-  // Units read the same weights, all of them for each block of tiles. Of all blocks, as if one unit worked through
+  // Cores read the same weights, all of them for each block of tiles. Of all blocks, as if one core worked through
   // them, like traffic_ns.
   double weights_ns(const WinogradBlocks& b, int64_t working) const {
     const size_t level = home(weight_bytes(), 1);

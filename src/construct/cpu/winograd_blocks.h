@@ -38,7 +38,7 @@ struct WinogradBlocks {
   bool tiles_before = false;  // the input is transformed before, by a kernel of its own
   WinogradOrder order = WinogradOrder::kTiles;
   RegisterTile tile;        // outer: of the last of `rows`; inner: of the tiles of a block
-  double predicted_ns = 0;  // all of it, on all units
+  double predicted_ns = 0;  // all of it, on all cores
   std::vector<std::string> trace;
 };
 

@@ -1,7 +1,6 @@
-// Chains (schedule/match/chain.h) on devices whose tiles have threads: attention as one kernel. A tile computes some
-// rows of the last product. The operands of both products come into the memory that its threads share, all at once; the
-// rows between the products lie there too, as sums of the first one leave its registers, then as what combines them is
-// done, then as the left operand of the second one.
+// Chains (schedule/match/chain.h) on GPUs: attention as one kernel. A tile computes some rows of the last product. The
+// operands of both products come into shared memory, all at once; the rows between the products lie there too, as sums
+// of the first one leave its registers, then as what combines them is done, then as the left operand of the second one.
 #include "schedule/match/chain.h"
 
 #include <algorithm>
@@ -19,12 +18,12 @@ namespace {
 using schedule::Chain;
 
 constexpr int64_t kInstructionRows = 16, kInstructionColumns = 8;
-constexpr int64_t kMostColumns = 16;     // of instructions of a warp: their sums are half of a thread's registers
-constexpr int64_t kMostSums = 128;       // of a thread
-constexpr int64_t kMostLanes = 4;        // elements of a row in one access
-constexpr int64_t kMostKept = 64;        // elements of a row in a thread's registers
-constexpr double kTileCycles = 6000;     // of one tile, whatever its rows: copies and barriers
-constexpr double kElementCycles = 0.08;  // of an element between the products, by a unit
+constexpr int64_t kMaxColumns = 16;      // instructions of a warp: their accumulators are half of its registers
+constexpr int64_t kMaxSums = 128;        // accumulators of a thread
+constexpr int64_t kMaxLanes = 4;         // elements of a row an access
+constexpr int64_t kMaxKept = 64;         // elements of a row in a thread's registers
+constexpr double kTileCycles = 6000;     // copies and barriers of a tile
+constexpr double kElementCycles = 0.08;  // SM cycles an element between the products
 constexpr double kProductCycles = 1.0 / 512;
 
 // Rows of a tile, and its warps.
@@ -36,7 +35,7 @@ constexpr std::array<TileShape, 7> kShapes = {{{16, 4}, {32, 4}, {64, 4}, {16, 8
 // One product of the chain: `program` has nothing behind what it leaves.
 struct Link {
   te::Program program;
-  Product product;
+  MatrixProduct product;
   int64_t rows, columns, steps, batch;
 
   Link(te::Program p, const std::string& sum) : program(std::move(p)) {
@@ -49,11 +48,11 @@ struct Link {
   Link& operator=(const Link&) = delete;
 
   // Columns go to warps in equal shares; where a warp would have too many, one share after the other.
-  BlockTile tile(const TileShape& shape) const {
+  ThreadBlockTile tile(const TileShape& shape) const {
     const int64_t row_warps = std::min(shape.rows / kInstructionRows, shape.warps);
     const int64_t column_warps = shape.warps / row_warps;
     const int64_t all = ceil_div(columns, kInstructionColumns * column_warps);
-    const int64_t each = ceil_div(all, ceil_div(all, kMostColumns));
+    const int64_t each = ceil_div(all, ceil_div(all, kMaxColumns));
     return tile_of({row_warps, column_warps, shape.rows / kInstructionRows / row_warps, each}, 2);
   }
 };
@@ -71,19 +70,19 @@ class ChainKernel {
         scores_tile_(scores.tile(shape)),
         values_tile_(values.tile(shape)),
         padded_(round_up(scores.columns, kMatrixSteps)) {
-    scores_tile_.steps = round_up(scores.steps, kMatrixSteps);
-    values_tile_.steps = 4 * kMatrixSteps;
-    while (padded_ % values_tile_.steps != 0) values_tile_.steps -= kMatrixSteps;
-    row_ = {scores.columns, kMostLanes, row_threads()};
+    scores_tile_.tile_k = round_up(scores.steps, kMatrixSteps);
+    values_tile_.tile_k = 4 * kMatrixSteps;
+    while (padded_ % values_tile_.tile_k != 0) values_tile_.tile_k -= kMatrixSteps;
+    row_ = {scores.columns, kMaxLanes, row_threads()};
     while (row_.lanes > 1 && scores.columns % row_.lanes != 0) row_.lanes /= 2;
-    in_registers_ = padded_ == scores.columns && row_.is_even() && scores.columns / row_threads() <= kMostKept;
+    in_registers_ = padded_ == scores.columns && row_.is_even() && scores.columns / row_threads() <= kMaxKept;
   }
 
   // Whether its rows lie in registers and shared memory.
   bool fits() const {
-    const int64_t sums = BlockTile::extent(values_tile_.columns) * shape_.rows / threads();
-    const bool whole = BlockTile::extent(values_tile_.columns) >= values_.columns;
-    return whole && row_threads() >= 1 && sums <= kMostSums &&
+    const int64_t sums = ThreadBlockTile::extent(values_tile_.columns) * shape_.rows / threads();
+    const bool whole = ThreadBlockTile::extent(values_tile_.columns) >= values_.columns;
+    return whole && row_threads() >= 1 && sums <= kMaxSums &&
            shape_.rows / 2 < round_up(values_.rows, kInstructionRows) &&
            shared_bytes() <= target_.levels.front().capacity_bytes;
   }
@@ -91,8 +90,8 @@ class ChainKernel {
   double predicted_ns() const {
     const int64_t tiles = values_.batch * ceil_div(values_.rows, shape_.rows);
     const int64_t at_once = std::max<int64_t>(1, target_.levels.front().capacity_bytes / shared_bytes());
-    const auto waves = static_cast<double>(ceil_div(tiles, target_.units * at_once));
-    const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.units)));
+    const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
+    const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
     const auto elements = static_cast<double>(shape_.rows * scores_.columns);
     const double work =
         elements * (kElementCycles + static_cast<double>(scores_.steps + values_.columns) * kProductCycles);
@@ -118,7 +117,7 @@ class ChainKernel {
     attach(between, loop::Scope::kStack, kBankBytes / chain_.program.tensor(between).type.bytes());
     scores.attach_sums(between, scores.cut_output().back());
     for (const Side side : {Side::kLeft, Side::kRight})
-      scores.attach_operand(side, output(), fetch_loop_, scores_tile_.steps);
+      scores.attach_operand(side, output(), fetch_loop_, scores_tile_.tile_k);
     values.attach_operand(Side::kRight, output(), fetch_loop_, padded_);
     out.predicted_ns = predicted_ns();
     out.trace = {fmt::format("tiles of {} rows by {} threads, {} elements of a row kept in {}, {} bytes shared",
@@ -177,8 +176,8 @@ class ChainKernel {
   te::Program rows_;
   TileShape shape_;
   const TargetInfo& target_;
-  BlockTile scores_tile_, values_tile_;
-  int64_t padded_;  // steps of the second product
+  ThreadBlockTile scores_tile_, values_tile_;
+  int64_t padded_;  // K of the second product, padded
   RowCut row_;
   bool in_registers_;  // what is computed of each element, where other stages read it
   std::string loop_, fetch_loop_;

@@ -15,12 +15,12 @@ namespace {
 
 using schedule::Schedule;
 
-constexpr int64_t kMostThreads = 256;   // of a tile
-constexpr int64_t kUnitThreads = 1024;  // that hide the waits of a unit's memory accesses
-constexpr int64_t kLeastRows = 8;       // of a part: its sums are an eighth of what is read
-constexpr int64_t kMostParts = 256;     // that one thread of the second kernel adds
-constexpr int64_t kTogether = 4;        // rows whose loads wait together
-constexpr size_t kPartCounts = 3;       // that are tried
+constexpr int64_t kMaxThreads = 256;  // threads of a block
+constexpr int64_t kSmThreads = 1024;  // resident threads of an SM that hide memory latency
+constexpr int64_t kMinRows = 8;       // rows of a part: partial sums are an eighth of what is read
+constexpr int64_t kMaxParts = 256;    // that one thread of the second kernel adds
+constexpr int64_t kTogether = 4;      // rows loaded at once
+constexpr size_t kPartCounts = 3;     // numbers of parts tried
 
 // Elements of the widest type in memory that one access moves, of those that divide a row.
 int64_t lanes_of(const schedule::ColumnSums& match, const TargetInfo& target) {
@@ -38,7 +38,7 @@ void schedule_threads(const SumsKernel& k, int64_t lanes, const TargetInfo& targ
     loops.back() += ".0";
   }
   const int64_t points = te::num_points(k.program.find_compute(k.root)->axes) / lanes;
-  const std::string thread = cut_into_threads(s, k.root, loops, threads_for(points, kMostThreads, target));
+  const std::string thread = cut_into_threads(s, k.root, loops, threads_for(points, kMaxThreads, target));
   s.compute_at(k.sums, k.root, thread, loop::Scope::kRegister);
   const int64_t together = std::gcd(kTogether, k.rows);
   s.split(k.sums, k.row, {together});
@@ -63,9 +63,9 @@ Result<Candidates> construct_gpu_sums(const GroupTask& task, const TargetInfo& t
   if (!match.ok()) return Reason{match.reason()};
   const int64_t lanes = lanes_of(*match, target), rows = match->row().extent;
   const int64_t threads = te::num_points(match->reduction().axes) / lanes;  // of one part
-  const int64_t enough = ceil_div(std::max(1, target.units) * kUnitThreads, threads);
+  const int64_t enough = ceil_div(std::max(1, target.compute_units) * kSmThreads, threads);
   Candidates candidates;
-  for (const int64_t parts : part_counts(rows, std::min({enough, rows / kLeastRows, kMostParts}), kPartCounts)) {
+  for (const int64_t parts : part_counts(rows, std::min({enough, rows / kMinRows, kMaxParts}), kPartCounts)) {
     Construction candidate = base;
     const Result<SumsKernel> kernel = split_rows(*match, parts, target, add_parts_on_gpu, candidate.schedule);
     if (!kernel.ok()) continue;

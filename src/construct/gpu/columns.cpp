@@ -1,9 +1,8 @@
-// A reduction that keeps the contiguous axis, with an element-wise epilogue, on devices whose tiles have threads:
-// depthwise convolutions and poolings over channels that lie last. A thread computes a vector of the last axis at a few
-// neighbouring points of the axis before it, a strip: its sums stay in registers, and so does what its windows share,
-// weights and, where padding stands before them, each row of pixels, loaded once with one comparison for each vector.
-// Where columns are too few for all units and their reductions long, several threads combine parts of a column, and a
-// second kernel those.
+// A reduction that keeps the contiguous axis, with an element-wise epilogue, on GPUs: depthwise convolutions and
+// poolings over channels that lie last. A thread computes a vector of the last axis at a few neighbouring points of the
+// axis before it, a strip: its sums stay in registers, and so does what its windows share, weights and, where padding
+// stands before them, each row of pixels, loaded once with one comparison for each vector. Where columns are too few
+// for all SMs and their reductions long, several threads combine parts of a column, and a second kernel those.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -23,18 +22,18 @@
 namespace tw::construct {
 namespace {
 
-constexpr int64_t kMostThreads = 128;   // of a tile: short tiles, all units get some
-constexpr int64_t kUnitThreads = 1024;  // that hide the waits of a unit's memory accesses
-constexpr int64_t kMostLanes = 8;       // sums of one vector
-constexpr int64_t kMostPoints = 7;      // of a strip: their sums leave registers for pixels and weights
-constexpr int64_t kMostPixels = 20;     // vectors of a row that a strip keeps
-constexpr int64_t kMostUnrolled = 128;  // products or terms of a strip, in vectors
-constexpr int64_t kTogether = 16;       // terms of a longer reduction that are loaded before the first is needed
+constexpr int64_t kMaxThreads = 128;   // threads of a block: short tiles, so that all SMs get some
+constexpr int64_t kSmThreads = 1024;   // resident threads of an SM that hide memory latency
+constexpr int64_t kMaxLanes = 8;       // sums of a vector
+constexpr int64_t kMaxPoints = 7;      // points of a strip: registers are left for pixels and weights
+constexpr int64_t kMaxPixels = 20;     // vectors kept of an input row by a strip
+constexpr int64_t kMaxUnrolled = 128;  // products or terms of a strip, in vectors
+constexpr int64_t kTogether = 16;      // terms in flight of a longer reduction
 // A second kernel takes as long as 100 to 200 terms, which a thread loads one group of kTogether after the other.
 constexpr int64_t kLongReduction = 128;
-constexpr int64_t kPartThreads = 256;  // of a unit, that hide its waits where each loads kTogether vectors
-constexpr int64_t kLeastTerms = 8;     // of a part
-constexpr int64_t kMostParts = 256;    // that one thread combines
+constexpr int64_t kPartThreads = 256;  // of an SM, that hide its waits where each loads kTogether vectors
+constexpr int64_t kMinTerms = 8;       // of a part
+constexpr int64_t kMaxParts = 256;     // that one thread combines
 
 struct Columns {
   te::Program program;  // after inlining
@@ -87,15 +86,16 @@ bool reads_along_columns(const te::Compute& sum) {
 }
 
 // Lanes of a vector: whole accesses of the narrowest type that the sum reads or the output has; fewer where that leaves
-// units without threads.
+// SMs without threads.
 int64_t lanes_of(const Columns& plan, const TargetInfo& target) {
   const te::Compute& sum = plan.compute();
   int64_t bytes = plan.program.tensor(plan.output).type.bytes();
   for (const te::Tensor& t : plan.program.find_compute(plan.output)->outputs)
     bytes = std::min<int64_t>(bytes, t.type.bytes());
   te::visit_reads(sum, [&](const Expr& read) { bytes = std::min<int64_t>(bytes, read.type().bytes()); });
-  int64_t lanes = std::min(kMostLanes, target.vector_bytes / bytes);
-  const int64_t elements = num_elements(sum.outputs[0].shape), enough = std::max(1, target.units) * kWarpThreads;
+  int64_t lanes = std::min(kMaxLanes, target.vector_bytes / bytes);
+  const int64_t elements = num_elements(sum.outputs[0].shape),
+                enough = std::max(1, target.compute_units) * kWarpThreads;
   while (lanes > 1 && plan.column().extent % lanes != 0) lanes /= 2;
   while (lanes > 2 && elements / lanes < enough) lanes /= 2;
   return lanes;
@@ -103,7 +103,7 @@ int64_t lanes_of(const Columns& plan, const TargetInfo& target) {
 
 // Points of dim `index` that the windows of `points` neighbours of `row` reach in one turn of all loops but the
 // innermost of the reduction; nothing where they do not lie in a line.
-std::optional<int64_t> reach(const te::Compute& sum, const Expr& index, int64_t points) {
+std::optional<int64_t> points_read(const te::Compute& sum, const Expr& index, int64_t points) {
   const auto of_row = coefficient_of(index, sum.axes[sum.axes.size() - 2].name);
   const auto of_step = coefficient_of(index, sum.reduce_axes.back().name);
   if (!of_row || !of_step) return std::nullopt;
@@ -112,17 +112,17 @@ std::optional<int64_t> reach(const te::Compute& sum, const Expr& index, int64_t 
 
 // Vectors of a stage that a strip keeps; nothing where that is not known.
 std::optional<int64_t> kept_vectors(const te::Compute& sum, const std::string& stage, int64_t points) {
-  std::optional<int64_t> most = 1;
+  std::optional<int64_t> max = 1;
   te::visit_reads(sum, [&](const Expr& read) {
     if (read->name != stage) return;
     int64_t all = 1;
-    for (size_t d = 0; d + 1 < read->args.size() && most; ++d) {
-      const auto here = reach(sum, read->args[d], points);
-      here ? static_cast<void>(all *= *here) : most.reset();
+    for (size_t d = 0; d + 1 < read->args.size() && max; ++d) {
+      const auto here = points_read(sum, read->args[d], points);
+      here ? static_cast<void>(all *= *here) : max.reset();
     }
-    if (most) most = std::max(*most, all);
+    if (max) max = std::max(*max, all);
   });
-  return most;
+  return max;
 }
 
 // The loop of the sum in which a row of pixels is kept: the one around the innermost of the reduction.
@@ -142,8 +142,8 @@ void place_producers(Columns& plan, schedule::Schedule& s) {
       return reader.name() == plan.sum || te::count_reads(reader, c.name()) == 0;
     });
     const std::optional<std::string> loop = loop_of_pixels(plan.compute());
-    const auto vectors = loop ? kept_vectors(plan.compute(), c.name(), kMostPoints) : std::nullopt;
-    const bool keeps = only_of_sum && vectors && *vectors <= kMostPixels;
+    const auto vectors = loop ? kept_vectors(plan.compute(), c.name(), kMaxPoints) : std::nullopt;
+    const bool keeps = only_of_sum && vectors && *vectors <= kMaxPixels;
     if (keeps) {
       plan.pixels.push_back(c.name());
     } else {
@@ -169,7 +169,7 @@ std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& ta
   if (plan.lanes > 1) inside.push_back(plan.column().name + ".1");
   s.reorder(plan.output, joined(strips, inside));
   const std::string thread =
-      cut_into_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMostThreads, target));
+      cut_into_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMaxThreads, target));
   if (plan.has_rows()) s.unroll(plan.output, inside.front());
   return thread;
 }
@@ -183,7 +183,7 @@ std::vector<std::string> cut_reduction(const te::Compute& sum, const std::string
     const te::Axis& r = sum.reduce_axes[k];
     const bool innermost = k + 1 == sum.reduce_axes.size();
     int64_t together = r.extent;
-    if (copies * together > kMostUnrolled) together = innermost ? std::min(kTogether, r.extent) : 1;
+    if (copies * together > kMaxUnrolled) together = innermost ? std::min(kTogether, r.extent) : 1;
     while (r.extent % together != 0) --together;
     copies *= together;
     if (together == r.extent) s.unroll(stage, r.name);
@@ -239,7 +239,7 @@ bool shares_in_strips(const te::Compute& sum) {
       if (!uses_var(index, row)) continue;
       moves = true;
       const auto step = coefficient_of(index, row);
-      const auto window = reach(sum, index, 1);
+      const auto window = points_read(sum, index, 1);
       overlaps = overlaps || (step && window && std::abs(*step) < *window);
     }
     shares = shares || !moves || overlaps;
@@ -247,13 +247,13 @@ bool shares_in_strips(const te::Compute& sum) {
   return shares;
 }
 
-// Points of a strip: those that divide a row, most first as long as all units have threads.
+// Points of a strip: those that divide a row, most first as long as all SMs have threads.
 std::vector<int64_t> strip_points(const Columns& plan, const TargetInfo& target) {
   if (!plan.has_rows() || !shares_in_strips(plan.compute())) return {1};
   std::vector<int64_t> enough, few;
-  for (const int64_t points : {4L, kMostPoints, 2L, 1L}) {
+  for (const int64_t points : {4L, kMaxPoints, 2L, 1L}) {
     if (plan.row().extent % points != 0) continue;
-    const bool fills = plan.vectors() / points >= std::max(1, target.units) * kUnitThreads;
+    const bool fills = plan.vectors() / points >= std::max(1, target.compute_units) * kSmThreads;
     if (fills) enough.push_back(points);
     if (!fills) few.insert(few.begin(), points);
   }
@@ -268,12 +268,12 @@ void add_strips(const Columns& plan, const Construction& base, const TargetInfo&
   }
 }
 
-// Numbers of parts of the outermost reduction that give all units threads; none where there are enough, or terms few.
+// Numbers of parts of the outermost reduction that give all SMs threads; none where there are enough, or terms few.
 std::vector<int64_t> parts_of(const Columns& plan, const TargetInfo& target) {
   const te::Compute& sum = plan.compute();
   if (!plan.pixels.empty() || te::num_points(sum.reduce_axes) < kLongReduction) return {};
-  const int64_t rows = sum.reduce_axes.front().extent, threads = std::max(1, target.units) * kPartThreads;
-  const int64_t wanted = std::min({threads / std::max<int64_t>(1, plan.vectors()), rows / kLeastTerms, kMostParts});
+  const int64_t rows = sum.reduce_axes.front().extent, threads = std::max(1, target.compute_units) * kPartThreads;
+  const int64_t wanted = std::min({threads / std::max<int64_t>(1, plan.vectors()), rows / kMinTerms, kMaxParts});
   if (wanted < 2) return {};
   const int64_t even = part_counts(rows, wanted, 1).front();
   // Parts of unequal length compare each row with their last one.

@@ -1,7 +1,6 @@
-// Sums of products on devices whose tiles have threads: matrix products, convolutions, their batched and grouped forms.
-// Every one becomes a product of two matrices (kMatrices). A tile of sums lies in registers; its operands pass through
-// memory that its threads share, a block of steps at a time, with whatever padding and gathering their maths says done
-// on the way.
+// Sums of products on GPUs: matrix products, convolutions, their batched and grouped forms. Every one becomes a product
+// of two matrices (kMatrices). A tile of sums lies in registers; its operands pass through shared memory, a k-block at
+// a time, with whatever padding and gathering their maths says done on the way.
 #include "schedule/match/contraction.h"
 
 #include <algorithm>
@@ -18,13 +17,13 @@ namespace {
 
 // Results lie in shared memory until all of a tile are there. Then warps store lines of them: threads that hold sums
 // would each store single elements, of many lines at a time, where lines begin between words.
-void schedule_kept(const StoredProduct& in, const BlockTile& tile, const TargetInfo& target, Construction& out) {
+void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const TargetInfo& target, Construction& out) {
   const std::string root = in.product.output, kept = root + ".acc";
   schedule::Schedule caching;
   te::Program program = schedule::rewritten(in.program, caching.cache_write(root));
   std::erase_if(program.computes, [&](const te::Compute& c) { return c.name() == root; });
   program.outputs = {kept};
-  Product product = in.product;
+  MatrixProduct product = in.product;
   product.output = kept;
   schedule::Schedule& s = out.schedule;
   s.cache_write(root);
@@ -39,26 +38,27 @@ void schedule_kept(const StoredProduct& in, const BlockTile& tile, const TargetI
 }
 
 // The schedule of a kernel that is `product`.
-void schedule_product(const StoredProduct& in, const BlockTile& tile, const TargetInfo& target, Construction& out) {
+void schedule_product(const StoredProduct& in, const ThreadBlockTile& tile, const TargetInfo& target,
+                      Construction& out) {
   if (tile.kept_bytes > 0) return schedule_kept(in, tile, target, out);
-  const Product& p = in.product;
+  const MatrixProduct& p = in.product;
   schedule::Schedule& s = out.schedule;
   ProductLoops loops(in.program, p, tile, target, s);
   loops.make_matrices();
   const std::vector<std::string> tiles = loops.cut_output();
   std::vector<int64_t> factors = {tile.row_cluster * tile.column_cluster};
-  if (tile.units > 0) factors.insert(factors.end(), {tile.units, tile.together});
-  if (tile.units == 0 && factors.front() == 1) factors.clear();
+  if (tile.persistent_blocks > 0) factors.insert(factors.end(), {tile.persistent_blocks, tile.together});
+  if (tile.persistent_blocks == 0 && factors.front() == 1) factors.clear();
   s.parallel(p.output, tiles, factors);
   loops.attach_all(p.output, tiles.back());
   out.trace = {loops.describe()};
 }
 
-// One tile of one way to sum.
+// A tile of the whole sum, of shared taps or of a split-K.
 struct Choice {
   const StoredProduct* product;
-  BlockProblem problem;
-  BlockTile tile;
+  GemmProblem problem;
+  ThreadBlockTile tile;
   double cycles;
 };
 
@@ -69,34 +69,34 @@ Result<schedule::Schedule> adding(const te::Program& rest, const TargetInfo& tar
   return columns->front().schedule;
 }
 
-// `whole`, and what of it can be summed in parts.
-std::vector<StoredProduct> ways_to_sum(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
-                                       const TargetInfo& target) {
-  std::vector<StoredProduct> ways = {whole};
-  if (std::optional<StoredProduct> shared = with_taps(whole, program, task, target)) ways.push_back(*std::move(shared));
-  for (const Parts& parts : parts_of(whole, problem_of(whole, task, target), target)) {
-    StoredProduct split = stored(program, whole.product.sum, whole.layouts, parts);
-    if (adding(split.rest, target).ok()) ways.push_back(std::move(split));
+// `whole`, and its split-K forms.
+std::vector<StoredProduct> sums_of(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
+                                   const TargetInfo& target) {
+  std::vector<StoredProduct> sums = {whole};
+  if (std::optional<StoredProduct> shared = with_taps(whole, program, task, target)) sums.push_back(*std::move(shared));
+  for (const SplitK& split_k : split_ks_of(whole, problem_of(whole, task, target), target)) {
+    StoredProduct split = stored(program, whole.product.sum, whole.layouts, split_k);
+    if (adding(split.rest, target).ok()) sums.push_back(std::move(split));
   }
-  return ways;
+  return sums;
 }
 
-// Tiles of all of them, best predicted first: at most half of them sum parts, the best of a kind for each count.
-std::vector<Choice> choices_of(const std::vector<StoredProduct>& ways, const GroupTask& task,
+// Tiles of all of them, best predicted first: at most half of them are split-K, the best of a kind for each count.
+std::vector<Choice> choices_of(const std::vector<StoredProduct>& sums, const GroupTask& task,
                                const TargetInfo& target) {
-  constexpr size_t kMost = 12, kMostSplit = 6;
+  constexpr size_t kMax = 12, kMaxSplit = 6;
   std::vector<Choice> all, chosen;
-  for (const StoredProduct& way : ways) {
-    const BlockProblem problem = problem_of(way, task, target);
-    for (const BlockTile& tile : block_tiles(problem, target))
-      all.push_back({&way, problem, tile, predicted_cycles(tile, problem, target)});
+  for (const StoredProduct& sum : sums) {
+    const GemmProblem problem = problem_of(sum, task, target);
+    for (const ThreadBlockTile& tile : thread_block_tiles(problem, target))
+      all.push_back({&sum, problem, tile, predicted_cycles(tile, problem, target)});
   }
   std::ranges::stable_sort(all, {}, &Choice::cycles);
   std::set<std::tuple<int64_t, bool, bool>> split;
   for (const Choice& c : all) {
-    const bool whole = c.problem.parts == 1, clusters = c.tile.row_cluster * c.tile.column_cluster > 1;
-    if (chosen.size() == kMost || (!whole && split.size() == kMostSplit)) continue;
-    if (whole || split.insert({c.problem.parts, c.tile.boxes, clusters}).second) chosen.push_back(c);
+    const bool whole = c.problem.split_k == 1, clusters = c.tile.row_cluster * c.tile.column_cluster > 1;
+    if (chosen.size() == kMax || (!whole && split.size() == kMaxSplit)) continue;
+    if (whole || split.insert({c.problem.split_k, c.tile.tma, clusters}).second) chosen.push_back(c);
   }
   return chosen;
 }
@@ -113,23 +113,23 @@ Result<Candidates> construct_gpu_contraction(const GroupTask& task, const Target
   for (const te::Compute& c : program.computes) {
     if (c.name() != name && !te::depends_on(program, c, name)) return declined("{} comes before {}", c.name(), name);
   }
-  const Result<Product> product = product_of(program, *found);
+  const Result<MatrixProduct> product = product_of(program, *found);
   if (!product.ok()) return Reason{product.reason()};
-  const std::vector<StoredProduct> ways =
-      ways_to_sum(stored(program, name, constant_layouts(*product, *found, task), {}), program, task, target);
+  const std::vector<StoredProduct> sums =
+      sums_of(stored(program, name, constant_layouts(*product, *found, task), {}), program, task, target);
   Candidates candidates;
-  for (const Choice& choice : choices_of(ways, task, target)) {
-    const StoredProduct dealt = stored_for(choice.tile, *choice.product, program, task);
+  for (const Choice& choice : choices_of(sums, task, target)) {
+    const StoredProduct fitted = stored_for(choice.tile, *choice.product, program, task);
     Construction candidate = base;
-    candidate.constant_layouts = dealt.layouts;
-    if (dealt.parts.count > 1) {
-      for (const schedule::Schedule& s : {dealt.split, adding(dealt.rest, target).value()}) {
+    candidate.constant_layouts = fitted.layouts;
+    if (fitted.split_k.count > 1) {
+      for (const schedule::Schedule& s : {fitted.split, adding(fitted.rest, target).value()}) {
         for (const schedule::Primitive& p : s.primitives()) candidate.schedule.add(p);
       }
     }
-    schedule_product(dealt, choice.tile, target, candidate);
-    if (dealt.parts.count > 1)
-      candidate.trace.front() += fmt::format(", sums in {} parts, which a second kernel adds", dealt.parts.count);
+    schedule_product(fitted, choice.tile, target, candidate);
+    if (fitted.split_k.count > 1)
+      candidate.trace.front() += fmt::format(", split-K by {}, added by a second kernel", fitted.split_k.count);
     candidate.predicted_ns = choice.cycles / kCyclesPerNs;
     candidates.push_back(std::move(candidate));
   }

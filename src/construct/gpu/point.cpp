@@ -1,6 +1,6 @@
-// A thread for each point of a stage, or for a vector of them: the plainest mapping on devices whose tiles have
-// threads. Where a short last axis is gathered from lines of another axis, as channels of an image that lie last now
-// are, a thread may also have all of it, and so much of a line that it loads that in whole vectors.
+// A thread for each point of a stage, or for a vector of them: the plainest mapping on GPUs. Where a short last axis is
+// gathered from lines of another axis, as channels of an image that lie last now are, a thread may also have all of it,
+// and so much of a line that it loads that in whole vectors.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -18,10 +18,10 @@
 namespace tw::construct {
 namespace {
 
-constexpr int64_t kMostThreads = 256;   // of a tile: several tiles hide each other's waits
-constexpr int64_t kUnitThreads = 2048;  // that hide the waits of a unit's memory accesses
-constexpr int64_t kThreadVectors = 4;   // of a thread, where there is enough for all units: its loads wait together
-constexpr int64_t kMostGathered = 32;   // elements of a last axis that one thread gathers
+constexpr int64_t kMaxThreads = 256;   // threads of a block: several blocks hide latency of each other
+constexpr int64_t kSmThreads = 2048;   // resident threads of an SM that hide memory latency
+constexpr int64_t kThreadVectors = 4;  // vectors in flight of a thread, where all SMs are busy
+constexpr int64_t kMaxGathered = 32;   // elements of a last axis gathered by one thread
 
 using Readers = std::map<std::string, std::set<const te::Compute*>>;  // of every tensor
 
@@ -55,7 +55,7 @@ std::string schedule_points(schedule::Schedule& s, const te::Compute& c, const T
     s.split(c.name(), loops.back(), {lanes}).vectorize(c.name(), loops.back() + ".1");
     loops.back() += ".0";
   }
-  const int64_t threads = threads_for(num_elements(c.outputs[0].shape) / lanes, kMostThreads, target);
+  const int64_t threads = threads_for(num_elements(c.outputs[0].shape) / lanes, kMaxThreads, target);
   return cut_into_threads(s, c.name(), loops, threads, work.vectors);
 }
 
@@ -73,7 +73,7 @@ ThreadWork work_of(const te::Compute& c, const TargetInfo& target) {
   if (c.is_reduction() || c.axes.back().extent % lanes != 0) return work;
   work.lanes = lanes;
   const bool plenty =
-      num_elements(c.outputs[0].shape) / lanes / kThreadVectors >= std::max(1, target.units) * kUnitThreads;
+      num_elements(c.outputs[0].shape) / lanes / kThreadVectors >= std::max(1, target.compute_units) * kSmThreads;
   if (plenty && !schedule::calls_function(c)) work.vectors = kThreadVectors;
   return work;
 }
@@ -91,7 +91,7 @@ std::optional<Gather> gather_of(const te::Compute& c, const TargetInfo& target) 
   const te::Axis &last = c.axes.back(), &row = c.axes[c.axes.size() - 2];
   std::vector<Expr> reads;
   te::visit_reads(c, [&](const Expr& read) { reads.push_back(read); });
-  if (reads.size() != 1 || reads[0]->args.size() < 2 || last.extent > kMostGathered) return std::nullopt;
+  if (reads.size() != 1 || reads[0]->args.size() < 2 || last.extent > kMaxGathered) return std::nullopt;
   const Expr& line = reads[0]->args.back();
   const auto along = [&](int64_t i) { return substitute(line, {{last.name, int_imm(i)}}); };
   const bool across = std::any_of(reads[0]->args.begin(), reads[0]->args.end() - 1,
@@ -119,7 +119,7 @@ void schedule_gather(schedule::Schedule& s, const te::Compute& c, const Gather& 
   s.split(c.name(), last, {g.lanes}).unroll(c.name(), last + ".0").vectorize(c.name(), last + ".1");
   loops.pop_back();
   loops.back() += ".0";
-  const std::string thread = cut_into_threads(s, c.name(), loops, threads_for(strips_of(c, g), kMostThreads, target));
+  const std::string thread = cut_into_threads(s, c.name(), loops, threads_for(strips_of(c, g), kMaxThreads, target));
   s.compute_at(values, c.name(), thread, loop::Scope::kRegister).unroll(values, row).unroll(values, last);
   s.compute_at(cache, values, around, loop::Scope::kRegister);
   for (size_t d = 0; d + 1 < g.rank; ++d) s.unroll(cache, fmt::format("i{}", d));
@@ -157,8 +157,8 @@ Result<Candidates> construct_point(const GroupTask& task, const TargetInfo& targ
     schedule::inline_stages(whole.schedule, task.program);
     schedule_gather(whole.schedule, program.computes.front(), *gather, target);
     whole.trace = {fmt::format("{} points with all of their last axis by a thread", gather->points)};
-    // Fewer threads with more to load each: where there are enough of them for all units.
-    const bool fills = strips_of(program.computes.front(), *gather) >= std::max(1, target.units) * kMostThreads;
+    // Fewer threads with more to load each: where there are enough of them for all SMs.
+    const bool fills = strips_of(program.computes.front(), *gather) >= std::max(1, target.compute_units) * kMaxThreads;
     candidates.insert(fills ? candidates.begin() : candidates.end(), std::move(whole));
   }
   return candidates;

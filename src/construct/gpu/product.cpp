@@ -18,12 +18,12 @@
 namespace tw::construct {
 namespace {
 
-constexpr int64_t kLeastLines = 8;    // of a product whose operands are worth sharing
-constexpr int64_t kWholeSteps = 64;   // of which a part has a multiple: no block of steps leaves it
-constexpr int64_t kLeastSteps = 128;  // of a part
-constexpr int64_t kMostParts = 32;
-constexpr int64_t kLineBytes = 128, kSectorBytes = 32;      // of a box, and of memory
-constexpr int64_t kMostOfBox = 256, kMostOfWindows = 1024;  // lines that the copy engine brings at once
+constexpr int64_t kMinLines = 8;       // rows or columns below which operands are not shared
+constexpr int64_t kPartMultiple = 64;  // k of a part is a multiple of it: no k-block crosses parts
+constexpr int64_t kMinPartK = 128;     // min k of a split-K part
+constexpr int64_t kMaxSplitK = 32;
+constexpr int64_t kLineBytes = 128, kSectorBytes = 32;         // bytes: swizzled line of a TMA box; DRAM sector
+constexpr int64_t kMaxBoxLines = 256, kMaxWindowLines = 1024;  // lines of one TMA copy
 
 // Whether a factor is the same number everywhere: no layout leaves it a read.
 bool multiplies_padding(const te::Compute& sum) {
@@ -56,7 +56,7 @@ int64_t extent_at(const te::Compute& c, const std::vector<size_t>& places) {
   return all;
 }
 
-Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
+Result<MatrixProduct> product_of(const te::Program& program, const te::Compute& sum) {
   const Result<schedule::Contraction> match = schedule::match_contraction(sum);
   if (!match.ok()) return Reason{match.reason()};
   if (match->words || !sum.outputs[0].type.is_float()) return declined("{} multiplies words", sum.name());
@@ -66,7 +66,7 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
   const Expr term = te::summed_term(sum.body[0]);  // padding may ask for an axis that its read does not
   size_t b = 0;
   visit(term.arg(1), [&](const Expr& e) { b = e.same(match->b) ? 1 : b; });
-  Product p{sum.name(), *output, *match, {}, {}, {}, schedule::reduction_order(program, *match)};
+  MatrixProduct p{sum.name(), *output, *match, {}, {}, {}, schedule::reduction_order(program, *match)};
   for (size_t i = 0; i < sum.axes.size(); ++i) {
     const bool in_a = uses_var(term.arg(1 - b), sum.axes[i].name);
     const bool in_b = uses_var(term.arg(b), sum.axes[i].name);
@@ -76,12 +76,12 @@ Result<Product> product_of(const te::Program& program, const te::Compute& sum) {
       return declined("which products {} sums depends on its rows or columns", sum.name());
   }
   if (p.rows.empty() || p.columns.empty()) return declined("{} has no rows or no columns of its own", sum.name());
-  if (extent_at(sum, p.rows) < kLeastLines || extent_at(sum, p.columns) < kLeastLines)
+  if (extent_at(sum, p.rows) < kMinLines || extent_at(sum, p.columns) < kMinLines)
     return declined("{} is no product of matrices but of vectors", sum.name());
   return p;
 }
 
-std::map<std::string, Layout> constant_layouts(const Product& p, const te::Compute& sum, const GroupTask& task) {
+std::map<std::string, Layout> constant_layouts(const MatrixProduct& p, const te::Compute& sum, const GroupTask& task) {
   std::map<std::string, Layout> layouts;
   for (const bool left : {true, false}) {
     const Expr& read = left ? p.match.a : p.match.b;
@@ -113,7 +113,7 @@ OperandAccess access_of(const Expr& read, const te::Axis& step, const te::Axis& 
   return along > steps ? OperandAccess{false, along} : OperandAccess{true, std::max<int64_t>(1, steps)};
 }
 
-Layout dealt_out(const BlockTile& tile, int dim, size_t rank, int64_t columns) {
+Layout interleaved_columns(const ThreadBlockTile& tile, int dim, size_t rank, int64_t columns) {
   constexpr int64_t kPairs = 4;
   const int64_t together = tile.columns.back().extent / 2;
   if (!tile.by_matrix() || together == 1) return {};
@@ -144,32 +144,32 @@ bool pads_to_edges(const te::Compute& sum, const Expr& read, const Shape& shape)
 }
 
 // Whether `read` is [image, spatial.., channel], or that of one image, with the lines' axes in this order, each spatial
-// index a window's: a multiple of its axis, and of axes that no line is of, less a constant; within what the copy
-// engine can say (PTX ISA, "im2col mode": corners and places of 16, 8 or 5 bits).
-bool reads_windows(const Product& p, const te::Compute& sum, const Expr& read, const Shape& shape,
+// index a window's: a multiple of its axis, and of axes that no line is of, less a constant; within what TMA can say
+// (PTX ISA, "im2col mode": corners and places of 16, 8 or 5 bits).
+bool reads_windows(const MatrixProduct& p, const te::Compute& sum, const Expr& read, const Shape& shape,
                    const std::vector<size_t>& lines) {
   using format::TensorMap, format::Windows;
   const std::vector<Expr>& indices = read->args;
   const bool images = indices[0].is_var() && indices[0]->name == sum.axes[lines[0]].name;
   const size_t before = images || indices[0].is_int(0) ? 1 : 0, spatial = indices.size() - 1 - before;
   const size_t rank = spatial + 2, first = images ? 1 : 0;  // of the lines' axes
-  if (rank < Windows::kLeastRank || rank > TensorMap::kMostRank || lines.size() != first + spatial) return false;
-  const int64_t corners = Windows::most_corner(rank);
+  if (rank < Windows::kMinRank || rank > TensorMap::kMaxRank || lines.size() != first + spatial) return false;
+  const int64_t corners = Windows::max_corner(rank);
   std::vector<te::Axis> taps = p.steps;
   if (p.taps) taps.push_back(*p.taps);
   for (const size_t i : p.batch) taps.push_back(sum.axes[i]);
   for (size_t d = 0; d < spatial; ++d) {
     const std::optional<LinearForm> form = as_linear(indices[d + before]);
     if (!form || form->constant > 0 || form->constant < -corners) return false;
-    int64_t step = 0, reach = 0, beyond = 0;  // the last taps read beyond the last line
+    int64_t step = 0, halo = 0, beyond = 0;  // the last taps read beyond the last line
     for (const auto& [name, coefficient] : form->terms) {
       const auto tap = std::ranges::find(taps, name, &te::Axis::name);
       const bool is_line = name == sum.axes[lines[d + first]].name;
       if (coefficient < 1 || (tap == taps.end() && !is_line)) return false;
-      (is_line ? step : reach) += is_line ? coefficient : (tap->extent - 1) * coefficient;
+      (is_line ? step : halo) += is_line ? coefficient : (tap->extent - 1) * coefficient;
       if (p.taps && name == p.taps->name) beyond = (tap->extent - 1) * coefficient;
     }
-    if (step < 1 || step > Windows::kMostStep || reach >= corners) return false;
+    if (step < 1 || step > Windows::kMaxStep || halo >= corners) return false;
     const int64_t extent = shape[d + before];
     const int64_t last = (sum.axes[lines[d + first]].extent - 1) * step + 1 + beyond + form->constant - extent;
     if (last < -corners || last >= corners) return false;
@@ -185,18 +185,18 @@ bool reads_lines(const te::Compute& sum, const Expr& read, const std::vector<siz
          });
 }
 
-// Whether the copy engine can bring an operand's blocks of steps: boxes of a tensor, or windows of images, whose lines
+// Whether TMA can bring an operand's k-blocks: boxes of a tensor, or windows of images, whose lines
 // are aligned, and a whole one of them. Steps that end before the tensor's lines do, those of parts and of one of
 // several axes, end with a block.
-bool goes_in_boxes(const StoredProduct& in, const te::Compute& sum, bool left) {
+bool is_tma_eligible(const StoredProduct& in, const te::Compute& sum, bool left) {
   constexpr int64_t kLineAlignment = 16;
-  constexpr size_t kLeastRank = 2;
-  const Product& p = in.product;
+  constexpr size_t kMinRank = 2;
+  const MatrixProduct& p = in.product;
   const Expr& read = left ? p.match.a : p.match.b;
   const size_t rank = read->args.size();
   const auto tensor = std::ranges::find(in.program.inputs, read->name, &te::Tensor::name);
-  if (tensor == in.program.inputs.end() || rank < kLeastRank || rank > format::TensorMap::kMostRank) return false;
-  if (p.batch.size() > (in.parts.count > 1 ? 2 : 1)) return false;
+  if (tensor == in.program.inputs.end() || rank < kMinRank || rank > format::TensorMap::kMaxRank) return false;
+  if (p.batch.size() > (in.split_k.count > 1 ? 2 : 1)) return false;
   const te::Axis& step = p.steps.back();
   const Expr& last = read->args.back();
   const bool whole_lines =
@@ -217,19 +217,19 @@ bool reads_all_along(const te::Program& program, const Expr& read, const te::Axi
 }
 
 // How many columns beside each other a thread may hold: as many as one access of the output moves, if B's lines are
-// read one by one, in any order. Lines that come in boxes must lie in that order: those of a constant, with few zeros
-// up to whole blocks of columns that are dealt out.
-int64_t neighbours_of(const te::Program& program, const Product& p, const te::Compute& sum, bool boxes,
+// read one by one, in any order. Lines that come by TMA must lie in that order: those of a constant, with few zeros up
+// to whole blocks of interleaved columns.
+int64_t neighbours_of(const te::Program& program, const MatrixProduct& p, const te::Compute& sum, bool tma,
                       const GroupTask& task, const TargetInfo& target) {
-  constexpr int64_t kPair = 2, kMost = 8, kPairs = 4;
+  constexpr int64_t kPair = 2, kMax = 8, kPairs = 4;
   const te::Axis& column = sum.axes[p.columns.back()];
   if (p.columns.size() != 1 || !access_of(p.match.b, p.steps.back(), column, target).by_steps) return kPair;
   int64_t widest = 1;
   for (const te::Tensor& t : program.find_compute(p.output)->outputs)
     widest = std::max<int64_t>(widest, t.type.bytes());
   const int64_t access = target.vector_bytes / widest;
-  int64_t neighbours = std::max(kPair, std::gcd(std::min(kMost, access), column.extent));
-  if (!boxes) return neighbours;
+  int64_t neighbours = std::max(kPair, std::gcd(std::min(kMax, access), column.extent));
+  if (!tma) return neighbours;
   if (!task.kept.contains(p.match.b->name) || !reads_all_along(program, p.match.b, column)) return kPair;
   while (neighbours > kPair && !is_little_more(round_up(column.extent, kPairs * neighbours), column.extent))
     neighbours /= 2;
@@ -237,7 +237,7 @@ int64_t neighbours_of(const te::Program& program, const Product& p, const te::Co
 }
 
 // What a program stores for each of its `sums`, and reads of tensors as large beside the operands.
-int64_t result_bytes(const te::Program& program, const Product& p, int64_t sums) {
+int64_t result_bytes(const te::Program& program, const MatrixProduct& p, int64_t sums) {
   int64_t bytes = 0;
   const auto add = [&](const te::Tensor& t) {
     if (num_elements(t.shape) == sums) bytes += t.type.bytes();
@@ -250,11 +250,11 @@ int64_t result_bytes(const te::Program& program, const Product& p, int64_t sums)
 }
 
 // By how many rows of its last axis the left operand moves from tap to tap of `r`; 0: otherwise than along that axis.
-int64_t tap_distance(const Product& p, const te::Compute& sum, const te::Axis& r) {
+int64_t tap_distance(const MatrixProduct& p, const te::Compute& sum, const te::Axis& r) {
   return te::tap_distance(p.match.a, sum.axes[p.rows.back()].name, r.name);
 }
 
-void take_taps(Product& p, const te::Axis& taps) {
+void take_taps(MatrixProduct& p, const te::Axis& taps) {
   std::erase_if(p.steps, [&](const te::Axis& r) { return r.name == taps.name; });
   p.taps = taps;
 }
@@ -266,7 +266,8 @@ std::string split_sum(const std::string& sum, StoredProduct& out) {
   std::vector<int64_t> order(out.program.find_compute(sum)->axes.size() + 1);
   std::iota(order.begin() + 1, order.end(), 0);
   order.front() = static_cast<int64_t>(order.size()) - 1;
-  out.split.rfactor_blocks(sum, out.parts.axis, out.parts.count).layout(partial, Layout().reorder(std::move(order)));
+  out.split.rfactor_blocks(sum, out.split_k.axis, out.split_k.count)
+      .layout(partial, Layout().reorder(std::move(order)));
   out.rest = schedule::rewritten(out.program, out.split);
   const te::Compute sums = *out.rest.find_compute(partial);
   const te::Program all = out.rest;
@@ -282,35 +283,35 @@ std::string split_sum(const std::string& sum, StoredProduct& out) {
 std::optional<StoredProduct> with_taps(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
                                        const TargetInfo& target) {
   const te::Compute& sum = *program.find_compute(whole.product.sum);
-  const BlockProblem problem = problem_of(whole, task, target);
-  const bool by_groups = problem.boxes && problem.by_matrix && has_feature(target, "wgmma");
+  const GemmProblem problem = problem_of(whole, task, target);
+  const bool by_groups = problem.tma && problem.by_matrix && has_feature(target, "wgmma");
   if (!task.kept.contains(whole.product.match.b->name) || !by_groups) return std::nullopt;
-  const Result<Product> product = product_of(program, sum);
+  const Result<MatrixProduct> product = product_of(program, sum);
   for (const te::Axis& r : product->steps) {
     if (r.extent == 1 || r.name == product->steps.back().name || tap_distance(*product, sum, r) == 0) continue;
-    Product shared = *product;
+    MatrixProduct shared = *product;
     take_taps(shared, r);
     StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task), {});
     take_taps(out.product, r);
-    if (problem_of(out, task, target).boxes) return out;
+    if (problem_of(out, task, target).tma) return out;
   }
   return std::nullopt;
 }
 
-BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const TargetInfo& target) {
+GemmProblem problem_of(const StoredProduct& in, const GroupTask& task, const TargetInfo& target) {
   const te::Program& program = in.program;
-  const Product& p = in.product;
+  const MatrixProduct& p = in.product;
   const te::Compute& sum = *program.find_compute(p.sum);
-  BlockProblem problem;
+  GemmProblem problem;
   problem.batch = extent_at(sum, p.batch);
   problem.rows = extent_at(sum, p.rows);
   problem.columns = extent_at(sum, p.columns);
   if (p.taps) {
     const int64_t pixels = sum.axes[p.rows.back()].extent;
     problem.taps = p.taps->extent;
-    problem.reach = (problem.taps - 1) * tap_distance(p, sum, *p.taps);
-    problem.most_lines = problem.rows == pixels ? kMostOfBox : kMostOfWindows;
-    problem.pixels = pixels + problem.reach;
+    problem.halo = (problem.taps - 1) * tap_distance(p, sum, *p.taps);
+    problem.max_lines = problem.rows == pixels ? kMaxBoxLines : kMaxWindowLines;
+    problem.pixels = pixels + problem.halo;
     problem.rows = problem.rows / pixels * problem.pixels;
   }
   problem.steps = te::num_points(p.steps);
@@ -324,29 +325,29 @@ BlockProblem problem_of(const StoredProduct& in, const GroupTask& task, const Ta
   const bool is_odd = problem.columns % 2 == 1 && problem.columns > 1 && result.is_half();
   const bool one_output = program.find_compute(p.output)->outputs.size() == 1;  // of those that lie in shared memory
   if (is_odd && one_output && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
-  problem.parts = in.parts.count;
-  if (problem.parts > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.parts);
+  problem.split_k = in.split_k.count;
+  if (problem.split_k > 1) problem.added_bytes = result_bytes(in.rest, p, sums / problem.split_k);
   for (const Expr* read : {&p.match.a, &p.match.b}) {
     const te::Tensor& operand = program.tensor((*read)->name);
     problem.operand_bytes += num_elements(operand.shape) * operand.type.bytes();
   }
-  problem.boxes = has_feature(target, "tma") && goes_in_boxes(in, sum, true) && goes_in_boxes(in, sum, false);
-  problem.neighbours = neighbours_of(program, p, sum, problem.boxes, task, target);
+  problem.tma = has_feature(target, "tma") && is_tma_eligible(in, sum, true) && is_tma_eligible(in, sum, false);
+  problem.neighbours = neighbours_of(program, p, sum, problem.tma, task, target);
   return problem;
 }
 
 StoredProduct stored(const te::Program& program, const std::string& sum, std::map<std::string, Layout> layouts,
-                     const Parts& parts) {
+                     const SplitK& split_k) {
   StoredProduct out{
-      layouts.empty() ? program : te::apply_layouts(program, layouts), {}, std::move(layouts), parts, {}, {}};
-  const std::string name = parts.count > 1 ? split_sum(sum, out) : sum;
-  Result<Product> product = product_of(out.program, *out.program.find_compute(name));
+      layouts.empty() ? program : te::apply_layouts(program, layouts), {}, std::move(layouts), split_k, {}, {}};
+  const std::string name = split_k.count > 1 ? split_sum(sum, out) : sum;
+  Result<MatrixProduct> product = product_of(out.program, *out.program.find_compute(name));
   TW_CHECK(product.ok(), "the product of {} is gone with the layout of its operand", program.name);
   out.product = std::move(product).value();
   return out;
 }
 
-StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const te::Program& program,
+StoredProduct stored_for(const ThreadBlockTile& tile, const StoredProduct& in, const te::Program& program,
                          const GroupTask& task) {
   const te::Compute& sum = *in.program.find_compute(in.product.sum);
   const Expr& read = in.product.match.b;
@@ -355,32 +356,32 @@ StoredProduct stored_for(const BlockTile& tile, const StoredProduct& in, const t
   if (!task.kept.contains(read->name) || dim < 0) return in;
   // Zeros lie behind a tensor: of one that the product reads in part, behind what it does not read.
   const bool all_steps = in.product.steps.size() == 1 && reads_all_along(in.program, read, step);
-  const int64_t zeros = tile.boxes && all_steps ? zeros_behind(step.extent, read.type()) : 0;
+  const int64_t zeros = tile.tma && all_steps ? zeros_behind(step.extent, read.type()) : 0;
   const int64_t all = round_up(column.extent, 4 * tile.columns.back().extent), more = all - column.extent;
-  Layout dealt;
-  if (reads_all_along(in.program, read, column) && (more == 0 || tile.boxes))
-    dealt = dealt_out(tile, dim, read->args.size(), all);
-  if (zeros == 0 && dealt.is_identity()) return in;
+  Layout interleaved;
+  if (reads_all_along(in.program, read, column) && (more == 0 || tile.tma))
+    interleaved = interleaved_columns(tile, dim, read->args.size(), all);
+  if (zeros == 0 && interleaved.is_identity()) return in;
   std::map<std::string, Layout> layouts = in.layouts;
   Layout& layout = layouts[read->name];
   if (zeros > 0) layout = layout.pad(along, 0, zeros);
-  if (more > 0 && !dealt.is_identity()) layout = layout.pad(dim, 0, more);
-  for (const LayoutPrimitive& p : dealt.primitives()) layout = layout.then(p);
-  StoredProduct out = stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.parts);
+  if (more > 0 && !interleaved.is_identity()) layout = layout.pad(dim, 0, more);
+  for (const LayoutPrimitive& p : interleaved.primitives()) layout = layout.then(p);
+  StoredProduct out = stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.split_k);
   out.product.zeros = zeros;
   if (in.product.taps) take_taps(out.product, *in.product.taps);
   return out;
 }
 
-std::vector<Parts> parts_of(const StoredProduct& whole, const BlockProblem& problem, const TargetInfo& target) {
-  constexpr int64_t kLargeTile = 128, kMostTilesOfAUnit = 8;
+std::vector<SplitK> split_ks_of(const StoredProduct& whole, const GemmProblem& problem, const TargetInfo& target) {
+  constexpr int64_t kLargeTile = 128, kMaxTilesPerSm = 8;
   const int64_t tiles = problem.batch * ceil_div(problem.rows, kLargeTile) * ceil_div(problem.columns, kLargeTile);
-  const int64_t most =
-      std::min({kMostParts, problem.steps / kLeastSteps, kMostTilesOfAUnit * std::max(1, target.units) / tiles});
-  std::vector<Parts> all;
+  const int64_t max =
+      std::min({kMaxSplitK, problem.steps / kMinPartK, kMaxTilesPerSm * std::max(1, target.compute_units) / tiles});
+  std::vector<SplitK> all;
   for (const te::Axis& r : whole.product.steps) {
-    const int64_t whole_steps = r.name == whole.product.steps.back().name ? kWholeSteps : 1;
-    for (int64_t count = 2; count <= std::min(most, r.extent); ++count) {
+    const int64_t whole_steps = r.name == whole.product.steps.back().name ? kPartMultiple : 1;
+    for (int64_t count = 2; count <= std::min(max, r.extent); ++count) {
       if (r.extent % (count * whole_steps) == 0) all.push_back({r.name, count});
     }
   }

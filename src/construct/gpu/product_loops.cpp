@@ -14,7 +14,7 @@
 namespace tw::construct {
 namespace {
 
-constexpr int64_t kMostUnrolled = 16;
+constexpr int64_t kMaxUnrolled = 16;
 
 std::string dollared(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "$")); }
 
@@ -28,7 +28,7 @@ std::string axis(size_t d) { return fmt::format("i{}", d); }
 
 }  // namespace
 
-ProductLoops::ProductLoops(const te::Program& program, const Product& product, const BlockTile& tile,
+ProductLoops::ProductLoops(const te::Program& program, const MatrixProduct& product, const ThreadBlockTile& tile,
                            const TargetInfo& target, schedule::Schedule& s)
     : program_(program),
       sum_(*program.find_compute(product.sum)),
@@ -44,7 +44,7 @@ void ProductLoops::make_matrices() {
   std::vector<std::string> roles = {dollared(names_at(sum_, p_.rows)), dollared(names_at(sum_, p_.columns)),
                                     dollared(te::axis_names(p_.steps))};
   if (first_ == 1) roles.push_back(dollared(names_at(sum_, p_.batch)));
-  std::vector<int64_t> multiples = {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.steps};
+  std::vector<int64_t> multiples = {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.tile_k};
   if (p_.zeros > 0) multiples.push_back(p_.steps.back().extent + p_.zeros);
   s_.matrices(p_.sum, roles, std::move(multiples), p_.taps ? p_.taps->name : "");
   if (!by_matrix()) {
@@ -52,8 +52,8 @@ void ProductLoops::make_matrices() {
   }
   const int64_t columns = ceil_div(extent_at(sum_, p_.columns), line_extent(Side::kRight)) * line_extent(Side::kRight);
   const size_t column = first_ + (p_.taps ? 1 : 0);
-  const Layout dealt = dealt_out(tile_, static_cast<int>(column), column + 2, columns);
-  if (!dealt.is_identity()) s_.layout(operand(Side::kRight), dealt);
+  const Layout interleaved = interleaved_columns(tile_, static_cast<int>(column), column + 2, columns);
+  if (!interleaved.is_identity()) s_.layout(operand(Side::kRight), interleaved);
   s_.layout(sums(), sums_layout());
   inline_epilogue();
 }
@@ -119,17 +119,17 @@ std::vector<std::string> ProductLoops::cut_output() {
   std::vector<std::string> order = tiles;
   add_threads(row, column, order);
   for (const Cut* cut : {&row, &column}) {
-    for (const auto& [loop, part] : cut->factors) {
-      if (part != Part::kThreads) order.push_back(loop);
+    for (const auto& [loop, kind] : cut->factors) {
+      if (kind != FactorKind::kThreads) order.push_back(loop);
     }
   }
   s_.reorder(y.name(), order);
   for (const Cut* cut : {&row, &column}) {
-    for (const auto& [loop, part] : cut->factors) {
-      const bool vector = part == Part::kVector || part == Part::kMatrixVector;
-      part == Part::kThreads ? s_.threads(y.name(), loop)
-      : vector               ? s_.vectorize(y.name(), loop)
-                             : s_.unroll(y.name(), loop);
+    for (const auto& [loop, kind] : cut->factors) {
+      const bool vector = kind == FactorKind::kVector || kind == FactorKind::kMatrixVector;
+      kind == FactorKind::kThreads ? s_.threads(y.name(), loop)
+      : vector                     ? s_.vectorize(y.name(), loop)
+                                   : s_.unroll(y.name(), loop);
     }
   }
   return tiles;
@@ -156,7 +156,7 @@ ProductLoops::Cut ProductLoops::split(const std::string& stage, const std::strin
   std::vector<int64_t> extents;
   for (const Factor& f : factors) {
     extents.push_back(f.extent);
-    cut.factors.emplace_back(fmt::format("{}.{}", loop, extents.size()), f.part);
+    cut.factors.emplace_back(fmt::format("{}.{}", loop, extents.size()), f.kind);
   }
   s_.split(stage, loop, extents);
   return cut;
@@ -168,8 +168,8 @@ void ProductLoops::add_threads(const Cut& row, const Cut& column, std::vector<st
   std::vector<std::string> lanes;
   for (const Cut* cut : {&row, &column}) {
     std::vector<std::string> loops;
-    for (const auto& [loop, part] : cut->factors) {
-      if (part == Part::kThreads) loops.push_back(loop);
+    for (const auto& [loop, kind] : cut->factors) {
+      if (kind == FactorKind::kThreads) loops.push_back(loop);
     }
     order.insert(order.end(), loops.begin(), loops.end() - 1);
     lanes.push_back(loops.back());
@@ -183,23 +183,23 @@ void ProductLoops::split_pairs(Cut& column) {
   if (tile_.columns.back().extent == 2) return;
   s_.split(sums(), together, {2});
   const bool group = tile_.multiplier == Multiplier::kWarpGroup;
-  column.factors.back() = {together + ".0", group ? Part::kMatrix : Part::kUnrolled};
-  column.factors.emplace_back(together + ".1", Part::kMatrixVector);
+  column.factors.back() = {together + ".0", group ? FactorKind::kMatrix : FactorKind::kUnrolled};
+  column.factors.emplace_back(together + ".1", FactorKind::kMatrixVector);
 }
 
-// The loops of the sums, whose axes are those of sums_layout(). Returns the loop of blocks of steps.
+// The loops of the sums, whose axes are those of sums_layout(). Returns the loop of k-blocks.
 std::string ProductLoops::cut_sums() {
   size_t dim = first_;
   const auto cut_of = [&](const std::vector<Factor>& factors) {
     Cut cut{axis(dim++), {}};
-    for (const Factor& f : factors) cut.factors.emplace_back(axis(dim++), f.part);
+    for (const Factor& f : factors) cut.factors.emplace_back(axis(dim++), f.kind);
     return cut;
   };
   const Cut row = cut_of(tile_.rows);
   Cut column = cut_of(tile_.columns);
   if (by_matrix()) split_pairs(column);
-  std::vector<int64_t> steps = {tile_.steps};
-  if (by_matrix()) steps = {tile_.steps / kMatrixSteps, kMatrixSteps};
+  std::vector<int64_t> steps = {tile_.tile_k};
+  if (by_matrix()) steps = {tile_.tile_k / kMatrixSteps, kMatrixSteps};
   s_.split(sums(), "r0", steps);
   std::vector<std::string> order;
   if (first_ == 1) order.push_back(axis(0));
@@ -210,19 +210,19 @@ std::string ProductLoops::cut_sums() {
   std::vector<std::string> matrix;
   const std::array<const Cut*, 2> cuts = {&row, &column};
   for (const Cut* cut : cuts) {
-    for (const auto& [loop, part] : cut->factors) {
-      if (part == Part::kMatrix || part == Part::kMatrixVector) matrix.push_back(loop);
-      if (part == Part::kUnrolled || part == Part::kVector) order.push_back(loop);
+    for (const auto& [loop, kind] : cut->factors) {
+      if (kind == FactorKind::kMatrix || kind == FactorKind::kMatrixVector) matrix.push_back(loop);
+      if (kind == FactorKind::kUnrolled || kind == FactorKind::kVector) order.push_back(loop);
     }
   }
   order.insert(order.end(), matrix.begin(), matrix.end());
   if (by_matrix()) order.emplace_back("r0.2");
   s_.reorder(sums(), order);
   for (const Cut* cut : cuts) {
-    for (const auto& [loop, part] : cut->factors) {
-      if (part == Part::kThreads) s_.threads(sums(), loop);
-      if (part == Part::kUnrolled) s_.unroll(sums(), loop);
-      if (part == Part::kVector) s_.vectorize(sums(), loop);
+    for (const auto& [loop, kind] : cut->factors) {
+      if (kind == FactorKind::kThreads) s_.threads(sums(), loop);
+      if (kind == FactorKind::kUnrolled) s_.unroll(sums(), loop);
+      if (kind == FactorKind::kVector) s_.vectorize(sums(), loop);
     }
   }
   if (p_.taps) s_.unroll(sums(), "r1");
@@ -238,8 +238,8 @@ std::string ProductLoops::attach_sums(const std::string& stage, const std::strin
 void ProductLoops::attach_all(const std::string& stage, const std::string& loop) {
   const std::string steps = attach_sums(stage, loop);
   for (const Side side : {Side::kLeft, Side::kRight}) {
-    if (!tile_.boxes) {
-      attach_operand(side, sums(), steps, tile_.steps);
+    if (!tile_.tma) {
+      attach_operand(side, sums(), steps, tile_.tile_k);
       continue;
     }
     s_.compute_at(operand(side), sums(), steps, loop::Scope::kStack, 0);
@@ -249,18 +249,19 @@ void ProductLoops::attach_all(const std::string& stage, const std::string& loop)
 }
 
 std::string ProductLoops::describe() const {
-  return fmt::format(
-      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
-      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.steps, tile_.stages,
-      tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
-      : by_matrix()                              ? ", by matrix instructions"
-                                                 : "",
-      tile_.boxes ? ", brought by the copy engine" : "",
-      p_.taps ? fmt::format(", one for {} taps of windows", p_.taps->extent) : "",
-      tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
-      : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
-                                 : "",
-      tile_.units > 0 ? fmt::format(", a block on each unit walking over them {} at a time", tile_.together) : "");
+  return fmt::format("tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
+                     line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
+                     tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
+                     : by_matrix()                              ? ", by matrix instructions"
+                                                                : "",
+                     tile_.tma ? ", by TMA" : "",
+                     p_.taps ? fmt::format(", one for {} taps of windows", p_.taps->extent) : "",
+                     tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
+                     : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
+                                                : "",
+                     tile_.persistent_blocks > 0
+                         ? fmt::format(", a persistent block on each SM walking over them {} at a time", tile_.together)
+                         : "");
 }
 
 OperandAccess ProductLoops::access(Side side) const {
@@ -290,7 +291,7 @@ void ProductLoops::attach_operand(Side side, const std::string& stage, const std
   s_.split(copy, all, {tile_.threads()}).reorder(copy, {all + ".1", all + ".0"});
   s_.threads(copy, all + ".1");
   const int64_t turns = ceil_div(line_extent(side) * steps / by.lanes, tile_.threads());
-  if (turns <= kMostUnrolled) s_.unroll(copy, all + ".0");
+  if (turns <= kMaxUnrolled) s_.unroll(copy, all + ".0");
   if (!lane.empty()) s_.vectorize(copy, lane);
 }
 

@@ -1,5 +1,5 @@
-// The loops of one product of matrices by the threads of a tile: of a kernel that is one (block_contraction.cpp), and
-// of those in a chain (block_chain.cpp). The sums lie in registers, the operands in memory that the threads share.
+// The loops of one product of matrices by the threads of a tile: of a kernel that is one (gpu/contraction.cpp), and of
+// those in a chain (gpu/chain.cpp). The sums lie in registers, the operands in shared memory.
 #pragma once
 #include <string>
 #include <utility>
@@ -15,10 +15,10 @@ enum class Side : uint8_t { kLeft, kRight };
 class ProductLoops {
  public:
   /// `product` is one of `program`, before any of this is applied to it; primitives are appended to `s`.
-  ProductLoops(const te::Program& program, const Product& product, const BlockTile& tile, const TargetInfo& target,
-               schedule::Schedule& s);
+  ProductLoops(const te::Program& program, const MatrixProduct& product, const ThreadBlockTile& tile,
+               const TargetInfo& target, schedule::Schedule& s);
 
-  /// Where an operand lies in memory that threads share.
+  /// Where an operand lies in shared memory.
   enum class Lines : uint8_t { kBehindEachOther, kBesideEachOther };  // [line, step] or [step, line]
 
   /// The product as one of matrices, the sums as the tile's threads hold them.
@@ -29,12 +29,12 @@ class ProductLoops {
   /// Cuts `stage`, of one axis of rows and one of columns as what comes out, so that warps take lines of its tiles.
   /// Returns the loops of tiles.
   std::vector<std::string> cut_lines(const std::string& stage);
-  /// The sums, in loop `loop` of what comes out. Returns their loop of blocks of steps.
+  /// The sums, in loop `loop` of what comes out. Returns their loop of k-blocks.
   std::string attach_sums(const std::string& stage, const std::string& loop);
   /// An operand in a loop of `stage`, `steps` of it, copied by all threads.
   void attach_operand(Side side, const std::string& stage, const std::string& loop, int64_t steps);
 
-  /// The sums with both operands, a block of steps at a time, under way as the tile says.
+  /// The sums with both operands, a k-block at a time, under way as the tile says.
   void attach_all(const std::string& stage, const std::string& loop);
   std::string describe() const;
   /// These loops of a stage as one; its name.
@@ -43,19 +43,21 @@ class ProductLoops {
   std::string sums() const { return p_.sum + ".acc"; }
   const Expr& read(Side side) const { return side == Side::kLeft ? p_.match.a : p_.match.b; }
   std::string operand(Side side) const { return p_.sum + (side == Side::kLeft ? ".lhs" : ".rhs"); }
-  int64_t line_extent(Side side) const { return BlockTile::extent(side == Side::kLeft ? tile_.rows : tile_.columns); }
+  int64_t line_extent(Side side) const {
+    return ThreadBlockTile::extent(side == Side::kLeft ? tile_.rows : tile_.columns);
+  }
   /// How accesses move the operand.
   OperandAccess access(Side side) const;
 
  private:
   // Pixels that a row of windows reads where taps share them, else those it has; and the rows of all of them.
-  int64_t pixels_read() const { return sum_.axes[p_.rows.back()].extent + tile_.reach; }
+  int64_t pixels_read() const { return sum_.axes[p_.rows.back()].extent + tile_.halo; }
   int64_t rows_read() const { return extent_at(sum_, p_.rows) / sum_.axes[p_.rows.back()].extent * pixels_read(); }
 
   // The loops of an axis that is cut as a tile is: that of tiles, then one for each factor.
   struct Cut {
     std::string tile;
-    std::vector<std::pair<std::string, Part>> factors;
+    std::vector<std::pair<std::string, FactorKind>> factors;
   };
 
   bool by_matrix() const { return tile_.by_matrix(); }
@@ -68,8 +70,8 @@ class ProductLoops {
 
   const te::Program& program_;
   const te::Compute& sum_;
-  const Product& p_;
-  const BlockTile& tile_;
+  const MatrixProduct& p_;
+  const ThreadBlockTile& tile_;
   const TargetInfo& target_;
   size_t first_;  // the first axis of matrices behind the batch
   schedule::Schedule& s_;

@@ -1,7 +1,6 @@
-// Contractions whose rows a reduction combines (schedule/match/chain.h), on devices whose tiles have threads. A tile
-// computes all rows of a part for some columns as block_contraction.cpp does, leaves them in the memory that its
-// threads share, and combines them there. Memory gets a row of each part, which a second kernel combines as
-// block_columns.cpp does; of one part its results.
+// Contractions whose rows a reduction combines (schedule/match/chain.h), on GPUs. A tile computes all rows of a part
+// for some columns as gpu/contraction.cpp does, leaves them in shared memory, and combines them there. Memory gets a
+// row of each part, which a second kernel combines as gpu/columns.cpp does; of one part its results.
 #include <algorithm>
 #include <numeric>
 
@@ -17,9 +16,9 @@
 namespace tw::construct {
 namespace {
 
-constexpr int64_t kLeastColumns = 16;  // of a tile, and that it combines at a time
-constexpr int64_t kAccessBytes = 16;   // of one thread
-constexpr int64_t kTogether = 8;       // threads of a column: neighbouring lanes of a warp, in different banks
+constexpr int64_t kMinColumns = 16;   // columns of a tile, and combined at a time
+constexpr int64_t kAccessBytes = 16;  // bytes of a thread's access
+constexpr int64_t kTogether = 8;      // threads of a column: neighbouring lanes, different banks
 
 // All candidates of one number of parts.
 class ReducedKernel {
@@ -36,10 +35,10 @@ class ReducedKernel {
     const std::string& value = value_;
     const te::Program product = schedule::segment_program(program_, segment);
     const te::Compute& sum = *product.find_compute(segment.sum);
-    const Result<Product> roles = product_of(product, sum);
+    const Result<MatrixProduct> roles = product_of(product, sum);
     if (!roles.ok()) return;
     StoredProduct in = stored(product, segment.sum, constant_layouts(*roles, sum, task), {});
-    Product& p = in.product;
+    MatrixProduct& p = in.product;
     p.rows = match_.rows, p.batch.clear();
     for (size_t& d : p.rows) d += parts_ > 1 ? 1 : 0;
     // Of lines of a part that has one: fused with its pixels, a row would be a remainder, which says no thread.
@@ -50,16 +49,16 @@ class ReducedKernel {
     }
     base_.constant_layouts.insert(in.layouts.begin(), in.layouts.end());
     if (!split(target)) return;
-    BlockProblem problem = problem_of(in, task, target);
+    GemmProblem problem = problem_of(in, task, target);
     problem.kept_bytes = product.tensor(value).type.bytes();
     problem.result_bytes -= problem.kept_bytes;
     problem.neighbours = 2;
-    problem.parts = parts_;
-    // The zeros of the copy engine begin where a tensor ends, not a part of it.
-    problem.boxes = problem.boxes && (parts_ == 1 || match_.parts.at(parts_) == 1);
-    // A last column alone is combined by all threads, by means of memory that kernels of the copy engine have not.
-    problem.boxes = problem.boxes && problem.columns % kLeastColumns != 1;
-    for (const BlockTile& tile : block_tiles(problem, target)) {
+    problem.split_k = parts_;
+    // The zeros of TMA begin where a tensor ends, not a part of it.
+    problem.tma = problem.tma && (parts_ == 1 || match_.parts.at(parts_) == 1);
+    // A last column alone is combined by all threads, by means of memory that kernels of TMA have not.
+    problem.tma = problem.tma && problem.columns % kMinColumns != 1;
+    for (const ThreadBlockTile& tile : thread_block_tiles(problem, target)) {
       candidates.push_back(base_);
       candidates.back().predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;
       ProductLoops loops(in.program, in.product, tile, target, candidates.back().schedule);
@@ -145,7 +144,7 @@ class ReducedKernel {
     if (lanes > 1) s.vectorize(stored_, column + ".2");
   }
 
-  void schedule_tile(ProductLoops& loops, const BlockTile& tile, int64_t bytes, Construction& out) const {
+  void schedule_tile(ProductLoops& loops, const ThreadBlockTile& tile, int64_t bytes, Construction& out) const {
     schedule::Schedule& s = out.schedule;
     loops.make_matrices();
     const int64_t columns = loops.line_extent(Side::kRight), threads = tile.threads();

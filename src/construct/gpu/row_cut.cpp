@@ -37,8 +37,8 @@ void RowCut::cut_laid_out(schedule::Schedule& s, const std::string& stage, size_
 
 void RowCut::mark(schedule::Schedule& s, const std::string& stage, const std::string& chunk,
                   const std::string& lane) const {
-  constexpr int64_t kMostUnrolled = 16;
-  if (chunks() <= kMostUnrolled) s.unroll(stage, chunk);
+  constexpr int64_t kMaxUnrolled = 16;
+  if (chunks() <= kMaxUnrolled) s.unroll(stage, chunk);
   if (lanes > 1) s.vectorize(stage, lane);
 }
 

@@ -1,5 +1,5 @@
-// Reductions along rows on devices whose tiles have threads: softmax, layer norm, means. A tile is one row or a few;
-// the threads of a row keep its elements, so that each is read from memory once, and combine their partial results.
+// Reductions along rows on GPUs: softmax, layer norm, means. A tile is one row or a few; the threads of a row keep its
+// elements, so that each is read from memory once, and combine their partial results.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -21,13 +21,13 @@ namespace tw::construct {
 namespace {
 
 constexpr int64_t kTileThreads = 128;  // short rows share a tile
-constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kThreadElements = 32;  // of a row, that one thread takes: its loads wait together
-constexpr int64_t kFewElements = 8;      // the same where the rows are too few for all units: their time is a row's
-constexpr int64_t kBusyThreads = 512;    // of a unit
-constexpr int64_t kMostRegisters = 64;   // of a thread, that hold a row's elements
+constexpr int64_t kMaxThreads = 1024;
+constexpr int64_t kThreadElements = 32;  // elements in flight of a thread
+constexpr int64_t kFewElements = 8;      // the same where rows are too few for all SMs: latency of one row counts
+constexpr int64_t kBusyThreads = 512;    // threads of a busy SM
+constexpr int64_t kMaxRegisters = 64;    // registers of a thread for elements of a row
 constexpr int64_t kRegisterBytes = 4;
-constexpr int64_t kReservedShared = 4096;  // bytes
+constexpr int64_t kReservedShared = 4096;  // bytes of shared memory
 constexpr int64_t kFewReaders = 7;         // rows that read the same: of more, products of matrices make tiles
 
 // Threads near the number wanted such that no thread asks whether its element exists, where there are such.
@@ -36,13 +36,13 @@ RowCut cut_row(int64_t length, int64_t lanes, int64_t elements) {
   RowCut cut{length, lanes};
   const int64_t vectors = length / cut.lanes;
   const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(length, elements))));
-  cut.threads = std::clamp(wanted, kWarpThreads, kMostThreads);
-  const int64_t most = std::min(2 * cut.threads, kMostThreads);
+  cut.threads = std::clamp(wanted, kWarpThreads, kMaxThreads);
+  const int64_t max = std::min(2 * cut.threads, kMaxThreads);
   const auto distance = [&](int64_t threads) {
     return std::abs(std::log2(static_cast<double>(threads) / static_cast<double>(wanted)));
   };
   int64_t best = 0;
-  for (int64_t threads = std::max(kWarpThreads, cut.threads / 2); threads <= most; threads += kWarpThreads) {
+  for (int64_t threads = std::max(kWarpThreads, cut.threads / 2); threads <= max; threads += kWarpThreads) {
     if (vectors % threads == 0 && (best == 0 || distance(threads) < distance(best))) best = threads;
   }
   if (best != 0) cut.threads = best;
@@ -80,16 +80,16 @@ class BlockRows {
     for (const te::Tensor& t : output_.outputs)
       bytes = elements(output_) > 1 ? std::max<int64_t>(bytes, t.type.bytes()) : bytes;
     for (const te::Tensor& input : program_.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
-    const int64_t share = row_count() * length_ / (std::max(1, target_.units) * kBusyThreads);
+    const int64_t share = row_count() * length_ / (std::max(1, target_.compute_units) * kBusyThreads);
     cut_ = cut_row(length_, target_.vector_bytes / bytes, std::clamp(share, kFewElements, kThreadElements));
     find_held();
     in_registers_ =
-        cut_.is_even() && kept_bytes(kRegisterBytes) * cut_.chunks() * cut_.lanes <= kMostRegisters * kRegisterBytes;
-    // Where a unit has few rows and nothing else to do, what these share is on its way while they are summed.
+        cut_.is_even() && kept_bytes(kRegisterBytes) * cut_.chunks() * cut_.lanes <= kMaxRegisters * kRegisterBytes;
+    // Where an SM has few rows and nothing else to do, what these share is on its way while they are summed.
     if (!in_registers_ || tile_rows() > 1 || cut_.chunks() * cut_.lanes > kFewElements) fetched_inputs_.clear();
-    if (in_registers_ || shared_bytes() <= most_shared()) return {};
+    if (in_registers_ || shared_bytes() <= max_shared()) return {};
     held_inputs_.clear();  // they are read again
-    return shared_bytes() <= most_shared() ? std::string() : kTooLong;
+    return shared_bytes() <= max_shared() ? std::string() : kTooLong;
   }
   static constexpr const char* kTooLong = "rows longer than a tile holds";
 
@@ -156,10 +156,11 @@ class BlockRows {
   int64_t elements(const te::Compute& c) const { return c.axes.size() > rows_ ? c.axes[rows_].extent : 1; }
   bool keeps_row(const te::Compute& c) const { return elements(c) > 1 && c.name() != output_.name(); }
 
-  // Short rows share a tile, when the last axis of rows can be cut and there are tiles for all units.
+  // Short rows share a tile, when the last axis of rows can be cut and there are tiles for all SMs.
   int64_t tile_rows() const {
     int64_t rows = std::max<int64_t>(1, kTileThreads / cut_.threads);
-    while (rows > 1 && (output_.axes[rows_ - 1].extent % rows != 0 || row_count() < rows * target_.units)) rows /= 2;
+    while (rows > 1 && (output_.axes[rows_ - 1].extent % rows != 0 || row_count() < rows * target_.compute_units))
+      rows /= 2;
     return rows;
   }
 
@@ -186,10 +187,10 @@ class BlockRows {
            read.arg(last)->name == element_axis(c);
   }
 
-  // Of one element of everything that is kept, each of which takes `least` bytes or more.
-  int64_t kept_bytes(int64_t least) const {
+  // Of one element of everything that is kept, each of which takes `min` bytes or more.
+  int64_t kept_bytes(int64_t min) const {
     int64_t bytes = 0;
-    const auto add = [&](const te::Tensor& t) { bytes += std::max<int64_t>(least, t.type.bytes()); };
+    const auto add = [&](const te::Tensor& t) { bytes += std::max<int64_t>(min, t.type.bytes()); };
     for (const te::Tensor& input : program_.inputs) {
       if (std::ranges::find(held_inputs_, input.name) != held_inputs_.end()) add(input);
     }
@@ -200,7 +201,7 @@ class BlockRows {
   }
   int64_t shared_bytes() const { return kept_bytes(1) * tile_rows() * length_; }
   // Of a tile: what combining needs, and what the hardware keeps for itself, stay free.
-  int64_t most_shared() const { return target_.levels.front().capacity_bytes - kReservedShared; }
+  int64_t max_shared() const { return target_.levels.front().capacity_bytes - kReservedShared; }
 
   // Tiles and threads of the output. Returns the loop that holds a tile.
   std::string cut_output() {
@@ -268,7 +269,7 @@ std::map<std::string, Layout> layouts_along_sums(const GroupTask& task) {
 
 // All elements in one sum: tiles sum parts of them as rows, and one thread adds those.
 Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& target) {
-  constexpr int64_t kMostParts = 128;  // whose loads wait together
+  constexpr int64_t kMaxParts = 128;  // parts loaded at once
   Construction out;
   schedule::Schedule& s = out.schedule;
   te::Program program = schedule::inline_stages(s, task.program);
@@ -285,9 +286,9 @@ Result<Candidates> construct_total(const GroupTask& task, const TargetInfo& targ
     return declined("a reduction over several axes, or of elements apart");
   const auto& [elements, length] = sum.reduce_axes[0];
   if (length < kWarpThreads) return declined("rows shorter than a warp");
-  int64_t bytes = 1, parts = kMostParts;
+  int64_t bytes = 1, parts = kMaxParts;
   for (const te::Tensor& input : program.inputs) bytes = std::max<int64_t>(bytes, input.type.bytes());
-  while (parts > 1 && (length % parts != 0 || length / parts < kMostThreads * kFewElements)) parts /= 2;
+  while (parts > 1 && (length % parts != 0 || length / parts < kMaxThreads * kFewElements)) parts /= 2;
   const RowCut cut = cut_row(length / parts, target.vector_bytes / bytes, kFewElements);
   const std::string partial = sum.name() + ".rf";
   s.rfactor_blocks(sum.name(), elements, parts).split(partial, "i0", {1});

@@ -13,24 +13,24 @@ namespace tw::construct {
 namespace {
 
 // Of one multiprocessor (NVIDIA, "CUDA C++ Programming Guide", arithmetic throughput; H100 data sheet), in a cycle.
-constexpr double kGroupProducts = 2048;  // of 16-bit floats by matrix instructions of warp groups; half of tf32
-constexpr double kProducts = 128;        // of f32 by threads
-constexpr double kLoadBytes = 48;        // from the second cache, its share of it (measured on an H100)
-constexpr double kSharedBytes = 128;     // from the memory that threads share
-constexpr double kScattered = 8;         // times the accesses where results go alone, each to part of a sector
-constexpr double kTileCycles = 2000;     // entering and leaving a tile
-constexpr double kNextTileCycles = 500;  // going on to the next one
-constexpr double kCacheBytes = 24;       // from and to the second cache by accesses of threads, its share
-constexpr double kBlockCycles = 450;     // of a block of steps, alone: barriers, loads, instructions one after another
-constexpr double kBoxCycles = 300;       // of one that the copy engine brings
-constexpr double kPairCycles = 150;  // of a block of steps: tiles of a pair wait for each other (measured on an H100)
-constexpr double kExposed = 0.25;    // share of the shorter times that does not hide behind the longest one
+constexpr double kGroupProducts = 2048;  // wgmma, 16-bit floats; tf32: half
+constexpr double kProducts = 128;        // f32 FMAs of threads
+constexpr double kLoadBytes = 48;        // an SM's share of L2 bandwidth (measured on an H100)
+constexpr double kSharedBytes = 128;     // shared memory bandwidth
+constexpr double kScattered = 8;         // factor on results stored alone, each to part of a sector
+constexpr double kTileCycles = 2000;     // prologue and epilogue of a tile
+constexpr double kNextTileCycles = 500;  // step to the next tile of a persistent block
+constexpr double kCacheBytes = 24;       // an SM's share of L2 bandwidth by threads' accesses
+constexpr double kCopyCycles = 450;      // min cycles of a k-block by threads' copies: barriers, loads, latency
+constexpr double kTmaCycles = 300;       // min cycles of a k-block by TMA
+constexpr double kPairCycles = 150;      // wait of clustered tiles for each other, a k-block (measured on an H100)
+constexpr double kExposed = 0.25;        // unoverlapped fraction of the shorter times
 
-constexpr size_t kMostTiles = 12;         // of a problem
-constexpr int64_t kLinesTogether = 8;     // of operands of warp groups: where the order of their parts begins again
-constexpr int64_t kReservedBytes = 3072;  // of shared memory of a tile, for barriers and for the hardware
+constexpr size_t kMaxTiles = 12;          // candidates of a problem
+constexpr int64_t kLinesTogether = 8;     // lines of a swizzle atom, wgmma operands
+constexpr int64_t kReservedBytes = 3072;  // shared memory of a block for barriers and the hardware
 constexpr int64_t kVectorColumns = 4;     // f32 of one access
-constexpr int64_t kRegisters = 65536;     // of a unit
+constexpr int64_t kRegisters = 65536;     // registers of an SM
 
 constexpr std::array<WarpTile, 12> kWarpTiles = {{{2, 4, 4, 8},
                                                   {4, 2, 4, 8},
@@ -70,143 +70,149 @@ constexpr std::array<ThreadTile, 5> kThreadTiles = {
 
 // The columns of `eighths` instructions: each leaves pairs of columns with its threads, and the pairs that a thread has
 // of several instructions are neighbours, up to `neighbours` columns.
-void add_columns(int64_t eighths, Part part, int64_t neighbours, std::vector<Factor>& columns) {
+void add_columns(int64_t eighths, FactorKind kind, int64_t neighbours, std::vector<Factor>& columns) {
   const int64_t together = std::gcd(eighths, neighbours / 2);
-  columns.insert(columns.end(), {{eighths / together, part}, {4, Part::kThreads}, {2 * together, Part::kMatrixVector}});
+  columns.insert(columns.end(),
+                 {{eighths / together, kind}, {4, FactorKind::kThreads}, {2 * together, FactorKind::kMatrixVector}});
 }
 
 }  // namespace
 
-BlockTile tile_of(const WarpTile& w, int64_t neighbours) {
-  BlockTile tile;
-  tile.rows = {{w.row_warps, Part::kThreads}, {w.rows, Part::kUnrolled}, {2, Part::kMatrix}, {8, Part::kThreads}};
-  tile.columns = {{w.column_warps, Part::kThreads}};
-  add_columns(w.columns, Part::kUnrolled, neighbours, tile.columns);
+ThreadBlockTile tile_of(const WarpTile& w, int64_t neighbours) {
+  ThreadBlockTile tile;
+  tile.rows = {{w.row_warps, FactorKind::kThreads},
+               {w.rows, FactorKind::kUnrolled},
+               {2, FactorKind::kMatrix},
+               {8, FactorKind::kThreads}};
+  tile.columns = {{w.column_warps, FactorKind::kThreads}};
+  add_columns(w.columns, FactorKind::kUnrolled, neighbours, tile.columns);
   tile.multiplier = Multiplier::kWarp;
   return tile;
 }
 
 namespace {
 
-BlockTile tile_of(const GroupTile& g, int64_t neighbours) {
-  BlockTile tile;
-  tile.rows = {{g.groups, Part::kThreads},
-               {g.rows, Part::kUnrolled},
-               {4, Part::kThreads},
-               {2, Part::kMatrix},
-               {8, Part::kThreads}};
-  add_columns(g.columns / 8, Part::kMatrix, neighbours, tile.columns);
+ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
+  ThreadBlockTile tile;
+  tile.rows = {{g.groups, FactorKind::kThreads},
+               {g.rows, FactorKind::kUnrolled},
+               {4, FactorKind::kThreads},
+               {2, FactorKind::kMatrix},
+               {8, FactorKind::kThreads}};
+  add_columns(g.columns / 8, FactorKind::kMatrix, neighbours, tile.columns);
   tile.multiplier = Multiplier::kWarpGroup;
   return tile;
 }
 
 // Whether one copy brings the lines that the taps of a tile read, and each of its loops of rows has pixels in all
 // turns.
-bool holds_taps(const BlockTile& tile, const BlockProblem& problem) {
-  if (BlockTile::extent(tile.rows) + tile.reach > problem.most_lines) return false;
+bool holds_taps(const ThreadBlockTile& tile, const GemmProblem& problem) {
+  if (ThreadBlockTile::extent(tile.rows) + tile.halo > problem.max_lines) return false;
   int64_t stride = 1;
   for (auto f = tile.rows.rbegin(); f != tile.rows.rend(); stride *= f->extent, ++f) {
     const bool whole = problem.pixels % (stride * f->extent) == 0;
-    if (f->extent > 1 && whole && problem.pixels - problem.reach <= stride * (f->extent - 1)) return false;
+    if (f->extent > 1 && whole && problem.pixels - problem.halo <= stride * (f->extent - 1)) return false;
   }
   return true;
 }
 
-// The tiles of `g`: alone, and where the copy engine brings operands also in clusters that share one of them.
-void add_tiles(const GroupTile& g, const BlockProblem& problem, std::vector<BlockTile>& tiles) {
-  // Columns that end within a tile are dealt out in more blocks than one: boxes have them in order.
-  const bool beyond = problem.boxes && g.columns > problem.columns;
-  const int64_t most = beyond ? std::max<int64_t>(2, problem.columns / 8) : problem.neighbours;
-  BlockTile tile = tile_of(g, std::min(problem.neighbours, most));
-  tile.boxes = problem.boxes;
+// The tiles of `g`: alone, and where TMA brings operands also in clusters that share one of them.
+void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<ThreadBlockTile>& tiles) {
+  // Columns that end within a tile are interleaved in more blocks than one: boxes have them in order.
+  const bool beyond = problem.tma && g.columns > problem.columns;
+  const int64_t max = beyond ? std::max<int64_t>(2, problem.columns / 8) : problem.neighbours;
+  ThreadBlockTile tile = tile_of(g, std::min(problem.neighbours, max));
+  tile.tma = problem.tma;
   tile.taps = problem.taps;
-  tile.reach = problem.reach;
+  tile.halo = problem.halo;
   if (tile.taps > 1 && !holds_taps(tile, problem)) return;
   tiles.push_back(tile);
-  if (!problem.boxes || problem.taps > 1 || problem.kept_bytes > 0) return;
-  const auto add_clusters = [&](int64_t extent, const std::vector<Factor>& factors, int64_t BlockTile::*cluster) {
+  if (!problem.tma || problem.taps > 1 || problem.kept_bytes > 0) return;
+  const auto add_clusters = [&](int64_t extent, const std::vector<Factor>& factors, int64_t ThreadBlockTile::*cluster) {
     for (const int64_t together : {2, 4}) {
-      if (ceil_div(extent, BlockTile::extent(factors)) % together != 0) continue;
+      if (ceil_div(extent, ThreadBlockTile::extent(factors)) % together != 0) continue;
       tiles.push_back(tile);
       tiles.back().*cluster = together;
     }
   };
-  add_clusters(problem.rows, tile.rows, &BlockTile::row_cluster);
-  add_clusters(problem.columns, tile.columns, &BlockTile::column_cluster);
+  add_clusters(problem.rows, tile.rows, &ThreadBlockTile::row_cluster);
+  add_clusters(problem.columns, tile.columns, &ThreadBlockTile::column_cluster);
 }
 
-BlockTile tile_of(const ThreadTile& t) {
-  BlockTile tile;
-  tile.rows = {{t.rows, Part::kUnrolled}, {t.row_threads, Part::kThreads}};
-  tile.columns = {{t.vectors, Part::kUnrolled}, {t.column_threads, Part::kThreads}, {kVectorColumns, Part::kVector}};
+ThreadBlockTile tile_of(const ThreadTile& t) {
+  ThreadBlockTile tile;
+  tile.rows = {{t.rows, FactorKind::kUnrolled}, {t.row_threads, FactorKind::kThreads}};
+  tile.columns = {{t.vectors, FactorKind::kUnrolled},
+                  {t.column_threads, FactorKind::kThreads},
+                  {kVectorColumns, FactorKind::kVector}};
   return tile;
 }
 
-int64_t sums_of_thread(const BlockTile& tile) {
-  return BlockTile::extent(tile.rows) * BlockTile::extent(tile.columns) / tile.threads();
+int64_t sums_of_thread(const ThreadBlockTile& tile) {
+  return ThreadBlockTile::extent(tile.rows) * ThreadBlockTile::extent(tile.columns) / tile.threads();
 }
 
-int64_t tiles_of(const BlockTile& tile, const BlockProblem& p) {
-  return p.batch * ceil_div(p.rows, BlockTile::extent(tile.rows)) *
-         ceil_div(p.columns, BlockTile::extent(tile.columns));
+int64_t tiles_of(const ThreadBlockTile& tile, const GemmProblem& p) {
+  return p.batch * ceil_div(p.rows, ThreadBlockTile::extent(tile.rows)) *
+         ceil_div(p.columns, ThreadBlockTile::extent(tile.columns));
 }
 
 // Steps between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of 128 bytes.
-int64_t steps_of(const BlockProblem& problem, const BlockTile& tile) {
-  constexpr int64_t kLineBytes = 128, kMostOfThreads = 32;
-  const int64_t most = tile.by_matrix() ? kLineBytes / problem.bytes : kMostOfThreads;
-  if (tile.multiplier == Multiplier::kWarpGroup) return most;
-  for (int64_t block = most; block > kMatrixSteps; block -= kMatrixSteps) {
+int64_t steps_of(const GemmProblem& problem, const ThreadBlockTile& tile) {
+  constexpr int64_t kLineBytes = 128, kMaxThreadTileK = 32;
+  const int64_t max = tile.by_matrix() ? kLineBytes / problem.bytes : kMaxThreadTileK;
+  if (tile.multiplier == Multiplier::kWarpGroup) return max;
+  for (int64_t block = max; block > kMatrixSteps; block -= kMatrixSteps) {
     if (8 * ceil_div(problem.steps, block) * block <= 9 * problem.steps) return block;
   }
   return kMatrixSteps;
 }
 
 // Threads fill a copy of the buffers while the instructions of warp groups still use two.
-int64_t fewest_stages(const BlockTile& tile) {
-  return tile.boxes ? 1 : tile.multiplier == Multiplier::kWarpGroup ? 3 : 2;
+int64_t min_stages(const ThreadBlockTile& tile) {
+  return tile.tma ? 1 : tile.multiplier == Multiplier::kWarpGroup ? 3 : 2;
 }
 
 // Blocks of steps under way at once, no more than there are: as many as leave room for `at_once` tiles, but, with up to
 // two of those, no less than keep instructions busy. One more is in use while instructions of warp groups run on.
-int64_t stages_of(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target, int64_t at_once) {
+int64_t stages_of(const ThreadBlockTile& tile, const GemmProblem& problem, const TargetInfo& target, int64_t at_once) {
   constexpr int64_t kFew = 4, kMany = 8;
   const int64_t room = target.levels.front().capacity_bytes / at_once - kReservedBytes;
   const bool busy = tile.multiplier == Multiplier::kWarpGroup && tile.taps == 1 && at_once <= 2;
-  const int64_t least = std::max(fewest_stages(tile), busy ? kFew : int64_t{2});
-  const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), least, tile.boxes ? kMany : kFew);
-  if (tile.units > 0) return stages;  // those of the next tile follow
-  return std::min(stages, std::max(fewest_stages(tile), ceil_div(problem.steps, tile.steps)));
+  const int64_t min = std::max(min_stages(tile), busy ? kFew : int64_t{2});
+  const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), min, tile.tma ? kMany : kFew);
+  if (tile.persistent_blocks > 0) return stages;  // those of the next tile follow
+  return std::min(stages, std::max(min_stages(tile), ceil_div(problem.steps, tile.tile_k)));
 }
 
 // Whether a block that walks over tiles, `together` of them at a time, has the memory and registers that it needs.
-bool fit_together(const BlockTile& tile, const BlockProblem& problem, const TargetInfo& target) {
-  constexpr int64_t kQuarter = 4 * kWarpThreads;        // warps have registers of one of four parts of a unit
-  constexpr int64_t kOthers = 32, kMostThreads = 1024;  // registers of a thread beside its sums; threads of a block
+bool fit_together(const ThreadBlockTile& tile, const GemmProblem& problem, const TargetInfo& target) {
+  constexpr int64_t kQuarter = 4 * kWarpThreads;       // register allocation: by warps of the four SM partitions
+  constexpr int64_t kOthers = 32, kMaxThreads = 1024;  // registers of a thread beside its sums; threads of a block
   const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
   const int64_t threads = tile.threads() * tile.together + kWarpThreads;
   const int64_t registers = kRegisters / (ceil_div(threads, kQuarter) * kQuarter) / 8 * 8;
   return bytes <= target.levels.front().capacity_bytes && sums_of_thread(tile) + kOthers <= registers &&
-         threads <= kMostThreads && tiles_of(tile, problem) > tile.units * tile.together;
+         threads <= kMaxThreads && tiles_of(tile, problem) > tile.persistent_blocks * tile.together;
 }
 
-// `tile` with as many blocks of steps under way as leave room for one or two tiles beside each other, and, where the
-// copy engine brings them, for more: short sums spend much of their time before and behind their blocks of steps.
-std::vector<BlockTile> staged(BlockTile tile, const BlockProblem& problem, const TargetInfo& target) {
-  constexpr int64_t kMostAtOnce = 4;
-  const bool few = tile.boxes && tiles_of(tile, problem) <= target.units;
-  const int64_t fewest = few || tile.taps > 1 ? 1 : 2, most = few ? 1 : tile.boxes ? kMostAtOnce : 2;
-  std::vector<BlockTile> all;
-  for (int64_t at_once = fewest; at_once <= most; ++at_once) {
+// `tile` with as many k-blocks under way as leave room for one or two tiles beside each other, and, where TMA
+// brings them, for more: short sums spend much of their time before and behind their k-blocks.
+std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& problem, const TargetInfo& target) {
+  constexpr int64_t kMaxTilesAtOnce = 4;
+  const bool few = tile.tma && tiles_of(tile, problem) <= target.compute_units;
+  const int64_t min = few || tile.taps > 1 ? 1 : 2, max = few ? 1 : tile.tma ? kMaxTilesAtOnce : 2;
+  std::vector<ThreadBlockTile> all;
+  for (int64_t at_once = min; at_once <= max; ++at_once) {
     tile.stages = stages_of(tile, problem, target, at_once);
     const int64_t bytes = tile.stages * tile.shared_bytes(problem.bytes) + kReservedBytes;
     const bool known = !all.empty() && all.back().stages == tile.stages;
     if (!known && bytes <= target.levels.front().capacity_bytes) all.push_back(tile);
   }
-  if (!tile.boxes || tile.row_cluster * tile.column_cluster > 1 || tile.kept_bytes > 0) return all;
-  tile.units = std::max(1, target.units);
+  if (!tile.tma || tile.row_cluster * tile.column_cluster > 1 || tile.kept_bytes > 0) return all;
+  tile.persistent_blocks = std::max(1, target.compute_units);
   tile.stages = stages_of(tile, problem, target, 1);
-  for (tile.together = kMostAtOnce; tile.together > 0; --tile.together) {  // as many as fit, and two
+  for (tile.together = kMaxTilesAtOnce; tile.together > 0; --tile.together) {  // as many as fit, and two
     if (!fit_together(tile, problem, target)) continue;
     all.push_back(tile);
     if (tile.together <= 2) break;
@@ -217,31 +223,31 @@ std::vector<BlockTile> staged(BlockTile tile, const BlockProblem& problem, const
 
 }  // namespace
 
-int64_t BlockTile::extent(const std::vector<Factor>& factors) {
+int64_t ThreadBlockTile::extent(const std::vector<Factor>& factors) {
   int64_t all = 1;
   for (const Factor& f : factors) all *= f.extent;
   return all;
 }
 
-int64_t BlockTile::threads() const {
+int64_t ThreadBlockTile::threads() const {
   int64_t all = 1;
   for (const auto* factors : {&rows, &columns}) {
-    for (const Factor& f : *factors) all *= f.part == Part::kThreads ? f.extent : 1;
+    for (const Factor& f : *factors) all *= f.kind == FactorKind::kThreads ? f.extent : 1;
   }
   return all;
 }
 
 // Threads of a warp read whole lines at once: of 16-bit floats 16 bytes of each of 8 lines, of f32 64 of each of 2.
-int64_t BlockTile::line_pad_bytes(int64_t bytes) const {
+int64_t ThreadBlockTile::line_pad_bytes(int64_t bytes) const {
   constexpr int64_t kBanksBytes = 128;
-  if (multiplier == Multiplier::kWarp && bytes == 4) return steps * bytes % kBanksBytes == 0 ? kBanksBytes / 2 : 0;
+  if (multiplier == Multiplier::kWarp && bytes == 4) return tile_k * bytes % kBanksBytes == 0 ? kBanksBytes / 2 : 0;
   return multiplier == Multiplier::kWarpGroup ? 0 : kBankBytes;
 }
 
-int64_t BlockTile::shared_bytes(int64_t bytes) const {
-  const int64_t lines = extent(rows) + ceil_div(reach, kLinesTogether) * kLinesTogether + extent(columns) * taps;
+int64_t ThreadBlockTile::shared_bytes(int64_t bytes) const {
+  const int64_t lines = extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether + extent(columns) * taps;
   const int64_t pad = line_pad_bytes(bytes);
-  return by_matrix() ? lines * (steps * bytes + pad) : steps * (lines * bytes + 2 * pad);
+  return by_matrix() ? lines * (tile_k * bytes + pad) : tile_k * (lines * bytes + 2 * pad);
 }
 
 namespace {
@@ -252,9 +258,9 @@ double products_a_cycle(Multiplier m, int64_t bytes) {
 }
 
 // Bytes that are read of the operands for one step: each warp its rows and columns, each instruction of a group.
-double shared_reads(const BlockTile& tile, const BlockProblem& p) {
+double shared_reads(const ThreadBlockTile& tile, const GemmProblem& p) {
   constexpr int64_t kGroupRows = 64;
-  const int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
+  const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
   if (tile.multiplier == Multiplier::kThread) return static_cast<double>((rows + columns) * p.bytes);
   if (tile.multiplier == Multiplier::kWarpGroup)
     return static_cast<double>((rows + columns * rows / kGroupRows) * p.bytes);
@@ -262,73 +268,74 @@ double shared_reads(const BlockTile& tile, const BlockProblem& p) {
   return static_cast<double>((rows * column_warps + columns * row_warps) * p.bytes);
 }
 
-// How many tiles one unit runs at once, so that one computes while another loads or stores.
-int64_t tiles_at_once(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target) {
-  constexpr int64_t kOthers = 64, kMostAtOnce = 8;  // registers of a thread beside its sums
+// How many tiles one SM runs at once, so that one computes while another loads or stores.
+int64_t tiles_at_once(const ThreadBlockTile& tile, const GemmProblem& p, const TargetInfo& target) {
+  constexpr int64_t kOthers = 64, kMaxTilesAtOnce = 8;  // registers of a thread beside its sums
   const int64_t by_registers = kRegisters / (tile.threads() * (sums_of_thread(tile) + kOthers));
   const int64_t by_memory = target.levels.front().capacity_bytes / (tile.shared_bytes(p.bytes) * tile.stages);
-  return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMostAtOnce);
+  return std::clamp<int64_t>(std::min(by_registers, by_memory), 1, kMaxTilesAtOnce);
 }
 
 // Of all sums, or of what tiles make of the sums that they keep: a row of f32.
-int64_t stored_bytes(const BlockProblem& p) {
+int64_t stored_bytes(const GemmProblem& p) {
   constexpr int64_t kF32 = 4;
   return p.kept_bytes > 0 ? p.batch * p.columns * kF32 : p.batch * p.rows * p.columns * p.result_bytes;
 }
 
-// Bytes of its results that a unit stores or loads again in a cycle: parts of sums stay in the second cache.
-double result_rate(const BlockProblem& p, const TargetInfo& target) {
+// Bytes of its results that an SM stores or loads again in a cycle: split-K partial sums stay in L2.
+double result_rate(const GemmProblem& p, const TargetInfo& target) {
   const int64_t bytes = stored_bytes(p);
-  return p.parts > 1 && 2 * bytes <= target.levels[1].capacity_bytes ? kCacheBytes : kMemoryBytes;
+  return p.split_k > 1 && 2 * bytes <= target.levels[1].capacity_bytes ? kCacheBytes : kMemoryBytes;
 }
 
-// Of the kernel that adds the parts of sums.
-double adding_cycles(const BlockProblem& p, const TargetInfo& target) {
-  if (p.parts == 1) return 0;
+// Of the kernel that adds the split-K partial sums.
+double adding_cycles(const GemmProblem& p, const TargetInfo& target) {
+  if (p.split_k == 1) return 0;
   const double of_parts = static_cast<double>(stored_bytes(p)) / result_rate(p, target);
-  const auto sums = static_cast<double>(p.batch * p.rows * p.columns / p.parts);
+  const auto sums = static_cast<double>(p.batch * p.rows * p.columns / p.split_k);
   const double of_sums = sums * static_cast<double>(p.added_bytes) / kMemoryBytes;
-  return kKernelCycles + (of_parts + of_sums) / std::max(1, target.units);
+  return kKernelCycles + (of_parts + of_sums) / std::max(1, target.compute_units);
 }
 
-// Of a block that walks over its share of `tiles`: its teams multiply one after the other, and store meanwhile.
-double walking_cycles(const BlockTile& tile, int64_t tiles, double products, double results) {
+// Of a block that walks over its share of `tiles`: its consumers multiply one after the other, and store meanwhile.
+double walking_cycles(const ThreadBlockTile& tile, int64_t tiles, double products, double results) {
   const double alone = (products + results + kNextTileCycles) / static_cast<double>(tile.together);
-  return kTileCycles + static_cast<double>(ceil_div(tiles, tile.units)) * std::max({products, results, alone});
+  return kTileCycles +
+         static_cast<double>(ceil_div(tiles, tile.persistent_blocks)) * std::max({products, results, alone});
 }
 
 }  // namespace
 
-double predicted_cycles(const BlockTile& tile, const BlockProblem& p, const TargetInfo& target) {
-  const int64_t rows = BlockTile::extent(tile.rows), columns = BlockTile::extent(tile.columns);
+double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const TargetInfo& target) {
+  const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
   const int64_t tiles = tiles_of(tile, p);
-  const auto steps = static_cast<double>(ceil_div(p.steps, tile.steps) * tile.steps);
+  const auto steps = static_cast<double>(ceil_div(p.steps, tile.tile_k) * tile.tile_k);
   const double products = static_cast<double>(rows * columns * p.taps) / products_a_cycle(tile.multiplier, p.bytes);
-  const int64_t lines = (rows + p.reach) / tile.column_cluster + columns * p.taps / tile.row_cluster;
+  const int64_t lines = (rows + p.halo) / tile.column_cluster + columns * p.taps / tile.row_cluster;
   const double loads = static_cast<double>(lines * p.bytes) / kLoadBytes;
   const double shared = static_cast<double>(p.taps) * shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
   const auto cluster = static_cast<double>(tile.row_cluster * tile.column_cluster);
-  const double waits = kPairCycles * std::log2(cluster) / static_cast<double>(tile.steps);
+  const double waits = kPairCycles * std::log2(cluster) / static_cast<double>(tile.tile_k);
   const double a_step = waits + longest + kExposed * (products + loads + shared - longest);
   const double scattered = p.odd_bytes > 0 && tile.kept_bytes == 0 ? kScattered : 1;
   const double results = scattered * static_cast<double>(rows * columns * p.result_bytes) / result_rate(p, target);
-  const int64_t units = std::max(1, target.units);
-  // The tiles of a unit share its throughput; each has what it takes to enter and to leave to itself.
-  const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, units));
-  const auto waves = static_cast<double>(ceil_div(tiles, units * at_once));
+  const int64_t sms = std::max(1, target.compute_units);
+  // The tiles of an SM share its throughput; each has what it takes to enter and to leave to itself.
+  const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, sms));
+  const auto waves = static_cast<double>(ceil_div(tiles, sms * at_once));
   const auto together = static_cast<double>(at_once);
-  const double blocks = static_cast<double>(ceil_div(p.steps, tile.steps)) * (tile.boxes ? kBoxCycles : kBlockCycles);
+  const double blocks = static_cast<double>(ceil_div(p.steps, tile.tile_k)) * (tile.tma ? kTmaCycles : kCopyCycles);
   const double of_tile = std::max(steps * a_step, blocks);
-  const double all = tile.units > 0
+  const double all = tile.persistent_blocks > 0
                          ? walking_cycles(tile, tiles, of_tile, results)
                          : waves * (std::max(together * steps * a_step, blocks) + together * results + kTileCycles);
-  const double memory = static_cast<double>(p.operand_bytes) / (kMemoryBytes * static_cast<double>(units));
+  const double memory = static_cast<double>(p.operand_bytes) / (kMemoryBytes * static_cast<double>(sms));
   return std::max(all, memory) + kExposed * std::min(all, memory) + adding_cycles(p, target);
 }
 
-std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo& target) {
-  std::vector<BlockTile> tiles;
+std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, const TargetInfo& target) {
+  std::vector<ThreadBlockTile> tiles;
   if (problem.by_matrix) {
     if (has_feature(target, "wgmma")) {
       for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, tiles);
@@ -339,24 +346,24 @@ std::vector<BlockTile> block_tiles(const BlockProblem& problem, const TargetInfo
   } else {
     for (const ThreadTile& t : kThreadTiles) tiles.push_back(tile_of(t));
   }
-  std::vector<BlockTile> shapes = std::move(tiles);
+  std::vector<ThreadBlockTile> shapes = std::move(tiles);
   tiles.clear();
-  for (BlockTile& tile : shapes) {
-    const int64_t rows = BlockTile::extent(tile.rows);
+  for (ThreadBlockTile& tile : shapes) {
+    const int64_t rows = ThreadBlockTile::extent(tile.rows);
     if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
-    tile.steps = steps_of(problem, tile);
+    tile.tile_k = steps_of(problem, tile);
     const bool alone = tile.row_cluster * tile.column_cluster * tile.taps == 1;
     std::vector<int64_t> ways = {problem.kept_bytes};
     if (alone && problem.kept_bytes == 0 && problem.odd_bytes > 0) ways.push_back(problem.odd_bytes);
     for (const int64_t kept : ways) {
       tile.kept_bytes = kept;
       TargetInfo rest = target;
-      rest.levels.front().capacity_bytes -= rows * (BlockTile::extent(tile.columns) + kBankBytes) * kept;
+      rest.levels.front().capacity_bytes -= rows * (ThreadBlockTile::extent(tile.columns) + kBankBytes) * kept;
       std::ranges::copy(staged(tile, problem, rest), std::back_inserter(tiles));
     }
   }
-  std::ranges::stable_sort(tiles, {}, [&](const BlockTile& t) { return predicted_cycles(t, problem, target); });
-  if (tiles.size() > kMostTiles) tiles.resize(kMostTiles);
+  std::ranges::stable_sort(tiles, {}, [&](const ThreadBlockTile& t) { return predicted_cycles(t, problem, target); });
+  if (tiles.size() > kMaxTiles) tiles.resize(kMaxTiles);
   return tiles;
 }
 

@@ -1,5 +1,5 @@
-// Element-wise stages that read a tensor across the order of their output, on devices whose tiles have threads: a tile
-// is a rectangle of both orders that goes through shared memory, so that both sides of it move whole lines.
+// Element-wise stages that read a tensor across the order of their output, on GPUs: a tile is a rectangle of both
+// orders that goes through shared memory, so that both sides of it move whole lines.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -14,8 +14,8 @@ namespace tw::construct {
 namespace {
 
 constexpr int64_t kTileThreads = 256;
-constexpr int64_t kMostUnrolled = 16;
-constexpr int64_t kLeastSide = 8;  // of a tile: a thread for each element reads shorter lines as well
+constexpr int64_t kMaxUnrolled = 16;
+constexpr int64_t kMinSide = 8;  // side of a tile: shorter lines are read as well by a thread for each element
 
 // A read whose indices are the stage's axes in another order: the axis that is contiguous there.
 struct Crossing {
@@ -39,7 +39,7 @@ std::optional<Crossing> crossing_of(const te::Compute& c, const Expr& read) {
 }
 
 // One side of a tile.
-struct Side {
+struct TileSide {
   std::string loop;
   int64_t extent = 0;
   int64_t together = 1;  // tiles that follow each other along it
@@ -56,24 +56,25 @@ struct Cut {
 constexpr Cut kCuts[] = {{128, 2, 1}, {128, 2, 8}, {256, 2, 4}, {256, 2, 1}, {256, 4, 4}, {256, 4, 1}, {128, 1, 1}};
 
 // Rows of a tile, dealt to threads that stand side by side along its lines.
-void cut_tile(schedule::Schedule& s, const std::string& stage, const Side& rows, const Side& line, int64_t lanes) {
+void cut_tile(schedule::Schedule& s, const std::string& stage, const TileSide& rows, const TileSide& line,
+              int64_t lanes) {
   const int64_t threads = std::min(kTileThreads * lanes / line.extent, rows.extent);
   const std::string row = rows.loop + ".1", part = line.loop + ".0", lane = line.loop + ".1";
   s.split(stage, rows.loop, {threads}).split(stage, line.loop, {lanes});
   s.reorder(stage, {row, part, rows.loop + ".0", lane}).threads(stage, row).threads(stage, part);
-  if (rows.extent / threads <= kMostUnrolled) s.unroll(stage, rows.loop + ".0");
+  if (rows.extent / threads <= kMaxUnrolled) s.unroll(stage, rows.loop + ".0");
   lanes > 1 ? s.vectorize(stage, lane) : s.unroll(stage, lane);
 }
 
 // A tile along an axis: a line, or what the axis has.
-Side side_of(const te::Axis& axis, DataType type, const Cut& cut) {
+TileSide side_of(const te::Axis& axis, DataType type, const Cut& cut) {
   const int64_t line = std::clamp<int64_t>(cut.line_bytes / type.bytes(), 32, cut.line_bytes / 2);
   const int64_t extent = std::min(line, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(axis.extent))));
   return {axis.name + ".1", extent, axis.extent % extent == 0 ? std::gcd(axis.extent / extent, cut.together) : 1};
 }
 
 void cut_stage(schedule::Schedule& s, const te::Program& program, const std::vector<Crossing>& crossings,
-               const Side& across, const Side& last, const Cut& cut) {
+               const TileSide& across, const TileSide& last, const Cut& cut) {
   const te::Compute& c = program.computes.front();
   const std::string &other = c.axes[crossings[0].axis].name, &inner = c.axes.back().name;
   for (const Crossing& x : crossings)
@@ -126,8 +127,8 @@ Result<Candidates> construct_gpu_transpose(const GroupTask& task, const TargetIn
   const te::Axis &other = c.axes[crossings[0].axis], &last = c.axes.back();
   Candidates all;
   for (const Cut& cut : kCuts) {
-    const Side across = side_of(other, c.outputs[0].type, cut), along = side_of(last, c.outputs[0].type, cut);
-    if (std::min(across.extent, along.extent) < kLeastSide) return declined("smaller than a tile");
+    const TileSide across = side_of(other, c.outputs[0].type, cut), along = side_of(last, c.outputs[0].type, cut);
+    if (std::min(across.extent, along.extent) < kMinSide) return declined("smaller than a tile");
     const bool in_blocks = across.together * along.together > 1;
     if (std::gcd(other.extent, last.extent) % cut.lanes != 0 || (cut.together > 1 && !in_blocks)) continue;
     Construction made = inlined;

@@ -145,9 +145,10 @@ int64_t count_steps(std::span<const BufferRequest> requests) {
 
 bool is_large(const BufferRequest& request) { return request.bytes >= kSetPeriod; }
 
-class Planner {
+class MemoryPlanner {
  public:
-  explicit Planner(std::span<const BufferRequest> requests) : requests_(requests), placed_(count_steps(requests)) {}
+  explicit MemoryPlanner(std::span<const BufferRequest> requests)
+      : requests_(requests), placed_(count_steps(requests)) {}
 
   MemoryPlan run() {
     plan_.offsets.assign(requests_.size(), 0);
@@ -195,7 +196,7 @@ MemoryPlan plan_memory(std::span<const BufferRequest> requests) {
     TW_CHECK(request.bytes >= 0 && request.first_step <= request.last_step, "buffer of {} bytes from step {} to {}",
              request.bytes, request.first_step, request.last_step);
   }
-  return Planner(requests).run();
+  return MemoryPlanner(requests).run();
 }
 
 }  // namespace tw::driver

@@ -36,7 +36,7 @@ constexpr size_t kHashDigits = 64;  // ahead of the cubin in its file: its conte
 class Cubins::Pool {
  public:
   explicit Pool(const CubinOptions& options)
-      : options_(options), most_(options.processes > 0 ? options.processes : processes_that_fit(kBytesOfProcess)) {}
+      : options_(options), max_(options.processes > 0 ? options.processes : processes_that_fit(kBytesOfProcess)) {}
 
   CubinReply compile(const std::string& source, const std::string& architecture) {
     if (options_.worker.empty()) return compile_here(source, architecture);
@@ -68,7 +68,7 @@ class Cubins::Pool {
   struct Seat {
     explicit Seat(Pool& from) : pool(from) {
       std::unique_lock lock(pool.mutex_);
-      pool.free_.wait(lock, [&] { return pool.taken_ < pool.most_; });
+      pool.free_.wait(lock, [&] { return pool.taken_ < pool.max_; });
       ++pool.taken_;
       if (pool.idle_.empty()) return;
       worker = std::move(pool.idle_.back());
@@ -95,7 +95,7 @@ class Cubins::Pool {
   }
 
   const CubinOptions& options_;
-  const int most_;
+  const int max_;
   std::mutex mutex_;
   std::condition_variable free_;
   int taken_ = 0;

@@ -113,12 +113,12 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
     for (const loop::Kernel& kernel : task.program.kernels)
       if (kernel.is_implemented()) check_implementation(task, kernel);
   }
-  for (const std::string& reason : tools.stand_ins ? std::vector<std::string>() : build_templates(tasks, target))
+  for (const std::string& reason : tools.mainloop_only ? std::vector<std::string>() : build_templates(tasks, target))
     if (!reason.empty()) throw UserError(reason);
   parallel_for(tasks.size(), tools.threads, [&](size_t i) {
     if (is_template(tasks[i].program)) {
       out.programs[i] = template_code(tasks[i], target);
-      TW_CHECK(tools.stand_ins || !out.programs[i].is_stand_in, "the template of {} has gone", tasks[i].name);
+      TW_CHECK(tools.mainloop_only || !out.programs[i].is_mainloop_only, "the template of {} has gone", tasks[i].name);
       return;
     }
     const codegen::CudaSource source = codegen::emit_cuda(tasks[i].program, tasks[i].name);
@@ -126,6 +126,7 @@ Generated generate_cuda(std::span<const CodeTask> tasks, const TargetInfo& targe
     const std::vector<loop::Kernel>& kernels = tasks[i].program.kernels;
     if (!std::ranges::all_of(kernels, &loop::Kernel::is_implemented))
       code.bytes = tools.cubins.get(tasks[i].name, source.text, architecture(target));
+    code.group = tasks[i].name;
     for (size_t k = 0; k < kernels.size(); ++k)
       code.kernels.push_back(kernels[k].is_implemented() ? call_of(kernels[k])
                                                          : entry_of(source.kernels[k], kernels[k], target));

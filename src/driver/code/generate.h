@@ -23,7 +23,7 @@ struct Generated {
 struct CodeTools {
   int threads = 0;  // that are used; 0: all CPUs
   Cubins& cubins;
-  bool stand_ins = false;  // instead of what takes a compiler of templates long (ProgramCode::is_stand_in)
+  bool mainloop_only = false;  // instead of what takes a compiler of templates long (ProgramCode::is_mainloop_only)
 };
 
 /// Machine code of all programs for `target`. Unsupported when this build leaves the target's code generator out.

@@ -26,8 +26,9 @@ struct ProgramCode {
     int64_t scratch_bytes = 0;  // CPU: for each thread
     format::CudaLaunch cuda = {};
   };
-  std::vector<Entry> kernels;  // in the order of the loop program
-  bool is_stand_in = false;    // a kernel without the epilogue: as fast as the program can be, and wrong
+  std::vector<Entry> kernels;     // in the order of the loop program
+  bool is_mainloop_only = false;  // a kernel without the epilogue: as fast as the program can be, and wrong
+  std::string group = {};         // after which the functions of a cubin are named; empty: they have other names
 };
 
 }  // namespace tw::driver

@@ -66,8 +66,8 @@ ProgramCode template_code(const CodeTask& task, const TargetInfo& target) {
   const auto fail = [&, &row = row](const std::string& reason) { throw UserError(message(task, row, reason)); };
   const templates::TemplateLibrary library({templates::template_folder()});
   Result<templates::BuiltTemplate> built = library.find(fit.instance(row, target.name));
-  const bool is_stand_in = !built.ok();
-  if (is_stand_in) {
+  const bool is_mainloop_only = !built.ok();
+  if (is_mainloop_only) {
     fit = fit.without_epilogue();
     built = library.find(fit.instance(row, target.name));
   }
@@ -76,10 +76,10 @@ ProgramCode template_code(const CodeTask& task, const TargetInfo& target) {
   Result<templates::HostProgram> host = templates::HostProgram::start(built->host);
   if (!host) fail(host.reason());
   templates::HostProgram program = std::move(host).value();
-  Result<templates::Launch> launch = templates::find_launch(instance, fit.product, target.units,
+  Result<templates::Launch> launch = templates::find_launch(instance, fit.product, target.compute_units,
                                                             [&](const std::string& line) { return program.ask(line); });
   if (!launch) fail(launch.reason());
-  ProgramCode code{read_bytes(built->cubin), {}, is_stand_in};
+  ProgramCode code{read_bytes(built->cubin), {}, is_mainloop_only};
   ProgramCode::Entry entry{std::string(templates::kKernelName)};
   entry.cuda.whole = launch->step;
   entry.cuda.workspace_bytes = launch->workspace_bytes, entry.cuda.zero_bytes = launch->zero_bytes;

@@ -16,8 +16,8 @@ bool is_template(const loop::Program& program);
 /// why there is no template, or nothing. UserError without a compiler, ResourceError as TemplateLibrary::build_all().
 std::vector<std::string> build_templates(std::span<const CodeTask> tasks, const TargetInfo& target,
                                          const std::function<bool()>& stop = {});
-/// The template's cubin and its launch; where it is not built, those of its row without epilogue, as a stand-in.
-/// UserError where that is not built either.
+/// The template's cubin and its launch; where it is not built, those of its row without epilogue, as a mainloop-only
+/// kernel. UserError where that is not built either.
 ProgramCode template_code(const CodeTask& task, const TargetInfo& target);
 
 }  // namespace tw::driver

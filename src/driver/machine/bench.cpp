@@ -22,7 +22,7 @@ constexpr int64_t kWarmChaseBytes = 4 << 20;  // footprints up to this are walke
 constexpr int kLatencySamples = 4;
 constexpr int64_t kLatencySampleNs = 100'000;
 constexpr int64_t kLapPlaces = 1024;  // of a table for a small footprint: it holds several laps, so that calls are long
-constexpr int64_t kMostLaps = 16;
+constexpr int64_t kMaxLaps = 16;
 
 std::string fma_name(int vector_bytes) { return "fma" + std::to_string(vector_bytes); }
 std::string read_name(int64_t chunk_lines) { return "read" + std::to_string(chunk_lines); }
@@ -30,7 +30,7 @@ std::string read_name(int64_t chunk_lines) { return "read" + std::to_string(chun
 loop::Program program_of(const TargetInfo& target, Kernels kernels) {
   const int lanes = target.lanes(DataType::i32());
   const MultiplyAdd kind = has_feature(target, "fma") ? MultiplyAdd::kFused : MultiplyAdd::kTwo;
-  loop::Program program{"hal", {}};
+  loop::Program program{"machine", {}};
   for (int bytes = 16; bytes <= target.vector_bytes; bytes *= 2)
     program.kernels.push_back(fma_kernel(fma_name(bytes), target.vector_registers - kSpareRegisters, bytes / 4, kind));
   if (kernels == Kernels::kFmaOnly) return program;
@@ -90,7 +90,7 @@ std::shared_ptr<std::vector<int32_t>> random_places(int64_t chunks, int64_t coun
 // Repeats the places of a footprint that fits one window, and the window's tiles with them.
 void add_laps(Stream& stream, std::vector<int32_t>& places) {
   const auto lap = static_cast<int64_t>(places.size());
-  const int64_t laps = stream.windows > 1 ? 1 : std::clamp<int64_t>(kLapPlaces / lap, 1, kMostLaps);
+  const int64_t laps = stream.windows > 1 ? 1 : std::clamp<int64_t>(kLapPlaces / lap, 1, kMaxLaps);
   for (int64_t i = lap; i < laps * lap; ++i) places.push_back(places[static_cast<size_t>(i - lap)]);
   stream.tiles *= laps;
   stream.bytes_of_window *= static_cast<double>(laps);

@@ -10,9 +10,9 @@ namespace {
 
 // Far beyond any machine on both sides: only what went wrong lies outside.
 struct Range {
-  double least;
-  double most;
-  bool holds(double value) const { return std::isfinite(value) && value >= least && value <= most; }
+  double min;
+  double max;
+  bool holds(double value) const { return std::isfinite(value) && value >= min && value <= max; }
 };
 constexpr Range kLatencyNs = {0.05, 100'000};
 constexpr Range kBytesPerNs = {0.001, 1'000'000};
@@ -58,7 +58,7 @@ void fix_chunks(MemoryLevel& level, const MemoryLevel& otherwise, const MemoryLe
   }
 }
 
-// What all units do where that could not be measured: as much more than one as by default.
+// What all compute units do where that could not be measured: as much more than one as by default.
 double all_by_default(double one, double default_one, double default_all) {
   return default_one > 0 ? one * default_all / default_one : one;
 }

@@ -59,7 +59,7 @@ DeviceRates measure_now(const TargetInfo& target) {
 #endif
 }
 
-void measure_and_keep(const TargetInfo& target, const HalOptions& options, const std::string& key, Device& device) {
+void measure_and_keep(const TargetInfo& target, const MachineOptions& options, const std::string& key, Device& device) {
   const auto notice = [&](const std::string& sentence) {
     if (options.notice) options.notice(sentence);
   };
@@ -100,7 +100,7 @@ Result<DeviceRates> parse_device_file(const std::string& text, const std::string
   }
 }
 
-Device find_device(const TargetInfo& target, const HalOptions& options) {
+Device find_device(const TargetInfo& target, const MachineOptions& options) {
   Device device;
   device.rates = target.device;
   const std::string folder = figures_folder(options);

@@ -18,7 +18,7 @@ struct Device {
 /// kDefaults: the data sheet that stands for the target's architecture; no device is looked for. kMeasured: the file of
 /// the GPU here, if there is one, else its data sheet. kMeasuredAnew: measured now and written atomically; where that
 /// fails a notice says why, and the data sheet stands. Never fails.
-Device find_device(const TargetInfo& target, const HalOptions& options);
+Device find_device(const TargetInfo& target, const MachineOptions& options);
 
 /// What the data sheet says of `gpu`, or of the one that stands for the target `name` ("cuda:sm_90a").
 DeviceRates published_rates(const std::string& name, const std::string& gpu);

@@ -10,7 +10,7 @@
 namespace tw::driver::machine {
 namespace {
 
-constexpr int64_t kBlocksOfUnit = 4;  // of kMoveThreads threads: all that an SM holds
+constexpr int64_t kBlocksPerSm = 4;  // blocks of kMoveThreads threads: full occupancy
 constexpr int64_t kVectorThreads = 256;
 constexpr int64_t kVectorBlocks = 8;  // of an SM
 constexpr int64_t kChains = 8;        // independent sums of a thread
@@ -251,17 +251,17 @@ std::string move_kernel(const MoveKernel& kernel) {
 }
 
 ComputeKernel vector_of(const std::string& type, const TargetInfo& target) {
-  ComputeKernel kernel{"tw_vector_" + type, {type, false, 0}, kVectorThreads, kVectorBlocks * target.units};
+  ComputeKernel kernel{"tw_vector_" + type, {type, false, 0}, kVectorThreads, kVectorBlocks * target.compute_units};
   const double lanes = type == "f16" || type == "bf16" ? 2 : 1;
   kernel.operations = 2 * lanes * static_cast<double>(kernel.threads * kernel.blocks * kChains * kSteps);
   return kernel;
 }
 
 ComputeKernel matrix_of(const std::string& type, const TargetInfo& target) {
-  ComputeKernel kernel{"tw_matrix_" + type, {type, true, 0}, kVectorThreads, 2 * target.units};
+  ComputeKernel kernel{"tw_matrix_" + type, {type, true, 0}, kVectorThreads, 2 * target.compute_units};
   if (const GroupMatrix* row = group_matrix(type, target)) {
     kernel.threads = kGroups * 4 * kWarp;
-    kernel.blocks = target.units;
+    kernel.blocks = target.compute_units;
     kernel.shared_bytes = kGroupShared;
     kernel.operations =
         2.0 * static_cast<double>(kGroupRows * kGroupColumns * row->k * 4 * kGroupSteps * kGroups * kernel.blocks);
@@ -275,7 +275,7 @@ ComputeKernel matrix_of(const std::string& type, const TargetInfo& target) {
 
 }  // namespace
 
-int64_t move_blocks(const TargetInfo& target) { return kBlocksOfUnit * target.units; }
+int64_t move_blocks(const TargetInfo& target) { return kBlocksPerSm * target.compute_units; }
 
 std::vector<ComputeKernel> compute_kernels(const TargetInfo& target) {
   std::vector<ComputeKernel> kernels;

@@ -13,7 +13,7 @@ constexpr double kSampleNs = 4e6;   // of one sample: runs in a row
 constexpr int64_t kMaxRuns = 1024;  // that the executor takes
 constexpr int64_t kDramBytes = int64_t{1} << 30;
 constexpr int64_t kCachePasses = 32;
-constexpr int64_t kCacheShare = 3;  // a third of the second cache: what two halves of it keep twice still fits
+constexpr int64_t kCacheShare = 3;  // a third of L2: what two halves of it keep twice still fits
 
 struct Place {
   const char* level;

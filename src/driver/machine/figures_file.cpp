@@ -57,7 +57,7 @@ static void from_json(const Json& json, T& object) {
 namespace tw::driver::machine {
 namespace {
 
-constexpr const char* kSchema = "tilewright.hal.v1";
+constexpr const char* kSchema = "tilewright.machine.v1";
 
 bool capacities_rise(const TargetInfo& info) {
   int64_t nearer = 0;
@@ -70,7 +70,7 @@ bool capacities_rise(const TargetInfo& info) {
 
 }  // namespace
 
-std::string figures_folder(const HalOptions& options) {
+std::string figures_folder(const MachineOptions& options) {
   return options.folder.empty() ? cache_folder() : options.folder;
 }
 
@@ -84,7 +84,7 @@ std::string machine_key(const targets::HostCpu& cpu, const TargetInfo& target) {
                       {"sharers", c.sharers}});
   }
   const Json key = {{"cpu", cpu.name},          {"family", cpu.family},       {"model", cpu.model},
-                    {"stepping", cpu.stepping}, {"cpus", cpu.units},          {"caches", std::move(caches)},
+                    {"stepping", cpu.stepping}, {"cpus", cpu.compute_units},  {"caches", std::move(caches)},
                     {"target", target.name},    {"measurement", kMeasurement}};
   return key.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -111,7 +111,7 @@ Result<TargetInfo> parse_figures(const std::string& text, const std::string& key
 }
 
 std::string machine_line(const TargetInfo& info) {
-  const Json document = {{"units", info.units}, {"figures", info}};
+  const Json document = {{"units", info.compute_units}, {"figures", info}};
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -119,13 +119,13 @@ Result<TargetInfo> with_machine_line(const TargetInfo& target, const std::string
   try {
     const Json document = Json::parse(line);
     TargetInfo info = target;
-    document.at("units").get_to(info.units);
+    document.at("units").get_to(info.compute_units);
     document.at("figures").get_to(info);
     if (!info.peaks.empty()) info.flop_per_ns = info.peaks.back().flop_per_ns;
     const Json flat = document.flatten();
     const bool is_negative = std::ranges::any_of(flat, [](const Json& j) { return j.is_number() && !(j >= 0.0); });
     if (machine_line(info) != line) return declined("it is not as Tilewright writes it");
-    if (is_negative || info.units < 1 || !capacities_rise(info)) return declined("its figures are wrong");
+    if (is_negative || info.compute_units < 1 || !capacities_rise(info)) return declined("its figures are wrong");
     return info;
   } catch (const Json::exception& error) {
     return declined("{}", error.what());

@@ -10,7 +10,7 @@
 namespace tw::driver::machine {
 
 /// The folder of all files of figures: the one asked for, else the cache folder; empty when there is none.
-std::string figures_folder(const HalOptions& options);
+std::string figures_folder(const MachineOptions& options);
 
 /// Counts up when a micro-benchmark changes: figures of an earlier number are measured anew.
 constexpr int kMeasurement = 2;

@@ -22,12 +22,12 @@ constexpr double kPatienceSeconds = 10;  // with another process that measures: 
 constexpr size_t kHashDigits = 16;
 
 std::string path_in(const std::string& folder, const std::string& key) {
-  return folder + "/hal-" + content_hash(key).substr(0, kHashDigits) + ".json";
+  return folder + "/machine-" + content_hash(key).substr(0, kHashDigits) + ".json";
 }
 
 class Resolver {
  public:
-  Resolver(const TargetInfo& defaults, const HalOptions& options)
+  Resolver(const TargetInfo& defaults, const MachineOptions& options)
       : defaults_(defaults),
         options_(options),
         cpu_(targets::host_cpu()),
@@ -40,7 +40,7 @@ class Resolver {
     }
     std::error_code ignored;  // what matters is whether the lock's file can be opened
     std::filesystem::create_directories(folder_, ignored);
-    const FileLock lock(folder_.empty() ? "" : folder_ + "/hal.lock",
+    const FileLock lock(folder_.empty() ? "" : folder_ + "/machine.lock",
                         {kPatienceSeconds, {}, [this](const std::string& sentence) { notice(sentence); }});
     const std::string unlocked = why_not_kept(lock);
     if (options_.figures == Figures::kMeasured) {
@@ -78,7 +78,7 @@ class Resolver {
   std::string why_not_kept(const FileLock& lock) const {
     if (folder_.empty()) return "there is no cache folder (HOME and XDG_CACHE_HOME are not set)";
     if (!lock.has_file()) return fmt::format("the cache folder '{}' cannot be written", folder_);
-    return lock.is_held() ? "" : fmt::format("{} holds '{}/hal.lock'", lock.holder(), folder_);
+    return lock.is_held() ? "" : fmt::format("{} holds '{}/machine.lock'", lock.holder(), folder_);
   }
 
   TargetInfo measure_and_keep(const std::string& unlocked) const {
@@ -111,7 +111,7 @@ class Resolver {
   }
 
   const TargetInfo& defaults_;
-  const HalOptions& options_;
+  const MachineOptions& options_;
   targets::HostCpu cpu_;
   std::string key_;
   std::string folder_;
@@ -120,7 +120,7 @@ class Resolver {
 
 }  // namespace
 
-targets::Target resolve_target(const std::string& name, const HalOptions& options) {
+targets::Target resolve_target(const std::string& name, const MachineOptions& options) {
   targets::Target target = targets::find_target(name);
   if (name == "cpu" && options.known) {
     target.info = *options.known;
@@ -131,7 +131,7 @@ targets::Target resolve_target(const std::string& name, const HalOptions& option
   return target;
 }
 
-std::vector<targets::Target> resolve_targets(const std::string& names, const HalOptions& options) {
+std::vector<targets::Target> resolve_targets(const std::string& names, const MachineOptions& options) {
   std::vector<targets::Target> targets;
   for (size_t from = 0; from <= names.size();) {
     const size_t comma = std::min(names.find(',', from), names.size());
@@ -148,7 +148,7 @@ std::vector<targets::Target> resolve_targets(const std::string& names, const Hal
   return targets;
 }
 
-std::string figures_path(const TargetInfo& cpu, const HalOptions& options) {
+std::string figures_path(const TargetInfo& cpu, const MachineOptions& options) {
   const std::string folder = figures_folder(options);
   return folder.empty() ? "" : path_in(folder, machine_key(targets::host_cpu(), cpu));
 }

@@ -16,7 +16,7 @@ enum class Figures : uint8_t {
   kMeasuredAnew,  // measured now
 };
 
-struct HalOptions {
+struct MachineOptions {
   Figures figures = Figures::kDefaults;
   /// Gets a sentence when measuring begins, and when figures are defaults or a file is not used, with the reason.
   std::function<void(const std::string&)> notice;

@@ -19,25 +19,25 @@ namespace {
 constexpr int64_t kMiB = 1024 * 1024;
 constexpr int64_t kSampleNs = 200'000;
 constexpr int64_t kBudgetNs = 1'000'000'000;  // of the rounds; code generation and the curve take as long again
-constexpr int kLeastRounds = 5;
-constexpr int kMostRounds = 50;
+constexpr int kMinRounds = 5;
+constexpr int kMaxRounds = 50;
 constexpr int64_t kWindowBytes = 1 * kMiB;  // of DRAM, per call: what a sample reads is not read again soon
 constexpr int kCurvePasses = 3;
-constexpr int64_t kLeastDramBytes = 128 * kMiB;
-constexpr int64_t kMostDramBytes = 2048 * kMiB;
+constexpr int64_t kMinDramBytes = 128 * kMiB;
+constexpr int64_t kMaxDramBytes = 2048 * kMiB;
 constexpr int64_t kCurveBytes = 64 * kMiB;  // footprints up to this, or twice the last cache that the system knows of
-constexpr int64_t kLeastChaseBytes = 64 * kMiB;  // of DRAM's latency, or twice the last cache
-constexpr int kBarriers = 8;                     // of the regions that tell what a barrier costs
+constexpr int64_t kMinChaseBytes = 64 * kMiB;  // of DRAM's latency, or twice the last cache
+constexpr int kBarriers = 8;                   // of the regions that tell what a barrier costs
 
 // Bytes that hold DRAM's measurements: large against the caches, so that random places are not in them.
 int64_t dram_bytes(const targets::HostCpu& cpu) {
-  int64_t wanted = kLeastDramBytes;
+  int64_t wanted = kMinDramBytes;
   for (const targets::HostCache& cache : cpu.caches) {
-    const int64_t instances = (cpu.units + cache.sharers - 1) / cache.sharers;
+    const int64_t instances = (cpu.compute_units + cache.sharers - 1) / cache.sharers;
     wanted = std::max({wanted, 4 * cache.bytes, 2 * cache.bytes * instances});
   }
   const int64_t allowed = std::max<int64_t>(cpu.memory_bytes / 16, 4 * kMiB);
-  return round_footprint(static_cast<double>(std::min({wanted, kMostDramBytes, allowed})));
+  return round_footprint(static_cast<double>(std::min({wanted, kMaxDramBytes, allowed})));
 }
 
 runtime::Memory map_memory(int64_t bytes) {
@@ -56,7 +56,7 @@ class Machine {
       : info_(defaults),
         cpu_(cpu),
         bench_(defaults),
-        pool_(cpu.units),
+        pool_(cpu.compute_units),
         bytes_(dram_bytes(cpu)),
         memory_(map_memory(2 * bytes_)),
         data_(reinterpret_cast<std::byte*>(memory_.data())) {}
@@ -68,7 +68,7 @@ class Machine {
     for (size_t l = 0; l < info_.levels.size(); ++l) add_level(l);
     add_latencies();
     add_regions();
-    rounds_.run(kBudgetNs, kLeastRounds, kMostRounds);
+    rounds_.run(kBudgetNs, kMinRounds, kMaxRounds);
     for (const std::function<void()>& take : results_) take();
     // The difference between regions of many steps and of one; none without samples of both.
     const bool both = info_.barrier_ns > 0 && info_.fork_join_ns > 0;
@@ -125,8 +125,9 @@ class Machine {
   // Footprint of one thread while all threads use level `l`: they share what is shared.
   int64_t footprint_of_each(size_t l) const {
     if (!info_.levels[l].shared) return footprints_[l];
-    if (l + 1 == footprints_.size()) return std::max(bytes_ / cpu_.units / kWindowBytes, int64_t{1}) * kWindowBytes;
-    const int64_t share = info_.levels[l].capacity_bytes / cpu_.units / 2;
+    if (l + 1 == footprints_.size())
+      return std::max(bytes_ / cpu_.compute_units / kWindowBytes, int64_t{1}) * kWindowBytes;
+    const int64_t share = info_.levels[l].capacity_bytes / cpu_.compute_units / 2;
     return round_footprint(static_cast<double>(std::min(footprints_[l], share)));
   }
 
@@ -153,7 +154,7 @@ class Machine {
         return rate_alone(clock, kSampleNs / 8);
       });
       std::vector<Work> works;
-      for (int unit = 0; unit < cpu_.units; ++unit) works.push_back(bench_.fma(peak.vector_bytes));
+      for (int unit = 0; unit < cpu_.compute_units; ++unit) works.push_back(bench_.fma(peak.vector_bytes));
       add_together(peak.all_flop_per_ns, std::move(works));
     }
   }
@@ -168,7 +169,7 @@ class Machine {
     const int64_t each = footprint_of_each(l);
     std::vector<Work> works;
     const int64_t places = std::max<int64_t>(1, bytes_ / each);
-    for (int unit = 0; unit < cpu_.units; ++unit)
+    for (int unit = 0; unit < cpu_.compute_units; ++unit)
       works.push_back(bench_.read(data_ + unit % places * each, each, window));
     add_together(level.all_per_ns, std::move(works));
     level.chunks.clear();
@@ -184,7 +185,7 @@ class Machine {
     for (size_t l = 0; l < info_.levels.size(); ++l) {
       const bool dram = l + 1 == info_.levels.size();
       const int64_t left = data_ + 2 * bytes_ - at;
-      const int64_t wanted = dram ? std::max(kLeastChaseBytes, 2 * last_cache_bytes()) : footprints_[l];
+      const int64_t wanted = dram ? std::max(kMinChaseBytes, 2 * last_cache_bytes()) : footprints_[l];
       const int64_t bytes = round_footprint(static_cast<double>(std::min(wanted, left)));
       const Work loads = bench_.chase(at, bytes);
       const Work near = dram ? loads : bench_.read(at, bytes);

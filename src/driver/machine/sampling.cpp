@@ -27,18 +27,18 @@ long preemptions() {
   return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
-Part repeat(const Work& work, int64_t least_ns) {
+Part repeat(const Work& work, int64_t min_ns) {
   Part part;
   part.begin_ns = now_ns();
   do {
     part.amount += work();
     part.end_ns = now_ns();
-  } while (part.end_ns - part.begin_ns < least_ns);
+  } while (part.end_ns - part.begin_ns < min_ns);
   return part;
 }
 
 // One part for each work, each on a thread of its own: those of the runtime's pool would take each other's work.
-std::vector<Part> run_together(std::span<const Work> works, int64_t least_ns) {
+std::vector<Part> run_together(std::span<const Work> works, int64_t min_ns) {
   std::vector<Part> parts(works.size());
   std::barrier start(static_cast<std::ptrdiff_t>(works.size()));
   std::vector<std::jthread> threads;
@@ -47,7 +47,7 @@ std::vector<Part> run_together(std::span<const Work> works, int64_t least_ns) {
       works[t]();  // brings caches and clocks into the state that is to be measured
       start.arrive_and_wait();
       const long before = preemptions();
-      parts[t] = repeat(works[t], least_ns);
+      parts[t] = repeat(works[t], min_ns);
       parts[t].preempted = preemptions() != before;
     });
   }
@@ -62,13 +62,13 @@ int64_t now_ns() {
       .count();
 }
 
-double rate_alone(const Work& work, int64_t least_ns) {
+double rate_alone(const Work& work, int64_t min_ns) {
   work();
-  return repeat(work, least_ns).rate();
+  return repeat(work, min_ns).rate();
 }
 
-double rate_together(std::span<const Work> works, int64_t least_ns) {
-  const std::vector<Part> parts = run_together(works, least_ns);
+double rate_together(std::span<const Work> works, int64_t min_ns) {
+  const std::vector<Part> parts = run_together(works, min_ns);
   int64_t all_begin = 0, all_end = std::numeric_limits<int64_t>::max();
   for (const Part& part : parts) {
     all_begin = std::max(all_begin, part.begin_ns);
@@ -99,9 +99,9 @@ size_t Rounds::add(std::function<double()> sample, Better better) {
   return quantities_.size() - 1;
 }
 
-void Rounds::run(int64_t budget_ns, int least, int most) {
+void Rounds::run(int64_t budget_ns, int min, int max) {
   const int64_t until = now_ns() + budget_ns;
-  for (; rounds_ < most && (rounds_ < least || now_ns() < until); ++rounds_) {
+  for (; rounds_ < max && (rounds_ < min || now_ns() < until); ++rounds_) {
     for (Quantity& quantity : quantities_) quantity.values.push_back(quantity.sample());
   }
 }

@@ -13,13 +13,13 @@ using Work = std::function<double()>;
 /// Steady clock, ns.
 int64_t now_ns();
 
-/// Amount per ns of `work`, repeated for at least `least_ns`.
-double rate_alone(const Work& work, int64_t least_ns);
+/// Amount per ns of `work`, repeated for at least `min_ns`.
+double rate_alone(const Work& work, int64_t min_ns);
 
 /// Amount per ns of all works at once, one on each of as many threads: the sum of their rates. 0, no sample, when they
 /// did not run at the same time nearly all the time: a thread was preempted or came late, as happens while other
 /// programs use the CPUs.
-double rate_together(std::span<const Work> works, int64_t least_ns);
+double rate_together(std::span<const Work> works, int64_t min_ns);
 
 enum class Better : uint8_t { kHigher, kLower };
 
@@ -31,8 +31,8 @@ class Rounds {
  public:
   /// Returns the quantity's number.
   size_t add(std::function<double()> sample, Better better = Better::kHigher);
-  /// Samples all of them in turn: at least `least` times, then until `budget_ns` are over or `most` rounds are done.
-  void run(int64_t budget_ns, int least, int most);
+  /// Samples all of them in turn: at least `min` times, then until `budget_ns` are over or `max` rounds are done.
+  void run(int64_t budget_ns, int min, int max);
   double best(size_t quantity) const;
   int rounds() const { return rounds_; }
 

@@ -72,8 +72,9 @@ std::vector<CandidateCode> make_candidates(const te::Program& program, std::span
     if (first[i] != i || !out[i].refused.empty()) return;
     const CodeTask task = {out[i].loops, plans[i].name};
     try_step(out[i], [&] {
-      out[i].code = std::move(
-          generate({&task, 1}, context.target, {1, context.tools.cubins, context.tools.stand_ins}).programs.front());
+      out[i].code =
+          std::move(generate({&task, 1}, context.target, {1, context.tools.cubins, context.tools.mainloop_only})
+                        .programs.front());
     });
   });
   for (size_t i = 0; i < out.size(); ++i) {

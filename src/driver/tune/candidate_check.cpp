@@ -12,7 +12,7 @@ namespace tw::driver {
 namespace {
 
 constexpr double kMaxPoints = 4e8;  // multiply-adds of a reference: about a second of one core
-constexpr int64_t kFewestElements = 64;
+constexpr int64_t kMinElements = 64;
 constexpr double kPointNs = 4;          // of a reference, generously
 constexpr double kFiniteShare = 0.75;   // of the reference, else the inputs are filled another way
 constexpr double kFlippedShare = 0.01;  // integers from rounded floats that may differ
@@ -80,7 +80,7 @@ Result<CandidateCheck> CandidateCheck::make(const TuneTask& task, const TuneCont
   if (!reference.ok()) return declined("{}", reference.reason());
   if (const double points = count_points(reference->program); points > kMaxPoints) {
     const auto fewer = static_cast<int64_t>(static_cast<double>(kCheckedElements) * kMaxPoints / points);
-    reference = make_reference(task, std::max(kFewestElements, fewer));
+    reference = make_reference(task, std::max(kMinElements, fewer));
   }
   CandidateCheck check;
   Result<measure::Workload> work = make_work(*reference, context);

@@ -50,7 +50,7 @@ void Planner::construct(Task& task) {
   task.next_family += rejections.size() + 1;
   explore(group, target_.families[task.next_family - 1], built);
   construct::Candidates joining;
-  if (first) joining = construct::join_race(families, group, target_.info, &rejections);
+  if (first) joining = construct::joining_candidates(families, group, target_.info, &rejections);
   task.tune.joined = joining.size();
   std::ranges::move(joining, std::back_inserter(built));
   for (const construct::Rejection& r : rejections) task.declined.push_back({r.family, r.reason});
@@ -119,7 +119,7 @@ void Planner::settle(Task& task, const TuneResult& result) {
   task.plan = candidates[best];
   // Whole ns: a time that the database gave back may differ in its last digit.
   if (measured) task.plan.microseconds = std::round(result.measured[best].timing.best_decile_ns) * 1e-3;
-  task.plan.rivals = std::move(task.declined);
+  task.plan.other_candidates = std::move(task.declined);
   task.decided = true;
 }
 

@@ -32,8 +32,8 @@ class Planner {
  private:
   struct Task {
     TuneTask tune;
-    std::vector<plan::Rival> declined;  // families
-    size_t next_family = 0;             // after the one that made the candidates
+    std::vector<plan::OtherCandidate> declined;  // families
+    size_t next_family = 0;                      // after the one that made the candidates
     bool decided = false;
     plan::GroupPlan plan;
   };

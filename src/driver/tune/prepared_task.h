@@ -20,7 +20,7 @@ struct PreparedTask {
   std::vector<size_t> candidate_of;  // of each workload: the first in `candidates` that has it
   std::optional<Result<CandidateCheck>> check;
 
-  bool is_stand_in(size_t i) const { return codes[i].code.is_stand_in; }
+  bool is_mainloop_only(size_t i) const { return codes[i].code.is_mainloop_only; }
 };
 
 /// Makes code of these candidates with `threads` threads, instead of those that the context names. Throws Stopped once

@@ -8,7 +8,7 @@
 namespace tw::driver {
 namespace {
 
-constexpr size_t kFewest = 3;  // candidates of a group that are measured
+constexpr size_t kMin = 3;  // candidates of a group that are measured
 constexpr double kLightOnGpu =
     0.2;  // of TunerOptions::light_us: all kernels of a network of batch 1 are so short there
 
@@ -20,7 +20,7 @@ double estimate_ns(const te::Program& program, const TargetInfo& target) {
   for (const te::Tensor& t : program.inputs) add(t);
   for (const std::string& name : program.outputs) add(program.tensor(name));
   const double measured = target.levels.empty() ? 0 : target.levels.back().all_per_ns;
-  return std::max(contraction_flop(program) / (peak_flop_per_ns(target) * std::max(1, target.units)),
+  return std::max(contraction_flop(program) / (peak_flop_per_ns(target) * std::max(1, target.compute_units)),
                   bytes / (measured > 0 ? measured : kNominalBytesPerNs));
 }
 
@@ -60,14 +60,14 @@ double Shortlist::weight(const TuneTask& task) const {
 double Shortlist::total_weight(const TuneTask& task) const { return weight(task) * uses(task); }
 
 // How many of the first candidates are measured: what a group can win is bounded by its share of the model's time. So
-// a model has at most candidates / whole_share of them besides kFewest a task, 200 for the defaults, however many
+// a model has at most candidates / whole_share of them besides kMin a task, 200 for the defaults, however many
 // groups it has: NVRTC takes half a second for one, half a minute of 16 CPUs for 400.
 size_t Shortlist::considered(const TuneTask& task) const {
   const auto all = static_cast<double>(task.candidates.size() - task.joined);
   const double whole = options_.whole_share * total_ns_;
   const double part = total_weight(task) < whole ? total_weight(task) / whole : 1;
   const auto wanted = static_cast<size_t>(std::ceil(all * part));
-  return std::min(task.candidates.size() - task.joined, std::max(kFewest, wanted));
+  return std::min(task.candidates.size() - task.joined, std::max(kMin, wanted));
 }
 
 }  // namespace tw::driver

@@ -19,7 +19,7 @@ struct TuneTask {
   std::set<std::string> constants;
   std::vector<plan::GroupPlan> candidates;  // best predicted first, at least one
   int64_t uses = 1;                         // groups that need it; 0: only its time is wanted
-  size_t joined = 0;                        // of the candidates, the last ones: they always race
+  size_t joined = 0;                        // of the candidates, the last ones: they are always measured
   bool is_timed = false;                    // measured however light it is, and however few candidates it has
 };
 
@@ -32,7 +32,7 @@ struct TuneContext {
   const TargetInfo& target;
   const GroupOptions& group;
   CodeTools tools;
-  measure::Warmth weights = measure::Warmth::kFlushed;  // where constants are when a group of this model runs
+  measure::CacheState weights = measure::CacheState::kCold;  // where constants are when a group of this model runs
   std::function<void(int64_t done, int64_t total)> progress;
   std::string device = {};  // the GPU's name, found by the tuner; empty: a CPU, or no such GPU here
 };

@@ -19,42 +19,43 @@ double rotate_bytes(const TargetInfo& target) {
   for (size_t l = 0; l + 1 < target.levels.size(); ++l) {  // without memory
     const MemoryLevel& level = target.levels[l];
     const auto capacity = static_cast<double>(level.capacity_bytes);
-    if (!level.shared) bytes += 2 * capacity * target.units;
+    if (!level.shared) bytes += 2 * capacity * target.compute_units;
     if (level.shared && target.kind == DeviceKind::kCuda) bytes += 2 * capacity;
   }
   return bytes;
 }
 
 // Inputs, what is wanted of the outputs, and where constants are.
-void complete_workloads(const TuneTask& task, const CandidateCheck& check, measure::Warmth weights,
+void complete_workloads(const TuneTask& task, const CandidateCheck& check, measure::CacheState weights,
                         PreparedTask& prepared) {
   for (size_t w = 0; w < prepared.workloads.size(); ++w) {
     measure::Workload& work = prepared.workloads[w];
     const size_t i = prepared.candidate_of[w];
     const loop::Program& loops = prepared.codes[i].loops;
     check.prepare(loops, work);
-    if (prepared.is_stand_in(i)) work.wanted.clear();
+    if (prepared.is_mainloop_only(i)) work.wanted.clear();
     for (const std::string& constant : task.constants) {
       const int64_t b = buffer_index(loops, constant);
-      if (b >= 0) work.buffers[static_cast<size_t>(b)].warmth = weights;
+      if (b >= 0) work.buffers[static_cast<size_t>(b)].cache_state = weights;
     }
   }
 }
 
 }  // namespace
 
-measure::Warmth warmth_of_weights(double bytes, const TargetInfo& target) {
+measure::CacheState cache_state_of_weights(double bytes, const TargetInfo& target) {
   // Activations take their part of each cache, half of it by this guess.
   constexpr double kShare = 0.5;
   double in_private = 0, in_any = 0;
   for (size_t l = 0; l + 1 < target.levels.size(); ++l) {  // without memory
     const MemoryLevel& level = target.levels[l];
-    const double capacity = kShare * static_cast<double>(level.capacity_bytes) * (level.shared ? 1 : target.units);
+    const double capacity =
+        kShare * static_cast<double>(level.capacity_bytes) * (level.shared ? 1 : target.compute_units);
     if (!level.shared) in_private = std::max(in_private, capacity);
     in_any = std::max(in_any, capacity);
   }
-  if (bytes <= in_private) return measure::Warmth::kWarm;
-  return bytes <= in_any ? measure::Warmth::kRotated : measure::Warmth::kFlushed;
+  if (bytes <= in_private) return measure::CacheState::kHot;
+  return bytes <= in_any ? measure::CacheState::kL2Cold : measure::CacheState::kCold;
 }
 
 TaskMeasurer::TaskMeasurer(const TunerOptions& options, std::unique_ptr<measure::Measurer> measurer)
@@ -123,7 +124,7 @@ Result<std::vector<measure::Measured>> TaskMeasurer::measure(const TuneTask& tas
   measure.rotate_bytes = rotate_bytes(context.target);
   measure.drop_ratio = options_.drop_ratio;
   measure.check = [&](size_t w, const measure::Samples& samples) {
-    return prepared.is_stand_in(prepared.candidate_of[w]) ? "" : check.check(samples);
+    return prepared.is_mainloop_only(prepared.candidate_of[w]) ? "" : check.check(samples);
   };
   measure.disagree = [&](std::span<const measure::Difference> found) { return check.disagree(found); };
   measure.stop = stop;

@@ -48,6 +48,6 @@ class TaskMeasurer {
 
 /// Where the constants of a model of `bytes` constants are when they are needed again in the next run: in the private
 /// caches, in the shared one, or in memory.
-measure::Warmth warmth_of_weights(double bytes, const TargetInfo& target);
+measure::CacheState cache_state_of_weights(double bytes, const TargetInfo& target);
 
 }  // namespace tw::driver

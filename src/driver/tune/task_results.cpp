@@ -74,9 +74,9 @@ void TaskResults::take(size_t t, const PreparedTask& prepared, const std::vector
     const size_t w = prepared.workload_of[i];
     const bool refused = w == PreparedTask::kNone;
     const Measured now = refused ? Measured{Outcome::kRefused, prepared.codes[i].refused, {}} : measured[w];
-    if (!is_unknown(now) && !prepared.is_stand_in(i)) result.measured[prepared.candidates[i]] = now;
+    if (!is_unknown(now) && !prepared.is_mainloop_only(i)) result.measured[prepared.candidates[i]] = now;
   }
-  judge_stand_ins(t, prepared, measured);
+  judge_mainloop_only(t, prepared, measured);
   result.best = pick(result.measured);
   store(t, prepared.candidates);
   report(t);
@@ -84,24 +84,24 @@ void TaskResults::take(size_t t, const PreparedTask& prepared, const std::vector
 
 // A template takes as long as its kernel without epilogue at least. So the fastest of these alone may be worth
 // compiling, where it is faster than all candidates that were measured.
-void TaskResults::judge_stand_ins(size_t t, const PreparedTask& prepared, const std::vector<Measured>& measured) {
+void TaskResults::judge_mainloop_only(size_t t, const PreparedTask& prepared, const std::vector<Measured>& measured) {
   std::vector<Measured>& known = results_[t].measured;
-  double best = INFINITY, least = INFINITY;
-  for (const Measured& m : known) best = least = std::min(best, time_of(m));
+  double best = INFINITY, min = INFINITY;
+  for (const Measured& m : known) best = min = std::min(best, time_of(m));
   size_t promising = PreparedTask::kNone;
   for (size_t w = 0; w < measured.size(); ++w) {
     const size_t i = prepared.candidate_of[w];
-    if (!prepared.is_stand_in(i)) continue;
+    if (!prepared.is_mainloop_only(i)) continue;
     const double ns = time_of(measured[w]);
     Measured& now = known[prepared.candidates[i]] = measured[w];
     if (ns < INFINITY) now = {Outcome::kRefused, "", {}, now.effort};
     if (ns < INFINITY) now.reason = fmt::format("others take less than its {:.1f} us without epilogue", ns * 1e-3);
-    if (ns < least) promising = i;
-    least = std::min(least, ns);
+    if (ns < min) promising = i;
+    min = std::min(min, ns);
   }
   if (promising == PreparedTask::kNone) return;
   known[prepared.candidates[promising]] = {};
-  promising_.push_back({t, prepared.candidates[promising], prepared.codes[promising].loops, least, best - least});
+  promising_.push_back({t, prepared.candidates[promising], prepared.codes[promising].loops, min, best - min});
 }
 
 // nvcc takes a minute for a template: for a hundredth of the model's time at least.

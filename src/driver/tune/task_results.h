@@ -10,11 +10,11 @@
 
 namespace tw::driver {
 
-/// A template whose stand-in was faster than all other candidates.
+/// A template whose mainloop-only kernel was faster than all other candidates.
 struct Promising {
   size_t task, candidate;
   loop::Program loops;
-  double ns, gained_ns;  // of the stand-in, and by how much: more than the whole kernel can gain
+  double ns, gained_ns;  // of the mainloop-only kernel, and by how much: more than the whole kernel can gain
 };
 
 class TaskResults {
@@ -40,7 +40,7 @@ class TaskResults {
   std::vector<TuneResult> take_all() { return std::move(results_); }
 
  private:
-  void judge_stand_ins(size_t t, const PreparedTask& prepared, const std::vector<measure::Measured>& measured);
+  void judge_mainloop_only(size_t t, const PreparedTask& prepared, const std::vector<measure::Measured>& measured);
   void store(size_t t, std::span<const size_t> candidates);
   void report(size_t t) const;
 

@@ -65,8 +65,8 @@ double median_of_others_than_zero(std::vector<double> values) {
 
 }  // namespace
 
-void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& bounds, LeastBound least) {
-  const double floor = least == LeastBound::kMean ? root_mean_square(bounds) : median_of_others_than_zero(bounds);
+void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& bounds, MinBound min) {
+  const double floor = min == MinBound::kMean ? root_mean_square(bounds) : median_of_others_than_zero(bounds);
   for (size_t i = 0; i < bounds.size(); ++i) {
     if (floor > 0) bounds[i] = kSafety * std::max(bounds[i], floor) + 2 * ulp(type, values[i]);
   }

@@ -27,11 +27,11 @@ RoundingErrors rounding_errors(DataType type);
 DataType narrower(DataType a, DataType b);
 /// The least bound of an element, since random errors may cancel there: from the root mean square of the deviations
 /// over the tensor, or from the median of those that are not 0, which a few large elements do not move.
-enum class LeastBound : uint8_t { kMean, kMedian };
+enum class MinBound : uint8_t { kMean, kMedian };
 /// Bounds of elements `values` from the largest deviations that random errors caused there; `type` is the narrowest
 /// that is rounded to on the way, their own at least: of a few roundings the random errors may cancel each other.
 void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& deviations,
-                   LeastBound least = LeastBound::kMean);
+                   MinBound min = MinBound::kMean);
 
 /// Spacing of numbers of `type` at |x|; 0 for integers.
 double ulp(DataType type, double x);

@@ -76,7 +76,7 @@ class Tuner::Session {
   size_t ahead() const {
     constexpr size_t kTasksAhead = 3;
     if (is_gpu()) return kTasksAhead;
-    return options().threads == 1 && context_.target.units > 1 ? 1 : 0;
+    return options().threads == 1 && context_.target.compute_units > 1 ? 1 : 0;
   }
 
   void measure_all(const std::vector<size_t>& open) try {
@@ -125,7 +125,7 @@ class Tuner::Session {
 
   void keep_code(const PreparedTask& prepared, int64_t best) {
     for (size_t i = 0; i < prepared.candidates.size(); ++i) {
-      if (static_cast<int64_t>(prepared.candidates[i]) == best && !prepared.is_stand_in(i))
+      if (static_cast<int64_t>(prepared.candidates[i]) == best && !prepared.is_mainloop_only(i))
         tuner_.codes_[loop::to_string(prepared.codes[i].loops)] = prepared.codes[i].code;
     }
   }
@@ -177,9 +177,11 @@ database::Database* Tuner::open_database() {
   return database_.get();
 }
 
-const ProgramCode* Tuner::find_code(const loop::Program& program) const {
+const ProgramCode* Tuner::find_code(const loop::Program& program, const std::string& group) const {
   const auto found = codes_.find(loop::to_string(program));
-  return found == codes_.end() ? nullptr : &found->second;
+  if (found == codes_.end()) return nullptr;
+  const ProgramCode& code = found->second;
+  return code.group.empty() || code.group == group ? &code : nullptr;
 }
 
 std::vector<TuneResult> Tuner::choose(std::span<const TuneTask> tasks, const TuneContext& context) {

@@ -25,8 +25,10 @@ class Tuner {
   std::vector<TuneResult> choose(std::span<const TuneTask> tasks, const TuneContext& context);
   /// Whether everything was measured that should have been.
   bool complete() const { return complete_; }
-  /// Machine code of a candidate that was chosen by measuring here; null for other programs.
-  const ProgramCode* find_code(const loop::Program& program) const;
+  /// Machine code of a candidate that was chosen by measuring here; null for other programs. What was measured for
+  /// an equal group of another name is null too, where functions are named after groups: code does not depend on
+  /// whether it was measured.
+  const ProgramCode* find_code(const loop::Program& program, const std::string& group) const;
 
  private:
   class Session;

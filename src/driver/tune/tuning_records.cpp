@@ -26,7 +26,7 @@ std::string layouts_text(const plan::GroupPlan& plan) {
 // kept out of them.
 std::string machine_text(const TuneContext& context) {
   const TargetInfo& target = context.target;
-  std::string text = fmt::format("target {} {} {}", target.name, target.units, fmt::join(target.features, " "));
+  std::string text = fmt::format("target {} {} {}", target.name, target.compute_units, fmt::join(target.features, " "));
   for (size_t l = 0; l + 1 < target.levels.size(); ++l) text += fmt::format(" {}", target.levels[l].capacity_bytes);
   const std::string device = target.kind == DeviceKind::kCpu ? targets::host_cpu().name : context.device;
   return fmt::format("{}\ndevice {}\n", text, device);
@@ -49,7 +49,7 @@ int64_t database_revision(const std::string& path) {
 }
 
 std::string target_text(const TargetInfo& t) {
-  std::string text = fmt::format("{} {} {} {} ", t.name, t.vector_bytes, t.vector_registers, t.units);
+  std::string text = fmt::format("{} {} {} {} ", t.name, t.vector_bytes, t.vector_registers, t.compute_units);
   for (const std::string& feature : t.features) text += feature + " ";
   text += t.figures_from;
   text += machine::figures_text(t, "null");
@@ -60,11 +60,11 @@ std::string target_text(const TargetInfo& t) {
 database::TaskKey task_key(const TuneTask& task, const TuneContext& context, const TunerOptions& options) {
   std::string program = te::to_string(task.program);
   for (const std::string& constant : task.constants) program += fmt::format("constant {}\n", constant);
-  constexpr std::string_view kWarmths[] = {"warm", "rotated", "flushed"};
-  const auto warmth = static_cast<size_t>(context.weights);
+  constexpr std::string_view kCacheStates[] = {"warm", "rotated", "flushed"};
+  const auto cache_state = static_cast<size_t>(context.weights);
   std::string environment = code_versions(context.target) + machine_text(context);
   environment += fmt::format("protocol {} {}\nthreads {}\nweights {}\n", measure::kMeasuringProtocol,
-                             measure::kRunnerBuild, options.threads, kWarmths[warmth]);
+                             measure::kRunnerBuild, options.threads, kCacheStates[cache_state]);
   for (const std::string& pass : context.group.lower.disabled) environment += fmt::format("without {}\n", pass);
   return {std::move(program), std::move(environment)};
 }

@@ -170,7 +170,7 @@ bool is_heavy(const te::Program& program, const ChainSegment& segment) {
 }
 
 // Elements of one dimension that are read while every axis of `reader` runs over its extent.
-int64_t reach(const Expr& index, const te::Compute& reader) {
+int64_t elements_read(const Expr& index, const te::Compute& reader) {
   int64_t span = 1;
   for (const auto* axes : {&reader.axes, &reader.reduce_axes}) {
     for (const te::Axis& axis : *axes) {
@@ -235,7 +235,7 @@ te::Program block_program(const Chain& chain, const std::map<std::string, int64_
       if (!chain.holds(load->name)) return;
       Shape& extents = needed[load->name];
       extents.resize(load->args.size(), 1);
-      for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::max(extents[d], reach(load.arg(d), reader));
+      for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::max(extents[d], elements_read(load.arg(d), reader));
     });
   };
   for (auto c = local.computes.rbegin(); c != local.computes.rend(); ++c) {
@@ -262,15 +262,15 @@ int64_t bytes_between(const Chain& chain, const te::Program& block) {
 
 namespace {
 
-constexpr int64_t kLeastLines = 8;   // of a matrix
+constexpr int64_t kMinLines = 8;     // of a matrix
 constexpr int64_t kRows = 16;        // of an instruction, and its steps; a warp has no more of them along columns
 constexpr int64_t kColumns = 8;      // of an instruction
 constexpr int64_t kGap = 16;         // bytes between lines in shared memory
 constexpr int64_t kWarps = 4;        // of the smallest tile
-constexpr int64_t kMostRows = 128;   // of a tile
+constexpr int64_t kMaxRows = 128;    // of a tile
 constexpr int64_t kReserved = 4096;  // bytes of a tile for what threads combine, and for the hardware
-constexpr int64_t kMostParts = 128;  // of rows that a reduction combines: a thread adds them one by one
-constexpr double kLeastFilled = .6;  // of the rows of a tile
+constexpr int64_t kMaxParts = 128;   // of rows that a reduction combines: a thread adds them one by one
+constexpr double kMinFilled = .6;    // of the rows of a tile
 
 // Why `sum` is no product of 16-bit matrices with `batch` axes in front of one of rows and one of columns.
 std::string product_obstacle(const Chain& chain, const std::string& sum, size_t batch) {
@@ -281,7 +281,7 @@ std::string product_obstacle(const Chain& chain, const std::string& sum, size_t 
   if (m.condition || m.a_uses_column || m.rows.size() != 1 || m.batch.size() != batch ||
       !std::ranges::all_of(m.batch, of_both))
     return sum + " has not one axis of rows in each batch";
-  const bool small = m.rows[0].extent < kLeastLines || m.column.extent < kLeastLines;
+  const bool small = m.rows[0].extent < kMinLines || m.column.extent < kMinLines;
   return small ? sum + " is no product of matrices but of vectors" : "";
 }
 
@@ -348,11 +348,11 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   int64_t rows = kRows;
   const auto fits = [&](int64_t n) { return tile_bytes(chain, n, kWarps) <= target.levels.front().capacity_bytes; };
   if (!fits(rows)) return "rows and operands do not fit shared memory";
-  while (rows < kMostRows && fits(2 * rows)) rows *= 2;
+  while (rows < kMaxRows && fits(2 * rows)) rows *= 2;
   // Where tiles are many, their operands come again and again in place of what passes through memory otherwise.
   const int64_t tiles = ceil_div(last.rows[0].extent, rows) * te::num_points(last.batch);
   const int64_t half = last.a.type().bytes(), apart = 2 * rows * (scores.outputs[0].type.bytes() + half);
-  if (tiles > target.units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
+  if (tiles > target.compute_units && (depth_of(chain) + last.column.extent) * half > 2 * apart)
     return "tiles of so few rows read the operands too often";
   return "";
 }
@@ -392,7 +392,7 @@ Result<ReducedProduct> match_combined_rows(const te::Program& program) {
   const Result<Contraction> match = match_contraction(*out.program.find_compute(out.segment.sum));
   if (!match.ok()) return Reason{match.reason()};
   const auto of_both = [&](const te::Axis& axis) { return te::uses_axis(match->a, axis.name); };
-  const bool narrow = match->column.extent < kLeastLines || !value.type.is_float();
+  const bool narrow = match->column.extent < kMinLines || !value.type.is_float();
   if (narrow || match->words || match->a_uses_column || !std::ranges::all_of(match->batch, of_both))
     return declined("{} multiplies no matrices with one axis of columns", out.segment.sum);
   for (const te::Axis& r : reduction->reduce_axes) {
@@ -418,10 +418,10 @@ Result<ReducedProduct> match_reduced_product(const te::Program& program) {
   ReducedProduct out = std::move(found).value();
   const te::Compute* reduction = out.program.find_compute(out.reduction);
   const int64_t rows = te::num_points(reduction->reduce_axes), first = reduction->reduce_axes[0].extent;
-  for (int64_t count = 1; count <= std::min(first, kMostParts); ++count) {
+  for (int64_t count = 1; count <= std::min(first, kMaxParts); ++count) {
     const auto part = static_cast<uint64_t>(rows / count);
     const double filled = 1.0 * part / std::max<uint64_t>(kRows, std::bit_ceil(part));
-    if (first % count == 0 && part <= kMostRows && filled >= kLeastFilled) out.parts[count] = filled;
+    if (first % count == 0 && part <= kMaxRows && filled >= kMinFilled) out.parts[count] = filled;
   }
   if (out.parts.empty()) return declined("parts of the rows of {} fill no tiles", out.segment.sum);
   return out;

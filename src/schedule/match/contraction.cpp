@@ -11,7 +11,7 @@
 namespace tw::schedule {
 namespace {
 
-constexpr double kMostDeciding = 4096;  // points of a condition that are tried
+constexpr double kMaxDeciding = 4096;  // points of a condition that are tried
 
 // The load of a padded read: select(inside, load, constant).
 Expr strip_guard(const Expr& e) {
@@ -63,7 +63,7 @@ double count_products(const Contraction& match) {
       (decides ? points : products) *= static_cast<double>(axis.extent);
     }
   }
-  if (deciding.empty() || points > kMostDeciding) return products * points;
+  if (deciding.empty() || points > kMaxDeciding) return products * points;
   const Analyzer analyzer;
   return products * static_cast<double>(count_points(deciding, [&](const VarMap& point) {
            return !analyzer.simplify(substitute(match.condition, point)).is_int(0);

@@ -19,7 +19,7 @@ using templates::Fit;
 using templates::Row;
 using templates::TemplateLibrary;
 
-constexpr size_t kMostRows = 8;  // that are measured
+constexpr size_t kMaxRows = 8;  // template rows measured of a group
 
 // Why there is no kernel of a row that computes it.
 std::string why_not_built(const Fit& fit, bool can_build) {
@@ -31,7 +31,7 @@ std::string why_not_built(const Fit& fit, bool can_build) {
 }
 
 // Rows whose kernel with this very epilogue is built, best first, and those that are built without epilogue where
-// theirs can be compiled: the race decides whether it is (driver/code/template_code.h).
+// theirs can be compiled: autotuning decides whether it is (driver/code/template_code.h).
 Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& target, bool stored_b) {
   const TemplateLibrary library({templates::template_folder()});
   const std::vector<const Row*> fitting = templates::ranked(fit.product, target);
@@ -49,7 +49,7 @@ Result<std::vector<const Row*>> find_rows(const Fit& fit, const TargetInfo& targ
     if (library.find(fit.instance(*row, target.name)).ok() ||
         (can_build && library.find(plain.instance(*row, target.name)).ok()))
       found.push_back(row);
-    if (found.size() == kMostRows) break;
+    if (found.size() == kMaxRows) break;
     reason = why_not_built(fit, can_build);
   }
   if (found.empty()) return declined("{}", reason);

@@ -10,11 +10,11 @@ namespace {
 // Dense matrix instructions, boost clock; TFLOP/s are flop a ns times 1000. Sources: NVIDIA A100 Tensor Core GPU data
 // sheet (2021), H100 Tensor Core GPU data sheet (2023), H200 Tensor Core GPU data sheet (2024).
 struct Row {
-  std::string_view name;  // how the driver's name of the GPU begins
+  std::string_view name;  // prefix of the driver's name
   std::string_view architecture;
   double dram_gb_s;
-  double f16_matrix, tf32_matrix, i8_matrix, f64_matrix;  // T operations a second; bf16 is as fast as f16
-  double f16, f32, f64;                                   // without matrix instructions
+  double f16_matrix, tf32_matrix, i8_matrix, f64_matrix;  // TFLOP/s of matrix instructions (i8: TOP/s); bf16 as f16
+  double f16, f32, f64;                                   // TFLOP/s without matrix instructions
 };
 // The first row of an architecture stands for it.
 constexpr std::array kRows = {
@@ -34,7 +34,7 @@ DeviceRates data_sheet(std::string_view gpu, std::string_view architecture) {
   if (row == kRows.end())
     row = std::ranges::find_if(kRows, [&](const Row& r) { return r.architecture == architecture; });
   if (row == kRows.end()) return {};
-  constexpr double kPerNs = 1000;  // of T operations a second
+  constexpr double kPerNs = 1000;  // operations a ns of a TFLOP/s
   DeviceRates rates;
   rates.levels = {{"DRAM", row->dram_gb_s, row->dram_gb_s, row->dram_gb_s}};
   for (const auto& [type, peak] : {std::pair{"f16", row->f16_matrix},

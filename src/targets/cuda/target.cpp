@@ -14,7 +14,7 @@ TargetInfo make_architecture(const std::string& name, int multiprocessors, int64
   info.name = "cuda:" + name;
   info.vector_bytes = 16;  // widest access of one thread
   info.vector_registers = 255;
-  info.units = multiprocessors;
+  info.compute_units = multiprocessors;
   info.levels = {{"L1", l1_bytes, 128, 4}, {"L2", l2_bytes, 128, 16}, {"DRAM", dram_bytes, 128, 0}};
   info.levels[1].shared = info.levels[2].shared = true;
   info.device = data_sheet("", name);
@@ -41,8 +41,8 @@ const construct::Constructor kFamilies[] = {
 std::vector<TargetInfo> cuda_architectures() {
   std::vector<TargetInfo> all = {make_architecture("sm_80", 108, 164 * 1024, 40 * 1024 * 1024, int64_t{40} << 30),
                                  make_architecture("sm_90a", 132, 228 * 1024, 50 * 1024 * 1024, int64_t{80} << 30)};
-  // Matrix instructions of f32 rounded to tf32; those of four warps and copies of boxes, both asynchronous; kernels
-  // that start before the last one ends.
+  // Matrix instructions of f32 rounded to tf32; those of four warps and TMA copies, both asynchronous; kernels that
+  // start before the last one ends.
   all.front().features = {"tf32"};
   all.back().features = {"tf32", "wgmma", "tma", "dependent-launch"};
   return all;

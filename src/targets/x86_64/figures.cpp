@@ -18,7 +18,7 @@ constexpr int64_t kGiB = 1024 * kMiB;
 
 // Levels: conservative figures of current server cores, eight of them with 16 MiB of L3 and 16 GiB. v3 is the measured
 // Zen 3, v4 the measured Cascade Lake, both with less of what is shared.
-constexpr int kDefaultUnits = 8;
+constexpr int kDefaultCores = 8;
 
 constexpr CpuRow cpu(std::string_view name, const CoreRow& core, const LevelRow& l1, const LevelRow& l2,
                      const LevelRow& l3, const LevelRow& dram) {
@@ -82,8 +82,8 @@ constexpr std::array<double, 6> kChunkShareL3 = {0.6, 0.85, 0.95, 0.95, 0.95, 1}
 constexpr std::array<double, 6> kChunkShareDram = {0.25, 0.45, 0.55, 0.6, 0.65, 1};
 
 // 210 ns a region and 77 ns a barrier were measured on two cores of Zen 3; threads are called one after the other.
-constexpr double kForkJoinNsPerUnit = 100;
-constexpr double kBarrierNsPerUnit = 40;
+constexpr double kForkJoinNsPerCore = 100;
+constexpr double kBarrierNsPerCore = 40;
 
 MemoryLevel memory_level(const char* name, const LevelRow& row, const std::array<double, 6>& share) {
   MemoryLevel level;
@@ -126,16 +126,16 @@ void set_figures(TargetInfo& info, const CpuRow& row, std::string from) {
   info.levels = {memory_level("L1", row.l1, kChunkShareL1), memory_level("L2", row.l2, kChunkShareL2),
                  memory_level("L3", row.l3, kChunkShareL3), memory_level("DRAM", row.dram, kChunkShareDram)};
   info.levels[2].shared = info.levels[3].shared = true;
-  set_units(info, kDefaultUnits, row);
+  set_compute_units(info, kDefaultCores, row);
 }
 
-void set_units(TargetInfo& info, int units, const CpuRow& row) {
-  info.units = units;
-  info.fork_join_ns = kForkJoinNsPerUnit * units;
-  info.barrier_ns = kBarrierNsPerUnit * units;
-  for (VectorPeak& peak : info.peaks) peak.all_flop_per_ns = units * peak.flop_per_ns;
+void set_compute_units(TargetInfo& info, int compute_units, const CpuRow& row) {
+  info.compute_units = compute_units;
+  info.fork_join_ns = kForkJoinNsPerCore * compute_units;
+  info.barrier_ns = kBarrierNsPerCore * compute_units;
+  for (VectorPeak& peak : info.peaks) peak.all_flop_per_ns = compute_units * peak.flop_per_ns;
   for (MemoryLevel& level : info.levels) {
-    level.all_per_ns = units * level.read_per_ns;
+    level.all_per_ns = compute_units * level.read_per_ns;
     if (level.name == "L3") level.all_per_ns = std::min(level.all_per_ns, std::max(row.l3.all, level.read_per_ns));
     if (level.name == "DRAM") level.all_per_ns = std::min(level.all_per_ns, std::max(row.dram.all, level.read_per_ns));
   }

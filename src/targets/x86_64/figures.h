@@ -9,7 +9,7 @@
 
 namespace tw::targets {
 
-/// Of one unit alone, contiguous, in bytes a nanosecond (GB/s).
+/// Of one compute unit alone, contiguous, in bytes a nanosecond (GB/s).
 struct LevelRow {
   int64_t bytes;
   int ways;
@@ -17,11 +17,11 @@ struct LevelRow {
   double read;
   double write;
   double copy;
-  double all = 0;  // where units share it, what they can read together: the bound of units * read
+  double all = 0;  // of shared levels: read rate of all cores, at most cores * read
 };
 
 struct CoreRow {
-  std::array<double, 3> flop_per_ns;  // f32 FMA peak of one unit with 16, 32 and 64 bytes; 0: no such vectors
+  std::array<double, 3> flop_per_ns;  // f32 FMA peak of a core by vectors of 16, 32, 64 bytes; 0: none
   double clock_ghz;                   // under that load
 };
 
@@ -40,6 +40,6 @@ const CpuRow* known_cpu(int family, int model);
 /// for vectors up to info.vector_bytes.
 void set_figures(TargetInfo& info, const CpuRow& row, std::string from);
 /// Brings what depends on the number of units in line with `units`.
-void set_units(TargetInfo& info, int units, const CpuRow& row);
+void set_compute_units(TargetInfo& info, int compute_units, const CpuRow& row);
 
 }  // namespace tw::targets

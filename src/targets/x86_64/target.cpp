@@ -85,7 +85,7 @@ std::vector<MemoryLevel> host_levels(const HostCpu& cpu, const std::vector<Memor
     if (cache.ways > 0) level.ways = cache.ways;
     // Hyperthreads share all caches of their core; what more CPUs share is shared.
     level.shared = cache.sharers > cpu.caches.front().sharers;
-    const int instances = std::max(1, (cpu.units + cache.sharers - 1) / cache.sharers);
+    const int instances = std::max(1, (cpu.compute_units + cache.sharers - 1) / cache.sharers);
     level.capacity_bytes = cache.bytes * (level.shared ? instances : 1);
     result.push_back(std::move(level));
   }
@@ -119,7 +119,7 @@ TargetInfo x86_64_host() {
     set_figures(info, *known, std::string("defaults of ") + std::string(known->name));
   if (!cpu.caches.empty()) info.levels = host_levels(cpu, info.levels);
   info.levels.back().capacity_bytes = cpu.memory_bytes;
-  set_units(info, cpu.units, known != nullptr ? *known : level_row(level.name));
+  set_compute_units(info, cpu.compute_units, known != nullptr ? *known : level_row(level.name));
   return info;
 }
 

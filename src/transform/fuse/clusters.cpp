@@ -9,8 +9,6 @@
 namespace tw::transform {
 namespace {
 
-constexpr size_t kMostNodes = 24;   // of a group: bounds the time to compile one
-constexpr size_t kMostInputs = 32;  // of a group: kernel parameters beyond registers cost more than they save
 constexpr int kRowLookahead =
     4;  // nodes between a reduction and the broadcast of its result: scale, shift, sqrt, inverse
 
@@ -88,11 +86,11 @@ size_t Clusters::input_count(const Cluster& cluster, int n) const {
 
 RuleResult Clusters::has_room(int c, int n) const {
   const Cluster& cluster = clusters_[c];
-  if (cluster.nodes.size() >= kMostNodes)
-    return because("room", "the group has {} operators, the most of one", kMostNodes);
+  if (cluster.nodes.size() >= kMaxNodes)
+    return because("room", "the group has {} operators, the most of one", kMaxNodes);
   const size_t inputs = input_count(cluster, n);
-  if (inputs > kMostInputs)
-    return because("room", "the group would read {} values, the most of one are {}", inputs, kMostInputs);
+  if (inputs > kMaxInputs)
+    return because("room", "the group would read {} values, the most of one are {}", inputs, kMaxInputs);
   return Rule("room");
 }
 

@@ -3,12 +3,12 @@
 // Attention without a tensor of all scores.
 //
 // Decided by bytes: between groups a value is written to and read from the level that holds all of it; inside one, from
-// the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On devices whose
-// tiles have threads, whatever fits the memory of a tile saves two kernels and their traffic.
+// the level that holds a block. What blocks compute twice (halos) counts as time at the peak rate. On GPUs, whatever
+// fits the memory of a tile saves two kernels and their traffic.
 //
 // There a reduction that alone reads a contraction's rows belongs to its group, too, where that saves more than the
-// products that it costs: rows of a part do not fill tiles, or parts are too few for all units. On CPUs where reading
-// the rows again takes longer than passing them through the caches near the unit.
+// products that it costs: rows of a part do not fill tiles, or parts are too few for all SMs. On CPUs where reading the
+// rows again takes longer than passing them through the caches near the unit.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -32,7 +32,7 @@ namespace {
 constexpr double kBlockShare = 0.75;  // of a cache that one block may fill
 constexpr double kValueShare = 0.5;   // of a cache that a value may fill and still be there when it is read
 constexpr double kBlockLoss = 0.01;   // of arithmetic: register tiles are cut from the rows of one block
-constexpr size_t kMostGroups = 4;     // that become one
+constexpr size_t kMaxGroups = 4;      // that become one
 constexpr double kByThreads = 8;      // times the time of matrix instructions of a GPU
 constexpr int64_t kColumns = 64;      // of a tile
 constexpr std::string_view kChainRule = "chain", kReducedRule = "rows-combined";  // names of rules
@@ -159,8 +159,8 @@ std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Bl
   return best;
 }
 
-// Whether `chain` in blocks that the second cache holds takes less time than with all that passes between its segments
-// in memory. Where each segment costs a launch, it always does. What is compared is left in `compared`.
+// Whether `chain` in blocks that L2 holds takes less time than with all that passes between its segments in memory.
+// Where each segment costs a launch, it always does. What is compared is left in `compared`.
 RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
   if (target.kind == DeviceKind::kCuda) {
     const std::string obstacle = schedule::tile_obstacle(chain, target);
@@ -178,7 +178,7 @@ RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers&
   if (!best) {
     compared = {{"block_bytes", lowest.scratch_bytes},
                 {"cache_bytes", static_cast<double>(target.levels[1].capacity_bytes)}};
-    return because(kChainRule, "a block of {} rows passes on more than the second cache keeps", lowest.rows);
+    return because(kChainRule, "a block of {} rows passes on more than L2 keeps", lowest.rows);
   }
   const double apart_ns = 2 * whole.between_bytes / read_rate(target, whole.between_bytes, kValueShare) +
                           static_cast<double>(chain.segments.size()) * target.barrier_ns;
@@ -210,8 +210,8 @@ RuleResult pays_near(const schedule::ReducedProduct& match, const TransformConte
   const double near_ns =
       2 * bytes / read_rate(target, kBlockShare * static_cast<double>(target.levels[1].capacity_bytes), kBlockShare);
   const double lost_ns = near_ns + kBlockLoss * 2 * schedule::count_products(sum) / target.flop_per_ns;
-  if (context.way == kEager || lost_ns < saved_ns) return kReducedRule;
-  Why why = because(kReducedRule, "rows that pass through the second cache cost more than to read them again");
+  if (context.variant == kAlways || lost_ns < saved_ns) return kReducedRule;
+  Why why = because(kReducedRule, "rows that pass through L2 cost more than to read them again");
   why.numbers = {{"saved_ns", saved_ns}, {"lost_ns", lost_ns}};
   return why;
 }
@@ -225,15 +225,15 @@ RuleResult pays(const schedule::ReducedProduct& match, const TransformContext& c
                        static_cast<double>(num_elements(value.shape) * value.type.bytes());
   int64_t tiles = num_elements(value.shape) / value.shape.back() * ceil_div(value.shape.back(), kColumns);
   for (const size_t d : match.rows) tiles /= value.shape[d];
-  double least = std::numeric_limits<double>::infinity();  // products that tiles of fewer rows lose
+  double min = std::numeric_limits<double>::infinity();  // products that tiles of fewer rows lose
   for (const auto& [part, filled] : match.parts) {
-    const int64_t all = part * tiles, units = std::max(1, context.target.units);
+    const int64_t all = part * tiles, units = std::max(1, context.target.compute_units);
     const double busy = static_cast<double>(all) / static_cast<double>(round_up(all, units));
-    least = std::min(least, products * (1 / (filled * busy) - 1));
+    min = std::min(min, products * (1 / (filled * busy) - 1));
   }
-  compared = {{"saved_products", saved}, {"lost_products", least}};
-  if (context.way == kEager || least < saved) return kReducedRule;
-  return because(kReducedRule, "tiles of the rows of one sum leave units idle for longer than the traffic takes");
+  compared = {{"saved_products", saved}, {"lost_products", min}};
+  if (context.variant == kAlways || min < saved) return kReducedRule;
+  return because(kReducedRule, "tiles of the rows of one sum leave SMs idle for longer than the traffic takes");
 }
 
 class ChainFuser {
@@ -265,7 +265,7 @@ class ChainFuser {
 
   // `chain` and those before it, as many as pay together; of several before one group the first that leads to some.
   std::vector<int> best_chain(const std::vector<int>& chain) const {
-    if (chain.size() == (last_ == Role::kReduction ? 2 : kMostGroups)) return {};
+    if (chain.size() == (last_ == Role::kReduction ? 2 : kMaxGroups)) return {};
     for (const int p : producers_read_by(chain)) {
       const std::vector<int> longer = joined(std::vector{p}, chain);
       std::vector<int> best = best_chain(longer);
@@ -324,7 +324,7 @@ class ChainFuser {
                                               name(chain.back()), rule.why().text)
               : *rule == kChainRule ? because(*rule, "its rows are computed, a block at a time, where they are read")
                                     : because(*rule, "the tiles that compute the rows combine them{}",
-                                              context_.way == kEager ? ": what was measured to be faster" : "");
+                                              context_.variant == kAlways ? ": what was measured to be faster" : "");
     why.numbers = std::move(compared);
     for (size_t i = 0; i < chain.size(); ++i) {
       for (const ValueId in : graph_.nodes[chain[i]].inputs) {

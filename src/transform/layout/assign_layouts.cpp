@@ -173,18 +173,18 @@ class LayoutAssigner {
   }
 
   Why why_copied(const graph::Value& value, ValueId id) const {
-    double least = std::numeric_limits<double>::infinity();
+    double min = std::numeric_limits<double>::infinity();
     std::string readers;
     for (const OrderedRead& r : choice_.reads) {
       if (before_[r.node].inputs[r.input] != id || !assigned_.reads.contains({r.node, r.input})) continue;
       if (r.channels_last == choice_.channels_last[id]) return because("plan", "{}", kByPlan);
       readers += (readers.empty() ? "" : ", ") + before_[r.node].name;
-      least = std::min(least, r.other_ns);
+      min = std::min(min, r.other_ns);
     }
     if (readers.empty()) return because("plan", "{}", kByPlan);
     Why why = because("copy", "a copy of {} for {}: reading it as it is stored takes {}", value.name, readers,
-                      least > 0 ? "longer" : "as long");
-    why.numbers = {{kOther, least}};
+                      min > 0 ? "longer" : "as long");
+    why.numbers = {{kOther, min}};
     return why;
   }
 

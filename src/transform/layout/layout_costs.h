@@ -1,5 +1,6 @@
 // What layouts cost, in closed form: times of contractions and poolings for each order of their input and output, and
-// of copies between the two orders, row-major and channels last. In ns of one unit, for comparison among each other.
+// of copies between the two orders, row-major and channels last. In ns of one compute unit, for comparison among each
+// other.
 #pragma once
 #include <array>
 

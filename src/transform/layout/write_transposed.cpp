@@ -36,11 +36,12 @@ class TransposedWriter {
       return;
     const std::vector<int64_t>& perm = node.ints_attr("perm");
     if (perm.empty() || perm.back() != static_cast<int64_t>(perm.size()) - 1) return;
-    const std::vector<ValueId> chain = contraction_chain(node.inputs[0]);
+    const Layout order = layout_of_order(perm);
+    const std::vector<ValueId> chain = contraction_chain(node.inputs[0], order);
     for (const ValueId id : chain) {
       graph::Value& written = graph_.values[id];
       const Layout* known = find_layout(context_.layouts, written);
-      written.layout = known != nullptr ? *known : layout_of_order(perm);
+      written.layout = known != nullptr ? *known : order;
       if (context_.chosen != nullptr) context_.chosen->values[written.name] = written.layout;
       if (context_.log == nullptr) continue;
       Why why = because("write-transposed", "{}, its only reader, is a view of this order: no kernel", node.name);
@@ -50,10 +51,12 @@ class TransposedWriter {
   }
 
   // `id` and the values before it back to a contraction, each read by the next only; empty when there is none, when one
-  // of them has a layout, or when an element-wise node between reads something else of that shape.
-  std::vector<ValueId> contraction_chain(ValueId id) const {
+  // of them has another layout than `order` (which a plan may have given), or when an element-wise node between reads
+  // something else of that shape.
+  std::vector<ValueId> contraction_chain(ValueId id, const Layout& order) const {
     std::vector<ValueId> chain;
-    while (is_stored(id) && readers_[id].size() == 1 && value(id).layout.is_identity()) {
+    const auto is_free = [&](const Layout& layout) { return layout.is_identity() || layout == order; };
+    while (is_stored(id) && readers_[id].size() == 1 && is_free(value(id).layout)) {
       chain.push_back(id);
       const Node& node = graph_.nodes[producers_[id]];
       const Role role = role_of(context_.ops, node);

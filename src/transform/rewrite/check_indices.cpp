@@ -11,7 +11,7 @@
 namespace tw::transform {
 namespace {
 
-constexpr size_t kMostNamed = 3;
+constexpr size_t kMaxNamed = 3;
 
 // The index input of an operator and the extents that its last axis addresses (one for all when there is one).
 struct IndexUse {
@@ -112,7 +112,7 @@ class Checker {
 
   // Of the last step, which says that some index is outside.
   std::string name_of_checks() const {
-    const size_t named = std::min<size_t>(checked_.size(), kMostNamed);
+    const size_t named = std::min<size_t>(checked_.size(), kMaxNamed);
     return fmt::format("{}{} (index check)", fmt::join(checked_.begin(), checked_.begin() + named, ", "),
                        named < checked_.size() ? ", .." : "");
   }

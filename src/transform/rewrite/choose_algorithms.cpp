@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kAlgorithms[] = {4, 2};  // tile sizes; 0 is the direct algorithm
 constexpr double kWorthIt = 0.95;          // of the direct time: what the model cannot tell stays direct
-constexpr int64_t kLeastChannels = 8;      // fewer are not worth it
+constexpr int64_t kMinChannels = 8;        // fewer are not worth it
 constexpr double kCacheForWeights = 0.5;   // share of the last cache; activations and other programs need the rest
 
 struct Choice {
@@ -53,8 +53,8 @@ std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& no
   }
   const bool empty = p.batch == 0 || p.high == 0 || p.wide == 0 || p.out_depth == 0;
   const bool flat = rank == 3 && (p.depth == 1) != (p.out_depth == 1);
-  const int64_t least = std::max<int64_t>(kLeastChannels, target.lanes(DataType::f32()));
-  const bool narrow = p.channels < least || p.out_channels < least;
+  const int64_t min = std::max<int64_t>(kMinChannels, target.lanes(DataType::f32()));
+  const bool narrow = p.channels < min || p.out_channels < min;
   return empty || flat || narrow ? std::nullopt : std::optional(p);
 }
 
@@ -72,14 +72,14 @@ std::vector<Choice> candidates(const Editor& editor, const TargetInfo& target) {
 
 int64_t best_algorithm(const ConvProblem& problem, WeightsHome home, const TargetInfo& target) {
   int64_t best = 0;
-  double least = kWorthIt * conv_ns(problem, 0, home, target);
+  double min = kWorthIt * conv_ns(problem, 0, home, target);
   for (const int64_t m : kAlgorithms) {
     // Tiles of one row or one column are no matrix, and mostly multiplications by padding.
     if (problem.high <= m || problem.wide <= m) continue;
     const double ns = conv_ns(problem, m, home, target);
-    if (ns >= least) continue;
+    if (ns >= min) continue;
     best = m;
-    least = ns;
+    min = ns;
   }
   return best;
 }

@@ -13,7 +13,7 @@ constexpr int64_t kElement = 4;         // bytes
 constexpr double kDirectLoss = 1.05;    // over the peak rate: edges, tails, entering tiles
 constexpr double kProductsLoss = 1.15;  // the same of Winograd's products, whose blocks are smaller
 constexpr double kStepsLost = 4;        // reduction steps lost when a tile of products is entered and left
-constexpr double kCacheShare = 0.7;     // of the second cache that the transformed input of a tile may fill
+constexpr double kCacheShare = 0.7;     // of L2 that the transformed input of a tile may fill
 constexpr double kExposedLine = 0.5;    // of the latency of a line of the shared cache that is read by itself
 constexpr double kReached = 0.5;        // share of the read rate of a memory that weights reach beside arithmetic
 constexpr double kSerial = 0.2;         // share of the shorter of two activities that does not overlap the longer one
@@ -46,25 +46,25 @@ double tiles_of(const ConvProblem& p, int64_t m) {
 double scattered_ns(const ConvProblem& p, int64_t m, const TargetInfo& target) {
   const double lines = tiles_of(p, m) * tile_bytes(p, m) / static_cast<double>(line_bytes(target));
   return lines * static_cast<double>(1 + p.taps) * kExposedLine * shared_cache(target).latency_ns /
-         std::max(1, target.units);
+         std::max(1, target.compute_units);
 }
 
-// Blocks of tiles, each with all depths since these share their input, whose transformed input stays in the second
-// cache: images, rows of tiles or equal parts of a row; none when a single tile does not stay.
+// Blocks of tiles, each with all depths since these share their input, whose transformed input stays in L2: images,
+// rows of tiles or equal parts of a row; none when a single tile does not stay.
 std::optional<double> near_blocks(const ConvProblem& p, int64_t m, const TargetInfo& target) {
   const int64_t high = ceil_div(p.high, m), wide = ceil_div(p.wide, m);
   const int64_t images = p.batch * (p.taps > 1 ? 1 : p.depth);
   const double depths = p.taps > 1 ? static_cast<double>(p.depth) : 1;
   const double share = kCacheShare * static_cast<double>(target.levels[1].capacity_bytes);
-  const auto most = static_cast<int64_t>(share / (depths * tile_bytes(p, m)));
-  if (most < 1) return std::nullopt;
-  if (most >= high * wide) return static_cast<double>(ceil_div(images, most / (high * wide)));
+  const auto max = static_cast<int64_t>(share / (depths * tile_bytes(p, m)));
+  if (max < 1) return std::nullopt;
+  if (max >= high * wide) return static_cast<double>(ceil_div(images, max / (high * wide)));
   const auto parts = [&](int64_t extent, int64_t unit) {
     int64_t n = 1;
-    while (n < extent && (extent % n != 0 || extent / n * unit > most)) ++n;
+    while (n < extent && (extent % n != 0 || extent / n * unit > max)) ++n;
     return n;
   };
-  const int64_t blocks = most >= wide ? parts(high, wide) : high * parts(wide, 1);
+  const int64_t blocks = max >= wide ? parts(high, wide) : high * parts(wide, 1);
   return static_cast<double>(images * blocks);
 }
 
@@ -84,7 +84,8 @@ int64_t conv_weight_bytes(const ConvProblem& p, int64_t m) {
 
 double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetInfo& target) {
   const double lanes = std::max(1, target.lanes(DataType::f32()));
-  const double arithmetic = arithmetic_slots(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.units);
+  const double arithmetic =
+      arithmetic_slots(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.compute_units);
   const auto weights = static_cast<double>(conv_weight_bytes(p, m));
   const double reading = weights_ns(weights, home, target);
   if (m == 0 || target.levels.size() < 4) return overlapped(arithmetic, reading);

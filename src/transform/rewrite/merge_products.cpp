@@ -1,5 +1,5 @@
 // Products of one activation become one: x [a b] = [x a, x b]. The queries, keys and values of an attention are three
-// small products, each of which leaves most units of a GPU without a tile and costs a launch; together they are one of
+// small products, each of which leaves most SMs of a GPU without a tile and costs a launch; together they are one of
 // three times the tiles. Weights are stacked, biases too, and who read a result reads its columns of the whole.
 //
 // No columns are copied: products take part whose results are read through index maps only, by contractions, or by
@@ -20,7 +20,7 @@ namespace tw::transform {
 namespace {
 
 // x w + bias, of constant weights and bias.
-struct Product {
+struct MergedProduct {
   int node = 0;
   ValueId weights = kAbsent;
   ValueId bias = kAbsent;  // or there is none
@@ -48,7 +48,7 @@ class ProductMerger {
   graph::Graph run() {
     editor_.for_each([&](const Node& node) {  // merged products may be read by others
       if (node.op != "matmul") return;
-      const std::vector<Product> products = products_of(node.inputs[0]);
+      const std::vector<MergedProduct> products = products_of(node.inputs[0]);
       if (products.size() > 1) merge(node.inputs[0], products);
     });
     return editor_.finish();
@@ -58,12 +58,12 @@ class ProductMerger {
   // ---- Which products.
 
   // Those of `x` that can be one, in the order of the graph.
-  std::vector<Product> products_of(ValueId x) const {
+  std::vector<MergedProduct> products_of(ValueId x) const {
     const std::set<int> readers(editor_.readers(x).begin(), editor_.readers(x).end());
-    std::vector<Product> products;
+    std::vector<MergedProduct> products;
     for (const int n : readers) {
-      const std::optional<Product> product = product_of(editor_.node(n), x);
-      const auto fits = [&](const Product& p) { return cuts(p, *product) && cuts(*product, p); };
+      const std::optional<MergedProduct> product = product_of(editor_.node(n), x);
+      const auto fits = [&](const MergedProduct& p) { return cuts(p, *product) && cuts(*product, p); };
       if (!product || !std::ranges::all_of(products, fits)) continue;
       products.push_back(*product);
       products.back().node = n;
@@ -72,14 +72,14 @@ class ProductMerger {
   }
 
   // Whether the parts that `p` is read in still begin at multiples of their columns beside `other`.
-  static bool cuts(const Product& p, const Product& other) {
+  static bool cuts(const MergedProduct& p, const MergedProduct& other) {
     return std::ranges::all_of(p.runs, [&](int64_t run) { return other.columns % run == 0; });
   }
 
-  std::optional<Product> product_of(const Node& node, ValueId x) const {
+  std::optional<MergedProduct> product_of(const Node& node, ValueId x) const {
     if (node.op != "matmul" || node.inputs[0] != x || !editor_.value(node.inputs[1]).is_constant()) return std::nullopt;
     if (editor_.shape(node.inputs[1]).size() != 2 || editor_.type(node.outputs[0]).elements() == 0) return std::nullopt;
-    Product product;
+    MergedProduct product;
     product.weights = node.inputs[1];
     product.result = node.outputs[0];
     product.columns = editor_.shape(product.weights)[1];
@@ -93,7 +93,7 @@ class ProductMerger {
   }
 
   // The only reader of the product, where it adds one constant to each column.
-  const Node* bias_add(const Product& product) const {
+  const Node* bias_add(const MergedProduct& product) const {
     if (editor_.use_count(product.result) != 1 || editor_.readers(product.result).empty()) return nullptr;
     const Node& sum = editor_.node(editor_.readers(product.result)[0]);
     if (sum.op != "add" || editor_.type(sum.outputs[0]) != editor_.type(product.result)) return nullptr;
@@ -104,7 +104,7 @@ class ProductMerger {
   }
 
   // Whether all readers of the product can read some columns of a larger one; finds the runs.
-  bool is_read_in_parts(Product& product) const {
+  bool is_read_in_parts(MergedProduct& product) const {
     if (editor_.graph().is_output(product.result) || editor_.readers(product.result).empty()) return false;
     const int64_t rows = editor_.type(product.result).elements() / product.columns;
     return std::ranges::all_of(editor_.readers(product.result), [&](int n) {
@@ -132,27 +132,27 @@ class ProductMerger {
 
   // ---- One instead of many.
 
-  void merge(ValueId x, const std::vector<Product>& products) {
+  void merge(ValueId x, const std::vector<MergedProduct>& products) {
     int64_t columns = 0;
-    for (const Product& p : products) columns += p.columns;
-    const std::string name = group_name(editor_.graph(), mapped(products, &Product::node));
-    const bool biased = std::ranges::any_of(products, [](const Product& p) { return p.bias != kAbsent; });
+    for (const MergedProduct& p : products) columns += p.columns;
+    const std::string name = group_name(editor_.graph(), mapped(products, &MergedProduct::node));
+    const bool biased = std::ranges::any_of(products, [](const MergedProduct& p) { return p.bias != kAbsent; });
     ValueId whole = editor_.emit(name, "matmul", {x, stacked_weights(name, products, columns)});
     if (biased) whole = editor_.emit(name, "add", {whole, stacked_biases(name, products, columns)});
     int64_t first = 0;
-    for (const Product& p : products) {
+    for (const MergedProduct& p : products) {
       give_columns(p, whole, first);
       first += p.columns;
     }
   }
 
-  ValueId stacked_weights(const std::string& name, const std::vector<Product>& products, int64_t columns) {
+  ValueId stacked_weights(const std::string& name, const std::vector<MergedProduct>& products, int64_t columns) {
     const TensorType& like = editor_.type(products[0].weights);
     const TensorType type{like.type, {like.shape[0], columns}};
     std::vector<std::byte> bytes;
     bytes.reserve(static_cast<size_t>(type.bytes()));
     for (int64_t row = 0; row < like.shape[0]; ++row) {
-      for (const Product& p : products) {
+      for (const MergedProduct& p : products) {
         const auto line = static_cast<ptrdiff_t>(p.columns * like.type.bytes());
         const auto begin = editor_.value(p.weights).constant->begin() + row * line;
         bytes.insert(bytes.end(), begin, begin + line);
@@ -162,9 +162,9 @@ class ProductMerger {
   }
 
   // A product without a bias gets that of which x + bias is x, -0 too.
-  ValueId stacked_biases(const std::string& name, const std::vector<Product>& products, int64_t columns) {
+  ValueId stacked_biases(const std::string& name, const std::vector<MergedProduct>& products, int64_t columns) {
     graph::RefTensor all{.type = {editor_.type(products[0].result).type, {columns}}};
-    for (const Product& p : products) {
+    for (const MergedProduct& p : products) {
       graph::RefTensor own = graph::RefTensor::zeros({all.type.type, {p.columns}});
       std::ranges::fill(own.floats, -0.0);
       if (p.bias != kAbsent) own = elements_of(editor_.value(p.bias));
@@ -175,7 +175,7 @@ class ProductMerger {
   }
 
   // The readers of the product read columns of `whole`, from `first` on.
-  void give_columns(const Product& product, ValueId whole, int64_t first) {
+  void give_columns(const MergedProduct& product, ValueId whole, int64_t first) {
     const int64_t rows = editor_.type(product.result).elements() / product.columns;
     const auto columns = static_cast<int64_t>(editor_.shape(whole).size()) - 1;
     while (!editor_.readers(product.result).empty()) {

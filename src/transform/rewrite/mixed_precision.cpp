@@ -34,14 +34,14 @@ enum class Treatment : uint8_t {
 };
 enum class Operands : uint8_t { kAll, kData };  // kData: input 0; the others are parameters, which stay f32
 
-struct Rule {
+struct CastRule {
   Treatment treatment;
   Operands operands = Operands::kAll;
 };
 
 struct ClassRow {
   OpClass op_class;
-  Rule rule;
+  CastRule rule;
 };
 constexpr std::array<ClassRow, 5> kClasses = {{
     {OpClass::kContraction, {Treatment::kConverts}},
@@ -67,7 +67,7 @@ constexpr std::string_view kUpdates[] = {"update_slice"};
 // Operators that differ from their class.
 struct OpsRow {
   std::span<const std::string_view> ops;
-  Rule rule;
+  CastRule rule;
 };
 constexpr OpsRow kOps[] = {
     {kAmongOperands, {Treatment::kFollows}}, {kPerChannel, {Treatment::kFollows, Operands::kData}},
@@ -75,7 +75,7 @@ constexpr OpsRow kOps[] = {
     {kUpdates, {Treatment::kWide}},
 };
 
-Rule rule_of(const graph::OpTable& ops, const Node& node) {
+CastRule rule_of(const graph::OpTable& ops, const Node& node) {
   for (const OpsRow& row : kOps) {
     if (std::ranges::find(row.ops, node.op) != row.ops.end()) return row.rule;
   }
@@ -162,7 +162,7 @@ class Converter {
 
   void convert(int n) {
     const Node node = out_.nodes[n];
-    const Rule rule = rule_of(ops_, node);
+    const CastRule rule = rule_of(ops_, node);
     const Treatment treatment = leads_to_integers(node) ? Treatment::kWide : rule.treatment;
     const size_t reached = rule.operands == Operands::kData ? 1 : node.inputs.size();
     std::vector<ValueId> operands;

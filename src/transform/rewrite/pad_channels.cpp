@@ -1,9 +1,9 @@
 // Channels that fill whole accesses (Bolt, mechanism B6). Where the threads of a tile copy the operands of a product of
-// 16-bit floats into the memory that they share, one access moves neighbours along the channels: of 8 channels all, of
+// 16-bit floats into shared memory, one access moves neighbours along the channels: of 8 channels all, of
 // 46 two at a time, of 3 each alone and not in the background. Zeros are added to the channels of both operands,
 // up to a whole access, or half of one for a few channels, where that saves more time than it costs. Measuring also
-// tries more of it: where it costs more than it saves by the figures below, and up to whole lines of memory, which a
-// copy engine moves in boxes.
+// tries more of it: where it costs more than it saves by the figures below, and up to whole lines of memory, which TMA
+// moves.
 //
 // The channels that are added come from the contraction that computes x, through the element-wise operators that
 // follow it: as many filters more, copies of its last one, whose results meet the zeros of w. So they are as finite as
@@ -23,10 +23,10 @@
 namespace tw::transform {
 namespace {
 
-constexpr double kAccessCycles = 0.125;  // of a thread on a unit that copies up to a vector, addresses included
+constexpr double kAccessCycles = 0.125;  // of a thread on an SM that copies up to a vector, addresses included
 constexpr double kWaitedFor = 6;         // times that of one too short to go on in the background: latencies show
 constexpr double kMayPay = 3;            // times what the contraction takes: what measuring is to decide may cost that
-constexpr int64_t kLeastCopied = 4;      // bytes of a copy in the background
+constexpr int64_t kMinCopied = 4;        // bytes of a copy in the background
 constexpr int64_t kLineBytes = 128;      // of a row of a box
 constexpr int64_t kColumns = 128;        // of a tile: for each of them x is gathered anew
 
@@ -42,7 +42,7 @@ enum class Fill : uint8_t { kZeros, kLastAgain };
 class ChannelPadder {
  public:
   ChannelPadder(const graph::Graph& graph, const TransformContext& context)
-      : editor_(graph, context.ops), target_(context.target), way_(context.way) {}
+      : editor_(graph, context.ops), target_(context.target), variant_(context.variant) {}
 
   graph::Graph run() {
     editor_.for_each_old([&](const Node& node) {
@@ -74,7 +74,7 @@ class ChannelPadder {
 
   int64_t filled(ValueId x, int64_t channels) const {
     const int64_t whole = whole_access(x), line = kLineBytes / editor_.type(x).type.bytes();
-    if (way_ == kLines && channels % whole != 0 && channels > line / 2) return round_up(channels, line);
+    if (variant_ == kPadToCacheLine && channels % whole != 0 && channels > line / 2) return round_up(channels, line);
     return channels <= whole / 2 ? whole / 2 : round_up(channels, whole);
   }
 
@@ -87,7 +87,7 @@ class ChannelPadder {
     while (channels % together != 0) together /= 2;
     const auto points = static_cast<double>(num_elements(editor_.shape(c.node.outputs[0])) / filters);
     const double steps = points * static_cast<double>(num_elements(w) / filters / w[c.summed] * channels);
-    const double waits = together * editor_.type(x).type.bytes() < kLeastCopied ? kWaitedFor : 1;
+    const double waits = together * editor_.type(x).type.bytes() < kMinCopied ? kWaitedFor : 1;
     const double accesses = steps / static_cast<double>(together) * static_cast<double>(ceil_div(filters, kColumns));
     return accesses * waits * kAccessCycles + steps * static_cast<double>(filters) / kMatrixProducts;
   }
@@ -98,7 +98,7 @@ class ChannelPadder {
     const int64_t has = x.shape[c.channels_axis];
     const double moved =
         static_cast<double>(x.bytes() / has) * static_cast<double>(channels - has + (copies ? has : 0));
-    return 2 * moved / kMemoryBytes + (copies ? kKernelCycles * std::max(1, target_.units) : 0);
+    return 2 * moved / kMemoryBytes + (copies ? kKernelCycles * std::max(1, target_.compute_units) : 0);
   }
 
   // ---- How it is done.
@@ -113,7 +113,7 @@ class ChannelPadder {
                                (is_pointwise(editor_.ops(), *before) || role_of(editor_.ops(), *before) == Role::kPad);
     const bool copies = chain.empty() && !writes_anyway && !padded_.contains({x, c.channels_axis});
     const double padded_cycles = contraction_cycles(c, channels) + padding_cycles(c, channels, copies);
-    if (padded_cycles >= (way_.empty() ? 1 : kMayPay) * contraction_cycles(c, has)) return;
+    if (padded_cycles >= (variant_.empty() ? 1 : kMayPay) * contraction_cycles(c, has)) return;
     Node wider = c.node;
     wider.inputs[0] = chain.empty() ? padded(x, c.channels_axis, channels) : grown(chain, c.channels_axis, channels);
     wider.inputs[1] = filled_up(c.node.inputs[1], c.summed, channels, Fill::kZeros);
@@ -207,7 +207,7 @@ class ChannelPadder {
 
   Editor editor_;
   const TargetInfo& target_;
-  const std::string_view way_;
+  const std::string_view variant_;
   std::map<std::pair<ValueId, int64_t>, ValueId> padded_;  // by value and axis
 };
 

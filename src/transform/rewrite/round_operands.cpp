@@ -13,7 +13,7 @@ namespace {
 
 // Whether `node` is a product of f32 matrices that fill instructions; conv: weights [out channels, channels, window..].
 bool fills_instructions(const Editor& editor, const Node& node) {
-  constexpr int64_t kLeast = 16;  // rows, columns and steps
+  constexpr int64_t kMin = 16;  // rows, columns and steps
   const bool conv = node.op == "conv";
   if (!(conv || node.op == "matmul") || editor.type(node.inputs[0]).type != DataType::f32()) return false;
   const Shape &a = editor.type(node.inputs[0]).shape, &b = editor.type(node.inputs[1]).shape;
@@ -21,7 +21,7 @@ bool fills_instructions(const Editor& editor, const Node& node) {
   if (weights == 0 || results == 0 || a.size() < 2 || b.size() < 2) return false;
   const int64_t groups = conv ? node.int_attr_or("group", 1) : weights / (b.back() * b[b.size() - 2]);
   const int64_t columns = conv ? b[0] / groups : b.back(), steps = conv ? weights / b[0] : a.back();
-  return results / groups / columns >= kLeast && columns >= kLeast && steps >= kLeast;
+  return results / groups / columns >= kMin && columns >= kMin && steps >= kMin;
 }
 
 ValueId nearest(Editor& editor, const graph::Value& constant) {

@@ -54,13 +54,13 @@ void merge_constants(Editor& editor) {
   const auto count = static_cast<ValueId>(editor.graph().values.size());
   for (ValueId id = 0; id < count; ++id) {
     if (!editor.value(id).is_constant() || editor.graph().is_output(id)) continue;
-    std::vector<ValueId>& rivals = seen[constant_key(editor.value(id))];
-    const auto equal = std::find_if(rivals.begin(), rivals.end(), [&](ValueId other) {
+    std::vector<ValueId>& alike = seen[constant_key(editor.value(id))];
+    const auto equal = std::find_if(alike.begin(), alike.end(), [&](ValueId other) {
       return editor.value(other).constant == editor.value(id).constant ||
              *editor.value(other).constant == *editor.value(id).constant;
     });
-    if (equal == rivals.end()) {
-      rivals.push_back(id);
+    if (equal == alike.end()) {
+      alike.push_back(id);
     } else {
       editor.replace(id, *equal);
     }

@@ -33,10 +33,10 @@ Part live_part(const ops::Window& w, size_t d) {
   while (first < last && !is_alive(w, d, last)) --last;
   Part part{first, last - first + 1, w.pad_begin[d] - first * w.dilations[d], 0};
   if (part.pad_begin < 0) return whole;
-  const int64_t reach = (part.count - 1) * w.dilations[d] + 1;
+  const int64_t dilated = (part.count - 1) * w.dilations[d] + 1;
   const int64_t room = (w.out[d] - 1) * w.strides[d];  // of the last window's begin
-  part.pad_end = std::max<int64_t>(0, room + reach - w.in[d] - part.pad_begin);
-  const bool same_count = w.in[d] + part.pad_begin + part.pad_end - reach < room + w.strides[d];
+  part.pad_end = std::max<int64_t>(0, room + dilated - w.in[d] - part.pad_begin);
+  const bool same_count = w.in[d] + part.pad_begin + part.pad_end - dilated < room + w.strides[d];
   return same_count ? part : whole;
 }
 

@@ -299,8 +299,8 @@ TEST(EmitCuda, APipelinedLoopFillsFromWhatItDoesNotWrite) {
   EXPECT_THROW(loop::verify(pipelined("sum[i, ramp(0, 1, 4)]")), InternalError);
 }
 
-// 128 rows by 16 columns of two warp groups, 256 steps in four blocks that the copy engine brings; a pair of tiles has
-// the same columns.
+// 128 rows by 16 columns of two warp groups, 256 steps in four blocks that TMA brings; a pair of tiles has the same
+// columns.
 loop::Program filled_in_bulk(const std::string& row, const std::string& clusters) {
   const auto lanes = [](int n, const std::string& body) {
     return fmt::format(
@@ -335,7 +335,7 @@ loop::Program filled_in_bulk(const std::string& row, const std::string& clusters
 
 constexpr const char* kRow = "select((((t * 128) + i) < 250), A[((t * 128) + i), ((k * 64) + j)], 0:f16)";
 
-TEST(EmitCuda, TheCopyEngineFillsBuffersAhead) {
+TEST(EmitCuda, TmaFillsBuffersAhead) {
   const CudaSource source = emitted(filled_in_bulk(kRow, ""));
   const CudaKernel& kernel = source.kernels[0];
   EXPECT_EQ(kernel.threads, 256 + 32) << "one more warp asks for copies";
@@ -395,14 +395,14 @@ TEST(EmitCuda, BlocksWalkOverTiles) {
   EXPECT_EQ(count(text, "tw_barrier_arrive<1>("), 2U) << "the last copy of a tile is empty before the next one";
 }
 
-// Teams take turns: each goes on by the slots of the others' tiles, and begins when the one before has had its own.
-TEST(EmitCuda, TeamsOfABlockTakeTurns) {
+// Consumers take turns: each goes on by the slots of the others' tiles, and begins when the one before has had its own.
+TEST(EmitCuda, ConsumersOfABlockTakeTurns) {
   const std::string text = emitted(filled_in_bulk(kRow, " units 1 together 2")).text;
   EXPECT_TRUE(holds(text, "__launch_bounds__(544)"));
   EXPECT_TRUE(holds(text, "const int tw_thread = threadIdx.x % 256;"));
   EXPECT_TRUE(holds(text, "for (int tile = blockIdx.x + tw_team * gridDim.x; tile < 2; tile += 2 * gridDim.x) {"));
   EXPECT_TRUE(holds(text, "for (int tile = blockIdx.x; tile < 2; tile += gridDim.x) {")) << "all are fetched";
-  EXPECT_TRUE(holds(text, "tw_barriers<3>(v1, v2, 2);")) << "a copy has one team's users";
+  EXPECT_TRUE(holds(text, "tw_barriers<3>(v1, v2, 2);")) << "a copy has the threads of one consumer";
   EXPECT_TRUE(holds(text, "if (tw_team == 1) tw_next<512>(1);"));
   size_t at = 0;
   for (const char* next :
@@ -414,7 +414,7 @@ TEST(EmitCuda, TeamsOfABlockTakeTurns) {
   EXPECT_THROW(emit_cuda(filled_in_bulk(kRow, " units 1 together 4")), InternalError) << "too many threads";
 }
 
-// What a tile's threads share is used until the last of them has done with it.
+// Shared memory is used until the last thread of a tile has done with it.
 TEST(EmitCuda, WalkingThreadsMeetBetweenTilesThatShareMemory) {
   loop::Program p = pipelined("X[k, ramp((i * 4), 1, 4)]");
   const size_t before = count(emitted(p).text, "__syncthreads();");
@@ -432,11 +432,11 @@ TEST(EmitCuda, WalkingThreadsMeetBetweenTilesThatShareMemory) {
   EXPECT_EQ(count(emitted(both).text, "tw_meet<256>(1);"), 3U)
       << "behind the sums, in front of n's use, of its next tile";
   both.kernels[0].together = 2;
-  EXPECT_THROW(emit_cuda(both), InternalError) << "teams that share more than the ring";
+  EXPECT_THROW(emit_cuda(both), InternalError) << "consumers that share more than the ring";
 }
 
 // Another round of the loop finds slots as the last one left them; another loop has the same ring.
-TEST(EmitCuda, TheCopyEngineFillsForLoopsAlike) {
+TEST(EmitCuda, TmaFillsForLoopsAlike) {
   loop::Program p = filled_in_bulk(kRow, "");
   loop::Rewriter again;
   again.stmt = [](const loop::Stmt& s) -> std::vector<loop::Stmt> {

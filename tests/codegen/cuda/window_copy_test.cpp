@@ -1,4 +1,4 @@
-// Bulk copies of convolutions' operands: the copy engine, as the PTX ISA describes it, brings what the loops say.
+// Bulk copies of convolutions' operands: TMA, as the PTX ISA describes it, brings what the loops say.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ struct Conv {
   int64_t images, height, width, channels, kernel, stride, pad, dilation = 1, rows = 128;
   int64_t beyond = 0;  // lines of the next tile that a tile has, too
   int64_t lines() const { return rows + beyond; }
-  int64_t reach() const { return dilation * (kernel - 1); }
-  int64_t out(int64_t size) const { return (size + 2 * pad - reach() - 1) / stride + 1; }
+  int64_t halo() const { return dilation * (kernel - 1); }
+  int64_t out(int64_t size) const { return (size + 2 * pad - halo() - 1) / stride + 1; }
   int64_t pixels() const { return images * out(height) * out(width); }
   int64_t tiles() const { return ceil_div(pixels(), rows); }
   int64_t turns() const { return kernel * kernel * channels / 64; }

@@ -74,7 +74,7 @@ class CudaTunerTest : public ::testing::Test {
   }
   TuneResult choose(const TuneTask& task, Tuner& tuner) {
     Cubins cubins(cubin_options_);
-    return tuner.choose({&task, 1}, {target_.info, group_, {2, cubins}, measure::Warmth::kFlushed, {}})[0];
+    return tuner.choose({&task, 1}, {target_.info, group_, {2, cubins}, measure::CacheState::kCold, {}})[0];
   }
   // Texts that went to NVRTC, by something that each has once.
   int64_t compiled() const {
@@ -112,14 +112,17 @@ TEST_F(CudaTunerTest, CandidatesAreCubinsWithTheirLaunches) {
       EXPECT_GE(step.cuda.threads, 32);
       EXPECT_GT(step.tiles, 0);
     }
-    const auto flushed = [](const measure::BufferSpec& b) { return b.warmth == measure::Warmth::kFlushed; };
-    EXPECT_EQ(std::ranges::count_if(w.buffers, flushed), 2);  // the constants
+    const auto cold = [](const measure::BufferSpec& b) { return b.cache_state == measure::CacheState::kCold; };
+    EXPECT_EQ(std::ranges::count_if(w.buffers, cold), 2);  // the constants
   }
   const double l2 = 50.0 * 1024 * 1024;
   EXPECT_GT(NotingMeasurer::rotate_bytes, 2 * l2);
   EXPECT_LT(NotingMeasurer::rotate_bytes, 4 * l2);
   choose(t, tuner);
   EXPECT_EQ(compiled(), 3);  // all of it was in the cache
+  const loop::Program best = lower_group(t.program, t.candidates[result.best], group_);
+  EXPECT_NE(tuner.find_code(best, "matmul"), nullptr);
+  EXPECT_EQ(tuner.find_code(best, "another matmul"), nullptr) << "its kernel has the first one's name";
 }
 
 // Ctrl-C and the end of the budget: nothing is waited for, nothing said of what was being compiled.

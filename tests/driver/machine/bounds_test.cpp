@@ -77,7 +77,7 @@ TEST(Bounds, ChunksAreNotFasterThanContiguousReads) {
   EXPECT_EQ(info.levels[0].chunks[5].bytes_per_ns, info.levels[0].read_per_ns);
 }
 
-TEST(Bounds, AllUnitsAreAsMuchFasterThanOneAsByDefault) {
+TEST(Bounds, AllCoresAreAsMuchFasterThanOneAsByDefault) {
   TargetInfo measured = measured_sample(), defaults = kDefaults;
   defaults.levels[0].all_per_ns = 1.5 * defaults.levels[0].read_per_ns;
   defaults.peaks[0].all_flop_per_ns = 1.5 * defaults.peaks[0].flop_per_ns;

@@ -112,7 +112,7 @@ TEST(Device, DataSheets) {
 }
 
 TEST(Device, NobodyLooksForOneWithoutNeed) {
-  HalOptions options;
+  MachineOptions options;
   options.folder = ::testing::TempDir() + "/no_such_folder";
   for (const Figures figures : {Figures::kDefaults, Figures::kMeasured}) {
     options.figures = figures;

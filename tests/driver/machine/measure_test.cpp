@@ -162,7 +162,7 @@ TEST(Measure, ThisMachine) {
   const double seconds = static_cast<double>(now_ns() - begin) / 1e9;
   RecordProperty("seconds", std::to_string(seconds));
   EXPECT_EQ(raw.figures_from, "measured on " + cpu.name);
-  EXPECT_EQ(raw.units, cpu.units);
+  EXPECT_EQ(raw.compute_units, cpu.compute_units);
   ASSERT_GE(raw.levels.size(), 2u);
   EXPECT_EQ(raw.levels.back().name, "DRAM");
   for (const MemoryLevel& level : raw.levels) {
@@ -179,7 +179,7 @@ TEST(Measure, ThisMachine) {
   for (const VectorPeak& peak : raw.peaks) EXPECT_GT(peak.flop_per_ns, 0);
   EXPECT_GT(raw.flop_per_ns, 1.2 * raw.peaks.front().flop_per_ns) << "wider vectors do more";
   // 0: no region was left alone. Else several threads take longer than an access to L1, and no longer than a sleep.
-  if (cpu.units > 1 && raw.fork_join_ns != 0) {
+  if (cpu.compute_units > 1 && raw.fork_join_ns != 0) {
     EXPECT_GT(raw.fork_join_ns, raw.levels.front().latency_ns);
     EXPECT_LT(raw.fork_join_ns, 1e6);
   }

@@ -42,7 +42,7 @@ class Folder {
  public:
   Folder() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = testing::TempDir() + "hal_" + test->name() + "_" + std::to_string(getpid());
+    path_ = testing::TempDir() + "machine_" + test->name() + "_" + std::to_string(getpid());
     std::filesystem::remove_all(path_);
   }
   ~Folder() { std::filesystem::remove_all(path_); }

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostPeriods = 10;  // of SupervisorOptions::case_limit, on the clock
+constexpr int kMaxPeriods = 10;  // of SupervisorOptions::case_limit, on the clock
 
 // What a child sends back for a case; the reason's bytes follow.
 struct Reply {
@@ -170,7 +170,7 @@ class Supervisor {
 
   void check_time(Child& child) {
     const bool used_up = processor_time(child.pid) - child.before >= options_.case_limit;
-    if (++child.periods < kMostPeriods && !used_up) {
+    if (++child.periods < kMaxPeriods && !used_up) {
       child.deadline += options_.case_limit;
       return;
     }

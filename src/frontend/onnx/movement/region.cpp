@@ -154,7 +154,7 @@ class DeformConv {
 
  private:
   int64_t extent(size_t d) const {
-    return (x_[2 + d] + window_.pads[d] + window_.pads[d + 2] - window_.reach(d)) / window_.strides[d] + 1;
+    return (x_[2 + d] + window_.pads[d] + window_.pads[d + 2] - window_.dilated_kernel(d)) / window_.strides[d] + 1;
   }
 
   // [N * pieces, C / pieces, kernel * positions].

@@ -44,7 +44,7 @@ TransposedWindow transposed_window(NodeContext& c) {
     return t;
   }
   for (size_t d = 0; d < n; ++d) {
-    const int64_t full = w.strides[d] * (spatial[d] - 1) + t.output_padding[d] + w.reach(d);
+    const int64_t full = w.strides[d] * (spatial[d] - 1) + t.output_padding[d] + w.dilated_kernel(d);
     const int64_t total = full - (wanted.empty() ? spatial[d] * w.strides[d] : wanted[d]);
     // A result that is wanted longer than the full one is extended by zeros at its end, as output_padding does.
     if (total < 0) t.output_padding[d] -= total;

@@ -85,10 +85,10 @@ Taps taps_at(const Options& o, const Axis& a, int64_t at) {
   return taps;
 }
 
-ValueId weighted_gathers(Emitter& e, ValueId x, const Axis& a, const std::vector<Taps>& taps, size_t most) {
+ValueId weighted_gathers(Emitter& e, ValueId x, const Axis& a, const std::vector<Taps>& taps, size_t max) {
   const Shape along = along_axis(e.rank(x), a.axis, a.out);
   ValueId sum = graph::kAbsent;
-  for (size_t t = 0; t < most; ++t) {
+  for (size_t t = 0; t < max; ++t) {
     std::vector<int64_t> indices;
     graph::RefTensor weights = graph::RefTensor::zeros({e.data_type(x), along});
     bool plain = true;
@@ -119,19 +119,19 @@ ValueId matrix_resize(Emitter& e, ValueId x, const Axis& a, const std::vector<Ta
 
 ValueId resize_axis(Emitter& e, ValueId x, const Options& o, const Axis& a) {
   std::vector<Taps> taps;
-  size_t most = 0;
+  size_t max = 0;
   bool identity = a.in == a.out;
   graph::RefTensor inside = graph::RefTensor::zeros({DataType::boolean(), {a.out}});
   bool all_inside = true;
   for (int64_t at = 0; at < a.out; ++at) {
     taps.push_back(taps_at(o, a, at));
-    most = std::max(most, taps.back().size());
+    max = std::max(max, taps.back().size());
     identity = identity && taps.back().size() == 1 && taps.back()[0].index == at;
     const double source = source_coordinate(o, a, at);
     inside.ints[at] = o.coordinates != "tf_crop_and_resize" || (source >= 0 && source <= static_cast<double>(a.in - 1));
     all_inside = all_inside && inside.ints[at] != 0;
   }
-  if (!identity) x = most <= kMaxGatheredTaps ? weighted_gathers(e, x, a, taps, most) : matrix_resize(e, x, a, taps);
+  if (!identity) x = max <= kMaxGatheredTaps ? weighted_gathers(e, x, a, taps, max) : matrix_resize(e, x, a, taps);
   if (all_inside) return x;
   return e.where(e.reshape(e.constant(inside), along_axis(e.rank(x), a.axis, a.out)), x, e.number(x, o.extrapolation));
 }

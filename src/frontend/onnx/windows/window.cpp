@@ -38,9 +38,9 @@ graph::Attrs conv_attributes(NodeContext& c, const Shape& x, const Shape& w) {
   const Window window = read_window(c, spatial, spatial_of(w));
   for (size_t d = 0; d < spatial.size(); ++d) {
     const int64_t padded = spatial[d] + window.pads[d] + window.pads[d + spatial.size()];
-    if (padded < window.reach(d)) {
-      throw UserError("spatial dimension {}: the kernel spans {} elements, the padded input has {}", d, window.reach(d),
-                      padded);
+    if (padded < window.dilated_kernel(d)) {
+      throw UserError("spatial dimension {}: the kernel spans {} elements, the padded input has {}", d,
+                      window.dilated_kernel(d), padded);
     }
   }
   if (x[1] != w[1] * group || w[0] % group != 0) {
@@ -87,7 +87,7 @@ Window read_window(NodeContext& c, const Shape& spatial, const std::vector<int64
   w.pads.assign(2 * n, 0);
   for (size_t d = 0; d < n && mode != "VALID"; ++d) {
     const int64_t outputs = ceil_div(spatial[d], w.strides[d]);
-    const int64_t total = std::max<int64_t>((outputs - 1) * w.strides[d] + w.reach(d) - spatial[d], 0);
+    const int64_t total = std::max<int64_t>((outputs - 1) * w.strides[d] + w.dilated_kernel(d) - spatial[d], 0);
     share_padding(w, d, total, mode);
   }
   return w;

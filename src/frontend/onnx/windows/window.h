@@ -11,7 +11,7 @@ struct Window {
   std::vector<int64_t> kernel, strides, dilations;  // one for each spatial dimension
   std::vector<int64_t> pads;                        // begins of all, then ends of all
   /// Extent of the dilated kernel in dimension d, elements.
-  int64_t reach(size_t d) const { return dilations[d] * (kernel[d] - 1) + 1; }
+  int64_t dilated_kernel(size_t d) const { return dilations[d] * (kernel[d] - 1) + 1; }
 };
 
 /// Extents after the first two; UserError for a rank below 3.

@@ -81,7 +81,7 @@ Graph checked(const Case& c, const std::vector<std::string>& features) {
                            static_cast<int>(c.b_zero), fmt::join(features, " ")));
   const TransformContext context = context_with(features);
   const Graph before = graph_of(c);
-  const Graph after = find_pass("pack-words").run(before, context);
+  const Graph after = find_pass("pack-dot-operands").run(before, context);
   graph::verify(after, context.ops);
   std::vector<RefTensor> inputs;
   for (const ValueId in : before.inputs) {
@@ -112,7 +112,7 @@ std::vector<Case> kinds_of(const Case& c, const std::vector<Zero>& a_zeros, cons
   return cases;
 }
 
-TEST(PackWords, MatricesOfEveryKind) {
+TEST(PackDotOperands, MatricesOfEveryKind) {
   const std::pair<Shape, Shape> shapes[] = {
       {{3, 8}, {8, 5}}, {{3, 7}, {7, 5}}, {{2, 3, 5}, {5, 4}}, {{3, 6}, {2, 6, 4}}, {{2, 1, 3, 9}, {4, 9, 2}}};
   const std::vector<Zero> a_zeros{Zero::kAbsent, Zero::kNone, Zero::kKnown, Zero::kRunTime, Zero::kEach};
@@ -125,7 +125,7 @@ TEST(PackWords, MatricesOfEveryKind) {
   }
 }
 
-TEST(PackWords, Vectors) {
+TEST(PackDotOperands, Vectors) {
   for (const auto& [a, b] : {std::pair<Shape, Shape>{{6}, {6, 5}}, {{3, 6}, {6}}, {{2, 3, 6}, {6}}, {{6}, {2, 6, 3}}}) {
     for (const Zero a_zero : {Zero::kAbsent, Zero::kRunTime, Zero::kEach}) {
       for (const Zero b_zero : {Zero::kAbsent, Zero::kKnown, Zero::kEach}) {
@@ -136,11 +136,11 @@ TEST(PackWords, Vectors) {
   }
 }
 
-TEST(PackWords, OfTwoNumbersAreAPairEverywhere) {
+TEST(PackDotOperands, OfTwoNumbersAreAPairEverywhere) {
   EXPECT_EQ(words_of(checked({"matmul_integer", {3, 2}, {2, 5}}, {"avx512vnni"})), "pairs");
 }
 
-TEST(PackWords, OnlyQuadsOfWeightsWithAZeroPointNeedSumsOfActivations) {
+TEST(PackDotOperands, OnlyQuadsOfWeightsWithAZeroPointNeedSumsOfActivations) {
   const auto sums = [](DataType weights, Zero zero) {
     const Case c{"matmul_integer", {3, 8}, {8, 5}, kU8, weights, Zero::kKnown, zero};
     return count_nodes(checked(c, {"avx512vnni"}), "sum_words");
@@ -160,20 +160,20 @@ void check_convolutions(int64_t channels, const graph::Attrs& attrs) {
   }
 }
 
-TEST(PackWords, Convolutions) {
+TEST(PackDotOperands, Convolutions) {
   for (const int64_t channels : {3, 4, 7, 8}) {
     check_convolutions(channels, {});
     check_convolutions(channels, {{"pads", Ints{1, 0, 1, 2}}, {"strides", Ints{2, 1}}});
   }
 }
 
-TEST(PackWords, ConvolutionsWithZeroPointsOfEachChannel) {
+TEST(PackDotOperands, ConvolutionsWithZeroPointsOfEachChannel) {
   const Case c{
       "conv_integer", {1, 5, 6, 6}, {4, 5, 3, 3}, kU8, kI8, Zero::kKnown, Zero::kEach, {{"pads", Ints{1, 1, 1, 1}}}};
   EXPECT_EQ(words_of(checked(c, {"avx512vnni"})), "pairs");
 }
 
-TEST(PackWords, WordsDoNotCrossGroups) {
+TEST(PackDotOperands, WordsDoNotCrossGroups) {
   const auto words = [](int64_t each) {
     return words_of(checked({"conv_integer",
                              {1, 2 * each, 5, 6},
@@ -211,7 +211,7 @@ Graph float_graph(const std::string& op, DataType type, const Shape& x, const Sh
 std::string float_words(const Graph& before, const std::vector<std::string>& features, Precision precision) {
   TransformContext context = context_with(features);
   context.precision = precision;
-  const Graph after = find_pass("pack-words").run(before, context);
+  const Graph after = find_pass("pack-dot-operands").run(before, context);
   graph::verify(after, context.ops);
   // Every operand is a number of bf16; results are rounded to it where the model has that type.
   const bool rounds = before.value(before.outputs[0]).type.type == DataType::bf16();
@@ -219,7 +219,7 @@ std::string float_words(const Graph& before, const std::vector<std::string>& fea
   return words_of(after);
 }
 
-TEST(PackWords, Bf16WhereTheTargetSumsItsProducts) {
+TEST(PackDotOperands, Bf16WhereTheTargetSumsItsProducts) {
   const Graph graphs[] = {float_graph("matmul", DataType::bf16(), {3, 7}, {7, 5}, false),
                           float_graph("matmul", DataType::bf16(), {2, 3, 8}, {8, 5}, false),
                           float_graph("conv", DataType::bf16(), {2, 5, 6, 6}, {4, 5, 3, 3}, true)};
@@ -231,7 +231,7 @@ TEST(PackWords, Bf16WhereTheTargetSumsItsProducts) {
   }
 }
 
-TEST(PackWords, F32IsRoundedWhereThatIsAskedForAndPays) {
+TEST(PackDotOperands, F32IsRoundedWhereThatIsAskedForAndPays) {
   const Graph g = float_graph("matmul", DataType::f32(), {64, 128}, {128, 768}, false);
   EXPECT_EQ(float_words(g, {"avx512bf16"}, Precision::kFast), "bf16");
   EXPECT_EQ(float_words(g, {"avx512bf16"}, Precision::kDefault), "");

@@ -1,4 +1,4 @@
-// Products on devices whose tiles have threads: every schedule computes what the te program says.
+// Products on GPUs: every schedule computes what the te program says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 namespace tw::construct {
 namespace {
 
-TEST(ConstructBlock, TermsOfAProductAreNoRowOfOneElementsOwn) {
+TEST(ConstructGpu, TermsOfAProductAreNoRowOfOneElementsOwn) {
   check({merged(testing::matmul_relu(5, 40, 64)), {}}, "cuda:sm_90a", "point", 1e-5);
 }
 
-TEST(ConstructBlock, ProductsOfMatrices) {
+TEST(ConstructGpu, ProductsOfMatrices) {
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{8, 8, 1}, {33, 70, 13}, {64, 64, 32}, {130, 9, 40}}) {
     SCOPED_TRACE(fmt::format("{} x {}, {} steps", m, n, k));
     check({testing::matmul_relu(m, n, k), {}}, "cuda:sm_90a", "contraction", 1e-5);
@@ -44,7 +44,7 @@ te::Program halves(const Shape& x_shape, const Shape& w_shape, DataType type) {
   return b.finish("halves", {z});
 }
 
-TEST(ConstructBlock, ProductsByMatrixInstructions) {
+TEST(ConstructGpu, ProductsByMatrixInstructions) {
   for (const DataType type : {DataType::f16(), DataType::bf16()}) {
     check({merged(halves({1, 40, 48}, {1, 48, 24}, type)), {}}, "cuda:sm_90a", "contraction", 1e-2);
     check({merged(halves({3, 17, 20}, {3, 9, 20}, type)), {"w"}}, "cuda:sm_80", "contraction", 1e-2);
@@ -56,7 +56,7 @@ TEST(ConstructBlock, ProductsByMatrixInstructions) {
 }
 
 // Queries and keys of two heads are columns of one product's result.
-TEST(ConstructBlock, OperandsAreColumnsOfOneTensor) {
+TEST(ConstructGpu, OperandsAreColumnsOfOneTensor) {
   te::Builder b;
   const te::Tensor x = b.placeholder("x", DataType::f16(), {40, 4, 32});
   const te::Tensor y = b.reduce("y", {2, 40, 40}, {32}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
@@ -67,8 +67,8 @@ TEST(ConstructBlock, OperandsAreColumnsOfOneTensor) {
 }
 
 // Constant columns come in the order in which instructions leave them, so that threads store 8 beside each other;
-// operands come in boxes, for clusters of tiles.
-TEST(ConstructBlock, ProductsOfBoxes) {
+// operands come by TMA, for clusters of tiles.
+TEST(ConstructGpu, ProductsByTma) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const GroupTask task{merged(halves({1, 256, 136}, {1, 96, 136}, DataType::f16())), {"w"}};
   const std::vector<Construction> built = construct(t.families, task, t.info, nullptr);
@@ -88,15 +88,15 @@ TEST(ConstructBlock, ProductsOfBoxes) {
 
 // Constants have zeros behind their columns, up to whole blocks, where threads store several beside each other, and
 // behind their steps, up to whole lines of memory, but few.
-TEST(ConstructBlock, BoxesOfColumnsThatFillNoTile) {
+TEST(ConstructGpu, TmaOfColumnsThatFillNoTile) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const auto layouts = [&](int64_t columns, int64_t steps) {
     const GroupTask task{merged(halves({1, 64, steps}, {1, columns, steps}, DataType::f16())), {"w"}};
     check(task, "cuda:sm_90a", "contraction", 1e-2);
     std::string all;
     for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
-      const bool boxes = schedule::to_string(candidate.schedule).find("\"bulk\"") != std::string::npos;
-      if (boxes && candidate.constant_layouts.contains("w"))
+      const bool by_tma = schedule::to_string(candidate.schedule).find("\"bulk\"") != std::string::npos;
+      if (by_tma && candidate.constant_layouts.contains("w"))
         all += to_string(candidate.constant_layouts.at("w")) + "\n";
     }
     return all;
@@ -110,7 +110,7 @@ TEST(ConstructBlock, BoxesOfColumnsThatFillNoTile) {
 }
 
 // Of operands that go on beyond the product's lines and steps no more is taken than it asks for.
-TEST(ConstructBlock, OperandsAreTheBeginningOfTensors) {
+TEST(ConstructGpu, OperandsAreTheBeginningOfTensors) {
   const auto part = [](const Shape& x_shape, const Shape& w_shape) {
     te::Builder b;
     const te::Tensor x = b.placeholder("x", DataType::f16(), x_shape), w = b.placeholder("w", DataType::f16(), w_shape);
@@ -127,10 +127,10 @@ TEST(ConstructBlock, OperandsAreTheBeginningOfTensors) {
   }
 }
 
-// More tiles than units: blocks that walk over them are candidates, for products and for windows, never of clusters.
-TEST(ConstructBlock, BlocksWalkOverTiles) {
+// More tiles than SMs: blocks that walk over them are candidates, for products and for windows, never of clusters.
+TEST(ConstructGpu, BlocksWalkOverTiles) {
   targets::Target t = targets::find_target("cuda:sm_90a");
-  t.info.units = 2;
+  t.info.compute_units = 2;
   const auto walking = [&](const GroupTask& task) {
     int64_t found = 0;
     for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
@@ -167,12 +167,12 @@ te::Program conv_of_halves(const testing::ConvShape& c, DataType type, int64_t b
   return b.finish("conv", {y});
 }
 
-// Candidates for `task` that sum in parts compute what its program says; returns their first lines of trace.
+// Candidates for `task` that are split-K compute what its program says; returns their first lines of trace.
 std::vector<std::string> check_parts(const GroupTask& task) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   std::vector<std::string> traces;
   for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
-    if (candidate.trace.front().find(" parts") == std::string::npos) continue;
+    if (candidate.trace.front().find("split-K") == std::string::npos) continue;
     traces.push_back(candidate.trace.front());
     SCOPED_TRACE(traces.back());
     // What is printed is what is replayed.
@@ -188,14 +188,14 @@ size_t count_with(const std::vector<std::string>& texts, const std::string& part
   return std::ranges::count_if(texts, [&](const std::string& text) { return text.find(part) != std::string::npos; });
 }
 
-// A long sum of few tiles: several numbers of parts, in boxes where steps lie next to each other; also of batches and
-// of one axis of several.
-TEST(ConstructBlock, LongSumsOfFewTilesAreSummedInParts) {
+// A long sum of few tiles: several split-Ks, by TMA where steps lie next to each other; also of batches and of one axis
+// of several.
+TEST(ConstructGpu, LongSumsOfFewTilesAreSplitK) {
   const GroupTask product{merged(halves({1, 40, 768}, {1, 72, 768}, DataType::f16())), {"w"}};
   const std::vector<std::string> parts = check_parts(product);
-  EXPECT_GE(count_with(parts, "copy engine"), 1U);
-  EXPECT_GE(count_with(parts, "in 6 parts"), 1U);
-  EXPECT_GE(count_with(parts, "in 3 parts"), 1U);
+  EXPECT_GE(count_with(parts, "TMA"), 1U);
+  EXPECT_GE(count_with(parts, "split-K by 6"), 1U);
+  EXPECT_GE(count_with(parts, "split-K by 3"), 1U);
   EXPECT_GE(check_parts({testing::matmul_relu(33, 20, 512), {"w"}}).size(), 2U);
   EXPECT_GE(check_parts({merged(halves({3, 17, 512}, {3, 512, 24}, DataType::bf16())), {}}).size(), 2U);
   EXPECT_GE(check_parts({merged(conv_of_halves({3, 128, 16, 3, 1}, DataType::f16())), {"w"}}).size(), 2U);
@@ -203,7 +203,7 @@ TEST(ConstructBlock, LongSumsOfFewTilesAreSummedInParts) {
 
 // Threads of matrix instructions hold few elements of many lines; where lines begin between words, warps store whole
 // ones.
-TEST(ConstructBlock, OddLinesAreStoredByWarps) {
+TEST(ConstructGpu, OddLinesAreStoredByWarps) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const auto by_lines = [&](const GroupTask& task) {
     int64_t found = 0;
@@ -233,7 +233,7 @@ TEST(ConstructBlock, OddLinesAreStoredByWarps) {
   EXPECT_GT(by_lines({b.finish("biased", {z}), {"w", "bias"}}), 0);
 }
 
-TEST(ConstructBlock, ProductsOfTf32ByMatrixInstructions) {
+TEST(ConstructGpu, ProductsOfTf32ByMatrixInstructions) {
   const targets::Target t = targets::find_target("cuda:sm_80");
   const auto by_matrix = [&](const te::Program& program) {
     const Construction built = construct(t.families, {program, {}}, t.info, nullptr).front();
@@ -244,37 +244,37 @@ TEST(ConstructBlock, ProductsOfTf32ByMatrixInstructions) {
   check({merged(halves({1, 40, 48}, {1, 48, 24}, DataType::f32())), {}}, "cuda:sm_90a", "contraction", 1e-5);
   check({merged(halves({3, 17, 20}, {3, 9, 20}, DataType::f32())), {"w"}}, "cuda:sm_80", "contraction", 1e-5);
   const GroupTask parts{merged(halves({1, 40, 768}, {1, 72, 768}, DataType::f32())), {"w"}};
-  EXPECT_GE(count_with(check_parts(parts), "copy engine"), 1U);
+  EXPECT_GE(count_with(check_parts(parts), "TMA"), 1U);
 }
 
 // What fills the device is not split: neither by long sums nor by short ones.
-TEST(ConstructBlock, SumsOfManyTilesStayWhole) {
+TEST(ConstructGpu, SumsOfManyTilesStayWhole) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{4096, 4096, 4096}, {1280, 3072, 768}, {128, 3072, 128}}) {
     SCOPED_TRACE(fmt::format("{} x {}, {} steps", m, n, k));
     const GroupTask task{merged(halves({1, m, k}, {1, n, k}, DataType::f16())), {"w"}};
     const Construction first = construct(t.families, task, t.info, nullptr).front();
-    EXPECT_EQ(first.trace.front().find(" parts"), std::string::npos) << first.trace.front();
+    EXPECT_EQ(first.trace.front().find("split-K"), std::string::npos) << first.trace.front();
   }
   const GroupTask task{merged(halves({1, 128, 3072}, {1, 768, 3072}, DataType::f16())), {"w"}};
-  EXPECT_NE(construct(t.families, task, t.info, nullptr).front().trace.front().find(" parts"), std::string::npos);
+  EXPECT_NE(construct(t.families, task, t.info, nullptr).front().trace.front().find("split-K"), std::string::npos);
 }
 
-// One block of steps is all there is: the copy engine brings it, and tiles take room for no other.
-TEST(ConstructBlock, ProductsOfOneBox) {
+// One k-block is all there is: TMA brings it, and tiles take room for no other.
+TEST(ConstructGpu, ProductsOfOneKBlock) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const GroupTask task{merged(halves({1, 320, 64}, {1, 128, 64}, DataType::f16())), {"w"}};
-  size_t boxes = 0;
+  size_t by_tma = 0;
   for (const Construction& candidate : construct(t.families, task, t.info, nullptr)) {
     const std::string schedule = schedule::to_string(candidate.schedule);
     if (schedule.find("\"bulk\"") == std::string::npos) continue;
     EXPECT_NE(schedule.find("r0.0 [1]"), std::string::npos) << schedule;
-    if (++boxes == 1) check_candidate(task, t, candidate, 1e-2);
+    if (++by_tma == 1) check_candidate(task, t, candidate, 1e-2);
   }
-  EXPECT_GT(boxes, 0U);
+  EXPECT_GT(by_tma, 0U);
 }
 
-TEST(ConstructBlock, ConvolutionsGatherTheirRows) {
+TEST(ConstructGpu, ConvolutionsGatherTheirRows) {
   for (const testing::ConvShape& c : {testing::ConvShape{5, 3, 9, 3, 1}, {7, 8, 16, 3, 2}, {9, 16, 32, 1, 1}}) {
     SCOPED_TRACE(fmt::format("size {} channels {} {} kernel {}", c.size, c.channels, c.out_channels, c.kernel));
     check({testing::conv_2d(c), {"w"}}, "cuda:sm_90a", "contraction", 1e-5);
@@ -282,7 +282,7 @@ TEST(ConstructBlock, ConvolutionsGatherTheirRows) {
 }
 
 // The tiles that are predicted to be best and worst: by instructions of warp groups and of warps.
-TEST(ConstructBlock, ConvolutionsOfFilledChannels) {
+TEST(ConstructGpu, ConvolutionsOfFilledChannels) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   for (const testing::ConvShape& c :
        {testing::ConvShape{9, 4, 16, 7, 2}, {5, 8, 9, 3, 1}, {4, 48, 8, 3, 1}, {5, 3, 9, 3, 1}}) {
@@ -297,7 +297,7 @@ TEST(ConstructBlock, ConvolutionsOfFilledChannels) {
 }
 
 // The matrix is stored row by row, and the threads of a row add up its product with the vector.
-TEST(ConstructBlock, ProductsWithFewVectors) {
+TEST(ConstructGpu, ProductsWithFewVectors) {
   for (const int64_t vectors : {1, 4}) {
     const GroupTask task{merged(testing::matmul_relu(vectors, 40, 256)), {"w"}};
     const targets::Target t = targets::find_target("cuda:sm_90a");
@@ -308,8 +308,8 @@ TEST(ConstructBlock, ProductsWithFewVectors) {
   }
 }
 
-// The copy engine fills with zeros beyond a tensor's edges, not beyond those of a part of it.
-TEST(ConstructBlock, TheCopyEngineBringsWindowsOfWholeImages) {
+// TMA fills with zeros beyond a tensor's edges, not beyond those of a part of it.
+TEST(ConstructGpu, TmaBringsWindowsOfWholeImages) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const auto in_bulk = [&](int64_t beyond) {
     const te::Program program = merged(conv_of_halves({12, 64, 64, 3, 1}, DataType::f16(), beyond));
@@ -323,7 +323,7 @@ TEST(ConstructBlock, TheCopyEngineBringsWindowsOfWholeImages) {
 }
 
 // The windows of neighbouring pixels overlap: one block of rows serves all taps of a window's row.
-TEST(ConstructBlock, TapsShareTheRowsThatTheyRead) {
+TEST(ConstructGpu, TapsShareTheRowsThatTheyRead) {
   const targets::Target t = targets::find_target("cuda:sm_90a");
   const auto shared = [&](const testing::ConvShape& c, DataType type = DataType::f16()) {
     const GroupTask task{merged(conv_of_halves(c, type)), {"w"}};

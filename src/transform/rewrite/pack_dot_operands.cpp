@@ -264,7 +264,7 @@ bool takes_bf16(Editor& editor, const Node& node, const TransformContext& contex
 
 }  // namespace
 
-graph::Graph pack_words(const graph::Graph& graph, const TransformContext& context) {
+graph::Graph pack_dot_operands(const graph::Graph& graph, const TransformContext& context) {
   Editor editor(graph, context.ops);
   editor.for_each_old([&](const Node& node) {
     ValueId words = kAbsent;

@@ -1,4 +1,5 @@
-// Templates in the race: what is not compiled, what is, and when. NVRTC, nvcc and the measurer are the tests' own.
+// Templates as autotune candidates: what is not compiled, what is, and when. NVRTC, nvcc and the measurer are the
+// tests' own.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,20 +26,20 @@ namespace fs = std::filesystem;
 using measure::Measured;
 using measure::Outcome;
 
-// Stand-ins, of which nothing is wanted, take the times that they are given; the whole template half a microsecond and
-// other kernels one.
-class RaceMeasurer : public measure::Measurer {
+// Mainloop-only kernels, of which nothing is wanted, take the times that they are given; the whole template half a
+// microsecond and other kernels one.
+class PlannedMeasurer : public measure::Measurer {
  public:
-  RaceMeasurer(std::vector<double> stand_ins, std::vector<std::vector<measure::Workload>>& rounds)
-      : stand_ins_(std::move(stand_ins)), rounds_(rounds) {}
+  PlannedMeasurer(std::vector<double> mainloop_only, std::vector<std::vector<measure::Workload>>& rounds)
+      : mainloop_only_(std::move(mainloop_only)), rounds_(rounds) {}
   std::vector<Measured> measure(std::span<const measure::Workload> work,
                                 const measure::MeasureOptions& options) override {
     rounds_.emplace_back(work.begin(), work.end());
     std::vector<Measured> out;
-    size_t stand_in = 0;
+    size_t mainloop = 0;
     for (size_t i = 0; i < work.size(); ++i) {
       const bool whole = !work[i].wanted.empty(), is_template = work[i].steps[0].kernel == templates::kKernelName;
-      const double ns = !whole ? stand_ins_.at(stand_in++) : is_template ? 500 : 1000;
+      const double ns = !whole ? mainloop_only_.at(mainloop++) : is_template ? 500 : 1000;
       if (!whole) {
         EXPECT_EQ(options.check(i, {}), "");
       }
@@ -49,7 +50,7 @@ class RaceMeasurer : public measure::Measurer {
   measure::RunOnce run(const measure::Workload& work, int) override { return zero_run(work); }
 
  private:
-  std::vector<double> stand_ins_;
+  std::vector<double> mainloop_only_;
   std::vector<std::vector<measure::Workload>>& rounds_;
 };
 
@@ -71,10 +72,10 @@ constexpr const char* kHungry =
     "launch 4 1 1 384 1 1 1000 262272\\nparams 00000000000000000000000000000000\\nrelocation 0 0 0\\nrelocation 8 3 "
     "0";
 
-class TemplateRaceTest : public ::testing::Test {
+class TemplateAutotuneTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "tw-race-XXXXXX").string();
+    std::string name = (fs::temp_directory_path() / "tw-autotune-XXXXXX").string();
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
     nvcc_.folder = folder_;
@@ -136,14 +137,15 @@ done
     out.candidates[0].predicted_us = 1;
     return out;
   }
-  TuneResult choose(std::vector<double> stand_ins) {
+  TuneResult choose(std::vector<double> mainloop_only) {
     Cubins cubins(cubin_options_);
     const TuneTask t = task();
     EXPECT_EQ(t.candidates.size(), 3U);
-    Tuner tuner(options_, std::make_unique<RaceMeasurer>(std::move(stand_ins), rounds_));
+    Tuner tuner(options_, std::make_unique<PlannedMeasurer>(std::move(mainloop_only), rounds_));
     TuneResult result =
-        tuner.choose({&t, 1}, {target_.info, group_, {2, cubins}, measure::Warmth::kFlushed, {}}).front();
-    if (result.best > 0) found_ = tuner.find_code(lower_group(t.program, t.candidates[result.best], group_)) != nullptr;
+        tuner.choose({&t, 1}, {target_.info, group_, {2, cubins}, measure::CacheState::kCold, {}}).front();
+    if (result.best > 0)
+      found_ = tuner.find_code(lower_group(t.program, t.candidates[result.best], group_), t.name) != nullptr;
     return result;
   }
 
@@ -159,7 +161,7 @@ done
   bool found_ = false;
 };
 
-TEST_F(TemplateRaceTest, WhatLosesWithoutItsEpilogueIsNotCompiled) {
+TEST_F(TemplateAutotuneTest, WhatLosesWithoutItsEpilogueIsNotCompiled) {
   const TuneResult result = choose({1100, 1200});
   EXPECT_EQ(result.best, 0);
   EXPECT_EQ(runs(), 2);
@@ -172,7 +174,7 @@ TEST_F(TemplateRaceTest, WhatLosesWithoutItsEpilogueIsNotCompiled) {
   EXPECT_EQ(rounds_.size(), 1U) << "the database knows them";
 }
 
-TEST_F(TemplateRaceTest, WhatWouldGainLittleOfTheModelIsNotCompiledUnlessAllIsMeasured) {
+TEST_F(TemplateAutotuneTest, WhatWouldGainLittleOfTheModelIsNotCompiledUnlessAllIsMeasured) {
   options_.whole_share = 5 * 0.6;  // a fifth of it: .6 of the model's time, where 450 ns of 1,000 promise .55
   const TuneResult result = choose({450, 470});
   EXPECT_EQ(result.best, 0);
@@ -185,7 +187,7 @@ TEST_F(TemplateRaceTest, WhatWouldGainLittleOfTheModelIsNotCompiledUnlessAllIsMe
   EXPECT_EQ(runs(), 3);
 }
 
-TEST_F(TemplateRaceTest, TheFastestRowIsCompiledOnceAndMeasuredWhole) {
+TEST_F(TemplateAutotuneTest, TheFastestRowIsCompiledOnceAndMeasuredWhole) {
   const TuneResult result = choose({450, 400});
   ASSERT_EQ(rounds_.size(), 2U);
   EXPECT_EQ(rounds_[0].size(), 3U);
@@ -205,7 +207,7 @@ TEST_F(TemplateRaceTest, TheFastestRowIsCompiledOnceAndMeasuredWhole) {
   EXPECT_EQ(rounds_.size(), 3U);
 }
 
-TEST_F(TemplateRaceTest, WhatTheCompilerRefusesLoses) {
+TEST_F(TemplateAutotuneTest, WhatTheCompilerRefusesLoses) {
   compiler("echo 'error: no'; exit 1");
   const TuneResult result = choose({900, 1200});
   EXPECT_EQ(result.best, 0);
@@ -215,7 +217,7 @@ TEST_F(TemplateRaceTest, WhatTheCompilerRefusesLoses) {
   EXPECT_TRUE(notices_.empty()) << notices_[0];
 }
 
-TEST_F(TemplateRaceTest, KernelsGetTheMemoryThatTheyWant) {
+TEST_F(TemplateAutotuneTest, KernelsGetTheMemoryThatTheyWant) {
   fs::remove_all(folder_ / "templates");
   compiler("", kHungry);
   build_plain_rows();
@@ -228,7 +230,7 @@ TEST_F(TemplateRaceTest, KernelsGetTheMemoryThatTheyWant) {
 }
 
 // Two products of one kernel, one after the other, as a plan says.
-TEST_F(TemplateRaceTest, StepsOfOneKernelShareTheirMemoryAndNobodyElseDoes) {
+TEST_F(TemplateAutotuneTest, StepsOfOneKernelShareTheirMemoryAndNobodyElseDoes) {
   compiler("", kHungry);
   const graph::OpTable ops = ops::all_ops();
   frontend::ImportResult model;
@@ -272,7 +274,7 @@ TEST_F(TemplateRaceTest, StepsOfOneKernelShareTheirMemoryAndNobodyElseDoes) {
 }
 
 // It says nothing of the template: the next compilation asks again.
-TEST_F(TemplateRaceTest, WhatACompilerThatIsKilledLeavesIsAskedForAgain) {
+TEST_F(TemplateAutotuneTest, WhatACompilerThatIsKilledLeavesIsAskedForAgain) {
   compiler("kill -9 $$");
   const TuneResult result = choose({450, 400});
   EXPECT_EQ(result.best, 0);
@@ -284,7 +286,7 @@ TEST_F(TemplateRaceTest, WhatACompilerThatIsKilledLeavesIsAskedForAgain) {
 }
 
 // Not why another kind of row, or one of another GPU, does not compute it.
-TEST_F(TemplateRaceTest, GroupsOfNoRowAreToldWhatTheirKindWants) {
+TEST_F(TemplateAutotuneTest, GroupsOfNoRowAreToldWhatTheirKindWants) {
   const auto reason = [](const std::string& target, const std::string& text) {
     const targets::Target t = targets::find_target(target);
     const auto family = std::ranges::find(t.families, "cutlass", &construct::Constructor::family);
@@ -302,7 +304,7 @@ TEST_F(TemplateRaceTest, GroupsOfNoRowAreToldWhatTheirKindWants) {
 }
 
 // Whatever is wrong with the compiler, the others have been measured; another compilation tries again.
-TEST_F(TemplateRaceTest, ACompilerThatDoesNotRunEndsNoCompilation) {
+TEST_F(TemplateAutotuneTest, ACompilerThatDoesNotRunEndsNoCompilation) {
   std::ofstream(folder_ / "nvcc") << "#!/bin/sh\nexit 1\n";
   EXPECT_EQ(choose({450, 400}).best, 0);
   ASSERT_EQ(notices_.size(), 1U);
@@ -312,7 +314,7 @@ TEST_F(TemplateRaceTest, ACompilerThatDoesNotRunEndsNoCompilation) {
 }
 
 // Without a compiler only what is built already takes part.
-TEST_F(TemplateRaceTest, WithoutACompilerThereIsNothingToTry) {
+TEST_F(TemplateAutotuneTest, WithoutACompilerThereIsNothingToTry) {
   setenv("TILEWRIGHT_NVCC", "/nowhere/nvcc", 1);
   const TuneTask t = [&] {
     TuneTask out;

@@ -33,7 +33,7 @@ struct Machine {
   TargetInfo resolve() { return resolve_target("cpu", options).info; }
   std::string path() { return figures_path(targets::find_target("cpu").info, options); }
 
-  HalOptions options;
+  MachineOptions options;
   std::vector<std::string> notices;
   int measurements = 0;
   double scale = 1;
@@ -41,7 +41,7 @@ struct Machine {
 
 std::string text_of(const TargetInfo& info) { return figures_text(info, "{}"); }
 
-TEST(Hal, MeasuredOnceAndKept) {
+TEST(MachineModel, MeasuredOnceAndKept) {
   const Folder folder;
   Machine machine(folder.path() + "/not/there/yet");
   const TargetInfo first = machine.resolve();
@@ -62,7 +62,7 @@ TEST(Hal, MeasuredOnceAndKept) {
   EXPECT_EQ(machine.measurements, 2);
 }
 
-TEST(Hal, DefaultsTouchNothing) {
+TEST(MachineModel, DefaultsTouchNothing) {
   const Folder folder;
   Machine machine(folder.path());
   machine.options.figures = Figures::kDefaults;
@@ -71,7 +71,7 @@ TEST(Hal, DefaultsTouchNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder.path()));
 }
 
-TEST(Hal, LevelsAreNeverMeasured) {
+TEST(MachineModel, LevelsAreNeverMeasured) {
   const Folder folder;
   Machine machine(folder.path());
   const TargetInfo v3 = resolve_target("cpu:x86-64-v3", machine.options).info;
@@ -80,7 +80,7 @@ TEST(Hal, LevelsAreNeverMeasured) {
   EXPECT_THROW(resolve_target("cpu:z80", machine.options), UsageError);
 }
 
-TEST(Hal, AFolderThatCannotBeWrittenMeansDefaults) {
+TEST(MachineModel, AFolderThatCannotBeWrittenMeansDefaults) {
   Machine machine("/dev/null");
   for (int time = 0; time < 2; ++time) EXPECT_EQ(text_of(machine.resolve()), text_of(targets::find_target("cpu").info));
   EXPECT_EQ(machine.measurements, 0);
@@ -91,7 +91,7 @@ TEST(Hal, AFolderThatCannotBeWrittenMeansDefaults) {
   EXPECT_NE(machine.notices.back().find("not kept"), std::string::npos);
 }
 
-TEST(Hal, AMeasurementThatFailsMeansDefaults) {
+TEST(MachineModel, AMeasurementThatFailsMeansDefaults) {
   const Folder folder;
   Machine machine(folder.path());
   machine.options.measure = [](const TargetInfo&, const targets::HostCpu&) -> TargetInfo {
@@ -102,7 +102,7 @@ TEST(Hal, AMeasurementThatFailsMeansDefaults) {
   EXPECT_FALSE(std::filesystem::exists(machine.path()));
 }
 
-TEST(Hal, ADamagedFileIsMeasuredAnew) {
+TEST(MachineModel, ADamagedFileIsMeasuredAnew) {
   const Folder folder;
   Machine machine(folder.path());
   machine.resolve();
@@ -124,7 +124,7 @@ TEST(Hal, ADamagedFileIsMeasuredAnew) {
                                  replaced("\"read_per_ns\"", "\"frob\""),
                                  replaced("\"ways\"", "\"frob\": 1, \"ways\""),
                                  replaced("\"stepping\"", "\"steppin\""),
-                                 replaced("tilewright.hal.v1", "tilewright.hal.v2")};
+                                 replaced("tilewright.machine.v1", "tilewright.machine.v2")};
   int measurements = machine.measurements;
   for (const std::string& text : damaged) {
     std::ofstream(machine.path(), std::ios::binary) << text;
@@ -137,14 +137,14 @@ TEST(Hal, ADamagedFileIsMeasuredAnew) {
   }
 }
 
-TEST(Hal, OneOfManyMeasures) {
+TEST(MachineModel, OneOfManyMeasures) {
   const Folder folder;
   std::atomic<int> measurements = 0;
   std::vector<std::thread> threads;
   std::vector<std::string> results(5);
   for (size_t t = 0; t < results.size(); ++t) {
     threads.emplace_back([&, t] {
-      HalOptions options;
+      MachineOptions options;
       options.figures = Figures::kMeasured;
       options.folder = folder.path();
       options.measure = [&](const TargetInfo&, const targets::HostCpu&) {
@@ -159,7 +159,7 @@ TEST(Hal, OneOfManyMeasures) {
   for (const std::string& result : results) EXPECT_EQ(result, results[0]);
 }
 
-TEST(Hal, KeysTellMachinesApart) {
+TEST(MachineModel, KeysTellMachinesApart) {
   const TargetInfo target = targets::find_target("cpu").info;
   const targets::HostCpu cpu = targets::host_cpu();
   const std::string key = machine_key(cpu, target);
@@ -167,7 +167,7 @@ TEST(Hal, KeysTellMachinesApart) {
   others[0].name += "X";
   others[1].model += 1;
   others[2].stepping += 1;
-  others[3].units += 1;
+  others[3].compute_units += 1;
   others[4].caches.push_back({4, 1 << 30, 16, 64, 1});
   others[5].family += 1;
   for (const targets::HostCpu& other : others) EXPECT_NE(machine_key(other, target), key);
@@ -179,7 +179,7 @@ TEST(Hal, KeysTellMachinesApart) {
   EXPECT_FALSE(parse_figures(text, machine_key(others[3], target), target).ok());
 }
 
-TEST(Hal, NamesThatAreNoTextAreKept) {
+TEST(MachineModel, NamesThatAreNoTextAreKept) {
   targets::HostCpu cpu = targets::host_cpu();
   cpu.name = "odd \xff \"name\"";
   const TargetInfo target = targets::find_target("cpu").info;

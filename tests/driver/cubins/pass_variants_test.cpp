@@ -65,7 +65,7 @@ graph::Graph model(int64_t window) {
   return g;
 }
 
-class PassRaceTest : public ::testing::Test {
+class PassVariantsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     setenv("TW_NVRTC", TW_FAKE_NVRTC, 1);
@@ -103,8 +103,8 @@ class PassRaceTest : public ::testing::Test {
   }
 
   static std::string chosen(const EntryCode& entry) {
-    const auto found = std::ranges::find_if(entry.plan.passes, &plan::PassRace::is_chosen);
-    return found == entry.plan.passes.end() ? "" : found->pass + " " + found->way;
+    const auto found = std::ranges::find_if(entry.plan.passes, &plan::PassVariant::is_chosen);
+    return found == entry.plan.passes.end() ? "" : found->pass + " " + found->variant;
   }
 
   CompileOptions options_;
@@ -112,18 +112,18 @@ class PassRaceTest : public ::testing::Test {
   targets::Target target_ = targets::find_target("cuda:sm_90a");
 };
 
-TEST_F(PassRaceTest, PassesStayWhereTheyAreFaster) {
+TEST_F(PassVariantsTest, PassesStayWhereTheyAreFaster) {
   const EntryCode entry = compile(9, {{48, 200}});
   EXPECT_TRUE(is_padded(entry));
   EXPECT_EQ(chosen(entry), "");
   ASSERT_EQ(entry.plan.passes.size(), 2U);  // eager is what it does anyway
-  for (const plan::PassRace& race : entry.plan.passes) {
-    EXPECT_EQ(race.pass, "pad-channels");
-    EXPECT_GT(race.us, race.usual_us) << race.way;
+  for (const plan::PassVariant& variant : entry.plan.passes) {
+    EXPECT_EQ(variant.pass, "pad-channels");
+    EXPECT_GT(variant.us, variant.usual_us) << variant.variant;
   }
 }
 
-TEST_F(PassRaceTest, PassesAreLeftOutWhereTheyAreSlowerAndReplayedSo) {
+TEST_F(PassVariantsTest, PassesAreLeftOutWhereTheyAreSlowerAndReplayedSo) {
   const EntryCode entry = compile(9, {{48, 5000}});
   EXPECT_FALSE(is_padded(entry));
   EXPECT_EQ(chosen(entry), "pad-channels off");
@@ -133,24 +133,24 @@ TEST_F(PassRaceTest, PassesAreLeftOutWhereTheyAreSlowerAndReplayedSo) {
   EXPECT_EQ(again.plan.passes, entry.plan.passes);
 }
 
-TEST_F(PassRaceTest, PassesDoMoreThanTheyPredictWhereThatIsFaster) {
+TEST_F(PassVariantsTest, PassesDoMoreThanTheyPredictWhereThatIsFaster) {
   const EntryCode entry = compile(3, {{48, 200}});
   EXPECT_TRUE(is_padded(entry));
-  EXPECT_EQ(chosen(entry), "pad-channels eager");
+  EXPECT_EQ(chosen(entry), "pad-channels always");
   EXPECT_TRUE(is_padded(compile(3, {{48, 5000}}, &entry.plan)));
   EXPECT_FALSE(is_padded(compile(3, {{48, 5000}})));
 }
 
-TEST_F(PassRaceTest, PassesMakeRoomForWholeLinesWhereThatIsFastest) {
+TEST_F(PassVariantsTest, PassesMakeRoomForWholeLinesWhereThatIsFastest) {
   const Times times = {{46, 3000}, {48, 2900}, {64, 100}};
   const EntryCode entry = compile(9, times);
-  EXPECT_EQ(chosen(entry), "pad-channels lines");
+  EXPECT_EQ(chosen(entry), "pad-channels pad-to-cache-line");
   EXPECT_TRUE(is_padded(entry, 64));
   EXPECT_TRUE(is_padded(compile(9, {{48, 10}}, &entry.plan), 64));
   EXPECT_TRUE(is_padded(compile(3, times), 64));
 }
 
-TEST_F(PassRaceTest, PlansNameWaysThatThePassHas) {
+TEST_F(PassVariantsTest, PlansNameVariantsThatThePassHas) {
   plan::EntryPlan replay = compile(9, {{48, 200}}).plan;
   replay.passes = {{"pad-channels", "twice", 1, 2, true}};
   EXPECT_THROW(compile(9, {{48, 200}}, &replay), UsageError);
@@ -159,7 +159,7 @@ TEST_F(PassRaceTest, PlansNameWaysThatThePassHas) {
 }
 
 // Without the family whose groups it forms a pass is off.
-TEST_F(PassRaceTest, MeansOverPartsOfOneLine) {
+TEST_F(PassVariantsTest, MeansOverPartsOfOneLine) {
   graph::Graph g;
   const graph::RefTensor weights = graph::RefTensor::zeros({DataType::f16(), {64, 16, 3, 3}});
   const graph::ValueId x = g.add_input("x", {DataType::f16(), {64, 16, 22, 102}});
@@ -174,16 +174,16 @@ TEST_F(PassRaceTest, MeansOverPartsOfOneLine) {
   EXPECT_FALSE(is_reduced());
 }
 
-TEST_F(PassRaceTest, NothingIsDecidedWithoutTimes) {
+TEST_F(PassVariantsTest, NothingIsDecidedWithoutTimes) {
   const EntryCode entry = compile(9, {{48, 0}});
   EXPECT_TRUE(is_padded(entry));
   EXPECT_TRUE(entry.plan.passes.empty());
 }
 
-TEST_F(PassRaceTest, AnotherWayWithoutAnyKernelLoses) {
+TEST_F(PassVariantsTest, AVariantWithoutAnyKernelLoses) {
   const EntryCode entry = compile(3, {{48, -1}});
   EXPECT_FALSE(is_padded(entry));
-  EXPECT_TRUE(std::ranges::none_of(entry.plan.passes, [](const auto& race) { return race.way == "eager"; }));
+  EXPECT_TRUE(std::ranges::none_of(entry.plan.passes, [](const auto& variant) { return variant.variant == "always"; }));
 }
 
 // One kernel of a pre-activation and its activation: five tensors, the product by itself four.
@@ -202,7 +202,7 @@ class BufferMeasurer : public measure::Measurer {
   double together_ns_;
 };
 
-TEST_F(PassRaceTest, ValuesLeaveBesideOthersWhereThatIsFaster) {
+TEST_F(PassVariantsTest, ValuesLeaveBesideOthersWhereThatIsFaster) {
   graph::Graph g;
   const graph::RefTensor weights = graph::RefTensor::zeros({DataType::f32(), {64, 96}});
   const graph::ValueId x = g.add_input("x", {DataType::f32(), {48, 64}});
@@ -214,18 +214,18 @@ TEST_F(PassRaceTest, ValuesLeaveBesideOthersWhereThatIsFaster) {
   const EntryCode together = compile(g, std::make_unique<BufferMeasurer>(850));
   EXPECT_EQ(chosen(together), "");
   EXPECT_EQ(together.plan.groups.size(), 1U);
-  ASSERT_EQ(std::ranges::count(together.plan.passes, "fuse-outputs", &plan::PassRace::pass), 1);
+  ASSERT_EQ(std::ranges::count(together.plan.passes, "fuse-outputs", &plan::PassVariant::pass), 1);
   const EntryCode apart = compile(g, std::make_unique<BufferMeasurer>(1000));
   EXPECT_EQ(chosen(apart), "fuse-outputs off");
   EXPECT_EQ(apart.plan.groups.size(), 2U);
 }
 
-TEST(ChooseWays, TakesTheOneThatSavesMost) {
-  std::vector<plan::PassRace> ways = {{"a", "off", 90, 100}, {"a", "eager", 50, 70}, {"b", "off", 99, 100}};
-  choose_ways(ways);
-  EXPECT_FALSE(ways[0].is_chosen);
-  EXPECT_TRUE(ways[1].is_chosen);
-  EXPECT_FALSE(ways[2].is_chosen) << "no more than noise";
+TEST(ChooseVariants, TakesTheOneThatSavesMost) {
+  std::vector<plan::PassVariant> variants = {{"a", "off", 90, 100}, {"a", "always", 50, 70}, {"b", "off", 99, 100}};
+  choose_variants(variants);
+  EXPECT_FALSE(variants[0].is_chosen);
+  EXPECT_TRUE(variants[1].is_chosen);
+  EXPECT_FALSE(variants[2].is_chosen) << "no more than noise";
 }
 
 }  // namespace

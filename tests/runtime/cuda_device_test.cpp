@@ -165,6 +165,14 @@ TEST_F(CudaDevice, StateStaysThereAndIsShared) {
   state->set({256, 8}, beside.data(), {kDLCUDA, 0});
   state->get({256, 8}, values.data(), {kDLCUDA, 0});
   EXPECT_EQ(values[0], 0);
+  // Tensors of the GPU and the host's memory, as for states that are stored otherwise.
+  std::vector<float> from = {7, 8}, to(2);
+  state->from_host(to.data(), {kDLCUDA, 0}, from.data(), 8);
+  EXPECT_EQ(to, from);
+  state->to_host(beside.data(), to.data(), {kDLCUDA, 0}, 8);
+  state->to_host(values.data(), to.data(), host, 8);
+  EXPECT_EQ(beside, from);
+  EXPECT_EQ(values[1], 8);
 }
 
 TEST_F(CudaDevice, HostTensorsAreCopiedAndParametersRelocated) {

@@ -56,7 +56,7 @@ def parse_arguments():
 
 
 def variants(case, args):
-    """{mechanism: artefact} with ALL for none left out, None where the bytes are those of ALL; {mechanism: why it failed}."""
+    """{mechanism: artefact} with ALL for none left out, None where it runs as ALL does; {mechanism: why it failed}."""
     model, base, failed = case.model, [], {}
     if options.on_gpu(args):
         model = edges.channels_last(edges.with_type(case.model, args.dtype))
@@ -69,7 +69,7 @@ def variants(case, args):
             failed[name] = str(error)
             print(f"{case.name}, {name}: {error}", file=sys.stderr)
             continue
-        made[name] = None if path.read_bytes() == made[ALL].read_bytes() else path
+        made[name] = None if artefacts.runs_alike(args.tools, path, made[ALL]) else path
     return made, failed
 
 

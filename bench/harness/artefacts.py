@@ -46,6 +46,16 @@ def compile_model(tools, model, flags, suffix=".tw"):
     return artefact.resolve(), time.perf_counter() - start
 
 
+def runs_alike(tools, one, other):
+    """Whether two artefacts run the same: all sections are equal but those that say how each was made."""
+    def sections(artefact):
+        def inspect(*words):
+            return subprocess.run([tools.command, "inspect", artefact, *words], capture_output=True, check=True).stdout
+        names = [line.split()[1] for line in inspect().decode().splitlines() if line.strip().startswith("section ")]
+        return {name: inspect("--section", name) for name in names if name not in ("plan", "source")}
+    return sections(one) == sections(other)
+
+
 def fma_peak(tools, artefact, cores):
     """GFLOP/s of independent FMAs on these cores, now; None when the command does not tell."""
     command = [tools.command, "bench", artefact, "--peak", "--json", f"--threads={len(cores)}", "--duration=0",

@@ -79,4 +79,15 @@ Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, 
   return out;
 }
 
+std::string keep_rows(te::Program& program, schedule::Schedule& s, schedule::ChainSegment& segment) {
+  std::string stored = segment.output();
+  schedule::Schedule keep;
+  keep.cache_write(stored);
+  s.cache_write(stored);
+  program = schedule::rewritten(program, keep);
+  if (segment.sum == stored) segment.sum = stored + ".acc";
+  segment.stages.back() = stored + ".acc";
+  return stored;
+}
+
 }  // namespace tw::construct

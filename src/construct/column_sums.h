@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "construct/construct.h"
+#include "schedule/match/chain.h"
 #include "schedule/match/column_sums.h"
 
 namespace tw::construct {
@@ -36,5 +37,9 @@ std::vector<int64_t> part_counts(int64_t rows, int64_t wanted, size_t limit);
 /// which `add` constructs. Declines where it does.
 Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, const TargetInfo& target,
                               Result<Candidates> (*add)(const GroupTask&, const TargetInfo&), schedule::Schedule& s);
+
+/// The rows of `segment` leave the group: what holds them in a tile is a stage of its own from here on, the segment's
+/// last one. Returns the stage that they are stored to, an output of `program`.
+std::string keep_rows(te::Program& program, schedule::Schedule& s, schedule::ChainSegment& segment);
 
 }  // namespace tw::construct

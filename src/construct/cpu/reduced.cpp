@@ -55,7 +55,10 @@ class ReducedRows {
     program_ =
         schedule::inline_stages(base_.schedule, match.program, [&](const auto& c) { return c.name() == value_; });
     std::erase_if(segment_.stages, [&](const auto& stage) { return program_.find_compute(stage) == nullptr; });
-    if (program_.is_output(value_)) keep_value();
+    if (program_.is_output(value_)) {
+      stored_ = keep_rows(program_, base_.schedule, segment_);
+      value_ = segment_.output();
+    }
   }
 
   Candidates run() const {
@@ -73,18 +76,6 @@ class ReducedRows {
   }
 
  private:
-  // The rows leave the group: what holds them in a tile is another stage.
-  void keep_value() {
-    schedule::Schedule keep;
-    keep.cache_write(value_);
-    base_.schedule.cache_write(value_);
-    program_ = schedule::rewritten(program_, keep);
-    stored_ = value_;
-    value_ += ".acc";
-    if (segment_.sum == stored_) segment_.sum = value_;
-    segment_.stages.back() = value_;
-  }
-
   Rows rows_of(te::Program program) const {
     Rows out{std::move(program), {}, {}, 1};
     out.match = *schedule::match_contraction(*out.program.find_compute(segment_.sum));

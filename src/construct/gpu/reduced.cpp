@@ -31,7 +31,10 @@ class ReducedKernel {
                                        [&](const auto& c) { return c.name() == value_; });
     schedule::ChainSegment segment = match_.segment;
     std::erase_if(segment.stages, [&](const auto& stage) { return program_.find_compute(stage) == nullptr; });
-    if (program_.is_output(value_)) keep_value(segment);
+    if (program_.is_output(value_)) {
+      stored_ = keep_rows(program_, base_.schedule, segment);
+      value_ = segment.output();
+    }
     const std::string& value = value_;
     const te::Program product = schedule::segment_program(program_, segment);
     const te::Compute& sum = *product.find_compute(segment.sum);
@@ -67,18 +70,6 @@ class ReducedKernel {
   }
 
  private:
-  // The rows leave the group: what holds them in a tile is another stage.
-  void keep_value(schedule::ChainSegment& segment) {
-    schedule::Schedule keep;
-    keep.cache_write(value_);
-    base_.schedule.cache_write(value_);
-    program_ = schedule::rewritten(program_, keep);
-    stored_ = value_;
-    value_ += ".acc";
-    if (segment.sum == stored_) segment.sum = value_;
-    segment.stages.back() = value_;
-  }
-
   // The program whose rows are in parts, an axis of their own.
   te::Program in_parts(const te::Program& program) {
     const auto d = static_cast<int>(match_.rows.front());

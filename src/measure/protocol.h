@@ -7,7 +7,7 @@ namespace tw::measure {
 /// Counts up when a candidate may get another time or another verdict than before: a change of how workers run and time
 /// it, of the runtime's thread pool and launches, of what is checked before its time counts, or of the messages between
 /// compiler and worker.
-inline constexpr int kMeasuringProtocol = 3;
+inline constexpr int kMeasuringProtocol = 4;
 
 /// How the program that runs candidates was built: its thread pool is part of what is timed.
 inline constexpr std::string_view kRunnerBuild =

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "construct/construct.h"
+#include "driver/tune/tolerance.h"
 #include "expr/tf32.h"
 #include "targets/registry.h"
 #include "te/join_outputs.h"
@@ -159,6 +160,42 @@ TEST(SampledReference, TrialsKnowWhatIsRoundedInsideOfSums) {
       largest = std::max(largest, std::fabs(values.at(trial).floats[i] - exact.floats[i]));
     EXPECT_GT(largest, std::ldexp(1.0, -11));
     EXPECT_LT(largest, 100 * std::ldexp(1.0, -11));
+  }
+}
+
+// x + b rounds alike in every row of a column: its sum is off by much more than independent roundings would be.
+TEST(SampledReference, TrialsKnowThatRoundingsMayBeAlike) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {500, 9}), bias = b.placeholder("bias", DataType::f32(), {9});
+  const te::Tensor half =
+      b.compute("half", {500, 9}, [&](const auto& i) { return cast(DataType::f16(), x(i) + bias({i[1]})); });
+  const te::Tensor y = b.reduce("y", {9}, {500}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    return cast(DataType::f32(), half({r[0], i[0]}));
+  });
+  const te::Program program = b.finish("columns", {y});
+  const Result<SampledReference> reference = sample_reference(program, elements_of(program, 9));
+  ASSERT_TRUE(reference.ok());
+  te::ValueMap inputs = inputs_of(program, *reference);
+  for (double& f : inputs["x"].floats) f = 1 + std::floor(std::fabs(f) * 32) / 64;
+  for (double& f : inputs["bias"].floats) f = std::ldexp(1.0, -12) + std::ldexp(1.0, -13);  // the same digits are cut
+  const te::ValueMap sampled = te::evaluate(reference->program, inputs);
+  const SampledOutput& output = reference->outputs[0];
+  std::vector<double> bounds(9, 0.0);
+  for (const std::string& trial : output.trials) {
+    for (size_t i = 0; i < bounds.size(); ++i)
+      bounds[i] = std::max(bounds[i], std::fabs(sampled.at(trial).floats[i] - sampled.at(output.exact).floats[i]));
+  }
+  finish_bounds(output.rounded, sampled.at(output.exact).floats, bounds);
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    double rounded = 0;
+    for (size_t k = 0; k < 500; ++k) {
+      const double sum = inputs.at("x").floats[k * 9 + i] + inputs.at("bias").floats[i];
+      rounded += std::nearbyint(sum * 1024) / 1024;
+    }
+    const double want = sampled.at(output.exact).floats[i];
+    EXPECT_GT(std::fabs(rounded - want), 4 * std::sqrt(500) * std::ldexp(1.0, -12)) << "not alike";
+    EXPECT_LT(std::fabs(rounded - want), bounds[i]);
+    EXPECT_LT(bounds[i], 2) << "two terms of 500";
   }
 }
 

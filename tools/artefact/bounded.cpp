@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "driver/tune/tolerance.h"
 #include "expr/elementary.h"
@@ -63,6 +64,7 @@ class Evaluation {
   Evaluation(const graph::Graph& body, const graph::OpTable& ops, const std::vector<RefTensor>& inputs,
              const NumericsOptions& numerics, Errors whose)
       : body_(body), ops_(ops), numerics_(numerics), whose_(whose) {
+    summed_halves_ = summed_halves();
     exact_.resize(body.values.size());
     errors_.resize(body.values.size());
     for (size_t i = 0; i < inputs.size(); ++i) exact_[body.inputs[i]] = inputs[i];
@@ -191,8 +193,25 @@ class Evaluation {
     return rounded ? driver::unit_roundoff(DataType::bf16()) : 0;
   }
 
-  // A sign for element i of value v in a trial.
-  static double sign(int trial, graph::ValueId v, size_t i) {
+  // Numbers of 16 bits that are summed, as they are or converted: where one operand is the same for a whole sum, as a
+  // bias is for its column, their roundings may be alike.
+  std::vector<bool> summed_halves() const {
+    std::vector<bool> summed(body_.values.size(), false);
+    for (const graph::Node& node : std::views::reverse(body_.nodes)) {
+      const graph::OpClass op_class = ops_.at(node.op).op_class;
+      const bool moves = op_class == graph::OpClass::kInjective || node.op == "cast";
+      if (op_class != graph::OpClass::kReduction && !(moves && summed[node.outputs[0]])) continue;
+      for (const graph::ValueId id : node.inputs)
+        if (id != graph::kAbsent) summed[id] = true;
+    }
+    for (size_t v = 0; v < summed.size(); ++v)
+      summed[v] = summed[v] && stored_type(body_.values[v].type.type).is_half();
+    return summed;
+  }
+
+  // A sign for element i of value v in a trial. In the first one errors that may be alike are.
+  double sign(int trial, graph::ValueId v, size_t i) const {
+    if (trial == 0 && summed_halves_[v]) return 1;
     const uint64_t stream = static_cast<uint64_t>(trial + 1) * 1000003u + static_cast<uint64_t>(v);
     return (split_mix(stream * kSplitMixStep + i) & 1) != 0 ? 1.0 : -1.0;
   }
@@ -229,6 +248,7 @@ class Evaluation {
   const graph::OpTable& ops_;
   const NumericsOptions numerics_;
   const Errors whose_;
+  std::vector<bool> summed_halves_;
   std::vector<RefTensor> exact_;
   std::vector<std::vector<double>> errors_;
   double magnification_ = 1;  // of the errors, while their effect is looked for

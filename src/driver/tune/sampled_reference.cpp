@@ -17,6 +17,7 @@ namespace tw::driver {
 namespace {
 
 constexpr int kExact = -1;  // otherwise the number of a trial
+constexpr int kAlike = 0;   // the trial whose errors inside of sums have one sign
 
 // A tensor at the points where it is needed.
 struct Sampled {
@@ -150,11 +151,13 @@ class Sampler {
   }
 
   // `value` with the error of a 16-bit float; its sign changes with the variables that are reduced, not with the
-  // points.
+  // points. In one trial it never changes: numbers of few digits round alike where one operand is the same for a whole
+  // sum, as a bias is for its column.
   Expr rounded(const te::Tensor& tensor, const Expr& value, const std::vector<std::string>& used, const Place& place) {
     if (!tensor.type.is_half()) return value;
     *place.moved = true;
     if (place.trial == kExact) return value;
+    if (place.trial == kAlike) return value + own_error(value, tensor.type);
     std::string sign = fmt::format("sign_{}_{}", tensor.name, place.trial);
     std::vector<Expr> at;
     Shape shape;

@@ -80,7 +80,7 @@ tw::graph::RefTensor to_reference(const std::string& name, const DLTensor& tenso
 
 tw::frontend::Weight to_weight(const std::string& name, const DLTensor& tensor) {
   const auto [type, bytes] = contents_of(fmt::format("weight '{}'", name), tensor);
-  return {type, std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())};
+  return {type, tw::share(std::vector<std::byte>(bytes.begin(), bytes.end()))};
 }
 
 // Fields that say what options say: their texts are set by name.

@@ -146,7 +146,7 @@ class Compiler {
     std::vector<format::State> states = place_states(models_.front(), options_.states);
     std::vector<uint8_t> initial = initial_values(states, options_.states);
     Assembled made = assemble(targets_.front().info.kind, levels_, std::move(states));
-    if (!initial.empty()) made.sections["states"] = std::move(initial);
+    if (!initial.empty()) made.sections["states"] = {initial.begin(), initial.end()};
     describe_source(made);
     made.manifest.producer = kProducer;
     made.manifest.dtype = format_type(options_.dtype);

@@ -251,6 +251,19 @@ class Refitter {
   Refitted out_;
 };
 
+// A view of the file where its bytes can be read as they lie there.
+graph::Bytes elements_of(const format::NamedTensor& tensor, const std::shared_ptr<const MappedFile>& file) {
+  const auto bytes = std::as_bytes(tensor.bytes);
+  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  const bool is_bool = tensor.dtype == format::DataType::kBool;
+  if (!is_bool && address % parse_data_type(format::name_of(tensor.dtype))->bytes() == 0) return share(bytes, file);
+  std::vector<std::byte> copy(bytes.begin(), bytes.end());
+  if (is_bool)
+    std::ranges::replace_if(
+        copy, [](std::byte b) { return b != std::byte{0}; }, std::byte{1});
+  return share(std::move(copy));
+}
+
 }  // namespace
 
 std::vector<format::Section> Refitted::sections() const {
@@ -266,8 +279,9 @@ Refitted refit(std::span<const uint8_t> artefact, std::shared_ptr<const frontend
 
 std::shared_ptr<const frontend::Weights> read_weights(const std::string& path) {
   if (path.ends_with(".onnx")) return std::make_shared<const Weights>(frontend::read_initializers(path));
-  const Result<MappedFile> file = MappedFile::open(path);
-  if (!file) throw UsageError("'{}': {}", path, file.reason());
+  Result<MappedFile> opened = MappedFile::open(path);
+  if (!opened) throw UsageError("'{}': {}", path, opened.reason());
+  const auto file = std::make_shared<const MappedFile>(std::move(opened).value());
   std::vector<format::NamedTensor> tensors;
   try {
     tensors = format::parse_safetensors(file->bytes());
@@ -275,14 +289,7 @@ std::shared_ptr<const frontend::Weights> read_weights(const std::string& path) {
     throw UsageError("'{}': {}", path, error.what());
   }
   std::vector<graph::Bytes> elements(tensors.size());
-  parallel_for(tensors.size(), 0, [&](size_t i) {
-    const auto bytes = std::as_bytes(tensors[i].bytes);
-    std::vector<std::byte> copy(bytes.begin(), bytes.end());
-    if (tensors[i].dtype == format::DataType::kBool)
-      std::ranges::replace_if(
-          copy, [](std::byte b) { return b != std::byte{0}; }, std::byte{1});
-    elements[i] = std::make_shared<const std::vector<std::byte>>(std::move(copy));
-  });
+  parallel_for(tensors.size(), 0, [&](size_t i) { elements[i] = elements_of(tensors[i], file); });
   auto weights = std::make_shared<Weights>();
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorType type{*parse_data_type(format::name_of(tensors[i].dtype)), tensors[i].shape};

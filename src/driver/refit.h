@@ -8,13 +8,14 @@
 
 #include "frontend/onnx/import.h"
 #include "runtime/format/container.h"
+#include "support/large_array.h"
 
 namespace tw::driver {
 
 /// The parts of the new artefact. What did not change is a view of the old one, which must outlive it.
 struct Refitted {
   format::Manifest manifest;
-  std::map<std::string, std::vector<uint8_t>> made;  // sections
+  std::map<std::string, LargeArray> made;  // sections
   std::vector<format::Section> kept;
   std::vector<frontend::ImportResult> sources;  // the model with these weights, one for each combination of shapes
   std::vector<format::Section> sections() const;

@@ -36,8 +36,7 @@ std::shared_ptr<const frontend::Weights> weights_for(const frontend::ImportResul
     const bool known =
         id != graph::kAbsent && model.graph.value(id).is_constant() && model.graph.value(id).type == type;
     weights->emplace(name, frontend::Weight{type, known ? model.graph.value(id).constant
-                                                        : std::make_shared<const std::vector<std::byte>>(
-                                                              static_cast<size_t>(type.bytes()))});
+                                                        : share(std::vector<std::byte>(type.bytes()))});
   }
   return weights;
 }
@@ -82,7 +81,7 @@ class Comparison {
   // Whether the elements of `a` are those of `b` at the same indices.
   static bool is_prefix(const Value& a, const Value& b) {
     const Shape &from = a.type.shape, &to = b.type.shape;
-    if (a.type == b.type) return a.constant == b.constant || *a.constant == *b.constant;
+    if (a.type == b.type) return a.constant == b.constant || std::ranges::equal(*a.constant, *b.constant);
     if (a.type.type != b.type.type || from.size() != to.size()) return false;
     for (size_t d = 0; d < from.size(); ++d) {
       if (from[d] > to[d]) return false;

@@ -17,6 +17,7 @@
 
 #include "core/layout.h"
 #include "core/tensor_type.h"
+#include "support/shared_bytes.h"
 
 namespace tw::graph {
 
@@ -28,7 +29,7 @@ using Attr =
 using Attrs = std::map<std::string, Attr>;
 
 /// Row-major logical elements, little endian, bool as one byte. Shared, never changed.
-using Bytes = std::shared_ptr<const std::vector<std::byte>>;
+using Bytes = SharedBytes;
 
 struct Value {
   std::string name;  // unique in its graph

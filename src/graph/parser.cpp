@@ -150,7 +150,7 @@ class Parser {
       }
     }
     lexer_.expect("]");
-    return std::make_shared<const std::vector<std::byte>>(tensor.to_bytes());
+    return share(tensor.to_bytes());
   }
 
   bool at_float() const {

@@ -114,7 +114,7 @@ bool is_inline(const Value& value) {
   if (value.type.elements() > kInlineElements) return false;
   RefTensor elements = RefTensor::from_bytes(value.type, *value.constant);
   for (double& x : elements.floats) x = std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : x;
-  return elements.to_bytes() == *value.constant;
+  return std::ranges::equal(elements.to_bytes(), *value.constant);
 }
 
 const std::string& ContentHashes::of(const Bytes& bytes) {

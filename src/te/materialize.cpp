@@ -117,6 +117,9 @@ void run_loops(const std::byte* from, std::byte* to, size_t element_size, std::v
 }
 
 void fill_bytes(std::byte* to, size_t bytes, std::span<const std::byte> fill) {
+  const bool zero = std::ranges::all_of(fill, [](std::byte b) { return b == std::byte{0}; });
+  if (zero && bytes > 0) std::memset(to, 0, bytes);
+  if (zero) return;
   for (size_t k = 0; k < bytes; k += fill.size()) std::memcpy(to + k, fill.data(), fill.size());
 }
 
@@ -136,30 +139,38 @@ RowsView rows_along(const Shape& shape, int dim, size_t element_size) {
   return view;
 }
 
-std::vector<std::byte> pad_rows(std::span<const std::byte> data, const RowsView& view, const LayoutPrimitive& p,
-                                std::span<const std::byte> fill) {
+void pad_rows(std::span<const std::byte> data, std::byte* to, const RowsView& view, const LayoutPrimitive& p,
+              std::span<const std::byte> fill) {
   const size_t before = static_cast<size_t>(p.args[0]) * view.step;
   const size_t after = static_cast<size_t>(p.args[1]) * view.step;
-  std::vector<std::byte> out(view.outer * (before + view.row + after));
-  const bool zero = std::all_of(fill.begin(), fill.end(), [](std::byte b) { return b == std::byte{0}; });
-  std::byte* to = out.data();
   for (size_t k = 0; k < view.outer; ++k) {
-    if (!zero) fill_bytes(to, before, fill);
+    fill_bytes(to, before, fill);
     if (view.row > 0) std::memcpy(to + before, data.data() + k * view.row, view.row);
-    if (!zero) fill_bytes(to + before + view.row, after, fill);
+    fill_bytes(to + before + view.row, after, fill);
     to += before + view.row + after;
   }
-  return out;
 }
 
-std::vector<std::byte> unpad_rows(std::span<const std::byte> data, const RowsView& view, const LayoutPrimitive& p) {
+void unpad_rows(std::span<const std::byte> data, std::byte* to, const RowsView& view, const LayoutPrimitive& p) {
   const size_t before = static_cast<size_t>(p.args[0]) * view.step;
   const size_t kept = view.row - before - static_cast<size_t>(p.args[1]) * view.step;
-  std::vector<std::byte> out(view.outer * kept);
   for (size_t k = 0; kept > 0 && k < view.outer; ++k) {
-    std::memcpy(out.data() + k * kept, data.data() + k * view.row + before, kept);
+    std::memcpy(to + k * kept, data.data() + k * view.row + before, kept);
   }
-  return out;
+}
+
+bool moves(const LayoutPrimitive& p) { return p.op != LayoutOp::kSplit && p.op != LayoutOp::kFuse; }
+
+// `data` of shape `shape` after one primitive that moves something.
+void move(std::span<const std::byte> data, std::byte* to, size_t element_size, const Shape& shape,
+          const LayoutPrimitive& p, std::span<const std::byte> fill) {
+  if (p.op == LayoutOp::kReorder) {
+    if (!data.empty()) run_loops(data.data(), to, element_size, transpose_loops(shape, p.args));
+  } else if (p.op == LayoutOp::kPad) {
+    pad_rows(data, to, rows_along(shape, p.dim, element_size), p, fill);
+  } else {
+    unpad_rows(data, to, rows_along(shape, p.dim, element_size), p);
+  }
 }
 
 }  // namespace
@@ -174,31 +185,35 @@ std::vector<std::byte> transpose(std::span<const std::byte> data, size_t element
   return out;
 }
 
-std::vector<std::byte> materialize(std::span<const std::byte> data, size_t element_size, const Shape& logical,
-                                   const Layout& layout, std::span<const std::byte> fill) {
+void materialize_into(std::span<std::byte> to, std::span<const std::byte> data, size_t element_size,
+                      const Shape& logical, const Layout& layout, std::span<const std::byte> fill) {
   TW_CHECK(data.size() == static_cast<size_t>(num_elements(logical)) * element_size, "{} bytes for shape {}",
            data.size(), to_string(logical));
   TW_CHECK(fill.empty() || fill.size() == element_size, "fill of {} bytes for elements of {}", fill.size(),
            element_size);
+  TW_CHECK(to.size() == static_cast<size_t>(num_elements(layout.storage_shape(logical))) * element_size,
+           "{} bytes of storage for shape {} under {}", to.size(), to_string(logical), to_string(layout));
+  auto left = std::ranges::count_if(layout.primitives(), moves);
+  if (left == 0 && !data.empty()) std::memcpy(to.data(), data.data(), data.size());
   std::vector<std::byte> moved;
-  bool is_moved = false;
   Shape shape = logical;
   for (const LayoutPrimitive& p : layout.primitives()) {
-    const Shape next = apply_primitive(p, shape);
-    if (p.op != LayoutOp::kSplit && p.op != LayoutOp::kFuse) {
-      const std::span<const std::byte> now = is_moved ? std::span<const std::byte>(moved) : data;
-      if (p.op == LayoutOp::kReorder)
-        moved = transpose(now, element_size, shape, p.args);
-      else if (p.op == LayoutOp::kPad)
-        moved = pad_rows(now, rows_along(shape, p.dim, element_size), p, fill);
-      else
-        moved = unpad_rows(now, rows_along(shape, p.dim, element_size), p);
-      is_moved = true;
+    Shape next = apply_primitive(p, shape);
+    if (moves(p)) {
+      std::vector<std::byte> between(--left == 0 ? 0 : static_cast<size_t>(num_elements(next)) * element_size);
+      move(data, left == 0 ? to.data() : between.data(), element_size, shape, p, fill);
+      moved = std::move(between);
+      data = moved;
     }
-    shape = next;
+    shape = std::move(next);
   }
-  if (!is_moved) moved.assign(data.begin(), data.end());
-  return moved;
+}
+
+std::vector<std::byte> materialize(std::span<const std::byte> data, size_t element_size, const Shape& logical,
+                                   const Layout& layout, std::span<const std::byte> fill) {
+  std::vector<std::byte> storage(static_cast<size_t>(num_elements(layout.storage_shape(logical))) * element_size);
+  materialize_into(storage, data, element_size, logical, layout, fill);
+  return storage;
 }
 
 }  // namespace tw::te

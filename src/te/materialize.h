@@ -16,6 +16,10 @@ namespace tw::te {
 std::vector<std::byte> materialize(std::span<const std::byte> data, size_t element_size, const Shape& logical,
                                    const Layout& layout, std::span<const std::byte> fill = {});
 
+/// The same, into `to`, which has that size.
+void materialize_into(std::span<std::byte> to, std::span<const std::byte> data, size_t element_size,
+                      const Shape& logical, const Layout& layout, std::span<const std::byte> fill = {});
+
 /// Row-major transpose: new dim i is old dim order[i].
 std::vector<std::byte> transpose(std::span<const std::byte> data, size_t element_size, const Shape& shape,
                                  const std::vector<int64_t>& order);

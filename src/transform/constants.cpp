@@ -19,9 +19,7 @@ graph::RefTensor elements_of(const graph::Value& constant) {
   return graph::RefTensor::from_bytes(constant.type, *constant.constant);
 }
 
-graph::Bytes bytes_of(const graph::RefTensor& tensor) {
-  return std::make_shared<const std::vector<std::byte>>(tensor.to_bytes());
-}
+graph::Bytes bytes_of(const graph::RefTensor& tensor) { return share(tensor.to_bytes()); }
 
 graph::Bytes scalar_bytes(DataType type, double number) {
   graph::RefTensor t = graph::RefTensor::zeros({type, {}});

@@ -58,7 +58,7 @@ class Editor {
   graph::ValueId emit_slice(std::string name, graph::ValueId x, Ints starts, const Shape& extents);
   graph::ValueId add_constant(const std::string& name, const TensorType& type, graph::Bytes bytes);
   graph::ValueId add_constant(const std::string& name, const TensorType& type, std::vector<std::byte> bytes) {
-    return add_constant(name, type, std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+    return add_constant(name, type, share(std::move(bytes)));
   }
   graph::ValueId add_constant(const std::string& name, const graph::RefTensor& elements) {
     return add_constant(name, elements.type, elements.to_bytes());

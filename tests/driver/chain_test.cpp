@@ -41,9 +41,9 @@ graph::Graph model(const Attention& a) {
   const auto q = operand("q", a.queries, a.depth, false);
   const auto k = operand("k", a.keys, a.depth, true);
   const auto v = operand("v", a.keys, a.values, false);
-  const auto quarter = g.add_constant("quarter", TensorType{DataType::f32(), {}},
-                                      std::make_shared<const std::vector<std::byte>>(std::vector<std::byte>{
-                                          std::byte{0}, std::byte{0}, std::byte{0x80}, std::byte{0x3e}}));
+  const auto quarter =
+      g.add_constant("quarter", TensorType{DataType::f32(), {}},
+                     share(std::vector<std::byte>{std::byte{0}, std::byte{0}, std::byte{0x80}, std::byte{0x3e}}));
   graph::ValueId scores = add(g, "mul", {add(g, "matmul", {q, k}), quarter});
   if (!a.mask.empty()) scores = add(g, "add", {scores, input("mask", a.mask)});
   const auto weights = add(g, "softmax", {scores}, {{"axis", int64_t{3}}});

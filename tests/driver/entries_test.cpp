@@ -17,8 +17,7 @@ graph::Graph dense(int64_t batch) {
   graph::RefTensor w = graph::RefTensor::zeros({DataType::f32(), {40, 31}});
   for (size_t i = 0; i < w.floats.size(); ++i) w.floats[i] = static_cast<double>((i * 7) % 11) / 16 - 0.3125;
   const graph::ValueId x = g.add_input("x", {DataType::f32(), {batch, 40}});
-  const graph::ValueId weights =
-      g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes()));
+  const graph::ValueId weights = g.add_constant("w", w.type, share(w.to_bytes()));
   graph::Node product;
   product.op = product.name = "matmul";
   product.inputs = {x, weights};

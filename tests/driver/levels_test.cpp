@@ -107,7 +107,7 @@ TEST(Levels, TheNextOneRunsWhereTheBestLacksAFeature) {
 TEST(Levels, AFlippedBitInAnyLevelsCodeIsRefused) {
   // Also in code that this machine would not run.
   const std::vector<uint8_t> artefact = artefact_bytes(all_levels());
-  const std::vector<uint8_t>& code = all_levels().sections.at("code");
+  const LargeArray& code = all_levels().sections.at("code");
   const auto at = std::search(artefact.begin(), artefact.end(), code.begin(), code.end());
   ASSERT_NE(at, artefact.end());
   for (const format::Kernel& kernel : all_levels().manifest.kernels) {
@@ -150,7 +150,7 @@ TEST(Levels, WrongListsAreRefused) {
 // The instructions of an artefact's code as `objdump` prints them.
 std::string disassemble(const Compiled& compiled) {
   const std::string path = testing::TempDir() + "levels_code.bin";
-  const std::vector<uint8_t>& code = compiled.sections.at("code");
+  const LargeArray& code = compiled.sections.at("code");
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(code.data()), static_cast<std::streamsize>(code.size()));
   const std::string command = "objdump -D -b binary -m i386:x86-64 '" + path + "' 2>/dev/null";

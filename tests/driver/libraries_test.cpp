@@ -17,8 +17,7 @@ graph::Graph product() {
   g.name = "product";
   const graph::ValueId x = g.add_input("x", {DataType::f16(), {4, 3}});
   const graph::RefTensor w = graph::RefTensor::zeros({DataType::f16(), {3, 5}});
-  const graph::ValueId constant =
-      g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes()));
+  const graph::ValueId constant = g.add_constant("w", w.type, share(w.to_bytes()));
   g.outputs = {add(g, "relu", {add(g, "matmul", {x, constant})})};
   return g;
 }

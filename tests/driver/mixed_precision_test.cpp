@@ -103,7 +103,7 @@ TEST_P(MixedPrecision, MasksDoNotLoosenTheBound) {
   const auto number = [&](double value) {
     graph::RefTensor t = graph::RefTensor::zeros({DataType::f32(), {}});
     t.floats[0] = value;
-    return g.add_constant("number", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+    return g.add_constant("number", t.type, share(t.to_bytes()));
   };
   const auto node = [&](const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs = {}) {
     return graph::append_node(g, ops, {op, op, std::move(attrs), std::move(inputs), {}, nullptr})[0];

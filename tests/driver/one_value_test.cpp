@@ -32,7 +32,7 @@ class Builder {
   ValueId constant(Shape shape) {
     graph::RefTensor t = graph::RefTensor::zeros({type_, std::move(shape)});
     for (size_t i = 0; i < t.floats.size(); ++i) t.floats[i] = static_cast<double>((i * 7) % 31) / 64 - 0.25;
-    return graph_.add_constant("w", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+    return graph_.add_constant("w", t.type, share(t.to_bytes()));
   }
   ValueId operator()(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
     return add(graph_, op, std::move(inputs), std::move(attrs));

@@ -99,9 +99,7 @@ class Maker {
     return outputs[0];
   }
 
-  ValueId constant_of(const RefTensor& t) {
-    return graph_.add_constant("c", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
-  }
+  ValueId constant_of(const RefTensor& t) { return graph_.add_constant("c", t.type, share(t.to_bytes())); }
   ValueId constant(const Shape& s, double scale = 1) {
     RefTensor t = RefTensor::zeros({type_, s});
     for (double& x : t.floats) x = random_.real() * scale;

@@ -182,7 +182,7 @@ void expect_refused(const std::vector<uint8_t>& artefact, const std::shared_ptr<
 
 graph::Bytes floats(std::vector<float> values) {
   const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
-  return std::make_shared<const std::vector<std::byte>>(bytes, bytes + values.size() * sizeof(float));
+  return share(std::vector<std::byte>(bytes, bytes + values.size() * sizeof(float)));
 }
 
 TEST(Refit, EveryWrongWeightIsNamed) {
@@ -195,7 +195,7 @@ TEST(Refit, EveryWrongWeightIsNamed) {
   expect_refused<UsageError>(
       artefact, weights, {"3 of the weights", "'b'", "'other' is no initializer", "'w' is f32[31, 40]", "f32[40, 31]"});
   weights = weights_of(dense, 2);
-  weights->at("b") = {{DataType::f64(), {31}}, std::make_shared<const std::vector<std::byte>>(31 * 8)};
+  weights->at("b") = {{DataType::f64(), {31}}, share(std::vector<std::byte>(31 * 8))};
   expect_refused<UsageError>(artefact, weights, {"'b' is f64[31], the model has f32[31]"});
 }
 

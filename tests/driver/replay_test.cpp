@@ -62,7 +62,7 @@ graph::ValueId constant(graph::Graph& g, const std::string& name, Shape shape) {
   for (const char c : name) seed = 3 * seed + static_cast<size_t>(c);
   for (size_t i = 0; i < t.floats.size(); ++i)
     t.floats[i] = static_cast<double>(((i + seed) * 7) % 11 + seed % 5) / 64 - 0.109375;
-  return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+  return g.add_constant(name, t.type, share(t.to_bytes()));
 }
 
 // Convolutions of all kinds between element-wise operators: what layouts and algorithms are best depends on figures.

@@ -13,7 +13,7 @@ inline graph::Graph small_model() {
   const auto constant = [&](const char* name, Shape shape) {
     graph::RefTensor t = graph::RefTensor::zeros({DataType::f32(), std::move(shape)});
     for (size_t i = 0; i < t.floats.size(); ++i) t.floats[i] = static_cast<double>((i * 7) % 11) / 16 - 0.3125;
-    return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+    return g.add_constant(name, t.type, share(t.to_bytes()));
   };
   using Ints = std::vector<int64_t>;
   const graph::ValueId x = g.add_input("x", {DataType::f32(), {1, 3, 13, 13}});

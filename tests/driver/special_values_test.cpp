@@ -33,7 +33,7 @@ RefTensor spread(const Shape& shape, int salt) {
 
 ValueId constant(graph::Graph& g, const std::string& name, RefTensor t) {
   t.round_to_type();
-  return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+  return g.add_constant(name, t.type, share(t.to_bytes()));
 }
 
 struct Model {

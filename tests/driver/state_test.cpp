@@ -526,9 +526,9 @@ TEST(State, IsLeftByARefit) {
   auto weights = std::make_shared<frontend::Weights>();
   for (const onnx::TensorProto& w : model.graph().initializer()) {
     const auto* bytes = reinterpret_cast<const std::byte*>(w.float_data().data());
-    weights->emplace(w.name(), frontend::Weight{{DataType::f32(), {w.dims().begin(), w.dims().end()}},
-                                                std::make_shared<const std::vector<std::byte>>(
-                                                    bytes, bytes + w.float_data_size() * sizeof(float))});
+    weights->emplace(
+        w.name(), frontend::Weight{{DataType::f32(), {w.dims().begin(), w.dims().end()}},
+                                   share(std::vector<std::byte>(bytes, bytes + w.float_data_size() * sizeof(float)))});
   }
   const std::vector<uint8_t> artefact = artefact_bytes(first);
   const Refitted made = refit(artefact, weights);

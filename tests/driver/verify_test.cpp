@@ -202,8 +202,7 @@ TEST(ErrorWord, AConstantIndexOutOfRangeIsAnErrorOfTheModel) {
   const graph::ValueId table = g.add_input("table", {DataType::f32(), {5, 3}});
   graph::RefTensor indices = graph::RefTensor::zeros({DataType::i64(), {2}});
   indices.ints = {1, 5};
-  const graph::ValueId constant =
-      g.add_constant("i", indices.type, std::make_shared<const std::vector<std::byte>>(indices.to_bytes()));
+  const graph::ValueId constant = g.add_constant("i", indices.type, share(indices.to_bytes()));
   g.outputs = {node(g, "gather", {table, constant})};
   EXPECT_THROW(compile_graph(g, {}), UserError);
 }

@@ -34,7 +34,7 @@ graph::Graph model(const Size& size) {
   const TensorType image{DataType::f32(), {1, size.channels, size.plane, size.plane}};
   const auto x = g.add_input("x", image);
   const auto other = g.add_input("other", image);
-  const auto weights = g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes()));
+  const auto weights = g.add_constant("w", w.type, share(w.to_bytes()));
   const auto y = add(g, "conv", {x, weights}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
   g.outputs = {add(g, "relu", {add(g, "add", {y, other})})};
   return g;
@@ -70,7 +70,7 @@ Errors errors_of(const graph::Graph& source, const Compiled& compiled, const gra
 
 graph::ValueId add_rounded(graph::Graph& g, const std::string& name, graph::RefTensor t) {
   t.round_to_type();
-  return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+  return g.add_constant(name, t.type, share(t.to_bytes()));
 }
 
 // The same model with the convolution as winograd_conv with tiles of m x m.
@@ -93,7 +93,7 @@ graph::Graph with_scaled_weights(const graph::Graph& tiled, double factor) {
   graph::RefTensor changed = graph::RefTensor::from_bytes(u.type, *u.constant);
   for (double& v : changed.floats) v *= factor;
   changed.round_to_type();
-  u.constant = std::make_shared<const std::vector<std::byte>>(changed.to_bytes());
+  u.constant = share(changed.to_bytes());
   return scaled;
 }
 

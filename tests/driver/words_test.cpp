@@ -42,9 +42,7 @@ RefTensor random_tensor(DataType type, const Shape& shape, uint64_t seed) {
 
 struct Builder {
   Graph g;
-  ValueId constant(const char* name, const RefTensor& t) {
-    return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
-  }
+  ValueId constant(const char* name, const RefTensor& t) { return g.add_constant(name, t.type, share(t.to_bytes())); }
   ValueId node(const char* op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {
     static const graph::OpTable kOps = ops::all_ops();
     graph::Node n;

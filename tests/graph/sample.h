@@ -19,7 +19,7 @@ template <typename T>
 Bytes bytes_of(const std::vector<T>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(T));
   if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return share(std::move(bytes));
 }
 
 inline TensorType f32(Shape shape) { return {DataType::f32(), std::move(shape)}; }

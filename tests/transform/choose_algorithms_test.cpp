@@ -36,7 +36,7 @@ Graph convolution(const Conv& c, Weights weights = Weights::kConstant, DataType 
     std::mt19937_64 random(7);
     for (double& v : w.floats) v = std::uniform_real_distribution<double>(-1, 1)(random);
     w.round_to_type();
-    conv.inputs.push_back(g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes())));
+    conv.inputs.push_back(g.add_constant("w", w.type, share(w.to_bytes())));
   }
   g.outputs = graph::append_node(g, testing::context().ops, conv);
   return g;

@@ -26,7 +26,7 @@ Graph graph_of(const Conv& c, DataType type = DataType::f16()) {
   const ValueId x = g.add_input("x", {type, c.x});
   RefTensor w = RefTensor::zeros({type, c.w});
   for (size_t k = 0; k < w.floats.size(); ++k) w.floats[k] = static_cast<double>(k * 7 % 19) / 8 - 1;
-  const ValueId weights = g.add_constant("w", w.type, std::make_shared<const std::vector<std::byte>>(w.to_bytes()));
+  const ValueId weights = g.add_constant("w", w.type, share(w.to_bytes()));
   const Node node{.op = "conv",
                   .name = "conv",
                   .attrs = {{"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}, {"group", c.group}},

@@ -92,10 +92,10 @@ TEST(FoldConstants, WeightsOfAnySizeMove) {
   Graph g;
   const int64_t rows = 3000;
   const int64_t columns = 4001;  // 48 MB of f32: more elements than are evaluated
-  auto bytes = std::make_shared<std::vector<std::byte>>(rows * columns * 4);
+  std::vector<std::byte> bytes(rows * columns * 4);
   const float marker = 7;
-  std::memcpy(bytes->data() + (5 * columns + 2) * 4, &marker, 4);
-  const graph::ValueId w = g.add_constant("w", {DataType::f32(), {rows, columns}}, bytes);
+  std::memcpy(bytes.data() + (5 * columns + 2) * 4, &marker, 4);
+  const graph::ValueId w = g.add_constant("w", {DataType::f32(), {rows, columns}}, share(std::move(bytes)));
   const graph::ValueId x = g.add_input("x", {DataType::f32(), {1, columns}});
   const auto add = [&](const char* op, std::vector<graph::ValueId> inputs, graph::Attrs attrs) {
     return graph::append_node(g, testing::context().ops,

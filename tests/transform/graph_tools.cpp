@@ -105,7 +105,7 @@ Graph widen(const Graph& graph) {
     if (value.is_constant()) {
       RefTensor t = RefTensor::from_bytes(value.type, *value.constant);
       t.type.type = DataType::f64();
-      value.constant = std::make_shared<const std::vector<std::byte>>(t.to_bytes());
+      value.constant = share(t.to_bytes());
     }
     value.type.type = DataType::f64();
   }

@@ -49,7 +49,7 @@ RefTensor bytes(DataType type, const Shape& shape, uint64_t seed) {
 }
 
 ValueId add_constant(Graph& g, const std::string& name, const RefTensor& t) {
-  return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+  return g.add_constant(name, t.type, share(t.to_bytes()));
 }
 
 ValueId add_zero(Graph& g, Zero kind, const std::string& name, DataType type, int64_t each) {

@@ -29,7 +29,7 @@ TransformContext gpu() {
 ValueId add_weights(Graph& g, const std::string& name, const Shape& shape, DataType type = DataType::f16()) {
   RefTensor t = RefTensor::zeros({type, shape});
   for (size_t k = 0; k < t.floats.size(); ++k) t.floats[k] = static_cast<double>(k * 7 % 19) / 8 - 1;
-  return g.add_constant(name, t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+  return g.add_constant(name, t.type, share(t.to_bytes()));
 }
 
 ValueId append(Graph& g, const std::string& op, std::vector<ValueId> inputs, graph::Attrs attrs = {}) {

@@ -61,12 +61,12 @@ class Maker {
   ValueId constant(const Shape& s) {
     RefTensor t = RefTensor::zeros({kType, s});
     for (double& x : t.floats) x = static_cast<double>(between(-16, 16)) / 16;
-    return graph_.add_constant("c", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+    return graph_.add_constant("c", t.type, share(t.to_bytes()));
   }
   ValueId scalar(double number) {
     RefTensor t = RefTensor::zeros({kType, {}});
     t.floats[0] = number;
-    return graph_.add_constant("c", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+    return graph_.add_constant("c", t.type, share(t.to_bytes()));
   }
   ValueId operand(const Shape& s) { return chance(70) ? constant(s) : fitting(s); }
 
@@ -171,8 +171,7 @@ class Maker {
     const int64_t axis = between(0, rank(x) - 1);
     RefTensor t = RefTensor::zeros({DataType::i64(), {between(1, 3)}});
     for (int64_t& i : t.ints) i = between(0, shape(x)[axis] - 1);
-    const ValueId indices =
-        graph_.add_constant("i", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+    const ValueId indices = graph_.add_constant("i", t.type, share(t.to_bytes()));
     return node("gather", {x, indices}, {{"axis", axis}});
   }
 
@@ -288,7 +287,7 @@ class Maker {
   ValueId positive(int64_t count) {
     RefTensor t = RefTensor::zeros({kType, {count}});
     for (double& x : t.floats) x = static_cast<double>(between(4, 32)) / 16;
-    return graph_.add_constant("v", t.type, std::make_shared<const std::vector<std::byte>>(t.to_bytes()));
+    return graph_.add_constant("v", t.type, share(t.to_bytes()));
   }
 
   std::mt19937_64 random_;

@@ -35,9 +35,8 @@ Graph product(const std::string& op, const Operands& of, const graph::Attrs& att
   RefTensor weights = RefTensor::zeros({of.type, of.w});
   for (size_t i = 0; i < weights.floats.size(); ++i) weights.floats[i] = 0.1 * static_cast<double>(i * 7 % 19) - 1;
   weights.round_to_type();
-  const ValueId w = of.constant ? g.add_constant("w", weights.type,
-                                                 std::make_shared<const std::vector<std::byte>>(weights.to_bytes()))
-                                : g.add_input("w", weights.type);
+  const ValueId w =
+      of.constant ? g.add_constant("w", weights.type, share(weights.to_bytes())) : g.add_input("w", weights.type);
   const Node node{.op = op, .name = "y", .attrs = attrs, .inputs = {x, w}, .outputs = {}, .body = nullptr};
   g.outputs = graph::append_node(g, testing::context().ops, node);
   return g;

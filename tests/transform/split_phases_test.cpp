@@ -35,7 +35,7 @@ graph::Bytes numbers(const Shape& shape) {
   for (int64_t k = 0; k < num_elements(shape); ++k) all.push_back(static_cast<double>(k * 7 % 19 - 9) / 8);
   std::vector<std::byte> bytes(all.size() * sizeof(double));
   std::copy_n(reinterpret_cast<const std::byte*>(all.data()), bytes.size(), bytes.data());
-  return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return share(std::move(bytes));
 }
 
 Graph graph_of(const Case& c) {

@@ -35,7 +35,7 @@ graph::ConstantSource weights_of(const format::Artefact& artefact, const format:
   return [stored = std::move(stored)](const graph::Value& declared, const std::string&) -> graph::Bytes {
     const auto found = stored.find(declared.name);
     if (found == stored.end()) return nullptr;
-    return std::make_shared<const std::vector<std::byte>>(from_storage(declared, found->second));
+    return share(from_storage(declared, found->second));
   };
 }
 

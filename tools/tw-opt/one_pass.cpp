@@ -67,7 +67,7 @@ std::map<std::string, graph::Bytes> zero_constants(std::string_view text) {
     const Shape shape = read_shape(lexer);
     while (!lexer.at_end() && !lexer.accept("=")) lexer.next();
     if (!type || !lexer.accept("data")) continue;
-    zeros[lexer.name()] = std::make_shared<const std::vector<std::byte>>(TensorType{*type, shape}.bytes());
+    zeros[lexer.name()] = share(std::vector<std::byte>(TensorType{*type, shape}.bytes()));
   }
   return zeros;
 }

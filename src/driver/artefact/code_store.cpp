@@ -1,6 +1,6 @@
 #include "driver/artefact/code_store.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "support/math.h"
 #include "support/memory.h"
@@ -22,8 +22,8 @@ void CodeStore::place(size_t p, Assembled& out) {
     return;
   }
   const std::string section = cubin ? fmt::format("cubin.{}", p) : "code";
-  std::vector<uint8_t>& code = out.sections[section];
-  code.resize(round_up(static_cast<int64_t>(code.size()), kAlignment));
+  LargeArray& code = out.sections[section];
+  code.resize(round_up(static_cast<int64_t>(code.size()), kAlignment), 0);
   const auto base = static_cast<int64_t>(code.size());
   const auto* bytes = reinterpret_cast<const uint8_t*>(program.bytes.data());
   code.insert(code.end(), bytes, bytes + program.bytes.size());
@@ -50,15 +50,15 @@ WeightStore::Place WeightStore::add(const graph::Value& value, const Layout& lay
   return known->second = place;
 }
 
-std::vector<uint8_t> WeightStore::take() {
-  std::vector<uint8_t> section(static_cast<size_t>(end_));
+LargeArray WeightStore::take() {
+  LargeArray section(static_cast<size_t>(end_));
   parallel_for(stored_.size(), 0, [&](size_t i) {
     const Stored& s = stored_[i];
-    const auto put = [&](const std::vector<std::byte>& bytes) {
-      if (!bytes.empty()) std::memcpy(section.data() + s.place.offset, bytes.data(), bytes.size());
-    };
-    const auto size = static_cast<size_t>(s.type.type.bytes());
-    s.layout.is_identity() ? put(*s.elements) : put(te::materialize(*s.elements, size, s.type.shape, s.layout));
+    const int64_t end = s.place.offset + s.place.bytes;
+    const int64_t next = i + 1 < stored_.size() ? stored_[i + 1].place.offset : end_;
+    te::materialize_into(std::as_writable_bytes(std::span(section)).subspan(s.place.offset, s.place.bytes), *s.elements,
+                         static_cast<size_t>(s.type.type.bytes()), s.type.shape, s.layout);
+    std::fill(section.begin() + end, section.begin() + next, 0);
   });
   return section;
 }

@@ -38,7 +38,7 @@ class WeightStore {
   };
   Place add(const graph::Value& value, const Layout& layout);
   /// The section's bytes.
-  std::vector<uint8_t> take();
+  LargeArray take();
   graph::ContentHashes& hashes() { return hashes_; }
 
  private:

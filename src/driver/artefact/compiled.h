@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 #include "runtime/format/container.h"
 #include "runtime/format/manifest.h"
+#include "support/large_array.h"
 
 namespace tw::driver {
 
@@ -34,9 +35,9 @@ struct LevelCode {
 };
 
 struct Assembled {
-  format::Manifest manifest;                             // targets, kernels and entries
-  std::vector<std::vector<Layout>> layouts;              // of each entry's buffers in the weights, in their order
-  std::map<std::string, std::vector<uint8_t>> sections;  // code or cubin.N, weights, graph.N
+  format::Manifest manifest;                   // targets, kernels and entries
+  std::vector<std::vector<Layout>> layouts;    // of each entry's buffers in the weights, in their order
+  std::map<std::string, LargeArray> sections;  // code or cubin.N, weights, graph.N
 };
 
 struct PassTime {
@@ -47,7 +48,7 @@ struct PassTime {
 
 struct Compiled {
   format::Manifest manifest;
-  std::map<std::string, std::vector<uint8_t>> sections;
+  std::map<std::string, LargeArray> sections;
   plan::Plan plan;
   Source source;  // without what a model file says
   std::vector<PassTime> times;

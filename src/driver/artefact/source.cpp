@@ -144,11 +144,11 @@ CompileOptions options_of(const Source& source) {
   return options;
 }
 
-std::vector<uint8_t> to_bytes(const Source& source) {
+LargeArray to_bytes(const Source& source) {
   std::string blobs;
   const std::string text = to_json(source, blobs).dump(-1, ' ', false, Json::error_handler_t::replace);
   const uint64_t size = text.size();
-  std::vector<uint8_t> bytes(sizeof(size));
+  LargeArray bytes(sizeof(size));
   std::memcpy(bytes.data(), &size, sizeof(size));
   for (const std::string* part : {&text, &source.skeleton, &std::as_const(blobs)})
     bytes.insert(bytes.end(), part->begin(), part->end());

@@ -13,6 +13,7 @@
 #include "driver/options.h"
 #include "frontend/onnx/imported.h"
 #include "graph/graph.h"
+#include "support/large_array.h"
 
 namespace tw::driver {
 
@@ -46,7 +47,7 @@ SourceEntry source_entry(const graph::Graph& ungrouped, const graph::Graph& grou
 /// The options that passes were run with.
 CompileOptions options_of(const Source& source);
 
-std::vector<uint8_t> to_bytes(const Source& source);
+LargeArray to_bytes(const Source& source);
 /// Inverse of to_bytes; throws format::Error(kDamaged) for anything else.
 Source parse_source(std::span<const uint8_t> bytes);
 

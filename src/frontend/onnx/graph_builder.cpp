@@ -41,7 +41,7 @@ ValueId GraphBuilder::add_constant(const std::string& name, TensorType type, gra
 }
 
 ValueId GraphBuilder::add_constant(const std::string& name, const graph::RefTensor& tensor) {
-  return add_constant(name, tensor.type, std::make_shared<const std::vector<std::byte>>(tensor.to_bytes()));
+  return add_constant(name, tensor.type, share(tensor.to_bytes()));
 }
 
 graph::RefTensor GraphBuilder::constant(ValueId id) {

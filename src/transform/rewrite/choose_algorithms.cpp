@@ -108,16 +108,16 @@ void choose(std::vector<Choice>& choices, int64_t other_bytes, const TargetInfo&
 ValueId transformed_weights(Editor& editor, const Node& node, int64_t m) {
   const graph::Value w = editor.value(node.inputs[1]);
   const Shape shape = ops::winograd_weights_shape(w.type.shape, m);
-  auto bytes = std::make_shared<std::vector<std::byte>>(num_elements(shape) * sizeof(float));
-  ops::transform_winograd_weights(w.type.shape, m, floats_of(w).data(), reinterpret_cast<float*>(bytes->data()));
+  std::vector<std::byte> bytes(num_elements(shape) * sizeof(float));
+  ops::transform_winograd_weights(w.type.shape, m, floats_of(w).data(), reinterpret_cast<float*>(bytes.data()));
   return editor.add_constant(w.name + "_winograd", {w.type.type, shape}, std::move(bytes));
 }
 
 ValueId scales_of(Editor& editor, const Node& node) {
   const graph::Value w = editor.value(node.inputs[1]);
   const std::vector<float> scales = ops::winograd_scales(w.type.shape, floats_of(w).data());
-  auto bytes = std::make_shared<std::vector<std::byte>>(scales.size() * sizeof(float));
-  std::memcpy(bytes->data(), scales.data(), bytes->size());
+  std::vector<std::byte> bytes(scales.size() * sizeof(float));
+  std::memcpy(bytes.data(), scales.data(), bytes.size());
   return editor.add_constant(w.name + "_scales", {w.type.type, {w.type.shape[1]}}, std::move(bytes));
 }
 

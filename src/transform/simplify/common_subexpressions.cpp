@@ -41,7 +41,7 @@ std::string node_key(const graph::Node& node) {
 }
 
 std::string constant_key(const graph::Value& value) {
-  const std::vector<std::byte>& bytes = *value.constant;
+  const std::span<const std::byte> bytes = *value.constant;
   std::string key = to_string(value.type);
   for (size_t s = 0; s < std::min(kSamples, bytes.size()); ++s) {
     key += static_cast<char>(bytes[s * bytes.size() / std::min(kSamples, bytes.size())]);
@@ -57,7 +57,7 @@ void merge_constants(Editor& editor) {
     std::vector<ValueId>& alike = seen[constant_key(editor.value(id))];
     const auto equal = std::find_if(alike.begin(), alike.end(), [&](ValueId other) {
       return editor.value(other).constant == editor.value(id).constant ||
-             *editor.value(other).constant == *editor.value(id).constant;
+             std::ranges::equal(*editor.value(other).constant, *editor.value(id).constant);
     });
     if (equal == alike.end()) {
       alike.push_back(id);

@@ -126,8 +126,8 @@ std::vector<std::byte> scaled_weights(const graph::Value& weights, const Target&
   const int64_t size = weights.type.type.bytes();
   for (int64_t begin = 0; begin < weights.type.elements(); begin += kChunk) {
     const int64_t count = std::min(kChunk, weights.type.elements() - begin);
-    graph::RefTensor part = graph::RefTensor::from_bytes(
-        {weights.type.type, {count}}, std::span(*weights.constant).subspan(begin * size, count * size));
+    graph::RefTensor part = graph::RefTensor::from_bytes({weights.type.type, {count}},
+                                                         weights.constant->subspan(begin * size, count * size));
     for (int64_t i = 0, end = 0; i < count; i = end) {
       end = std::min(count, i + target.run - (begin + i) % target.run);
       const double factor = scale[target.channel_of(begin + i)];

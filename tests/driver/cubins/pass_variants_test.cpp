@@ -59,8 +59,7 @@ graph::Graph model(int64_t window) {
   graph::RefTensor weights = graph::RefTensor::zeros({DataType::f16(), {40, 46, window, window}});
   for (size_t i = 0; i < weights.floats.size(); ++i) weights.floats[i] = static_cast<double>(i % 7) / 8;
   const graph::ValueId x = g.add_input("x", {DataType::f16(), {32, 46, 20, 26}});
-  const graph::ValueId w =
-      g.add_constant("w", weights.type, std::make_shared<const std::vector<std::byte>>(weights.to_bytes()));
+  const graph::ValueId w = g.add_constant("w", weights.type, share(weights.to_bytes()));
   g.outputs = {graph::test::add(g, "conv", {x, w})};
   return g;
 }
@@ -163,8 +162,7 @@ TEST_F(PassVariantsTest, MeansOverPartsOfOneLine) {
   graph::Graph g;
   const graph::RefTensor weights = graph::RefTensor::zeros({DataType::f16(), {64, 16, 3, 3}});
   const graph::ValueId x = g.add_input("x", {DataType::f16(), {64, 16, 22, 102}});
-  const graph::ValueId w =
-      g.add_constant("w", weights.type, std::make_shared<const std::vector<std::byte>>(weights.to_bytes()));
+  const graph::ValueId w = g.add_constant("w", weights.type, share(weights.to_bytes()));
   g.outputs = {graph::test::add(g, "global_avg_pool", {graph::test::add(g, "conv", {x, w})})};
   const auto is_reduced = [&] {
     return std::ranges::count(compile(g, {{48, 0}}).plan.groups, "reduced", &plan::GroupPlan::family) > 0;
@@ -207,8 +205,7 @@ TEST_F(PassVariantsTest, ValuesLeaveBesideOthersWhereThatIsFaster) {
   const graph::RefTensor weights = graph::RefTensor::zeros({DataType::f32(), {64, 96}});
   const graph::ValueId x = g.add_input("x", {DataType::f32(), {48, 64}});
   const graph::ValueId b = g.add_input("b", {DataType::f32(), {96}});
-  const graph::ValueId w =
-      g.add_constant("w", weights.type, std::make_shared<const std::vector<std::byte>>(weights.to_bytes()));
+  const graph::ValueId w = g.add_constant("w", weights.type, share(weights.to_bytes()));
   const graph::ValueId p = graph::test::add(g, "add", {graph::test::add(g, "matmul", {x, w}), b});
   g.outputs = {p, graph::test::add(g, "relu", {p})};
   const EntryCode together = compile(g, std::make_unique<BufferMeasurer>(850));

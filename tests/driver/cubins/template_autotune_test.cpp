@@ -237,10 +237,11 @@ TEST_F(TemplateAutotuneTest, StepsOfOneKernelShareTheirMemoryAndNobodyElseDoes) 
   graph::ValueId value = model.graph.add_input("x", {DataType::f16(), {256, 256}});
   for (const char* name : {"first", "second"}) {
     const TensorType type = {DataType::f16(), {256, 256}};
-    auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(type.bytes()));
-    bytes->front() = std::byte(name[0]);
+    std::vector<std::byte> bytes(static_cast<size_t>(type.bytes()));
+    bytes.front() = std::byte(name[0]);
     graph::Node node;
-    node.op = "matmul", node.name = name, node.inputs = {value, model.graph.add_constant(name, type, bytes)};
+    node.op = "matmul", node.name = name,
+    node.inputs = {value, model.graph.add_constant(name, type, share(std::move(bytes)))};
     value = graph::append_node(model.graph, ops, std::move(node))[0];
   }
   model.graph.outputs = {value};

@@ -155,11 +155,10 @@ graph::Bytes ExternalData::read(const onnx::TensorProto& tensor, int64_t bytes) 
                     static_cast<int64_t>(info.st_size));
   }
   files_.insert(opened.path);
-  std::weak_ptr<const std::vector<std::byte>>& known = ranges_[{info.st_dev, info.st_ino, location.offset, bytes}];
+  std::weak_ptr<const std::span<const std::byte>>& known = ranges_[{info.st_dev, info.st_ino, location.offset, bytes}];
   if (graph::Bytes same = known.lock()) return same;
   require_memory(bytes, what);
-  graph::Bytes data =
-      std::make_shared<const std::vector<std::byte>>(read_range(file.fd(), location.offset, bytes, what));
+  graph::Bytes data = share(read_range(file.fd(), location.offset, bytes, what));
   known = data;
   return data;
 }

@@ -105,7 +105,7 @@ TensorData read_tensor(const onnx::TensorProto& tensor, const ExternalData& file
   if (type.type.is_bool()) {
     for (std::byte& b : bytes) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
   }
-  return {std::move(type), std::make_shared<const std::vector<std::byte>>(std::move(bytes))};
+  return {std::move(type), share(std::move(bytes))};
 }
 
 }  // namespace tw::frontend

@@ -52,7 +52,7 @@ class ExternalData {
   std::vector<std::string> link_folders_;
   mutable std::set<std::string> files_;
   // By device, inode, offset and size.
-  mutable std::map<std::tuple<uint64_t, uint64_t, int64_t, int64_t>, std::weak_ptr<const std::vector<std::byte>>>
+  mutable std::map<std::tuple<uint64_t, uint64_t, int64_t, int64_t>, std::weak_ptr<const std::span<const std::byte>>>
       ranges_;
 };
 

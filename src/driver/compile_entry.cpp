@@ -28,6 +28,7 @@ class EntryCompiler {
     if (stopped_) return std::nullopt;
     if (replay == nullptr) decide(source);
     build_groups();
+    say_of_kernels(groups_.graph, out_.groups, out_.plan.reasons);
     out_.graph = std::move(groups_.graph);
     out_.aliases = std::move(groups_.aliases);
     return std::move(out_);

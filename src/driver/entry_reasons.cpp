@@ -1,7 +1,10 @@
 #include "driver/entry_reasons.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 
+#include "ops/winograd.h"
 #include "support/join.h"
 
 namespace tw::driver {
@@ -15,7 +18,15 @@ using transform::EdgeFate;
 class ReasonFinder {
  public:
   ReasonFinder(const Graph& groups, const transform::ReasonLog& log, const std::vector<LeftOut>& left_out)
-      : groups_(groups), log_(log), left_out_(left_out), producers_(groups.producers()) {}
+      : groups_(groups), log_(log), left_out_(left_out), producers_(groups.producers()) {
+    for (const Node& group : groups.nodes) {
+      for (const Node& node : group.body->nodes) {
+        std::set<ValueId> seen = {graph::kAbsent};
+        for (const ValueId in : node.inputs)
+          if (seen.insert(in).second) ++readers_[group.body->value(in).name];
+      }
+    }
+  }
 
   plan::Reasons run() {
     for (const Node& group : groups_.nodes) {
@@ -60,10 +71,30 @@ class ReasonFinder {
     const Why* why = log_.find(edge.is_fused ? EdgeFate::kFused : EdgeFate::kApart, body, value, reader);
     edge.to_value = body.value(reader.outputs.at(0)).name;
     edge.why = why != nullptr ? *why : because("off", "{}", kNoPass);
-    if (!edge.is_fused) say_of_left_out(edge.why, body, value, reader);
+    if (!edge.is_fused) {
+      say_of_left_out(edge.why, body, value, reader);
+      add_readings(edge.why.numbers, body, value, reader);
+    }
     edge.why.numbers.insert(edge.why.numbers.begin(),
                             {"value_bytes", static_cast<double>(body.value(value).type.bytes())});
     out_.edges.push_back(std::move(edge));
+  }
+
+  // How many operators read the value, and how many times this one, as it is defined, reads each element on average.
+  void add_readings(std::vector<std::pair<std::string, double>>& numbers, const Graph& body, ValueId value,
+                    const Node& reader) const {
+    const auto elements = [&](ValueId id) { return static_cast<double>(body.value(id).type.elements()); };
+    numbers.emplace_back("readers", readers_.at(body.value(value).name));
+    double points = elements(reader.outputs[0]);
+    const Shape& data = body.value(reader.inputs[0]).type.shape;
+    const bool winograd = reader.op == "winograd_conv";
+    if (reader.op.starts_with("matmul") && !data.empty()) points *= static_cast<double>(data.back());
+    if (reader.op == "conv" || winograd) {
+      const ValueId filters = reader.inputs.at(winograd ? ops::kWinogradKernels : 1);
+      points *= elements(filters) / static_cast<double>(body.value(filters).type.shape[0]);
+    }
+    points = std::max(points, elements(value));
+    if (elements(value) > 0) numbers.emplace_back("readings", points / elements(value));
   }
 
   // That a pass would have fused the edge, had it not been slower.
@@ -81,6 +112,7 @@ class ReasonFinder {
   const transform::ReasonLog& log_;
   const std::vector<LeftOut>& left_out_;
   std::vector<int> producers_;
+  std::map<std::string, int> readers_;  // operators that read a value, by its name
   plan::Reasons out_;
 };
 
@@ -89,6 +121,25 @@ class ReasonFinder {
 plan::Reasons reasons_of(const graph::Graph& groups, const transform::ReasonLog& log,
                          const std::vector<LeftOut>& left_out) {
   return ReasonFinder(groups, log, left_out).run();
+}
+
+void say_of_kernels(const Graph& groups, const std::vector<GroupCode>& code, plan::Reasons& reasons) {
+  std::map<std::string, size_t> group_of;  // by the values that nodes of a group compute
+  for (size_t g = 0; g < groups.nodes.size(); ++g) {
+    for (const Node& node : groups.nodes[g].body->nodes)
+      group_of[groups.nodes[g].body->value(node.outputs[0]).name] = g;
+  }
+  for (plan::EdgeReason& edge : reasons.edges) {
+    const GroupCode& group = code.at(group_of.at(edge.to_value));
+    if (!edge.is_fused || group.lowered.loops == nullptr) continue;
+    const size_t kernels = group.lowered.loops->kernels.size();
+    edge.why.numbers.emplace_back("kernels", kernels);
+    if (kernels == 1) continue;
+    int64_t bytes = 0;
+    for (const auto& [name, param] : group.params) bytes += param.kind == Param::Kind::kTemporary ? param.bytes : 0;
+    edge.why.numbers.emplace_back("between_bytes", bytes);
+    edge.why.text += fmt::format(", by {} kernels that pass on what is between them", kernels);
+  }
 }
 
 }  // namespace tw::driver

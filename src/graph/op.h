@@ -76,7 +76,10 @@ struct GroupProgram {
   te::Program program;
   std::vector<ValueId> inputs;              // value of each program input; one may stand there several times
   std::vector<std::string> output_tensors;  // tensor of each graph output
+  std::map<std::string, std::string> nodes;  // which node computes a tensor: its name, and its operator behind it
 };
 GroupProgram to_te(const Graph& group, const OpTable& ops);
+/// `text`, which speaks of tensors of a program, with the nodes that compute them in their place.
+std::string in_words_of_graph(std::string_view text, const std::map<std::string, std::string>& nodes);
 
 }  // namespace tw::graph

@@ -1,6 +1,9 @@
 // The te program of a group: placeholders, then the computes of each node. Tensors are named after operators and
 // positions, never after the model's values: groups of equal maths have equal programs. A value that is several
 // operands of products is an input for each of them (te/operands.h): x * x and x * z have equal programs, too.
+#include <algorithm>
+#include <cctype>
+
 #include "graph/op.h"
 #include "support/error.h"
 #include "support/join.h"
@@ -46,7 +49,12 @@ class Translator {
     const OpDef& op = ops_.at(node.op);
     TW_CHECK(op.te != nullptr, "operator '{}' has no te definition", node.op);
     const auto inputs = mapped(node.inputs, [&](ValueId in) { return in == kAbsent ? te::Tensor{} : tensor(in); });
+    const size_t before = builder_.computes().size();
     const std::vector<te::Tensor> outputs = op.te(make_call(group_, node), builder_, inputs);
+    for (size_t c = before; c < builder_.computes().size(); ++c) {
+      for (const te::Tensor& t : builder_.computes()[c].outputs)
+        result_.nodes[t.name] = fmt::format("{} ({})", node.name, node.op);
+    }
     TW_CHECK(outputs.size() == node.outputs.size(), "te of '{}' ({}) gave {} tensors for {} outputs", node.name,
              node.op, outputs.size(), node.outputs.size());
     for (size_t k = 0; k < outputs.size(); ++k) {
@@ -81,5 +89,18 @@ class Translator {
 }  // namespace
 
 GroupProgram to_te(const Graph& group, const OpTable& ops) { return Translator(group, ops).run(); }
+
+std::string in_words_of_graph(std::string_view text, const std::map<std::string, std::string>& nodes) {
+  const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
+  std::string out;
+  while (!text.empty()) {
+    const auto end = std::ranges::find_if(text, [&](char c) { return is_part(c) != is_part(text.front()); });
+    const std::string word(text.begin(), end);
+    const auto node = nodes.find(word.substr(0, word.find('.')));  // matmul.acc: made of it by a schedule
+    out += node == nodes.end() ? word : node->second;
+    text.remove_prefix(word.size());
+  }
+  return out;
+}
 
 }  // namespace tw::graph

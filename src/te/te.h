@@ -91,6 +91,8 @@ class Builder {
   std::vector<Tensor> reduce_tuple(const std::vector<std::string>& names, const Shape& shape, const Shape& reduce_shape,
                                    const Combiner& combiner, const TupleBody& body);
 
+  /// What has been computed so far.
+  const std::vector<Compute>& computes() const { return program_.computes; }
   /// The program so far, with the given tensors as outputs.
   Program finish(std::string name, const std::vector<Tensor>& outputs);
 

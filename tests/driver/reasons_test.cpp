@@ -114,8 +114,57 @@ TEST(Reasons, WhatMeasuringLeftOutHasItsTimes) {
   EXPECT_EQ(apart.why.rule, "raced");
   EXPECT_NE(apart.why.text.find("fuse-outputs"), std::string::npos) << apart.why.text;
   const std::vector<std::pair<std::string, double>> numbers = {
-      {"value_bytes", 512}, {"apart_us", 2.5}, {"fused_us", 4}};
+      {"value_bytes", 512}, {"apart_us", 2.5}, {"fused_us", 4}, {"readers", 1}, {"readings", 1}};
   EXPECT_EQ(apart.why.numbers, numbers);
+}
+
+double number_of(const Why& why, std::string_view name) {
+  const auto found = std::ranges::find(why.numbers, name, &std::pair<std::string, double>::first);
+  return found == why.numbers.end() ? -1 : found->second;
+}
+
+// A product of few tiles and many steps is summed in parts on a GPU: the epilogue is in a second kernel.
+TEST(Reasons, FusedEdgesSayHowManyKernelsThereAre) {
+  for (const bool in_parts : {false, true}) {
+    const Graph graph = graph::parse_graph(fmt::format(R"(graph g {{
+  input x : f16[64, {0}]
+  input w : f16[{0}, 64]
+  a : f16[64, 64] = matmul(x, w) as a
+  y : f16[64, 64] = relu(a) as y
+  output y
+}})",
+                                                       in_parts ? 8192 : 64),
+                                           {});
+    CompileOptions options;
+    options.target = "cuda:sm_90a";
+    const plan::EdgeReason edge = compile_graph(graph, options).plan.entries.at(0).reasons.edges.at(0);
+    EXPECT_TRUE(edge.is_fused);
+    EXPECT_EQ(number_of(edge.why, "kernels"), in_parts ? 2 : 1) << edge.why.text;
+    EXPECT_EQ(edge.why.text.find("2 kernels") != std::string::npos, in_parts);
+    EXPECT_EQ(number_of(edge.why, "between_bytes") > 64 * 64, in_parts);
+  }
+}
+
+// y reads x 4 times for each of its 6 columns of 2 x 2 windows, whose strides are 1.
+TEST(Reasons, OthersSayHowOftenElementsAreRead) {
+  const Graph graph = graph::parse_graph(R"(graph g {
+  input t : f32[1, 3, 5, 5]
+  input w : f32[6, 3, 2, 2]
+  input v : f32[6, 3, 1, 1]
+  x : f32[1, 3, 5, 5] = relu(t) as x
+  y : f32[1, 6, 4, 4] = conv(x, w) as y
+  z : f32[1, 6, 5, 5] = conv(x, v) as z
+  output y, z
+})",
+                                         {});
+  CompileOptions options;
+  options.target = "cpu:x86-64-v3";
+  const plan::Plan plan = compile_graph(graph, options).plan;
+  for (const plan::EdgeReason& edge : plan.entries.at(0).reasons.edges) {
+    if (edge.from != "x") continue;
+    EXPECT_EQ(number_of(edge.why, "readers"), 2);
+    EXPECT_EQ(number_of(edge.why, "readings"), edge.to == "y" ? 6 * 16 * 4 / 25.0 : 6) << edge.to;
+  }
 }
 
 // ---- What holds of any graph.

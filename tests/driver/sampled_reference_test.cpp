@@ -166,7 +166,8 @@ TEST(SampledReference, TrialsKnowWhatIsRoundedInsideOfSums) {
 // x + b rounds alike in every row of a column: its sum is off by much more than independent roundings would be.
 TEST(SampledReference, TrialsKnowThatRoundingsMayBeAlike) {
   te::Builder b;
-  const te::Tensor x = b.placeholder("x", DataType::f32(), {500, 9}), bias = b.placeholder("bias", DataType::f32(), {9});
+  const te::Tensor x = b.placeholder("x", DataType::f32(), {500, 9}),
+                   bias = b.placeholder("bias", DataType::f32(), {9});
   const te::Tensor half =
       b.compute("half", {500, 9}, [&](const auto& i) { return cast(DataType::f16(), x(i) + bias({i[1]})); });
   const te::Tensor y = b.reduce("y", {9}, {500}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {

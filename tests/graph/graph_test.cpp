@@ -191,6 +191,16 @@ TEST(ToTe, InputsConstantsAndOutputs) {
   EXPECT_THROW(to_te(grouped(2, 3, 5), table()), InternalError);
 }
 
+TEST(GroupProgram, TextsHaveTheNodesForTensors) {
+  const std::map<std::string, std::string> nodes = {{"conv_acc", "Conv_3 (conv)"}, {"conv", "Conv_3 (conv)"}};
+  EXPECT_EQ(in_words_of_graph("no sum before conv_acc.rf: conv, conv_1", nodes),
+            "no sum before Conv_3 (conv): Conv_3 (conv), conv_1");
+  EXPECT_EQ(in_words_of_graph("", nodes), "");
+  const Graph g = grouped(2, 3, 5);
+  const GroupProgram group = to_te(*g.nodes[0].body, table());
+  for (const te::Compute& c : group.program.computes) EXPECT_TRUE(group.nodes.contains(c.name())) << c.name();
+}
+
 TEST(OpTable, FindsRows) {
   EXPECT_NE(table().find("conv"), nullptr);
   EXPECT_EQ(table().find("convolution"), nullptr);

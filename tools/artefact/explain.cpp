@@ -1,6 +1,7 @@
 #include "artefact/explain.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "artefact/artefact_graph.h"
@@ -11,15 +12,67 @@
 namespace tw::artefact {
 namespace {
 
-// A constant of one element is part of the code.
-int64_t bytes_of(const graph::Graph& graph, const std::vector<graph::ValueId>& values) {
-  const std::set<graph::ValueId> distinct(values.begin(), values.end());
-  int64_t bytes = 0;
-  for (const graph::ValueId id : distinct) {
-    const bool in_code =
-        id == graph::kAbsent || (graph.value(id).is_constant() && graph.value(id).type.elements() == 1);
-    bytes += in_code ? 0 : graph.value(id).type.bytes();
+// What a group reads of one storage, which several values may be views of.
+struct Reading {
+  int64_t whole = 0;    // bytes of the storage
+  int64_t touched = 0;  // that are read, at most
+};
+
+class Readings {
+ public:
+  explicit Readings(const ArtefactGraph& read) : graph_(read.graph), producers_(read.graph.producers()) {
+    for (const plan::GroupPlan& group : read.plan.groups) is_view_.push_back(group.family == plan::kViewFamily);
   }
+
+  // Of each storage that `group` reads. A constant of one element is part of the code.
+  std::map<graph::ValueId, Reading> of(const graph::Node& group) const {
+    std::map<graph::ValueId, Reading> all;
+    const std::set<graph::ValueId> inputs(group.inputs.begin(), group.inputs.end());
+    for (const graph::ValueId id : inputs) {
+      if (id == graph::kAbsent || (graph_.value(id).is_constant() && graph_.value(id).type.elements() == 1)) continue;
+      Reading& reading = all[storage(id)];
+      reading.whole = graph_.value(id).type.bytes();
+      reading.touched = std::min(reading.whole, reading.touched + touched(group, id));
+    }
+    return all;
+  }
+
+ private:
+  // The value that `id` is a view of.
+  graph::ValueId storage(graph::ValueId id) const {
+    for (int p = producers_[id]; p >= 0 && is_view_[p]; p = producers_[id]) {
+      const graph::ValueId in = graph_.nodes[p].inputs.at(0);
+      if (in == graph::kAbsent || graph_.value(in).type.bytes() != graph_.value(id).type.bytes()) break;
+      id = in;
+    }
+    return id;
+  }
+
+  // Slices and gathers read as much of their data as they make.
+  int64_t touched(const graph::Node& group, graph::ValueId id) const {
+    const graph::Graph& body = *group.body;
+    int64_t bytes = 0;
+    for (const graph::Node& node : body.nodes) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const int64_t position = index_of(body.inputs, node.inputs[i]);
+        if (position < 0 || group.inputs[position] != id) continue;
+        const bool part = i == 0 && (node.op == "slice" || node.op.starts_with("gather"));
+        if (!part) return graph_.value(id).type.bytes();
+        const TensorType& made = body.value(node.outputs[0]).type;
+        bytes += made.elements() * graph_.value(id).type.type.bytes();
+      }
+    }
+    return bytes;
+  }
+
+  const graph::Graph& graph_;
+  std::vector<int> producers_;
+  std::vector<bool> is_view_;
+};
+
+int64_t bytes_of(const graph::Graph& graph, const std::vector<graph::ValueId>& values) {
+  int64_t bytes = 0;
+  for (const graph::ValueId id : values) bytes += graph.value(id).type.bytes();
   return bytes;
 }
 
@@ -36,8 +89,10 @@ int64_t untouched_bytes(const ArtefactGraph& read, const graph::Node& node, cons
 }
 
 // Q of a group. What it changes of a state in its place is written, and nothing else of the state is read or written.
-int64_t bound_bytes(const ArtefactGraph& read, const graph::Node& node, int64_t untouched) {
-  const int64_t whole = bytes_of(read.graph, node.inputs) + bytes_of(read.graph, node.outputs);
+int64_t bound_bytes(const ArtefactGraph& read, const std::map<graph::ValueId, Reading>& readings,
+                    const graph::Node& node, int64_t untouched) {
+  int64_t whole = bytes_of(read.graph, node.outputs);
+  for (const auto& [id, reading] : readings) whole += reading.touched;
   return untouched == 0 ? whole : whole - untouched - read.graph.value(node.outputs[0]).type.bytes();
 }
 
@@ -131,6 +186,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
   const std::vector<StepBytes> moved =
       bytes_of_steps(manifest.entries.at(manifest_entry(manifest, run.level, run.entry)));
   const graph::OpTable all_operators = ops::all_ops();
+  const Readings readings(read);
   EntryReport out;
   size_t step = 0;  // steps stand in the order of their groups
   for (size_t g = 0; g < read.graph.nodes.size(); ++g) {
@@ -138,10 +194,14 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
     GroupReport report;
     report.plan = read.plan.groups.at(g);
     name_values(read.graph, node, report);
+    const std::map<std::string, std::string> nodes = graph::to_te(*node.body, all_operators).nodes;
+    for (plan::OtherCandidate& candidate : report.plan.other_candidates)
+      candidate.reason = graph::in_words_of_graph(candidate.reason, nodes);
     report.run_us = time_of(report.plan.name, run.steps);
     const int64_t untouched = untouched_bytes(read, node, all_operators);
-    report.bound_bytes = bound_bytes(read, node, untouched);
     if (report.plan.family != plan::kViewFamily) {
+      const std::map<graph::ValueId, Reading> read_by_it = readings.of(node);
+      report.bound_bytes = bound_bytes(read, read_by_it, node, untouched);
       report.flop = driver::contraction_flop(driver::build_te({read.graph, node, all_operators, target}).program);
       // Of neighbours that share a name the first takes the first step; others begin with their own name.
       for (bool first = true; step < moved.size() && is_step_of(report.plan.name, moved[step].name); ++step) {
@@ -150,6 +210,7 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
         first = false;
       }
       report.moved_bytes -= untouched;  // its step names the whole state
+      for (const auto& [id, reading] : read_by_it) report.moved_bytes -= reading.whole - reading.touched;
     }
     const double ns = best_known_us(report) * 1000;
     const double bandwidth = bandwidth_for(report.bound_bytes, target.info, run.threads);

@@ -230,9 +230,10 @@ class ChainBuilder {
 
   std::vector<std::string> trace(const BlockPlan& plan, const te::Program& block) const {
     const ContractionTiling& last = plan.tilings.at(chain_.last);
+    const schedule::Contraction product = *schedule::match_contraction(*chain_.program.find_compute(chain_.last));
+    const int64_t rows = std::min(last.row_tiles * unit_rows(last.tile), te::num_points(product.rows));
     std::vector<std::string> lines = {fmt::format("{} blocks of {} rows, {} bytes between their stages", plan.blocks,
-                                                  last.row_tiles * unit_rows(last.tile),
-                                                  schedule::bytes_between(chain_, block))};
+                                                  rows, schedule::bytes_between(chain_, block))};
     for (const auto& [sum, t] : plan.tilings)
       lines.push_back(
           fmt::format("{}: registers: {} x {} rows, {} vectors", sum, t.tile.outer, t.tile.inner, t.tile.vectors));

@@ -327,8 +327,9 @@ int64_t tile_bytes(const Chain& chain, int64_t rows, int64_t warps) {
 std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
   const te::Program& program = chain.program;
   const auto& segments = chain.segments;
-  if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty())
-    return "a tile holds a product, a reduction of its rows, and a product of these; not what this has";
+  if (segments.size() != 2 || segments[0].sum.empty() || !segments[1].sum.empty() || !is_heavy(program, segments[1]))
+    return "a tile holds a product, a reduction of its rows, and a product of these: no reduction of rows stands "
+           "between two products here";
   for (const te::Compute& c : program.computes) {
     if (!chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
       return c.name() + " is computed beside the chain";

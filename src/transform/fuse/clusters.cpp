@@ -24,7 +24,15 @@ bool is_row_of(const Shape& row, const Shape& whole) {
 
 Clusters::Clusters(const Graph& graph, const graph::OpTable& ops)
     : graph_(graph), producers_(graph.producers()), readers_(graph.consumers()), cluster_of_(graph.nodes.size(), -1) {
-  for (const Node& node : graph.nodes) roles_.push_back(role_of(ops, node));
+  for (const Node& node : graph.nodes) {
+    roles_.push_back(role_of(ops, node));
+    ++names_[node.name];
+  }
+}
+
+std::string Clusters::name(int n) const {
+  const Node& node = graph_.nodes[n];
+  return names_.at(node.name) == 1 ? node.name : fmt::format("{} ({})", node.name, node.op);
 }
 
 bool Clusters::is_free(int n) const {

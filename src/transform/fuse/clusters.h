@@ -1,6 +1,8 @@
 // Nodes on their way into groups, and the rules by which a node joins one. What declines says why.
 #pragma once
 #include <string_view>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "graph/op.h"
@@ -39,6 +41,8 @@ class Clusters {
   int producer(ValueId value) const { return producers_[value]; }
   const std::vector<int>& readers(ValueId value) const { return readers_[value]; }
 
+  /// Of a node, as texts have it: its operator stands behind a name that several share.
+  std::string name(int n) const;
   /// Whether node `n` may still join a group, as one that computes one value.
   bool is_free(int n) const;
   /// Whether a group may consist of `n` and what it takes in.
@@ -67,7 +71,6 @@ class Clusters {
   ValueId output(int n) const { return graph_.nodes[n].outputs[0]; }
   const Shape& shape(int n) const { return graph_.value(output(n)).type.shape; }
   const Shape& data_shape(int n) const { return graph_.value(graph_.nodes[n].inputs[0]).type.shape; }
-  const std::string& name(int n) const { return graph_.nodes[n].name; }
   size_t input_count(const Cluster& cluster, int n) const;
   RuleResult joins_reader(int c, int p, int r) const;
   RuleResult is_read_pointwise(int c, int p, int r) const;
@@ -80,6 +83,7 @@ class Clusters {
   std::vector<Role> roles_;
   std::vector<int> cluster_of_;
   std::vector<Cluster> clusters_;
+  std::map<std::string, int> names_;  // how many nodes have each
 };
 
 /// Why a node of role kAlone, or a view, shares a group with no other.

@@ -62,7 +62,7 @@ class Fuser {
 
  private:
   ValueId output(int n) const { return graph_.nodes[n].outputs[0]; }
-  const std::string& name(int n) const { return graph_.nodes[n].name; }
+  std::string name(int n) const { return clusters_.name(n); }
 
   // ---- Forwards: contraction and epilogue.
 
@@ -131,7 +131,7 @@ class Fuser {
   Why why_inside(int c, int p, int r) const {
     const std::string& value = graph_.value(output(p)).name;
     if (is_in_epilogue(c, p) && is_in_epilogue(c, r))
-      return because("epilogue", "{} is computed in the tiles of {}, while their sums are in registers", name(r),
+      return because("epilogue", "{} is computed behind the sums of {}, element by element", name(r),
                      name(clusters_[c].contraction));
     const RuleResult rule = clusters_.may_join(c, p);
     // A reduction that has joined is no longer ahead of what is computed once a row.
@@ -141,7 +141,7 @@ class Fuser {
     if (by == "row") return because(by, "{} is computed once for each row", name(p));
     if (by == "index-map" || by == "pad" || by == "lookup")
       return because(by, "{} reads {} through the index map of {}", name(r), value, name(p));
-    return because(by, "{} reads each element of {} at one point: it is computed there", name(r), value);
+    return because(by, "{} reads each element of {} at one point: both are computed together", name(r), value);
   }
 
   Why why_apart(ValueId value, int p, int r) const {

@@ -163,6 +163,7 @@ std::optional<BlockCosts> cheapest_blocks(const schedule::Chain& chain, const Bl
 // Where each segment costs a launch, it always does. What is compared is left in `compared`.
 RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers& compared) {
   if (target.kind == DeviceKind::kCuda) {
+    compared = {{"between_bytes", static_cast<double>(schedule::bytes_between(chain, chain.program))}};
     const std::string obstacle = schedule::tile_obstacle(chain, target);
     return obstacle.empty() ? RuleResult(kChainRule) : RuleResult(because(kChainRule, "{}", obstacle));
   }
@@ -196,7 +197,7 @@ RuleResult pays(const schedule::Chain& chain, const TargetInfo& target, Numbers&
 
 // Whether a product whose tiles pass their rows through a near cache, to be combined there, takes less time than one
 // whose rows are read again.
-RuleResult pays_near(const schedule::ReducedProduct& match, const TransformContext& context) {
+RuleResult pays_near(const schedule::ReducedProduct& match, const TransformContext& context, Numbers& compared) {
   const TargetInfo& target = context.target;
   if (const std::string obstacle = schedule::near_obstacle(match); !obstacle.empty())
     return because(kReducedRule, "{}", obstacle);
@@ -209,11 +210,12 @@ RuleResult pays_near(const schedule::ReducedProduct& match, const TransformConte
   const double saved_ns = passes * bytes / read_rate(target, bytes, kValueShare) + target.barrier_ns;
   const double near_ns =
       2 * bytes / read_rate(target, kBlockShare * static_cast<double>(target.levels[1].capacity_bytes), kBlockShare);
-  const double lost_ns = near_ns + kBlockLoss * 2 * schedule::count_products(sum) / target.flop_per_ns;
-  if (context.variant == kAlways || lost_ns < saved_ns) return kReducedRule;
-  Why why = because(kReducedRule, "rows that pass through L2 cost more than to read them again");
-  why.numbers = {{"saved_ns", saved_ns}, {"lost_ns", lost_ns}};
-  return why;
+  const double lost_ns = kBlockLoss * 2 * schedule::count_products(sum) / target.flop_per_ns;
+  compared = {{"apart_ns", saved_ns}, {"together_ns", near_ns + lost_ns}, {"inside_ns", near_ns}, {"lost_ns", lost_ns}};
+  if (context.variant == kAlways || near_ns + lost_ns < saved_ns) return kReducedRule;
+  return because(kReducedRule,
+                 "rows that pass through L2, in tiles cut from parts, take no less time than to write "
+                 "all and read them again");
 }
 
 // Whether tiles that combine their rows take less time than a tensor of all rows, written and read.
@@ -364,17 +366,32 @@ class ChainFuser {
     });
     if (group == merged.nodes.end() || (last_ != Role::kReduction && group->outputs.size() != 1))
       return because(name, "several values would leave the group");
-    const te::Program program = stored_program(*group->body, context_.ops);
+    std::map<std::string, std::string> nodes;
+    const te::Program program = stored_program(*group->body, context_.ops, &nodes);
+    RuleResult rule = pays(*group, program, compared);
+    if (rule.ok()) return rule;
+    Why why = rule.why();
+    why.text = graph::in_words_of_graph(why.text, nodes);
+    return why;
+  }
+
+  RuleResult pays(const Node& group, const te::Program& program, Numbers& compared) const {
+    const std::string_view name = last_ == Role::kReduction ? kReducedRule : kChainRule;
+    const auto refused = [&](const std::string& reason) {
+      const auto winograd = std::ranges::find(group.body->nodes, "winograd_conv", &Node::op);
+      if (winograd == group.body->nodes.end()) return because(name, "{}", reason);
+      return because(name, "{} is a Winograd convolution: its tiles are no rows", winograd->name);
+    };
     if (last_ == Role::kReduction) {
       const bool is_gpu = context_.target.kind == DeviceKind::kCuda;
       const Result<schedule::ReducedProduct> match =
           is_gpu ? schedule::match_reduced_product(program) : schedule::match_combined_rows(program);
-      if (!match.ok()) return because(name, "{}", match.reason());
-      return is_gpu ? transform::pays(*match, context_, compared) : pays_near(*match, context_);
+      if (!match.ok()) return refused(match.reason());
+      return is_gpu ? transform::pays(*match, context_, compared) : pays_near(*match, context_, compared);
     }
     schedule::Schedule inlined;
     const Result<schedule::Chain> match = schedule::match_chain(schedule::inline_chain(inlined, program));
-    return match.ok() ? transform::pays(*match, context_.target, compared) : because(name, "{}", match.reason());
+    return match.ok() ? transform::pays(*match, context_.target, compared) : refused(match.reason());
   }
 
   const Graph& graph_;

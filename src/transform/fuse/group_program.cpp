@@ -30,8 +30,9 @@ Graph without_names(const Graph& graph) {
 
 std::string shape_of_group(const Graph& group) { return graph::to_string(without_names(group)); }
 
-te::Program stored_program(const Graph& body, const graph::OpTable& ops) {
+te::Program stored_program(const Graph& body, const graph::OpTable& ops, std::map<std::string, std::string>* nodes) {
   const graph::GroupProgram group = graph::to_te(body, ops);
+  if (nodes != nullptr) *nodes = group.nodes;
   const te::Program program = te::drop_unit_reductions(group.program);
   const graph::Value& last = body.value(body.outputs.back());
   std::map<std::string, Layout> layouts;

@@ -10,7 +10,9 @@ namespace tw::transform {
 
 /// Of `body`, as its values are stored; tensors inside follow the last output where they have its rank. Outputs of one
 /// space are one compute, neighbouring axes are merged.
-te::Program stored_program(const Graph& body, const graph::OpTable& ops);
+/// `nodes`, if given, gets who computes its tensors (graph::GroupProgram::nodes).
+te::Program stored_program(const Graph& body, const graph::OpTable& ops,
+                           std::map<std::string, std::string>* nodes = nullptr);
 
 /// `group` without names and elements of constants: groups of one text have one stored_program() but for its name.
 std::string shape_of_group(const Graph& group);

@@ -41,6 +41,9 @@ class DeviceState {
   /// Copies a part of it to or from memory of `device`, one that DeviceModel::accepts.
   virtual void get(StateRange range, void* to, DLDevice device) = 0;
   virtual void set(StateRange range, const void* from, DLDevice device) = 0;
+  /// Copies between the host's memory and such memory of `device`.
+  virtual void to_host(void* to, const void* from, DLDevice device, size_t bytes) = 0;
+  virtual void from_host(void* to, DLDevice device, const void* from, size_t bytes) = 0;
   /// All zeros.
   virtual void clear() = 0;
 };

@@ -7,6 +7,7 @@
 #include "runtime/format/error.h"
 #include "runtime/format/safetensors.h"
 #include "runtime/read_file.h"
+#include "runtime/stored_order.h"
 #include "runtime/tensors.h"
 
 namespace tw::runtime {
@@ -15,6 +16,8 @@ namespace {
 using format::ErrorCode;
 
 constexpr DLDevice kHost = {kDLCPU, 0};
+
+StateRange range_of(const format::State& state) { return {state.offset, format::tensor_bytes(state.tensor)}; }
 
 }  // namespace
 
@@ -36,14 +39,21 @@ void State::get(int index, const DLTensor& to) {
   const format::State& state = row(index);
   check_state(state.tensor, model_, to);
   const std::unique_lock lock(mutex_);
-  device_->get({state.offset, format::tensor_bytes(state.tensor)}, address_of(to), to.device);
+  if (state.order.empty()) return device_->get(range_of(state), address_of(to), to.device);
+  std::vector<uint8_t> stored(static_cast<size_t>(range_of(state).bytes));
+  device_->get(range_of(state), stored.data(), kHost);
+  const std::vector<uint8_t> rows = rows_of(state, stored);
+  if (!rows.empty()) device_->from_host(address_of(to), to.device, rows.data(), rows.size());
 }
 
 void State::set(int index, const DLTensor& from) {
   const format::State& state = row(index);
   check_state(state.tensor, model_, from);
   const std::unique_lock lock(mutex_);
-  device_->set({state.offset, format::tensor_bytes(state.tensor)}, address_of(from), from.device);
+  if (state.order.empty()) return device_->set(range_of(state), address_of(from), from.device);
+  std::vector<uint8_t> rows(static_cast<size_t>(range_of(state).bytes));
+  if (!rows.empty()) device_->to_host(rows.data(), address_of(from), from.device, rows.size());
+  device_->set(range_of(state), stored_of(state, rows).data(), kHost);
 }
 
 void State::reset() {
@@ -63,11 +73,13 @@ std::vector<uint8_t> State::read_all() {
 void State::save(const std::string& path) {
   const std::vector<uint8_t> block = read_all();
   std::vector<format::NamedTensor> tensors;
+  std::vector<std::vector<uint8_t>> rows;  // of those that are stored otherwise
   for (const format::State& state : artefact_.manifest().states) {
     const format::TensorSpec& spec = state.tensor;
     const auto bytes = static_cast<size_t>(format::tensor_bytes(spec));
-    tensors.push_back(
-        {spec.name, spec.dtype, spec.shape, format::Bytes(block).subspan(static_cast<size_t>(state.offset), bytes)});
+    format::Bytes values = format::Bytes(block).subspan(static_cast<size_t>(state.offset), bytes);
+    if (!state.order.empty()) values = rows.emplace_back(rows_of(state, values));
+    tensors.push_back({spec.name, spec.dtype, spec.shape, values});
   }
   format::write_safetensors(path, std::move(tensors));
 }
@@ -91,7 +103,7 @@ void State::load(const std::string& path) {
                    format::name_of(tensor.dtype), format::shape_text(tensor.shape), ", the model's is ",
                    format::name_of(state->tensor.dtype), format::shape_text(state->tensor.shape));
     }
-    std::copy(tensor.bytes.begin(), tensor.bytes.end(), block.begin() + static_cast<std::ptrdiff_t>(state->offset));
+    std::ranges::copy(stored_of(*state, tensor.bytes), block.begin() + static_cast<std::ptrdiff_t>(state->offset));
   }
   for (const format::State& state : states) {
     if (std::ranges::find(tensors, state.tensor.name, &format::NamedTensor::name) == tensors.end())

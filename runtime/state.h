@@ -17,7 +17,8 @@ class State {
         const Options& options);
 
   /// Copies state number `index` to the tensor `to`, or from the tensor `from`: of its type and shape, compact, in host
-  /// memory or that of the model's device. Throws Error(kInvalidArgument).
+  /// memory or that of the model's device. Tensors and files have rows, however the device has it. Throws
+  /// Error(kInvalidArgument).
   void get(int index, const DLTensor& to);
   void set(int index, const DLTensor& from);
   /// The initial values again.

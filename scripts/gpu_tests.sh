@@ -7,7 +7,7 @@
 #   node        the onnx package's back-end tests, against tests/onnx/not_passing*.txt
 #   one-value   the same with one value for all inputs of one type, against the reference evaluator
 #   operators   the operator suite of make_models.py as f32, f16 and bf16, each group and output against the f64 reference
-#   command     the command's own test on a GPU
+#   command     the command's own tests on a GPU
 #   memcheck, racecheck   the operator suite under compute-sanitizer
 #
 # Environment: TW_TARGET (default cuda:sm_90a), TW_BUILD (build folder; default build/release), TW_JOBS (default: cores),
@@ -124,8 +124,8 @@ run_command() {
   local folder=$root/tests/cli
   [ -d "$folder" ] || folder=$root/cli
   local code=0
-  (cd "$folder" && TILEWRIGHT=$tilewright python3 -m unittest command_test.Artefacts.test_a_model_on_a_gpu) \
-    > "$logs/command.log" 2>&1 || code=$?
+  (cd "$folder" && TILEWRIGHT=$tilewright python3 -m unittest command_test.Artefacts.test_a_model_on_a_gpu \
+    command_test.State.test_a_state_on_a_gpu) > "$logs/command.log" 2>&1 || code=$?
   if grep -q skipped "$logs/command.log"; then
     skip command "$(tail -n 1 "$logs/command.log")"
   else

@@ -171,13 +171,14 @@ typedef struct TwApi {
   void (*state_free)(TwState* state);
   /* The state that a context runs with, as one more handle, which state_free frees. */
   TwStatus* (*context_state)(const TwContext* context, TwState** state);
-  /* Copies one of the values to or from a compact tensor of its type and shape, in host memory or that of the model's
-   * device. */
+  /* Copies one of the values to or from a compact row-major tensor of its type and shape, in host memory or that of the
+   * model's device, however the artefact stores it. */
   TwStatus* (*state_get)(TwState* state, int32_t index, const DLTensor* to);
   TwStatus* (*state_set)(TwState* state, int32_t index, const DLTensor* from);
   /* The initial values again. */
   TwStatus* (*state_reset)(TwState* state);
-  /* All values to a .safetensors file, under their names, atomically; and from one that has all of them and no others.
+  /* All values to a .safetensors file, row-major, under their names, atomically; and from one that has all of them and
+   * no others.
    * After an error the file, or the state, is as before. */
   TwStatus* (*state_save)(TwState* state, const char* path);
   TwStatus* (*state_load)(TwState* state, const char* path);

@@ -43,7 +43,7 @@ constexpr auto kFields<TensorSpec> = std::tuple(Field{"name", &TensorSpec::name}
                                                 Field{"shape", &TensorSpec::shape});
 template <>
 constexpr auto kFields<State> = std::tuple(Field{"tensor", &State::tensor}, Field{"next", &State::next},
-                                           Field{"offset", &State::offset});
+                                           Field{"offset", &State::offset}, Field{"order", &State::order});
 template <>
 constexpr auto kFields<Buffer> = std::tuple(Field{"place", &Buffer::place}, Field{"index", &Buffer::index},
                                             Field{"offset", &Buffer::offset}, Field{"bytes", &Buffer::bytes},

@@ -13,7 +13,7 @@
 namespace tw::format {
 
 /// Version of the file format; a reader accepts exactly this one.
-inline constexpr uint32_t kFormatVersion = 7;
+inline constexpr uint32_t kFormatVersion = 8;
 /// Largest manifest, in bytes of JSON text.
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 20;
 
@@ -151,13 +151,16 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-/// A tensor that is kept from one run to the next, row-major. All states lie in one block of memory; section "states",
+/// A tensor that is kept from one run to the next. All states lie in one block of memory; section "states",
 /// if there is one, is that block before the first run, else it is zero.
 struct State {
   static constexpr int64_t kAlignment = 256;  ///< of `offset`
   TensorSpec tensor;                          ///< named as the model's input whose place it takes
   std::string next;                           ///< the model's output that it becomes
   int64_t offset = 0;                         ///< in the block
+  /// Its dims from the outermost to the innermost, as it is stored; empty: row-major. Who copies it out or in sees
+  /// rows.
+  std::vector<int64_t> order = {};
   friend bool operator==(const State&, const State&) = default;
 };
 

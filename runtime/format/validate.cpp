@@ -247,6 +247,17 @@ void check_entry(const Manifest& manifest, const Entry& entry, int64_t weights_s
   for (const CudaStep& step : entry.cuda_steps) order.add(step);
 }
 
+/// Nothing, or dims in another order than their own: one spelling for each.
+bool is_order(const std::vector<int64_t>& order, size_t rank) {
+  if (order.empty()) return true;
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t d = 0; d < sorted.size(); ++d) {
+    if (sorted[d] != static_cast<int64_t>(d)) return false;
+  }
+  return order.size() == rank && sorted != order;
+}
+
 /// Each lies by itself; no name is that of another tensor of the model.
 void check_states(const Manifest& manifest, int64_t section_size) {
   std::set<std::string_view> names;
@@ -260,6 +271,7 @@ void check_states(const Manifest& manifest, int64_t section_size) {
     require(state.tensor.shape.size() <= kMaxRank, "state '", name, "' has more than 32 dimensions");
     require(state.offset % State::kAlignment == 0 && state.offset >= end && state.offset <= kMaxMemoryBytes, "state '",
             name, "' lies in the wrong place");
+    require(is_order(state.order, state.tensor.shape.size()), "state '", name, "' is stored in no order of its dims");
     end = state.offset + tensor_bytes(state.tensor);
   }
   require(section_size == 0 || section_size == manifest.state_bytes(), "section 'states' has ", section_size,

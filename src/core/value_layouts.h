@@ -10,7 +10,7 @@
 namespace tw {
 
 struct ValueLayouts {
-  /// Of each value that a node computes: as its node writes it.
+  /// Of each value that a node computes: as its node writes it; of each state: as it is kept.
   std::map<std::string, Layout> values;
   /// Reads of a value in another layout than it is written in, from a copy: by the first value that the reading node
   /// computes and the number of its input. All other reads take the value as it is written.

@@ -44,8 +44,8 @@ class Compiler {
       const std::span<const plan::EntryPlan> plans = replay;
       const size_t count = replay.empty() ? 0 : sources.size();
       Dumper inside = targets_.size() == 1 ? dumper : dumper.inside(architecture(targets_[t].info));
-      std::optional<LevelCode> level =
-          compile_level({options_, targets_[t], sources, plans.subspan(t * count, count)}, inside, out_);
+      std::optional<LevelCode> level = compile_level(
+          {options_, targets_[t], sources, plans.subspan(t * count, count), state_layouts_}, inside, out_);
       if (!level) return std::move(out_);
       levels_.push_back(std::move(*level));
     }
@@ -143,8 +143,8 @@ class Compiler {
       out_.kernels += level.kernels;
     }
     const std::string plan_text = plan::to_string(out_.plan);
-    std::vector<format::State> states = place_states(models_.front(), options_.states);
-    std::vector<uint8_t> initial = initial_values(states, options_.states);
+    std::vector<format::State> states = place_states(models_.front(), options_.states, state_layouts_);
+    std::vector<uint8_t> initial = initial_values(states, options_.states, state_layouts_);
     Assembled made = assemble(targets_.front().info.kind, levels_, std::move(states));
     if (!initial.empty()) made.sections["states"] = {initial.begin(), initial.end()};
     describe_source(made);
@@ -180,6 +180,7 @@ class Compiler {
   std::vector<targets::Target> targets_;
   std::vector<std::vector<construct::Constructor>> families_;  // of each target
   Compiled out_;
+  StateLayouts state_layouts_;
   std::vector<LevelCode> levels_;
 };
 

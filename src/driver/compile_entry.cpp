@@ -24,10 +24,13 @@ class EntryCompiler {
     out_.plan.graph_hash = content_hash(graph::to_string(source));
     replay_ = replay;
     if (replay != nullptr) follow(replay->passes);
+    if (replay != nullptr) layouts_ = replay->layouts;
+    for (const auto& [state, layout] : context_.states) layouts_.values[state] = layout;
     transform(source);
     if (stopped_) return std::nullopt;
     if (replay == nullptr) decide(source);
     build_groups();
+    keep_state_layouts();
     say_of_kernels(groups_.graph, out_.groups, out_.plan.reasons);
     out_.graph = std::move(groups_.graph);
     out_.aliases = std::move(groups_.aliases);
@@ -61,8 +64,16 @@ class EntryCompiler {
   transform::TransformContext transform_context() const {
     transform::TransformContext context =
         driver::transform_context(context_.ops, context_.target.info, options(), out_.plan.passes);
-    if (replay_ != nullptr) context.layouts = &replay_->layouts;
+    context.layouts = &layouts_;
     return context;
+  }
+
+  void keep_state_layouts() const {
+    for (const StatePair& pair : options().states) {
+      const Layout& layout = groups_.graph.value(groups_.graph.find_value(pair.input)).layout;
+      const Layout& kept = context_.states.try_emplace(pair.input, layout).first->second;
+      TW_CHECK(kept == layout, "the state '{}' is stored in two ways", pair.input);
+    }
   }
 
   EntryGroups groups_of(const graph::Graph& graph, const transform::RunOptions& run,
@@ -270,6 +281,7 @@ class EntryCompiler {
   Dumper& dumper_;
   EntryCode out_;
   const plan::EntryPlan* replay_ = nullptr;
+  ValueLayouts layouts_;  // that hold: of the plan that is replayed, and of states that other entries have, too
   EntryGroups groups_;
   std::vector<Change> changes_;
   std::vector<LeftOut> left_out_;

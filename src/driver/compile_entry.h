@@ -9,6 +9,7 @@
 #include "driver/code/group_code.h"
 #include "driver/dump.h"
 #include "driver/options.h"
+#include "driver/states.h"
 #include "driver/tune/planner.h"
 
 namespace tw::driver {
@@ -47,6 +48,7 @@ struct EntryContext {
   Cubins& cubins;
   std::vector<PassTime>& times;
   std::vector<std::string>& warnings;
+  StateLayouts& states;
 };
 
 /// Transforms `source`, plans its groups (or replays `replay`, and plans those that it does not have, with a warning)

@@ -61,8 +61,8 @@ class LevelCompiler {
   bool add_entry(size_t e, Dumper& dumper) {
     const std::string name = entry_name(*in_.sources[e], in_.sources.size());
     check_new(name);
-    const EntryContext context = {in_.options, ops_,    in_.target, planner_,
-                                  programs_,   cubins_, out_.times, out_.warnings};
+    const EntryContext context = {in_.options, ops_,       in_.target,    planner_,  programs_,
+                                  cubins_,     out_.times, out_.warnings, in_.states};
     std::optional<EntryCode> entry =
         compile_entry(context, name, *in_.sources[e], in_.replay.empty() ? nullptr : &in_.replay[e], dumper);
     if (!entry) return false;

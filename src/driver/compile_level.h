@@ -16,6 +16,7 @@ struct LevelInput {
   const targets::Target& target;
   const std::vector<const graph::Graph*>& sources;  // one for each combination of input shapes
   std::span<const plan::EntryPlan> replay;          // one for each source; empty: decide
+  StateLayouts& states;
 };
 
 /// Where groups round more than their operators: what they round of f32 to multiply it (--precision fast), and

@@ -7,7 +7,9 @@
 #include "support/error.h"
 #include "support/join.h"
 #include "support/math.h"
+#include "te/materialize.h"
 #include "transform/rewrite/append_states.h"
+#include "transform/storage_order.h"
 
 namespace tw::driver {
 namespace {
@@ -25,6 +27,13 @@ ValueId find(const graph::Graph& graph, const std::vector<ValueId>& among, const
 void move_last(std::vector<ValueId>& ids, ValueId id) {
   const auto found = std::ranges::find(ids, id);
   std::rotate(found, found + 1, ids.end());
+}
+
+// As a manifest says it: nothing for rows.
+std::vector<int64_t> order_of(const graph::Value& state, const Layout& layout) {
+  const std::optional<std::vector<int64_t>> order = transform::storage_order(layout, state.type.shape.size());
+  TW_CHECK(order.has_value(), "the state '{}' is stored as {}", state.name, to_string(layout));
+  return std::ranges::is_sorted(*order) ? std::vector<int64_t>() : *order;
 }
 
 }  // namespace
@@ -64,26 +73,34 @@ std::vector<transform::StateNames> names_of(std::span<const StatePair> states) {
   return names;
 }
 
-std::vector<format::State> place_states(const graph::Graph& graph, std::span<const StatePair> states) {
+std::vector<format::State> place_states(const graph::Graph& graph, std::span<const StatePair> states,
+                                        const StateLayouts& layouts) {
   std::vector<format::State> placed;
   int64_t end = 0;
   for (size_t s = 0; s < states.size(); ++s) {
     const graph::Value& value = graph.value(graph.inputs[graph.inputs.size() - states.size() + s]);
     const int64_t offset = round_up(end, format::State::kAlignment);
-    placed.push_back({{value.name, format_type(value.type.type), value.type.shape}, states[s].output, offset});
+    placed.push_back({{value.name, format_type(value.type.type), value.type.shape},
+                      states[s].output,
+                      offset,
+                      order_of(value, value_or(layouts, value.name, Layout()))});
     end = offset + value.type.bytes();
   }
   return placed;
 }
 
-std::vector<uint8_t> initial_values(std::span<const format::State> placed, std::span<const StatePair> states) {
+std::vector<uint8_t> initial_values(std::span<const format::State> placed, std::span<const StatePair> states,
+                                    const StateLayouts& layouts) {
   std::vector<uint8_t> block;
   if (placed.empty() || std::ranges::none_of(states, [](const StatePair& s) { return s.initial.has_value(); }))
     return block;
   block.resize(static_cast<size_t>(placed.back().offset + format::tensor_bytes(placed.back().tensor)));
   for (size_t s = 0; s < placed.size(); ++s) {
     if (!states[s].initial) continue;
-    const std::vector<std::byte> bytes = states[s].initial->to_bytes();
+    const TensorType& type = states[s].initial->type;
+    const std::vector<std::byte> bytes =
+        te::materialize(states[s].initial->to_bytes(), static_cast<size_t>(type.type.bytes()), type.shape,
+                        value_or(layouts, states[s].input, Layout()));
     std::ranges::copy(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()),
                       block.begin() + static_cast<std::ptrdiff_t>(placed[s].offset));
   }

@@ -1,5 +1,6 @@
 // States: inputs and outputs of a model that its artefact keeps from one run to the next.
 #pragma once
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,10 +21,15 @@ graph::Graph with_states_last(const graph::Graph& graph, std::span<const StatePa
 /// Their names, for the passes.
 std::vector<transform::StateNames> names_of(std::span<const StatePair> states);
 
-/// Their places, when they are the last inputs of `graph`.
-std::vector<format::State> place_states(const graph::Graph& graph, std::span<const StatePair> states);
+/// How states are stored, by their inputs: the first entry of an artefact that is compiled decides for all of them.
+using StateLayouts = std::map<std::string, Layout>;
+
+/// Their places, when they are the last inputs of `graph`; stored row by row where `layouts` has nothing.
+std::vector<format::State> place_states(const graph::Graph& graph, std::span<const StatePair> states,
+                                        const StateLayouts& layouts = {});
 
 /// The section "states": empty when all begin with zeros.
-std::vector<uint8_t> initial_values(std::span<const format::State> placed, std::span<const StatePair> states);
+std::vector<uint8_t> initial_values(std::span<const format::State> placed, std::span<const StatePair> states,
+                                    const StateLayouts& layouts);
 
 }  // namespace tw::driver

@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 4> kWindows = {"max_pool", "avg_pool", "l
 constexpr std::array<std::string_view, 12> kSpatial = {
     "conv",     "conv_integer", "conv_words", "conv_transpose",  "winograd_conv",   "conv_phases",
     "max_pool", "avg_pool",     "lp_pool",    "global_max_pool", "global_avg_pool", "global_lp_pool"};
-constexpr std::array<std::string_view, 7> kFollowers = {"concat",        "pad",        "resize",        "lrn",
-                                                        "instance_norm", "pack_words", "space_to_depth"};
+constexpr std::array<std::string_view, 8> kFollowers = {
+    "concat", "pad", "resize", "lrn", "instance_norm", "pack_words", "space_to_depth", "update_slice"};
 
 }  // namespace
 

@@ -30,7 +30,7 @@ bool is_layout_copy(const graph::Node& node);
 bool is_spatial(const graph::Node& node);
 
 /// Whether the node treats all spatial points of N, C, spatial dims alike, so that it works in any order of dims:
-/// element- wise operators, concat, pad, resize, per-channel normalizations.
+/// element-wise operators, concat, pad, resize, per-channel normalizations, slices that are put into a value.
 bool follows_layout(const graph::OpTable& ops, const graph::Node& node);
 
 }  // namespace tw::transform

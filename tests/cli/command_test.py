@@ -77,6 +77,19 @@ class Case(unittest.TestCase):
         self.succeeds("compile", "dense.onnx", "-o", name, *options)
         return self.folder / name
 
+    def compile_for_gpu(self, model, artefact, *options):
+        """Skips the test where there is no GPU that we have code for."""
+        if not os.path.exists("/dev/nvidiactl"):
+            self.skipTest("not run: no NVIDIA GPU")
+        query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+        major = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split(".")[0]
+        if major not in ("8", "9"):
+            self.skipTest(f"not run: no code for an NVIDIA GPU of compute capability {major}")
+        done = self.run_command("compile", model, "-o", artefact, "--target", {"8": "cuda:sm_80", "9": "cuda:sm_90a"}[major], *options)
+        if done.returncode == MODEL and "unsupported" in done.stderr:
+            self.skipTest(f"not run: {done.stderr}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
 
 class Usage(Case):
     def test_verbs_and_options(self):
@@ -363,6 +376,30 @@ class State(Case):
         self.succeeds("run", "total.tw", "--input", "x=@one.npy", "--output", "total=@a.npy")
         self.assertEqual(npy_floats((self.folder / "a.npy").read_bytes()), [11, 22, 33])
 
+    def check_order(self, compile_model):
+        """A state is stored as convolutions read it, and nobody sees that: there are the numbers that there are without."""
+        shape, count = [1, 32, 14, 14], 32 * 14 * 14
+        self.write("cell.onnx", ob.recurrent())
+        self.write("x.npy", npy(shape, [i * 53 % 97 % 9 - 4 for i in range(count)]))
+        self.write("h.npy", npy(shape, [i * 29 % 89 % 9 - 4 for i in range(count)]))
+        compile_model("cell.onnx", "plain.tw", "--precision", "strict", "--no-measure")
+        compile_model("cell.onnx", "cell.tw", "--precision", "strict", "--no-measure", "--state", "h=h.next=@h.npy")
+        (state,) = json.loads(self.succeeds("inspect", "cell.tw", "--json").stdout)["manifest"]["states"]
+        self.assertEqual(state["order"], [0, 2, 3, 1])
+        self.assertIn("state  h: f32[1,32,14,14], becomes h.next, dims stored as [0,2,3,1]", self.succeeds("inspect", "cell.tw").stdout)
+        self.succeeds("verify", "cell.tw")
+        both = ["--input", "x=@x.npy", "--input", "h=@h.npy"]
+        self.succeeds("run", "plain.tw", *both, "--output", "h.next=@want.npy")
+        for inputs in both, both[:2]:  # the initial values are those of h.npy
+            self.succeeds("run", "cell.tw", *inputs, "--output", "h=@got.npy")
+            self.assertEqual((self.folder / "got.npy").read_bytes(), (self.folder / "want.npy").read_bytes())
+
+    def test_rows_however_it_is_stored(self):
+        self.check_order(lambda model, artefact, *options: self.succeeds("compile", model, "-o", artefact, *options))
+
+    def test_a_state_on_a_gpu(self):
+        self.check_order(self.compile_for_gpu)
+
     def test_wrong_pairs(self):
         for text, fragments in (("total", ["--state", "total"]), ("total=", ["INPUT=OUTPUT"]), ("sum=next", ["no input 'sum'"]),
                                 ("total=last", ["no output 'last'"]), ("total=next=@missing.npy", ["missing.npy"])):
@@ -497,16 +534,7 @@ class Artefacts(Case):
         self.assertEqual(sorted(v["value"] for v in document["values"]), sorted(group["reads"] + group["computes"]))
 
     def test_a_model_on_a_gpu(self):
-        if not os.path.exists("/dev/nvidiactl"):
-            self.skipTest("not run: no NVIDIA GPU")
-        query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-        major = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split(".")[0]
-        if major not in ("8", "9"):
-            self.skipTest(f"not run: no code for an NVIDIA GPU of compute capability {major}")
-        done = self.run_command("compile", "dense.onnx", "-o", "gpu.tw", "--target", {"8": "cuda:sm_80", "9": "cuda:sm_90a"}[major])
-        if done.returncode == MODEL and "unsupported" in done.stderr:
-            self.skipTest(f"not run: {done.stderr}")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.compile_for_gpu("dense.onnx", "gpu.tw")
         self.succeeds("verify", "gpu.tw")
         x = [(i * 5) % 7 - 3 for i in range(12)]
         self.write("x.npy", npy([4, 3], x))

@@ -46,8 +46,8 @@ def external_tensor(name, shape, location, offset=0, length=None):
 
 
 def node(op, inputs, outputs, name="", attributes=(), domain=""):
-    """`attributes`: (name, int) pairs."""
-    attrs = [(5, [(1, key), (3, value), (20, 2)]) for key, value in attributes]
+    """`attributes`: pairs of a name and an int or a list of them."""
+    attrs = [(5, [(1, key), (3, value), (20, 2)] if isinstance(value, int) else [(1, key), *((8, v) for v in value), (20, 7)]) for key, value in attributes]
     return [*((1, i) for i in inputs), *((2, o) for o in outputs), (3, name), (4, op), *attrs, (7, domain)]
 
 
@@ -68,6 +68,15 @@ def dense_reference(x, m=4, k=3, n=5):
     """What dense() computes for the row-major values `x`."""
     w = [i % 5 - 1 for i in range(k * n)]
     return [max(0.0, sum(x[r * k + q] * w[q * n + c] for q in range(k)) + c - 2) for r in range(m) for c in range(n)]
+
+
+def recurrent(channels=32, extent=14):
+    """h.next = conv(h) + x over images with a 3 x 3 filter, w[i] = i * 37 % 101 % 3 - 1, and the planes' largest elements."""
+    image, filters = [1, channels, extent, extent], channels * channels * 9
+    nodes = [node("Conv", ["h", "w"], ["c"], "Conv_0", [("pads", [1, 1, 1, 1])]), node("Add", ["c", "x"], ["h.next"], "Add_0"),
+             node("GlobalMaxPool", ["h.next"], ["y"], "Max_0")]
+    return model(nodes, [value_info("x", image), value_info("h", image)], [value_info("y", [1, channels, 1, 1]), value_info("h.next", image)],
+                 [tensor("w", [channels, channels, 3, 3], [i * 37 % 101 % 3 - 1 for i in range(filters)])])
 
 
 if __name__ == "__main__":  # onnx_bytes.py OUT.onnx [BATCH_NAME]: writes dense()

@@ -28,4 +28,19 @@ inline graph::Graph small_model() {
   return g;
 }
 
+/// h.next = relu(conv(h)) and its mean: the first input and output are one state.
+inline graph::Graph state_model() {
+  using graph::test::add;
+  graph::Graph g;
+  g.name = "recurrent";
+  graph::RefTensor w = graph::RefTensor::zeros({DataType::f32(), {16, 16, 3, 3}});
+  for (size_t i = 0; i < w.floats.size(); ++i) w.floats[i] = static_cast<double>((i * 7) % 11) / 64 - 0.0625;
+  const graph::ValueId h = g.add_input("h", {DataType::f32(), {1, 16, 12, 12}});
+  const graph::ValueId weight = g.add_constant("w", w.type, share(w.to_bytes()));
+  const graph::ValueId next =
+      add(g, "relu", {add(g, "conv", {h, weight}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}})});
+  g.outputs = {next, add(g, "global_avg_pool", {next})};
+  return g;
+}
+
 }  // namespace tw::driver::test

@@ -163,6 +163,18 @@ TEST(State, TwoMayChangePlaces) {
   expect_verified(swap, {{"a", "a.next"}, {"b", "b.next"}});
 }
 
+// A view of either would show what has taken its place.
+TEST(State, TwoMayBecomeEachOtherAsTheyAre) {
+  const Model swap = [](ModelBuilder& model) {
+    model.input("h", {int64_t{5}, int64_t{33}}).input("g", {int64_t{5}, int64_t{33}});
+    model.node("Identity", {"g"}, {"h.next"});
+    model.node("Identity", {"h"}, {"g.next"});
+    model.node("Sub", {"h", "g"}, {"y"});
+    model.output("y").output("h.next").output("g.next");
+  };
+  expect_same(swap, {{"h", "h.next"}, {"g", "g.next"}});
+}
+
 TEST(State, MayBeAView) {
   const Model viewed = [](ModelBuilder& model) {
     model.input("x", {int64_t{6}, int64_t{4}}).input("s", {int64_t{2}, int64_t{12}});

@@ -135,6 +135,7 @@ bool loads(const Bytes& file) {
     session.inputs();
     session.outputs();
     session.buffer_names();
+    session.initial_states();
     return true;
   } catch (const artefact::RuntimeFailure& failure) {
     if (failure.exit_code() == 5 || failure.exit_code() == 6) return false;
@@ -142,12 +143,26 @@ bool loads(const Bytes& file) {
   }
 }
 
+// With a state that is stored channels last.
+Bytes artefact_with_state() {
+  const graph::Graph model = driver::test::state_model();
+  driver::CompileOptions options;
+  graph::RefTensor ones = graph::RefTensor::zeros(model.value(model.inputs[0]).type);
+  std::ranges::fill(ones.floats, 1.0);
+  options.states = {{model.value(model.inputs[0]).name, model.value(model.outputs[0]).name, ones}};
+  const driver::Compiled made = driver::compile_graph(model, options);
+  if (made.manifest.states[0].order.empty()) throw std::runtime_error("the state is stored row by row");
+  return driver::artefact_bytes(made);
+}
+
 int run(const Arguments& arguments) {
-  const Bytes original = driver::artefact_bytes(driver::compile_graph(driver::test::small_model(), {}));
-  if (!loads(original)) throw std::runtime_error("the unchanged artefact does not load");
+  const Bytes originals[] = {driver::artefact_bytes(driver::compile_graph(driver::test::small_model(), {})),
+                             artefact_with_state()};
+  for (const Bytes& original : originals)
+    if (!loads(original)) throw std::runtime_error("the unchanged artefact does not load");
   int64_t accepted = 0;
   const auto done = search("fuzz_artefact", arguments, [&](uint64_t iteration) {
-    accepted += loads(mutated(original, arguments.seed, iteration));
+    accepted += loads(mutated(originals[iteration % 2], arguments.seed, iteration));
     return std::string();
   });
   if (!done) return 1;

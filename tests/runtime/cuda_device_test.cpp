@@ -16,6 +16,7 @@
 #include "runtime/device/cuda/gpu.h"
 #include "runtime/format/cuda_step.h"
 #include "runtime/format/error.h"
+#include "runtime/state.h"
 #include "tests/runtime/api_harness.h"
 #include "tests/runtime/fake_cublaslt.h"
 #include "tests/runtime/fake_cuda_released.h"
@@ -165,6 +166,35 @@ TEST_F(CudaDevice, StateStaysThereAndIsShared) {
   state->set({256, 8}, beside.data(), {kDLCUDA, 0});
   state->get({256, 8}, values.data(), {kDLCUDA, 0});
   EXPECT_EQ(values[0], 0);
+  // Tensors of the GPU and the host's memory, as for states that are stored otherwise.
+  std::vector<float> from = {7, 8}, to(2);
+  state->from_host(to.data(), {kDLCUDA, 0}, from.data(), 8);
+  EXPECT_EQ(to, from);
+  state->to_host(beside.data(), to.data(), {kDLCUDA, 0}, 8);
+  state->to_host(values.data(), to.data(), host, 8);
+  EXPECT_EQ(beside, from);
+  EXPECT_EQ(values[1], 8);
+}
+
+TEST_F(CudaDevice, AStateOfAnotherOrderIsRowsInItsMemoryToo) {
+  test::TestArtefact made = state_model(6);
+  made.manifest.states[1].tensor.shape = {2, 3};
+  made.manifest.states[1].order = {1, 0};
+  const auto model = load(made);
+  runtime::State state(nullptr, artefact_, *model, {});
+  int64_t shape[] = {2, 3};
+  for (const DLDevice device : {DLDevice{kDLCPU, 0}, DLDevice{kDLCUDA, 0}}) {
+    std::vector<float> rows = {1, 2, 3, 4, 5, 6}, read(6), stored(6);
+    const auto tensor = [&](std::vector<float>& values) {
+      return DLTensor{values.data(), device, 2, test::dlpack_type<float>(), shape, nullptr, 0};
+    };
+    state.set(1, tensor(rows));
+    state.on_device().get({256, 24}, stored.data(), {kDLCPU, 0});
+    EXPECT_EQ(stored, (std::vector<float>{1, 4, 2, 5, 3, 6}));
+    state.get(1, tensor(read));
+    EXPECT_EQ(read, rows);
+    state.reset();
+  }
 }
 
 TEST_F(CudaDevice, HostTensorsAreCopiedAndParametersRelocated) {

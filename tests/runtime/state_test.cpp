@@ -1,9 +1,11 @@
 // State through the C interface: kept from run to run, of one context or shared, copied out and in, saved and loaded;
 // and what a manifest may say of it.
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <numeric>
 #include <thread>
 
 #include "runtime/format/atomic_file.h"
@@ -155,6 +157,64 @@ TEST_F(StateTest, BeginsAsTheArtefactSays) {
   EXPECT_EQ(run(context.get(), 1)[0], 6);
 }
 
+// total as f32[4, 25], which is stored column by column; a run adds x[i] to element i of the storage.
+test::TestArtefact turned_model() {
+  test::TestArtefact artefact = test::total_model(kElements);
+  artefact.manifest.states[kTotal].tensor.shape = {4, 25};
+  artefact.manifest.states[kTotal].order = {1, 0};
+  return artefact;
+}
+
+int64_t turned_shape[] = {4, 25};
+
+std::vector<float> turned_total(TwState* state) {
+  std::vector<float> values(kElements, -1);
+  const DLTensor tensor = {values.data(), {kDLCPU, 0}, 2, test::dlpack_type<float>(), turned_shape, nullptr, 0};
+  EXPECT_OK(api().state_get(state, kTotal, &tensor));
+  return values;
+}
+
+float of_row(int64_t row, int64_t column) { return static_cast<float>(column * 4 + row); }
+
+TEST(TurnedState, IsRowsForItsCaller) {
+  const test::ModelPtr model = test::load(turned_model().file());
+  const auto context = test::make_context(model.get(), test::options_with(1));
+  const StatePtr state = state_of(context.get());
+  run(context.get(), 0);
+  std::vector<float> values = turned_total(state.get());
+  for (int64_t r = 0; r < 4; ++r) {
+    for (int64_t c = 0; c < 25; ++c) EXPECT_EQ(values[static_cast<size_t>(r * 25 + c)], of_row(r, c));
+  }
+  std::iota(values.begin(), values.end(), 0.0F);
+  const DLTensor tensor = {values.data(), {kDLCPU, 0}, 2, test::dlpack_type<float>(), turned_shape, nullptr, 0};
+  EXPECT_OK(api().state_set(state.get(), kTotal, &tensor));
+  EXPECT_EQ(turned_total(state.get()), values);
+  const std::vector<float> y = run(context.get(), 0);
+  EXPECT_EQ(y[1], 1 + 25) << "element [1, 0] lies behind [0, 0]";
+}
+
+TEST(TurnedState, FilesHaveRows) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("tw_turned_" + std::to_string(getpid()))).string();
+  const test::ModelPtr model = test::load(turned_model().file());
+  const auto context = test::make_context(model.get(), test::options_with(1));
+  const StatePtr state = state_of(context.get());
+  run(context.get(), 0);
+  EXPECT_OK(api().state_save(state.get(), path.c_str()));
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const auto tensors = format::parse_safetensors(format::bytes_of(bytes));
+  const auto saved = std::ranges::find(tensors, "total", &format::NamedTensor::name);
+  ASSERT_NE(saved, tensors.end());
+  EXPECT_EQ(saved->shape, (std::vector<int64_t>{4, 25}));
+  const std::vector<float> rows = turned_total(state.get());
+  EXPECT_EQ(std::memcmp(saved->bytes.data(), rows.data(), rows.size() * sizeof(float)), 0);
+  const StatePtr fresh = make_state(model.get());
+  EXPECT_OK(api().state_load(fresh.get(), path.c_str()));
+  EXPECT_EQ(turned_total(fresh.get()), rows);
+  std::filesystem::remove(path);
+}
+
 class StateFiles : public StateTest {
  protected:
   StateFiles() { std::filesystem::create_directories(folder_); }
@@ -247,6 +307,16 @@ TEST(StateManifest, StatesLieByThemselves) {
   expect_damaged([](A& a) { a.manifest.states[1].tensor.name = "x"; }, "has no name or that of another tensor");
   expect_damaged([](A& a) { a.manifest.states[1].next = "y"; }, "becomes another tensor");
   expect_damaged([](A& a) { a.manifest.states[2].tensor.name = "before"; }, "that of another tensor");
+  for (const std::vector<int64_t>& order : std::vector<std::vector<int64_t>>{{0}, {1}, {0, 0}, {1, 0}})
+    expect_damaged([&](A& a) { a.manifest.states[1].order = order; }, "stored in no order of its dims");
+  using Order = std::vector<int64_t>;
+  for (const Order& order : {Order{0, 1}, Order{1}, Order{1, 1}, Order{2, 1}, Order{1, 0, 2}})
+    expect_damaged(
+        [&](A& a) {
+          a.manifest.states[1].tensor.shape = {a.manifest.states[1].tensor.shape[0], 1};
+          a.manifest.states[1].order = order;
+        },
+        "stored in no order of its dims");
   expect_damaged([](A& a) { a.states.resize(16); }, "section 'states' has 16 bytes");
   expect_damaged([](A& a) { a.manifest.entries[0].buffers[2].index = 3; }, "buffer of no state");
   expect_damaged([](A& a) { a.manifest.entries[0].buffers[2].bytes += 4; }, "outside of its place");

@@ -25,6 +25,15 @@ std::set<std::string> needed_libraries(const format::Manifest& manifest) {
   return needed;
 }
 
+// "h: f32[1,16,8,8], becomes h.next, dims stored as [0,2,3,1]"
+std::string description(const format::State& state) {
+  const format::TensorSpec& t = state.tensor;
+  const std::string stored =
+      state.order.empty() ? "" : fmt::format(", dims stored as {}", format::shape_text(state.order));
+  return fmt::format("{}: {}{}, becomes {}{}", t.name, format::name_of(t.dtype), format::shape_text(t.shape),
+                     state.next, stored);
+}
+
 int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, const std::vector<uint8_t>& bytes) {
   const format::Artefact artefact = parse_artefact(options.model, bytes);
   if (!options.section.empty()) {
@@ -49,6 +58,7 @@ int inspect_artefact(const GlobalOptions& global, const VerbOptions& options, co
   for (const format::Section& s : artefact.sections())
     say(global, fmt::format("  section {:<10} {:>12} bytes", s.name, s.bytes.size()));
   for (const std::string& library : needed_libraries(m)) say(global, "  needs " + library);
+  for (const format::State& s : m.states) say(global, "  state  " + description(s));
   for (const format::Entry& e : m.entries) {
     say(global, fmt::format("entry {} for {}: {} steps, arena {} bytes", e.name, m.targets[e.target].arch,
                             e.cpu_steps.size() + e.cuda_steps.size(), e.arena_bytes));

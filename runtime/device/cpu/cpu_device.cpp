@@ -27,6 +27,8 @@ class CpuState : public DeviceState {
   void set(StateRange range, const void* from, DLDevice) override {
     if (range.bytes != 0) std::memcpy(memory_.data() + range.offset, from, static_cast<size_t>(range.bytes));
   }
+  void to_host(void* to, const void* from, DLDevice, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void from_host(void* to, DLDevice, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void clear() override {
     if (memory_.size() != 0) std::memset(memory_.data(), 0, memory_.size());
   }

@@ -1,5 +1,7 @@
 #include "runtime/device/cuda/state.h"
 
+#include <cstring>
+
 namespace tw::runtime::cuda {
 
 CudaState::CudaState(const Gpu& gpu, size_t bytes) : gpu_(gpu), bytes_(bytes) {
@@ -30,6 +32,21 @@ void CudaState::set(StateRange range, const void* from, DLDevice device) {
                         : gpu_.driver.copy_to_device(to, from, bytes, nullptr),
                     "write a state");
   gpu_.driver.check(gpu_.driver.stream_synchronize(nullptr), "write a state");
+}
+
+void CudaState::to_host(void* to, const void* from, DLDevice device, size_t bytes) {
+  if (!is_on_gpu(device)) return static_cast<void>(std::memcpy(to, from, bytes));
+  const Current current(gpu_);
+  gpu_.driver.check(gpu_.driver.copy_to_host(to, reinterpret_cast<uintptr_t>(from), bytes, nullptr), "read a tensor");
+  gpu_.driver.check(gpu_.driver.stream_synchronize(nullptr), "read a tensor");
+}
+
+void CudaState::from_host(void* to, DLDevice device, const void* from, size_t bytes) {
+  if (!is_on_gpu(device)) return static_cast<void>(std::memcpy(to, from, bytes));
+  const Current current(gpu_);
+  gpu_.driver.check(gpu_.driver.copy_to_device(reinterpret_cast<uintptr_t>(to), from, bytes, nullptr),
+                    "write a tensor");
+  gpu_.driver.check(gpu_.driver.stream_synchronize(nullptr), "write a tensor");
 }
 
 void CudaState::clear() {

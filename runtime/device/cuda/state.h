@@ -14,6 +14,8 @@ class CudaState : public DeviceState {
   CudaState(const Gpu& gpu, size_t bytes);
   void get(StateRange range, void* to, DLDevice device) override;
   void set(StateRange range, const void* from, DLDevice device) override;
+  void to_host(void* to, const void* from, DLDevice device, size_t bytes) override;
+  void from_host(void* to, DLDevice device, const void* from, size_t bytes) override;
   void clear() override;
   DevicePtr address() const { return memory_.address(); }
 

@@ -11,6 +11,7 @@
 #include "te/merge_axes.h"
 #include "te/reads.h"
 #include "te/rewrite.h"
+#include "transform/storage_order.h"
 
 namespace tw::driver {
 namespace {
@@ -105,26 +106,30 @@ const transform::StateNames* state_of(const GroupInputs& in) {
   return found == in.states.end() ? nullptr : &*found;
 }
 
-// The rows that an update_slice puts into a state, in dims [outer, rows, inner] where they are stored row by row.
+// The rows that an update_slice puts into a state, in dims [outer, rows, inner] where both are stored row by row.
 GroupTe slice_te(const GroupInputs& in) {
   const graph::Node& node = in.group.body->nodes[0];
   const graph::ValueId update = outer_value(in, node.inputs[1]), position = outer_value(in, node.inputs[2]);
   const graph::Value& rows = in.graph.value(update);
-  const Shape& state = in.graph.value(in.group.outputs[0]).type.shape;
+  const graph::Value& state = in.graph.value(in.group.outputs[0]);
   const auto axis = static_cast<size_t>(node.int_attr("axis"));
   InPlaceTe slice{"slice", "", "position", in.graph.value(position).type.type};
   slice.positions = in.graph.value(position).type.elements();
-  slice.axis = static_cast<int>(axis);
-  slice.extent = state[axis];
+  slice.extent = state.type.shape[axis];
+  const std::optional<std::vector<int64_t>> order = transform::storage_order(state.layout, state.type.shape.size());
+  TW_CHECK(order.has_value(), "the state '{}' is stored as {}", state.name, to_string(state.layout));
+  slice.axis = static_cast<int>(index_of(*order, static_cast<int64_t>(axis)));
+  slice.batch = static_cast<int>(index_of(*order, int64_t{0}));
   Shape shape = rows.type.shape;
-  if (rows.layout.is_identity()) {
+  if (rows.layout.is_identity() && state.layout.is_identity()) {
     const auto at = shape.begin() + static_cast<std::ptrdiff_t>(axis);
     shape = {num_elements(Shape(shape.begin(), at)), shape[axis], num_elements(Shape(at + 1, shape.end()))};
     slice.axis = 1;
     slice.repeat = std::max<int64_t>(1, shape[0] / slice.positions);
   }
   GroupTe te;
-  te.program = te::apply_layouts(slice_program("x0", slice.next, rows.type.type, shape), {{"x0", rows.layout}});
+  te.program = te::apply_layouts(slice_program("x0", slice.next, rows.type.type, shape),
+                                 {{"x0", rows.layout}, {slice.next, state.layout}});
   te.values = {{"x0", update}, {slice.position, position}, {slice.next, in.group.outputs[0]}};
   if (rows.is_kept()) te.kept["x0"] = Layout();
   if (in.graph.value(position).is_kept()) te.kept[slice.position] = Layout();

@@ -50,7 +50,9 @@ class SliceWriter {
 
  private:
   std::vector<Expr> behind_position(std::vector<Expr> indices) const {
-    const Expr which = slice_.positions == 1 ? int_imm(0) : floor_div(indices[0], int_imm(slice_.repeat));
+    const Expr which = slice_.positions == 1
+                           ? int_imm(0)
+                           : floor_div(indices[static_cast<size_t>(slice_.batch)], int_imm(slice_.repeat));
     const Expr first = cast(DataType::i64(), load(slice_.position, slice_.position_type, {which}));
     Expr& index = indices[static_cast<size_t>(slice_.axis)];
     index = index + max(int_imm(0), min(first, int_imm(slice_.extent - rows_)));
@@ -64,8 +66,8 @@ class SliceWriter {
 }  // namespace
 
 std::string text_of(const InPlaceTe& t) {
-  return fmt::format("'{}' in '{}' from '{}' {} of {} every {} axis {} of {}\n", t.next, t.before, t.position,
-                     to_string(t.position_type), t.positions, t.repeat, t.axis, t.extent);
+  return fmt::format("'{}' in '{}' from '{}' {} of {} every {} of {} axis {} of {}\n", t.next, t.before, t.position,
+                     to_string(t.position_type), t.positions, t.repeat, t.batch, t.axis, t.extent);
 }
 
 te::Program slice_program(const std::string& input, const std::string& output, DataType type, const Shape& rows) {

@@ -15,11 +15,11 @@ struct InPlaceTe {
   std::string before = {};  // input: the state, read at the points that are written; empty: it is not read
   /// Of a slice the program computes the new rows alone. They go into dim `axis` of the state, which has `extent`
   /// elements there, from a row on that the run says: element `i / repeat` of the input `position` for those whose
-  /// first index is i.
+  /// index in dim `batch` is i.
   std::string position = {};
   DataType position_type = DataType::i64();
   int64_t positions = 1, repeat = 1;
-  int axis = 0;
+  int axis = 0, batch = 0;  // of the storage
   int64_t extent = 0;
   bool is_slice() const { return !position.empty(); }
 };

@@ -1,12 +1,14 @@
 // Storage layouts of intermediate values (mechanism A4): row-major or channels last, as the least-cost labelling of the
 // whole graph has it (layout_problem.h), or what a plan says. Whoever reads a value reads it in its own layout, so any
 // choice is correct; where a reader has a layout of its own, an identity transpose copies the value to it: a group of
-// its own, shared by all such readers.
+// its own, shared by all such readers. What leaves the graph is row-major, a state's next value stored as the state.
 #include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
 
+#include "support/error.h"
+#include "support/join.h"
 #include "transform/layout/layout_costs.h"
 #include "transform/layout/layout_problem.h"
 #include "transform/passes.h"
@@ -23,15 +25,23 @@ struct Assigned {
   std::map<std::pair<int, size_t>, Layout> reads;
 };
 
+std::vector<StateEnds> ends_of(const Graph& graph, const std::vector<StateNames>& states) {
+  return mapped(states, [&](const StateNames& s) {
+    const StateEnds ends{graph.find_value(s.before), graph.find_value(s.after)};
+    TW_CHECK(ends.before != kAbsent && ends.after != kAbsent, "the state '{}' is gone", s.before);
+    return ends;
+  });
+}
+
 /// What a plan says of a graph's values, and what is left to say.
 class Known {
  public:
-  Known(const Graph& graph, const ValueLayouts* plan) : graph_(graph), plan_(plan) {
+  Known(const Graph& graph, const std::vector<StateEnds>& states, const ValueLayouts* plan)
+      : graph_(graph), plan_(plan) {
     for (const Node& node : graph.nodes) {
-      for (const ValueId out : node.outputs) {
-        if (const Layout* layout = find_layout(plan, graph.value(out))) values_[out] = layout;
-      }
+      for (const ValueId out : node.outputs) add(out);
     }
+    for (const StateEnds& state : states) add(state.before);
   }
 
   KnownOrders orders() const {
@@ -54,6 +64,10 @@ class Known {
   }
 
  private:
+  void add(ValueId id) {
+    if (const Layout* layout = find_layout(plan_, graph_.value(id))) values_[id] = layout;
+  }
+
   std::optional<bool> order_of(ValueId id, const Layout& layout) const {
     if (layout.is_identity()) return false;
     return layout == last_of(graph_.value(id)) ? std::optional(true) : std::nullopt;
@@ -93,7 +107,8 @@ Assigned assigned_by(const Graph& graph, const LayoutChoice& choice) {
   return assigned;
 }
 
-void note(const Graph& graph, const Assigned& assigned, ValueLayouts& chosen) {
+void note(const Graph& graph, const std::vector<StateEnds>& states, const Assigned& assigned, ValueLayouts& chosen) {
+  for (const StateEnds& state : states) chosen.values[graph.value(state.before).name] = assigned.values[state.before];
   for (const Node& node : graph.nodes) {
     for (const ValueId out : node.outputs) chosen.values[graph.value(out).name] = assigned.values[out];
   }
@@ -105,8 +120,17 @@ void note(const Graph& graph, const Assigned& assigned, ValueLayouts& chosen) {
 
 class LayoutAssigner {
  public:
-  LayoutAssigner(const Graph& graph, const LayoutChoice& choice, const Assigned& assigned, const TargetInfo& target)
-      : graph_(graph), choice_(choice), assigned_(assigned), target_(target) {}
+  LayoutAssigner(const Graph& graph, const std::vector<StateEnds>& states, const LayoutChoice& choice,
+                 const Assigned& assigned, const TargetInfo& target)
+      : graph_(graph), choice_(choice), assigned_(assigned), target_(target) {
+    for (const StateEnds& state : states) {
+      state_of_[state.after] = state.before;
+      for (const ValueId id : {state.before, state.after}) {
+        kept_as_[id] = assigned.values[state.before];
+        graph_.values[id].layout = kept_as_[id];
+      }
+    }
+  }
 
   Graph run() {
     before_ = std::move(graph_.nodes);
@@ -118,8 +142,7 @@ class LayoutAssigner {
       }
       std::vector<ValueId> leaving;
       for (ValueId& out : node.outputs) {
-        if (assigned_.values[out].is_identity()) continue;
-        if (graph_.is_output(out)) leaving.push_back(out);
+        if (is_copied_out(out)) leaving.push_back(out);
         out = stored(out);
       }
       graph_.nodes.push_back(std::move(node));
@@ -137,11 +160,11 @@ class LayoutAssigner {
       const graph::Value& value = before.value(id);
       if (value.is_constant()) continue;
       Why why = why_stored(value, id, producers[id] < 0 ? nullptr : &before.nodes[producers[id]]);
-      Why outside = because("caller", "the caller reads rows");
+      Why outside = why_left(before, id);
       for (Why* fixed : {&why, &outside}) {  // what has no choice: the other order is a copy
         if (fixed->numbers.empty()) fixed->numbers = {{kOther, has_order(value) ? costs.conversion_ns(id) : 0}};
       }
-      log.say_layout(value.name, before.is_output(id) ? outside : why);
+      log.say_layout(value.name, before.is_output(id) && !is_state(id) ? outside : why);
       if (const auto stored = stored_.find(id); stored != stored_.end())
         log.say_layout(graph_.value(stored->second).name, why);
       for (const auto& [copied, copy] : copies_) {
@@ -155,19 +178,33 @@ class LayoutAssigner {
 
  private:
   static constexpr const char* kOther = "next_best_unit_ns";  // of one unit: layout_costs.h
-  static constexpr std::string_view kByPlan = "the plan that is replayed says so";
+
+  // An entry of an artefact takes the states of those before it as if a plan said so.
+  std::string_view by_plan() const {
+    return kept_as_.empty() ? "the plan that is replayed says so"
+                            : "the plan that is replayed says so, or a state that another entry of the artefact has";
+  }
+
+  bool is_state(ValueId id) const { return kept_as_.contains(id) && !state_of_.contains(id); }
+
+  Why why_left(const Graph& before, ValueId output) const {
+    const auto state = state_of_.find(output);
+    if (state == state_of_.end()) return because("caller", "the caller reads rows");
+    return because("state", "the next value of {}, stored as that is", before.value(state->second).name);
+  }
 
   Why why_stored(const graph::Value& value, ValueId id, const Node* producer) const {
-    if (producer == nullptr) return because("caller", "the caller gives rows");
+    if (producer == nullptr && !is_state(id)) return because("caller", "the caller gives rows");
     if (!has_order(value)) return because("one-order", "rows and channels last are the same order of its bytes");
     if (assigned_.values[id] != (choice_.channels_last[id] ? last_of(value) : Layout()))
-      return because("plan", "{}", kByPlan);
+      return because("plan", "{}", by_plan());
     if (!choice_.other_ns[id]) return because("producer", "{} ({}) writes rows only", producer->name, producer->op);
     const std::string_view mine = choice_.channels_last[id] ? "channels last" : "row-major";
     const std::string_view other = choice_.channels_last[id] ? "row-major" : "channels last";
     const double more = *choice_.other_ns[id];
-    Why why = more > 0 ? because("least-time", "{}: the whole graph takes longer with {} here", mine, other)
-                       : because("least-time", "{}: {} here would take as long", mine, other);
+    const std::string_view rule = is_state(id) ? "state" : "least-time";
+    Why why = more > 0 ? because(rule, "{}: the whole graph takes longer with {} here", mine, other)
+                       : because(rule, "{}: {} here would take as long", mine, other);
     why.numbers = {{kOther, more}};
     return why;
   }
@@ -177,11 +214,11 @@ class LayoutAssigner {
     std::string readers;
     for (const OrderedRead& r : choice_.reads) {
       if (before_[r.node].inputs[r.input] != id || !assigned_.reads.contains({r.node, r.input})) continue;
-      if (r.channels_last == choice_.channels_last[id]) return because("plan", "{}", kByPlan);
+      if (r.channels_last == choice_.channels_last[id]) return because("plan", "{}", by_plan());
       readers += (readers.empty() ? "" : ", ") + before_[r.node].name;
       min = std::min(min, r.other_ns);
     }
-    if (readers.empty()) return because("plan", "{}", kByPlan);
+    if (readers.empty()) return because("plan", "{}", by_plan());
     Why why = because("copy", "a copy of {} for {}: reading it as it is stored takes {}", value.name, readers,
                       min > 0 ? "longer" : "as long");
     why.numbers = {{kOther, min}};
@@ -193,7 +230,7 @@ class LayoutAssigner {
     const auto own = assigned_.reads.find({n, i});
     if (own == assigned_.reads.end()) return stored(id);
     const Layout& wanted = own->second;
-    if (wanted.is_identity() && graph_.is_output(id)) return id;
+    if (graph_.is_output(id) && wanted == left_as(id)) return id;
     const auto [copy, fresh] = copies_.try_emplace({id, to_string(wanted)}, graph::kAbsent);
     if (fresh) {
       copy->second = in_layout(id, wanted);
@@ -202,12 +239,19 @@ class LayoutAssigner {
     return copy->second;
   }
 
-  // `id` as its producer writes it. What leaves the graph is row-major: a copy of that.
+  Layout left_as(ValueId output) const {
+    const auto kept = kept_as_.find(output);
+    return kept == kept_as_.end() ? Layout() : kept->second;
+  }
+
+  // Whether `id` leaves the graph in another layout than its producer writes.
+  bool is_copied_out(ValueId id) const { return graph_.is_output(id) && assigned_.values[id] != left_as(id); }
+
+  // `id` as its producer writes it.
   ValueId stored(ValueId id) {
     const Layout& layout = assigned_.values[id];
-    if (layout.is_identity()) return id;
-    if (!graph_.is_output(id)) {
-      graph_.values[id].layout = layout;
+    if (!is_copied_out(id)) {
+      if (!layout.is_identity()) graph_.values[id].layout = layout;
       return id;
     }
     const auto [stored, fresh] = stored_.try_emplace(id, graph::kAbsent);
@@ -238,6 +282,8 @@ class LayoutAssigner {
   const Assigned& assigned_;
   const TargetInfo& target_;
   std::vector<Node> before_;                                   // nodes as they were
+  std::map<ValueId, Layout> kept_as_;                          // both ends of states
+  std::map<ValueId, ValueId> state_of_;                        // next value: the state
   std::map<ValueId, ValueId> stored_;                          // of outputs: the value that their producers write
   std::map<std::pair<ValueId, std::string>, ValueId> copies_;  // by layout
 };
@@ -246,19 +292,20 @@ class LayoutAssigner {
 
 graph::Graph assign_layouts(const graph::Graph& graph, const TransformContext& context) {
   const Graph compacted = graph::compact(graph);
-  const Known known(compacted, context.layouts);
+  const std::vector<StateEnds> states = ends_of(compacted, context.states);
+  const Known known(compacted, states, context.layouts);
   const KnownOrders orders = known.orders();
   const bool is_own = orders.values.empty() && orders.reads.empty(), is_asked = context.log != nullptr;
   const auto choose = [&](const KnownOrders& given, Prices prices) {
-    return choose_layouts(compacted, context.ops, context.target, given, prices);
+    return choose_layouts(compacted, context.ops, context.target, states, given, prices);
   };
   const LayoutChoice choice = choose(orders, is_own && is_asked ? Prices::kOfBoth : Prices::kOfBest);
   // Against what a plan says no other order has a price: reasons are those of a choice without it.
   const LayoutChoice own = is_own || !is_asked ? choice : choose({}, Prices::kOfBoth);
   Assigned assigned = assigned_by(compacted, choice);
   known.apply(assigned);
-  if (context.chosen != nullptr) note(compacted, assigned, *context.chosen);
-  LayoutAssigner assigner(compacted, own, assigned, context.target);
+  if (context.chosen != nullptr) note(compacted, states, assigned, *context.chosen);
+  LayoutAssigner assigner(compacted, states, own, assigned, context.target);
   Graph stored = assigner.run();
   if (context.log != nullptr) assigner.say_why(*context.log, compacted);
   return stored;

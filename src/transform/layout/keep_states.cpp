@@ -71,6 +71,10 @@ class StateKeeper {
       std::ranges::replace(node.inputs, after, made);
     }
     for (Node& node : out_.nodes) node.body = with_name(node, made, next.name);
+    if (const int maker = out_.producer(made); is_view_of_state(maker)) {
+      Node& group = out_.nodes[static_cast<size_t>(maker)];
+      group.body = as_copy(*group.body);
+    }
     Node identity{.op = "identity", .name = next.name + " (kept)", .inputs = {made}, .outputs = {after}};
     Graph body;
     body.name = identity.name;
@@ -87,6 +91,25 @@ class StateKeeper {
     out_.nodes.push_back(std::move(identity));
     const int writer = static_cast<int>(out_.nodes.size()) - 1;
     for (const int reader : readers_of_storage(before)) edges_.push_back({reader, writer});
+  }
+
+  // It would show what the state has become: two states that change places.
+  bool is_view_of_state(int n) const {
+    return is_view(out_, out_.nodes[static_cast<size_t>(n)]) &&
+           std::ranges::any_of(context_.states, [&](const StateNames& names) {
+             const std::vector<int> readers = readers_of_storage(out_.find_value(names.before));
+             return std::ranges::find(readers, n) != readers.end();
+           });
+  }
+
+  // A group of one node with an identity behind it: only groups of one node are views.
+  static std::shared_ptr<const Graph> as_copy(Graph body) {
+    const graph::Value out = body.value(body.outputs[0]);
+    const ValueId read = body.add_value(out.name + ".read", out.type);
+    body.values[read].layout = out.layout;
+    body.nodes[0].outputs = {read};
+    body.nodes.push_back({.op = "identity", .name = out.name, .inputs = {read}, .outputs = {body.outputs[0]}});
+    return std::make_shared<const Graph>(std::move(body));
   }
 
   // Values inside of groups have the names of those outside.

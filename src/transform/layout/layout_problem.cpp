@@ -26,11 +26,17 @@ bool keeps_channels(const Graph& graph, const Node& node) {
 
 class LayoutProblem {
  public:
-  LayoutProblem(const Graph& graph, const graph::OpTable& ops, const TargetInfo& target)
+  LayoutProblem(const Graph& graph, const graph::OpTable& ops, const TargetInfo& target,
+                const std::vector<StateEnds>& states)
       : graph_(graph), ops_(ops), costs_(graph, target), written_(graph.values.size()), reads_(graph.values.size()) {
     row_major_ = labels_.add();
     labels_.add_cost(row_major_, 0, kForbiddenCost);
     std::ranges::fill(written_, row_major_);
+    for (const StateEnds& state : states) {
+      if (!has_choice(state.before)) continue;
+      written_[state.before] = labels_.add();
+      left_as_[state.after] = written_[state.before];
+    }
     for (const Node& node : graph.nodes) {
       if (node.outputs.size() == 1 && may_choose(node)) written_[node.outputs[0]] = labels_.add();
     }
@@ -40,7 +46,8 @@ class LayoutProblem {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) add_node(static_cast<int>(n));
     add_known(known);
     for (const ValueId id : graph_.outputs) {
-      if (has_choice(id)) reads_[id].push_back({-1, 0, row_major_});
+      const auto state = left_as_.find(id);
+      if (has_choice(id)) reads_[id].push_back({-1, 0, state == left_as_.end() ? row_major_ : state->second});
     }
     for (size_t id = 0; id < reads_.size(); ++id) add_copies(static_cast<ValueId>(id));
     const std::vector<bool> labels = labels_.solve();
@@ -57,7 +64,7 @@ class LayoutProblem {
 
  private:
   struct Read {
-    int node;  // -1: the graph's caller
+    int node;  // -1: the graph's caller, or a state
     size_t input;
     int variable;
   };
@@ -241,6 +248,7 @@ class LayoutProblem {
   BinaryLabels labels_;
   int row_major_ = 0;                     // the label that is always 0
   std::vector<int> written_;              // by value: the variable of its order
+  std::map<ValueId, int> left_as_;        // outputs that are a state's next value: the variable of the state's order
   std::vector<std::vector<Read>> reads_;  // by value: reads in an order of their own
 };
 
@@ -252,8 +260,8 @@ bool has_order(const graph::Value& value) {
 }
 
 LayoutChoice choose_layouts(const Graph& graph, const graph::OpTable& ops, const TargetInfo& target,
-                            const KnownOrders& known, Prices prices) {
-  return LayoutProblem(graph, ops, target).solve(known, prices);
+                            const std::vector<StateEnds>& states, const KnownOrders& known, Prices prices) {
+  return LayoutProblem(graph, ops, target, states).solve(known, prices);
 }
 
 }  // namespace tw::transform

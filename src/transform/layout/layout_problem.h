@@ -20,14 +20,19 @@ struct OrderedRead {
   double other_ns = 0;  // as LayoutChoice::other_ns
 };
 
+/// A state: an input and an output of the graph, which have one label.
+struct StateEnds {
+  ValueId before, after;
+};
+
 /// Labels that are decided already: of values by id, of reads by node and input.
 struct KnownOrders {
-  std::map<ValueId, bool> values;
+  std::map<ValueId, bool> values;  // of states by the input
   std::map<std::pair<int, size_t>, bool> reads;
 };
 
 struct LayoutChoice {
-  std::vector<bool> channels_last;  // by value: its producer writes it so
+  std::vector<bool> channels_last;  // by value: its producer writes it so; of states by the input
   std::vector<OrderedRead> reads;   // all other reads take the value as it is stored
   /// By value, of those that have a choice: what the whole graph takes longer where it is stored in the other order,
   /// all else being best for that. Filled with Prices::kOfBoth.
@@ -39,10 +44,12 @@ enum class Prices : uint8_t { kOfBest, kOfBoth };
 
 /// The labels of least cost for a compacted graph: an exact minimum cut. Each convolution and pooling has a cost for
 /// each pair of orders (layout_costs.h), a value read in both orders is copied once, element-wise operators and others
-/// that treat all points alike pay for inputs of another order, transposes and reshapes for not being views. What
-/// `known` says holds, except of values and reads that have no choice.
+/// that treat all points alike pay for inputs of another order, transposes and reshapes for not being views. The caller
+/// gives and takes rows; a state is stored as its readers and the next value's producer like best. What `known` says
+/// holds, except of values and reads that have no choice.
 LayoutChoice choose_layouts(const graph::Graph& graph, const graph::OpTable& ops, const TargetInfo& target,
-                            const KnownOrders& known = {}, Prices prices = Prices::kOfBest);
+                            const std::vector<StateEnds>& states = {}, const KnownOrders& known = {},
+                            Prices prices = Prices::kOfBest);
 
 /// Whether channels last is another order of bytes than row-major for this value.
 bool has_order(const graph::Value& value);

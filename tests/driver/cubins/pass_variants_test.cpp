@@ -91,8 +91,9 @@ class PassVariantsTest : public ::testing::Test {
     std::vector<PassTime> pass_times;
     Dumper dumper("");
     std::vector<std::string> warnings;
-    return *compile_entry({options_, ops_, target_, planner, programs, cubins, pass_times, warnings}, "main", graph,
-                          replay, dumper);
+    StateLayouts states;
+    return *compile_entry({options_, ops_, target_, planner, programs, cubins, pass_times, warnings, states}, "main",
+                          graph, replay, dumper);
   }
 
   static bool is_padded(const EntryCode& entry, int64_t channels = 48) {

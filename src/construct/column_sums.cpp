@@ -90,4 +90,10 @@ std::string keep_rows(te::Program& program, schedule::Schedule& s, schedule::Cha
   return stored;
 }
 
+te::Program without_rows(te::Program program, const std::string& stored) {
+  std::erase_if(program.computes, [&](const te::Compute& c) { return c.name() == stored; });
+  std::erase(program.outputs, stored);
+  return program;
+}
+
 }  // namespace tw::construct

@@ -41,5 +41,8 @@ Result<SumsKernel> split_rows(const schedule::ColumnSums& match, int64_t parts, 
 /// The rows of `segment` leave the group: what holds them in a tile is a stage of its own from here on, the segment's
 /// last one. Returns the stage that they are stored to, an output of `program`.
 std::string keep_rows(te::Program& program, schedule::Schedule& s, schedule::ChainSegment& segment);
+/// What the kernel that adds parts is made of: `program` without the rows that keep_rows() stores; all of it where none
+/// are (`stored` is empty).
+te::Program without_rows(te::Program program, const std::string& stored);
 
 }  // namespace tw::construct

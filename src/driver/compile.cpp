@@ -162,13 +162,7 @@ class Compiler {
   // What the caller knows of the model comes later.
   void describe_source(const Assembled& made) {
     Source& source = out_.source;
-    source.precision = options_.precision;
-    source.dtype = options_.dtype;
-    source.disabled_passes = options_.disabled_passes;
-    source.disabled_families = options_.disabled_families;
-    source.all_optional_off = options_.all_optional_off;
-    source.states = options_.states;
-    source.imports = options_.imports;
+    source.options = options_;
     for (const LevelCode& level : levels_) {
       for (const EntryCode& entry : level.entries)
         source.entries.push_back(source_entry(entry.ungrouped, entry.graph, made.layouts[source.entries.size()]));

@@ -27,22 +27,27 @@ struct StatePair {
   std::optional<graph::RefTensor> initial = {};  // before the first run; none: zeros
 };
 
-/// What can be said in words has a row in option_table.cpp; what cannot is said by whoever embeds the compiler: imports
-/// with tensors in them, workers, functions that are called.
-struct CompileOptions {
-  /// A name of targets::find_target, or several CPU levels for one artefact: "cpu:x86-64-v4,cpu:x86-64-v3".
-  std::string target = "cpu";
-  machine::MachineOptions machine_model;                // the figures of the target "cpu"
+/// What decides, besides the target and what is measured, the graph before groups are formed. An artefact keeps these
+/// options, so that refit makes the same graph of other weights.
+struct ModelOptions {
   std::vector<frontend::ImportOptions> imports = {{}};  // one for each combination of shapes; each becomes an entry
   Precision precision = Precision::kDefault;
   /// f32, f16 or bf16: what the model's f32 values are stored and multiplied as, where that keeps their meaning. Inputs
   /// and outputs keep their types.
   DataType dtype = DataType::f32();
-  LibraryUse libraries = LibraryUse::kAuto;
   std::vector<std::string> disabled_passes;    // graph or loop passes by name
   std::vector<std::string> disabled_families;  // of the targets' constructors, by name
   bool all_optional_off = false;
   std::vector<StatePair> states;
+};
+
+/// What can be said in words has a row in option_table.cpp; what cannot is said by whoever embeds the compiler: imports
+/// with tensors in them, workers, functions that are called.
+struct CompileOptions : ModelOptions {
+  /// A name of targets::find_target, or several CPU levels for one artefact: "cpu:x86-64-v4,cpu:x86-64-v3".
+  std::string target = "cpu";
+  machine::MachineOptions machine_model;  // the figures of the target "cpu"
+  LibraryUse libraries = LibraryUse::kAuto;
   std::string plan_text;       // replay this plan instead of constructing one
   std::string dump_directory;  // IR after every pass, as NNN_phase_pass.txt
   std::string stop_after;      // pass name; no artefact is made

@@ -124,7 +124,7 @@ class Refitter {
       damaged(error.what());
     }
     const bool fits = plan_.entries.size() == entries && source_.entries.size() == entries &&
-                      source_.imports.size() == artefact_.manifest().combinations();
+                      source_.options.imports.size() == artefact_.manifest().combinations();
     if (!fits) damaged("its plan and its sources have other entries");
   }
 
@@ -133,14 +133,14 @@ class Refitter {
   }
 
   void import() {
-    for (const frontend::ImportOptions& given : source_.imports) {
-      progress("import", out_.sources.size(), source_.imports.size());
+    for (const frontend::ImportOptions& given : source_.options.imports) {
+      progress("import", out_.sources.size(), source_.options.imports.size());
       frontend::ImportOptions options = given;
       options.weights = weights_;
       const std::span<const char> model(source_.skeleton);
       out_.sources.push_back(frontend::import_onnx_bytes(std::as_bytes(model), "", ops_, options));
       graph::Graph& graph = out_.sources.back().graph;
-      graph = with_states_last(graph, source_.states);
+      graph = with_states_last(graph, source_.options.states);
     }
   }
 

@@ -23,6 +23,7 @@ std::vector<graph::OpDef> pool_ops();
 std::vector<graph::OpDef> matmul_ops();
 std::vector<graph::OpDef> word_ops();
 std::vector<graph::OpDef> shape_ops();
+std::vector<graph::OpDef> unfold_ops();
 std::vector<graph::OpDef> movement_ops();
 std::vector<graph::OpDef> gather_ops();
 std::vector<graph::OpDef> update_ops();

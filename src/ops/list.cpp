@@ -13,7 +13,7 @@ graph::OpTable all_ops() {
       conv_ops,        conv_transpose_ops, winograd_ops,
       conv_phases_ops, pool_ops,           matmul_ops,
       shape_ops,       movement_ops,       gather_ops,
-      word_ops,        update_ops,
+      word_ops,        update_ops,         unfold_ops,
   };
   std::vector<graph::OpDef> rows;
   for (const Family family : kFamilies) {

@@ -2,6 +2,7 @@
 // table feeds the command line, files of options, the interfaces of the library, the key of the cache and
 // docs/options.md.
 #pragma once
+#include <concepts>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,21 +41,32 @@ constexpr auto& field_of(auto& object) {
   }
 }
 
-/// A row bound to a field: option<&CompileOptions::tuning, &TunerOptions::threads>({.name = "measure-threads", ..}).
+/// A row bound to a field, in a table of the struct that has the field, or inherits it.
 template <auto First, auto... Rest>
-constexpr auto option(OptionRow row) {
-  using Options = typename MemberPointer<decltype(First)>::Class;
-  using Field = std::remove_cvref_t<decltype(field_of<First, Rest...>(std::declval<Options&>()))>;
-  if (row.kind == OptionKind::kOfField) row.kind = kind_of<Field>();
-  row.is_repeatable = row.is_repeatable || std::is_same_v<Field, std::vector<std::string>>;
-  Option<Options> bound{row};
-  bound.set = [](const OptionRow& r, const OptionText& text, Options& options) {
-    set_value(r, text, field_of<First, Rest...>(options));
-  };
-  bound.print = [](const OptionRow& r, const Options& options) {
-    return print_value(r, field_of<First, Rest...>(options));
-  };
-  return bound;
+struct BoundOption {
+  using Owner = typename MemberPointer<decltype(First)>::Class;
+  using Field = std::remove_cvref_t<decltype(field_of<First, Rest...>(std::declval<Owner&>()))>;
+  OptionRow row;
+
+  template <std::derived_from<Owner> Options>
+  constexpr operator Option<Options>() const {
+    Option<Options> bound{row};
+    if (row.kind == OptionKind::kOfField) bound.kind = kind_of<Field>();
+    bound.is_repeatable = row.is_repeatable || std::is_same_v<Field, std::vector<std::string>>;
+    bound.set = [](const OptionRow& r, const OptionText& text, Options& options) {
+      set_value(r, text, field_of<First, Rest...>(options));
+    };
+    bound.print = [](const OptionRow& r, const Options& options) {
+      return print_value(r, field_of<First, Rest...>(options));
+    };
+    return bound;
+  }
+};
+
+/// option<&CompileOptions::tuning, &TunerOptions::threads>({.name = "measure-threads", ..}) is one.
+template <auto First, auto... Rest>
+constexpr BoundOption<First, Rest...> option(const OptionRow& row) {
+  return {row};
 }
 
 /// The row of this name; null: there is none.

@@ -31,7 +31,7 @@ class LayoutPass {
     out_.outputs = old_.outputs;
     out_.inputs = mapped(old_.inputs, [&](const Tensor& input) { return stored(input); });
     for (const Compute& compute : old_.computes) rewrite_compute(compute);
-    drop_unread();
+    drop_unread(out_);  // a condition that is false once indices are simple takes the last reads of computes with it
     verify(out_);
     return std::move(out_);
   }
@@ -46,19 +46,6 @@ class LayoutPass {
     Expr inside;                  // not added by a kPad
     Analyzer analyzer;
   };
-
-  // A condition that is always false once indices are simple takes the last reads of computes with it.
-  void drop_unread() {
-    std::set<std::string> wanted(out_.outputs.begin(), out_.outputs.end());
-    for (size_t c = out_.computes.size(); c-- > 0;) {
-      const Compute& compute = out_.computes[c];
-      if (std::ranges::any_of(compute.outputs, [&](const Tensor& t) { return wanted.contains(t.name); })) {
-        visit_reads(compute, [&](const Expr& load) { wanted.insert(load->name); });
-      } else {
-        out_.computes.erase(out_.computes.begin() + static_cast<std::ptrdiff_t>(c));
-      }
-    }
-  }
 
   Tensor stored(const Tensor& tensor) const {
     return {tensor.name, tensor.type, layout_of(tensor.name).storage_shape(tensor.shape)};

@@ -58,4 +58,8 @@ class Inliner {
 /// Inlines `tensors` into their readers and drops their computes, but for those that are outputs of the program.
 Program inline_computes(const Program& program, const std::set<std::string>& tensors);
 
+/// Drops what no output of the program needs: whole computes, and single outputs of those that have several and reduce
+/// nothing. Returns the names of all tensors that are left to be read, or leave.
+std::set<std::string> drop_unread(Program& program);
+
 }  // namespace tw::te

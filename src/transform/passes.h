@@ -45,7 +45,7 @@ graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext
 /// a launch, if what read them can read columns of the whole by its own indices.
 graph::Graph merge_products(const graph::Graph& graph, const TransformContext& context);
 
-/// Strided convolutions of 16-bit floats over a few channels become those of stride 1 over more channels, on
+/// Strided convolutions of 16-bit floats over a few channels become those over more channels, pixels of a window, on
 /// targets whose threads gather operands.
 graph::Graph fold_strides(const graph::Graph& graph, const TransformContext& context);
 

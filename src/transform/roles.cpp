@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 4> kWindows = {"max_pool", "avg_pool", "l
 constexpr std::array<std::string_view, 12> kSpatial = {
     "conv",     "conv_integer", "conv_words", "conv_transpose",  "winograd_conv",   "conv_phases",
     "max_pool", "avg_pool",     "lp_pool",    "global_max_pool", "global_avg_pool", "global_lp_pool"};
-constexpr std::array<std::string_view, 8> kFollowers = {
-    "concat", "pad", "resize", "lrn", "instance_norm", "pack_words", "space_to_depth", "update_slice"};
+constexpr std::array<std::string_view, 9> kFollowers = {
+    "concat", "pad", "resize", "lrn", "instance_norm", "pack_words", "space_to_depth", "unfold", "update_slice"};
 
 }  // namespace
 
@@ -28,7 +28,7 @@ Role role_of(const graph::OpTable& ops, const Node& node) {
   if (node.is_group()) return Role::kAlone;
   if (is_one_of(node, kIndexMaps)) return Role::kIndexMap;
   const bool pads = node.op == "pad" && node.string_attr_or("mode", "constant") == "constant";
-  if (pads || node.op == "space_to_depth") return Role::kPad;
+  if (pads || node.op == "space_to_depth" || node.op == "unfold") return Role::kPad;
   if (is_one_of(node, kLookups)) return Role::kLookup;
   if (is_one_of(node, kWindows)) return Role::kWindow;
   const OpClass op_class = ops.at(node.op).op_class;

@@ -11,8 +11,8 @@ enum class Role : uint8_t {
   kWindow,       // pooling: reads an input element more than once
   kElementwise,
   kIndexMap,  // transpose, slice, expand: an affine index map, no div, mod or guard
-  kPad,       // pad with one number, space to depth: reads an element at one point, as if it were element-wise, of
-              // another shape
+  kPad,       // pad with one number, space to depth, unfold: reads an element at one point, or at few, as if it were
+              // element-wise, of another shape
   kLookup,    // gather: its index map reads a table
   kAlone,     // everything else, reshapes too: they are views
 };

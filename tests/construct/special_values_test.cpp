@@ -24,6 +24,26 @@ TEST(SpecialValues, Products) {
     check({half_product(40, 24, 36), {"w"}}, target, "contraction", 1e-2, Values::kSpecial);
 }
 
+// Three phases of a transposed convolution, channels last; the first has a tap less, whose weight no product reads.
+te::Program conv_of_phases(int64_t c, int64_t oc, DataType type) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", type, {19, c}), w = b.placeholder("w", type, {oc, c, 3, 2});
+  const te::Tensor y = b.reduce("conv", {17, 3, oc}, {c, 2}, te::CombinerKind::kSum, [&](const auto& i, const auto& r) {
+    const Expr start = select(i[1] < Expr(2), Expr(0), Expr(1)), count = select(i[1] < Expr(1), Expr(1), Expr(2));
+    const Expr term =
+        cast(DataType::f32(), x({i[0] + start + r[1], r[0]})) * cast(DataType::f32(), w({i[2], r[0], i[1], r[1]}));
+    return select(r[1] < count, term, float_imm(0));
+  });
+  return b.finish("phases", {y});
+}
+
+TEST(SpecialValues, Phases) {
+  for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3"})
+    check({conv_of_phases(8, 16, DataType::f32()), {"w"}}, target, "contraction", 1e-5, Values::kSpecial);
+  check({conv_of_phases(8, 16, DataType::f32()), {"w"}}, "cuda:sm_80", "contraction", 1e-2, Values::kSpecial);
+  check({conv_of_phases(8, 16, DataType::f16()), {"w"}}, "cuda:sm_90a", "contraction", 1e-2, Values::kSpecial);
+}
+
 TEST(SpecialValues, Convolutions) {
   for (const testing::ConvShape& c : {testing::ConvShape{5, 3, 9, 3, 1}, {7, 8, 16, 3, 2}, {9, 16, 32, 1, 1}}) {
     for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3", "cuda:sm_90a"})

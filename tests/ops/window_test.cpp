@@ -42,6 +42,22 @@ TEST(Conv, Geometries) {
   }
 }
 
+TEST(Unfold, Geometries) {
+  for (const Geometry& g : kConvolutions) {
+    Attrs attrs = g.attrs;
+    attrs.erase("group");
+    attrs["kernel_shape"] = Ints(g.w.begin() + 2, g.w.end());
+    for (const TensorType& x : {f32(g.x), f16(g.x), TensorType{DataType::i32(), g.x}})
+      check({.op = "unfold", .inputs = {x}, .attrs = attrs});
+  }
+  const RefTensor x = floats({1, 2, 1, 3}, {1, 2, 3, 4, 5, 6});
+  const Case pairs{.op = "unfold",
+                   .inputs = {f32(x.type.shape)},
+                   .attrs = {{"kernel_shape", Ints{1, 2}}, {"strides", Ints{1, 2}}, {"pads", Ints{0, 1, 0, 0}}}};
+  EXPECT_EQ(run(pairs, {x})[0].floats, (std::vector<double>{0, 2, 0, 5, 1, 3, 4, 6}));
+  EXPECT_THROW(single({.op = "unfold", .inputs = {f32({1, 2, 3})}, .attrs = {{"kernel_shape", Ints{4}}}}), UserError);
+}
+
 TEST(Conv, KnownValues) {
   const RefTensor x = floats({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
   const RefTensor w = floats({1, 1, 2, 2}, {1, 10, 100, 1000});

@@ -29,6 +29,24 @@ std::string describe(const Program& program, const Layouts& layouts) {
   return out;
 }
 
+TEST(DropUnread, ComputesAndSingleOutputs) {
+  const std::string text = R"(te p
+input x: f32[4]
+input z: f32[4]
+dead: f32[4] (i0) = (z[i0] + 1:f32)
+other: f32[4], pair: f32[4] (i0) = (dead[i0], (x[i0] + 2:f32))
+y: f32[4] (i0) = (pair[i0] * 3:f32)
+output y
+)";
+  Program program = parse_program(text);
+  EXPECT_EQ(drop_unread(program), (std::set<std::string>{"pair", "x", "y"}));
+  verify(program);
+  ASSERT_EQ(program.computes.size(), 2u);
+  EXPECT_EQ(program.computes[0].outputs.size(), 1u);
+  EXPECT_EQ(program.computes[0].name(), "pair");
+  EXPECT_EQ(program.computes[0].body.size(), 1u);
+}
+
 // Compares the outputs of the original, brought into their layouts, with those of the rewritten program, padding
 // included.
 void check(const Program& program, const Layouts& layouts, const PadFills& fills, Random& random) {

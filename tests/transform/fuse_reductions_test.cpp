@@ -74,6 +74,23 @@ TEST(FuseReductions, OddColumnsAreCombinedInParts) {
   EXPECT_EQ(groups_after(pooled({.tokens = 256}), gpu(2)), 1u);
 }
 
+// Each reduction reads the rows of both products: as two groups they would wait for each other.
+TEST(FuseReductions, CrossedRowsMakeNoCircle) {
+  const std::string crossed = R"text(graph g {
+  input x : f16[3, 32, 16]
+  input z : f16[3, 32, 16]
+  input w : f16[16, 16]
+  p : f16[3, 32, 16] = matmul(x, w) as p
+  q : f16[3, 32, 16] = matmul(z, w) as q
+  a : f16[3, 32, 16] = add(p, q) as a
+  r : f16[3, 16] = reduce_sum(a) {axes = [1], keepdims = 0} as r
+  b : f16[3, 32, 16] = mul(q, p) as b
+  s : f16[3, 16] = reduce_sum(b) {axes = [1], keepdims = 0} as s
+  output r, s
+})text";
+  EXPECT_EQ(groups_after(crossed, gpu(2)), 3u);
+}
+
 // Of caches near a unit, and memory that takes `bytes` in a ns.
 TransformContext cpu(double bytes) {
   TransformContext context = testing::context();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "graph/error_output.h"
@@ -81,11 +82,8 @@ void expect_same_interface(const Graph& a, const Graph& b) {
   for (size_t i = 0; i < model_outputs(a); ++i) expect_equal(a.outputs[i], b.outputs[i]);
 }
 
-}  // namespace
-
-void expect_same_function(const Graph& before, const Graph& after, double tolerance, uint64_t seed) {
-  expect_same_interface(before, after);
-  const std::vector<RefTensor> inputs = random_inputs(before, seed);
+void expect_same_outputs(const Graph& before, const Graph& after, const std::vector<RefTensor>& inputs,
+                         double tolerance) {
   const std::vector<RefTensor> wanted = outputs_of(before, inputs);
   const std::vector<RefTensor> got = outputs_of(after, inputs);
   for (size_t k = 0; k < model_outputs(before); ++k) {
@@ -94,6 +92,30 @@ void expect_same_function(const Graph& before, const Graph& after, double tolera
       ASSERT_TRUE(is_close(wanted[k].at(i), got[k].at(i), tolerance))
           << "output " << before.value(before.outputs[k]).name << " element " << i << ": " << wanted[k].at(i)
           << ", now " << got[k].at(i);
+    }
+  }
+}
+
+}  // namespace
+
+void expect_same_function(const Graph& before, const Graph& after, double tolerance, uint64_t seed) {
+  expect_same_interface(before, after);
+  expect_same_outputs(before, after, random_inputs(before, seed), tolerance);
+}
+
+void expect_same_special_values(const Graph& before, const Graph& after, double tolerance) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double special : {std::nan(""), kInfinity, -kInfinity, 6e4}) {
+    SCOPED_TRACE(special);
+    // Each place of a window, and each phase of a stride, sees one: the places move.
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+      std::vector<RefTensor> inputs = random_inputs(before, seed);
+      for (RefTensor& t : inputs) {
+        const size_t count = t.floats.size();
+        for (size_t k = 0; k < 2 && count > 0; ++k) t.floats[(seed * 13 + k * (count / 2 + 7)) % count] = special;
+      }
+      expect_same_outputs(before, after, inputs, tolerance);
+      if (::testing::Test::HasFatalFailure()) return;
     }
   }
 }

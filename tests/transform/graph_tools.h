@@ -30,6 +30,9 @@ std::vector<graph::RefTensor> outputs_of(const graph::Graph& graph, const std::v
 /// for tolerance 0, else within tolerance * (1 + |element|) ; NaN equals NaN.
 void expect_same_function(const graph::Graph& before, const graph::Graph& after, double tolerance, uint64_t seed = 1);
 
+/// The same on random inputs of which a few elements of floats are NaN, infinite, or far larger than the others.
+void expect_same_special_values(const graph::Graph& before, const graph::Graph& after, double tolerance);
+
 /// The graph with every f32 value as f64 (casts too), so that passes that reassociate can be held to tight bounds.
 graph::Graph widen(const graph::Graph& graph);
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "expr/scalar.h"
 #include "graph/ref_tensor.h"
 #include "tests/transform/graph_tools.h"
@@ -72,7 +74,8 @@ Graph one_convolution(int64_t channels, int64_t group = 1, DataType type = DataT
 TEST(PadChannels, ToWholeAccessesOrHalfOfOne) {
   for (const auto& [channels, wanted] : {std::pair<int64_t, int64_t>{1, 4}, {3, 4}, {5, 8}, {17, 24}, {46, 48}}) {
     SCOPED_TRACE(channels);
-    const Graph after = padded(one_convolution(channels));
+    const Graph before = one_convolution(channels), after = padded(before);
+    testing::expect_same_special_values(before, after, kReassociated);
     EXPECT_EQ(channels_of(after), Ints{wanted});
     EXPECT_EQ(count_nodes(after, "pad"), 1);
   }
@@ -106,8 +109,46 @@ TEST(PadChannels, TheContractionBeforeComputesThem) {
   const ValueId scaled = append(g, "div", {append(g, "exp", {first}), add_weights(g, "s", {17, 1, 1})});
   g.outputs = {append(g, "conv", {scaled, add_weights(g, "w2", {8, 17, 3, 3})}, conv_attrs())};
   const Graph after = padded(g);
+  testing::expect_same_special_values(g, after, kReassociated);
   EXPECT_EQ(channels_of(after), (Ints{8, 24}));
   EXPECT_EQ(count_nodes(after, "pad"), 0);
+}
+
+ValueId add_positive(Graph& g, const std::string& name, const Shape& shape, double least) {
+  RefTensor t = RefTensor::zeros({DataType::f16(), shape});
+  for (size_t k = 0; k < t.floats.size(); ++k) t.floats[k] = least + static_cast<double>(k * 7 % 19 + 1) / 8;
+  t.floats.back() = least == 0 ? 0x1p-24 : t.floats.back();
+  return g.add_constant(name, t.type, share(t.to_bytes()));
+}
+
+// Sums of infinities of one sign are infinite: no zero is multiplied by them.
+TEST(PadChannels, InfinitiesStayInfinite) {
+  for (const double least : {0.0, 1.0}) {
+    Graph g;
+    g.name = "g";
+    const ValueId x = g.add_input("x", {DataType::f16(), {2, 8, 9, 11}});
+    const ValueId first = append(g, "conv", {x, add_positive(g, "w", {17, 8, 3, 3}, 1)}, conv_attrs());
+    const ValueId second = append(g, "relu", {first});
+    g.outputs = {append(g, "conv", {second, add_positive(g, "w2", {8, 17, 3, 3}, least)}, conv_attrs())};
+    const Graph after = padded(g);
+    testing::expect_same_special_values(g, after, kReassociated);
+    EXPECT_EQ(channels_of(after), (Ints{8, 24}));
+    EXPECT_EQ(count_nodes(after, "pad"), 0);
+  }
+}
+
+// Weights that no copies can share, of all channels: zeros are padded to them.
+TEST(PadChannels, SubnormalWeightsAreNotShared) {
+  Graph g;
+  g.name = "g";
+  const ValueId x = g.add_input("x", {DataType::f16(), {8, 8, 40, 40}});
+  const ValueId first = append(g, "conv", {x, add_weights(g, "w", {17, 8, 3, 3})}, conv_attrs());
+  RefTensor tiny = RefTensor::zeros({DataType::f16(), {8, 17, 3, 3}});
+  std::ranges::fill(tiny.floats, 0x1p-24);
+  g.outputs = {append(g, "conv", {first, g.add_constant("w2", tiny.type, share(tiny.to_bytes()))}, conv_attrs())};
+  const Graph after = padded(g);
+  EXPECT_EQ(channels_of(after), (Ints{8, 24}));
+  EXPECT_EQ(count_nodes(after, "pad"), 1);
 }
 
 // Other readers want the channels as they are: a copy, which two convolutions share.

@@ -144,11 +144,8 @@ class ReducedRows {
     order.front() = static_cast<int64_t>(reduction.axes.size());
     cut.rfactor_blocks(match_.reduction, reduction.reduce_axes.front().name, parts)
         .layout(root, Layout().reorder(order));
-    te::Program combined = program_;
-    std::erase_if(combined.computes, [&](const te::Compute& c) { return c.name() == stored_; });
-    std::erase(combined.outputs, stored_);
-    const te::Program rest =
-        adding_program(schedule::rewritten(combined, cut), root, match_.reduction, {match_.output});
+    const te::Program combined = schedule::rewritten(without_rows(program_, stored_), cut);
+    const te::Program rest = adding_program(combined, root, match_.reduction, {match_.output});
     const Result<Candidates> adding = construct_columns({rest, {}}, target_);
     if (!adding.ok()) return std::nullopt;
     for (const schedule::Schedule& all : {cut, adding->front().schedule}) {

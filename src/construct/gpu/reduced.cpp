@@ -92,7 +92,7 @@ class ReducedKernel {
     axes_ = te::axis_names(reduction.axes);
     root_ = match_.output;
     if (parts_ > 1) {
-      StoredProduct out{without_stored(), {}, {}, {rows_.front(), parts_}, {}, {}};
+      StoredProduct out{without_rows(program_, stored_), {}, {}, {rows_.front(), parts_}, {}, {}};
       root_ = split_sum(match_.reduction, out);
       axes_ = te::axis_names(out.program.computes.front().axes);
       const Result<Candidates> adding = add_parts_on_gpu({out.rest, {}}, target);
@@ -109,13 +109,6 @@ class ReducedKernel {
       if (parts_ == 1 && between) s.inline_stage(c.name());
     }
     return true;
-  }
-
-  te::Program without_stored() const {
-    te::Program program = program_;
-    std::erase_if(program.computes, [&](const te::Compute& c) { return c.name() == stored_; });
-    std::erase(program.outputs, stored_);
-    return program;
   }
 
   // The rows of a tile as they lie in shared memory, and to memory: neighbouring threads, neighbouring columns.

@@ -72,8 +72,8 @@ SourceEntry read_entry(const Json& json, const std::vector<std::string>& outline
 
 Json to_json(const Source& source, std::string& blobs) {
   Json imports = Json::array(), entries = Json::array(), states = Json::array();
-  for (const StatePair& pair : source.states) states.push_back({pair.input, pair.output});
-  for (const frontend::ImportOptions& import : source.imports) imports.push_back(import_json(import, blobs));
+  for (const StatePair& pair : source.options.states) states.push_back({pair.input, pair.output});
+  for (const frontend::ImportOptions& import : source.options.imports) imports.push_back(import_json(import, blobs));
   std::vector<std::string> outlines;
   for (const SourceEntry& entry : source.entries) entries.push_back(entry_json(entry, outlines));
   return {{"schema", kSchema},
@@ -81,11 +81,11 @@ Json to_json(const Source& source, std::string& blobs) {
           {"imports", imports},
           {"weights", source.weights},
           {"infinite", source.infinite},
-          {"precision", static_cast<int>(source.precision)},
-          {"dtype", to_string(source.dtype)},
-          {"disabled_passes", source.disabled_passes},
-          {"disabled_families", source.disabled_families},
-          {"all_optional_off", source.all_optional_off},
+          {"precision", static_cast<int>(source.options.precision)},
+          {"dtype", to_string(source.options.dtype)},
+          {"disabled_passes", source.options.disabled_passes},
+          {"disabled_families", source.options.disabled_families},
+          {"all_optional_off", source.options.all_optional_off},
           {"states", states},
           {"outlines", outlines},
           {"entries", entries}};
@@ -96,16 +96,17 @@ Source read_source(const Json& json, std::span<const uint8_t> rest) {
   Source source;
   const auto model = take(rest, json.at("model_bytes").get<size_t>());
   source.skeleton.assign(model.begin(), model.end());
-  for (const Json& import : json.at("imports")) source.imports.push_back(read_import(import, rest));
+  source.options.imports.clear();
+  for (const Json& import : json.at("imports")) source.options.imports.push_back(read_import(import, rest));
   json.at("weights").get_to(source.weights);
   json.at("infinite").get_to(source.infinite);
-  source.precision = static_cast<Precision>(json.at("precision").get<int>());
-  source.dtype = type_of(json.at("dtype"));
-  json.at("disabled_passes").get_to(source.disabled_passes);
-  json.at("disabled_families").get_to(source.disabled_families);
-  json.at("all_optional_off").get_to(source.all_optional_off);
+  source.options.precision = static_cast<Precision>(json.at("precision").get<int>());
+  source.options.dtype = type_of(json.at("dtype"));
+  json.at("disabled_passes").get_to(source.options.disabled_passes);
+  json.at("disabled_families").get_to(source.options.disabled_families);
+  json.at("all_optional_off").get_to(source.options.all_optional_off);
   for (const Json& pair : json.at("states"))
-    source.states.push_back({pair.at(0).get<std::string>(), pair.at(1).get<std::string>()});
+    source.options.states.push_back({pair.at(0).get<std::string>(), pair.at(1).get<std::string>()});
   const auto outlines = json.at("outlines").get<std::vector<std::string>>();
   for (const Json& entry : json.at("entries")) source.entries.push_back(read_entry(entry, outlines));
   return source;
@@ -134,13 +135,7 @@ SourceEntry source_entry(const graph::Graph& ungrouped, const graph::Graph& grou
 
 CompileOptions options_of(const Source& source) {
   CompileOptions options;
-  options.imports = source.imports;
-  options.precision = source.precision;
-  options.dtype = source.dtype;
-  options.disabled_passes = source.disabled_passes;
-  options.disabled_families = source.disabled_families;
-  options.all_optional_off = source.all_optional_off;
-  options.states = source.states;
+  static_cast<ModelOptions&>(options) = source.options;
   return options;
 }
 

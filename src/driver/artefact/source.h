@@ -27,17 +27,10 @@ struct SourceEntry {
 };
 
 struct Source {
-  std::string skeleton;                          // frontend::ImportResult::skeleton
-  std::vector<frontend::ImportOptions> imports;  // one for each combination of shapes, without weights
-  std::set<std::string> weights;                 // frontend::ImportResult::weights
-  std::set<std::string> infinite;                // those of them in which an element is infinite
-  // As those of CompileOptions.
-  Precision precision = Precision::kDefault;
-  DataType dtype = DataType::f32();
-  std::vector<std::string> disabled_passes, disabled_families;
-  bool all_optional_off = false;
-  std::vector<StatePair> states;  // without initial values, which the artefact holds
-
+  std::string skeleton;            // frontend::ImportResult::skeleton
+  std::set<std::string> weights;   // frontend::ImportResult::weights
+  std::set<std::string> infinite;  // those of them in which an element is infinite
+  ModelOptions options;            // as bytes without weights, and initial values of states, which the artefact holds
   std::vector<SourceEntry> entries;
 };
 

@@ -11,7 +11,7 @@
 #include "support/join.h"
 #include "support/random.h"
 #include "te/axes.h"
-#include "te/reads.h"
+#include "te/rewrite.h"
 
 namespace tw::driver {
 namespace {
@@ -319,20 +319,8 @@ class Sampler {
   // Of a compute with several values, one is read at the points of an output: the errors of the others go.
   void drop_unread() {
     te::Program& program = out_.program;
-    std::set<std::string> read(program.outputs.begin(), program.outputs.end());
+    const std::set<std::string> read = te::drop_unread(program);
     const auto is_read = [&](const std::string& name) { return read.contains(name); };
-    std::vector<te::Compute> kept;
-    for (te::Compute& c : std::views::reverse(program.computes)) {
-      if (std::ranges::none_of(c.outputs, is_read, &te::Tensor::name)) continue;
-      for (size_t k = c.outputs.size(); !c.is_reduction() && k-- > 0;) {
-        if (is_read(c.outputs[k].name)) continue;
-        c.outputs.erase(c.outputs.begin() + static_cast<std::ptrdiff_t>(k));
-        c.body.erase(c.body.begin() + static_cast<std::ptrdiff_t>(k));
-      }
-      te::visit_reads(c, [&](const Expr& load) { read.insert(load->name); });
-      kept.push_back(std::move(c));
-    }
-    program.computes.assign(std::move_iterator(kept.rbegin()), std::move_iterator(kept.rend()));
     const auto behind = std::ranges::stable_partition(out_.signs, is_read);
     const std::set<std::string> unread(behind.begin(), behind.end());
     out_.signs.erase(behind.begin(), behind.end());

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <set>
 
 #include "core/model_units.h"
 #include "expr/affine.h"
@@ -20,6 +19,7 @@
 #include "schedule/match/chain.h"
 #include "support/join.h"
 #include "support/math.h"
+#include "transform/fuse/cluster_order.h"
 #include "transform/fuse/clusters.h"
 #include "transform/fuse/group_program.h"
 #include "transform/group.h"
@@ -242,22 +242,29 @@ class ChainFuser {
  public:
   // Of chains, which end in a contraction, or of contractions before a reduction.
   ChainFuser(const Graph& graph, const TransformContext& context, Role last)
-      : graph_(graph), context_(context), last_(last), producers_(graph.producers()), readers_(graph.consumers()) {}
+      : graph_(graph),
+        context_(context),
+        last_(last),
+        producers_(graph.producers()),
+        readers_(graph.consumers()),
+        order_(graph) {}
 
   // The groups of each chain, by node, in order.
   std::vector<std::vector<int>> run() {
     std::vector<std::vector<int>> chains;
     for (auto n = static_cast<int>(graph_.nodes.size()) - 1; n >= 0; --n) {
-      if (taken_.count(n) != 0 || !has(last_, n)) continue;
+      if (is_taken(n) || !has(last_, n)) continue;
       std::vector<int> chain = best_chain({n});
       if (chain.empty()) continue;
-      taken_.insert(chain.begin(), chain.end());
+      for (size_t i = chain.size() - 1; i-- > 0;) order_.unite(order_.of(chain[i]), order_.of(chain[i + 1]));
       chains.push_back(std::move(chain));
     }
     return chains;
   }
 
  private:
+  bool is_taken(int n) const { return order_.members(order_.of(n)).size() > 1; }
+
   // Whether `role` is that of node `n`, or of one in its group.
   bool has(Role role, int n) const {
     const Node& node = graph_.nodes[n];
@@ -266,7 +273,7 @@ class ChainFuser {
   }
 
   // `chain` and those before it, as many as pay together; of several before one group the first that leads to some.
-  std::vector<int> best_chain(const std::vector<int>& chain) const {
+  std::vector<int> best_chain(const std::vector<int>& chain) {
     if (chain.size() == (last_ == Role::kReduction ? 2 : kMaxGroups)) return {};
     for (const int p : producers_read_by(chain)) {
       const std::vector<int> longer = joined(std::vector{p}, chain);
@@ -279,12 +286,12 @@ class ChainFuser {
 
   // Nodes that only `chain` reads and that compute what its first node reads. Rows that a reduction combines may leave
   // the group besides.
-  std::vector<int> producers_read_by(const std::vector<int>& chain) const {
+  std::vector<int> producers_read_by(const std::vector<int>& chain) {
     const auto inside = [&](int n) { return std::ranges::find(chain, n) != chain.end(); };
     std::vector<int> found;
     for (const ValueId in : graph_.nodes[chain.front()].inputs) {
       const int p = in == kAbsent ? -1 : producers_[in];
-      if (p < 0 || taken_.count(p) != 0 || graph_.nodes[p].outputs.size() != 1) continue;
+      if (p < 0 || is_taken(p) || graph_.nodes[p].outputs.size() != 1) continue;
       const bool only_here = !graph_.is_output(in) && std::ranges::all_of(readers_[in], inside);
       if ((only_here || may_keep(p, chain)) && computes(p)) found.push_back(p);
     }
@@ -293,21 +300,8 @@ class ChainFuser {
 
   // Whether what `p` computes may leave the group of a reduction: no path leads from it to the reduction through
   // others.
-  bool may_keep(int p, const std::vector<int>& chain) const {
-    if (last_ != Role::kReduction || chain.size() != 1) return false;
-    std::set<int> seen;
-    std::vector<int> open = {p};
-    while (!open.empty()) {
-      const int n = open.back();
-      open.pop_back();
-      for (const ValueId out : graph_.nodes[n].outputs) {
-        for (const int r : readers_[out]) {
-          if (r == chain.front() && n != p) return false;
-          if (r != chain.front() && seen.insert(r).second) open.push_back(r);
-        }
-      }
-    }
-    return true;
+  bool may_keep(int p, const std::vector<int>& chain) {
+    return last_ == Role::kReduction && order_.between(order_.of(p), order_.of(chain.front())) == ClusterOrder::kNone;
   }
 
   // Whether node `p` has stages worth a place in a chain: not a copy, not what no te describes.
@@ -399,7 +393,7 @@ class ChainFuser {
   Role last_;
   std::vector<int> producers_;
   std::vector<std::vector<int>> readers_;
-  std::set<int> taken_;
+  ClusterOrder order_;  // of the nodes, where chains are one
 };
 
 }  // namespace

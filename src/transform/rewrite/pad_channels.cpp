@@ -6,9 +6,9 @@
 // moves.
 //
 // The channels that are added come from the contraction that computes x, through the element-wise operators that
-// follow it: as many filters more, copies of its last one, whose results meet the zeros of w. So they are as finite as
-// what the model computes itself, whatever the operators are. Otherwise a pad writes them, together with the
-// element-wise operators before it.
+// follow it: as many filters more, copies of one, which share its weights of w (weight_parts.h). No zero of w meets
+// numbers, which may be infinite: the sums are the model's whatever the operators are and the inputs hold. Otherwise a
+// pad writes zeros, together with the element-wise operators before it.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -16,8 +16,10 @@
 
 #include "core/model_units.h"
 #include "support/math.h"
+#include "transform/constants.h"
 #include "transform/editor.h"
 #include "transform/passes.h"
+#include "transform/rewrite/weight_parts.h"
 #include "transform/roles.h"
 
 namespace tw::transform {
@@ -37,7 +39,7 @@ struct Contraction {
   int64_t summed = 0, filters = 0;  // axes of the weights
 };
 
-enum class Fill : uint8_t { kZeros, kLastAgain };
+constexpr int64_t kNone = -1;  // instead of the channel that the added ones are copies of: they are zeros
 
 class ChannelPadder {
  public:
@@ -107,7 +109,9 @@ class ChannelPadder {
     const ValueId x = c.node.inputs[0];
     const int64_t has = editor_.shape(x)[c.channels_axis], channels = filled(x, has);
     if (channels == has) return;
-    const std::vector<Node> chain = chain_to(x, c.channels_axis);
+    std::vector<Node> chain = chain_to(x, c.channels_axis);
+    const int64_t source = chain.empty() ? kNone : shared_channel(c, channels - has);
+    if (source == kNone) chain.clear();
     const Node* before = editor_.producer(x);
     const bool writes_anyway = editor_.use_count(x) == 1 && before != nullptr &&
                                (is_pointwise(editor_.ops(), *before) || role_of(editor_.ops(), *before) == Role::kPad);
@@ -115,8 +119,13 @@ class ChannelPadder {
     const double padded_cycles = contraction_cycles(c, channels) + padding_cycles(c, channels, copies);
     if (padded_cycles >= (variant_.empty() ? 1 : kMayPay) * contraction_cycles(c, has)) return;
     Node wider = c.node;
-    wider.inputs[0] = chain.empty() ? padded(x, c.channels_axis, channels) : grown(chain, c.channels_axis, channels);
-    wider.inputs[1] = filled_up(c.node.inputs[1], c.summed, channels, Fill::kZeros);
+    if (source != kNone) {
+      wider.inputs[0] = grown(chain, c.channels_axis, channels, source);
+      wider.inputs[1] = shared_weights(c.node.inputs[1], c.summed, channels, source);
+    } else {
+      wider.inputs[0] = padded(x, c.channels_axis, channels);
+      wider.inputs[1] = filled_up(c.node.inputs[1], c.summed, channels, kNone);
+    }
     editor_.replace(c.node.outputs[0], editor_.add(std::move(wider)));
   }
 
@@ -162,11 +171,45 @@ class ChannelPadder {
     return found;
   }
 
-  ValueId grown(const std::vector<Node>& chain, int64_t axis, int64_t channels) {
+  // The last channel whose weights can be shared by so many copies, or kNone.
+  int64_t shared_channel(const Contraction& c, int64_t copies) const {
+    const graph::RefTensor w = elements_of(editor_.value(c.node.inputs[1]));
+    const int64_t inner = row_major_strides(w.type.shape)[c.summed], slice = inner * w.type.shape[c.summed];
+    const auto shared = [&](int64_t channel) {
+      for (int64_t k = channel * inner; k < w.type.elements(); k += (k + 1) % inner == 0 ? slice - inner + 1 : 1) {
+        if (!weight_parts(w.floats[k], copies, w.type.type)) return false;
+      }
+      return true;
+    };
+    for (int64_t channel = w.type.shape[c.summed]; channel-- > 0;) {
+      if (shared(channel)) return channel;
+    }
+    return kNone;
+  }
+
+  ValueId shared_weights(ValueId id, int64_t axis, int64_t channels, int64_t source) {
+    const graph::RefTensor w = elements_of(editor_.value(id));
+    const int64_t inner = row_major_strides(w.type.shape)[axis], has = w.type.shape[axis];
+    graph::RefTensor wide{.type = w.type};
+    wide.type.shape[axis] = channels;
+    wide = graph::RefTensor::zeros(wide.type);
+    for (int64_t to = 0; to < wide.type.elements(); ++to) {
+      const int64_t channel = to / inner % channels, from = channel < has ? channel : source;
+      double number = w.floats[(to / inner / channels * has + from) * inner + to % inner];
+      if (from == source) {
+        const WeightParts parts = *weight_parts(number, channels - has, w.type.type);
+        number = channel < has ? parts.rest : parts.part;
+      }
+      wide.floats[to] = number;
+    }
+    return editor_.add_constant(editor_.value(id).name, wide);
+  }
+
+  ValueId grown(const std::vector<Node>& chain, int64_t axis, int64_t channels, int64_t source) {
     Node first = chain.front();
-    first.inputs[1] = filled_up(first.inputs[1], contraction_of(first)->filters, channels, Fill::kLastAgain);
+    first.inputs[1] = filled_up(first.inputs[1], contraction_of(first)->filters, channels, source);
     if (first.inputs.size() > 2 && first.inputs[2] != kAbsent)
-      first.inputs[2] = filled_up(first.inputs[2], 0, channels, Fill::kLastAgain);
+      first.inputs[2] = filled_up(first.inputs[2], 0, channels, source);
     ValueId value = editor_.add(std::move(first));
     for (size_t k = 1; k < chain.size(); ++k) {
       Node next = chain[k];
@@ -178,15 +221,15 @@ class ChannelPadder {
           continue;
         }
         const int64_t place = axis - rank + static_cast<int64_t>(editor_.shape(in).size());
-        if (place >= 0 && editor_.shape(in)[place] > 1) in = filled_up(in, place, channels, Fill::kLastAgain);
+        if (place >= 0 && editor_.shape(in)[place] > 1) in = filled_up(in, place, channels, source);
       }
       value = editor_.add(std::move(next));
     }
     return value;
   }
 
-  // A constant with `extent` elements along `axis`.
-  ValueId filled_up(ValueId id, int64_t axis, int64_t extent, Fill fill) {
+  // A constant with `extent` elements along `axis`: copies of the one at `source`, or zeros.
+  ValueId filled_up(ValueId id, int64_t axis, int64_t extent, int64_t source) {
     const graph::Value constant = editor_.value(id);
     TensorType type = constant.type;
     size_t slice = static_cast<size_t>(type.type.bytes());
@@ -199,7 +242,7 @@ class ChannelPadder {
       std::memcpy(to, from, has * slice);
       to += has * slice;
       for (size_t k = has; k < static_cast<size_t>(extent); ++k, to += slice) {
-        if (fill == Fill::kLastAgain) std::memcpy(to, from + (has - 1) * slice, slice);
+        if (source != kNone) std::memcpy(to, from + static_cast<size_t>(source) * slice, slice);
       }
     }
     return editor_.add_constant(constant.name, type, std::move(bytes));

@@ -74,8 +74,8 @@ std::vector<ValueId> append_node(Graph& graph, const OpTable& ops, Node node, Na
 /// that is several operands of products has a placeholder for each of them (te/operands.h).
 struct GroupProgram {
   te::Program program;
-  std::vector<ValueId> inputs;              // value of each program input; one may stand there several times
-  std::vector<std::string> output_tensors;  // tensor of each graph output
+  std::vector<ValueId> inputs;               // value of each program input; one may stand there several times
+  std::vector<std::string> output_tensors;   // tensor of each graph output
   std::map<std::string, std::string> nodes;  // which node computes a tensor: its name, and its operator behind it
 };
 GroupProgram to_te(const Graph& group, const OpTable& ops);

@@ -35,10 +35,11 @@ struct NumericsOptions {
 /// 2^-9 of it (tf32, toward zero). With another `dtype`, f32 inputs, constants and results have 2u|y| of that type
 /// besides (f16: at least that of its subnormal numbers) where it does not hold them; sums stay those of f32. Their
 /// effect on the outputs is found by Monte-Carlo arithmetic: the body is evaluated again with random signs on these
-/// errors (in the first trial one sign for those of 16-bit numbers that are summed: few digits round alike). Bound of an element: kSafety times the largest deviation seen there (at least the root mean square over the
-/// tensor), plus two units in the last place of the narrowest type that is rounded to. Source: Higham, Accuracy and
-/// Stability of Numerical Algorithms, ch. 3; Parker, Monte Carlo Arithmetic, 1997. `trials`: evaluations with random
-/// errors; more make the bound tighter to what is typical and cost as much as the body.
+/// errors (in the first trial one sign for those of 16-bit numbers that are summed: few digits round alike). Bound of
+/// an element: kSafety times the largest deviation seen there (at least the root mean square over the tensor), plus two
+/// units in the last place of the narrowest type that is rounded to. Source: Higham, Accuracy and Stability of
+/// Numerical Algorithms, ch. 3; Parker, Monte Carlo Arithmetic, 1997. `trials`: evaluations with random errors; more
+/// make the bound tighter to what is typical and cost as much as the body.
 Bounded evaluate_bounded(const graph::Graph& body, const graph::OpTable& ops,
                          const std::vector<graph::RefTensor>& inputs, int trials, const NumericsOptions& numerics = {});
 

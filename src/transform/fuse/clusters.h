@@ -1,8 +1,8 @@
 // Nodes on their way into groups, and the rules by which a node joins one. What declines says why.
 #pragma once
-#include <string_view>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/op.h"

@@ -11,7 +11,7 @@
 #include "driver/compile.h"
 #include "driver/refit.h"
 #include "ops/list.h"
-#include "tests/onnx/model_builder.h"
+#include "tests/driver/state_models.h"
 
 namespace tw::driver::test {
 namespace {
@@ -21,8 +21,6 @@ using artefact::Session;
 using tw::testing::ModelBuilder;
 using tw::testing::set_int;
 using tw::testing::set_ints;
-using Model = std::function<void(ModelBuilder& model)>;
-using States = std::vector<StatePair>;
 
 constexpr int64_t kChannels = 32, kPlane = 14;
 const std::vector<tw::testing::Dim> kImage = {int64_t{1}, kChannels, kPlane, kPlane};
@@ -61,51 +59,23 @@ void shown(ModelBuilder& model) {
   for (const char* name : {"y", "before", "negative", "max", "h.next"}) model.output(name);
 }
 
-frontend::ImportResult import(const Model& make, int64_t opset = 17, const frontend::ImportOptions& options = {}) {
-  ModelBuilder model(opset);
-  make(model);
-  return frontend::import_onnx_bytes(model.bytes(), "", ops::all_ops(), options);
-}
-
 CompileOptions exact() {
   CompileOptions options;
   options.precision = Precision::kStrict;
   return options;
 }
 
-Compiled compile(const Model& make, const States& states, CompileOptions options = exact(), int64_t opset = 17) {
-  options.states = states;
-  return compile_imported({import(make, opset)}, options);
+Compiled compile(const Model& make, const States& states, const CompileOptions& options = exact(), int64_t opset = 17) {
+  return test::compile(make, states, opset, options);
 }
 
-Array array_of(const TensorType& type, int64_t seed) {
-  graph::RefTensor t = graph::RefTensor::zeros(type);
-  for (int64_t i = 0; i < std::ssize(t.floats); ++i)
-    t.floats[i] = static_cast<double>((i * 53 + seed * 29) % 97 % 9 - 4);
-  for (int64_t& i : t.ints) i = seed;
-  return artefact::to_array(t);
-}
-
-// Integers are positions: `position`.
 std::vector<Array> inputs_of(const Session& session, int64_t position = 0) {
-  std::vector<Array> inputs;
-  for (const artefact::NamedType& type : session.inputs())
-    inputs.push_back(array_of(type.type, type.type.type.is_int() ? position : std::ssize(inputs)));
-  return inputs;
+  return test::inputs_of(session, position, small_integers);
 }
 
-// With states, which are the model's last inputs and outputs, the same bits come as without: rows, whoever asks.
 void expect_same(const Model& make, const States& states, const std::vector<int64_t>& positions = {0},
                  const CompileOptions& options = exact(), int64_t opset = 17) {
-  Session with = Session::load_memory(artefact_bytes(compile(make, states, options, opset)), {});
-  Session without = Session::load_memory(artefact_bytes(compile(make, {}, options, opset)), {});
-  for (const int64_t position : positions) {
-    const std::vector<Array> inputs = inputs_of(with, position);
-    const std::vector<Array> got = with.run(inputs), want = without.run(inputs);
-    ASSERT_EQ(got.size(), want.size());
-    for (size_t k = 0; k < got.size(); ++k)
-      EXPECT_EQ(got[k].bytes, want[k].bytes) << "output " << k << " at " << position;
-  }
+  test::expect_same(make, states, positions, opset, options, small_integers);
 }
 
 bool converts(const Compiled& made) {

@@ -14,7 +14,7 @@
 #include "support/error.h"
 #include "targets/registry.h"
 #include "tests/driver/random_model.h"
-#include "tests/onnx/model_builder.h"
+#include "tests/driver/state_models.h"
 
 namespace tw::driver::test {
 namespace {
@@ -24,8 +24,6 @@ using artefact::Session;
 using tw::testing::ModelBuilder;
 using tw::testing::set_int;
 using tw::testing::set_ints;
-using Model = std::function<void(ModelBuilder& model)>;
-using States = std::vector<StatePair>;
 
 std::vector<float> elements(int64_t count, int64_t seed) {
   std::vector<float> values;
@@ -35,48 +33,6 @@ std::vector<float> elements(int64_t count, int64_t seed) {
 
 void weight(ModelBuilder& model, const std::string& name, const std::vector<int64_t>& dims) {
   model.floats(name, dims, elements(num_elements(dims), model.graph().initializer_size()));
-}
-
-frontend::ImportResult import(const Model& make, int64_t opset) {
-  ModelBuilder model(opset);
-  make(model);
-  return frontend::import_onnx_bytes(model.bytes(), "", ops::all_ops(), {});
-}
-
-Compiled compile(const Model& make, const States& states, int64_t opset = 17, CompileOptions options = {}) {
-  options.states = states;
-  return compile_imported({import(make, opset)}, options);
-}
-
-Array array_of(const TensorType& type, int64_t seed) {
-  graph::RefTensor t = graph::RefTensor::zeros(type);
-  for (int64_t i = 0; i < std::ssize(t.floats); ++i)
-    t.floats[i] = static_cast<double>((i * 53 + seed * 29) % 97) / 64 - 0.7;
-  for (int64_t& i : t.ints) i = seed;
-  return artefact::to_array(t);
-}
-
-// One input for each that the session takes; integers, which are positions, are `position`.
-std::vector<Array> inputs_of(const Session& session, int64_t position) {
-  std::vector<Array> inputs;
-  for (const artefact::NamedType& type : session.inputs())
-    inputs.push_back(array_of(type.type, type.type.type.is_int() ? position : std::ssize(inputs)));
-  return inputs;
-}
-
-// With states, which are the model's last inputs and outputs, the same bits come as without.
-void expect_same(const Model& make, const States& states, const std::vector<int64_t>& positions = {0},
-                 int64_t opset = 17, const CompileOptions& options = {}) {
-  Session with = Session::load_memory(artefact_bytes(compile(make, states, opset, options)), {});
-  Session without = Session::load_memory(artefact_bytes(compile(make, {}, opset, options)), {});
-  ASSERT_EQ(with.states().size(), states.size());
-  for (const int64_t position : positions) {
-    const std::vector<Array> inputs = inputs_of(with, position);
-    const std::vector<Array> got = with.run(inputs), want = without.run(inputs);
-    ASSERT_EQ(got.size(), want.size());
-    for (size_t k = 0; k < got.size(); ++k)
-      EXPECT_EQ(got[k].bytes, want[k].bytes) << "output " << k << " at " << position;
-  }
 }
 
 void expect_verified(const Model& make, const States& states, int64_t opset = 17) {

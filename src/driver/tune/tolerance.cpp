@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/ulp.h"
+
 namespace tw::driver {
 namespace {
 
@@ -12,27 +14,12 @@ using graph::RefTensor;
 constexpr double kSafety = 4;        // conventions: 4 * u * sqrt(K) * sum|a_i b_i|
 constexpr double kFunctionUlps = 2;  // of an element-wise function, times kSafety
 
-// Bits of the significand, hidden one included.
-int significand_bits(DataType type) {
-  if (type.is_half()) return type.scalar() == ScalarType::kF16 ? 11 : 8;
-  return type.scalar() == ScalarType::kF32 ? 24 : 53;
-}
-
 // Sums of 16-bit floats are kept in f32.
 DataType accumulator(DataType type) { return type.bits() < 32 ? DataType::f32() : type; }
 
 }  // namespace
 
 double unit_roundoff(DataType type) { return std::ldexp(1.0, -significand_bits(type)); }
-
-double ulp(DataType type, double x) {
-  if (!type.is_float() || !std::isfinite(x)) return 0;
-  const int bits = significand_bits(type);
-  const int smallest =
-      type == DataType::f16() ? -24 : (type == DataType::f64() ? -1074 : (type == DataType::bf16() ? -133 : -149));
-  const int exponent = x == 0 ? smallest : std::ilogb(x) - bits + 1;
-  return std::ldexp(1.0, std::max(exponent, smallest));
-}
 
 double RoundingErrors::of(double x) const { return std::max(function * std::fabs(x), smallest); }
 

@@ -33,9 +33,6 @@ enum class MinBound : uint8_t { kMean, kMedian };
 void finish_bounds(DataType type, const std::vector<double>& values, std::vector<double>& deviations,
                    MinBound min = MinBound::kMean);
 
-/// Spacing of numbers of `type` at |x|; 0 for integers.
-double ulp(DataType type, double x);
-
 /// The element of one tensor that is farthest from its reference, measured in its bound.
 struct WorstElement {
   std::string tensor;

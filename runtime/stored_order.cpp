@@ -1,6 +1,7 @@
 #include "runtime/stored_order.h"
 
 #include <cstring>
+#include <utility>
 
 namespace tw::runtime {
 namespace {
@@ -47,24 +48,28 @@ void with_size(const format::State& state, const Each& each) {
   }
 }
 
+enum class To : uint8_t { kRows, kStorage };
+
+std::vector<uint8_t> moved(const format::State& state, format::Bytes from, To to) {
+  std::vector<uint8_t> out(from.begin(), from.end());
+  if (state.order.empty()) return out;
+  with_size(state, [&](auto size) {
+    each_element(state, [&](size_t stored, size_t row) {
+      const auto [target, source] = to == To::kRows ? std::pair(row, stored) : std::pair(stored, row);
+      std::memcpy(&out[target * size], &from[source * size], size);
+    });
+  });
+  return out;
+}
+
 }  // namespace
 
 std::vector<uint8_t> rows_of(const format::State& state, format::Bytes stored) {
-  std::vector<uint8_t> rows(stored.begin(), stored.end());
-  if (state.order.empty()) return rows;
-  with_size(state, [&](auto size) {
-    each_element(state, [&](size_t at, size_t row) { std::memcpy(&rows[row * size], &stored[at * size], size); });
-  });
-  return rows;
+  return moved(state, stored, To::kRows);
 }
 
 std::vector<uint8_t> stored_of(const format::State& state, format::Bytes rows) {
-  std::vector<uint8_t> stored(rows.begin(), rows.end());
-  if (state.order.empty()) return stored;
-  with_size(state, [&](auto size) {
-    each_element(state, [&](size_t at, size_t row) { std::memcpy(&stored[at * size], &rows[row * size], size); });
-  });
-  return stored;
+  return moved(state, rows, To::kStorage);
 }
 
 }  // namespace tw::runtime

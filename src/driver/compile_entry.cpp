@@ -23,8 +23,10 @@ class EntryCompiler {
     out_.plan.name = name;
     out_.plan.graph_hash = content_hash(graph::to_string(source));
     replay_ = replay;
-    if (replay != nullptr) follow(replay->passes);
-    if (replay != nullptr) layouts_ = replay->layouts;
+    if (replay != nullptr) {
+      follow(replay->passes);
+      layouts_ = replay->layouts;
+    }
     for (const auto& [state, layout] : context_.states) layouts_.values[state] = layout;
     transform(source);
     if (stopped_) return std::nullopt;

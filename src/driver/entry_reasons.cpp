@@ -6,6 +6,7 @@
 
 #include "ops/winograd.h"
 #include "support/join.h"
+#include "transform/roles.h"
 
 namespace tw::driver {
 namespace {
@@ -80,7 +81,7 @@ class ReasonFinder {
     out_.edges.push_back(std::move(edge));
   }
 
-  // How many operators read the value, and how many times this one, as it is defined, reads each element on average.
+  // How many operators read the value, and how many times this one reads each element, padding's turns included.
   void add_readings(std::vector<std::pair<std::string, double>>& numbers, const Graph& body, ValueId value,
                     const Node& reader) const {
     const auto elements = [&](ValueId id) { return static_cast<double>(body.value(id).type.elements()); };
@@ -93,7 +94,9 @@ class ReasonFinder {
       const ValueId filters = reader.inputs.at(winograd ? ops::kWinogradKernels : 1);
       points *= elements(filters) / static_cast<double>(body.value(filters).type.shape[0]);
     }
-    points = std::max(points, elements(value));
+    const bool pools = reader.op.ends_with("_pool") && reader.has_attr("kernel_shape");
+    if (pools) points *= static_cast<double>(num_elements(reader.ints_attr("kernel_shape")));
+    if (!pools && !transform::reads_a_part(reader)) points = std::max(points, elements(value));
     if (elements(value) > 0) numbers.emplace_back("readings", points / elements(value));
   }
 
@@ -138,7 +141,7 @@ void say_of_kernels(const Graph& groups, const std::vector<GroupCode>& code, pla
     int64_t bytes = 0;
     for (const auto& [name, param] : group.params) bytes += param.kind == Param::Kind::kTemporary ? param.bytes : 0;
     edge.why.numbers.emplace_back("between_bytes", bytes);
-    edge.why.text += fmt::format(", by {} kernels that pass on what is between them", kernels);
+    edge.why.text += fmt::format(", in a group of {} kernels", kernels);
   }
 }
 

@@ -41,6 +41,8 @@ bool is_pointwise(const graph::OpTable& ops, const Node& node) {
   return !node.is_group() && ops.at(node.op).op_class == OpClass::kElementwise && node.op != "batch_norm";
 }
 
+bool reads_a_part(const Node& node) { return node.op == "slice" || node.op.starts_with("gather"); }
+
 bool is_layout_copy(const Node& node) {
   return node.op == "transpose" && std::ranges::is_sorted(node.ints_attr("perm"));
 }

@@ -29,6 +29,9 @@ bool is_layout_copy(const graph::Node& node);
 /// Whether the node is a convolution or a pooling: operators on N, C, spatial dims.
 bool is_spatial(const graph::Node& node);
 
+/// Whether the node reads of its data just what it makes: a slice, a gather.
+bool reads_a_part(const graph::Node& node);
+
 /// Whether the node treats all spatial points of N, C, spatial dims alike, so that it works in any order of dims:
 /// element-wise operators, concat, pad, resize, per-channel normalizations, slices that are put into a value.
 bool follows_layout(const graph::OpTable& ops, const graph::Node& node);

@@ -167,6 +167,29 @@ TEST(Reasons, OthersSayHowOftenElementsAreRead) {
   }
 }
 
+// Windows of 2 x 2 at every second point read 36 of 49 points once, a slice a third of its data.
+TEST(Reasons, ReadingsOfWindowsAndSlices) {
+  const Graph graph = graph::parse_graph(R"(graph g {
+  input t : f32[1, 4, 8, 8]
+  input u : f32[4, 4, 2, 2]
+  input a : f32[5, 16]
+  input w : f32[16, 9]
+  x : f32[1, 4, 7, 7] = conv(t, u) as x
+  y : f32[1, 4, 3, 3] = max_pool(x) {kernel_shape = [2, 2], strides = [2, 2]} as y
+  m : f32[5, 9] = matmul(a, w) as m
+  z : f32[5, 3] = slice(m) {starts = [0, 3], steps = [1, 1], extents = [5, 3]} as z
+  output y, z
+})",
+                                         {});
+  CompileOptions options;
+  options.target = "cpu:x86-64-v3";
+  const plan::Plan plan = compile_graph(graph, options).plan;
+  for (const plan::EdgeReason& edge : plan.entries.at(0).reasons.edges) {
+    ASSERT_FALSE(edge.is_fused) << edge.from;
+    EXPECT_DOUBLE_EQ(number_of(edge.why, "readings"), edge.to == "y" ? 36 / 49.0 : 1 / 3.0) << edge.to;
+  }
+}
+
 // ---- What holds of any graph.
 
 // A block of a residual network, and one of a transformer with slices of one product, a mask and a norm.

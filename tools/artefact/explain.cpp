@@ -8,6 +8,7 @@
 #include "driver/code/group_code.h"
 #include "ops/list.h"
 #include "runtime/format/container.h"
+#include "transform/roles.h"
 
 namespace tw::artefact {
 namespace {
@@ -56,8 +57,7 @@ class Readings {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const int64_t position = index_of(body.inputs, node.inputs[i]);
         if (position < 0 || group.inputs[position] != id) continue;
-        const bool part = i == 0 && (node.op == "slice" || node.op.starts_with("gather"));
-        if (!part) return graph_.value(id).type.bytes();
+        if (i > 0 || !transform::reads_a_part(node)) return graph_.value(id).type.bytes();
         const TensorType& made = body.value(node.outputs[0]).type;
         bytes += made.elements() * graph_.value(id).type.type.bytes();
       }
@@ -194,7 +194,9 @@ EntryReport explain_entry(const std::vector<uint8_t>& artefact, const Explained&
     GroupReport report;
     report.plan = read.plan.groups.at(g);
     name_values(read.graph, node, report);
-    const std::map<std::string, std::string> nodes = graph::to_te(*node.body, all_operators).nodes;
+    const std::map<std::string, std::string> nodes = report.plan.other_candidates.empty()
+                                                         ? std::map<std::string, std::string>()
+                                                         : graph::to_te(*node.body, all_operators).nodes;
     for (plan::OtherCandidate& candidate : report.plan.other_candidates)
       candidate.reason = graph::in_words_of_graph(candidate.reason, nodes);
     report.run_us = time_of(report.plan.name, run.steps);

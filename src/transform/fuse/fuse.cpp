@@ -141,7 +141,7 @@ class Fuser {
     if (by == "row") return because(by, "{} is computed once for each row", name(p));
     if (by == "index-map" || by == "pad" || by == "lookup")
       return because(by, "{} reads {} through the index map of {}", name(r), value, name(p));
-    return because(by, "{} reads each element of {} at one point: both are computed together", name(r), value);
+    return because(by, "{} reads each element of {} at one point", name(r), value);
   }
 
   Why why_apart(ValueId value, int p, int r) const {

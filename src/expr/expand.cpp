@@ -1,6 +1,8 @@
 #include "expr/expand.h"
 
+#include <cmath>
 #include <limits>
+#include <optional>
 
 #include "expr/math_f64.h"
 #include "support/error.h"
@@ -32,20 +34,46 @@ Expr power_of_one_half(const MathBuilder& m, const Expr& x) {
   return select(x == m.number(-kInfinity), m.number(kInfinity), m.sqrt(x + m.number(0)));
 }
 
-bool is_one_half(const Expr& e) {
-  if (e.op() == Op::kBroadcast || e.op() == Op::kCast) return is_one_half(e.arg(0));
-  return e.op() == Op::kFloatImm && e->number == 0.5;
+// The exponent of a power where it is a number in the code.
+std::optional<double> constant_of(const Expr& e) {
+  if (e.op() == Op::kBroadcast || e.op() == Op::kCast) return constant_of(e.arg(0));
+  return e.op() == Op::kFloatImm ? std::optional(e->number) : std::nullopt;
+}
+
+// x^n by squaring. No product of these overflows or vanishes where the result does not.
+Expr power_of_whole(const MathBuilder& m, Expr x, int n) {
+  Expr result;
+  for (; n > 0; n /= 2) {
+    if (n % 2 != 0) result = result ? m.share(result * x) : x;
+    if (n > 1) x = m.share(x * x);
+  }
+  return result;
+}
+
+// x^y in arithmetic of `type`, f32 or f64, where y is a number that takes neither logarithm nor exponential.
+std::optional<Expr> plain_power(const MathBuilder& m, const Expr& x, double y, Results results) {
+  constexpr int kMaxWhole = 16;
+  if (y == 0.5) return power_of_one_half(m, x);
+  if (y < 1 || y > kMaxWhole || y != std::floor(y)) return std::nullopt;
+  const int n = static_cast<int>(y);
+  if (n <= 2 || m.is_f64() || results == Results::k16Bits) return power_of_whole(m, x, n);
+  const MathBuilder wide = m.with_type(ScalarType::kF64);  // two roundings of f32 would show
+  return cast(DataType::f32(), power_of_whole(wide, wide.share(cast(DataType::f64(), x)), n));
 }
 
 Expr expand_call(const Expr& call, const Share& share, const Usual& usual, Results results) {
   const DataType type = call.type();
   const bool is_f64 = type.scalar() == ScalarType::kF64;
   const bool is_f32 = type.scalar() == ScalarType::kF32;
-  if (call->name == "sqrt" && (is_f32 || is_f64)) return call;
+  const bool rounded = !is_f32 && !is_f64;
+  if (call->name == "sqrt" && !rounded) return call;
   const MathBuilder m(is_f64 ? type : DataType(ScalarType::kF32, type.lanes()), share, usual);
   const auto args = mapped(call->args, [&](const Expr& x) { return m.share(cast(m.type().element(), x)); });
   if (call->name == "sqrt") return cast(type.element(), m.sqrt(args[0]));
-  if (call->name == "pow" && is_one_half(call->args[1])) return cast(type.element(), power_of_one_half(m, args[0]));
+  if (const std::optional<double> exponent = call->name == "pow" ? constant_of(call->args[1]) : std::nullopt) {
+    if (const auto power = plain_power(m, args[0], *exponent, rounded ? Results::k16Bits : results))
+      return cast(type.element(), *power);
+  }
   return cast(type.element(), is_f64 ? expansion_f64(call->name)(m, args) : expand_f32(m, call->name, args, results));
 }
 

@@ -1,5 +1,7 @@
 #include "transform/constants.h"
 
+#include <cmath>
+
 namespace tw::transform {
 
 namespace {
@@ -13,6 +15,11 @@ std::optional<double> splat_of(const graph::Value& value) {
     if (t.at(i) != t.at(0)) return std::nullopt;
   }
   return t.at(0);
+}
+
+bool is_about(double x, double wanted, DataType type) {
+  const double tolerance = type.bits() == 16 ? 0x1p-7 : 0x1p-21;
+  return std::abs(x - wanted) <= tolerance * std::abs(wanted);
 }
 
 graph::RefTensor elements_of(const graph::Value& constant) {

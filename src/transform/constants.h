@@ -11,6 +11,9 @@ namespace tw::transform {
 /// that differ. Constants above 4096 elements are not looked through.
 std::optional<double> splat_of(const graph::Value& value);
 
+/// Whether a constant is `wanted` as a model of this type writes it: to the type's precision, and not worse than f32.
+bool is_about(double x, double wanted, DataType type);
+
 /// Elements in f64 or i64.
 graph::RefTensor elements_of(const graph::Value& constant);
 /// Elements rounded to their type.

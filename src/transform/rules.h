@@ -21,6 +21,8 @@ std::span<const Rule> movement_rules();
 std::span<const Rule> arithmetic_rules();
 /// Several nodes that spell out one operator (rules_patterns.cpp).
 std::span<const Rule> pattern_rules();
+/// GELU by erf or tanh as products and sums (rules_gelu.cpp).
+std::span<const Rule> gelu_rules();
 /// Convolutions and pooling (rules_windows.cpp).
 std::span<const Rule> window_rules();
 

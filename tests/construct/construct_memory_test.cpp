@@ -111,6 +111,21 @@ TEST(ConstructMemory, WhatATileKeepsIsCountedInBytes) {
   }
 }
 
+// An f16 value that an element-wise function reads twice in f32 is not stored in f32 before.
+TEST(ConstructMemory, ConversionsAreRepeatedInRegisters) {
+  te::Builder b;
+  const te::Tensor x = b.placeholder("x", DataType::f16(), {64, 96});
+  const te::Tensor wide = b.compute("wide", x.shape, [&](const auto& i) { return cast(DataType::f32(), x(i)); });
+  const te::Tensor y = b.compute("y", x.shape, [&](const auto& i) {
+    return cast(DataType::f16(), wide(i) * imm(DataType::f32(), .5) + wide(i) * wide(i));
+  });
+  const GroupTask task{b.finish("curve", {y}), {}};
+  const targets::Target t = targets::find_target("cuda:sm_90a");
+  const Construction built = construct(t.families, task, t.info, nullptr).front();
+  EXPECT_EQ(schedule::apply(task.program, built.schedule).kernels.size(), 1);
+  check(task, "cuda:sm_90a", "point", 1e-3);
+}
+
 TEST(ConstructMemory, TransposesThroughSharedMemory) {
   for (const auto& [rows, columns] :
        {std::pair<int64_t, int64_t>{64, 96}, {50, 33}, {32, 32}, {9, 200}, {24, 8}, {5, 90}}) {

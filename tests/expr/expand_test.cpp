@@ -102,6 +102,20 @@ TEST(ElementaryF32, PowStaysWithinItsBound) {
                                   << worst.wanted;
 }
 
+// Without logarithm and exponential.
+TEST(ElementaryF32, PowersOfWholeNumbersAreProducts) {
+  for (const double n : {1, 2, 3, 4, 7, 11, 16}) {
+    const Expr e = expand_elementary(call("pow", {var("x", DataType::f32()), imm(DataType::f32(), n)}));
+    EXPECT_LT(Tape(e, {"x"}).steps(), 12U);
+    auto points = all_exponents(100, 3);
+    add_uniform(points, 12, 10000, 4);
+    const Worst worst =
+        worst_error<float, double>(e, points, [&](const auto& p) { return std::pow(static_cast<double>(p[0]), n); });
+    EXPECT_LE(worst.ulp, find_elementary("pow")->max_ulp)
+        << "pow(" << worst.at[0] << ", " << n << ") = " << worst.got << ", exact " << worst.wanted;
+  }
+}
+
 class ElementaryF64 : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ElementaryF64, StaysWithinEightUlp) {

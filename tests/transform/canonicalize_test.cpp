@@ -284,6 +284,52 @@ TEST(Canonicalize, DecomposedGelu) {
   }
 }
 
+// By tanh, its cubic spelled in many ways.
+TEST(Canonicalize, GeluByTanh) {
+  const auto model = [](const std::string& lines) {
+    return R"(graph g {
+  input x : f64[7]
+  const cubic : f64[] = [0.044715]
+  const root : f64[] = [0.7978845608028654]
+  const both : f64[] = [0.035677408136300125]
+  const three : f64[] = [3.0]
+  const one : f64[] = [1.0]
+  const half : f64[1] = [0.5]
+)" + lines +
+           R"(
+  t : f64[7] = tanh(u) as t
+  g : f64[7] = add(one, t) as g
+  h : f64[7] = mul(half, x) as h
+  y : f64[7] = mul(h, g) as y
+  output y
+})";
+  };
+  for (const char* lines : {R"(  p : f64[7] = pow(x, three) as p
+  q : f64[7] = mul(cubic, p) as q
+  s : f64[7] = add(x, q) as s
+  u : f64[7] = mul(root, s) as u)",
+                            R"(  p : f64[7] = mul(x, x) as p
+  q : f64[7] = mul(cubic, p) as q
+  s : f64[7] = add(q, one) as s
+  v : f64[7] = mul(root, x) as v
+  u : f64[7] = mul(v, s) as u)",
+                            R"(  p : f64[7] = mul(x, x) as p
+  q : f64[7] = mul(p, both) as q
+  s : f64[7] = add(q, root) as s
+  u : f64[7] = mul(s, x) as u)"}) {
+    EXPECT_EQ(ops_of(canonical(model(lines), kPattern)), "gelu_tanh") << lines;
+  }
+  for (const char* lines : {R"(  p : f64[7] = pow(x, three) as p
+  q : f64[7] = mul(root, p) as q
+  s : f64[7] = add(x, q) as s
+  u : f64[7] = mul(cubic, s) as u)",
+                            R"(  p : f64[7] = mul(x, x) as p
+  q : f64[7] = mul(p, p) as q
+  u : f64[7] = mul(q, both) as u)"}) {
+    EXPECT_EQ(count_nodes(canonical(model(lines), kPattern), "gelu_tanh"), 0) << lines;
+  }
+}
+
 // The argument of a GELU may be a product itself.
 TEST(Canonicalize, GeluOfAProduct) {
   const Graph g = canonical(R"(graph g {

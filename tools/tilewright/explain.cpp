@@ -102,6 +102,11 @@ nlohmann::ordered_json to_json(const artefact::ValueReport& v) {
   return json;
 }
 
+// A time or a share of it; null where it is not known.
+nlohmann::ordered_json known(double value) {
+  return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
 nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
   nlohmann::ordered_json other_candidates = nlohmann::ordered_json::array();
   for (const plan::OtherCandidate& candidate : r.plan.other_candidates)
@@ -110,14 +115,14 @@ nlohmann::ordered_json to_json(const artefact::GroupReport& r) {
           {"family", r.plan.family},
           {"reads", r.reads},
           {"computes", r.computes},
-          {"run_us", r.run_us},
-          {"measured_us", r.plan.microseconds},
-          {"predicted_us", r.plan.predicted_us},
+          {"run_us", known(r.run_us)},
+          {"measured_us", known(r.plan.microseconds)},
+          {"predicted_us", known(r.plan.predicted_us)},
           {"bound_bytes", r.bound_bytes},
           {"moved_bytes", r.moved_bytes},
           {"flop", r.flop},
-          {"mue_percent", r.mue},
-          {"fma_peak_percent", r.peak_share},
+          {"mue_percent", known(r.mue)},
+          {"fma_peak_percent", known(r.peak_share)},
           {"trace", r.plan.trace},
           {"schedule", schedule::to_string(r.plan.schedule)},
           {"other_candidates", other_candidates}};

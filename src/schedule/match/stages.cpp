@@ -50,7 +50,8 @@ te::Program inline_stages(Schedule& s, const te::Program& program,
   const PointReaders points(program);
   const auto is_cheap = [&](const te::Compute& c) {
     const auto found = reads.find(c.name());
-    return c.body[0].op() == Op::kLoad || found == reads.end() || found->second <= 1 || points.leads_to_one(c);
+    const Expr& value = c.body[0].op() == Op::kCast ? c.body[0]->args[0] : c.body[0];
+    return value.op() == Op::kLoad || found == reads.end() || found->second <= 1 || points.leads_to_one(c);
   };
   te::Program out = program;
   out.computes.clear();

@@ -215,7 +215,11 @@ class OutputFuser {
 
   // ---- What both have in common.
 
-  const std::string& name_of(int cluster) const { return graph_.nodes[clusters_.members(cluster).front()].name; }
+  // An operator of the cluster, which keeps its name whatever becomes of the group: the last one.
+  const std::string& name_of(int cluster) const {
+    const Node& last = graph_.nodes[std::ranges::max(clusters_.members(cluster))];
+    return last.is_group() ? last.body->nodes.back().name : last.name;
+  }
 
   // Room, and no path from `from` to `to` but that of a single edge.
   RuleResult may_unite(int from, int to) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "graph/error_output.h"
 #include "support/error.h"
 #include "support/join.h"
 #include "transform/layout/layout_costs.h"
@@ -189,6 +190,8 @@ class LayoutAssigner {
 
   Why why_left(const Graph& before, ValueId output) const {
     const auto state = state_of_.find(output);
+    if (before.value(output).name == graph::kErrorOutput)
+      return because("error", "the runtime reads it after a run: not 0 where an index was out of range");
     if (state == state_of_.end()) return because("caller", "the caller reads rows");
     return because("state", "the next value of {}, stored as that is", before.value(state->second).name);
   }

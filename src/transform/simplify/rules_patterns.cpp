@@ -2,32 +2,12 @@
 // them.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "transform/constants.h"
 #include "transform/rules.h"
 
 namespace tw::transform {
 namespace {
-
-constexpr int kProductDepth = 3;  // multiplications between the factors of a decomposed GELU
-
-// Whether a constant is `wanted` as a model of this type writes it: to the type's precision, and not worse than f32.
-bool is_about(double x, double wanted, DataType type) {
-  const double tolerance = type.bits() == 16 ? 0x1p-7 : 0x1p-21;
-  return std::abs(x - wanted) <= tolerance * std::abs(wanted);
-}
-
-// The operand of commutative `node` that is no splat constant, when the other is a splat of about `wanted`.
-ValueId beside_constant(const Editor& editor, const Node* node, double wanted) {
-  if (node == nullptr) return kAbsent;
-  for (size_t k = 0; k < 2; ++k) {
-    const graph::Value& c = editor.value(node->inputs[k]);
-    const auto splat = splat_of(c);
-    if (splat && is_about(*splat, wanted, c.type.type)) return node->inputs[1 - k];
-  }
-  return kAbsent;
-}
 
 // ---- x f(x) as one operator.
 
@@ -57,61 +37,6 @@ bool match_gate(Editor& editor, const Node& node) {
     }
   }
   return false;
-}
-
-// ---- GELU: x * 0.5 * (1 + erf(x / sqrt(2))), its three factors multiplied in any order.
-
-// x for erf(x / sqrt(2)) + 1, kAbsent otherwise.
-ValueId argument_of_gate(const Editor& editor, ValueId id) {
-  const ValueId inner = beside_constant(editor, editor.producer(id, "add"), 1);
-  const Node* erf = inner == kAbsent ? nullptr : editor.producer(inner, "erf");
-  if (erf == nullptr) return kAbsent;
-  const Node* scale = editor.producer(erf->inputs[0]);
-  if (scale == nullptr) return kAbsent;
-  if (scale->op == "mul") return beside_constant(editor, scale, 1 / std::numbers::sqrt2);
-  if (scale->op != "div") return kAbsent;
-  const graph::Value& divisor = editor.value(scale->inputs[1]);
-  const auto splat = splat_of(divisor);
-  return splat && is_about(*splat, std::numbers::sqrt2, divisor.type.type) ? scale->inputs[0] : kAbsent;
-}
-
-// The factors of a product tree of multiplications; `stop` is one more factor that is not taken apart.
-void collect_factors(const Editor& editor, ValueId id, int depth, ValueId stop, std::vector<ValueId>& factors) {
-  const Node* node = depth == 0 || id == stop ? nullptr : editor.producer(id, "mul");
-  if (node == nullptr) {
-    factors.push_back(id);
-    return;
-  }
-  for (const ValueId in : node->inputs) collect_factors(editor, in, depth - 1, stop, factors);
-}
-
-// x when the product `id` is a GELU of x.
-ValueId argument_of_gelu(const Editor& editor, ValueId id) {
-  std::vector<ValueId> factors;
-  collect_factors(editor, id, kProductDepth, kAbsent, factors);
-  ValueId x = kAbsent;
-  for (const ValueId factor : factors) {
-    if (x == kAbsent) x = argument_of_gate(editor, factor);
-  }
-  if (x == kAbsent || editor.type(x) != editor.type(id)) return kAbsent;
-  // Once more without taking x apart, which may be a product itself.
-  factors.clear();
-  collect_factors(editor, id, kProductDepth, x, factors);
-  int gates = 0;
-  int arguments = 0;
-  int halves = 0;
-  for (const ValueId factor : factors) {
-    const auto splat = splat_of(editor.value(factor));
-    gates += argument_of_gate(editor, factor) == x;
-    arguments += factor == x;
-    halves += splat && *splat == 0.5;
-  }
-  return factors.size() == 3 && gates == 1 && arguments == 1 && halves == 1 ? x : kAbsent;
-}
-
-bool match_gelu(Editor& editor, const Node& node) {
-  const ValueId x = argument_of_gelu(editor, node.outputs[0]);
-  return x != kAbsent && editor.replace(node.outputs[0], editor.emit(node, "gelu", {x}));
 }
 
 // ---- Layer normalization: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps).
@@ -214,7 +139,6 @@ constexpr Rule kRules[] = {
     {"layer_norm", "div", match_layer_norm},
     {"layer_norm scale", "mul", absorb_row_parameter},
     {"layer_norm bias", "add", absorb_row_parameter},
-    {"gelu", "mul", match_gelu},
     {"gate", "mul", match_gate},
 };
 

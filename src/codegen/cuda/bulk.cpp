@@ -51,7 +51,8 @@ BulkCopy window_copy(const std::vector<Stmt>& loops, const loop::Buffer& tensor,
   const Expr& load = store->value.op() == Op::kSelect ? store->value.arg(1) : store->value;
   std::vector<Expr> indices = load->args;
   Shape shape = tensor.shape;
-  // A loop over taps may look like one over tiles; then the conditions say more than that pixels and indices exist.
+  // A loop over filter positions may look like one over tiles; then the conditions say more than that pixels and
+  // indices exist.
   const auto find = [&]() -> std::optional<Pixels> {
     for (Pixels& way : find_pixels(indices, lines, condition, ranges)) {
       std::vector<Expr> all = indices;

@@ -237,8 +237,8 @@ class ContractionScheduler {
     prefetch_panel(stage, consumer, tile);
   }
 
-  // While one panel of B is used by the tiles of a block, the next one comes nearer: in a window, for each tap the part
-  // of it that the tap reads.
+  // While one panel of B is used by the tiles of a block, the next one comes nearer: in a window, for each filter
+  // position the part of it that the filter position reads.
   void prefetch_panel(const std::string& stage, const std::string& consumer, const std::string& tile) {
     if (!panels_.streams || panels_.inside || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
     constexpr int64_t kMaxLines = 2;  // in an iteration: more of them take slots from the products

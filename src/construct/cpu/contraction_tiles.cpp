@@ -24,7 +24,7 @@ constexpr int kTilesOfWidth = 2;         // best ones of each number of vectors 
 constexpr int kMaxAlike = 3;             // candidates that differ in their blocks only
 constexpr size_t kTilesPerLevel = 3;     // rTiles kept for each memory level
 constexpr double kAccumulateSlots = 10;  // entering a tile again and adding one vector of its sums to memory
-constexpr double kLoopSlots = 80;        // leaving the innermost loop and entering it again, for another tap
+constexpr double kLoopSlots = 80;  // leaving the innermost loop and entering it again, for another filter position
 constexpr double kCacheShare = 0.75;
 constexpr double kWidenSlots = 1;  // making an f32 of a 16-bit float: a shift, or a conversion
 
@@ -254,15 +254,15 @@ class Tiler {
     return static_cast<double>(nonzero) / static_cast<double>(points);
   }
 
-  // What blocks of the reduction cost on the tiled axes: adding sums to memory, and the loops over the taps of a window
-  // once more for each tile and block.
+  // What blocks of the reduction cost on the tiled axes: adding sums to memory, and the loops over the filter positions
+  // of a window once more for each tile and block.
   double block_slots(const ContractionTiling& t) const {
     int64_t rows = axes_.has_rows() ? extent(axes_.row_inner()) : 1;
     if (axes_.has_two_rows()) rows *= extent(axes_.row_blocked());
     const int64_t sums = rows * column_tiles(t.tile) * t.tile.vectors;
-    const int64_t taps = reduction_steps() / extent(cut_axis());
+    const int64_t filter_positions = reduction_steps() / extent(cut_axis());
     return kAccumulateSlots * static_cast<double>(sums * t.reduction_blocks) +
-           kLoopSlots * static_cast<double>((taps - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
+           kLoopSlots * static_cast<double>((filter_positions - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
   }
 
   double arithmetic_ns(const ContractionTiling& t) const {

@@ -60,7 +60,8 @@ class Blocker {
     return blocks;
   }
 
-  // Images one by one or, where a plane has few tiles, several; depths all together when taps share their input.
+  // Images one by one or, where a plane has few tiles, several; depths all together when filter positions share their
+  // input.
   std::vector<std::vector<int64_t>> row_blocks() const {
     std::vector<std::vector<int64_t>> all = {{}};
     for (const WinogradRows& row : p_.rows) {
@@ -95,7 +96,7 @@ class Blocker {
       tiles.columns = p_.out_channels;
       tiles.lanes = static_cast<int>(p_.lanes);
       tiles.row_stride = (order == WinogradOrder::kTiles ? p_.points() : 1) * 2 * p_.lanes * kElement;
-      tiles.steps = p_.channels * p_.taps;
+      tiles.steps = p_.channels * p_.kernel_depth;
       for (const RegisterTile& tile : best_tiles(tiles, target_, kRegisterTiles)) {
         block.tile = tile;
         add_channels(block);
@@ -142,7 +143,7 @@ class Blocker {
       const bool all = b.rows[d] == row.outputs;
       tiles *= static_cast<double>(!inputs ? b.rows[d]
                                    : all   ? row.inputs
-                                           : std::min(row.inputs, b.rows[d] - 1 + p_.taps));
+                                           : std::min(row.inputs, b.rows[d] - 1 + p_.kernel_depth));
     }
     return tiles;
   }
@@ -150,7 +151,7 @@ class Blocker {
   double product_slots(const WinogradBlocks& b) const {
     double rows = 1;  // of the block that no register tile spans
     for (size_t d = 0; d + 1 < b.rows.size(); ++d) rows *= static_cast<double>(b.rows[d]);
-    return b.tile.slots * rows * static_cast<double>(p_.points() * p_.channels * p_.taps * blocks_of(b));
+    return b.tile.slots * rows * static_cast<double>(p_.points() * p_.channels * p_.kernel_depth * blocks_of(b));
   }
 
   double transform_slots(const WinogradBlocks& b) const {
@@ -196,12 +197,12 @@ class Blocker {
     const double latency = target_.levels[level].latency_ns;
     if (b.order == WinogradOrder::kPoints) return kExposedStore * lines * latency;
     const bool stays = in_first_cache(matrix + panel_bytes(b));
-    const int64_t again = stays ? 0 : p_.taps * ceil_div(p_.out_channels, b.tile.vectors * p_.lanes) - 1;
+    const int64_t again = stays ? 0 : p_.kernel_depth * ceil_div(p_.out_channels, b.tile.vectors * p_.lanes) - 1;
     return kExposedLoad * lines * (latency + static_cast<double>(again) * target_.levels[1].latency_ns);
   }
 
   double panel_bytes(const WinogradBlocks& b) const {
-    return static_cast<double>(kElement * p_.channels * p_.taps * b.tile.vectors * p_.lanes);
+    return static_cast<double>(kElement * p_.channels * p_.kernel_depth * b.tile.vectors * p_.lanes);
   }
   bool in_first_cache(double bytes) const {
     return bytes <= kUsable * static_cast<double>(target_.levels[0].capacity_bytes);
@@ -216,7 +217,7 @@ class Blocker {
                : static_cast<double>(blocks_of(b)) * weight_bytes() / bandwidth(level, working);
   }
   double weight_bytes() const {
-    return static_cast<double>(kElement * p_.points() * p_.taps * p_.channels * p_.out_channels);
+    return static_cast<double>(kElement * p_.points() * p_.kernel_depth * p_.channels * p_.out_channels);
   }
 
   double traffic_ns(const WinogradBlocks& b, int64_t working) const {

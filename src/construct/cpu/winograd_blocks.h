@@ -12,7 +12,7 @@ namespace tw::construct {
 /// An axis that input tiles and output tiles have in common besides the plane: images, or depths.
 struct WinogradRows {
   int64_t outputs = 1;
-  int64_t inputs = 1;  // more than outputs for depths that a sum of several taps reads
+  int64_t inputs = 1;  // more than outputs for depths that a sum of several filter positions reads
 };
 
 struct WinogradProblem {
@@ -20,7 +20,7 @@ struct WinogradProblem {
   std::vector<WinogradRows> rows;
   int64_t tiles_high = 1, tiles_wide = 1;  // of m x m outputs, of a plane
   int64_t channels = 1, out_channels = 1;
-  int64_t taps = 1;  // depths that are summed over
+  int64_t kernel_depth = 1;  // depths that are summed over
   int64_t lanes = 1;
   int64_t points() const { return (m + 2) * (m + 2); }
 };

@@ -43,8 +43,8 @@ void schedule_way_round(const WinogradPlan& plan, const WinogradPlaces& places, 
 
 /// Layouts for `plan.blocks`: transformed tiles and products [block of channels, rows.., tile, point, point, channel]
 /// or, with points outside, [point, point, block of channels, rows.., tile, channel]; weights
-/// [block of columns, point, point, panel, (tap,) channel, column], the order in which a block of tiles reads them;
-/// kernels [panel, (tap,) row, column, channel, column].
+/// [block of columns, point, point, panel, (position,) channel, column], the order in which a block of tiles reads
+/// them; kernels [panel, (position,) row, column, channel, column].
 std::map<std::string, Layout> winograd_layouts(const te::Program& logical, const WinogradPlan& plan);
 
 /// Appends the loops of all stages of the convolution.

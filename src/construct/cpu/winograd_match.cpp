@@ -150,7 +150,7 @@ WinogradProblem winograd_problem(const te::Program& program, const WinogradStage
   problem.channels = tiles.back();
   problem.out_channels = products.back();
   problem.lanes = lanes;
-  problem.taps = te::num_points(program.find_compute(stages.products)->reduce_axes) / problem.channels;
+  problem.kernel_depth = te::num_points(program.find_compute(stages.products)->reduce_axes) / problem.channels;
   return problem;
 }
 

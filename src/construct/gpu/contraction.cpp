@@ -54,7 +54,7 @@ void schedule_product(const StoredProduct& in, const ThreadBlockTile& tile, cons
   out.trace = {loops.describe()};
 }
 
-// A tile of the whole sum, of shared taps or of a split-K.
+// A tile of the whole sum, of shared filter positions or of a split-K.
 struct Choice {
   const StoredProduct* product;
   GemmProblem problem;
@@ -73,7 +73,8 @@ Result<schedule::Schedule> adding(const te::Program& rest, const TargetInfo& tar
 std::vector<StoredProduct> sums_of(const StoredProduct& whole, const te::Program& program, const GroupTask& task,
                                    const TargetInfo& target) {
   std::vector<StoredProduct> sums = {whole};
-  if (std::optional<StoredProduct> shared = with_taps(whole, program, task, target)) sums.push_back(*std::move(shared));
+  if (std::optional<StoredProduct> shared = with_filter_positions(whole, program, task, target))
+    sums.push_back(*std::move(shared));
   for (const SplitK& split_k : split_ks_of(whole, problem_of(whole, task, target), target)) {
     StoredProduct split = stored(program, whole.product.sum, whole.layouts, split_k);
     if (adding(split.rest, target).ok()) sums.push_back(std::move(split));

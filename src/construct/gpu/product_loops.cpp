@@ -46,12 +46,12 @@ void ProductLoops::make_matrices() {
   if (first_ == 1) roles.push_back(dollared(names_at(sum_, p_.batch)));
   std::vector<int64_t> multiples = {line_extent(Side::kLeft), line_extent(Side::kRight), tile_.tile_k};
   if (p_.zeros > 0) multiples.push_back(p_.steps.back().extent + p_.zeros);
-  s_.matrices(p_.sum, roles, std::move(multiples), p_.taps ? p_.taps->name : "");
+  s_.matrices(p_.sum, roles, std::move(multiples), p_.filter_positions ? p_.filter_positions->name : "");
   if (!by_matrix()) {
     for (const Side side : {Side::kLeft, Side::kRight}) lay(side, Lines::kBesideEachOther);
   }
   const int64_t columns = ceil_div(extent_at(sum_, p_.columns), line_extent(Side::kRight)) * line_extent(Side::kRight);
-  const size_t column = first_ + (p_.taps ? 1 : 0);
+  const size_t column = first_ + (p_.filter_positions ? 1 : 0);
   const Layout interleaved = interleaved_columns(tile_, static_cast<int>(column), column + 2, columns);
   if (!interleaved.is_identity()) s_.layout(operand(Side::kRight), interleaved);
   s_.layout(sums(), sums_layout());
@@ -102,7 +102,7 @@ std::vector<std::string> ProductLoops::cut_output() {
   const te::Compute& y = *program_.find_compute(p_.output);
   const std::vector<std::string> batch = names_at(y, p_.batch), columns = names_at(y, p_.columns);
   std::vector<std::string> rows = names_at(y, p_.rows);
-  if (p_.taps) {  // a row of pixels goes on to the last one that is read
+  if (p_.filter_positions) {  // a row of pixels goes on to the last one that is read
     const std::string pixel = rows.back();
     s_.split(y.name(), pixel, {pixels_read()});
     rows.back() = pixel + ".0";
@@ -205,7 +205,7 @@ std::string ProductLoops::cut_sums() {
   if (first_ == 1) order.push_back(axis(0));
   order.insert(order.end(), {row.tile, column.tile, "r0.0"});
   add_threads(row, column, order);
-  if (p_.taps) order.emplace_back("r1");
+  if (p_.filter_positions) order.emplace_back("r1");
   order.emplace_back("r0.1");
   std::vector<std::string> matrix;
   const std::array<const Cut*, 2> cuts = {&row, &column};
@@ -225,7 +225,7 @@ std::string ProductLoops::cut_sums() {
       if (kind == FactorKind::kVector) s_.vectorize(sums(), loop);
     }
   }
-  if (p_.taps) s_.unroll(sums(), "r1");
+  if (p_.filter_positions) s_.unroll(sums(), "r1");
   if (by_matrix()) s_.unroll(sums(), "r0.1").tensorize(sums(), matrix.front(), "mma", {});
   return "r0.0";
 }
@@ -249,19 +249,20 @@ void ProductLoops::attach_all(const std::string& stage, const std::string& loop)
 }
 
 std::string ProductLoops::describe() const {
-  return fmt::format("tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
-                     line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
-                     tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
-                     : by_matrix()                              ? ", by matrix instructions"
-                                                                : "",
-                     tile_.tma ? ", by TMA" : "",
-                     p_.taps ? fmt::format(", one for {} taps of windows", p_.taps->extent) : "",
-                     tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
-                     : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
-                                                : "",
-                     tile_.persistent_blocks > 0
-                         ? fmt::format(", a persistent block on each SM walking over them {} at a time", tile_.together)
-                         : "");
+  return fmt::format(
+      "tiles of {} x {} sums by {} threads, {} steps at a time, {} blocks of them under way{}{}{}{}{}",
+      line_extent(Side::kLeft), line_extent(Side::kRight), tile_.threads(), tile_.tile_k, tile_.stages,
+      tile_.multiplier == Multiplier::kWarpGroup ? ", by matrix instructions of warp groups"
+      : by_matrix()                              ? ", by matrix instructions"
+                                                 : "",
+      tile_.tma ? ", by TMA" : "",
+      p_.filter_positions ? fmt::format(", one for {} filter positions of windows", p_.filter_positions->extent) : "",
+      tile_.row_cluster > 1      ? fmt::format(", in clusters of {} sharing columns", tile_.row_cluster)
+      : tile_.column_cluster > 1 ? fmt::format(", in clusters of {} sharing rows", tile_.column_cluster)
+                                 : "",
+      tile_.persistent_blocks > 0
+          ? fmt::format(", a persistent block on each SM walking over them {} at a time", tile_.together)
+          : "");
 }
 
 OperandAccess ProductLoops::access(Side side) const {

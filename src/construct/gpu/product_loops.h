@@ -50,7 +50,8 @@ class ProductLoops {
   OperandAccess access(Side side) const;
 
  private:
-  // Pixels that a row of windows reads where taps share them, else those it has; and the rows of all of them.
+  // Pixels that a row of windows reads where filter positions share them, else those it has; and the rows of all of
+  // them.
   int64_t pixels_read() const { return sum_.axes[p_.rows.back()].extent + tile_.halo; }
   int64_t rows_read() const { return extent_at(sum_, p_.rows) / sum_.axes[p_.rows.back()].extent * pixels_read(); }
 

@@ -104,9 +104,9 @@ ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
   return tile;
 }
 
-// Whether one copy brings the lines that the taps of a tile read, and each of its loops of rows has pixels in all
-// turns.
-bool holds_taps(const ThreadBlockTile& tile, const GemmProblem& problem) {
+// Whether one copy brings the lines that the filter positions of a tile read, and each of its loops of rows has pixels
+// in all turns.
+bool holds_filter_positions(const ThreadBlockTile& tile, const GemmProblem& problem) {
   if (ThreadBlockTile::extent(tile.rows) + tile.halo > problem.max_lines) return false;
   int64_t stride = 1;
   for (auto f = tile.rows.rbegin(); f != tile.rows.rend(); stride *= f->extent, ++f) {
@@ -123,11 +123,11 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
   const int64_t max = beyond ? std::max<int64_t>(2, problem.columns / 8) : problem.neighbours;
   ThreadBlockTile tile = tile_of(g, std::min(problem.neighbours, max));
   tile.tma = problem.tma;
-  tile.taps = problem.taps;
+  tile.filter_positions = problem.filter_positions;
   tile.halo = problem.halo;
-  if (tile.taps > 1 && !holds_taps(tile, problem)) return;
+  if (tile.filter_positions > 1 && !holds_filter_positions(tile, problem)) return;
   tiles.push_back(tile);
-  if (!problem.tma || problem.taps > 1 || problem.kept_bytes > 0) return;
+  if (!problem.tma || problem.filter_positions > 1 || problem.kept_bytes > 0) return;
   const auto add_clusters = [&](int64_t extent, const std::vector<Factor>& factors, int64_t ThreadBlockTile::*cluster) {
     for (const int64_t together : {2, 4}) {
       if (ceil_div(extent, ThreadBlockTile::extent(factors)) % together != 0) continue;
@@ -178,7 +178,7 @@ int64_t min_stages(const ThreadBlockTile& tile) {
 int64_t stages_of(const ThreadBlockTile& tile, const GemmProblem& problem, const TargetInfo& target, int64_t at_once) {
   constexpr int64_t kFew = 4, kMany = 8;
   const int64_t room = target.levels.front().capacity_bytes / at_once - kReservedBytes;
-  const bool busy = tile.multiplier == Multiplier::kWarpGroup && tile.taps == 1 && at_once <= 2;
+  const bool busy = tile.multiplier == Multiplier::kWarpGroup && tile.filter_positions == 1 && at_once <= 2;
   const int64_t min = std::max(min_stages(tile), busy ? kFew : int64_t{2});
   const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), min, tile.tma ? kMany : kFew);
   if (tile.persistent_blocks > 0) return stages;  // those of the next tile follow
@@ -201,7 +201,7 @@ bool fit_together(const ThreadBlockTile& tile, const GemmProblem& problem, const
 std::vector<ThreadBlockTile> staged(ThreadBlockTile tile, const GemmProblem& problem, const TargetInfo& target) {
   constexpr int64_t kMaxTilesAtOnce = 4;
   const bool few = tile.tma && tiles_of(tile, problem) <= target.compute_units;
-  const int64_t min = few || tile.taps > 1 ? 1 : 2, max = few ? 1 : tile.tma ? kMaxTilesAtOnce : 2;
+  const int64_t min = few || tile.filter_positions > 1 ? 1 : 2, max = few ? 1 : tile.tma ? kMaxTilesAtOnce : 2;
   std::vector<ThreadBlockTile> all;
   for (int64_t at_once = min; at_once <= max; ++at_once) {
     tile.stages = stages_of(tile, problem, target, at_once);
@@ -245,7 +245,8 @@ int64_t ThreadBlockTile::line_pad_bytes(int64_t bytes) const {
 }
 
 int64_t ThreadBlockTile::shared_bytes(int64_t bytes) const {
-  const int64_t lines = extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether + extent(columns) * taps;
+  const int64_t lines =
+      extent(rows) + ceil_div(halo, kLinesTogether) * kLinesTogether + extent(columns) * filter_positions;
   const int64_t pad = line_pad_bytes(bytes);
   return by_matrix() ? lines * (tile_k * bytes + pad) : tile_k * (lines * bytes + 2 * pad);
 }
@@ -310,10 +311,11 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const
   const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
   const int64_t tiles = tiles_of(tile, p);
   const auto steps = static_cast<double>(ceil_div(p.steps, tile.tile_k) * tile.tile_k);
-  const double products = static_cast<double>(rows * columns * p.taps) / products_a_cycle(tile.multiplier, p.bytes);
-  const int64_t lines = (rows + p.halo) / tile.column_cluster + columns * p.taps / tile.row_cluster;
+  const double products =
+      static_cast<double>(rows * columns * p.filter_positions) / products_a_cycle(tile.multiplier, p.bytes);
+  const int64_t lines = (rows + p.halo) / tile.column_cluster + columns * p.filter_positions / tile.row_cluster;
   const double loads = static_cast<double>(lines * p.bytes) / kLoadBytes;
-  const double shared = static_cast<double>(p.taps) * shared_reads(tile, p) / kSharedBytes;
+  const double shared = static_cast<double>(p.filter_positions) * shared_reads(tile, p) / kSharedBytes;
   const double longest = std::max({products, loads, shared});
   const auto cluster = static_cast<double>(tile.row_cluster * tile.column_cluster);
   const double waits = kPairCycles * std::log2(cluster) / static_cast<double>(tile.tile_k);
@@ -340,7 +342,7 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
     if (has_feature(target, "wgmma")) {
       for (const GroupTile& g : kGroupTiles) add_tiles(g, problem, tiles);
     }
-    if (problem.taps == 1) {
+    if (problem.filter_positions == 1) {
       for (const WarpTile& w : kWarpTiles) tiles.push_back(tile_of(w, problem.neighbours));
     }
   } else {
@@ -352,7 +354,7 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
     const int64_t rows = ThreadBlockTile::extent(tile.rows);
     if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
     tile.tile_k = steps_of(problem, tile);
-    const bool alone = tile.row_cluster * tile.column_cluster * tile.taps == 1;
+    const bool alone = tile.row_cluster * tile.column_cluster * tile.filter_positions == 1;
     std::vector<int64_t> ways = {problem.kept_bytes};
     if (alone && problem.kept_bytes == 0 && problem.odd_bytes > 0) ways.push_back(problem.odd_bytes);
     for (const int64_t kept : ways) {

@@ -17,15 +17,15 @@ constexpr double kDenseShare = 0.9;       // of the FMA peak with vectors along 
 constexpr double kRowShare = 0.7;         // the same with vectors along image rows, whose operands are not in panels
 constexpr double kPanelShare = 0.85;      // the same where rows are all one and the weights stay near while panels pass
 constexpr double kStridedShare = 0.4;     // the same where rows are read with a stride
-constexpr double kTapSlots = 2;           // of one product of a depthwise window: an FMA with both operands loaded
-constexpr double kStridedTapSlots = 3.5;  // where it reads every other element: two loads and their shuffle
-constexpr double kEdgeTapSlots = 0.5;     // more for a vector that reaches over one edge of the image: masked loads
-constexpr double kStridedEdgeSlots = 3;   // the same with a stride: one load a lane
-constexpr double kShortRow = 2;           // times the slots where a row is shorter than a vector
-constexpr double kWindowReads = 0.7;      // of a copy: windows along channels that read planes in place
-constexpr double kExposedRows = 0.5;      // share of the lines brought in again that prefetching leaves visible
-constexpr int64_t kTilePixels = 6;        // rows of a register tile
-constexpr int64_t kTileVectors = 2;       // columns of a register tile
+constexpr double kPositionSlots = 2;      // of one product of a depthwise window: an FMA with both operands loaded
+constexpr double kStridedPositionSlots = 3.5;  // where it reads every other element: two loads and their shuffle
+constexpr double kEdgePositionSlots = 0.5;  // more for a vector that reaches over one edge of the image: masked loads
+constexpr double kStridedEdgeSlots = 3;     // the same with a stride: one load a lane
+constexpr double kShortRow = 2;             // times the slots where a row is shorter than a vector
+constexpr double kWindowReads = 0.7;        // of a copy: windows along channels that read planes in place
+constexpr double kExposedRows = 0.5;        // share of the lines brought in again that prefetching leaves visible
+constexpr int64_t kTilePixels = 6;          // rows of a register tile
+constexpr int64_t kTileVectors = 2;         // columns of a register tile
 
 double or_nominal(double figure, double nominal) { return figure > 0 ? figure : nominal; }
 
@@ -38,7 +38,7 @@ struct LayoutCosts::Problem {
   int64_t batch = 1;
   int64_t groups = 1;
   int64_t channels = 1, out_channels = 1;  // of a group
-  int64_t taps = 1;
+  int64_t filter_positions = 1;
   int64_t points = 1, width = 1;  // of the output: all spatial dims, those that are contiguous in a row
   int64_t plane = 1;              // points of the input
   int64_t lanes = 1;
@@ -71,17 +71,18 @@ LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
   p.strided = !strides.empty() && strides.back() > 1;
   if (!p.is_contraction) {
     const std::vector<int64_t> kernel = node.ints_attr_or("kernel_shape", {p.plane});
-    p.taps = num_elements(kernel);
+    p.filter_positions = num_elements(kernel);
     p.groups = y.shape[1];
     return p;
   }
   const Shape& w = graph_.value(node.inputs[1]).type.shape;
-  p.taps = num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(x.shape.size() - 2), w.end()));  // of one phase
+  p.filter_positions =
+      num_elements(Shape(w.end() - static_cast<std::ptrdiff_t>(x.shape.size() - 2), w.end()));  // of one phase
   p.groups = node.int_attr_or("group", 1);
   p.channels = std::max<int64_t>(1, x.shape[1] / p.groups);
   p.out_channels = std::max<int64_t>(1, y.shape[1] / p.groups);
   p.weight_bytes = as_double(num_elements(w) * x.type.bytes());
-  p.pointwise = p.taps == 1 && !p.padded && all_are(strides, 1);
+  p.pointwise = p.filter_positions == 1 && !p.padded && all_are(strides, 1);
   if (node.op == "conv_phases") describe_phases(node, w, p);
   return p;
 }
@@ -148,20 +149,20 @@ double LayoutCosts::scattered_rows_ns(const Problem& p) const {
   if (home == 0) return streamed;
   const double tiles = as_double(p.batch * ceil_div(p.points, kTilePixels) *
                                  ceil_div(p.out_channels, kTileVectors * p.lanes) * p.groups);
-  const double bytes = tiles * as_double(p.channels * p.taps * line);
+  const double bytes = tiles * as_double(p.channels * p.filter_positions * line);
   return std::max(streamed, kExposedRows * bytes / or_nominal(target_.levels[home].read_per_ns, kNominalBytesPerNs));
 }
 
-// Threads gather pixels for each tap anew, padding on the way: from planes one element at a time.
+// Threads gather pixels for each filter position anew, padding on the way: from planes one element at a time.
 double LayoutCosts::gathered_from_planes_ns(const Problem& p) const {
-  return transpose_ns(p.in_bytes * as_double(p.taps * p.points) / as_double(std::max<int64_t>(1, p.plane)));
+  return transpose_ns(p.in_bytes * as_double(p.filter_positions * p.points) / as_double(std::max<int64_t>(1, p.plane)));
 }
 
 // Channels last: vectors along the output channels, pixels read as scalars from anywhere, padding in a copy that brings
 // its own order. Row-major: vectors along rows of the image; a product with the weights where rows are all one, its
 // second operand copied to panels, one by one.
 double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
-  const double steps = as_double(p.channels * p.taps);
+  const double steps = as_double(p.channels * p.filter_positions);
   const double around = as_double(p.batch * p.groups);
   if (out == 1) {
     const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
@@ -189,12 +190,13 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
 
 // One window for each element: poolings too. The guards of padding stand in the loops.
 double LayoutCosts::depthwise_ns(const Problem& p, int out) const {
-  const double windows = as_double(p.batch) * as_double(p.taps) * slot_ns(target_, p.lanes);
-  if (out == 1) return windows * kTapSlots * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
+  const double windows = as_double(p.batch) * as_double(p.filter_positions) * slot_ns(target_, p.lanes);
+  if (out == 1) return windows * kPositionSlots * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
   if (target_.kind != DeviceKind::kCpu)  // threads read elements of rows, which start anywhere, one by one
-    return windows * kTapSlots * as_double(p.points * p.groups * p.out_channels);
-  const double edges = (p.padded ? 1 : 0) * (p.strided ? kStridedEdgeSlots : 2 * kEdgeTapSlots);
-  const double row = as_double(ceil_div(p.width, p.lanes)) * (p.strided ? kStridedTapSlots : kTapSlots) + edges;
+    return windows * kPositionSlots * as_double(p.points * p.groups * p.out_channels);
+  const double edges = (p.padded ? 1 : 0) * (p.strided ? kStridedEdgeSlots : 2 * kEdgePositionSlots);
+  const double row =
+      as_double(ceil_div(p.width, p.lanes)) * (p.strided ? kStridedPositionSlots : kPositionSlots) + edges;
   const double rows = as_double(p.groups * p.out_channels * (p.points / std::max<int64_t>(1, p.width)));
   return windows * rows * row * (p.width < p.lanes ? kShortRow : 1);
 }

@@ -49,7 +49,7 @@ std::optional<ConvProblem> winograd_problem(const Editor& editor, const Node& no
   if (rank == 3) {
     p.depth = std::max(window.highest(0), window.in[0] - 1) - std::min<int64_t>(0, window.lowest(0)) + 1;
     p.out_depth = window.out[0];
-    p.taps = w[2];
+    p.kernel_depth = w[2];
   }
   const bool empty = p.batch == 0 || p.high == 0 || p.wide == 0 || p.out_depth == 0;
   const bool flat = rank == 3 && (p.depth == 1) != (p.out_depth == 1);

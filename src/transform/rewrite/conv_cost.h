@@ -11,7 +11,7 @@ struct ConvProblem {
   int64_t batch = 1;
   int64_t channels = 1, out_channels = 1;
   int64_t depth = 1, out_depth = 1;  // of the input with its padding, of the output
-  int64_t taps = 1;                  // of the kernel along the depth
+  int64_t kernel_depth = 1;          // of the kernel along the depth
   int64_t high = 1, wide = 1;        // of the output
 };
 

@@ -41,7 +41,7 @@ Part live_part(const ops::Window& w, size_t d) {
 }
 
 // Strongly dilated convolutions of small images: most of the kernel only ever meets padding.
-bool drop_dead_taps(Editor& editor, const Node& node) {
+bool drop_dead_filter_positions(Editor& editor, const Node& node) {
   const Shape weights = editor.type(node.inputs[1]).shape;
   const ops::Window window =
       ops::window_of(graph::make_call(editor.graph(), node), Shape(weights.begin() + 2, weights.end()));
@@ -62,7 +62,7 @@ bool drop_dead_taps(Editor& editor, const Node& node) {
 }
 
 constexpr Rule kRules[] = {
-    {"convolution without taps in the padding", "conv", drop_dead_taps},
+    {"convolution without filter positions in the padding", "conv", drop_dead_filter_positions},
 };
 
 }  // namespace

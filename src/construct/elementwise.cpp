@@ -41,9 +41,9 @@ namespace {
 // Vectors that an elementary function works on side by side: its steps wait for each other, and the core looks only a
 // few dozen instructions ahead for others that are ready.
 constexpr int64_t kFunctionVectors = 4;
-constexpr double kGatherSlots = 1.5;  // loading and inserting one lane
-constexpr double kColumnSlots = 4;    // a column of a block that is transposed in registers
-constexpr double kFlopPerSlot = 2;    // of one lane
+constexpr double kGatherCycles = 1.5;  // loading and inserting one lane
+constexpr double kColumnCycles = 4;    // a column of a block that is transposed in registers
+constexpr double kFlopPerCycle = 2;    // of one lane
 
 // The loops of one element-wise stage, outermost first, the vector last.
 struct StageLoops {
@@ -142,20 +142,20 @@ class ElementwiseScheduler {
   }
 
   double arithmetic_ns(std::optional<size_t> crossing) const {
-    double slots = 0;  // of one vector
-    for (const Access& access : nest_.accesses) slots += load_slots(access, crossing);
+    double cycles = 0;  // of one vector
+    for (const Access& access : nest_.accesses) cycles += load_cycles(access, crossing);
     const double vectors = static_cast<double>(te::num_points(c_.axes)) / static_cast<double>(lanes_);
     const double peak = peak_flop_per_ns(target_);
-    return slots * vectors * kFlopPerSlot * static_cast<double>(lanes_) / peak;
+    return cycles * vectors * kFlopPerCycle * static_cast<double>(lanes_) / peak;
   }
 
   // With the lines of `access` along the unrolled axis, the loads of neighbouring points are columns of one block.
-  double load_slots(const Access& access, std::optional<size_t> crossing) const {
+  double load_cycles(const Access& access, std::optional<size_t> crossing) const {
     if (runs_along_last(access)) return 1;
     const bool columns = crossing && std::ranges::any_of(access.dims.back().terms, [&](const auto& term) {
                            return term.first == *crossing && term.second == 1;
                          });
-    return columns ? kColumnSlots : kGatherSlots * static_cast<double>(lanes_);
+    return columns ? kColumnCycles : kGatherCycles * static_cast<double>(lanes_);
   }
 
   bool runs_along_last(const Access& access) const {

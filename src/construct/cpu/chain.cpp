@@ -162,19 +162,19 @@ class ChainBuilder {
       else
         others *= static_cast<double>(m.rows[i].extent);
     }
-    const double slots = slots_of(problem, tile) * others * static_cast<double>(problem.steps);
+    const double cycles = cycles_of(problem, tile) * others * static_cast<double>(problem.steps);
     const te::Tensor& b = local.problem.program.tensor(m.b->name);
     const int64_t bytes = problem.steps * m.column.extent * b.type.bytes();
-    return slots * slot_ns(target_, local.problem.lanes) + kExposedTraffic * read_ns(bytes);
+    return cycles * issue_cycle_ns(target_, local.problem.lanes) + kExposedTraffic * read_ns(bytes);
   }
 
-  double slots_of(const TileProblem& problem, const RegisterTile& tile) const {
+  double cycles_of(const TileProblem& problem, const RegisterTile& tile) const {
     const double fmas =
         static_cast<double>(round_up(problem.inner_rows, tile.inner) * round_up(problem.outer_rows, tile.outer) *
                             ceil_div(problem.columns, problem.lanes));
     const double of_tile = static_cast<double>(tile.outer * tile.inner * tile.vectors);
     const double loads = static_cast<double>(tile.outer * tile.inner + tile.vectors);
-    return fmas * std::max({problem.product.slots, loads / of_tile, kLatencySlots / of_tile});
+    return fmas * std::max({problem.product.cycles, loads / of_tile, kLatencyCycles / of_tile});
   }
 
   double plan_segment(BlockPlan& plan, const te::Program& block, const ChainSegment& segment) const {

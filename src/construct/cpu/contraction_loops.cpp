@@ -241,7 +241,7 @@ class ContractionScheduler {
   // position the part of it that the filter position reads.
   void prefetch_panel(const std::string& stage, const std::string& consumer, const std::string& tile) {
     if (!panels_.streams || panels_.inside || p_.reductions.empty() || window_fmas() <= kUnrolledFmas) return;
-    constexpr int64_t kMaxLines = 2;  // in an iteration: more of them take slots from the products
+    constexpr int64_t kMaxLines = 2;  // in an iteration: more of them take issue cycles from the products
     const te::Axis& inner = p_.reductions.back();
     const int64_t inner_steps = steps(p_.reductions.size() - 1);
     const int64_t width = t_.tile.vectors * p_.lanes;

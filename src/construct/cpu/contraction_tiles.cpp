@@ -19,14 +19,14 @@
 namespace tw::construct {
 namespace {
 
-constexpr size_t kRegisterTiles = 4;     // best ones by their slots that are scaled up
-constexpr int kTilesOfWidth = 2;         // best ones of each number of vectors that are scaled up, too
-constexpr int kMaxAlike = 3;             // candidates that differ in their blocks only
-constexpr size_t kTilesPerLevel = 3;     // rTiles kept for each memory level
-constexpr double kAccumulateSlots = 10;  // entering a tile again and adding one vector of its sums to memory
-constexpr double kLoopSlots = 80;  // leaving the innermost loop and entering it again, for another filter position
+constexpr size_t kRegisterTiles = 4;      // best ones by their issue cycles that are scaled up
+constexpr int kTilesOfWidth = 2;          // best ones of each number of vectors that are scaled up, too
+constexpr int kMaxAlike = 3;              // candidates that differ in their blocks only
+constexpr size_t kTilesPerLevel = 3;      // rTiles kept for each memory level
+constexpr double kAccumulateCycles = 10;  // entering a tile again and adding one vector of its sums to memory
+constexpr double kLoopCycles = 80;  // leaving the innermost loop and entering it again, for another filter position
 constexpr double kCacheShare = 0.75;
-constexpr double kWidenSlots = 1;  // making an f32 of a 16-bit float: a shift, or a conversion
+constexpr double kWidenCycles = 1;  // making an f32 of a 16-bit float: a shift, or a conversion
 
 struct Axes {
   std::vector<te::Axis> all;  // batch, rows, column, reductions
@@ -166,7 +166,7 @@ class Tiler {
     problem.product = product_cost(p_.match.words, target_);
     const bool widens =
         p_.match.a.type().is_float() && p_.match.a.type().bits() < p_.match.compute->body[0].type().bits();
-    if (widens) problem.operand_slots = kWidenSlots;
+    if (widens) problem.operand_cycles = kWidenCycles;
     problem.a_is_vector = p_.match.a_uses_column;
     problem.row_stride = stride_bytes();
     if (axes_.has_rows()) problem.inner_rows = extent(axes_.row_inner());
@@ -181,8 +181,8 @@ class Tiler {
 
   int64_t reduction_steps() const { return std::max<int64_t>(1, te::num_points(p_.reductions)); }
 
-  // Those of fewest slots, and some of every width: where a panel of B does not fit a cache, narrower ones move fewer
-  // bytes for more slots.
+  // Those of fewest issue cycles, and some of every width: where a panel of B does not fit a cache, narrower ones move
+  // fewer bytes for more issue cycles.
   std::vector<RegisterTile> register_tiles() const {
     std::vector<RegisterTile> kept;
     std::map<int64_t, int> of_width;
@@ -256,23 +256,23 @@ class Tiler {
 
   // What blocks of the reduction cost on the tiled axes: adding sums to memory, and the loops over the filter positions
   // of a window once more for each tile and block.
-  double block_slots(const ContractionTiling& t) const {
+  double block_cycles(const ContractionTiling& t) const {
     int64_t rows = axes_.has_rows() ? extent(axes_.row_inner()) : 1;
     if (axes_.has_two_rows()) rows *= extent(axes_.row_blocked());
     const int64_t sums = rows * column_tiles(t.tile) * t.tile.vectors;
     const int64_t filter_positions = reduction_steps() / extent(cut_axis());
-    return kAccumulateSlots * static_cast<double>(sums * t.reduction_blocks) +
-           kLoopSlots * static_cast<double>((filter_positions - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
+    return kAccumulateCycles * static_cast<double>(sums * t.reduction_blocks) +
+           kLoopCycles * static_cast<double>((filter_positions - 1) * plane_tiles(t) * (t.reduction_blocks - 1));
   }
 
   double arithmetic_ns(const ContractionTiling& t) const {
-    double slots = t.tile.slots * static_cast<double>(reduction_steps()) * summed_share_;
-    if (t.reduction_blocks > 1) slots += block_slots(t);
+    double cycles = t.tile.cycles * static_cast<double>(reduction_steps()) * summed_share_;
+    if (t.reduction_blocks > 1) cycles += block_cycles(t);
     for (size_t a = 0; a < axes_.column; ++a) {
       const bool tiled = axes_.has_rows() && (a == axes_.row_inner() || a == axes_.row_blocked());
-      if (!tiled) slots *= static_cast<double>(extent(a)) * nonzero_shares_[a];
+      if (!tiled) cycles *= static_cast<double>(extent(a)) * nonzero_shares_[a];
     }
-    return slots * slot_ns(target_, p_.lanes);
+    return cycles * issue_cycle_ns(target_, p_.lanes);
   }
 
   int64_t row_blocks(const ContractionTiling& t) const { return ceil_div(row_tiles(t.tile), t.row_tiles); }
@@ -342,7 +342,7 @@ class Tiler {
       space.alignment[axes_.row_blocked()].unit = start[axes_.row_blocked()] = blocked_rows(p_.match, tile);
     double points = 1;
     for (size_t a = 0; a < axes_.first_reduction; ++a) points *= static_cast<double>(std::max<int64_t>(1, extent(a)));
-    space.ns_per_point = tile.slots * slot_ns(target_, p_.lanes) / points;
+    space.ns_per_point = tile.cycles * issue_cycle_ns(target_, p_.lanes) / points;
     for (size_t level = 1; level + 1 < target_.levels.size(); ++level) {
       const MemoryLevel& cache = target_.levels[level];
       const double share = kCacheShare / (cache.shared ? std::max(1, target_.compute_units) : 1);
@@ -388,8 +388,8 @@ class Tiler {
   }
 
   std::vector<std::string> trace(const ContractionTiling& t, const ScaledTile& scaled, const std::string& level) const {
-    return {fmt::format("registers: {} x {} rows, {} vectors of {}: {:.0f} slots a step", t.tile.outer, t.tile.inner,
-                        t.tile.vectors, p_.lanes, t.tile.slots),
+    return {fmt::format("registers: {} x {} rows, {} vectors of {}: {:.0f} issue cycles a step", t.tile.outer,
+                        t.tile.inner, t.tile.vectors, p_.lanes, t.tile.cycles),
             fmt::format("{}: {} x {} register tiles, reduction in {} blocks; last score {:.3g}: {}", level, t.row_tiles,
                         t.column_tiles, t.reduction_blocks, scaled.score, scaled.reason),
             fmt::format("order: {} outside, {} around", t.columns_outside ? "columns" : "rows",

@@ -1,5 +1,5 @@
-// How a contraction is tiled: register tiles by their issue slots, blocks of them by Roller's scale-up over the caches,
-// the order of block loops by the model of the whole nest.
+// How a contraction is tiled: register tiles by their issue cycles, blocks of them by Roller's scale-up over the
+// caches, the order of block loops by the model of the whole nest.
 #pragma once
 #include <string>
 #include <vector>

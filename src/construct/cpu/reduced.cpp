@@ -26,11 +26,11 @@ namespace {
 using schedule::Contraction;
 using schedule::ReducedProduct;
 
-constexpr size_t kTilings = 16;      // of the product, of which those that cut no reduction are taken
-constexpr size_t kPartCounts = 2;    // that are tried for each
-constexpr double kCacheShare = 0.5;  // of L2 that the rows of a tile fill
-constexpr int64_t kMaxVectors = 8;   // of sums in registers
-constexpr double kElementSlots = 4;  // of a vector: read twice, stored, combined
+constexpr size_t kTilings = 16;       // of the product, of which those that cut no reduction are taken
+constexpr size_t kPartCounts = 2;     // that are tried for each
+constexpr double kCacheShare = 0.5;   // of L2 that the rows of a tile fill
+constexpr int64_t kMaxVectors = 8;    // of sums in registers
+constexpr double kElementCycles = 4;  // of a vector: read twice, stored, combined
 
 // Rows and columns of a tile.
 struct Part {
@@ -120,8 +120,8 @@ class ReducedRows {
     const double ragged = static_cast<double>(round_up(part.rows, tiling.tile.inner) * parts) /
                           static_cast<double>(round_up(rows, tiling.tile.inner));
     const auto vectors = static_cast<double>(rows * ceil_div(whole.match.column.extent, whole.lanes));
-    out.predicted_ns = tiling.predicted_ns * ragged +
-                       vectors * kElementSlots * slot_ns(target_, whole.lanes) / std::max(1, target_.compute_units);
+    out.predicted_ns = tiling.predicted_ns * ragged + vectors * kElementCycles * issue_cycle_ns(target_, whole.lanes) /
+                                                          std::max(1, target_.compute_units);
     out.trace = {fmt::format("{} parts of {} rows, {} columns a tile; registers: {} rows, {} vectors", parts, part.rows,
                              part.columns, tiling.tile.inner, tiling.tile.vectors)};
     return out;

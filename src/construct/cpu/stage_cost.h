@@ -1,4 +1,4 @@
-// Closed-form costs of stages that no register tile describes: issue slots of their bodies, and the time of a nest on
+// Closed-form costs of stages that no register tile describes: issue cycles of their bodies, and the time of a nest on
 // all cores or one.
 #pragma once
 #include "construct/cpu/tile.h"
@@ -7,9 +7,9 @@
 
 namespace tw::construct {
 
-/// Issue slots of `compute` for one vector of points: loads, operations and elementary functions of its body, the
-/// combination of a reduction, and a store. A slot is the time of one FMA at peak.
-double body_slots(const te::Compute& compute);
+/// Issue cycles of `compute` for one vector of points: loads, operations and elementary functions of its body, the
+/// combination of a reduction, and a store. An issue cycle is the time of one FMA at peak.
+double body_cycles(const te::Compute& compute);
 
 /// Time in ns of `nest` whose arithmetic takes `arithmetic_ns` on one core and that falls into `tiles` equal tiles: on
 /// all cores, or on one where starting the others takes longer.

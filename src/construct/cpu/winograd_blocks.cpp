@@ -118,8 +118,8 @@ class Blocker {
   void keep(WinogradBlocks block) {
     block.predicted_ns = predict(block);
     const std::vector<int64_t> extents = joined(block.rows, std::vector{block.high, block.wide});
-    block.trace = {fmt::format("registers: {} x {} tiles, {} vectors of {}: {:.0f} slots a step", block.tile.outer,
-                               block.tile.inner, block.tile.vectors, p_.lanes, block.tile.slots),
+    block.trace = {fmt::format("registers: {} x {} tiles, {} vectors of {}: {:.0f} issue cycles a step",
+                               block.tile.outer, block.tile.inner, block.tile.vectors, p_.lanes, block.tile.cycles),
                    fmt::format("block: {} tiles, {} channels, input transformed {}, {} outside",
                                fmt::join(extents, " x "), block.channels, block.tiles_before ? "before" : "inside",
                                block.order == WinogradOrder::kTiles ? "tiles" : "points")};
@@ -148,18 +148,18 @@ class Blocker {
     return tiles;
   }
 
-  double product_slots(const WinogradBlocks& b) const {
+  double product_cycles(const WinogradBlocks& b) const {
     double rows = 1;  // of the block that no register tile spans
     for (size_t d = 0; d + 1 < b.rows.size(); ++d) rows *= static_cast<double>(b.rows[d]);
-    return b.tile.slots * rows * static_cast<double>(p_.points() * p_.channels * p_.kernel_depth * blocks_of(b));
+    return b.tile.cycles * rows * static_cast<double>(p_.points() * p_.channels * p_.kernel_depth * blocks_of(b));
   }
 
-  double transform_slots(const WinogradBlocks& b) const {
+  double transform_cycles(const WinogradBlocks& b) const {
     const auto vectors = [&](int64_t channels) {
       return static_cast<double>(p_.points() * ceil_div(channels, p_.lanes) * blocks_of(b));
     };
-    return kWinogradInputSlots * tiles_of(b, true) * vectors(p_.channels) +
-           kWinogradOutputSlots * tiles_of(b, false) * vectors(p_.out_channels);
+    return kWinogradInputCycles * tiles_of(b, true) * vectors(p_.channels) +
+           kWinogradOutputCycles * tiles_of(b, false) * vectors(p_.out_channels);
   }
 
   double bandwidth(size_t level, int64_t working) const {
@@ -242,8 +242,8 @@ class Blocker {
   double predict(const WinogradBlocks& b) const {
     const int64_t tasks = blocks_of(b) * (b.tiles_before ? channel_blocks(b) : 1);
     const int64_t working = std::min(units_, tasks);
-    const double slots = product_slots(b) + transform_slots(b);
-    const double near = slots * slot_ns(target_, p_.lanes) + traffic_ns(b, working);
+    const double cycles = product_cycles(b) + transform_cycles(b);
+    const double near = cycles * issue_cycle_ns(target_, p_.lanes) + traffic_ns(b, working);
     const double weights = weights_ns(b, working);
     const double ns = std::max(near, weights) + kExposedTraffic * std::min(near, weights);
     const double share = static_cast<double>(ceil_div(tasks, units_)) / static_cast<double>(tasks);

@@ -17,15 +17,15 @@ constexpr double kDenseShare = 0.9;       // of the FMA peak with vectors along 
 constexpr double kRowShare = 0.7;         // the same with vectors along image rows, whose operands are not in panels
 constexpr double kPanelShare = 0.85;      // the same where rows are all one and the weights stay near while panels pass
 constexpr double kStridedShare = 0.4;     // the same where rows are read with a stride
-constexpr double kPositionSlots = 2;      // of one product of a depthwise window: an FMA with both operands loaded
-constexpr double kStridedPositionSlots = 3.5;  // where it reads every other element: two loads and their shuffle
-constexpr double kEdgePositionSlots = 0.5;  // more for a vector that reaches over one edge of the image: masked loads
-constexpr double kStridedEdgeSlots = 3;     // the same with a stride: one load a lane
-constexpr double kShortRow = 2;             // times the slots where a row is shorter than a vector
-constexpr double kWindowReads = 0.7;        // of a copy: windows along channels that read planes in place
-constexpr double kExposedRows = 0.5;        // share of the lines brought in again that prefetching leaves visible
-constexpr int64_t kTilePixels = 6;          // rows of a register tile
-constexpr int64_t kTileVectors = 2;         // columns of a register tile
+constexpr double kPositionCycles = 2;     // of one product of a depthwise window: an FMA with both operands loaded
+constexpr double kStridedPositionCycles = 3.5;  // where it reads every other element: two loads and their shuffle
+constexpr double kEdgePositionCycles = 0.5;  // more for a vector that reaches over one edge of the image: masked loads
+constexpr double kStridedEdgeCycles = 3;     // the same with a stride: one load a lane
+constexpr double kShortRow = 2;              // times the issue cycles where a row is shorter than a vector
+constexpr double kWindowReads = 0.7;         // of a copy: windows along channels that read planes in place
+constexpr double kExposedRows = 0.5;         // share of the lines brought in again that prefetching leaves visible
+constexpr int64_t kTilePixels = 6;           // rows of a register tile
+constexpr int64_t kTileVectors = 2;          // columns of a register tile
 
 double or_nominal(double figure, double nominal) { return figure > 0 ? figure : nominal; }
 
@@ -166,7 +166,7 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   const double around = as_double(p.batch * p.groups);
   if (out == 1) {
     const double vectors = as_double(p.points * ceil_div(p.out_channels, p.lanes));
-    const double sums = around * vectors * steps * slot_ns(target_, p.lanes) / kDenseShare;
+    const double sums = around * vectors * steps * issue_cycle_ns(target_, p.lanes) / kDenseShare;
     const double from_planes = transpose_ns(p.in_bytes) * (p.short_rows ? kShortLines : 1);
     // Of an odd number of channels threads gather single elements from either order.
     if (target_.kind != DeviceKind::kCpu)
@@ -182,7 +182,8 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
   };
   double share = p.strided ? kStridedShare : kRowShare;
   if (p.pointwise && weights_stay(1)) share = weights_stay(0) ? kDenseShare : kPanelShare;
-  const double sums = around * as_double(p.out_channels * row_vectors) * steps * slot_ns(target_, p.lanes) / share;
+  const double sums =
+      around * as_double(p.out_channels * row_vectors) * steps * issue_cycle_ns(target_, p.lanes) / share;
   if (!p.pointwise) return sums + (p.padded ? copy_ns(p.in_bytes) : 0);
   const MemoryLevel* level = level_of(p.in_bytes);
   return sums + p.in_bytes / or_nominal(level == nullptr ? 0 : level->read_per_ns, kNominalBytesPerNs);
@@ -190,13 +191,13 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
 
 // One window for each element: poolings too. The guards of padding stand in the loops.
 double LayoutCosts::depthwise_ns(const Problem& p, int out) const {
-  const double windows = as_double(p.batch) * as_double(p.filter_positions) * slot_ns(target_, p.lanes);
-  if (out == 1) return windows * kPositionSlots * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
+  const double windows = as_double(p.batch) * as_double(p.filter_positions) * issue_cycle_ns(target_, p.lanes);
+  if (out == 1) return windows * kPositionCycles * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
   if (target_.kind != DeviceKind::kCpu)  // threads read elements of rows, which start anywhere, one by one
-    return windows * kPositionSlots * as_double(p.points * p.groups * p.out_channels);
-  const double edges = (p.padded ? 1 : 0) * (p.strided ? kStridedEdgeSlots : 2 * kEdgePositionSlots);
+    return windows * kPositionCycles * as_double(p.points * p.groups * p.out_channels);
+  const double edges = (p.padded ? 1 : 0) * (p.strided ? kStridedEdgeCycles : 2 * kEdgePositionCycles);
   const double row =
-      as_double(ceil_div(p.width, p.lanes)) * (p.strided ? kStridedPositionSlots : kPositionSlots) + edges;
+      as_double(ceil_div(p.width, p.lanes)) * (p.strided ? kStridedPositionCycles : kPositionCycles) + edges;
   const double rows = as_double(p.groups * p.out_channels * (p.points / std::max<int64_t>(1, p.width)));
   return windows * rows * row * (p.width < p.lanes ? kShortRow : 1);
 }

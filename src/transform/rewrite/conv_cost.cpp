@@ -18,16 +18,16 @@ constexpr double kExposedLine = 0.5;    // of the latency of a line of the share
 constexpr double kReached = 0.5;        // share of the read rate of a memory that weights reach beside arithmetic
 constexpr double kSerial = 0.2;         // share of the shorter of two activities that does not overlap the longer one
 
-// Issue slots are vector multiply-adds.
-double arithmetic_slots(const ConvProblem& p, int64_t m, double lanes) {
+// Issue cycles are vector multiply-adds.
+double arithmetic_cycles(const ConvProblem& p, int64_t m, double lanes) {
   const auto pairs = static_cast<double>(p.channels * p.out_channels * p.kernel_depth);
   if (m == 0) return kDirectLoss * 9 * pairs * static_cast<double>(p.batch * p.out_depth * p.high * p.wide) / lanes;
   const auto plane = static_cast<double>(p.batch * ceil_div(p.high, m) * ceil_div(p.wide, m));
   const auto points = static_cast<double>((m + 2) * (m + 2));
   const double lost = 1 + kStepsLost / static_cast<double>(p.channels * p.kernel_depth);
   const double products = kProductsLoss * lost * pairs * static_cast<double>(p.out_depth);
-  const double transforms = kWinogradInputSlots * static_cast<double>(p.channels * p.depth) +
-                            kWinogradOutputSlots * static_cast<double>(p.out_channels * p.out_depth);
+  const double transforms = kWinogradInputCycles * static_cast<double>(p.channels * p.depth) +
+                            kWinogradOutputCycles * static_cast<double>(p.out_channels * p.out_depth);
   return points * plane * (products + transforms) / lanes;
 }
 
@@ -85,7 +85,7 @@ int64_t conv_weight_bytes(const ConvProblem& p, int64_t m) {
 double conv_ns(const ConvProblem& p, int64_t m, WeightsHome home, const TargetInfo& target) {
   const double lanes = std::max(1, target.lanes(DataType::f32()));
   const double arithmetic =
-      arithmetic_slots(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.compute_units);
+      arithmetic_cycles(p, m, lanes) * 2 * lanes / target.flop_per_ns / std::max(1, target.compute_units);
   const auto weights = static_cast<double>(conv_weight_bytes(p, m));
   const double reading = weights_ns(weights, home, target);
   if (m == 0 || target.levels.size() < 4) return overlapped(arithmetic, reading);

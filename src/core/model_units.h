@@ -6,7 +6,7 @@
 
 namespace tw {
 
-/// Of targets whose figures are not known: those of a small server core.
+/// Of targets whose machine parameters are not known: those of a small server core.
 inline constexpr double kNominalFlopPerNs = 50;
 inline constexpr double kNominalBytesPerNs = 20;
 

@@ -118,7 +118,7 @@ TEST(Levels, AFlippedBitInAnyLevelsCodeIsRefused) {
 }
 
 TEST(Levels, WeightsOfEqualLayoutsAreStoredOnce) {
-  // Both have the same vectors and figures, so the same schedules.
+  // Both have the same vectors and machine parameters, so the same schedules.
   const size_t one = compile_for("cpu:x86-64").sections.at("weights").size();
   EXPECT_EQ(compile_for("cpu:x86-64-v2,cpu:x86-64").sections.at("weights").size(), one);
   const size_t wide = compile_for("cpu:x86-64-v4").sections.at("weights").size();

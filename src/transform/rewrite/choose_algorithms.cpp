@@ -138,9 +138,9 @@ void rewrite(Editor& editor, const Node& node, int64_t m) {
 graph::Graph choose_algorithms(const graph::Graph& graph, const TransformContext& context) {
   const TargetInfo& target = context.target;
   const size_t levels = target.levels.size();
-  const bool has_figures = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
-                           target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
-  if (context.precision == Precision::kStrict || !has_figures) return graph;
+  const bool has_parameters = target.kind == DeviceKind::kCpu && target.flop_per_ns > 0 && levels > 1 &&
+                              target.levels[levels - 1].all_per_ns > 0 && target.levels[levels - 2].all_per_ns > 0;
+  if (context.precision == Precision::kStrict || !has_parameters) return graph;
   Editor editor(graph, context.ops);
   std::vector<Choice> choices = candidates(editor, target);
   choose(choices, kept_bytes(editor.graph()), target);

@@ -93,7 +93,7 @@ class ElementwiseScheduler {
     s.vectorize(c_.name(), last + (chunk() > 1 ? ".2" : ".1"));
   }
 
-  // In the order of the axes; with `crossing`, that axis is cut, and its inner part runs inside the vectors' loop.
+  // In the order of the axes; with `crossing`, that axis is tiled, and its inner part runs inside the vectors' loop.
   StageLoops loops(std::optional<size_t> crossing) const {
     StageLoops out;
     const auto add = [&](const std::string& name, size_t axis, int64_t trips, int64_t step) {
@@ -226,8 +226,8 @@ int64_t threads_for(int64_t points, int64_t max, const TargetInfo& target) {
   return std::clamp(threads, kWarpThreads, max);
 }
 
-std::string cut_into_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,
-                             int64_t threads, int64_t turns) {
+std::string map_to_threads(schedule::Schedule& s, const std::string& stage, const std::vector<std::string>& loops,
+                           int64_t threads, int64_t turns) {
   if (loops.size() > 1) s.fuse(stage, loops);
   const std::string all = fmt::format("{}", fmt::join(loops, "$"));
   std::string of_threads = all + ".1";

@@ -24,7 +24,7 @@ struct Tile {
 };
 
 // The last axis of a stage of one tile: vectors, unrolled.
-void cut_columns(Schedule& s, const std::string& stage, const std::string& column, const Tile& tile) {
+void tile_columns(Schedule& s, const std::string& stage, const std::string& column, const Tile& tile) {
   s.split(stage, column, {tile.lanes}).unroll(stage, column + ".0").vectorize(stage, column + ".1");
 }
 
@@ -47,8 +47,8 @@ void schedule_tiles(const SumsKernel& k, const Tile& tile, Schedule& s) {
   const std::vector<std::string> axes = te::axis_names(k.program.find_compute(k.value)->axes);
   s.write_at(k.stored, k.sums, k.row).compute_at(k.value, k.sums, k.row, loop::Scope::kRegister);
   s.unroll(k.sums, column + ".0").vectorize(k.sums, column + ".1");
-  cut_columns(s, k.stored, te::axis_names(k.program.find_compute(k.stored)->axes).back(), tile);
-  cut_columns(s, k.value, axes.back(), tile);
+  tile_columns(s, k.stored, te::axis_names(k.program.find_compute(k.stored)->axes).back(), tile);
+  tile_columns(s, k.value, axes.back(), tile);
 }
 
 // Both kernels: the second one reads a row of sums of each part.

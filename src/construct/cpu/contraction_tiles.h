@@ -31,13 +31,14 @@ struct ContractionTiling {
   std::vector<std::string> trace;
 };
 
-/// The row axis that is cut into blocks: the second innermost one, or the only one; null without rows.
+/// The row axis that is split into blocks: the second innermost one, or the only one; null without rows.
 const te::Axis* blocked_row(const schedule::Contraction& match);
 /// Rows of that axis in one register tile.
 int64_t blocked_rows(const schedule::Contraction& match, const RegisterTile& tile);
 
-/// The number of the reduction that is cut into blocks: the longest one, of a convolution its channels; 0 without one.
-size_t cut_reduction(const ContractionProblem& problem);
+/// The number of the reduction that is split into blocks: the longest one, of a convolution its channels; 0 without
+/// one.
+size_t blocked_reduction(const ContractionProblem& problem);
 
 /// At most `limit` tilings, best predicted first, all different.
 std::vector<ContractionTiling> tile_contraction(const ContractionProblem& problem, const TargetInfo& target,

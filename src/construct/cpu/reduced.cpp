@@ -26,7 +26,7 @@ namespace {
 using schedule::Contraction;
 using schedule::ReducedProduct;
 
-constexpr size_t kTilings = 16;       // of the product, of which those that cut no reduction are taken
+constexpr size_t kTilings = 16;       // of the product, of which those that split no reduction are taken
 constexpr size_t kPartCounts = 2;     // that are tried for each
 constexpr double kCacheShare = 0.5;   // of L2 that the rows of a tile fill
 constexpr int64_t kMaxVectors = 8;    // of sums in registers
@@ -138,17 +138,17 @@ class ReducedRows {
       return match_.output;
     }
     const std::string root = match_.reduction + ".rf";
-    schedule::Schedule cut;
+    schedule::Schedule in_parts;
     std::vector<int64_t> order(reduction.axes.size() + 1);
     std::iota(order.begin() + 1, order.end(), 0);
     order.front() = static_cast<int64_t>(reduction.axes.size());
-    cut.rfactor_blocks(match_.reduction, reduction.reduce_axes.front().name, parts)
+    in_parts.rfactor_blocks(match_.reduction, reduction.reduce_axes.front().name, parts)
         .layout(root, Layout().reorder(order));
-    const te::Program combined = schedule::rewritten(without_rows(program_, stored_), cut);
+    const te::Program combined = schedule::rewritten(without_rows(program_, stored_), in_parts);
     const te::Program rest = adding_program(combined, root, match_.reduction, {match_.output});
     const Result<Candidates> adding = construct_columns({rest, {}}, target_);
     if (!adding.ok()) return std::nullopt;
-    for (const schedule::Schedule& all : {cut, adding->front().schedule}) {
+    for (const schedule::Schedule& all : {in_parts, adding->front().schedule}) {
       for (const schedule::Primitive& p : all.primitives()) s.add(p);
     }
     s.cache_write(root);

@@ -107,15 +107,15 @@ class WinogradScheduler {
     const WinogradAxes& axes = plan_.axes;
     Names blocks;
     Names inside;
-    const auto cut = [&](const te::Axis& axis, std::vector<int64_t> factors) {
+    const auto tile = [&](const te::Axis& axis, std::vector<int64_t> factors) {
       s_.split(out, axis.name, std::move(factors));
       blocks.push_back(axis.name + ".0");
       inside.push_back(axis.name + ".1");
     };
-    for (size_t d = 0; d < row_count(); ++d) cut(axes.rows[d], {b_.rows[d]});
-    cut(axes.high, {b_.high, plan_.problem.m});
-    cut(axes.wide, {b_.wide, plan_.problem.m});
-    cut(axes.channel, {b_.channels / plan_.panel(), b_.tile.vectors, plan_.problem.lanes});
+    for (size_t d = 0; d < row_count(); ++d) tile(axes.rows[d], {b_.rows[d]});
+    tile(axes.high, {b_.high, plan_.problem.m});
+    tile(axes.wide, {b_.wide, plan_.problem.m});
+    tile(axes.channel, {b_.channels / plan_.panel(), b_.tile.vectors, plan_.problem.lanes});
     const Names points = {axes.high.name + ".2", axes.channel.name + ".2", axes.wide.name + ".2",
                           axes.channel.name + ".3"};
     s_.reorder(out, joined(blocks, inside, points));

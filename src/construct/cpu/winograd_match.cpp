@@ -83,7 +83,7 @@ std::vector<te::Axis> axes_in(const te::Compute& c, const Expr& e) {
 
 }  // namespace
 
-bool WinogradStages::hold(const std::string& name) const {
+bool WinogradStages::contains(const std::string& name) const {
   return name == pad || name == rows || name == tiles || name == products || name == columns || name == energies ||
          name == uneven || name == patches || name == direct;
 }

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "construct/gpu/product_loops.h"
-#include "construct/gpu/row_cut.h"
+#include "construct/gpu/row_mapping.h"
 #include "core/model_units.h"
 #include "support/math.h"
 #include "te/axes.h"
@@ -105,17 +105,17 @@ class ChainKernel {
     ProductLoops values(chain_.program, values_.product, values_tile_, target_, *s_);
     values.make_matrices();
     scores.make_matrices();
-    if (!values.access(Side::kRight).by_steps) values.lay(Side::kRight, ProductLoops::Lines::kBesideEachOther);
+    if (!values.access(Side::kRight).by_steps) values.set_layout(Side::kRight, ProductLoops::Lines::kBesideEachOther);
     s_->inline_stage(rows_.outputs[0]);
     for (const te::Compute& c : rows_.computes) {
       if (is_kept(c)) s_->layout(c.name(), row_.layout(rows()));
     }
-    cut_tiles(values);
+    tile_output(values);
     values.attach_sums(output(), loop_);
     attach_rows(values.operand(Side::kLeft));
     const std::string& between = chain_.segments[0].output();
     attach(between, loop::Scope::kStack, kBankBytes / chain_.program.tensor(between).type.bytes());
-    scores.attach_sums(between, scores.cut_output().back());
+    scores.attach_sums(between, scores.tile_output().back());
     for (const Side side : {Side::kLeft, Side::kRight})
       scores.attach_operand(side, output(), fetch_loop_, scores_tile_.tile_k);
     values.attach_operand(Side::kRight, output(), fetch_loop_, padded_);
@@ -137,8 +137,8 @@ class ChainKernel {
   int64_t shared_bytes() const { return schedule::tile_bytes(chain_, shape_.rows, shape_.warps); }
 
   // Tiles of rows; in each one turn of a loop that fetches the operands, in it one in which everything is computed.
-  void cut_tiles(ProductLoops& values) {
-    std::vector<std::string> tiles = values.cut_output();
+  void tile_output(ProductLoops& values) {
+    std::vector<std::string> tiles = values.tile_output();
     loop_ = tiles.back();
     tiles.pop_back();
     s_->split(output(), tiles.back(), {1});
@@ -154,19 +154,19 @@ class ChainKernel {
   // The stages between the products; the last one is the left operand of the second.
   void attach_rows(const std::string& operand) {
     attach(operand, loop::Scope::kStack, kBankBytes / values_.product.match.a.type().bytes());
-    row_.cut(*s_, operand, axis(operand_rows() - 1), axis(operand_rows()));
+    row_.map_to_threads(*s_, operand, axis(operand_rows() - 1), axis(operand_rows()));
     for (auto c = rows_.computes.rbegin() + 1; c != rows_.computes.rend(); ++c) {
       const bool kept = is_kept(*c);
       attach(c->name(), kept ? loop::Scope::kRegister : loop::Scope::kStack, 0);
       if (kept) {
         s_->threads(c->name(), axis(rows() - 1));
-        row_.cut_laid_out(*s_, c->name(), rows());
+        row_.map_axes_to_threads(*s_, c->name(), rows());
         continue;
       }
-      row_.cut(*s_, c->name(), c->axes[rows() - 1].name,
-               c->is_reduction()  ? c->reduce_axes[0].name
-               : has_elements(*c) ? c->axes[rows()].name
-                                  : "");
+      row_.map_to_threads(*s_, c->name(), c->axes[rows() - 1].name,
+                          c->is_reduction()  ? c->reduce_axes[0].name
+                          : has_elements(*c) ? c->axes[rows()].name
+                                             : "");
     }
   }
   size_t operand_rows() const { return values_.product.batch.empty() ? 1 : 2; }
@@ -178,7 +178,7 @@ class ChainKernel {
   const TargetInfo& target_;
   ThreadBlockTile scores_tile_, values_tile_;
   int64_t padded_;  // K of the second product, padded
-  RowCut row_;
+  RowMapping row_;
   bool in_registers_;  // what is computed of each element, where other stages read it
   std::string loop_, fetch_loop_;
   schedule::Schedule* s_ = nullptr;

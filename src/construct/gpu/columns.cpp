@@ -154,8 +154,8 @@ void place_producers(Columns& plan, schedule::Schedule& s) {
   plan.program = te::inline_computes(plan.program, inlined);
 }
 
-// Cuts the output into tiles and threads, a strip each. Returns the loop of threads.
-std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
+// Splits the output into tiles and threads, a strip each. Returns the loop of threads.
+std::string tile_output(const Columns& plan, int64_t points, const TargetInfo& target, schedule::Schedule& s) {
   std::vector<std::string> strips = axis_names(plan.compute().axes), inside;
   if (plan.lanes > 1) {
     s.split(plan.output, plan.column().name, {plan.lanes}).vectorize(plan.output, plan.column().name + ".1");
@@ -169,14 +169,14 @@ std::string cut_output(const Columns& plan, int64_t points, const TargetInfo& ta
   if (plan.lanes > 1) inside.push_back(plan.column().name + ".1");
   s.reorder(plan.output, joined(strips, inside));
   const std::string thread =
-      cut_into_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMaxThreads, target));
+      map_to_threads(s, plan.output, strips, threads_for(plan.vectors() / points, kMaxThreads, target));
   if (plan.has_rows()) s.unroll(plan.output, inside.front());
   return thread;
 }
 
 // The loops of the reduction: unrolled from the innermost outwards as long as the code stays short.
-std::vector<std::string> cut_reduction(const te::Compute& sum, const std::string& stage, int64_t points,
-                                       schedule::Schedule& s) {
+std::vector<std::string> tile_reduction(const te::Compute& sum, const std::string& stage, int64_t points,
+                                        schedule::Schedule& s) {
   std::vector<std::string> loops;
   int64_t copies = points;
   for (size_t k = sum.reduce_axes.size(); k-- > 0;) {
@@ -197,13 +197,13 @@ std::vector<std::string> cut_reduction(const te::Compute& sum, const std::string
   return loops;
 }
 
-void cut_sums(const Columns& plan, const std::string& stage, int64_t points, schedule::Schedule& s) {
+void tile_sums(const Columns& plan, const std::string& stage, int64_t points, schedule::Schedule& s) {
   const te::Compute& sum = plan.compute();
   const std::string column = plan.column().name;
   if (plan.lanes > 1) s.split(stage, column, {plan.lanes});
   std::vector<std::string> order = axis_names(sum.axes);
   order.resize(std::max<size_t>(2, order.size()) - 2);
-  for (const std::string& loop : cut_reduction(sum, stage, points, s)) order.push_back(loop);
+  for (const std::string& loop : tile_reduction(sum, stage, points, s)) order.push_back(loop);
   if (plan.has_rows()) order.push_back(plan.row().name);
   order.push_back(plan.lanes > 1 ? column + ".0" : column);
   if (plan.lanes > 1) order.push_back(column + ".1");
@@ -219,8 +219,8 @@ void schedule_strips(const Columns& plan, int64_t points, const TargetInfo& targ
   }
   const std::string sums = plan.output == plan.sum ? plan.sum + ".acc" : plan.sum;
   if (plan.output == plan.sum) s.cache_write(plan.sum);
-  s.compute_at(sums, plan.output, cut_output(plan, points, target, s), loop::Scope::kRegister);
-  cut_sums(plan, sums, points, s);
+  s.compute_at(sums, plan.output, tile_output(plan, points, target, s), loop::Scope::kRegister);
+  tile_sums(plan, sums, points, s);
   for (const std::string& stage : plan.pixels) {
     s.compute_at(stage, sums, *loop_of_pixels(plan.compute()), loop::Scope::kRegister);
     const std::vector<std::string> axes = axis_names(plan.program.find_compute(stage)->axes);
@@ -330,8 +330,8 @@ Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& tar
   plan.lanes = lanes_of(plan, target);
   Candidates candidates;
   for (const int64_t count : parts == Parts::kNone ? std::vector<int64_t>() : parts_of(plan, target)) {
-    Result<Construction> cut = in_parts(plan, base, count, target);
-    if (cut.ok()) candidates.push_back(std::move(cut).value());
+    Result<Construction> split = in_parts(plan, base, count, target);
+    if (split.ok()) candidates.push_back(std::move(split).value());
   }
   add_strips(plan, base, target, candidates);
   return candidates;

@@ -29,10 +29,10 @@ void schedule_kept(const StoredProduct& in, const ThreadBlockTile& tile, const T
   s.cache_write(root);
   ProductLoops loops(program, product, tile, target, s);
   loops.make_matrices();
-  const std::vector<std::string> tiles = loops.cut_lines(root);
+  const std::vector<std::string> tiles = loops.tile_lines(root);
   s.parallel(root, tiles);
   s.compute_at(kept, root, tiles.back(), loop::Scope::kStack, kBankBytes / tile.kept_bytes);
-  loops.cut_output();
+  loops.tile_output();
   loops.attach_all(root, tiles.back());
   out.trace = {loops.describe() + ", stored by lines"};
 }
@@ -45,7 +45,7 @@ void schedule_product(const StoredProduct& in, const ThreadBlockTile& tile, cons
   schedule::Schedule& s = out.schedule;
   ProductLoops loops(in.program, p, tile, target, s);
   loops.make_matrices();
-  const std::vector<std::string> tiles = loops.cut_output();
+  const std::vector<std::string> tiles = loops.tile_output();
   std::vector<int64_t> factors = {tile.row_cluster * tile.column_cluster};
   if (tile.persistent_blocks > 0) factors.insert(factors.end(), {tile.persistent_blocks, tile.together});
   if (tile.persistent_blocks == 0 && factors.front() == 1) factors.clear();

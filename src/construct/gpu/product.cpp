@@ -255,7 +255,7 @@ int64_t position_distance(const MatrixProduct& p, const te::Compute& sum, const 
   return te::position_distance(p.match.a, sum.axes[p.rows.back()].name, r.name);
 }
 
-void take_filter_positions(MatrixProduct& p, const te::Axis& filter_positions) {
+void set_filter_positions(MatrixProduct& p, const te::Axis& filter_positions) {
   std::erase_if(p.steps, [&](const te::Axis& r) { return r.name == filter_positions.name; });
   p.filter_positions = filter_positions;
 }
@@ -291,9 +291,9 @@ std::optional<StoredProduct> with_filter_positions(const StoredProduct& whole, c
   for (const te::Axis& r : product->steps) {
     if (r.extent == 1 || r.name == product->steps.back().name || position_distance(*product, sum, r) == 0) continue;
     MatrixProduct shared = *product;
-    take_filter_positions(shared, r);
+    set_filter_positions(shared, r);
     StoredProduct out = stored(program, sum.name(), constant_layouts(shared, sum, task), {});
-    take_filter_positions(out.product, r);
+    set_filter_positions(out.product, r);
     if (problem_of(out, task, target).tma) return out;
   }
   return std::nullopt;
@@ -370,7 +370,7 @@ StoredProduct stored_for(const ThreadBlockTile& tile, const StoredProduct& in, c
   for (const LayoutPrimitive& p : interleaved.primitives()) layout = layout.then(p);
   StoredProduct out = stored(program, schedule::find_contraction(program)->name(), std::move(layouts), in.split_k);
   out.product.zeros = zeros;
-  if (in.product.filter_positions) take_filter_positions(out.product, *in.product.filter_positions);
+  if (in.product.filter_positions) set_filter_positions(out.product, *in.product.filter_positions);
   return out;
 }
 

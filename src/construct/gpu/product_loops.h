@@ -23,12 +23,12 @@ class ProductLoops {
 
   /// The product as one of matrices, the sums as the tile's threads hold them.
   void make_matrices();
-  void lay(Side side, Lines lines);
-  /// Cuts what comes out into tiles and threads. Returns the loops of tiles: of the batch, of rows, of columns.
-  std::vector<std::string> cut_output();
-  /// Cuts `stage`, of one axis of rows and one of columns as what comes out, so that warps take lines of its tiles.
+  void set_layout(Side side, Lines lines);
+  /// Splits what comes out into tiles and threads. Returns the loops of tiles: of the batch, of rows, of columns.
+  std::vector<std::string> tile_output();
+  /// Tiles `stage`, of one axis of rows and one of columns as what comes out, so that warps take lines of its tiles.
   /// Returns the loops of tiles.
-  std::vector<std::string> cut_lines(const std::string& stage);
+  std::vector<std::string> tile_lines(const std::string& stage);
   /// The sums, in loop `loop` of what comes out. Returns their loop of k-blocks.
   std::string attach_sums(const std::string& stage, const std::string& loop);
   /// An operand in a loop of `stage`, `steps` of it, copied by all threads.
@@ -55,8 +55,8 @@ class ProductLoops {
   int64_t pixels_read() const { return sum_.axes[p_.rows.back()].extent + tile_.halo; }
   int64_t rows_read() const { return extent_at(sum_, p_.rows) / sum_.axes[p_.rows.back()].extent * pixels_read(); }
 
-  // The loops of an axis that is cut as a tile is: that of tiles, then one for each factor.
-  struct Cut {
+  // The loops of an axis that is tiled: that of tiles, then one for each factor.
+  struct TiledAxis {
     std::string tile;
     std::vector<std::pair<std::string, FactorKind>> factors;
   };
@@ -64,10 +64,10 @@ class ProductLoops {
   bool by_matrix() const { return tile_.by_matrix(); }
   Layout sums_layout() const;
   void inline_epilogue();
-  Cut split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
-  static void add_threads(const Cut& row, const Cut& column, std::vector<std::string>& order);
-  void split_pairs(Cut& column);
-  std::string cut_sums();
+  TiledAxis split(const std::string& stage, const std::string& loop, const std::vector<Factor>& factors);
+  static void add_threads(const TiledAxis& row, const TiledAxis& column, std::vector<std::string>& order);
+  void split_pairs(TiledAxis& column);
+  std::string tile_sums();
 
   const te::Program& program_;
   const te::Compute& sum_;

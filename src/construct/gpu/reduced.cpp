@@ -144,7 +144,7 @@ class ReducedKernel {
     s.split(reduced_, row, {kTogether}).split(reduced_, column, {std::min(columns, threads / kTogether)});
     s.reorder(reduced_, {column + ".0", column + ".1", row + ".1", row + ".0"});
     s.threads(reduced_, column + ".1").threads(reduced_, row + ".1").unroll(reduced_, row + ".0");
-    loops.attach_all(value_, loops.cut_output().back());
+    loops.attach_all(value_, loops.tile_output().back());
     out.trace = {fmt::format("{}, rows combined in parts: {}", loops.describe(), parts_)};
   }
 

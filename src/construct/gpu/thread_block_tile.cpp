@@ -106,7 +106,7 @@ ThreadBlockTile tile_of(const GroupTile& g, int64_t neighbours) {
 
 // Whether one copy brings the lines that the filter positions of a tile read, and each of its loops of rows has pixels
 // in all turns.
-bool holds_filter_positions(const ThreadBlockTile& tile, const GemmProblem& problem) {
+bool supports_filter_positions(const ThreadBlockTile& tile, const GemmProblem& problem) {
   if (ThreadBlockTile::extent(tile.rows) + tile.halo > problem.max_lines) return false;
   int64_t stride = 1;
   for (auto f = tile.rows.rbegin(); f != tile.rows.rend(); stride *= f->extent, ++f) {
@@ -125,7 +125,7 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
   tile.tma = problem.tma;
   tile.filter_positions = problem.filter_positions;
   tile.halo = problem.halo;
-  if (tile.filter_positions > 1 && !holds_filter_positions(tile, problem)) return;
+  if (tile.filter_positions > 1 && !supports_filter_positions(tile, problem)) return;
   tiles.push_back(tile);
   if (!problem.tma || problem.filter_positions > 1 || problem.kept_bytes > 0) return;
   const auto add_clusters = [&](int64_t extent, const std::vector<Factor>& factors, int64_t ThreadBlockTile::*cluster) {

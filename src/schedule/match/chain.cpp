@@ -153,7 +153,8 @@ bool stays(const te::Program& program, const te::Compute& c) {
 std::string obstacle(const Chain& chain) {
   for (const te::Compute& c : chain.program.computes) {
     if (has_empty_axis(c)) return c.name() + " has an axis of extent 0";
-    const bool side = !chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(chain.program, c, chain.last);
+    const bool side =
+        !chain.contains(c.name()) && c.name() != chain.last && !te::depends_on(chain.program, c, chain.last);
     if (side && match_contraction(c).ok()) return c.name() + " is a contraction beside the chain";
   }
   for (const ChainSegment& segment : chain.segments) {
@@ -188,7 +189,7 @@ void set_extent(te::Compute& c, size_t axis, int64_t extent) {
 
 }  // namespace
 
-bool Chain::holds(const std::string& stage) const {
+bool Chain::contains(const std::string& stage) const {
   return std::ranges::any_of(segments, [&](const ChainSegment& segment) {
     return std::ranges::find(segment.stages, stage) != segment.stages.end();
   });
@@ -232,7 +233,7 @@ te::Program block_program(const Chain& chain, const std::map<std::string, int64_
   std::map<std::string, Shape> needed;  // of stages of the chain
   const auto need = [&](const te::Compute& reader) {
     te::visit_reads(reader, [&](const Expr& load) {
-      if (!chain.holds(load->name)) return;
+      if (!chain.contains(load->name)) return;
       Shape& extents = needed[load->name];
       extents.resize(load->args.size(), 1);
       for (size_t d = 0; d < extents.size(); ++d) extents[d] = std::max(extents[d], elements_read(load.arg(d), reader));
@@ -240,7 +241,7 @@ te::Program block_program(const Chain& chain, const std::map<std::string, int64_
   };
   for (auto c = local.computes.rbegin(); c != local.computes.rend(); ++c) {
     const bool is_last = c->name() == chain.last || te::depends_on(chain.program, *c, chain.last);
-    if (!is_last && !chain.holds(c->name())) continue;
+    if (!is_last && !chain.contains(c->name())) continue;
     for (size_t d = 0; d < c->axes.size(); ++d) {
       const auto found = block.find(c->axes[d].name);
       if (is_last && found != block.end()) set_extent(*c, d, found->second);
@@ -331,7 +332,7 @@ std::string tile_obstacle(const Chain& chain, const TargetInfo& target) {
     return "a tile holds a product, a reduction of its rows, and a product of these: no reduction of rows stands "
            "between two products here";
   for (const te::Compute& c : program.computes) {
-    if (!chain.holds(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
+    if (!chain.contains(c.name()) && c.name() != chain.last && !te::depends_on(program, c, chain.last))
       return c.name() + " is computed beside the chain";
   }
   const Contraction last = *match_contraction(*program.find_compute(chain.last));

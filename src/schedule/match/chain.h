@@ -26,7 +26,7 @@ struct Chain {
   std::string output;                     // stage that owns its tiles
   std::vector<ChainSegment> segments;     // before the last contraction, in order
 
-  bool holds(const std::string& stage) const;  // as a stage of one of the segments
+  bool contains(const std::string& stage) const;  // as a stage of one of the segments
 };
 
 /// Inlines what need not be a stage of a chain: all that is read once, except operands of contractions, what padding

@@ -36,13 +36,13 @@ constexpr std::array<TileShape, 7> kShapes = {{{16, 4}, {32, 4}, {64, 4}, {16, 8
 struct Link {
   te::Program program;
   MatrixProduct product;
-  int64_t rows, columns, steps, batch;
+  int64_t m, n, k, batch;
 
   Link(te::Program p, const std::string& sum) : program(std::move(p)) {
     const te::Compute& c = *program.find_compute(sum);
     product = product_of(program, c).value();
-    rows = extent_at(c, product.rows), columns = extent_at(c, product.columns), batch = extent_at(c, product.batch);
-    steps = te::num_points(product.steps);
+    m = extent_at(c, product.rows), n = extent_at(c, product.columns), batch = extent_at(c, product.batch);
+    k = te::num_points(product.steps);
   }
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -51,7 +51,7 @@ struct Link {
   ThreadBlockTile tile(const TileShape& shape) const {
     const int64_t row_warps = std::min(shape.rows / kInstructionRows, shape.warps);
     const int64_t column_warps = shape.warps / row_warps;
-    const int64_t all = ceil_div(columns, kInstructionColumns * column_warps);
+    const int64_t all = ceil_div(n, kInstructionColumns * column_warps);
     const int64_t each = ceil_div(all, ceil_div(all, kMaxColumns));
     return tile_of({row_warps, column_warps, shape.rows / kInstructionRows / row_warps, each}, 2);
   }
@@ -69,32 +69,30 @@ class ChainKernel {
         target_(target),
         scores_tile_(scores.tile(shape)),
         values_tile_(values.tile(shape)),
-        padded_(round_up(scores.columns, kMatrixSteps)) {
-    scores_tile_.tile_k = round_up(scores.steps, kMatrixSteps);
+        padded_(round_up(scores.n, kMatrixSteps)) {
+    scores_tile_.tile_k = round_up(scores.k, kMatrixSteps);
     values_tile_.tile_k = 4 * kMatrixSteps;
     while (padded_ % values_tile_.tile_k != 0) values_tile_.tile_k -= kMatrixSteps;
-    row_ = {scores.columns, kMaxLanes, row_threads()};
-    while (row_.lanes > 1 && scores.columns % row_.lanes != 0) row_.lanes /= 2;
-    in_registers_ = padded_ == scores.columns && row_.is_even() && scores.columns / row_threads() <= kMaxKept;
+    row_ = {scores.n, kMaxLanes, row_threads()};
+    while (row_.lanes > 1 && scores.n % row_.lanes != 0) row_.lanes /= 2;
+    in_registers_ = padded_ == scores.n && row_.is_even() && scores.n / row_threads() <= kMaxKept;
   }
 
   // Whether its rows lie in registers and shared memory.
   bool fits() const {
     const int64_t sums = ThreadBlockTile::extent(values_tile_.columns) * shape_.rows / threads();
-    const bool whole = ThreadBlockTile::extent(values_tile_.columns) >= values_.columns;
-    return whole && row_threads() >= 1 && sums <= kMaxSums &&
-           shape_.rows / 2 < round_up(values_.rows, kInstructionRows) &&
+    const bool whole = ThreadBlockTile::extent(values_tile_.columns) >= values_.n;
+    return whole && row_threads() >= 1 && sums <= kMaxSums && shape_.rows / 2 < round_up(values_.m, kInstructionRows) &&
            shared_bytes() <= target_.levels.front().capacity_bytes;
   }
 
   double predicted_ns() const {
-    const int64_t tiles = values_.batch * ceil_div(values_.rows, shape_.rows);
+    const int64_t tiles = values_.batch * ceil_div(values_.m, shape_.rows);
     const int64_t at_once = std::max<int64_t>(1, target_.levels.front().capacity_bytes / shared_bytes());
     const auto waves = static_cast<double>(ceil_div(tiles, target_.compute_units * at_once));
     const auto together = static_cast<double>(std::min(at_once, ceil_div(tiles, target_.compute_units)));
-    const auto elements = static_cast<double>(shape_.rows * scores_.columns);
-    const double work =
-        elements * (kElementCycles + static_cast<double>(scores_.steps + values_.columns) * kProductCycles);
+    const auto elements = static_cast<double>(shape_.rows * scores_.n);
+    const double work = elements * (kElementCycles + static_cast<double>(scores_.k + values_.n) * kProductCycles);
     const double of_few = 8.0 / static_cast<double>(shape_.warps);  // a tile alone: its warps wait for themselves
     return waves * (kTileCycles + std::max(together, of_few) * work) / kCyclesPerNs;
   }
@@ -121,7 +119,7 @@ class ChainKernel {
     values.attach_operand(Side::kRight, output(), fetch_loop_, padded_);
     out.predicted_ns = predicted_ns();
     out.trace = {fmt::format("tiles of {} rows by {} threads, {} elements of a row kept in {}, {} bytes shared",
-                             shape_.rows, threads(), scores_.columns, in_registers_ ? "registers" : "shared memory",
+                             shape_.rows, threads(), scores_.n, in_registers_ ? "registers" : "shared memory",
                              shared_bytes())};
   }
 

@@ -305,17 +305,17 @@ GemmProblem problem_of(const StoredProduct& in, const GroupTask& task, const Tar
   const te::Compute& sum = *program.find_compute(p.sum);
   GemmProblem problem;
   problem.batch = extent_at(sum, p.batch);
-  problem.rows = extent_at(sum, p.rows);
-  problem.columns = extent_at(sum, p.columns);
+  problem.m = extent_at(sum, p.rows);
+  problem.n = extent_at(sum, p.columns);
   if (p.filter_positions) {
     const int64_t pixels = sum.axes[p.rows.back()].extent;
     problem.filter_positions = p.filter_positions->extent;
     problem.halo = (problem.filter_positions - 1) * position_distance(p, sum, *p.filter_positions);
-    problem.max_lines = problem.rows == pixels ? kMaxBoxLines : kMaxWindowLines;
+    problem.max_lines = problem.m == pixels ? kMaxBoxLines : kMaxWindowLines;
     problem.pixels = pixels + problem.halo;
-    problem.rows = problem.rows / pixels * problem.pixels;
+    problem.m = problem.m / pixels * problem.pixels;
   }
-  problem.steps = te::num_points(p.steps);
+  problem.k = te::num_points(p.steps);
   problem.bytes = p.match.a.type().bytes();
   const DataType type = p.match.a.type();
   problem.by_matrix =
@@ -323,7 +323,7 @@ GemmProblem problem_of(const StoredProduct& in, const GroupTask& task, const Tar
   const int64_t sums = num_elements(sum.outputs[0].shape);
   problem.result_bytes = result_bytes(program, p, sums);
   const DataType result = program.tensor(p.output).type;
-  const bool is_odd = problem.columns % 2 == 1 && problem.columns > 1 && result.is_half();
+  const bool is_odd = problem.n % 2 == 1 && problem.n > 1 && result.is_half();
   const bool one_output = program.find_compute(p.output)->outputs.size() == 1;  // of those that lie in shared memory
   if (is_odd && one_output && p.rows.size() == 1 && p.columns.size() == 1) problem.odd_bytes = result.bytes();
   problem.split_k = in.split_k.count;
@@ -376,9 +376,9 @@ StoredProduct stored_for(const ThreadBlockTile& tile, const StoredProduct& in, c
 
 std::vector<SplitK> split_ks_of(const StoredProduct& whole, const GemmProblem& problem, const TargetInfo& target) {
   constexpr int64_t kLargeTile = 128, kMaxTilesPerSm = 8;
-  const int64_t tiles = problem.batch * ceil_div(problem.rows, kLargeTile) * ceil_div(problem.columns, kLargeTile);
+  const int64_t tiles = problem.batch * ceil_div(problem.m, kLargeTile) * ceil_div(problem.n, kLargeTile);
   const int64_t max =
-      std::min({kMaxSplitK, problem.steps / kMinPartK, kMaxTilesPerSm * std::max(1, target.compute_units) / tiles});
+      std::min({kMaxSplitK, problem.k / kMinPartK, kMaxTilesPerSm * std::max(1, target.compute_units) / tiles});
   std::vector<SplitK> all;
   for (const te::Axis& r : whole.product.steps) {
     const int64_t whole_steps = r.name == whole.product.steps.back().name ? kPartMultiple : 1;

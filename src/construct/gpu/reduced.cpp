@@ -60,7 +60,7 @@ class ReducedKernel {
     // The zeros of TMA begin where a tensor ends, not a part of it.
     problem.tma = problem.tma && (parts_ == 1 || match_.parts.at(parts_) == 1);
     // A last column alone is combined by all threads, by means of memory that kernels of TMA have not.
-    problem.tma = problem.tma && problem.columns % kMinColumns != 1;
+    problem.tma = problem.tma && problem.n % kMinColumns != 1;
     for (const ThreadBlockTile& tile : thread_block_tiles(problem, target)) {
       candidates.push_back(base_);
       candidates.back().predicted_ns = predicted_cycles(tile, problem, target) / kCyclesPerNs;

@@ -119,8 +119,8 @@ bool supports_filter_positions(const ThreadBlockTile& tile, const GemmProblem& p
 // The tiles of `g`: alone, and where TMA brings operands also in clusters that share one of them.
 void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<ThreadBlockTile>& tiles) {
   // Columns that end within a tile are interleaved in more blocks than one: boxes have them in order.
-  const bool beyond = problem.tma && g.columns > problem.columns;
-  const int64_t max = beyond ? std::max<int64_t>(2, problem.columns / 8) : problem.neighbours;
+  const bool beyond = problem.tma && g.columns > problem.n;
+  const int64_t max = beyond ? std::max<int64_t>(2, problem.n / 8) : problem.neighbours;
   ThreadBlockTile tile = tile_of(g, std::min(problem.neighbours, max));
   tile.tma = problem.tma;
   tile.filter_positions = problem.filter_positions;
@@ -135,8 +135,8 @@ void add_tiles(const GroupTile& g, const GemmProblem& problem, std::vector<Threa
       tiles.back().*cluster = together;
     }
   };
-  add_clusters(problem.rows, tile.rows, &ThreadBlockTile::row_cluster);
-  add_clusters(problem.columns, tile.columns, &ThreadBlockTile::column_cluster);
+  add_clusters(problem.m, tile.rows, &ThreadBlockTile::row_cluster);
+  add_clusters(problem.n, tile.columns, &ThreadBlockTile::column_cluster);
 }
 
 ThreadBlockTile tile_of(const ThreadTile& t) {
@@ -153,17 +153,17 @@ int64_t sums_of_thread(const ThreadBlockTile& tile) {
 }
 
 int64_t tiles_of(const ThreadBlockTile& tile, const GemmProblem& p) {
-  return p.batch * ceil_div(p.rows, ThreadBlockTile::extent(tile.rows)) *
-         ceil_div(p.columns, ThreadBlockTile::extent(tile.columns));
+  return p.batch * ceil_div(p.m, ThreadBlockTile::extent(tile.rows)) *
+         ceil_div(p.n, ThreadBlockTile::extent(tile.columns));
 }
 
-// Steps between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of 128 bytes.
-int64_t steps_of(const GemmProblem& problem, const ThreadBlockTile& tile) {
+// K of a k-block, between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of 128 bytes.
+int64_t tile_k_of(const GemmProblem& problem, const ThreadBlockTile& tile) {
   constexpr int64_t kLineBytes = 128, kMaxThreadTileK = 32;
   const int64_t max = tile.by_matrix() ? kLineBytes / problem.bytes : kMaxThreadTileK;
   if (tile.multiplier == Multiplier::kWarpGroup) return max;
   for (int64_t block = max; block > kMatrixSteps; block -= kMatrixSteps) {
-    if (8 * ceil_div(problem.steps, block) * block <= 9 * problem.steps) return block;
+    if (8 * ceil_div(problem.k, block) * block <= 9 * problem.k) return block;
   }
   return kMatrixSteps;
 }
@@ -182,7 +182,7 @@ int64_t stages_of(const ThreadBlockTile& tile, const GemmProblem& problem, const
   const int64_t min = std::max(min_stages(tile), busy ? kFew : int64_t{2});
   const int64_t stages = std::clamp<int64_t>(room / tile.shared_bytes(problem.bytes), min, tile.tma ? kMany : kFew);
   if (tile.persistent_blocks > 0) return stages;  // those of the next tile follow
-  return std::min(stages, std::max(min_stages(tile), ceil_div(problem.steps, tile.tile_k)));
+  return std::min(stages, std::max(min_stages(tile), ceil_div(problem.k, tile.tile_k)));
 }
 
 // Whether a block that walks over tiles, `together` of them at a time, has the memory and registers that it needs.
@@ -280,7 +280,7 @@ int64_t tiles_at_once(const ThreadBlockTile& tile, const GemmProblem& p, const T
 // Of all sums, or of what tiles make of the sums that they keep: a row of f32.
 int64_t stored_bytes(const GemmProblem& p) {
   constexpr int64_t kF32 = 4;
-  return p.kept_bytes > 0 ? p.batch * p.columns * kF32 : p.batch * p.rows * p.columns * p.result_bytes;
+  return p.kept_bytes > 0 ? p.batch * p.n * kF32 : p.batch * p.m * p.n * p.result_bytes;
 }
 
 // Bytes of its results that an SM stores or loads again in a cycle: split-K partial sums stay in L2.
@@ -293,7 +293,7 @@ double result_rate(const GemmProblem& p, const TargetInfo& target) {
 double adding_cycles(const GemmProblem& p, const TargetInfo& target) {
   if (p.split_k == 1) return 0;
   const double of_parts = static_cast<double>(stored_bytes(p)) / result_rate(p, target);
-  const auto sums = static_cast<double>(p.batch * p.rows * p.columns / p.split_k);
+  const auto sums = static_cast<double>(p.batch * p.m * p.n / p.split_k);
   const double of_sums = sums * static_cast<double>(p.added_bytes) / kMemoryBytes;
   return kKernelCycles + (of_parts + of_sums) / std::max(1, target.compute_units);
 }
@@ -310,7 +310,7 @@ double walking_cycles(const ThreadBlockTile& tile, int64_t tiles, double product
 double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const TargetInfo& target) {
   const int64_t rows = ThreadBlockTile::extent(tile.rows), columns = ThreadBlockTile::extent(tile.columns);
   const int64_t tiles = tiles_of(tile, p);
-  const auto steps = static_cast<double>(ceil_div(p.steps, tile.tile_k) * tile.tile_k);
+  const auto steps = static_cast<double>(ceil_div(p.k, tile.tile_k) * tile.tile_k);
   const double products =
       static_cast<double>(rows * columns * p.filter_positions) / products_a_cycle(tile.multiplier, p.bytes);
   const int64_t lines = (rows + p.halo) / tile.column_cluster + columns * p.filter_positions / tile.row_cluster;
@@ -327,7 +327,7 @@ double predicted_cycles(const ThreadBlockTile& tile, const GemmProblem& p, const
   const int64_t at_once = std::min(tiles_at_once(tile, p, target), ceil_div(tiles, sms));
   const auto waves = static_cast<double>(ceil_div(tiles, sms * at_once));
   const auto together = static_cast<double>(at_once);
-  const double blocks = static_cast<double>(ceil_div(p.steps, tile.tile_k)) * (tile.tma ? kTmaCycles : kCopyCycles);
+  const double blocks = static_cast<double>(ceil_div(p.k, tile.tile_k)) * (tile.tma ? kTmaCycles : kCopyCycles);
   const double of_tile = std::max(steps * a_step, blocks);
   const double all = tile.persistent_blocks > 0
                          ? walking_cycles(tile, tiles, of_tile, results)
@@ -352,8 +352,8 @@ std::vector<ThreadBlockTile> thread_block_tiles(const GemmProblem& problem, cons
   tiles.clear();
   for (ThreadBlockTile& tile : shapes) {
     const int64_t rows = ThreadBlockTile::extent(tile.rows);
-    if (problem.kept_bytes > 0 && (rows < problem.rows || rows >= 2 * problem.rows)) continue;
-    tile.tile_k = steps_of(problem, tile);
+    if (problem.kept_bytes > 0 && (rows < problem.m || rows >= 2 * problem.m)) continue;
+    tile.tile_k = tile_k_of(problem, tile);
     const bool alone = tile.row_cluster * tile.column_cluster * tile.filter_positions == 1;
     std::vector<int64_t> ways = {problem.kept_bytes};
     if (alone && problem.kept_bytes == 0 && problem.odd_bytes > 0) ways.push_back(problem.odd_bytes);

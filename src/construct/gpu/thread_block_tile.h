@@ -28,7 +28,7 @@ struct Factor {
 /// A tile of sums: its rows and columns as factors, outermost first.
 struct ThreadBlockTile {
   std::vector<Factor> rows, columns;
-  int64_t tile_k = 16;  // k of a k-block
+  int64_t tile_k = 16;  // K of a k-block
   int64_t stages = 1;   // k-blocks in flight
   Multiplier multiplier = Multiplier::kThread;
   bool tma = false;               // TMA loads the operands
@@ -49,13 +49,13 @@ struct ThreadBlockTile {
   int64_t shared_bytes(int64_t bytes) const;
 };
 
-/// A product of matrices [rows, steps * filter positions] and [steps * filter positions, columns], `batch` times;
-/// `bytes` of an element of the operands.
+/// `batch` products of matrices [M, K * filter positions] and [K * filter positions, N]; `bytes` of an element of the
+/// operands. M counts rows of the result, N its columns, K the terms of its sums: the steps of their loop.
 struct GemmProblem {
   int64_t batch = 1;
-  int64_t rows = 1;
-  int64_t columns = 1;
-  int64_t steps = 1;
+  int64_t m = 1;
+  int64_t n = 1;
+  int64_t k = 1;
   int64_t bytes = 4;
   int64_t result_bytes = 4;      // bytes a sum, stored and read beside the operands
   bool by_matrix = false;        // matrix instructions: operands of 16 bits or rounded to tf32, sums f32
@@ -64,7 +64,7 @@ struct GemmProblem {
   int64_t operand_bytes = 0;     // both operands, each element once
   int64_t split_k = 1;           // parts of each sum, counted in `batch`; a second kernel adds them
   int64_t added_bytes = 0;       // bytes a sum of the second kernel's other operands and results
-  int64_t filter_positions = 1;  // overlapping, beside `steps`; `rows` counts the halo
+  int64_t filter_positions = 1;  // overlapping, beside K; M counts the halo
   int64_t halo = 0;              // rows between the first and the last filter position
   int64_t pixels = 1;            // input pixels of a row of windows, halo included
   int64_t max_lines = 256;       // max rows of one TMA copy, halo included

@@ -289,7 +289,7 @@ void check_targets(const Manifest& manifest) {
   require(!manifest.targets.empty(), "there is no target");
   require(manifest.kind() == TargetKind::kCpu || manifest.targets.size() == 1, "there are several GPU targets");
   std::set<std::string_view> names;
-  for (const Target& target : manifest.targets) {
+  for (const ManifestTarget& target : manifest.targets) {
     require(!target.arch.empty(), "a target has no architecture");
     require(target.kind == manifest.kind(), "there are targets of several kinds");
     require(names.insert(target.arch).second, "the target '", target.arch, "' occurs twice");

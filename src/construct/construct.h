@@ -21,7 +21,7 @@ namespace tw::construct {
 struct Library {
   int64_t version = 0;
   /// The calls by which it may compute a problem, best first; a reason where it does not.
-  std::function<Result<std::vector<format::LibraryCall>>(const format::Problem&)> offers;
+  std::function<Result<std::vector<format::LibraryCall>>(const format::ProblemDescriptor&)> offers;
 };
 using Libraries = std::map<std::string, Library>;  // by the names of format::LibraryCall
 

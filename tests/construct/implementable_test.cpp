@@ -32,7 +32,7 @@ const std::string kBias = stage("biased", "f16", "cast<f16>(sum[i0, i1] + cast<f
 std::string problem_of(const GroupTask& task) {
   const Result<Implementable> match = match_implementable(task);
   if (!match.ok()) return match.reason();
-  const Result<format::Problem> problem = with_epilogue(match->problem, match->epilogue, task.precision);
+  const Result<format::ProblemDescriptor> problem = with_epilogue(match->problem, match->epilogue, task.precision);
   return problem.ok() ? to_string(*problem) : problem.reason();
 }
 
@@ -311,7 +311,7 @@ TEST(Implementable, ConvolutionsInGroups) {
 
 // Libraries that offer `count` ways for everything.
 Libraries offering(const std::string& name, int64_t count) {
-  const auto offers = [=](const format::Problem& problem) -> Result<std::vector<format::LibraryCall>> {
+  const auto offers = [=](const format::ProblemDescriptor& problem) -> Result<std::vector<format::LibraryCall>> {
     if (count == 0) return declined("no way");
     std::vector<format::LibraryCall> calls;
     for (int64_t i = 0; i < count; ++i) calls.push_back({name, 130100, i, problem, {}});

@@ -137,7 +137,7 @@ TEST(Launch, OfSharedSumsBeginsWithItsBarriersAtZero) {
 class HostTest : public ::testing::Test {
  protected:
   Result<Launch> ask(int which) {
-    Product product;
+    GemmDescriptor product;
     product.m = which, product.n = product.k = 64;
     return find_launch({hopper()}, product, 132, [&](const std::string& line) { return host_.ask(line); });
   }

@@ -33,7 +33,7 @@ constexpr int64_t kMaxVectors = 8;    // of sums in registers
 constexpr double kElementCycles = 4;  // of a vector: read twice, stored, combined
 
 // Rows and columns of a tile.
-struct Part {
+struct TileExtents {
   int64_t count = 1, rows = 1, columns = 1;
 };
 
@@ -86,7 +86,7 @@ class ReducedRows {
   }
 
   // The product of one tile.
-  Rows tile_of(const Rows& whole, const Part& part) const {
+  Rows tile_of(const Rows& whole, const TileExtents& part) const {
     te::Program program = whole.program;
     for (te::Compute& c : program.computes) {
       for (auto [d, extent] : {std::pair(match_.rows.front(), part.rows), std::pair(c.axes.size() - 1, part.columns)}) {
@@ -101,7 +101,7 @@ class ReducedRows {
 
   std::optional<Construction> construct(const Rows& whole, ContractionTiling tiling, int64_t parts) const {
     const int64_t width = tiling.tile.vectors * whole.lanes, rows = whole.match.rows[0].extent;
-    Part part{parts, rows / parts, tiling.column_tiles * width};
+    TileExtents part{parts, rows / parts, tiling.column_tiles * width};
     const int64_t bytes = program_.tensor(value_).type.bytes();
     const double room = target_.levels.size() < 2 ? static_cast<double>(part.rows * width * bytes)
                                                   : kCacheShare * static_cast<double>(target_.levels[1].capacity_bytes);
@@ -155,8 +155,8 @@ class ReducedRows {
     return root;
   }
 
-  void schedule_tile(const Rows& whole, const ContractionTiling& tiling, const Part& part, const std::string& root,
-                     const Panels& panels, Construction& out) const {
+  void schedule_tile(const Rows& whole, const ContractionTiling& tiling, const TileExtents& part,
+                     const std::string& root, const Panels& panels, Construction& out) const {
     schedule::Schedule& s = out.schedule;
     const bool copies = part.count > 1 || root == match_.reduction;
     const std::string sums = copies ? root + ".acc" : match_.reduction;

@@ -306,9 +306,9 @@ Result<Construction> in_parts(const Columns& plan, const Construction& base, int
   return out;
 }
 
-enum class Parts : uint8_t { kNone, kWhereFew };
+enum class PartialSums : uint8_t { kNone, kWhereFew };
 
-Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& target, Parts parts) {
+Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& target, PartialSums parts) {
   Construction base;
   Columns plan;
   plan.program = schedule::inline_stages(base.schedule, task.program, schedule::has_select);
@@ -329,7 +329,7 @@ Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& tar
   if (!reads_along_columns(plan.compute())) return declined("{} does not read along its columns", plan.sum);
   plan.lanes = lanes_of(plan, target);
   Candidates candidates;
-  for (const int64_t count : parts == Parts::kNone ? std::vector<int64_t>() : parts_of(plan, target)) {
+  for (const int64_t count : parts == PartialSums::kNone ? std::vector<int64_t>() : parts_of(plan, target)) {
     Result<Construction> split = in_parts(plan, base, count, target);
     if (split.ok()) candidates.push_back(std::move(split).value());
   }
@@ -340,11 +340,11 @@ Result<Candidates> construct_strips(const GroupTask& task, const TargetInfo& tar
 }  // namespace
 
 Result<Candidates> construct_gpu_columns(const GroupTask& task, const TargetInfo& target) {
-  return construct_strips(task, target, Parts::kWhereFew);
+  return construct_strips(task, target, PartialSums::kWhereFew);
 }
 
 Result<Candidates> add_parts_on_gpu(const GroupTask& task, const TargetInfo& target) {
-  return construct_strips(task, target, Parts::kNone);
+  return construct_strips(task, target, PartialSums::kNone);
 }
 
 }  // namespace tw::construct

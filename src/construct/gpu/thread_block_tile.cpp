@@ -157,7 +157,8 @@ int64_t tiles_of(const ThreadBlockTile& tile, const GemmProblem& p) {
          ceil_div(p.n, ThreadBlockTile::extent(tile.columns));
 }
 
-// K of a k-block, between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of 128 bytes.
+// K of a k-block, between two loads: the most that do not add more than an eighth of zeros. Warp groups read lines of
+// 128 bytes.
 int64_t tile_k_of(const GemmProblem& problem, const ThreadBlockTile& tile) {
   constexpr int64_t kLineBytes = 128, kMaxThreadTileK = 32;
   const int64_t max = tile.by_matrix() ? kLineBytes / problem.bytes : kMaxThreadTileK;

@@ -12,7 +12,7 @@ namespace tw::construct {
 namespace {
 
 using format::Activation;
-using format::Problem;
+using format::ProblemDescriptor;
 using Operand = SumEpilogue::Operand;
 
 // Activations of x as te has them, without conversions; parameters are p0, p1.
@@ -113,14 +113,15 @@ class Finder {
 // Takes the steps of an epilogue off, the last one first.
 class Peeler {
  public:
-  Peeler(Problem product, const std::vector<Operand>& operands) : p_(std::move(product)), operands_(operands) {}
+  Peeler(ProblemDescriptor product, const std::vector<Operand>& operands)
+      : p_(std::move(product)), operands_(operands) {}
 
   bool run(Expr rest) {
     while (rest && !(rest.is_var() && rest->name == "x0")) rest = peel(rest);
     if (p_.activation == Activation::kNone && p_.residual.name.empty()) std::swap(p_.residual, p_.late_residual);
     return static_cast<bool>(rest);
   }
-  const Problem& problem() const { return p_; }
+  const ProblemDescriptor& problem() const { return p_; }
 
  private:
   // What `e` is the last step on; null where it is none.
@@ -147,7 +148,7 @@ class Peeler {
     return Expr();
   }
 
-  Problem p_;
+  ProblemDescriptor p_;
   const std::vector<Operand>& operands_;
 };
 
@@ -163,7 +164,7 @@ Result<SumEpilogue> find_epilogue(const te::Program& program, const te::Compute&
   return Finder(program, last, sum).run();
 }
 
-Result<Problem> with_epilogue(Problem product, const SumEpilogue& epilogue, Precision precision) {
+Result<ProblemDescriptor> with_epilogue(ProblemDescriptor product, const SumEpilogue& epilogue, Precision precision) {
   const std::string sum = product.out.name;
   Peeler peeler(std::move(product), epilogue.operands);
   if (!peeler.run(epilogue.value))

@@ -23,7 +23,7 @@ constexpr size_t kMaxRows = 8;  // template rows measured of a group
 
 // Why there is no kernel of a row that computes it.
 std::string why_not_built(const Fit& fit, bool can_build) {
-  const templates::Product& p = fit.product;
+  const templates::GemmDescriptor& p = fit.product;
   if (!p.a_by_rows || !p.b_by_rows) return "kernels are built for operands that lie by rows";
   if (p.output != p.operand) return "no kernel with results in f32: 'tilewright templates build --epilogue none_f32'";
   return can_build ? "not built: 'tilewright templates build' does it"

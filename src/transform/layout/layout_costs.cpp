@@ -34,7 +34,7 @@ double as_double(int64_t x) { return static_cast<double>(x); }
 }  // namespace
 
 // A convolution or pooling as far as its time depends on layouts.
-struct LayoutCosts::Problem {
+struct LayoutCosts::ConvShape {
   int64_t batch = 1;
   int64_t groups = 1;
   int64_t channels = 1, out_channels = 1;  // of a group
@@ -50,11 +50,11 @@ struct LayoutCosts::Problem {
   bool is_contraction = true;
 };
 
-LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
+LayoutCosts::ConvShape LayoutCosts::conv_shape_of(const graph::Node& node) const {
   const TensorType& x = graph_.value(node.inputs[0]).type;
   const TensorType& y = graph_.value(node.outputs[0]).type;
   const auto points = [](const Shape& s) { return num_elements(Shape(s.begin() + 2, s.end())); };
-  Problem p;
+  ConvShape p;
   p.batch = y.shape[0];
   p.lanes = std::max(1, target_.lanes(y.type));
   p.points = points(y.shape);
@@ -88,7 +88,7 @@ LayoutCosts::Problem LayoutCosts::problem_of(const graph::Node& node) const {
 }
 
 // Neighbours in a row of the output belong to different phases: a vector spans the phases of one position.
-void LayoutCosts::describe_phases(const graph::Node& node, const Shape& w, Problem& p) const {
+void LayoutCosts::describe_phases(const graph::Node& node, const Shape& w, ConvShape& p) const {
   const size_t rank = w.size() / 2 - 1;
   const Shape& x = graph_.value(node.inputs[0]).type.shape;
   const std::vector<int64_t>& starts = node.ints_attr("starts");
@@ -139,7 +139,7 @@ bool LayoutCosts::holds_lines(const MemoryLevel& level, int64_t stride, int64_t 
 // A contraction that reads its pixels from planes touches one line for each channel of a register tile: streams too
 // many for prefetching. Where the lines of all channels do not stay in the first cache together, each visit brings them
 // in again from the nearest level in which they do.
-double LayoutCosts::scattered_rows_ns(const Problem& p) const {
+double LayoutCosts::scattered_rows_ns(const ConvShape& p) const {
   if (target_.levels.size() < 2) return 0;
   const int64_t line = std::max<int64_t>(1, target_.levels.front().line_bytes);
   const int64_t plane_lines = static_cast<int64_t>(p.in_bytes) / (p.batch * p.groups * p.channels) / line;
@@ -154,14 +154,14 @@ double LayoutCosts::scattered_rows_ns(const Problem& p) const {
 }
 
 // Threads gather pixels for each filter position anew, padding on the way: from planes one element at a time.
-double LayoutCosts::gathered_from_planes_ns(const Problem& p) const {
+double LayoutCosts::gathered_from_planes_ns(const ConvShape& p) const {
   return transpose_ns(p.in_bytes * as_double(p.filter_positions * p.points) / as_double(std::max<int64_t>(1, p.plane)));
 }
 
 // Channels last: vectors along the output channels, pixels read as scalars from anywhere, padding in a copy that brings
 // its own order. Row-major: vectors along rows of the image; a product with the weights where rows are all one, its
 // second operand copied to panels, one by one.
-double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
+double LayoutCosts::dense_ns(const ConvShape& p, int in, int out) const {
   const double steps = as_double(p.channels * p.filter_positions);
   const double around = as_double(p.batch * p.groups);
   if (out == 1) {
@@ -190,7 +190,7 @@ double LayoutCosts::dense_ns(const Problem& p, int in, int out) const {
 }
 
 // One window for each element: poolings too. The guards of padding stand in the loops.
-double LayoutCosts::depthwise_ns(const Problem& p, int out) const {
+double LayoutCosts::depthwise_ns(const ConvShape& p, int out) const {
   const double windows = as_double(p.batch) * as_double(p.filter_positions) * issue_cycle_ns(target_, p.lanes);
   if (out == 1) return windows * kPositionCycles * as_double(p.points * ceil_div(p.groups * p.out_channels, p.lanes));
   if (target_.kind != DeviceKind::kCpu)  // threads read elements of rows, which start anywhere, one by one
@@ -203,7 +203,7 @@ double LayoutCosts::depthwise_ns(const Problem& p, int out) const {
 }
 
 LayoutCosts::OrderCosts LayoutCosts::spatial_ns(const graph::Node& node) const {
-  const Problem p = problem_of(node);
+  const ConvShape p = conv_shape_of(node);
   OrderCosts costs{};
   if (p.batch * p.points * p.groups == 0) return costs;
   const double read = transpose_ns(p.in_bytes);
